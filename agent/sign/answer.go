@@ -1,0 +1,40 @@
+package sign
+
+import (
+	"crypto/ed25519"
+	"fmt"
+	"strconv"
+)
+
+const answerContext = "muster answer v1\n"
+
+// SignAnswer is the Muster-Answer header: the gateway's Ed25519 signature over the request's nonce, the status and the
+// digest of the body. It lets an agent believe an answer that came through something that ends TLS.
+func SignAnswer(key ed25519.PrivateKey, nonce string, status int, body []byte) string {
+	return encode64(ed25519.Sign(key, answerText(nonce, status, body)))
+}
+
+// VerifyAnswer checks a Muster-Answer header. The error is ErrBadProof: the answer may come from anyone then.
+func VerifyAnswer(header string, key ed25519.PublicKey, nonce string, status int, body []byte) error {
+	signature, err := decode64(header)
+	if err != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, answerText(nonce, status, body), signature) {
+		return ErrBadProof
+	}
+	return nil
+}
+
+// EncodeKey is a public Ed25519 key in the form in which it travels: standard base64.
+func EncodeKey(key ed25519.PublicKey) string { return encode64(key) }
+
+// DecodeKey reads what EncodeKey wrote.
+func DecodeKey(text string) (ed25519.PublicKey, error) {
+	raw, err := decode64(text)
+	if err != nil || len(raw) != ed25519.PublicKeySize {
+		return nil, fmt.Errorf("an Ed25519 public key is 32 bytes in base64: %w", ErrMalformed)
+	}
+	return ed25519.PublicKey(raw), nil
+}
+
+func answerText(nonce string, status int, body []byte) []byte {
+	return []byte(answerContext + nonce + "\n" + strconv.Itoa(status) + "\n" + ContentDigest(body))
+}

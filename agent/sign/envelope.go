@@ -1,0 +1,55 @@
+package sign
+
+import (
+	"crypto/ed25519"
+	"crypto/sha256"
+	"encoding/hex"
+	"strconv"
+)
+
+// Role says what a key signs. A key of one role never vouches for another's documents: the role goes into the signed text.
+type Role string
+
+// Roles of keys.
+const (
+	RoleTrust   Role = "trust"   // root and verifier sets, nothing else
+	RoleTask    Role = "task"    // work for nodes
+	RoleRelease Role = "release" // agent builds
+)
+
+// Envelope is a signed document: the payload's exact bytes and a signature over their pre-authentication encoding, as in
+// DSSE (https://github.com/secure-systems-lab/dsse). KeyID is a hint for finding the key and is never trusted.
+type Envelope struct {
+	Role      Role   `json:"role"`
+	Payload   []byte `json:"payload"`
+	KeyID     string `json:"key_id"`
+	Signature []byte `json:"signature"`
+}
+
+// Seal signs payload in a role.
+func Seal(key ed25519.PrivateKey, role Role, payload []byte) Envelope {
+	return Envelope{
+		Role: role, Payload: payload, KeyID: KeyID(key.Public().(ed25519.PublicKey)),
+		Signature: ed25519.Sign(key, preAuth(role, payload)),
+	}
+}
+
+// Open verifies an envelope in the role that the caller expects and gives its payload. The error is ErrBadProof.
+func (e Envelope) Open(key ed25519.PublicKey, role Role) ([]byte, error) {
+	if e.Role != role || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, preAuth(role, e.Payload), e.Signature) {
+		return nil, ErrBadProof
+	}
+	return e.Payload, nil
+}
+
+// KeyID names a key: the first 16 hex digits of its SHA-256.
+func KeyID(key ed25519.PublicKey) string {
+	sum := sha256.Sum256(key)
+	return hex.EncodeToString(sum[:8])
+}
+
+func preAuth(role Role, payload []byte) []byte {
+	kind := "application/vnd.muster." + string(role) + "+json"
+	out := []byte("DSSEv1 " + strconv.Itoa(len(kind)) + " " + kind + " " + strconv.Itoa(len(payload)) + " ")
+	return append(out, payload...)
+}

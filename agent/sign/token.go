@@ -1,0 +1,171 @@
+package sign
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"io"
+	"log/slog"
+	"strings"
+)
+
+// TokenKind is the prefix of a token: it says what the token is good for.
+type TokenKind string
+
+// Kinds of tokens.
+const (
+	EnrollmentToken TokenKind = "mse" // enrols nodes of one tenant
+	BootstrapToken  TokenKind = "msb" // enrols one node and fetches its script
+	AccountToken    TokenKind = "msa" // an operator's or a service's API token
+)
+
+// Lengths in characters of base62. A secret's tail is its checksum.
+const (
+	idLength       = 12
+	secretLength   = 28
+	checksumLength = 6
+)
+
+const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+
+// ErrMistyped is returned for text that has a token's form but not its checksum: a character was lost or changed.
+var ErrMistyped = errors.New("the token is mistyped or cut off: its checksum does not fit; copy it again")
+
+// Token is the parsed form of mse_<id>_<secret>, msa_<id>_<secret> or msb_<id>_<fetch>.<secret>. Secret holds the checksum
+// too. A token prints itself without its secret; Reveal gives the whole.
+type Token struct {
+	Kind   TokenKind
+	ID     string
+	Fetch  string // bootstrap tokens only: may stand in a URL
+	Secret string
+}
+
+// NewToken makes a token with 131 bits of secret from random (nil: crypto/rand).
+func NewToken(kind TokenKind, random io.Reader) (Token, error) {
+	if random == nil {
+		random = rand.Reader
+	}
+	t := Token{Kind: kind}
+	parts := []*string{&t.ID, &t.Secret}
+	if kind == BootstrapToken {
+		parts = append(parts, &t.Fetch)
+	}
+	for i, part := range parts {
+		length := secretLength - checksumLength
+		if i == 0 {
+			length = idLength
+		}
+		text, err := randomBase62(random, length)
+		if err != nil {
+			return Token{}, err
+		}
+		*part = text
+	}
+	t.Secret += t.checksum(t.Secret)
+	return t, nil
+}
+
+// ParseToken reads a whole token. The error is ErrMistyped where the form is right and the checksum is not, else it wraps
+// ErrMalformed and says what form was expected; it never repeats the text.
+func ParseToken(text string) (Token, error) {
+	text = strings.TrimSpace(text)
+	kind, rest, ok := strings.Cut(text, "_")
+	if !ok || !knownKind(TokenKind(kind)) {
+		return Token{}, fmt.Errorf("a token begins with mse_, msb_ or msa_: %w", ErrMalformed)
+	}
+	t := Token{Kind: TokenKind(kind)}
+	t.ID, rest, ok = strings.Cut(rest, "_")
+	if ok && t.Kind == BootstrapToken {
+		t.Fetch, rest, ok = strings.Cut(rest, ".")
+	}
+	t.Secret = rest
+	if !ok || len(t.Secret) != secretLength {
+		return Token{}, ErrMistyped
+	}
+	if !allBase62(t.ID, 4, 64) || !allBase62(t.Secret, 1, 64) || t.Kind == BootstrapToken && !allBase62(t.Fetch, 22, 64) {
+		return Token{}, ErrMistyped
+	}
+	body := t.Secret[:secretLength-checksumLength]
+	if t.checksum(body) != t.Secret[secretLength-checksumLength:] {
+		return Token{}, ErrMistyped
+	}
+	return t, nil
+}
+
+// Public is the part that names the token and may be logged: mse_<id>.
+func (t Token) Public() string { return string(t.Kind) + "_" + t.ID }
+
+// String is Public, so that a token cannot be printed by accident.
+func (t Token) String() string { return t.Public() + "_..." }
+
+// Format is String whatever the verb: %d or %#v would print the fields.
+func (t Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, t.String()) }
+
+// GoString is String, for %#v.
+func (t Token) GoString() string { return t.String() }
+
+// MarshalText is String, for encoding/json and its like. Nothing reads it back.
+func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
+
+// LogValue is String, for slog.
+func (t Token) LogValue() slog.Value { return slog.StringValue(t.String()) }
+
+// FetchPart is what may stand in a URL: msb_<id>_<fetch>.
+func (t Token) FetchPart() string { return t.Public() + "_" + t.Fetch }
+
+// Reveal is the whole token with its secret.
+func (t Token) Reveal() string {
+	if t.Kind == BootstrapToken {
+		return t.FetchPart() + "." + t.Secret
+	}
+	return t.Public() + "_" + t.Secret
+}
+
+// SecretHash is what a gateway keeps of a token that is presented as it is (an account's): SHA-256, which is enough for
+// 131 random bits.
+func (t Token) SecretHash() [sha256.Size]byte { return sha256.Sum256([]byte(t.Secret)) }
+
+func (t Token) checksum(body string) string {
+	sum := crc32.ChecksumIEEE([]byte(t.FetchPart() + "_" + body))
+	var out [checksumLength]byte
+	for i := len(out) - 1; i >= 0; i-- {
+		out[i] = base62[sum%62]
+		sum /= 62
+	}
+	return string(out[:])
+}
+
+func knownKind(k TokenKind) bool {
+	return k == EnrollmentToken || k == BootstrapToken || k == AccountToken
+}
+
+func allBase62(s string, least, most int) bool {
+	if len(s) < least || len(s) > most {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if strings.IndexByte(base62, s[i]) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// randomBase62 draws characters without bias: bytes of 248 and above are thrown away.
+func randomBase62(random io.Reader, length int) (string, error) {
+	out := make([]byte, 0, length)
+	var buffer [64]byte
+	for len(out) < length {
+		if _, err := io.ReadFull(random, buffer[:]); err != nil {
+			return "", fmt.Errorf("read random bytes: %w", err)
+		}
+		for _, b := range buffer {
+			if b < 248 && len(out) < length {
+				out = append(out, base62[b%62])
+			}
+		}
+	}
+	return string(out), nil
+}

@@ -1,0 +1,82 @@
+package wire
+
+import "time"
+
+// Error is the body of every refusal. Codes are append-only. Time and Epoch let a proven refusal correct the reader's
+// clock and nonces.
+type Error struct {
+	Error     ErrorDetail `json:"error"`
+	Time      *time.Time  `json:"time,omitempty"`
+	Epoch     string      `json:"epoch,omitempty"`
+	RequestID string      `json:"request_id,omitempty"`
+}
+
+// ErrorDetail says what is wrong and what to do next.
+type ErrorDetail struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// Error makes a detail usable as an error: the gateway's parts refuse with one, and the agent hands on the one it was given.
+func (d *ErrorDetail) Error() string {
+	if d.Hint == "" {
+		return d.Message
+	}
+	return d.Message + " (" + d.Hint + ")"
+}
+
+// Codes of refusals. What each asks of the agent is in the comment.
+const (
+	CodeInternal         = "internal"           // 500: try again later
+	CodeUnavailable      = "unavailable"        // 503: try again later
+	CodeBadRequest       = "bad_request"        // 400: the body or a parameter is not what the route takes
+	CodeBodyTooLarge     = "body_too_large"     // 413
+	CodeNotFound         = "not_found"          // 404
+	CodeMethodNotAllowed = "method_not_allowed" // 405
+	CodeSlowBody         = "slow_body"          // 408: the body did not arrive in time
+	CodeTooManyRequests  = "too_many_requests"  // 429: wait as Retry-After says
+
+	CodePlaintextSecret   = "plaintext_secret"   // 400: a secret was sent instead of a proof of it
+	CodeBadAuthorization  = "bad_authorization"  // 401: no or malformed Authorization
+	CodeUnknownCredential = "unknown_credential" // 401: this gateway has no such token or PSK
+	CodeBadMAC            = "bad_mac"            // 401: the secret is wrong, or the body was changed on its way
+	CodeTokenUsed         = "token_used"         // 409: every use is taken
+	CodeTokenExpired      = "token_expired"      // 403
+	CodeTokenRevoked      = "token_revoked"      // 403
+	CodeTokenWrongRoute   = "token_wrong_route"  // 403: not what this kind of token is for
+	CodeNameInUse         = "name_in_use"        // 409
+	CodeBadName           = "bad_name"           // 400
+	CodeBadLabel          = "bad_label"          // 400
+	CodeBadCSR            = "bad_csr"            // 400
+	CodeKeyInUse          = "key_in_use"         // 409: this key already belongs to an identity; make a new one
+	CodeBanned            = "banned"             // 403
+
+	CodeNoIdentity         = "no_identity"         // 401: neither a client certificate nor a signature: sign
+	CodeMTLSRequired       = "mtls_required"       // 403: signatures are not accepted here
+	CodeUnknownCertificate = "unknown_certificate" // 401: not on record
+	CodeExpired            = "certificate_expired" // 403: only renewal is open
+	CodeSuperseded         = "superseded"          // 403: a later enrolment replaced this identity
+	CodeSupersededRetry    = "superseded_retry"    // 401: use the newer certificate
+	CodeRevoked            = "revoked"             // 403
+	CodeRetired            = "retired"             // 403: the node was given back
+	CodeWrongNode          = "wrong_node"          // 403: the path names another node
+	CodeIdentityMismatch   = "identity_mismatch"   // 401: certificate and signature are of two identities
+	CodeIdentityConflict   = "identity_conflict"   // 403: two machines use one identity
+
+	CodeClockSkew    = "clock_skew"    // 401: the answer carries the gateway's time; sign again
+	CodeReplayed     = "replayed"      // 401: sign again
+	CodeStaleNonce   = "stale_nonce"   // 401: the answer carries the epoch; sign again
+	CodeBadSignature = "bad_signature" // 401
+	CodeBadDigest    = "bad_digest"    // 400: the body is not what was signed
+
+	CodeUnauthorized = "unauthorized"  // 401: an account is needed
+	CodeForbidden    = "forbidden"     // 403: the account lacks the scope
+	CodeIllegalMove  = "illegal_move"  // 409: the node's state does not allow this
+	CodeAmbiguous    = "ambiguous"     // 409
+	CodePSKLimit     = "psk_limit"     // 409: two are live already
+	CodeWeakSecret   = "weak_secret"   // 400
+	CodeBadSelector  = "bad_selector"  // 400
+	CodeReservedKey  = "reserved_key"  // 400
+	CodeAlreadyThere = "already_there" // 409
+)

@@ -1,0 +1,117 @@
+package wire
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// reserved are the keys that selectors understand beside labels, so no label may have one of these names.
+var reserved = [...]string{"tenant", "name", "provider", "instance_id", "state", "status"}
+
+// CheckName refuses what is not a node's name: 1 to 63 letters, digits, dots, dashes and underscores, with a letter or a
+// digit at both ends.
+func CheckName(name string) error {
+	if wordForm(name, MaxNameLength) {
+		return nil
+	}
+	return &ErrorDetail{
+		Code:    CodeBadName,
+		Message: fmt.Sprintf("%.80q is not a node's name", name),
+		Hint:    "a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends; choose one with --name",
+	}
+}
+
+// CheckTenant refuses what is not a tenant's name; the form is that of a node's.
+func CheckTenant(tenant string) error {
+	if wordForm(tenant, MaxNameLength) {
+		return nil
+	}
+	return &ErrorDetail{
+		Code: CodeBadRequest, Message: fmt.Sprintf("%.80q is not a tenant's name", tenant),
+		Hint: "a tenant has 1 to 63 letters, digits, dots, dashes or underscores",
+	}
+}
+
+// CheckLabels refuses labels that selectors could not read back: keys of 1 to 63 characters of a name's form with one
+// optional prefix before a slash, values of 0 to 128 printable characters without commas, and not too many of them.
+func CheckLabels(labels map[string]string) error {
+	if len(labels) > MaxLabels {
+		return badLabel(CodeBadLabel, fmt.Sprintf("%d labels are too many", len(labels)), fmt.Sprintf("at most %d", MaxLabels))
+	}
+	for key, value := range labels {
+		if err := CheckLabelKey(key); err != nil {
+			return err
+		}
+		if !LabelValue(value) {
+			return badLabel(CodeBadLabel, fmt.Sprintf("the value %.80q of label %s cannot be used", value, key),
+				"a value has at most 128 printable characters and no comma")
+		}
+	}
+	return nil
+}
+
+// CheckLabelKey refuses keys that are reserved or not of a key's form.
+func CheckLabelKey(key string) error {
+	if IsReserved(key) {
+		return badLabel(CodeReservedKey, fmt.Sprintf("%q is a reserved key", key),
+			"selectors use it for the node's own "+key+"; choose another name for the label")
+	}
+	prefix, name, split := strings.Cut(key, "/")
+	if !split {
+		prefix, name = "x", key
+	}
+	if !wordForm(prefix, 63) || !wordForm(name, 63) {
+		return badLabel(CodeBadLabel, fmt.Sprintf("%.80q is not a label's key", key),
+			"a key has 1 to 63 letters, digits, dots, dashes or underscores, such as tier or team/owner")
+	}
+	return nil
+}
+
+// CheckInstance refuses a provider or an instance id that could not be shown or looked up.
+func CheckInstance(provider, instanceID string) error {
+	if provider != "" && !wordForm(provider, 63) || instanceID != "" && !wordForm(instanceID, 128) {
+		return &ErrorDetail{
+			Code: CodeBadRequest, Message: fmt.Sprintf("provider %.80q, instance id %.80q: one of them cannot be used", provider, instanceID),
+			Hint: "both have letters, digits, dots, dashes or underscores only",
+		}
+	}
+	return nil
+}
+
+func badLabel(code, message, hint string) error {
+	return &ErrorDetail{Code: code, Message: message, Hint: hint}
+}
+
+// IsReserved tells whether a key is one that selectors use for the node itself.
+func IsReserved(key string) bool { return slices.Contains(reserved[:], key) }
+
+// wordForm accepts ASCII words that are safe in a path, a table and a shell.
+func wordForm(s string, most int) bool {
+	if len(s) < 1 || len(s) > most || !alphanumeric(s[0]) || !alphanumeric(s[len(s)-1]) {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if !alphanumeric(s[i]) && s[i] != '.' && s[i] != '-' && s[i] != '_' {
+			return false
+		}
+	}
+	return true
+}
+
+func alphanumeric(c byte) bool {
+	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+}
+
+// LabelValue tells whether s can be the value of a label.
+func LabelValue(s string) bool {
+	if len(s) > 128 || strings.TrimSpace(s) != s {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if s[i] < ' ' || s[i] > '~' || s[i] == ',' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,182 @@
+// Package wire holds what the agent and the gateway say to each other: paths, headers, requests, answers and error codes.
+//
+// Everything is JSON in UTF-8; times are RFC 3339 in UTC. A number that could not be read is null, never 0, so measured
+// values are pointers. Decoders ignore fields they do not know: an old gateway serves a new agent and the other way round.
+package wire
+
+import (
+	"encoding/json"
+	"time"
+)
+
+// ProtocolVersion is one integer for the whole conversation. It grows when an old peer would misread a new one, not when
+// a field is added.
+//
+//	1  2026-11  first version
+const ProtocolVersion = 1
+
+// Paths that both ends spell. A node's own paths are built by the functions below.
+const (
+	PathRegister = "/nodes/register"
+	PathAgent    = "/agent"
+	PathRoots    = "/ca.pem"
+	PathTrust    = "/trust"
+	PathHealth   = "/healthz"
+	PathReady    = "/readyz"
+	PathVersion  = "/version"
+)
+
+// HeartbeatPath is where the node with this id reports, relative to the gateway's URL.
+func HeartbeatPath(nodeID string) string { return "/nodes/" + nodeID + "/heartbeat" }
+
+// LeavePath is where the node with this id says goodbye for good.
+func LeavePath(nodeID string) string { return "/nodes/" + nodeID + "/leave" }
+
+// RenewPath is where the node with this id asks for its next certificate.
+func RenewPath(nodeID string) string { return "/internal/v1/nodes/" + nodeID + "/renew" }
+
+// Headers of muster's own.
+const (
+	HeaderProof     = "Muster-Proof"      // HMAC over an answer to a register request
+	HeaderAnswer    = "Muster-Answer"     // Ed25519 signature over an answer to a signed request
+	HeaderEpoch     = "Muster-Epoch"      // the gateway's epoch of this start, in every answer
+	HeaderRequestID = "Muster-Request-Id" // names one request in the gateway's log
+)
+
+// Limits that both ends know.
+const (
+	MaxRegisterBody = 64 << 10        // bytes
+	MaxBody         = 1 << 20         // bytes, wherever nothing else is said
+	MaxNameLength   = 63              // characters of a node's name
+	MaxLabels       = 64              // labels on one node from one source
+	EnrollWindow    = 5 * time.Minute // how far a register request's time may be off
+	SignatureWindow = time.Minute     // how far a signature's created may be off
+	MinInterval     = 5 * time.Second // bounds for an interval that the gateway wishes
+	MaxInterval     = 10 * time.Minute
+)
+
+// AgentInfo describes the program that speaks.
+type AgentInfo struct {
+	Version string `json:"version"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+	Digest  string `json:"digest,omitempty"` // sha256:<hex> of the running binary
+}
+
+// RegisterRequest asks for an identity. Nonce is 16 random bytes in standard base64, new for every attempt. The CSR's key
+// is made on the node and stays the same over retries: it is what makes a retry recognisable.
+type RegisterRequest struct {
+	Protocol   int               `json:"protocol"`
+	Name       string            `json:"name"`
+	Nonce      string            `json:"nonce"`
+	Time       time.Time         `json:"time"`
+	CSR        string            `json:"csr"` // PEM
+	Labels     map[string]string `json:"labels,omitempty"`
+	Provider   string            `json:"provider,omitempty"`
+	InstanceID string            `json:"instance_id,omitempty"`
+	Hardware   json.RawMessage   `json:"hardware,omitempty"` // a Hardware
+	Agent      AgentInfo         `json:"agent"`
+}
+
+// Welcome answers a RegisterRequest: 201 for a new node, 200 for one that was known.
+type Welcome struct {
+	Protocol        int             `json:"protocol"`
+	NodeID          string          `json:"node_id"`
+	Name            string          `json:"name"`
+	Tenant          string          `json:"tenant"`
+	Certificate     string          `json:"certificate"` // PEM, leaf first
+	Generation      int             `json:"generation"`
+	Roots           string          `json:"roots"`      // PEM bundle
+	TrustKey        string          `json:"trust_key"`  // base64 Ed25519: signs sets and nothing else
+	Trust           json.RawMessage `json:"trust"`      // the newest signed set: a sign.Envelope with a TrustSet
+	AnswerKey       string          `json:"answer_key"` // base64 Ed25519
+	Epoch           string          `json:"epoch"`
+	Channel         string          `json:"channel"` // empty: no updates
+	ChannelSequence int64           `json:"channel_sequence"`
+	IntervalSeconds int             `json:"interval_seconds"`
+	GPUsExpected    int             `json:"gpus_expected,omitempty"` // 0: the credential names no number
+	Time            time.Time       `json:"time"`
+}
+
+// HeartbeatRequest reports that the agent is alive and, when it has a reading, what it saw. RunID is random per start of
+// the agent; Counter grows by one with every heartbeat of that run. An empty Hardware leaves the last reading in place.
+type HeartbeatRequest struct {
+	RunID           string          `json:"run_id"`
+	Counter         uint64          `json:"counter"`
+	IntervalSeconds float64         `json:"interval_seconds"` // the pace this agent really keeps
+	SkewMillis      int64           `json:"skew_ms"`          // gateway's clock minus the node's
+	Agent           AgentInfo       `json:"agent"`
+	Cost            Cost            `json:"cost"`
+	Notices         []string        `json:"notices,omitempty"` // what the agent misses, for a person
+	Health          []string        `json:"health"`            // what speaks against work on this node, such as HealthProbeHung
+	Hardware        json.RawMessage `json:"hardware,omitempty"`
+}
+
+// Values of HeartbeatRequest.Health. They say in one word what the gateway would otherwise have to read the whole reading for.
+const (
+	HealthProbeFailed = "gpu_probe_failed"
+	HealthProbeHung   = "gpu_probe_hung"
+	HealthGPUMissing  = "gpu_missing" // fewer GPUs than expected
+)
+
+// Cost is what the agent itself takes from its node.
+type Cost struct {
+	RSSKiB      *int64 `json:"rss_kib"`
+	CPUMillis   *int64 `json:"cpu_ms"`   // user and system since the start of this run, children left out
+	ProbeMillis *int64 `json:"probe_ms"` // the last nvidia-smi, start to end
+}
+
+// HeartbeatAnswer answers a heartbeat.
+type HeartbeatAnswer struct {
+	IntervalSeconds int       `json:"interval_seconds"`
+	State           string    `json:"state"`
+	Tasks           int       `json:"tasks"`             // pieces of work that wait
+	Release         string    `json:"release,omitempty"` // digest of the wanted release
+	Epoch           string    `json:"epoch"`
+	Time            time.Time `json:"time"`
+}
+
+// RenewRequest asks for the next generation's certificate, for a new key.
+type RenewRequest struct {
+	CSR string `json:"csr"`
+}
+
+// RenewAnswer carries the next certificate. The old one stays good until the new one is first used.
+type RenewAnswer struct {
+	Certificate string    `json:"certificate"` // PEM, leaf first
+	Generation  int       `json:"generation"`
+	Time        time.Time `json:"time"`
+}
+
+// LeaveAnswer confirms that the node is retired.
+type LeaveAnswer struct {
+	State string `json:"state"`
+}
+
+// Manifest lists the agents that a gateway can hand out.
+type Manifest struct {
+	Version   string     `json:"version"`
+	Platforms []Platform `json:"platforms"`
+}
+
+// Platform is one agent binary.
+type Platform struct {
+	OS     string `json:"os"`
+	Arch   string `json:"arch"`
+	Size   int64  `json:"size"`   // bytes
+	SHA256 string `json:"sha256"` // hex
+	Path   string `json:"path"`   // relative to the gateway's URL
+}
+
+// TrustSet is the payload of a set that the trust key signs: which roots and which verifier keys nodes may believe. Sets
+// are numbered; a node never goes back to a lower number. GET /trust serves {"sets":[sign.Envelope,...]}, oldest first.
+type TrustSet struct {
+	Number      int64     `json:"number"`
+	IssuedAt    time.Time `json:"issued_at"`
+	TrustDomain string    `json:"trust_domain"`
+	TrustKey    string    `json:"trust_key"` // the key that signs the next set, base64 Ed25519
+	Roots       string    `json:"roots"`     // PEM bundle
+	AnswerKeys  []string  `json:"answer_keys"`
+	TaskKeys    []string  `json:"task_keys"`
+	ReleaseKeys []string  `json:"release_keys"`
+}
