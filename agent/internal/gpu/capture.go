@@ -1,0 +1,164 @@
+package gpu
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// maxCaptureTries bounds how often a capture leaves out a field that the help lists and the query refuses.
+const maxCaptureTries = 8
+
+// Capture returns what this machine's nvidia-smi prints, for a bug report: every field that it knows, with header and
+// units, and the list of devices; both streams and the exit codes. Serial numbers, UUIDs and the like are replaced by zeros
+// of the same shape; processes are not asked for. What was seen until then comes also with an error, which is returned when
+// nvidia-smi is missing, busy or hangs.
+func (p *Prober) Capture(ctx context.Context) ([]byte, error) {
+	path, err := p.find()
+	if err != nil {
+		return nil, fmt.Errorf("no nvidia-smi to capture: name it with --nvidia-smi: %w", err)
+	}
+	if !p.begin() {
+		return nil, errors.New("another nvidia-smi has not ended: try again, or restart the machine if it stays so")
+	}
+	defer p.end()
+	c := capture{prober: p, path: path}
+	fields, err := c.fields(ctx)
+	if err == nil {
+		err = c.query(ctx, fields)
+	}
+	if err == nil {
+		_, err = c.call(ctx, false, "-L")
+	}
+	return c.report.Bytes(), err
+}
+
+// capture is one capture in the making.
+type capture struct {
+	prober *Prober
+	path   string
+	report bytes.Buffer
+}
+
+// fields asks for all properties by their first names; the core is what is left when that fails.
+func (c *capture) fields(ctx context.Context) (names []string, err error) {
+	out, ok := c.prober.call(ctx, c.path, "--help-query-gpu")
+	if !ok {
+		return nil, c.stuck(ctx)
+	}
+	for _, field := range ParseHelp(out.Stdout) {
+		names = append(names, field.Name)
+	}
+	if out.Code == 0 && len(names) > 0 {
+		return names, nil
+	}
+	c.print([]string{"--help-query-gpu"}, out)
+	names = nil
+	for _, column := range core() {
+		names = append(names, column.name)
+	}
+	return names, nil
+}
+
+// query asks for fields, leaving out those that are refused.
+func (c *capture) query(ctx context.Context, fields []string) error {
+	for range maxCaptureTries {
+		out, err := c.call(ctx, true, "--query-gpu="+strings.Join(fields, ","), "--format=csv")
+		if err != nil {
+			return err
+		}
+		at := slices.Index(fields, invalidField(out))
+		if at < 0 {
+			return nil
+		}
+		fields = slices.Delete(fields, at, at+1)
+	}
+	return nil
+}
+
+// call makes one call and prints it masked, table being the form that has columns.
+func (c *capture) call(ctx context.Context, table bool, args ...string) (Output, error) {
+	out, ok := c.prober.call(ctx, c.path, args...)
+	if !ok {
+		return out, c.stuck(ctx)
+	}
+	if table {
+		out.Stdout = maskTable(out.Stdout)
+	}
+	c.print(args, out)
+	return out, nil
+}
+
+func (c *capture) stuck(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	return fmt.Errorf("nvidia-smi did not end within %v: look for Xid in dmesg", c.prober.deadline())
+}
+
+func (c *capture) print(args []string, out Output) {
+	fmt.Fprintf(&c.report, "$ nvidia-smi %s\n# exit %d, %d ms\n", strings.Join(args, " "), out.Code, out.Took.Milliseconds())
+	if out.Err != nil {
+		fmt.Fprintf(&c.report, "# %s\n", startFailure(out.Err))
+	}
+	c.report.Write(mask(out.Stdout))
+	for _, line := range lines(mask(out.Stderr)) {
+		fmt.Fprintf(&c.report, "stderr: %s\n", line)
+	}
+	c.report.WriteByte('\n')
+}
+
+// maskTable blanks the columns that identify a machine. In a row that does not fit its header nothing tells which column is
+// which, so all of it is blanked.
+func maskTable(text []byte) []byte {
+	all := strings.SplitAfter(string(text), "\n")
+	header := strings.Split(all[0], ",")
+	for n, line := range all[1:] {
+		cells := strings.Split(line, ",")
+		for i, cell := range cells {
+			_, kind := classify(cell)
+			if kind == present && len(cells) > 1 && (len(cells) != len(header) || identifies(header[i])) {
+				cells[i] = blank(cell)
+			}
+		}
+		all[n+1] = strings.Join(cells, ",")
+	}
+	return []byte(strings.Join(all, ""))
+}
+
+// identifies reports whether a column's values belong to one machine or board rather than to a kind of them.
+func identifies(header string) bool {
+	name := strings.ToLower(header)
+	for _, part := range []string{"uuid", "serial", "guid", "hostname", "host_id", "part_number", "board", "chassis",
+		"slot", "tray", "module_id", "cliqueid", "rack", "asset", "pdi"} {
+		if strings.Contains(name, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// mask blanks UUIDs wherever they stand.
+func mask(text []byte) []byte {
+	uuid := regexp.MustCompile(`[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}`)
+	return uuid.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(blank(string(id))) })
+}
+
+// blank makes every digit and letter a zero; the prefixes by which nvidia-smi marks a UUID stay.
+func blank(text string) string {
+	for _, prefix := range []string{"GPU-", "MIG-"} {
+		if before, after, ok := strings.Cut(text, prefix); ok && strings.TrimSpace(before) == "" {
+			return before + prefix + blank(after)
+		}
+	}
+	return strings.Map(func(r rune) rune {
+		if r > 127 || r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' {
+			return '0'
+		}
+		return r
+	}, text)
+}

@@ -1,0 +1,117 @@
+package gpu
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+const (
+	maxOutput = 1 << 20         // bytes kept of each stream
+	pipeGrace = 2 * time.Second // for output after the process ended: a child that left its group may hold the pipe
+)
+
+// Call is one nvidia-smi to run: the program, its arguments without the program's name, and its whole environment.
+type Call struct {
+	Path string
+	Args []string
+	Env  []string
+}
+
+// Output is what a call left behind. Err is set only when it could not be started or waited for.
+type Output struct {
+	Stdout, Stderr []byte // at most 1 MiB each, the rest is dropped
+	Code           int    // exit code; -1 when a signal ended it
+	Signal         string // the signal that ended it, by name
+	Stopped        bool   // killed because ctx was done
+	Took           time.Duration
+	Err            error
+}
+
+// execute runs a call in its own process group and returns when the process has ended, which a wedged driver can delay for
+// ever. When ctx is done the group is killed. Whatever else is left of the group when the process ends is killed too.
+//
+// No parent-death signal is set: it fires when the thread that forked ends, and Go threads do end.
+func execute(ctx context.Context, call Call) Output {
+	cmd := exec.Command(call.Path, call.Args...)
+	var stdout, stderr bounded
+	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = call.Env, &stdout, &stderr, pipeGrace
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := cmd.Start(); err != nil {
+		return Output{Err: err}
+	}
+	stopped := reap(ctx, cmd.Process.Pid)
+	err := cmd.Wait()
+	out := Output{Stdout: stdout.kept, Stderr: stderr.kept, Stopped: stopped, Code: -1}
+	if state := cmd.ProcessState; state != nil {
+		out.Code = state.ExitCode()
+		if status, ok := state.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+			out.Signal = status.Signal().String()
+		}
+	}
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) && !errors.Is(err, exec.ErrWaitDelay) {
+		out.Err = err
+	}
+	return out
+}
+
+// reap waits until the process pid has ended, leaving it to be waited for, and kills its group: when ctx is done, which it
+// reports, and at the end. The process that has not been waited for keeps its number, so no stranger can be hit.
+func reap(ctx context.Context, pid int) (stopped bool) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		awaitExit(pid)
+	}()
+	select {
+	case <-ended:
+	case <-ctx.Done():
+		stopped = true
+		killGroup(pid)
+		<-ended
+	}
+	killGroup(pid)
+	return stopped
+}
+
+// awaitExit blocks until the child pid has ended but does not collect it: waitid(2) with WNOWAIT.
+func awaitExit(pid int) {
+	const byPID = 1 // P_PID
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		if errno != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// killGroup kills what is left of a process group. That nothing is left is no error.
+func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
+
+// environment returns env (nil: this process's own) without muster's variables, which may hold a token, and with the
+// locale that the parser reads.
+func environment(env []string) []string {
+	if env == nil {
+		env = os.Environ()
+	}
+	kept := make([]string, 0, len(env)+1)
+	for _, pair := range env {
+		if !strings.HasPrefix(pair, "MUSTER_") && !strings.HasPrefix(pair, "LC_ALL=") {
+			kept = append(kept, pair)
+		}
+	}
+	return append(kept, "LC_ALL=C")
+}
+
+// bounded keeps the first maxOutput bytes written to it and swallows the rest, so that the writer never blocks.
+type bounded struct{ kept []byte }
+
+func (b *bounded) Write(data []byte) (int, error) {
+	b.kept = append(b.kept, data[:min(len(data), maxOutput-len(b.kept))]...)
+	return len(data), nil
+}

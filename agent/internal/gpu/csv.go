@@ -1,0 +1,139 @@
+package gpu
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+const maxRows = 256 // GPUs of one machine
+
+// Table is an answer to --query-gpu with --format=csv,noheader, cut into cells.
+type Table struct {
+	Rows     [][]string // one per GPU, each as wide as asked for, cells without white space around them
+	Rejected []string   // what was wrong with lines that look like rows and are none
+	Notes    []string   // other lines: what nvidia-smi wanted to say
+}
+
+// ParseCSV cuts an answer to a query of width fields. nvidia-smi does not quote: a comma in a value makes a row too wide,
+// and then nothing tells which value is whose, so the row is rejected.
+func ParseCSV(text []byte, width int) Table {
+	var t Table
+	for n, line := range lines(text) {
+		cells := strings.Split(line, ",")
+		for i := range cells {
+			cells[i] = strings.TrimSpace(cells[i])
+		}
+		switch {
+		case n >= maxRows:
+			t.Rejected = append(t.Rejected, fmt.Sprintf("it printed more than %d lines", maxRows))
+			return t
+		case len(cells) == width:
+			t.Rows = append(t.Rows, cells)
+		case len(cells) == 1 || !startsRow(cells[0]):
+			t.Notes = append(t.Notes, line)
+		default:
+			t.Rejected = append(t.Rejected, fmt.Sprintf("row %d of the answer has %d values instead of %d: %s",
+				n+1, len(cells), width, clean(line, maxLine)))
+		}
+	}
+	return t
+}
+
+// startsRow tells a row from prose with a comma in it: rows begin with an index.
+func startsRow(cell string) bool {
+	if _, kind := classify(cell); kind != present {
+		return true
+	}
+	_, err := strconv.ParseUint(cell, 10, 16)
+	return err == nil
+}
+
+// kind says what a cell is.
+type kind int
+
+const (
+	present kind = iota
+	absent       // the device has no such value, which is normal
+	failed       // the device should have it and could not give it
+)
+
+// classify tells values from the words that stand for a missing one. The text of a failed cell comes without its brackets.
+func classify(cell string) (string, kind) {
+	cell = strings.TrimSpace(cell)
+	switch strings.ToLower(cell) {
+	case "", "n/a", "[n/a]", "not supported", "[not supported]", "[requested functionality has been deprecated]",
+		"[function not found]":
+		return "", absent
+	case "err!":
+		return "err", failed
+	}
+	if inner, ok := strings.CutPrefix(cell, "["); ok {
+		return strings.TrimSpace(strings.TrimSuffix(inner, "]")), failed
+	}
+	return cell, present
+}
+
+// measure is a physical quantity with the bounds beyond which a figure is no measurement. Units are what may stand behind
+// the number and what one of them is worth; nounits does not take all of them away.
+type measure int
+
+const (
+	percent measure = iota
+	celsius
+	watts
+	mebibytes
+	count
+)
+
+// number reads a figure. It reports false for everything that is not a plain decimal number within its measure's bounds:
+// that is unknown, not 0.
+func (m measure) number(text string) (float64, bool) {
+	digits := len(text) - len(strings.TrimLeft(text, "0123456789."))
+	value, err := strconv.ParseFloat(text[:digits], 64)
+	worth, known := m.unit(strings.TrimSpace(text[digits:]))
+	value *= worth
+	if err != nil || !known || value > m.limit() {
+		return 0, false
+	}
+	return value, true
+}
+
+// unit returns what one of a unit is worth in the measure's own.
+func (m measure) unit(name string) (float64, bool) {
+	switch {
+	case name == "":
+		return 1, true
+	case m == percent:
+		return 1, name == "%"
+	case m == celsius:
+		return 1, name == "C"
+	case m == watts && name == "mW":
+		return 1e-3, true
+	case m == watts:
+		return 1, name == "W"
+	case m == mebibytes && name == "KiB":
+		return 1.0 / 1024, true
+	case m == mebibytes && name == "GiB":
+		return 1024, true
+	case m == mebibytes:
+		return 1, name == "MiB"
+	default:
+		return 0, false
+	}
+}
+
+func (m measure) limit() float64 {
+	switch m {
+	case percent:
+		return 100
+	case celsius:
+		return 200
+	case watts:
+		return 20_000
+	case mebibytes:
+		return 16 << 20 // 16 TiB
+	default:
+		return 1 << 53
+	}
+}

@@ -1,0 +1,178 @@
+package gpu
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+const (
+	maxError = 300 // bytes of an error that a person reads
+	maxLine  = 150 // bytes of nvidia-smi's own words within it
+)
+
+// explain says in one line why a call failed: how it ended, its last meaningful line, and the next step where one is known.
+// notes are the lines of stdout that were no rows.
+func explain(out Output, notes []string) string {
+	if out.Err != nil {
+		return startFailure(out.Err)
+	}
+	how := "nvidia-smi"
+	switch {
+	case out.Signal != "":
+		how = "nvidia-smi was ended by a signal (" + out.Signal + ")"
+	case out.Code != 0:
+		how = fmt.Sprintf("nvidia-smi ended with %d", out.Code)
+	}
+	line, step := meaningful(append(lines(out.Stderr), notes...))
+	if step == "" {
+		step = codeStep(out.Code)
+	}
+	switch {
+	case line == "" && how == "nvidia-smi":
+		line = "it printed no GPU"
+	case line == "":
+		line = "it did not say why"
+	}
+	text := how + ": " + clean(strings.TrimRight(line, ". "), maxLine)
+	if step != "" {
+		text += "; " + step
+	}
+	return text
+}
+
+func startFailure(err error) string {
+	text := "nvidia-smi cannot be started: " + clean(err.Error(), maxLine)
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return text + "; let the agent's user execute it, or name another with --nvidia-smi"
+	case errors.Is(err, fs.ErrNotExist):
+		return text + "; its loader may be missing, as in an image without glibc"
+	default:
+		return text
+	}
+}
+
+// meaningful picks the line that says most: the first one of a known kind, else the last that is not mere detail.
+func meaningful(all []string) (line, step string) {
+	for _, l := range all {
+		if step := nextStep(l); step != "" {
+			return l, step
+		}
+	}
+	for i := len(all) - 1; i >= 0; i-- {
+		if !strings.HasPrefix(all[i], "NVML library version") {
+			return all[i], ""
+		}
+	}
+	return "", ""
+}
+
+// nextStep knows what to do about the messages that nvidia-smi is known for.
+func nextStep(line string) string {
+	has := func(part string) bool { return strings.Contains(strings.ToLower(line), part) }
+	switch {
+	case has("version mismatch"):
+		return "the driver was updated while in use: restart the machine, or unload and load the nvidia modules"
+	case has("communicate with the nvidia driver"), has("driver not loaded"):
+		return "load the driver (modprobe nvidia) or install it for this kernel; a container needs it on its host"
+	case has("failed to initialize nvml: unknown error"):
+		return "a container that lost its devices must be restarted; elsewhere look for NVRM in dmesg"
+	case has("insufficient permissions"), has("failed to initialize nvml: permission"):
+		return "let the agent's user open /dev/nvidia*, or run it as root"
+	case has("libnvidia-ml"), has("library not found"):
+		return "install the driver's libraries, or start the container with the NVIDIA runtime"
+	case has("no devices were found"):
+		return "look for the device in lspci and for NVRM in dmesg; a container must be given its GPUs"
+	case lostDevice(line), has("gpu is lost"):
+		return "look for Xid in dmesg; restart the machine to get the GPU back"
+	case has("requires reset"):
+		return "reset it (nvidia-smi --gpu-reset) when nothing uses it, or restart the machine"
+	default:
+		return ""
+	}
+}
+
+// codeStep knows what to do about exit codes, from nvidia-smi's manual page, when the text says nothing.
+func codeStep(code int) string {
+	switch code {
+	case 4:
+		return "let the agent's user open /dev/nvidia*, or run it as root"
+	case 8:
+		return "a GPU's external power cables are not attached properly"
+	case 9:
+		return "load the driver (modprobe nvidia) or install it for this kernel"
+	case 12:
+		return "install the driver's libraries, or start the container with the NVIDIA runtime"
+	case 15:
+		return "a GPU fell off the bus: look for Xid in dmesg, restart the machine"
+	default:
+		return ""
+	}
+}
+
+// lostDevices counts the GPUs that nvidia-smi names as not answering, on either stream.
+func lostDevices(out Output) (n int) {
+	seen := map[string]bool{}
+	for _, line := range append(lines(out.Stderr), lines(out.Stdout)...) {
+		if lostDevice(line) && !seen[line] && len(seen) < maxRows {
+			seen[line] = true
+			n++
+		}
+	}
+	return n
+}
+
+func lostDevice(line string) bool {
+	return strings.HasPrefix(line, "Unable to determine the device handle for")
+}
+
+// invalidField returns the field that nvidia-smi refused the whole query for, or "".
+func invalidField(out Output) string {
+	for _, line := range append(lines(out.Stdout), lines(out.Stderr)...) {
+		rest, ok := strings.CutPrefix(line, `Field "`)
+		if !ok {
+			continue
+		}
+		if field, end, ok := strings.Cut(rest, `"`); ok && strings.Contains(end, "not a valid field") {
+			return strings.TrimSpace(field)
+		}
+	}
+	return ""
+}
+
+// lines returns the lines that hold something, without white space around them.
+func lines(text []byte) (all []string) {
+	for line := range strings.Lines(string(text)) {
+		if line = strings.TrimSpace(line); line != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+// clean makes foreign text fit for a terminal and a log: one line without control characters, at most limit bytes.
+func clean(text string, limit int) string {
+	text = strings.Map(func(r rune) rune {
+		switch {
+		case r == '\t' || r == '\n' || r == '\r':
+			return ' '
+		case r == utf8.RuneError || unicode.IsControl(r) || !unicode.IsPrint(r):
+			return -1
+		default:
+			return r
+		}
+	}, text)
+	if len(text) <= limit {
+		return text
+	}
+	const mark = "..."
+	cut := limit - len(mark)
+	for cut > 0 && !utf8.RuneStart(text[cut]) {
+		cut--
+	}
+	return text[:cut] + mark
+}

@@ -1,0 +1,152 @@
+package gpu
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// look makes one full look: finds the program, learns its fields if need be, asks, and publishes what came of it.
+func (p *Prober) look(ctx context.Context) {
+	path, err := p.find()
+	if err != nil {
+		p.settle(p.notFound(err))
+		return
+	}
+	if !p.plan.ready(p.now()) && !p.learn(ctx, path) {
+		return
+	}
+	for {
+		out, ok := p.call(ctx, path, p.plan.args()...)
+		if !ok {
+			return
+		}
+		field := invalidField(out)
+		if field == "" {
+			p.settle(p.judge(out))
+			return
+		}
+		if !p.plan.refuse(field) {
+			p.plan = plan{}
+			p.settle(p.judge(out))
+			return
+		}
+		// The first refusal means that the program changed under us: ask it anew what it knows.
+		if len(p.plan.refused) == 1 && !p.learn(ctx, path) {
+			return
+		}
+	}
+}
+
+// learn asks nvidia-smi which fields it knows. It reports false when the look is over because that call did not end.
+func (p *Prober) learn(ctx context.Context, path string) bool {
+	out, ok := p.call(ctx, path, "--help-query-gpu")
+	if !ok {
+		return false
+	}
+	p.plan.resolve(out, p.now())
+	return true
+}
+
+// call runs nvidia-smi once. It reports false when there is no result to judge: the call passed its deadline, which is
+// published by then, or ctx is done. The goroutine of a call that cannot be killed stays parked, and running stays set.
+func (p *Prober) call(ctx context.Context, path string, args ...string) (Output, bool) {
+	limited, cancel := context.WithTimeout(ctx, p.deadline())
+	defer cancel()
+	run := p.Exec
+	if run == nil {
+		run = execute
+	}
+	call := Call{Path: path, Args: args, Env: environment(p.Env)}
+	started, timer := p.now(), time.Now()
+	ended := make(chan Output, 1)
+	p.setRunning(true)
+	go func() {
+		out := run(limited, call)
+		out.Took = time.Since(timer)
+		p.setRunning(false)
+		ended <- out
+	}()
+	out, ok := p.await(ctx, limited, started, ended)
+	if ok && !out.Stopped {
+		return out, true
+	}
+	if ok && ctx.Err() == nil {
+		p.hang(started, &out)
+	}
+	return out, false
+}
+
+// await waits for a call's end: up to its deadline, and a little longer for what was killed then.
+func (p *Prober) await(ctx, limited context.Context, started time.Time, ended <-chan Output) (Output, bool) {
+	select {
+	case out := <-ended:
+		return out, true
+	case <-limited.Done():
+	}
+	if ctx.Err() == nil {
+		p.hang(started, nil)
+	}
+	grace := time.NewTimer(killGrace)
+	defer grace.Stop()
+	select {
+	case out := <-ended:
+		return out, true
+	case <-grace.C:
+		return Output{}, false
+	}
+}
+
+// hang publishes that the call begun at started passed its deadline. With out, it has ended since, by being killed.
+func (p *Prober) hang(started time.Time, out *Output) {
+	text := fmt.Sprintf("nvidia-smi does not answer within %v and does not end; the driver may be wedged: "+
+		"look for Xid in dmesg, restart the machine if it stays so", p.deadline())
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if out != nil {
+		text = fmt.Sprintf("nvidia-smi did not answer within %v and was killed; it is tried again: "+
+			"look for Xid in dmesg if it stays so", p.deadline())
+		took := out.Took.Milliseconds()
+		p.reading.Probe.TookMS = &took
+	}
+	p.enter(wire.ProbeHung, text, started.Add(p.deadline()))
+}
+
+// outcome is what one look came to.
+type outcome struct {
+	state   string
+	err     string
+	took    *int64
+	driver  *string
+	gpus    []wire.GPU
+	fresh   bool // gpus were read now; otherwise the last ones stay
+	highest int  // GPUs that are known to be there, answering or not
+}
+
+// settle publishes an outcome.
+func (p *Prober) settle(o outcome) {
+	now := p.now()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.highest = max(p.highest, o.highest)
+	if o.took != nil {
+		p.reading.Probe.TookMS = o.took
+	}
+	if o.fresh {
+		p.reading.GPUs, p.reading.Probe.SampledAt = o.gpus, &now
+	}
+	if o.driver != nil {
+		p.reading.DriverVersion = o.driver
+	}
+	p.enter(o.state, o.err, now)
+}
+
+// enter moves to a state; the time at which an unchanged state began stays. The caller holds mu.
+func (p *Prober) enter(state, text string, at time.Time) {
+	if p.reading.Probe.State != state {
+		p.reading.Probe.Since = &at
+	}
+	p.reading.Probe.State, p.reading.Probe.Error = state, clean(text, maxError)
+}

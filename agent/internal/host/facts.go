@@ -1,0 +1,215 @@
+// Package host reads what Linux says of the machine that the agent runs on: size and use of its memory and disk, its
+// processors, load, kernel and boot time, what the agent itself costs, and which provider rents the machine out.
+//
+// Everything is read from files that cost next to nothing. What cannot be read is nil, never 0.
+package host
+
+import (
+	"io"
+	"math"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// maxFile bounds what is read of one file. /proc/stat is the longest: some tens of KiB on a machine of many cores.
+const maxFile = 1 << 20
+
+// Facts is what one look at the machine gave. In a container with limits of its own the limits are the machine.
+type Facts struct {
+	CPUs           *int
+	MemoryTotalMiB *int64
+	MemoryUsedMiB  *int64 // what is not available to new work, caches left out
+	DiskTotalMiB   *int64 // of the file system that holds the state directory
+	DiskUsedMiB    *int64
+	Load1          *float64
+	Kernel         *string
+	BootTime       *time.Time // of the kernel, also in a container
+	RSSKiB         *int64     // the agent's own
+	CPUMillis      *int64     // the agent's own since it started, user and system, children left out
+}
+
+// Fill puts the facts into their part of a hardware report.
+func (f Facts) Fill(h *wire.Hardware) {
+	h.CPUs, h.Load1, h.Kernel, h.BootTime = f.CPUs, f.Load1, f.Kernel, f.BootTime
+	h.MemoryTotalMiB, h.MemoryUsedMiB = f.MemoryTotalMiB, f.MemoryUsedMiB
+	h.DiskTotalMiB, h.DiskUsedMiB = f.DiskTotalMiB, f.DiskUsedMiB
+}
+
+// Cost is what the agent takes. probeMillis is what the last nvidia-smi took.
+func (f Facts) Cost(probeMillis *int64) wire.Cost {
+	return wire.Cost{RSSKiB: f.RSSKiB, CPUMillis: f.CPUMillis, ProbeMillis: probeMillis}
+}
+
+// Read looks at the machine whose file system begins at root ("/", or a tree of a test). stateDir is a path of the
+// agent's own, whatever root is; it need not exist yet.
+func Read(root, stateDir string) Facts {
+	t := tree(root)
+	f := Facts{
+		CPUs:      t.cpus(),
+		Load1:     t.load1(),
+		Kernel:    t.kernel(),
+		BootTime:  t.bootTime(),
+		RSSKiB:    t.residentKiB(),
+		CPUMillis: ownCPUMillis(),
+	}
+	f.MemoryTotalMiB, f.MemoryUsedMiB = t.memory()
+	f.DiskTotalMiB, f.DiskUsedMiB = disk(stateDir)
+	return f
+}
+
+// tree is the root of a file system.
+type tree string
+
+// text returns a file's contents without the white space around them, "" when it cannot be read.
+func (t tree) text(path string) string {
+	file, err := os.Open(filepath.Join(string(t), path))
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile))
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(data))
+}
+
+// number reads a file that holds one whole number.
+func (t tree) number(path string) *int64 { return parseInt(t.text(path)) }
+
+func (t tree) kernel() *string {
+	release := t.text("proc/sys/kernel/osrelease")
+	if release == "" {
+		return nil
+	}
+	return &release
+}
+
+func (t tree) load1() *float64 {
+	first, _, _ := strings.Cut(t.text("proc/loadavg"), " ")
+	load, err := strconv.ParseFloat(first, 64)
+	if err != nil || math.IsNaN(load) || math.IsInf(load, 0) || load < 0 {
+		return nil
+	}
+	return &load
+}
+
+func (t tree) bootTime() *time.Time {
+	seconds := field(t.text("proc/stat"), "btime")
+	if seconds == nil || *seconds == 0 {
+		return nil
+	}
+	boot := time.Unix(*seconds, 0).UTC()
+	return &boot
+}
+
+// residentKiB is the second figure of /proc/self/statm, in pages.
+func (t tree) residentKiB() *int64 {
+	words := strings.Fields(t.text("proc/self/statm"))
+	if len(words) < 2 {
+		return nil
+	}
+	pages := parseInt(words[1])
+	if pages == nil || *pages > math.MaxInt64/int64(os.Getpagesize()) {
+		return nil
+	}
+	size := *pages * int64(os.Getpagesize()) / 1024
+	return &size
+}
+
+func ownCPUMillis() *int64 {
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		return nil
+	}
+	spent := (usage.Utime.Nano() + usage.Stime.Nano()) / int64(time.Millisecond)
+	return &spent
+}
+
+// disk measures the file system that holds dir, or the nearest parent of it that exists.
+func disk(dir string) (total, used *int64) {
+	dir, err := filepath.Abs(dir)
+	if err != nil {
+		return nil, nil
+	}
+	var fs syscall.Statfs_t
+	for err = syscall.Statfs(dir, &fs); err == syscall.ENOENT && dir != "/"; err = syscall.Statfs(dir, &fs) {
+		dir = filepath.Dir(dir)
+	}
+	block := uint64(fs.Frsize)
+	if err != nil || fs.Blocks == 0 || fs.Bfree > fs.Blocks || block == 0 || fs.Blocks > math.MaxInt64/block {
+		return nil, nil
+	}
+	all, taken := int64(fs.Blocks*block>>20), int64((fs.Blocks-fs.Bfree)*block>>20)
+	return &all, &taken
+}
+
+// cpus counts the processors that work may run on: those online that the agent is allowed on, less what a CPU quota takes.
+// /proc/cpuinfo comes last because the kernel asks every core for its clock to write it.
+func (t tree) cpus() *int {
+	n := countList(t.text("sys/devices/system/cpu/online"))
+	if n == 0 {
+		n = countProcessors(t.text("proc/cpuinfo"))
+	}
+	if t == "/" {
+		allowed := runtime.NumCPU()
+		if n == 0 || allowed < n {
+			n = allowed
+		}
+	}
+	if quota := t.cpuQuota(); quota > 0 && (n == 0 || quota < n) {
+		n = quota
+	}
+	if n == 0 {
+		return nil
+	}
+	return &n
+}
+
+// countList counts the members of a list such as 0-15,32-47; 0 when it is none.
+func countList(list string) (n int) {
+	for part := range strings.SplitSeq(list, ",") {
+		first, last, isRange := strings.Cut(part, "-")
+		if !isRange {
+			last = first
+		}
+		from, err := strconv.ParseUint(first, 10, 16)
+		to, err2 := strconv.ParseUint(last, 10, 16)
+		if err != nil || err2 != nil || to < from {
+			return 0
+		}
+		n += int(to-from) + 1
+	}
+	return n
+}
+
+// countProcessors counts the entries of /proc/cpuinfo.
+func countProcessors(info string) (n int) {
+	for line := range strings.Lines(info) {
+		key, _, _ := strings.Cut(line, ":")
+		if strings.TrimSpace(key) == "processor" {
+			n++
+		}
+	}
+	return n
+}
+
+// cpuQuota is a container's share of processors, rounded up; 0 when there is no limit. Only the top of the mounted cgroup
+// tree is looked at: in a container that is the container, on a host it has no limit, and the agent's own unit is below it.
+func (t tree) cpuQuota() int {
+	quota, period := t.number("sys/fs/cgroup/cpu/cpu.cfs_quota_us"), t.number("sys/fs/cgroup/cpu/cpu.cfs_period_us")
+	if words := strings.Fields(t.text("sys/fs/cgroup/cpu.max")); len(words) == 2 {
+		quota, period = parseInt(words[0]), parseInt(words[1])
+	}
+	if quota == nil || period == nil || *quota == 0 || *period == 0 {
+		return 0
+	}
+	return int(math.Ceil(float64(*quota) / float64(*period)))
+}

@@ -1,0 +1,192 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"time"
+)
+
+// Providers that are recognised.
+const (
+	VastAI = "vast_ai"
+	RunPod = "runpod"
+	AWS    = "aws"
+	GCP    = "gcp"
+	Azure  = "azure"
+	OCI    = "oci"
+)
+
+const (
+	metadataURL      = "http://169.254.169.254" // link-local on every cloud; by number, so that no resolver is asked
+	metadataDeadline = time.Second              // for all that is asked
+	maxMetadata      = 4 << 10
+)
+
+// Detector finds out who rents this machine out and under which id. Its zero value looks at this machine.
+type Detector struct {
+	Env         func(name string) string // the agent's environment; nil: os.Getenv
+	Root        string                   // where the file system begins; empty: "/"
+	Client      *http.Client             // for metadata; nil: one without proxy
+	MetadataURL string                   // empty: http://169.254.169.254
+}
+
+// DetectProvider detects with the given sources and the real metadata address. See Detector.Detect.
+func DetectProvider(ctx context.Context, env func(string) string, root string, client *http.Client) (provider, instanceID string) {
+	return Detector{Env: env, Root: root, Client: client}.Detect(ctx)
+}
+
+// Detect returns the provider and the instance's id there, either of them empty when it is not known. It asks, in this
+// order: variables that providers set (in the agent's environment, then in /etc/environment, then in that of process 1,
+// where a provider's variables may be all that sessions do not get), and the firmware's vendor. A cloud's metadata service
+// is asked only when the firmware names that cloud, for a second at most. Of the environments only the named variables are
+// ever looked at: others beside them hold API keys.
+func (d Detector) Detect(ctx context.Context) (provider, instanceID string) {
+	if d.Env == nil {
+		d.Env = os.Getenv
+	}
+	if d.Root == "" {
+		d.Root = "/"
+	}
+	for _, lookup := range []func(string) string{d.Env, d.environmentFile, d.firstProcess} {
+		if provider, id := fromVariables(lookup); provider != "" {
+			return provider, id
+		}
+	}
+	return d.cloud(ctx)
+}
+
+// fromVariables knows the variables of providers whose machines are containers. A value that is no id is as good as none.
+func fromVariables(lookup func(string) string) (provider, instanceID string) {
+	// Other software sets CONTAINER_ID as well; vast.ai's is a number.
+	if id := lookup("CONTAINER_ID"); validID(id) && strings.Trim(id, "0123456789") == "" {
+		return VastAI, id
+	}
+	if id, ok := strings.CutPrefix(lookup("VAST_CONTAINERLABEL"), "C."); ok && validID(id) {
+		return VastAI, id
+	}
+	if id := lookup("RUNPOD_POD_ID"); validID(id) {
+		return RunPod, id
+	}
+	return "", ""
+}
+
+// validID tells identifiers from whatever else a variable or a foreign web server may hold.
+func validID(id string) bool {
+	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
+	return id != "" && len(id) <= 128 && strings.Trim(id, letters) == ""
+}
+
+// environmentFile finds one variable in /etc/environment.
+func (d Detector) environmentFile(name string) string {
+	for line := range strings.Lines(tree(d.Root).text("etc/environment")) {
+		line = strings.TrimPrefix(strings.TrimSpace(line), "export ")
+		if value, ok := strings.CutPrefix(strings.TrimSpace(line), name+"="); ok {
+			return strings.Trim(value, `"'`)
+		}
+	}
+	return ""
+}
+
+// firstProcess finds one variable in the environment that process 1 was started with.
+func (d Detector) firstProcess(name string) string {
+	file, err := os.Open(filepath.Join(d.Root, "proc/1/environ"))
+	if err != nil {
+		return ""
+	}
+	defer file.Close()
+	data, err := io.ReadAll(io.LimitReader(file, maxFile))
+	if err != nil {
+		return ""
+	}
+	for pair := range bytes.SplitSeq(data, []byte{0}) {
+		if value, ok := bytes.CutPrefix(pair, []byte(name+"=")); ok {
+			return string(value)
+		}
+	}
+	return ""
+}
+
+// cloud goes by the firmware. Two vendors also make desktop machines and hypervisors for everyone, so for them more than
+// the vendor's name is asked for.
+func (d Detector) cloud(ctx context.Context) (provider, instanceID string) {
+	ctx, cancel := context.WithTimeout(ctx, metadataDeadline)
+	defer cancel()
+	dmi := func(name string) string { return tree(d.Root).text("sys/class/dmi/id/" + name) }
+	vendor, product, tag := dmi("sys_vendor"), dmi("product_name"), dmi("chassis_asset_tag")
+	switch {
+	case vendor == "Amazon EC2":
+		return AWS, d.awsInstance(ctx, dmi("board_asset_tag"))
+	case vendor == "Google" && product == "Google Compute Engine":
+		return GCP, d.metadata(ctx, "GET", "/computeMetadata/v1/instance/id", "Metadata-Flavor", "Google")
+	case strings.HasPrefix(tag, "OracleCloud"):
+		return OCI, d.metadata(ctx, "GET", "/opc/v2/instance/id", "Authorization", "Bearer Oracle")
+	case vendor == "Microsoft Corporation" && product == "Virtual Machine":
+		id := d.metadata(ctx, "GET", "/metadata/instance/compute/vmId?api-version=2021-02-01&format=text", "Metadata", "true")
+		if id != "" || tag == "7783-7084-3265-9085-8269-3286-77" { // the tag of every Azure machine, unlike other Hyper-V
+			return Azure, id
+		}
+	}
+	return "", ""
+}
+
+// awsInstance asks the metadata service (version 2: a token first). Containers are often a hop too far from it; Nitro
+// machines have the id in their firmware too.
+func (d Detector) awsInstance(ctx context.Context, boardTag string) string {
+	token := d.fetch(ctx, "PUT", "/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds", "60")
+	if token != "" {
+		if id := d.metadata(ctx, "GET", "/latest/meta-data/instance-id", "X-aws-ec2-metadata-token", token); id != "" {
+			return id
+		}
+	}
+	if regexp.MustCompile(`^i-[0-9a-f]{8,32}$`).MatchString(boardTag) {
+		return boardTag
+	}
+	return ""
+}
+
+// metadata fetches an id; "" for anything that is none.
+func (d Detector) metadata(ctx context.Context, method, path, header, value string) string {
+	if id := d.fetch(ctx, method, path, header, value); validID(id) {
+		return id
+	}
+	return ""
+}
+
+// fetch makes one request and returns the answer's text when it is a 200.
+func (d Detector) fetch(ctx context.Context, method, path, header, value string) string {
+	base := d.MetadataURL
+	if base == "" {
+		base = metadataURL
+	}
+	request, err := http.NewRequestWithContext(ctx, method, base+path, nil)
+	if err != nil {
+		return ""
+	}
+	request.Header.Set(header, value)
+	answer, err := d.client().Do(request)
+	if err != nil {
+		return ""
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(io.LimitReader(answer.Body, maxMetadata))
+	if err != nil || answer.StatusCode != http.StatusOK {
+		return ""
+	}
+	return strings.TrimSpace(string(text))
+}
+
+// client never goes through a proxy and never follows a redirect: only the machine's own metadata service is meant.
+func (d Detector) client() *http.Client {
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	if d.Client != nil {
+		client = *d.Client
+	}
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &client
+}
