@@ -1,0 +1,78 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"time"
+)
+
+// Account is an operator or a service account, with a hash of its API token's secret.
+type Account struct {
+	ID         string // msa_...
+	Name       string // unique among those not revoked
+	Tenant     string // "" all
+	Scopes     []string
+	SecretHash []byte
+	CreatedAt  time.Time
+	ExpiresAt  *time.Time
+	RevokedAt  *time.Time
+	LastUsedAt *time.Time
+}
+
+// CreateAccount stores an account; ErrConflict when a live one has the name.
+func (s *Store) CreateAccount(ctx context.Context, a Account, events ...Event) error {
+	return s.change(ctx, []statement{insertAccount(a)}, events)
+}
+
+// FirstAccount stores an account only when there has never been one.
+func (s *Store) FirstAccount(ctx context.Context, a Account, events ...Event) (created bool, err error) {
+	err = s.change(ctx, []statement{guard("NOT EXISTS(SELECT 1 FROM accounts)"), insertAccount(a)}, events)
+	if errors.Is(err, ErrConflict) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+const accountColumns = "id, name, tenant, scopes, secret_hash, created_at, expires_at, revoked_at, last_used_at"
+
+func insertAccount(a Account) statement {
+	return do("INSERT INTO accounts("+accountColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+		a.ID, a.Name, a.Tenant, list(a.Scopes), base64.StdEncoding.EncodeToString(a.SecretHash),
+		millis(a.CreatedAt), maybeMillis(a.ExpiresAt), maybeMillis(a.RevokedAt), maybeMillis(a.LastUsedAt))
+}
+
+func readAccount(r *row) Account {
+	a := Account{ID: r.text(), Name: r.text(), Tenant: r.text()}
+	r.document(&a.Scopes)
+	a.SecretHash = r.bytes()
+	a.CreatedAt, a.ExpiresAt, a.RevokedAt, a.LastUsedAt = r.time(), r.maybe(), r.maybe(), r.maybe()
+	return a
+}
+
+// Account returns an account by id, also an expired or revoked one. ErrNotFound when there is none.
+func (s *Store) Account(ctx context.Context, id string) (Account, error) {
+	return first(ctx, s, readAccount, do("SELECT "+accountColumns+" FROM accounts WHERE id = ?", id))
+}
+
+// Accounts returns the accounts of a tenant ("" all), revoked ones too, by name.
+func (s *Store) Accounts(ctx context.Context, tenant string) ([]Account, error) {
+	return all(ctx, s, readAccount,
+		do("SELECT "+accountColumns+" FROM accounts WHERE tenant = ? OR ? = '' ORDER BY name, created_at, id", tenant, tenant))
+}
+
+// RevokeAccount ends a live account of a tenant ("" any); ErrNotFound when there is none.
+func (s *Store) RevokeAccount(ctx context.Context, tenant, nameOrID string, at time.Time, events ...Event) error {
+	const which = "(id = ? OR name = ?) AND (tenant = ? OR ? = '') AND revoked_at IS NULL"
+	return notFound(s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM accounts WHERE "+which+")", nameOrID, nameOrID, tenant, tenant),
+		do("UPDATE accounts SET revoked_at = ? WHERE "+which, millis(at), nameOrID, nameOrID, tenant, tenant),
+	}, events))
+}
+
+// TouchAccount notes that an account was used; an older time changes nothing.
+func (s *Store) TouchAccount(ctx context.Context, id string, at time.Time) error {
+	return s.change(ctx, []statement{
+		do("UPDATE accounts SET last_used_at = ? WHERE id = ? AND COALESCE(last_used_at, 0) < ?", millis(at), id, millis(at)),
+	}, nil)
+}

@@ -1,0 +1,66 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// Beat is what a heartbeat leaves behind.
+type Beat struct {
+	NodeID     string
+	At         time.Time
+	RunID      string
+	Counter    uint64
+	Interval   time.Duration
+	SkewMillis int64
+	Address    string
+	Agent      string // JSON
+	Cost       string // JSON
+	Notices    []string
+	Hardware   string // JSON; "" keeps the last
+	GPUs       []GPU  // nil: unchanged
+}
+
+// GPU is one device that a node reported.
+type GPU struct {
+	UUID  string
+	Name  string
+	BusID string
+	Index int
+}
+
+// SaveBeats stores beats in one batch, with the time the gateway was alive (meta alive_at, unix milliseconds). A node's last_seen
+// never goes back: an older beat than the stored one is dropped. Beats of nodes that do not exist are dropped.
+func (s *Store) SaveBeats(ctx context.Context, beats []Beat, aliveAt time.Time) error {
+	statements := make([]statement, 0, len(beats)+1)
+	for _, b := range beats {
+		statements = append(statements, b.update())
+		for _, g := range b.GPUs {
+			statements = append(statements, g.upsert(b))
+		}
+	}
+	statements = append(statements, do(setMeta, MetaAliveAt, strconv.FormatInt(millis(aliveAt), 10)))
+	return s.change(ctx, statements, nil)
+}
+
+// MetaAliveAt is the meta key that SaveBeats writes.
+const MetaAliveAt = "alive_at"
+
+func (b Beat) update() statement {
+	args := []any{millis(b.At), b.Interval.Milliseconds(), b.RunID, int64(b.Counter), b.SkewMillis, b.Address, b.Agent, b.Cost, list(b.Notices)}
+	set := `UPDATE liveness SET last_seen = ?, interval_ms = ?, run_id = ?, counter = ?, skew_ms = ?, address = ?, agent = ?, cost = ?, notices = ?`
+	if b.Hardware != "" {
+		set, args = set+", hardware = ?", append(args, b.Hardware)
+	}
+	return do(set+" WHERE node_id = ? AND COALESCE(last_seen, 0) <= ?", append(args, b.NodeID, millis(b.At))...)
+}
+
+// upsert keeps the row of another node that had the GPU before.
+func (g GPU) upsert(b Beat) statement {
+	return do(`INSERT INTO gpus(uuid, node_id, position, name, bus_id, first_seen, last_seen)
+		SELECT ?, id, ?, ?, ?, ?, ? FROM nodes WHERE id = ?
+		ON CONFLICT DO UPDATE SET position = excluded.position, name = excluded.name, bus_id = excluded.bus_id, last_seen = excluded.last_seen
+			WHERE excluded.last_seen >= last_seen`,
+		g.UUID, int64(g.Index), g.Name, g.BusID, millis(b.At), millis(b.At), b.NodeID)
+}

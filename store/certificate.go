@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"errors"
+	"time"
+)
+
+// Status of a certificate on record.
+const (
+	CertificatePending    = "pending"    // issued by renewal, not used yet
+	CertificateCurrent    = "current"    // the node's identity
+	CertificateSuperseded = "superseded" // its successor has been used, or another one was issued instead
+	CertificateRevoked    = "revoked"    // ended by re-enrolment or by an operator
+)
+
+// Certificate is a node certificate on record: the record, not the chain, decides what it is worth.
+type Certificate struct {
+	Fingerprint string // SHA-256 of the leaf
+	NodeID      string
+	EnrolmentID string
+	Generation  int    // 1, 2, ... within its enrolment
+	Status      string // one of the Certificate constants
+	KeyHash     string // hex SHA-256 of PublicKey; no key is ever certified twice
+	PublicKey   []byte // SPKI DER
+	Chain       string // PEM, leaf first
+	NotBefore   time.Time
+	NotAfter    time.Time
+	IssuedAt    time.Time
+	FirstUsedAt *time.Time
+	EndedAt     *time.Time // when it was superseded or revoked
+}
+
+// Identity is what a fingerprint stands for: all that judging a node's request takes.
+type Identity struct {
+	Certificate     Certificate
+	NodeName        string
+	Tenant          string
+	State           string
+	NodeEnrolmentID string // differs from the certificate's after a re-enrolment
+	Reasons         []Reason
+	Banned          bool
+}
+
+const certificateColumns = `c.fingerprint, c.node_id, c.enrolment_id, c.generation, c.status, c.key_hash, c.public_key, c.chain,
+	c.not_before, c.not_after, c.issued_at, c.first_used_at, c.ended_at`
+
+func readCertificate(r *row) Certificate {
+	c := Certificate{Fingerprint: r.text(), NodeID: r.text(), EnrolmentID: r.text(), Generation: int(r.number()), Status: r.text(),
+		KeyHash: r.text(), PublicKey: r.bytes(), Chain: r.text()}
+	c.NotBefore, c.NotAfter, c.IssuedAt, c.FirstUsedAt, c.EndedAt = r.time(), r.time(), r.time(), r.maybe(), r.maybe()
+	return c
+}
+
+func insertCertificate(c Certificate) statement {
+	return do(`INSERT INTO certificates(fingerprint, node_id, enrolment_id, generation, status, key_hash, public_key, chain,
+		not_before, not_after, issued_at, first_used_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		c.Fingerprint, c.NodeID, c.EnrolmentID, int64(c.Generation), c.Status, c.KeyHash, base64.StdEncoding.EncodeToString(c.PublicKey), c.Chain,
+		millis(c.NotBefore), millis(c.NotAfter), millis(c.IssuedAt), maybeMillis(c.FirstUsedAt), maybeMillis(c.EndedAt))
+}
+
+// revokeCertificates ends all that a node has; a superseded one keeps the time at which it ended.
+func revokeCertificates(nodeID string, at time.Time) statement {
+	return do("UPDATE certificates SET status = 'revoked', ended_at = COALESCE(ended_at, ?) WHERE node_id = ? AND status <> 'revoked'",
+		millis(at), nodeID)
+}
+
+// Identity returns the certificate with this fingerprint and its node, or ErrNotFound.
+func (s *Store) Identity(ctx context.Context, fingerprint string) (Identity, error) {
+	return first(ctx, s, readIdentity, do("SELECT "+certificateColumns+", n.name, n.tenant, n.state, n.enrolment_id, n.banned, "+nodeReasons+
+		" FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE c.fingerprint = ?", fingerprint))
+}
+
+func readIdentity(r *row) Identity {
+	i := Identity{Certificate: readCertificate(r)}
+	i.NodeName, i.Tenant, i.State, i.NodeEnrolmentID, i.Banned = r.text(), r.text(), r.text(), r.text(), r.flag()
+	i.Reasons = readReasons(r)
+	return i
+}
+
+// AddCertificate stores a pending certificate. ErrConflict when currentFingerprint is no longer the node's current one or the key is
+// known; an earlier pending certificate of the node becomes superseded.
+func (s *Store) AddCertificate(ctx context.Context, c Certificate, currentFingerprint string, events ...Event) error {
+	c.Status = CertificatePending
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = ? AND status = 'current')", currentFingerprint, c.NodeID),
+		do("UPDATE certificates SET status = 'superseded', ended_at = ? WHERE node_id = ? AND status = 'pending' AND key_hash <> ?",
+			millis(c.IssuedAt), c.NodeID, c.KeyHash),
+		insertCertificate(c),
+	}, events)
+}
+
+// PendingCertificate returns a node's pending certificate for this key, or ErrNotFound.
+func (s *Store) PendingCertificate(ctx context.Context, nodeID, keyHash string) (Certificate, error) {
+	return first(ctx, s, readCertificate, do("SELECT "+certificateColumns+
+		" FROM certificates c WHERE c.key_hash = ? AND c.node_id = ? AND c.status = 'pending'", keyHash, nodeID))
+}
+
+// PromoteCertificate makes a pending certificate the current one, first used at this time, and supersedes the one before, in one
+// batch; ErrConflict when it is not pending.
+func (s *Store) PromoteCertificate(ctx context.Context, fingerprint string, at time.Time, events ...Event) error {
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND status = 'pending')", fingerprint),
+		do(`UPDATE certificates SET status = 'superseded', ended_at = ?
+			WHERE node_id = (SELECT node_id FROM certificates WHERE fingerprint = ?) AND status = 'current'`, millis(at), fingerprint),
+		do("UPDATE certificates SET status = 'current', first_used_at = ? WHERE fingerprint = ?", millis(at), fingerprint),
+	}, events)
+}
+
+// MarkFirstUse notes the first use of a certificate; later calls change nothing.
+func (s *Store) MarkFirstUse(ctx context.Context, fingerprint string, at time.Time) error {
+	return s.change(ctx, []statement{
+		do("UPDATE certificates SET first_used_at = ? WHERE fingerprint = ? AND first_used_at IS NULL", millis(at), fingerprint),
+	}, nil)
+}
+
+// BannedKey reports whether the key with this hash belonged to a banned node.
+func (s *Store) BannedKey(ctx context.Context, keyHash string) (bool, error) {
+	_, err := s.value(ctx, do("SELECT n.id FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE c.key_hash = ? AND n.banned = 1", keyHash))
+	if errors.Is(err, ErrNotFound) {
+		return false, nil
+	}
+	return err == nil, err
+}

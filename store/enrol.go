@@ -1,0 +1,134 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+)
+
+// Enrolment is all that one successful register request changes.
+type Enrolment struct {
+	ID               string
+	Credential       string // public token id, or psk-<8 hex>
+	ConsumeToken     bool   // the credential is a token and a use of it is taken
+	KeyHash          string // of the CSR's key
+	Provider         string
+	InstanceID       string
+	BindInstance     bool // the token's uses belong to instances: a known instance takes its own use over
+	Address          string
+	At               time.Time
+	Node             Node // ID, Name, Tenant, State, GPUsExpected; the rest comes from the other fields
+	NewNode          bool
+	TakeOver         *TakeOver // when NewNode is false: what must still hold
+	CredentialLabels map[string]string
+	AgentLabels      map[string]string
+	Certificate      Certificate // Fingerprint, PublicKey, Chain and times; stored as current, generation 1, of this enrolment and key
+	Agent            string      // JSON
+	Hardware         string      // JSON, "" none
+	Events           []Event
+}
+
+// TakeOver says what a decision to update an existing node relied on.
+type TakeOver struct {
+	EnrolmentID    string     // the node's enrolment as read
+	LastSeenAtMost *time.Time // nil: no matter
+	State          string     // as read
+	UseRecovery    bool       // spends an allow-recovery
+}
+
+// Enrol takes the use, creates or updates the node and records its certificate, in one atomic batch. ErrConflict when anything that
+// had to hold did not: the token (revoked, expired, used up, of another tenant or node), the PSK, the name, the key, the take-over.
+func (s *Store) Enrol(ctx context.Context, e Enrolment) error {
+	if e.NewNode == (e.TakeOver != nil) {
+		return errors.New("an enrolment makes a new node or takes one over, exactly one of them")
+	}
+	statements := e.use()
+	if e.NewNode {
+		statements = append(statements, e.newNode()...)
+	} else {
+		statements = append(statements, e.takeOver()...)
+	}
+	c := e.Certificate
+	c.NodeID, c.EnrolmentID, c.KeyHash, c.Status, c.Generation = e.Node.ID, e.ID, e.KeyHash, CertificateCurrent, 1
+	return s.change(ctx, append(statements, insertCertificate(c)), e.Events)
+}
+
+// use records the enrolment and what it takes from its credential.
+func (e Enrolment) use() []statement {
+	switch {
+	case !e.ConsumeToken:
+		return []statement{
+			guard("EXISTS(SELECT 1 FROM psks WHERE id = ?)", e.Credential),
+			e.insert("NULL"),
+		}
+	case e.BindInstance && e.Provider != "" && e.InstanceID != "":
+		return append(e.inheritUse(), e.tokenHolds())
+	default:
+		return []statement{e.insert(nextUse, e.Credential), e.tokenHolds()}
+	}
+}
+
+// nextUse is the number after the highest; the unique index and tokenHolds make sure that it is one use and a free one.
+const nextUse = "(SELECT COALESCE(max(number), 0) + 1 FROM enrolments WHERE credential = ? AND number IS NOT NULL)"
+
+func (e Enrolment) insert(number string, args ...any) statement {
+	return do(`INSERT INTO enrolments(id, credential, key_hash, node_id, at, provider, instance_id, address, number)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, `+number+`)`,
+		append([]any{e.ID, e.Credential, e.KeyHash, e.Node.ID, millis(e.At), e.Provider, e.InstanceID, e.Address}, args...)...)
+}
+
+// inheritUse takes over the number of the enrolment that this instance made before. Statements cannot hand values on, so the number
+// waits as a negative one, out of the way of the unique index, and is struck from the old row at the end. The + keeps SQLite from
+// reading all uses of the token instead of those of the instance.
+func (e Enrolment) inheritUse() []statement {
+	return []statement{
+		do(`UPDATE enrolments SET number = -number WHERE credential = ? AND provider = ? AND instance_id = ? AND instance_id <> '' AND +number > 0
+			AND EXISTS(SELECT 1 FROM tokens WHERE id = ? AND bind_instance = 1)`, e.Credential, e.Provider, e.InstanceID, e.Credential),
+		e.insert("COALESCE((SELECT -number FROM enrolments WHERE credential = ? AND number < 0), "+nextUse+")", e.Credential, e.Credential),
+		do("UPDATE enrolments SET number = NULL WHERE credential = ? AND number < 0", e.Credential),
+	}
+}
+
+// tokenHolds is checked after the use is taken, so that it sees its number.
+func (e Enrolment) tokenHolds() statement {
+	return guard(`EXISTS(SELECT 1 FROM tokens t JOIN enrolments e ON e.id = ? AND e.number BETWEEN 1 AND t.uses
+		WHERE t.id = ? AND t.revoked_at IS NULL AND t.expires_at > ? AND t.tenant = ? AND t.node_id IN ('', ?))`,
+		e.ID, e.Credential, millis(e.At), e.Node.Tenant, e.Node.ID)
+}
+
+func (e Enrolment) newNode() []statement {
+	n := e.Node
+	n.CreatedAt, n.StateSince, n.EnrolledAt = e.At, e.At, &e.At
+	n.EnrolmentID, n.Provider, n.InstanceID, n.Address, n.Agent, n.Hardware = e.ID, e.Provider, e.InstanceID, e.Address, e.Agent, e.Hardware
+	return append(insertNode(n), enrolmentLabels(n.ID, e.CredentialLabels, e.AgentLabels)...)
+}
+
+// takeOver updates a node that the caller read before, provided that what the decision hung on still holds. The process that will
+// report next is another one, so its run id and counter start afresh; last_seen stays, for that is when it was last heard.
+func (e Enrolment) takeOver() []statement {
+	statements := []statement{
+		e.takeOverHolds(),
+		revokeCertificates(e.Node.ID, e.At),
+		do(`UPDATE nodes SET provider = ?, instance_id = ?, state_since = CASE WHEN state = ? THEN state_since ELSE ? END, state = ?,
+			enrolled_at = ?, enrolment_id = ?, gpus_expected = ?, recovery_until = NULL WHERE id = ?`,
+			e.Provider, e.InstanceID, e.Node.State, millis(e.At), e.Node.State, millis(e.At), e.ID, int64(e.Node.GPUsExpected), e.Node.ID),
+		do(`UPDATE liveness SET run_id = '', counter = 0, skew_ms = NULL, address = ?, agent = ?, cost = '', notices = '[]',
+			hardware = CASE WHEN ? = '' THEN hardware ELSE ? END WHERE node_id = ?`,
+			e.Address, e.Agent, e.Hardware, e.Hardware, e.Node.ID),
+		do("DELETE FROM reasons WHERE node_id = ? AND person = 0", e.Node.ID),
+	}
+	return append(statements, replaceLabels(e.Node.ID, e.CredentialLabels, e.AgentLabels)...)
+}
+
+func (e Enrolment) takeOverHolds() statement {
+	where := filter{}
+	where.and("n.id = ? AND n.tenant = ? AND n.retired_at IS NULL", e.Node.ID, e.Node.Tenant)
+	where.and("n.enrolment_id = ? AND n.state = ?", e.TakeOver.EnrolmentID, e.TakeOver.State)
+	if e.TakeOver.LastSeenAtMost != nil {
+		where.and("COALESCE(v.last_seen, 0) <= ?", millis(*e.TakeOver.LastSeenAtMost))
+	}
+	if e.TakeOver.UseRecovery {
+		where.and("n.recovery_until > ?", millis(e.At))
+	}
+	return guard("EXISTS(SELECT 1 FROM nodes n JOIN liveness v ON v.node_id = n.id"+where.sql()+")", where.args...)
+}

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"strings"
+	"time"
+)
+
+// Event is one row of the append-only log: who did what, to which node, from where, and how it ended.
+type Event struct {
+	ID       int64 // given by the store, growing
+	At       time.Time
+	Kind     string // "node.enrolled"
+	Actor    string // "operator:socket", "token:mse_ab12", "node:<id>", "gateway"
+	NodeID   string
+	NodeName string
+	Tenant   string
+	Address  string // where the request came from
+	Outcome  string // "ok" or an error code
+	Detail   map[string]string
+	Security bool // shown by `muster audit`
+}
+
+// EventQuery picks events; a zero field leaves none out. Limit 0 means 100, the most is 1000.
+type EventQuery struct {
+	Tenant    string
+	Node      string // id or name
+	Kind      string
+	Security  bool // security events only
+	Since     time.Time
+	AfterID   int64 // only younger ones
+	BeforeID  int64 // only older ones
+	Limit     int
+	Ascending bool // oldest first
+}
+
+// AddEvents appends events in one batch.
+func (s *Store) AddEvents(ctx context.Context, events ...Event) error {
+	return s.change(ctx, nil, events)
+}
+
+// change runs a write and logs its events in the same batch.
+func (s *Store) change(ctx context.Context, statements []statement, events []Event) error {
+	for _, e := range events {
+		statements = append(statements, insertEvent(e))
+	}
+	if len(statements) == 0 {
+		return nil
+	}
+	_, err := s.batch(ctx, statements)
+	return err
+}
+
+func insertEvent(e Event) statement {
+	return do(`INSERT INTO events(at, kind, actor, node_id, node_name, tenant, address, outcome, detail, security)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		millis(e.At), e.Kind, e.Actor, e.NodeID, e.NodeName, e.Tenant, e.Address, e.Outcome, object(e.Detail), flag(e.Security))
+}
+
+// Events returns the picked events, newest first unless Ascending.
+func (s *Store) Events(ctx context.Context, q EventQuery) ([]Event, error) {
+	return all(ctx, s, readEvent, q.statement())
+}
+
+func (q EventQuery) statement() statement {
+	var where filter
+	if q.Tenant != "" {
+		where.and("tenant = ? AND tenant <> ''", q.Tenant)
+	}
+	if q.Node != "" { // each half has its index
+		where.and("id IN (SELECT id FROM events WHERE node_id = ? AND node_id <> '' UNION SELECT id FROM events WHERE node_name = ? AND node_name <> '')",
+			q.Node, q.Node)
+	}
+	if q.Kind != "" {
+		where.and("kind = ?", q.Kind)
+	}
+	if q.Security {
+		where.and("security = 1")
+	}
+	if !q.Since.IsZero() {
+		// The first condition decides; the second, through events_at, keeps the search from going back to the beginning of the log.
+		where.and("at >= ? AND id >= (SELECT min(+id) FROM events WHERE at >= ?)", millis(q.Since), millis(q.Since))
+	}
+	if q.AfterID != 0 {
+		where.and("id > ?", q.AfterID)
+	}
+	if q.BeforeID != 0 {
+		where.and("id < ?", q.BeforeID)
+	}
+	order := "DESC"
+	if q.Ascending {
+		order = "ASC"
+	}
+	return do("SELECT id, at, kind, actor, node_id, node_name, tenant, address, outcome, detail, security FROM events"+
+		where.sql()+" ORDER BY id "+order+" LIMIT ?", append(where.args, pageLimit(q.Limit))...)
+}
+
+func readEvent(r *row) Event {
+	e := Event{ID: r.number(), At: r.time(), Kind: r.text(), Actor: r.text(), NodeID: r.text(), NodeName: r.text(), Tenant: r.text(),
+		Address: r.text(), Outcome: r.text()}
+	r.document(&e.Detail)
+	e.Security = r.flag()
+	return e
+}
+
+// pageLimit bounds how many rows one query returns.
+func pageLimit(asked int) int64 {
+	const usual, most = 100, 1000
+	if asked <= 0 {
+		return usual
+	}
+	return int64(min(asked, most))
+}
+
+// filter collects the conditions of a query that all have to hold.
+type filter struct {
+	conditions []string
+	args       []any
+}
+
+func (f *filter) and(condition string, args ...any) {
+	f.conditions = append(f.conditions, condition)
+	f.args = append(f.args, args...)
+}
+
+// sql returns the WHERE clause, "" when there is no condition.
+func (f *filter) sql() string {
+	if len(f.conditions) == 0 {
+		return ""
+	}
+	return " WHERE " + strings.Join(f.conditions, " AND ")
+}

@@ -1,0 +1,47 @@
+package store
+
+import "context"
+
+// Where a label comes from; the lowest wins.
+const (
+	originOperator   = 0
+	originCredential = 1
+	originAgent      = 2
+)
+
+// insertLabels stores labels that the node does not have from this origin.
+func insertLabels(nodeID string, labels map[string]string, origin int64) statement {
+	return do("INSERT INTO labels(node_id, key, value, origin) SELECT ?, key, value, ? FROM json_each(?)", nodeID, origin, object(labels))
+}
+
+// replaceLabels stores what an enrolment brings in place of what the one before brought.
+func replaceLabels(nodeID string, credential, agent map[string]string) []statement {
+	statements := []statement{do("DELETE FROM labels WHERE node_id = ? AND origin <> ?", nodeID, int64(originOperator))}
+	return append(statements, enrolmentLabels(nodeID, credential, agent)...)
+}
+
+func enrolmentLabels(nodeID string, credential, agent map[string]string) []statement {
+	var statements []statement
+	if len(credential) > 0 {
+		statements = append(statements, insertLabels(nodeID, credential, originCredential))
+	}
+	if len(agent) > 0 {
+		statements = append(statements, insertLabels(nodeID, agent, originAgent))
+	}
+	return statements
+}
+
+// SetLabels sets and removes labels as the operator, whose word hides the credential's and the agent's: a removed label stays
+// hidden until the operator sets it. A key that is in both is removed. ErrConflict when the node does not exist.
+func (s *Store) SetLabels(ctx context.Context, nodeID string, set map[string]string, remove []string, events ...Event) error {
+	statements := []statement{guard("EXISTS(SELECT 1 FROM nodes WHERE id = ?)", nodeID)}
+	const upsert = `INSERT INTO labels(node_id, key, value, origin) VALUES (?, ?, ?, 0)
+		ON CONFLICT DO UPDATE SET value = excluded.value`
+	for key, value := range set {
+		statements = append(statements, do(upsert, nodeID, key, value))
+	}
+	for _, key := range remove {
+		statements = append(statements, do(upsert, nodeID, key, nil))
+	}
+	return s.change(ctx, statements, events)
+}

@@ -1,0 +1,55 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+)
+
+const setMeta = "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
+
+// Meta returns the value of a key of the gateway's own, or ErrNotFound.
+func (s *Store) Meta(ctx context.Context, key string) (string, error) {
+	return s.value(ctx, do("SELECT value FROM meta WHERE key = ?", key))
+}
+
+// value runs a query for one text in one row.
+func (s *Store) value(ctx context.Context, st statement) (string, error) {
+	rows, err := s.query(ctx, st)
+	if err != nil {
+		return "", err
+	}
+	if len(rows) == 0 {
+		return "", ErrNotFound
+	}
+	r := row{values: rows[0]}
+	return r.text(), r.err
+}
+
+// SetMeta stores a value, replacing what was there.
+func (s *Store) SetMeta(ctx context.Context, key, value string) error {
+	return s.change(ctx, []statement{do(setMeta, key, value)}, nil)
+}
+
+// MetaOnce stores a value unless the key has one, and returns the one that is kept.
+func (s *Store) MetaOnce(ctx context.Context, key, value string) (string, error) {
+	return s.once(ctx, "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value RETURNING value", key, value)
+}
+
+// once runs an insert that leaves an earlier row alone and returns the value of the row that there is.
+func (s *Store) once(ctx context.Context, insert, key, value string) (string, error) {
+	results, err := s.batch(ctx, []statement{{sql: insert, args: []any{key, value}, returns: true}})
+	if err != nil {
+		return "", err
+	}
+	if len(results[0].rows) != 1 {
+		return "", fmt.Errorf("insert of %s returned %d rows", key, len(results[0].rows))
+	}
+	r := row{values: results[0].rows[0]}
+	return r.text(), r.err
+}
+
+// Ready reports whether the database takes writes, by making one.
+func (s *Store) Ready(ctx context.Context) error {
+	return s.SetMeta(ctx, "ready_at", strconv.FormatInt(millis(s.now()), 10))
+}

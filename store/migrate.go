@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"io/fs"
+	"strconv"
+	"time"
+)
+
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
+
+// migration is one numbered step of the schema. A step that was released is never changed: the next one corrects it.
+type migration struct {
+	number int
+	name   string
+	script string
+}
+
+// migrations returns the steps of a directory of files named 0001_what.sql, which have to be numbered from 1 without a gap.
+func migrations(dir fs.FS) ([]migration, error) {
+	entries, err := fs.ReadDir(dir, ".") // sorted by name
+	if err != nil {
+		return nil, err
+	}
+	var steps []migration
+	for _, entry := range entries {
+		number, err := strconv.Atoi(entry.Name()[:min(4, len(entry.Name()))])
+		if err != nil || number != len(steps)+1 {
+			return nil, fmt.Errorf("migration %s: its number should be %04d", entry.Name(), len(steps)+1)
+		}
+		script, err := fs.ReadFile(dir, entry.Name())
+		if err != nil {
+			return nil, err
+		}
+		steps = append(steps, migration{number, entry.Name(), string(script)})
+	}
+	return steps, nil
+}
+
+// migrate brings the database to the newest schema. It runs before the writer's goroutine starts.
+func (w *writer) migrate(ctx context.Context, now time.Time) error {
+	dir, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return err
+	}
+	steps, err := migrations(dir)
+	if err != nil {
+		return err
+	}
+	return w.apply(ctx, steps, now)
+}
+
+// apply runs the steps that the database has not had, each in a transaction with its number.
+func (w *writer) apply(ctx context.Context, steps []migration, now time.Time) error {
+	const table = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, at INTEGER NOT NULL) STRICT"
+	if _, err := w.conn.ExecContext(ctx, table); err != nil {
+		return err
+	}
+	had, err := w.migrated(ctx)
+	if err != nil {
+		return err
+	}
+	if had > len(steps) {
+		return fmt.Errorf("schema %d, this muster knows %d: %w", had, len(steps), ErrNewerDatabase)
+	}
+	for _, step := range steps[had:] {
+		if err := w.step(ctx, step, now); err != nil {
+			return fmt.Errorf("migration %s: %w", step.name, err)
+		}
+	}
+	return nil
+}
+
+func (w *writer) migrated(ctx context.Context) (int, error) {
+	var number int
+	err := w.conn.QueryRowContext(ctx, "SELECT COALESCE(max(number), 0) FROM migrations").Scan(&number)
+	return number, err
+}
+
+// step applies one migration. Another process that opened the same file may have been faster: then the number is there.
+func (w *writer) step(ctx context.Context, step migration, now time.Time) error {
+	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
+		return err
+	}
+	defer w.conn.ExecContext(context.WithoutCancel(ctx), "ROLLBACK") // without effect after COMMIT
+	if had, err := w.migrated(ctx); err != nil || had >= step.number {
+		return err
+	}
+	if _, err := w.conn.ExecContext(ctx, step.script); err != nil {
+		return err
+	}
+	const record = "INSERT INTO migrations(number, name, at) VALUES (?, ?, ?)"
+	if _, err := w.conn.ExecContext(ctx, record, step.number, step.name, now.UnixMilli()); err != nil {
+		return err
+	}
+	_, err := w.conn.ExecContext(ctx, "COMMIT")
+	return err
+}

@@ -1,0 +1,65 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Move changes a node's state, its reasons, or both.
+type Move struct {
+	NodeID             string
+	From, To           string // equal: only the reasons change
+	At                 time.Time
+	AddReasons         []Reason // a zero Since means At
+	RemoveReasons      []string
+	ClearReasons       bool // all of them, before AddReasons
+	RevokeCertificates bool
+	Ban                bool // with To retired: the name stays taken and the tokens bound to the node are revoked
+	Events             []Event
+}
+
+// MoveNode applies a move in one batch; ErrConflict when the node is no longer in From, or a ban's name is taken meanwhile.
+func (s *Store) MoveNode(ctx context.Context, m Move) error {
+	statements := []statement{
+		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND state = ?)", m.NodeID, m.From),
+		m.update(),
+	}
+	statements = append(statements, m.reasons()...)
+	if m.RevokeCertificates {
+		statements = append(statements, revokeCertificates(m.NodeID, m.At))
+	}
+	if m.Ban {
+		statements = append(statements,
+			do("UPDATE tokens SET revoked_at = ? WHERE node_id = ? AND node_id <> '' AND revoked_at IS NULL", millis(m.At), m.NodeID))
+	}
+	return s.change(ctx, statements, m.Events)
+}
+
+// update sets the state. Retiring frees the name through the index nodes_held_name, unless the node is banned.
+func (m Move) update() statement {
+	retired := flag(m.To == StateRetired)
+	return do(`UPDATE nodes SET state_since = CASE WHEN state = ? THEN state_since ELSE ? END, state = ?,
+			retired_at = CASE WHEN ? THEN COALESCE(retired_at, ?) END, banned = max(banned, ?),
+			recovery_until = CASE WHEN ? THEN NULL ELSE recovery_until END
+		WHERE id = ?`, m.To, millis(m.At), m.To, retired, millis(m.At), flag(m.Ban), retired, m.NodeID)
+}
+
+// reasons adds a reason that already holds without changing since when it does; a person's word outlasts the machine's.
+func (m Move) reasons() []statement {
+	var statements []statement
+	if m.ClearReasons {
+		statements = append(statements, do("DELETE FROM reasons WHERE node_id = ?", m.NodeID))
+	}
+	for _, reason := range m.RemoveReasons {
+		statements = append(statements, do("DELETE FROM reasons WHERE node_id = ? AND reason = ?", m.NodeID, reason))
+	}
+	for _, r := range m.AddReasons {
+		since := r.Since
+		if since.IsZero() {
+			since = m.At
+		}
+		statements = append(statements, do(`INSERT INTO reasons(node_id, reason, person, since) VALUES (?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET person = max(person, excluded.person)`, m.NodeID, r.Reason, flag(r.Person), millis(since)))
+	}
+	return statements
+}

@@ -1,0 +1,167 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+)
+
+// StateRetired is the one state of a node that the store itself gives a meaning: its name is free, its certificates are not listed.
+const StateRetired = "retired"
+
+// StateReady is the state in which CreateNode stores a node.
+const StateReady = "ready"
+
+// Reason is why a node is in its state; several can hold at once.
+type Reason struct {
+	Reason string
+	Person bool // set by a person, so it does not go by itself
+	Since  time.Time
+}
+
+// Node is one machine of the registry.
+type Node struct {
+	ID            string
+	Name          string // unique among nodes that are not retired, or are banned
+	Tenant        string
+	Provider      string
+	InstanceID    string
+	State         string
+	StateSince    time.Time
+	Reasons       []Reason          // oldest first
+	Labels        map[string]string // effective: operator, then credential, then agent
+	CreatedAt     time.Time
+	EnrolledAt    *time.Time
+	RetiredAt     *time.Time
+	Banned        bool
+	EnrolmentID   string // "" never enrolled
+	GPUsExpected  int    // 0 not said
+	RecoveryUntil *time.Time
+
+	LastSeen   *time.Time
+	Interval   time.Duration // as reported
+	RunID      string
+	Counter    uint64
+	SkewMillis *int64
+	Address    string
+	Agent      string // JSON
+	Cost       string // JSON
+	Notices    []string
+	Hardware   string // JSON, "" none
+
+	// Certificate is the current one, else the pending one, else zero: Fingerprint, NotAfter, Generation, Status only.
+	Certificate Certificate
+}
+
+// The parts of a query for nodes: n is the node, v its liveness, k its certificate.
+const (
+	nodeReasons = `(SELECT json_group_array(json_array(reason, person, since)) FROM
+		(SELECT reason, person, since FROM reasons WHERE node_id = n.id ORDER BY since, reason))`
+	// With min(), SQLite takes the other columns from the row that has the minimum.
+	nodeLabels = `(SELECT json_group_object(key, value) FROM
+		(SELECT key, value, min(origin) FROM labels WHERE node_id = n.id GROUP BY key) WHERE value IS NOT NULL)`
+	nodeColumns = `n.id, n.name, n.tenant, n.provider, n.instance_id, n.state, n.state_since, ` + nodeReasons + `, ` + nodeLabels + `,
+		n.created_at, n.enrolled_at, n.retired_at, n.banned, n.enrolment_id, n.gpus_expected, n.recovery_until,
+		v.last_seen, v.interval_ms, v.run_id, v.counter, v.skew_ms, v.address, v.agent, v.cost, v.notices, v.hardware,
+		k.fingerprint, k.not_after, k.generation, k.status`
+	// 'current' sorts before 'pending'.
+	nodeJoins = ` JOIN liveness v ON v.node_id = n.id
+		LEFT JOIN certificates k ON k.fingerprint = (SELECT fingerprint FROM certificates
+			WHERE node_id = n.id AND status IN ('current', 'pending') ORDER BY status LIMIT 1)`
+)
+
+func readNode(r *row) Node {
+	n := Node{ID: r.text(), Name: r.text(), Tenant: r.text(), Provider: r.text(), InstanceID: r.text(), State: r.text(), StateSince: r.time()}
+	n.Reasons = readReasons(r)
+	r.document(&n.Labels)
+	n.CreatedAt, n.EnrolledAt, n.RetiredAt, n.Banned = r.time(), r.maybe(), r.maybe(), r.flag()
+	n.EnrolmentID, n.GPUsExpected, n.RecoveryUntil = r.text(), int(r.number()), r.maybe()
+	n.LastSeen, n.Interval = r.maybe(), time.Duration(r.number())*time.Millisecond
+	n.RunID, n.Counter, n.SkewMillis, n.Address = r.text(), uint64(r.number()), r.integer(), r.text()
+	n.Agent, n.Cost = r.text(), r.text()
+	r.document(&n.Notices)
+	n.Hardware = r.text()
+	n.Certificate.Fingerprint = r.text()
+	if notAfter := r.maybe(); notAfter != nil {
+		n.Certificate.NotAfter = *notAfter
+	}
+	n.Certificate.Generation, n.Certificate.Status = int(r.number()), r.text()
+	return n
+}
+
+// readReasons reads what nodeReasons selects.
+func readReasons(r *row) []Reason {
+	var rows []storedReason
+	r.document(&rows)
+	reasons := make([]Reason, 0, len(rows))
+	for _, stored := range rows {
+		reasons = append(reasons, Reason(stored))
+	}
+	return reasons
+}
+
+// storedReason is a Reason as the JSON array [reason, person, since].
+type storedReason Reason
+
+// UnmarshalJSON reads the array.
+func (s *storedReason) UnmarshalJSON(b []byte) error {
+	var person, since int64
+	if err := json.Unmarshal(b, &[]any{&s.Reason, &person, &since}); err != nil {
+		return err
+	}
+	s.Person, s.Since = person != 0, time.UnixMilli(since).UTC()
+	return nil
+}
+
+// Node returns a node of a tenant ("" any): by the name of one that is not retired, by id, or by the name of the newest retired one.
+// ErrNotFound when there is none.
+func (s *Store) Node(ctx context.Context, tenant, idOrName string) (Node, error) {
+	return first(ctx, s, readNode, do("SELECT "+nodeColumns+" FROM nodes n"+nodeJoins+`
+		WHERE (n.id = ? OR n.name = ?) AND (n.tenant = ? OR ? = '')
+		ORDER BY n.name = ? AND n.retired_at IS NULL DESC, n.id = ? DESC, n.created_at DESC, n.id DESC LIMIT 1`,
+		idOrName, idOrName, tenant, tenant, idOrName, idOrName))
+}
+
+// NodesByInstance returns the nodes with this provider and instance id, retired ones too, newest first.
+func (s *Store) NodesByInstance(ctx context.Context, provider, instanceID string) ([]Node, error) {
+	return all(ctx, s, readNode, do("SELECT "+nodeColumns+" FROM nodes n"+nodeJoins+`
+		WHERE n.provider = ? AND n.instance_id = ? AND n.instance_id <> '' ORDER BY n.created_at DESC, n.id DESC`, provider, instanceID))
+}
+
+// NodesByGPU returns the nodes that have reported this GPU, the latest to report it first.
+func (s *Store) NodesByGPU(ctx context.Context, uuid string) ([]Node, error) {
+	return all(ctx, s, readNode, do("SELECT "+nodeColumns+" FROM gpus g JOIN nodes n ON n.id = g.node_id"+nodeJoins+`
+		WHERE g.uuid = ? ORDER BY g.last_seen DESC, n.id DESC`, uuid))
+}
+
+// CreateNode stores a node that has yet to enrol, in state ready; ErrConflict when the name is taken.
+func (s *Store) CreateNode(ctx context.Context, n Node, operatorLabels map[string]string, events ...Event) error {
+	n.State, n.StateSince = StateReady, n.CreatedAt
+	n.EnrolledAt, n.EnrolmentID = nil, ""
+	statements := insertNode(n)
+	if len(operatorLabels) > 0 {
+		statements = append(statements, insertLabels(n.ID, operatorLabels, originOperator))
+	}
+	return s.change(ctx, statements, events)
+}
+
+// insertNode stores a node with its liveness and counts it.
+func insertNode(n Node) []statement {
+	return []statement{
+		do(`INSERT INTO nodes(id, name, tenant, provider, instance_id, state, state_since, created_at, enrolled_at, retired_at, banned,
+			enrolment_id, gpus_expected, recovery_until) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, NULL, 0, ?, ?, NULL)`,
+			n.ID, n.Name, n.Tenant, n.Provider, n.InstanceID, n.State, millis(n.StateSince), millis(n.CreatedAt), maybeMillis(n.EnrolledAt),
+			n.EnrolmentID, int64(n.GPUsExpected)),
+		do(`INSERT INTO liveness(node_id, last_seen, interval_ms, run_id, counter, skew_ms, address, agent, cost, notices, hardware)
+			VALUES (?, NULL, 0, '', 0, NULL, ?, ?, '', '[]', ?)`, n.ID, n.Address, n.Agent, n.Hardware),
+		do("INSERT INTO totals(tenant, retired, nodes) VALUES (?, 0, 1) ON CONFLICT DO UPDATE SET nodes = nodes + 1", n.Tenant),
+	}
+}
+
+// AllowRecovery lets the node's name be taken over once until then; ErrConflict when the node does not exist or is retired.
+func (s *Store) AllowRecovery(ctx context.Context, nodeID string, until time.Time, events ...Event) error {
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)", nodeID),
+		do("UPDATE nodes SET recovery_until = ? WHERE id = ?", millis(until), nodeID),
+	}, events)
+}

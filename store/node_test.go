@@ -1,0 +1,202 @@
+package store_test
+
+import (
+	"fmt"
+	"maps"
+	"reflect"
+	"testing"
+	"time"
+
+	"muster/store"
+)
+
+func TestNodeLookup(t *testing.T) {
+	s := open(t)
+	ctx := t.Context()
+	must(t, s.CreateToken(ctx, token("mse_many", 100)))
+	retire := func(id string) {
+		must(t, s.MoveNode(ctx, store.Move{NodeID: id, From: "enrolled", To: "retired", At: after(time.Hour)}))
+	}
+	for i, id := range []string{"old", "older-twin", "live"} { // three nodes named n, one after the other
+		e := enrolment("mse_many", id)
+		e.Node.Name, e.At, e.Provider, e.InstanceID = "n", after(time.Duration(i)*time.Second), "vast_ai", "7"
+		must(t, s.Enrol(ctx, e))
+		if id != "live" {
+			retire("id-" + id)
+		}
+	}
+	gone := enrolment("mse_many", "gone")
+	must(t, s.Enrol(ctx, gone))
+	retire("id-gone")
+	confusing := enrolment("mse_many", "confusing")
+	confusing.Node.Name = "id-old" // a live name wins over an id
+	must(t, s.Enrol(ctx, confusing))
+	for _, c := range []struct {
+		tenant, what, want string
+	}{
+		{"", "n", "id-live"},
+		{"default", "n", "id-live"},
+		{"other", "n", ""},
+		{"", "id-live", "id-live"},
+		{"", "id-older-twin", "id-older-twin"},
+		{"", "gone", "id-gone"},
+		{"", "id-gone", "id-gone"},
+		{"", "id-old", "id-confusing"},
+		{"", "nobody", ""},
+		{"", "", ""},
+	} {
+		n, err := s.Node(ctx, c.tenant, c.what)
+		if c.want == "" {
+			wantError(t, err, store.ErrNotFound)
+			continue
+		}
+		if err != nil || n.ID != c.want {
+			t.Errorf("%q: got %q, %v; want %q", c.what, n.ID, err, c.want)
+		}
+	}
+	retire("id-live")
+	if n := node(t, s, "n"); n.ID != "id-live" {
+		t.Errorf("of three retired nodes got %q, want the newest", n.ID)
+	}
+	for _, c := range []struct{ provider, instance, want string }{
+		{"vast_ai", "7", "[id-live id-older-twin id-old]"}, {"vast_ai", "8", "[]"}, {"", "", "[]"}, {"runpod", "7", "[]"},
+	} {
+		nodes, err := s.NodesByInstance(ctx, c.provider, c.instance)
+		must(t, err)
+		if got := fmt.Sprint(ids(nodes)); got != c.want {
+			t.Errorf("%s/%s: got %s, want %s", c.provider, c.instance, got, c.want)
+		}
+	}
+}
+
+func ids(nodes []store.Node) []string {
+	out := []string{}
+	for _, n := range nodes {
+		out = append(out, n.ID)
+	}
+	return out
+}
+
+func TestCreateNode(t *testing.T) {
+	s := open(t)
+	ctx := t.Context()
+	n := store.Node{ID: "id-n", Name: "n", Tenant: "t", GPUsExpected: 2, CreatedAt: day()}
+	must(t, s.CreateNode(ctx, n, map[string]string{"zone": "a"}, store.Event{At: day(), Kind: "node.created"}))
+	want := n
+	want.State, want.StateSince, want.Reasons, want.Labels, want.Notices = store.StateReady, day(), []store.Reason{}, map[string]string{"zone": "a"}, []string{}
+	if got := node(t, s, "n"); !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	n.ID = "id-m"
+	wantError(t, s.CreateNode(ctx, n, nil, store.Event{At: day(), Kind: "node.created"}), store.ErrConflict)
+	if got := countEvents(t, s, store.EventQuery{}); got != 1 {
+		t.Errorf("got %d events, want 1", got)
+	}
+}
+
+func TestLabels(t *testing.T) {
+	s := enrolled(t)
+	ctx := t.Context()
+	e := enrolment("mse_many", "n")
+	e.CredentialLabels, e.AgentLabels = map[string]string{"a": "credential", "b": "credential"}, map[string]string{"a": "agent", "c": "agent", "empty": ""}
+	must(t, s.Enrol(ctx, e))
+	for _, c := range []struct {
+		set    map[string]string
+		remove []string
+		want   map[string]string
+	}{
+		{nil, nil, map[string]string{"a": "credential", "b": "credential", "c": "agent", "empty": ""}},
+		{map[string]string{"c": "operator", "d": "x'48'"}, nil, map[string]string{"a": "credential", "b": "credential", "c": "operator", "d": "x'48'", "empty": ""}},
+		{nil, []string{"a", "d", "none"}, map[string]string{"b": "credential", "c": "operator", "empty": ""}},
+		{map[string]string{"a": "back"}, []string{"empty"}, map[string]string{"a": "back", "b": "credential", "c": "operator"}},
+		{map[string]string{"a": "both"}, []string{"a"}, map[string]string{"b": "credential", "c": "operator"}},
+	} {
+		must(t, s.SetLabels(ctx, "id-n", c.set, c.remove))
+		if got := node(t, s, "n").Labels; !maps.Equal(got, c.want) {
+			t.Errorf("set %v, remove %v: got %v, want %v", c.set, c.remove, got, c.want)
+		}
+	}
+	wantError(t, s.SetLabels(ctx, "id-none", map[string]string{"a": "1"}, nil), store.ErrConflict)
+}
+
+func TestAllowRecovery(t *testing.T) {
+	s := enrolled(t, "n", "gone")
+	ctx := t.Context()
+	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-gone", From: "enrolled", To: "retired", At: day()}))
+	must(t, s.AllowRecovery(ctx, "id-n", after(time.Hour)))
+	if got := node(t, s, "n").RecoveryUntil; got == nil || !got.Equal(after(time.Hour)) {
+		t.Errorf("got %v", got)
+	}
+	wantError(t, s.AllowRecovery(ctx, "id-gone", after(time.Hour)), store.ErrConflict)
+	wantError(t, s.AllowRecovery(ctx, "id-none", after(time.Hour)), store.ErrConflict)
+}
+
+func TestBeats(t *testing.T) {
+	s := enrolled(t, "n", "m")
+	ctx := t.Context()
+	_, err := s.Meta(ctx, store.MetaAliveAt)
+	wantError(t, err, store.ErrNotFound)
+	full := store.Beat{NodeID: "id-n", At: after(time.Hour), RunID: "r1", Counter: 1<<64 - 1, Interval: 1500 * time.Millisecond, SkewMillis: -250, Address: "192.0.2.9",
+		Agent: `{"version":"2"}`, Cost: `{"rss_kib":6400}`, Notices: []string{"no GPU"}, Hardware: `{"n":1}`, GPUs: []store.GPU{{UUID: "GPU-1", Name: "H100", BusID: "1", Index: 0}}}
+	later, older := full, full
+	later.At, later.Hardware, later.GPUs, later.Notices, later.RunID, later.Counter = after(2*time.Hour), "", nil, nil, "r2", 1
+	older.At, older.RunID, older.Hardware = after(30*time.Minute), "old", `{"n":0}`
+	for _, c := range []struct {
+		beat     store.Beat
+		seen     time.Time
+		run      string
+		hardware string
+		notices  []string
+	}{
+		{full, after(time.Hour), "r1", `{"n":1}`, []string{"no GPU"}},
+		{older, after(time.Hour), "r1", `{"n":1}`, []string{"no GPU"}}, // never back
+		{later, after(2 * time.Hour), "r2", `{"n":1}`, []string{}},     // keeps the last hardware
+	} {
+		must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-none", At: day(), GPUs: full.GPUs}, c.beat}, c.beat.At))
+		got := node(t, s, "n")
+		if got.LastSeen == nil || !got.LastSeen.Equal(c.seen) || got.RunID != c.run || got.Hardware != c.hardware || !reflect.DeepEqual(got.Notices, c.notices) {
+			t.Errorf("beat at %v: got %+v", c.beat.At, got)
+		}
+		if got.Interval != full.Interval || got.SkewMillis == nil || *got.SkewMillis != -250 || got.Address != full.Address || got.Agent != full.Agent || got.Cost != full.Cost {
+			t.Errorf("beat at %v: got %+v", c.beat.At, got)
+		}
+		if want := map[string]uint64{"r1": 1<<64 - 1, "r2": 1}[c.run]; got.Counter != want {
+			t.Errorf("got counter %d, want %d", got.Counter, want)
+		}
+		alive, err := s.Meta(ctx, store.MetaAliveAt)
+		if want := fmt.Sprint(c.beat.At.UnixMilli()); err != nil || alive != want {
+			t.Errorf("alive_at is %q, %v; want %q", alive, err, want)
+		}
+	}
+	if got := node(t, s, "m"); got.LastSeen != nil || got.SkewMillis != nil {
+		t.Errorf("a node without a beat has %v, %v", got.LastSeen, got.SkewMillis)
+	}
+	must(t, s.SaveBeats(ctx, nil, after(3*time.Hour))) // alone, it is the gateway's own sign of life
+}
+
+func TestNodesByGPU(t *testing.T) {
+	s := enrolled(t, "a", "b")
+	ctx := t.Context()
+	gpu := []store.GPU{{UUID: "GPU-1", Name: "H100"}, {UUID: "GPU-2", Name: "H100", Index: 1}}
+	for _, c := range []struct {
+		beat store.Beat
+		want string
+	}{
+		{store.Beat{NodeID: "id-a", At: after(1 * time.Minute), GPUs: gpu}, "[id-a]"},
+		{store.Beat{NodeID: "id-b", At: after(2 * time.Minute), GPUs: gpu[:1]}, "[id-b id-a]"}, // the card moved
+		{store.Beat{NodeID: "id-a", At: after(3 * time.Minute), GPUs: gpu}, "[id-a id-b]"},
+	} {
+		must(t, s.SaveBeats(ctx, []store.Beat{c.beat}, day()))
+		nodes, err := s.NodesByGPU(ctx, "GPU-1")
+		must(t, err)
+		if got := fmt.Sprint(ids(nodes)); got != c.want {
+			t.Errorf("got %s, want %s", got, c.want)
+		}
+	}
+	for uuid, want := range map[string]string{"GPU-2": "[id-a]", "GPU-3": "[]"} {
+		nodes, err := s.NodesByGPU(ctx, uuid)
+		if got := fmt.Sprint(ids(nodes)); err != nil || got != want {
+			t.Errorf("%s: got %s, %v; want %s", uuid, got, err, want)
+		}
+	}
+}

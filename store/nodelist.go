@@ -1,0 +1,137 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"slices"
+)
+
+// NodeQuery picks nodes. Limit 0 means 100, the most is 1000.
+type NodeQuery struct {
+	Tenant  string // "" all
+	Terms   []Term // all must hold
+	Status  string
+	State   string
+	Retired bool // include retired nodes; asking for State or the term state=retired does too
+	Limit   int
+	Cursor  string // from the page before
+	Ref     StatusRef
+}
+
+// Nodes returns one page ordered by name and id, the cursor of the next page ("" none), and how many nodes the query picks in all.
+// A cursor that Nodes did not make wraps ErrBadCursor.
+func (s *Store) Nodes(ctx context.Context, q NodeQuery) (nodes []Node, next string, total int, err error) {
+	where, liveness, err := q.filter()
+	if err != nil {
+		return nil, "", 0, err
+	}
+	counted, err := s.query(ctx, q.count(where, liveness))
+	if err != nil {
+		return nil, "", 0, err
+	}
+	r := row{values: counted[0]}
+	if total = int(r.number()); r.err != nil {
+		return nil, "", 0, r.err
+	}
+	page, err := q.page(where, liveness)
+	if err != nil {
+		return nil, "", 0, err
+	}
+	if nodes, err = all(ctx, s, readNode, page); err != nil {
+		return nil, "", 0, err
+	}
+	if limit := int(pageLimit(q.Limit)); len(nodes) > limit { // one more was asked for, to know that there is a next page
+		nodes = nodes[:limit]
+		next = cursor(nodes[limit-1])
+	}
+	return nodes, next, total, nil
+}
+
+// filter returns the conditions of a query, less its cursor, and whether they read the liveness.
+func (q NodeQuery) filter() (where filter, liveness bool, err error) {
+	terms := q.Terms
+	if q.State != "" {
+		terms = append([]Term{{"state", OpEquals, q.State}}, terms...)
+	}
+	if q.Status != "" {
+		terms = append([]Term{{"status", OpEquals, q.Status}}, terms...)
+	}
+	if !q.retired() {
+		where.and("n.retired_at IS NULL")
+	}
+	switch {
+	case q.Tenant == "":
+	case slices.ContainsFunc(terms, Term.picksFew):
+		where.and("+n.tenant = ?", q.Tenant)
+	default:
+		where.and("n.tenant = ?", q.Tenant)
+	}
+	for _, t := range terms {
+		reads, err := t.condition(&where, q.Ref)
+		if err != nil {
+			return filter{}, false, err
+		}
+		liveness = liveness || reads
+	}
+	return where, liveness, nil
+}
+
+func (q NodeQuery) retired() bool {
+	if q.Retired || q.State == StateRetired {
+		return true
+	}
+	for _, t := range q.Terms {
+		if t == (Term{"state", OpEquals, StateRetired}) {
+			return true
+		}
+	}
+	return false
+}
+
+// count reads the kept totals when nothing but the tenant picks nodes.
+func (q NodeQuery) count(where filter, liveness bool) statement {
+	if len(q.Terms) == 0 && q.State == "" && q.Status == "" {
+		return do("SELECT COALESCE(sum(nodes), 0) FROM totals WHERE (tenant = ? OR ? = '') AND retired <= ?", q.Tenant, q.Tenant, flag(q.Retired))
+	}
+	return do("SELECT count(*) FROM nodes n"+livenessJoin(liveness)+where.sql(), where.args...)
+}
+
+// page picks the ids first: sorting them is cheap, and only the nodes of the page are put together.
+func (q NodeQuery) page(where filter, liveness bool) (statement, error) {
+	if q.Cursor != "" {
+		name, id, err := parseCursor(q.Cursor)
+		if err != nil {
+			return statement{}, err
+		}
+		where.and("(n.name, n.id) > (?, ?)", name, id)
+	}
+	return do("WITH page AS (SELECT n.id FROM nodes n"+livenessJoin(liveness)+where.sql()+" ORDER BY n.name, n.id LIMIT ?) SELECT "+
+		nodeColumns+" FROM page CROSS JOIN nodes n ON n.id = page.id"+nodeJoins+" ORDER BY n.name, n.id",
+		append(where.args, pageLimit(q.Limit)+1)...), nil
+}
+
+func livenessJoin(needed bool) string {
+	if !needed {
+		return ""
+	}
+	return " JOIN liveness v ON v.node_id = n.id"
+}
+
+// cursor names the last node of a page.
+func cursor(n Node) string {
+	return base64.RawURLEncoding.EncodeToString([]byte(list([]string{n.Name, n.ID})))
+}
+
+func parseCursor(text string) (name, id string, err error) {
+	raw, err := base64.RawURLEncoding.DecodeString(text)
+	if err != nil {
+		return "", "", fmt.Errorf("%w: start again without one", ErrBadCursor)
+	}
+	var place []string
+	if err := json.Unmarshal(raw, &place); err != nil || len(place) != 2 {
+		return "", "", fmt.Errorf("%w: start again without one", ErrBadCursor)
+	}
+	return place[0], place[1], nil
+}

@@ -1,0 +1,73 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"sync"
+)
+
+// maxPrepared bounds the prepared reads: the selectors that people write would otherwise pile up.
+const maxPrepared = 128
+
+// reader answers queries from a pool of connections.
+type reader struct {
+	db       *sql.DB
+	mu       sync.Mutex
+	prepared map[string]*sql.Stmt
+}
+
+func (r *reader) query(ctx context.Context, st statement) ([][]any, error) {
+	prepared, err := r.prepare(ctx, st.sql)
+	if err != nil {
+		return nil, err
+	}
+	var rows *sql.Rows
+	if prepared == nil {
+		rows, err = r.db.QueryContext(ctx, st.sql, st.args...)
+	} else {
+		rows, err = prepared.QueryContext(ctx, st.args...)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return collect(rows)
+}
+
+// prepare returns nil without an error when there are enough prepared statements already.
+func (r *reader) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if st := r.prepared[text]; st != nil || len(r.prepared) >= maxPrepared {
+		return st, nil
+	}
+	st, err := r.db.PrepareContext(ctx, text)
+	if err != nil {
+		return nil, err
+	}
+	r.prepared[text] = st
+	return st, nil
+}
+
+func (r *reader) close() error { return r.db.Close() }
+
+// collect reads rows to their end and closes them.
+func collect(rows *sql.Rows) ([][]any, error) {
+	defer rows.Close()
+	columns, err := rows.Columns()
+	if err != nil {
+		return nil, err
+	}
+	var all [][]any
+	places := make([]any, len(columns))
+	for rows.Next() {
+		row := make([]any, len(columns))
+		for i := range row {
+			places[i] = &row[i]
+		}
+		if err := rows.Scan(places...); err != nil {
+			return nil, err
+		}
+		all = append(all, row)
+	}
+	return all, rows.Err()
+}

@@ -1,0 +1,94 @@
+package store_test
+
+import (
+	"bytes"
+	"fmt"
+	"path/filepath"
+	"testing"
+
+	"muster/store"
+)
+
+func TestSeal(t *testing.T) {
+	seal, unseal, err := store.NewSealer(masterKey())
+	must(t, err)
+	_, other, err := store.NewSealer(bytes.Repeat([]byte{9}, 32))
+	must(t, err)
+	for _, value := range []string{"", "x", "a longer value"} {
+		sealed := seal("t/c/1", []byte(value))
+		if again := seal("t/c/1", []byte(value)); again == sealed {
+			t.Errorf("%q was sealed twice with one nonce", value)
+		}
+		got, err := unseal("t/c/1", sealed)
+		if err != nil || string(got) != value {
+			t.Errorf("got %q, %v; want %q", got, err, value)
+		}
+		if _, err := unseal("t/c/2", sealed); err == nil {
+			t.Errorf("%q opened in another row", value)
+		}
+		if _, err := other("t/c/1", sealed); err == nil {
+			t.Errorf("%q opened with another key", value)
+		}
+	}
+}
+
+func FuzzUnseal(f *testing.F) {
+	seal, unseal, err := store.NewSealer(masterKey())
+	must(f, err)
+	good := seal("t/c/1", []byte("value"))
+	for _, seed := range []string{"", "v1:", "v1:AAAA", "v2:" + good[3:], good[:len(good)-4], good + "\n", "v1:!!!!", good[3:]} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, sealed string) {
+		if value, err := unseal("t/c/1", sealed); err == nil && string(value) != "value" { // base64 allows line breaks
+			t.Errorf("%q opened as %q", sealed, value)
+		}
+	})
+}
+
+func TestSwappedSecretsDoNotOpen(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "muster.db")
+	s := openAt(t, path)
+	ctx := t.Context()
+	must(t, s.CreateToken(ctx, token("mse_a", 1)))
+	must(t, s.CreateToken(ctx, token("mse_b", 1)))
+	must(t, s.SetSecret(ctx, "a", []byte("1")))
+	must(t, s.SetSecret(ctx, "b", []byte("2")))
+	must(t, s.SetPSK(ctx, store.PSK{ID: "psk-a", Key: []byte("3"), CreatedAt: day()}))
+	c := raw(t, path)
+	execute(t, c, "UPDATE tokens SET key = (SELECT key FROM tokens WHERE id = 'mse_b') WHERE id = 'mse_a'")
+	execute(t, c, "UPDATE secrets SET value = (SELECT value FROM secrets WHERE name = 'b') WHERE name = 'a'")
+	execute(t, c, "UPDATE psks SET id = 'psk-b'")
+	for _, read := range []struct {
+		what string
+		do   func() error
+	}{
+		{"token", func() error { _, err := s.Token(ctx, "mse_a"); return err }},
+		{"secret", func() error { _, err := s.Secret(ctx, "a"); return err }},
+		{"secret once", func() error { _, err := s.SecretOnce(ctx, "a", []byte("1")); return err }},
+		{"psk", func() error { _, err := s.PSK(ctx, "psk-b"); return err }},
+		{"psks", func() error { _, err := s.PSKs(ctx); return err }},
+	} {
+		if err := read.do(); err == nil {
+			t.Errorf("%s: a value from another row opened", read.what)
+		}
+	}
+	if _, err := s.Token(ctx, "mse_b"); err != nil {
+		t.Errorf("the untouched row: %v", err)
+	}
+}
+
+func TestRowMismatch(t *testing.T) {
+	good := []any{"text", int64(1), int64(1), int64(1), nil, "AAAA", "{}"}
+	must(t, store.ReadAll(good...))
+	for i, wrong := range []any{int64(1), "x", "x", "x", "x", "not base64", "not json"} {
+		values := append([]any{}, good...)
+		values[i] = wrong
+		if err := store.ReadAll(values...); err == nil {
+			t.Errorf("column %d: %v was read", i, fmt.Sprintf("%T", wrong))
+		}
+	}
+	if err := store.ReadAll(good[:3]...); err == nil {
+		t.Error("columns that are not there were read")
+	}
+}

@@ -1,0 +1,21 @@
+package store
+
+import "net/url"
+
+// dataSource names the database for the driver. Pragmas stand in it so that every connection of a pool has them.
+func dataSource(path string, readOnly bool) string {
+	pragmas := []string{
+		"busy_timeout(10000)",          // the command line may open the same file
+		"journal_mode(WAL)",            // readers never wait for the writer
+		"synchronous(FULL)",            // a commit is on disk before it is acknowledged
+		"foreign_keys(0)",              // batches guard what must exist; rows that are referred to are never deleted
+		"temp_store(MEMORY)",           // no copies of rows in /tmp
+		"cache_size(-16384)",           // KiB for each connection
+		"journal_size_limit(67108864)", // bytes that a checkpointed log may keep
+	}
+	if readOnly {
+		pragmas = append(pragmas, "query_only(1)")
+	}
+	source := url.URL{Scheme: "file", Path: path, RawQuery: url.Values{"_pragma": pragmas}.Encode()}
+	return source.String()
+}

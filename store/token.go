@@ -1,0 +1,95 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Token is an enrollment token (mse_) or a bootstrap token (msb_): never the secret, only the key derived from it.
+type Token struct {
+	ID           string // the public part: mse_ab12
+	Tenant       string
+	Labels       map[string]string
+	Uses         int // how many it allows
+	Used         int // how many were taken
+	GPUs         int // expected number on each node, 0 not said
+	BindInstance bool
+	NodeID       string // a bootstrap token's node
+	Key          []byte // enrolment key, sealed at rest; nil in lists
+	CreatedAt    time.Time
+	ExpiresAt    time.Time
+	RevokedAt    *time.Time
+	CreatedBy    string
+}
+
+// TokenQuery picks tokens.
+type TokenQuery struct {
+	Tenant string // "" all
+	All    bool   // spent ones too: used up, expired, revoked
+	Now    time.Time
+}
+
+// CreateToken stores a new token; ErrConflict when the id is taken.
+func (s *Store) CreateToken(ctx context.Context, t Token, events ...Event) error {
+	insert := do(`INSERT INTO tokens(id, tenant, labels, uses, gpus, bind_instance, node_id, key, created_at, expires_at, revoked_at, created_by)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		t.ID, t.Tenant, object(t.Labels), int64(t.Uses), int64(t.GPUs), flag(t.BindInstance), t.NodeID, s.sealer.seal(tokenPlace(t.ID), t.Key),
+		millis(t.CreatedAt), millis(t.ExpiresAt), maybeMillis(t.RevokedAt), t.CreatedBy)
+	return s.change(ctx, []statement{insert}, events)
+}
+
+func tokenPlace(id string) string { return "tokens/key/" + id }
+
+// Uses are numbered from 1 and a number is never given up, so the highest one is how many were taken.
+const (
+	tokenUsed    = "(SELECT COALESCE(max(e.number), 0) FROM enrolments e WHERE e.credential = t.id AND e.number IS NOT NULL)"
+	tokenColumns = "t.id, t.tenant, t.labels, t.uses, " + tokenUsed + ", t.gpus, t.bind_instance, t.node_id, t.created_at, t.expires_at, t.revoked_at, t.created_by"
+)
+
+func readToken(r *row) Token {
+	t := Token{ID: r.text(), Tenant: r.text()}
+	r.document(&t.Labels)
+	t.Uses, t.Used, t.GPUs = int(r.number()), int(r.number()), int(r.number())
+	t.BindInstance, t.NodeID = r.flag(), r.text()
+	t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.CreatedBy = r.time(), r.time(), r.maybe(), r.text()
+	return t
+}
+
+// Token returns a token by its public id, also an expired, used up or revoked one. ErrNotFound when there is none.
+func (s *Store) Token(ctx context.Context, id string) (Token, error) {
+	rows, err := s.query(ctx, do("SELECT "+tokenColumns+", t.key FROM tokens t WHERE t.id = ?", id))
+	if err != nil {
+		return Token{}, err
+	}
+	if len(rows) == 0 {
+		return Token{}, ErrNotFound
+	}
+	r := row{values: rows[0]}
+	t, sealed := readToken(&r), r.text()
+	if r.err != nil {
+		return Token{}, r.err
+	}
+	t.Key, err = s.sealer.open(tokenPlace(id), sealed)
+	return t, err
+}
+
+// Tokens returns the picked tokens, newest first, without their keys.
+func (s *Store) Tokens(ctx context.Context, q TokenQuery) ([]Token, error) {
+	var where filter
+	if q.Tenant != "" {
+		where.and("t.tenant = ?", q.Tenant)
+	}
+	if !q.All {
+		where.and("t.revoked_at IS NULL AND t.expires_at > ? AND t.uses > "+tokenUsed, millis(q.Now))
+	}
+	return all(ctx, s, readToken,
+		do("SELECT "+tokenColumns+" FROM tokens t"+where.sql()+" ORDER BY t.created_at DESC, t.id", where.args...))
+}
+
+// RevokeToken ends a token of a tenant ("" any). Revoking twice keeps the first time. ErrNotFound when there is none.
+func (s *Store) RevokeToken(ctx context.Context, tenant, id string, at time.Time, events ...Event) error {
+	return notFound(s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM tokens WHERE id = ? AND (tenant = ? OR ? = ''))", id, tenant, tenant),
+		do("UPDATE tokens SET revoked_at = ? WHERE id = ? AND revoked_at IS NULL", millis(at), id),
+	}, events))
+}

@@ -1,0 +1,282 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"database/sql/driver"
+	"errors"
+	"fmt"
+	"runtime"
+)
+
+// maxGroup is how many batches share one commit at most.
+const maxGroup = 256
+
+// job is one caller's batch on its way through the writer. The writer owns it from the moment it takes it to the answer.
+type job struct {
+	ctx        context.Context
+	statements []statement
+	answer     chan<- answer
+}
+
+type answer struct {
+	results []result
+	err     error
+}
+
+// writer is the one connection that writes. Callers hand their batches to its goroutine, which commits those that wait together:
+// one fsync then serves them all.
+type writer struct {
+	db       *sql.DB
+	conn     *sql.Conn // nil after a fault, until it is opened again
+	prepared map[string]*sql.Stmt
+	queue    chan job // unbuffered: a batch that was not taken can still be withdrawn by its caller
+	closing  chan struct{}
+	closed   chan struct{}
+	running  bool
+}
+
+func openWriter(ctx context.Context, source string) (*writer, error) {
+	db, err := sql.Open("sqlite", source)
+	if err != nil {
+		return nil, err
+	}
+	db.SetMaxOpenConns(1)
+	w := &writer{db: db, queue: make(chan job), closing: make(chan struct{}), closed: make(chan struct{})}
+	if err := w.connect(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
+	}
+	return w, nil
+}
+
+func (w *writer) connect(ctx context.Context) error {
+	if w.conn != nil {
+		return nil
+	}
+	conn, err := w.db.Conn(ctx)
+	if err != nil {
+		return err
+	}
+	w.conn, w.prepared = conn, map[string]*sql.Stmt{}
+	return nil
+}
+
+// batch hands statements to the writer. A context that ends before the writer takes them withdraws them; after that the caller
+// waits, to be told truthfully what became of them.
+func (w *writer) batch(ctx context.Context, statements []statement) ([]result, error) {
+	answers := make(chan answer, 1)
+	select {
+	case <-w.closing:
+		return nil, ErrClosed
+	default:
+	}
+	select {
+	case w.queue <- job{ctx: ctx, statements: statements, answer: answers}:
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-w.closing:
+		return nil, ErrClosed
+	}
+	a := <-answers
+	return a.results, a.err
+}
+
+// start begins to serve batches; not before the database is migrated.
+func (w *writer) start() {
+	w.running = true
+	go w.run()
+}
+
+func (w *writer) run() {
+	defer close(w.closed)
+	for {
+		select {
+		case first := <-w.queue:
+			w.commit(w.group(first))
+		case <-w.closing:
+			return
+		}
+	}
+}
+
+// group takes the batches that are waiting. The callers that the last commit answered get a turn first, so that their next
+// batches are among them.
+func (w *writer) group(first job) []job {
+	runtime.Gosched()
+	jobs := []job{first}
+	for len(jobs) < maxGroup {
+		select {
+		case next := <-w.queue:
+			jobs = append(jobs, next)
+		default:
+			return jobs
+		}
+	}
+	return jobs
+}
+
+// commit runs a group in one transaction and answers every caller.
+func (w *writer) commit(jobs []job) {
+	answers := make([]answer, len(jobs))
+	if err := w.transaction(jobs, answers); err != nil {
+		err = fmt.Errorf("write to the database: %w", err)
+		for i := range answers {
+			answers[i] = answer{err: err}
+		}
+		w.disconnect()
+	}
+	for i, j := range jobs {
+		j.answer <- answers[i]
+	}
+}
+
+// transaction returns an error only when the fate of the whole group hangs on it. Savepoints cost a third of the speed, so the
+// group is tried without them first; when a batch of it fails, everything is undone and run again, each batch in a savepoint.
+func (w *writer) transaction(jobs []job, answers []answer) error {
+	if err := w.connect(context.Background()); err != nil {
+		return err
+	}
+	for _, savepoints := range []bool{false, true} {
+		failed, err := w.attempt(jobs, answers, savepoints)
+		if err != nil {
+			return err
+		}
+		if !failed {
+			return w.exec("COMMIT")
+		}
+		if err := w.exec("ROLLBACK"); err != nil || len(jobs) == 1 {
+			return err
+		}
+	}
+	return nil
+}
+
+// attempt begins a transaction and runs the group in it. failed says that the transaction has to be rolled back, because
+// a batch failed halfway with nothing to isolate it.
+func (w *writer) attempt(jobs []job, answers []answer, savepoints bool) (failed bool, err error) {
+	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
+		return false, err
+	}
+	for i, j := range jobs {
+		if err := j.ctx.Err(); err != nil {
+			answers[i] = answer{err: err}
+			continue
+		}
+		run := w.statements
+		if savepoints {
+			run = w.isolated
+		}
+		if answers[i], err = run(j.statements); err != nil {
+			return false, err
+		}
+		if answers[i].err != nil && !savepoints {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// isolated runs one batch inside a savepoint: when a statement of it fails, only its caller gets the error. The error that it
+// returns itself is one of the whole transaction.
+func (w *writer) isolated(statements []statement) (answer, error) {
+	if err := w.exec("SAVEPOINT batch"); err != nil {
+		return answer{}, err
+	}
+	a, err := w.statements(statements)
+	if err != nil {
+		return answer{}, err
+	}
+	if a.err != nil {
+		if err := w.exec("ROLLBACK TO batch"); err != nil {
+			return answer{}, err
+		}
+	}
+	return a, w.exec("RELEASE batch")
+}
+
+// statements runs one batch up to the first statement that fails.
+func (w *writer) statements(statements []statement) (answer, error) {
+	results := make([]result, len(statements))
+	for i, st := range statements {
+		r, err := w.one(st)
+		switch {
+		case err == nil:
+			results[i] = r
+		case ofStatement(err):
+			return answer{err: conflict(err)}, nil
+		default:
+			return answer{}, err
+		}
+	}
+	return answer{results: results}, nil
+}
+
+func (w *writer) one(st statement) (result, error) {
+	prepared, err := w.prepare(st.sql)
+	if err != nil {
+		return result{}, err
+	}
+	if st.returns {
+		rows, err := prepared.Query(st.args...)
+		if err != nil {
+			return result{}, err
+		}
+		all, err := collect(rows)
+		return result{affected: int64(len(all)), rows: all}, err
+	}
+	done, err := prepared.Exec(st.args...)
+	if err != nil {
+		return result{}, err
+	}
+	affected, err := done.RowsAffected()
+	return result{affected: affected}, err
+}
+
+func (w *writer) exec(text string) error {
+	prepared, err := w.prepare(text)
+	if err != nil {
+		return err
+	}
+	_, err = prepared.Exec()
+	return err
+}
+
+// prepare compiles a statement once for the life of the connection: this package writes a bounded number of texts.
+func (w *writer) prepare(text string) (*sql.Stmt, error) {
+	if st := w.prepared[text]; st != nil {
+		return st, nil
+	}
+	st, err := w.conn.PrepareContext(context.Background(), text)
+	if err != nil {
+		return nil, err
+	}
+	w.prepared[text] = st
+	return st, nil
+}
+
+// disconnect drops the connection after a fault, with whatever transaction it had open; the next group opens a new one.
+func (w *writer) disconnect() {
+	if w.conn == nil {
+		return
+	}
+	for _, st := range w.prepared {
+		_ = st.Close() // the connection goes with it
+	}
+	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn }) // makes database/sql close it
+	w.conn, w.prepared = nil, nil
+}
+
+// close lets the group that is being written finish.
+func (w *writer) close() error {
+	close(w.closing)
+	if w.running {
+		<-w.closed
+	}
+	for _, st := range w.prepared {
+		_ = st.Close()
+	}
+	if w.conn != nil {
+		_ = w.conn.Close() // into the pool, whose Close reports
+	}
+	return w.db.Close()
+}
