@@ -1,0 +1,300 @@
+package adminapi_test
+
+import (
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/adminapi"
+)
+
+// onSocket serves the API on a unix socket in a directory of its own.
+func (h *house) onSocket() (dir string) {
+	h.t.Helper()
+	dir, err := os.MkdirTemp("", "m") // a test's own directory can be too long a path for a socket
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", filepath.Join(dir, adminapi.SocketName))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	api := h.api
+	api.Socket = true
+	server := &http.Server{Handler: api.Routes()}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	h.t.Cleanup(func() {
+		server.Close()
+		<-done
+		os.RemoveAll(dir)
+	})
+	return dir
+}
+
+func TestClientOnSocket(t *testing.T) {
+	h := newHouse(t)
+	h.node("n", "platform", oneGPU)
+	ctx := t.Context()
+	c, err := adminapi.Dial(ctx, adminapi.Target{DataDir: h.onSocket()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	check := func(what string, ok bool, err error) {
+		t.Helper()
+		if err != nil || !ok {
+			t.Errorf("%s: %v, %v", what, ok, err)
+		}
+	}
+	who, err := c.WhoAmI(ctx)
+	check("whoami", who.Actor == "operator:socket", err)
+	g, err := c.Gateway(ctx)
+	check("gateway", g.Version == "test", err)
+	rows, err := c.Nodes(ctx, adminapi.NodeFilter{Selector: "tier=sovereign", Status: "online", State: "active", All: true, Limit: 5})
+	check("nodes", rows.Total == 1 && len(rows.Nodes) == 1, err)
+	raw, err := c.Node(ctx, "n")
+	check("node", strings.Contains(string(raw), `"future":1`), err)
+	n, err := c.Apply(ctx, "n", "drain")
+	check("drain", n.State == "drained", err)
+	n, err = c.SetLabels(ctx, "n", adminapi.LabelsRequest{Set: map[string]string{"a": "b"}})
+	check("label", n.Labels["a"] == "b", err)
+	token, err := c.CreateToken(ctx, adminapi.TokenRequest{TTL: adminapi.Duration(90 * time.Minute)})
+	check("token", token.ExpiresAt.Equal(h.now.Add(90*time.Minute)), err)
+	check("revoke", true, c.RevokeToken(ctx, token.ID))
+	tokens, err := c.Tokens(ctx, "default", true)
+	check("tokens", len(tokens.Tokens) == 1 && tokens.Tokens[0].Status == "revoked", err)
+	psk, err := c.SetPSK(ctx, adminapi.PSKRequest{Generate: true})
+	check("psk", psk.Secret != "", err)
+	_, err = c.RotatePSK(ctx, adminapi.PSKRequest{Generate: true})
+	check("rotate", true, err)
+	check("clear", true, c.ClearPSK(ctx, psk.ID))
+	psks, err := c.PSKs(ctx)
+	check("psks", len(psks.PSKs) == 1, err)
+	events, err := c.Events(ctx, adminapi.EventFilter{Forward: true, After: 1, Before: 1000, Limit: 10, Since: h.now.Add(-time.Hour)})
+	check("events", len(events.Events) > 5 && events.Events[0].Kind == "node.drained", err)
+	events, err = c.Events(ctx, adminapi.EventFilter{Node: "n", Kind: "node.drained", Tenant: "platform", Security: true})
+	check("security events", len(events.Events) == 0, err)
+	_, err = c.Node(ctx, "../tokens")
+	check("a name with a slash", adminapi.IsNotFound(err), nil)
+	if _, err := c.Node(ctx, "x"); !adminapi.IsNotFound(err) {
+		t.Errorf("unknown node: %v", err)
+	}
+	h.store.Close()
+	var detail *wire.ErrorDetail
+	if _, err := c.Nodes(ctx, adminapi.NodeFilter{}); !errors.As(err, &detail) || !strings.Contains(detail.Message, "request id ") {
+		t.Errorf("with a broken store: %v", err)
+	}
+}
+
+func TestClientSocketTrouble(t *testing.T) {
+	stale := t.TempDir()
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(stale, adminapi.SocketName), Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.SetUnlinkOnClose(false)
+	listener.Close()
+	for _, c := range []struct{ name, dir, want string }{
+		{"none", t.TempDir(), "is it running? muster serve --data "},
+		{"left behind", stale, "is it running? muster serve --data "},
+		{"too long", filepath.Join(t.TempDir(), strings.Repeat("x", 120)), "too long"},
+	} {
+		client, err := adminapi.Dial(t.Context(), adminapi.Target{DataDir: c.dir})
+		if err == nil {
+			_, err = client.WhoAmI(t.Context())
+		}
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+}
+
+// TestSocketOfAnotherUser asks about the error alone: the tests may run as root, whom no mode keeps out.
+func TestSocketOfAnotherUser(t *testing.T) {
+	dir := t.TempDir()
+	owner, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "gone", adminapi.SocketName)} {
+		err := adminapi.ExplainSocket(fmt.Errorf("dial: %w", fs.ErrPermission), path, dir)
+		if want := "belongs to user " + owner.Username + ": run the command as that user"; !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// overTLS serves the API, and the root bundle, with a certificate that no system trusts.
+func (h *house) overTLS() (server *httptest.Server, pin, caFile string) {
+	h.t.Helper()
+	mux := http.NewServeMux()
+	server = httptest.NewUnstartedServer(mux)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	h.t.Cleanup(server.Close)
+	root := server.Certificate()
+	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw})
+	mux.Handle(adminapi.Prefix, h.api.Routes())
+	mux.HandleFunc("GET "+wire.PathRoots, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bundle) })
+	caFile = filepath.Join(h.t.TempDir(), "ca.pem")
+	if err := os.WriteFile(caFile, bundle, 0o600); err != nil {
+		h.t.Fatal(err)
+	}
+	sum := sha256.Sum256(root.RawSubjectPublicKeyInfo)
+	return server, "sha256:" + hex.EncodeToString(sum[:]), caFile
+}
+
+func TestClientOverTLS(t *testing.T) {
+	h := newHouse(t)
+	server, pin, caFile := h.overTLS()
+	token := h.account("ops", "", "*")
+	enrol, err := sign.NewToken(sign.EnrollmentToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	empty := filepath.Join(t.TempDir(), "empty.pem")
+	if err := os.WriteFile(empty, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name   string
+		target adminapi.Target
+		want   string // "" works
+	}{
+		{"pinned root", adminapi.Target{URL: server.URL, Token: token, RootPin: pin}, ""},
+		{"CA file", adminapi.Target{URL: server.URL + "/", Token: token + "\n", CAFile: caFile}, ""},
+		{"system's roots", adminapi.Target{URL: server.URL, Token: token}, "--root-pin"},
+		{"another root", adminapi.Target{URL: server.URL, Token: token, RootPin: "sha256:" + strings.Repeat("0", 64)}, "poses as it"},
+		{"malformed pin", adminapi.Target{URL: server.URL, Token: token, RootPin: pin[7:]}, "sha256:<64 hex digits>"},
+		{"both", adminapi.Target{URL: server.URL, Token: token, RootPin: pin, CAFile: caFile}, "give one"},
+		{"no CA file", adminapi.Target{URL: server.URL, Token: token, CAFile: caFile + "x"}, "no such file"},
+		{"empty CA file", adminapi.Target{URL: server.URL, Token: token, CAFile: empty}, "no certificate"},
+		{"no token", adminapi.Target{URL: server.URL, CAFile: caFile}, "MUSTER_API_TOKEN"},
+		{"mistyped token", adminapi.Target{URL: server.URL, CAFile: caFile, Token: token[:len(token)-2] + "zz"}, "mistyped"},
+		{"wrong kind", adminapi.Target{URL: server.URL, CAFile: caFile, Token: enrol.Reveal()}, "msa_"},
+		{"plain http", adminapi.Target{URL: "http://gateway.example", Token: token}, "plain http"},
+		{"no URL", adminapi.Target{URL: "gateway.example:7443", Token: token}, "must look like"},
+		{"URL with a user", adminapi.Target{URL: "https://a:b@gateway.example", Token: token}, "must look like"},
+		{"nobody there", adminapi.Target{URL: "https://127.0.0.1:1", Token: token, RootPin: pin}, "cannot reach"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client, err := adminapi.Dial(t.Context(), c.target)
+			if err == nil {
+				_, err = client.WhoAmI(t.Context())
+			}
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), token[len(token)-12:]) {
+				t.Errorf("the error shows the token: %v", err)
+			}
+		})
+	}
+}
+
+// TestPinBelievesTheChain has a server that shows the pinned root and answers with another certificate.
+func TestPinBelievesTheChain(t *testing.T) {
+	h := newHouse(t)
+	other, err := x509.ParseCertificate(rootOf(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+wire.PathRoots, func(w http.ResponseWriter, _ *http.Request) {
+		_ = pem.Encode(w, &pem.Block{Type: "CERTIFICATE", Bytes: other.Raw})
+	})
+	server := httptest.NewUnstartedServer(mux)
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	sum := sha256.Sum256(other.RawSubjectPublicKeyInfo)
+	client, err := adminapi.Dial(t.Context(), adminapi.Target{URL: server.URL, Token: h.account("ops", "", "*"), RootPin: "sha256:" + hex.EncodeToString(sum[:])})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := client.WhoAmI(t.Context()); err == nil || !strings.Contains(err.Error(), "not one that this machine trusts") {
+		t.Errorf("got %v", err)
+	}
+}
+
+func TestClientAnswersOfOthers(t *testing.T) {
+	h := newHouse(t)
+	token := h.account("ops", "", "*")
+	stolen := ""
+	thief := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { stolen = r.Header.Get("Authorization") }))
+	defer thief.Close()
+	for _, c := range []struct {
+		name, kind string
+		status     int
+		body, want string
+	}{
+		{"a page", "text/html", 200, "<html>", "not muster's admin API"},
+		{"an error page", "text/html; charset=utf-8", 502, "<html>", "status 502"},
+		{"a redirect", "text/html", 302, "", "status 302"},
+		{"JSON of something else", "application/json", 404, `{"message":"no route"}`, "status 404"},
+		{"not JSON", "application/json", 200, `{`, "not as this version expects"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", c.kind)
+			w.Header().Set("Location", thief.URL)
+			w.WriteHeader(c.status)
+			_, _ = io.WriteString(w, c.body)
+		}))
+		client, err := adminapi.Dial(t.Context(), adminapi.Target{URL: server.URL, Token: token})
+		if err == nil {
+			_, err = client.WhoAmI(t.Context())
+		}
+		server.Close()
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v", c.name, err)
+		}
+	}
+	if stolen != "" {
+		t.Error("a redirect took the token elsewhere")
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for text, want := range map[string]time.Duration{`"90m"`: 90 * time.Minute, `"7d"`: 168 * time.Hour, `60`: time.Minute, `"0s"`: 0,
+		`"d"`: -1, `"-1d"`: -1, `"x"`: -1, `null`: 0, `true`: -1, `"99999999d"`: -1} {
+		var d adminapi.Duration
+		err := json.Unmarshal([]byte(text), &d)
+		if (err != nil) != (want < 0) || want >= 0 && time.Duration(d) != want {
+			t.Errorf("%s: got %s, %v", text, time.Duration(d), err)
+		}
+	}
+}
+
+func FuzzBody(f *testing.F) {
+	for _, s := range []string{`{}`, `{"set":{"a":"b"}}`, `{"remove":["a"]}`, `{"set":{"a":1}}`, `[[[[`, `{"set":`, `{"set":{},"set":{}}`, "null", " "} {
+		f.Add([]byte(s))
+	}
+	h := newHouse(f)
+	api := h.api
+	api.Socket = true
+	routes := api.Routes()
+	f.Fuzz(func(t *testing.T, body []byte) {
+		status, answer := serve(t, routes, "POST", "nodes/nobody/labels", "", string(body))
+		if status != 400 && status != 404 || code(answer) == "" {
+			t.Errorf("%q: got %d %s", body, status, answer)
+		}
+	})
+}

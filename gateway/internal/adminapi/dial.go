@@ -1,0 +1,228 @@
+package adminapi
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// SocketName is the admin socket's file in the gateway's data directory.
+const SocketName = "muster.sock"
+
+const (
+	requestTimeout = time.Minute
+	longestRoots   = 256 << 10 // bytes of a root bundle
+)
+
+// Target says which gateway to call and how: by URL and API token where URL is set, else through the socket in DataDir.
+type Target struct {
+	DataDir string
+	URL     string
+	Token   string
+	RootPin string // sha256:<hex> of the root's public key; the gateway's TLS must chain to that root
+	CAFile  string // PEM bundle to trust instead of the system's
+}
+
+// Dial makes a client. It connects at once only to fetch the root that a pin names.
+func Dial(ctx context.Context, t Target) (*Client, error) {
+	if t.URL == "" {
+		return dialSocket(filepath.Join(t.DataDir, SocketName), t.DataDir), nil
+	}
+	base, err := checkURL(t.URL)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkToken(t.Token); err != nil {
+		return nil, err
+	}
+	roots, err := t.roots(ctx, base)
+	if err != nil {
+		return nil, err
+	}
+	transport := newTransport()
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
+	return &Client{BaseURL: base, Token: strings.TrimSpace(t.Token), HTTP: plainClient(transport), explain: explainURL}, nil
+}
+
+func newTransport() *http.Transport {
+	return &http.Transport{Proxy: http.ProxyFromEnvironment, TLSHandshakeTimeout: 15 * time.Second, ForceAttemptHTTP2: true}
+}
+
+// plainClient follows no redirect: one could lead the token elsewhere.
+func plainClient(transport *http.Transport) *http.Client {
+	return &http.Client{Transport: transport, Timeout: requestTimeout,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+func checkURL(text string) (string, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" || u.Scheme != "https" && u.Scheme != "http" {
+		return "", errors.New("the gateway's URL must look like https://gateway.example:7443; set --url or MUSTER_URL")
+	}
+	if u.Scheme == "http" && !loopback(u.Hostname()) {
+		return "", errors.New("an API token is not sent over plain http to another machine; use the gateway's https URL")
+	}
+	return u.Scheme + "://" + u.Host + strings.TrimRight(u.EscapedPath(), "/"), nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func checkToken(text string) error {
+	if text == "" {
+		return errors.New("an API token is needed to reach a gateway by URL; set MUSTER_API_TOKEN or --token-file FILE")
+	}
+	token, err := sign.ParseToken(text)
+	switch {
+	case errors.Is(err, sign.ErrMistyped):
+		return fmt.Errorf("the API token: %w", err)
+	case err != nil || token.Kind != sign.AccountToken:
+		return errors.New("MUSTER_API_TOKEN holds no API token: one begins with msa_")
+	}
+	return nil
+}
+
+// roots are the certificates to trust; nil: the system's.
+func (t Target) roots(ctx context.Context, base string) (*x509.CertPool, error) {
+	switch {
+	case t.RootPin != "" && t.CAFile != "":
+		return nil, errors.New("--ca and --root-pin say the same thing twice; give one of them")
+	case t.RootPin != "":
+		return pinnedRoot(ctx, base, t.RootPin)
+	case t.CAFile == "":
+		return nil, nil
+	}
+	raw, err := os.ReadFile(t.CAFile)
+	if err != nil {
+		return nil, fmt.Errorf("read the CA file: %w", err)
+	}
+	pool := x509.NewCertPool()
+	if !pool.AppendCertsFromPEM(raw) {
+		return nil, fmt.Errorf("%s holds no certificate in PEM; the gateway serves its own at %s%s", t.CAFile, base, wire.PathRoots)
+	}
+	return pool, nil
+}
+
+// pinnedRoot fetches the gateway's root bundle from an unproven server and keeps what the pin names: only the pin is
+// believed.
+func pinnedRoot(ctx context.Context, base, pin string) (*x509.CertPool, error) {
+	want, err := hex.DecodeString(strings.TrimPrefix(pin, "sha256:"))
+	if err != nil || len(want) != sha256.Size || !strings.HasPrefix(pin, "sha256:") {
+		return nil, errors.New("a root pin looks like sha256:<64 hex digits>; the gateway prints its own with the joining command")
+	}
+	transport := newTransport()
+	transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true} // nothing secret is sent, and what comes is checked by the pin
+	defer transport.CloseIdleConnections()
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, base+wire.PathRoots, nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := plainClient(transport).Do(r)
+	if err != nil {
+		return nil, explainURL(err)
+	}
+	defer answer.Body.Close()
+	raw, err := io.ReadAll(io.LimitReader(answer.Body, longestRoots))
+	if err != nil {
+		return nil, fmt.Errorf("the root bundle broke off: %w", err)
+	}
+	if pool := rootsWithKey(raw, want); pool != nil {
+		return pool, nil
+	}
+	return nil, fmt.Errorf("the server at %s has no root certificate with the pinned key: it is another gateway, or something between poses as it", base)
+}
+
+func rootsWithKey(bundle, want []byte) *x509.CertPool {
+	var pool *x509.CertPool
+	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			continue
+		}
+		if sum := sha256.Sum256(cert.RawSubjectPublicKeyInfo); string(sum[:]) == string(want) {
+			if pool == nil {
+				pool = x509.NewCertPool()
+			}
+			pool.AddCert(cert)
+		}
+	}
+	return pool
+}
+
+func explainURL(err error) error {
+	var unknown x509.UnknownAuthorityError
+	var failed *url.Error
+	if errors.As(err, &failed) {
+		err = failed.Err // the URL is the caller's own, and long
+	}
+	if errors.As(err, &unknown) {
+		return fmt.Errorf("the gateway's certificate is not one that this machine trusts; give its root by --root-pin sha256:... or --ca FILE: %w", err)
+	}
+	return fmt.Errorf("cannot reach the gateway; check MUSTER_URL and the network: %w", err)
+}
+
+func dialSocket(socket, dataDir string) *Client {
+	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", socket)
+	}}
+	return &Client{BaseURL: "http://muster", HTTP: plainClient(transport), explain: func(err error) error {
+		return explainSocket(err, socket, dataDir)
+	}}
+}
+
+func explainSocket(err error, socket, dataDir string) error {
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("no gateway answers at %s; is it running? muster serve --data %s starts it, --data DIR names another one's directory, and --url one on another machine",
+			socket, dataDir)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("this user may not open %s%s", socket, ownerHint(socket))
+	case errors.Is(err, syscall.EINVAL):
+		return fmt.Errorf("the path %s is too long for a socket; give the data directory by a shorter path, such as a relative one", socket)
+	}
+	return err
+}
+
+// ownerHint names who may open the socket, from the nearest directory that can be looked at.
+func ownerHint(path string) string {
+	for ; ; path = filepath.Dir(path) {
+		info, err := os.Stat(path)
+		if err != nil && path != filepath.Dir(path) {
+			continue
+		}
+		if err != nil {
+			return ""
+		}
+		stat, ok := info.Sys().(*syscall.Stat_t)
+		if !ok {
+			return ""
+		}
+		name := strconv.Itoa(int(stat.Uid))
+		if u, err := user.LookupId(name); err == nil {
+			name = u.Username
+		}
+		return fmt.Sprintf("; it belongs to user %s: run the command as that user (sudo -u %s muster ...), or use --url with an API token", name, name)
+	}
+}

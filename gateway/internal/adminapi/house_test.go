@@ -1,0 +1,150 @@
+package adminapi_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/registry"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+// house is a gateway's insides with the admin API on top.
+type house struct {
+	t     testing.TB
+	store *store.Store
+	api   adminapi.API
+	now   time.Time
+}
+
+func newHouse(t testing.TB) *house {
+	t.Helper()
+	h := &house{t: t, now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
+	clock := func() time.Time { return h.now }
+	var err error
+	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32), Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.store.Close() })
+	reg, err := registry.Open(t.Context(), registry.Config{Store: h.store, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	h.api = adminapi.API{
+		Registry: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store,
+		Info: &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
+		Gateway: adminapi.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"},
+		Command: func(token string) string { return "join with " + token },
+	}
+	return h
+}
+
+// account makes an account and gives its API token.
+func (h *house) account(name, tenant string, scopes ...string) string {
+	h.t.Helper()
+	return h.accountWith(store.Account{Name: name, Tenant: tenant, Scopes: scopes})
+}
+
+func (h *house) accountWith(a store.Account) string {
+	h.t.Helper()
+	token, err := sign.NewToken(sign.AccountToken, nil)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	hash := token.SecretHash()
+	a.ID, a.SecretHash, a.CreatedAt = token.Public(), hash[:], h.now
+	if err := h.store.CreateAccount(h.t.Context(), a); err != nil {
+		h.t.Fatal(err)
+	}
+	return token.Reveal()
+}
+
+// node makes an active node that was heard from just now.
+func (h *house) node(name, tenant, hardware string) string {
+	h.t.Helper()
+	ctx := h.t.Context()
+	id := "id-" + name
+	err := h.store.CreateNode(ctx, store.Node{ID: id, Name: name, Tenant: tenant, CreatedAt: h.now, StateSince: h.now},
+		map[string]string{"tier": "sovereign"}, store.Event{At: h.now, Kind: "node.created", NodeID: id, NodeName: name, Tenant: tenant, Outcome: "ok"})
+	if err == nil {
+		err = h.store.MoveNode(ctx, store.Move{NodeID: id, From: "ready", To: "active", At: h.now})
+	}
+	if err == nil && hardware != "" {
+		err = h.store.SaveBeats(ctx, []store.Beat{{NodeID: id, At: h.now, RunID: "r", Counter: 1, Interval: 30 * time.Second,
+			Address: "192.0.2.7", Agent: `{"version":"1.2.3","os":"linux","arch":"amd64"}`, Hardware: hardware}}, h.now)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return id
+}
+
+// ask sends one request to the TLS face of the API, with a token, or to the socket's without.
+func (h *house) ask(method, path, token string, body string) (int, []byte) {
+	h.t.Helper()
+	api := h.api
+	api.Socket = token == ""
+	return serve(h.t, api.Routes(), method, path, token, body)
+}
+
+func serve(t testing.TB, handler http.Handler, method, path, token, body string) (int, []byte) {
+	t.Helper()
+	r := httptest.NewRequestWithContext(context.Background(), method, "/api/v1/admin/"+path, bytes.NewReader([]byte(body)))
+	if token != "" {
+		r.Header.Set("Authorization", "Bearer "+token)
+	}
+	w := httptest.NewRecorder()
+	handler.ServeHTTP(w, r)
+	return w.Code, w.Body.Bytes()
+}
+
+func code(body []byte) string {
+	var e wire.Error
+	_ = json.Unmarshal(body, &e)
+	return e.Error.Code
+}
+
+func decode[T any](t testing.TB, body []byte) T {
+	t.Helper()
+	var v T
+	if err := json.Unmarshal(body, &v); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	return v
+}
+
+// rootOf is the certificate of a new authority, in DER.
+func rootOf(t testing.TB) []byte {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another root"}, IsCA: true, BasicConstraintsValid: true,
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
+}

@@ -1,0 +1,110 @@
+package adminapi
+
+import (
+	"encoding/json"
+
+	"muster/gateway/internal/registry"
+)
+
+const (
+	usualPage   = 100
+	largestPage = 1000
+)
+
+func (s *server) listNodes(c *call) (any, error) {
+	p, err := c.query("selector", "status", "state", "all", "limit", "cursor")
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.flag("all")
+	if err != nil {
+		return nil, err
+	}
+	limit, err := p.number("limit", 1, largestPage)
+	if err != nil {
+		return nil, err
+	}
+	if limit == 0 {
+		limit = usualPage
+	}
+	page, err := s.Registry.Nodes(c.r.Context(), registry.Query{
+		Tenant: c.caller.tenant, Selector: p.text("selector"), Status: p.text("status"), State: p.text("state"),
+		All: all, Limit: int(limit), Cursor: p.text("cursor"),
+	})
+	if err != nil {
+		return nil, err
+	}
+	answer := NodePage{Nodes: make([]Node, 0, len(page.Nodes)), Next: page.Next, Total: page.Total}
+	for _, n := range page.Nodes {
+		answer.Nodes = append(answer.Nodes, nodeShape(n))
+	}
+	return answer, nil
+}
+
+func (s *server) showNode(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	n, err := s.Registry.Node(c.r.Context(), c.caller.tenant, c.r.PathValue("node"))
+	return nodeShape(n), err
+}
+
+// apply serves the routes that move a node.
+func (s *server) apply(event registry.Event) func(*call) (any, error) {
+	return func(c *call) (any, error) {
+		if err := c.decode(&struct{}{}); err != nil {
+			return nil, err
+		}
+		n, err := s.Registry.Apply(c.r.Context(), c.caller.tenant, c.r.PathValue("node"), event, c.caller.actor)
+		return nodeShape(n), err
+	}
+}
+
+func (s *server) setLabels(c *call) (any, error) {
+	var q LabelsRequest
+	if err := c.decode(&q); err != nil {
+		return nil, err
+	}
+	if len(q.Set)+len(q.Remove) == 0 {
+		return nil, badRequest("there is no label to set or remove", `send {"set":{"tier":"sovereign"}} or {"remove":["tier"]}`)
+	}
+	n, err := s.Registry.SetLabels(c.r.Context(), c.caller.tenant, c.r.PathValue("node"), q.Set, q.Remove, c.caller.actor)
+	return nodeShape(n), err
+}
+
+func nodeShape(n registry.Node) Node {
+	out := Node{
+		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: n.Labels, Provider: n.Provider, InstanceID: n.InstanceID,
+		State: n.State, StateReasons: make([]string, 0, len(n.Reasons)), StateSince: n.StateSince.UTC(), Status: n.Status,
+		CreatedAt: n.CreatedAt.UTC(), Banned: n.Banned, Address: n.Address, SkewMillis: n.SkewMillis, Notices: n.Notices,
+		Cost: reported(n.Cost), Hardware: reported(n.Hardware),
+	}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	if out.Notices == nil {
+		out.Notices = []string{}
+	}
+	for _, reason := range n.Reasons {
+		out.StateReasons = append(out.StateReasons, reason.Reason)
+	}
+	if n.LastSeen != nil {
+		seen := n.LastSeen.UTC()
+		out.LastSeen = &seen
+	}
+	if n.Agent != "" && json.Unmarshal([]byte(n.Agent), &out.Agent) != nil {
+		out.Agent = nil
+	}
+	if cert := n.Certificate; cert.Fingerprint != "" {
+		out.Certificate = &Certificate{Fingerprint: cert.Fingerprint, NotAfter: cert.NotAfter.UTC(), Generation: cert.Generation}
+	}
+	return out
+}
+
+// reported passes on JSON as a node sent it, and null for none.
+func reported(text string) json.RawMessage {
+	if !json.Valid([]byte(text)) {
+		return json.RawMessage("null")
+	}
+	return json.RawMessage(text)
+}

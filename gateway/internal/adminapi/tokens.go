@@ -1,0 +1,98 @@
+package adminapi
+
+import (
+	"net/http"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+func (s *server) listTokens(c *call) (any, error) {
+	p, err := c.query("all", "tenant")
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.flag("all")
+	if err != nil {
+		return nil, err
+	}
+	tenant, err := c.caller.within(p.text("tenant"))
+	if err != nil {
+		return nil, err
+	}
+	tokens, err := s.Bootstrap.Tokens(c.r.Context(), tenant, all)
+	answer := TokenList{Tokens: make([]Token, 0, len(tokens))}
+	for _, t := range tokens {
+		answer.Tokens = append(answer.Tokens, tokenShape(t, s.now()))
+	}
+	return answer, err
+}
+
+func (s *server) createToken(c *call) (any, error) {
+	var q TokenRequest
+	if err := c.decode(&q); err != nil {
+		return nil, err
+	}
+	tenant, err := c.caller.within(q.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	secret, row, err := s.Bootstrap.MintToken(c.r.Context(), bootstrap.TokenRequest{
+		Tenant: tenant, Uses: q.Uses, TTL: time.Duration(q.TTL), Labels: q.Labels, GPUs: q.GPUs, BindInstance: q.BindInstance,
+	}, c.caller.actor)
+	if err != nil {
+		return nil, err
+	}
+	shape := tokenShape(row, s.now())
+	answer := NewToken{ID: shape.ID, Token: secret.Reveal(), ExpiresAt: shape.ExpiresAt, Tenant: shape.Tenant, Uses: shape.Uses,
+		Labels: shape.Labels, GPUs: shape.GPUs, BindInstance: shape.BindInstance}
+	if s.Command != nil {
+		answer.Command = s.Command(answer.Token)
+	}
+	c.status = http.StatusCreated
+	return answer, nil
+}
+
+func (s *server) revokeToken(c *call) (any, error) {
+	id := c.r.PathValue("token")
+	if reply.Redact(id) != id {
+		return nil, &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "a whole token stands in the URL",
+			Hint: "name it by its public part, such as mse_ab12"}
+	}
+	if err := s.Bootstrap.RevokeToken(c.r.Context(), c.caller.tenant, id, c.caller.actor); err != nil {
+		return nil, err
+	}
+	return Done{ID: id, Status: "revoked"}, nil
+}
+
+// within is the tenant that a request is about: the caller's own where it has one, and then no other may be asked for.
+func (c caller) within(asked string) (string, error) {
+	if c.tenant == "" || asked == "" || asked == c.tenant {
+		return max(c.tenant, asked), nil // one of them is empty, or they are equal
+	}
+	return "", forbidden("this account is for the tenant "+c.tenant+" only", "leave the tenant out, or use an account of all tenants")
+}
+
+func tokenShape(t store.Token, now time.Time) Token {
+	out := Token{ID: t.ID, Tenant: t.Tenant, Status: "live", Uses: t.Uses, Used: t.Used, Labels: t.Labels, BindInstance: t.BindInstance,
+		NodeID: t.NodeID, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(), CreatedBy: t.CreatedBy}
+	if out.Labels == nil {
+		out.Labels = map[string]string{}
+	}
+	if t.GPUs > 0 {
+		out.GPUs = &t.GPUs
+	}
+	switch {
+	case t.RevokedAt != nil:
+		at := t.RevokedAt.UTC()
+		out.RevokedAt, out.Status = &at, "revoked"
+	case t.Used >= t.Uses:
+		out.Status = "used"
+	case !now.Before(t.ExpiresAt):
+		out.Status = "expired"
+	}
+	return out
+}

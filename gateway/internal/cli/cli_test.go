@@ -1,0 +1,429 @@
+package cli_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/gateway/internal/cli"
+	"muster/store"
+)
+
+func TestUsage(t *testing.T) {
+	h := newHouse(t)
+	for _, c := range []struct {
+		args string
+		code int
+		says string
+	}{
+		{"", 2, "Commands:"},
+		{"node", 2, "Commands of muster node:"},
+		{"nodes ls", 2, "did you mean muster node ls?"},
+		{"node lst", 2, "did you mean muster node ls?"},
+		{"evnts", 2, "did you mean muster events?"},
+		{"srve", 2, "did you mean muster serve?"},
+		{"zzzzzzzz", 2, "muster help shows"},
+		{"help zzzzzzzz", 2, "there is no command"},
+		{"node ls --selectr x", 2, "did you mean --selector?"},
+		{"node ls --token msa_x", 2, "secrets do not stand in arguments"},
+		{"node ls --qqqqqqqq", 2, "there is no flag --qqqqqqqq"},
+		{"node ls --uses 3", 2, "muster node ls takes no --uses"},
+		{"node ls extra", 2, `does not take "extra"`},
+		{"node ls -o", 2, "--output needs a value"},
+		{"node ls -o yaml", 2, "one of table, wide, json"},
+		{"node ls --all=no", 2, "takes no value"},
+		{"node show", 2, "which nodes?"},
+		{"node show x -o yaml", 2, "one of table, wide, json"},
+		{"token revoke", 2, "needs ID"},
+		{"token create --uses none", 2, "whole number"},
+		{"token create --uses 0", 2, "whole number from 1"},
+		{"token create --gpus -1", 2, "whole number from 0"},
+		{"token create --ttl 5", 2, "no duration"},
+		{"token create --label x", 2, "is no label"},
+		{"token create -o x", 2, "one of table"},
+		{"token ls -o x", 2, "one of table"},
+		{"psk ls -o x", 2, "one of table"},
+		{"psk set -o x", 2, "one of table"},
+		{"events -o x", 2, "one of table"},
+		{"events --since x", 2, "no duration"},
+		{"events --limit 0", 2, "whole number"},
+		{"psk set correct-horse-battery-staple", 2, "does not take"},
+		{"completion tcsh", 2, "no completion"},
+		{"completion", 2, "needs bash|zsh|fish"},
+		{"node ls --url https://x", 2, "--data and --url exclude each other"},
+	} {
+		code, stdout, stderr := h.muster(strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(stderr, c.says) || !strings.Contains(stderr, "hint: ") || stdout != "" {
+			t.Errorf("%q: code %d\n%s\n%s", c.args, code, stdout, stderr)
+		}
+	}
+}
+
+func TestHelp(t *testing.T) {
+	h := newHouse(t)
+	golden(t, "help", h.done("help"))
+	golden(t, "help-node", h.done("help", "node"))
+	golden(t, "help-token-create", h.done("token", "create", "--help"))
+	if got, want := h.done("-h"), h.done("help"); got != want {
+		t.Errorf("-h says something else than help:\n%s", got)
+	}
+	if got := h.done("help", "serve"); !strings.Contains(got, "muster serve --help") {
+		t.Errorf("serve: %s", got)
+	}
+	for _, name := range []string{"token create", "token ls", "token revoke", "psk set", "psk rotate", "psk clear", "psk ls", "node ls", "node show",
+		"node wait", "node label", "node drain", "node resume", "node retire", "node ban", "events", "completion", "version"} {
+		text := h.done(append(strings.Fields(name), "--help")...)
+		if !strings.HasPrefix(text, "Usage: muster "+name) || !strings.Contains(text, "\nExamples:\n  ") {
+			t.Errorf("help of %s:\n%s", name, text)
+		}
+		if same := h.done(append([]string{"help"}, strings.Fields(name)...)...); same != text {
+			t.Errorf("help %s says something else than %s --help", name, name)
+		}
+		for _, line := range strings.Split(text, "\n") {
+			if len(line) > 160 {
+				t.Errorf("help of %s has a long line: %s", name, line)
+			}
+		}
+	}
+}
+
+// TestExamples parses the examples of every help page: what help teaches must not be refused as used wrongly.
+func TestExamples(t *testing.T) {
+	h := newHouse(t)
+	for _, name := range []string{"token create", "token ls", "token revoke", "psk rotate", "psk clear", "node ls", "node show", "node drain", "node wait", "node label"} {
+		_, examples, _ := strings.Cut(h.done(append(strings.Fields(name), "--help")...), "\nExamples:\n")
+		for _, line := range strings.Split(strings.TrimSpace(examples), "\n") {
+			words := strings.Fields(line)
+			if i := slices.Index(words, "|"); i > 0 {
+				words = words[:i]
+			}
+			if code, _, stderr := h.muster(words[1:]...); code == 2 {
+				t.Errorf("%s: %s", line, stderr)
+			}
+		}
+	}
+}
+
+func TestVersionAndCompletion(t *testing.T) {
+	h := newHouse(t)
+	if got := h.done("version"); got != "muster 1.2.3\n" {
+		t.Errorf("version: %q", got)
+	}
+	for _, shell := range []string{"bash", "zsh", "fish"} {
+		script := h.done("completion", shell)
+		for _, word := range []string{"token", "rotate", "serve", "selector"} {
+			if !strings.Contains(script, word) {
+				t.Errorf("%s: no %s", shell, word)
+			}
+		}
+		if shell == "fish" {
+			continue
+		}
+		check := exec.Command("bash", "-n")
+		check.Stdin = strings.NewReader(script)
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%s: %v: %s", shell, err, out)
+		}
+	}
+	for typed, want := range map[string]string{
+		"muster no":                       "node",
+		"muster node d":                   "drain",
+		"muster --data DIR -o json psk r": "rotate",
+		"muster node ls --sel":            "--selector",
+		"muster node ls --us":             "",
+		"muster completion z":             "zsh",
+	} {
+		words := strings.Fields(typed)
+		script := h.done("completion", "bash") + "\nCOMP_WORDS=(" + typed + ")\nCOMP_CWORD=" + string(rune('0'+len(words)-1)) + "\n_muster\necho \"${COMPREPLY[*]}\"\n"
+		run := exec.Command("bash", "--norc")
+		run.Stdin = strings.NewReader(script)
+		if out, err := run.Output(); err != nil || strings.TrimSpace(string(out)) != want {
+			t.Errorf("%s: completed to %q, want %q (%v)", typed, out, want, err)
+		}
+	}
+}
+
+func TestCommand(t *testing.T) {
+	for _, c := range []struct{ args, name, rest string }{
+		{"serve --listen :1", "serve", "--listen :1"},
+		{"--data DIR serve --listen :1", "serve", "--data DIR --listen :1"},
+		{"--data=DIR -y serve", "serve", "--data=DIR -y"},
+		{"-o json node ls", "node", "-o json ls"},
+		{"--help", "", "--help"},
+		{"-- serve", "", "-- serve"},
+		{"", "", ""},
+	} {
+		name, rest := cli.Command(strings.Fields(c.args))
+		if name != c.name || strings.Join(rest, " ") != c.rest {
+			t.Errorf("%q: got %q, %q", c.args, name, rest)
+		}
+	}
+}
+
+func TestEnvironment(t *testing.T) {
+	h := example(t)
+	h.env = map[string]string{"MUSTER_DATA": h.dir, "MUSTER_OUTPUT": "json", "MUSTER_SELECTOR": "name=node-dgx-spark"}
+	code, out, errs := h.run(t.Context(), "node", "ls")
+	if code != 0 || !strings.HasPrefix(out, `{"nodes":[`) || strings.Contains(out, "vast") {
+		t.Errorf("code %d\n%s\n%s", code, out, errs)
+	}
+	code, out, _ = h.run(t.Context(), "node", "ls", "-l", "name=vast-h100-39467543", "-o", "table")
+	if code != 0 || !strings.Contains(out, "vast") {
+		t.Errorf("flags do not win: %d\n%s", code, out)
+	}
+	h.env["MUSTER_URL"] = "http://gateway.example"
+	if code, _, errs = h.run(t.Context(), "node", "ls"); code != 1 || !strings.Contains(errs, "plain http") {
+		t.Errorf("a URL does not win over MUSTER_DATA: %d %s", code, errs)
+	}
+	if code, _, errs := h.run(t.Context(), "--data", h.dir, "node", "ls"); code != 0 {
+		t.Errorf("--data does not win over MUSTER_URL: %d %s", code, errs)
+	}
+	h.env = map[string]string{"MUSTER_DATA": h.dir, "MUSTER_ALL": "perhaps"}
+	if code, _, errs := h.run(t.Context(), "node", "ls"); code != 2 || !strings.Contains(errs, `MUSTER_ALL has the value "perhaps"`) {
+		t.Errorf("a wrong value: %d %s", code, errs)
+	}
+	h.env = map[string]string{"MUSTER_DATA": h.dir, "MUSTER_LABEL": "a=b,c=d", "MUSTER_BIND_INSTANCE": "true"}
+	if _, out, _ := h.run(t.Context(), "token", "create", "-o", "json"); !strings.Contains(out, `"labels":{"a":"b","c":"d"}`) || !strings.Contains(out, `"bind_instance":true`) {
+		t.Errorf("labels: %s", out)
+	}
+}
+
+func TestDataDir(t *testing.T) {
+	for _, c := range []struct {
+		uid       int
+		xdg, want string
+	}{{0, "/x", "/var/lib/muster"}, {1, "/x", "/x/muster"}, {1, "relative", "/home/u/.local/share/muster"}, {1, "", "/home/u/.local/share/muster"}} {
+		env := map[string]string{"XDG_DATA_HOME": c.xdg, "HOME": "/home/u"}
+		if got := cli.DataDir(func(name string) string { return env[name] }, c.uid); got != c.want {
+			t.Errorf("user %d, %q: got %s, want %s", c.uid, c.xdg, got, c.want)
+		}
+	}
+}
+
+func TestAPIToken(t *testing.T) {
+	h := newHouse(t)
+	token, err := sign.NewToken(sign.AccountToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte(token.Reveal()+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct{ name, variable, stdin, args, says string }{
+		{"none", "", "", "", "set MUSTER_API_TOKEN"},
+		{"environment", token.Reveal(), "", "", "cannot reach"},
+		{"file", "", "", "--token-file " + file, "cannot reach"},
+		{"standard input", "", token.Reveal(), "--token-file -", "cannot reach"},
+		{"no file", "", "", "--token-file " + file + "x", "no such file"},
+		{"large file", "", strings.Repeat("x", 70000), "--token-file -", "longer than"},
+		{"mistyped", token.Reveal() + "x", "", "", "mistyped"},
+	} {
+		h.env, h.stdin = map[string]string{"MUSTER_API_TOKEN": c.variable}, c.stdin
+		args := append(strings.Fields("--url https://127.0.0.1:1 node ls"), strings.Fields(c.args)...)
+		code, _, stderr := h.run(t.Context(), args...)
+		if code != 1 || !strings.Contains(stderr, c.says) || strings.Contains(stderr, token.Secret) {
+			t.Errorf("%s: code %d, %s", c.name, code, stderr)
+		}
+	}
+}
+
+func TestNoGateway(t *testing.T) {
+	h := newHouse(t)
+	for _, args := range []string{"node ls", "node ls -o json", "node show x", "node wait x", "node drain x", "node label x a=b", "token create", "token ls", "psk ls",
+		"psk set --generate", "psk clear", "events", "events --since 1h"} {
+		code, _, stderr := h.run(t.Context(), append([]string{"--data", t.TempDir()}, strings.Fields(args)...)...)
+		if code != 1 || !strings.Contains(stderr, "muster serve --data") {
+			t.Errorf("%s: code %d, %s", args, code, stderr)
+		}
+	}
+}
+
+func TestTokens(t *testing.T) {
+	h := newHouse(t)
+	out := h.done("token", "create", "--tenant", "platform", "--uses", "8", "--ttl", "4h", "--label", "tier=x", "--gpus", "8")
+	token, _, _ := strings.Cut(out, "\n")
+	parsed, err := sign.ParseToken(token)
+	if err != nil {
+		t.Fatalf("the first line is no token: %s", out)
+	}
+	golden(t, "token-create", strings.ReplaceAll(out, token, "mse_ID_SECRET"))
+	golden(t, "token-ls", strings.ReplaceAll(h.done("token", "ls")+h.done("token", "ls", "-o", "wide"), parsed.Public(), "mse_0123456789ab"))
+	var made struct{ ID, Token, Command, Tenant string }
+	if err := json.Unmarshal([]byte(h.done("token", "create", "-o", "json")), &made); err != nil || made.Tenant != "default" || !strings.Contains(made.Command, made.Token) {
+		t.Errorf("got %+v, %v", made, err)
+	}
+	code, out, errs := h.muster("token", "revoke", token, "mse_nothere", made.ID)
+	if code != 1 || out != parsed.Public()+": revoked\n"+made.ID+": revoked\n" || !strings.Contains(errs, "mse_nothere: no token is called") {
+		t.Errorf("revoke: code %d\n%s\n%s", code, out, errs)
+	}
+	if out := h.done("token", "ls"); strings.Contains(out, "mse_") {
+		t.Errorf("left: %s", out)
+	}
+	if out := h.done("token", "ls", "--all"); strings.Count(out, "revoked") != 2 {
+		t.Errorf("all: %s", out)
+	}
+	if out := h.done("token", "ls", "--all", "--tenant", "platform", "-o", "json"); strings.Count(out, `"id"`) != 1 {
+		t.Errorf("of one tenant: %s", out)
+	}
+	if code, _, errs := h.muster("token", "create", "--tenant", "a b"); code != 1 || !strings.Contains(errs, "hint: ") {
+		t.Errorf("bad tenant: code %d, %s", code, errs)
+	}
+}
+
+func TestPSK(t *testing.T) {
+	h := newHouse(t)
+	out := h.done("psk", "set", "--generate")
+	secret, _, _ := strings.Cut(out, "\n")
+	if len(secret) < 20 || !strings.Contains(out, "The key is called psk-") {
+		t.Errorf("set: %s", out)
+	}
+	h.stdin = "correct horse battery staple\n"
+	out = h.done("psk", "rotate")
+	if strings.Contains(out, "horse") || !strings.Contains(out, "muster psk clear --keep psk-") {
+		t.Errorf("rotate: %s", out)
+	}
+	file := filepath.Join(t.TempDir(), "psk")
+	if err := os.WriteFile(file, []byte("another secret of some length\r\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := h.muster("psk", "rotate", "--file", file); code != 1 || !strings.Contains(errs, "two PSKs are live") {
+		t.Errorf("a third: %d %s", code, errs)
+	}
+	lines := strings.Split(h.done("psk", "ls"), "\n")
+	if len(lines) != 4 || !strings.HasPrefix(lines[1], "psk-") || !strings.HasSuffix(lines[1], "0s ago") {
+		t.Errorf("ls: %q", lines)
+	}
+	newest := strings.Fields(lines[1])[0]
+	if out := h.done("psk", "clear", "--keep", newest); !strings.Contains(out, newest+" is the only") {
+		t.Errorf("clear: %s", out)
+	}
+	if out := h.done("psk", "ls", "-o", "json"); strings.Count(out, "psk-") != 1 {
+		t.Errorf("left: %s", out)
+	}
+	h.done("psk", "set", "--file", file)
+	h.done("psk", "clear")
+	if out := h.done("psk", "ls", "-o", "json"); out != "{\"psks\":[]}\n" {
+		t.Errorf("left: %s", out)
+	}
+	if out := h.done("psk", "set", "--generate", "-o", "json"); !strings.HasPrefix(out, `{"id":"psk-`) {
+		t.Errorf("json: %s", out)
+	}
+	for _, c := range []struct {
+		args, stdin string
+		interactive bool
+		code        int
+		says        string
+	}{
+		{"psk set", "short", false, 1, "at least 20"},
+		{"psk set", "\n", false, 2, "empty"},
+		{"psk set", "", true, 2, "where does the secret come from?"},
+		{"psk set --generate --file x", "", false, 2, "either generated"},
+		{"psk set --file /nonexistent/x", "", false, 1, "no such file"},
+		{"psk clear --keep psk-ffffffff", "", false, 1, "psk ls shows the ids"},
+	} {
+		h.stdin, h.interactive = c.stdin, c.interactive
+		if code, _, errs := h.muster(strings.Fields(c.args)...); code != c.code || !strings.Contains(errs, c.says) {
+			t.Errorf("%s: code %d, %s", c.args, code, errs)
+		}
+	}
+	if events := h.done("events"); strings.Contains(events, secret) || strings.Contains(events, "horse") {
+		t.Error("a secret is in the log")
+	}
+}
+
+func TestEvents(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "old", Tenant: "platform"}, -1, "")
+	h.now = h.now.Add(2 * time.Hour)
+	h.node(store.Node{Name: "new", Tenant: "platform"}, -1, "")
+	err := h.store.AddEvents(t.Context(), store.Event{At: h.now, Kind: "admin.refused", Actor: "unknown", Address: "192.0.2.9", Outcome: "unauthorized", Security: true,
+		Detail: map[string]string{"path": "/x\x1b[2J", "method": "GET"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	golden(t, "events", h.done("events"))
+	for args, want := range map[string]int{"--since 1h": 2, "--since 7d": 3, "--limit 1": 1, "--since 7d --limit 2": 2, "--node old": 1, "--kind node.created": 2,
+		"--security": 1, "--tenant research": 0} {
+		out := h.done(append([]string{"events", "-o", "json"}, strings.Fields(args)...)...)
+		if got := strings.Count(out, "\n"); got != want {
+			t.Errorf("%s: %d events, want %d:\n%s", args, got, want, out)
+		}
+	}
+	var rows []store.Event
+	for range 1500 {
+		rows = append(rows, store.Event{At: h.now, Kind: "many", Outcome: "ok"})
+	}
+	if err := h.store.AddEvents(t.Context(), rows...); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]int{"": 100, "--limit 1200": 1200, "--since 1h": 1502} {
+		if got := strings.Count(h.done(append([]string{"events", "-o", "json"}, strings.Fields(args)...)...), "\n"); got != want {
+			t.Errorf("%s: %d events, want %d", args, got, want)
+		}
+	}
+}
+
+func TestEventsFollow(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "first", Tenant: "platform"}, -1, "")
+	ctx, cancel := context.WithCancel(t.Context())
+	looks := 0
+	h.pause = func(ctx context.Context) error {
+		if looks++; looks == 2 {
+			h.node(store.Node{Name: "second", Tenant: "platform"}, -1, "")
+		}
+		if looks == 4 {
+			cancel()
+		}
+		return ctx.Err()
+	}
+	code, out, errs := h.run(ctx, "--data", h.dir, "events", "-f")
+	if code != 0 || strings.Count(out, "TIME") != 1 || strings.Count(out, "first") != 1 || strings.Count(out, "second") != 1 {
+		t.Errorf("code %d\n%s\n%s", code, out, errs)
+	}
+	looks, h.pause = 0, func(context.Context) error { h.store.Close(); return nil }
+	if code, _, errs := h.muster("events", "-f"); code != 1 || !strings.Contains(errs, "request id") {
+		t.Errorf("a gateway that breaks: code %d, %s", code, errs)
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("the disk is full") }
+
+func TestOutputFails(t *testing.T) {
+	h := example(t)
+	for _, args := range []string{"node ls", "node ls -o json", "node show node-dgx-spark", "node drain node-dgx-spark", "token create", "token ls", "token ls -o json", "psk ls", "events", "events -o json", "version", "completion bash", "help"} {
+		var errs strings.Builder
+		code := cli.Run(t.Context(), cli.Env{Args: append([]string{"--data", h.dir}, strings.Fields(args)...), Getenv: func(string) string { return "" },
+			Stdin: strings.NewReader(""), Stdout: broken{}, Stderr: &errs})
+		if code != 1 || !strings.Contains(errs.String(), "the disk is full") {
+			t.Errorf("%s: code %d, %s", args, code, errs.String())
+		}
+	}
+}
+
+// TestNobodyIsBehindNull asks on /dev/null, which is a character device as a terminal is.
+func TestNobodyIsBehindNull(t *testing.T) {
+	h := example(t)
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	var out, errs strings.Builder
+	code := cli.Run(t.Context(), cli.Env{Args: []string{"--data", h.dir, "node", "retire", "node-dgx-spark"}, Getenv: func(string) string { return "" },
+		Stdin: null, Stdout: &out, Stderr: &errs})
+	if code != 2 || !strings.Contains(errs.String(), "add --yes") {
+		t.Errorf("code %d, %s", code, errs.String())
+	}
+}

@@ -1,0 +1,160 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"sort"
+	"strings"
+
+	"muster/gateway/internal/adminapi"
+)
+
+const (
+	usualEvents = 100
+	eventPage   = 1000
+)
+
+// eventList prints events oldest first, as a log does.
+func eventList(ctx context.Context, s *session) error {
+	filter, limit, err := s.eventFilter()
+	if err != nil {
+		return err
+	}
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	follow, err := s.options.flag("follow")
+	if err != nil {
+		return err
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	out := &eventWriter{session: s, json: format == "json", table: table{w: s.Stdout}}
+	if filter.Since.IsZero() || limit > 0 {
+		err = out.latest(ctx, c, filter, limit)
+	} else {
+		err = out.forward(ctx, c, filter)
+	}
+	if err != nil || !follow {
+		return err
+	}
+	for {
+		err := s.pause(ctx, eventsPause)
+		if err == nil {
+			err = out.forward(ctx, c, filter)
+		}
+		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+			return nil // the way to end it
+		}
+		if err != nil {
+			return err
+		}
+	}
+}
+
+func (s *session) eventFilter() (f adminapi.EventFilter, limit int, err error) {
+	f.Node, f.Kind, f.Tenant = s.options.text("node"), s.options.text("kind"), s.options.text("tenant")
+	if f.Security, err = s.options.flag("security"); err != nil {
+		return f, 0, err
+	}
+	since, err := s.options.duration("since", 0)
+	if err != nil {
+		return f, 0, err
+	}
+	if since > 0 {
+		f.Since = s.now().Add(-since)
+	}
+	limit, err = s.options.number("limit", 1)
+	return f, limit, err
+}
+
+// eventWriter prints events and remembers the last one.
+type eventWriter struct {
+	*session
+	json  bool
+	table table
+	shown bool // the header
+	last  int64
+}
+
+// latest prints the newest events, at most limit of them.
+func (w *eventWriter) latest(ctx context.Context, c *adminapi.Client, f adminapi.EventFilter, limit int) error {
+	if limit == 0 {
+		limit = usualEvents
+	}
+	var events []adminapi.Event
+	for len(events) < limit {
+		f.Limit = min(limit-len(events), eventPage)
+		page, err := c.Events(ctx, f)
+		if err != nil {
+			return err
+		}
+		events = append(events, page.Events...)
+		if len(page.Events) < f.Limit {
+			break
+		}
+		f.Before = page.Events[len(page.Events)-1].ID
+	}
+	slices.Reverse(events)
+	return w.write(events)
+}
+
+// forward prints everything after the last event that was printed.
+func (w *eventWriter) forward(ctx context.Context, c *adminapi.Client, f adminapi.EventFilter) error {
+	f.Forward, f.Limit = true, eventPage
+	for {
+		f.After = w.last
+		page, err := c.Events(ctx, f)
+		if err != nil {
+			return err
+		}
+		if err := w.write(page.Events); err != nil || len(page.Events) < f.Limit {
+			return err
+		}
+	}
+}
+
+func (w *eventWriter) write(events []adminapi.Event) error {
+	var rows [][]string
+	if !w.shown {
+		rows, w.shown = append(rows, []string{"TIME", "KIND", "NODE", "ACTOR", "FROM", "OUTCOME", "DETAIL"}), true
+	}
+	for _, e := range events {
+		w.last = max(w.last, e.ID)
+		if !w.json {
+			rows = append(rows, eventRow(e))
+			continue
+		}
+		if err := w.writeJSON(e); err != nil {
+			return err
+		}
+	}
+	if w.json {
+		return nil
+	}
+	for _, row := range rows {
+		w.table.measure(row)
+	}
+	for _, row := range rows {
+		w.table.write(row)
+	}
+	return w.table.err
+}
+
+func eventRow(e adminapi.Event) []string {
+	node := e.Node
+	if node == "" {
+		node = e.NodeID
+	}
+	pairs := make([]string, 0, len(e.Detail))
+	for key, value := range e.Detail {
+		pairs = append(pairs, printable(key+"="+value))
+	}
+	sort.Strings(pairs)
+	return []string{stamp(&e.At), orUnknown(e.Kind), orUnknown(node), orUnknown(e.Actor), orUnknown(e.Address), orUnknown(e.Outcome),
+		orUnknown(strings.Join(pairs, " "))}
+}

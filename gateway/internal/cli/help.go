@@ -1,0 +1,181 @@
+package cli
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+)
+
+const overviewTop = `muster turns GPU machines anywhere into nodes of one fleet.
+
+A gateway on this machine is reached through its socket in --data DIR, one elsewhere
+with --url and an API token in MUSTER_API_TOKEN.
+
+Begin:
+  muster serve                               run a gateway
+  muster token create --tenant platform      mint a token; prints the command that joins a machine
+  muster node ls                             see the machines
+
+Commands:
+`
+
+// help prints the help of a command, of a group or the overview. Where nobody asked, the command line was incomplete, and
+// it goes with exit code 2 to the error stream.
+func help(env Env, cmd *command, words []string, asked bool) error {
+	serve := len(words) == 1 && words[0] == serveName
+	if cmd == nil && asked && !serve {
+		var err error
+		if cmd, words, err = find(words); err != nil {
+			return err
+		}
+	}
+	var text bytes.Buffer
+	switch {
+	case cmd != nil:
+		commandHelp(&text, cmd)
+	case serve:
+		fmt.Fprintln(&text, "muster serve --help shows the gateway's own flags.")
+	case len(words) == 1:
+		groupHelp(&text, words[0])
+	default:
+		overview(&text)
+	}
+	to := env.Stdout
+	if !asked {
+		to = env.Stderr
+	}
+	if _, err := to.Write(text.Bytes()); err != nil || asked {
+		return err
+	}
+	return usagef("choose one of the above; --help after any command explains it", "the command is not complete")
+}
+
+func overview(w io.Writer) {
+	io.WriteString(w, overviewTop)
+	rows := [][]string{{"  serve", "run the gateway"}}
+	for _, c := range commands() {
+		rows = append(rows, []string{"  " + c.name, c.summary})
+	}
+	columns(w, rows)
+	fmt.Fprint(w, "\nFlags of every command:\n")
+	optionHelp(w, globals())
+	fmt.Fprint(w, "\nFlags may stand before or after arguments. Exit code 0: done, 1: failed, 2: used wrongly.\n`muster COMMAND --help` explains a command, with examples.\n")
+}
+
+func groupHelp(w io.Writer, group string) {
+	fmt.Fprintf(w, "Commands of muster %s:\n", group)
+	var rows [][]string
+	for _, c := range commands() {
+		if strings.HasPrefix(c.name, group+" ") {
+			rows = append(rows, []string{"  " + c.name, c.summary})
+		}
+	}
+	columns(w, rows)
+}
+
+func commandHelp(w io.Writer, c *command) {
+	fmt.Fprintf(w, "Usage: %s\n\n%s%s.\n\n%s\n", c.usage(), strings.ToUpper(c.summary[:1]), c.summary[1:], wrap(c.text, 100))
+	if len(c.options) > 0 {
+		fmt.Fprint(w, "\nFlags:\n")
+		var own []option
+		for _, o := range ownOptions() {
+			if slices.Contains(c.options, o.name) {
+				own = append(own, o)
+			}
+		}
+		optionHelp(w, own)
+	}
+	fmt.Fprint(w, "\nFlags of every command:\n")
+	optionHelp(w, globals())
+	fmt.Fprint(w, "\nExamples:\n")
+	for _, e := range c.examples {
+		fmt.Fprintf(w, "  %s\n", e)
+	}
+}
+
+func optionHelp(w io.Writer, options []option) {
+	rows := make([][]string, 0, len(options))
+	for _, o := range options {
+		flag := "      --" + o.name
+		if o.short != "" {
+			flag = "  -" + o.short + ", --" + o.name
+		}
+		if o.value != "" {
+			flag += " " + o.value
+		}
+		usage := o.usage
+		if !o.unset {
+			usage += " [" + o.env() + "]"
+		}
+		rows = append(rows, []string{flag, usage})
+	}
+	columns(w, rows)
+}
+
+func columns(w io.Writer, rows [][]string) {
+	t := &table{w: w}
+	for _, row := range rows {
+		t.measure(row)
+	}
+	for _, row := range rows {
+		t.write(row)
+	}
+}
+
+// wrap breaks paragraphs into lines of at most width characters.
+func wrap(text string, width int) string {
+	var out strings.Builder
+	for i, paragraph := range strings.Split(text, "\n\n") {
+		if i > 0 {
+			out.WriteString("\n\n")
+		}
+		length := 0
+		for _, word := range strings.Fields(paragraph) {
+			switch {
+			case length == 0:
+			case length+1+len(word) > width:
+				out.WriteByte('\n')
+				length = 0
+			default:
+				out.WriteByte(' ')
+				length++
+			}
+			out.WriteString(word)
+			length += len(word)
+		}
+	}
+	return out.String()
+}
+
+// nearest is the word that is fewest changes away from what was typed, "" when none is near.
+func nearest(typed string, words []string) string {
+	best, least := "", len(typed)/3+2
+	for _, word := range words {
+		if d := distance(typed, word); d < least {
+			best, least = word, d
+		}
+	}
+	return best
+}
+
+// distance is Levenshtein's, over bytes.
+func distance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := 1
+			if a[i] == b[j] {
+				cost = 0
+			}
+			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+		}
+	}
+	return row[len(b)]
+}

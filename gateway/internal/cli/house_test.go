@@ -1,0 +1,170 @@
+package cli_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/registry"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// house is a gateway's insides with the admin API on a unix socket.
+type house struct {
+	t     testing.TB
+	store *store.Store
+	api   adminapi.API
+	dir   string
+	now   time.Time
+
+	env         map[string]string
+	stdin       string
+	interactive bool
+	pause       func(context.Context) error // instead of waiting
+}
+
+func newHouse(t testing.TB) *house {
+	t.Helper()
+	h := &house{t: t, now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), env: map[string]string{}}
+	clock := func() time.Time { return h.now }
+	var err error
+	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32), Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { h.store.Close() })
+	reg, err := registry.Open(t.Context(), registry.Config{Store: h.store, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	h.api = adminapi.API{Registry: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store, Socket: true,
+		Info: &reply.Info{Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
+		Command: func(token string) string { return "curl -fsSL https://gw/install.sh | MUSTER_TOKEN=" + token + " sh" }}
+	h.dir = h.listen()
+	return h
+}
+
+func (h *house) listen() string {
+	h.t.Helper()
+	dir, err := os.MkdirTemp("", "m") // a test's own directory can be too long a path for a socket
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	listener, err := net.Listen("unix", filepath.Join(dir, adminapi.SocketName))
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	server := &http.Server{Handler: h.api.Routes()}
+	done := make(chan error, 1)
+	go func() { done <- server.Serve(listener) }()
+	h.t.Cleanup(func() {
+		server.Close()
+		<-done
+		os.RemoveAll(dir)
+	})
+	return dir
+}
+
+// muster runs a command line on the house.
+func (h *house) muster(args ...string) (code int, stdout, stderr string) {
+	h.t.Helper()
+	return h.run(h.t.Context(), append([]string{"--data", h.dir}, args...)...)
+}
+
+func (h *house) run(ctx context.Context, args ...string) (code int, stdout, stderr string) {
+	h.t.Helper()
+	var out, errs bytes.Buffer
+	code = cli.Run(ctx, cli.Env{Args: args, Getenv: func(name string) string { return h.env[name] }, Stdin: strings.NewReader(h.stdin),
+		Stdout: &out, Stderr: &errs, Version: "1.2.3", Interactive: func() bool { return h.interactive }, Now: func() time.Time { return h.now },
+		Pause: func(ctx context.Context, d time.Duration) error {
+			h.now = h.now.Add(d)
+			if h.pause == nil {
+				return ctx.Err()
+			}
+			return h.pause(ctx)
+		}})
+	return code, out.String(), errs.String()
+}
+
+// done runs a command that must succeed.
+func (h *house) done(args ...string) string {
+	h.t.Helper()
+	code, stdout, stderr := h.muster(args...)
+	if code != 0 {
+		h.t.Fatalf("muster %s: exit code %d: %s", strings.Join(args, " "), code, stderr)
+	}
+	return stdout
+}
+
+// node makes a node; seen is how long ago its heartbeat came, negative for never.
+func (h *house) node(n store.Node, seen time.Duration, hardware string) {
+	h.t.Helper()
+	ctx := h.t.Context()
+	n.ID, n.CreatedAt, n.StateSince = "id-"+n.Name, h.now.Add(-time.Hour), h.now.Add(-time.Hour)
+	err := h.store.CreateNode(ctx, n, map[string]string{"tier": "sovereign"},
+		store.Event{At: h.now, Kind: "node.created", Actor: "operator:socket", NodeID: n.ID, NodeName: n.Name, Tenant: n.Tenant, Address: "socket", Outcome: "ok"})
+	if err == nil && seen >= 0 {
+		err = h.store.MoveNode(ctx, store.Move{NodeID: n.ID, From: "ready", To: "active", At: n.StateSince})
+	}
+	if err == nil && seen >= 0 {
+		err = h.beat(n.Name, seen, hardware)
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+}
+
+func (h *house) beat(name string, ago time.Duration, hardware string) error {
+	skew := int64(-1500)
+	return h.store.SaveBeats(h.t.Context(), []store.Beat{{NodeID: "id-" + name, At: h.now.Add(-ago), RunID: "r", Counter: 1, Interval: 30 * time.Second,
+		SkewMillis: skew, Address: "192.0.2.7", Agent: `{"version":"1.2.3","os":"linux","arch":"amd64"}`, Hardware: hardware,
+		Notices: []string{"no init system: the agent is not restarted"}}}, h.now)
+}
+
+// golden compares with testdata/<name>.golden, or writes it.
+func golden(t *testing.T, name, got string) {
+	t.Helper()
+	file := filepath.Join("testdata", name+".golden")
+	if *update {
+		if err := os.WriteFile(file, []byte(got), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got != string(want) {
+		t.Errorf("%s differs; got:\n%s\nwant:\n%s", file, got, want)
+	}
+}
+
+func gpus(n int, name, rest string) string {
+	quoted, err := json.Marshal(name)
+	if err != nil {
+		panic(err)
+	}
+	rows := make([]string, n)
+	for i := range rows {
+		rows[i] = fmt.Sprintf(`{"index":%d,"uuid":"GPU-%d","name":%s,"bus_id":"00000000:0%d:00.0",%s}`, i, i, quoted, i, rest)
+	}
+	return `"gpus":[` + strings.Join(rows, ",") + `]`
+}

@@ -1,0 +1,191 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+
+	"muster/gateway/internal/adminapi"
+)
+
+// pageSize is how many nodes are fetched at a time.
+const pageSize = 500
+
+// eachPage calls use with every page of the nodes that the filter picks.
+func eachPage(ctx context.Context, c *adminapi.Client, f adminapi.NodeFilter, use func(adminapi.NodeRows) error) error {
+	f.Limit = pageSize
+	for {
+		rows, err := c.Nodes(ctx, f)
+		if err != nil {
+			return err
+		}
+		if err := use(rows); err != nil || rows.Next == "" {
+			return err
+		}
+		f.Cursor = rows.Next
+	}
+}
+
+func (s *session) filter() (adminapi.NodeFilter, error) {
+	all, err := s.options.flag("all")
+	return adminapi.NodeFilter{Selector: s.options.text("selector"), Status: s.options.text("status"), State: s.options.text("state"), All: all}, err
+}
+
+func (s *session) format() (string, error) {
+	return s.options.oneOf("output", "table", "table", "wide", "json")
+}
+
+func nodeList(ctx context.Context, s *session) error {
+	filter, err := s.filter()
+	if err != nil {
+		return err
+	}
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		return nodeListJSON(ctx, s.Stdout, c, filter)
+	}
+	counts, err := s.nodeTable(ctx, c, filter, format == "wide")
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(s.Stdout, counts.footer())
+	if counts.all == 0 && filter == (adminapi.NodeFilter{}) {
+		fmt.Fprintln(s.Stderr, "muster token create prints the command that joins a machine; --all shows retired nodes too")
+	}
+	return nil
+}
+
+func (s *session) nodeTable(ctx context.Context, c *adminapi.Client, filter adminapi.NodeFilter, wide bool) (tally, error) {
+	var counts tally
+	t := &table{w: s.Stdout}
+	err := eachPage(ctx, c, filter, func(page adminapi.NodeRows) error {
+		lines := make([][]string, 0, len(page.Nodes)+1)
+		if counts.pages == 0 {
+			lines = append(lines, nodeHeader(wide))
+		}
+		counts.pages++
+		for _, raw := range page.Nodes {
+			v, err := readNode(raw, s.now())
+			if err != nil {
+				return err
+			}
+			counts.add(v.Status)
+			lines = append(lines, v.row(wide))
+		}
+		for _, line := range lines {
+			t.measure(line)
+		}
+		for _, line := range lines {
+			t.write(line)
+		}
+		return t.err
+	})
+	return counts, err
+}
+
+// tally counts nodes by status.
+type tally struct{ pages, all, online, stale, pending int }
+
+func (t *tally) add(status string) {
+	t.all++
+	switch status {
+	case "online":
+		t.online++
+	case "stale":
+		t.stale++
+	case "pending":
+		t.pending++
+	}
+}
+
+func (t tally) footer() string {
+	text := fmt.Sprintf("%s: %d online, %d stale", plural(t.all, "node"), t.online, t.stale)
+	if t.pending > 0 {
+		text += fmt.Sprintf(", %d pending", t.pending)
+	}
+	return text
+}
+
+// nodeListJSON writes the API's object with the pages merged, as they come.
+func nodeListJSON(ctx context.Context, w io.Writer, c *adminapi.Client, filter adminapi.NodeFilter) error {
+	written, total := 0, 0
+	err := eachPage(ctx, c, filter, func(page adminapi.NodeRows) error {
+		for _, raw := range page.Nodes {
+			before := ",\n"
+			if written == 0 {
+				before = "{\"nodes\":[\n"
+			}
+			written++
+			if _, err := fmt.Fprintf(w, "%s%s", before, printableJSON(raw)); err != nil {
+				return err
+			}
+		}
+		total = page.Total
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if written == 0 {
+		_, err = fmt.Fprintf(w, "{\"nodes\":[],\"next\":\"\",\"total\":%d}\n", total)
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\n],\"next\":\"\",\"total\":%d}\n", total)
+	return err
+}
+
+func (s *session) writeJSON(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = s.Stdout.Write(append(printableJSON(raw), '\n'))
+	return err
+}
+
+func nodeShow(ctx context.Context, s *session) error {
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, _, err := s.targets(ctx, c, s.args)
+	if err != nil {
+		return err
+	}
+	failed := false
+	for i, node := range nodes {
+		raw, err := c.Node(ctx, node.id)
+		if err != nil {
+			failed = s.trouble(node.name, err)
+			continue
+		}
+		if format == "json" {
+			fmt.Fprintf(s.Stdout, "%s\n", printableJSON(raw))
+			continue
+		}
+		v, err := readNode(raw, s.now())
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fmt.Fprintln(s.Stdout)
+		}
+		v.show(s.Stdout)
+	}
+	if failed {
+		return errReported
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+package cli
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/adminapi"
+)
+
+// target is a node to act on: named by a person, or found by a selector and then held by its id.
+type target struct{ id, name string }
+
+// targets are the nodes named, or those that --selector picks.
+func (s *session) targets(ctx context.Context, c *adminapi.Client, names []string) (nodes []target, selected bool, err error) {
+	selector := s.options.text("selector")
+	switch {
+	case len(names) > 0 && s.options.given("selector"):
+		return nil, false, usagef("leave one of them out", "nodes are either named or selected")
+	case len(names) > 0:
+		for _, name := range names {
+			nodes = append(nodes, target{name, name})
+		}
+		return nodes, false, nil
+	case selector == "":
+		return nil, false, usagef("name nodes, or select them with -l tier=sovereign", "muster %s: which nodes?", s.command.name)
+	}
+	err = eachPage(ctx, c, adminapi.NodeFilter{Selector: selector}, func(page adminapi.NodeRows) error {
+		for _, raw := range page.Nodes {
+			v, err := readNode(raw, s.now())
+			if err != nil {
+				return err
+			}
+			nodes = append(nodes, target{v.ID, v.Name})
+		}
+		return nil
+	})
+	if err == nil && len(nodes) == 0 {
+		err = fmt.Errorf("no node matches %q; muster node ls -l shows what a selector picks", selector)
+	}
+	return nodes, true, err
+}
+
+// shownNames is how many of the matches a question shows.
+const shownNames = 10
+
+// confirm asks before a command acts: on several selected nodes, and always where there is no way back.
+func (s *session) confirm(verb string, nodes []target, selected, always bool) error {
+	if selected {
+		names := make([]string, 0, shownNames)
+		for _, n := range nodes[:min(len(nodes), shownNames)] {
+			names = append(names, printable(n.name))
+		}
+		more := ""
+		if len(nodes) > shownNames {
+			more = ", ..."
+		}
+		fmt.Fprintf(s.Stderr, "%s: %s%s\n", plural(len(nodes), "node"), strings.Join(names, ", "), more)
+	}
+	yes, err := s.options.flag("yes")
+	if err != nil || yes || !always && !selected {
+		return err
+	}
+	if !s.interactive() {
+		if !always && len(nodes) == 1 {
+			return nil
+		}
+		return usagef("add --yes", "to %s %s takes a yes, and nobody is here to answer", verb, plural(len(nodes), "node"))
+	}
+	fmt.Fprintf(s.Stderr, "%s %s? [y/N] ", verb, question(nodes))
+	answer, err := bufio.NewReader(s.Stdin).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	switch strings.ToLower(strings.TrimSpace(answer)) {
+	case "y", "yes":
+		return nil
+	}
+	return errors.New("nothing was done")
+}
+
+func question(nodes []target) string {
+	if len(nodes) == 1 {
+		return printable(nodes[0].name)
+	}
+	return "these " + plural(len(nodes), "node")
+}
+
+// trouble prints what went wrong with one of several; the command goes on with the others and then fails.
+func (s *session) trouble(name string, err error) bool {
+	var detail *wire.ErrorDetail
+	if errors.As(err, &detail) {
+		report(s.Stderr, name+": "+detail.Message, detail.Hint)
+	} else {
+		report(s.Stderr, name+": "+err.Error(), "")
+	}
+	return true
+}
+
+// onEach acts on nodes one after the other. What fails for one does not keep it from the others, but for the end of ctx.
+func (s *session) onEach(ctx context.Context, nodes []target, act func(target) (string, error)) error {
+	failed := false
+	for _, node := range nodes {
+		if ctx.Err() != nil {
+			return ctx.Err()
+		}
+		said, err := act(node)
+		if err != nil {
+			failed = s.trouble(node.name, err)
+			continue
+		}
+		fmt.Fprintf(s.Stdout, "%s: %s\n", printable(node.name), printable(said))
+	}
+	if failed {
+		return errReported
+	}
+	return nil
+}
+
+func nodeMove(verb string) func(context.Context, *session) error {
+	return func(ctx context.Context, s *session) error {
+		c, err := s.client(ctx)
+		if err != nil {
+			return err
+		}
+		nodes, selected, err := s.targets(ctx, c, s.args)
+		if err != nil {
+			return err
+		}
+		if err := s.confirm(verb, nodes, selected, verb == "retire" || verb == "ban"); err != nil {
+			return err
+		}
+		return s.onEach(ctx, nodes, func(t target) (string, error) {
+			n, err := c.Apply(ctx, t.id, verb)
+			if n.Banned {
+				n.State += ", banned"
+			}
+			return n.State, err
+		})
+	}
+}
+
+func nodeLabel(ctx context.Context, s *session) error {
+	names, change, err := labelArguments(s.args)
+	if err != nil {
+		return err
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, selected, err := s.targets(ctx, c, names)
+	if err != nil {
+		return err
+	}
+	if err := s.confirm("label", nodes, selected, false); err != nil {
+		return err
+	}
+	return s.onEach(ctx, nodes, func(t target) (string, error) {
+		n, err := c.SetLabels(ctx, t.id, change)
+		return labelText(n.Labels), err
+	})
+}
+
+// labelArguments tells names from KEY=VALUE and KEY-: no name has a = or ends in -.
+func labelArguments(args []string) (names []string, change adminapi.LabelsRequest, err error) {
+	change.Set = map[string]string{}
+	for _, arg := range args {
+		key, value, sets := strings.Cut(arg, "=")
+		removed, removes := strings.CutSuffix(arg, "-")
+		switch {
+		case sets:
+			change.Set[key] = value
+		case removes:
+			change.Remove = append(change.Remove, removed)
+		default:
+			names = append(names, arg)
+		}
+	}
+	if len(change.Set)+len(change.Remove) == 0 {
+		err = usagef("write tier=sovereign to set one, tier- to remove one", "there is no label to set or to remove")
+	}
+	return names, change, err
+}

@@ -1,0 +1,133 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"muster/gateway/internal/adminapi"
+)
+
+const (
+	waitPause   = time.Second
+	usualWait   = 5 * time.Minute
+	noSuchNode  = "not there yet"
+	eventsPause = time.Second
+)
+
+// goal is what nodes are waited for.
+type goal struct{ status, state string }
+
+func (g goal) reached(v view) bool {
+	return (g.status == "" || v.Status == g.status) && (g.state == "" || v.State == g.state)
+}
+
+func (g goal) String() string {
+	if g.status == "" || g.state == "" {
+		return g.status + g.state
+	}
+	return g.status + " and " + g.state
+}
+
+func (s *session) goal() (g goal, err error) {
+	g.status, err = s.options.oneOf("status", "", "pending", "online", "stale")
+	if err != nil {
+		return g, err
+	}
+	g.state, err = s.options.oneOf("state", "", "commissioned", "ready", "deploying", "enrolled", "active", "drained", "unavailable", "retired")
+	if g.status == "" && g.state == "" {
+		g.status = "online"
+	}
+	return g, err
+}
+
+// nodeWait looks again and again until every node is as wanted, telling each change it sees.
+func nodeWait(ctx context.Context, s *session) error {
+	goal, err := s.goal()
+	if err != nil {
+		return err
+	}
+	timeout, err := s.options.duration("timeout", usualWait)
+	if err != nil {
+		return err
+	}
+	if len(s.args) == 0 && s.options.text("selector") == "" || len(s.args) > 0 && s.options.given("selector") {
+		return usagef("muster node wait NAME..., or -l SELECTOR", "muster node wait: which nodes?")
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	end, said := s.now().Add(timeout), map[string]string{}
+	for {
+		seen, err := s.look(ctx, c)
+		if err != nil {
+			return err
+		}
+		missing := s.progress(goal, seen, said)
+		if missing == 0 && len(seen) > 0 {
+			fmt.Fprintf(s.Stdout, "%s: %s\n", plural(len(seen), "node"), goal)
+			return nil
+		}
+		if !s.now().Before(end) {
+			return fmt.Errorf("after %s %d of %s not %s; muster node show NAME says more", age(timeout), max(missing, 1), plural(max(len(seen), 1), "node"), goal)
+		}
+		if err := s.pause(ctx, waitPause); err != nil {
+			return err
+		}
+	}
+}
+
+// look fetches the nodes that are waited for. One that does not exist has no state.
+func (s *session) look(ctx context.Context, c *adminapi.Client) ([]view, error) {
+	var seen []view
+	add := func(raw json.RawMessage) error {
+		v, err := readNode(raw, s.now())
+		seen = append(seen, v)
+		return err
+	}
+	if len(s.args) == 0 {
+		err := eachPage(ctx, c, adminapi.NodeFilter{Selector: s.options.text("selector")}, func(page adminapi.NodeRows) error {
+			for _, raw := range page.Nodes {
+				if err := add(raw); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return seen, err
+	}
+	for _, name := range s.args {
+		raw, err := c.Node(ctx, name)
+		if adminapi.IsNotFound(err) {
+			seen = append(seen, view{Node: adminapi.Node{Name: name}})
+			continue
+		}
+		if err == nil {
+			err = add(raw)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return seen, nil
+}
+
+// progress tells what changed since the last look, and counts the nodes that are not as wanted.
+func (s *session) progress(g goal, seen []view, said map[string]string) (missing int) {
+	for _, v := range seen {
+		if !g.reached(v) {
+			missing++
+		}
+		now := noSuchNode
+		if v.ID != "" {
+			now = v.Status + ", " + v.state(true)
+		}
+		if said[v.Name] != now {
+			said[v.Name] = now
+			fmt.Fprintf(s.Stderr, "%s: %s\n", printable(v.Name), printable(now))
+		}
+	}
+	return missing
+}

@@ -1,0 +1,44 @@
+package reply
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// ReadBody reads a request's whole body: at most limit bytes, all of them within the given time (0: no bound of its own).
+// The error is a *wire.ErrorDetail: body_too_large, slow_body or bad_request for one that broke off. After the first two
+// the connection is closed once the answer is out, because the rest of the body may still be on its way.
+func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) ([]byte, error) {
+	if r.ContentLength > limit {
+		w.Header().Set("Connection", "close")
+		return nil, tooLarge(limit)
+	}
+	control := http.NewResponseController(w)
+	if within > 0 && control.SetReadDeadline(time.Now().Add(within)) == nil { // the kernel's clock: an injected one means nothing to a socket
+		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var large *http.MaxBytesError
+	switch {
+	case err == nil:
+		return body, nil
+	case errors.As(err, &large):
+		return nil, tooLarge(limit)
+	case errors.Is(err, os.ErrDeadlineExceeded):
+		w.Header().Set("Connection", "close")
+		return nil, &wire.ErrorDetail{Code: wire.CodeSlowBody, Message: fmt.Sprintf("the body did not arrive within %s", within),
+			Hint: "check the network between here and the gateway, then send it again"}
+	}
+	return nil, &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: "the body broke off before its end", Hint: "send it again"}
+}
+
+func tooLarge(limit int64) error {
+	return &wire.ErrorDetail{Code: wire.CodeBodyTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes", limit),
+		Hint: "send less in one request"}
+}

@@ -1,0 +1,87 @@
+// Package reply turns what a handler has to say into an answer: JSON, with one mapping from codes to statuses, no detail
+// that was not meant for the caller, and nothing secret in the log.
+package reply
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strconv"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// Info is what every answer of one gateway process has in common. It is safe for concurrent use.
+type Info struct {
+	Epoch  string           // of this start; in every refusal and in the header Muster-Epoch
+	Now    func() time.Time // nil: time.Now
+	Logger *slog.Logger     // nil: slog.Default
+}
+
+// Error gives status and body of a refusal. A *wire.ErrorDetail anywhere in err's chain is passed on with its own status;
+// a context that ended is 503; anything else is a bare 500 whose cause goes to the log only, under the request id that the
+// body names.
+func (i *Info) Error(err error) (status int, body []byte) {
+	now := i.now()
+	answer := wire.Error{Time: &now, Epoch: i.Epoch}
+	var detail *wire.ErrorDetail
+	switch {
+	case errors.As(err, &detail):
+		answer.Error = *detail
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		answer.Error = wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway did not finish this in time", Hint: "try again"}
+	default:
+		answer.Error = wire.ErrorDetail{Code: wire.CodeInternal, Message: "something went wrong inside the gateway",
+			Hint: "its log has the cause under the request id"}
+	}
+	status = Status(answer.Error.Code)
+	if status == http.StatusInternalServerError {
+		answer.RequestID = rand.Text()[:16]
+		i.logger().Error("request went wrong", "request_id", answer.RequestID, "error", Redact(err.Error()))
+	}
+	return status, JSON(answer)
+}
+
+// WriteError answers with Error(err).
+func (i *Info) WriteError(w http.ResponseWriter, err error) {
+	status, body := i.Error(err)
+	Write(w, status, body)
+}
+
+func (i *Info) now() time.Time {
+	if i.Now != nil {
+		return i.Now().UTC()
+	}
+	return time.Now().UTC()
+}
+
+func (i *Info) logger() *slog.Logger {
+	if i.Logger != nil {
+		return i.Logger
+	}
+	return slog.Default()
+}
+
+// JSON encodes an answer, with a line feed at its end. Values that cannot be encoded are a programming error and panic.
+func JSON(v any) []byte {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic("reply: " + err.Error())
+	}
+	return append(body, '\n')
+}
+
+// Write sends a JSON body with the headers that every answer of the gateway's API carries.
+func Write(w http.ResponseWriter, status int, body []byte) {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	_, _ = w.Write(body) // the connection is gone: nobody is left to tell
+}

@@ -1,0 +1,41 @@
+package reply
+
+import (
+	"net/http"
+
+	"muster/agent/wire"
+)
+
+// Status is the HTTP status that goes with a refusal's code. A code that is not known here is 500: a refusal that nobody
+// thought through is a fault of the gateway.
+func Status(code string) int {
+	switch code {
+	case wire.CodeBadRequest, wire.CodePlaintextSecret, wire.CodeBadName, wire.CodeBadLabel, wire.CodeBadCSR, wire.CodeBadDigest,
+		wire.CodeWeakSecret, wire.CodeBadSelector, wire.CodeReservedKey:
+		return http.StatusBadRequest
+	case wire.CodeBadAuthorization, wire.CodeUnknownCredential, wire.CodeBadMAC, wire.CodeNoIdentity, wire.CodeUnknownCertificate,
+		wire.CodeSupersededRetry, wire.CodeIdentityMismatch, wire.CodeClockSkew, wire.CodeReplayed, wire.CodeStaleNonce,
+		wire.CodeBadSignature, wire.CodeUnauthorized:
+		return http.StatusUnauthorized
+	case wire.CodeTokenExpired, wire.CodeTokenRevoked, wire.CodeTokenWrongRoute, wire.CodeBanned, wire.CodeMTLSRequired,
+		wire.CodeExpired, wire.CodeSuperseded, wire.CodeRevoked, wire.CodeRetired, wire.CodeWrongNode, wire.CodeIdentityConflict,
+		wire.CodeForbidden:
+		return http.StatusForbidden
+	case wire.CodeNotFound:
+		return http.StatusNotFound
+	case wire.CodeMethodNotAllowed:
+		return http.StatusMethodNotAllowed
+	case wire.CodeSlowBody:
+		return http.StatusRequestTimeout
+	case wire.CodeTokenUsed, wire.CodeNameInUse, wire.CodeKeyInUse, wire.CodeIllegalMove, wire.CodeAmbiguous, wire.CodePSKLimit,
+		wire.CodeAlreadyThere:
+		return http.StatusConflict
+	case wire.CodeBodyTooLarge:
+		return http.StatusRequestEntityTooLarge
+	case wire.CodeTooManyRequests:
+		return http.StatusTooManyRequests
+	case wire.CodeUnavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
