@@ -1,0 +1,49 @@
+# muster: `make run` shows it at work; `make test` and `make check` are what a change must pass.
+DATA    ?= .muster
+LISTEN  ?= 127.0.0.1:7443
+NODE    ?= $(shell uname -n)
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+BUILT   := $(shell date -u +%Y-%m-%dT00:00:00Z)
+AGENT   := CGO_ENABLED=0 go build -trimpath -tags nethttpomithttp2 -ldflags "-s -w -X main.version=$(VERSION)"
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+.PHONY: build run test check bench fuzz clean
+build:
+	@mkdir -p bin gateway/agents/linux-amd64 gateway/agents/linux-arm64
+	GOOS=linux GOARCH=amd64 $(AGENT) -o gateway/agents/linux-amd64/muster-agent ./agent
+	GOOS=linux GOARCH=arm64 $(AGENT) -o gateway/agents/linux-arm64/muster-agent ./agent
+	cp gateway/agents/linux-$$(go env GOARCH)/muster-agent bin/muster-agent
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION) -X main.builtAt=$(BUILT)" -o bin/muster ./gateway
+
+run: build
+	@bin/muster serve --data $(DATA) --listen $(LISTEN) --public-url https://$(LISTEN) & gateway=$$!; \
+	trap 'kill $$agent $$gateway 2>/dev/null; wait' EXIT; trap 'exit 0' INT TERM; \
+	curl -sSfk -o /dev/null 2>/dev/null --retry 100 --retry-connrefused --retry-delay 1 https://$(LISTEN)/readyz && \
+	if [ ! -e $(DATA)/agent/identity.json ]; then \
+		MUSTER_TOKEN=$$(bin/muster --data $(DATA) token create -o json | sed -n 's/.*"token": *"\([^"]*\)".*/\1/p') || exit 1; export MUSTER_TOKEN; fi; \
+	bin/muster-agent run --gateway https://$(LISTEN) --state $(DATA)/agent --name $(NODE) & agent=$$!; unset MUSTER_TOKEN; \
+	bin/muster --data $(DATA) node wait $(NODE) --timeout 60s && bin/muster --data $(DATA) node ls && wait $$gateway
+
+test:
+	go test ./...
+
+check:
+	@test -z "$$(gofmt -l agent gateway store)" || { gofmt -l agent gateway store; echo "run gofmt -w on these"; exit 1; }
+	go vet ./...
+	go run $(STATICCHECK) ./...
+	@command -v shellcheck >/dev/null || apt-get install -qy shellcheck >/dev/null || { echo "install shellcheck"; exit 1; }
+	shellcheck .ci/run
+	@$(MAKE) --no-print-directory build
+	@file=bin/muster-agent; ! go version -m $$file | grep -q '^.dep' || { echo "$$file has modules beside the standard library"; exit 1; }
+	@! readelf -l bin/muster-agent | grep -q INTERP || { echo "bin/muster-agent is not static"; exit 1; }
+	@size=$$(stat -c %s bin/muster-agent); echo "bin/muster-agent: $$size bytes"; test $$size -le 7500000
+
+bench:
+	go test -run '^$$' -bench . -benchtime 2s ./...
+
+fuzz:
+	@for p in $$(grep -rl '^func Fuzz' --include=*_test.go agent gateway store | xargs -n1 dirname | sort -u); do \
+		for f in $$(grep -ho '^func Fuzz[A-Za-z0-9_]*' $$p/*_test.go | cut -c6-); do go test ./$$p -run '^$$' -fuzz "^$$f$$" -fuzztime $${FUZZTIME:-20s} || exit 1; done; done
+
+clean:
+	rm -rf bin gateway/agents/linux-*

@@ -1,0 +1,189 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"slices"
+	"sync"
+	"time"
+
+	"muster/agent/internal/enroll"
+	"muster/agent/internal/heartbeat"
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+)
+
+// foreground is one agent at work.
+type foreground struct {
+	program
+	options
+	directory *identity.Directory
+	log       *slog.Logger
+	file      *logFile
+	client    *transport.Client
+	status    identity.Status
+}
+
+func (p program) run(ctx context.Context, args []string) error {
+	o, err := p.runOptions(args)
+	if err != nil {
+		return err
+	}
+	directory, err := identity.Open(o.state)
+	if err != nil {
+		return err
+	}
+	defer directory.Close()
+	a := &foreground{program: p, options: o, directory: directory, file: &logFile{path: filepath.Join(o.state, "agent.log")}}
+	a.log = newLogger(o.level, p.stderr, a.file)
+	a.status = identity.Status{
+		PID: os.Getpid(), Version: version, Phase: identity.PhaseEnrolling, Gateway: o.gateway, Since: time.Now().UTC().Truncate(time.Second),
+	}
+	err = a.work(ctx)
+	if ctx.Err() != nil {
+		a.log.Info("stopped")
+		return nil
+	}
+	if err != nil {
+		a.file.Write([]byte(fmt.Sprintf("time=%s level=ERROR msg=%q\n", time.Now().UTC().Format(time.RFC3339), err)))
+	}
+	return err
+}
+
+// work loads the identity or gets one, and then reports.
+func (a *foreground) work(ctx context.Context) error {
+	state, err := a.directory.Load()
+	if err != nil {
+		return err
+	}
+	a.provider, a.instanceID = place(ctx, a.getenv, a.provider, a.instanceID)
+	if state, err = a.moved(state); err != nil {
+		return err
+	}
+	if state.Current == nil {
+		state, err = a.enroll(ctx, state)
+	} else {
+		err = a.resume(state)
+	}
+	if err != nil {
+		return err
+	}
+	return a.report(ctx, state)
+}
+
+// moved refuses an identity that was made on another rented machine: a copied disk would make two nodes of one.
+func (a *foreground) moved(state identity.State) (identity.State, error) {
+	if state.Current == nil || state.InstanceID == "" || a.instanceID == "" || state.InstanceID == a.instanceID {
+		return state, nil
+	}
+	if !a.hasSecret() {
+		return state, fmt.Errorf("the identity in %s belongs to instance %s and this is %s: it is not used; set MUSTER_TOKEN to enrol this machine afresh",
+			a.state, state.InstanceID, a.instanceID)
+	}
+	aside, err := a.directory.SetAside(state.NodeID)
+	if err != nil {
+		return state, err
+	}
+	a.log.Warn("the identity here belongs to another instance; enrolling afresh", "instance", state.InstanceID, "this", a.instanceID, "kept_in", aside)
+	return identity.State{}, nil
+}
+
+func (a *foreground) enroll(ctx context.Context, state identity.State) (identity.State, error) {
+	credential, err := a.credential(&a.options)
+	if err != nil {
+		return state, err
+	}
+	defer credential.Forget()
+	a.forgetSecret()
+	if err := a.newClient(credential.Shared); err != nil {
+		return state, err
+	}
+	name := a.name
+	if name == "" {
+		hostname, _ := os.Hostname()
+		name = defaultName(a.provider, a.instanceID, hostname)
+	}
+	if name == "" {
+		return state, usagef("this machine has no name of its own: give --name")
+	}
+	a.status.Name = name
+	a.saveStatus(nil)
+	state, err = enroll.Run(ctx, state, enroll.Config{
+		Client: a.client, Directory: a.directory, Credential: credential, Pin: a.pin, Name: name, Labels: a.labels,
+		Provider: a.provider, InstanceID: a.instanceID, Agent: agentInfo(), Logger: a.log, Report: a.saveStatus,
+	})
+	if err == nil {
+		a.log.Info("enrolled", "node", state.NodeID, "name", state.Name, "tenant", state.Tenant)
+	}
+	return state, err
+}
+
+// resume goes on with the identity that is there.
+func (a *foreground) resume(state identity.State) error {
+	if a.hasSecret() {
+		a.log.Info("this machine is enrolled already: the credential is not used", "node", state.NodeID, "name", state.Name)
+		a.forgetSecret()
+	}
+	if a.pin != nil {
+		roots, err := identity.ParseCertificates(state.Gateway.Roots)
+		if err != nil || !slices.ContainsFunc(roots, a.pin.Fits) {
+			return fmt.Errorf("the identity in %s was made by a gateway whose root has not the --root-pin %s: "+
+				"leave the pin out, or give --state another directory", a.state, a.pin)
+		}
+	}
+	return a.newClient(false)
+}
+
+func (a *foreground) newClient(shared bool) (err error) {
+	a.client, err = transport.New(transport.Config{
+		Gateway: a.gateway, Version: version, Logger: a.log, First: transport.FirstContact{NeedTrust: shared, Pin: a.pin},
+	})
+	return err
+}
+
+// report runs the loop and, beside it, the looks at the GPUs.
+func (a *foreground) report(ctx context.Context, state identity.State) error {
+	m := newMachine(a.nvidiaSMI, a.noGPU, state.Gateway.GPUsExpected, a.state)
+	news := make(chan struct{}, 1)
+	watching, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	group.Go(func() { m.watch(watching, a.probeInterval(state), news) })
+	defer group.Wait()
+	defer stop()
+	return heartbeat.Run(ctx, heartbeat.Config{
+		Client: a.client, Directory: a.directory, State: state, Interval: a.interval, Agent: agentInfo(),
+		Hardware: m.hardware, Cost: m.cost, Health: m.health, Notices: a.notices, Wake: news, Status: a.status, Logger: a.log,
+	})
+}
+
+// probeInterval is the pace of the looks at the GPUs: that of the heartbeats, but at most one a second.
+func (a *foreground) probeInterval(state identity.State) time.Duration {
+	pace := a.interval
+	if pace == 0 {
+		pace = time.Duration(state.Gateway.IntervalSeconds) * time.Second
+	}
+	if pace <= 0 || pace > time.Minute {
+		pace = heartbeat.DefaultInterval
+	}
+	return max(pace, time.Second)
+}
+
+func (a *foreground) notices() []string {
+	if trouble := a.file.Trouble(); trouble != nil {
+		return []string{"the log file cannot be written: " + trouble.Error()}
+	}
+	return nil
+}
+
+// saveStatus tells whoever looks on this machine how an enrolment goes.
+func (a *foreground) saveStatus(err error) {
+	if err != nil {
+		a.status.LastError = err.Error()
+	}
+	if err := a.directory.SaveStatus(a.status); err != nil {
+		a.log.Warn("the status file cannot be written", "error", err)
+	}
+}

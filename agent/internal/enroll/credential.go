@@ -1,0 +1,68 @@
+package enroll
+
+import (
+	"errors"
+	"fmt"
+	"log/slog"
+	"strings"
+	"unicode/utf8"
+
+	"muster/agent/sign"
+)
+
+// minPSK is the least length of a pre-shared key in characters.
+const minPSK = 20
+
+// Credential is what a node enrols with: the name under which the gateway knows it and the key made from its secret, which
+// itself is not kept. It prints itself without the key.
+type Credential struct {
+	ID     string
+	Shared bool // a pre-shared key: it proves membership, not the gateway
+	key    []byte
+}
+
+// ParseCredential reads a token (mse_, msb_), or else a pre-shared key, which takes a noticeable part of a second. A
+// mistyped token is named as such. No error repeats the text.
+func ParseCredential(text string) (Credential, error) {
+	text = strings.TrimSpace(text)
+	switch kind, _, _ := strings.Cut(text, "_"); sign.TokenKind(kind) {
+	case sign.EnrollmentToken, sign.BootstrapToken:
+		return parseToken(text)
+	case sign.AccountToken:
+		return Credential{}, errors.New("this is an operator's API token (msa_), which enrols nobody: make an enrollment token " +
+			"with muster token create")
+	}
+	if n := utf8.RuneCountInString(text); n < minPSK {
+		return Credential{}, fmt.Errorf("neither a token (mse_... or msb_...) nor a pre-shared key, which has at least %d characters: "+
+			"copy it again as the gateway printed it", minPSK)
+	}
+	key, err := sign.PSKKey(text)
+	if err != nil {
+		return Credential{}, err
+	}
+	return Credential{ID: sign.PSKID(key), Shared: true, key: key}, nil
+}
+
+func parseToken(text string) (Credential, error) {
+	token, err := sign.ParseToken(text)
+	if err != nil {
+		return Credential{}, err
+	}
+	key, err := sign.EnrollKey(token.Secret)
+	if err != nil {
+		return Credential{}, err
+	}
+	return Credential{ID: token.Public(), key: key}, nil
+}
+
+// Forget overwrites the key. The credential is of no use afterwards.
+func (c *Credential) Forget() { clear(c.key) }
+
+// String is the credential's name.
+func (c Credential) String() string { return c.ID }
+
+// GoString is String, for %#v.
+func (c Credential) GoString() string { return c.ID }
+
+// LogValue is String, for slog.
+func (c Credential) LogValue() slog.Value { return slog.StringValue(c.ID) }

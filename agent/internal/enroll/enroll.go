@@ -1,0 +1,204 @@
+// Package enroll turns a credential into an identity: one handshake, proven on both sides, in which no secret crosses the
+// wire.
+//
+// The node makes its key, puts it on the disk, and asks with a MAC over the request's bytes; the gateway's answer carries a
+// MAC over its bytes and the request's nonce. An answer without that is somebody else's and changes nothing. The same key
+// asks again after every failure, a crash included, so that the gateway can give the answer that it recorded.
+package enroll
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// Config is what a node says about itself, and with what it asks.
+type Config struct {
+	Client     *transport.Client
+	Directory  *identity.Directory
+	Credential Credential
+	Pin        *transport.Pin // nil: none given
+	Name       string
+	Labels     map[string]string
+	Provider   string
+	InstanceID string
+	Agent      wire.AgentInfo
+	Hardware   func() json.RawMessage // nil, or nil from it: not known yet
+	Report     func(error)            // told about each failure that is tried again; nil: nobody
+	Logger     *slog.Logger
+}
+
+// enrolment is one run of the handshake, over however many attempts.
+type enrolment struct {
+	Config
+	state  identity.State
+	key    *ecdsa.PrivateKey
+	newKey bool // made because the gateway knew the first one
+	atOnce int  // attempts in a row that did not wait
+}
+
+// Run asks until the gateway takes the node or provably does not want it, and returns the identity once it is durable. The
+// state that the directory holds comes in; a key that waits in it is used. The error is a *transport.Refusal, or says what
+// this machine lacks, or is the context's.
+func Run(ctx context.Context, state identity.State, cfg Config) (identity.State, error) {
+	e := &enrolment{Config: cfg, state: state}
+	if e.Logger == nil {
+		e.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := e.prepareKey(); err != nil {
+		return identity.State{}, err
+	}
+	var backoff transport.Backoff
+	for {
+		e.Logger.Info("enrolling", "gateway", e.Client.Gateway(), "name", e.Name, "credential", e.Credential.ID)
+		err := e.once(ctx)
+		if err == nil {
+			return e.state, nil
+		}
+		if ctx.Err() != nil {
+			return identity.State{}, ctx.Err()
+		}
+		if again, fatal := e.judge(err); fatal != nil {
+			return identity.State{}, fatal
+		} else if again {
+			continue
+		}
+		wait := max(backoff.Next(), asked(err))
+		e.Logger.Warn("not enrolled yet, trying again", "in", wait.Round(100*time.Millisecond).String(), "error", err)
+		if e.Report != nil {
+			e.Report(err)
+		}
+		if e.atOnce = 0; !transport.Sleep(ctx, wait) {
+			return identity.State{}, ctx.Err()
+		}
+	}
+}
+
+// prepareKey takes the key of an earlier attempt or puts a new one on the disk, before anything is asked with it.
+func (e *enrolment) prepareKey() error {
+	if e.state.Pending != "" {
+		key, err := identity.ParseKey(e.state.Pending)
+		e.key = key
+		return err
+	}
+	key, text, err := identity.NewKey()
+	if err != nil {
+		return err
+	}
+	e.key, e.state.Pending = key, text
+	return e.Directory.Save(e.state)
+}
+
+// errUnusable is wrapped by errors about a proven welcome that does not hold together.
+var errUnusable = errors.New("the gateway's welcome is not usable")
+
+// judge sorts a failed attempt: again at once, never again, or (neither) after a while.
+func (e *enrolment) judge(err error) (again bool, fatal error) {
+	var refusal *transport.Refusal
+	switch {
+	case errors.Is(err, errUnusable), errors.Is(err, identity.ErrBadCertificate), errors.Is(err, transport.ErrUntrusted):
+		return false, err
+	case !errors.As(err, &refusal):
+		return false, nil
+	}
+	e.atOnce++
+	switch refusal.Code {
+	case wire.CodeClockSkew, wire.CodeReplayed:
+		return e.atOnce <= 3, nil
+	case wire.CodeKeyInUse:
+		if e.newKey {
+			return false, err
+		}
+		e.newKey, e.state.Pending = true, ""
+		return true, e.prepareKey()
+	case wire.CodeTooManyRequests, wire.CodeSlowBody:
+		return false, nil
+	}
+	if refusal.Status >= 500 {
+		return false, nil
+	}
+	return false, err
+}
+
+// asked is how long the gateway wants to be left alone.
+func asked(err error) time.Duration {
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) {
+		return time.Duration(refusal.RetryAfter) * time.Second
+	}
+	return 0
+}
+
+// once is one attempt: build, send, check the proof, and only then look at what was said.
+func (e *enrolment) once(ctx context.Context) error {
+	nonce := newNonce()
+	body, err := e.body(nonce)
+	if err != nil {
+		return err
+	}
+	key := e.Credential.key
+	answer, err := e.Client.Register(ctx, sign.Authorization(e.Credential.ID, key, body), body)
+	if err != nil {
+		return err
+	}
+	if sign.VerifyWelcome(answer.Header.Get(wire.HeaderProof), key, nonce, answer.Status, answer.Body) != nil {
+		return answer.Unproven()
+	}
+	if answer.Status != 200 && answer.Status != 201 {
+		return e.refused(answer)
+	}
+	var welcome wire.Welcome
+	if err := json.Unmarshal(answer.Body, &welcome); err != nil {
+		return fmt.Errorf("%w: not the JSON of a welcome", errUnusable)
+	}
+	return e.accept(welcome)
+}
+
+// refused reads a proven refusal, and takes the time from one about the clock.
+func (e *enrolment) refused(answer transport.Answer) error {
+	refusal, said := answer.Refusal()
+	if said.Time != nil {
+		e.Client.LearnTime(*said.Time)
+		if refusal.Code == wire.CodeClockSkew {
+			e.Logger.Warn("this machine's clock is off; using the gateway's time", "offset", e.Client.Offset().Round(time.Second).String())
+		}
+	}
+	return refusal
+}
+
+func (e *enrolment) body(nonce string) ([]byte, error) {
+	csr, err := identity.CSR(e.key)
+	if err != nil {
+		return nil, err
+	}
+	request := wire.RegisterRequest{
+		Protocol: wire.ProtocolVersion, Name: e.Name, Nonce: nonce, Time: e.Client.Now().UTC(), CSR: csr, Labels: e.Labels,
+		Provider: e.Provider, InstanceID: e.InstanceID, Agent: e.Agent,
+	}
+	if e.Hardware != nil {
+		request.Hardware = e.Hardware()
+	}
+	body, err := json.Marshal(request)
+	if err == nil && len(body) > wire.MaxRegisterBody && request.Hardware != nil { // the heartbeat brings it
+		request.Hardware = nil
+		return json.Marshal(request)
+	}
+	return body, err
+}
+
+func newNonce() string {
+	var random [16]byte
+	rand.Read(random[:])
+	return base64.StdEncoding.EncodeToString(random[:])
+}

@@ -1,0 +1,108 @@
+package enroll
+
+import (
+	"bytes"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"muster/agent/internal/identity"
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// accept checks a proven welcome in all its parts, makes it durable and takes it over.
+func (e *enrolment) accept(w wire.Welcome) error {
+	e.Client.LearnTime(w.Time)
+	e.Client.LearnEpoch(w.Epoch)
+	set, err := e.checkTrust(w)
+	if err != nil {
+		return err
+	}
+	if !plainID(w.NodeID) {
+		return fmt.Errorf("%w: it gives no usable node id", errUnusable)
+	}
+	leaf, err := identity.CheckCertificate(w.Certificate, identity.Wanted{
+		Key: e.key, Roots: w.Roots, NodeID: w.NodeID, TrustDomain: set.TrustDomain, Now: e.Client.Now(),
+	})
+	if err != nil {
+		return err
+	}
+	next := e.state
+	next.NodeID, next.Name, next.Tenant = w.NodeID, w.Name, w.Tenant
+	next.Provider, next.InstanceID = e.Provider, e.InstanceID
+	next.Current = &identity.Pair{
+		Key: next.Pending, Certificate: w.Certificate, Generation: w.Generation, IssuedAt: identity.IssuedAt(leaf, e.Client.Now()),
+	}
+	next.Pending = ""
+	next.Gateway = identity.Gateway{
+		URL: e.Client.Gateway(), Roots: w.Roots, TrustKey: w.TrustKey, Trust: w.Trust, AnswerKey: w.AnswerKey,
+		GPUsExpected: w.GPUsExpected, Channel: w.Channel, ChannelSequence: w.ChannelSequence, IntervalSeconds: w.IntervalSeconds,
+	}
+	if err := e.Directory.Save(next); err != nil {
+		return err // the key still waits there: the next attempt gets the recorded answer
+	}
+	e.state = next
+	return nil
+}
+
+// checkTrust checks the signed set and that the welcome says nothing that the set does not.
+func (e *enrolment) checkTrust(w wire.Welcome) (wire.TrustSet, error) {
+	var set wire.TrustSet
+	trustKey, err := sign.DecodeKey(w.TrustKey)
+	if err != nil {
+		return set, fmt.Errorf("%w: its trust key: %w", errUnusable, err)
+	}
+	var envelope sign.Envelope
+	if err := json.Unmarshal(w.Trust, &envelope); err != nil {
+		return set, fmt.Errorf("%w: its trust set is no signed document", errUnusable)
+	}
+	payload, err := envelope.Open(trustKey, sign.RoleTrust)
+	if err != nil {
+		return set, fmt.Errorf("%w: its trust set is not signed by its trust key", errUnusable)
+	}
+	if err := sign.DecodeStrict(payload, &set); err != nil {
+		return set, fmt.Errorf("%w: its trust set: %w", errUnusable, err)
+	}
+	if !slices.Contains(set.AnswerKeys, w.AnswerKey) {
+		return set, fmt.Errorf("%w: its answer key is not in its trust set", errUnusable)
+	}
+	if _, err := sign.DecodeKey(w.AnswerKey); err != nil {
+		return set, fmt.Errorf("%w: its answer key: %w", errUnusable, err)
+	}
+	return set, e.checkRoots(w.Roots, set.Roots)
+}
+
+func (e *enrolment) checkRoots(bundle, signed string) error {
+	roots, err := identity.ParseCertificates(bundle)
+	if err != nil {
+		return fmt.Errorf("%w: its roots: %w", errUnusable, err)
+	}
+	known, err := identity.ParseCertificates(signed)
+	if err != nil {
+		return fmt.Errorf("%w: the roots of its trust set: %w", errUnusable, err)
+	}
+	for _, root := range roots {
+		if !slices.ContainsFunc(known, func(k *x509.Certificate) bool { return bytes.Equal(k.Raw, root.Raw) }) {
+			return fmt.Errorf("%w: a root is not in its trust set", errUnusable)
+		}
+	}
+	if e.Pin != nil && !slices.ContainsFunc(roots, e.Pin.Fits) {
+		return fmt.Errorf("%w: none of its roots has the --root-pin %s: this is another gateway, or the pin is an old one", errUnusable, e.Pin)
+	}
+	return nil
+}
+
+// plainID accepts what may stand in a path and a file name as it is.
+func plainID(id string) bool {
+	if id == "" || len(id) > 64 {
+		return false
+	}
+	for _, c := range []byte(id) {
+		if (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,191 @@
+// Package heartbeat is what an agent does once it has an identity: it reports, at the pace that was agreed, for as long as
+// it runs, and renews its certificate in time.
+//
+// Whatever goes wrong, it goes on: an unreachable gateway is tried again with growing, jittered waits, one that provably
+// refuses this node for good is asked every few minutes, and nothing on the disk is given up because of an answer. One
+// goroutine does it all, so a renewal never runs beside a request of the identity that it replaces.
+package heartbeat
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"log/slog"
+	mathrand "math/rand/v2"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+	"muster/agent/wire"
+)
+
+// DefaultInterval is the pace where neither the operator nor the gateway says another.
+const DefaultInterval = 30 * time.Second
+
+// Config is what the loop works with. Its functions return at once.
+type Config struct {
+	Client    *transport.Client // without an identity yet: the loop gives it State's
+	Directory *identity.Directory
+	State     identity.State
+	Interval  time.Duration // wins over the gateway's wish; 0: as the gateway wishes
+	Agent     wire.AgentInfo
+	Hardware  func() json.RawMessage // a wire.Hardware; nil, or nil from it: no reading
+	Cost      func() wire.Cost       // nil: not known
+	Health    func() []string        // what speaks against work on this node, wire.Health...; nil: nothing
+	Notices   func() []string        // what the agent misses, for a person; nil: nothing
+	Wake      <-chan struct{}        // a beat is wanted now, for there is news; nil: never
+	Status    identity.Status        // what the loop does not know itself: PID, Version, Since
+	Logger    *slog.Logger
+}
+
+// loop is one run of the agent.
+type loop struct {
+	Config
+	runID    string
+	counter  uint64
+	interval time.Duration
+	nextBeat time.Time
+	backoff  transport.Backoff
+	phase    phase
+	renewal  renewal
+	report   report
+}
+
+// phase is where the loop stands with its gateway.
+type phase struct {
+	refused bool // for good, as the gateway provably said
+	swapped bool // the other pair was tried, and nothing was accepted since
+}
+
+// Run reports until ctx is done. The error says what is wrong with State; nothing that happens later ends it.
+func Run(ctx context.Context, cfg Config) error {
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	l := &loop{Config: cfg, runID: newRunID(), interval: cfg.Interval, nextBeat: time.Now()}
+	l.report.status = cfg.Status
+	l.setInterval(cfg.State.Gateway.IntervalSeconds)
+	if err := l.use(cfg.State); err != nil {
+		return err
+	}
+	l.report.status.Phase = identity.PhaseRetrying
+	l.saveStatus(true)
+	for ctx.Err() == nil {
+		l.step(ctx)
+		l.sleep(ctx)
+	}
+	l.Client.Close()
+	return nil
+}
+
+func newRunID() string {
+	var random [16]byte
+	rand.Read(random[:])
+	return hex.EncodeToString(random[:])
+}
+
+// step does what is due.
+func (l *loop) step(ctx context.Context) {
+	if l.renewalDue() {
+		l.renew(ctx)
+	}
+	if !time.Now().Before(l.nextBeat) {
+		l.beat(ctx)
+	}
+}
+
+// sleep waits for the next thing that is due, or for news. After news it waits a moment more, so that no amount of it makes
+// the loop spin.
+func (l *loop) sleep(ctx context.Context) {
+	wait := max(min(time.Until(l.nextBeat), l.untilRenewal()), 10*time.Millisecond)
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	case <-l.Wake:
+		if l.backoff == (transport.Backoff{}) && !l.phase.refused {
+			l.nextBeat = time.Now()
+		}
+		transport.Sleep(ctx, 10*time.Millisecond)
+	}
+}
+
+// use takes over an identity: the connections of the one before are closed.
+func (l *loop) use(state identity.State) error {
+	id, err := state.Transport()
+	if err != nil {
+		return err
+	}
+	l.State = state
+	l.Client.Use(id)
+	l.planRenewal(id.Certificate.Leaf)
+	l.report.identity(state, id.Certificate.Leaf)
+	return nil
+}
+
+// setInterval takes the gateway's wish within its bounds, where the operator has none.
+func (l *loop) setInterval(seconds int) {
+	if l.Interval > 0 {
+		return
+	}
+	l.interval = DefaultInterval
+	if seconds > 0 {
+		wish := min(seconds, int(wire.MaxInterval/time.Second))
+		l.interval = max(time.Duration(wish)*time.Second, wire.MinInterval)
+	}
+}
+
+// jittered is the interval give or take a tenth.
+func jittered(interval time.Duration) time.Duration {
+	return interval - interval/10 + mathrand.N(interval/5+1)
+}
+
+func (l *loop) request() wire.HeartbeatRequest {
+	l.counter++
+	r := wire.HeartbeatRequest{
+		RunID: l.runID, Counter: l.counter, IntervalSeconds: l.interval.Seconds(), SkewMillis: l.Client.Offset().Milliseconds(),
+		Agent: l.Agent, Notices: l.notices(), Health: []string{},
+	}
+	if l.Health != nil {
+		r.Health = append(r.Health, l.Health()...)
+	}
+	if l.Hardware != nil {
+		r.Hardware = l.Hardware()
+	}
+	if l.Cost != nil {
+		r.Cost = l.Cost()
+	}
+	return r
+}
+
+func (l *loop) notices() []string {
+	var all []string
+	if l.Notices != nil {
+		all = append(all, l.Notices()...)
+	}
+	if l.renewal.trouble != "" {
+		all = append(all, l.renewal.trouble)
+	}
+	if l.report.trouble != "" {
+		all = append(all, l.report.trouble)
+	}
+	return all
+}
+
+// beat sends one heartbeat and decides when the next one goes.
+func (l *loop) beat(ctx context.Context) {
+	var answer wire.HeartbeatAnswer
+	err := l.Client.Call(ctx, wire.HeartbeatPath(l.State.NodeID), l.request(), &answer)
+	switch {
+	case ctx.Err() != nil:
+		return
+	case err != nil:
+		l.failed(err)
+		return
+	}
+	l.setInterval(answer.IntervalSeconds)
+	l.nextBeat = time.Now().Add(jittered(l.interval))
+	l.accepted(answer)
+}

@@ -1,0 +1,102 @@
+package heartbeat
+
+import (
+	"errors"
+	mathrand "math/rand/v2"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+	"muster/agent/wire"
+)
+
+// refusedPause is the least pause between beats of a node that is refused for good; at random up to twice as long.
+const refusedPause = 5 * time.Minute
+
+func (l *loop) accepted(answer wire.HeartbeatAnswer) {
+	if l.report.status.Phase != identity.PhaseOnline {
+		l.Logger.Info("online", "gateway", l.Client.Gateway(), "node", l.State.NodeID, "transport", l.Client.Mode())
+	}
+	l.backoff.Reset()
+	l.phase = phase{}
+	l.report.online(answer.State)
+	l.saveStatus(false)
+}
+
+// failed sorts an unsuccessful beat and sets the time of the next one.
+func (l *loop) failed(err error) {
+	l.report.status.LastError = err.Error()
+	var refusal *transport.Refusal
+	if !errors.As(err, &refusal) {
+		l.retry(err, 0)
+		return
+	}
+	l.report.contact()
+	switch refusal.Code {
+	case wire.CodeUnknownCertificate, wire.CodeSupersededRetry:
+		if l.swap(refusal.Code) {
+			return
+		}
+	case wire.CodeExpired:
+		l.renewal.at = time.Time{}
+	}
+	if forGood(refusal.Code) {
+		l.refused(refusal)
+		return
+	}
+	l.retry(err, time.Duration(refusal.RetryAfter)*time.Second)
+}
+
+// forGood lists the refusals that time does not mend: a person has to do something.
+func forGood(code string) bool {
+	switch code {
+	case wire.CodeRetired, wire.CodeRevoked, wire.CodeBanned, wire.CodeSuperseded, wire.CodeUnknownCertificate:
+		return true
+	}
+	return false
+}
+
+func (l *loop) retry(err error, least time.Duration) {
+	wait := max(l.backoff.Next(), least)
+	l.nextBeat = time.Now().Add(wait)
+	l.Logger.Warn("heartbeat not accepted, trying again", "in", wait.Round(100*time.Millisecond).String(), "error", err)
+	l.report.status.Phase = identity.PhaseRetrying
+	l.saveStatus(false)
+}
+
+// refused goes on slowly, for an operator may change their mind. It is logged once.
+func (l *loop) refused(refusal *transport.Refusal) {
+	l.nextBeat = time.Now().Add(refusedPause + mathrand.N(refusedPause))
+	if !l.phase.refused {
+		l.Logger.Error("the gateway refuses this node until a person acts; asking again every few minutes, nothing is deleted",
+			"code", refusal.Code, "message", refusal.ErrorDetail.Error())
+	}
+	l.phase = phase{refused: true}
+	l.report.status.Phase = identity.PhaseRefused
+	l.saveStatus(false)
+}
+
+// swap changes to the other pair: back to the one before where the gateway provably does not know the current one (it was
+// restored from a backup), or forward where it asks for the newer one. It happens once, until the gateway has said something else.
+func (l *loop) swap(code string) bool {
+	other := l.State.Previous
+	if other == nil || l.phase.swapped {
+		return false
+	}
+	if code == wire.CodeSupersededRetry && other.Generation < l.State.Current.Generation {
+		return false
+	}
+	next := l.State
+	next.Current, next.Previous = other, l.State.Current
+	if err := l.Directory.Save(next); err != nil {
+		l.Logger.Error("cannot change to the other certificate", "error", err)
+		return false
+	}
+	if err := l.use(next); err != nil {
+		return false
+	}
+	l.phase.swapped = true
+	l.nextBeat = time.Now()
+	l.Logger.Warn("using the other certificate of this node", "code", code, "generation", next.Current.Generation)
+	return true
+}

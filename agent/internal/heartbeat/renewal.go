@@ -1,0 +1,135 @@
+package heartbeat
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	mathrand "math/rand/v2"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+	"muster/agent/wire"
+)
+
+// renewal is when the next certificate is asked for.
+type renewal struct {
+	at      time.Time // by the gateway's clock
+	retry   time.Time // by this machine's: not before
+	backoff transport.Backoff
+	trouble string // a notice, empty while all is well
+}
+
+// planRenewal chooses the moment: two thirds of the lifetime less a random twentieth, counted from the issue.
+func (l *loop) planRenewal(leaf *x509.Certificate) {
+	lifetime := leaf.NotAfter.Sub(l.State.Current.IssuedAt)
+	if lifetime <= 0 {
+		lifetime = leaf.NotAfter.Sub(leaf.NotBefore)
+	}
+	early := mathrand.N(lifetime/20 + 1)
+	l.renewal.at = leaf.NotAfter.Add(-lifetime + lifetime*2/3 - early)
+}
+
+func (l *loop) renewalDue() bool { return !l.phase.refused && l.untilRenewal() <= 0 }
+
+func (l *loop) untilRenewal() time.Duration {
+	if l.phase.refused {
+		return refusedPause
+	}
+	return max(l.renewal.at.Sub(l.Client.Now()), time.Until(l.renewal.retry))
+}
+
+// renew asks for the next certificate and takes it over, or plans another try.
+func (l *loop) renew(ctx context.Context) {
+	err := l.renewOnce(ctx)
+	if ctx.Err() != nil {
+		return
+	}
+	if err == nil {
+		l.renewal.backoff.Reset()
+		l.renewal.trouble = ""
+		l.nextBeat = time.Now() // the first use supersedes the certificate before
+		l.Logger.Info("certificate renewed", "generation", l.State.Current.Generation, "not_after", l.report.status.NotAfter)
+		l.saveStatus(true)
+		return
+	}
+	wait := l.renewal.backoff.Next()
+	l.renewal.retry = time.Now().Add(wait)
+	l.renewal.trouble = "the certificate could not be renewed: " + err.Error()
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) && refusal.Code == wire.CodeKeyInUse {
+		l.State.Pending = "" // the next try makes another key
+	}
+	l.Logger.Warn("certificate not renewed, trying again", "in", wait.Round(100*time.Millisecond).String(), "error", err)
+}
+
+func (l *loop) renewOnce(ctx context.Context) error {
+	key, err := l.pendingKey()
+	if err != nil {
+		return err
+	}
+	csr, err := identity.CSR(key)
+	if err != nil {
+		return err
+	}
+	var answer wire.RenewAnswer
+	if err := l.Client.Call(ctx, wire.RenewPath(l.State.NodeID), wire.RenewRequest{CSR: csr}, &answer); err != nil {
+		return err
+	}
+	leaf, err := l.checkRenewed(key, answer)
+	if err != nil {
+		return err
+	}
+	next := l.State
+	next.Previous = l.State.Current
+	next.Current = &identity.Pair{
+		Key: l.State.Pending, Certificate: answer.Certificate, Generation: answer.Generation,
+		IssuedAt: identity.IssuedAt(leaf, l.Client.Now()),
+	}
+	next.Pending = ""
+	if err := l.Directory.Save(next); err != nil {
+		return err
+	}
+	return l.use(next)
+}
+
+// pendingKey is the next key, on the disk before anything is asked with it.
+func (l *loop) pendingKey() (*ecdsa.PrivateKey, error) {
+	if l.State.Pending != "" {
+		return identity.ParseKey(l.State.Pending)
+	}
+	key, text, err := identity.NewKey()
+	if err != nil {
+		return nil, err
+	}
+	next := l.State
+	next.Pending = text
+	if err := l.Directory.Save(next); err != nil {
+		return nil, err
+	}
+	l.State = next
+	return key, nil
+}
+
+// checkRenewed demands the same names as before, for the new key.
+func (l *loop) checkRenewed(key *ecdsa.PrivateKey, answer wire.RenewAnswer) (*x509.Certificate, error) {
+	current, err := l.State.Leaf()
+	if err != nil {
+		return nil, err
+	}
+	leaf, err := identity.CheckCertificate(answer.Certificate, identity.Wanted{
+		Key: key, Roots: l.State.Gateway.Roots, NodeID: l.State.NodeID, TrustDomain: current.URIs[0].Host, Now: l.Client.Now(),
+	})
+	switch {
+	case err != nil:
+		return nil, err
+	case !bytes.Equal(leaf.RawSubject, current.RawSubject):
+		return nil, fmt.Errorf("%w: its subject is not the one before", identity.ErrBadCertificate)
+	case answer.Generation <= l.State.Current.Generation:
+		return nil, fmt.Errorf("%w: generation %d does not follow %d", identity.ErrBadCertificate, answer.Generation, l.State.Current.Generation)
+	}
+	return leaf, nil
+}

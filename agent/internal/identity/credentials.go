@@ -1,0 +1,126 @@
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/agent/internal/transport"
+	"muster/agent/sign"
+)
+
+// ErrBadCertificate is wrapped by errors about a certificate that is not the one this node asked for.
+var ErrBadCertificate = errors.New("the gateway's certificate for this node is not usable")
+
+// Transport is the current pair in the form that the transport speaks with.
+func (s State) Transport() (transport.Identity, error) {
+	if s.Current == nil {
+		return transport.Identity{}, errors.New("not enrolled")
+	}
+	pair, err := s.Current.TLS()
+	if err != nil {
+		return transport.Identity{}, err
+	}
+	roots, err := pool(s.Gateway.Roots)
+	if err != nil {
+		return transport.Identity{}, err
+	}
+	answerKey, err := sign.DecodeKey(s.Gateway.AnswerKey)
+	if err != nil {
+		return transport.Identity{}, fmt.Errorf("answer key: %w", err)
+	}
+	return transport.Identity{
+		Certificate: pair, Roots: roots, AnswerKey: answerKey,
+		Signer: sign.Signer{Key: pair.PrivateKey.(*ecdsa.PrivateKey), Fingerprint: Fingerprint(pair.Leaf)},
+	}, nil
+}
+
+// Fingerprint names a certificate: its SHA-256 in lower-case hex.
+func Fingerprint(certificate *x509.Certificate) string {
+	sum := sha256.Sum256(certificate.Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+// Wanted is what a node's certificate has to be.
+type Wanted struct {
+	Key         *ecdsa.PrivateKey
+	Roots       string // PEM bundle
+	NodeID      string
+	TrustDomain string    // empty: any
+	Now         time.Time // by the gateway's clock
+}
+
+// CheckCertificate checks a chain that the gateway issued: for our key, for this node (one SPIFFE URI and nothing else),
+// for client use, and chaining to the roots. The error wraps ErrBadCertificate.
+func CheckCertificate(chain string, w Wanted) (*x509.Certificate, error) {
+	certificates, err := ParseCertificates(chain)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadCertificate, err)
+	}
+	leaf := certificates[0]
+	if !w.Key.PublicKey.Equal(leaf.PublicKey) {
+		return nil, fmt.Errorf("%w: it is for another key", ErrBadCertificate)
+	}
+	if err := checkURI(leaf, w); err != nil {
+		return nil, err
+	}
+	roots, err := pool(w.Roots)
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadCertificate, err)
+	}
+	intermediates := x509.NewCertPool()
+	for _, certificate := range certificates[1:] {
+		intermediates.AddCert(certificate)
+	}
+	_, err = leaf.Verify(x509.VerifyOptions{
+		Roots: roots, Intermediates: intermediates, CurrentTime: w.Now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
+	if err != nil {
+		return nil, fmt.Errorf("%w: %w", ErrBadCertificate, err)
+	}
+	return leaf, nil
+}
+
+func checkURI(leaf *x509.Certificate, w Wanted) error {
+	if len(leaf.URIs) != 1 || len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 {
+		return fmt.Errorf("%w: it does not carry exactly one URI as its name", ErrBadCertificate)
+	}
+	uri := leaf.URIs[0]
+	if uri.Scheme != "spiffe" || uri.Path != "/node/"+w.NodeID || w.TrustDomain != "" && uri.Host != w.TrustDomain {
+		return fmt.Errorf("%w: it is for %.100q", ErrBadCertificate, uri.String())
+	}
+	return nil
+}
+
+// Leaf is the certificate of the current pair.
+func (s State) Leaf() (*x509.Certificate, error) {
+	if s.Current == nil {
+		return nil, errors.New("not enrolled")
+	}
+	chain, err := ParseCertificates(s.Current.Certificate)
+	if err != nil {
+		return nil, err
+	}
+	return chain[0], nil
+}
+
+// backdating is how far before the issue a gateway sets NotBefore.
+const backdating = 5 * time.Minute
+
+// IssuedAt is when a certificate was issued, by the gateway's clock: answered is the time of the answer that brought it,
+// which may be a recorded one.
+func IssuedAt(leaf *x509.Certificate, answered time.Time) time.Time {
+	issued := leaf.NotBefore.Add(backdating)
+	if answered.Before(issued) && answered.After(leaf.NotBefore) {
+		return answered
+	}
+	if issued.After(leaf.NotAfter) {
+		return leaf.NotBefore
+	}
+	return issued
+}

@@ -1,0 +1,239 @@
+package identity
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+)
+
+// Names of the files in a state directory.
+const (
+	identityFile = "identity.json"
+	lockFile     = "agent.lock"
+	statusFile   = "status.json"
+)
+
+// ErrLocked is returned where another agent works on the same state directory.
+var ErrLocked = errors.New("another muster-agent is running on this state directory: stop it, or give --state another directory")
+
+// DefaultPath is where an agent keeps its state: /var/lib/muster-agent for root, else below the user's XDG state folder.
+// It is empty where neither is known.
+func DefaultPath(getenv func(string) string, uid int) string {
+	if uid == 0 {
+		return "/var/lib/muster-agent"
+	}
+	if base := getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
+		return filepath.Join(base, "muster-agent")
+	}
+	if home := getenv("HOME"); home != "" {
+		return filepath.Join(home, ".local", "state", "muster-agent")
+	}
+	return ""
+}
+
+// Directory is a state directory that this process holds the lock of. Its methods may be used from one goroutine, but for
+// SaveStatus.
+type Directory struct {
+	path string
+	lock *os.File
+}
+
+// Open makes the directory (0700) where needed and takes its lock, which ends with the process at the latest. The error is
+// ErrLocked where another agent has it.
+func Open(path string) (*Directory, error) {
+	if err := os.MkdirAll(path, 0o700); err != nil {
+		return nil, explain(path, err)
+	}
+	if err := private(path); err != nil {
+		return nil, err
+	}
+	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	if err := takeLock(lock); err != nil {
+		lock.Close()
+		return nil, err
+	}
+	return &Directory{path: path, lock: lock}, nil
+}
+
+// private closes a directory to others. One that holds other things than an agent's is not ours to close.
+func private(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return explain(path, err)
+	}
+	entries, err := os.ReadDir(path)
+	if err != nil {
+		return explain(path, err)
+	}
+	ours := len(entries) == 0
+	for _, entry := range entries {
+		ours = ours || entry.Name() == lockFile || entry.Name() == identityFile
+	}
+	if !ours {
+		return fmt.Errorf("state directory %s holds other files and others may enter it: give --state a directory of its own", path)
+	}
+	return explain(path, os.Chmod(path, 0o700))
+}
+
+// takeLock tries for a moment: Running holds the lock while it looks.
+func takeLock(file *os.File) error {
+	var err error
+	for range 10 {
+		err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return ErrLocked
+	}
+	if err != nil {
+		return fmt.Errorf("lock %s: %w", file.Name(), err)
+	}
+	return nil
+}
+
+// Running reports whether an agent holds the lock of a state directory.
+func Running(path string) bool {
+	file, err := os.Open(filepath.Join(path, lockFile))
+	if err != nil {
+		return false
+	}
+	defer file.Close()
+	return errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK)
+}
+
+// Path is where the directory is.
+func (d *Directory) Path() string { return d.path }
+
+// Close gives the lock back.
+func (d *Directory) Close() error { return d.lock.Close() }
+
+// Load reads the identity file. A directory without one has the zero State. A file that cannot be read or does not fit
+// together is named in the error, and left alone.
+func (d *Directory) Load() (State, error) {
+	file := filepath.Join(d.path, identityFile)
+	raw, err := os.ReadFile(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return State{}, nil
+	}
+	if err != nil {
+		return State{}, explain(file, err)
+	}
+	var s State
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return State{}, broken(file, errors.New("it is not the JSON that an agent writes"))
+	}
+	if s.Version > formatVersion {
+		return State{}, fmt.Errorf("%s was written by a newer agent (format %d): run that one", file, s.Version)
+	}
+	if err := s.check(); err != nil {
+		return State{}, broken(file, err)
+	}
+	return s, nil
+}
+
+func (s State) check() error {
+	if s.Pending != "" {
+		if _, err := ParseKey(s.Pending); err != nil {
+			return fmt.Errorf("pending: %w", err)
+		}
+	}
+	if s.Current == nil {
+		return nil
+	}
+	if s.NodeID == "" {
+		return errors.New("it names no node")
+	}
+	_, err := s.Transport()
+	return err
+}
+
+func broken(file string, err error) error {
+	return fmt.Errorf("%s is damaged and was left as it is: bring it back from a backup, or move it away and join again "+
+		"with a new token: %w", file, err)
+}
+
+// Save replaces the identity file. When it returns nil the state is on the disk, whatever happens next.
+func (d *Directory) Save(s State) error {
+	s.Version = formatVersion
+	raw, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return err
+	}
+	return d.replace(identityFile, append(raw, '\n'), 0o600, true)
+}
+
+// SetAside renames the identity file, for an identity that belongs to another machine. The new name is returned.
+func (d *Directory) SetAside(nodeID string) (string, error) {
+	to := filepath.Join(d.path, "identity-"+filepath.Base(nodeID)+".json")
+	if err := os.Rename(filepath.Join(d.path, identityFile), to); err != nil {
+		return "", explain(d.path, err)
+	}
+	return to, syncDirectory(d.path)
+}
+
+// replace writes a file beside the old one and renames it over it; durable: both are on the disk before it returns.
+func (d *Directory) replace(name string, content []byte, mode fs.FileMode, durable bool) error {
+	temporary := filepath.Join(d.path, name+".new")
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return explain(d.path, err)
+	}
+	_, err = file.Write(content)
+	if err == nil && durable {
+		err = file.Sync()
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(temporary, filepath.Join(d.path, name))
+	}
+	if err != nil {
+		os.Remove(temporary)
+		return explain(d.path, err)
+	}
+	if !durable {
+		return nil
+	}
+	return syncDirectory(d.path)
+}
+
+func syncDirectory(path string) error {
+	directory, err := os.Open(path)
+	if err != nil {
+		return explain(path, err)
+	}
+	defer directory.Close()
+	if err := directory.Sync(); err != nil {
+		return explain(path, err)
+	}
+	return nil
+}
+
+// explain adds the next step to what the system says about a path.
+func explain(path string, err error) error {
+	if err == nil {
+		return nil
+	}
+	step := "check it, or give --state another directory"
+	switch {
+	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
+		step = "run as a user that may write there, or give --state a directory that you may write"
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		step = "the disk is full: free some space"
+	case errors.Is(err, syscall.ENOTDIR):
+		step = "there is a file where a directory should be: give --state another directory"
+	}
+	return fmt.Errorf("state directory %s: %s: %w", path, step, err)
+}

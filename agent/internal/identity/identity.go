@@ -1,0 +1,150 @@
+// Package identity keeps what makes a machine a node: its key, its certificate and what it knows about its gateway.
+//
+// Key and certificate stand in one file that is replaced atomically, so no crash leaves a pair that does not fit. A key is
+// durable before anything is asked for it, and a retry uses the same one: that is how the gateway recognises a retry.
+// Nothing here ever deletes a key that might still be good.
+package identity
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// State is the content of identity.json.
+type State struct {
+	Version    int     `json:"version"` // of this format
+	NodeID     string  `json:"node_id,omitempty"`
+	Name       string  `json:"name,omitempty"`
+	Tenant     string  `json:"tenant,omitempty"`
+	Provider   string  `json:"provider,omitempty"`
+	InstanceID string  `json:"instance_id,omitempty"`
+	Current    *Pair   `json:"current,omitempty"`  // nil: not enrolled yet
+	Previous   *Pair   `json:"previous,omitempty"` // the pair before, for a gateway that forgot the current one
+	Pending    string  `json:"pending,omitempty"`  // PKCS#8 PEM of a key that waits for its certificate
+	Gateway    Gateway `json:"gateway"`
+}
+
+// Pair is a key with its certificate.
+type Pair struct {
+	Key         string    `json:"key"`         // PKCS#8 PEM
+	Certificate string    `json:"certificate"` // PEM, leaf first
+	Generation  int       `json:"generation"`
+	IssuedAt    time.Time `json:"issued_at"` // by the gateway's clock; NotBefore lies before it
+}
+
+// Gateway is what the node learned about its gateway when it enrolled, all of it proven.
+type Gateway struct {
+	URL             string          `json:"url"`
+	Roots           string          `json:"roots"`      // PEM bundle
+	TrustKey        string          `json:"trust_key"`  // base64 Ed25519
+	Trust           json.RawMessage `json:"trust"`      // the newest signed set
+	AnswerKey       string          `json:"answer_key"` // base64 Ed25519
+	GPUsExpected    int             `json:"gpus_expected,omitempty"`
+	Channel         string          `json:"channel,omitempty"`
+	ChannelSequence int64           `json:"channel_sequence,omitempty"`
+	IntervalSeconds int             `json:"interval_seconds,omitempty"`
+}
+
+// formatVersion grows when an older agent would misread the file.
+const formatVersion = 1
+
+// NewKey makes a P-256 key and its PEM form.
+func NewKey() (*ecdsa.PrivateKey, string, error) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return nil, "", err
+	}
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, "", err
+	}
+	return key, string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der})), nil
+}
+
+// ParseKey reads a P-256 key from PKCS#8 PEM. Its errors never hold any of the text.
+func ParseKey(text string) (*ecdsa.PrivateKey, error) {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil, errors.New("no PEM private key")
+	}
+	parsed, err := x509.ParsePKCS8PrivateKey(block.Bytes)
+	if err != nil {
+		return nil, errors.New("no PKCS#8 private key")
+	}
+	key, ok := parsed.(*ecdsa.PrivateKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, errors.New("not a P-256 key")
+	}
+	return key, nil
+}
+
+// CSR asks for a certificate for the key, in PEM. It names nothing: the gateway decides who the node is.
+func CSR(key *ecdsa.PrivateKey) (string, error) {
+	der, err := x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
+	if err != nil {
+		return "", err
+	}
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
+}
+
+// TLS is the pair in the form that crypto/tls takes, with its Leaf.
+func (p Pair) TLS() (tls.Certificate, error) {
+	key, err := ParseKey(p.Key)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	chain, err := ParseCertificates(p.Certificate)
+	if err != nil {
+		return tls.Certificate{}, err
+	}
+	if !key.PublicKey.Equal(chain[0].PublicKey) {
+		return tls.Certificate{}, errors.New("key and certificate do not belong together")
+	}
+	pair := tls.Certificate{PrivateKey: key, Leaf: chain[0]}
+	for _, certificate := range chain {
+		pair.Certificate = append(pair.Certificate, certificate.Raw)
+	}
+	return pair, nil
+}
+
+// ParseCertificates reads a PEM bundle of at least one certificate and nothing else.
+func ParseCertificates(bundle string) ([]*x509.Certificate, error) {
+	var out []*x509.Certificate
+	rest := []byte(bundle)
+	for {
+		var block *pem.Block
+		if block, rest = pem.Decode(rest); block == nil {
+			break
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || block.Type != "CERTIFICATE" {
+			return nil, errors.New("a PEM block that is no certificate")
+		}
+		out = append(out, certificate)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("no PEM certificate")
+	}
+	return out, nil
+}
+
+// pool makes a pool of a bundle.
+func pool(bundle string) (*x509.CertPool, error) {
+	roots, err := ParseCertificates(bundle)
+	if err != nil {
+		return nil, fmt.Errorf("root bundle: %w", err)
+	}
+	out := x509.NewCertPool()
+	for _, root := range roots {
+		out.AddCert(root)
+	}
+	return out, nil
+}

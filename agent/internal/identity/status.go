@@ -1,0 +1,59 @@
+package identity
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Phases of a running agent.
+const (
+	PhaseEnrolling = "enrolling" // no identity yet
+	PhaseOnline    = "online"    // the last heartbeat was accepted
+	PhaseRetrying  = "retrying"  // it was not; the next one comes
+	PhaseRefused   = "refused"   // the gateway refuses this node for good
+)
+
+// Status is what a running agent says about itself, without secrets, for whoever looks on this machine.
+type Status struct {
+	PID         int        `json:"pid"`
+	Version     string     `json:"version"`
+	Phase       string     `json:"phase"`
+	NodeID      string     `json:"node_id,omitempty"`
+	Name        string     `json:"name,omitempty"`
+	Tenant      string     `json:"tenant,omitempty"`
+	Gateway     string     `json:"gateway"`
+	Transport   string     `json:"transport,omitempty"` // mtls or signed
+	State       string     `json:"state,omitempty"`     // of the node, as the gateway said last
+	Since       time.Time  `json:"since"`               // when this agent started
+	LastContact *time.Time `json:"last_contact"`        // the last proven answer
+	LastError   string     `json:"last_error,omitempty"`
+	NotAfter    *time.Time `json:"certificate_not_after"`
+	Generation  int        `json:"generation,omitempty"`
+	SkewMillis  int64      `json:"skew_ms"` // the gateway's clock minus this machine's
+	Notices     []string   `json:"notices,omitempty"`
+}
+
+// SaveStatus replaces status.json. It is not worth a sync: the next one comes soon.
+func (d *Directory) SaveStatus(s Status) error {
+	raw, err := json.MarshalIndent(s, "", " ")
+	if err != nil {
+		return err
+	}
+	return d.replace(statusFile, append(raw, '\n'), 0o644, false)
+}
+
+// ReadStatus reads what the agent on a state directory wrote last, whether or not it still runs.
+func ReadStatus(path string) (Status, error) {
+	file := filepath.Join(path, statusFile)
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return Status{}, err
+	}
+	var s Status
+	if err := json.Unmarshal(raw, &s); err != nil {
+		return Status{}, broken(file, err)
+	}
+	return s, nil
+}

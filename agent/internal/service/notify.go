@@ -1,0 +1,66 @@
+package service
+
+import (
+	"net"
+	"os"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Notifier tells systemd how the agent is (sd_notify(3)). Without a socket it does nothing. It is safe for concurrent use.
+type Notifier struct {
+	socket string
+	mu     sync.Mutex
+	ready  bool
+	status string
+}
+
+// NewNotifier reads NOTIFY_SOCKET, and drops it and the watchdog's variables from the environment that children inherit.
+func NewNotifier(getenv func(string) string) *Notifier {
+	n := &Notifier{socket: getenv("NOTIFY_SOCKET")}
+	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		os.Unsetenv(name)
+	}
+	return n
+}
+
+// Progress says that the agent gets on, and how it is. The first one also says that it has started.
+func (n *Notifier) Progress(status string) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	lines := []string{"WATCHDOG=1"}
+	if !n.ready {
+		lines = append(lines, "READY=1")
+	}
+	if status != n.status {
+		lines = append(lines, "STATUS="+oneLine(status))
+	}
+	if n.send(lines) {
+		n.ready, n.status = true, status
+	}
+}
+
+// Starting asks for this much more time to start in.
+func (n *Notifier) Starting(more time.Duration, status string) {
+	n.send([]string{"EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(more.Microseconds(), 10), "STATUS=" + oneLine(status)})
+}
+
+// Stopping says that the agent ends because it was told to.
+func (n *Notifier) Stopping() { n.send([]string{"STOPPING=1"}) }
+
+// send writes one datagram. A socket whose name begins with @ is an abstract one, as package net reads it too.
+func (n *Notifier) send(lines []string) bool {
+	if n.socket == "" {
+		return false
+	}
+	connection, err := net.DialUnix("unixgram", nil, &net.UnixAddr{Name: n.socket, Net: "unixgram"})
+	if err != nil {
+		return false
+	}
+	defer connection.Close()
+	connection.SetWriteDeadline(time.Now().Add(time.Second))
+	_, err = connection.Write([]byte(strings.Join(lines, "\n")))
+	return err == nil
+}

@@ -1,0 +1,56 @@
+package service
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+)
+
+// recordFile is in the state directory.
+const recordFile = "service.json"
+
+// record is what joining changed on the machine beyond its own files, so that leaving can undo it.
+type record struct {
+	Made   []string `json:"made,omitempty"`   // folders that were not there, outermost first
+	Linger bool     `json:"linger,omitempty"` // the user's services were made to outlive the user's sessions
+	Kind   Kind     `json:"kind,omitempty"`   // of the last installation
+}
+
+func (m Manager) record() (r record) {
+	raw, err := os.ReadFile(filepath.Join(m.Base, recordFile))
+	if err != nil || json.Unmarshal(raw, &r) != nil {
+		return record{}
+	}
+	return r
+}
+
+func (m Manager) note(change func(*record)) error {
+	r := m.record()
+	change(&r)
+	raw, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	return replace(filepath.Join(m.Base, recordFile), append(raw, '\n'), 0o600)
+}
+
+// makeFolder makes a folder of the system's or the user's and notes which were not there.
+func (m Manager) makeFolder(path string, mode os.FileMode) error {
+	made, err := makeDirectories(path, mode)
+	if len(made) == 0 || err != nil {
+		return err
+	}
+	return m.note(func(r *record) { r.Made = append(r.Made, made...) })
+}
+
+// MakeBase makes the state directory, private, and notes what was not there above it. It is the first thing to call.
+func (m Manager) MakeBase() error {
+	made, err := makeDirectories(m.Base, 0o700)
+	if len(made) == 0 || err != nil {
+		return err
+	}
+	return m.note(func(r *record) { r.Made = append(r.Made, made[:len(made)-1]...) })
+}
+
+// Installed is the kind that the last installation was of, empty where there was none.
+func (m Manager) Installed() Kind { return m.record().Kind }

@@ -1,0 +1,192 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// unitPath is where the unit lies, as systemd sees it.
+func (m Manager) unitPath(user bool) string {
+	if user {
+		return filepath.Join(m.configFolder(), "systemd", "user", unitName)
+	}
+	return "/etc/systemd/system/" + unitName
+}
+
+// systemctl speaks to the system's or the user's systemd. A session that was not told where the latter is gets told.
+func (m Manager) systemctl(ctx context.Context, user bool, args ...string) (string, error) {
+	if !user {
+		return m.run(ctx, "systemctl", args...)
+	}
+	args = append([]string{"systemctl", "--user"}, args...)
+	return m.run(ctx, "env", append([]string{"XDG_RUNTIME_DIR=" + m.runtimeFolder()}, args...)...)
+}
+
+// installUnit writes the unit, enables it for the next boot and starts it. systemd reads a unit that it never saw by
+// itself; one that it knows is only changed where it may be reloaded.
+func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, error) {
+	var out Outcome
+	path, text := m.path(m.unitPath(user)), []byte(unitText(m.Base, m.Settings, user))
+	known := exists(path)
+	switch {
+	case !known:
+		if err := m.makeFolder(filepath.Dir(path), 0o755); err != nil {
+			return out, err
+		}
+		if err := replace(path, text, 0o644); err != nil {
+			return out, err
+		}
+	case !same(path, text) && m.ReloadUnits:
+		if err := replace(path, text, 0o644); err != nil {
+			return out, err
+		}
+		if _, err := m.systemctl(ctx, user, "daemon-reload"); err != nil {
+			return out, err
+		}
+		restart = true
+	case !same(path, text):
+		out.Advice = append(out.Advice, path+" is not as this version writes it and was left as it is, since a daemon-reload can take "+
+			"the GPUs away from running containers: when none run, join again with --reload-units")
+	}
+	if _, err := m.systemctl(ctx, user, "enable", "--no-reload", unitName); err != nil {
+		return out, fmt.Errorf("%w: read what systemctl says, then join again", err)
+	}
+	if err := syncDirectory(filepath.Dir(path)); err != nil {
+		return out, err
+	}
+	verb := "start"
+	if known && restart {
+		verb = "restart"
+	}
+	if _, err := m.systemctl(ctx, user, verb, unitName); err != nil {
+		return out, fmt.Errorf("%w: see %s", err, m.journal(user))
+	}
+	return m.unitOutcome(ctx, user, out), nil
+}
+
+func (m Manager) unitOutcome(ctx context.Context, user bool, out Outcome) Outcome {
+	out.Line = "systemd: " + unitName + " enabled and started"
+	if !user {
+		return out
+	}
+	out.Line = "systemd --user: " + unitName + " enabled and started"
+	if err := m.linger(ctx); err != nil {
+		out.Advice = append(out.Advice, "it stops when you log out and is not started at boot, for this user may not linger: "+
+			"let root run: loginctl enable-linger "+m.user())
+		return out
+	}
+	out.Line += ", linger on"
+	return out
+}
+
+func (m Manager) journal(user bool) string {
+	if user {
+		return "journalctl --user -u " + unitName + " -n 50, and " + filepath.Join(m.Base, "agent.log")
+	}
+	return "journalctl -u " + unitName + " -n 50, and " + filepath.Join(m.Base, "agent.log")
+}
+
+// linger makes the user's services run from boot on, and notes when it did.
+func (m Manager) linger(ctx context.Context) error {
+	show := func() bool {
+		text, err := m.run(ctx, "loginctl", "show-user", m.user(), "--property=Linger", "--value")
+		return err == nil && text == "yes"
+	}
+	if exists(m.path(filepath.Join("/var/lib/systemd/linger", m.user()))) || show() {
+		return nil
+	}
+	if _, err := m.run(ctx, "loginctl", "--no-ask-password", "enable-linger", m.user()); err != nil {
+		return err
+	}
+	return m.note(func(r *record) { r.Linger = true })
+}
+
+// user is the name, or the number where no name is known.
+func (m Manager) user() string {
+	for _, name := range []string{m.getenv("USER"), m.getenv("LOGNAME")} {
+		if name != "" && !strings.HasPrefix(name, "-") {
+			return name
+		}
+	}
+	return fmt.Sprint(m.UID)
+}
+
+// removeUnit stops the unit and takes it away. systemd forgets it by itself.
+func (m Manager) removeUnit(ctx context.Context, user bool) (removed string, err error) {
+	path := m.path(m.unitPath(user))
+	if user && m.configFolder() == "" || !exists(path) {
+		return "", nil
+	}
+	if err := m.stopUnit(ctx, user); err != nil {
+		return "", err
+	}
+	if _, err := m.systemctl(ctx, user, "disable", "--no-reload", unitName); err != nil {
+		return "", fmt.Errorf("%w: read what systemctl says, then leave again", err)
+	}
+	if err := remove(path); err != nil {
+		return "", err
+	}
+	if user && m.record().Linger {
+		if _, err := m.run(ctx, "loginctl", "--no-ask-password", "disable-linger", m.user()); err != nil {
+			return path, fmt.Errorf("%w: let root run: loginctl disable-linger %s", err, m.user())
+		}
+	}
+	return path, nil
+}
+
+func (m Manager) stopUnit(ctx context.Context, user bool) error {
+	if user && m.configFolder() == "" || !exists(m.path(m.unitPath(user))) {
+		return nil
+	}
+	_, err := m.systemctl(ctx, user, "stop", unitName)
+	if err != nil && !isDirectory(m.path("/run/systemd/system")) && !user {
+		return nil // a unit on a machine that systemd does not run on
+	}
+	return err
+}
+
+const openRCPath = "/etc/init.d/" + Name
+
+func (m Manager) installOpenRC(ctx context.Context, restart bool) (Outcome, error) {
+	path, text := m.path(openRCPath), []byte(openRCText(m.Base, m.Settings))
+	known := exists(path)
+	if !same(path, text) {
+		if err := m.makeFolder(filepath.Dir(path), 0o755); err != nil {
+			return Outcome{}, err
+		}
+		if err := replace(path, text, 0o755); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if _, err := m.run(ctx, "rc-update", "add", Name, "default"); err != nil {
+		return Outcome{}, fmt.Errorf("%w: read what rc-update says, then join again", err)
+	}
+	verb := "start"
+	if known && restart {
+		verb = "restart"
+	}
+	if _, err := m.run(ctx, "rc-service", Name, verb); err != nil {
+		return Outcome{}, fmt.Errorf("%w: see %s", err, filepath.Join(m.Base, "agent.log"))
+	}
+	return Outcome{Line: "OpenRC: service " + Name + " added to the default runlevel and started"}, nil
+}
+
+func (m Manager) removeOpenRC(ctx context.Context) (removed string, err error) {
+	path := m.path(openRCPath)
+	if !exists(path) {
+		return "", nil
+	}
+	_, stopped := m.run(ctx, "rc-service", Name, "stop")
+	_, deleted := m.run(ctx, "rc-update", "del", Name, "default")
+	if err := errors.Join(stopped, deleted); err != nil {
+		return "", fmt.Errorf("%w: read what OpenRC says, then leave again", err)
+	}
+	if err := os.Remove(path); err != nil {
+		return "", explain(path, err)
+	}
+	return path, syncDirectory(filepath.Dir(path))
+}

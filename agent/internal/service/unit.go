@@ -1,0 +1,92 @@
+package service
+
+import (
+	"path/filepath"
+	"strings"
+)
+
+// unitName is that of the unit in both of systemd's instances.
+const unitName = Name + ".service"
+
+// unitHead and unitTail are the unit without what differs between machines. Nothing in it depends on the agent's version:
+// an update changes a link, never the unit.
+const unitHead = `# Written by muster-agent join. Settings are in the file that EnvironmentFile names.
+
+[Unit]
+Description=muster agent: reports this machine to its fleet
+# Not network-online.target: waiting for it would slow the boot, and the agent tries until the network is there.
+After=network.target
+# Restarted for ever, however often it ends.
+StartLimitIntervalSec=0
+
+[Service]
+# Started means that the gateway was asked once, whatever it answered: one that is away does not fail the unit.
+Type=notify
+NotifyAccess=main
+`
+
+const unitTail = `Restart=always
+RestartSec=2
+TimeoutStartSec=90
+TimeoutStopSec=15
+# Fed by the loop that reports, when it gets on: a loop that is stuck is not fed, and the agent is restarted.
+WatchdogSec=120
+# Only the agent itself is stopped. What it started for others runs on through its restarts and updates.
+KillMode=process
+# Work that runs out of memory does not take the agent down.
+OOMPolicy=continue
+UMask=0077
+# What is left out, because nvidia-smi and the work that the agent starts inherit it:
+# - PrivateDevices, DevicePolicy, DeviceAllow and ProtectClock hide /dev/nvidia*, also those that appear later.
+# - NoNewPrivileges, and what implies it, stops the setuid nvidia-modprobe that makes missing device files.
+# - ProtectKernelModules stops the driver from being loaded; ProtectKernelTunables makes /sys read-only.
+# - ProtectKernelLogs hides the driver's messages (Xid).
+# - MemoryDenyWriteExecute, SystemCallFilter and RestrictNamespaces break what is compiled at run time, and containers.
+# - ProtectSystem, ProtectHome and PrivateTmp change what work sees of the disk.
+# - LimitNOFILE, LimitNPROC and the like: the machine's defaults are what work expects.
+
+[Install]
+`
+
+// unitText is the unit for an agent in base with its settings in this file.
+func unitText(base, settings string, user bool) string {
+	target := "multi-user.target"
+	if user {
+		target = "default.target"
+	}
+	return unitHead + "ExecStart=" + escapeUnit(Layout{Base: base}.Program()) + " run\nEnvironmentFile=" + escapeUnit(settings) + "\n" +
+		unitTail + "WantedBy=" + target + "\n"
+}
+
+// escapeUnit guards against specifiers; CheckPath has refused everything else that is special.
+func escapeUnit(path string) string { return strings.ReplaceAll(path, "%", "%%") }
+
+const openRCHead = `#!/sbin/openrc-run
+# Written by muster-agent join. Settings are in the file that is read below.
+
+name="muster agent"
+description="reports this machine to its fleet"
+supervisor=supervise-daemon
+`
+
+const openRCTail = `command_args="run"
+pidfile="/run/${RC_SVCNAME}.pid"
+# Restarted for ever, however often it ends.
+respawn_delay=2
+respawn_max=0
+retry="TERM/15/KILL/5"
+umask=0077
+# Only the agent itself is stopped. What it started for others runs on through its restarts and updates.
+rc_cgroup_cleanup="no"
+
+depend() {
+	use net dns
+	after firewall
+}
+`
+
+// openRCText is the init script for an agent in base with its settings in this file.
+func openRCText(base, settings string) string {
+	return openRCHead + "command=\"" + filepath.Join(base, currentLink, Name) + "\"\n" + openRCTail +
+		"\nset -o allexport\n. \"" + settings + "\"\nset +o allexport\n"
+}

@@ -1,0 +1,41 @@
+package transport
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Bounds of a back-off: the first wait is drawn from up to firstWait, and none is longer than MaxWait.
+const (
+	MaxWait   = 5 * time.Minute
+	firstWait = 2 * time.Second
+	leastWait = 200 * time.Millisecond
+)
+
+// Backoff draws growing waits with full jitter, so that many nodes do not come back at one moment. The zero value is ready.
+type Backoff struct {
+	failures int
+}
+
+// Next is how long to wait before the next try: at random up to a bound that doubles with each call and ends at MaxWait.
+func (b *Backoff) Next() time.Duration {
+	bound := min(firstWait<<min(b.failures, 20), MaxWait)
+	b.failures++
+	return leastWait + rand.N(bound-leastWait)
+}
+
+// Reset begins anew after a success.
+func (b *Backoff) Reset() { b.failures = 0 }
+
+// Sleep waits, and reports whether it was not interrupted by the context.
+func Sleep(ctx context.Context, wait time.Duration) bool {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}

@@ -1,0 +1,144 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// Answer is what came back, believed or not.
+type Answer struct {
+	Status int
+	Header http.Header
+	Body   []byte
+
+	chained bool // over TLS that chains to muster's root
+}
+
+// direct exchanges through net/http. It keeps one connection alive.
+type direct struct {
+	client    *Client
+	verify    func([]*x509.Certificate) (chained bool, err error)
+	transport *http.Transport
+
+	mu       sync.Mutex
+	verdicts [4]verdict // of the last handshakes
+}
+
+// verdict is what was found out about the connection that showed this leaf.
+type verdict struct {
+	leaf    *x509.Certificate
+	chained bool
+}
+
+func newDirect(c *Client, verify func([]*x509.Certificate) (bool, error)) *direct {
+	d := &direct{client: c, verify: verify}
+	d.transport = &http.Transport{
+		Proxy:               http.ProxyFromEnvironment,
+		DialContext:         c.cfg.Dial,
+		MaxIdleConnsPerHost: 1,
+		IdleConnTimeout:     15 * time.Minute,
+		TLSHandshakeTimeout: 15 * time.Second,
+		DisableCompression:  true,
+		ReadBufferSize:      2 << 10,
+		WriteBufferSize:     2 << 10,
+		TLSClientConfig: &tls.Config{
+			MinVersion:           tls.VersionTLS12,
+			InsecureSkipVerify:   true, // connection below decides
+			VerifyConnection:     d.connection,
+			GetClientCertificate: c.clientCertificate,
+		},
+	}
+	return d
+}
+
+// connection judges a handshake. A certificate for another name than the gateway's is the one of an https proxy.
+func (d *direct) connection(state tls.ConnectionState) error {
+	c := d.client
+	if state.ServerName != "" && !strings.EqualFold(state.ServerName, c.base.Hostname()) {
+		return verifyChain(state.PeerCertificates, c.cfg.SystemRoots, state.ServerName, c.cfg.Now(), false)
+	}
+	chained, err := d.verify(state.PeerCertificates)
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.chained, c.asked = chained, false
+	c.mu.Unlock()
+	d.mu.Lock()
+	copy(d.verdicts[1:], d.verdicts[:])
+	d.verdicts[0] = verdict{leaf: state.PeerCertificates[0], chained: chained}
+	d.mu.Unlock()
+	return nil
+}
+
+func (d *direct) chainedTo(state *tls.ConnectionState) bool {
+	if state == nil || len(state.PeerCertificates) == 0 {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, v := range d.verdicts {
+		if v.leaf == state.PeerCertificates[0] {
+			return v.chained
+		}
+	}
+	return false
+}
+
+// exchange sends one request and reads the whole answer. Redirects are answers: following one would sign for another path,
+// and let anyone between choose where the node goes.
+func (d *direct) exchange(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error) {
+	ctx, cancel := context.WithTimeout(ctx, d.client.cfg.Timeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, method, d.client.base.String()+path, bytes.NewReader(body))
+	if err != nil {
+		return Answer{}, err
+	}
+	r.Header = header
+	r.Header.Set("User-Agent", "muster-agent/"+d.client.cfg.Version)
+	r.Header["Idempotency-Key"] = []string{} // never sent; net/http may repeat the request when an idle connection was gone
+	response, err := d.transport.RoundTrip(r)
+	if err != nil {
+		return Answer{}, d.explain(err)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(io.LimitReader(response.Body, wire.MaxBody+1))
+	if err != nil {
+		return Answer{}, fmt.Errorf("read the answer of %s: %w", d.client.base.Host, err)
+	}
+	if len(content) > wire.MaxBody {
+		return Answer{}, fmt.Errorf("the answer of %s is larger than %d bytes: %w", d.client.base.Host, wire.MaxBody, errTooLarge)
+	}
+	return Answer{response.StatusCode, response.Header, content, d.chainedTo(response.TLS)}, nil
+}
+
+var errTooLarge = errors.New("too large")
+
+func (d *direct) explain(err error) error {
+	host := d.client.base.Host
+	var record tls.RecordHeaderError
+	switch {
+	case errors.Is(err, ErrUntrusted), errors.Is(err, errDates):
+		return err
+	case errors.As(err, &record):
+		return fmt.Errorf("reach %s: it does not speak TLS on this port; check the port, or use http:// (%w)", host, err)
+	case errors.Is(err, context.DeadlineExceeded):
+		return fmt.Errorf("reach %s: no answer within %s: %w", host, d.client.cfg.Timeout, err)
+	}
+	return fmt.Errorf("reach %s: %w", host, err)
+}
+
+func (d *direct) close() {
+	d.transport.CloseIdleConnections()
+}

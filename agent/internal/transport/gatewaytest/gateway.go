@@ -1,0 +1,258 @@
+// Package gatewaytest is a scripted gateway for the tests of the agent's packages. Its cryptography is real: it checks MACs
+// and signatures with muster/agent/sign, issues certificates, and proves its answers, unless a script says otherwise.
+package gatewaytest
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// Gateway is one scripted gateway. Its exported fields may be set before it is used, and by scripts.
+type Gateway struct {
+	CA       *CA
+	Now      func() time.Time // the gateway's clock
+	TTL      time.Duration    // of node certificates
+	Interval int              // seconds, as wished from nodes
+	Epoch    string
+	// Script answers a request in the gateway's stead; nil, or nil from it: the regular answer.
+	Script func(Request) *Reply
+	// Tamper changes an answer after it was proven.
+	Tamper func(Request, *Reply)
+	// Welcome changes a welcome before it is proven.
+	Welcome func(*wire.Welcome)
+
+	Answer ed25519.PrivateKey
+	Trust  ed25519.PrivateKey
+
+	mu          sync.Mutex
+	credentials map[string][]byte
+	welcomes    map[string][]byte // by key: recorded answers
+	keys        map[string]*ecdsa.PublicKey
+	nonces      map[string]bool
+	requests    []Request
+	generation  int
+}
+
+// Request is one request as it arrived.
+type Request struct {
+	Method, Path string
+	Header       http.Header
+	Body         []byte
+	Peer         *x509.Certificate // of the client's TLS, nil without
+	Signature    *sign.Signature   // nil: unsigned
+	At           time.Time         // by the gateway's clock
+}
+
+// Reply is an answer. One without Unproven gets the proof that fits its request.
+type Reply struct {
+	Status   int
+	Header   map[string]string
+	Body     []byte
+	Unproven bool
+	Hangup   bool // close the connection instead
+}
+
+// Refusal is a reply with this code.
+func Refusal(status int, code string) *Reply {
+	body, _ := json.Marshal(wire.Error{Error: wire.ErrorDetail{Code: code, Message: "because of " + code, Hint: "do something"}})
+	return &Reply{Status: status, Body: body}
+}
+
+// New makes a gateway with a CA of its own.
+func New(t testing.TB) *Gateway {
+	t.Helper()
+	_, answer, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, trust, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Gateway{
+		CA: NewCA(t, time.Now()), Now: time.Now, TTL: 24 * time.Hour, Epoch: "epoch1", Answer: answer, Trust: trust,
+		credentials: map[string][]byte{}, welcomes: map[string][]byte{}, keys: map[string]*ecdsa.PublicKey{}, nonces: map[string]bool{},
+	}
+}
+
+// Token makes an enrollment token that the gateway knows.
+func (g *Gateway) Token(t testing.TB) string {
+	t.Helper()
+	token, err := sign.NewToken(sign.EnrollmentToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	key, err := sign.EnrollKey(token.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.credentials[token.Public()] = key
+	return token.Reveal()
+}
+
+// PSK makes the gateway know a pre-shared key.
+func (g *Gateway) PSK(t testing.TB, psk string) {
+	t.Helper()
+	key, err := sign.PSKKey(psk)
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.credentials[sign.PSKID(key)] = key
+}
+
+// Requests are those that arrived so far, oldest first, whose path ends so.
+func (g *Gateway) Requests(suffix string) []Request {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var out []Request
+	for _, r := range g.requests {
+		if strings.HasSuffix(r.Path, suffix) {
+			out = append(out, r)
+		}
+	}
+	return out
+}
+
+// ServeHTTP records a request and answers it.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, wire.MaxBody))
+	if err != nil {
+		return
+	}
+	q := Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Body: body, At: g.Now()}
+	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
+		q.Peer = r.TLS.PeerCertificates[0]
+	}
+	q.Signature, _ = sign.ParseRequest(r)
+	g.mu.Lock()
+	g.requests = append(g.requests, q)
+	g.mu.Unlock()
+	var reply *Reply
+	if g.Script != nil {
+		reply = g.Script(q)
+	}
+	if reply == nil {
+		reply = g.regular(q, r)
+	}
+	g.send(w, q, reply)
+}
+
+func (g *Gateway) send(w http.ResponseWriter, q Request, reply *Reply) {
+	if reply.Hangup {
+		panic(http.ErrAbortHandler)
+	}
+	if reply.Header == nil {
+		reply.Header = map[string]string{}
+	}
+	if !reply.Unproven {
+		g.prove(q, reply)
+	}
+	if g.Tamper != nil {
+		g.Tamper(q, reply)
+	}
+	for name, value := range reply.Header {
+		w.Header().Set(name, value)
+	}
+	w.WriteHeader(reply.Status)
+	w.Write(reply.Body)
+}
+
+func (g *Gateway) prove(q Request, reply *Reply) {
+	if q.Path == wire.PathRegister {
+		presented, err := sign.ParseAuthorization(q.Header.Get("Authorization"))
+		if key := g.credentials[presented.CredentialID]; err == nil && key != nil {
+			var request wire.RegisterRequest
+			json.Unmarshal(q.Body, &request)
+			reply.Header[wire.HeaderProof] = sign.WelcomeProof(key, request.Nonce, reply.Status, reply.Body)
+		}
+		return
+	}
+	if q.Signature != nil {
+		Prove(g.Answer, q, reply)
+	}
+}
+
+// Prove signs a reply to a signed request with this key.
+func Prove(key ed25519.PrivateKey, q Request, reply *Reply) {
+	reply.Header[wire.HeaderAnswer] = sign.SignAnswer(key, q.Signature.Nonce, reply.Status, reply.Body)
+}
+
+// regular is what a gateway without a script answers.
+func (g *Gateway) regular(q Request, r *http.Request) *Reply {
+	switch {
+	case q.Path == wire.PathRoots:
+		return &Reply{Status: 200, Body: []byte(g.CA.RootPEM()), Unproven: true}
+	case q.Path == wire.PathRegister:
+		return g.register(q)
+	}
+	if refusal := g.identify(q, r); refusal != nil {
+		return refusal
+	}
+	if strings.HasSuffix(q.Path, "/renew") {
+		return g.renew(q)
+	}
+	return g.JSON(200, wire.HeartbeatAnswer{IntervalSeconds: g.Interval, State: "active", Epoch: g.Epoch, Time: g.Now().UTC()})
+}
+
+// JSON is a reply with this body.
+func (g *Gateway) JSON(status int, v any) *Reply {
+	body, _ := json.Marshal(v)
+	return &Reply{Status: status, Body: body}
+}
+
+// identify judges the proof of a node's request.
+func (g *Gateway) identify(q Request, r *http.Request) *Reply {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	s := q.Signature
+	if s == nil {
+		if q.Peer == nil {
+			return Refusal(401, wire.CodeNoIdentity)
+		}
+		return g.known(fingerprint(q.Peer))
+	}
+	if refusal := g.known(s.Fingerprint); refusal != nil {
+		return refusal
+	}
+	now := g.Now().UTC()
+	skew := now.Sub(s.Created).Abs()
+	switch {
+	case skew > wire.SignatureWindow:
+		return g.JSON(401, wire.Error{Error: wire.ErrorDetail{Code: wire.CodeClockSkew}, Time: &now, Epoch: g.Epoch})
+	case s.Verify(r, g.keys[s.Fingerprint]) != nil:
+		return Refusal(401, wire.CodeBadSignature)
+	case s.Epoch != g.Epoch:
+		return g.JSON(401, wire.Error{Error: wire.ErrorDetail{Code: wire.CodeStaleNonce}, Epoch: g.Epoch})
+	case g.nonces[s.Nonce]:
+		return Refusal(401, wire.CodeReplayed)
+	case sign.VerifyDigest(q.Header.Get("Content-Digest"), q.Body) != nil:
+		return Refusal(400, wire.CodeBadDigest)
+	}
+	g.nonces[s.Nonce] = true
+	return nil
+}
+
+func (g *Gateway) known(print string) *Reply {
+	if g.keys[print] == nil {
+		return Refusal(401, wire.CodeUnknownCertificate)
+	}
+	return nil
+}
+
+func fingerprint(certificate *x509.Certificate) string {
+	sum := sha256.Sum256(certificate.Raw)
+	return hex.EncodeToString(sum[:])
+}

@@ -1,0 +1,124 @@
+package gatewaytest
+
+import (
+	"crypto/ecdsa"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// NodeID is the id of every node that this gateway enrols.
+const NodeID = "n0123456789"
+
+// Domain is its trust domain.
+const Domain = "muster-test"
+
+func (g *Gateway) register(q Request) *Reply {
+	presented, err := sign.ParseAuthorization(q.Header.Get("Authorization"))
+	if err != nil {
+		return Refusal(401, wire.CodeBadAuthorization)
+	}
+	key := g.credentials[presented.CredentialID]
+	if key == nil {
+		return Refusal(401, wire.CodeUnknownCredential)
+	}
+	if presented.Verify(key, q.Body) != nil {
+		return Refusal(401, wire.CodeBadMAC)
+	}
+	var request wire.RegisterRequest
+	if json.Unmarshal(q.Body, &request) != nil {
+		return Refusal(400, wire.CodeBadRequest)
+	}
+	now := g.Now().UTC()
+	if now.Sub(request.Time).Abs() > wire.EnrollWindow {
+		return g.JSON(401, wire.Error{Error: wire.ErrorDetail{Code: wire.CodeClockSkew}, Time: &now})
+	}
+	return g.welcome(request)
+}
+
+// welcome gives the recorded answer to a key that was seen before, and token_used to another one.
+func (g *Gateway) welcome(request wire.RegisterRequest) *Reply {
+	csr := parseCSR(request.CSR)
+	if csr == nil {
+		return Refusal(400, wire.CodeBadCSR)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if recorded := g.welcomes[string(csr.RawSubjectPublicKeyInfo)]; recorded != nil {
+		return &Reply{Status: 200, Body: recorded}
+	}
+	if len(g.welcomes) > 0 {
+		return Refusal(409, wire.CodeTokenUsed)
+	}
+	g.generation = 1
+	welcome := wire.Welcome{
+		Protocol: 1, NodeID: NodeID, Name: request.Name, Tenant: "default", Certificate: g.issue(csr), Generation: 1,
+		Roots: g.CA.RootPEM(), TrustKey: sign.EncodeKey(g.Trust.Public().(ed25519.PublicKey)),
+		AnswerKey: sign.EncodeKey(g.Answer.Public().(ed25519.PublicKey)), Epoch: g.Epoch, IntervalSeconds: g.Interval, Time: g.Now().UTC(),
+	}
+	welcome.Trust = g.TrustSet(wire.TrustSet{
+		Number: 1, IssuedAt: g.Now().UTC(), TrustDomain: Domain, TrustKey: welcome.TrustKey, Roots: welcome.Roots,
+		AnswerKeys: []string{welcome.AnswerKey},
+	})
+	if g.Welcome != nil {
+		g.Welcome(&welcome)
+	}
+	body, _ := json.Marshal(welcome)
+	g.welcomes[string(csr.RawSubjectPublicKeyInfo)] = body
+	return &Reply{Status: 201, Body: body}
+}
+
+// TrustSet signs a set.
+func (g *Gateway) TrustSet(set wire.TrustSet) json.RawMessage {
+	payload, _ := json.Marshal(set)
+	raw, _ := json.Marshal(sign.Seal(g.Trust, sign.RoleTrust, payload))
+	return raw
+}
+
+func (g *Gateway) renew(q Request) *Reply {
+	var request wire.RenewRequest
+	if json.Unmarshal(q.Body, &request) != nil {
+		return Refusal(400, wire.CodeBadRequest)
+	}
+	csr := parseCSR(request.CSR)
+	if csr == nil {
+		return Refusal(400, wire.CodeBadCSR)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.generation++
+	return g.JSON(200, wire.RenewAnswer{Certificate: g.issue(csr), Generation: g.generation, Time: g.Now().UTC()})
+}
+
+func (g *Gateway) issue(csr *x509.CertificateRequest) string {
+	key := csr.PublicKey.(*ecdsa.PublicKey)
+	leaf, chain := g.CA.Node(key, NodeID, g.Now(), g.TTL)
+	g.keys[fingerprint(leaf)] = key
+	return chain
+}
+
+// Forget makes the gateway not know any certificate that it issued, but for those of these generations' keys.
+func (g *Gateway) Forget(keep ...*x509.Certificate) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	clear(g.keys)
+	for _, certificate := range keep {
+		g.keys[fingerprint(certificate)] = certificate.PublicKey.(*ecdsa.PublicKey)
+	}
+}
+
+func parseCSR(text string) *x509.CertificateRequest {
+	block, _ := pem.Decode([]byte(text))
+	if block == nil {
+		return nil
+	}
+	csr, err := x509.ParseCertificateRequest(block.Bytes)
+	if err != nil || csr.CheckSignature() != nil {
+		return nil
+	}
+	return csr
+}

@@ -1,0 +1,80 @@
+package gatewaytest
+
+import (
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+	"muster/agent/sign"
+)
+
+// Node makes an enrolled node and gives what its agent has on the disk.
+func (g *Gateway) Node(t testing.TB) identity.State {
+	t.Helper()
+	key, text, err := identity.NewKey()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	leaf, chain := g.CA.Node(&key.PublicKey, NodeID, g.Now(), g.TTL)
+	g.keys[fingerprint(leaf)] = &key.PublicKey
+	g.generation = 1
+	return identity.State{
+		NodeID: NodeID, Name: "node-1", Tenant: "default",
+		Current: &identity.Pair{Key: text, Certificate: chain, Generation: 1, IssuedAt: g.Now()},
+		Gateway: identity.Gateway{
+			Roots: g.CA.RootPEM(), AnswerKey: sign.EncodeKey(g.Answer.Public().(ed25519.PublicKey)), IntervalSeconds: g.Interval, Trust: []byte(`{}`),
+		},
+	}
+}
+
+// Identity is a node's in the form that the transport takes.
+func (g *Gateway) Identity(t testing.TB) transport.Identity {
+	t.Helper()
+	id, err := g.Node(t).Transport()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return id
+}
+
+// Leaf parses the first certificate of a chain.
+func Leaf(t testing.TB, chain string) *x509.Certificate {
+	t.Helper()
+	certificates, err := identity.ParseCertificates(chain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return certificates[0]
+}
+
+// Serving makes the gateway's own serving certificate for the in-memory network, good around the gateway's time.
+func (g *Gateway) Serving(t testing.TB) *tls.Certificate {
+	now := g.Now()
+	certificate := g.CA.Server(t, now.AddDate(0, 0, -1), now.AddDate(0, 0, 30), Host, "127.0.0.1")
+	return &certificate
+}
+
+// CSRKey is the public key that a CSR asks a certificate for.
+func CSRKey(t testing.TB, text string) string {
+	t.Helper()
+	csr := parseCSR(text)
+	if csr == nil {
+		t.Fatal("a bad CSR")
+	}
+	return string(csr.RawSubjectPublicKeyInfo)
+}
+
+// FillDisk makes every write of an identity file in this state directory fail as on a full disk.
+func FillDisk(t testing.TB, path string) {
+	t.Helper()
+	if err := os.Symlink("/dev/full", filepath.Join(path, "identity.json.new")); err != nil {
+		t.Skip("no symbolic links here")
+	}
+}

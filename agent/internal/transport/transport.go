@@ -1,0 +1,185 @@
+// Package transport carries requests from a node to its gateway and says which answers may be believed.
+//
+// Every request proves the node's key: by the client certificate where the gateway's own TLS reaches this machine, else by
+// a signature (RFC 9421). Every answer has to be proven too: by the gateway's signature over it, or by a TLS chain to the
+// root that was pinned at enrolment. Between the two stands whatever a network puts there (an edge, a captive portal, a
+// proxy), and nothing that it says changes the clock, the pace or the identity, nor counts as a refusal.
+package transport
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/url"
+	"sync"
+	"time"
+
+	"muster/agent/sign"
+)
+
+// DefaultTimeout bounds one exchange, connecting included.
+const DefaultTimeout = 30 * time.Second
+
+// Config says where the gateway is and what to believe before a node has an identity.
+type Config struct {
+	Gateway     string           // the gateway's URL, http or https, without a path
+	Version     string           // of this agent
+	First       FirstContact     // rules before enrolment
+	Timeout     time.Duration    // of one exchange; 0: DefaultTimeout
+	Now         func() time.Time // nil: time.Now
+	Logger      *slog.Logger     // nil: none
+	SystemRoots *x509.CertPool   // nil: what the system trusts
+	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
+}
+
+// FirstContact is what the gateway's TLS has to show before enrolment. A token's handshake proves the gateway by itself;
+// a pre-shared key is known to others, so there the certificate has to.
+type FirstContact struct {
+	NeedTrust bool
+	Pin       *Pin // of muster's root, nil: none given
+}
+
+// Identity is what a node proves itself with, and what proves its gateway.
+type Identity struct {
+	Certificate tls.Certificate // with its Leaf
+	Signer      sign.Signer
+	Roots       *x509.CertPool // muster's, pinned at enrolment
+	AnswerKey   ed25519.PublicKey
+}
+
+// Client talks to one gateway. It is safe for concurrent use.
+type Client struct {
+	cfg  Config
+	base *url.URL
+
+	strict  *direct // dates of certificates count
+	lenient *direct // they do not: for learning the time
+	first   *direct // before enrolment
+	anyone  *direct // believes no one: for what is verified by other means
+
+	mu       sync.Mutex
+	identity *Identity
+	pinned   *x509.Certificate // the root behind the pin, once seen
+	epoch    string
+	offset   time.Duration
+	asked    bool // the last handshake asked for a client certificate
+	chained  bool // the last handshake chained to muster's root
+	mutual   bool // the certificate is proof enough, requests go unsigned
+}
+
+// New checks the URL and makes a client. Nothing is sent yet.
+func New(cfg Config) (*Client, error) {
+	base, err := parseGateway(cfg.Gateway)
+	if err != nil {
+		return nil, err
+	}
+	if cfg.Timeout == 0 {
+		cfg.Timeout = DefaultTimeout
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Logger == nil {
+		cfg.Logger = slog.New(slog.DiscardHandler)
+	}
+	c := &Client{cfg: cfg, base: base}
+	c.strict = newDirect(c, c.verifyNode(false))
+	c.lenient = newDirect(c, c.verifyNode(true))
+	c.first = newDirect(c, c.verifyFirst)
+	c.anyone = newDirect(c, func([]*x509.Certificate) (bool, error) { return false, nil })
+	return c, nil
+}
+
+func parseGateway(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	switch {
+	case text == "":
+		return nil, errors.New("no gateway given: add --gateway https://HOST:7443")
+	case err != nil || u.Hostname() == "" || u.Scheme != "https" && u.Scheme != "http":
+		return nil, errors.New("the gateway is a URL such as https://HOST:7443")
+	case u.User != nil:
+		return nil, errors.New("the gateway's URL carries a user or a password: leave them out, a token goes into MUSTER_TOKEN")
+	case u.Path != "" && u.Path != "/" || u.RawQuery != "" || u.Fragment != "":
+		return nil, errors.New("the gateway's URL carries a path: give its scheme, host and port only")
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+}
+
+// Gateway is the URL in use.
+func (c *Client) Gateway() string { return c.base.String() }
+
+// Use makes the client speak for an identity from now on. Connections that carry another one are closed.
+func (c *Client) Use(id Identity) {
+	c.mu.Lock()
+	c.identity, c.mutual, c.asked, c.chained = &id, false, false, false
+	c.mu.Unlock()
+	c.Close()
+}
+
+// Close closes the connections that nobody uses. The client stays usable.
+func (c *Client) Close() {
+	for _, d := range []*direct{c.strict, c.lenient, c.first, c.anyone} {
+		d.close()
+	}
+}
+
+// Now is the time by the gateway's clock, as far as it was proven, else by this machine's.
+func (c *Client) Now() time.Time { return c.cfg.Now().Add(c.Offset()) }
+
+// Offset is the gateway's clock minus this machine's: zero until a proven answer said otherwise.
+func (c *Client) Offset() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.offset
+}
+
+// LearnTime takes over the gateway's time from an answer whose proof the caller has checked.
+func (c *Client) LearnTime(t time.Time) {
+	if t.Year() < 2000 || t.Year() > 9000 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.offset = t.Sub(c.cfg.Now())
+}
+
+// LearnEpoch takes over the gateway's epoch from an answer whose proof the caller has checked. A wrong one costs a round
+// trip, no more.
+func (c *Client) LearnEpoch(epoch string) {
+	if epoch == "" || len(epoch) > 64 {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.epoch = epoch
+}
+
+// Mode says how the node proves itself at present: mtls or signed.
+func (c *Client) Mode() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.mutual {
+		return "mtls"
+	}
+	return "signed"
+}
+
+func (c *Client) setMutual(on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.mutual = on && c.asked && c.chained
+}
+
+func (c *Client) current() (Identity, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.identity == nil {
+		return Identity{}, fmt.Errorf("speak to %s as a node: no identity yet", c.base.Host)
+	}
+	return *c.identity, nil
+}

@@ -1,0 +1,94 @@
+package transport
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"muster/agent/wire"
+)
+
+// Unproven is the error for an answer that does not carry the gateway's proof. Nothing in it is believed; What describes
+// it for a person.
+type Unproven struct {
+	What string
+}
+
+// Error says what to look at next.
+func (u *Unproven) Error() string {
+	return "something between this machine and the gateway answered instead of it: " + u.What
+}
+
+// Refusal is a proven no of the gateway.
+type Refusal struct {
+	Status int
+	wire.ErrorDetail
+	RetryAfter int // seconds that the gateway asks to wait, 0: does not say
+}
+
+// Error is the gateway's message with its hint.
+func (r *Refusal) Error() string {
+	return fmt.Sprintf("the gateway refuses (%s): %s", r.Code, r.ErrorDetail.Error())
+}
+
+// Unproven makes the error that describes this answer.
+func (a Answer) Unproven() *Unproven {
+	parts := []string{fmt.Sprintf("HTTP %d", a.Status)}
+	if where := a.Header.Get("Location"); where != "" {
+		parts = append(parts, "a redirect to "+plain(where, 100)+" (if the gateway moved, give that address as --gateway)")
+	}
+	parts = append(parts, a.shape())
+	if a.Header.Get("Cf-Mitigated") != "" {
+		parts = append(parts, "a Cloudflare challenge (cf-mitigated), so the edge stopped the request")
+	}
+	if server := a.Header.Get("Server"); server != "" {
+		parts = append(parts, "from a server that calls itself "+plain(server, 40))
+	}
+	return &Unproven{What: strings.Join(parts, ", ")}
+}
+
+// shape says what the body looks like. The words of a refusal are repeated, marked as a claim, because they are what a
+// person needs when the credential is unknown to the gateway: then no proof is possible.
+func (a Answer) shape() string {
+	body := bytes.TrimSpace(a.Body)
+	kind := strings.ToLower(a.Header.Get("Content-Type"))
+	var claim wire.Error
+	switch {
+	case len(body) == 0:
+		return "with an empty body"
+	case strings.Contains(kind, "html") || body[0] == '<':
+		return "an HTML page" + title(body)
+	case json.Unmarshal(body, &claim) == nil && claim.Error.Code != "":
+		return fmt.Sprintf("which claims without proof %q: %s", plain(claim.Error.Code, 40), plain(claim.Error.Error(), 200))
+	}
+	return "without the gateway's proof"
+}
+
+func title(page []byte) string {
+	lower := bytes.ToLower(page)
+	start := bytes.Index(lower, []byte("<title>"))
+	end := bytes.Index(lower, []byte("</title>"))
+	if start < 0 || end < start || len(lower) != len(page) {
+		return ""
+	}
+	if text := plain(string(page[start+len("<title>"):end]), 80); text != "" {
+		return fmt.Sprintf(" titled %q", text)
+	}
+	return ""
+}
+
+// plain makes foreign text safe for a terminal and a log line.
+func plain(text string, most int) string {
+	text = strings.Map(func(r rune) rune {
+		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\uFFFD' || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {
+			return ' '
+		}
+		return r
+	}, text)
+	text = strings.Join(strings.Fields(text), " ")
+	if len(text) > most {
+		text = strings.ToValidUTF8(text[:most], "") + "..."
+	}
+	return text
+}

@@ -1,0 +1,160 @@
+package transport
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// ErrUntrusted is wrapped by errors about a gateway whose certificate proves nothing to this node.
+var ErrUntrusted = errors.New("the gateway's certificate is not trusted")
+
+// errDates means that a certificate is good but for its dates by this node's clock.
+var errDates = errors.New("the gateway's certificate is not valid at this time: one of the two clocks is wrong, or it has expired")
+
+// Pin is the SHA-256 of a root's public key (its SubjectPublicKeyInfo in DER).
+type Pin [sha256.Size]byte
+
+// ParsePin reads sha256:<64 hex digits>, as --root-pin takes it.
+func ParsePin(text string) (*Pin, error) {
+	digits, ok := strings.CutPrefix(strings.TrimSpace(text), "sha256:")
+	raw, err := hex.DecodeString(digits)
+	if !ok || err != nil || len(raw) != sha256.Size {
+		return nil, errors.New("a root pin is sha256: and 64 hexadecimal digits, as the gateway prints it")
+	}
+	return (*Pin)(raw), nil
+}
+
+// String is the form that ParsePin reads.
+func (p Pin) String() string { return "sha256:" + hex.EncodeToString(p[:]) }
+
+// Fits reports whether the certificate carries the pinned key.
+func (p Pin) Fits(certificate *x509.Certificate) bool {
+	return sha256.Sum256(certificate.RawSubjectPublicKeyInfo) == p
+}
+
+// verifyNode judges the gateway's chain after enrolment: muster's root, any host name; else the system's roots and the
+// host that was dialled.
+func (c *Client) verifyNode(ignoreDates bool) func([]*x509.Certificate) (bool, error) {
+	return func(chain []*x509.Certificate) (bool, error) {
+		id, err := c.current()
+		if err != nil {
+			return false, err
+		}
+		own := verifyChain(chain, id.Roots, "", c.Now(), ignoreDates)
+		if own == nil {
+			return true, nil
+		}
+		system := verifyChain(chain, c.cfg.SystemRoots, c.base.Hostname(), c.Now(), ignoreDates)
+		switch {
+		case system == nil:
+			return false, nil
+		case errors.Is(own, errDates) || errors.Is(system, errDates):
+			return false, errDates
+		}
+		return false, fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts for %s (%w)",
+			ErrUntrusted, c.base.Hostname(), system)
+	}
+}
+
+// verifyFirst judges it before enrolment. Dates are not relied on: the answer brings the right time.
+func (c *Client) verifyFirst(chain []*x509.Certificate) (bool, error) {
+	if !c.cfg.First.NeedTrust {
+		return false, nil
+	}
+	err := verifyChain(chain, c.cfg.SystemRoots, c.base.Hostname(), c.Now(), true)
+	if err == nil || c.chainsToPin(chain) {
+		return false, nil
+	}
+	if c.cfg.First.Pin != nil {
+		return false, fmt.Errorf("%w: it does not chain to the root with the given --root-pin, nor to one that this system trusts for %s",
+			ErrUntrusted, c.base.Hostname())
+	}
+	return false, fmt.Errorf("%w by this system, and a pre-shared key proves membership, not the gateway: add --root-pin sha256:... "+
+		"(muster psk set prints it on the gateway), or join with an enrollment token (%w)", ErrUntrusted, err)
+}
+
+// chainsToPin looks for the pinned key among the certificates that were sent and the root that was fetched.
+func (c *Client) chainsToPin(chain []*x509.Certificate) bool {
+	pin := c.cfg.First.Pin
+	if pin == nil {
+		return false
+	}
+	c.mu.Lock()
+	candidates := []*x509.Certificate{c.pinned}
+	c.mu.Unlock()
+	for _, root := range append(candidates, chain...) {
+		if root == nil || !pin.Fits(root) {
+			continue
+		}
+		pool := x509.NewCertPool()
+		pool.AddCert(root)
+		if verifyChain(chain, pool, "", c.Now(), true) == nil {
+			return true
+		}
+	}
+	return false
+}
+
+// verifyChain verifies for serverAuth. The error is errDates where only the time stands against it. With ignoreDates the
+// leaf's own first and last moment are tried instead.
+func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, host string, now time.Time, ignoreDates bool) error {
+	if len(chain) == 0 {
+		return errors.New("the gateway sent no certificate")
+	}
+	options := x509.VerifyOptions{
+		Roots: roots, Intermediates: x509.NewCertPool(), DNSName: host, CurrentTime: now,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	}
+	for _, certificate := range chain[1:] {
+		options.Intermediates.AddCert(certificate)
+	}
+	_, err := chain[0].Verify(options)
+	if err == nil {
+		return nil
+	}
+	for _, moment := range []time.Time{chain[0].NotBefore.Add(time.Second), chain[0].NotAfter.Add(-time.Second)} {
+		options.CurrentTime = moment
+		if _, again := chain[0].Verify(options); again != nil {
+			continue
+		}
+		if ignoreDates {
+			return nil
+		}
+		return errDates
+	}
+	return err
+}
+
+// clientCertificate answers the gateway's wish for a certificate. Whoever does not chain to muster's root gets none: it
+// would learn which node this is and could do nothing with it.
+func (c *Client) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.identity == nil || !c.chained {
+		return &tls.Certificate{}, nil
+	}
+	c.asked = true
+	return &c.identity.Certificate, nil
+}
+
+// pinnedRoot finds the pinned certificate in a PEM bundle.
+func pinnedRoot(bundle []byte, pin Pin) *x509.Certificate {
+	for {
+		var block *pem.Block
+		block, bundle = pem.Decode(bundle)
+		if block == nil {
+			return nil
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err == nil && pin.Fits(certificate) {
+			return certificate
+		}
+	}
+}

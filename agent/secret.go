@@ -1,0 +1,67 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"muster/agent/internal/enroll"
+)
+
+// maxSecret bounds a token file.
+const maxSecret = 4 << 10
+
+// errNoCredential is returned where an enrolment is needed and nothing was given for it.
+var errNoCredential = errors.New("this machine is not enrolled and no credential was given: set MUSTER_TOKEN or give " +
+	"--token-file FILE (muster token create prints a token on the gateway)")
+
+// hasSecret reports whether a credential was given, without reading it.
+func (o *options) hasSecret() bool {
+	return o.token != "" || o.tokenFile != "" || o.tokenVariable != ""
+}
+
+// forgetSecret drops the credential from the agent's memory and from the environment that its children inherit.
+func (o *options) forgetSecret() {
+	o.token, o.tokenFile, o.tokenVariable = "", "", ""
+	os.Unsetenv("MUSTER_TOKEN")
+}
+
+// credential reads the credential from wherever it was given.
+func (p program) credential(o *options) (enroll.Credential, error) {
+	text, err := p.secret(o)
+	if err != nil {
+		return enroll.Credential{}, err
+	}
+	return enroll.ParseCredential(text)
+}
+
+func (p program) secret(o *options) (string, error) {
+	switch {
+	case o.token != "":
+		return o.token, nil
+	case o.tokenVariable != "":
+		return o.tokenVariable, nil
+	case o.tokenFile == "":
+		return "", errNoCredential
+	}
+	source := p.stdin
+	if o.tokenFile != "-" {
+		file, err := os.Open(o.tokenFile)
+		if err != nil {
+			return "", fmt.Errorf("read the credential: %w", err)
+		}
+		defer file.Close()
+		source = file
+	}
+	raw, err := io.ReadAll(io.LimitReader(source, maxSecret+1))
+	if err != nil {
+		return "", fmt.Errorf("read the credential: %w", err)
+	}
+	text := strings.TrimSpace(string(raw))
+	if text == "" || len(raw) > maxSecret {
+		return "", fmt.Errorf("--token-file %s is empty or holds more than a credential", o.tokenFile)
+	}
+	return text, nil
+}

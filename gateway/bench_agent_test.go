@@ -1,0 +1,148 @@
+package main
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/store"
+)
+
+const (
+	agentPace   = 100 * time.Millisecond // the fastest that the agent takes; the budget speaks of usualPace
+	usualPace   = 30 * time.Second
+	agentSettle = 5 * time.Second
+	agentWatch  = 20 * time.Second
+)
+
+// fakeSMI stands for nvidia-smi, so that the agent's side of a probe is measured too.
+const fakeSMI = `#!/bin/sh
+case "$*" in
+*--help-query-gpu*) for f in index uuid name pci.bus_id driver_version memory.total memory.used utilization.gpu; do echo "\"$f\""; done ;;
+*) echo "0, GPU-00000000-aaaa-bbbb-cccc-0123456789ab, NVIDIA H100 80GB HBM3, 00000000:01:00.0, 590.48.01, 81559, 39233, 99" ;;
+esac
+`
+
+func answerKeyOf(g *running) ed25519.PublicKey {
+	return g.authority.AnswerKey().Public().(ed25519.PublicKey)
+}
+
+// agent measures the real agent against this gateway: its file, its memory, its processor time.
+func (m *bench) agent(r *benchReport) {
+	path := m.build("muster-agent", "muster/agent", "-tags", "nethttpomithttp2", "-ldflags", "-s -w")
+	info, err := os.Stat(path)
+	m.must(err)
+	r.bound("agent binary", " bytes", float64(info.Size()), 7_500_000, "stripped, for this platform")
+	smi := filepath.Join(m.dir, "nvidia-smi")
+	m.must(os.WriteFile(smi, []byte(fakeSMI), 0o755))
+	agent := m.child(path, "run", "--gateway", m.url(), "--root-pin", m.authority.RootPin(), "--state", filepath.Join(m.dir, "agent"),
+		"--name", "measured", "--nvidia-smi", smi, "--interval", agentPace.String())
+	time.Sleep(agentSettle) // the process is watched from outside: there is no clock to inject
+	beats, spent := m.counter(agent), agent.processor()
+	time.Sleep(agentWatch)
+	beats, spent = m.counter(agent)-beats, agent.processor()-spent
+	if beats == 0 {
+		m.Fatalf("the agent sent no heartbeat\n%s", agent.output.String())
+	}
+	each := spent.Seconds() / float64(beats)
+	r.bound("agent processor, nvidia-smi aside", " % of a core", each/usualPace.Seconds()*100, 0.05,
+		fmt.Sprintf("%.2f ms a heartbeat, one in %s", each*1000, usualPace))
+	rss := agent.resident()
+	agent.stop()
+	m.bareLoop(r, rss, smi)
+}
+
+// counter is how many heartbeats of the measured node arrived.
+func (m *bench) counter(p *child) uint64 {
+	m.Helper()
+	nodes, _, _, err := m.store.Nodes(m.Context(), store.NodeQuery{Terms: []store.Term{{Key: "name", Op: store.OpEquals, Value: "measured"}}})
+	m.must(err)
+	if len(nodes) != 1 {
+		m.Fatalf("the agent did not join\n%s", p.output.String())
+	}
+	m.must(m.registry.Flush(m.Context()))
+	node, err := m.store.Node(m.Context(), "", nodes[0].ID)
+	m.must(err)
+	return node.Counter
+}
+
+// child is a process that is watched.
+type child struct {
+	*bench
+	cmd    *exec.Cmd
+	output bytes.Buffer
+}
+
+func (m *bench) child(path string, args ...string) *child {
+	m.Helper()
+	c := &child{bench: m, cmd: exec.Command(path, args...)}
+	c.cmd.Env = append(os.Environ(), "MUSTER_TOKEN="+m.token)
+	c.cmd.Stdout, c.cmd.Stderr = &c.output, &c.output
+	m.must(c.cmd.Start())
+	m.Cleanup(c.stop)
+	return c
+}
+
+func (c *child) stop() {
+	if c.cmd.ProcessState == nil {
+		_ = c.cmd.Process.Kill()
+		_ = c.cmd.Wait()
+	}
+}
+
+// processor is the time that the process itself has had, without its children (proc(5), in ticks of 10 ms).
+func (c *child) processor() time.Duration {
+	text := c.proc("stat")
+	fields := strings.Fields(text[strings.LastIndexByte(text, ')')+1:])
+	if len(fields) < 13 {
+		c.Fatalf("/proc/PID/stat: %q", text)
+	}
+	user, err := strconv.Atoi(fields[11])
+	c.must(err)
+	system, err := strconv.Atoi(fields[12])
+	c.must(err)
+	return time.Duration(user+system) * 10 * time.Millisecond
+}
+
+// resident is the process's memory in MB.
+func (c *child) resident() float64 {
+	for line := range strings.Lines(c.proc("status")) {
+		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+			kib, err := strconv.Atoi(strings.Fields(value)[0])
+			c.must(err)
+			return float64(kib) / 1000 * 1.024
+		}
+	}
+	c.Fatal("/proc/PID/status has no VmRSS")
+	return 0
+}
+
+func (c *child) proc(name string) string {
+	c.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/%s", c.cmd.Process.Pid, name))
+	if err != nil {
+		c.Fatalf("%v\n%s", err, c.output.String())
+	}
+	return string(text)
+}
+
+// bareLoop weighs the agent against a program that does the least that an agent must.
+func (m *bench) bareLoop(r *benchReport, rss float64, smi string) {
+	const figure = "agent memory, steady"
+	if sources, _ := filepath.Glob("../agent/internal/bareloop/*.go"); len(sources) == 0 {
+		r.rows = append(r.rows, []string{figure, amount(rss) + " MB", "agent/internal/bareloop is not there", "-", "at most 1.50 x", "not compared"})
+		return
+	}
+	bare := m.child(m.build("bareloop", "muster/agent/internal/bareloop", "-tags", "nethttpomithttp2", "-ldflags", "-s -w"),
+		"-url", m.url()+"/healthz", "-interval", agentPace.String(), "-command", smi)
+	time.Sleep(agentSettle + agentWatch/2)
+	theirs := bare.resident()
+	bare.stop()
+	r.add(figure, " MB", rss, theirs, "bare loop", 1.5, false)
+}

@@ -1,0 +1,157 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"io"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+const module = "muster/"
+
+// parts never import each other nor the handler packages. A backend may import its parent.
+var parts = []string{"authority", "bootstrap", "registry", "release", "tasks", "logs", "metrics", "maas", "provider"}
+
+// handlers use the parts and what serves them all, not one another.
+var handlers = []string{"nodeapi", "adminapi", "web"}
+
+// shared are small packages for handlers and for gateway/*.go.
+var shared = []string{"reply", "origin"}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+// TestImports keeps the walls of the house: who may import whom.
+func TestImports(t *testing.T) {
+	packages := listPackages(t)
+	if len(packages) < 8 {
+		t.Fatalf("go list gave %d packages: the test would keep nothing", len(packages))
+	}
+	for _, p := range packages {
+		for _, imported := range p.Imports {
+			if !standard(imported) && !allowed(p.ImportPath, imported) {
+				t.Errorf("%s imports %s", p.ImportPath, imported)
+			}
+		}
+	}
+}
+
+// TestImportRules proves that the rules can fail.
+func TestImportRules(t *testing.T) {
+	for _, edge := range []struct {
+		from, to string
+		ok       bool
+	}{
+		{"agent", "agent/internal/gpu", true},
+		{"agent/internal/gpu", "agent/wire", true},
+		{"agent/internal/gpu", "store", false},
+		{"agent", "modernc.org/sqlite", false},
+		{"agent/wire", "agent/internal/gpu", false},
+		{"agent/wire", "agent/sign", false},
+		{"agent/sign", "agent/wire", true},
+		{"store", "modernc.org/sqlite", true},
+		{"store", "agent/wire", false},
+		{"gateway/internal/registry", "store", true},
+		{"gateway/internal/registry", "gateway/internal/authority", false},
+		{"gateway/internal/authority/stepca", "gateway/internal/authority", true},
+		{"gateway/internal/registry", "gateway/internal/reply", false},
+		{"gateway/internal/registry", "modernc.org/sqlite", false},
+		{"gateway/internal/nodeapi", "gateway/internal/registry", true},
+		{"gateway/internal/nodeapi", "gateway/internal/adminapi", false},
+		{"gateway/internal/nodeapi", "gateway/internal/reply", true},
+		{"gateway/internal/cli", "gateway/internal/adminapi", true},
+		{"gateway/internal/cli", "gateway/internal/registry", false},
+		{"gateway/internal/cli", "store", false},
+		{"gateway/internal/swarm", "agent/sign", true},
+		{"gateway/internal/swarm", "store", false},
+		{"gateway", "gateway/internal/cli", true},
+		{"gateway", "agent/internal/gpu", false},
+		{"gateway", "modernc.org/sqlite", false},
+	} {
+		to := edge.to
+		if !strings.Contains(to, ".") {
+			to = module + to
+		}
+		if got := allowed(module+edge.from, to); got != edge.ok {
+			t.Errorf("%s imports %s: allowed = %v, want %v", edge.from, edge.to, got, edge.ok)
+		}
+	}
+}
+
+// allowed is the table of edges beyond the standard library.
+func allowed(from, to string) bool {
+	from = strings.TrimPrefix(from, module)
+	to, inside := strings.CutPrefix(to, module)
+	protocol := to == "agent/wire" || to == "agent/sign"
+	switch {
+	case from == "agent/wire":
+		return false
+	case from == "agent/sign":
+		return to == "agent/wire"
+	case from == "agent" || strings.HasPrefix(from, "agent/"):
+		return inside && (to == "agent" || strings.HasPrefix(to, "agent/"))
+	case from == "store":
+		return to == "modernc.org/sqlite" || strings.HasPrefix(to, "modernc.org/sqlite/")
+	case from == "gateway":
+		return inside && (protocol || to == "store" || strings.HasPrefix(to, "gateway/internal/"))
+	case strings.HasPrefix(from, "gateway/internal/"):
+		return inside && internalEdge(strings.TrimPrefix(from, "gateway/internal/"), to, protocol)
+	}
+	return false
+}
+
+func internalEdge(from, to string, protocol bool) bool {
+	name, _, backend := strings.Cut(from, "/")
+	target := strings.TrimPrefix(to, "gateway/internal/")
+	switch {
+	case one(parts, name):
+		return protocol || to == "store" || backend && target == name
+	case one(handlers, name):
+		return protocol || to == "store" || one(parts, target) || one(shared, target)
+	case name == "cli":
+		return protocol || target == "adminapi"
+	default: // reply, origin, swarm and the like
+		return protocol
+	}
+}
+
+func one(of []string, name string) bool {
+	for _, s := range of {
+		if s == name {
+			return true
+		}
+	}
+	return false
+}
+
+// standard tells the standard library's paths by their first element, which never has a dot; ours begin with the module.
+func standard(path string) bool {
+	first, _, _ := strings.Cut(path, "/")
+	return !strings.Contains(first, ".") && !strings.HasPrefix(path, module)
+}
+
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	command := exec.Command("go", "list", "-json=ImportPath,Imports", "muster/...")
+	var stderr bytes.Buffer
+	command.Stderr = &stderr
+	out, err := command.Output()
+	if err != nil {
+		t.Fatalf("go list: %v\n%s", err, stderr.String())
+	}
+	var packages []goPackage
+	for d := json.NewDecoder(bytes.NewReader(out)); ; {
+		var p goPackage
+		if err := d.Decode(&p); errors.Is(err, io.EOF) {
+			return packages
+		} else if err != nil {
+			t.Fatal(err)
+		}
+		packages = append(packages, p)
+	}
+}

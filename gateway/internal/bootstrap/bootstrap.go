@@ -1,0 +1,137 @@
+// Package bootstrap keeps what may enrol a node: enrollment tokens and the cluster's PSK. It mints and revokes them, finds
+// them by their public part, and checks the proofs that are made with them.
+//
+// Only keys derived from the secrets are stored, sealed. A secret is shown once, when it is made.
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strings"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// DefaultTenant is whose nodes are that join without a tenant.
+const DefaultTenant = "default"
+
+// pskPrefix begins the id of a PSK among credential ids.
+const pskPrefix = "psk-"
+
+// Config says what a Bootstrap works with. Zero fields mean the usual.
+type Config struct {
+	Store  *store.Store
+	Now    func() time.Time
+	Rand   io.Reader
+	Logger *slog.Logger
+}
+
+// Bootstrap is safe for concurrent use.
+type Bootstrap struct {
+	store  *store.Store
+	now    func() time.Time
+	rand   io.Reader
+	log    *slog.Logger
+	nonces nonces
+	fails  fails
+}
+
+// New makes a Bootstrap.
+func New(c Config) *Bootstrap {
+	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger}
+	if b.now == nil {
+		b.now = time.Now
+	}
+	if b.log == nil {
+		b.log = slog.New(slog.DiscardHandler)
+	}
+	return b
+}
+
+// Credential finds what a register request names in its Authorization header: a token by mse_<id> or msb_<id>, or a PSK by
+// psk-<8 hex>, which is given as a token of the default tenant without a bound on its uses. Spent tokens are found too:
+// what they enrolled may ask again.
+func (b *Bootstrap) Credential(ctx context.Context, id string) (store.Token, error) {
+	var token store.Token
+	var err error
+	if IsPSK(id) {
+		var psk store.PSK
+		psk, err = b.store.PSK(ctx, id)
+		token = store.Token{ID: psk.ID, Key: psk.Key, Tenant: DefaultTenant, CreatedAt: psk.CreatedAt}
+	} else {
+		token, err = b.store.Token(ctx, id)
+	}
+	if errors.Is(err, store.ErrNotFound) {
+		return store.Token{}, unknownCredential(id)
+	}
+	return token, err
+}
+
+// IsPSK tells a PSK's id from a token's.
+func IsPSK(id string) bool { return strings.HasPrefix(id, pskPrefix) }
+
+func unknownCredential(id string) error {
+	what := "token " + id
+	if IsPSK(id) {
+		what = "PSK"
+	}
+	return &wire.ErrorDetail{
+		Code: wire.CodeUnknownCredential, Message: "this gateway has no such " + what,
+		Hint: "check that the token and the gateway's address belong together; mint one with: muster token create --tenant TENANT",
+	}
+}
+
+// Proven checks a register request's MAC over its body, and counts failures by address. The refusals are bad_mac, and
+// too_many_requests for an address that keeps failing; a right MAC is never held up.
+func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.Token, body []byte, address string) error {
+	if p.Verify(token.Key, body) == nil {
+		return nil
+	}
+	count := b.fails.add(address, b.now())
+	if count == 1 {
+		err := b.store.AddEvents(ctx, store.Event{
+			At: b.now(), Kind: "enrol.refused", Actor: "credential:" + token.ID, Tenant: token.Tenant,
+			Address: address, Outcome: wire.CodeBadMAC, Security: true,
+		})
+		if err != nil {
+			b.log.Error("an event was not recorded", "error", err)
+		}
+	}
+	if count > failsAllowed {
+		return &wire.ErrorDetail{
+			Code: wire.CodeTooManyRequests, Message: "too many wrong proofs from this address", Hint: "wait a minute, then try again with the right token",
+		}
+	}
+	return &wire.ErrorDetail{
+		Code: wire.CodeBadMAC, Message: "the proof does not fit credential " + token.ID,
+		Hint: "the secret is wrong, or something changed the request on its way; copy the token again",
+	}
+}
+
+// Timely checks a proven request's time, within the window of five minutes either way, and that its nonce is new.
+func (b *Bootstrap) Timely(credential, nonce string, at time.Time) error {
+	now := b.now()
+	if off := now.Sub(at); off > wire.EnrollWindow || off < -wire.EnrollWindow {
+		return &wire.ErrorDetail{
+			Code: wire.CodeClockSkew, Message: fmt.Sprintf("the request's time is off by %s", off.Round(time.Second)),
+			Hint: "the answer carries the gateway's time: the agent corrects its clock and tries again by itself",
+		}
+	}
+	switch b.nonces.take(credential+" "+nonce, now) {
+	case repeated:
+		return &wire.ErrorDetail{
+			Code: wire.CodeReplayed, Message: "this request was seen before", Hint: "every attempt needs a new nonce",
+		}
+	case full:
+		return &wire.ErrorDetail{
+			Code: wire.CodeTooManyRequests, Message: "too many machines enrol at once", Hint: "try again in a minute",
+		}
+	}
+	return nil
+}

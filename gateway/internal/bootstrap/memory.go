@@ -1,0 +1,82 @@
+package bootstrap
+
+import (
+	"crypto/sha256"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+)
+
+const (
+	nonceMemory  = 2 * wire.EnrollWindow // as long as a request's time could still be accepted
+	nonceBound   = 1_000_000             // of 40 bytes each
+	failWindow   = time.Minute
+	failsAllowed = 20 // wrong proofs of one address in a window
+	failBound    = 50_000
+)
+
+// nonces remembers those of proven register requests. The zero value is ready; it is safe for concurrent use.
+type nonces struct {
+	mu     sync.Mutex
+	used   map[nonceKey]int64 // until when, in unix milliseconds
+	pruned time.Time
+}
+
+// nonceKey is the beginning of a nonce's SHA-256: as much memory for a long one as for a short one.
+type nonceKey [16]byte
+
+// Outcomes of take.
+const (
+	fresh = iota
+	repeated
+	full
+)
+
+// take records a nonce and tells whether it is new. A full memory takes nothing: only holders of credentials can fill it.
+func (n *nonces) take(nonce string, now time.Time) int {
+	sum := sha256.Sum256([]byte(nonce))
+	key := nonceKey(sum[:16])
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.used == nil {
+		n.used = map[nonceKey]int64{}
+	}
+	if now.Sub(n.pruned) > failWindow || now.Before(n.pruned) {
+		n.prune(now)
+	}
+	if _, seen := n.used[key]; seen {
+		return repeated
+	}
+	if len(n.used) >= nonceBound {
+		return full
+	}
+	n.used[key] = now.Add(nonceMemory).UnixMilli()
+	return fresh
+}
+
+func (n *nonces) prune(now time.Time) {
+	n.pruned = now
+	for key, until := range n.used {
+		if now.UnixMilli() > until {
+			delete(n.used, key)
+		}
+	}
+}
+
+// fails counts wrong proofs by address in windows of a minute. The zero value is ready; it is safe for concurrent use.
+type fails struct {
+	mu     sync.Mutex
+	counts map[string]int
+	window time.Time
+}
+
+func (f *fails) add(address string, now time.Time) int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.counts == nil || now.Sub(f.window) > failWindow || len(f.counts) > failBound {
+		f.counts, f.window = map[string]int{}, now
+	}
+	f.counts[address]++
+	return f.counts[address]
+}

@@ -1,0 +1,106 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// minPSK is the least length in characters of a PSK that a person chooses.
+const minPSK = 20
+
+// GeneratePSK makes a PSK of 131 random bits the only live one. The secret is nowhere else.
+func (b *Bootstrap) GeneratePSK(ctx context.Context, by store.Actor) (secret, id string, err error) {
+	if secret, err = b.randomPSK(); err != nil {
+		return "", "", err
+	}
+	id, err = b.SetPSK(ctx, secret, by)
+	return secret, id, err
+}
+
+// SetPSK makes secret the only live PSK. A short one is refused as weak_secret.
+func (b *Bootstrap) SetPSK(ctx context.Context, secret string, by store.Actor) (id string, err error) {
+	psk, err := b.newPSK(secret)
+	if err != nil {
+		return "", err
+	}
+	e := b.event("psk.set", "", by)
+	e.Detail = map[string]string{"psk": psk.ID}
+	return psk.ID, b.store.SetPSK(ctx, psk, e)
+}
+
+// RotatePSK adds a second live PSK (an empty secret generates one), so that nodes may come with either until the older one
+// is cleared. A third is refused as psk_limit.
+func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor) (shown, id string, err error) {
+	if secret == "" {
+		if secret, err = b.randomPSK(); err != nil {
+			return "", "", err
+		}
+	}
+	psk, err := b.newPSK(secret)
+	if err != nil {
+		return "", "", err
+	}
+	e := b.event("psk.rotated", "", by)
+	e.Detail = map[string]string{"psk": psk.ID}
+	err = b.store.AddPSK(ctx, psk, e)
+	if errors.Is(err, store.ErrConflict) {
+		return "", "", &wire.ErrorDetail{
+			Code: wire.CodePSKLimit, Message: "two PSKs are live already",
+			Hint: "end the older one first: muster psk clear --keep ID (muster psk ls shows the ids)",
+		}
+	}
+	return secret, psk.ID, err
+}
+
+// ClearPSK ends every PSK but the one with the id keep; empty ends all.
+func (b *Bootstrap) ClearPSK(ctx context.Context, keep string, by store.Actor) error {
+	if keep != "" {
+		_, err := b.store.PSK(ctx, keep)
+		if errors.Is(err, store.ErrNotFound) { // the text is not repeated: it may be the PSK itself
+			return &wire.ErrorDetail{Code: wire.CodeNotFound, Message: "no PSK has the id that is to be kept", Hint: "muster psk ls shows the ids: psk- and 8 digits"}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	e := b.event("psk.cleared", "", by)
+	if keep != "" {
+		e.Detail = map[string]string{"kept": keep}
+	}
+	return b.store.ClearPSKs(ctx, keep, e)
+}
+
+// PSKs lists the live PSKs, newest first.
+func (b *Bootstrap) PSKs(ctx context.Context) ([]store.PSK, error) { return b.store.PSKs(ctx) }
+
+func (b *Bootstrap) newPSK(secret string) (store.PSK, error) {
+	if len([]rune(secret)) < minPSK {
+		return store.PSK{}, &wire.ErrorDetail{
+			Code: wire.CodeWeakSecret, Message: fmt.Sprintf("a PSK needs at least %d characters", minPSK),
+			Hint: "let the gateway make one: muster psk set --generate",
+		}
+	}
+	if _, err := sign.ParseToken(secret); err == nil || errors.Is(err, sign.ErrMistyped) {
+		return store.PSK{}, &wire.ErrorDetail{
+			Code: wire.CodeWeakSecret, Message: "this looks like a token, not like a PSK", Hint: "muster psk set --generate makes one",
+		}
+	}
+	key, err := sign.PSKKey(secret)
+	if err != nil {
+		return store.PSK{}, err
+	}
+	return store.PSK{ID: sign.PSKID(key), Key: key, CreatedAt: b.now()}, nil
+}
+
+func (b *Bootstrap) randomPSK() (string, error) {
+	token, err := sign.NewToken(sign.AccountToken, b.rand)
+	if err != nil {
+		return "", err
+	}
+	return token.Secret, nil
+}

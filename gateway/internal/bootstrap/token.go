@@ -1,0 +1,118 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// Bounds of a token.
+const (
+	DefaultTTL = time.Hour
+	maxTTL     = 30 * 24 * time.Hour
+	minTTL     = time.Second
+	maxUses    = 100_000
+	maxGPUs    = 64
+)
+
+// TokenRequest says what an enrollment token is to be good for. Zero fields mean the default tenant, one use, one hour.
+type TokenRequest struct {
+	Tenant       string
+	Uses         int
+	TTL          time.Duration
+	Labels       map[string]string
+	GPUs         int  // how many GPUs its nodes are expected to show; 0: not said
+	BindInstance bool // a use belongs to (provider, instance id): the same instance may enrol again with it
+}
+
+// MintToken makes an enrollment token. The sign.Token holds the secret, which is nowhere else.
+func (b *Bootstrap) MintToken(ctx context.Context, q TokenRequest, by store.Actor) (sign.Token, store.Token, error) {
+	if err := q.complete(); err != nil {
+		return sign.Token{}, store.Token{}, err
+	}
+	secret, err := sign.NewToken(sign.EnrollmentToken, b.rand)
+	if err != nil {
+		return sign.Token{}, store.Token{}, err
+	}
+	key, err := sign.EnrollKey(secret.Secret)
+	if err != nil {
+		return sign.Token{}, store.Token{}, err
+	}
+	now := b.now()
+	row := store.Token{
+		ID: secret.Public(), Tenant: q.Tenant, Labels: q.Labels, Uses: q.Uses, GPUs: q.GPUs, BindInstance: q.BindInstance,
+		Key: key, CreatedAt: now, ExpiresAt: now.Add(q.TTL), CreatedBy: by.Name,
+	}
+	e := b.event("token.created", q.Tenant, by)
+	e.Detail = map[string]string{"token": row.ID, "uses": strconv.Itoa(q.Uses), "expires": row.ExpiresAt.UTC().Format(time.RFC3339)}
+	return secret, row, b.store.CreateToken(ctx, row, e)
+}
+
+func (q *TokenRequest) complete() error {
+	if q.Tenant == "" {
+		q.Tenant = DefaultTenant
+	}
+	if q.Uses == 0 {
+		q.Uses = 1
+	}
+	if q.TTL == 0 {
+		q.TTL = DefaultTTL
+	}
+	if err := wire.CheckTenant(q.Tenant); err != nil {
+		return err
+	}
+	if err := wire.CheckLabels(q.Labels); err != nil {
+		return err
+	}
+	switch {
+	case q.Uses < 1 || q.Uses > maxUses:
+		return badRequest(fmt.Sprintf("%d uses", q.Uses), fmt.Sprintf("1 to %d uses", maxUses))
+	case q.TTL < minTTL || q.TTL > maxTTL:
+		return badRequest("a token that lives "+q.TTL.String(), "between 1s and 720h; for longer, mint a new one when it is needed")
+	case q.GPUs < 0 || q.GPUs > maxGPUs:
+		return badRequest(fmt.Sprintf("%d GPUs", q.GPUs), fmt.Sprintf("0 (not said) to %d", maxGPUs))
+	}
+	return nil
+}
+
+// Tokens lists tokens of a tenant (empty: all), newest first; with all also those that are spent.
+func (b *Bootstrap) Tokens(ctx context.Context, tenant string, all bool) ([]store.Token, error) {
+	return b.store.Tokens(ctx, store.TokenQuery{Tenant: tenant, All: all, Now: b.now()})
+}
+
+// RevokeToken ends a token at once. What it enrolled stays.
+func (b *Bootstrap) RevokeToken(ctx context.Context, tenant, id string, by store.Actor) error {
+	id = publicPart(id)
+	e := b.event("token.revoked", tenant, by)
+	e.Detail = map[string]string{"token": id}
+	err := b.store.RevokeToken(ctx, tenant, id, b.now(), e)
+	if errors.Is(err, store.ErrNotFound) {
+		return &wire.ErrorDetail{Code: wire.CodeNotFound, Message: fmt.Sprintf("no token is called %.40q", id), Hint: "muster token ls --all shows the ids"}
+	}
+	return err
+}
+
+// publicPart cuts a pasted token, mistyped or not, down to what may be shown: mse_<id>.
+func publicPart(id string) string {
+	id = strings.TrimSpace(id)
+	parts := strings.SplitN(id, "_", 3)
+	if len(parts) < 3 {
+		return id
+	}
+	return parts[0] + "_" + parts[1]
+}
+
+func (b *Bootstrap) event(kind, tenant string, by store.Actor) store.Event {
+	return store.Event{At: b.now(), Kind: kind, Tenant: tenant, Actor: by.Name, Address: by.Address, Outcome: "ok", Security: true}
+}
+
+func badRequest(what, allowed string) error {
+	return &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: what + ": not allowed", Hint: allowed}
+}

@@ -1,0 +1,159 @@
+package nodeapi
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/authority"
+	"muster/gateway/internal/registry"
+	"muster/store"
+)
+
+const (
+	maxHardware = 64 << 10       // bytes of one reading
+	maxPace     = 3600.0         // seconds between heartbeats; a node must not look alive for days
+	maxSkew     = int64(1) << 53 // milliseconds; more cannot travel as JSON
+	maxNotices  = 16
+	maxAgent    = 1024 // bytes of what the agent says of itself, and of its cost
+	maxDepth    = 16   // levels in what is passed on as it came
+)
+
+// heartbeat is wire.HeartbeatRequest with what nobody has asked to read left as it came.
+type heartbeat struct {
+	wire.HeartbeatRequest
+	Agent json.RawMessage `json:"agent"`
+	Cost  json.RawMessage `json:"cost"`
+}
+
+func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
+	var b heartbeat
+	if err := decode(c.body, &b); err != nil {
+		return nil, refuse(wire.CodeBadRequest, "the body is not a heartbeat in JSON", "agent and gateway must be of the same protocol")
+	}
+	if err := checkHeartbeat(&b); err != nil {
+		return nil, err
+	}
+	state, err := a.Registry.Beat(ctx, c.id, c.address, &b.HeartbeatRequest, string(b.Agent), string(b.Cost))
+	if err != nil {
+		return nil, err
+	}
+	return wire.HeartbeatAnswer{
+		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), Epoch: a.Info.Epoch, Time: a.Now().UTC(),
+	}, nil
+}
+
+func checkHeartbeat(b *heartbeat) error {
+	bad := func(what, hint string) error { return refuse(wire.CodeBadRequest, what, hint) }
+	switch {
+	case len(b.RunID) < 8 || len(b.RunID) > 64 || wire.CheckName(b.RunID[:min(len(b.RunID), wire.MaxNameLength)]) != nil:
+		return bad("the run id is not 8 to 64 letters and digits", "it is random, new with every start of the agent")
+	case !(b.IntervalSeconds > 0 && b.IntervalSeconds <= maxPace):
+		return bad("the interval is not between 0 and an hour", "interval_seconds is the pace that the agent keeps")
+	case b.SkewMillis > maxSkew || b.SkewMillis < -maxSkew:
+		return bad("the skew is out of bounds", "skew_ms is the gateway's clock minus the node's")
+	case len(b.Agent) > maxAgent || len(b.Cost) > maxAgent || !object(b.Agent) || !object(b.Cost):
+		return bad("agent and cost are not small objects", "see wire.HeartbeatRequest")
+	case len(b.Notices) > maxNotices || len(b.Health) > maxNotices || len(strings.Join(b.Notices, "")) > 8192:
+		return bad("too many notices", "at most 16, 8 KiB together")
+	}
+	return checkHardware(b.Hardware)
+}
+
+func checkHardware(raw json.RawMessage) error {
+	if len(raw) > maxHardware || !object(raw) {
+		return refuse(wire.CodeBadRequest, "hardware is not an object of at most 64 KiB and 16 levels", "leave it out where there is no reading")
+	}
+	return nil
+}
+
+// decode reads a body. JSON is UTF-8 (RFC 8259 section 8.1), which encoding/json does not insist on, and what is passed on
+// as it came must not break the answers that it ends up in.
+func decode(body []byte, into any) error {
+	if !utf8.Valid(body) {
+		return errors.New("not UTF-8")
+	}
+	return json.Unmarshal(body, into)
+}
+
+// object accepts an object that is not nested so deeply that another reader would choke on it, and what is left out.
+func object(raw json.RawMessage) bool {
+	return len(raw) == 0 || raw[0] == '{' && depth(raw) <= maxDepth || string(raw) == "null"
+}
+
+// depth counts the levels of well-formed JSON.
+func depth(raw []byte) int {
+	level, deepest, text := 0, 0, false
+	for i := 0; i < len(raw); i++ {
+		switch c := raw[i]; {
+		case text && c == '\\':
+			i++
+		case c == '"':
+			text = !text
+		case text:
+		case c == '{' || c == '[':
+			level++
+			deepest = max(deepest, level)
+		case c == '}' || c == ']':
+			level--
+		}
+	}
+	return deepest
+}
+
+func (a *API) leave(ctx context.Context, c call) (any, error) {
+	node, err := a.Registry.Apply(ctx, "", c.id.NodeID, registry.Retire, store.Actor{Name: "node:" + c.id.NodeID, Address: c.address})
+	if err != nil {
+		return nil, err
+	}
+	return wire.LeaveAnswer{State: node.State}, nil
+}
+
+// renew issues the next generation's certificate. The same key gets the same certificate again, so that a lost answer
+// costs nothing.
+func (a *API) renew(ctx context.Context, c call) (any, error) {
+	var q wire.RenewRequest
+	if err := decode(c.body, &q); err != nil {
+		return nil, refuse(wire.CodeBadRequest, "the body is not a renewal in JSON", `{"csr":"PEM"}`)
+	}
+	csr, err := authority.CheckCSR(q.CSR, authority.Subject{Names: []string{c.id.NodeID, c.id.Name}, URI: a.Authority.NodeURI(c.id.NodeID)})
+	if err != nil {
+		return nil, refuse(wire.CodeBadCSR, err.Error(), "a renewal keeps subject and SAN and brings a new P-256 key")
+	}
+	pending := func() (store.Certificate, error) {
+		return a.Store.PendingCertificate(ctx, c.id.NodeID, authority.KeyHash(csr.PublicKey))
+	}
+	recorded, err := pending()
+	if err == nil {
+		return a.renewed(recorded), nil
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	issued, err := a.Issuer.Issue(ctx, authority.Request{NodeID: c.id.NodeID, CSR: csr})
+	if err != nil {
+		return nil, err
+	}
+	next := registry.Certificate(store.Node{ID: c.id.NodeID, EnrolmentID: c.id.Enrolment}, issued.Leaf, issued.Chain, c.id.Generation+1)
+	if err := a.Registry.AddCertificate(ctx, c.id, next, c.address); err != nil {
+		if recorded, lost := pending(); lost == nil { // the same request, sent twice at once
+			return a.renewed(recorded), nil
+		}
+		return nil, err
+	}
+	return a.renewed(next), nil
+}
+
+func (a *API) renewed(c store.Certificate) wire.RenewAnswer {
+	return wire.RenewAnswer{Certificate: c.Chain, Generation: c.Generation, Time: a.Now().UTC().Truncate(time.Millisecond)}
+}
+
+func answerKey(a *authority.Authority) string {
+	return sign.EncodeKey(a.AnswerKey().Public().(ed25519.PublicKey))
+}

@@ -1,0 +1,88 @@
+package nodeapi
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/registry"
+)
+
+// identify turns either transport's proof into the one identity that handlers see: the client certificate of a direct TLS
+// connection, whose possession the handshake proved, or a signature. Where both arrive they must agree. The order of the
+// checks is part of the contract: known key, window, signature, record, nonce; the body comes after.
+func (a *API) identify(r *http.Request, s *sign.Signature, rt route) (*registry.Identity, error) {
+	direct := clientFingerprint(r)
+	if direct == "" && s == nil {
+		return nil, refuse(wire.CodeNoIdentity, "this request carries neither a client certificate nor a signature",
+			"sign it; the agent does so by itself where a proxy ends TLS")
+	}
+	if direct == "" && a.RequireMTLS && !rt.renewal {
+		return nil, refuse(wire.CodeMTLSRequired, "this gateway takes client certificates only", "connect to its own TLS port directly")
+	}
+	if s != nil && direct != "" && s.Fingerprint != direct {
+		return nil, refuse(wire.CodeIdentityMismatch, "the client certificate and the signature are of two identities", "use one identity for both")
+	}
+	fingerprint := direct
+	if s != nil {
+		fingerprint = s.Fingerprint
+	}
+	id, err := a.Registry.Identity(r.Context(), fingerprint)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil {
+		if err := a.signed(r, s, id); err != nil {
+			return nil, err
+		}
+	}
+	if id.NodeID != r.PathValue("id") && r.PathValue("id") != "" {
+		return nil, refuse(wire.CodeWrongNode, "the path names another node than the identity", "a node can speak for itself only")
+	}
+	if err := a.Registry.Check(id, rt.renewal); err != nil || s == nil {
+		return id, err
+	}
+	return id, a.fresh(s, id)
+}
+
+// signed checks window and signature.
+func (a *API) signed(r *http.Request, s *sign.Signature, id *registry.Identity) error {
+	if off := a.Now().Sub(s.Created); off > wire.SignatureWindow || off < -wire.SignatureWindow {
+		return refuse(wire.CodeClockSkew, "the signature's time is too far off", "the answer carries the gateway's time: correct the clock and sign again")
+	}
+	if s.Verify(r, id.Key) != nil {
+		return refuse(wire.CodeBadSignature, "the signature does not fit the request and the key on record",
+			"something between may have changed the method, path or query")
+	}
+	return nil
+}
+
+// fresh checks that a verified signature's nonce is of this gateway's epoch and was not used before.
+func (a *API) fresh(s *sign.Signature, id *registry.Identity) error {
+	if s.Epoch != a.Info.Epoch {
+		return refuse(wire.CodeStaleNonce, "the nonce is of another start of this gateway", "the answer carries the right epoch: sign again")
+	}
+	now := a.Now()
+	switch id.Replay.Take(s.Nonce[len(s.Epoch)+1:], now, s.Created.Add(wire.SignatureWindow)) {
+	case registry.Repeated:
+		return refuse(wire.CodeReplayed, "this request was seen before", "every request needs a new nonce: sign again")
+	case registry.Flooded:
+		return refuse(wire.CodeTooManyRequests, "too many requests of this node at once", "slow down")
+	}
+	return nil
+}
+
+// clientFingerprint names the certificate that the client proved to hold in the TLS handshake.
+func clientFingerprint(r *http.Request) string {
+	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
+		return ""
+	}
+	sum := sha256.Sum256(r.TLS.PeerCertificates[0].Raw)
+	return hex.EncodeToString(sum[:])
+}
+
+func refuse(code, message, hint string) error {
+	return &wire.ErrorDetail{Code: code, Message: message, Hint: hint}
+}

@@ -1,0 +1,201 @@
+package nodeapi
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"net/http"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/authority"
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/registry"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+// register answers POST /nodes/register. From the moment that the credential is known, every answer is proven with its key.
+func (a *API) register(w http.ResponseWriter, r *http.Request) {
+	a.hurry(w)
+	token, presented, err := a.credential(w, r)
+	if err != nil {
+		a.Info.WriteError(w, err)
+		return
+	}
+	status, body, nonce := a.registered(w, r, token, presented)
+	w.Header().Set(wire.HeaderProof, sign.WelcomeProof(token.Key, nonce, status, body))
+	write(w, status, body)
+}
+
+// credential finds the credential that the Authorization header names, before the body is read.
+func (a *API) credential(w http.ResponseWriter, r *http.Request) (store.Token, sign.Presented, error) {
+	if r.Header.Get("X-Cluster-Token") != "" || reply.HasToken(r.URL.RawQuery) {
+		return store.Token{}, sign.Presented{}, plaintext()
+	}
+	header := r.Header.Values("Authorization")
+	if len(header) != 1 {
+		if body, err := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime); err == nil && carriesSecret(body) {
+			return store.Token{}, sign.Presented{}, plaintext()
+		}
+		return store.Token{}, sign.Presented{}, refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
+			`Authorization: Muster credential="<id>", mac="<base64>"; the agent makes it from the token: muster-agent run --gateway URL`)
+	}
+	presented, err := sign.ParseAuthorization(header[0])
+	if err != nil {
+		if reply.Redact(header[0]) != header[0] { // more than a token's public part
+			err = plaintext()
+		} else {
+			err = refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
+		}
+		return store.Token{}, sign.Presented{}, err
+	}
+	token, err := a.Bootstrap.Credential(r.Context(), presented.CredentialID)
+	return token, presented, err
+}
+
+// registered does the rest of a register request and gives the answer with the nonce to prove it with.
+func (a *API) registered(w http.ResponseWriter, r *http.Request, token store.Token, p sign.Presented) (status int, body []byte, nonce string) {
+	raw, err := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
+	if err != nil {
+		status, body = a.Info.Error(err)
+		return status, body, ""
+	}
+	nonce = nonceOf(raw)
+	if err := a.Bootstrap.Proven(r.Context(), p, token, raw, a.Address(r)); err != nil {
+		status, body = a.Info.Error(err)
+		return status, body, nonce
+	}
+	admission, err := a.admit(r, token, raw)
+	if err != nil {
+		status, body = a.Info.Error(err)
+		return status, body, nonce
+	}
+	status = http.StatusOK
+	if admission.New {
+		status = http.StatusCreated
+	}
+	return status, reply.JSON(a.welcome(admission)), nonce
+}
+
+// admit reads a proven body and asks the registry for an identity.
+func (a *API) admit(r *http.Request, token store.Token, raw []byte) (registry.Admission, error) {
+	var q wire.RegisterRequest
+	if err := decode(raw, &q); err != nil {
+		return registry.Admission{}, refuse(wire.CodeBadRequest, "the body is not a register request in JSON", "see the agent's version: muster-agent version")
+	}
+	if carriesSecret(raw) {
+		return registry.Admission{}, plaintext()
+	}
+	if nonce, err := base64.StdEncoding.DecodeString(q.Nonce); err != nil || len(nonce) != 16 {
+		return registry.Admission{}, refuse(wire.CodeBadRequest, "the nonce is not 16 bytes in base64", "every attempt needs 16 new random bytes")
+	}
+	if err := a.Bootstrap.Timely(token.ID, q.Nonce, q.Time); err != nil {
+		return registry.Admission{}, err
+	}
+	csr, err := a.checkRequest(&q)
+	if err != nil {
+		return registry.Admission{}, err
+	}
+	id, err := a.alsoSigned(r, raw)
+	if err != nil {
+		return registry.Admission{}, err
+	}
+	return a.Registry.Enrol(r.Context(), registry.Applicant{
+		Credential: token, IsPSK: bootstrap.IsPSK(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.PublicKey),
+		Identity: id, Address: a.Address(r), Issue: a.issue(csr),
+	})
+}
+
+// checkRequest refuses what no credential could make right.
+func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, error) {
+	if q.Protocol != wire.ProtocolVersion {
+		return nil, refuse(wire.CodeBadRequest, "the agent speaks another protocol than this gateway", "fetch the agent from this gateway: GET /agent")
+	}
+	if agent := reply.JSON(q.Agent); len(agent) > maxAgent {
+		return nil, refuse(wire.CodeBadRequest, "agent is not a small object", "see wire.AgentInfo")
+	}
+	for _, err := range []error{wire.CheckName(q.Name), wire.CheckLabels(q.Labels), wire.CheckInstance(q.Provider, q.InstanceID), checkHardware(q.Hardware)} {
+		if err != nil {
+			return nil, err
+		}
+	}
+	csr, err := authority.CheckCSR(q.CSR, authority.Subject{Names: []string{q.Name}})
+	if err != nil {
+		return nil, refuse(wire.CodeBadCSR, err.Error(), "the agent asks for a P-256 key and nothing more than its own name")
+	}
+	return csr, nil
+}
+
+// alsoSigned gives the identity of a register request that a node's present key signs too, which is how a machine proves
+// that it is the node whose name it asks for.
+func (a *API) alsoSigned(r *http.Request, raw []byte) (*registry.Identity, error) {
+	s, err := sign.ParseRequest(r)
+	if err == sign.ErrUnsigned {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, refuse(wire.CodeBadSignature, err.Error(), "leave the signature out, or sign with the node's present key")
+	}
+	id, err := a.Registry.Identity(r.Context(), s.Fingerprint)
+	var unknown *wire.ErrorDetail
+	if errors.As(err, &unknown) {
+		return nil, nil // a key of the past proves nothing and hinders nothing
+	}
+	if err != nil {
+		return nil, err
+	}
+	if err := a.signed(r, s, id); err != nil {
+		return nil, err
+	}
+	if sign.VerifyDigest(r.Header.Get("Content-Digest"), raw) != nil || a.Registry.Check(id, true) != nil {
+		return nil, nil
+	}
+	return id, a.fresh(s, id)
+}
+
+func (a *API) issue(csr *x509.CertificateRequest) func(context.Context, string) (*x509.Certificate, string, error) {
+	return func(ctx context.Context, nodeID string) (*x509.Certificate, string, error) {
+		issued, err := a.Issuer.Issue(ctx, authority.Request{NodeID: nodeID, CSR: csr})
+		return issued.Leaf, issued.Chain, err
+	}
+}
+
+func (a *API) welcome(ad registry.Admission) wire.Welcome {
+	sets := a.Authority.TrustSets()
+	return wire.Welcome{
+		Protocol: wire.ProtocolVersion, NodeID: ad.Node.ID, Name: ad.Node.Name, Tenant: ad.Node.Tenant,
+		Certificate: ad.Certificate.Chain, Generation: ad.Certificate.Generation, Roots: a.Authority.RootPEM(),
+		TrustKey: sign.EncodeKey(a.Authority.TrustKey()), Trust: reply.JSON(sets[len(sets)-1]),
+		AnswerKey: answerKey(a.Authority), Epoch: a.Info.Epoch,
+		IntervalSeconds: int(a.Interval.Seconds()), GPUsExpected: ad.Node.GPUsExpected, Time: a.Now().UTC(),
+	}
+}
+
+// nonceOf reads the nonce alone, to prove a refusal of a body that was not proven itself. Nothing else may rest on it.
+func nonceOf(raw []byte) string {
+	var q struct {
+		Nonce string `json:"nonce"`
+	}
+	if json.Unmarshal(raw, &q) != nil || len(q.Nonce) > 64 {
+		return ""
+	}
+	return q.Nonce
+}
+
+// carriesSecret tells a body in which somebody sends the secret itself.
+func carriesSecret(raw []byte) bool {
+	var q struct {
+		Token        any `json:"token"`
+		ClusterToken any `json:"cluster_token"`
+		PSK          any `json:"psk"`
+	}
+	return json.Unmarshal(raw, &q) == nil && (q.Token != nil || q.ClusterToken != nil || q.PSK != nil)
+}
+
+func plaintext() error {
+	return refuse(wire.CodePlaintextSecret, "a secret was sent instead of a proof of it; treat it as known to others and revoke it",
+		"the agent proves a token without sending it: muster-agent run --gateway URL with MUSTER_TOKEN")
+}

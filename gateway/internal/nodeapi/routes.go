@@ -1,0 +1,157 @@
+// Package nodeapi answers nodes, and whoever has yet to become one: enrolment, heartbeats, renewal, leaving, and what a
+// machine needs before it has an identity (the agent's binary, the roots).
+//
+// Two rules run through it. A request's proof is checked before its content is looked at. And every answer to a proven
+// request is proven itself, refusals included, so that a node believes the gateway and nobody in between.
+package nodeapi
+
+import (
+	"context"
+	"io/fs"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/authority"
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/registry"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+// usualBodyTime is how long a request's body may take to arrive.
+const usualBodyTime = 15 * time.Second
+
+// Config says what the node API works with.
+type Config struct {
+	Registry    *registry.Registry
+	Bootstrap   *bootstrap.Bootstrap
+	Authority   *authority.Authority
+	Issuer      authority.Issuer
+	Store       *store.Store
+	Info        *reply.Info
+	Address     func(*http.Request) string // of the client, as far as it can be trusted
+	Now         func() time.Time           // nil: time.Now
+	Interval    time.Duration              // between heartbeats, as the gateway wishes it
+	RequireMTLS bool                       // signatures are good for renewal alone
+	Agents      fs.FS                      // the agent binaries: <os>-<arch>/muster-agent; nil: none
+	Version     string                     // of this gateway and the agents it carries
+	BodyTime    time.Duration              // how long a request's body may take to arrive; 0: 15 s
+	Logger      *slog.Logger
+}
+
+// API is safe for concurrent use.
+type API struct {
+	Config
+	agents *agents
+}
+
+// New makes the node API.
+func New(c Config) *API {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.BodyTime == 0 {
+		c.BodyTime = usualBodyTime
+	}
+	return &API{Config: c, agents: newAgents(c.Agents, c.Version)}
+}
+
+// Routes adds every route of this package to a listener's mux.
+func (a *API) Routes(mux *http.ServeMux) {
+	mux.HandleFunc("GET /healthz", a.healthz)
+	mux.HandleFunc("GET /readyz", a.readyz)
+	mux.HandleFunc("GET /version", a.version)
+	mux.HandleFunc("GET /ca.pem", a.roots)
+	mux.HandleFunc("GET /trust", a.trust)
+	mux.HandleFunc("GET /agent", a.manifest)
+	mux.HandleFunc("GET /agent/{os}/{arch}", a.binary)
+
+	mux.HandleFunc("POST /nodes/register", a.register)
+	mux.HandleFunc("POST /nodes/{id}/heartbeat", a.node(a.heartbeat, route{}))
+	mux.HandleFunc("POST /nodes/{id}/leave", a.node(a.leave, route{}))
+	mux.HandleFunc("POST /internal/v1/nodes/{id}/renew", a.node(a.renew, route{renewal: true}))
+}
+
+// route is what sets a node's route apart.
+type route struct {
+	renewal bool // open to an expired certificate within its grace, and to signatures always
+}
+
+// call is one proven request of a node.
+type call struct {
+	id      *registry.Identity
+	body    []byte
+	address string
+}
+
+// node wraps a handler with the proof of the caller's identity, and its answer with a proof of the gateway's.
+func (a *API) node(handler func(context.Context, call) (any, error), rt route) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		a.hurry(w)
+		signature, err := sign.ParseRequest(r)
+		if err == sign.ErrUnsigned {
+			signature, err = nil, nil
+		}
+		var answer any
+		if err != nil {
+			err = &wire.ErrorDetail{Code: wire.CodeBadSignature, Message: "the signature headers cannot be read: " + err.Error(),
+				Hint: "something between may have changed them; the agent and the gateway must be of the same protocol"}
+		} else {
+			answer, err = a.proven(w, r, signature, handler, rt)
+		}
+		a.answer(w, signature, answer, err)
+	}
+}
+
+func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, handler func(context.Context, call) (any, error), rt route) (any, error) {
+	id, err := a.identify(r, s, rt)
+	if err != nil {
+		return nil, err
+	}
+	body, err := reply.ReadBody(w, r, wire.MaxBody, a.BodyTime)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil && sign.VerifyDigest(r.Header.Get("Content-Digest"), body) != nil {
+		return nil, &wire.ErrorDetail{Code: wire.CodeBadDigest, Message: "the body is not the one that was signed",
+			Hint: "something between the node and the gateway changed it"}
+	}
+	if id, err = a.Registry.Use(r.Context(), id, rt.renewal); err != nil {
+		return nil, err
+	}
+	return handler(r.Context(), call{id: id, body: body, address: a.Address(r)})
+}
+
+// answer writes what a handler gave. The status of every success is 200.
+func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err error) {
+	status, body := http.StatusOK, []byte(nil)
+	if err != nil {
+		status, body = a.Info.Error(err)
+	} else {
+		body = reply.JSON(answer)
+	}
+	if s != nil {
+		w.Header().Set(wire.HeaderAnswer, sign.SignAnswer(a.Authority.AnswerKey(), s.Nonce, status, body))
+	}
+	write(w, status, body)
+}
+
+// hurry bounds how long the body may take also where a request is refused before anybody reads it: net/http reads the
+// rest of it before the answer goes out.
+func (a *API) hurry(w http.ResponseWriter) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.BodyTime)) // the kernel's clock; a writer of a test has none
+}
+
+// write sends an answer, and with a refusal for haste how long to wait.
+func write(w http.ResponseWriter, status int, body []byte) {
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "60")
+	}
+	reply.Write(w, status, body)
+}

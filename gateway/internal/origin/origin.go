@@ -1,0 +1,109 @@
+// Package origin tells where a request comes from. Forwarding headers count only when the peer that sent them is a proxy
+// that the operator trusts: anyone can write them.
+package origin
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Resolver knows the trusted proxies. The zero value trusts none. It is safe for concurrent use.
+type Resolver struct {
+	trusted []netip.Prefix
+}
+
+// NewResolver reads CIDRs, or single addresses, of trusted proxies.
+func NewResolver(cidrs []string) (Resolver, error) {
+	var r Resolver
+	for _, text := range cidrs {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			address, single := netip.ParseAddr(text)
+			if single != nil {
+				return Resolver{}, fmt.Errorf("trusted proxy %q is neither an address nor a CIDR such as 10.0.0.0/8", text)
+			}
+			prefix = netip.PrefixFrom(address, address.BitLen())
+		}
+		r.trusted = append(r.trusted, unmapped(prefix).Masked())
+	}
+	return r, nil
+}
+
+// unmapped turns ::ffff:10.0.0.0/104 into 10.0.0.0/8: peers are compared in the short form.
+func unmapped(p netip.Prefix) netip.Prefix {
+	const mapped = 96 // bits before the IPv4 address (RFC 4291 section 2.5.5.2)
+	if !p.Addr().Is4In6() || p.Bits() < mapped {
+		return p
+	}
+	return netip.PrefixFrom(p.Addr().Unmap(), p.Bits()-mapped)
+}
+
+// Any tells whether a trusted proxy is set at all.
+func (r Resolver) Any() bool { return len(r.trusted) > 0 }
+
+// Behind tells whether the request came through a trusted proxy.
+func (r Resolver) Behind(q *http.Request) bool { return r.trusts(peer(q)) }
+
+// Address is the client's address: the peer's own, or, from a trusted proxy, the last entry of X-Forwarded-For that no
+// trusted proxy is (what stands left of it the client may have written). CF-Connecting-IP counts only where there is no
+// X-Forwarded-For: a proxy that writes the one may pass on the other as its client wrote it. Over a Unix socket it is
+// "socket".
+func (r Resolver) Address(q *http.Request) string {
+	at := peer(q)
+	if !at.IsValid() {
+		return "socket"
+	}
+	if !r.trusts(at) {
+		return at.String()
+	}
+	forwarded := q.Header.Values("X-Forwarded-For")
+	if len(forwarded) == 0 {
+		if edge := q.Header.Values("CF-Connecting-IP"); len(edge) == 1 {
+			forwarded = edge
+		}
+	}
+	for _, entry := range slices.Backward(strings.Split(strings.Join(forwarded, ","), ",")) {
+		address, ok := forwardedAddress(strings.TrimSpace(entry))
+		if !ok {
+			break // whoever wrote it, nothing left of it can be believed
+		}
+		if at = address; !r.trusts(at) {
+			break
+		}
+	}
+	return at.String()
+}
+
+// forwardedAddress reads one entry: an address, or as some proxies write it, an address with a port. A zone means nothing
+// here and may be any text, so it is dropped.
+func forwardedAddress(entry string) (netip.Addr, bool) {
+	address, err := netip.ParseAddr(entry)
+	if err != nil {
+		with, err := netip.ParseAddrPort(entry)
+		if err != nil {
+			return netip.Addr{}, false
+		}
+		address = with.Addr()
+	}
+	return address.Unmap().WithZone(""), true
+}
+
+func (r Resolver) trusts(address netip.Addr) bool {
+	return slices.ContainsFunc(r.trusted, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+func peer(q *http.Request) netip.Addr {
+	host, _, err := net.SplitHostPort(q.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	address, err := netip.ParseAddr(host)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return address.Unmap().WithZone("")
+}

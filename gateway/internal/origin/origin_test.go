@@ -1,0 +1,122 @@
+package origin_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"muster/gateway/internal/origin"
+)
+
+func resolver(t *testing.T, cidrs ...string) origin.Resolver {
+	t.Helper()
+	r, err := origin.NewResolver(cidrs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return r
+}
+
+func request(peer string, header ...string) *http.Request {
+	q := &http.Request{RemoteAddr: peer, Header: http.Header{}}
+	for i := 0; i < len(header); i += 2 {
+		q.Header.Add(header[i], header[i+1])
+	}
+	return q
+}
+
+const (
+	forwarded = "X-Forwarded-For"
+	edge      = "CF-Connecting-IP"
+)
+
+// TestAddress holds what a client can write against what its trusted proxies saw.
+func TestAddress(t *testing.T) {
+	trusted := []string{"10.0.0.0/8", "fd00::/8", "127.0.0.1"}
+	for _, c := range []struct {
+		name    string
+		trusted []string
+		peer    string
+		header  []string
+		want    string
+	}{
+		{"a direct client", trusted, "203.0.113.9:4711", nil, "203.0.113.9"},
+		{"a direct client over IPv6", trusted, "[2001:db8::9]:4711", nil, "2001:db8::9"},
+		{"a direct client's zone is nobody's business", trusted, "[fe80::9%eth0]:4711", nil, "fe80::9"},
+		{"a direct client that writes a forwarding header", trusted, "203.0.113.9:4711", []string{forwarded, "10.1.1.1"}, "203.0.113.9"},
+		{"a direct client that writes the edge's header", trusted, "203.0.113.9:4711", []string{edge, "10.1.1.1"}, "203.0.113.9"},
+		{"nobody is trusted", nil, "10.0.0.1:80", []string{forwarded, "198.51.100.7", edge, "198.51.100.8"}, "10.0.0.1"},
+		{"one proxy", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7"}, "198.51.100.7"},
+		{"a proxy in the IPv4-mapped form", trusted, "[::ffff:10.0.0.1]:80", []string{forwarded, "198.51.100.7"}, "198.51.100.7"},
+		{"a proxy set in the IPv4-mapped form", []string{"::ffff:10.0.0.0/104"}, "10.0.0.1:80", []string{forwarded, "198.51.100.7"}, "198.51.100.7"},
+		{"a proxy set by its address", trusted, "127.0.0.1:80", []string{forwarded, "198.51.100.7"}, "198.51.100.7"},
+		{"a neighbour of a single address", trusted, "127.0.0.2:80", []string{forwarded, "198.51.100.7"}, "127.0.0.2"},
+		{"two proxies", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7, 10.0.0.2"}, "198.51.100.7"},
+		{"two proxies, two headers", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7", forwarded, "fd00::2"}, "198.51.100.7"},
+		{"a client that wrote an address before", trusted, "10.0.0.1:80", []string{forwarded, "192.0.2.1, 198.51.100.7"}, "198.51.100.7"},
+		{"a client that wrote a trusted address before", trusted, "10.0.0.1:80", []string{forwarded, "10.9.9.9, 198.51.100.7"}, "198.51.100.7"},
+		{"a client that wrote a header of its own", trusted, "10.0.0.1:80", []string{forwarded, "192.0.2.1", forwarded, "198.51.100.7"}, "198.51.100.7"},
+		{"a client that wrote rubbish before", trusted, "10.0.0.1:80", []string{forwarded, "<script>, 198.51.100.7"}, "198.51.100.7"},
+		{"rubbish from the proxy itself", trusted, "10.0.0.1:80", []string{forwarded, "192.0.2.1, unknown"}, "10.0.0.1"},
+		{"rubbish does not bring the edge's header into play", trusted, "10.0.0.1:80", []string{forwarded, "unknown", edge, "192.0.2.1"}, "10.0.0.1"},
+		{"the edge's header beside a chain", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7", edge, "192.0.2.1"}, "198.51.100.7"},
+		{"the edge's header beside a chain of proxies", trusted, "10.0.0.1:80", []string{forwarded, "10.0.0.3", edge, "192.0.2.1"}, "10.0.0.3"},
+		{"an empty chain", trusted, "10.0.0.1:80", []string{forwarded, "", edge, "192.0.2.1"}, "10.0.0.1"},
+		{"the edge alone", trusted, "10.0.0.1:80", []string{edge, "198.51.100.7"}, "198.51.100.7"},
+		{"the edge alone, over IPv6", trusted, "10.0.0.1:80", []string{edge, "2001:db8::7"}, "2001:db8::7"},
+		{"the edge's header twice", trusted, "10.0.0.1:80", []string{edge, "192.0.2.1", edge, "198.51.100.7"}, "10.0.0.1"},
+		{"all of the chain is trusted", trusted, "10.0.0.1:80", []string{forwarded, "10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
+		{"an entry with a port", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7:5060"}, "198.51.100.7"},
+		{"an IPv6 entry with a port", trusted, "10.0.0.1:80", []string{forwarded, "[2001:db8::7]:5060"}, "2001:db8::7"},
+		{"a mapped entry", trusted, "10.0.0.1:80", []string{forwarded, "::ffff:198.51.100.7"}, "198.51.100.7"},
+		{"a mapped trusted entry", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7, ::ffff:10.0.0.2"}, "198.51.100.7"},
+		{"a zone in an entry", trusted, "10.0.0.1:80", []string{forwarded, "fe80::7%<script>"}, "fe80::7"},
+		{"the socket", trusted, "@", []string{forwarded, "198.51.100.7"}, "socket"},
+		{"the socket without a name", trusted, "", nil, "socket"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := resolver(t, c.trusted...).Address(request(c.peer, c.header...)); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+		})
+	}
+}
+
+func TestBehind(t *testing.T) {
+	r := resolver(t, "10.0.0.0/8")
+	for peer, want := range map[string]bool{
+		"10.2.3.4:1": true, "[::ffff:10.2.3.4]:1": true, "11.2.3.4:1": false, "[2001:db8::1]:1": false, "@": false, "": false,
+	} {
+		if got := r.Behind(request(peer, forwarded, "10.0.0.1")); got != want {
+			t.Errorf("peer %q: got %v, want %v", peer, got, want)
+		}
+	}
+	if !r.Any() || resolver(t).Any() {
+		t.Errorf("Any: got %v with a proxy and %v without, want true and false", r.Any(), resolver(t).Any())
+	}
+}
+
+func TestNewResolverRefuses(t *testing.T) {
+	for _, text := range []string{"", "proxy.example", "10.0.0.0/33", "10.0.0/8", "10.0.0.1:80", "10.0.0.0/8,10.1.0.0/16"} {
+		_, err := origin.NewResolver([]string{"127.0.0.1", text})
+		if err == nil || !strings.Contains(err.Error(), "10.0.0.0/8") {
+			t.Errorf("%q: got %v, want an error that shows the form", text, err)
+		}
+	}
+}
+
+func FuzzAddress(f *testing.F) {
+	for _, seed := range []string{"198.51.100.7", "192.0.2.1, 10.0.0.2", "[2001:db8::7]:1", "fe80::1%x", ",,", "10.0.0.1, unknown"} {
+		f.Add(seed, seed)
+	}
+	r, err := origin.NewResolver([]string{"10.0.0.0/8"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, chain, client string) {
+		got := r.Address(request("10.0.0.1:80", forwarded, chain, edge, client))
+		if strings.Trim(got, "0123456789abcdef:.") != "" {
+			t.Errorf("%q is no address", got)
+		}
+	})
+}

@@ -1,0 +1,214 @@
+package registry
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+const (
+	gpuRefresh = 10 * time.Minute // how often an unchanged node's GPU rows are looked at again
+	flushBatch = 500              // heartbeats in one batch
+)
+
+// live is what is known of a node since its last flush, and what the next heartbeat is compared with.
+type live struct {
+	beat   store.Beat
+	dirty  bool
+	gpusAt time.Time // when the GPU rows were last read out of a reading
+	gpuRun string    // of which run
+}
+
+// Beat takes one heartbeat of a node and gives its state. The reading itself is not decoded here: nobody has asked for it.
+func (r *Registry) Beat(ctx context.Context, id *Identity, address string, b *wire.HeartbeatRequest, agent, cost string) (State, error) {
+	if r.overtaken(id.NodeID, b) {
+		return id.State, nil
+	}
+	state, err := r.heard(ctx, id, b.Health)
+	if err != nil {
+		return "", err
+	}
+	beat := store.Beat{
+		NodeID: id.NodeID, RunID: b.RunID, Counter: b.Counter, SkewMillis: b.SkewMillis,
+		Interval: time.Duration(b.IntervalSeconds * float64(time.Second)),
+		Address:  address, Agent: agent, Cost: cost, Notices: b.Notices, Hardware: reading(b.Hardware),
+	}
+	r.beats.Lock()
+	defer r.beats.Unlock()
+	l := r.beats.live[id.NodeID]
+	if l == nil {
+		l = &live{}
+		r.beats.live[id.NodeID] = l
+	}
+	if beat.Hardware == "" && l.dirty {
+		beat.Hardware = l.beat.Hardware
+	}
+	beat.At = r.now() // under the lock, so that last_seen never goes back
+	l.beat, l.dirty = beat, true
+	return state, nil
+}
+
+// overtaken tells a heartbeat that a later one of the same run has overtaken on the way. It proves that the node is alive;
+// what it says of the node is old.
+func (r *Registry) overtaken(nodeID string, b *wire.HeartbeatRequest) bool {
+	r.beats.Lock()
+	defer r.beats.Unlock()
+	l := r.beats.live[nodeID]
+	if l == nil || l.beat.RunID != b.RunID || b.Counter >= l.beat.Counter {
+		return false
+	}
+	l.beat.At, l.dirty = r.now(), true
+	return true
+}
+
+// forgetBeat drops what a node's former identity reported and nothing has written yet.
+func (r *Registry) forgetBeat(nodeID string) {
+	r.beats.Lock()
+	defer r.beats.Unlock()
+	delete(r.beats.live, nodeID)
+}
+
+// reading drops what carries nothing, so that it cannot replace a reading that does.
+func reading(raw json.RawMessage) string {
+	text := strings.TrimSpace(string(raw))
+	inner, object := strings.CutPrefix(text, "{")
+	if text == "null" || object && strings.TrimSpace(inner) == "}" {
+		return ""
+	}
+	return text
+}
+
+// heard moves the node where being heard from, and its health, lead.
+func (r *Registry) heard(ctx context.Context, id *Identity, health []string) (State, error) {
+	state := id.State
+	if to, err := Decide(Situation{State: state, Person: id.Person}, Heartbeat); err != nil {
+		return "", err
+	} else if to != state {
+		moved, err := r.apply(ctx, id.NodeID, change{event: Heartbeat, by: store.Actor{Name: "node:" + id.NodeID}})
+		if err != nil {
+			return "", err
+		}
+		state = State(moved.State)
+	}
+	add, remove := healthChange(id.Reasons, health)
+	if len(add)+len(remove) == 0 {
+		return state, nil
+	}
+	moved, err := r.applyHealth(ctx, id.NodeID, add, remove)
+	return State(moved.State), err
+}
+
+// healthChange compares the health reasons on record with what the node says now.
+func healthChange(reasons []store.Reason, health []string) (add, remove []string) {
+	if len(reasons)+len(health) == 0 {
+		return nil, nil
+	}
+	for _, h := range health {
+		known := h == wire.HealthProbeFailed || h == wire.HealthProbeHung || h == wire.HealthGPUMissing
+		onRecord := slices.ContainsFunc(reasons, func(x store.Reason) bool { return x.Reason == h })
+		if known && !onRecord && !slices.Contains(add, h) {
+			add = append(add, h)
+		}
+	}
+	for _, x := range reasons {
+		isHealth := x.Reason == wire.HealthProbeFailed || x.Reason == wire.HealthProbeHung || x.Reason == wire.HealthGPUMissing
+		if isHealth && !x.Person && !slices.Contains(health, x.Reason) {
+			remove = append(remove, x.Reason)
+		}
+	}
+	return add, remove
+}
+
+// Flush writes the heartbeats that wait. When it returns nil, everything heard before the call is in the database.
+func (r *Registry) Flush(ctx context.Context) error {
+	r.flushing.Lock()
+	defer r.flushing.Unlock()
+	waiting := r.takeDirty()
+	for first := true; first || len(waiting) > 0; first = false {
+		n := min(len(waiting), flushBatch)
+		if err := r.store.SaveBeats(ctx, waiting[:n], r.lived()); err != nil {
+			r.giveBack(waiting)
+			return err
+		}
+		waiting = waiting[n:]
+	}
+	return nil
+}
+
+func (r *Registry) takeDirty() []store.Beat {
+	r.beats.Lock()
+	defer r.beats.Unlock()
+	var waiting []store.Beat
+	now := r.now()
+	for id, l := range r.beats.live {
+		if !l.dirty {
+			if now.Sub(l.beat.At) > time.Hour {
+				delete(r.beats.live, id)
+			}
+			continue
+		}
+		beat := l.beat
+		if beat.Hardware != "" && (l.gpuRun != beat.RunID || now.Sub(l.gpusAt) > gpuRefresh) {
+			beat.GPUs = gpuRows(beat.Hardware)
+			l.gpuRun, l.gpusAt = beat.RunID, now
+		}
+		waiting = append(waiting, beat)
+		l.dirty, l.beat.Hardware = false, ""
+	}
+	return waiting
+}
+
+// giveBack puts beats that could not be written back in line, unless a newer one is there.
+func (r *Registry) giveBack(waiting []store.Beat) {
+	r.beats.Lock()
+	defer r.beats.Unlock()
+	for _, beat := range waiting {
+		l := r.beats.live[beat.NodeID]
+		if l == nil { // a take-over dropped it meanwhile
+			continue
+		}
+		if !l.dirty {
+			l.beat, l.dirty = beat, true
+		} else if l.beat.Hardware == "" {
+			l.beat.Hardware = beat.Hardware
+		}
+		l.gpuRun = ""
+	}
+}
+
+func gpuRows(hardware string) []store.GPU {
+	var h struct {
+		GPUs []wire.GPU `json:"gpus"`
+	}
+	if json.Unmarshal([]byte(hardware), &h) != nil || len(h.GPUs) > 64 {
+		return nil
+	}
+	rows := []store.GPU{}
+	for _, g := range h.GPUs {
+		if g.UUID != "" && len(g.UUID) <= 80 {
+			rows = append(rows, store.GPU{UUID: g.UUID, Name: g.Name, BusID: g.BusID, Index: g.Index})
+		}
+	}
+	return rows
+}
+
+// overlay puts what was heard since the last flush over what the database says.
+func (r *Registry) overlay(n *store.Node) {
+	r.beats.Lock()
+	defer r.beats.Unlock()
+	l := r.beats.live[n.ID]
+	if l == nil || n.LastSeen != nil && l.beat.At.Before(*n.LastSeen) { // also while a flush is under way
+		return
+	}
+	b := l.beat
+	n.LastSeen, n.Interval, n.RunID, n.Counter = &b.At, b.Interval, b.RunID, b.Counter
+	n.SkewMillis, n.Address, n.Agent, n.Cost, n.Notices = &b.SkewMillis, b.Address, b.Agent, b.Cost, b.Notices
+	if b.Hardware != "" {
+		n.Hardware = b.Hardware
+	}
+}

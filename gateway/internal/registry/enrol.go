@@ -1,0 +1,213 @@
+package registry
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// enrolTries bounds how often an enrolment is decided again because something changed in between.
+const enrolTries = 4
+
+// Applicant is a register request that was proven: who asks, with which credential, for which key.
+type Applicant struct {
+	Credential store.Token // a PSK has no Uses
+	IsPSK      bool
+	Request    *wire.RegisterRequest
+	KeyHash    string    // hex SHA-256 of the CSR key's SPKI
+	Identity   *Identity // who also signed the request, nil: nobody
+	Address    string
+	Issue      func(ctx context.Context, nodeID string) (leaf *x509.Certificate, chain string, err error)
+}
+
+// Admission is what an applicant gets.
+type Admission struct {
+	Node        store.Node
+	Certificate store.Certificate
+	New         bool // the node was not known before
+	Again       bool // the recorded answer of an earlier request
+}
+
+// Enrol gives an applicant an identity. The same credential with the same key gets the recorded one again, for as long as
+// that is current. Otherwise the use of the credential, the node and its certificate are written in one batch: all of it or
+// nothing. Refusals carry the codes of section 3.1 of the design: token_used, token_expired, token_revoked, name_in_use,
+// key_in_use, banned; each is an event with the address that asked.
+func (r *Registry) Enrol(ctx context.Context, a Applicant) (Admission, error) {
+	for range enrolTries {
+		done, err := r.enrolOnce(ctx, a)
+		if errors.Is(err, store.ErrConflict) {
+			continue // what was decided on changed: decide again, the refusal then has its own code
+		}
+		var refused *wire.ErrorDetail
+		if errors.As(err, &refused) {
+			r.refused(ctx, a, refused.Code)
+		}
+		return done, err
+	}
+	// All that another enrolment may have changed was read anew each time; what no reading shows is a key that was
+	// certified under another credential.
+	r.refused(ctx, a, wire.CodeKeyInUse)
+	return Admission{}, refusal(wire.CodeKeyInUse, "this key was certified before, under another credential", "make a new key; the agent does so by itself")
+}
+
+func (r *Registry) enrolOnce(ctx context.Context, a Applicant) (Admission, error) {
+	recorded, err := r.store.Recorded(ctx, a.Credential.ID, a.KeyHash)
+	if err == nil {
+		return r.again(ctx, recorded)
+	}
+	if !errors.Is(err, store.ErrNotFound) {
+		return Admission{}, err
+	}
+	bound, err := r.usable(ctx, a)
+	if err != nil {
+		return Admission{}, err
+	}
+	if banned, err := r.store.BannedKey(ctx, a.KeyHash); err != nil || banned {
+		return Admission{}, orRefusal(err, wire.CodeBanned, "this machine's key is banned", "ask the operator; nothing can be done from here")
+	}
+	place, err := r.place(ctx, a, bound)
+	if err != nil {
+		return Admission{}, err
+	}
+	return r.write(ctx, a, place)
+}
+
+// again gives the recorded answer, as long as the certificate in it is the one the node uses.
+func (r *Registry) again(ctx context.Context, recorded store.Recorded) (Admission, error) {
+	node := recorded.Node
+	if node.Banned {
+		return Admission{}, refusal(wire.CodeBanned, "this node is banned", "ask the operator; nothing can be done from here")
+	}
+	if State(node.State) != Retired && recorded.Certificate.Status == "current" && node.EnrolmentID == recorded.ID {
+		return Admission{Node: node, Certificate: recorded.Certificate, Again: true}, nil
+	}
+	return Admission{}, refusal(wire.CodeKeyInUse, "this key enrolled before, and that identity is no longer the node's first one",
+		"make a new key; the agent does so by itself")
+}
+
+// usable checks the credential's own conditions, so that a refusal can name the one that fails; the batch checks them
+// again. Where the same instance has a use of a bound token already, it gives that enrolment.
+func (r *Registry) usable(ctx context.Context, a Applicant) (*store.Recorded, error) {
+	t := a.Credential
+	if a.IsPSK {
+		_, err := r.store.PSK(ctx, t.ID)
+		if errors.Is(err, store.ErrNotFound) {
+			err = refusal(wire.CodeUnknownCredential, "this PSK was cleared", "ask the operator for the new one")
+		}
+		return nil, err
+	}
+	var bound *store.Recorded
+	if t.BindInstance {
+		if a.Request.Provider == "" || a.Request.InstanceID == "" {
+			return nil, refusal(wire.CodeBadRequest, "this token's uses belong to instances, and the request names none",
+				"give --provider and --instance-id")
+		}
+		use, err := r.store.InstanceUse(ctx, t.ID, a.Request.Provider, a.Request.InstanceID)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if err == nil {
+			bound = &use
+		}
+	}
+	fresh, err := r.store.Token(ctx, t.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case fresh.RevokedAt != nil:
+		return nil, refusal(wire.CodeTokenRevoked, "this token was revoked", "ask the operator for a new one: muster token create")
+	case !r.now().Before(fresh.ExpiresAt):
+		return nil, refusal(wire.CodeTokenExpired, "this token expired at "+fresh.ExpiresAt.UTC().Format(time.RFC3339),
+			"ask the operator for a new one: muster token create")
+	case fresh.Used >= fresh.Uses && bound == nil:
+		return nil, refusal(wire.CodeTokenUsed, "every use of this token is taken",
+			"ask the operator for a new one: muster token create; the events show who used it")
+	}
+	return bound, nil
+}
+
+func (r *Registry) write(ctx context.Context, a Applicant, p place) (Admission, error) {
+	leaf, chain, err := a.Issue(ctx, p.node.ID)
+	if err != nil {
+		return Admission{}, err
+	}
+	e := store.Enrolment{
+		ID: p.node.EnrolmentID, Credential: a.Credential.ID, ConsumeToken: !a.IsPSK, KeyHash: a.KeyHash,
+		Provider: a.Request.Provider, InstanceID: a.Request.InstanceID, BindInstance: a.Credential.BindInstance,
+		Address: a.Address, At: r.now(), Node: p.node, NewNode: p.takeOver == nil, TakeOver: p.takeOver,
+		CredentialLabels: a.Credential.Labels, AgentLabels: a.Request.Labels,
+		Certificate: Certificate(p.node, leaf, chain, 1), Agent: marshal(a.Request.Agent), Hardware: reading(a.Request.Hardware),
+	}
+	e.Certificate.IssuedAt = e.At
+	event := r.event("node.enrolled", p.node.ID, actor(a))
+	event.NodeName, event.Tenant, event.Security, event.Detail = p.node.Name, p.node.Tenant, true, p.detail(a)
+	e.Events = []store.Event{event}
+	err = r.store.Enrol(ctx, e)
+	r.Forget(p.node.ID)
+	if err != nil {
+		return Admission{}, err
+	}
+	if p.takeOver != nil {
+		r.forgetBeat(p.node.ID)
+	}
+	return Admission{Node: p.node, Certificate: e.Certificate, New: p.takeOver == nil}, nil
+}
+
+// Certificate is the row for a certificate that was issued to a node in its present enrolment. Whoever records it sets
+// IssuedAt.
+func Certificate(node store.Node, leaf *x509.Certificate, chain string, generation int) store.Certificate {
+	sum := sha256.Sum256(leaf.Raw)
+	key := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
+	return store.Certificate{
+		Fingerprint: hex.EncodeToString(sum[:]), NodeID: node.ID, EnrolmentID: node.EnrolmentID, Generation: generation,
+		KeyHash: hex.EncodeToString(key[:]), PublicKey: leaf.RawSubjectPublicKeyInfo, Chain: chain,
+		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
+	}
+}
+
+func (r *Registry) refused(ctx context.Context, a Applicant, code string) {
+	e := r.event("enrol.refused", "", actor(a))
+	e.Tenant, e.Outcome, e.Security = a.Credential.Tenant, code, true
+	e.Detail = map[string]string{"credential": a.Credential.ID, "name": a.Request.Name}
+	if err := r.store.AddEvents(ctx, e); err != nil {
+		r.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
+	}
+}
+
+func actor(a Applicant) store.Actor {
+	kind := "token:"
+	if a.IsPSK {
+		kind = "psk:"
+	}
+	return store.Actor{Name: kind + a.Credential.ID, Address: a.Address}
+}
+
+func orRefusal(err error, code, message, hint string) error {
+	if err != nil {
+		return err
+	}
+	return refusal(code, message, hint)
+}
+
+func marshal(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// newID makes an identifier of 16 hex digits behind a letter that says of what.
+func newID(prefix string) string {
+	var random [8]byte
+	rand.Read(random[:])
+	return prefix + "-" + hex.EncodeToString(random[:])
+}

@@ -1,0 +1,209 @@
+package registry
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// Identity is one certificate on record and the node it stands for, as they were when it was looked up. It is shared and
+// never changed.
+type Identity struct {
+	NodeID      string
+	Name        string
+	Tenant      string
+	Enrolment   string // the certificate's
+	Fingerprint string // hex SHA-256 of the certificate's DER
+	Generation  int
+	Key         *ecdsa.PublicKey
+	NotAfter    time.Time
+	State       State
+	Person      bool // a person put the node where it is
+	Reasons     []store.Reason
+	Replay      *Replay // nonces that this identity has used
+
+	certificate string // pending, current, superseded, revoked
+	reenrolled  bool   // the node has a later enrolment
+	banned      bool
+	firstUsed   bool
+}
+
+// identityCache holds identities by fingerprint. version grows with every drop, so that a lookup that began before one
+// cannot put back what was dropped.
+type identityCache struct {
+	sync.RWMutex
+	byFingerprint map[string]*Identity
+	byNode        map[string][]string
+	version       uint64
+}
+
+func (c *identityCache) init() {
+	c.byFingerprint, c.byNode = map[string]*Identity{}, map[string][]string{}
+}
+
+func (c *identityCache) lookup(fingerprint string) (*Identity, uint64) {
+	c.RLock()
+	defer c.RUnlock()
+	return c.byFingerprint[fingerprint], c.version
+}
+
+func (c *identityCache) keep(id *Identity, version uint64) {
+	c.Lock()
+	defer c.Unlock()
+	if c.version != version || c.byFingerprint[id.Fingerprint] != nil {
+		return
+	}
+	c.byFingerprint[id.Fingerprint] = id
+	c.byNode[id.NodeID] = append(c.byNode[id.NodeID], id.Fingerprint)
+}
+
+// drop forgets what is cached of a node, but for the nonces its certificates have used.
+func (c *identityCache) drop(nodeID string) {
+	c.Lock()
+	defer c.Unlock()
+	c.version++
+	for _, fingerprint := range c.byNode[nodeID] {
+		delete(c.byFingerprint, fingerprint)
+	}
+	delete(c.byNode, nodeID)
+}
+
+// Identity looks a certificate up by its fingerprint. A fingerprint that is not on record is a refusal with code
+// unknown_certificate; whether a known one may be used is Check's to say.
+func (r *Registry) Identity(ctx context.Context, fingerprint string) (*Identity, error) {
+	id, version := r.cache.lookup(fingerprint)
+	if id != nil {
+		return id, nil
+	}
+	row, err := r.store.Identity(ctx, fingerprint)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, &wire.ErrorDetail{
+			Code: wire.CodeUnknownCertificate, Message: "this certificate is not on record here",
+			Hint: "if the gateway was replaced or restored, enrol the node again with a new token",
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	id, err = identityOf(row, r.replay(row.Certificate.NodeID))
+	if err != nil {
+		return nil, err
+	}
+	r.cache.keep(id, version)
+	return id, nil
+}
+
+func identityOf(row store.Identity, replay *Replay) (*Identity, error) {
+	public, err := x509.ParsePKIXPublicKey(row.Certificate.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := public.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, errors.New("a certificate on record has no P-256 key: " + row.Certificate.Fingerprint)
+	}
+	id := &Identity{
+		NodeID: row.Certificate.NodeID, Name: row.NodeName, Tenant: row.Tenant, Enrolment: row.Certificate.EnrolmentID,
+		Fingerprint: row.Certificate.Fingerprint, Generation: row.Certificate.Generation, Key: key,
+		NotAfter: row.Certificate.NotAfter, State: State(row.State), Reasons: row.Reasons, Replay: replay,
+		certificate: row.Certificate.Status, banned: row.Banned, firstUsed: row.Certificate.FirstUsedAt != nil,
+		reenrolled: row.NodeEnrolmentID != row.Certificate.EnrolmentID,
+	}
+	id.Person = personSet(row.Reasons)
+	return id, nil
+}
+
+// Check tells whether an identity may be used now, for a renewal or for anything else, and refuses with the code that says
+// why not. The gateway's clock and record decide, not the certificate's chain.
+func (r *Registry) Check(id *Identity, renewal bool) error {
+	switch {
+	case id.banned:
+		return refusal(wire.CodeBanned, "this node is banned", "ask the operator; nothing can be done from here")
+	case id.State == Retired:
+		return refusal(wire.CodeRetired, "this node was retired", "to bring it back, enrol it with a new token")
+	case id.reenrolled:
+		return refusal(wire.CodeSuperseded, "a later enrolment of this node replaced this identity",
+			"if this machine is the real one, ask the operator for a token and enrol again")
+	case id.certificate == "superseded":
+		return refusal(wire.CodeSupersededRetry, "a newer certificate of this node is in use", "use the newer certificate")
+	case id.certificate == "revoked":
+		return refusal(wire.CodeRevoked, "this certificate was revoked", "enrol again with a new token")
+	}
+	return r.checkDates(id, renewal)
+}
+
+func (r *Registry) checkDates(id *Identity, renewal bool) error {
+	now := r.now()
+	switch {
+	case !now.After(id.NotAfter):
+		return nil
+	case !renewal:
+		return refusal(wire.CodeExpired, "this certificate expired at "+id.NotAfter.UTC().Format(time.RFC3339), "renew it: only that is open to it")
+	case now.After(id.NotAfter.Add(r.grace)):
+		return refusal(wire.CodeExpired, "this certificate expired at "+id.NotAfter.UTC().Format(time.RFC3339)+", too long ago to renew",
+			"enrol again with a new token")
+	}
+	return nil
+}
+
+// Use records that a checked identity was used, and judges it anew where the node changed since it was looked up. The first use of a pending certificate makes it the current one and ends
+// the one before, in one batch; the identity that is returned is the one to go on with.
+func (r *Registry) Use(ctx context.Context, id *Identity, renewal bool) (*Identity, error) {
+	switch {
+	case id.certificate == "pending":
+		event := r.event("node.renewed", id.NodeID, store.Actor{Name: "node:" + id.NodeID})
+		event.NodeName, event.Tenant = id.Name, id.Tenant
+		err := r.store.PromoteCertificate(ctx, id.Fingerprint, r.now(), event)
+		if err != nil && !errors.Is(err, store.ErrConflict) {
+			return nil, err
+		}
+	case !id.firstUsed:
+		if err := r.store.MarkFirstUse(ctx, id.Fingerprint, r.now()); err != nil {
+			return nil, err
+		}
+	default:
+		if now, _ := r.cache.lookup(id.Fingerprint); now == id {
+			return id, nil
+		}
+		return r.judged(ctx, id.Fingerprint, renewal)
+	}
+	r.cache.drop(id.NodeID)
+	return r.judged(ctx, id.Fingerprint, renewal)
+}
+
+func (r *Registry) judged(ctx context.Context, fingerprint string, renewal bool) (*Identity, error) {
+	again, err := r.Identity(ctx, fingerprint)
+	if err != nil {
+		return nil, err
+	}
+	return again, r.Check(again, renewal)
+}
+
+// AddCertificate records the next generation's certificate, which becomes the node's when it is first used.
+func (r *Registry) AddCertificate(ctx context.Context, id *Identity, next store.Certificate, address string) error {
+	e := r.event("certificate.issued", id.NodeID, store.Actor{Name: "node:" + id.NodeID, Address: address})
+	e.NodeName, e.Tenant = id.Name, id.Tenant
+	e.Detail = map[string]string{"fingerprint": next.Fingerprint, "generation": strconv.Itoa(next.Generation)}
+	next.Status, next.IssuedAt = "pending", e.At
+	err := r.store.AddCertificate(ctx, next, id.Fingerprint, e)
+	r.Forget(id.NodeID)
+	if errors.Is(err, store.ErrConflict) {
+		return refusal(wire.CodeKeyInUse, "this key has a certificate already, or a newer certificate came first", "make a new key and ask with the newest certificate")
+	}
+	return err
+}
+
+// Forget drops what is cached of a node. Whoever changes a node's row or certificates calls it before answering.
+func (r *Registry) Forget(nodeID string) { r.cache.drop(nodeID) }
+
+func refusal(code, message, hint string) error {
+	return &wire.ErrorDetail{Code: code, Message: message, Hint: hint}
+}

@@ -1,0 +1,181 @@
+package registry
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// moveTries bounds how often a move is decided again because the node changed in between.
+const moveTries = 5
+
+// change is one move to decide and write.
+type change struct {
+	event       Event
+	by          store.Actor
+	addHealth   []string
+	clearHealth []string
+}
+
+// Apply moves a node as an event asks. The answer is the node afterwards; a move that leads where the node is already is
+// no error and no second event in the log.
+func (r *Registry) Apply(ctx context.Context, tenant, idOrName string, event Event, by store.Actor) (Node, error) {
+	node, err := r.Node(ctx, tenant, idOrName)
+	if err != nil {
+		return Node{}, err
+	}
+	row, err := r.apply(ctx, node.ID, change{event: event, by: by})
+	if err != nil {
+		return Node{}, err
+	}
+	return r.node(row), nil
+}
+
+func (r *Registry) apply(ctx context.Context, nodeID string, c change) (store.Node, error) {
+	for range moveTries {
+		row, err := r.store.Node(ctx, "", nodeID)
+		if err != nil {
+			return store.Node{}, err
+		}
+		move, err := r.decide(row, c)
+		if err != nil || move == nil {
+			return row, err
+		}
+		err = r.store.MoveNode(ctx, *move)
+		r.Forget(nodeID)
+		if err == nil {
+			return r.store.Node(ctx, "", nodeID)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return store.Node{}, err
+		}
+	}
+	return store.Node{}, refusal(wire.CodeUnavailable, "the node changes too fast to be moved", "try again")
+}
+
+// decide turns a change into a store.Move, or nil where nothing is to be done.
+func (r *Registry) decide(row store.Node, c change) (*store.Move, error) {
+	to, err := Decide(Situation{State: State(row.State), Person: personSet(row.Reasons)}, c.event)
+	if err != nil {
+		return nil, err
+	}
+	move := &store.Move{NodeID: row.ID, From: row.State, To: string(to), At: r.now(), RemoveReasons: c.clearHealth}
+	for _, reason := range c.addHealth {
+		move.AddReasons = append(move.AddReasons, store.Reason{Reason: reason, Since: r.now()})
+	}
+	switch c.event {
+	case Retire, Ban:
+		move.RevokeCertificates, move.Ban = true, c.event == Ban
+	case Resume:
+		move.ClearReasons = true
+	case Suspend:
+		if !personSet(row.Reasons) {
+			move.AddReasons = append(move.AddReasons, store.Reason{Reason: "suspended", Person: true, Since: r.now()})
+		}
+	}
+	stays := row.State == string(to) && len(move.AddReasons)+len(move.RemoveReasons) == 0 && (!move.Ban || row.Banned)
+	if stays {
+		return nil, nil
+	}
+	move.Events = []store.Event{r.moveEvent(row, *move, c)}
+	return move, nil
+}
+
+func (r *Registry) moveEvent(row store.Node, move store.Move, c change) store.Event {
+	e := r.event("node."+eventWord(c.event), row.ID, c.by)
+	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, c.event == Ban || c.event == Retire
+	e.Detail = map[string]string{"from": move.From, "to": move.To}
+	if len(c.addHealth) > 0 {
+		e.Detail["reasons"] = strings.Join(c.addHealth, ",")
+	}
+	if len(c.clearHealth) > 0 {
+		e.Detail["cured"] = strings.Join(c.clearHealth, ",")
+	}
+	return e
+}
+
+// eventWord is how the log names what happened.
+func eventWord(event Event) string {
+	switch event {
+	case Drain:
+		return "drained"
+	case Resume:
+		return "resumed"
+	case Retire:
+		return "retired"
+	case Ban:
+		return "banned"
+	case Heartbeat:
+		return "active"
+	case Fail:
+		return "failed"
+	case Cure:
+		return "cured"
+	case Suspend:
+		return "suspended"
+	case Fetch:
+		return "script_fetched"
+	}
+	return string(event)
+}
+
+// applyHealth records what newly speaks against a node, or no longer does, and moves it accordingly.
+func (r *Registry) applyHealth(ctx context.Context, nodeID string, add, remove []string) (store.Node, error) {
+	row, err := r.store.Node(ctx, "", nodeID)
+	if err != nil {
+		return store.Node{}, err
+	}
+	left := 0
+	for _, reason := range row.Reasons {
+		if !slices.Contains(remove, reason.Reason) {
+			left++
+		}
+	}
+	event := Cure
+	if left+len(add) > 0 {
+		event = Fail
+	}
+	return r.apply(ctx, nodeID, change{
+		event: event, by: store.Actor{Name: "node:" + nodeID}, addHealth: add, clearHealth: remove,
+	})
+}
+
+// SetLabels sets and removes labels in the operator's name; they win over the credential's and the agent's.
+func (r *Registry) SetLabels(ctx context.Context, tenant, idOrName string, set map[string]string, remove []string, by store.Actor) (Node, error) {
+	if err := wire.CheckLabels(set); err != nil {
+		return Node{}, err
+	}
+	for _, key := range remove {
+		if err := wire.CheckLabelKey(key); err != nil {
+			return Node{}, err
+		}
+	}
+	node, err := r.Node(ctx, tenant, idOrName)
+	if err != nil {
+		return Node{}, err
+	}
+	e := r.event("node.labelled", node.ID, by)
+	e.NodeName, e.Tenant, e.Detail = node.Name, node.Tenant, map[string]string{}
+	for key, value := range set {
+		e.Detail["set."+key] = value
+	}
+	if len(remove) > 0 {
+		e.Detail["removed"] = strings.Join(remove, ",")
+	}
+	if err := r.store.SetLabels(ctx, node.ID, set, remove, e); err != nil {
+		return Node{}, err
+	}
+	return r.Node(ctx, "", node.ID)
+}
+
+func (r *Registry) event(kind, nodeID string, by store.Actor) store.Event {
+	return store.Event{At: r.now(), Kind: kind, NodeID: nodeID, Actor: by.Name, Address: by.Address, Outcome: "ok"}
+}
+
+func personSet(reasons []store.Reason) bool {
+	return slices.ContainsFunc(reasons, func(x store.Reason) bool { return x.Person })
+}

@@ -1,0 +1,118 @@
+// Package registry keeps the fleet's nodes: who they are, where they are in their life, when they were last heard.
+//
+// The database is the truth. Two things live in memory beside it. Heartbeats wait there for the next flush, a few seconds
+// at most; a crash loses that much of last_seen and nothing else. Identities are cached because every request of a node
+// needs one; each change of a node drops its entries before the change is answered.
+package registry
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"strconv"
+	"sync"
+	"time"
+
+	"muster/store"
+)
+
+const (
+	defaultFlush  = 2 * time.Second
+	usualInterval = 30 * time.Second // of heartbeats
+	// startGrace is the agents' longest back-off plus one interval: until then a node that has not come back after the
+	// gateway's own absence is no news.
+	startGrace = 6 * time.Minute
+)
+
+// Config says what a registry works with. Zero fields mean the usual.
+type Config struct {
+	Store      *store.Store
+	Now        func() time.Time
+	FlushEvery time.Duration // how long a heartbeat may live in memory alone; 2 s
+	RenewGrace time.Duration // how long an expired certificate may still renew; 0: not at all
+	Logger     *slog.Logger
+}
+
+// Registry is safe for concurrent use.
+type Registry struct {
+	store   *store.Store
+	now     func() time.Time
+	flush   time.Duration
+	grace   time.Duration
+	log     *slog.Logger
+	start   time.Time
+	aliveAt time.Time // when the gateway before this one was last at work; zero: there was none
+
+	beats struct {
+		sync.Mutex
+		live map[string]*live // by node id
+	}
+	replays struct {
+		sync.Mutex
+		byNode map[string]*Replay
+	}
+	flushing sync.Mutex // one flush at a time, so that a reader can wait for it
+	cache    identityCache
+}
+
+// Open makes a registry on a store.
+func Open(ctx context.Context, c Config) (*Registry, error) {
+	r := &Registry{store: c.Store, now: c.Now, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger}
+	if r.now == nil {
+		r.now = time.Now
+	}
+	if r.flush == 0 {
+		r.flush = defaultFlush
+	}
+	if r.log == nil {
+		r.log = slog.New(slog.DiscardHandler)
+	}
+	r.start = r.now()
+	r.beats.live = map[string]*live{}
+	r.replays.byNode = map[string]*Replay{}
+	r.cache.init()
+	alive, err := r.store.Meta(ctx, store.MetaAliveAt)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	if millis, err := strconv.ParseInt(alive, 10, 64); err == nil {
+		r.aliveAt = time.UnixMilli(millis)
+	}
+	return r, nil
+}
+
+// Run flushes heartbeats until ctx ends, and once more then.
+func (r *Registry) Run(ctx context.Context) error {
+	ticker := time.NewTicker(r.flush)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := r.Flush(ctx); err != nil && ctx.Err() == nil {
+				r.log.Error("heartbeats wait in memory: the database takes no writes", "error", err)
+			}
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			return r.Flush(last)
+		}
+	}
+}
+
+// lived is until when this gateway is known to have been at work, for the next one to judge silence by. A start has not
+// heard from its nodes yet, so what was known before it stays: else a second restart within the grace would find them stale.
+func (r *Registry) lived() time.Time {
+	if ref := r.ref(); ref.Grace {
+		return r.aliveAt
+	}
+	return r.now()
+}
+
+// ref is what statuses are computed against now.
+func (r *Registry) ref() store.StatusRef {
+	now := r.now()
+	return store.StatusRef{
+		Now: now, Start: r.start, AliveAt: r.aliveAt,
+		Grace: !r.aliveAt.IsZero() && now.Before(r.start.Add(startGrace)),
+	}
+}

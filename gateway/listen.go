@@ -1,0 +1,167 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/adminapi"
+)
+
+const (
+	headerTime    = 10 * time.Second
+	idleTime      = 3 * time.Minute // longer than the agents' longest usual pace, and than proxies keep theirs
+	maxHeader     = 32 << 10
+	shutdownTime  = 10 * time.Second
+	maxSocketPath = 107 // bytes, sockaddr_un
+)
+
+// certificates gives the TLS listener its certificate, made by the gateway's own CA or read from files.
+type certificates interface {
+	GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
+	PinnedPublicKey() string
+}
+
+// listeners are the gateway's doors: TLS for everything, the socket for the operator on this machine, and, when asked for,
+// one without TLS for what proves itself.
+type listeners struct {
+	tls, socket, plain net.Listener
+	servers            []*http.Server
+	all                []net.Listener
+}
+
+func (g *gateway) listen() (*listeners, error) {
+	l := &listeners{}
+	var err error
+	if l.tls, err = net.Listen("tcp", g.settings.listen); err != nil {
+		return nil, fmt.Errorf("%w; choose another address with --listen", err)
+	}
+	g.settings.publicURL = publicPort(g.settings.publicURL, l.tls.Addr())
+	l.add(tls.NewListener(l.tls, g.tlsConfig()), g.server(g.tlsRoutes()))
+	if l.socket, err = listenSocket(filepath.Join(g.settings.data, socketFile)); err != nil {
+		l.close()
+		return nil, err
+	}
+	l.add(l.socket, g.server(g.adminAPI(true).Routes()))
+	if g.settings.plainListen == "" {
+		return l, nil
+	}
+	if l.plain, err = net.Listen("tcp", g.settings.plainListen); err != nil {
+		l.close()
+		return nil, fmt.Errorf("%w; choose another address with --plain-listen", err)
+	}
+	l.add(l.plain, g.server(g.plainRoutes()))
+	return l, nil
+}
+
+// tlsConfig asks for a client certificate without judging it: the middleware does that by the record, request by request.
+// Session tickets are off so that every connection proves its key anew.
+func (g *gateway) tlsConfig() *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, SessionTicketsDisabled: true,
+		GetCertificate: g.serving.GetCertificate, NextProtos: []string{"h2", "http/1.1"},
+	}
+}
+
+func (g *gateway) tlsRoutes() http.Handler {
+	mux := http.NewServeMux()
+	g.nodes.Routes(mux)
+	mux.Handle(adminapi.Prefix, g.admin(true))
+	return g.info.Strict(mux)
+}
+
+// plainRoutes has no admin API unless it is the origin of a trusted proxy and the operator wants it so.
+func (g *gateway) plainRoutes() http.Handler {
+	mux := http.NewServeMux()
+	g.nodes.Routes(mux)
+	if g.settings.adminProxied {
+		mux.Handle(adminapi.Prefix, g.admin(false))
+	}
+	return g.info.Strict(mux)
+}
+
+// admin serves the admin API to direct callers where direct is set, and through a trusted proxy where the operator allowed it.
+func (g *gateway) admin(direct bool) http.Handler {
+	routes := g.adminAPI(false).Routes()
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		behind := g.origin.Behind(r)
+		if behind && g.settings.adminProxied || !behind && direct {
+			routes.ServeHTTP(w, r)
+			return
+		}
+		g.info.WriteError(w, &wire.ErrorDetail{
+			Code: wire.CodeNotFound, Message: "the admin API does not answer here",
+			Hint: "use the gateway's own TLS port or its socket; through a proxy only with --admin-behind-proxy",
+		})
+	})
+}
+
+func (g *gateway) server(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// listenSocket opens the operator's socket, whose file mode is the authentication. A file left by a gateway that was
+// killed is replaced; the data directory's lock says that none is alive.
+func listenSocket(path string) (net.Listener, error) {
+	if len(path) > maxSocketPath {
+		return nil, fmt.Errorf("the socket's path %s is longer than %d bytes, which the system does not take: choose a shorter --data", path, maxSocketPath)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		l.Close()
+		return nil, err
+	}
+	return l, nil
+}
+
+func (l *listeners) add(listener net.Listener, server *http.Server) {
+	l.all, l.servers = append(l.all, listener), append(l.servers, server)
+}
+
+func (l *listeners) serve(failed chan<- error) {
+	for i, server := range l.servers {
+		go func() {
+			if err := server.Serve(l.all[i]); !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		}()
+	}
+}
+
+func (l *listeners) shutdown() {
+	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
+	defer cancel()
+	var wait sync.WaitGroup
+	for _, server := range l.servers {
+		wait.Go(func() {
+			if server.Shutdown(ctx) != nil {
+				server.Close()
+			}
+		})
+	}
+	wait.Wait()
+}
+
+func (l *listeners) close() {
+	for _, listener := range l.all {
+		listener.Close()
+	}
+}

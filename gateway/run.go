@@ -1,0 +1,71 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"muster/gateway/internal/cli"
+)
+
+// version and builtAt are set by the linker in `make build`.
+var (
+	version = "dev"
+	builtAt = "2026-11-01T00:00:00Z"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// run is the whole program: serve is done here, everything else is the operator's command line.
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	at := slices.Index(args, "serve")
+	if at < 0 || !onlyFlags(args[:at]) {
+		return cli.Run(ctx, cli.Env{Args: args, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Version: version})
+	}
+	s, err := parseSettings(slices.Delete(slices.Clone(args), at, at+1), getenv, stdout)
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return exitDone
+	case err != nil:
+		fmt.Fprintf(stderr, "muster serve: %v\nmuster serve --help shows every flag\n", err)
+		return exitUsage
+	}
+	if err := serve(ctx, s, getenv, stdout, stderr); err != nil {
+		fmt.Fprintf(stderr, "muster serve: %v\n", err)
+		return exitFailed
+	}
+	return exitDone
+}
+
+// onlyFlags tells whether what stands before the command is flags and their values alone: `--data DIR serve`.
+func onlyFlags(args []string) bool {
+	for i := 0; i < len(args); i++ {
+		if args[i] == "" || args[i][0] != '-' {
+			if i == 0 || args[i-1][0] != '-' {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func defaultData(getenv func(string) string) string {
+	if os.Geteuid() == 0 {
+		return "/var/lib/muster"
+	}
+	base := getenv("XDG_DATA_HOME")
+	if base == "" {
+		base = filepath.Join(getenv("HOME"), ".local", "share")
+	}
+	return filepath.Join(base, "muster")
+}

@@ -1,0 +1,181 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/authority"
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/nodeapi"
+	"muster/gateway/internal/origin"
+	"muster/gateway/internal/registry"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+const (
+	databaseFile = "muster.db"
+	socketFile   = "muster.sock"
+)
+
+// gateway is the finished parts of one running gateway.
+type gateway struct {
+	settings  settings
+	log       *slog.Logger
+	store     *store.Store
+	authority *authority.Authority
+	serving   certificates
+	registry  *registry.Registry
+	bootstrap *bootstrap.Bootstrap
+	info      *reply.Info
+	origin    origin.Resolver
+	nodes     *nodeapi.API
+	lock      *os.File
+}
+
+// serve builds the parts, opens the listeners and serves until ctx ends.
+func serve(ctx context.Context, s settings, getenv func(string) string, stdout, stderr io.Writer) error {
+	if err := checkClock(time.Now()); err != nil {
+		return err
+	}
+	g := &gateway{settings: s}
+	defer g.close()
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
+		return fmt.Errorf("--log-level %q: debug, info, warn or error", s.logLevel)
+	}
+	g.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	if err := g.open(ctx, getenv, stdout); err != nil {
+		return err
+	}
+	l, err := g.listen()
+	if err != nil {
+		return err
+	}
+	g.greet(stdout, l)
+	return g.run(ctx, l)
+}
+
+// checkClock refuses a clock that would issue certificates of the past.
+func checkClock(now time.Time) error {
+	built, err := time.Parse(time.RFC3339, builtAt)
+	if err != nil || !now.Before(built) {
+		return nil
+	}
+	return fmt.Errorf("this machine's clock says %s, but this program was built on %s: set the clock (timedatectl set-ntp true) and start again",
+		now.UTC().Format(time.RFC3339), builtAt)
+}
+
+func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout io.Writer) error {
+	var err error
+	if g.lock, err = lockData(g.settings.data); err != nil {
+		return err
+	}
+	key, err := masterKey(g.settings, getenv, stdout)
+	if err != nil {
+		return err
+	}
+	if g.store, err = store.Open(ctx, store.Options{Path: filepath.Join(g.settings.data, databaseFile), MasterKey: key}); err != nil {
+		return err
+	}
+	if err := g.openTrust(ctx); err != nil {
+		return err
+	}
+	if g.origin, err = origin.NewResolver(g.settings.proxies); err != nil {
+		return err
+	}
+	grace := g.settings.renewGrace
+	g.registry, err = registry.Open(ctx, registry.Config{Store: g.store, RenewGrace: grace, Logger: g.log})
+	if err != nil {
+		return err
+	}
+	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log})
+	g.info = &reply.Info{Epoch: newEpoch(), Logger: g.log}
+	if err := g.openNodes(); err != nil {
+		return err
+	}
+	return g.firstAccount(ctx, stdout)
+}
+
+func (g *gateway) openTrust(ctx context.Context) error {
+	var err error
+	g.authority, err = authority.Open(ctx, authority.Config{Store: g.store, TrustDomain: g.settings.trustDomain, CertTTL: g.settings.certTTL})
+	if err != nil {
+		return err
+	}
+	if g.settings.tlsCert != "" {
+		g.serving, err = authority.OpenFiles(g.settings.tlsCert, g.settings.tlsKey)
+		return err
+	}
+	g.serving, err = authority.NewServing(ctx, g.authority, g.settings.hosts())
+	return err
+}
+
+func (g *gateway) openNodes() error {
+	agents, err := agentFiles()
+	if err != nil {
+		return err
+	}
+	g.nodes = nodeapi.New(nodeapi.Config{
+		Registry: g.registry, Bootstrap: g.bootstrap, Authority: g.authority, Issuer: g.authority, Store: g.store, Info: g.info,
+		Address: g.origin.Address, Interval: g.settings.interval, RequireMTLS: g.settings.requireMTLS,
+		Agents: agents, Version: version, Logger: g.log,
+	})
+	return nil
+}
+
+// run serves until ctx ends or a part fails, and closes in the order that loses nothing: listeners, then the registry's
+// last flush.
+func (g *gateway) run(ctx context.Context, l *listeners) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	failed := make(chan error, 8)
+	registryDone := make(chan error, 1)
+	registryCtx, stopRegistry := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopRegistry()
+	go func() { registryDone <- g.registry.Run(registryCtx) }()
+	l.serve(failed)
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	g.log.Info("stopping")
+	l.shutdown()
+	stopRegistry()
+	return errors.Join(err, <-registryDone)
+}
+
+func (g *gateway) close() {
+	if g.store != nil {
+		if err := g.store.Close(); err != nil {
+			g.log.Error("the database did not close cleanly", "error", err)
+		}
+	}
+	if g.lock != nil {
+		g.lock.Close()
+	}
+}
+
+// newEpoch names this start of the gateway: nonces of another are refused, so none can be used twice across a restart.
+func newEpoch() string {
+	var random [8]byte
+	rand.Read(random[:])
+	return hex.EncodeToString(random[:])
+}
+
+func (g *gateway) adminAPI(socket bool) *adminapi.API {
+	return &adminapi.API{
+		Registry: g.registry, Bootstrap: g.bootstrap, Store: g.store, Info: g.info, Gateway: g.facts(),
+		Command: g.joinCommand, Address: g.origin.Address, Socket: socket, Logger: g.log,
+	}
+}

@@ -1,0 +1,163 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"io"
+	"net"
+	"net/url"
+	"os"
+	"strings"
+	"time"
+
+	"muster/gateway/internal/authority"
+)
+
+// settings are serve's flags. Each is also an environment variable MUSTER_<FLAG>; a flag wins.
+type settings struct {
+	data         string
+	listen       string
+	plainListen  string
+	publicURL    string
+	tlsCert      string
+	tlsKey       string
+	proxies      list
+	adminProxied bool
+	requireMTLS  bool
+	certTTL      time.Duration
+	renewGrace   time.Duration
+	interval     time.Duration
+	trustDomain  string
+	masterKey    string
+	logLevel     string
+}
+
+const serveHelp = `muster serve runs the gateway: the registry of nodes with its embedded database.
+
+  muster serve                                     data in %s, TLS on :7443 with its own CA
+  muster serve --data ./.muster --listen 127.0.0.1:7443
+  muster serve --public-url https://gw.example --tls-cert fullchain.pem --tls-key key.pem
+  muster serve --plain-listen 127.0.0.1:7480 --trusted-proxy 127.0.0.1   behind a proxy or tunnel that ends TLS
+
+Operators reach it over the socket DATA/muster.sock (muster --data DIR node ls) or, from elsewhere, over HTTPS with
+MUSTER_URL and MUSTER_API_TOKEN. The first start makes the account "operator" and shows its API token once.
+
+Flags (each is also an environment variable, --public-url is MUSTER_PUBLIC_URL):
+`
+
+func parseSettings(args []string, getenv func(string) string, stderr io.Writer) (settings, error) {
+	var s settings
+	f := flag.NewFlagSet("serve", flag.ContinueOnError)
+	f.SetOutput(io.Discard)
+	f.StringVar(&s.data, "data", defaultData(getenv), "`DIR` of the database, the keys and the socket; made if it is not there (mode 0700)")
+	f.StringVar(&s.listen, "listen", ":7443", "`ADDR` of the TLS listener: everything")
+	f.StringVar(&s.plainListen, "plain-listen", "", "`ADDR` of a listener without TLS: the first hop, signed node requests, the origin of a proxy")
+	f.StringVar(&s.publicURL, "public-url", "", "`URL` under which nodes reach this gateway; printed in commands, and its host goes into the certificate")
+	f.StringVar(&s.tlsCert, "tls-cert", "", "PEM `FILE` with a certificate chain for --listen, reloaded when it changes; without it the gateway's own CA makes one")
+	f.StringVar(&s.tlsKey, "tls-key", "", "PEM `FILE` with its key")
+	f.Var(&s.proxies, "trusted-proxy", "`CIDR` of proxies whose forwarding headers count; may be repeated")
+	f.BoolVar(&s.adminProxied, "admin-behind-proxy", false, "let the admin API answer through a trusted proxy too")
+	f.BoolVar(&s.requireMTLS, "require-mtls", false, "take client certificates only; signatures are good for renewal alone")
+	f.DurationVar(&s.certTTL, "cert-ttl", 24*time.Hour, "how long a node's certificate lives")
+	f.DurationVar(&s.renewGrace, "renew-grace", 72*time.Hour, "how long after its expiry a certificate may still renew; 0: not at all")
+	f.DurationVar(&s.interval, "heartbeat-interval", 30*time.Second, "how often nodes are asked to report, 5s to 10m")
+	f.StringVar(&s.trustDomain, "trust-domain", "", "SPIFFE trust `DOMAIN` of a new CA; a random one without it")
+	f.StringVar(&s.masterKey, "master-key-file", "", "`FILE` with the key that seals secrets in the database; see the README")
+	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
+	if err := fromEnvironment(f, getenv); err != nil {
+		return s, err
+	}
+	if err := f.Parse(args); err != nil {
+		if err == flag.ErrHelp {
+			fmt.Fprintf(stderr, serveHelp, defaultData(getenv))
+			f.SetOutput(stderr)
+			f.PrintDefaults()
+		}
+		return s, err
+	}
+	if f.NArg() > 0 {
+		return s, fmt.Errorf("serve takes no argument %q", f.Arg(0))
+	}
+	return s, s.check()
+}
+
+// fromEnvironment sets every flag whose MUSTER_ variable is set, before the arguments are read.
+func fromEnvironment(f *flag.FlagSet, getenv func(string) string) error {
+	var wrong error
+	f.VisitAll(func(one *flag.Flag) {
+		name := "MUSTER_" + strings.ToUpper(strings.ReplaceAll(one.Name, "-", "_"))
+		if value := getenv(name); value != "" && wrong == nil {
+			if err := f.Set(one.Name, value); err != nil {
+				wrong = fmt.Errorf("%s=%q: %w", name, value, err)
+			}
+		}
+	})
+	return wrong
+}
+
+func (s *settings) check() error {
+	switch {
+	case (s.tlsCert == "") != (s.tlsKey == ""):
+		return fmt.Errorf("--tls-cert and --tls-key belong together")
+	case s.interval < 5*time.Second || s.interval > 10*time.Minute:
+		return fmt.Errorf("--heartbeat-interval %s: between 5s and 10m", s.interval)
+	case s.certTTL < authority.MinTTL || s.certTTL > authority.MaxTTL:
+		return fmt.Errorf("--cert-ttl %s: between 5s and 720h", s.certTTL)
+	case s.renewGrace < 0:
+		return fmt.Errorf("--renew-grace %s: 0 or more", s.renewGrace)
+	case s.adminProxied && len(s.proxies) == 0:
+		return fmt.Errorf("--admin-behind-proxy needs a --trusted-proxy")
+	}
+	if _, _, err := net.SplitHostPort(s.listen); err != nil {
+		return fmt.Errorf("--listen %q: write host:port or :port", s.listen)
+	}
+	return s.completeURL()
+}
+
+// completeURL makes the public URL from the listener where none was given.
+func (s *settings) completeURL() error {
+	if s.publicURL == "" {
+		host, port, _ := net.SplitHostPort(s.listen)
+		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
+			name, err := os.Hostname()
+			if err != nil || name == "" {
+				name = "127.0.0.1"
+			}
+			host = name
+		}
+		s.publicURL = "https://" + net.JoinHostPort(host, port)
+	}
+	u, err := url.Parse(s.publicURL)
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+		return fmt.Errorf("--public-url %q: write https://host or https://host:port", s.publicURL)
+	}
+	s.publicURL = u.Scheme + "://" + u.Host
+	return nil
+}
+
+// hosts are the names that the gateway's own certificate is for.
+func (s *settings) hosts() []string {
+	var hosts []string
+	if u, err := url.Parse(s.publicURL); err == nil {
+		hosts = append(hosts, u.Hostname())
+	}
+	if host, _, err := net.SplitHostPort(s.listen); err == nil && host != "" {
+		if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
+			hosts = append(hosts, host)
+		}
+	}
+	if name, err := os.Hostname(); err == nil && name != "" {
+		hosts = append(hosts, name)
+	}
+	return hosts
+}
+
+// list is a flag that may be repeated, or hold several values with commas between.
+type list []string
+
+func (l *list) String() string { return strings.Join(*l, ",") }
+
+func (l *list) Set(value string) error {
+	*l = append(*l, strings.Split(value, ",")...)
+	return nil
+}
