@@ -1,0 +1,155 @@
+package authority
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/base64"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+const (
+	secretServing = "key/serving"
+	servingLife   = 90 * 24 * time.Hour
+)
+
+// Serving gives the gateway's TLS certificate from its own CA. The key is kept, so that a pinned public key outlives the
+// certificates, which are made at start and again when two thirds of their life are over. It is safe for concurrent use.
+type Serving struct {
+	authority *Authority
+	key       *ecdsa.PrivateKey
+	names     []string
+	addresses []net.IP
+
+	mu      sync.Mutex
+	current *tls.Certificate
+	renewAt time.Time
+	failed  bool // the last renewal failed, which is in the log
+}
+
+// NewServing makes a serving certificate for these hosts: names (also *.name) and IP addresses. localhost, 127.0.0.1 and
+// ::1 are always among them. Errors wrap ErrClock where the clock is to blame.
+func NewServing(ctx context.Context, a *Authority, hosts []string) (*Serving, error) {
+	s := &Serving{authority: a}
+	for _, host := range append(slices.Clone(hosts), "localhost", "127.0.0.1", "::1") {
+		if err := s.add(host); err != nil {
+			return nil, err
+		}
+	}
+	value, err := a.keptSecret(ctx, secretServing, func() ([]byte, error) {
+		key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+		if err != nil {
+			return nil, err
+		}
+		return x509.MarshalPKCS8PrivateKey(key)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if s.key, err = parseP256(value); err != nil {
+		return nil, fmt.Errorf("secret %s: %w", secretServing, err)
+	}
+	if err := s.renew(); err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+// add takes one host once.
+func (s *Serving) add(host string) error {
+	if address, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil && address.Zone() == "" {
+		ip := net.IP(address.Unmap().AsSlice())
+		if !slices.ContainsFunc(s.addresses, ip.Equal) {
+			s.addresses = append(s.addresses, ip)
+		}
+		return nil
+	}
+	name := strings.ToLower(strings.TrimSuffix(host, "."))
+	if !validHost(name) {
+		return fmt.Errorf("host %.80q cannot stand in a certificate: give a DNS name (without a port; xn-- for other letters) or an IP address", host)
+	}
+	if !slices.Contains(s.names, name) {
+		s.names = append(s.names, name)
+	}
+	return nil
+}
+
+// validHost takes a DNS name of RFC 1123, underscores too, with at most one wildcard as its first label.
+func validHost(name string) bool {
+	name = strings.TrimPrefix(name, "*.")
+	for _, label := range strings.Split(name, ".") {
+		for i := 0; i < len(label); i++ {
+			c := label[i]
+			if (c < 'a' || c > 'z') && (c < '0' || c > '9') && c != '-' && c != '_' {
+				return false
+			}
+		}
+		if label == "" || len(label) > 63 || label[0] == '-' || label[len(label)-1] == '-' {
+			return false
+		}
+	}
+	return len(name) <= 253
+}
+
+// GetCertificate is for tls.Config. It renews the certificate when it is time; when that fails, it says so once in the
+// log and goes on with the last one.
+func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := s.authority.config.Now()
+	if now.Before(s.renewAt) && !now.Before(s.current.Leaf.NotBefore) {
+		s.failed = false
+		return s.current, nil
+	}
+	err := s.renew()
+	if err != nil && !s.failed {
+		s.authority.config.Logger.Error("the gateway's serving certificate was not renewed",
+			"err", err, "not_after", s.current.Leaf.NotAfter)
+	}
+	s.failed = err != nil
+	return s.current, nil
+}
+
+// renew makes a new certificate for the same key. The root is not sent: a client has it, or does not believe it.
+func (s *Serving) renew() error {
+	a := s.authority
+	leaf, err := a.signLeaf(&s.key.PublicKey, servingLife, x509.Certificate{
+		Subject:     pkix.Name{Organization: []string{a.config.TrustDomain}, CommonName: "muster gateway"},
+		DNSNames:    s.names,
+		IPAddresses: s.addresses,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+	})
+	if err != nil {
+		return fmt.Errorf("sign the serving certificate: %w", err)
+	}
+	issued := leaf.NotBefore.Add(leafBackdate)
+	s.renewAt = issued.Add(leaf.NotAfter.Sub(issued) * 2 / 3)
+	s.current = &tls.Certificate{
+		Certificate: [][]byte{leaf.Raw, a.intermediate.certificate.Raw}, PrivateKey: s.key, Leaf: leaf,
+	}
+	return nil
+}
+
+// PinnedPublicKey is the serving key in the form of curl's --pinnedpubkey: "sha256//" and the base64 SHA-256 of the
+// SubjectPublicKeyInfo.
+func (s *Serving) PinnedPublicKey() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return pinnedPublicKey(s.current.Leaf)
+}
+
+func pinnedPublicKey(leaf *x509.Certificate) string {
+	sum := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
+	return "sha256//" + base64.StdEncoding.EncodeToString(sum[:])
+}
