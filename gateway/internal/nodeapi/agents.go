@@ -82,6 +82,27 @@ func (a *agents) open(system, arch string) (wire.Platform, io.ReadSeekCloser, bo
 	return wire.Platform{}, nil, false
 }
 
+// Platforms lists the agents that this gateway carries, by their paths.
+func (a *API) Platforms() []wire.Platform { return a.agents.list() }
+
+// installer serves the joining script. A digest of its bytes may be about, so nothing on the way may change them.
+func (a *API) installer(w http.ResponseWriter, r *http.Request) {
+	if a.Installer == nil {
+		a.Info.WriteError(w, refuse(wire.CodeNotFound, "this gateway has no installer", "copy muster-agent to the machine and run: muster-agent join"))
+		return
+	}
+	script, err := a.Installer(r)
+	if err != nil {
+		a.Info.WriteError(w, err)
+		return
+	}
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("Cache-Control", "no-store, no-transform")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = w.Write(script)
+}
+
 func (a *API) manifest(w http.ResponseWriter, _ *http.Request) {
 	reply.Write(w, http.StatusOK, reply.JSON(wire.Manifest{Version: a.agents.version, Platforms: a.agents.list()}))
 }

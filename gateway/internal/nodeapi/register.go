@@ -19,7 +19,7 @@ import (
 
 // register answers POST /nodes/register. From the moment that the credential is known, every answer is proven with its key.
 func (a *API) register(w http.ResponseWriter, r *http.Request) {
-	a.hurry(w)
+	defer a.hurry(w)
 	token, presented, err := a.credential(w, r)
 	if err != nil {
 		a.Info.WriteError(w, err)

@@ -32,13 +32,14 @@ type Config struct {
 	Issuer      authority.Issuer
 	Store       *store.Store
 	Info        *reply.Info
-	Address     func(*http.Request) string // of the client, as far as it can be trusted
-	Now         func() time.Time           // nil: time.Now
-	Interval    time.Duration              // between heartbeats, as the gateway wishes it
-	RequireMTLS bool                       // signatures are good for renewal alone
-	Agents      fs.FS                      // the agent binaries: <os>-<arch>/muster-agent; nil: none
-	Version     string                     // of this gateway and the agents it carries
-	BodyTime    time.Duration              // how long a request's body may take to arrive; 0: 15 s
+	Address     func(*http.Request) string          // of the client, as far as it can be trusted
+	Now         func() time.Time                    // nil: time.Now
+	Interval    time.Duration                       // between heartbeats, as the gateway wishes it
+	RequireMTLS bool                                // signatures are good for renewal alone
+	Agents      fs.FS                               // the agent binaries: <os>-<arch>/muster-agent; nil: none
+	Version     string                              // of this gateway and the agents it carries
+	BodyTime    time.Duration                       // how long a request's body may take to arrive; 0: 15 s
+	Installer   func(*http.Request) ([]byte, error) // the joining script for whoever asks; nil: there is none
 	Logger      *slog.Logger
 }
 
@@ -69,6 +70,7 @@ func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /version", a.version)
 	mux.HandleFunc("GET /ca.pem", a.roots)
 	mux.HandleFunc("GET /trust", a.trust)
+	mux.HandleFunc("GET /install.sh", a.installer)
 	mux.HandleFunc("GET /agent", a.manifest)
 	mux.HandleFunc("GET /agent/{os}/{arch}", a.binary)
 
@@ -93,7 +95,7 @@ type call struct {
 // node wraps a handler with the proof of the caller's identity, and its answer with a proof of the gateway's.
 func (a *API) node(handler func(context.Context, call) (any, error), rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		a.hurry(w)
+		defer a.hurry(w)
 		signature, err := sign.ParseRequest(r)
 		if err == sign.ErrUnsigned {
 			signature, err = nil, nil
@@ -142,8 +144,8 @@ func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err e
 	write(w, status, body)
 }
 
-// hurry bounds how long the body may take also where a request is refused before anybody reads it: net/http reads the
-// rest of it before the answer goes out.
+// hurry bounds how long net/http may read what a handler has left of a body: it does so before the answer goes out and
+// before the connection is closed, and by itself it would wait for ever.
 func (a *API) hurry(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.BodyTime)) // the kernel's clock; a writer of a test has none
 }

@@ -58,14 +58,37 @@ func (r *Registry) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 	return Admission{}, refusal(wire.CodeKeyInUse, "this key was certified before, under another credential", "make a new key; the agent does so by itself")
 }
 
+// enrolOnce looks for the record, decides where there is none, and looks again before it refuses: an equal request may have
+// taken the use and the name while this one was on its way to them.
 func (r *Registry) enrolOnce(ctx context.Context, a Applicant) (Admission, error) {
+	done, known, err := r.recorded(ctx, a)
+	if err != nil || known {
+		return done, err
+	}
+	done, err = r.admit(ctx, a)
+	if !errors.As(err, new(*wire.ErrorDetail)) {
+		return done, err
+	}
+	if done, known, lookup := r.recorded(ctx, a); lookup != nil || known {
+		return done, lookup
+	}
+	return Admission{}, err
+}
+
+// recorded gives the answer that this credential and key got before, if they did.
+func (r *Registry) recorded(ctx context.Context, a Applicant) (done Admission, known bool, err error) {
 	recorded, err := r.store.Recorded(ctx, a.Credential.ID, a.KeyHash)
-	if err == nil {
-		return r.again(ctx, recorded)
+	if errors.Is(err, store.ErrNotFound) {
+		return Admission{}, false, nil
 	}
-	if !errors.Is(err, store.ErrNotFound) {
-		return Admission{}, err
+	if err != nil {
+		return Admission{}, false, err
 	}
+	done, err = again(recorded)
+	return done, true, err
+}
+
+func (r *Registry) admit(ctx context.Context, a Applicant) (Admission, error) {
 	bound, err := r.usable(ctx, a)
 	if err != nil {
 		return Admission{}, err
@@ -81,7 +104,7 @@ func (r *Registry) enrolOnce(ctx context.Context, a Applicant) (Admission, error
 }
 
 // again gives the recorded answer, as long as the certificate in it is the one the node uses.
-func (r *Registry) again(ctx context.Context, recorded store.Recorded) (Admission, error) {
+func again(recorded store.Recorded) (Admission, error) {
 	node := recorded.Node
 	if node.Banned {
 		return Admission{}, refusal(wire.CodeBanned, "this node is banned", "ask the operator; nothing can be done from here")

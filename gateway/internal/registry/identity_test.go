@@ -245,6 +245,9 @@ func TestReplayBound(t *testing.T) {
 	if got := p.Take("one more", start, until); got != registry.Flooded {
 		t.Errorf("got %d, want flooded", got)
 	}
+	if got := p.Take("one more", until, until); got != registry.Flooded {
+		t.Errorf("at the end of their time: got %d, want flooded", got)
+	}
 	if got := p.Take("0", until, until); got != registry.Repeated {
 		t.Errorf("at the end of its time: got %d, want repeated", got)
 	}

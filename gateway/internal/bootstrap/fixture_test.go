@@ -1,0 +1,64 @@
+package bootstrap_test
+
+import (
+	"bytes"
+	"errors"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/bootstrap"
+	"muster/store"
+)
+
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+var operator = store.Actor{Name: "operator:socket", Address: "socket"}
+
+// desk is a Bootstrap on a database of its own, with a clock that the test sets.
+type desk struct {
+	*bootstrap.Bootstrap
+	t     testing.TB
+	store *store.Store
+	now   time.Time
+}
+
+func newDesk(t testing.TB) *desk {
+	t.Helper()
+	d := &desk{t: t, now: start}
+	clock := func() time.Time { return d.now }
+	var err error
+	d.store, err = store.Open(t.Context(), store.Options{
+		Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32), Now: clock,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = d.store.Close() })
+	d.Bootstrap = bootstrap.New(bootstrap.Config{Store: d.store, Now: clock})
+	return d
+}
+
+func (d *desk) events(kind string) []store.Event {
+	d.t.Helper()
+	events, err := d.store.Events(d.t.Context(), store.EventQuery{Kind: kind})
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	return events
+}
+
+// code is the code of a refusal, "ok" for none, and the error's text for what is no refusal.
+func code(err error) string {
+	var refused *wire.ErrorDetail
+	switch {
+	case err == nil:
+		return "ok"
+	case errors.As(err, &refused) && refused.Hint == "":
+		return refused.Code + " without a hint"
+	case errors.As(err, &refused):
+		return refused.Code
+	}
+	return err.Error()
+}

@@ -1,0 +1,50 @@
+package bootstrap
+
+import (
+	"strconv"
+	"testing"
+	"time"
+)
+
+// TestFullNonceMemory fills it from inside: through requests it would take a million of them.
+func TestFullNonceMemory(t *testing.T) {
+	now := time.Now()
+	n := nonces{used: map[nonceKey]int64{}, pruned: now}
+	for i := range nonceBound - 1 {
+		n.used[nonceKey([]byte(strconv.Itoa(1_000_000_000_000_000+i)))] = now.UnixMilli()
+	}
+	if got := n.take("the last one", now); got != fresh {
+		t.Errorf("got %d, want fresh", got)
+	}
+	if got := n.take("one too many", now); got != full {
+		t.Errorf("got %d, want full", got)
+	}
+	if got := n.take("the last one", now); got != repeated {
+		t.Errorf("got %d, want repeated", got)
+	}
+	later := now.Add(failWindow + time.Second)
+	if got := n.take("one too many", later); got != fresh || len(n.used) != 2 {
+		t.Errorf("a minute later: got %d with %d remembered, want fresh with 2", got, len(n.used))
+	}
+}
+
+// TestFailsForget: the count of addresses is bounded, and a window ends.
+func TestFailsForget(t *testing.T) {
+	var f fails
+	now := time.Now()
+	for i := range failBound + 2 {
+		f.add(strconv.Itoa(i), now)
+	}
+	if len(f.counts) > failBound {
+		t.Errorf("%d addresses are remembered, want at most %d", len(f.counts), failBound)
+	}
+	if got := f.add("a", now); got != 1 {
+		t.Errorf("got %d, want 1", got)
+	}
+	if got := f.add("a", now.Add(failWindow)); got != 2 {
+		t.Errorf("within the window: got %d, want 2", got)
+	}
+	if got := f.add("a", now.Add(failWindow+time.Second)); got != 1 {
+		t.Errorf("in the next window: got %d, want 1", got)
+	}
+}
