@@ -28,8 +28,16 @@ func (g *gateway) greet(stdout io.Writer, l *listeners) {
 
 func (g *gateway) ownCertificate() bool { return g.settings.tlsCert == "" }
 
-// firstAccount makes the operator's account of a new gateway. Its token is on stdout this once and nowhere else.
-func (g *gateway) firstAccount(ctx context.Context, stdout io.Writer) error {
+// firstAccount makes the operator's account of a new gateway. Its token is on stdout this once and nowhere else. Under
+// systemd that would be the journal, which keeps it and shows it to others: there the account is left to the operator.
+func (g *gateway) firstAccount(ctx context.Context, getenv func(string) string, stdout io.Writer) error {
+	if getenv("JOURNAL_STREAM") != "" || getenv("INVOCATION_ID") != "" {
+		accounts, err := g.store.Accounts(ctx, "")
+		if err == nil && len(accounts) == 0 {
+			fmt.Fprintf(stdout, "there is no account yet, and this log is no place for its API token: muster account create NAME --scope '*' --data %s makes one\n", g.settings.data)
+		}
+		return err
+	}
 	token, err := sign.NewToken(sign.AccountToken, nil)
 	if err != nil {
 		return err
@@ -51,18 +59,6 @@ func (g *gateway) facts() adminapi.Gateway {
 		URL: g.settings.publicURL, Version: version, TrustDomain: g.authority.TrustDomain(),
 		RootPin: g.authority.RootPin(), PinnedPublicKey: g.serving.PinnedPublicKey(),
 	}
-}
-
-// joinCommand is what an operator pastes on the machine that is to join. The download is checked on its way: by a
-// certificate that the system trusts, or by the pinned key of the gateway's own.
-func (g *gateway) joinCommand(token string) string {
-	curl := "curl -fsSL"
-	if g.ownCertificate() {
-		curl = `curl -fsSLk --pinnedpubkey "` + g.serving.PinnedPublicKey() + `"`
-	}
-	u := g.settings.publicURL
-	return fmt.Sprintf("%s %s/agent/linux/$(uname -m | sed 's/x86_64/amd64/; s/aarch64/arm64/') -o muster-agent && chmod +x muster-agent && MUSTER_TOKEN=%s ./muster-agent run --gateway %s",
-		curl, u, token, u)
 }
 
 // port is the port of an address that a listener has.

@@ -24,6 +24,9 @@ const asGateway = "MUSTER_TEST_AS_GATEWAY"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asGateway) != "" {
+		if agents := os.Getenv(withAgents); agents != "" {
+			os.Exit(serveAgents(agents))
+		}
 		main()
 		return
 	}
@@ -149,6 +152,7 @@ type house struct {
 	t       *testing.T
 	data    string
 	url     string
+	env     []string
 	args    []string
 	gateway *process
 }
@@ -170,7 +174,7 @@ func newHouse(t *testing.T, args ...string) *house {
 func (h *house) open() {
 	h.t.Helper()
 	args := append([]string{"serve", "--data", h.data}, h.args...)
-	h.gateway = start(h.t, "gateway", []string{asGateway + "=1"}, os.Args[0], args...)
+	h.gateway = start(h.t, "gateway", append([]string{asGateway + "=1"}, h.env...), os.Args[0], args...)
 	line := h.gateway.await(" serves ")
 	_, rest, _ := strings.Cut(line, " on ")
 	address, _, _ := strings.Cut(rest, " ")

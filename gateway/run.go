@@ -30,7 +30,7 @@ const (
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	at := slices.Index(args, "serve")
 	if at < 0 || !onlyFlags(args[:at]) {
-		return cli.Run(ctx, cli.Env{Args: args, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Version: version})
+		return commandLine(ctx, args, getenv, stdin, stdout, stderr)
 	}
 	s, err := parseSettings(slices.Delete(slices.Clone(args), at, at+1), getenv, stdout)
 	switch {
@@ -45,6 +45,21 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 		return exitFailed
 	}
 	return exitDone
+}
+
+func commandLine(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	agents, err := agentFiles()
+	if err != nil {
+		fmt.Fprintf(stderr, "muster: %v\n", err)
+		return exitFailed
+	}
+	return cli.Run(ctx, cli.Env{Args: args, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Version: version, Agents: agents, Serve: serveFlags})
+}
+
+// serveFlags reads serve's flags for the command that installs the service.
+func serveFlags(args []string, getenv func(string) string) (cli.ServeFlags, error) {
+	s, err := parseSettings(args, getenv, io.Discard)
+	return cli.ServeFlags{Given: s.given, Data: s.data, Listen: s.listen, PlainListen: s.plainListen, PublicURL: s.publicURL}, err
 }
 
 // onlyFlags tells whether what stands before the command is flags and their values alone: `--data DIR serve`.

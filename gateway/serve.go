@@ -33,6 +33,7 @@ type gateway struct {
 	log       *slog.Logger
 	store     *store.Store
 	authority *authority.Authority
+	issuer    authority.Issuer // of the nodes' certificates
 	serving   certificates
 	registry  *registry.Registry
 	bootstrap *bootstrap.Bootstrap
@@ -62,6 +63,7 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 		return err
 	}
 	g.greet(stdout, l)
+	defer announce(ctx, getenv, g.log)()
 	return g.run(ctx, l)
 }
 
@@ -103,13 +105,16 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if err := g.openNodes(); err != nil {
 		return err
 	}
-	return g.firstAccount(ctx, stdout)
+	return g.firstAccount(ctx, getenv, stdout)
 }
 
 func (g *gateway) openTrust(ctx context.Context) error {
 	var err error
 	g.authority, err = authority.Open(ctx, authority.Config{Store: g.store, TrustDomain: g.settings.trustDomain, CertTTL: g.settings.certTTL})
 	if err != nil {
+		return err
+	}
+	if err := g.openIssuer(ctx); err != nil {
 		return err
 	}
 	if g.settings.tlsCert != "" {
@@ -121,14 +126,17 @@ func (g *gateway) openTrust(ctx context.Context) error {
 }
 
 func (g *gateway) openNodes() error {
-	agents, err := agentFiles()
-	if err != nil {
-		return err
+	agents := g.settings.agents
+	if agents == nil {
+		var err error
+		if agents, err = agentFiles(); err != nil {
+			return err
+		}
 	}
 	g.nodes = nodeapi.New(nodeapi.Config{
-		Registry: g.registry, Bootstrap: g.bootstrap, Authority: g.authority, Issuer: g.authority, Store: g.store, Info: g.info,
+		Registry: g.registry, Bootstrap: g.bootstrap, Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info,
 		Address: g.origin.Address, Interval: g.settings.interval, RequireMTLS: g.settings.requireMTLS,
-		Agents: agents, Version: version, Logger: g.log,
+		Agents: agents, Version: version, Installer: g.installer, Logger: g.log,
 	})
 	return nil
 }

@@ -4,12 +4,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"io/fs"
 	"net"
 	"net/url"
 	"os"
 	"strings"
 	"time"
 
+	"muster"
 	"muster/gateway/internal/authority"
 )
 
@@ -19,6 +21,7 @@ type settings struct {
 	listen       string
 	plainListen  string
 	publicURL    string
+	publicGiven  bool // by the operator, not made up from listen
 	tlsCert      string
 	tlsKey       string
 	proxies      list
@@ -29,7 +32,11 @@ type settings struct {
 	interval     time.Duration
 	trustDomain  string
 	masterKey    string
+	issuer       string // issuerBuiltIn or issuerStepCA
+	stepCA       stepCASettings
 	logLevel     string
+	given        map[string]string // flags that were set, by arguments or environment
+	agents       fs.FS             // <os>-<arch>/muster-agent; nil: what the program carries
 }
 
 const serveHelp = `muster serve runs the gateway: the registry of nodes with its embedded database.
@@ -40,7 +47,8 @@ const serveHelp = `muster serve runs the gateway: the registry of nodes with its
   muster serve --plain-listen 127.0.0.1:7480 --trusted-proxy 127.0.0.1   behind a proxy or tunnel that ends TLS
 
 Operators reach it over the socket DATA/muster.sock (muster --data DIR node ls) or, from elsewhere, over HTTPS with
-MUSTER_URL and MUSTER_API_TOKEN. The first start makes the account "operator" and shows its API token once.
+MUSTER_URL and MUSTER_API_TOKEN. The first start makes the account "operator" and shows its API token once; not under
+systemd, whose journal would keep it: muster account create does. muster service install makes it a service.
 
 Flags (each is also an environment variable, --public-url is MUSTER_PUBLIC_URL):
 `
@@ -62,6 +70,7 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	f.DurationVar(&s.renewGrace, "renew-grace", 72*time.Hour, "how long after its expiry a certificate may still renew; 0: not at all")
 	f.DurationVar(&s.interval, "heartbeat-interval", 30*time.Second, "how often nodes are asked to report, 5s to 10m")
 	f.StringVar(&s.trustDomain, "trust-domain", "", "SPIFFE trust `DOMAIN` of a new CA; a random one without it")
+	s.issuerFlags(f)
 	f.StringVar(&s.masterKey, "master-key-file", "", "`FILE` with the key that seals secrets in the database; see the README")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	if err := fromEnvironment(f, getenv); err != nil {
@@ -78,6 +87,8 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("serve takes no argument %q", f.Arg(0))
 	}
+	s.given = map[string]string{}
+	f.Visit(func(one *flag.Flag) { s.given[one.Name] = one.Value.String() })
 	return s, s.check()
 }
 
@@ -111,12 +122,16 @@ func (s *settings) check() error {
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return fmt.Errorf("--listen %q: write host:port or :port", s.listen)
 	}
+	if err := s.checkIssuer(); err != nil {
+		return err
+	}
 	return s.completeURL()
 }
 
 // completeURL makes the public URL from the listener where none was given.
 func (s *settings) completeURL() error {
-	if s.publicURL == "" {
+	s.publicGiven = s.publicURL != ""
+	if !s.publicGiven {
 		host, port, _ := net.SplitHostPort(s.listen)
 		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
 			name, err := os.Hostname()
@@ -132,6 +147,9 @@ func (s *settings) completeURL() error {
 		return fmt.Errorf("--public-url %q: write https://host or https://host:port", s.publicURL)
 	}
 	s.publicURL = u.Scheme + "://" + u.Host
+	if err := muster.CheckURL(s.publicURL); err != nil {
+		return fmt.Errorf("--public-url: %w", err)
+	}
 	return nil
 }
 

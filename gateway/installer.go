@@ -1,0 +1,89 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"net/url"
+	"strings"
+
+	"muster"
+)
+
+// installer answers GET /install.sh. The script names the public URL; where the operator gave none, a request without TLS
+// gets the address that it was made to, because the one that was made up from --listen may not be reachable from there.
+func (g *gateway) installer(r *http.Request) ([]byte, error) {
+	asked := "http://" + r.Host
+	if r.TLS == nil && !g.settings.publicGiven && !g.origin.Behind(r) && muster.CheckURL(asked) == nil {
+		return g.script(asked)
+	}
+	return g.script(g.settings.publicURL)
+}
+
+func (g *gateway) script(gatewayURL string) ([]byte, error) {
+	i := muster.Installer{Gateway: gatewayURL, RootPin: g.authority.RootPin(), Version: version, Certificate: g.certificateAt(gatewayURL)}
+	if i.Certificate == muster.OwnCertificate {
+		i.PinnedKey = g.serving.PinnedPublicKey()
+	}
+	for _, p := range g.nodes.Platforms() {
+		switch p.OS + "/" + p.Arch {
+		case "linux/amd64":
+			i.SHA256AMD64 = p.SHA256
+		case "linux/arm64":
+			i.SHA256ARM64 = p.SHA256
+		}
+	}
+	return i.Render()
+}
+
+// certificateAt says what a machine meets at this URL. Behind a trusted proxy that is the proxy's certificate, unless the
+// URL names the gateway's own port.
+func (g *gateway) certificateAt(gatewayURL string) muster.Certificate {
+	u, err := url.Parse(gatewayURL)
+	switch {
+	case err != nil || u.Scheme != "https":
+		return muster.NoCertificate
+	case !g.ownCertificate():
+		return muster.SystemCertificate
+	case g.settings.publicGiven && g.origin.Any() && portOf(u) != portOf(&url.URL{Host: g.settings.listen}):
+		return muster.SystemCertificate
+	}
+	return muster.OwnCertificate
+}
+
+func portOf(u *url.URL) string {
+	if p := u.Port(); p != "" {
+		return p
+	}
+	return "443"
+}
+
+// joinCommand is what an operator pastes on the machine that is to join. What is downloaded is checked before it runs: by
+// a certificate that the system trusts, by the pinned key of the gateway's own, or, without TLS, by the script's digest.
+// The token is in the environment of the script alone.
+func (g *gateway) joinCommand(token string) string {
+	from := word(g.settings.publicURL + "/install.sh")
+	switch g.certificateAt(g.settings.publicURL) {
+	case muster.SystemCertificate:
+		return fmt.Sprintf("curl -fsSL %s | MUSTER_TOKEN=%s sh", from, token)
+	case muster.OwnCertificate:
+		return fmt.Sprintf(`curl -fsSLk --pinnedpubkey "%s" %s | MUSTER_TOKEN=%s sh`, g.serving.PinnedPublicKey(), from, token)
+	}
+	script, err := g.script(g.settings.publicURL)
+	if err != nil {
+		g.log.Error("there is no joining command", "error", err)
+		return ""
+	}
+	sum := sha256.Sum256(script)
+	return fmt.Sprintf(`f=$(mktemp) && curl -fsSL %s -o "$f" && echo "%s  $f" | sha256sum -c - && MUSTER_TOKEN=%s sh "$f" && rm "$f"`,
+		from, hex.EncodeToString(sum[:]), token)
+}
+
+// word quotes a URL whose brackets, around an IPv6 address, some shells would take for a pattern.
+func word(u string) string {
+	if strings.ContainsAny(u, "[]") {
+		return `"` + u + `"`
+	}
+	return u
+}
