@@ -15,10 +15,11 @@ type flags struct {
 	*flag.FlagSet
 	program
 	about, examples string
+	fromLine        map[string]bool // what the command line had
 }
 
 func (p program) flags(name, about, examples string) *flags {
-	f := &flags{flag.NewFlagSet(name, flag.ContinueOnError), p, about, examples}
+	f := &flags{flag.NewFlagSet(name, flag.ContinueOnError), p, about, examples, map[string]bool{}}
 	f.SetOutput(io.Discard)
 	f.Usage = func() {}
 	return f
@@ -44,12 +45,11 @@ func (f *flags) parse(args []string) error {
 
 // environment sets what the command line did not.
 func (f *flags) environment() error {
-	given := map[string]bool{}
-	f.Visit(func(one *flag.Flag) { given[one.Name] = true })
+	f.Visit(func(one *flag.Flag) { f.fromLine[one.Name] = true })
 	var failed error
 	f.VisitAll(func(one *flag.Flag) {
 		text := f.getenv(variable(one.Name))
-		if given[one.Name] || text == "" || len(one.Name) == 1 {
+		if f.fromLine[one.Name] || text == "" || len(one.Name) == 1 {
 			return
 		}
 		if err := f.Set(one.Name, text); err != nil {
@@ -60,11 +60,7 @@ func (f *flags) environment() error {
 }
 
 // given reports whether the command line has the flag.
-func (f *flags) given(name string) bool {
-	found := false
-	f.Visit(func(one *flag.Flag) { found = found || one.Name == name })
-	return found
-}
+func (f *flags) given(name string) bool { return f.fromLine[name] }
 
 func variable(name string) string {
 	return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))

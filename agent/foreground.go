@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"io"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -13,8 +14,12 @@ import (
 	"muster/agent/internal/enroll"
 	"muster/agent/internal/heartbeat"
 	"muster/agent/internal/identity"
+	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 )
+
+// startTime is what an enrolment in the background may take before its next sign of life.
+const startTime = 10 * time.Minute
 
 // foreground is one agent at work.
 type foreground struct {
@@ -25,6 +30,9 @@ type foreground struct {
 	file      *logFile
 	client    *transport.Client
 	status    identity.Status
+	notifier  *service.Notifier // nil: nobody waits for a word
+	starts    *service.Starts
+	progress  func(error) // told how an enrolment goes; nil: nobody
 }
 
 func (p program) run(ctx context.Context, args []string) error {
@@ -37,20 +45,34 @@ func (p program) run(ctx context.Context, args []string) error {
 		return err
 	}
 	defer directory.Close()
-	a := &foreground{program: p, options: o, directory: directory, file: &logFile{path: filepath.Join(o.state, "agent.log")}}
-	a.log = newLogger(o.level, p.stderr, a.file)
+	a := p.newForeground(o, directory)
+	a.notifier, a.starts = service.NewNotifier(p.getenv), service.Begin(o.state, time.Now())
 	a.status = identity.Status{
 		PID: os.Getpid(), Version: version, Phase: identity.PhaseEnrolling, Gateway: o.gateway, Since: time.Now().UTC().Truncate(time.Second),
 	}
 	err = a.work(ctx)
 	if ctx.Err() != nil {
+		a.notifier.Stopping()
+		a.starts.End(nil)
 		a.log.Info("stopped")
 		return nil
 	}
+	a.starts.End(err)
 	if err != nil {
 		a.file.Write([]byte(fmt.Sprintf("time=%s level=ERROR msg=%q\n", time.Now().UTC().Format(time.RFC3339), err)))
 	}
 	return err
+}
+
+// newForeground logs to the screen and to the file; where nobody bounds what stands for the screen, to the file alone.
+func (p program) newForeground(o options, directory *identity.Directory) *foreground {
+	a := &foreground{program: p, options: o, directory: directory, file: &logFile{path: filepath.Join(o.state, "agent.log")}}
+	screen := p.stderr
+	if p.getenv(service.SupervisedVariable) != "" {
+		screen = io.Discard
+	}
+	a.log = newLogger(o.level, screen, a.file)
+	return a
 }
 
 // work loads the identity or gets one, and then reports.
@@ -139,7 +161,7 @@ func (a *foreground) resume(state identity.State) error {
 
 func (a *foreground) newClient(shared bool) (err error) {
 	a.client, err = transport.New(transport.Config{
-		Gateway: a.gateway, Version: version, Logger: a.log, First: transport.FirstContact{NeedTrust: shared, Pin: a.pin},
+		Gateway: a.gateway, Version: version, Logger: a.log, First: transport.FirstContact{NeedTrust: shared, Pin: a.pin}, Way: a.way,
 	})
 	return err
 }
@@ -156,6 +178,7 @@ func (a *foreground) report(ctx context.Context, state identity.State) error {
 	return heartbeat.Run(ctx, heartbeat.Config{
 		Client: a.client, Directory: a.directory, State: state, Interval: a.interval, Agent: agentInfo(),
 		Hardware: m.hardware, Cost: m.cost, Health: m.health, Notices: a.notices, Wake: news, Status: a.status, Logger: a.log,
+		GPUs: m.summary, Progress: a.notifier.Progress,
 	})
 }
 
@@ -172,16 +195,26 @@ func (a *foreground) probeInterval(state identity.State) time.Duration {
 }
 
 func (a *foreground) notices() []string {
+	var all []string
 	if trouble := a.file.Trouble(); trouble != nil {
-		return []string{"the log file cannot be written: " + trouble.Error()}
+		all = append(all, "the log file cannot be written: "+trouble.Error())
 	}
-	return nil
+	if crashes := a.starts.Notice(time.Now()); crashes != "" {
+		all = append(all, crashes)
+	}
+	return all
 }
 
 // saveStatus tells whoever looks on this machine how an enrolment goes.
 func (a *foreground) saveStatus(err error) {
 	if err != nil {
 		a.status.LastError = err.Error()
+	}
+	if a.notifier != nil {
+		a.notifier.Starting(startTime, "enrolling: "+a.status.LastError)
+	}
+	if a.progress != nil {
+		a.progress(err)
 	}
 	if err := a.directory.SaveStatus(a.status); err != nil {
 		a.log.Warn("the status file cannot be written", "error", err)

@@ -3,6 +3,8 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"time"
 
 	"muster/agent/internal/gpu"
@@ -91,6 +93,39 @@ func (m *machine) cost() wire.Cost {
 		return m.facts.Cost(nil)
 	}
 	return m.facts.Cost(m.prober.Reading().Probe.TookMS)
+}
+
+// summary is what a person wants to know of the GPUs in a few words, empty before the first look.
+func (m *machine) summary() string {
+	if m.prober == nil {
+		return "GPUs are not looked at (--no-gpu)"
+	}
+	return summarize(m.prober.Reading())
+}
+
+func summarize(r gpu.Reading) string {
+	switch r.Probe.State {
+	case "":
+		return ""
+	case wire.ProbeAbsent:
+		return "no GPU seen: there is no nvidia-smi on this machine"
+	case wire.ProbeHung, wire.ProbeFailed:
+		return "GPU probe " + r.Probe.State + ": " + r.Probe.Error
+	}
+	var names []string
+	counts := map[string]int{}
+	for _, device := range r.GPUs {
+		if counts[device.Name]++; counts[device.Name] == 1 {
+			names = append(names, device.Name)
+		}
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%dx %s", counts[name], name)
+	}
+	if len(names) == 0 {
+		return "no GPU seen"
+	}
+	return strings.Join(names, ", ")
 }
 
 // place is where the machine is rented: what the operator says, else what the machine says of itself.

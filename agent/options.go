@@ -2,7 +2,6 @@ package main
 
 import (
 	"log/slog"
-	"os"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -31,15 +30,21 @@ type options struct {
 	noGPU                                      bool
 	labels                                     labels
 	pin                                        *transport.Pin
+	way                                        transport.Way
 	interval                                   time.Duration
 	level                                      slog.Level
 }
 
 func (p program) runOptions(args []string) (options, error) {
-	o := options{labels: labels{}}
 	f := p.flags("run", "Enrols this machine if needed, then reports to the gateway until it is told to stop.", runExamples)
+	return p.parseOptions(f, args)
+}
+
+// parseOptions adds the flags of run to those that a command has of its own, and reads them all.
+func (p program) parseOptions(f *flags, args []string) (options, error) {
+	o := options{labels: labels{}}
 	f.StringVar(&o.gateway, "gateway", "", "`URL` of the gateway")
-	f.StringVar(&o.state, "state", identity.DefaultPath(p.getenv, os.Geteuid()), "state `DIR`: identity, status, log")
+	f.StringVar(&o.state, "state", identity.DefaultPath(p.getenv, p.system.UID), "state `DIR`: identity, status, log")
 	f.StringVar(&o.name, "name", "", "`NAME` of the node (default: provider and instance id, else the hostname)")
 	f.Var(o.labels, "label", "`KEY=VALUE`, may be repeated")
 	f.StringVar(&o.provider, "provider", "", "`PROVIDER` that the machine is rented from (default: found out)")
@@ -47,6 +52,7 @@ func (p program) runOptions(args []string) (options, error) {
 	f.StringVar(&o.token, "token", "", "enrollment `TOKEN`, bootstrap token or pre-shared key; better: MUSTER_TOKEN")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` that holds it; - is standard input")
 	pin := f.String("root-pin", "", "`PIN` of the gateway's root: sha256:<hex>")
+	way := f.String("transport", string(transport.Auto), "`WAY` to the gateway: direct, curl, or auto, which tries curl where an edge stops the agent")
 	f.StringVar(&o.nvidiaSMI, "nvidia-smi", "nvidia-smi", "`PATH` or name of nvidia-smi")
 	f.BoolVar(&o.noGPU, "no-gpu", false, "do not look at GPUs")
 	f.DurationVar(&o.interval, "interval", 0, "`TIME` between heartbeats, at least 100ms (default: as the gateway wishes, 30s)")
@@ -57,7 +63,7 @@ func (p program) runOptions(args []string) (options, error) {
 	if err := o.chooseSecret(f); err != nil {
 		return o, err
 	}
-	return o, o.check(*pin)
+	return o, o.check(*pin, *way)
 }
 
 // chooseSecret keeps the source of the credential that wins: a flag over the environment.
@@ -76,10 +82,15 @@ func (o *options) chooseSecret(f *flags) error {
 	return nil
 }
 
-func (o *options) check(pin string) error {
+func (o *options) check(pin, way string) error {
 	if _, err := transport.New(transport.Config{Gateway: o.gateway}); err != nil {
 		return usageError{err.Error()}
 	}
+	parsed, err := transport.ParseWay(way)
+	if err != nil {
+		return usagef("--transport: %v", err)
+	}
+	o.way = parsed
 	if pin != "" {
 		parsed, err := transport.ParsePin(pin)
 		if err != nil {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"strings"
 	"time"
 
@@ -22,7 +21,7 @@ var errNotRunning = errors.New("the agent is not running: start it with muster-a
 
 func (p program) status(args []string) error {
 	f := p.flags("status", "Prints what the agent on this machine is doing. Exit status 1: it is not running.", statusExamples)
-	state := f.String("state", identity.DefaultPath(p.getenv, os.Geteuid()), "state `DIR`")
+	state := f.String("state", p.statePath(), "state `DIR`")
 	output := f.String("o", "table", "`FORMAT`: table or json")
 	if err := f.parse(args); err != nil {
 		return err
@@ -78,7 +77,7 @@ func (p program) printStatus(s identity.Status, running bool) {
 	for _, line := range [][2]string{
 		{"status", phase}, {"node", strings.TrimSpace(s.Name + " " + s.NodeID)}, {"tenant", s.Tenant}, {"state", s.State},
 		{"gateway", s.Gateway}, {"transport", s.Transport}, {"certificate", certificate}, {"clock", skew},
-		{"last contact", contact}, {"last error", s.LastError}, {"since", s.Since.Format(time.RFC3339)},
+		{"gpus", s.GPUs}, {"last contact", contact}, {"last error", s.LastError}, {"since", s.Since.Format(time.RFC3339)},
 		{"version", s.Version}, {"notices", strings.Join(s.Notices, "; ")},
 	} {
 		if line[1] != "" {

@@ -34,10 +34,15 @@ type Config struct {
 	Cost      func() wire.Cost       // nil: not known
 	Health    func() []string        // what speaks against work on this node, wire.Health...; nil: nothing
 	Notices   func() []string        // what the agent misses, for a person; nil: nothing
+	GPUs      func() string          // what was seen of them, for a person; nil: nothing
 	Wake      <-chan struct{}        // a beat is wanted now, for there is news; nil: never
+	Progress  func(phase string)     // told whenever the loop gets on, at least twice a minute; nil: nobody
 	Status    identity.Status        // what the loop does not know itself: PID, Version, Since
 	Logger    *slog.Logger
 }
+
+// progressPause is how long the loop waits at most before it says that it gets on. An exchange takes no longer either.
+const progressPause = 30 * time.Second
 
 // loop is one run of the agent.
 type loop struct {
@@ -89,9 +94,17 @@ func newRunID() string {
 func (l *loop) step(ctx context.Context) {
 	if l.renewalDue() {
 		l.renew(ctx)
+		l.progress(ctx)
 	}
 	if !time.Now().Before(l.nextBeat) {
 		l.beat(ctx)
+	}
+	l.progress(ctx)
+}
+
+func (l *loop) progress(ctx context.Context) {
+	if l.Progress != nil && ctx.Err() == nil {
+		l.Progress(l.report.status.Phase)
 	}
 }
 
@@ -99,6 +112,9 @@ func (l *loop) step(ctx context.Context) {
 // the loop spin.
 func (l *loop) sleep(ctx context.Context) {
 	wait := max(min(time.Until(l.nextBeat), l.untilRenewal()), 10*time.Millisecond)
+	if l.Progress != nil {
+		wait = min(wait, progressPause)
+	}
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

@@ -15,6 +15,7 @@ type report struct {
 	status  identity.Status
 	written time.Time
 	phase   string // as last written
+	said    string // the last error as last written
 	trouble string // a notice: why it could not be written
 }
 
@@ -38,12 +39,17 @@ func (r *report) online(state string) {
 // saveStatus writes what changed, and otherwise only now and then.
 func (l *loop) saveStatus(force bool) {
 	r := &l.report
-	if !force && r.phase == r.status.Phase && time.Since(r.written) < statusPause {
+	if l.GPUs != nil {
+		if seen := l.GPUs(); seen != r.status.GPUs {
+			r.status.GPUs, force = seen, true
+		}
+	}
+	if !force && r.phase == r.status.Phase && r.said == r.status.LastError && time.Since(r.written) < statusPause {
 		return
 	}
 	r.status.Gateway, r.status.Transport = l.Client.Gateway(), l.Client.Mode()
 	r.status.SkewMillis, r.status.Notices = l.Client.Offset().Milliseconds(), l.notices()
-	r.written, r.phase = time.Now(), r.status.Phase
+	r.written, r.phase, r.said = time.Now(), r.status.Phase, r.status.LastError
 	err := l.Directory.SaveStatus(r.status)
 	if err != nil && r.trouble == "" {
 		l.Logger.Warn("the status file cannot be written", "error", err)

@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"bytes"
 	"crypto/ecdsa"
 	"crypto/sha256"
 	"crypto/x509"
@@ -34,7 +35,7 @@ func (s State) Transport() (transport.Identity, error) {
 		return transport.Identity{}, fmt.Errorf("answer key: %w", err)
 	}
 	return transport.Identity{
-		Certificate: pair, Roots: roots, AnswerKey: answerKey,
+		Certificate: pair, Roots: roots, RootsPEM: s.Gateway.Roots, AnswerKey: answerKey,
 		Signer: sign.Signer{Key: pair.PrivateKey.(*ecdsa.PrivateKey), Fingerprint: Fingerprint(pair.Leaf)},
 	}, nil
 }
@@ -55,7 +56,9 @@ type Wanted struct {
 }
 
 // CheckCertificate checks a chain that the gateway issued: for our key, for this node (one SPIFFE URI and nothing else),
-// for client use, and chaining to the roots. The error wraps ErrBadCertificate.
+// for client use, and chaining to the roots. A chain may bring its root along, as that of another CA than the gateway's own
+// does: the answer that it came in is proven, and that root is believed for nothing but this one certificate, never for a
+// gateway. The error wraps ErrBadCertificate.
 func CheckCertificate(chain string, w Wanted) (*x509.Certificate, error) {
 	certificates, err := ParseCertificates(chain)
 	if err != nil {
@@ -75,6 +78,9 @@ func CheckCertificate(chain string, w Wanted) (*x509.Certificate, error) {
 	intermediates := x509.NewCertPool()
 	for _, certificate := range certificates[1:] {
 		intermediates.AddCert(certificate)
+		if bytes.Equal(certificate.RawSubject, certificate.RawIssuer) && certificate.IsCA {
+			roots.AddCert(certificate)
+		}
 	}
 	_, err = leaf.Verify(x509.VerifyOptions{
 		Roots: roots, Intermediates: intermediates, CurrentTime: w.Now,

@@ -120,8 +120,11 @@ func (d *Directory) Close() error { return d.lock.Close() }
 
 // Load reads the identity file. A directory without one has the zero State. A file that cannot be read or does not fit
 // together is named in the error, and left alone.
-func (d *Directory) Load() (State, error) {
-	file := filepath.Join(d.path, identityFile)
+func (d *Directory) Load() (State, error) { return Read(d.path) }
+
+// Read is Load for whoever only looks: an agent may be at work on the directory.
+func Read(path string) (State, error) {
+	file := filepath.Join(path, identityFile)
 	raw, err := os.ReadFile(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return State{}, nil

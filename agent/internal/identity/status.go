@@ -13,6 +13,7 @@ const (
 	PhaseOnline    = "online"    // the last heartbeat was accepted
 	PhaseRetrying  = "retrying"  // it was not; the next one comes
 	PhaseRefused   = "refused"   // the gateway refuses this node for good
+	PhaseCrashing  = "crashing"  // the agent ended, and its supervisor is about to start it again
 )
 
 // Status is what a running agent says about itself, without secrets, for whoever looks on this machine.
@@ -24,8 +25,9 @@ type Status struct {
 	Name        string     `json:"name,omitempty"`
 	Tenant      string     `json:"tenant,omitempty"`
 	Gateway     string     `json:"gateway"`
-	Transport   string     `json:"transport,omitempty"` // mtls or signed
+	Transport   string     `json:"transport,omitempty"` // mtls, signed, or curl (signed, through that)
 	State       string     `json:"state,omitempty"`     // of the node, as the gateway said last
+	GPUs        string     `json:"gpus,omitempty"`      // what the last look at them gave, for a person; empty before it
 	Since       time.Time  `json:"since"`               // when this agent started
 	LastContact *time.Time `json:"last_contact"`        // the last proven answer
 	LastError   string     `json:"last_error,omitempty"`

@@ -51,6 +51,19 @@ func syncDirectory(path string) error {
 	return explain(path, directory.Sync())
 }
 
+// settlePaths puts on the disk what a tool of the system's wrote, as far as this user may open it.
+func settlePaths(patterns ...string) {
+	for _, pattern := range patterns {
+		paths, _ := filepath.Glob(pattern)
+		for _, path := range paths {
+			if file, err := os.Open(path); err == nil {
+				file.Sync()
+				file.Close()
+			}
+		}
+	}
+}
+
 // makeDirectories makes a folder with what lacks above it, and gives the new ones, outermost first.
 func makeDirectories(path string, mode fs.FileMode) (made []string, err error) {
 	if isDirectory(path) {

@@ -63,16 +63,17 @@ func (m Manager) withoutLine(text string) string {
 
 // bootHook arranges for the supervisor to be started at boot, by what is there: the provider's start script, or cron.
 func (m Manager) bootHook(ctx context.Context) (by string, advice []string, err error) {
-	if m.onstart() {
-		return "from " + onstartPath + " when the instance starts", nil, m.editOnstart(true)
-	}
-	if !m.cronRuns() {
-		return "", []string{m.bootAdvice()}, nil
+	by, text := m.Boot()
+	switch {
+	case by == "":
+		return "", []string{text}, nil
+	case m.onstart():
+		return by, nil, m.editOnstart(true)
 	}
 	if err := m.editCrontab(ctx, true); err != nil {
 		return "", []string{"cron takes no entry (" + err.Error() + "). " + m.bootAdvice()}, nil
 	}
-	return "from cron at boot", nil, nil
+	return by, nil, nil
 }
 
 func (m Manager) bootAdvice() string {
@@ -150,18 +151,16 @@ func (m Manager) cronRuns() bool {
 
 // editCrontab adds the line to the user's crontab or takes it out. A crontab that only ever held our line is removed.
 func (m Manager) editCrontab(ctx context.Context, add bool) error {
-	old, err := m.run(ctx, "crontab", "-l")
+	raw, err := m.call(ctx, "crontab", "-l")
+	old := string(raw)
 	if err != nil {
 		if !add {
 			return nil // no crontab, or no cron: nothing of ours in it
 		}
-		if !strings.Contains(strings.ToLower(old), "no crontab") && !strings.Contains(old, "can't open") {
-			return err
+		if said := strings.ToLower(old); !strings.Contains(said, "no crontab") && !strings.Contains(said, "can't open") {
+			return fmt.Errorf("crontab -l: %s: %w", oneLine(old), err)
 		}
 		old = ""
-	}
-	if old != "" {
-		old += "\n"
 	}
 	text := m.withoutLine(old)
 	switch {
@@ -185,6 +184,7 @@ func (m Manager) loadCrontab(ctx context.Context, text string) error {
 	}
 	defer os.Remove(path)
 	_, err := m.run(ctx, "crontab", path)
+	settlePaths(m.path("/var/spool/cron/crontabs/"+m.user()), m.path("/var/spool/cron/crontabs"), m.path("/var/spool/cron/"+m.user()), m.path("/var/spool/cron"))
 	return err
 }
 
@@ -197,4 +197,15 @@ func (m Manager) removeHooks(ctx context.Context) error {
 		failed = append(failed, err)
 	}
 	return errors.Join(append(failed, m.editCrontab(ctx, false))...)
+}
+
+// Boot says what would start the supervisor at boot, or what a person would have to do.
+func (m Manager) Boot() (by, advice string) {
+	switch {
+	case m.onstart():
+		return "from " + onstartPath + " when the instance starts", ""
+	case m.cronRuns():
+		return "from cron at boot", ""
+	}
+	return "", m.bootAdvice()
 }

@@ -14,6 +14,7 @@ type record struct {
 	Made   []string `json:"made,omitempty"`   // folders that were not there, outermost first
 	Linger bool     `json:"linger,omitempty"` // the user's services were made to outlive the user's sessions
 	Kind   Kind     `json:"kind,omitempty"`   // of the last installation
+	Open   bool     `json:"open,omitempty"`   // something was changed, and the agent was not seen online with it yet
 }
 
 func (m Manager) record() (r record) {
@@ -51,6 +52,15 @@ func (m Manager) MakeBase() error {
 	}
 	return m.note(func(r *record) { r.Made = append(r.Made, made[:len(made)-1]...) })
 }
+
+// Open notes that something is about to be changed, so that what follows is done even if this process ends now.
+func (m Manager) Open() error { return m.note(func(r *record) { r.Open = true }) }
+
+// Finish notes that the agent is online with all that was changed.
+func (m Manager) Finish() error { return m.note(func(r *record) { r.Open = false }) }
+
+// Unfinished reports whether there was an Open without a Finish.
+func (m Manager) Unfinished() bool { return m.record().Open }
 
 // Installed is the kind that the last installation was of, empty where there was none.
 func (m Manager) Installed() Kind { return m.record().Kind }

@@ -123,11 +123,7 @@ func (s System) runtimeFolder() string {
 
 // run calls a tool. The error holds what the tool said.
 func (s System) run(ctx context.Context, name string, args ...string) (string, error) {
-	call := s.Command
-	if call == nil {
-		call = runCommand
-	}
-	out, err := call(ctx, name, args...)
+	out, err := s.call(ctx, name, args...)
 	text := strings.TrimSpace(string(out))
 	if err == nil {
 		return text, nil
@@ -136,6 +132,13 @@ func (s System) run(ctx context.Context, name string, args ...string) (string, e
 		return text, fmt.Errorf("%s is not on this machine: %w", name, err)
 	}
 	return text, fmt.Errorf("%s %s: %s: %w", name, strings.Join(args, " "), oneLine(text), err)
+}
+
+func (s System) call(ctx context.Context, name string, args ...string) ([]byte, error) {
+	if s.Command == nil {
+		return runCommand(ctx, name, args...)
+	}
+	return s.Command(ctx, name, args...)
 }
 
 func runCommand(ctx context.Context, name string, args ...string) ([]byte, error) {

@@ -162,3 +162,16 @@ func (m Manager) SaveSettings(s Settings) error {
 
 // LoadSettings reads the settings file.
 func (m Manager) LoadSettings() (Settings, error) { return ReadSettings(m.path(m.Settings)) }
+
+// Equal compares what would be written.
+func (s Settings) Equal(other Settings) bool { return bytes.Equal(s.Format(), other.Format()) }
+
+// Or looks variables of this program up in an environment, and in the settings where it has none.
+func (s Settings) Or(getenv func(string) string) func(string) string {
+	return func(name string) string {
+		if value := getenv(name); value != "" || secret(name) || !strings.HasPrefix(name, "MUSTER_") {
+			return value
+		}
+		return s[name]
+	}
+}

@@ -55,9 +55,7 @@ func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, 
 	if _, err := m.systemctl(ctx, user, "enable", "--no-reload", unitName); err != nil {
 		return out, fmt.Errorf("%w: read what systemctl says, then join again", err)
 	}
-	if err := syncDirectory(filepath.Dir(path)); err != nil {
-		return out, err
-	}
+	settlePaths(filepath.Join(filepath.Dir(path), "*.wants"), filepath.Dir(path))
 	verb := "start"
 	if known && restart {
 		verb = "restart"
@@ -102,6 +100,7 @@ func (m Manager) linger(ctx context.Context) error {
 	if _, err := m.run(ctx, "loginctl", "--no-ask-password", "enable-linger", m.user()); err != nil {
 		return err
 	}
+	settlePaths(m.path("/var/lib/systemd/linger"))
 	return m.note(func(r *record) { r.Linger = true })
 }
 
@@ -165,6 +164,7 @@ func (m Manager) installOpenRC(ctx context.Context, restart bool) (Outcome, erro
 	if _, err := m.run(ctx, "rc-update", "add", Name, "default"); err != nil {
 		return Outcome{}, fmt.Errorf("%w: read what rc-update says, then join again", err)
 	}
+	settlePaths(m.path("/etc/runlevels/default"))
 	verb := "start"
 	if known && restart {
 		verb = "restart"

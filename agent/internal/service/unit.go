@@ -88,5 +88,5 @@ depend() {
 // openRCText is the init script for an agent in base with its settings in this file.
 func openRCText(base, settings string) string {
 	return openRCHead + "command=\"" + filepath.Join(base, currentLink, Name) + "\"\n" + openRCTail +
-		"\nset -o allexport\n. \"" + settings + "\"\nset +o allexport\n"
+		"\nif [ -f \"" + settings + "\" ]; then\n\tset -o allexport\n\t. \"" + settings + "\"\n\tset +o allexport\nfi\n"
 }

@@ -22,6 +22,7 @@ type attempt struct {
 	identity Identity
 	sent     time.Time
 	signed   bool
+	via      Way // what carried it
 	nonce    string
 	strict   bool // the certificate's dates were checked
 }
@@ -61,20 +62,22 @@ func (c *Client) Call(ctx context.Context, path string, in, out any) error {
 	return fmt.Errorf("%s does not take a request that was signed %d times: %v", c.base.Host, maxAttempts, err)
 }
 
-// attempt sends the request once. Where only the dates of the gateway's certificate stand against it, the request goes out
-// signed with the dates ignored: the proven answer tells whose clock is wrong.
+// attempt sends the request once on each way that it takes. Where only the dates of the gateway's certificate stand against
+// it, the request goes out signed with the dates ignored: the proven answer tells whose clock is wrong.
 func (c *Client) attempt(ctx context.Context, path string, body []byte) (attempt, error) {
-	a, err := c.send(ctx, c.strict, path, body, c.Mode() == "signed")
-	a.strict = true
-	if errors.Is(err, errDates) {
-		c.cfg.Logger.Warn("the gateway's certificate fails by its dates alone: asking for the time", "host", c.base.Host)
-		a, err = c.send(ctx, c.lenient, path, body, true)
-		c.lenient.close()
-	}
-	return a, err
+	return c.carry(ctx, func(via Way) (attempt, error) {
+		a, err := c.send(ctx, c.over(via, strict), path, body, via == Curl || !c.isMutual())
+		a.strict = true
+		if errors.Is(err, errDates) {
+			c.cfg.Logger.Warn("the gateway's certificate fails by its dates alone: asking for the time", "host", c.base.Host)
+			a, err = c.send(ctx, c.over(via, lenient), path, body, true)
+			c.over(via, lenient).close()
+		}
+		return a, err
+	})
 }
 
-func (c *Client) send(ctx context.Context, through *direct, path string, body []byte, signed bool) (attempt, error) {
+func (c *Client) send(ctx context.Context, through exchanger, path string, body []byte, signed bool) (attempt, error) {
 	id, err := c.current()
 	if err != nil {
 		return attempt{}, err
@@ -125,7 +128,7 @@ func (c *Client) judge(a attempt) (again bool, err error) {
 		return !a.signed, refusal
 	case wire.CodeMTLSRequired:
 		c.setMutual(a.signed && a.chained)
-		return c.Mode() == "mtls", refusal
+		return c.isMutual(), refusal
 	}
 	return false, refusal
 }

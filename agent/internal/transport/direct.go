@@ -8,9 +8,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
+	"sync/atomic"
+	"syscall"
 	"time"
 
 	"muster/agent/wire"
@@ -101,6 +105,10 @@ func (d *direct) chainedTo(state *tls.ConnectionState) bool {
 func (d *direct) exchange(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error) {
 	ctx, cancel := context.WithTimeout(ctx, d.client.cfg.Timeout)
 	defer cancel()
+	var cut atomic.Bool
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { cut.Store(wasCut(err)) },
+	})
 	r, err := http.NewRequestWithContext(ctx, method, d.client.base.String()+path, bytes.NewReader(body))
 	if err != nil {
 		return Answer{}, err
@@ -109,6 +117,9 @@ func (d *direct) exchange(ctx context.Context, method, path string, header http.
 	r.Header.Set("User-Agent", "muster-agent/"+d.client.cfg.Version)
 	r.Header["Idempotency-Key"] = []string{} // never sent; net/http may repeat the request when an idle connection was gone
 	response, err := d.transport.RoundTrip(r)
+	if err != nil && cut.Load() {
+		return Answer{}, fmt.Errorf("reach %s: %w (%w)", d.client.base.Host, errHandshake, err)
+	}
 	if err != nil {
 		return Answer{}, d.explain(err)
 	}
@@ -124,6 +135,24 @@ func (d *direct) exchange(ctx context.Context, method, path string, header http.
 }
 
 var errTooLarge = errors.New("too large")
+
+// errHandshake means that the other side, or something between, ended a TLS handshake that had nothing wrong on this one.
+var errHandshake = errors.New("the TLS handshake was cut off: an edge or a firewall between may let only other programs through")
+
+// wasCut reports whether a handshake ended so: by a reset, an end, an alert, or silence.
+func wasCut(err error) bool {
+	var operation *net.OpError
+	var network net.Error
+	switch {
+	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return false
+	case errors.Is(err, syscall.ECONNRESET), errors.Is(err, syscall.EPIPE), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return true
+	case errors.As(err, &operation) && operation.Op == "remote error":
+		return true
+	}
+	return errors.As(err, &network) && network.Timeout()
+}
 
 func (d *direct) explain(err error) error {
 	host := d.client.base.Host

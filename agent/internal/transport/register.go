@@ -16,24 +16,32 @@ func (c *Client) Register(ctx context.Context, authorization string, body []byte
 		return Answer{}, fmt.Errorf("%w: a pre-shared key proves membership, not the gateway, and plain http shows no certificate: "+
 			"use the https address, or join with an enrollment token", ErrUntrusted)
 	}
-	header := http.Header{"Content-Type": {"application/json"}, "Authorization": {authorization}}
-	answer, err := c.first.exchange(ctx, http.MethodPost, wire.PathRegister, header, body)
-	if errors.Is(err, ErrUntrusted) && c.fetchPinned(ctx) {
-		answer, err = c.first.exchange(ctx, http.MethodPost, wire.PathRegister, header, body)
+	send := func(via Way) (attempt, error) {
+		header := http.Header{"Content-Type": {"application/json"}, "Authorization": {authorization}}
+		answer, err := c.over(via, first).exchange(ctx, http.MethodPost, wire.PathRegister, header, body)
+		return attempt{Answer: answer}, err
 	}
-	c.first.close()
-	return answer, err
+	a, err := c.carry(ctx, func(via Way) (attempt, error) {
+		a, err := send(via)
+		if errors.Is(err, ErrUntrusted) && c.fetchPinned(ctx, via) {
+			a, err = send(via)
+		}
+		c.over(via, first).close()
+		return a, err
+	})
+	return a.Answer, err
 }
 
 // fetchPinned asks anyone for the roots and keeps the one that has the pin: servers need not send theirs in the handshake,
 // and the pin alone makes it believable.
-func (c *Client) fetchPinned(ctx context.Context) bool {
+func (c *Client) fetchPinned(ctx context.Context, via Way) bool {
 	pin := c.cfg.First.Pin
 	if pin == nil {
 		return false
 	}
-	answer, err := c.anyone.exchange(ctx, http.MethodGet, wire.PathRoots, http.Header{}, nil)
-	c.anyone.close()
+	through := c.over(via, anyone)
+	answer, err := through.exchange(ctx, http.MethodGet, wire.PathRoots, http.Header{}, nil)
+	through.close()
 	if err != nil || answer.Status != http.StatusOK {
 		return false
 	}

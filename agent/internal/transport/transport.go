@@ -35,6 +35,10 @@ type Config struct {
 	Logger      *slog.Logger     // nil: none
 	SystemRoots *x509.CertPool   // nil: what the system trusts
 	Dial        func(ctx context.Context, network, address string) (net.Conn, error)
+
+	Way     Way      // empty: Direct, the one that SystemRoots and Dial are for
+	Curl    string   // the program; empty: curl, as found on the PATH
+	Environ []string // that curl inherits, less MUSTER_*; nil: this process's
 }
 
 // FirstContact is what the gateway's TLS has to show before enrolment. A token's handshake proves the gateway by itself;
@@ -49,6 +53,7 @@ type Identity struct {
 	Certificate tls.Certificate // with its Leaf
 	Signer      sign.Signer
 	Roots       *x509.CertPool // muster's, pinned at enrolment
+	RootsPEM    string         // the same in PEM, for curl; empty: it goes by the system's alone
 	AnswerKey   ed25519.PublicKey
 }
 
@@ -57,10 +62,8 @@ type Client struct {
 	cfg  Config
 	base *url.URL
 
-	strict  *direct // dates of certificates count
-	lenient *direct // they do not: for learning the time
-	first   *direct // before enrolment
-	anyone  *direct // believes no one: for what is verified by other means
+	direct [roles]exchanger
+	curl   [roles]exchanger
 
 	mu       sync.Mutex
 	identity *Identity
@@ -70,6 +73,7 @@ type Client struct {
 	asked    bool // the last handshake asked for a client certificate
 	chained  bool // the last handshake chained to muster's root
 	mutual   bool // the certificate is proof enough, requests go unsigned
+	route    route
 }
 
 // New checks the URL and makes a client. Nothing is sent yet.
@@ -88,10 +92,15 @@ func New(cfg Config) (*Client, error) {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
 	c := &Client{cfg: cfg, base: base}
-	c.strict = newDirect(c, c.verifyNode(false))
-	c.lenient = newDirect(c, c.verifyNode(true))
-	c.first = newDirect(c, c.verifyFirst)
-	c.anyone = newDirect(c, func([]*x509.Certificate) (bool, error) { return false, nil })
+	c.direct = [roles]exchanger{
+		strict:  newDirect(c, c.verifyNode(false)),
+		lenient: newDirect(c, c.verifyNode(true)),
+		first:   newDirect(c, c.verifyFirst),
+		anyone:  newDirect(c, func([]*x509.Certificate) (bool, error) { return false, nil }),
+	}
+	for r := range roles {
+		c.curl[r] = &curl{client: c, role: r}
+	}
 	return c, nil
 }
 
@@ -123,8 +132,9 @@ func (c *Client) Use(id Identity) {
 
 // Close closes the connections that nobody uses. The client stays usable.
 func (c *Client) Close() {
-	for _, d := range []*direct{c.strict, c.lenient, c.first, c.anyone} {
-		d.close()
+	for r := range roles {
+		c.direct[r].close()
+		c.curl[r].close()
 	}
 }
 
@@ -159,14 +169,23 @@ func (c *Client) LearnEpoch(epoch string) {
 	c.epoch = epoch
 }
 
-// Mode says how the node proves itself at present: mtls or signed.
+// Mode says how the node proves itself at present: mtls, signed, or curl, where it is signed and goes through that.
 func (c *Client) Mode() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.mutual {
+	switch {
+	case c.cfg.Way == Curl || c.route.curl:
+		return "curl"
+	case c.mutual:
 		return "mtls"
 	}
 	return "signed"
+}
+
+func (c *Client) isMutual() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.mutual
 }
 
 func (c *Client) setMutual(on bool) {

@@ -78,3 +78,11 @@ func FillDisk(t testing.TB, path string) {
 		t.Skip("no symbolic links here")
 	}
 }
+
+// Block makes every write of this file (identity.json, status.json) in a state directory fail from now on.
+func Block(t testing.TB, path, file string) {
+	t.Helper()
+	if err := os.Mkdir(filepath.Join(path, file+".new"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+}

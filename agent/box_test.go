@@ -1,0 +1,221 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/service"
+	"muster/agent/internal/transport/gatewaytest"
+	"muster/agent/wire"
+)
+
+// asAgent makes the test binary be the agent itself, on the machine whose files are below the variable's value: what join
+// installs is a copy of the program that runs.
+const asAgent = "AGENT_TEST_ROOT"
+
+func TestMain(m *testing.M) {
+	root := os.Getenv(asAgent)
+	if root == "" {
+		os.Exit(m.Run())
+	}
+	runOn(root)
+}
+
+// box is a machine in a folder that joins a gateway in this process. What it starts are real processes.
+type box struct {
+	t     *testing.T
+	g     *gatewaytest.Gateway
+	url   string
+	root  string
+	base  string
+	env   map[string]string
+	token string
+	calls []string  // of the system's tools
+	units *exec.Cmd // what the scripted systemd runs
+	tools func(call string) ([]byte, error)
+}
+
+func newBox(t *testing.T) *box {
+	t.Helper()
+	b := &box{t: t, g: gatewaytest.New(t), root: t.TempDir(), env: map[string]string{"HOME": "/root"}}
+	b.base = filepath.Join(b.root, "base")
+	b.g.Interval = 5
+	b.g.Script = b.answer
+	b.url = gatewaytest.Listen(t, b.g, b.g.Serving(t))
+	b.token = b.g.Token(t)
+	t.Setenv(asAgent, b.root)
+	t.Cleanup(func() {
+		if t.Failed() {
+			for _, name := range []string{"agent.log", "supervisor.log", "status.json", "agent.err"} {
+				raw, _ := os.ReadFile(filepath.Join(b.base, name))
+				t.Logf("--- %s\n%s", name, raw)
+			}
+		}
+		b.clean()
+	})
+	return b
+}
+
+// clean ends what still runs, whatever the test came to.
+func (b *box) clean() {
+	m := b.manager()
+	m.Command = func(context.Context, string, ...string) ([]byte, error) { return nil, nil }
+	b.stopUnit()
+	if err := m.Stop(context.Background()); err != nil {
+		b.t.Errorf("end what runs: %v", err)
+	}
+}
+
+func (b *box) manager() service.Manager {
+	return service.Manager{System: b.program(nil, nil).system, Base: b.base, Settings: "/etc/muster/agent.env"}
+}
+
+// answer is what the scripted gateway lacks.
+func (b *box) answer(q gatewaytest.Request) *gatewaytest.Reply {
+	if q.Path == wire.PathHealth {
+		return &gatewaytest.Reply{Status: 200, Body: []byte(`{"status":"ok"}`), Unproven: true}
+	}
+	return nil
+}
+
+func (b *box) program(out, errs *screen) program {
+	p := program{getenv: func(name string) string { return b.env[name] }, stdin: strings.NewReader(""), stdout: out, stderr: errs}
+	p.system = service.System{Root: b.root, UID: 0, Getenv: p.getenv, Command: b.command}
+	p.patience = 20 * time.Second
+	return p
+}
+
+// command stands for systemctl, and for nothing else.
+func (b *box) command(_ context.Context, name string, args ...string) ([]byte, error) {
+	call := strings.Join(append([]string{name}, args...), " ")
+	b.calls = append(b.calls, call)
+	if b.tools != nil {
+		if out, err := b.tools(call); err != nil {
+			return out, err
+		}
+	}
+	switch {
+	case name == "crontab":
+		return []byte("no crontab"), errors.New("exit status 1")
+	case strings.HasPrefix(call, "systemctl start"):
+		return nil, b.startUnit()
+	case strings.HasPrefix(call, "systemctl restart"):
+		b.stopUnit()
+		return nil, b.startUnit()
+	case strings.HasPrefix(call, "systemctl stop"):
+		b.stopUnit()
+	}
+	return nil, nil
+}
+
+func (b *box) startUnit() error {
+	if b.units != nil {
+		return nil
+	}
+	settings, err := service.ReadSettings(filepath.Join(b.root, "etc/muster/agent.env"))
+	if err != nil {
+		return err
+	}
+	b.units = exec.Command(service.Layout{Base: b.base}.Program(), "run")
+	b.units.Env = append(settings.Environ(), asAgent+"="+b.root, "PATH="+os.Getenv("PATH"))
+	return b.units.Start()
+}
+
+func (b *box) stopUnit() {
+	if b.units != nil {
+		_ = b.units.Process.Signal(syscall.SIGTERM)
+		_ = b.units.Wait()
+		b.units = nil
+	}
+}
+
+func (b *box) mkdir(path string) {
+	b.t.Helper()
+	if err := os.MkdirAll(filepath.Join(b.root, path), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+}
+
+// call runs one command of the agent.
+func (b *box) call(args ...string) (code int, stdout, stderr string) {
+	b.t.Helper()
+	var out, errs screen
+	code = b.program(&out, &errs).main(context.Background(), args)
+	for _, text := range []string{out.String(), errs.String()} {
+		if strings.Contains(text, b.token) {
+			b.t.Errorf("the token is on the screen:\n%s", text)
+		}
+	}
+	return code, out.String(), errs.String()
+}
+
+// join runs join with what every join here needs.
+func (b *box) join(args ...string) (code int, stdout, stderr string) {
+	b.t.Helper()
+	return b.call(append([]string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--interval", "200ms"}, args...)...)
+}
+
+// joined is a box whose joining succeeded.
+func (b *box) joined(args ...string) string {
+	b.t.Helper()
+	code, out, errs := b.join(append([]string{"--token", b.token}, args...)...)
+	if code != 0 {
+		b.t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	return out
+}
+
+func (b *box) status() identity.Status {
+	status, _ := identity.ReadStatus(b.base)
+	return status
+}
+
+// until polls a condition on other processes; there is nothing else to wait on.
+func (b *box) until(what string, ok func() bool) {
+	b.t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for !ok() {
+		if time.Now().After(deadline) {
+			b.t.Fatalf("not so after 20 s: %s", what)
+		}
+		<-time.After(10 * time.Millisecond)
+	}
+}
+
+// online waits for a heartbeat of this agent that comes after now.
+func (b *box) online() {
+	b.t.Helper()
+	before := len(b.g.Requests("/heartbeat"))
+	b.until("another heartbeat", func() bool { return len(b.g.Requests("/heartbeat")) > before+1 })
+}
+
+// lastBeat is the newest heartbeat.
+func (b *box) lastBeat() (beat wire.HeartbeatRequest) {
+	all := b.g.Requests("/heartbeat")
+	if len(all) > 0 {
+		_ = json.Unmarshal(all[len(all)-1].Body, &beat)
+	}
+	return beat
+}
+
+// holding lists the files below the root that contain a text.
+func (b *box) holding(text string) (paths []string) {
+	_ = filepath.WalkDir(b.root, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			if raw, _ := os.ReadFile(path); strings.Contains(string(raw), text) {
+				paths = append(paths, path)
+			}
+		}
+		return nil
+	})
+	return paths
+}

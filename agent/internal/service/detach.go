@@ -1,0 +1,74 @@
+package service
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// readyFile is the descriptor on which a detached program says its one line.
+const readyFile = 3
+
+// readyTime bounds the wait for that line.
+const readyTime = 15 * time.Second
+
+// detach starts a program that outlives whoever started it: in a session of its own, without a terminal, its standard
+// streams at /dev/null.
+func detach(program string, args, env []string) (string, error) {
+	reader, writer, err := os.Pipe()
+	if err != nil {
+		return "", err
+	}
+	defer reader.Close()
+	command := exec.Command(program, args...)
+	command.Env, command.Dir = env, "/"
+	command.ExtraFiles = []*os.File{writer}
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	err = command.Start()
+	writer.Close()
+	if err != nil {
+		return "", fmt.Errorf("start the supervisor: %w", err)
+	}
+	reader.SetReadDeadline(time.Now().Add(readyTime))
+	raw, err := io.ReadAll(io.LimitReader(reader, 4<<10))
+	line, ok := strings.CutPrefix(strings.TrimSpace(string(raw)), readyPrefix)
+	if err != nil || !ok {
+		if line == "" {
+			line = "it said nothing"
+		}
+		return "", fmt.Errorf("the supervisor did not start: %s: run it with --foreground to see why", oneLine(line))
+	}
+	return line, command.Process.Release()
+}
+
+// readyPrefix tells a start from a failure.
+const readyPrefix = "ok: "
+
+// Announcer is how a detached program speaks to whoever started it. It speaks once.
+type Announcer struct {
+	file *os.File
+}
+
+// NewAnnouncer takes the descriptor over. Nothing that this process starts inherits it.
+func NewAnnouncer() *Announcer {
+	syscall.CloseOnExec(readyFile)
+	return &Announcer{os.NewFile(readyFile, "ready")}
+}
+
+// Started says that all is well.
+func (a *Announcer) Started(line string) { a.say(readyPrefix + line) }
+
+// Failed says what is wrong.
+func (a *Announcer) Failed(err error) { a.say(err.Error()) }
+
+func (a *Announcer) say(line string) {
+	if a.file != nil {
+		a.file.WriteString(line + "\n")
+		a.file.Close()
+		a.file = nil
+	}
+}

@@ -1,0 +1,24 @@
+package service
+
+// WithStep gives a layout that tells of every change before it is made.
+func (l Layout) WithStep(step func(string)) Layout {
+	l.step = step
+	return l
+}
+
+// What external tests look at.
+var (
+	UnitText   = unitText
+	OpenRCText = openRCText
+)
+
+// WithLine is withLine.
+func (m Manager) WithLine(text, line string, script bool) string {
+	return m.withLine(text, line, script)
+}
+
+// WithoutLine is withoutLine.
+func (m Manager) WithoutLine(text string) string { return m.withoutLine(text) }
+
+// BootLine is bootLine.
+func (m Manager) BootLine() string { return m.bootLine() }

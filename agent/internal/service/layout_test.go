@@ -1,0 +1,174 @@
+package service_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"muster/agent/internal/service"
+)
+
+// program writes a file that stands for a build.
+func program(t *testing.T, content string) (path, digest string) {
+	t.Helper()
+	path = filepath.Join(t.TempDir(), "muster-agent")
+	if err := os.WriteFile(path, []byte(content), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := service.Digest(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path, digest
+}
+
+// deploy is what joining does with a build.
+func deploy(l service.Layout, path string) error {
+	digest, err := l.Install(path)
+	if err != nil {
+		return err
+	}
+	if err := l.SetCurrent(digest); err != nil {
+		return err
+	}
+	if err := l.SetGood(digest); err != nil {
+		return err
+	}
+	return l.Prune()
+}
+
+func TestLayout(t *testing.T) {
+	l := service.Layout{Base: t.TempDir()}
+	if l.Current() != "" || l.Good() != "" {
+		t.Error("an empty directory has a build")
+	}
+	for _, content := range []string{"one", "two", "two"} {
+		path, digest := program(t, content)
+		if err := deploy(l, path); err != nil {
+			t.Fatal(err)
+		}
+		if l.Current() != digest || l.Good() != digest {
+			t.Errorf("current %s, good %s, want %s", l.Current(), l.Good(), digest)
+		}
+		if got, err := os.ReadFile(l.Program()); err != nil || string(got) != content {
+			t.Errorf("%q, %v", got, err)
+		}
+		if info, _ := os.Stat(l.Program()); info.Mode().Perm() != 0o755 {
+			t.Errorf("mode %v", info.Mode())
+		}
+		if to, _ := os.Readlink(filepath.Join(l.Base, "current")); to != "versions/"+digest {
+			t.Errorf("current -> %s", to)
+		}
+		if entries, _ := os.ReadDir(filepath.Join(l.Base, "versions")); len(entries) != 1 {
+			t.Errorf("builds left: %v", entries)
+		}
+	}
+}
+
+// TestLayoutCrash ends an update before each of its changes, as a power cut would, and then does it again.
+func TestLayoutCrash(t *testing.T) {
+	old, oldDigest := program(t, "old")
+	next, nextDigest := program(t, strings.Repeat("next", 10000))
+	for n := 0; ; n++ {
+		l := service.Layout{Base: t.TempDir()}
+		if err := deploy(l, old); err != nil {
+			t.Fatal(err)
+		}
+		at, crashed := crash(l, next, n)
+		if !crashed {
+			if n < 10 {
+				t.Errorf("only %d places to crash at", n)
+			}
+			return
+		}
+		if current := l.Current(); current != oldDigest && current != nextDigest {
+			t.Errorf("crash at %q: current is %q", at, current)
+		}
+		if sum, err := service.Digest(l.Program()); err != nil || sum != l.Current() {
+			t.Errorf("crash at %q: what would run is torn: %v", at, err)
+		}
+		if l.Good() == "" {
+			t.Errorf("crash at %q: nothing good is left", at)
+		}
+		if err := deploy(l, next); err != nil {
+			t.Errorf("crash at %q: again: %v", at, err)
+		}
+		if l.Current() != nextDigest || l.Good() != nextDigest {
+			t.Errorf("crash at %q: again: current %s, good %s", at, l.Current(), l.Good())
+		}
+	}
+}
+
+// crash deploys and ends before change n.
+func crash(l service.Layout, path string, n int) (at string, crashed bool) {
+	defer func() {
+		if recover() != nil {
+			crashed = true
+		}
+	}()
+	l = l.WithStep(func(step string) {
+		if at = step; n == 0 {
+			panic(step)
+		}
+		n--
+	})
+	if err := deploy(l, path); err != nil {
+		return err.Error(), true
+	}
+	return "", false
+}
+
+func TestLayoutRepairs(t *testing.T) {
+	path, digest := program(t, "whole")
+	for name, damage := range map[string]func(l service.Layout){
+		"torn build":         func(l service.Layout) { os.WriteFile(l.Version(digest), []byte("wh"), 0o755) },
+		"build is gone":      func(l service.Layout) { os.Remove(l.Version(digest)) },
+		"dangling link":      func(l service.Layout) { os.RemoveAll(filepath.Join(l.Base, "versions")) },
+		"foreign link":       func(l service.Layout) { relink(l, "/etc") },
+		"link out of it":     func(l service.Layout) { relink(l, "versions/../..") },
+		"not executable":     func(l service.Layout) { os.Chmod(l.Version(digest), 0o600) },
+		"interrupted before": func(l service.Layout) { os.Symlink("x", filepath.Join(l.Base, "current.new")) },
+	} {
+		l := service.Layout{Base: t.TempDir()}
+		if err := deploy(l, path); err != nil {
+			t.Fatal(err)
+		}
+		damage(l)
+		if err := deploy(l, path); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		info, err := os.Stat(l.Program())
+		if got, _ := service.Digest(l.Program()); err != nil || got != digest || l.Current() != digest || info.Mode().Perm() != 0o755 {
+			t.Errorf("%s: not repaired: %v", name, err)
+		}
+	}
+}
+
+func relink(l service.Layout, to string) {
+	os.Remove(filepath.Join(l.Base, "current"))
+	os.Symlink(to, filepath.Join(l.Base, "current"))
+}
+
+func TestLayoutErrors(t *testing.T) {
+	path, digest := program(t, "x")
+	l := service.Layout{Base: t.TempDir()}
+	if err := l.SetCurrent(digest); err == nil || !strings.Contains(err.Error(), "join again") {
+		t.Errorf("a link to nothing: %v", err)
+	}
+	if _, err := l.Install(filepath.Join(t.TempDir(), "none")); err == nil {
+		t.Error("a program that is not there was installed")
+	}
+	os.WriteFile(filepath.Join(l.Base, "versions"), nil, 0o600)
+	if _, err := l.Install(path); err == nil || !strings.Contains(err.Error(), "--state another directory") {
+		t.Errorf("a file in the way: %v", err)
+	}
+	l = service.Layout{Base: t.TempDir()}
+	os.MkdirAll(filepath.Join(l.Base, "current", "x"), 0o700)
+	if err := deploy(l, path); err == nil {
+		t.Error("a folder was replaced by a link")
+	}
+	if _, err := os.Stat(filepath.Join(l.Base, "current.new")); err == nil {
+		t.Error("a link is left over")
+	}
+}

@@ -1,0 +1,80 @@
+package service
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// supervisorLock is in the state directory. Whoever holds it is the supervisor; it says its process id in it.
+const supervisorLock = "supervisor.lock"
+
+// SupervisedError is returned where a supervisor runs already.
+type SupervisedError struct {
+	PID int // 0: not known
+}
+
+// Error says that this is no trouble.
+func (e SupervisedError) Error() string {
+	return fmt.Sprintf("the supervisor is running already (process %d): nothing to do", e.PID)
+}
+
+// lockSupervisor becomes the supervisor of a state directory until the file is closed or the process ends.
+func lockSupervisor(base string) (*os.File, error) {
+	path := filepath.Join(base, supervisorLock)
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, explain(path, err)
+	}
+	err = syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+	if err == nil {
+		err = writePID(file)
+	}
+	if err == nil {
+		return file, nil
+	}
+	defer file.Close()
+	if errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil, SupervisedError{PID: readPID(file)}
+	}
+	return nil, explain(path, err)
+}
+
+func writePID(file *os.File) error {
+	if err := file.Truncate(0); err != nil {
+		return err
+	}
+	_, err := file.WriteAt([]byte(strconv.Itoa(os.Getpid())+"\n"), 0)
+	return err
+}
+
+func readPID(file *os.File) int {
+	raw, err := io.ReadAll(io.NewSectionReader(file, 0, 32))
+	if err != nil {
+		return 0
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(raw)))
+	if err != nil || pid < 2 {
+		return 0
+	}
+	return pid
+}
+
+// Supervisor gives the process id of the supervisor of a state directory, 0 where none runs. It is asked through the lock,
+// so an old file means nothing.
+func Supervisor(base string) (pid int, running bool) {
+	file, err := os.Open(filepath.Join(base, supervisorLock))
+	if err != nil {
+		return 0, false
+	}
+	defer file.Close()
+	if !errors.Is(syscall.Flock(int(file.Fd()), syscall.LOCK_SH|syscall.LOCK_NB), syscall.EWOULDBLOCK) {
+		return 0, false
+	}
+	return readPID(file), true
+}

@@ -1,0 +1,216 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"muster/agent/internal/identity"
+)
+
+// Install makes this kind keep the agent running, from now on and from every boot on. It changes nothing where all is as it
+// should be; restart ends an agent that runs, so that its successor sees the new build or the new settings.
+func (m Manager) Install(ctx context.Context, kind Kind, restart bool) (Outcome, error) {
+	if before := m.Installed(); before != "" && before != kind {
+		if _, err := m.removeKind(ctx, before); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if err := m.note(func(r *record) { r.Kind = kind }); err != nil {
+		return Outcome{}, err
+	}
+	switch kind {
+	case Systemd:
+		return m.installUnit(ctx, false, restart)
+	case OpenRC:
+		return m.installOpenRC(ctx, restart)
+	case UserSystemd:
+		return m.installUnit(ctx, true, restart)
+	case Supervised:
+		return m.installSupervisor(ctx, restart)
+	}
+	return Outcome{}, fmt.Errorf("no kind of service is called %q", kind)
+}
+
+func (m Manager) installSupervisor(ctx context.Context, restart bool) (Outcome, error) {
+	by, advice, err := m.bootHook(ctx)
+	if err != nil {
+		return Outcome{}, err
+	}
+	if restart {
+		if err := m.stopSupervisor(ctx); err != nil {
+			return Outcome{}, err
+		}
+	}
+	if _, err := m.StartSupervisor(); err != nil {
+		return Outcome{}, err
+	}
+	line := "no init system here: built-in supervisor started"
+	if by != "" {
+		line += ", restarted " + by
+	}
+	return Outcome{Line: line, Advice: advice}, nil
+}
+
+// StartSupervisor starts the supervisor in a session of its own and gives what it says. Where one runs already that is no
+// error.
+func (m Manager) StartSupervisor() (string, error) {
+	start := m.Detach
+	if start == nil {
+		start = detach
+	}
+	args := []string{"supervise", "--detached", "--state", m.Base, "--settings", m.Settings}
+	return start(Layout{Base: m.Base}.Program(), args, withoutMuster(os.Environ()))
+}
+
+// Stop ends the agent, whatever keeps it, and leaves what starts it at boot in place.
+func (m Manager) Stop(ctx context.Context) error {
+	var failed []error
+	for _, kind := range kinds {
+		switch kind {
+		case Systemd:
+			failed = append(failed, m.stopUnit(ctx, false))
+		case OpenRC:
+			if exists(m.path(openRCPath)) {
+				_, err := m.run(ctx, "rc-service", Name, "stop")
+				failed = append(failed, err)
+			}
+		case UserSystemd:
+			failed = append(failed, m.stopUnit(ctx, true))
+		case Supervised:
+			failed = append(failed, m.stopSupervisor(ctx))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// stopSupervisor ends the supervisor and with it the agent, and then an agent that another supervisor left.
+func (m Manager) stopSupervisor(ctx context.Context) error {
+	if pid, running := Supervisor(m.Base); running {
+		if pid == 0 {
+			return fmt.Errorf("a supervisor holds %s and does not say which process it is: end it by hand (muster-agent supervise)",
+				filepath.Join(m.Base, supervisorLock))
+		}
+		gone := func() bool { _, running := Supervisor(m.Base); return !running }
+		if err := endProcess(ctx, pid, gone); err != nil {
+			return err
+		}
+	}
+	if pid := m.Agent(); pid != 0 {
+		return endProcess(ctx, pid, func() bool { return m.Agent() != pid })
+	}
+	return nil
+}
+
+// Agent is the process id of an agent that runs from one of the builds here, 0 where none does.
+func (m Manager) Agent() int {
+	if !identity.Running(m.Base) {
+		return 0
+	}
+	status, err := identity.ReadStatus(m.Base)
+	if err != nil || status.PID < 2 {
+		return 0
+	}
+	program, err := os.Readlink(fmt.Sprintf("/proc/%d/exe", status.PID))
+	base, linked := filepath.EvalSymlinks(m.Base)
+	if err != nil || linked != nil || !strings.HasPrefix(program, filepath.Join(base, versionsFolder)+"/") {
+		return 0
+	}
+	return status.PID
+}
+
+// Traces lists what of ours is on the machine, outside of the state directory too.
+func (m Manager) Traces() []string {
+	paths := []string{m.path(m.unitPath(false)), m.path(openRCPath), m.path(m.Settings), m.Base}
+	if m.configFolder() != "" {
+		paths = append(paths, m.path(m.unitPath(true)))
+	}
+	var found []string
+	for _, path := range paths {
+		if exists(path) {
+			found = append(found, path)
+		}
+	}
+	return found
+}
+
+// Remove stops the agent and takes away what keeps it, its settings and its state, in an order in which nothing restarts
+// what is being removed, and in which a second call goes on where the first one was interrupted.
+func (m Manager) Remove(ctx context.Context) (removed []string, err error) {
+	for _, kind := range kinds {
+		path, err := m.removeKind(ctx, kind)
+		if path != "" {
+			removed = append(removed, path)
+		}
+		if err != nil {
+			return removed, err
+		}
+	}
+	if path := m.path(m.Settings); exists(path) {
+		if err := remove(path); err != nil {
+			return removed, err
+		}
+		removed = append(removed, path)
+	}
+	if identity.Running(m.Base) {
+		return removed, fmt.Errorf("another muster-agent still runs on %s, started by hand: end it, then leave again", m.Base)
+	}
+	made := m.record().Made
+	if err := m.removeBase(); err != nil {
+		return removed, err
+	}
+	for i := len(made) - 1; i >= 0; i-- {
+		os.Remove(made[i]) // stays where it holds something else now
+	}
+	return append(removed, m.Base), nil
+}
+
+// removeKind stops the agent and takes away what of this kind keeps it. The path is that of a unit or a script.
+func (m Manager) removeKind(ctx context.Context, kind Kind) (path string, err error) {
+	switch kind {
+	case Systemd:
+		return m.removeUnit(ctx, false)
+	case OpenRC:
+		return m.removeOpenRC(ctx)
+	case UserSystemd:
+		return m.removeUnit(ctx, true)
+	case Supervised:
+		if err := m.removeHooks(ctx); err != nil {
+			return "", err
+		}
+		return "", m.stopSupervisor(ctx)
+	}
+	return "", nil
+}
+
+// ourFiles are the names that an agent, its supervisor and its installation write into a state directory, with what an
+// interruption leaves beside them. service.json comes last: it says what is left to undo.
+var ourFiles = [...]string{
+	"identity*.json", "status.json", "agent.log", "agent.log.1", "supervisor.log", "supervisor.log.1", lastWords, startsFile,
+	"crontab", "agent.lock", supervisorLock, recordFile,
+}
+
+// removeBase removes what is ours from the state directory, and the directory where nothing else is in it.
+func (m Manager) removeBase() error {
+	if err := os.RemoveAll(filepath.Join(m.Base, versionsFolder)); err != nil {
+		return explain(m.Base, err)
+	}
+	for _, name := range append([]string{currentLink, goodLink}, ourFiles[:]...) {
+		for _, pattern := range []string{name + ".new", name} {
+			paths, _ := filepath.Glob(filepath.Join(m.Base, pattern))
+			for _, path := range paths {
+				if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+					return explain(path, err)
+				}
+			}
+		}
+	}
+	if err := os.Remove(m.Base); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("%s holds something that is not the agent's and was left: see what it is, and remove it: %w", m.Base, err)
+	}
+	return nil
+}

@@ -1,0 +1,192 @@
+package transport
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// curl exchanges through the curl program, for networks that let it through and not this one: edges tell clients apart by
+// their TLS handshake and their User-Agent, so curl keeps its own. Requests are always signed, answers proven by their
+// signature alone; that curl verifies the certificate is a second fence. It does so by this machine's clock.
+type curl struct {
+	client *Client
+	role   role
+
+	mu    sync.Mutex
+	works int // the fence that let the last exchange through
+}
+
+// fence is one way of having curl verify the gateway's certificate. The zero value is what the system trusts, for the
+// gateway's host.
+type fence struct {
+	roots string // PEM; empty: the system's
+	local bool   // for the name localhost, which every certificate of muster's own carries, whatever the host is called
+	open  bool   // not at all, because something else proves the gateway
+}
+
+// fences are what may verify the gateway here, in the order of trying. For a node with an identity none is open.
+func (t *curl) fences() []fence {
+	c := t.client
+	c.mu.Lock()
+	id, pinned := c.identity, c.pinned
+	c.mu.Unlock()
+	roots := ""
+	switch {
+	case c.base.Scheme == "http":
+		return []fence{{}}
+	case id != nil:
+		roots = id.RootsPEM
+	case t.role == anyone, t.role == first && !c.cfg.First.NeedTrust:
+		return []fence{{open: true}}
+	case pinned != nil:
+		roots = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pinned.Raw}))
+	}
+	if roots == "" {
+		return []fence{{}}
+	}
+	return []fence{{}, {roots: roots}, {roots: roots, local: true}}
+}
+
+// exchange sends one request and reads the whole answer; redirects are answers. A certificate that one fence does not take
+// was refused before anything was sent, so the next fence may be tried.
+func (t *curl) exchange(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error) {
+	c := t.client
+	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	defer cancel()
+	program, err := c.findCurl()
+	if err != nil {
+		return Answer{}, err
+	}
+	fences := t.fences()
+	t.mu.Lock()
+	begin := t.works
+	t.mu.Unlock()
+	var said []string
+	for i := range fences {
+		n := (begin + i) % len(fences)
+		config, err := t.config(ctx, fences[n], method, path, header)
+		if err != nil {
+			return Answer{}, fmt.Errorf("reach %s through curl: %w", c.base.Host, err)
+		}
+		out := invocation{program, curlEnvironment(c.cfg.Environ), config, body, []byte(fences[n].roots)}.run(ctx)
+		answer, err := t.read(ctx, out)
+		if errors.Is(err, ErrUntrusted) {
+			said = appendNew(said, out.says())
+			continue
+		}
+		t.mu.Lock()
+		t.works = n
+		t.mu.Unlock()
+		return answer, err
+	}
+	return Answer{}, t.untrusted(len(fences) > 1, said)
+}
+
+func (t *curl) close() {}
+
+// config is what curl reads from its standard input.
+func (t *curl) config(ctx context.Context, f fence, method, path string, header http.Header) ([]byte, error) {
+	c := t.client
+	url := *c.base
+	var b curlConfig
+	b.flag("silent")
+	b.flag("show-error")
+	b.flag("globoff")
+	b.set("proto", "="+url.Scheme)
+	if url.Scheme == "https" {
+		b.flag("tlsv1.2")
+	}
+	b.set("connect-timeout", "15")
+	b.set("max-time", fmt.Sprintf("%.3f", limit(ctx).Seconds()))
+	b.set("dump-header", headersFile)
+	switch {
+	case f.open:
+		b.flag("insecure")
+	case f.roots != "":
+		b.set("cacert", rootsFile)
+	}
+	if f.local {
+		b.set("connect-to", "::"+hostPort(c.base))
+		b.header("Host", c.base.Host)
+		url.Host = "localhost:" + port(c.base)
+	}
+	b.request(method, url.String()+path)
+	b.headers(header)
+	return b.done()
+}
+
+// limit is curl's own limit of time: a little less than what is left, so that curl is the one that says so.
+func limit(ctx context.Context) time.Duration {
+	deadline, ok := ctx.Deadline()
+	if !ok {
+		return DefaultTimeout
+	}
+	return max(time.Until(deadline)*19/20, time.Millisecond)
+}
+
+// read makes an answer of what curl left behind.
+func (t *curl) read(ctx context.Context, out outcome) (Answer, error) {
+	host := t.client.base.Host
+	switch {
+	case out.tooLarge:
+		return Answer{}, fmt.Errorf("the answer of %s is larger than %d bytes: %w", host, wire.MaxBody, errTooLarge)
+	case out.err != nil && ctx.Err() == nil:
+		return Answer{}, fmt.Errorf("reach %s through curl: %w", host, out.err)
+	case out.code != 0 || ctx.Err() != nil:
+		return Answer{}, t.explain(ctx, out)
+	}
+	status, header, err := parseHeaders(out.headers)
+	if err != nil {
+		return Answer{}, fmt.Errorf("reach %s through curl: %w", host, err)
+	}
+	return Answer{Status: status, Header: header, Body: out.body}, nil
+}
+
+// findCurl looks for the program at each exchange: it may be installed, or go, while the agent runs.
+func (c *Client) findCurl() (string, error) {
+	name := c.cfg.Curl
+	if name == "" {
+		name = "curl"
+	}
+	program, err := exec.LookPath(name)
+	if err != nil {
+		return "", fmt.Errorf("reach %s: curl cannot be run on this machine: install it, or choose --transport direct (%w)", c.base.Host, err)
+	}
+	return program, nil
+}
+
+// curlEnvironment is env (nil: this process's own) without muster's variables, which may hold a token, and without the one
+// that has curl write down session keys. Go takes HTTP_PROXY in capitals too; curl gets it in the form that it takes.
+func curlEnvironment(env []string) []string {
+	if env == nil {
+		env = os.Environ()
+	}
+	kept := make([]string, 0, len(env)+1)
+	capitals, small := "", false
+	for _, pair := range env {
+		name, value, _ := strings.Cut(pair, "=")
+		switch {
+		case strings.HasPrefix(name, "MUSTER_"), name == "SSLKEYLOGFILE":
+			continue
+		case name == "HTTP_PROXY":
+			capitals = value
+		case name == "http_proxy":
+			small = true
+		}
+		kept = append(kept, pair)
+	}
+	if capitals != "" && !small {
+		kept = append(kept, "http_proxy="+capitals)
+	}
+	return kept
+}

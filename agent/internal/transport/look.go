@@ -1,0 +1,103 @@
+package transport
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// Certificate is what the gateway's TLS showed to somebody without an identity.
+type Certificate string
+
+// What it may have shown.
+const (
+	CertificateNone      Certificate = "plain"  // no TLS: every exchange is signed
+	CertificateSystem    Certificate = "system" // one that this system trusts for the host
+	CertificatePinned    Certificate = "pinned" // one that chains to the root with the given pin
+	CertificateUnpinned  Certificate = "own"    // another one; a token's handshake proves the gateway by itself
+	CertificateForeigner Certificate = "wrong"  // one that does not fit the pin that was given
+)
+
+// Sight is what a first look at the gateway gave. Nothing in it is proven: it is for telling a person what is there.
+type Sight struct {
+	Certificate Certificate    // empty: not seen, as where curl asked
+	Through     Way            // Direct or Curl: what got the answer
+	Ahead       *time.Duration // the other side's clock before this machine's, nil: it does not say
+	Between     *Unproven      // what answered, where it does not look like a gateway; nil: it does
+	Proxy       string         // the host of the proxy that the request went through, empty: none
+	Edge        string         // what forwarded the answer, as it says itself; empty: nothing said so
+}
+
+// Look asks whether a gateway is there, without any secret. The error says that nothing could be reached.
+func (c *Client) Look(ctx context.Context) (Sight, error) {
+	sight := Sight{Certificate: CertificateNone, Proxy: c.proxy()}
+	var chain []*x509.Certificate
+	d := newDirect(c, func(shown []*x509.Certificate) (bool, error) { chain = shown; return false, nil })
+	defer d.close()
+	answer, err := c.carry(ctx, func(via Way) (attempt, error) {
+		through := exchanger(d)
+		if via == Curl {
+			through = c.over(Curl, anyone)
+		}
+		answer, err := through.exchange(ctx, http.MethodGet, wire.PathHealth, http.Header{}, nil)
+		return attempt{Answer: answer, via: via}, err
+	})
+	if err != nil {
+		return sight, err
+	}
+	if sight.Through = Direct; answer.via == Curl {
+		sight.Through, chain = Curl, nil
+	}
+	if sight.Through == Curl && c.base.Scheme == "https" {
+		sight.Certificate = ""
+	}
+	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
+		ahead := date.Add(500 * time.Millisecond).Sub(c.cfg.Now()) // it is given in whole seconds
+		sight.Ahead = &ahead
+	}
+	var health struct{ Status string }
+	if answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &health) != nil || health.Status == "" {
+		sight.Between = answer.Unproven()
+	}
+	if sight.Edge = plain(answer.Header.Get("Via"), 60); answer.Header.Get("Cf-Ray") != "" {
+		sight.Edge = "Cloudflare"
+	}
+	if chain != nil {
+		sight.Certificate = c.judgeCertificate(ctx, chain)
+	}
+	return sight, nil
+}
+
+func (c *Client) judgeCertificate(ctx context.Context, chain []*x509.Certificate) Certificate {
+	system := verifyChain(chain, c.cfg.SystemRoots, c.base.Hostname(), c.Now(), true) == nil
+	if c.cfg.First.Pin == nil {
+		if system {
+			return CertificateSystem
+		}
+		return CertificateUnpinned
+	}
+	switch {
+	case c.chainsToPin(chain), c.fetchPinned(ctx, Direct) && c.chainsToPin(chain):
+		return CertificatePinned
+	case system: // an edge or a public certificate: the welcome has to carry the pinned root
+		return CertificateSystem
+	}
+	return CertificateForeigner
+}
+
+// proxy is the host of the proxy that the environment names for this gateway.
+func (c *Client) proxy() string {
+	r, err := http.NewRequest(http.MethodGet, c.base.String(), nil)
+	if err != nil {
+		return ""
+	}
+	through, err := http.ProxyFromEnvironment(r)
+	if err != nil || through == nil {
+		return ""
+	}
+	return through.Host
+}

@@ -1,0 +1,197 @@
+package transport
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// Way is what carries the requests.
+type Way string
+
+// The ways. Auto begins with the direct one, changes to curl where an edge stops that, and looks now and then whether the
+// direct one works again.
+const (
+	Direct Way = "direct"
+	Curl   Way = "curl"
+	Auto   Way = "auto"
+)
+
+// ParseWay reads auto, direct or curl, as --transport takes it.
+func ParseWay(text string) (Way, error) {
+	switch w := Way(text); w {
+	case Auto, Direct, Curl:
+		return w, nil
+	}
+	return "", fmt.Errorf("a transport is auto, direct or curl, not %.40q", text)
+}
+
+// exchanger sends one request and gives the whole answer, whoever it is from. The two are direct and curl.
+type exchanger interface {
+	exchange(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error)
+	close()
+}
+
+// role is what the gateway's certificate has to show in an exchange.
+type role int
+
+const (
+	strict  role = iota // an enrolled node's gateway, dates count
+	lenient             // they do not: for learning the time
+	first               // before enrolment
+	anyone              // believes no one: for what is verified by other means
+	roles
+)
+
+// over is the exchanger of a role on a way.
+func (c *Client) over(via Way, r role) exchanger {
+	switch via {
+	case Curl:
+		return c.curl[r]
+	default:
+		return c.direct[r]
+	}
+}
+
+// Pauses between looks whether the direct way works again: the first is short, for an edge's trouble may have passed.
+const (
+	firstLook = 5 * time.Minute
+	maxLook   = time.Hour
+)
+
+// route is where Auto stands.
+type route struct {
+	curl    bool // in use
+	look    time.Time
+	pause   time.Duration
+	lacking bool // that curl would help and is not there was said
+}
+
+// carry makes one try on the way that is in use and, where an edge stops it, another one through curl. Each try proves
+// itself anew.
+func (c *Client) carry(ctx context.Context, try func(via Way) (attempt, error)) (attempt, error) {
+	if c.cfg.Way != Auto {
+		return try(c.cfg.Way)
+	}
+	onCurl, look := c.standing()
+	if onCurl && !look {
+		a, err := try(Curl)
+		if err != nil || !a.arrived() {
+			c.lookSoon()
+		}
+		return a, err
+	}
+	a, err := try(Direct)
+	why := stopped(a.Answer, err)
+	if onCurl && err == nil && a.arrived() {
+		c.backToDirect()
+		return a, nil
+	}
+	if why == "" && !onCurl || ctx.Err() != nil {
+		return a, err
+	}
+	if _, missing := c.findCurl(); missing != nil {
+		c.lacks(why, missing)
+		return a, err
+	}
+	b, failed := try(Curl)
+	if failed == nil && b.arrived() {
+		c.changed(why)
+		return b, nil
+	}
+	c.cfg.Logger.Debug("curl does not get through either", "host", c.base.Host, "direct", why, "error", failed)
+	if onCurl {
+		return b, failed
+	}
+	return a, err
+}
+
+// standing says whether curl is in use and whether it is time to look at the direct way.
+func (c *Client) standing() (onCurl, look bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.route.curl, !c.cfg.Now().Before(c.route.look)
+}
+
+// lookSoon has the next request try the direct way first.
+func (c *Client) lookSoon() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.route.look = time.Time{}
+}
+
+func (c *Client) backToDirect() {
+	c.mu.Lock()
+	c.route = route{}
+	c.mu.Unlock()
+	c.cfg.Logger.Info("the direct way works again: curl is not needed any more", "host", c.base.Host)
+}
+
+// changed notes that curl got through where the direct way did not.
+func (c *Client) changed(why string) {
+	c.mu.Lock()
+	fresh := !c.route.curl
+	c.route.pause = min(max(2*c.route.pause, firstLook), maxLook)
+	c.route.curl, c.route.look = true, c.cfg.Now().Add(c.route.pause)
+	c.mutual = false
+	c.mu.Unlock()
+	if fresh {
+		c.cfg.Logger.Warn("something between stops this agent and lets curl through: going through curl, and looking now and then whether "+
+			"that is still needed (--transport curl or direct fixes it)", "host", c.base.Host, "why", why)
+	}
+}
+
+// lacks says once that curl would be tried if it were there.
+func (c *Client) lacks(why string, missing error) {
+	c.mu.Lock()
+	said := c.route.lacking
+	c.route.lacking = true
+	c.mu.Unlock()
+	if !said {
+		c.cfg.Logger.Warn("something between stops this agent; curl might get through: install it", "host", c.base.Host, "why", why, "error", missing)
+	}
+}
+
+// stopped says what makes a try look stopped by an edge; empty: nothing does.
+func stopped(a Answer, err error) string {
+	switch {
+	case errors.Is(err, errHandshake):
+		return "the TLS handshake is cut off"
+	case err != nil:
+		return ""
+	}
+	return a.edge()
+}
+
+// edge says what makes an answer look like an edge's own: a challenge, a page, a Cloudflare error. Empty: nothing does, or
+// it carries a proof, be it a wrong one.
+func (a Answer) edge() string {
+	if a.claimsProof() {
+		return ""
+	}
+	switch {
+	case a.Header.Get("Cf-Mitigated") != "", a.Status == 530, bytes.HasPrefix(a.Body, []byte("error code: 1")):
+		return a.Unproven().What
+	case a.page() && (a.Status == http.StatusForbidden || a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable):
+		return a.Unproven().What
+	}
+	return ""
+}
+
+// arrived reports whether an answer may well be the gateway's. It need not be proven: where the gateway does not know a
+// credential there is no proof.
+func (a Answer) arrived() bool { return a.claimsProof() || a.edge() == "" && !a.page() }
+
+func (a Answer) claimsProof() bool {
+	return a.Header.Get(wire.HeaderAnswer) != "" || a.Header.Get(wire.HeaderProof) != "" || a.chained
+}
+
+func (a Answer) page() bool {
+	return strings.Contains(strings.ToLower(a.Header.Get("Content-Type")), "html") || bytes.HasPrefix(bytes.TrimSpace(a.Body), []byte("<"))
+}

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"flag"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/service"
+	"muster/agent/internal/transport"
+	"muster/agent/sign"
+)
+
+// notKept are the flags that are about one run of join.
+var notKept = [...]string{"token", "token-file", "check", "force", "reload-units"}
+
+// ambient are the variables of other programs without which the agent would reach less than join does.
+var ambient = [...]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+
+// servicePath is where every service looks for programs.
+var servicePath = [...]string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+
+// wantedSettings is what the agent is started with from now on: what the flags and the environment say, and what an
+// earlier run was told.
+func (j *joining) wantedSettings(f *flags) service.Settings {
+	s := service.Settings{}
+	f.VisitAll(func(one *flag.Flag) {
+		if value := one.Value.String(); value != one.DefValue && !slices.Contains(notKept[:], one.Name) {
+			s[variable(one.Name)] = value
+		}
+	})
+	s["MUSTER_GATEWAY"], s["MUSTER_STATE"] = j.gatewayURL(), j.state
+	for _, name := range ambient {
+		if value := j.getenv(name); value != "" {
+			s[name] = value
+		} else if value := j.before[name]; value != "" {
+			s[name] = value
+		}
+	}
+	if path := j.findNvidiaSMI(); path != "" {
+		s["MUSTER_NVIDIA_SMI"] = path
+	}
+	return s
+}
+
+// findNvidiaSMI is the path of an nvidia-smi that a service would not find by its name, empty where that is no trouble.
+func (j *joining) findNvidiaSMI() string {
+	if j.noGPU || strings.Contains(j.nvidiaSMI, "/") {
+		return ""
+	}
+	path, err := exec.LookPath(j.nvidiaSMI)
+	if err != nil || !filepath.IsAbs(path) || slices.Contains(servicePath[:], filepath.Dir(path)) {
+		return ""
+	}
+	return path
+}
+
+// gatewayURL is the gateway in the form in which an identity remembers it.
+func (j *joining) gatewayURL() string {
+	client, err := transport.New(transport.Config{Gateway: j.gateway})
+	if err != nil {
+		return j.gateway
+	}
+	return client.Gateway()
+}
+
+// pinBroken reports whether a pin is asked for that the identity's gateway does not have.
+func (j *joining) pinBroken(state identity.State) bool {
+	if j.pin == nil {
+		return false
+	}
+	roots, err := identity.ParseCertificates(state.Gateway.Roots)
+	return err != nil || !slices.ContainsFunc(roots, j.pin.Fits)
+}
+
+// isToken tells tokens from pre-shared keys, as their first letters do.
+func isToken(text string) bool {
+	kind, _, found := strings.Cut(text, "_")
+	switch sign.TokenKind(kind) {
+	case sign.EnrollmentToken, sign.BootstrapToken, sign.AccountToken:
+		return found
+	}
+	return false
+}
+
+// statePath is the state directory of the agent on this machine: where it was joined with another one, that.
+func (p program) statePath() string {
+	settings, err := service.Manager{System: p.system, Settings: p.system.SettingsPath()}.LoadSettings()
+	if err == nil && settings["MUSTER_STATE"] != "" {
+		return settings["MUSTER_STATE"]
+	}
+	return identity.DefaultPath(p.getenv, p.system.UID)
+}

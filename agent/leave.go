@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/service"
+	"muster/agent/internal/transport"
+	"muster/agent/wire"
+)
+
+const leaveExamples = `  muster-agent leave
+  muster-agent leave --force          also where the gateway cannot be told
+
+The gateway retires the node: its certificate is worth nothing from then on, and its name is free. Then the service, its
+settings, the agent's state and the agent itself are removed. To come back, join with a new token.
+`
+
+func (p program) leave(ctx context.Context, args []string) error {
+	settingsPath := p.system.SettingsPath()
+	settings, err := service.Manager{System: p.system, Settings: settingsPath}.LoadSettings()
+	if err != nil {
+		settings = service.Settings{} // they are about to go
+	}
+	p.getenv = settings.Or(p.getenv)
+	f := p.flags("leave", "Gives this node back and removes the agent from this machine without a trace.", leaveExamples)
+	state := f.String("state", p.statePath(), "state `DIR`")
+	gateway := f.String("gateway", "", "`URL` of the gateway (default: the one that this node is enrolled with)")
+	force := f.Bool("force", false, "remove the agent even if the gateway cannot be told")
+	if err := f.parse(args); err != nil {
+		return err
+	}
+	base, err := filepath.Abs(*state)
+	if err != nil {
+		return err
+	}
+	m := service.Manager{System: p.system, Base: base, Settings: settingsPath}
+	if *state == "" || len(m.Traces()) == 0 {
+		fmt.Fprintln(p.stdout, "no agent is installed here: nothing to do (if it was joined with --state DIR, give that)")
+		return nil
+	}
+	if err := p.tell(ctx, base, *gateway, *force); err != nil {
+		return err
+	}
+	removed, err := m.Remove(ctx)
+	for _, path := range removed {
+		fmt.Fprintf(p.stdout, "removed %s\n", path)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(p.stdout, "left: this machine is as it was before")
+	return nil
+}
+
+// tell has the gateway retire the node. It comes first: a gateway that cannot be told leaves everything as it was.
+func (p program) tell(ctx context.Context, base, gateway string, force bool) error {
+	state, err := identity.Read(base)
+	if err == nil && state.Current == nil {
+		fmt.Fprintln(p.stdout, "this machine is not enrolled: there is no gateway to tell")
+		return nil
+	}
+	if err == nil {
+		if gateway == "" {
+			gateway = state.Gateway.URL
+		}
+		err = p.retire(ctx, state, gateway)
+	}
+	if err == nil {
+		fmt.Fprintf(p.stdout, "told %s: node %s is retired\n", gateway, state.Name)
+		return nil
+	}
+	if !force {
+		return fmt.Errorf("%w\nnothing was removed: try again when the gateway can be reached, or add --force to remove the agent all the same", err)
+	}
+	fmt.Fprintf(p.stdout, "the gateway was not told (%v): an operator should run muster node retire %s\n", err, state.Name)
+	return nil
+}
+
+// retire says goodbye. A gateway that does not want this node any more has nothing to be told.
+func (p program) retire(ctx context.Context, state identity.State, gateway string) error {
+	client, err := transport.New(transport.Config{Gateway: gateway, Version: version, Timeout: p.limit(transport.DefaultTimeout), Way: transport.Auto})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	id, err := state.Transport()
+	if err != nil {
+		return err
+	}
+	client.Use(id)
+	var answer wire.LeaveAnswer
+	err = client.Call(ctx, wire.LeavePath(state.NodeID), struct{}{}, &answer)
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) {
+		switch refusal.Code {
+		case wire.CodeRetired, wire.CodeRevoked, wire.CodeBanned, wire.CodeSuperseded, wire.CodeUnknownCertificate:
+			fmt.Fprintf(p.stdout, "the gateway has given this node up already (%s)\n", refusal.Code)
+			return nil
+		}
+	}
+	return err
+}

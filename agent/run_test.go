@@ -1,0 +1,339 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport/gatewaytest"
+	"muster/agent/wire"
+)
+
+// screen is where a program under test writes; safe to read while it runs.
+type screen struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (s *screen) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.Write(p)
+}
+
+func (s *screen) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.b.String()
+}
+
+func environment(pairs ...string) func(string) string {
+	return func(name string) string {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1]
+			}
+		}
+		return ""
+	}
+}
+
+// agent runs the program until done says so, or to its end where done is nil.
+func agent(t *testing.T, getenv func(string) string, stdin string, done func() bool, args ...string) (code int, stdout, stderr string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	defer cancel()
+	var out, err screen
+	if done != nil {
+		go func() {
+			tick := time.NewTicker(5 * time.Millisecond)
+			defer tick.Stop()
+			for range tick.C {
+				if ctx.Err() != nil || done() {
+					cancel()
+					return
+				}
+			}
+		}()
+	}
+	code = run(ctx, args, getenv, strings.NewReader(stdin), &out, &err)
+	return code, out.String(), err.String()
+}
+
+func TestUsage(t *testing.T) {
+	state := t.TempDir()
+	none := environment("HOME", state)
+	tests := []struct {
+		name   string
+		args   []string
+		getenv func(string) string
+		code   int
+		want   string // on either screen
+	}{
+		{"nothing", nil, none, 2, "no command given"},
+		{"help", []string{"--help"}, none, 0, "Examples:"},
+		{"help command", []string{"help"}, none, 0, "Examples:"},
+		{"unknown command", []string{"fly"}, none, 2, "there is no command"},
+		{"run help", []string{"run", "--help"}, none, 0, "--root-pin PIN"},
+		{"help before the command", []string{"--help", "run"}, none, 0, "--root-pin PIN"},
+		{"status help", []string{"status", "-h"}, none, 0, "-o FORMAT"},
+		{"probe help", []string{"probe", "--help"}, none, 0, "--capture"},
+		{"version", []string{"version"}, none, 0, "muster-agent dev"},
+		{"version flag", []string{"--version"}, none, 0, "muster-agent dev"},
+		{"no gateway", []string{"run"}, none, 2, "add --gateway"},
+		{"bad gateway", []string{"run", "--gateway", "gw:1"}, none, 2, "is a URL such as"},
+		{"gateway by variable", []string{"run"}, environment("MUSTER_GATEWAY", "https://gw/x"), 2, "carries a path"},
+		{"unknown flag", []string{"run", "--fly"}, none, 2, "not defined: -fly"},
+		{"stray argument", []string{"run", "mse_stray", "--gateway", "https://gw"}, none, 2, "takes flags only"},
+		{"bad label", []string{"run", "--label", "x"}, none, 2, "KEY=VALUE"},
+		{"bad label variable", []string{"run"}, environment("MUSTER_LABEL", "x"), 2, "MUSTER_LABEL: a label is KEY=VALUE"},
+		{"bad interval", []string{"run", "--gateway", "https://gw", "--interval", "1ms"}, none, 2, "at least 100ms"},
+		{"bad pin", []string{"run", "--gateway", "https://gw", "--root-pin", "x"}, none, 2, "--root-pin"},
+		{"bad level", []string{"run", "--gateway", "https://gw", "--log-level", "loud"}, none, 2, "log-level"},
+		{"bad name", []string{"run", "--gateway", "https://gw", "--name", "a\nb"}, none, 2, "--name"},
+		{"long name", []string{"run", "--gateway", "https://gw", "--name", strings.Repeat("a", 300)}, none, 2, "--name"},
+		{"two sources", []string{"run", "--gateway", "https://gw", "--token", "a", "--token-file", "b"}, none, 2, "exclude each other"},
+		{"no credential", []string{"run", "--gateway", "https://gw", "--state", t.TempDir()}, none, 1, "set MUSTER_TOKEN"},
+		{"no token file", []string{"run", "--gateway", "https://gw", "--state", t.TempDir(), "--token-file", state + "/none"}, none, 1, "no such file"},
+		{"empty token file", []string{"run", "--gateway", "https://gw", "--state", t.TempDir(), "--token-file", "-"}, none, 1, "is empty"},
+		{"mistyped", []string{"run", "--gateway", "https://gw", "--state", t.TempDir(), "--token", "mse_abcdefghijkl_secretsecret"}, none, 1, "mistyped"},
+		{"bad output", []string{"status", "-o", "xml"}, none, 2, "table or json"},
+		{"never ran", []string{"status", "--state", t.TempDir()}, none, 1, "no agent has run"},
+		{"both", []string{"probe", "--capture", "--no-gpu"}, none, 2, "exclude each other"},
+		{"capture of nothing", []string{"probe", "--capture", "--nvidia-smi", state + "/none"}, none, 1, "--nvidia-smi"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			code, stdout, stderr := agent(t, test.getenv, "", nil, test.args...)
+			if code != test.code || !strings.Contains(stdout+stderr, test.want) {
+				t.Errorf("exit %d, want %d with %q\n%s%s", code, test.code, test.want, stdout, stderr)
+			}
+			if strings.Contains(stdout+stderr, "secretsecret") || strings.Contains(stderr, "mse_stray") {
+				t.Errorf("a secret is shown: %s", stderr)
+			}
+			if (code == 0) == (stdout == "") && test.name != "nothing" {
+				t.Errorf("exit %d with %q on stdout", code, stdout)
+			}
+		})
+	}
+}
+
+// online reports whether the agent on a state directory is.
+func online(state string) func() bool {
+	return func() bool {
+		s, err := identity.ReadStatus(state)
+		return err == nil && s.Phase == identity.PhaseOnline
+	}
+}
+
+func TestJoinsAndGoesOn(t *testing.T) {
+	g := gatewaytest.New(t)
+	url := gatewaytest.Listen(t, g, g.Serving(t))
+	base := t.TempDir()
+	state, leaked := filepath.Join(base, "state"), filepath.Join(base, "leaked")
+	fake := filepath.Join(base, "nvidia-smi")
+	if err := os.WriteFile(fake, []byte("#!/bin/sh\nenv | grep MUSTER_ >>"+leaked+"\ntouch "+leaked+"\nexit 9\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	token := g.Token(t)
+	t.Setenv("MUSTER_TOKEN", token)
+	args := []string{"--state", state, "run", "--gateway", url, "--interval", "100ms", "--label", "tier=a", "--name", "gpu-1", "--instance-id", "7", "--nvidia-smi", fake}
+	hasReading := func() bool {
+		for _, r := range g.Requests("/heartbeat") {
+			var h wire.HeartbeatRequest
+			if json.Unmarshal(r.Body, &h) == nil && strings.Contains(string(h.Hardware), `"state":"failed"`) {
+				return true
+			}
+		}
+		return false
+	}
+	code, _, stderr := agent(t, os.Getenv, "", func() bool {
+		_, second, _ := agent(t, os.Getenv, "", nil, append(args, "--log-level=error")...)
+		return hasReading() && online(state)() && second == ""
+	}, args...)
+	if code != 0 || !strings.Contains(stderr, "msg=enrolled") || strings.Contains(stderr, token) {
+		t.Fatalf("exit %d\n%s", code, stderr)
+	}
+	if os.Getenv("MUSTER_TOKEN") != "" {
+		t.Error("the token is still in the environment")
+	}
+	if raw, err := os.ReadFile(leaked); err != nil || len(raw) > 0 {
+		t.Errorf("nvidia-smi saw %q, %v", raw, err)
+	}
+	for _, file := range []string{"identity.json", "status.json", "agent.log"} {
+		raw, err := os.ReadFile(filepath.Join(state, file))
+		if err != nil || bytes.Contains(raw, []byte(token[18:])) {
+			t.Errorf("%s: %v, or it holds the token", file, err)
+		}
+	}
+
+	before := len(g.Requests(wire.PathRegister))
+	os.Remove(filepath.Join(state, "status.json"))
+	code, _, stderr = agent(t, environment("MUSTER_TOKEN", token), "", online(state), args...)
+	if code != 0 || !strings.Contains(stderr, "the credential is not used") || len(g.Requests(wire.PathRegister)) != before {
+		t.Errorf("again: exit %d\n%s", code, stderr)
+	}
+	checkStatus(t, state, url)
+}
+
+func checkStatus(t *testing.T, state, url string) {
+	t.Helper()
+	code, stdout, stderr := agent(t, environment(), "", nil, "status", "--state", state)
+	if code != 1 || !strings.Contains(stdout, "not running (was online)") || !strings.Contains(stdout, url) || !strings.Contains(stderr, "start it with") {
+		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
+	}
+	directory, err := identity.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer directory.Close()
+	code, stdout, _ = agent(t, environment(), "", nil, "status", "-o", "json", "--state", state)
+	var got struct {
+		Running bool
+		NodeID  string `json:"node_id"`
+	}
+	if err := json.Unmarshal([]byte(stdout), &got); code != 0 || err != nil || !got.Running || got.NodeID != gatewaytest.NodeID {
+		t.Errorf("exit %d, %v\n%s", code, err, stdout)
+	}
+}
+
+func TestSecondAgentOnOneState(t *testing.T) {
+	state := t.TempDir()
+	directory, err := identity.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer directory.Close()
+	code, _, stderr := agent(t, environment(), "", nil, "run", "--gateway", "https://gw.test", "--state", state)
+	if code != 1 || !strings.Contains(stderr, "another muster-agent is running") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+func TestWhereTheSecretComesFrom(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "token")
+	if err := os.WriteFile(file, []byte("from-file\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	variables := environment("MUSTER_TOKEN", "from-variable", "MUSTER_TOKEN_FILE", "/nowhere", "HOME", "/tmp")
+	for _, test := range []struct {
+		args []string
+		want string
+	}{
+		{nil, "from-variable"}, {[]string{"--token", "from-flag"}, "from-flag"}, {[]string{"--token-file", file}, "from-file"},
+		{[]string{"--token-file=-"}, "from-stdin"},
+	} {
+		p := program{getenv: variables, stdin: strings.NewReader(" from-stdin\n"), stdout: io.Discard, stderr: io.Discard}
+		o, err := p.runOptions(append([]string{"--gateway", "https://gw.test"}, test.args...))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := p.secret(&o); err != nil || got != test.want {
+			t.Errorf("%v: %q, %v", test.args, got, err)
+		}
+		if o.forgetSecret(); o.hasSecret() || strings.Contains(fmt.Sprintf("%+v", o), "from-") {
+			t.Errorf("%v: kept in %+v", test.args, o)
+		}
+	}
+}
+
+func TestIdentityOfAnotherInstance(t *testing.T) {
+	g := gatewaytest.New(t)
+	url := gatewaytest.Listen(t, g, nil)
+	state := t.TempDir()
+	directory, err := identity.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	old := g.Node(t)
+	old.InstanceID = "1"
+	if err := directory.Save(old); err != nil {
+		t.Fatal(err)
+	}
+	directory.Close()
+	args := []string{"run", "--gateway", url, "--state", state, "--instance-id", "2", "--no-gpu", "--name", "n"}
+	code, _, stderr := agent(t, environment(), "", nil, args...)
+	if code != 1 || !strings.Contains(stderr, "belongs to instance 1 and this is 2") || len(g.Requests("")) != 0 {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	code, _, stderr = agent(t, environment("MUSTER_TOKEN", g.Token(t)), "", online(state), args...)
+	if code != 0 || len(g.Requests(wire.PathRegister)) != 1 {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(state, "identity-"+gatewaytest.NodeID+".json")); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestRootPinAgainstAnOldIdentity(t *testing.T) {
+	g := gatewaytest.New(t)
+	state := t.TempDir()
+	directory, err := identity.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := directory.Save(g.Node(t)); err != nil {
+		t.Fatal(err)
+	}
+	directory.Close()
+	pin := gatewaytest.NewCA(t, time.Now()).Pin()
+	code, _, stderr := agent(t, environment(), "", nil, "run", "--gateway", "http://127.0.0.1:9", "--state", state, "--root-pin", pin)
+	if code != 1 || !strings.Contains(stderr, "has not the --root-pin") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+}
+
+func TestDefaultName(t *testing.T) {
+	for _, test := range []struct{ provider, instance, host, want string }{
+		{"vast_ai", "39467543", "h", "vast-ai-39467543"}, {"", "7", "h", "7"}, {"aws", "", "Host_1.example", "host-1.example"},
+		{"", "", "", ""}, {"", "", strings.Repeat("a", 100), strings.Repeat("a", 63)}, {"", "", "-.-", ""},
+	} {
+		if got := defaultName(test.provider, test.instance, test.host); got != test.want {
+			t.Errorf("%+v: %q", test, got)
+		}
+	}
+}
+
+func TestLogFileIsBounded(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.log")
+	now := time.Now()
+	file := &logFile{path: path, now: func() time.Time { return now }}
+	log := newLogger(slog.LevelInfo, io.Discard, file)
+	for range 5 {
+		for range 40 {
+			log.Info(strings.Repeat("x", 32<<10))
+		}
+	}
+	log.Debug("too fine")
+	entries, _ := os.ReadDir(filepath.Dir(path))
+	for _, entry := range entries {
+		if info, err := entry.Info(); err != nil || info.Size() > maxLog || info.Size() == 0 || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v", entry.Name(), info)
+		}
+	}
+	if len(entries) != 2 || file.Trouble() != nil {
+		t.Errorf("%d files, %v", len(entries), file.Trouble())
+	}
+	broken := &logFile{path: filepath.Join(path, "below-a-file"), now: file.now}
+	if n, err := broken.Write([]byte("line")); n != 4 || err != nil || broken.Trouble() == nil {
+		t.Errorf("%d, %v, %v", n, err, broken.Trouble())
+	}
+	broken.path = path
+	if broken.Write([]byte("line")); broken.Trouble() == nil {
+		t.Error("tried again at once")
+	}
+	now = now.Add(reopenPause)
+	if broken.Write([]byte("line")); broken.Trouble() != nil {
+		t.Error(broken.Trouble())
+	}
+}

@@ -1,0 +1,68 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+
+	"muster/agent/internal/service"
+)
+
+const superviseExamples = `  muster-agent supervise                  start it and come back at once
+  muster-agent supervise --foreground     stay, as the last line of a container's entrypoint does
+
+Where there is no init system, join starts this by itself and has it started at boot. A second one on the same state
+directory does nothing and says so.
+`
+
+func (p program) supervise(ctx context.Context, args []string) error {
+	f := p.flags("supervise", "Keeps the agent running where there is no init system: restarts it whenever it ends.", superviseExamples)
+	state := f.String("state", p.statePath(), "state `DIR` of an agent that was joined")
+	settings := f.String("settings", p.system.SettingsPath(), "`FILE` with the agent's settings, as join wrote it")
+	foreground := f.Bool("foreground", false, "stay in the foreground")
+	detached := f.Bool("detached", false, "for its own use: this is the process in the background")
+	if err := f.parse(args); err != nil {
+		return err
+	}
+	base, err := filepath.Abs(*state)
+	if err != nil {
+		return err
+	}
+	if *state == "" || (service.Layout{Base: base}).Current() == "" {
+		return fmt.Errorf("no agent is installed in %s: run muster-agent join first, or give --state where it was joined", base)
+	}
+	if !*foreground && !*detached {
+		line, err := service.Manager{System: p.system, Base: base, Settings: *settings}.StartSupervisor()
+		if err == nil {
+			fmt.Fprintln(p.stdout, line)
+		}
+		return err
+	}
+	return p.keep(ctx, base, p.system.Root+*settings, *detached)
+}
+
+// keep is the supervisor itself.
+func (p program) keep(ctx context.Context, base, settings string, detached bool) error {
+	file := &logFile{path: filepath.Join(base, "supervisor.log")}
+	k := service.Keeper{Base: base, Settings: settings}
+	k.Logger = newLogger(slog.LevelInfo, p.stderr, file)
+	say := func(line string) { fmt.Fprintln(p.stdout, line) }
+	failed := func(error) {}
+	if detached {
+		announcer := service.NewAnnouncer()
+		say, failed = announcer.Started, announcer.Failed
+	}
+	k.Ready = func() { say("supervisor started") }
+	err := k.Run(ctx)
+	var running service.SupervisedError
+	if errors.As(err, &running) {
+		say(running.Error())
+		return nil
+	}
+	if err != nil {
+		failed(err)
+	}
+	return err
+}
