@@ -15,7 +15,8 @@ import (
 )
 
 const (
-	agentPace   = 100 * time.Millisecond // the fastest that the agent takes; the budget speaks of usualPace
+	agentPace   = 100 * time.Millisecond // the fastest that the agent takes, for its processor time; the budget speaks of usualPace
+	idlePace    = 5 * time.Second
 	usualPace   = 30 * time.Second
 	agentSettle = 5 * time.Second
 	agentWatch  = 20 * time.Second
@@ -33,16 +34,39 @@ func answerKeyOf(g *running) ed25519.PublicKey {
 	return g.authority.AnswerKey().Public().(ed25519.PublicKey)
 }
 
+// idlers are an agent and the least that an agent can be. They run from the start of the benchmark at an easy pace, so that
+// their memory is what it is between heartbeats, not what a rush leaves behind.
+type idlers struct {
+	path, smi   string // of the agent and of the nvidia-smi that it sees
+	agent, bare *child // bare is nil where there is none
+	since       time.Time
+}
+
+func (m *bench) startIdlers() idlers {
+	m.Helper()
+	small := []string{"-tags", "nethttpomithttp2", "-ldflags", "-s -w"}
+	i := idlers{path: m.build("muster-agent", "muster/agent", small...), smi: filepath.Join(m.dir, "nvidia-smi"), since: time.Now()}
+	m.must(os.WriteFile(i.smi, []byte(fakeSMI), 0o755))
+	i.agent = m.join(i, "idle", idlePace)
+	if sources, _ := filepath.Glob("../agent/internal/bareloop/*.go"); len(sources) > 0 {
+		i.bare = m.child(m.build("bareloop", "muster/agent/internal/bareloop", small...), m.noop(), idlePace.String())
+	}
+	return i
+}
+
+// join starts an agent.
+func (m *bench) join(i idlers, name string, pace time.Duration) *child {
+	m.Helper()
+	return m.child(i.path, "run", "--gateway", m.url(), "--root-pin", m.authority.RootPin(), "--state", filepath.Join(m.dir, "agent-"+name),
+		"--name", name, "--nvidia-smi", i.smi, "--interval", pace.String())
+}
+
 // agent measures the real agent against this gateway: its file, its memory, its processor time.
 func (m *bench) agent(r *benchReport) {
-	path := m.build("muster-agent", "muster/agent", "-tags", "nethttpomithttp2", "-ldflags", "-s -w")
-	info, err := os.Stat(path)
+	info, err := os.Stat(m.idle.path)
 	m.must(err)
 	r.bound("agent binary", " bytes", float64(info.Size()), 7_500_000, "stripped, for this platform")
-	smi := filepath.Join(m.dir, "nvidia-smi")
-	m.must(os.WriteFile(smi, []byte(fakeSMI), 0o755))
-	agent := m.child(path, "run", "--gateway", m.url(), "--root-pin", m.authority.RootPin(), "--state", filepath.Join(m.dir, "agent"),
-		"--name", "measured", "--nvidia-smi", smi, "--interval", agentPace.String())
+	agent := m.join(m.idle, "measured", agentPace)
 	time.Sleep(agentSettle) // the process is watched from outside: there is no clock to inject
 	beats, spent := m.counter(agent), agent.processor()
 	time.Sleep(agentWatch)
@@ -50,12 +74,22 @@ func (m *bench) agent(r *benchReport) {
 	if beats == 0 {
 		m.Fatalf("the agent sent no heartbeat\n%s", agent.output.String())
 	}
+	agent.stop()
 	each := spent.Seconds() / float64(beats)
 	r.bound("agent processor, nvidia-smi aside", " % of a core", each/usualPace.Seconds()*100, 0.05,
 		fmt.Sprintf("%.2f ms a heartbeat, one in %s", each*1000, usualPace))
-	rss := agent.resident()
-	agent.stop()
-	m.bareLoop(r, rss, smi)
+	m.resident(r)
+}
+
+// resident weighs the idle agent against the bare loop.
+func (m *bench) resident(r *benchReport) {
+	figure := fmt.Sprintf("agent memory, after %.0f s", time.Since(m.idle.since).Seconds())
+	rss := m.idle.agent.resident()
+	if m.idle.bare == nil {
+		r.rows = append(r.rows, []string{figure, amount(rss) + " MB", "agent/internal/bareloop is not there", "-", "at most 1.50 x", "not compared"})
+		return
+	}
+	r.add(figure, " MB", pairs{[]float64{rss}, []float64{m.idle.bare.resident()}}, "bare loop", 1.5, false)
 }
 
 // counter is how many heartbeats of the measured node arrived.
@@ -130,19 +164,4 @@ func (c *child) proc(name string) string {
 		c.Fatalf("%v\n%s", err, c.output.String())
 	}
 	return string(text)
-}
-
-// bareLoop weighs the agent against a program that does the least that an agent must.
-func (m *bench) bareLoop(r *benchReport, rss float64, smi string) {
-	const figure = "agent memory, steady"
-	if sources, _ := filepath.Glob("../agent/internal/bareloop/*.go"); len(sources) == 0 {
-		r.rows = append(r.rows, []string{figure, amount(rss) + " MB", "agent/internal/bareloop is not there", "-", "at most 1.50 x", "not compared"})
-		return
-	}
-	bare := m.child(m.build("bareloop", "muster/agent/internal/bareloop", "-tags", "nethttpomithttp2", "-ldflags", "-s -w"),
-		"-url", m.url()+"/healthz", "-interval", agentPace.String(), "-command", smi)
-	time.Sleep(agentSettle + agentWatch/2)
-	theirs := bare.resident()
-	bare.stop()
-	r.add(figure, " MB", rss, theirs, "bare loop", 1.5, false)
 }

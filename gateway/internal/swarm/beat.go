@@ -1,0 +1,232 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"time"
+
+	"muster/agent/wire"
+)
+
+const (
+	// signAhead is the longest run whose signatures are made before it: they are good for a minute, and are kept in memory.
+	signAhead = 5 * time.Second
+	// proofSample is of how many answers to signed heartbeats one is checked, for a check costs as much as a signature.
+	proofSample = 64
+)
+
+// pattern is a heartbeat's body around what differs from one to the next.
+type pattern struct {
+	before, between, after []byte // run id, counter
+}
+
+const (
+	runMark     = "0123456789abcdef"
+	counterMark = 987654321987654321
+)
+
+// newPattern cuts a heartbeat made by the real encoder where run id and counter stand.
+func newPattern(gpus int) (pattern, error) {
+	rss, cpu, probe := int64(6400), int64(250), int64(41)
+	body, err := json.Marshal(wire.HeartbeatRequest{
+		RunID: runMark, Counter: counterMark, IntervalSeconds: 30, Agent: agentInfo(),
+		Cost: wire.Cost{RSSKiB: &rss, CPUMillis: &cpu, ProbeMillis: &probe}, Health: []string{}, Hardware: reading(gpus),
+	})
+	if err != nil {
+		return pattern{}, err
+	}
+	before, rest, ok := bytes.Cut(body, []byte(runMark))
+	between, after, also := bytes.Cut(rest, []byte(strconv.Itoa(counterMark)))
+	if !ok || !also {
+		return pattern{}, fmt.Errorf("a heartbeat has no run id and counter: %s", body)
+	}
+	return pattern{before, between, after}, nil
+}
+
+func (p pattern) appendTo(b []byte, n *node, counter uint64) []byte {
+	b = append(b, p.before...)
+	b = append(b, n.runID...)
+	b = append(b, p.between...)
+	b = strconv.AppendUint(b, counter, 10)
+	return append(b, p.after...)
+}
+
+// ahead is a heartbeat that was signed before the clock started. Its body is put together when it is sent.
+type ahead struct {
+	head    []byte
+	nonce   string
+	counter uint64
+}
+
+// beat lets all nodes report for the time asked for.
+func (s *swarm) beat(ctx context.Context) error {
+	p, err := newPattern(s.gpus)
+	if err != nil {
+		return err
+	}
+	s.connectAll(ctx)
+	queues, err := s.signAhead(ctx, p)
+	if err != nil {
+		return err
+	}
+	end := time.Now().Add(s.duration)
+	s.measure("heartbeat", func(w *worker) {
+		b := beater{worker: w, pattern: p, end: end}
+		if queues != nil {
+			b.queues = queues[w.number]
+		}
+		b.run(ctx)
+	})
+	return nil
+}
+
+// connectAll opens the connections of the nodes on mTLS: each is a full handshake.
+func (s *swarm) connectAll(ctx context.Context) {
+	direct := false
+	for _, n := range s.nodes {
+		direct = direct || n.direct && n.conn == nil
+	}
+	if !direct {
+		return
+	}
+	s.measure("connect", func(w *worker) {
+		w.share(ctx, func(n *node) {
+			if !n.direct || n.conn != nil {
+				return
+			}
+			started := time.Now()
+			if _, ok := w.connected(ctx, n); ok {
+				w.tally.latency.add(time.Since(started))
+			}
+		})
+	})
+}
+
+// signAhead signs heartbeats for as long as they will be sent, on the same cores: the gateway has more to do for each, so
+// they will not run out. It gives a queue for every node of every worker, or nothing where signing goes along.
+func (s *swarm) signAhead(ctx context.Context, p pattern) ([]map[*node][]ahead, error) {
+	switch {
+	case s.transport == viaMTLS || s.rate > 0:
+		return nil, nil
+	case s.duration > signAhead:
+		fmt.Fprintf(s.say, "swarm: signing while reporting, for it takes longer than %s: the signatures take their share of this machine\n", signAhead)
+		return nil, nil
+	}
+	side := &swarm{options: s.options, nodes: s.nodes, dialer: s.dialer, epoch: s.epoch}
+	queues := make([]map[*node][]ahead, min(s.conns, max(len(s.nodes), 1)))
+	failed := make([]error, len(queues))
+	end := time.Now().Add(s.duration)
+	side.measure("", func(w *worker) {
+		queues[w.number], failed[w.number] = w.queue(ctx, p, end)
+	})
+	for _, err := range failed {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return queues, nil
+}
+
+func (w *worker) queue(ctx context.Context, p pattern, end time.Time) (map[*node][]ahead, error) {
+	queues := map[*node][]ahead{}
+	var body []byte
+	var failed error
+	for more := true; more && failed == nil; {
+		more = false
+		w.share(ctx, func(n *node) {
+			if n.direct || failed != nil || time.Now().After(end) {
+				return
+			}
+			counter := n.counter + uint64(len(queues[n])) + 1
+			body = p.appendTo(body[:0], n, counter)
+			head, nonce, err := w.signed(n, wire.HeartbeatPath(n.id), body)
+			queues[n] = append(queues[n], ahead{head, nonce, counter})
+			more, failed = w.beats == 0 || len(queues[n]) < w.beats, err
+		})
+	}
+	return queues, failed
+}
+
+// beater is a worker that reports.
+type beater struct {
+	*worker
+	pattern pattern
+	queues  map[*node][]ahead
+	end     time.Time
+	done    int
+	body    []byte
+	raw     []byte
+	dry     bool
+}
+
+func (b *beater) run(ctx context.Context) {
+	started := time.Now()
+	for turn := 0; ctx.Err() == nil && !b.dry && (b.beats == 0 || turn < b.beats); turn++ {
+		b.share(ctx, func(n *node) {
+			due, ok := b.next(ctx, started)
+			if ok && !b.dry {
+				b.one(ctx, n, due)
+			}
+			b.dry = b.dry || !ok
+		})
+	}
+}
+
+// next waits for the time of the next heartbeat when there is a pace to keep. ok is false at the end.
+func (b *beater) next(ctx context.Context, started time.Time) (due time.Time, ok bool) {
+	if b.rate > 0 {
+		place := float64(b.done*b.of + b.number)
+		due = started.Add(time.Duration(place / b.rate * float64(time.Second)))
+		if due.After(b.end) {
+			pause(ctx, time.Until(b.end))
+			return due, false
+		}
+		if wait := time.Until(due); wait > 0 {
+			pause(ctx, wait)
+		}
+	}
+	b.done++
+	return due, time.Now().Before(b.end) && ctx.Err() == nil
+}
+
+// one sends one heartbeat.
+func (b *beater) one(ctx context.Context, n *node, due time.Time) {
+	q := sent{from: due}
+	check := !b.peer && (b.verify || b.done%proofSample == 0)
+	switch {
+	case n.direct:
+		n.counter++
+		b.body = b.pattern.appendTo(b.body[:0], n, n.counter)
+		b.raw = append(appendHead(b.raw[:0], b.dialer.host, wire.HeartbeatPath(n.id), len(b.body)), "\r\n"...)
+		b.raw = append(b.raw, b.body...)
+	case b.queues != nil:
+		if len(b.queues[n]) == 0 {
+			b.dry = true
+			return
+		}
+		made := b.queues[n][0]
+		b.queues[n] = b.queues[n][1:]
+		n.counter = made.counter
+		b.raw = b.pattern.appendTo(append(b.raw[:0], made.head...), n, made.counter)
+		if check {
+			q.prove = b.proof(made.nonce)
+		}
+	default:
+		n.counter++
+		b.body = b.pattern.appendTo(b.body[:0], n, n.counter)
+		head, nonce, err := b.signed(n, wire.HeartbeatPath(n.id), b.body)
+		if err != nil {
+			b.tally.refuse(codeForeign, err.Error())
+			return
+		}
+		b.raw = append(append(b.raw[:0], head...), b.body...)
+		if check {
+			q.prove = b.proof(nonce)
+		}
+	}
+	q.raw = b.raw
+	b.send(ctx, n, q)
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strconv"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// answerTime is how long one answer may take: whoever waits longer has lost it.
+const answerTime = 30 * time.Second
+
+const maxAnswer = wire.MaxBody
+
+var errAnswer = errors.New("the answer is not the HTTP/1.1 that a gateway speaks")
+
+// answer is one response. Its bytes are good until the connection's next exchange.
+type answer struct {
+	status int
+	proof  []byte // Muster-Proof or Muster-Answer
+	epoch  []byte
+	body   []byte
+}
+
+// conn is one keep-alive connection with nothing between request bytes and socket: net/http's client costs more than the
+// gateway does. It is for one goroutine at a time.
+type conn struct {
+	net.Conn
+	reader *bufio.Reader
+	body   []byte
+	proof  []byte
+	epoch  []byte
+}
+
+// dialer opens connections to the one gateway.
+type dialer struct {
+	address string
+	host    string
+	tls     *tls.Config // nil: without TLS
+}
+
+// dial connects, with a client certificate where one is given.
+func (d dialer) dial(ctx context.Context, certificate *tls.Certificate) (*conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, answerTime)
+	defer cancel()
+	var netDialer net.Dialer
+	c, err := netDialer.DialContext(ctx, "tcp", d.address)
+	if err != nil {
+		return nil, err
+	}
+	if d.tls != nil {
+		config := d.tls.Clone()
+		if certificate != nil {
+			config.Certificates = []tls.Certificate{*certificate}
+		}
+		secure := tls.Client(c, config)
+		if err := secure.HandshakeContext(ctx); err != nil {
+			c.Close()
+			return nil, err
+		}
+		c = secure
+	}
+	return &conn{Conn: c, reader: bufio.NewReaderSize(c, 8<<10)}, nil
+}
+
+// exchange sends one request and reads its answer.
+func (c *conn) exchange(request []byte) (answer, error) {
+	if err := c.SetDeadline(time.Now().Add(answerTime)); err != nil {
+		return answer{}, err
+	}
+	if _, err := c.Write(request); err != nil {
+		return answer{}, err
+	}
+	return c.read()
+}
+
+func (c *conn) read() (answer, error) {
+	line, err := c.line()
+	if err != nil {
+		return answer{}, err
+	}
+	if len(line) < len("HTTP/1.1 200") || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
+		return answer{}, errAnswer
+	}
+	a := answer{}
+	if a.status, err = strconv.Atoi(string(line[9:12])); err != nil {
+		return answer{}, errAnswer
+	}
+	length, err := c.header(&a)
+	if err != nil {
+		return answer{}, err
+	}
+	if cap(c.body) < length {
+		c.body = make([]byte, length)
+	}
+	a.body = c.body[:length]
+	_, err = io.ReadFull(c.reader, a.body)
+	return a, err
+}
+
+// header reads up to the empty line. The names are spelled as net/http writes them.
+func (c *conn) header(a *answer) (length int, err error) {
+	length = -1
+	for {
+		line, err := c.line()
+		if err != nil {
+			return 0, err
+		}
+		if len(line) == 0 {
+			break
+		}
+		name, value, _ := bytes.Cut(line, []byte(": "))
+		switch string(name) {
+		case "Content-Length":
+			if length, err = strconv.Atoi(string(value)); err != nil {
+				return 0, errAnswer
+			}
+		case wire.HeaderProof, wire.HeaderAnswer:
+			c.proof = append(c.proof[:0], value...)
+			a.proof = c.proof
+		case wire.HeaderEpoch:
+			c.epoch = append(c.epoch[:0], value...)
+			a.epoch = c.epoch
+		}
+	}
+	if length < 0 || length > maxAnswer {
+		return 0, fmt.Errorf("a body of %d bytes: %w", length, errAnswer)
+	}
+	return length, nil
+}
+
+func (c *conn) line() ([]byte, error) {
+	line, err := c.reader.ReadSlice('\n')
+	if errors.Is(err, bufio.ErrBufferFull) {
+		return nil, errAnswer
+	}
+	if err != nil {
+		return nil, err
+	}
+	return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
+}
+
+// appendHead begins a POST of a JSON body.
+func appendHead(b []byte, host, path string, length int) []byte {
+	b = append(b, "POST "...)
+	b = append(b, path...)
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, host...)
+	b = append(b, "\r\nUser-Agent: muster-swarm\r\nContent-Type: application/json\r\nContent-Length: "...)
+	b = strconv.AppendInt(b, int64(length), 10)
+	return append(b, "\r\n"...)
+}

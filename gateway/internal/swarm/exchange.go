@@ -1,0 +1,106 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// Codes of what went wrong on this side, beside the gateway's own.
+const (
+	codeNetwork  = "network"  // no connection, or it broke off
+	codeUnproven = "unproven" // an answer whose proof does not fit
+	codeForeign  = "foreign"  // an answer that is not of the gateway's form
+)
+
+// sent is one request as it goes over the wire, and what its answer must prove.
+type sent struct {
+	raw   []byte
+	prove func(a answer) error // nil: the connection is the proof, or this one is not looked at
+	from  time.Time            // when it was due; zero: when it is sent
+}
+
+// send makes one request for a node and counts what comes of it. ok is false for everything but a proven success.
+func (w *worker) send(ctx context.Context, n *node, q sent) (a answer, ok bool) {
+	c, ok := w.connected(ctx, n)
+	if !ok {
+		return answer{}, false
+	}
+	if q.from.IsZero() {
+		q.from = time.Now()
+	}
+	a, err := c.exchange(q.raw)
+	took := time.Since(q.from)
+	if err != nil {
+		w.hangUp(n)
+		w.tally.refuse(codeNetwork, err.Error())
+		return answer{}, false
+	}
+	return a, w.judge(a, q, took)
+}
+
+func (w *worker) judge(a answer, q sent, took time.Duration) bool {
+	switch {
+	case q.prove != nil && q.prove(a) != nil:
+		w.tally.refuse(codeUnproven, "an answer's proof does not fit: "+shorten(a.body))
+		return false
+	case a.status == http.StatusOK || a.status == http.StatusCreated:
+		w.tally.latency.add(took)
+		return true
+	}
+	var refusal wire.Error
+	if json.Unmarshal(a.body, &refusal) != nil || refusal.Error.Code == "" {
+		w.tally.refuse(codeForeign, shorten(a.body))
+		return false
+	}
+	w.tally.refuse(refusal.Error.Code, refusal.Error.Error())
+	return false
+}
+
+func shorten(body []byte) string {
+	const most = 200
+	if len(body) > most {
+		return string(body[:most]) + "..."
+	}
+	return string(body)
+}
+
+// signed signs a POST of body and gives its bytes up to the empty line, and the nonce that its answer must prove.
+func (s *swarm) signed(n *node, path string, body []byte) (head []byte, nonce string, err error) {
+	r, err := http.NewRequest(http.MethodPost, s.gateway.Scheme+"://"+s.gateway.Host+path, nil)
+	if err != nil {
+		return nil, "", err
+	}
+	if nonce, err = n.signer().Sign(r, body, s.epoch, time.Now()); err != nil {
+		return nil, "", err
+	}
+	head = appendHead(make([]byte, 0, 800), s.dialer.host, path, len(body))
+	for _, name := range [...]string{"Content-Digest", "Signature-Input", "Signature"} {
+		head = append(head, name...)
+		head = append(head, ": "...)
+		head = append(head, r.Header.Get(name)...)
+		head = append(head, "\r\n"...)
+	}
+	return append(head, "\r\n"...), nonce, nil
+}
+
+// request is the POST of body that proves the node's key in the node's own way.
+func (s *swarm) request(n *node, path string, body []byte) (sent, error) {
+	if n.direct {
+		raw := append(appendHead(nil, s.dialer.host, path, len(body)), "\r\n"...)
+		return sent{raw: append(raw, body...)}, nil
+	}
+	head, nonce, err := s.signed(n, path, body)
+	return sent{raw: append(head, body...), prove: s.proof(nonce)}, err
+}
+
+// proof checks an answer to a signed request.
+func (s *swarm) proof(nonce string) func(a answer) error {
+	return func(a answer) error {
+		return sign.VerifyAnswer(string(a.proof), s.pinned.answerKey, nonce, a.status, a.body)
+	}
+}

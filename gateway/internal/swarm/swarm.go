@@ -1,0 +1,145 @@
+package main
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"runtime"
+	"sync"
+	"time"
+)
+
+// swarm is one run: the nodes, what they know of the gateway, and what came of their requests.
+type swarm struct {
+	options
+	say    io.Writer // progress and remarks, for a person
+	dialer dialer
+	epoch  string
+	pinned pinned
+	nodes  []*node
+	phases []*phase
+}
+
+// pinned is what nodes learn at enrolment and believe from then on.
+type pinned struct {
+	rootsPEM  string
+	roots     *x509.CertPool
+	answerKey ed25519.PublicKey
+}
+
+// play does what the options ask for, phase by phase.
+func (s *swarm) play(ctx context.Context) error {
+	s.dialer = dialer{address: s.gateway.Host, host: s.gateway.Host}
+	if s.gateway.Scheme == "https" {
+		// Before enrolment the handshake proves the gateway, and signed answers prove themselves; only mTLS needs the chain.
+		s.dialer.tls = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, ServerName: s.gateway.Hostname()}
+	}
+	if err := s.load(); err != nil {
+		return err
+	}
+	if err := s.meet(ctx); err != nil {
+		return err
+	}
+	if err := s.enrol(ctx); err != nil {
+		return err
+	}
+	if err := s.save(); err != nil {
+		return err
+	}
+	if s.duration > 0 && len(s.nodes) > 0 {
+		if err := s.beat(ctx); err != nil {
+			return err
+		}
+	}
+	if s.renew && ctx.Err() == nil {
+		if err := s.renewAll(ctx); err != nil {
+			return err
+		}
+	}
+	s.hangUp()
+	return ctx.Err()
+}
+
+// meet learns the gateway's epoch, which every answer carries.
+func (s *swarm) meet(ctx context.Context) error {
+	c, err := s.dialer.dial(ctx, nil)
+	if err != nil {
+		return fmt.Errorf("%w; is the gateway running?", err)
+	}
+	defer c.Close()
+	a, err := c.exchange([]byte("GET /healthz HTTP/1.1\r\nHost: " + s.dialer.host + "\r\n\r\n"))
+	switch {
+	case err != nil:
+		return fmt.Errorf("GET /healthz: %w", err)
+	case s.peer:
+		return nil
+	case len(a.epoch) == 0:
+		return errors.New("what answers there is no muster gateway: its answer has no Muster-Epoch")
+	}
+	s.epoch = string(a.epoch)
+	return nil
+}
+
+func (s *swarm) hangUp() {
+	for _, n := range s.nodes {
+		n.hangUp()
+	}
+}
+
+// worker is one of the goroutines of a phase. Nodes are dealt out among them, so that a node's requests keep their order.
+type worker struct {
+	*swarm
+	number, of int
+	tally      tally
+	shared     *conn // for nodes that sign
+}
+
+// share calls work for each of this worker's nodes until the run ends.
+func (w *worker) share(ctx context.Context, work func(n *node)) {
+	for i := w.number; i < len(w.nodes) && ctx.Err() == nil; i += w.of {
+		work(w.nodes[i])
+	}
+}
+
+// measure runs one phase with a bounded number of workers and keeps what came of it.
+func (s *swarm) measure(name string, work func(w *worker)) *phase {
+	p := &phase{name: name}
+	workers := make([]*worker, min(s.conns, max(len(s.nodes), 1)))
+	var wait sync.WaitGroup
+	started, spent := time.Now(), processor()
+	for i := range workers {
+		w := &worker{swarm: s, number: i, of: len(workers)}
+		workers[i] = w
+		wait.Go(func() { work(w) })
+	}
+	wait.Wait()
+	p.elapsed, p.spent = time.Since(started), processor()-spent
+	for _, w := range workers {
+		p.tally.merge(&w.tally)
+		if w.shared != nil {
+			w.shared.Close()
+		}
+	}
+	s.phases = append(s.phases, p)
+	return p
+}
+
+// prepare runs work for every node on all cores, outside of any phase, and gives the first error.
+func (s *swarm) prepare(nodes []*node, work func(n *node) error) error {
+	var wait sync.WaitGroup
+	cores := runtime.GOMAXPROCS(0)
+	failed := make([]error, cores)
+	for core := range cores {
+		wait.Go(func() {
+			for i := core; i < len(nodes) && failed[core] == nil; i += cores {
+				failed[core] = work(nodes[i])
+			}
+		})
+	}
+	wait.Wait()
+	return errors.Join(failed...)
+}
