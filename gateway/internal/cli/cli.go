@@ -33,6 +33,9 @@ type Env struct {
 	Version string
 	Agents  fs.FS // the agents that push carries, <os>-<arch>/muster-agent; nil: none
 
+	Serve   func(args []string, getenv func(string) string) (ServeFlags, error) // reads serve's flags; nil: there is no gateway
+	Machine Machine                                                             // what service install works on
+
 	Interactive func() bool                                // a person can answer questions; nil: Stdin is a terminal
 	Now         func() time.Time                           // nil: time.Now
 	Pause       func(context.Context, time.Duration) error // between two looks; nil: a timer
@@ -83,7 +86,8 @@ func report(w io.Writer, message, hint string) {
 }
 
 func run(ctx context.Context, env Env) error {
-	words, options, err := split(env.Args)
+	args, forServe := serveArguments(env.Args)
+	words, options, err := split(args)
 	if err != nil {
 		return err
 	}
@@ -97,6 +101,7 @@ func run(ctx context.Context, env Env) error {
 	if err := cmd.check(options, rest); err != nil {
 		return err
 	}
+	rest = append(rest, forServe...)
 	options.getenv = env.Getenv
 	out := &checked{w: env.Stdout}
 	env.Stdout = out

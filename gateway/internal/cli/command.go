@@ -27,7 +27,7 @@ const (
 
 // commands is the whole command line. A new slice each time: nothing here changes at run time.
 func commands() []command {
-	return slices.Concat(joinCommands(), nodeCommands(), otherCommands())
+	return slices.Concat(joinCommands(), nodeCommands(), pushCommands(), accountCommands(), serviceCommands(), otherCommands())
 }
 
 func joinCommands() []command {

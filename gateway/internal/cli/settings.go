@@ -44,15 +44,23 @@ func ownOptions() []option {
 		{name: "all", short: "a", usage: "also what is retired, spent or revoked"},
 		{name: "tenant", value: "TENANT", usage: "the tenant"},
 		{name: "uses", value: "N", usage: "how many nodes may join with it (1)"},
-		{name: "ttl", value: "DURATION", usage: "how long it is good for (1h)"},
+		{name: "ttl", value: "DURATION", usage: "how long it is good for (a token: 1h; an account: no end)"},
 		{name: "label", value: "KEY=VALUE", usage: "a label for the nodes that join; may be repeated"},
 		{name: "gpus", value: "N", usage: "how many GPUs its nodes should show"},
 		{name: "bind-instance", usage: "a use belongs to the provider's instance, which may join again after losing its disk"},
+		{name: "scope", value: "SCOPES", usage: "what the account may, such as nodes:read,tokens:write; may be repeated"},
 		{name: "generate", usage: "let the gateway make the secret, and print it once"},
 		{name: "file", value: "FILE", usage: "file with the secret (- is standard input)"},
 		{name: "keep", value: "ID", usage: "the one that stays"},
 		{name: "yes", short: "y", usage: "do not ask"},
 		{name: "timeout", value: "DURATION", usage: "give up after this long (5m)"},
+		{name: "port", short: "p", value: "PORT", usage: "the port of the machine's ssh, else what ssh's configuration says"},
+		{name: "identity", short: "i", value: "FILE", usage: "ssh's private key, else those that ssh itself finds"},
+		{name: "name", value: "NAME", usage: "the node's name, else its provider and instance, or its hostname"},
+		{name: "provider", value: "PROVIDER", usage: "whose machine it is, such as vast_ai, else what the machine says"},
+		{name: "instance-id", value: "ID", usage: "what the provider calls the machine, else what the machine says"},
+		{name: "gateway", value: "URL", usage: "where the machine reaches the gateway, when that is not its public URL"},
+		{name: "force", usage: "let the machine leave another gateway that it is joined to"},
 		{name: "node", value: "NODE", usage: "events of this node only"},
 		{name: "kind", value: "KIND", usage: "events of this kind only, such as node.enrolled"},
 		{name: "security", usage: "security events only"},
@@ -200,6 +208,15 @@ func (s settings) labels() (map[string]string, error) {
 		labels[key] = value
 	}
 	return labels, nil
+}
+
+// list gives the values of a flag that may be repeated, each of which may hold several with commas between.
+func (s settings) list(name string) []string {
+	values := s.values[name]
+	if len(values) == 0 {
+		values = []string{s.text(name)}
+	}
+	return strings.FieldsFunc(strings.Join(values, ","), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
 // source names where a value came from, for messages.

@@ -1,0 +1,226 @@
+package adminapi
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+// KnownScopes are all the scopes that an account can have. ScopeAll stands for every one, also of later versions.
+func KnownScopes() []string {
+	return []string{ScopeAll, ScopeNodesRead, ScopeNodesWrite, ScopeTokensRead, ScopeTokensWrite, ScopePSKWrite, ScopeEventsRead,
+		ScopeAccountsWrite, ScopeReleasesWrite}
+}
+
+// usualScopes are those of an account that was asked for without any: it may look and not touch.
+func usualScopes() []string { return []string{ScopeNodesRead, ScopeTokensRead, ScopeEventsRead} }
+
+// AccountRequest asks for an account. Zero fields mean: the scopes that only read, the caller's own tenant (all, where it
+// has none), and as long a life as the caller's.
+type AccountRequest struct {
+	Name   string   `json:"name"`
+	Scopes []string `json:"scopes,omitempty"`
+	Tenant string   `json:"tenant,omitempty"`
+	TTL    Duration `json:"ttl,omitempty"`
+}
+
+// NewAccount answers an AccountRequest: the only time that the API token is shown.
+type NewAccount struct {
+	ID        string     `json:"id"`
+	Token     string     `json:"token"`
+	Name      string     `json:"name"`
+	Scopes    []string   `json:"scopes"`
+	Tenant    string     `json:"tenant"`     // empty: all
+	ExpiresAt *time.Time `json:"expires_at"` // null: it does not
+}
+
+// Account is what the gateway shows of an account after it was made.
+type Account struct {
+	ID         string     `json:"id"`
+	Name       string     `json:"name"`
+	Scopes     []string   `json:"scopes"`
+	Tenant     string     `json:"tenant"` // empty: all
+	Status     string     `json:"status"` // live, expired or revoked
+	CreatedAt  time.Time  `json:"created_at"`
+	ExpiresAt  *time.Time `json:"expires_at"`
+	RevokedAt  *time.Time `json:"revoked_at"`
+	LastUsedAt *time.Time `json:"last_used_at"` // to the minute; null: never
+}
+
+// AccountList answers GET accounts.
+type AccountList struct {
+	Accounts []Account `json:"accounts"`
+}
+
+func (s *server) listAccounts(c *call) (any, error) {
+	p, err := c.query("all", "tenant")
+	if err != nil {
+		return nil, err
+	}
+	all, err := p.flag("all")
+	if err != nil {
+		return nil, err
+	}
+	tenant, err := c.caller.within(p.text("tenant"))
+	if err != nil {
+		return nil, err
+	}
+	accounts, err := s.Store.Accounts(c.r.Context(), tenant)
+	answer := AccountList{Accounts: make([]Account, 0, len(accounts))}
+	for _, a := range accounts {
+		if shape := accountShape(a, s.now()); all || shape.Status == "live" {
+			answer.Accounts = append(answer.Accounts, shape)
+		}
+	}
+	return answer, err
+}
+
+func (s *server) createAccount(c *call) (any, error) {
+	var q AccountRequest
+	if err := c.decode(&q); err != nil {
+		return nil, err
+	}
+	a, err := c.caller.accountFor(q, s.now())
+	if err != nil {
+		return nil, err
+	}
+	token, err := sign.NewToken(sign.AccountToken, nil)
+	if err != nil {
+		return nil, err
+	}
+	hash := token.SecretHash()
+	a.ID, a.SecretHash = token.Public(), hash[:]
+	err = s.Store.CreateAccount(c.r.Context(), a, c.accountEvent("account.created", a, a.CreatedAt))
+	if errors.Is(err, store.ErrConflict) {
+		return nil, &wire.ErrorDetail{Code: wire.CodeAlreadyThere, Message: fmt.Sprintf("an account is called %q already", a.Name),
+			Hint: "choose another name; to give it a new token, revoke it and make it again"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	c.status = http.StatusCreated
+	return NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, ExpiresAt: a.ExpiresAt}, nil
+}
+
+// accountFor is the account that a caller asks for. Nobody makes one that may more, or lives longer, than the caller.
+func (c caller) accountFor(q AccountRequest, now time.Time) (a store.Account, err error) {
+	a = store.Account{Name: q.Name, CreatedAt: now}
+	if wire.CheckName(q.Name) != nil || strings.HasPrefix(q.Name, string(sign.AccountToken)+"_") || reply.HasToken(q.Name) {
+		return a, &wire.ErrorDetail{Code: wire.CodeBadName, Message: fmt.Sprintf("%.80q is not an account's name", reply.Redact(q.Name)),
+			Hint: "a name has 1 to 63 letters, digits, dots, dashes or underscores, a letter or digit at both ends, and does not begin with msa_"}
+	}
+	if a.Tenant, err = c.within(q.Tenant); err != nil {
+		return a, err
+	}
+	if a.Tenant != "" {
+		if err := wire.CheckTenant(a.Tenant); err != nil {
+			return a, err
+		}
+	}
+	if a.Scopes, err = c.scopesFor(q.Scopes); err != nil {
+		return a, err
+	}
+	a.ExpiresAt, err = c.expiryFor(time.Duration(q.TTL), now)
+	return a, err
+}
+
+func (c caller) scopesFor(asked []string) ([]string, error) {
+	scopes := slices.Clone(asked)
+	if len(scopes) == 0 {
+		scopes = usualScopes()
+	}
+	slices.Sort(scopes)
+	scopes = slices.Compact(scopes)
+	for _, scope := range scopes {
+		if !slices.Contains(KnownScopes(), scope) {
+			return nil, badRequest(fmt.Sprintf("there is no scope %.60q", scope), "the scopes are "+strings.Join(KnownScopes(), ", "))
+		}
+		if !c.may(scope) {
+			return nil, forbidden("this account lacks the scope "+scope+", so it cannot give it to another",
+				"name scopes of its own: "+strings.Join(c.scopes, ", "))
+		}
+	}
+	return scopes, nil
+}
+
+func (c caller) expiryFor(ttl time.Duration, now time.Time) (*time.Time, error) {
+	if ttl < 0 {
+		return nil, badRequest("the field ttl is negative", "write 12h or 30d, or leave it out")
+	}
+	if ttl == 0 {
+		return utc(c.account.ExpiresAt), nil
+	}
+	expires := now.Add(ttl).UTC().Truncate(time.Millisecond) // as the database keeps it
+	if limit := c.account.ExpiresAt; limit != nil && expires.After(*limit) {
+		return nil, forbidden("this account expires at "+limit.UTC().Format(time.RFC3339)+", so it cannot make one that lives longer",
+			"ask for a shorter ttl, or use an account that lives longer")
+	}
+	return &expires, nil
+}
+
+func (s *server) revokeAccount(c *call) (any, error) {
+	name := c.r.PathValue("account")
+	if reply.Redact(name) != name {
+		return nil, &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "a whole API token stands in the URL",
+			Hint: "name the account by its name, or by the token's public part, such as msa_ab12"}
+	}
+	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.tenant)
+	if err != nil {
+		return nil, err
+	}
+	at := slices.IndexFunc(accounts, func(a store.Account) bool { return a.RevokedAt == nil && (a.ID == name || a.Name == name) })
+	if at < 0 {
+		return nil, noAccount(name)
+	}
+	a := accounts[at]
+	if missing := slices.IndexFunc(a.Scopes, func(scope string) bool { return !c.caller.may(scope) }); missing >= 0 {
+		return nil, forbidden("this account lacks the scope "+a.Scopes[missing]+", which "+a.Name+" has, so it cannot revoke it",
+			"use an account that may all that this one may, or the gateway's socket")
+	}
+	now := s.now()
+	err = s.Store.RevokeAccount(c.r.Context(), c.caller.tenant, a.ID, now, c.accountEvent("account.revoked", a, now))
+	if errors.Is(err, store.ErrNotFound) { // somebody else was faster
+		return nil, noAccount(name)
+	}
+	return Done{ID: a.ID, Status: "revoked"}, err
+}
+
+func noAccount(name string) error {
+	return &wire.ErrorDetail{Code: wire.CodeNotFound, Message: fmt.Sprintf("no live account is called %.80q", name), Hint: "muster account ls shows them"}
+}
+
+func (c *call) accountEvent(kind string, a store.Account, at time.Time) store.Event {
+	return store.Event{At: at, Kind: kind, Actor: c.caller.actor.Name, Tenant: a.Tenant, Address: c.caller.actor.Address, Outcome: "ok", Security: true,
+		Detail: map[string]string{"account": a.Name, "id": a.ID, "scopes": strings.Join(a.Scopes, ",")}}
+}
+
+func accountShape(a store.Account, now time.Time) Account {
+	out := Account{ID: a.ID, Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, Status: "live", CreatedAt: a.CreatedAt.UTC(),
+		ExpiresAt: utc(a.ExpiresAt), RevokedAt: utc(a.RevokedAt), LastUsedAt: utc(a.LastUsedAt)}
+	if out.Scopes == nil {
+		out.Scopes = []string{}
+	}
+	switch {
+	case a.RevokedAt != nil:
+		out.Status = "revoked"
+	case a.ExpiresAt != nil && !now.Before(*a.ExpiresAt):
+		out.Status = "expired"
+	}
+	return out
+}
+
+func utc(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	u := at.UTC()
+	return &u
+}

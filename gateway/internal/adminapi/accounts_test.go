@@ -1,0 +1,199 @@
+package adminapi_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/adminapi"
+	"muster/store"
+)
+
+func TestAccounts(t *testing.T) {
+	h := newHouse(t)
+	status, body := h.ask("POST", "accounts", "", `{"name":"ci","scopes":["tokens:write","nodes:read","nodes:read"],"tenant":"platform","ttl":"30d"}`)
+	made := decode[adminapi.NewAccount](t, body)
+	if status != 201 || made.Name != "ci" || made.Tenant != "platform" || !slices.Equal(made.Scopes, []string{"nodes:read", "tokens:write"}) ||
+		made.ExpiresAt == nil || !made.ExpiresAt.Equal(h.now.Add(30*24*time.Hour)) {
+		t.Fatalf("got %d %s", status, body)
+	}
+	if token, err := sign.ParseToken(made.Token); err != nil || token.Public() != made.ID {
+		t.Errorf("token of %s: %v", made.ID, err)
+	}
+	if status, body := h.ask("GET", "whoami", made.Token, ""); status != 200 || decode[adminapi.Identity](t, body).Actor != "account:ci" {
+		t.Errorf("whoami: %d %s", status, body)
+	}
+	status, body = h.ask("GET", "accounts", "", "")
+	list := decode[adminapi.AccountList](t, body)
+	if status != 200 || len(list.Accounts) != 1 || list.Accounts[0].ID != made.ID || list.Accounts[0].Status != "live" || list.Accounts[0].LastUsedAt == nil ||
+		strings.Contains(string(body), "hash") || strings.Contains(string(body), made.Token) {
+		t.Errorf("list: %d %s", status, body)
+	}
+	if status, body := h.ask("DELETE", "accounts/ci", "", ""); status != 200 || decode[adminapi.Done](t, body).ID != made.ID {
+		t.Errorf("revoke: %d %s", status, body)
+	}
+	if status, body := h.ask("GET", "whoami", made.Token, ""); status != 401 {
+		t.Errorf("a revoked account: %d %s", status, body)
+	}
+	if _, body := h.ask("GET", "accounts", "", ""); string(body) != `{"accounts":[]}`+"\n" {
+		t.Errorf("list after revoking: %s", body)
+	}
+	if _, body := h.ask("GET", "accounts?all=true", "", ""); decode[adminapi.AccountList](t, body).Accounts[0].Status != "revoked" {
+		t.Errorf("the whole list: %s", body)
+	}
+	if status, body := h.ask("DELETE", "accounts/"+made.ID, "", ""); status != 404 || code(body) != wire.CodeNotFound {
+		t.Errorf("revoke twice: %d %s", status, body)
+	}
+	if status, body := h.ask("POST", "accounts", "", `{"name":"ci"}`); status != 201 || !slices.Equal(decode[adminapi.NewAccount](t, body).Scopes, []string{"events:read", "nodes:read", "tokens:read"}) {
+		t.Errorf("the name again, no scopes: %d %s", status, body)
+	}
+}
+
+func TestAccountEvents(t *testing.T) {
+	h := newHouse(t)
+	_, body := h.ask("POST", "accounts", "", `{"name":"ci","scopes":["*"],"tenant":"platform"}`)
+	made := decode[adminapi.NewAccount](t, body)
+	h.ask("DELETE", "accounts/"+made.ID, "", "")
+	events, err := h.store.Events(t.Context(), store.EventQuery{Security: true, Ascending: true, Tenant: "platform"})
+	if err != nil || len(events) != 2 {
+		t.Fatalf("events: %+v, %v", events, err)
+	}
+	for i, kind := range []string{"account.created", "account.revoked"} {
+		e := events[i]
+		if e.Kind != kind || e.Actor != "operator:socket" || e.Outcome != "ok" || e.Detail["account"] != "ci" || e.Detail["id"] != made.ID || e.Detail["scopes"] != "*" {
+			t.Errorf("%s: %+v", kind, e)
+		}
+	}
+	raw, err := json.Marshal(events)
+	if err != nil || strings.Contains(string(raw), made.Token[len(made.ID)+1:]) {
+		t.Errorf("the token's secret is in the log: %s", raw)
+	}
+}
+
+// TestAccountLimits has accounts make and revoke others: never one that may more, or lives longer, than themselves.
+func TestAccountLimits(t *testing.T) {
+	h := newHouse(t)
+	soon := h.now.Add(time.Hour)
+	h.account("chief", "", "*")
+	h.account("elsewhere", "research", "nodes:read")
+	h.account("peer", "platform", "nodes:read")
+	few := h.account("few", "", "accounts:write", "nodes:read")
+	tenant := h.account("tenant", "platform", "*")
+	brief := h.accountWith(store.Account{Name: "brief", Scopes: []string{"*"}, ExpiresAt: &soon})
+	for _, c := range []struct {
+		name, token, method, path, body string
+		status                          int
+		says                            string
+	}{
+		{"own scopes", few, "POST", "accounts", `{"name":"a1","scopes":["nodes:read","accounts:write"]}`, 201, `"tenant":""`},
+		{"one scope more", few, "POST", "accounts", `{"name":"a2","scopes":["nodes:read","nodes:write"]}`, 403, "nodes:write"},
+		{"all scopes", few, "POST", "accounts", `{"name":"a2","scopes":["*"]}`, 403, "scope *"},
+		{"usual scopes", few, "POST", "accounts", `{"name":"a2"}`, 403, "events:read"},
+		{"a tenant of one's choice", few, "POST", "accounts", `{"name":"a3","scopes":["nodes:read"],"tenant":"research"}`, 201, `"tenant":"research"`},
+		{"own tenant unasked", tenant, "POST", "accounts", `{"name":"t1","scopes":["*"]}`, 201, `"tenant":"platform"`},
+		{"another tenant", tenant, "POST", "accounts", `{"name":"t2","tenant":"research"}`, 403, "for the tenant platform only"},
+		{"list another tenant", tenant, "GET", "accounts?tenant=research", "", 403, "for the tenant platform only"},
+		{"as long a life", brief, "POST", "accounts", `{"name":"b1"}`, 201, soon.Format(time.RFC3339)},
+		{"shorter", brief, "POST", "accounts", `{"name":"b2","ttl":"30m"}`, 201, ""},
+		{"longer", brief, "POST", "accounts", `{"name":"b3","ttl":"2h"}`, 403, "lives longer"},
+		{"revoke one that may more", few, "DELETE", "accounts/chief", "", 403, "which chief has"},
+		{"revoke one that may less", few, "DELETE", "accounts/a1", "", 200, ""},
+		{"revoke another tenant's", tenant, "DELETE", "accounts/elsewhere", "", 404, ""},
+		{"revoke the fleet's", tenant, "DELETE", "accounts/chief", "", 404, ""},
+		{"revoke own tenant's", tenant, "DELETE", "accounts/peer", "", 200, ""},
+	} {
+		status, body := h.ask(c.method, c.path, c.token, c.body)
+		if status != c.status || !strings.Contains(string(body), c.says) {
+			t.Errorf("%s: got %d %s", c.name, status, body)
+		}
+	}
+	_, unknown := h.ask("DELETE", "accounts/nobody", tenant, "")
+	_, foreign := h.ask("DELETE", "accounts/chief", tenant, "")
+	if strings.Replace(string(foreign), "chief", "nobody", 1) != string(unknown) {
+		t.Errorf("a foreign account answers %s, an unknown one %s", foreign, unknown)
+	}
+	_, body := h.ask("GET", "accounts?all=true", tenant, "")
+	var names []string
+	for _, a := range decode[adminapi.AccountList](t, body).Accounts {
+		names = append(names, a.Name)
+	}
+	if got := strings.Join(names, " "); got != "peer t1 tenant" {
+		t.Errorf("a tenant's account sees %s", got)
+	}
+}
+
+func TestAccountRefusals(t *testing.T) {
+	h := newHouse(t)
+	h.account("taken", "", "*")
+	whole, err := sign.NewToken(sign.AccountToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := h.now.Add(-time.Minute)
+	h.accountWith(store.Account{Name: "old", ExpiresAt: &past})
+	for _, c := range []struct {
+		name, method, path, body string
+		status                   int
+		code, says               string
+	}{
+		{"no name", "POST", "accounts", `{}`, 400, wire.CodeBadName, "1 to 63"},
+		{"a colon", "POST", "accounts", `{"name":"a:b"}`, 400, wire.CodeBadName, "letters"},
+		{"like an id", "POST", "accounts", `{"name":"msa_x"}`, 400, wire.CodeBadName, "msa_"},
+		{"a whole token", "POST", "accounts", `{"name":"` + whole.Reveal() + `"}`, 400, wire.CodeBadName, "msa_"},
+		{"unknown scope", "POST", "accounts", `{"name":"x","scopes":["nodes:fly"]}`, 400, wire.CodeBadRequest, "releases:write"},
+		{"bad tenant", "POST", "accounts", `{"name":"x","tenant":"a b"}`, 400, wire.CodeBadRequest, "tenant"},
+		{"negative ttl", "POST", "accounts", `{"name":"x","ttl":"-1h"}`, 400, wire.CodeBadRequest, "ttl"},
+		{"bad ttl", "POST", "accounts", `{"name":"x","ttl":"soon"}`, 400, wire.CodeBadRequest, "write 30m"},
+		{"unknown field", "POST", "accounts", `{"name":"x","scope":"*"}`, 400, wire.CodeBadRequest, "scopes"},
+		{"name taken", "POST", "accounts", `{"name":"taken"}`, 409, wire.CodeAlreadyThere, "revoke it"},
+		{"unknown parameter", "GET", "accounts?x=1", "", 400, wire.CodeBadRequest, "tenant"},
+		{"bad flag", "GET", "accounts?all=maybe", "", 400, wire.CodeBadRequest, "all=true"},
+		{"unknown account", "DELETE", "accounts/nobody", "", 404, wire.CodeNotFound, "muster account ls"},
+		{"token in the URL", "DELETE", "accounts/" + whole.Reveal(), "", 400, wire.CodePlaintextSecret, "public part"},
+	} {
+		status, body := h.ask(c.method, c.path, "", c.body)
+		if status != c.status || code(body) != c.code || !strings.Contains(string(body), c.says) || strings.Contains(string(body), whole.Secret) {
+			t.Errorf("%s: got %d %s", c.name, status, body)
+		}
+	}
+	for _, route := range []struct{ method, path string }{{"GET", "accounts"}, {"POST", "accounts"}, {"DELETE", "accounts/taken"}} {
+		token := h.account("without "+route.method, "", "nodes:read", "nodes:write", "tokens:read", "tokens:write", "psk:write", "events:read", "releases:write")
+		if status, body := h.ask(route.method, route.path, token, `{"name":"x"}`); status != 403 || !strings.Contains(string(body), "accounts:write") {
+			t.Errorf("%s %s without the scope: %d %s", route.method, route.path, status, body)
+		}
+	}
+	if _, body := h.ask("GET", "accounts?all=true", "", ""); !strings.Contains(string(body), `"status":"expired"`) {
+		t.Errorf("an expired account: %s", body)
+	}
+	h.store.Close()
+	for _, route := range []struct{ method, path string }{{"GET", "accounts"}, {"POST", "accounts"}, {"DELETE", "accounts/taken"}} {
+		if status, body := h.ask(route.method, route.path, "", `{"name":"x"}`); status != 500 {
+			t.Errorf("%s %s with a broken store: %d %s", route.method, route.path, status, body)
+		}
+	}
+}
+
+func TestAccountClient(t *testing.T) {
+	h := newHouse(t)
+	c, err := adminapi.Dial(t.Context(), adminapi.Target{DataDir: h.onSocket()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := c.CreateAccount(t.Context(), adminapi.AccountRequest{Name: "ci", Scopes: []string{"nodes:read"}, Tenant: "platform", TTL: adminapi.Duration(time.Hour)})
+	if err != nil || made.ID == "" || made.Tenant != "platform" {
+		t.Fatalf("create: %+v, %v", made, err)
+	}
+	if list, err := c.Accounts(t.Context(), "research", true); err != nil || len(list.Accounts) != 0 {
+		t.Errorf("of another tenant: %+v, %v", list, err)
+	}
+	if err := c.RevokeAccount(t.Context(), "ci"); err != nil {
+		t.Error(err)
+	}
+	if err := c.RevokeAccount(t.Context(), "ci"); !adminapi.IsNotFound(err) {
+		t.Errorf("revoke twice: %v", err)
+	}
+}

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/gateway/internal/adminapi"
+)
+
+// allTenants is shown where an account is for every tenant.
+const allTenants = "(all)"
+
+func accountCommands() []command {
+	return []command{
+		{name: "account create", args: "NAME", least: 1, most: 1, options: []string{"scope", "tenant", "ttl", "output"}, run: accountCreate,
+			summary: "make an account, whose API token reaches the gateway from elsewhere",
+			text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. Scopes are " + strings.Join(adminapi.KnownScopes(), ", ") +
+				"; * stands for all of them. Without --scope the account may look at nodes, tokens and events, and change nothing.\n\n" +
+				"With --tenant it sees and touches only what is that tenant's. Nobody can make an account that may more, or lives longer, than their own; through the gateway's socket everything may be given.",
+			examples: []string{"muster account create alice --scope '*'", "muster account create ci --scope tokens:write,nodes:read --tenant platform --ttl 90d",
+				"muster account create grafana --scope nodes:read -o json"}},
+		{name: "account ls", options: []string{"tenant", "all", "output"}, run: accountList,
+			summary: "list accounts", text: "Accounts that expired or were revoked are left out unless --all is given. API tokens are kept nowhere and cannot be shown again.",
+			examples: []string{"muster account ls", "muster account ls --all --tenant platform"}},
+		{name: "account revoke", args: "NAME...", least: 1, most: -1, run: accountRevoke,
+			summary: "end accounts at once", text: "An account is named by its name or its id. Its API token is refused from the next call on, and its name becomes free.",
+			examples: []string{"muster account revoke ci"}},
+	}
+}
+
+func accountCreate(ctx context.Context, s *session) error {
+	ttl, err := s.options.duration("ttl", 0)
+	if err != nil {
+		return err
+	}
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	a, err := c.CreateAccount(ctx, adminapi.AccountRequest{Name: s.args[0], Scopes: s.options.list("scope"), Tenant: s.options.text("tenant"), TTL: adminapi.Duration(ttl)})
+	if err != nil || format == "json" {
+		return firstError(err, func() error { return s.writeJSON(a) })
+	}
+	until := "without an end"
+	if a.ExpiresAt != nil {
+		until = "until " + stamp(a.ExpiresAt)
+	}
+	_, err = fmt.Fprintf(s.Stdout, "%s\n\naccount %s, tenant %s, scopes %s, %s; the API token is not shown again\n",
+		printable(a.Token), printable(a.Name), tenantText(a.Tenant), printable(strings.Join(a.Scopes, ",")), until)
+	if err == nil {
+		s.whereUsed(ctx, c)
+	}
+	return err
+}
+
+// whereUsed says how to use an API token from elsewhere, as far as the gateway knows. The account is made already, so
+// that a gateway which does not answer now fails nothing.
+func (s *session) whereUsed(ctx context.Context, c *adminapi.Client) {
+	g, err := c.Gateway(ctx)
+	if err != nil || g.URL == "" {
+		return
+	}
+	fmt.Fprintf(s.Stdout, "\nWhere it is used, set MUSTER_API_TOKEN to it, and:\n\n  MUSTER_URL=%s\n  MUSTER_ROOT_PIN=%s   only where the gateway shows its own certificate\n",
+		printable(g.URL), printable(g.RootPin))
+}
+
+func tenantText(tenant string) string {
+	if tenant == "" {
+		return allTenants
+	}
+	return printable(tenant)
+}
+
+func accountList(ctx context.Context, s *session) error {
+	all, err := s.options.flag("all")
+	if err != nil {
+		return err
+	}
+	format, err := s.format()
+	if err != nil {
+		return err
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := c.Accounts(ctx, s.options.text("tenant"), all)
+	if err != nil || format == "json" {
+		return firstError(err, func() error { return s.writeJSON(list) })
+	}
+	header := []string{"NAME", "TENANT", "STATUS", "EXPIRES", "USED", "SCOPES"}
+	if format == "wide" {
+		header = append(header, "ID", "CREATED")
+	}
+	rows := [][]string{header}
+	for _, a := range list.Accounts {
+		rows = append(rows, accountRow(a, s.now(), format == "wide"))
+	}
+	columns(s.Stdout, rows)
+	return nil
+}
+
+func accountRow(a adminapi.Account, now time.Time, wide bool) []string {
+	expires, used := "never", "never"
+	switch {
+	case a.ExpiresAt == nil:
+	case now.Before(*a.ExpiresAt):
+		expires = "in " + age(a.ExpiresAt.Sub(now))
+	default:
+		expires = age(now.Sub(*a.ExpiresAt)) + " ago"
+	}
+	if a.LastUsedAt != nil {
+		used = age(now.Sub(*a.LastUsedAt)) + " ago"
+	}
+	row := []string{orUnknown(a.Name), tenantText(a.Tenant), orUnknown(a.Status), expires, used, orUnknown(strings.Join(a.Scopes, ","))}
+	if wide {
+		row = append(row, orUnknown(a.ID), age(now.Sub(a.CreatedAt))+" ago")
+	}
+	return row
+}
+
+func accountRevoke(ctx context.Context, s *session) error {
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	accounts := make([]target, 0, len(s.args))
+	for _, name := range s.args {
+		if strings.HasPrefix(name, "msa_") {
+			name = publicPart(name)
+		}
+		accounts = append(accounts, target{name, name})
+	}
+	return s.onEach(ctx, accounts, func(t target) (string, error) { return "revoked", c.RevokeAccount(ctx, t.id) })
+}

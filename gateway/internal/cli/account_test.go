@@ -1,0 +1,64 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/gateway/internal/adminapi"
+)
+
+func TestAccountCommands(t *testing.T) {
+	h := newHouse(t)
+	h.api.Gateway = adminapi.Gateway{URL: "https://gw.example", RootPin: "sha256:00"}
+	h.dir = h.listen()
+	out := h.done("account", "create", "alice", "--scope", "*")
+	token, _, _ := strings.Cut(out, "\n")
+	parsed, err := sign.ParseToken(token)
+	if err != nil || parsed.Kind != sign.AccountToken {
+		t.Fatalf("the first line is no API token: %s", out)
+	}
+	golden(t, "account-create", strings.ReplaceAll(out, token, "msa_ID_SECRET"))
+	var made adminapi.NewAccount
+	text := h.done("account", "create", "ci", "--scope", "tokens:write,nodes:read", "--scope", "events:read", "--tenant", "platform", "--ttl", "90d", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &made); err != nil || made.Tenant != "platform" || strings.Join(made.Scopes, " ") != "events:read nodes:read tokens:write" {
+		t.Errorf("create: %s, %v", text, err)
+	}
+	text = h.done("account", "ls") + h.done("account", "ls", "-o", "wide", "--tenant", "platform")
+	golden(t, "account-ls", strings.ReplaceAll(text, made.ID, "msa_0123456789ab"))
+	if got := h.done("account", "ls", "-o", "json"); strings.Count(got, `"id"`) != 2 || strings.Contains(got, parsed.Secret) {
+		t.Errorf("json: %s", got)
+	}
+	code, out, errs := h.muster("account", "revoke", "nobody", made.Token, "alice")
+	if code != 1 || out != made.ID+": revoked\nalice: revoked\n" || !strings.Contains(errs, "muster account ls shows them") {
+		t.Errorf("revoke: code %d\n%s\n%s", code, out, errs)
+	}
+	if got := h.done("account", "ls"); strings.Contains(got, "alice") {
+		t.Errorf("left: %s", got)
+	}
+	h.done("account", "create", "short", "--ttl", "1m")
+	h.now = h.now.Add(time.Hour)
+	if got := h.done("account", "ls", "--all"); strings.Count(got, "revoked") != 2 || !strings.Contains(got, "expired  59m ago") {
+		t.Errorf("all: %s", got)
+	}
+	if code, _, errs := h.muster("account", "create", "a:b"); code != 1 || !strings.Contains(errs, "hint: ") {
+		t.Errorf("a bad name: %d %s", code, errs)
+	}
+	for args, says := range map[string]string{"account": "Commands of muster account", "account create": "needs NAME", "account create x --ttl x": "no duration",
+		"account create x -o x": "one of table", "account ls -o x": "one of table", "account ls --all x": "does not take", "account revoke": "needs NAME"} {
+		if code, _, errs := h.muster(strings.Fields(args)...); code != 2 || !strings.Contains(errs, says) {
+			t.Errorf("%s: %d %s", args, code, errs)
+		}
+	}
+	for _, args := range []string{"account create x", "account ls", "account revoke x"} {
+		if code, _, errs := h.run(t.Context(), append([]string{"--data", t.TempDir()}, strings.Fields(args)...)...); code != 1 || !strings.Contains(errs, "muster serve --data") {
+			t.Errorf("%s without a gateway: %d %s", args, code, errs)
+		}
+	}
+	h.env = map[string]string{"MUSTER_SCOPE": "nodes:read,events:read"}
+	if got := h.done("account", "create", "env", "-o", "json"); !strings.Contains(got, `["events:read","nodes:read"]`) {
+		t.Errorf("scopes of the environment: %s", got)
+	}
+}

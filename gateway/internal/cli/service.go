@@ -1,0 +1,279 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	serviceUnit    = "muster.service"
+	serviceUser    = "muster"
+	serviceSteps   = 6
+	readyTime      = 30 * time.Second
+	readyPause     = 100 * time.Millisecond
+	leastSystemd   = 247 // LoadCredential=
+	unitPath       = "/etc/systemd/system/" + serviceUnit
+	programPath    = "/usr/local/bin/muster"
+	envPath        = "/etc/muster/gateway.env"
+	masterKeyPath  = "/etc/muster/master.key"
+	systemdRunning = "/run/systemd/system" // sd_booted(3)
+)
+
+func serviceCommands() []command {
+	return []command{
+		{name: "service install", args: "[FLAGS OF SERVE]", most: -1, run: serviceInstall,
+			summary: "run the gateway as a service of systemd, or upgrade it",
+			text: "Takes the flags of muster serve; those that are not given stay as they are in " + envPath + ". It makes the user " + serviceUser + ", copies this program to " + programPath +
+				", puts the master key into " + masterKeyPath + ", where only root and systemd read it, writes the unit " + serviceUnit + ", starts it and waits until it is ready.\n\n" +
+				"The same command again changes nothing. Given by a newer muster it replaces the program and restarts: nodes do not notice. It needs root and systemd 247.",
+			examples: []string{"sudo ./muster service install --public-url https://gw.example:7443", "sudo ./muster service install --listen :443 --tls-cert /etc/muster/chain.pem --tls-key /etc/muster/key.pem",
+				"sudo ./muster service install"}},
+		{name: "service uninstall", run: serviceUninstall,
+			summary: "stop and remove the gateway's service, but for its data", text: "Removes the unit, the program and the settings. The data and the master key stay where they are, and it says where that is.",
+			examples: []string{"sudo muster service uninstall"}},
+	}
+}
+
+// ServeFlags are the flags of serve as far as the service has to know them.
+type ServeFlags struct {
+	Given       map[string]string // every flag that was set, by name
+	Data        string
+	Listen      string
+	PlainListen string // "": none
+	PublicURL   string
+}
+
+// service is one call of service install or uninstall.
+type service struct {
+	*session
+	Machine
+	step    int
+	changed bool // something that the running gateway does not have yet
+}
+
+// serveArguments takes `service install` apart: what stands beside it are serve's flags, which this package does not know.
+// It gives what this package shall read instead.
+func serveArguments(args []string) (known, serve []string) {
+	name, rest := Command(args)
+	second, rest := Command(rest)
+	if name != "service" || second != "install" {
+		return args, nil
+	}
+	known = []string{name, second}
+	for _, help := range []string{"--help", "-help", "-h"} {
+		if slices.Contains(rest, help) {
+			return append(known, help), nil
+		}
+	}
+	return known, rest
+}
+
+func (s *service) say(format string, args ...any) {
+	s.step++
+	fmt.Fprintf(s.Stdout, "[%d/%d] %s\n", s.step, serviceSteps, printable(fmt.Sprintf(format, args...)))
+}
+
+func serviceInstall(ctx context.Context, session *session) error {
+	s := &service{session: session, Machine: session.Machine.complete()}
+	settings, err := s.settings()
+	if err != nil {
+		return err
+	}
+	if err := s.suited(ctx, settings.flags); err != nil {
+		return err
+	}
+	uid, gid, err := s.user(ctx, settings.flags.Data)
+	if err != nil {
+		return err
+	}
+	if err := s.masterKey(settings); err != nil {
+		return err
+	}
+	if err := s.place(ctx, settings, uid, gid); err != nil {
+		return err
+	}
+	if err := s.start(ctx); err != nil {
+		return err
+	}
+	return s.ready(ctx, settings.flags)
+}
+
+// suited refuses a machine on which the service could not run, before anything is changed.
+func (s *service) suited(ctx context.Context, f ServeFlags) error {
+	byHand := "muster serve --data " + f.Data
+	for _, arg := range s.args {
+		byHand += " " + arg
+	}
+	if !s.exists(systemdRunning) {
+		return hinted("systemd does not run on this machine", "run the gateway by hand, or from this machine's own init system: "+byHand)
+	}
+	if s.UID() != 0 {
+		return hinted("a service is root's to install", "sudo muster service install ...; without root the gateway runs by hand: "+byHand)
+	}
+	said, err := s.Command(ctx, "systemctl", "--version")
+	if err != nil {
+		return err
+	}
+	fields := strings.Fields(said)
+	n := 0
+	if len(fields) > 1 {
+		n, _ = strconv.Atoi(fields[1])
+	}
+	if n == 0 {
+		return fmt.Errorf("systemctl --version says %.80q", said)
+	}
+	if n < leastSystemd {
+		return hinted(fmt.Sprintf("systemd %d is too old: credentials came with %d", n, leastSystemd), "run the gateway by hand: "+byHand)
+	}
+	state, err := s.unit(ctx)
+	if err != nil {
+		return err
+	}
+	if state["ActiveState"] != "active" && s.locked(filepath.Join(f.Data, "muster.lock")) {
+		return hinted("a gateway that was started by hand serves "+f.Data, "stop that one first; the service takes its data over")
+	}
+	what := "not installed yet"
+	if s.exists(unitPath) {
+		what = state["ActiveState"]
+	}
+	s.say("systemd %d; %s: %s", n, serviceUnit, what)
+	return nil
+}
+
+// unit is what systemd knows of the service.
+func (s *service) unit(ctx context.Context) (map[string]string, error) {
+	said, err := s.Command(ctx, "systemctl", "show", serviceUnit, "--property", "ActiveState,MainPID,NeedDaemonReload")
+	if err != nil {
+		return nil, err
+	}
+	state := map[string]string{}
+	for line := range strings.Lines(said) {
+		key, value, _ := strings.Cut(strings.TrimSpace(line), "=")
+		state[key] = value
+	}
+	return state, nil
+}
+
+// start starts the service, or starts it anew when it runs something older. A unit that systemd has not read yet needs no
+// daemon-reload, which can take the GPUs away from running containers: it is done only where systemd asks for it.
+func (s *service) start(ctx context.Context) error {
+	state, err := s.unit(ctx)
+	if err != nil {
+		return err
+	}
+	if state["NeedDaemonReload"] == "yes" {
+		if _, err := s.Command(ctx, "systemctl", "daemon-reload"); err != nil {
+			return err
+		}
+	}
+	if _, err := s.Command(ctx, "systemctl", "enable", "--no-reload", serviceUnit); err != nil {
+		return err
+	}
+	active := state["ActiveState"] == "active"
+	if active && !s.changed && s.runs(state["MainPID"]) {
+		s.say("%s is enabled and runs this program: nothing to do", serviceUnit)
+		return nil
+	}
+	verb, done := "start", "started"
+	if active || state["ActiveState"] == "activating" {
+		verb, done = "restart", "restarted; nodes come back by themselves"
+	}
+	if _, err := s.Command(ctx, "systemctl", verb, serviceUnit); err != nil {
+		return s.journal(ctx, fmt.Errorf("%s did not start: %w", serviceUnit, err))
+	}
+	s.say("%s is enabled and %s", serviceUnit, done)
+	return nil
+}
+
+// runs tells whether the process runs the installed program: a program that was replaced by hand is another file.
+func (s *service) runs(pid string) bool {
+	return s.same("/proc/"+pid+"/exe", programPath)
+}
+
+// journal adds the service's last words to an error.
+func (s *service) journal(ctx context.Context, err error) error {
+	said, _ := s.Command(ctx, "journalctl", "--unit", serviceUnit, "--lines", "8", "--no-pager", "--output", "cat")
+	for line := range strings.Lines(said) {
+		fmt.Fprintf(s.Stderr, "  %s\n", printable(strings.TrimRight(line, "\r\n")))
+	}
+	return hinted(err.Error(), "journalctl -u "+serviceUnit+" has the whole story; correct "+envPath+" or the flags, and give the command again")
+}
+
+// ready waits until the gateway serves, and says what to do next.
+func (s *service) ready(ctx context.Context, f ServeFlags) error {
+	address, begun := localURL(f.Listen)+"/readyz", s.now()
+	for {
+		err := s.Ready(ctx, address)
+		waited := s.now().Sub(begun)
+		if err == nil {
+			s.say("%s: ready after %.1f s", address, waited.Seconds())
+			break
+		}
+		if waited > readyTime {
+			return s.journal(ctx, fmt.Errorf("%s is not ready after %s: %w", address, readyTime, err))
+		}
+		if err := s.pause(ctx, readyPause); err != nil {
+			return err
+		}
+	}
+	muster := "sudo muster"
+	if f.Data != DataDir(s.Getenv, 0) {
+		muster += " --data " + f.Data
+	}
+	fmt.Fprintf(s.Stdout, "\nThe gateway serves %s. Its log: journalctl -u %s\n\n", printable(f.PublicURL), serviceUnit)
+	columns(s.Stdout, [][]string{{"  " + muster + " token create --tenant TENANT", "the first token, with the command that joins a machine"},
+		{"  " + muster + " account create NAME --scope '*'", "an API token, to reach the gateway from elsewhere"}})
+	return nil
+}
+
+func serviceUninstall(ctx context.Context, session *session) error {
+	s := &service{session: session, Machine: session.Machine.complete()}
+	if s.UID() != 0 {
+		return hinted("a service is root's to remove", "sudo muster service uninstall")
+	}
+	data, err := s.installedData()
+	if err != nil {
+		return err
+	}
+	if !s.exists(unitPath) && !s.exists(envPath) {
+		fmt.Fprintln(s.Stdout, "There is no service of the gateway here: nothing to do.")
+		return s.kept(data)
+	}
+	if s.exists(unitPath) && s.exists(systemdRunning) {
+		for _, args := range [][]string{{"stop", serviceUnit}, {"disable", "--no-reload", serviceUnit}} {
+			if _, err := s.Command(ctx, "systemctl", args...); err != nil {
+				return fmt.Errorf("nothing was removed: %w", err)
+			}
+		}
+	}
+	var failed error
+	for _, path := range []string{unitPath, programPath, envPath} {
+		failed = errors.Join(failed, s.remove(path))
+	}
+	if failed != nil {
+		return failed
+	}
+	if s.exists(systemdRunning) {
+		_, _ = s.Command(ctx, "systemctl", "reset-failed", serviceUnit) // it has nothing to forget, mostly
+	}
+	fmt.Fprintf(s.Stdout, "%s is stopped; the unit, %s and %s are removed.\n", serviceUnit, programPath, envPath)
+	return s.kept(data)
+}
+
+// kept says what an uninstall leaves, and how to use it.
+func (s *service) kept(data string) error {
+	if s.exists(data) {
+		fmt.Fprintf(s.Stdout, "Kept: the data in %s, of user %s\n", printable(data), serviceUser)
+	}
+	if s.exists(masterKeyPath) {
+		fmt.Fprintf(s.Stdout, "Kept: the master key in %s, without which the data's secrets cannot be opened\n", masterKeyPath)
+		fmt.Fprintf(s.Stdout, "By hand: muster serve --data %s --master-key-file %s; muster service install takes both up again.\n", printable(data), masterKeyPath)
+	}
+	return nil
+}
