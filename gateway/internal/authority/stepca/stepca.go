@@ -1,0 +1,239 @@
+// Package stepca has a running step-ca (smallstep certificates, seen with 0.30) sign the nodes' certificates in place of
+// the built-in CA.
+//
+// The gateway holds a provisioner's key and makes a one-time token for each certificate: a JWT that names the node, its
+// SPIFFE URI as the one alternative name, and the very request that it is good for. The request itself stays as the node
+// made it; step-ca takes the names from the token (a request may name none, or the same ones). What comes back is believed
+// only after it was checked in all its parts.
+//
+// A renewal is a new token for a new request, never step-ca's own /renew: that keeps the old key or wants the node's
+// certificate on the connection, and it would decide who may renew, which is the gateway's to decide by its record. For the
+// same reason nothing is ever revoked at step-ca. A certificate whose answer was lost on the way is on no record of the
+// gateway's and opens nothing.
+package stepca
+
+import (
+	"context"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/authority"
+)
+
+// connections bounds what is open to step-ca at once and is kept for the next requests.
+const connections = 32
+
+// Config says which step-ca signs, and as whom the gateway asks.
+type Config struct {
+	URL         string // https://host[:port]; the host must be among dnsNames in step-ca's ca.json
+	RootFile    string // PEM file with step-ca's root, or several while it changes
+	Provisioner string // its name
+	KeyFile     string // the provisioner's private key: an EC P-256 key as plain JWK, or in PEM
+	CertFile    string // PEM chain for that key: an X5C provisioner; empty: a JWK provisioner
+	KeyID       string // of a JWK provisioner's key; empty: as in the JWK, else its thumbprint (RFC 7638), as step makes it
+	TrustDomain string // SPIFFE trust domain of the nodes' URIs
+
+	CertTTL time.Duration    // of certificates, authority.MinTTL to MaxTTL; 0: authority.DefaultTTL
+	Client  *http.Client     // nil: one that believes the roots of RootFile alone
+	Now     func() time.Time // nil: time.Now
+	Rand    io.Reader        // for token ids; nil: crypto/rand, which signatures always use
+	Logger  *slog.Logger     // nil: slog.Default()
+}
+
+// Issuer is the authority.Issuer. It is safe for concurrent use. Key and certificate files are read again when they change.
+type Issuer struct {
+	config     Config
+	base       *url.URL
+	roots      []*x509.Certificate
+	pool       *x509.CertPool
+	credential *credentialFiles
+	serverAuth sync.Once // the warning about certificates that are good for servers too
+}
+
+var _ authority.Issuer = (*Issuer)(nil)
+
+// New reads the files. It does not ask step-ca, which may be away when the gateway starts; Check does.
+func New(c Config) (*Issuer, error) {
+	i := &Issuer{config: withDefaults(c)}
+	if c.Provisioner == "" || c.TrustDomain == "" {
+		return nil, errors.New("step-ca: give the provisioner's name and the trust domain")
+	}
+	if err := checkTTL(i.config.CertTTL); err != nil {
+		return nil, err
+	}
+	var err error
+	if i.base, err = parseURL(c.URL); err != nil {
+		return nil, err
+	}
+	if i.roots, i.pool, err = readRoots(c.RootFile); err != nil {
+		return nil, err
+	}
+	if i.credential, err = openCredential(i.config); err != nil {
+		return nil, err
+	}
+	if i.config.Client == nil {
+		i.config.Client = newClient(i.pool)
+	}
+	return i, nil
+}
+
+func withDefaults(c Config) Config {
+	if c.CertTTL == 0 {
+		c.CertTTL = authority.DefaultTTL
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Rand == nil {
+		c.Rand = rand.Reader
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return c
+}
+
+func checkTTL(ttl time.Duration) error {
+	if ttl < authority.MinTTL || ttl > authority.MaxTTL {
+		return fmt.Errorf("certificate lifetime %v: choose one from %v to %v", ttl, authority.MinTTL, authority.MaxTTL)
+	}
+	return nil
+}
+
+func parseURL(text string) (*url.URL, error) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+		return nil, fmt.Errorf("step-ca's URL %q: write https://host or https://host:port, with a host from dnsNames in its ca.json", text)
+	}
+	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
+}
+
+func readRoots(file string) ([]*x509.Certificate, *x509.CertPool, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, nil, fmt.Errorf("step-ca's root: %w; step ca root FILE fetches it", err)
+	}
+	roots, err := parseCertificates(text)
+	if err != nil {
+		return nil, nil, fmt.Errorf("step-ca's root, file %s: %w; step ca root FILE fetches it", file, err)
+	}
+	pool := x509.NewCertPool()
+	for _, root := range roots {
+		if !root.IsCA {
+			return nil, nil, fmt.Errorf("step-ca's root, file %s: %q is not a CA's certificate; step ca root FILE fetches the right one", file, root.Subject)
+		}
+		pool.AddCert(root)
+	}
+	return roots, pool, nil
+}
+
+// parseCertificates reads PEM with certificates alone, at least one.
+func parseCertificates(text []byte) ([]*x509.Certificate, error) {
+	var out []*x509.Certificate
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return nil, fmt.Errorf("it holds a PEM block %.40q, want certificates alone", block.Type)
+		}
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, fmt.Errorf("a certificate in it: %w", err)
+		}
+		out = append(out, certificate)
+	}
+	if len(out) == 0 {
+		return nil, errors.New("there is no certificate in PEM in it")
+	}
+	return out, nil
+}
+
+func newClient(roots *x509.CertPool) *http.Client {
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
+	transport.MaxConnsPerHost, transport.MaxIdleConnsPerHost = connections, connections
+	return &http.Client{Transport: transport}
+}
+
+// Roots are step-ca's. The caller must not change them.
+func (i *Issuer) Roots() []*x509.Certificate { return i.roots }
+
+// Check asks step-ca whether it is well: for a word at start about a wrong URL or root.
+func (i *Issuer) Check(ctx context.Context) error {
+	_, err := i.exchange(ctx, http.MethodGet, "/health", nil, http.StatusOK)
+	return i.named(err)
+}
+
+// Issue has step-ca certify the request's key for the node. It tries again, each time with a fresh token, while step-ca is
+// away or has just restarted, for at most patience or until ctx ends. The chain ends in step-ca's root, so that a node that
+// knows the gateway's roots alone can check it. Errors carry a *wire.ErrorDetail for the node; the reason goes to the log.
+func (i *Issuer) Issue(ctx context.Context, r authority.Request) (authority.Issued, error) {
+	issued, err := i.issue(ctx, r)
+	if err != nil && ctx.Err() == nil {
+		i.config.Logger.Warn("step-ca did not certify a node", "node", r.NodeID, "error", err)
+	}
+	return issued, err
+}
+
+func (i *Issuer) issue(ctx context.Context, r authority.Request) (authority.Issued, error) {
+	a, err := i.newOrder(r)
+	if err != nil {
+		return authority.Issued{}, err
+	}
+	answer, err := i.sign(ctx, a)
+	if err != nil {
+		return authority.Issued{}, i.named(err)
+	}
+	issued, err := i.believe(a, answer)
+	return issued, i.named(err)
+}
+
+// order is one certificate that is wanted.
+type order struct {
+	csr    *x509.CertificateRequest
+	nodeID string
+	uri    string
+	ttl    time.Duration
+}
+
+func (i *Issuer) newOrder(r authority.Request) (order, error) {
+	o := order{csr: r.CSR, nodeID: r.NodeID, ttl: r.TTL}
+	if o.ttl == 0 {
+		o.ttl = i.config.CertTTL
+	}
+	if err := checkTTL(o.ttl); err != nil {
+		return o, err
+	}
+	u := url.URL{Scheme: "spiffe", Host: i.config.TrustDomain, Path: "/node/" + r.NodeID}
+	o.uri = u.String()
+	if r.NodeID == "" || len(r.NodeID) > 64 || o.uri != "spiffe://"+i.config.TrustDomain+"/node/"+r.NodeID || strings.ContainsAny(r.NodeID, "/.") {
+		return o, fmt.Errorf("node id %.80q cannot stand in a certificate", r.NodeID)
+	}
+	if r.CSR == nil {
+		return o, errors.New("a certificate needs a certificate request")
+	}
+	if name := r.CSR.Subject.CommonName; name != "" && name != r.NodeID {
+		return o, &failure{
+			text: fmt.Sprintf("the request's common name %.80q is not the node's id, and step-ca refuses to sign another subject than it asks for", name),
+			detail: &wire.ErrorDetail{Code: wire.CodeBadCSR, Message: "this gateway's certificate authority takes no common name but the node's id",
+				Hint: "leave the subject of the certificate request empty, as muster-agent does"},
+			cause: authority.ErrBadCSR,
+		}
+	}
+	return o, nil
+}

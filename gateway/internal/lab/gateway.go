@@ -1,0 +1,144 @@
+package lab
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// Port is the gateway's TLS port in every lab.
+const Port = "7443"
+
+// URL is the gateway's address for boxes.
+const URL = "https://" + GatewayName + ":" + Port
+
+// Gateway is a running bin/muster with its data.
+type Gateway struct {
+	Binary string // may be changed between Stop and Open
+	Data   string
+
+	lab     *Lab
+	args    []string
+	process *Process
+}
+
+// Node is what the gateway says about one node.
+type Node struct {
+	ID, Name, State, Status string
+	LastSeen                *time.Time `json:"last_seen"`
+	Agent                   struct{ Version, Digest string }
+	Hardware                *struct{ GPUs []struct{ Name string } }
+}
+
+// Seen is when the node was last heard, the zero time for never.
+func (n Node) Seen() time.Time {
+	if n.LastSeen == nil {
+		return time.Time{}
+	}
+	return *n.LastSeen
+}
+
+// Token is a new enrollment token, and the command that the gateway prints for it.
+type Token struct{ ID, Token, Command string }
+
+// Tree is the repository that the binaries under test are built from.
+func Tree() string {
+	_, file, _, _ := runtime.Caller(0)
+	return filepath.Join(filepath.Dir(file), "..", "..", "..")
+}
+
+// Gateway starts bin/muster in the lab, with more flags of serve.
+func (l *Lab) Gateway(args ...string) *Gateway {
+	l.T.Helper()
+	g := &Gateway{Binary: filepath.Join(Tree(), "bin", "muster"), Data: filepath.Join(l.Dir, "data"), lab: l}
+	if _, err := os.Stat(g.Binary); err != nil {
+		l.T.Fatalf("%v: run make build", err)
+	}
+	g.args = append([]string{"--listen", "127.0.0.1:" + Port, "--public-url", URL, "--heartbeat-interval", "5s"}, args...)
+	g.Open()
+	return g
+}
+
+// Open starts the gateway.
+func (g *Gateway) Open() {
+	g.lab.T.Helper()
+	g.process = g.lab.Start("gateway", g.lab.Command(append([]string{g.Binary, "serve", "--data", g.Data}, g.args...)...))
+	g.process.Await(" serves ")
+}
+
+// Stop ends the gateway as systemd would.
+func (g *Gateway) Stop() {
+	g.lab.T.Helper()
+	g.process.Stop()
+}
+
+// Try runs an operator's command.
+func (g *Gateway) Try(args ...string) (string, error) {
+	out, err := g.Command(args...).CombinedOutput()
+	return string(out), err
+}
+
+// Command is an operator's command.
+func (g *Gateway) Command(args ...string) *exec.Cmd {
+	return g.lab.Command(append([]string{g.Binary, "--data", g.Data}, args...)...)
+}
+
+// Muster runs an operator's command, whose failure ends the test, and gives its standard output.
+func (g *Gateway) Muster(args ...string) string {
+	g.lab.T.Helper()
+	var stderr strings.Builder
+	c := g.Command(args...)
+	c.Stderr = &stderr
+	out, err := c.Output()
+	if err != nil {
+		g.lab.T.Fatalf("muster %s: %v\n%s%s", strings.Join(args, " "), err, out, stderr.String())
+	}
+	return string(out)
+}
+
+// Token mints a token, with more flags of token create.
+func (g *Gateway) Token(args ...string) (t Token) {
+	g.lab.T.Helper()
+	g.decode(&t, append([]string{"token", "create", "--tenant", "platform", "-o", "json"}, args...)...)
+	if t.Token == "" || t.Command == "" {
+		g.lab.T.Fatal("token create gave no token or no command")
+	}
+	return t
+}
+
+// Nodes are all nodes, also those that were retired.
+func (g *Gateway) Nodes() []Node {
+	g.lab.T.Helper()
+	var page struct{ Nodes []Node }
+	g.decode(&page, "node", "ls", "--all", "-o", "json")
+	return page.Nodes
+}
+
+// Node is the one node of the gateway; the test ends where there is another number of them.
+func (g *Gateway) Node() Node {
+	g.lab.T.Helper()
+	nodes := g.Nodes()
+	if len(nodes) != 1 {
+		g.lab.T.Fatalf("the gateway has %d nodes, not 1: %+v", len(nodes), nodes)
+	}
+	return nodes[0]
+}
+
+// Heard tells whether the gateway has one node, which is online and active and was heard after that time.
+func (g *Gateway) Heard(after time.Time) bool {
+	g.lab.T.Helper()
+	nodes := g.Nodes()
+	return len(nodes) == 1 && nodes[0].Status == "online" && nodes[0].State == "active" && nodes[0].Seen().After(after)
+}
+
+func (g *Gateway) decode(into any, args ...string) {
+	g.lab.T.Helper()
+	text := g.Muster(args...)
+	if err := json.Unmarshal([]byte(text), into); err != nil {
+		g.lab.T.Fatalf("muster %s: %v in %s", strings.Join(args, " "), err, text)
+	}
+}

@@ -1,0 +1,32 @@
+package lab
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+)
+
+// joinGroup is a shell script that moves itself into the control group $0, in the hierarchies that systemd uses, and
+// becomes the rest of its arguments. Machines would share systemd's groups otherwise.
+const joinGroup = `for at in /sys/fs/cgroup /sys/fs/cgroup/systemd /sys/fs/cgroup/unified; do
+	if [ -e "$at/cgroup.procs" ]; then mkdir -p "$at/$0" && echo $$ >"$at/$0/cgroup.procs"; fi
+done
+exec "$@"`
+
+// leaveGroup removes a group's directories and tells whether they are gone, which takes until its last process is.
+func leaveGroup(group string) bool {
+	gone := true
+	for _, at := range []string{"", "systemd", "unified"} {
+		var dirs []string
+		_ = filepath.WalkDir(filepath.Join("/sys/fs/cgroup", at, group), func(path string, d os.DirEntry, err error) error {
+			if err == nil && d.IsDir() {
+				dirs = append(dirs, path)
+			}
+			return nil
+		})
+		for _, dir := range slices.Backward(dirs) {
+			gone = os.Remove(dir) == nil && gone
+		}
+	}
+	return gone
+}

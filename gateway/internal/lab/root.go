@@ -1,0 +1,183 @@
+package lab
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+)
+
+// keyring is where Debian's package debian-archive-keyring keeps the keys of its archives.
+const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
+
+// Root is a kind of file system that a box starts with.
+type Root struct {
+	name     string
+	packages string
+	systemd  bool
+	bare     bool // of that root the boxes get busybox alone
+}
+
+// Systemd is a Debian machine as people rent or rack it.
+func Systemd() Root {
+	return Root{"systemd", "systemd,systemd-sysv,dbus,ca-certificates,cron,curl,iproute2,openssh-server,procps", true, false}
+}
+
+// Plain is a container's file system: no init system, and what the other tests need of a machine without one.
+func Plain() Root {
+	return Root{"plain", "busybox-static,ca-certificates,cron,curl,iproute2,nginx-light,openssh-server,procps,wget", false, false}
+}
+
+// Busybox is a small image's file system: nothing but busybox.
+func Busybox() Root {
+	r := Plain()
+	r.bare = true
+	return r
+}
+
+// path gives the root's directory, which is made on first use and kept for the next run.
+func (r Root) path(l *Lab) string {
+	l.T.Helper()
+	path, err := r.made()
+	if err != nil {
+		l.T.Fatalf("root file system %q: %v", r.name, err)
+	}
+	if !r.bare {
+		return path
+	}
+	bare := filepath.Join(l.Dir, "busybox")
+	if err := busyboxTree(filepath.Join(path, "bin", "busybox"), bare); err != nil {
+		l.T.Fatalf("busybox tree: %v", err)
+	}
+	return bare
+}
+
+// busyboxTree makes a file system around one busybox.
+func busyboxTree(busybox, root string) error {
+	program, err := os.ReadFile(busybox)
+	if err != nil {
+		return err
+	}
+	for _, dir := range []string{"bin", "dev", "etc", "proc", "root", "run", "srv", "sys", "tmp", "usr", "var"} {
+		if err := os.MkdirAll(filepath.Join(root, dir), 0o755); err != nil {
+			return err
+		}
+	}
+	for path, text := range map[string]string{"etc/passwd": "root:x:0:0:root:/root:/bin/sh\n", "etc/os-release": "ID=busybox\n"} {
+		if err := os.WriteFile(filepath.Join(root, path), []byte(text), 0o644); err != nil {
+			return err
+		}
+	}
+	if err := os.WriteFile(filepath.Join(root, "bin", "busybox"), program, 0o755); err != nil {
+		return err
+	}
+	out, err := exec.Command("chroot", root, "/bin/busybox", "--install", "-s", "/bin").CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%w\n%s", err, out)
+	}
+	return nil
+}
+
+func (r Root) made() (string, error) {
+	cache, err := cacheDir()
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256([]byte(r.packages))
+	path := filepath.Join(cache, fmt.Sprintf("%s-%x", r.name, sum[:4]))
+	lock, err := os.OpenFile(path+".lock", os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return "", err
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX); err != nil {
+		return "", err
+	}
+	if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
+		return path, err
+	}
+	return path, r.build(path)
+}
+
+func cacheDir() (string, error) {
+	cache := os.Getenv("MUSTER_LAB_CACHE")
+	if cache == "" {
+		home, err := os.UserCacheDir()
+		if err != nil {
+			return "", fmt.Errorf("%w; set MUSTER_LAB_CACHE to a directory", err)
+		}
+		cache = filepath.Join(home, "muster-lab")
+	}
+	return cache, os.MkdirAll(cache, 0o755)
+}
+
+// build makes the root beside its place and moves it there when it is whole.
+func (r Root) build(path string) error {
+	sources, release, err := aptSources()
+	if err != nil {
+		return err
+	}
+	list, part := path+".list", path+".part"
+	if err := os.WriteFile(list, []byte(sources), 0o600); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(part); err != nil {
+		return err
+	}
+	args := []string{"--variant=minbase", "--include=" + r.packages, release, part, list}
+	for _, option := range aptProxies() {
+		args = append([]string{"--aptopt=" + option}, args...)
+	}
+	if out, err := exec.Command("mmdebstrap", args...).CombinedOutput(); err != nil {
+		return fmt.Errorf("mmdebstrap: %w\n%s", err, out)
+	}
+	return os.Rename(part, path)
+}
+
+// aptSources are the Debian archives that this machine itself installs from, as one-line entries, and its release.
+func aptSources() (sources, release string, err error) {
+	archive := "deb $(REPO_URI) $(RELEASE) $(COMPONENT)"
+	if _, err := os.Stat(keyring); err == nil {
+		archive = strings.Replace(archive, "deb", "deb [signed-by="+keyring+"]", 1)
+	}
+	out, err := exec.Command("apt-get", "indextargets", "--format", archive, "Created-By: Packages", "Origin: Debian").Output()
+	if err != nil {
+		return "", "", fmt.Errorf("apt-get indextargets: %w", err)
+	}
+	if len(out) == 0 {
+		return "", "", errors.New("apt knows no archive of Debian here: run apt-get update")
+	}
+	lines := map[string]bool{}
+	for line := range strings.Lines(string(out)) {
+		if !lines[line] {
+			sources += line
+		}
+		lines[line] = true
+	}
+	text, err := os.ReadFile("/etc/os-release")
+	for line := range strings.Lines(string(text)) {
+		if name, ok := strings.CutPrefix(line, "VERSION_CODENAME="); ok {
+			release = strings.Trim(strings.TrimSpace(name), `"`)
+		}
+	}
+	return sources, release, err
+}
+
+// aptProxies are this machine's own proxy settings of apt.
+func aptProxies() []string {
+	out, err := exec.Command("apt-config", "dump", "--no-empty").Output()
+	if err != nil {
+		return nil
+	}
+	var options []string
+	for line := range strings.Lines(string(out)) {
+		if name, _, ok := strings.Cut(line, " "); ok && strings.HasPrefix(name, "Acquire::") && strings.Contains(strings.ToLower(name), "proxy") {
+			options = append(options, strings.TrimSpace(line))
+		}
+	}
+	return options
+}
