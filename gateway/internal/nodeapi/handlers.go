@@ -5,7 +5,6 @@ import (
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
-	"strings"
 	"time"
 	"unicode/utf8"
 
@@ -25,16 +24,9 @@ const (
 	maxDepth    = 16   // levels in what is passed on as it came
 )
 
-// heartbeat is wire.HeartbeatRequest with what nobody has asked to read left as it came.
-type heartbeat struct {
-	wire.HeartbeatRequest
-	Agent json.RawMessage `json:"agent"`
-	Cost  json.RawMessage `json:"cost"`
-}
-
 func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
-	var b heartbeat
-	if err := decode(c.body, &b); err != nil {
+	b, err := readHeartbeat(c.body)
+	if err != nil {
 		return nil, refuse(wire.CodeBadRequest, "the body is not a heartbeat in JSON", "agent and gateway must be of the same protocol")
 	}
 	if err := checkHeartbeat(&b); err != nil {
@@ -47,23 +39,6 @@ func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
 	return wire.HeartbeatAnswer{
 		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), Epoch: a.Info.Epoch, Time: a.Now().UTC(),
 	}, nil
-}
-
-func checkHeartbeat(b *heartbeat) error {
-	bad := func(what, hint string) error { return refuse(wire.CodeBadRequest, what, hint) }
-	switch {
-	case len(b.RunID) < 8 || len(b.RunID) > 64 || wire.CheckName(b.RunID[:min(len(b.RunID), wire.MaxNameLength)]) != nil:
-		return bad("the run id is not 8 to 64 letters and digits", "it is random, new with every start of the agent")
-	case !(b.IntervalSeconds > 0 && b.IntervalSeconds <= maxPace):
-		return bad("the interval is not between 0 and an hour", "interval_seconds is the pace that the agent keeps")
-	case b.SkewMillis > maxSkew || b.SkewMillis < -maxSkew:
-		return bad("the skew is out of bounds", "skew_ms is the gateway's clock minus the node's")
-	case len(b.Agent) > maxAgent || len(b.Cost) > maxAgent || !object(b.Agent) || !object(b.Cost):
-		return bad("agent and cost are not small objects", "see wire.HeartbeatRequest")
-	case len(b.Notices) > maxNotices || len(b.Health) > maxNotices || len(strings.Join(b.Notices, "")) > 8192:
-		return bad("too many notices", "at most 16, 8 KiB together")
-	}
-	return checkHardware(b.Hardware)
 }
 
 func checkHardware(raw json.RawMessage) error {

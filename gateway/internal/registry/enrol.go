@@ -41,8 +41,12 @@ type Admission struct {
 // nothing. Refusals carry the codes of section 3.1 of the design: token_used, token_expired, token_revoked, name_in_use,
 // key_in_use, banned; each is an event with the address that asked.
 func (r *Registry) Enrol(ctx context.Context, a Applicant) (Admission, error) {
-	for range enrolTries {
-		done, err := r.enrolOnce(ctx, a)
+	for try := range enrolTries {
+		once := r.enrolOnce
+		if try == 0 && r.likelyNew(a) {
+			once = r.enrolNew
+		}
+		done, err := once(ctx, a)
 		if errors.Is(err, store.ErrConflict) {
 			continue // what was decided on changed: decide again, the refusal then has its own code
 		}
@@ -56,6 +60,19 @@ func (r *Registry) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 	// certified under another credential.
 	r.refused(ctx, a, wire.CodeKeyInUse)
 	return Admission{}, refusal(wire.CodeKeyInUse, "this key was certified before, under another credential", "make a new key; the agent does so by itself")
+}
+
+// likelyNew tells an applicant who, as far as the credential says that was read for the proof, is a new node: most are.
+func (r *Registry) likelyNew(a Applicant) bool {
+	t := a.Credential
+	live := a.IsPSK || t.RevokedAt == nil && r.now().Before(t.ExpiresAt) && t.Used < t.Uses
+	return live && !t.BindInstance && t.NodeID == "" && a.Identity == nil && !likeID(a.Request.Name)
+}
+
+// enrolNew writes without reading first. The batch holds every condition of a new node (a live credential with a use left,
+// a free name, a key that was never certified), so what it refuses is decided again by enrolOnce, with the right code.
+func (r *Registry) enrolNew(ctx context.Context, a Applicant) (Admission, error) {
+	return r.write(ctx, a, r.newNode(a))
 }
 
 // enrolOnce looks for the record, decides where there is none, and looks again before it refuses: an equal request may have

@@ -1,6 +1,7 @@
 package reply
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, within time.D
 	if within > 0 && control.SetReadDeadline(time.Now().Add(within)) == nil { // the kernel's clock: an injected one means nothing to a socket
 		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	body, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
 	var large *http.MaxBytesError
 	switch {
 	case err == nil:
@@ -36,6 +37,16 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, within time.D
 			Hint: "check the network between here and the gateway, then send it again"}
 	}
 	return nil, &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: "the body broke off before its end", Hint: "send it again"}
+}
+
+// readAll is io.ReadAll for a body whose length is announced: a usual one is read into one buffer. An announcement is not
+// believed beyond that, for it costs its sender nothing.
+func readAll(from io.Reader, announced int64) ([]byte, error) {
+	const usual = 16 << 10
+	size := min(max(announced, 0), usual) + bytes.MinRead
+	b := bytes.NewBuffer(make([]byte, 0, size))
+	_, err := b.ReadFrom(from)
+	return b.Bytes(), err
 }
 
 func tooLarge(limit int64) error {
