@@ -1,0 +1,87 @@
+package nodeapi_test
+
+import (
+	"bytes"
+	"crypto/ecdsa"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
+	"testing"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/bootstrap"
+)
+
+// BenchmarkRegister is what one enrolment costs behind the connection: proof, CSR, certificate, one durable batch.
+func BenchmarkRegister(b *testing.B) {
+	s := newSite(b, nil)
+	c := s.token(func(q *bootstrap.TokenRequest) { q.Uses = 100_000 })
+	requests := make([]*http.Request, b.N)
+	for i := range requests {
+		body := encode(b, s.application(fmt.Sprintf("box-%06d", i), newKey(b)))
+		requests[i] = newRequest(b, http.MethodPost, wire.PathRegister, body)
+		requests[i].RemoteAddr = "127.0.0.1:1"
+		requests[i].Header.Set("Authorization", sign.Authorization(c.id, c.key, body))
+	}
+	s.crowd(b, requests, http.StatusCreated)
+}
+
+// BenchmarkRenew is what one renewal by signature costs behind the connection.
+func BenchmarkRenew(b *testing.B) {
+	s := newSite(b, nil)
+	requests := make([]*http.Request, b.N)
+	c := s.token(func(q *bootstrap.TokenRequest) { q.Uses = 100_000 })
+	for i := range requests {
+		name := fmt.Sprintf("box-%06d", i)
+		key := newKey(b)
+		w, signer := s.benchNode(b, c, name, key)
+		body, err := json.Marshal(wire.RenewRequest{CSR: newCSR(b, newKey(b), x509.CertificateRequest{Subject: pkix.Name{CommonName: w.NodeID}})})
+		if err != nil {
+			b.Fatal(err)
+		}
+		requests[i] = newRequest(b, http.MethodPost, wire.RenewPath(w.NodeID), body)
+		requests[i].RemoteAddr = "127.0.0.1:1"
+		if _, err := signer.Sign(requests[i], body, epoch, s.clock.Now()); err != nil {
+			b.Fatal(err)
+		}
+	}
+	s.crowd(b, requests, http.StatusOK)
+}
+
+// crowd sends the requests from 16 callers a core.
+func (s *site) crowd(b *testing.B, requests []*http.Request, want int) {
+	b.Helper()
+	var next atomic.Int64
+	b.SetParallelism(16)
+	b.ReportAllocs()
+	b.ResetTimer()
+	b.RunParallel(func(pb *testing.PB) {
+		for pb.Next() {
+			w := httptest.NewRecorder()
+			s.handler.ServeHTTP(w, requests[next.Add(1)-1])
+			if w.Code != want {
+				b.Errorf("got %d: %s", w.Code, w.Body)
+			}
+		}
+	})
+}
+
+func (s *site) benchNode(b *testing.B, c credential, name string, key *ecdsa.PrivateKey) (wire.Welcome, sign.Signer) {
+	b.Helper()
+	body := encode(b, s.application(name, key))
+	r := newRequest(b, http.MethodPost, wire.PathRegister, body)
+	r.RemoteAddr = "127.0.0.1:1"
+	r.Header.Set("Authorization", sign.Authorization(c.id, c.key, body))
+	w := httptest.NewRecorder()
+	s.handler.ServeHTTP(w, r)
+	var welcome wire.Welcome
+	if err := json.Unmarshal(bytes.TrimSpace(w.Body.Bytes()), &welcome); err != nil || w.Code != http.StatusCreated {
+		b.Fatalf("%d %s: %v", w.Code, w.Body, err)
+	}
+	return welcome, sign.Signer{Key: key, Fingerprint: fingerprint(b, welcome.Certificate)}
+}
