@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -42,6 +43,8 @@ type box struct {
 	calls []string  // of the system's tools
 	units *exec.Cmd // what the scripted systemd runs
 	tools func(call string) ([]byte, error)
+
+	script atomic.Pointer[func(gatewaytest.Request) *gatewaytest.Reply]
 }
 
 func newBox(t *testing.T) *box {
@@ -81,10 +84,24 @@ func (b *box) manager() service.Manager {
 
 // answer is what the scripted gateway lacks.
 func (b *box) answer(q gatewaytest.Request) *gatewaytest.Reply {
+	if rule := b.script.Load(); rule != nil {
+		if reply := (*rule)(q); reply != nil {
+			return reply
+		}
+	}
 	if q.Path == wire.PathHealth {
 		return &gatewaytest.Reply{Status: 200, Body: []byte(`{"status":"ok"}`), Unproven: true}
 	}
 	return nil
+}
+
+// rule scripts the gateway from now on; nil: as it is by itself.
+func (b *box) rule(script func(gatewaytest.Request) *gatewaytest.Reply) {
+	if script == nil {
+		b.script.Store(nil)
+		return
+	}
+	b.script.Store(&script)
 }
 
 func (b *box) program(out, errs *screen) program {

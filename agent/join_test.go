@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
 	"os"
@@ -31,7 +32,7 @@ func TestJoinSystemd(t *testing.T) {
 			t.Errorf("line %d: %s", i, line)
 		}
 	}
-	if calls := strings.Join(b.calls, "; "); calls != "systemctl enable --no-reload muster-agent.service; systemctl start muster-agent.service" {
+	if calls := strings.Join(b.calls, "; "); calls != "systemctl show muster-agent.service --property=ExecStart --value; systemctl enable --no-reload muster-agent.service; systemctl start muster-agent.service" {
 		t.Errorf("calls %s", calls)
 	}
 	checkLayout(t, b)
@@ -163,27 +164,48 @@ func olderBuild(t *testing.T, b *box) string {
 	return digest
 }
 
-// TestJoinGoesBack returns to the build that was good where the next one gets no answer.
+// TestJoinGoesBack returns to the build that was good where the next one is not accepted.
 func TestJoinGoesBack(t *testing.T) {
 	b := newBox(t)
 	b.mkdir("run/systemd/system")
 	b.joined()
 	old := olderBuild(t, b)
 	b.command(t.Context(), "systemctl", "restart", service.Name)
-	b.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
+		if strings.HasSuffix(q.Path, "/heartbeat") {
+			return gatewaytest.Refusal(403, wire.CodeBanned)
+		}
+		return nil
+	})
+	code, out, errs := b.call("join", "--gateway", b.url, "--state", b.base)
+	l := service.Layout{Base: b.base}
+	if code != 1 || l.Current() != old || l.Good() != old || !strings.Contains(out, "went back to the version before") || !strings.Contains(out, "because of banned") {
+		t.Errorf("exit %d, current %.8s, want %.8s\n%s%s", code, l.Current(), old, out, errs)
+	}
+}
+
+// TestJoinIsNotOnlineInTime ends, and says what the agent said.
+func TestJoinIsNotOnlineInTime(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
 		if strings.HasSuffix(q.Path, "/heartbeat") {
 			return gatewaytest.Refusal(503, wire.CodeUnavailable)
 		}
-		return b.answer(q)
-	}
+		return nil
+	})
 	var out, errs screen
 	p := b.program(&out, &errs)
-	p.patience = 1500 * 1e6
-	code := p.main(t.Context(), []string{"join", "--gateway", b.url, "--state", b.base})
-	l := service.Layout{Base: b.base}
-	if code != 1 || l.Current() != old || l.Good() != old || !strings.Contains(out.String(), "went back to the version before") ||
-		!strings.Contains(out.String(), "because of unavailable") {
-		t.Errorf("exit %d, current %.8s, want %.8s\n%s%s", code, l.Current(), old, out.String(), errs.String())
+	p.patience = 3e9
+	code := p.main(t.Context(), []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--token", b.token})
+	for _, want := range []string{"not online yet: ", "because of unavailable", "[5/5] failed: not online after 3s: ", "agent.log", "the same command waits again"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("exit %d, no %q in\n%s%s", code, want, out.String(), errs.String())
+		}
+	}
+	b.rule(nil)
+	if code, out, errs := b.join(); code != 0 {
+		t.Errorf("again: exit %d\n%s%s", code, out, errs)
 	}
 }
 
@@ -235,7 +257,7 @@ func TestJoinAfterBeingRefused(t *testing.T) {
 	b.g.Forget()
 	b.until("the agent is refused", func() bool { return b.status().Phase == identity.PhaseRefused })
 	again := newBox(t)
-	b.g.Script = nil
+	b.rule(nil)
 	t.Setenv(asAgent, b.root)
 	if code, out, errs := b.call("join", "--state", b.base); code != 1 || !strings.Contains(out, "unknown_certificate") {
 		t.Errorf("without a token: exit %d\n%s%s", code, out, errs)
@@ -286,14 +308,14 @@ func TestJoinFailuresHaveANextStep(t *testing.T) {
 				b.stopUnit()
 				os.Remove(filepath.Join(b.base, "good"))
 			}
-			b.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+			b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
 				if test.script != nil {
 					if reply := test.script(q); reply != nil {
 						return reply
 					}
 				}
-				return b.answer(q)
-			}
+				return nil
+			})
 			var out, errs screen
 			p := b.program(&out, &errs)
 			p.patience = 3e9
@@ -371,5 +393,55 @@ func TestJoinShowsGPUs(t *testing.T) {
 	code, out, errs := b.call("join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--nvidia-smi", smi, "--token", b.token)
 	if code != 0 || !strings.Contains(out, "[5/5] online: 1x NVIDIA H100 80GB HBM3, first heartbeat accepted") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestJoinOnAnotherInstance does not use an identity that came with a copied disk.
+func TestJoinOnAnotherInstance(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	b.joined("--provider", "vast_ai", "--instance-id", "1")
+	code, out, errs := b.join("--provider", "vast_ai", "--instance-id", "2")
+	if code != 1 || !strings.Contains(out, "belongs to instance 1 and this is 2") || !strings.Contains(out, "MUSTER_TOKEN") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	b.online()
+	code, out, _ = b.join("--provider", "vast_ai", "--instance-id", "2", "--token", b.token)
+	if code != 1 || !strings.Contains(out, "token_used") { // this gateway knows no bound instances: it was asked, and refused
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}
+
+func TestJoinInterrupted(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	ctx, cancel := context.WithCancel(t.Context())
+	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
+		if q.Path == wire.PathRegister {
+			cancel()
+			return gatewaytest.Refusal(503, wire.CodeUnavailable)
+		}
+		return nil
+	})
+	var out, errs screen
+	code := b.program(&out, &errs).main(ctx, []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--token", b.token})
+	if code != 1 || !strings.Contains(out.String(), "[2/5] failed: interrupted: the same command goes on from here") {
+		t.Errorf("exit %d\n%s%s", code, out.String(), errs.String())
+	}
+	b.rule(nil)
+	b.joined()
+}
+
+func TestProgramThatCannotRun(t *testing.T) {
+	var j joining
+	path := filepath.Join(t.TempDir(), "muster-agent")
+	for mode, want := range map[fs.FileMode]string{0o644: "mounted noexec: give --state", 0o755: "use the agent for this machine's platform"} {
+		os.Remove(path)
+		if err := os.WriteFile(path, []byte{0x7f, 'E', 'L', 'F', 0, 0}, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := j.tryProgram(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", mode, err)
+		}
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
+	"muster/agent/internal/trust"
 	"muster/agent/wire"
 )
 
@@ -94,6 +95,9 @@ func (p program) retire(ctx context.Context, state identity.State, gateway strin
 	client.Use(id)
 	var answer wire.LeaveAnswer
 	err = client.Call(ctx, wire.LeavePath(state.NodeID), struct{}{}, &answer)
+	if trust.Stale(err) {
+		err = p.retryTrusted(ctx, client, state, err)
+	}
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) {
 		switch refusal.Code {
@@ -103,4 +107,19 @@ func (p program) retire(ctx context.Context, state identity.State, gateway strin
 		}
 	}
 	return err
+}
+
+// retryTrusted says goodbye again where the gateway's roots or keys have changed since the agent last heard of them.
+func (p program) retryTrusted(ctx context.Context, client *transport.Client, state identity.State, failed error) error {
+	next, news, err := trust.Refresh(ctx, client, state)
+	if err != nil || !news {
+		return failed
+	}
+	id, err := next.Transport()
+	if err != nil {
+		return err
+	}
+	client.Use(id)
+	var answer wire.LeaveAnswer
+	return client.Call(ctx, wire.LeavePath(state.NodeID), struct{}{}, &answer)
 }

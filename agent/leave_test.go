@@ -85,12 +85,12 @@ func TestLeaveWithoutTheGateway(t *testing.T) {
 	b := newBox(t)
 	b.mkdir("run/systemd/system")
 	b.joined()
-	b.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
 		if strings.HasSuffix(q.Path, "/leave") {
 			return &gatewaytest.Reply{Hangup: true}
 		}
-		return b.answer(q)
-	}
+		return nil
+	})
 	code, out, errs := b.call("leave", "--state", b.base)
 	if code != 1 || !strings.Contains(errs, "nothing was removed") || !strings.Contains(errs, "--force") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
@@ -110,12 +110,12 @@ func TestLeaveWhatIsRetired(t *testing.T) {
 	b := newBox(t)
 	b.mkdir("run/systemd/system")
 	b.joined()
-	b.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
 		if strings.HasSuffix(q.Path, "/leave") {
 			return gatewaytest.Refusal(403, wire.CodeRetired)
 		}
-		return b.answer(q)
-	}
+		return nil
+	})
 	if code, out, errs := b.call("leave", "--state", b.base); code != 0 || !strings.Contains(out, "given this node up already (retired)") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}

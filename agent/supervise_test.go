@@ -186,9 +186,10 @@ func TestSupervisorSaysWhyTheAgentEnds(t *testing.T) {
 		s := b.status()
 		return s.Phase == identity.PhaseCrashing && strings.Contains(s.LastError, "this machine is not enrolled and no credential was given")
 	})
-	if code, out, _ := b.call("status", "--state", b.base); code != 1 || !strings.Contains(out, "not running (was crashing)") || !strings.Contains(out, "is not enrolled") {
-		t.Errorf("exit %d\n%s", code, out)
-	}
+	b.until("status tells, between two starts", func() bool {
+		code, out, _ := b.call("status", "--state", b.base)
+		return code == 1 && strings.Contains(out, "not running (was crashing)") && strings.Contains(out, "is not enrolled")
+	})
 }
 
 func TestSuperviseWithoutAnInstallation(t *testing.T) {

@@ -35,6 +35,9 @@ func LeavePath(nodeID string) string { return "/nodes/" + nodeID + "/leave" }
 // RenewPath is where the node with this id asks for its next certificate.
 func RenewPath(nodeID string) string { return "/internal/v1/nodes/" + nodeID + "/renew" }
 
+// AdoptPath is where the node with this id shows a certificate that a gateway which was restored from a backup does not know.
+func AdoptPath(nodeID string) string { return "/internal/v1/nodes/" + nodeID + "/adopt" }
+
 // Headers of muster's own.
 const (
 	HeaderProof     = "Muster-Proof"      // HMAC over an answer to a register request
@@ -134,6 +137,7 @@ type HeartbeatAnswer struct {
 	Release         string    `json:"release,omitempty"` // digest of the wanted release
 	Epoch           string    `json:"epoch"`
 	Time            time.Time `json:"time"`
+	Trust           int64     `json:"trust,omitempty"` // number of the newest trust set: a node with a lower one fetches GET /trust
 }
 
 // RenewRequest asks for the next generation's certificate, for a new key.
@@ -146,6 +150,19 @@ type RenewAnswer struct {
 	Certificate string    `json:"certificate"` // PEM, leaf first
 	Generation  int       `json:"generation"`
 	Time        time.Time `json:"time"`
+}
+
+// AdoptRequest shows a certificate that is not on record, in the time after a restore. It is proven as any node's request, by
+// the certificate's own key.
+type AdoptRequest struct {
+	Certificate string `json:"certificate"` // PEM, leaf first
+	Generation  int    `json:"generation"`  // as the node counts
+}
+
+// AdoptAnswer says that the certificate is on record now.
+type AdoptAnswer struct {
+	Generation int       `json:"generation"`
+	Time       time.Time `json:"time"`
 }
 
 // LeaveAnswer confirms that the node is retired.

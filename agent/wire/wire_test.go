@@ -26,6 +26,8 @@ var messages = map[string]struct {
 	"heartbeat_answer.json": {into: &wire.HeartbeatAnswer{}},
 	"renew.json":            {into: &wire.RenewRequest{}},
 	"renew_answer.json":     {into: &wire.RenewAnswer{}},
+	"adopt.json":            {into: &wire.AdoptRequest{}},
+	"adopt_answer.json":     {into: &wire.AdoptAnswer{}},
 	"leave_answer.json":     {into: &wire.LeaveAnswer{}},
 	"manifest.json":         {into: &wire.Manifest{}},
 	"error.json":            {into: &wire.Error{}},

@@ -37,7 +37,7 @@ func (e *enrolment) accept(w wire.Welcome) error {
 	}
 	next.Pending = ""
 	next.Gateway = identity.Gateway{
-		URL: e.Client.Gateway(), Roots: w.Roots, TrustKey: w.TrustKey, Trust: w.Trust, AnswerKey: w.AnswerKey,
+		URL: e.Client.Gateway(), Roots: w.Roots, TrustKey: set.TrustKey, Trust: w.Trust, AnswerKey: w.AnswerKey, AnswerKeys: set.AnswerKeys,
 		GPUsExpected: w.GPUsExpected, Channel: w.Channel, ChannelSequence: w.ChannelSequence, IntervalSeconds: w.IntervalSeconds,
 	}
 	if err := e.Directory.Save(next); err != nil {
@@ -64,6 +64,9 @@ func (e *enrolment) checkTrust(w wire.Welcome) (wire.TrustSet, error) {
 	}
 	if err := sign.DecodeStrict(payload, &set); err != nil {
 		return set, fmt.Errorf("%w: its trust set: %w", errUnusable, err)
+	}
+	if _, err := sign.DecodeKey(set.TrustKey); err != nil {
+		return set, fmt.Errorf("%w: the key of its next trust set: %w", errUnusable, err)
 	}
 	if !slices.Contains(set.AnswerKeys, w.AnswerKey) {
 		return set, fmt.Errorf("%w: its answer key is not in its trust set", errUnusable)

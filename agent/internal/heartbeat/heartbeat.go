@@ -54,12 +54,14 @@ type loop struct {
 	backoff  transport.Backoff
 	phase    phase
 	renewal  renewal
+	setsPoll time.Time // not before then are newer trust sets asked for because of their number alone
 	report   report
 }
 
 // phase is where the loop stands with its gateway.
 type phase struct {
 	refused bool // for good, as the gateway provably said
+	adopted bool // the certificate was taken by a restored gateway, and nothing was accepted since
 	swapped bool // the other pair was tried, and nothing was accepted since
 }
 
@@ -198,10 +200,13 @@ func (l *loop) beat(ctx context.Context) {
 	case ctx.Err() != nil:
 		return
 	case err != nil:
-		l.failed(err)
+		if !l.trusted(ctx, err, 0) && !l.adopted(ctx, err) {
+			l.failed(err)
+		}
 		return
 	}
 	l.setInterval(answer.IntervalSeconds)
 	l.nextBeat = time.Now().Add(jittered(l.interval))
 	l.accepted(answer)
+	l.trusted(ctx, nil, answer.Trust)
 }

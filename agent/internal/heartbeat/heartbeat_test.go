@@ -220,7 +220,10 @@ func TestRefusedForGood(t *testing.T) {
 					return nil
 				}
 				n.run(t, 3*time.Hour)
-				got := n.g.Requests("")
+				got := n.g.Requests("/heartbeat")
+				if shown := len(n.g.Requests("/adopt")); shown > len(got) || (shown > 0) != (code == wire.CodeUnknownCertificate) {
+					t.Errorf("the certificate was shown %d times with %d heartbeats", shown, len(got))
+				}
 				if len(got) < 18 || len(got) > 37 {
 					t.Errorf("%d requests in three hours", len(got))
 				}

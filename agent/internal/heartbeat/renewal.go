@@ -56,6 +56,9 @@ func (l *loop) renew(ctx context.Context) {
 		l.saveStatus(true)
 		return
 	}
+	if l.trusted(ctx, err, 0) {
+		return
+	}
 	wait := l.renewal.backoff.Next()
 	l.renewal.retry = time.Now().Add(wait)
 	l.renewal.trouble = "the certificate could not be renewed: " + err.Error()

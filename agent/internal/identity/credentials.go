@@ -30,12 +30,12 @@ func (s State) Transport() (transport.Identity, error) {
 	if err != nil {
 		return transport.Identity{}, err
 	}
-	answerKey, err := sign.DecodeKey(s.Gateway.AnswerKey)
+	answerKeys, err := s.Gateway.answerKeys()
 	if err != nil {
 		return transport.Identity{}, fmt.Errorf("answer key: %w", err)
 	}
 	return transport.Identity{
-		Certificate: pair, Roots: roots, RootsPEM: s.Gateway.Roots, AnswerKey: answerKey,
+		Certificate: pair, Roots: roots, RootsPEM: s.Gateway.Roots, AnswerKeys: answerKeys,
 		Signer: sign.Signer{Key: pair.PrivateKey.(*ecdsa.PrivateKey), Fingerprint: Fingerprint(pair.Leaf)},
 	}, nil
 }

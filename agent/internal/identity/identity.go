@@ -44,9 +44,10 @@ type Pair struct {
 type Gateway struct {
 	URL             string          `json:"url"`
 	Roots           string          `json:"roots"`      // PEM bundle
-	TrustKey        string          `json:"trust_key"`  // base64 Ed25519
+	TrustKey        string          `json:"trust_key"`  // base64 Ed25519: signs the next set
 	Trust           json.RawMessage `json:"trust"`      // the newest signed set
-	AnswerKey       string          `json:"answer_key"` // base64 Ed25519
+	AnswerKey       string          `json:"answer_key"` // base64 Ed25519: the first of AnswerKeys
+	AnswerKeys      []string        `json:"answer_keys,omitempty"`
 	GPUsExpected    int             `json:"gpus_expected,omitempty"`
 	Channel         string          `json:"channel,omitempty"`
 	ChannelSequence int64           `json:"channel_sequence,omitempty"`

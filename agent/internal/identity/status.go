@@ -46,6 +46,10 @@ func (d *Directory) SaveStatus(s Status) error {
 	return d.replace(statusFile, append(raw, '\n'), 0o644, false)
 }
 
+// WriteStatus is SaveStatus for a supervisor, while no agent is at work on the directory: the lock stays free, since whoever
+// sees it held takes the agent for running.
+func WriteStatus(path string, s Status) error { return (&Directory{path: path}).SaveStatus(s) }
+
 // ReadStatus reads what the agent on a state directory wrote last, whether or not it still runs.
 func ReadStatus(path string) (Status, error) {
 	file := filepath.Join(path, statusFile)

@@ -23,8 +23,10 @@ type box struct {
 	calls   []string
 	crontab *string // nil: none
 	linger  bool
-	fail    map[string]string // what a call that begins so says when it fails
-	started []string          // programs that were detached
+	// remembers is what systemd would start; empty: it has not read the unit
+	remembers string
+	fail      map[string]string // what a call that begins so says when it fails
+	started   []string          // programs that were detached
 }
 
 func newBox(t *testing.T, uid int) *box {
@@ -104,6 +106,8 @@ func (b *box) command(_ context.Context, name string, args ...string) ([]byte, e
 	switch {
 	case call == "crontab -l" && b.crontab == nil:
 		return []byte("no crontab for root\n"), errors.New("exit status 1")
+	case strings.Contains(call, "--property=ExecStart"):
+		return []byte(b.remembers + "\n"), nil
 	case call == "crontab -l":
 		return []byte(*b.crontab), nil
 	case call == "crontab -r":

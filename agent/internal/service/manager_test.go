@@ -49,6 +49,32 @@ func installed(t *testing.T, b *box) service.Outcome {
 	return outcome
 }
 
+// show is the question what systemd would start.
+const show = "systemctl show muster-agent.service --property=ExecStart --value\n"
+
+// TestSystemdRemembersAnotherInstallation that is gone: starting it would start nothing.
+func TestSystemdRemembersAnotherInstallation(t *testing.T) {
+	b := prepared(t, 0, "/run/systemd/system")
+	b.remembers = "{ path=/var/lib/muster-agent/current/muster-agent ; argv[]=... }"
+	if _, err := b.Install(context.Background(), service.Systemd, false); err == nil || !strings.Contains(err.Error(), "--reload-units") {
+		t.Errorf("error %v", err)
+	}
+	if calls := b.called(); calls+"\n" != show {
+		t.Errorf("calls %s", calls)
+	}
+	b.ReloadUnits = true
+	installed(t, b)
+	if calls := b.called(); !strings.HasPrefix(calls, show+"systemctl daemon-reload\nsystemctl enable") {
+		t.Errorf("calls %s", calls)
+	}
+	b.ReloadUnits = false
+	b.remembers = "{ path=" + b.Base + "/current/muster-agent ; argv[]=... }"
+	installed(t, b)
+	if calls := b.called(); strings.Contains(calls, "daemon-reload") {
+		t.Errorf("calls %s", calls)
+	}
+}
+
 func TestSystemd(t *testing.T) {
 	b := prepared(t, 0, "/run/systemd/system", "/etc/systemd/system")
 	outcome := installed(t, b)
@@ -62,7 +88,7 @@ func TestSystemd(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(b.Root, path)); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if got, want := b.called(), "systemctl enable --no-reload muster-agent.service\nsystemctl start muster-agent.service"; got != want {
+	if got, want := b.called(), show+"systemctl enable --no-reload muster-agent.service\nsystemctl start muster-agent.service"; got != want {
 		t.Errorf("first: calls\n%s", got)
 	}
 	if b.Installed() != service.Systemd {
@@ -91,7 +117,7 @@ func TestSystemdReloadsOnlyWhenAsked(t *testing.T) {
 	if outcome := installed(t, b); len(outcome.Advice) > 0 || b.read(path) != service.UnitText(b.Base, b.Settings, false) {
 		t.Errorf("%+v\n%s", outcome, b.read(path))
 	}
-	want := "systemctl daemon-reload\nsystemctl enable --no-reload muster-agent.service\nsystemctl restart muster-agent.service"
+	want := "systemctl daemon-reload\n" + show + "systemctl enable --no-reload muster-agent.service\nsystemctl restart muster-agent.service"
 	if got := b.called(); got != want {
 		t.Errorf("calls\n%s", got)
 	}
@@ -106,7 +132,7 @@ func TestUserSystemd(t *testing.T) {
 	if got := b.read("/home/u/.config/systemd/user/muster-agent.service"); !strings.Contains(got, "WantedBy=default.target") {
 		t.Errorf("unit\n%s", got)
 	}
-	if calls := b.called(); !strings.HasPrefix(calls, "env XDG_RUNTIME_DIR=/run/user/1000 systemctl --user enable --no-reload") {
+	if calls := b.called(); !strings.Contains(calls, "\nenv XDG_RUNTIME_DIR=/run/user/1000 systemctl --user enable --no-reload") {
 		t.Errorf("calls\n%s", calls)
 	}
 	if _, err := b.Remove(context.Background()); err != nil || b.linger {

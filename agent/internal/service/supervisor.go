@@ -94,16 +94,10 @@ func (k Keeper) adopt(ctx context.Context) bool {
 
 // tell puts a crash where people look: in the status, for as long as no agent writes it.
 func (k Keeper) tell(crashes int, failed error, pause time.Duration) {
-	directory, err := identity.Open(k.Base)
-	if err != nil {
-		k.Logger.Warn("the status cannot be written", "error", err)
-		return
-	}
-	defer directory.Close()
 	status, _ := identity.ReadStatus(k.Base)
 	status.Phase, status.PID = identity.PhaseCrashing, 0
 	status.LastError = fmt.Sprintf("it ended %d times in a row, last with: %s; it is started again after %s", crashes, ending(failed), pause)
-	if err := directory.SaveStatus(status); err != nil {
+	if err := identity.WriteStatus(k.Base, status); err != nil {
 		k.Logger.Warn("the status file cannot be written", "error", err)
 	}
 }

@@ -52,6 +52,9 @@ func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, 
 		out.Advice = append(out.Advice, path+" is not as this version writes it and was left as it is, since a daemon-reload can take "+
 			"the GPUs away from running containers: when none run, join again with --reload-units")
 	}
+	if err := m.checkMemory(ctx, user); err != nil {
+		return out, err
+	}
 	if _, err := m.systemctl(ctx, user, "enable", "--no-reload", unitName); err != nil {
 		return out, fmt.Errorf("%w: read what systemctl says, then join again", err)
 	}
@@ -63,15 +66,36 @@ func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, 
 	if _, err := m.systemctl(ctx, user, verb, unitName); err != nil {
 		return out, fmt.Errorf("%w: see %s", err, m.journal(user))
 	}
+	out.Line = string(m.systemdName(user)) + ": " + unitName + " enabled and " + verb + "ed"
 	return m.unitOutcome(ctx, user, out), nil
 }
 
+func (m Manager) systemdName(user bool) Kind {
+	if user {
+		return UserSystemd
+	}
+	return Systemd
+}
+
+// checkMemory looks what systemd would start. It may remember the unit of an installation that is gone, which a boot has
+// tied to a target; where that one lay elsewhere, it would start what is not there any more.
+func (m Manager) checkMemory(ctx context.Context, user bool) error {
+	text, err := m.systemctl(ctx, user, "show", unitName, "--property=ExecStart", "--value")
+	if err != nil || !strings.Contains(text, "path=") || strings.Contains(text, "path="+Layout{Base: m.Base}.Program()+" ") {
+		return nil
+	}
+	if m.ReloadUnits {
+		_, err := m.systemctl(ctx, user, "daemon-reload")
+		return err
+	}
+	return fmt.Errorf("systemd still remembers a %s of another state directory than %s: join with the --state of that one, restart the machine, "+
+		"or add --reload-units, when no containers with GPUs run (a daemon-reload can take the GPUs away from them)", unitName, m.Base)
+}
+
 func (m Manager) unitOutcome(ctx context.Context, user bool, out Outcome) Outcome {
-	out.Line = "systemd: " + unitName + " enabled and started"
 	if !user {
 		return out
 	}
-	out.Line = "systemd --user: " + unitName + " enabled and started"
 	if err := m.linger(ctx); err != nil {
 		out.Advice = append(out.Advice, "it stops when you log out and is not started at boot, for this user may not linger: "+
 			"let root run: loginctl enable-linger "+m.user())

@@ -137,7 +137,12 @@ func (c *Client) proven(a attempt) bool {
 	if !a.signed {
 		return a.chained && a.strict
 	}
-	return sign.VerifyAnswer(a.Header.Get(wire.HeaderAnswer), a.identity.AnswerKey, a.nonce, a.Status, a.Body) == nil
+	for _, key := range a.identity.AnswerKeys {
+		if sign.VerifyAnswer(a.Header.Get(wire.HeaderAnswer), key, a.nonce, a.Status, a.Body) == nil {
+			return true
+		}
+	}
+	return false
 }
 
 // learn takes clock and epoch from a proven answer. Its time is taken for the middle of the round trip.

@@ -52,9 +52,9 @@ type FirstContact struct {
 type Identity struct {
 	Certificate tls.Certificate // with its Leaf
 	Signer      sign.Signer
-	Roots       *x509.CertPool // muster's, pinned at enrolment
-	RootsPEM    string         // the same in PEM, for curl; empty: it goes by the system's alone
-	AnswerKey   ed25519.PublicKey
+	Roots       *x509.CertPool      // muster's, pinned at enrolment
+	RootsPEM    string              // the same in PEM, for curl; empty: it goes by the system's alone
+	AnswerKeys  []ed25519.PublicKey // any of them proves an answer
 }
 
 // Client talks to one gateway. It is safe for concurrent use.

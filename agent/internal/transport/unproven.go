@@ -12,7 +12,8 @@ import (
 // Unproven is the error for an answer that does not carry the gateway's proof. Nothing in it is believed; What describes
 // it for a person.
 type Unproven struct {
-	What string
+	What   string
+	Signed bool // it carries what may be a gateway's signature by a key that this node has not heard of
 }
 
 // Error says what to look at next.
@@ -45,7 +46,7 @@ func (a Answer) Unproven() *Unproven {
 	if server := a.Header.Get("Server"); server != "" {
 		parts = append(parts, "from a server that calls itself "+plain(server, 40))
 	}
-	return &Unproven{What: strings.Join(parts, ", ")}
+	return &Unproven{What: strings.Join(parts, ", "), Signed: a.Header.Get(wire.HeaderAnswer) != ""}
 }
 
 // shape says what the body looks like. The words of a refusal are repeated, marked as a claim, because they are what a

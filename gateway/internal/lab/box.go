@@ -70,6 +70,16 @@ func (b *Box) Write(path, text string, mode os.FileMode) {
 	}
 }
 
+// Install copies a program of this machine into the box.
+func (b *Box) Install(program, path string) {
+	b.lab.T.Helper()
+	content, err := os.ReadFile(program)
+	if err != nil {
+		b.lab.T.Fatal(err)
+	}
+	b.Write(path, string(content), 0o755)
+}
+
 // Boot starts the box and waits until it is up.
 func (b *Box) Boot() {
 	b.lab.T.Helper()

@@ -24,6 +24,7 @@ type Gateway struct {
 	lab     *Lab
 	args    []string
 	process *Process
+	box     *Box // nil: on this machine
 }
 
 // Node is what the gateway says about one node.
@@ -51,10 +52,13 @@ func Tree() string {
 	return filepath.Join(filepath.Dir(file), "..", "..", "..")
 }
 
+// Binary is the gateway that `make build` made.
+func Binary() string { return filepath.Join(Tree(), "bin", "muster") }
+
 // Gateway starts bin/muster in the lab, with more flags of serve.
 func (l *Lab) Gateway(args ...string) *Gateway {
 	l.T.Helper()
-	g := &Gateway{Binary: filepath.Join(Tree(), "bin", "muster"), Data: filepath.Join(l.Dir, "data"), lab: l}
+	g := &Gateway{Binary: Binary(), Data: filepath.Join(l.Dir, "data"), lab: l}
 	if _, err := os.Stat(g.Binary); err != nil {
 		l.T.Fatalf("%v: run make build", err)
 	}
@@ -70,6 +74,15 @@ func (g *Gateway) Open() {
 	g.process.Await(" serves ")
 }
 
+// Mount shows the gateway's data at its usual place on a box, whose operator then commands this gateway.
+func (g *Gateway) Mount(b *Box) {
+	g.lab.T.Helper()
+	const usual = "/var/lib/muster"
+	b.Write(usual+"/.here", "", 0o600)
+	g.lab.Run("mount", "--bind", g.Data, filepath.Join(b.dir, usual))
+	b.Install(g.Binary, "/usr/local/bin/muster")
+}
+
 // Stop ends the gateway as systemd would.
 func (g *Gateway) Stop() {
 	g.lab.T.Helper()
@@ -82,8 +95,14 @@ func (g *Gateway) Try(args ...string) (string, error) {
 	return string(out), err
 }
 
+// Gateway is the gateway that a test has installed on the box, in its usual places. It is not for Open and Stop.
+func (b *Box) Gateway() *Gateway { return &Gateway{lab: b.lab, box: b} }
+
 // Command is an operator's command.
 func (g *Gateway) Command(args ...string) *exec.Cmd {
+	if g.box != nil {
+		return g.box.Command("root", "exec muster '"+strings.Join(args, "' '")+"'")
+	}
 	return g.lab.Command(append([]string{g.Binary, "--data", g.Data}, args...)...)
 }
 

@@ -3,7 +3,6 @@
 package lab_test
 
 import (
-	"strings"
 	"testing"
 
 	"muster/gateway/internal/lab"
@@ -32,7 +31,7 @@ func TestBoxes(t *testing.T) {
 			}
 			box.Write("/srv/needle", "stands in here", 0o600)
 			box.Sh("environment='stands in here' setsid sleep 100 >/dev/null 2>&1 &")
-			if got := box.Holding("stands in here"); len(got) != 2 || got[0] != "/srv/needle" || !strings.HasSuffix(got[1], "/environ") {
+			if got := box.Holding(lab.Literal("stands in here")); len(got) != 2 || got[0] != "/srv/needle" || !contains(got[1], "environ of ", "sleep 100") {
 				t.Errorf("holding: %q", got)
 			}
 			box.Reboot()

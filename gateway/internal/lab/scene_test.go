@@ -3,6 +3,7 @@
 package lab_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -63,7 +64,7 @@ func (s *scene) paste(command string) string {
 // install pastes the command and expects the node online when it ends, told step by step.
 func (s *scene) install() string {
 	s.Helper()
-	watched := lab.Watch(secret(s.token.Token))
+	watched := s.lab.Watch(secret(s.token))
 	start := time.Now()
 	out := s.paste(s.token.Command)
 	took := time.Since(start)
@@ -84,7 +85,7 @@ func (s *scene) install() string {
 // tokenNowhere expects that neither a file nor a process has kept the token.
 func (s *scene) tokenNowhere() {
 	s.Helper()
-	if found := s.box.Holding(secret(s.token.Token)); len(found) > 0 {
+	if found := s.box.Holding(secret(s.token)); len(found) > 0 {
 		s.Errorf("the token's secret is still in %q", found)
 	}
 }
@@ -137,7 +138,7 @@ func (s *scene) leave() {
 }
 
 // secret is the part of a token that only its holder knows.
-func secret(token string) string { return strings.SplitN(token, "_", 3)[2] }
+func secret(t lab.Token) *regexp.Regexp { return lab.Literal(strings.SplitN(t.Token, "_", 3)[2]) }
 
 func contains(text string, parts ...string) bool {
 	for _, part := range parts {

@@ -54,7 +54,7 @@ func supervised(t *testing.T, user string) {
 // installAndHangUp pastes the command in a login whose every process is killed as soon as the node is online.
 func (s *scene) installAndHangUp() {
 	s.Helper()
-	watched := lab.Watch(secret(s.token.Token))
+	watched := s.lab.Watch(secret(s.token))
 	start := time.Now()
 	login := s.lab.Start("login", s.box.Command(s.user, "echo session=$$; "+s.token.Command+"\necho joined=$?; sleep 600"))
 	login.Await("joined=")

@@ -16,6 +16,8 @@ const unit = "muster-agent.service"
 // TestSystemd takes one machine with systemd through an agent's life.
 func TestSystemd(t *testing.T) {
 	s := newScene(t, lab.Systemd(), "root", func(*lab.Box) {})
+	s.step("check first")
+	s.check()
 	s.step("install")
 	s.install()
 	s.tokenNowhere()
@@ -43,6 +45,15 @@ func TestSystemd(t *testing.T) {
 	s.notReloaded()
 	s.reloadIsSeen()
 	s.unknown()
+}
+
+// check asks whether joining would work: that changes nothing and leaves the token good.
+func (s *scene) check() {
+	s.Helper()
+	s.Log(s.paste(strings.TrimSuffix(s.token.Command, " sh") + " sh -s -- --check"))
+	if more := lab.Differences(s.before, s.box.Tree()); len(more) > 0 || len(s.gateway.Nodes()) > 0 {
+		s.Errorf("join --check changed %q, and the nodes are %+v", more, s.gateway.Nodes())
+	}
 }
 
 func (s *scene) show(property string) string {

@@ -1,13 +1,13 @@
 package lab
 
 import (
-	"bytes"
 	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -68,9 +68,9 @@ func Differences(before, after map[string]string) []string {
 	return lines
 }
 
-// Holding lists the files of the box, its logs and what it has in memory included, that contain a text, and the processes
-// that have it in their arguments or their environment.
-func (b *Box) Holding(text string) []string {
+// Holding lists the files of the box, its logs and what it has in memory included, that match a pattern, and the processes
+// that do in their arguments or their environment.
+func (b *Box) Holding(pattern *regexp.Regexp) []string {
 	b.lab.T.Helper()
 	var found []string
 	search := func(path, real string, info fs.FileInfo) error {
@@ -78,7 +78,7 @@ func (b *Box) Holding(text string) []string {
 		if info.Mode().IsRegular() {
 			content, err = os.ReadFile(real)
 		}
-		if bytes.Contains(content, []byte(text)) {
+		if pattern.Match(content) {
 			found = append(found, path)
 		}
 		return err
@@ -87,24 +87,7 @@ func (b *Box) Holding(text string) []string {
 	for _, dir := range []string{"/run", "/tmp", "/dev/shm"} {
 		b.walkAt(fmt.Sprintf("/proc/%d/root%s", b.leader, dir), dir, search)
 	}
-	return append(found, b.processesHolding(text)...)
-}
-
-// processesHolding looks at what shares the process namespace of the box's first process.
-func (b *Box) processesHolding(text string) (found []string) {
-	space, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/pid", b.leader))
-	dirs, _ := filepath.Glob("/proc/[0-9]*")
-	for _, dir := range dirs {
-		if its, err := os.Readlink(dir + "/ns/pid"); err != nil || its != space {
-			continue
-		}
-		for _, file := range []string{"/cmdline", "/environ"} {
-			if content, err := os.ReadFile(dir + file); err == nil && bytes.Contains(content, []byte(text)) {
-				found = append(found, dir+file)
-			}
-		}
-	}
-	return found
+	return append(found, processes(b.leader, "pid", pattern, "cmdline", "environ")...)
 }
 
 // walk visits every file on the box's disk.

@@ -1,18 +1,25 @@
 package lab
 
 import (
-	"bytes"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
 )
 
-// Watch looks for a text in the arguments of every process of this machine, boxes included, again and again until the
-// function that it gives is called; that gives what was found. A process that lives shorter than a look may be missed.
-func Watch(text string) (stop func() []string) {
+// AnyToken is the form of every whole enrollment token.
+var AnyToken = regexp.MustCompile(`mse_[0-9A-Za-z]{8,}_[0-9A-Za-z]{20,}`)
+
+// Literal is the pattern of one text.
+func Literal(text string) *regexp.Regexp { return regexp.MustCompile(regexp.QuoteMeta(text)) }
+
+// Watch looks for a pattern in the arguments of every process of the lab, boxes included, again and again until the function
+// that it gives is called; that gives what was found. A process that lives shorter than a look may be missed.
+func (l *Lab) Watch(pattern *regexp.Regexp) (stop func() []string) {
 	quit := make(chan struct{})
 	var found []string
 	var looking sync.WaitGroup
@@ -22,7 +29,7 @@ func Watch(text string) (stop func() []string) {
 			case <-quit:
 				return
 			case <-time.After(5 * time.Millisecond):
-				found = append(found, look(text)...)
+				found = append(found, processes(l.holder.Process.Pid, "net", pattern, "cmdline")...)
 			}
 		}
 	})
@@ -34,12 +41,24 @@ func Watch(text string) (stop func() []string) {
 	}
 }
 
-func look(text string) (found []string) {
-	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
-	for _, file := range files {
-		if args, err := os.ReadFile(file); err == nil && bytes.Contains(args, []byte(text)) {
-			found = append(found, strings.ReplaceAll(string(args), "\x00", " "))
+// processes lists those that share one kind of namespace with another process and have the pattern in one of these files.
+func processes(with int, kind string, pattern *regexp.Regexp, files ...string) (found []string) {
+	space, _ := os.Readlink(fmt.Sprintf("/proc/%d/ns/%s", with, kind))
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		if its, err := os.Readlink(filepath.Join(dir, "ns", kind)); err != nil || its != space {
+			continue
+		}
+		for _, file := range files {
+			if content, err := os.ReadFile(filepath.Join(dir, file)); err == nil && pattern.Match(content) {
+				found = append(found, file+" of "+strings.ReplaceAll(read(dir+"/cmdline"), "\x00", " "))
+			}
 		}
 	}
 	return found
+}
+
+func read(path string) string {
+	content, _ := os.ReadFile(path)
+	return string(content)
 }

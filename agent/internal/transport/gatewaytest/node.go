@@ -11,6 +11,7 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/sign"
+	"muster/agent/wire"
 )
 
 // Node makes an enrolled node and gives what its agent has on the disk.
@@ -25,11 +26,15 @@ func (g *Gateway) Node(t testing.TB) identity.State {
 	leaf, chain := g.CA.Node(&key.PublicKey, NodeID, g.Now(), g.TTL)
 	g.keys[fingerprint(leaf)] = &key.PublicKey
 	g.generation = 1
+	trust, answer := sign.EncodeKey(g.Trust.Public().(ed25519.PublicKey)), sign.EncodeKey(g.Answer.Public().(ed25519.PublicKey))
 	return identity.State{
 		NodeID: NodeID, Name: "node-1", Tenant: "default",
 		Current: &identity.Pair{Key: text, Certificate: chain, Generation: 1, IssuedAt: g.Now()},
 		Gateway: identity.Gateway{
-			Roots: g.CA.RootPEM(), AnswerKey: sign.EncodeKey(g.Answer.Public().(ed25519.PublicKey)), IntervalSeconds: g.Interval, Trust: []byte(`{}`),
+			Roots: g.CA.RootPEM(), TrustKey: trust, AnswerKey: answer, IntervalSeconds: g.Interval,
+			Trust: g.TrustSet(wire.TrustSet{
+				Number: 1, IssuedAt: g.Now().UTC(), TrustDomain: Domain, TrustKey: trust, Roots: g.CA.RootPEM(), AnswerKeys: []string{answer},
+			}),
 		},
 	}
 }

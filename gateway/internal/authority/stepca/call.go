@@ -18,8 +18,8 @@ import (
 const (
 	pathSign = "/1.0/sign"
 
-	patience  = 12 * time.Second // for one certificate, tries and pauses together; the agent waits 30 s
-	tryTime   = 5 * time.Second  // for one try
+	patience  = 6 * time.Second // for one certificate, tries and pauses together; a node that waits sends no heartbeat
+	tryTime   = 4 * time.Second // for one try
 	firstWait = 200 * time.Millisecond
 	longWait  = 2 * time.Second
 
@@ -194,6 +194,9 @@ func (i *Issuer) apart(date time.Time) string {
 	by := i.config.Now().Sub(date).Round(time.Second)
 	if by.Abs() < 30*time.Second {
 		return ""
+	}
+	if by < 0 {
+		return fmt.Sprintf(" (the gateway's is %s behind step-ca's)", -by)
 	}
 	return fmt.Sprintf(" (the gateway's is %s ahead of step-ca's)", by)
 }

@@ -116,7 +116,7 @@ func checkTTL(ttl time.Duration) error {
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
-		return nil, fmt.Errorf("step-ca's URL %q: write https://host or https://host:port, with a host from dnsNames in its ca.json", text)
+		return nil, errors.New("step-ca's URL is not https://host or https://host:port, with a host from dnsNames in its ca.json")
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
 }

@@ -1,0 +1,49 @@
+package heartbeat
+
+import (
+	"context"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/trust"
+)
+
+// setsPause is how long a number alone, with no trouble, leads to no second look.
+const setsPause = 5 * time.Minute
+
+// trusted follows the gateway's trust sets where err, or the number that a proven answer gave, says that there may be newer
+// ones. It reports whether there were: what failed is worth another try at once then.
+func (l *loop) trusted(ctx context.Context, err error, newest int64) bool {
+	behind := newest > trust.Number(l.State.Gateway) && !time.Now().Before(l.setsPoll)
+	if !trust.Stale(err) && !behind || ctx.Err() != nil {
+		return false
+	}
+	l.setsPoll = time.Now().Add(setsPause)
+	next, news, failed := trust.Refresh(ctx, l.Client, l.State)
+	if failed == nil && news {
+		failed = l.believe(next)
+	}
+	if failed != nil {
+		l.Logger.Warn("the gateway's trust sets bring nothing new", "error", failed)
+		return false
+	}
+	return news
+}
+
+// believe makes newer roots and keys durable and goes by them.
+func (l *loop) believe(next identity.State) error {
+	if _, err := next.Transport(); err != nil {
+		return err
+	}
+	if err := l.Directory.Save(next); err != nil {
+		return err
+	}
+	planned := l.renewal.at
+	if err := l.use(next); err != nil {
+		return err
+	}
+	l.renewal.at = planned // the certificate is the same
+	l.setsPoll, l.nextBeat = time.Time{}, time.Now()
+	l.Logger.Info("the gateway's roots and keys have changed: going by the newest signed set", "number", trust.Number(next.Gateway))
+	return nil
+}

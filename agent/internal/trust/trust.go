@@ -1,0 +1,136 @@
+// Package trust follows the gateway's trust sets: which roots and which keys a node believes.
+//
+// The sets are fetched from whoever answers, and nothing but signatures is believed: each set is signed by the key that the
+// one before it names, beginning with the set that the node pinned when it enrolled, and their numbers have no gap. So a
+// node that slept through any number of rotations comes to the newest set, and nobody can take it back to an older one.
+package trust
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"muster/agent/internal/identity"
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// ErrRefused is wrapped by errors about a chain of sets that does not continue what is pinned. Nothing of it is taken.
+var ErrRefused = errors.New("the trust sets are not believed")
+
+// maxSets bounds what is looked at.
+const maxSets = 10000
+
+// chain is {"sets":[...]}, oldest first, beginning with number 1.
+type chain struct {
+	Sets []json.RawMessage `json:"sets"`
+}
+
+// Follow goes from what is pinned to the newest set of a document that GET /trust gave. news says that there was a newer
+// one. The error wraps ErrRefused; what is pinned is given back unchanged with it.
+func Follow(pinned identity.Gateway, document []byte) (next identity.Gateway, news bool, err error) {
+	last, err := Pinned(pinned)
+	if err != nil {
+		return pinned, false, err
+	}
+	var c chain
+	if err := json.Unmarshal(document, &c); err != nil || len(c.Sets) > maxSets {
+		return pinned, false, fmt.Errorf("%w: not the document that a gateway gives", ErrRefused)
+	}
+	if int64(len(c.Sets)) < last.Number {
+		return pinned, false, fmt.Errorf("%w: the newest has number %d, this node knows number %d", ErrRefused, len(c.Sets), last.Number)
+	}
+	key, err := sign.DecodeKey(last.TrustKey)
+	if err != nil {
+		return pinned, false, fmt.Errorf("%w: the pinned set names no trust key", ErrRefused)
+	}
+	next = pinned
+	for _, raw := range c.Sets[last.Number:] {
+		if last, key, err = step(last, key, raw); err != nil {
+			return pinned, false, err
+		}
+		next.Trust = raw
+	}
+	next.Roots, next.TrustKey = last.Roots, last.TrustKey
+	next.AnswerKey, next.AnswerKeys = last.AnswerKeys[0], last.AnswerKeys
+	return next, int64(len(c.Sets)) > number(pinned), nil
+}
+
+// Pinned is the set that a node believes now. Its signature was checked before it was pinned.
+func Pinned(g identity.Gateway) (wire.TrustSet, error) {
+	var envelope sign.Envelope
+	var set wire.TrustSet
+	if json.Unmarshal(g.Trust, &envelope) != nil || json.Unmarshal(envelope.Payload, &set) != nil || set.Number < 1 || len(set.AnswerKeys) == 0 {
+		return set, fmt.Errorf("%w: this node has pinned none", ErrRefused)
+	}
+	return set, nil
+}
+
+func number(g identity.Gateway) int64 {
+	set, err := Pinned(g)
+	if err != nil {
+		return 0
+	}
+	return set.Number
+}
+
+// Number is the number of the pinned set, 0 where there is none.
+func Number(g identity.Gateway) int64 { return number(g) }
+
+// step verifies the set that follows another one.
+func step(last wire.TrustSet, key ed25519.PublicKey, raw []byte) (wire.TrustSet, ed25519.PublicKey, error) {
+	refuse := func(why string) (wire.TrustSet, ed25519.PublicKey, error) {
+		return last, key, fmt.Errorf("%w: number %d: %s", ErrRefused, last.Number+1, why)
+	}
+	var envelope sign.Envelope
+	if sign.DecodeStrict(raw, &envelope) != nil {
+		return refuse("no signed document")
+	}
+	payload, err := envelope.Open(key, sign.RoleTrust)
+	if err != nil {
+		return refuse("not signed by the trust key")
+	}
+	var set wire.TrustSet
+	switch {
+	case sign.DecodeStrict(payload, &set) != nil:
+		return refuse("not a trust set")
+	case set.Number != last.Number+1:
+		return refuse(fmt.Sprintf("it says number %d", set.Number))
+	case set.TrustDomain != last.TrustDomain:
+		return refuse("it is of another trust domain")
+	}
+	next, err := check(set)
+	if err != nil {
+		return refuse(err.Error())
+	}
+	return set, next, nil
+}
+
+// check refuses a set that nothing could be verified with, and gives the key that signs the next one.
+func check(set wire.TrustSet) (ed25519.PublicKey, error) {
+	roots, err := identity.ParseCertificates(set.Roots)
+	if err != nil {
+		return nil, errors.New("it names no roots")
+	}
+	for _, root := range roots {
+		if !root.IsCA {
+			return nil, errors.New("one of its roots is no CA")
+		}
+	}
+	if len(set.AnswerKeys) == 0 {
+		return nil, errors.New("it names no answer key")
+	}
+	for _, list := range [][]string{set.AnswerKeys, set.TaskKeys, set.ReleaseKeys} {
+		for _, text := range list {
+			if _, err := sign.DecodeKey(text); err != nil {
+				return nil, errors.New("one of its keys is none")
+			}
+		}
+	}
+	next, err := sign.DecodeKey(set.TrustKey)
+	if err != nil {
+		return nil, errors.New("it names no trust key")
+	}
+	return next, nil
+}

@@ -1,0 +1,156 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+)
+
+// enrol is step 2: the identity that is there, or a new one.
+func (j *joining) enrol(ctx context.Context) (string, error) {
+	state, err := identity.Read(j.state)
+	if err != nil {
+		return "", err
+	}
+	if state.Current == nil && !j.hasSecret() {
+		return "", errNoCredential // before anything is made that would stay behind
+	}
+	if err := j.manager.MakeBase(); err != nil {
+		return "", err
+	}
+	word := "known here as"
+	switch {
+	case j.needsEnrolment(state):
+		word = "enrolled as"
+		state, err = j.replaceIdentity(ctx, state)
+	case j.pinBroken(state):
+		err = fmt.Errorf("the identity in %s was made by a gateway whose root has not the --root-pin %s: leave the pin out, "+
+			"or leave that gateway first (muster-agent leave)", j.state, j.pin)
+	case state.Gateway.URL != j.gatewayURL(): // by --force: the same gateway under another address
+		state, err = j.moveGateway(ctx)
+	}
+	if err != nil {
+		return "", err
+	}
+	leaf, err := state.Leaf()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s %s (tenant %s), certificate until %s", word, state.Name, state.Tenant, leaf.NotAfter.UTC().Format(time.RFC3339)), nil
+}
+
+// replaceIdentity stops an agent that is at work, which would hold the state directory, and enrols.
+func (j *joining) replaceIdentity(ctx context.Context, state identity.State) (identity.State, error) {
+	switch {
+	case j.hasSecret():
+	case j.movedTo(state):
+		return state, fmt.Errorf("the identity in %s belongs to instance %s and this is %s: give a token (MUSTER_TOKEN) to enrol this machine afresh",
+			j.state, state.InstanceID, j.instanceID)
+	default:
+		return state, errNoCredential
+	}
+	if err := j.manager.Stop(ctx); err != nil {
+		return state, err
+	}
+	return j.enrolAfresh(ctx)
+}
+
+// moveGateway notes the other address of the gateway. Its root stays pinned: another gateway would not be believed.
+func (j *joining) moveGateway(ctx context.Context) (identity.State, error) {
+	if err := j.manager.Stop(ctx); err != nil {
+		return identity.State{}, err
+	}
+	directory, err := identity.Open(j.state)
+	if err != nil {
+		return identity.State{}, err
+	}
+	defer directory.Close()
+	state, err := directory.Load()
+	if err != nil {
+		return state, err
+	}
+	state.Gateway.URL = j.gatewayURL()
+	return state, directory.Save(state)
+}
+
+// needsEnrolment reports whether the identity that is there is none for this gateway and this machine. One that might
+// still be good is kept where there is no credential for another.
+func (j *joining) needsEnrolment(state identity.State) bool {
+	if state.Current == nil || j.movedTo(state) {
+		return true
+	}
+	status, err := identity.ReadStatus(j.state)
+	refused := err == nil && status.Phase == identity.PhaseRefused
+	return j.hasSecret() && (refused || state.Gateway.URL != j.gatewayURL())
+}
+
+// enrolAfresh enrols in this process, so that a failure is said here and the token touches no file.
+func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
+	directory, err := identity.Open(j.state)
+	if err != nil {
+		return identity.State{}, err
+	}
+	defer directory.Close()
+	state, err := directory.Load()
+	if err != nil {
+		return state, err
+	}
+	a := j.quiet().newForeground(j.options, directory)
+	a.status = identity.Status{
+		PID: os.Getpid(), Version: version, Phase: identity.PhaseEnrolling, Gateway: j.gatewayURL(), Since: time.Now().UTC().Truncate(time.Second),
+	}
+	if state, err = a.moved(state); err != nil {
+		return state, err
+	}
+	if state.Current != nil {
+		aside, err := directory.SetAside(state.NodeID)
+		if err != nil {
+			return state, err
+		}
+		j.note("the identity of node %s is not used any more; kept in %s", state.NodeID, aside)
+		state = identity.State{}
+	}
+	return j.enrolBounded(ctx, a, state)
+}
+
+// errNotYet ends an enrolment that would be tried for ever.
+var errNotYet = errors.New("no end of the enrolment in sight")
+
+// enrolBounded gives up after a while, and sooner where something between answers: a gateway that does not know a
+// credential cannot prove its refusal.
+func (j *joining) enrolBounded(ctx context.Context, a *foreground, state identity.State) (identity.State, error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	timer := time.AfterFunc(j.limit(enrolTime), func() { giveUp(errNotYet) })
+	defer timer.Stop()
+	var last error
+	unproven := 0
+	a.progress = func(err error) {
+		if err == nil {
+			return
+		}
+		last = err
+		var between *transport.Unproven
+		if errors.As(err, &between) {
+			unproven++
+		}
+		if unproven > 2 {
+			giveUp(errNotYet)
+			return
+		}
+		j.note("not enrolled yet, trying again: %v", err)
+	}
+	state, err := a.enroll(ctx, state)
+	if err == nil || !errors.Is(context.Cause(ctx), errNotYet) {
+		return state, err
+	}
+	if last == nil {
+		last = errors.New("the gateway did not answer in time")
+	}
+	return state, fmt.Errorf("not enrolled: %w: mend that, then run the same command again; the token is not lost", last)
+}

@@ -1,0 +1,22 @@
+package stepca
+
+import (
+	"crypto/ecdsa"
+	"log/slog"
+	"time"
+)
+
+// ReadKey reads a JWK provisioner's key with its id.
+func ReadKey(file string) (*ecdsa.PrivateKey, string, error) {
+	f, err := openCredential(Config{KeyFile: file, Now: time.Now, Logger: slog.Default()})
+	if err != nil {
+		return nil, "", err
+	}
+	return f.current.key, f.current.keyID, nil
+}
+
+// ParseKey and ParseAnswer read foreign bytes.
+var (
+	ParseKey    = parseKey
+	ParseAnswer = parseAnswer
+)

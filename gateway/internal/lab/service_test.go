@@ -1,0 +1,95 @@
+//go:build real
+
+package lab_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"muster/gateway/internal/lab"
+)
+
+// TestService runs the gateway as a service of its own machine, with one agent that must not notice its upgrades.
+func TestService(t *testing.T) {
+	l := lab.New(t)
+	host := l.Box(lab.Systemd())
+	host.Install(lab.Binary(), "/root/muster")
+	host.Boot()
+	before := host.Tree()
+	install := " service install --listen 127.0.0.1:" + lab.Port + " --public-url " + lab.URL + " --heartbeat-interval 5s"
+	t.Log(host.Sh("/root/muster" + install))
+	gateway := host.Gateway()
+	unitOfGateway(t, host)
+	if out := host.Sh("/root/muster" + install); !strings.Contains(out, "nothing to do") {
+		t.Errorf("the same command again: %s", out)
+	}
+
+	box := l.Box(lab.Plain())
+	box.Boot()
+	out, err := box.Try("root", gateway.Token().Command)
+	if err != nil {
+		t.Fatalf("join: %v\n%s", err, out)
+	}
+	agent := box.Sh("pgrep --full 'muster-agent run'")
+
+	host.Install(l.Build("9.9.9-lab"), "/root/muster")
+	start := time.Now()
+	t.Log(host.Sh("/root/muster" + install))
+	l.Until("the agent reports to the new gateway", func() bool { return gateway.Heard(start) })
+	if version := gateway.Muster("version"); !strings.Contains(version, "9.9.9-lab") {
+		t.Errorf("after the upgrade the version is %s", version)
+	}
+	start = time.Now()
+	host.Sh("kill -9 $(systemctl show --property MainPID --value muster.service)")
+	l.Until("the gateway comes back after kill -9", func() bool {
+		_, err := gateway.Try("node", "ls")
+		return err == nil && host.Sh("systemctl show --property ActiveState --value muster.service") == "active"
+	})
+	l.Until("the agent reports again", func() bool { return gateway.Heard(start) })
+	start = time.Now()
+	host.Reboot()
+	l.Until("the agent reports after the gateway's machine has booted", func() bool { return gateway.Heard(start) })
+	if now := box.Sh("pgrep --full 'muster-agent run'"); now != agent {
+		t.Errorf("the agent is process %s now, and was %s", now, agent)
+	}
+	uninstalled(t, host, before)
+}
+
+func unitOfGateway(t *testing.T, host *lab.Box) {
+	t.Helper()
+	for property, want := range map[string]string{"ActiveState": "active", "Type": "notify", "Restart": "always", "User": "muster", "UnitFileState": "enabled", "NoNewPrivileges": "yes"} {
+		if got := host.Sh("systemctl show --property " + property + " --value muster.service"); got != want {
+			t.Errorf("%s=%s, want %s", property, got, want)
+		}
+	}
+	if got := host.Sh("stat -c '%U %a' /var/lib/muster /etc/muster/master.key | tr '\\n' ' '"); got != "muster 700 root 600" {
+		t.Errorf("owners and modes of the data and the master key: %s", got)
+	}
+	if got := host.Sh("ls /var/lib/muster"); strings.Contains(got, "master.key") {
+		t.Errorf("the master key lies beside what it seals: %s", got)
+	}
+	if got := host.Sh("journalctl --no-pager | grep -c 'msa_[0-9A-Za-z]*_' || true"); got != "0" {
+		t.Errorf("the journal holds an API token")
+	}
+}
+
+// uninstalled expects that the service goes, and that the data and the key that opens it stay.
+func uninstalled(t *testing.T, host *lab.Box, before map[string]string) {
+	t.Helper()
+	out := host.Sh("/root/muster service uninstall")
+	t.Log(out)
+	if !contains(out, "/var/lib/muster", "/etc/muster/master.key") {
+		t.Errorf("uninstall does not say where the data and the key are")
+	}
+	if got := host.Sh("ls /var/lib/muster/muster.db /etc/muster/master.key"); got == "" {
+		t.Error("uninstall removed the data")
+	}
+	for _, line := range lab.Differences(before, host.Tree()) {
+		// useradd changes these, and the user stays, who owns the data.
+		if !strings.HasPrefix(line, "/var/lib/muster") && !strings.HasPrefix(line, "/etc/muster") && !contains(line, "/etc/", "passwd") &&
+			!contains(line, "/etc/", "shadow") && !contains(line, "/etc/", "group") && !strings.HasPrefix(line, "/root/muster:") {
+			t.Errorf("uninstall left %s", line)
+		}
+	}
+}
