@@ -85,6 +85,11 @@ func (a *foreground) work(ctx context.Context) error {
 	if state, err = a.moved(state); err != nil {
 		return err
 	}
+	if a.outlived(state) {
+		if state, err = a.setAside(state); err != nil {
+			return err
+		}
+	}
 	if state.Current == nil {
 		state, err = a.enroll(ctx, state)
 	} else {
@@ -94,6 +99,26 @@ func (a *foreground) work(ctx context.Context) error {
 		return err
 	}
 	return a.report(ctx, state)
+}
+
+// outlived tells an identity that a new credential replaces: the gateway refused it for good when it was last used. Without
+// a credential nothing replaces anything.
+func (a *foreground) outlived(state identity.State) bool {
+	if state.Current == nil || !a.hasSecret() {
+		return false
+	}
+	status, err := identity.ReadStatus(a.state)
+	return err == nil && status.Phase == identity.PhaseRefused
+}
+
+// setAside keeps an identity that is not used any more where nothing finds it by accident.
+func (a *foreground) setAside(state identity.State) (identity.State, error) {
+	aside, err := a.directory.SetAside(state.NodeID)
+	if err != nil {
+		return state, err
+	}
+	a.log.Warn("the identity here is not used any more; enrolling afresh", "node", state.NodeID, "kept_in", aside)
+	return identity.State{}, nil
 }
 
 // moved refuses an identity that was made on another rented machine: a copied disk would make two nodes of one.

@@ -19,6 +19,11 @@ var notKept = [...]string{"token", "token-file", "check", "force", "reload-units
 // ambient are the variables of other programs without which the agent would reach less than join does.
 var ambient = [...]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
+// described are the variables by which a bootstrap script says in the settings file what this node is. The agent does not read
+// them; they stay as they are.
+var described = [...]string{"MUSTER_NODE_ID", "MUSTER_NODE_URL", "MUSTER_CA_BUNDLE", "MUSTER_IDENTITY", "MUSTER_PROGRAM", "MUSTER_TRUST_KEY",
+	"MUSTER_ANSWER_KEYS", "MUSTER_TASK_KEYS", "MUSTER_RELEASE_KEYS"}
+
 // servicePath is where every service looks for programs.
 var servicePath = [...]string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
@@ -32,6 +37,11 @@ func (j *joining) wantedSettings(f *flags) service.Settings {
 		}
 	})
 	s["MUSTER_GATEWAY"], s["MUSTER_STATE"] = j.gatewayURL(), j.state
+	for _, name := range described {
+		if value, there := j.before[name]; there {
+			s[name] = value
+		}
+	}
 	for _, name := range ambient {
 		if value := j.getenv(name); value != "" {
 			s[name] = value

@@ -37,11 +37,12 @@ type Signer struct {
 
 // Sign adds Content-Digest, Signature-Input and Signature (RFC 9421, ecdsa-p256-sha256; RFC 9530) for a body that the
 // caller is about to send, and gives the nonce back, which the proof of the answer will name. The nonce is the gateway's
-// epoch, a dot and 16 random bytes.
+// epoch, a dot, the fingerprint and 16 random bytes. The fingerprint makes the proven answer this identity's own: whoever
+// sees a nonce on its way cannot have the gateway prove an answer to a request of theirs that carries it.
 func (s Signer) Sign(r *http.Request, body []byte, epoch string, created time.Time) (nonce string, err error) {
 	var random [16]byte
 	rand.Read(random[:])
-	nonce = epoch + "." + strings.TrimRight(encode64(random[:]), "=")
+	nonce = epoch + "." + s.Fingerprint + strings.TrimRight(encode64(random[:]), "=")
 	switch {
 	case r.URL == nil || r.URL.Opaque != "": // what goes over the wire would not be what @path says
 		return "", fmt.Errorf("the request's URL cannot be signed: %w", ErrMalformed)
@@ -118,10 +119,24 @@ func newSignature(in signatureInput, raw []byte) (*Signature, error) {
 	if in.keyID.kind != stringItem || !lowerHex(keyID, 2*sha256.Size) {
 		return nil, fmt.Errorf("the signature's keyid is no fingerprint: %w", ErrMalformed)
 	}
+	if !ownNonce(nonce[dot+1:], keyID) {
+		return nil, fmt.Errorf("the signature's nonce belongs to another identity: %w", ErrMalformed)
+	}
 	return &Signature{
 		Fingerprint: keyID, Nonce: nonce, Epoch: nonce[:dot], Created: time.Unix(created, 0),
 		components: in.components, params: in.text, signature: raw,
 	}, nil
+}
+
+// ownNonce tells whether the part of a nonce behind the epoch may come from this identity: a fingerprint that it begins with
+// is the identity's. Signers of other make may leave it out, and then have their nonce's secrecy alone to tell an answer to
+// them from one to somebody else.
+func ownNonce(random, keyID string) bool {
+	const digits = 2 * sha256.Size
+	if len(random) < digits || !lowerHex(random[:digits], digits) {
+		return true
+	}
+	return random[:digits] == keyID && len(random) >= digits+minRandom
 }
 
 // Verify checks the signature over the request as it arrived: before anything (http.StripPrefix for one) changed its URL.

@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -170,7 +171,7 @@ func TestSignatureFields(t *testing.T) {
 		t.Errorf("ParseRequest = %q %q %q %v", got.Fingerprint, got.Nonce, got.Epoch, got.Created)
 	}
 	_, again := signed(t, key)
-	if again == nonce || len(nonce) != len(epoch)+1+22 {
+	if again == nonce || len(nonce) != len(epoch)+1+64+22 {
 		t.Errorf("nonces %q and %q", nonce, again)
 	}
 	want := fmt.Sprintf(`muster=("@method" "@path" "@query" "content-digest");created=%d;nonce="%s";keyid="%s";tag="muster"`, noon.Unix(), nonce, fingerprint)
@@ -253,12 +254,35 @@ func TestSignAgainReplacesTheSignature(t *testing.T) {
 	r := &http.Request{URL: &url.URL{}, Body: http.NoBody}
 	signer := sign.Signer{Key: key, Fingerprint: fingerprint}
 	for range 2 {
-		nonce, err := signer.Sign(r, nil, strings.Repeat("e", 105), noon)
+		nonce, err := signer.Sign(r, nil, strings.Repeat("e", 41), noon)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if s, err := judge(r, &key.PublicKey); err != nil || s.Nonce != nonce {
 			t.Errorf("judge = %v, %v; want nonce %q", s, err, nonce)
 		}
+	}
+}
+
+// TestNonceOwner: the nonce of one identity in a request that names another is not even read, so that nobody can have an
+// answer proven for a nonce that they saw on its way.
+func TestNonceOwner(t *testing.T) {
+	key, other := signingKey(t), strings.Repeat("0", 64)
+	r := httptest.NewRequest("POST", "/nodes/n/heartbeat", nil)
+	nonce, err := (sign.Signer{Key: key, Fingerprint: fingerprint}).Sign(r, []byte("{}"), epoch, noon)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sign.ParseRequest(r); err != nil {
+		t.Fatalf("its own nonce: %v", err)
+	}
+	in := r.Header.Get("Signature-Input")
+	r.Header.Set("Signature-Input", strings.Replace(in, `keyid="`+fingerprint, `keyid="`+other, 1))
+	if s, err := sign.ParseRequest(r); !errors.Is(err, sign.ErrMalformed) {
+		t.Errorf("the nonce %s with keyid %s: %+v, %v; want ErrMalformed", nonce, other, s, err)
+	}
+	r.Header.Set("Signature-Input", strings.Replace(in, nonce, epoch+".AAAAAAAAAAAAAAAAAAAAAA", 1))
+	if _, err := sign.ParseRequest(r); err != nil {
+		t.Errorf("a nonce that names nobody: %v", err)
 	}
 }

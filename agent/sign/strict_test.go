@@ -35,7 +35,7 @@ type document struct {
 	Bytes  []byte            `json:"bytes"`
 	Hidden string            `json:"-"`
 	Bare   string
-	secret string
+	secret string //lint:ignore U1000 unexported on purpose: it must not count as a known key
 }
 
 func TestDecodeStrictTakes(t *testing.T) {

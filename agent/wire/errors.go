@@ -45,6 +45,7 @@ const (
 	CodeTokenExpired      = "token_expired"      // 403
 	CodeTokenRevoked      = "token_revoked"      // 403
 	CodeTokenWrongRoute   = "token_wrong_route"  // 403: not what this kind of token is for
+	CodeTLSRequired       = "tls_required"       // 403: a secret came, or would go, over plain HTTP
 	CodeNameInUse         = "name_in_use"        // 409
 	CodeBadName           = "bad_name"           // 400
 	CodeBadLabel          = "bad_label"          // 400

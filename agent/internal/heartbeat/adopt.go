@@ -33,7 +33,8 @@ func (l *loop) adopted(ctx context.Context, err error) bool {
 			l.State = next
 		}
 	}
-	l.phase.adopted, l.phase.refused, l.nextBeat = true, false, time.Now()
+	l.phase.adopted, l.phase.refused = true, false
+	l.nextBeat, l.renewal.retry = time.Now(), time.Time{}
 	l.Logger.Warn("the gateway was restored from a backup and has taken this node's certificate over", "generation", answer.Generation)
 	return true
 }

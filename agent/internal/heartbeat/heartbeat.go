@@ -63,6 +63,10 @@ type phase struct {
 	refused bool // for good, as the gateway provably said
 	adopted bool // the certificate was taken by a restored gateway, and nothing was accepted since
 	swapped bool // the other pair was tried, and nothing was accepted since
+
+	expired  bool // the gateway said that the certificate has expired
+	hurried  bool // its renewal was asked for at once because of that, and nothing was accepted since
+	answered bool // the gateway has said something in this run, so that its clock is known
 }
 
 // Run reports until ctx is done. The error says what is wrong with State; nothing that happens later ends it.
@@ -92,17 +96,34 @@ func newRunID() string {
 	return hex.EncodeToString(random[:])
 }
 
-// step does what is due.
+// step does what is due. To a certificate that has expired nothing is open but its renewal.
 func (l *loop) step(ctx context.Context) {
-	if l.renewalDue() {
-		l.renew(ctx)
+	if l.expired() {
+		l.phase.expired = true
+		if l.beatDue() {
+			l.renew(ctx)
+		}
+		if l.progress(ctx); l.expired() {
+			return
+		}
+	}
+	if l.beatDue() {
+		l.beat(ctx) // before a renewal: its answer sets a clock right that was changed meanwhile
 		l.progress(ctx)
 	}
-	if !time.Now().Before(l.nextBeat) {
-		l.beat(ctx)
+	if l.expired() || !l.renewalDue() {
+		l.progress(ctx)
+		return
 	}
+	l.renew(ctx)
 	l.progress(ctx)
+	if l.beatDue() {
+		l.beat(ctx)
+		l.progress(ctx)
+	}
 }
+
+func (l *loop) beatDue() bool { return !time.Now().Before(l.nextBeat) }
 
 func (l *loop) progress(ctx context.Context) {
 	if l.Progress != nil && ctx.Err() == nil {
@@ -138,6 +159,7 @@ func (l *loop) use(state identity.State) error {
 	}
 	l.State = state
 	l.Client.Use(id)
+	l.phase.expired = false
 	l.planRenewal(id.Certificate.Leaf)
 	l.report.identity(state, id.Certificate.Leaf)
 	return nil

@@ -7,6 +7,7 @@ import (
 	"log/slog"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -20,15 +21,16 @@ import (
 
 // node is one enrolled machine with its gateway, in synthetic time.
 type node struct {
-	g    *gatewaytest.Gateway
-	pipe *gatewaytest.Pipe
-	cfg  heartbeat.Config
-	log  bytes.Buffer
+	g      *gatewaytest.Gateway
+	pipe   *gatewaytest.Pipe
+	cfg    heartbeat.Config
+	secure bool
+	log    bytes.Buffer
 }
 
 func newNode(t *testing.T, secure bool, change func(*gatewaytest.Gateway)) *node {
 	t.Helper()
-	n := &node{g: gatewaytest.New(t)}
+	n := &node{g: gatewaytest.New(t), secure: secure}
 	if change != nil {
 		change(n.g)
 	}
@@ -170,10 +172,11 @@ func TestGatewayAwayForAWeek(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, false, func(g *gatewaytest.Gateway) { g.TTL = 1000 * time.Hour })
-				down, tries := true, 0
-				n.pipe.Down = func() bool { tries++; return down && away == nil }
+				var up atomic.Bool
+				var tries atomic.Int64
+				n.pipe.Down = func() bool { tries.Add(1); return !up.Load() && away == nil }
 				n.g.Script = func(gatewaytest.Request) *gatewaytest.Reply {
-					if tries++; !down || away == nil {
+					if tries.Add(1); up.Load() || away == nil {
 						return nil
 					}
 					reply := *away
@@ -185,9 +188,9 @@ func TestGatewayAwayForAWeek(t *testing.T) {
 					length *= 7
 				}
 				back := time.Now().Add(length)
-				time.AfterFunc(time.Until(back), func() { down = false })
+				time.AfterFunc(time.Until(back), func() { up.Store(true) })
 				n.run(t, length+10*time.Minute)
-				if minutes := int(length / time.Minute); tries < minutes/5 || tries > minutes {
+				if minutes, tries := int64(length/time.Minute), tries.Load(); tries < minutes/5 || tries > minutes {
 					t.Errorf("%d tries in %s", tries, length)
 				}
 				s := n.status(t)

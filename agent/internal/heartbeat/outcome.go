@@ -18,12 +18,12 @@ func (l *loop) accepted(answer wire.HeartbeatAnswer) {
 		l.Logger.Info("online", "gateway", l.Client.Gateway(), "node", l.State.NodeID, "transport", l.Client.Mode())
 	}
 	l.backoff.Reset()
-	l.phase = phase{}
+	l.phase = phase{answered: true}
 	l.report.online(answer.State)
 	l.saveStatus(false)
 }
 
-// failed sorts an unsuccessful beat and sets the time of the next one.
+// failed sorts an unsuccessful beat, or renewal of an expired certificate, and sets the time of the next one.
 func (l *loop) failed(err error) {
 	l.report.status.LastError = err.Error()
 	var refusal *transport.Refusal
@@ -32,13 +32,16 @@ func (l *loop) failed(err error) {
 		return
 	}
 	l.report.contact()
+	l.phase.answered = true
 	switch refusal.Code {
 	case wire.CodeUnknownCertificate, wire.CodeSupersededRetry:
 		if l.swap(refusal.Code) {
 			return
 		}
 	case wire.CodeExpired:
-		l.renewal.at = time.Time{}
+		if l.hurry() {
+			return
+		}
 	}
 	if forGood(refusal.Code) {
 		l.refused(refusal)
@@ -47,10 +50,25 @@ func (l *loop) failed(err error) {
 	l.retry(err, time.Duration(refusal.RetryAfter)*time.Second)
 }
 
-// forGood lists the refusals that time does not mend: a person has to do something.
+// hurry asks for the renewal at once where the gateway says that the certificate has expired. Where it says so of the renewal
+// too, or of the next certificate, there is no hurry.
+func (l *loop) hurry() bool {
+	if l.phase.expired || l.phase.hurried {
+		l.phase.expired = true
+		return false
+	}
+	l.phase.expired, l.phase.hurried = true, true
+	l.nextBeat = time.Now()
+	l.Logger.Warn("the certificate has expired: asking for its renewal")
+	return true
+}
+
+// forGood lists the refusals that time does not mend: a person has to do something. That a certificate has expired is one of
+// them when it is said to its renewal.
 func forGood(code string) bool {
 	switch code {
-	case wire.CodeRetired, wire.CodeRevoked, wire.CodeBanned, wire.CodeSuperseded, wire.CodeUnknownCertificate:
+	case wire.CodeRetired, wire.CodeRevoked, wire.CodeBanned, wire.CodeSuperseded, wire.CodeUnknownCertificate, wire.CodeExpired,
+		wire.CodeIdentityConflict:
 		return true
 	}
 	return false
@@ -71,7 +89,7 @@ func (l *loop) refused(refusal *transport.Refusal) {
 		l.Logger.Error("the gateway refuses this node until a person acts; asking again every few minutes, nothing is deleted",
 			"code", refusal.Code, "message", refusal.ErrorDetail.Error())
 	}
-	l.phase = phase{refused: true}
+	l.phase = phase{refused: true, answered: true, expired: l.phase.expired}
 	l.report.status.Phase = identity.PhaseRefused
 	l.saveStatus(false)
 }

@@ -18,6 +18,7 @@ import (
 // renewal is when the next certificate is asked for.
 type renewal struct {
 	at      time.Time // by the gateway's clock
+	ends    time.Time // the certificate, by the same
 	retry   time.Time // by this machine's: not before
 	backoff transport.Backoff
 	trouble string // a notice, empty while all is well
@@ -29,14 +30,25 @@ func (l *loop) planRenewal(leaf *x509.Certificate) {
 	if lifetime <= 0 {
 		lifetime = leaf.NotAfter.Sub(leaf.NotBefore)
 	}
+	l.renewal.ends = leaf.NotAfter
 	early := mathrand.N(lifetime/20 + 1)
 	l.renewal.at = leaf.NotAfter.Add(-lifetime + lifetime*2/3 - early)
 }
 
-func (l *loop) renewalDue() bool { return !l.phase.refused && l.untilRenewal() <= 0 }
+// expired tells a certificate that has ended: by the gateway's word and, before there was any, by this machine's clock. Later
+// the clock does not count, for it may just have been set.
+func (l *loop) expired() bool {
+	return l.phase.expired || !l.phase.answered && l.Client.Now().After(l.renewal.ends)
+}
+
+func (l *loop) renewalDue() bool { return l.mayRenew() && l.untilRenewal() <= 0 }
+
+// mayRenew waits for the first answer, which corrects a clock that is off: one that is ahead would have every start renew.
+// An expired certificate is renewed in the place of heartbeats, at their times.
+func (l *loop) mayRenew() bool { return l.phase.answered && !l.phase.refused && !l.expired() }
 
 func (l *loop) untilRenewal() time.Duration {
-	if l.phase.refused {
+	if !l.mayRenew() {
 		return refusedPause
 	}
 	return max(l.renewal.at.Sub(l.Client.Now()), time.Until(l.renewal.retry))
@@ -59,13 +71,22 @@ func (l *loop) renew(ctx context.Context) {
 	if l.trusted(ctx, err, 0) {
 		return
 	}
-	wait := l.renewal.backoff.Next()
-	l.renewal.retry = time.Now().Add(wait)
 	l.renewal.trouble = "the certificate could not be renewed: " + err.Error()
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) && refusal.Code == wire.CodeKeyInUse {
 		l.State.Pending = "" // the next try makes another key
 	}
+	if l.expired() {
+		if !l.adopted(ctx, err) {
+			l.failed(err)
+		}
+		return
+	}
+	wait := l.renewal.backoff.Next()
+	if refusal != nil && forGood(refusal.Code) {
+		wait = refusedPause + mathrand.N(refusedPause)
+	}
+	l.renewal.retry = time.Now().Add(wait)
 	l.Logger.Warn("certificate not renewed, trying again", "in", wait.Round(100*time.Millisecond).String(), "error", err)
 }
 

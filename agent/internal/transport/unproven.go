@@ -13,11 +13,15 @@ import (
 // it for a person.
 type Unproven struct {
 	What   string
-	Signed bool // it carries what may be a gateway's signature by a key that this node has not heard of
+	Signed bool   // it carries what may be a gateway's signature by a key that this node has not heard of
+	Claim  string // the code that it claims without proof, such as unknown_credential
 }
 
 // Error says what to look at next.
 func (u *Unproven) Error() string {
+	if u.Claim == wire.CodeUnknownCredential || u.Claim == wire.CodeBadMAC { // no gateway can prove these to one that has another key
+		return "this gateway may not know the token: check that --gateway and the token belong together, or that nothing between changes requests; " + u.What
+	}
 	return "something between this machine and the gateway answered instead of it: " + u.What
 }
 
@@ -46,7 +50,7 @@ func (a Answer) Unproven() *Unproven {
 	if server := a.Header.Get("Server"); server != "" {
 		parts = append(parts, "from a server that calls itself "+plain(server, 40))
 	}
-	return &Unproven{What: strings.Join(parts, ", "), Signed: a.Header.Get(wire.HeaderAnswer) != ""}
+	return &Unproven{What: strings.Join(parts, ", "), Signed: a.Header.Get(wire.HeaderAnswer) != "", Claim: a.claim().Code}
 }
 
 // shape says what the body looks like. The words of a refusal are repeated, marked as a claim, because they are what a
@@ -54,16 +58,25 @@ func (a Answer) Unproven() *Unproven {
 func (a Answer) shape() string {
 	body := bytes.TrimSpace(a.Body)
 	kind := strings.ToLower(a.Header.Get("Content-Type"))
-	var claim wire.Error
+	claim := a.claim()
 	switch {
 	case len(body) == 0:
 		return "with an empty body"
 	case strings.Contains(kind, "html") || body[0] == '<':
 		return "an HTML page" + title(body)
-	case json.Unmarshal(body, &claim) == nil && claim.Error.Code != "":
-		return fmt.Sprintf("which claims without proof %q: %s", plain(claim.Error.Code, 40), plain(claim.Error.Error(), 200))
+	case claim.Code != "":
+		return fmt.Sprintf("which claims without proof %q: %s", plain(claim.Code, 40), plain(claim.Error(), 200))
 	}
 	return "without the gateway's proof"
+}
+
+// claim is the refusal that the body says it is, zero where it says none.
+func (a Answer) claim() wire.ErrorDetail {
+	var claim wire.Error
+	if json.Unmarshal(a.Body, &claim) != nil {
+		return wire.ErrorDetail{}
+	}
+	return claim.Error
 }
 
 func title(page []byte) string {

@@ -58,7 +58,8 @@ func (c *Client) verifyNode(ignoreDates bool) func([]*x509.Certificate) (bool, e
 		case errors.Is(own, errDates) || errors.Is(system, errDates):
 			return false, errDates
 		}
-		return false, fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts for %s (%w)",
+		return false, fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts for %s; "+
+			"if the gateway was set up anew, join it again with a new token: muster-agent join --force (%w)",
 			ErrUntrusted, c.base.Hostname(), system)
 	}
 }

@@ -36,6 +36,8 @@ type Gateway struct {
 
 	Answer ed25519.PrivateKey
 	Trust  ed25519.PrivateKey
+	Sets   []json.RawMessage // what GET /trust serves, from number 1 on
+	Newest int64             // the number that heartbeats are answered with
 
 	mu          sync.Mutex
 	credentials map[string][]byte
@@ -195,6 +197,8 @@ func (g *Gateway) regular(q Request, r *http.Request) *Reply {
 	switch {
 	case q.Path == wire.PathRoots:
 		return &Reply{Status: 200, Body: []byte(g.CA.RootPEM()), Unproven: true}
+	case q.Path == wire.PathTrust:
+		return &Reply{Status: 200, Body: g.JSON(200, map[string]any{"sets": g.Sets}).Body, Unproven: true}
 	case q.Path == wire.PathRegister:
 		return g.register(q)
 	}
@@ -204,7 +208,7 @@ func (g *Gateway) regular(q Request, r *http.Request) *Reply {
 	if strings.HasSuffix(q.Path, "/renew") {
 		return g.renew(q)
 	}
-	return g.JSON(200, wire.HeartbeatAnswer{IntervalSeconds: g.Interval, State: "active", Epoch: g.Epoch, Time: g.Now().UTC()})
+	return g.JSON(200, wire.HeartbeatAnswer{IntervalSeconds: g.Interval, State: "active", Epoch: g.Epoch, Time: g.Now().UTC(), Trust: g.Newest})
 }
 
 // JSON is a reply with this body.
