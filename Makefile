@@ -13,7 +13,7 @@ build:
 	@mkdir -p bin gateway/agents/linux-amd64 gateway/agents/linux-arm64
 	GOOS=linux GOARCH=amd64 $(AGENT) -o gateway/agents/linux-amd64/muster-agent ./agent
 	GOOS=linux GOARCH=arm64 $(AGENT) -o gateway/agents/linux-arm64/muster-agent ./agent
-	cp gateway/agents/linux-$$(go env GOARCH)/muster-agent bin/muster-agent
+	cp gateway/agents/linux-$$(go env GOARCH)/muster-agent bin/.muster-agent && mv -f bin/.muster-agent bin/muster-agent
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION) -X main.builtAt=$(BUILT)" -o bin/muster ./gateway
 
 run: build

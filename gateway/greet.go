@@ -76,3 +76,12 @@ func publicPort(publicURL string, a net.Addr) string {
 	u.Host = net.JoinHostPort(u.Hostname(), port(a))
 	return u.String()
 }
+
+// realPort puts the real port into a listener's address that asked for port 0.
+func realPort(listen string, a net.Addr) string {
+	host, asked, err := net.SplitHostPort(listen)
+	if err != nil || asked != "0" {
+		return listen
+	}
+	return net.JoinHostPort(host, port(a))
+}

@@ -219,3 +219,19 @@ func TestProbeTruths(t *testing.T) {
 	}
 	h.until("active again by itself", func() bool { return h.online("truths") })
 }
+
+// TestBringBack: what the refusal of a retired node promises: started with a new token, the machine enrols again.
+func TestBringBack(t *testing.T) {
+	h := newHouse(t)
+	first := h.agent("back", h.token(), "--no-gpu")
+	h.until("online", func() bool { return h.online("back") })
+	before, _ := h.node("back")
+	h.muster("node", "retire", "back", "--yes")
+	first.await("the gateway refuses this node")
+	first.stop()
+	h.agent("back", h.token(), "--no-gpu")
+	h.until("online under a new id", func() bool {
+		n, ok := h.node("back")
+		return ok && n.ID != before.ID && n.Status == "online"
+	})
+}

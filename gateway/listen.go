@@ -19,6 +19,7 @@ import (
 
 const (
 	headerTime    = 10 * time.Second
+	writeTime     = 2 * time.Minute // for an answer, a long poll's wait included
 	idleTime      = 3 * time.Minute // longer than the agents' longest usual pace, and than proxies keep theirs
 	maxHeader     = 32 << 10
 	shutdownTime  = 10 * time.Second
@@ -46,6 +47,7 @@ func (g *gateway) listen() (*listeners, error) {
 		return nil, fmt.Errorf("%w; choose another address with --listen", err)
 	}
 	g.settings.publicURL = publicPort(g.settings.publicURL, l.tls.Addr())
+	g.settings.listen = realPort(g.settings.listen, l.tls.Addr())
 	l.add(tls.NewListener(l.tls, g.tlsConfig()), g.server(g.tlsRoutes()))
 	if l.socket, err = listenSocket(filepath.Join(g.settings.data, socketFile)); err != nil {
 		l.close()
@@ -59,6 +61,7 @@ func (g *gateway) listen() (*listeners, error) {
 		l.close()
 		return nil, fmt.Errorf("%w; choose another address with --plain-listen", err)
 	}
+	g.settings.plainListen = realPort(g.settings.plainListen, l.plain.Addr())
 	l.add(l.plain, g.server(g.plainRoutes()))
 	return l, nil
 }
@@ -76,7 +79,7 @@ func (g *gateway) tlsRoutes() http.Handler {
 	mux := http.NewServeMux()
 	g.nodes.Routes(mux)
 	mux.Handle(adminapi.Prefix, g.admin(true))
-	return g.info.Strict(mux)
+	return g.guarded(mux)
 }
 
 // plainRoutes has no admin API unless it is the origin of a trusted proxy and the operator wants it so.
@@ -86,7 +89,7 @@ func (g *gateway) plainRoutes() http.Handler {
 	if g.settings.adminProxied {
 		mux.Handle(adminapi.Prefix, g.admin(false))
 	}
-	return g.info.Strict(mux)
+	return g.guarded(mux)
 }
 
 // admin serves the admin API to direct callers where direct is set, and through a trusted proxy where the operator allowed it.
@@ -107,7 +110,7 @@ func (g *gateway) admin(direct bool) http.Handler {
 
 func (g *gateway) server(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		Handler: h, ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ConnContext: g.nodes.Connected,
 		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 	}
 }

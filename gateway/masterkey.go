@@ -13,7 +13,11 @@ import (
 	"syscall"
 )
 
-const masterKeySize = 32 // bytes, AES-256
+const (
+	masterKeySize = 32 // bytes, AES-256
+	masterKeyName = "master.key"
+	oldSuffix     = ".old" // of the key before, for as long as it may be the one that opens the database
+)
 
 // masterKey finds the key that seals secrets in the database, in this order: the file that was named, systemd's credential
 // master.key, the variable MUSTER_MASTER_KEY, DATA/master.key. The last is made at the first start.
@@ -30,12 +34,28 @@ func masterKey(s settings, getenv func(string) string, say io.Writer) ([]byte, e
 	if text := getenv("MUSTER_MASTER_KEY"); text != "" {
 		return decodeMasterKey("MUSTER_MASTER_KEY", text)
 	}
-	path := filepath.Join(s.data, "master.key")
+	path := filepath.Join(s.data, masterKeyName)
 	key, err := readMasterKey(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return newMasterKey(path, s.data, say)
 	}
 	return key, err
+}
+
+// masterKeyFile is the file that masterKey reads; empty: the key comes from the environment, and is its owner's to change.
+func masterKeyFile(s settings, getenv func(string) string) string {
+	if s.masterKey != "" {
+		return s.masterKey
+	}
+	if dir := getenv("CREDENTIALS_DIRECTORY"); dir != "" {
+		if _, err := os.Stat(filepath.Join(dir, masterKeyName)); err == nil {
+			return ""
+		}
+	}
+	if getenv("MUSTER_MASTER_KEY") != "" {
+		return ""
+	}
+	return filepath.Join(s.data, masterKeyName)
 }
 
 func readMasterKey(path string) ([]byte, error) {

@@ -53,7 +53,7 @@ func commandLine(ctx context.Context, args []string, getenv func(string) string,
 		fmt.Fprintf(stderr, "muster: %v\n", err)
 		return exitFailed
 	}
-	return cli.Run(ctx, cli.Env{Args: args, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Version: version, Agents: agents, Serve: serveFlags})
+	return cli.Run(ctx, cli.Env{Args: args, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Version: version, Agents: agents, Serve: serveFlags, Local: local(getenv, stderr)})
 }
 
 // serveFlags reads serve's flags for the command that installs the service.

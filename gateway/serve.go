@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"path/filepath"
 	"time"
 
 	"muster/gateway/internal/adminapi"
@@ -82,13 +81,10 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if g.lock, err = lockData(g.settings.data); err != nil {
 		return err
 	}
-	key, err := masterKey(g.settings, getenv, stdout)
-	if err != nil {
+	if g.store, err = openStore(ctx, g.settings, getenv, stdout); err != nil {
 		return err
 	}
-	if g.store, err = store.Open(ctx, store.Options{Path: filepath.Join(g.settings.data, databaseFile), MasterKey: key}); err != nil {
-		return err
-	}
+	g.tidy(ctx)
 	if err := g.openTrust(ctx); err != nil {
 		return err
 	}
@@ -100,7 +96,10 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if err != nil {
 		return err
 	}
-	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log})
+	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Site: g.site})
+	if err := g.sealCredential(ctx); err != nil {
+		return err
+	}
 	g.info = &reply.Info{Epoch: newEpoch(), Logger: g.log}
 	if err := g.openNodes(); err != nil {
 		return err
@@ -151,6 +150,8 @@ func (g *gateway) run(ctx context.Context, l *listeners) error {
 	registryCtx, stopRegistry := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRegistry()
 	go func() { registryDone <- g.registry.Run(registryCtx) }()
+	pruned := make(chan struct{})
+	go func() { defer close(pruned); g.prune(ctx) }()
 	l.serve(failed)
 	var err error
 	select {
@@ -159,6 +160,8 @@ func (g *gateway) run(ctx context.Context, l *listeners) error {
 	}
 	g.log.Info("stopping")
 	l.shutdown()
+	stop()
+	<-pruned
 	stopRegistry()
 	return errors.Join(err, <-registryDone)
 }
@@ -183,7 +186,7 @@ func newEpoch() string {
 
 func (g *gateway) adminAPI(socket bool) *adminapi.API {
 	return &adminapi.API{
-		Registry: g.registry, Bootstrap: g.bootstrap, Store: g.store, Info: g.info, Gateway: g.facts(),
+		Registry: g.registry, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info, Gateway: g.facts(),
 		Command: g.joinCommand, Address: g.origin.Address, Socket: socket, Logger: g.log,
 	}
 }

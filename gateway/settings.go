@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"muster"
+	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
 )
 
@@ -34,6 +36,8 @@ type settings struct {
 	masterKey    string
 	issuer       string // issuerBuiltIn or issuerStepCA
 	stepCA       stepCASettings
+	bootstrap    bootstrapSettings
+	retention    days // of events; 0: for ever
 	logLevel     string
 	given        map[string]string // flags that were set, by arguments or environment
 	agents       fs.FS             // <os>-<arch>/muster-agent; nil: what the program carries
@@ -71,6 +75,8 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	f.DurationVar(&s.interval, "heartbeat-interval", 30*time.Second, "how often nodes are asked to report, 5s to 10m")
 	f.StringVar(&s.trustDomain, "trust-domain", "", "SPIFFE trust `DOMAIN` of a new CA; a random one without it")
 	s.issuerFlags(f)
+	s.bootstrapFlags(f)
+	f.Var(&s.retention, "events-retention", "how long events are kept, a `DURATION` such as 90d; 0: for ever")
 	f.StringVar(&s.masterKey, "master-key-file", "", "`FILE` with the key that seals secrets in the database; see the README")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	if err := fromEnvironment(f, getenv); err != nil {
@@ -92,12 +98,18 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	return s, s.check()
 }
 
-// fromEnvironment sets every flag whose MUSTER_ variable is set, before the arguments are read.
+// fromEnvironment sets every flag whose MUSTER_ variable is set, and those of bootstrap also by NODE_BOOTSTRAP_..., before the arguments are read.
 func fromEnvironment(f *flag.FlagSet, getenv func(string) string) error {
 	var wrong error
 	f.VisitAll(func(one *flag.Flag) {
-		name := "MUSTER_" + strings.ToUpper(strings.ReplaceAll(one.Name, "-", "_"))
-		if value := getenv(name); value != "" && wrong == nil {
+		suffix := strings.ToUpper(strings.ReplaceAll(one.Name, "-", "_"))
+		name := "MUSTER_" + suffix
+		value := getenv(name)
+		if value == "" && strings.HasPrefix(suffix, "BOOTSTRAP_") { // under which name others set the same
+			name = "NODE_" + suffix
+			value = getenv(name)
+		}
+		if value != "" && wrong == nil {
 			if err := f.Set(one.Name, value); err != nil {
 				wrong = fmt.Errorf("%s=%q: %w", name, value, err)
 			}
@@ -114,6 +126,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("--heartbeat-interval %s: between 5s and 10m", s.interval)
 	case s.certTTL < authority.MinTTL || s.certTTL > authority.MaxTTL:
 		return fmt.Errorf("--cert-ttl %s: between 5s and 720h", s.certTTL)
+	case s.retention < 0 || s.retention > 0 && time.Duration(s.retention) < time.Hour:
+		return fmt.Errorf("--events-retention %s: 0 (for ever), or at least 1h", &s.retention)
 	case s.renewGrace < 0:
 		return fmt.Errorf("--renew-grace %s: 0 or more", s.renewGrace)
 	case s.adminProxied && len(s.proxies) == 0:
@@ -122,7 +136,7 @@ func (s *settings) check() error {
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return fmt.Errorf("--listen %q: write host:port or :port", s.listen)
 	}
-	if err := s.checkIssuer(); err != nil {
+	if err := errors.Join(s.checkIssuer(), s.checkBootstrap()); err != nil {
 		return err
 	}
 	return s.completeURL()
@@ -178,4 +192,19 @@ func (l *list) String() string { return strings.Join(*l, ",") }
 func (l *list) Set(value string) error {
 	*l = append(*l, strings.Split(value, ",")...)
 	return nil
+}
+
+// days is a duration flag that takes whole days too.
+type days time.Duration
+
+func (d *days) String() string { return time.Duration(*d).String() }
+
+func (d *days) Set(value string) error {
+	if value == "0" {
+		*d = 0
+		return nil
+	}
+	parsed, err := adminapi.ParseDuration(value)
+	*d = days(parsed)
+	return err
 }

@@ -20,6 +20,8 @@ type Beat struct {
 	Notices    []string
 	Hardware   string // JSON; "" keeps the last
 	GPUs       []GPU  // nil: unchanged
+	Enrolment  string // that the runs were heard in
+	Runs       []Run  // those that changed places; nil: unchanged
 }
 
 // GPU is one device that a node reported.
@@ -39,6 +41,7 @@ func (s *Store) SaveBeats(ctx context.Context, beats []Beat, aliveAt time.Time) 
 		for _, g := range b.GPUs {
 			statements = append(statements, g.upsert(b))
 		}
+		statements = append(statements, saveRuns(b.NodeID, b.Enrolment, b.Runs)...)
 	}
 	statements = append(statements, do(setMeta, MetaAliveAt, strconv.FormatInt(millis(aliveAt), 10)))
 	return s.change(ctx, statements, nil)

@@ -30,6 +30,8 @@ type Certificate struct {
 	IssuedAt    time.Time
 	FirstUsedAt *time.Time
 	EndedAt     *time.Time // when it was superseded or revoked
+	OverdueAt   *time.Time // when its renewal was found to be overdue
+	Recovery    bool       // issued to an expired certificate
 }
 
 // Identity is what a fingerprint stands for: all that judging a node's request takes.
@@ -39,25 +41,28 @@ type Identity struct {
 	Tenant          string
 	State           string
 	NodeEnrolmentID string // differs from the certificate's after a re-enrolment
+	RecoveryUntil   *time.Time
+	SuccessorUsedAt *time.Time // of a superseded certificate: when one that came after it was first used; nil: not yet
 	Reasons         []Reason
 	Banned          bool
 }
 
 const certificateColumns = `c.fingerprint, c.node_id, c.enrolment_id, c.generation, c.status, c.key_hash, c.public_key, c.chain,
-	c.not_before, c.not_after, c.issued_at, c.first_used_at, c.ended_at`
+	c.not_before, c.not_after, c.issued_at, c.first_used_at, c.ended_at, c.overdue_at, c.recovery`
 
 func readCertificate(r *row) Certificate {
 	c := Certificate{Fingerprint: r.text(), NodeID: r.text(), EnrolmentID: r.text(), Generation: int(r.number()), Status: r.text(),
 		KeyHash: r.text(), PublicKey: r.bytes(), Chain: r.text()}
 	c.NotBefore, c.NotAfter, c.IssuedAt, c.FirstUsedAt, c.EndedAt = r.time(), r.time(), r.time(), r.maybe(), r.maybe()
+	c.OverdueAt, c.Recovery = r.maybe(), r.flag()
 	return c
 }
 
 func insertCertificate(c Certificate) statement {
 	return do(`INSERT INTO certificates(fingerprint, node_id, enrolment_id, generation, status, key_hash, public_key, chain,
-		not_before, not_after, issued_at, first_used_at, ended_at) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		not_before, not_after, issued_at, first_used_at, ended_at, recovery) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		c.Fingerprint, c.NodeID, c.EnrolmentID, int64(c.Generation), c.Status, c.KeyHash, base64.StdEncoding.EncodeToString(c.PublicKey), c.Chain,
-		millis(c.NotBefore), millis(c.NotAfter), millis(c.IssuedAt), maybeMillis(c.FirstUsedAt), maybeMillis(c.EndedAt))
+		millis(c.NotBefore), millis(c.NotAfter), millis(c.IssuedAt), maybeMillis(c.FirstUsedAt), maybeMillis(c.EndedAt), flag(c.Recovery))
 }
 
 // revokeCertificates ends all that a node has; a superseded one keeps the time at which it ended.
@@ -66,29 +71,39 @@ func revokeCertificates(nodeID string, at time.Time) statement {
 		millis(at), nodeID)
 }
 
+// successorUse is asked of superseded certificates only. One that was never used, because another one was issued in its stead, has
+// that one's generation.
+const successorUse = `CASE WHEN c.status = 'superseded' THEN (SELECT min(s.first_used_at) FROM certificates s WHERE s.node_id = c.node_id
+	AND s.enrolment_id = c.enrolment_id AND s.generation >= c.generation AND s.fingerprint <> c.fingerprint AND s.first_used_at >= c.issued_at) END`
+
 // Identity returns the certificate with this fingerprint and its node, or ErrNotFound.
 func (s *Store) Identity(ctx context.Context, fingerprint string) (Identity, error) {
-	return first(ctx, s, readIdentity, do("SELECT "+certificateColumns+", n.name, n.tenant, n.state, n.enrolment_id, n.banned, "+nodeReasons+
+	return first(ctx, s, readIdentity, do("SELECT "+certificateColumns+", n.name, n.tenant, n.state, n.enrolment_id, n.banned, n.recovery_until, "+successorUse+", "+nodeReasons+
 		" FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE c.fingerprint = ?", fingerprint))
 }
 
 func readIdentity(r *row) Identity {
 	i := Identity{Certificate: readCertificate(r)}
 	i.NodeName, i.Tenant, i.State, i.NodeEnrolmentID, i.Banned = r.text(), r.text(), r.text(), r.text(), r.flag()
+	i.RecoveryUntil, i.SuccessorUsedAt = r.maybe(), r.maybe()
 	i.Reasons = readReasons(r)
 	return i
 }
 
 // AddCertificate stores a pending certificate. ErrConflict when currentFingerprint is no longer the node's current one or the key is
-// known; an earlier pending certificate of the node becomes superseded.
+// known; an earlier pending certificate of the node becomes superseded. One with Recovery is counted in the node's recoveries.
 func (s *Store) AddCertificate(ctx context.Context, c Certificate, currentFingerprint string, events ...Event) error {
 	c.Status = CertificatePending
-	return s.change(ctx, []statement{
+	statements := []statement{
 		guard("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = ? AND status = 'current')", currentFingerprint, c.NodeID),
 		do("UPDATE certificates SET status = 'superseded', ended_at = ? WHERE node_id = ? AND status = 'pending' AND key_hash <> ?",
 			millis(c.IssuedAt), c.NodeID, c.KeyHash),
 		insertCertificate(c),
-	}, events)
+	}
+	if c.Recovery {
+		statements = append(statements, do("UPDATE nodes SET recoveries = recoveries + 1 WHERE id = ?", c.NodeID))
+	}
+	return s.change(ctx, statements, events)
 }
 
 // PendingCertificate returns a node's pending certificate for this key, or ErrNotFound.
@@ -98,13 +113,14 @@ func (s *Store) PendingCertificate(ctx context.Context, nodeID, keyHash string) 
 }
 
 // PromoteCertificate makes a pending certificate the current one, first used at this time, and supersedes the one before, in one
-// batch; ErrConflict when it is not pending.
+// batch; ErrConflict when it is not pending. The use of one with Recovery closes what an operator had opened for it.
 func (s *Store) PromoteCertificate(ctx context.Context, fingerprint string, at time.Time, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND status = 'pending')", fingerprint),
 		do(`UPDATE certificates SET status = 'superseded', ended_at = ?
 			WHERE node_id = (SELECT node_id FROM certificates WHERE fingerprint = ?) AND status = 'current'`, millis(at), fingerprint),
 		do("UPDATE certificates SET status = 'current', first_used_at = ? WHERE fingerprint = ?", millis(at), fingerprint),
+		do("UPDATE nodes SET recovery_until = NULL WHERE id = (SELECT node_id FROM certificates WHERE fingerprint = ? AND recovery = 1)", fingerprint),
 	}, events)
 }
 

@@ -104,7 +104,7 @@ func (e Enrolment) newNode() []statement {
 }
 
 // takeOver updates a node that the caller read before, provided that what the decision hung on still holds. The process that will
-// report next is another one, so its run id and counter start afresh; last_seen stays, for that is when it was last heard.
+// report next is another one, so its run id and counter start afresh and former runs are forgotten; last_seen stays, for that is when it was last heard.
 func (e Enrolment) takeOver() []statement {
 	statements := []statement{
 		e.takeOverHolds(),
@@ -116,6 +116,8 @@ func (e Enrolment) takeOver() []statement {
 			hardware = CASE WHEN ? = '' THEN hardware ELSE ? END WHERE node_id = ?`,
 			e.Address, e.Agent, e.Hardware, e.Hardware, e.Node.ID),
 		do("DELETE FROM reasons WHERE node_id = ? AND person = 0", e.Node.ID),
+		forgetRuns(e.Node.ID),
+		endBootstraps(e.Node.ID, e.Credential, e.At),
 	}
 	return append(statements, replaceLabels(e.Node.ID, e.CredentialLabels, e.AgentLabels)...)
 }

@@ -105,7 +105,7 @@ func checkNothingHalf(t *testing.T, s *store.Store, e store.Enrolment, stored bo
 	if want := stored && e.ConsumeToken; (k.Used == 1) != want {
 		t.Errorf("got %d uses taken, want %v", k.Used, want)
 	}
-	if got := countEvents(t, s, store.EventQuery{Node: "n"}) == 1; got != stored {
+	if got := countEvents(t, s, store.EventQuery{Node: "id-n"}) == 1; got != stored {
 		t.Errorf("event is there %v, want %v", got, stored)
 	}
 	_, total := list(t, s, store.NodeQuery{Retired: true})

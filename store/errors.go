@@ -24,6 +24,24 @@ var (
 	ErrClosed = errors.New("the store is closed")
 )
 
+// Outage is a write that failed for reasons that lie under the database: a full disk, a broken one, a file that went away.
+// Nothing of it was stored; the store goes on when the cause is mended.
+type Outage struct{ err error }
+
+// Error says what the system said.
+func (o *Outage) Error() string { return "the database takes no writes: " + o.err.Error() }
+
+// Unwrap gives the driver's error.
+func (o *Outage) Unwrap() error { return o.err }
+
+// Unavailable says what to do, for whoever waits for an answer.
+func (o *Outage) Unavailable() string {
+	if sqliteCode(o.err)&0xff == lib.SQLITE_FULL {
+		return "free disk space in the gateway's data directory; it goes on by itself"
+	}
+	return "see the gateway's log and the disk under its data directory"
+}
+
 // conflict turns the constraint errors by which batches state their conditions into ErrConflict, by the driver's code. Other
 // constraints (a type, a NOT NULL, a CHECK) can only fail through a mistake in this package, so they keep their own error.
 func conflict(err error) error {

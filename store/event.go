@@ -24,7 +24,7 @@ type Event struct {
 // EventQuery picks events; a zero field leaves none out. Limit 0 means 100, the most is 1000.
 type EventQuery struct {
 	Tenant    string
-	Node      string // id or name
+	Node      string // id, or name of nodes on record
 	Kind      string
 	Security  bool // security events only
 	Since     time.Time
@@ -67,9 +67,8 @@ func (q EventQuery) statement() statement {
 	if q.Tenant != "" {
 		where.and("tenant = ? AND tenant <> ''", q.Tenant)
 	}
-	if q.Node != "" { // each half has its index
-		where.and("id IN (SELECT id FROM events WHERE node_id = ? AND node_id <> '' UNION SELECT id FROM events WHERE node_name = ? AND node_name <> '')",
-			q.Node, q.Node)
+	if q.Node != "" {
+		where.and("node_id <> '' AND node_id IN (SELECT ? UNION SELECT n.id FROM nodes n WHERE n.name = ?)", q.Node, q.Node)
 	}
 	if q.Kind != "" {
 		where.and("kind = ?", q.Kind)

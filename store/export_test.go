@@ -77,3 +77,9 @@ func ReadAll(values ...any) error {
 	r.document(&document)
 	return r.err
 }
+
+// The queries of the sweeps, for their plans.
+const (
+	DueRenewals       = dueRenewals
+	ExpiredNodesQuery = expiredNodes
+)

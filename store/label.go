@@ -1,6 +1,9 @@
 package store
 
-import "context"
+import (
+	"context"
+	"strings"
+)
 
 // Where a label comes from; the lowest wins.
 const (
@@ -9,9 +12,14 @@ const (
 	originAgent      = 2
 )
 
-// insertLabels stores labels that the node does not have from this origin.
+// insertLabels stores labels, at least one, that the node does not have from this origin. A node has so few that the number of texts is small.
 func insertLabels(nodeID string, labels map[string]string, origin int64) statement {
-	return do("INSERT INTO labels(node_id, key, value, origin) SELECT ?, key, value, ? FROM json_each(?)", nodeID, origin, object(labels))
+	const row = "(?, ?, ?, ?)"
+	args := make([]any, 0, 4*len(labels))
+	for key, value := range labels {
+		args = append(args, nodeID, key, value, origin)
+	}
+	return do("INSERT INTO labels(node_id, key, value, origin) VALUES "+row+strings.Repeat(", "+row, len(labels)-1), args...)
 }
 
 // replaceLabels stores what an enrolment brings in place of what the one before brought.

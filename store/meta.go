@@ -31,6 +31,11 @@ func (s *Store) SetMeta(ctx context.Context, key, value string) error {
 	return s.change(ctx, []statement{do(setMeta, key, value)}, nil)
 }
 
+// AddMeta stores a value under a key that has none yet; ErrConflict when it has one.
+func (s *Store) AddMeta(ctx context.Context, key, value string, events ...Event) error {
+	return s.change(ctx, []statement{do("INSERT INTO meta(key, value) VALUES (?, ?)", key, value)}, events)
+}
+
 // MetaOnce stores a value unless the key has one, and returns the one that is kept.
 func (s *Store) MetaOnce(ctx context.Context, key, value string) (string, error) {
 	return s.once(ctx, "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value RETURNING value", key, value)

@@ -45,6 +45,22 @@ func TestMigrateFromEveryNumber(t *testing.T) {
 	}
 }
 
+// prior is a directory of the first n real migrations.
+func prior(t *testing.T, n int) fstest.MapFS {
+	t.Helper()
+	dir, err := store.MigrationFiles()
+	must(t, err)
+	names, err := fs.Glob(dir, "*.sql")
+	must(t, err)
+	files := fstest.MapFS{}
+	for _, name := range names[:n] {
+		script, err := fs.ReadFile(dir, name)
+		must(t, err)
+		files[name] = &fstest.MapFile{Data: script}
+	}
+	return files
+}
+
 func TestMigrateRealFromEveryNumber(t *testing.T) {
 	dir, err := store.MigrationFiles()
 	must(t, err)
@@ -52,13 +68,7 @@ func TestMigrateRealFromEveryNumber(t *testing.T) {
 	must(t, err)
 	for from := range len(names) {
 		path := filepath.Join(t.TempDir(), "muster.db")
-		prior := fstest.MapFS{}
-		for _, name := range names[:from] {
-			script, err := fs.ReadFile(dir, name)
-			must(t, err)
-			prior[name] = &fstest.MapFile{Data: script}
-		}
-		_, _, err := store.Migrate(t.Context(), path, prior)
+		_, _, err := store.Migrate(t.Context(), path, prior(t, from))
 		must(t, err)
 		s := openAt(t, path)
 		must(t, s.CreateToken(t.Context(), token("mse_a", 1)))

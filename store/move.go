@@ -14,11 +14,14 @@ type Move struct {
 	RemoveReasons      []string
 	ClearReasons       bool // all of them, before AddReasons
 	RevokeCertificates bool
-	Ban                bool // with To retired: the name stays taken and the tokens bound to the node are revoked
+	KeepCertificate    string     // the one of the present enrolment that is good from now on: all others end, and the runs heard so far are forgotten
+	RecoveryUntil      *time.Time // nil: as it is
+	Ban                bool       // with To retired: the name stays taken and the tokens bound to the node are revoked
 	Events             []Event
 }
 
-// MoveNode applies a move in one batch; ErrConflict when the node is no longer in From, or a ban's name is taken meanwhile.
+// MoveNode applies a move in one batch; ErrConflict when the node is no longer in From, a ban's name is taken
+// meanwhile, or KeepCertificate is none of its present enrolment.
 func (s *Store) MoveNode(ctx context.Context, m Move) error {
 	statements := []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND state = ?)", m.NodeID, m.From),
@@ -28,11 +31,32 @@ func (s *Store) MoveNode(ctx context.Context, m Move) error {
 	if m.RevokeCertificates {
 		statements = append(statements, revokeCertificates(m.NodeID, m.At))
 	}
+	statements = append(statements, m.keep()...)
 	if m.Ban {
 		statements = append(statements,
 			do("UPDATE tokens SET revoked_at = ? WHERE node_id = ? AND node_id <> '' AND revoked_at IS NULL", millis(m.At), m.NodeID))
 	}
 	return s.change(ctx, statements, m.Events)
+}
+
+// keep makes one certificate the only one. The others go first: a node has one current certificate at most.
+func (m Move) keep() []statement {
+	var statements []statement
+	if m.KeepCertificate != "" {
+		statements = append(statements,
+			guard(`EXISTS(SELECT 1 FROM certificates c JOIN nodes n ON n.id = c.node_id
+				WHERE c.fingerprint = ? AND n.id = ? AND c.enrolment_id = n.enrolment_id)`, m.KeepCertificate, m.NodeID),
+			do(`UPDATE certificates SET status = 'revoked', ended_at = COALESCE(ended_at, ?)
+				WHERE node_id = ? AND fingerprint <> ? AND status <> 'revoked'`, millis(m.At), m.NodeID, m.KeepCertificate),
+			do("UPDATE certificates SET status = 'current', ended_at = NULL, first_used_at = COALESCE(first_used_at, ?) WHERE fingerprint = ?",
+				millis(m.At), m.KeepCertificate),
+			do("UPDATE liveness SET run_id = '', counter = 0 WHERE node_id = ?", m.NodeID),
+			forgetRuns(m.NodeID))
+	}
+	if m.RecoveryUntil != nil {
+		statements = append(statements, do("UPDATE nodes SET recovery_until = ? WHERE id = ?", millis(*m.RecoveryUntil), m.NodeID))
+	}
+	return statements
 }
 
 // update sets the state. Retiring frees the name through the index nodes_held_name, unless the node is banned.

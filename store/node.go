@@ -37,6 +37,7 @@ type Node struct {
 	EnrolmentID   string // "" never enrolled
 	GPUsExpected  int    // 0 not said
 	RecoveryUntil *time.Time
+	Recoveries    int // certificates issued to an expired one
 
 	LastSeen   *time.Time
 	Interval   time.Duration // as reported
@@ -49,7 +50,8 @@ type Node struct {
 	Notices    []string
 	Hardware   string // JSON, "" none
 
-	// Certificate is the current one, else the pending one, else zero: Fingerprint, NotAfter, Generation, Status only.
+	// Certificate is the current one, else the pending one, else zero: Fingerprint, NotAfter, Generation, Status and
+	// OverdueAt only.
 	Certificate Certificate
 }
 
@@ -63,7 +65,7 @@ const (
 	nodeColumns = `n.id, n.name, n.tenant, n.provider, n.instance_id, n.state, n.state_since, ` + nodeReasons + `, ` + nodeLabels + `,
 		n.created_at, n.enrolled_at, n.retired_at, n.banned, n.enrolment_id, n.gpus_expected, n.recovery_until,
 		v.last_seen, v.interval_ms, v.run_id, v.counter, v.skew_ms, v.address, v.agent, v.cost, v.notices, v.hardware,
-		k.fingerprint, k.not_after, k.generation, k.status`
+		k.fingerprint, k.not_after, k.generation, k.status, k.overdue_at, n.recoveries`
 	// 'current' sorts before 'pending'.
 	nodeJoins = ` JOIN liveness v ON v.node_id = n.id
 		LEFT JOIN certificates k ON k.fingerprint = (SELECT fingerprint FROM certificates
@@ -86,6 +88,7 @@ func readNode(r *row) Node {
 		n.Certificate.NotAfter = *notAfter
 	}
 	n.Certificate.Generation, n.Certificate.Status = int(r.number()), r.text()
+	n.Certificate.OverdueAt, n.Recoveries = r.maybe(), int(r.number())
 	return n
 }
 
@@ -158,7 +161,7 @@ func insertNode(n Node) []statement {
 	}
 }
 
-// AllowRecovery lets the node's name be taken over once until then; ErrConflict when the node does not exist or is retired.
+// AllowRecovery lets the node's name be taken over once until then, or its expired certificate be renewed; ErrConflict when the node does not exist or is retired.
 func (s *Store) AllowRecovery(ctx context.Context, nodeID string, until time.Time, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)", nodeID),

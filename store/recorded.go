@@ -29,11 +29,11 @@ func readRecorded(r *row) Recorded {
 
 // Recorded returns what this credential got for this key, or ErrNotFound.
 func (s *Store) Recorded(ctx context.Context, credential, keyHash string) (Recorded, error) {
-	return first(ctx, s, readRecorded, do(recordedColumns+" WHERE e.credential = ? AND e.key_hash = ?", credential, keyHash))
+	return first(ctx, s, readRecorded, do(recordedColumns+" WHERE c.key_hash = ? AND e.credential = ?", keyHash, credential))
 }
 
 // InstanceUse returns the newest enrolment of this instance with this credential, or ErrNotFound.
 func (s *Store) InstanceUse(ctx context.Context, credential, provider, instanceID string) (Recorded, error) {
 	return first(ctx, s, readRecorded, do(recordedColumns+` WHERE e.credential = ? AND e.provider = ? AND e.instance_id = ? AND e.instance_id <> ''
-		ORDER BY e.at DESC, e.rowid DESC LIMIT 1`, credential, provider, instanceID))
+		ORDER BY e.at DESC, e.id DESC LIMIT 1`, credential, provider, instanceID))
 }

@@ -33,7 +33,8 @@ func (s *Store) batch(ctx context.Context, statements []statement) ([]result, er
 // do makes a statement.
 func do(sql string, args ...any) statement { return statement{sql: sql, args: args} }
 
-// guard makes a statement that aborts its batch unless the condition, an SQL expression, is true.
+// guard makes a statement that aborts its batch unless the condition, an SQL expression, is true. VALUES, because SQLite would
+// collect the rows of a SELECT in a table of their own first, for the trigger's sake.
 func guard(condition string, args ...any) statement {
-	return do("INSERT INTO guards(held) SELECT "+condition, args...)
+	return do("INSERT INTO guards(held) VALUES ("+condition+")", args...)
 }

@@ -28,9 +28,9 @@ func (s *Store) SecretOnce(ctx context.Context, name string, value []byte) ([]by
 }
 
 // SetSecret seals and stores a secret, replacing what was there.
-func (s *Store) SetSecret(ctx context.Context, name string, value []byte) error {
+func (s *Store) SetSecret(ctx context.Context, name string, value []byte, events ...Event) error {
 	const set = "INSERT INTO secrets(name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
-	return s.change(ctx, []statement{do(set, name, s.sealer.seal(secretPlace(name), value))}, nil)
+	return s.change(ctx, []statement{do(set, name, s.sealer.seal(secretPlace(name), value))}, events)
 }
 
 func secretPlace(name string) string { return "secrets/value/" + name }

@@ -11,6 +11,7 @@ func dataSource(path string, readOnly bool) string {
 		"foreign_keys(0)",              // batches guard what must exist; rows that are referred to are never deleted
 		"temp_store(MEMORY)",           // no copies of rows in /tmp
 		"cache_size(-16384)",           // KiB for each connection
+		"wal_autocheckpoint(4000)",     // pages; a page that is written often goes into the database file less often
 		"journal_size_limit(67108864)", // bytes that a checkpointed log may keep
 	}
 	if readOnly {

@@ -31,11 +31,14 @@ type TokenQuery struct {
 
 // CreateToken stores a new token; ErrConflict when the id is taken.
 func (s *Store) CreateToken(ctx context.Context, t Token, events ...Event) error {
-	insert := do(`INSERT INTO tokens(id, tenant, labels, uses, gpus, bind_instance, node_id, key, created_at, expires_at, revoked_at, created_by)
+	return s.change(ctx, []statement{s.insertToken(t)}, events)
+}
+
+func (s *Store) insertToken(t Token) statement {
+	return do(`INSERT INTO tokens(id, tenant, labels, uses, gpus, bind_instance, node_id, key, created_at, expires_at, revoked_at, created_by)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 		t.ID, t.Tenant, object(t.Labels), int64(t.Uses), int64(t.GPUs), flag(t.BindInstance), t.NodeID, s.sealer.seal(tokenPlace(t.ID), t.Key),
 		millis(t.CreatedAt), millis(t.ExpiresAt), maybeMillis(t.RevokedAt), t.CreatedBy)
-	return s.change(ctx, []statement{insert}, events)
 }
 
 func tokenPlace(id string) string { return "tokens/key/" + id }

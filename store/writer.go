@@ -5,7 +5,6 @@ import (
 	"database/sql"
 	"database/sql/driver"
 	"errors"
-	"fmt"
 	"runtime"
 )
 
@@ -119,7 +118,7 @@ func (w *writer) group(first job) []job {
 func (w *writer) commit(jobs []job) {
 	answers := make([]answer, len(jobs))
 	if err := w.transaction(jobs, answers); err != nil {
-		err = fmt.Errorf("write to the database: %w", err)
+		err = &Outage{err}
 		for i := range answers {
 			answers[i] = answer{err: err}
 		}

@@ -1,6 +1,6 @@
 -- Times are unix milliseconds, flags are 0 or 1, documents are JSON text. Only INTEGER and TEXT: that is what travels as JSON.
 
--- Writes state what must hold with INSERT INTO guards SELECT <condition>. It stores nothing; a condition that is not 1 aborts the batch.
+-- Writes state what must hold with INSERT INTO guards VALUES (<condition>). It stores nothing; a condition that is not 1 aborts the batch.
 CREATE VIEW guards(held) AS SELECT 1;
 CREATE TRIGGER guards_hold INSTEAD OF INSERT ON guards WHEN NEW.held IS NOT 1
 BEGIN
@@ -32,7 +32,6 @@ CREATE TABLE events (
 ) STRICT;
 CREATE INDEX events_at ON events(at);
 CREATE INDEX events_node ON events(node_id) WHERE node_id <> '';
-CREATE INDEX events_name ON events(node_name) WHERE node_name <> '';
 CREATE INDEX events_tenant ON events(tenant) WHERE tenant <> '';
 CREATE INDEX events_security ON events(id) WHERE security = 1;
 
@@ -59,7 +58,7 @@ CREATE TABLE psks (
   created_at INTEGER NOT NULL
 ) STRICT;
 
--- A use of a token is a row here: unique by number, and by key, so that neither can be taken twice.
+-- A use of a token is a row here: unique by number, so that none can be taken twice. Its key is in certificates, which has each once.
 CREATE TABLE enrolments (
   id          TEXT NOT NULL PRIMARY KEY,
   credential  TEXT NOT NULL,
@@ -70,9 +69,8 @@ CREATE TABLE enrolments (
   provider    TEXT NOT NULL,
   instance_id TEXT NOT NULL,
   address     TEXT NOT NULL
-) STRICT;
+) STRICT, WITHOUT ROWID;
 CREATE UNIQUE INDEX enrolments_use ON enrolments(credential, number) WHERE number IS NOT NULL;
-CREATE UNIQUE INDEX enrolments_key ON enrolments(credential, key_hash);
 CREATE INDEX enrolments_instance ON enrolments(credential, provider, instance_id) WHERE instance_id <> '';
 
 CREATE TABLE nodes (
@@ -90,7 +88,7 @@ CREATE TABLE nodes (
   enrolment_id   TEXT NOT NULL, -- '' never enrolled
   gpus_expected  INTEGER NOT NULL,
   recovery_until INTEGER
-) STRICT;
+) STRICT, WITHOUT ROWID;
 -- Also the order of the list of live nodes.
 CREATE UNIQUE INDEX nodes_held_name ON nodes(name) WHERE retired_at IS NULL OR banned = 1;
 CREATE INDEX nodes_name ON nodes(name, id);

@@ -17,7 +17,7 @@ import (
 // KnownScopes are all the scopes that an account can have. ScopeAll stands for every one, also of later versions.
 func KnownScopes() []string {
 	return []string{ScopeAll, ScopeNodesRead, ScopeNodesWrite, ScopeTokensRead, ScopeTokensWrite, ScopePSKWrite, ScopeEventsRead,
-		ScopeAccountsWrite, ScopeReleasesWrite}
+		ScopeAccountsWrite, ScopeReleasesWrite, ScopeKeysWrite, ScopeBackupRead}
 }
 
 // usualScopes are those of an account that was asked for without any: it may look and not touch.

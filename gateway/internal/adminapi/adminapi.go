@@ -9,8 +9,10 @@ package adminapi
 import (
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
+	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/registry"
 	"muster/gateway/internal/reply"
@@ -22,6 +24,8 @@ type API struct {
 	Registry  *registry.Registry
 	Bootstrap *bootstrap.Bootstrap
 	Store     *store.Store
+	Authority *authority.Authority // nil: its routes are not there
+	Scratch   string               // directory where a copy of the database may lie for a moment
 	Info      *reply.Info
 	Gateway   Gateway
 	Command   func(token string) string  // the joining command for an enrollment token; nil: none
@@ -46,6 +50,8 @@ const (
 	ScopeEventsRead    = "events:read"
 	ScopeAccountsWrite = "accounts:write"
 	ScopeReleasesWrite = "releases:write"
+	ScopeKeysWrite     = "keys:write"  // what nodes believe: roots and verifier keys
+	ScopeBackupRead    = "backup:read" // the whole database, its secrets sealed
 )
 
 // anyAccount marks routes that take no scope.
@@ -55,16 +61,27 @@ const anyAccount = ""
 func (a *API) Routes() http.Handler {
 	s := &server{API: a, failures: &limiter{now: a.Now}}
 	mux := http.NewServeMux()
-	for _, r := range []struct {
-		method, path, scope string
-		serve               func(*call) (any, error)
-	}{
+	for _, r := range slices.Concat(s.routes(), s.bootstrapRoutes(), s.trustRoutes()) {
+		mux.Handle(r.method+" "+Prefix+r.path, s.guarded(r.scope, r.serve))
+	}
+	return a.Info.Strict(mux)
+}
+
+// route is one path of the API.
+type route struct {
+	method, path, scope string
+	serve               func(*call) (any, error)
+}
+
+func (s *server) routes() []route {
+	return []route{
 		{"GET", "nodes", ScopeNodesRead, s.listNodes},
 		{"GET", "nodes/{node}", ScopeNodesRead, s.showNode},
 		{"POST", "nodes/{node}/drain", ScopeNodesWrite, s.apply(registry.Drain)},
 		{"POST", "nodes/{node}/resume", ScopeNodesWrite, s.apply(registry.Resume)},
 		{"POST", "nodes/{node}/retire", ScopeNodesWrite, s.apply(registry.Retire)},
 		{"POST", "nodes/{node}/ban", ScopeNodesWrite, s.apply(registry.Ban)},
+		{"POST", "nodes/{node}/allow-recovery", ScopeNodesWrite, s.allowRecovery},
 		{"POST", "nodes/{node}/labels", ScopeNodesWrite, s.setLabels},
 		{"GET", "tokens", ScopeTokensRead, s.listTokens},
 		{"POST", "tokens", ScopeTokensWrite, s.createToken},
@@ -79,8 +96,23 @@ func (a *API) Routes() http.Handler {
 		{"GET", "events", ScopeEventsRead, s.listEvents},
 		{"GET", "whoami", anyAccount, s.whoami},
 		{"GET", "gateway", anyAccount, s.showGateway},
-	} {
-		mux.Handle(r.method+" "+Prefix+r.path, s.guarded(r.scope, r.serve))
 	}
-	return a.Info.Strict(mux)
+}
+
+// trustRoutes are those of the CA, the keys and the database as a whole: no account of one tenant may use them.
+func (s *server) trustRoutes() []route {
+	if s.Authority == nil {
+		return nil
+	}
+	return []route{
+		{"GET", "ca", ScopeNodesRead, s.fleet(s.showCA)},
+		{"POST", "ca/intermediate", ScopeKeysWrite, s.fleet(s.intermediate)},
+		{"POST", "ca/roots", ScopeKeysWrite, s.fleet(s.addRoot)},
+		{"DELETE", "ca/roots/{root}", ScopeKeysWrite, s.fleet(s.dropRoot)},
+		{"GET", "keys", ScopeNodesRead, s.fleet(s.showCA)},
+		{"POST", "keys/rotate", ScopeKeysWrite, s.fleet(s.rotateKey)},
+		{"DELETE", "keys/{key}", ScopeKeysWrite, s.fleet(s.dropKey)},
+		{"POST", "trust", ScopeKeysWrite, s.fleet(s.publishTrust)},
+		{"GET", "backup", ScopeBackupRead, s.fleet(s.backup)},
+	}
 }

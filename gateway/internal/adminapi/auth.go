@@ -60,7 +60,9 @@ func (s *server) guarded(scope string, serve func(*call) (any, error)) http.Hand
 			s.refuse(w, r, who, scope, err)
 			return
 		}
-		reply.Write(w, c.status, reply.JSON(answer))
+		if _, sent := answer.(streamed); !sent {
+			reply.Write(w, c.status, reply.JSON(answer))
+		}
 	})
 }
 
@@ -101,6 +103,9 @@ func (s *server) authenticate(r *http.Request) (caller, error) {
 	switch {
 	case errors.Is(err, sign.ErrMistyped):
 		return who, unauthorized(err.Error(), "copy the whole API token, from msa_ to its end")
+	case err == nil && token.Kind == sign.BootstrapToken:
+		return who, &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "this is the bootstrap token " + token.Public() + ", which is no API token",
+			Hint: "it fetches its own script and registers its own node, nothing more; API tokens begin with msa_"}
 	case err != nil || token.Kind != sign.AccountToken:
 		return who, unauthorized("this is not an API token", "API tokens begin with msa_; enrollment tokens are for agents")
 	}
@@ -138,7 +143,9 @@ func (s *server) account(ctx context.Context, who caller, token sign.Token) (cal
 // refuse answers an error. Refusals of the caller are security events, and rate limited, so that nobody fills the log.
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, who caller, scope string, err error) {
 	status, body := s.Info.Error(err)
-	if status == http.StatusUnauthorized || status == http.StatusForbidden {
+	var detail *wire.ErrorDetail
+	leaked := errors.As(err, &detail) && detail.Code == wire.CodePlaintextSecret // a request that may be right in all else, and that somebody has to hear of
+	if status == http.StatusUnauthorized || status == http.StatusForbidden || leaked {
 		if wait := s.failures.note(limitKey(who)); wait > 0 && status == http.StatusUnauthorized {
 			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
 			status, body = s.Info.Error(&wire.ErrorDetail{Code: wire.CodeTooManyRequests,

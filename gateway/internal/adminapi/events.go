@@ -71,6 +71,9 @@ func (s *server) whoami(c *call) (any, error) {
 
 func (s *server) showGateway(*call) (any, error) {
 	answer := s.Gateway
+	if s.Authority != nil {
+		answer.RootPin = s.Authority.RootPin()
+	}
 	if answer.PublicURLs == nil {
 		answer.PublicURLs = []string{}
 	}

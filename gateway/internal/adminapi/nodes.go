@@ -45,8 +45,8 @@ func (s *server) showNode(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
 	}
-	n, err := s.Registry.Node(c.r.Context(), c.caller.tenant, c.r.PathValue("node"))
-	return nodeShape(n), err
+	d, err := s.Registry.Detail(c.r.Context(), c.caller.tenant, c.r.PathValue("node"))
+	return detailShape(d), err
 }
 
 // apply serves the routes that move a node.
@@ -76,7 +76,7 @@ func nodeShape(n registry.Node) Node {
 	out := Node{
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: n.Labels, Provider: n.Provider, InstanceID: n.InstanceID,
 		State: n.State, StateReasons: make([]string, 0, len(n.Reasons)), StateSince: n.StateSince.UTC(), Status: n.Status,
-		CreatedAt: n.CreatedAt.UTC(), Banned: n.Banned, Address: n.Address, SkewMillis: n.SkewMillis, Notices: n.Notices,
+		CreatedAt: n.CreatedAt.UTC(), Banned: n.Banned, Recoveries: n.Recoveries, RecoveryUntil: utc(n.RecoveryUntil), Address: n.Address, SkewMillis: n.SkewMillis, Notices: n.Notices,
 		Cost: reported(n.Cost), Hardware: reported(n.Hardware),
 	}
 	if out.Labels == nil {
@@ -96,7 +96,8 @@ func nodeShape(n registry.Node) Node {
 		out.Agent = nil
 	}
 	if cert := n.Certificate; cert.Fingerprint != "" {
-		out.Certificate = &Certificate{Fingerprint: cert.Fingerprint, NotAfter: cert.NotAfter.UTC(), Generation: cert.Generation}
+		out.Certificate = &Certificate{Fingerprint: cert.Fingerprint, NotAfter: cert.NotAfter.UTC(), Generation: cert.Generation,
+			RenewalOverdue: cert.OverdueAt != nil}
 	}
 	return out
 }

@@ -8,8 +8,8 @@ import (
 func (s *server) fleet(serve func(*call) (any, error)) func(*call) (any, error) {
 	return func(c *call) (any, error) {
 		if c.caller.tenant != "" {
-			return nil, forbidden("the PSK is the whole fleet's, and this account is for the tenant "+c.caller.tenant+" only",
-				"use an account of all tenants, or mint an enrollment token instead")
+			return nil, forbidden("this is the whole fleet's, and this account is for the tenant "+c.caller.tenant+" only",
+				"use an account of all tenants; for a PSK, mint an enrollment token instead")
 		}
 		return serve(c)
 	}

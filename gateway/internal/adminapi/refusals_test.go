@@ -134,13 +134,16 @@ func TestTenantsAreIsolated(t *testing.T) {
 // TestScopes has an account with every scope but the one needed, for every route.
 func TestScopes(t *testing.T) {
 	h := newHouse(t)
-	scopes := []string{"nodes:read", "nodes:write", "tokens:read", "tokens:write", "psk:write", "events:read", "accounts:write", "releases:write"}
+	scopes := []string{"nodes:read", "nodes:write", "tokens:read", "tokens:write", "psk:write", "events:read", "accounts:write", "releases:write", "keys:write", "backup:read"}
 	for _, c := range []struct{ method, path, needs string }{
 		{"GET", "nodes", "nodes:read"}, {"GET", "nodes/n", "nodes:read"}, {"POST", "nodes/n/drain", "nodes:write"},
 		{"POST", "nodes/n/resume", "nodes:write"}, {"POST", "nodes/n/retire", "nodes:write"}, {"POST", "nodes/n/ban", "nodes:write"},
 		{"POST", "nodes/n/labels", "nodes:write"}, {"GET", "tokens", "tokens:read"}, {"POST", "tokens", "tokens:write"},
 		{"DELETE", "tokens/mse_x", "tokens:write"}, {"GET", "psk", "psk:write"}, {"POST", "psk", "psk:write"},
 		{"POST", "psk/rotate", "psk:write"}, {"DELETE", "psk", "psk:write"}, {"GET", "events", "events:read"},
+		{"GET", "ca", "nodes:read"}, {"GET", "keys", "nodes:read"}, {"POST", "ca/intermediate", "keys:write"}, {"POST", "ca/roots", "keys:write"},
+		{"DELETE", "ca/roots/sha256:0", "keys:write"}, {"POST", "keys/rotate", "keys:write"}, {"DELETE", "keys/k", "keys:write"},
+		{"POST", "trust", "keys:write"}, {"GET", "backup", "backup:read"},
 	} {
 		var others []string
 		for _, s := range scopes {

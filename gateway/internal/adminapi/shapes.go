@@ -23,13 +23,17 @@ type Node struct {
 	LastSeen     *time.Time        `json:"last_seen"`
 	CreatedAt    time.Time         `json:"created_at"`
 	Banned       bool              `json:"banned"`
+	Recoveries   int               `json:"recoveries"` // renewals with an expired certificate
 	Address      string            `json:"address"`
 	SkewMillis   *int64            `json:"skew_ms"` // gateway's clock minus the node's
 	Notices      []string          `json:"notices"` // what the agent misses
 	Cost         json.RawMessage   `json:"cost"`    // a wire.Cost
 	Agent        *Agent            `json:"agent"`
 	Certificate  *Certificate      `json:"certificate"`
-	Hardware     json.RawMessage   `json:"hardware"` // a wire.Hardware
+
+	RecoveryUntil *time.Time `json:"recovery_until"` // until when an operator lets it back in
+
+	Hardware json.RawMessage `json:"hardware"` // a wire.Hardware
 }
 
 // Agent is the program that a node runs.
@@ -45,6 +49,8 @@ type Certificate struct {
 	Fingerprint string    `json:"fingerprint"`
 	NotAfter    time.Time `json:"not_after"`
 	Generation  int       `json:"generation"`
+
+	RenewalOverdue bool `json:"renewal_overdue"` // it should have been renewed by now
 }
 
 // NodePage is one page of a list of nodes.

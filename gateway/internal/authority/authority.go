@@ -4,10 +4,13 @@
 // gateway's own serving certificate. Beside them stand Ed25519 keys with one role each: trust signs sets of roots and
 // verifier keys and nothing else; answer, task and release are named in those sets.
 //
-// Keys rest in the store as sealed secrets, one value per level with its certificate, written once: however many
-// processes start at the same moment on one database, they end with one CA. The root's key is read to sign an
-// intermediate and dropped then. Nothing of a certificate request but its public key gets into a certificate, and
-// CheckCSR refuses requests that ask for more.
+// Keys rest in the store as sealed secrets, one value per level with its certificate: however many processes start at the
+// same moment on one database, they end with one CA. The root's key is read to sign an intermediate and dropped then; it
+// and the trust key may be kept elsewhere, and the store has their public halves alone then. Nothing of a certificate
+// request but its public key gets into a certificate, and CheckCSR refuses requests that ask for more.
+//
+// What nodes believe (roots and verifier keys) changes by a next trust set alone, which is written before anything signs
+// by it. The intermediate may change at any time: nodes verify by root.
 package authority
 
 import (
@@ -23,6 +26,8 @@ import (
 	"log/slog"
 	"net/url"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/agent/sign"
@@ -74,14 +79,9 @@ type Config struct {
 
 // Authority is the built-in CA with the gateway's Ed25519 keys. It is safe for concurrent use.
 type Authority struct {
-	config Config
-
-	root         *x509.Certificate
-	intermediate level
-	chainTail    string // PEM of what follows a leaf
-
-	trust, answer, task, release ed25519.PrivateKey
-	sets                         []sign.Envelope
+	config   Config
+	changing sync.Mutex // one change at a time
+	held     atomic.Pointer[held]
 }
 
 var _ Issuer = (*Authority)(nil)
@@ -98,16 +98,30 @@ func Open(ctx context.Context, c Config) (*Authority, error) {
 		return nil, err
 	}
 	a.config.TrustDomain = domain
-	if err := a.openLevels(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.openKeys(ctx); err != nil {
-		return nil, err
-	}
-	if err := a.openSets(ctx); err != nil {
+	if err := a.open(ctx); err != nil {
 		return nil, err
 	}
 	return a, nil
+}
+
+// open makes what a first start has to make, replaces an intermediate that is worn, and takes it all over.
+func (a *Authority) open(ctx context.Context) error {
+	first, err := a.firstSet(ctx)
+	if err != nil {
+		return err
+	}
+	if _, err := a.config.Store.MetaOnce(ctx, metaSet(1), first); err != nil {
+		return fmt.Errorf("record trust set 1: %w", err)
+	}
+	h, err := a.read(ctx)
+	if err != nil {
+		return err
+	}
+	a.held.Store(h)
+	if !h.worn(a.config.Now()) {
+		return nil
+	}
+	return a.replaceWorn(ctx, h)
 }
 
 func withDefaults(c Config) Config {
@@ -181,23 +195,48 @@ func (a *Authority) nodeURL(nodeID string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: a.config.TrustDomain, Path: "/node/" + nodeID}
 }
 
-// Roots is the one root.
-func (a *Authority) Roots() []*x509.Certificate { return []*x509.Certificate{a.root} }
+// Roots are those of the newest trust set, oldest first.
+func (a *Authority) Roots() []*x509.Certificate { return slices.Clone(a.held.Load().roots) }
 
-// RootPEM is the root's certificate as a PEM bundle.
-func (a *Authority) RootPEM() string { return encodeCertificate(a.root.Raw) }
+// RootPEM is Roots as a PEM bundle.
+func (a *Authority) RootPEM() string { return a.held.Load().set().Roots }
 
-// RootPin is "sha256:" and the hex SHA-256 of the root's public key (SubjectPublicKeyInfo, DER), the form of --root-pin.
-func (a *Authority) RootPin() string {
-	sum := sha256.Sum256(a.root.RawSubjectPublicKeyInfo)
+// RootPin is the pin of the newest root that the serving chain ends in, in the form of --root-pin. While the chain ends in
+// two, a pin of either is good.
+func (a *Authority) RootPin() string { return Pin(a.held.Load().root()) }
+
+// Pin is "sha256:" and the hex SHA-256 of a certificate's public key (SubjectPublicKeyInfo, DER).
+func Pin(certificate *x509.Certificate) string {
+	sum := sha256.Sum256(certificate.RawSubjectPublicKeyInfo)
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// AnswerKey signs the answers to signed requests. The caller must not change it.
-func (a *Authority) AnswerKey() ed25519.PrivateKey { return a.answer }
+// AnswerKey signs the answers to signed requests: the newest one that nodes have had time to hear of. The caller must not
+// change it.
+func (a *Authority) AnswerKey() ed25519.PrivateKey { return a.held.Load().answerKey(a.config.Now()) }
 
-// TrustKey is the public key that verifies the first trust set, and the later ones until a set names another.
-func (a *Authority) TrustKey() ed25519.PublicKey { return a.trust.Public().(ed25519.PublicKey) }
+// TrustKey is the public key that verifies the newest trust set. The set names the key that signs the next one.
+func (a *Authority) TrustKey() ed25519.PublicKey { return a.held.Load().verifies }
+
+// Welcome is what a node that enrols pins, all of one moment.
+type Welcome struct {
+	Set       sign.Envelope     // the newest
+	Key       ed25519.PublicKey // that verifies it
+	Roots     string            // PEM bundle, those of the set
+	AnswerKey ed25519.PublicKey // that signs now; the set names it
+}
+
+// Welcome gives what a node that enrols pins.
+func (a *Authority) Welcome() Welcome {
+	h := a.held.Load()
+	return Welcome{
+		Set: h.envelopes[len(h.envelopes)-1], Key: h.verifies, Roots: h.set().Roots,
+		AnswerKey: h.answerKey(a.config.Now()).Public().(ed25519.PublicKey),
+	}
+}
 
 // TrustSets is the chain of signed wire.TrustSet documents, oldest first, as they were first made.
-func (a *Authority) TrustSets() []sign.Envelope { return slices.Clone(a.sets) }
+func (a *Authority) TrustSets() []sign.Envelope { return slices.Clone(a.held.Load().envelopes) }
+
+// TrustNumber is the number of the newest set.
+func (a *Authority) TrustNumber() int64 { return a.held.Load().set().Number }

@@ -153,7 +153,7 @@ func TestOpenRefuses(t *testing.T) {
 		"no randomness":           {func(c *authority.Config) { c.Rand = failing{broken} }, []string{"no randomness"}},
 		"no random serial":        {func(c *authority.Config) { c.TrustDomain, c.Rand = "a.example", failing{broken} }, []string{"serial", "no randomness"}},
 		"a closed store":          {func(c *authority.Config) { _ = c.Store.Close() }, []string{"trust domain"}},
-		"root of another gateway": {func(c *authority.Config) { _ = c.Store.SetSecret(ctx, "ca/root", otherSecret(t, "ca/root")) }, []string{"secret ca/intermediate is not signed by the root"}},
+		"root of another gateway": {func(c *authority.Config) { _ = c.Store.SetSecret(ctx, "ca/root", otherSecret(t, "ca/root")) }, []string{"secret ca/root is not the root that trust set 1 names"}},
 		"root of no form":         {func(c *authority.Config) { _ = c.Store.SetSecret(ctx, "ca/root", []byte("x")) }, []string{"secret ca/root", "key and a certificate"}},
 		"root without a key": {func(c *authority.Config) {
 			_ = c.Store.SetSecret(ctx, "ca/root", bytes.ReplaceAll(otherSecret(t, "ca/root"), []byte("MI"), []byte("NI")))
@@ -329,7 +329,8 @@ func TestTrustSetChain(t *testing.T) {
 	}
 	first, next := parseEd25519(t, own), other.AnswerKey()
 	set := func(number int64, domain string) []byte {
-		payload, err := json.Marshal(wire.TrustSet{Number: number, TrustDomain: domain, TrustKey: sign.EncodeKey(next.Public().(ed25519.PublicKey))})
+		payload, err := json.Marshal(wire.TrustSet{Number: number, TrustDomain: domain, TrustKey: sign.EncodeKey(next.Public().(ed25519.PublicKey)),
+			Roots: a.RootPEM(), AnswerKeys: []string{sign.EncodeKey(a.AnswerKey().Public().(ed25519.PublicKey))}})
 		if err != nil {
 			t.Fatal(err)
 		}

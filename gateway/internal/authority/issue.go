@@ -6,10 +6,8 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 )
 
@@ -39,35 +37,59 @@ func (a *Authority) Issue(ctx context.Context, r Request) (Issued, error) {
 	if !ok || key.Curve != elliptic.P256() {
 		return Issued{}, fmt.Errorf("the key is not ECDSA P-256: %w", ErrBadCSR)
 	}
-	leaf, err := a.signLeaf(key, ttl, x509.Certificate{
-		Subject:     pkix.Name{CommonName: r.NodeID},
-		URIs:        []*url.URL{a.nodeURL(r.NodeID)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	h := a.held.Load()
+	leaf, err := a.signNode(h, r.NodeID, key, ttl)
 	if err != nil {
 		return Issued{}, fmt.Errorf("sign the certificate of node %s: %w", r.NodeID, err)
 	}
-	return Issued{Leaf: leaf, Chain: encodeCertificate(leaf.Raw) + a.chainTail}, nil
+	return Issued{Leaf: leaf, Chain: encodeCertificate(leaf.Raw) + h.issuing.chainTail}, nil
 }
 
-// signLeaf completes a template with everything that all leaves have in common, and signs it.
-func (a *Authority) signLeaf(key *ecdsa.PublicKey, ttl time.Duration, template x509.Certificate) (*x509.Certificate, error) {
-	now, parent := a.config.Now().UTC(), a.intermediate.certificate
-	if now.Before(parent.NotBefore) || !now.Before(parent.NotAfter) {
-		return nil, fmt.Errorf("the clock says %s, the intermediate is good from %s to %s; set the clock, or restart the gateway to have a new intermediate: %w",
-			date(now), date(parent.NotBefore), date(parent.NotAfter), ErrClock)
-	}
-	serial, err := a.serial()
+// signNode makes a node's certificate.
+func (a *Authority) signNode(h *held, id string, key *ecdsa.PublicKey, ttl time.Duration) (*x509.Certificate, error) {
+	parent := h.issuing.shortest()
+	from, to, err := a.leafDates(parent, ttl)
 	if err != nil {
 		return nil, err
 	}
-	template.SerialNumber = serial
-	template.NotBefore = later(now.Add(-leafBackdate), parent.NotBefore)
-	template.NotAfter = earlier(now.Add(ttl), parent.NotAfter)
+	number, err := serial(a.config.Rand)
+	if err != nil {
+		return nil, err
+	}
+	public, err := x509.MarshalPKIXPublicKey(key)
+	if err != nil {
+		return nil, err
+	}
+	leaf := nodeLeaf{
+		serial: number, notBefore: from, notAfter: to, id: id, uri: a.nodeURL(id).String(), key: public, keyID: keyIdentifier(key),
+	}
+	return leaf.sign(parent, h.issuing.key)
+}
+
+// leafDates are those of a leaf of this lifetime that is made now: within its parent's.
+func (a *Authority) leafDates(parent *x509.Certificate, ttl time.Duration) (from, to time.Time, err error) {
+	now := a.config.Now().UTC()
+	if now.Before(parent.NotBefore) || !now.Before(parent.NotAfter) {
+		return from, to, fmt.Errorf("the clock says %s, the intermediate is good from %s to %s; set the clock, or make a new intermediate: muster ca intermediate: %w",
+			date(now), date(parent.NotBefore), date(parent.NotAfter), ErrClock)
+	}
+	return later(now.Add(-leafBackdate), parent.NotBefore), earlier(now.Add(ttl), parent.NotAfter), nil
+}
+
+// signLeaf completes a template of another leaf, and signs it.
+func (a *Authority) signLeaf(h *held, key *ecdsa.PublicKey, ttl time.Duration, template x509.Certificate) (*x509.Certificate, error) {
+	parent := h.issuing.shortest()
+	var err error
+	if template.NotBefore, template.NotAfter, err = a.leafDates(parent, ttl); err != nil {
+		return nil, err
+	}
+	if template.SerialNumber, err = serial(a.config.Rand); err != nil {
+		return nil, err
+	}
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.BasicConstraintsValid = true
 	template.SubjectKeyId = keyIdentifier(key)
-	der, err := x509.CreateCertificate(rand.Reader, &template, parent, key, a.intermediate.key)
+	der, err := x509.CreateCertificate(rand.Reader, &template, parent, key, h.issuing.key)
 	if err != nil {
 		return nil, err
 	}

@@ -14,26 +14,68 @@ import (
 	"muster/store"
 )
 
-// openKeys reads the Ed25519 keys, one sealed secret each, or makes them.
-func (a *Authority) openKeys(ctx context.Context) error {
-	for _, one := range []struct {
-		name string
-		key  *ed25519.PrivateKey
-	}{
-		{"key/trust", &a.trust}, {"key/answer", &a.answer}, {"key/task", &a.task}, {"key/release", &a.release},
-	} {
-		value, err := a.keptSecret(ctx, one.name, newEd25519)
-		if err != nil {
-			return err
-		}
-		parsed, err := x509.ParsePKCS8PrivateKey(value)
-		key, ok := parsed.(ed25519.PrivateKey)
-		if err != nil || !ok {
-			return fmt.Errorf("secret %s is not an Ed25519 key in PKCS#8", one.name)
-		}
-		*one.key = key
+// Roles of the Ed25519 keys, as Rotate takes them.
+const (
+	roleTrust   = "trust"
+	roleAnswer  = "answer"
+	roleTask    = "task"
+	roleRelease = "release"
+
+	secretTrust = "key/" + roleTrust
+)
+
+// ed25519Key is a key of which the private half may be kept elsewhere.
+type ed25519Key struct {
+	public  ed25519.PublicKey
+	private ed25519.PrivateKey // nil: not in the store
+}
+
+// keySecret names where a key rests. The first one of its role has the role's own name.
+func keySecret(role, id string) string { return "key/" + role + "/" + id }
+
+// key reads the key that the store has under a name.
+func (a *Authority) key(ctx context.Context, name string) (ed25519Key, error) {
+	value, err := a.config.Store.Secret(ctx, name)
+	if err != nil {
+		return ed25519Key{}, fmt.Errorf("read secret %s: %w", name, err)
 	}
-	return nil
+	return parseKey(name, value)
+}
+
+// parseKey reads a private key in PKCS#8, or in PKIX the public half of one that is kept elsewhere.
+func parseKey(name string, value []byte) (ed25519Key, error) {
+	if parsed, err := x509.ParsePKCS8PrivateKey(value); err == nil {
+		if key, ok := parsed.(ed25519.PrivateKey); ok {
+			return ed25519Key{key.Public().(ed25519.PublicKey), key}, nil
+		}
+	}
+	if parsed, err := x509.ParsePKIXPublicKey(value); err == nil {
+		if key, ok := parsed.(ed25519.PublicKey); ok {
+			return ed25519Key{public: key}, nil
+		}
+	}
+	return ed25519Key{}, fmt.Errorf("secret %s is not an Ed25519 key in PKCS#8", name)
+}
+
+// keyOf finds the key of a role that a set names; its private half is nil where the store does not have it.
+func (a *Authority) keyOf(ctx context.Context, role, encoded string) (ed25519Key, error) {
+	public, err := sign.DecodeKey(encoded)
+	if err != nil {
+		return ed25519Key{}, err
+	}
+	for _, name := range [...]string{keySecret(role, sign.KeyID(public)), "key/" + role} {
+		found, err := a.key(ctx, name)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return ed25519Key{}, err
+		}
+		if found.public.Equal(public) {
+			return found, nil
+		}
+	}
+	return ed25519Key{public: public}, nil
 }
 
 func newEd25519() ([]byte, error) {
@@ -44,69 +86,55 @@ func newEd25519() ([]byte, error) {
 	return x509.MarshalPKCS8PrivateKey(key)
 }
 
-func metaSet(number int) string { return "trust/" + strconv.Itoa(number) }
-
-// openSets reads the chain of trust sets and makes the first one where there is none. A chain that does not verify is
-// an error: nodes would refuse it, and it would be served to all of them.
-func (a *Authority) openSets(ctx context.Context) error {
-	first, err := a.firstSet()
+// newKey makes and stores a key of a role, which is of no use before a set names it.
+func (a *Authority) newKey(ctx context.Context, role string) (string, error) {
+	value, err := newEd25519()
 	if err != nil {
-		return err
+		return "", err
 	}
-	text, err := a.config.Store.MetaOnce(ctx, metaSet(1), first)
-	for number, signer := 1, a.TrustKey(); ; number++ {
-		if number > 1 {
-			text, err = a.config.Store.Meta(ctx, metaSet(number))
-		}
-		if number > 1 && errors.Is(err, store.ErrNotFound) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read trust set %d: %w", number, err)
-		}
-		var envelope sign.Envelope
-		if envelope, signer, err = a.checkSet(text, number, signer); err != nil {
-			return fmt.Errorf("recorded trust set %d: %w", number, err)
-		}
-		a.sets = append(a.sets, envelope)
+	made, err := parseKey("", value)
+	if err != nil {
+		return "", err
 	}
+	name := keySecret(role, sign.KeyID(made.public))
+	if err := a.config.Store.SetSecret(ctx, name, value); err != nil {
+		return "", fmt.Errorf("store secret %s: %w", name, err)
+	}
+	return sign.EncodeKey(made.public), nil
 }
 
-// firstSet names the keys and the root of this gateway in a set with number 1.
-func (a *Authority) firstSet() (string, error) {
+func metaSet(number int) string { return "trust/" + strconv.Itoa(number) }
+
+// firstSet is the set with number 1: the one on record, else one with keys and a root that are made for it where they are
+// not there yet.
+func (a *Authority) firstSet(ctx context.Context) (string, error) {
+	recorded, err := a.config.Store.Meta(ctx, metaSet(1))
+	if err == nil || !errors.Is(err, store.ErrNotFound) {
+		return recorded, err
+	}
+	root, err := a.keptLevel(ctx, secretRoot, func() ([]byte, error) { return newRoot(a.config.TrustDomain, a.config.Now(), a.config.Rand) })
+	if err != nil {
+		return "", err
+	}
+	keys := map[string]ed25519Key{}
+	for _, role := range [...]string{roleTrust, roleAnswer, roleTask, roleRelease} {
+		value, err := a.keptSecret(ctx, "key/"+role, newEd25519)
+		if err != nil {
+			return "", err
+		}
+		if keys[role], err = parseKey("key/"+role, value); err != nil {
+			return "", err
+		}
+	}
+	verifier := func(role string) []string { return []string{sign.EncodeKey(keys[role].public)} }
 	payload, err := json.Marshal(wire.TrustSet{
 		Number: 1, IssuedAt: a.config.Now().UTC(), TrustDomain: a.config.TrustDomain,
-		TrustKey: sign.EncodeKey(a.TrustKey()), Roots: a.RootPEM(),
-		AnswerKeys: verifier(a.answer), TaskKeys: verifier(a.task), ReleaseKeys: verifier(a.release),
+		TrustKey: sign.EncodeKey(keys[roleTrust].public), Roots: encodeCertificate(root.certificate.Raw),
+		AnswerKeys: verifier(roleAnswer), TaskKeys: verifier(roleTask), ReleaseKeys: verifier(roleRelease),
 	})
 	if err != nil {
 		return "", err
 	}
-	envelope, err := json.Marshal(sign.Seal(a.trust, sign.RoleTrust, payload))
+	envelope, err := json.Marshal(sign.Seal(keys[roleTrust].private, sign.RoleTrust, payload))
 	return string(envelope), err
-}
-
-func verifier(key ed25519.PrivateKey) []string {
-	return []string{sign.EncodeKey(key.Public().(ed25519.PublicKey))}
-}
-
-// checkSet reads one recorded set and gives the key that signs the next one.
-func (a *Authority) checkSet(text string, number int, signer ed25519.PublicKey) (sign.Envelope, ed25519.PublicKey, error) {
-	var envelope sign.Envelope
-	if err := sign.DecodeStrict([]byte(text), &envelope); err != nil {
-		return envelope, nil, err
-	}
-	payload, err := envelope.Open(signer, sign.RoleTrust)
-	if err != nil {
-		return envelope, nil, err
-	}
-	var set wire.TrustSet
-	if err := sign.DecodeStrict(payload, &set); err != nil {
-		return envelope, nil, err
-	}
-	if set.Number != int64(number) || set.TrustDomain != a.config.TrustDomain {
-		return envelope, nil, fmt.Errorf("it says number %d of trust domain %.80q", set.Number, set.TrustDomain)
-	}
-	next, err := sign.DecodeKey(set.TrustKey)
-	return envelope, next, err
 }

@@ -34,56 +34,7 @@ const (
 // level is a CA certificate and its key. Both rest in one sealed value, so that they cannot come from two first starts.
 type level struct {
 	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey
-}
-
-// openLevels reads root and intermediate or makes them.
-func (a *Authority) openLevels(ctx context.Context) error {
-	root, err := a.keptLevel(ctx, secretRoot, func() ([]byte, error) { return a.newLevel(nil) })
-	if err != nil {
-		return err
-	}
-	now := a.config.Now()
-	if now.Before(root.certificate.NotBefore) || now.After(root.certificate.NotAfter) {
-		return fmt.Errorf("the clock says %s, the CA's root is good from %s to %s; set the clock (if it was wrong at the very first start, start with a new data directory): %w",
-			date(now), date(root.certificate.NotBefore), date(root.certificate.NotAfter), ErrClock)
-	}
-	a.root = root.certificate
-	sign := func() ([]byte, error) { return a.newLevel(&root) }
-	a.intermediate, err = a.keptLevel(ctx, secretIntermediate, sign)
-	if err != nil {
-		return err
-	}
-	if a.worn(now) {
-		if err := a.replaceIntermediate(ctx, sign); err != nil {
-			return err
-		}
-	}
-	if err := a.intermediate.certificate.CheckSignatureFrom(a.root); err != nil {
-		return fmt.Errorf("secret %s is not signed by the root: %w", secretIntermediate, err)
-	}
-	a.chainTail = encodeCertificate(a.intermediate.certificate.Raw)
-	return nil
-}
-
-// worn reports whether the intermediate is in its last year, or was made under a clock that ran ahead.
-func (a *Authority) worn(now time.Time) bool {
-	c := a.intermediate.certificate
-	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-intermediateSpare)) && c.NotAfter.Before(a.root.NotAfter)
-}
-
-// replaceIntermediate needs no guard against a second process that does the same: both chain to the root, and node
-// certificates are judged by the record.
-func (a *Authority) replaceIntermediate(ctx context.Context, sign func() ([]byte, error)) error {
-	value, err := sign()
-	if err != nil {
-		return err
-	}
-	if err := a.config.Store.SetSecret(ctx, secretIntermediate, value); err != nil {
-		return fmt.Errorf("store secret %s: %w", secretIntermediate, err)
-	}
-	a.intermediate, err = parseLevel(value)
-	return err
+	key         *ecdsa.PrivateKey // nil: a root's that is kept elsewhere
 }
 
 func (a *Authority) keptLevel(ctx context.Context, name string, make func() ([]byte, error)) (level, error) {
@@ -116,68 +67,111 @@ func (a *Authority) keptSecret(ctx context.Context, name string, make func() ([]
 	return value, nil
 }
 
-// newLevel makes a root (parent nil) or an intermediate and gives it in its stored form.
-func (a *Authority) newLevel(parent *level) ([]byte, error) {
+// newRoot makes a root and gives it in its stored form.
+func newRoot(domain string, now time.Time, random io.Reader) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	serial, err := a.serial()
+	template, err := levelTemplate(domain, "muster root CA", &key.PublicKey, now, random)
 	if err != nil {
 		return nil, err
 	}
-	now := a.config.Now().UTC()
-	template := &x509.Certificate{
-		SerialNumber: serial, NotBefore: now.Add(-levelBackdate), NotAfter: now.Add(rootLife),
-		Subject:  pkix.Name{Organization: []string{a.config.TrustDomain}, CommonName: "muster root CA"},
-		URIs:     []*url.URL{{Scheme: "spiffe", Host: a.config.TrustDomain}},
+	template.NotAfter, template.MaxPathLen = template.NotAfter.Add(rootLife), 1
+	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return nil, err
+	}
+	return encodeLevel(key, der)
+}
+
+// signIntermediate certifies an intermediate's key under a root.
+func signIntermediate(domain string, key *ecdsa.PublicKey, root level, now time.Time, random io.Reader) (*x509.Certificate, error) {
+	template, err := levelTemplate(domain, "muster intermediate CA", key, now, random)
+	if err != nil {
+		return nil, err
+	}
+	template.MaxPathLenZero = true
+	template.NotBefore = later(template.NotBefore, root.certificate.NotBefore)
+	template.NotAfter = earlier(template.NotAfter.Add(intermediateLife), root.certificate.NotAfter)
+	der, err := x509.CreateCertificate(rand.Reader, template, root.certificate, key, root.key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
+}
+
+// levelTemplate is what a root and an intermediate have in common. Its NotAfter is now.
+func levelTemplate(domain, name string, key *ecdsa.PublicKey, now time.Time, random io.Reader) (*x509.Certificate, error) {
+	number, err := serial(random)
+	if err != nil {
+		return nil, err
+	}
+	now = now.UTC()
+	return &x509.Certificate{
+		SerialNumber: number, NotBefore: now.Add(-levelBackdate), NotAfter: now,
+		Subject:  pkix.Name{Organization: []string{domain}, CommonName: name},
+		URIs:     []*url.URL{{Scheme: "spiffe", Host: domain}},
 		KeyUsage: x509.KeyUsageCertSign | x509.KeyUsageCRLSign,
-		IsCA:     true, BasicConstraintsValid: true, MaxPathLen: 1,
-		SubjectKeyId: keyIdentifier(&key.PublicKey),
-	}
-	signer := &level{certificate: template, key: key}
-	if parent != nil {
-		signer = parent
-		template.Subject.CommonName = "muster intermediate CA"
-		template.MaxPathLen, template.MaxPathLenZero = 0, true
-		template.NotBefore = later(template.NotBefore, parent.certificate.NotBefore)
-		template.NotAfter = earlier(now.Add(intermediateLife), parent.certificate.NotAfter)
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, signer.certificate, &key.PublicKey, signer.key)
-	if err != nil {
-		return nil, err
-	}
-	return encodeLevel(der, key)
+		IsCA:     true, BasicConstraintsValid: true, SubjectKeyId: keyIdentifier(key),
+	}, nil
 }
 
-func encodeLevel(der []byte, key *ecdsa.PrivateKey) ([]byte, error) {
-	raw, err := x509.MarshalPKCS8PrivateKey(key)
-	if err != nil {
-		return nil, err
+// encodeLevel gives a key and certificates for it in their stored form; no key: that is kept elsewhere.
+func encodeLevel(key *ecdsa.PrivateKey, certificates ...[]byte) ([]byte, error) {
+	var out []byte
+	if key != nil {
+		raw, err := x509.MarshalPKCS8PrivateKey(key)
+		if err != nil {
+			return nil, err
+		}
+		out = pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
 	}
-	out := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
-	return append(out, encodeCertificate(der)...), nil
+	for _, der := range certificates {
+		out = append(out, encodeCertificate(der)...)
+	}
+	return out, nil
 }
 
-// parseLevel reads what encodeLevel wrote. Its errors say nothing of the value.
+// parseLevel reads what encodeLevel wrote of a root. Its errors say nothing of the value.
 func parseLevel(value []byte) (level, error) {
-	first, rest := pem.Decode(value)
-	second, _ := pem.Decode(rest)
-	if first == nil || second == nil {
-		return level{}, errors.New("it does not hold a key and a certificate in PEM")
+	if block, rest := pem.Decode(value); block != nil && block.Type == "CERTIFICATE" && len(rest) == 0 {
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return level{}, fmt.Errorf("its certificate: %w", err)
+		}
+		return level{certificate: certificate}, nil
 	}
-	key, err := parseP256(first.Bytes)
+	key, certificates, err := parseLevels(value)
 	if err != nil {
 		return level{}, err
 	}
-	certificate, err := x509.ParseCertificate(second.Bytes)
+	return level{certificate: certificates[0], key: key}, nil
+}
+
+// parseLevels reads a key and its certificates, at least one.
+func parseLevels(value []byte) (*ecdsa.PrivateKey, []*x509.Certificate, error) {
+	first, rest := pem.Decode(value)
+	second, rest := pem.Decode(rest)
+	if first == nil || second == nil {
+		return nil, nil, errors.New("it does not hold a key and a certificate in PEM")
+	}
+	key, err := parseP256(first.Bytes)
 	if err != nil {
-		return level{}, fmt.Errorf("its certificate: %w", err)
+		return nil, nil, err
 	}
-	if !key.PublicKey.Equal(certificate.PublicKey) {
-		return level{}, errors.New("its key and its certificate do not belong together")
+	var certificates []*x509.Certificate
+	for block := second; block != nil; block, rest = pem.Decode(rest) {
+		certificate, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			return nil, nil, fmt.Errorf("its certificate: %w", err)
+		}
+		if !key.PublicKey.Equal(certificate.PublicKey) {
+			return nil, nil, errors.New("its key and its certificate do not belong together")
+		}
+		certificates = append(certificates, certificate)
 	}
-	return level{certificate: certificate, key: key}, nil
+	return key, certificates, nil
 }
 
 func parseP256(der []byte) (*ecdsa.PrivateKey, error) {
@@ -190,12 +184,12 @@ func parseP256(der []byte) (*ecdsa.PrivateKey, error) {
 }
 
 // serial draws 128 random bits (at least 64 are asked for by the CA/Browser Forum's baseline requirements 7.1).
-func (a *Authority) serial() (*big.Int, error) {
-	var random [16]byte
-	if _, err := io.ReadFull(a.config.Rand, random[:]); err != nil {
+func serial(random io.Reader) (*big.Int, error) {
+	var drawn [16]byte
+	if _, err := io.ReadFull(random, drawn[:]); err != nil {
 		return nil, fmt.Errorf("random serial number: %w", err)
 	}
-	return new(big.Int).SetBytes(random[:]), nil
+	return new(big.Int).SetBytes(drawn[:]), nil
 }
 
 // keyIdentifier is the leftmost 160 bits of the SHA-256 of the point (RFC 7093 section 2, method 1).

@@ -25,7 +25,7 @@ const (
 )
 
 // Serving gives the gateway's TLS certificate from its own CA. The key is kept, so that a pinned public key outlives the
-// certificates, which are made at start and again when two thirds of their life are over. It is safe for concurrent use.
+// certificates, which are made at start, again when two thirds of their life are over, and under a new intermediate at once. It is safe for concurrent use.
 type Serving struct {
 	authority *Authority
 	key       *ecdsa.PrivateKey
@@ -34,6 +34,7 @@ type Serving struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
+	made    *held // what it was made with
 	renewAt time.Time
 	failed  bool // the last renewal failed, which is in the log
 }
@@ -108,7 +109,7 @@ func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	now := s.authority.config.Now()
-	if now.Before(s.renewAt) && !now.Before(s.current.Leaf.NotBefore) {
+	if now.Before(s.renewAt) && !now.Before(s.current.Leaf.NotBefore) && s.made == s.authority.held.Load() {
 		s.failed = false
 		return s.current, nil
 	}
@@ -123,8 +124,8 @@ func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // renew makes a new certificate for the same key. The root is not sent: a client has it, or does not believe it.
 func (s *Serving) renew() error {
-	a := s.authority
-	leaf, err := a.signLeaf(&s.key.PublicKey, servingLife, x509.Certificate{
+	a, h := s.authority, s.authority.held.Load()
+	leaf, err := a.signLeaf(h, &s.key.PublicKey, servingLife, x509.Certificate{
 		Subject:     pkix.Name{Organization: []string{a.config.TrustDomain}, CommonName: "muster gateway"},
 		DNSNames:    s.names,
 		IPAddresses: s.addresses,
@@ -136,8 +137,12 @@ func (s *Serving) renew() error {
 	issued := leaf.NotBefore.Add(leafBackdate)
 	s.renewAt = issued.Add(leaf.NotAfter.Sub(issued) * 2 / 3)
 	s.current = &tls.Certificate{
-		Certificate: [][]byte{leaf.Raw, a.intermediate.certificate.Raw}, PrivateKey: s.key, Leaf: leaf,
+		Certificate: [][]byte{leaf.Raw}, PrivateKey: s.key, Leaf: leaf,
 	}
+	for _, certificate := range h.issuing.certificates {
+		s.current.Certificate = append(s.current.Certificate, certificate.Raw)
+	}
+	s.made = h
 	return nil
 }
 

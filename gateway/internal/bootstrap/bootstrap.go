@@ -1,5 +1,5 @@
-// Package bootstrap keeps what may enrol a node: enrollment tokens and the cluster's PSK. It mints and revokes them, finds
-// them by their public part, and checks the proofs that are made with them.
+// Package bootstrap keeps what may enrol a node: enrollment tokens, the cluster's PSK, and bootstrap tokens with the scripts that
+// are rendered for them. It mints and revokes them, finds them by their public part, and checks the proofs that are made with them.
 //
 // Only keys derived from the secrets are stored, sealed. A secret is shown once, when it is made.
 package bootstrap
@@ -7,7 +7,6 @@ package bootstrap
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -30,6 +29,7 @@ type Config struct {
 	Now    func() time.Time
 	Rand   io.Reader
 	Logger *slog.Logger
+	Site   func() (Site, error) // what scripts say of the gateway; nil: it renders none
 }
 
 // Bootstrap is safe for concurrent use.
@@ -38,13 +38,14 @@ type Bootstrap struct {
 	now    func() time.Time
 	rand   io.Reader
 	log    *slog.Logger
+	site   func() (Site, error)
 	nonces nonces
 	fails  fails
 }
 
 // New makes a Bootstrap.
 func New(c Config) *Bootstrap {
-	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger}
+	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, site: c.Site}
 	if b.now == nil {
 		b.now = time.Now
 	}
@@ -119,7 +120,7 @@ func (b *Bootstrap) Timely(credential, nonce string, at time.Time) error {
 	now := b.now()
 	if off := now.Sub(at); off > wire.EnrollWindow || off < -wire.EnrollWindow {
 		return &wire.ErrorDetail{
-			Code: wire.CodeClockSkew, Message: fmt.Sprintf("the request's time is off by %s", off.Round(time.Second)),
+			Code: wire.CodeClockSkew, Message: "the request's time is off by " + roughly(off),
 			Hint: "the answer carries the gateway's time: the agent corrects its clock and tries again by itself",
 		}
 	}
@@ -134,4 +135,12 @@ func (b *Bootstrap) Timely(credential, nonce string, at time.Time) error {
 		}
 	}
 	return nil
+}
+
+// roughly says a difference of clocks; one of years, as of a clock that was never set, is beyond what a Duration can hold.
+func roughly(off time.Duration) string {
+	if off = off.Abs(); off > 365*24*time.Hour {
+		return "more than a year"
+	}
+	return off.Round(time.Second).String()
 }

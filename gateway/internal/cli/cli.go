@@ -34,6 +34,7 @@ type Env struct {
 	Agents  fs.FS // the agents that push carries, <os>-<arch>/muster-agent; nil: none
 
 	Serve   func(args []string, getenv func(string) string) (ServeFlags, error) // reads serve's flags; nil: there is no gateway
+	Local   Local                                                               // what is done on files, without a gateway
 	Machine Machine                                                             // what service install works on
 
 	Interactive func() bool                                // a person can answer questions; nil: Stdin is a terminal

@@ -27,7 +27,7 @@ const (
 
 // commands is the whole command line. A new slice each time: nothing here changes at run time.
 func commands() []command {
-	return slices.Concat(joinCommands(), nodeCommands(), pushCommands(), accountCommands(), serviceCommands(), otherCommands())
+	return slices.Concat(joinCommands(), bootstrapCommands(), nodeCommands(), pushCommands(), accountCommands(), caCommands(), keyCommands(), backupCommands(), serviceCommands(), otherCommands())
 }
 
 func joinCommands() []command {
@@ -74,6 +74,7 @@ func nodeCommands() []command {
 		{name: "node label", args: "NAME... KEY=VALUE... KEY-...", least: 1, most: -1, options: []string{"selector", "yes"}, run: nodeLabel,
 			summary: "set and remove labels", text: "KEY=VALUE sets a label, KEY- removes one. The operator's labels win over those of tokens and agents. " + askText,
 			examples: []string{"muster node label gpu-1 tier=sovereign", "muster node label gpu-1 gpu-2 rack=7 old-", "muster node label -l tier=spot price_per_hour=1.99 --yes"}},
+		recoveryCommand(),
 		move("drain", "take nodes out of work", "A drained node stays alive and takes no new work. "+askText),
 		move("resume", "put drained nodes back to work", "Also ends what a person set a node unavailable for. "+askText),
 		move("retire", "give nodes back", "Their certificates are revoked and their names become free. The entry is kept; node ls --all shows it. It is asked for first unless --yes is given."),
@@ -92,6 +93,7 @@ func otherCommands() []command {
 		{name: "events", options: []string{"node", "kind", "tenant", "security", "since", "limit", "follow", "output"}, run: eventList,
 			summary: "show what happened: who, what, which node, from where", text: "The latest 100 unless --since or --limit say otherwise, oldest first. With -o json one event a line.",
 			examples: []string{"muster events", "muster events --since 1h --node vast-h100-39467543", "muster events -f --security"}},
+		auditCommand(),
 		{name: "completion", args: "bash|zsh|fish", least: 1, most: 1, run: completion,
 			summary: "print a completion script for a shell", text: "Commands and flags are completed.",
 			examples: []string{"source <(muster completion bash)", "muster completion zsh > ~/.zfunc/_muster", "muster completion fish > ~/.config/fish/completions/muster.fish"}},

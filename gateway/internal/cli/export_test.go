@@ -13,7 +13,7 @@ func Shown(raw []byte, now time.Time) (string, error) {
 		return "", err
 	}
 	var out strings.Builder
-	v.show(&out)
+	v.show(&out, v.identityRows(raw))
 	columns(&out, [][]string{nodeHeader(true), v.row(true)})
 	return out.String() + string(printableJSON(raw)), nil
 }

@@ -34,6 +34,7 @@ type house struct {
 	dir   string
 	now   time.Time
 
+	local       cli.Local
 	env         map[string]string
 	stdin       string
 	interactive bool
@@ -93,7 +94,7 @@ func (h *house) run(ctx context.Context, args ...string) (code int, stdout, stde
 	h.t.Helper()
 	var out, errs bytes.Buffer
 	code = cli.Run(ctx, cli.Env{Args: args, Getenv: func(name string) string { return h.env[name] }, Stdin: strings.NewReader(h.stdin),
-		Stdout: &out, Stderr: &errs, Version: "1.2.3", Interactive: func() bool { return h.interactive }, Now: func() time.Time { return h.now },
+		Stdout: &out, Stderr: &errs, Version: "1.2.3", Local: h.local, Interactive: func() bool { return h.interactive }, Now: func() time.Time { return h.now },
 		Pause: func(ctx context.Context, d time.Duration) error {
 			h.now = h.now.Add(d)
 			if h.pause == nil {

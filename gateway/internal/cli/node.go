@@ -182,7 +182,7 @@ func nodeShow(ctx context.Context, s *session) error {
 		if i > 0 {
 			fmt.Fprintln(s.Stdout)
 		}
-		v.show(s.Stdout)
+		v.show(s.Stdout, v.identityRows(raw))
 	}
 	if failed {
 		return errReported

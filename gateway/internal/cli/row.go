@@ -3,6 +3,7 @@ package cli
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -149,11 +150,19 @@ func (v view) utilization() string {
 	return fmt.Sprintf("%.0f%%", total/float64(known))
 }
 
+// state has its reasons where they are asked for, and always what is on its way to become one.
 func (v view) state(reasons bool) string {
-	if !reasons || len(v.StateReasons) == 0 {
+	var notes []string
+	if reasons {
+		notes = append(notes, v.StateReasons...)
+	}
+	if c := v.Certificate; c != nil && c.RenewalOverdue && !slices.Contains(v.StateReasons, "certificate_expired") {
+		notes = append(notes, "renewal overdue")
+	}
+	if len(notes) == 0 {
 		return orUnknown(v.State)
 	}
-	return orUnknown(v.State) + " (" + printable(strings.Join(v.StateReasons, ", ")) + ")"
+	return orUnknown(v.State) + " (" + printable(strings.Join(notes, ", ")) + ")"
 }
 
 func (v view) since(at *time.Time) string {

@@ -10,8 +10,8 @@ import (
 	"muster/agent/wire"
 )
 
-// show prints all that is known of a node, for a person.
-func (v view) show(w io.Writer) {
+// show prints all that is known of a node, for a person; identity is what there is to say of its certificates.
+func (v view) show(w io.Writer, identity [][]string) {
 	fmt.Fprintln(w, orUnknown(v.Name))
 	rows := [][]string{
 		{"  id", orUnknown(v.ID)},
@@ -26,6 +26,7 @@ func (v view) show(w io.Writer) {
 		{"  clock", v.clockLine()},
 		{"  created", stamp(&v.CreatedAt)},
 	}
+	rows = append(rows, identity...)
 	rows = append(rows, v.hardwareRows()...)
 	for _, notice := range v.Notices {
 		rows = append(rows, []string{"  notice", printable(notice)})
@@ -79,6 +80,9 @@ func (v view) certificateLine() string {
 	when := v.expiry()
 	if !strings.HasPrefix(when, "expired") {
 		when = "expires in " + when
+	}
+	if v.Certificate.RenewalOverdue {
+		when += ", renewal overdue"
 	}
 	return fmt.Sprintf("generation %d, %s, %s", v.Certificate.Generation, when, orUnknown(v.Certificate.Fingerprint))
 }

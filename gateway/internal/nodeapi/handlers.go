@@ -2,13 +2,11 @@ package nodeapi
 
 import (
 	"context"
-	"crypto/ed25519"
 	"encoding/json"
 	"errors"
 	"time"
 	"unicode/utf8"
 
-	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/registry"
@@ -32,12 +30,12 @@ func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
 	if err := checkHeartbeat(&b); err != nil {
 		return nil, err
 	}
-	state, err := a.Registry.Beat(ctx, c.id, c.address, &b.HeartbeatRequest, string(b.Agent), string(b.Cost))
+	state, err := a.Registry.Beat(ctx, c.id, c.proof, &b.HeartbeatRequest, string(b.Agent), string(b.Cost))
 	if err != nil {
 		return nil, err
 	}
 	return wire.HeartbeatAnswer{
-		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), Epoch: a.Info.Epoch, Time: a.Now().UTC(),
+		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
 	}, nil
 }
 
@@ -83,7 +81,7 @@ func depth(raw []byte) int {
 }
 
 func (a *API) leave(ctx context.Context, c call) (any, error) {
-	node, err := a.Registry.Apply(ctx, "", c.id.NodeID, registry.Retire, store.Actor{Name: "node:" + c.id.NodeID, Address: c.address})
+	node, err := a.Registry.Apply(ctx, "", c.id.NodeID, registry.Retire, store.Actor{Name: "node:" + c.id.NodeID, Address: c.proof.Address})
 	if err != nil {
 		return nil, err
 	}
@@ -91,7 +89,7 @@ func (a *API) leave(ctx context.Context, c call) (any, error) {
 }
 
 // renew issues the next generation's certificate. The same key gets the same certificate again, so that a lost answer
-// costs nothing.
+// costs nothing but a certificate that nobody sees: whether the key has one is not asked beforehand, the record refuses a second.
 func (a *API) renew(ctx context.Context, c call) (any, error) {
 	var q wire.RenewRequest
 	if err := decode(c.body, &q); err != nil {
@@ -101,34 +99,30 @@ func (a *API) renew(ctx context.Context, c call) (any, error) {
 	if err != nil {
 		return nil, refuse(wire.CodeBadCSR, err.Error(), "a renewal keeps subject and SAN and brings a new P-256 key")
 	}
-	pending := func() (store.Certificate, error) {
-		return a.Store.PendingCertificate(ctx, c.id.NodeID, authority.KeyHash(csr.PublicKey))
-	}
-	recorded, err := pending()
-	if err == nil {
-		return a.renewed(recorded), nil
-	}
-	if !errors.Is(err, store.ErrNotFound) {
-		return nil, err
-	}
 	issued, err := a.Issuer.Issue(ctx, authority.Request{NodeID: c.id.NodeID, CSR: csr})
 	if err != nil {
 		return nil, err
 	}
 	next := registry.Certificate(store.Node{ID: c.id.NodeID, EnrolmentID: c.id.Enrolment}, issued.Leaf, issued.Chain, c.id.Generation+1)
-	if err := a.Registry.AddCertificate(ctx, c.id, next, c.address); err != nil {
-		if recorded, lost := pending(); lost == nil { // the same request, sent twice at once
-			return a.renewed(recorded), nil
+	if err := a.Registry.AddCertificate(ctx, c.id, next, c.proof.Address); err != nil {
+		if recorded, lost := a.Store.PendingCertificate(ctx, c.id.NodeID, next.KeyHash); lost == nil {
+			return a.recorded(recorded)
 		}
 		return nil, err
 	}
 	return a.renewed(next), nil
 }
 
-func (a *API) renewed(c store.Certificate) wire.RenewAnswer {
-	return wire.RenewAnswer{Certificate: c.Chain, Generation: c.Generation, Time: a.Now().UTC().Truncate(time.Millisecond)}
+// recorded gives the certificate that a key got before. One that was fetched too late to be of use is no answer, and its key
+// is never certified again.
+func (a *API) recorded(c store.Certificate) (any, error) {
+	if spare := c.NotAfter.Sub(c.IssuedAt) / 10; a.Now().After(c.NotAfter.Add(-spare)) {
+		return nil, refuse(wire.CodeKeyInUse, "the certificate for this key was not fetched before its time was over",
+			"make a new key; the agent does so by itself")
+	}
+	return a.renewed(c), nil
 }
 
-func answerKey(a *authority.Authority) string {
-	return sign.EncodeKey(a.AnswerKey().Public().(ed25519.PublicKey))
+func (a *API) renewed(c store.Certificate) wire.RenewAnswer {
+	return wire.RenewAnswer{Certificate: c.Chain, Generation: c.Generation, Time: a.Now().UTC().Truncate(time.Millisecond)}
 }

@@ -38,8 +38,8 @@ func readHeartbeat(body []byte) (b heartbeat, err error) {
 func checkHeartbeat(b *heartbeat) error {
 	bad := func(what, hint string) error { return refuse(wire.CodeBadRequest, what, hint) }
 	switch {
-	case len(b.RunID) < 8 || len(b.RunID) > 64 || wire.CheckName(b.RunID[:min(len(b.RunID), wire.MaxNameLength)]) != nil:
-		return bad("the run id is not 8 to 64 letters and digits", "it is random, new with every start of the agent")
+	case !runID(b.RunID):
+		return bad("the run id is not 8 to 64 letters, digits and dashes", "it is random, new with every start of the agent")
 	case !(b.IntervalSeconds > 0 && b.IntervalSeconds <= maxPace):
 		return bad("the interval is not between 0 and an hour", "interval_seconds is the pace that the agent keeps")
 	case b.SkewMillis > maxSkew || b.SkewMillis < -maxSkew:
@@ -53,4 +53,14 @@ func checkHeartbeat(b *heartbeat) error {
 		return nil
 	}
 	return checkHardware(b.Hardware)
+}
+
+func runID(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		if c != '-' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return len(s) >= 8 && len(s) <= 64
 }

@@ -1,9 +1,12 @@
 package nodeapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"net"
 	"net/http"
+	"time"
 
 	"muster/agent/sign"
 	"muster/agent/wire"
@@ -13,13 +16,13 @@ import (
 // identify turns either transport's proof into the one identity that handlers see: the client certificate of a direct TLS
 // connection, whose possession the handshake proved, or a signature. Where both arrive they must agree. The order of the
 // checks is part of the contract: known key, window, signature, record, nonce; the body comes after.
-func (a *API) identify(r *http.Request, s *sign.Signature, rt route) (*registry.Identity, error) {
+func (a *API) identify(r *http.Request, s *sign.Signature, rt route, proof registry.Proof) (*registry.Identity, error) {
 	direct := clientFingerprint(r)
 	if direct == "" && s == nil {
 		return nil, refuse(wire.CodeNoIdentity, "this request carries neither a client certificate nor a signature",
 			"sign it; the agent does so by itself where a proxy ends TLS")
 	}
-	if direct == "" && a.RequireMTLS && !rt.renewal {
+	if direct == "" && a.RequireMTLS && rt.purpose != registry.ForRenewal {
 		return nil, refuse(wire.CodeMTLSRequired, "this gateway takes client certificates only", "connect to its own TLS port directly")
 	}
 	if s != nil && direct != "" && s.Fingerprint != direct {
@@ -41,10 +44,43 @@ func (a *API) identify(r *http.Request, s *sign.Signature, rt route) (*registry.
 	if id.NodeID != r.PathValue("id") && r.PathValue("id") != "" {
 		return nil, refuse(wire.CodeWrongNode, "the path names another node than the identity", "a node can speak for itself only")
 	}
-	if err := a.Registry.Check(id, rt.renewal); err != nil || s == nil {
-		return id, err
+	return id, a.usable(r.Context(), s, id, rt, proof)
+}
+
+// usable judges a proven identity by the record, and its nonce where it may be used at all. The use of a superseded one is
+// evidence, so that has to be fresh as well.
+func (a *API) usable(ctx context.Context, s *sign.Signature, id *registry.Identity, rt route, proof registry.Proof) error {
+	refused := a.Registry.Check(id, rt.purpose)
+	if refused != nil && !id.Superseded() {
+		return refused
 	}
-	return id, a.fresh(s, id)
+	if s != nil {
+		if err := a.fresh(s, id); err != nil {
+			return err
+		}
+	}
+	if refused == nil {
+		return nil
+	}
+	return a.Registry.Stray(ctx, id, proof, rt.purpose)
+}
+
+// proof says when a request was proven: when it was signed, or when it arrived.
+func (a *API) proof(r *http.Request, s *sign.Signature) registry.Proof {
+	if s != nil {
+		return registry.Proof{Address: a.Address(r), At: s.Created}
+	}
+	opened, _ := r.Context().Value(connected{}).(time.Time)
+	return registry.Proof{Address: a.Address(r), At: a.Now(), Opened: opened}
+}
+
+// connected is the key under which a request's context has the time at which its connection was opened.
+type connected struct{}
+
+// Connected is for http.Server's ConnContext: it notes when a connection was opened, which tells requests of before a
+// certificate's end from later ones.
+func (a *API) Connected(ctx context.Context, _ net.Conn) context.Context {
+	return context.WithValue(ctx, connected{}, a.Now())
 }
 
 // signed checks window and signature.

@@ -3,6 +3,7 @@ package nodeapi
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"muster/agent/wire"
@@ -16,7 +17,7 @@ func (a *API) healthz(w http.ResponseWriter, _ *http.Request) {
 func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
-	if err := a.Store.Ready(ctx); err != nil {
+	if err := a.ready.check(ctx, a.Now(), a.Store.Ready); err != nil {
 		a.Logger.Error("not ready: the database takes no writes", "error", err)
 		a.Info.WriteError(w, refuse(wire.CodeUnavailable, "the database takes no writes", "see the gateway's log and the disk's free space"))
 		return
@@ -36,4 +37,23 @@ func (a *API) roots(w http.ResponseWriter, _ *http.Request) {
 
 func (a *API) trust(w http.ResponseWriter, _ *http.Request) {
 	reply.Write(w, http.StatusOK, reply.JSON(map[string]any{"sets": a.Authority.TrustSets()}))
+}
+
+// recentCheck is how long the last look at the database counts: anyone may ask, and each look is a write.
+const recentCheck = 2 * time.Second
+
+// readiness is what the last look at the database found.
+type readiness struct {
+	mu  sync.Mutex
+	at  time.Time
+	err error
+}
+
+func (r *readiness) check(ctx context.Context, now time.Time, look func(context.Context) error) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.at.IsZero() || now.Sub(r.at) >= recentCheck || now.Before(r.at) {
+		r.at, r.err = now, look(ctx)
+	}
+	return r.err
 }

@@ -19,7 +19,6 @@ import (
 
 // register answers POST /nodes/register. From the moment that the credential is known, every answer is proven with its key.
 func (a *API) register(w http.ResponseWriter, r *http.Request) {
-	defer a.hurry(w)
 	token, presented, err := a.credential(w, r)
 	if err != nil {
 		a.Info.WriteError(w, err)
@@ -37,7 +36,11 @@ func (a *API) credential(w http.ResponseWriter, r *http.Request) (store.Token, s
 	}
 	header := r.Header.Values("Authorization")
 	if len(header) != 1 {
-		if body, err := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime); err == nil && carriesSecret(body) {
+		body, err := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
+		if err != nil {
+			return store.Token{}, sign.Presented{}, err
+		}
+		if carriesSecret(body) {
 			return store.Token{}, sign.Presented{}, plaintext()
 		}
 		return store.Token{}, sign.Presented{}, refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
@@ -150,7 +153,7 @@ func (a *API) alsoSigned(r *http.Request, raw []byte) (*registry.Identity, error
 	if err := a.signed(r, s, id); err != nil {
 		return nil, err
 	}
-	if sign.VerifyDigest(r.Header.Get("Content-Digest"), raw) != nil || a.Registry.Check(id, true) != nil {
+	if sign.VerifyDigest(r.Header.Get("Content-Digest"), raw) != nil || a.Registry.Check(id, registry.ForRenewal) != nil {
 		return nil, nil
 	}
 	return id, a.fresh(s, id)
@@ -164,12 +167,12 @@ func (a *API) issue(csr *x509.CertificateRequest) func(context.Context, string) 
 }
 
 func (a *API) welcome(ad registry.Admission) wire.Welcome {
-	sets := a.Authority.TrustSets()
+	pinned := a.Authority.Welcome()
 	return wire.Welcome{
 		Protocol: wire.ProtocolVersion, NodeID: ad.Node.ID, Name: ad.Node.Name, Tenant: ad.Node.Tenant,
-		Certificate: ad.Certificate.Chain, Generation: ad.Certificate.Generation, Roots: a.Authority.RootPEM(),
-		TrustKey: sign.EncodeKey(a.Authority.TrustKey()), Trust: reply.JSON(sets[len(sets)-1]),
-		AnswerKey: answerKey(a.Authority), Epoch: a.Info.Epoch,
+		Certificate: ad.Certificate.Chain, Generation: ad.Certificate.Generation, Roots: pinned.Roots,
+		TrustKey: sign.EncodeKey(pinned.Key), Trust: reply.JSON(pinned.Set),
+		AnswerKey: sign.EncodeKey(pinned.AnswerKey), Epoch: a.Info.Epoch,
 		IntervalSeconds: int(a.Interval.Seconds()), GPUsExpected: ad.Node.GPUsExpected, Time: a.Now().UTC(),
 	}
 }

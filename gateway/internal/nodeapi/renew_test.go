@@ -99,6 +99,27 @@ func TestBadRenewals(t *testing.T) {
 	s.want("another node's key", a, 409, wire.CodeKeyInUse)
 }
 
+// TestFetchedTooLate: a certificate whose answer was lost, and whose time is over when the agent asks again, is no answer; with
+// another key it gets a new one.
+func TestFetchedTooLate(t *testing.T) {
+	s := newSite(t, nil)
+	n := s.enrol("box")
+	s.beats(n)
+	csr := newCSR(t, newKey(t), named(n.id))
+	_, first := s.renew(n, csr)
+	s.clock.Forward(authority.DefaultTTL * 9 / 10)
+	if _, again := s.renew(n, csr); again.Certificate != first.Certificate {
+		t.Error("in time: got another certificate")
+	}
+	s.clock.Forward(time.Second)
+	late, _ := s.renew(n, csr)
+	s.want("too late", late, 409, wire.CodeKeyInUse)
+	s.clock.Forward(48 * time.Hour)
+	late, _ = s.renew(n, csr)
+	s.want("days too late", late, 409, wire.CodeKeyInUse)
+	s.want("with a new key", s.beats(s.renewed(n)), 200, "ok")
+}
+
 // gate is an issuer that holds its callers until wait lets them go on.
 type gate struct {
 	authority.Issuer

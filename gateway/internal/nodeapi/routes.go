@@ -47,6 +47,7 @@ type Config struct {
 type API struct {
 	Config
 	agents *agents
+	ready  readiness
 }
 
 // New makes the node API.
@@ -74,28 +75,33 @@ func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET /agent", a.manifest)
 	mux.HandleFunc("GET /agent/{os}/{arch}", a.binary)
 
+	for _, method := range []string{"GET ", "POST "} {
+		mux.HandleFunc(method+bootstrapPrefix+"{token}"+scriptSuffix, a.script)
+	}
+	mux.HandleFunc("GET "+bootstrapPrefix+"{token}"+credentialSuffix, a.registryCredential)
+
 	mux.HandleFunc("POST /nodes/register", a.register)
-	mux.HandleFunc("POST /nodes/{id}/heartbeat", a.node(a.heartbeat, route{}))
+	mux.HandleFunc("POST /nodes/{id}/heartbeat", a.node(a.heartbeat, route{purpose: registry.ForHeartbeat}))
 	mux.HandleFunc("POST /nodes/{id}/leave", a.node(a.leave, route{}))
-	mux.HandleFunc("POST /internal/v1/nodes/{id}/renew", a.node(a.renew, route{renewal: true}))
+	mux.HandleFunc("POST /internal/v1/nodes/{id}/adopt", a.adopt)
+	mux.HandleFunc("POST /internal/v1/nodes/{id}/renew", a.node(a.renew, route{purpose: registry.ForRenewal}))
 }
 
 // route is what sets a node's route apart.
 type route struct {
-	renewal bool // open to an expired certificate within its grace, and to signatures always
+	purpose registry.Purpose
 }
 
 // call is one proven request of a node.
 type call struct {
-	id      *registry.Identity
-	body    []byte
-	address string
+	id    *registry.Identity
+	body  []byte
+	proof registry.Proof
 }
 
 // node wraps a handler with the proof of the caller's identity, and its answer with a proof of the gateway's.
 func (a *API) node(handler func(context.Context, call) (any, error), rt route) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		defer a.hurry(w)
 		signature, err := sign.ParseRequest(r)
 		if err == sign.ErrUnsigned {
 			signature, err = nil, nil
@@ -112,7 +118,8 @@ func (a *API) node(handler func(context.Context, call) (any, error), rt route) h
 }
 
 func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, handler func(context.Context, call) (any, error), rt route) (any, error) {
-	id, err := a.identify(r, s, rt)
+	proof := a.proof(r, s)
+	id, err := a.identify(r, s, rt, proof)
 	if err != nil {
 		return nil, err
 	}
@@ -124,10 +131,10 @@ func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, 
 		return nil, &wire.ErrorDetail{Code: wire.CodeBadDigest, Message: "the body is not the one that was signed",
 			Hint: "something between the node and the gateway changed it"}
 	}
-	if id, err = a.Registry.Use(r.Context(), id, rt.renewal); err != nil {
+	if id, err = a.Registry.Use(r.Context(), id, rt.purpose); err != nil {
 		return nil, err
 	}
-	return handler(r.Context(), call{id: id, body: body, address: a.Address(r)})
+	return handler(r.Context(), call{id: id, body: body, proof: proof})
 }
 
 // answer writes what a handler gave. The status of every success is 200.
@@ -142,12 +149,6 @@ func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err e
 		w.Header().Set(wire.HeaderAnswer, sign.SignAnswer(a.Authority.AnswerKey(), s.Nonce, status, body))
 	}
 	write(w, status, body)
-}
-
-// hurry bounds how long net/http may read what a handler has left of a body: it does so before the answer goes out and
-// before the connection is closed, and by itself it would wait for ever.
-func (a *API) hurry(w http.ResponseWriter) {
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(a.BodyTime)) // the kernel's clock; a writer of a test has none
 }
 
 // write sends an answer, and with a refusal for haste how long to wait.

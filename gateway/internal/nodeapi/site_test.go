@@ -120,7 +120,9 @@ func (s *site) listen() {
 // impatient is the same gateway on another plain listener, where bodies must arrive at once.
 func (s *site) impatient() *site {
 	hasty := *s
+	was := hasty.config.Info
 	hasty.config.BodyTime = 20 * time.Millisecond
+	hasty.config.Info = &reply.Info{Epoch: was.Epoch, Now: was.Now, Logger: was.Logger, RestTime: hasty.config.BodyTime}
 	hasty.listen()
 	return &hasty
 }

@@ -22,48 +22,81 @@ type live struct {
 	dirty  bool
 	gpusAt time.Time // when the GPU rows were last read out of a reading
 	gpuRun string    // of which run
+
+	current string // the run that was heard last
+	runs    []*run
+	touched time.Time
 }
 
 // Beat takes one heartbeat of a node and gives its state. The reading itself is not decoded here: nobody has asked for it.
-func (r *Registry) Beat(ctx context.Context, id *Identity, address string, b *wire.HeartbeatRequest, agent, cost string) (State, error) {
-	if r.overtaken(id.NodeID, b) {
+func (r *Registry) Beat(ctx context.Context, id *Identity, p Proof, b *wire.HeartbeatRequest, agent, cost string) (State, error) {
+	if err := r.remember(ctx, id.NodeID); err != nil {
+		return "", err
+	}
+	overtaken, clashing := r.follow(id, p, b)
+	if overtaken {
 		return id.State, nil
 	}
-	state, err := r.heard(ctx, id, b.Health)
+	var state State
+	var err error
+	switch {
+	case clashing != nil && !id.InConflict():
+		state, err = r.conflict(ctx, id, p, map[string]string{
+			"why": "two runs of the agent report at once", "run": b.RunID, "other_run": clashing.ID, "other_address": clashing.Address,
+			"other_fingerprint": clashing.Fingerprint,
+		})
+	default:
+		state, err = r.heard(ctx, id, b.Health)
+	}
 	if err != nil {
 		return "", err
 	}
-	beat := store.Beat{
-		NodeID: id.NodeID, RunID: b.RunID, Counter: b.Counter, SkewMillis: b.SkewMillis,
+	r.take(store.Beat{
+		NodeID: id.NodeID, Enrolment: id.Enrolment, RunID: b.RunID, Counter: b.Counter, SkewMillis: b.SkewMillis,
 		Interval: time.Duration(b.IntervalSeconds * float64(time.Second)),
-		Address:  address, Agent: agent, Cost: cost, Notices: b.Notices, Hardware: reading(b.Hardware),
-	}
+		Address:  p.Address, Agent: agent, Cost: cost, Notices: b.Notices, Hardware: reading(b.Hardware),
+	})
+	return state, nil
+}
+
+// follow keeps the memory of the node's runs. A heartbeat that a later one of the same run has overtaken on the way proves
+// that the node is alive; what it says of the node is old.
+func (r *Registry) follow(id *Identity, p Proof, b *wire.HeartbeatRequest) (overtaken bool, clashing *run) {
 	r.beats.Lock()
 	defer r.beats.Unlock()
-	l := r.beats.live[id.NodeID]
+	l := r.live(id.NodeID)
+	l.touched = r.now()
+	overtaken, clashing = l.hear(b, id.Fingerprint, p, l.touched)
+	if overtaken && l.beat.RunID == b.RunID {
+		l.beat.At, l.dirty = r.now(), true
+	}
+	if clashing != nil {
+		other := *clashing // it goes on changing
+		clashing = &other
+	}
+	return overtaken, clashing
+}
+
+// live is what memory has of a node. The caller holds the lock.
+func (r *Registry) live(nodeID string) *live {
+	l := r.beats.live[nodeID]
 	if l == nil {
 		l = &live{}
-		r.beats.live[id.NodeID] = l
+		r.beats.live[nodeID] = l
 	}
+	return l
+}
+
+// take puts a heartbeat in line for the next flush.
+func (r *Registry) take(beat store.Beat) {
+	r.beats.Lock()
+	defer r.beats.Unlock()
+	l := r.live(beat.NodeID)
 	if beat.Hardware == "" && l.dirty {
 		beat.Hardware = l.beat.Hardware
 	}
 	beat.At = r.now() // under the lock, so that last_seen never goes back
 	l.beat, l.dirty = beat, true
-	return state, nil
-}
-
-// overtaken tells a heartbeat that a later one of the same run has overtaken on the way. It proves that the node is alive;
-// what it says of the node is old.
-func (r *Registry) overtaken(nodeID string, b *wire.HeartbeatRequest) bool {
-	r.beats.Lock()
-	defer r.beats.Unlock()
-	l := r.beats.live[nodeID]
-	if l == nil || l.beat.RunID != b.RunID || b.Counter >= l.beat.Counter {
-		return false
-	}
-	l.beat.At, l.dirty = r.now(), true
-	return true
 }
 
 // forgetBeat drops what a node's former identity reported and nothing has written yet.
@@ -83,7 +116,7 @@ func reading(raw json.RawMessage) string {
 	return text
 }
 
-// heard moves the node where being heard from, and its health, lead.
+// heard moves the node where being heard from, and its health, lead. Who of two in conflict is well is nothing to go by.
 func (r *Registry) heard(ctx context.Context, id *Identity, health []string) (State, error) {
 	state := id.State
 	if to, err := Decide(Situation{State: state, Person: id.Person}, Heartbeat); err != nil {
@@ -95,7 +128,13 @@ func (r *Registry) heard(ctx context.Context, id *Identity, health []string) (St
 		}
 		state = State(moved.State)
 	}
+	if id.InConflict() {
+		return state, nil
+	}
 	add, remove := healthChange(id.Reasons, health)
+	if has(id.Reasons, ReasonExpired) { // a heartbeat takes a certificate that is good
+		remove = append(remove, ReasonExpired)
+	}
 	if len(add)+len(remove) == 0 {
 		return state, nil
 	}
@@ -147,7 +186,7 @@ func (r *Registry) takeDirty() []store.Beat {
 	now := r.now()
 	for id, l := range r.beats.live {
 		if !l.dirty {
-			if now.Sub(l.beat.At) > time.Hour {
+			if now.Sub(l.touched) > time.Hour {
 				delete(r.beats.live, id)
 			}
 			continue
@@ -157,6 +196,7 @@ func (r *Registry) takeDirty() []store.Beat {
 			beat.GPUs = gpuRows(beat.Hardware)
 			l.gpuRun, l.gpusAt = beat.RunID, now
 		}
+		beat.Runs = l.takeUnsaved()
 		waiting = append(waiting, beat)
 		l.dirty, l.beat.Hardware = false, ""
 	}
@@ -178,6 +218,7 @@ func (r *Registry) giveBack(waiting []store.Beat) {
 			l.beat.Hardware = beat.Hardware
 		}
 		l.gpuRun = ""
+		l.resave(beat.Runs)
 	}
 }
 
@@ -202,7 +243,7 @@ func (r *Registry) overlay(n *store.Node) {
 	r.beats.Lock()
 	defer r.beats.Unlock()
 	l := r.beats.live[n.ID]
-	if l == nil || n.LastSeen != nil && l.beat.At.Before(*n.LastSeen) { // also while a flush is under way
+	if l == nil || l.beat.NodeID == "" || n.LastSeen != nil && l.beat.At.Before(*n.LastSeen) { // also while a flush is under way
 		return
 	}
 	b := l.beat

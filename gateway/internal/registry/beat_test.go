@@ -163,7 +163,7 @@ func TestBeatsAtOnce(t *testing.T) {
 			for i := range 50 {
 				f.clock.Forward(time.Millisecond)
 				b := &wire.HeartbeatRequest{RunID: "run00001", Counter: uint64(i), IntervalSeconds: 30}
-				if _, err := f.Beat(context.Background(), id, address, b, "{}", "{}"); err != nil {
+				if _, err := f.Beat(context.Background(), id, registry.Proof{Address: address, At: f.clock.Now()}, b, "{}", "{}"); err != nil {
 					t.Error(err)
 				}
 				if i%10 == 0 {
@@ -273,7 +273,7 @@ func TestBeatOfARetiredNode(t *testing.T) {
 	ad := f.enrolled("box")
 	id := f.identity(ad.Certificate.Fingerprint)
 	f.apply("box", registry.Retire)
-	_, err := f.Beat(t.Context(), id, address, &wire.HeartbeatRequest{RunID: "run00001", IntervalSeconds: 30}, "", "")
+	_, err := f.Beat(t.Context(), id, registry.Proof{Address: address, At: f.clock.Now()}, &wire.HeartbeatRequest{RunID: "run00001", IntervalSeconds: 30}, "", "")
 	if code(err) != wire.CodeIllegalMove {
 		t.Errorf("got %v, want illegal_move", err)
 	}

@@ -184,7 +184,7 @@ func TestRetiredName(t *testing.T) {
 	if err != nil || !got.New || got.Node.ID == old.Node.ID {
 		t.Errorf("got %+v, %v, want a new node", got, err)
 	}
-	if err := f.may(old.Certificate.Fingerprint, false); code(err) != wire.CodeRetired {
+	if err := f.may(old.Certificate.Fingerprint, registry.ForAnything); code(err) != wire.CodeRetired {
 		t.Errorf("the old certificate: got %v, want retired", err)
 	}
 }

@@ -159,9 +159,9 @@ func (f *fleet) identity(fingerprint string) *registry.Identity {
 }
 
 // may looks an identity up and judges it, as every request does.
-func (f *fleet) may(fingerprint string, renewal bool) error {
+func (f *fleet) may(fingerprint string, purpose registry.Purpose) error {
 	f.t.Helper()
-	return f.Check(f.identity(fingerprint), renewal)
+	return f.Check(f.identity(fingerprint), purpose)
 }
 
 // beat sends a node's next heartbeat.
@@ -171,7 +171,7 @@ func (f *fleet) beat(ad registry.Admission, counter uint64, change func(*wire.He
 	if change != nil {
 		change(b)
 	}
-	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), address, b, `{"version":"1"}`, `{}`)
+	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), registry.Proof{Address: address, At: f.clock.Now()}, b, `{"version":"1"}`, `{}`)
 	if err != nil {
 		f.t.Fatal(err)
 	}

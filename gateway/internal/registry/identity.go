@@ -30,10 +30,12 @@ type Identity struct {
 	Reasons     []store.Reason
 	Replay      *Replay // nonces that this identity has used
 
-	certificate string // pending, current, superseded, revoked
+	certificate string // one of the store's Certificate constants
 	reenrolled  bool   // the node has a later enrolment
 	banned      bool
 	firstUsed   bool
+	recovery    *time.Time // until when an operator lets it renew however long ago it expired
+	succeeded   *time.Time // when a certificate that came after it was first used; nil: none was
 }
 
 // identityCache holds identities by fingerprint. version grows with every drop, so that a lookup that began before one
@@ -115,84 +117,23 @@ func identityOf(row store.Identity, replay *Replay) (*Identity, error) {
 		Fingerprint: row.Certificate.Fingerprint, Generation: row.Certificate.Generation, Key: key,
 		NotAfter: row.Certificate.NotAfter, State: State(row.State), Reasons: row.Reasons, Replay: replay,
 		certificate: row.Certificate.Status, banned: row.Banned, firstUsed: row.Certificate.FirstUsedAt != nil,
-		reenrolled: row.NodeEnrolmentID != row.Certificate.EnrolmentID,
+		reenrolled: row.NodeEnrolmentID != row.Certificate.EnrolmentID, recovery: row.RecoveryUntil, succeeded: row.SuccessorUsedAt,
 	}
 	id.Person = personSet(row.Reasons)
 	return id, nil
 }
 
-// Check tells whether an identity may be used now, for a renewal or for anything else, and refuses with the code that says
-// why not. The gateway's clock and record decide, not the certificate's chain.
-func (r *Registry) Check(id *Identity, renewal bool) error {
-	switch {
-	case id.banned:
-		return refusal(wire.CodeBanned, "this node is banned", "ask the operator; nothing can be done from here")
-	case id.State == Retired:
-		return refusal(wire.CodeRetired, "this node was retired", "to bring it back, enrol it with a new token")
-	case id.reenrolled:
-		return refusal(wire.CodeSuperseded, "a later enrolment of this node replaced this identity",
-			"if this machine is the real one, ask the operator for a token and enrol again")
-	case id.certificate == "superseded":
-		return refusal(wire.CodeSupersededRetry, "a newer certificate of this node is in use", "use the newer certificate")
-	case id.certificate == "revoked":
-		return refusal(wire.CodeRevoked, "this certificate was revoked", "enrol again with a new token")
-	}
-	return r.checkDates(id, renewal)
-}
-
-func (r *Registry) checkDates(id *Identity, renewal bool) error {
-	now := r.now()
-	switch {
-	case !now.After(id.NotAfter):
-		return nil
-	case !renewal:
-		return refusal(wire.CodeExpired, "this certificate expired at "+id.NotAfter.UTC().Format(time.RFC3339), "renew it: only that is open to it")
-	case now.After(id.NotAfter.Add(r.grace)):
-		return refusal(wire.CodeExpired, "this certificate expired at "+id.NotAfter.UTC().Format(time.RFC3339)+", too long ago to renew",
-			"enrol again with a new token")
-	}
-	return nil
-}
-
-// Use records that a checked identity was used, and judges it anew where the node changed since it was looked up. The first use of a pending certificate makes it the current one and ends
-// the one before, in one batch; the identity that is returned is the one to go on with.
-func (r *Registry) Use(ctx context.Context, id *Identity, renewal bool) (*Identity, error) {
-	switch {
-	case id.certificate == "pending":
-		event := r.event("node.renewed", id.NodeID, store.Actor{Name: "node:" + id.NodeID})
-		event.NodeName, event.Tenant = id.Name, id.Tenant
-		err := r.store.PromoteCertificate(ctx, id.Fingerprint, r.now(), event)
-		if err != nil && !errors.Is(err, store.ErrConflict) {
-			return nil, err
-		}
-	case !id.firstUsed:
-		if err := r.store.MarkFirstUse(ctx, id.Fingerprint, r.now()); err != nil {
-			return nil, err
-		}
-	default:
-		if now, _ := r.cache.lookup(id.Fingerprint); now == id {
-			return id, nil
-		}
-		return r.judged(ctx, id.Fingerprint, renewal)
-	}
-	r.cache.drop(id.NodeID)
-	return r.judged(ctx, id.Fingerprint, renewal)
-}
-
-func (r *Registry) judged(ctx context.Context, fingerprint string, renewal bool) (*Identity, error) {
-	again, err := r.Identity(ctx, fingerprint)
-	if err != nil {
-		return nil, err
-	}
-	return again, r.Check(again, renewal)
-}
-
-// AddCertificate records the next generation's certificate, which becomes the node's when it is first used.
+// AddCertificate records the next generation's certificate, which becomes the node's when it is first used. One that is given
+// for an expired certificate is a recovery: counted, and an event for the auditor.
 func (r *Registry) AddCertificate(ctx context.Context, id *Identity, next store.Certificate, address string) error {
 	e := r.event("certificate.issued", id.NodeID, store.Actor{Name: "node:" + id.NodeID, Address: address})
 	e.NodeName, e.Tenant = id.Name, id.Tenant
 	e.Detail = map[string]string{"fingerprint": next.Fingerprint, "generation": strconv.Itoa(next.Generation)}
-	next.Status, next.IssuedAt = "pending", e.At
+	next.Status, next.IssuedAt, next.Recovery = store.CertificatePending, e.At, e.At.After(id.NotAfter)
+	if next.Recovery {
+		e.Kind, e.Security = "certificate.recovered", true
+		e.Detail["expired"] = id.NotAfter.UTC().Format(time.RFC3339)
+	}
 	err := r.store.AddCertificate(ctx, next, id.Fingerprint, e)
 	r.Forget(id.NodeID)
 	if errors.Is(err, store.ErrConflict) {

@@ -39,7 +39,7 @@ func (f *fleet) renew(fingerprint string) store.Certificate {
 
 func (f *fleet) use(fingerprint string) *registry.Identity {
 	f.t.Helper()
-	id, err := f.Use(f.t.Context(), f.identity(fingerprint), false)
+	id, err := f.Use(f.t.Context(), f.identity(fingerprint), registry.ForAnything)
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -82,17 +82,17 @@ func TestEndsAtOnce(t *testing.T) {
 		f := newFleet(t)
 		ad := f.enrolled("box")
 		before := f.use(ad.Certificate.Fingerprint)
-		if err := f.may(ad.Certificate.Fingerprint, false); err != nil {
+		if err := f.may(ad.Certificate.Fingerprint, registry.ForAnything); err != nil {
 			t.Fatal(err)
 		}
 		c.end(f, ad)
-		if err := f.may(ad.Certificate.Fingerprint, false); code(err) != c.want || hint(err) == "" {
+		if err := f.may(ad.Certificate.Fingerprint, registry.ForAnything); code(err) != c.want || hint(err) == "" {
 			t.Errorf("%s: got %v, want %s with a hint", c.name, err, c.want)
 		}
 		if c.want == wire.CodeExpired {
 			continue // the clock moved, nothing on record did
 		}
-		if _, err := f.Use(t.Context(), before, false); code(err) != c.want {
+		if _, err := f.Use(t.Context(), before, registry.ForAnything); code(err) != c.want {
 			t.Errorf("%s: a request that was judged before and is used after: got %v, want %s", c.name, err, c.want)
 		}
 	}
@@ -104,19 +104,19 @@ func TestDates(t *testing.T) {
 	ad := f.enrolled("box")
 	for _, c := range []struct {
 		at      time.Duration
-		renewal bool
+		purpose registry.Purpose
 		want    string
 	}{
-		{0, false, "ok"},
-		{authority.DefaultTTL, false, "ok"},
-		{authority.DefaultTTL + time.Second, false, wire.CodeExpired},
-		{authority.DefaultTTL + time.Second, true, "ok"},
-		{authority.DefaultTTL + grace, true, "ok"},
-		{authority.DefaultTTL + grace + time.Second, true, wire.CodeExpired},
+		{0, registry.ForAnything, "ok"},
+		{authority.DefaultTTL, registry.ForAnything, "ok"},
+		{authority.DefaultTTL + time.Second, registry.ForAnything, wire.CodeExpired},
+		{authority.DefaultTTL + time.Second, registry.ForRenewal, "ok"},
+		{authority.DefaultTTL + grace, registry.ForRenewal, "ok"},
+		{authority.DefaultTTL + grace + time.Second, registry.ForRenewal, wire.CodeExpired},
 	} {
 		f.clock.Forward(start.Add(c.at).Sub(f.clock.Now()))
-		if err := f.may(ad.Certificate.Fingerprint, c.renewal); code(err) != c.want {
-			t.Errorf("%v after issue, renewal %v: got %v, want %s", c.at, c.renewal, err, c.want)
+		if err := f.may(ad.Certificate.Fingerprint, c.purpose); code(err) != c.want {
+			t.Errorf("%v after issue, purpose %v: got %v, want %s", c.at, c.purpose, err, c.want)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestRenewal(t *testing.T) {
 	first := f.renew(old)
 	second := f.renew(old) // the answer with the first was lost, and the key with it
 	for fingerprint, want := range map[string]string{old: "ok", first.Fingerprint: wire.CodeSupersededRetry, second.Fingerprint: "ok"} {
-		if err := f.may(fingerprint, false); code(err) != want {
+		if err := f.may(fingerprint, registry.ForAnything); code(err) != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
@@ -137,7 +137,7 @@ func TestRenewal(t *testing.T) {
 	if id.Generation != 2 || id.Enrolment != ad.Node.EnrolmentID {
 		t.Errorf("got %+v, want generation 2 of the same enrolment", id)
 	}
-	if err := f.may(old, false); code(err) != wire.CodeSupersededRetry {
+	if err := f.may(old, registry.ForAnything); code(err) != wire.CodeSupersededRetry {
 		t.Errorf("the old one: got %v, want superseded_retry", err)
 	}
 	f.use(second.Fingerprint) // the second use changes nothing
@@ -157,7 +157,7 @@ func TestFirstUseAtOnce(t *testing.T) {
 	next := f.renew(ad.Certificate.Fingerprint)
 	id := f.identity(next.Fingerprint)
 	outcomes := parallel(16, func(int) string {
-		_, err := f.Use(context.Background(), id, false)
+		_, err := f.Use(context.Background(), id, registry.ForAnything)
 		return code(err)
 	})
 	if outcomes["ok"] != 16 || len(f.events("node.renewed")) != 1 {
@@ -205,12 +205,12 @@ func TestLookupRacesWithRetire(t *testing.T) {
 			})
 		}()
 		f.apply(ad.Node.Name, registry.Retire)
-		err := f.may(ad.Certificate.Fingerprint, false)
+		err := f.may(ad.Certificate.Fingerprint, registry.ForAnything)
 		close(stop)
 		if outcomes := <-done; code(err) != wire.CodeRetired || outcomes["ok"] != 4 {
 			t.Fatalf("got %v and lookups %v, want retired", err, outcomes)
 		}
-		if err := f.may(ad.Certificate.Fingerprint, false); code(err) != wire.CodeRetired {
+		if err := f.may(ad.Certificate.Fingerprint, registry.ForAnything); code(err) != wire.CodeRetired {
 			t.Fatalf("afterwards: got %v, want retired", err)
 		}
 	}

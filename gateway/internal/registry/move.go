@@ -3,6 +3,7 @@ package registry
 import (
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strings"
 
@@ -19,6 +20,9 @@ type change struct {
 	by          store.Actor
 	addHealth   []string
 	clearHealth []string
+	kind        string            // of the event in the log; empty: as the move itself says
+	detail      map[string]string // added to the event's own
+	security    bool
 }
 
 // Apply moves a node as an event asks. The answer is the node afterwards; a move that leads where the node is already is
@@ -59,13 +63,18 @@ func (r *Registry) apply(ctx context.Context, nodeID string, c change) (store.No
 
 // decide turns a change into a store.Move, or nil where nothing is to be done.
 func (r *Registry) decide(row store.Node, c change) (*store.Move, error) {
+	if c.event == Resume && has(row.Reasons, ReasonConflict) {
+		return nil, refusal(wire.CodeIllegalMove, "two machines use the identity of node "+row.Name+": it cannot resume before that is settled", settle(row.Name))
+	}
 	to, err := Decide(Situation{State: State(row.State), Person: personSet(row.Reasons)}, c.event)
 	if err != nil {
 		return nil, err
 	}
 	move := &store.Move{NodeID: row.ID, From: row.State, To: string(to), At: r.now(), RemoveReasons: c.clearHealth}
 	for _, reason := range c.addHealth {
-		move.AddReasons = append(move.AddReasons, store.Reason{Reason: reason, Since: r.now()})
+		if !has(row.Reasons, reason) {
+			move.AddReasons = append(move.AddReasons, store.Reason{Reason: reason, Since: r.now()})
+		}
 	}
 	switch c.event {
 	case Retire, Ban:
@@ -87,7 +96,10 @@ func (r *Registry) decide(row store.Node, c change) (*store.Move, error) {
 
 func (r *Registry) moveEvent(row store.Node, move store.Move, c change) store.Event {
 	e := r.event("node."+eventWord(c.event), row.ID, c.by)
-	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, c.event == Ban || c.event == Retire
+	if c.kind != "" {
+		e.Kind = c.kind
+	}
+	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, move.From != move.To || c.event == Ban || c.event == Retire || c.security
 	e.Detail = map[string]string{"from": move.From, "to": move.To}
 	if len(c.addHealth) > 0 {
 		e.Detail["reasons"] = strings.Join(c.addHealth, ",")
@@ -95,6 +107,7 @@ func (r *Registry) moveEvent(row store.Node, move store.Move, c change) store.Ev
 	if len(c.clearHealth) > 0 {
 		e.Detail["cured"] = strings.Join(c.clearHealth, ",")
 	}
+	maps.Copy(e.Detail, c.detail)
 	return e
 }
 

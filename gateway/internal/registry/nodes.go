@@ -111,3 +111,26 @@ func byStatus(status string, terms []store.Term) bool {
 	}
 	return status != ""
 }
+
+// Detail is a node with what an operator chooses by when two machines use its identity.
+type Detail struct {
+	Node
+	Certificates []store.Certificate // of the present enrolment, newest first
+	Runs         []store.Run         // of its agents, the one that was heard last first
+}
+
+// Detail finds one node as Node does.
+func (r *Registry) Detail(ctx context.Context, tenant, idOrName string) (Detail, error) {
+	n, err := r.Node(ctx, tenant, idOrName)
+	if err != nil {
+		return Detail{}, err
+	}
+	d := Detail{Node: n}
+	if d.Certificates, err = r.store.Certificates(ctx, n.ID); err != nil {
+		return Detail{}, err
+	}
+	if d.Runs = r.runs(n.ID); d.Runs == nil {
+		d.Runs, err = r.store.Runs(ctx, n.ID)
+	}
+	return d, err
+}

@@ -34,14 +34,14 @@ func (r *Registry) place(ctx context.Context, a Applicant, bound *store.Recorded
 		return place{}, refusal(wire.CodeBanned, "this instance's node is banned", "ask the operator; nothing can be done from here")
 	}
 	if bound != nil && State(bound.Node.State) != Retired {
+		if has(bound.Node.Reasons, ReasonConflict) { // an instance id is a claim: the other machine can make it as well
+			return place{}, refusal(wire.CodeNameInUse, "two machines use the identity of node "+bound.Node.Name+": it is not enrolled again before that is settled",
+				settle(bound.Node.Name))
+		}
 		return r.takeOver(ctx, a, bound.Node, "the same instance with its own token")
 	}
 	if a.Credential.NodeID != "" {
-		node, err := r.store.Node(ctx, "", a.Credential.NodeID)
-		if err != nil {
-			return place{}, err
-		}
-		return r.takeOver(ctx, a, node, "a token bound to this node")
+		return r.bound(ctx, a)
 	}
 	if likeID(a.Request.Name) {
 		return place{}, refusal(wire.CodeBadName, "the name "+a.Request.Name+" has the form of a node's id", "choose another with --name")
@@ -72,9 +72,9 @@ func likeID(name string) bool {
 
 func (r *Registry) newNode(a Applicant) place {
 	return place{node: store.Node{
-		ID: newID(nodePrefix), Name: a.Request.Name, Tenant: a.Credential.Tenant, Provider: a.Request.Provider,
+		ID: newID(nodePrefix, r.now()), Name: a.Request.Name, Tenant: a.Credential.Tenant, Provider: a.Request.Provider,
 		InstanceID: a.Request.InstanceID, State: string(Enrolled), CreatedAt: r.now(),
-		EnrolmentID: newID("e"), GPUsExpected: a.Credential.GPUs,
+		EnrolmentID: newID("e", r.now()), GPUsExpected: a.Credential.GPUs,
 	}}
 }
 
@@ -88,10 +88,14 @@ const (
 // mayTakeOver holds the rules for a name that a live node has. The refusal says nothing of another tenant.
 func (r *Registry) mayTakeOver(ctx context.Context, a Applicant, holder store.Node) (string, error) {
 	inUse := refusal(wire.CodeNameInUse, "the name "+a.Request.Name+" belongs to a node that is there already",
-		"choose another with --name; if this machine replaces that node, retire it first (muster node retire "+a.Request.Name+
-			"), or mint a token once it is stale")
+		"choose another with --name; if this machine is that node, or replaces it, the operator lets it in with: muster node allow-recovery "+
+			a.Request.Name+"; a token minted after that node went silent works too, and so does muster node retire "+a.Request.Name)
 	if holder.Tenant != a.Credential.Tenant {
 		return "", refusal(wire.CodeNameInUse, "the name "+a.Request.Name+" is taken", "choose another with --name")
+	}
+	if has(holder.Reasons, ReasonConflict) { // either of the two could bring a key, a silence or a token
+		return "", refusal(wire.CodeNameInUse, "two machines use the identity of node "+holder.Name+": nobody takes it over before that is settled",
+			settle(holder.Name)+"; or enrol with a token that is bound to the node")
 	}
 	if a.Identity != nil && a.Identity.NodeID == holder.ID {
 		return becauseKey, nil
@@ -141,7 +145,7 @@ func (r *Registry) takeOver(ctx context.Context, a Applicant, node store.Node, w
 		heard := lastHeard(node)
 		still.LastSeenAtMost = &heard
 	}
-	node.State, node.EnrolmentID = string(to), newID("e")
+	node.State, node.EnrolmentID = string(to), newID("e", r.now())
 	node.Provider, node.InstanceID = a.Request.Provider, a.Request.InstanceID
 	if a.Credential.GPUs > 0 {
 		node.GPUsExpected = a.Credential.GPUs

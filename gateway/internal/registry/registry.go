@@ -51,6 +51,7 @@ type Registry struct {
 		sync.Mutex
 		byNode map[string]*Replay
 	}
+	strays   strays
 	flushing sync.Mutex // one flush at a time, so that a reader can wait for it
 	cache    identityCache
 }
@@ -81,15 +82,21 @@ func Open(ctx context.Context, c Config) (*Registry, error) {
 	return r, nil
 }
 
-// Run flushes heartbeats until ctx ends, and once more then.
+// Run flushes heartbeats until ctx ends, and once more then. Now and then it sweeps.
 func (r *Registry) Run(ctx context.Context) error {
 	ticker := time.NewTicker(r.flush)
 	defer ticker.Stop()
-	for {
+	for tick := 1; ; tick++ {
 		select {
 		case <-ticker.C:
 			if err := r.Flush(ctx); err != nil && ctx.Err() == nil {
 				r.log.Error("heartbeats wait in memory: the database takes no writes", "error", err)
+			}
+			if tick%sweepEvery != 0 {
+				continue
+			}
+			if err := r.Sweep(ctx); err != nil && ctx.Err() == nil {
+				r.log.Error("nodes whose certificates end were not looked for", "error", err)
 			}
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)

@@ -103,7 +103,7 @@ func TestTakeOver(t *testing.T) {
 				if strings.Contains(err.Error(), "platform") || strings.Contains(err.Error(), holder.Node.ID) {
 					t.Errorf("%v names more than the name", err)
 				}
-				if err := f.may(holder.Certificate.Fingerprint, false); err != nil {
+				if err := f.may(holder.Certificate.Fingerprint, registry.ForAnything); err != nil {
 					t.Errorf("the holder: got %v, want its identity untouched", err)
 				}
 				return
@@ -121,10 +121,10 @@ func (f *fleet) wantTakenOver(err error, holder, got registry.Admission, why str
 	if n := f.seen("box"); n.State != "enrolled" || n.Tenant != "platform" || n.EnrolmentID == holder.Node.EnrolmentID {
 		f.t.Errorf("got %+v, want the node enrolled anew", n)
 	}
-	if err := f.may(holder.Certificate.Fingerprint, false); code(err) != wire.CodeSuperseded {
+	if err := f.may(holder.Certificate.Fingerprint, registry.ForAnything); code(err) != wire.CodeSuperseded {
 		f.t.Errorf("the old certificate: got %v, want superseded", err)
 	}
-	if err := f.may(got.Certificate.Fingerprint, false); err != nil {
+	if err := f.may(got.Certificate.Fingerprint, registry.ForAnything); err != nil {
 		f.t.Errorf("the new certificate: got %v", err)
 	}
 	events := f.events("node.enrolled")

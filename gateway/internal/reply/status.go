@@ -17,7 +17,7 @@ func Status(code string) int {
 		wire.CodeSupersededRetry, wire.CodeIdentityMismatch, wire.CodeClockSkew, wire.CodeReplayed, wire.CodeStaleNonce,
 		wire.CodeBadSignature, wire.CodeUnauthorized:
 		return http.StatusUnauthorized
-	case wire.CodeTokenExpired, wire.CodeTokenRevoked, wire.CodeTokenWrongRoute, wire.CodeBanned, wire.CodeMTLSRequired,
+	case wire.CodeTokenExpired, wire.CodeTokenRevoked, wire.CodeTokenWrongRoute, wire.CodeTLSRequired, wire.CodeBanned, wire.CodeMTLSRequired,
 		wire.CodeExpired, wire.CodeSuperseded, wire.CodeRevoked, wire.CodeRetired, wire.CodeWrongNode, wire.CodeIdentityConflict,
 		wire.CodeForbidden:
 		return http.StatusForbidden

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"time"
 
 	"muster/agent/wire"
 )
@@ -13,6 +14,7 @@ import (
 func (i *Info) Strict(mux *http.ServeMux) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(wire.HeaderEpoch, i.Epoch)
+		defer i.hurry(w)
 		defer i.recover(w)
 		if h, pattern := mux.Handler(r); pattern == "" {
 			i.WriteError(w, refusal(w, r, h))
@@ -20,6 +22,16 @@ func (i *Info) Strict(mux *http.ServeMux) http.Handler {
 		}
 		mux.ServeHTTP(w, r)
 	})
+}
+
+// hurry bounds how long net/http may read what a handler has left of a body: it does so before the answer goes out and
+// before the connection is closed, and by itself it would wait for ever.
+func (i *Info) hurry(w http.ResponseWriter) {
+	within := i.RestTime
+	if within == 0 {
+		within = 15 * time.Second
+	}
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // the kernel's clock; a writer of a test has none
 }
 
 func (i *Info) recover(w http.ResponseWriter) {

@@ -73,7 +73,7 @@ func (s *swarm) beat(ctx context.Context) error {
 		return err
 	}
 	end := time.Now().Add(s.duration)
-	s.measure("heartbeat", func(w *worker) {
+	s.measure(ctx, "heartbeat", func(w *worker) {
 		b := beater{worker: w, pattern: p, end: end}
 		if queues != nil {
 			b.queues = queues[w.number]
@@ -92,7 +92,7 @@ func (s *swarm) connectAll(ctx context.Context) {
 	if !direct {
 		return
 	}
-	s.measure("connect", func(w *worker) {
+	s.measure(ctx, "connect", func(w *worker) {
 		w.share(ctx, func(n *node) {
 			if !n.direct || n.conn != nil {
 				return
@@ -119,7 +119,7 @@ func (s *swarm) signAhead(ctx context.Context, p pattern) ([]map[*node][]ahead, 
 	queues := make([]map[*node][]ahead, min(s.conns, max(len(s.nodes), 1)))
 	failed := make([]error, len(queues))
 	end := time.Now().Add(s.duration)
-	side.measure("", func(w *worker) {
+	side.measure(ctx, "", func(w *worker) {
 		queues[w.number], failed[w.number] = w.queue(ctx, p, end)
 	})
 	for _, err := range failed {

@@ -130,7 +130,7 @@ func agentInfo() wire.AgentInfo {
 func (s *swarm) register(ctx context.Context, by credential, applicants []*applicant) {
 	waiting := &swarm{options: s.options, dialer: s.dialer}
 	waiting.nodes = make([]*node, len(applicants)) // one request each, and before they have an identity they share connections
-	s.phases = append(s.phases, waiting.measure("register", func(w *worker) {
+	s.phases = append(s.phases, waiting.measure(ctx, "register", func(w *worker) {
 		for i := w.number; i < len(applicants) && ctx.Err() == nil; i += w.of {
 			a := applicants[i]
 			answered, ok := w.send(ctx, &node{}, sent{raw: a.raw, prove: func(got answer) error {

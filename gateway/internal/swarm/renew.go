@@ -17,7 +17,7 @@ func (s *swarm) renewAll(ctx context.Context) error {
 	s.connectAll(ctx)
 	var mu sync.Mutex
 	answers := map[*node][]byte{}
-	s.measure("renew", func(w *worker) {
+	s.measure(ctx, "renew", func(w *worker) {
 		w.share(ctx, func(n *node) {
 			if body, ok := w.renewal(ctx, n); ok {
 				mu.Lock()
@@ -65,7 +65,7 @@ func (s *swarm) firstUse(ctx context.Context) error {
 		return err
 	}
 	s.connectAll(ctx)
-	s.measure("first use", func(w *worker) {
+	s.measure(ctx, "first use", func(w *worker) {
 		w.share(ctx, func(n *node) {
 			n.counter++
 			q, err := w.request(n, wire.HeartbeatPath(n.id), p.appendTo(nil, n, n.counter))

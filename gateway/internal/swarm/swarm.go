@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 )
@@ -106,14 +107,16 @@ func (w *worker) share(ctx context.Context, work func(n *node)) {
 }
 
 // measure runs one phase with a bounded number of workers and keeps what came of it.
-func (s *swarm) measure(name string, work func(w *worker)) *phase {
+func (s *swarm) measure(ctx context.Context, name string, work func(w *worker)) *phase {
 	p := &phase{name: name}
 	workers := make([]*worker, min(s.conns, max(len(s.nodes), 1)))
+	for i := range workers {
+		workers[i] = &worker{swarm: s, number: i, of: len(workers)}
+	}
+	s.dialShared(ctx, workers)
 	var wait sync.WaitGroup
 	started, spent := time.Now(), processor()
-	for i := range workers {
-		w := &worker{swarm: s, number: i, of: len(workers)}
-		workers[i] = w
+	for _, w := range workers {
 		wait.Go(func() { work(w) })
 	}
 	wait.Wait()
@@ -126,6 +129,18 @@ func (s *swarm) measure(name string, work func(w *worker)) *phase {
 	}
 	s.phases = append(s.phases, p)
 	return p
+}
+
+// dialShared opens the connections that nodes share before the clock runs. Where that fails, the first request tries again.
+func (s *swarm) dialShared(ctx context.Context, workers []*worker) {
+	if !slices.ContainsFunc(s.nodes, func(n *node) bool { return n == nil || !n.direct }) {
+		return
+	}
+	var wait sync.WaitGroup
+	for _, w := range workers {
+		wait.Go(func() { w.shared, _ = w.dialer.dial(ctx, nil) })
+	}
+	wait.Wait()
 }
 
 // prepare runs work for every node on all cores, outside of any phase, and gives the first error.

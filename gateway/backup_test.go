@@ -1,0 +1,283 @@
+package main
+
+import (
+	"encoding/base64"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// TestBackupRestore: a copy is made while the gateway is at work; nodes that renewed and keys that were rotated since come
+// back after a restore, what was open is void, and nothing is taken over twice.
+func TestBackupRestore(t *testing.T) {
+	h := newHouse(t, "--cert-ttl", "5s", "--plain-listen", "127.0.0.1:0")
+	tls, plain := h.url, h.plain()
+	direct := h.agent("direct", h.token(), "--no-gpu")
+	h.url = plain
+	signed := h.agent("signed", h.token(), "--no-gpu")
+	h.url = tls
+	for _, name := range []string{"direct", "signed"} {
+		h.until("online", func() bool { return h.online(name) })
+	}
+	open := h.token("--uses", "3")
+	file := filepath.Join(t.TempDir(), "backup.db")
+	h.underLoad(func() { h.muster("backup", file) })
+	if info, err := os.Stat(file); err != nil || info.Mode().Perm() != 0o600 || info.Size() == 0 {
+		t.Fatalf("backup: %v, %v", info, err)
+	}
+	if code, _, errs := h.try("backup", file); code != exitFailed || !strings.Contains(errs, "already") {
+		t.Errorf("over an existing file: %d %s", code, errs)
+	}
+	h.agent("late", h.token(), "--no-gpu")
+	h.until("online", func() bool { return h.online("late") })
+	h.muster("key", "rotate", "--answer", "--now")
+	at := map[string]int{}
+	for _, name := range []string{"direct", "signed"} {
+		n, _ := h.node(name)
+		at[name] = n.Certificate.Generation
+		h.until(name+" renews twice", func() bool { n, _ := h.node(name); return n.Certificate.Generation >= at[name]+2 })
+	}
+	h.gateway.stop()
+	if code, _, errs := h.try("restore", file); code != exitFailed || !strings.Contains(errs, "--force") {
+		t.Errorf("over a database: %d %s", code, errs)
+	}
+	if said := h.muster("restore", file, "--force"); !strings.Contains(said, "before-restore-") {
+		t.Errorf("restore says: %s", said)
+	}
+	h.open()
+	for _, name := range []string{"direct", "signed"} {
+		h.beats(name)
+		h.until(name+" is back", func() bool { return h.online(name) && h.phase(name) == "online" })
+		n, _ := h.node(name)
+		if n.Certificate.Generation < at[name]+2 {
+			t.Errorf("%s is back with generation %d", name, n.Certificate.Generation)
+		}
+		generation := n.Certificate.Generation
+		h.until(name+" renews again", func() bool { n, _ := h.node(name); return n.Certificate.Generation > generation })
+	}
+	if _, ok := h.node("late"); ok {
+		t.Error("a node that the backup does not know is there")
+	}
+	events := h.muster("events", "--security")
+	if strings.Count(events, "node.adopted") != 2 || !strings.Contains(events, "gateway.restored") || !strings.Contains(events, "adopt.refused") {
+		t.Errorf("events:\n%s", events)
+	}
+	stranger := h.agent("stranger", open, "--no-gpu")
+	<-stranger.done
+	if !strings.Contains(stranger.text(), "revoked") {
+		t.Errorf("an open token of before is good:\n%s", stranger.text())
+	}
+	for _, agent := range []*process{direct, signed} {
+		if !alive(agent) {
+			t.Error("an agent ended")
+		}
+	}
+}
+
+// underLoad runs something while tokens are made as fast as they can be.
+func (h *house) underLoad(run func()) {
+	h.t.Helper()
+	stop := make(chan struct{})
+	var wait sync.WaitGroup
+	for range 4 {
+		wait.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+					h.try("token", "create")
+				}
+			}
+		})
+	}
+	run()
+	close(stop)
+	wait.Wait()
+}
+
+// TestRestoreRefuses is what a restore needs.
+func TestRestoreRefuses(t *testing.T) {
+	h := newHouse(t)
+	file := filepath.Join(t.TempDir(), "backup.db")
+	h.muster("backup", file)
+	if code, _, errs := h.try("restore", file, "--force"); code != exitFailed || !strings.Contains(errs, "stopped") {
+		t.Errorf("on a running gateway: %d %s", code, errs)
+	}
+	key, err := os.ReadFile(filepath.Join(h.data, "master.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := base64.StdEncoding.EncodeToString(make([]byte, 32))
+	garbage := filepath.Join(t.TempDir(), "garbage")
+	if err := os.WriteFile(garbage, []byte("not a database at all, but long enough to be looked at"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ key, file, want string }{
+		"no master key":      {"", file, "only with the master key"},
+		"another master key": {other, file, "another master key"},
+		"no backup":          {string(key), filepath.Join(t.TempDir(), "none"), "no such file"},
+		"not a database":     {string(key), garbage, "cannot be used"},
+	} {
+		data := t.TempDir()
+		if c.key != "" {
+			if err := os.WriteFile(filepath.Join(data, "master.key"), []byte(c.key), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		code, _, errs := h.try("restore", c.file, "--data", data)
+		if code != exitFailed || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: %d %s", name, code, errs)
+		}
+		if _, err := os.Stat(filepath.Join(data, "muster.db")); err == nil {
+			t.Errorf("%s: a database was left", name)
+		}
+		if left, _ := filepath.Glob(filepath.Join(data, "restore-*")); len(left) > 0 {
+			t.Errorf("%s: %v was left", name, left)
+		}
+	}
+}
+
+// TestMasterRotation: after each step of a rotation, as after a crash there, the gateway's own way of opening finds everything, and
+// the next rotation works.
+func TestMasterRotation(t *testing.T) {
+	for stop := 0; stop <= 5; stop++ {
+		data := t.TempDir()
+		s := settings{data: data}
+		none := func(string) string { return "" }
+		before := sealed(t, s, "token of before")
+		m := &masterRotation{database: filepath.Join(data, databaseFile), file: filepath.Join(data, masterKeyName), before: before, key: []byte(strings.Repeat("k", 32))}
+		steps := m.steps()
+		if len(steps) != 5 {
+			t.Fatalf("%d steps", len(steps))
+		}
+		for _, step := range steps[:stop] {
+			if err := step.run(t.Context()); err != nil {
+				t.Fatalf("%s: %v", step.name, err)
+			}
+		}
+		var said strings.Builder
+		for range 2 {
+			opened, err := openStore(t.Context(), s, none, &said)
+			if err != nil {
+				t.Fatalf("after %d steps: %v", stop, err)
+			}
+			if value, err := opened.Secret(t.Context(), "kept"); err != nil || string(value) != "token of before" {
+				t.Errorf("after %d steps: %q, %v", stop, value, err)
+			}
+			if err := opened.Close(); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if ended := strings.Contains(said.String(), "ended a rotation"); ended != (stop == 3) {
+			t.Errorf("after %d steps: said %q", stop, said.String())
+		}
+		rotated(t, s, stop)
+	}
+}
+
+// sealed makes a database with a secret in it and gives its master key.
+func sealed(t *testing.T, s settings, secret string) []byte {
+	t.Helper()
+	var said strings.Builder
+	opened, err := openStore(t.Context(), s, func(string) string { return "" }, &said)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := opened.SetSecret(t.Context(), "kept", []byte(secret)); err != nil {
+		t.Fatal(err)
+	}
+	if err := opened.Close(); err != nil {
+		t.Fatal(err)
+	}
+	key, err := readMasterKey(filepath.Join(s.data, masterKeyName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+// rotated runs the command until the key has changed, and looks for what it leaves.
+func rotated(t *testing.T, s settings, stop int) {
+	t.Helper()
+	h := &house{t: t, data: s.data}
+	before, _ := os.ReadFile(filepath.Join(s.data, masterKeyName))
+	h.muster("key", "rotate", "--master")
+	after, _ := os.ReadFile(filepath.Join(s.data, masterKeyName))
+	changed := string(before) != string(after)
+	if want := stop < 3 || stop == 5; changed != want { // after 3 and 4 there is a rotation to end instead
+		t.Errorf("after %d steps: the key changed: %t, want %t", stop, changed, want)
+	}
+	entries, err := os.ReadDir(s.data)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, entry := range entries {
+		if strings.HasPrefix(entry.Name(), masterKeyName) && entry.Name() != masterKeyName {
+			t.Errorf("after %d steps: %s is left", stop, entry.Name())
+		}
+	}
+	opened, err := openStore(t.Context(), s, func(string) string { return "" }, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	if value, err := opened.Secret(t.Context(), "kept"); err != nil || string(value) != "token of before" {
+		t.Errorf("after the rotation: %q, %v", value, err)
+	}
+}
+
+// TestMasterKeyOut: a key that is not a file of the gateway's is rotated into a new file, also when that was cut off.
+func TestMasterKeyOut(t *testing.T) {
+	s := settings{data: t.TempDir()}
+	sealed(t, s, "x")
+	text, err := os.ReadFile(filepath.Join(s.data, masterKeyName))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(s.data, masterKeyName)); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"MUSTER_MASTER_KEY": strings.TrimSpace(string(text))}
+	command := func(args ...string) (int, string) {
+		var out, errs strings.Builder
+		code := run(t.Context(), append([]string{"--data", s.data, "key", "rotate", "--master"}, args...), func(name string) string { return env[name] }, strings.NewReader(""), &out, &errs)
+		return code, errs.String()
+	}
+	if code, errs := command(); code != exitFailed || !strings.Contains(errs, "--master-key-out FILE") {
+		t.Errorf("without a file: %d %s", code, errs)
+	}
+	file := filepath.Join(t.TempDir(), "new.key")
+	for range 2 { // the second time it is done already
+		if code, errs := command("--master-key-out", file); code != exitDone {
+			t.Fatalf("exit %d: %s", code, errs)
+		}
+	}
+	opened, err := openStore(t.Context(), settings{data: s.data, masterKey: file}, func(string) string { return "" }, os.Stderr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	opened.Close()
+	if _, err := openStore(t.Context(), s, func(name string) string { return env[name] }, os.Stderr); err == nil {
+		t.Error("the key before still opens the database")
+	}
+}
+
+// TestMasterRotationWhole: a real gateway with a node goes on after its master key was rotated.
+func TestMasterRotationWhole(t *testing.T) {
+	h := newHouse(t)
+	h.agent("node", h.token(), "--no-gpu")
+	h.until("online", func() bool { return h.online("node") })
+	token := h.token()
+	if code, _, errs := h.try("key", "rotate", "--master"); code != exitFailed || !strings.Contains(errs, "stopped") {
+		t.Errorf("on a running gateway: %d %s", code, errs)
+	}
+	h.gateway.stop()
+	h.muster("key", "rotate", "--master")
+	h.open()
+	h.beats("node")
+	h.agent("second", token, "--no-gpu")
+	h.until("a token of before enrols", func() bool { return h.online("second") })
+}

@@ -1,0 +1,184 @@
+package adminapi
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/registry"
+)
+
+// CreateNodeRequest makes a node that waits for its bootstrap. Mode and TTL are its first bootstrap token's.
+type CreateNodeRequest struct {
+	Name   string            `json:"name"`
+	Tenant string            `json:"tenant,omitempty"`
+	Labels map[string]string `json:"labels,omitempty"`
+	GPUs   int               `json:"gpus,omitempty"`
+	Mode   string            `json:"mode,omitempty"` // manual (the default) or cloud_init
+	TTL    Duration          `json:"ttl,omitempty"`
+}
+
+// CreatedNode answers a CreateNodeRequest: the only time that the token is shown.
+type CreatedNode struct {
+	Node           Node      `json:"node"`
+	BootstrapToken string    `json:"bootstrap_token"`
+	BootstrapURL   string    `json:"bootstrap_url"` // of the script, with the token's fetch part alone
+	ExpiresAt      time.Time `json:"expires_at"`    // the outer limit
+	FetchWindow    Duration  `json:"fetch_window"`  // from the first fetch of the script on
+	Command        string    `json:"command"`       // safe to paste into a root shell of the machine
+	UserData       string    `json:"user_data,omitempty"`
+}
+
+// BootstrapScript answers POST nodes/{node}/bootstrap-script: the only time that the token is shown.
+type BootstrapScript struct {
+	NodeID         string            `json:"node_id"`
+	Node           string            `json:"node"` // its name
+	BootstrapToken string            `json:"bootstrap_token"`
+	BootstrapURL   string            `json:"bootstrap_url"`
+	ExpiresAt      time.Time         `json:"expires_at"`   // the outer limit
+	FetchWindow    Duration          `json:"fetch_window"` // from the first fetch of the script on
+	Script         string            `json:"script"`       // complete by itself: it holds the token
+	ScriptSHA256   string            `json:"script_sha256"`
+	FetchSHA256    string            `json:"fetch_script_sha256"` // of what bootstrap_url gives, which is without the secret
+	Mode           string            `json:"mode"`
+	Metadata       BootstrapMetadata `json:"metadata"`
+	Command        string            `json:"command"`
+	UserData       string            `json:"user_data,omitempty"` // in the mode cloud_init
+}
+
+// BootstrapMetadata says what a script brings.
+type BootstrapMetadata struct {
+	TrustBundleVersion int64              `json:"trust_bundle_version"`
+	PackageRef         string             `json:"package_ref"`    // of the platform that most machines have; empty: the gateway carries no agent
+	PackageDigest      string             `json:"package_digest"` // sha256:<hex>
+	Packages           []BootstrapPackage `json:"packages"`
+}
+
+// BootstrapPackage is the agent for one platform.
+type BootstrapPackage struct {
+	Platform string `json:"platform"` // linux/amd64
+	Ref      string `json:"ref"`
+	Digest   string `json:"digest"`
+}
+
+const scriptType = "text/x-shellscript"
+
+func (s *server) bootstrapRoutes() []route {
+	return []route{
+		{"POST", "nodes", ScopeNodesWrite, s.createNode},
+		{"POST", "nodes/{node}/bootstrap-script", ScopeNodesWrite, s.bootstrapScript},
+	}
+}
+
+func (s *server) createNode(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	var q CreateNodeRequest
+	if err := c.decode(&q); err != nil {
+		return nil, err
+	}
+	tenant, err := c.caller.within(q.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	wanted := bootstrap.NodeTokenRequest{Mode: q.Mode, TTL: time.Duration(q.TTL)}
+	if err := wanted.Complete(); err != nil { // before there is a node without a token
+		return nil, err
+	}
+	node, err := s.Registry.Create(c.r.Context(), registry.NewNode{Name: q.Name, Tenant: tenant, Labels: q.Labels, GPUs: q.GPUs}, c.caller.actor)
+	if err != nil {
+		return nil, err
+	}
+	wanted.Node = node.Node
+	m, err := s.Bootstrap.MintNodeToken(c.r.Context(), wanted, c.caller.actor)
+	if err != nil {
+		return nil, err
+	}
+	c.status = http.StatusCreated
+	return CreatedNode{Node: nodeShape(node), BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
+		FetchWindow: Duration(m.Window), Command: m.Command, UserData: m.UserData}, nil
+}
+
+// bootstrapScript mints a token for a node that is there, and gives the script as JSON or, where that is asked for, as it is.
+func (s *server) bootstrapScript(c *call) (any, error) {
+	p, err := c.query("mode", "again", "format", "ttl")
+	if err != nil {
+		return nil, err
+	}
+	wanted, err := mintRequest(p)
+	if err != nil {
+		return nil, err
+	}
+	again, err := p.flag("again")
+	if err != nil {
+		return nil, err
+	}
+	plain, err := wantsScript(c, p)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.decode(&struct{}{}); err != nil {
+		return nil, err
+	}
+	node, err := s.Registry.Node(c.r.Context(), c.caller.tenant, c.r.PathValue("node"))
+	if err != nil {
+		return nil, err
+	}
+	if err := node.Bootstrappable(again); err != nil {
+		return nil, err
+	}
+	wanted.Node = node.Node
+	m, err := s.Bootstrap.MintNodeToken(c.r.Context(), wanted, c.caller.actor)
+	if err != nil || !plain {
+		return scriptShape(node, m), err
+	}
+	return streamed{}, sendScript(c.w, m)
+}
+
+func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
+	q.Mode = p.text("mode")
+	if text := p.text("ttl"); text != "" {
+		if q.TTL, err = ParseDuration(text); err != nil || q.TTL <= 0 {
+			return q, badRequest("the parameter \"ttl\" is no duration", "write 30m, 12h or 7d")
+		}
+	}
+	return q, q.Complete()
+}
+
+func wantsScript(c *call, p parameters) (bool, error) {
+	switch p.text("format") {
+	case "":
+		return strings.HasPrefix(c.r.Header.Get("Accept"), scriptType), nil
+	case "json":
+		return false, nil
+	case "script":
+		return true, nil
+	}
+	return false, badRequest("the parameter \"format\" is neither json nor script", "leave it out for JSON")
+}
+
+func sendScript(w http.ResponseWriter, m bootstrap.Minted) error {
+	h := w.Header()
+	h.Set("Content-Type", scriptType+"; charset=utf-8")
+	h.Set("Cache-Control", "no-store, no-transform")
+	h.Set("X-Content-Type-Options", "nosniff")
+	_, _ = io.WriteString(w, m.Script) // the connection is gone: nobody is left to tell
+	return nil
+}
+
+func scriptShape(n registry.Node, m bootstrap.Minted) BootstrapScript {
+	out := BootstrapScript{NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
+		FetchWindow: Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum, FetchSHA256: m.FetchSum, Mode: m.Mode,
+		Command: m.Command, UserData: m.UserData,
+		Metadata: BootstrapMetadata{TrustBundleVersion: m.TrustNumber, Packages: []BootstrapPackage{}}}
+	for i, p := range m.Packages {
+		if i == 0 {
+			out.Metadata.PackageRef, out.Metadata.PackageDigest = p.Ref, p.Digest
+		}
+		out.Metadata.Packages = append(out.Metadata.Packages, BootstrapPackage{Platform: p.OS + "/" + p.Arch, Ref: p.Ref, Digest: p.Digest})
+	}
+	return out
+}

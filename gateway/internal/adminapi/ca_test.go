@@ -1,0 +1,183 @@
+package adminapi_test
+
+import (
+	"bytes"
+	"crypto/ed25519"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/authority"
+)
+
+func (h *house) client() *adminapi.Client {
+	h.t.Helper()
+	c, err := adminapi.Dial(h.t.Context(), adminapi.Target{DataDir: h.onSocket()})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return c
+}
+
+// TestTrustRoutes goes through what an operator changes, with the client.
+func TestTrustRoutes(t *testing.T) {
+	h := newHouse(t)
+	c, ctx := h.client(), t.Context()
+	first, err := c.CA(ctx)
+	if err != nil || first.TrustNumber != 1 || len(first.Roots) != 1 || len(first.Keys) != 4 || !first.Intermediate.Online {
+		t.Fatalf("ca: %+v, %v", first, err)
+	}
+	if change, err := c.RotateKey(ctx, adminapi.RotateRequest{Role: "task"}); err != nil || change.Number != 2 || !change.Published || len(change.Draft) != 0 {
+		t.Errorf("rotate: %+v, %v", change, err)
+	}
+	now, err := c.CA(ctx)
+	if err != nil || len(now.Keys) != 5 {
+		t.Fatalf("ca: %+v, %v", now, err)
+	}
+	for _, key := range now.Keys {
+		if key.Role == "task" && !key.InUse {
+			if change, err := c.DropKey(ctx, key.ID); err != nil || change.Number != 3 {
+				t.Errorf("drop: %+v, %v", change, err)
+			}
+		}
+	}
+	if change, err := c.AddRoot(ctx, adminapi.RootRequest{}); err != nil || change.Number != 4 {
+		t.Errorf("add a root: %+v, %v", change, err)
+	}
+	if _, err := c.Intermediate(ctx, adminapi.IntermediateRequest{}); err != nil {
+		t.Error(err)
+	}
+	if change, err := c.DropRoot(ctx, first.Roots[0].Pin); err != nil || change.Number != 5 {
+		t.Errorf("drop a root: %+v, %v", change, err)
+	}
+	after, err := c.CA(ctx)
+	if err != nil || len(after.Roots) != 1 || after.Roots[0].Pin == first.Roots[0].Pin || after.Intermediate.Fingerprint == first.Intermediate.Fingerprint {
+		t.Errorf("ca: %+v, %v", after, err)
+	}
+	if g, err := c.Gateway(ctx); err != nil || g.RootPin != after.Roots[0].Pin {
+		t.Errorf("the gateway's pin is %s, %v", g.RootPin, err)
+	}
+	for _, kind := range []string{"key.rotated", "key.dropped", "ca.root_announced", "ca.intermediate_changed", "ca.root_dropped"} {
+		if list, err := c.Events(ctx, adminapi.EventFilter{Kind: kind, Security: true}); err != nil || len(list.Events) != 1 || list.Events[0].Actor != "operator:socket" {
+			t.Errorf("%s: %+v, %v", kind, list, err)
+		}
+	}
+}
+
+// TestTrustInTwoSteps: with root and trust key elsewhere, what was drafted here comes back signed.
+func TestTrustInTwoSteps(t *testing.T) {
+	h := newHouse(t)
+	ctx, root, file := t.Context(), t.TempDir(), filepath.Join(t.TempDir(), "trust.key")
+	clock := h.api.Now
+	if err := h.api.Authority.ExportRoot(ctx, root); err != nil {
+		t.Fatal(err)
+	}
+	if err := h.api.Authority.ExportTrustKey(ctx, file); err != nil {
+		t.Fatal(err)
+	}
+	c := h.client()
+	if _, err := c.Intermediate(ctx, adminapi.IntermediateRequest{}); err == nil || !strings.Contains(err.Error(), "--root DIR") {
+		t.Errorf("without a root: %v", err)
+	}
+	prepared, err := c.Intermediate(ctx, adminapi.IntermediateRequest{Prepare: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signed, err := authority.SignIntermediate(root, prepared.Request, prepared.TrustDomain, clock)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Intermediate(ctx, adminapi.IntermediateRequest{Certificates: signed}); err != nil {
+		t.Error(err)
+	}
+	change, err := c.RotateKey(ctx, adminapi.RotateRequest{Role: "answer", Now: true})
+	if err != nil || change.Published || len(change.Draft) == 0 {
+		t.Fatalf("rotate: %+v, %v", change, err)
+	}
+	key, err := authority.ReadTrustKey(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, stranger, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.PublishTrust(ctx, sign.Seal(stranger, sign.RoleTrust, change.Draft)); err == nil {
+		t.Error("a stranger's signature was taken")
+	}
+	if done, err := c.PublishTrust(ctx, sign.Seal(key, sign.RoleTrust, change.Draft)); err != nil || !done.Published || done.Number != 2 {
+		t.Errorf("publish: %+v, %v", done, err)
+	}
+}
+
+func TestTrustRefusals(t *testing.T) {
+	h := newHouse(t)
+	for _, c := range []struct {
+		method, path, body string
+		status             int
+		code               string
+	}{
+		{"POST", "keys/rotate", `{"role":"serving"}`, 400, wire.CodeBadRequest},
+		{"POST", "keys/rotate", `{"what":1}`, 400, wire.CodeBadRequest},
+		{"DELETE", "keys/0123456789abcdef", "", 404, wire.CodeNotFound},
+		{"DELETE", "ca/roots/sha256:00000000", "", 404, wire.CodeNotFound},
+		{"POST", "ca/roots", `{"certificate":"x"}`, 400, wire.CodeBadRequest},
+		{"POST", "ca/roots", `{"what":1}`, 400, wire.CodeBadRequest},
+		{"POST", "ca/intermediate", `{"prepare":true,"certificates":"x"}`, 400, wire.CodeBadRequest},
+		{"POST", "ca/intermediate", `{"certificates":"x"}`, 400, wire.CodeBadRequest},
+		{"POST", "ca/intermediate", `{"what":1}`, 400, wire.CodeBadRequest},
+		{"POST", "trust", `{"set":{"role":"trust","payload":"e30=","key_id":"","signature":""}}`, 400, wire.CodeBadRequest},
+		{"POST", "trust", `{"what":1}`, 400, wire.CodeBadRequest},
+		{"GET", "ca?x=1", "", 400, wire.CodeBadRequest},
+		{"GET", "backup?x=1", "", 400, wire.CodeBadRequest},
+	} {
+		if status, body := h.ask(c.method, c.path, "", c.body); status != c.status || code(body) != c.code {
+			t.Errorf("%s %s %s: %d %s", c.method, c.path, c.body, status, body)
+		}
+	}
+	mine := h.account("mine", "platform", "*")
+	for _, path := range []string{"ca", "keys", "backup"} {
+		if status, body := h.ask("GET", path, mine, ""); status != 403 || code(body) != wire.CodeForbidden {
+			t.Errorf("%s for an account of one tenant: %d %s", path, status, body)
+		}
+	}
+	h.api.Scratch = ""
+	if status, body := h.ask("GET", "backup", "", ""); status != 400 {
+		t.Errorf("a backup with no place for it: %d %s", status, body)
+	}
+	h.store.Close()
+	for _, c := range []struct{ method, path string }{{"GET", "ca"}, {"POST", "ca/intermediate"}, {"POST", "ca/roots"}} {
+		if status, body := h.ask(c.method, c.path, "", "{}"); status != 500 {
+			t.Errorf("%s with a broken store: %d %s", c.path, status, body)
+		}
+	}
+}
+
+// TestBackup: the copy comes whole, nothing of it stays behind, and one that broke off is an error.
+func TestBackup(t *testing.T) {
+	h := newHouse(t)
+	h.node("one", "platform", "")
+	var copied bytes.Buffer
+	if n, err := h.client().Backup(t.Context(), &copied); err != nil || n != int64(copied.Len()) || !bytes.HasPrefix(copied.Bytes(), []byte("SQLite format 3\x00")) {
+		t.Errorf("%d bytes, %v", n, err)
+	}
+	if left, err := os.ReadDir(h.api.Scratch); err != nil || len(left) != 0 {
+		t.Errorf("%v is left, %v", left, err)
+	}
+	if at, err := h.store.BackupAt(t.Context()); err != nil || !at.Equal(h.now) {
+		t.Errorf("noted %v, %v", at, err)
+	}
+	c := h.client()
+	h.store.Close()
+	copied.Reset()
+	if _, err := c.Backup(t.Context(), &copied); err == nil || copied.Len() > 0 {
+		t.Errorf("of a broken store: %d bytes, %v", copied.Len(), err)
+	}
+	if _, err := (&adminapi.Client{BaseURL: "http://127.0.0.1:1", HTTP: c.HTTP}).Backup(t.Context(), &copied); err == nil {
+		t.Error("of no gateway")
+	}
+}

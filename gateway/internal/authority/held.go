@@ -1,0 +1,194 @@
+package authority
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// Settling is how long a new answer key stands in the trust set before the gateway signs with it. Nodes hear of a new set
+// with their next heartbeat, which comes within ten minutes.
+const Settling = 15 * time.Minute
+
+// held is what an authority works with at one moment. It is replaced, never changed.
+type held struct {
+	envelopes []sign.Envelope // the chain of sets, oldest first
+	sets      []wire.TrustSet // the same, opened
+	verifies  ed25519.PublicKey
+	signer    ed25519.PublicKey // of the next set
+	roots     []*x509.Certificate
+	issuing   intermediate
+	answers   []answerKey // newest first
+}
+
+// answerKey is one that the newest set names and the store holds.
+type answerKey struct {
+	key     ed25519.PrivateKey
+	settled time.Time // from then on it may sign
+}
+
+// set is the newest set.
+func (h *held) set() *wire.TrustSet { return &h.sets[len(h.sets)-1] }
+
+// root is the newest one that the intermediate was signed by.
+func (h *held) root() *x509.Certificate { return h.issuing.roots[len(h.issuing.roots)-1] }
+
+// answerKey is the newest key that has settled, else the one that is nodes' longest known.
+func (h *held) answerKey(now time.Time) ed25519.PrivateKey {
+	for _, a := range h.answers {
+		if !now.Before(a.settled) {
+			return a.key
+		}
+	}
+	return h.answers[len(h.answers)-1].key
+}
+
+// read takes over what is on record: the chain of sets, and the keys that the newest one names. A chain that does not
+// verify is an error: nodes would refuse it, and it would be served to all of them.
+func (a *Authority) read(ctx context.Context) (*held, error) {
+	h := &held{}
+	first, err := a.key(ctx, secretTrust)
+	if err != nil {
+		return nil, err
+	}
+	h.signer = first.public
+	for number := 1; ; number++ {
+		text, err := a.config.Store.Meta(ctx, metaSet(number))
+		if errors.Is(err, store.ErrNotFound) && number > 1 {
+			break
+		}
+		if err != nil {
+			return nil, fmt.Errorf("read trust set %d: %w", number, err)
+		}
+		if err := h.follow([]byte(text), a.config.TrustDomain); err != nil {
+			return nil, fmt.Errorf("recorded trust set %d: %w", number, err)
+		}
+	}
+	if err := a.complete(ctx, h); err != nil {
+		return nil, fmt.Errorf("trust set %d: %w", len(h.sets), err)
+	}
+	return h, nil
+}
+
+// complete finds the roots, keys and the intermediate that go with the newest set.
+func (a *Authority) complete(ctx context.Context, h *held) error {
+	var err error
+	if h.roots, err = parseRoots(h.set().Roots); err != nil {
+		return err
+	}
+	if err := a.checkFirstRoot(ctx, h); err != nil {
+		return err
+	}
+	if err := a.findAnswers(ctx, h); err != nil {
+		return err
+	}
+	h.issuing, err = a.findIntermediate(ctx, h.roots)
+	return err
+}
+
+// checkFirstRoot tells a database whose parts come from two gateways.
+func (a *Authority) checkFirstRoot(ctx context.Context, h *held) error {
+	value, err := a.config.Store.Secret(ctx, secretRoot)
+	if err != nil {
+		return fmt.Errorf("read secret %s: %w", secretRoot, err)
+	}
+	root, err := parseLevel(value)
+	if err != nil {
+		return fmt.Errorf("secret %s: %w", secretRoot, err)
+	}
+	first, err := parseRoots(h.sets[0].Roots)
+	if err != nil {
+		return err
+	}
+	if !slices.ContainsFunc(first, root.certificate.Equal) {
+		return fmt.Errorf("secret %s is not the root that trust set 1 names: the database was put together from two; restore a backup", secretRoot)
+	}
+	return nil
+}
+
+// findAnswers finds the answer keys of the newest set.
+func (a *Authority) findAnswers(ctx context.Context, h *held) error {
+	for _, text := range h.set().AnswerKeys {
+		found, err := a.keyOf(ctx, roleAnswer, text)
+		if err != nil {
+			return err
+		}
+		if found.private != nil {
+			h.answers = append(h.answers, answerKey{found.private, h.settles(text)})
+		}
+	}
+	if len(h.answers) == 0 {
+		return errors.New("the database holds none of the answer keys that it names; restore a backup")
+	}
+	return nil
+}
+
+// settles is from when on an answer key may sign; a key of the first set always may.
+func (h *held) settles(key string) time.Time {
+	if at := h.began(roleAnswer, key); at > 0 {
+		return h.sets[at].IssuedAt.Add(Settling)
+	}
+	return time.Time{}
+}
+
+// began is the place of the first set of those in a row up to the newest that name a key.
+func (h *held) began(role, key string) int {
+	at := len(h.sets) - 1
+	for ; at > 0; at-- {
+		if list, err := keysOf(&h.sets[at-1], role); err != nil || !slices.Contains(*list, key) {
+			break
+		}
+	}
+	return at
+}
+
+// follow verifies the next set and takes it over.
+func (h *held) follow(text []byte, domain string) error {
+	var envelope sign.Envelope
+	if err := sign.DecodeStrict(text, &envelope); err != nil {
+		return err
+	}
+	payload, err := envelope.Open(h.signer, sign.RoleTrust)
+	if err != nil {
+		return err
+	}
+	var set wire.TrustSet
+	if err := sign.DecodeStrict(payload, &set); err != nil {
+		return err
+	}
+	if want := int64(len(h.sets) + 1); set.Number != want || set.TrustDomain != domain {
+		return fmt.Errorf("it says number %d of trust domain %.80q", set.Number, set.TrustDomain)
+	}
+	next, err := sign.DecodeKey(set.TrustKey)
+	if err != nil {
+		return err
+	}
+	h.envelopes, h.sets = append(h.envelopes, envelope), append(h.sets, set)
+	h.verifies, h.signer = h.signer, next
+	return nil
+}
+
+// parseRoots reads a bundle of CA certificates, at least one.
+func parseRoots(bundle string) ([]*x509.Certificate, error) {
+	var roots []*x509.Certificate
+	for block, rest := pem.Decode([]byte(bundle)); block != nil; block, rest = pem.Decode(rest) {
+		root, err := x509.ParseCertificate(block.Bytes)
+		if err != nil || !root.IsCA {
+			return nil, errors.New("one of its roots is no CA certificate")
+		}
+		roots = append(roots, root)
+	}
+	if len(roots) == 0 {
+		return nil, errors.New("it names no root")
+	}
+	return roots, nil
+}

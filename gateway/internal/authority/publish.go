@@ -1,0 +1,162 @@
+package authority
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// trustSigner is the private key that signs the next set, nil where it is kept elsewhere.
+func (a *Authority) trustSigner(ctx context.Context) (*ed25519Key, error) {
+	found, err := a.keyOf(ctx, roleTrust, sign.EncodeKey(a.held.Load().signer))
+	if err != nil || found.private == nil {
+		return nil, err
+	}
+	return &found, nil
+}
+
+// propose signs the next set and publishes it, or gives it to be signed elsewhere.
+func (a *Authority) propose(ctx context.Context, next wire.TrustSet, event store.Event) (Change, error) {
+	payload, err := json.Marshal(next)
+	if err != nil {
+		return Change{}, err
+	}
+	out := Change{Number: next.Number, Payload: payload}
+	signer, err := a.trustSigner(ctx)
+	if err != nil || signer == nil {
+		return out, err
+	}
+	out.Published = true
+	return out, a.publish(ctx, sign.Seal(signer.private, sign.RoleTrust, payload), event)
+}
+
+// Publish takes a set that was signed with a trust key that is kept elsewhere: the next one, whole, and one that this
+// gateway can serve by. Refusals carry a *wire.ErrorDetail.
+func (a *Authority) Publish(ctx context.Context, envelope sign.Envelope, by store.Actor) (int64, error) {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	number := a.held.Load().set().Number + 1
+	event := a.event("trust.published", by, map[string]string{"number": strconv.FormatInt(number, 10)})
+	return number, a.publish(ctx, envelope, event)
+}
+
+func (a *Authority) publish(ctx context.Context, envelope sign.Envelope, event store.Event) error {
+	text, err := json.Marshal(envelope)
+	if err != nil {
+		return err
+	}
+	now := a.held.Load()
+	next := &held{envelopes: slices.Clone(now.envelopes), sets: slices.Clone(now.sets), verifies: now.verifies, signer: now.signer}
+	if err := next.follow(text, a.config.TrustDomain); err != nil {
+		return badChange("the set does not follow the newest one: "+err.Error(), "sign with the present trust key what the gateway drafted last: muster key ls names the key")
+	}
+	if err := checkVerifiers(next.set()); err != nil {
+		return err
+	}
+	if err := a.complete(ctx, next); err != nil {
+		return badChange("the set cannot be served by: "+err.Error(), "sign what the gateway drafted")
+	}
+	err = a.config.Store.AddMeta(ctx, metaSet(len(next.sets)), string(text), event)
+	if errors.Is(err, store.ErrConflict) {
+		return &wire.ErrorDetail{Code: wire.CodeAlreadyThere, Message: "a set with this number is there already", Hint: "begin anew"}
+	}
+	if err != nil {
+		return err
+	}
+	a.held.Store(next)
+	return a.forgetRoots(ctx, now.roots, next.roots)
+}
+
+// checkVerifiers refuses a set whose keys do not decode, or that uses one key for two things.
+func checkVerifiers(set *wire.TrustSet) error {
+	seen := map[string]bool{set.TrustKey: true}
+	for _, list := range [][]string{set.AnswerKeys, set.TaskKeys, set.ReleaseKeys} {
+		for _, key := range list {
+			if _, err := sign.DecodeKey(key); err != nil || seen[key] {
+				return badChange("the set names a key that does not decode, or one key twice", "sign what the gateway drafted")
+			}
+			seen[key] = true
+		}
+	}
+	return nil
+}
+
+// forgetRoots drops the keys of roots that are not trusted any more.
+func (a *Authority) forgetRoots(ctx context.Context, before, now []*x509.Certificate) error {
+	for _, root := range before {
+		if slices.ContainsFunc(now, root.Equal) {
+			continue
+		}
+		if err := a.stripRoot(ctx, root); err != nil {
+			return fmt.Errorf("the root is dropped, but its key is still in the database: %w", err)
+		}
+	}
+	return nil
+}
+
+// stripRoot leaves of a root in the store its certificate alone.
+func (a *Authority) stripRoot(ctx context.Context, root *x509.Certificate) error {
+	for _, name := range [...]string{rootSecret(root), secretRoot} {
+		value, err := a.config.Store.Secret(ctx, name)
+		if errors.Is(err, store.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		kept, err := parseLevel(value)
+		if err != nil || !kept.certificate.Equal(root) || kept.key == nil {
+			continue
+		}
+		stripped, err := encodeLevel(nil, root.Raw)
+		if err != nil {
+			return err
+		}
+		if err := a.config.Store.SetSecret(ctx, name, stripped); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Repeat publishes the newest set again, so many times under the numbers that follow. After a restore it brings the number
+// above what nodes may have seen since the backup; they take no lower one. key is the trust key, nil: the one in the store.
+// The error wraps ErrTrustKey where there is none.
+func (a *Authority) Repeat(ctx context.Context, times int, key ed25519.PrivateKey, by store.Actor) error {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	if key == nil {
+		signer, err := a.trustSigner(ctx)
+		if err != nil {
+			return err
+		}
+		if signer == nil {
+			return ErrTrustKey
+		}
+		key = signer.private
+	}
+	for range times {
+		next := a.next()
+		payload, err := json.Marshal(next)
+		if err != nil {
+			return err
+		}
+		event := a.event("trust.published", by, map[string]string{"number": strconv.FormatInt(next.Number, 10)})
+		if err := a.publish(ctx, sign.Seal(key, sign.RoleTrust, payload), event); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ErrTrustKey is wrapped where the trust key is needed and kept elsewhere.
+var ErrTrustKey = errors.New("the trust key is not in the database")

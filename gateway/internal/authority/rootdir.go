@@ -1,0 +1,144 @@
+package authority
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// Files of a directory that keeps a root out of the gateway.
+const (
+	RootKeyFile         = "root.key" // PKCS#8 PEM, mode 0600
+	RootCertificateFile = "root.pem"
+)
+
+// NewRootDir makes a root for a trust domain in a directory that has none, and gives its certificate (PEM) for AddRoot. now
+// nil: time.Now.
+func NewRootDir(dir, domain string, now func() time.Time) (string, error) {
+	if !validDomain(domain) {
+		return "", fmt.Errorf("trust domain %.80q cannot stand in a certificate", domain)
+	}
+	if now == nil {
+		now = time.Now
+	}
+	value, err := newRoot(domain, now(), rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	root, err := parseLevel(value)
+	if err != nil {
+		return "", err
+	}
+	return encodeCertificate(root.certificate.Raw), writeRootDir(dir, root)
+}
+
+// writeRootDir refuses to replace a root: its key may be the only one.
+func writeRootDir(dir string, root level) error {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(root.key)
+	if err != nil {
+		return err
+	}
+	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
+	if err := writeNew(filepath.Join(dir, RootKeyFile), key, 0o600); err != nil {
+		return err
+	}
+	if err := writeNew(filepath.Join(dir, RootCertificateFile), []byte(encodeCertificate(root.certificate.Raw)), 0o644); err != nil {
+		return err
+	}
+	return syncDirectory(dir)
+}
+
+// writeNew writes a file that must not be there, and has it on the disk when it returns. One with the same content is as
+// good: an earlier try was cut off after it.
+func writeNew(path string, content []byte, mode os.FileMode) error {
+	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	if errors.Is(err, os.ErrExist) {
+		if there, failed := os.ReadFile(path); failed == nil && string(there) == string(content) {
+			return nil
+		}
+		return fmt.Errorf("%s is there already and is left as it is; name another directory", path)
+	}
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	return errors.Join(err, file.Sync(), file.Close())
+}
+
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func readRootDir(dir string) (level, error) {
+	key, err := os.ReadFile(filepath.Join(dir, RootKeyFile))
+	if err != nil {
+		return level{}, fmt.Errorf("the root's key: %w", err)
+	}
+	certificate, err := os.ReadFile(filepath.Join(dir, RootCertificateFile))
+	if err != nil {
+		return level{}, fmt.Errorf("the root's certificate: %w", err)
+	}
+	root, err := parseLevel(append(key, certificate...))
+	if err != nil {
+		return level{}, fmt.Errorf("%s does not hold a root in %s and %s: %w", dir, RootKeyFile, RootCertificateFile, err)
+	}
+	return root, nil
+}
+
+// SignIntermediate certifies the key of a request of RequestIntermediate under the root in a directory, and gives the
+// certificate (PEM) for InstallIntermediate. now nil: time.Now.
+func SignIntermediate(dir, request, domain string, now func() time.Time) (string, error) {
+	root, err := readRootDir(dir)
+	if err != nil {
+		return "", err
+	}
+	if len(root.certificate.URIs) != 1 || root.certificate.URIs[0].String() != "spiffe://"+domain {
+		return "", fmt.Errorf("the root in %s is not of this gateway's trust domain %s", dir, domain)
+	}
+	csr, err := CheckCSR(request, Subject{})
+	if err != nil {
+		return "", fmt.Errorf("the gateway's request for an intermediate: %w", err)
+	}
+	if now == nil {
+		now = time.Now
+	}
+	certificate, err := signIntermediate(domain, csr.PublicKey.(*ecdsa.PublicKey), root, now(), rand.Reader)
+	if err != nil {
+		return "", err
+	}
+	return encodeCertificate(certificate.Raw), nil
+}
+
+// ExportRoot moves the newest root's key out of the store into a directory, and leaves its certificate. The key is on the
+// disk there before it leaves the store. It is for a database that no gateway serves; scrub the database afterwards.
+func (a *Authority) ExportRoot(ctx context.Context, dir string) error {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	roots := a.held.Load().roots
+	newest := roots[len(roots)-1]
+	root, err := a.rootLevel(ctx, newest)
+	if err != nil {
+		return err
+	}
+	if root.key == nil {
+		return errors.New("the root's key is kept out of this database already")
+	}
+	if err := writeRootDir(dir, root); err != nil {
+		return err
+	}
+	return a.stripRoot(ctx, newest)
+}

@@ -1,0 +1,85 @@
+package authority
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"muster/agent/sign"
+)
+
+// ExportTrustKey moves the key that signs the next set out of the store into a new file (PKCS#8 PEM, mode 0600), and leaves
+// its public half. The key is on the disk there before it leaves the store. It is for a database that no gateway serves;
+// scrub the database afterwards.
+func (a *Authority) ExportTrustKey(ctx context.Context, file string) error {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	signer, err := a.trustSigner(ctx)
+	if err != nil {
+		return err
+	}
+	if signer == nil {
+		return errors.New("the trust key is kept out of this database already")
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(signer.private)
+	if err != nil {
+		return err
+	}
+	if err := writeNew(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600); err != nil {
+		return err
+	}
+	if err := syncDirectory(filepath.Dir(file)); err != nil {
+		return err
+	}
+	public, err := x509.MarshalPKIXPublicKey(signer.public)
+	if err != nil {
+		return err
+	}
+	return a.config.Store.SetSecret(ctx, a.trustSecret(ctx, signer.public), public)
+}
+
+// ImportTrustKey takes a key that ExportTrustKey wrote back into the store.
+func (a *Authority) ImportTrustKey(ctx context.Context, file string) error {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	key, err := ReadTrustKey(file)
+	if err != nil {
+		return err
+	}
+	public := key.Public().(ed25519.PublicKey)
+	if !public.Equal(a.held.Load().signer) {
+		return fmt.Errorf("%s holds the key %s, but the next set is signed with %s", file, sign.KeyID(public), sign.KeyID(a.held.Load().signer))
+	}
+	raw, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return err
+	}
+	return a.config.Store.SetSecret(ctx, a.trustSecret(ctx, public), raw)
+}
+
+// trustSecret is where a trust key rests: the first one under its role's name.
+func (a *Authority) trustSecret(ctx context.Context, key ed25519.PublicKey) string {
+	if first, err := a.key(ctx, secretTrust); err == nil && first.public.Equal(key) {
+		return secretTrust
+	}
+	return keySecret(roleTrust, sign.KeyID(key))
+}
+
+// ReadTrustKey reads a file that ExportTrustKey wrote. Its errors hold none of the text.
+func ReadTrustKey(file string) (ed25519.PrivateKey, error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return nil, fmt.Errorf("the trust key: %w", err)
+	}
+	if block, rest := pem.Decode(text); block != nil && len(rest) == 0 {
+		if found, err := parseKey("", block.Bytes); err == nil && found.private != nil {
+			return found.private, nil
+		}
+	}
+	return nil, fmt.Errorf("%s does not hold a trust key as muster key export --trust writes it", file)
+}

@@ -1,0 +1,173 @@
+package bootstrap
+
+import (
+	"context"
+	"crypto/subtle"
+	"errors"
+	"strings"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// Visit is a bootstrap token as it was presented in a path, proven: by its fetch part, or by all of it.
+type Visit struct {
+	store.Bootstrap
+	Whole  bool
+	fetch  string
+	secret string
+}
+
+// ParsePath reads what stands in a path where a bootstrap token should: all of one, or its fetch part msb_<id>_<fetch>. The
+// refusals are token_wrong_route for a token of another kind and bad_request for what is none or mistyped; neither repeats the text.
+func ParsePath(text string) (t sign.Token, whole bool, err error) {
+	kind, rest, _ := strings.Cut(text, "_")
+	switch sign.TokenKind(kind) {
+	case sign.EnrollmentToken, sign.AccountToken:
+		return t, false, &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "this is not a bootstrap token",
+			Hint: "bootstrap tokens begin with msb_; take the token in the URL for known to others and revoke it: muster token revoke, muster account revoke"}
+	case sign.BootstrapToken:
+	default:
+		return t, false, badToken("there is no bootstrap token in the path")
+	}
+	if strings.Contains(rest, ".") {
+		t, err = sign.ParseToken(text)
+		if err != nil || t.Reveal() != text {
+			return t, false, badToken("the bootstrap token is mistyped or cut off")
+		}
+		return t, true, nil
+	}
+	id, fetch, ok := strings.Cut(rest, "_")
+	if !ok || !base62(id, 4, 64) || !base62(fetch, 22, 64) {
+		return t, false, badToken("the bootstrap token is mistyped or cut off")
+	}
+	return sign.Token{Kind: sign.BootstrapToken, ID: id, Fetch: fetch}, false, nil
+}
+
+func badToken(message string) error {
+	return &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: message, Hint: "use the URL that muster bootstrap printed, unchanged"}
+}
+
+func base62(text string, least, most int) bool {
+	if len(text) < least || len(text) > most {
+		return false
+	}
+	for i := range len(text) {
+		c := text[i]
+		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
+			return false
+		}
+	}
+	return true
+}
+
+// Visited proves a token that ParsePath gave, and that it is still good. A wrong fetch part or secret is as unknown as a token
+// that never was; what has ended is refused with token_used, token_revoked or token_expired. The Visit's Token is filled in as
+// far as it was proven, also with an error.
+func (b *Bootstrap) Visited(ctx context.Context, t sign.Token, whole bool) (Visit, error) {
+	kept, err := b.store.Bootstrap(ctx, t.Public())
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return Visit{}, err
+	}
+	ok := err == nil && subtle.ConstantTimeCompare([]byte(hexSum(t.Fetch)), []byte(kept.FetchHash)) == 1
+	if ok && whole {
+		key, err := sign.EnrollKey(t.Secret)
+		ok = err == nil && subtle.ConstantTimeCompare(key, kept.Token.Key) == 1
+	}
+	if !ok {
+		return Visit{}, &wire.ErrorDetail{Code: wire.CodeUnknownCredential, Message: "this gateway has no such bootstrap token",
+			Hint: "use the URL that muster bootstrap printed, unchanged, at the gateway that printed it"}
+	}
+	v := Visit{Bootstrap: kept, Whole: whole, fetch: t.Fetch}
+	if whole {
+		v.secret = t.Secret
+	}
+	return v, b.ended(kept)
+}
+
+// ended says why a token is good no more.
+func (b *Bootstrap) ended(kept store.Bootstrap) error {
+	const again = "mint a new one: muster bootstrap NODE (with --again for a node that is enrolled)"
+	switch t := kept.Token; {
+	case t.Used >= t.Uses:
+		return &wire.ErrorDetail{Code: wire.CodeTokenUsed, Message: "this bootstrap token enrolled its node already", Hint: again}
+	case t.RevokedAt != nil:
+		return &wire.ErrorDetail{Code: wire.CodeTokenRevoked, Message: "this bootstrap token was ended, by the operator or because its node enrolled", Hint: again}
+	case !b.now().Before(t.ExpiresAt):
+		return &wire.ErrorDetail{Code: wire.CodeTokenExpired, Message: "this bootstrap token expired at " + t.ExpiresAt.UTC().Format(time.RFC3339), Hint: again}
+	}
+	return nil
+}
+
+// Script is the frozen script, with as much of the token as was presented.
+func (v Visit) Script() (string, error) { return thaw(v.Bootstrap.Script, v.fetch, v.secret) }
+
+// Fetched records that a visit got the script. The first one begins the token's last window.
+func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, address string) error {
+	part := "fetch"
+	if v.Whole {
+		part = "whole"
+	}
+	e := b.visitEvent("bootstrap.fetched", v, node, address)
+	e.Detail["part"] = part
+	err := b.store.FetchBootstrap(ctx, v.Token.ID, b.now(), e)
+	if !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	kept, err := b.store.Bootstrap(ctx, v.Token.ID) // it ended just now
+	if err != nil {
+		return err
+	}
+	if err := b.ended(kept); err != nil {
+		return err
+	}
+	return store.ErrConflict
+}
+
+// Lend gives the credential for the registry to who presented a whole token; ok is false where none is configured.
+func (b *Bootstrap) Lend(ctx context.Context, v Visit, node store.Node, address string) (c RegistryCredential, ok bool, err error) {
+	registry := ""
+	if b.site != nil {
+		site, err := b.site()
+		if err != nil {
+			return c, false, err
+		}
+		registry = site.Registry
+	}
+	c, ok, err = b.registryCredential(ctx, registry)
+	if err != nil {
+		return c, false, err
+	}
+	e := b.visitEvent("bootstrap.credential", v, node, address)
+	e.Detail["registry"] = registry
+	if !ok {
+		e.Outcome = "none"
+	}
+	return c, ok, b.store.AddEvents(ctx, e)
+}
+
+func (b *Bootstrap) visitEvent(kind string, v Visit, node store.Node, address string) store.Event {
+	e := b.event(kind, v.Token.Tenant, store.Actor{Name: "token:" + v.Token.ID, Address: address})
+	e.NodeID, e.NodeName = node.ID, node.Name
+	e.Detail = map[string]string{"mode": v.Mode}
+	return e
+}
+
+// Misused records a token that was presented where it is not good, or is good no more, and counts such presentations by
+// address: beyond a number in a minute they are answered with too_many_requests and not recorded. It gives the refusal to answer.
+func (b *Bootstrap) Misused(ctx context.Context, refused error, e store.Event) error {
+	var detail *wire.ErrorDetail
+	if !errors.As(refused, &detail) {
+		return refused
+	}
+	if b.fails.add(e.Address, b.now()) > failsAllowed {
+		return &wire.ErrorDetail{Code: wire.CodeTooManyRequests, Message: "too many refused tokens from this address", Hint: "wait a minute, then try again with the right one"}
+	}
+	e.At, e.Kind, e.Outcome, e.Security = b.now(), "bootstrap.refused", detail.Code, true
+	if err := b.store.AddEvents(ctx, e); err != nil {
+		b.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
+	}
+	return refused
+}

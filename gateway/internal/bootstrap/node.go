@@ -1,0 +1,137 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// Bounds of a bootstrap token. It ends a window after the first fetch of its script, and at its outer limit at the latest.
+const (
+	FetchWindow     = 15 * time.Minute
+	manualOuter     = 15 * time.Minute
+	cloudInitOuter  = 24 * time.Hour
+	shortestOuter   = time.Minute
+	longestOuter    = 30 * 24 * time.Hour
+	longestUserData = 16 << 10 // bytes: what EC2 takes
+)
+
+// NodeTokenRequest asks for a bootstrap token. The caller has made sure that the node may be bootstrapped.
+type NodeTokenRequest struct {
+	Node store.Node    // ID, Name, Tenant, EnrolmentID
+	Mode string        // Manual or CloudInit; empty: Manual
+	TTL  time.Duration // the outer limit; 0: 15 minutes for Manual, 24 hours for CloudInit
+}
+
+// Complete fills in what was not said and refuses what cannot be.
+func (q *NodeTokenRequest) Complete() error {
+	switch q.Mode {
+	case "":
+		q.Mode = Manual
+	case "cloud-init":
+		q.Mode = CloudInit
+	case Manual, CloudInit:
+	default:
+		return badRequest(fmt.Sprintf("the mode %.40q", q.Mode), "manual or cloud_init")
+	}
+	if q.TTL == 0 {
+		q.TTL = manualOuter
+		if q.Mode == CloudInit {
+			q.TTL = cloudInitOuter
+		}
+	}
+	if q.TTL < shortestOuter || q.TTL > longestOuter {
+		return badRequest("a bootstrap token that lives "+q.TTL.String(), "between 1m and 720h; from the first fetch on it is 15 minutes at most")
+	}
+	return nil
+}
+
+// Minted is a bootstrap token with its scripts, as they are shown this once.
+type Minted struct {
+	Token       sign.Token
+	ExpiresAt   time.Time     // the outer limit
+	Window      time.Duration // from the first fetch on
+	Mode        string
+	Script      string // complete by itself: it holds the token
+	ScriptSum   string // hex SHA-256 of Script
+	FetchSum    string // hex SHA-256 of the script without the secret, which URL gives
+	URL         string
+	Command     string
+	UserData    string // of CloudInit; empty else
+	TrustNumber int64
+	Packages    []Package
+}
+
+// MintNodeToken makes a bootstrap token and freezes its scripts. Earlier tokens of the node go on to their own end.
+func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by store.Actor) (Minted, error) {
+	if err := q.Complete(); err != nil {
+		return Minted{}, err
+	}
+	if b.site == nil {
+		return Minted{}, &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "this gateway renders no bootstrap scripts", Hint: "use muster token create instead"}
+	}
+	site, err := b.site()
+	if err != nil {
+		return Minted{}, err
+	}
+	secret, err := sign.NewToken(sign.BootstrapToken, b.rand)
+	if err != nil {
+		return Minted{}, err
+	}
+	m, kept, err := site.mint(q, secret)
+	if err != nil {
+		return Minted{}, err
+	}
+	now := b.now()
+	m.ExpiresAt = now.Add(q.TTL).Truncate(time.Millisecond)
+	return m, b.keep(ctx, q, m, kept, by)
+}
+
+// mint renders everything that goes with a token.
+func (s Site) mint(q NodeTokenRequest, t sign.Token) (m Minted, kept string, err error) {
+	m = Minted{Token: t, Window: FetchWindow, Mode: q.Mode, URL: s.URL(t.FetchPart()), TrustNumber: s.TrustNumber, Packages: s.Packages()}
+	if kept, err = s.frozen(q.Node.ID, q.Node.Name, q.Mode, t.Public()); err != nil {
+		return m, "", err
+	}
+	public, err := thaw(kept, t.Fetch, "")
+	if err != nil {
+		return m, "", err
+	}
+	if m.Script, err = thaw(kept, t.Fetch, t.Secret); err != nil {
+		return m, "", err
+	}
+	m.FetchSum, m.ScriptSum = hexSum(public), hexSum(m.Script)
+	m.Command = s.Command(t.FetchPart(), t.Reveal(), m.FetchSum)
+	if q.Mode == CloudInit {
+		m.UserData, err = s.userData(q.Node.Name, t.FetchPart(), t.Reveal(), m.FetchSum)
+	}
+	if err == nil && len(m.UserData) >= longestUserData {
+		err = fmt.Errorf("user-data of %d bytes, which is more than clouds take", len(m.UserData))
+	}
+	return m, kept, err
+}
+
+func (b *Bootstrap) keep(ctx context.Context, q NodeTokenRequest, m Minted, kept string, by store.Actor) error {
+	key, err := sign.EnrollKey(m.Token.Secret)
+	if err != nil {
+		return err
+	}
+	row := store.Bootstrap{
+		Token: store.Token{ID: m.Token.Public(), Tenant: q.Node.Tenant, Uses: 1, NodeID: q.Node.ID, Key: key, CreatedAt: b.now(),
+			ExpiresAt: m.ExpiresAt, CreatedBy: by.Name},
+		FetchHash: hexSum(m.Token.Fetch), Mode: m.Mode, Window: m.Window, Script: kept, FetchSHA256: m.FetchSum, WholeSHA256: m.ScriptSum,
+	}
+	e := b.event("bootstrap.created", q.Node.Tenant, by)
+	e.NodeID, e.NodeName = q.Node.ID, q.Node.Name
+	e.Detail = map[string]string{"token": row.Token.ID, "mode": m.Mode, "expires": m.ExpiresAt.UTC().Format(time.RFC3339), "window": m.Window.String()}
+	err = b.store.CreateBootstrap(ctx, row, q.Node.EnrolmentID, e)
+	if errors.Is(err, store.ErrConflict) {
+		return &wire.ErrorDetail{Code: wire.CodeIllegalMove, Message: "node " + q.Node.Name + " changed just now", Hint: "look at it (muster node show " + q.Node.Name + "), then try again"}
+	}
+	return err
+}

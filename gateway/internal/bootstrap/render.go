@@ -1,0 +1,110 @@
+package bootstrap
+
+import (
+	"crypto/sha256"
+	_ "embed"
+	"encoding/hex"
+	"fmt"
+	"strconv"
+	"strings"
+)
+
+//go:embed bootstrap.sh
+var scriptTemplate string
+
+//go:embed firsthop.sh
+var firstHopTemplate string
+
+// Modes of a bootstrap.
+const (
+	Manual    = "manual"
+	CloudInit = "cloud_init"
+)
+
+// constant is one NAME=” line of a template with its value.
+type constant struct{ name, value string }
+
+// fill puts values, quoted for a shell, in the place of a template's empty constants.
+func fill(text string, constants []constant) (string, error) {
+	for _, c := range constants {
+		before, after, ok := strings.Cut(text, "\n"+c.name+"=''\n")
+		if !ok {
+			return "", fmt.Errorf("the template has no line %s=''", c.name)
+		}
+		text = before + "\n" + c.name + "=" + quote(c.value) + "\n" + after
+	}
+	return text, nil
+}
+
+// quote makes one word of a POSIX shell of any text.
+func quote(value string) string { return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'" }
+
+// frozen renders what is kept of a script: everything but the fetch part and the secret.
+func (s Site) frozen(nodeID, nodeName, mode, tokenID string) (string, error) {
+	certificate, install := "system", ""
+	if s.OwnCertificate {
+		certificate = "own"
+	}
+	if s.InstallRuntime {
+		install = "yes"
+	}
+	return fill(scriptTemplate, []constant{
+		{"MODE", mode}, {"NODE_ID", nodeID}, {"NODE_NAME", nodeName}, {"GATEWAY", s.NodeURL}, {"CERTIFICATE", certificate},
+		{"ROOT_PIN", s.RootPin}, {"TRUST_NUMBER", strconv.FormatInt(s.TrustNumber, 10)}, {"TRUST_KEY", s.TrustKey},
+		{"ANSWER_KEYS", strings.Join(s.AnswerKeys, ",")}, {"TASK_KEYS", strings.Join(s.TaskKeys, ",")},
+		{"RELEASE_KEYS", strings.Join(s.ReleaseKeys, ",")}, {"SHA256_AMD64", s.digest("amd64")}, {"SHA256_ARM64", s.digest("arm64")},
+		{"RESOLVE_ADDRESS", s.ResolveAddress}, {"INSTALL_RUNTIME", install}, {"RUNTIME_PACKAGE", s.RuntimePackage},
+		{"REGISTRY", s.Registry}, {"TOKEN_ID", tokenID}, {"ROOTS", strings.TrimSpace(s.Roots)},
+	})
+}
+
+// thaw is the one way from what is kept to what is served, so that its digest is known beforehand. Without a secret the
+// script takes the token from where it runs.
+func thaw(kept, fetch, secret string) (string, error) {
+	text, err := fill(kept, []constant{{"FETCH", fetch}})
+	if err != nil || secret == "" {
+		return text, err
+	}
+	return fill(text, []constant{{"SECRET", secret}})
+}
+
+// userData is cloud-init's part: the token, where the script is, and the first hop to it.
+func (s Site) userData(nodeName, fetchPart, token, digest string) (string, error) {
+	hop, err := fill(firstHopTemplate, []constant{{"URL", s.URL(fetchPart)}, {"SHA256", digest}, {"NODE_NAME", nodeName}})
+	if err != nil {
+		return "", err
+	}
+	return `#cloud-config
+# Makes this machine the node ` + nodeName + ` of a muster fleet at its first boot. The token in here is good for that
+# node alone, once, and not for long.
+write_files:
+- path: /etc/muster/bootstrap-token
+  owner: 'root:root'
+  permissions: '0600'
+  content: |
+    ` + token + `
+- path: /etc/muster/first-hop.sh
+  owner: 'root:root'
+  permissions: '0700'
+  content: |
+` + indent(hop, "    ") + `runcmd:
+- [sh, /etc/muster/first-hop.sh]
+`, nil
+}
+
+// indent sets every line that is not empty off, and turns tabs, which some YAML readers dislike, into blanks.
+func indent(text, by string) string {
+	var out strings.Builder
+	for line := range strings.Lines(strings.ReplaceAll(text, "\t", "  ")) {
+		if line != "\n" {
+			out.WriteString(by)
+		}
+		out.WriteString(line)
+	}
+	return out.String()
+}
+
+func hexSum(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
+}

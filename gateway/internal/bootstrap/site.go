@@ -1,0 +1,106 @@
+package bootstrap
+
+import (
+	"net"
+	"net/url"
+	"strings"
+
+	"muster/agent/wire"
+)
+
+// Trust says what vouches for the gateway on the first hop.
+type Trust string
+
+// The values of Trust.
+const (
+	SystemTrust Trust = "system" // a certificate that systems trust
+	PinnedTrust Trust = "own"    // the gateway's own key, pinned
+	PlainTrust  Trust = "plain"  // nothing, over plain HTTP: the script's digest vouches for it
+)
+
+// Site is what a script says of its gateway, as it is when the script is rendered.
+type Site struct {
+	NodeURL        string // https://HOST[:PORT], for everything after the first hop
+	OwnCertificate bool   // NodeURL's certificate is of the root bundle, else one that systems trust
+	FirstHop       string // scheme, host and port under which the script itself is fetched
+	FirstHopTrust  Trust
+	PinnedKey      string // sha256//<base64>, with PinnedTrust
+	RootPin        string // sha256:<hex>
+	Roots          string // PEM bundle
+	TrustNumber    int64
+	TrustKey       string
+	AnswerKeys     []string
+	TaskKeys       []string
+	ReleaseKeys    []string
+	Agents         []wire.Platform
+	ResolveAddress string // of NodeURL's host, for machines that cannot resolve it; empty: they can
+	InstallRuntime bool   // install a container runtime where there is none
+	RuntimePackage string // its apt package
+	Registry       string // HOST[:PORT] that nodes log in to; empty: none
+}
+
+// scriptPath is where the script lies for who has the fetch part.
+func scriptPath(fetchPart string) string { return "/api/v1/bootstrap/nodes/" + fetchPart + "/script" }
+
+// URL is where the first hop of a token goes. It holds the fetch part, never the secret.
+func (s Site) URL(fetchPart string) string { return s.FirstHop + scriptPath(fetchPart) }
+
+// Package is the agent for one platform.
+type Package struct {
+	OS     string
+	Arch   string
+	Ref    string // URL of the binary
+	Digest string // sha256:<hex>
+}
+
+// Packages are the agents that a script fetches; the one that most machines take comes first.
+func (s Site) Packages() []Package {
+	var out []Package
+	for _, p := range s.Agents {
+		out = append(out, Package{OS: p.OS, Arch: p.Arch, Ref: s.NodeURL + p.Path, Digest: "sha256:" + p.SHA256})
+	}
+	return out
+}
+
+func (s Site) digest(arch string) string {
+	for _, p := range s.Agents {
+		if p.OS == "linux" && p.Arch == arch {
+			return p.SHA256
+		}
+	}
+	return ""
+}
+
+// Command is what an operator pastes into a root shell of the machine. What is fetched is checked before it runs: by a
+// certificate, by the pinned key, or by the digest. The token is in the environment of the script alone.
+func (s Site) Command(fetchPart, token, digest string) string {
+	from := quoteWord(s.URL(fetchPart))
+	switch s.FirstHopTrust {
+	case SystemTrust:
+		return "curl -fsSL " + s.resolve() + from + " | MUSTER_TOKEN=" + token + " sh"
+	case PinnedTrust:
+		return `curl -fsSLk --pinnedpubkey "` + s.PinnedKey + `" ` + from + " | MUSTER_TOKEN=" + token + " sh"
+	}
+	return `f=$(mktemp) && curl -fsSL ` + from + ` -o "$f" && echo "` + digest + `  $f" | sha256sum -c - && MUSTER_TOKEN=` + token + ` sh "$f" && rm "$f"`
+}
+
+// resolve is curl's own override of a name that the machine cannot resolve.
+func (s Site) resolve() string {
+	u, err := url.Parse(s.FirstHop)
+	if err != nil || s.ResolveAddress == "" || net.ParseIP(u.Hostname()) != nil {
+		return ""
+	}
+	port := u.Port()
+	if port == "" {
+		port = "443"
+	}
+	return "--resolve " + u.Hostname() + ":" + port + ":" + s.ResolveAddress + " "
+}
+
+// quoteWord quotes a URL whose brackets, around an IPv6 address, some shells would take for a pattern.
+func quoteWord(u string) string {
+	if strings.ContainsAny(u, "[]") {
+		return `"` + u + `"`
+	}
+	return u
+}

@@ -1,0 +1,88 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// usualAdoption is how long a restored gateway takes certificates over that were issued since the backup.
+const usualAdoption = 72 * time.Hour
+
+func backupCommands() []command {
+	return []command{
+		{name: "backup", args: "FILE", least: 1, most: 1, run: backup,
+			summary: "copy the database of a running gateway",
+			text: "The copy is consistent, however much is going on, and made by the gateway itself; FILE (mode 0600) must not be there yet. The secrets in it are sealed: it is of use only with the master key, which is NOT in it. " +
+				"Keep a copy of the master key too, and apart from the backups: whoever has both has the gateway.",
+			examples: []string{"muster backup /backup/muster-$(date +%F).db"}},
+		{name: "restore", args: "FILE", least: 1, most: 1, options: []string{"force", "adopt-for", "master-key-file", "trust-key"}, run: restore,
+			summary: "bring a gateway back from a backup",
+			text: offlineText + " The master key of the backup's time has to be in its place before, or named with --master-key-file. A database that is there is refused, or with --force moved aside.\n\n" +
+				"Open tokens are voided, for nobody knows which of them were used since. Nodes that were enrolled before the backup come back by themselves: for 72 hours (--adopt-for) a certificate that was issued since the backup is taken over, once for a node, with an event. Machines that joined since the backup need a new token. " +
+				"What was retired, banned or revoked since the backup is not any more, accounts with their API tokens too: look through them before you start the gateway where others reach it.",
+			examples: []string{"muster restore /backup/muster-2026-11-21.db", "muster restore backup.db --data /var/lib/muster --force"}},
+	}
+}
+
+func backup(ctx context.Context, s *session) error {
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	file := s.args[0]
+	to, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s is there already and is left as it is; name another file", file)
+	}
+	if err != nil {
+		return err
+	}
+	size, err := c.Backup(ctx, to)
+	if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
+		return errors.Join(err, os.Remove(file))
+	}
+	if err := syncDirectory(filepath.Dir(file)); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s: %d bytes.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart from this file.\n", printable(file), size)
+	return nil
+}
+
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func restore(ctx context.Context, s *session) error {
+	r := Restore{File: s.args[0], TrustKeyFile: s.options.text("trust-key")}
+	var err error
+	if r.DataFiles, err = s.dataFiles(); err != nil {
+		return err
+	}
+	if r.Force, err = s.options.flag("force"); err != nil {
+		return err
+	}
+	if r.AdoptFor, err = s.options.duration("adopt-for", usualAdoption); err != nil {
+		return err
+	}
+	done, err := s.Local.Restore(ctx, r)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s is as it was on %s. Open tokens are void.\n", printable(r.Data), stamp(&done.BackupAt))
+	if done.Aside != "" {
+		fmt.Fprintf(s.Stdout, "The database that was there is in %s.\n", printable(done.Aside))
+	}
+	fmt.Fprintf(s.Stdout, "Certificates issued since then are taken over until %s. Look through muster account ls and muster node ls before others reach it.\n", stamp(&done.AdoptUntil))
+	if done.TrustKeyAway {
+		fmt.Fprintln(s.Stdout, "The trust key is kept elsewhere: if keys or roots were rotated since the backup, restore again with --force --trust-key FILE, for nodes take no lower set than they know.")
+	}
+	return nil
+}

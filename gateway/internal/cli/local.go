@@ -1,0 +1,57 @@
+package cli
+
+import (
+	"context"
+	"time"
+
+	"muster/agent/sign"
+)
+
+// Local is what is done on files of this machine and not through a gateway: on the data of one that is stopped, and with
+// keys that no gateway is to see. The program sets every field.
+type Local struct {
+	// InitCA makes the CA in a data directory that has none, and moves the root's key into rootOut where that is given. It
+	// gives the root's pin.
+	InitCA func(ctx context.Context, data DataFiles, domain, rootOut string) (pin string, err error)
+	// NewRoot makes a root in a directory and gives its certificate in PEM.
+	NewRoot func(dir, domain string) (certificate string, err error)
+	// SignIntermediate signs a gateway's request with the root in a directory and gives the certificate in PEM.
+	SignIntermediate func(dir, request, domain string) (certificate string, err error)
+	// SignSet signs a trust set with the key in a file.
+	SignSet func(file string, payload []byte) (sign.Envelope, error)
+	// RotateMaster seals the database under a new master key and gives the file where that is.
+	RotateMaster func(ctx context.Context, data DataFiles, out string) (file string, err error)
+	ExportTrust  func(ctx context.Context, data DataFiles, file string) error
+	ImportTrust  func(ctx context.Context, data DataFiles, file string) error
+	Restore      func(ctx context.Context, r Restore) (Restored, error)
+}
+
+// DataFiles names the data of a gateway that is stopped.
+type DataFiles struct {
+	Data          string
+	MasterKeyFile string // empty: where the gateway itself looks
+}
+
+// Restore says what to bring back.
+type Restore struct {
+	DataFiles
+	File         string
+	Force        bool // move a database aside that is there
+	AdoptFor     time.Duration
+	TrustKeyFile string // where the trust key is kept elsewhere
+}
+
+// Restored says what was brought back.
+type Restored struct {
+	BackupAt     time.Time
+	AdoptUntil   time.Time
+	Aside        string // where the database is that was there before; empty: there was none
+	TrustKeyAway bool   // no higher trust sets could be signed
+}
+
+func (s *session) dataFiles() (DataFiles, error) {
+	if s.options.given("url") {
+		return DataFiles{}, usagef("run it on the gateway's machine", "muster %s works on the files of a gateway, not by its URL", s.command.name)
+	}
+	return DataFiles{Data: s.dataDir(), MasterKeyFile: s.options.text("master-key-file")}, nil
+}

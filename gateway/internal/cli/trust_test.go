@@ -1,0 +1,188 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/gateway/internal/authority"
+	"muster/gateway/internal/cli"
+)
+
+// newTrustHouse is a house with a CA.
+func newTrustHouse(t *testing.T) *house {
+	t.Helper()
+	h := newHouse(t)
+	var err error
+	h.api.Scratch = t.TempDir()
+	if h.api.Authority, err = authority.Open(t.Context(), authority.Config{Store: h.store, Now: h.api.Now, TrustDomain: "muster"}); err != nil {
+		t.Fatal(err)
+	}
+	h.dir = h.listen()
+	return h
+}
+
+func TestTrustCommands(t *testing.T) {
+	h := newTrustHouse(t)
+	for _, c := range []struct {
+		args []string
+		want []string
+	}{
+		{[]string{"ca", "show"}, []string{"trust domain muster, trust set 1", "root ", "sha256:", "online", "intermediate"}},
+		{[]string{"key", "ls"}, []string{"trust", "answer", "task", "release", "yes"}},
+		{[]string{"key", "rotate", "--answer"}, []string{"Trust set 2 is published."}},
+		{[]string{"key", "ls", "-o", "json"}, []string{`"trust_number":2`, `"in_use":false`}},
+		{[]string{"ca", "rotate-root"}, []string{"Trust set 3 is published.", "muster ca intermediate"}},
+		{[]string{"ca", "intermediate"}, []string{"Signing with intermediate", "Nodes need not be told."}},
+	} {
+		out := h.done(c.args...)
+		for _, want := range c.want {
+			if !strings.Contains(out, want) {
+				t.Errorf("muster %s: no %q in\n%s", strings.Join(c.args, " "), want, out)
+			}
+		}
+	}
+}
+
+func TestTrustUsage(t *testing.T) {
+	h := newTrustHouse(t)
+	id := strings.Fields(strings.SplitAfter(h.done("key", "ls"), "answer")[1])[0]
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"key", "rotate"}, "which key?"},
+		{[]string{"key", "rotate", "--answer", "--task"}, "which key?"},
+		{[]string{"key", "drop", id}, "add --yes"},
+		{[]string{"ca", "drop-root", "sha256:00000000"}, "add --yes"},
+		{[]string{"key", "export", "file"}, "write --trust"},
+		{[]string{"key", "import", "file"}, "write --trust"},
+		{[]string{"backup"}, "FILE"},
+		{[]string{"restore", "file", "--adopt-for", "soon"}, "no duration"},
+	} {
+		if code, _, errs := h.muster(c.args...); code != 2 || !strings.Contains(errs, c.want) {
+			t.Errorf("muster %s: exit %d, %s", strings.Join(c.args, " "), code, errs)
+		}
+	}
+	for _, args := range [][]string{{"ca", "init"}, {"restore", "file"}, {"key", "rotate", "--master"}, {"key", "export", "--trust", "file"}} {
+		if code, _, errs := h.run(t.Context(), append(args, "--url", "https://gw")...); code != 2 || !strings.Contains(errs, "not by its URL") {
+			t.Errorf("muster %s by URL: exit %d, %s", strings.Join(args, " "), code, errs)
+		}
+	}
+	h.interactive = true
+	for _, answer := range []string{"n\n", "\n", ""} {
+		h.stdin = answer
+		if code, _, errs := h.muster("key", "drop", id); code != 1 || !strings.Contains(errs, "nothing was done") {
+			t.Errorf("answer %q: exit %d, %s", answer, code, errs)
+		}
+	}
+	h.stdin = "y\n"
+	if code, _, errs := h.muster("key", "drop", id); code != 1 || !strings.Contains(errs, "the only answer key") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// TestSignedHere: with the trust key elsewhere, nothing is published without it, and whoever signs sees what it is.
+func TestSignedHere(t *testing.T) {
+	h := newTrustHouse(t)
+	file := filepath.Join(t.TempDir(), "trust.key")
+	if err := h.api.Authority.ExportTrustKey(t.Context(), file); err != nil {
+		t.Fatal(err)
+	}
+	h.local.SignSet = func(file string, payload []byte) (sign.Envelope, error) {
+		key, err := authority.ReadTrustKey(file)
+		if err != nil {
+			return sign.Envelope{}, err
+		}
+		return sign.Seal(key, sign.RoleTrust, payload), nil
+	}
+	if code, _, errs := h.muster("key", "rotate", "--answer"); code != 2 || !strings.Contains(errs, "--trust-key FILE") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if code, _, errs := h.muster("key", "rotate", "--answer", "--trust-key", file+"x"); code != 1 || h.api.Authority.TrustNumber() != 1 {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	code, out, errs := h.muster("key", "rotate", "--answer", "--trust-key", file)
+	if code != 0 || !strings.Contains(errs, `"root_pins"`) || !strings.Contains(errs, h.api.Authority.RootPin()) || !strings.Contains(out, "Trust set 2 is published.") {
+		t.Errorf("exit %d, %s%s", code, out, errs)
+	}
+}
+
+func TestBackupCommand(t *testing.T) {
+	h := newTrustHouse(t)
+	file := filepath.Join(t.TempDir(), "copy.db")
+	if out := h.done("backup", file); !strings.Contains(out, "master key is not in it") {
+		t.Errorf("said %s", out)
+	}
+	info, err := os.Stat(file)
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info, err)
+	}
+	if code, _, errs := h.muster("backup", file); code != 1 || !strings.Contains(errs, "already") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+	if again, err := os.Stat(file); err != nil || again.Size() != info.Size() {
+		t.Error("the file that was there changed")
+	}
+	h.store.Close()
+	other := filepath.Join(t.TempDir(), "copy.db")
+	if code, _, _ := h.muster("backup", other); code != 1 {
+		t.Errorf("of a broken store: exit %d", code)
+	}
+	if _, err := os.Stat(other); !errors.Is(err, os.ErrNotExist) {
+		t.Error("half a copy was left")
+	}
+}
+
+// TestLocalCommands: what the command line hands on, and what it says.
+func TestLocalCommands(t *testing.T) {
+	h := newHouse(t)
+	var got []string
+	h.local = cli.Local{
+		InitCA: func(_ context.Context, data cli.DataFiles, domain, out string) (string, error) {
+			got = append(got, data.MasterKeyFile, domain, out)
+			return "sha256:77", nil
+		},
+		RotateMaster: func(_ context.Context, _ cli.DataFiles, out string) (string, error) {
+			got = append(got, out)
+			return "K", nil
+		},
+		ExportTrust: func(_ context.Context, _ cli.DataFiles, file string) error { got = append(got, file); return nil },
+		Restore: func(_ context.Context, r cli.Restore) (cli.Restored, error) {
+			if r.File == "bad" {
+				return cli.Restored{}, errors.New("no good")
+			}
+			got = append(got, r.File, r.AdoptFor.String(), r.TrustKeyFile)
+			return cli.Restored{BackupAt: h.now, AdoptUntil: h.now.Add(time.Hour), Aside: "ASIDE", TrustKeyAway: true}, nil
+		},
+	}
+	for _, c := range []struct {
+		args []string
+		got  string
+		says []string
+	}{
+		{[]string{"ca", "init", "--root-out", "R", "--trust-domain", "d", "--master-key-file", "M"}, "M d R", []string{"sha256:77", "muster ca intermediate --root R"}},
+		{[]string{"key", "rotate", "--master", "--master-key-out", "O"}, "O", []string{"new master key in K", "Backups from before"}},
+		{[]string{"key", "export", "--trust", "F"}, "F", []string{"in F and nowhere else"}},
+		{[]string{"restore", "B", "--trust-key", "T"}, "B 72h0m0s T", []string{"ASIDE", "Open tokens are void", "--trust-key FILE"}},
+	} {
+		got = nil
+		out := h.done(c.args...)
+		if strings.Join(got, " ") != c.got {
+			t.Errorf("muster %s hands on %q", strings.Join(c.args, " "), got)
+		}
+		for _, want := range c.says {
+			if !strings.Contains(out, want) {
+				t.Errorf("muster %s: no %q in\n%s", strings.Join(c.args, " "), want, out)
+			}
+		}
+	}
+	if code, _, errs := h.muster("restore", "bad"); code != 1 || !strings.Contains(errs, "no good") {
+		t.Errorf("exit %d, %s", code, errs)
+	}
+}

@@ -1,0 +1,233 @@
+package registry
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+const (
+	// lateUse is how long after the first use of its successor a certificate may still show up without meaning anything:
+	// requests were on their way.
+	lateUse = time.Minute
+	// strayPause is how often the use of an ancient certificate is put on record.
+	strayPause = time.Hour
+)
+
+// strays remembers which ancient certificates were put on record, and when.
+type strays struct {
+	sync.Mutex
+	said map[string]time.Time // by fingerprint
+}
+
+// settle is what ends a conflict.
+func settle(name string) string {
+	return "muster node show " + name + " lists what was seen; stop the machine that should not be, then: muster node allow-recovery " +
+		name + " --fingerprint F"
+}
+
+// Stray judges the proven use of a superseded certificate, which Check has refused. Soon after the first use of its
+// successor it means nothing. Later it shows that two machines hold the node's identity, and that closes the node. One that
+// could not even be renewed any more harms nobody and is only put on record. Nil: the request may go on.
+func (r *Registry) Stray(ctx context.Context, id *Identity, p Proof, purpose Purpose) error {
+	refused := r.Check(id, purpose)
+	switch {
+	case refused == nil || !isCode(refused, wire.CodeSupersededRetry) || id.succeeded == nil:
+		return refused
+	case r.now().After(id.NotAfter.Add(r.grace)):
+		r.recordStray(ctx, id, p)
+		return refused
+	case !p.At.After(id.succeeded.Add(r.lateness(id, p))):
+		return refused
+	}
+	_, err := r.conflict(ctx, id, p, map[string]string{"why": "a certificate was used after its successor",
+		"generation": strconv.Itoa(id.Generation), "successor_used": id.succeeded.UTC().Format(time.RFC3339)})
+	if err != nil {
+		return err
+	}
+	again, err := r.Identity(ctx, id.Fingerprint)
+	if err != nil {
+		return err
+	}
+	return r.Check(again, purpose)
+}
+
+// lateness is longer on a connection from before the successor's first use: the kernel may have sent the request anew for
+// longer than that, and the proof was made when the connection was opened.
+func (r *Registry) lateness(id *Identity, p Proof) time.Duration {
+	if !p.Opened.IsZero() && p.Opened.Before(*id.succeeded) {
+		return straggle
+	}
+	return lateUse
+}
+
+// recordStray logs the use of an ancient certificate, now and then.
+func (r *Registry) recordStray(ctx context.Context, id *Identity, p Proof) {
+	now := r.now()
+	r.strays.Lock()
+	last, said := r.strays.said[id.Fingerprint]
+	due := !said || now.Sub(last) >= strayPause
+	if due {
+		if r.strays.said == nil || len(r.strays.said) > 10_000 {
+			r.strays.said = map[string]time.Time{}
+		}
+		r.strays.said[id.Fingerprint] = now
+	}
+	r.strays.Unlock()
+	if !due {
+		return
+	}
+	e := r.event("identity.stray", id.NodeID, store.Actor{Name: "node:" + id.NodeID, Address: p.Address})
+	e.NodeName, e.Tenant, e.Security, e.Outcome = id.Name, id.Tenant, true, wire.CodeSupersededRetry
+	e.Detail = map[string]string{"fingerprint": id.Fingerprint, "generation": strconv.Itoa(id.Generation), "expired": id.NotAfter.UTC().Format(time.RFC3339)}
+	if err := r.store.AddEvents(ctx, e); err != nil {
+		r.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
+	}
+}
+
+// conflict closes a node whose identity two machines use.
+func (r *Registry) conflict(ctx context.Context, id *Identity, p Proof, detail map[string]string) (State, error) {
+	detail["fingerprint"] = id.Fingerprint
+	row, err := r.apply(ctx, id.NodeID, change{
+		event: Fail, by: store.Actor{Name: "node:" + id.NodeID, Address: p.Address}, addHealth: []string{ReasonConflict},
+		kind: "identity.conflict", detail: detail, security: true,
+	})
+	if err == nil {
+		r.log.Warn("two machines use one identity: the node is closed until an operator chooses", "node", id.Name, "why", detail["why"], "address", p.Address)
+	}
+	return State(row.State), err
+}
+
+// Recovery is what an operator allows a node.
+type Recovery struct {
+	Fingerprint string        // of the certificate that is good from now on, or its first 8 or more digits; empty: as it is
+	For         time.Duration // how long the window is open; 0: an hour
+}
+
+// Bounds of a recovery's window.
+const (
+	usualRecovery = time.Hour
+	maxRecovery   = 7 * 24 * time.Hour
+)
+
+// AllowRecovery lets a node back in without a visit. Within the window its expired certificate may renew however long ago
+// it expired, and its name may be taken over once. With a fingerprint it also ends a conflict: that certificate becomes the
+// one good one of the node, and all others are revoked.
+func (r *Registry) AllowRecovery(ctx context.Context, tenant, idOrName string, q Recovery, by store.Actor) (Node, error) {
+	if q.For == 0 {
+		q.For = usualRecovery
+	}
+	if q.For < time.Minute || q.For > maxRecovery {
+		return Node{}, refusal(wire.CodeBadRequest, "a recovery cannot be allowed for "+q.For.String(), "between a minute and 7 days")
+	}
+	node, err := r.Node(ctx, tenant, idOrName)
+	if err != nil {
+		return Node{}, err
+	}
+	for range moveTries {
+		move, err := r.recovery(ctx, node.ID, q, by)
+		if err != nil {
+			return Node{}, err
+		}
+		if err = r.recover(ctx, move); err == nil {
+			return r.Node(ctx, "", node.ID)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return Node{}, err
+		}
+	}
+	return Node{}, refusal(wire.CodeUnavailable, "the node changes too fast", "try again")
+}
+
+// recover writes a recovery. What was heard until then says nothing about the machine that stays, so no flush may bring it
+// back.
+func (r *Registry) recover(ctx context.Context, move *store.Move) error {
+	r.flushing.Lock()
+	defer r.flushing.Unlock()
+	err := r.store.MoveNode(ctx, *move)
+	r.Forget(move.NodeID)
+	if move.KeepCertificate != "" {
+		r.forgetBeat(move.NodeID)
+	}
+	return err
+}
+
+func (r *Registry) recovery(ctx context.Context, nodeID string, q Recovery, by store.Actor) (*store.Move, error) {
+	row, err := r.store.Node(ctx, "", nodeID)
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case State(row.State) == Retired:
+		return nil, refusal(wire.CodeIllegalMove, "node "+row.Name+" was retired", "enrol the machine again with a new token")
+	case row.EnrolmentID == "":
+		return nil, refusal(wire.CodeIllegalMove, "node "+row.Name+" has not enrolled yet: there is nothing to recover", "it enrols with its own token")
+	case q.Fingerprint == "" && has(row.Reasons, ReasonConflict):
+		return nil, refusal(wire.CodeIllegalMove, "two machines use the identity of node "+row.Name+": say which certificate is the good one", settle(row.Name))
+	}
+	until := r.now().Add(q.For)
+	move := &store.Move{NodeID: row.ID, From: row.State, To: row.State, At: r.now(), RecoveryUntil: &until}
+	e := r.event("node.recovery_allowed", row.ID, by)
+	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, true
+	e.Detail = map[string]string{"until": until.UTC().Format(time.RFC3339)}
+	if q.Fingerprint != "" {
+		if move.KeepCertificate, err = r.choose(ctx, row, q.Fingerprint); err != nil {
+			return nil, err
+		}
+		e.Detail["fingerprint"] = move.KeepCertificate
+		r.endConflict(row, move)
+	}
+	move.Events = []store.Event{e}
+	return move, nil
+}
+
+// endConflict moves the node to where it would be without the reason.
+func (r *Registry) endConflict(row store.Node, move *store.Move) {
+	if !has(row.Reasons, ReasonConflict) {
+		return
+	}
+	move.RemoveReasons = []string{ReasonConflict}
+	if len(row.Reasons) > 1 {
+		return
+	}
+	if to, err := Decide(Situation{State: State(row.State)}, Cure); err == nil {
+		move.To = string(to)
+	}
+}
+
+// choose finds the one certificate of the present enrolment whose fingerprint begins so.
+func (r *Registry) choose(ctx context.Context, row store.Node, fingerprint string) (string, error) {
+	fingerprint = strings.ToLower(strings.TrimPrefix(fingerprint, "sha256:"))
+	bad := func(what string) error {
+		return refusal(wire.CodeBadRequest, what, "muster node show "+row.Name+" lists the certificates; 8 digits of one are enough")
+	}
+	if _, err := hex.DecodeString(fingerprint + strings.Repeat("0", len(fingerprint)%2)); err != nil || len(fingerprint) < 8 || len(fingerprint) > 64 {
+		return "", bad("this is no certificate's fingerprint")
+	}
+	certificates, err := r.store.Certificates(ctx, row.ID)
+	if err != nil {
+		return "", err
+	}
+	var found []string
+	for _, c := range certificates {
+		if strings.HasPrefix(c.Fingerprint, fingerprint) {
+			found = append(found, c.Fingerprint)
+		}
+	}
+	if len(found) != 1 {
+		return "", bad("node " + row.Name + " has " + strconv.Itoa(len(found)) + " certificates with this fingerprint")
+	}
+	return found[0], nil
+}
+
+func isCode(err error, code string) bool {
+	var refused *wire.ErrorDetail
+	return errors.As(err, &refused) && refused.Code == code
+}

@@ -1,0 +1,168 @@
+package registry
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// straggle is how long after its sender died a request can still arrive: the kernel goes on sending what a killed process
+// left behind, at growing distances, for a minute or two.
+const straggle = 2 * time.Minute
+
+// Proof says how and when a request was proven.
+type Proof struct {
+	Address string
+	At      time.Time // when it was made: a signature's time, or the arrival on a connection with a client certificate
+	Opened  time.Time // that connection; zero: signed, or not known
+}
+
+// run is one start of an agent on whatever machine shows this identity.
+type run struct {
+	store.Run
+	unsaved bool
+}
+
+// lives tells that the run showed life after a moment: twice, or once so late that it cannot be what a run that had
+// died before then left on its way. A run that dies leaves one request at most.
+func (x *run) lives(after time.Time) bool {
+	return x.Before.After(after) || x.Last.After(after.Add(straggle))
+}
+
+// clash tells that two runs were alive at once: each after the other had been heard.
+func clash(a, b *run) bool { return a.lives(b.First) && b.lives(a.First) }
+
+// hear takes a heartbeat into the memory of a node's runs. Overtaken is one that a later one of its run came before.
+// Clashing is another run of the same identity that is alive at the same time.
+func (l *live) hear(b *wire.HeartbeatRequest, fingerprint string, p Proof, now time.Time) (overtaken bool, clashing *run) {
+	this := l.run(b.RunID)
+	switch {
+	case this == nil:
+		this = l.newRun(b.RunID, now)
+		this.Last = p.At
+	case b.Counter < this.Counter:
+		return true, nil
+	case b.Counter > this.Counter: // one that was sent twice is no second sign of life
+		this.Before, this.Last = this.Last, p.At
+	}
+	this.Counter, this.Fingerprint, this.Address = b.Counter, fingerprint, p.Address
+	if former := l.run(l.current); former != nil && former != this {
+		former.unsaved, this.unsaved = true, true
+	}
+	l.current = b.RunID
+	for _, other := range l.runs {
+		if other != this && clash(this, other) {
+			return false, other
+		}
+	}
+	return false, nil
+}
+
+func (l *live) run(id string) *run {
+	for _, x := range l.runs {
+		if x.ID == id {
+			return x
+		}
+	}
+	return nil
+}
+
+// newRun makes room for another run where there is none left: the one that was silent longest goes.
+func (l *live) newRun(id string, now time.Time) *run {
+	if len(l.runs) >= store.MaxRuns {
+		oldest := slices.MinFunc(l.runs, func(a, b *run) int { return a.Last.Compare(b.Last) })
+		l.runs = slices.DeleteFunc(l.runs, func(x *run) bool { return x == oldest })
+	}
+	x := &run{Run: store.Run{ID: id, First: now}, unsaved: true}
+	l.runs = append(l.runs, x)
+	return x
+}
+
+// resave puts runs back in line that could not be written.
+func (l *live) resave(rows []store.Run) {
+	for _, row := range rows {
+		if x := l.run(row.ID); x != nil {
+			x.unsaved = true
+		}
+	}
+}
+
+// takeUnsaved gives the runs that have to be written.
+func (l *live) takeUnsaved() []store.Run {
+	var rows []store.Run
+	for _, x := range l.runs {
+		if x.unsaved {
+			rows = append(rows, x.Run)
+			x.unsaved = false
+		}
+	}
+	return rows
+}
+
+// remember gives what is known of a node, reading its runs where that has not been done since it was last forgotten. The
+// caller holds no lock.
+func (r *Registry) remember(ctx context.Context, nodeID string) error {
+	r.beats.Lock()
+	l := r.beats.live[nodeID]
+	r.beats.Unlock()
+	if l != nil {
+		return nil
+	}
+	fresh, err := r.readRuns(ctx, nodeID)
+	if err != nil {
+		return err
+	}
+	r.beats.Lock()
+	defer r.beats.Unlock()
+	if r.beats.live[nodeID] == nil {
+		r.beats.live[nodeID] = fresh
+	}
+	return nil
+}
+
+// readRuns brings the run that goes on up to what its heartbeats left: its own row is written when it begins and ends.
+func (r *Registry) readRuns(ctx context.Context, nodeID string) (*live, error) {
+	rows, err := r.store.Runs(ctx, nodeID)
+	if err != nil {
+		return nil, err
+	}
+	node, err := r.store.Node(ctx, "", nodeID)
+	if err != nil {
+		return nil, err
+	}
+	l := &live{current: node.RunID, touched: r.now()}
+	for _, row := range rows {
+		l.runs = append(l.runs, &run{Run: row})
+	}
+	if node.RunID == "" || node.LastSeen == nil {
+		return l, nil
+	}
+	going := l.run(node.RunID)
+	if going == nil { // heard before runs were recorded: since when is not known, but for long
+		going = l.newRun(node.RunID, time.Time{})
+	}
+	if node.LastSeen.After(going.Last) {
+		going.Before, going.Last = going.Last, *node.LastSeen
+	}
+	going.Counter = max(going.Counter, node.Counter)
+	return l, nil
+}
+
+// runs gives the runs of a node that memory has, the one that was heard last first; nil: none.
+func (r *Registry) runs(nodeID string) []store.Run {
+	r.beats.Lock()
+	defer r.beats.Unlock()
+	l := r.beats.live[nodeID]
+	if l == nil {
+		return nil
+	}
+	var rows []store.Run
+	for _, x := range l.runs {
+		rows = append(rows, x.Run)
+	}
+	slices.SortStableFunc(rows, func(a, b store.Run) int { return b.Last.Compare(a.Last) })
+	return rows
+}

@@ -1,0 +1,160 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"syscall"
+
+	"muster/agent/sign"
+	"muster/gateway/internal/authority"
+	"muster/gateway/internal/cli"
+	"muster/store"
+)
+
+// serviceKey is where the service's master key is: root reads it there, the gateway itself is handed it by systemd.
+const serviceKey = "/etc/muster/master.key"
+
+// local is what the command line does on files of this machine, without a gateway.
+func local(getenv func(string) string, say io.Writer) cli.Local {
+	o := offline{getenv: getenv, say: say}
+	return cli.Local{
+		InitCA: o.initCA, RotateMaster: o.rotateMaster, ExportTrust: o.exportTrust, ImportTrust: o.importTrust, Restore: o.restore,
+		NewRoot: func(dir, domain string) (string, error) { return authority.NewRootDir(dir, domain, nil) },
+		SignIntermediate: func(dir, request, domain string) (string, error) {
+			return authority.SignIntermediate(dir, request, domain, nil)
+		},
+		SignSet: func(file string, payload []byte) (sign.Envelope, error) {
+			key, err := authority.ReadTrustKey(file)
+			if err != nil {
+				return sign.Envelope{}, err
+			}
+			return sign.Seal(key, sign.RoleTrust, payload), nil
+		},
+	}
+}
+
+// offline works on the data of a gateway that is stopped.
+type offline struct {
+	getenv func(string) string
+	say    io.Writer
+}
+
+// site is a data directory that no gateway serves now.
+type site struct {
+	settings settings
+	lock     *os.File
+	store    *store.Store // nil until open
+}
+
+// enter takes the data directory's lock.
+func (o offline) enter(data cli.DataFiles) (*site, error) {
+	s := &site{settings: settings{data: data.Data, masterKey: data.MasterKeyFile}}
+	lock, err := lockData(data.Data)
+	if err != nil {
+		return nil, fmt.Errorf("this works on a gateway that is stopped (systemctl stop muster): %w", err)
+	}
+	s.lock = lock
+	if masterKeyFile(s.settings, o.getenv) == filepath.Join(data.Data, masterKeyName) && !exists(filepath.Join(data.Data, masterKeyName)) && exists(serviceKey) {
+		s.settings.masterKey = serviceKey
+	}
+	return s, nil
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// leave closes the database, hands what was written to the data directory's owner, and gives the lock back.
+func (s *site) leave() error {
+	var err error
+	if s.store != nil {
+		err = s.store.Close()
+	}
+	return errors.Join(err, ownAll(s.settings.data), s.lock.Close())
+}
+
+// ownAll gives the files of a directory to its owner, where root has worked on what another user's service serves.
+func ownAll(dir string) error {
+	info, err := os.Stat(dir)
+	if err != nil || os.Geteuid() != 0 {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok || owner.Uid == 0 {
+		return nil
+	}
+	entries, err := os.ReadDir(dir)
+	for _, entry := range entries {
+		if entry.Type().IsRegular() {
+			err = errors.Join(err, os.Lchown(filepath.Join(dir, entry.Name()), int(owner.Uid), int(owner.Gid)))
+		}
+	}
+	return err
+}
+
+// open opens the database and the keys in it, which are made where there are none yet.
+func (o offline) open(ctx context.Context, s *site, domain string) (*authority.Authority, error) {
+	var err error
+	if s.store, err = openStore(ctx, s.settings, o.getenv, o.say); err != nil {
+		return nil, err
+	}
+	return authority.Open(ctx, authority.Config{Store: s.store, TrustDomain: domain})
+}
+
+// with runs something on the keys of a stopped gateway.
+func (o offline) with(ctx context.Context, data cli.DataFiles, domain string, run func(*site, *authority.Authority) error) error {
+	s, err := o.enter(data)
+	if err != nil {
+		return err
+	}
+	a, err := o.open(ctx, s, domain)
+	if err == nil {
+		err = run(s, a)
+	}
+	return errors.Join(err, s.leave())
+}
+
+// record notes what was done, and leaves nothing of a key that went in the database file.
+func (s *site) record(ctx context.Context, kind string) error {
+	event := store.Event{At: now(), Kind: kind, Actor: "operator:offline", Outcome: "ok", Security: true}
+	return errors.Join(s.store.AddEvents(ctx, event), s.store.Scrub(ctx))
+}
+
+func (o offline) initCA(ctx context.Context, data cli.DataFiles, domain, rootOut string) (string, error) {
+	var pin string
+	err := o.with(ctx, data, domain, func(s *site, a *authority.Authority) error {
+		roots := a.Roots()
+		pin = authority.Pin(roots[len(roots)-1])
+		if rootOut == "" {
+			return nil
+		}
+		if err := a.ExportRoot(ctx, rootOut); err != nil {
+			return err
+		}
+		return s.record(ctx, "ca.root_exported")
+	})
+	return pin, err
+}
+
+func (o offline) exportTrust(ctx context.Context, data cli.DataFiles, file string) error {
+	return o.with(ctx, data, "", func(s *site, a *authority.Authority) error {
+		if err := a.ExportTrustKey(ctx, file); err != nil {
+			return err
+		}
+		return s.record(ctx, "trust_key.exported")
+	})
+}
+
+func (o offline) importTrust(ctx context.Context, data cli.DataFiles, file string) error {
+	return o.with(ctx, data, "", func(s *site, a *authority.Authority) error {
+		if err := a.ImportTrustKey(ctx, file); err != nil {
+			return err
+		}
+		return s.record(ctx, "trust_key.imported")
+	})
+}

@@ -1,0 +1,64 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Bootstrap is a bootstrap token with the script that was frozen for it.
+type Bootstrap struct {
+	Token        Token         // NodeID says whose it is; ExpiresAt is when it really ends
+	FetchHash    string        // hex SHA-256 of the fetch part
+	Mode         string        // "manual" or "cloud_init"
+	Window       time.Duration // how long it lives from the first fetch on
+	OuterAt      time.Time     // when it ends at the latest
+	FirstFetchAt *time.Time    // nil: not fetched yet
+	Script       string        // without the fetch part and the secret
+	FetchSHA256  string        // hex, of the script with the fetch part
+	WholeSHA256  string        // hex, of the script with the whole token
+}
+
+// CreateBootstrap stores a bootstrap token for a node that is in this enrolment ("" none yet) and not retired; ErrConflict when
+// that does not hold or the id is taken.
+func (s *Store) CreateBootstrap(ctx context.Context, b Bootstrap, enrolmentID string, events ...Event) error {
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL AND enrolment_id = ?)", b.Token.NodeID, enrolmentID),
+		s.insertToken(b.Token),
+		do(`INSERT INTO bootstraps(token, fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256, whole_sha256)
+			VALUES (?, ?, ?, ?, ?, NULL, ?, ?, ?)`,
+			b.Token.ID, b.FetchHash, b.Mode, b.Window.Milliseconds(), millis(b.Token.ExpiresAt), b.Script, b.FetchSHA256, b.WholeSHA256),
+	}, events)
+}
+
+// Bootstrap returns a bootstrap token by its public id, also one that has ended, or ErrNotFound.
+func (s *Store) Bootstrap(ctx context.Context, id string) (Bootstrap, error) {
+	token, err := s.Token(ctx, id)
+	if err != nil {
+		return Bootstrap{}, err
+	}
+	b, err := first(ctx, s, readBootstrap, do(`SELECT fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256, whole_sha256
+		FROM bootstraps WHERE token = ?`, id))
+	b.Token = token
+	return b, err
+}
+
+func readBootstrap(r *row) Bootstrap {
+	return Bootstrap{FetchHash: r.text(), Mode: r.text(), Window: time.Duration(r.number()) * time.Millisecond, OuterAt: r.time(),
+		FirstFetchAt: r.maybe(), Script: r.text(), FetchSHA256: r.text(), WholeSHA256: r.text()}
+}
+
+// FetchBootstrap records that the script of a live token was fetched. The first time begins the token's last window: it ends
+// then, or at its outer limit. ErrConflict when the token has ended.
+func (s *Store) FetchBootstrap(ctx context.Context, id string, at time.Time, events ...Event) error {
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM tokens t WHERE t.id = ? AND t.revoked_at IS NULL AND t.expires_at > ? AND t.uses > "+tokenUsed+")", id, millis(at)),
+		do(`UPDATE tokens SET expires_at = min(expires_at, ? + (SELECT window_ms FROM bootstraps WHERE token = tokens.id))
+			WHERE id = ? AND (SELECT first_fetch_at FROM bootstraps WHERE token = tokens.id) IS NULL`, millis(at), id),
+		do("UPDATE bootstraps SET first_fetch_at = ? WHERE token = ? AND first_fetch_at IS NULL", millis(at), id),
+	}, events)
+}
+
+// endBootstraps ends the other tokens that are bound to a node which has just enrolled.
+func endBootstraps(nodeID, credential string, at time.Time) statement {
+	return do("UPDATE tokens SET revoked_at = ? WHERE node_id = ? AND node_id <> '' AND id <> ? AND revoked_at IS NULL", millis(at), nodeID, credential)
+}

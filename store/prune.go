@@ -1,0 +1,21 @@
+package store
+
+import (
+	"context"
+	"strconv"
+	"time"
+)
+
+// PruneEvents deletes the oldest events of before a time, at most limit of them, and logs note with their number and the time in
+// the same batch. It returns how many went; 0: there was none, and nothing is logged. One caller at a time.
+func (s *Store) PruneEvents(ctx context.Context, before time.Time, limit int, note Event) (int, error) {
+	type span struct{ count, last int64 }
+	old, err := first(ctx, s, func(r *row) span { return span{r.number(), r.number()} },
+		do("SELECT count(*), max(id) FROM (SELECT id FROM events WHERE at < ? ORDER BY id LIMIT ?)", millis(before), int64(limit)))
+	if err != nil || old.count == 0 {
+		return 0, err
+	}
+	note.Detail = map[string]string{"deleted": strconv.FormatInt(old.count, 10), "before": before.UTC().Format(time.RFC3339)}
+	remove := do("DELETE FROM events WHERE id <= ? AND at < ?", old.last, millis(before))
+	return int(old.count), s.change(ctx, []statement{remove}, []Event{note})
+}

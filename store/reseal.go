@@ -1,0 +1,61 @@
+package store
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+)
+
+// sealedColumns are all that is sealed. The place of a value is table/column/row id.
+var sealedColumns = [...]struct {
+	list, set string
+	place     func(id string) string
+}{
+	{"SELECT name, value FROM secrets", "UPDATE secrets SET value = ? WHERE name = ? AND value = ?", secretPlace},
+	{"SELECT id, key FROM tokens", "UPDATE tokens SET key = ? WHERE id = ? AND key = ?", tokenPlace},
+	{"SELECT id, key FROM psks", "UPDATE psks SET key = ? WHERE id = ? AND key = ?", pskPlace},
+}
+
+// Reseal seals everything under another master key of 32 bytes, in one batch: before it the old key opens the database,
+// after it the new one, and never anything else. It is for a database that nobody else has open; the store itself still
+// seals under the old key, so close it then.
+func (s *Store) Reseal(ctx context.Context, masterKey []byte, events ...Event) error {
+	next, err := newSealer(masterKey)
+	if err != nil {
+		return err
+	}
+	var statements []statement
+	for _, column := range sealedColumns {
+		rows, err := s.query(ctx, do(column.list))
+		if err != nil {
+			return err
+		}
+		for _, values := range rows {
+			r := row{values: values}
+			id, sealed := r.text(), r.text()
+			if r.err != nil {
+				return r.err
+			}
+			value, err := s.sealer.open(column.place(id), sealed)
+			if err != nil {
+				return err
+			}
+			statements = append(statements, do(column.set, next.seal(column.place(id), value), id, sealed))
+		}
+	}
+	return s.change(ctx, statements, events)
+}
+
+// Scrub writes the database file anew, so that what was deleted or replaced is nowhere in it any more. It needs as much
+// free space again, and is for a database that nobody else has open.
+func (s *Store) Scrub(ctx context.Context) error {
+	db, err := sql.Open("sqlite", dataSource(s.path, false))
+	if err != nil {
+		return err
+	}
+	_, err = db.ExecContext(ctx, "VACUUM")
+	if err == nil {
+		_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
+	}
+	return errors.Join(err, db.Close())
+}

@@ -1,0 +1,59 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// MaxRuns is how many runs of one node are kept; the ones heard last stay.
+const MaxRuns = 8
+
+// Run is one start of a node's agent, as its heartbeats tell.
+type Run struct {
+	ID          string
+	Fingerprint string // of the certificate that it showed last
+	Address     string
+	Counter     uint64    // the highest
+	First       time.Time // when the gateway first heard of it
+	Last        time.Time // its latest proof of life
+	Before      time.Time // the one before that; zero: none
+}
+
+// Runs returns the latest runs of a node, the one that was heard last first. The counter and the times of a run that goes on may
+// be behind those of the node itself.
+func (s *Store) Runs(ctx context.Context, nodeID string) ([]Run, error) {
+	return all(ctx, s, readRun, do(`SELECT run_id, fingerprint, address, counter, first_at, last_at, before_at FROM runs
+		WHERE node_id = ? ORDER BY last_at DESC, first_at DESC, run_id LIMIT ?`, nodeID, int64(MaxRuns)))
+}
+
+func readRun(r *row) Run {
+	run := Run{ID: r.text(), Fingerprint: r.text(), Address: r.text(), Counter: uint64(r.number()), First: r.time(), Last: r.time()}
+	if before := r.time(); before.UnixMilli() != 0 {
+		run.Before = before
+	}
+	return run
+}
+
+// saveRuns writes runs of a node that exists and is still in the enrolment that they were heard in.
+func saveRuns(nodeID, enrolmentID string, runs []Run) []statement {
+	var statements []statement
+	for _, r := range runs {
+		before := int64(0)
+		if !r.Before.IsZero() {
+			before = millis(r.Before)
+		}
+		statements = append(statements, do(`INSERT INTO runs(node_id, run_id, fingerprint, address, counter, first_at, last_at, before_at)
+			SELECT id, ?, ?, ?, ?, ?, ?, ? FROM nodes WHERE id = ? AND enrolment_id = ?
+			ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, address = excluded.address, counter = excluded.counter,
+				last_at = excluded.last_at, before_at = excluded.before_at`,
+			r.ID, r.Fingerprint, r.Address, int64(r.Counter), millis(r.First), millis(r.Last), before, nodeID, enrolmentID))
+	}
+	if len(statements) > 0 {
+		statements = append(statements, do(`DELETE FROM runs WHERE node_id = ? AND run_id NOT IN
+			(SELECT run_id FROM runs WHERE node_id = ? ORDER BY last_at DESC, first_at DESC, run_id LIMIT ?)`, nodeID, nodeID, int64(MaxRuns)))
+	}
+	return statements
+}
+
+// forgetRuns is for whoever makes one machine the node's only one.
+func forgetRuns(nodeID string) statement { return do("DELETE FROM runs WHERE node_id = ?", nodeID) }
