@@ -50,6 +50,9 @@ func (p program) run(ctx context.Context, args []string) error {
 	a.status = identity.Status{
 		PID: os.Getpid(), Version: version, Phase: identity.PhaseEnrolling, Gateway: o.gateway, Since: time.Now().UTC().Truncate(time.Second),
 	}
+	working, end := context.WithCancel(ctx)
+	defer end()
+	go giveMemoryBack(working)
 	err = a.work(ctx)
 	if ctx.Err() != nil {
 		a.notifier.Stopping()

@@ -54,8 +54,10 @@ func (h *house) copyState(from, to string) {
 
 // TestCopiedState: two machines with one state directory close that node, and that node alone, until the operator chooses.
 func TestCopiedState(t *testing.T) {
+	t.Parallel()
 	for _, plain := range []bool{false, true} {
 		t.Run(fmt.Sprintf("plain %v", plain), func(t *testing.T) {
+			t.Parallel()
 			h := newHouse(t, "--plain-listen", "127.0.0.1:0")
 			if plain {
 				h.url = "http://" + strings.TrimPrefix(h.gateway.await("without TLS: "), "without TLS: ")
@@ -90,6 +92,7 @@ func TestCopiedState(t *testing.T) {
 
 // TestFiveFromOneSnapshot: boxes that find themselves under another provider instance enrol afresh.
 func TestFiveFromOneSnapshot(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.agent("golden", h.token(), "--no-gpu", "--provider", "vast_ai", "--instance-id", "1000")
 	h.until("online", func() bool { return h.online("golden") })
@@ -117,6 +120,7 @@ func TestFiveFromOneSnapshot(t *testing.T) {
 
 // TestReinstalled: a machine that lost its disk gets its name back when the operator lets it, and is told how.
 func TestReinstalled(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	first := h.agent("desk", h.token(), "--no-gpu")
 	h.until("online", func() bool { return h.online("desk") })
@@ -182,8 +186,10 @@ func (h *house) agentStatus(name string) string {
 // TestExpiredWhileOff: a certificate that ended while the machine was off renews itself within the grace; the node says why
 // it is not available until then.
 func TestExpiredWhileOff(t *testing.T) {
+	t.Parallel()
 	for _, plain := range []bool{false, true} {
 		t.Run(fmt.Sprintf("plain %v", plain), func(t *testing.T) {
+			t.Parallel()
 			h := newHouse(t, "--plain-listen", "127.0.0.1:0", "--cert-ttl", "5s")
 			if plain {
 				h.url = "http://" + strings.TrimPrefix(h.gateway.await("without TLS: "), "without TLS: ")
@@ -206,6 +212,7 @@ func TestExpiredWhileOff(t *testing.T) {
 
 // TestExpiredForGood: without a grace only the operator's word brings it back, and no visit.
 func TestExpiredForGood(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "--cert-ttl", "5s", "--renew-grace", "0s")
 	agent := h.agent("desk", h.token(), "--no-gpu")
 	h.until("online", func() bool { return h.online("desk") })
@@ -228,6 +235,7 @@ func TestRenewalSurvivesKills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes half a minute")
 	}
+	t.Parallel()
 	h := newHouse(t, "--cert-ttl", "6s")
 	names := []string{"one", "two", "three"}
 	agents := map[string]*process{}

@@ -95,13 +95,15 @@ func (l *loop) refused(refusal *transport.Refusal) {
 }
 
 // swap changes to the other pair: back to the one before where the gateway provably does not know the current one (it was
-// restored from a backup), or forward where it asks for the newer one. It happens once, until the gateway has said something else.
+// restored from a backup), or forward where it asks for the newer one. Back it goes once, until the gateway has said something
+// else; forward always, for that is where the gateway wants it.
 func (l *loop) swap(code string) bool {
 	other := l.State.Previous
-	if other == nil || l.phase.swapped {
+	if other == nil {
 		return false
 	}
-	if code == wire.CodeSupersededRetry && other.Generation < l.State.Current.Generation {
+	forward := other.Generation > l.State.Current.Generation
+	if code == wire.CodeSupersededRetry && !forward || code != wire.CodeSupersededRetry && l.phase.swapped {
 		return false
 	}
 	next := l.State

@@ -200,3 +200,35 @@ func TestPairBeforeIsUsedOnlyForAForgetfulGateway(t *testing.T) {
 		})
 	}
 }
+
+// TestForwardAgain: a gateway that did not know the newer certificate for a moment, and then asks for it, finds it in use
+// again without a restart.
+func TestForwardAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, false, nil)
+		n.cfg.Interval = 5 * time.Minute
+		n.run(t, 17*time.Hour) // renewed once
+		state, err := n.cfg.Directory.Load()
+		if err != nil || state.Current.Generation != 2 {
+			t.Fatalf("%v", err)
+		}
+		n.cfg.State = state
+		said := []string{wire.CodeUnknownCertificate, wire.CodeSupersededRetry}
+		n.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+			if len(said) == 0 || !strings.HasSuffix(q.Path, "/heartbeat") {
+				return nil
+			}
+			code := said[0]
+			said = said[1:]
+			return gatewaytest.Refusal(401, code)
+		}
+		n.run(t, time.Minute)
+		got, err := n.cfg.Directory.Load()
+		if err != nil || got.Current.Generation < 2 || len(said) > 0 {
+			t.Errorf("generation %d, %v, still to be said: %v", got.Current.Generation, err, said)
+		}
+		if s := n.status(t); s.Phase != identity.PhaseOnline {
+			t.Errorf("status %+v", s)
+		}
+	})
+}

@@ -13,6 +13,7 @@ import (
 
 const (
 	gpuRefresh = 10 * time.Minute // how often an unchanged node's GPU rows are looked at again
+	gpuPause   = time.Minute      // between two looks at a node that is started again and again
 	flushBatch = 500              // heartbeats in one batch
 )
 
@@ -192,7 +193,7 @@ func (r *Registry) takeDirty() []store.Beat {
 			continue
 		}
 		beat := l.beat
-		if beat.Hardware != "" && (l.gpuRun != beat.RunID || now.Sub(l.gpusAt) > gpuRefresh) {
+		if since := now.Sub(l.gpusAt); beat.Hardware != "" && (since > gpuRefresh || l.gpuRun != beat.RunID && since > gpuPause) {
 			beat.GPUs = gpuRows(beat.Hardware)
 			l.gpuRun, l.gpusAt = beat.RunID, now
 		}
@@ -217,7 +218,7 @@ func (r *Registry) giveBack(waiting []store.Beat) {
 		} else if l.beat.Hardware == "" {
 			l.beat.Hardware = beat.Hardware
 		}
-		l.gpuRun = ""
+		l.gpuRun, l.gpusAt = "", time.Time{}
 		l.resave(beat.Runs)
 	}
 }

@@ -172,7 +172,7 @@ func (r *Registry) SetLabels(ctx context.Context, tenant, idOrName string, set m
 		return Node{}, err
 	}
 	e := r.event("node.labelled", node.ID, by)
-	e.NodeName, e.Tenant, e.Detail = node.Name, node.Tenant, map[string]string{}
+	e.NodeName, e.Tenant, e.Security, e.Detail = node.Name, node.Tenant, true, map[string]string{}
 	for key, value := range set {
 		e.Detail["set."+key] = value
 	}

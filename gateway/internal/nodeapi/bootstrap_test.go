@@ -1,0 +1,252 @@
+package nodeapi_test
+
+import (
+	"crypto/sha256"
+	"crypto/tls"
+	"encoding/hex"
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/nodeapi"
+	"muster/gateway/internal/registry"
+	"muster/store"
+)
+
+// hall is a site whose scripts are rendered and whose doors are guarded, with one node that waits.
+type hall struct {
+	*site
+	handler http.Handler
+	desk    *bootstrap.Bootstrap
+	node    registry.Node
+}
+
+func newHall(t testing.TB) *hall {
+	t.Helper()
+	h := &hall{}
+	h.site = newSite(t, func(c *nodeapi.Config) {
+		h.desk = bootstrap.New(bootstrap.Config{Store: c.Store, Now: c.Now, Site: func() (bootstrap.Site, error) {
+			return bootstrap.Site{NodeURL: "https://gw:7443", FirstHop: "https://gw:7443", FirstHopTrust: bootstrap.SystemTrust, Registry: "registry.example"}, nil
+		}})
+		c.Bootstrap = h.desk
+	})
+	api := nodeapi.New(h.config)
+	mux := http.NewServeMux()
+	api.Routes(mux)
+	h.handler = api.Guard(h.config.Info.Strict(mux))
+	var err error
+	if h.node, err = h.registry.Create(t.Context(), registry.NewNode{Name: "gpu-7"}, store.Actor{Name: "operator:socket"}); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+func (h *hall) mint(ttl time.Duration) bootstrap.Minted {
+	h.t.Helper()
+	row, err := h.store.Node(h.t.Context(), "", h.node.ID)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	m, err := h.desk.MintNodeToken(h.t.Context(), bootstrap.NodeTokenRequest{Node: row, TTL: ttl}, store.Actor{Name: "operator:socket"})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return m
+}
+
+// ask sends one request, over TLS or without.
+func (h *hall) ask(method, target string, secure bool, header ...string) answer {
+	r := httptest.NewRequest(method, target, nil)
+	if r.TLS = nil; secure {
+		r.TLS = &tls.ConnectionState{}
+	}
+	for i := 0; i < len(header); i += 2 {
+		r.Header.Set(header[i], header[i+1])
+	}
+	w := httptest.NewRecorder()
+	h.handler.ServeHTTP(w, r)
+	a := answer{status: w.Code, header: w.Header(), body: w.Body.Bytes()}
+	if a.status >= 400 {
+		_ = json.Unmarshal(a.body, &a.Error)
+	}
+	return a
+}
+
+func scriptPath(token string) string { return "/api/v1/bootstrap/nodes/" + token + "/script" }
+
+func credentialPath(token string) string {
+	return "/api/v1/bootstrap/nodes/" + token + "/registry-credential"
+}
+
+func TestBootstrapScript(t *testing.T) {
+	h := newHall(t)
+	m := h.mint(0)
+	for _, c := range []struct {
+		method, token string
+		secure        bool
+		want          string
+	}{
+		{"GET", m.Token.FetchPart(), false, m.FetchSum}, {"POST", m.Token.FetchPart(), true, m.FetchSum},
+		{"GET", m.Token.Reveal(), true, m.ScriptSum}, {"POST", m.Token.Reveal(), true, m.ScriptSum},
+	} {
+		a := h.ask(c.method, scriptPath(c.token), c.secure)
+		if a.status != http.StatusOK || hexSum(a.body) != c.want || !strings.HasPrefix(a.header.Get("Content-Type"), "text/x-shellscript") ||
+			!strings.Contains(a.header.Get("Cache-Control"), "no-store") {
+			t.Errorf("%s: got %d %.80s", c.method, a.status, a.body)
+		}
+	}
+	if n, err := h.registry.Node(t.Context(), "", "gpu-7"); err != nil || n.State != string(registry.Deploying) {
+		t.Errorf("state %s, %v", n.State, err)
+	}
+	if e := h.events("bootstrap.fetched"); len(e) != 4 {
+		t.Errorf("%d events", len(e))
+	}
+	if e := h.events("node.script_fetched"); len(e) != 1 || e[0].Actor != "token:"+m.Token.Public() {
+		t.Errorf("events: %+v", e)
+	}
+}
+
+func TestBootstrapCredential(t *testing.T) {
+	h := newHall(t)
+	m := h.mint(0)
+	if a := h.ask("GET", credentialPath(m.Token.Reveal()), true); a.status != http.StatusNoContent || len(a.body) != 0 {
+		t.Errorf("none: got %d %s", a.status, a.body)
+	}
+	c := bootstrap.RegistryCredential{Registry: "registry.example", Username: "robot", Password: "hidden"}
+	if err := h.desk.SetRegistryCredential(t.Context(), c, store.Actor{Name: "gateway"}); err != nil {
+		t.Fatal(err)
+	}
+	if a := h.ask("GET", credentialPath(m.Token.Reveal()), true); a.status != http.StatusOK || string(a.body) != `{"registry":"registry.example","username":"robot","password":"hidden"}`+"\n" {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+	if a := h.ask("GET", credentialPath(m.Token.Reveal()), true, "Accept", "text/plain"); a.status != http.StatusOK || string(a.body) != "robot\nhidden\n" {
+		t.Errorf("got %d %s", a.status, a.body)
+	}
+	if e := h.events("bootstrap.credential"); len(e) != 3 || e[2].Outcome != "none" || e[0].Outcome != "ok" {
+		t.Errorf("events: %+v", e)
+	}
+}
+
+// TestBootstrapRefusals: whatever is wrong with a token or its place has its own code, and is an event without the token.
+func TestBootstrapRefusals(t *testing.T) {
+	h := newHall(t)
+	good, short, revoked := h.mint(24*time.Hour), h.mint(time.Minute), h.mint(0)
+	whole, part := good.Token.Reveal(), good.Token.FetchPart()
+	if err := h.desk.RevokeToken(t.Context(), "", revoked.Token.Public(), store.Actor{Name: "operator:socket"}); err != nil {
+		t.Fatal(err)
+	}
+	h.clock.Forward(2 * time.Minute)
+	enrollment, err := sign.NewToken(sign.EnrollmentToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	foreign, err := sign.NewToken(sign.BootstrapToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, method, target string
+		secure               bool
+		status               int
+		code                 string
+		header               []string
+	}{
+		{"expired", "GET", scriptPath(short.Token.FetchPart()), true, 403, wire.CodeTokenExpired, nil},
+		{"revoked", "GET", scriptPath(revoked.Token.FetchPart()), true, 403, wire.CodeTokenRevoked, nil},
+		{"of another gateway", "GET", scriptPath(foreign.FetchPart()), true, 401, wire.CodeUnknownCredential, nil},
+		{"mistyped", "GET", scriptPath(whole[:len(whole)-1] + "-"), true, 400, wire.CodeBadRequest, nil},
+		{"public part alone", "GET", scriptPath(good.Token.Public()), true, 400, wire.CodeBadRequest, nil},
+		{"no token", "GET", scriptPath("gpu-7"), true, 400, wire.CodeBadRequest, nil},
+		{"an enrollment token", "GET", scriptPath(enrollment.Reveal()), true, 403, wire.CodeTokenWrongRoute, nil},
+		{"whole over plain HTTP", "GET", scriptPath(whole), false, 403, wire.CodeTLSRequired, nil},
+		{"whole and expired over plain HTTP", "GET", scriptPath(short.Token.Reveal()), false, 403, wire.CodeTLSRequired, nil},
+		{"credential over plain HTTP", "GET", credentialPath(part), false, 403, wire.CodeTLSRequired, nil},
+		{"credential, whole, over plain HTTP", "GET", credentialPath(whole), false, 403, wire.CodeTLSRequired, nil},
+		{"credential by the fetch part", "GET", credentialPath(part), true, 403, wire.CodeForbidden, nil},
+		{"in the query string", "GET", "/healthz?token=" + whole, true, 400, wire.CodePlaintextSecret, nil},
+		{"in the query string of its own route", "GET", scriptPath(part) + "?t=" + whole, true, 400, wire.CodePlaintextSecret, nil},
+		{"in the query string of registering", "POST", wire.PathRegister + "?token=" + whole, true, 400, wire.CodePlaintextSecret, nil},
+		{"in another path", "POST", "/nodes/" + whole + "/heartbeat", true, 403, wire.CodeTokenWrongRoute, nil},
+		{"beside its routes", "GET", "/api/v1/bootstrap/nodes/" + whole + "/agent", true, 403, wire.CodeTokenWrongRoute, nil},
+		{"in a header", "POST", "/nodes/n-1/heartbeat", true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", "Bearer " + whole}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h.clock.Forward(2 * time.Minute) // into another window of the counter
+			before := len(h.events("bootstrap.refused"))
+			a := h.ask(c.method, c.target, c.secure, c.header...)
+			if a.status != c.status || a.Error.Error.Code != c.code || a.Error.Error.Message == "" || a.Error.Error.Hint == "" {
+				t.Errorf("got %d %s, want %d %s", a.status, a.body, c.status, c.code)
+			}
+			e := h.events("bootstrap.refused")
+			if len(e) != before+1 || e[0].Outcome != c.code || !e[0].Security {
+				t.Fatalf("%d events, want one more than %d", len(e), before)
+			}
+			raw, err := json.Marshal(e[0])
+			if err != nil || strings.Contains(string(raw)+string(a.body), good.Token.Fetch) || strings.Contains(string(raw)+string(a.body), good.Token.Secret) {
+				t.Errorf("the token is in %s or %s, %v", raw, a.body, err)
+			}
+		})
+	}
+	if a := h.ask("PUT", scriptPath(part), true); a.status != http.StatusMethodNotAllowed {
+		t.Errorf("PUT: got %d", a.status)
+	}
+}
+
+// TestBootstrapGone: the token of a node that was retired or banned opens nothing.
+func TestBootstrapGone(t *testing.T) {
+	for event, want := range map[registry.Event]string{registry.Retire: wire.CodeRetired, registry.Ban: wire.CodeTokenRevoked} {
+		h := newHall(t)
+		m := h.mint(0)
+		if _, err := h.registry.Apply(t.Context(), "", "gpu-7", event, store.Actor{Name: "operator:socket"}); err != nil {
+			t.Fatal(err)
+		}
+		if a := h.ask("GET", scriptPath(m.Token.FetchPart()), true); a.status != http.StatusForbidden || a.Error.Error.Code != want {
+			t.Errorf("%s: got %d %s", event, a.status, a.body)
+		}
+	}
+}
+
+// TestBootstrapRegister: a bootstrap token enrols its own node, once, under that node's name, and no other machine.
+func TestBootstrapRegister(t *testing.T) {
+	h := newHall(t)
+	other, err := h.registry.Create(t.Context(), registry.NewNode{Name: "gpu-8"}, store.Actor{Name: "operator:socket"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := h.mint(0)
+	secret, err := sign.EnrollKey(m.Token.Secret)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := credential{m.Token.Public(), secret}
+	if a := h.register(c, encode(t, h.application(other.Name, newKey(t)))); a.status != http.StatusForbidden || a.code() != wire.CodeWrongNode {
+		t.Errorf("another node's name: got %d %s", a.status, a.body)
+	}
+	key := newKey(t)
+	a := h.register(c, encode(t, h.application("a-hostname", key)))
+	var welcome wire.Welcome
+	if err := json.Unmarshal(a.body, &welcome); err != nil || a.status != http.StatusOK || welcome.NodeID != h.node.ID || welcome.Name != "gpu-7" {
+		t.Fatalf("got %d %s", a.status, a.body)
+	}
+	h.clock.Forward(time.Hour)
+	if again := h.register(c, encode(t, h.application("a-hostname", key))); again.status != http.StatusOK {
+		t.Errorf("the same key again, after the end: got %d %s", again.status, again.body)
+	}
+	if a := h.register(c, encode(t, h.application("gpu-7", newKey(t)))); a.code() != wire.CodeTokenUsed && a.code() != wire.CodeTokenExpired {
+		t.Errorf("another key: got %d %s", a.status, a.body)
+	}
+	if a := h.ask("GET", scriptPath(m.Token.FetchPart()), true); a.Error.Error.Code != wire.CodeTokenUsed || a.status != http.StatusConflict {
+		t.Errorf("the script after the use: got %d %s", a.status, a.body)
+	}
+}
+
+func hexSum(body []byte) string {
+	sum := sha256.Sum256(body)
+	return hex.EncodeToString(sum[:])
+}
