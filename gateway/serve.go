@@ -134,7 +134,7 @@ func (g *gateway) openNodes() error {
 	}
 	g.nodes = nodeapi.New(nodeapi.Config{
 		Registry: g.registry, Bootstrap: g.bootstrap, Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info,
-		Address: g.origin.Address, Interval: g.settings.interval, RequireMTLS: g.settings.requireMTLS,
+		Address: g.origin.Address, Interval: g.settings.interval, RenewEvery: g.settings.certTTL / 100, RequireMTLS: g.settings.requireMTLS,
 		Agents: agents, Version: version, Installer: g.installer, Logger: g.log,
 	})
 	return nil

@@ -35,6 +35,7 @@ type Config struct {
 	Address     func(*http.Request) string          // of the client, as far as it can be trusted
 	Now         func() time.Time                    // nil: time.Now
 	Interval    time.Duration                       // between heartbeats, as the gateway wishes it
+	RenewEvery  time.Duration                       // how often a node may renew, some in a row aside; 0: no bound
 	RequireMTLS bool                                // signatures are good for renewal alone
 	Agents      fs.FS                               // the agent binaries: <os>-<arch>/muster-agent; nil: none
 	Version     string                              // of this gateway and the agents it carries
@@ -48,6 +49,7 @@ type API struct {
 	Config
 	agents *agents
 	ready  readiness
+	pace   pace // of renewals
 }
 
 // New makes the node API.
@@ -61,7 +63,7 @@ func New(c Config) *API {
 	if c.BodyTime == 0 {
 		c.BodyTime = usualBodyTime
 	}
-	return &API{Config: c, agents: newAgents(c.Agents, c.Version)}
+	return &API{Config: c, agents: newAgents(c.Agents, c.Version), pace: pace{every: c.RenewEvery}}
 }
 
 // Routes adds every route of this package to a listener's mux.
