@@ -29,7 +29,11 @@ func eachPage(ctx context.Context, c *adminapi.Client, f adminapi.NodeFilter, us
 
 func (s *session) filter() (adminapi.NodeFilter, error) {
 	all, err := s.options.flag("all")
-	return adminapi.NodeFilter{Selector: s.options.text("selector"), Status: s.options.text("status"), State: s.options.text("state"), All: all}, err
+	if err != nil {
+		return adminapi.NodeFilter{}, err
+	}
+	wanted, err := s.wanted()
+	return adminapi.NodeFilter{Selector: s.options.text("selector"), Status: wanted.status, State: wanted.state, All: all}, err
 }
 
 func (s *session) format() (string, error) {

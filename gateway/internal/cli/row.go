@@ -38,12 +38,20 @@ func nodeHeader(wide bool) []string {
 
 func (v view) row(wide bool) []string {
 	row := []string{orUnknown(v.Name), orUnknown(v.Tenant), orUnknown(v.Provider), v.gpus(), v.memory(), v.utilization(),
-		v.state(wide), orUnknown(v.Status), v.since(v.LastSeen)}
+		v.state(wide), v.status(), v.since(v.LastSeen)}
 	if wide {
 		row = append(row, orUnknown(v.ID), v.version(), orUnknown(v.Address), labelText(v.Labels), v.expiry(), v.probe(),
 			v.skew(), orUnknown(v.InstanceID))
 	}
 	return row
+}
+
+// status is nothing to ask of a node that was given back.
+func (v view) status() string {
+	if v.State == "retired" {
+		return unknown
+	}
+	return orUnknown(v.Status)
 }
 
 // gpus is like "8x H100 80GB HBM3", with what is wrong with the probe behind it.

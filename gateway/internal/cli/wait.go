@@ -30,12 +30,18 @@ func (g goal) String() string {
 	return g.status + " and " + g.state
 }
 
-func (s *session) goal() (g goal, err error) {
+// wanted is what --status and --state say, empty where they say nothing.
+func (s *session) wanted() (g goal, err error) {
 	g.status, err = s.options.oneOf("status", "", "pending", "online", "stale")
 	if err != nil {
 		return g, err
 	}
 	g.state, err = s.options.oneOf("state", "", "commissioned", "ready", "deploying", "enrolled", "active", "drained", "unavailable", "retired")
+	return g, err
+}
+
+func (s *session) goal() (goal, error) {
+	g, err := s.wanted()
 	if g.status == "" && g.state == "" {
 		g.status = "online"
 	}
