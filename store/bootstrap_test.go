@@ -12,13 +12,13 @@ import (
 func bootstrapped(t *testing.T, s *store.Store, id, nodeID string) store.Bootstrap {
 	t.Helper()
 	if _, err := s.Node(t.Context(), "", nodeID); err != nil {
-		must(t, s.CreateNode(t.Context(), store.Node{ID: nodeID, Name: nodeID, Tenant: "default", CreatedAt: t0}, nil))
+		must(t, s.CreateNode(t.Context(), store.Node{ID: nodeID, Name: nodeID, Tenant: "default", CreatedAt: day()}, nil))
 	}
 	b := store.Bootstrap{
-		Token:     store.Token{ID: id, Tenant: "default", Uses: 1, NodeID: nodeID, Key: []byte("key of " + id), CreatedAt: t0, ExpiresAt: t0.Add(time.Hour)},
+		Token:     store.Token{ID: id, Tenant: "default", Uses: 1, NodeID: nodeID, Key: []byte("key of " + id), CreatedAt: day(), ExpiresAt: day().Add(time.Hour)},
 		FetchHash: "f" + id, Mode: "manual", Window: 10 * time.Minute, Script: "#!/bin/sh\n", FetchSHA256: "aa", WholeSHA256: "bb",
 	}
-	must(t, s.CreateBootstrap(t.Context(), b, "", store.Event{Kind: "bootstrap.created", At: t0}))
+	must(t, s.CreateBootstrap(t.Context(), b, "", store.Event{Kind: "bootstrap.created", At: day()}))
 	return b
 }
 
@@ -33,7 +33,7 @@ func TestBootstrap(t *testing.T) {
 	if _, err := s.Bootstrap(t.Context(), "msb_none"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("no token: %v", err)
 	}
-	must(t, s.CreateToken(t.Context(), store.Token{ID: "mse_two2", Tenant: "default", Uses: 1, CreatedAt: t0, ExpiresAt: t0.Add(time.Hour)}))
+	must(t, s.CreateToken(t.Context(), store.Token{ID: "mse_two2", Tenant: "default", Uses: 1, CreatedAt: day(), ExpiresAt: day().Add(time.Hour)}))
 	if _, err := s.Bootstrap(t.Context(), "mse_two2"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an enrollment token: %v", err)
 	}
@@ -51,8 +51,8 @@ func TestBootstrap(t *testing.T) {
 			continue
 		}
 		if name == "retired in between" {
-			must(t, s.CreateNode(t.Context(), store.Node{ID: "n-2", Name: "n-2", Tenant: "default", CreatedAt: t0}, nil))
-			must(t, s.MoveNode(t.Context(), store.Move{NodeID: "n-2", From: "ready", To: "retired", At: t0}))
+			must(t, s.CreateNode(t.Context(), store.Node{ID: "n-2", Name: "n-2", Tenant: "default", CreatedAt: day()}, nil))
+			must(t, s.MoveNode(t.Context(), store.Move{NodeID: "n-2", From: "ready", To: "retired", At: day()}))
 		}
 		enrolment := change(&b)
 		if err := s.CreateBootstrap(t.Context(), b, enrolment); !errors.Is(err, store.ErrConflict) {
@@ -82,24 +82,24 @@ func TestFetchBootstrap(t *testing.T) {
 			bootstrapped(t, s, "msb_two2", "n-1")
 			var err error
 			for _, after := range c.fetches {
-				err = s.FetchBootstrap(t.Context(), "msb_one1", t0.Add(after), store.Event{Kind: "bootstrap.fetched", At: t0})
+				err = s.FetchBootstrap(t.Context(), "msb_one1", day().Add(after), store.Event{Kind: "bootstrap.fetched", At: day()})
 			}
 			if !errors.Is(err, c.last) {
 				t.Errorf("got %v, want %v", err, c.last)
 			}
 			got, err := s.Bootstrap(t.Context(), "msb_one1")
-			if err != nil || !got.Token.ExpiresAt.Equal(t0.Add(c.ends)) || !got.OuterAt.Equal(t0.Add(time.Hour)) {
-				t.Errorf("ends %s, outer %s, %v; want %s", got.Token.ExpiresAt, got.OuterAt, err, t0.Add(c.ends))
+			if err != nil || !got.Token.ExpiresAt.Equal(day().Add(c.ends)) || !got.OuterAt.Equal(day().Add(time.Hour)) {
+				t.Errorf("ends %s, outer %s, %v; want %s", got.Token.ExpiresAt, got.OuterAt, err, day().Add(c.ends))
 			}
-			if other, err := s.Bootstrap(t.Context(), "msb_two2"); err != nil || !other.Token.ExpiresAt.Equal(t0.Add(time.Hour)) || other.FirstFetchAt != nil {
+			if other, err := s.Bootstrap(t.Context(), "msb_two2"); err != nil || !other.Token.ExpiresAt.Equal(day().Add(time.Hour)) || other.FirstFetchAt != nil {
 				t.Errorf("the other token: %+v, %v", other, err)
 			}
 		})
 	}
 	s := open(t)
 	bootstrapped(t, s, "msb_one1", "n-1")
-	must(t, s.RevokeToken(t.Context(), "", "msb_one1", t0))
-	if err := s.FetchBootstrap(t.Context(), "msb_one1", t0); !errors.Is(err, store.ErrConflict) {
+	must(t, s.RevokeToken(t.Context(), "", "msb_one1", day()))
+	if err := s.FetchBootstrap(t.Context(), "msb_one1", day()); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("revoked: %v", err)
 	}
 }
@@ -111,7 +111,7 @@ func TestEnrolmentEndsBootstraps(t *testing.T) {
 		bootstrapped(t, s, id, node)
 	}
 	e := enrolment("msb_one1", "n-1")
-	e.Node.ID, e.Node.Tenant, e.NewNode, e.TakeOver = "n-1", "default", false, &store.TakeOver{State: "ready"}
+	e.Node.ID, e.NewNode, e.TakeOver = "n-1", false, &store.TakeOver{State: "ready"}
 	must(t, s.Enrol(t.Context(), e))
 	for id, want := range map[string]bool{"msb_one1": false, "msb_two2": true, "msb_six6": false} {
 		got, err := s.Token(t.Context(), id)
@@ -122,7 +122,7 @@ func TestEnrolmentEndsBootstraps(t *testing.T) {
 	if got, _ := s.Token(t.Context(), "msb_one1"); got.Used != 1 {
 		t.Errorf("used %d", got.Used)
 	}
-	if err := s.FetchBootstrap(t.Context(), "msb_one1", t0); !errors.Is(err, store.ErrConflict) {
+	if err := s.FetchBootstrap(t.Context(), "msb_one1", day()); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("fetch of a used one: %v", err)
 	}
 }
@@ -130,11 +130,11 @@ func TestEnrolmentEndsBootstraps(t *testing.T) {
 func TestPruneEvents(t *testing.T) {
 	s := open(t)
 	for i := range 5 {
-		must(t, s.AddEvents(t.Context(), store.Event{At: t0.Add(time.Duration(i) * time.Hour), Kind: "old"}))
+		must(t, s.AddEvents(t.Context(), store.Event{At: day().Add(time.Duration(i) * time.Hour), Kind: "old"}))
 	}
-	note := store.Event{At: t0.Add(5 * time.Hour), Kind: "events.pruned"}
+	note := store.Event{At: day().Add(5 * time.Hour), Kind: "events.pruned"}
 	for _, want := range []int{2, 1, 0} {
-		n, err := s.PruneEvents(t.Context(), t0.Add(3*time.Hour), 2, note)
+		n, err := s.PruneEvents(t.Context(), day().Add(3*time.Hour), 2, note)
 		if err != nil || n != want {
 			t.Errorf("got %d, %v; want %d", n, err, want)
 		}

@@ -132,10 +132,14 @@ func (s *server) bootstrapScript(c *call) (any, error) {
 	}
 	wanted.Node = node.Node
 	m, err := s.Bootstrap.MintNodeToken(c.r.Context(), wanted, c.caller.actor)
-	if err != nil || !plain {
-		return scriptShape(node, m), err
+	switch {
+	case err != nil:
+		return nil, err
+	case plain:
+		sendScript(c.w, m)
+		return streamed{}, nil
 	}
-	return streamed{}, sendScript(c.w, m)
+	return scriptShape(node, m), nil
 }
 
 func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
@@ -160,13 +164,12 @@ func wantsScript(c *call, p parameters) (bool, error) {
 	return false, badRequest("the parameter \"format\" is neither json nor script", "leave it out for JSON")
 }
 
-func sendScript(w http.ResponseWriter, m bootstrap.Minted) error {
+func sendScript(w http.ResponseWriter, m bootstrap.Minted) {
 	h := w.Header()
 	h.Set("Content-Type", scriptType+"; charset=utf-8")
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = io.WriteString(w, m.Script) // the connection is gone: nobody is left to tell
-	return nil
 }
 
 func scriptShape(n registry.Node, m bootstrap.Minted) BootstrapScript {

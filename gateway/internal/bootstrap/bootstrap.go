@@ -41,6 +41,7 @@ type Bootstrap struct {
 	site   func() (Site, error)
 	nonces nonces
 	fails  fails
+	misuse fails
 }
 
 // New makes a Bootstrap.

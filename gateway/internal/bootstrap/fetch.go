@@ -162,7 +162,7 @@ func (b *Bootstrap) Misused(ctx context.Context, refused error, e store.Event) e
 	if !errors.As(refused, &detail) {
 		return refused
 	}
-	if b.fails.add(e.Address, b.now()) > failsAllowed {
+	if b.misuse.add(e.Address, b.now()) > failsAllowed {
 		return &wire.ErrorDetail{Code: wire.CodeTooManyRequests, Message: "too many refused tokens from this address", Hint: "wait a minute, then try again with the right one"}
 	}
 	e.At, e.Kind, e.Outcome, e.Security = b.now(), "bootstrap.refused", detail.Code, true

@@ -2,6 +2,8 @@ package bootstrap_test
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"path/filepath"
 	"testing"
@@ -61,4 +63,9 @@ func code(err error) string {
 		return refused.Code
 	}
 	return err.Error()
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])
 }

@@ -37,7 +37,7 @@ func globals() []option {
 // ownOptions are the flags that only some commands take. A name means the same wherever it stands.
 func ownOptions() []option {
 	return []option{
-		{name: "output", short: "o", value: "FORMAT", usage: "table, wide or json; for bootstrap command, script, json or user-data"},
+		{name: "output", short: "o", value: "FORMAT", usage: "table, wide or json, if nothing else is said above"},
 		{name: "selector", short: "l", value: "SELECTOR", usage: "nodes whose labels match, such as tier=sovereign,tenant=platform"},
 		{name: "status", value: "STATUS", usage: "pending, online or stale"},
 		{name: "state", value: "STATE", usage: "such as active, drained or unavailable"},

@@ -1,0 +1,87 @@
+package cli_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/bootstrap"
+	"muster/store"
+)
+
+// withScripts lets a house render bootstrap scripts.
+func withScripts(t *testing.T) *house {
+	h := newHouse(t)
+	h.api.Bootstrap = bootstrap.New(bootstrap.Config{Store: h.store, Now: func() time.Time { return h.now }, Site: func() (bootstrap.Site, error) {
+		return bootstrap.Site{NodeURL: "https://gw:7443", FirstHop: "https://gw:7443", FirstHopTrust: bootstrap.SystemTrust,
+			Agents: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: "ab", Path: "/agent/linux/amd64"}}}, nil
+	}})
+	h.dir = h.listen()
+	return h
+}
+
+func TestNodeCreateAndBootstrap(t *testing.T) {
+	h := withScripts(t)
+	for _, c := range []struct {
+		args string
+		code int
+		want []string
+	}{
+		{"node create gpu-7 --tenant platform --label rack=7 --gpus 8", 0, []string{"node gpu-7, tenant platform, ready\n", "\n  curl -fsSL https://gw:7443/api/v1/bootstrap/nodes/msb_",
+			"good until 2026-11-21T10:15:00Z (15m), and for 15m from the first fetch on; it is not shown again\n"}},
+		{"node create gpu-8 --mode cloud-init", 0, []string{"The machine's user-data:", "#cloud-config\n", "good until 2026-11-22T10:00:00Z (1d)"}},
+		{"bootstrap gpu-7", 0, []string{"On the machine, as root:", " | MUSTER_TOKEN=msb_"}},
+		{"bootstrap gpu-7 --ttl 2h", 0, []string{"(2h)"}},
+		{"bootstrap gpu-7 -o command", 0, []string{"curl -fsSL https://gw:7443/api"}},
+		{"bootstrap gpu-7 -o script", 0, []string{"#!/bin/sh\n", "{ main \"$@\"; }\n"}},
+		{"bootstrap gpu-7 -o user-data", 0, []string{"#cloud-config\n", "\nwrite_files:\n", "runcmd:\n"}},
+		{"bootstrap gpu-7 --mode cloud-init", 0, []string{"#cloud-config\n"}},
+		{"bootstrap gpu-7 --mode manual -o user-data", 2, []string{"user-data is for cloud-init"}},
+		{"bootstrap gpu-7 -o yaml", 2, []string{"one of command, script, json, user-data"}},
+		{"bootstrap gpu-7 --mode pxe", 2, []string{"one of manual, cloud-init"}},
+		{"bootstrap gpu-7 --ttl 1s", 1, []string{"a bootstrap token that lives 1s"}},
+		{"bootstrap nobody", 1, []string{"no node is called"}},
+		{"bootstrap", 2, []string{"muster bootstrap needs NODE"}},
+		{"node create gpu-7", 1, []string{"the name gpu-7 is taken"}},
+		{"node create gpu-7 --tenant platform", 1, []string{"muster bootstrap gpu-7 --again"}},
+		{"node create", 2, []string{"needs NAME"}},
+	} {
+		code, stdout, stderr := h.muster(strings.Fields(c.args)...)
+		for _, want := range c.want {
+			if code != c.code || !strings.Contains(stdout+stderr, want) {
+				t.Errorf("muster %s: exit %d\n%s\nwant %d %q", c.args, code, stdout+stderr, c.code, want)
+			}
+		}
+	}
+	code, stdout, _ := h.muster("bootstrap", "gpu-7", "-o", "json")
+	var made map[string]any
+	if err := json.Unmarshal([]byte(stdout), &made); err != nil || code != 0 || made["script_sha256"] == "" || made["node"] != "gpu-7" {
+		t.Errorf("json: exit %d, %v\n%s", code, err, stdout)
+	}
+	h.env["MUSTER_OUTPUT"] = "wide" // for lists
+	if code, stdout, _ := h.muster("bootstrap", "gpu-7"); code != 0 || !strings.Contains(stdout, "On the machine") {
+		t.Errorf("with MUSTER_OUTPUT: exit %d\n%s", code, stdout)
+	}
+}
+
+// TestAudit shows what concerns security and leaves the rest out.
+func TestAudit(t *testing.T) {
+	h := withScripts(t)
+	if code, _, errs := h.muster("node", "create", "gpu-7"); code != 0 {
+		t.Fatal(errs)
+	}
+	if err := h.store.AddEvents(t.Context(), store.Event{At: h.now, Kind: "node.cured", NodeName: "gpu-7", Outcome: "ok"}); err != nil {
+		t.Fatal(err)
+	}
+	for args, want := range map[string]string{"": "bootstrap.created", "--since 1h": "node.created", "--node gpu-7": "bootstrap.created", "-o json": `"kind":"node.created"`} {
+		code, stdout, stderr := h.muster(append([]string{"audit"}, strings.Fields(args)...)...)
+		if code != 0 || !strings.Contains(stdout, want) || strings.Contains(stdout, "node.cured") {
+			t.Errorf("audit %s: exit %d\n%s%s", args, code, stdout, stderr)
+		}
+	}
+	if code, stdout, _ := h.muster("audit", "--node", "gpu-8"); code != 0 || strings.Contains(stdout, "gpu-7") {
+		t.Errorf("of another node: %s", stdout)
+	}
+}
