@@ -35,7 +35,7 @@ test-real: build
 check: build
 	@test -z "$$(gofmt -l agent gateway store install.go)" || { gofmt -l agent gateway store install.go; echo "run gofmt -w on these"; exit 1; }
 	go vet -tags real ./... && go run $(STATICCHECK) -tags real ./...
-	@command -v shellcheck >/dev/null || apt-get install -qy shellcheck >/dev/null || { echo "install shellcheck"; exit 1; }; shellcheck .ci/run install.sh
+	@command -v shellcheck >/dev/null || apt-get install -qy shellcheck >/dev/null || { echo "install shellcheck"; exit 1; }; shellcheck .ci/run install.sh gateway/internal/bootstrap/*.sh
 	@! go version -m bin/muster-agent | grep '^.dep' && ! readelf -l bin/muster-agent | grep INTERP || { echo "bin/muster-agent has that beside the standard library, or is not static"; exit 1; }
 	@size=$$(stat -c %s bin/muster-agent); echo "bin/muster-agent: $$size bytes"; test $$size -le 7500000
 
