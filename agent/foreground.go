@@ -85,17 +85,15 @@ func (a *foreground) work(ctx context.Context) error {
 		return err
 	}
 	a.provider, a.instanceID = place(ctx, a.getenv, a.provider, a.instanceID)
-	if state, err = a.moved(state); err != nil {
+	moved, err := a.moved(state)
+	switch {
+	case err != nil:
 		return err
-	}
-	if a.outlived(state) {
-		if state, err = a.setAside(state); err != nil {
-			return err
-		}
-	}
-	if state.Current == nil {
+	case state.Current == nil || moved:
 		state, err = a.enroll(ctx, state)
-	} else {
+	case a.outlived(state):
+		state, err = a.replace(ctx, state)
+	default:
 		err = a.resume(state)
 	}
 	if err != nil {
@@ -107,38 +105,44 @@ func (a *foreground) work(ctx context.Context) error {
 // outlived tells an identity that a new credential replaces: the gateway refused it for good when it was last used. Without
 // a credential nothing replaces anything.
 func (a *foreground) outlived(state identity.State) bool {
-	if state.Current == nil || !a.hasSecret() {
+	if !a.hasSecret() {
 		return false
 	}
 	status, err := identity.ReadStatus(a.state)
 	return err == nil && status.Phase == identity.PhaseRefused
 }
 
-// setAside keeps an identity that is not used any more where nothing finds it by accident.
-func (a *foreground) setAside(state identity.State) (identity.State, error) {
-	aside, err := a.directory.SetAside(state.NodeID)
-	if err != nil {
+// replaceTime is how long a new credential is tried while there is an identity to go on with.
+const replaceTime = 2 * time.Minute
+
+// replace enrols afresh, and goes on with the identity that is there where that comes to nothing: an operator may allow it
+// again.
+func (a *foreground) replace(ctx context.Context, state identity.State) (identity.State, error) {
+	bounded, cancel := context.WithTimeout(ctx, replaceTime)
+	defer cancel()
+	next, err := a.enroll(bounded, state)
+	if err == nil || ctx.Err() != nil {
+		return next, err
+	}
+	a.log.Warn("not enrolled afresh: going on with the identity that is here", "node", state.NodeID, "error", err)
+	if state, err = a.directory.Load(); err != nil {
 		return state, err
 	}
-	a.log.Warn("the identity here is not used any more; enrolling afresh", "node", state.NodeID, "kept_in", aside)
-	return identity.State{}, nil
+	return state, a.resume(state)
 }
 
-// moved refuses an identity that was made on another rented machine: a copied disk would make two nodes of one.
-func (a *foreground) moved(state identity.State) (identity.State, error) {
+// moved tells an identity that was made on another rented machine, which is never used here: a copied disk would make two
+// nodes of one. Without a credential for another that is an error.
+func (a *foreground) moved(state identity.State) (bool, error) {
 	if state.Current == nil || state.InstanceID == "" || a.instanceID == "" || state.InstanceID == a.instanceID {
-		return state, nil
+		return false, nil
 	}
 	if !a.hasSecret() {
-		return state, fmt.Errorf("the identity in %s belongs to instance %s and this is %s: it is not used; set MUSTER_TOKEN to enrol this machine afresh",
+		return true, fmt.Errorf("the identity in %s belongs to instance %s and this is %s: it is not used; set MUSTER_TOKEN to enrol this machine afresh",
 			a.state, state.InstanceID, a.instanceID)
 	}
-	aside, err := a.directory.SetAside(state.NodeID)
-	if err != nil {
-		return state, err
-	}
-	a.log.Warn("the identity here belongs to another instance; enrolling afresh", "instance", state.InstanceID, "this", a.instanceID, "kept_in", aside)
-	return identity.State{}, nil
+	a.log.Warn("the identity here belongs to another instance; enrolling afresh", "instance", state.InstanceID, "this", a.instanceID)
+	return true, nil
 }
 
 func (a *foreground) enroll(ctx context.Context, state identity.State) (identity.State, error) {

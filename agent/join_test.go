@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io/fs"
 	"os"
@@ -443,5 +444,26 @@ func TestProgramThatCannotRun(t *testing.T) {
 		if err := j.tryProgram(t.Context(), path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v: %v", mode, err)
 		}
+	}
+}
+
+// TestJoinForcedInVain: a changeover that the other gateway refuses leaves the node at work where it was.
+func TestJoinForcedInVain(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	b.joined()
+	other := newBox(t)
+	other.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
+		return gatewaytest.Refusal(403, wire.CodeTokenRevoked)
+	})
+	t.Setenv(asAgent, b.root)
+	code, out, errs := b.call("join", "--gateway", other.url, "--state", b.base, "--token", other.token, "--force")
+	if code != 1 || !strings.Contains(out, "nothing has changed") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	b.online()
+	state := identity.State{}
+	if err := json.Unmarshal([]byte(b.read("base/identity.json")), &state); err != nil || state.Current == nil || state.Gateway.URL != b.url {
+		t.Errorf("%v, the identity is of %q", err, state.Gateway.URL)
 	}
 }

@@ -57,7 +57,13 @@ func (j *joining) replaceIdentity(ctx context.Context, state identity.State) (id
 	if err := j.manager.Stop(ctx); err != nil {
 		return state, err
 	}
-	return j.enrolAfresh(ctx)
+	next, err := j.enrolAfresh(ctx)
+	if kind := j.manager.Installed(); err != nil && state.Current != nil && kind != "" && !j.movedTo(state) {
+		j.note("nothing has changed: the identity of node %s goes on", state.NodeID)
+		_, started := j.manager.Install(context.WithoutCancel(ctx), kind, false)
+		err = errors.Join(err, started)
+	}
+	return next, err
 }
 
 // moveGateway notes the other address of the gateway. Its root stays pinned: another gateway would not be believed.
@@ -104,18 +110,14 @@ func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
 	a.status = identity.Status{
 		PID: os.Getpid(), Version: version, Phase: identity.PhaseEnrolling, Gateway: j.gatewayURL(), Since: time.Now().UTC().Truncate(time.Second),
 	}
-	if state, err = a.moved(state); err != nil {
+	if _, err := a.moved(state); err != nil {
 		return state, err
 	}
-	if state.Current != nil {
-		aside, err := directory.SetAside(state.NodeID)
-		if err != nil {
-			return state, err
-		}
-		j.note("the identity of node %s is not used any more; kept in %s", state.NodeID, aside)
-		state = identity.State{}
+	next, err := j.enrolBounded(ctx, a, state)
+	if err == nil && state.Current != nil {
+		j.note("the identity of node %s is not used any more; kept in %s", state.NodeID, j.state)
 	}
-	return j.enrolBounded(ctx, a, state)
+	return next, err
 }
 
 // errNotYet ends an enrolment that would be tried for ever.

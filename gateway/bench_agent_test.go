@@ -49,7 +49,7 @@ func (m *bench) startIdlers() idlers {
 	m.must(os.WriteFile(i.smi, []byte(fakeSMI), 0o755))
 	i.agent = m.join(i, "idle", idlePace)
 	if sources, _ := filepath.Glob("../agent/internal/bareloop/*.go"); len(sources) > 0 {
-		i.bare = m.child(m.build("bareloop", "muster/agent/internal/bareloop", small...), m.noop(), idlePace.String())
+		i.bare = m.child(m.build("bareloop", "muster/agent/internal/bareloop", small...), "-url", m.noop(), "-interval", idlePace.String(), "-command", i.smi)
 	}
 	return i
 }

@@ -67,8 +67,9 @@ func (q EventQuery) statement() statement {
 	if q.Tenant != "" {
 		where.and("tenant = ? AND tenant <> ''", q.Tenant)
 	}
-	if q.Node != "" {
-		where.and("node_id <> '' AND node_id IN (SELECT ? UNION SELECT n.id FROM nodes n WHERE n.name = ?)", q.Node, q.Node)
+	if q.Node != "" { // a node's row stays for good, so its name leads to it
+		where.and(`id IN (SELECT e.id FROM events e WHERE e.node_id <> '' AND e.node_id IN (SELECT ? UNION SELECT n.id FROM nodes n WHERE n.name = ?))`,
+			q.Node, q.Node)
 	}
 	if q.Kind != "" {
 		where.and("kind = ?", q.Kind)

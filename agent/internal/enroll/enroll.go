@@ -122,8 +122,10 @@ func (e *enrolment) judge(err error) (again bool, fatal error) {
 		}
 		e.newKey, e.state.Pending = true, ""
 		return true, e.prepareKey()
-	case wire.CodeTooManyRequests, wire.CodeSlowBody, wire.CodeBadMAC, wire.CodeBodyTooLarge:
-		return false, nil // the last two are said before the request is proven: whoever can change it on its way can have them said
+	case wire.CodeTooManyRequests, wire.CodeSlowBody:
+		return false, nil
+	case wire.CodeBadMAC, wire.CodeBodyTooLarge, wire.CodeBadSignature, wire.CodeStaleNonce:
+		return false, nil // of what nothing proves: whoever can change the request on its way can have these said
 	}
 	if refusal.Status >= 500 {
 		return false, nil

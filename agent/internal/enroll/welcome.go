@@ -40,6 +40,14 @@ func (e *enrolment) accept(w wire.Welcome) error {
 		URL: e.Client.Gateway(), Roots: w.Roots, TrustKey: set.TrustKey, Trust: w.Trust, AnswerKey: w.AnswerKey, AnswerKeys: set.AnswerKeys,
 		GPUsExpected: w.GPUsExpected, Channel: w.Channel, ChannelSequence: w.ChannelSequence, IntervalSeconds: w.IntervalSeconds,
 	}
+	next.Previous = nil
+	if e.state.Current != nil { // it was good until now, and a person may want it back
+		kept, err := e.Directory.Keep(e.state.NodeID)
+		if err != nil {
+			return err
+		}
+		e.Logger.Warn("the identity from before is not used any more", "node", e.state.NodeID, "kept_in", kept)
+	}
 	if err := e.Directory.Save(next); err != nil {
 		return err // the key still waits there: the next attempt gets the recorded answer
 	}

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strconv"
 	"syscall"
 	"time"
 )
@@ -176,13 +177,24 @@ func (d *Directory) Save(s State) error {
 	return d.replace(identityFile, append(raw, '\n'), 0o600, true)
 }
 
-// SetAside renames the identity file, for an identity that belongs to another machine. The new name is returned.
-func (d *Directory) SetAside(nodeID string) (string, error) {
-	to := filepath.Join(d.path, "identity-"+filepath.Base(nodeID)+".json")
-	if err := os.Rename(filepath.Join(d.path, identityFile), to); err != nil {
-		return "", explain(d.path, err)
+// Keep gives the identity file a second name, under which it stays when Save puts another node's identity in its place.
+// The name is returned.
+func (d *Directory) Keep(nodeID string) (string, error) {
+	base := filepath.Join(d.path, "identity-"+filepath.Base(nodeID))
+	for number := 1; ; number++ {
+		to := base + ".json"
+		if number > 1 {
+			to = base + "-" + strconv.Itoa(number) + ".json"
+		}
+		err := os.Link(filepath.Join(d.path, identityFile), to)
+		if errors.Is(err, fs.ErrExist) && number < 100 {
+			continue
+		}
+		if err != nil {
+			return "", explain(d.path, err)
+		}
+		return to, syncDirectory(d.path)
 	}
-	return to, syncDirectory(d.path)
 }
 
 // replace writes a file beside the old one and renames it over it; durable: both are on the disk before it returns.

@@ -186,24 +186,27 @@ func TestFullDiskIsNamed(t *testing.T) {
 	}
 }
 
-func TestSetAside(t *testing.T) {
+func TestKeep(t *testing.T) {
 	directory := open(t, t.TempDir())
 	node := gatewaytest.New(t).Node(t)
-	if err := directory.Save(node); err != nil {
-		t.Fatal(err)
+	if _, err := directory.Keep(node.NodeID); err == nil {
+		t.Error("there is nothing to keep yet")
 	}
-	to, err := directory.SetAside(node.NodeID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := os.Stat(to); err != nil {
-		t.Error(err)
-	}
-	if got, err := directory.Load(); err != nil || got.Current != nil {
-		t.Errorf("%+v, %v", got, err)
-	}
-	if _, err := directory.SetAside("again"); err == nil {
-		t.Error("nothing was set aside without an error")
+	for number := range 2 {
+		if err := directory.Save(node); err != nil {
+			t.Fatal(err)
+		}
+		kept, err := directory.Keep(node.NodeID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := directory.Save(identity.State{NodeID: "another"}); err != nil {
+			t.Fatal(err)
+		}
+		raw, err := os.ReadFile(kept)
+		if err != nil || !strings.Contains(string(raw), node.NodeID) {
+			t.Errorf("number %d, kept in %s: %v, %s", number+1, kept, err, raw)
+		}
 	}
 }
 

@@ -50,7 +50,7 @@ func (r *Registry) Adopt(ctx context.Context, a Adoptee) (int, error) {
 func (r *Registry) adopt(ctx context.Context, restored store.Restoration, a Adoptee) (int, error) {
 	now := r.now()
 	switch {
-	case a.Leaf.NotBefore.Add(issueBackdate).Before(restored.BackupAt):
+	case a.Leaf.NotBefore.Add(issueBackdate).Before(restored.BackupAt.Truncate(time.Second)): // certificates have whole seconds
 		return 0, notAdopted("the certificate was issued before the backup and is not on record")
 	case now.Before(a.Leaf.NotBefore) || now.After(a.Leaf.NotAfter.Add(r.grace)):
 		return 0, notAdopted("the certificate's time is over")
