@@ -107,15 +107,18 @@ main() {
 		step "directories $conf and $base"
 		mkdir -p "$conf" "$base" || die "$conf or $base cannot be made" 'mend what is said above (a full disk, a read-only file system?), then run this again'
 		chmod 700 "$conf" "$base"
-		! has find || find "$base" -maxdepth 1 -name '.bootstrap.*' -mmin +60 -exec rm -rf {} + 2>/dev/null || :
-		work=$(mktemp -d "$base/.bootstrap.XXXXXX") || die "$base cannot be written" 'make room there, then run this again'
+		for left in "$base"/.bootstrap.*; do # of a run that was killed
+			pid=${left##*/.bootstrap.}
+			kill -0 "${pid%%.*}" 2>/dev/null || rm -rf "$left"
+		done
+		work=$(mktemp -d "$base/.bootstrap.$$.XXXXXX") || die "$base cannot be written" 'make room there, then run this again'
 	}
 
 	# put FILE: standard input becomes this file, whole or not at all
 	put() {
 		cat >"$1.new" && mv -f "$1.new" "$1" && return 0
 		rm -f "$1.new"
-		die "$1 cannot be written: $(df -Pk "${1%/*}" 2>/dev/null | sed -n 's/.* \([0-9]*\) *[0-9]*% .*/\1 KiB free/p')" \
+		die "$1 cannot be written: $(df -Pk "${1%/*}" 2>/dev/null | sed -n 's/.* \([0-9][0-9]*\)  *[0-9]*% .*/\1 KiB free/p')" \
 			'make room, or mend what is said above, then run this again'
 	}
 
@@ -248,7 +251,8 @@ main() {
 	# runtime installs a container runtime where there is none and the operator of the gateway wants it so.
 	runtime() {
 		find_engines
-		if [ -n "$engines" ]; then
+		begun=$base/.runtime-begun # stands until the runtime is installed and started: a run that was cut off left half of it
+		if [ -n "$engines" ] && [ ! -e "$begun" ]; then
 			step "container runtime:$engines"
 			return
 		fi
@@ -258,6 +262,7 @@ main() {
 		fi
 		step "container runtime: none here, installing $RUNTIME_PACKAGE with apt-get"
 		has apt-get || die 'there is no apt-get here to install a container runtime with' 'install docker, podman or nerdctl by hand, then run this again'
+		: >"$begun"
 		DEBIAN_FRONTEND=noninteractive
 		export DEBIAN_FRONTEND
 		# What an interrupted run left has to be finished before anything else can be installed.
@@ -279,6 +284,7 @@ main() {
 				fi
 			done
 		fi
+		rm -f "$begun"
 		found "installed:$engines"
 	}
 
@@ -310,7 +316,9 @@ main() {
 		fi
 		user=$(sed -n 1p "$credential")
 		for engine in $engines; do
-			sed 1d "$credential" | $engine login --username "$user" --password-stdin "$REGISTRY" >"$work/login" 2>&1 ||
+			set -- login
+			[ "$engine" != podman ] || set -- login --authfile "$HOME/.docker/config.json" # its usual place is gone after a reboot
+			sed 1d "$credential" | $engine "$@" --username "$user" --password-stdin "$REGISTRY" >"$work/login" 2>&1 ||
 				die "$engine cannot log in to $REGISTRY: $(sed -n '$p' "$work/login")" 'check --bootstrap-registry and its credential on the gateway, and that the registry answers; then run this again'
 			found "$engine is logged in"
 		done

@@ -2,24 +2,38 @@ package lab
 
 import "time"
 
-// CloudInit is a Debian machine as clouds boot it, with what people use to bootstrap one by hand: cloud-init, sudo and jq.
-// Without a seed cloud-init finds no datasource and turns itself off.
+// CloudInit is a Debian machine as clouds boot it, with what people bootstrap one by hand with: cloud-init, sudo and jq.
+// Without a Seed cloud-init finds no datasource and turns itself off.
 func CloudInit() Root {
 	return Root{"cloud", "ca-certificates,cloud-init,curl,dbus,iproute2,jq,procps,sudo,systemd,systemd-sysv", true, false}
 }
 
-// Seed puts user-data where cloud-init's datasource NoCloud looks for it. It is for a box that has not started yet.
+// imageSettings are what an image's maker tells cloud-init: here are no locales to make, and it owns /etc/hosts, which it
+// then writes anew at every boot.
+const imageSettings = "locale: C.UTF-8\nmanage_etc_hosts: true\n"
+
+// consoleUnit gives the box a terminal as its console, and keeps what is shown there.
+const consoleUnit = `[Unit]
+DefaultDependencies=no
+Before=cloud-init-local.service
+[Service]
+ExecStart=script --quiet --flush --command "ln -sf $$(tty) /dev/console; exec sleep infinity" /run/lab-console
+`
+
+// Seed puts user-data where cloud-init's datasource NoCloud looks for it, before the box's first boot.
 func (b *Box) Seed(userData string) {
 	b.lab.T.Helper()
 	const seed = "/var/lib/cloud/seed/nocloud/"
 	b.Write(seed+"meta-data", "instance-id: "+b.name+"\nlocal-hostname: "+b.name+"\n", 0o644)
 	b.Write(seed+"user-data", userData, 0o600)
-	// Its own part of the image's settings: there are no locales and no SSH server here to set up.
-	b.Write("/etc/cloud/cloud.cfg.d/lab.cfg", "locale: false\nssh_deletekeys: false\nssh_genkeytypes: []\n", 0o644)
+	b.Write("/etc/cloud/cloud.cfg.d/lab.cfg", imageSettings, 0o644)
+	b.Write("/etc/systemd/system/lab-console.service", consoleUnit, 0o644)
+	b.Write("/etc/systemd/system/console-getty.service", "", 0o644) // masked: a login there would hang the terminal up
+	b.Write("/etc/systemd/system/sysinit.target.d/lab.conf", "[Unit]\nWants=lab-console.service\n", 0o644)
 }
 
-// FirstBoot starts a box with a Seed and waits until cloud-init is through with it, well or not. It gives cloud-init's word
-// for that, such as "status: done".
+// FirstBoot starts a box with a Seed and waits until cloud-init has ended, well or not. It gives cloud-init's own word for how
+// that was, such as "status: done" and more lines.
 func (b *Box) FirstBoot(limit time.Duration) string {
 	b.lab.T.Helper()
 	b.spawn()
@@ -31,12 +45,14 @@ func (b *Box) FirstBoot(limit time.Duration) string {
 		if b.leader = child(child(b.nspawn.PID())); !first(b.leader) {
 			return false
 		}
-		// Until the final stage has ended there is no result; the word "status" alone may come from an earlier one.
-		status, _ = b.Try("root", "test -e /run/cloud-init/result.json || test -e /run/cloud-init/disabled && cloud-init status --long")
+		status, _ = b.Try("root", "if test -e /run/cloud-init/result.json || test -e /run/cloud-init/disabled; then cloud-init status --long; fi")
 		return status != ""
 	})
 	return status
 }
 
-// Console is what the box has shown on its console since it last started.
-func (b *Box) Console() string { return b.nspawn.Text() }
+// Console is what the console of a box with a Seed has shown since it last booted.
+func (b *Box) Console() string {
+	b.lab.T.Helper()
+	return b.Sh("cat /run/lab-console")
+}

@@ -3,6 +3,7 @@
 package lab_test
 
 import (
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -10,22 +11,118 @@ import (
 	"muster/gateway/internal/lab"
 )
 
-func TestCloudInitTry(t *testing.T) {
-	l := lab.New(t)
-	g := l.Gateway("--plain-listen", "127.0.0.1:7480", "--bootstrap-resolve-address", "127.0.0.1")
-	g.Muster("node", "create", "gpu-7", "-o", "json")
-	data := g.Muster("bootstrap", "gpu-7", "-o", "user-data")
-	t.Log(data)
-	box := l.Box(lab.CloudInit())
-	box.AddGPU()
-	box.Write("/etc/hosts", "127.0.0.1 localhost\n", 0o644)
-	box.Seed(data)
-	start := time.Now()
-	status := box.FirstBoot(4 * time.Minute)
-	t.Log(time.Since(start), status)
-	t.Log(box.Console())
-	out, _ := box.Try("root", "ls -la /dev/console /dev/pts; echo hello >/dev/console; ls -l /proc/1/fd/ | head -5; cat /run/muster-bootstrap.status; cloud-init schema --config-file /var/lib/cloud/seed/nocloud/user-data; cat /var/log/cloud-init-output.log; cat /etc/hosts; systemctl --failed; systemctl is-system-running; systemctl list-jobs; cat /run/cloud-init/*.log /run/cloud-init/result.json; ls -la /etc/muster /var/lib/muster-agent")
-	t.Log(out)
-	t.Log(strings.Join([]string{g.Muster("node", "ls", "--all"), g.Muster("events")}, "\n"))
-	t.Fail()
+const (
+	// firstBoot is how long cloud-init may take: its first hop gives up after 20 tries, 5 seconds apart.
+	firstBoot = 4 * time.Minute
+	seedFile  = "/var/lib/cloud/seed/nocloud/user-data"
+)
+
+// TestCloudInit boots a machine for the first time with nothing but user-data, which cloud-init's own datasource finds.
+func TestCloudInit(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	m := s.create("gpu-7", "--mode", "cloud-init")
+	if len(m.UserData) >= 16<<10 {
+		t.Errorf("user-data of %d bytes, more than clouds take", len(m.UserData))
+	}
+	was := s.node("gpu-7")
+	box := s.blank()
+	box.Seed(m.UserData)
+	watched, start := s.lab.Watch(m.secret()), time.Now()
+	status := box.FirstBoot(firstBoot)
+	t.Logf("first boot: %s\n%s", time.Since(start).Round(time.Millisecond), status)
+	if seen := watched(); len(seen) > 0 {
+		t.Errorf("the token's secret stood in these processes' arguments: %q", seen)
+	}
+	log := box.Sh("cat /var/log/cloud-init-output.log")
+	t.Log(log)
+	if !contains(status, "status: done", "DataSourceNoCloud") || contains(log, "Invalid cloud-config") {
+		t.Error("cloud-init found fault with the user-data")
+	}
+	if got := box.Sh("cat /run/muster-bootstrap.status"); got != "0 joined" {
+		t.Errorf("the first hop's status: %s", got)
+	}
+	if got := box.Console(); !contains(got, "muster bootstrap of gpu-7: joined") {
+		t.Errorf("the console: %s", got)
+	}
+	schema(t, box)
+	s.joined(box, was, m, start)
+	s.rebooted(box, was)
+	if out, err := box.Try("root", "cat /run/muster-bootstrap.status"); err == nil {
+		t.Errorf("the first hop ran again after a reboot: %s", out)
+	}
+	if hosts := box.Sh("cat /etc/hosts"); strings.Count(hosts, "# muster-bootstrap") != 1 || !contains(hosts, "manage_etc_hosts", "127.0.1.1 box1") {
+		t.Errorf("cloud-init should have written the hosts file anew, with the gateway's name:\n%s", hosts)
+	}
+}
+
+// schema has cloud-init itself judge the user-data, and proves that it can find fault.
+func schema(t *testing.T, box *lab.Box) {
+	t.Helper()
+	if out, err := box.Try("root", "cloud-init schema --config-file "+seedFile); err != nil || !contains(out, "Valid cloud-config") {
+		t.Errorf("cloud-init schema: %v\n%s", err, out)
+	}
+	out, err := box.Try("root", "sed \"s/permissions: '0600'/permissions: 600/\" "+seedFile+" >/run/wrong; cloud-init schema --config-file /run/wrong; code=$?; rm /run/wrong; exit $code")
+	if err == nil {
+		t.Errorf("cloud-init schema took permissions that are a number:\n%s", out)
+	}
+}
+
+// TestCloudInitRefused boots machines whose first hop cannot work: each says so on its console and in cloud-init's own
+// status, installs nothing, and can be brought up by hand as it says, where that can be.
+func TestCloudInitRefused(t *testing.T) {
+	t.Parallel()
+	digest := regexp.MustCompile(`SHA256='[0-9a-f]+'`)
+	for _, c := range []struct {
+		name, want string
+		spoil      func(s *site, m *minted, box *lab.Box)
+		mend       func(s *site, box *lab.Box) // nil: only a new token would help
+		again      string
+	}{
+		{"unreachable", "cannot be fetched", func(s *site, m *minted, _ *lab.Box) {
+			s.gateway.Stop()
+			m.UserData = strings.Replace(m.UserData, "sleep 5", "sleep 0.1", 1) // all the tries, but not minutes of them
+		}, func(s *site, _ *lab.Box) { s.gateway.Open() }, "sh /etc/muster/first-hop.sh"},
+		{"another script", "not the one that was promised", func(_ *site, m *minted, _ *lab.Box) {
+			m.UserData = digest.ReplaceAllString(m.UserData, "SHA256='"+strings.Repeat("0", 64)+"'")
+		}, nil, ""},
+		{"revoked", "refused the script", func(s *site, m *minted, _ *lab.Box) { s.gateway.Muster("token", "revoke", m.id()) }, nil, ""},
+		{"script fails", "the script failed", func(_ *site, _ *minted, box *lab.Box) { box.Write("/var/lib/muster-agent", "in the way", 0o600) },
+			func(_ *site, box *lab.Box) { box.Sh("rm /var/lib/muster-agent") }, "sh /run/muster-bootstrap.sh"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t)
+			m := s.create("gpu-7", "--mode", "cloud-init")
+			was, box := s.node("gpu-7"), s.blank()
+			c.spoil(s, &m, box)
+			box.Seed(m.UserData)
+			start := time.Now()
+			status := box.FirstBoot(firstBoot)
+			told := box.Sh("cat /run/muster-bootstrap.status")
+			t.Logf("%s: %s\n%s", time.Since(start).Round(time.Millisecond), status, told)
+			if strings.HasPrefix(told, "0") || !contains(told, c.want) {
+				t.Errorf("the first hop's status: %s", told)
+			}
+			if got := box.Console(); !contains(got, "muster bootstrap of gpu-7: FAILED", c.want) {
+				t.Errorf("the console: %s", got)
+			}
+			if !contains(status, "status: error") || box.Sh("systemctl is-system-running || true") != "degraded" {
+				t.Errorf("cloud-init is content: %s", status)
+			}
+			if got := box.Sh("ls /etc/muster /etc/systemd/system | grep -e token -e first-hop -e muster-agent | tr '\\n' ' '"); got != "bootstrap-token first-hop.sh" {
+				t.Errorf("on the machine there are %s", got)
+			}
+			if c.mend == nil {
+				if n := s.node("gpu-7"); n.Status != "pending" {
+					t.Errorf("the node: %+v", n)
+				}
+				return
+			}
+			c.mend(s, box)
+			start = time.Now()
+			t.Log(box.Sh(c.again))
+			box.Sh("rm -f /etc/muster/first-hop.sh")
+			s.joined(box, was, m, start)
+		})
+	}
 }
