@@ -69,7 +69,11 @@ func (s *scene) installAndHangUp() {
 	_, session, _ := strings.Cut(login.Text(), "session=")
 	session, _, _ = strings.Cut(session, "\n")
 	before := s.one()
-	s.box.Sh("pkill -HUP -s " + session + "; pkill -KILL -s " + session + "; ! pgrep -s " + session)
+	s.box.Sh("pkill -HUP -s " + session + "; pkill -KILL -s " + session + "; true")
+	s.lab.Until("nothing of its session is left", func() bool {
+		_, err := s.box.Try("root", "pgrep -s "+session)
+		return err != nil
+	})
 	s.lab.Until("the login is over", login.Ended)
 	start = time.Now()
 	s.back(20*time.Second, start)
