@@ -100,7 +100,8 @@ func (p program) joinOptions(args []string) (*joining, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.getenv = before.Or(p.getenv)
+	given := p.getenv
+	p.getenv = before.Or(given)
 	j := &joining{program: p, before: before}
 	f := p.flags("join", "Enrols this machine, installs the agent so that it stays, and waits until the node is online.", joinExamples)
 	f.BoolVar(&j.check, "check", false, "only say whether joining would work; nothing is changed, no token spent")
@@ -120,6 +121,10 @@ func (p program) joinOptions(args []string) (*joining, error) {
 	j.manager.System, j.manager.Base, j.manager.Settings = p.system, j.state, path
 	j.layout = service.Layout{Base: j.state}
 	j.settings = j.wantedSettings(f)
+	if kept := variable("root-pin"); !f.given("root-pin") && given(kept) == "" && before["MUSTER_GATEWAY"] != j.gatewayURL() {
+		j.pin = nil // it is the root of the gateway that was
+		delete(j.settings, kept)
+	}
 	return j, nil
 }
 

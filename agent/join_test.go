@@ -213,7 +213,7 @@ func TestJoinIsNotOnlineInTime(t *testing.T) {
 func TestJoinRefusesAnotherGateway(t *testing.T) {
 	b := newBox(t)
 	b.mkdir("run/systemd/system")
-	b.joined()
+	b.joined("--root-pin", b.g.CA.Pin()) // the other gateway has another root
 	other := newBox(t)
 	t.Setenv(asAgent, b.root)
 	args := []string{"join", "--gateway", other.url, "--state", b.base, "--token", other.token}
@@ -227,7 +227,7 @@ func TestJoinRefusesAnotherGateway(t *testing.T) {
 		t.Errorf("forced: exit %d\n%s%s", code, out, errs)
 	}
 	other.online()
-	if got := b.read("etc/muster/agent.env"); !strings.Contains(got, "MUSTER_GATEWAY="+other.url+"\n") {
+	if got := b.read("etc/muster/agent.env"); !strings.Contains(got, "MUSTER_GATEWAY="+other.url+"\n") || strings.Contains(got, "ROOT_PIN") {
 		t.Errorf("settings %s", got)
 	}
 }
