@@ -164,15 +164,23 @@ func (r *Registry) usable(ctx context.Context, a Applicant) (*store.Recorded, er
 	case err != nil:
 		return nil, err
 	case fresh.RevokedAt != nil:
-		return nil, refusal(wire.CodeTokenRevoked, "this token was revoked", "ask the operator for a new one: muster token create")
+		return nil, refusal(wire.CodeTokenRevoked, "this token was revoked", anew(t))
 	case !r.now().Before(fresh.ExpiresAt):
 		return nil, refusal(wire.CodeTokenExpired, "this token expired at "+fresh.ExpiresAt.UTC().Format(time.RFC3339),
-			"ask the operator for a new one: muster token create")
+			anew(t))
 	case fresh.Used >= fresh.Uses && bound == nil:
 		return nil, refusal(wire.CodeTokenUsed, "every use of this token is taken",
-			"ask the operator for a new one: muster token create; the events show who used it")
+			anew(t)+"; the events show who used it")
 	}
 	return bound, nil
+}
+
+// anew says how an operator makes another token of the same kind.
+func anew(t store.Token) string {
+	if t.NodeID != "" {
+		return "ask the operator for a new one: muster bootstrap NODE"
+	}
+	return "ask the operator for a new one: muster token create"
 }
 
 func (r *Registry) write(ctx context.Context, a Applicant, p place) (Admission, error) {
