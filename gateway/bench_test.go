@@ -29,6 +29,7 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"muster/agent/sign"
 	"muster/gateway/internal/bootstrap"
 	"muster/store"
 )
@@ -294,6 +295,36 @@ func (m *bench) signed(r *benchReport) {
 		func() float64 { return m.proofs() },
 	)
 	r.add("heartbeats, signed", "/s", measured, "P-256 verify + Ed25519 sign", 0.5, true)
+	verified, bare := m.verifications()
+	r.add("request signatures verified, a core", "/s", inTurn(verified, bare), "P-256 verify alone", 0, true)
+}
+
+// verifications gives two rates a core: of request signatures read and verified whole, and of their ECDSA alone.
+func (m *bench) verifications() (whole, bare func() float64) {
+	key, cores := m.newKey(), float64(runtime.GOMAXPROCS(0))
+	request, err := http.NewRequest(http.MethodPost, "https://gw.example/nodes/n-0123456789abcdef/heartbeat", nil)
+	m.must(err)
+	signer := sign.Signer{Key: key, Fingerprint: strings.Repeat("0f", sha256.Size)}
+	_, err = signer.Sign(request, []byte("{}"), "0123456789abcdef", time.Now())
+	m.must(err)
+	sum := sha256.Sum256([]byte("x"))
+	signature, err := ecdsa.SignASN1(rand.Reader, key, sum[:])
+	m.must(err)
+	whole = func() float64 {
+		return m.everyCore(func() {
+			if s, err := sign.ParseRequest(request); err != nil || s.Verify(request, &key.PublicKey) != nil {
+				m.Error("a good request does not verify")
+			}
+		}) / cores
+	}
+	bare = func() float64 {
+		return m.everyCore(func() {
+			if !ecdsa.VerifyASN1(&key.PublicKey, sum[:], signature) {
+				m.Error("a good signature does not verify")
+			}
+		}) / cores
+	}
+	return whole, bare
 }
 
 // proofs is how many times a second all cores together verify a P-256 signature and make an Ed25519 one.
