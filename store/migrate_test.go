@@ -126,3 +126,41 @@ func TestOpenNewerDatabase(t *testing.T) {
 		t.Errorf("got %v, want %v", err, store.ErrNewerDatabase)
 	}
 }
+
+// TestMigrateCertificates writes certificates of every kind before the table is built anew.
+func TestMigrateCertificates(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "muster.db")
+	_, _, err := store.Migrate(t.Context(), path, prior(t, 3))
+	must(t, err)
+	db := raw(t, path)
+	const columns = "fingerprint, node_id, enrolment_id, generation, status, key_hash, public_key, chain, not_before, not_after, issued_at, first_used_at, ended_at, recovery, overdue_at"
+	for _, values := range []string{
+		"'f1', 'n', 'e', 1, 'superseded', 'k1', 'cA==', 'chain 1', 10, 20, 11, 12, 13, 0, 14",
+		"'f2', 'n', 'e', 2, 'current', 'k2', 'cA==', 'chain 2', 30, 40, 31, 32, NULL, 1, NULL",
+		"'f3', 'n', 'e', 3, 'pending', 'k3', 'cA==', 'chain 3', 50, 60, 51, NULL, NULL, 0, NULL",
+		"'f4', 'm', 'e', 1, 'revoked', 'k4', 'cA==', 'chain 4', 10, 20, 11, NULL, 12, 0, NULL",
+	} {
+		_, err := db.ExecContext(t.Context(), "INSERT INTO certificates("+columns+") VALUES ("+values+")")
+		must(t, err)
+	}
+	all := func() (text string) {
+		must(t, db.QueryRowContext(t.Context(), "SELECT json_group_array(json_array(rowid, "+columns+")) FROM (SELECT rowid, * FROM certificates ORDER BY rowid)").Scan(&text))
+		return text
+	}
+	want := all()
+	_, _, err = store.Migrate(t.Context(), path, prior(t, 4))
+	must(t, err)
+	if got := all(); got != want {
+		t.Errorf("got %s\nwant %s", got, want)
+	}
+	for what, values := range map[string]string{
+		"a status of another name":  "'f5', 'x', 'e', 1, 'lost', 'k5', 'cA==', '', 1, 2, 1, NULL, NULL, 0, NULL",
+		"a second current one":      "'f5', 'n', 'e', 4, 'current', 'k5', 'cA==', '', 1, 2, 1, NULL, NULL, 0, NULL",
+		"a key that is there":       "'f5', 'x', 'e', 1, 'revoked', 'k1', 'cA==', '', 1, 2, 1, NULL, NULL, 0, NULL",
+		"a certificate, once again": "'f1', 'x', 'e', 1, 'revoked', 'k5', 'cA==', '', 1, 2, 1, NULL, NULL, 0, NULL",
+	} {
+		if _, err := db.ExecContext(t.Context(), "INSERT INTO certificates("+columns+") VALUES ("+values+")"); err == nil {
+			t.Errorf("%s was taken", what)
+		}
+	}
+}

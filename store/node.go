@@ -1,8 +1,11 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -57,8 +60,7 @@ type Node struct {
 
 // The parts of a query for nodes: n is the node, v its liveness, k its certificate.
 const (
-	nodeReasons = `(SELECT json_group_array(json_array(reason, person, since)) FROM
-		(SELECT reason, person, since FROM reasons WHERE node_id = n.id ORDER BY since, reason))`
+	nodeReasons = `(SELECT json_group_array(json_array(reason, person, since)) FROM reasons WHERE node_id = n.id)`
 	// With min(), SQLite takes the other columns from the row that has the minimum.
 	nodeLabels = `(SELECT json_group_object(key, value) FROM
 		(SELECT key, value, min(origin) FROM labels WHERE node_id = n.id GROUP BY key) WHERE value IS NOT NULL)`
@@ -66,10 +68,12 @@ const (
 		n.created_at, n.enrolled_at, n.retired_at, n.banned, n.enrolment_id, n.gpus_expected, n.recovery_until,
 		v.last_seen, v.interval_ms, v.run_id, v.counter, v.skew_ms, v.address, v.agent, v.cost, v.notices, v.hardware,
 		k.fingerprint, k.not_after, k.generation, k.status, k.overdue_at, n.recoveries`
-	// 'current' sorts before 'pending'.
 	nodeJoins = ` JOIN liveness v ON v.node_id = n.id
-		LEFT JOIN certificates k ON k.fingerprint = (SELECT fingerprint FROM certificates
-			WHERE node_id = n.id AND status IN ('current', 'pending') ORDER BY status LIMIT 1)`
+		LEFT JOIN certificates k ON k.fingerprint = COALESCE(` + nodeCurrent + `, ` + nodePending + `)`
+	// The second condition on the status is that of the index certificates_live: SQLite takes it for nothing less. Asking for both
+	// at once would have SQLite build a table for the IN, for every node.
+	nodeCurrent = `(SELECT fingerprint FROM certificates WHERE node_id = n.id AND status = 'current' AND status IN ('current', 'pending'))`
+	nodePending = `(SELECT fingerprint FROM certificates WHERE node_id = n.id AND status = 'pending' AND status IN ('current', 'pending'))`
 )
 
 func readNode(r *row) Node {
@@ -92,7 +96,7 @@ func readNode(r *row) Node {
 	return n
 }
 
-// readReasons reads what nodeReasons selects.
+// readReasons reads what nodeReasons selects, and brings it into order: SQLite would set up a sorter for every node.
 func readReasons(r *row) []Reason {
 	var rows []storedReason
 	r.document(&rows)
@@ -100,6 +104,9 @@ func readReasons(r *row) []Reason {
 	for _, stored := range rows {
 		reasons = append(reasons, Reason(stored))
 	}
+	slices.SortFunc(reasons, func(a, b Reason) int {
+		return cmp.Or(a.Since.Compare(b.Since), strings.Compare(a.Reason, b.Reason))
+	})
 	return reasons
 }
 

@@ -2,7 +2,6 @@ package authority
 
 import (
 	"bytes"
-	"crypto"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/sha256"
@@ -21,6 +20,10 @@ var ErrBadCSR = errors.New("unusable certificate request")
 
 // maxCSR bounds a request in bytes of PEM. A P-256 request is under 1 KiB.
 const maxCSR = 8 << 10
+
+// keyP256 is what every P-256 key begins with as SubjectPublicKeyInfo (RFC 5480 section 2): the algorithm, the curve, and the
+// mark of a point whose two coordinates of 32 bytes follow.
+const keyP256 = "\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00\x04"
 
 const blockCSR = "CERTIFICATE REQUEST"
 
@@ -55,14 +58,9 @@ func CheckCSR(pemText string, allow Subject) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// KeyHash is the hex SHA-256 of a public key (SubjectPublicKeyInfo, DER): the name of a key whatever certificate it is
-// in. It is empty for what is not a public key that crypto/x509 knows, which cannot come from CheckCSR.
-func KeyHash(key crypto.PublicKey) string {
-	der, err := x509.MarshalPKIXPublicKey(key)
-	if err != nil {
-		return ""
-	}
-	sum := sha256.Sum256(der)
+// KeyHash is the hex SHA-256 of a public key (SubjectPublicKeyInfo, DER): the name of a key whatever certificate it is in.
+func KeyHash(key []byte) string {
+	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:])
 }
 
@@ -95,7 +93,7 @@ func checkKey(csr *x509.CertificateRequest) error {
 		return badCSR("its key is %s, not ECDSA P-256", keyKind(csr, key))
 	}
 	// One key, one encoding: else the same key could be on record under two hashes.
-	if der, err := x509.MarshalPKIXPublicKey(key); err != nil || !bytes.Equal(der, csr.RawSubjectPublicKeyInfo) {
+	if !usualKey(csr) {
 		return badCSR("its key is not in the usual encoding")
 	}
 	switch csr.SignatureAlgorithm {
@@ -107,6 +105,11 @@ func checkKey(csr *x509.CertificateRequest) error {
 		return badCSR("it is not signed by its own key")
 	}
 	return nil
+}
+
+func usualKey(csr *x509.CertificateRequest) bool {
+	raw := csr.RawSubjectPublicKeyInfo
+	return len(raw) == len(keyP256)+64 && string(raw[:len(keyP256)]) == keyP256
 }
 
 func keyKind(csr *x509.CertificateRequest, key *ecdsa.PublicKey) string {

@@ -34,11 +34,11 @@ func (a *Authority) Issue(ctx context.Context, r Request) (Issued, error) {
 		return Issued{}, errors.New("a certificate needs a certificate request")
 	}
 	key, ok := r.CSR.PublicKey.(*ecdsa.PublicKey)
-	if !ok || key.Curve != elliptic.P256() {
+	if !ok || key.Curve != elliptic.P256() || !usualKey(r.CSR) {
 		return Issued{}, fmt.Errorf("the key is not ECDSA P-256: %w", ErrBadCSR)
 	}
 	h := a.held.Load()
-	leaf, err := a.signNode(h, r.NodeID, key, ttl)
+	leaf, err := a.signNode(h, r, key, ttl)
 	if err != nil {
 		return Issued{}, fmt.Errorf("sign the certificate of node %s: %w", r.NodeID, err)
 	}
@@ -46,7 +46,7 @@ func (a *Authority) Issue(ctx context.Context, r Request) (Issued, error) {
 }
 
 // signNode makes a node's certificate.
-func (a *Authority) signNode(h *held, id string, key *ecdsa.PublicKey, ttl time.Duration) (*x509.Certificate, error) {
+func (a *Authority) signNode(h *held, r Request, key *ecdsa.PublicKey, ttl time.Duration) (*x509.Certificate, error) {
 	parent := h.issuing.shortest()
 	from, to, err := a.leafDates(parent, ttl)
 	if err != nil {
@@ -56,12 +56,9 @@ func (a *Authority) signNode(h *held, id string, key *ecdsa.PublicKey, ttl time.
 	if err != nil {
 		return nil, err
 	}
-	public, err := x509.MarshalPKIXPublicKey(key)
-	if err != nil {
-		return nil, err
-	}
 	leaf := nodeLeaf{
-		serial: number, notBefore: from, notAfter: to, id: id, uri: a.nodeURL(id).String(), key: public, keyID: keyIdentifier(key),
+		serial: number, notBefore: from, notAfter: to, id: r.NodeID, uri: a.nodeURL(r.NodeID).String(),
+		key: r.CSR.RawSubjectPublicKeyInfo, keyID: keyIdentifier(key),
 	}
 	return leaf.sign(parent, h.issuing.key)
 }

@@ -138,14 +138,18 @@ func (w *world) machine(i int) *machine {
 	w.t.Helper()
 	m := &machine{world: w, name: fmt.Sprintf("box%02d", i), random: rand.New(rand.NewPCG(uint64(i), 7)), mutual: i%2 == 0}
 	key := newKey(w.t)
+	public, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		w.t.Fatal(err)
+	}
 	token := store.Token{ID: "mse_" + m.name, Tenant: "default", Uses: 1, Key: []byte{1}, CreatedAt: time.Now(), ExpiresAt: time.Now().Add(time.Hour)}
 	if err := w.store.CreateToken(w.t.Context(), token); err != nil {
 		w.t.Fatal(err)
 	}
 	ad, err := w.registry.Enrol(w.t.Context(), registry.Applicant{
-		Credential: token, KeyHash: authority.KeyHash(&key.PublicKey), Request: &wire.RegisterRequest{Name: m.name},
+		Credential: token, KeyHash: authority.KeyHash(public), Request: &wire.RegisterRequest{Name: m.name},
 		Issue: func(ctx context.Context, id string) (*x509.Certificate, string, error) {
-			issued, err := w.ca.Issue(ctx, authority.Request{NodeID: id, CSR: &x509.CertificateRequest{PublicKey: &key.PublicKey}})
+			issued, err := w.ca.Issue(ctx, authority.Request{NodeID: id, CSR: &x509.CertificateRequest{PublicKey: &key.PublicKey, RawSubjectPublicKeyInfo: public}})
 			return issued.Leaf, issued.Chain, err
 		},
 	})

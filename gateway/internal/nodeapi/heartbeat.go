@@ -2,6 +2,7 @@ package nodeapi
 
 import (
 	"encoding/json"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 
@@ -14,25 +15,79 @@ type heartbeat struct {
 	Agent json.RawMessage `json:"agent"`
 	Cost  json.RawMessage `json:"cost"`
 
-	scanned bool // Hardware was cut out, and is well-formed and not too deep
+	scanned bool // Hardware, Agent and Cost are well-formed and not too deep
 }
 
-// readHeartbeat decodes a heartbeat without its reading, which is most of it: that is checked in one pass and kept as it
-// came. Where the cut and encoding/json could understand two things (a key twice, in another case, or escaped) the whole
-// body is decoded.
+// readHeartbeat decodes a heartbeat. The usual ones are read in one pass, in which what is kept as it came is checked; where
+// that pass and encoding/json could understand two things (a key twice, in another case, or escaped) the latter has the word.
 func readHeartbeat(body []byte) (b heartbeat, err error) {
-	rest, hardware, ok := cutMember(body, "hardware")
-	if ok {
-		if err := decode(rest, &b); err != nil {
-			return b, err
-		}
-		if b.Hardware == nil && utf8.Valid(hardware) {
-			b.Hardware, b.scanned = hardware, true
-			return b, nil
-		}
-		b = heartbeat{}
+	if b, ok := scanHeartbeat(body); ok {
+		return b, nil
 	}
 	return b, decode(body, &b)
+}
+
+// scanHeartbeat reads what this agent's heartbeats are made of, each member at most once.
+func scanHeartbeat(body []byte) (b heartbeat, ok bool) {
+	s := scanner{text: body}
+	var seen [9]bool
+	for s.next() {
+		at, ok := b.member(&s)
+		if !ok || seen[at] {
+			return heartbeat{}, false
+		}
+		seen[at] = true
+	}
+	b.scanned = true
+	return b, s.whole() && utf8.Valid(body)
+}
+
+// member takes one member over and gives its place among them.
+func (b *heartbeat) member(s *scanner) (at int, ok bool) {
+	value := s.value
+	if string(value) == "null" { // means another thing for each
+		return 0, false
+	}
+	switch string(s.name) {
+	case "run_id":
+		b.RunID, ok = s.plain()
+		return 0, ok
+	case "counter":
+		n, err := strconv.ParseUint(string(value), 10, 64)
+		b.Counter = n
+		return 1, err == nil
+	case "interval_seconds":
+		f, err := strconv.ParseFloat(string(value), 64)
+		b.IntervalSeconds = f
+		return 2, err == nil
+	case "skew_ms":
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		b.SkewMillis = n
+		return 3, err == nil
+	case "agent":
+		b.Agent = value
+		return 4, true
+	case "cost":
+		b.Cost = value
+		return 5, true
+	case "notices":
+		return 6, list(value, &b.Notices)
+	case "health":
+		return 7, list(value, &b.Health)
+	case "hardware":
+		b.Hardware = value
+		return 8, true
+	}
+	return 0, false
+}
+
+// list reads an array of strings, which is mostly empty.
+func list(value []byte, into *[]string) bool {
+	if string(value) == "[]" {
+		*into = []string{}
+		return true
+	}
+	return json.Unmarshal(value, into) == nil
 }
 
 func checkHeartbeat(b *heartbeat) error {
@@ -44,15 +99,20 @@ func checkHeartbeat(b *heartbeat) error {
 		return bad("the interval is not between 0 and an hour", "interval_seconds is the pace that the agent keeps")
 	case b.SkewMillis > maxSkew || b.SkewMillis < -maxSkew:
 		return bad("the skew is out of bounds", "skew_ms is the gateway's clock minus the node's")
-	case len(b.Agent) > maxAgent || len(b.Cost) > maxAgent || !object(b.Agent) || !object(b.Cost):
+	case len(b.Agent) > maxAgent || len(b.Cost) > maxAgent || !b.object(b.Agent) || !b.object(b.Cost):
 		return bad("agent and cost are not small objects", "see wire.HeartbeatRequest")
 	case len(b.Notices) > maxNotices || len(b.Health) > maxNotices || len(strings.Join(b.Notices, "")) > 8192:
 		return bad("too many notices", "at most 16, 8 KiB together")
 	}
-	if b.scanned && len(b.Hardware) <= maxHardware && b.Hardware[0] == '{' {
+	if b.scanned && len(b.Hardware) <= maxHardware && b.object(b.Hardware) {
 		return nil
 	}
 	return checkHardware(b.Hardware)
+}
+
+// object is the function of that name for a member; what was scanned is known not to be too deep.
+func (b *heartbeat) object(raw json.RawMessage) bool {
+	return b.scanned && len(raw) > 0 && raw[0] == '{' || object(raw)
 }
 
 func runID(s string) bool {

@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"net"
 	"net/http"
+	"sync"
 	"time"
 
 	"muster/agent/sign"
@@ -70,17 +71,33 @@ func (a *API) proof(r *http.Request, s *sign.Signature) registry.Proof {
 	if s != nil {
 		return registry.Proof{Address: a.Address(r), At: s.Created}
 	}
-	opened, _ := r.Context().Value(connected{}).(time.Time)
-	return registry.Proof{Address: a.Address(r), At: a.Now(), Opened: opened}
+	proof := registry.Proof{Address: a.Address(r), At: a.Now()}
+	if c := connectionOf(r); c != nil {
+		proof.Opened = c.opened
+	}
+	return proof
 }
 
-// connected is the key under which a request's context has the time at which its connection was opened.
-type connected struct{}
+// connection is what the requests on one connection have in common.
+type connection struct {
+	opened      time.Time
+	identify    sync.Once
+	fingerprint string // of the client's certificate, "" none; an HTTP/2 connection's requests come side by side
+}
+
+// connectionKey is the key under which a request's context has its *connection.
+type connectionKey struct{}
 
 // Connected is for http.Server's ConnContext: it notes when a connection was opened, which tells requests of before a
 // certificate's end from later ones.
 func (a *API) Connected(ctx context.Context, _ net.Conn) context.Context {
-	return context.WithValue(ctx, connected{}, a.Now())
+	return context.WithValue(ctx, connectionKey{}, &connection{opened: a.Now()})
+}
+
+// connectionOf is nil on a server without Connected.
+func connectionOf(r *http.Request) *connection {
+	c, _ := r.Context().Value(connectionKey{}).(*connection)
+	return c
 }
 
 // signed checks window and signature.
@@ -110,13 +127,21 @@ func (a *API) fresh(s *sign.Signature, id *registry.Identity) error {
 	return nil
 }
 
-// clientFingerprint names the certificate that the client proved to hold in the TLS handshake.
+// clientFingerprint names the certificate that the client proved to hold in the TLS handshake, of which a connection has one.
 func clientFingerprint(r *http.Request) string {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return ""
 	}
-	sum := sha256.Sum256(r.TLS.PeerCertificates[0].Raw)
-	return hex.EncodeToString(sum[:])
+	fingerprint := func() string {
+		sum := sha256.Sum256(r.TLS.PeerCertificates[0].Raw)
+		return hex.EncodeToString(sum[:])
+	}
+	c := connectionOf(r)
+	if c == nil {
+		return fingerprint()
+	}
+	c.identify.Do(func() { c.fingerprint = fingerprint() })
+	return c.fingerprint
 }
 
 func refuse(code, message, hint string) error {

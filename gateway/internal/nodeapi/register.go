@@ -66,12 +66,12 @@ func (a *API) registered(w http.ResponseWriter, r *http.Request, token store.Tok
 		status, body = a.Info.Error(err)
 		return status, body, ""
 	}
-	nonce = nonceOf(raw)
+	nonce, secret := glance(raw)
 	if err := a.Bootstrap.Proven(r.Context(), p, token, raw, a.Address(r)); err != nil {
 		status, body = a.Info.Error(err)
 		return status, body, nonce
 	}
-	admission, err := a.admit(r, token, raw)
+	admission, err := a.admit(r, token, raw, secret)
 	if err != nil {
 		status, body = a.Info.Error(err)
 		return status, body, nonce
@@ -84,12 +84,12 @@ func (a *API) registered(w http.ResponseWriter, r *http.Request, token store.Tok
 }
 
 // admit reads a proven body and asks the registry for an identity.
-func (a *API) admit(r *http.Request, token store.Token, raw []byte) (registry.Admission, error) {
+func (a *API) admit(r *http.Request, token store.Token, raw []byte, secret bool) (registry.Admission, error) {
 	var q wire.RegisterRequest
 	if err := decode(raw, &q); err != nil {
 		return registry.Admission{}, refuse(wire.CodeBadRequest, "the body is not a register request in JSON", "see the agent's version: muster-agent version")
 	}
-	if carriesSecret(raw) {
+	if secret {
 		return registry.Admission{}, plaintext()
 	}
 	if nonce, err := base64.StdEncoding.DecodeString(q.Nonce); err != nil || len(nonce) != 16 {
@@ -107,7 +107,7 @@ func (a *API) admit(r *http.Request, token store.Token, raw []byte) (registry.Ad
 		return registry.Admission{}, err
 	}
 	return a.Registry.Enrol(r.Context(), registry.Applicant{
-		Credential: token, IsPSK: bootstrap.IsPSK(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.PublicKey),
+		Credential: token, IsPSK: bootstrap.IsPSK(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.RawSubjectPublicKeyInfo),
 		Identity: id, Address: a.Address(r), Issue: a.issue(csr),
 	})
 }
@@ -175,6 +175,26 @@ func (a *API) welcome(ad registry.Admission) wire.Welcome {
 		AnswerKey: sign.EncodeKey(pinned.AnswerKey), Epoch: a.Info.Epoch,
 		IntervalSeconds: int(a.Interval.Seconds()), GPUsExpected: ad.Node.GPUsExpected, Time: a.Now().UTC(),
 	}
+}
+
+// glance reads of a body that is not proven yet what its refusal needs: the nonce, and whether it carries a secret. It does so
+// in one pass where the body has the members of a wire.RegisterRequest and no others.
+func glance(raw []byte) (nonce string, secret bool) {
+	s := scanner{text: raw}
+	found := false
+	for s.next() {
+		switch string(s.name) {
+		case "nonce":
+			nonce, found = s.plain()
+		case "protocol", "name", "time", "csr", "labels", "provider", "instance_id", "hardware", "agent":
+		default:
+			return nonceOf(raw), carriesSecret(raw)
+		}
+	}
+	if !found || !s.whole() || len(nonce) > 64 {
+		return nonceOf(raw), carriesSecret(raw)
+	}
+	return nonce, false
 }
 
 // nonceOf reads the nonce alone, to prove a refusal of a body that was not proven itself. Nothing else may rest on it.

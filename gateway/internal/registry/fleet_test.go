@@ -120,10 +120,20 @@ func newKey(t testing.TB) *ecdsa.PrivateKey {
 	return key
 }
 
+// publicKey is the key as SubjectPublicKeyInfo.
+func publicKey(t testing.TB, key *ecdsa.PrivateKey) []byte {
+	t.Helper()
+	der, err := x509.MarshalPKIXPublicKey(&key.PublicKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
+}
+
 // issue certifies a key for whatever node it is asked for.
 func (f *fleet) issue(key *ecdsa.PrivateKey) func(context.Context, string) (*x509.Certificate, string, error) {
 	return func(ctx context.Context, nodeID string) (*x509.Certificate, string, error) {
-		csr := &x509.CertificateRequest{PublicKey: &key.PublicKey}
+		csr := &x509.CertificateRequest{PublicKey: &key.PublicKey, RawSubjectPublicKeyInfo: publicKey(f.t, key)}
 		issued, err := f.ca.Issue(ctx, authority.Request{NodeID: nodeID, CSR: csr})
 		return issued.Leaf, issued.Chain, err
 	}
@@ -132,7 +142,7 @@ func (f *fleet) issue(key *ecdsa.PrivateKey) func(context.Context, string) (*x50
 // applicant asks for a name with a credential and a key.
 func (f *fleet) applicant(credential store.Token, name string, key *ecdsa.PrivateKey) registry.Applicant {
 	return registry.Applicant{
-		Credential: credential, IsPSK: credential.ID[:3] == "psk", KeyHash: authority.KeyHash(&key.PublicKey), Address: address,
+		Credential: credential, IsPSK: credential.ID[:3] == "psk", KeyHash: authority.KeyHash(publicKey(f.t, key)), Address: address,
 		Request: &wire.RegisterRequest{Name: name, Agent: wire.AgentInfo{Version: "1", OS: "linux", Arch: "amd64"}},
 		Issue:   f.issue(key),
 	}

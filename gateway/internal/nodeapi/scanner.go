@@ -1,64 +1,68 @@
 package nodeapi
 
-import "bytes"
+import (
+	"bytes"
+	"unicode/utf8"
+)
 
-// cutMember takes one member out of a JSON object without decoding it: value is its exact bytes, well-formed (RFC 8259) and
-// at most maxDepth levels deep, and rest is the object without it. ok is false where the body has not this form, where the
-// member is not there, is the first one or is there twice: encoding/json has the word then.
-func cutMember(body []byte, key string) (rest, value []byte, ok bool) {
-	s := scanner{text: body}
-	var begin, end int
-	s.space()
-	open := byte('{')
-	for s.take(open) {
-		from := s.at - 1
-		s.space()
-		name, fine := s.member()
-		if !fine {
-			return nil, nil, false
-		}
-		if string(name) == key {
-			if open == '{' || value != nil {
-				return nil, nil, false
-			}
-			begin, end, value = from, s.at, bytes.TrimSpace(s.value)
-		}
-		s.space()
-		open = ','
-	}
-	if !s.take('}') || value == nil {
-		return nil, nil, false
-	}
-	s.space()
-	rest = make([]byte, 0, len(body)-(end-begin))
-	return append(append(rest, body[:begin]...), body[end:]...), value, s.at == len(body)
-}
-
-// scanner walks JSON text. Its methods tell whether what they are named for stands at at, and go behind it.
+// scanner walks JSON text without decoding it. Its methods tell whether what they are named for stands at at, and go behind it.
+// It takes less than encoding/json does, nothing more: who meets a text that it does not take asks encoding/json, which has the word.
 type scanner struct {
 	text  []byte
 	at    int
-	value []byte // of the last member
+	name  []byte // of the last member, as it stands: escapes and all
+	value []byte // of the last member, well-formed (RFC 8259) and at most maxDepth levels deep
+	ended bool
 }
 
-// member reads "name": value and leaves the value in s.value. The name is as it stands, escapes and all.
-func (s *scanner) member() (name []byte, ok bool) {
+// next reads the next member of the object that text is. After the last one it is false, and whole says whether that was the end.
+func (s *scanner) next() bool {
+	s.space()
+	open := byte(',')
+	if s.name == nil {
+		open = '{'
+	}
+	if !s.take(open) {
+		s.ended = s.name != nil && s.take('}')
+		return false
+	}
+	s.space()
+	return s.member()
+}
+
+// whole says that next has read an object of one member or more, and that nothing stands behind it.
+func (s *scanner) whole() bool {
+	s.space()
+	return s.ended && s.at == len(s.text)
+}
+
+// plain gives the last member's value when it is a string that stands there as it is.
+func (s *scanner) plain() (text string, ok bool) {
+	v := s.value
+	if len(v) < 2 || v[0] != '"' || bytes.IndexByte(v, '\\') >= 0 || !utf8.Valid(v) {
+		return "", false
+	}
+	return string(v[1 : len(v)-1]), true
+}
+
+// member reads "name": value.
+func (s *scanner) member() bool {
 	start := s.at
 	if !s.quoted() {
-		return nil, false
+		return false
 	}
-	name = s.text[start+1 : s.at-1]
+	s.name = s.text[start+1 : s.at-1]
 	s.space()
 	if !s.take(':') {
-		return nil, false
+		return false
 	}
 	s.space()
 	start = s.at
 	if !s.any(1) {
-		return nil, false
+		return false
 	}
 	s.value = s.text[start:s.at]
-	return name, true
+	return true
 }
 
 func (s *scanner) any(level int) bool {
@@ -88,7 +92,7 @@ func (s *scanner) container(level int) bool {
 		return true
 	}
 	for {
-		if end == '}' && !s.name() || !s.any(level+1) {
+		if end == '}' && !s.key() || !s.any(level+1) {
 			return false
 		}
 		s.space()
@@ -102,7 +106,7 @@ func (s *scanner) container(level int) bool {
 	}
 }
 
-func (s *scanner) name() bool {
+func (s *scanner) key() bool {
 	if !s.quoted() {
 		return false
 	}

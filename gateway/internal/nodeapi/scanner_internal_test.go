@@ -1,0 +1,105 @@
+package nodeapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func TestScanner(t *testing.T) {
+	deep := strings.Repeat("[", maxDepth+1) + strings.Repeat("]", maxDepth+1)
+	for _, c := range []struct {
+		name, body, want string
+	}{
+		{"members", `{"a":1,"b":{"b":[1,2]}}`, `a=1 b={"b":[1,2]} `},
+		{"spaces", " {\n\"a\" :\t1 , \"b\" : {} }\r", `a=1 b={} `},
+		{"words", `{"a":null,"b":true,"c":false}`, `a=null b=true c=false `},
+		{"escapes and numbers", `{"a":-0.5e+3,"b":"\u00e9\"\\"}`, `a=-0.5e+3 b="\u00e9\"\\" `},
+		{"no name", `{"":0}`, `=0 `},
+		{"twice", `{"a":1,"a":2}`, `a=1 a=2 `},
+		{"no object", `[1]`, ""},
+		{"empty", ``, ""},
+		{"no members", `{}`, ""},
+		{"two objects", `{"a":1}{"b":2}`, ""},
+		{"cut off", `{"a":1,"b":{"b":`, ""},
+		{"cut off behind a member", `{"a":1`, ""},
+		{"something behind", `{"a":1} x`, ""},
+		{"a comma too many", `{"a":1,}`, ""},
+		{"a comma first", `{,"a":1}`, ""},
+		{"a control character", "{\"a\":\"\n\"}", ""},
+		{"a leading zero", `{"a":01}`, ""},
+		{"a bare point", `{"a":1.}`, ""},
+		{"a bad escape", `{"a":"\x"}`, ""},
+		{"half a \\u", `{"a":"\u12"}`, ""},
+		{"a misspelt word", `{"a":nul}`, ""},
+		{"too deep", `{"a":` + deep + `}`, ""},
+	} {
+		s, got := scanner{text: []byte(c.body)}, ""
+		for s.next() {
+			got += string(s.name) + "=" + string(s.value) + " "
+		}
+		if whole := s.whole(); whole != (c.want != "") || whole && got != c.want {
+			t.Errorf("%s: %q, %v; want %q", c.name, got, whole, c.want)
+		}
+	}
+}
+
+// FuzzGlance holds what is read of an unproven body against encoding/json.
+func FuzzGlance(f *testing.F) {
+	for _, seed := range []string{
+		`{"protocol":1,"name":"box","nonce":"AAAAAAAAAAAAAAAAAAAAAA==","time":"2026-11-21T12:00:00Z","csr":"x","hardware":{"nonce":"b"}}`,
+		`{"nonce":"a","Nonce":"b"}`, `{"nonce":"a","nonce":"b"}`, `{"nonce":"a","nonce":null}`, `{"nonce":"\u0061","name":1}`,
+		`{"nonce":"a","token":"x"}`, `{"nonce":"a","TOKEN":"x"}`, `{"nonce":"a","cluster_token":null}`, `{"nonce":"a","p\u0073k":"x"}`,
+		`{"nonce":"` + strings.Repeat("a", 65) + `"}`, `{"nonce":1}`, `{"nonce":"a"} x`, `{"nonce":"a"`, `[]`, "{\"nonce\":\"\xff\"}", "",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		nonce, secret := glance(body)
+		if wantNonce, wantSecret := nonceOf(body), carriesSecret(body); nonce != wantNonce || secret != wantSecret {
+			t.Errorf("%q: %q, %v; encoding/json: %q, %v", body, nonce, secret, wantNonce, wantSecret)
+		}
+	})
+}
+
+// FuzzReadHeartbeat holds the shortcut against encoding/json, which has the word.
+func FuzzReadHeartbeat(f *testing.F) {
+	for _, seed := range []string{
+		`{"run_id":"0123456789abcdef","counter":7,"interval_seconds":30,"hardware":{"probe":{"state":"ok"},"gpus":[{"index":0}]}}`,
+		`{"counter":1,"Hardware":{"a":1},"hardware":{"b":2}}`,
+		`{"counter":1,"h\u0061rdware":{"a":1},"hardware":{"b":2}}`,
+		`{"counter":1,"hardware":null,"hardware":{"b":2}}`,
+		`{"counter":1,"hardware":[[[[1.5e3,true,"x\n"]]]],"notices":["a"]}`,
+		`{"counter":1,"notices":[],"health":[ ],"agent":null,"cost":{"a":{}}}`, `{"counter":1,"counter":2}`, `{"counter":1,"run_id":"\u0061"}`,
+		`{"counter":1,"skew_ms":-3,"interval_seconds":1e400}`, `{"counter":-1}`, `{"counter":1,"agent":7,"other":1}`,
+		`{"counter":1e2,"hardware":{}}`, `{"hardware":1}`, `{}`, `nul`, "",
+	} {
+		f.Add([]byte(seed))
+	}
+	f.Fuzz(func(t *testing.T, body []byte) {
+		got, gotErr := readHeartbeat(bytes.Clone(body))
+		var want heartbeat
+		wantErr := decode(body, &want)
+		if (gotErr == nil) != (wantErr == nil) {
+			t.Fatalf("%q: %v, encoding/json: %v", body, gotErr, wantErr)
+		}
+		if gotErr != nil {
+			return
+		}
+		got.scanned = false
+		a, b := encoded(t, got), encoded(t, want)
+		if !bytes.Equal(a, b) {
+			t.Fatalf("%q: %s, encoding/json: %s", body, a, b)
+		}
+	})
+}
+
+func encoded(t *testing.T, b heartbeat) []byte {
+	t.Helper()
+	text, err := json.Marshal(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
