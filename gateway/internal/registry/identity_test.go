@@ -14,7 +14,9 @@ import (
 )
 
 // name makes a node's name of a key.
-func (f *fleet) name(key *ecdsa.PrivateKey) string { return authority.KeyHash(publicKey(f.t, key))[:16] }
+func (f *fleet) name(key *ecdsa.PrivateKey) string {
+	return authority.KeyHash(publicKey(f.t, key))[:16]
+}
 
 // next is the row of another certificate for a node's identity, not yet recorded.
 func (f *fleet) next(id *registry.Identity, key *ecdsa.PrivateKey) store.Certificate {
