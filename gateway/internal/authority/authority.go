@@ -20,6 +20,7 @@ import (
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -220,7 +221,7 @@ func (a *Authority) TrustKey() ed25519.PublicKey { return a.held.Load().verifies
 
 // Welcome is what a node that enrols pins, all of one moment.
 type Welcome struct {
-	Set       sign.Envelope     // the newest
+	Set       json.RawMessage   // the newest, a sign.Envelope
 	Key       ed25519.PublicKey // that verifies it
 	Roots     string            // PEM bundle, those of the set
 	AnswerKey ed25519.PublicKey // that signs now; the set names it
@@ -230,7 +231,7 @@ type Welcome struct {
 func (a *Authority) Welcome() Welcome {
 	h := a.held.Load()
 	return Welcome{
-		Set: h.envelopes[len(h.envelopes)-1], Key: h.verifies, Roots: h.set().Roots,
+		Set: h.newest, Key: h.verifies, Roots: h.set().Roots,
 		AnswerKey: h.answerKey(a.config.Now()).Public().(ed25519.PublicKey),
 	}
 }

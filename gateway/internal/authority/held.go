@@ -23,6 +23,7 @@ const Settling = 15 * time.Minute
 type held struct {
 	envelopes []sign.Envelope // the chain of sets, oldest first
 	sets      []wire.TrustSet // the same, opened
+	newest    []byte          // the last envelope, in JSON
 	verifies  ed25519.PublicKey
 	signer    ed25519.PublicKey // of the next set
 	roots     []*x509.Certificate
@@ -172,7 +173,7 @@ func (h *held) follow(text []byte, domain string) error {
 	if err != nil {
 		return err
 	}
-	h.envelopes, h.sets = append(h.envelopes, envelope), append(h.sets, set)
+	h.envelopes, h.sets, h.newest = append(h.envelopes, envelope), append(h.sets, set), text
 	h.verifies, h.signer = h.signer, next
 	return nil
 }

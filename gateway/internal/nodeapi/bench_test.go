@@ -3,6 +3,7 @@ package nodeapi_test
 import (
 	"bytes"
 	"crypto/ecdsa"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/json"
@@ -16,6 +17,25 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/bootstrap"
 )
+
+// BenchmarkHeartbeat is what one heartbeat over mTLS costs behind the connection.
+func BenchmarkHeartbeat(b *testing.B) {
+	s := newSite(b, nil)
+	n := s.enrol("box")
+	hardware := `{"probe":{"state":"ok","took_ms":41},"gpus":[{"index":0,"uuid":"GPU-5ca1ab1e-0000-4000-8000-000000000000","memory_used_mib":39233}]}`
+	proof := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf(b, n.chain)}}
+	b.ReportAllocs()
+	for counter := 1; b.Loop(); counter++ {
+		body := fmt.Sprintf(`{"run_id":"0123456789abcdef","counter":%d,"interval_seconds":30,"skew_ms":0,"agent":{"version":"v1","os":"linux","arch":"amd64"},`+
+			`"cost":{"rss_kib":6400,"cpu_ms":250,"probe_ms":41},"health":[],"hardware":%s}`, counter, hardware)
+		r := newRequest(b, http.MethodPost, wire.HeartbeatPath(n.id), []byte(body))
+		r.RemoteAddr, r.TLS = "127.0.0.1:1", proof
+		w := httptest.NewRecorder()
+		if s.handler.ServeHTTP(w, r); w.Code != http.StatusOK {
+			b.Fatalf("got %d: %s", w.Code, w.Body)
+		}
+	}
+}
 
 // BenchmarkRegister is what one enrolment costs behind the connection: proof, CSR, certificate, one durable batch.
 func BenchmarkRegister(b *testing.B) {

@@ -171,7 +171,7 @@ func (a *API) welcome(ad registry.Admission) wire.Welcome {
 	return wire.Welcome{
 		Protocol: wire.ProtocolVersion, NodeID: ad.Node.ID, Name: ad.Node.Name, Tenant: ad.Node.Tenant,
 		Certificate: ad.Certificate.Chain, Generation: ad.Certificate.Generation, Roots: pinned.Roots,
-		TrustKey: sign.EncodeKey(pinned.Key), Trust: reply.JSON(pinned.Set),
+		TrustKey: sign.EncodeKey(pinned.Key), Trust: pinned.Set,
 		AnswerKey: sign.EncodeKey(pinned.AnswerKey), Epoch: a.Info.Epoch,
 		IntervalSeconds: int(a.Interval.Seconds()), GPUsExpected: ad.Node.GPUsExpected, Time: a.Now().UTC(),
 	}

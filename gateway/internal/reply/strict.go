@@ -4,22 +4,23 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"muster/agent/wire"
 )
 
+const restPattern = "/"
+
 // Strict serves mux with the manners of the whole API: Muster-Epoch in every answer, JSON where ServeMux would answer an
-// unknown path or a wrong method in plain text (Allow stays), and a bare 500 with a request id where a handler panics.
+// unknown path or a wrong method in plain text (Allow stays), and a bare 500 with a request id where a handler panics. It adds
+// the pattern "/" to mux, for what no other one takes.
 func (i *Info) Strict(mux *http.ServeMux) http.Handler {
+	mux.HandleFunc(restPattern, func(w http.ResponseWriter, r *http.Request) { i.WriteError(w, refusal(w, r, mux)) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(wire.HeaderEpoch, i.Epoch)
 		defer i.hurry(w)
 		defer i.recover(w)
-		if h, pattern := mux.Handler(r); pattern == "" {
-			i.WriteError(w, refusal(w, r, h))
-			return
-		}
 		mux.ServeHTTP(w, r)
 	})
 }
@@ -45,17 +46,28 @@ func (i *Info) recover(w http.ResponseWriter) {
 	}
 }
 
-// refusal asks ServeMux's own handler which of its two refusals it would give.
-func refusal(w http.ResponseWriter, r *http.Request, h http.Handler) error {
-	answer := &unsent{header: http.Header{}}
-	h.ServeHTTP(answer, r)
-	allow := answer.header.Get("Allow")
-	if answer.status != http.StatusMethodNotAllowed {
+// refusal tells a path that nothing is at from one that takes other methods.
+func refusal(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) error {
+	allow := strings.Join(allowed(r, mux), ", ")
+	if allow == "" {
 		return &wire.ErrorDetail{Code: wire.CodeNotFound, Message: "there is nothing at this path",
 			Hint: "check the URL, and that gateway and client are of about the same version"}
 	}
 	w.Header().Set("Allow", allow)
 	return &wire.ErrorDetail{Code: wire.CodeMethodNotAllowed, Message: "this path does not take " + Method(r), Hint: "it takes " + allow}
+}
+
+// allowed are the methods for which mux has more than its rest, in order.
+func allowed(r *http.Request, mux *http.ServeMux) (methods []string) {
+	asked := *r
+	for _, asked.Method = range [...]string{
+		http.MethodDelete, http.MethodGet, http.MethodHead, http.MethodPatch, http.MethodPost, http.MethodPut,
+	} {
+		if _, pattern := mux.Handler(&asked); pattern != restPattern {
+			methods = append(methods, asked.Method)
+		}
+	}
+	return methods
 }
 
 // Method is the request's method if it is one that HTTP knows; a client can write anything there.
@@ -67,13 +79,3 @@ func Method(r *http.Request) string {
 	}
 	return "this method"
 }
-
-// unsent is a ResponseWriter that keeps status and header and drops the body.
-type unsent struct {
-	header http.Header
-	status int
-}
-
-func (u *unsent) Header() http.Header         { return u.header }
-func (u *unsent) WriteHeader(status int)      { u.status = status }
-func (u *unsent) Write(b []byte) (int, error) { return len(b), nil }
