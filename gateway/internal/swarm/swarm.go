@@ -37,7 +37,8 @@ func (s *swarm) play(ctx context.Context) error {
 	s.dialer = dialer{address: s.gateway.Host, host: s.gateway.Host}
 	if s.gateway.Scheme == "https" {
 		// Before enrolment the handshake proves the gateway, and signed answers prove themselves; only mTLS needs the chain.
-		s.dialer.tls = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, ServerName: s.gateway.Hostname()}
+		s.dialer.tls = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, ServerName: s.gateway.Hostname(),
+			DynamicRecordSizingDisabled: true} // as agents have it
 	}
 	if err := s.load(); err != nil {
 		return err
