@@ -195,7 +195,6 @@ func (b *beater) next(ctx context.Context, started time.Time) (due time.Time, ok
 // one sends one heartbeat.
 func (b *beater) one(ctx context.Context, n *node, due time.Time) {
 	q := sent{from: due}
-	check := !b.peer && (b.verify || b.done%proofSample == 0)
 	switch {
 	case n.direct:
 		n.counter++
@@ -203,17 +202,13 @@ func (b *beater) one(ctx context.Context, n *node, due time.Time) {
 		b.raw = append(appendHead(b.raw[:0], b.dialer.host, wire.HeartbeatPath(n.id), len(b.body)), "\r\n"...)
 		b.raw = append(b.raw, b.body...)
 	case b.queues != nil:
-		if len(b.queues[n]) == 0 {
+		made, ok := b.ahead(n)
+		if !ok {
 			b.dry = true
 			return
 		}
-		made := b.queues[n][0]
-		b.queues[n] = b.queues[n][1:]
-		n.counter = made.counter
+		n.counter, q.nonce = made.counter, made.nonce
 		b.raw = b.pattern.appendTo(append(b.raw[:0], made.head...), n, made.counter)
-		if check {
-			q.prove = b.proof(made.nonce)
-		}
 	default:
 		n.counter++
 		b.body = b.pattern.appendTo(b.body[:0], n, n.counter)
@@ -222,11 +217,29 @@ func (b *beater) one(ctx context.Context, n *node, due time.Time) {
 			b.tally.refuse(codeForeign, err.Error())
 			return
 		}
-		b.raw = append(append(b.raw[:0], head...), b.body...)
-		if check {
-			q.prove = b.proof(nonce)
-		}
+		b.raw, q.nonce = append(append(b.raw[:0], head...), b.body...), nonce
+	}
+	if q.nonce != "" && !b.peer && (b.verify || b.done%proofSample == 0) {
+		q.prove = b.proof(q.nonce)
 	}
 	q.raw = b.raw
 	b.send(ctx, n, q)
+}
+
+// ahead takes the node's next heartbeat that was signed beforehand. After a restart of the gateway those that are left are of
+// no use, and the rest is signed as it goes.
+func (b *beater) ahead(n *node) (ahead, bool) {
+	queue := b.queues[n]
+	if len(queue) == 0 {
+		return ahead{}, false
+	}
+	if !ofEpoch(queue[0].nonce, b.epoch.String()) {
+		b.queues = nil
+		n.counter++
+		b.body = b.pattern.appendTo(b.body[:0], n, n.counter)
+		head, nonce, err := b.signed(n, wire.HeartbeatPath(n.id), b.body)
+		return ahead{head, nonce, n.counter}, err == nil
+	}
+	b.queues[n] = queue[1:]
+	return queue[0], true
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"net/http"
+	"strings"
 	"time"
 
 	"muster/agent/sign"
@@ -22,6 +23,7 @@ type sent struct {
 	raw   []byte
 	prove func(a answer) error // nil: the connection is the proof, or this one is not looked at
 	from  time.Time            // when it was due; zero: when it is sent
+	nonce string               // of a signed one
 }
 
 // send makes one request for a node and counts what comes of it. ok is false for everything but a proven success.
@@ -57,6 +59,10 @@ func (w *worker) judge(a answer, q sent, took time.Duration) bool {
 		w.tally.refuse(codeForeign, shorten(a.body))
 		return false
 	}
+	if refusal.Error.Code == wire.CodeStaleNonce && !ofEpoch(q.nonce, string(a.epoch)) { // the gateway was restarted: the next one names the new epoch
+		w.epoch.learn(a.epoch)
+		return false
+	}
 	w.tally.refuse(refusal.Error.Code, refusal.Error.Error())
 	return false
 }
@@ -75,7 +81,7 @@ func (s *swarm) signed(n *node, path string, body []byte) (head []byte, nonce st
 	if err != nil {
 		return nil, "", err
 	}
-	if nonce, err = n.signer().Sign(r, body, s.epoch, time.Now()); err != nil {
+	if nonce, err = n.signer().Sign(r, body, s.epoch.String(), time.Now()); err != nil {
 		return nil, "", err
 	}
 	head = appendHead(make([]byte, 0, 800), s.dialer.host, path, len(body))
@@ -95,7 +101,13 @@ func (s *swarm) request(n *node, path string, body []byte) (sent, error) {
 		return sent{raw: append(raw, body...)}, nil
 	}
 	head, nonce, err := s.signed(n, path, body)
-	return sent{raw: append(head, body...), prove: s.proof(nonce)}, err
+	return sent{raw: append(head, body...), prove: s.proof(nonce), nonce: nonce}, err
+}
+
+// ofEpoch says whether a nonce names this epoch.
+func ofEpoch(nonce, epoch string) bool {
+	named, _, _ := strings.Cut(nonce, ".")
+	return named == epoch
 }
 
 // proof checks an answer to a signed request.

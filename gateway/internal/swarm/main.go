@@ -41,7 +41,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		fmt.Fprintf(stderr, "swarm: %v\nswarm -help shows every flag\n", err)
 		return exitUsage
 	}
-	s := &swarm{options: o, say: stderr}
+	s := &swarm{options: o, say: stderr, epoch: &epoch{}}
 	err = s.play(ctx)
 	if len(s.phases) > 0 {
 		s.report(stdout)

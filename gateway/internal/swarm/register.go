@@ -157,7 +157,7 @@ func (s *swarm) join(a *applicant) error {
 	a.id = w.NodeID
 	a.newRun()
 	s.nodes = append(s.nodes, a.node)
-	s.epoch = w.Epoch
+	s.epoch.learn([]byte(w.Epoch))
 	if s.pinned.roots != nil {
 		return nil
 	}

@@ -11,6 +11,7 @@ import (
 	"runtime"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -19,10 +20,25 @@ type swarm struct {
 	options
 	say    io.Writer // progress and remarks, for a person
 	dialer dialer
-	epoch  string
+	epoch  *epoch
 	pinned pinned
 	nodes  []*node
 	phases []*phase
+}
+
+// epoch is the gateway's, which stands in every nonce and is another one after its restart.
+type epoch struct{ now atomic.Value }
+
+func (e *epoch) String() string {
+	text, _ := e.now.Load().(string)
+	return text
+}
+
+// learn takes over what an answer said.
+func (e *epoch) learn(said []byte) {
+	if text := string(said); text != "" && text != e.String() {
+		e.now.Store(text)
+	}
 }
 
 // pinned is what nodes learn at enrolment and believe from then on.
@@ -82,7 +98,7 @@ func (s *swarm) meet(ctx context.Context) error {
 	case len(a.epoch) == 0:
 		return errors.New("what answers there is no muster gateway: its answer has no Muster-Epoch")
 	}
-	s.epoch = string(a.epoch)
+	s.epoch.learn(a.epoch)
 	return nil
 }
 

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"muster/gateway/internal/authority"
@@ -29,6 +30,9 @@ type gateway struct {
 	token func(uses int) string
 	store *store.Store
 
+	start   func(epoch string) // anew, as after a restart
+	serving atomic.Pointer[http.Handler]
+
 	mu     sync.Mutex
 	counts map[string]int // answers of success by operation
 	direct map[string]int // of these, over mTLS
@@ -43,15 +47,19 @@ func newGateway(t *testing.T) *gateway {
 	serving := must(authority.NewServing(ctx, a, []string{"127.0.0.1"}))(t)
 	r := must(registry.Open(ctx, registry.Config{Store: s}))(t)
 	b := bootstrap.New(bootstrap.Config{Store: s})
-	info := &reply.Info{Epoch: "epoch"}
-	api := nodeapi.New(nodeapi.Config{
-		Registry: r, Bootstrap: b, Authority: a, Issuer: a, Store: s, Info: info,
-		Address: func(r *http.Request) string { return r.RemoteAddr }, Interval: 30_000_000_000,
-	})
-	mux := http.NewServeMux()
-	api.Routes(mux)
 	g := &gateway{t: t, store: s, counts: map[string]int{}, direct: map[string]int{}}
-	handler := g.counting(info.Strict(mux))
+	g.start = func(epoch string) {
+		info := &reply.Info{Epoch: epoch}
+		mux := http.NewServeMux()
+		nodeapi.New(nodeapi.Config{
+			Registry: r, Bootstrap: b, Authority: a, Issuer: a, Store: s, Info: info,
+			Address: func(r *http.Request) string { return r.RemoteAddr }, Interval: 30_000_000_000,
+		}).Routes(mux)
+		handler := info.Strict(mux)
+		g.serving.Store(&handler)
+	}
+	g.start("epoch")
+	handler := g.counting(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*g.serving.Load()).ServeHTTP(w, r) }))
 	server, plain := httptest.NewUnstartedServer(handler), httptest.NewServer(handler)
 	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, SessionTicketsDisabled: true, GetCertificate: serving.GetCertificate}
 	server.StartTLS()
@@ -205,6 +213,32 @@ func TestRefused(t *testing.T) {
 	code, _, said = g.swarm(g.token(3), args[:3]...)
 	if code != exitFailed || !strings.Contains(said, "token_used") {
 		t.Errorf("exit %d, %s", code, said)
+	}
+}
+
+// TestRestarted starts the gateway anew amid heartbeats that were signed beforehand.
+func TestRestarted(t *testing.T) {
+	for _, transport := range []string{"-transport=signed", "-transport=mixed"} {
+		g := newGateway(t)
+		keep := filepath.Join(t.TempDir(), "keep.json")
+		if code, _, said := g.swarm(g.token(4), "-nodes=4", "-duration=0", "-keep", keep); code != exitDone {
+			t.Fatal(said)
+		}
+		g.taken()
+		var heard atomic.Int64
+		g.mu.Lock()
+		g.spoil = func(http.ResponseWriter, *http.Request) bool {
+			if heard.Add(1) == 30 {
+				g.start("later")
+			}
+			return false
+		}
+		g.mu.Unlock()
+		code, report, said := g.swarm("", "-nodes=4", "-conns=2", "-keep", keep, transport, "-duration=2s", "-beats=25")
+		if code != exitDone || len(report["heartbeat"].Refused) != 0 || report["heartbeat"].Count < 90 {
+			t.Errorf("exit %d, %+v, %s", code, report, said)
+		}
+		g.check(report)
 	}
 }
 
