@@ -2,7 +2,9 @@ package store
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/base64"
+	"encoding/hex"
 	"errors"
 	"time"
 )
@@ -45,6 +47,16 @@ type Identity struct {
 	SuccessorUsedAt *time.Time // of a superseded certificate: when one that came after it was first used; nil: not yet
 	Reasons         []Reason
 	Banned          bool
+}
+
+// NewCertificate is what of a certificate's row its issuer knows: everything but whose it is. der is the leaf, key its
+// SubjectPublicKeyInfo; the dates get the whole seconds that certificates have.
+func NewCertificate(der, key []byte, notBefore, notAfter time.Time, chain string) Certificate {
+	fingerprint, keyHash := sha256.Sum256(der), sha256.Sum256(key)
+	return Certificate{
+		Fingerprint: hex.EncodeToString(fingerprint[:]), KeyHash: hex.EncodeToString(keyHash[:]), PublicKey: key, Chain: chain,
+		NotBefore: notBefore.UTC().Truncate(time.Second), NotAfter: notAfter.UTC().Truncate(time.Second),
+	}
 }
 
 const certificateColumns = `c.fingerprint, c.node_id, c.enrolment_id, c.generation, c.status, c.key_hash, c.public_key, c.chain,

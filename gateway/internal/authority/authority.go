@@ -48,8 +48,9 @@ var ErrClock = errors.New("the gateway's clock lies outside its CA's dates")
 
 // Issuer signs node certificates. Implementations are safe for concurrent use.
 type Issuer interface {
-	// Issue certifies the request's public key for a node. The request's CSR must have passed CheckCSR.
-	Issue(ctx context.Context, r Request) (Issued, error)
+	// Issue certifies the request's public key for a node. The request's CSR must have passed CheckCSR. What it gives is a
+	// store.NewCertificate whose chain begins with the leaf and goes on with the intermediate.
+	Issue(ctx context.Context, r Request) (store.Certificate, error)
 	// Roots are the certificates that a chain may end in. The caller must not change them.
 	Roots() []*x509.Certificate
 }
@@ -59,12 +60,6 @@ type Request struct {
 	NodeID string
 	CSR    *x509.CertificateRequest
 	TTL    time.Duration // MinTTL to MaxTTL; 0: what the issuer was configured with
-}
-
-// Issued is a signed node certificate.
-type Issued struct {
-	Leaf  *x509.Certificate
-	Chain string // PEM: the leaf, then the intermediate
 }
 
 // Config says where an Authority keeps its keys and what it issues.

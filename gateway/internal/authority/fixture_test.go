@@ -92,7 +92,7 @@ func csrPEM(der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der}))
 }
 
-func issue(t testing.TB, a *authority.Authority, ttl time.Duration) authority.Issued {
+func issue(t testing.TB, a *authority.Authority, ttl time.Duration) store.Certificate {
 	t.Helper()
 	issued, err := a.Issue(context.Background(), authority.Request{NodeID: "n1", CSR: newCSR(t, x509.CertificateRequest{}), TTL: ttl})
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"errors"
 	"fmt"
 	"time"
+
+	"muster/store"
 )
 
 // leafBackdate lets a node whose clock is a little slow use its certificate at once.
@@ -16,51 +18,55 @@ const leafBackdate = 5 * time.Minute
 
 // Issue signs a node's certificate: a fresh template that takes nothing from the CSR but its public key. The lifetime
 // counts from now and never goes past the intermediate's. Errors wrap ErrClock where the clock is to blame.
-func (a *Authority) Issue(ctx context.Context, r Request) (Issued, error) {
+func (a *Authority) Issue(ctx context.Context, r Request) (store.Certificate, error) {
 	if err := ctx.Err(); err != nil {
-		return Issued{}, err
+		return store.Certificate{}, err
 	}
 	ttl := r.TTL
 	if ttl == 0 {
 		ttl = a.config.CertTTL
 	}
 	if err := checkTTL(ttl); err != nil {
-		return Issued{}, err
+		return store.Certificate{}, err
 	}
 	if !validID(r.NodeID) {
-		return Issued{}, fmt.Errorf("node id %.80q cannot stand in a certificate: it has 1 to 64 letters, digits, dashes and underscores", r.NodeID)
+		return store.Certificate{}, fmt.Errorf("node id %.80q cannot stand in a certificate: it has 1 to 64 letters, digits, dashes and underscores", r.NodeID)
 	}
 	if r.CSR == nil {
-		return Issued{}, errors.New("a certificate needs a certificate request")
+		return store.Certificate{}, errors.New("a certificate needs a certificate request")
 	}
 	key, ok := r.CSR.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() || !usualKey(r.CSR) {
-		return Issued{}, fmt.Errorf("the key is not ECDSA P-256: %w", ErrBadCSR)
+		return store.Certificate{}, fmt.Errorf("the key is not ECDSA P-256: %w", ErrBadCSR)
 	}
 	h := a.held.Load()
 	leaf, err := a.signNode(h, r, key, ttl)
 	if err != nil {
-		return Issued{}, fmt.Errorf("sign the certificate of node %s: %w", r.NodeID, err)
+		return store.Certificate{}, fmt.Errorf("sign the certificate of node %s: %w", r.NodeID, err)
 	}
-	return Issued{Leaf: leaf, Chain: encodeCertificate(leaf.Raw) + h.issuing.chainTail}, nil
+	return leaf, nil
 }
 
 // signNode makes a node's certificate.
-func (a *Authority) signNode(h *held, r Request, key *ecdsa.PublicKey, ttl time.Duration) (*x509.Certificate, error) {
+func (a *Authority) signNode(h *held, r Request, key *ecdsa.PublicKey, ttl time.Duration) (store.Certificate, error) {
 	parent := h.issuing.shortest()
 	from, to, err := a.leafDates(parent, ttl)
 	if err != nil {
-		return nil, err
+		return store.Certificate{}, err
 	}
 	number, err := serial(a.config.Rand)
 	if err != nil {
-		return nil, err
+		return store.Certificate{}, err
 	}
 	leaf := nodeLeaf{
 		serial: number, notBefore: from, notAfter: to, id: r.NodeID, uri: a.nodeURL(r.NodeID).String(),
 		key: r.CSR.RawSubjectPublicKeyInfo, keyID: keyIdentifier(key),
 	}
-	return leaf.sign(parent, h.issuing.key)
+	der, err := leaf.sign(parent, h.issuing.key)
+	if err != nil {
+		return store.Certificate{}, err
+	}
+	return store.NewCertificate(der, leaf.key, from, to, encodeCertificate(der)+h.issuing.chainTail), nil
 }
 
 // leafDates are those of a leaf of this lifetime that is made now: within its parent's.

@@ -50,15 +50,16 @@ const (
 		"\x30\x0c\x06\x03\x55\x1d\x13\x01\x01\xff\x04\x02\x30\x00"
 )
 
-// sign makes the certificate and reads it again, so that nothing malformed can leave.
-func (l nodeLeaf) sign(parent *x509.Certificate, by *ecdsa.PrivateKey) (*x509.Certificate, error) {
+// sign makes the certificate, in DER. Its parts are an id that was checked, dates, a number, and a key whose encoding was
+// compared, so nothing malformed can leave.
+func (l nodeLeaf) sign(parent *x509.Certificate, by *ecdsa.PrivateKey) ([]byte, error) {
 	tbs := l.encode(parent)
 	sum := sha256.Sum256(tbs)
 	signature, err := ecdsa.SignASN1(rand.Reader, by, sum[:])
 	if err != nil {
 		return nil, err
 	}
-	return x509.ParseCertificate(der(tagSequence, tbs, []byte(ecdsaWithSHA256), der(tagBitString, []byte{0}, signature)))
+	return der(tagSequence, tbs, []byte(ecdsaWithSHA256), der(tagBitString, []byte{0}, signature)), nil
 }
 
 // encode gives the TBSCertificate.

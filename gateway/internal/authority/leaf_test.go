@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/authority"
+	"muster/store"
 )
 
 // TestIssueLikeStandardLibrary has crypto/x509 make the same certificate: what is signed has to be the same to the byte.
@@ -25,8 +26,8 @@ func TestIssueLikeStandardLibrary(t *testing.T) {
 						t.Fatal(err)
 					}
 					want := standard(t, issued, id, a.NodeURI(id))
-					if !bytes.Equal(issued.Leaf.RawTBSCertificate, want.RawTBSCertificate) {
-						t.Fatalf("node %s: got  %x\nwant %x", id, issued.Leaf.RawTBSCertificate, want.RawTBSCertificate)
+					if !bytes.Equal(leafOf(t, issued).RawTBSCertificate, want.RawTBSCertificate) {
+						t.Fatalf("node %s: got  %x\nwant %x", id, leafOf(t, issued).RawTBSCertificate, want.RawTBSCertificate)
 					}
 				}
 			}
@@ -36,7 +37,7 @@ func TestIssueLikeStandardLibrary(t *testing.T) {
 
 // standard is crypto/x509's certificate with the serial number, dates, key and issuer of another one. The issuer's key is the
 // authority's own secret, so another key signs.
-func standard(t *testing.T, issued authority.Issued, id, uri string) *x509.Certificate {
+func standard(t *testing.T, issued store.Certificate, id, uri string) *x509.Certificate {
 	t.Helper()
 	parsed, err := url.Parse(uri)
 	if err != nil {
@@ -48,17 +49,18 @@ func standard(t *testing.T, issued authority.Issued, id, uri string) *x509.Certi
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := issued.Leaf.CheckSignatureFrom(parent); err != nil {
+	leaf := leafOf(t, issued)
+	if err := leaf.CheckSignatureFrom(parent); err != nil {
 		t.Fatal(err)
 	}
 	key := newKey(t)
 	parent.PublicKey = key.Public()
 	template := &x509.Certificate{
-		SerialNumber: issued.Leaf.SerialNumber, NotBefore: issued.Leaf.NotBefore, NotAfter: issued.Leaf.NotAfter,
-		Subject: pkix.Name{CommonName: id}, URIs: []*url.URL{parsed}, SubjectKeyId: issued.Leaf.SubjectKeyId,
+		SerialNumber: leaf.SerialNumber, NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
+		Subject: pkix.Name{CommonName: id}, URIs: []*url.URL{parsed}, SubjectKeyId: leaf.SubjectKeyId,
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}, BasicConstraintsValid: true,
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, parent, issued.Leaf.PublicKey, key)
+	der, err := x509.CreateCertificate(rand.Reader, template, parent, leaf.PublicKey, key)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -148,9 +148,8 @@ func (w *world) machine(i int) *machine {
 	}
 	ad, err := w.registry.Enrol(w.t.Context(), registry.Applicant{
 		Credential: token, KeyHash: authority.KeyHash(public), Request: &wire.RegisterRequest{Name: m.name},
-		Issue: func(ctx context.Context, id string) (*x509.Certificate, string, error) {
-			issued, err := w.ca.Issue(ctx, authority.Request{NodeID: id, CSR: &x509.CertificateRequest{PublicKey: &key.PublicKey, RawSubjectPublicKeyInfo: public}})
-			return issued.Leaf, issued.Chain, err
+		Issue: func(ctx context.Context, id string) (store.Certificate, error) {
+			return w.ca.Issue(ctx, authority.Request{NodeID: id, CSR: &x509.CertificateRequest{PublicKey: &key.PublicKey, RawSubjectPublicKeyInfo: public}})
 		},
 	})
 	if err != nil {

@@ -106,7 +106,7 @@ func (a *API) renew(ctx context.Context, c call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	next := registry.Certificate(store.Node{ID: c.id.NodeID, EnrolmentID: c.id.Enrolment}, issued.Leaf, issued.Chain, c.id.Generation+1)
+	next := registry.Certificate(store.Node{ID: c.id.NodeID, EnrolmentID: c.id.Enrolment}, issued, c.id.Generation+1)
 	if err := a.Registry.AddCertificate(ctx, c.id, next, c.proof.Address); err != nil {
 		if recorded, lost := a.Store.PendingCertificate(ctx, c.id.NodeID, next.KeyHash); lost == nil {
 			return a.recorded(recorded)

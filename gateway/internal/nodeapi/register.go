@@ -159,10 +159,9 @@ func (a *API) alsoSigned(r *http.Request, raw []byte) (*registry.Identity, error
 	return id, a.fresh(s, id)
 }
 
-func (a *API) issue(csr *x509.CertificateRequest) func(context.Context, string) (*x509.Certificate, string, error) {
-	return func(ctx context.Context, nodeID string) (*x509.Certificate, string, error) {
-		issued, err := a.Issuer.Issue(ctx, authority.Request{NodeID: nodeID, CSR: csr})
-		return issued.Leaf, issued.Chain, err
+func (a *API) issue(csr *x509.CertificateRequest) func(context.Context, string) (store.Certificate, error) {
+	return func(ctx context.Context, nodeID string) (store.Certificate, error) {
+		return a.Issuer.Issue(ctx, authority.Request{NodeID: nodeID, CSR: csr})
 	}
 }
 

@@ -17,6 +17,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/nodeapi"
+	"muster/store"
 )
 
 // renew asks for the next certificate with a CSR and gives the node that it makes.
@@ -126,7 +127,7 @@ type gate struct {
 	wait func()
 }
 
-func (g gate) Issue(ctx context.Context, r authority.Request) (authority.Issued, error) {
+func (g gate) Issue(ctx context.Context, r authority.Request) (store.Certificate, error) {
 	g.wait()
 	return g.Issuer.Issue(ctx, r)
 }

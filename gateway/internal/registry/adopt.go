@@ -65,7 +65,8 @@ func (r *Registry) adopt(ctx context.Context, restored store.Restoration, a Adop
 	if has(node.Reasons, ReasonConflict) {
 		return 0, notAdopted("two machines use the identity of this node, and an operator has not chosen one yet")
 	}
-	c := Certificate(node, a.Leaf, a.Chain, max(1, a.Generation))
+	issued := store.NewCertificate(a.Leaf.Raw, a.Leaf.RawSubjectPublicKeyInfo, a.Leaf.NotBefore, a.Leaf.NotAfter, a.Chain)
+	c := Certificate(node, issued, max(1, a.Generation))
 	c.IssuedAt = a.Leaf.NotBefore.Add(issueBackdate)
 	e := r.event("node.adopted", node.ID, store.Actor{Name: "node:" + node.ID, Address: a.Address})
 	e.NodeName, e.Tenant, e.Security = node.Name, node.Tenant, true

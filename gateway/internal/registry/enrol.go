@@ -3,8 +3,6 @@ package registry
 import (
 	"context"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/x509"
 	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
@@ -26,7 +24,7 @@ type Applicant struct {
 	KeyHash    string    // hex SHA-256 of the CSR key's SPKI
 	Identity   *Identity // who also signed the request, nil: nobody
 	Address    string
-	Issue      func(ctx context.Context, nodeID string) (leaf *x509.Certificate, chain string, err error)
+	Issue      func(ctx context.Context, nodeID string) (store.Certificate, error)
 }
 
 // Admission is what an applicant gets.
@@ -184,7 +182,7 @@ func anew(t store.Token) string {
 }
 
 func (r *Registry) write(ctx context.Context, a Applicant, p place) (Admission, error) {
-	leaf, chain, err := a.Issue(ctx, p.node.ID)
+	issued, err := a.Issue(ctx, p.node.ID)
 	if err != nil {
 		return Admission{}, err
 	}
@@ -193,7 +191,7 @@ func (r *Registry) write(ctx context.Context, a Applicant, p place) (Admission, 
 		Provider: a.Request.Provider, InstanceID: a.Request.InstanceID, BindInstance: a.Credential.BindInstance,
 		Address: a.Address, At: r.now(), Node: p.node, NewNode: p.takeOver == nil, TakeOver: p.takeOver,
 		CredentialLabels: a.Credential.Labels, AgentLabels: a.Request.Labels,
-		Certificate: Certificate(p.node, leaf, chain, 1), Agent: marshal(a.Request.Agent), Hardware: reading(a.Request.Hardware),
+		Certificate: Certificate(p.node, issued, 1), Agent: marshal(a.Request.Agent), Hardware: reading(a.Request.Hardware),
 	}
 	e.Certificate.IssuedAt = e.At
 	event := r.event("node.enrolled", p.node.ID, actor(a))
@@ -210,16 +208,11 @@ func (r *Registry) write(ctx context.Context, a Applicant, p place) (Admission, 
 	return Admission{Node: p.node, Certificate: e.Certificate, New: p.takeOver == nil}, nil
 }
 
-// Certificate is the row for a certificate that was issued to a node in its present enrolment. Whoever records it sets
+// Certificate completes the row of a certificate that was issued to a node in its present enrolment. Whoever records it sets
 // IssuedAt.
-func Certificate(node store.Node, leaf *x509.Certificate, chain string, generation int) store.Certificate {
-	sum := sha256.Sum256(leaf.Raw)
-	key := sha256.Sum256(leaf.RawSubjectPublicKeyInfo)
-	return store.Certificate{
-		Fingerprint: hex.EncodeToString(sum[:]), NodeID: node.ID, EnrolmentID: node.EnrolmentID, Generation: generation,
-		KeyHash: hex.EncodeToString(key[:]), PublicKey: leaf.RawSubjectPublicKeyInfo, Chain: chain,
-		NotBefore: leaf.NotBefore, NotAfter: leaf.NotAfter,
-	}
+func Certificate(node store.Node, issued store.Certificate, generation int) store.Certificate {
+	issued.NodeID, issued.EnrolmentID, issued.Generation = node.ID, node.EnrolmentID, generation
+	return issued
 }
 
 func (r *Registry) refused(ctx context.Context, a Applicant, code string) {

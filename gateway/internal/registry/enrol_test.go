@@ -2,7 +2,6 @@ package registry_test
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"maps"
 	"sync"
@@ -270,7 +269,7 @@ func TestIssuerFails(t *testing.T) {
 	token := f.token("mse_fail", nil)
 	a := f.applicant(token, "box", newKey(t))
 	broken := errors.New("the issuer is away")
-	a.Issue = func(context.Context, string) (*x509.Certificate, string, error) { return nil, "", broken }
+	a.Issue = func(context.Context, string) (store.Certificate, error) { return store.Certificate{}, broken }
 	if _, err := f.Enrol(t.Context(), a); !errors.Is(err, broken) {
 		t.Errorf("got %v, want the issuer's error", err)
 	}

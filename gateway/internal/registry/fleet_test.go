@@ -131,11 +131,10 @@ func publicKey(t testing.TB, key *ecdsa.PrivateKey) []byte {
 }
 
 // issue certifies a key for whatever node it is asked for.
-func (f *fleet) issue(key *ecdsa.PrivateKey) func(context.Context, string) (*x509.Certificate, string, error) {
-	return func(ctx context.Context, nodeID string) (*x509.Certificate, string, error) {
+func (f *fleet) issue(key *ecdsa.PrivateKey) func(context.Context, string) (store.Certificate, error) {
+	return func(ctx context.Context, nodeID string) (store.Certificate, error) {
 		csr := &x509.CertificateRequest{PublicKey: &key.PublicKey, RawSubjectPublicKeyInfo: publicKey(f.t, key)}
-		issued, err := f.ca.Issue(ctx, authority.Request{NodeID: nodeID, CSR: csr})
-		return issued.Leaf, issued.Chain, err
+		return f.ca.Issue(ctx, authority.Request{NodeID: nodeID, CSR: csr})
 	}
 }
 

@@ -21,11 +21,11 @@ func (f *fleet) name(key *ecdsa.PrivateKey) string {
 // next is the row of another certificate for a node's identity, not yet recorded.
 func (f *fleet) next(id *registry.Identity, key *ecdsa.PrivateKey) store.Certificate {
 	f.t.Helper()
-	leaf, chain, err := f.issue(key)(f.t.Context(), id.NodeID)
+	issued, err := f.issue(key)(f.t.Context(), id.NodeID)
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	return registry.Certificate(store.Node{ID: id.NodeID, EnrolmentID: id.Enrolment}, leaf, chain, id.Generation+1)
+	return registry.Certificate(store.Node{ID: id.NodeID, EnrolmentID: id.Enrolment}, issued, id.Generation+1)
 }
 
 // renew records the next generation's certificate.

@@ -14,16 +14,17 @@ import (
 	"time"
 
 	"muster/gateway/internal/authority"
+	"muster/store"
 )
 
 // slack is how far step-ca's clock may be from ours, the leeway that it has for tokens itself.
 const slack = time.Minute
 
 // believe reads an answer to an order and checks the certificate in all its parts.
-func (i *Issuer) believe(o order, answer []byte) (authority.Issued, error) {
+func (i *Issuer) believe(o order, answer []byte) (store.Certificate, error) {
 	sent, err := parseAnswer(answer)
 	if err != nil {
-		return authority.Issued{}, failed("its answer: %w", err)
+		return store.Certificate{}, failed("its answer: %w", err)
 	}
 	leaf, now := sent[0], i.config.Now()
 	for _, check := range []func() error{
@@ -32,12 +33,12 @@ func (i *Issuer) believe(o order, answer []byte) (authority.Issued, error) {
 		func() error { return checkDates(leaf, o, now) },
 	} {
 		if err := check(); err != nil {
-			return authority.Issued{}, failed("the certificate that it gave cannot be used: %w", err)
+			return store.Certificate{}, failed("the certificate that it gave cannot be used: %w", err)
 		}
 	}
 	chain, err := i.verify(sent, now)
 	if err != nil {
-		return authority.Issued{}, failed("the certificate that it gave does not chain to the configured root: %w", err)
+		return store.Certificate{}, failed("the certificate that it gave does not chain to the configured root: %w", err)
 	}
 	if slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) {
 		i.serverAuth.Do(func() {
@@ -48,7 +49,7 @@ func (i *Issuer) believe(o order, answer []byte) (authority.Issued, error) {
 	for _, certificate := range chain {
 		text.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: certificate.Raw}))
 	}
-	return authority.Issued{Leaf: chain[0], Chain: text.String()}, nil
+	return store.NewCertificate(leaf.Raw, leaf.RawSubjectPublicKeyInfo, leaf.NotBefore, leaf.NotAfter, text.String()), nil
 }
 
 // parseAnswer reads the answer to /sign: the leaf first.

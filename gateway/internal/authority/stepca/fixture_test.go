@@ -25,6 +25,7 @@ import (
 
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
+	"muster/store"
 )
 
 const (
@@ -97,6 +98,20 @@ func newCSR(t testing.TB, template x509.CertificateRequest) *x509.CertificateReq
 
 func encode(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}
+
+// leafOf is the first certificate of a chain.
+func leafOf(t testing.TB, chain string) *x509.Certificate {
+	t.Helper()
+	block, _ := pem.Decode([]byte(chain))
+	if block == nil {
+		t.Fatalf("no certificate in %q", chain)
+	}
+	leaf, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return leaf
 }
 
 func certificatePEM(c *x509.Certificate) string { return encode("CERTIFICATE", c.Raw) }
@@ -184,7 +199,7 @@ func (f *fakeCA) open() *stepca.Issuer {
 	return issuer
 }
 
-func (f *fakeCA) issue() (authority.Issued, error) {
+func (f *fakeCA) issue() (store.Certificate, error) {
 	f.t.Helper()
 	return f.open().Issue(f.t.Context(), authority.Request{NodeID: nodeID, CSR: newCSR(f.t, x509.CertificateRequest{})})
 }

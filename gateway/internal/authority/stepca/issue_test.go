@@ -11,6 +11,7 @@ import (
 	"net"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -19,6 +20,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
+	"muster/store"
 )
 
 func TestTokenAndCertificate(t *testing.T) {
@@ -34,12 +36,16 @@ func TestTokenAndCertificate(t *testing.T) {
 				t.Fatal(err)
 			}
 			checkToken(t, f, f.orders[0], kind, csr)
-			if !csr.PublicKey.(*ecdsa.PublicKey).Equal(issued.Leaf.PublicKey) || issued.Leaf.URIs[0].String() != nodeURI {
-				t.Errorf("leaf: %v %v", issued.Leaf.URIs, issued.Leaf.PublicKey)
+			leaf := leafOf(t, issued.Chain)
+			if !csr.PublicKey.(*ecdsa.PublicKey).Equal(leaf.PublicKey) || leaf.URIs[0].String() != nodeURI {
+				t.Errorf("leaf: %v %v", leaf.URIs, leaf.PublicKey)
 			}
-			want := certificatePEM(issued.Leaf) + certificatePEM(f.issuer.certificate) + certificatePEM(f.root.certificate)
+			want := certificatePEM(leaf) + certificatePEM(f.issuer.certificate) + certificatePEM(f.root.certificate)
 			if issued.Chain != want {
 				t.Errorf("chain, want leaf, intermediate and root:\n%s", issued.Chain)
+			}
+			if row := store.NewCertificate(leaf.Raw, leaf.RawSubjectPublicKeyInfo, leaf.NotBefore, leaf.NotAfter, want); !reflect.DeepEqual(issued, row) {
+				t.Errorf("got the row %+v, want %+v", issued, row)
 			}
 		})
 	}
@@ -174,8 +180,8 @@ func TestAShorterLifeIsTaken(t *testing.T) {
 		c.NotBefore = time.Now().Add(30 * time.Second)
 	}
 	issued, err := f.issue()
-	if err != nil || time.Until(issued.Leaf.NotAfter) > 10*time.Minute {
-		t.Errorf("%v, %+v", err, issued.Leaf)
+	if err != nil || time.Until(issued.NotAfter) > 10*time.Minute {
+		t.Errorf("%v, %+v", err, issued)
 	}
 }
 

@@ -31,6 +31,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
+	"muster/store"
 )
 
 // connections bounds what is open to step-ca at once and is kept for the next requests.
@@ -182,7 +183,7 @@ func (i *Issuer) Check(ctx context.Context) error {
 // Issue has step-ca certify the request's key for the node. It tries again, each time with a fresh token, while step-ca is
 // away or has just restarted, for at most patience or until ctx ends. The chain ends in step-ca's root, so that a node that
 // knows the gateway's roots alone can check it. Errors carry a *wire.ErrorDetail for the node; the reason goes to the log.
-func (i *Issuer) Issue(ctx context.Context, r authority.Request) (authority.Issued, error) {
+func (i *Issuer) Issue(ctx context.Context, r authority.Request) (store.Certificate, error) {
 	issued, err := i.issue(ctx, r)
 	if err != nil && ctx.Err() == nil {
 		i.config.Logger.Warn("step-ca did not certify a node", "node", r.NodeID, "error", err)
@@ -190,14 +191,14 @@ func (i *Issuer) Issue(ctx context.Context, r authority.Request) (authority.Issu
 	return issued, err
 }
 
-func (i *Issuer) issue(ctx context.Context, r authority.Request) (authority.Issued, error) {
+func (i *Issuer) issue(ctx context.Context, r authority.Request) (store.Certificate, error) {
 	a, err := i.newOrder(r)
 	if err != nil {
-		return authority.Issued{}, err
+		return store.Certificate{}, err
 	}
 	answer, err := i.sign(ctx, a)
 	if err != nil {
-		return authority.Issued{}, i.named(err)
+		return store.Certificate{}, i.named(err)
 	}
 	issued, err := i.believe(a, answer)
 	return issued, i.named(err)
