@@ -39,6 +39,7 @@ type Bootstrap struct {
 	rand   io.Reader
 	log    *slog.Logger
 	site   func() (Site, error)
+	known  credentials
 	nonces nonces
 	fails  fails
 	misuse fails
@@ -58,8 +59,22 @@ func New(c Config) *Bootstrap {
 
 // Credential finds what a register request names in its Authorization header: a token by mse_<id> or msb_<id>, or a PSK by
 // psk-<8 hex>, which is given as a token of the default tenant without a bound on its uses. Spent tokens are found too:
-// what they enrolled may ask again.
+// what they enrolled may ask again. What is said of uses and expiry may be a second old: it is good for a first guess, not for a
+// decision. The caller must not change what the token refers to.
 func (b *Bootstrap) Credential(ctx context.Context, id string) (store.Token, error) {
+	now := b.now()
+	known, version, found := b.known.find(id, now)
+	if found {
+		return known, nil
+	}
+	token, err := b.read(ctx, id)
+	if err == nil {
+		b.known.keep(token, now, version)
+	}
+	return token, err
+}
+
+func (b *Bootstrap) read(ctx context.Context, id string) (store.Token, error) {
 	var token store.Token
 	var err error
 	if IsPSK(id) {

@@ -30,6 +30,7 @@ func (b *Bootstrap) SetPSK(ctx context.Context, secret string, by store.Actor) (
 	}
 	e := b.event("psk.set", "", by)
 	e.Detail = map[string]string{"psk": psk.ID}
+	defer b.known.forget()
 	return psk.ID, b.store.SetPSK(ctx, psk, e)
 }
 
@@ -72,6 +73,7 @@ func (b *Bootstrap) ClearPSK(ctx context.Context, keep string, by store.Actor) e
 	if keep != "" {
 		e.Detail = map[string]string{"kept": keep}
 	}
+	defer b.known.forget()
 	return b.store.ClearPSKs(ctx, keep, e)
 }
 

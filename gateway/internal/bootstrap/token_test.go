@@ -176,6 +176,7 @@ func TestCredential(t *testing.T) {
 	if err := d.store.Close(); err != nil {
 		t.Fatal(err)
 	}
+	d.now = d.now.Add(time.Hour)
 	if _, err := d.Credential(t.Context(), row.ID); err == nil || errors.As(err, new(*wire.ErrorDetail)) || errors.Is(err, store.ErrNotFound) {
 		t.Errorf("without a database: got %v, want an error that is no refusal", err)
 	}
