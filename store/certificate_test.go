@@ -122,6 +122,28 @@ func TestPromoteRace(t *testing.T) {
 	}
 }
 
+func TestDropChains(t *testing.T) {
+	s := enrolled(t, "n", "other")
+	ctx := t.Context()
+	for generation := 2; generation <= 4; generation++ { // three ended ones, at 10, 20 and 30 hours
+		c := renewed("n", generation)
+		must(t, s.AddCertificate(ctx, c, map[int]string{2: "print-n", 3: "print-n/2", 4: "print-n/3"}[generation]))
+		must(t, s.PromoteCertificate(ctx, c.Fingerprint, after(time.Duration(generation-1)*10*time.Hour)))
+	}
+	for _, want := range []int{1, 1, 0} { // what ended at the very time stays
+		if n, err := s.DropChains(ctx, after(30*time.Hour), 1); err != nil || n != want {
+			t.Errorf("dropped %d, %v; want %d", n, err, want)
+		}
+	}
+	for fingerprint, kept := range map[string]bool{"print-n": false, "print-n/2": false, "print-n/3": true, "print-n/4": true, "print-other": true} {
+		i, err := s.Identity(ctx, fingerprint)
+		must(t, err)
+		if c := i.Certificate; (c.Chain != "") != kept || len(c.PublicKey) == 0 || c.KeyHash == "" {
+			t.Errorf("%s: %+v, want its chain: %v, and the rest", fingerprint, c, kept)
+		}
+	}
+}
+
 func TestPendingCertificate(t *testing.T) {
 	s := enrolled(t, "n")
 	ctx := t.Context()

@@ -82,4 +82,5 @@ func ReadAll(values ...any) error {
 const (
 	DueRenewals       = dueRenewals
 	ExpiredNodesQuery = expiredNodes
+	LongEnded         = longEnded
 )

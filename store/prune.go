@@ -19,3 +19,16 @@ func (s *Store) PruneEvents(ctx context.Context, before time.Time, limit int, no
 	remove := do("DELETE FROM events WHERE id <= ? AND at < ?", old.last, millis(before))
 	return int(old.count), s.change(ctx, []statement{remove}, []Event{note})
 }
+
+const longEnded = "SELECT fingerprint FROM certificates WHERE ended_at IS NOT NULL AND chain <> '' AND ended_at < ? LIMIT ?"
+
+// DropChains empties the chains of certificates that ended before a time, the largest part of their rows, at most limit of them at
+// once, and returns how many went. The rest of a row stays for good: no key is certified twice, and a copy of an old identity is
+// recognised however late it comes. Nobody is given an ended certificate again, so nobody misses its chain.
+func (s *Store) DropChains(ctx context.Context, before time.Time, limit int) (int, error) {
+	results, err := s.batch(ctx, []statement{do("UPDATE certificates SET chain = '' WHERE fingerprint IN ("+longEnded+")", millis(before), int64(limit))})
+	if err != nil {
+		return 0, err
+	}
+	return int(results[0].affected), nil
+}

@@ -189,7 +189,8 @@ func TestSweepsUseTheirIndexes(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "muster.db")
 	must(t, openAt(t, path).Close())
 	db := raw(t, path)
-	for index, sql := range map[string]string{"certificates_renewal": store.DueRenewals, "certificates_overdue": store.ExpiredNodesQuery} {
+	for index, sql := range map[string]string{"certificates_renewal": store.DueRenewals, "certificates_overdue": store.ExpiredNodesQuery,
+		"certificates_ended": store.LongEnded} {
 		args := make([]any, strings.Count(sql, "?"))
 		rows, err := db.QueryContext(t.Context(), "EXPLAIN QUERY PLAN "+sql, args...)
 		must(t, err)

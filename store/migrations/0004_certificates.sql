@@ -1,5 +1,5 @@
 -- SQLite builds a table of its own for every IN of more than two values, here with every certificate that is written: a status is
--- compared with each instead. Nothing else changes.
+-- compared with each instead. Nothing else changes, but for the last index: it finds what is kept of certificates that ended long ago.
 CREATE TABLE certificates_new (
   fingerprint   TEXT NOT NULL PRIMARY KEY,
   node_id       TEXT NOT NULL,
@@ -28,3 +28,4 @@ CREATE UNIQUE INDEX certificates_live ON certificates(node_id, status) WHERE sta
 CREATE INDEX certificates_renewal ON certificates(issued_at + (not_after - issued_at) * 43 / 60)
   WHERE status = 'current' AND overdue_at IS NULL;
 CREATE INDEX certificates_overdue ON certificates(not_after) WHERE status = 'current' AND overdue_at IS NOT NULL;
+CREATE INDEX certificates_ended ON certificates(ended_at) WHERE ended_at IS NOT NULL AND chain <> '';
