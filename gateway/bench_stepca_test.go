@@ -36,7 +36,7 @@ type stepCA struct {
 	names  atomic.Int64
 }
 
-const stepClients = 32 // as many as the gateway gets
+const stepClients = 64 // as many as the gateway gets
 
 // stepCA starts one, or gives nil where there is no binary.
 func (m *bench) stepCA() *stepCA {

@@ -37,9 +37,10 @@ import (
 const (
 	benchRounds = 5 // of gateway and peer in turn: A B A B A B ...
 	benchTime   = time.Second
-	benchConns  = "32"
+	benchConns  = "64"  // requests in flight
+	signedConns = "128" // of nodes that sign, which share these; 128 nodes on mTLS have one each
 	benchEnrols = 1000 // nodes that enrol and renew in one round
-	slowRounds  = 3    // of what takes long
+	slowRounds  = 5    // of what takes long
 )
 
 // BenchmarkBudgets measures what the gateway and the agent cost, each figure beside a peer in the same run, and prints one
@@ -288,7 +289,7 @@ func (m *bench) noop() (url string) {
 func (m *bench) signed(r *benchReport) {
 	keep := filepath.Join(m.dir, "signed.json")
 	m.play("-gateway", m.url(), "-nodes", "512", "-duration", "0", "-keep", keep)
-	args := []string{"-nodes", "512", "-keep", keep, "-transport", "signed", "-duration", benchTime.String()}
+	args := []string{"-nodes", "512", "-conns", signedConns, "-keep", keep, "-transport", "signed", "-duration", benchTime.String()}
 	m.play(append(args, "-gateway", m.url(), "-beats", "1")...) // the first use of an identity is a write of its own
 	measured := inTurn(
 		func() float64 { return m.play(append(args, "-gateway", m.plainURL())...)["heartbeat"] },
