@@ -33,6 +33,7 @@ type joining struct {
 	check    bool
 	force    bool
 
+	from     string // the file that the credential came from
 	digest   string // of this program
 	previous string // the build that was current
 	restart  bool   // an agent that runs has to be started anew
@@ -61,6 +62,7 @@ func (p program) join(ctx context.Context, args []string) error {
 		return err
 	}
 	if line := j.nothingToDo(); line != "" {
+		j.dropToken()
 		fmt.Fprintln(j.stdout, line)
 		return nil
 	}
@@ -137,6 +139,7 @@ func (j *joining) readSecret() error {
 	if err != nil {
 		return err
 	}
+	j.from = j.tokenFile
 	j.forgetSecret()
 	j.token = text
 	if isToken(text) {

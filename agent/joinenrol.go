@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
+	"path/filepath"
 	"time"
 
 	"muster/agent/internal/identity"
@@ -37,11 +39,22 @@ func (j *joining) enrol(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	j.dropToken()
 	leaf, err := state.Leaf()
 	if err != nil {
 		return "", err
 	}
 	return fmt.Sprintf("%s %s (tenant %s), certificate until %s", word, state.Name, state.Tenant, leaf.NotAfter.UTC().Format(time.RFC3339)), nil
+}
+
+// dropToken removes the file of a bootstrap token, which this machine has no use for any more. A file of somebody's own stays.
+func (j *joining) dropToken() {
+	if j.from == "" || filepath.Clean(j.from) != j.manager.BootstrapToken() {
+		return
+	}
+	if err := os.Remove(j.from); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		j.note("remove the token's file: %v", err)
+	}
 }
 
 // replaceIdentity stops an agent that is at work, which would hold the state directory, and enrols.

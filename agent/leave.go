@@ -17,7 +17,8 @@ const leaveExamples = `  muster-agent leave
   muster-agent leave --force          also where the gateway cannot be told
 
 The gateway retires the node: its certificate is worth nothing from then on, and its name is free. Then the service, its
-settings, the agent's state and the agent itself are removed. To come back, join with a new token.
+settings, the agent's state and the agent itself are removed, with what a bootstrap script put beside them: what of that
+stays, such as the trust in a registry, is named. To come back, join with a new token.
 `
 
 func (p program) leave(ctx context.Context, args []string) error {
@@ -46,15 +47,39 @@ func (p program) leave(ctx context.Context, args []string) error {
 	if err := p.tell(ctx, base, *gateway, *force); err != nil {
 		return err
 	}
-	removed, err := m.Remove(ctx)
-	for _, path := range removed {
-		fmt.Fprintf(p.stdout, "removed %s\n", path)
-	}
+	stays, err := p.remove(ctx, m)
 	if err != nil {
 		return err
 	}
-	fmt.Fprintln(p.stdout, "left: this machine is as it was before")
+	for _, what := range stays {
+		fmt.Fprintf(p.stdout, "stays: %s\n", what)
+	}
+	if len(stays) == 0 {
+		fmt.Fprintln(p.stdout, "left: this machine is as it was before")
+		return nil
+	}
+	fmt.Fprintln(p.stdout, "left: but for what stays, this machine is as it was before")
 	return nil
+}
+
+// remove takes away what there is of muster, and says so line by line.
+func (p program) remove(ctx context.Context, m service.Manager) (stays []string, err error) {
+	var removed []string
+	if p.system.UID == 0 {
+		removed, stays, err = m.RemoveBootstrap(ctx)
+	}
+	if err == nil {
+		var more []string
+		more, err = m.Remove(ctx)
+		removed = append(removed, more...)
+	}
+	if err == nil && p.system.UID == 0 && len(removed) > 0 {
+		m.RemoveBootstrapFolder()
+	}
+	for _, path := range removed {
+		fmt.Fprintf(p.stdout, "removed %s\n", path)
+	}
+	return stays, err
 }
 
 // tell has the gateway retire the node. It comes first: a gateway that cannot be told leaves everything as it was.

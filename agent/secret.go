@@ -53,13 +53,20 @@ func (p program) secret(o *options) (string, error) {
 			return "", fmt.Errorf("read the credential: %w", err)
 		}
 		defer file.Close()
+		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
+			fmt.Fprintf(p.stderr, "warning: others of this machine may read or change %s (mode %04o): chmod 600 it, and take the credential for known to them\n",
+				o.tokenFile, info.Mode().Perm())
+		}
 		source = file
 	}
 	raw, err := io.ReadAll(io.LimitReader(source, maxSecret+1))
 	if err != nil {
 		return "", fmt.Errorf("read the credential: %w", err)
 	}
-	text := strings.TrimSpace(string(raw))
+	if strings.HasPrefix(string(raw), "\xff\xfe") || strings.HasPrefix(string(raw), "\xfe\xff") {
+		return "", fmt.Errorf("--token-file %s holds UTF-16, as some editors and shells of Windows write it: save it as plain text", o.tokenFile)
+	}
+	text := strings.TrimSpace(strings.TrimPrefix(string(raw), "\ufeff"))
 	if text == "" || len(raw) > maxSecret {
 		return "", fmt.Errorf("--token-file %s is empty or holds more than a credential", o.tokenFile)
 	}

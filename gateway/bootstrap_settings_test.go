@@ -1,14 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"io"
 	"log/slog"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/origin"
 	"muster/store"
 )
 
@@ -27,7 +30,13 @@ func TestBootstrapSettings(t *testing.T) {
 		{"own names win", []string{"--bootstrap-registry", "r.example:5000"}, map[string]string{"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "192.0.2.1", "MUSTER_BOOTSTRAP_RESOLVE_ADDRESS": "2001:db8::1",
 			"MUSTER_BOOTSTRAP_REGISTRY": "other"}, bootstrapSettings{runtime: "docker.io", resolve: "2001:db8::1", registry: "r.example:5000"}, ""},
 		{"an alias of nonsense", nil, map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": "perhaps"}, bootstrapSettings{}, "NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME"},
-		{"no address", []string{"--bootstrap-resolve-address", "gw"}, nil, bootstrapSettings{}, "is not an IP address"},
+		{"no address", []string{"--bootstrap-resolve-address", "gw"}, nil, bootstrapSettings{}, "--bootstrap-resolve-address \"gw\" is not the IP address of a machine"},
+		{"every address", []string{"--bootstrap-resolve-address", "0.0.0.0"}, nil, bootstrapSettings{}, "not the IP address of a machine"},
+		{"every address, IPv6", []string{"--bootstrap-resolve-address", "::"}, nil, bootstrapSettings{}, "not the IP address of a machine"},
+		{"a broadcast", nil, map[string]string{"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "255.255.255.255"}, bootstrapSettings{}, "NODE_BOOTSTRAP_RESOLVE_ADDRESS \"255.255.255.255\" is not"},
+		{"a multicast", nil, map[string]string{"MUSTER_BOOTSTRAP_RESOLVE_ADDRESS": "224.0.0.1"}, bootstrapSettings{}, "MUSTER_BOOTSTRAP_RESOLVE_ADDRESS \"224.0.0.1\" is not"},
+		{"a flag over a variable", []string{"--bootstrap-registry=x:0"}, map[string]string{"NODE_BOOTSTRAP_REGISTRY": "r"}, bootstrapSettings{}, "--bootstrap-registry \"x:0\" is not"},
+		{"another setting's variable", nil, map[string]string{"MUSTER_CERT_TTL": "1s"}, bootstrapSettings{}, "MUSTER_CERT_TTL 1s: between"},
 		{"no package", []string{"--bootstrap-container-runtime-package", "docker.io -y"}, nil, bootstrapSettings{}, "not the name of a Debian package"},
 		{"no registry", []string{"--bootstrap-registry", "https://r"}, nil, bootstrapSettings{}, "is not HOST or HOST:PORT"},
 		{"a credential for nothing", []string{"--bootstrap-registry-credential", "f"}, nil, bootstrapSettings{}, "needs a --bootstrap-registry"},
@@ -79,6 +88,37 @@ func TestFirstHop(t *testing.T) {
 	}
 }
 
+// TestEndsTLS: a token goes into a URL only where nobody between the machine and the gateway reads it.
+func TestEndsTLS(t *testing.T) {
+	proxies, err := origin.NewResolver([]string{"127.0.0.1"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, public, plain, cert string
+		proxied, want             bool
+	}{
+		{"own certificate", "https://gw:7443", "", "", false, true},
+		{"own certificate, another port outside", "https://gw", ":80", "", false, true},
+		{"own certificate behind a proxy on the same port", "https://gw:7443", "", "", true, true}, // the root vouches for it
+		{"behind a proxy", "https://gw", "127.0.0.1:7480", "", true, false},
+		{"behind a proxy, with a certificate of its own behind", "https://gw:7443", "", "cert.pem", true, false},
+		{"public certificate", "https://gw:7443", "", "cert.pem", false, true},
+		{"public certificate, another port outside", "https://gw", "", "cert.pem", false, true},
+		{"public certificate, first hop without TLS", "https://gw:7443", ":80", "cert.pem", false, true},
+		{"perhaps a tunnel to the plain port", "https://gw", "127.0.0.1:7480", "cert.pem", false, false},
+		{"no TLS", "http://gw", ":80", "", false, false},
+	} {
+		g := &gateway{settings: settings{listen: ":7443", plainListen: c.plain, publicURL: c.public, publicGiven: true, tlsCert: c.cert}}
+		if c.proxied {
+			g.origin = proxies
+		}
+		if got := g.endsTLS(c.public); got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
 // TestPrune deletes in batches what is older than events are kept, and says so.
 func TestPrune(t *testing.T) {
 	opened, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
@@ -104,6 +144,102 @@ func TestPrune(t *testing.T) {
 	if err != nil || len(left) != 3 || left[0].Detail["deleted"] != "1" || left[1].Detail["deleted"] != "5000" || left[2].Kind != "young" || !left[0].Security {
 		t.Errorf("left %+v, %v", left, err)
 	}
-	g.settings.retention = 0
-	g.prune(t.Context()) // for ever: it has nothing to do and returns
+	g.settings.retention = 0 // for ever
+	b := store.Bootstrap{Token: store.Token{ID: "msb_abcd", NodeID: "n-1", Tenant: "default", Uses: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, Script: "#!/bin/sh\n"}
+	if err := opened.CreateNode(t.Context(), store.Node{ID: "n-1", Name: "n-1", Tenant: "default", CreatedAt: now}, nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := opened.CreateBootstrap(t.Context(), b, ""); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		after time.Duration
+		want  string
+	}{{30 * 24 * time.Hour, "#!/bin/sh\n"}, {30*24*time.Hour + time.Hour + time.Second, ""}} {
+		g.prune(t.Context(), now.Add(c.after))
+		if kept, err := opened.Bootstrap(t.Context(), "msb_abcd"); err != nil || kept.Script != c.want {
+			t.Errorf("after %s: %q, %v", c.after, kept.Script, err)
+		}
+	}
+	if left, err := opened.Events(t.Context(), store.EventQuery{Limit: 1000}); err != nil || len(left) != 3 {
+		t.Errorf("%d events left, %v", len(left), err)
+	}
+}
+
+// TestSealCredential: where the registry's credential comes from, and what ends it.
+func TestSealCredential(t *testing.T) {
+	opened, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	var log bytes.Buffer
+	g := &gateway{store: opened, log: slog.New(slog.NewTextHandler(&log, nil)), bootstrap: bootstrap.New(bootstrap.Config{Store: opened})}
+	dir := t.TempDir()
+	for _, c := range []struct {
+		name, registry, text string
+		mode                 os.FileMode
+		err, logged          string
+		sealed               bool
+	}{
+		{"missing", "r.example", "", 0, "no credential for r.example is sealed", "", false},
+		{"nonsense", "r.example", "robot", 0o600, "not one line of USERNAME:PASSWORD", "", false},
+		{"good", "r.example", "robot:secret\n", 0o600, "", "", true},
+		{"missing", "r.example", "", 0, "", "the sealed one serves", true},
+		{"missing", "other.example", "", 0, "no credential for other.example is sealed", "", false},
+		{"open", "r.example", "robot:secret\n", 0o644, "", "everybody on this machine can read", true},
+		{"empty", "r.example", " \n", 0o600, "", "credential is removed", false},
+		{"empty", "r.example", "", 0o600, "", "credential is removed", false},
+	} {
+		log.Reset()
+		file := filepath.Join(dir, c.name)
+		if c.mode != 0 {
+			if err := os.WriteFile(file, []byte(c.text), c.mode); err != nil {
+				t.Fatal(err)
+			}
+		}
+		g.settings.bootstrap = bootstrapSettings{registry: c.registry, credential: file}
+		err := g.sealCredential(t.Context())
+		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
+			t.Errorf("%s: got %v, want %q", c.name, err, c.err)
+		}
+		if !strings.Contains(log.String(), c.logged) || c.logged == "" && strings.Contains(log.String(), "WARN") || strings.Contains(log.String(), "secret") {
+			t.Errorf("%s: the log says %s", c.name, log.String())
+		}
+		if sealed, err := g.bootstrap.HasRegistryCredential(t.Context(), c.registry); err != nil || sealed != c.sealed {
+			t.Errorf("%s: sealed %v, %v", c.name, sealed, err)
+		}
+	}
+	g.settings.bootstrap.credential = dir
+	if err := g.sealCredential(t.Context()); err == nil || !strings.Contains(err.Error(), "--bootstrap-registry-credential") {
+		t.Errorf("a directory: %v", err)
+	}
+}
+
+func TestYesNo(t *testing.T) {
+	for value, want := range map[string]string{"true": "true", "1": "true", "yes": "true", "on": "true", "TRUE": "true", "false": "false", "0": "false", "no": "false", "off": "false",
+		"perhaps": "NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME=\"perhaps\": write true, 1, yes or on, or false, 0, no or off"} {
+		env := func(name string) string {
+			return map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": value}[name]
+		}
+		s, err := parseSettings([]string{"--data", t.TempDir()}, env, io.Discard)
+		if got := s.bootstrap.install.String(); err == nil && got != want || err != nil && err.Error() != want {
+			t.Errorf("%s: got %s, %v", value, got, err)
+		}
+	}
+	for _, args := range [][]string{{"--bootstrap-install-container-runtime"}, {"--bootstrap-install-container-runtime=on"}} {
+		if s, err := parseSettings(append(args, "--data", t.TempDir()), func(string) string { return "" }, io.Discard); err != nil || !bool(s.bootstrap.install) {
+			t.Errorf("%v: %v", args, err)
+		}
+	}
+}
+
+func TestHostPort(t *testing.T) {
+	for text, want := range map[string]bool{"r": true, "r.example": true, "r.example:5000": true, "192.0.2.1:5000": true, "[2001:db8::1]": true, "[2001:db8::1]:5000": true,
+		"": false, "a:99999": false, "x:0": false, "a:": false, "a..b": false, ".a": false, "-a": false, "a-": false, "a:b:1": false, "[a]": false, "[2001:db8::1": false, "2001:db8::1": false,
+		"[192.0.2.1]": false, "https://r": false, "a_b": false, "a:+1": false, strings.Repeat("a.", 127) + "a": false} {
+		if got := hostPort(text); got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
+		}
+	}
 }

@@ -100,7 +100,7 @@ func (b *box) do(stdin, program string, args ...string) (code int, output string
 	}
 	command := exec.CommandContext(ctx, path, args...)
 	command.Args[0] = program
-	command.Dir = b.home
+	command.Dir, command.WaitDelay = b.home, time.Second // what outlives it may hold its output
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: b.user}
 	command.Stdin = strings.NewReader(stdin)
 	command.Env = append([]string{"HOME=" + b.home, "PATH=" + b.bin, "RECORD=" + b.records}, b.env...)

@@ -213,3 +213,19 @@ func TestInstallList(t *testing.T) {
 		b.clean("")
 	}
 }
+
+// TestInstallCareless: a configuration file that says that certificates do not matter is not read.
+func TestInstallCareless(t *testing.T) {
+	h := agentsHouse(t, recorder(t))
+	i := anInstaller()
+	i.Gateway, i.Certificate = h.url, muster.SystemCertificate
+	for _, tool := range []string{"curl", "wget"} {
+		b := newBox(t, tool)
+		b.tool("sleep", "exit 0")
+		write(t, filepath.Join(b.home, ".curlrc"), "insecure\n")
+		write(t, filepath.Join(b.home, ".wgetrc"), "check_certificate = off\n")
+		if code, out := b.script(dash, rendered(t, i), "--state", b.state); code != 1 || !strings.Contains(out, "not one that this system trusts") {
+			t.Errorf("%s: exit %d\n%s", tool, code, out)
+		}
+	}
+}

@@ -94,7 +94,7 @@ func TestInstallerHost(t *testing.T) {
 		t.Errorf("with a public URL: the script names %s", got)
 	}
 	proxied := newHouse(t, "--plain-listen", "127.0.0.1:0", "--public-url", "https://gw.example", "--trusted-proxy", "127.0.0.1")
-	if command, _ := proxied.command(); !strings.HasPrefix(command, "curl -fsSL https://gw.example/install.sh | MUSTER_TOKEN=mse_") {
+	if command, _ := proxied.command(); !strings.HasPrefix(command, "curl -qfsSL https://gw.example/install.sh | MUSTER_TOKEN=mse_") {
 		t.Errorf("behind a proxy that ends TLS: %s", command)
 	}
 	beside := newHouse(t, "--plain-listen", "127.0.0.1:0", "--trusted-proxy", "127.0.0.1")

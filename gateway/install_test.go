@@ -16,8 +16,10 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -33,7 +35,7 @@ func TestInstallPaste(t *testing.T) {
 		without string
 		env     []string
 	}{
-		{"public certificate", public, "curl -fsSL https://", "pinnedpubkey", []string{"CURL_CA_BUNDLE=" + roots}},
+		{"public certificate", public, "curl -qfsSL https://", "pinnedpubkey", []string{"CURL_CA_BUNDLE=" + roots}},
 		{"own certificate", nil, `curl -fsSLk --pinnedpubkey "sha256//`, "mktemp", nil},
 		{"plain HTTP", []string{"--plain-listen", plain, "--public-url", "http://" + plain}, "sha256sum -c -", "pinnedpubkey", nil},
 	} {
@@ -80,7 +82,11 @@ func TestInstallPasteChanged(t *testing.T) {
 	go changed.Serve(l)
 	defer changed.Close()
 	b := newBox(t)
+	b.env = append(b.env, "TMPDIR="+b.home)
 	code, out := b.do("", "sh", "-c", strings.ReplaceAll(command, plain, l.Addr().String()))
+	if left, _ := filepath.Glob(filepath.Join(b.home, "tmp.*")); len(left) > 0 {
+		t.Errorf("left: %s", left)
+	}
 	if _, err := os.Stat(filepath.Join(b.home, "taken-over")); code == 0 || err == nil || !strings.Contains(out, "FAILED") {
 		t.Errorf("exit %d, %v\n%s", code, err, out)
 	}
@@ -235,7 +241,12 @@ func serveAgents(dir string) int {
 	s, err := parseSettings(os.Args[2:], os.Getenv, os.Stderr)
 	if err == nil {
 		s.agents = os.DirFS(dir)
-		err = serve(context.Background(), s, os.Getenv, os.Stdout, os.Stderr)
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM)
+		defer stop()
+		err = serve(ctx, s, os.Getenv, os.Stdout, os.Stderr)
+	}
+	if err == nil {
+		return exitDone
 	}
 	fmt.Fprintln(os.Stderr, err)
 	return exitFailed
@@ -277,6 +288,11 @@ env >"$RECORD/env"
 umask >"$RECORD/umask"
 [ -z "${INTERRUPT:-}" ] || kill -TERM "$PPID"
 case "$*" in *"--token-file -"*) cat >"$RECORD/stdin" ;; esac
+if [ -n "${BOX_PATH:-}" ] && [ -z "${RECORD_EXIT:-}" ]; then # in a sandbox: this machine is a node now
+	[ -z "${KEEPS_RUNNING:-}" ] || sleep 30 >/dev/null 2>&1 &
+	node=${BECOMES:-$(sed -n 's/^MUSTER_NODE_ID=//p' /etc/muster/agent.env)}
+	printf '{"version":1,"node_id":"%s"}\n' "$node" >/var/lib/muster-agent/identity.json
+fi
 exit "${RECORD_EXIT:-0}"
 `
 	dir := t.TempDir()

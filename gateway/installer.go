@@ -52,6 +52,19 @@ func (g *gateway) certificateAt(gatewayURL string) muster.Certificate {
 	return muster.OwnCertificate
 }
 
+// endsTLS tells whether nobody stands between a machine and this gateway at a URL: for certain where the certificate is of muster's
+// root, else where no proxy is trusted and nothing but the own TLS port can be behind it.
+func (g *gateway) endsTLS(gatewayURL string) bool {
+	switch g.certificateAt(gatewayURL) {
+	case muster.OwnCertificate:
+		return true
+	case muster.NoCertificate:
+		return false
+	}
+	u, err := url.Parse(gatewayURL)
+	return err == nil && !g.origin.Any() && (g.settings.plainListen == "" || portOf(u) == portOf(&url.URL{Host: g.settings.listen}))
+}
+
 func portOf(u *url.URL) string {
 	if p := u.Port(); p != "" {
 		return p
@@ -66,7 +79,7 @@ func (g *gateway) joinCommand(token string) string {
 	from := word(g.settings.publicURL + "/install.sh")
 	switch g.certificateAt(g.settings.publicURL) {
 	case muster.SystemCertificate:
-		return fmt.Sprintf("curl -fsSL %s | MUSTER_TOKEN=%s sh", from, token)
+		return fmt.Sprintf("curl -qfsSL %s | MUSTER_TOKEN=%s sh", from, token)
 	case muster.OwnCertificate:
 		return fmt.Sprintf(`curl -fsSLk --pinnedpubkey "%s" %s | MUSTER_TOKEN=%s sh`, g.serving.PinnedPublicKey(), from, token)
 	}
@@ -76,7 +89,7 @@ func (g *gateway) joinCommand(token string) string {
 		return ""
 	}
 	sum := sha256.Sum256(script)
-	return fmt.Sprintf(`f=$(mktemp) && curl -fsSL %s -o "$f" && echo "%s  $f" | sha256sum -c - && MUSTER_TOKEN=%s sh "$f" && rm "$f"`,
+	return fmt.Sprintf(`(f=$(mktemp) && trap 'rm -f "$f"' EXIT && curl -fsSL %s -o "$f" && echo "%s  $f" | sha256sum -c - && MUSTER_TOKEN=%s sh "$f")`,
 		from, hex.EncodeToString(sum[:]), token)
 }
 

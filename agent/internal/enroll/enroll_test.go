@@ -416,6 +416,8 @@ func TestParseCredential(t *testing.T) {
 		{bootstrap.Reveal(), "", false},
 		{"twenty characters ok", "", true},
 		{token[:len(token)-1], "mistyped", false},
+		{bootstrap.FetchPart(), "behind the dot is missing", false},
+		{bootstrap.FetchPart() + ".", "behind the dot is missing", false},
 		{strings.Replace(token, token[8:9], "!", 1), "mistyped", false},
 		{account.Reveal(), "muster token create", false},
 		{"nineteen characters", "at least 20", false},

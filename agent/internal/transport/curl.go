@@ -114,6 +114,7 @@ func (t *curl) config(ctx context.Context, f fence, method, path string, header 
 		b.flag("insecure")
 	case f.roots != "":
 		b.set("cacert", rootsFile)
+		b.set("capath", noRoots)
 	}
 	if f.local {
 		b.set("connect-to", "::"+hostPort(c.base))

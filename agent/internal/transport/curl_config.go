@@ -20,6 +20,9 @@ const (
 	rootsFile   = "/proc/self/fd/5"
 )
 
+// noRoots is a folder without certificates, in the place of the system's, which curl would believe beside rootsFile.
+const noRoots = "/proc/self/fdinfo"
+
 // curlConfig collects options in the syntax of curl's --config. The first error is kept.
 type curlConfig struct {
 	text bytes.Buffer

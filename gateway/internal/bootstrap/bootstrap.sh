@@ -22,6 +22,7 @@ RESOLVE_ADDRESS=''
 INSTALL_RUNTIME=''
 RUNTIME_PACKAGE=''
 REGISTRY=''
+LOGIN=''
 TOKEN_ID=''
 FETCH=''
 SECRET=''
@@ -30,14 +31,21 @@ ROOTS=''
 main() {
 	set -eu
 	umask 077
-	# Only the agent needs the token: it is taken out of the environment of everything that runs here.
+
+	# seconds since the machine started: the clock of one that has just done so may jump
+	seconds() { sed 's/\..*//' /proc/uptime; }
+
+	# Only the agent needs the token, and what the caller's muster is set to is not this node's: none of it stays in the
+	# environment of what runs here.
 	given=${MUSTER_TOKEN:-}
-	unset MUSTER_TOKEN
-	conf=/etc/muster base=/var/lib/muster-agent
+	for name in $(env | sed -n 's/^\(MUSTER_[0-9A-Za-z_]*\)=.*/\1/p') SSLKEYLOGFILE; do
+		unset "$name"
+	done
+	conf=/etc/muster base=/var/lib/muster-agent lock=/run/muster-bootstrap.lock
 	token_file=$conf/bootstrap-token bundle=$conf/ca-bundle.crt settings=$conf/agent.env
-	work='' credential='' token='' number=0 status=0
-	HOME=${HOME:-/root} # cloud-init sets none, and the runtimes keep their login there
-	export HOME
+	work='' credential='' token='' is='' locked='' number=0 status=0
+	began=$(seconds)
+	export HOME="${HOME:-/root}" # cloud-init sets none, and the runtimes keep their login there
 	host=${GATEWAY#https://}
 	host_port=$host
 	case $host in
@@ -52,21 +60,42 @@ main() {
 		number=$((number + 1))
 		say "[$number/8] $*"
 	}
-
 	found() { say "      $*"; }
 
-	# die WHAT NEXT: ends with what is wrong and what to do
+	# die WHAT NEXT [STATUS]: ends with what is wrong and what to do
 	die() {
 		printf 'bootstrap: %s\n  next: %s\n' "$1" "$2" >&2
-		exit 1
+		exit "${3:-1}"
 	}
 
 	has() { command -v "$1" >/dev/null 2>&1; }
 
 	clean() { rm -rf ${work:+"$work"} ${credential:+"$credential"}; }
 
+	# alone: one run at a time. The lock goes with its process, whatever ends that; what runs below does not hold it.
+	alone() {
+		[ "$(id -u)" = 0 ] || die 'this needs root, for it installs a service' \
+			'run the same as root, for instance at the end: | sudo sh; a token in MUSTER_TOKEN does not get through sudo: take a root shell (sudo -i)'
+		has flock || return 0
+		[ -w /run ] || lock=/var/lib/muster-bootstrap.lock
+		(: >>"$lock") 2>/dev/null || die "$lock cannot be written" 'make room there, or mend the mount, then run this again'
+		exec 9>>"$lock"
+		flock -n 9 || die "another bootstrap runs ($(sed -n 1p "$lock"))" 'wait until it has ended, and read what it says; then run this again if need be' 75
+		locked=yes
+		say $$ >"$lock"
+	}
+
+	# node_here is the id of the node that this machine is; nothing where it is none
+	node_here() {
+		sed -n 's/.*"node_id": *"\([^"]*\)".*/\1/p' "$base/identity.json" 2>/dev/null | sed -n 1p
+	}
+
+	# kept NAME: what a setting of the agent here is
+	kept() {
+		[ ! -f "$settings" ] || sed -n "s/^$1=//p" "$settings" | tr -d "\"'"
+	}
+
 	check_machine() {
-		[ "$(id -u)" = 0 ] || die 'this needs root, for it installs a service' 'run the same as root, for instance at the end: | sudo sh'
 		[ "$(uname -s)" = Linux ] || die 'a node runs Linux' 'run this on the machine that has the GPUs'
 		case $(uname -m) in
 		x86_64 | amd64) arch=amd64 digest=$SHA256_AMD64 ;;
@@ -75,29 +104,49 @@ main() {
 		esac
 		[ -n "$digest" ] || die "the gateway $GATEWAY carried no agent for linux/$arch when this script was made" \
 			"build the gateway with make build, then get a new script: muster bootstrap $NODE_NAME"
-		joined=''
-		[ ! -f "$settings" ] || joined=$(sed -n 's/^MUSTER_GATEWAY=//p' "$settings" | tr -d "\"'")
+		joined=$(kept MUSTER_GATEWAY)
 		case $joined in
 		'' | "$GATEWAY" | "$GATEWAY/") ;;
 		*) die "this machine is joined to $joined already" 'leave that gateway first: muster-agent leave' ;;
 		esac
+		elsewhere=$(kept MUSTER_STATE)
+		case ${elsewhere%/} in
+		'' | "$base") ;;
+		*) [ ! -e "$elsewhere/identity.json" ] || die "this machine has an agent already, in $elsewhere" 'leave with that one first: muster-agent leave' ;;
+		esac
+		is=$(node_here)
+		case $is in
+		'' | "$NODE_ID") ;;
+		*) die "this machine is node $is already, and this script is for $NODE_NAME ($NODE_ID)" \
+			"muster-agent leave, then run this again; where the disk is only a copy of that node's, which goes on elsewhere: stop muster-agent and remove $base and $settings instead" ;;
+		esac
 	}
 
-	# take_token finds the token: in this script, in MUSTER_TOKEN, or in the file that cloud-init or a helper wrote.
+	# take_token finds the token: in this script, in MUSTER_TOKEN, or in the file that cloud-init or a helper wrote. An editor may
+	# have put a byte order mark before it, or two bytes where one belongs.
 	take_token() {
 		prefix=${TOKEN_ID}_$FETCH.
 		if [ -n "$SECRET" ]; then
 			token=$prefix$SECRET
 		elif [ -n "$given" ]; then
-			token=$given
+			token=$(printf '%s' "$given" | tr -d ' \t\r\n\357\273\277')
 		elif [ -f "$token_file" ]; then
-			token=$(tr -d ' \t\r\n' <"$token_file")
+			token=$(tr -d ' \t\r\n\000\357\273\277\376\377' <"$token_file")
 		fi
 		given='' SECRET=''
 		case $token in
-		'') [ -f "$base/identity.json" ] || die 'the bootstrap token is missing' \
-			"set MUSTER_TOKEN for this script, or write the token to $token_file; muster bootstrap $NODE_NAME mints a new one" ;;
-		"$prefix"?*) ;;
+		'') [ "$is" = "$NODE_ID" ] || die 'the bootstrap token is missing' \
+			"set MUSTER_TOKEN for this script (in a root shell, for sudo drops it), or write the token to $token_file; muster bootstrap $NODE_NAME mints a new one" ;;
+		"${prefix%.}" | "$prefix") die 'this is only the fetch part of the bootstrap token: what stands behind the dot is missing' \
+			"give the whole token, as muster bootstrap $NODE_NAME printed it" ;;
+		"$prefix"*)
+			part=${token#"$prefix"}
+			case ${#part}:$part in
+			*:*[!0-9A-Za-z]*) part='' ;;
+			28:*) ;;
+			*) part='' ;;
+			esac
+			[ -n "$part" ] || die 'the bootstrap token is mistyped or cut off' "copy it again, as muster bootstrap $NODE_NAME printed it" ;;
 		*) die "the token is another one than this script's, $TOKEN_ID" \
 			"take script and token of one command: muster bootstrap $NODE_NAME; an old $token_file may be removed" ;;
 		esac
@@ -107,59 +156,77 @@ main() {
 		step "directories $conf and $base"
 		mkdir -p "$conf" "$base" || die "$conf or $base cannot be made" 'mend what is said above (a full disk, a read-only file system?), then run this again'
 		chmod 700 "$conf" "$base"
-		for left in "$base"/.bootstrap.*; do # of a run that was killed
-			pid=${left##*/.bootstrap.}
-			kill -0 "${pid%%.*}" 2>/dev/null || rm -rf "$left"
+		for left in "$base"/.bootstrap.* "$conf"/.bootstrap.* /etc/.bootstrap.* /run/muster-credential.*; do # of a run that was killed
+			pid=${left%.*}
+			if [ -n "$locked" ] || ! kill -0 "${pid##*.}" 2>/dev/null; then rm -rf "$left"; fi
 		done
 		work=$(mktemp -d "$base/.bootstrap.$$.XXXXXX") || die "$base cannot be written" 'make room there, then run this again'
+		mkdir "$work/none" || die "$base cannot be written" 'make room there, then run this again'
 	}
 
-	# put FILE: standard input becomes this file, whole or not at all
+	# put FILE MODE: standard input becomes this file, whole or not at all
 	put() {
-		cat >"$1.new" && mv -f "$1.new" "$1" && return 0
-		rm -f "$1.new"
+		new=''
+		new=$(mktemp "${1%/*}/.bootstrap.$$.XXXXXX") && chmod "$2" "$new" && cat >"$new" && mv -f "$new" "$1" && return 0
+		rm -f ${new:+"$new"}
 		die "$1 cannot be written: $(df -Pk "${1%/*}" 2>/dev/null | sed -n 's/.* \([0-9][0-9]*\)  *[0-9]*% .*/\1 KiB free/p')" \
 			'make room, or mend what is said above, then run this again'
 	}
 
 	trust() {
 		step "trust: $bundle, set $TRUST_NUMBER, root $ROOT_PIN"
-		printf '%s\n' "$ROOTS" | put "$bundle"
-		chmod 644 "$bundle"
+		printf '%s\n' "$ROOTS" | put "$bundle" 644
 	}
 
-	# hosts makes the gateway's name resolve where the operator said that it does not by itself.
+	# hosts makes the gateway's name resolve where the operator said that it does not by itself, and takes back what an earlier
+	# bootstrap said of it.
 	hosts() {
+		line=''
 		if [ -z "$RESOLVE_ADDRESS" ]; then
 			step "name of the gateway: $host, as this machine resolves it"
-			return
+		else
+			step "name of the gateway: $host is $RESOLVE_ADDRESS, by /etc/hosts"
+			line="$RESOLVE_ADDRESS $host # muster-bootstrap"
+			[ -e /etc/hosts ] || (umask 022 && : >/etc/hosts) 2>/dev/null || :
 		fi
-		step "name of the gateway: $host is $RESOLVE_ADDRESS, by /etc/hosts"
-		line="$RESOLVE_ADDRESS $host # muster-bootstrap"
-		if grep -Fqx -e "$line" /etc/hosts 2>/dev/null; then
-			found 'there already'
-		elif ! override 2>"$work/why"; then
+		if ! override /etc/hosts 2>"$work/why"; then
 			found "not written, going on without: $(sed -n 1p "$work/why")"
-			found "where $host does not resolve by other means, add this line to /etc/hosts: $line"
+			[ -z "$line" ] || found "where $host does not resolve by other means, add this line to /etc/hosts: $line"
 		fi
-		# Where cloud-init manages /etc/hosts, it writes it anew from these at every boot.
-		for template in /etc/cloud/templates/hosts.*.tmpl; do
-			[ -f "$template" ] || continue
-			grep -Fqx -e "$line" "$template" || printf '%s\n' "$line" >>"$template" || :
+		# Where cloud-init manages /etc/hosts, it writes it anew from one of these at every boot.
+		for template in /etc/cloud/templates/host*.tmpl; do
+			[ ! -f "$template" ] || override "$template" 2>/dev/null || found "$template cannot be written: a reboot may undo this"
 		done
+		[ -n "$line" ] && has getent || return 0
+		first=$(getent ahosts "$host" | sed -n '1s/ .*//p')
+		[ "$first" = "$(getent ahosts "$RESOLVE_ADDRESS" | sed -n '1s/ .*//p')" ] ||
+			found "but this machine takes ${first:-nothing} for $host: look at the other lines of /etc/hosts, and at /etc/nsswitch.conf"
 	}
 
-	# override puts the line first, for the first one counts. In containers the file is a mount, which takes no other in its place.
+	# override FILE: the line first, for the first one counts, but behind a template's head, and no line of an earlier bootstrap.
+	# Links are followed. In containers the file is a mount, which takes no other in its place.
 	override() {
-		[ -f /etc/hosts ] || touch /etc/hosts || return 1
-		[ -w /etc/hosts ] || { say '/etc/hosts is read-only' >&2; return 1; }
-		if ! { say "$line" && sed '/ # muster-bootstrap$/d' /etc/hosts; } >/etc/hosts.muster || ! chmod 644 /etc/hosts.muster; then
-			rm -f /etc/hosts.muster
-			return 1
+		[ -e "$1" ] || [ -n "$line" ] || return 0
+		at=$(readlink -f "$1") || at=''
+		[ -w "$at" ] || { say "$1 is read-only" >&2; return 1; }
+		head=$(sed -n '1{/^## *template:/p;}' "$at")
+		{ [ -z "$head" ] || say "$head"; } >"$work/hosts" && { [ -z "$line" ] || say "$line"; } >>"$work/hosts" &&
+			sed -e '1{/^## *template:/d;}' -e '/ # muster-bootstrap$/d' "$at" >>"$work/hosts" || return 1
+		[ -z "$(tail -c 1 "$work/hosts")" ] || echo >>"$work/hosts" || return 1
+		[ "$(cat "$work/hosts")" != "$(cat "$at")" ] || return 0
+		cp -p "$at" "$work/before" || return 1
+		if new=$(mktemp "${at%/*}/.bootstrap.$$.XXXXXX" 2>/dev/null); then
+			if ! cp -p "$at" "$new" || ! cat "$work/hosts" >"$new"; then
+				rm -f "$new"
+				return 1
+			elif mv -f "$new" "$at" 2>/dev/null; then
+				! has restorecon || restorecon "$at" || :
+				return 0
+			fi
+			rm -f "$new"
 		fi
-		mv -f /etc/hosts.muster /etc/hosts 2>/dev/null && return 0
-		cat /etc/hosts.muster >/etc/hosts && rm -f /etc/hosts.muster && return 0
-		rm -f /etc/hosts.muster
+		cat "$work/hosts" >"$at" && return 0
+		cat "$work/before" >"$at"
 		return 1
 	}
 
@@ -176,8 +243,8 @@ main() {
 			done
 			[ ! -f "$settings" ] || sed -n '/^[A-Za-z_]/p' "$settings" |
 				grep -Ev '^MUSTER_(GATEWAY|NODE_URL|NODE_ID|NAME|ROOT_PIN|CA_BUNDLE|STATE|IDENTITY|PROGRAM|TRUST_KEY|ANSWER_KEYS|TASK_KEYS|RELEASE_KEYS|TOKEN|TOKEN_FILE)=' || :
-		} | put "$settings"
-		[ -z "$token" ] || printf '%s\n' "$token" | put "$token_file"
+		} | put "$settings" 600
+		[ -z "$token" ] || printf '%s\n' "$token" | put "$token_file" 600
 	}
 
 	find_tool() {
@@ -201,22 +268,44 @@ main() {
 		say "${sum%% *}"
 	}
 
-	# fetch FILE [HEADER]: what the URL on standard input gives, over HTTPS with this script's trust. A URL may hold the token,
-	# so it stands in no argument.
+	# fetch URL FILE [TYPE]: over HTTPS. Where the gateway's certificate is its own, this script's trust alone counts: not what the
+	# system trusts, nor what a configuration file says. A URL may hold the token, so it stands in no program's arguments. code is
+	# the HTTP status, refused the gateway's word for a refusal; what the tool said is in $work/why.
 	fetch() {
-		IFS= read -r url
-		to=$1
-		header=${2:-'Accept: */*'}
-		case $tool:$CERTIFICATE in
-		curl:own) set -- --cacert "$bundle" ;;
-		wget:own) set -- --ca-certificate="$bundle" ;;
-		*) set -- ;;
-		esac
+		url=$1 to=$2 type=${3:-*/*} code='' refused='' failed=0
 		case $tool in
-		curl) printf 'url = "%s"\n' "$url" | curl -gfsS --proto =https --connect-timeout 20 --speed-limit 1024 --speed-time 30 --retry 3 --retry-delay 2 \
-			-H "$header" -o "$to" "$@" -K - ;;
-		wget) printf '%s\n' "$url" | wget -nv --https-only --max-redirect=0 -t 3 -T 30 --header="$header" -O "$to" "$@" -i - ;;
+		curl) with_curl || failed=$? ;;
+		wget) with_wget || failed=$? ;;
 		esac
+		case $failed:$code in
+		0:2??) return 0 ;;
+		esac
+		case $code in
+		[1345]??) refused=$(sed -n 's/.*"code": *"\([a-z_]*\)".*/\1/p' "$to" 2>/dev/null) || : ;;
+		esac
+		return 1
+	}
+
+	with_curl() {
+		set --
+		[ "$CERTIFICATE" != own ] || set -- --cacert "$bundle" --capath "$work/none"
+		code=$(printf 'url = "%s"\n' "$url" | curl -qgsS --proto =https --connect-timeout 20 --speed-limit 1024 --speed-time 30 --retry 3 --retry-delay 2 \
+			-H "Accept: $type" -o "$to" -w '%{http_code}' "$@" -K - 2>"$work/why")
+	}
+
+	# with_wget: a wget with GnuTLS leaves the system's trust out where it is given a folder, one with OpenSSL asks the environment.
+	with_wget() {
+		set --
+		[ "$CERTIFICATE" != own ] || set -- --ca-certificate="$bundle" --ca-directory="$work/none"
+		if printf '%s\n' "$url" | (
+			[ "$CERTIFICATE" != own ] || export SSL_CERT_FILE="$bundle" SSL_CERT_DIR="$work/none"
+			LC_ALL=C exec wget --no-config -nv -S --https-only --max-redirect=0 --content-on-error -t 3 -T 30 --header="Accept: $type" -O "$to" "$@" -i -
+		) 2>"$work/why"; then
+			code=200
+			return 0
+		fi
+		code=$(sed -n 's/.*HTTP\/[0-9.]* \([1-5][0-9][0-9]\).*/\1/p' "$work/why" | sed -n '$p')
+		return 1
 	}
 
 	agent() {
@@ -228,7 +317,7 @@ main() {
 			return
 		fi
 		program=$work/muster-agent
-		printf '%s\n' "$GATEWAY/agent/linux/$arch" | fetch "$program" || unreachable "the agent cannot be fetched from $GATEWAY/agent/linux/$arch"
+		fetch "$GATEWAY/agent/linux/$arch" "$program" || unreachable "the agent cannot be fetched from $GATEWAY/agent/linux/$arch"
 		got=$(sha256 "$program")
 		[ "$got" = "$digest" ] || die "the agent that came is not the one to be expected: sha256:$got" \
 			"the gateway was updated since, or something between changed it: get a new script with muster bootstrap $NODE_NAME; nothing was installed"
@@ -237,8 +326,17 @@ main() {
 		found 'fetched, as it should be'
 	}
 
+	# said shows what the tool said, without the token of a URL.
+	said() { sed 's/msb_[0-9A-Za-z_.]*/msb_.../g' "$work/why" >&2 2>/dev/null || :; }
+
 	unreachable() {
-		die "$1" "read what is said above: the name $host has to resolve (--bootstrap-resolve-address of muster serve helps), its port to be open, the disk to have room, and the clock to be right ($(date -u '+%Y-%m-%dT%H:%M:%SZ') now); then run this again"
+		said
+		case $code in
+		[345]??) die "$1: HTTP $code${refused:+, $refused}" "look at the gateway's log, or at what stands between; then run this again" ;;
+		esac
+		certified="of the root in $bundle"
+		[ "$CERTIFICATE" = own ] || certified='one that this system trusts (the package ca-certificates)'
+		die "$1" "read what is said above: the name $host has to resolve (--bootstrap-resolve-address of muster serve helps), its port to be open, its certificate to be $certified, the disk to have room, and the clock to be right ($(date -u '+%Y-%m-%dT%H:%M:%SZ') now); then run this again"
 	}
 
 	find_engines() {
@@ -248,11 +346,23 @@ main() {
 		done
 	}
 
+	# unfinished: whether an earlier run has begun to install the runtime, and nobody has installed another one by hand since
+	unfinished() {
+		[ -e "$begun" ] || return 1
+		[ -n "$engines" ] || return 0
+		# shellcheck disable=SC2016 # it is dpkg-query's own
+		case $(dpkg-query -W -f '${db:Status-Status}' "$RUNTIME_PACKAGE" 2>/dev/null) in
+		half-* | unpacked | triggers-* | installed) return 0 ;;
+		esac
+		rm -f "$begun"
+		return 1
+	}
+
 	# runtime installs a container runtime where there is none and the operator of the gateway wants it so.
 	runtime() {
 		find_engines
 		begun=$base/.runtime-begun # stands until the runtime is installed and started: a run that was cut off left half of it
-		if [ -n "$engines" ] && [ ! -e "$begun" ]; then
+		if ! unfinished && [ -n "$engines" ]; then
 			step "container runtime:$engines"
 			return
 		fi
@@ -262,30 +372,35 @@ main() {
 		fi
 		step "container runtime: none here, installing $RUNTIME_PACKAGE with apt-get"
 		has apt-get || die 'there is no apt-get here to install a container runtime with' 'install docker, podman or nerdctl by hand, then run this again'
+		found "the token ends 15 minutes after its script was fetched, and this began $((($(seconds) - began) / 60)) minutes ago: another apt is waited for 3 minutes at most"
 		: >"$begun"
-		DEBIAN_FRONTEND=noninteractive
-		export DEBIAN_FRONTEND
+		export DEBIAN_FRONTEND=noninteractive
 		# What an interrupted run left has to be finished before anything else can be installed.
 		! has dpkg || dpkg --configure -a || :
-		apt-get -o DPkg::Lock::Timeout=300 update || found 'the package lists are not new: trying with those that there are'
-		apt-get -o DPkg::Lock::Timeout=300 install -y --no-install-recommends "$RUNTIME_PACKAGE" ||
+		apt-get update || found 'the package lists are not new: trying with those that there are'
+		set -- "$RUNTIME_PACKAGE" # Debian 13 has the command docker in a package of its own
+		[ "$1" != docker.io ] || ! apt-cache show docker-cli >/dev/null 2>&1 || set -- "$@" docker-cli
+		apt-get -o DPkg::Lock::Timeout=180 install -y --no-remove --no-install-recommends "$@" ||
 			die "apt-get cannot install $RUNTIME_PACKAGE" 'mend what it says above (network, sources, another apt at work), or install a container runtime by hand; then run this again'
 		find_engines
 		[ -n "$engines" ] || die "$RUNTIME_PACKAGE brought none of docker, podman and nerdctl" 'set --bootstrap-container-runtime-package of muster serve to a package that does'
-		if [ -d /run/systemd/system ]; then
-			for engine in $engines; do
-				case $engine in
-				docker) unit=docker.service ;;
-				nerdctl) unit=containerd.service ;;
-				*) continue ;;
-				esac
-				if ! systemctl enable --no-reload "$unit" || ! systemctl start "$unit"; then
-					die "$unit does not start" "see: journalctl -u $unit; then run this again"
-				fi
-			done
-		fi
+		start_engines
 		rm -f "$begun"
 		found "installed:$engines"
+	}
+
+	start_engines() {
+		[ -d /run/systemd/system ] || return 0
+		for engine in $engines; do
+			case $engine in
+			docker) unit=docker.service ;;
+			nerdctl) unit=containerd.service ;;
+			*) continue ;;
+			esac
+			if ! systemctl enable --no-reload "$unit" || ! systemctl start "$unit"; then
+				die "$unit does not start" "see: journalctl -u $unit; then run this again"
+			fi
+		done
 	}
 
 	# registry makes the runtimes trust the registry and logs in, where the gateway has a credential to lend.
@@ -299,21 +414,38 @@ main() {
 		if [ -n "$REGISTRY" ] || [ "$CERTIFICATE" = own ]; then
 			for folder in /etc/docker/certs.d /etc/containers/certs.d; do
 				(umask 022 && mkdir -p "$folder/$at") || die "$folder/$at cannot be made" 'mend what is said above, then run this again'
-				printf '%s\n' "$ROOTS" | put "$folder/$at/ca.crt"
-				chmod 644 "$folder/$at/ca.crt"
+				printf '%s\n' "$ROOTS" | put "$folder/$at/ca.crt" 644
 			done
 		fi
 		[ -n "$REGISTRY" ] && [ -n "$token" ] || return 0
-		credential=$(mktemp /run/muster-credential.XXXXXX 2>/dev/null) || credential=$(mktemp "$work/credential.XXXXXX")
-		if ! printf '%s\n' "$GATEWAY/api/v1/bootstrap/nodes/$token/registry-credential" | fetch "$credential" 'Accept: text/plain' 2>"$work/why"; then
-			# A used token gets no credential any more; a node that is there already has logged in.
-			[ ! -f "$base/identity.json" ] || { found 'no credential any more: the token is used'; return 0; }
-			unreachable "the credential for the registry cannot be fetched: $(sed -n '$ { s/msb_[0-9A-Za-z_.]*/msb_.../g; p; }' "$work/why")"
-		fi
-		if [ ! -s "$credential" ]; then
-			found 'no credential is configured: no login'
+		if [ "$LOGIN" != yes ]; then
+			found "no login: the gateway is behind a proxy, which must not see the token; where $REGISTRY wants one, log in by hand"
 			return
 		fi
+		credential=$(mktemp "/run/muster-credential.$$.XXXXXX" 2>/dev/null) || credential=$(mktemp "$work/credential.XXXXXX")
+		if ! fetch "$GATEWAY/api/v1/bootstrap/nodes/$token/registry-credential" "$credential" text/plain; then
+			not_lent
+		elif [ ! -s "$credential" ]; then
+			found 'no credential is configured: no login'
+		else
+			login
+		fi
+		rm -f "$credential"
+	}
+
+	# not_lent: a token that is used is no trouble to the node that it made.
+	not_lent() {
+		case $code:$refused in
+		401:* | 409:* | 410:* | *:token_expired | *:token_revoked)
+			[ "$is" = "$NODE_ID" ] || die "the token is good no more (HTTP $code${refused:+, $refused})" "mint a new one: muster bootstrap $NODE_NAME"
+			found "no credential any more (${refused:-HTTP $code}): this node is enrolled, and logged in where it did so before"
+			;;
+		403:*) found "no login: this gateway lends no credential here (${refused:-HTTP 403})" ;;
+		*) unreachable 'the credential for the registry cannot be fetched' ;;
+		esac
+	}
+
+	login() {
 		user=$(sed -n 1p "$credential")
 		for engine in $engines; do
 			set -- login
@@ -322,13 +454,12 @@ main() {
 				die "$engine cannot log in to $REGISTRY: $(sed -n '$p' "$work/login")" 'check --bootstrap-registry and its credential on the gateway, and that the registry answers; then run this again'
 			found "$engine is logged in"
 		done
-		rm -f "$credential"
 	}
 
 	join() {
 		step "joining as $NODE_NAME"
 		[ "$MODE" != cloud_init ] || [ -d /run/systemd/system ] || found 'systemd is not at work here: the agent takes what there is'
-		set -- join --gateway "$GATEWAY" --root-pin "$ROOT_PIN" --name "$NODE_NAME"
+		set -- join --gateway "$GATEWAY" --root-pin "$ROOT_PIN" --name "$NODE_NAME" --state "$base"
 		[ -z "$token" ] || set -- "$@" --token-file "$token_file"
 		token=''
 		"$program" "$@" || status=$?
@@ -336,9 +467,11 @@ main() {
 
 	guide() {
 		if [ $status != 0 ]; then
-			printf 'bootstrap: the agent did not join, as it says above\n  next: mend that, then run this again; the token stays in %s until then. A new one: muster bootstrap %s\n' "$token_file" "$NODE_NAME" >&2
+			printf 'bootstrap: the agent did not join, as it says above\n  next: mend that, then run this again; the token stays in %s until it is used. A new one: muster bootstrap %s\n' "$token_file" "$NODE_NAME" >&2
 			exit $status
 		fi
+		is=$(node_here)
+		[ "$is" = "$NODE_ID" ] || die "this machine is node ${is:-that nobody knows} now, and not $NODE_NAME ($NODE_ID)" 'muster-agent leave, then run this again'
 		rm -f "$token_file"
 		say "done: this machine is node $NODE_NAME ($NODE_ID) of $GATEWAY"
 		say "      here: $base/current/muster-agent status    on the gateway: muster node show $NODE_NAME"
@@ -348,6 +481,7 @@ main() {
 	trap 'exit 129' HUP
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
+	alone
 	{
 		check_machine
 		take_token
@@ -360,7 +494,7 @@ main() {
 		registry
 		join
 		guide
-	} </dev/null
+	} </dev/null 9>&-
 }
 
 { main "$@"; }

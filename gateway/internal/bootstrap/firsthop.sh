@@ -1,59 +1,140 @@
 #!/bin/sh
 # The first hop of cloud-init: fetches this node's bootstrap script, checks it against the SHA-256 below, and runs it. What
-# came of it stands in /run/muster-bootstrap.status, in cloud-init's log and on the console.
+# came of it stands in /run/muster-bootstrap.status, in cloud-init's log and on the console. Whatever may pass by itself is
+# tried again for as long as the token can live; where systemd is at work, a unit goes on with it, after a reboot too.
 
 URL=''
 SHA256=''
+NODE_ID=''
 NODE_NAME=''
+LIMIT=''
+PATIENCE=180 # seconds that a boot waits
 
 main() {
 	umask 077
-	script=/run/muster-bootstrap.sh
+	conf=/etc/muster program=/var/lib/muster-agent/current/muster-agent identity=/var/lib/muster-agent/identity.json
+	script=/run/muster-bootstrap.sh unit=muster-first-hop.service
+	by=${1:-} why='' told='' code='' last=1 fetched='' new=''
+
+	seconds() { sed 's/\..*//' /proc/uptime; }
+
+	has() { command -v "$1" >/dev/null 2>&1; }
 
 	tell() {
 		printf 'muster bootstrap of %s: %s\n' "$NODE_NAME" "$1"
 		(printf 'muster bootstrap of %s: %s\n' "$NODE_NAME" "$1" >/dev/console) 2>/dev/null || :
 	}
 
+	note() { printf '%s\n' "$1" >/run/muster-bootstrap.status; }
+
+	# stay keeps a unit for the next boot, so that what is wrong now shows then too.
+	stay() {
+		[ -d /run/systemd/system ] && has systemctl || return 1
+		[ "$by" != unit ] || return 0
+		printf '%s\n' '[Unit]' "Description=muster bootstrap of $NODE_NAME" 'Wants=network-online.target' 'After=network-online.target' \
+			'[Service]' 'Environment=HOME=/root' "ExecStart=/bin/sh $conf/first-hop.sh unit" '[Install]' 'WantedBy=multi-user.target' >/etc/systemd/system/$unit &&
+			chmod 644 /etc/systemd/system/$unit && systemctl enable --no-reload $unit
+	}
+
 	# finish STATUS WHAT
 	finish() {
-		printf '%s %s\n' "$1" "$2" >/run/muster-bootstrap.status
-		[ "$1" = 0 ] || tell "FAILED ($1): $2"
-		[ "$1" != 0 ] || tell "$2"
+		note "$1 $2"
+		rm -rf ${new:+"$new"}
+		if [ "$1" = 0 ]; then
+			tell "$2"
+			rm -f "$script" "$conf/first-hop.sh" "$conf/bootstrap-token"
+			if [ -e /etc/systemd/system/$unit ]; then
+				systemctl disable --no-reload $unit
+				rm -f /etc/systemd/system/$unit
+				systemctl reset-failed $unit 2>/dev/null || :
+			fi
+		else
+			tell "FAILED ($1): $2"
+			stay || :
+		fi
 		exit "$1"
 	}
 
+	promised() {
+		[ -f "$1" ] || return 1
+		got=$(sha256sum <"$1") || got=$(openssl dgst -sha256 -r <"$1") || finish 127 'nothing here computes SHA-256: add coreutils to the image'
+		got=${got%% *}
+		[ "$got" = "$SHA256" ]
+	}
+
+	# get puts what comes into $new/script, bounded in size and time; code is the HTTP status, where there is one.
 	get() {
-		if command -v curl >/dev/null 2>&1; then
-			curl -gfsSk --connect-timeout 10 --max-time 60 -o "$script" "$URL"
-			status=$?
-			[ $status != 22 ] || finish 22 "the gateway refused the script at ${URL%%/api/*}: the token has ended or is used; muster bootstrap $NODE_NAME mints a new one"
-		elif command -v wget >/dev/null 2>&1; then
-			wget -q -T 30 -O "$script" --no-check-certificate "$URL"
-			status=$?
-			[ $status != 8 ] || finish 8 "the gateway refused the script at ${URL%%/api/*}: the token has ended or is used; muster bootstrap $NODE_NAME mints a new one"
+		code=''
+		if has curl; then
+			code=$(ulimit -f 8192 && curl -qgsSk --connect-timeout 10 --max-time 60 --max-filesize 4000000 -w '%{http_code}' -o "$new/script" "$URL" 2>"$new/why") || return 1
+		elif has wget; then
+			set -- -S -O "$new/script" --no-check-certificate
+			case $(wget --help 2>&1) in
+			*--no-config*) set -- --no-config -T 30 "$@" ;; # some builds of busybox die of -T
+			esac
+			! has timeout || set -- timeout 120 wget "$@"
+			[ "$1" = timeout ] || set -- wget "$@"
+			(ulimit -f 8192 && LC_ALL=C "$@" "$URL") 2>"$new/why" && code=200
+			[ -n "$code" ] || code=$(sed -n 's/.*HTTP\/[0-9.]* \([1-5][0-9][0-9]\).*/\1/p' "$new/why" | sed -n '$p')
 		else
 			finish 127 'there is neither curl nor wget in this image: add one to it'
 		fi
-		return $status
+		[ "$code" = 200 ]
 	}
 
-	# The network of a machine that has just started may take its time.
-	try=1
-	until get; do
-		try=$((try + 1))
-		[ $try -le 20 ] || finish 1 "the script cannot be fetched from ${URL%%/api/*}: check network, address and port, then run: sh /etc/muster/first-hop.sh"
-		sleep 5
+	# take fetches the script, unless it is here. Of a gateway's answers only those that cannot change are final.
+	take() {
+		if promised "$script" || { get && promised "$new/script" && mv -f "$new/script" "$script"; }; then
+			fetched=${fetched:-$(seconds)}
+			return 0
+		elif [ "$code" = 200 ]; then
+			why="the script is not the one that was promised (SHA-256 ${got:-none}): something between changed it; nothing was run"
+			return 1
+		fi
+		case $code in
+		401 | 403 | 404 | 409 | 410) finish 22 "the gateway refused the script at ${URL%%/api/*} (HTTP $code): the token has ended or is used; muster bootstrap $NODE_NAME mints a new one" ;;
+		esac
+		why="the script cannot be fetched from ${URL%%/api/*} (HTTP ${code:-000}; $(sed -n '$p' "$new/why" | cut -c 1-200)): check network, address and port"
+		return 1
+	}
+
+	# joined: this machine is the node already, and its agent is at work. A token is for the case that it has become another machine.
+	joined() {
+		[ "$(sed -n 's/.*"node_id": *"\([^"]*\)".*/\1/p' $identity 2>/dev/null | sed -n 1p)" = "$NODE_ID" ] && [ -x $program ] && [ ! -e "$script" ] || return 1
+		set -- join
+		[ ! -s "$conf/bootstrap-token" ] || set -- join --token-file "$conf/bootstrap-token"
+		$program "$@"
+	}
+
+	attempt() {
+		! joined || return 0
+		new=$(mktemp -d /run/muster-first-hop.XXXXXX) || { why='/run cannot be written' && return 1; }
+		last=1
+		if take; then
+			last=0
+			sh "$script" || last=$?
+			why="the script failed ($last), as it says in /var/log/cloud-init-output.log or journalctl -u $unit"
+			[ $last != 75 ] || why='another run of the script is at work'
+		fi
+		rm -rf "$new"
+		return $last
+	}
+
+	begun=$(seconds) pause=2
+	until attempt; do
+		now=$(seconds)
+		[ "$why" = "$told" ] || tell "not yet: $why"
+		told=$why
+		[ $((now - begun)) -lt "$LIMIT" ] || finish $last "$why; the token has ended: muster bootstrap $NODE_NAME mints a new one"
+		[ -z "$fetched" ] || [ $((now - fetched)) -lt 960 ] || finish $last "$why; the token has ended, 15 minutes after its script was fetched: muster bootstrap $NODE_NAME mints a new one"
+		if [ "$by" != unit ] && { [ -n "$fetched" ] || [ $((now - begun)) -ge $PATIENCE ]; } && stay && systemctl start --no-block $unit; then
+			finish 75 "$why; $unit goes on trying"
+		fi
+		note "75 $why; trying again"
+		sleep $pause
+		pause=$((pause * 2))
+		[ $pause -le 60 ] || pause=60
 	done
-	got=$(sha256sum <"$script") || got=$(openssl dgst -sha256 -r <"$script") || finish 127 'nothing here computes SHA-256: add coreutils to the image'
-	if [ "${got%% *}" != "$SHA256" ]; then
-		rm -f "$script"
-		finish 1 "the script is not the one that was promised (SHA-256 ${got%% *}): something between changed it; nothing was run"
-	fi
-	status=0
-	sh "$script" || status=$?
-	[ $status = 0 ] || finish $status "the script failed, as cloud-init's log says (/var/log/cloud-init-output.log); when mended, run: sh $script"
-	rm -f "$script" /etc/muster/first-hop.sh
 	finish 0 'joined'
 }
 

@@ -23,7 +23,7 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func site() bootstrap.Site {
 	return bootstrap.Site{
 		NodeURL: "https://gw.example:7443", OwnCertificate: true, FirstHop: "http://192.0.2.1:7480", FirstHopTrust: bootstrap.PlainTrust,
-		RootPin: "sha256:" + strings.Repeat("ab", 32), Roots: "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n", TrustNumber: 3,
+		RootPin: "sha256:" + strings.Repeat("ab", 32), Roots: "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n", TrustNumber: 3, Direct: true,
 		TrustKey: "dHJ1c3Q=", AnswerKeys: []string{"YTE=", "YTI="}, TaskKeys: []string{"dDE="},
 		Agents: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: strings.Repeat("cd", 32), Path: "/agent/linux/amd64"},
 			{OS: "linux", Arch: "arm64", SHA256: strings.Repeat("ef", 32), Path: "/agent/linux/arm64"}},
@@ -125,9 +125,9 @@ func TestCommand(t *testing.T) {
 		trust           bootstrap.Trust
 		hop, want, lack string
 	}{
-		{bootstrap.SystemTrust, "https://gw.example", "curl -fsSL --resolve gw.example:443:192.0.2.1 https://gw.example/api", "sha256sum"},
+		{bootstrap.SystemTrust, "https://gw.example", "curl -qfsSL --resolve gw.example:443:192.0.2.1 https://gw.example/api", "sha256sum"},
 		{bootstrap.SystemTrust, "https://gw.example:7443", "--resolve gw.example:7443:192.0.2.1 ", "sha256sum"},
-		{bootstrap.SystemTrust, "https://192.0.2.1:7443", "curl -fsSL https://192.0.2.1:7443/api", "--resolve"},
+		{bootstrap.SystemTrust, "https://192.0.2.1:7443", "curl -qfsSL https://192.0.2.1:7443/api", "--resolve"},
 		{bootstrap.PinnedTrust, "https://[2001:db8::1]:7443", `curl -fsSLk --pinnedpubkey "sha256//key" "https://[2001:db8::1]:7443/api`, "sha256sum"},
 		{bootstrap.PlainTrust, "http://gw.example", `echo "SUM  $f" | sha256sum -c - && MUSTER_TOKEN=TOKEN sh "$f"`, "pinned"},
 	} {
@@ -148,6 +148,12 @@ func TestMintNodeTokenRefusals(t *testing.T) {
 		if _, err := d.MintNodeToken(t.Context(), q, operator); code(err) != wire.CodeBadRequest {
 			t.Errorf("%q %s: %v", q.Mode, q.TTL, err)
 		}
+	}
+	bare := site()
+	bare.Agents = []wire.Platform{{OS: "plan9", Arch: "amd64", SHA256: "x"}}
+	empty := bootstrap.New(bootstrap.Config{Store: d.store, Site: func() (bootstrap.Site, error) { return bare, nil }})
+	if _, err := empty.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator); code(err) != wire.CodeUnavailable || code(empty.Ready()) != wire.CodeUnavailable || d.Ready() != nil {
+		t.Errorf("without an agent: %v, %v", err, d.Ready())
 	}
 	gone := node
 	gone.ID = "n-2"
@@ -239,7 +245,7 @@ func TestFetchWindow(t *testing.T) {
 			t.Errorf("after %s: got %s, want %s", c.after, got, c.want)
 		}
 	}
-	if e := d.events("bootstrap.fetched"); len(e) != 2 || e[0].Actor != "token:"+m.Token.Public() || e[0].Address != "192.0.2.9" || e[0].Detail["part"] != "fetch" {
+	if e := d.events("bootstrap.fetched"); len(e) != 2 || e[0].Detail["token"] != m.Token.Public() || e[0].Actor != "token:"+m.Token.Public() || e[0].Address != "192.0.2.9" || e[0].Detail["part"] != "fetch" {
 		t.Errorf("events: %+v", e)
 	}
 	// One that ended between its proof and the fetch.
@@ -254,65 +260,6 @@ func TestFetchWindow(t *testing.T) {
 	}
 	if err := d.Fetched(t.Context(), v, node, ""); code(err) != wire.CodeTokenRevoked {
 		t.Errorf("revoked in between: %v", err)
-	}
-}
-
-func TestRegistryCredential(t *testing.T) {
-	for text, want := range map[string]string{"robot:pass:word\n": "ok", "robot": "no", ":x": "no", "robot:": "no", "a:b\nc": "no", "": "no"} {
-		c, err := bootstrap.ParseRegistryCredential("r", []byte(text))
-		if (err == nil) != (want == "ok") || err == nil && (c.Username != "robot" || c.Password != "pass:word") {
-			t.Errorf("%q: %+v, %v", text, c, err)
-		}
-	}
-	d, node := bootstraps(t, "", site())
-	lend := func() (bootstrap.RegistryCredential, bool) {
-		t.Helper()
-		c, ok, err := d.Lend(t.Context(), bootstrap.Visit{}, node, "192.0.2.9")
-		if err != nil {
-			t.Fatal(err)
-		}
-		return c, ok
-	}
-	if _, ok := lend(); ok {
-		t.Error("a credential out of nothing")
-	}
-	want := bootstrap.RegistryCredential{Registry: "registry.example:5000", Username: "robot", Password: "secret"}
-	for range 2 { // the second time it is there already
-		if err := d.SetRegistryCredential(t.Context(), want, operator); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, ok := lend(); !ok || got != want {
-		t.Errorf("got %+v", got)
-	}
-	if e := d.events("bootstrap.registry_set"); len(e) != 1 || e[0].Detail["username"] != "robot" || e[0].Detail["password"] != "" {
-		t.Errorf("events: %+v", e)
-	}
-	want.Registry = "another.example"
-	if err := d.SetRegistryCredential(t.Context(), want, operator); err != nil {
-		t.Fatal(err)
-	}
-	if _, ok := lend(); ok {
-		t.Error("another registry's credential was lent")
-	}
-}
-
-func TestMisused(t *testing.T) {
-	d := newDesk(t)
-	refused := &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "x", Hint: "y"}
-	for range 20 {
-		if err := d.Misused(t.Context(), refused, store.Event{Address: "192.0.2.9"}); code(err) != wire.CodeTokenWrongRoute {
-			t.Fatalf("got %v", err)
-		}
-	}
-	if err := d.Misused(t.Context(), refused, store.Event{Address: "192.0.2.9"}); code(err) != wire.CodeTooManyRequests {
-		t.Errorf("got %v", err)
-	}
-	if e := d.events("bootstrap.refused"); len(e) != 20 || !e[0].Security || e[0].Outcome != wire.CodeTokenWrongRoute {
-		t.Errorf("%d events", len(e))
-	}
-	if err := d.Misused(t.Context(), errors.New("disk"), store.Event{}); code(err) != "disk" {
-		t.Errorf("a fault: %v", err)
 	}
 }
 

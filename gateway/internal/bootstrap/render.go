@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 )
 
 //go:embed bootstrap.sh
@@ -41,21 +42,26 @@ func quote(value string) string { return "'" + strings.ReplaceAll(value, "'", `'
 
 // frozen renders what is kept of a script: everything but the fetch part and the secret.
 func (s Site) frozen(nodeID, nodeName, mode, tokenID string) (string, error) {
-	certificate, install := "system", ""
+	certificate := "system"
 	if s.OwnCertificate {
 		certificate = "own"
-	}
-	if s.InstallRuntime {
-		install = "yes"
 	}
 	return fill(scriptTemplate, []constant{
 		{"MODE", mode}, {"NODE_ID", nodeID}, {"NODE_NAME", nodeName}, {"GATEWAY", s.NodeURL}, {"CERTIFICATE", certificate},
 		{"ROOT_PIN", s.RootPin}, {"TRUST_NUMBER", strconv.FormatInt(s.TrustNumber, 10)}, {"TRUST_KEY", s.TrustKey},
 		{"ANSWER_KEYS", strings.Join(s.AnswerKeys, ",")}, {"TASK_KEYS", strings.Join(s.TaskKeys, ",")},
 		{"RELEASE_KEYS", strings.Join(s.ReleaseKeys, ",")}, {"SHA256_AMD64", s.digest("amd64")}, {"SHA256_ARM64", s.digest("arm64")},
-		{"RESOLVE_ADDRESS", s.ResolveAddress}, {"INSTALL_RUNTIME", install}, {"RUNTIME_PACKAGE", s.RuntimePackage},
-		{"REGISTRY", s.Registry}, {"TOKEN_ID", tokenID}, {"ROOTS", strings.TrimSpace(s.Roots)},
+		{"RESOLVE_ADDRESS", s.ResolveAddress}, {"INSTALL_RUNTIME", yes(s.InstallRuntime)}, {"RUNTIME_PACKAGE", s.RuntimePackage},
+		{"REGISTRY", s.Registry}, {"LOGIN", yes(s.Direct)}, {"TOKEN_ID", tokenID}, {"ROOTS", strings.TrimSpace(s.Roots)},
 	})
+}
+
+// yes is how a script's constant says so.
+func yes(so bool) string {
+	if so {
+		return "yes"
+	}
+	return ""
 }
 
 // thaw is the one way from what is kept to what is served, so that its digest is known beforehand. Without a secret the
@@ -69,13 +75,14 @@ func thaw(kept, fetch, secret string) (string, error) {
 }
 
 // userData is cloud-init's part: the token, where the script is, and the first hop to it.
-func (s Site) userData(nodeName, fetchPart, token, digest string) (string, error) {
-	hop, err := fill(firstHopTemplate, []constant{{"URL", s.URL(fetchPart)}, {"SHA256", digest}, {"NODE_NAME", nodeName}})
+func (s Site) userData(q NodeTokenRequest, fetchPart, token, digest string) (string, error) {
+	hop, err := fill(firstHopTemplate, []constant{{"URL", s.URL(fetchPart)}, {"SHA256", digest}, {"NODE_ID", q.Node.ID}, {"NODE_NAME", q.Node.Name},
+		{"LIMIT", strconv.Itoa(int(q.TTL / time.Second))}})
 	if err != nil {
 		return "", err
 	}
 	return `#cloud-config
-# Makes this machine the node ` + nodeName + ` of a muster fleet at its first boot. The token in here is good for that
+# Makes this machine the node ` + q.Node.Name + ` of a muster fleet at its first boot. The token in here is good for that
 # node alone, once, and not for long.
 write_files:
 - path: /etc/muster/bootstrap-token

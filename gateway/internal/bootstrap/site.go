@@ -22,6 +22,7 @@ const (
 type Site struct {
 	NodeURL        string // https://HOST[:PORT], for everything after the first hop
 	OwnCertificate bool   // NodeURL's certificate is of the root bundle, else one that systems trust
+	Direct         bool   // the gateway itself ends NodeURL's TLS, so that nobody between sees a URL that holds a token
 	FirstHop       string // scheme, host and port under which the script itself is fetched
 	FirstHopTrust  Trust
 	PinnedKey      string // sha256//<base64>, with PinnedTrust
@@ -77,11 +78,11 @@ func (s Site) Command(fetchPart, token, digest string) string {
 	from := quoteWord(s.URL(fetchPart))
 	switch s.FirstHopTrust {
 	case SystemTrust:
-		return "curl -fsSL " + s.resolve() + from + " | MUSTER_TOKEN=" + token + " sh"
+		return "curl -qfsSL " + s.resolve() + from + " | MUSTER_TOKEN=" + token + " sh"
 	case PinnedTrust:
 		return `curl -fsSLk --pinnedpubkey "` + s.PinnedKey + `" ` + from + " | MUSTER_TOKEN=" + token + " sh"
 	}
-	return `f=$(mktemp) && curl -fsSL ` + from + ` -o "$f" && echo "` + digest + `  $f" | sha256sum -c - && MUSTER_TOKEN=` + token + ` sh "$f" && rm "$f"`
+	return `(f=$(mktemp) && trap 'rm -f "$f"' EXIT && curl -fsSL ` + from + ` -o "$f" && echo "` + digest + `  $f" | sha256sum -c - && MUSTER_TOKEN=` + token + ` sh "$f")`
 }
 
 // resolve is curl's own override of a name that the machine cannot resolve.

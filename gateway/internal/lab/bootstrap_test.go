@@ -116,13 +116,13 @@ func (s *site) joined(box *lab.Box, was lab.Node, m minted, start time.Time) {
 	}
 	for script, want := range map[string]string{
 		"stat -c %a /etc/muster /etc/muster/agent.env /etc/muster/ca-bundle.crt /var/lib/muster-agent | tr '\\n' ' '": "700 600 644 700",
-		"grep -c ' # muster-bootstrap$' /etc/hosts":                                  "1",
-		"getent hosts " + lab.GatewayName + " | tr -s ' '":                           "127.0.0.1 " + lab.GatewayName,
-		"systemctl is-enabled " + unit + "; systemctl is-active " + unit:             "enabled\nactive",
-		"ls /etc/muster | tr '\\n' ' '":                                              "agent.env ca-bundle.crt",
-		"ls -d /etc/*.muster /etc/muster/*.new /run/muster-credential.* 2>/dev/null": "",
-		"ls -A /var/lib/muster-agent | grep bootstrap":                               "",
-		"sed -n 's/^MUSTER_NODE_ID=//p' /etc/muster/agent.env":                       was.ID,
+		"grep -c ' # muster-bootstrap$' /etc/hosts":                                                  "1",
+		"getent hosts " + lab.GatewayName + " | tr -s ' '":                                           "127.0.0.1 " + lab.GatewayName,
+		"systemctl is-enabled " + unit + "; systemctl is-active " + unit:                             "enabled\nactive",
+		"ls /etc/muster | tr '\\n' ' '":                                                              "agent.env ca-bundle.crt",
+		"ls -d /etc/*.muster /etc/muster/*.new /run/muster-credential.* 2>/dev/null":                 "",
+		"ls -A /var/lib/muster-agent /etc /etc/systemd/system | grep -e '[.]bootstrap' -e first-hop": "",
+		"sed -n 's/^MUSTER_NODE_ID=//p' /etc/muster/agent.env":                                       was.ID,
 	} {
 		if got, _ := box.Try("root", script); strings.TrimSpace(got) != want {
 			s.Errorf("%s\n gives %q, want %q", script, strings.TrimSpace(got), want)
@@ -152,11 +152,11 @@ func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	var account struct{ Token string }
-	if err := json.Unmarshal([]byte(s.gateway.Muster("account", "create", "ci", "--scope", "nodes:read,nodes:write", "-o", "json")), &account); err != nil {
+	if err := json.Unmarshal([]byte(s.gateway.Muster("account", "create", "ci", "--scope", "nodes:read,nodes:write,tokens:write", "-o", "json")), &account); err != nil {
 		t.Fatal(err)
 	}
 	// The admin API answers over TLS alone, also to a machine that knows its root and address but not its name.
-	const api = "curl -fsS --cacert ca.pem --resolve " + lab.GatewayName + ":" + lab.Port + ":127.0.0.1 -H @account -X POST '" + lab.URL + "/api/v1/admin/nodes/NODE/bootstrap-script?mode=manual"
+	const api = "curl -qfsS --cacert ca.pem --capath \"$(mktemp -d)\" --resolve " + lab.GatewayName + ":" + lab.Port + ":127.0.0.1 -H @account -X POST '" + lab.URL + "/api/v1/admin/nodes/NODE/bootstrap-script?mode=manual"
 	for i, c := range []struct{ name, user, command string }{
 		{"the printed command", "root", ""},
 		{"the script from the API", "alice", api + "&format=script' | sudo bash"},
@@ -237,7 +237,15 @@ func TestBootstrapCutOff(t *testing.T) {
 	if out, err := box.Try("root", m.Command); err == nil {
 		t.Errorf("the script can be fetched with a used token:\n%s", out)
 	}
+	box.Write("/root/script", s.create("gpu-2").Script, 0o600)
+	if out, err := box.Try("root", "bash script"); err == nil || !contains(out, "this machine is node "+was.ID+" already", "next: muster-agent leave") {
+		t.Errorf("the script of another node: %v\n%s", err, out)
+	}
 	box.Sh("rm script")
 	s.joined(box, was, m, start)
 	s.rebooted(box, was)
+	out = box.Sh("/var/lib/muster-agent/current/muster-agent leave")
+	if more := lab.Differences(before, box.Tree()); len(more) > 0 {
+		t.Errorf("after leaving there is a difference: %q\n%s", more, out)
+	}
 }

@@ -1,0 +1,123 @@
+package service
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// What a bootstrap script puts on a machine beside the agent, its settings and its state.
+const (
+	bootstrapFolder = "/etc/muster"
+	bundlePath      = bootstrapFolder + "/ca-bundle.crt"
+	firstHopUnit    = "muster-first-hop.service"
+	hostsMark       = " # muster-bootstrap" // ends its lines in hosts files
+)
+
+// bootstrapFiles are patterns. The bundle comes last: by it the trust of registries is recognised.
+var bootstrapFiles = [...]string{
+	bootstrapFolder + "/bootstrap-token", bootstrapFolder + "/first-hop.sh", bootstrapFolder + "/.bootstrap.*",
+	"/run/muster-bootstrap.sh", "/run/muster-bootstrap.status", "/run/muster-bootstrap.lock", "/run/muster-first-hop.*", bundlePath,
+}
+
+// hostsFiles are the one in use and those that cloud-init makes it from.
+var hostsFiles = [...]string{"/etc/hosts", "/etc/cloud/templates/host*.tmpl"}
+
+// BootstrapToken is where cloud-init and helpers leave a bootstrap token, which is of no use once it has enrolled.
+func (m Manager) BootstrapToken() string { return m.path(bootstrapFolder + "/bootstrap-token") }
+
+// RemoveBootstrap takes away what a bootstrap script put outside of the agent's own places. stays says, for a person, what of
+// it is left and what to do with it: other programs may rely on it by now.
+func (m Manager) RemoveBootstrap(ctx context.Context) (removed, stays []string, err error) {
+	for _, path := range m.registryTrust() {
+		stays = append(stays, path+" (trust in a registry, perhaps with a login of the container runtime): remove it, and log out, where nothing needs them")
+	}
+	if unit := m.path("/etc/systemd/system/" + firstHopUnit); exists(unit) {
+		if _, err := m.systemctl(ctx, false, "disable", "--no-reload", "--now", firstHopUnit); err != nil && isDirectory(m.path("/run/systemd/system")) {
+			return removed, stays, fmt.Errorf("%w: read what systemctl says, then leave again", err)
+		}
+		if err := remove(unit); err != nil {
+			return removed, stays, err
+		}
+		removed = append(removed, unit)
+	}
+	for _, path := range m.found(hostsFiles[:]) {
+		changed, err := dropMarked(path)
+		switch {
+		case err != nil:
+			stays = append(stays, fmt.Sprintf("lines of %s that end in%s (%v): remove them by hand", path, hostsMark, err))
+		case changed:
+			removed = append(removed, "the bootstrap's line in "+path)
+		}
+	}
+	for _, path := range append(m.found(bootstrapFiles[:]), m.leftovers()...) {
+		if err := os.RemoveAll(path); err != nil {
+			return removed, stays, explain(path, err)
+		}
+		removed = append(removed, path)
+	}
+	return removed, stays, nil
+}
+
+// RemoveBootstrapFolder removes the folder of the settings where nothing is in it any more.
+func (m Manager) RemoveBootstrapFolder() { os.Remove(m.path(bootstrapFolder)) }
+
+// leftovers are what a script that was stopped left in the state directory.
+func (m Manager) leftovers() []string {
+	work, _ := filepath.Glob(filepath.Join(m.Base, ".bootstrap.*"))
+	begun, _ := filepath.Glob(filepath.Join(m.Base, ".runtime-begun"))
+	return append(work, begun...)
+}
+
+func (m Manager) found(patterns []string) (paths []string) {
+	for _, pattern := range patterns {
+		more, _ := filepath.Glob(m.path(pattern))
+		paths = append(paths, more...)
+	}
+	return paths
+}
+
+// registryTrust are the certificates of registries that are the bootstrap's bundle.
+func (m Manager) registryTrust() (paths []string) {
+	bundle, err := os.ReadFile(m.path(bundlePath))
+	if err != nil {
+		return nil
+	}
+	for _, path := range m.found([]string{"/etc/docker/certs.d/*/ca.crt", "/etc/containers/certs.d/*/ca.crt"}) {
+		if same(path, bundle) {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// dropMarked removes a bootstrap's lines from a hosts file. Links are followed, and a file that is a mount is written in place.
+func dropMarked(path string) (changed bool, err error) {
+	if path, err = filepath.EvalSymlinks(path); err != nil {
+		return false, err
+	}
+	info, err := os.Stat(path)
+	if err != nil {
+		return false, err
+	}
+	before, err := os.ReadFile(path)
+	if err != nil {
+		return false, err
+	}
+	var after bytes.Buffer
+	for line := range bytes.Lines(before) {
+		if !strings.HasSuffix(strings.TrimRight(string(line), "\r\n"), hostsMark) {
+			after.Write(line)
+		}
+	}
+	if after.Len() == len(before) {
+		return false, nil
+	}
+	if replace(path, after.Bytes(), info.Mode().Perm()) == nil {
+		return true, nil
+	}
+	return true, os.WriteFile(path, after.Bytes(), info.Mode().Perm())
+}
