@@ -39,8 +39,8 @@ const (
 	benchTime   = time.Second
 	benchConns  = "64"  // requests in flight
 	signedConns = "128" // of nodes that sign, which share these; 128 nodes on mTLS have one each
-	benchEnrols = 1000 // nodes that enrol and renew in one round
-	slowRounds  = 5    // of what takes long
+	benchEnrols = 1000  // nodes that enrol and renew in one round
+	slowRounds  = 5     // of what takes long
 )
 
 // BenchmarkBudgets measures what the gateway and the agent cost, each figure beside a peer in the same run, and prints one

@@ -1,15 +1,17 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
 	"net"
-	"net/http"
 	"net/url"
 	"os"
 	"regexp"
+	"strconv"
+	"strings"
 
 	"muster"
 	"muster/agent/wire"
@@ -19,7 +21,7 @@ import (
 
 // bootstrapSettings are the flags of what bootstrap scripts do on machines.
 type bootstrapSettings struct {
-	install    bool
+	install    yesNo
 	runtime    string // apt package of a container runtime
 	resolve    string // address of the public URL's host
 	registry   string // HOST[:PORT]
@@ -28,51 +30,93 @@ type bootstrapSettings struct {
 
 func (s *settings) bootstrapFlags(f *flag.FlagSet) {
 	b := &s.bootstrap
-	f.BoolVar(&b.install, "bootstrap-install-container-runtime", false, "bootstrap scripts install a container runtime where there is none of docker, podman, nerdctl")
+	f.Var(&b.install, "bootstrap-install-container-runtime", "bootstrap scripts install a container runtime where there is none of docker, podman, nerdctl")
 	f.StringVar(&b.runtime, "bootstrap-container-runtime-package", "docker.io", "its apt `PACKAGE`")
 	f.StringVar(&b.resolve, "bootstrap-resolve-address", "", "`IP` of the public URL's host, for machines that cannot resolve it; bootstrap scripts put it into /etc/hosts")
 	f.StringVar(&b.registry, "bootstrap-registry", "", "`HOST[:PORT]` of the container registry that bootstrap scripts make a machine trust and log in to")
-	f.StringVar(&b.credential, "bootstrap-registry-credential", "", "`FILE` with USERNAME:PASSWORD for it; sealed in the database, so it may be removed after a start")
+	f.StringVar(&b.credential, "bootstrap-registry-credential", "", "`FILE` with USERNAME:PASSWORD for it; sealed in the database, so it may be removed after a start. An empty one (/dev/null) ends what is sealed")
 }
 
 var (
-	packageForm  = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]{1,99}$`) // Debian policy 5.6.7
-	registryForm = regexp.MustCompile(`^([0-9A-Za-z][0-9A-Za-z.-]{0,252}|\[[0-9A-Fa-f:.]+\])(:[0-9]{1,5})?$`)
+	packageForm = regexp.MustCompile(`^[a-z0-9][a-z0-9.+-]{1,99}$`) // Debian policy 5.6.7
+	hostForm    = regexp.MustCompile(`^(?i:[0-9a-z]([0-9a-z-]{0,61}[0-9a-z])?)(?i:\.[0-9a-z]([0-9a-z-]{0,61}[0-9a-z])?)*$`)
 )
 
 func (s *settings) checkBootstrap() error {
 	switch b := s.bootstrap; {
 	case !packageForm.MatchString(b.runtime):
-		return fmt.Errorf("--bootstrap-container-runtime-package %.80q is not the name of a Debian package", b.runtime)
-	case b.resolve != "" && net.ParseIP(b.resolve) == nil:
-		return fmt.Errorf("--bootstrap-resolve-address %.80q is not an IP address", b.resolve)
-	case b.registry != "" && !registryForm.MatchString(b.registry):
-		return fmt.Errorf("--bootstrap-registry %.80q is not HOST or HOST:PORT", b.registry)
+		return fmt.Errorf("%s %.80q is not the name of a Debian package", s.named("bootstrap-container-runtime-package"), b.runtime)
+	case b.resolve != "" && !hostAddress(b.resolve):
+		return fmt.Errorf("%s %.80q is not the IP address of a machine", s.named("bootstrap-resolve-address"), b.resolve)
+	case b.registry != "" && !hostPort(b.registry):
+		return fmt.Errorf("%s %.80q is not HOST or HOST:PORT", s.named("bootstrap-registry"), b.registry)
 	case b.credential != "" && b.registry == "":
-		return fmt.Errorf("--bootstrap-registry-credential needs a --bootstrap-registry")
+		return fmt.Errorf("%s needs a --bootstrap-registry", s.named("bootstrap-registry-credential"))
 	}
 	return nil
 }
 
-// sealCredential takes the registry's credential over from its file.
+// hostAddress accepts what one machine may have as its address.
+func hostAddress(text string) bool {
+	ip := net.ParseIP(text)
+	return ip != nil && !ip.IsUnspecified() && !ip.IsMulticast() && !ip.Equal(net.IPv4bcast)
+}
+
+// hostPort accepts HOST, HOST:PORT and the same with an IPv6 address in brackets.
+func hostPort(text string) bool {
+	host, port := text, "443"
+	if at := strings.LastIndexByte(text, ':'); at > strings.LastIndexByte(text, ']') {
+		host, port = text[:at], text[at+1:]
+	}
+	if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+		return false
+	}
+	if inner, ok := strings.CutPrefix(host, "["); ok {
+		inner, ok = strings.CutSuffix(inner, "]")
+		return ok && strings.Contains(inner, ":") && net.ParseIP(inner) != nil
+	}
+	return len(host) <= 253 && hostForm.MatchString(host)
+}
+
+// sealCredential takes the registry's credential over from its file, which may be gone once it is sealed. An empty file ends it.
 func (g *gateway) sealCredential(ctx context.Context) error {
 	b := g.settings.bootstrap
 	if b.credential == "" {
 		return nil
 	}
 	text, err := os.ReadFile(b.credential)
-	if os.IsNotExist(err) { // removed after an earlier start: what is sealed goes on to serve
-		g.log.Info("no file of --bootstrap-registry-credential: the sealed one serves, if there is one", "file", b.credential)
-		return nil
-	}
-	if err != nil {
-		return err
+	switch {
+	case os.IsNotExist(err):
+		return g.sealedCredential(ctx)
+	case err != nil:
+		return fmt.Errorf("%s: %w", g.settings.named("bootstrap-registry-credential"), err)
+	case len(bytes.TrimSpace(text)) == 0:
+		g.log.Warn("the registry's credential is removed: its file is empty", "file", b.credential)
+		return g.bootstrap.DropRegistryCredential(ctx, store.Actor{Name: "gateway"})
 	}
 	c, err := bootstrap.ParseRegistryCredential(b.registry, text)
 	if err != nil {
-		return fmt.Errorf("--bootstrap-registry-credential %s: %w", b.credential, err)
+		return fmt.Errorf("%s %s: %w", g.settings.named("bootstrap-registry-credential"), b.credential, err)
+	}
+	if info, err := os.Stat(b.credential); err == nil && info.Mode().Perm()&0o007 != 0 {
+		g.log.Warn("everybody on this machine can read the registry's credential: chmod 600 it, or remove it, for it is sealed now", "file", b.credential)
 	}
 	return g.bootstrap.SetRegistryCredential(ctx, c, store.Actor{Name: "gateway"})
+}
+
+// sealedCredential: a file that is not there is one that was removed after an earlier start, or a wrong path.
+func (g *gateway) sealedCredential(ctx context.Context) error {
+	b := g.settings.bootstrap
+	sealed, err := g.bootstrap.HasRegistryCredential(ctx, b.registry)
+	if err != nil {
+		return err
+	}
+	if !sealed {
+		return fmt.Errorf("%s: there is no file %s, and no credential for %s is sealed from an earlier start: write USERNAME:PASSWORD into it, or leave the setting out",
+			g.settings.named("bootstrap-registry-credential"), b.credential, b.registry)
+	}
+	g.log.Info("no file of --bootstrap-registry-credential: the sealed one serves", "file", b.credential)
+	return nil
 }
 
 // site is what a bootstrap script says of this gateway now.
@@ -87,7 +131,7 @@ func (g *gateway) site() (bootstrap.Site, error) {
 	site := bootstrap.Site{
 		NodeURL: nodeURL, OwnCertificate: g.certificateAt(nodeURL) == muster.OwnCertificate, RootPin: g.authority.RootPin(),
 		Roots: g.authority.RootPEM(), TrustNumber: set.Number, TrustKey: set.TrustKey, AnswerKeys: set.AnswerKeys, TaskKeys: set.TaskKeys,
-		ReleaseKeys: set.ReleaseKeys, Agents: g.nodes.Platforms(), InstallRuntime: b.install, RuntimePackage: b.runtime, Registry: b.registry,
+		ReleaseKeys: set.ReleaseKeys, Direct: g.endsTLS(nodeURL), Agents: g.nodes.Platforms(), InstallRuntime: bool(b.install), RuntimePackage: b.runtime, Registry: b.registry,
 	}
 	if u, err := url.Parse(nodeURL); err == nil && net.ParseIP(u.Hostname()) == nil { // an address needs no override
 		site.ResolveAddress = b.resolve
@@ -136,6 +180,3 @@ func serves(host, address string) bool {
 	ip := net.ParseIP(host)
 	return host == "" || ip != nil && (ip.IsUnspecified() || ip.Equal(net.ParseIP(address)))
 }
-
-// guarded refuses tokens where none belongs before a listener's routes see the request.
-func (g *gateway) guarded(mux *http.ServeMux) http.Handler { return g.nodes.Guard(g.info.Strict(mux)) }

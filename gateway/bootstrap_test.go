@@ -27,7 +27,7 @@ func TestBootstrapScript(t *testing.T) {
 				}
 				argv := b.record("argv")
 				if want := "join\n--gateway\n" + h.url + "\n--root-pin\nsha256:"; !strings.HasPrefix(argv, want) ||
-					!strings.HasSuffix(argv, "\n--name\ngpu-7\n--token-file\n/etc/muster/bootstrap-token\n") {
+					!strings.HasSuffix(argv, "\n--name\ngpu-7\n--state\n/var/lib/muster-agent\n--token-file\n/etc/muster/bootstrap-token\n") {
 					t.Errorf("argv: %s", argv)
 				}
 				b.settled(m)
@@ -87,12 +87,13 @@ func TestBootstrapToken(t *testing.T) {
 		{"file", "mkdir -p /etc/muster; echo " + m.Token + ` >/etc/muster/bootstrap-token; run sh "$S"`, "done:"},
 		{"none", `run sh "$S"`, "the bootstrap token is missing"},
 		{"another", "MUSTER_TOKEN=" + other + ` run sh "$S"`, "the token is another one than this script's"},
-		{"no token, but a node already", `mkdir -p /var/lib/muster-agent; echo {} >/var/lib/muster-agent/identity.json; run sh "$S"`, "done:"},
+		{"no token, but a node already", `mkdir -p /var/lib/muster-agent; echo '{"node_id":"'"$NODE"'"}' >/var/lib/muster-agent/identity.json; run sh "$S"`, "done:"},
 		{"joined elsewhere", "mkdir -p /etc/muster; echo MUSTER_GATEWAY=https://other:1 >/etc/muster/agent.env; MUSTER_TOKEN=" + m.Token + ` run sh "$S"`,
 			"this machine is joined to https://other:1 already"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			b := newRootBox(t)
+			b.env = append(b.env, "NODE="+m.NodeID)
 			code, out := b.root(script, c.commands)
 			if ok := c.want == "done:"; !strings.Contains(out, c.want) || (code == 0) != ok || !ok && !strings.Contains(out, "next: ") {
 				t.Errorf("exit %d\n%s", code, out)
@@ -119,12 +120,12 @@ func TestBootstrapHosts(t *testing.T) {
 	}
 	const line = "127.0.0.1 gateway.invalid # muster-bootstrap\n"
 	b := newRootBox(t)
-	code, out := b.root(m.Script, `echo "127.9.9.9 gateway.invalid # muster-bootstrap" >>/etc/hosts; mkdir -p /etc/cloud/templates; echo '## template:jinja' >/etc/cloud/templates/hosts.debian.tmpl
+	code, out := b.root(m.Script, `chmod 640 /etc/hosts; echo "127.9.9.9 gateway.invalid # muster-bootstrap" >>/etc/hosts; mkdir -p /etc/cloud/templates; echo '## template:jinja' >/etc/cloud/templates/hosts.debian.tmpl
 run sh "$S"; run sh "$S"; cp /etc/cloud/templates/hosts.debian.tmpl "$RECORD/template"; stat -c %a /etc/hosts >"$RECORD/mode"`)
 	if got := b.left("hosts"); code != 0 || got != line+"127.0.0.1 localhost\n" {
 		t.Errorf("exit %d, hosts:\n%s\n%s", code, got, out)
 	}
-	if got := b.record("template"); got != "## template:jinja\n"+line || b.record("mode") != "644\n" {
+	if got := b.record("template"); got != "## template:jinja\n"+line || b.record("mode") != "640\n" {
 		t.Errorf("template: %s, mode %s", got, b.record("mode"))
 	}
 	code, out = b.root(m.Script, `cp /etc/hosts /var/lib/h; mount --bind /var/lib/h /etc/hosts; run sh "$S"`)
@@ -159,7 +160,7 @@ func TestBootstrapRuntime(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d\n%s", code, out)
 	}
-	if got := b.record("apt"); got != "noninteractive -o DPkg::Lock::Timeout=300 update\nnoninteractive -o DPkg::Lock::Timeout=300 install -y --no-install-recommends docker.io\n" {
+	if got := b.record("apt"); got != "noninteractive update\nnoninteractive -o DPkg::Lock::Timeout=180 install -y --no-remove --no-install-recommends docker.io\n" {
 		t.Errorf("apt-get: %s", got)
 	}
 	if got := b.record("systemctl"); got != "enable --no-reload docker.service\nstart docker.service\n" {

@@ -10,11 +10,13 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/nodeapi"
 )
 
 const (
@@ -67,37 +69,44 @@ func (g *gateway) listen() (*listeners, error) {
 }
 
 // tlsConfig asks for a client certificate without judging it: the middleware does that by the record, request by request.
-// Session tickets are off so that every connection proves its key anew.
+// Session tickets are off so that every connection proves its key anew. Records have their full size from the start: small ones
+// are for pages that a browser begins to draw, an answer here is of no use before its end.
 func (g *gateway) tlsConfig() *tls.Config {
 	return &tls.Config{
-		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, SessionTicketsDisabled: true,
+		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, SessionTicketsDisabled: true, DynamicRecordSizingDisabled: true,
 		GetCertificate: g.serving.GetCertificate, NextProtos: []string{"h2", "http/1.1"},
 	}
 }
 
-func (g *gateway) tlsRoutes() http.Handler {
-	mux := http.NewServeMux()
-	g.nodes.Routes(mux)
-	mux.Handle(adminapi.Prefix, g.admin(true))
-	return g.guarded(mux)
-}
+func (g *gateway) tlsRoutes() http.Handler { return g.routes(true, true) }
 
 // plainRoutes has no admin API unless it is the origin of a trusted proxy and the operator wants it so.
-func (g *gateway) plainRoutes() http.Handler {
+func (g *gateway) plainRoutes() http.Handler { return g.routes(g.settings.adminProxied, false) }
+
+// routes are a listener's: the admin API where admin is set, and that to direct callers where direct is.
+func (g *gateway) routes(admin, direct bool) http.Handler {
 	mux := http.NewServeMux()
 	g.nodes.Routes(mux)
-	if g.settings.adminProxied {
-		mux.Handle(adminapi.Prefix, g.admin(false))
+	doors := nodeapi.Doors{Proxied: g.proxied}
+	if admin {
+		routes := g.adminAPI(false).Routes()
+		mux.Handle(adminapi.Prefix, g.admin(routes, direct))
+		doors.Admin = func(r *http.Request) bool { return g.adminServes(r, direct) && routes.Takes(r) }
 	}
-	return g.guarded(mux)
+	return g.nodes.Guard(g.info.Strict(mux), doors)
 }
 
-// admin serves the admin API to direct callers where direct is set, and through a trusted proxy where the operator allowed it.
-func (g *gateway) admin(direct bool) http.Handler {
-	routes := g.adminAPI(false).Routes()
+// adminServes: the admin API answers direct callers where direct is set, and through a trusted proxy where the operator allowed it.
+func (g *gateway) adminServes(r *http.Request, direct bool) bool {
+	if g.origin.Behind(r) {
+		return g.settings.adminProxied
+	}
+	return direct
+}
+
+func (g *gateway) admin(routes http.Handler, direct bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		behind := g.origin.Behind(r)
-		if behind && g.settings.adminProxied || !behind && direct {
+		if g.adminServes(r, direct) {
 			routes.ServeHTTP(w, r)
 			return
 		}
@@ -106,6 +115,15 @@ func (g *gateway) admin(direct bool) http.Handler {
 			Hint: "use the gateway's own TLS port or its socket; through a proxy only with --admin-behind-proxy",
 		})
 	})
+}
+
+// proxied tells a request that came over TLS as far as a trusted proxy, by that proxy's word.
+func (g *gateway) proxied(r *http.Request) bool {
+	if !g.origin.Behind(r) {
+		return false
+	}
+	hops := strings.Split(strings.Join(r.Header["X-Forwarded-Proto"], ","), ",")
+	return strings.EqualFold(strings.TrimSpace(hops[len(hops)-1]), "https")
 }
 
 func (g *gateway) server(h http.Handler) *http.Server {

@@ -13,21 +13,52 @@ const (
 	pruneBatch = 5000
 )
 
-// prune deletes events that are older than the operator keeps them, now and then until ctx ends. Each batch is an event itself.
-func (g *gateway) prune(ctx context.Context) {
-	if g.settings.retention == 0 {
-		return
-	}
-	ticker := time.NewTicker(pruneEvery)
-	defer ticker.Stop()
+// keepFor is how long the script of a bootstrap token stays after the token's end, for who asks for it is then told why it is gone,
+// and the chain of a certificate after the certificate's.
+const keepFor = 30 * 24 * time.Hour
+
+// settleEvery is how often the numbers of what was too much to be recorded one by one are.
+const settleEvery = 20 * time.Second
+
+// keepHouse deletes what is kept no longer, and records what was only counted, until ctx ends.
+func (g *gateway) keepHouse(ctx context.Context) {
+	hour, often := time.NewTicker(pruneEvery), time.NewTicker(settleEvery)
+	defer hour.Stop()
+	defer often.Stop()
+	g.prune(ctx, time.Now())
 	for {
-		if err := g.pruneOnce(ctx, time.Now()); err != nil && ctx.Err() == nil {
-			g.log.Error("old events are not deleted", "error", err)
-		}
 		select {
-		case <-ticker.C:
+		case now := <-hour.C:
+			g.prune(ctx, now)
+		case <-often.C:
+			g.bootstrap.Settle(ctx, false)
 		case <-ctx.Done():
 			return
+		}
+	}
+}
+
+// prune deletes events that are older than the operator keeps them, each batch of which is an event itself, the scripts of
+// tokens that ended long ago, and the chains of certificates that did.
+func (g *gateway) prune(ctx context.Context, now time.Time) {
+	if g.settings.retention != 0 {
+		if err := g.pruneOnce(ctx, now); err != nil && ctx.Err() == nil {
+			g.log.Error("old events are not deleted", "error", err)
+		}
+	}
+	if err := g.dropChains(ctx, now.Add(-keepFor)); err != nil && ctx.Err() == nil {
+		g.log.Error("chains of old certificates are not dropped", "error", err)
+	}
+	if err := g.store.DropScripts(ctx, now.Add(-keepFor)); err != nil && ctx.Err() == nil {
+		g.log.Error("scripts of old bootstrap tokens are not dropped", "error", err)
+	}
+}
+
+func (g *gateway) dropChains(ctx context.Context, before time.Time) error {
+	for {
+		n, err := g.store.DropChains(ctx, before, pruneBatch)
+		if err != nil || n < pruneBatch {
+			return err
 		}
 	}
 }

@@ -51,7 +51,7 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 	defer g.close()
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		return fmt.Errorf("--log-level %q: debug, info, warn or error", s.logLevel)
+		return fmt.Errorf("%s %q: debug, info, warn or error", s.named("log-level"), s.logLevel)
 	}
 	g.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	if err := g.open(ctx, getenv, stdout); err != nil {
@@ -150,8 +150,8 @@ func (g *gateway) run(ctx context.Context, l *listeners) error {
 	registryCtx, stopRegistry := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopRegistry()
 	go func() { registryDone <- g.registry.Run(registryCtx) }()
-	pruned := make(chan struct{})
-	go func() { defer close(pruned); g.prune(ctx) }()
+	kept := make(chan struct{})
+	go func() { defer close(kept); g.keepHouse(ctx) }()
 	l.serve(failed)
 	var err error
 	select {
@@ -161,7 +161,10 @@ func (g *gateway) run(ctx context.Context, l *listeners) error {
 	g.log.Info("stopping")
 	l.shutdown()
 	stop()
-	<-pruned
+	<-kept
+	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+	defer cancel()
+	g.bootstrap.Settle(last, true)
 	stopRegistry()
 	return errors.Join(err, <-registryDone)
 }

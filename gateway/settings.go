@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/url"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -40,6 +41,7 @@ type settings struct {
 	retention    days // of events; 0: for ever
 	logLevel     string
 	given        map[string]string // flags that were set, by arguments or environment
+	from         map[string]string // the variables that flags come from which no argument sets
 	agents       fs.FS             // <os>-<arch>/muster-agent; nil: what the program carries
 }
 
@@ -79,7 +81,8 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	f.Var(&s.retention, "events-retention", "how long events are kept, a `DURATION` such as 90d; 0: for ever")
 	f.StringVar(&s.masterKey, "master-key-file", "", "`FILE` with the key that seals secrets in the database; see the README")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
-	if err := fromEnvironment(f, getenv); err != nil {
+	var err error
+	if s.from, err = fromEnvironment(f, getenv); err != nil {
 		return s, err
 	}
 	if err := f.Parse(args); err != nil {
@@ -93,14 +96,20 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	if f.NArg() > 0 {
 		return s, fmt.Errorf("serve takes no argument %q", f.Arg(0))
 	}
+	for _, arg := range args {
+		if name, _, _ := strings.Cut(arg, "="); strings.HasPrefix(name, "-") {
+			delete(s.from, strings.TrimLeft(name, "-"))
+		}
+	}
 	s.given = map[string]string{}
 	f.Visit(func(one *flag.Flag) { s.given[one.Name] = one.Value.String() })
 	return s, s.check()
 }
 
-// fromEnvironment sets every flag whose MUSTER_ variable is set, and those of bootstrap also by NODE_BOOTSTRAP_..., before the arguments are read.
-func fromEnvironment(f *flag.FlagSet, getenv func(string) string) error {
-	var wrong error
+// fromEnvironment sets every flag whose MUSTER_ variable is set, and those of bootstrap also by NODE_BOOTSTRAP_..., before the
+// arguments are read. It gives the variable that each came from.
+func fromEnvironment(f *flag.FlagSet, getenv func(string) string) (from map[string]string, err error) {
+	from = map[string]string{}
 	f.VisitAll(func(one *flag.Flag) {
 		suffix := strings.ToUpper(strings.ReplaceAll(one.Name, "-", "_"))
 		name := "MUSTER_" + suffix
@@ -109,13 +118,23 @@ func fromEnvironment(f *flag.FlagSet, getenv func(string) string) error {
 			name = "NODE_" + suffix
 			value = getenv(name)
 		}
-		if value != "" && wrong == nil {
-			if err := f.Set(one.Name, value); err != nil {
-				wrong = fmt.Errorf("%s=%q: %w", name, value, err)
-			}
+		if value == "" || err != nil {
+			return
 		}
+		if wrong := f.Set(one.Name, value); wrong != nil {
+			err = fmt.Errorf("%s=%q: %w", name, value, wrong)
+		}
+		from[one.Name] = name
 	})
-	return wrong
+	return from, err
+}
+
+// named says where a flag's value came from: the flag itself, or its variable.
+func (s *settings) named(flag string) string {
+	if name := s.from[flag]; name != "" {
+		return name
+	}
+	return "--" + flag
 }
 
 func (s *settings) check() error {
@@ -123,18 +142,18 @@ func (s *settings) check() error {
 	case (s.tlsCert == "") != (s.tlsKey == ""):
 		return fmt.Errorf("--tls-cert and --tls-key belong together")
 	case s.interval < 5*time.Second || s.interval > 10*time.Minute:
-		return fmt.Errorf("--heartbeat-interval %s: between 5s and 10m", s.interval)
+		return fmt.Errorf("%s %s: between 5s and 10m", s.named("heartbeat-interval"), s.interval)
 	case s.certTTL < authority.MinTTL || s.certTTL > authority.MaxTTL:
-		return fmt.Errorf("--cert-ttl %s: between 5s and 720h", s.certTTL)
+		return fmt.Errorf("%s %s: between 5s and 720h", s.named("cert-ttl"), s.certTTL)
 	case s.retention < 0 || s.retention > 0 && time.Duration(s.retention) < time.Hour:
-		return fmt.Errorf("--events-retention %s: 0 (for ever), or at least 1h", &s.retention)
+		return fmt.Errorf("%s %s: 0 (for ever), or at least 1h", s.named("events-retention"), &s.retention)
 	case s.renewGrace < 0:
-		return fmt.Errorf("--renew-grace %s: 0 or more", s.renewGrace)
+		return fmt.Errorf("%s %s: 0 or more", s.named("renew-grace"), s.renewGrace)
 	case s.adminProxied && len(s.proxies) == 0:
-		return fmt.Errorf("--admin-behind-proxy needs a --trusted-proxy")
+		return fmt.Errorf("%s needs a --trusted-proxy", s.named("admin-behind-proxy"))
 	}
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
-		return fmt.Errorf("--listen %q: write host:port or :port", s.listen)
+		return fmt.Errorf("%s %q: write host:port or :port", s.named("listen"), s.listen)
 	}
 	if err := errors.Join(s.checkIssuer(), s.checkBootstrap()); err != nil {
 		return err
@@ -158,11 +177,11 @@ func (s *settings) completeURL() error {
 	}
 	u, err := url.Parse(s.publicURL)
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-		return fmt.Errorf("--public-url %q: write https://host or https://host:port", s.publicURL)
+		return fmt.Errorf("%s %q: write https://host or https://host:port", s.named("public-url"), s.publicURL)
 	}
 	s.publicURL = u.Scheme + "://" + u.Host
 	if err := muster.CheckURL(s.publicURL); err != nil {
-		return fmt.Errorf("--public-url: %w", err)
+		return fmt.Errorf("%s: %w", s.named("public-url"), err)
 	}
 	return nil
 }
@@ -207,4 +226,23 @@ func (d *days) Set(value string) error {
 	parsed, err := adminapi.ParseDuration(value)
 	*d = days(parsed)
 	return err
+}
+
+// yesNo is a flag that takes every usual spelling of a yes and a no.
+type yesNo bool
+
+func (y *yesNo) String() string { return strconv.FormatBool(bool(*y)) }
+
+func (y *yesNo) IsBoolFlag() bool { return true }
+
+func (y *yesNo) Set(value string) error {
+	switch strings.ToLower(value) {
+	case "true", "1", "yes", "on":
+		*y = true
+	case "false", "0", "no", "off":
+		*y = false
+	default:
+		return errors.New("write true, 1, yes or on, or false, 0, no or off")
+	}
+	return nil
 }

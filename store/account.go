@@ -18,6 +18,8 @@ type Account struct {
 	ExpiresAt  *time.Time
 	RevokedAt  *time.Time
 	LastUsedAt *time.Time
+	CreatedBy  string // who made it, as events name an actor; empty: not known
+	Maker      string // the id of the account that made it; empty: none did
 }
 
 // CreateAccount stores an account; ErrConflict when a live one has the name.
@@ -34,12 +36,12 @@ func (s *Store) FirstAccount(ctx context.Context, a Account, events ...Event) (c
 	return err == nil, err
 }
 
-const accountColumns = "id, name, tenant, scopes, secret_hash, created_at, expires_at, revoked_at, last_used_at"
+const accountColumns = "id, name, tenant, scopes, secret_hash, created_at, expires_at, revoked_at, last_used_at, created_by, maker"
 
 func insertAccount(a Account) statement {
-	return do("INSERT INTO accounts("+accountColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+	return do("INSERT INTO accounts("+accountColumns+") VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
 		a.ID, a.Name, a.Tenant, list(a.Scopes), base64.StdEncoding.EncodeToString(a.SecretHash),
-		millis(a.CreatedAt), maybeMillis(a.ExpiresAt), maybeMillis(a.RevokedAt), maybeMillis(a.LastUsedAt))
+		millis(a.CreatedAt), maybeMillis(a.ExpiresAt), maybeMillis(a.RevokedAt), maybeMillis(a.LastUsedAt), a.CreatedBy, a.Maker)
 }
 
 func readAccount(r *row) Account {
@@ -47,6 +49,7 @@ func readAccount(r *row) Account {
 	r.document(&a.Scopes)
 	a.SecretHash = r.bytes()
 	a.CreatedAt, a.ExpiresAt, a.RevokedAt, a.LastUsedAt = r.time(), r.maybe(), r.maybe(), r.maybe()
+	a.CreatedBy, a.Maker = r.text(), r.text()
 	return a
 }
 

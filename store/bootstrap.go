@@ -13,7 +13,8 @@ type Bootstrap struct {
 	Window       time.Duration // how long it lives from the first fetch on
 	OuterAt      time.Time     // when it ends at the latest
 	FirstFetchAt *time.Time    // nil: not fetched yet
-	Script       string        // without the fetch part and the secret
+	Script       string        // without the fetch part and the secret; empty: dropped long after the token's end
+	Registry     string        // HOST[:PORT] that the script logs in to; empty: none
 	FetchSHA256  string        // hex, of the script with the fetch part
 	WholeSHA256  string        // hex, of the script with the whole token
 }
@@ -24,9 +25,9 @@ func (s *Store) CreateBootstrap(ctx context.Context, b Bootstrap, enrolmentID st
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL AND enrolment_id = ?)", b.Token.NodeID, enrolmentID),
 		s.insertToken(b.Token),
-		do(`INSERT INTO bootstraps(token, fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256, whole_sha256)
-			VALUES (?, ?, ?, ?, ?, NULL, ?, ?, ?)`,
-			b.Token.ID, b.FetchHash, b.Mode, b.Window.Milliseconds(), millis(b.Token.ExpiresAt), b.Script, b.FetchSHA256, b.WholeSHA256),
+		do(`INSERT INTO bootstraps(token, fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256, whole_sha256, registry)
+			VALUES (?, ?, ?, ?, ?, NULL, ?, ?, ?, ?)`,
+			b.Token.ID, b.FetchHash, b.Mode, b.Window.Milliseconds(), millis(b.Token.ExpiresAt), b.Script, b.FetchSHA256, b.WholeSHA256, b.Registry),
 	}, events)
 }
 
@@ -36,7 +37,7 @@ func (s *Store) Bootstrap(ctx context.Context, id string) (Bootstrap, error) {
 	if err != nil {
 		return Bootstrap{}, err
 	}
-	b, err := first(ctx, s, readBootstrap, do(`SELECT fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256, whole_sha256
+	b, err := first(ctx, s, readBootstrap, do(`SELECT fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256, whole_sha256, registry
 		FROM bootstraps WHERE token = ?`, id))
 	b.Token = token
 	return b, err
@@ -44,7 +45,7 @@ func (s *Store) Bootstrap(ctx context.Context, id string) (Bootstrap, error) {
 
 func readBootstrap(r *row) Bootstrap {
 	return Bootstrap{FetchHash: r.text(), Mode: r.text(), Window: time.Duration(r.number()) * time.Millisecond, OuterAt: r.time(),
-		FirstFetchAt: r.maybe(), Script: r.text(), FetchSHA256: r.text(), WholeSHA256: r.text()}
+		FirstFetchAt: r.maybe(), Script: r.text(), FetchSHA256: r.text(), WholeSHA256: r.text(), Registry: r.text()}
 }
 
 // FetchBootstrap records that the script of a live token was fetched. The first time begins the token's last window: it ends
@@ -61,4 +62,12 @@ func (s *Store) FetchBootstrap(ctx context.Context, id string, at time.Time, eve
 // endBootstraps ends the other tokens that are bound to a node which has just enrolled.
 func endBootstraps(nodeID, credential string, at time.Time) statement {
 	return do("UPDATE tokens SET revoked_at = ? WHERE node_id = ? AND node_id <> '' AND id <> ? AND revoked_at IS NULL", millis(at), nodeID, credential)
+}
+
+// DropScripts drops the scripts of bootstrap tokens that had ended by a time, and keeps the rest of what is known of them.
+func (s *Store) DropScripts(ctx context.Context, ended time.Time) error {
+	return s.change(ctx, []statement{
+		do(`UPDATE bootstraps SET script = '' WHERE script <> '' AND EXISTS(
+			SELECT 1 FROM tokens t WHERE t.id = bootstraps.token AND (t.expires_at < ? OR t.revoked_at < ?))`, millis(ended), millis(ended)),
+	}, nil)
 }

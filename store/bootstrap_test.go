@@ -16,7 +16,7 @@ func bootstrapped(t *testing.T, s *store.Store, id, nodeID string) store.Bootstr
 	}
 	b := store.Bootstrap{
 		Token:     store.Token{ID: id, Tenant: "default", Uses: 1, NodeID: nodeID, Key: []byte("key of " + id), CreatedAt: day(), ExpiresAt: day().Add(time.Hour)},
-		FetchHash: "f" + id, Mode: "manual", Window: 10 * time.Minute, Script: "#!/bin/sh\n", FetchSHA256: "aa", WholeSHA256: "bb",
+		FetchHash: "f" + id, Mode: "manual", Window: 10 * time.Minute, Script: "#!/bin/sh\n", FetchSHA256: "aa", WholeSHA256: "bb", Registry: "r.example",
 	}
 	must(t, s.CreateBootstrap(t.Context(), b, "", store.Event{Kind: "bootstrap.created", At: day()}))
 	return b
@@ -27,7 +27,7 @@ func TestBootstrap(t *testing.T) {
 	want := bootstrapped(t, s, "msb_one1", "n-1")
 	got, err := s.Bootstrap(t.Context(), "msb_one1")
 	if err != nil || string(got.Token.Key) != string(want.Token.Key) || got.FetchHash != want.FetchHash || got.Mode != want.Mode || got.Window != want.Window ||
-		!got.OuterAt.Equal(want.Token.ExpiresAt) || got.FirstFetchAt != nil || got.Script != want.Script || got.FetchSHA256 != "aa" || got.WholeSHA256 != "bb" {
+		!got.OuterAt.Equal(want.Token.ExpiresAt) || got.FirstFetchAt != nil || got.Script != want.Script || got.FetchSHA256 != "aa" || got.WholeSHA256 != "bb" || got.Registry != "r.example" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if _, err := s.Bootstrap(t.Context(), "msb_none"); !errors.Is(err, store.ErrNotFound) {
@@ -124,6 +124,42 @@ func TestEnrolmentEndsBootstraps(t *testing.T) {
 	}
 	if err := s.FetchBootstrap(t.Context(), "msb_one1", day()); !errors.Is(err, store.ErrConflict) {
 		t.Errorf("fetch of a used one: %v", err)
+	}
+}
+
+// TestDropScripts: what ended long ago loses its script and stays known, what has not keeps it.
+func TestDropScripts(t *testing.T) {
+	s := open(t)
+	for _, id := range []string{"msb_old1", "msb_revoked1", "msb_live1"} {
+		bootstrapped(t, s, id, "n-1")
+	}
+	must(t, s.RevokeToken(t.Context(), "", "msb_revoked1", day()))
+	for _, c := range []struct {
+		ended time.Time
+		left  map[string]bool
+	}{
+		{day().Add(time.Minute), map[string]bool{"msb_old1": true, "msb_revoked1": false, "msb_live1": true}},
+		{day().Add(time.Hour), map[string]bool{"msb_old1": true, "msb_revoked1": false, "msb_live1": true}},
+		{day().Add(time.Hour + time.Second), map[string]bool{"msb_old1": false, "msb_revoked1": false, "msb_live1": false}},
+	} {
+		must(t, s.DropScripts(t.Context(), c.ended))
+		for id, want := range c.left {
+			if got, err := s.Bootstrap(t.Context(), id); err != nil || (got.Script != "") != want || got.FetchHash != "f"+id {
+				t.Errorf("%s, ended by %s: %+v, %v", id, c.ended, got, err)
+			}
+		}
+	}
+}
+
+func TestDropSecret(t *testing.T) {
+	s := open(t)
+	must(t, s.SetSecret(t.Context(), "a", []byte("1")))
+	must(t, s.DropSecret(t.Context(), "a", store.Event{Kind: "secret.dropped", At: day()}))
+	_, err := s.Secret(t.Context(), "a")
+	wantError(t, err, store.ErrNotFound)
+	wantError(t, s.DropSecret(t.Context(), "a", store.Event{Kind: "secret.dropped", At: day()}), store.ErrNotFound)
+	if got := countEvents(t, s, store.EventQuery{Kind: "secret.dropped"}); got != 1 {
+		t.Errorf("%d events", got)
 	}
 }
 

@@ -164,3 +164,28 @@ func TestMigrateCertificates(t *testing.T) {
 		}
 	}
 }
+
+// TestMigrateRegistry reads the registry of scripts that were frozen before it had a column.
+func TestMigrateRegistry(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "muster.db")
+	_, _, err := store.Migrate(t.Context(), path, prior(t, 4))
+	must(t, err)
+	db := raw(t, path)
+	for token, script := range map[string]string{
+		"msb_a": "#!/bin/sh\nRUNTIME_PACKAGE='docker.io'\nREGISTRY='r.example:5000'\nTOKEN_ID='msb_a'\nat=${REGISTRY:-x}\n",
+		"msb_b": "#!/bin/sh\nREGISTRY=''\nTOKEN_ID='msb_b'\n", "msb_c": "#!/bin/sh\n# REGISTRY='x'\n",
+	} {
+		_, err := db.ExecContext(t.Context(), `INSERT INTO bootstraps(token, fetch_hash, mode, window_ms, outer_at, script, fetch_sha256, whole_sha256)
+			VALUES (?, '', 'manual', 1, 1, ?, '', '')`, token, script)
+		must(t, err)
+	}
+	_, _, err = store.Migrate(t.Context(), path, prior(t, 5))
+	must(t, err)
+	for token, want := range map[string]string{"msb_a": "r.example:5000", "msb_b": "", "msb_c": ""} {
+		var got string
+		must(t, db.QueryRowContext(t.Context(), "SELECT registry FROM bootstraps WHERE token = ?", token).Scan(&got))
+		if got != want {
+			t.Errorf("%s: got %q, want %q", token, got, want)
+		}
+	}
+}

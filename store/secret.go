@@ -33,6 +33,14 @@ func (s *Store) SetSecret(ctx context.Context, name string, value []byte, events
 	return s.change(ctx, []statement{do(set, name, s.sealer.seal(secretPlace(name), value))}, events)
 }
 
+// DropSecret forgets a secret; ErrNotFound when there is none.
+func (s *Store) DropSecret(ctx context.Context, name string, events ...Event) error {
+	return notFound(s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM secrets WHERE name = ?)", name),
+		do("DELETE FROM secrets WHERE name = ?", name),
+	}, events))
+}
+
 func secretPlace(name string) string { return "secrets/value/" + name }
 
 // checkCanary fails when the database was sealed under another master key, before anything is sealed under the wrong one.

@@ -25,6 +25,8 @@ func (c *Client) Accounts(ctx context.Context, tenant string, all bool) (Account
 }
 
 // RevokeAccount ends an account at once, named by its name or its id.
-func (c *Client) RevokeAccount(ctx context.Context, nameOrID string) error {
-	return c.do(ctx, "DELETE", "accounts/"+url.PathEscape(nameOrID), nil, nil, nil)
+func (c *Client) RevokeAccount(ctx context.Context, nameOrID string) (RevokedAccount, error) {
+	var revoked RevokedAccount
+	err := c.do(ctx, "DELETE", "accounts/"+url.PathEscape(nameOrID), nil, nil, &revoked)
+	return revoked, err
 }

@@ -53,6 +53,13 @@ type Account struct {
 	ExpiresAt  *time.Time `json:"expires_at"`
 	RevokedAt  *time.Time `json:"revoked_at"`
 	LastUsedAt *time.Time `json:"last_used_at"` // to the minute; null: never
+	CreatedBy  string     `json:"created_by"`   // as events name who did something; empty: made before that was kept
+}
+
+// RevokedAccount answers DELETE accounts/{account}.
+type RevokedAccount struct {
+	Done
+	Made []string `json:"made"` // live accounts that it had made, which stay
 }
 
 // AccountList answers GET accounts.
@@ -100,8 +107,7 @@ func (s *server) createAccount(c *call) (any, error) {
 	a.ID, a.SecretHash = token.Public(), hash[:]
 	err = s.Store.CreateAccount(c.r.Context(), a, c.accountEvent("account.created", a, a.CreatedAt))
 	if errors.Is(err, store.ErrConflict) {
-		return nil, &wire.ErrorDetail{Code: wire.CodeAlreadyThere, Message: fmt.Sprintf("an account is called %q already", a.Name),
-			Hint: "choose another name; to give it a new token, revoke it and make it again"}
+		return nil, s.nameTaken(c, a.Name)
 	}
 	if err != nil {
 		return nil, err
@@ -110,9 +116,23 @@ func (s *server) createAccount(c *call) (any, error) {
 	return NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, ExpiresAt: a.ExpiresAt}, nil
 }
 
+// nameTaken says nothing of another tenant's account.
+func (s *server) nameTaken(c *call, name string) error {
+	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.tenant)
+	if err != nil {
+		return err
+	}
+	taken := &wire.ErrorDetail{Code: wire.CodeAlreadyThere, Message: "the name " + name + " is taken", Hint: "choose another"}
+	if slices.ContainsFunc(accounts, func(a store.Account) bool { return a.RevokedAt == nil && a.Name == name }) {
+		taken.Message = fmt.Sprintf("an account is called %q already", name)
+		taken.Hint = "choose another name; to give it a new token, revoke it and make it again"
+	}
+	return taken
+}
+
 // accountFor is the account that a caller asks for. Nobody makes one that may more, or lives longer, than the caller.
 func (c caller) accountFor(q AccountRequest, now time.Time) (a store.Account, err error) {
-	a = store.Account{Name: q.Name, CreatedAt: now}
+	a = store.Account{Name: q.Name, CreatedAt: now, CreatedBy: c.actor.Name, Maker: c.account.ID}
 	if wire.CheckName(q.Name) != nil || strings.HasPrefix(q.Name, string(sign.AccountToken)+"_") || reply.HasToken(q.Name) {
 		return a, &wire.ErrorDetail{Code: wire.CodeBadName, Message: fmt.Sprintf("%.80q is not an account's name", reply.Redact(q.Name)),
 			Hint: "a name has 1 to 63 letters, digits, dots, dashes or underscores, a letter or digit at both ends, and does not begin with msa_"}
@@ -151,9 +171,14 @@ func (c caller) scopesFor(asked []string) ([]string, error) {
 	return scopes, nil
 }
 
+const shortestAccount = time.Minute
+
 func (c caller) expiryFor(ttl time.Duration, now time.Time) (*time.Time, error) {
 	if ttl < 0 {
 		return nil, badRequest("the field ttl is negative", "write 12h or 30d, or leave it out")
+	}
+	if ttl > 0 && ttl < shortestAccount {
+		return nil, badRequest("an account that lives "+ttl.String()+" is over before it is used", "a minute or longer, such as 12h or 30d")
 	}
 	if ttl == 0 {
 		return utc(c.account.ExpiresAt), nil
@@ -168,10 +193,6 @@ func (c caller) expiryFor(ttl time.Duration, now time.Time) (*time.Time, error) 
 
 func (s *server) revokeAccount(c *call) (any, error) {
 	name := c.r.PathValue("account")
-	if reply.Redact(name) != name {
-		return nil, &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "a whole API token stands in the URL",
-			Hint: "name the account by its name, or by the token's public part, such as msa_ab12"}
-	}
 	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.tenant)
 	if err != nil {
 		return nil, err
@@ -190,7 +211,18 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	if errors.Is(err, store.ErrNotFound) { // somebody else was faster
 		return nil, noAccount(name)
 	}
-	return Done{ID: a.ID, Status: "revoked"}, err
+	return RevokedAccount{Done: Done{ID: a.ID, Status: "revoked"}, Made: madeBy(a, accounts, now)}, err
+}
+
+// madeBy names the live ones of the accounts that an account has made.
+func madeBy(maker store.Account, accounts []store.Account, now time.Time) []string {
+	made := []string{}
+	for _, a := range accounts {
+		if a.Maker == maker.ID && accountShape(a, now).Status == "live" {
+			made = append(made, a.Name)
+		}
+	}
+	return made
 }
 
 func noAccount(name string) error {
@@ -204,7 +236,7 @@ func (c *call) accountEvent(kind string, a store.Account, at time.Time) store.Ev
 
 func accountShape(a store.Account, now time.Time) Account {
 	out := Account{ID: a.ID, Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, Status: "live", CreatedAt: a.CreatedAt.UTC(),
-		ExpiresAt: utc(a.ExpiresAt), RevokedAt: utc(a.RevokedAt), LastUsedAt: utc(a.LastUsedAt)}
+		ExpiresAt: utc(a.ExpiresAt), RevokedAt: utc(a.RevokedAt), LastUsedAt: utc(a.LastUsedAt), CreatedBy: a.CreatedBy}
 	if out.Scopes == nil {
 		out.Scopes = []string{}
 	}

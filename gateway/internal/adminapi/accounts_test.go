@@ -104,6 +104,9 @@ func TestAccountLimits(t *testing.T) {
 		{"revoke one that may less", few, "DELETE", "accounts/a1", "", 200, ""},
 		{"revoke another tenant's", tenant, "DELETE", "accounts/elsewhere", "", 404, ""},
 		{"revoke the fleet's", tenant, "DELETE", "accounts/chief", "", 404, ""},
+		{"a name of one's own tenant", tenant, "POST", "accounts", `{"name":"t1"}`, 409, "an account is called \\\"t1\\\" already"},
+		{"a name of another tenant's", tenant, "POST", "accounts", `{"name":"elsewhere"}`, 409, `"message":"the name elsewhere is taken","hint":"choose another"`},
+		{"a name of the fleet's", tenant, "POST", "accounts", `{"name":"chief"}`, 409, `"message":"the name chief is taken","hint":"choose another"`},
 		{"revoke own tenant's", tenant, "DELETE", "accounts/peer", "", 200, ""},
 	} {
 		status, body := h.ask(c.method, c.path, c.token, c.body)
@@ -147,6 +150,7 @@ func TestAccountRefusals(t *testing.T) {
 		{"unknown scope", "POST", "accounts", `{"name":"x","scopes":["nodes:fly"]}`, 400, wire.CodeBadRequest, "releases:write"},
 		{"bad tenant", "POST", "accounts", `{"name":"x","tenant":"a b"}`, 400, wire.CodeBadRequest, "tenant"},
 		{"negative ttl", "POST", "accounts", `{"name":"x","ttl":"-1h"}`, 400, wire.CodeBadRequest, "ttl"},
+		{"short ttl", "POST", "accounts", `{"name":"x","ttl":"59s"}`, 400, wire.CodeBadRequest, "a minute or longer"},
 		{"bad ttl", "POST", "accounts", `{"name":"x","ttl":"soon"}`, 400, wire.CodeBadRequest, "write 30m"},
 		{"unknown field", "POST", "accounts", `{"name":"x","scope":"*"}`, 400, wire.CodeBadRequest, "scopes"},
 		{"name taken", "POST", "accounts", `{"name":"taken"}`, 409, wire.CodeAlreadyThere, "revoke it"},
@@ -177,6 +181,43 @@ func TestAccountRefusals(t *testing.T) {
 	}
 }
 
+// TestAccountMakers: it is kept who made an account, and whoever revokes one hears of those that it made.
+func TestAccountMakers(t *testing.T) {
+	h := newHouse(t)
+	makes := func(name, token, ttl string) adminapi.NewAccount {
+		status, body := h.ask("POST", "accounts", token, `{"name":"`+name+`","scopes":["*"],"ttl":"`+ttl+`"}`)
+		if status != 201 {
+			t.Fatalf("%s: got %d %s", name, status, body)
+		}
+		return decode[adminapi.NewAccount](t, body)
+	}
+	root := makes("root", "", "30d")
+	for _, name := range []string{"one", "two", "gone"} {
+		makes(name, root.Token, "1h")
+	}
+	makes("short", root.Token, "1m")
+	one := makes("more", root.Token, "2h")
+	makes("of-more", one.Token, "1h") // its maker is another
+	h.ask("DELETE", "accounts/gone", "", "")
+	h.now = h.now.Add(2 * time.Minute)
+	by := map[string]string{}
+	_, body := h.ask("GET", "accounts", "", "")
+	for _, a := range decode[adminapi.AccountList](t, body).Accounts {
+		by[a.Name] = a.CreatedBy
+	}
+	if by["root"] != "operator:socket" || by["one"] != "account:root" || by["of-more"] != "account:more" {
+		t.Errorf("makers: %v", by)
+	}
+	status, body := h.ask("DELETE", "accounts/root", "", "")
+	if got := decode[adminapi.RevokedAccount](t, body); status != 200 || strings.Join(got.Made, " ") != "more one two" || got.ID != root.ID || got.Status != "revoked" {
+		t.Errorf("got %d %s", status, body)
+	}
+	makes("root", "", "30d") // another of the same name has made none
+	if _, body := h.ask("DELETE", "accounts/root", "", ""); !strings.Contains(string(body), `"made":[]`) {
+		t.Errorf("got %s", body)
+	}
+}
+
 func TestAccountClient(t *testing.T) {
 	h := newHouse(t)
 	c, err := adminapi.Dial(t.Context(), adminapi.Target{DataDir: h.onSocket()})
@@ -190,10 +231,10 @@ func TestAccountClient(t *testing.T) {
 	if list, err := c.Accounts(t.Context(), "research", true); err != nil || len(list.Accounts) != 0 {
 		t.Errorf("of another tenant: %+v, %v", list, err)
 	}
-	if err := c.RevokeAccount(t.Context(), "ci"); err != nil {
-		t.Error(err)
+	if gone, err := c.RevokeAccount(t.Context(), "ci"); err != nil || gone.ID != made.ID || gone.Status != "revoked" || len(gone.Made) != 0 {
+		t.Errorf("revoke: %+v, %v", gone, err)
 	}
-	if err := c.RevokeAccount(t.Context(), "ci"); !adminapi.IsNotFound(err) {
+	if _, err := c.RevokeAccount(t.Context(), "ci"); !adminapi.IsNotFound(err) {
 		t.Errorf("revoke twice: %v", err)
 	}
 }

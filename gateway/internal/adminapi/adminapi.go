@@ -9,6 +9,7 @@ package adminapi
 import (
 	"log/slog"
 	"net/http"
+	"path"
 	"slices"
 	"time"
 
@@ -57,14 +58,30 @@ const (
 // anyAccount marks routes that take no scope.
 const anyAccount = ""
 
-// Routes serves the API under Prefix. Each call makes a handler with a memory of refused callers of its own.
-func (a *API) Routes() http.Handler {
-	s := &server{API: a, failures: &limiter{now: a.Now}}
+// Handler serves the API under Prefix.
+type Handler struct {
+	http.Handler
+	mux *http.ServeMux
+}
+
+// Takes tells whether a route takes this request, and so looks for who calls and for tokens in the wrong place. Of what no route
+// takes nobody does.
+func (h *Handler) Takes(r *http.Request) bool {
+	if path.Clean(r.URL.Path) != r.URL.Path { // ServeMux would redirect it
+		return false
+	}
+	_, pattern := h.mux.Handler(r)
+	return pattern != "" && pattern != "/" // the latter is Strict's, for what no route takes
+}
+
+// Routes makes a handler with a memory of refused callers of its own.
+func (a *API) Routes() *Handler {
+	s := &server{API: a, failures: &limiter{now: a.Now}, writes: &limiter{now: a.Now, burst: writeBurst}}
 	mux := http.NewServeMux()
 	for _, r := range slices.Concat(s.routes(), s.bootstrapRoutes(), s.trustRoutes()) {
 		mux.Handle(r.method+" "+Prefix+r.path, s.guarded(r.scope, r.serve))
 	}
-	return a.Info.Strict(mux)
+	return &Handler{Handler: a.Info.Strict(mux), mux: mux}
 }
 
 // route is one path of the API.

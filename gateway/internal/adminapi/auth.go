@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -28,7 +27,8 @@ const (
 // server is an API with the memory of one listener.
 type server struct {
 	*API
-	failures *limiter
+	failures *limiter // of callers who are not let in
+	writes   *limiter // of those who are, and ask for what cannot be
 }
 
 // caller is who makes a request, once that is proven.
@@ -67,18 +67,29 @@ func (s *server) guarded(scope string, serve func(*call) (any, error)) http.Hand
 }
 
 func (s *server) admit(r *http.Request, scope string) (caller, error) {
-	for name, values := range r.URL.Query() {
-		if reply.HasToken(name) || slices.ContainsFunc(values, reply.HasToken) {
-			return caller{actor: store.Actor{Name: "unknown", Address: s.address(r)}}, &wire.ErrorDetail{
-				Code: wire.CodePlaintextSecret, Message: "a token stands in the query string",
-				Hint: "take it as known to others now: revoke it; API tokens go into the header Authorization: Bearer ..."}
-		}
-	}
 	who, err := s.authenticate(r)
+	if leak := inURL(r); leak != nil {
+		return who, leak
+	}
 	if err == nil && !who.may(scope) {
 		err = forbidden("this account lacks the scope "+scope, "use an account that has it; its own scopes: "+strings.Join(who.scopes, ", "))
 	}
 	return who, err
+}
+
+// inURL refuses a token in the query string, and more of one in the path than its public part.
+func inURL(r *http.Request) error {
+	if r.URL.RawQuery != "" && reply.HasToken(reply.Unescape(r.URL.RawQuery)) {
+		return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "a token stands in the query string",
+			Hint: "take it as known to others now: revoke it; API tokens go into the header Authorization: Bearer ..."}
+	}
+	for segment := range strings.SplitSeq(reply.Unescape(r.URL.Path), "/") {
+		if reply.TokenLike(segment) && reply.TokenID(segment) != segment {
+			return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "a whole token stands in the URL",
+				Hint: "take it as known to others now: revoke it; a token or an account is named by the public part, such as mse_ab12"}
+		}
+	}
+	return nil
 }
 
 func forbidden(message, hint string) error {
@@ -138,54 +149,6 @@ func (s *server) account(ctx context.Context, who caller, token sign.Token) (cal
 		}
 	}
 	return who, nil
-}
-
-// refuse answers an error. Refusals of the caller are security events, and rate limited, so that nobody fills the log.
-func (s *server) refuse(w http.ResponseWriter, r *http.Request, who caller, scope string, err error) {
-	status, body := s.Info.Error(err)
-	var detail *wire.ErrorDetail
-	leaked := errors.As(err, &detail) && detail.Code == wire.CodePlaintextSecret // a request that may be right in all else, and that somebody has to hear of
-	if status == http.StatusUnauthorized || status == http.StatusForbidden || leaked {
-		if wait := s.failures.note(limitKey(who)); wait > 0 && status == http.StatusUnauthorized {
-			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-			status, body = s.Info.Error(&wire.ErrorDetail{Code: wire.CodeTooManyRequests,
-				Message: "too many refused calls from this address", Hint: "wait as Retry-After says, and check the API token"})
-		} else if wait <= 0 {
-			s.record(r, who, scope, err)
-		}
-	}
-	if status == http.StatusUnauthorized {
-		w.Header().Set("WWW-Authenticate", `Bearer realm="muster"`)
-	}
-	reply.Write(w, status, body)
-}
-
-func (s *server) record(r *http.Request, who caller, scope string, err error) {
-	var detail *wire.ErrorDetail
-	if !errors.As(err, &detail) {
-		return
-	}
-	event := store.Event{At: s.now(), Kind: "admin.refused", Actor: who.actor.Name, Tenant: who.tenant, Address: who.actor.Address,
-		Outcome: detail.Code, Security: true,
-		Detail: map[string]string{"method": reply.Method(r), "path": reply.LogPath(r), "reason": detail.Message}}
-	if scope != anyAccount {
-		event.Detail["scope"] = scope
-	}
-	if err := s.Store.AddEvents(r.Context(), event); err != nil {
-		s.logger().Error("cannot record a refused call", "error", err)
-	}
-}
-
-// limitKey groups callers: accounts by their id, all others by address, IPv6 by the /64 that one customer usually has.
-func limitKey(who caller) string {
-	if who.account.ID != "" {
-		return who.account.ID
-	}
-	ip := net.ParseIP(who.actor.Address)
-	if ip == nil || ip.To4() != nil {
-		return who.actor.Address
-	}
-	return ip.Mask(net.CIDRMask(64, 128)).String()
 }
 
 func (s *server) address(r *http.Request) string {

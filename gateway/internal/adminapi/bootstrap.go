@@ -6,8 +6,10 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/registry"
+	"muster/gateway/internal/reply"
 )
 
 // CreateNodeRequest makes a node that waits for its bootstrap. Mode and TTL are its first bootstrap token's.
@@ -29,6 +31,10 @@ type CreatedNode struct {
 	FetchWindow    Duration  `json:"fetch_window"`  // from the first fetch of the script on
 	Command        string    `json:"command"`       // safe to paste into a root shell of the machine
 	UserData       string    `json:"user_data,omitempty"`
+	Script         string    `json:"script"` // complete by itself: it holds the token
+	ScriptSHA256   string    `json:"script_sha256"`
+
+	Packages []BootstrapPackage `json:"packages"`
 }
 
 // BootstrapScript answers POST nodes/{node}/bootstrap-script: the only time that the token is shown.
@@ -67,8 +73,19 @@ const scriptType = "text/x-shellscript"
 
 func (s *server) bootstrapRoutes() []route {
 	return []route{
-		{"POST", "nodes", ScopeNodesWrite, s.createNode},
-		{"POST", "nodes/{node}/bootstrap-script", ScopeNodesWrite, s.bootstrapScript},
+		{"POST", "nodes", ScopeNodesWrite, minting(s.createNode)},
+		{"POST", "nodes/{node}/bootstrap-script", ScopeNodesWrite, minting(s.bootstrapScript)},
+	}
+}
+
+// minting guards what gives out a token beside what it does to a node: a token of a node that is live takes that node over.
+func minting(serve func(*call) (any, error)) func(*call) (any, error) {
+	return func(c *call) (any, error) {
+		if !c.caller.may(ScopeTokensWrite) {
+			return nil, forbidden("this account lacks the scope "+ScopeTokensWrite+", and this mints a token",
+				"use an account that has both "+ScopeNodesWrite+" and "+ScopeTokensWrite+"; its own scopes: "+strings.Join(c.caller.scopes, ", "))
+		}
+		return serve(c)
 	}
 }
 
@@ -84,9 +101,14 @@ func (s *server) createNode(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	wanted := bootstrap.NodeTokenRequest{Mode: q.Mode, TTL: time.Duration(q.TTL)}
-	if err := wanted.Complete(); err != nil { // before there is a node without a token
+	if err := noToken(q.Name, q.Labels); err != nil {
 		return nil, err
+	}
+	wanted := bootstrap.NodeTokenRequest{Mode: q.Mode, TTL: time.Duration(q.TTL)}
+	for _, err := range []error{wanted.Complete(), s.Bootstrap.Ready()} { // before there is a node without a token
+		if err != nil {
+			return nil, err
+		}
 	}
 	node, err := s.Registry.Create(c.r.Context(), registry.NewNode{Name: q.Name, Tenant: tenant, Labels: q.Labels, GPUs: q.GPUs}, c.caller.actor)
 	if err != nil {
@@ -99,7 +121,23 @@ func (s *server) createNode(c *call) (any, error) {
 	}
 	c.status = http.StatusCreated
 	return CreatedNode{Node: nodeShape(node), BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
-		FetchWindow: Duration(m.Window), Command: m.Command, UserData: m.UserData}, nil
+		FetchWindow: Duration(m.Window), Command: m.Command, UserData: m.UserData, Script: m.Script, ScriptSHA256: m.ScriptSum,
+		Packages: packagesShape(m.Packages)}, nil
+}
+
+// noToken refuses names and labels that may be tokens: both are shown to everybody.
+func noToken(name string, labels map[string]string) error {
+	if reply.TokenLike(name) {
+		return &wire.ErrorDetail{Code: wire.CodeBadName, Message: "the name looks like a token",
+			Hint: "choose one that does not begin with mse_, msb_ or msa_; if it is a token, revoke it: muster token revoke ID"}
+	}
+	for key, value := range labels {
+		if text := key + "=" + value; reply.Redact(text) != text {
+			return &wire.ErrorDetail{Code: wire.CodeBadLabel, Message: "a label holds a token",
+				Hint: "labels are shown to everybody: leave it out, and revoke the token: muster token revoke ID"}
+		}
+	}
+	return nil
 }
 
 // bootstrapScript mints a token for a node that is there, and gives the script as JSON or, where that is asked for, as it is.
@@ -155,7 +193,7 @@ func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
 func wantsScript(c *call, p parameters) (bool, error) {
 	switch p.text("format") {
 	case "":
-		return strings.HasPrefix(c.r.Header.Get("Accept"), scriptType), nil
+		return reply.Prefers(c.r, scriptType), nil
 	case "json":
 		return false, nil
 	case "script":
@@ -176,12 +214,17 @@ func scriptShape(n registry.Node, m bootstrap.Minted) BootstrapScript {
 	out := BootstrapScript{NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
 		FetchWindow: Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum, FetchSHA256: m.FetchSum, Mode: m.Mode,
 		Command: m.Command, UserData: m.UserData,
-		Metadata: BootstrapMetadata{TrustBundleVersion: m.TrustNumber, Packages: []BootstrapPackage{}}}
-	for i, p := range m.Packages {
-		if i == 0 {
-			out.Metadata.PackageRef, out.Metadata.PackageDigest = p.Ref, p.Digest
-		}
-		out.Metadata.Packages = append(out.Metadata.Packages, BootstrapPackage{Platform: p.OS + "/" + p.Arch, Ref: p.Ref, Digest: p.Digest})
+		Metadata: BootstrapMetadata{TrustBundleVersion: m.TrustNumber, Packages: packagesShape(m.Packages)}}
+	if len(out.Metadata.Packages) > 0 {
+		out.Metadata.PackageRef, out.Metadata.PackageDigest = out.Metadata.Packages[0].Ref, out.Metadata.Packages[0].Digest
+	}
+	return out
+}
+
+func packagesShape(packages []bootstrap.Package) []BootstrapPackage {
+	out := make([]BootstrapPackage, 0, len(packages))
+	for _, p := range packages {
+		out = append(out, BootstrapPackage{Platform: p.OS + "/" + p.Arch, Ref: p.Ref, Digest: p.Digest})
 	}
 	return out
 }

@@ -32,6 +32,10 @@ func TestCreateNode(t *testing.T) {
 		!strings.HasPrefix(made.BootstrapToken, "msb_") || !strings.HasPrefix(made.BootstrapURL, "https://gw:7443/api/v1/bootstrap/nodes/msb_") {
 		t.Fatalf("got %d %s", status, body)
 	}
+	sum := sha256.Sum256([]byte(made.Script))
+	if made.ScriptSHA256 != hex.EncodeToString(sum[:]) || !strings.Contains(made.Script, "NODE_NAME='gpu-7'") || len(made.Packages) != 1 || made.Packages[0].Platform != "linux/amd64" {
+		t.Errorf("script %s, packages %+v", made.ScriptSHA256, made.Packages)
+	}
 	_, secret, _ := strings.Cut(made.BootstrapToken, ".")
 	if strings.Contains(made.BootstrapURL, secret) || !strings.Contains(made.Command, "MUSTER_TOKEN="+made.BootstrapToken) {
 		t.Errorf("got %s", body)
@@ -54,6 +58,9 @@ func TestCreateNode(t *testing.T) {
 		"an unknown field":  {`{"name":"x","script":true}`, 400, wire.CodeBadRequest},
 		"no JSON":           {`name=x`, 400, wire.CodeBadRequest},
 		"a negative number": {`{"name":"x","gpus":-1}`, 400, wire.CodeBadRequest},
+		"a token's name":    {`{"name":"msb_x"}`, 400, wire.CodeBadName},
+		"a token":           {`{"name":"mse_abcd1234_0123456789"}`, 400, wire.CodeBadName},
+		"a token's label":   {`{"name":"x","labels":{"by":"mse_abcd1234_0123456789"}}`, 400, wire.CodeBadLabel},
 	} {
 		if status, body := h.ask("POST", "nodes", "", c.body); status != c.status || code(body) != c.code {
 			t.Errorf("%s: got %d %s, want %d %s", name, status, body, c.status, c.code)
@@ -94,6 +101,14 @@ func TestBootstrapScript(t *testing.T) {
 		api.Routes().ServeHTTP(w, r)
 		if w.Code != 200 || !strings.HasPrefix(w.Body.String(), "#!/bin/sh\n") || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/x-shellscript") ||
 			w.Header().Get("Cache-Control") == "" || !strings.HasSuffix(w.Body.String(), "{ main \"$@\"; }\n") {
+			t.Errorf("accept %q: got %d %.60s", accept, w.Code, w.Body)
+		}
+	}
+	for _, accept := range []string{"text/x-shellscriptXYZ", "text/x-shellscript-x", "application/json, text/x-shellscript"} {
+		r := httptest.NewRequest("POST", "/api/v1/admin/nodes/gpu-7/bootstrap-script", nil)
+		r.Header.Set("Accept", accept)
+		w := httptest.NewRecorder()
+		if api.Routes().ServeHTTP(w, r); w.Code != 200 || !strings.HasPrefix(w.Body.String(), "{") {
 			t.Errorf("accept %q: got %d %.60s", accept, w.Code, w.Body)
 		}
 	}
@@ -145,7 +160,7 @@ func TestBootstrapStates(t *testing.T) {
 // TestBootstrapTenants: an account of one tenant makes and bootstraps that tenant's nodes, and learns nothing of others'.
 func TestBootstrapTenants(t *testing.T) {
 	h := newHouse(t).withScripts()
-	one, two := h.account("one", "one", adminapi.ScopeNodesWrite), h.account("two", "two", adminapi.ScopeNodesWrite)
+	one, two := h.account("one", "one", adminapi.ScopeNodesWrite, adminapi.ScopeTokensWrite), h.account("two", "two", adminapi.ScopeNodesWrite, adminapi.ScopeTokensWrite)
 	if status, body := h.ask("POST", "nodes", one, `{"name":"gpu-1"}`); status != 201 || decode[adminapi.CreatedNode](t, body).Node.Tenant != "one" {
 		t.Fatalf("got %d %s", status, body)
 	}
@@ -167,6 +182,39 @@ func TestBootstrapTenants(t *testing.T) {
 	}
 }
 
+// TestBootstrapScopes: who may change nodes may not mint what takes a live one over, nor the other way round.
+func TestBootstrapScopes(t *testing.T) {
+	h := newHouse(t).withScripts()
+	h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)
+	nodes, tokens := h.account("nodes", "", adminapi.ScopeNodesWrite, adminapi.ScopeTokensRead), h.account("tokens", "", adminapi.ScopeTokensWrite)
+	both := h.account("both", "", adminapi.ScopeNodesWrite, adminapi.ScopeTokensWrite)
+	for _, c := range []struct {
+		path, body, token string
+		status            int
+		says              string
+	}{
+		{"nodes", `{"name":"gpu-8"}`, nodes, 403, "lacks the scope tokens:write"}, {"nodes", `{"name":"gpu-8"}`, tokens, 403, "lacks the scope nodes:write"},
+		{"nodes/gpu-7/bootstrap-script?again=true", "", nodes, 403, "lacks the scope tokens:write"}, {"nodes/gpu-7/bootstrap-script", "", tokens, 403, "lacks the scope nodes:write"},
+		{"nodes", `{"name":"gpu-8"}`, both, 201, ""}, {"nodes/gpu-7/bootstrap-script?again=true", "", both, 200, ""},
+	} {
+		if status, body := h.ask("POST", c.path, c.token, c.body); status != c.status || !strings.Contains(string(body), c.says) {
+			t.Errorf("%s: got %d %.300s", c.path, status, body)
+		}
+	}
+}
+
+// TestNoAgents: a gateway that carries no agent makes neither a token nor a node.
+func TestNoAgents(t *testing.T) {
+	h := newHouse(t)
+	h.api.Bootstrap = bootstrap.New(bootstrap.Config{Store: h.store, Site: func() (bootstrap.Site, error) { return bootstrap.Site{NodeURL: "https://gw:7443"}, nil }})
+	if status, body := h.ask("POST", "nodes", "", `{"name":"gpu-7"}`); status != 503 || code(body) != wire.CodeUnavailable || !strings.Contains(string(body), "make build") {
+		t.Errorf("got %d %s", status, body)
+	}
+	if status, body := h.ask("GET", "nodes/gpu-7", "", ""); status != 404 {
+		t.Errorf("a refusal left a node: %d %s", status, body)
+	}
+}
+
 // TestBootstrapTokenAsAPIToken: it opens nothing here, and somebody hears of it.
 func TestBootstrapTokenAsAPIToken(t *testing.T) {
 	h := newHouse(t).withScripts()
@@ -179,6 +227,11 @@ func TestBootstrapTokenAsAPIToken(t *testing.T) {
 	}
 	events, err := h.store.Events(t.Context(), store.EventQuery{Kind: "admin.refused"})
 	if err != nil || len(events) != 2 || events[0].Outcome != wire.CodePlaintextSecret || events[1].Outcome != wire.CodeTokenWrongRoute {
-		t.Errorf("events: %+v, %v", events, err)
+		t.Fatalf("events: %+v, %v", events, err)
+	}
+	for _, e := range events {
+		if public, _, _ := strings.Cut(made.BootstrapToken[4:], "_"); e.NodeName != "gpu-7" || e.Tenant != "default" || e.Detail["token"] != "msb_"+public {
+			t.Errorf("whose it is: %+v", e)
+		}
 	}
 }

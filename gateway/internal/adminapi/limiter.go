@@ -10,12 +10,14 @@ const (
 	refusalBurst  = 10
 	refusalRefill = 6 * time.Second
 	refusalKeys   = 4096 // callers remembered at a time
+	writeBurst    = 60   // refused writes of a caller who may write
 )
 
 // limiter counts refusals by caller. Only failures are counted: a caller with a good token is never slowed down by others
 // behind the same address. Its memory is bounded; beyond it all callers share one count.
 type limiter struct {
-	now func() time.Time // nil: time.Now
+	now   func() time.Time // nil: time.Now
+	burst int              // 0: refusalBurst
 
 	mu    sync.Mutex
 	clear map[string]time.Time // when the caller's count is zero again
@@ -39,7 +41,11 @@ func (l *limiter) note(key string) time.Duration {
 	if until.Before(now) {
 		until = now
 	}
-	if wait := until.Add(refusalRefill).Sub(now) - refusalBurst*refusalRefill; wait > 0 {
+	burst := time.Duration(l.burst)
+	if burst == 0 {
+		burst = refusalBurst
+	}
+	if wait := until.Add(refusalRefill).Sub(now) - burst*refusalRefill; wait > 0 {
 		return wait
 	}
 	l.clear[key] = until.Add(refusalRefill)

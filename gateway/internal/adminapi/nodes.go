@@ -68,6 +68,9 @@ func (s *server) setLabels(c *call) (any, error) {
 	if len(q.Set)+len(q.Remove) == 0 {
 		return nil, badRequest("there is no label to set or remove", `send {"set":{"tier":"sovereign"}} or {"remove":["tier"]}`)
 	}
+	if err := noToken("", q.Set); err != nil {
+		return nil, err
+	}
 	n, err := s.Registry.SetLabels(c.r.Context(), c.caller.tenant, c.r.PathValue("node"), q.Set, q.Remove, c.caller.actor)
 	return nodeShape(n), err
 }

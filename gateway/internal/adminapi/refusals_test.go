@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi"
 )
 
 func TestBadRequests(t *testing.T) {
@@ -112,10 +113,16 @@ func TestTenantsAreIsolated(t *testing.T) {
 			t.Errorf("a foreign node answers %s, an unknown one %s", body, unknown)
 		}
 	}
-	for _, path := range []string{"nodes", "nodes?selector=tenant%3Dresearch", "nodes?all=true", "tokens?all=true", "events", "events?node=theirs"} {
+	for _, path := range []string{"nodes", "nodes?selector=tenant%3Dresearch", "nodes?all=true", "tokens?all=true", "events?kind=node.created", "events?node=theirs"} {
 		status, body := h.ask("GET", path, me, "")
 		if status != 200 || strings.Contains(string(body), "theirs") || strings.Contains(string(body), `"research"`) || strings.Contains(string(body), token) {
 			t.Errorf("%s: got %d %s", path, status, body)
+		}
+	}
+	_, body = h.ask("GET", "events?limit=1000", me, "") // what it asked for itself is there, in its own words
+	for _, e := range decode[adminapi.EventList](t, body).Events {
+		if e.Tenant != "platform" || e.NodeID != "" && e.NodeID != "id-mine" {
+			t.Errorf("another tenant's event: %+v", e)
 		}
 	}
 	status, body := h.ask("POST", "tokens", me, "{}")

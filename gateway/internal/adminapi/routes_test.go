@@ -135,7 +135,7 @@ func TestMoves(t *testing.T) {
 			t.Errorf("%s by %q", e.Kind, e.Actor)
 		}
 	}
-	if got := strings.Join(kinds, " "); got != "node.created node.drained node.resumed node.retired node.banned" {
+	if got := strings.Join(kinds, " "); got != "node.created node.drained node.resumed node.retired admin.refused node.banned" {
 		t.Errorf("the log has %s", got)
 	}
 }

@@ -41,8 +41,12 @@ type Bootstrap struct {
 	site   func() (Site, error)
 	known  credentials
 	nonces nonces
-	fails  fails
-	misuse fails
+	fails  fails // wrong proofs, by address
+	macs   fails // wrong proofs, by address and credential
+	misuse fails // tokens in the wrong place, by address, and by address and token
+
+	fetches fails // of scripts, by token, part and address
+	surplus surplus
 }
 
 // New makes a Bootstrap.
@@ -105,21 +109,22 @@ func unknownCredential(id string) error {
 }
 
 // Proven checks a register request's MAC over its body, and counts failures by address. The refusals are bad_mac, and
-// too_many_requests for an address that keeps failing; a right MAC is never held up.
+// too_many_requests for an address that keeps failing; a right MAC is never held up. The first failure of an address with a
+// credential in a minute is an event, the others are counted.
 func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.Token, body []byte, address string) error {
 	if p.Verify(token.Key, body) == nil {
 		return nil
 	}
-	count := b.fails.add(address, b.now())
-	if count == 1 {
-		err := b.store.AddEvents(ctx, store.Event{
-			At: b.now(), Kind: "enrol.refused", Actor: "credential:" + token.ID, Tenant: token.Tenant,
-			Address: address, Outcome: wire.CodeBadMAC, Security: true,
-		})
-		if err != nil {
-			b.log.Error("an event was not recorded", "error", err)
-		}
+	now, from := b.now(), AddressKey(address)
+	e := store.Event{At: now, Kind: "enrol.refused", Actor: "credential:" + token.ID, NodeID: token.NodeID, Tenant: token.Tenant,
+		Address: address, Outcome: wire.CodeBadMAC, Security: true, Detail: map[string]string{"credential": token.ID}}
+	b.nameNode(ctx, &e)
+	if b.macs.add(from+" "+token.ID, now) == 1 {
+		b.record(ctx, e)
+	} else {
+		b.CountMore(ctx, e)
 	}
+	count := b.fails.add(from, now)
 	if count > failsAllowed {
 		return &wire.ErrorDetail{
 			Code: wire.CodeTooManyRequests, Message: "too many wrong proofs from this address", Hint: "wait a minute, then try again with the right token",

@@ -104,7 +104,8 @@ func (b *Bootstrap) ended(kept store.Bootstrap) error {
 // Script is the frozen script, with as much of the token as was presented.
 func (v Visit) Script() (string, error) { return thaw(v.Bootstrap.Script, v.fetch, v.secret) }
 
-// Fetched records that a visit got the script. The first one begins the token's last window.
+// Fetched records that a visit got the script. The first one begins the token's last window. Of the visits by one address in a
+// minute the first is an event, the others are counted: whoever has the fetch part alone cannot fill the log.
 func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, address string) error {
 	part := "fetch"
 	if v.Whole {
@@ -112,6 +113,10 @@ func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, addre
 	}
 	e := b.visitEvent("bootstrap.fetched", v, node, address)
 	e.Detail["part"] = part
+	if b.fetches.add(v.Token.ID+" "+part+" "+AddressKey(address), b.now()) > 1 && v.FirstFetchAt != nil {
+		b.CountMore(ctx, e)
+		return nil
+	}
 	err := b.store.FetchBootstrap(ctx, v.Token.ID, b.now(), e)
 	if !errors.Is(err, store.ErrConflict) {
 		return err
@@ -126,48 +131,24 @@ func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, addre
 	return store.ErrConflict
 }
 
-// Lend gives the credential for the registry to who presented a whole token; ok is false where none is configured.
+// Lend gives the credential for the registry that a token's script logs in to, to who presented the whole token; ok is false where
+// there is none for that registry. The event says why.
 func (b *Bootstrap) Lend(ctx context.Context, v Visit, node store.Node, address string) (c RegistryCredential, ok bool, err error) {
-	registry := ""
-	if b.site != nil {
-		site, err := b.site()
-		if err != nil {
-			return c, false, err
-		}
-		registry = site.Registry
-	}
-	c, ok, err = b.registryCredential(ctx, registry)
+	c, why, err := b.lendable(ctx, v.Registry)
 	if err != nil {
-		return c, false, err
+		return RegistryCredential{}, false, err
 	}
 	e := b.visitEvent("bootstrap.credential", v, node, address)
-	e.Detail["registry"] = registry
-	if !ok {
-		e.Outcome = "none"
+	e.Detail["registry"] = v.Registry
+	if why != "" {
+		e.Outcome, e.Detail["reason"] = "none", why
 	}
-	return c, ok, b.store.AddEvents(ctx, e)
+	return c, why == "", b.store.AddEvents(ctx, e)
 }
 
 func (b *Bootstrap) visitEvent(kind string, v Visit, node store.Node, address string) store.Event {
 	e := b.event(kind, v.Token.Tenant, store.Actor{Name: "token:" + v.Token.ID, Address: address})
 	e.NodeID, e.NodeName = node.ID, node.Name
-	e.Detail = map[string]string{"mode": v.Mode}
+	e.Detail = map[string]string{"mode": v.Mode, "token": v.Token.ID}
 	return e
-}
-
-// Misused records a token that was presented where it is not good, or is good no more, and counts such presentations by
-// address: beyond a number in a minute they are answered with too_many_requests and not recorded. It gives the refusal to answer.
-func (b *Bootstrap) Misused(ctx context.Context, refused error, e store.Event) error {
-	var detail *wire.ErrorDetail
-	if !errors.As(refused, &detail) {
-		return refused
-	}
-	if b.misuse.add(e.Address, b.now()) > failsAllowed {
-		return &wire.ErrorDetail{Code: wire.CodeTooManyRequests, Message: "too many refused tokens from this address", Hint: "wait a minute, then try again with the right one"}
-	}
-	e.At, e.Kind, e.Outcome, e.Security = b.now(), "bootstrap.refused", detail.Code, true
-	if err := b.store.AddEvents(ctx, e); err != nil {
-		b.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
-	}
-	return refused
 }

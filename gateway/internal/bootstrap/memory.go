@@ -12,7 +12,7 @@ const (
 	nonceMemory  = 2 * wire.EnrollWindow // as long as a request's time could still be accepted
 	nonceBound   = 1_000_000             // of 40 bytes each
 	failWindow   = time.Minute
-	failsAllowed = 20 // wrong proofs of one address in a window
+	failsAllowed = 20 // wrong proofs, or misplaced tokens, of one address in a window
 	failBound    = 50_000
 )
 
@@ -64,19 +64,19 @@ func (n *nonces) prune(now time.Time) {
 	}
 }
 
-// fails counts wrong proofs by address in windows of a minute. The zero value is ready; it is safe for concurrent use.
+// fails counts what goes wrong, or is done again, by a key such as an address, in windows of a minute. The zero value is ready; it is safe for concurrent use.
 type fails struct {
 	mu     sync.Mutex
 	counts map[string]int
 	window time.Time
 }
 
-func (f *fails) add(address string, now time.Time) int {
+func (f *fails) add(key string, now time.Time) int {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.counts == nil || now.Sub(f.window) > failWindow || len(f.counts) > failBound {
 		f.counts, f.window = map[string]int{}, now
 	}
-	f.counts[address]++
-	return f.counts[address]
+	f.counts[key]++
+	return f.counts[key]
 }

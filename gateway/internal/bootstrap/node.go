@@ -65,6 +65,7 @@ type Minted struct {
 	UserData    string // of CloudInit; empty else
 	TrustNumber int64
 	Packages    []Package
+	Registry    string // that the script logs in to; empty: none
 }
 
 // MintNodeToken makes a bootstrap token and freezes its scripts. Earlier tokens of the node go on to their own end.
@@ -72,10 +73,7 @@ func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by st
 	if err := q.Complete(); err != nil {
 		return Minted{}, err
 	}
-	if b.site == nil {
-		return Minted{}, &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "this gateway renders no bootstrap scripts", Hint: "use muster token create instead"}
-	}
-	site, err := b.site()
+	site, err := b.ready()
 	if err != nil {
 		return Minted{}, err
 	}
@@ -92,9 +90,30 @@ func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by st
 	return m, b.keep(ctx, q, m, kept, by)
 }
 
+// Ready refuses, with unavailable, where no bootstrap token could work: the gateway renders no scripts, or carries no agent.
+func (b *Bootstrap) Ready() error {
+	_, err := b.ready()
+	return err
+}
+
+func (b *Bootstrap) ready() (Site, error) {
+	if b.site == nil {
+		return Site{}, &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "this gateway renders no bootstrap scripts", Hint: "use muster token create instead"}
+	}
+	site, err := b.site()
+	if err != nil {
+		return Site{}, err
+	}
+	if site.digest("amd64")+site.digest("arm64") == "" {
+		return Site{}, &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "this gateway carries no agent, so a bootstrap script could install none",
+			Hint: "build the gateway with make build, which puts the agents into it, and start that one; GET /agent shows what it carries"}
+	}
+	return site, nil
+}
+
 // mint renders everything that goes with a token.
 func (s Site) mint(q NodeTokenRequest, t sign.Token) (m Minted, kept string, err error) {
-	m = Minted{Token: t, Window: FetchWindow, Mode: q.Mode, URL: s.URL(t.FetchPart()), TrustNumber: s.TrustNumber, Packages: s.Packages()}
+	m = Minted{Token: t, Window: FetchWindow, Mode: q.Mode, URL: s.URL(t.FetchPart()), TrustNumber: s.TrustNumber, Packages: s.Packages(), Registry: s.Registry}
 	if kept, err = s.frozen(q.Node.ID, q.Node.Name, q.Mode, t.Public()); err != nil {
 		return m, "", err
 	}
@@ -108,7 +127,7 @@ func (s Site) mint(q NodeTokenRequest, t sign.Token) (m Minted, kept string, err
 	m.FetchSum, m.ScriptSum = hexSum(public), hexSum(m.Script)
 	m.Command = s.Command(t.FetchPart(), t.Reveal(), m.FetchSum)
 	if q.Mode == CloudInit {
-		m.UserData, err = s.userData(q.Node.Name, t.FetchPart(), t.Reveal(), m.FetchSum)
+		m.UserData, err = s.userData(q, t.FetchPart(), t.Reveal(), m.FetchSum)
 	}
 	if err == nil && len(m.UserData) >= longestUserData {
 		err = fmt.Errorf("user-data of %d bytes, which is more than clouds take", len(m.UserData))
@@ -124,7 +143,7 @@ func (b *Bootstrap) keep(ctx context.Context, q NodeTokenRequest, m Minted, kept
 	row := store.Bootstrap{
 		Token: store.Token{ID: m.Token.Public(), Tenant: q.Node.Tenant, Uses: 1, NodeID: q.Node.ID, Key: key, CreatedAt: b.now(),
 			ExpiresAt: m.ExpiresAt, CreatedBy: by.Name},
-		FetchHash: hexSum(m.Token.Fetch), Mode: m.Mode, Window: m.Window, Script: kept, FetchSHA256: m.FetchSum, WholeSHA256: m.ScriptSum,
+		FetchHash: hexSum(m.Token.Fetch), Mode: m.Mode, Window: m.Window, Script: kept, FetchSHA256: m.FetchSum, WholeSHA256: m.ScriptSum, Registry: m.Registry,
 	}
 	e := b.event("bootstrap.created", q.Node.Tenant, by)
 	e.NodeID, e.NodeName = q.Node.ID, q.Node.Name

@@ -48,17 +48,52 @@ func (b *Bootstrap) SetRegistryCredential(ctx context.Context, c RegistryCredent
 	return b.store.SetSecret(ctx, registrySecret, text, e)
 }
 
-// registryCredential gives what is sealed for a registry; ok is false where there is nothing.
-func (b *Bootstrap) registryCredential(ctx context.Context, registry string) (c RegistryCredential, ok bool, err error) {
+// DropRegistryCredential forgets the sealed credential, if there is one.
+func (b *Bootstrap) DropRegistryCredential(ctx context.Context, by store.Actor) error {
+	err := b.store.DropSecret(ctx, registrySecret, b.event("bootstrap.registry_removed", "", by))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil
+	}
+	return err
+}
+
+// HasRegistryCredential tells whether a credential is sealed for this registry.
+func (b *Bootstrap) HasRegistryCredential(ctx context.Context, registry string) (bool, error) {
+	_, why, err := b.sealedFor(ctx, registry)
+	return why == "", err
+}
+
+// lendable gives the credential for the registry of a script, or says why there is none. Both the setting and what is sealed have
+// to be for that registry still: another one's password must not be sent to it.
+func (b *Bootstrap) lendable(ctx context.Context, registry string) (c RegistryCredential, why string, err error) {
+	if registry == "" {
+		return c, "the script logs in to no registry", nil
+	}
+	if b.site != nil {
+		site, err := b.site()
+		if err != nil {
+			return c, "", err
+		}
+		if site.Registry != registry {
+			return c, "the gateway's registry is another now", nil
+		}
+	}
+	return b.sealedFor(ctx, registry)
+}
+
+func (b *Bootstrap) sealedFor(ctx context.Context, registry string) (c RegistryCredential, why string, err error) {
 	text, err := b.store.Secret(ctx, registrySecret)
-	if errors.Is(err, store.ErrNotFound) || registry == "" {
-		return c, false, nil
+	if errors.Is(err, store.ErrNotFound) {
+		return c, "no credential is sealed", nil
 	}
 	if err != nil {
-		return c, false, err
+		return c, "", err
 	}
 	if err := json.Unmarshal(text, &c); err != nil {
-		return c, false, fmt.Errorf("the registry credential as stored: %w", err)
+		return RegistryCredential{}, "", fmt.Errorf("the registry credential as stored: %w", err)
 	}
-	return c, c.Registry == registry, nil
+	if c.Registry != registry {
+		return RegistryCredential{}, "the sealed credential is another registry's", nil
+	}
+	return c, "", nil
 }

@@ -15,9 +15,10 @@ const allTenants = "(all)"
 func accountCommands() []command {
 	return []command{
 		{name: "account create", args: "NAME", least: 1, most: 1, options: []string{"scope", "tenant", "ttl", "output"}, run: accountCreate,
+			says:    map[string]string{"ttl": "how long it is good for, a minute at least (as long as the account that makes it)"},
 			summary: "make an account, whose API token reaches the gateway from elsewhere",
 			text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. Scopes are " + strings.Join(adminapi.KnownScopes(), ", ") +
-				"; * stands for all of them. Without --scope the account may look at nodes, tokens and events, and change nothing.\n\n" +
+				"; * stands for all of them. Without --scope the account may look at nodes, tokens and events, and change nothing. To make or bootstrap a node takes nodes:write and tokens:write.\n\n" +
 				"With --tenant it sees and touches only what is that tenant's. Nobody can make an account that may more, or lives longer, than their own; through the gateway's socket everything may be given.",
 			examples: []string{"muster account create alice --scope '*'", "muster account create ci --scope tokens:write,nodes:read --tenant platform --ttl 90d",
 				"muster account create grafana --scope nodes:read -o json"}},
@@ -25,7 +26,7 @@ func accountCommands() []command {
 			summary: "list accounts", text: "Accounts that expired or were revoked are left out unless --all is given. API tokens are kept nowhere and cannot be shown again.",
 			examples: []string{"muster account ls", "muster account ls --all --tenant platform"}},
 		{name: "account revoke", args: "NAME...", least: 1, most: -1, run: accountRevoke,
-			summary: "end accounts at once", text: "An account is named by its name or its id. Its API token is refused from the next call on, and its name becomes free.",
+			summary: "end accounts at once", text: "An account is named by its name or its id. Its API token is refused from the next call on, and its name becomes free. Accounts that it had made stay, and are named.",
 			examples: []string{"muster account revoke ci"}},
 	}
 }
@@ -35,11 +36,7 @@ func accountCreate(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	format, err := s.format()
-	if err != nil {
-		return err
-	}
-	c, err := s.client(ctx)
+	c, format, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -82,11 +79,7 @@ func accountList(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	format, err := s.format()
-	if err != nil {
-		return err
-	}
-	c, err := s.client(ctx)
+	c, format, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -96,7 +89,7 @@ func accountList(ctx context.Context, s *session) error {
 	}
 	header := []string{"NAME", "TENANT", "STATUS", "EXPIRES", "USED", "SCOPES"}
 	if format == "wide" {
-		header = append(header, "ID", "CREATED")
+		header = append(header, "ID", "CREATED", "BY")
 	}
 	rows := [][]string{header}
 	for _, a := range list.Accounts {
@@ -120,7 +113,7 @@ func accountRow(a adminapi.Account, now time.Time, wide bool) []string {
 	}
 	row := []string{orUnknown(a.Name), tenantText(a.Tenant), orUnknown(a.Status), expires, used, orUnknown(strings.Join(a.Scopes, ","))}
 	if wide {
-		row = append(row, orUnknown(a.ID), age(now.Sub(a.CreatedAt))+" ago")
+		row = append(row, orUnknown(a.ID), age(now.Sub(a.CreatedAt))+" ago", orUnknown(a.CreatedBy))
 	}
 	return row
 }
@@ -137,5 +130,12 @@ func accountRevoke(ctx context.Context, s *session) error {
 		}
 		accounts = append(accounts, target{name, name})
 	}
-	return s.onEach(ctx, accounts, func(t target) (string, error) { return "revoked", c.RevokeAccount(ctx, t.id) })
+	return s.onEach(ctx, accounts, func(t target) (string, error) {
+		revoked, err := c.RevokeAccount(ctx, t.id)
+		if len(revoked.Made) == 0 {
+			return "revoked", err
+		}
+		return "revoked; accounts that it had made stay live: " + strings.Join(revoked.Made, ", ") +
+			"; to end them: muster account revoke " + strings.Join(revoked.Made, " "), err
+	})
 }

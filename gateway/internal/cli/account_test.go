@@ -8,7 +8,26 @@ import (
 
 	"muster/agent/sign"
 	"muster/gateway/internal/adminapi"
+	"muster/store"
 )
+
+// accountToken makes an account for everything and gives its id.
+func (h *house) accountToken(name string) (id string) {
+	h.t.Helper()
+	var made adminapi.NewAccount
+	if err := json.Unmarshal([]byte(h.done("account", "create", name, "--scope", "*", "-o", "json")), &made); err != nil {
+		h.t.Fatal(err)
+	}
+	return made.ID
+}
+
+// accountBy stores an account as another one made it.
+func (h *house) accountBy(maker, name string) {
+	h.t.Helper()
+	if err := h.store.CreateAccount(h.t.Context(), store.Account{ID: "msa_" + name, Name: name, CreatedAt: h.now, CreatedBy: "account:root", Maker: maker}); err != nil {
+		h.t.Fatal(err)
+	}
+}
 
 func TestAccountCommands(t *testing.T) {
 	h := newHouse(t)
@@ -42,6 +61,13 @@ func TestAccountCommands(t *testing.T) {
 	h.now = h.now.Add(time.Hour)
 	if got := h.done("account", "ls", "--all"); strings.Count(got, "revoked") != 2 || !strings.Contains(got, "expired  59m ago") {
 		t.Errorf("all: %s", got)
+	}
+	root := h.accountToken("root")
+	for _, name := range []string{"one", "two"} {
+		h.accountBy(root, name)
+	}
+	if out := h.done("account", "revoke", "root"); out != "root: revoked; accounts that it had made stay live: one, two; to end them: muster account revoke one two\n" {
+		t.Errorf("revoke a maker: %s", out)
 	}
 	if code, _, errs := h.muster("account", "create", "a:b"); code != 1 || !strings.Contains(errs, "hint: ") {
 		t.Errorf("a bad name: %d %s", code, errs)

@@ -29,12 +29,12 @@ func TestNodeCreateAndBootstrap(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"node create gpu-7 --tenant platform --label rack=7 --gpus 8", 0, []string{"node gpu-7, tenant platform, ready\n", "\n  curl -fsSL https://gw:7443/api/v1/bootstrap/nodes/msb_",
+		{"node create gpu-7 --tenant platform --label rack=7 --gpus 8", 0, []string{"node gpu-7, tenant platform, ready\n", "\n  curl -qfsSL https://gw:7443/api/v1/bootstrap/nodes/msb_",
 			"good until 2026-11-21T10:15:00Z (15m), and for 15m from the first fetch on; it is not shown again\n"}},
 		{"node create gpu-8 --mode cloud-init", 0, []string{"The machine's user-data:", "#cloud-config\n", "good until 2026-11-22T10:00:00Z (1d)"}},
 		{"bootstrap gpu-7", 0, []string{"On the machine, as root:", " | MUSTER_TOKEN=msb_"}},
 		{"bootstrap gpu-7 --ttl 2h", 0, []string{"(2h)"}},
-		{"bootstrap gpu-7 -o command", 0, []string{"curl -fsSL https://gw:7443/api"}},
+		{"bootstrap gpu-7 -o command", 0, []string{"curl -qfsSL https://gw:7443/api"}},
 		{"bootstrap gpu-7 -o script", 0, []string{"#!/bin/sh\n", "{ main \"$@\"; }\n"}},
 		{"bootstrap gpu-7 -o user-data", 0, []string{"#cloud-config\n", "\nwrite_files:\n", "runcmd:\n"}},
 		{"bootstrap gpu-7 --mode cloud-init", 0, []string{"#cloud-config\n"}},
@@ -45,7 +45,17 @@ func TestNodeCreateAndBootstrap(t *testing.T) {
 		{"bootstrap nobody", 1, []string{"no node is called"}},
 		{"bootstrap", 2, []string{"muster bootstrap needs NODE"}},
 		{"node create gpu-7", 1, []string{"the name gpu-7 is taken"}},
-		{"node create gpu-7 --tenant platform", 1, []string{"muster bootstrap gpu-7 --again"}},
+		{"node create gpu-7 --tenant platform", 1, []string{"bootstrap that node: muster bootstrap gpu-7\n"}},
+		{"node create gpu-9 -o command", 0, []string{"curl -", "no agent for linux/arm64: such a machine cannot use this script"}},
+		{"node create gpu-10 -o script", 0, []string{"#!/bin/sh\n", "{ main \"$@\"; }\n", "NODE_NAME='gpu-10'\n"}},
+		{"node create gpu-11 -o user-data", 0, []string{"#cloud-config\n", "\nwrite_files:\n"}},
+		{"node create gpu-12 -o user-data --mode manual", 2, []string{"user-data is for cloud-init"}},
+		{"node create gpu-12 -o yaml", 2, []string{"one of command, script, json, user-data"}},
+		{"node create bad/name", 1, []string{"muster node create NAME"}},
+		{"bootstrap --help", 0, []string{"the token's outer limit, 1m to 30d (manual: 15m, cloud-init: 1d) [MUSTER_TTL]", "command, script, user-data or json; without it a text to read [MUSTER_OUTPUT]",
+			"[MUSTER_MODE]", "[MUSTER_AGAIN]"}},
+		{"node create --help", 0, []string{"-o user-data what cloud-init takes", "a label of the node; may be repeated"}},
+		{"account create --help", 0, []string{"a minute at least (as long as the account that makes it)"}},
 		{"node create", 2, []string{"needs NAME"}},
 	} {
 		code, stdout, stderr := h.muster(strings.Fields(c.args)...)
@@ -60,6 +70,15 @@ func TestNodeCreateAndBootstrap(t *testing.T) {
 	if err := json.Unmarshal([]byte(stdout), &made); err != nil || code != 0 || made["script_sha256"] == "" || made["node"] != "gpu-7" {
 		t.Errorf("json: exit %d, %v\n%s", code, err, stdout)
 	}
+	code, stdout, stderr := h.muster("node", "create", "gpu-20", "-o", "script")
+	if code != 0 || !strings.HasPrefix(stdout, "#!/bin/sh\n") || !strings.Contains(stderr, "linux/arm64") || strings.Contains(stderr, "linux/amd64") {
+		t.Errorf("script: exit %d\n%.200s\n%s", code, stdout, stderr)
+	}
+	h.env["MUSTER_MODE"] = "cloud-init"
+	if code, stdout, _ := h.muster("bootstrap", "gpu-7"); code != 0 || !strings.HasPrefix(stdout, "#cloud-config\n") {
+		t.Errorf("with MUSTER_MODE: exit %d\n%s", code, stdout)
+	}
+	h.env["MUSTER_MODE"] = ""
 	h.env["MUSTER_OUTPUT"] = "wide" // for lists
 	if code, stdout, _ := h.muster("bootstrap", "gpu-7"); code != 0 || !strings.Contains(stdout, "On the machine") {
 		t.Errorf("with MUSTER_OUTPUT: exit %d\n%s", code, stdout)

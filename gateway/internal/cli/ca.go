@@ -55,11 +55,7 @@ func caInit(ctx context.Context, s *session) error {
 }
 
 func caShow(ctx context.Context, s *session) error {
-	format, err := s.format()
-	if err != nil {
-		return err
-	}
-	c, err := s.client(ctx)
+	c, format, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}

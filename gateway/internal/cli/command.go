@@ -14,6 +14,7 @@ type command struct {
 	least    int    // arguments
 	most     int    // arguments; -1: any number
 	options  []string
+	says     map[string]string // what a flag means here, where its usual words do not fit
 	summary  string
 	text     string // what help teaches, in paragraphs
 	examples []string
@@ -33,6 +34,7 @@ func commands() []command {
 func joinCommands() []command {
 	return []command{
 		{name: "token create", options: []string{"tenant", "uses", "ttl", "label", "gpus", "bind-instance", "output"}, run: tokenCreate,
+			says:    map[string]string{"ttl": "how long it is good for (1h)"},
 			summary: "mint an enrollment token, which lets a machine join",
 			text:    "The token is shown this once, with the command that joins a machine. What it says of tenant and labels, a node cannot change.",
 			examples: []string{"muster token create --tenant platform",

@@ -3,10 +3,13 @@ package cli
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"sort"
 	"strings"
+	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/adminapi"
 )
 
@@ -42,18 +45,49 @@ func eventList(ctx context.Context, s *session) error {
 	if err != nil || !follow {
 		return err
 	}
+	return out.follow(ctx, c, filter)
+}
+
+// longestWait is between two tries to reach a gateway that does not answer.
+const longestWait = 30 * time.Second
+
+// follow goes on with new events until ctx ends. A gateway that is away, as in a restart, is waited for: what happened meanwhile
+// comes behind the last event that was shown.
+func (w *eventWriter) follow(ctx context.Context, c *adminapi.Client, f adminapi.EventFilter) error {
+	wait := eventsPause
 	for {
-		err := s.pause(ctx, eventsPause)
+		err := w.pause(ctx, wait)
 		if err == nil {
-			err = out.forward(ctx, c, filter)
+			err = w.forward(ctx, c, f)
 		}
-		if ctx.Err() != nil && errors.Is(err, ctx.Err()) {
+		var lost *lost
+		switch {
+		case err == nil && wait > eventsPause:
+			fmt.Fprintln(w.Stderr, "muster: the gateway answers again")
+			wait = eventsPause
+		case err == nil:
+		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
 			return nil // the way to end it
-		}
-		if err != nil {
+		case !errors.As(err, &lost) || !lost.passing():
 			return err
+		case wait < longestWait:
+			wait = min(2*wait, longestWait)
+			fmt.Fprintf(w.Stderr, "muster: %s; trying again every %s, until it answers or this is ended\n", printable(err.Error()), wait)
 		}
 	}
+}
+
+// lost is a question to the gateway that was not answered.
+type lost struct{ err error }
+
+func (l *lost) Error() string { return l.err.Error() }
+
+func (l *lost) Unwrap() error { return l.err }
+
+// passing tells trouble on the way, or in the gateway, from its word that the question is wrong.
+func (l *lost) passing() bool {
+	var refused *wire.ErrorDetail
+	return !errors.As(l.err, &refused) || refused.Code == wire.CodeUnavailable || refused.Code == wire.CodeInternal
 }
 
 func (s *session) eventFilter() (f adminapi.EventFilter, limit int, err error) {
@@ -110,7 +144,7 @@ func (w *eventWriter) forward(ctx context.Context, c *adminapi.Client, f adminap
 		f.After = w.last
 		page, err := c.Events(ctx, f)
 		if err != nil {
-			return err
+			return &lost{err}
 		}
 		if err := w.write(page.Events); err != nil || len(page.Events) < f.Limit {
 			return err

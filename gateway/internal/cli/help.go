@@ -81,6 +81,9 @@ func commandHelp(w io.Writer, c *command) {
 		fmt.Fprint(w, "\nFlags:\n")
 		var own []option
 		for _, o := range ownOptions() {
+			if text := c.says[o.name]; text != "" {
+				o.usage = text
+			}
 			if slices.Contains(c.options, o.name) {
 				own = append(own, o)
 			}

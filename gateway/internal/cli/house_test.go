@@ -63,20 +63,23 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-func (h *house) listen() string {
-	h.t.Helper()
+func (h *house) listen() string { return listen(h.t, h.api.Routes()) }
+
+// listen serves a handler on a socket and gives its directory.
+func listen(t testing.TB, handler http.Handler) string {
+	t.Helper()
 	dir, err := os.MkdirTemp("", "m") // a test's own directory can be too long a path for a socket
 	if err != nil {
-		h.t.Fatal(err)
+		t.Fatal(err)
 	}
 	listener, err := net.Listen("unix", filepath.Join(dir, adminapi.SocketName))
 	if err != nil {
-		h.t.Fatal(err)
+		t.Fatal(err)
 	}
-	server := &http.Server{Handler: h.api.Routes()}
+	server := &http.Server{Handler: handler}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
-	h.t.Cleanup(func() {
+	t.Cleanup(func() {
 		server.Close()
 		<-done
 		os.RemoveAll(dir)

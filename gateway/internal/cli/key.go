@@ -37,11 +37,7 @@ func keyCommands() []command {
 }
 
 func keyList(ctx context.Context, s *session) error {
-	format, err := s.format()
-	if err != nil {
-		return err
-	}
-	c, err := s.client(ctx)
+	c, format, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}

@@ -40,16 +40,21 @@ func (s *session) format() (string, error) {
 	return s.options.oneOf("output", "table", "table", "wide", "json")
 }
 
+// begin is how commands that print rows start: the form first, which needs no gateway to be wrong.
+func (s *session) begin(ctx context.Context) (c *adminapi.Client, format string, err error) {
+	if format, err = s.format(); err != nil {
+		return nil, "", err
+	}
+	c, err = s.client(ctx)
+	return c, format, err
+}
+
 func nodeList(ctx context.Context, s *session) error {
 	filter, err := s.filter()
 	if err != nil {
 		return err
 	}
-	format, err := s.format()
-	if err != nil {
-		return err
-	}
-	c, err := s.client(ctx)
+	c, format, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -156,11 +161,7 @@ func (s *session) writeJSON(v any) error {
 }
 
 func nodeShow(ctx context.Context, s *session) error {
-	format, err := s.format()
-	if err != nil {
-		return err
-	}
-	c, err := s.client(ctx)
+	c, format, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}

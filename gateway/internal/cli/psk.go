@@ -87,11 +87,7 @@ func pskClear(ctx context.Context, s *session) error {
 }
 
 func pskList(ctx context.Context, s *session) error {
-	format, err := s.format()
-	if err != nil {
-		return err
-	}
-	c, err := s.client(ctx)
+	c, format, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}

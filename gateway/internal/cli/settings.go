@@ -15,7 +15,7 @@ type option struct {
 	short string // one letter, may be empty
 	value string // what stands for its value in help; empty: it takes none
 	usage string
-	unset bool // no environment variable: it says something about one call only
+	unset bool // no environment variable
 }
 
 func (o option) env() string {
@@ -44,19 +44,19 @@ func ownOptions() []option {
 		{name: "all", short: "a", usage: "also what is retired, spent or revoked"},
 		{name: "tenant", value: "TENANT", usage: "the tenant"},
 		{name: "uses", value: "N", usage: "how many nodes may join with it (1)"},
-		{name: "ttl", value: "DURATION", usage: "how long it is good for (a token: 1h; an account: no end)"},
+		{name: "ttl", value: "DURATION", usage: "how long it is good for"},
 		{name: "label", value: "KEY=VALUE", usage: "a label for the nodes that join; may be repeated"},
 		{name: "gpus", value: "N", usage: "how many GPUs its nodes should show"},
 		{name: "bind-instance", usage: "a use belongs to the provider's instance, which may join again after losing its disk"},
-		{name: "mode", value: "MODE", usage: "manual, or cloud-init for a machine that takes user-data at its first boot", unset: true},
-		{name: "again", usage: "also where the node has enrolled already: another machine takes its place", unset: true},
+		{name: "mode", value: "MODE", usage: "manual, or cloud-init for a machine that takes user-data at its first boot"},
+		{name: "again", usage: "also where the node has enrolled already: another machine takes its place"},
 		{name: "scope", value: "SCOPES", usage: "what the account may, such as nodes:read,tokens:write; may be repeated"},
 		{name: "generate", usage: "let the gateway make the secret, and print it once"},
 		{name: "file", value: "FILE", usage: "file with the secret (- is standard input)"},
 		{name: "keep", value: "ID", usage: "the one that stays"},
 		{name: "yes", short: "y", usage: "do not ask"},
-		{name: "fingerprint", value: "F", usage: "the certificate that is the good one, or the first 8 or more digits of its fingerprint", unset: true},
-		{name: "for", value: "DURATION", usage: "how long the window is open (1h)", unset: true},
+		{name: "fingerprint", value: "F", usage: "the certificate that is the good one, or the first 8 or more digits of its fingerprint"},
+		{name: "for", value: "DURATION", usage: "how long the window is open (1h)"},
 		{name: "timeout", value: "DURATION", usage: "give up after this long (5m)"},
 		{name: "port", short: "p", value: "PORT", usage: "the port of the machine's ssh, else what ssh's configuration says"},
 		{name: "identity", short: "i", value: "FILE", usage: "ssh's private key, else those that ssh itself finds"},
@@ -72,18 +72,18 @@ func ownOptions() []option {
 		{name: "master-key-file", value: "FILE", usage: "file with the master key, else where the gateway looks for it"},
 		{name: "master-key-out", value: "FILE", usage: "new file for the new master key, where the old one is not a file to replace"},
 		{name: "adopt-for", value: "DURATION", usage: "how long certificates issued since the backup are taken over (72h)"},
-		{name: "answer", usage: "the key that signs answers", unset: true},
-		{name: "task", usage: "the key that signs tasks", unset: true},
-		{name: "release", usage: "the key that signs releases", unset: true},
-		{name: "trust", usage: "the key that signs the sets of all others", unset: true},
-		{name: "master", usage: "the key that seals the database's secrets", unset: true},
-		{name: "now", usage: "the key before is believed no longer", unset: true},
+		{name: "answer", usage: "the key that signs answers"},
+		{name: "task", usage: "the key that signs tasks"},
+		{name: "release", usage: "the key that signs releases"},
+		{name: "trust", usage: "the key that signs the sets of all others"},
+		{name: "master", usage: "the key that seals the database's secrets"},
+		{name: "now", usage: "the key before is believed no longer"},
 		{name: "node", value: "NODE", usage: "events of this node only"},
 		{name: "kind", value: "KIND", usage: "events of this kind only, such as node.enrolled"},
 		{name: "security", usage: "security events only"},
 		{name: "since", value: "DURATION", usage: "from so long ago on, such as 1h or 7d"},
 		{name: "limit", value: "N", usage: "at most so many"},
-		{name: "follow", short: "f", usage: "go on with new ones as they come", unset: true},
+		{name: "follow", short: "f", usage: "go on with new ones as they come"},
 	}
 }
 

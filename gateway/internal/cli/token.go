@@ -34,11 +34,7 @@ func tokenCreate(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	format, err := s.format()
-	if err != nil {
-		return err
-	}
-	c, err := s.client(ctx)
+	c, format, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}
@@ -71,11 +67,7 @@ func tokenList(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	format, err := s.format()
-	if err != nil {
-		return err
-	}
-	c, err := s.client(ctx)
+	c, format, err := s.begin(ctx)
 	if err != nil {
 		return err
 	}

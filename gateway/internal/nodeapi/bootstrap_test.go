@@ -3,8 +3,10 @@ package nodeapi_test
 import (
 	"crypto/sha256"
 	"crypto/tls"
+	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -32,14 +34,21 @@ func newHall(t testing.TB) *hall {
 	h := &hall{}
 	h.site = newSite(t, func(c *nodeapi.Config) {
 		h.desk = bootstrap.New(bootstrap.Config{Store: c.Store, Now: c.Now, Site: func() (bootstrap.Site, error) {
-			return bootstrap.Site{NodeURL: "https://gw:7443", FirstHop: "https://gw:7443", FirstHopTrust: bootstrap.SystemTrust, Registry: "registry.example"}, nil
+			return bootstrap.Site{NodeURL: "https://gw:7443", FirstHop: "https://gw:7443", FirstHopTrust: bootstrap.SystemTrust, Registry: "registry.example",
+				Agents: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: "ab", Path: "/agent/linux/amd64"}}}, nil
 		}})
 		c.Bootstrap = h.desk
 	})
 	api := nodeapi.New(h.config)
 	mux := http.NewServeMux()
 	api.Routes(mux)
-	h.handler = api.Guard(h.config.Info.Strict(mux))
+	mux.HandleFunc("GET /api/v1/admin/nodes", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusUnauthorized) })
+	h.handler = api.Guard(h.config.Info.Strict(mux), nodeapi.Doors{
+		Admin: func(r *http.Request) bool {
+			return r.TLS != nil && r.Method == "GET" && r.URL.Path == "/api/v1/admin/nodes"
+		},
+		Proxied: func(r *http.Request) bool { return r.Header.Get("X-Test-Proxied") != "" },
+	})
 	var err error
 	if h.node, err = h.registry.Create(t.Context(), registry.NewNode{Name: "gpu-7"}, store.Actor{Name: "operator:socket"}); err != nil {
 		t.Fatal(err)
@@ -104,8 +113,8 @@ func TestBootstrapScript(t *testing.T) {
 	if n, err := h.registry.Node(t.Context(), "", "gpu-7"); err != nil || n.State != string(registry.Deploying) {
 		t.Errorf("state %s, %v", n.State, err)
 	}
-	if e := h.events("bootstrap.fetched"); len(e) != 4 {
-		t.Errorf("%d events", len(e))
+	if e := h.events("bootstrap.fetched"); len(e) != 2 || e[0].Detail["part"] != "whole" || e[1].Detail["part"] != "fetch" {
+		t.Errorf("%d events: %+v", len(e), e)
 	}
 	if e := h.events("node.script_fetched"); len(e) != 1 || e[0].Actor != "token:"+m.Token.Public() {
 		t.Errorf("events: %+v", e)
@@ -174,6 +183,43 @@ func TestBootstrapRefusals(t *testing.T) {
 		{"in the query string of registering", "POST", wire.PathRegister + "?token=" + whole, true, 400, wire.CodePlaintextSecret, nil},
 		{"in another path", "POST", "/nodes/" + whole + "/heartbeat", true, 403, wire.CodeTokenWrongRoute, nil},
 		{"beside its routes", "GET", "/api/v1/bootstrap/nodes/" + whole + "/agent", true, 403, wire.CodeTokenWrongRoute, nil},
+		{"by another method", "PUT", scriptPath(part), true, 403, wire.CodeTokenWrongRoute, nil},
+		{"whole, by another method over plain HTTP", "PUT", scriptPath(whole), false, 403, wire.CodeTLSRequired, nil},
+		{"whole, asked about over plain HTTP", "OPTIONS", scriptPath(whole), false, 403, wire.CodeTLSRequired, nil},
+		{"credential, whole, by POST over plain HTTP", "POST", credentialPath(whole), false, 403, wire.CodeTLSRequired, nil},
+		{"credential by HEAD", "HEAD", credentialPath(whole), true, 405, wire.CodeMethodNotAllowed, nil},
+		{"credential by HEAD over plain HTTP", "HEAD", credentialPath(whole), false, 403, wire.CodeTLSRequired, nil},
+		{"mistyped and whole over plain HTTP", "GET", scriptPath(whole[:len(whole)-1] + "-"), false, 403, wire.CodeTLSRequired, nil},
+		{"a slash too many over plain HTTP", "GET", "/api/v1/bootstrap/nodes//" + whole + "/script", false, 403, wire.CodeTLSRequired, nil},
+		{"a slash too many", "GET", "/api/v1/bootstrap/nodes//" + whole + "/script", true, 403, wire.CodeTokenWrongRoute, nil},
+		{"a way round over plain HTTP", "GET", "/api/v1/bootstrap/nodes/x/../" + whole + "/script", false, 403, wire.CodeTLSRequired, nil},
+		{"a way round by the fetch part", "GET", "/api/v1/bootstrap/nodes/x/../" + part + "/script", false, 403, wire.CodeTokenWrongRoute, nil},
+		{"a segment too many", "GET", "/api/v1/bootstrap/nodes/" + part + "/x/script", true, 403, wire.CodeTokenWrongRoute, nil},
+		{"a slash for the underscore", "GET", "/api/v1/bootstrap/nodes/" + good.Token.Public() + "/" + good.Token.Fetch + "." + good.Token.Secret + "/script", true, 403, wire.CodeTokenWrongRoute, nil},
+		{"encoded twice in another path", "GET", "/agent/linux/%256Dsb" + whole[3:], true, 403, wire.CodeTokenWrongRoute, nil},
+		{"encoded in the query", "GET", "/healthz?t=%6Dsb%5F" + whole[4:], true, 400, wire.CodePlaintextSecret, nil},
+		{"encoded in the query of its own route", "GET", scriptPath(part) + "?token=%6Dsb_" + whole[4:], true, 400, wire.CodePlaintextSecret, nil},
+		{"encoded twice in the query", "GET", "/healthz?t=%256Dsb_" + whole[4:], true, 400, wire.CodePlaintextSecret, nil},
+		{"as a password", "GET", "/healthz", true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", basic("x:" + whole)}},
+		{"as a user", "GET", "/healthz", true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", strings.TrimRight(basic(whole+":"), "=")}},
+		{"for a proxy", "GET", "/healthz", true, 403, wire.CodeTokenWrongRoute, []string{"Proxy-Authorization", "Bearer " + whole}},
+		{"as a cookie", "GET", "/healthz", true, 403, wire.CodeTokenWrongRoute, []string{"Cookie", "t=" + whole}},
+		{"as a referrer", "GET", "/healthz", true, 403, wire.CodeTokenWrongRoute, []string{"Referer", "https://gw/?t=%6Dsb_" + whole[4:]}},
+		{"as a key", "GET", "/healthz", true, 403, wire.CodeTokenWrongRoute, []string{"X-Api-Key", whole}},
+		{"as the cluster's token", "GET", "/healthz", true, 403, wire.CodeTokenWrongRoute, []string{"X-Cluster-Token", whole}},
+		{"at the admin API where that is not", "GET", "/api/v1/admin/nodes", false, 403, wire.CodeTokenWrongRoute, []string{"Authorization", "Bearer " + whole}},
+		{"in a query for the admin API where that is not", "GET", "/api/v1/admin/nodes?t=" + whole, false, 400, wire.CodePlaintextSecret, nil},
+		{"at no route of the admin API", "GET", "/api/v1/admin/nope", true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", "Bearer " + whole}},
+		{"at a route of the admin API, by another method", "PUT", "/api/v1/admin/nodes", true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", "Bearer " + whole}},
+		{"in a path below the admin API", "GET", "/api/v1/admin/nope/" + whole, true, 403, wire.CodeTokenWrongRoute, nil},
+		{"as a cookie for the admin API", "GET", "/api/v1/admin/nodes", true, 403, wire.CodeTokenWrongRoute, []string{"Cookie", whole}},
+		{"registering as a bearer", "POST", wire.PathRegister, true, 400, wire.CodePlaintextSecret, []string{"Authorization", "Bearer " + whole}},
+		{"registering with all of it as the id", "POST", wire.PathRegister, true, 400, wire.CodePlaintextSecret, []string{"Authorization", `Muster credential="` + whole + `", mac="AAAA"`}},
+		{"registering with a password", "POST", wire.PathRegister, true, 400, wire.CodePlaintextSecret, []string{"Authorization", basic("x:" + whole)}},
+		{"registering with the cluster's header", "POST", wire.PathRegister, true, 400, wire.CodePlaintextSecret, []string{"X-Cluster-Token", whole}},
+		{"registering with one of another gateway", "POST", wire.PathRegister, true, 401, wire.CodeUnknownCredential, []string{"Authorization", sign.Authorization(foreign.Public(), make([]byte, 32), nil)}},
+		{"through a proxy", "GET", scriptPath(whole), false, 403, wire.CodeTLSRequired, []string{"X-Test-Proxied", "1"}},
+		{"credential through a proxy", "GET", credentialPath(whole), false, 403, wire.CodeTLSRequired, []string{"X-Test-Proxied", "1"}},
 		{"in a header", "POST", "/nodes/n-1/heartbeat", true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", "Bearer " + whole}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -187,14 +233,18 @@ func TestBootstrapRefusals(t *testing.T) {
 			if len(e) != before+1 || e[0].Outcome != c.code || !e[0].Security {
 				t.Fatalf("%d events, want one more than %d", len(e), before)
 			}
+			if whose := strings.Contains(c.target+fmt.Sprint(c.header), good.Token.ID) || strings.HasPrefix(c.name, "as a user") || strings.Contains(c.name, "password"); whose &&
+				(e[0].NodeName != "gpu-7" || e[0].NodeID != h.node.ID || e[0].Tenant != "default" || e[0].Detail["token"] != good.Token.Public()) {
+				t.Errorf("whose it is: %+v", e[0])
+			}
+			if a.header.Get("Location") != "" {
+				t.Errorf("redirected to %s", a.header.Get("Location"))
+			}
 			raw, err := json.Marshal(e[0])
 			if err != nil || strings.Contains(string(raw)+string(a.body), good.Token.Fetch) || strings.Contains(string(raw)+string(a.body), good.Token.Secret) {
 				t.Errorf("the token is in %s or %s, %v", raw, a.body, err)
 			}
 		})
-	}
-	if a := h.ask("PUT", scriptPath(part), true); a.status != http.StatusMethodNotAllowed {
-		t.Errorf("PUT: got %d", a.status)
 	}
 }
 
@@ -245,6 +295,73 @@ func TestBootstrapRegister(t *testing.T) {
 		t.Errorf("the script after the use: got %d %s", a.status, a.body)
 	}
 }
+
+// TestBootstrapThroughAProxy: what the proxy has seen is not said to have crossed the network in the clear.
+func TestBootstrapThroughAProxy(t *testing.T) {
+	h := newHall(t)
+	m := h.mint(0)
+	for proxied, want := range map[string]string{"": "over plain HTTP", "1": "through a proxy that ends TLS"} {
+		a := h.ask("GET", credentialPath(m.Token.Reveal()), false, "X-Test-Proxied", proxied)
+		if e := h.events("bootstrap.refused"); !strings.Contains(a.Error.Error.Message, want) || !strings.Contains(e[0].Detail["reason"], want) {
+			t.Errorf("proxied %q: got %s, event %+v", proxied, a.body, e[0])
+		}
+	}
+	if a := h.ask("GET", scriptPath(m.Token.FetchPart()), false, "X-Test-Proxied", "1"); a.status != http.StatusOK {
+		t.Errorf("the fetch part: got %d %s", a.status, a.body)
+	}
+}
+
+// TestTokensWhereTheyMayBe: what the guard has nothing to say about.
+func TestTokensWhereTheyMayBe(t *testing.T) {
+	h := newHall(t)
+	account, err := sign.NewToken(sign.AccountToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bearer := "Bearer " + account.Reveal()
+	for _, c := range []struct {
+		name, method, target string
+		secure               bool
+		status               int
+		header               []string
+	}{
+		{"an API token at the admin API", "GET", "/api/v1/admin/nodes", true, 401, []string{"Authorization", bearer}},
+		{"a query of the admin API", "GET", "/api/v1/admin/nodes?token=" + account.Reveal(), true, 401, nil},
+		{"an API token elsewhere", "GET", "/healthz", true, 200, []string{"Authorization", bearer}},
+		{"an API token through a proxy", "GET", "/healthz", false, 200, []string{"Authorization", bearer, "X-Test-Proxied", "1"}},
+		{"an API token over plain HTTP", "GET", "/api/v1/admin/nodes", false, 403, []string{"Authorization", bearer}},
+		{"a public part of no route", "GET", "/api/v1/admin/nope/" + account.Public(), true, 404, nil},
+		{"a user and a password", "GET", "/healthz", true, 200, []string{"Authorization", basic("alice:secret")}},
+		{"no base64", "GET", "/healthz", true, 200, []string{"Authorization", "Basic !"}},
+		{"a query", "GET", "/healthz?a=%zz&b=msb_", true, 200, nil},
+	} {
+		if a := h.ask(c.method, c.target, c.secure, c.header...); a.status != c.status {
+			t.Errorf("%s: got %d %s", c.name, a.status, a.body)
+		}
+	}
+	if e := h.events("bootstrap.refused"); len(e) != 1 || e[0].Outcome != wire.CodeTLSRequired || e[0].Detail["token"] != account.Public() {
+		t.Errorf("events: %+v", e)
+	}
+}
+
+// TestBootstrapHead: to ask for the headers is no fetch.
+func TestBootstrapHead(t *testing.T) {
+	h := newHall(t)
+	m := h.mint(24 * time.Hour)
+	a := h.ask("HEAD", scriptPath(m.Token.FetchPart()), false)
+	if want := h.ask("HEAD", scriptPath(m.Token.Reveal()), true).header.Get("Content-Length"); a.status != http.StatusOK ||
+		!strings.HasPrefix(a.header.Get("Content-Type"), "text/x-shellscript") || want == "" || a.header.Get("Content-Length") == "" || want <= a.header.Get("Content-Length") {
+		t.Errorf("got %d %v, %s", a.status, a.header, want)
+	}
+	if n, err := h.registry.Node(t.Context(), "", "gpu-7"); err != nil || n.State != string(registry.Ready) {
+		t.Errorf("state %s, %v", n.State, err)
+	}
+	if kept, err := h.store.Bootstrap(t.Context(), m.Token.Public()); err != nil || kept.FirstFetchAt != nil || len(h.events("bootstrap.fetched")) != 0 {
+		t.Errorf("first fetch %v, %v", kept.FirstFetchAt, err)
+	}
+}
+
+func basic(text string) string { return "Basic " + base64.StdEncoding.EncodeToString([]byte(text)) }
 
 func hexSum(body []byte) string {
 	sum := sha256.Sum256(body)

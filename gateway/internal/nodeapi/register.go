@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/http"
+	"strings"
 
 	"muster/agent/sign"
 	"muster/agent/wire"
@@ -31,32 +32,54 @@ func (a *API) register(w http.ResponseWriter, r *http.Request) {
 
 // credential finds the credential that the Authorization header names, before the body is read.
 func (a *API) credential(w http.ResponseWriter, r *http.Request) (store.Token, sign.Presented, error) {
-	if r.Header.Get("X-Cluster-Token") != "" || reply.HasToken(r.URL.RawQuery) {
-		return store.Token{}, sign.Presented{}, plaintext()
-	}
 	header := r.Header.Values("Authorization")
+	if text := secretIn(r, header); text != "" {
+		return store.Token{}, sign.Presented{}, a.exposed(r, text)
+	}
 	if len(header) != 1 {
 		body, err := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
 		if err != nil {
 			return store.Token{}, sign.Presented{}, err
 		}
 		if carriesSecret(body) {
-			return store.Token{}, sign.Presented{}, plaintext()
+			return store.Token{}, sign.Presented{}, a.exposed(r, string(body))
 		}
 		return store.Token{}, sign.Presented{}, refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
 			`Authorization: Muster credential="<id>", mac="<base64>"; the agent makes it from the token: muster-agent run --gateway URL`)
 	}
 	presented, err := sign.ParseAuthorization(header[0])
 	if err != nil {
-		if reply.Redact(header[0]) != header[0] { // more than a token's public part
-			err = plaintext()
-		} else {
-			err = refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
-		}
-		return store.Token{}, sign.Presented{}, err
+		return store.Token{}, sign.Presented{}, refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
 	}
 	token, err := a.Bootstrap.Credential(r.Context(), presented.CredentialID)
+	var unknown *wire.ErrorDetail
+	if errors.As(err, &unknown) && strings.HasPrefix(presented.CredentialID, string(sign.BootstrapToken)+"_") {
+		err = a.misused(r, visit{address: a.Address(r)}, presented.CredentialID, err)
+	}
 	return token, presented, err
+}
+
+// secretIn gives the header or query in which a secret itself is sent, empty where none is.
+func secretIn(r *http.Request, authorization []string) string {
+	if r.URL.RawQuery != "" && reply.HasToken(reply.Unescape(r.URL.RawQuery)) {
+		return reply.Unescape(r.URL.RawQuery)
+	}
+	for _, value := range r.Header["X-Cluster-Token"] {
+		if value != "" {
+			return value
+		}
+	}
+	for _, value := range authorization {
+		if text := basic(value); reply.Redact(text) != text { // more than a token's public part
+			return text
+		}
+	}
+	return ""
+}
+
+// exposed records a secret that was sent instead of a proof of it, and gives the refusal. text is where it was found.
+func (a *API) exposed(r *http.Request, text string) error {
+	return a.misused(r, visit{address: a.Address(r)}, text, plaintext())
 }
 
 // registered does the rest of a register request and gives the answer with the nonce to prove it with.
@@ -90,7 +113,7 @@ func (a *API) admit(r *http.Request, token store.Token, raw []byte, secret bool)
 		return registry.Admission{}, refuse(wire.CodeBadRequest, "the body is not a register request in JSON", "see the agent's version: muster-agent version")
 	}
 	if secret {
-		return registry.Admission{}, plaintext()
+		return registry.Admission{}, a.exposed(r, token.ID)
 	}
 	if nonce, err := base64.StdEncoding.DecodeString(q.Nonce); err != nil || len(nonce) != 16 {
 		return registry.Admission{}, refuse(wire.CodeBadRequest, "the nonce is not 16 bytes in base64", "every attempt needs 16 new random bytes")
@@ -120,6 +143,9 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 	if agent := reply.JSON(q.Agent); len(agent) > maxAgent {
 		return nil, refuse(wire.CodeBadRequest, "agent is not a small object", "see wire.AgentInfo")
 	}
+	if err := noToken(q); err != nil {
+		return nil, err
+	}
 	for _, err := range []error{wire.CheckName(q.Name), wire.CheckLabels(q.Labels), wire.CheckInstance(q.Provider, q.InstanceID), checkHardware(q.Hardware)} {
 		if err != nil {
 			return nil, err
@@ -130,6 +156,19 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 		return nil, refuse(wire.CodeBadCSR, err.Error(), "the agent asks for a P-256 key and nothing more than its own name")
 	}
 	return csr, nil
+}
+
+// noToken refuses a name or a label that looks like a token: both are shown to everybody.
+func noToken(q *wire.RegisterRequest) error {
+	if reply.TokenLike(q.Name) {
+		return refuse(wire.CodeBadName, "the node's name looks like a token", "choose another with --name, and revoke the token if it is one: muster token revoke ID")
+	}
+	for key, value := range q.Labels {
+		if reply.Redact(key+"="+value) != key+"="+value {
+			return refuse(wire.CodeBadLabel, "a label holds a token", "labels are shown to everybody: leave it out, and revoke the token if it is one: muster token revoke ID")
+		}
+	}
+	return nil
 }
 
 // alsoSigned gives the identity of a register request that a node's present key signs too, which is how a machine proves

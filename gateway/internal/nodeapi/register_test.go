@@ -197,6 +197,39 @@ func TestPlaintextSecrets(t *testing.T) {
 	}
 	body := encode(t, map[string]any{"name": "box", "nonce": newNonce(), "time": start, "token": whole})
 	s.want("beside a proof", s.register(credential{row.ID, key}, body), http.StatusBadRequest, wire.CodePlaintextSecret)
+	whose := 0
+	for _, e := range s.events("bootstrap.refused") {
+		if e.Outcome == wire.CodePlaintextSecret && e.Detail["token"] == row.ID && e.Tenant == row.Tenant && e.Address == "127.0.0.1" {
+			whose++
+		}
+	}
+	if all := len(s.events("bootstrap.refused")); all != 10 || whose != 6 {
+		t.Errorf("%d events, %d of them say whose token it was", all, whose)
+	}
+}
+
+// TestTokensAsNames: what everybody is shown may be no token.
+func TestTokensAsNames(t *testing.T) {
+	s := newSite(t, nil)
+	whole, _, err := s.bootstrap.MintToken(t.Context(), bootstrap.TokenRequest{}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{whole.Public(): wire.CodeBadName, "msb_x": wire.CodeBadName, "x-" + whole.Reveal(): wire.CodeBadName} {
+		a := s.register(s.token(nil), encode(t, s.application(name, newKey(t))))
+		s.want(name, a, http.StatusBadRequest, want)
+		if strings.Contains(string(a.body), whole.Secret) {
+			t.Errorf("repeated: %s", a.body)
+		}
+	}
+	q := s.application("box", newKey(t))
+	q.Labels = map[string]string{"a": whole.Reveal()}
+	s.want("a label", s.register(s.token(nil), encode(t, q)), http.StatusBadRequest, wire.CodeBadLabel)
+	q = s.application("box", newKey(t))
+	q.Labels = map[string]string{"joined_by": whole.Public()}
+	if a := s.register(s.token(nil), encode(t, q)); a.status != http.StatusCreated {
+		t.Errorf("a public part: got %d %s", a.status, a.body)
+	}
 }
 
 func TestAuthorization(t *testing.T) {

@@ -42,7 +42,11 @@ func (r *Registry) Create(ctx context.Context, q NewNode, by store.Actor) (Node,
 }
 
 func (q NewNode) check() error {
-	for _, err := range []error{wire.CheckName(q.Name), wire.CheckTenant(q.Tenant), wire.CheckLabels(q.Labels)} {
+	if wire.CheckName(q.Name) != nil {
+		return refusal(wire.CodeBadName, fmt.Sprintf("%.80q is not a node's name", q.Name),
+			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends: muster node create NAME")
+	}
+	for _, err := range []error{wire.CheckTenant(q.Tenant), wire.CheckLabels(q.Labels)} {
 		if err != nil {
 			return err
 		}
@@ -66,6 +70,9 @@ func (r *Registry) nameTaken(ctx context.Context, q NewNode) error {
 		return err
 	case holder.Banned:
 		return refusal(wire.CodeBanned, "the name "+q.Name+" is banned", "choose another name")
+	case holder.EnrolmentID == "":
+		return refusal(wire.CodeNameInUse, "the name "+q.Name+" belongs to a node that is there already and has yet to join",
+			"choose another, or bootstrap that node: muster bootstrap "+q.Name)
 	}
 	return refusal(wire.CodeNameInUse, "the name "+q.Name+" belongs to a node that is there already",
 		"choose another, or bootstrap that node again: muster bootstrap "+q.Name+" --again")

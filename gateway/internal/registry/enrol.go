@@ -216,7 +216,12 @@ func Certificate(node store.Node, issued store.Certificate, generation int) stor
 }
 
 func (r *Registry) refused(ctx context.Context, a Applicant, code string) {
-	e := r.event("enrol.refused", "", actor(a))
+	e := r.event("enrol.refused", a.Credential.NodeID, actor(a))
+	if e.NodeID != "" { // whose token it is, whatever machine has got hold of it
+		if node, err := r.store.Node(ctx, "", e.NodeID); err == nil {
+			e.NodeName = node.Name
+		}
+	}
 	e.Tenant, e.Outcome, e.Security = a.Credential.Tenant, code, true
 	e.Detail = map[string]string{"credential": a.Credential.ID, "name": a.Request.Name}
 	if err := r.store.AddEvents(ctx, e); err != nil {

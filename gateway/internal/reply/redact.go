@@ -13,24 +13,97 @@ const (
 	longestID      = 16 // base62 characters that a log may show of what stands where a token's id should
 )
 
-// LogPath is the request's path as a log may hold it: tokens cut down to their public part, control characters escaped,
-// the query left out.
+// LogPath is the request's path as a log may hold it: a token cut down to its public part, what stands behind it left out
+// but for the words of routes, control characters escaped, the query left out.
 func LogPath(r *http.Request) string {
 	path := r.URL.Path
-	if rest, ok := strings.CutPrefix(path, bootstrapPrefix); ok {
-		token, tail, _ := strings.Cut(rest, "/")
-		if public := Redact(token); public != token {
-			token = public
-		} else {
-			token = "..."
-		}
-		path = bootstrapPrefix + token + "/" + tail
+	if plain := Unescape(path); tokenStart(path) < 0 && tokenStart(plain) >= 0 {
+		path = plain
 	}
-	path = (&url.URL{Path: Redact(path)}).EscapedPath()
+	before, token, behind := cutToken(path)
+	if rest, ok := strings.CutPrefix(before, bootstrapPrefix); ok {
+		before = bootstrapPrefix + routeWords(rest)
+	}
+	path = (&url.URL{Path: before + token + behind}).EscapedPath()
 	if len(path) > longestLogPath {
 		path = path[:longestLogPath] + "..."
 	}
 	return path
+}
+
+// cutToken parts a path at the first token. What stands behind the token's id up to the next slash becomes "_...": whatever
+// is written in the place of the dot (a blank, a comma, a slash, a line's end), a secret may follow it.
+func cutToken(path string) (before, token, behind string) {
+	at := tokenStart(path)
+	if at < 0 {
+		return path, "", ""
+	}
+	token, behind = path[at:], ""
+	segment, rest, more := strings.Cut(token, "/")
+	if token = TokenID(segment); token == "" {
+		token = segment[:len("mse_")] + "..."
+	} else if token != segment {
+		token += "_..."
+	}
+	if more {
+		behind = "/" + routeWords(rest)
+	}
+	return path[:at], token, behind
+}
+
+// routeWords keeps the segments of a path that routes have behind a name, and drops all others: one may be a secret.
+func routeWords(path string) string {
+	segments := strings.Split(path, "/")
+	for i, s := range segments {
+		switch s {
+		case "", "script", "registry-credential", "heartbeat", "leave", "renew", "adopt", "agent", "labels", "drain", "resume", "retire", "ban",
+			"allow-recovery", "bootstrap-script":
+		default:
+			segments[i] = "..."
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// TokenID is the public part, such as msb_ab12, of the first token that the text holds or seems to hold; empty where there is
+// none, or one whose id is so long that it may be a secret.
+func TokenID(text string) string {
+	at := tokenStart(text)
+	if at < 0 {
+		return ""
+	}
+	end := at + 4 + run(text[at+4:], isBase62)
+	if end-at-4 > longestID {
+		return ""
+	}
+	return text[at:end]
+}
+
+// Unescape undoes percent-encoding as far as there is any, twice at most; what is malformed stays as it is. It is for looking
+// for what somebody hid, not for reading a request.
+func Unescape(text string) string {
+	for range 2 {
+		if strings.IndexByte(text, '%') < 0 {
+			break
+		}
+		text = unescapeOnce(text)
+	}
+	return text
+}
+
+func unescapeOnce(text string) string {
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '%' && i+2 < len(text) {
+			if one, err := url.PathUnescape(text[i : i+3]); err == nil {
+				out.WriteString(one)
+				i += 2
+				continue
+			}
+		}
+		out.WriteByte(text[i])
+	}
+	return out.String()
 }
 
 // Redact cuts everything in a text that looks like a token down to its public part: mse_<id>_....
@@ -59,6 +132,11 @@ func Redact(text string) string {
 
 // HasToken reports whether something in the text looks like a whole or partial token.
 func HasToken(text string) bool { return tokenStart(text) >= 0 }
+
+// TokenLike reports whether a name, or a label's value, may be a token: it begins as one, or holds more of one than its public part.
+func TokenLike(text string) bool {
+	return len(text) >= 4 && text[0] == 'm' && text[1] == 's' && text[3] == '_' && strings.IndexByte("eba", text[2]) >= 0 || Redact(text) != text
+}
 
 // tokenStart is where the first mse_, msb_ or msa_ with a character of an id behind it begins, -1 without one.
 func tokenStart(s string) int {

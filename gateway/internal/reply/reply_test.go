@@ -12,6 +12,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"strings"
 	"testing"
 	"time"
@@ -175,9 +176,22 @@ func TestLogPath(t *testing.T) {
 		"/nodes/register": "/nodes/register",
 		"/api/v1/bootstrap/nodes/msb_ab12cd34ef56_0123456789abcdefghijkl/script": "/api/v1/bootstrap/nodes/msb_ab12cd34ef56_.../script",
 		"/api/v1/bootstrap/nodes/justsecret/script":                              "/api/v1/bootstrap/nodes/.../script",
-		"/api/v1/bootstrap/nodes/msb_ab12/script":                                "/api/v1/bootstrap/nodes/.../script",
+		"/api/v1/bootstrap/nodes/msb_ab12/script":                                "/api/v1/bootstrap/nodes/msb_ab12/script",
+		"/api/v1/bootstrap/nodes/msb_ab12_fetch%2FSECRET/script":                 "/api/v1/bootstrap/nodes/msb_ab12_.../.../script",
+		"/api/v1/bootstrap/nodes/msb_ab12_fetch,SECRET/script":                   "/api/v1/bootstrap/nodes/msb_ab12_.../script",
+		"/api/v1/bootstrap/nodes/msb_ab12_fetch%20SECRET/script":                 "/api/v1/bootstrap/nodes/msb_ab12_.../script",
+		"/api/v1/bootstrap/nodes/msb_ab12_fetch-SECRET/script":                   "/api/v1/bootstrap/nodes/msb_ab12_.../script",
+		"/api/v1/bootstrap/nodes/msb_ab12_fetch:SECRET/script":                   "/api/v1/bootstrap/nodes/msb_ab12_.../script",
+		"/api/v1/bootstrap/nodes/msb_ab12_fetch;SECRET/script":                   "/api/v1/bootstrap/nodes/msb_ab12_.../script",
+		"/api/v1/bootstrap/nodes/msb_ab12_fetch%0ASECRET/script":                 "/api/v1/bootstrap/nodes/msb_ab12_.../script",
+		"/api/v1/bootstrap/nodes/msb_ab12-fetch.SECRET/script":                   "/api/v1/bootstrap/nodes/msb_ab12_.../script",
+		"/api/v1/bootstrap/nodes/SECRET/msb_ab12_fetch/registry-credential":      "/api/v1/bootstrap/nodes/.../msb_ab12_.../registry-credential",
+		"/api/v1/bootstrap/nodes/fetch/SECRET/script":                            "/api/v1/bootstrap/nodes/.../.../script",
+		"/agent/linux/msb_ab12_fetch%2FSECRET":                                   "/agent/linux/msb_ab12_.../...",
+		"/api/v1/admin/nodes/msb_ab12%2Ffetch.SECRET/drain":                      "/api/v1/admin/nodes/msb_ab12/.../drain",
+		"/x/%256Dsb_ab12_fetch.SECRET/y":                                         "/x/msb_ab12_.../...",
 		"/api/v1/admin/tokens/mse_ab12cd34ef56":                                  "/api/v1/admin/tokens/mse_ab12cd34ef56",
-		"/x/mse_ab12cd34ef56_SECRET/y?mse_ab12_SECRET":                           "/x/mse_ab12cd34ef56_.../y",
+		"/x/mse_ab12cd34ef56_SECRET/y?mse_ab12_SECRET":                           "/x/mse_ab12cd34ef56_.../...",
 		"/x/%6dse_ab12cd34ef56_SECRET":                                           "/x/mse_ab12cd34ef56_...",
 		"/x/msa_0123456789abcdefghijkl":                                          "/x/msa_...",
 		"/x%0a%1b[31m":                                                           "/x%0A%1B%5B31m",
@@ -202,6 +216,49 @@ func FuzzRedact(f *testing.F) {
 			t.Errorf("Redact(%q) = %q though there is no token", s, once)
 		}
 	})
+}
+
+// FuzzLogPath: what stands behind a token's public part is nowhere.
+func FuzzLogPath(f *testing.F) {
+	for _, s := range []string{"/x/msb_ab12_f.", "/api/v1/bootstrap/nodes/msb_ab12_f/", "/%6dsa_ab12_", "/msb_ab12 ", "/mse_ab12cd34ef56/", "%", "/%2"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		const secret = "sEcReT0123456789"
+		u, err := url.Parse("/" + s + secret)
+		if err != nil || !reply.HasToken(u.Path) {
+			return
+		}
+		id := reply.TokenID(u.Path) // the text that was appended may have become part of it
+		if got := reply.LogPath(&http.Request{URL: u}); strings.Contains(got, secret) && !strings.Contains(id, secret) {
+			t.Errorf("%q is logged as %q", u.Path, got)
+		}
+	})
+}
+
+func TestTokenID(t *testing.T) {
+	for text, want := range map[string]string{"": "", "mse_": "", "Bearer msb_ab12_f.S": "msb_ab12", "msa_ab12": "msa_ab12", "mse_0123456789abcdefg": "", "xmsb_a-b": "msb_a"} {
+		if got := reply.TokenID(text); got != want {
+			t.Errorf("TokenID(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestTokenLike(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "gpu-7": false, "msb_": true, "mse_ab12": true, "msa__x": true, "msc_ab12": false, "mse": false, "farmsa_1": false,
+		"x-mse_ab12_SECRET": true, "x-mse_0123456789abcdefg": true} {
+		if got := reply.TokenLike(text); got != want {
+			t.Errorf("TokenLike(%q) = %v, want %v", text, got, want)
+		}
+	}
+}
+
+func TestUnescape(t *testing.T) {
+	for text, want := range map[string]string{"": "", "a%20b": "a b", "%6Dsb%5F": "msb_", "%256D": "m", "%25256D": "%6D", "%zz%6d%": "%zzm%", "a+b": "a+b"} {
+		if got := reply.Unescape(text); got != want {
+			t.Errorf("Unescape(%q) = %q, want %q", text, got, want)
+		}
+	}
 }
 
 type fullDisk struct{}

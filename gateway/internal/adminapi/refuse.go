@@ -1,0 +1,99 @@
+package adminapi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+// refuse answers an error. Refusals of the caller, and of every write, are security events. Both are rate limited, so that nobody
+// fills the log; what is not recorded by itself is counted, and its number is recorded.
+func (s *server) refuse(w http.ResponseWriter, r *http.Request, who caller, scope string, err error) {
+	status, body := s.Info.Error(err)
+	var detail *wire.ErrorDetail
+	switch known := errors.As(err, &detail); {
+	case !known:
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || detail.Code == wire.CodePlaintextSecret:
+		wait := s.failures.note(limitKey(who))
+		s.record(r, who, scope, detail, wait > 0)
+		if wait > 0 && status == http.StatusUnauthorized {
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			status, body = s.Info.Error(&wire.ErrorDetail{Code: wire.CodeTooManyRequests,
+				Message: "too many refused calls from this address", Hint: "wait as Retry-After says, and check the API token"})
+		}
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		s.record(r, who, scope, detail, s.writes.note(limitKey(who)) > 0)
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="muster"`)
+	}
+	reply.Write(w, status, body)
+}
+
+// record makes an event of a refusal, or counts it where there are too many. A token on record that was shown to others has a
+// count of its own, so that no noise hides it.
+func (s *server) record(r *http.Request, who caller, scope string, detail *wire.ErrorDetail, tooMany bool) {
+	e := store.Event{At: s.now(), Kind: "admin.refused", Actor: who.actor.Name, Tenant: who.tenant, Address: who.actor.Address,
+		Outcome: detail.Code, Security: true, Detail: map[string]string{"method": reply.Method(r), "path": reply.LogPath(r)}}
+	if scope != anyAccount {
+		e.Detail["scope"] = scope
+	}
+	if !reply.HasToken(detail.Message) { // it may repeat what was asked for
+		e.Detail["reason"] = detail.Message
+	}
+	s.concern(r, who, &e)
+	claimed := claimedToken(r, who, detail.Code)
+	leaked := s.Bootstrap.Claim(r.Context(), claimed, &e) && (detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute)
+	if leaked {
+		tooMany = s.failures.note(claimed+" "+limitKey(who)) > 0
+	}
+	if tooMany {
+		s.Bootstrap.CountMore(r.Context(), e)
+		return
+	}
+	if err := s.Store.AddEvents(r.Context(), e); err != nil {
+		s.logger().Error("cannot record a refused call", "error", err)
+	}
+}
+
+// concern names the node that a call of somebody who was let in is about.
+func (s *server) concern(r *http.Request, who caller, e *store.Event) {
+	name := r.PathValue("node")
+	if name == "" || len(who.scopes) == 0 {
+		return
+	}
+	if node, err := s.Store.Node(r.Context(), who.tenant, name); err == nil {
+		e.NodeID, e.NodeName, e.Tenant = node.ID, node.Name, node.Tenant
+	}
+}
+
+// claimedToken is the public part of the token that a refused call shows. What a caller who was let in names is no claim, unless
+// more than a name stood there.
+func claimedToken(r *http.Request, who caller, code string) string {
+	if len(who.scopes) > 0 && code != wire.CodePlaintextSecret {
+		return ""
+	}
+	for _, text := range []string{reply.Unescape(r.URL.RawQuery), reply.Unescape(r.URL.Path)} {
+		if id := reply.TokenID(text); id != "" {
+			return id
+		}
+	}
+	if who.account.ID != "" {
+		return ""
+	}
+	return reply.TokenID(r.Header.Get("Authorization"))
+}
+
+// limitKey groups callers: accounts by their id, all others by address.
+func limitKey(who caller) string {
+	if who.account.ID != "" {
+		return who.account.ID
+	}
+	return bootstrap.AddressKey(who.actor.Address)
+}

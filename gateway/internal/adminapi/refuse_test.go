@@ -1,0 +1,132 @@
+package adminapi_test
+
+import (
+	"fmt"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/adminapi"
+	"muster/store"
+)
+
+// TestRefusedWrites: whatever a write is refused for is in the log, with who, what and from where. Reads are not.
+func TestRefusedWrites(t *testing.T) {
+	h := newHouse(t).withScripts()
+	h.node("busy", "platform", "")
+	h.account("taken", "", "*")
+	ops, tenant := h.account("ops", "", "*"), h.account("tenant", "platform", "*")
+	whole, err := sign.NewToken(sign.EnrollmentToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		name, token, method, path, body string
+		status                          int
+		outcome, node                   string
+	}{
+		{"an unknown node", ops, "POST", "nodes/nobody/drain", "", 404, wire.CodeNotFound, ""},
+		{"a name that is taken", ops, "POST", "nodes", `{"name":"busy"}`, 409, wire.CodeNameInUse, ""},
+		{"a scope that is none", ops, "POST", "accounts", `{"name":"x","scopes":["nodes:fly"]}`, 400, wire.CodeBadRequest, ""},
+		{"an account that is there", ops, "POST", "accounts", `{"name":"taken"}`, 409, wire.CodeAlreadyThere, ""},
+		{"a node at work", tenant, "POST", "nodes/busy/labels", `{"set":{"state":"x"}}`, 400, wire.CodeReservedKey, "busy"},
+		{"another tenant's", h.account("other", "research", "*"), "POST", "nodes/busy/drain", "", 404, wire.CodeNotFound, ""},
+		{"no JSON", ops, "POST", "nodes/busy/drain", "x", 400, wire.CodeBadRequest, "busy"},
+		{"too large", ops, "POST", "tokens", strings.Repeat(" ", 1<<20+1), 413, wire.CodeBodyTooLarge, ""},
+		{"a token's name", ops, "DELETE", "tokens/" + whole.Public(), "", 404, wire.CodeNotFound, ""},
+		{"a token in the path", ops, "POST", "nodes/" + whole.Public() + "%2F" + whole.Secret + "/drain", "", 404, wire.CodeNotFound, ""},
+		{"a whole token in the path", ops, "POST", "nodes/" + whole.Reveal() + "/drain", "", 400, wire.CodePlaintextSecret, ""},
+		{"the operator on the machine", "", "POST", "nodes/busy/resume", "x", 400, wire.CodeBadRequest, "busy"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			before := len(refused(t, h))
+			status, body := h.ask(c.method, c.path, c.token, c.body)
+			events := refused(t, h)
+			if status != c.status || code(body) != c.outcome || len(events) != before+1 {
+				t.Fatalf("got %d %s, %d more events", status, body, len(events)-before)
+			}
+			e := events[0]
+			if e.Outcome != c.outcome || e.NodeName != c.node || !e.Security || e.Address == "" || e.Detail["method"] != c.method || e.Actor == "unknown" || e.Actor == "" {
+				t.Errorf("event %+v", e)
+			}
+			if c.node != "" && e.Tenant != "platform" {
+				t.Errorf("the tenant is %q", e.Tenant)
+			}
+			if strings.Contains(fmt.Sprint(e), whole.Secret) {
+				t.Errorf("the secret is in %+v", e)
+			}
+		})
+	}
+	before := len(refused(t, h))
+	for path, want := range map[string]int{"nodes/nobody": 404, "nodes?limit=x": 400, "events?since=x": 400} {
+		if status, body := h.ask("GET", path, ops, ""); status != want {
+			t.Errorf("%s: got %d %s", path, status, body)
+		}
+	}
+	if after := len(refused(t, h)); after != before {
+		t.Errorf("%d reads are in the log", after-before)
+	}
+}
+
+func refused(t *testing.T, h *house) []store.Event {
+	t.Helper()
+	events, err := h.store.Events(t.Context(), store.EventQuery{Kind: "admin.refused"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// TestRefusedWritesAreBounded: a script that goes wrong in a loop is counted, not told to wait.
+func TestRefusedWritesAreBounded(t *testing.T) {
+	h := newHouse(t)
+	routes, token := h.api.Routes(), h.account("ci", "platform", "*")
+	for range 100 {
+		if status, body := serve(t, routes, "POST", "nodes/nobody/drain", token, ""); status != 404 {
+			t.Fatalf("got %d %s", status, body)
+		}
+	}
+	if n := len(refused(t, h)); n != 60 {
+		t.Errorf("%d events", n)
+	}
+	h.now = h.now.Add(2 * time.Minute)
+	h.api.Bootstrap.Settle(t.Context(), false)
+	if e := refused(t, h); len(e) != 61 || e[0].Detail["more"] != "40" || e[0].Actor != "account:ci" || e[0].Tenant != "platform" || e[0].Outcome != wire.CodeNotFound {
+		t.Errorf("%d events: %+v", len(e), e[0])
+	}
+}
+
+// TestLeakAmongNoise: a token on record that somebody shows is in the log, however many refusals came before it.
+func TestLeakAmongNoise(t *testing.T) {
+	h := newHouse(t).withScripts()
+	made := decode[adminapi.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
+	routes := h.api.Routes()
+	for range 30 {
+		serve(t, routes, "GET", "nodes", "wrong", "")
+	}
+	before := len(refused(t, h))
+	serve(t, routes, "GET", "nodes", made.BootstrapToken, "")
+	serve(t, routes, "GET", "nodes?t="+made.BootstrapToken, "wrong", "")
+	if e := refused(t, h); len(e) != before+2 || e[0].Outcome != wire.CodePlaintextSecret || e[0].NodeName != "gpu-7" || e[1].Outcome != wire.CodeTokenWrongRoute || e[1].NodeName != "gpu-7" {
+		t.Errorf("%d more events: %+v", len(e)-before, e[0])
+	}
+	serve(t, routes, "GET", "nodes?t=msb_none1234", "wrong", "") // which may be anything
+	if n := len(refused(t, h)); n != before+2 {
+		t.Errorf("%d events more", n-before-2)
+	}
+}
+
+func TestTakes(t *testing.T) {
+	h := newHouse(t)
+	routes := h.api.Routes()
+	for target, want := range map[string]bool{"GET nodes": true, "POST nodes": true, "PUT nodes": false, "GET nope": false, "GET nodes/a": true, "GET nodes//a": false,
+		"GET x/../nodes": false, "GET nodes/": false, "GET nodes/a%2Fb": true} {
+		method, path, _ := strings.Cut(target, " ")
+		if got := routes.Takes(httptest.NewRequest(method, adminapi.Prefix+path, nil)); got != want {
+			t.Errorf("%s: got %v, want %v", target, got, want)
+		}
+	}
+}

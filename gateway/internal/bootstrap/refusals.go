@@ -1,0 +1,193 @@
+package bootstrap
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// AddressKey groups addresses for counting: IPv6 by the /64 that one customer usually has, all others by themselves.
+func AddressKey(address string) string {
+	ip := net.ParseIP(address)
+	if ip == nil || ip.To4() != nil {
+		return address
+	}
+	return ip.Mask(net.CIDRMask(64, 128)).String()
+}
+
+// Misused records a token that was presented where it is not good, or is good no more. claimed is the public part that it shows,
+// empty where there is none: the event says whose that is, proven or not. Presentations are counted by address: beyond a number
+// in a minute they are answered with too_many_requests and recorded by their number alone. A token on record that was shown to
+// others has a count of its own and always its own answer, so that no noise hides it. It gives the refusal to answer.
+func (b *Bootstrap) Misused(ctx context.Context, refused error, claimed string, e store.Event) error {
+	var detail *wire.ErrorDetail
+	if !errors.As(refused, &detail) {
+		return refused
+	}
+	from, now := AddressKey(e.Address), b.now()
+	e.At, e.Kind, e.Outcome, e.Security = now, "bootstrap.refused", detail.Code, true
+	known := b.Claim(ctx, claimed, &e)
+	count := b.misuse.add(from, now)
+	leaked := known && (detail.Code == wire.CodeTLSRequired || detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute)
+	if leaked {
+		count = b.misuse.add(from+" "+claimed, now)
+	}
+	if count <= failsAllowed {
+		b.record(ctx, e)
+		return refused
+	}
+	b.CountMore(ctx, e)
+	if leaked {
+		return refused
+	}
+	return &wire.ErrorDetail{Code: wire.CodeTooManyRequests, Message: "too many refused tokens from this address", Hint: "wait a minute, then try again with the right one"}
+}
+
+// Claim says in an event whose token it is, by the id that it shows: detail.token, and tenant, node or account where the id is on
+// record, which it tells. Nothing of it is proven.
+func (b *Bootstrap) Claim(ctx context.Context, id string, e *store.Event) (known bool) {
+	if id == "" {
+		return false
+	}
+	e.Detail = maps.Clone(e.Detail)
+	if e.Detail == nil {
+		e.Detail = map[string]string{}
+	}
+	e.Detail["token"] = id
+	if strings.HasPrefix(id, string(sign.AccountToken)+"_") {
+		account, err := b.store.Account(ctx, id)
+		if err != nil {
+			return false
+		}
+		e.Tenant, e.Detail["account"] = account.Tenant, account.Name
+		return true
+	}
+	token, err := b.store.Token(ctx, id)
+	if err != nil {
+		return false
+	}
+	e.Tenant, e.NodeID = token.Tenant, token.NodeID
+	b.nameNode(ctx, e)
+	return true
+}
+
+// nameNode adds the name of an event's node.
+func (b *Bootstrap) nameNode(ctx context.Context, e *store.Event) {
+	if e.NodeID == "" {
+		return
+	}
+	if node, err := b.store.Node(ctx, "", e.NodeID); err == nil {
+		e.NodeName = node.Name
+	}
+}
+
+func (b *Bootstrap) record(ctx context.Context, events ...store.Event) {
+	if len(events) == 0 {
+		return
+	}
+	if err := b.store.AddEvents(ctx, events...); err != nil {
+		b.log.Error("an event was not recorded", "kind", events[0].Kind, "error", err)
+	}
+}
+
+// CountMore counts an event that is one of too many to be recorded each. One event with the number, in detail.more, follows a
+// minute after the first of them, when Settle or CountMore is next called.
+func (b *Bootstrap) CountMore(ctx context.Context, e store.Event) {
+	now := b.now()
+	due := b.surplus.due(now, false)
+	b.surplus.add(e, now)
+	b.record(ctx, due...)
+}
+
+// Settle records what CountMore counted more than a minute ago, with all everything.
+func (b *Bootstrap) Settle(ctx context.Context, all bool) {
+	b.record(ctx, b.surplus.due(b.now(), all)...)
+}
+
+// surplus holds the events that were only counted. The zero value is ready; it is safe for concurrent use.
+type surplus struct {
+	mu   sync.Mutex
+	held map[surplusKey]*heldBack
+}
+
+// surplusKey is what events have in common that are counted together. Only a token on record counts by itself: others cost nothing
+// to make up.
+type surplusKey struct{ kind, outcome, node, token, from string }
+
+func keyOf(e store.Event) surplusKey {
+	key := surplusKey{kind: e.Kind, outcome: e.Outcome, node: e.NodeID, from: AddressKey(e.Address)}
+	if e.Tenant != "" {
+		key.token = e.Detail["token"]
+	}
+	return key
+}
+
+type heldBack struct {
+	event store.Event
+	more  int
+	since time.Time
+}
+
+// surplusBound is how many keys are held; beyond it all of a kind share one.
+const surplusBound = 4096
+
+func (s *surplus) add(e store.Event, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.held == nil {
+		s.held = map[surplusKey]*heldBack{}
+	}
+	key := keyOf(e)
+	h := s.held[key]
+	if h == nil && len(s.held) >= surplusBound {
+		key = surplusKey{kind: e.Kind}
+		e = store.Event{Kind: e.Kind, Actor: "unknown", Address: "many", Outcome: e.Outcome, Security: true}
+		h = s.held[key]
+	}
+	if h == nil {
+		h = &heldBack{event: e, since: now}
+		s.held[key] = h
+	}
+	h.more++
+}
+
+// due takes out what was begun more than a minute ago, with all everything.
+func (s *surplus) due(now time.Time, all bool) []store.Event {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var out []store.Event
+	for key, h := range s.held {
+		if !all && now.Sub(h.since) < failWindow && !now.Before(h.since) {
+			continue
+		}
+		delete(s.held, key)
+		out = append(out, h.sum(now))
+	}
+	return out
+}
+
+// sum is the one event for all that were counted. What was particular to the first of them is left out.
+func (h *heldBack) sum(now time.Time) store.Event {
+	e := h.event
+	e.At, e.Detail = now, maps.Clone(e.Detail)
+	if e.Detail == nil {
+		e.Detail = map[string]string{}
+	}
+	for _, one := range []string{"method", "path", "reason", "name"} {
+		delete(e.Detail, one)
+	}
+	if keyOf(e).token == "" {
+		delete(e.Detail, "token")
+	}
+	e.Detail["more"], e.Detail["since"] = strconv.Itoa(h.more), h.since.UTC().Format(time.RFC3339)
+	return e
+}

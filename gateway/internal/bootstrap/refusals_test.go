@@ -1,0 +1,178 @@
+package bootstrap_test
+
+import (
+	"errors"
+	"fmt"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/bootstrap"
+	"muster/store"
+)
+
+func TestAddressKey(t *testing.T) {
+	for address, want := range map[string]string{"192.0.2.9": "192.0.2.9", "2001:db8::1": "2001:db8::", "2001:db8::ffff:1": "2001:db8::", "socket": "socket", "": "",
+		"2001:db8:0:1::1": "2001:db8:0:1::", "::ffff:192.0.2.9": "::ffff:192.0.2.9"} {
+		if got := bootstrap.AddressKey(address); got != want {
+			t.Errorf("AddressKey(%s) = %s, want %s", address, got, want)
+		}
+	}
+}
+
+// TestMisused: beyond a number refusals are counted, and the count is an event when the minute is over.
+func TestMisused(t *testing.T) {
+	d := newDesk(t)
+	refused := &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "x", Hint: "y"}
+	misuse := func(n int) string { // from another address of the same network each time
+		e := store.Event{Actor: "unknown", Address: fmt.Sprintf("2001:db8::%x", n), Detail: map[string]string{"path": "/x", "method": "GET"}}
+		return code(d.Misused(t.Context(), refused, "msb_unknown1", e))
+	}
+	for n := range 20 {
+		if got := misuse(n); got != wire.CodeTokenWrongRoute {
+			t.Fatalf("got %s", got)
+		}
+	}
+	for n := range 15 {
+		if got := misuse(n); got != wire.CodeTooManyRequests {
+			t.Errorf("got %s", got)
+		}
+	}
+	if e := d.events("bootstrap.refused"); len(e) != 20 || !e[0].Security || e[0].Outcome != wire.CodeTokenWrongRoute || e[0].Detail["token"] != "msb_unknown1" || e[0].Tenant != "" {
+		t.Errorf("%d events: %+v", len(e), e[0])
+	}
+	d.Settle(t.Context(), false)
+	if e := d.events("bootstrap.refused"); len(e) != 20 {
+		t.Errorf("settled before its time: %d events", len(e))
+	}
+	d.now = d.now.Add(time.Minute)
+	d.Settle(t.Context(), false)
+	d.Settle(t.Context(), true) // nothing is left
+	e := d.events("bootstrap.refused")
+	if len(e) != 21 || e[0].Detail["more"] != "15" || e[0].Outcome != wire.CodeTokenWrongRoute || e[0].Address != "2001:db8::0" || !e[0].Security ||
+		e[0].Detail["path"] != "" || e[0].Detail["token"] != "" || e[0].Detail["since"] == "" || !e[0].At.Equal(d.now) {
+		t.Errorf("%d events: %+v", len(e), e[0])
+	}
+	if err := d.Misused(t.Context(), errors.New("disk"), "", store.Event{}); code(err) != "disk" {
+		t.Errorf("a fault: %v", err)
+	}
+}
+
+// TestMisusedLeak: noise from an address hides no token that is on record, and the events say whose it is.
+func TestMisusedLeak(t *testing.T) {
+	d, node := bootstraps(t, "", site())
+	m, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	account := store.Account{ID: "msa_abcd1234", Name: "ci", Tenant: "research", CreatedAt: d.now}
+	if err := d.store.CreateAccount(t.Context(), account); err != nil {
+		t.Fatal(err)
+	}
+	misuse := func(what, claimed string) string {
+		return code(d.Misused(t.Context(), &wire.ErrorDetail{Code: what, Message: "x", Hint: "y"}, claimed, store.Event{Actor: "unknown", Address: "192.0.2.9"}))
+	}
+	for range 40 {
+		misuse(wire.CodeTokenWrongRoute, "")
+	}
+	for _, c := range []struct{ code, claimed, want string }{
+		{wire.CodeTLSRequired, m.Token.Public(), wire.CodeTLSRequired}, {wire.CodePlaintextSecret, m.Token.Public(), wire.CodePlaintextSecret},
+		{wire.CodePlaintextSecret, "msa_abcd1234", wire.CodePlaintextSecret}, {wire.CodeUnknownCredential, m.Token.Public(), wire.CodeTooManyRequests},
+		{wire.CodePlaintextSecret, "msb_none1234", wire.CodeTooManyRequests}, {wire.CodePlaintextSecret, "msa_none1234", wire.CodeTooManyRequests},
+	} {
+		if got := misuse(c.code, c.claimed); got != c.want {
+			t.Errorf("%s of %s: got %s, want %s", c.code, c.claimed, got, c.want)
+		}
+	}
+	e := d.events("bootstrap.refused")
+	if len(e) != 23 || e[2].NodeName != "gpu-7" || e[2].NodeID != node.ID || e[2].Tenant != "platform" || e[2].Detail["token"] != m.Token.Public() ||
+		e[0].Tenant != "research" || e[0].Detail["account"] != "ci" {
+		t.Fatalf("%d events: %+v", len(e), e[0])
+	}
+	for range 40 { // whoever has a real one cannot fill the log with it either
+		if got := misuse(wire.CodeTLSRequired, m.Token.Public()); got != wire.CodeTLSRequired {
+			t.Fatalf("got %s", got)
+		}
+	}
+	d.Settle(t.Context(), true)
+	more := 0
+	for _, e := range d.events("bootstrap.refused") {
+		if e.Detail["more"] != "" && e.Detail["token"] == m.Token.Public() && e.Outcome == wire.CodeTLSRequired && e.NodeName == "gpu-7" {
+			more++
+		}
+	}
+	if more != 1 {
+		t.Errorf("%d events of what was only counted", more)
+	}
+}
+
+// TestFetchedOften: who has the fetch part alone cannot fill the log: one event a minute for each address, with a count.
+func TestFetchedOften(t *testing.T) {
+	d, node := bootstraps(t, "", site())
+	m, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	fetch := func(address string) {
+		t.Helper()
+		v, err := d.Visited(t.Context(), m.Token, false)
+		if err == nil {
+			err = d.Fetched(t.Context(), v, node, address)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 400 {
+		fetch("192.0.2.9")
+	}
+	fetch("192.0.2.10")
+	if e := d.events("bootstrap.fetched"); len(e) != 2 {
+		t.Errorf("%d events", len(e))
+	}
+	d.now = d.now.Add(2 * time.Minute)
+	fetch("192.0.2.9")
+	fetch("192.0.2.9") // this one finds that the count is due
+	e := d.events("bootstrap.fetched")
+	if len(e) != 4 || e[0].Detail["more"] != "399" || e[0].Address != "192.0.2.9" || e[0].NodeName != "gpu-7" || e[0].Detail["part"] != "fetch" {
+		t.Errorf("%d events: %+v", len(e), e)
+	}
+}
+
+// TestWrongProofs: each credential that is tried with a wrong secret is an event, and the others are counted.
+func TestWrongProofs(t *testing.T) {
+	d, node := bootstraps(t, "", site())
+	m, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	free, _, err := d.MintToken(t.Context(), bootstrap.TokenRequest{Tenant: "research"}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, id := range []string{m.Token.Public(), free.Public()} {
+		token, err := d.Credential(t.Context(), id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for range 5 {
+			if err := d.Proven(t.Context(), sign.Presented{CredentialID: id}, token, []byte("{}"), "192.0.2.9"); code(err) != wire.CodeBadMAC {
+				t.Fatal(err)
+			}
+		}
+	}
+	d.Settle(t.Context(), true)
+	seen := map[string]store.Event{}
+	for _, e := range d.events("enrol.refused") {
+		seen[e.Detail["credential"]+e.Detail["more"]] = e
+	}
+	for id, tenant := range map[string]string{m.Token.Public(): "platform", free.Public(): "research"} {
+		if first, more := seen[id], seen[id+"4"]; first.Tenant != tenant || more.Tenant != tenant || more.Outcome != wire.CodeBadMAC {
+			t.Errorf("%s: %+v and %+v", id, first, more)
+		}
+	}
+	if e := seen[m.Token.Public()]; e.NodeID != node.ID || e.NodeName != "gpu-7" {
+		t.Errorf("whose it is: %+v", e)
+	}
+}

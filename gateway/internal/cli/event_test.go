@@ -1,0 +1,78 @@
+package cli_test
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+// TestEventsFollowOutage: a gateway that is away is waited for, and nothing is lost or shown twice; its word that the question is
+// wrong ends it, as does a broken pipe.
+func TestEventsFollowOutage(t *testing.T) {
+	h := newHouse(t)
+	routes, away := http.Handler(h.api.Routes()), http.Handler(nil)
+	h.dir = listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if away != nil {
+			away.ServeHTTP(w, r)
+			return
+		}
+		routes.ServeHTTP(w, r)
+	}))
+	refuse := func(code string, status int) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			reply.Write(w, status, reply.JSON(wire.Error{Error: wire.ErrorDetail{Code: code, Message: "not now", Hint: "later"}}))
+		})
+	}
+	gone := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	bad := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "<html>", http.StatusBadGateway) })
+	for name, c := range map[string]struct {
+		away http.Handler
+		code int
+	}{
+		"gone": {gone, 0}, "a proxy's page": {bad, 0}, "unavailable": {refuse(wire.CodeUnavailable, 503), 0}, "internal": {refuse(wire.CodeInternal, 500), 0},
+		"revoked": {refuse(wire.CodeUnauthorized, 401), 1}, "forbidden": {refuse(wire.CodeForbidden, 403), 1},
+	} {
+		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			looks, began := 0, h.now
+			h.pause = func(ctx context.Context) error {
+				switch looks++; looks {
+				case 2:
+					away = c.away
+					h.node(store.Node{Name: "during-" + name[:3] + fmt.Sprint(c.code), Tenant: "platform"}, -1, "")
+				case 10:
+					away = nil
+				case 12:
+					cancel()
+				}
+				return ctx.Err()
+			}
+			code, out, errs := h.run(ctx, "--data", h.dir, "events", "-f")
+			away = nil
+			if c.code == 1 {
+				if code != 1 || strings.Contains(errs, "trying again") {
+					t.Errorf("code %d, %s", code, errs)
+				}
+				return
+			}
+			if code != 0 || strings.Count(out, "during-"+name[:3]+"0") != 1 || strings.Count(errs, "trying again every") != 5 ||
+				!strings.Contains(errs, "every 2s") || !strings.Contains(errs, "every 30s") || strings.Count(errs, "answers again") != 1 {
+				t.Errorf("code %d\n%s\n%s", code, out, errs)
+			}
+			if slept := h.now.Sub(began); slept < 100*time.Second {
+				t.Errorf("it backed off for %s in all", slept)
+			}
+		})
+	}
+	if code, _, errs := h.run(t.Context(), "--data", t.TempDir(), "events", "-f"); code != 1 || strings.Contains(errs, "trying again") {
+		t.Errorf("a gateway that was never there: code %d, %s", code, errs)
+	}
+}
