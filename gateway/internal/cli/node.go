@@ -86,7 +86,7 @@ func (s *session) nodeTable(ctx context.Context, c *adminapi.Client, filter admi
 			if err != nil {
 				return err
 			}
-			counts.add(v.Status)
+			counts.add(v)
 			lines = append(lines, v.row(wide))
 		}
 		for _, line := range lines {
@@ -100,17 +100,19 @@ func (s *session) nodeTable(ctx context.Context, c *adminapi.Client, filter admi
 	return counts, err
 }
 
-// tally counts nodes by status.
-type tally struct{ pages, all, online, stale, pending int }
+// tally counts nodes by status, as the list shows it.
+type tally struct{ pages, all, online, stale, pending, retired int }
 
-func (t *tally) add(status string) {
+func (t *tally) add(v view) {
 	t.all++
-	switch status {
-	case "online":
+	switch {
+	case v.State == "retired":
+		t.retired++
+	case v.Status == "online":
 		t.online++
-	case "stale":
+	case v.Status == "stale":
 		t.stale++
-	case "pending":
+	case v.Status == "pending":
 		t.pending++
 	}
 }
@@ -119,6 +121,9 @@ func (t tally) footer() string {
 	text := fmt.Sprintf("%s: %d online, %d stale", plural(t.all, "node"), t.online, t.stale)
 	if t.pending > 0 {
 		text += fmt.Sprintf(", %d pending", t.pending)
+	}
+	if t.retired > 0 {
+		text += fmt.Sprintf(", %d retired", t.retired)
 	}
 	return text
 }

@@ -35,6 +35,8 @@ node-dgx-spark      platform  -         1x NVIDIA GB10     unified          3%  
 vast-h100-39467543  platform  vast_ai   1x H100 80GB HBM3  39233/81559 MiB  99%   active  online  4s
 2 nodes: 2 online, 0 stale
 `
+	h.node(store.Node{Name: "given-back", Tenant: "x"}, time.Second, "")
+	h.done("node", "retire", "given-back", "--yes")
 	if got := h.done("node", "ls"); got != want {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
@@ -43,6 +45,7 @@ vast-h100-39467543  platform  vast_ai   1x H100 80GB HBM3  39233/81559 MiB  99% 
 		{"-o wide node ls --selector=name=node-dgx-spark", "1 node: 1 online, 0 stale"},
 		{"node ls --status stale", "0 nodes: 0 online, 0 stale"},
 		{"node --state drained ls", "0 nodes: 0 online, 0 stale"},
+		{"node ls --all", "3 nodes: 2 online, 0 stale, 1 retired"},
 	} {
 		out := h.done(strings.Fields(c.args)...)
 		if lines := strings.Split(strings.TrimSpace(out), "\n"); lines[len(lines)-1] != c.footer || !strings.HasPrefix(lines[0], "NAME") {
