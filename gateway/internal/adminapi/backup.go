@@ -45,15 +45,18 @@ func (s *server) backup(c *call) (any, error) {
 	if err := s.Store.Backup(c.r.Context(), path); err != nil {
 		return nil, err
 	}
-	return streamed{}, s.stream(c.w, path)
-}
-
-func (s *server) stream(w http.ResponseWriter, path string) error {
 	file, err := os.Open(path)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	defer file.Close()
+	if err := os.RemoveAll(dir); err != nil { // the open file is enough, and nothing is left however this ends
+		return nil, err
+	}
+	return streamed{}, s.stream(c.w, file)
+}
+
+func (s *server) stream(w http.ResponseWriter, file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
