@@ -49,7 +49,7 @@ func (j *joining) enrol(ctx context.Context) (string, error) {
 
 // dropToken removes the file of a bootstrap token, which this machine has no use for any more. A file of somebody's own stays.
 func (j *joining) dropToken() {
-	if j.from == "" || filepath.Clean(j.from) != j.manager.BootstrapToken() {
+	if from, err := filepath.Abs(j.from); j.from == "" || err != nil || from != j.manager.BootstrapToken() {
 		return
 	}
 	if err := os.Remove(j.from); err != nil && !errors.Is(err, fs.ErrNotExist) {

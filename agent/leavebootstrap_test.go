@@ -31,7 +31,7 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 	before := b.tree()
 	const line = "192.0.2.1 gw.example # muster-bootstrap\n"
 	b.put("etc/real/hosts", line+"127.0.0.1 localhost\n127.0.1.1 me # muster-bootstrap-like", 0o644)
-	b.put("etc/cloud/templates/host.mariner.tmpl", "## template:jinja\n"+line+"127.0.1.1 me\n", 0o600)
+	b.put("etc/cloud/templates/host.mariner.tmpl", "## template:jinja\n"+strings.TrimSpace(line)+" \r\n127.0.1.1 me\n", 0o600)
 	for _, path := range []string{"etc/muster/ca-bundle.crt", "etc/muster/bootstrap-token", "etc/muster/first-hop.sh", "etc/muster/.bootstrap.1.abc", "run/muster-bootstrap.sh",
 		"run/muster-bootstrap.status", "run/muster-bootstrap.lock", "run/muster-first-hop.abc/why", "etc/systemd/system/muster-first-hop.service"} {
 		b.put(path, "bundle", 0o600)
@@ -52,6 +52,27 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 	os.Remove(trust)
 	if after := b.tree(); after != before {
 		t.Errorf("before\n%safter\n%s", before, after)
+	}
+}
+
+// TestLeaveBeforeTheAgent: a first hop that has not come as far as an agent goes too.
+func TestLeaveBeforeTheAgent(t *testing.T) {
+	for _, path := range []string{"etc/muster/first-hop.sh", "etc/systemd/system/muster-first-hop.service", "etc/systemd/system/.muster-first-hop.service", "etc/hosts"} {
+		b := newBox(t)
+		b.mkdir("etc/systemd/system")
+		b.put("etc/hosts", "127.0.0.1 localhost\n", 0o644)
+		before := b.tree()
+		b.put(path, "127.0.0.1 localhost\n192.0.2.1 gw.example # muster-bootstrap\n", 0o644)
+		code, out, errs := b.call("leave", "--state", b.base)
+		if code != 0 || !strings.Contains(out, filepath.Base(path)) || !strings.HasSuffix(out, "left: this machine is as it was before\n") {
+			t.Errorf("%s: exit %d\n%s%s", path, code, out, errs)
+		}
+		if after := b.tree(); after != before {
+			t.Errorf("%s: before\n%safter\n%s", path, before, after)
+		}
+		if code, out, _ := b.call("leave", "--state", b.base); code != 0 || !strings.Contains(out, "nothing to do") {
+			t.Errorf("%s, again: exit %d\n%s", path, code, out)
+		}
 	}
 }
 

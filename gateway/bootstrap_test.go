@@ -160,7 +160,7 @@ func TestBootstrapRuntime(t *testing.T) {
 	if code != 0 {
 		t.Fatalf("exit %d\n%s", code, out)
 	}
-	if got := b.record("apt"); got != "noninteractive update\nnoninteractive -o DPkg::Lock::Timeout=180 install -y --no-remove --no-install-recommends docker.io\n" {
+	if got := b.record("apt"); got != "noninteractive update\nnoninteractive -o DPkg::Lock::Timeout=180 -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold install -y --no-remove --no-install-recommends docker.io\n" {
 		t.Errorf("apt-get: %s", got)
 	}
 	if got := b.record("systemctl"); got != "enable --no-reload docker.service\nstart docker.service\n" {

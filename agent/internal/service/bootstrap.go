@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 )
 
 // What a bootstrap script puts on a machine beside the agent, its settings and its state.
@@ -20,7 +21,7 @@ const (
 // bootstrapFiles are patterns. The bundle comes last: by it the trust of registries is recognised.
 var bootstrapFiles = [...]string{
 	bootstrapFolder + "/bootstrap-token", bootstrapFolder + "/first-hop.sh", bootstrapFolder + "/.bootstrap.*",
-	"/run/muster-bootstrap.sh", "/run/muster-bootstrap.status", "/run/muster-bootstrap.lock", "/run/muster-first-hop.*", bundlePath,
+	"/etc/systemd/system/multi-user.target.wants/" + firstHopUnit, "/etc/systemd/system/." + firstHopUnit, "/run/muster-bootstrap.sh", "/run/muster-bootstrap.status", "/run/muster-bootstrap.lock", "/run/muster-first-hop.*", bundlePath,
 }
 
 // hostsFiles are the one in use and those that cloud-init makes it from.
@@ -94,6 +95,30 @@ func (m Manager) registryTrust() (paths []string) {
 	return paths
 }
 
+func marked(line []byte) bool {
+	return strings.HasSuffix(strings.TrimRight(string(line), " \t\r\n"), hostsMark)
+}
+
+// bootstrapTraces are what a bootstrap script, or the first hop before it, has put on the machine.
+func (m Manager) bootstrapTraces() (paths []string) {
+	if unit := m.path("/etc/systemd/system/" + firstHopUnit); exists(unit) {
+		paths = append(paths, unit)
+	}
+	for _, path := range m.found(hostsFiles[:]) {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			continue
+		}
+		for line := range bytes.Lines(text) {
+			if marked(line) {
+				paths = append(paths, path)
+				break
+			}
+		}
+	}
+	return append(paths, m.found(bootstrapFiles[:])...)
+}
+
 // dropMarked removes a bootstrap's lines from a hosts file. Links are followed, and a file that is a mount is written in place.
 func dropMarked(path string) (changed bool, err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
@@ -109,7 +134,7 @@ func dropMarked(path string) (changed bool, err error) {
 	}
 	var after bytes.Buffer
 	for line := range bytes.Lines(before) {
-		if !strings.HasSuffix(strings.TrimRight(string(line), "\r\n"), hostsMark) {
+		if !marked(line) {
 			after.Write(line)
 		}
 	}
@@ -117,7 +142,10 @@ func dropMarked(path string) (changed bool, err error) {
 		return false, nil
 	}
 	if replace(path, after.Bytes(), info.Mode().Perm()) == nil {
-		return true, nil
+		if owner, ok := info.Sys().(*syscall.Stat_t); ok {
+			err = os.Chown(path, int(owner.Uid), int(owner.Gid))
+		}
+		return true, err
 	}
 	return true, os.WriteFile(path, after.Bytes(), info.Mode().Perm())
 }

@@ -135,6 +135,9 @@ func (m Manager) Traces() []string {
 			found = append(found, path)
 		}
 	}
+	if m.System.UID == 0 {
+		found = append(found, m.bootstrapTraces()...)
+	}
 	return found
 }
 

@@ -38,7 +38,7 @@ main() {
 	# Only the agent needs the token, and what the caller's muster is set to is not this node's: none of it stays in the
 	# environment of what runs here.
 	given=${MUSTER_TOKEN:-}
-	for name in $(env | sed -n 's/^\(MUSTER_[0-9A-Za-z_]*\)=.*/\1/p') SSLKEYLOGFILE; do
+	for name in $(env | sed -n 's/^\(MUSTER_[0-9A-Za-z_]*\)=.*/\1/p') SSLKEYLOGFILE POSIXLY_CORRECT; do
 		unset "$name"
 	done
 	conf=/etc/muster base=/var/lib/muster-agent lock=/run/muster-bootstrap.lock
@@ -46,8 +46,7 @@ main() {
 	work='' credential='' token='' is='' locked='' number=0 status=0
 	began=$(seconds)
 	export HOME="${HOME:-/root}" # cloud-init sets none, and the runtimes keep their login there
-	host=${GATEWAY#https://}
-	host_port=$host
+	host=${GATEWAY#https://} host_port=${GATEWAY#https://}
 	case $host in
 	\[*) host=${host%%]*} host=${host#\[} ;;
 	*) host=${host%%:*} ;;
@@ -92,7 +91,7 @@ main() {
 
 	# kept NAME: what a setting of the agent here is
 	kept() {
-		[ ! -f "$settings" ] || sed -n "s/^$1=//p" "$settings" | tr -d "\"'"
+		[ ! -f "$settings" ] || sed -n "s/^$1=//p" "$settings" | tr -d "\"'\r"
 	}
 
 	check_machine() {
@@ -118,7 +117,7 @@ main() {
 		case $is in
 		'' | "$NODE_ID") ;;
 		*) die "this machine is node $is already, and this script is for $NODE_NAME ($NODE_ID)" \
-			"muster-agent leave, then run this again; where the disk is only a copy of that node's, which goes on elsewhere: stop muster-agent and remove $base and $settings instead" ;;
+			"muster-agent leave, which takes a waiting first hop along, then a new script: muster bootstrap $NODE_NAME; where the disk is only a copy of that node's, which goes on elsewhere: stop muster-agent and remove $base and $settings instead" ;;
 		esac
 	}
 
@@ -207,11 +206,11 @@ main() {
 	# Links are followed. In containers the file is a mount, which takes no other in its place.
 	override() {
 		[ -e "$1" ] || [ -n "$line" ] || return 0
-		at=$(readlink -f "$1") || at=''
+		at=$(readlink -f "$1" 2>/dev/null) || at=$1
 		[ -w "$at" ] || { say "$1 is read-only" >&2; return 1; }
 		head=$(sed -n '1{/^## *template:/p;}' "$at")
 		{ [ -z "$head" ] || say "$head"; } >"$work/hosts" && { [ -z "$line" ] || say "$line"; } >>"$work/hosts" &&
-			sed -e '1{/^## *template:/d;}' -e '/ # muster-bootstrap$/d' "$at" >>"$work/hosts" || return 1
+			sed -e '1{/^## *template:/d;}' -e '/ # muster-bootstrap[[:space:]]*$/d' "$at" >>"$work/hosts" || return 1
 		[ -z "$(tail -c 1 "$work/hosts")" ] || echo >>"$work/hosts" || return 1
 		[ "$(cat "$work/hosts")" != "$(cat "$at")" ] || return 0
 		cp -p "$at" "$work/before" || return 1
@@ -297,9 +296,10 @@ main() {
 	with_wget() {
 		set --
 		[ "$CERTIFICATE" != own ] || set -- --ca-certificate="$bundle" --ca-directory="$work/none"
-		if printf '%s\n' "$url" | (
+		printf '%s\n' "$url" >"$work/url" # wget2 reads no list from a pipe
+		if (
 			[ "$CERTIFICATE" != own ] || export SSL_CERT_FILE="$bundle" SSL_CERT_DIR="$work/none"
-			LC_ALL=C exec wget --no-config -nv -S --https-only --max-redirect=0 --content-on-error -t 3 -T 30 --header="Accept: $type" -O "$to" "$@" -i -
+			LC_ALL=C exec wget --no-config -nv -S --https-only --max-redirect=0 --content-on-error -t 3 -T 30 --header="Accept: $type" -O "$to" "$@" -i "$work/url"
 		) 2>"$work/why"; then
 			code=200
 			return 0
@@ -336,7 +336,7 @@ main() {
 		esac
 		certified="of the root in $bundle"
 		[ "$CERTIFICATE" = own ] || certified='one that this system trusts (the package ca-certificates)'
-		die "$1" "read what is said above: the name $host has to resolve (--bootstrap-resolve-address of muster serve helps), its port to be open, its certificate to be $certified, the disk to have room, and the clock to be right ($(date -u '+%Y-%m-%dT%H:%M:%SZ') now); then run this again"
+		die "$1" "read what is said above: the name $host has to resolve (--bootstrap-resolve-address of muster serve helps), its port to be open, here and at the proxy of this environment if it names one, its certificate to be $certified, the disk to have room, and the clock to be right ($(date -u '+%Y-%m-%dT%H:%M:%SZ') now); then run this again"
 	}
 
 	find_engines() {
@@ -376,11 +376,11 @@ main() {
 		: >"$begun"
 		export DEBIAN_FRONTEND=noninteractive
 		# What an interrupted run left has to be finished before anything else can be installed.
-		! has dpkg || dpkg --configure -a || :
+		! has dpkg || dpkg --configure -a --force-confdef --force-confold || :
 		apt-get update || found 'the package lists are not new: trying with those that there are'
 		set -- "$RUNTIME_PACKAGE" # Debian 13 has the command docker in a package of its own
 		[ "$1" != docker.io ] || ! apt-cache show docker-cli >/dev/null 2>&1 || set -- "$@" docker-cli
-		apt-get -o DPkg::Lock::Timeout=180 install -y --no-remove --no-install-recommends "$@" ||
+		apt-get -o DPkg::Lock::Timeout=180 -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold install -y --no-remove --no-install-recommends "$@" ||
 			die "apt-get cannot install $RUNTIME_PACKAGE" 'mend what it says above (network, sources, another apt at work), or install a container runtime by hand; then run this again'
 		find_engines
 		[ -n "$engines" ] || die "$RUNTIME_PACKAGE brought none of docker, podman and nerdctl" 'set --bootstrap-container-runtime-package of muster serve to a package that does'

@@ -15,6 +15,7 @@ main() {
 	conf=/etc/muster program=/var/lib/muster-agent/current/muster-agent identity=/var/lib/muster-agent/identity.json
 	script=/run/muster-bootstrap.sh unit=muster-first-hop.service
 	by=${1:-} why='' told='' code='' last=1 fetched='' new=''
+	blind='' # yes: what stands in a refusal may be missing; wget keeps none of a 401, busybox's none at all
 
 	seconds() { sed 's/\..*//' /proc/uptime; }
 
@@ -27,13 +28,15 @@ main() {
 
 	note() { printf '%s\n' "$1" >/run/muster-bootstrap.status; }
 
-	# stay keeps a unit for the next boot, so that what is wrong now shows then too.
+	# stay keeps a unit for the next boot, which goes on with this and shows what is wrong. The link comes first: a unit without
+	# it, after a power cut between the two, would be forgotten, and a link without its unit is nothing.
 	stay() {
 		[ -d /run/systemd/system ] && has systemctl || return 1
 		[ "$by" != unit ] || return 0
+		mkdir -p /etc/systemd/system/multi-user.target.wants && ln -sf ../$unit /etc/systemd/system/multi-user.target.wants/$unit || return 1
 		printf '%s\n' '[Unit]' "Description=muster bootstrap of $NODE_NAME" 'Wants=network-online.target' 'After=network-online.target' \
-			'[Service]' 'Environment=HOME=/root' "ExecStart=/bin/sh $conf/first-hop.sh unit" '[Install]' 'WantedBy=multi-user.target' >/etc/systemd/system/$unit &&
-			chmod 644 /etc/systemd/system/$unit && systemctl enable --no-reload $unit
+			'[Service]' 'Environment=HOME=/root' "ExecStart=/bin/sh $conf/first-hop.sh unit" '[Install]' 'WantedBy=multi-user.target' >/etc/systemd/system/.$unit &&
+			chmod 644 /etc/systemd/system/.$unit && mv -f /etc/systemd/system/.$unit /etc/systemd/system/$unit
 	}
 
 	# finish STATUS WHAT
@@ -45,12 +48,11 @@ main() {
 			rm -f "$script" "$conf/first-hop.sh" "$conf/bootstrap-token"
 			if [ -e /etc/systemd/system/$unit ]; then
 				systemctl disable --no-reload $unit
-				rm -f /etc/systemd/system/$unit
+				rm -f /etc/systemd/system/$unit /etc/systemd/system/multi-user.target.wants/$unit
 				systemctl reset-failed $unit 2>/dev/null || :
 			fi
 		else
 			tell "FAILED ($1): $2"
-			stay || :
 		fi
 		exit "$1"
 	}
@@ -68,9 +70,10 @@ main() {
 		if has curl; then
 			code=$(ulimit -f 8192 && curl -qgsSk --connect-timeout 10 --max-time 60 --max-filesize 4000000 -w '%{http_code}' -o "$new/script" "$URL" 2>"$new/why") || return 1
 		elif has wget; then
+			blind=yes
 			set -- -S -O "$new/script" --no-check-certificate
 			case $(wget --help 2>&1) in
-			*--no-config*) set -- --no-config -T 30 "$@" ;; # some builds of busybox die of -T
+			*--no-config*) set -- --no-config --content-on-error -T 30 "$@" ;; # some builds of busybox die of -T
 			esac
 			! has timeout || set -- timeout 120 wget "$@"
 			[ "$1" = timeout ] || set -- wget "$@"
@@ -82,7 +85,7 @@ main() {
 		[ "$code" = 200 ]
 	}
 
-	# take fetches the script, unless it is here. Of a gateway's answers only those that cannot change are final.
+	# take fetches the script, unless it is here. Only the gateway's own answers that cannot change are final: not an edge's page.
 	take() {
 		if promised "$script" || { get && promised "$new/script" && mv -f "$new/script" "$script"; }; then
 			fetched=${fetched:-$(seconds)}
@@ -92,7 +95,11 @@ main() {
 			return 1
 		fi
 		case $code in
-		401 | 403 | 404 | 409 | 410) finish 22 "the gateway refused the script at ${URL%%/api/*} (HTTP $code): the token has ended or is used; muster bootstrap $NODE_NAME mints a new one" ;;
+		401 | 403 | 404 | 409 | 410)
+			if grep -q '"code": *"' "$new/script" 2>/dev/null || { [ -n "$blind" ] && [ ! -s "$new/script" ]; }; then
+				finish 22 "the gateway refused the script at ${URL%%/api/*} (HTTP $code): the token has ended or is used; muster bootstrap $NODE_NAME mints a new one"
+			fi
+			;;
 		esac
 		why="the script cannot be fetched from ${URL%%/api/*} (HTTP ${code:-000}; $(sed -n '$p' "$new/why" | cut -c 1-200)): check network, address and port"
 		return 1
@@ -120,6 +127,8 @@ main() {
 		return $last
 	}
 
+	# First of all: cloud-init runs this once, and a machine that is cut off now would be forgotten.
+	[ "$by" = unit ] || { stay >/dev/null; } || :
 	begun=$(seconds) pause=2
 	until attempt; do
 		now=$(seconds)

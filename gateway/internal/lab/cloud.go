@@ -51,6 +51,19 @@ func (b *Box) FirstBoot(limit time.Duration) string {
 	return status
 }
 
+// Begin starts a box and waits for its first process alone: cloud-init has hardly begun then.
+func (b *Box) Begin() {
+	b.lab.T.Helper()
+	b.spawn()
+	b.lab.Until(b.name+" begins", func() bool {
+		if b.nspawn.Ended() {
+			b.lab.T.Fatalf("%s did not start:\n%s", b.name, b.nspawn.Text())
+		}
+		b.leader = child(child(b.nspawn.PID()))
+		return first(b.leader)
+	})
+}
+
 // Console is what the console of a box with a Seed has shown since it last booted.
 func (b *Box) Console() string {
 	b.lab.T.Helper()

@@ -67,6 +67,32 @@ func schema(t *testing.T, box *lab.Box) {
 	}
 }
 
+// TestCloudInitPowerCut: a machine whose power goes while its first hop waits for the gateway joins at its next boot, at which
+// cloud-init does nothing any more.
+func TestCloudInitPowerCut(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	m := s.create("gpu-7", "--mode", "cloud-init")
+	box := s.blank()
+	s.gateway.Stop()
+	box.Seed(m.UserData)
+	box.Begin()
+	s.lab.Within(firstBoot, "the first hop waits", func() bool {
+		out, _ := box.Try("root", "cat /run/muster-bootstrap.status")
+		return strings.HasPrefix(out, "75")
+	})
+	box.PowerCut()
+	s.gateway.Open()
+	box.Boot()
+	s.lab.Within(time.Minute, "the node joins", func() bool {
+		out, _ := box.Try("root", "cat /run/muster-bootstrap.status")
+		return strings.TrimSpace(out) == "0 joined" && s.node("gpu-7").Status == "online"
+	})
+	if left := box.Sh("ls /etc/muster /etc/systemd/system /etc/systemd/system/multi-user.target.wants | grep -e token -e first-hop || true"); left != "" {
+		t.Errorf("on the machine there are %s", left)
+	}
+}
+
 // TestCloudInitRefused boots machines whose first hop does not work: each says so on its console and in cloud-init's own status,
 // installs nothing, and does not hold the boot up. What may pass by itself is tried again, after a reboot too, until it works.
 func TestCloudInitRefused(t *testing.T) {
