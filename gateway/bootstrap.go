@@ -34,7 +34,7 @@ func (s *settings) bootstrapFlags(f *flag.FlagSet) {
 	f.StringVar(&b.runtime, "bootstrap-container-runtime-package", "docker.io", "its apt `PACKAGE`")
 	f.StringVar(&b.resolve, "bootstrap-resolve-address", "", "`IP` of the public URL's host, for machines that cannot resolve it; bootstrap scripts put it into /etc/hosts")
 	f.StringVar(&b.registry, "bootstrap-registry", "", "`HOST[:PORT]` of the container registry that bootstrap scripts make a machine trust and log in to")
-	f.StringVar(&b.credential, "bootstrap-registry-credential", "", "`FILE` with USERNAME:PASSWORD for it; sealed in the database, so it may be removed after a start. An empty one (/dev/null) ends what is sealed")
+	f.StringVar(&b.credential, "bootstrap-registry-credential", "", "`FILE` with USERNAME:PASSWORD for it; sealed in the database, so it may be removed after a start. An empty one (/dev/null) ends what is sealed; to leave this out does not")
 }
 
 var (
@@ -50,16 +50,27 @@ func (s *settings) checkBootstrap() error {
 		return fmt.Errorf("%s %.80q is not the IP address of a machine", s.named("bootstrap-resolve-address"), b.resolve)
 	case b.registry != "" && !hostPort(b.registry):
 		return fmt.Errorf("%s %.80q is not HOST or HOST:PORT", s.named("bootstrap-registry"), b.registry)
-	case b.credential != "" && b.registry == "":
-		return fmt.Errorf("%s needs a --bootstrap-registry", s.named("bootstrap-registry-credential"))
+	case b.credential != "" && b.registry == "" && !empty(b.credential):
+		return fmt.Errorf("%s needs a --bootstrap-registry; with an empty file (/dev/null) it may stand alone, and ends the credential that is sealed",
+			s.named("bootstrap-registry-credential"))
 	}
 	return nil
 }
 
-// hostAddress accepts what one machine may have as its address.
+// empty tells a file that is there and holds nothing.
+func empty(file string) bool {
+	text, err := os.ReadFile(file)
+	return err == nil && len(bytes.TrimSpace(text)) == 0
+}
+
+// hostAddress accepts what one machine may have as its address: not "this network" (RFC 1122 section 3.2.1.3) and not what is
+// reserved (240.0.0.0/4, RFC 1112 section 4), of which broadcast is one.
 func hostAddress(text string) bool {
 	ip := net.ParseIP(text)
-	return ip != nil && !ip.IsUnspecified() && !ip.IsMulticast() && !ip.Equal(net.IPv4bcast)
+	if v4 := ip.To4(); v4 != nil && (v4[0] == 0 || v4[0] >= 240) {
+		return false
+	}
+	return ip != nil && !ip.IsUnspecified() && !ip.IsMulticast()
 }
 
 // hostPort accepts HOST, HOST:PORT and the same with an IPv6 address in brackets.
@@ -75,14 +86,20 @@ func hostPort(text string) bool {
 		inner, ok = strings.CutSuffix(inner, "]")
 		return ok && strings.Contains(inner, ":") && net.ParseIP(inner) != nil
 	}
+	if numeric(host[strings.LastIndexByte(host, '.')+1:]) { // no name ends so: it is an IPv4 address or a slip (RFC 3696 section 2)
+		ip := net.ParseIP(host)
+		return ip != nil && hostAddress(host)
+	}
 	return len(host) <= 253 && hostForm.MatchString(host)
 }
+
+func numeric(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
 // sealCredential takes the registry's credential over from its file, which may be gone once it is sealed. An empty file ends it.
 func (g *gateway) sealCredential(ctx context.Context) error {
 	b := g.settings.bootstrap
 	if b.credential == "" {
-		return nil
+		return g.credentialLeft(ctx)
 	}
 	text, err := os.ReadFile(b.credential)
 	switch {
@@ -98,21 +115,36 @@ func (g *gateway) sealCredential(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("%s %s: %w", g.settings.named("bootstrap-registry-credential"), b.credential, err)
 	}
-	if info, err := os.Stat(b.credential); err == nil && info.Mode().Perm()&0o007 != 0 {
-		g.log.Warn("everybody on this machine can read the registry's credential: chmod 600 it, or remove it, for it is sealed now", "file", b.credential)
+	if info, err := os.Stat(b.credential); err == nil && info.Mode().Perm()&0o077 != 0 {
+		g.log.Warn("others than its owner can read the registry's credential: chmod 600 it, or remove it, for it is sealed now", "file", b.credential)
 	}
 	return g.bootstrap.SetRegistryCredential(ctx, c, store.Actor{Name: "gateway"})
+}
+
+// credentialLeft warns of a credential that outlived its setting: to leave that out ends nothing.
+func (g *gateway) credentialLeft(ctx context.Context) error {
+	sealed, err := g.bootstrap.SealedRegistry(ctx)
+	if err != nil || sealed == "" {
+		return err
+	}
+	const end = "start once with --bootstrap-registry-credential /dev/null"
+	if sealed == g.settings.bootstrap.registry {
+		g.log.Warn("--bootstrap-registry-credential is left out, and the credential that is sealed from an earlier start goes on serving", "registry", sealed, "to end it", end)
+		return nil
+	}
+	g.log.Warn("a registry's credential is still sealed from an earlier start, though --bootstrap-registry does not name that registry", "registry", sealed, "to end it", end)
+	return nil
 }
 
 // sealedCredential: a file that is not there is one that was removed after an earlier start, or a wrong path.
 func (g *gateway) sealedCredential(ctx context.Context) error {
 	b := g.settings.bootstrap
-	sealed, err := g.bootstrap.HasRegistryCredential(ctx, b.registry)
+	sealed, err := g.bootstrap.SealedRegistry(ctx)
 	if err != nil {
 		return err
 	}
-	if !sealed {
-		return fmt.Errorf("%s: there is no file %s, and no credential for %s is sealed from an earlier start: write USERNAME:PASSWORD into it, or leave the setting out",
+	if sealed == "" || sealed != b.registry {
+		return fmt.Errorf("%s: there is no file %s, and no credential for %s is sealed from an earlier start: write USERNAME:PASSWORD into it, or leave the setting out; to end one that is sealed, name an empty file (/dev/null)",
 			g.settings.named("bootstrap-registry-credential"), b.credential, b.registry)
 	}
 	g.log.Info("no file of --bootstrap-registry-credential: the sealed one serves", "file", b.credential)

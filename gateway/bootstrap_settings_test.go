@@ -39,7 +39,10 @@ func TestBootstrapSettings(t *testing.T) {
 		{"another setting's variable", nil, map[string]string{"MUSTER_CERT_TTL": "1s"}, bootstrapSettings{}, "MUSTER_CERT_TTL 1s: between"},
 		{"no package", []string{"--bootstrap-container-runtime-package", "docker.io -y"}, nil, bootstrapSettings{}, "not the name of a Debian package"},
 		{"no registry", []string{"--bootstrap-registry", "https://r"}, nil, bootstrapSettings{}, "is not HOST or HOST:PORT"},
-		{"a credential for nothing", []string{"--bootstrap-registry-credential", "f"}, nil, bootstrapSettings{}, "needs a --bootstrap-registry"},
+		{"a credential for nothing", []string{"--bootstrap-registry-credential", "f"}, nil, bootstrapSettings{}, "needs a --bootstrap-registry; with an empty file (/dev/null)"},
+		{"an end to a credential", []string{"--bootstrap-registry-credential", "/dev/null"}, nil, bootstrapSettings{runtime: "docker.io", credential: "/dev/null"}, ""},
+		{"this network", []string{"--bootstrap-resolve-address", "0.1.2.3"}, nil, bootstrapSettings{}, "not the IP address of a machine"},
+		{"reserved", []string{"--bootstrap-resolve-address", "240.0.0.1"}, nil, bootstrapSettings{}, "not the IP address of a machine"},
 		{"hasty retention", []string{"--events-retention", "1s"}, nil, bootstrapSettings{}, "--events-retention 1s"},
 		{"no retention", []string{"--events-retention", "soon"}, nil, bootstrapSettings{}, "is no duration"},
 	} {
@@ -187,9 +190,15 @@ func TestSealCredential(t *testing.T) {
 		{"good", "r.example", "robot:secret\n", 0o600, "", "", true},
 		{"missing", "r.example", "", 0, "", "the sealed one serves", true},
 		{"missing", "other.example", "", 0, "no credential for other.example is sealed", "", false},
-		{"open", "r.example", "robot:secret\n", 0o644, "", "everybody on this machine can read", true},
+		{"open", "r.example", "robot:secret\n", 0o644, "", "others than its owner can read", true},
+		{"group", "r.example", "robot:secret\n", 0o640, "", "others than its owner can read", true},
+		{"", "r.example", "", 0, "", "goes on serving", true},
+		{"", "other.example", "", 0, "", "still sealed from an earlier start", false},
+		{"", "", "", 0, "", "still sealed from an earlier start", false},
 		{"empty", "r.example", " \n", 0o600, "", "credential is removed", false},
-		{"empty", "r.example", "", 0o600, "", "credential is removed", false},
+		{"", "r.example", "", 0, "", "", false},
+		{"good", "r.example", "robot:secret\n", 0o600, "", "", true},
+		{"empty", "", "", 0o600, "", "credential is removed", false},
 	} {
 		log.Reset()
 		file := filepath.Join(dir, c.name)
@@ -197,6 +206,9 @@ func TestSealCredential(t *testing.T) {
 			if err := os.WriteFile(file, []byte(c.text), c.mode); err != nil {
 				t.Fatal(err)
 			}
+		}
+		if c.name == "" { // the setting is left out
+			file = ""
 		}
 		g.settings.bootstrap = bootstrapSettings{registry: c.registry, credential: file}
 		err := g.sealCredential(t.Context())
@@ -206,8 +218,8 @@ func TestSealCredential(t *testing.T) {
 		if !strings.Contains(log.String(), c.logged) || c.logged == "" && strings.Contains(log.String(), "WARN") || strings.Contains(log.String(), "secret") {
 			t.Errorf("%s: the log says %s", c.name, log.String())
 		}
-		if sealed, err := g.bootstrap.HasRegistryCredential(t.Context(), c.registry); err != nil || sealed != c.sealed {
-			t.Errorf("%s: sealed %v, %v", c.name, sealed, err)
+		if sealed, err := g.bootstrap.SealedRegistry(t.Context()); err != nil || (sealed != "" && sealed == c.registry) != c.sealed {
+			t.Errorf("%s: sealed for %q, %v", c.name, sealed, err)
 		}
 	}
 	g.settings.bootstrap.credential = dir
@@ -237,7 +249,7 @@ func TestYesNo(t *testing.T) {
 func TestHostPort(t *testing.T) {
 	for text, want := range map[string]bool{"r": true, "r.example": true, "r.example:5000": true, "192.0.2.1:5000": true, "[2001:db8::1]": true, "[2001:db8::1]:5000": true,
 		"": false, "a:99999": false, "x:0": false, "a:": false, "a..b": false, ".a": false, "-a": false, "a-": false, "a:b:1": false, "[a]": false, "[2001:db8::1": false, "2001:db8::1": false,
-		"[192.0.2.1]": false, "https://r": false, "a_b": false, "a:+1": false, strings.Repeat("a.", 127) + "a": false} {
+		"[192.0.2.1]": false, "https://r": false, "a_b": false, "a:+1": false, "999.1.1.1": false, "1.2.3": false, "7": false, "a.7": false, "0.1.2.3:5000": false, "7.a": true, strings.Repeat("a.", 127) + "a": false} {
 		if got := hostPort(text); got != want {
 			t.Errorf("%q: got %v, want %v", text, got, want)
 		}

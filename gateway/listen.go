@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
@@ -87,7 +86,7 @@ func (g *gateway) plainRoutes() http.Handler { return g.routes(g.settings.adminP
 func (g *gateway) routes(admin, direct bool) http.Handler {
 	mux := http.NewServeMux()
 	g.nodes.Routes(mux)
-	doors := nodeapi.Doors{Proxied: g.proxied}
+	doors := nodeapi.Doors{Proxied: g.proxied, Open: g.origin.Open}
 	if admin {
 		routes := g.adminAPI(false).Routes()
 		mux.Handle(adminapi.Prefix, g.admin(routes, direct))
@@ -117,13 +116,13 @@ func (g *gateway) admin(routes http.Handler, direct bool) http.Handler {
 	})
 }
 
-// proxied tells a request that came over TLS as far as a trusted proxy, by that proxy's word.
+// proxied tells a request that came over TLS as far as a trusted proxy, by that proxy's word. Where it comes from there over TLS
+// again, the proxy ended one connection and made another, whatever the first one was: it has seen what went through.
 func (g *gateway) proxied(r *http.Request) bool {
-	if !g.origin.Behind(r) {
-		return false
+	if r.TLS != nil {
+		return g.origin.Forwarded(r)
 	}
-	hops := strings.Split(strings.Join(r.Header["X-Forwarded-Proto"], ","), ",")
-	return strings.EqualFold(strings.TrimSpace(hops[len(hops)-1]), "https")
+	return g.origin.Secured(r)
 }
 
 func (g *gateway) server(h http.Handler) *http.Server {

@@ -177,13 +177,14 @@ func TestMisplacedBehindAProxy(t *testing.T) {
 		h.muster("node", "create", "gpu-7")
 		m, account := h.bootstrap("gpu-7"), h.account()
 		for _, at := range []string{h.url, "http://" + plain} {
+			scheme := "https"
 			ask := func(token string) int {
 				r, err := http.NewRequest("GET", at+"/api/v1/admin/nodes", nil)
 				if err != nil {
 					t.Fatal(err)
 				}
 				r.Header.Set("Authorization", "Bearer "+token)
-				r.Header.Set("X-Forwarded-Proto", "https")
+				r.Header.Set("X-Forwarded-Proto", scheme)
 				r.Header.Set("X-Forwarded-For", "192.0.2.9")
 				answer, err := visitor().Do(r)
 				if err != nil {
@@ -203,7 +204,55 @@ func TestMisplacedBehindAProxy(t *testing.T) {
 			if got := ask(account); got != c.bearer {
 				t.Errorf("%v, %s: an API token: got %d, want %d", c.args, at, got, c.bearer)
 			}
+			scheme = "http"
+			if got := ask(account); got != 403 {
+				t.Errorf("%v, %s: an API token that came openly: got %d", c.args, at, got)
+			}
+			if e, _ := h.refusals(); e[len(e)-1]["outcome"] != "tls_required" || e[len(e)-1]["detail"].(map[string]any)["account"] != "ci" {
+				t.Errorf("%v, %s: event %v", c.args, at, e[len(e)-1])
+			}
 		}
+	}
+}
+
+// TestWholeTokenBehindAProxy: what a proxy has read goes no further, though it comes over TLS; a machine at the proxy's address that
+// says nothing of another is one by itself.
+func TestWholeTokenBehindAProxy(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "credential")
+	write(t, file, "robot:secret\n")
+	h := agentsHouse(t, recorder(t), "--trusted-proxy", "127.0.0.1", "--bootstrap-registry", "r.example", "--bootstrap-registry-credential", file)
+	h.muster("node", "create", "gpu-7")
+	m := h.bootstrap("gpu-7")
+	for _, suffix := range []string{"/script", "/registry-credential"} {
+		at := h.url + "/api/v1/bootstrap/nodes/" + m.Token + suffix
+		for _, header := range []string{"X-Forwarded-For", "X-Forwarded-Proto", "Forwarded", "Via"} {
+			if got := h.visit(at, header, "https"); got != 403 {
+				t.Errorf("%s, %s: got %d", suffix, header, got)
+			}
+			if e, _ := h.refusals(); e[len(e)-1]["outcome"] != "tls_required" || e[len(e)-1]["node"] != "gpu-7" {
+				t.Errorf("%s, %s: event %v", suffix, header, e[len(e)-1])
+			}
+		}
+		if got := h.visit(at, "", ""); got != 200 {
+			t.Errorf("%s, directly: got %d", suffix, got)
+		}
+	}
+}
+
+// TestEnrolRefusedOften: the holder of a spent token cannot fill the log.
+func TestEnrolRefusedOften(t *testing.T) {
+	h := newHouse(t)
+	token := h.token()
+	if err := newApplicant(t, visitor(), h.url, token, "box").register(); err != nil {
+		t.Fatal(err)
+	}
+	for range 30 {
+		if err := newApplicant(t, visitor(), h.url, token, "other").register(); err == nil || !strings.Contains(err.Error(), "token_used") {
+			t.Fatal(err)
+		}
+	}
+	if got := strings.Count(h.muster("audit", "-o", "json", "--kind", "enrol.refused"), "\n"); got < 1 || got > 2 { // a minute may begin anew between
+		t.Errorf("%d events", got)
 	}
 }
 

@@ -92,11 +92,11 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 		return err
 	}
 	grace := g.settings.renewGrace
-	g.registry, err = registry.Open(ctx, registry.Config{Store: g.store, RenewGrace: grace, Logger: g.log})
+	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Site: g.site})
+	g.registry, err = registry.Open(ctx, registry.Config{Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.bootstrap.CountAgain})
 	if err != nil {
 		return err
 	}
-	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Site: g.site})
 	if err := g.sealCredential(ctx); err != nil {
 		return err
 	}

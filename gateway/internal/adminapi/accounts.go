@@ -59,7 +59,8 @@ type Account struct {
 // RevokedAccount answers DELETE accounts/{account}.
 type RevokedAccount struct {
 	Done
-	Made []string `json:"made"` // live accounts that it had made, which stay
+	Made        []string `json:"made"`         // live accounts that it had made, which stay
+	PerhapsMade []string `json:"perhaps_made"` // names of live accounts of before makers were kept, made by one of this name
 }
 
 // AccountList answers GET accounts.
@@ -211,7 +212,7 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	if errors.Is(err, store.ErrNotFound) { // somebody else was faster
 		return nil, noAccount(name)
 	}
-	return RevokedAccount{Done: Done{ID: a.ID, Status: "revoked"}, Made: madeBy(a, accounts, now)}, err
+	return RevokedAccount{Done: Done{ID: a.ID, Status: "revoked"}, Made: madeBy(a, accounts, now), PerhapsMade: perhapsMadeBy(a, accounts, now)}, err
 }
 
 // madeBy names the live ones of the accounts that an account has made.
@@ -219,6 +220,18 @@ func madeBy(maker store.Account, accounts []store.Account, now time.Time) []stri
 	made := []string{}
 	for _, a := range accounts {
 		if a.Maker == maker.ID && accountShape(a, now).Status == "live" {
+			made = append(made, a.Name)
+		}
+	}
+	return made
+}
+
+// perhapsMadeBy names those among the live ones that name no maker: they were made before that was kept. Their record has the
+// maker's name alone, which others may have had.
+func perhapsMadeBy(maker store.Account, accounts []store.Account, now time.Time) []string {
+	made := []string{}
+	for _, a := range accounts {
+		if a.Maker == "" && a.CreatedBy == "account:"+maker.Name && !a.CreatedAt.Before(maker.CreatedAt) && accountShape(a, now).Status == "live" {
 			made = append(made, a.Name)
 		}
 	}

@@ -75,13 +75,23 @@ func TestRefusedCallers(t *testing.T) {
 }
 
 func TestTwoAuthorizationHeaders(t *testing.T) {
-	h := newHouse(t)
-	r := httptest.NewRequest("GET", adminapi.Prefix+"whoami", nil)
-	r.Header["Authorization"] = []string{"Bearer " + h.account("a", "", "*"), "Bearer " + h.account("b", "", "*")}
-	w := httptest.NewRecorder()
-	h.api.Routes().ServeHTTP(w, r)
-	if w.Code != 401 {
-		t.Errorf("got %d %s", w.Code, w.Body)
+	h := newHouse(t).withScripts()
+	made := decode[adminapi.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
+	a, b := "Bearer "+h.account("a", "", "*"), "Bearer "+h.account("b", "", "*")
+	for _, c := range []struct {
+		values        []string
+		account, node string
+	}{
+		{[]string{a, b}, "a", ""}, {[]string{"Bearer msa_none1234_x", b}, "b", ""}, {[]string{a, "Bearer " + made.BootstrapToken}, "", "gpu-7"},
+		{[]string{"Bearer msb_none1234_x", "Bearer " + made.BootstrapToken}, "", "gpu-7"},
+	} {
+		r := httptest.NewRequest("GET", adminapi.Prefix+"whoami", nil)
+		r.Header["Authorization"] = c.values
+		w := httptest.NewRecorder()
+		h.api.Routes().ServeHTTP(w, r)
+		if e := refused(t, h); w.Code != 401 || e[0].Detail["account"] != c.account || e[0].NodeName != c.node {
+			t.Errorf("%v: got %d %s, event %+v", c.values, w.Code, w.Body, e[0])
+		}
 	}
 }
 

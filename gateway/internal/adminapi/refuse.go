@@ -48,8 +48,8 @@ func (s *server) record(r *http.Request, who caller, scope string, detail *wire.
 		e.Detail["reason"] = detail.Message
 	}
 	s.concern(r, who, &e)
-	claimed := claimedToken(r, who, detail.Code)
-	leaked := s.Bootstrap.Claim(r.Context(), claimed, &e) && (detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute)
+	claimed := s.Bootstrap.Claim(r.Context(), claimedTokens(r, who, detail.Code), &e)
+	leaked := claimed != "" && (detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute)
 	if leaked {
 		tooMany = s.failures.note(claimed+" "+limitKey(who)) > 0
 	}
@@ -73,21 +73,17 @@ func (s *server) concern(r *http.Request, who caller, e *store.Event) {
 	}
 }
 
-// claimedToken is the public part of the token that a refused call shows. What a caller who was let in names is no claim, unless
+// claimedTokens are the public parts of the tokens that a refused call shows. What a caller who was let in names is no claim, unless
 // more than a name stood there.
-func claimedToken(r *http.Request, who caller, code string) string {
+func claimedTokens(r *http.Request, who caller, code string) []string {
 	if len(who.scopes) > 0 && code != wire.CodePlaintextSecret {
-		return ""
+		return nil
 	}
-	for _, text := range []string{reply.Unescape(r.URL.RawQuery), reply.Unescape(r.URL.Path)} {
-		if id := reply.TokenID(text); id != "" {
-			return id
-		}
+	shown := []string{reply.Unescape(r.URL.RawQuery), reply.Unescape(r.URL.Path)}
+	if who.account.ID == "" {
+		shown = append(shown, r.Header["Authorization"]...)
 	}
-	if who.account.ID != "" {
-		return ""
-	}
-	return reply.TokenID(r.Header.Get("Authorization"))
+	return reply.TokenIDs(shown...)
 }
 
 // limitKey groups callers: accounts by their id, all others by address.

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/reply"
 	"muster/store"
 )
 
@@ -67,6 +68,9 @@ func (s *server) revokeToken(c *call) (any, error) {
 
 // within is the tenant that a request is about: the caller's own where it has one, and then no other may be asked for.
 func (c caller) within(asked string) (string, error) {
+	if asked != c.tenant && reply.TokenLike(asked) {
+		return "", badRequest("the tenant looks like a token", "a tenant is shown to everybody: choose another, and revoke the token if it is one: muster token revoke ID")
+	}
 	if c.tenant == "" || asked == "" || asked == c.tenant {
 		return max(c.tenant, asked), nil // one of them is empty, or they are equal
 	}

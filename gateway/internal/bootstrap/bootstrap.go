@@ -46,6 +46,7 @@ type Bootstrap struct {
 	misuse fails // tokens in the wrong place, by address, and by address and token
 
 	fetches fails // of scripts, by token, part and address
+	repeats fails // of events, by what CountAgain compares
 	surplus surplus
 }
 

@@ -132,7 +132,8 @@ func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, addre
 }
 
 // Lend gives the credential for the registry that a token's script logs in to, to who presented the whole token; ok is false where
-// there is none for that registry. The event says why.
+// there is none for that registry. The event says why; of equal ones by one address in a minute the first is an event, the others
+// are counted.
 func (b *Bootstrap) Lend(ctx context.Context, v Visit, node store.Node, address string) (c RegistryCredential, ok bool, err error) {
 	c, why, err := b.lendable(ctx, v.Registry)
 	if err != nil {
@@ -142,6 +143,9 @@ func (b *Bootstrap) Lend(ctx context.Context, v Visit, node store.Node, address 
 	e.Detail["registry"] = v.Registry
 	if why != "" {
 		e.Outcome, e.Detail["reason"] = "none", why
+	}
+	if b.CountAgain(ctx, e) {
+		return c, why == "", nil
 	}
 	return c, why == "", b.store.AddEvents(ctx, e)
 }

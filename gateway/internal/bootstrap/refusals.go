@@ -1,6 +1,7 @@
 package bootstrap
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"maps"
@@ -24,11 +25,11 @@ func AddressKey(address string) string {
 	return ip.Mask(net.CIDRMask(64, 128)).String()
 }
 
-// Misused records a token that was presented where it is not good, or is good no more. claimed is the public part that it shows,
-// empty where there is none: the event says whose that is, proven or not. Presentations are counted by address: beyond a number
+// Misused records a token that was presented where it is not good, or is good no more. claimed are the public parts that it shows:
+// the event says whose the first one on record is, proven or not. Presentations are counted by address: beyond a number
 // in a minute they are answered with too_many_requests and recorded by their number alone. A token on record that was shown to
 // others has a count of its own and always its own answer, so that no noise hides it. It gives the refusal to answer.
-func (b *Bootstrap) Misused(ctx context.Context, refused error, claimed string, e store.Event) error {
+func (b *Bootstrap) Misused(ctx context.Context, refused error, claimed []string, e store.Event) error {
 	var detail *wire.ErrorDetail
 	if !errors.As(refused, &detail) {
 		return refused
@@ -37,9 +38,9 @@ func (b *Bootstrap) Misused(ctx context.Context, refused error, claimed string, 
 	e.At, e.Kind, e.Outcome, e.Security = now, "bootstrap.refused", detail.Code, true
 	known := b.Claim(ctx, claimed, &e)
 	count := b.misuse.add(from, now)
-	leaked := known && (detail.Code == wire.CodeTLSRequired || detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute)
+	leaked := known != "" && (detail.Code == wire.CodeTLSRequired || detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute)
 	if leaked {
-		count = b.misuse.add(from+" "+claimed, now)
+		count = b.misuse.add(from+" "+known, now)
 	}
 	if count <= failsAllowed {
 		b.record(ctx, e)
@@ -52,12 +53,21 @@ func (b *Bootstrap) Misused(ctx context.Context, refused error, claimed string, 
 	return &wire.ErrorDetail{Code: wire.CodeTooManyRequests, Message: "too many refused tokens from this address", Hint: "wait a minute, then try again with the right one"}
 }
 
-// Claim says in an event whose token it is, by the id that it shows: detail.token, and tenant, node or account where the id is on
-// record, which it tells. Nothing of it is proven.
-func (b *Bootstrap) Claim(ctx context.Context, id string, e *store.Event) (known bool) {
-	if id == "" {
-		return false
+// Claim says in an event whose token it is, by the ids that it shows: detail.token is the first one on record, which is what it
+// gives, with that one's tenant, node or account; else the first of all. Nothing of it is proven.
+func (b *Bootstrap) Claim(ctx context.Context, ids []string, e *store.Event) (known string) {
+	for _, id := range ids {
+		if b.claim(ctx, id, e) {
+			return id
+		}
 	}
+	if len(ids) > 0 {
+		e.Detail["token"] = ids[0]
+	}
+	return ""
+}
+
+func (b *Bootstrap) claim(ctx context.Context, id string, e *store.Event) (known bool) {
 	e.Detail = maps.Clone(e.Detail)
 	if e.Detail == nil {
 		e.Detail = map[string]string{}
@@ -99,6 +109,17 @@ func (b *Bootstrap) record(ctx context.Context, events ...store.Event) {
 	}
 }
 
+// CountAgain counts an event where one of the same kind, actor, node and outcome from the same address was recorded in this minute,
+// and tells so. The first one is its caller's to record.
+func (b *Bootstrap) CountAgain(ctx context.Context, e store.Event) bool {
+	key := strings.Join([]string{e.Kind, e.Actor, e.NodeID, e.Outcome, AddressKey(e.Address)}, " ")
+	if b.repeats.add(key, b.now()) == 1 {
+		return false
+	}
+	b.CountMore(ctx, e)
+	return true
+}
+
 // CountMore counts an event that is one of too many to be recorded each. One event with the number, in detail.more, follows a
 // minute after the first of them, when Settle or CountMore is next called.
 func (b *Bootstrap) CountMore(ctx context.Context, e store.Event) {
@@ -126,7 +147,7 @@ type surplusKey struct{ kind, outcome, node, token, from string }
 func keyOf(e store.Event) surplusKey {
 	key := surplusKey{kind: e.Kind, outcome: e.Outcome, node: e.NodeID, from: AddressKey(e.Address)}
 	if e.Tenant != "" {
-		key.token = e.Detail["token"]
+		key.token = cmp.Or(e.Detail["token"], e.Detail["credential"])
 	}
 	return key
 }

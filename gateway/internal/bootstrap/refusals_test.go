@@ -27,7 +27,7 @@ func TestMisused(t *testing.T) {
 	refused := &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "x", Hint: "y"}
 	misuse := func(n int) string { // from another address of the same network each time
 		e := store.Event{Actor: "unknown", Address: fmt.Sprintf("2001:db8::%x", n), Detail: map[string]string{"path": "/x", "method": "GET"}}
-		return code(d.Misused(t.Context(), refused, "msb_unknown1", e))
+		return code(d.Misused(t.Context(), refused, []string{"msb_unknown1"}, e))
 	}
 	for n := range 20 {
 		if got := misuse(n); got != wire.CodeTokenWrongRoute {
@@ -54,7 +54,7 @@ func TestMisused(t *testing.T) {
 		e[0].Detail["path"] != "" || e[0].Detail["token"] != "" || e[0].Detail["since"] == "" || !e[0].At.Equal(d.now) {
 		t.Errorf("%d events: %+v", len(e), e[0])
 	}
-	if err := d.Misused(t.Context(), errors.New("disk"), "", store.Event{}); code(err) != "disk" {
+	if err := d.Misused(t.Context(), errors.New("disk"), nil, store.Event{}); code(err) != "disk" {
 		t.Errorf("a fault: %v", err)
 	}
 }
@@ -71,7 +71,7 @@ func TestMisusedLeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	misuse := func(what, claimed string) string {
-		return code(d.Misused(t.Context(), &wire.ErrorDetail{Code: what, Message: "x", Hint: "y"}, claimed, store.Event{Actor: "unknown", Address: "192.0.2.9"}))
+		return code(d.Misused(t.Context(), &wire.ErrorDetail{Code: what, Message: "x", Hint: "y"}, []string{"msb_none0000", claimed}, store.Event{Actor: "unknown", Address: "192.0.2.9"}))
 	}
 	for range 40 {
 		misuse(wire.CodeTokenWrongRoute, "")
@@ -137,6 +137,60 @@ func TestFetchedOften(t *testing.T) {
 	e := d.events("bootstrap.fetched")
 	if len(e) != 4 || e[0].Detail["more"] != "399" || e[0].Address != "192.0.2.9" || e[0].NodeName != "gpu-7" || e[0].Detail["part"] != "fetch" {
 		t.Errorf("%d events: %+v", len(e), e)
+	}
+}
+
+// TestLentOften: nor can who has the whole one.
+func TestLentOften(t *testing.T) {
+	d, node := bootstraps(t, "", site())
+	m, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	v, err := d.Visited(t.Context(), m.Token, true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, address := range []string{"192.0.2.9", "192.0.2.9", "192.0.2.10", "192.0.2.9"} {
+		if _, _, err := d.Lend(t.Context(), v, node, address); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if e := d.events("bootstrap.credential"); len(e) != 2 {
+		t.Errorf("%d events", len(e))
+	}
+	d.Settle(t.Context(), true)
+	if e := d.events("bootstrap.credential"); len(e) != 3 || e[0].Detail["more"] != "2" || e[0].Address != "192.0.2.9" || e[0].NodeName != "gpu-7" || e[0].Outcome != "none" {
+		t.Errorf("events: %+v", e)
+	}
+}
+
+// TestCountAgain: what differs in credential, network or outcome is another event, and has a sum of its own.
+func TestCountAgain(t *testing.T) {
+	d := newDesk(t)
+	count := func(credential, address, outcome string) bool {
+		return d.CountAgain(t.Context(), store.Event{Kind: "enrol.refused", Actor: "token:" + credential, Tenant: "default", Address: address, Outcome: outcome,
+			Detail: map[string]string{"credential": credential, "name": "box"}})
+	}
+	for _, c := range []struct {
+		credential, address, outcome string
+		want                         bool
+	}{
+		{"mse_a", "2001:db8::1", "token_used", false}, {"mse_a", "2001:db8::2", "token_used", true}, {"mse_a", "2001:db8:0:1::1", "token_used", false},
+		{"mse_a", "2001:db8::1", "name_in_use", false}, {"mse_b", "2001:db8::1", "token_used", false}, {"mse_b", "2001:db8::1", "token_used", true},
+	} {
+		if got := count(c.credential, c.address, c.outcome); got != c.want {
+			t.Errorf("%v: got %v", c, got)
+		}
+	}
+	d.Settle(t.Context(), true)
+	e := d.events("enrol.refused")
+	if len(e) != 2 || e[0].Detail["credential"] == e[1].Detail["credential"] || e[0].Detail["more"] != "1" || e[0].Detail["name"] != "" {
+		t.Errorf("events: %+v", e)
+	}
+	d.now = d.now.Add(2 * time.Minute)
+	if count("mse_a", "2001:db8::1", "token_used") {
+		t.Error("counted in the next minute too")
 	}
 }
 

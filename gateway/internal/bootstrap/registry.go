@@ -57,10 +57,13 @@ func (b *Bootstrap) DropRegistryCredential(ctx context.Context, by store.Actor) 
 	return err
 }
 
-// HasRegistryCredential tells whether a credential is sealed for this registry.
-func (b *Bootstrap) HasRegistryCredential(ctx context.Context, registry string) (bool, error) {
-	_, why, err := b.sealedFor(ctx, registry)
-	return why == "", err
+// SealedRegistry is the registry that a credential is sealed for, empty where none is.
+func (b *Bootstrap) SealedRegistry(ctx context.Context) (string, error) {
+	c, err := b.sealed(ctx)
+	if errors.Is(err, store.ErrNotFound) {
+		return "", nil
+	}
+	return c.Registry, err
 }
 
 // lendable gives the credential for the registry of a script, or says why there is none. Both the setting and what is sealed have
@@ -82,18 +85,26 @@ func (b *Bootstrap) lendable(ctx context.Context, registry string) (c RegistryCr
 }
 
 func (b *Bootstrap) sealedFor(ctx context.Context, registry string) (c RegistryCredential, why string, err error) {
-	text, err := b.store.Secret(ctx, registrySecret)
+	c, err = b.sealed(ctx)
 	if errors.Is(err, store.ErrNotFound) {
 		return c, "no credential is sealed", nil
 	}
 	if err != nil {
 		return c, "", err
 	}
-	if err := json.Unmarshal(text, &c); err != nil {
-		return RegistryCredential{}, "", fmt.Errorf("the registry credential as stored: %w", err)
-	}
 	if c.Registry != registry {
 		return RegistryCredential{}, "the sealed credential is another registry's", nil
 	}
 	return c, "", nil
+}
+
+func (b *Bootstrap) sealed(ctx context.Context) (c RegistryCredential, err error) {
+	text, err := b.store.Secret(ctx, registrySecret)
+	if err != nil {
+		return c, err
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return RegistryCredential{}, fmt.Errorf("the registry credential as stored: %w", err)
+	}
+	return c, nil
 }

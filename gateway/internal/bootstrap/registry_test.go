@@ -69,8 +69,8 @@ func TestLend(t *testing.T) {
 	if e := d.events("bootstrap.registry_set"); len(e) != 2 || e[0].Detail["username"] != "robot" || e[0].Detail["password"] != "" {
 		t.Errorf("events: %+v", e)
 	}
-	if has, err := d.HasRegistryCredential(t.Context(), "another.example"); err != nil || !has {
-		t.Errorf("has %v, %v", has, err)
+	if got, err := d.SealedRegistry(t.Context()); err != nil || got != "another.example" {
+		t.Errorf("got %v, %v", got, err)
 	}
 	for range 2 {
 		if err := d.DropRegistryCredential(t.Context(), operator); err != nil {

@@ -26,7 +26,7 @@ func accountCommands() []command {
 			summary: "list accounts", text: "Accounts that expired or were revoked are left out unless --all is given. API tokens are kept nowhere and cannot be shown again.",
 			examples: []string{"muster account ls", "muster account ls --all --tenant platform"}},
 		{name: "account revoke", args: "NAME...", least: 1, most: -1, run: accountRevoke,
-			summary: "end accounts at once", text: "An account is named by its name or its id. Its API token is refused from the next call on, and its name becomes free. Accounts that it had made stay, and are named.",
+			summary: "end accounts at once", text: "An account is named by its name or its id. Its API token is refused from the next call on, and its name becomes free. Accounts that it had made stay, and are named. Those that were made before gateways kept by which account name no maker, and are named as ones that it may have made.",
 			examples: []string{"muster account revoke ci"}},
 	}
 }
@@ -132,10 +132,18 @@ func accountRevoke(ctx context.Context, s *session) error {
 	}
 	return s.onEach(ctx, accounts, func(t target) (string, error) {
 		revoked, err := c.RevokeAccount(ctx, t.id)
-		if len(revoked.Made) == 0 {
-			return "revoked", err
-		}
-		return "revoked; accounts that it had made stay live: " + strings.Join(revoked.Made, ", ") +
-			"; to end them: muster account revoke " + strings.Join(revoked.Made, " "), err
+		return revokedText(revoked), err
 	})
+}
+
+func revokedText(a adminapi.RevokedAccount) string {
+	text := "revoked"
+	if len(a.Made) > 0 {
+		text += "; accounts that it had made stay live: " + strings.Join(a.Made, ", ") + "; to end them: muster account revoke " + strings.Join(a.Made, " ")
+	}
+	if len(a.PerhapsMade) > 0 {
+		text += "; accounts of before gateways kept the maker, made by one of this name, stay live: " + strings.Join(a.PerhapsMade, ", ") +
+			"; look at them (muster account ls -o wide) and end those that were its own"
+	}
+	return text
 }

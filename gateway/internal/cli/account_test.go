@@ -69,6 +69,11 @@ func TestAccountCommands(t *testing.T) {
 	if out := h.done("account", "revoke", "root"); out != "root: revoked; accounts that it had made stay live: one, two; to end them: muster account revoke one two\n" {
 		t.Errorf("revoke a maker: %s", out)
 	}
+	h.accountToken("root")
+	h.accountBy("", "older")
+	if out := h.done("account", "revoke", "root"); !strings.Contains(out, "root: revoked; accounts of before gateways kept the maker") || !strings.Contains(out, "stay live: older; look at them") {
+		t.Errorf("revoke who may have made one: %s", out)
+	}
 	if code, _, errs := h.muster("account", "create", "a:b"); code != 1 || !strings.Contains(errs, "hint: ") {
 		t.Errorf("a bad name: %d %s", code, errs)
 	}

@@ -59,9 +59,12 @@ func (s *session) mode(output string) (string, error) {
 
 // printed is how a bootstrap is asked to be printed, and the mode that follows from that.
 func (s *session) printed() (output, mode string, err error) {
-	output, err = s.options.oneOf("output", "", "command", "script", "json", "user-data", "table", "wide") // the last two mean lists, and may stand in the environment
-	if err != nil {
-		return "", "", err
+	switch output = s.options.text("output"); output {
+	case "table", "wide": // of lists; they may stand in the environment
+	default:
+		if output, err = s.options.oneOf("output", "", "command", "script", "json", "user-data"); err != nil {
+			return "", "", err
+		}
 	}
 	if mode, err = s.mode(output); err == nil && output == "user-data" && mode == "manual" {
 		err = usagef("leave --mode out, or write --mode cloud-init", "user-data is for cloud-init")

@@ -100,7 +100,17 @@ func TestAudit(t *testing.T) {
 			t.Errorf("audit %s: exit %d\n%s%s", args, code, stdout, stderr)
 		}
 	}
-	if code, stdout, _ := h.muster("audit", "--node", "gpu-8"); code != 0 || strings.Contains(stdout, "gpu-7") {
-		t.Errorf("of another node: %s", stdout)
+	for _, command := range []string{"audit", "events"} {
+		if code, stdout, errs := h.muster(command, "--node", "gpu-8"); code != 1 || stdout != "" || !strings.Contains(errs, "gpu-8") {
+			t.Errorf("%s of no node: exit %d %s%s", command, code, stdout, errs)
+		}
+	}
+	if code, _, errs := h.muster("node", "retire", "gpu-7", "--yes"); code != 0 {
+		t.Fatal(errs)
+	}
+	for args, want := range map[string]string{"--node gpu-7": "bootstrap.created", "--node gpu-7 --kind nope": "KIND"} { // nothing of that kind is no error
+		if code, stdout, errs := h.muster(append([]string{"audit"}, strings.Fields(args)...)...); code != 0 || !strings.Contains(stdout, want) {
+			t.Errorf("of a retired node, %s: exit %d %s%s", args, code, stdout, errs)
+		}
 	}
 }

@@ -36,6 +36,9 @@ func eventList(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
+	if err := known(ctx, c, filter.Node); err != nil {
+		return err
+	}
 	out := &eventWriter{session: s, json: format == "json", table: table{w: s.Stdout}}
 	if filter.Since.IsZero() || limit > 0 {
 		err = out.latest(ctx, c, filter, limit)
@@ -46,6 +49,24 @@ func eventList(ctx context.Context, s *session) error {
 		return err
 	}
 	return out.follow(ctx, c, filter)
+}
+
+// known refuses the name of a node that there never was: one without any event, for those of a node stay after its end, and
+// without a row. Who may not look at nodes is not told.
+func known(ctx context.Context, c *adminapi.Client, node string) error {
+	if node == "" {
+		return nil
+	}
+	page, err := c.Events(ctx, adminapi.EventFilter{Node: node, Limit: 1})
+	if err != nil || len(page.Events) > 0 {
+		return err
+	}
+	_, err = c.Node(ctx, node)
+	var missing *wire.ErrorDetail
+	if errors.As(err, &missing) && missing.Code == wire.CodeNotFound {
+		return err
+	}
+	return nil
 }
 
 // longestWait is between two tries to reach a gateway that does not answer.

@@ -103,14 +103,14 @@ func (a *API) visited(r *http.Request, secret bool) (visit, error) {
 		v.node = node
 	}
 	switch {
-	case strings.Contains(text, ".") && r.TLS == nil: // first, and whatever else is wrong with it: it has been shown to others
+	case strings.Contains(text, ".") && !private(r): // first, and whatever else is wrong with it: it has been shown to others
 		err = tlsRequired(r)
 	case secret && r.Method == http.MethodHead: // which ServeMux takes for GET; there is nothing to be learnt without a loan
 		err = refuse(wire.CodeMethodNotAllowed, "a credential is lent to GET alone", "ask with GET")
 	case err != nil:
 	case v.node.Banned || v.node.State == store.StateRetired:
 		err = (registry.Node{Node: v.node}).Bootstrappable(true)
-	case secret && r.TLS == nil:
+	case secret && !private(r):
 		err = refuse(wire.CodeTLSRequired, "the registry's credential goes over TLS alone, all the way to the gateway", "ask at the gateway's own https URL")
 	case secret && !whole:
 		err = refuse(wire.CodeForbidden, "the fetch part of a bootstrap token is not enough for the registry's credential", "put the whole token into the path")
@@ -125,9 +125,9 @@ func (a *API) visited(r *http.Request, secret bool) (visit, error) {
 func (a *API) misused(r *http.Request, v visit, text string, refused error) error {
 	e := store.Event{Actor: "unknown", Address: v.address, NodeID: v.node.ID, NodeName: v.node.Name, Tenant: v.node.Tenant,
 		Detail: map[string]string{"method": reply.Method(r), "path": reply.LogPath(r)}}
-	claimed := reply.TokenID(text)
+	claimed := reply.TokenIDs(reply.Unescape(text))
 	if v.Token.ID != "" {
-		e.Actor, claimed = "token:"+v.Token.ID, v.Token.ID
+		e.Actor, claimed = "token:"+v.Token.ID, []string{v.Token.ID}
 	}
 	var detail *wire.ErrorDetail
 	if errors.As(refused, &detail) {
@@ -140,3 +140,6 @@ func (a *API) refuseVisit(w http.ResponseWriter, err error) {
 	status, body := a.Info.Error(err)
 	write(w, status, body)
 }
+
+// private tells a request that nobody between the client and this gateway could read.
+func private(r *http.Request) bool { return r.TLS != nil && r.Context().Value(proxied{}) == nil }

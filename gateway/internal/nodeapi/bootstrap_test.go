@@ -48,6 +48,7 @@ func newHall(t testing.TB) *hall {
 			return r.TLS != nil && r.Method == "GET" && r.URL.Path == "/api/v1/admin/nodes"
 		},
 		Proxied: func(r *http.Request) bool { return r.Header.Get("X-Test-Proxied") != "" },
+		Open:    func(r *http.Request) bool { return r.Header.Get("X-Test-Open") != "" },
 	})
 	var err error
 	if h.node, err = h.registry.Create(t.Context(), registry.NewNode{Name: "gpu-7"}, store.Actor{Name: "operator:socket"}); err != nil {
@@ -137,7 +138,7 @@ func TestBootstrapCredential(t *testing.T) {
 	if a := h.ask("GET", credentialPath(m.Token.Reveal()), true, "Accept", "text/plain"); a.status != http.StatusOK || string(a.body) != "robot\nhidden\n" {
 		t.Errorf("got %d %s", a.status, a.body)
 	}
-	if e := h.events("bootstrap.credential"); len(e) != 3 || e[2].Outcome != "none" || e[0].Outcome != "ok" {
+	if e := h.events("bootstrap.credential"); len(e) != 2 || e[1].Outcome != "none" || e[0].Outcome != "ok" {
 		t.Errorf("events: %+v", e)
 	}
 }
@@ -220,6 +221,22 @@ func TestBootstrapRefusals(t *testing.T) {
 		{"registering with one of another gateway", "POST", wire.PathRegister, true, 401, wire.CodeUnknownCredential, []string{"Authorization", sign.Authorization(foreign.Public(), make([]byte, 32), nil)}},
 		{"through a proxy", "GET", scriptPath(whole), false, 403, wire.CodeTLSRequired, []string{"X-Test-Proxied", "1"}},
 		{"credential through a proxy", "GET", credentialPath(whole), false, 403, wire.CodeTLSRequired, []string{"X-Test-Proxied", "1"}},
+		{"a slash that is none", "GET", "/api/v1/bootstrap/nodes/" + whole + "%2Fscript", true, 403, wire.CodeTokenWrongRoute, nil},
+		{"a slash that is none, before", "GET", "/api/v1/bootstrap%2Fnodes/" + whole + "/script", true, 403, wire.CodeTokenWrongRoute, nil},
+		{"a slash that is none, over plain HTTP", "GET", "/api/v1/bootstrap/nodes/" + whole + "%2Fscript", false, 403, wire.CodeTLSRequired, nil},
+		{"a slash that is none, in registering", "POST", "/nodes%2Fregister", true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", "Bearer " + whole}},
+		{"registering by another method", "PUT", wire.PathRegister, true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", "Bearer " + whole}},
+		{"registering by another method, the cluster's header", "GET", wire.PathRegister, true, 403, wire.CodeTokenWrongRoute, []string{"X-Cluster-Token", whole}},
+		{"over TLS through a proxy", "GET", scriptPath(whole), true, 403, wire.CodeTLSRequired, []string{"X-Test-Proxied", "1"}},
+		{"credential over TLS through a proxy", "GET", credentialPath(whole), true, 403, wire.CodeTLSRequired, []string{"X-Test-Proxied", "1"}},
+		{"credential by the fetch part over TLS through a proxy", "GET", credentialPath(part), true, 403, wire.CodeTLSRequired, []string{"X-Test-Proxied", "1"}},
+		{"by another method over TLS through a proxy", "PUT", scriptPath(whole), true, 403, wire.CodeTLSRequired, []string{"X-Test-Proxied", "1"}},
+		{"as a password behind a tab", "GET", "/healthz", true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", "Basic\t" + basic("x:" + whole)[6:]}},
+		{"as a password of a bearer", "GET", "/healthz", true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", "Bearer " + basic(whole)[6:]}},
+		{"in a header of its own", "GET", "/healthz", true, 403, wire.CodeTokenWrongRoute, []string{"X-Bootstrap", whole}},
+		{"as a program's name", "POST", wire.PathRegister, true, 403, wire.CodeTokenWrongRoute, []string{"User-Agent", "x/" + whole}},
+		{"behind one that is unknown", "GET", "/healthz?a=msb_none1234_x&t=" + whole, true, 400, wire.CodePlaintextSecret, nil},
+		{"in a header of a node's request without a proof", "POST", "/nodes/n-1/heartbeat", true, 403, wire.CodeTokenWrongRoute, []string{"X-Note", whole}},
 		{"in a header", "POST", "/nodes/n-1/heartbeat", true, 403, wire.CodeTokenWrongRoute, []string{"Authorization", "Bearer " + whole}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -329,6 +346,10 @@ func TestTokensWhereTheyMayBe(t *testing.T) {
 		{"a query of the admin API", "GET", "/api/v1/admin/nodes?token=" + account.Reveal(), true, 401, nil},
 		{"an API token elsewhere", "GET", "/healthz", true, 200, []string{"Authorization", bearer}},
 		{"an API token through a proxy", "GET", "/healthz", false, 200, []string{"Authorization", bearer, "X-Test-Proxied", "1"}},
+		{"a public part in a header of its own", "GET", "/healthz", true, 200, []string{"X-Note", account.Public()}},
+		{"an API token in a header of its own", "GET", "/healthz", true, 200, []string{"X-Note", account.Reveal()}},
+		{"an unusual header beside a node's proof", "POST", "/nodes/n-1/heartbeat", true, 401, []string{"X-Note", "msb_none1234_x", "Signature", "x"}},
+		{"an API token that came openly to a proxy", "GET", "/api/v1/admin/nodes", true, 403, []string{"Authorization", bearer, "X-Test-Open", "1"}},
 		{"an API token over plain HTTP", "GET", "/api/v1/admin/nodes", false, 403, []string{"Authorization", bearer}},
 		{"a public part of no route", "GET", "/api/v1/admin/nope/" + account.Public(), true, 404, nil},
 		{"a user and a password", "GET", "/healthz", true, 200, []string{"Authorization", basic("alice:secret")}},
@@ -339,8 +360,30 @@ func TestTokensWhereTheyMayBe(t *testing.T) {
 			t.Errorf("%s: got %d %s", c.name, a.status, a.body)
 		}
 	}
-	if e := h.events("bootstrap.refused"); len(e) != 1 || e[0].Outcome != wire.CodeTLSRequired || e[0].Detail["token"] != account.Public() {
+	if e := h.events("bootstrap.refused"); len(e) != 2 || e[0].Outcome != wire.CodeTLSRequired || e[1].Outcome != wire.CodeTLSRequired ||
+		e[0].Detail["token"] != account.Public() || e[1].Detail["token"] != account.Public() {
 		t.Errorf("events: %+v", e)
+	}
+}
+
+// TestTokensInUnusualBodies: the path of registering takes a POST alone, and a secret that is sent to it otherwise is known to others too.
+func TestTokensInUnusualBodies(t *testing.T) {
+	h := newHall(t)
+	m := h.mint(time.Hour)
+	for i, c := range []struct{ method, target, body, code string }{
+		{"PUT", wire.PathRegister, `{"token":"` + m.Token.Reveal() + `"}`, wire.CodePlaintextSecret},
+		{"POST", "/nodes%2Fregister", `{"name":"` + m.Token.Reveal() + `"}`, wire.CodePlaintextSecret},
+		{"PUT", wire.PathRegister, `{"name":"box"}`, wire.CodeMethodNotAllowed},
+		{"POST", "/nodes%2Fregister", "{}", wire.CodeNotFound},
+	} {
+		w := httptest.NewRecorder()
+		h.handler.ServeHTTP(w, httptest.NewRequest(c.method, c.target, strings.NewReader(c.body)))
+		if !strings.Contains(w.Body.String(), `"`+c.code+`"`) || strings.Contains(w.Body.String(), m.Token.Secret) {
+			t.Errorf("%s %s: got %d %s", c.method, c.target, w.Code, w.Body)
+		}
+		if e := h.events("bootstrap.refused"); len(e) != min(i+1, 2) || e[0].NodeName != "gpu-7" || e[0].Outcome != wire.CodePlaintextSecret {
+			t.Errorf("%s %s: events %+v", c.method, c.target, e)
+		}
 	}
 }
 

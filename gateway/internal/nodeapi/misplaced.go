@@ -3,8 +3,10 @@ package nodeapi
 import (
 	"context"
 	"encoding/base64"
+	"maps"
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 
 	"muster/agent/wire"
@@ -17,7 +19,8 @@ const adminPrefix = "/api/v1/admin/"
 // Doors says what the requests of a listener pass besides this API. A nil field says no.
 type Doors struct {
 	Admin   func(*http.Request) bool // a route of the admin API takes this request
-	Proxied func(*http.Request) bool // it came over TLS as far as a trusted proxy, and from there without
+	Proxied func(*http.Request) bool // it came over TLS as far as a trusted proxy, which has read it
+	Open    func(*http.Request) bool // a trusted proxy says that it came there without TLS
 }
 
 // proxied marks the context of such a request.
@@ -27,10 +30,14 @@ type proxied struct{}
 // redirected: in a query string, in the path of another route than bootstrap's, in a header. Each is an event.
 func (a *API) Guard(next http.Handler, d Doors) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.TLS == nil && d.Proxied != nil && strings.HasPrefix(r.URL.Path, "/api/v1/bootstrap") && d.Proxied(r) {
+		if d.Proxied != nil && strings.HasPrefix(r.URL.Path, "/api/v1/bootstrap") && d.Proxied(r) {
 			r = r.WithContext(context.WithValue(r.Context(), proxied{}, true))
 		}
-		if text, err := misplaced(r, d); err != nil {
+		text, err := misplaced(r, d)
+		if err == nil && r.URL.Path == wire.PathRegister && !registers(r) {
+			text, err = a.inBody(w, r)
+		}
+		if err != nil {
 			w.Header().Set(wire.HeaderEpoch, a.Info.Epoch)
 			a.refuseVisit(w, a.misused(r, visit{address: a.Address(r)}, text, err))
 			return
@@ -53,23 +60,79 @@ func misplaced(r *http.Request, d Doors) (text string, err error) {
 			return text, inPath(r, text)
 		}
 	}
-	for _, name := range [...]string{"Authorization", "Proxy-Authorization", "Cookie", "Referer", "X-Api-Key", "X-Auth-Token", "X-Cluster-Token"} {
+	if admin && openly(r, d) {
+		if text := shown(r.Header["Authorization"]); strings.Contains(text, "msa_") {
+			return text, overheard()
+		}
+	}
+	return inHeaders(r, d, admin)
+}
+
+// usualHeaders are where tokens are put by mistake. Any token there is refused, in others what is more than a public part.
+var usualHeaders = [...]string{"Authorization", "Proxy-Authorization", "Cookie", "Referer", "X-Api-Key", "X-Auth-Token", "X-Cluster-Token"}
+
+// inHeaders looks into all headers, of what a node proves into the usual ones alone: that is most of all requests.
+func inHeaders(r *http.Request, d Doors, admin bool) (text string, err error) {
+	registers := registers(r)
+	for _, name := range usualHeaders {
 		values := r.Header[name]
-		if len(values) == 0 || name == "Authorization" && (admin || at == wire.PathRegister) || name == "X-Cluster-Token" && at == wire.PathRegister {
+		if len(values) == 0 || name == "Authorization" && (admin || registers) || name == "X-Cluster-Token" && registers {
 			continue // to register is to name a token there, and it knows what may stand where
 		}
-		if text, err := inHeader(r, d, name, values); err != nil {
-			return text, err
+		if text := shown(values); reply.HasToken(text) {
+			if err := inHeader(r, d, name, text); err != nil {
+				return text, err
+			}
+		}
+	}
+	if proves(r) {
+		return "", nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(r.Header)) {
+		if slices.Contains(usualHeaders[:], name) {
+			continue
+		}
+		if text := shown(r.Header[name]); reply.Carries(text) {
+			if err := inHeader(r, d, name, text); err != nil {
+				return text, err
+			}
 		}
 	}
 	return "", nil
+}
+
+// registers tells a request that register answers.
+func registers(r *http.Request) bool {
+	return r.Method == http.MethodPost && r.URL.Path == wire.PathRegister && plainSlashes(r)
+}
+
+// proves tells a request for a node's route that brings a proof, good or not.
+func proves(r *http.Request) bool {
+	if !strings.HasPrefix(r.URL.Path, "/nodes/") && !strings.HasPrefix(r.URL.Path, "/internal/v1/nodes/") || r.URL.Path == wire.PathRegister {
+		return false
+	}
+	return len(r.Header["Signature"]) > 0 || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
+}
+
+// plainSlashes tells a path whose slashes all stand there as such: ServeMux takes no %2F for one.
+func plainSlashes(r *http.Request) bool {
+	return r.URL.RawPath == "" || strings.Count(r.URL.EscapedPath(), "/") == strings.Count(r.URL.Path, "/")
+}
+
+// inBody looks into what somebody sends to the path of registering in another way than that takes.
+func (a *API) inBody(w http.ResponseWriter, r *http.Request) (text string, err error) {
+	body, err := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
+	if err != nil || !carriesSecret(body) { // what cannot be read is refused for its method
+		return "", nil
+	}
+	return string(body), plaintext()
 }
 
 // ours tells a request for a bootstrap route by all that makes it one; its handler looks at the token.
 func ours(r *http.Request) bool {
 	rest, ok := strings.CutPrefix(r.URL.Path, bootstrapPrefix)
 	token, tail, _ := strings.Cut(rest, "/")
-	if !ok || token == "" {
+	if !ok || token == "" || !plainSlashes(r) {
 		return false
 	}
 	switch "/" + tail {
@@ -99,40 +162,57 @@ func pathCarries(at string) bool {
 
 // inPath is the refusal of a token in the path. A whole one that was meant for bootstrap and came without TLS is told that first.
 func inPath(r *http.Request, at string) error {
-	if r.TLS == nil && strings.HasPrefix(path.Clean(at), bootstrapPrefix) && strings.Contains(at[strings.Index(at, "ms"):], ".") {
+	if !private(r) && strings.HasPrefix(path.Clean(at), bootstrapPrefix) && strings.Contains(at[strings.Index(at, "ms"):], ".") {
 		return tlsRequired(r)
 	}
 	return wrongRoute("in the path")
 }
 
-// inHeader looks for tokens in a header, also in the encodings in which headers hide them. An API token may stand in one over
-// TLS: clients send it to every path.
-func inHeader(r *http.Request, d Doors, name string, values []string) (text string, err error) {
-	for _, value := range values {
-		text := reply.Unescape(basic(value))
-		switch {
-		case !reply.HasToken(text):
-		case strings.Contains(text, "msb_"), strings.Contains(text, "mse_"):
-			return text, wrongRoute("in the header " + name)
-		case r.TLS == nil && (d.Proxied == nil || !d.Proxied(r)):
-			return text, refuse(wire.CodeTLSRequired, "an API token came over plain HTTP: take it for known to others",
-				"revoke its account (muster account revoke) and make another; use the gateway's https URL")
-		}
+// inHeader is the refusal of a token in a header. An API token may stand in one over TLS: clients send it to every path.
+func inHeader(r *http.Request, d Doors, name, text string) error {
+	switch {
+	case strings.Contains(text, "msb_"), strings.Contains(text, "mse_"):
+		return wrongRoute("in the header " + name)
+	case r.TLS == nil && (d.Proxied == nil || !d.Proxied(r)), openly(r, d):
+		return overheard()
 	}
-	return "", nil
+	return nil
 }
 
-// basic decodes what RFC 7617 encodes; any other value stays as it is.
-func basic(value string) string {
-	scheme, credentials, ok := strings.Cut(value, " ")
-	if !ok || !strings.EqualFold(scheme, "Basic") {
+func openly(r *http.Request, d Doors) bool { return d.Open != nil && d.Open(r) }
+
+// overheard refuses an API token that came without TLS.
+func overheard() error {
+	return refuse(wire.CodeTLSRequired, "an API token came over plain HTTP: take it for known to others",
+		"revoke its account (muster account revoke) and make another; use the gateway's https URL")
+}
+
+// shown is all that a header's values say, out of the encodings in which headers hide tokens.
+func shown(values []string) string {
+	if len(values) == 1 {
+		return reply.Unescape(credentials(values[0]))
+	}
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i] = reply.Unescape(credentials(value))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// credentials decodes a token that stands in base64 behind the name of a scheme, as Basic has it (RFC 7617) and some write it for
+// others; any other value stays as it is.
+func credentials(value string) string {
+	at := strings.IndexAny(value, " \t")
+	if at < 0 {
 		return value
 	}
-	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(credentials), "="))
-	if err != nil {
-		return value
+	text := strings.TrimRight(strings.TrimSpace(value[at:]), "=")
+	for _, encoding := range [...]*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if plain, err := encoding.DecodeString(text); err == nil && reply.HasToken(string(plain)) {
+			return string(plain)
+		}
 	}
-	return string(plain)
+	return value
 }
 
 func inQuery() error {

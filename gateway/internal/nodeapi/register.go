@@ -1,6 +1,7 @@
 package nodeapi
 
 import (
+	"bytes"
 	"context"
 	"crypto/x509"
 	"encoding/base64"
@@ -30,33 +31,43 @@ func (a *API) register(w http.ResponseWriter, r *http.Request) {
 	write(w, status, body)
 }
 
-// credential finds the credential that the Authorization header names, before the body is read.
-func (a *API) credential(w http.ResponseWriter, r *http.Request) (store.Token, sign.Presented, error) {
-	header := r.Header.Values("Authorization")
+// credential finds the credential that the Authorization header names, before the body is read. Where there is none, the body is
+// looked at for a secret that was sent instead.
+func (a *API) credential(w http.ResponseWriter, r *http.Request) (token store.Token, presented sign.Presented, err error) {
+	header := r.Header["Authorization"]
 	if text := secretIn(r, header); text != "" {
-		return store.Token{}, sign.Presented{}, a.exposed(r, text)
+		return token, presented, a.exposed(r, text)
 	}
+	if presented, err = named(header); err == nil {
+		token, err = a.Bootstrap.Credential(r.Context(), presented.CredentialID)
+	}
+	if err == nil {
+		return token, presented, nil
+	}
+	body, broken := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
+	var unknown *wire.ErrorDetail
+	switch {
+	case broken == nil && carriesSecret(body):
+		err = a.exposed(r, string(body))
+	case broken != nil && len(header) != 1:
+		err = broken
+	case errors.As(err, &unknown) && strings.HasPrefix(presented.CredentialID, string(sign.BootstrapToken)+"_"):
+		err = a.misused(r, visit{address: a.Address(r)}, presented.CredentialID, err)
+	}
+	return token, presented, err
+}
+
+// named reads what the one Authorization header of a register request presents.
+func named(header []string) (sign.Presented, error) {
 	if len(header) != 1 {
-		body, err := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
-		if err != nil {
-			return store.Token{}, sign.Presented{}, err
-		}
-		if carriesSecret(body) {
-			return store.Token{}, sign.Presented{}, a.exposed(r, string(body))
-		}
-		return store.Token{}, sign.Presented{}, refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
+		return sign.Presented{}, refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
 			`Authorization: Muster credential="<id>", mac="<base64>"; the agent makes it from the token: muster-agent run --gateway URL`)
 	}
 	presented, err := sign.ParseAuthorization(header[0])
 	if err != nil {
-		return store.Token{}, sign.Presented{}, refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
+		return sign.Presented{}, refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
 	}
-	token, err := a.Bootstrap.Credential(r.Context(), presented.CredentialID)
-	var unknown *wire.ErrorDetail
-	if errors.As(err, &unknown) && strings.HasPrefix(presented.CredentialID, string(sign.BootstrapToken)+"_") {
-		err = a.misused(r, visit{address: a.Address(r)}, presented.CredentialID, err)
-	}
-	return token, presented, err
+	return presented, nil
 }
 
 // secretIn gives the header or query in which a secret itself is sent, empty where none is.
@@ -69,10 +80,8 @@ func secretIn(r *http.Request, authorization []string) string {
 			return value
 		}
 	}
-	for _, value := range authorization {
-		if text := basic(value); reply.Redact(text) != text { // more than a token's public part
-			return text
-		}
+	if text := shown(authorization); reply.Carries(text) {
+		return text
 	}
 	return ""
 }
@@ -91,6 +100,9 @@ func (a *API) registered(w http.ResponseWriter, r *http.Request, token store.Tok
 	}
 	nonce, secret := glance(raw)
 	if err := a.Bootstrap.Proven(r.Context(), p, token, raw, a.Address(r)); err != nil {
+		if secret { // whoever sends it, it is known to others now
+			_ = a.exposed(r, string(raw))
+		}
 		status, body = a.Info.Error(err)
 		return status, body, nonce
 	}
@@ -113,7 +125,11 @@ func (a *API) admit(r *http.Request, token store.Token, raw []byte, secret bool)
 		return registry.Admission{}, refuse(wire.CodeBadRequest, "the body is not a register request in JSON", "see the agent's version: muster-agent version")
 	}
 	if secret {
-		return registry.Admission{}, a.exposed(r, token.ID)
+		err := a.exposed(r, string(raw)+" "+token.ID)
+		if told := noToken(&q); told != nil { // that says where it stands
+			err = told
+		}
+		return registry.Admission{}, err
 	}
 	if nonce, err := base64.StdEncoding.DecodeString(q.Nonce); err != nil || len(nonce) != 16 {
 		return registry.Admission{}, refuse(wire.CodeBadRequest, "the nonce is not 16 bytes in base64", "every attempt needs 16 new random bytes")
@@ -158,7 +174,7 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 	return csr, nil
 }
 
-// noToken refuses a name or a label that looks like a token: both are shown to everybody.
+// noToken refuses what looks like a token where everybody is shown it.
 func noToken(q *wire.RegisterRequest) error {
 	if reply.TokenLike(q.Name) {
 		return refuse(wire.CodeBadName, "the node's name looks like a token", "choose another with --name, and revoke the token if it is one: muster token revoke ID")
@@ -166,6 +182,12 @@ func noToken(q *wire.RegisterRequest) error {
 	for key, value := range q.Labels {
 		if reply.Redact(key+"="+value) != key+"="+value {
 			return refuse(wire.CodeBadLabel, "a label holds a token", "labels are shown to everybody: leave it out, and revoke the token if it is one: muster token revoke ID")
+		}
+	}
+	for _, text := range [...]string{q.Provider, q.InstanceID, q.Agent.Version, q.Agent.OS, q.Agent.Arch} {
+		if reply.TokenLike(text) {
+			return refuse(wire.CodeBadRequest, "what the request says of its machine or agent looks like a token",
+				"provider, instance and agent are shown to everybody: leave it out, and revoke the token if it is one: muster token revoke ID")
 		}
 	}
 	return nil
@@ -232,7 +254,7 @@ func glance(raw []byte) (nonce string, secret bool) {
 	if !found || !s.whole() || len(nonce) > 64 {
 		return nonceOf(raw), carriesSecret(raw)
 	}
-	return nonce, false
+	return nonce, holdsToken(raw)
 }
 
 // nonceOf reads the nonce alone, to prove a refusal of a body that was not proven itself. Nothing else may rest on it.
@@ -246,14 +268,27 @@ func nonceOf(raw []byte) string {
 	return q.Nonce
 }
 
-// carriesSecret tells a body in which somebody sends the secret itself.
+// carriesSecret tells a body in which somebody sends the secret itself: by the name of a member, or as a whole token anywhere.
 func carriesSecret(raw []byte) bool {
 	var q struct {
 		Token        any `json:"token"`
+		Bootstrap    any `json:"bootstrap_token"`
 		ClusterToken any `json:"cluster_token"`
 		PSK          any `json:"psk"`
 	}
-	return json.Unmarshal(raw, &q) == nil && (q.Token != nil || q.ClusterToken != nil || q.PSK != nil)
+	named := json.Unmarshal(raw, &q) == nil && (q.Token != nil || q.Bootstrap != nil || q.ClusterToken != nil || q.PSK != nil)
+	return named || holdsToken(raw)
+}
+
+// holdsToken looks for a whole token in a body, whatever it is. JSON can hide a letter of one by \u alone.
+func holdsToken(raw []byte) bool {
+	if bytes.Contains(raw, []byte(`\u`)) {
+		var v any
+		if json.Unmarshal(raw, &v) == nil {
+			raw = reply.JSON(v)
+		}
+	}
+	return reply.Whole(string(raw))
 }
 
 func plaintext() error {

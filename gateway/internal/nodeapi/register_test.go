@@ -1,7 +1,9 @@
 package nodeapi_test
 
 import (
+	"bytes"
 	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"encoding/pem"
 	"net/http"
@@ -184,6 +186,12 @@ func TestPlaintextSecrets(t *testing.T) {
 		{"a token in the body", "", `{"token":"` + whole + `"}`, "", ""},
 		{"a cluster token in the body", "", `{"name":"box","cluster_token":"hunter2"}`, "", ""},
 		{"a PSK in the body", "", `{"psk":"hunter2"}`, "", ""},
+		{"a bootstrap token in the body", "", `{"bootstrap_token":"hunter2"}`, "", ""},
+		{"a token in any member", "", `{"x":[{"y":"` + whole + `"}]}`, "", ""},
+		{"a token in a form", "", "t=" + whole, "", ""},
+		{"a token in the body beside a bearer", "", `{"token":"` + whole + `"}`, "Authorization", "Bearer x"},
+		{"a token in the body beside an unknown one", "", `{"token":"` + whole + `"}`, "Authorization", sign.Authorization("msb_none1234", key, nil)},
+		{"a bearer in base64", "", string(good), "Authorization", "Bearer " + base64.StdEncoding.EncodeToString([]byte(whole))},
 	} {
 		r := newRequest(t, http.MethodPost, s.plain.URL+wire.PathRegister+c.query, []byte(c.body))
 		if c.header != "" {
@@ -203,8 +211,33 @@ func TestPlaintextSecrets(t *testing.T) {
 			whose++
 		}
 	}
-	if all := len(s.events("bootstrap.refused")); all != 10 || whose != 6 {
+	if all := len(s.events("bootstrap.refused")); all != 16 || whose != 11 {
 		t.Errorf("%d events, %d of them say whose token it was", all, whose)
+	}
+}
+
+// TestPlaintextBesideAWrongProof: a wrong proof hides no token.
+func TestPlaintextBesideAWrongProof(t *testing.T) {
+	s := newSite(t, nil)
+	live, row, err := s.bootstrap.MintToken(t.Context(), bootstrap.TokenRequest{}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := s.token(nil)
+	body := []byte(`{"nonce":"` + newNonce() + `","token":"` + live.Reveal() + `"}`)
+	wrong := func(r *http.Request) {
+		r.Header.Set("Authorization", sign.Authorization(other.id, make([]byte, 32), body))
+	}
+	for _, body := range [][]byte{body, bytes.Replace(body, []byte("mse_"), []byte(`m\u0073e_`), 1)} {
+		s.want("a wrong proof", s.register(other, body, wrong), http.StatusUnauthorized, wire.CodeBadMAC)
+	}
+	e := s.events("bootstrap.refused")
+	if len(e) != 2 || e[1].Outcome != wire.CodePlaintextSecret || e[1].Detail["token"] != row.ID || e[1].Tenant != row.Tenant || len(s.events("enrol.refused")) != 1 {
+		t.Errorf("events: %+v", e)
+	}
+	s.want("no secret", s.register(other, []byte(`{"nonce":"`+newNonce()+`"}`), wrong), http.StatusUnauthorized, wire.CodeBadMAC)
+	if got := s.events("bootstrap.refused"); len(got) != 2 {
+		t.Errorf("events: %+v", got)
 	}
 }
 
@@ -225,6 +258,23 @@ func TestTokensAsNames(t *testing.T) {
 	q := s.application("box", newKey(t))
 	q.Labels = map[string]string{"a": whole.Reveal()}
 	s.want("a label", s.register(s.token(nil), encode(t, q)), http.StatusBadRequest, wire.CodeBadLabel)
+	if e := s.events("bootstrap.refused"); len(e) != 2 || e[0].Outcome != wire.CodePlaintextSecret || e[0].Detail["token"] != whole.Public() {
+		t.Errorf("events: %+v", e)
+	}
+	for name, change := range map[string]func(*wire.RegisterRequest){
+		"provider":     func(q *wire.RegisterRequest) { q.Provider, q.InstanceID = "msb_x", "1" },
+		"instance":     func(q *wire.RegisterRequest) { q.Provider, q.InstanceID = "vast_ai", "mse_ab12" },
+		"version":      func(q *wire.RegisterRequest) { q.Agent.Version = "v1-mse_ab12_x" },
+		"system":       func(q *wire.RegisterRequest) { q.Agent.OS = "msa_ab12" },
+		"architecture": func(q *wire.RegisterRequest) { q.Agent.Arch = "msb_ab12" },
+	} {
+		q := s.application("box", newKey(t))
+		change(&q)
+		a := s.register(s.token(nil), encode(t, q))
+		if s.want(name, a, http.StatusBadRequest, wire.CodeBadRequest); !strings.Contains(a.Error.Error.Message, "looks like a token") {
+			t.Errorf("%s: %s", name, a.body)
+		}
+	}
 	q = s.application("box", newKey(t))
 	q.Labels = map[string]string{"joined_by": whole.Public()}
 	if a := s.register(s.token(nil), encode(t, q)); a.status != http.StatusCreated {

@@ -48,6 +48,36 @@ func (r Resolver) Any() bool { return len(r.trusted) > 0 }
 // Behind tells whether the request came through a trusted proxy.
 func (r Resolver) Behind(q *http.Request) bool { return r.trusts(peer(q)) }
 
+// Forwarded tells whether a trusted proxy passed the request on: one that reads requests adds a header which says for whom. Without
+// one it comes from a machine at a trusted address itself, or through a proxy that passes connections on as they are.
+func (r Resolver) Forwarded(q *http.Request) bool {
+	if !r.Behind(q) {
+		return false
+	}
+	for _, name := range [...]string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "Forwarded", "Via"} {
+		if len(q.Header[name]) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// Open tells whether a trusted proxy says that the request came to it without TLS.
+func (r Resolver) Open(q *http.Request) bool {
+	return r.Behind(q) && strings.EqualFold(scheme(q), "http")
+}
+
+// Secured tells whether a trusted proxy says that the request came to it over TLS.
+func (r Resolver) Secured(q *http.Request) bool {
+	return r.Behind(q) && strings.EqualFold(scheme(q), "https")
+}
+
+// scheme is what the last proxy wrote.
+func scheme(q *http.Request) string {
+	hops := strings.Split(strings.Join(q.Header["X-Forwarded-Proto"], ","), ",")
+	return strings.TrimSpace(hops[len(hops)-1])
+}
+
 // Address is the client's address: the peer's own, or, from a trusted proxy, the last entry of X-Forwarded-For that no
 // trusted proxy is (what stands left of it the client may have written). CF-Connecting-IP counts only where there is no
 // X-Forwarded-For: a proxy that writes the one may pass on the other as its client wrote it. Over a Unix socket it is

@@ -120,3 +120,33 @@ func FuzzAddress(f *testing.F) {
 		}
 	})
 }
+
+// TestForwarded: only what a trusted proxy writes says that it read the request, and over what that came to it.
+func TestForwarded(t *testing.T) {
+	r, err := origin.NewResolver([]string{"10.0.0.0/8"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const scheme = "X-Forwarded-Proto"
+	for _, c := range []struct {
+		name                     string
+		peer                     string
+		header                   []string
+		forwarded, open, secured bool
+	}{
+		{"a machine at a trusted address", "10.0.0.1:80", nil, false, false, false},
+		{"a client that writes it all", "203.0.113.9:80", []string{forwarded, "10.1.1.1", scheme, "http"}, false, false, false},
+		{"a proxy", "10.0.0.1:80", []string{forwarded, "198.51.100.7"}, true, false, false},
+		{"an edge", "10.0.0.1:80", []string{edge, "198.51.100.7"}, true, false, false},
+		{"the standard's header", "10.0.0.1:80", []string{"Forwarded", "for=198.51.100.7"}, true, false, false},
+		{"a proxy over TLS", "10.0.0.1:80", []string{scheme, "HTTPS"}, true, false, true},
+		{"a proxy without", "10.0.0.1:80", []string{scheme, "http"}, true, true, false},
+		{"the last proxy has the word", "10.0.0.1:80", []string{scheme, "https, http"}, true, true, false},
+		{"the last header has the word", "10.0.0.1:80", []string{scheme, "http", scheme, "https"}, true, false, true},
+	} {
+		q := request(c.peer, c.header...)
+		if a, b, d := r.Forwarded(q), r.Open(q), r.Secured(q); a != c.forwarded || b != c.open || d != c.secured {
+			t.Errorf("%s: forwarded %v, open %v, secured %v", c.name, a, b, d)
+		}
+	}
+}

@@ -38,7 +38,7 @@ type Admission struct {
 // Enrol gives an applicant an identity. The same credential with the same key gets the recorded one again, for as long as
 // that is current. Otherwise the use of the credential, the node and its certificate are written in one batch: all of it or
 // nothing. Refusals carry the codes of section 3.1 of the design: token_used, token_expired, token_revoked, name_in_use,
-// key_in_use, banned; each is an event with the address that asked.
+// key_in_use, banned; each is an event with the address that asked, unless Config.CountAgain counts it.
 func (r *Registry) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 	for try := range enrolTries {
 		once := r.enrolOnce
@@ -224,6 +224,9 @@ func (r *Registry) refused(ctx context.Context, a Applicant, code string) {
 	}
 	e.Tenant, e.Outcome, e.Security = a.Credential.Tenant, code, true
 	e.Detail = map[string]string{"credential": a.Credential.ID, "name": a.Request.Name}
+	if r.again != nil && r.again(ctx, e) {
+		return
+	}
 	if err := r.store.AddEvents(ctx, e); err != nil {
 		r.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
 	}

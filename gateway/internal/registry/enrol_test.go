@@ -308,3 +308,31 @@ func parallel(n int, call func(i int) string) map[string]int {
 	wait.Wait()
 	return outcomes
 }
+
+// TestRefusedOften: what CountAgain counts is recorded by it alone.
+func TestRefusedOften(t *testing.T) {
+	f := newFleet(t)
+	counted := 0
+	r, err := registry.Open(t.Context(), registry.Config{Store: f.store, Now: f.clock.Now, CountAgain: func(_ context.Context, e store.Event) bool {
+		if e.Kind != "enrol.refused" || e.Outcome != wire.CodeTokenUsed || e.Address != address || e.Detail["credential"] != "mse_used" {
+			t.Errorf("event %+v", e)
+		}
+		counted++
+		return counted > 1
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Registry = r
+	token := f.token("mse_used", nil)
+	if _, err := f.Enrol(t.Context(), f.applicant(token, "box", newKey(t))); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		_, err := f.Enrol(t.Context(), f.applicant(token, "other", newKey(t)))
+		f.wantRefusal(err, wire.CodeTokenUsed)
+	}
+	if e := f.events("enrol.refused"); len(e) != 1 || counted != 5 {
+		t.Errorf("%d events, %d counted", len(e), counted)
+	}
+}

@@ -31,6 +31,8 @@ type Config struct {
 	FlushEvery time.Duration // how long a heartbeat may live in memory alone; 2 s
 	RenewGrace time.Duration // how long an expired certificate may still renew; 0: not at all
 	Logger     *slog.Logger
+	// CountAgain counts an event that is like one of the last minute, and tells so; the others are recorded. Nil: all are recorded.
+	CountAgain func(context.Context, store.Event) bool
 }
 
 // Registry is safe for concurrent use.
@@ -40,6 +42,7 @@ type Registry struct {
 	flush   time.Duration
 	grace   time.Duration
 	log     *slog.Logger
+	again   func(context.Context, store.Event) bool
 	start   time.Time
 	aliveAt time.Time // when the gateway before this one was last at work; zero: there was none
 
@@ -58,7 +61,7 @@ type Registry struct {
 
 // Open makes a registry on a store.
 func Open(ctx context.Context, c Config) (*Registry, error) {
-	r := &Registry{store: c.Store, now: c.Now, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger}
+	r := &Registry{store: c.Store, now: c.Now, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain}
 	if r.now == nil {
 		r.now = time.Now
 	}

@@ -3,12 +3,34 @@ package reply
 import (
 	"mime"
 	"net/http"
+	"strconv"
 	"strings"
 )
 
-// Prefers tells whether the first media type of a request's Accept is this one, parameters aside.
+// Prefers tells whether a request's Accept names this media type and wants no other one more (RFC 9110 section 12.5.1): the highest
+// q wins, and of equal ones the first.
 func Prefers(r *http.Request, mediaType string) bool {
-	first, _, _ := strings.Cut(r.Header.Get("Accept"), ",")
-	got, _, err := mime.ParseMediaType(first)
-	return err == nil && got == mediaType
+	best, most := "", 0.0
+	for part := range strings.SplitSeq(strings.Join(r.Header["Accept"], ","), ",") {
+		got, parameters, err := mime.ParseMediaType(part)
+		if err != nil {
+			continue
+		}
+		if q := weight(parameters["q"]); q > most {
+			best, most = got, q
+		}
+	}
+	return best == mediaType
+}
+
+// weight reads a q: 1 where there is none, 0 for what is no weight.
+func weight(text string) float64 {
+	if text == "" {
+		return 1
+	}
+	q, err := strconv.ParseFloat(text, 64)
+	if err != nil || !(q >= 0 && q <= 1) {
+		return 0
+	}
+	return q
 }

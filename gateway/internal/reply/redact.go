@@ -3,6 +3,7 @@ package reply
 import (
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ const (
 // but for the words of routes, control characters escaped, the query left out.
 func LogPath(r *http.Request) string {
 	path := r.URL.Path
-	if plain := Unescape(path); tokenStart(path) < 0 && tokenStart(plain) >= 0 {
+	if plain := Unescape(path); tokenStart(plain) >= 0 {
 		path = plain
 	}
 	before, token, behind := cutToken(path)
@@ -79,6 +80,64 @@ func TokenID(text string) string {
 	return text[at:end]
 }
 
+// mostIDs bounds how many tokens are looked for in one text.
+const mostIDs = 64
+
+// TokenIDs are the public parts of all tokens that the texts hold or seem to hold, as TokenID gives them, each once and the first
+// 64 of them: those of accounts last, for of two tokens in a header that one may belong there.
+func TokenIDs(texts ...string) []string {
+	var ids []string
+	for _, text := range texts {
+		for at := tokenStart(text); at >= 0 && len(ids) < mostIDs; at = tokenStart(text) {
+			text = text[at:]
+			if id := TokenID(text); id != "" && !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+			text = text[len("mse_"):]
+		}
+	}
+	slices.SortStableFunc(ids, func(a, b string) int { return isAccount(a) - isAccount(b) })
+	return ids
+}
+
+func isAccount(id string) int {
+	if id[2] == 'a' {
+		return 1
+	}
+	return 0
+}
+
+// Carries reports whether the text holds more of a token than its public part.
+func Carries(text string) bool {
+	for at := tokenStart(text); at >= 0; at = tokenStart(text) {
+		text = text[at+len("mse_"):]
+		end := run(text, isBase62)
+		rest := run(text[end:], isTokenTail)
+		if end > longestID || strings.Trim(text[end:end+rest], "._") != "" {
+			return true
+		}
+		text = text[end+rest:]
+	}
+	return false
+}
+
+// wholeToken is the least that stands behind the kind in a whole token, or in one's fetch part.
+const wholeToken = 24
+
+// Whole reports whether the text holds something as long as a whole token. It is for texts that may hold anything, where Carries
+// would find what is none.
+func Whole(text string) bool {
+	for at := tokenStart(text); at >= 0; at = tokenStart(text) {
+		text = text[at+len("mse_"):]
+		if run(text, isTokenTail) >= wholeToken {
+			return true
+		}
+	}
+	return false
+}
+
+func isTokenTail(c byte) bool { return isBase62(c) || c == '_' || c == '.' }
+
 // Unescape undoes percent-encoding as far as there is any, twice at most; what is malformed stays as it is. It is for looking
 // for what somebody hid, not for reading a request.
 func Unescape(text string) string {
@@ -117,7 +176,7 @@ func Redact(text string) string {
 		}
 		id := at + 4
 		end := id + run(text[id:], isBase62)
-		rest := end + run(text[end:], func(c byte) bool { return isBase62(c) || c == '_' || c == '.' })
+		rest := end + run(text[end:], isTokenTail)
 		switch {
 		case end-id > longestID: // a secret without its id
 			out.WriteString(text[:id] + "...")

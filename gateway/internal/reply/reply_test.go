@@ -193,6 +193,9 @@ func TestLogPath(t *testing.T) {
 		"/api/v1/admin/tokens/mse_ab12cd34ef56":                                  "/api/v1/admin/tokens/mse_ab12cd34ef56",
 		"/x/mse_ab12cd34ef56_SECRET/y?mse_ab12_SECRET":                           "/x/mse_ab12cd34ef56_.../...",
 		"/x/%6dse_ab12cd34ef56_SECRET":                                           "/x/mse_ab12cd34ef56_...",
+		"/x/mse_ab12/%256Dsb_ab12_SECRET":                                        "/x/mse_ab12/...",
+		"/x/%256Dsb_ab12_SECRET/mse_ab12":                                        "/x/msb_ab12_.../...",
+		"/x/mse_ab12%255F0123456789":                                             "/x/mse_ab12_...",
 		"/x/msa_0123456789abcdefghijkl":                                          "/x/msa_...",
 		"/x%0a%1b[31m":                                                           "/x%0A%1B%5B31m",
 		"/" + strings.Repeat("a", 300):                                           "/" + strings.Repeat("a", 255) + "...",
@@ -211,6 +214,9 @@ func FuzzRedact(f *testing.F) {
 		once := reply.Redact(s)
 		if twice := reply.Redact(once); twice != once {
 			t.Errorf("Redact(%q) = %q, and again %q", s, once, twice)
+		}
+		if reply.Carries(s) != (once != s) {
+			t.Errorf("Carries(%q) = %v, redacted %q", s, reply.Carries(s), once)
 		}
 		if !reply.HasToken(s) && once != s {
 			t.Errorf("Redact(%q) = %q though there is no token", s, once)
@@ -240,6 +246,31 @@ func TestTokenID(t *testing.T) {
 	for text, want := range map[string]string{"": "", "mse_": "", "Bearer msb_ab12_f.S": "msb_ab12", "msa_ab12": "msa_ab12", "mse_0123456789abcdefg": "", "xmsb_a-b": "msb_a"} {
 		if got := reply.TokenID(text); got != want {
 			t.Errorf("TokenID(%q) = %q, want %q", text, got, want)
+		}
+	}
+}
+
+func TestTokenIDs(t *testing.T) {
+	many := strings.Repeat("msb_a msb_b ", 200)
+	for text, want := range map[string]string{"": "", "msb_none_x mse_ab12 mse_ab12": "msb_none mse_ab12", "msa_0123456789abcdefg msb_a": "msb_a", "msa_x msb_a mse_b msa_y": "msb_a mse_b msa_x msa_y", "msb_msa_b": "msb_msa msa_b", many: "msb_a msb_b"} {
+		if got := strings.Join(reply.TokenIDs(text, "", text), " "); got != want {
+			t.Errorf("TokenIDs(%q) = %q, want %q", text, got, want)
+		}
+	}
+	for i := range 300 {
+		many += fmt.Sprintf("msb_%d ", i)
+	}
+	if got := reply.TokenIDs(many); len(got) != 64 {
+		t.Errorf("%d ids", len(got))
+	}
+}
+
+// TestCarries: more than a public part, and as much as a whole token.
+func TestCarries(t *testing.T) {
+	for text, want := range map[string][2]bool{"": {}, "x=mse_ab12": {}, "msb_ab12._": {}, "msb_ab12 mse_ab12_x": {true, false}, "msa_0123456789abcdefg": {true, false},
+		"rmsa_x_y": {true, false}, "msb_ab12_0123456789abcdefghij": {true, true}, "mse_x mse_ab12-x mse_ab12_0123456789abcdefghi_": {true, true}, "mse_0123456789abcdefghijklmn": {true, true}} {
+		if got := [2]bool{reply.Carries(text), reply.Whole(text)}; got != want {
+			t.Errorf("%q: got %v, want %v", text, got, want)
 		}
 	}
 }
