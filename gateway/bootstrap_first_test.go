@@ -195,7 +195,7 @@ func lint(t *testing.T, script string) {
 
 // TestBootstrapEnrols joins a real agent with a bootstrap token: the node becomes what was created, and its other tokens end.
 func TestBootstrapEnrols(t *testing.T) {
-	h := newHouse(t, "--heartbeat-interval", "5s")
+	h := agentsHouse(t, recorder(t), "--heartbeat-interval", "5s")
 	h.muster("node", "create", "gpu-7", "--tenant", "platform", "--label", "rack=7")
 	first, second := h.bootstrap("gpu-7"), h.bootstrap("gpu-7")
 	h.agent("gpu-7", second.Token)
