@@ -154,14 +154,19 @@ func caRotateRoot(ctx context.Context, s *session) error {
 }
 
 func caDropRoot(ctx context.Context, s *session) error {
+	return s.distrust(ctx, "root", (*adminapi.Client).DropRoot)
+}
+
+// distrust takes what the argument names out of the trust set, once the operator is sure.
+func (s *session) distrust(ctx context.Context, what string, drop func(*adminapi.Client, context.Context, string) (adminapi.TrustChange, error)) error {
 	c, err := s.client(ctx)
 	if err != nil {
 		return err
 	}
-	if err := s.sure("drop the root " + s.args[0]); err != nil {
+	if err := s.sure("drop the " + what + " " + s.args[0]); err != nil {
 		return err
 	}
-	change, err := c.DropRoot(ctx, s.args[0])
+	change, err := drop(c, ctx, s.args[0])
 	if err != nil {
 		return err
 	}

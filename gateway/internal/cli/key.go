@@ -103,18 +103,7 @@ func (s *session) rotateMaster(ctx context.Context) error {
 }
 
 func keyDrop(ctx context.Context, s *session) error {
-	c, err := s.client(ctx)
-	if err != nil {
-		return err
-	}
-	if err := s.sure("drop the key " + s.args[0]); err != nil {
-		return err
-	}
-	change, err := c.DropKey(ctx, s.args[0])
-	if err != nil {
-		return err
-	}
-	return s.publish(ctx, c, change)
+	return s.distrust(ctx, "key", (*adminapi.Client).DropKey)
 }
 
 func keyExport(ctx context.Context, s *session) error {
