@@ -40,10 +40,9 @@ func AdoptPath(nodeID string) string { return "/internal/v1/nodes/" + nodeID + "
 
 // Headers of muster's own.
 const (
-	HeaderProof     = "Muster-Proof"      // HMAC over an answer to a register request
-	HeaderAnswer    = "Muster-Answer"     // Ed25519 signature over an answer to a signed request
-	HeaderEpoch     = "Muster-Epoch"      // the gateway's epoch of this start, in every answer
-	HeaderRequestID = "Muster-Request-Id" // names one request in the gateway's log
+	HeaderProof  = "Muster-Proof"  // HMAC over an answer to a register request
+	HeaderAnswer = "Muster-Answer" // Ed25519 signature over an answer to a signed request
+	HeaderEpoch  = "Muster-Epoch"  // the gateway's epoch of this start, in every answer
 )
 
 // Limits that both ends know.
