@@ -62,7 +62,7 @@ func TestCopiedState(t *testing.T) {
 			if plain {
 				h.url = "http://" + strings.TrimPrefix(h.gateway.await("without TLS: "), "without TLS: ")
 			}
-			h.agent("one", h.token(), "--no-gpu")
+			one := h.agent("one", h.token(), "--no-gpu")
 			h.agent("other", h.token(), "--no-gpu")
 			h.until("both online", func() bool { return h.online("one") && h.online("other") })
 			h.copyState("one", "copy")
@@ -70,6 +70,7 @@ func TestCopiedState(t *testing.T) {
 			clone := h.agent("copy", "", "--no-gpu")
 			h.until("the node is closed", func() bool { n := h.shown("one"); return strings.Join(n.Reasons, ",") == "identity_conflict" })
 			t.Logf("seen after %s, with a heartbeat every 200 ms", time.Since(began).Round(100*time.Millisecond))
+			one.await("two machines use the identity of this node")
 			n := h.shown("one")
 			if n.State != "unavailable" || len(n.Runs) != 2 || len(n.Certificates) != 1 || !h.online("other") {
 				t.Errorf("got %+v", n)

@@ -132,12 +132,20 @@ type Cost struct {
 type HeartbeatAnswer struct {
 	IntervalSeconds int       `json:"interval_seconds"`
 	State           string    `json:"state"`
-	Tasks           int       `json:"tasks"`             // pieces of work that wait
-	Release         string    `json:"release,omitempty"` // digest of the wanted release
+	StateReasons    []string  `json:"state_reasons,omitempty"` // what holds the node there, such as ReasonConflict
+	Tasks           int       `json:"tasks"`                   // pieces of work that wait
+	Release         string    `json:"release,omitempty"`       // digest of the wanted release
 	Epoch           string    `json:"epoch"`
 	Time            time.Time `json:"time"`
 	Trust           int64     `json:"trust,omitempty"` // number of the newest trust set: a node with a lower one fetches GET /trust
 }
+
+// Values of HeartbeatAnswer.StateReasons, beside those of HeartbeatRequest.Health.
+const (
+	ReasonConflict  = "identity_conflict"   // two machines use one identity
+	ReasonExpired   = "certificate_expired" // goes with the first use of a good one
+	ReasonSuspended = "suspended"           // a person took the node out of service
+)
 
 // RenewRequest asks for the next generation's certificate, for a new key.
 type RenewRequest struct {

@@ -3,6 +3,7 @@ package heartbeat
 import (
 	"errors"
 	mathrand "math/rand/v2"
+	"slices"
 	"time"
 
 	"muster/agent/internal/identity"
@@ -19,8 +20,10 @@ func (l *loop) accepted(answer wire.HeartbeatAnswer) {
 	}
 	l.backoff.Reset()
 	l.phase = phase{answered: true}
-	l.report.online(answer.State)
-	l.saveStatus(false)
+	l.tellState(answer)
+	changed := !slices.Equal(l.report.status.Reasons, answer.StateReasons)
+	l.report.online(answer)
+	l.saveStatus(changed)
 }
 
 // failed sorts an unsuccessful beat, or renewal of an expired certificate, and sets the time of the next one.

@@ -2,9 +2,11 @@ package heartbeat
 
 import (
 	"crypto/x509"
+	"slices"
 	"time"
 
 	"muster/agent/internal/identity"
+	"muster/agent/wire"
 )
 
 // statusPause bounds how often status.json is written while nothing changes.
@@ -30,10 +32,27 @@ func (r *report) contact() {
 	r.status.LastContact = &now
 }
 
-// online notes an accepted heartbeat; state is the node's.
-func (r *report) online(state string) {
+// online notes an accepted heartbeat.
+func (r *report) online(answer wire.HeartbeatAnswer) {
 	r.contact()
-	r.status.Phase, r.status.State, r.status.LastError = identity.PhaseOnline, state, ""
+	r.status.LastOnline = r.status.LastContact
+	r.status.Phase, r.status.LastError = identity.PhaseOnline, ""
+	r.status.State, r.status.Reasons = answer.State, answer.StateReasons
+}
+
+// tellState logs what newly holds the node back, and that nothing does any more.
+func (l *loop) tellState(answer wire.HeartbeatAnswer) {
+	before, now := l.report.status.Reasons, answer.StateReasons
+	switch {
+	case slices.Equal(before, now):
+	case slices.Contains(now, wire.ReasonConflict):
+		l.Logger.Error("two machines use the identity of this node: the gateway gives neither of them work or a new certificate until an operator "+
+			"chooses one; on the gateway, muster node show "+l.State.Name+" lists both", "node", l.State.Name, "state", answer.State, "reasons", now)
+	case len(now) > 0:
+		l.Logger.Warn("the gateway holds this node back", "state", answer.State, "reasons", now)
+	default:
+		l.Logger.Info("nothing holds this node back any more", "state", answer.State, "before", before)
+	}
 }
 
 // saveStatus writes what changed, and otherwise only now and then.

@@ -25,11 +25,13 @@ type Status struct {
 	Name        string     `json:"name,omitempty"`
 	Tenant      string     `json:"tenant,omitempty"`
 	Gateway     string     `json:"gateway"`
-	Transport   string     `json:"transport,omitempty"` // mtls, signed, or curl (signed, through that)
-	State       string     `json:"state,omitempty"`     // of the node, as the gateway said last
-	GPUs        string     `json:"gpus,omitempty"`      // what the last look at them gave, for a person; empty before it
-	Since       time.Time  `json:"since"`               // when this agent started
-	LastContact *time.Time `json:"last_contact"`        // the last proven answer
+	Transport   string     `json:"transport,omitempty"`     // mtls, signed, or curl (signed, through that)
+	State       string     `json:"state,omitempty"`         // of the node, as the gateway said last
+	Reasons     []string   `json:"state_reasons,omitempty"` // what holds it there
+	GPUs        string     `json:"gpus,omitempty"`          // what the last look at them gave, for a person; empty before it
+	Since       time.Time  `json:"since"`                   // when this agent started
+	LastContact *time.Time `json:"last_contact"`            // the last proven answer
+	LastOnline  *time.Time `json:"last_online"`             // the last heartbeat that was accepted, be it in an earlier run
 	LastError   string     `json:"last_error,omitempty"`
 	NotAfter    *time.Time `json:"certificate_not_after"`
 	Generation  int        `json:"generation,omitempty"`

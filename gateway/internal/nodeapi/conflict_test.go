@@ -63,8 +63,16 @@ func TestSuperseded(t *testing.T) {
 			if !s.conflicted("box") {
 				t.Errorf("got %+v, want a conflict", s.shown("box"))
 			}
-			s.want("the new one's heartbeat", use(next), 200, "ok")
-			s.want("another node", use(other), 200, "ok")
+			told := use(next)
+			s.want("the new one's heartbeat", told, 200, "ok")
+			if !strings.Contains(string(told.body), `"state":"unavailable","state_reasons":["identity_conflict"]`) {
+				t.Errorf("the node is not told why it is closed: %s", told.body)
+			}
+			others := use(other)
+			s.want("another node", others, 200, "ok")
+			if strings.Contains(string(others.body), "state_reasons") {
+				t.Errorf("a node that nothing holds back is told %s", others.body)
+			}
 			for who, one := range map[string]node{"old": n, "new": next} {
 				a, _ := s.renew(one, newCSR(t, newKey(t), named(n.id)))
 				s.want(who+", a renewal", a, 403, wire.CodeIdentityConflict)

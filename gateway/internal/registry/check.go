@@ -22,8 +22,8 @@ const (
 
 // Reasons that the gateway itself gives a node.
 const (
-	ReasonConflict = "identity_conflict"   // two machines use one identity
-	ReasonExpired  = "certificate_expired" // goes with the first use of a good one
+	ReasonConflict = wire.ReasonConflict
+	ReasonExpired  = wire.ReasonExpired
 )
 
 // Check tells whether an identity may be used now, and refuses with the code that says why not. The gateway's clock and

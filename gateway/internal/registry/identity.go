@@ -103,6 +103,20 @@ func (r *Registry) Identity(ctx context.Context, fingerprint string) (*Identity,
 	return id, nil
 }
 
+// Reasons are what holds an identity's node in its state, as of now. It looks into memory unless the node has just changed; where
+// that look fails they are left out, for the request itself was good.
+func (r *Registry) Reasons(ctx context.Context, id *Identity) []string {
+	now, err := r.Identity(ctx, id.Fingerprint)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, reason := range now.Reasons {
+		names = append(names, reason.Reason)
+	}
+	return names
+}
+
 func identityOf(row store.Identity, replay *Replay) (*Identity, error) {
 	public, err := x509.ParsePKIXPublicKey(row.Certificate.PublicKey)
 	if err != nil {

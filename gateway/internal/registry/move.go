@@ -83,7 +83,7 @@ func (r *Registry) decide(row store.Node, c change) (*store.Move, error) {
 		move.ClearReasons = true
 	case Suspend:
 		if !personSet(row.Reasons) {
-			move.AddReasons = append(move.AddReasons, store.Reason{Reason: "suspended", Person: true, Since: r.now()})
+			move.AddReasons = append(move.AddReasons, store.Reason{Reason: wire.ReasonSuspended, Person: true, Since: r.now()})
 		}
 	}
 	stays := row.State == string(to) && len(move.AddReasons)+len(move.RemoveReasons) == 0 && (!move.Ban || row.Banned)
