@@ -43,19 +43,91 @@ const (
 	MemoryUnified = "unified" // shared with the CPU: the figures are the system's
 )
 
-// GPU is one device as nvidia-smi describes it.
+// GPU is one device as nvidia-smi describes it. What this device or this driver does not say is null, a whole group included.
 type GPU struct {
-	Index              int      `json:"index"` // can change at each boot; UUID is what stays
-	UUID               string   `json:"uuid"`
-	Name               string   `json:"name"`
-	BusID              string   `json:"bus_id"`
-	MemoryTotalMiB     *int64   `json:"memory_total_mib"`
-	MemoryUsedMiB      *int64   `json:"memory_used_mib"`
-	MemorySource       string   `json:"memory_source"`
-	UtilizationPercent *float64 `json:"utilization_percent"`
-	TemperatureCelsius *float64 `json:"temperature_celsius"`
-	PowerWatts         *float64 `json:"power_watts"`
-	PowerLimitWatts    *float64 `json:"power_limit_watts"`
-	MIG                *bool    `json:"mig"`    // null: the device has no such mode
-	Health             []string `json:"health"` // what is wrong with it, empty when nothing is known to be
+	Index                     int      `json:"index"` // can change at each boot; UUID is what stays
+	UUID                      string   `json:"uuid"`
+	Name                      string   `json:"name"`
+	BusID                     string   `json:"bus_id"`
+	ComputeCapability         *string  `json:"compute_capability"` // such as 9.0
+	MemoryTotalMiB            *int64   `json:"memory_total_mib"`
+	MemoryUsedMiB             *int64   `json:"memory_used_mib"`
+	MemoryFreeMiB             *int64   `json:"memory_free_mib"`     // used and free are less than total: some is reserved
+	MemoryReservedMiB         *int64   `json:"memory_reserved_mib"` // by the driver and the firmware
+	MemorySource              string   `json:"memory_source"`
+	UtilizationPercent        *float64 `json:"utilization_percent"`         // of the last second or less: time in which a kernel ran
+	MemoryUtilizationPercent  *float64 `json:"memory_utilization_percent"`  // time in which memory was read or written; not how full it is
+	EncoderUtilizationPercent *float64 `json:"encoder_utilization_percent"` // of video
+	DecoderUtilizationPercent *float64 `json:"decoder_utilization_percent"`
+	TemperatureCelsius        *float64 `json:"temperature_celsius"`
+	MemoryTemperatureCelsius  *float64 `json:"memory_temperature_celsius"`
+	FanPercent                *float64 `json:"fan_percent"` // of full speed, which some fans exceed: at most 200
+	PowerWatts                *float64 `json:"power_watts"`
+	PowerLimitWatts           *float64 `json:"power_limit_watts"`     // that is enforced now
+	PowerMaxLimitWatts        *float64 `json:"power_max_limit_watts"` // the highest that the board can be set to
+	PerformanceState          *int     `json:"performance_state"`     // 0 (fastest) to 15
+	PersistenceMode           *bool    `json:"persistence_mode"`
+	Clocks                    *Clocks  `json:"clocks"`
+	PCIe                      *PCIe    `json:"pcie"`
+	ECC                       *ECC     `json:"ecc"`
+	RemappedRows              *Remaps  `json:"remapped_rows"`         // Ampere and newer
+	RetiredPagesPending       *bool    `json:"retired_pages_pending"` // before Ampere: bad memory pages that wait for a restart
+	RecoveryAction            *string  `json:"recovery_action"`       // what the driver wants done: none, reset, reboot, drain_p2p, drain_and_reset
+	Fabric                    *Fabric  `json:"fabric"`
+	MIG                       *bool    `json:"mig"` // null: the device has no such mode
+
+	MIGInstances []MIGInstance `json:"mig_instances"` // null: not known; empty: none
+	Processes    *Processes    `json:"processes"`     // that compute; null: not known, as where a container hides them
+
+	Health []string `json:"health"` // what is wrong with it, empty when nothing is known to be
+}
+
+// Clocks is how fast a GPU runs, and what holds it back.
+type Clocks struct {
+	SMMHz     *int64   `json:"sm_mhz"`
+	MemoryMHz *int64   `json:"memory_mhz"`
+	Reasons   []string `json:"reasons"` // nvidia-smi's words for what sets the clocks now: gpu_idle, sw_power_cap, hw_slowdown...; null: not known
+}
+
+// PCIe is a GPU's link. An idle GPU lowers its generation to save power.
+type PCIe struct {
+	Generation    *int `json:"generation"`
+	GenerationMax *int `json:"generation_max"` // of this GPU in this slot
+	Width         *int `json:"width"`          // lanes
+	WidthMax      *int `json:"width_max"`
+}
+
+// ECC counts memory errors: volatile ones since the driver was loaded, aggregate ones over the life of the board.
+type ECC struct {
+	Enabled              *bool  `json:"enabled"`
+	CorrectedVolatile    *int64 `json:"corrected_volatile"`
+	UncorrectedVolatile  *int64 `json:"uncorrected_volatile"`
+	CorrectedAggregate   *int64 `json:"corrected_aggregate"`
+	UncorrectedAggregate *int64 `json:"uncorrected_aggregate"`
+}
+
+// Remaps counts rows of memory that spare ones stand in for.
+type Remaps struct {
+	Correctable   *int64 `json:"correctable"`   // rows, because of corrected errors
+	Uncorrectable *int64 `json:"uncorrectable"` // rows, because of uncorrected errors
+	Pending       *bool  `json:"pending"`       // a row waits for a reset of the GPU
+	Failure       *bool  `json:"failure"`       // a row could not be remapped: the board is to be replaced
+}
+
+// Fabric says whether a GPU has joined its NVLink fabric.
+type Fabric struct {
+	State  *string `json:"state"`  // nvidia-smi's words: completed, in_progress, not_started
+	Status *string `json:"status"` // once completed: success, or why not
+}
+
+// MIGInstance is one part of a GPU that is divided.
+type MIGInstance struct {
+	Profile string `json:"profile"` // such as 1g.10gb
+	UUID    string `json:"uuid"`
+}
+
+// Processes is how many processes compute on a GPU, its MIG instances included. It is looked at every few minutes.
+type Processes struct {
+	Count         *int   `json:"count"`
+	MemoryUsedMiB *int64 `json:"memory_used_mib"` // by all of them
 }

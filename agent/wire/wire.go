@@ -51,6 +51,8 @@ const (
 	MaxBody         = 1 << 20         // bytes, wherever nothing else is said
 	MaxNameLength   = 63              // characters of a node's name
 	MaxLabels       = 64              // labels on one node from one source
+	MaxGPUs         = 1024            // GPUs of one node, rows and counts
+	MaxHealthDetail = 300             // bytes of one entry of a heartbeat's health_detail
 	EnrollWindow    = 5 * time.Minute // how far a register request's time may be off
 	SignatureWindow = time.Minute     // how far a signature's created may be off
 	MinInterval     = 5 * time.Second // bounds for an interval that the gateway wishes
@@ -103,22 +105,32 @@ type Welcome struct {
 // HeartbeatRequest reports that the agent is alive and, when it has a reading, what it saw. RunID is random per start of
 // the agent; Counter grows by one with every heartbeat of that run. An empty Hardware leaves the last reading in place.
 type HeartbeatRequest struct {
-	RunID           string          `json:"run_id"`
-	Counter         uint64          `json:"counter"`
-	IntervalSeconds float64         `json:"interval_seconds"` // the pace this agent really keeps
-	SkewMillis      int64           `json:"skew_ms"`          // gateway's clock minus the node's
-	Agent           AgentInfo       `json:"agent"`
-	Cost            Cost            `json:"cost"`
-	Notices         []string        `json:"notices,omitempty"` // what the agent misses, for a person
-	Health          []string        `json:"health"`            // what speaks against work on this node, such as HealthProbeHung
-	Hardware        json.RawMessage `json:"hardware,omitempty"`
+	RunID           string    `json:"run_id"`
+	Counter         uint64    `json:"counter"`
+	IntervalSeconds float64   `json:"interval_seconds"` // the pace this agent really keeps
+	SkewMillis      int64     `json:"skew_ms"`          // gateway's clock minus the node's
+	Agent           AgentInfo `json:"agent"`
+	Cost            Cost      `json:"cost"`
+	Notices         []string  `json:"notices,omitempty"` // what the agent misses, for a person
+
+	// Health is what speaks against work on this node, such as HealthProbeHung. Null means that nobody has looked in this run:
+	// that adds nothing and cures nothing. An empty list means that a look found nothing wrong.
+	Health []string `json:"health"`
+	// GPUsSeen is how many GPUs the last finished look knows to exist: rows that answer, rows that could not be read, and
+	// devices that are named as lost. Nil: no look has told.
+	GPUsSeen *int `json:"gpus_seen,omitempty"`
+	// HealthDetail says in words for a person what stands behind an entry of Health, by that entry; MaxHealthDetail bytes each.
+	HealthDetail map[string]string `json:"health_detail,omitempty"`
+
+	Hardware json.RawMessage `json:"hardware,omitempty"`
 }
 
 // Values of HeartbeatRequest.Health. They say in one word what the gateway would otherwise have to read the whole reading for.
 const (
 	HealthProbeFailed = "gpu_probe_failed"
 	HealthProbeHung   = "gpu_probe_hung"
-	HealthGPUMissing  = "gpu_missing" // fewer GPUs than expected
+	HealthGPUMissing  = "gpu_missing" // fewer GPUs than expected answer, or nvidia-smi is gone while some are expected
+	HealthGPUFault    = "gpu_fault"   // a GPU says that it must not be used: it is lost, waits for a reset, cannot remap memory
 )
 
 // Cost is what the agent itself takes from its node.
@@ -138,6 +150,10 @@ type HeartbeatAnswer struct {
 	Epoch           string    `json:"epoch"`
 	Time            time.Time `json:"time"`
 	Trust           int64     `json:"trust,omitempty"` // number of the newest trust set: a node with a lower one fetches GET /trust
+
+	// GPUsExpected is how many GPUs the gateway's record of this node has; it replaces what the agent expects, up or down.
+	// Nil: there is no record.
+	GPUsExpected *int `json:"gpus_expected,omitempty"`
 }
 
 // Values of HeartbeatAnswer.StateReasons, beside those of HeartbeatRequest.Health.

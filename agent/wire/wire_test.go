@@ -133,7 +133,8 @@ func TestHardwareInMessages(t *testing.T) {
 
 // What could not be read is null and never 0; what is 0 stays 0.
 func TestUnknownIsNull(t *testing.T) {
-	for _, v := range []any{wire.Hardware{}, wire.GPU{}, wire.Probe{}, wire.Cost{}} {
+	for _, v := range []any{wire.Hardware{}, wire.GPU{}, wire.Clocks{}, wire.PCIe{}, wire.ECC{}, wire.Remaps{}, wire.Fabric{}, wire.Processes{},
+		wire.Probe{}, wire.Cost{}} {
 		fields := encoded(t, v)
 		for i := range reflect.TypeOf(v).NumField() {
 			field := reflect.TypeOf(v).Field(i)
@@ -153,6 +154,18 @@ func TestUnknownIsNull(t *testing.T) {
 	}
 }
 
+// A run that has not looked yet says null, which cures nothing; one that looked and found nothing wrong says so.
+func TestHealthThatIsNotKnown(t *testing.T) {
+	unknown, well := encoded(t, wire.HeartbeatRequest{}), encoded(t, wire.HeartbeatRequest{Health: []string{}})
+	if got, want := string(unknown["health"])+" "+string(well["health"]), "null []"; got != want {
+		t.Errorf("no look and a good one = %s, want %s", got, want)
+	}
+	var none int
+	if got := encoded(t, wire.HeartbeatRequest{GPUsSeen: &none})["gpus_seen"]; string(got) != "0" || unknown["gpus_seen"] != nil {
+		t.Errorf("no GPU seen and nothing known = %s, %s; want 0 and nothing", got, unknown["gpus_seen"])
+	}
+}
+
 func encoded(t *testing.T, v any) map[string]json.RawMessage {
 	t.Helper()
 	data, err := json.Marshal(v)
@@ -169,7 +182,11 @@ func encoded(t *testing.T, v any) map[string]json.RawMessage {
 // Measured numbers are pointers: a plain one could not say that nobody knows it.
 func TestMeasuredNumbersArePointers(t *testing.T) {
 	plain := map[string]bool{"Index": true} // an index is not measured
-	for _, typ := range []reflect.Type{reflect.TypeFor[wire.Hardware](), reflect.TypeFor[wire.GPU](), reflect.TypeFor[wire.Probe](), reflect.TypeFor[wire.Cost]()} {
+	for _, typ := range []reflect.Type{
+		reflect.TypeFor[wire.Hardware](), reflect.TypeFor[wire.GPU](), reflect.TypeFor[wire.Clocks](), reflect.TypeFor[wire.PCIe](),
+		reflect.TypeFor[wire.ECC](), reflect.TypeFor[wire.Remaps](), reflect.TypeFor[wire.Fabric](), reflect.TypeFor[wire.Processes](),
+		reflect.TypeFor[wire.Probe](), reflect.TypeFor[wire.Cost](),
+	} {
 		for i := range typ.NumField() {
 			field := typ.Field(i)
 			if kind := field.Type.Kind(); kind >= reflect.Bool && kind <= reflect.Float64 && !plain[field.Name] {

@@ -30,7 +30,7 @@ func readHeartbeat(body []byte) (b heartbeat, err error) {
 // scanHeartbeat reads what this agent's heartbeats are made of, each member at most once.
 func scanHeartbeat(body []byte) (b heartbeat, ok bool) {
 	s := scanner{text: body}
-	var seen [9]bool
+	var seen [11]bool
 	for s.next() {
 		at, ok := b.member(&s)
 		if !ok || seen[at] {
@@ -44,11 +44,11 @@ func scanHeartbeat(body []byte) (b heartbeat, ok bool) {
 
 // member takes one member over and gives its place among them.
 func (b *heartbeat) member(s *scanner) (at int, ok bool) {
-	value := s.value
+	value, name := s.value, string(s.name)
 	if string(value) == "null" { // means another thing for each
-		return 0, false
+		return 7, name == "health" // not looked yet: every run begins with it
 	}
-	switch string(s.name) {
+	switch name {
 	case "run_id":
 		b.RunID, ok = s.plain()
 		return 0, ok
@@ -77,6 +77,13 @@ func (b *heartbeat) member(s *scanner) (at int, ok bool) {
 	case "hardware":
 		b.Hardware = value
 		return 8, true
+	case "gpus_seen":
+		n, err := strconv.ParseInt(string(value), 10, strconv.IntSize)
+		seen := int(n)
+		b.GPUsSeen = &seen
+		return 9, err == nil
+	case "health_detail":
+		return 10, json.Unmarshal(value, &b.HealthDetail) == nil
 	}
 	return 0, false
 }

@@ -3,6 +3,7 @@ package nodeapi
 import (
 	"bytes"
 	"encoding/json"
+	"os"
 	"strings"
 	"testing"
 )
@@ -76,6 +77,9 @@ func FuzzReadHeartbeat(f *testing.F) {
 		`{"counter":1,"notices":[],"health":[ ],"agent":null,"cost":{"a":{}}}`, `{"counter":1,"counter":2}`, `{"counter":1,"run_id":"\u0061"}`,
 		`{"counter":1,"skew_ms":-3,"interval_seconds":1e400}`, `{"counter":-1}`, `{"counter":1,"agent":7,"other":1}`,
 		`{"counter":1e2,"hardware":{}}`, `{"hardware":1}`, `{}`, `nul`, "",
+		`{"health":null,"gpus_seen":8,"health_detail":{"gpu_missing":"GPU-1 at 3B"}}`, `{"health":null,"health":["a"]}`,
+		`{"gpus_seen":1.0}`, `{"gpus_seen":-1}`, `{"gpus_seen":"8"}`, `{"gpus_seen":99999999999999999999}`, `{"health_detail":[]}`,
+		`{"health_detail":{"a":"1","a":null}}`, `{"health_detail":{"a":1}}`, `{"gpus_seen":null}`, `{"counter":null}`,
 	} {
 		f.Add([]byte(seed))
 	}
@@ -95,6 +99,22 @@ func FuzzReadHeartbeat(f *testing.F) {
 			t.Fatalf("%q: %s, encoding/json: %s", body, a, b)
 		}
 	})
+}
+
+// What this agent sends takes the short way, whether it has looked at the GPUs or not.
+func TestTheUsualHeartbeatTakesTheShortWay(t *testing.T) {
+	vector, err := os.ReadFile("../../../testdata/wire/heartbeat.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, ok := scanHeartbeat(vector)
+	if !ok || b.GPUsSeen == nil || *b.GPUsSeen != 2 || len(b.Health) != 1 || b.HealthDetail[b.Health[0]] == "" {
+		t.Errorf("the vector is read as %+v, %v", b, ok)
+	}
+	unlooked := []byte(`{"run_id":"0123456789abcdef","counter":1,"interval_seconds":30,"skew_ms":0,"agent":{},"cost":{},"health":null}`)
+	if b, ok := scanHeartbeat(unlooked); !ok || b.Health != nil {
+		t.Errorf("a heartbeat before the first look is read as %+v, %v", b, ok)
+	}
 }
 
 func encoded(t *testing.T, b heartbeat) []byte {
