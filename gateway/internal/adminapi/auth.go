@@ -60,7 +60,11 @@ func (s *server) guarded(scope string, serve func(*call) (any, error)) http.Hand
 			s.refuse(w, r, who, scope, err)
 			return
 		}
-		if _, sent := answer.(streamed); !sent {
+		switch answer := answer.(type) {
+		case streamed:
+		case withScript:
+			reply.Write(w, c.status, reply.Inert(answer.shape))
+		default:
 			reply.Write(w, c.status, reply.JSON(answer))
 		}
 	})

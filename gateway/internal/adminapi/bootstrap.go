@@ -24,6 +24,7 @@ type CreateNodeRequest struct {
 
 // CreatedNode answers a CreateNodeRequest: the only time that the token is shown.
 type CreatedNode struct {
+	Hint           string    `json:"hint"` // for whoever feeds this to a shell; the first member
 	Node           Node      `json:"node"`
 	BootstrapToken string    `json:"bootstrap_token"`
 	BootstrapURL   string    `json:"bootstrap_url"` // of the script, with the token's fetch part alone
@@ -39,6 +40,7 @@ type CreatedNode struct {
 
 // BootstrapScript answers POST nodes/{node}/bootstrap-script: the only time that the token is shown.
 type BootstrapScript struct {
+	Hint           string            `json:"hint"` // for whoever feeds this to a shell; the first member
 	NodeID         string            `json:"node_id"`
 	Node           string            `json:"node"` // its name
 	BootstrapToken string            `json:"bootstrap_token"`
@@ -70,6 +72,17 @@ type BootstrapPackage struct {
 }
 
 const scriptType = "text/x-shellscript"
+
+// Hints of answers that hold a script. A shell that is fed one complains of a command with this name, so it has no slash.
+const (
+	noShell       = "this answer is JSON, which no shell can run: "
+	orCommand     = ", or add -o script to the muster command"
+	notAScript    = noShell + "add format=script to the URL to get the script by itself" + orCommand
+	notAScriptYet = noShell + "ask for bootstrap-script of this node with format=script to get a script" + orCommand
+)
+
+// withScript marks an answer that holds a script, which a root shell may be fed by mistake.
+type withScript struct{ shape any }
 
 func (s *server) bootstrapRoutes() []route {
 	return []route{
@@ -120,9 +133,9 @@ func (s *server) createNode(c *call) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	return CreatedNode{Node: nodeShape(node), BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
-		FetchWindow: Duration(m.Window), Command: m.Command, UserData: m.UserData, Script: m.Script, ScriptSHA256: m.ScriptSum,
-		Packages: packagesShape(m.Packages)}, nil
+	return withScript{CreatedNode{Hint: notAScriptYet, Node: nodeShape(node), BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
+		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: Duration(m.Window), Command: m.Command, UserData: m.UserData, Script: m.Script,
+		ScriptSHA256: m.ScriptSum, Packages: packagesShape(m.Packages)}}, nil
 }
 
 // noToken refuses names and labels that may be tokens: both are shown to everybody.
@@ -177,7 +190,7 @@ func (s *server) bootstrapScript(c *call) (any, error) {
 		sendScript(c.w, m)
 		return streamed{}, nil
 	}
-	return scriptShape(node, m), nil
+	return withScript{scriptShape(node, m)}, nil
 }
 
 func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
@@ -211,7 +224,7 @@ func sendScript(w http.ResponseWriter, m bootstrap.Minted) {
 }
 
 func scriptShape(n registry.Node, m bootstrap.Minted) BootstrapScript {
-	out := BootstrapScript{NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
+	out := BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
 		FetchWindow: Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum, FetchSHA256: m.FetchSum, Mode: m.Mode,
 		Command: m.Command, UserData: m.UserData,
 		Metadata: BootstrapMetadata{TrustBundleVersion: m.TrustNumber, Packages: packagesShape(m.Packages)}}

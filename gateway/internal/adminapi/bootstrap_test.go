@@ -120,6 +120,29 @@ func TestBootstrapScript(t *testing.T) {
 	}
 }
 
+// TestScriptInJSON: an answer with a script in it is one line, begins with a hint, and holds nothing that a shell would run. What it
+// says is the script all the same.
+func TestScriptInJSON(t *testing.T) {
+	h := newHouse(t).withScripts()
+	made := second(h.ask("POST", "nodes", "", `{"name":"gpu-7","mode":"cloud_init"}`))
+	for path, body := range map[string][]byte{"nodes": made, "script": second(h.ask("POST", "nodes/gpu-7/bootstrap-script", "", "")),
+		"user-data": second(h.ask("POST", "nodes/gpu-7/bootstrap-script?mode=cloud_init&format=json", "", ""))} {
+		text := string(body)
+		if !strings.HasPrefix(text, `{"hint":"this answer is JSON, which no shell can run: `) || strings.Count(text, "\n") != 1 ||
+			strings.ContainsAny(text, "$`;|&<>()'!#*?~^") {
+			t.Errorf("%s: %.300s", path, text)
+		}
+		got := decode[struct {
+			Hint, Command, Script string
+			Sum                   string `json:"script_sha256"`
+		}](t, body)
+		sum := sha256.Sum256([]byte(got.Script))
+		if got.Sum != hex.EncodeToString(sum[:]) || !strings.Contains(got.Hint, "format=script") || !strings.Contains(got.Command, " | MUSTER_TOKEN=msb_") {
+			t.Errorf("%s: %.300s", path, text)
+		}
+	}
+}
+
 func second(_ int, body []byte) []byte { return body }
 
 // TestBootstrapStates: what a node is decides whether it may be bootstrapped.

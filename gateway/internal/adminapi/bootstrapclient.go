@@ -7,11 +7,12 @@ import (
 	"time"
 )
 
-// CreateNode makes a node that waits for its bootstrap.
-func (c *Client) CreateNode(ctx context.Context, q CreateNodeRequest) (CreatedNode, error) {
-	var made CreatedNode
-	err := c.do(ctx, "POST", "nodes", nil, q, &made)
-	return made, err
+// CreateNode makes a node that waits for its bootstrap, as the gateway sent it and read.
+func (c *Client) CreateNode(ctx context.Context, q CreateNodeRequest) (raw json.RawMessage, made CreatedNode, err error) {
+	if err := c.do(ctx, "POST", "nodes", nil, q, &raw); err != nil {
+		return nil, made, err
+	}
+	return raw, made, json.Unmarshal(raw, &made)
 }
 
 // BootstrapOptions say what a bootstrap token is to be like. Zero fields mean the defaults: manual, its usual outer limit, a node

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"slices"
 	"time"
@@ -98,12 +99,12 @@ func nodeCreate(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	made, err := c.CreateNode(ctx, q)
+	raw, made, err := c.CreateNode(ctx, q)
 	if err != nil {
 		return err
 	}
 	s.warnPlatforms(made.Packages)
-	if done, err := s.part(output, made, made.Script, made.Command, made.UserData); done {
+	if done, err := s.part(output, raw, made.Script, made.Command, made.UserData); done {
 		return err
 	}
 	_, err = fmt.Fprintf(s.Stdout, "node %s, tenant %s, %s\n\n", printable(made.Node.Name), printable(made.Node.Tenant), printable(made.Node.State))
@@ -144,10 +145,10 @@ func bootstrapNode(ctx context.Context, s *session) error {
 }
 
 // part prints the one thing that --output names; done is false where it names none.
-func (s *session) part(output string, all any, script, command, userData string) (done bool, err error) {
+func (s *session) part(output string, all json.RawMessage, script, command, userData string) (done bool, err error) {
 	switch output {
 	case "json":
-		return true, s.writeJSON(all)
+		return true, s.print(string(printableJSON(all)) + "\n") // as it came: it is harmless in a shell
 	case "script":
 		return true, s.print(script)
 	case "user-data":

@@ -65,6 +65,13 @@ func TestNodeCreateAndBootstrap(t *testing.T) {
 			}
 		}
 	}
+	for _, args := range [][]string{{"bootstrap", "gpu-7", "-o", "json"}, {"node", "create", "gpu-13", "-o", "json"}} {
+		code, stdout, _ := h.muster(args...)
+		if code != 0 || !strings.HasPrefix(stdout, `{"hint":"this answer is JSON`) || strings.Count(stdout, "\n") != 1 ||
+			strings.ContainsAny(stdout, "$`;|&<>()'!#*?~^") || !strings.Contains(stdout, `-o script to the muster command", "node`) {
+			t.Errorf("%q: exit %d\n%.300s", args, code, stdout)
+		}
+	}
 	code, stdout, _ := h.muster("bootstrap", "gpu-7", "-o", "json")
 	var made map[string]any
 	if err := json.Unmarshal([]byte(stdout), &made); err != nil || code != 0 || made["script_sha256"] == "" || made["node"] != "gpu-7" {

@@ -95,13 +95,13 @@ func unsafeRune(r rune) bool {
 }
 
 // printableJSON escapes the controls that JSON allows unescaped inside strings, DEL and the C1 set, so that JSON can be
-// shown on a terminal. It stays the same JSON.
+// shown on a terminal, and what runs something between the double quotes of a shell. It stays the same JSON.
 func printableJSON(raw []byte) []byte {
 	out := make([]byte, 0, len(raw))
 	for i := 0; i < len(raw); i++ {
 		switch {
-		case raw[i] == 0x7f:
-			out = append(out, `\u007f`...)
+		case raw[i] == 0x7f, raw[i] == '$', raw[i] == '`':
+			out = fmt.Appendf(out, `\u%04x`, raw[i])
 		case raw[i] == 0xc2 && i+1 < len(raw) && raw[i+1] >= 0x80 && raw[i+1] < 0xa0:
 			i++
 			out = fmt.Appendf(out, `\u%04x`, raw[i])

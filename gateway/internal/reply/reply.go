@@ -5,7 +5,6 @@ package reply
 import (
 	"context"
 	"crypto/rand"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"net/http"
@@ -83,15 +82,6 @@ func (i *Info) logger() *slog.Logger {
 		return i.Logger
 	}
 	return slog.Default()
-}
-
-// JSON encodes an answer, with a line feed at its end. Values that cannot be encoded are a programming error and panic.
-func JSON(v any) []byte {
-	body, err := json.Marshal(v)
-	if err != nil {
-		panic("reply: " + err.Error())
-	}
-	return append(body, '\n')
 }
 
 // Write sends a JSON body with the headers that every answer of the gateway's API carries.

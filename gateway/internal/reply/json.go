@@ -1,0 +1,63 @@
+package reply
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+)
+
+// JSON encodes an answer, with a line feed at its end. Values that cannot be encoded are a programming error and panic.
+//
+// Somebody will pipe an answer into a root shell: a refusal where a script was to come, say. To a shell a string of JSON is a
+// text in double quotes, with the same rules for \" and \\, so that $ and ` alone can run something in there. Both stand as \u00xx.
+func JSON(v any) []byte {
+	body, err := json.Marshal(v)
+	if err != nil {
+		panic("reply: " + err.Error())
+	}
+	body = bytes.ReplaceAll(body, []byte("$"), []byte(`\u0024`))
+	body = bytes.ReplaceAll(body, []byte("`"), []byte(`\u0060`))
+	return append(body, '\n')
+}
+
+// Inert encodes an answer that holds a script. It goes further than JSON, so that nothing runs even where the quotes do not pair: no
+// character that means something to any shell stands raw in a string. The answer is one line with a blank behind every comma outside
+// of strings, so that a shell takes what stands before the first one for the command, and names that in its complaint: a hint belongs
+// there.
+func Inert(v any) []byte {
+	body := JSON(v)
+	out := make([]byte, 0, 2*len(body))
+	within := false // a string
+	for i := 0; i < len(body); i++ {
+		c := body[i]
+		switch {
+		case c == '"':
+			within = !within
+			out = append(out, c)
+		case within && c == '\\':
+			i++
+			out = append(out, plainEscape(body[i])...)
+		case within && !inertByte(c):
+			out = fmt.Appendf(out, `\u%04x`, c)
+		case !within && c == ',':
+			out = append(out, ", "...)
+		default:
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// plainEscape is the escape \c of JSON (RFC 8259 section 7) without a character that means something to a shell but the backslash
+// itself. The digits of \uXXXX follow by themselves.
+func plainEscape(c byte) string {
+	if at := bytes.IndexByte([]byte(`"\/bfnrt`), c); at >= 0 {
+		return fmt.Sprintf(`\u%04x`, "\"\\/\b\f\n\r\t"[at])
+	}
+	return `\` + string(c)
+}
+
+// inertByte accepts what no shell takes for anything but itself; a blank only parts words.
+func inertByte(c byte) bool {
+	return isBase62(c) || c >= 0x80 || bytes.IndexByte([]byte(" .,:/_=+@%-"), c) >= 0
+}
