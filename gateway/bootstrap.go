@@ -30,7 +30,9 @@ type bootstrapSettings struct {
 
 func (s *settings) bootstrapFlags(f *flag.FlagSet) {
 	b := &s.bootstrap
-	f.Var(&b.install, "bootstrap-install-container-runtime", "bootstrap scripts install a container runtime where there is none of docker, podman, nerdctl")
+	b.install = true
+	f.Var(&b.install, "bootstrap-install-container-runtime",
+		"bootstrap scripts install a container runtime where there is none of docker, podman, nerdctl; =false: they do not")
 	f.StringVar(&b.runtime, "bootstrap-container-runtime-package", "docker.io", "its apt `PACKAGE`")
 	f.StringVar(&b.resolve, "bootstrap-resolve-address", "", "`IP` of the public URL's host, for machines that cannot resolve it; bootstrap scripts put it into /etc/hosts")
 	f.StringVar(&b.registry, "bootstrap-registry", "", "`HOST[:PORT]` of the container registry that bootstrap scripts make a machine trust and log in to")

@@ -19,7 +19,7 @@ func hop(t *testing.T, m minted) (script, files string) {
 	if strings.TrimSpace(token) != m.Token || !strings.Contains(rest, "/etc/muster/first-hop.sh") || run != "- [sh, /etc/muster/first-hop.sh]\n" || !ok {
 		t.Fatalf("user-data:\n%s", m.UserData)
 	}
-	return script, `mkdir -p /etc/muster; (umask 077; echo ` + m.Token + ` >/etc/muster/bootstrap-token); sed 's/^    //' "$S" >/etc/muster/first-hop.sh; `
+	return script, `mkdir -p /run/systemd/system /etc/muster; (umask 077; echo ` + m.Token + ` >/etc/muster/bootstrap-token); sed 's/^    //' "$S" >/etc/muster/first-hop.sh; `
 }
 
 const (
@@ -82,6 +82,31 @@ func TestBootstrapUserData(t *testing.T) {
 	}
 }
 
+// TestBootstrapWithoutSystemd: cloud-init's script and its first hop refuse such a machine before they write or fetch anything; the
+// script for people takes what there is.
+func TestBootstrapWithoutSystemd(t *testing.T) {
+	h := agentsHouse(t, recorder(t))
+	h.muster("node", "create", "gpu-7")
+	m := h.bootstrap("gpu-7", "--mode", "cloud-init")
+	hop, files := hop(t, m)
+	const before = `: >/var/lib/mark; sleep 0.01; `
+	const written = `find /etc /var/lib /run -newer /var/lib/mark -type f; [ ! -e "$RECORD/fetch-argv" ] || echo fetched`
+	b := newRootBox(t)
+	code, out := b.root(m.Script, before+`run sh "$S" || echo "status $?"; `+written)
+	if code != 0 || !strings.Contains(out, "bootstrap: systemd does not run this machine") || !strings.Contains(out, "next: boot an image") || !strings.HasSuffix(out, "\nstatus 1\n") {
+		t.Errorf("the script: exit %d\n%s", code, out)
+	}
+	b = newRootBox(t)
+	code, out = b.root(hop, files+`rmdir /run/systemd/system; `+before+`run sh /etc/muster/first-hop.sh || echo "status $?"; `+written)
+	if code != 0 || !strings.Contains(out, "FAILED (1): systemd does not run this machine") || !strings.HasSuffix(out, "\nstatus 1\n/run/muster-bootstrap.status\n") {
+		t.Errorf("the first hop: exit %d\n%s", code, out)
+	}
+	b = newRootBox(t)
+	if code, out = b.root(h.bootstrap("gpu-7").Script, `run sh "$S"`); code != 0 || !strings.Contains(out, "done: this machine is node gpu-7") {
+		t.Errorf("by hand: exit %d\n%s", code, out)
+	}
+}
+
 // TestBootstrapHopTriesAgain: what may pass by itself is waited for, and said once.
 func TestBootstrapHopTriesAgain(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
@@ -109,12 +134,11 @@ exec `+curl+` "$@"`)
 	}
 }
 
-// TestBootstrapHopHandsOver: where systemd is at work, a boot is not held up; a unit goes on with it, and goes when it is done.
+// TestBootstrapHopHandsOver: a boot is not held up; a unit goes on with it, and goes when it is done.
 func TestBootstrapHopHandsOver(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	script, files := hop(t, h.bootstrap("gpu-7", "--mode", "cloud-init"))
-	const systemd = "mkdir -p /run/systemd/system; "
 	const unit = "/etc/systemd/system/muster-first-hop.service"
 	for _, c := range []struct{ name, script, env, want, calls string }{
 		{"the script fails", script, "RECORD_EXIT=3", "75 the script failed (3)", "start"},
@@ -125,7 +149,7 @@ func TestBootstrapHopHandsOver(t *testing.T) {
 		b := newRootBox(t)
 		b.env = append(b.env, c.env)
 		b.tool("systemctl", `echo "$*" >>"$RECORD/systemctl"`)
-		_, out := b.root(c.script, systemd+files+runHop+`; grep ExecStart= `+unit+`; ls -l /etc/systemd/system/multi-user.target.wants`)
+		_, out := b.root(c.script, files+runHop+`; grep ExecStart= `+unit+`; ls -l /etc/systemd/system/multi-user.target.wants`)
 		if !strings.Contains(out, "\n"+c.want) || !strings.Contains(out, "status "+strings.Fields(c.want)[0]) || !strings.Contains(out, "\nExecStart=/bin/sh /etc/muster/first-hop.sh unit\n") ||
 			!strings.Contains(out, "muster-first-hop.service -> ../muster-first-hop.service") {
 			t.Errorf("%s:\n%s", c.name, out)
@@ -140,7 +164,7 @@ func TestBootstrapHopHandsOver(t *testing.T) {
 	}
 	b := newRootBox(t)
 	b.tool("systemctl", `echo "$*" >>"$RECORD/systemctl"`)
-	code, out := b.root(script, systemd+files+`RECORD_EXIT=3 run sh /etc/muster/first-hop.sh || :; run sh /etc/muster/first-hop.sh unit; ls /etc/muster `+unit+` 2>&1 || :`)
+	code, out := b.root(script, files+`RECORD_EXIT=3 run sh /etc/muster/first-hop.sh || :; run sh /etc/muster/first-hop.sh unit; ls /etc/muster `+unit+` 2>&1 || :`)
 	if code != 0 || !strings.Contains(out, "muster bootstrap of gpu-7: joined") || strings.Contains(out, "first-hop.sh\n") || !strings.Contains(out, "No such file") ||
 		!strings.Contains(b.record("systemctl"), "disable --no-reload muster-first-hop.service") {
 		t.Errorf("exit %d\n%s\n%s", code, out, b.record("systemctl"))

@@ -24,11 +24,12 @@ func TestBootstrapSettings(t *testing.T) {
 		want bootstrapSettings
 		err  string
 	}{
-		{"none", nil, nil, bootstrapSettings{runtime: "docker.io"}, ""},
-		{"aliases", nil, map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": "true", "NODE_BOOTSTRAP_CONTAINER_RUNTIME_PACKAGE": "podman",
-			"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "192.0.2.1"}, bootstrapSettings{install: true, runtime: "podman", resolve: "192.0.2.1"}, ""},
+		{"none", nil, nil, bootstrapSettings{install: true, runtime: "docker.io"}, ""},
+		{"aliases", nil, map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": "false", "NODE_BOOTSTRAP_CONTAINER_RUNTIME_PACKAGE": "podman",
+			"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "192.0.2.1"}, bootstrapSettings{runtime: "podman", resolve: "192.0.2.1"}, ""},
+		{"no runtime", []string{"--bootstrap-install-container-runtime=false"}, nil, bootstrapSettings{runtime: "docker.io"}, ""},
 		{"own names win", []string{"--bootstrap-registry", "r.example:5000"}, map[string]string{"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "192.0.2.1", "MUSTER_BOOTSTRAP_RESOLVE_ADDRESS": "2001:db8::1",
-			"MUSTER_BOOTSTRAP_REGISTRY": "other"}, bootstrapSettings{runtime: "docker.io", resolve: "2001:db8::1", registry: "r.example:5000"}, ""},
+			"MUSTER_BOOTSTRAP_REGISTRY": "other"}, bootstrapSettings{install: true, runtime: "docker.io", resolve: "2001:db8::1", registry: "r.example:5000"}, ""},
 		{"an alias of nonsense", nil, map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": "perhaps"}, bootstrapSettings{}, "NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME"},
 		{"no address", []string{"--bootstrap-resolve-address", "gw"}, nil, bootstrapSettings{}, "--bootstrap-resolve-address \"gw\" is not the IP address of a machine"},
 		{"every address", []string{"--bootstrap-resolve-address", "0.0.0.0"}, nil, bootstrapSettings{}, "not the IP address of a machine"},
@@ -40,7 +41,7 @@ func TestBootstrapSettings(t *testing.T) {
 		{"no package", []string{"--bootstrap-container-runtime-package", "docker.io -y"}, nil, bootstrapSettings{}, "not the name of a Debian package"},
 		{"no registry", []string{"--bootstrap-registry", "https://r"}, nil, bootstrapSettings{}, "is not HOST or HOST:PORT"},
 		{"a credential for nothing", []string{"--bootstrap-registry-credential", "f"}, nil, bootstrapSettings{}, "needs a --bootstrap-registry; with an empty file (/dev/null)"},
-		{"an end to a credential", []string{"--bootstrap-registry-credential", "/dev/null"}, nil, bootstrapSettings{runtime: "docker.io", credential: "/dev/null"}, ""},
+		{"an end to a credential", []string{"--bootstrap-registry-credential", "/dev/null"}, nil, bootstrapSettings{install: true, runtime: "docker.io", credential: "/dev/null"}, ""},
 		{"this network", []string{"--bootstrap-resolve-address", "0.1.2.3"}, nil, bootstrapSettings{}, "not the IP address of a machine"},
 		{"reserved", []string{"--bootstrap-resolve-address", "240.0.0.1"}, nil, bootstrapSettings{}, "not the IP address of a machine"},
 		{"hasty retention", []string{"--events-retention", "1s"}, nil, bootstrapSettings{}, "--events-retention 1s"},

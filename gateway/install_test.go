@@ -252,6 +252,9 @@ func serveAgents(dir string) int {
 	return exitFailed
 }
 
+// noRuntime keeps bootstrap scripts from installing a container runtime where a test is about something else.
+const noRuntime = "--bootstrap-install-container-runtime=false"
+
 func agentsHouse(t *testing.T, agents string, args ...string) *house {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "muster-house-")
@@ -259,7 +262,7 @@ func agentsHouse(t *testing.T, agents string, args ...string) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &house{t: t, data: dir, env: []string{withAgents + "=" + agents}, args: append([]string{"--listen", "127.0.0.1:0"}, args...)}
+	h := &house{t: t, data: dir, env: []string{withAgents + "=" + agents}, args: append([]string{"--listen", "127.0.0.1:0", noRuntime}, args...)}
 	h.open()
 	return h
 }

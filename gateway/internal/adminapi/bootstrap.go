@@ -3,6 +3,7 @@ package adminapi
 import (
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"time"
 
@@ -58,7 +59,7 @@ type BootstrapScript struct {
 
 // BootstrapMetadata says what a script brings.
 type BootstrapMetadata struct {
-	TrustBundleVersion int64              `json:"trust_bundle_version"`
+	TrustBundleVersion string             `json:"trust_bundle_version"` // v<number>
 	PackageRef         string             `json:"package_ref"`    // of the platform that most machines have; empty: the gateway carries no agent
 	PackageDigest      string             `json:"package_digest"` // sha256:<hex>
 	Packages           []BootstrapPackage `json:"packages"`
@@ -227,7 +228,7 @@ func scriptShape(n registry.Node, m bootstrap.Minted) BootstrapScript {
 	out := BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
 		FetchWindow: Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum, FetchSHA256: m.FetchSum, Mode: m.Mode,
 		Command: m.Command, UserData: m.UserData,
-		Metadata: BootstrapMetadata{TrustBundleVersion: m.TrustNumber, Packages: packagesShape(m.Packages)}}
+		Metadata: BootstrapMetadata{TrustBundleVersion: "v" + strconv.FormatInt(m.TrustNumber, 10), Packages: packagesShape(m.Packages)}}
 	if len(out.Metadata.Packages) > 0 {
 		out.Metadata.PackageRef, out.Metadata.PackageDigest = out.Metadata.Packages[0].Ref, out.Metadata.Packages[0].Digest
 	}

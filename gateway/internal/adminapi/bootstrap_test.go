@@ -85,7 +85,7 @@ func TestBootstrapScript(t *testing.T) {
 		got := decode[adminapi.BootstrapScript](t, body)
 		sum := sha256.Sum256([]byte(got.Script))
 		if status != 200 || got.NodeID != made.Node.ID || got.Mode != c.mode || !got.ExpiresAt.Equal(h.now.Add(c.ends)) || got.ScriptSHA256 != hex.EncodeToString(sum[:]) ||
-			!strings.HasPrefix(got.Script, "#!/bin/sh\n") || got.Metadata.TrustBundleVersion != 2 || got.Metadata.PackageRef != "https://gw:7443/agent/linux/amd64" ||
+			!strings.HasPrefix(got.Script, "#!/bin/sh\n") || got.Metadata.TrustBundleVersion != "v2" || got.Metadata.PackageRef != "https://gw:7443/agent/linux/amd64" ||
 			got.Metadata.PackageDigest != "sha256:ab" || (got.UserData != "") != (c.mode == "cloud_init") || len(got.FetchSHA256) != 64 {
 			t.Errorf("%s: got %d %s", c.query, status, body)
 		}

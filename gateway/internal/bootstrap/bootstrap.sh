@@ -71,6 +71,12 @@ main() {
 
 	clean() { rm -rf ${work:+"$work"} ${credential:+"$credential"}; }
 
+	# at_boot: cloud-init's machine is one that systemd runs, for it has to come back after a reboot without anybody there.
+	at_boot() {
+		[ "$MODE" != cloud_init ] || [ -d /run/systemd/system ] || die 'systemd does not run this machine, and a bootstrap by cloud-init is for one that it runs; nothing was written' \
+			"boot an image with systemd; or bootstrap this machine by hand: muster bootstrap $NODE_NAME --mode manual"
+	}
+
 	# alone: one run at a time. The lock goes with its process, whatever ends that; what runs below does not hold it.
 	alone() {
 		[ "$(id -u)" = 0 ] || die 'this needs root, for it installs a service' \
@@ -367,11 +373,12 @@ main() {
 			return
 		fi
 		if [ "$INSTALL_RUNTIME" != yes ]; then
-			step 'container runtime: none here, and the gateway does not ask for one'
+			step 'container runtime: none here, and the gateway is set to install none'
 			return
 		fi
 		step "container runtime: none here, installing $RUNTIME_PACKAGE with apt-get"
-		has apt-get || die 'there is no apt-get here to install a container runtime with' 'install docker, podman or nerdctl by hand, then run this again'
+		has apt-get || die 'there is no apt-get here to install a container runtime with' \
+			"install docker, podman or nerdctl by hand, then run this again; or start the gateway with --bootstrap-install-container-runtime=false, then muster bootstrap $NODE_NAME"
 		found "the token ends 15 minutes after its script was fetched, and this began $((($(seconds) - began) / 60)) minutes ago: another apt is waited for 3 minutes at most"
 		: >"$begun"
 		export DEBIAN_FRONTEND=noninteractive
@@ -458,7 +465,6 @@ main() {
 
 	join() {
 		step "joining as $NODE_NAME"
-		[ "$MODE" != cloud_init ] || [ -d /run/systemd/system ] || found 'systemd is not at work here: the agent takes what there is'
 		set -- join --gateway "$GATEWAY" --root-pin "$ROOT_PIN" --name "$NODE_NAME" --state "$base"
 		[ -z "$token" ] || set -- "$@" --token-file "$token_file"
 		token=''
@@ -481,6 +487,7 @@ main() {
 	trap 'exit 129' HUP
 	trap 'exit 130' INT
 	trap 'exit 143' TERM
+	at_boot
 	alone
 	{
 		check_machine

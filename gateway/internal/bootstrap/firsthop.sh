@@ -1,7 +1,7 @@
 #!/bin/sh
 # The first hop of cloud-init: fetches this node's bootstrap script, checks it against the SHA-256 below, and runs it. What
 # came of it stands in /run/muster-bootstrap.status, in cloud-init's log and on the console. Whatever may pass by itself is
-# tried again for as long as the token can live; where systemd is at work, a unit goes on with it, after a reboot too.
+# tried again for as long as the token can live, by a unit that goes on after a reboot too.
 
 URL=''
 SHA256=''
@@ -31,7 +31,7 @@ main() {
 	# stay keeps a unit for the next boot, which goes on with this and shows what is wrong. The link comes first: a unit without
 	# it, after a power cut between the two, would be forgotten, and a link without its unit is nothing.
 	stay() {
-		[ -d /run/systemd/system ] && has systemctl || return 1
+		has systemctl || return 1
 		[ "$by" != unit ] || return 0
 		mkdir -p /etc/systemd/system/multi-user.target.wants && ln -sf ../$unit /etc/systemd/system/multi-user.target.wants/$unit || return 1
 		printf '%s\n' '[Unit]' "Description=muster bootstrap of $NODE_NAME" 'Wants=network-online.target' 'After=network-online.target' \
@@ -126,6 +126,9 @@ main() {
 		rm -rf "$new"
 		return $last
 	}
+
+	[ -d /run/systemd/system ] ||
+		finish 1 "systemd does not run this machine, and a bootstrap by cloud-init is for one that it runs: boot an image with systemd, or bootstrap it by hand: muster bootstrap $NODE_NAME"
 
 	# First of all: cloud-init runs this once, and a machine that is cut off now would be forgotten.
 	[ "$by" = unit ] || { stay >/dev/null; } || :

@@ -41,9 +41,10 @@ type site struct {
 	gateway *lab.Gateway
 }
 
+// newSite is one whose scripts install no container runtime: there is no archive to take it from.
 func newSite(t *testing.T, flags ...string) *site {
 	t.Helper()
-	return openSite(t, lab.New(t), flags...)
+	return openSite(t, lab.New(t), append([]string{"--bootstrap-install-container-runtime=false"}, flags...)...)
 }
 
 func openSite(t *testing.T, l *lab.Lab, flags ...string) *site {

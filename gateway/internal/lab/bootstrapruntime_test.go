@@ -89,7 +89,7 @@ func TestBootstrapRuntime(t *testing.T) {
 				t.Fatal(err)
 			}
 			l.Run(lab.Binary(), "ca", "init", "--data", filepath.Join(l.Dir, "data"), "--root-out", filepath.Join(l.Dir, "root"))
-			s := openSite(t, l, append(c.flags, "--bootstrap-install-container-runtime", "--bootstrap-registry", registry, "--bootstrap-registry-credential", credential)...)
+			s := openSite(t, l, append(c.flags, "--bootstrap-registry", registry, "--bootstrap-registry-credential", credential)...)
 			m := s.create("gpu-1")
 			was, box := s.node("gpu-1"), s.machine()
 			box.Sh("echo 127.0.0.1 registry.lab >>/etc/hosts; echo 'deb [trusted=yes] http://127.0.0.1:5080/ ./' >/etc/apt/sources.list; echo 'Acquire::Languages \"none\";' >/etc/apt/apt.conf.d/lab; rm -rf /etc/apt/sources.list.d/*")
