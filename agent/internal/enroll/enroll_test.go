@@ -418,7 +418,7 @@ func TestParseCredential(t *testing.T) {
 		{token[:len(token)-1], "mistyped", false},
 		{bootstrap.FetchPart(), "behind the dot is missing", false},
 		{bootstrap.FetchPart() + ".", "behind the dot is missing", false},
-		{strings.Replace(token, token[8:9], "!", 1), "mistyped", false},
+		{token[:8] + "!" + token[9:], "mistyped", false},
 		{account.Reveal(), "muster token create", false},
 		{"nineteen characters", "at least 20", false},
 		{"", "at least 20", false},

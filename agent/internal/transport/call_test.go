@@ -136,7 +136,7 @@ func TestUnprovenAnswersAreDescribed(t *testing.T) {
 		{"maintenance page", gatewaytest.Reply{Status: 503, Body: html, Header: map[string]string{"Content-Type": "text/html"}}, []string{"HTTP 503", "an HTML page"}},
 		{"tunnel down", gatewaytest.Reply{Status: 530, Body: []byte("error code: 1033")}, []string{"HTTP 530", "without the gateway's proof"}},
 		{"redirect", gatewaytest.Reply{Status: 302, Header: map[string]string{"Location": "https://portal.test/login"}}, []string{"a redirect to https://portal.test/login"}},
-		{"claim", gatewaytest.Reply{Status: 401, Body: gatewaytest.Refusal(401, "revoked").Body}, []string{"claims without proof", "revoked"}},
+		{"claim", gatewaytest.Reply{Status: 401, Body: gatewaytest.Refusal(401, "revoked").Body}, []string{`the error "revoked" without the gateway's signature`}},
 		{"empty", gatewaytest.Reply{Status: 200}, []string{"empty body"}},
 	}
 	for _, test := range tests {

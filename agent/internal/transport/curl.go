@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,18 +24,29 @@ type curl struct {
 	role   role
 
 	mu    sync.Mutex
-	works int // the fence that let the last exchange through
+	works trust // what let the last exchange through
 }
 
-// fence is one way of having curl verify the gateway's certificate. The zero value is what the system trusts, for the
-// gateway's host.
+// trust is whose word on the gateway's certificate a fence takes.
+type trust int
+
+const (
+	ofGateway trust = iota // muster's own root, for the gateway's host
+	ofLocal                // the same for the name localhost, which every certificate of muster's own carries, whatever the host is called
+	ofSystem               // what the system trusts, for the gateway's host
+	ofNobody               // none: something else proves the gateway
+)
+
+// fence is one way of having curl verify the gateway's certificate.
 type fence struct {
-	roots string // PEM; empty: the system's
-	local bool   // for the name localhost, which every certificate of muster's own carries, whatever the host is called
-	open  bool   // not at all, because something else proves the gateway
+	trust trust
+	roots string // PEM; empty: what curl takes by itself
+	trial trial  // of the system's trust
+	turn  int    // of the search that it is a part of
 }
 
-// fences are what may verify the gateway here, in the order of trying. For a node with an identity none is open.
+// fences are what may verify the gateway here, in the order of trying. For a node with an identity none is open. Muster's own
+// root comes first, for it costs curl least.
 func (t *curl) fences() []fence {
 	c := t.client
 	c.mu.Lock()
@@ -43,18 +55,32 @@ func (t *curl) fences() []fence {
 	roots := ""
 	switch {
 	case c.base.Scheme == "http":
-		return []fence{{}}
+		return []fence{{trust: ofSystem}}
 	case id != nil:
 		roots = id.RootsPEM
 	case t.role == anyone, t.role == first && !c.cfg.First.NeedTrust:
-		return []fence{{open: true}}
+		return []fence{{trust: ofNobody}}
 	case pinned != nil:
 		roots = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pinned.Raw}))
 	}
-	if roots == "" {
-		return []fence{{}}
+	var list []fence
+	if roots != "" {
+		list = append(list, fence{trust: ofGateway, roots: roots}, fence{trust: ofLocal, roots: roots})
 	}
-	return []fence{{}, {roots: roots}, {roots: roots, local: true}}
+	list = append(list, c.anchors.fences(c.environ())...)
+	t.mu.Lock()
+	works := t.works
+	t.mu.Unlock()
+	slices.SortStableFunc(list, func(a, b fence) int { return rank(a, works) - rank(b, works) })
+	return list
+}
+
+// rank puts what worked last in front.
+func rank(f fence, works trust) int {
+	if f.trust == works {
+		return 0
+	}
+	return 1
 }
 
 // exchange sends one request and reads the whole answer; redirects are answers. A certificate that one fence does not take
@@ -68,28 +94,34 @@ func (t *curl) exchange(ctx context.Context, method, path string, header http.He
 		return Answer{}, err
 	}
 	fences := t.fences()
-	t.mu.Lock()
-	begin := t.works
-	t.mu.Unlock()
 	var said []string
-	for i := range fences {
-		n := (begin + i) % len(fences)
-		config, err := t.config(ctx, fences[n], method, path, header)
+	for _, f := range fences {
+		config, err := t.config(ctx, f, method, path, header)
 		if err != nil {
 			return Answer{}, fmt.Errorf("reach %s through curl: %w", c.base.Host, err)
 		}
-		out := invocation{program, curlEnvironment(c.cfg.Environ), config, body, []byte(fences[n].roots)}.run(ctx)
+		out := invocation{program, curlEnvironment(c.environ()), config, body, []byte(f.roots)}.run(ctx)
 		answer, err := t.read(ctx, out)
 		if errors.Is(err, ErrUntrusted) {
 			said = appendNew(said, out.says())
 			continue
 		}
-		t.mu.Lock()
-		t.works = n
-		t.mu.Unlock()
+		if err == nil {
+			t.passed(f)
+		}
 		return answer, err
 	}
-	return Answer{}, t.untrusted(len(fences) > 1, said)
+	return Answer{}, t.untrusted(slices.ContainsFunc(fences, func(f fence) bool { return f.trust == ofGateway }), said)
+}
+
+// passed notes the fence that has let an exchange through.
+func (t *curl) passed(f fence) {
+	t.mu.Lock()
+	t.works = f.trust
+	t.mu.Unlock()
+	if f.trust == ofSystem {
+		t.client.anchors.verified(f)
+	}
 }
 
 func (t *curl) close() {}
@@ -110,13 +142,13 @@ func (t *curl) config(ctx context.Context, f fence, method, path string, header 
 	b.set("max-time", fmt.Sprintf("%.3f", limit(ctx).Seconds()))
 	b.set("dump-header", headersFile)
 	switch {
-	case f.open:
+	case f.trust == ofNobody:
 		b.flag("insecure")
 	case f.roots != "":
 		b.set("cacert", rootsFile)
 		b.set("capath", noRoots)
 	}
-	if f.local {
+	if f.trust == ofLocal {
 		b.set("connect-to", "::"+hostPort(c.base))
 		b.header("Host", c.base.Host)
 		url.Host = "localhost:" + port(c.base)
@@ -166,12 +198,17 @@ func (c *Client) findCurl() (string, error) {
 	return program, nil
 }
 
-// curlEnvironment is env (nil: this process's own) without muster's variables, which may hold a token, and without the one
+// environ is what curl inherits, before anything is taken out.
+func (c *Client) environ() []string {
+	if c.cfg.Environ != nil {
+		return c.cfg.Environ
+	}
+	return os.Environ()
+}
+
+// curlEnvironment is env without muster's variables, which may hold a token, and without the one
 // that has curl write down session keys. Go takes HTTP_PROXY in capitals too; curl gets it in the form that it takes.
 func curlEnvironment(env []string) []string {
-	if env == nil {
-		env = os.Environ()
-	}
 	kept := make([]string, 0, len(env)+1)
 	capitals, small := "", false
 	for _, pair := range env {

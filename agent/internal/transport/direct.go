@@ -27,6 +27,7 @@ type Answer struct {
 	Body   []byte
 
 	chained bool // over TLS that chains to muster's root
+	noCurl  bool // an edge's, and there is no curl to try
 }
 
 // direct exchanges through net/http. It keeps one connection alive.
@@ -132,7 +133,7 @@ func (d *direct) exchange(ctx context.Context, method, path string, header http.
 	if len(content) > wire.MaxBody {
 		return Answer{}, fmt.Errorf("the answer of %s is larger than %d bytes: %w", d.client.base.Host, wire.MaxBody, errTooLarge)
 	}
-	return Answer{response.StatusCode, response.Header, content, d.chainedTo(response.TLS)}, nil
+	return Answer{Status: response.StatusCode, Header: response.Header, Body: content, chained: d.chainedTo(response.TLS)}, nil
 }
 
 var errTooLarge = errors.New("too large")

@@ -98,6 +98,9 @@ func (c *Client) carry(ctx context.Context, try func(via Way) (attempt, error)) 
 	}
 	if _, missing := c.findCurl(); missing != nil {
 		c.lacks(why, missing)
+		if a.noCurl = true; err != nil {
+			err = fmt.Errorf("%w; %s", err, needsCurl)
+		}
 		return a, err
 	}
 	b, failed := try(Curl)
@@ -154,7 +157,7 @@ func (c *Client) lacks(why string, missing error) {
 	c.route.lacking = true
 	c.mu.Unlock()
 	if !said {
-		c.cfg.Logger.Warn("something between stops this agent; curl might get through: install it", "host", c.base.Host, "why", why, "error", missing)
+		c.cfg.Logger.Warn("something between stops this agent; curl might get through: install it (apt-get install curl)", "host", c.base.Host, "why", why, "error", missing)
 	}
 }
 

@@ -238,7 +238,7 @@ func TestSaysOnceThatCurlIsLacking(t *testing.T) {
 	a := newAuto(t, func(cfg *transport.Config) { cfg.Curl = filepath.Join(t.TempDir(), "none") })
 	for range 3 {
 		var unproven *transport.Unproven
-		if _, err := a.beat(); !errors.As(err, &unproven) {
+		if _, err := a.beat(); !errors.As(err, &unproven) || !strings.Contains(err.Error(), "apt-get install curl") {
 			t.Errorf("error %v", err)
 		}
 	}
@@ -286,6 +286,19 @@ func TestHandshakesThatAreCutOff(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestCutOffWithoutCurl: where only curl could get through, the error says to install it.
+func TestCutOffWithoutCurl(t *testing.T) {
+	g := gatewaytest.New(t)
+	url := pickyServer(t, g, func() bool { return true }, func(net.Conn) error { return nil })
+	client := curlClient(t, url, nil, func(cfg *transport.Config) {
+		cfg.Way, cfg.Curl = transport.Auto, filepath.Join(t.TempDir(), "none")
+	})
+	client.Use(g.Identity(t))
+	if _, err := call(client); err == nil || !strings.Contains(err.Error(), "apt-get install curl") {
+		t.Errorf("error %v", err)
 	}
 }
 

@@ -65,6 +65,8 @@ type Client struct {
 	direct [roles]exchanger
 	curl   [roles]exchanger
 
+	anchors anchors
+
 	mu       sync.Mutex
 	identity *Identity
 	pinned   *x509.Certificate // the root behind the pin, once seen

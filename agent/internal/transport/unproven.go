@@ -14,15 +14,23 @@ import (
 type Unproven struct {
 	What   string
 	Signed bool   // it carries what may be a gateway's signature by a key that this node has not heard of
-	Claim  string // the code that it claims without proof, such as unknown_credential
+	Claim  string // the code of the error that it says it is, such as unknown_credential
+	NoCurl bool   // curl might get through what answered, and is not there
 }
+
+// needsCurl is the next step where only curl might get through.
+const needsCurl = "such networks often let curl through, and there is no curl here: install it (apt-get install curl), the agent then uses it by itself"
 
 // Error says what to look at next.
 func (u *Unproven) Error() string {
 	if u.Claim == wire.CodeUnknownCredential || u.Claim == wire.CodeBadMAC { // no gateway can prove these to one that has another key
-		return "this gateway may not know the token: check that --gateway and the token belong together, or that nothing between changes requests; " + u.What
+		return "the gateway does not seem to know this token: check that --gateway and the token belong together, and that the token was not revoked; the answer was " + u.What
 	}
-	return "something between this machine and the gateway answered instead of it: " + u.What
+	text := "something between this machine and the gateway answered instead of it: " + u.What
+	if u.NoCurl {
+		text += "; " + needsCurl
+	}
+	return text
 }
 
 // Refusal is a proven no of the gateway.
@@ -50,11 +58,11 @@ func (a Answer) Unproven() *Unproven {
 	if server := a.Header.Get("Server"); server != "" {
 		parts = append(parts, "from a server that calls itself "+plain(server, 40))
 	}
-	return &Unproven{What: strings.Join(parts, ", "), Signed: a.Header.Get(wire.HeaderAnswer) != "", Claim: a.claim().Code}
+	return &Unproven{What: strings.Join(parts, ", "), Signed: a.Header.Get(wire.HeaderAnswer) != "", Claim: a.claim().Code, NoCurl: a.noCurl}
 }
 
-// shape says what the body looks like. The words of a refusal are repeated, marked as a claim, because they are what a
-// person needs when the credential is unknown to the gateway: then no proof is possible.
+// shape says what the body looks like. The words of an error are repeated, though nothing proves whose they are, because a
+// person needs them when the credential is unknown to the gateway: then no proof is possible.
 func (a Answer) shape() string {
 	body := bytes.TrimSpace(a.Body)
 	kind := strings.ToLower(a.Header.Get("Content-Type"))
@@ -65,7 +73,7 @@ func (a Answer) shape() string {
 	case strings.Contains(kind, "html") || body[0] == '<':
 		return "an HTML page" + title(body)
 	case claim.Code != "":
-		return fmt.Sprintf("which claims without proof %q: %s", plain(claim.Code, 40), plain(claim.Error(), 200))
+		return fmt.Sprintf("the error %q without the gateway's signature: %s", plain(claim.Code, 40), plain(claim.Error(), 200))
 	}
 	return "without the gateway's proof"
 }
