@@ -7,7 +7,6 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"slices"
 	"sync"
 	"time"
 
@@ -33,6 +32,8 @@ type foreground struct {
 	notifier  *service.Notifier // nil: nobody waits for a word
 	starts    *service.Starts
 	progress  func(error) // told how an enrolment goes; nil: nobody
+	byHand    bool        // by join: what was given was given now
+	anew      bool        // what the identity from before knew of the gateway counts for nothing
 }
 
 func (p program) run(ctx context.Context, args []string) error {
@@ -152,9 +153,6 @@ func (a *foreground) enroll(ctx context.Context, state identity.State) (identity
 	}
 	defer credential.Forget()
 	a.forgetSecret()
-	if err := a.newClient(credential.Shared); err != nil {
-		return state, err
-	}
 	name := a.name
 	if name == "" {
 		hostname, _ := os.Hostname()
@@ -165,8 +163,8 @@ func (a *foreground) enroll(ctx context.Context, state identity.State) (identity
 	}
 	a.status.Name = name
 	a.saveStatus(nil)
-	state, err = enroll.Run(ctx, state, enroll.Config{
-		Client: a.client, Directory: a.directory, Credential: credential, Pin: a.pin, Name: name, Labels: a.labels,
+	state, err = a.enrolKnowing(ctx, state, enroll.Config{
+		Directory: a.directory, Credential: credential, Name: name, Labels: a.labels,
 		Provider: a.provider, InstanceID: a.instanceID, Agent: agentInfo(), Logger: a.log, Report: a.saveStatus,
 	})
 	if err == nil {
@@ -181,20 +179,15 @@ func (a *foreground) resume(state identity.State) error {
 		a.log.Info("this machine is enrolled already: the credential is not used", "node", state.NodeID, "name", state.Name)
 		a.forgetSecret()
 	}
-	if a.pin != nil {
-		roots, err := identity.ParseCertificates(state.Gateway.Roots)
-		if err != nil || !slices.ContainsFunc(roots, a.pin.Fits) {
-			return fmt.Errorf("the identity in %s was made by a gateway whose root has not the --root-pin %s: "+
-				"leave the pin out, or give --state another directory", a.state, a.pin)
-		}
+	if !a.fits(state.Gateway) {
+		a.log.Info("the root pin is not looked at: this machine is enrolled, and goes by the roots that the gateway has signed since",
+			"pin", a.pin.String(), "roots", transport.PinsOf(state.Gateway.Roots).String())
 	}
-	return a.newClient(false)
+	return a.newClient(transport.FirstContact{})
 }
 
-func (a *foreground) newClient(shared bool) (err error) {
-	a.client, err = transport.New(transport.Config{
-		Gateway: a.gateway, Version: version, Logger: a.log, First: transport.FirstContact{NeedTrust: shared, Pin: a.pin}, Way: a.way,
-	})
+func (a *foreground) newClient(first transport.FirstContact) (err error) {
+	a.client, err = transport.New(transport.Config{Gateway: a.gateway, Version: version, Logger: a.log, First: first, Way: a.way})
 	return err
 }
 

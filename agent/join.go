@@ -36,6 +36,7 @@ type joining struct {
 	from     string // the file that the credential came from
 	digest   string // of this program
 	previous string // the build that was current
+	anew     bool   // the gateway is provably another one than the identity's
 	restart  bool   // an agent that runs has to be started anew
 	oldPID   int    // the agent that must have gone before an online status counts
 }
@@ -102,8 +103,7 @@ func (p program) joinOptions(args []string) (*joining, error) {
 	if err != nil {
 		return nil, err
 	}
-	given := p.getenv
-	p.getenv = before.Or(given)
+	p.getenv = kept(before).Or(p.getenv)
 	j := &joining{program: p, before: before}
 	f := p.flags("join", "Enrols this machine, installs the agent so that it stays, and waits until the node is online.", joinExamples)
 	f.BoolVar(&j.check, "check", false, "only say whether joining would work; nothing is changed, no token spent")
@@ -123,10 +123,6 @@ func (p program) joinOptions(args []string) (*joining, error) {
 	j.manager.System, j.manager.Base, j.manager.Settings = p.system, j.state, path
 	j.layout = service.Layout{Base: j.state}
 	j.settings = j.wantedSettings(f)
-	if kept := variable("root-pin"); !f.given("root-pin") && given(kept) == "" && before["MUSTER_GATEWAY"] != j.gatewayURL() {
-		j.pin = nil // it is the root of the gateway that was
-		delete(j.settings, kept)
-	}
 	return j, nil
 }
 
@@ -188,7 +184,9 @@ func (j *joining) nothingToDo() string {
 	switch {
 	case err != nil || unread != nil || state.Current == nil || status.Phase != identity.PhaseOnline || j.manager.Agent() == 0:
 		return ""
-	case j.movedTo(state) || state.Gateway.URL != j.gatewayURL() || j.pinBroken(state):
+	case j.movedTo(state) || state.Gateway.URL != j.gatewayURL() || !j.fits(state.Gateway):
+		return ""
+	case j.force && j.hasSecret(): // for a gateway that was set up anew, which the agent may not have noticed
 		return ""
 	case j.digest != j.layout.Current() || j.digest != j.layout.Good() || j.manager.Unfinished():
 		return ""

@@ -51,7 +51,7 @@ func (j *joining) checkAll(ctx context.Context) error {
 	c := &findings{j: j}
 	c.network(ctx)
 	c.token()
-	c.joined()
+	c.joined(ctx)
 	c.disk()
 	c.gpus(ctx)
 	c.service()
@@ -64,7 +64,7 @@ func (j *joining) checkAll(ctx context.Context) error {
 
 func (c *findings) network(ctx context.Context) {
 	client, err := transport.New(transport.Config{
-		Gateway: c.j.gateway, Version: version, Timeout: c.j.limit(reachTime / 2), First: transport.FirstContact{Pin: c.j.pin}, Way: c.j.way,
+		Gateway: c.j.gateway, Version: version, Timeout: c.j.limit(reachTime / 2), First: transport.FirstContact{Pins: c.j.pinned()}, Way: c.j.way,
 	})
 	if err != nil {
 		c.say(false, "gateway", "%v", err)
@@ -139,13 +139,16 @@ func (c *findings) token() {
 	c.say(true, "token", "%s is typed right; not sent, so not spent", credential.ID)
 }
 
-func (c *findings) joined() {
+func (c *findings) joined(ctx context.Context) {
 	state, err := identity.Read(c.j.state)
 	if err == nil && state.Current == nil {
 		return
 	}
 	if err == nil {
 		err = c.j.refuseOther()
+	}
+	if err == nil && !c.j.force {
+		err = c.j.checkPin(ctx, state)
 	}
 	if err != nil {
 		c.say(false, "joined", "%v", err)

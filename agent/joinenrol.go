@@ -25,17 +25,11 @@ func (j *joining) enrol(ctx context.Context) (string, error) {
 	if err := j.manager.MakeBase(); err != nil {
 		return "", err
 	}
-	word := "known here as"
-	switch {
-	case j.needsEnrolment(state):
-		word = "enrolled as"
-		state, err = j.replaceIdentity(ctx, state)
-	case j.pinBroken(state):
-		err = fmt.Errorf("the identity in %s was made by a gateway whose root has not the --root-pin %s: leave the pin out, "+
-			"or leave that gateway first (muster-agent leave)", j.state, j.pin)
-	case state.Gateway.URL != j.gatewayURL(): // by --force: the same gateway under another address
-		state, err = j.moveGateway(ctx)
+	word, step := "known here as", j.goOn
+	if j.needsEnrolment(ctx, state) {
+		word, step = "enrolled as", j.replaceIdentity
 	}
+	state, err = step(ctx, state)
 	if err != nil {
 		return "", err
 	}
@@ -45,6 +39,17 @@ func (j *joining) enrol(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%s %s (tenant %s), certificate until %s", word, state.Name, state.Tenant, leaf.NotAfter.UTC().Format(time.RFC3339)), nil
+}
+
+// goOn keeps the identity that is there.
+func (j *joining) goOn(ctx context.Context, state identity.State) (identity.State, error) {
+	if err := j.checkPin(ctx, state); err != nil {
+		return state, err
+	}
+	if state.Gateway.URL != j.gatewayURL() { // by --force: the same gateway under another address
+		return j.moveGateway(ctx)
+	}
+	return state, nil
 }
 
 // dropToken removes the file of a bootstrap token, which this machine has no use for any more. A file of somebody's own stays.
@@ -99,13 +104,19 @@ func (j *joining) moveGateway(ctx context.Context) (identity.State, error) {
 
 // needsEnrolment reports whether the identity that is there is none for this gateway and this machine. One that might
 // still be good is kept where there is no credential for another.
-func (j *joining) needsEnrolment(state identity.State) bool {
+func (j *joining) needsEnrolment(ctx context.Context, state identity.State) bool {
 	if state.Current == nil || j.movedTo(state) {
 		return true
 	}
+	if !j.hasSecret() {
+		return false
+	}
 	status, err := identity.ReadStatus(j.state)
-	refused := err == nil && status.Phase == identity.PhaseRefused
-	return j.hasSecret() && (refused || state.Gateway.URL != j.gatewayURL())
+	if err == nil && status.Phase == identity.PhaseRefused || state.Gateway.URL != j.gatewayURL() {
+		return true
+	}
+	j.anew = j.force && j.strange(ctx, state) // a gateway that was set up anew at the same address
+	return j.anew
 }
 
 // enrolAfresh enrols in this process, so that a failure is said here and the token touches no file.
@@ -120,6 +131,7 @@ func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
 		return state, err
 	}
 	a := j.quiet().newForeground(j.options, directory)
+	a.byHand, a.anew = true, j.anew
 	a.status = identity.Status{
 		PID: os.Getpid(), Version: version, Phase: identity.PhaseEnrolling, Gateway: j.gatewayURL(), Since: time.Now().UTC().Truncate(time.Second),
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"flag"
+	"maps"
 	"os/exec"
 	"path/filepath"
 	"slices"
@@ -9,12 +10,12 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
-	"muster/agent/internal/transport"
 	"muster/agent/sign"
 )
 
-// notKept are the flags that are about one run of join.
-var notKept = [...]string{"token", "token-file", "check", "force", "reload-units"}
+// notKept are the flags that are about one run of join. A settings file of an older agent may hold a root pin all the same,
+// which the identity has outlived.
+var notKept = [...]string{"token", "token-file", "root-pin", "check", "force", "reload-units"}
 
 // ambient are the variables of other programs without which the agent would reach less than join does.
 var ambient = [...]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
@@ -55,6 +56,15 @@ func (j *joining) wantedSettings(f *flags) service.Settings {
 	return s
 }
 
+// kept are the settings of an earlier run that stand in for what is not said now.
+func kept(before service.Settings) service.Settings {
+	s := maps.Clone(before)
+	for _, name := range notKept {
+		delete(s, variable(name))
+	}
+	return s
+}
+
 // findNvidiaSMI is the path of an nvidia-smi that a service would not find by its name, empty where that is no trouble.
 func (j *joining) findNvidiaSMI() string {
 	if j.noGPU || strings.Contains(j.nvidiaSMI, "/") {
@@ -65,24 +75,6 @@ func (j *joining) findNvidiaSMI() string {
 		return ""
 	}
 	return path
-}
-
-// gatewayURL is the gateway in the form in which an identity remembers it.
-func (j *joining) gatewayURL() string {
-	client, err := transport.New(transport.Config{Gateway: j.gateway})
-	if err != nil {
-		return j.gateway
-	}
-	return client.Gateway()
-}
-
-// pinBroken reports whether a pin is asked for that the identity's gateway does not have.
-func (j *joining) pinBroken(state identity.State) bool {
-	if j.pin == nil {
-		return false
-	}
-	roots, err := identity.ParseCertificates(state.Gateway.Roots)
-	return err != nil || !slices.ContainsFunc(roots, j.pin.Fits)
 }
 
 // isToken tells tokens from pre-shared keys, as their first letters do.

@@ -35,7 +35,7 @@ func (p program) limit(regular time.Duration) time.Duration {
 // reach is step 1: is there a gateway, and what is it like.
 func (j *joining) reach(ctx context.Context) (string, error) {
 	client, err := transport.New(transport.Config{
-		Gateway: j.gateway, Version: version, Timeout: j.limit(reachTime / 2), First: transport.FirstContact{Pin: j.pin}, Way: j.way,
+		Gateway: j.gateway, Version: version, Timeout: j.limit(reachTime / 2), First: transport.FirstContact{Pins: j.pinned()}, Way: j.way,
 	})
 	if err != nil {
 		return "", err

@@ -51,7 +51,7 @@ func (p program) parseOptions(f *flags, args []string) (options, error) {
 	f.StringVar(&o.instanceID, "instance-id", "", "`ID` of the machine there (default: found out)")
 	f.StringVar(&o.token, "token", "", "enrollment `TOKEN`, bootstrap token or pre-shared key; better: MUSTER_TOKEN")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` that holds it; - is standard input")
-	pin := f.String("root-pin", "", "`PIN` of the gateway's root: sha256:<hex>")
+	pin := f.String("root-pin", "", "`PIN` of the gateway's root, for an enrolment: sha256:<hex>")
 	way := f.String("transport", string(transport.Auto), "`WAY` to the gateway: direct, curl, or auto, which tries curl where an edge stops the agent")
 	f.StringVar(&o.nvidiaSMI, "nvidia-smi", "nvidia-smi", "`PATH` or name of nvidia-smi")
 	f.BoolVar(&o.noGPU, "no-gpu", false, "do not look at GPUs")

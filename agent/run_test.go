@@ -275,24 +275,6 @@ func TestIdentityOfAnotherInstance(t *testing.T) {
 	}
 }
 
-func TestRootPinAgainstAnOldIdentity(t *testing.T) {
-	g := gatewaytest.New(t)
-	state := t.TempDir()
-	directory, err := identity.Open(state)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := directory.Save(g.Node(t)); err != nil {
-		t.Fatal(err)
-	}
-	directory.Close()
-	pin := gatewaytest.NewCA(t, time.Now()).Pin()
-	code, _, stderr := agent(t, environment(), "", nil, "run", "--gateway", "http://127.0.0.1:9", "--state", state, "--root-pin", pin)
-	if code != 1 || !strings.Contains(stderr, "has not the --root-pin") {
-		t.Errorf("exit %d: %s", code, stderr)
-	}
-}
-
 func TestDefaultName(t *testing.T) {
 	for _, test := range []struct{ provider, instance, host, want string }{
 		{"vast_ai", "39467543", "h", "vast-ai-39467543"}, {"", "7", "h", "7"}, {"aws", "", "Host_1.example", "host-1.example"},

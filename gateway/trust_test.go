@@ -97,12 +97,13 @@ func TestSleepThroughRotations(t *testing.T) {
 	tls, plain := h.url, h.plain()
 	names := []string{"awake-tls", "awake-plain", "asleep-tls", "asleep-plain"}
 	agents := map[string]*process{}
+	pin := h.ca().Roots[0].Pin // in a unit or an entry point it stays what it was
 	begin := func(name, token string) {
 		h.url = tls
 		if strings.HasSuffix(name, "plain") {
 			h.url = plain
 		}
-		agents[name] = h.agent(name, token, "--no-gpu")
+		agents[name] = h.agent(name, token, "--no-gpu", "--root-pin", pin)
 	}
 	for _, name := range names {
 		begin(name, h.token())
@@ -110,7 +111,6 @@ func TestSleepThroughRotations(t *testing.T) {
 	}
 	agents["asleep-tls"].stop()
 	agents["asleep-plain"].stop()
-	pin := h.ca().Roots[0].Pin
 	for range 2 {
 		h.muster("key", "rotate", "--answer", "--now")
 		h.beats("awake-plain")

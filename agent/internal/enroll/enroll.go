@@ -28,7 +28,7 @@ type Config struct {
 	Client     *transport.Client
 	Directory  *identity.Directory
 	Credential Credential
-	Pin        *transport.Pin // nil: none given
+	Pins       transport.Pins // the gateway has one of these roots; nil: any
 	Name       string
 	Labels     map[string]string
 	Provider   string
@@ -99,6 +99,9 @@ func (e *enrolment) prepareKey() error {
 	e.key, e.state.Pending = key, text
 	return e.Directory.Save(e.state)
 }
+
+// ErrOtherRoot is wrapped by errors about a proven welcome of a gateway that has none of the pinned roots.
+var ErrOtherRoot = errors.New("this is another gateway, or the pin is an old one")
 
 // errUnusable is wrapped by errors about a proven welcome that does not hold together.
 var errUnusable = errors.New("the gateway's welcome is not usable")

@@ -323,12 +323,13 @@ func TestWelcomesThatDoNotHoldTogether(t *testing.T) {
 
 func TestRootPinIsEnforced(t *testing.T) {
 	b := newBench(t, nil)
-	pin, _ := transport.ParsePin(gatewaytest.NewCA(t, time.Now()).Pin())
-	b.cfg.Pin = pin
-	if _, err := b.run(context.Background()); err == nil || !strings.Contains(err.Error(), pin.String()) {
+	b.cfg.Pins = transport.PinsOf(gatewaytest.NewCA(t, time.Now()).RootPEM())
+	_, err := b.run(context.Background())
+	if !errors.Is(err, enroll.ErrOtherRoot) || !strings.Contains(err.Error(), b.cfg.Pins.String()) || !strings.Contains(err.Error(), b.g.CA.Pin()) ||
+		!strings.Contains(err.Error(), "muster ca show") {
 		t.Errorf("another root: %v", err)
 	}
-	b.cfg.Pin, _ = transport.ParsePin(b.g.CA.Pin())
+	b.cfg.Pins = append(b.cfg.Pins, transport.PinsOf(b.g.CA.RootPEM())...)
 	if _, err := b.run(context.Background()); err != nil {
 		t.Error(err)
 	}
@@ -347,7 +348,7 @@ func TestPreSharedKeyNeedsTrust(t *testing.T) {
 	b.g.PSK(t, psk)
 	b.cfg.Credential = credential
 	certificate := b.g.CA.Server(t, time.Now().AddDate(0, 0, -1), time.Now().AddDate(0, 0, 1), gatewaytest.Host)
-	b.cfg.Pin, _ = transport.ParsePin(b.g.CA.Pin())
+	b.cfg.Pins = transport.PinsOf(b.g.CA.RootPEM())
 	b.cfg.Client = pinnedClient(t, b, &certificate)
 	if _, err := b.run(context.Background()); err != nil {
 		t.Error(err)
@@ -357,7 +358,7 @@ func TestPreSharedKeyNeedsTrust(t *testing.T) {
 func pinnedClient(t *testing.T, b *bench, certificate *tls.Certificate) *transport.Client {
 	pipe := gatewaytest.ServePipe(t, b.g, certificate)
 	client, err := transport.New(transport.Config{
-		Gateway: "https://" + gatewaytest.Host, Dial: pipe.Dial, First: transport.FirstContact{NeedTrust: true, Pin: b.cfg.Pin},
+		Gateway: "https://" + gatewaytest.Host, Dial: pipe.Dial, First: transport.FirstContact{NeedTrust: true, Pins: b.cfg.Pins},
 	})
 	if err != nil {
 		t.Fatal(err)

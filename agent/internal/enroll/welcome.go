@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -99,8 +100,9 @@ func (e *enrolment) checkRoots(bundle, signed string) error {
 			return fmt.Errorf("%w: a root is not in its trust set", errUnusable)
 		}
 	}
-	if e.Pin != nil && !slices.ContainsFunc(roots, e.Pin.Fits) {
-		return fmt.Errorf("%w: none of its roots has the --root-pin %s: this is another gateway, or the pin is an old one", errUnusable, e.Pin)
+	if e.Pins != nil && !slices.ContainsFunc(roots, e.Pins.Fits) {
+		return fmt.Errorf("%w: none of its roots is %s, they are %s: %w; compare them with what muster ca show prints on the gateway: "+
+			"another pin is given with --root-pin", errUnusable, e.Pins, transport.PinsOf(bundle), ErrOtherRoot)
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package transport
 
 import (
 	"context"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"net/http"
@@ -60,8 +59,8 @@ func (t *curl) fences() []fence {
 		roots = id.RootsPEM
 	case t.role == anyone, t.role == first && !c.cfg.First.NeedTrust:
 		return []fence{{trust: ofNobody}}
-	case pinned != nil:
-		roots = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: pinned.Raw}))
+	case len(pinned) > 0:
+		roots = rootsPEM(pinned)
 	}
 	var list []fence
 	if roots != "" {

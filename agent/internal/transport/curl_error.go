@@ -67,9 +67,9 @@ func (t *curl) untrusted(ownRoots bool, said []string) error {
 	case enrolled && ownRoots:
 		return fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts for %s; %s (curl says: %s)",
 			ErrUntrusted, host, clock, words)
-	case ownRoots || c.cfg.First.Pin != nil:
-		return fmt.Errorf("%w: it does not chain to the root with the given --root-pin, nor to one that this system trusts for %s; %s (curl says: %s)",
-			ErrUntrusted, host, clock, words)
+	case ownRoots || c.cfg.First.Pins != nil:
+		return fmt.Errorf("%w: it does not chain to the root %s, nor to one that this system trusts for %s; %s; %s (curl says: %s)",
+			ErrUntrusted, c.cfg.First.Pins, host, comparePins, clock, words)
 	case enrolled:
 		return fmt.Errorf("%w for %s by this system; %s (curl says: %s)", ErrUntrusted, host, clock, words)
 	}

@@ -147,7 +147,7 @@ func TestEnrolsThroughCurl(t *testing.T) {
 			client := curlClient(t, gatewaytest.Listen(t, g, test.certificate), public, func(cfg *transport.Config) {
 				cfg.First.NeedTrust = credential.Shared
 				if test.pin != "" {
-					cfg.First.Pin, _ = transport.ParsePin(test.pin)
+					cfg.First.Pins = pins(t, test.pin)
 				}
 			})
 			directory, err := identity.Open(t.TempDir())

@@ -17,9 +17,9 @@ type Certificate string
 const (
 	CertificateNone      Certificate = "plain"  // no TLS: every exchange is signed
 	CertificateSystem    Certificate = "system" // one that this system trusts for the host
-	CertificatePinned    Certificate = "pinned" // one that chains to the root with the given pin
+	CertificatePinned    Certificate = "pinned" // one that chains to a root with a given pin
 	CertificateUnpinned  Certificate = "own"    // another one; a token's handshake proves the gateway by itself
-	CertificateForeigner Certificate = "wrong"  // one that does not fit the pin that was given
+	CertificateForeigner Certificate = "wrong"  // one that fits none of the pins that were given
 )
 
 // Sight is what a first look at the gateway gave. Nothing in it is proven: it is for telling a person what is there.
@@ -74,7 +74,7 @@ func (c *Client) Look(ctx context.Context) (Sight, error) {
 
 func (c *Client) judgeCertificate(ctx context.Context, chain []*x509.Certificate) Certificate {
 	system := verifyChain(chain, c.cfg.SystemRoots, c.base.Hostname(), c.Now(), true) == nil
-	if c.cfg.First.Pin == nil {
+	if c.cfg.First.Pins == nil {
 		if system {
 			return CertificateSystem
 		}

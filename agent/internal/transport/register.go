@@ -2,9 +2,11 @@ package transport
 
 import (
 	"context"
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 
 	"muster/agent/wire"
 )
@@ -32,11 +34,10 @@ func (c *Client) Register(ctx context.Context, authorization string, body []byte
 	return a.Answer, err
 }
 
-// fetchPinned asks anyone for the roots and keeps the one that has the pin: servers need not send theirs in the handshake,
-// and the pin alone makes it believable.
+// fetchPinned asks anyone for the roots and keeps those that have a pin: servers need not send theirs in the handshake,
+// and the pin alone makes one believable.
 func (c *Client) fetchPinned(ctx context.Context, via Way) bool {
-	pin := c.cfg.First.Pin
-	if pin == nil {
+	if c.cfg.First.Pins == nil {
 		return false
 	}
 	through := c.over(via, anyone)
@@ -45,9 +46,10 @@ func (c *Client) fetchPinned(ctx context.Context, via Way) bool {
 	if err != nil || answer.Status != http.StatusOK {
 		return false
 	}
-	root := pinnedRoot(answer.Body, *pin)
+	stranger := func(root *x509.Certificate) bool { return !c.cfg.First.Pins.Fits(root) }
+	roots := slices.DeleteFunc(certificatesIn(answer.Body), stranger)
 	c.mu.Lock()
-	c.pinned = root
+	c.pinned = roots
 	c.mu.Unlock()
-	return root != nil
+	return len(roots) > 0
 }

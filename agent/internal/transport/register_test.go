@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -45,6 +46,8 @@ func TestFirstContact(t *testing.T) {
 		{"psk, the gateway's own TLS and its pin", own, true, pin, true, 2},
 		{"psk, the root among the certificates", &withRoot, true, pin, true, 1},
 		{"psk, dates are not relied on", &old, true, pin, true, 2},
+		{"psk, the second of two pins", own, true, stranger.Pin() + " " + pin, true, 2},
+		{"psk, two other pins", own, true, stranger.Pin() + " " + public.Pin(), false, 1},
 		{"psk, another pin", own, true, stranger.Pin(), false, 1},
 		{"psk, a chain that only shows the root", &evil, true, pin, false, 1},
 	}
@@ -62,11 +65,7 @@ func TestFirstContact(t *testing.T) {
 				cfg.Gateway = "http://" + gatewaytest.Host
 			}
 			if test.pin != "" {
-				pin, err := transport.ParsePin(test.pin)
-				if err != nil {
-					t.Fatal(err)
-				}
-				cfg.First.Pin = pin
+				cfg.First.Pins = pins(t, test.pin)
 			}
 			client, err := transport.New(cfg)
 			if err != nil {
@@ -87,6 +86,19 @@ func TestFirstContact(t *testing.T) {
 			}
 		})
 	}
+}
+
+// pins are those of a text such as --root-pin's, one or several with a blank between.
+func pins(t *testing.T, text string) (all transport.Pins) {
+	t.Helper()
+	for one := range strings.FieldsSeq(text) {
+		pin, err := transport.ParsePin(one)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, *pin)
+	}
+	return all
 }
 
 func TestParsePin(t *testing.T) {

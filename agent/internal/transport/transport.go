@@ -45,7 +45,7 @@ type Config struct {
 // a pre-shared key is known to others, so there the certificate has to.
 type FirstContact struct {
 	NeedTrust bool
-	Pin       *Pin // of muster's root, nil: none given
+	Pins      Pins // of muster's roots, nil: none known
 }
 
 // Identity is what a node proves itself with, and what proves its gateway.
@@ -69,7 +69,7 @@ type Client struct {
 
 	mu       sync.Mutex
 	identity *Identity
-	pinned   *x509.Certificate // the root behind the pin, once seen
+	pinned   []*x509.Certificate // the roots behind the pins, once seen
 	epoch    string
 	offset   time.Duration
 	asked    bool // the last handshake asked for a client certificate

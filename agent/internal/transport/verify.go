@@ -8,6 +8,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -37,6 +38,31 @@ func (p Pin) String() string { return "sha256:" + hex.EncodeToString(p[:]) }
 // Fits reports whether the certificate carries the pinned key.
 func (p Pin) Fits(certificate *x509.Certificate) bool {
 	return sha256.Sum256(certificate.RawSubjectPublicKeyInfo) == p
+}
+
+// Pins name the roots of which a gateway has to have one. None at all: it is not asked for any.
+type Pins []Pin
+
+// PinsOf are the pins of the roots in a PEM bundle, none where it is no bundle.
+func PinsOf(bundle string) (pins Pins) {
+	for _, certificate := range certificatesIn([]byte(bundle)) {
+		pins = append(pins, sha256.Sum256(certificate.RawSubjectPublicKeyInfo))
+	}
+	return pins
+}
+
+// Fits reports whether the certificate carries one of the pinned keys.
+func (p Pins) Fits(certificate *x509.Certificate) bool {
+	return slices.ContainsFunc(p, func(pin Pin) bool { return pin.Fits(certificate) })
+}
+
+// String lists them, for a person.
+func (p Pins) String() string {
+	texts := make([]string, 0, len(p))
+	for _, pin := range p {
+		texts = append(texts, pin.String())
+	}
+	return strings.Join(texts, " or ")
 }
 
 // verifyNode judges the gateway's chain after enrolment: muster's root, any host name; else the system's roots and the
@@ -73,25 +99,24 @@ func (c *Client) verifyFirst(chain []*x509.Certificate) (bool, error) {
 	if err == nil || c.chainsToPin(chain) {
 		return false, nil
 	}
-	if c.cfg.First.Pin != nil {
-		return false, fmt.Errorf("%w: it does not chain to the root with the given --root-pin, nor to one that this system trusts for %s",
-			ErrUntrusted, c.base.Hostname())
+	if c.cfg.First.Pins != nil {
+		return false, fmt.Errorf("%w: it does not chain to the root %s, nor to one that this system trusts for %s; %s",
+			ErrUntrusted, c.cfg.First.Pins, c.base.Hostname(), comparePins)
 	}
 	return false, fmt.Errorf("%w by this system, and a pre-shared key proves membership, not the gateway: add --root-pin sha256:... "+
 		"(muster psk set prints it on the gateway), or join with an enrollment token (%w)", ErrUntrusted, err)
 }
 
-// chainsToPin looks for the pinned key among the certificates that were sent and the root that was fetched.
+// comparePins is the next step where a gateway has another root than it should.
+const comparePins = "compare that with what muster ca show prints on the gateway: another pin is given with --root-pin"
+
+// chainsToPin looks for a pinned key among the certificates that were sent and the roots that were fetched.
 func (c *Client) chainsToPin(chain []*x509.Certificate) bool {
-	pin := c.cfg.First.Pin
-	if pin == nil {
-		return false
-	}
 	c.mu.Lock()
-	candidates := []*x509.Certificate{c.pinned}
+	candidates := slices.Clone(c.pinned)
 	c.mu.Unlock()
 	for _, root := range append(candidates, chain...) {
-		if root == nil || !pin.Fits(root) {
+		if !c.cfg.First.Pins.Fits(root) {
 			continue
 		}
 		pool := x509.NewCertPool()
@@ -145,17 +170,24 @@ func (c *Client) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificat
 	return &c.identity.Certificate, nil
 }
 
-// pinnedRoot finds the pinned certificate in a PEM bundle.
-func pinnedRoot(bundle []byte, pin Pin) *x509.Certificate {
+// certificatesIn are those of a PEM bundle; what is none is passed over.
+func certificatesIn(bundle []byte) (all []*x509.Certificate) {
 	for {
 		var block *pem.Block
-		block, bundle = pem.Decode(bundle)
-		if block == nil {
-			return nil
+		if block, bundle = pem.Decode(bundle); block == nil {
+			return all
 		}
-		certificate, err := x509.ParseCertificate(block.Bytes)
-		if err == nil && pin.Fits(certificate) {
-			return certificate
+		if certificate, err := x509.ParseCertificate(block.Bytes); err == nil {
+			all = append(all, certificate)
 		}
 	}
+}
+
+// rootsPEM is the PEM bundle of certificates.
+func rootsPEM(roots []*x509.Certificate) string {
+	var out strings.Builder
+	for _, root := range roots {
+		out.Write(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw}))
+	}
+	return out.String()
 }

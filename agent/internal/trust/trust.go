@@ -6,6 +6,7 @@
 package trust
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -55,6 +56,18 @@ func Follow(pinned identity.Gateway, document []byte) (next identity.Gateway, ne
 	next.Roots, next.TrustKey = last.Roots, last.TrustKey
 	next.AnswerKey, next.AnswerKeys = last.AnswerKeys[0], last.AnswerKeys
 	return next, int64(len(c.Sets)) > number(pinned), nil
+}
+
+// Holds reports whether a document that GET /trust gave has the pinned set in its place, as the gateway's that it is of does,
+// and another gateway's cannot.
+func Holds(pinned identity.Gateway, document []byte) bool {
+	var c chain
+	var ours, theirs sign.Envelope
+	place := number(pinned) - 1
+	if place < 0 || json.Unmarshal(document, &c) != nil || int64(len(c.Sets)) <= place {
+		return false
+	}
+	return json.Unmarshal(pinned.Trust, &ours) == nil && json.Unmarshal(c.Sets[place], &theirs) == nil && bytes.Equal(ours.Payload, theirs.Payload)
 }
 
 // Pinned is the set that a node believes now. Its signature was checked before it was pinned.

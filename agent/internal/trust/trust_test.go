@@ -1,6 +1,7 @@
 package trust_test
 
 import (
+	"bytes"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -172,6 +173,34 @@ func TestForgedSets(t *testing.T) {
 	}
 }
 
+// TestHolds tells the gateway that a set is of from another one, whose sets may have the same numbers.
+func TestHolds(t *testing.T) {
+	f, other := newFleet(t), newFleet(t)
+	first, second := f.good(1), f.good(2)
+	var indented bytes.Buffer
+	if err := json.Indent(&indented, first, "", "  "); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		pinned   json.RawMessage
+		document []byte
+		want     bool
+	}{
+		"the same":           {first, f.document(first), true},
+		"written otherwise":  {indented.Bytes(), f.document(first, second), true},
+		"older than pinned":  {second, f.document(first), false},
+		"another gateway's":  {first, other.document(other.good(1)), false},
+		"in another's place": {first, f.document(second, first), false},
+		"nothing pinned":     {nil, f.document(first), false},
+		"a page":             {first, []byte("<html>"), false},
+		"sets that are none": {first, []byte(`{"sets":[7]}`), false},
+	} {
+		if got := trust.Holds(f.pinned(c.pinned), c.document); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+}
+
 func TestStale(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -203,5 +232,6 @@ func FuzzFollow(f *testing.F) {
 		if news || trust.Number(next) != 1 || next.Roots != pinned.Roots {
 			t.Errorf("a set that nobody signed was taken: %v", err)
 		}
+		trust.Holds(pinned, document)
 	})
 }

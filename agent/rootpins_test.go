@@ -1,0 +1,293 @@
+package main
+
+import (
+	"crypto/ed25519"
+	"encoding/json"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport/gatewaytest"
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// stored puts an enrolled node of this gateway into a state directory, as it was after change.
+func stored(t *testing.T, g *gatewaytest.Gateway, url string, change func(*identity.State)) string {
+	t.Helper()
+	state := g.Node(t)
+	state.Gateway.URL = url
+	if change != nil {
+		change(&state)
+	}
+	directory, err := identity.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer directory.Close()
+	if err := directory.Save(state); err != nil {
+		t.Fatal(err)
+	}
+	return directory.Path()
+}
+
+// refusedBefore notes that the gateway refused the identity for good when it was last used.
+func refusedBefore(t *testing.T, path string) {
+	t.Helper()
+	if err := identity.WriteStatus(path, identity.Status{Phase: identity.PhaseRefused}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// otherPin is that of a root which no gateway here has.
+func otherPin(t *testing.T) string { return gatewaytest.NewCA(t, time.Now()).Pin() }
+
+// sleptThrough makes what a node knows older than the gateway's roots, by this many sets that it can follow.
+func sleptThrough(t *testing.T, g *gatewaytest.Gateway, rotations int64) func(*identity.State) {
+	t.Helper()
+	set := func(number int64, roots string) json.RawMessage {
+		key := func(k ed25519.PrivateKey) string { return sign.EncodeKey(k.Public().(ed25519.PublicKey)) }
+		return g.TrustSet(wire.TrustSet{Number: number, IssuedAt: g.Now().UTC(), TrustDomain: gatewaytest.Domain, TrustKey: key(g.Trust),
+			Roots: roots, AnswerKeys: []string{key(g.Answer)}})
+	}
+	first := gatewaytest.NewCA(t, time.Now()).RootPEM()
+	g.Sets = []json.RawMessage{set(1, first)}
+	for number := int64(2); number <= rotations; number++ {
+		g.Sets = append(g.Sets, set(number, gatewaytest.NewCA(t, time.Now()).RootPEM()))
+	}
+	g.Sets = append(g.Sets, set(rotations+1, g.CA.RootPEM()))
+	return func(s *identity.State) { s.Gateway.Roots, s.Gateway.Trust = first, g.Sets[0] }
+}
+
+// TestPinOfAnEarlierRoot: a pin in a unit's settings or in an entry point, of a root that the identity has outlived, keeps
+// no agent from starting, however long it slept.
+func TestPinOfAnEarlierRoot(t *testing.T) {
+	for _, test := range []struct {
+		name      string
+		rotations int64
+		flag      bool
+	}{{"settings", 0, false}, {"entry point", 0, true}, {"slept through two rotations", 2, false}} {
+		g := gatewaytest.New(t)
+		url := gatewaytest.Listen(t, g, g.Serving(t))
+		var change func(*identity.State)
+		if test.rotations > 0 {
+			change = sleptThrough(t, g, test.rotations)
+		}
+		state, pin := stored(t, g, url, change), otherPin(t)
+		args, getenv := []string{"run", "--gateway", url, "--state", state, "--no-gpu"}, environment("MUSTER_ROOT_PIN", pin)
+		if test.flag {
+			args, getenv = append(args, "--root-pin", pin), environment()
+		}
+		code, _, stderr := agent(t, getenv, "", online(state), args...)
+		if code != 0 || !online(state)() || !strings.Contains(stderr, "the root pin is not looked at") || strings.Contains(stderr, "level=ERROR") {
+			t.Errorf("%s: exit %d\n%s", test.name, code, stderr)
+		}
+	}
+}
+
+// TestPinOfTheFirstEnrolment decides, and says what to do.
+func TestPinOfTheFirstEnrolment(t *testing.T) {
+	g := gatewaytest.New(t)
+	url, state := gatewaytest.Listen(t, g, g.Serving(t)), t.TempDir()
+	args := []string{"run", "--gateway", url, "--state", state, "--no-gpu", "--name", "n"}
+	token := g.Token(t)
+	code, _, stderr := agent(t, environment("MUSTER_TOKEN", token, "MUSTER_ROOT_PIN", otherPin(t)), "", nil, args...)
+	if code != 1 || !strings.Contains(stderr, g.CA.Pin()) || !strings.Contains(stderr, "muster ca show") || !strings.Contains(stderr, "--root-pin") {
+		t.Errorf("exit %d: %s", code, stderr)
+	}
+	if s, err := identity.Read(state); err != nil || s.Current != nil {
+		t.Errorf("enrolled all the same: %v", err)
+	}
+	code, _, stderr = agent(t, environment("MUSTER_TOKEN", token, "MUSTER_ROOT_PIN", g.CA.Pin()), "", online(state), args...)
+	if code != 0 || !online(state)() {
+		t.Errorf("with the right pin: exit %d: %s", code, stderr)
+	}
+}
+
+// TestEnrolAfreshWithAPinFromBefore: the gateway gave the node up, and a new credential enrols it again under the name of a
+// pin that nobody has taken away.
+func TestEnrolAfreshWithAPinFromBefore(t *testing.T) {
+	const psk = "correct horse battery staple"
+	for _, test := range []struct {
+		name      string
+		psk       bool
+		rotations int64
+	}{{"token", false, 0}, {"token, after two rotations", false, 2}, {"psk", true, 0}, {"psk, after two rotations", true, 2}} {
+		g := gatewaytest.New(t)
+		url := gatewaytest.Listen(t, g, g.Serving(t))
+		var change func(*identity.State)
+		if test.rotations > 0 {
+			change = sleptThrough(t, g, test.rotations)
+		}
+		state, credential := stored(t, g, url, change), g.Token(t)
+		if test.psk {
+			credential = psk
+			g.PSK(t, psk)
+		}
+		refusedBefore(t, state)
+		before, _ := identity.Read(state)
+		code, _, stderr := agent(t, environment("MUSTER_TOKEN", credential, "MUSTER_ROOT_PIN", otherPin(t)), "", online(state),
+			"run", "--gateway", url, "--state", state, "--no-gpu", "--name", "n")
+		after, err := identity.Read(state)
+		if code != 0 || err != nil || after.Current.Certificate == before.Current.Certificate || after.Gateway.Roots != g.CA.RootPEM() {
+			t.Errorf("%s: exit %d, %v\n%s", test.name, code, err, stderr)
+		}
+	}
+}
+
+// TestEnrolAfreshWithAStranger: what the identity from before knew of the gateway holds against another one that has taken
+// its address, and the pin from before is no way in, be it the stranger's.
+func TestEnrolAfreshWithAStranger(t *testing.T) {
+	const psk = "correct horse battery staple"
+	for _, shared := range []bool{true, false} {
+		g, stranger := gatewaytest.New(t), gatewaytest.New(t)
+		url := gatewaytest.Listen(t, stranger, stranger.Serving(t))
+		stranger.Sets = []json.RawMessage{stranger.TrustSet(wire.TrustSet{Number: 1}), stranger.TrustSet(wire.TrustSet{Number: 2})}
+		credential := stranger.Token(t)
+		if shared {
+			credential = psk
+			stranger.PSK(t, psk)
+		}
+		state := stored(t, g, url, nil)
+		before, _ := identity.Read(state)
+		refusedBefore(t, state)
+		said := func() bool {
+			raw, _ := os.ReadFile(filepath.Join(state, "agent.log"))
+			return strings.Contains(string(raw), "going on with the identity that is here")
+		}
+		code, _, stderr := agent(t, environment("MUSTER_TOKEN", credential, "MUSTER_ROOT_PIN", stranger.CA.Pin()), "", said,
+			"run", "--gateway", url, "--state", state, "--no-gpu", "--name", "n")
+		after, err := identity.Read(state)
+		if code != 0 || err != nil || after.Current.Certificate != before.Current.Certificate || !strings.Contains(stderr, g.CA.Pin()) ||
+			!strings.Contains(stderr, "with a new token and --force") {
+			t.Errorf("shared %t: exit %d, %v\n%s", shared, code, err, stderr)
+		}
+		if shared && len(stranger.Requests(wire.PathRegister)) > 0 {
+			t.Error("a stranger was asked with the pre-shared key")
+		}
+	}
+}
+
+// TestJoinKeepsNoPin: it is about the one enrolment.
+func TestJoinKeepsNoPin(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	b.joined("--root-pin", b.g.CA.Pin())
+	if got := b.read("etc/muster/agent.env"); strings.Contains(got, "PIN") {
+		t.Errorf("settings %s", got)
+	}
+	if code, out, errs := b.join("--root-pin", b.g.CA.Pin()); code != 0 || !strings.HasPrefix(out, "already joined") {
+		t.Errorf("again: exit %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestJoinWithSettingsOfAnOlderAgent: the settings hold a pin that the identity has outlived. The agent starts with it, and
+// joining again, as an update does, takes it away.
+func TestJoinWithSettingsOfAnOlderAgent(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	b.joined()
+	pin, path := otherPin(t), filepath.Join(b.root, "etc/muster/agent.env")
+	before := b.read("etc/muster/agent.env")
+	if err := os.WriteFile(path, []byte(before+"MUSTER_ROOT_PIN="+pin+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.stopUnit()
+	if err := b.startUnit(); err != nil {
+		t.Fatal(err)
+	}
+	b.online()
+	for _, args := range [][]string{{"--check"}, nil, {"--root-pin", b.g.CA.Pin()}} {
+		if code, out, errs := b.join(args...); code != 0 {
+			t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+	if after := b.read("etc/muster/agent.env"); after != before {
+		t.Errorf("settings\n%s", after)
+	}
+	b.online()
+}
+
+// TestJoinWithAnotherPin: a pin that is given now and fits nothing that this machine knows or can follow is refused, and
+// what it has goes on.
+func TestJoinWithAnotherPin(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	b.url = gatewaytest.Listen(t, b.g, nil) // plain HTTP: no certificate says it first
+	b.joined()
+	pin := otherPin(t)
+	for _, args := range [][]string{{"--root-pin", pin}, {"--root-pin", pin, "--check"}, {"--root-pin", pin, "--token", b.token}} {
+		code, out, errs := b.join(args...)
+		if code != 1 || !strings.Contains(out, pin) || !strings.Contains(out, b.g.CA.Pin()) || !strings.Contains(out, "leave it out") || !strings.Contains(out, "--force") {
+			t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+	b.online()
+}
+
+// TestJoinAfterRotations: the pin that a person gives is of a root that this machine has not heard of yet.
+func TestJoinAfterRotations(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	b.joined()
+	b.stopUnit()
+	directory, err := identity.Open(b.base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	state, err := directory.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	sleptThrough(t, b.g, 2)(&state)
+	if err := directory.Save(state); err != nil {
+		t.Fatal(err)
+	}
+	directory.Close()
+	if code, out, errs := b.join("--root-pin", b.g.CA.Pin()); code != 0 || !strings.Contains(out, "known here as gpu-1") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if n := len(b.g.Requests(wire.PathRegister)); n != 1 {
+		t.Errorf("%d registrations", n)
+	}
+}
+
+// swap is an address that one gateway has after the other.
+type swap struct {
+	now atomic.Pointer[gatewaytest.Gateway]
+}
+
+func (s *swap) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.now.Load().ServeHTTP(w, r) }
+
+// TestJoinAGatewayThatWasSetUpAnew at the same address: --force and a token change over, nothing less does.
+func TestJoinAGatewayThatWasSetUpAnew(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	var address swap
+	address.now.Store(b.g)
+	b.url = gatewaytest.Listen(t, &address, nil)
+	b.joined("--root-pin", b.g.CA.Pin())
+	anew := gatewaytest.New(t)
+	anew.Script, anew.Interval = b.answer, 5
+	anew.Welcome = func(w *wire.Welcome) { anew.Sets = []json.RawMessage{w.Trust} }
+	sleptThrough(t, anew, 0)
+	address.now.Store(anew)
+	args := []string{"--token", anew.Token(t), "--root-pin", anew.CA.Pin()}
+	if code, out, _ := b.join(args...); code != 1 || !strings.Contains(out, "with a new token and --force") {
+		t.Errorf("without --force: exit %d\n%s", code, out)
+	}
+	if code, out, errs := b.join(append(args[:2:2], "--force")...); code != 0 || !strings.Contains(out, "enrolled as gpu-1") || !strings.Contains(out, "kept in ") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	if state, err := identity.Read(b.base); err != nil || state.Gateway.Roots != anew.CA.RootPEM() {
+		t.Errorf("the roots are another gateway's, %v", err)
+	}
+	if code, out, errs := b.join("--force", "--token", b.token); code != 0 || !strings.Contains(out, "known here as gpu-1") {
+		t.Errorf("--force at the gateway that it is enrolled with: exit %d\n%s%s", code, out, errs)
+	}
+}
