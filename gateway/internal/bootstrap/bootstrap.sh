@@ -235,13 +235,14 @@ main() {
 		return 1
 	}
 
-	# environment writes what the agent is started with. What else stands there already stays; the token never does.
+	# environment writes what the agent is started with. What else stands there already stays; the token and the root's pin, which
+	# are for one enrolment, never do.
 	environment() {
 		step "settings: $settings"
 		{
 			say '# The settings of muster-agent. The key and certificate of the node are one file, MUSTER_IDENTITY. The keys are'
 			say '# those of the day of the bootstrap; which ones count, the agent learns from the gateway.'
-			for pair in "GATEWAY=$GATEWAY" "NODE_URL=$GATEWAY" "NODE_ID=$NODE_ID" "NAME=$NODE_NAME" "ROOT_PIN=$ROOT_PIN" "CA_BUNDLE=$bundle" \
+			for pair in "GATEWAY=$GATEWAY" "NODE_URL=$GATEWAY" "NODE_ID=$NODE_ID" "NAME=$NODE_NAME" "CA_BUNDLE=$bundle" \
 				"STATE=$base" "IDENTITY=$base/identity.json" "PROGRAM=$base/current/muster-agent" "TRUST_KEY=$TRUST_KEY" \
 				"ANSWER_KEYS=$ANSWER_KEYS" "TASK_KEYS=$TASK_KEYS" "RELEASE_KEYS=$RELEASE_KEYS"; do
 				say "MUSTER_$pair"
