@@ -53,7 +53,8 @@ type Presented struct {
 	mac          []byte
 }
 
-// ParseAuthorization reads the header that Authorization writes. Its errors wrap ErrMalformed.
+// ParseAuthorization reads the header that Authorization writes. Its errors wrap ErrMalformed. With an error comes the credential that a
+// header without a good MAC names, if it names one.
 func ParseAuthorization(header string) (Presented, error) {
 	scheme, rest, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Muster") {
@@ -74,8 +75,11 @@ func ParseAuthorization(header string) (Presented, error) {
 		}
 	}
 	raw, err := decode64(mac)
-	if err != nil || len(raw) != sha256.Size || !credentialID(credential) { // an empty one stood not there, or the other one twice
+	switch { // an empty one stood not there, or the other one twice
+	case !credentialID(credential):
 		return Presented{}, fmt.Errorf("the Authorization header needs a credential and a mac: %w", ErrMalformed)
+	case err != nil || len(raw) != sha256.Size:
+		return Presented{CredentialID: credential}, fmt.Errorf("the Authorization header needs a credential and a mac: %w", ErrMalformed)
 	}
 	return Presented{CredentialID: credential, mac: raw}, nil
 }

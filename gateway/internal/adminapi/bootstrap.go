@@ -60,8 +60,8 @@ type BootstrapScript struct {
 // BootstrapMetadata says what a script brings.
 type BootstrapMetadata struct {
 	TrustBundleVersion string             `json:"trust_bundle_version"` // v<number>
-	PackageRef         string             `json:"package_ref"`    // of the platform that most machines have; empty: the gateway carries no agent
-	PackageDigest      string             `json:"package_digest"` // sha256:<hex>
+	PackageRef         string             `json:"package_ref"`          // of the platform that most machines have; empty: the gateway carries no agent
+	PackageDigest      string             `json:"package_digest"`       // sha256:<hex>
 	Packages           []BootstrapPackage `json:"packages"`
 }
 

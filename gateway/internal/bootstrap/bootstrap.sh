@@ -161,7 +161,7 @@ main() {
 		step "directories $conf and $base"
 		mkdir -p "$conf" "$base" || die "$conf or $base cannot be made" 'mend what is said above (a full disk, a read-only file system?), then run this again'
 		chmod 700 "$conf" "$base"
-		for left in "$base"/.bootstrap.* "$conf"/.bootstrap.* /etc/.bootstrap.* /run/muster-credential.*; do # of a run that was killed
+		for left in "$base"/.bootstrap.* "$conf"/.bootstrap.* /etc/.bootstrap.* /etc/cloud/templates/.bootstrap.* /run/muster-credential.*; do # of a run that was killed
 			pid=${left%.*}
 			if [ -n "$locked" ] || ! kill -0 "${pid##*.}" 2>/dev/null; then rm -rf "$left"; fi
 		done

@@ -33,9 +33,13 @@ func (a *API) Guard(next http.Handler, d Doors) http.Handler {
 		if d.Proxied != nil && strings.HasPrefix(r.URL.Path, "/api/v1/bootstrap") && d.Proxied(r) {
 			r = r.WithContext(context.WithValue(r.Context(), proxied{}, true))
 		}
+		var at *attempt
+		if r.URL.Path == wire.PathRegister {
+			w, r, at = a.proving(w, r)
+		}
 		text, err := misplaced(r, d)
-		if err == nil && r.URL.Path == wire.PathRegister && !registers(r) {
-			text, err = a.inBody(w, r)
+		if err == nil && at != nil && !registers(r) {
+			text, err = a.inBody(w, r, at)
 		}
 		if err != nil {
 			w.Header().Set(wire.HeaderEpoch, a.Info.Epoch)
@@ -120,8 +124,11 @@ func plainSlashes(r *http.Request) bool {
 }
 
 // inBody looks into what somebody sends to the path of registering in another way than that takes.
-func (a *API) inBody(w http.ResponseWriter, r *http.Request) (text string, err error) {
-	body, err := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
+func (a *API) inBody(w http.ResponseWriter, r *http.Request, at *attempt) (text string, err error) {
+	body, err := at.raw, at.broken
+	if !at.known {
+		body, err = reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
+	}
 	if err != nil || !carriesSecret(body) { // what cannot be read is refused for its method
 		return "", nil
 	}

@@ -19,45 +19,62 @@ import (
 	"muster/store"
 )
 
-// register answers POST /nodes/register. From the moment that the credential is known, every answer is proven with its key.
+// register answers POST /nodes/register. Where the credential is on record, every answer is proven with its key.
 func (a *API) register(w http.ResponseWriter, r *http.Request) {
-	token, presented, err := a.credential(w, r)
+	w, r, at := a.proving(w, r)
+	admission, err := a.admission(w, r, at)
 	if err != nil {
-		a.Info.WriteError(w, err)
+		a.refuseVisit(w, err)
 		return
 	}
-	status, body, nonce := a.registered(w, r, token, presented)
-	w.Header().Set(wire.HeaderProof, sign.WelcomeProof(token.Key, nonce, status, body))
-	write(w, status, body)
+	status := http.StatusOK
+	if admission.New {
+		status = http.StatusCreated
+	}
+	write(w, status, reply.JSON(a.welcome(admission)))
 }
 
-// credential finds the credential that the Authorization header names, before the body is read. Where there is none, the body is
-// looked at for a secret that was sent instead.
-func (a *API) credential(w http.ResponseWriter, r *http.Request) (token store.Token, presented sign.Presented, err error) {
-	header := r.Header["Authorization"]
-	if text := secretIn(r, header); text != "" {
-		return token, presented, a.exposed(r, text)
+// admission checks what was looked at, in order: that no secret was sent, the credential, the body, the proof.
+func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt) (registry.Admission, error) {
+	if text := secretIn(r, r.Header["Authorization"]); text != "" {
+		return registry.Admission{}, a.exposed(r, text)
 	}
-	if presented, err = named(header); err == nil {
-		token, err = a.Bootstrap.Credential(r.Context(), presented.CredentialID)
+	if at.err != nil {
+		return registry.Admission{}, a.noCredential(w, r, at)
 	}
-	if err == nil {
-		return token, presented, nil
+	if at.broken != nil {
+		return registry.Admission{}, at.broken
 	}
-	body, broken := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
+	if err := a.Bootstrap.Proven(r.Context(), at.presented, at.token, at.raw, a.Address(r)); err != nil {
+		if at.secret { // whoever sends it, it is known to others now
+			_ = a.exposed(r, string(at.raw))
+		}
+		return registry.Admission{}, err
+	}
+	return a.admit(r, at)
+}
+
+// noCredential refuses a request whose credential is not on record, or whose header is not good. Its body is looked at for a secret
+// that was sent instead.
+func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt) error {
+	body, broken := at.raw, at.broken
+	if !at.known {
+		body, broken = reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
+	}
 	var unknown *wire.ErrorDetail
 	switch {
 	case broken == nil && carriesSecret(body):
-		err = a.exposed(r, string(body))
-	case broken != nil && len(header) != 1:
-		err = broken
-	case errors.As(err, &unknown) && strings.HasPrefix(presented.CredentialID, string(sign.BootstrapToken)+"_"):
-		err = a.misused(r, visit{address: a.Address(r)}, presented.CredentialID, err)
+		return a.exposed(r, string(body))
+	case broken != nil && len(r.Header["Authorization"]) != 1:
+		return broken
+	case !at.known && errors.As(at.err, &unknown) && strings.HasPrefix(at.presented.CredentialID, string(sign.BootstrapToken)+"_"):
+		return a.misused(r, visit{address: a.Address(r)}, at.presented.CredentialID, at.err)
 	}
-	return token, presented, err
+	return at.err
 }
 
-// named reads what the one Authorization header of a register request presents.
+// named reads what the one Authorization header of a register request presents. With a refusal of a header without a good MAC comes
+// the credential that it names.
 func named(header []string) (sign.Presented, error) {
 	if len(header) != 1 {
 		return sign.Presented{}, refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
@@ -65,7 +82,7 @@ func named(header []string) (sign.Presented, error) {
 	}
 	presented, err := sign.ParseAuthorization(header[0])
 	if err != nil {
-		return sign.Presented{}, refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
+		return presented, refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
 	}
 	return presented, nil
 }
@@ -91,40 +108,14 @@ func (a *API) exposed(r *http.Request, text string) error {
 	return a.misused(r, visit{address: a.Address(r)}, text, plaintext())
 }
 
-// registered does the rest of a register request and gives the answer with the nonce to prove it with.
-func (a *API) registered(w http.ResponseWriter, r *http.Request, token store.Token, p sign.Presented) (status int, body []byte, nonce string) {
-	raw, err := reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
-	if err != nil {
-		status, body = a.Info.Error(err)
-		return status, body, ""
-	}
-	nonce, secret := glance(raw)
-	if err := a.Bootstrap.Proven(r.Context(), p, token, raw, a.Address(r)); err != nil {
-		if secret { // whoever sends it, it is known to others now
-			_ = a.exposed(r, string(raw))
-		}
-		status, body = a.Info.Error(err)
-		return status, body, nonce
-	}
-	admission, err := a.admit(r, token, raw, secret)
-	if err != nil {
-		status, body = a.Info.Error(err)
-		return status, body, nonce
-	}
-	status = http.StatusOK
-	if admission.New {
-		status = http.StatusCreated
-	}
-	return status, reply.JSON(a.welcome(admission)), nonce
-}
-
 // admit reads a proven body and asks the registry for an identity.
-func (a *API) admit(r *http.Request, token store.Token, raw []byte, secret bool) (registry.Admission, error) {
+func (a *API) admit(r *http.Request, at *attempt) (registry.Admission, error) {
+	token, raw := at.token, at.raw
 	var q wire.RegisterRequest
 	if err := decode(raw, &q); err != nil {
 		return registry.Admission{}, refuse(wire.CodeBadRequest, "the body is not a register request in JSON", "see the agent's version: muster-agent version")
 	}
-	if secret {
+	if at.secret {
 		err := a.exposed(r, string(raw)+" "+token.ID)
 		if told := noToken(&q); told != nil { // that says where it stands
 			err = told

@@ -111,8 +111,9 @@ func newSite(t testing.TB, change func(*nodeapi.Config)) *site {
 // listen serves the API on a plain listener.
 func (s *site) listen() {
 	mux := http.NewServeMux()
-	nodeapi.New(s.config).Routes(mux)
-	s.handler = s.config.Info.Strict(mux)
+	api := nodeapi.New(s.config)
+	api.Routes(mux)
+	s.handler = api.Guard(s.config.Info.Strict(mux), nodeapi.Doors{})
 	s.plain = httptest.NewServer(s.handler)
 	s.t.Cleanup(s.plain.Close)
 }

@@ -1,0 +1,87 @@
+package nodeapi
+
+import (
+	"context"
+	"net/http"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+// attempt is a request to the path of registering, as far as it is known before anything answers it.
+type attempt struct {
+	presented sign.Presented
+	token     store.Token
+	err       error // why the credential is not on record, or the header not good; nil: it is both
+	known     bool  // the credential is on record
+
+	// Of a request whose credential is on record:
+	raw    []byte // the body
+	broken error  // why the body could not be read
+	nonce  string
+	secret bool // the body holds a secret
+}
+
+// attemptKey is where a request's context holds its attempt.
+type attemptKey struct{}
+
+// proving looks at a request to the path of registering, whatever its method. Where its credential is on record, the writer that
+// this gives proves whatever is answered: by the handler, by what refuses the request before that, or after a fault.
+func (a *API) proving(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, *attempt) {
+	if at, looked := r.Context().Value(attemptKey{}).(*attempt); looked {
+		return w, r, at
+	}
+	at := a.look(w, r)
+	r = r.WithContext(context.WithValue(r.Context(), attemptKey{}, at))
+	if at.known {
+		w = &prover{ResponseWriter: w, at: at, empty: r.Method == http.MethodHead}
+	}
+	return w, r, at
+}
+
+// look finds the credential before the body is read, and reads that for one on record alone: a refusal is proven with its nonce.
+func (a *API) look(w http.ResponseWriter, r *http.Request) *attempt {
+	at := &attempt{}
+	at.presented, at.err = named(r.Header["Authorization"])
+	if at.presented.CredentialID == "" {
+		return at
+	}
+	token, err := a.Bootstrap.Credential(r.Context(), at.presented.CredentialID)
+	if err != nil {
+		if at.err == nil {
+			at.err = err
+		}
+		return at
+	}
+	at.token, at.known = token, true
+	if at.raw, at.broken = reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime); at.broken == nil {
+		at.nonce, at.secret = glance(at.raw)
+	}
+	return at
+}
+
+// prover writes an answer with its proof. The whole body comes in one Write, as reply.Write does it.
+type prover struct {
+	http.ResponseWriter
+	at     *attempt
+	empty  bool // the answer is sent without its body
+	status int
+}
+
+// WriteHeader waits for the body: the proof stands in a header.
+func (p *prover) WriteHeader(status int) { p.status = status }
+
+func (p *prover) Write(body []byte) (int, error) {
+	proven := body
+	if p.empty {
+		proven = nil
+	}
+	p.Header().Set(wire.HeaderProof, sign.WelcomeProof(p.at.token.Key, p.at.nonce, p.status, proven))
+	p.ResponseWriter.WriteHeader(p.status)
+	return p.ResponseWriter.Write(body)
+}
+
+// Unwrap lets an http.ResponseController through.
+func (p *prover) Unwrap() http.ResponseWriter { return p.ResponseWriter }
