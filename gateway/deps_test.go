@@ -22,7 +22,7 @@ var parts = []string{"authority", "bootstrap", "registry", "release", "tasks", "
 var handlers = []string{"nodeapi", "adminapi", "web"}
 
 // shared are small packages for handlers and for gateway/*.go.
-var shared = []string{"reply", "origin"}
+var shared = []string{"reply", "origin", "reading"}
 
 type goPackage struct {
 	ImportPath string
@@ -67,6 +67,8 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/nodeapi", "gateway/internal/registry", true},
 		{"gateway/internal/nodeapi", "gateway/internal/adminapi", false},
 		{"gateway/internal/nodeapi", "gateway/internal/reply", true},
+		{"gateway/internal/nodeapi", "gateway/internal/reading", true},
+		{"gateway/internal/reading", "store", false},
 		{"gateway/internal/cli", "gateway/internal/adminapi", true},
 		{"gateway/internal/cli", "gateway/internal/registry", false},
 		{"gateway/internal/cli", "store", false},

@@ -25,6 +25,7 @@ type Enrolment struct {
 	Certificate      Certificate // Fingerprint, PublicKey, Chain and times; stored as current, generation 1, of this enrolment and key
 	Agent            string      // JSON
 	Hardware         string      // JSON, "" none
+	Notices          []string
 	Events           []Event
 }
 
@@ -100,6 +101,7 @@ func (e Enrolment) newNode() []statement {
 	n := e.Node
 	n.CreatedAt, n.StateSince, n.EnrolledAt = e.At, e.At, &e.At
 	n.EnrolmentID, n.Provider, n.InstanceID, n.Address, n.Agent, n.Hardware = e.ID, e.Provider, e.InstanceID, e.Address, e.Agent, e.Hardware
+	n.Notices = e.Notices
 	return append(insertNode(n), enrolmentLabels(n.ID, e.CredentialLabels, e.AgentLabels)...)
 }
 
@@ -112,9 +114,9 @@ func (e Enrolment) takeOver() []statement {
 		do(`UPDATE nodes SET provider = ?, instance_id = ?, state_since = CASE WHEN state = ? THEN state_since ELSE ? END, state = ?,
 			enrolled_at = ?, enrolment_id = ?, gpus_expected = ?, recovery_until = NULL WHERE id = ?`,
 			e.Provider, e.InstanceID, e.Node.State, millis(e.At), e.Node.State, millis(e.At), e.ID, int64(e.Node.GPUsExpected), e.Node.ID),
-		do(`UPDATE liveness SET run_id = '', counter = 0, skew_ms = NULL, address = ?, agent = ?, cost = '', notices = '[]',
+		do(`UPDATE liveness SET run_id = '', counter = 0, skew_ms = NULL, address = ?, agent = ?, cost = '', notices = ?,
 			hardware = CASE WHEN ? = '' THEN hardware ELSE ? END WHERE node_id = ?`,
-			e.Address, e.Agent, e.Hardware, e.Hardware, e.Node.ID),
+			e.Address, e.Agent, list(e.Notices), e.Hardware, e.Hardware, e.Node.ID),
 		do("DELETE FROM reasons WHERE node_id = ? AND person = 0", e.Node.ID),
 		forgetRuns(e.Node.ID),
 		endBootstraps(e.Node.ID, e.Credential, e.At),

@@ -163,7 +163,7 @@ func insertNode(n Node) []statement {
 			n.ID, n.Name, n.Tenant, n.Provider, n.InstanceID, n.State, millis(n.StateSince), millis(n.CreatedAt), maybeMillis(n.EnrolledAt),
 			n.EnrolmentID, int64(n.GPUsExpected)),
 		do(`INSERT INTO liveness(node_id, last_seen, interval_ms, run_id, counter, skew_ms, address, agent, cost, notices, hardware)
-			VALUES (?, NULL, 0, '', 0, NULL, ?, ?, '', '[]', ?)`, n.ID, n.Address, n.Agent, n.Hardware),
+			VALUES (?, NULL, 0, '', 0, NULL, ?, ?, '', ?, ?)`, n.ID, n.Address, n.Agent, list(n.Notices), n.Hardware),
 		do("INSERT INTO totals(tenant, retired, nodes) VALUES (?, 0, 1) ON CONFLICT DO UPDATE SET nodes = nodes + 1", n.Tenant),
 	}
 }

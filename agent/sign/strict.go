@@ -13,12 +13,18 @@ import (
 // DecodeStrict reads a verified JSON document into the struct that v points to. Unknown, duplicate and case-variant keys
 // and trailing data are refused, because encoding/json alone takes them (the last one wins) and two readers could
 // understand two things. Errors wrap ErrMalformed.
-func DecodeStrict(data []byte, v any) error {
+func DecodeStrict(data []byte, v any) error { return decodeStrict(data, v, false) }
+
+// DecodeOnce is DecodeStrict for a message of a peer that may be newer: keys that are not known are passed over. No key may stand
+// twice, those included, and none may be a known one in other letters.
+func DecodeOnce(data []byte, v any) error { return decodeStrict(data, v, true) }
+
+func decodeStrict(data []byte, v any, newer bool) error {
 	if !utf8.Valid(data) || bytes.Equal(bytes.TrimSpace(data), []byte("null")) { // both would be read as something else
 		return fmt.Errorf("not UTF-8, or null: %w", ErrMalformed)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
-	if err := strictValue(d, reflect.TypeOf(v), 0); err != nil {
+	if err := strictValue(d, reflect.TypeOf(v), newer, 0); err != nil {
 		return err
 	}
 	if _, err := d.Token(); err != io.EOF {
@@ -31,7 +37,7 @@ func DecodeStrict(data []byte, v any) error {
 }
 
 // strictValue walks one JSON value beside the Go type that it will be read into.
-func strictValue(d *json.Decoder, t reflect.Type, depth int) error {
+func strictValue(d *json.Decoder, t reflect.Type, newer bool, depth int) error {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
@@ -42,12 +48,12 @@ func strictValue(d *json.Decoder, t reflect.Type, depth int) error {
 	switch token {
 	case json.Delim('['):
 		for d.More() {
-			if err := strictValue(d, element(t), depth+1); err != nil {
+			if err := strictValue(d, element(t), newer, depth+1); err != nil {
 				return err
 			}
 		}
 	case json.Delim('{'):
-		if err := strictObject(d, t, depth); err != nil {
+		if err := strictObject(d, t, newer, depth); err != nil {
 			return err
 		}
 	default:
@@ -59,7 +65,7 @@ func strictValue(d *json.Decoder, t reflect.Type, depth int) error {
 	return nil
 }
 
-func strictObject(d *json.Decoder, t reflect.Type, depth int) error {
+func strictObject(d *json.Decoder, t reflect.Type, newer bool, depth int) error {
 	seen := map[string]bool{}
 	for d.More() {
 		token, err := d.Token()
@@ -68,15 +74,30 @@ func strictObject(d *json.Decoder, t reflect.Type, depth int) error {
 			return fmt.Errorf("not JSON: %w", ErrMalformed)
 		}
 		inner, known := member(t, key)
-		if seen[key] || !known {
+		if seen[key] || !known && (!newer || variant(t, key)) {
 			return fmt.Errorf("key %.40q is unknown or stands twice: %w", key, ErrMalformed)
 		}
 		seen[key] = true
-		if err := strictValue(d, inner, depth+1); err != nil {
+		if err := strictValue(d, inner, newer, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// variant tells a key that encoding/json would take for a known one.
+func variant(t reflect.Type, key string) bool {
+	for i := range t.NumField() {
+		field := t.Field(i)
+		name, _, _ := strings.Cut(field.Tag.Get("json"), ",")
+		if strings.EqualFold(name, key) || name == "" && strings.EqualFold(field.Name, key) {
+			return true
+		}
+		if field.Anonymous && field.Type.Kind() == reflect.Struct && variant(field.Type, key) {
+			return true
+		}
+	}
+	return false
 }
 
 func element(t reflect.Type) reflect.Type {

@@ -111,6 +111,26 @@ func TestDecodeStrictRefuses(t *testing.T) {
 	}
 }
 
+// TestDecodeOnce: what a newer peer adds is passed over, what could be understood in two ways is refused.
+func TestDecodeOnce(t *testing.T) {
+	for text, ok := range map[string]bool{
+		`{"name":"a"}`: true, `{"name":"a","of_a_later_version":{"x":[{"y":1}]}}`: true, `{"inner":{"deep":"x","new":1},"list":[{"new":1}]}`: true,
+		`{"labels":{"A":"1","a":"2"},"raw":{"A":1,"a":2}}`: true,
+		`{"name":"a","name":"a"}`:                          false, `{"new":1,"new":1}`: false, `{"NAME":"a"}`: false, `{"name":"a","Name":"b"}`: false,
+		`{"\u017fhared":"a"}`: false, `{"bare":"a"}`: false, `{"inner":{"DEEP":"x"}}`: false, `{"raw":{"a":[{"b":1,"b":2}]}}`: false, `{"SHARED":"a"}`: false,
+		`{"new":{"x":1,"x":2}}`: false, `{"labels":{"a":"1","a":"2"}}`: false, `{"name":1}`: false, `null`: false, `{} {}`: false,
+	} {
+		var got, want document
+		err := sign.DecodeOnce([]byte(text), &got)
+		if ok != (err == nil) || !ok && !errors.Is(err, sign.ErrMalformed) {
+			t.Errorf("%s: %v", text, err)
+		}
+		if ok && (json.Unmarshal([]byte(text), &want) != nil || !reflect.DeepEqual(got, want)) {
+			t.Errorf("%s: %+v, want %+v", text, got, want)
+		}
+	}
+}
+
 func FuzzDecodeStrict(f *testing.F) {
 	for _, seed := range []string{
 		`{}`, `null`, `[]`, `{"name":"a","NAME":"b"}`, `{"inner":{"deep":"x"},"list":[{}],"groups":{"a":{}},"pair":[{},{}]}`, `{"any":[[[{"a":1}]]],"raw":{}}`,

@@ -71,7 +71,7 @@ func TestClientOnSocket(t *testing.T) {
 	rows, err := c.Nodes(ctx, adminapi.NodeFilter{Selector: "tier=sovereign", Status: "online", State: "active", All: true, Limit: 5})
 	check("nodes", rows.Total == 1 && len(rows.Nodes) == 1, err)
 	raw, err := c.Node(ctx, "n")
-	check("node", strings.Contains(string(raw), `"future":1`), err)
+	check("node", strings.Contains(string(raw), `"skew_ms":`), err)
 	n, err := c.Apply(ctx, "n", "drain")
 	check("drain", n.State == "drained", err)
 	n, err = c.SetLabels(ctx, "n", adminapi.LabelsRequest{Set: map[string]string{"a": "b"}})

@@ -2,7 +2,9 @@ package adminapi
 
 import (
 	"encoding/json"
+	"slices"
 
+	"muster/gateway/internal/reading"
 	"muster/gateway/internal/registry"
 )
 
@@ -80,7 +82,12 @@ func nodeShape(n registry.Node) Node {
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: n.Labels, Provider: n.Provider, InstanceID: n.InstanceID,
 		State: n.State, StateReasons: make([]string, 0, len(n.Reasons)), StateSince: n.StateSince.UTC(), Status: n.Status,
 		CreatedAt: n.CreatedAt.UTC(), Banned: n.Banned, Recoveries: n.Recoveries, RecoveryUntil: utc(n.RecoveryUntil), Address: n.Address, SkewMillis: n.SkewMillis, Notices: n.Notices,
-		Cost: reported(n.Cost), Hardware: reported(n.Hardware),
+		Cost: reported(reading.Cost, n.Cost),
+	}
+	hardware, left := reading.Hardware.Mend(n.Hardware) // what a gateway of before kept as it came
+	out.Hardware = reported(reading.Hardware, hardware)
+	if n.Hardware != "" && len(left) > 0 {
+		out.Notices = append(slices.Clip(out.Notices), reading.LeftOut("hardware", left))
 	}
 	if out.Labels == nil {
 		out.Labels = map[string]string{}
@@ -95,7 +102,7 @@ func nodeShape(n registry.Node) Node {
 		seen := n.LastSeen.UTC()
 		out.LastSeen = &seen
 	}
-	if n.Agent != "" && json.Unmarshal([]byte(n.Agent), &out.Agent) != nil {
+	if text, _ := reading.Agent.Mend(n.Agent); text != "" && json.Unmarshal([]byte(text), &out.Agent) != nil {
 		out.Agent = nil
 	}
 	if cert := n.Certificate; cert.Fingerprint != "" {
@@ -105,9 +112,9 @@ func nodeShape(n registry.Node) Node {
 	return out
 }
 
-// reported passes on JSON as a node sent it, and null for none.
-func reported(text string) json.RawMessage {
-	if !json.Valid([]byte(text)) {
+// reported gives what a node said of itself, and null where it did not.
+func reported(shape *reading.Shape, text string) json.RawMessage {
+	if text, _ = shape.Mend(text); text == "" {
 		return json.RawMessage("null")
 	}
 	return json.RawMessage(text)

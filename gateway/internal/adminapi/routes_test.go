@@ -42,8 +42,8 @@ func TestNodes(t *testing.T) {
 		t.Errorf("state_reasons is %s", got)
 	}
 	b := raw.Nodes[1]
-	if hw := string(b["hardware"]); !strings.Contains(hw, `"future":1`) || !strings.Contains(hw, `"memory_used_mib":null`) {
-		t.Errorf("hardware did not pass through: %s", hw)
+	if hw := string(b["hardware"]); !strings.Contains(hw, `"uuid":"GPU-1"`) || strings.Contains(hw, "future") || !strings.Contains(hw, `"memory_used_mib":null`) {
+		t.Errorf("hardware is not what was reported, in its shape: %s", hw)
 	}
 	for key, want := range map[string]string{"created_at": `"2026-11-21T10:00:00Z"`, "last_seen": `"2026-11-21T10:00:00Z"`, "status": `"online"`, "state": `"active"`,
 		"agent": `{"version":"1.2.3","os":"linux","arch":"amd64","digest":""}`, "labels": `{"tier":"sovereign"}`, "address": `"192.0.2.7"`} {
@@ -269,5 +269,43 @@ func TestEvents(t *testing.T) {
 		if got := strings.Join(names, " "); status != 200 || got != want {
 			t.Errorf("%s: got %d %q, want %q", query, status, got, want)
 		}
+	}
+}
+
+// TestRowsOfBefore: a gateway of before kept what nodes sent as it came. One such row must not spoil the page for a typed reader.
+func TestRowsOfBefore(t *testing.T) {
+	h := newHouse(t)
+	h.node("a", "platform", `{"probe":{"state":"ok"},"gpus":"str"}`)
+	h.node("b", "platform", `{"probe":7,"gpus":[{"index":1e999}],"gpus":[]}`)
+	h.node("c", "platform", `[1,2]`)
+	h.node("d", "platform", `{"probe":{"state":"ok"},"gpus":[]}`)
+	err := h.store.SaveBeats(t.Context(), []store.Beat{{NodeID: "id-d", At: h.now, RunID: "r", Agent: `{"version":1,"os":"linux"}`, Cost: `{"rss_kib":"str"}`}}, h.now)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var page struct {
+		Nodes []struct {
+			Name     string
+			Notices  []string
+			Hardware *wire.Hardware
+			Cost     *wire.Cost
+			Agent    *wire.AgentInfo
+		}
+	}
+	_, body := h.ask("GET", "nodes", "", "")
+	if err := json.Unmarshal(body, &page); err != nil || len(page.Nodes) != 4 {
+		t.Fatalf("got %s, %v", body, err)
+	}
+	for i, want := range []string{"gpus", "probe, gpus", "all of it", ""} {
+		n := page.Nodes[i]
+		if want != "" && (len(n.Notices) != 1 || n.Notices[0] != "the gateway left out of hardware what does not fit its API: "+want) {
+			t.Errorf("%s: got notices %q, want one that names %s", n.Name, n.Notices, want)
+		}
+		if n.Hardware != nil && n.Hardware.GPUs == nil {
+			t.Errorf("%s: got no list of GPUs", n.Name)
+		}
+	}
+	if d := page.Nodes[3]; len(d.Notices) != 0 || d.Agent.OS != "linux" || d.Agent.Version != "" || d.Cost.RSSKiB != nil {
+		t.Errorf("got %+v", d)
 	}
 }

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// Node is a node as the API shows it. Hardware is what the node reported, untouched, null when it never did.
+// Node is a node as the API shows it. Hardware is what the node reported, held to its shape, null when it never did.
 type Node struct {
 	ID           string            `json:"id"`
 	Name         string            `json:"name"`

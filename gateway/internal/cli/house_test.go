@@ -35,6 +35,7 @@ type house struct {
 	now   time.Time
 
 	local       cli.Local
+	notices     []string // of the heartbeats that follow
 	env         map[string]string
 	stdin       string
 	interactive bool
@@ -43,7 +44,8 @@ type house struct {
 
 func newHouse(t testing.TB) *house {
 	t.Helper()
-	h := &house{t: t, now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), env: map[string]string{}}
+	h := &house{t: t, now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC), env: map[string]string{},
+		notices: []string{"no init system: the agent is not restarted"}}
 	clock := func() time.Time { return h.now }
 	var err error
 	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32), Now: clock})
@@ -140,7 +142,7 @@ func (h *house) beat(name string, ago time.Duration, hardware string) error {
 	skew := int64(-1500)
 	return h.store.SaveBeats(h.t.Context(), []store.Beat{{NodeID: "id-" + name, At: h.now.Add(-ago), RunID: "r", Counter: 1, Interval: 30 * time.Second,
 		SkewMillis: skew, Address: "192.0.2.7", Agent: `{"version":"1.2.3","os":"linux","arch":"amd64"}`, Hardware: hardware,
-		Notices: []string{"no init system: the agent is not restarted"}}}, h.now)
+		Notices: h.notices}}, h.now)
 }
 
 // golden compares with testdata/<name>.golden, or writes it.

@@ -168,11 +168,18 @@ func TestBadBodies(t *testing.T) {
 		{"10,000 levels", `{"hardware":` + string(nested(10_000)) + "}", 400, wire.CodeBadRequest},
 		{"10,000 levels of arrays", strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000), 400, wire.CodeBadRequest},
 		{"10,000 levels that never end", strings.Repeat(`{"a":`, 10_000), 400, wire.CodeBadRequest},
+		{"a key twice", strings.Replace(string(good), `"name":`, `"name":"other","name":`, 1), 400, wire.CodeBadRequest},
+		{"a key in two cases", strings.Replace(string(good), `"name":`, `"NAME":"other","name":`, 1), 400, wire.CodeBadRequest},
+		{"a key twice by an escape", strings.Replace(string(good), `"name":`, `"n\u0061me":"other","name":`, 1), 400, wire.CodeBadRequest},
+		{"a key twice deep in the hardware", strings.Replace(string(good), `"name":`, `"hardware":{"gpus":[{"index":0,"index":1}]},"name":`, 1), 400, wire.CodeBadRequest},
+		{"a key twice that nobody knows", strings.Replace(string(good), `"name":`, `"x":1,"x":2,"name":`, 1), 400, wire.CodeBadRequest},
 		{"just the cap", string(good) + strings.Repeat(" ", wire.MaxRegisterBody-len(good)), 201, "ok"},
 		{"one byte over the cap", string(good) + strings.Repeat(" ", wire.MaxRegisterBody+1-len(good)), 413, wire.CodeBodyTooLarge},
 	} {
 		s.want(bad.name, s.register(c, []byte(bad.body)), bad.status, bad.code)
 	}
+	later := strings.Replace(string(encode(t, s.application("box2", newKey(t)))), `"name":`, `"of_a_later_version":{"x":1},"name":`, 1)
+	s.want("a field of a later version", s.register(s.token(nil), []byte(later)), 201, "ok")
 	chunked := func(r *http.Request) { r.ContentLength = -1 } // the length is not known before
 	big := []byte(string(good) + strings.Repeat(" ", 10*wire.MaxRegisterBody))
 	s.want("over the cap in chunks", s.register(c, big, chunked), 413, wire.CodeBodyTooLarge)
@@ -209,7 +216,7 @@ func TestBadHeartbeats(t *testing.T) {
 		{"9 KiB of notices", with(`,"notices":["` + strings.Repeat("x", 9<<10) + `"]`), wire.CodeBadRequest},
 		{"17 reasons", `{"run_id":"run00001","interval_seconds":30,"health":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 17), ",") + `]}`, wire.CodeBadRequest},
 		{"hardware that is no object", with(`,"hardware":7`), wire.CodeBadRequest},
-		{"hardware of 65 KiB", with(`,"hardware":{"kernel":"` + strings.Repeat("x", 65<<10) + `"}`), wire.CodeBadRequest},
+		{"hardware of 65 KiB", with(`,"hardware":{"kernel":"` + strings.Repeat("x", 65<<10) + `"}`), "ok"},
 		{"hardware of 17 levels", with(`,"hardware":` + string(nested(17))), wire.CodeBadRequest},
 		{"hardware of 10,000 levels", with(`,"hardware":` + string(nested(10_000))), wire.CodeBadRequest},
 		{"more than 1 MiB", with(strings.Repeat(" ", 1<<20)), wire.CodeBodyTooLarge},

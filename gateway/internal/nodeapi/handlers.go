@@ -9,17 +9,17 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/reading"
 	"muster/gateway/internal/registry"
 	"muster/store"
 )
 
 const (
-	maxHardware = 64 << 10       // bytes of one reading
+	maxHardware = wire.MaxBody   // bytes of one reading: of wire.MaxGPUs rows, or nearly
 	maxPace     = 3600.0         // seconds between heartbeats; a node must not look alive for days
 	maxSkew     = int64(1) << 53 // milliseconds; more cannot travel as JSON
 	maxNotices  = 16
 	maxAgent    = 1024 // bytes of what the agent says of itself, and of its cost
-	maxDepth    = 16   // levels in what is passed on as it came
 )
 
 func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
@@ -30,7 +30,8 @@ func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
 	if err := checkHeartbeat(&b); err != nil {
 		return nil, err
 	}
-	state, err := a.Registry.Beat(ctx, c.id, c.proof, &b.HeartbeatRequest, string(b.Agent), string(b.Cost))
+	report := b.report()
+	state, err := a.Registry.Beat(ctx, c.id, c.proof, &b.HeartbeatRequest, report)
 	if err != nil {
 		return nil, err
 	}
@@ -41,7 +42,7 @@ func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
 
 func checkHardware(raw json.RawMessage) error {
 	if len(raw) > maxHardware || !object(raw) {
-		return refuse(wire.CodeBadRequest, "hardware is not an object of at most 64 KiB and 16 levels", "leave it out where there is no reading")
+		return refuse(wire.CodeBadRequest, "hardware is not an object of at most 1 MiB and 16 levels", "leave it out where there is no reading")
 	}
 	return nil
 }
@@ -57,7 +58,7 @@ func decode(body []byte, into any) error {
 
 // object accepts an object that is not nested so deeply that another reader would choke on it, and what is left out.
 func object(raw json.RawMessage) bool {
-	return len(raw) == 0 || raw[0] == '{' && depth(raw) <= maxDepth || string(raw) == "null"
+	return len(raw) == 0 || raw[0] == '{' && depth(raw) <= reading.MaxDepth || string(raw) == "null"
 }
 
 // depth counts the levels of well-formed JSON.

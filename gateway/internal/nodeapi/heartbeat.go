@@ -7,6 +7,7 @@ import (
 	"unicode/utf8"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/reading"
 )
 
 // heartbeat is wire.HeartbeatRequest with what nobody has asked to read left as it came.
@@ -16,6 +17,9 @@ type heartbeat struct {
 	Cost  json.RawMessage `json:"cost"`
 
 	scanned bool // Hardware, Agent and Cost are well-formed and not too deep
+
+	agentFits, costFits, hardwareFits bool            // they have their shapes
+	seen                              reading.Summary // of Hardware, where that fits
 }
 
 // readHeartbeat decodes a heartbeat. The usual ones are read in one pass, in which what is kept as it came is checked; where
@@ -29,28 +33,42 @@ func readHeartbeat(body []byte) (b heartbeat, err error) {
 
 // scanHeartbeat reads what this agent's heartbeats are made of, each member at most once.
 func scanHeartbeat(body []byte) (b heartbeat, ok bool) {
-	s := scanner{text: body}
+	s := reading.Scan(body)
+	s.Shapes = shapes
 	var seen [11]bool
-	for s.next() {
-		at, ok := b.member(&s)
+	for s.Next() {
+		at, ok := b.member(s)
 		if !ok || seen[at] {
 			return heartbeat{}, false
 		}
 		seen[at] = true
 	}
 	b.scanned = true
-	return b, s.whole() && utf8.Valid(body)
+	return b, s.Whole() && utf8.Valid(body)
+}
+
+// shapes are those of the members that are kept as they came.
+func shapes(name []byte) *reading.Shape {
+	switch string(name) {
+	case "agent":
+		return reading.Agent
+	case "cost":
+		return reading.Cost
+	case "hardware":
+		return reading.Hardware
+	}
+	return nil
 }
 
 // member takes one member over and gives its place among them.
-func (b *heartbeat) member(s *scanner) (at int, ok bool) {
-	value, name := s.value, string(s.name)
+func (b *heartbeat) member(s *reading.Scanner) (at int, ok bool) {
+	value, name := s.Value, string(s.Name)
 	if string(value) == "null" { // means another thing for each
 		return 7, name == "health" // not looked yet: every run begins with it
 	}
 	switch name {
 	case "run_id":
-		b.RunID, ok = s.plain()
+		b.RunID, ok = s.Plain()
 		return 0, ok
 	case "counter":
 		n, err := strconv.ParseUint(string(value), 10, 64)
@@ -65,17 +83,17 @@ func (b *heartbeat) member(s *scanner) (at int, ok bool) {
 		b.SkewMillis = n
 		return 3, err == nil
 	case "agent":
-		b.Agent = value
+		b.Agent, b.agentFits = value, s.Fits
 		return 4, true
 	case "cost":
-		b.Cost = value
+		b.Cost, b.costFits = value, s.Fits
 		return 5, true
 	case "notices":
 		return 6, list(value, &b.Notices)
 	case "health":
 		return 7, list(value, &b.Health)
 	case "hardware":
-		b.Hardware = value
+		b.Hardware, b.hardwareFits, b.seen = value, s.Fits, s.Seen
 		return 8, true
 	case "gpus_seen":
 		n, err := strconv.ParseInt(string(value), 10, strconv.IntSize)

@@ -14,6 +14,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/reading"
 	"muster/gateway/internal/registry"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -112,8 +113,8 @@ func (a *API) exposed(r *http.Request, text string) error {
 func (a *API) admit(r *http.Request, at *attempt) (registry.Admission, error) {
 	token, raw := at.token, at.raw
 	var q wire.RegisterRequest
-	if err := decode(raw, &q); err != nil {
-		return registry.Admission{}, refuse(wire.CodeBadRequest, "the body is not a register request in JSON", "see the agent's version: muster-agent version")
+	if err := sign.DecodeOnce(raw, &q); err != nil {
+		return registry.Admission{}, refuse(wire.CodeBadRequest, "the body is not a register request in JSON, or holds a key twice", "see the agent's version: muster-agent version")
 	}
 	if at.secret {
 		err := a.exposed(r, string(raw)+" "+token.ID)
@@ -136,8 +137,9 @@ func (a *API) admit(r *http.Request, at *attempt) (registry.Admission, error) {
 	if err != nil {
 		return registry.Admission{}, err
 	}
+	notices := heldHardware(&q)
 	return a.Registry.Enrol(r.Context(), registry.Applicant{
-		Credential: token, IsPSK: bootstrap.IsPSK(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.RawSubjectPublicKeyInfo),
+		Notices: notices, Credential: token, IsPSK: bootstrap.IsPSK(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.RawSubjectPublicKeyInfo),
 		Identity: id, Address: a.Address(r), Issue: a.issue(csr),
 	})
 }
@@ -231,18 +233,18 @@ func (a *API) welcome(ad registry.Admission) wire.Welcome {
 // glance reads of a body that is not proven yet what its refusal needs: the nonce, and whether it carries a secret. It does so
 // in one pass where the body has the members of a wire.RegisterRequest and no others.
 func glance(raw []byte) (nonce string, secret bool) {
-	s := scanner{text: raw}
+	s := reading.Scan(raw)
 	found := false
-	for s.next() {
-		switch string(s.name) {
+	for s.Next() {
+		switch string(s.Name) {
 		case "nonce":
-			nonce, found = s.plain()
+			nonce, found = s.Plain()
 		case "protocol", "name", "time", "csr", "labels", "provider", "instance_id", "hardware", "agent":
 		default:
 			return nonceOf(raw), carriesSecret(raw)
 		}
 	}
-	if !found || !s.whole() || len(nonce) > 64 {
+	if !found || !s.Whole() || len(nonce) > 64 {
 		return nonceOf(raw), carriesSecret(raw)
 	}
 	return nonce, holdsToken(raw)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"muster/agent/wire"
@@ -27,10 +26,24 @@ type live struct {
 	current string // the run that was heard last
 	runs    []*run
 	touched time.Time
+
+	leftOut string // the notice of what the last reading had to lose
+}
+
+// Report is what a heartbeat says beside its plain members, in JSON of the shape that the API promises.
+type Report struct {
+	Agent, Cost string // "" not said
+	Hardware    string // "" leaves the last reading in place
+	LeftOut     string // a notice that names what did not have the shape; "" all did
+
+	// Of the reading, as long as there is one:
+	Probe string // the probe's state
+	GPUs  int    // rows
+	Ills  uint64 // stands for what the rows' health lists say: equal numbers are equal lists; 0: all are empty
 }
 
 // Beat takes one heartbeat of a node and gives its state. The reading itself is not decoded here: nobody has asked for it.
-func (r *Registry) Beat(ctx context.Context, id *Identity, p Proof, b *wire.HeartbeatRequest, agent, cost string) (State, error) {
+func (r *Registry) Beat(ctx context.Context, id *Identity, p Proof, b *wire.HeartbeatRequest, report Report) (State, error) {
 	if err := r.remember(ctx, id.NodeID); err != nil {
 		return "", err
 	}
@@ -55,8 +68,8 @@ func (r *Registry) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Hear
 	r.take(store.Beat{
 		NodeID: id.NodeID, Enrolment: id.Enrolment, RunID: b.RunID, Counter: b.Counter, SkewMillis: b.SkewMillis,
 		Interval: time.Duration(b.IntervalSeconds * float64(time.Second)),
-		Address:  p.Address, Agent: agent, Cost: cost, Notices: b.Notices, Hardware: reading(b.Hardware),
-	})
+		Address:  p.Address, Agent: report.Agent, Cost: report.Cost, Notices: b.Notices, Hardware: report.Hardware,
+	}, report.LeftOut)
 	return state, nil
 }
 
@@ -88,11 +101,17 @@ func (r *Registry) live(nodeID string) *live {
 	return l
 }
 
-// take puts a heartbeat in line for the next flush.
-func (r *Registry) take(beat store.Beat) {
+// take puts a heartbeat in line for the next flush. What was left out of a reading is told for as long as that is shown.
+func (r *Registry) take(beat store.Beat, leftOut string) {
 	r.beats.Lock()
 	defer r.beats.Unlock()
 	l := r.live(beat.NodeID)
+	if beat.Hardware != "" || leftOut != "" {
+		l.leftOut = leftOut
+	}
+	if l.leftOut != "" {
+		beat.Notices = append(slices.Clip(beat.Notices), l.leftOut)
+	}
 	if beat.Hardware == "" && l.dirty {
 		beat.Hardware = l.beat.Hardware
 	}
@@ -105,16 +124,6 @@ func (r *Registry) forgetBeat(nodeID string) {
 	r.beats.Lock()
 	defer r.beats.Unlock()
 	delete(r.beats.live, nodeID)
-}
-
-// reading drops what carries nothing, so that it cannot replace a reading that does.
-func reading(raw json.RawMessage) string {
-	text := strings.TrimSpace(string(raw))
-	inner, object := strings.CutPrefix(text, "{")
-	if text == "null" || object && strings.TrimSpace(inner) == "}" {
-		return ""
-	}
-	return text
 }
 
 // heard moves the node where being heard from, and its health, lead. Who of two in conflict is well is nothing to go by.
@@ -227,7 +236,7 @@ func gpuRows(hardware string) []store.GPU {
 	var h struct {
 		GPUs []wire.GPU `json:"gpus"`
 	}
-	if json.Unmarshal([]byte(hardware), &h) != nil || len(h.GPUs) > 64 {
+	if json.Unmarshal([]byte(hardware), &h) != nil || len(h.GPUs) > wire.MaxGPUs {
 		return nil
 	}
 	rows := []store.GPU{}

@@ -21,6 +21,7 @@ type Applicant struct {
 	Credential store.Token // a PSK has no Uses
 	IsPSK      bool
 	Request    *wire.RegisterRequest
+	Notices    []string  // what the request says that cannot be kept
 	KeyHash    string    // hex SHA-256 of the CSR key's SPKI
 	Identity   *Identity // who also signed the request, nil: nobody
 	Address    string
@@ -191,7 +192,7 @@ func (r *Registry) write(ctx context.Context, a Applicant, p place) (Admission, 
 		Provider: a.Request.Provider, InstanceID: a.Request.InstanceID, BindInstance: a.Credential.BindInstance,
 		Address: a.Address, At: r.now(), Node: p.node, NewNode: p.takeOver == nil, TakeOver: p.takeOver,
 		CredentialLabels: a.Credential.Labels, AgentLabels: a.Request.Labels,
-		Certificate: Certificate(p.node, issued, 1), Agent: marshal(a.Request.Agent), Hardware: reading(a.Request.Hardware),
+		Certificate: Certificate(p.node, issued, 1), Agent: marshal(a.Request.Agent), Hardware: string(a.Request.Hardware), Notices: a.Notices,
 	}
 	e.Certificate.IssuedAt = e.At
 	event := r.event("node.enrolled", p.node.ID, actor(a))

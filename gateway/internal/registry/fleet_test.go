@@ -16,6 +16,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/reading"
 	"muster/gateway/internal/registry"
 	"muster/store"
 )
@@ -180,11 +181,21 @@ func (f *fleet) beat(ad registry.Admission, counter uint64, change func(*wire.He
 	if change != nil {
 		change(b)
 	}
-	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), registry.Proof{Address: address, At: f.clock.Now()}, b, `{"version":"1"}`, `{}`)
+	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), registry.Proof{Address: address, At: f.clock.Now()}, b, report(b, `{"version":"1"}`))
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	return state
+}
+
+// report is what the node API makes of a heartbeat's members.
+func report(b *wire.HeartbeatRequest, agent string) registry.Report {
+	r := registry.Report{Agent: agent, Cost: "{}", Hardware: string(b.Hardware)}
+	if r.Hardware != "" {
+		seen := reading.Summarise(r.Hardware)
+		r.Probe, r.GPUs, r.Ills = seen.State, seen.GPUs, seen.Ills
+	}
+	return r
 }
 
 func (f *fleet) flush() {

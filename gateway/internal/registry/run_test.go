@@ -17,7 +17,7 @@ func (f *fleet) heard(ad registry.Admission, run string, counter uint64, late ti
 	f.t.Helper()
 	b := &wire.HeartbeatRequest{RunID: "run0000" + run, Counter: counter, IntervalSeconds: pace.Seconds()}
 	proof := registry.Proof{Address: "198.51.100." + fmt.Sprint(len(run)+int(run[0])), At: f.clock.Now().Add(-late)}
-	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), proof, b, `{}`, `{}`)
+	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), proof, b, report(b, "{}"))
 	if err != nil {
 		f.t.Fatal(err)
 	}
@@ -232,7 +232,7 @@ func TestClashesAtOnce(t *testing.T) {
 		if i%2 == 0 {
 			b.RunID = "run0000B"
 		}
-		_, err := f.Beat(context.Background(), id, registry.Proof{At: f.clock.Now()}, b, `{}`, `{}`)
+		_, err := f.Beat(context.Background(), id, registry.Proof{At: f.clock.Now()}, b, report(b, "{}"))
 		return code(err)
 	})
 	if n := f.seen("box"); reasons(n) != registry.ReasonConflict {

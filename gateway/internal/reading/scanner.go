@@ -1,44 +1,57 @@
-package nodeapi
+package reading
 
 import (
 	"bytes"
 	"unicode/utf8"
 )
 
-// scanner walks JSON text without decoding it. Its methods tell whether what they are named for stands at at, and go behind it.
-// It takes less than encoding/json does, nothing more: who meets a text that it does not take asks encoding/json, which has the word.
-type scanner struct {
+// MaxDepth is how many levels of JSON are read.
+const MaxDepth = 16
+
+// Scanner walks JSON text without decoding it. It takes less than encoding/json does, nothing more: who meets a text that it does
+// not take asks encoding/json, which has the word. Its unexported methods tell whether what they are named for stands at at, and
+// go behind it.
+type Scanner struct {
+	Name  []byte // of the last member, as it stands: escapes and all
+	Value []byte // of the last member, well-formed (RFC 8259) and at most MaxDepth levels deep
+
+	// Shapes gives the shape that a member's value should have; nil, or nil from it: any. Fits tells whether the last one has it.
+	Shapes func(name []byte) *Shape
+	Fits   bool
+	Seen   Summary // of the last value that had to have the shape Hardware and does
+
 	text  []byte
 	at    int
-	name  []byte // of the last member, as it stands: escapes and all
-	value []byte // of the last member, well-formed (RFC 8259) and at most maxDepth levels deep
 	ended bool
 }
 
-// next reads the next member of the object that text is. After the last one it is false, and whole says whether that was the end.
-func (s *scanner) next() bool {
+// Scan begins to walk a text.
+func Scan(text []byte) *Scanner { return &Scanner{text: text} }
+
+// Next reads the next member of the object that the text is. After the last one it is false, and Whole says whether that was the end.
+func (s *Scanner) Next() bool {
 	s.space()
 	open := byte(',')
-	if s.name == nil {
+	if s.Name == nil {
 		open = '{'
 	}
 	if !s.take(open) {
-		s.ended = s.name != nil && s.take('}')
+		s.ended = s.Name != nil && s.take('}')
 		return false
 	}
 	s.space()
 	return s.member()
 }
 
-// whole says that next has read an object of one member or more, and that nothing stands behind it.
-func (s *scanner) whole() bool {
+// Whole says that Next has read an object of one member or more, and that nothing stands behind it.
+func (s *Scanner) Whole() bool {
 	s.space()
 	return s.ended && s.at == len(s.text)
 }
 
-// plain gives the last member's value when it is a string that stands there as it is.
-func (s *scanner) plain() (text string, ok bool) {
-	v := s.value
+// Plain gives the last member's value when it is a string that stands there as it is.
+func (s *Scanner) Plain() (text string, ok bool) {
+	v := s.Value
 	if len(v) < 2 || v[0] != '"' || bytes.IndexByte(v, '\\') >= 0 || !utf8.Valid(v) {
 		return "", false
 	}
@@ -46,32 +59,52 @@ func (s *scanner) plain() (text string, ok bool) {
 }
 
 // member reads "name": value.
-func (s *scanner) member() bool {
+func (s *Scanner) member() bool {
 	start := s.at
 	if !s.quoted() {
 		return false
 	}
-	s.name = s.text[start+1 : s.at-1]
+	s.Name = s.text[start+1 : s.at-1]
 	s.space()
 	if !s.take(':') {
 		return false
 	}
 	s.space()
 	start = s.at
-	if !s.any(1) {
-		return false
+	if !s.shaped() {
+		s.at = start
+		if !s.any(1) {
+			return false
+		}
 	}
-	s.value = s.text[start:s.at]
+	s.Value = s.text[start:s.at]
 	return true
 }
 
-func (s *scanner) any(level int) bool {
+// shaped reads a value that has the shape it should have.
+func (s *Scanner) shaped() bool {
+	s.Fits = false
+	if s.Shapes == nil {
+		return false
+	}
+	shape := s.Shapes(s.Name)
+	if shape == nil {
+		return false
+	}
+	if shape == Hardware {
+		s.Seen = Summary{}
+	}
+	s.Fits = s.object(shape)
+	return s.Fits
+}
+
+func (s *Scanner) any(level int) bool {
 	if s.at >= len(s.text) {
 		return false
 	}
 	switch s.text[s.at] {
 	case '{', '[':
-		return level <= maxDepth && s.container(level)
+		return level <= MaxDepth && s.container(level)
 	case '"':
 		return s.quoted()
 	case 't':
@@ -84,7 +117,7 @@ func (s *scanner) any(level int) bool {
 	return s.number()
 }
 
-func (s *scanner) container(level int) bool {
+func (s *Scanner) container(level int) bool {
 	end := s.text[s.at] + 2 // both pairs of brackets are two apart
 	s.at++
 	s.space()
@@ -106,7 +139,7 @@ func (s *scanner) container(level int) bool {
 	}
 }
 
-func (s *scanner) key() bool {
+func (s *Scanner) key() bool {
 	if !s.quoted() {
 		return false
 	}
@@ -118,7 +151,7 @@ func (s *scanner) key() bool {
 	return true
 }
 
-func (s *scanner) quoted() bool {
+func (s *Scanner) quoted() bool {
 	if !s.take('"') {
 		return false
 	}
@@ -140,7 +173,7 @@ func (s *scanner) quoted() bool {
 	return false
 }
 
-func (s *scanner) escape() bool {
+func (s *Scanner) escape() bool {
 	if s.at+1 >= len(s.text) {
 		return false
 	}
@@ -158,7 +191,7 @@ func (s *scanner) escape() bool {
 	return true
 }
 
-func (s *scanner) number() bool {
+func (s *Scanner) number() bool {
 	s.take('-')
 	if !s.take('0') && !s.digits() {
 		return false
@@ -175,7 +208,7 @@ func (s *scanner) number() bool {
 	return true
 }
 
-func (s *scanner) digits() bool {
+func (s *Scanner) digits() bool {
 	start := s.at
 	for s.at < len(s.text) && s.text[s.at] >= '0' && s.text[s.at] <= '9' {
 		s.at++
@@ -183,7 +216,7 @@ func (s *scanner) digits() bool {
 	return s.at > start
 }
 
-func (s *scanner) word(w string) bool {
+func (s *Scanner) word(w string) bool {
 	if !bytes.HasPrefix(s.text[s.at:], []byte(w)) {
 		return false
 	}
@@ -191,7 +224,7 @@ func (s *scanner) word(w string) bool {
 	return true
 }
 
-func (s *scanner) take(c byte) bool {
+func (s *Scanner) take(c byte) bool {
 	if s.at < len(s.text) && s.text[s.at] == c {
 		s.at++
 		return true
@@ -199,7 +232,7 @@ func (s *scanner) take(c byte) bool {
 	return false
 }
 
-func (s *scanner) space() {
+func (s *Scanner) space() {
 	for s.at < len(s.text) && (s.text[s.at] == ' ' || s.text[s.at] == '\n' || s.text[s.at] == '\t' || s.text[s.at] == '\r') {
 		s.at++
 	}

@@ -1,0 +1,61 @@
+package nodeapi
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/reading"
+	"muster/gateway/internal/registry"
+)
+
+// report holds what the node says of itself to its shape, and names what had to be left out.
+func (b *heartbeat) report() registry.Report {
+	var left []string
+	r := registry.Report{
+		Agent: held(reading.Agent, b.Agent, b.agentFits, "agent", &left),
+		Cost:  held(reading.Cost, b.Cost, b.costFits, "cost", &left),
+	}
+	if hollow(b.Hardware) {
+		b.Hardware = nil
+	} else {
+		r.Hardware = held(reading.Hardware, b.Hardware, b.hardwareFits, "hardware", &left)
+		if !b.hardwareFits {
+			b.seen = reading.Summarise(r.Hardware)
+		}
+		r.Probe, r.GPUs, r.Ills = b.seen.State, b.seen.GPUs, b.seen.Ills
+	}
+	r.LeftOut = strings.Join(left, "; ")
+	return r
+}
+
+// held gives what fits of a member, and adds the names of the rest to left.
+func held(shape *reading.Shape, raw json.RawMessage, fits bool, name string, left *[]string) string {
+	if fits || len(raw) == 0 || string(raw) == "null" {
+		return string(raw)
+	}
+	text, without := shape.Mend(string(raw))
+	if len(without) > 0 {
+		*left = append(*left, reading.LeftOut(name, without))
+	}
+	return text
+}
+
+// hollow tells a reading that carries nothing, so that it cannot replace one that does.
+func hollow(raw json.RawMessage) bool {
+	text := bytes.TrimSpace(raw)
+	inner, object := bytes.CutPrefix(text, []byte("{"))
+	return len(text) == 0 || string(text) == "null" || object && string(bytes.TrimSpace(inner)) == "}"
+}
+
+// heldHardware does for a register request what report does for a heartbeat.
+func heldHardware(q *wire.RegisterRequest) (notices []string) {
+	var left []string
+	if hollow(q.Hardware) {
+		q.Hardware = nil
+		return nil
+	}
+	q.Hardware = json.RawMessage(held(reading.Hardware, q.Hardware, false, "hardware", &left))
+	return left
+}

@@ -1,0 +1,290 @@
+package reading
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"muster/agent/wire"
+)
+
+const (
+	maxNamed   = 8   // of the members that were left out
+	maxMembers = 256 // of one object
+)
+
+// Mend gives a text of this shape and names what it had to leave out: members that are of another type, out of bounds, there twice or
+// not known. A text that fits is given as it is. Of one that is no object nothing is left: fits is "" then.
+func (sh *Shape) Mend(raw string) (fits string, left []string) {
+	if sh.Fits([]byte(raw)) {
+		return raw, nil
+	}
+	m := mender{}
+	v := reflect.New(sh.of).Elem()
+	if !utf8.ValidString(raw) || !m.object(sh, []byte(raw), v, "") {
+		return "", []string{"all of it"}
+	}
+	out, err := json.Marshal(v.Interface())
+	if err != nil {
+		return "", []string{"all of it"}
+	}
+	return string(out), m.named()
+}
+
+// LeftOut is the notice that names what a node sent and nobody is shown.
+func LeftOut(what string, paths []string) string {
+	return "the gateway left out of " + what + " what does not fit its API: " + strings.Join(paths, ", ")
+}
+
+// Summarise gives the Summary of a text that has the shape Hardware.
+func Summarise(text string) Summary {
+	s := Scanner{text: []byte(text)}
+	if s.object(Hardware) {
+		return s.Seen
+	}
+	var h wire.Hardware // with an escape in it, or a time of another zone
+	if json.Unmarshal([]byte(text), &h) != nil {
+		return Summary{}
+	}
+	seen := Summary{State: h.Probe.State, GPUs: len(h.GPUs)}
+	for _, g := range h.GPUs {
+		if len(g.Health) > 0 {
+			seen.Ills = ill(seen.Ills, []byte(g.UUID), []byte(strings.Join(g.Health, ",")))
+		}
+	}
+	return seen
+}
+
+// mender puts a value together from what fits.
+type mender struct {
+	left []string
+	more int
+}
+
+func (m *mender) leave(path string) bool {
+	if len(m.left) < maxNamed {
+		m.left = append(m.left, path)
+	} else {
+		m.more++
+	}
+	return false
+}
+
+func (m *mender) named() []string {
+	if m.more > 0 {
+		return append(m.left, fmt.Sprintf("%d more", m.more))
+	}
+	return m.left
+}
+
+// object reads the members that fit into v. It is false where there is no object.
+func (m *mender) object(sh *Shape, raw []byte, v reflect.Value, path string) bool {
+	names, values, ok := members(raw)
+	if !ok || len(names) > maxMembers {
+		return false
+	}
+	for i, name := range names {
+		at, inner := sh.index(name), join(path, name)
+		switch first := slices.Index(names, name); {
+		case first < i: // named with the first
+		case at < 0, slices.Contains(names[i+1:], name):
+			m.leave(shown(inner))
+		case !m.field(&sh.fields[at], values[i], v.Field(at), inner):
+			m.leave(inner)
+		}
+	}
+	sh.complete(v)
+	return true
+}
+
+// members takes an object apart.
+func members(raw []byte) (names []string, values []json.RawMessage, ok bool) {
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if token, err := d.Token(); err != nil || token != json.Delim('{') {
+		return nil, nil, false
+	}
+	for d.More() {
+		name, err := d.Token()
+		var value json.RawMessage
+		if err != nil || d.Decode(&value) != nil {
+			return nil, nil, false
+		}
+		names, values = append(names, fmt.Sprint(name)), append(values, value)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, nil, false
+	}
+	_, err := d.Token()
+	return names, values, err == io.EOF
+}
+
+func (sh *Shape) index(name string) int {
+	for i := range sh.fields {
+		if sh.fields[i].name == name {
+			return i
+		}
+	}
+	return -1
+}
+
+// complete gives readers what they count on: lists, and words that are never empty.
+func (sh *Shape) complete(v reflect.Value) {
+	for i := range sh.fields {
+		f, field := &sh.fields[i], v.Field(i)
+		switch {
+		case !f.required:
+		case f.kind == object:
+			f.shape.complete(field)
+		case (f.kind == list || f.kind == rows) && field.IsNil():
+			field.Set(reflect.MakeSlice(field.Type(), 0, 0))
+		case f.kind == text && field.String() == "":
+			field.SetString(f.usual)
+		}
+	}
+}
+
+func join(path, name string) string {
+	if path == "" {
+		return name
+	}
+	return path + "." + name
+}
+
+// shown makes a foreign name fit to be read by a person.
+func shown(path string) string {
+	const most = 80
+	clean := strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			return '?'
+		}
+		return r
+	}, path)
+	if runes := []rune(clean); len(runes) > most {
+		return string(runes[:most]) + "..."
+	}
+	return clean
+}
+
+// field reads one value. It is false where the value does not fit and nothing of it was kept. A list that is null where none may be
+// is an empty one: Go writes both alike.
+func (m *mender) field(f *field, raw json.RawMessage, v reflect.Value, path string) bool {
+	if string(raw) == "null" {
+		return f.null || f.kind == list || f.kind == rows
+	}
+	if v.Kind() == reflect.Pointer {
+		inner := reflect.New(v.Type().Elem())
+		if !m.value(f, raw, inner.Elem(), path) {
+			return false
+		}
+		v.Set(inner)
+		return true
+	}
+	return m.value(f, raw, v, path)
+}
+
+func (m *mender) value(f *field, raw json.RawMessage, v reflect.Value, path string) bool {
+	switch f.kind {
+	case text:
+		return setText(f, raw, v)
+	case whole:
+		return setWhole(f, raw, v)
+	case decimal:
+		return setDecimal(f, raw, v)
+	case truth:
+		return json.Unmarshal(raw, v.Addr().Interface()) == nil
+	case moment:
+		return setMoment(raw, v)
+	case object:
+		return m.object(f.shape, raw, v, path)
+	}
+	return m.elements(f, raw, v, path)
+}
+
+func setText(f *field, raw []byte, v reflect.Value) bool {
+	var s string
+	if json.Unmarshal(raw, &s) != nil || len(s) > f.most || strings.ContainsFunc(s, unreadable) || f.words != nil && !one(f.words, []byte(s)) {
+		return false
+	}
+	v.SetString(s)
+	return true
+}
+
+// unreadable also tells the halves of characters that \u can spell.
+func unreadable(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }
+
+func setWhole(f *field, raw []byte, v reflect.Value) bool {
+	n, err := strconv.ParseInt(string(raw), 10, 64)
+	if err != nil || n < 0 && !f.signed || n >= 1e15 || n <= -1e15 {
+		return false
+	}
+	v.SetInt(n)
+	return true
+}
+
+func setDecimal(f *field, raw []byte, v reflect.Value) bool {
+	n, err := strconv.ParseFloat(string(raw), 64)
+	if err != nil || math.IsInf(n, 0) || math.IsNaN(n) || n < 0 && !f.signed || raw[0] == '"' {
+		return false
+	}
+	v.SetFloat(n)
+	return true
+}
+
+func setMoment(raw []byte, v reflect.Value) bool {
+	var t time.Time
+	if json.Unmarshal(raw, &t) != nil {
+		return false
+	}
+	t = t.UTC()
+	if _, err := t.MarshalJSON(); err != nil { // a zone can lead out of the years that have four digits
+		return false
+	}
+	v.Set(reflect.ValueOf(t))
+	return true
+}
+
+// elements reads those elements that fit. A row without an index of its own has that of its place.
+func (m *mender) elements(f *field, raw []byte, v reflect.Value, path string) bool {
+	var all []json.RawMessage
+	if json.Unmarshal(raw, &all) != nil {
+		return false
+	}
+	if len(all) > f.most {
+		m.leave(fmt.Sprintf("%s from %d on", path, f.most))
+		all = all[:f.most]
+	}
+	kept := reflect.MakeSlice(v.Type(), 0, len(all))
+	for i, one := range all {
+		element := reflect.New(v.Type().Elem()).Elem()
+		at := fmt.Sprintf("%s[%d]", path, i)
+		fits := false
+		if f.kind == list {
+			fits = setText(&field{most: maxText}, one, element)
+		} else {
+			fits = m.row(f.shape, one, element, at, i)
+		}
+		if !fits {
+			m.leave(at)
+			continue
+		}
+		kept = reflect.Append(kept, element)
+	}
+	v.Set(kept)
+	return true
+}
+
+func (m *mender) row(sh *Shape, raw []byte, v reflect.Value, path string, place int) bool {
+	if at := sh.index("index"); at >= 0 {
+		v.Field(at).SetInt(int64(place))
+	}
+	return m.object(sh, raw, v, path)
+}
