@@ -134,17 +134,18 @@ func TestPace(t *testing.T) {
 func TestWhatABeatCarries(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)
-		var reading json.RawMessage
+		var reading atomic.Pointer[json.RawMessage]
 		wake := make(chan struct{}, 1)
 		rss := int64(7)
 		n.cfg.Wake = wake
-		n.cfg.Hardware = func() json.RawMessage { return reading }
+		reading.Store(new(json.RawMessage))
+		n.cfg.Hardware = func() json.RawMessage { return *reading.Load() }
 		n.cfg.Cost = func() wire.Cost { return wire.Cost{RSSKiB: &rss} }
 		n.cfg.Notices = func() []string { return []string{"no disk"} }
 		n.cfg.Agent = wire.AgentInfo{Version: "1.2.3"}
 		go func() {
 			time.Sleep(2 * time.Second)
-			reading = json.RawMessage(`{"cpus":2}`)
+			reading.Store(new(json.RawMessage(`{"cpus":2}`)))
 			wake <- struct{}{}
 		}()
 		n.run(t, 5*time.Second)

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -17,14 +18,10 @@ import (
 // wrong ends it, as does a broken pipe.
 func TestEventsFollowOutage(t *testing.T) {
 	h := newHouse(t)
-	routes, away := http.Handler(h.api.Routes()), http.Handler(nil)
-	h.dir = listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if away != nil {
-			away.ServeHTTP(w, r)
-			return
-		}
-		routes.ServeHTTP(w, r)
-	}))
+	var answers atomic.Pointer[http.Handler]
+	routes := http.Handler(h.api.Routes())
+	answers.Store(&routes)
+	h.dir = listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*answers.Load()).ServeHTTP(w, r) }))
 	refuse := func(code string, status int) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			reply.Write(w, status, reply.JSON(wire.Error{Error: wire.ErrorDetail{Code: code, Message: "not now", Hint: "later"}}))
@@ -46,17 +43,17 @@ func TestEventsFollowOutage(t *testing.T) {
 			h.pause = func(ctx context.Context) error {
 				switch looks++; looks {
 				case 2:
-					away = c.away
+					answers.Store(&c.away)
 					h.node(store.Node{Name: "during-" + name[:3] + fmt.Sprint(c.code), Tenant: "platform"}, -1, "")
 				case 10:
-					away = nil
+					answers.Store(&routes)
 				case 12:
 					cancel()
 				}
 				return ctx.Err()
 			}
 			code, out, errs := h.run(ctx, "--data", h.dir, "events", "-f")
-			away = nil
+			answers.Store(&routes)
 			if c.code == 1 {
 				if code != 1 || strings.Contains(errs, "trying again") {
 					t.Errorf("code %d, %s", code, errs)

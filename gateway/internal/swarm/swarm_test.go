@@ -171,7 +171,7 @@ func (g *gateway) check(report map[string]result) map[string]int {
 func TestSwarm(t *testing.T) {
 	g := newGateway(t)
 	keep := filepath.Join(t.TempDir(), "keep.json")
-	code, report, said := g.swarm(g.token(20), "-nodes=20", "-conns=6", "-duration=300ms", "-renew", "-keep", keep, "-verify")
+	code, report, said := g.swarm(g.token(20), "-nodes=20", "-conns=6", "-duration=20s", "-beats=2", "-renew", "-keep", keep, "-verify")
 	if code != exitDone {
 		t.Fatalf("exit %d: %s", code, said)
 	}
@@ -204,7 +204,7 @@ func TestSwarm(t *testing.T) {
 
 func TestRefused(t *testing.T) {
 	g := newGateway(t)
-	args := []string{"-nodes=8", "-duration=1s", "-beats=2", "-expect=token_used"}
+	args := []string{"-nodes=8", "-duration=20s", "-beats=2", "-expect=token_used"}
 	code, report, said := g.swarm(g.token(3), args...)
 	if code != exitDone || report["register"].Count != 3 || report["register"].Refused["token_used"] != 5 || report["heartbeat"].Count != 6 {
 		t.Errorf("exit %d, %+v, %s", code, report, said)
@@ -234,7 +234,7 @@ func TestRestarted(t *testing.T) {
 			return false
 		}
 		g.mu.Unlock()
-		code, report, said := g.swarm("", "-nodes=4", "-conns=2", "-keep", keep, transport, "-duration=2s", "-beats=25")
+		code, report, said := g.swarm("", "-nodes=4", "-conns=2", "-keep", keep, transport, "-duration=20s", "-beats=25")
 		if code != exitDone || len(report["heartbeat"].Refused) != 0 || report["heartbeat"].Count < 90 {
 			t.Errorf("exit %d, %+v, %s", code, report, said)
 		}
@@ -258,7 +258,7 @@ func TestUnproven(t *testing.T) {
 		return true
 	}
 	g.mu.Unlock()
-	args := []string{"-nodes=2", "-keep", keep, "-transport=signed", "-duration=1s", "-beats=3"}
+	args := []string{"-nodes=2", "-keep", keep, "-transport=signed", "-duration=20s", "-beats=3"}
 	code, report, said := g.swarm("", append(args, "-verify")...)
 	if code != exitFailed || report["heartbeat"].Refused[codeUnproven] != 6 {
 		t.Errorf("exit %d, %+v, %s", code, report, said)
