@@ -2,13 +2,16 @@
 DATA    ?= .muster
 LISTEN  ?= 127.0.0.1:7443
 NODE    ?= $(shell uname -n)
+RACE    ?= ./...
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILT   := $(shell date -u +%Y-%m-%dT00:00:00Z)
 AGENT   := CGO_ENABLED=0 go build -trimpath -tags nethttpomithttp2 -ldflags "-s -w -X main.version=$(VERSION)"
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 LAB := debian-archive-keyring iproute2 mmdebstrap systemd-container util-linux
+TOOLS := busybox curl dash gcc libc6-dev openssl shellcheck util-linux wget
+install = { [ $$(id -u) = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(1); } >/dev/null || { echo "install these: $(1)"; exit 1; }
 
-.PHONY: build run test test-real check bench fuzz clean
+.PHONY: build run tools test race test-real check bench fuzz clean
 build:
 	@mkdir -p bin gateway/agents/linux-amd64 gateway/agents/linux-arm64
 	GOOS=linux GOARCH=amd64 $(AGENT) -o gateway/agents/linux-amd64/muster-agent ./agent
@@ -25,19 +28,31 @@ run: build
 	bin/muster-agent run --gateway https://$(LISTEN) --state $(DATA)/agent --name $(NODE) & agent=$$!; unset MUSTER_TOKEN; \
 	bin/muster --data $(DATA) node wait $(NODE) --timeout 60s && bin/muster --data $(DATA) node ls && wait $$gateway
 
+# What the tests run beside Go. Without one of these a test is skipped, or fails when CI is set.
+tools:
+	@dpkg -s $(TOOLS) >/dev/null 2>&1 || $(call install,$(TOOLS))
+
 test:
 	go test ./...
 
+# The programs that tests start look for races too. What they find is in the reports.
+race:
+	@command -v gcc >/dev/null || $(call install,gcc libc6-dev)
+	@reports=$$(mktemp -d) && chmod 1777 $$reports && code=0; \
+	GORACE="log_path=$$reports/race" CGO_ENABLED=1 go test -race -timeout 30m $(RACE) || code=$$?; \
+	cat $$reports/* 2>/dev/null && code=1; rm -rf $$reports; exit $$code
+
 test-real: build
-	@[ $$(id -u) != 0 ] || dpkg -s $(LAB) >/dev/null 2>&1 || { apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(LAB); } >/dev/null || echo "install these: $(LAB)"
+	@[ $$(id -u) != 0 ] || dpkg -s $(LAB) >/dev/null 2>&1 || $(call install,$(LAB))
 	go test -tags real -count 1 -v -timeout 30m ./gateway/internal/lab
 
 check: build
 	@test -z "$$(gofmt -l agent gateway store install.go)" || { gofmt -l agent gateway store install.go; echo "run gofmt -w on these"; exit 1; }
 	go vet -tags real ./... && go run $(STATICCHECK) -tags real ./...
-	@command -v shellcheck >/dev/null || apt-get install -qy shellcheck >/dev/null || { echo "install shellcheck"; exit 1; }; shellcheck .ci/run install.sh gateway/internal/bootstrap/*.sh
+	@command -v shellcheck >/dev/null || $(call install,shellcheck)
+	@shellcheck .ci/run install.sh gateway/internal/bootstrap/*.sh
 	@! go version -m bin/muster-agent | grep '^.dep' && ! readelf -l bin/muster-agent | grep INTERP || { echo "bin/muster-agent has that beside the standard library, or is not static"; exit 1; }
-	@size=$$(stat -c %s bin/muster-agent); echo "bin/muster-agent: $$size bytes"; test $$size -le 7500000
+	@size=$$(stat -c %s bin/muster-agent); echo "bin/muster-agent: $$size bytes"; test $$size -le 9500000
 
 bench:
 	@go test -run '^$$' -bench Budgets -benchtime 1x -timeout 15m ./gateway

@@ -143,7 +143,7 @@ func (b *box) startUnit() error {
 		return err
 	}
 	b.units = exec.Command(service.Layout{Base: b.base}.Program(), "run")
-	b.units.Env = append(settings.Environ(), asAgent+"="+b.root, "PATH="+os.Getenv("PATH"))
+	b.units.Env = append(settings.Environ(), asAgent+"="+b.root, "PATH="+os.Getenv("PATH"), "GORACE="+os.Getenv("GORACE"))
 	return b.units.Start()
 }
 

@@ -40,7 +40,7 @@ func TestStartedThoughTheGatewayIsAway(t *testing.T) {
 		return string(raw[:n])
 	}
 	agent := exec.Command(service.Layout{Base: b.base}.Program(), "run", "--gateway", "https://127.0.0.1:1", "--state", b.base, "--no-gpu")
-	agent.Env = []string{asAgent + "=" + b.root, "NOTIFY_SOCKET=" + path}
+	agent.Env = []string{asAgent + "=" + b.root, "NOTIFY_SOCKET=" + path, "GORACE=" + os.Getenv("GORACE")}
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -2,11 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"muster/gateway/internal/lab"
 )
 
 // minted is what muster bootstrap -o json prints.
@@ -110,7 +113,7 @@ func namespaces(t *testing.T) []string {
 	probe := exec.Command("unshare", append(flags, "sh", "-c", sandbox)...)
 	probe.Env = append(os.Environ(), "RECORD="+t.TempDir())
 	if out, err := probe.CombinedOutput(); err != nil {
-		t.Skipf("not run: no mount namespace with overlays here: %v %s", err, out)
+		lab.Lacking(t, fmt.Sprintf("not run: no mount namespace with overlays here: %v %s", err, out))
 	}
 	return flags
 }

@@ -9,6 +9,8 @@ import (
 	"regexp"
 	"strings"
 	"testing"
+
+	"muster/gateway/internal/lab"
 )
 
 // TestBootstrapPaste pastes the printed command, in each of its forms.
@@ -151,20 +153,6 @@ func TestBootstrapRefuses(t *testing.T) {
 	}
 }
 
-// TestBootstrapUserDataSchema asks cloud-init itself.
-func TestBootstrapUserDataSchema(t *testing.T) {
-	if _, err := exec.LookPath("cloud-init"); err != nil {
-		t.Skip("not run: cloud-init is not installed here")
-	}
-	h := agentsHouse(t, recorder(t))
-	h.muster("node", "create", "gpu-7")
-	file := filepath.Join(t.TempDir(), "user-data")
-	write(t, file, h.muster("bootstrap", "gpu-7", "-o", "user-data"))
-	if out, err := exec.Command("cloud-init", "schema", "--config-file", file).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-}
-
 // TestBootstrapShellcheck reads the scripts as they are served.
 func TestBootstrapShellcheck(t *testing.T) {
 	h := agentsHouse(t, recorder(t), "--bootstrap-install-container-runtime", "--bootstrap-registry", "registry.example")
@@ -182,15 +170,16 @@ func TestBootstrapShellcheck(t *testing.T) {
 
 func lint(t *testing.T, script string) {
 	t.Helper()
-	if _, err := exec.LookPath("shellcheck"); err != nil {
-		t.Log("not run: shellcheck is not installed here")
-		return
-	}
-	check := exec.Command("shellcheck", "-s", "sh", "-")
-	check.Stdin = strings.NewReader(script)
-	if out, err := check.CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
+	t.Run("shellcheck", func(t *testing.T) {
+		if _, err := exec.LookPath("shellcheck"); err != nil {
+			lab.Lacking(t, "not run: shellcheck is not installed here; make tools as root installs it")
+		}
+		check := exec.Command("shellcheck", "-s", "sh", "-")
+		check.Stdin = strings.NewReader(script)
+		if out, err := check.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+	})
 }
 
 // TestBootstrapEnrols joins a real agent with a bootstrap token: the node becomes what was created, and its other tokens end.

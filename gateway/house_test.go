@@ -12,6 +12,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"syscall"
@@ -43,15 +45,19 @@ var (
 	agentErr  error
 )
 
-// agentBinary builds the real agent once, as `make build` does.
+// agentBinary builds the real agent once, as `make build` does. Where the tests look for races, so does the agent.
 func agentBinary(t *testing.T) string {
 	t.Helper()
 	agentOnce.Do(func() {
 		if agentDir, agentErr = os.MkdirTemp("", "muster-agent-"); agentErr != nil {
 			return
 		}
-		build := exec.Command("go", "build", "-trimpath", "-tags", "nethttpomithttp2", "-o", agentDir, "muster/agent")
+		build := exec.Command("go", "build", "-trimpath", "-tags", "nethttpomithttp2", "-o", agentDir)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
+		if looksForRaces() {
+			build.Args, build.Env = append(build.Args, "-race"), append(os.Environ(), "CGO_ENABLED=1")
+		}
+		build.Args = append(build.Args, "muster/agent")
 		if out, err := build.CombinedOutput(); err != nil {
 			agentErr = fmt.Errorf("%w\n%s", err, out)
 		}
@@ -60,6 +66,12 @@ func agentBinary(t *testing.T) string {
 		t.Fatalf("build the agent: %v", agentErr)
 	}
 	return filepath.Join(agentDir, "agent")
+}
+
+// looksForRaces tells whether this test was built by go test -race.
+func looksForRaces() bool {
+	built, _ := debug.ReadBuildInfo()
+	return built != nil && slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
 // process is a gateway or an agent that a test runs and may kill.

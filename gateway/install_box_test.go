@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"muster/gateway/internal/lab"
 )
 
 // shell runs the installer. A standalone one finds its own tools before those of the PATH.
@@ -29,7 +31,9 @@ func shells(t *testing.T) []shell {
 	var found []shell
 	for _, s := range []shell{dash, {"dash", []string{"dash"}, false}, {"bash", []string{"bash"}, false}, {"busybox sh", []string{"busybox", "sh"}, true}} {
 		if _, err := exec.LookPath(s.argv[0]); err != nil {
-			t.Logf("not run: %s, which is not installed here", s.name)
+			t.Run(s.name, func(t *testing.T) {
+				lab.Lacking(t, "not run: "+s.name+" is not installed here; make tools as root installs it")
+			})
 			continue
 		}
 		found = append(found, s)
@@ -64,7 +68,7 @@ func newBox(t *testing.T, tools ...string) *box {
 	for _, name := range tools {
 		path, err := exec.LookPath(name)
 		if err != nil {
-			t.Skipf("not run: %s is not installed here", name)
+			lab.Lacking(t, "not run: "+name+" is not installed here; make tools as root installs it")
 		}
 		b.tool(name, `printf '%s\n' "$@" >>"$RECORD/fetch-argv"; env >>"$RECORD/fetch-env"; exec `+path+` "$@"`)
 	}
@@ -103,7 +107,7 @@ func (b *box) do(stdin, program string, args ...string) (code int, output string
 	command.Dir, command.WaitDelay = b.home, time.Second // what outlives it may hold its output
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: b.user}
 	command.Stdin = strings.NewReader(stdin)
-	command.Env = append([]string{"HOME=" + b.home, "PATH=" + b.bin, "RECORD=" + b.records}, b.env...)
+	command.Env = append([]string{"HOME=" + b.home, "PATH=" + b.bin, "RECORD=" + b.records, "GORACE=" + os.Getenv("GORACE")}, b.env...)
 	var out bytes.Buffer
 	command.Stdout, command.Stderr = &out, &out
 	if err := command.Run(); command.ProcessState == nil || ctx.Err() != nil {

@@ -8,13 +8,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"muster/gateway/internal/lab"
 )
 
 // newUserBox is a box of nobody's own: what runs there cannot touch the machine.
 func newUserBox(t *testing.T) *box {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("not run: only root can run it as another user")
+		lab.Lacking(t, "not run: only root can run it as another user")
 	}
 	b := newBox(t)
 	dir, err := os.MkdirTemp("", "muster-user-")

@@ -45,7 +45,7 @@ func amid(t *testing.T, ca *gatewaytest.CA) string {
 	}
 	hash, err := exec.Command("openssl", "x509", "-hash", "-noout", "-in", pem).Output()
 	if err != nil {
-		t.Skipf("not run: openssl, which names certificates as curl looks for them, is not here: %v", err)
+		gatewaytest.Lacking(t, fmt.Sprintf("not run: openssl, which names certificates as curl looks for them, is not here: %v", err))
 	}
 	if err := os.Symlink(pem, filepath.Join(dir, strings.TrimSpace(string(hash))+".0")); err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func amid(t *testing.T, ca *gatewaytest.CA) string {
 	}
 	mount := fmt.Sprintf("mount --bind %s /etc/ssl/certs", dir)
 	if out, err := exec.Command("unshare", flags, "sh", "-c", mount).CombinedOutput(); err != nil {
-		t.Skipf("not run: no mount namespaces here: %v %s", err, out)
+		gatewaytest.Lacking(t, fmt.Sprintf("not run: no mount namespaces here: %v %s", err, out))
 	}
 	wrapper := filepath.Join(bin, "curl")
 	text := fmt.Sprintf("#!/bin/sh\nexec unshare %s sh -c '%s && exec curl \"$@\"' curl \"$@\"\n", flags, mount)

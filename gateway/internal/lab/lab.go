@@ -37,10 +37,7 @@ type Lab struct {
 func New(t testing.TB) *Lab {
 	t.Helper()
 	if missing := missing(); missing != "" {
-		if os.Getenv("CI") != "" {
-			t.Fatal(missing)
-		}
-		t.Skip(missing)
+		Lacking(t, missing)
 	}
 	dir, err := os.MkdirTemp("", "muster-lab-") // t.TempDir's path can be too long for a socket
 	if err != nil {
@@ -50,6 +47,15 @@ func New(t testing.TB) *Lab {
 	l := &Lab{T: t, Dir: dir}
 	l.hold()
 	return l
+}
+
+// Lacking skips a test that this machine cannot run, with the reason, or fails it when CI is set: there nothing may be missing.
+func Lacking(t testing.TB, why string) {
+	t.Helper()
+	if os.Getenv("CI") != "" {
+		t.Fatal(why)
+	}
+	t.Skip(why)
 }
 
 func missing() string {
