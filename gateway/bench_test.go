@@ -267,7 +267,7 @@ func (m *bench) overMTLS(r *benchReport) {
 			func() float64 { return m.play(append(args, "-gateway", m.url())...)["heartbeat"] },
 			func() float64 { return m.play(append(args, "-gateway", noop, "-peer")...)["heartbeat"] },
 		)
-		r.add("heartbeats, mTLS keep-alive, GPUs: "+gpus, "/s", measured, "no-op handler", 0.6, true)
+		r.add("heartbeats, mTLS keep-alive, GPUs: "+gpus, "/s", measured, "no-op handler", 0.5, true)
 	}
 }
 
@@ -295,7 +295,7 @@ func (m *bench) signed(r *benchReport) {
 		func() float64 { return m.play(append(args, "-gateway", m.plainURL())...)["heartbeat"] },
 		func() float64 { return m.proofs() },
 	)
-	r.add("heartbeats, signed", "/s", measured, "P-256 verify + Ed25519 sign", 0.5, true)
+	r.add("heartbeats, signed", "/s", measured, "P-256 verify + Ed25519 sign", 0.4, true)
 	verified, bare := m.verifications()
 	r.add("request signatures verified, a core", "/s", inTurn(verified, bare), "P-256 verify alone", 0, true)
 }
