@@ -187,6 +187,42 @@ func TestNodeMoves(t *testing.T) {
 	}
 }
 
+// TestNoWayBack: a ban and a retirement by selector show every node that they are for before they ask, and do nothing without a yes.
+func TestNoWayBack(t *testing.T) {
+	h := newHouse(t)
+	var names []string
+	for i := range 25 {
+		name := fmt.Sprintf("gpu-%02d", i)
+		h.node(store.Node{Name: name, Tenant: "platform"}, time.Second, "")
+		names = append(names, name)
+	}
+	all := "25 nodes: " + strings.Join(names, ", ") + "\n"
+	for _, c := range []struct {
+		args, stdin string
+		interactive bool
+		code        int
+		stderr      string
+	}{
+		{"node ban -l tenant=platform", "", false, 2, "add --yes"},
+		{"node ban -l tenant=platform", "n\n", true, 1, "ban these 25 nodes? [y/N]"},
+		{"node retire -l tenant=platform", "", true, 1, "retire these 25 nodes? [y/N]"},
+		{"node ban -l name=gpu-07", "", false, 2, "1 node: gpu-07\n"},
+	} {
+		h.stdin, h.interactive = c.stdin, c.interactive
+		code, stdout, stderr := h.muster(strings.Fields(c.args)...)
+		if code != c.code || stdout != "" || !strings.Contains(stderr, c.stderr) || !strings.Contains(c.args, "name=") && !strings.HasPrefix(stderr, all) {
+			t.Errorf("%s: code %d\n%s%s", c.args, code, stdout, stderr)
+		}
+	}
+	if _, _, stderr := h.muster("node", "drain", "-l", "tenant=platform", "--yes"); !strings.Contains(stderr, "gpu-09, ...\n") {
+		t.Errorf("what can be undone: %s", stderr)
+	}
+	h.interactive = false
+	if code, stdout, stderr := h.muster("node", "ban", "-l", "tenant=platform", "--yes"); code != 0 || stderr != all || strings.Count(stdout, ": retired, banned\n") != 25 {
+		t.Errorf("with a yes: code %d\n%s%s", code, stdout, stderr)
+	}
+}
+
 func TestNodeWait(t *testing.T) {
 	h := example(t)
 	if out := h.done("node", "wait", "node-dgx-spark", "vast-h100-39467543"); out != "2 nodes: online\n" {

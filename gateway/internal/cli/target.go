@@ -45,19 +45,19 @@ func (s *session) targets(ctx context.Context, c *adminapi.Client, names []strin
 	return nodes, true, err
 }
 
-// shownNames is how many of the matches a question shows.
+// shownNames is how many of the matches a question shows, where what it asks for can be undone.
 const shownNames = 10
 
-// confirm asks before a command acts: on several selected nodes, and always where there is no way back.
+// confirm asks before a command acts: on several selected nodes, and always where there is no way back. Then it shows all of them.
 func (s *session) confirm(verb string, nodes []target, selected, always bool) error {
 	if selected {
-		names := make([]string, 0, shownNames)
-		for _, n := range nodes[:min(len(nodes), shownNames)] {
-			names = append(names, printable(n.name))
+		shown, more := nodes, ""
+		if len(nodes) > shownNames && !always {
+			shown, more = nodes[:shownNames], ", ..."
 		}
-		more := ""
-		if len(nodes) > shownNames {
-			more = ", ..."
+		names := make([]string, 0, len(shown))
+		for _, n := range shown {
+			names = append(names, printable(n.name))
 		}
 		fmt.Fprintf(s.Stderr, "%s: %s%s\n", plural(len(nodes), "node"), strings.Join(names, ", "), more)
 	}
