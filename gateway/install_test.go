@@ -56,7 +56,7 @@ func TestInstallPaste(t *testing.T) {
 				t.Fatalf("exit %d\n%s", code, out)
 			}
 			argv := b.joined(token)
-			if len(argv) != 5 || argv[0] != "join" || argv[1] != "--gateway" || !strings.HasSuffix(command, "sh") && !strings.Contains(command, argv[2]) ||
+			if len(argv) != 5 || argv[0] != "join" || argv[1] != "--gateway" || !strings.Contains(command, argv[2]+"/install.sh") ||
 				argv[3] != "--root-pin" || !strings.HasPrefix(argv[4], "sha256:") {
 				t.Errorf("argv: %q", argv)
 			}

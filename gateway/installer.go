@@ -3,12 +3,11 @@ package main
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"fmt"
 	"net/http"
 	"net/url"
-	"strings"
 
 	"muster"
+	"muster/gateway/internal/paste"
 )
 
 // installer answers GET /install.sh. The script names the public URL; where the operator gave none, a request without TLS
@@ -74,29 +73,19 @@ func portOf(u *url.URL) string {
 
 // joinCommand is what an operator pastes on the machine that is to join. What is downloaded is checked before it runs: by
 // a certificate that the system trusts, by the pinned key of the gateway's own, or, without TLS, by the script's digest.
-// The token is in the environment of the script alone.
 func (g *gateway) joinCommand(token string) string {
-	from := word(g.settings.publicURL + "/install.sh")
+	d := paste.Download{URL: g.settings.publicURL + "/install.sh"}
 	switch g.certificateAt(g.settings.publicURL) {
-	case muster.SystemCertificate:
-		return fmt.Sprintf("curl -qfsSL %s | MUSTER_TOKEN=%s sh", from, token)
 	case muster.OwnCertificate:
-		return fmt.Sprintf(`curl -fsSLk --pinnedpubkey "%s" %s | MUSTER_TOKEN=%s sh`, g.serving.PinnedPublicKey(), from, token)
+		d.PinnedKey = g.serving.PinnedPublicKey()
+	case muster.NoCertificate:
+		script, err := g.script(g.settings.publicURL)
+		if err != nil {
+			g.log.Error("there is no joining command", "error", err)
+			return ""
+		}
+		sum := sha256.Sum256(script)
+		d.Digest = hex.EncodeToString(sum[:])
 	}
-	script, err := g.script(g.settings.publicURL)
-	if err != nil {
-		g.log.Error("there is no joining command", "error", err)
-		return ""
-	}
-	sum := sha256.Sum256(script)
-	return fmt.Sprintf(`(f=$(mktemp) && trap 'rm -f "$f"' EXIT && curl -fsSL %s -o "$f" && echo "%s  $f" | sha256sum -c - && MUSTER_TOKEN=%s sh "$f")`,
-		from, hex.EncodeToString(sum[:]), token)
-}
-
-// word quotes a URL whose brackets, around an IPv6 address, some shells would take for a pattern.
-func word(u string) string {
-	if strings.ContainsAny(u, "[]") {
-		return `"` + u + `"`
-	}
-	return u
+	return d.Command(token)
 }

@@ -3,9 +3,9 @@ package bootstrap
 import (
 	"net"
 	"net/url"
-	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/paste"
 )
 
 // Trust says what vouches for the gateway on the first hop.
@@ -73,16 +73,18 @@ func (s Site) digest(arch string) string {
 }
 
 // Command is what an operator pastes into a root shell of the machine. What is fetched is checked before it runs: by a
-// certificate, by the pinned key, or by the digest. The token is in the environment of the script alone.
+// certificate, by the pinned key, or by the digest.
 func (s Site) Command(fetchPart, token, digest string) string {
-	from := quoteWord(s.URL(fetchPart))
+	d := paste.Download{URL: s.URL(fetchPart)}
 	switch s.FirstHopTrust {
-	case SystemTrust:
-		return "curl -qfsSL " + s.resolve() + from + " | MUSTER_TOKEN=" + token + " sh"
 	case PinnedTrust:
-		return `curl -fsSLk --pinnedpubkey "` + s.PinnedKey + `" ` + from + " | MUSTER_TOKEN=" + token + " sh"
+		d.PinnedKey = s.PinnedKey
+	case PlainTrust:
+		d.Digest = digest
+	default:
+		d.Resolve = s.resolve()
 	}
-	return `(f=$(mktemp) && trap 'rm -f "$f"' EXIT && curl -fsSL ` + from + ` -o "$f" && echo "` + digest + `  $f" | sha256sum -c - && MUSTER_TOKEN=` + token + ` sh "$f")`
+	return d.Command(token)
 }
 
 // resolve is curl's own override of a name that the machine cannot resolve.
@@ -95,13 +97,5 @@ func (s Site) resolve() string {
 	if port == "" {
 		port = "443"
 	}
-	return "--resolve " + u.Hostname() + ":" + port + ":" + s.ResolveAddress + " "
-}
-
-// quoteWord quotes a URL whose brackets, around an IPv6 address, some shells would take for a pattern.
-func quoteWord(u string) string {
-	if strings.ContainsAny(u, "[]") {
-		return `"` + u + `"`
-	}
-	return u
+	return u.Hostname() + ":" + port + ":" + s.ResolveAddress
 }

@@ -29,10 +29,10 @@ func TestNodeCreateAndBootstrap(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"node create gpu-7 --tenant platform --label rack=7 --gpus 8", 0, []string{"node gpu-7, tenant platform, ready\n", "\n  curl -qfsSL https://gw:7443/api/v1/bootstrap/nodes/msb_",
+		{"node create gpu-7 --tenant platform --label rack=7 --gpus 8", 0, []string{"node gpu-7, tenant platform, ready\n", "\n  MUSTER_TOKEN=msb_",
 			"good until 2026-11-21T10:15:00Z (15m), and for 15m from the first fetch on; it is not shown again\n"}},
 		{"node create gpu-8 --mode cloud-init", 0, []string{"The machine's user-data:", "#cloud-config\n", "good until 2026-11-22T10:00:00Z (1d)"}},
-		{"bootstrap gpu-7", 0, []string{"On the machine, as root:", " | MUSTER_TOKEN=msb_"}},
+		{"bootstrap gpu-7", 0, []string{"On the machine, as root:", "MUSTER_TOKEN=msb_"}},
 		{"bootstrap gpu-7 --ttl 2h", 0, []string{"(2h)"}},
 		{"bootstrap gpu-7 -o command", 0, []string{"curl -qfsSL https://gw:7443/api"}},
 		{"bootstrap gpu-7 -o script", 0, []string{"#!/bin/sh\n", "{ main \"$@\"; }\n"}},

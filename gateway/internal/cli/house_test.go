@@ -60,7 +60,7 @@ func newHouse(t testing.TB) *house {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	h.api = adminapi.API{Registry: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store, Socket: true,
 		Info: &reply.Info{Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
-		Command: func(token string) string { return "curl -fsSL https://gw/install.sh | MUSTER_TOKEN=" + token + " sh" }}
+		Command: func(token string) string { return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'` }}
 	h.dir = h.listen()
 	return h
 }

@@ -42,7 +42,7 @@ func TestWrongly(t *testing.T) {
 	for _, c := range []struct{ name, command, want string }{
 		{"a mistyped token", strings.Replace(s.token.Command, s.token.Token, typo, 1), "token"},
 		{"no token", strings.Replace(s.token.Command, "MUSTER_TOKEN="+s.token.Token, "", 1), "MUSTER_TOKEN"},
-		{"another gateway's key", "set -e; f=$(mktemp); trap 'rm $f' EXIT; " + strings.Replace(otherKey(s.token.Command), "| MUSTER", ">$f; MUSTER", 1) + " $f", "pinned"},
+		{"another gateway's key", otherKey(s.token.Command), "pinned"},
 	} {
 		out, err := s.box.Try("root", c.command)
 		t.Logf("-- %s: %v\n%s", c.name, err, out)
