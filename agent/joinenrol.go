@@ -155,6 +155,7 @@ func (j *joining) enrolBounded(ctx context.Context, a *foreground, state identit
 	defer giveUp(nil)
 	timer := time.AfterFunc(j.limit(enrolTime), func() { giveUp(errNotYet) })
 	defer timer.Stop()
+	var former silence
 	var last error
 	unproven := 0
 	a.progress = func(err error) {
@@ -162,6 +163,12 @@ func (j *joining) enrolBounded(ctx context.Context, a *foreground, state identit
 			return
 		}
 		last = err
+		if wanted(err) > 0 {
+			if former.wait(j, timer, err); former.over {
+				giveUp(errNotYet)
+			}
+			return
+		}
 		var between *transport.Unproven
 		if errors.As(err, &between) {
 			unproven++
@@ -175,6 +182,9 @@ func (j *joining) enrolBounded(ctx context.Context, a *foreground, state identit
 	state, err := a.enroll(ctx, state)
 	if err == nil || !errors.Is(context.Cause(ctx), errNotYet) {
 		return state, err
+	}
+	if wanted(last) > 0 {
+		return state, former.gaveUp(last)
 	}
 	if last == nil {
 		last = errors.New("the gateway did not answer in time")

@@ -35,6 +35,8 @@ type TakeOver struct {
 	LastSeenAtMost *time.Time // nil: no matter
 	State          string     // as read
 	UseRecovery    bool       // spends an allow-recovery
+	SignedBy       string     // fingerprint of the node's own certificate, which must not have ended; "": no matter
+	Without        string     // a reason that must not stand against the node; "": no matter
 }
 
 // Enrol takes the use, creates or updates the node and records its certificate, in one atomic batch. ErrConflict when anything that
@@ -133,6 +135,12 @@ func (e Enrolment) takeOverHolds() statement {
 	}
 	if e.TakeOver.UseRecovery {
 		where.and("n.recovery_until > ?", millis(e.At))
+	}
+	if e.TakeOver.SignedBy != "" {
+		where.and("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = n.id AND (status = 'current' OR status = 'pending'))", e.TakeOver.SignedBy)
+	}
+	if e.TakeOver.Without != "" {
+		where.and("NOT EXISTS(SELECT 1 FROM reasons WHERE node_id = n.id AND reason = ?)", e.TakeOver.Without)
 	}
 	return guard("EXISTS(SELECT 1 FROM nodes n JOIN liveness v ON v.node_id = n.id"+where.sql()+")", where.args...)
 }

@@ -15,6 +15,8 @@ type StatusRef struct {
 	Start   time.Time // of this gateway
 	AliveAt time.Time // when the gateway before this start last lived
 	Grace   bool      // within the time after a start in which nothing turns stale
+
+	GraceEnd time.Time // when that time ends
 }
 
 // Status computes the status of a node: online while it was last seen at most three intervals ago. Right after a start it is judged
@@ -31,6 +33,18 @@ func (r StatusRef) Status(lastSeen *time.Time, interval time.Duration) string {
 		return StatusOnline
 	}
 	return StatusStale
+}
+
+// Left is for how long a node that was last seen then stays online yet if nothing more is heard of it; 0: it is stale.
+func (r StatusRef) Left(lastSeen time.Time, interval time.Duration) time.Duration {
+	if r.Status(&lastSeen, interval) == StatusStale {
+		return 0
+	}
+	end := lastSeen.Add(3*interval + time.Millisecond)
+	if r.Grace && millis(lastSeen) < millis(r.Start) && end.Before(r.GraceEnd) {
+		end = r.GraceEnd
+	}
+	return max(end.Sub(r.Now), time.Millisecond)
 }
 
 // statusOf is the same in SQL, for the liveness row v; expression's parameters come from args.

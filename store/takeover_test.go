@@ -72,6 +72,12 @@ func TestTakeOverRefused(t *testing.T) {
 		{"not heard from meanwhile", func(e *store.Enrolment) { e.TakeOver.LastSeenAtMost = &seen }, nil},
 		{"recovery open", func(e *store.Enrolment) { e.TakeOver.UseRecovery = true }, nil},
 		{"recovery over", func(e *store.Enrolment) { e.TakeOver.UseRecovery, e.At = true, after(40*time.Minute) }, store.ErrConflict},
+		{"signed by the key that it has", func(e *store.Enrolment) { e.TakeOver.SignedBy = "print-n" }, nil},
+		{"signed by the next key", func(e *store.Enrolment) { e.TakeOver.SignedBy = "print-n/2" }, nil},
+		{"signed by a key that ended meanwhile", func(e *store.Enrolment) { e.TakeOver.SignedBy = "print-n/1" }, store.ErrConflict},
+		{"signed by another node's key", func(e *store.Enrolment) { e.TakeOver.SignedBy = "print-other" }, store.ErrConflict},
+		{"a reason that it does not have", func(e *store.Enrolment) { e.TakeOver.Without = "another" }, nil},
+		{"a reason that came meanwhile", func(e *store.Enrolment) { e.TakeOver.Without = "sick" }, store.ErrConflict},
 		{"another tenant", func(e *store.Enrolment) { e.Node.Tenant = "other" }, store.ErrConflict},
 		{"no such node", func(e *store.Enrolment) { e.Node.ID = "id-none" }, store.ErrConflict},
 		{"a retired node", func(e *store.Enrolment) {
@@ -81,8 +87,11 @@ func TestTakeOverRefused(t *testing.T) {
 		{"token used up", func(e *store.Enrolment) { e.Credential = "mse_none" }, store.ErrConflict},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			s := enrolled(t, "n", "gone")
+			s := enrolled(t, "n", "gone", "other")
 			ctx := t.Context()
+			must(t, s.AddCertificate(ctx, renewed("n", 1), "print-n")) // the next one replaces it
+			must(t, s.AddCertificate(ctx, renewed("n", 2), "print-n"))
+			must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "enrolled", At: day(), AddReasons: []store.Reason{{Reason: "sick"}}}))
 			must(t, s.MoveNode(ctx, store.Move{NodeID: "id-gone", From: "enrolled", To: "retired", At: after(time.Minute)}))
 			must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: seen}}, day()))
 			must(t, s.AllowRecovery(ctx, "id-n", after(40*time.Minute)))

@@ -16,6 +16,8 @@ type ErrorDetail struct {
 	Code    string `json:"code"`
 	Message string `json:"message"`
 	Hint    string `json:"hint,omitempty"`
+
+	RetrySeconds int `json:"retry_seconds,omitempty"` // after so long the same request may be granted; 0: time alone changes nothing
 }
 
 // Error makes a detail usable as an error: the gateway's parts refuse with one, and the agent hands on the one it was given.

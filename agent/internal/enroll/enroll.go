@@ -74,7 +74,7 @@ func Run(ctx context.Context, state identity.State, cfg Config) (identity.State,
 		} else if again {
 			continue
 		}
-		wait := max(backoff.Next(), asked(err))
+		wait := pause(err, &backoff)
 		e.Logger.Warn("not enrolled yet, trying again", "in", wait.Round(100*time.Millisecond).String(), "error", err)
 		if e.Report != nil {
 			e.Report(err)
@@ -127,6 +127,11 @@ func (e *enrolment) judge(err error) (again bool, fatal error) {
 		return true, e.prepareKey()
 	case wire.CodeTooManyRequests, wire.CodeSlowBody:
 		return false, nil
+	case wire.CodeNameInUse:
+		if refusal.RetrySeconds > 0 { // this machine's own former node has to be silent first
+			return false, nil
+		}
+		return false, err
 	case wire.CodeBadMAC, wire.CodeBodyTooLarge, wire.CodeBadSignature, wire.CodeStaleNonce:
 		return false, nil // of what nothing proves: whoever can change the request on its way can have these said
 	}
@@ -136,13 +141,20 @@ func (e *enrolment) judge(err error) (again bool, fatal error) {
 	return false, err
 }
 
-// asked is how long the gateway wants to be left alone.
-func asked(err error) time.Duration {
+// pollPause is how often at most a gateway is asked again that has said when the request may be granted: what a person allows
+// meanwhile counts at once.
+const pollPause = 15 * time.Second
+
+// pause is how long to wait before the next attempt: what the gateway asks for, and otherwise what the back-off says.
+func pause(err error, backoff *transport.Backoff) time.Duration {
 	var refusal *transport.Refusal
-	if errors.As(err, &refusal) {
-		return time.Duration(refusal.RetryAfter) * time.Second
+	if !errors.As(err, &refusal) {
+		return backoff.Next()
 	}
-	return 0
+	if refusal.RetrySeconds > 0 {
+		return min(time.Duration(refusal.RetrySeconds)*time.Second, pollPause)
+	}
+	return max(backoff.Next(), time.Duration(refusal.RetryAfter)*time.Second)
 }
 
 // once is one attempt: build, send, check the proof, and only then look at what was said.

@@ -239,6 +239,27 @@ func TestProvenRefusals(t *testing.T) {
 	}
 }
 
+// TestFormerNodeIsSilentFirst: the gateway says when it may grant the request, and is asked until then, now and then.
+func TestFormerNodeIsSilentFirst(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := newBench(t, nil)
+		begin, told := time.Now(), 0
+		b.cfg.Report = func(error) { told++ }
+		b.g.Script = func(gatewaytest.Request) *gatewaytest.Reply {
+			if left := 95*time.Second - time.Since(begin); left > 0 {
+				return gatewaytest.NotYet(int(left/time.Second) + 1)
+			}
+			return nil
+		}
+		if _, err := b.run(context.Background()); err != nil {
+			t.Fatal(err)
+		}
+		if n, took := len(b.g.Requests("")), time.Since(begin); n != 8 || told != 7 || took < 95*time.Second || took > 97*time.Second {
+			t.Errorf("%d requests, told %d times, after %s", n, told, took)
+		}
+	})
+}
+
 func TestWrongClock(t *testing.T) {
 	for _, off := range []time.Duration{-20 * 365 * 24 * time.Hour, -3 * time.Hour, 26 * time.Hour} {
 		b := newBench(t, func(cfg *transport.Config) { cfg.Now = func() time.Time { return time.Now().Add(off) } })

@@ -93,7 +93,11 @@ func TestRecycled(t *testing.T) {
 	first.PowerCut()
 	second := l.Box(lab.Plain())
 	second.Boot()
-	t.Log(run(second))
+	out := run(second)
+	t.Log(out)
+	if !contains(out, "is not replaced", "waiting until that node counts as silent", "enrolled as vast-ai-39467543") {
+		t.Error("the machine did not wait for its former node")
+	}
 	if now := gateway.Node(); now.ID != node.ID || now.Name != "vast-ai-39467543" {
 		t.Errorf("after the loss of its disk the machine is node %s (%s), and was %s (%s)", now.ID, now.Name, node.ID, node.Name)
 	}

@@ -122,5 +122,5 @@ func (r *Registry) bound(ctx context.Context, a Applicant) (place, error) {
 			return place{}, wrong
 		}
 	}
-	return r.takeOver(ctx, a, node, "a token bound to this node")
+	return r.takeOver(a, node, becauseBound)
 }

@@ -47,8 +47,11 @@ func (r *Registry) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 			once = r.enrolNew
 		}
 		done, err := once(ctx, a)
-		if errors.Is(err, store.ErrConflict) {
-			continue // what was decided on changed: decide again, the refusal then has its own code
+		if errors.Is(err, store.ErrConflict) { // what was decided on changed: decide again, the refusal then has its own code
+			if a.Identity, err = r.stillGood(ctx, a.Identity); err != nil {
+				return Admission{}, err
+			}
+			continue
 		}
 		var refused *wire.ErrorDetail
 		if errors.As(err, &refused) {
@@ -195,6 +198,9 @@ func (r *Registry) write(ctx context.Context, a Applicant, p place) (Admission, 
 		Certificate: Certificate(p.node, issued, 1), Agent: marshal(a.Request.Agent), Hardware: string(a.Request.Hardware), Notices: a.Notices,
 	}
 	e.Certificate.IssuedAt = e.At
+	if p.takeOver != nil && p.takeOver.LastSeenAtMost != nil && r.heardSince(p.node.ID, *p.takeOver.LastSeenAtMost) {
+		return Admission{}, errHeard
+	}
 	event := r.event("node.enrolled", p.node.ID, actor(a))
 	event.NodeName, event.Tenant, event.Security, event.Detail = p.node.Name, p.node.Tenant, true, p.detail(a)
 	e.Events = []store.Event{event}

@@ -132,7 +132,8 @@ func TestBoundInstance(t *testing.T) {
 		t.Fatalf("got %+v, %v", first, err)
 	}
 	f.beat(first, 1, nil)
-	for _, name := range []string{"box", "renamed"} { // the disk is lost, the instance is the same
+	for _, name := range []string{"box", "renamed"} { // the disk is lost, the instance is the same, and its node is silent
+		f.clock.Forward(3*pace + time.Second)
 		again, err := ask(name, "vast_ai", "7")
 		if err != nil || again.New || again.Node.ID != first.Node.ID || again.Node.Name != "box" {
 			t.Errorf("%s: got %+v, %v, want the same node under its old name", name, again.Node, err)

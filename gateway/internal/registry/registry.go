@@ -123,6 +123,6 @@ func (r *Registry) ref() store.StatusRef {
 	now := r.now()
 	return store.StatusRef{
 		Now: now, Start: r.start, AliveAt: r.aliveAt,
-		Grace: !r.aliveAt.IsZero() && now.Before(r.start.Add(startGrace)),
+		Grace: !r.aliveAt.IsZero() && now.Before(r.start.Add(startGrace)), GraceEnd: r.start.Add(startGrace),
 	}
 }

@@ -73,6 +73,14 @@ func Refusal(status int, code string) *Reply {
 	return &Reply{Status: status, Body: body}
 }
 
+// NotYet is the refusal of a name whose holder is this machine's own former node, which has to be silent for so long yet.
+func NotYet(seconds int) *Reply {
+	body, _ := json.Marshal(wire.Error{Error: wire.ErrorDetail{
+		Code: wire.CodeNameInUse, Message: "node gpu-1 of this instance was heard 3s ago", Hint: "do something", RetrySeconds: seconds,
+	}})
+	return &Reply{Status: 409, Body: body}
+}
+
 // New makes a gateway with a CA of its own.
 func New(t testing.TB) *Gateway {
 	t.Helper()
