@@ -37,6 +37,7 @@ type box struct {
 	g     *gatewaytest.Gateway
 	url   string
 	root  string
+	uid   int
 	base  string
 	env   map[string]string
 	token string
@@ -106,7 +107,7 @@ func (b *box) rule(script func(gatewaytest.Request) *gatewaytest.Reply) {
 
 func (b *box) program(out, errs *screen) program {
 	p := program{getenv: func(name string) string { return b.env[name] }, stdin: strings.NewReader(""), stdout: out, stderr: errs}
-	p.system = service.System{Root: b.root, UID: 0, Getenv: p.getenv, Command: b.command}
+	p.system = service.System{Root: b.root, UID: b.uid, Getenv: p.getenv, Command: b.command}
 	p.patience = 20 * time.Second
 	return p
 }

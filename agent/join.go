@@ -33,12 +33,13 @@ type joining struct {
 	check    bool
 	force    bool
 
-	from     string // the file that the credential came from
-	digest   string // of this program
-	previous string // the build that was current
-	anew     bool   // the gateway is provably another one than the identity's
-	restart  bool   // an agent that runs has to be started anew
-	oldPID   int    // the agent that must have gone before an online status counts
+	kind     service.Kind // what will keep the agent running
+	from     string       // the file that the credential came from
+	digest   string       // of this program
+	previous string       // the build that was current
+	anew     bool         // the gateway is provably another one than the identity's
+	restart  bool         // an agent that runs has to be started anew
+	oldPID   int          // the agent that must have gone before an online status counts
 }
 
 // joinSteps is how many there are, for the numbers in front of what they say.
@@ -60,6 +61,9 @@ func (p program) join(ctx context.Context, args []string) error {
 	}
 	j.provider, j.instanceID = place(ctx, j.getenv, j.provider, j.instanceID)
 	if err := j.refuseOther(); err != nil {
+		return err
+	}
+	if j.kind, err = j.manager.Choose(ctx); err != nil {
 		return err
 	}
 	if line := j.nothingToDo(); line != "" {
@@ -180,7 +184,6 @@ func (j *joining) installedAgent() bool {
 func (j *joining) nothingToDo() string {
 	state, err := identity.Read(j.state)
 	status, unread := identity.ReadStatus(j.state)
-	kind := j.manager.Kind()
 	switch {
 	case err != nil || unread != nil || state.Current == nil || status.Phase != identity.PhaseOnline || j.manager.Agent() == 0:
 		return ""
@@ -190,10 +193,10 @@ func (j *joining) nothingToDo() string {
 		return ""
 	case j.digest != j.layout.Current() || j.digest != j.layout.Good() || j.manager.Unfinished():
 		return ""
-	case !j.settings.Equal(j.before) || j.manager.Installed() != kind || j.manager.ReloadUnits:
+	case !j.settings.Equal(j.before) || j.manager.Installed() != j.kind || j.manager.ReloadUnits:
 		return ""
 	}
-	if _, supervised := service.Supervisor(j.state); kind == service.Supervised && !supervised {
+	if _, supervised := service.Supervisor(j.state); j.kind == service.Supervised && !supervised {
 		return ""
 	}
 	return fmt.Sprintf("already joined as %s and online since %s: nothing to do", state.Name, status.Since.Format(time.RFC3339))

@@ -54,7 +54,7 @@ func (j *joining) checkAll(ctx context.Context) error {
 	c.joined(ctx)
 	c.disk()
 	c.gpus(ctx)
-	c.service()
+	c.service(ctx)
 	if c.broken > 0 {
 		return errWouldFail
 	}
@@ -193,21 +193,25 @@ func (c *findings) gpus(ctx context.Context) {
 	c.say(true, "GPU", "%s", summarize(reading))
 }
 
-func (c *findings) service() {
+func (c *findings) service(ctx context.Context) {
 	if c.j.system.UID == 0 {
 		c.say(true, "privileges", "root")
 	} else {
 		c.hint("privileges", "none: the agent runs as this user and cannot do what needs root")
 	}
-	kind := c.j.manager.Kind()
+	kind, err := c.j.manager.Choose(ctx)
+	if err != nil {
+		c.say(false, "service", "%v", err)
+		return
+	}
 	if kind != service.Supervised {
 		c.say(true, "service", "%s", kind)
 		return
 	}
 	by, advice := c.j.manager.Boot()
 	if by == "" {
-		c.hint("service", "no init system here: the built-in supervisor; %s", advice)
+		c.hint("service", "%s: the built-in supervisor; %s", c.j.manager.Without(), advice)
 		return
 	}
-	c.say(true, "service", "no init system here: the built-in supervisor, restarted %s", by)
+	c.say(true, "service", "%s: the built-in supervisor, restarted %s", c.j.manager.Without(), by)
 }

@@ -47,7 +47,7 @@ func (j *joining) again(ctx context.Context) (identity.Status, error) {
 	if _, err := j.enrolAfresh(ctx); err != nil {
 		return status, err
 	}
-	if _, err := j.manager.Install(ctx, j.manager.Kind(), false); err != nil {
+	if _, err := j.manager.Install(ctx, j.kind, false); err != nil {
 		return status, err
 	}
 	return j.await(ctx)
@@ -102,7 +102,7 @@ func (j *joining) back(ctx context.Context, failed error) error {
 	if err := j.layout.SetCurrent(good); err != nil {
 		return errors.Join(failed, err)
 	}
-	if _, err := j.manager.Install(ctx, j.manager.Kind(), true); err != nil {
+	if _, err := j.manager.Install(ctx, j.kind, true); err != nil {
 		return errors.Join(failed, err)
 	}
 	return fmt.Errorf("%w (went back to the version before, sha256:%.12s...)", failed, good)

@@ -149,7 +149,7 @@ func (j *joining) stay(ctx context.Context) (string, error) {
 		status, _ := identity.ReadStatus(j.state)
 		j.oldPID = status.PID
 	}
-	outcome, err := j.manager.Install(ctx, j.manager.Kind(), j.restart)
+	outcome, err := j.manager.Install(ctx, j.kind, j.restart)
 	if err != nil {
 		return "", err
 	}

@@ -23,6 +23,7 @@ type box struct {
 	calls   []string
 	crontab *string // nil: none
 	linger  bool
+	kill    bool // logind ends what a user leaves behind
 	// remembers is what systemd would start; empty: it has not read the unit
 	remembers string
 	fail      map[string]string // what a call that begins so says when it fails
@@ -117,6 +118,8 @@ func (b *box) command(_ context.Context, name string, args ...string) ([]byte, e
 		text := string(raw)
 		b.crontab = &text
 		return nil, err
+	case strings.Contains(call, "KillUserProcesses"):
+		return []byte(map[bool]string{true: "yes\n", false: "no\n"}[b.kill]), nil
 	case strings.Contains(call, "show-user"):
 		return []byte(map[bool]string{true: "yes\n", false: "no\n"}[b.linger]), nil
 	case strings.Contains(call, "enable-linger"):

@@ -70,7 +70,9 @@ func (m Manager) bootHook(ctx context.Context) (by string, advice []string, err 
 	case m.onstart():
 		return by, nil, m.editOnstart(true)
 	}
-	if err := m.editCrontab(ctx, true); err != nil {
+	if err := m.editCrontab(ctx, true); err != nil && m.boundToLogins() {
+		return "", nil, m.noLinger("cron takes no entry (" + err.Error() + ")")
+	} else if err != nil {
 		return "", []string{"cron takes no entry (" + err.Error() + "). " + m.bootAdvice()}, nil
 	}
 	return by, nil, nil
@@ -149,23 +151,43 @@ func (m Manager) cronRuns() bool {
 	return false
 }
 
-// editCrontab adds the line to the user's crontab or takes it out. A crontab that only ever held our line is removed.
-func (m Manager) editCrontab(ctx context.Context, add bool) error {
+// crontab is the user's, empty where there is none. The error says that this user can have none.
+func (m Manager) crontab(ctx context.Context) (string, error) {
 	raw, err := m.call(ctx, "crontab", "-l")
-	old := string(raw)
-	if err != nil {
-		if !add {
-			return nil // no crontab, or no cron: nothing of ours in it
-		}
-		if said := strings.ToLower(old); !strings.Contains(said, "no crontab") && !strings.Contains(said, "can't open") {
-			return fmt.Errorf("crontab -l: %s: %w", oneLine(old), err)
-		}
-		old = ""
+	if err == nil {
+		return string(raw), nil
+	}
+	if said := strings.ToLower(string(raw)); !strings.Contains(said, "no crontab") && !strings.Contains(said, "can't open") {
+		return "", fmt.Errorf("crontab -l: %s: %w", oneLine(string(raw)), err)
+	}
+	return "", nil
+}
+
+// revival is how often cron looks after the supervisor of a user: one that was started in a graphical session, say, ends
+// with that.
+const revival = "*/5 * * * *"
+
+// cronLines are our entries. What the second one says would be mailed.
+func (m Manager) cronLines() string {
+	line := "@reboot " + m.bootLine()
+	if m.boundToLogins() {
+		line += "\n" + revival + " " + strings.TrimSuffix(m.bootLine(), marker) + ">/dev/null 2>&1 " + marker
+	}
+	return line
+}
+
+// editCrontab adds the lines to the user's crontab or takes them out. A crontab that only ever held our lines is removed.
+func (m Manager) editCrontab(ctx context.Context, add bool) error {
+	old, err := m.crontab(ctx)
+	if err != nil && add {
+		return err
+	} else if err != nil {
+		return nil // no cron: nothing of ours in it
 	}
 	text := m.withoutLine(old)
 	switch {
 	case add:
-		text = m.withLine(old, "@reboot "+m.bootLine(), false)
+		text = m.withLine(old, m.cronLines(), false)
 	case text == "" && old != "":
 		_, err := m.run(ctx, "crontab", "-r")
 		return err
@@ -204,6 +226,8 @@ func (m Manager) Boot() (by, advice string) {
 	switch {
 	case m.onstart():
 		return "from " + onstartPath + " when the instance starts", ""
+	case m.cronRuns() && m.boundToLogins():
+		return "from cron at boot, and within 5 minutes whenever it has ended", ""
 	case m.cronRuns():
 		return "from cron at boot", ""
 	}

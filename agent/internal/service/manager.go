@@ -49,11 +49,19 @@ func (m Manager) installSupervisor(ctx context.Context, restart bool) (Outcome, 
 	if _, err := m.StartSupervisor(); err != nil {
 		return Outcome{}, err
 	}
-	line := "no init system here: built-in supervisor started"
+	line := m.Without() + ": built-in supervisor started"
 	if by != "" {
 		line += ", restarted " + by
 	}
 	return Outcome{Line: line, Advice: advice}, nil
+}
+
+// Without says why there is no service that would keep the agent.
+func (m Manager) Without() string {
+	if m.boundToLogins() {
+		return "this user's services end at logout (no linger)"
+	}
+	return "no init system here"
 }
 
 // StartSupervisor starts the supervisor in a session of its own and gives what it says. Where one runs already that is no

@@ -152,15 +152,6 @@ func TestLingerThatWasThereStays(t *testing.T) {
 	}
 }
 
-func TestUserWhoMayNotLinger(t *testing.T) {
-	b := prepared(t, 1000, "/run/user/1000/systemd/private", "/home/u")
-	b.fail["loginctl --no-ask-password enable-linger"] = "Could not enable linger: Access denied"
-	outcome := installed(t, b)
-	if len(outcome.Advice) != 1 || !strings.Contains(outcome.Advice[0], "loginctl enable-linger u") {
-		t.Errorf("%+v", outcome)
-	}
-}
-
 func TestOpenRC(t *testing.T) {
 	b := prepared(t, 0, "/run/openrc", "/etc/init.d")
 	if outcome := installed(t, b); !strings.HasPrefix(outcome.Line, "OpenRC: ") {

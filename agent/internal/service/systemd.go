@@ -30,6 +30,11 @@ func (m Manager) systemctl(ctx context.Context, user bool, args ...string) (stri
 // itself; one that it knows is only changed where it may be reloaded.
 func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, error) {
 	var out Outcome
+	if user {
+		if err := m.linger(ctx); err != nil {
+			return out, err
+		}
+	}
 	path, text := m.path(m.unitPath(user)), []byte(unitText(m.Base, m.Settings, user))
 	known := exists(path)
 	switch {
@@ -67,7 +72,10 @@ func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, 
 		return out, fmt.Errorf("%w: see %s", err, m.journal(user))
 	}
 	out.Line = string(m.systemdName(user)) + ": " + unitName + " enabled and " + verb + "ed"
-	return m.unitOutcome(ctx, user, out), nil
+	if user {
+		out.Line += ", linger on"
+	}
+	return out, nil
 }
 
 func (m Manager) systemdName(user bool) Kind {
@@ -92,50 +100,11 @@ func (m Manager) checkMemory(ctx context.Context, user bool) error {
 		"or add --reload-units, when no containers with GPUs run (a daemon-reload can take the GPUs away from them)", unitName, m.Base)
 }
 
-func (m Manager) unitOutcome(ctx context.Context, user bool, out Outcome) Outcome {
-	if !user {
-		return out
-	}
-	if err := m.linger(ctx); err != nil {
-		out.Advice = append(out.Advice, "it stops when you log out and is not started at boot, for this user may not linger: "+
-			"let root run: loginctl enable-linger "+m.user())
-		return out
-	}
-	out.Line += ", linger on"
-	return out
-}
-
 func (m Manager) journal(user bool) string {
 	if user {
 		return "journalctl --user -u " + unitName + " -n 50, and " + filepath.Join(m.Base, "agent.log")
 	}
 	return "journalctl -u " + unitName + " -n 50, and " + filepath.Join(m.Base, "agent.log")
-}
-
-// linger makes the user's services run from boot on, and notes when it did.
-func (m Manager) linger(ctx context.Context) error {
-	show := func() bool {
-		text, err := m.run(ctx, "loginctl", "show-user", m.user(), "--property=Linger", "--value")
-		return err == nil && text == "yes"
-	}
-	if exists(m.path(filepath.Join("/var/lib/systemd/linger", m.user()))) || show() {
-		return nil
-	}
-	if _, err := m.run(ctx, "loginctl", "--no-ask-password", "enable-linger", m.user()); err != nil {
-		return err
-	}
-	settlePaths(m.path("/var/lib/systemd/linger"))
-	return m.note(func(r *record) { r.Linger = true })
-}
-
-// user is the name, or the number where no name is known.
-func (m Manager) user() string {
-	for _, name := range []string{m.getenv("USER"), m.getenv("LOGNAME")} {
-		if name != "" && !strings.HasPrefix(name, "-") {
-			return name
-		}
-	}
-	return fmt.Sprint(m.UID)
 }
 
 // removeUnit stops the unit and takes it away. systemd forgets it by itself.
@@ -147,8 +116,8 @@ func (m Manager) removeUnit(ctx context.Context, user bool) (removed string, err
 	if err := m.stopUnit(ctx, user); err != nil {
 		return "", err
 	}
-	if _, err := m.systemctl(ctx, user, "disable", "--no-reload", unitName); err != nil {
-		return "", fmt.Errorf("%w: read what systemctl says, then leave again", err)
+	if err := m.disableUnit(ctx, user); err != nil {
+		return "", err
 	}
 	if err := remove(path); err != nil {
 		return "", err
@@ -161,9 +130,23 @@ func (m Manager) removeUnit(ctx context.Context, user bool) (removed string, err
 	return path, nil
 }
 
+// disableUnit has it not started again. A user's systemd that does not run is not there to be asked.
+func (m Manager) disableUnit(ctx context.Context, user bool) error {
+	if user && m.runtimeFolder() == "" {
+		return remove(m.path(filepath.Join(filepath.Dir(m.unitPath(true)), "default.target.wants", unitName)))
+	}
+	if _, err := m.systemctl(ctx, user, "disable", "--no-reload", unitName); err != nil {
+		return fmt.Errorf("%w: read what systemctl says, then leave again", err)
+	}
+	return nil
+}
+
 func (m Manager) stopUnit(ctx context.Context, user bool) error {
 	if user && m.configFolder() == "" || !exists(m.path(m.unitPath(user))) {
 		return nil
+	}
+	if user && m.runtimeFolder() == "" {
+		return nil // nor does what it would run
 	}
 	_, err := m.systemctl(ctx, user, "stop", unitName)
 	if err != nil && !isDirectory(m.path("/run/systemd/system")) && !user {

@@ -27,6 +27,13 @@ func Systemd() Root {
 	return Root{"systemd", "systemd,systemd-sysv,dbus,ca-certificates,cron,curl,iproute2,openssh-server,procps", true, false}
 }
 
+// Logins is a Debian machine with systemd that people log in to: each has a systemd of their own while they are there, and
+// polkit says who may keep it.
+func Logins() Root {
+	r := Systemd()
+	return Root{"logins", r.packages + ",libpam-systemd,polkitd", true, false}
+}
+
 // Plain is a container's file system: no init system, and what the other tests need of a machine without one.
 func Plain() Root {
 	return Root{"plain", "busybox-static,ca-certificates,cron,curl,iproute2,nginx-light,openssh-server,procps,wget", false, false}

@@ -1,0 +1,55 @@
+package main
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"testing"
+
+	"muster/agent/wire"
+)
+
+// userBox is a machine with systemd that a user is logged in to who may not linger.
+func userBox(t *testing.T) *box {
+	b := newBox(t)
+	b.uid, b.env["HOME"], b.env["USER"] = 1000, "/home/u", "u"
+	for _, path := range []string{"run/systemd/system", "run/user/1000/systemd/private", "home/u"} {
+		b.mkdir(path)
+	}
+	b.tools = func(call string) ([]byte, error) {
+		if strings.HasPrefix(call, "pkcheck") || strings.Contains(call, "enable-linger") {
+			return []byte("Not authorized"), errors.New("exit status 1")
+		}
+		return nil, nil
+	}
+	return b
+}
+
+// TestJoinOfAUserWhoseServicesEnd at logout: where nothing outlives that, join says so before the token is sent, as its check
+// does.
+func TestJoinOfAUserWhoseServicesEnd(t *testing.T) {
+	b := userBox(t)
+	for _, args := range [][]string{{"--check"}, nil} {
+		code, out, errs := b.join(append(args, "--token", b.token)...)
+		text := out + errs
+		if code != 1 || !strings.Contains(text, "no cron runs") || !strings.Contains(text, "Let root run: loginctl enable-linger u") {
+			t.Errorf("%v: exit %d\n%s", args, code, text)
+		}
+		if _, err := os.Stat(b.base); err == nil || len(b.g.Requests(wire.PathRegister)) > 0 {
+			t.Errorf("%v: something was made, or the token was sent", args)
+		}
+	}
+	b.mkdir("proc/7")
+	if err := os.WriteFile(b.root+"/proc/7/comm", []byte("cron\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := b.join("--check", "--token", b.token)
+	if code != 0 || !strings.Contains(out, "service     ok    this user's services end at logout (no linger): the built-in supervisor, restarted from cron at boot") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	for _, call := range b.calls {
+		if strings.Contains(call, "enable-linger") || strings.Contains(call, "systemctl") {
+			t.Errorf("a check called %s", call)
+		}
+	}
+}
