@@ -34,6 +34,11 @@ func Logins() Root {
 	return Root{"logins", r.packages + ",libpam-systemd,polkitd", true, false}
 }
 
+// OpenRC is a machine whose services OpenRC runs, once a shell has started that.
+func OpenRC() Root {
+	return Root{"openrc", Plain().packages + ",openrc", false, false}
+}
+
 // Plain is a container's file system: no init system, and what the other tests need of a machine without one.
 func Plain() Root {
 	return Root{"plain", "busybox-static,ca-certificates,cron,curl,iproute2,nginx-light,openssh-server,procps,wget", false, false}
