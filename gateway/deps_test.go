@@ -22,7 +22,7 @@ var parts = []string{"authority", "bootstrap", "registry", "release", "tasks", "
 var handlers = []string{"nodeapi", "adminapi", "web"}
 
 // shared are small packages for handlers and for gateway/*.go.
-var shared = []string{"reply", "origin", "reading"}
+var shared = []string{"reply", "origin", "reading", "door"}
 
 // leaves are packages of one idea that need nothing of muster's: parts may use them too.
 var leaves = []string{"paste"}

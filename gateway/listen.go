@@ -15,6 +15,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/door"
 	"muster/gateway/internal/nodeapi"
 )
 
@@ -23,6 +24,7 @@ const (
 	writeTime     = 2 * time.Minute // for an answer, a long poll's wait included
 	idleTime      = 3 * time.Minute // longer than the agents' longest usual pace, and than proxies keep theirs
 	maxHeader     = 32 << 10
+	maxStreams    = 100 // of one HTTP/2 connection
 	shutdownTime  = 10 * time.Second
 	maxSocketPath = 107 // bytes, sockaddr_un
 )
@@ -49,12 +51,12 @@ func (g *gateway) listen() (*listeners, error) {
 	}
 	g.settings.publicURL = publicPort(g.settings.publicURL, l.tls.Addr())
 	g.settings.listen = realPort(g.settings.listen, l.tls.Addr())
-	l.add(tls.NewListener(l.tls, g.tlsConfig()), g.server(g.tlsRoutes()))
+	l.add(tls.NewListener(g.door.Network(l.tls), g.tlsConfig()), g.server(g.tlsRoutes()))
 	if l.socket, err = listenSocket(filepath.Join(g.settings.data, socketFile)); err != nil {
 		l.close()
 		return nil, err
 	}
-	l.add(l.socket, g.server(g.adminAPI(true).Routes()))
+	l.add(g.door.Local(l.socket), g.server(g.adminAPI(true).Routes()))
 	if g.settings.plainListen == "" {
 		return l, nil
 	}
@@ -63,7 +65,7 @@ func (g *gateway) listen() (*listeners, error) {
 		return nil, fmt.Errorf("%w; choose another address with --plain-listen", err)
 	}
 	g.settings.plainListen = realPort(g.settings.plainListen, l.plain.Addr())
-	l.add(l.plain, g.server(g.plainRoutes()))
+	l.add(g.door.Network(l.plain), g.server(g.plainRoutes()))
 	return l, nil
 }
 
@@ -127,9 +129,23 @@ func (g *gateway) proxied(r *http.Request) bool {
 
 func (g *gateway) server(h http.Handler) *http.Server {
 	return &http.Server{
-		Handler: h, ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader, ConnContext: g.nodes.Connected,
-		ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		Handler: g.door.Handler(h), ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
+		ConnContext: g.connected, ConnState: door.State, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
+}
+
+func (g *gateway) connected(ctx context.Context, c net.Conn) context.Context {
+	return g.nodes.Connected(door.Connected(ctx, c), c)
+}
+
+// openDoor decides how many connections there can be, by the descriptors that this process may have.
+func (g *gateway) openDoor() {
+	descriptors := door.Descriptors()
+	limits := door.LimitsFor(descriptors)
+	g.door = door.New(door.Config{Limits: limits, Place: g.origin.Place, Logger: g.log})
+	g.log.Info("connections that this gateway can hold", "network", limits.Network, "without_proof", limits.Unproven,
+		"without_proof_of_one_address", limits.PerAddress, "socket", limits.Local, "descriptors", descriptors)
 }
 
 // listenSocket opens the operator's socket, whose file mode is the authentication. A file left by a gateway that was

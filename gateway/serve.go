@@ -15,6 +15,7 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/door"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/registry"
@@ -44,6 +45,7 @@ type gateway struct {
 	bootstrap *bootstrap.Bootstrap
 	info      *reply.Info
 	origin    origin.Resolver
+	door      *door.Door
 	nodes     *nodeapi.API
 	lock      *os.File
 }
@@ -97,6 +99,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if g.origin, err = origin.NewResolver(g.settings.proxies); err != nil {
 		return err
 	}
+	g.openDoor()
 	grace := g.settings.renewGrace
 	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Site: g.site})
 	g.registry, err = registry.Open(ctx, registry.Config{Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.bootstrap.CountAgain})
@@ -160,6 +163,8 @@ func (g *gateway) run(ctx context.Context, l *listeners) error {
 	go func() { registryDone <- g.registry.Run(registryCtx) }()
 	kept := make(chan struct{})
 	go func() { defer close(kept); g.keepHouse(ctx) }()
+	doorDone := make(chan struct{})
+	go func() { defer close(doorDone); g.door.Run(ctx) }()
 	l.serve(failed)
 	var err error
 	select {
@@ -170,6 +175,7 @@ func (g *gateway) run(ctx context.Context, l *listeners) error {
 	l.shutdown()
 	stop()
 	<-kept
+	<-doorDone
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	g.bootstrap.Settle(last, true)

@@ -15,6 +15,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/door"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -72,6 +73,9 @@ func (s *server) guarded(scope string, serve func(*call) (any, error)) http.Hand
 
 func (s *server) admit(r *http.Request, scope string) (caller, error) {
 	who, err := s.authenticate(r)
+	if err == nil && !s.Socket {
+		door.Prove(r.Context(), who.account.ID)
+	}
 	if leak := inURL(r); leak != nil {
 		return who, leak
 	}

@@ -39,7 +39,8 @@ Restart=always
 RestartSec=2
 @DATA@
 UMask=0077
-LimitNOFILE=20000
+# A connection for each of 100,000 nodes, and as many again for their work. Where less is allowed, systemd takes what is.
+LimitNOFILE=262144
 
 @CAPABILITIES@
 NoNewPrivileges=yes

@@ -13,14 +13,12 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/door"
 	"muster/gateway/internal/reply"
 )
 
 // agentFile is the name of every agent binary below its <os>-<arch> folder.
 const agentFile = "muster-agent"
-
-// downloadTime is how long one download may take: 7 MB over a line of 100 kbit/s.
-const downloadTime = 10 * time.Minute
 
 // agents are the binaries that the gateway carries. They are hashed when first asked for and never copied into memory.
 type agents struct {
@@ -119,11 +117,10 @@ func (a *API) binary(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer file.Close()
-	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(downloadTime)) // a slow line is no reason to break off
 	h := w.Header()
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("ETag", `"sha256:`+platform.SHA256+`"`)
-	http.ServeContent(w, r, "", time.Time{}, file)
+	http.ServeContent(door.Patient(w), r, "", time.Time{}, file)
 }

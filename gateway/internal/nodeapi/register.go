@@ -14,6 +14,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/door"
 	"muster/gateway/internal/reading"
 	"muster/gateway/internal/registry"
 	"muster/gateway/internal/reply"
@@ -28,6 +29,7 @@ func (a *API) register(w http.ResponseWriter, r *http.Request) {
 		a.refuseVisit(w, err)
 		return
 	}
+	door.Prove(r.Context(), admission.Node.ID)
 	status := http.StatusOK
 	if admission.New {
 		status = http.StatusCreated

@@ -16,6 +16,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/door"
 	"muster/gateway/internal/registry"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -125,6 +126,7 @@ func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, 
 	if err != nil {
 		return nil, err
 	}
+	door.Prove(r.Context(), id.NodeID)
 	body, err := reply.ReadBody(w, r, wire.MaxBody, a.BodyTime)
 	if err != nil {
 		return nil, err

@@ -2,6 +2,7 @@ package nodeapi_test
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -27,6 +28,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/door"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/registry"
@@ -113,7 +115,8 @@ func (s *site) listen() {
 	mux := http.NewServeMux()
 	api := nodeapi.New(s.config)
 	api.Routes(mux)
-	s.handler = api.Guard(s.config.Info.Strict(mux), nodeapi.Doors{})
+	entrance := door.New(door.Config{Limits: door.Limits{Body: cmp.Or(s.config.BodyTime, time.Minute)}})
+	s.handler = entrance.Handler(api.Guard(s.config.Info.Strict(mux), nodeapi.Doors{}))
 	s.plain = httptest.NewServer(s.handler)
 	s.t.Cleanup(s.plain.Close)
 }
@@ -121,9 +124,7 @@ func (s *site) listen() {
 // impatient is the same gateway on another plain listener, where bodies must arrive at once.
 func (s *site) impatient() *site {
 	hasty := *s
-	was := hasty.config.Info
 	hasty.config.BodyTime = 20 * time.Millisecond
-	hasty.config.Info = &reply.Info{Epoch: was.Epoch, Now: was.Now, Logger: was.Logger, RestTime: hasty.config.BodyTime}
 	hasty.listen()
 	return &hasty
 }

@@ -62,6 +62,26 @@ func (r Resolver) Forwarded(q *http.Request) bool {
 	return false
 }
 
+// Place gives the address under which what a peer does is counted, and tells whether the peer is a trusted proxy, which carries
+// many clients.
+func (r Resolver) Place(peer net.Addr) (address netip.Addr, many bool) {
+	with, err := netip.ParseAddrPort(peer.String())
+	if err != nil {
+		return netip.Addr{}, false
+	}
+	at := with.Addr().Unmap().WithZone("")
+	return Site(at), r.trusts(at)
+}
+
+// Site groups addresses for counting: IPv6 by the /64 that one customer usually has, all others by themselves.
+func Site(address netip.Addr) netip.Addr {
+	const site = 64 // bits
+	if address = address.Unmap(); !address.Is6() {
+		return address
+	}
+	return netip.PrefixFrom(address.WithZone(""), site).Masked().Addr()
+}
+
 // Open tells whether a trusted proxy says that the request came to it without TLS.
 func (r Resolver) Open(q *http.Request) bool {
 	return r.Behind(q) && strings.EqualFold(scheme(q), "http")

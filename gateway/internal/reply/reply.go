@@ -22,8 +22,6 @@ type Info struct {
 	Logger *slog.Logger     // nil: slog.Default
 
 	lastOutage atomic.Int64 // unix nanoseconds
-
-	RestTime time.Duration // how long the rest of a body may take that no handler has read; 0: 15 s
 }
 
 // Error gives status and body of a refusal. A *wire.ErrorDetail anywhere in err's chain is passed on with its own status;

@@ -5,7 +5,6 @@ import (
 	"net/http"
 	"runtime/debug"
 	"strings"
-	"time"
 
 	"muster/agent/wire"
 )
@@ -19,20 +18,9 @@ func (i *Info) Strict(mux *http.ServeMux) http.Handler {
 	mux.HandleFunc(restPattern, func(w http.ResponseWriter, r *http.Request) { i.WriteError(w, refusal(w, r, mux)) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set(wire.HeaderEpoch, i.Epoch)
-		defer i.hurry(w)
 		defer i.recover(w)
 		mux.ServeHTTP(w, r)
 	})
-}
-
-// hurry bounds how long net/http may read what a handler has left of a body: it does so before the answer goes out and
-// before the connection is closed, and by itself it would wait for ever.
-func (i *Info) hurry(w http.ResponseWriter) {
-	within := i.RestTime
-	if within == 0 {
-		within = 15 * time.Second
-	}
-	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // the kernel's clock; a writer of a test has none
 }
 
 func (i *Info) recover(w http.ResponseWriter) {

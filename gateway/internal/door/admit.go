@@ -1,0 +1,197 @@
+package door
+
+import (
+	"errors"
+	"net"
+	"syscall"
+)
+
+// Network gives a listener whose connections the door admits.
+func (d *Door) Network(l net.Listener) net.Listener {
+	return &listener{Listener: l, door: d, admit: d.admit}
+}
+
+// Local gives a listener for the operator's socket: whoever can open that needs no other proof, and it has room of its own.
+func (d *Door) Local(l net.Listener) net.Listener {
+	return &listener{Listener: l, door: d, admit: d.admitLocal}
+}
+
+type listener struct {
+	net.Listener
+	door  *Door
+	admit func(net.Conn) *Conn
+}
+
+// Accept gives the next connection that is let in. Where the process has no descriptor left, as other parts of it need some too,
+// an unproven connection gives its own.
+func (l *listener) Accept() (net.Conn, error) {
+	for {
+		raw, err := l.Listener.Accept()
+		if (errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)) && l.door.yield() {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if c := l.admit(raw); c != nil {
+			return c, nil
+		}
+	}
+}
+
+// admit finds room for a connection, or refuses it: then it is nil. Whoever gives way is closed when it returns, so the
+// descriptors in use never exceed the limit.
+func (d *Door) admit(raw net.Conn) *Conn {
+	key, many := d.place(raw.RemoteAddr())
+	c := &Conn{Conn: raw, door: d, many: many}
+	c.idle.Store(d.now())
+	d.mu.Lock()
+	c.from = d.from(key, many)
+	victim, why := d.room(c.from)
+	if victim == nil && why != fine {
+		d.leaves(c.from)
+		d.mu.Unlock()
+		c.cut(why)
+		return nil
+	}
+	c.from.add(c)
+	d.open++
+	d.mu.Unlock()
+	victim.cut(why)
+	return c
+}
+
+// room says who has to give way for one more connection of an address, and why; without a victim but with a reason there is
+// no room. The lock is held.
+func (d *Door) room(a *address) (victim *Conn, why reason) {
+	if a.count >= d.limits.PerAddress {
+		return d.idlest(&a.group), crowdedAddress
+	}
+	if d.strangers.total+d.known.total < d.limits.Unproven && d.open < d.limits.Network {
+		return nil, fine
+	}
+	if g := d.strangers.heaviest(); g != nil {
+		if a.in == &d.known || g.count > a.count+1 {
+			return g.oldest, crowded
+		}
+		return d.idlest(g), crowded
+	}
+	if g := d.known.heaviest(); g != nil {
+		if a.in == &d.known && g.count > a.count+1 {
+			return g.oldest, crowded
+		}
+		return d.idlest(g), crowded
+	}
+	if g := d.proven.heaviest(); g != nil && g.count > fewest {
+		return g.oldest, crowdedOwner
+	}
+	return nil, full
+}
+
+// idlest is the oldest connection of a group that has waited for its peer for longer than an honest one takes.
+func (d *Door) idlest(g *group) *Conn {
+	now := d.now()
+	c := g.oldest
+	for range looks {
+		if c == nil || c.idles(now) {
+			return c
+		}
+		c = c.newer
+	}
+	return nil
+}
+
+// yield closes one unproven connection, and tells whether there was one.
+func (d *Door) yield() bool {
+	d.mu.Lock()
+	g := d.strangers.heaviest()
+	if g == nil {
+		g = d.known.heaviest()
+	}
+	var victim *Conn
+	if g != nil {
+		victim = g.oldest
+	}
+	d.mu.Unlock()
+	victim.cut(full)
+	return victim != nil
+}
+
+// admitLocal lets a connection on the socket in. Where those are too many, one without a request gives way.
+func (d *Door) admitLocal(raw net.Conn) *Conn {
+	c := &Conn{Conn: raw, door: d}
+	d.mu.Lock()
+	var victim *Conn
+	if d.socket.count >= d.limits.Local {
+		if victim = d.idlest(d.socket); victim == nil {
+			d.mu.Unlock()
+			c.cut(crowdedSocket)
+			return nil
+		}
+	}
+	d.socket.add(c)
+	d.mu.Unlock()
+	victim.cut(crowdedSocket)
+	return c
+}
+
+// prove takes a connection out of the unproven ones. One owner may have a bounded number; its oldest gives way.
+func (d *Door) prove(c *Conn, owner string) {
+	d.mu.Lock()
+	if c.group == nil || c.from == nil || c.group.in == &d.proven {
+		d.mu.Unlock()
+		return
+	}
+	a := c.from
+	a.remove(c)
+	if a.in == &d.strangers && !c.many {
+		a.join(&d.known)
+	}
+	a.open++
+	a.provenAt = d.now()
+	g := d.owner(c, owner)
+	g.add(c)
+	var victim *Conn
+	if g.count > d.limits.PerOwner {
+		victim = g.oldest
+	}
+	c.proven.Store(true)
+	d.mu.Unlock()
+	victim.cut(crowdedOwner)
+}
+
+// owner finds or makes the group of an owner's connections. Each of a proxy's, which are of many nodes, is its own.
+func (d *Door) owner(c *Conn, name string) *group {
+	if c.many {
+		return &group{in: &d.proven}
+	}
+	g := d.owners[name]
+	if g == nil {
+		g = &group{in: &d.proven, owner: name}
+		d.owners[name] = g
+	}
+	return g
+}
+
+// forget takes a connection that closes out of the count.
+func (d *Door) forget(c *Conn) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	g := c.group
+	if g == nil {
+		return
+	}
+	g.remove(c)
+	if c.from == nil { // of the socket
+		return
+	}
+	d.open--
+	if g.in == &d.proven {
+		c.from.open--
+		c.from.provenAt = d.now()
+		if g.count == 0 && d.owners[g.owner] == g {
+			delete(d.owners, g.owner)
+		}
+	}
+	d.leaves(c.from)
+}

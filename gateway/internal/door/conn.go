@@ -1,0 +1,215 @@
+package door
+
+import (
+	"context"
+	"errors"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// Conn is an admitted connection. It is counted until it is closed, and its writes end when the peer takes nothing.
+type Conn struct {
+	net.Conn
+	door *Door
+	from *address // nil on the socket
+	many bool     // its peer carries many clients
+
+	// Guarded by the door's lock.
+	group        *group // nil once closed
+	older, newer *Conn
+	extra        int // requests beyond the first that count like a connection
+
+	proven   atomic.Bool
+	fresh    atomic.Bool  // something was read since the last request ended
+	answered atomic.Bool  // a request ended
+	slow     atomic.Bool  // counted as such
+	requests atomic.Int32 // in progress
+	idle     atomic.Int64 // when the last request ended, or the connection began; by the door's clock
+	waiting  atomic.Int64 // since when a Read waits for the peer; 0: none does
+	readBy   atomic.Int64 // the reader's deadline in Unix nanoseconds
+
+	write   sync.Mutex // guards the two below
+	writeBy time.Time  // the writer's deadline; zero: none
+	writing time.Time  // until when the Write in progress may wait for the peer; zero: none is
+}
+
+// connKey is the key under which a request's context has its *Conn.
+type connKey struct{}
+
+// Connected is for http.Server's ConnContext.
+func Connected(ctx context.Context, c net.Conn) context.Context {
+	if own := of(c); own != nil {
+		return context.WithValue(ctx, connKey{}, own)
+	}
+	return ctx
+}
+
+// of finds the door's connection below TLS, nil where there is none.
+func of(c net.Conn) *Conn {
+	if below, ok := c.(interface{ NetConn() net.Conn }); ok {
+		c = below.NetConn()
+	}
+	own, _ := c.(*Conn)
+	return own
+}
+
+// connOf is nil for a request that came through no door.
+func connOf(ctx context.Context) *Conn {
+	c, _ := ctx.Value(connKey{}).(*Conn)
+	return c
+}
+
+// Prove says that a request on this connection has proven who sent it: the id of a node, or of an account.
+func Prove(ctx context.Context, owner string) {
+	if c := connOf(ctx); c != nil && !c.proven.Load() {
+		c.door.prove(c, owner)
+	}
+}
+
+// State is for http.Server's ConnState.
+func State(c net.Conn, state http.ConnState) {
+	if state != http.StateIdle {
+		return
+	}
+	if own := of(c); own != nil {
+		own.idle.Store(own.door.now())
+		own.answered.Store(true)
+		own.fresh.Store(false)
+	}
+}
+
+// idles tells whether the connection has waited for its peer for longer than Grace, while nothing of the peer waits for this
+// machine. On the socket, where peers are trusted, it also has no request.
+func (c *Conn) idles(now int64) bool {
+	since := c.waiting.Load()
+	if since == 0 || now-since <= int64(c.door.limits.Grace) || c.from == nil && c.requests.Load() > 0 {
+		return false
+	}
+	waits, known := unread(c.Conn)
+	return !known || waits == 0
+}
+
+// Read notes that it waits, and counts what came too late.
+func (c *Conn) Read(p []byte) (int, error) {
+	watched := !c.proven.Load()
+	if watched {
+		c.waiting.Store(c.door.now())
+	}
+	n, err := c.Conn.Read(p)
+	if watched {
+		c.waiting.Store(0)
+	}
+	if n > 0 && !c.fresh.Load() {
+		c.fresh.Store(true)
+	}
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && c.late() && !c.slow.Swap(true) {
+		c.door.cuts[slowRequest].Add(1)
+	}
+	return n, err
+}
+
+// late tells whether a reader's deadline that has passed is one that a peer missed in the middle of a request. Between requests
+// it is the end of an idle connection, and one of long ago is how net/http interrupts its own reading.
+func (c *Conn) late() bool {
+	const long = time.Minute
+	return (c.fresh.Load() || !c.answered.Load()) && time.Since(time.Unix(0, c.readBy.Load())) < long
+}
+
+// SetReadDeadline sets the time by which the peer must have sent.
+func (c *Conn) SetReadDeadline(t time.Time) error {
+	c.readBy.Store(t.UnixNano())
+	return c.Conn.SetReadDeadline(t)
+}
+
+// SetDeadline sets both.
+func (c *Conn) SetDeadline(t time.Time) error {
+	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
+}
+
+// SetWriteDeadline sets the time by which a write must end, besides what the peer's progress allows.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	c.write.Lock()
+	defer c.write.Unlock()
+	c.writeBy = t
+	if c.writing.IsZero() {
+		return nil
+	}
+	return c.Conn.SetWriteDeadline(earlier(t, c.writing))
+}
+
+// Write goes on as long as the peer takes Least bytes in each Stall, and ends the connection when it does not. What the kernel
+// took is no progress by itself: it is counted once the peer has it.
+func (c *Conn) Write(p []byte) (n int, err error) {
+	defer c.wrote()
+	queued, known := 0, false
+	for {
+		if err := c.waits(time.Now().Add(c.door.limits.Stall)); err != nil {
+			return n, err
+		}
+		m, err := c.Conn.Write(p[n:])
+		n += m
+		if !errors.Is(err, os.ErrDeadlineExceeded) {
+			return n, err
+		}
+		if c.overdue() {
+			c.cut(notRead)
+			return n, err
+		}
+		left, told := unsent(c.Conn)
+		if known && m+queued-left < c.door.limits.Least || !told && m < c.door.limits.Least {
+			c.cut(notRead)
+			return n, err
+		}
+		queued, known = left, told
+	}
+}
+
+// waits says until when the Write in progress may wait.
+func (c *Conn) waits(until time.Time) error {
+	c.write.Lock()
+	defer c.write.Unlock()
+	c.writing = until
+	return c.Conn.SetWriteDeadline(earlier(c.writeBy, until))
+}
+
+func (c *Conn) wrote() {
+	c.write.Lock()
+	defer c.write.Unlock()
+	c.writing = time.Time{}
+}
+
+// overdue tells whether the writer's own deadline has passed.
+func (c *Conn) overdue() bool {
+	c.write.Lock()
+	defer c.write.Unlock()
+	return !c.writeBy.IsZero() && !time.Now().Before(c.writeBy)
+}
+
+func earlier(a, b time.Time) time.Time {
+	if a.IsZero() || b.Before(a) {
+		return b
+	}
+	return a
+}
+
+// Close ends the connection and its being counted.
+func (c *Conn) Close() error {
+	c.door.forget(c)
+	return c.Conn.Close()
+}
+
+// cut closes a connection for a reason, which is counted, and drops what waits to be sent. On nil it does nothing.
+func (c *Conn) cut(why reason) {
+	if c == nil {
+		return
+	}
+	c.door.cuts[why].Add(1)
+	if tcp, ok := c.Conn.(*net.TCPConn); ok {
+		_ = tcp.SetLinger(0) // best effort: closed it is in any case
+	}
+	_ = c.Close() // nobody is left to tell
+}

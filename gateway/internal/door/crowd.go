@@ -1,0 +1,128 @@
+package door
+
+import "iter"
+
+// crowd is groups of connections, ordered by how many each has: the one with most is found at once.
+type crowd struct {
+	total int     // of all counts
+	by    []queue // of the groups with so many; [0] is empty
+	most  int     // the highest count that a group has
+}
+
+// queue is groups in the order in which they came to their count.
+type queue struct{ first, last *group }
+
+// group is the connections of one address, or of one owner, in the order of their coming.
+type group struct {
+	in             *crowd
+	owner          string // of a proven group
+	count          int    // of its connections, and of what else they count for
+	oldest, newest *Conn
+	before, after  *group
+}
+
+// add puts a connection at a group's end.
+func (g *group) add(c *Conn) {
+	c.group, c.older, c.newer = g, g.newest, nil
+	if g.newest == nil {
+		g.oldest = c
+	} else {
+		g.newest.newer = c
+	}
+	g.newest = c
+	g.weigh(1)
+}
+
+// remove takes a connection out of its group, with all that it counts for.
+func (g *group) remove(c *Conn) {
+	if c.older == nil {
+		g.oldest = c.newer
+	} else {
+		c.older.newer = c.newer
+	}
+	if c.newer == nil {
+		g.newest = c.older
+	} else {
+		c.newer.older = c.older
+	}
+	g.weigh(-1 - c.extra)
+	c.group, c.older, c.newer, c.extra = nil, nil, nil, 0
+}
+
+// weigh changes a group's count.
+func (g *group) weigh(by int) {
+	g.in.take(g)
+	g.count += by
+	g.in.put(g)
+}
+
+// join moves a group with its connections into another crowd.
+func (g *group) join(w *crowd) {
+	g.in.take(g)
+	g.in = w
+	w.put(g)
+}
+
+func (w *crowd) put(g *group) {
+	if g.count == 0 {
+		return
+	}
+	for len(w.by) <= g.count {
+		w.by = append(w.by, queue{})
+	}
+	q := &w.by[g.count]
+	g.before, g.after = q.last, nil
+	if q.last == nil {
+		q.first = g
+	} else {
+		q.last.after = g
+	}
+	q.last = g
+	w.total += g.count
+	w.most = max(w.most, g.count)
+}
+
+func (w *crowd) take(g *group) {
+	if g.count == 0 {
+		return
+	}
+	q := &w.by[g.count]
+	if g.before == nil {
+		q.first = g.after
+	} else {
+		g.before.after = g.after
+	}
+	if g.after == nil {
+		q.last = g.before
+	} else {
+		g.after.before = g.before
+	}
+	g.before, g.after = nil, nil
+	w.total -= g.count
+	for w.most > 0 && w.by[w.most].first == nil {
+		w.most--
+	}
+}
+
+// heaviest is the group with most connections, of equal ones the one that came to them first; nil where there is none.
+func (w *crowd) heaviest() *group {
+	if w.most == 0 {
+		return nil
+	}
+	return w.by[w.most].first
+}
+
+// all are the connections of all groups.
+func (w *crowd) all() iter.Seq[*Conn] {
+	return func(yield func(*Conn) bool) {
+		for n := w.most; n > 0; n-- {
+			for g := w.by[n].first; g != nil; g = g.after {
+				for c := g.oldest; c != nil; c = c.newer {
+					if !yield(c) {
+						return
+					}
+				}
+			}
+		}
+	}
+}

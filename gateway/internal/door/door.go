@@ -1,0 +1,152 @@
+// Package door stands between the listeners and the servers: it decides who may hold a connection, and for how long.
+//
+// Anyone can open connections, and each costs a descriptor and memory. So a connection that has proven nothing yet is one of a
+// bounded number, in all and of one address, and when there is no room it gives way to a newer one. What has proven itself (a
+// node by its key, an account by its token) counts no more among those and is never closed to let a stranger in. The operator's
+// socket has room of its own.
+//
+// Who gives way is the oldest connection of the address that holds most, and an address from which something was proven comes
+// after all others. A connection that waits for its peer for less than Grace keeps its place against its equals: an honest peer
+// proves itself within that time, and one that is held up by this machine is not closed for it.
+//
+// Nothing here decides about trust. Without a proof everything works, but for staying.
+package door
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	sweepEvery = time.Second
+	tellEvery  = time.Minute
+	remembered = 24 * time.Hour // how long an address is known after the last proof from it
+	mostKnown  = 1 << 18        // addresses in memory without a connection
+	fewest     = 4              // connections of one owner that are left to it however full the gateway is
+	looks      = 16             // connections of one group that are looked at for one that may be closed
+)
+
+// Config says what a Door works with.
+type Config struct {
+	Limits Limits
+	// Place gives the address under which a peer's connections are counted. Those of a peer that carries many clients, as a
+	// proxy does, are each counted by itself.
+	Place  func(net.Addr) (address netip.Addr, many bool)
+	Logger *slog.Logger // nil: none
+}
+
+// Door admits connections. It is safe for concurrent use.
+type Door struct {
+	limits Limits
+	place  func(net.Addr) (netip.Addr, bool)
+	log    *slog.Logger
+	start  time.Time
+	cuts   [reasons]atomic.Int64
+
+	mu        sync.Mutex
+	open      int // connections from the network
+	addresses map[netip.Addr]*address
+	owners    map[string]*group
+	strangers crowd // unproven, by address
+	known     crowd // unproven too, of addresses from which something was proven
+	proven    crowd // by owner
+	local     crowd // on the socket
+	socket    *group
+}
+
+// New makes a Door.
+func New(c Config) *Door {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &Door{
+		limits: c.Limits, place: c.Place, log: c.Logger, start: time.Now(),
+		addresses: map[netip.Addr]*address{}, owners: map[string]*group{},
+	}
+	d.socket = &group{in: &d.local}
+	return d
+}
+
+// now is the time since the door was made, by the clock that never steps, and never 0.
+func (d *Door) now() int64 { return int64(time.Since(d.start)) + 1 }
+
+// Run closes what is idle without a proof, and says once a minute what was closed, until ctx ends.
+func (d *Door) Run(ctx context.Context) {
+	sweep, tell := time.NewTicker(sweepEvery), time.NewTicker(tellEvery)
+	defer sweep.Stop()
+	defer tell.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-sweep.C:
+			d.sweep()
+		case <-tell.C:
+			d.tell(ctx)
+			d.forgetAddresses()
+		}
+	}
+}
+
+// sweep closes the unproven connections that have no request for too long.
+func (d *Door) sweep() {
+	var quiet []*Conn
+	now := d.now()
+	d.mu.Lock()
+	for _, w := range [...]*crowd{&d.strangers, &d.known} {
+		for c := range w.all() {
+			if !c.many && c.requests.Load() == 0 && now-c.idle.Load() > int64(d.limits.Quiet) {
+				quiet = append(quiet, c)
+			}
+		}
+	}
+	d.mu.Unlock()
+	for _, c := range quiet {
+		c.cut(idleUnproven)
+	}
+}
+
+// forgetAddresses drops addresses from which nothing was proven for long, and any where there are too many.
+func (d *Door) forgetAddresses() {
+	now := d.now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, a := range d.addresses {
+		if a.count == 0 && a.open == 0 && (now-a.provenAt > int64(remembered) || len(d.addresses) > mostKnown) {
+			delete(d.addresses, a.key)
+		}
+	}
+}
+
+// address is where connections come from. Its group is of those that have proven nothing.
+type address struct {
+	group
+	key      netip.Addr
+	open     int   // proven ones
+	provenAt int64 // the last time that one was proven, or closed; 0: never
+}
+
+// from finds or makes a peer's address. The lock is held.
+func (d *Door) from(key netip.Addr, many bool) *address {
+	if many {
+		return &address{group: group{in: &d.strangers}}
+	}
+	a := d.addresses[key]
+	if a == nil {
+		a = &address{group: group{in: &d.strangers}, key: key}
+		d.addresses[key] = a
+	}
+	return a
+}
+
+// leaves drops an address that nothing is known of. The lock is held.
+func (d *Door) leaves(a *address) {
+	if a.count == 0 && a.open == 0 && a.provenAt == 0 && d.addresses[a.key] == a {
+		delete(d.addresses, a.key)
+	}
+}

@@ -1,0 +1,85 @@
+package door
+
+import (
+	"net/http"
+	"time"
+)
+
+// Handler bounds what requests can hold. Every body has a deadline before anything looks at the request, whatever path it is for
+// and whether it is refused or not, and one more for its rest when the handler has ended: net/http reads that before the answer
+// goes out. Of one unproven connection, requests beyond the first count like connections of its address, as HTTP/2 carries many.
+func (d *Door) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c := connOf(r.Context())
+		entered, ok := d.enter(c)
+		if !ok {
+			w.Header().Set("Connection", "close")
+			w.Header().Set("Retry-After", "1")
+			w.WriteHeader(http.StatusServiceUnavailable)
+			return
+		}
+		defer d.leave(c, entered)
+		if d.bound(w, r) {
+			defer hurry(w, d.limits.Body)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// bound sets a body's deadline, and tells whether the request has one. A request that says its length in two ways may be an
+// attempt to hide another one in itself, so its connection ends with it (RFC 9112 section 6.1). net/http drops the length that
+// loses without a word: so that goes for each request in chunks.
+func (d *Door) bound(w http.ResponseWriter, r *http.Request) bool {
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		w.Header().Set("Connection", "close")
+	}
+	if r.Body == nil || r.Body == http.NoBody {
+		return false
+	}
+	hurry(w, d.limits.Body)
+	return true
+}
+
+// hurry bounds how long net/http may wait for what a request still brings.
+func hurry(w http.ResponseWriter, within time.Duration) {
+	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // the kernel's clock; a writer of a test has none
+}
+
+// enter counts a request. It says how many count for more than the connection, and whether there is room.
+func (d *Door) enter(c *Conn) (extra int, ok bool) {
+	if c == nil {
+		return 0, true
+	}
+	if c.requests.Add(1) == 1 || c.proven.Load() || c.from == nil {
+		return 0, true
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.group == nil || c.group.in == &d.proven {
+		return 0, true
+	}
+	if !c.many && c.from.count >= d.limits.PerAddress || d.strangers.total+d.known.total >= d.limits.Unproven {
+		c.requests.Add(-1)
+		d.cuts[crowdedAddress].Add(1)
+		return 0, false
+	}
+	c.extra++
+	c.from.weigh(1)
+	return 1, true
+}
+
+func (d *Door) leave(c *Conn, extra int) {
+	if c == nil {
+		return
+	}
+	c.requests.Add(-1)
+	if extra == 0 {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if c.extra > 0 { // 0: the connection was proven or closed meanwhile, and counts for nothing more
+		c.extra--
+		c.from.weigh(-1)
+	}
+}

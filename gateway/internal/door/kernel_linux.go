@@ -1,0 +1,31 @@
+package door
+
+import (
+	"net"
+	"syscall"
+	"unsafe"
+)
+
+// unread is how many bytes of the peer wait for this process; known is false where the kernel does not say.
+func unread(c net.Conn) (n int, known bool) { return ask(c, syscall.TIOCINQ) }
+
+// unsent is how many bytes wait until the peer takes them.
+func unsent(c net.Conn) (n int, known bool) { return ask(c, syscall.TIOCOUTQ) }
+
+// ask puts a question that is answered with one number (tcp(7), unix(7)).
+func ask(c net.Conn, question uintptr) (n int, known bool) {
+	with, ok := c.(syscall.Conn)
+	if !ok {
+		return 0, false
+	}
+	raw, err := with.SyscallConn()
+	if err != nil {
+		return 0, false
+	}
+	var answer int32
+	var fault syscall.Errno
+	err = raw.Control(func(fd uintptr) {
+		_, _, fault = syscall.Syscall(syscall.SYS_IOCTL, fd, question, uintptr(unsafe.Pointer(&answer)))
+	})
+	return int(answer), err == nil && fault == 0
+}

@@ -1,0 +1,52 @@
+package door
+
+import (
+	"syscall"
+	"time"
+)
+
+// Limits say how many connections there may be, and how long they may wait.
+type Limits struct {
+	Network    int // connections from the network
+	Unproven   int // of those: without a proof
+	PerAddress int // of those: of one address
+	PerOwner   int // proven ones of one node or account
+	Local      int // on the operator's socket
+
+	Grace time.Duration // a peer that takes no longer keeps its place against its equals
+	Quiet time.Duration // between two requests of a connection without a proof
+	Body  time.Duration // for a request's body, and for what is left of it when the answer is known
+	Stall time.Duration // in which a peer must take Least bytes of what is written to it
+	Least int
+}
+
+const (
+	mostUnproven   = 8192
+	mostPerAddress = 1024 // a thousand nodes may share one address, and all come back at once
+	mostPerOwner   = 256
+	mostLocal      = 64
+	mostKeptBack   = 256 // for the database, files and calls to others
+	unlimited      = 1 << 20
+)
+
+// LimitsFor divides a process's descriptors. Some are kept back for the socket and for what the process opens itself.
+func LimitsFor(descriptors int) Limits {
+	l := Limits{
+		Grace: 250 * time.Millisecond, Quiet: 45 * time.Second, Body: 15 * time.Second, Stall: 15 * time.Second, Least: 4 << 10,
+		Local: min(max(descriptors/16, 4), mostLocal),
+	}
+	l.Network = max(descriptors-l.Local-min(max(descriptors/8, 24), mostKeptBack), 4)
+	l.Unproven = min(l.Network/2, mostUnproven)
+	l.PerAddress = min(max(l.Unproven/2, 2), mostPerAddress)
+	l.PerOwner = min(max(l.Network/4, 2), mostPerOwner)
+	return l
+}
+
+// Descriptors is how many this process may have open. Go raises the soft limit to the hard one when the program starts.
+func Descriptors() int {
+	var l syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > unlimited {
+		return unlimited
+	}
+	return int(l.Cur)
+}

@@ -1,0 +1,56 @@
+package door
+
+import (
+	"context"
+	"log/slog"
+)
+
+// reason is why a connection was closed, or not let in.
+type reason int
+
+const (
+	fine reason = iota
+	slowRequest
+	notRead
+	idleUnproven
+	crowdedAddress
+	crowded
+	crowdedOwner
+	crowdedSocket
+	full
+	reasons // their number
+)
+
+// String is the reason's name in the log.
+func (r reason) String() string {
+	return [...]string{"", "slow_request", "answer_not_read", "idle_without_proof", "too_many_of_one_address", "too_many_without_proof",
+		"too_many_of_one_owner", "too_many_on_the_socket", "no_descriptor_left"}[r]
+}
+
+// tell says in one line what was closed since the last time. Idle ones alone are what an open door brings with it.
+func (d *Door) tell(ctx context.Context) {
+	level := slog.LevelInfo
+	var numbers []any
+	for r := range reasons {
+		n := d.cuts[r].Swap(0)
+		if n == 0 {
+			continue
+		}
+		numbers = append(numbers, r.String(), n)
+		if r != idleUnproven {
+			level = slog.LevelWarn
+		}
+	}
+	if len(numbers) == 0 {
+		return
+	}
+	open, unproven := d.Open()
+	d.log.Log(ctx, level, "connections were closed in the last minute", append(numbers, "open", open, "without_proof", unproven)...)
+}
+
+// Open says how many connections from the network there are, and what counts as unproven among them.
+func (d *Door) Open() (all, unproven int) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.open, d.strangers.total + d.known.total
+}

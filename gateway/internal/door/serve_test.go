@@ -1,0 +1,397 @@
+package door_test
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"muster/gateway/internal/door"
+)
+
+// quick are limits for real connections.
+func quick() door.Limits {
+	return door.Limits{Network: 100, Unproven: 50, PerAddress: 20, PerOwner: 20, Local: 5,
+		Grace: 50 * time.Millisecond, Quiet: time.Minute, Body: 200 * time.Millisecond, Stall: 200 * time.Millisecond, Least: 4 << 10}
+}
+
+// house is a server behind a door, on two listeners as the gateway has them.
+type house struct {
+	t     *testing.T
+	door  *door.Door
+	plain string
+	tls   *httptest.Server
+	log   *bytes.Buffer
+}
+
+func at(peer net.Addr) (netip.Addr, bool) {
+	return netip.MustParseAddrPort(peer.String()).Addr(), false
+}
+
+func newHouse(t *testing.T, limits door.Limits) *house {
+	h := &house{t: t, log: &bytes.Buffer{}}
+	h.door = door.New(door.Config{Limits: limits, Place: at, Logger: slog.New(slog.NewTextHandler(h.log, nil))})
+	for _, secret := range []bool{false, true} {
+		s := httptest.NewUnstartedServer(h.door.Handler(h.rooms()))
+		s.Listener = h.door.Network(s.Listener)
+		s.EnableHTTP2 = true
+		s.Config.ReadHeaderTimeout, s.Config.WriteTimeout, s.Config.IdleTimeout = 200*time.Millisecond, time.Minute, time.Minute
+		s.Config.ConnContext, s.Config.ConnState = door.Connected, door.State
+		s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
+		if secret {
+			s.StartTLS()
+			h.tls = s
+		} else {
+			s.Start()
+			h.plain = s.Listener.Addr().String()
+		}
+		t.Cleanup(s.Close)
+	}
+	return h
+}
+
+const large = 32 << 20 // more than the buffers between two ends hold
+
+func (h *house) rooms() http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNotFound) })
+	mux.HandleFunc("/prove", func(_ http.ResponseWriter, r *http.Request) { door.Prove(r.Context(), "node") })
+	mux.HandleFunc("/read", func(w http.ResponseWriter, r *http.Request) {
+		if _, err := io.Copy(w, r.Body); err != nil {
+			w.WriteHeader(http.StatusRequestTimeout)
+		}
+	})
+	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = door.Patient(w).Write(make([]byte, large))
+	})
+	return mux
+}
+
+func (h *house) dial() net.Conn { return dial(h.t, h.plain) }
+
+// told is what the door says that it closed.
+func (h *house) told() string {
+	h.log.Reset()
+	h.door.Tell(h.t.Context())
+	return h.log.String()
+}
+
+// closes waits until the other side ends the connection, for at most ten seconds, and gives what came before.
+func closes(t *testing.T, c net.Conn) string {
+	t.Helper()
+	if err := c.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+		t.Fatal(err)
+	}
+	got, err := io.ReadAll(c)
+	if err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the connection is not closed: %v, after %.80q", err, got)
+	}
+	return string(got)
+}
+
+// TestSlow: whatever a peer leaves undone, its connection ends, on every path and before and after the beginning of TLS.
+func TestSlow(t *testing.T) {
+	unread := "POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
+	for _, c := range []struct {
+		name   string
+		secret bool // the listener with TLS
+		text   string
+		drip   string // sent again and again
+		answer string
+	}{
+		{"no byte", false, "", "", ""},
+		{"no byte to TLS", true, "", "", ""},
+		{"half a hello", true, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "", ""},
+		{"a hello byte by byte", true, "\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", "a", ""},
+		{"half a request line", false, "GET /hea", "", ""},
+		{"headers without end", false, "GET / HTTP/1.1\r\nHost: x\r\n", "A: b\r\n", ""},
+		{"the second request's line", false, "GET / HTTP/1.1\r\nHost: x\r\n\r\n", "A", "HTTP/1.1 404"},
+		{"no body that nobody reads", false, unread, "", "HTTP/1.1 404"},
+		{"no body for who reads it", false, strings.Replace(unread, "nope", "read", 1), "", "HTTP/1.1 408"},
+		{"a body byte by byte", false, strings.Replace(unread, "10", "100000", 1), "a", "HTTP/1.1 404"},
+		{"no chunk", false, strings.Replace(unread, "Content-Length: 10", "Transfer-Encoding: chunked", 1), "", "HTTP/1.1 404"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			h := newHouse(t, quick())
+			address := h.plain
+			if c.secret {
+				address = h.tls.Listener.Addr().String()
+			}
+			connection := dial(t, address)
+			if _, err := io.WriteString(connection, c.text); err != nil {
+				t.Fatal(err)
+			}
+			if c.drip != "" {
+				go drip(connection, c.drip)
+			}
+			if got := closes(t, connection); !strings.HasPrefix(got, c.answer) {
+				t.Errorf("got %q, want %s", got, c.answer)
+			}
+			if got := h.told(); !strings.Contains(got, "slow_request=1 ") {
+				t.Errorf("told is %q, want slow_request=1", got)
+			}
+		})
+	}
+}
+
+func dial(t *testing.T, address string) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+// drip sends a little every while until that fails.
+func drip(c net.Conn, text string) {
+	for tick := time.NewTicker(10 * time.Millisecond); ; <-tick.C {
+		if _, err := io.WriteString(c, text); err != nil {
+			tick.Stop()
+			return
+		}
+	}
+}
+
+// TestHonestIdle: a connection that waits between two requests is nothing to tell of.
+func TestHonestIdle(t *testing.T) {
+	h := newHouse(t, quick())
+	c := h.dial()
+	for range 2 {
+		if _, err := io.WriteString(c, "POST /prove HTTP/1.1\r\nHost: x\r\nContent-Length: 2\r\n\r\nhi"); err != nil {
+			t.Fatal(err)
+		}
+		answer, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || answer.StatusCode != 200 {
+			t.Fatal(answer, err)
+		}
+	}
+	if all, unproven := h.door.Open(); all != 1 || unproven != 0 {
+		t.Errorf("%d are open and %d of them unproven, want 1 and 0", all, unproven)
+	}
+	c.Close()
+	if got := h.told(); got != "" {
+		t.Errorf("told is %q, want nothing", got)
+	}
+}
+
+// TestNotRead: who asks and does not read is cut; who reads slowly gets all of it.
+func TestNotRead(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		reads bool
+	}{{"nothing", false}, {"slowly", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			limits := quick()
+			limits.Stall, limits.Least = time.Second/2, 1
+			h := newHouse(t, limits)
+			connection := h.dial()
+			if _, err := io.WriteString(connection, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+				t.Fatal(err)
+			}
+			if !c.reads {
+				waitFor(t, func() bool { all, _ := h.door.Open(); return all == 1 })
+				waitFor(t, func() bool { all, _ := h.door.Open(); return all == 0 })
+				if got := h.told(); !strings.Contains(got, "answer_not_read=1 ") {
+					t.Errorf("told is %q, want answer_not_read=1", got)
+				}
+				return
+			}
+			answer, err := http.ReadResponse(bufio.NewReader(connection), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := sip(t, answer.Body); n != large {
+				t.Errorf("%d bytes came, want %d", n, large)
+			}
+		})
+	}
+}
+
+// sip reads so little at a time that several windows pass, and then the rest.
+func sip(t *testing.T, from io.Reader) (n int64) {
+	t.Helper()
+	until := time.Now().Add(3 * time.Second)
+	for tick := time.NewTicker(20 * time.Millisecond); time.Now().Before(until); <-tick.C {
+		m, err := io.CopyN(io.Discard, from, 4<<10)
+		if n += m; err != nil {
+			t.Fatalf("cut after %d bytes: %v", n, err)
+		}
+	}
+	m, err := io.Copy(io.Discard, from)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n + m
+}
+
+func waitFor(t *testing.T, what func() bool) {
+	t.Helper()
+	deadline := time.After(20 * time.Second)
+	for tick := time.NewTicker(10 * time.Millisecond); !what(); {
+		select {
+		case <-tick.C:
+		case <-deadline:
+			t.Fatal("it did not come in 20 seconds")
+		}
+	}
+}
+
+// TestTwoLengths: a request that could hide another one ends its connection, and what follows it is never read.
+func TestTwoLengths(t *testing.T) {
+	h := newHouse(t, quick())
+	for _, c := range []struct{ name, lengths, body string }{
+		{"both", "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n", "0\r\n\r\n"},
+		{"the other way round", "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n", "0\r\n\r\n"},
+	} {
+		connection := h.dial()
+		text := "POST /read HTTP/1.1\r\nHost: x\r\n" + c.lengths + "\r\n" + c.body + "GET /hidden HTTP/1.1\r\nHost: x\r\n\r\n"
+		if _, err := io.WriteString(connection, text); err != nil {
+			t.Fatal(err)
+		}
+		got := closes(t, connection)
+		if strings.Count(got, "HTTP/1.1 ") != 1 || !strings.Contains(got, "Connection: close") {
+			t.Errorf("%s: got %q, want one answer that closes the connection", c.name, got)
+		}
+	}
+}
+
+// TestStreams: requests that are held on one HTTP/2 connection count like connections.
+func TestStreams(t *testing.T) {
+	limits := quick()
+	limits.PerAddress, limits.Body = 4, 5*time.Second
+	h := newHouse(t, limits)
+	client := h.tls.Client()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	released := hold(ctx, t, client, h.tls.URL, 3)
+	waitFor(t, func() bool { _, unproven := h.door.Open(); return unproven == 3 })
+	if got := status(t, client, h.tls.URL+"/prove"); got != 200 {
+		t.Errorf("a fourth request got %d, want 200", got)
+	}
+	waitFor(t, func() bool { all, unproven := h.door.Open(); return all == 1 && unproven == 0 })
+	if got := status(t, client, h.tls.URL+"/"); got != 404 {
+		t.Errorf("a request on a proven connection got %d, want 404", got)
+	}
+	stop()
+	released()
+}
+
+// TestTooManyStreams: beyond the bound a request is refused, and its body is not waited for.
+func TestTooManyStreams(t *testing.T) {
+	limits := quick()
+	limits.PerAddress, limits.Body = 2, 5*time.Second
+	h := newHouse(t, limits)
+	client := h.tls.Client()
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	released := hold(ctx, t, client, h.tls.URL, 2)
+	waitFor(t, func() bool { _, unproven := h.door.Open(); return unproven == 2 })
+	if got := status(t, client, h.tls.URL+"/read"); got != 503 {
+		t.Errorf("a third request got %d, want 503", got)
+	}
+	stop()
+	released()
+	waitFor(t, func() bool { _, unproven := h.door.Open(); return unproven <= 1 })
+}
+
+// hold makes requests on one HTTP/2 connection whose bodies never come. What it gives waits for their end.
+func hold(ctx context.Context, t *testing.T, client *http.Client, url string, number int) (released func()) {
+	t.Helper()
+	if got := status(t, client, url+"/"); got != 404 { // requests that come together would each open a connection
+		t.Fatalf("got %d, want 404", got)
+	}
+	var wait sync.WaitGroup
+	for range number {
+		body, _ := io.Pipe()
+		request, err := http.NewRequestWithContext(ctx, http.MethodPost, url+"/read", body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		wait.Go(func() {
+			if answer, err := client.Do(request); err == nil {
+				answer.Body.Close()
+			}
+		})
+	}
+	return wait.Wait
+}
+
+func status(t *testing.T, client *http.Client, url string) int {
+	t.Helper()
+	answer, err := client.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	return answer.StatusCode
+}
+
+// TestNoWindow: an HTTP/2 peer that gives a stream no room does not hold its handler, though its connection is alive.
+func TestNoWindow(t *testing.T) {
+	w := &stuck{header: http.Header{}}
+	if _, err := door.Patient(w).Write(make([]byte, 100<<10)); !errors.Is(err, errStuck) {
+		t.Errorf("got %v, want the stream's error", err)
+	}
+	if w.deadlines != 3 || time.Until(w.deadline) > 3*time.Minute || time.Until(w.deadline) < time.Minute {
+		t.Errorf("%d deadlines were set, the last one at %s: want one for each piece", w.deadlines, w.deadline)
+	}
+}
+
+var errStuck = errors.New("stuck")
+
+// stuck takes two pieces and no more.
+type stuck struct {
+	header    http.Header
+	pieces    int
+	deadline  time.Time
+	deadlines int
+}
+
+func (s *stuck) Header() http.Header { return s.header }
+func (s *stuck) WriteHeader(int)     {}
+func (s *stuck) Write(p []byte) (int, error) {
+	if s.pieces++; s.pieces > 2 {
+		return 0, errStuck
+	}
+	return len(p), nil
+}
+func (s *stuck) SetWriteDeadline(t time.Time) error {
+	s.deadline = t
+	s.deadlines++
+	return nil
+}
+
+// TestTLSThroughTheDoor: the server below TLS finds the same connection.
+func TestTLSThroughTheDoor(t *testing.T) {
+	h := newHouse(t, quick())
+	c, err := tls.Dial("tcp", h.tls.Listener.Addr().String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"http/1.1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if _, unproven := h.door.Open(); unproven != 1 {
+		t.Errorf("%d are unproven after the handshake, want 1", unproven)
+	}
+	fmt.Fprint(c, "GET /prove HTTP/1.1\r\nHost: x\r\n\r\n")
+	if _, err := http.ReadResponse(bufio.NewReader(c), nil); err != nil {
+		t.Fatal(err)
+	}
+	if _, unproven := h.door.Open(); unproven != 0 {
+		t.Errorf("%d are unproven after the proof, want 0", unproven)
+	}
+}
