@@ -20,16 +20,9 @@ type Beat struct {
 	Notices    []string
 	Hardware   string // JSON; "" keeps the last
 	GPUs       []GPU  // nil: unchanged
-	Enrolment  string // that the runs were heard in
+	RaiseGPUs  int    // to what the record of how many GPUs the node has is lifted; 0: as it is
+	Enrolment  string // that the runs and the GPUs were heard in
 	Runs       []Run  // those that changed places; nil: unchanged
-}
-
-// GPU is one device that a node reported.
-type GPU struct {
-	UUID  string
-	Name  string
-	BusID string
-	Index int
 }
 
 // SaveBeats stores beats in one batch, with the time the gateway was alive (meta alive_at, unix milliseconds). A node's last_seen
@@ -40,6 +33,9 @@ func (s *Store) SaveBeats(ctx context.Context, beats []Beat, aliveAt time.Time) 
 		statements = append(statements, b.update())
 		for _, g := range b.GPUs {
 			statements = append(statements, g.upsert(b))
+		}
+		if b.RaiseGPUs > 0 {
+			statements = append(statements, b.raiseGPUs())
 		}
 		statements = append(statements, saveRuns(b.NodeID, b.Enrolment, b.Runs)...)
 	}
@@ -57,13 +53,4 @@ func (b Beat) update() statement {
 		set, args = set+", hardware = ?", append(args, b.Hardware)
 	}
 	return do(set+" WHERE node_id = ? AND COALESCE(last_seen, 0) <= ?", append(args, b.NodeID, millis(b.At))...)
-}
-
-// upsert keeps the row of another node that had the GPU before.
-func (g GPU) upsert(b Beat) statement {
-	return do(`INSERT INTO gpus(uuid, node_id, position, name, bus_id, first_seen, last_seen)
-		SELECT ?, id, ?, ?, ?, ?, ? FROM nodes WHERE id = ?
-		ON CONFLICT DO UPDATE SET position = excluded.position, name = excluded.name, bus_id = excluded.bus_id, last_seen = excluded.last_seen
-			WHERE excluded.last_seen >= last_seen`,
-		g.UUID, int64(g.Index), g.Name, g.BusID, millis(b.At), millis(b.At), b.NodeID)
 }

@@ -47,6 +47,8 @@ type Identity struct {
 	SuccessorUsedAt *time.Time // of a superseded certificate: when one that came after it was first used; nil: not yet
 	Reasons         []Reason
 	Banned          bool
+	GPUsExpected    int
+	GPUsSaid        bool
 }
 
 // NewCertificate is what of a certificate's row its issuer knows: everything but whose it is. der is the leaf, key its
@@ -90,14 +92,14 @@ const successorUse = `CASE WHEN c.status = 'superseded' THEN (SELECT min(s.first
 
 // Identity returns the certificate with this fingerprint and its node, or ErrNotFound.
 func (s *Store) Identity(ctx context.Context, fingerprint string) (Identity, error) {
-	return first(ctx, s, readIdentity, do("SELECT "+certificateColumns+", n.name, n.tenant, n.state, n.enrolment_id, n.banned, n.recovery_until, "+successorUse+", "+nodeReasons+
+	return first(ctx, s, readIdentity, do("SELECT "+certificateColumns+", n.name, n.tenant, n.state, n.enrolment_id, n.banned, n.recovery_until, n.gpus_expected, n.gpus_said, "+successorUse+", "+nodeReasons+
 		" FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE c.fingerprint = ?", fingerprint))
 }
 
 func readIdentity(r *row) Identity {
 	i := Identity{Certificate: readCertificate(r)}
 	i.NodeName, i.Tenant, i.State, i.NodeEnrolmentID, i.Banned = r.text(), r.text(), r.text(), r.text(), r.flag()
-	i.RecoveryUntil, i.SuccessorUsedAt = r.maybe(), r.maybe()
+	i.RecoveryUntil, i.GPUsExpected, i.GPUsSaid, i.SuccessorUsedAt = r.maybe(), int(r.number()), r.flag(), r.maybe()
 	i.Reasons = readReasons(r)
 	return i
 }

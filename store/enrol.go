@@ -114,7 +114,7 @@ func (e Enrolment) takeOver() []statement {
 		e.takeOverHolds(),
 		revokeCertificates(e.Node.ID, e.At),
 		do(`UPDATE nodes SET provider = ?, instance_id = ?, state_since = CASE WHEN state = ? THEN state_since ELSE ? END, state = ?,
-			enrolled_at = ?, enrolment_id = ?, gpus_expected = ?, recovery_until = NULL WHERE id = ?`,
+			enrolled_at = ?, enrolment_id = ?, gpus_expected = ?, gpus_said = 0, recovery_until = NULL WHERE id = ?`,
 			e.Provider, e.InstanceID, e.Node.State, millis(e.At), e.Node.State, millis(e.At), e.ID, int64(e.Node.GPUsExpected), e.Node.ID),
 		do(`UPDATE liveness SET run_id = '', counter = 0, skew_ms = NULL, address = ?, agent = ?, cost = '', notices = ?,
 			hardware = CASE WHEN ? = '' THEN hardware ELSE ? END WHERE node_id = ?`,

@@ -82,8 +82,8 @@ func (m Move) reasons() []statement {
 		if since.IsZero() {
 			since = m.At
 		}
-		statements = append(statements, do(`INSERT INTO reasons(node_id, reason, person, since) VALUES (?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET person = max(person, excluded.person)`, m.NodeID, r.Reason, flag(r.Person), millis(since)))
+		statements = append(statements, do(`INSERT INTO reasons(node_id, reason, person, since, detail) VALUES (?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET person = max(person, excluded.person)`, m.NodeID, r.Reason, flag(r.Person), millis(since), r.Detail))
 	}
 	return statements
 }

@@ -20,6 +20,7 @@ type Reason struct {
 	Reason string
 	Person bool // set by a person, so it does not go by itself
 	Since  time.Time
+	Detail string // what stands behind it, for a person; "" nothing more is known
 }
 
 // Node is one machine of the registry.
@@ -38,7 +39,8 @@ type Node struct {
 	RetiredAt     *time.Time
 	Banned        bool
 	EnrolmentID   string // "" never enrolled
-	GPUsExpected  int    // 0 not said
+	GPUsExpected  int    // the record of how many it has; 0 none
+	GPUsSaid      bool   // a person's word, also 0: what is seen does not raise it
 	RecoveryUntil *time.Time
 	Recoveries    int // certificates issued to an expired one
 
@@ -60,14 +62,14 @@ type Node struct {
 
 // The parts of a query for nodes: n is the node, v its liveness, k its certificate.
 const (
-	nodeReasons = `(SELECT json_group_array(json_array(reason, person, since)) FROM reasons WHERE node_id = n.id)`
+	nodeReasons = `(SELECT json_group_array(json_array(reason, person, since, detail)) FROM reasons WHERE node_id = n.id)`
 	// With min(), SQLite takes the other columns from the row that has the minimum.
 	nodeLabels = `(SELECT json_group_object(key, value) FROM
 		(SELECT key, value, min(origin) FROM labels WHERE node_id = n.id GROUP BY key) WHERE value IS NOT NULL)`
 	nodeColumns = `n.id, n.name, n.tenant, n.provider, n.instance_id, n.state, n.state_since, ` + nodeReasons + `, ` + nodeLabels + `,
 		n.created_at, n.enrolled_at, n.retired_at, n.banned, n.enrolment_id, n.gpus_expected, n.recovery_until,
 		v.last_seen, v.interval_ms, v.run_id, v.counter, v.skew_ms, v.address, v.agent, v.cost, v.notices, v.hardware,
-		k.fingerprint, k.not_after, k.generation, k.status, k.overdue_at, n.recoveries`
+		k.fingerprint, k.not_after, k.generation, k.status, k.overdue_at, n.recoveries, n.gpus_said`
 	nodeJoins = ` JOIN liveness v ON v.node_id = n.id
 		LEFT JOIN certificates k ON k.fingerprint = COALESCE(` + nodeCurrent + `, ` + nodePending + `)`
 	// The second condition on the status is that of the index certificates_live: SQLite takes it for nothing less. Asking for both
@@ -93,6 +95,7 @@ func readNode(r *row) Node {
 	}
 	n.Certificate.Generation, n.Certificate.Status = int(r.number()), r.text()
 	n.Certificate.OverdueAt, n.Recoveries = r.maybe(), int(r.number())
+	n.GPUsSaid = r.flag()
 	return n
 }
 
@@ -110,13 +113,13 @@ func readReasons(r *row) []Reason {
 	return reasons
 }
 
-// storedReason is a Reason as the JSON array [reason, person, since].
+// storedReason is a Reason as the JSON array [reason, person, since, detail].
 type storedReason Reason
 
 // UnmarshalJSON reads the array.
 func (s *storedReason) UnmarshalJSON(b []byte) error {
 	var person, since int64
-	if err := json.Unmarshal(b, &[]any{&s.Reason, &person, &since}); err != nil {
+	if err := json.Unmarshal(b, &[]any{&s.Reason, &person, &since, &s.Detail}); err != nil {
 		return err
 	}
 	s.Person, s.Since = person != 0, time.UnixMilli(since).UTC()

@@ -94,6 +94,7 @@ func (s *server) routes() []route {
 	return []route{
 		{"GET", "nodes", ScopeNodesRead, s.listNodes},
 		{"GET", "nodes/{node}", ScopeNodesRead, s.showNode},
+		{"PATCH", "nodes/{node}", ScopeNodesWrite, s.patchNode},
 		{"POST", "nodes/{node}/drain", ScopeNodesWrite, s.apply(registry.Drain)},
 		{"POST", "nodes/{node}/resume", ScopeNodesWrite, s.apply(registry.Resume)},
 		{"POST", "nodes/{node}/retire", ScopeNodesWrite, s.apply(registry.Retire)},

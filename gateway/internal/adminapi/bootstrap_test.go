@@ -52,7 +52,7 @@ func TestCreateNode(t *testing.T) {
 		"taken elsewhere":   {`{"name":"gpu-7"}`, 409, wire.CodeNameInUse},
 		"a bad label":       {`{"name":"x","labels":{"a b":"c"}}`, 400, wire.CodeBadLabel},
 		"a bad tenant":      {`{"name":"x","tenant":"a b"}`, 400, wire.CodeBadRequest},
-		"too many GPUs":     {`{"name":"x","gpus":65}`, 400, wire.CodeBadRequest},
+		"too many GPUs":     {`{"name":"x","gpus":1025}`, 400, wire.CodeBadRequest},
 		"an unknown mode":   {`{"name":"x","mode":"pxe"}`, 400, wire.CodeBadRequest},
 		"too short a life":  {`{"name":"x","ttl":"1s"}`, 400, wire.CodeBadRequest},
 		"an unknown field":  {`{"name":"x","script":true}`, 400, wire.CodeBadRequest},

@@ -80,7 +80,7 @@ func (s *server) setLabels(c *call) (any, error) {
 func nodeShape(n registry.Node) Node {
 	out := Node{
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: n.Labels, Provider: n.Provider, InstanceID: n.InstanceID,
-		State: n.State, StateReasons: make([]string, 0, len(n.Reasons)), StateSince: n.StateSince.UTC(), Status: n.Status,
+		State: n.State, StateReasons: make([]string, 0, len(n.Reasons)), StateDetails: map[string]string{}, StateSince: n.StateSince.UTC(), Status: n.Status,
 		CreatedAt: n.CreatedAt.UTC(), Banned: n.Banned, Recoveries: n.Recoveries, RecoveryUntil: utc(n.RecoveryUntil), Address: n.Address, SkewMillis: n.SkewMillis, Notices: n.Notices,
 		Cost: reported(reading.Cost, n.Cost),
 	}
@@ -97,6 +97,15 @@ func nodeShape(n registry.Node) Node {
 	}
 	for _, reason := range n.Reasons {
 		out.StateReasons = append(out.StateReasons, reason.Reason)
+		if reason.Detail != "" {
+			out.StateDetails[reason.Reason] = reason.Detail
+		}
+	}
+	if n.GPUsExpected > 0 || n.GPUsSaid {
+		out.GPUsExpected = &n.GPUsExpected
+	}
+	if seconds := n.Interval.Seconds(); seconds > 0 {
+		out.IntervalSeconds = &seconds
 	}
 	if n.LastSeen != nil {
 		seen := n.LastSeen.UTC()

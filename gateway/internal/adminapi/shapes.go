@@ -18,6 +18,7 @@ type Node struct {
 	InstanceID   string            `json:"instance_id"`
 	State        string            `json:"state"`
 	StateReasons []string          `json:"state_reasons"`
+	StateDetails map[string]string `json:"state_details"` // what stands behind a reason, by reason, where more is known
 	StateSince   time.Time         `json:"state_since"`
 	Status       string            `json:"status"`
 	LastSeen     *time.Time        `json:"last_seen"`
@@ -30,6 +31,9 @@ type Node struct {
 	Cost         json.RawMessage   `json:"cost"`    // a wire.Cost
 	Agent        *Agent            `json:"agent"`
 	Certificate  *Certificate      `json:"certificate"`
+
+	GPUsExpected    *int     `json:"gpus_expected"`    // the gateway's record of how many GPUs it has; null: none
+	IntervalSeconds *float64 `json:"interval_seconds"` // between its heartbeats, as it says
 
 	RecoveryUntil *time.Time `json:"recovery_until"` // until when an operator lets it back in
 

@@ -19,7 +19,6 @@ const (
 	maxTTL     = 30 * 24 * time.Hour
 	minTTL     = time.Second
 	maxUses    = 100_000
-	maxGPUs    = 64
 )
 
 // TokenRequest says what an enrollment token is to be good for. Zero fields mean the default tenant, one use, one hour.
@@ -76,8 +75,8 @@ func (q *TokenRequest) complete() error {
 		return badRequest(fmt.Sprintf("%d uses", q.Uses), fmt.Sprintf("1 to %d uses", maxUses))
 	case q.TTL < minTTL || q.TTL > maxTTL:
 		return badRequest("a token that lives "+q.TTL.String(), "between 1s and 720h; for longer, mint a new one when it is needed")
-	case q.GPUs < 0 || q.GPUs > maxGPUs:
-		return badRequest(fmt.Sprintf("%d GPUs", q.GPUs), fmt.Sprintf("0 (not said) to %d", maxGPUs))
+	case q.GPUs < 0 || q.GPUs > wire.MaxGPUs:
+		return badRequest(fmt.Sprintf("%d GPUs", q.GPUs), fmt.Sprintf("0 (not said) to %d", wire.MaxGPUs))
 	}
 	return nil
 }

@@ -59,7 +59,7 @@ func TestMintTokenBounds(t *testing.T) {
 		{"a time in the past", bootstrap.TokenRequest{TTL: -time.Hour}, wire.CodeBadRequest},
 		{"too many uses", bootstrap.TokenRequest{Uses: 100_001}, wire.CodeBadRequest},
 		{"less than no use", bootstrap.TokenRequest{Uses: -1}, wire.CodeBadRequest},
-		{"too many GPUs", bootstrap.TokenRequest{GPUs: 65}, wire.CodeBadRequest},
+		{"too many GPUs", bootstrap.TokenRequest{GPUs: 1025}, wire.CodeBadRequest},
 		{"less than no GPU", bootstrap.TokenRequest{GPUs: -1}, wire.CodeBadRequest},
 		{"no tenant's name", bootstrap.TokenRequest{Tenant: "a b"}, wire.CodeBadRequest},
 		{"a reserved label", bootstrap.TokenRequest{Labels: map[string]string{"state": "active"}}, wire.CodeReservedKey},

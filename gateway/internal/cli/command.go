@@ -76,6 +76,7 @@ func nodeCommands() []command {
 		{name: "node label", args: "NAME... KEY=VALUE... KEY-...", least: 1, most: -1, options: []string{"selector", "yes"}, run: nodeLabel,
 			summary: "set and remove labels", text: "KEY=VALUE sets a label, KEY- removes one. The operator's labels win over those of tokens and agents. " + askText,
 			examples: []string{"muster node label gpu-1 tier=sovereign", "muster node label gpu-1 gpu-2 rack=7 old-", "muster node label -l tier=spot price_per_hour=1.99 --yes"}},
+		gpusCommand(),
 		recoveryCommand(),
 		move("drain", "take nodes out of work", "A drained node stays alive and takes no new work. "+askText),
 		move("resume", "put drained nodes back to work", "Also ends what a person set a node unavailable for. "+askText),

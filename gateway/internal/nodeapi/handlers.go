@@ -36,7 +36,7 @@ func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
 		return nil, err
 	}
 	return wire.HeartbeatAnswer{
-		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), StateReasons: a.Registry.Reasons(ctx, c.id), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
+		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), StateReasons: a.Registry.Reasons(ctx, c.id), GPUsExpected: a.Registry.GPUsExpected(ctx, c.id), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
 	}, nil
 }
 

@@ -139,9 +139,9 @@ func (a *API) admit(r *http.Request, at *attempt) (registry.Admission, error) {
 	if err != nil {
 		return registry.Admission{}, err
 	}
-	notices := heldHardware(&q)
+	notices, gpus := heldHardware(&q)
 	return a.Registry.Enrol(r.Context(), registry.Applicant{
-		Notices: notices, Credential: token, IsPSK: bootstrap.IsPSK(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.RawSubjectPublicKeyInfo),
+		Notices: notices, GPUs: gpus, Credential: token, IsPSK: bootstrap.IsPSK(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.RawSubjectPublicKeyInfo),
 		Identity: id, Address: a.Address(r), Issue: a.issue(csr),
 	})
 }

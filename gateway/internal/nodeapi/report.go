@@ -49,13 +49,13 @@ func hollow(raw json.RawMessage) bool {
 	return len(text) == 0 || string(text) == "null" || object && string(bytes.TrimSpace(inner)) == "}"
 }
 
-// heldHardware does for a register request what report does for a heartbeat.
-func heldHardware(q *wire.RegisterRequest) (notices []string) {
+// heldHardware does for a register request what report does for a heartbeat, and counts the GPUs.
+func heldHardware(q *wire.RegisterRequest) (notices []string, gpus int) {
 	var left []string
 	if hollow(q.Hardware) {
 		q.Hardware = nil
-		return nil
+		return nil, 0
 	}
 	q.Hardware = json.RawMessage(held(reading.Hardware, q.Hardware, false, "hardware", &left))
-	return left
+	return left, reading.Summarise(string(q.Hardware)).GPUs
 }

@@ -81,3 +81,28 @@ func TestReadingAtRegister(t *testing.T) {
 		t.Errorf("got notices %q, want %q", got.Notices, want)
 	}
 }
+
+// TestRecordOfGPUsInTheAnswer: what the gateway remembers comes back to an agent that has forgotten.
+func TestRecordOfGPUsInTheAnswer(t *testing.T) {
+	s := newSite(t, nil)
+	n := s.enrol("box")
+	beat := func(run, members, want, state string) {
+		t.Helper()
+		a := s.plainly(n, wire.HeartbeatPath(n.id), []byte(`{"run_id":"`+run+`","counter":1,"interval_seconds":30`+members+`}`))
+		s.want(members, a, http.StatusOK, "ok")
+		if got := string(a.body); want != "" && !strings.Contains(got, want) || want == "" && strings.Contains(got, "gpus_expected") || !strings.Contains(got, `"state":"`+state+`"`) {
+			t.Errorf("%s: got %s, want %s in it and the state %s", members, got, want, state)
+		}
+	}
+	beat("run00001", `,"health":null`, "", "active")
+	beat("run00002", `,"health":[],"gpus_seen":8`, `"gpus_expected":8`, "active")
+	beat("run00003", `,"health":null`, `"gpus_expected":8`, "active")
+	beat("run00004", `,"health":[],"gpus_seen":7`, `"gpus_expected":8`, "unavailable")
+	beat("run00005", `,"health":null`, `"gpus_expected":8`, "unavailable")
+	beat("run00006", `,"health":["gpu_fault"],"gpus_seen":8,"health_detail":{"gpu_fault":"GPU-1 at 01:00.0 is lost"}`, `"state_reasons":["gpu_fault"]`, "unavailable")
+	got, err := s.registry.Node(t.Context(), "", n.id)
+	if err != nil || len(got.Reasons) != 1 || got.Reasons[0].Detail != "GPU-1 at 01:00.0 is lost" || got.GPUsExpected != 8 {
+		t.Errorf("got %+v and %d GPUs, %v", got.Reasons, got.GPUsExpected, err)
+	}
+	beat("run00007", `,"health":[],"gpus_seen":8`, `"gpus_expected":8`, "active")
+}

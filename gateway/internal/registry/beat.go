@@ -2,7 +2,6 @@ package registry
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 	"time"
 
@@ -28,6 +27,12 @@ type live struct {
 	touched time.Time
 
 	leftOut string // the notice of what the last reading had to lose
+
+	gpusSeen int               // the most GPUs that were seen since memory has this node
+	ills     map[string]string // what the rows of its GPUs last said, by GPU
+	illHash  uint64            // stands for it
+	illAt    time.Time         // of the last event about it
+	toldAt   time.Time         // when what stands behind a reason was last changed
 }
 
 // Report is what a heartbeat says beside its plain members, in JSON of the shape that the API promises.
@@ -53,14 +58,23 @@ func (r *Registry) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Hear
 	}
 	var state State
 	var err error
+	raise := 0
 	switch {
 	case clashing != nil && !id.InConflict():
 		state, err = r.conflict(ctx, id, p, map[string]string{
 			"why": "two runs of the agent report at once", "run": b.RunID, "other_run": clashing.ID, "other_address": clashing.Address,
 			"other_fingerprint": clashing.Fingerprint,
 		})
+	case id.InConflict(): // who of two is well is nothing to go by
+		state, err = r.heard(ctx, id, nil, nil)
 	default:
-		state, err = r.heard(ctx, id, b.Health)
+		expected := r.expect(id, b, report)
+		if !id.gpusSaid && expected > id.gpusExpected {
+			raise = expected
+		}
+		reasons, detail := health(b, report, expected)
+		state, err = r.heard(ctx, id, reasons, detail)
+		r.ill(ctx, id, p, report)
 	}
 	if err != nil {
 		return "", err
@@ -68,7 +82,7 @@ func (r *Registry) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Hear
 	r.take(store.Beat{
 		NodeID: id.NodeID, Enrolment: id.Enrolment, RunID: b.RunID, Counter: b.Counter, SkewMillis: b.SkewMillis,
 		Interval: time.Duration(b.IntervalSeconds * float64(time.Second)),
-		Address:  p.Address, Agent: report.Agent, Cost: report.Cost, Notices: b.Notices, Hardware: report.Hardware,
+		Address:  p.Address, Agent: report.Agent, Cost: report.Cost, Notices: b.Notices, Hardware: report.Hardware, RaiseGPUs: raise,
 	}, report.LeftOut)
 	return state, nil
 }
@@ -126,8 +140,8 @@ func (r *Registry) forgetBeat(nodeID string) {
 	delete(r.beats.live, nodeID)
 }
 
-// heard moves the node where being heard from, and its health, lead. Who of two in conflict is well is nothing to go by.
-func (r *Registry) heard(ctx context.Context, id *Identity, health []string) (State, error) {
+// heard moves the node where being heard from, and its health, lead.
+func (r *Registry) heard(ctx context.Context, id *Identity, health []string, detail map[string]string) (State, error) {
 	state := id.State
 	if to, err := Decide(Situation{State: state, Person: id.Person}, Heartbeat); err != nil {
 		return "", err
@@ -146,31 +160,10 @@ func (r *Registry) heard(ctx context.Context, id *Identity, health []string) (St
 		remove = append(remove, ReasonExpired)
 	}
 	if len(add)+len(remove) == 0 {
-		return state, nil
+		return state, r.retell(ctx, id, health, detail)
 	}
-	moved, err := r.applyHealth(ctx, id.NodeID, add, remove)
+	moved, err := r.applyHealth(ctx, id.NodeID, add, remove, detail)
 	return State(moved.State), err
-}
-
-// healthChange compares the health reasons on record with what the node says now.
-func healthChange(reasons []store.Reason, health []string) (add, remove []string) {
-	if len(reasons)+len(health) == 0 {
-		return nil, nil
-	}
-	for _, h := range health {
-		known := h == wire.HealthProbeFailed || h == wire.HealthProbeHung || h == wire.HealthGPUMissing
-		onRecord := slices.ContainsFunc(reasons, func(x store.Reason) bool { return x.Reason == h })
-		if known && !onRecord && !slices.Contains(add, h) {
-			add = append(add, h)
-		}
-	}
-	for _, x := range reasons {
-		isHealth := x.Reason == wire.HealthProbeFailed || x.Reason == wire.HealthProbeHung || x.Reason == wire.HealthGPUMissing
-		if isHealth && !x.Person && !slices.Contains(health, x.Reason) {
-			remove = append(remove, x.Reason)
-		}
-	}
-	return add, remove
 }
 
 // Flush writes the heartbeats that wait. When it returns nil, everything heard before the call is in the database.
@@ -183,6 +176,11 @@ func (r *Registry) Flush(ctx context.Context) error {
 		if err := r.store.SaveBeats(ctx, waiting[:n], r.lived()); err != nil {
 			r.giveBack(waiting)
 			return err
+		}
+		for _, beat := range waiting[:n] {
+			if beat.RaiseGPUs > 0 { // its identities hold the record of before
+				r.Forget(beat.NodeID)
+			}
 		}
 		waiting = waiting[n:]
 	}
@@ -232,27 +230,14 @@ func (r *Registry) giveBack(waiting []store.Beat) {
 	}
 }
 
-func gpuRows(hardware string) []store.GPU {
-	var h struct {
-		GPUs []wire.GPU `json:"gpus"`
-	}
-	if json.Unmarshal([]byte(hardware), &h) != nil || len(h.GPUs) > wire.MaxGPUs {
-		return nil
-	}
-	rows := []store.GPU{}
-	for _, g := range h.GPUs {
-		if g.UUID != "" && len(g.UUID) <= 80 {
-			rows = append(rows, store.GPU{UUID: g.UUID, Name: g.Name, BusID: g.BusID, Index: g.Index})
-		}
-	}
-	return rows
-}
-
 // overlay puts what was heard since the last flush over what the database says.
 func (r *Registry) overlay(n *store.Node) {
 	r.beats.Lock()
 	defer r.beats.Unlock()
 	l := r.beats.live[n.ID]
+	if l != nil && !n.GPUsSaid {
+		n.GPUsExpected = max(n.GPUsExpected, l.gpusSeen)
+	}
 	if l == nil || l.beat.NodeID == "" || n.LastSeen != nil && l.beat.At.Before(*n.LastSeen) { // also while a flush is under way
 		return
 	}

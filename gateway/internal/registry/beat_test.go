@@ -188,14 +188,14 @@ func TestHealth(t *testing.T) {
 		state   registry.State
 		reasons string
 	}{
-		{nil, registry.Active, ""},
+		{[]string{}, registry.Active, ""},
 		{[]string{"made_up"}, registry.Active, ""},
 		{[]string{wire.HealthProbeHung, wire.HealthProbeHung}, registry.Unavailable, "gpu_probe_hung"},
 		{[]string{wire.HealthProbeHung}, registry.Unavailable, "gpu_probe_hung"},
 		{[]string{wire.HealthProbeHung, wire.HealthGPUMissing}, registry.Unavailable, "gpu_missing,gpu_probe_hung"},
 		{[]string{wire.HealthGPUMissing}, registry.Unavailable, "gpu_missing"},
 		{[]string{wire.HealthProbeFailed}, registry.Unavailable, "gpu_probe_failed"},
-		{nil, registry.Active, ""},
+		{[]string{}, registry.Active, ""},
 	} {
 		state := f.beat(ad, uint64(2+i), health(c.health...))
 		n := f.seen("box")

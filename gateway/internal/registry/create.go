@@ -9,9 +9,6 @@ import (
 	"muster/store"
 )
 
-// maxGPUs bounds how many GPUs a node can be expected to show.
-const maxGPUs = 64
-
 // NewNode says what a node is to be that has yet to join.
 type NewNode struct {
 	Name   string
@@ -54,8 +51,8 @@ func (q NewNode) check() error {
 	switch {
 	case likeID(q.Name):
 		return refusal(wire.CodeBadName, "the name "+q.Name+" has the form of a node's id", "choose another")
-	case q.GPUs < 0 || q.GPUs > maxGPUs:
-		return refusal(wire.CodeBadRequest, fmt.Sprintf("%d GPUs: not allowed", q.GPUs), fmt.Sprintf("0 (not said) to %d", maxGPUs))
+	case q.GPUs < 0 || q.GPUs > wire.MaxGPUs:
+		return refusal(wire.CodeBadRequest, fmt.Sprintf("%d GPUs: not allowed", q.GPUs), fmt.Sprintf("0 (not said) to %d", wire.MaxGPUs))
 	}
 	return nil
 }

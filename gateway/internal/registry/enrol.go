@@ -21,6 +21,7 @@ type Applicant struct {
 	Credential store.Token // a PSK has no Uses
 	IsPSK      bool
 	Request    *wire.RegisterRequest
+	GPUs       int       // that its reading shows; 0: none, or no reading
 	Notices    []string  // what the request says that cannot be kept
 	KeyHash    string    // hex SHA-256 of the CSR key's SPKI
 	Identity   *Identity // who also signed the request, nil: nobody

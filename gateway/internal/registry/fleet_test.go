@@ -177,7 +177,7 @@ func (f *fleet) may(fingerprint string, purpose registry.Purpose) error {
 // beat sends a node's next heartbeat.
 func (f *fleet) beat(ad registry.Admission, counter uint64, change func(*wire.HeartbeatRequest)) registry.State {
 	f.t.Helper()
-	b := &wire.HeartbeatRequest{RunID: "run00001", Counter: counter, IntervalSeconds: pace.Seconds()}
+	b := &wire.HeartbeatRequest{RunID: "run00001", Counter: counter, IntervalSeconds: pace.Seconds(), Health: []string{}}
 	if change != nil {
 		change(b)
 	}
@@ -280,5 +280,5 @@ func hardware(text string) func(*wire.HeartbeatRequest) {
 }
 
 func health(reasons ...string) func(*wire.HeartbeatRequest) {
-	return func(b *wire.HeartbeatRequest) { b.Health = reasons }
+	return func(b *wire.HeartbeatRequest) { b.Health = append([]string{}, reasons...) }
 }

@@ -30,12 +30,14 @@ type Identity struct {
 	Reasons     []store.Reason
 	Replay      *Replay // nonces that this identity has used
 
-	certificate string // one of the store's Certificate constants
-	reenrolled  bool   // the node has a later enrolment
-	banned      bool
-	firstUsed   bool
-	recovery    *time.Time // until when an operator lets it renew however long ago it expired
-	succeeded   *time.Time // when a certificate that came after it was first used; nil: none was
+	certificate  string // one of the store's Certificate constants
+	reenrolled   bool   // the node has a later enrolment
+	banned       bool
+	firstUsed    bool
+	recovery     *time.Time // until when an operator lets it renew however long ago it expired
+	gpusExpected int        // the record of how many GPUs the node has; 0 none
+	gpusSaid     bool       // a person's word
+	succeeded    *time.Time // when a certificate that came after it was first used; nil: none was
 }
 
 // identityCache holds identities by fingerprint. version grows with every drop, so that a lookup that began before one
@@ -132,6 +134,7 @@ func identityOf(row store.Identity, replay *Replay) (*Identity, error) {
 		NotAfter: row.Certificate.NotAfter, State: State(row.State), Reasons: row.Reasons, Replay: replay,
 		certificate: row.Certificate.Status, banned: row.Banned, firstUsed: row.Certificate.FirstUsedAt != nil,
 		reenrolled: row.NodeEnrolmentID != row.Certificate.EnrolmentID, recovery: row.RecoveryUntil, succeeded: row.SuccessorUsedAt,
+		gpusExpected: row.GPUsExpected, gpusSaid: row.GPUsSaid,
 	}
 	id.Person = personSet(row.Reasons)
 	return id, nil

@@ -20,6 +20,7 @@ type change struct {
 	by          store.Actor
 	addHealth   []string
 	clearHealth []string
+	because     map[string]string // what stands behind a reason that is added, by reason
 	kind        string            // of the event in the log; empty: as the move itself says
 	detail      map[string]string // added to the event's own
 	security    bool
@@ -73,7 +74,7 @@ func (r *Registry) decide(row store.Node, c change) (*store.Move, error) {
 	move := &store.Move{NodeID: row.ID, From: row.State, To: string(to), At: r.now(), RemoveReasons: c.clearHealth}
 	for _, reason := range c.addHealth {
 		if !has(row.Reasons, reason) {
-			move.AddReasons = append(move.AddReasons, store.Reason{Reason: reason, Since: r.now()})
+			move.AddReasons = append(move.AddReasons, store.Reason{Reason: reason, Since: r.now(), Detail: c.because[reason]})
 		}
 	}
 	switch c.event {
@@ -107,6 +108,7 @@ func (r *Registry) moveEvent(row store.Node, move store.Move, c change) store.Ev
 	if len(c.clearHealth) > 0 {
 		e.Detail["cured"] = strings.Join(c.clearHealth, ",")
 	}
+	maps.Copy(e.Detail, c.because)
 	maps.Copy(e.Detail, c.detail)
 	return e
 }
@@ -134,27 +136,6 @@ func eventWord(event Event) string {
 		return "script_fetched"
 	}
 	return string(event)
-}
-
-// applyHealth records what newly speaks against a node, or no longer does, and moves it accordingly.
-func (r *Registry) applyHealth(ctx context.Context, nodeID string, add, remove []string) (store.Node, error) {
-	row, err := r.store.Node(ctx, "", nodeID)
-	if err != nil {
-		return store.Node{}, err
-	}
-	left := 0
-	for _, reason := range row.Reasons {
-		if !slices.Contains(remove, reason.Reason) {
-			left++
-		}
-	}
-	event := Cure
-	if left+len(add) > 0 {
-		event = Fail
-	}
-	return r.apply(ctx, nodeID, change{
-		event: event, by: store.Actor{Name: "node:" + nodeID}, addHealth: add, clearHealth: remove,
-	})
 }
 
 // SetLabels sets and removes labels in the operator's name; they win over the credential's and the agent's.

@@ -68,6 +68,6 @@ func (r *Registry) newNode(a Applicant) place {
 	return place{node: store.Node{
 		ID: newID(nodePrefix, r.now()), Name: a.Request.Name, Tenant: a.Credential.Tenant, Provider: a.Request.Provider,
 		InstanceID: a.Request.InstanceID, State: string(Enrolled), CreatedAt: r.now(),
-		EnrolmentID: newID("e", r.now()), GPUsExpected: a.Credential.GPUs,
+		EnrolmentID: newID("e", r.now()), GPUsExpected: max(a.Credential.GPUs, a.GPUs),
 	}}
 }

@@ -133,7 +133,10 @@ func (r *Registry) readRuns(ctx context.Context, nodeID string) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	l := &live{current: node.RunID, touched: r.now()}
+	l := &live{current: node.RunID, touched: r.now(), ills: ills(node.Hardware)}
+	if len(l.ills) > 0 {
+		l.illHash = illUnread
+	}
 	for _, row := range rows {
 		l.runs = append(l.runs, &run{Run: row})
 	}

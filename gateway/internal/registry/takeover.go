@@ -165,10 +165,11 @@ func (r *Registry) takeOver(a Applicant, node store.Node, why string) (place, er
 			still.LastSeenAtMost = node.LastSeen
 		}
 	}
+	said := node.GPUsExpected
 	node.State, node.EnrolmentID = string(to), newID("e", r.now())
 	node.Provider, node.InstanceID = a.Request.Provider, a.Request.InstanceID
-	if a.Credential.GPUs > 0 {
-		node.GPUsExpected = a.Credential.GPUs
+	if node.GPUsExpected = max(a.Credential.GPUs, a.GPUs); still.EnrolmentID == "" { // its first machine: what was said of it holds
+		node.GPUsExpected = max(node.GPUsExpected, said)
 	}
 	return place{node: node, takeOver: still, why: why}, nil
 }

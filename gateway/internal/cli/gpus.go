@@ -1,0 +1,59 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"muster/gateway/internal/adminapi"
+)
+
+// asSeen stands for a number on the command line: whatever the node shows at most.
+const asSeen = "seen"
+
+func gpusCommand() command {
+	return command{name: "node gpus", args: "NAME... N|" + asSeen, least: 1, most: -1, options: []string{"selector", "yes"}, run: nodeGPUs,
+		summary: "say how many GPUs a node has",
+		text: "The gateway remembers the highest number of GPUs that a node ever showed, or what its token said, and a node that shows fewer is unavailable (gpu_missing). " +
+			"After a GPU was taken out for good, say how many are left: that number stands until another one is said, or the node enrols anew. " +
+			asSeen + " goes back to the highest number that is seen from now on. " + askText,
+		examples: []string{"muster node gpus gpu-1 7", "muster node gpus gpu-1 gpu-2 " + asSeen, "muster node gpus -l tier=spot 0 --yes"}}
+}
+
+func nodeGPUs(ctx context.Context, s *session) error {
+	names, patch, err := gpusArguments(s.args)
+	if err != nil {
+		return err
+	}
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, selected, err := s.targets(ctx, c, names)
+	if err != nil {
+		return err
+	}
+	if err := s.confirm("set the GPUs of", nodes, selected, false); err != nil {
+		return err
+	}
+	return s.onEach(ctx, nodes, func(t target) (string, error) {
+		n, err := c.PatchNode(ctx, t.id, patch)
+		if err != nil || n.GPUsExpected == nil {
+			return "as many GPUs as are seen", err
+		}
+		return plural(*n.GPUsExpected, "GPU"), nil
+	})
+}
+
+func gpusArguments(args []string) (names []string, patch adminapi.NodePatch, err error) {
+	last := args[len(args)-1]
+	names = args[:len(args)-1]
+	if last == asSeen {
+		return names, adminapi.NodePatch{GPUsAsSeen: true}, nil
+	}
+	n, err := strconv.Atoi(last)
+	if err != nil || n < 0 {
+		return nil, patch, usagef(fmt.Sprintf("write muster node gpus NAME 7, or %s instead of the number", asSeen), "%q is no number of GPUs", last)
+	}
+	return names, adminapi.NodePatch{GPUsExpected: &n}, nil
+}

@@ -1,0 +1,42 @@
+package store
+
+import "context"
+
+// GPU is one device that a node reported.
+type GPU struct {
+	UUID  string
+	Name  string
+	BusID string
+	Index int
+}
+
+// upsert keeps the row of another node that had the GPU before.
+func (g GPU) upsert(b Beat) statement {
+	return do(`INSERT INTO gpus(uuid, node_id, position, name, bus_id, first_seen, last_seen)
+		SELECT ?, id, ?, ?, ?, ?, ? FROM nodes WHERE id = ?
+		ON CONFLICT DO UPDATE SET position = excluded.position, name = excluded.name, bus_id = excluded.bus_id, last_seen = excluded.last_seen
+			WHERE excluded.last_seen >= last_seen`,
+		g.UUID, int64(g.Index), g.Name, g.BusID, millis(b.At), millis(b.At), b.NodeID)
+}
+
+// raiseGPUs lifts the record of how many GPUs a node has, unless a person set it or the node enrolled anew meanwhile.
+func (b Beat) raiseGPUs() statement {
+	return do("UPDATE nodes SET gpus_expected = ? WHERE id = ? AND enrolment_id = ? AND gpus_said = 0 AND gpus_expected < ?",
+		int64(b.RaiseGPUs), b.NodeID, b.Enrolment, int64(b.RaiseGPUs))
+}
+
+// SetGPUs makes a number the record of how many GPUs a node has. With said it is a person's word, which nothing but another one, or an
+// enrolment, changes. ErrConflict when the node does not exist or is retired.
+func (s *Store) SetGPUs(ctx context.Context, nodeID string, gpus int, said bool, events ...Event) error {
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)", nodeID),
+		do("UPDATE nodes SET gpus_expected = ?, gpus_said = ? WHERE id = ?", int64(gpus), flag(said), nodeID),
+	}, events)
+}
+
+// TellReason changes what stands behind a reason that holds already.
+func (s *Store) TellReason(ctx context.Context, nodeID, reason, detail string, events ...Event) error {
+	return s.change(ctx, []statement{
+		do("UPDATE reasons SET detail = ? WHERE node_id = ? AND reason = ?", detail, nodeID, reason),
+	}, events)
+}
