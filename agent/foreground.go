@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/agent/internal/enroll"
+	"muster/agent/internal/gpu"
 	"muster/agent/internal/heartbeat"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
@@ -168,6 +169,9 @@ func (a *foreground) enroll(ctx context.Context, state identity.State) (identity
 		Provider: a.provider, InstanceID: a.instanceID, Agent: agentInfo(), Logger: a.log, Report: a.saveStatus,
 	})
 	if err == nil {
+		if err := gpu.Forget(a.state); err != nil {
+			a.log.Warn("how many GPUs there were before this enrolment cannot be forgotten", "error", err)
+		}
 		a.log.Info("enrolled", "node", state.NodeID, "name", state.Name, "tenant", state.Tenant)
 	}
 	return state, err
@@ -200,23 +204,28 @@ func (a *foreground) report(ctx context.Context, state identity.State) error {
 	group.Go(func() { m.watch(watching, a.probeInterval(state), news) })
 	defer group.Wait()
 	defer stop()
+	notices := func() []string { return append(a.notices(), m.notices()...) }
 	return heartbeat.Run(ctx, heartbeat.Config{
 		Client: a.client, Directory: a.directory, State: state, Interval: a.interval, Agent: agentInfo(),
-		Hardware: m.hardware, Cost: m.cost, Health: m.health, Notices: a.notices, Wake: news, Status: a.status, Logger: a.log,
-		GPUs: m.summary, Progress: a.notifier.Progress,
+		Hardware: m.hardware, Cost: m.cost, Health: m.health, GPUsSeen: m.seen, Expect: m.expect, Notices: notices, Wake: news,
+		Status: a.status, Logger: a.log, GPUs: m.summary, Progress: a.notifier.Progress,
 	})
 }
 
-// probeInterval is the pace of the looks at the GPUs: that of the heartbeats, but at most one a second.
+// probeInterval is the pace of the looks at the GPUs: what the operator says, else that of the heartbeats, since nobody sees a
+// look in between. It is at most one a second.
 func (a *foreground) probeInterval(state identity.State) time.Duration {
-	pace := a.interval
+	pace := a.gpuInterval
+	if pace == 0 {
+		pace = a.interval
+	}
 	if pace == 0 {
 		pace = time.Duration(state.Gateway.IntervalSeconds) * time.Second
 	}
-	if pace <= 0 || pace > time.Minute {
+	if pace <= 0 {
 		pace = heartbeat.DefaultInterval
 	}
-	return max(pace, time.Second)
+	return max(pace, leastGPUInterval)
 }
 
 func (a *foreground) notices() []string {

@@ -4,12 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/host"
-	"muster/agent/internal/transport"
 	"muster/agent/wire"
 )
 
@@ -18,39 +18,63 @@ type machine struct {
 	prober   *gpu.Prober // nil: GPUs are not looked at
 	stateDir string
 	facts    host.Facts // of the last reading; one goroutine reads
+	cut      string     // why a part of the last reading was left out; empty: it is whole
 }
 
 func newMachine(nvidiaSMI string, noGPU bool, expected int, stateDir string) *machine {
 	m := &machine{stateDir: stateDir}
 	if !noGPU {
-		m.prober = &gpu.Prober{Path: nvidiaSMI, Expected: expected}
+		m.prober = &gpu.Prober{Path: nvidiaSMI, Expected: expected, State: stateDir}
 	}
 	return m
 }
 
-// watch looks at the GPUs at this pace until ctx is done, and tells of the end of the first look.
+// watch looks at the GPUs at this pace until ctx is done, and tells of what speaks against work, when that has changed.
 func (m *machine) watch(ctx context.Context, interval time.Duration, news chan<- struct{}) {
 	if m.prober == nil {
 		return
 	}
-	m.prober.Probe(ctx)
-	news <- struct{}{}
-	if transport.Sleep(ctx, interval) {
-		m.prober.Run(ctx, interval)
-	}
+	told := "nothing"
+	m.prober.Run(ctx, interval, func() {
+		reasons, _ := m.health()
+		if now := fmt.Sprint(reasons); now != told {
+			told = now
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+		}
+	})
 }
 
-// hardware is a reading in JSON, nil before the first look at the GPUs.
-func (m *machine) hardware() json.RawMessage {
+// hardware is a reading in JSON of at most limit bytes, nil before the first look at the GPUs.
+func (m *machine) hardware(limit int) json.RawMessage {
 	h, ok := m.read()
 	if !ok {
 		return nil
 	}
-	raw, err := json.Marshal(h)
-	if err != nil {
-		return nil
-	}
+	raw, cut := fit(h, limit)
+	m.cut = cut
 	return raw
+}
+
+// fit encodes a reading. Where it is too long, what is not asked for in lists is left out of the GPUs' rows first, and then as
+// many rows as it takes.
+func fit(h wire.Hardware, limit int) (raw json.RawMessage, cut string) {
+	raw, err := json.Marshal(h)
+	if err != nil || len(raw) <= limit {
+		return raw, ""
+	}
+	all := len(h.GPUs)
+	h.GPUs = slices.Clone(h.GPUs)
+	for i, g := range h.GPUs {
+		h.GPUs[i] = gpu.Short(g)
+	}
+	for raw, _ = json.Marshal(h); len(raw) > limit && len(h.GPUs) > 0; raw, _ = json.Marshal(h) {
+		h.GPUs = h.GPUs[:min(len(h.GPUs)-1, len(h.GPUs)*limit/len(raw))]
+	}
+	cut = fmt.Sprintf("the report on %d GPUs is too long: it has the first %d of them, with the most important values", all, len(h.GPUs))
+	return raw, cut
 }
 
 func (m *machine) read() (h wire.Hardware, ok bool) {
@@ -67,24 +91,39 @@ func (m *machine) read() (h wire.Hardware, ok bool) {
 	return h, h.Probe.State != ""
 }
 
-// health says in the wire's words what speaks against work on this machine. A machine that is known to have no GPUs is
-// healthy; one whose expected GPUs cannot be seen is not.
-func (m *machine) health() []string {
+// health says in the wire's words what speaks against work on this machine, nil before the first look. A machine whose GPUs
+// are not to be looked at is healthy as far as they go.
+func (m *machine) health() (reasons []string, detail map[string]string) {
+	if m.prober == nil {
+		return []string{}, nil
+	}
+	return m.prober.Reading().Health()
+}
+
+// seen is how many GPUs are known to exist, nil where no look has told.
+func (m *machine) seen() *int {
 	if m.prober == nil {
 		return nil
 	}
-	r := m.prober.Reading()
-	switch {
-	case r.Probe.State == wire.ProbeHung:
-		return []string{wire.HealthProbeHung}
-	case r.Probe.State != wire.ProbeFailed && r.Probe.State != wire.ProbeAbsent:
-		return nil
-	case r.GPUsExpected != nil && *r.GPUsExpected > len(r.GPUs):
-		return []string{wire.HealthGPUMissing}
-	case r.Probe.State == wire.ProbeFailed:
-		return []string{wire.HealthProbeFailed}
+	return m.prober.Reading().Seen
+}
+
+// expect takes over how many GPUs the gateway has on record.
+func (m *machine) expect(n int) {
+	if m.prober != nil {
+		m.prober.Expect(n)
 	}
-	return nil
+}
+
+// notices says what a person should know of this machine.
+func (m *machine) notices() (all []string) {
+	if m.cut != "" {
+		all = append(all, m.cut)
+	}
+	if m.prober != nil && m.prober.Trouble() != "" {
+		all = append(all, m.prober.Trouble())
+	}
+	return all
 }
 
 // cost is what the agent takes, as of the last reading.
@@ -108,6 +147,9 @@ func summarize(r gpu.Reading) string {
 	case "":
 		return ""
 	case wire.ProbeAbsent:
+		if r.Probe.Error != "" {
+			return "no GPU seen: " + r.Probe.Error
+		}
 		return "no GPU seen: there is no nvidia-smi on this machine"
 	case wire.ProbeHung, wire.ProbeFailed:
 		return "GPU probe " + r.Probe.State + ": " + r.Probe.Error
@@ -125,7 +167,11 @@ func summarize(r gpu.Reading) string {
 	if len(names) == 0 {
 		return "no GPU seen"
 	}
-	return strings.Join(names, ", ")
+	text := strings.Join(names, ", ")
+	if reasons, detail := r.Health(); len(reasons) > 0 {
+		text += " (" + reasons[0] + ": " + detail[reasons[0]] + ")"
+	}
+	return text
 }
 
 // place is where the machine is rented: what the operator says, else what the machine says of itself.

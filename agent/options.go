@@ -14,6 +14,12 @@ import (
 // leastInterval is the fastest pace that --interval takes.
 const leastInterval = 100 * time.Millisecond
 
+// The bounds of --gpu-interval.
+const (
+	leastGPUInterval = time.Second
+	mostGPUInterval  = time.Hour
+)
+
 const runExamples = `  MUSTER_TOKEN=mse_... muster-agent run --gateway https://gateway.example:7443
   muster-agent run --gateway https://gateway.example --token-file /run/token --name gpu-1 --label tier=sovereign
   pass show fleet/psk | muster-agent run --gateway https://10.0.0.5:7443 --token-file - --root-pin sha256:...
@@ -31,7 +37,7 @@ type options struct {
 	labels                                     labels
 	pin                                        *transport.Pin
 	way                                        transport.Way
-	interval                                   time.Duration
+	interval, gpuInterval                      time.Duration
 	level                                      slog.Level
 }
 
@@ -56,6 +62,7 @@ func (p program) parseOptions(f *flags, args []string) (options, error) {
 	f.StringVar(&o.nvidiaSMI, "nvidia-smi", "nvidia-smi", "`PATH` or name of nvidia-smi")
 	f.BoolVar(&o.noGPU, "no-gpu", false, "do not look at GPUs")
 	f.DurationVar(&o.interval, "interval", 0, "`TIME` between heartbeats, at least 100ms (default: as the gateway wishes, 30s)")
+	f.DurationVar(&o.gpuInterval, "gpu-interval", 0, "`TIME` between looks at the GPUs, 1s to 1h (default: as between heartbeats, 30s)")
 	f.TextVar(&o.level, "log-level", slog.LevelInfo, "`LEVEL`: debug, info, warn or error")
 	if err := f.parse(args); err != nil {
 		return o, err
@@ -101,6 +108,8 @@ func (o *options) check(pin, way string) error {
 	switch {
 	case o.interval != 0 && o.interval < leastInterval:
 		return usagef("--interval is at least %s", leastInterval)
+	case o.gpuInterval != 0 && (o.gpuInterval < leastGPUInterval || o.gpuInterval > mostGPUInterval):
+		return usagef("--gpu-interval is between %s and %s", leastGPUInterval, mostGPUInterval)
 	case o.state == "":
 		return usagef("no place for the state is known here: give --state DIR")
 	case len(o.labels) > wire.MaxLabels:

@@ -26,6 +26,9 @@ func (p *Prober) Capture(ctx context.Context) ([]byte, error) {
 		return nil, errors.New("another nvidia-smi has not ended: try again, or restart the machine if it stays so")
 	}
 	defer p.end()
+	if !p.clear(ctx) {
+		return nil, errors.New(p.Reading().Probe.Error)
+	}
 	c := capture{prober: p, path: path}
 	fields, err := c.fields(ctx)
 	if err == nil {

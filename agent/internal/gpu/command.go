@@ -17,9 +17,10 @@ const (
 
 // Call is one nvidia-smi to run: the program, its arguments without the program's name, and its whole environment.
 type Call struct {
-	Path string
-	Args []string
-	Env  []string
+	Path    string
+	Args    []string
+	Env     []string
+	Started func(pid int) // told when it runs; nil: nobody
 }
 
 // Output is what a call left behind. Err is set only when it could not be started or waited for.
@@ -43,6 +44,9 @@ func execute(ctx context.Context, call Call) Output {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return Output{Err: err}
+	}
+	if call.Started != nil {
+		call.Started(cmd.Process.Pid)
 	}
 	stopped := reap(ctx, cmd.Process.Pid)
 	err := cmd.Wait()

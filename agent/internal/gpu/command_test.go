@@ -89,6 +89,8 @@ func note() {
 	}
 }
 
+func itoa(n int) string { return strconv.Itoa(n) }
+
 func noted(dir string) (pids []int) {
 	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
@@ -223,7 +225,7 @@ func TestShutdownKillsTheCall(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		p.Run(ctx, time.Second)
+		p.Run(ctx, time.Second, nil)
 	}()
 	for until := time.Now().Add(30 * time.Second); len(noted(notes)) < 2 && time.Now().Before(until); {
 		time.Sleep(time.Millisecond)

@@ -4,15 +4,24 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+
+	"muster/agent/wire"
 )
 
-const maxRows = 256 // GPUs of one machine
+const maxRows = wire.MaxGPUs
 
 // Table is an answer to --query-gpu with --format=csv,noheader, cut into cells.
 type Table struct {
 	Rows     [][]string // one per GPU, each as wide as asked for, cells without white space around them
-	Rejected []string   // what was wrong with lines that look like rows and are none
+	Rejected []Reject   // lines that look like rows and are none
 	Notes    []string   // other lines: what nvidia-smi wanted to say
+}
+
+// Reject is a line that looks like a GPU's row and cannot be read.
+type Reject struct {
+	Index string // its first cell
+	Text  string // the line, fit for a screen
+	Wrong string // what is wrong with it, and what it says
 }
 
 // ParseCSV cuts an answer to a query of width fields. nvidia-smi does not quote: a comma in a value makes a row too wide,
@@ -26,18 +35,24 @@ func ParseCSV(text []byte, width int) Table {
 		}
 		switch {
 		case n >= maxRows:
-			t.Rejected = append(t.Rejected, fmt.Sprintf("it printed more than %d lines", maxRows))
+			t.Notes = append(t.Notes, fmt.Sprintf("it printed more than %d lines", maxRows))
 			return t
 		case len(cells) == width:
 			t.Rows = append(t.Rows, cells)
 		case len(cells) == 1 || !startsRow(cells[0]):
 			t.Notes = append(t.Notes, line)
 		default:
-			t.Rejected = append(t.Rejected, fmt.Sprintf("row %d of the answer has %d values instead of %d: %s",
-				n+1, len(cells), width, clean(line, maxLine)))
+			wrong := fmt.Sprintf("has %d values instead of %d", len(cells), width)
+			t.Rejected = append(t.Rejected, reject(n, cells, wrong))
 		}
 	}
 	return t
+}
+
+// reject describes the line of this number, from 0, that was cut into cells.
+func reject(n int, cells []string, wrong string) Reject {
+	text := clean(strings.Join(cells, ", "), maxLine)
+	return Reject{Index: cells[0], Text: text, Wrong: fmt.Sprintf("row %d of the answer %s: %s", n+1, wrong, text)}
 }
 
 // startsRow tells a row from prose with a comma in it: rows begin with an index.
@@ -83,6 +98,8 @@ const (
 	celsius
 	watts
 	mebibytes
+	megahertz
+	fanPercent
 	count
 )
 
@@ -104,8 +121,10 @@ func (m measure) unit(name string) (float64, bool) {
 	switch {
 	case name == "":
 		return 1, true
-	case m == percent:
+	case m == percent || m == fanPercent:
 		return 1, name == "%"
+	case m == megahertz:
+		return 1, name == "MHz"
 	case m == celsius:
 		return 1, name == "C"
 	case m == watts && name == "mW":
@@ -133,6 +152,10 @@ func (m measure) limit() float64 {
 		return 20_000
 	case mebibytes:
 		return 16 << 20 // 16 TiB
+	case megahertz:
+		return 100_000
+	case fanPercent:
+		return 200 // some fans run faster than their rated speed
 	default:
 		return 1 << 53
 	}

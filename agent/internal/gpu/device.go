@@ -1,7 +1,6 @@
 package gpu
 
 import (
-	"errors"
 	"fmt"
 	"slices"
 	"strconv"
@@ -11,9 +10,6 @@ import (
 )
 
 const maxHealth = 32 // entries of one GPU
-
-// errNoIndex is why a row of the right width is no row of a GPU.
-var errNoIndex = errors.New("does not begin with a GPU's index")
 
 // record is one row with the columns that it was asked for, and what it says of the device's health.
 type record struct {
@@ -31,14 +27,22 @@ func (r *record) cell(field string) string {
 	return r.cells[i]
 }
 
-// device reads the row. systemMemory is asked only for a device that shares the system's.
-func (r *record) device(systemMemory func() (total, used *int64)) (wire.GPU, error) {
-	index, err := strconv.ParseUint(r.cell(fieldIndex), 10, 16)
-	if err != nil {
-		return wire.GPU{}, errNoIndex
+// index reads which GPU the row is about. A device that fails may not even say that: then its place among the rows stands
+// for it, since nvidia-smi prints them in order.
+func (r *record) index(place int) (index int, ok bool) {
+	text, kind := classify(r.cell(fieldIndex))
+	r.failure(fieldIndex, text, kind)
+	if kind == failed {
+		return place, true
 	}
+	n, err := strconv.ParseUint(text, 10, 16)
+	return int(n), err == nil
+}
+
+// device reads the row of the GPU with this index. systemMemory is asked only for a device that shares the system's.
+func (r *record) device(index int, systemMemory func() (total, used *int64)) wire.GPU {
 	g := wire.GPU{
-		Index: int(index), UUID: r.text(fieldUUID), Name: r.text(fieldName), BusID: r.text(fieldBus),
+		Index: index, UUID: r.text(fieldUUID), Name: r.text(fieldName), BusID: r.text(fieldBus),
 		MIG:                r.mig(),
 		MemorySource:       wire.MemoryDevice,
 		MemoryTotalMiB:     r.memory(fieldMemoryTotal),
@@ -60,9 +64,10 @@ func (r *record) device(systemMemory func() (total, used *int64)) (wire.GPU, err
 	case g.MemoryTotalMiB != nil && g.MemoryUsedMiB != nil && *g.MemoryUsedMiB > *g.MemoryTotalMiB:
 		g.MemoryUsedMiB = nil
 	}
-	r.faults()
+	r.more(&g)
+	r.faults(&g)
 	g.Health = append([]string{}, r.health...)
-	return g, nil
+	return g
 }
 
 // text reads a name or an identifier.
@@ -90,12 +95,7 @@ func (r *record) number(field string, m measure) *float64 {
 }
 
 func (r *record) memory(field string) *int64 {
-	value := r.number(field, mebibytes)
-	if value == nil {
-		return nil
-	}
-	whole := int64(*value)
-	return &whole
+	return whole(r.number(field, mebibytes))
 }
 
 func (r *record) mig() *bool {
@@ -109,29 +109,54 @@ func (r *record) mig() *bool {
 }
 
 // faults reads the fields whose values are health itself.
-func (r *record) faults() {
-	if n := r.number(fieldECC, count); n != nil && *n > 0 {
-		r.add(fmt.Sprintf("ecc_uncorrected:%.0f", *n))
+func (r *record) faults(g *wire.GPU) {
+	ecc := wire.ECC{
+		Enabled: r.flag(fieldECCMode), UncorrectedVolatile: whole(r.number(fieldECC, count)), CorrectedVolatile: r.quiet(fieldECCFixed, count),
+		CorrectedAggregate: r.quiet(fieldECCFixedEver, count), UncorrectedAggregate: r.quiet(fieldECCEver, count),
 	}
-	if r.yes(fieldRemapWaits) {
-		r.add("row_remap_pending")
+	remaps := wire.Remaps{
+		Correctable: r.quiet(fieldRemapFixed, count), Uncorrectable: r.quiet(fieldRemapBroken, count),
+		Pending: r.fault(fieldRemapWaits), Failure: r.fault(fieldRemapFailed),
 	}
-	if r.yes(fieldRemapFailed) {
-		r.add("row_remap_failure")
+	g.ECC, g.RemappedRows, g.RetiredPagesPending, g.RecoveryAction = known(ecc), known(remaps), r.flag(fieldPagesPending), r.recovery()
+	if n := ecc.UncorrectedVolatile; n != nil && *n > 0 {
+		r.add(fmt.Sprintf("ecc_uncorrected:%d", *n))
 	}
-	action, kind := classify(r.cell(fieldRecovery))
-	r.failure(fieldRecovery, action, kind)
-	if kind == present && !strings.EqualFold(action, "none") {
-		r.add("recovery_action:" + slug(action))
+	r.addIf(remaps.Pending, "row_remap_pending")
+	r.addIf(remaps.Failure, markRemapFailure)
+	r.addIf(g.RetiredPagesPending, "retired_pages_pending")
+	if g.RecoveryAction != nil && *g.RecoveryAction != "none" {
+		r.add(markRecovery + *g.RecoveryAction)
 	}
 }
 
-// yes reads a flag that some drivers print as a word and others as a number of rows.
-func (r *record) yes(field string) bool {
+// recovery is what the driver wants done, in one word; older drivers say it with two flags.
+func (r *record) recovery() *string {
+	action, kind := classify(r.cell(fieldRecovery))
+	r.failure(fieldRecovery, action, kind)
+	if kind == present {
+		action = slug(action)
+		return &action
+	}
+	reset, drain := r.fault(fieldResetNeeded), r.fault(fieldDrainAndReset)
+	switch {
+	case reset == nil && drain == nil:
+		return nil
+	case reset != nil && *reset:
+		action = "reset"
+	case drain != nil && *drain:
+		action = "drain_and_reset"
+	default:
+		action = "none"
+	}
+	return &action
+}
+
+// fault is flag for a field whose failure is a sign of its own.
+func (r *record) fault(field string) *bool {
 	text, kind := classify(r.cell(field))
 	r.failure(field, text, kind)
-	n, err := strconv.ParseUint(text, 10, 64)
-	return kind == present && (strings.EqualFold(text, "yes") || err == nil && n > 0)
+	return r.flag(field)
 }
 
 // failure records that a field could not be read. What concerns the whole device is said once, without the field.
@@ -141,10 +166,16 @@ func (r *record) failure(field, text string, k kind) {
 	}
 	word := slug(text)
 	switch word {
-	case "gpu_requires_reset", "gpu_is_lost":
+	case markReset, markLost:
 		r.add(word)
 	default:
 		r.add(word + ":" + field)
+	}
+}
+
+func (r *record) addIf(flag *bool, entry string) {
+	if flag != nil && *flag {
+		r.add(entry)
 	}
 }
 

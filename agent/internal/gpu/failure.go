@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -107,6 +108,8 @@ func codeStep(code int) string {
 		return "load the driver (modprobe nvidia) or install it for this kernel"
 	case 12:
 		return "install the driver's libraries, or start the container with the NVIDIA runtime"
+	case infoROM:
+		return "a GPU's infoROM is damaged: it works on, and its board may have to be replaced"
 	case 15:
 		return "a GPU fell off the bus: look for Xid in dmesg, restart the machine"
 	default:
@@ -114,20 +117,47 @@ func codeStep(code int) string {
 	}
 }
 
-// lostDevices counts the GPUs that nvidia-smi names as not answering, on either stream.
-func lostDevices(out Output) (n int) {
+// lostDevices lists the GPUs that nvidia-smi names as not answering, on either stream, by the slot that they are in; "" for
+// one whose line names none.
+func lostDevices(out Output) (buses []string) {
 	seen := map[string]bool{}
 	for _, line := range append(lines(out.Stderr), lines(out.Stdout)...) {
-		if lostDevice(line) && !seen[line] && len(seen) < maxRows {
-			seen[line] = true
-			n++
+		if !lostDevice(line) || len(seen) >= maxRows {
+			continue
+		}
+		bus, key := busIn(line), line
+		if bus != "" {
+			key = bus
+		}
+		if !seen[key] {
+			seen[key] = true
+			buses = append(buses, bus)
 		}
 	}
-	return n
+	return buses
 }
 
 func lostDevice(line string) bool {
 	return strings.HasPrefix(line, "Unable to determine the device handle for")
+}
+
+// busIn finds a PCI address such as 0000:34:00.0 in a line, "" where there is none.
+func busIn(line string) string {
+	for _, word := range strings.Fields(line) {
+		word = strings.TrimRight(word, ":,;.")
+		parts := strings.Split(word, ":")
+		if len(parts) == 3 && strings.Contains(parts[2], ".") && strings.Trim(word, "0123456789abcdefABCDEF:.") == "" {
+			return word
+		}
+	}
+	return ""
+}
+
+// noDevices reports that the driver answers and has no GPU.
+func noDevices(out Output) bool {
+	return slices.ContainsFunc(append(lines(out.Stdout), lines(out.Stderr)...), func(line string) bool {
+		return strings.HasPrefix(line, "No devices were found")
+	})
 }
 
 // invalidField returns the field that nvidia-smi refused the whole query for, or "".

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Fields that are asked for, by the names that drivers 590 to 610 use.
+// Fields that are asked for, by the names that drivers 590 to 610 use. The first block is all that a slow driver is asked for.
 const (
 	fieldIndex       = "index"
 	fieldUUID        = "uuid"
@@ -24,11 +24,43 @@ const (
 	fieldRemapWaits  = "remapped_rows.pending"
 	fieldRemapFailed = "remapped_rows.failure"
 	fieldRecovery    = "gpu_recovery_action"
+
+	fieldResetNeeded    = "reset_status.reset_required" // of drivers that do not know gpu_recovery_action
+	fieldDrainAndReset  = "reset_status.drain_and_reset_recommended"
+	fieldPagesPending   = "retired_pages.pending"
+	fieldCapability     = "compute_cap"
+	fieldPersistence    = "persistence_mode"
+	fieldState          = "pstate"
+	fieldMemoryFree     = "memory.free"
+	fieldMemoryReserved = "memory.reserved"
+	fieldMemoryBusy     = "utilization.memory"
+	fieldEncoder        = "utilization.encoder"
+	fieldDecoder        = "utilization.decoder"
+	fieldMemoryHeat     = "temperature.memory"
+	fieldFan            = "fan.speed" // 137 us of the driver's lock a call: little beside the milliseconds of a start
+	fieldPowerMax       = "power.max_limit"
+	fieldClockSM        = "clocks.current.sm"
+	fieldClockMemory    = "clocks.current.memory"
+	fieldClockReasons   = "clocks_event_reasons.active"
+	fieldLinkGen        = "pcie.link.gen.current"
+	fieldLinkGenMax     = "pcie.link.gen.max"
+	fieldLinkWidth      = "pcie.link.width.current"
+	fieldLinkWidthMax   = "pcie.link.width.max"
+	fieldECCMode        = "ecc.mode.current"
+	fieldECCFixed       = "ecc.errors.corrected.volatile.total"
+	fieldECCFixedEver   = "ecc.errors.corrected.aggregate.total"
+	fieldECCEver        = "ecc.errors.uncorrected.aggregate.total"
+	fieldRemapFixed     = "remapped_rows.correctable"
+	fieldRemapBroken    = "remapped_rows.uncorrectable"
+	fieldFabricState    = "fabric.state"
+	fieldFabricStatus   = "fabric.status"
 )
 
 const (
 	maxRefused  = 4                // fields that are given up one by one before only the core is asked for
-	helpAgain   = 10 * time.Minute // when to ask for the fields again after that failed
+	helpSoon    = 2 * time.Second  // when to ask for the fields again after that failed; doubled with each failure
+	helpLatest  = 10 * time.Minute // and no later than this
+	wideAgain   = time.Hour        // when a driver that was slow is asked for everything again
 	maxFields   = 4096             // of a help text
 	fieldLetter = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
@@ -36,8 +68,8 @@ const (
 // column is one field of a query: what it means to us and how this nvidia-smi calls it.
 type column struct{ field, name string }
 
-// wanted lists the columns of a query with the older or other names of each.
-func wanted() [][]string {
+// narrow lists the columns that every query has, with the older or other names of each.
+func narrow() [][]string {
 	return [][]string{
 		{fieldIndex}, {fieldUUID, "gpu_uuid"}, {fieldName, "gpu_name"}, {fieldBus, "gpu_bus_id"}, {fieldDriver}, {fieldMIG},
 		{fieldMemoryTotal}, {fieldMemoryUsed}, {fieldUtilization}, {fieldTemperature}, {fieldPower},
@@ -45,14 +77,27 @@ func wanted() [][]string {
 	}
 }
 
+// wanted lists the columns of a query to a driver that is quick.
+func wanted() [][]string {
+	return append(narrow(), [][]string{
+		{fieldResetNeeded}, {fieldDrainAndReset}, {fieldPagesPending}, {fieldCapability}, {fieldPersistence}, {fieldState},
+		{fieldMemoryFree}, {fieldMemoryReserved}, {fieldMemoryBusy}, {fieldEncoder}, {fieldDecoder}, {fieldMemoryHeat}, {fieldFan},
+		{fieldPowerMax}, {fieldClockSM, "clocks.sm"}, {fieldClockMemory, "clocks.memory", "clocks.mem"},
+		{fieldClockReasons, "clocks_throttle_reasons.active"},
+		{fieldLinkGen, "pcie.link.gen.gpucurrent"}, {fieldLinkGenMax}, {fieldLinkWidth}, {fieldLinkWidthMax},
+		{fieldECCMode}, {fieldECCFixed}, {fieldECCFixedEver}, {fieldECCEver}, {fieldRemapFixed}, {fieldRemapBroken},
+		{fieldFabricState}, {fieldFabricStatus},
+	}...)
+}
+
 // core is what every nvidia-smi of the last ten years knows, asked for when the help cannot be read.
 func core() []column {
-	columns := []column{{fieldPowerLimit, "power.limit"}}
+	var columns []column
 	for _, field := range []string{fieldIndex, fieldUUID, fieldName, fieldBus, fieldDriver, fieldMemoryTotal, fieldMemoryUsed,
 		fieldUtilization, fieldTemperature, fieldPower} {
 		columns = append(columns, column{field, field})
 	}
-	return columns
+	return append(columns, column{fieldPowerLimit, "power.limit"})
 }
 
 // plan is what is asked for, and from which knowledge.
@@ -61,7 +106,9 @@ type plan struct {
 	columns []column
 	refused []string  // fields that a query was refused for though the help has them
 	again   time.Time // when to try the help again; zero: it was read
+	failed  int       // how often in a row the help could not be read
 	driver  string    // the driver that the help was read under
+	slow    time.Time // until then the driver is asked for the narrow columns alone; zero: it is quick
 }
 
 // ready reports whether the plan can be used; otherwise the help is to be read first.
@@ -81,8 +128,25 @@ func (p *plan) args() []string {
 // resolve makes the plan from an answer to --help-query-gpu. A help without an index or a UUID is not one to believe.
 func (p *plan) resolve(help Output, now time.Time) {
 	p.known, p.again, p.driver = ParseHelp(help.Stdout), time.Time{}, ""
-	if help.Err != nil || help.Code != 0 || !p.choose() {
-		p.known, p.again = nil, now.Add(helpAgain)
+	if help.Err == nil && help.Code == 0 && p.choose() {
+		p.failed = 0
+		return
+	}
+	p.known, p.again = nil, now.Add(min(helpSoon<<min(p.failed, 20), helpLatest))
+	p.failed++
+	p.choose()
+}
+
+// spare asks a driver that was slow for less from now on.
+func (p *plan) spare(now time.Time) {
+	p.slow = now.Add(wideAgain)
+	p.choose()
+}
+
+// recover asks a driver that has been spared long enough for everything again.
+func (p *plan) recover(now time.Time) {
+	if !p.slow.IsZero() && !now.Before(p.slow) {
+		p.slow = time.Time{}
 		p.choose()
 	}
 }
@@ -98,8 +162,13 @@ func (p *plan) choose() bool {
 		}
 		return p.known != nil
 	}
-	for _, names := range wanted() {
-		if i := slices.IndexFunc(names, p.usable); i >= 0 {
+	all := wanted()
+	if !p.slow.IsZero() {
+		all = narrow()
+	}
+	for _, names := range all {
+		older := names[0] == fieldResetNeeded || names[0] == fieldDrainAndReset
+		if i := slices.IndexFunc(names, p.usable); i >= 0 && !(older && p.has(fieldRecovery)) {
 			p.columns = append(p.columns, column{names[0], names[i]})
 		}
 	}

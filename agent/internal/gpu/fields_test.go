@@ -52,14 +52,18 @@ func TestParseHelp(t *testing.T) {
 func lastQuery(m *machine) string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	query, _ := strings.CutPrefix(m.calls[len(m.calls)-1], "--query-gpu=")
-	return query
+	for _, call := range slices.Backward(m.calls) {
+		if query, ok := strings.CutPrefix(call, "--query-gpu="); ok {
+			return query
+		}
+	}
+	return ""
 }
 
 const allFields = "index,uuid,name,pci.bus_id,driver_version,mig.mode.current,memory.total,memory.used,utilization.gpu,temperature.gpu," +
 	"power.draw,enforced.power.limit,ecc.errors.uncorrected.volatile.total,remapped_rows.pending,remapped_rows.failure,gpu_recovery_action"
 
-const coreFields = "power.limit,index,uuid,name,pci.bus_id,driver_version,memory.total,memory.used,utilization.gpu,temperature.gpu,power.draw"
+const coreFields = "index,uuid,name,pci.bus_id,driver_version,memory.total,memory.used,utilization.gpu,temperature.gpu,power.draw,power.limit"
 
 func without(names ...string) []string {
 	return slices.DeleteFunc(fields(), func(name string) bool { return slices.Contains(names, name) })
@@ -109,7 +113,7 @@ func TestFieldsAreResolvedAgain(t *testing.T) {
 		p.Probe(t.Context())
 		m.change(func(m *machine) { m.known = without("enforced.power.limit") })
 		got := p.Probe(t.Context())
-		if got.Probe.State != wire.ProbeOK || m.count("--help") != 2 || m.count("--query") != 3 ||
+		if got.Probe.State != wire.ProbeOK || m.count("--help") != 2 || m.count("--query-gpu") != 3 ||
 			lastQuery(m) != strings.Replace(allFields, "enforced.power.limit", "power.limit", 1) {
 			t.Errorf("got %+v after %v", got.Probe, m.calls)
 		}
@@ -171,9 +175,9 @@ func TestRefusedFields(t *testing.T) {
 			if test.state == wire.ProbeOK && lastQuery(m) != test.want {
 				t.Errorf("got  %s\nwant %s", lastQuery(m), test.want)
 			}
-			queries := m.count("--query")
+			queries := m.count("--query-gpu")
 			p.Probe(t.Context())
-			if again := m.count("--query") - queries; again != 1 || m.count("--help") > 3 {
+			if again := m.count("--query-gpu") - queries; again != 1 || m.count("--help") > 3 {
 				t.Errorf("the next look made %d queries and %d helps in all", again, m.count("--help"))
 			}
 		})
@@ -209,7 +213,7 @@ func FuzzParseCSV(f *testing.F) {
 				t.Errorf("got a row of %d cells, want %d", len(cells), width)
 			}
 		}
-		if n := len(table.Rows) + len(table.Rejected) + len(table.Notes); n > 257 {
+		if n := len(table.Rows) + len(table.Rejected) + len(table.Notes); n > wire.MaxGPUs+1 {
 			t.Errorf("got %d lines", n)
 		}
 	})

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os/exec"
+	"strconv"
 
 	"muster/agent/wire"
 )
@@ -36,11 +37,13 @@ func (p *Prober) find() (string, error) {
 // notFound judges why the program could not be looked up.
 func (p *Prober) notFound(err error) outcome {
 	if !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
-		return outcome{state: wire.ProbeFailed, err: "nvidia-smi cannot be used: " + err.Error() + "; --nvidia-smi names another"}
+		return outcome{state: wire.ProbeFailed, unread: true, err: "nvidia-smi cannot be used: " + err.Error() + "; --nvidia-smi names another"}
 	}
 	o := outcome{state: wire.ProbeAbsent} // a machine without GPUs is nothing to complain about
-	switch n := max(p.Expected, p.highestSeen()); {
+	switch n := p.expectedNow(); {
 	case n > 0:
+		o.told = true
+		o.missing = fmt.Sprintf("nvidia-smi is gone, so none of %d GPUs answers: %s", n, p.gone(n, nil, nil, nil))
 		o.err = fmt.Sprintf("no nvidia-smi on this machine, but %d GPUs are expected: install the NVIDIA driver, "+
 			"or start the container with its GPUs", n)
 	case p.named():
@@ -49,11 +52,15 @@ func (p *Prober) notFound(err error) outcome {
 	return o
 }
 
-func (p *Prober) highestSeen() int {
+func (p *Prober) expectedNow() int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.highest
+	p.remember()
+	return p.expected
 }
+
+// infoROM is the exit code of an nvidia-smi that has found a damaged infoROM, and has answered all the same.
+const infoROM = 14
 
 // judge turns the answer to a query into an outcome. An exit code of 0 proves nothing: newer drivers leave out a lost GPU,
 // say so on stderr and exit 0.
@@ -64,17 +71,31 @@ func (p *Prober) judge(out Output) outcome {
 		o.took = &took
 	}
 	table := ParseCSV(out.Stdout, len(p.plan.columns))
-	table.Rejected = append(table.Rejected, p.devices(table, &o)...)
-	o.fresh = len(o.gpus) > 0
+	table.Rejected = append(table.Rejected, p.rows(table, &o)...)
 	lost := lostDevices(out)
-	o.highest = len(o.gpus) + lost
-	expected := max(p.Expected, p.highestSeen(), o.highest)
+	answering, unread := len(o.gpus), distinct(table.Rejected, o.gpus)
+	o.exist = min(answering+unread+len(lost), wire.MaxGPUs)
+	o.told = o.exist > 0 || noDevices(out)
+	o.whole = len(table.Rejected) == 0 && len(lost) == 0
+	expected := max(p.expectedNow(), o.exist)
+	if missing := expected - answering - unread; o.told && missing > 0 {
+		o.missing = fmt.Sprintf("%d of %d GPUs answer; gone: %s", answering, expected, p.gone(missing, o.gpus, table.Rejected, lost))
+	}
+	p.describe(&o, out, table, expected)
+	o.unread = o.state == wire.ProbeFailed && (o.missing == "" || len(table.Rejected) > 0)
+	return o
+}
+
+// describe finds the state and the words for an outcome whose rows are counted.
+func (p *Prober) describe(o *outcome, out Output, table Table, expected int) {
 	quiet := len(lines(out.Stderr)) == 0 && len(table.Notes) == 0
-	switch answering := len(o.gpus); {
-	case out.Err != nil || out.Code != 0:
+	answering := len(o.gpus)
+	warned := out.Code == infoROM && o.whole && answering >= expected
+	switch {
+	case out.Err != nil || out.Code != 0 && !warned:
 		o.state, o.err = wire.ProbeFailed, counted(answering, expected)+explain(out, table.Notes)
 	case len(table.Rejected) > 0:
-		o.state, o.err = wire.ProbeFailed, counted(answering, expected)+"nvidia-smi: "+table.Rejected[0]
+		o.state, o.err = wire.ProbeFailed, counted(answering, expected)+"nvidia-smi: "+table.Rejected[0].Wrong
 	case answering == 0:
 		o.state, o.err = wire.ProbeFailed, explain(out, table.Notes)
 	case answering < expected && quiet:
@@ -86,21 +107,26 @@ func (p *Prober) judge(out Output) outcome {
 		o.state = wire.ProbeSlow
 		o.err = fmt.Sprintf("nvidia-smi took %.1f s; persistence mode (nvidia-smi -pm 1, nvidia-persistenced) usually cures that",
 			out.Took.Seconds())
-	case !quiet:
+	case warned || !quiet:
 		o.err = explain(out, table.Notes) // a warning beside full rows: worth showing, no failure
 	}
-	return o
 }
 
-// devices turns the table's rows into o's GPUs and returns what it had to reject.
-func (p *Prober) devices(table Table, o *outcome) (rejected []string) {
+// rows turns the table's rows into o's GPUs and returns what it had to reject.
+func (p *Prober) rows(table Table, o *outcome) (rejected []Reject) {
+	seen := map[string]bool{}
 	for i, cells := range table.Rows {
 		r := record{columns: p.plan.columns, cells: cells}
-		gpu, err := r.device(p.systemMemory)
-		if err != nil {
-			rejected = append(rejected, fmt.Sprintf("row %d of the answer %v", i+1, err))
+		index, ok := r.index(i)
+		if !ok {
+			rejected = append(rejected, reject(i, cells, "does not begin with a GPU's index"))
 			continue
 		}
+		gpu := r.device(index, p.systemMemory)
+		if gpu.UUID != "" && seen[gpu.UUID] {
+			continue // the same device again
+		}
+		seen[gpu.UUID] = true
 		o.gpus = append(o.gpus, gpu)
 		if text, kind := classify(r.cell(fieldDriver)); kind == present && o.driver == nil {
 			text = clean(text, maxLine)
@@ -111,6 +137,24 @@ func (p *Prober) devices(table Table, o *outcome) (rejected []string) {
 		p.plan.note(*o.driver)
 	}
 	return rejected
+}
+
+// distinct counts the GPUs behind rows that could not be read: those that begin with the same index, or with one that answers,
+// are no further ones.
+func distinct(rejected []Reject, answering []wire.GPU) (n int) {
+	seen := map[string]bool{}
+	for _, g := range answering {
+		seen[strconv.Itoa(g.Index)] = true
+	}
+	for _, r := range rejected {
+		if _, err := strconv.ParseUint(r.Index, 10, 16); err != nil {
+			n++
+		} else if !seen[r.Index] {
+			seen[r.Index] = true
+			n++
+		}
+	}
+	return n
 }
 
 // counted begins an error with how many GPUs answer, when some do and some do not.

@@ -10,22 +10,36 @@ import (
 
 // look makes one full look: finds the program, learns its fields if need be, asks, and publishes what came of it.
 func (p *Prober) look(ctx context.Context) {
+	if !p.clear(ctx) {
+		return
+	}
 	path, err := p.find()
 	if err != nil {
 		p.settle(p.notFound(err))
 		return
 	}
+	p.plan.recover(p.now())
 	if !p.plan.ready(p.now()) && !p.learn(ctx, path) {
 		return
 	}
 	for {
 		out, ok := p.call(ctx, path, p.plan.args()...)
 		if !ok {
+			if ctx.Err() == nil {
+				p.plan.spare(p.now())
+			}
 			return
 		}
 		field := invalidField(out)
 		if field == "" {
-			p.settle(p.judge(out))
+			o := p.judge(out)
+			p.settle(o)
+			if out.Took >= p.slow() {
+				p.plan.spare(p.now())
+			}
+			if o.state == wire.ProbeOK {
+				p.lookSeldom(ctx, path, o.gpus)
+			}
 			return
 		}
 		if !p.plan.refuse(field) {
@@ -59,8 +73,8 @@ func (p *Prober) call(ctx context.Context, path string, args ...string) (Output,
 	if run == nil {
 		run = execute
 	}
-	call := Call{Path: path, Args: args, Env: environment(p.Env)}
 	started, timer := p.now(), time.Now()
+	call := Call{Path: path, Args: args, Env: environment(p.Env), Started: func(pid int) { p.note(pid, started) }}
 	ended := make(chan Output, 1)
 	p.setRunning(true)
 	go func() {
@@ -116,13 +130,17 @@ func (p *Prober) hang(started time.Time, out *Output) {
 
 // outcome is what one look came to.
 type outcome struct {
-	state   string
-	err     string
-	took    *int64
-	driver  *string
-	gpus    []wire.GPU
-	fresh   bool // gpus were read now; otherwise the last ones stay
-	highest int  // GPUs that are known to be there, answering or not
+	state  string
+	err    string
+	took   *int64
+	driver *string
+	gpus   []wire.GPU // rows that were read now; none: the last ones stay
+
+	told    bool   // it is known which GPUs there are
+	exist   int    // GPUs that are known to exist, answering or not
+	missing string // which of the expected ones do not answer, where told; empty: all do
+	unread  bool   // the answer, or a row of it, could not be read
+	whole   bool   // every row could be read, and no device is named as lost
 }
 
 // settle publishes an outcome.
@@ -130,15 +148,20 @@ func (p *Prober) settle(o outcome) {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.highest = max(p.highest, o.highest)
+	p.count(o)
 	if o.took != nil {
 		p.reading.Probe.TookMS = o.took
 	}
-	if o.fresh {
-		p.reading.GPUs, p.reading.Probe.SampledAt = o.gpus, &now
+	if len(o.gpus) > 0 {
+		p.reading.GPUs, p.reading.Probe.SampledAt = p.seldom.onto(o.gpus, now), &now
 	}
 	if o.driver != nil {
 		p.reading.DriverVersion = o.driver
+	}
+	p.reading.unread = o.unread
+	if o.told {
+		p.reading.missing = o.missing
+		p.reading.Seen = &o.exist
 	}
 	p.enter(o.state, o.err, now)
 }

@@ -21,6 +21,8 @@ type machine struct {
 	gpus   []map[string]string // values by field; what is missing is [N/A]
 	help   *gpu.Output         // instead of the help
 	answer *gpu.Output         // instead of the rows
+	apps   gpu.Output          // the list of processes
+	list   gpu.Output          // the list of devices
 	calls  []string            // the first argument of every call
 }
 
@@ -30,6 +32,10 @@ func (m *machine) exec(_ context.Context, call gpu.Call) gpu.Output {
 	m.calls = append(m.calls, call.Args[0])
 	query, isQuery := strings.CutPrefix(call.Args[0], "--query-gpu=")
 	switch {
+	case call.Args[0] == "-L":
+		return m.list
+	case strings.HasPrefix(call.Args[0], "--query-compute-apps="):
+		return m.apps
 	case !isQuery && m.help != nil:
 		return *m.help
 	case !isQuery:
@@ -130,7 +136,8 @@ func prober(t testing.TB, m *machine) (*gpu.Prober, *clock) {
 	total, used := int64(122_500), int64(7_300)
 	return &gpu.Prober{
 		Path: "/bin/sh", Exec: m.exec, Now: c.now,
-		SystemMemory: func() (*int64, *int64) { return &total, &used },
+		SystemMemory:   func() (*int64, *int64) { return &total, &used },
+		HidesProcesses: func() bool { return false },
 	}, c
 }
 

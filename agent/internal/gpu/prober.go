@@ -34,19 +34,30 @@ type Prober struct {
 	Env      []string      // what nvidia-smi gets, less every MUSTER_ variable; nil: the agent's own environment
 	Deadline time.Duration // for one call; 0: 20 s
 	Slow     time.Duration // a call that takes this long is reported as slow; 0: 5 s
-	Expected int           // GPUs that there should be at least; 0: not known, the highest number seen counts
+	Expected int           // GPUs that the credential named; what State remembers and what Expect says go before it; 0: none
+	State    string        // directory in which what is expected outlives a run of the agent; empty: nothing does
+	ReadOnly bool          // State is an agent's at work: it is read, and that agent's nvidia-smi is waited for
 	Now      func() time.Time
 	// Exec runs one call to its end; nil runs the program. It returns early only when ctx is done and the process is gone.
 	Exec func(ctx context.Context, call Call) Output
 	// SystemMemory gives the machine's memory in MiB, total and in use, for GPUs that share it; nil reads /proc/meminfo.
 	SystemMemory func() (total, used *int64)
+	// HidesProcesses tells whether this system's lists of processes leave some out; nil asks the kernel.
+	HidesProcesses func() bool
 
 	mu      sync.Mutex
 	reading Reading
 	looking bool // a look is under way: it alone touches plan
 	running bool // an nvidia-smi has been started and has not ended
-	highest int  // GPUs seen at once so far
+	nudge   chan struct{}
 	plan    plan
+	again   time.Time // when the plan wants another look, however long the interval is; zero: it does not
+	seldom  seldom    // written by the look that is under way
+
+	remembered bool     // the following was read
+	expected   int      // GPUs that there should be
+	roster     []device // those of the last whole reading
+	trouble    string   // why the roster could not be written
 }
 
 // Reading is what was last known of the GPUs. Probe.State is empty until the first look has ended or passed its deadline.
@@ -56,6 +67,10 @@ type Reading struct {
 	DriverVersion *string
 	GPUsExpected  *int
 	GPUs          []wire.GPU
+	Seen          *int // GPUs that the last look which could tell knows to exist, answering or not; nil: none could
+
+	missing string // which GPUs do not answer, as that look told; empty: none is missing
+	unread  bool   // the last look ended without telling, or with rows that could not be read
 }
 
 // Fill puts the reading into its part of a hardware report.
@@ -67,30 +82,51 @@ func (r Reading) Fill(h *wire.Hardware) {
 func (p *Prober) Reading() Reading {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.remember()
 	r := p.reading
-	if n := max(p.Expected, p.highest); n > 0 {
+	if n := p.expected; n > 0 {
 		r.GPUsExpected = &n
 	}
 	return r
 }
 
-// Run looks every interval (0: 30 s), beginning now, until ctx is done. A look that takes long is followed by a pause of at
-// least half the interval. When Run returns, no nvidia-smi is left behind but one that cannot be killed.
-func (p *Prober) Run(ctx context.Context, interval time.Duration) {
+// Run looks every interval (0: 30 s), beginning now, until ctx is done, and tells looked (nil: nobody) after each look. A look
+// that takes long is followed by a pause of at least half the interval. When Run returns, no nvidia-smi is left behind but one
+// that cannot be killed.
+func (p *Prober) Run(ctx context.Context, interval time.Duration, looked func()) {
 	if interval <= 0 {
 		interval = defaultInterval
 	}
+	p.mu.Lock()
+	nudge := p.nudged()
+	p.mu.Unlock()
 	for {
 		started := time.Now()
 		p.Probe(ctx)
-		pause := time.NewTimer(max(interval-time.Since(started), interval/2))
+		if looked != nil && ctx.Err() == nil {
+			looked()
+		}
+		pause := time.NewTimer(p.pause(interval, time.Since(started)))
 		select {
 		case <-ctx.Done():
 			pause.Stop()
 			return
 		case <-pause.C:
+		case <-nudge:
+			pause.Stop()
 		}
 	}
+}
+
+// pause is how long to wait after a look that took this long.
+func (p *Prober) pause(interval, took time.Duration) time.Duration {
+	pause := max(interval-took, interval/2)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.again.IsZero() {
+		return pause
+	}
+	return min(pause, max(p.again.Sub(p.now()), time.Second))
 }
 
 // Probe looks once and returns what it saw. It comes back soon after the deadline whatever nvidia-smi does. While a look is
@@ -117,7 +153,10 @@ func (p *Prober) begin() bool {
 func (p *Prober) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.looking = false
+	p.looking, p.again = false, time.Time{}
+	if p.plan.again.After(p.now()) {
+		p.again = p.plan.again
+	}
 }
 
 func (p *Prober) setRunning(running bool) {

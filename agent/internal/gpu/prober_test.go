@@ -255,7 +255,7 @@ func TestStuck(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
 		began := time.Now()
-		go p.Run(ctx, 10*time.Second)
+		go p.Run(ctx, 10*time.Second, nil)
 
 		time.Sleep(19 * time.Second)
 		if got := p.Reading().Probe; got.State != wire.ProbeOK {
@@ -312,16 +312,16 @@ func TestRun(t *testing.T) {
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
-			p.Run(ctx, 0)
+			p.Run(ctx, 0, nil)
 		}()
 		time.Sleep(95 * time.Second)
-		if got := m.count("--query"); got != 4 {
+		if got := m.count("--query-gpu"); got != 4 {
 			t.Errorf("got %d queries in 95 s, want 4", got)
 		}
 		cancel()
 		<-done
 		p.Probe(ctx)
-		if got := m.count("--query"); got != 4 {
+		if got := m.count("--query-gpu"); got != 4 {
 			t.Errorf("got %d queries after the end, want 4", got)
 		}
 	})
@@ -333,7 +333,7 @@ func TestShutdownIsNoFailure(t *testing.T) {
 		m := newMachine(h100(0))
 		p, _ := prober(t, m)
 		p.Exec = func(ctx context.Context, call gpu.Call) gpu.Output {
-			if m.count("--query") == 0 {
+			if m.count("--query-gpu") == 0 || !strings.HasPrefix(call.Args[0], "--query-gpu") {
 				return m.exec(ctx, call)
 			}
 			<-ctx.Done()

@@ -11,6 +11,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	mathrand "math/rand/v2"
 	"time"
@@ -30,16 +31,27 @@ type Config struct {
 	State     identity.State
 	Interval  time.Duration // wins over the gateway's wish; 0: as the gateway wishes
 	Agent     wire.AgentInfo
-	Hardware  func() json.RawMessage // a wire.Hardware; nil, or nil from it: no reading
-	Cost      func() wire.Cost       // nil: not known
-	Health    func() []string        // what speaks against work on this node, wire.Health...; nil: nothing
-	Notices   func() []string        // what the agent misses, for a person; nil: nothing
-	GPUs      func() string          // what was seen of them, for a person; nil: nothing
-	Wake      <-chan struct{}        // a beat is wanted now, for there is news; nil: never
-	Progress  func(phase string)     // told whenever the loop gets on, at least twice a minute; nil: nobody
-	Status    identity.Status        // what the loop does not know itself: PID, Version, Since
+	Hardware  func(limit int) json.RawMessage // a wire.Hardware of at most so many bytes; nil, or nil from it: no reading
+	Cost      func() wire.Cost                // nil: not known
+	Health    Health                          // what speaks against work on this node; nil: not known
+	GPUsSeen  func() *int                     // how many GPUs are known to exist; nil, or nil from it: not known
+	Expect    func(gpus int)                  // told how many the gateway has on record; nil: nobody
+	Notices   func() []string                 // what the agent misses, for a person; nil: nothing
+	GPUs      func() string                   // what was seen of them, for a person; nil: nothing
+	Wake      <-chan struct{}                 // a beat is wanted now, for there is news; nil: never
+	Progress  func(phase string)              // told whenever the loop gets on, at least twice a minute; nil: nobody
+	Status    identity.Status                 // what the loop does not know itself: PID, Version, Since
 	Logger    *slog.Logger
 }
+
+// Health gives wire.HeartbeatRequest's Health and HealthDetail: nil where nobody has looked yet, empty where nothing is wrong.
+type Health func() (reasons []string, detail map[string]string)
+
+// What of a request is left for the hardware. The first gateways refuse a reading of more than 64 KiB.
+const (
+	mostHardware  = wire.MaxBody - 64<<10
+	firstHardware = 64 << 10
+)
 
 // progressPause is how long the loop waits at most before it says that it gets on. An exchange takes no longer either.
 const progressPause = 30 * time.Second
@@ -54,6 +66,7 @@ type loop struct {
 	backoff  transport.Backoff
 	phase    phase
 	renewal  renewal
+	short    bool      // the gateway refused a long reading
 	setsPoll time.Time // not before then are newer trust sets asked for because of their number alone
 	report   report
 }
@@ -186,18 +199,29 @@ func (l *loop) request() wire.HeartbeatRequest {
 	l.counter++
 	r := wire.HeartbeatRequest{
 		RunID: l.runID, Counter: l.counter, IntervalSeconds: l.interval.Seconds(), SkewMillis: l.Client.Offset().Milliseconds(),
-		Agent: l.Agent, Notices: l.notices(), Health: []string{},
-	}
-	if l.Health != nil {
-		r.Health = append(r.Health, l.Health()...)
+		Agent: l.Agent,
 	}
 	if l.Hardware != nil {
-		r.Hardware = l.Hardware()
+		r.Hardware = l.Hardware(l.hardwareLimit())
+	}
+	r.Notices = l.notices()
+	if l.Health != nil {
+		r.Health, r.HealthDetail = l.Health()
+	}
+	if l.GPUsSeen != nil {
+		r.GPUsSeen = l.GPUsSeen()
 	}
 	if l.Cost != nil {
 		r.Cost = l.Cost()
 	}
 	return r
+}
+
+func (l *loop) hardwareLimit() int {
+	if l.short {
+		return firstHardware
+	}
+	return mostHardware
 }
 
 func (l *loop) notices() []string {
@@ -217,9 +241,12 @@ func (l *loop) notices() []string {
 // beat sends one heartbeat and decides when the next one goes.
 func (l *loop) beat(ctx context.Context) {
 	var answer wire.HeartbeatAnswer
-	err := l.Client.Call(ctx, wire.HeartbeatPath(l.State.NodeID), l.request(), &answer)
+	request := l.request()
+	err := l.Client.Call(ctx, wire.HeartbeatPath(l.State.NodeID), request, &answer)
 	switch {
 	case ctx.Err() != nil:
+		return
+	case l.tooLong(err, len(request.Hardware)):
 		return
 	case err != nil:
 		if !l.trusted(ctx, err, 0) && !l.adopted(ctx, err) {
@@ -231,4 +258,19 @@ func (l *loop) beat(ctx context.Context) {
 	l.nextBeat = time.Now().Add(jittered(l.interval))
 	l.accepted(answer)
 	l.trusted(ctx, nil, answer.Trust)
+}
+
+// tooLong reports that the gateway refused a reading which an older one takes for too long: the next one is shorter, and goes
+// at once.
+func (l *loop) tooLong(err error, length int) bool {
+	var refusal *transport.Refusal
+	if l.short || length <= firstHardware || !errors.As(err, &refusal) {
+		return false
+	}
+	if refusal.Code != wire.CodeBadRequest && refusal.Code != wire.CodeBodyTooLarge {
+		return false
+	}
+	l.short, l.nextBeat = true, time.Now()
+	l.Logger.Warn("the gateway does not take a report of this length: sending a shorter one", "bytes", length)
+	return true
 }

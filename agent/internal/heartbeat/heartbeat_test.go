@@ -139,7 +139,7 @@ func TestWhatABeatCarries(t *testing.T) {
 		rss := int64(7)
 		n.cfg.Wake = wake
 		reading.Store(new(json.RawMessage))
-		n.cfg.Hardware = func() json.RawMessage { return *reading.Load() }
+		n.cfg.Hardware = func(int) json.RawMessage { return *reading.Load() }
 		n.cfg.Cost = func() wire.Cost { return wire.Cost{RSSKiB: &rss} }
 		n.cfg.Notices = func() []string { return []string{"no disk"} }
 		n.cfg.Agent = wire.AgentInfo{Version: "1.2.3"}

@@ -18,6 +18,9 @@ func (l *loop) accepted(answer wire.HeartbeatAnswer) {
 	if l.report.status.Phase != identity.PhaseOnline {
 		l.Logger.Info("online", "gateway", l.Client.Gateway(), "node", l.State.NodeID, "transport", l.Client.Mode())
 	}
+	if answer.GPUsExpected != nil && l.Expect != nil {
+		l.Expect(*answer.GPUsExpected)
+	}
 	l.backoff.Reset()
 	l.phase = phase{answered: true}
 	l.tellState(answer)

@@ -31,7 +31,7 @@ func TestProgressFeedsAWatchdog(t *testing.T) {
 			n.g.Script = func(gatewaytest.Request) *gatewaytest.Reply { time.Sleep(45 * time.Second); return nil }
 		}, identity.PhaseRetrying, true},
 		{"stuck", func(n *node) {
-			n.cfg.Hardware = func() json.RawMessage { time.Sleep(10 * time.Minute); return nil }
+			n.cfg.Hardware = func(int) json.RawMessage { time.Sleep(10 * time.Minute); return nil }
 		}, "", false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -28,9 +28,9 @@ type Facts struct {
 	MemoryUsedMiB  *int64 // what is not available to new work, caches left out
 	DiskTotalMiB   *int64 // of the file system that holds the state directory
 	DiskUsedMiB    *int64
-	Load1          *float64
+	Load1          *float64 // nil in a container that is shown the machine's
 	Kernel         *string
-	BootTime       *time.Time // of the kernel, also in a container
+	BootTime       *time.Time // in a container: its own start, never the machine's; nil where that is not known
 	RSSKiB         *int64     // the agent's own
 	CPUMillis      *int64     // the agent's own since it started, user and system, children left out
 }
@@ -93,6 +93,9 @@ func (t tree) kernel() *string {
 }
 
 func (t tree) load1() *float64 {
+	if t.contained() && !t.own("/proc/loadavg") {
+		return nil // the kernel counts the work of the whole machine
+	}
 	first, _, _ := strings.Cut(t.text("proc/loadavg"), " ")
 	load, err := strconv.ParseFloat(first, 64)
 	if err != nil || math.IsNaN(load) || math.IsInf(load, 0) || load < 0 {
@@ -107,6 +110,9 @@ func (t tree) bootTime() *time.Time {
 		return nil
 	}
 	boot := time.Unix(*seconds, 0).UTC()
+	if t.contained() {
+		return t.containerStart(&boot)
+	}
 	return &boot
 }
 

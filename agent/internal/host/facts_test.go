@@ -71,6 +71,18 @@ func TestRead(t *testing.T) {
 		{"version 1 without limits", map[string]string{"sys/fs/cgroup/memory/memory.limit_in_bytes": "9223372036854771712\n",
 			"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"},
 			"16 49152/65536 1.25 6.8.0-45-generic 2026-11-01T12:00:00Z"},
+		{"container, version 2, with pages in use that can be dropped", map[string]string{"sys/fs/cgroup/memory.max": "8589934592\n",
+			"sys/fs/cgroup/memory.current": "6442450944\n", "sys/fs/cgroup/memory.stat": "anon 1\nactive_file 2147483648\n" +
+				"inactive_file 1073741824\nslab_reclaimable 1048576\nshmem 5\n"}, "16 3071/8192 1.25 6.8.0-45-generic 2026-11-01T12:00:00Z"},
+		{"container, version 1, with pages in use that can be dropped", map[string]string{
+			"sys/fs/cgroup/memory/memory.limit_in_bytes": "8589934592\n", "sys/fs/cgroup/memory/memory.usage_in_bytes": "3221225472\n",
+			"sys/fs/cgroup/memory/memory.stat": "inactive_file 7\ntotal_inactive_file 1073741824\ntotal_active_file 1073741824\n"},
+			"16 1024/8192 1.25 6.8.0-45-generic 2026-11-01T12:00:00Z"},
+		{"container that does not say what can be dropped", map[string]string{"sys/fs/cgroup/memory.max": "8589934592\n",
+			"sys/fs/cgroup/memory.current": "3221225472\n"}, "16 null/8192 1.25 6.8.0-45-generic 2026-11-01T12:00:00Z"},
+		{"more that can be dropped than there is", map[string]string{"sys/fs/cgroup/memory.max": "8589934592\n",
+			"sys/fs/cgroup/memory.current": "1073741824\n", "sys/fs/cgroup/memory.stat": "inactive_file 9999999999\n"},
+			"16 0/8192 1.25 6.8.0-45-generic 2026-11-01T12:00:00Z"},
 		{"a limit of which nothing else is known", map[string]string{"sys/fs/cgroup/memory.max": "8589934592\n"},
 			"16 null/8192 1.25 6.8.0-45-generic 2026-11-01T12:00:00Z"},
 		{"no figure of what is available", map[string]string{"proc/meminfo": "MemTotal: 67108864 kB\n"},
@@ -100,6 +112,56 @@ func TestRead(t *testing.T) {
 			}
 			if h.DiskTotalMiB == nil || h.DiskUsedMiB == nil || *h.DiskTotalMiB < *h.DiskUsedMiB || *h.DiskTotalMiB == 0 {
 				t.Errorf("got disk %s/%s MiB", show(h.DiskUsedMiB), show(h.DiskTotalMiB))
+			}
+		})
+	}
+}
+
+// In a container load and boot are the container's own, or not known; never the machine's.
+func TestContainer(t *testing.T) {
+	const root = "22 27 0:21 / / rw,relatime - overlay overlay rw\n"
+	const init = "1 (sh (init) x) S 0 1 1 0 -1 4194560 1 2 0 3 4 5 6 7 20 0 1 0 360000 1 2 3\n" // an hour after the boot
+	lxcfs := func(file string) string { return "40 22 0:40 / " + file + " rw,nosuid - fuse.lxcfs lxcfs rw\n" }
+	tests := []struct {
+		name         string
+		pids, groups string
+		files        map[string]string
+		want         string // load, boot
+	}{
+		{"a machine", "pid:[4026531836]", "cgroup:[4026531835]", nil, "1.25 12:00"},
+		{"a machine made from an image", "pid:[4026531836]", "cgroup:[4026531835]", map[string]string{".dockerenv": "x"}, "1.25 12:00"},
+		{"a container", "pid:[4026532000]", "cgroup:[4026532001]", map[string]string{"proc/1/stat": init}, "null 13:00"},
+		{"a container that hides process 1", "pid:[4026532000]", "cgroup:[4026532001]", nil, "null null"},
+		{"a container whose process 1 says nonsense", "pid:[4026532000]", "", map[string]string{"proc/1/stat": "1 (x) S 0 1"}, "null null"},
+		{"a start that is no time", "pid:[4026532000]", "", map[string]string{
+			"proc/1/stat": "1 (x) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9999999999999 0 0\n"}, "null null"},
+		{"one that shares the machine's processes", "pid:[4026531836]", "cgroup:[4026532001]", map[string]string{"proc/1/stat": init}, "null null"},
+		{"one that shares its groups as well", "pid:[4026531836]", "cgroup:[4026531835]", map[string]string{
+			"proc/1/stat": init, ".dockerenv": "x", "proc/self/mountinfo": root}, "null null"},
+		{"LXC with lxcfs", "pid:[4026532000]", "cgroup:[4026532001]", map[string]string{
+			"proc/1/stat": init, "proc/self/mountinfo": root + lxcfs("/proc/loadavg") + lxcfs("/proc/stat")}, "1.25 null"},
+	}
+	for _, test := range tests {
+		t.Run(test.name, func(t *testing.T) {
+			files := bare()
+			maps.Copy(files, test.files)
+			dir := plant(t, files)
+			namespaces := filepath.Join(dir, "proc/self/ns")
+			if err := os.MkdirAll(namespaces, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			for name, target := range map[string]string{"pid": test.pids, "cgroup": test.groups} {
+				if err := os.Symlink(target, filepath.Join(namespaces, name)); target != "" && err != nil {
+					t.Fatal(err)
+				}
+			}
+			f := host.Read(dir, t.TempDir())
+			boot := "null"
+			if f.BootTime != nil {
+				boot = f.BootTime.Format("15:04")
+			}
+			if got := show(f.Load1) + " " + boot; got != test.want {
+				t.Errorf("load and boot = %s, want %s", got, test.want)
 			}
 		})
 	}
@@ -144,9 +206,11 @@ func TestSystemMemory(t *testing.T) {
 
 func TestThisMachine(t *testing.T) {
 	f := host.Read("/", t.TempDir())
-	if f.CPUs == nil || *f.CPUs < 1 || f.MemoryTotalMiB == nil || *f.MemoryTotalMiB < 1 || f.Kernel == nil || f.RSSKiB == nil || f.BootTime == nil {
-		t.Errorf("got %s processors, %s MiB, kernel %s, %s KiB resident, boot %s",
-			show(f.CPUs), show(f.MemoryTotalMiB), show(f.Kernel), show(f.RSSKiB), show(f.BootTime))
+	if f.CPUs == nil || *f.CPUs < 1 || f.MemoryTotalMiB == nil || *f.MemoryTotalMiB < 1 || f.Kernel == nil || f.RSSKiB == nil {
+		t.Errorf("got %s processors, %s MiB, kernel %s, %s KiB resident", show(f.CPUs), show(f.MemoryTotalMiB), show(f.Kernel), show(f.RSSKiB))
+	}
+	if host.SeesAllProcesses() && f.BootTime == nil && f.Load1 != nil {
+		t.Error("a load and no boot time on a machine of its own")
 	}
 }
 
@@ -162,6 +226,33 @@ func FuzzMeminfo(f *testing.F) {
 		total, used := host.SystemMemory(root)
 		if total != nil && *total < 0 || used != nil && (total == nil || *used < 0 || *used > *total) {
 			t.Errorf("got %s/%s", show(used), show(total))
+		}
+	})
+}
+
+// FuzzContainer feeds any text to what is read of a container.
+func FuzzContainer(f *testing.F) {
+	f.Add([]byte("1 (sh) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 360000 0\n"), []byte("22 27 0:21 / / rw - overlay overlay rw\n"), []byte("inactive_file 5\n"))
+	f.Add([]byte("1 () )"), []byte(" - "), []byte("inactive_file -1\nactive_file 9223372036854775807\n"))
+	root := plant(f, map[string]string{"proc/stat": "btime 1793534400\n", "sys/fs/cgroup/memory.max": "4096\n", "sys/fs/cgroup/memory.current": "4096\n"})
+	if err := os.MkdirAll(filepath.Join(root, "proc/self/ns"), 0o700); err != nil {
+		f.Fatal(err)
+	}
+	if err := os.Symlink("pid:[1]", filepath.Join(root, "proc/self/ns/pid")); err != nil {
+		f.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(root, "proc/1"), 0o700); err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, stat, mounts, memory []byte) {
+		for name, text := range map[string][]byte{"proc/1/stat": stat, "proc/self/mountinfo": mounts, "sys/fs/cgroup/memory.stat": memory} {
+			if err := os.WriteFile(filepath.Join(root, name), text, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		facts := host.Read(root, root)
+		if facts.MemoryUsedMiB != nil && *facts.MemoryUsedMiB != 0 || facts.BootTime != nil && facts.BootTime.Unix() < 1793534400 {
+			t.Errorf("got %s MiB, boot %s", show(facts.MemoryUsedMiB), show(facts.BootTime))
 		}
 	})
 }

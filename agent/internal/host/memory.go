@@ -39,24 +39,33 @@ func (t tree) memory() (total, used *int64) {
 }
 
 // containerMemory reads limit and use of the top of the mounted cgroup tree, version 2 or 1, in bytes. Like the system's,
-// its use leaves out page cache that can be dropped.
+// its use leaves out what the kernel drops when memory is needed: file pages, be they in use or not, and caches of its own.
+// Where it is not known how much that is, the use is not known.
 func (t tree) containerMemory() (limit, used *int64) {
-	dir, current, inactive := "sys/fs/cgroup/", "memory.current", "inactive_file"
+	dir, current, droppable := "sys/fs/cgroup/", "memory.current", []string{"inactive_file", "active_file", "slab_reclaimable"}
 	limit = t.number(dir + "memory.max")
 	if limit == nil {
-		dir, current, inactive = "sys/fs/cgroup/memory/", "memory.usage_in_bytes", "total_inactive_file"
+		dir, current, droppable = "sys/fs/cgroup/memory/", "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}
 		limit = t.number(dir + "memory.limit_in_bytes")
 	}
 	if limit == nil || *limit == 0 {
 		return nil, nil
 	}
-	used = t.number(dir + current)
-	cache := field(t.text(dir+"memory.stat"), inactive)
-	if used == nil || cache == nil || *cache > *used {
-		return limit, used
+	return limit, without(t.number(dir+current), t.text(dir+"memory.stat"), droppable)
+}
+
+// without takes the named figures of a memory.stat off; an older kernel may lack all but the first.
+func without(used *int64, stat string, names []string) *int64 {
+	if used == nil || field(stat, names[0]) == nil {
+		return nil
 	}
-	taken := *used - *cache
-	return limit, &taken
+	left := *used
+	for _, name := range names {
+		if part := field(stat, name); part != nil {
+			left -= min(*part, left)
+		}
+	}
+	return &left
 }
 
 // field finds the line of text that begins with the word key and returns the number behind it, nil when there is none.

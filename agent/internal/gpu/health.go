@@ -1,0 +1,86 @@
+package gpu
+
+import (
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+)
+
+// Marks of a GPU's health that are not a field's own.
+const (
+	markReset        = "gpu_requires_reset"
+	markLost         = "gpu_is_lost"
+	markRemapFailure = "row_remap_failure"
+	markRecovery     = "recovery_action:" // what the driver wants done follows
+)
+
+// Health says in the wire's words what speaks against work on this machine, and in a person's what stands behind each. It is
+// nil until the first look of this run has ended or passed its deadline. What a look could not tell stays as it was: a call
+// that hangs cures no GPU.
+func (r Reading) Health() (reasons []string, detail map[string]string) {
+	if r.Probe.State == "" {
+		return nil, nil
+	}
+	reasons, detail = []string{}, map[string]string{}
+	add := func(reason, text string) {
+		reasons = append(reasons, reason)
+		detail[reason] = clean(text, wire.MaxHealthDetail)
+	}
+	if r.missing != "" {
+		add(wire.HealthGPUMissing, r.missing)
+	}
+	if faults := faultsOf(r.GPUs); faults != "" {
+		add(wire.HealthGPUFault, faults)
+	}
+	switch {
+	case r.Probe.State == wire.ProbeHung:
+		add(wire.HealthProbeHung, r.Probe.Error)
+	case r.unread:
+		add(wire.HealthProbeFailed, r.Probe.Error)
+	}
+	return reasons, detail
+}
+
+// faultsOf names the GPUs that must not be used, and why; empty: none.
+func faultsOf(gpus []wire.GPU) string {
+	var names []string
+	for _, g := range gpus {
+		if marks := severe(g.Health); len(marks) > 0 {
+			names = append(names, device{g.UUID, g.BusID}.String()+": "+strings.Join(marks, " "))
+		}
+	}
+	if len(names) == 0 {
+		return ""
+	}
+	return enumerate(names, len(names), wire.MaxHealthDetail-100) + "; " + cureOf(gpus)
+}
+
+// severe picks the marks of a device that must not be used.
+func severe(marks []string) []string {
+	return slices.DeleteFunc(slices.Clone(marks), func(mark string) bool {
+		action, isAction := strings.CutPrefix(mark, markRecovery)
+		asks := strings.Contains(action, "reset") || strings.Contains(action, "reboot") || strings.Contains(action, "drain")
+		return !(isAction && asks) && mark != markReset && mark != markLost && mark != markRemapFailure
+	})
+}
+
+// cureOf is the one next step that covers all faults.
+func cureOf(gpus []wire.GPU) string {
+	var all []string
+	for _, g := range gpus {
+		all = append(all, severe(g.Health)...)
+	}
+	has := func(part string) bool {
+		return slices.ContainsFunc(all, func(mark string) bool { return strings.Contains(mark, part) })
+	}
+	switch {
+	case has("reboot"), has(markLost):
+		return "restart the machine"
+	case has(markRemapFailure):
+		return "the board's memory is worn out: have it replaced"
+	case has("p2p"):
+		return "end the work that uses GPUs together, then reset it"
+	}
+	return "end the work on it, then reset it (nvidia-smi --gpu-reset)"
+}

@@ -1,0 +1,76 @@
+package gpu
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+)
+
+// gone says in words which GPUs do not answer: count of them, by UUID and slot as far as those are known. answering are the
+// rows of this look, unread the ones that could not be read, lost the slots that nvidia-smi named.
+func (p *Prober) gone(count int, answering []wire.GPU, unread []Reject, lost []string) string {
+	names := make([]string, 0, count)
+	for _, d := range p.roster {
+		if !seenAmong(d, answering) && !slices.ContainsFunc(unread, d.namedBy) {
+			names = append(names, d.String())
+		}
+	}
+	for _, bus := range lost {
+		if bus != "" && !slices.ContainsFunc(p.roster, func(d device) bool { return sameBus(d.Bus, bus) }) {
+			names = append(names, device{Bus: bus}.String())
+		}
+	}
+	return enumerate(names, count, wire.MaxHealthDetail-60)
+}
+
+// String names a device for a person.
+func (d device) String() string {
+	id := clean(d.UUID, 60)
+	if id == "" {
+		id = "a GPU"
+	}
+	if d.Bus == "" {
+		return id
+	}
+	return id + " at " + clean(d.Bus, 40)
+}
+
+func (d device) namedBy(row Reject) bool {
+	return d.UUID != "" && strings.Contains(row.Text, d.UUID) || d.Bus != "" && strings.Contains(row.Text, d.Bus)
+}
+
+func seenAmong(d device, rows []wire.GPU) bool {
+	return slices.ContainsFunc(rows, func(g wire.GPU) bool {
+		return g.UUID == d.UUID || g.UUID == "" && sameBus(g.BusID, d.Bus)
+	})
+}
+
+// sameBus compares PCI addresses; nvidia-smi writes their domain with four digits here and eight there.
+func sameBus(a, b string) bool {
+	plain := func(bus string) string { return strings.ToLower(strings.TrimLeft(bus, "0")) }
+	return a != "" && plain(a) == plain(b)
+}
+
+// enumerate joins names within limit bytes; what does not fit, and what of count has no name, is counted.
+func enumerate(names []string, count, limit int) string {
+	text, shown := "", 0
+	for _, name := range names {
+		if len(text)+len(name)+2 > limit {
+			break
+		}
+		if shown++; text != "" {
+			text += ", "
+		}
+		text += name
+	}
+	more := max(count, len(names)) - shown
+	switch {
+	case more <= 0:
+		return text
+	case shown == 0:
+		return fmt.Sprintf("%d that no whole reading has named", more)
+	}
+	return fmt.Sprintf("%s and %d more", text, more)
+}

@@ -1,0 +1,264 @@
+package gpu_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/agent/internal/gpu"
+	"muster/agent/wire"
+)
+
+// eight is a machine of eight GPUs.
+func eight() *machine {
+	m := newMachine()
+	for i := range 8 {
+		m.gpus = append(m.gpus, h100(i))
+	}
+	return m
+}
+
+// health is what a heartbeat would say: the reasons, and the words behind the first.
+func health(r gpu.Reading) (string, string) {
+	reasons, detail := r.Health()
+	if reasons == nil {
+		return "not known", ""
+	}
+	if len(reasons) == 0 {
+		return "", ""
+	}
+	return strings.Join(reasons, " "), detail[reasons[0]]
+}
+
+func wantHealth(t *testing.T, when string, r gpu.Reading, reasons string, parts ...string) {
+	t.Helper()
+	got, text := health(r)
+	if got != reasons {
+		t.Errorf("%s: health %q (%s), want %q", when, got, text, reasons)
+	}
+	for _, part := range parts {
+		if !strings.Contains(text, part) {
+			t.Errorf("%s: %q does not name %q", when, text, part)
+		}
+	}
+	if len(text) > wire.MaxHealthDetail {
+		t.Errorf("%s: %d bytes of %q", when, len(text), text)
+	}
+}
+
+// What is gone is named, also by an agent that was started since.
+func TestGoneGPUsAreNamedAcrossRestarts(t *testing.T) {
+	dir, m := t.TempDir(), eight()
+	start := func() *gpu.Prober {
+		p, _ := prober(t, m)
+		p.State = dir
+		return p
+	}
+	p := start()
+	wantHealth(t, "before the first look", p.Reading(), "not known")
+	wantHealth(t, "whole", p.Probe(t.Context()), "")
+	m.change(func(m *machine) { m.gpus = slices.Delete(m.gpus, 3, 4) })
+	for _, run := range []string{"the same run", "the next run"} {
+		got := p.Probe(t.Context())
+		wantHealth(t, run, got, wire.HealthGPUMissing, "7 of 8 GPUs answer", "GPU-00000003-1111-2222-3333-444444444444 at 00000000:1B:00.0")
+		if show(got.GPUsExpected) != "8" || show(got.Seen) != "7" || got.Probe.State != wire.ProbeFailed || len(got.GPUs) != 7 {
+			t.Errorf("%s: %s expected, %s seen, %s with %d rows", run, show(got.GPUsExpected), show(got.Seen), got.Probe.State, len(got.GPUs))
+		}
+		p = start()
+	}
+	m.change(func(m *machine) { m.gpus = m.gpus[:1] })
+	wantHealth(t, "many", p.Probe(t.Context()), wire.HealthGPUMissing, "1 of 8 GPUs answer; gone: GPU-00000001", " more")
+
+	m.change(func(m *machine) { m.answer = &gpu.Output{Code: 6, Stdout: []byte("No devices were found\n")} })
+	got := p.Probe(t.Context())
+	wantHealth(t, "all", got, wire.HealthGPUMissing, "0 of 8 GPUs answer; gone: GPU-00000000", " more")
+	if show(got.Seen) != "0" || len(got.GPUs) != 1 {
+		t.Errorf("all gone: %s seen, %d rows kept; want 0 and the last one", show(got.Seen), len(got.GPUs))
+	}
+	if err := gpu.Forget(dir); err != nil {
+		t.Fatal(err)
+	}
+	m.change(func(m *machine) { m.answer = nil })
+	wantHealth(t, "after a new enrolment", start().Probe(t.Context()), "")
+	if err := gpu.Forget(filepath.Join(dir, "none")); err != nil {
+		t.Errorf("nothing to forget: %v", err)
+	}
+}
+
+// nvidia-smi that disappears takes no GPU off the list: the rows age, and the health says what is gone.
+func TestProgramDisappears(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "nvidia-smi")
+	if err := os.WriteFile(path, nil, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p, c := prober(t, eight())
+	p.Path = path
+	before := p.Probe(t.Context())
+	c.advance(time.Minute)
+	os.Remove(path)
+	got := p.Probe(t.Context())
+	wantHealth(t, "gone", got, wire.HealthGPUMissing, "nvidia-smi is gone", "8 GPUs", "GPU-00000000-1111", " more")
+	if got.Probe.State != wire.ProbeAbsent || len(got.GPUs) != 8 || !got.Probe.SampledAt.Equal(*before.Probe.SampledAt) {
+		t.Errorf("%s, %d rows of %s; want absent and the last rows", got.Probe.State, len(got.GPUs), show(got.Probe.SampledAt))
+	}
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantHealth(t, "not executable", p.Probe(t.Context()), wire.HealthGPUMissing+" "+wire.HealthProbeFailed)
+	os.Chmod(path, 0o700)
+	wantHealth(t, "back", p.Probe(t.Context()), "")
+}
+
+// The gateway's record goes before what the agent remembers, up and down, and outlives a restart.
+func TestGatewayDecidesHowManyAreExpected(t *testing.T) {
+	dir, m := t.TempDir(), eight()
+	p, _ := prober(t, m)
+	p.State, p.Expected = dir, 9
+	wantHealth(t, "the credential's number", p.Probe(t.Context()), wire.HealthGPUMissing, "8 of 9 GPUs answer; gone: 1 that no whole reading has named")
+	p.Expect(8)
+	wantHealth(t, "fewer", p.Probe(t.Context()), "")
+	m.change(func(m *machine) { m.gpus = m.gpus[:6] })
+	p.Expect(6)
+	wantHealth(t, "fewer again", p.Probe(t.Context()), "")
+	next, _ := prober(t, m)
+	next.State, next.Expected = dir, 9
+	wantHealth(t, "after a restart", next.Probe(t.Context()), "")
+	next.Expect(7)
+	wantHealth(t, "more", next.Probe(t.Context()), wire.HealthGPUMissing, "6 of 7")
+	for _, absurd := range []int{-1, wire.MaxGPUs + 1} {
+		next.Expect(absurd)
+	}
+	next.Expect(0)
+	if got := next.Probe(t.Context()); show(got.GPUsExpected) != "6" {
+		t.Errorf("%s expected, want what was seen", show(got.GPUsExpected))
+	}
+}
+
+// A record that cannot be read or written costs the memory over a restart and no more.
+func TestRecordIsForeign(t *testing.T) {
+	for _, text := range []string{"", "null", "[]", `{"expected":-1}`, `{"expected":99999}`, `{"expected":"8"}`, `{"devices":[{}]}`} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, "gpus.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, _ := prober(t, eight())
+		p.State = dir
+		wantHealth(t, text, p.Probe(t.Context()), "")
+	}
+	p, _ := prober(t, eight())
+	p.State = filepath.Join(t.TempDir(), "none")
+	wantHealth(t, "no directory", p.Probe(t.Context()), "")
+	if !strings.Contains(p.Trouble(), "cannot be remembered") {
+		t.Errorf("trouble %q", p.Trouble())
+	}
+}
+
+// A probe that fails or hangs cures nothing: what was missing stays missing.
+func TestFailureCuresNothing(t *testing.T) {
+	m := eight()
+	p, _ := prober(t, m)
+	p.Probe(t.Context())
+	m.change(func(m *machine) { m.gpus = m.gpus[:7] })
+	p.Probe(t.Context())
+	m.change(func(m *machine) {
+		m.answer = &gpu.Output{Code: 9, Stdout: []byte("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n")}
+	})
+	wantHealth(t, "failed", p.Probe(t.Context()), wire.HealthGPUMissing+" "+wire.HealthProbeFailed, "7 of 8")
+}
+
+func TestSevereFaults(t *testing.T) {
+	for _, test := range []struct {
+		name    string
+		field   string
+		value   string
+		reasons string
+		detail  string
+	}{
+		{"requires reset", "power.draw", "[GPU requires reset]", wire.HealthGPUFault, "GPU-00000001-1111-2222-3333-444444444444 at 00000000:19:00.0: gpu_requires_reset"},
+		{"does not say who it is", "index", "[GPU requires reset]", wire.HealthGPUFault, "gpu_requires_reset; end the work on it, then reset it"},
+		{"lost", "temperature.gpu", "[GPU is lost]", wire.HealthGPUFault, "gpu_is_lost; restart the machine"},
+		{"reboot", "gpu_recovery_action", "Reboot", wire.HealthGPUFault, "recovery_action:reboot; restart the machine"},
+		{"drain", "gpu_recovery_action", "Drain P2P", wire.HealthGPUFault, "recovery_action:drain_p2p; end the work"},
+		{"drain and reset", "gpu_recovery_action", "Drain and Reset", wire.HealthGPUFault, "drain_and_reset"},
+		{"a later word", "gpu_recovery_action", "Have a look", "", ""},
+		{"remap failure", "remapped_rows.failure", "Yes", wire.HealthGPUFault, "row_remap_failure; the board"},
+		{"remap waits", "remapped_rows.pending", "Yes", "", ""},
+		{"uncorrected errors alone", "ecc.errors.uncorrected.volatile.total", "4", "", ""},
+		{"a sensor", "temperature.gpu", "ERR!", "", ""},
+	} {
+		p, _ := prober(t, newMachine(h100(0), with(h100(1), test.field, test.value)))
+		got := p.Probe(t.Context())
+		wantHealth(t, test.name, got, test.reasons, test.detail)
+		if len(got.GPUs) != 2 || test.name != "a sensor" && test.reasons != "" && len(got.GPUs[1].Health) == 0 {
+			t.Errorf("%s: %d rows", test.name, len(got.GPUs))
+		}
+	}
+}
+
+// Rows that cannot be read are GPUs all the same, and what they said is told.
+func TestRejectedRowsAreGPUs(t *testing.T) {
+	m := newMachine(h100(0), h100(1))
+	p, _ := prober(t, m)
+	columns := strings.Split(allFields, ",")
+	m.answer = &gpu.Output{Stdout: []byte(row(columns, h100(0)) + "\n1, GPU-00000001-1111, half a row\n1, again\n")}
+	got := p.Probe(t.Context())
+	wantHealth(t, "unread", got, wire.HealthProbeFailed, "1 of 2 GPUs answer", "1, GPU-00000001-1111, half a row")
+	if show(got.GPUsExpected) != "2" || show(got.Seen) != "2" {
+		t.Errorf("%s expected, %s seen, want 2 and 2", show(got.GPUsExpected), show(got.Seen))
+	}
+	m.change(func(m *machine) {
+		m.answer.Stdout = []byte(row(columns, h100(0)) + "\n" + row(columns, h100(0)) + "\n")
+	})
+	if got := p.Probe(t.Context()); len(got.GPUs) != 1 || show(got.Seen) != "1" {
+		t.Errorf("one device twice: %d rows, %s seen", len(got.GPUs), show(got.Seen))
+	}
+}
+
+func TestInfoROMIsAWarning(t *testing.T) {
+	p, _ := prober(t, newMachine())
+	columns := strings.Split(allFields, ",")
+	m := newMachine(h100(0))
+	p.Exec = m.exec
+	m.answer = &gpu.Output{Code: 14, Stdout: []byte(row(columns, h100(0)) + "\nWARNING: infoROM is corrupted at gpu 00000000:18:00.0\n")}
+	got := p.Probe(t.Context())
+	wantHealth(t, "whole rows", got, "")
+	if got.Probe.State != wire.ProbeOK || !strings.Contains(got.Probe.Error, "infoROM is corrupted") {
+		t.Errorf("got %+v", got.Probe)
+	}
+	p.Expect(2)
+	wantHealth(t, "a row too few", p.Probe(t.Context()), wire.HealthGPUMissing)
+}
+
+// News of what is expected brings the next look at once.
+func TestExpectationBringsALook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := eight()
+		p, _ := prober(t, m)
+		p.Now = nil
+		looked := 0
+		go p.Run(t.Context(), time.Hour, func() { looked++ })
+		time.Sleep(time.Minute)
+		p.Expect(9)
+		p.Expect(9)
+		synctest.Wait()
+		if got, _ := health(p.Reading()); got != wire.HealthGPUMissing || looked != 2 {
+			t.Errorf("%d looks, health %q; want a second look that misses one", looked, got)
+		}
+	})
+}
+
+func TestThreeHundredGPUs(t *testing.T) {
+	m := newMachine()
+	for i := range 300 {
+		m.gpus = append(m.gpus, with(h100(0), "index", fmt.Sprint(i), "uuid", fmt.Sprintf("GPU-%08x", i)))
+	}
+	p, _ := prober(t, m)
+	if got := p.Probe(t.Context()); len(got.GPUs) != 300 || got.Probe.State != wire.ProbeOK {
+		t.Errorf("%d rows, %+v", len(got.GPUs), got.Probe)
+	}
+}

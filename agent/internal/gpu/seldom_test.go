@@ -1,0 +1,153 @@
+package gpu_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/internal/gpu"
+	"muster/agent/wire"
+)
+
+const divided = `GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-00000000-1111-2222-3333-444444444444)
+  MIG 1g.10gb     Device  0: (UUID: MIG-aaaaaaaa-0000-4000-8000-000000000001)
+  MIG 3g.40gb     Device  1: (UUID: MIG-aaaaaaaa-0000-4000-8000-000000000002)
+GPU 1: NVIDIA H100 80GB HBM3 (UUID: GPU-00000001-1111-2222-3333-444444444444)
+`
+
+func TestMIGInstances(t *testing.T) {
+	m := newMachine(with(h100(0), "mig.mode.current", "Enabled"), with(h100(1), "mig.mode.current", "Enabled"), h100(2),
+		with(h100(3), "mig.mode.current", "[N/A]"))
+	m.list.Stdout = []byte(divided)
+	p, c := prober(t, m)
+	got := p.Probe(t.Context()).GPUs
+	want := "[{1g.10gb MIG-aaaaaaaa-0000-4000-8000-000000000001} {3g.40gb MIG-aaaaaaaa-0000-4000-8000-000000000002}]"
+	if fmt.Sprint(got[0].MIGInstances) != want || got[1].MIGInstances == nil || len(got[1].MIGInstances) != 0 ||
+		got[2].MIGInstances == nil || got[3].MIGInstances != nil {
+		t.Errorf("got %v, %v, %v, %v", got[0].MIGInstances, got[1].MIGInstances, got[2].MIGInstances, got[3].MIGInstances)
+	}
+	m.change(func(m *machine) { m.list.Code = 9 })
+	c.advance(5 * time.Minute)
+	if got := p.Probe(t.Context()).GPUs; got[0].MIGInstances != nil {
+		t.Errorf("after a failure: got %v, want nothing known", got[0].MIGInstances)
+	}
+}
+
+// The seldom calls come every five minutes, after a good look, and never from a driver that is slow or fails.
+func TestSeldomCallsAreSeldom(t *testing.T) {
+	m := newMachine(h100(0))
+	p, c := prober(t, m)
+	for range 21 {
+		p.Probe(t.Context())
+		c.advance(30 * time.Second)
+	}
+	if apps, lists := m.count("--query-compute-apps"), m.count("-L"); apps != 3 || lists != 0 {
+		t.Errorf("%d lists of processes and %d of devices in ten minutes; want 3 and none without MIG", apps, lists)
+	}
+	m.change(func(m *machine) { m.answer = &gpu.Output{Code: 9} })
+	c.advance(time.Hour)
+	p.Probe(t.Context())
+	if apps := m.count("--query-compute-apps"); apps != 3 {
+		t.Errorf("a driver that fails was asked for processes")
+	}
+}
+
+func TestProcesses(t *testing.T) {
+	const uuid = "GPU-00000000-1111-2222-3333-444444444444"
+	idle := with(h100(0), "memory.used", "4", "utilization.gpu", "0")
+	for _, test := range []struct {
+		name   string
+		gpu    map[string]string
+		hidden bool
+		apps   gpu.Output
+		want   string // count, memory
+	}{
+		{"two", h100(0), false, gpu.Output{Stdout: []byte(uuid + ", 100, 2048\n" + uuid + ", 101, 36000\n")}, "2 38048"},
+		{"one in two instances", h100(0), false, gpu.Output{Stdout: []byte(uuid + ", 100, 2048\n" + uuid + ", 100, 36000\n")}, "1 38048"},
+		{"another GPU's", idle, false, gpu.Output{Stdout: []byte("GPU-x, 100, 2048\n")}, "0 0"},
+		{"memory that is not told", h100(0), false, gpu.Output{Stdout: []byte(uuid + ", 100, 2048\n" + uuid + ", 101, [N/A]\n")}, "2 null"},
+		{"none on a host", idle, false, gpu.Output{}, "0 0"},
+		{"none on a host whose driver counts its reserve", with(idle, "memory.used", "600"), false, gpu.Output{}, "0 0"},
+		{"none on a host, busy without memory", with(idle, "utilization.gpu", "100"), false, gpu.Output{}, "0 0"},
+		{"none on a host, against the memory in use", h100(0), false, gpu.Output{}, "null null"},
+		{"none in an idle container", idle, true, gpu.Output{}, "0 0"},
+		{"none in a container, busy", with(idle, "utilization.gpu", "3"), true, gpu.Output{}, "null null"},
+		{"none in a container, memory in use", with(idle, "memory.used", "500"), true, gpu.Output{}, "null null"},
+		{"none in a container, use not known", with(idle, "utilization.gpu", "[N/A]"), true, gpu.Output{}, "null null"},
+		{"none in a container, memory not known", with(idle, "memory.used", "[N/A]"), true, gpu.Output{}, "null null"},
+		{"none in a container, unified memory", with(idle, "name", "NVIDIA GB10"), true, gpu.Output{}, "null null"},
+		{"none on a GB10", with(idle, "name", "NVIDIA GB10"), false, gpu.Output{}, "0 0"},
+		{"a part in a container", h100(0), true, gpu.Output{Stdout: []byte(uuid + ", 100, 2048\n")}, "null null"},
+		{"all in a container", h100(0), true, gpu.Output{Stdout: []byte(uuid + ", 100, 38900\n")}, "1 38900"},
+		{"failed", idle, false, gpu.Output{Code: 9}, "null null"},
+		{"not started", idle, false, gpu.Output{Err: fmt.Errorf("no")}, "null null"},
+		{"prose", idle, false, gpu.Output{Stdout: []byte("No running processes found\n")}, "null null"},
+		{"a comma in a value", idle, false, gpu.Output{Stdout: []byte(uuid + ", 100, a, 1\n")}, "null null"},
+		{"no process id", idle, false, gpu.Output{Stdout: []byte(uuid + ", x, 1\n")}, "null null"},
+		{"no GPU", idle, false, gpu.Output{Stdout: []byte("[N/A], 1, 1\n")}, "null null"},
+	} {
+		m := newMachine(test.gpu)
+		m.apps = test.apps
+		p, _ := prober(t, m)
+		p.HidesProcesses = func() bool { return test.hidden }
+		got := "null null"
+		if all := p.Probe(t.Context()).GPUs[0].Processes; all != nil {
+			got = show(all.Count) + " " + show(all.MemoryUsedMiB)
+		}
+		if got != test.want {
+			t.Errorf("%s: got %s, want %s", test.name, got, test.want)
+		}
+	}
+}
+
+// What was seen long ago says nothing of now.
+func TestSeldomFiguresGo(t *testing.T) {
+	m := newMachine(with(h100(0), "memory.used", "4"))
+	p, c := prober(t, m)
+	p.Probe(t.Context())
+	rows := m.gpus
+	m.change(func(m *machine) { m.gpus = append(rows, h100(1)); m.answer = nil })
+	p.Expect(3) // a GPU is missing: such looks make no seldom calls
+	c.advance(time.Minute)
+	if got := p.Probe(t.Context()).GPUs[0].Processes; got == nil {
+		t.Error("forgotten after a minute")
+	}
+	c.advance(15 * time.Minute)
+	if got := p.Probe(t.Context()).GPUs[0].Processes; got != nil {
+		t.Error("still told after 16 minutes")
+	}
+}
+
+func FuzzParseList(f *testing.F) {
+	f.Add([]byte(divided))
+	f.Add([]byte("MIG 1g.5gb Device 0: (UUID: MIG-GPU-a/1/0)\nGPU (UUID: )\nGPU 0: (UUID: x\n(UUID: y)\nGPU 1: (UUID: \xff)\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		all := gpu.ParseList(text)
+		if len(all) > wire.MaxGPUs {
+			t.Errorf("%d GPUs", len(all))
+		}
+		for uuid, instances := range all {
+			if len(uuid) > 200 || len(instances) > 64 {
+				t.Errorf("%q has %d instances", uuid, len(instances))
+			}
+		}
+	})
+}
+
+func FuzzParseProcesses(f *testing.F) {
+	f.Add([]byte("GPU-a, 1, 2\nGPU-a, 1, [N/A]\n"))
+	f.Add([]byte("GPU-a, 99999999999, 2\n"))
+	f.Add([]byte(",,\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		all, ok := gpu.ParseProcesses(text)
+		if !ok && all != nil {
+			t.Error("something of an answer that cannot be read")
+		}
+		for uuid, usage := range all {
+			if usage.Count < 1 || usage.Count > strings.Count(string(text), "\n")+1 || usage.MemoryMiB != nil && *usage.MemoryMiB < 0 {
+				t.Errorf("%q: %d processes, %s MiB", uuid, usage.Count, show(usage.MemoryMiB))
+			}
+		}
+	})
+}
