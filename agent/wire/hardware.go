@@ -35,6 +35,8 @@ type Probe struct {
 	Since     *time.Time `json:"since"`      // since when it has been in this state
 	TookMS    *int64     `json:"took_ms"`    // the last call that ended
 	SampledAt *time.Time `json:"sampled_at"` // when the GPU rows were read
+
+	IntervalSeconds *float64 `json:"interval_seconds"` // between two looks; rows that are much older are not of now
 }
 
 // Sources of a GPU's memory figures.

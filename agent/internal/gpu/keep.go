@@ -12,8 +12,8 @@ import (
 	"muster/agent/wire"
 )
 
-// recordFile holds, in the state directory, what outlives a run of the agent. It names GPUs, nothing secret.
-const recordFile = "gpus.json"
+// RecordFile holds, in the state directory, what outlives a run of the agent. It names GPUs, nothing secret.
+const RecordFile = "gpus.json"
 
 // kept is what is remembered of this machine's GPUs. Expected is what the gateway said last, or the most that were seen
 // since; Devices are those of the last reading in which none was missing.
@@ -30,7 +30,7 @@ type device struct {
 
 // Forget drops what a state directory remembers of its GPUs: a new enrolment counts them anew.
 func Forget(dir string) error {
-	err := os.Remove(filepath.Join(dir, recordFile))
+	err := os.Remove(filepath.Join(dir, RecordFile))
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
@@ -48,7 +48,7 @@ func (p *Prober) remember() {
 		return
 	}
 	var r kept
-	raw, err := os.ReadFile(filepath.Join(p.State, recordFile))
+	raw, err := os.ReadFile(filepath.Join(p.State, RecordFile))
 	if err != nil || json.Unmarshal(raw, &r) != nil {
 		return
 	}
@@ -67,7 +67,7 @@ func (p *Prober) keep() {
 	}
 	raw, err := json.Marshal(kept{Expected: &p.expected, Devices: p.roster})
 	if err == nil {
-		err = replace(filepath.Join(p.State, recordFile), raw, true)
+		err = replace(filepath.Join(p.State, RecordFile), raw, true)
 	}
 	p.trouble = ""
 	if err != nil {

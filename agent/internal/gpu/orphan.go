@@ -13,9 +13,9 @@ import (
 	"muster/agent/wire"
 )
 
-// callFile names, in the state directory, the nvidia-smi that was started last. A stop of the agent does not end one that a
+// CallFile names, in the state directory, the nvidia-smi that was started last. A stop of the agent does not end one that a
 // wedged driver holds: the next run must find it, and start none beside it.
-const callFile = "nvidia-smi.json"
+const CallFile = "nvidia-smi.json"
 
 // started is one nvidia-smi. A process id is given again, but not with the same start in the same boot.
 type started struct {
@@ -35,7 +35,7 @@ func (p *Prober) note(pid int, since time.Time) {
 		return
 	}
 	if raw, err := json.Marshal(started{pid, ticks, bootID(), since}); err == nil {
-		_ = replace(filepath.Join(p.State, callFile), raw, false)
+		_ = replace(filepath.Join(p.State, CallFile), raw, false)
 	}
 }
 
@@ -44,7 +44,7 @@ func (p *Prober) orphan() (s started, alive bool) {
 	if p.State == "" {
 		return s, false
 	}
-	raw, err := os.ReadFile(filepath.Join(p.State, callFile))
+	raw, err := os.ReadFile(filepath.Join(p.State, CallFile))
 	if err != nil || json.Unmarshal(raw, &s) != nil || s.PID <= 1 || s.Boot != bootID() {
 		return s, false
 	}

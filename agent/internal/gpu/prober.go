@@ -97,7 +97,9 @@ func (p *Prober) Run(ctx context.Context, interval time.Duration, looked func())
 	if interval <= 0 {
 		interval = defaultInterval
 	}
+	pace := interval.Seconds()
 	p.mu.Lock()
+	p.reading.Probe.IntervalSeconds = &pace
 	nudge := p.nudged()
 	p.mu.Unlock()
 	for {

@@ -164,6 +164,88 @@ func TestWhatABeatCarries(t *testing.T) {
 	})
 }
 
+// What is not known goes out as null; what the gateway has on record is taken from a proven answer alone.
+func TestHealthAndWhatIsExpected(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var proven atomic.Bool
+		n := newNode(t, false, nil)
+		n.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+			if !strings.HasSuffix(q.Path, "/heartbeat") || q.Signature == nil || !strings.HasPrefix(q.Signature.Nonce, n.g.Epoch) {
+				return nil
+			}
+			expected := 7
+			reply := n.g.JSON(200, wire.HeartbeatAnswer{State: "active", Epoch: n.g.Epoch, Time: n.g.Now(), GPUsExpected: &expected})
+			reply.Unproven = !proven.Load()
+			return reply
+		}
+		var told []int
+		seen, looked := 6, false
+		n.cfg.Expect = func(gpus int) { told = append(told, gpus) }
+		n.cfg.Health = func() ([]string, map[string]string) {
+			if !looked {
+				return nil, nil
+			}
+			return []string{wire.HealthGPUMissing}, map[string]string{wire.HealthGPUMissing: "GPU-1"}
+		}
+		n.cfg.GPUsSeen = func() *int {
+			if !looked {
+				return nil
+			}
+			return &seen
+		}
+		n.run(t, time.Minute)
+		if len(told) != 0 {
+			t.Errorf("an unproven answer said what is expected: %v", told)
+		}
+		proven.Store(true)
+		n.run(t, time.Minute)
+		before := len(n.g.Requests("/heartbeat"))
+		if len(told) == 0 || told[0] != 7 {
+			t.Errorf("told %v, want 7", told)
+		}
+		looked = true
+		n.run(t, time.Second)
+		all := n.g.Requests("/heartbeat")
+		first, last := all[0], all[len(all)-1]
+		if !strings.Contains(string(first.Body), `"health":null`) || strings.Contains(string(first.Body), "gpus_seen") {
+			t.Errorf("before a look: %s", first.Body)
+		}
+		if h := decode(t, last); len(all) <= before || *h.GPUsSeen != 6 || h.HealthDetail[wire.HealthGPUMissing] != "GPU-1" {
+			t.Errorf("after it: %s", last.Body)
+		}
+	})
+}
+
+// A gateway that takes less than this agent sends gets a shorter reading at once, and from then on.
+func TestShorterReadingForAnOlderGateway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, false, nil)
+		n.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+			if len(q.Body) > 70<<10 {
+				return gatewaytest.Refusal(400, wire.CodeBadRequest)
+			}
+			return nil
+		}
+		var limits []int
+		n.cfg.Hardware = func(limit int) json.RawMessage {
+			limits = append(limits, limit)
+			return json.RawMessage(`{"kernel":"` + strings.Repeat("x", min(limit, 100<<10)-20) + `"}`)
+		}
+		n.run(t, 2*time.Minute)
+		for i, r := range n.g.Requests("/heartbeat") {
+			if len(r.Body) > wire.MaxBody || len(r.Body) > 70<<10 && i > 1 {
+				t.Errorf("request %d has %d bytes", i, len(r.Body))
+			}
+		}
+		if len(limits) < 3 || limits[0] < 900<<10 || limits[1] != 64<<10 || limits[len(limits)-1] != 64<<10 {
+			t.Errorf("limits %v", limits)
+		}
+		if s := n.status(t); s.Phase != identity.PhaseOnline {
+			t.Errorf("%s: %s", s.Phase, s.LastError)
+		}
+	})
+}
+
 func TestGatewayAwayForAWeek(t *testing.T) {
 	for name, away := range map[string]*gatewaytest.Reply{
 		"nobody listens": nil, "hangs up": {Hangup: true},

@@ -1,0 +1,227 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/internal/gpu"
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport/gatewaytest"
+	"muster/agent/wire"
+)
+
+// smi is a program in nvidia-smi's place that prints the rows in a file beside it.
+type smi struct {
+	t    *testing.T
+	path string
+}
+
+func newSMI(t *testing.T, gpus int) smi {
+	t.Helper()
+	dir := t.TempDir()
+	s := smi{t, filepath.Join(dir, "nvidia-smi")}
+	script := "#!/bin/sh\ncase $1 in\n--help*) printf '\"%s\"\\n' index uuid name pci.bus_id memory.total memory.used utilization.gpu ;;\n" +
+		"--query-gpu*) cat " + dir + "/rows ;;\nesac\n"
+	if err := os.WriteFile(s.path, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.show(gpus)
+	return s
+}
+
+// show makes it print so many GPUs from now on.
+func (s smi) show(gpus int) {
+	s.t.Helper()
+	var rows strings.Builder
+	for i := range gpus {
+		fmt.Fprintf(&rows, "%d, GPU-0000000%d, NVIDIA H100, 00000000:%d0:00.0, 81559, 4, 0\n", i, i, i+1)
+	}
+	rows.WriteString("\n")
+	place := filepath.Join(filepath.Dir(s.path), "rows")
+	if err := os.WriteFile(place+".new", []byte(rows.String()), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	if err := os.Rename(place+".new", place); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// beats are the heartbeats since from.
+func beats(t *testing.T, g *gatewaytest.Gateway, from int) (all []wire.HeartbeatRequest) {
+	t.Helper()
+	for _, r := range g.Requests("/heartbeat")[from:] {
+		var h wire.HeartbeatRequest
+		if err := json.Unmarshal(r.Body, &h); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, h)
+	}
+	return all
+}
+
+// A restart cures nothing: the new run does not know first, and then misses what the run before has seen.
+func TestRestartCuresNoGPU(t *testing.T) {
+	g := gatewaytest.New(t)
+	url := gatewaytest.Listen(t, g, nil)
+	state := filepath.Join(t.TempDir(), "state")
+	fake := newSMI(t, 2)
+	args := []string{"run", "--gateway", url, "--state", state, "--name", "n", "--interval", "100ms", "--nvidia-smi", fake.path}
+	getenv := environment("MUSTER_TOKEN", g.Token(t))
+	seen := func(from int, want string) func() bool {
+		return func() bool {
+			all := beats(t, g, from)
+			if len(all) == 0 {
+				return false
+			}
+			last := all[len(all)-1]
+			return last.Health != nil && strings.Join(last.Health, " ") == want && last.Hardware != nil
+		}
+	}
+	if code, _, stderr := agent(t, getenv, "", seen(0, ""), args...); code != 0 {
+		t.Fatalf("exit %d\n%s", code, stderr)
+	}
+	fake.show(1)
+	from := len(g.Requests("/heartbeat"))
+	if code, _, stderr := agent(t, getenv, "", seen(from, wire.HealthGPUMissing), args...); code != 0 {
+		t.Fatalf("exit %d\n%s", code, stderr)
+	}
+	for i, beat := range beats(t, g, from) {
+		if beat.Health != nil && len(beat.Health) == 0 {
+			t.Errorf("beat %d of the second run says that nothing is wrong", i)
+		}
+		if text := beat.HealthDetail[wire.HealthGPUMissing]; len(beat.Health) > 0 && (!strings.Contains(text, "GPU-00000001 at 00000000:20:00.0") || *beat.GPUsSeen != 1) {
+			t.Errorf("beat %d: %q, %v seen", i, text, beat.GPUsSeen)
+		}
+	}
+	status, err := identity.ReadStatus(state)
+	if err != nil || !strings.Contains(status.GPUs, "1 of 2 GPUs answer") {
+		t.Errorf("status says %q, %v", status.GPUs, err)
+	}
+}
+
+// The pace of the looks is kept with the other settings, and what is known of the GPUs goes when the node leaves.
+func TestJoinKeepsTheGPUPaceAndLeaveForgets(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	before := b.tree()
+	fake := newSMI(t, 1)
+	b.joined("--no-gpu=false", "--nvidia-smi", fake.path, "--gpu-interval", "90s")
+	raw, err := os.ReadFile(filepath.Join(b.root, "etc/muster/agent.env"))
+	if err != nil || !strings.Contains(string(raw), "MUSTER_GPU_INTERVAL=1m30s\n") {
+		t.Errorf("settings %s, %v", raw, err)
+	}
+	b.until("the looks have a pace", func() bool { return strings.Contains(string(b.lastBeat().Hardware), `"interval_seconds":90`) })
+	for _, name := range []string{gpu.RecordFile, gpu.CallFile} {
+		if info, err := os.Stat(filepath.Join(b.base, name)); err != nil || info.Mode().Perm() != 0o600 {
+			t.Errorf("%s: %v, %v", name, info, err)
+		}
+	}
+	if code, out, errs := b.call("leave", "--state", b.base); code != 0 {
+		t.Fatalf("exit %d\n%s%s", code, out, errs)
+	}
+	if after := b.tree(); after != before {
+		t.Errorf("before\n%safter\n%s", before, after)
+	}
+}
+
+func TestProbeInterval(t *testing.T) {
+	for _, test := range []struct {
+		gpus, beats time.Duration
+		gateway     int // seconds
+		want        time.Duration
+	}{
+		{0, 0, 0, 30 * time.Second}, {0, 0, 30, 30 * time.Second}, {0, 0, 300, 5 * time.Minute}, {0, 2 * time.Minute, 30, 2 * time.Minute},
+		{0, time.Hour, 30, time.Hour}, {0, 100 * time.Millisecond, 30, time.Second}, {5 * time.Second, 10 * time.Minute, 30, 5 * time.Second},
+		{10 * time.Minute, 5 * time.Second, 30, 10 * time.Minute},
+	} {
+		a := foreground{options: options{interval: test.beats, gpuInterval: test.gpus}}
+		if got := a.probeInterval(identity.State{Gateway: identity.Gateway{IntervalSeconds: test.gateway}}); got != test.want {
+			t.Errorf("%+v: %s", test, got)
+		}
+	}
+}
+
+// fullRow is a row with everything in it.
+func fullRow(t *testing.T) (g wire.GPU) {
+	t.Helper()
+	raw, err := os.ReadFile("../testdata/wire/hardware.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var h wire.Hardware
+	if err := json.Unmarshal(raw, &h); err != nil {
+		t.Fatal(err)
+	}
+	return h.GPUs[0]
+}
+
+// A report fits into what a gateway takes, however many GPUs there are; what had to be left out is told.
+func TestReportFits(t *testing.T) {
+	for _, test := range []struct {
+		gpus, limit, least int
+		whole              bool
+	}{
+		{8, wire.MaxBody - 64<<10, 8, true}, {300, wire.MaxBody - 64<<10, 300, true}, {wire.MaxGPUs, wire.MaxBody - 64<<10, 700, false},
+		{300, 64 << 10, 50, false}, {8, 64 << 10, 8, true}, {1, 100, 0, false},
+	} {
+		h := wire.Hardware{GPUs: make([]wire.GPU, test.gpus)}
+		for i := range h.GPUs {
+			h.GPUs[i] = fullRow(t)
+		}
+		raw, cut := fit(h, test.limit)
+		var back wire.Hardware
+		if err := json.Unmarshal(raw, &back); err != nil {
+			t.Fatal(err)
+		}
+		if len(raw) > test.limit && len(back.GPUs) > 0 || len(back.GPUs) < test.least || (cut == "") != test.whole || len(h.GPUs) != test.gpus || h.GPUs[0].PCIe == nil {
+			t.Errorf("%+v: %d bytes, %d rows, %q", test, len(raw), len(back.GPUs), cut)
+		}
+		if !test.whole && !strings.Contains(cut, fmt.Sprintf("first %d of them", len(back.GPUs))) {
+			t.Errorf("%+v: told %q", test, cut)
+		}
+	}
+}
+
+func TestProbeTable(t *testing.T) {
+	fake := newSMI(t, 2)
+	code, out, errs := agent(t, environment(), "", nil, "probe", "-o", "table", "--state", t.TempDir(), "--nvidia-smi", fake.path)
+	for _, want := range []string{"machine       ", "gpu probe     ok in ", "GPU 1  NVIDIA H100  GPU-00000001  00000000:20:00.0", "  memory      4/81559 MiB\n",
+		"  busy        0%, ", "  temperature not known\n", "  health      nothing is known to be wrong\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("no %q", want)
+		}
+	}
+	if code != 0 || errs != "" || strings.Contains(out, "PCIe") || strings.Contains(out, "null") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+	var screen strings.Builder
+	program{stdout: &screen}.printGPU(fullRow(t))
+	want := `
+GPU 1  NVIDIA H100 80GB HBM3  GPU-3f1c2a90-0000-4000-8000-0000000000a1  00000000:1A:00.0
+  memory      39233/81559 MiB, 41706 free, 620 reserved
+  busy        99%, memory 71%, encoder 1%, decoder 2%, 2 processes with 38011 MiB
+  temperature 61.5 C, memory 70 C, fan 33%
+  power       512.25 W, limit 700 W, at most 710 W, P2
+  clocks      SM 1755 MHz, memory 2619 MHz, set by sw_power_cap
+  PCIe        generation 4 of 5, lanes 8 of 16
+  ECC         on, corrected 3 since the driver was loaded, 12 ever, uncorrected 1 since the driver was loaded, 2 ever
+  remapped    1 correctable, 2 uncorrectable, one waits for a reset, one could not be remapped
+  pages       bad ones wait for a restart
+  fabric      completed, success
+  driver      compute capability 9.0, persistence mode on, recovery action reset
+  MIG         1g.10gb MIG-5a1e0b7c-0000-4000-8000-0000000000b1
+  health      ecc_uncorrected
+`
+	if screen.String() != want {
+		t.Errorf("got%s", screen.String())
+	}
+	code, out, _ = agent(t, environment(), "", nil, "probe", "-o", "table", "--nvidia-smi", fake.path+"x", "--state", t.TempDir())
+	if code != 0 || !strings.Contains(out, "gpu probe     absent: there is no "+fake.path+"x") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+}
