@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"muster/agent/internal/identity"
@@ -86,7 +87,7 @@ func (j *joining) walk(ctx context.Context) error {
 			err = errors.New("interrupted: the same command goes on from here")
 		}
 		if err != nil {
-			fmt.Fprintf(j.stdout, "[%d/%d] failed: %v\n", i+1, joinSteps, err)
+			fmt.Fprintf(j.stdout, "[%d/%d] failed: %s\n", i+1, joinSteps, strings.ReplaceAll(err.Error(), "\n", "\n      "))
 			return fmt.Errorf("not joined: step %d of %d failed, as said there", i+1, joinSteps)
 		}
 		fmt.Fprintf(j.stdout, "[%d/%d] %s\n", i+1, joinSteps, line)

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"os"
-	"path/filepath"
-	"syscall"
 	"time"
 
 	"muster/agent/internal/gpu"
@@ -16,12 +13,6 @@ import (
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 )
-
-// leastDisk is what two builds and the logs need, with some room.
-const leastDisk = 64 << 20
-
-// noExec is the kernel's ST_NOEXEC.
-const noExec = 8
 
 // findings are the lines of a check.
 type findings struct {
@@ -52,7 +43,7 @@ func (j *joining) checkAll(ctx context.Context) error {
 	c.network(ctx)
 	c.token()
 	c.joined(ctx)
-	c.disk()
+	c.places(ctx)
 	c.gpus(ctx)
 	c.service(ctx)
 	if c.broken > 0 {
@@ -157,26 +148,15 @@ func (c *findings) joined(ctx context.Context) {
 	c.say(true, "joined", "this machine is enrolled as %s with %s", state.Name, state.Gateway.URL)
 }
 
-// disk looks at the file system that the state directory is on, or would be made on.
-func (c *findings) disk() {
-	there := c.j.state
-	for !exists(there) && there != "/" {
-		there = filepath.Dir(there)
+// places says what join goes by before it writes anything.
+func (c *findings) places(ctx context.Context) {
+	kind, err := c.j.manager.Choose(ctx)
+	if err != nil {
+		kind = c.j.manager.Kind() // service says what is wrong with it
 	}
-	var fs syscall.Statfs_t
-	if err := syscall.Statfs(there, &fs); err != nil {
-		c.say(false, "disk", "%s: %v", there, err)
-		return
+	for _, found := range c.j.places(kind) {
+		c.say(found.ok, found.what, "%s", found.text)
 	}
-	free := int64(fs.Bavail) * int64(fs.Bsize)
-	c.say(free >= leastDisk, "disk", "%d MiB free for %s, of which %d are needed", free>>20, c.j.state, leastDisk>>20)
-	c.say(syscall.Access(there, 2) == nil, "writable", "%s, for %s (else give --state DIR)", there, c.j.state)
-	c.say(int64(fs.Flags)&noExec == 0, "executable", "programs on the file system of %s (else give --state DIR on another one)", there)
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 func (c *findings) gpus(ctx context.Context) {

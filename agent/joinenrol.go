@@ -22,12 +22,13 @@ func (j *joining) enrol(ctx context.Context) (string, error) {
 	if state.Current == nil && !j.hasSecret() {
 		return "", errNoCredential // before anything is made that would stay behind
 	}
-	if err := j.manager.MakeBase(); err != nil {
-		return "", err
-	}
-	word, step := "known here as", j.goOn
+	word, step, prepare := "known here as", j.goOn, j.manager.MakeBase
 	if j.needsEnrolment(ctx, state) {
 		word, step = "enrolled as", j.replaceIdentity
+		prepare = func() error { return j.prepare(ctx, state) }
+	}
+	if err := prepare(); err != nil {
+		return "", err
 	}
 	state, err = step(ctx, state)
 	if err != nil {
@@ -39,6 +40,25 @@ func (j *joining) enrol(ctx context.Context) (string, error) {
 		return "", err
 	}
 	return fmt.Sprintf("%s %s (tenant %s), certificate until %s", word, state.Name, state.Tenant, leaf.NotAfter.UTC().Format(time.RFC3339)), nil
+}
+
+// prepare sees to it that the agent can run and stay here before a credential is spent: by the list that --check goes by, and
+// then by putting the agent in its place and running it there.
+func (j *joining) prepare(ctx context.Context, state identity.State) error {
+	if err := j.fit(); err != nil {
+		return err
+	}
+	if err := j.manager.MakeBase(); err != nil {
+		return err
+	}
+	digest, err := j.layout.Install(ownProgram)
+	if err == nil {
+		err = j.tryProgram(ctx, j.layout.Version(digest))
+	}
+	if err == nil || state.Current != nil || state.Pending != "" { // a key that was sent is what a retry is known by
+		return err
+	}
+	return errors.Join(fmt.Errorf("%w (the token is not spent)", err), j.manager.Undo())
 }
 
 // goOn keeps the identity that is there.

@@ -50,7 +50,7 @@ func Open(path string) (*Directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, explain(path, err)
 	}
-	if err := private(path); err != nil {
+	if err := MakePrivate(path); err != nil {
 		return nil, err
 	}
 	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
@@ -62,26 +62,6 @@ func Open(path string) (*Directory, error) {
 		return nil, err
 	}
 	return &Directory{path: path, lock: lock}, nil
-}
-
-// private closes a directory to others. One that holds other things than an agent's is not ours to close.
-func private(path string) error {
-	info, err := os.Stat(path)
-	if err != nil || info.Mode().Perm()&0o077 == 0 {
-		return explain(path, err)
-	}
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return explain(path, err)
-	}
-	ours := len(entries) == 0
-	for _, entry := range entries {
-		ours = ours || entry.Name() == lockFile || entry.Name() == identityFile
-	}
-	if !ours {
-		return fmt.Errorf("state directory %s holds other files and others may enter it: give --state a directory of its own", path)
-	}
-	return explain(path, os.Chmod(path, 0o700))
 }
 
 // takeLock tries for a moment: Running holds the lock while it looks.
@@ -127,7 +107,7 @@ func (d *Directory) Load() (State, error) { return Read(d.path) }
 func Read(path string) (State, error) {
 	file := filepath.Join(path, identityFile)
 	raw, err := os.ReadFile(file)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // Open says what is wrong with the directory
 		return State{}, nil
 	}
 	if err != nil {

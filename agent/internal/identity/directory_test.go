@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"strings"
+	"syscall"
 	"testing"
 
 	"muster/agent/internal/identity"
@@ -166,6 +167,39 @@ func TestUnusableDirectories(t *testing.T) {
 	open(t, empty)
 	if info, _ := os.Stat(empty); info.Mode().Perm() != 0o700 {
 		t.Errorf("mode %v", info.Mode())
+	}
+}
+
+// TestTakesAVolumeOver: a directory that is there and as good as empty becomes the agent's, whoever owned it.
+func TestTakesAVolumeOver(t *testing.T) {
+	for _, inside := range []string{"", "lost+found", ".muster-install.aB12cd"} {
+		path := filepath.Join(t.TempDir(), "volume")
+		if err := errors.Join(os.MkdirAll(filepath.Join(path, inside), 0o755), os.Chmod(path, 0o777)); err != nil {
+			t.Fatal(err)
+		}
+		if os.Geteuid() == 0 {
+			if err := os.Chown(path, 1000, 1000); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := identity.CheckPrivate(path); err != nil {
+			t.Errorf("%q inside: %v", inside, err)
+		}
+		open(t, path)
+		info, err := os.Stat(path)
+		if err != nil || info.Mode().Perm() != 0o700 || info.Sys().(*syscall.Stat_t).Uid != uint32(os.Geteuid()) {
+			t.Errorf("%q inside: %+v, %v", inside, info, err)
+		}
+	}
+	others := filepath.Join(t.TempDir(), "others")
+	if err := errors.Join(os.Mkdir(others, 0o755), os.WriteFile(filepath.Join(others, "thesis"), nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := identity.CheckPrivate(others); err == nil || !strings.Contains(err.Error(), "a directory of its own") {
+		t.Errorf("a directory with something else in it: %v", err)
+	}
+	if err := identity.CheckPrivate(filepath.Join(others, "none")); err != nil {
+		t.Errorf("one that is not there: %v", err)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
@@ -115,6 +116,18 @@ func (m Manager) stopSupervisor(ctx context.Context) error {
 	return nil
 }
 
+// Files are those outside of the state directory that an installation of this kind writes.
+func (m Manager) Files(kind Kind) []string {
+	files := []string{m.path(m.Settings)}
+	switch kind {
+	case Systemd, UserSystemd:
+		files = append(files, m.path(m.unitPath(kind == UserSystemd)))
+	case OpenRC:
+		files = append(files, m.path(openRCPath))
+	}
+	return files
+}
+
 // Agent is the process id of an agent that runs from one of the builds here, 0 where none does.
 func (m Manager) Agent() int {
 	if !identity.Running(m.Base) {
@@ -171,12 +184,13 @@ func (m Manager) Remove(ctx context.Context) (removed []string, err error) {
 	if identity.Running(m.Base) {
 		return removed, fmt.Errorf("another muster-agent still runs on %s, started by hand: end it, then leave again", m.Base)
 	}
-	made := m.record().Made
+	r := m.record()
 	if err := m.removeBase(); err != nil {
 		return removed, err
 	}
-	for i := len(made) - 1; i >= 0; i-- {
-		os.Remove(made[i]) // stays where it holds something else now
+	removeFolders(r.Made)
+	if r.Found != nil {
+		return append(removed, "what was in "+m.Base), nil
 	}
 	return append(removed, m.Base), nil
 }
@@ -206,8 +220,10 @@ var ourFiles = [...]string{
 	"crontab", "agent.lock", supervisorLock, recordFile,
 }
 
-// removeBase removes what is ours from the state directory, and the directory where nothing else is in it.
+// removeBase removes what is ours from the state directory, and the directory where nothing else is in it. One that was there
+// before stays, as it was.
 func (m Manager) removeBase() error {
+	before := m.record().Found
 	if err := os.RemoveAll(filepath.Join(m.Base, versionsFolder)); err != nil {
 		return explain(m.Base, err)
 	}
@@ -221,7 +237,10 @@ func (m Manager) removeBase() error {
 			}
 		}
 	}
-	if err := os.Remove(m.Base); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	if before != nil {
+		return explain(m.Base, before.give(m.Base))
+	}
+	if err := os.Remove(m.Base); err != nil && !errors.Is(err, fs.ErrNotExist) && !(errors.Is(err, syscall.EBUSY) && identity.Empty(m.Base)) {
 		return fmt.Errorf("%s holds something that is not the agent's and was left: see what it is, and remove it: %w", m.Base, err)
 	}
 	return nil

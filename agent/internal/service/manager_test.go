@@ -2,6 +2,7 @@ package service_test
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -267,6 +268,52 @@ func TestAnotherKindReplacesTheOneBefore(t *testing.T) {
 	installed(t, b)
 	if got := b.read("/root/onstart.sh"); got != "#!/bin/sh\n" || b.Installed() != service.Systemd {
 		t.Errorf("%q, %s", got, b.Installed())
+	}
+}
+
+// TestFoundDirectory: a state directory that was there before, such as a mounted volume, is used and given back as it was.
+func TestFoundDirectory(t *testing.T) {
+	b := newBox(t, 0)
+	b.mkdir("/run/systemd/system")
+	if err := errors.Join(os.MkdirAll(filepath.Join(b.Base, "lost+found"), 0o755), os.Chmod(b.Base, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	before := tree(t, filepath.Dir(b.Base))
+	b.install()
+	if info, err := os.Stat(b.Base); err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("while joined: %v, %v", info.Mode(), err)
+	}
+	if err := b.MakeBase(); err != nil { // a join that goes on
+		t.Fatal(err)
+	}
+	installed(t, b)
+	removed, err := b.Remove(context.Background())
+	if last := removed[len(removed)-1]; err != nil || last != "what was in "+b.Base {
+		t.Errorf("%v, %v", removed, err)
+	}
+	if after := tree(t, filepath.Dir(b.Base)); after != before {
+		t.Errorf("before\n%safter\n%s", before, after)
+	}
+}
+
+// TestUndo: an installation that is given up before the node is enrolled leaves nothing.
+func TestUndo(t *testing.T) {
+	for _, there := range []bool{false, true} {
+		b, top := newBox(t, 0), t.TempDir()
+		b.Base = filepath.Join(top, "deep", "down")
+		if there {
+			if err := os.MkdirAll(b.Base, 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		before := tree(t, top)
+		b.install()
+		if err := b.Undo(); err != nil {
+			t.Error(err)
+		}
+		if after := tree(t, top); after != before {
+			t.Errorf("there %t: before\n%safter\n%s", there, before, after)
+		}
 	}
 }
 
