@@ -94,7 +94,7 @@ func TestFirstHop(t *testing.T) {
 
 // TestEndsTLS: a token goes into a URL only where nobody between the machine and the gateway reads it.
 func TestEndsTLS(t *testing.T) {
-	proxies, err := origin.NewResolver([]string{"127.0.0.1"})
+	proxies, err := origin.NewResolver([]string{"127.0.0.1"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -185,6 +185,7 @@ func TestServeRefuses(t *testing.T) {
 		{"no port", "host:port", []string{"--listen", "127.0.0.1"}},
 		{"an argument", "takes no argument", []string{"now"}},
 		{"admin without a proxy", "needs a --trusted-proxy", []string{"--admin-behind-proxy"}},
+		{"a proxy's header without a proxy", "needs a --trusted-proxy", []string{"--client-address-header", "X-Real-IP"}},
 		{"an unknown flag", "not defined", []string{"--nope"}},
 	} {
 		errs.Reset()

@@ -20,29 +20,30 @@ import (
 
 // settings are serve's flags. Each is also an environment variable MUSTER_<FLAG>; a flag wins.
 type settings struct {
-	data         string
-	listen       string
-	plainListen  string
-	publicURL    string
-	publicGiven  bool // by the operator, not made up from listen
-	tlsCert      string
-	tlsKey       string
-	proxies      list
-	adminProxied bool
-	requireMTLS  bool
-	certTTL      time.Duration
-	renewGrace   time.Duration
-	interval     time.Duration
-	trustDomain  string
-	masterKey    string
-	issuer       string // issuerBuiltIn or issuerStepCA
-	stepCA       stepCASettings
-	bootstrap    bootstrapSettings
-	retention    days // of events; 0: for ever
-	logLevel     string
-	given        map[string]string // flags that were set, by arguments or environment
-	from         map[string]string // the variables that flags come from which no argument sets
-	agents       fs.FS             // <os>-<arch>/muster-agent; nil: what the program carries
+	data          string
+	listen        string
+	plainListen   string
+	publicURL     string
+	publicGiven   bool // by the operator, not made up from listen
+	tlsCert       string
+	tlsKey        string
+	proxies       list
+	addressHeader string // in which proxies give the client's address
+	adminProxied  bool
+	requireMTLS   bool
+	certTTL       time.Duration
+	renewGrace    time.Duration
+	interval      time.Duration
+	trustDomain   string
+	masterKey     string
+	issuer        string // issuerBuiltIn or issuerStepCA
+	stepCA        stepCASettings
+	bootstrap     bootstrapSettings
+	retention     days // of events; 0: for ever
+	logLevel      string
+	given         map[string]string // flags that were set, by arguments or environment
+	from          map[string]string // the variables that flags come from which no argument sets
+	agents        fs.FS             // <os>-<arch>/muster-agent; nil: what the program carries
 }
 
 const serveHelp = `muster serve runs the gateway: the registry of nodes with its embedded database.
@@ -70,6 +71,8 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	f.StringVar(&s.tlsCert, "tls-cert", "", "PEM `FILE` with a certificate chain for --listen, reloaded when it changes; without it the gateway's own CA makes one")
 	f.StringVar(&s.tlsKey, "tls-key", "", "PEM `FILE` with its key")
 	f.Var(&s.proxies, "trusted-proxy", "`CIDR` of proxies whose forwarding headers count; may be repeated")
+	f.StringVar(&s.addressHeader, "client-address-header", "", "`NAME` of the one header in which trusted proxies give the client's address, such as CF-Connecting-IP; "+
+		"without it X-Forwarded-For and X-Real-IP count, and where they disagree the proxy's own address")
 	f.BoolVar(&s.adminProxied, "admin-behind-proxy", false, "let the admin API answer through a trusted proxy too")
 	f.BoolVar(&s.requireMTLS, "require-mtls", false, "take client certificates only; signatures are good for renewal alone")
 	f.DurationVar(&s.certTTL, "cert-ttl", 24*time.Hour, "how long a node's certificate lives")
@@ -149,6 +152,8 @@ func (s *settings) check() error {
 		return fmt.Errorf("%s %s: 0 (for ever), or at least 1h", s.named("events-retention"), &s.retention)
 	case s.renewGrace < 0:
 		return fmt.Errorf("%s %s: 0 or more", s.named("renew-grace"), s.renewGrace)
+	case s.addressHeader != "" && len(s.proxies) == 0:
+		return fmt.Errorf("%s needs a --trusted-proxy", s.named("client-address-header"))
 	case s.adminProxied && len(s.proxies) == 0:
 		return fmt.Errorf("%s needs a --trusted-proxy", s.named("admin-behind-proxy"))
 	}

@@ -11,14 +11,25 @@ import (
 	"strings"
 )
 
+// Headers in which proxies say for whom they ask. The first one grows with every proxy; the other is written by the last.
+const (
+	chainHeader = "X-Forwarded-For"
+	realHeader  = "X-Real-Ip"
+)
+
 // Resolver knows the trusted proxies. The zero value trusts none. It is safe for concurrent use.
 type Resolver struct {
 	trusted []netip.Prefix
+	header  string // the one that counts; "": chainHeader and realHeader
 }
 
-// NewResolver reads CIDRs, or single addresses, of trusted proxies.
-func NewResolver(cidrs []string) (Resolver, error) {
-	var r Resolver
+// NewResolver reads CIDRs, or single addresses, of trusted proxies, and the name of the one header in which they give the client's
+// address. Without a name X-Forwarded-For and X-Real-IP count.
+func NewResolver(cidrs []string, header string) (Resolver, error) {
+	r := Resolver{header: http.CanonicalHeaderKey(header)}
+	if header != "" && (strings.ContainsFunc(header, outsideName) || r.header == "Forwarded") {
+		return Resolver{}, fmt.Errorf("%q is no header with an address in it: name one such as X-Real-IP or CF-Connecting-IP", header)
+	}
 	for _, text := range cidrs {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
@@ -31,6 +42,11 @@ func NewResolver(cidrs []string) (Resolver, error) {
 		r.trusted = append(r.trusted, unmapped(prefix).Masked())
 	}
 	return r, nil
+}
+
+// outsideName tells what a header's name does not hold, of what people write there.
+func outsideName(c rune) bool {
+	return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 }
 
 // unmapped turns ::ffff:10.0.0.0/104 into 10.0.0.0/8: peers are compared in the short form.
@@ -54,7 +70,7 @@ func (r Resolver) Forwarded(q *http.Request) bool {
 	if !r.Behind(q) {
 		return false
 	}
-	for _, name := range [...]string{"X-Forwarded-For", "X-Forwarded-Proto", "X-Forwarded-Host", "X-Real-Ip", "Cf-Connecting-Ip", "True-Client-Ip", "Forwarded", "Via"} {
+	for _, name := range [...]string{chainHeader, "X-Forwarded-Proto", "X-Forwarded-Host", realHeader, "Cf-Connecting-Ip", "True-Client-Ip", "Forwarded", "Via", r.header} {
 		if len(q.Header[name]) > 0 {
 			return true
 		}
@@ -98,10 +114,9 @@ func scheme(q *http.Request) string {
 	return strings.TrimSpace(hops[len(hops)-1])
 }
 
-// Address is the client's address: the peer's own, or, from a trusted proxy, the last entry of X-Forwarded-For that no
-// trusted proxy is (what stands left of it the client may have written). CF-Connecting-IP counts only where there is no
-// X-Forwarded-For: a proxy that writes the one may pass on the other as its client wrote it. Over a Unix socket it is
-// "socket".
+// Address is the client's address: the peer's own, or what a trusted proxy says. A proxy writes the header that it was told to and
+// passes on others as the client wrote them. So where no header is named and two of them name different clients, neither is
+// believed, and the address is the proxy's: nobody can take another's. Over a Unix socket it is "socket".
 func (r Resolver) Address(q *http.Request) string {
 	at := peer(q)
 	if !at.IsValid() {
@@ -110,13 +125,34 @@ func (r Resolver) Address(q *http.Request) string {
 	if !r.trusts(at) {
 		return at.String()
 	}
-	forwarded := q.Header.Values("X-Forwarded-For")
-	if len(forwarded) == 0 {
-		if edge := q.Header.Values("CF-Connecting-IP"); len(edge) == 1 {
-			forwarded = edge
-		}
+	switch r.header {
+	case "":
+		return r.agreed(at, q.Header).String()
+	case chainHeader:
+		return r.chain(at, q.Header[chainHeader]).String()
 	}
-	for _, entry := range slices.Backward(strings.Split(strings.Join(forwarded, ","), ",")) {
+	return single(at, q.Header[r.header]).String()
+}
+
+// agreed is what both usual headers say, or the one that is there.
+func (r Resolver) agreed(peer netip.Addr, h http.Header) netip.Addr {
+	if len(h[chainHeader]) == 0 {
+		return single(peer, h[realHeader])
+	}
+	client := r.chain(peer, h[chainHeader])
+	if len(h[realHeader]) == 0 {
+		return client
+	}
+	if told := single(peer, h[realHeader]); told == client || r.trusts(told) && told != peer { // the last of several proxies was asked by another one
+		return client
+	}
+	return peer
+}
+
+// chain is the last entry that no trusted proxy is: what stands left of it the client may have written.
+func (r Resolver) chain(peer netip.Addr, values []string) netip.Addr {
+	at := peer
+	for _, entry := range slices.Backward(strings.Split(strings.Join(values, ","), ",")) {
 		address, ok := forwardedAddress(strings.TrimSpace(entry))
 		if !ok {
 			break // whoever wrote it, nothing left of it can be believed
@@ -125,7 +161,18 @@ func (r Resolver) Address(q *http.Request) string {
 			break
 		}
 	}
-	return at.String()
+	return at
+}
+
+// single reads a header that holds one address. A proxy that adds its own beside the client's has it twice.
+func single(peer netip.Addr, values []string) netip.Addr {
+	if len(values) != 1 {
+		return peer
+	}
+	if address, ok := forwardedAddress(strings.TrimSpace(values[0])); ok {
+		return address
+	}
+	return peer
 }
 
 // forwardedAddress reads one entry: an address, or as some proxies write it, an address with a port. A zone means nothing

@@ -1,7 +1,9 @@
 package origin_test
 
 import (
+	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"testing"
 
@@ -10,7 +12,7 @@ import (
 
 func resolver(t *testing.T, cidrs ...string) origin.Resolver {
 	t.Helper()
-	r, err := origin.NewResolver(cidrs)
+	r, err := origin.NewResolver(cidrs, "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -27,6 +29,7 @@ func request(peer string, header ...string) *http.Request {
 
 const (
 	forwarded = "X-Forwarded-For"
+	real      = "X-Real-IP"
 	edge      = "CF-Connecting-IP"
 )
 
@@ -58,13 +61,18 @@ func TestAddress(t *testing.T) {
 		{"a client that wrote a header of its own", trusted, "10.0.0.1:80", []string{forwarded, "192.0.2.1", forwarded, "198.51.100.7"}, "198.51.100.7"},
 		{"a client that wrote rubbish before", trusted, "10.0.0.1:80", []string{forwarded, "<script>, 198.51.100.7"}, "198.51.100.7"},
 		{"rubbish from the proxy itself", trusted, "10.0.0.1:80", []string{forwarded, "192.0.2.1, unknown"}, "10.0.0.1"},
-		{"rubbish does not bring the edge's header into play", trusted, "10.0.0.1:80", []string{forwarded, "unknown", edge, "192.0.2.1"}, "10.0.0.1"},
-		{"the edge's header beside a chain", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7", edge, "192.0.2.1"}, "198.51.100.7"},
-		{"the edge's header beside a chain of proxies", trusted, "10.0.0.1:80", []string{forwarded, "10.0.0.3", edge, "192.0.2.1"}, "10.0.0.3"},
-		{"an empty chain", trusted, "10.0.0.1:80", []string{forwarded, "", edge, "192.0.2.1"}, "10.0.0.1"},
-		{"the edge alone", trusted, "10.0.0.1:80", []string{edge, "198.51.100.7"}, "198.51.100.7"},
-		{"the edge alone, over IPv6", trusted, "10.0.0.1:80", []string{edge, "2001:db8::7"}, "2001:db8::7"},
-		{"the edge's header twice", trusted, "10.0.0.1:80", []string{edge, "192.0.2.1", edge, "198.51.100.7"}, "10.0.0.1"},
+		{"rubbish beside the other header", trusted, "10.0.0.1:80", []string{forwarded, "unknown", real, "192.0.2.1"}, "10.0.0.1"},
+		{"an empty chain", trusted, "10.0.0.1:80", []string{forwarded, "", real, "192.0.2.1"}, "10.0.0.1"},
+		{"the proxy's one address", trusted, "10.0.0.1:80", []string{real, "198.51.100.7"}, "198.51.100.7"},
+		{"the proxy's one address, over IPv6", trusted, "10.0.0.1:80", []string{real, "2001:db8::7"}, "2001:db8::7"},
+		{"the proxy's one address and a chain", trusted, "10.0.0.1:80", []string{forwarded, "192.0.2.1, 198.51.100.7", real, "198.51.100.7"}, "198.51.100.7"},
+		{"one address twice", trusted, "10.0.0.1:80", []string{real, "192.0.2.1", real, "198.51.100.7"}, "10.0.0.1"},
+		{"one address with another after it", trusted, "10.0.0.1:80", []string{real, "192.0.2.1, 198.51.100.7"}, "10.0.0.1"},
+		{"the last proxy was asked by another one", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7, 10.0.0.2", real, "10.0.0.2"}, "198.51.100.7"},
+		{"a client that wrote a chain to a proxy that writes one address", trusted, "10.0.0.1:80", []string{forwarded, "192.0.2.1", real, "198.51.100.7"}, "10.0.0.1"},
+		{"a client that wrote one address to a proxy that writes a chain", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7", real, "192.0.2.1"}, "10.0.0.1"},
+		{"a client that wrote an edge's header", trusted, "10.0.0.1:80", []string{edge, "192.0.2.1"}, "10.0.0.1"},
+		{"a client that wrote an edge's header beside the chain", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7", edge, "192.0.2.1"}, "198.51.100.7"},
 		{"all of the chain is trusted", trusted, "10.0.0.1:80", []string{forwarded, "10.0.0.3, 10.0.0.2"}, "10.0.0.3"},
 		{"an entry with a port", trusted, "10.0.0.1:80", []string{forwarded, "198.51.100.7:5060"}, "198.51.100.7"},
 		{"an IPv6 entry with a port", trusted, "10.0.0.1:80", []string{forwarded, "[2001:db8::7]:5060"}, "2001:db8::7"},
@@ -79,6 +87,69 @@ func TestAddress(t *testing.T) {
 				t.Errorf("got %s, want %s", got, c.want)
 			}
 		})
+	}
+}
+
+// TestNamedHeader: where the operator names the header that the proxy writes, no other one counts.
+func TestNamedHeader(t *testing.T) {
+	for _, c := range []struct {
+		name, header string
+		sent         []string
+		want         string
+	}{
+		{"an edge's", "cf-connecting-ip", []string{edge, "198.51.100.7", forwarded, "192.0.2.1", real, "192.0.2.1"}, "198.51.100.7"},
+		{"it is not there", edge, []string{forwarded, "192.0.2.1", real, "192.0.2.1"}, "10.0.0.1"},
+		{"it is there twice", edge, []string{edge, "198.51.100.7", edge, "192.0.2.1"}, "10.0.0.1"},
+		{"it holds no address", edge, []string{edge, "nobody"}, "10.0.0.1"},
+		{"one address", real, []string{real, "198.51.100.7", forwarded, "192.0.2.1"}, "198.51.100.7"},
+		{"a chain", forwarded, []string{forwarded, "192.0.2.1, 198.51.100.7, 10.0.0.2", real, "192.0.2.1"}, "198.51.100.7"},
+		{"one of no fame", "X-Client", []string{"X-Client", "198.51.100.7"}, "198.51.100.7"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r, err := origin.NewResolver([]string{"10.0.0.0/8"}, c.header)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := r.Address(request("10.0.0.1:80", c.sent...)); got != c.want {
+				t.Errorf("got %s, want %s", got, c.want)
+			}
+			if got := r.Address(request("203.0.113.9:80", c.sent...)); got != "203.0.113.9" {
+				t.Errorf("a direct client got %s", got)
+			}
+			if !r.Forwarded(request("10.0.0.1:80", c.header, "x")) {
+				t.Error("a request with the named header does not count as passed on")
+			}
+		})
+	}
+	for _, header := range []string{"Forwarded", "X-Real-IP: 1", "X Real", "Ümlaut"} {
+		if _, err := origin.NewResolver(nil, header); err == nil || !strings.Contains(err.Error(), "CF-Connecting-IP") {
+			t.Errorf("%q: got %v, want an error that names a good one", header, err)
+		}
+	}
+}
+
+// TestPlace: connections are counted by address, those of one IPv6 customer together and each of a proxy by itself.
+func TestPlace(t *testing.T) {
+	r := resolver(t, "10.0.0.0/8")
+	for _, c := range []struct {
+		peer, want string
+		many       bool
+	}{
+		{"203.0.113.9:1", "203.0.113.9", false},
+		{"[::ffff:203.0.113.9]:1", "203.0.113.9", false},
+		{"[2001:db8:1:2:3:4:5:6]:1", "2001:db8:1:2::", false},
+		{"[2001:db8:1:2:ffff::]:1", "2001:db8:1:2::", false},
+		{"[fe80::1%eth0]:1", "fe80::", false},
+		{"10.2.3.4:1", "10.2.3.4", true},
+		{"[::ffff:10.2.3.4]:1", "10.2.3.4", true},
+	} {
+		at, many := r.Place(net.TCPAddrFromAddrPort(netip.MustParseAddrPort(c.peer)))
+		if at.String() != c.want || many != c.many {
+			t.Errorf("%s: got %s and %v, want %s and %v", c.peer, at, many, c.want, c.many)
+		}
+	}
+	if at, many := r.Place(&net.UnixAddr{}); at.IsValid() || many {
+		t.Errorf("a socket has the address %s", at)
 	}
 }
 
@@ -98,7 +169,7 @@ func TestBehind(t *testing.T) {
 
 func TestNewResolverRefuses(t *testing.T) {
 	for _, text := range []string{"", "proxy.example", "10.0.0.0/33", "10.0.0/8", "10.0.0.1:80", "10.0.0.0/8,10.1.0.0/16"} {
-		_, err := origin.NewResolver([]string{"127.0.0.1", text})
+		_, err := origin.NewResolver([]string{"127.0.0.1", text}, "")
 		if err == nil || !strings.Contains(err.Error(), "10.0.0.0/8") {
 			t.Errorf("%q: got %v, want an error that shows the form", text, err)
 		}
@@ -109,12 +180,12 @@ func FuzzAddress(f *testing.F) {
 	for _, seed := range []string{"198.51.100.7", "192.0.2.1, 10.0.0.2", "[2001:db8::7]:1", "fe80::1%x", ",,", "10.0.0.1, unknown"} {
 		f.Add(seed, seed)
 	}
-	r, err := origin.NewResolver([]string{"10.0.0.0/8"})
+	r, err := origin.NewResolver([]string{"10.0.0.0/8"}, "")
 	if err != nil {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, chain, client string) {
-		got := r.Address(request("10.0.0.1:80", forwarded, chain, edge, client))
+		got := r.Address(request("10.0.0.1:80", forwarded, chain, real, client))
 		if strings.Trim(got, "0123456789abcdef:.") != "" {
 			t.Errorf("%q is no address", got)
 		}
@@ -123,7 +194,7 @@ func FuzzAddress(f *testing.F) {
 
 // TestForwarded: only what a trusted proxy writes says that it read the request, and over what that came to it.
 func TestForwarded(t *testing.T) {
-	r, err := origin.NewResolver([]string{"10.0.0.0/8"})
+	r, err := origin.NewResolver([]string{"10.0.0.0/8"}, "")
 	if err != nil {
 		t.Fatal(err)
 	}
