@@ -53,13 +53,7 @@ func (s *server) record(r *http.Request, who caller, scope string, detail *wire.
 	if leaked {
 		tooMany = s.failures.note(claimed+" "+limitKey(who)) > 0
 	}
-	if tooMany {
-		s.Bootstrap.CountMore(r.Context(), e)
-		return
-	}
-	if err := s.Store.AddEvents(r.Context(), e); err != nil {
-		s.logger().Error("cannot record a refused call", "error", err)
-	}
+	s.Bootstrap.Refused(r.Context(), e, tooMany)
 }
 
 // concern names the node that a call of somebody who was let in is about.

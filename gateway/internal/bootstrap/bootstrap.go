@@ -48,6 +48,8 @@ type Bootstrap struct {
 	fetches fails // of scripts, by token, part and address
 	repeats fails // of events, by what CountAgain compares
 	surplus surplus
+
+	recorded fails // of refusals, by class
 }
 
 // New makes a Bootstrap.
@@ -120,11 +122,7 @@ func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.To
 	e := store.Event{At: now, Kind: "enrol.refused", Actor: "credential:" + token.ID, NodeID: token.NodeID, Tenant: token.Tenant,
 		Address: address, Outcome: wire.CodeBadMAC, Security: true, Detail: map[string]string{"credential": token.ID}}
 	b.nameNode(ctx, &e)
-	if b.macs.add(from+" "+token.ID, now) == 1 {
-		b.record(ctx, e)
-	} else {
-		b.CountMore(ctx, e)
-	}
+	b.Refused(ctx, e, b.macs.add(from+" "+token.ID, now) > 1)
 	count := b.fails.add(from, now)
 	if count > failsAllowed {
 		return &wire.ErrorDetail{

@@ -44,7 +44,7 @@ func newDesk(t testing.TB) *desk {
 
 func (d *desk) events(kind string) []store.Event {
 	d.t.Helper()
-	events, err := d.store.Events(d.t.Context(), store.EventQuery{Kind: kind})
+	events, err := d.store.Events(d.t.Context(), store.EventQuery{Kind: kind, Limit: 1000})
 	if err != nil {
 		d.t.Fatal(err)
 	}

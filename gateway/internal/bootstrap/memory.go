@@ -14,6 +14,8 @@ const (
 	failWindow   = time.Minute
 	failsAllowed = 20 // wrong proofs, or misplaced tokens, of one address in a window
 	failBound    = 50_000
+
+	recordedAllowed = 120 // refusals of all addresses that are recorded each, of a class in a window
 )
 
 // nonces remembers those of proven register requests. The zero value is ready; it is safe for concurrent use.

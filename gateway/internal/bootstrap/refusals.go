@@ -42,12 +42,8 @@ func (b *Bootstrap) Misused(ctx context.Context, refused error, claimed []string
 	if leaked {
 		count = b.misuse.add(from+" "+known, now)
 	}
-	if count <= failsAllowed {
-		b.record(ctx, e)
-		return refused
-	}
-	b.CountMore(ctx, e)
-	if leaked {
+	b.Refused(ctx, e, count > failsAllowed)
+	if leaked || count <= failsAllowed {
 		return refused
 	}
 	return &wire.ErrorDetail{Code: wire.CodeTooManyRequests, Message: "too many refused tokens from this address", Hint: "wait a minute, then try again with the right one"}
@@ -109,11 +105,35 @@ func (b *Bootstrap) record(ctx context.Context, events ...store.Event) {
 	}
 }
 
+// Refused records an event about somebody who was refused, or counts it where it is one of too many: of the same source, as the
+// caller knows, or of all sources in this minute. What names something on record has a bound of its own, so that nobody hides it
+// behind names that were made up.
+func (b *Bootstrap) Refused(ctx context.Context, e store.Event, tooMany bool) {
+	if tooMany || b.tooMany(e) {
+		b.CountMore(ctx, e)
+		return
+	}
+	b.record(ctx, e)
+}
+
+// tooMany counts an event that is about to be recorded.
+func (b *Bootstrap) tooMany(e store.Event) bool {
+	return b.recorded.add(class(e), b.now()) > recordedAllowed
+}
+
+// class tells what names something on record from what anyone can make up.
+func class(e store.Event) string {
+	if e.Tenant != "" {
+		return "known"
+	}
+	return "unknown"
+}
+
 // CountAgain counts an event where one of the same kind, actor, node and outcome from the same address was recorded in this minute,
-// and tells so. The first one is its caller's to record.
+// and tells so, or where too many refusals of all kinds were. The others are their caller's to record.
 func (b *Bootstrap) CountAgain(ctx context.Context, e store.Event) bool {
 	key := strings.Join([]string{e.Kind, e.Actor, e.NodeID, e.Outcome, AddressKey(e.Address)}, " ")
-	if b.repeats.add(key, b.now()) == 1 {
+	if b.repeats.add(key, b.now()) == 1 && (e.Outcome == "ok" || !b.tooMany(e)) {
 		return false
 	}
 	b.CountMore(ctx, e)
@@ -138,6 +158,7 @@ func (b *Bootstrap) Settle(ctx context.Context, all bool) {
 type surplus struct {
 	mu   sync.Mutex
 	held map[surplusKey]*heldBack
+	keys map[string]int // of each class
 }
 
 // surplusKey is what events have in common that are counted together. Only a token on record counts by itself: others cost nothing
@@ -158,23 +179,24 @@ type heldBack struct {
 	since time.Time
 }
 
-// surplusBound is how many keys are held; beyond it all of a kind share one.
-const surplusBound = 4096
+// surplusBound is how many keys of a class are held; beyond it all of a kind share one.
+const surplusBound = 100
 
 func (s *surplus) add(e store.Event, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.held == nil {
-		s.held = map[surplusKey]*heldBack{}
+		s.held, s.keys = map[surplusKey]*heldBack{}, map[string]int{}
 	}
 	key := keyOf(e)
 	h := s.held[key]
-	if h == nil && len(s.held) >= surplusBound {
+	if h == nil && s.keys[class(e)] >= surplusBound {
 		key = surplusKey{kind: e.Kind}
 		e = store.Event{Kind: e.Kind, Actor: "unknown", Address: "many", Outcome: e.Outcome, Security: true}
 		h = s.held[key]
 	}
 	if h == nil {
+		s.keys[class(e)]++
 		h = &heldBack{event: e, since: now}
 		s.held[key] = h
 	}
@@ -191,6 +213,7 @@ func (s *surplus) due(now time.Time, all bool) []store.Event {
 			continue
 		}
 		delete(s.held, key)
+		s.keys[class(h.event)]--
 		out = append(out, h.sum(now))
 	}
 	return out

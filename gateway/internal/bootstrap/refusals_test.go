@@ -1,8 +1,10 @@
 package bootstrap_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -56,6 +58,49 @@ func TestMisused(t *testing.T) {
 	}
 	if err := d.Misused(t.Context(), errors.New("disk"), nil, store.Event{}); code(err) != "disk" {
 		t.Errorf("a fault: %v", err)
+	}
+}
+
+// TestRefusedByAll: however many addresses there are, the events of a minute are bounded, each refusal is in a number of one, and
+// noise takes no place from what names a token on record.
+func TestRefusedByAll(t *testing.T) {
+	d, node := bootstraps(t, "", site())
+	m, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	const addresses = 3000
+	refused := &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "x", Hint: "y"}
+	misuse := func(address, token string) {
+		if got := code(d.Misused(t.Context(), refused, []string{token}, store.Event{Actor: "unknown", Address: address})); got != wire.CodeTokenWrongRoute {
+			t.Fatalf("got %s", got)
+		}
+	}
+	for n := range addresses {
+		misuse(fmt.Sprintf("2001:db8:0:%x::1", n), "msb_unknown1")
+	}
+	misuse("192.0.2.9", m.Token.Public())
+	if e := d.events("bootstrap.refused"); len(e) != 121 || e[0].Detail["token"] != m.Token.Public() || e[0].NodeID == "" {
+		t.Errorf("%d events, the last one %+v", len(e), e[0])
+	}
+	d.now = d.now.Add(time.Minute)
+	d.Settle(t.Context(), false)
+	sum := 0
+	events := d.events("bootstrap.refused")
+	for _, e := range events {
+		n, err := strconv.Atoi(cmp.Or(e.Detail["more"], "1"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum += n
+	}
+	if len(events) != 121+101 || sum != addresses+1 {
+		t.Errorf("%d events for %d refusals, want 222 for %d", len(events), sum, addresses+1)
+	}
+	d.now = d.now.Add(time.Second)
+	misuse("2001:db8::1", "msb_unknown1")
+	if n := len(d.events("bootstrap.refused")); n != 223 {
+		t.Errorf("%d events after the minute, want one more", n)
 	}
 }
 
