@@ -61,7 +61,7 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
 		return fmt.Errorf("%s %q: debug, info, warn or error", s.named("log-level"), s.logLevel)
 	}
-	g.log = slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	g.log = newLog(stderr, level)
 	if err := g.open(ctx, getenv, stdout); err != nil {
 		return err
 	}
@@ -92,11 +92,12 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if g.store, err = openStore(ctx, g.settings, getenv, stdout); err != nil {
 		return err
 	}
+	g.tellOutages()
 	g.tidy(ctx)
 	if err := g.openTrust(ctx); err != nil {
 		return err
 	}
-	if g.origin, err = origin.NewResolver(g.settings.proxies); err != nil {
+	if g.origin, err = origin.NewResolver(g.settings.proxies, g.settings.addressHeader); err != nil {
 		return err
 	}
 	g.openDoor()

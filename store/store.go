@@ -25,7 +25,7 @@ const readers = 4
 type Options struct {
 	Path      string           // of the database file; created with mode 0600 in a directory that exists
 	MasterKey []byte           // 32 bytes; seals keys at rest
-	Now       func() time.Time // nil: time.Now; used by Ready and migrations alone
+	Now       func() time.Time // nil: time.Now; used by Ready, migrations and Outages alone
 }
 
 // Store is an open database. Its methods may be called from any number of goroutines.
@@ -66,6 +66,7 @@ func (s *Store) open(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	w.outages.now = s.now
 	s.write = w
 	if err := w.migrate(ctx, s.now()); err != nil {
 		return err

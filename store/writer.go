@@ -6,6 +6,7 @@ import (
 	"database/sql/driver"
 	"errors"
 	"runtime"
+	"time"
 )
 
 // maxGroup is how many batches share one commit at most.
@@ -33,6 +34,7 @@ type writer struct {
 	closing  chan struct{}
 	closed   chan struct{}
 	running  bool
+	outages  outages
 }
 
 func openWriter(ctx context.Context, source string) (*writer, error) {
@@ -41,7 +43,7 @@ func openWriter(ctx context.Context, source string) (*writer, error) {
 		return nil, err
 	}
 	db.SetMaxOpenConns(1)
-	w := &writer{db: db, queue: make(chan job), closing: make(chan struct{}), closed: make(chan struct{})}
+	w := &writer{db: db, queue: make(chan job), closing: make(chan struct{}), closed: make(chan struct{}), outages: outages{now: time.Now}}
 	if err := w.connect(ctx); err != nil {
 		return nil, errors.Join(err, db.Close())
 	}
@@ -117,13 +119,15 @@ func (w *writer) group(first job) []job {
 // commit runs a group in one transaction and answers every caller.
 func (w *writer) commit(jobs []job) {
 	answers := make([]answer, len(jobs))
+	var failed *Outage
 	if err := w.transaction(jobs, answers); err != nil {
-		err = &Outage{err}
+		failed = &Outage{err}
 		for i := range answers {
-			answers[i] = answer{err: err}
+			answers[i] = answer{err: failed}
 		}
 		w.disconnect()
 	}
+	w.outages.note(failed)
 	for i, j := range jobs {
 		j.answer <- answers[i]
 	}

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"strconv"
-	"sync/atomic"
 	"time"
 
 	"muster/agent/wire"
@@ -20,13 +19,11 @@ type Info struct {
 	Epoch  string           // of this start; in every refusal and in the header Muster-Epoch
 	Now    func() time.Time // nil: time.Now
 	Logger *slog.Logger     // nil: slog.Default
-
-	lastOutage atomic.Int64 // unix nanoseconds
 }
 
 // Error gives status and body of a refusal. A *wire.ErrorDetail anywhere in err's chain is passed on with its own status;
-// a context that ended is 503, as is a database that takes no writes; anything else is a bare 500 whose cause goes to the log only, under the request id that the
-// body names.
+// a context that ended is 503, as is a database that takes no writes, which its owner logs; anything else is a bare 500 whose cause
+// goes to the log only, under the request id that the body names.
 func (i *Info) Error(err error) (status int, body []byte) {
 	now := i.now()
 	answer := wire.Error{Time: &now, Epoch: i.Epoch}
@@ -37,7 +34,6 @@ func (i *Info) Error(err error) (status int, body []byte) {
 		answer.Error = *detail
 	case errors.As(err, &outage):
 		answer.Error = wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway cannot write to its database", Hint: outage.Unavailable()}
-		i.outage(now, err)
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		answer.Error = wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway did not finish this in time", Hint: "try again"}
 	default:
@@ -50,16 +46,6 @@ func (i *Info) Error(err error) (status int, body []byte) {
 		i.logger().Error("request went wrong", "request_id", answer.RequestID, "error", Redact(err.Error()))
 	}
 	return status, JSON(answer)
-}
-
-// outagePause is how long an outage that was logged is not logged again: its cause is often a full disk, which the log fills.
-const outagePause = 10 * time.Second
-
-func (i *Info) outage(now time.Time, err error) {
-	last := i.lastOutage.Load()
-	if now.UnixNano()-last > int64(outagePause) && i.lastOutage.CompareAndSwap(last, now.UnixNano()) {
-		i.logger().Error("requests are refused", "error", Redact(err.Error()))
-	}
 }
 
 // WriteError answers with Error(err).
