@@ -10,6 +10,7 @@ import (
 // pruneEvery is how often old events are looked for; pruneBatch is how many go in one batch.
 const (
 	pruneEvery = time.Hour
+	pruneFirst = 10 * time.Minute // after the start, by when the clock of a machine that has just booted is right
 	pruneBatch = 5000
 )
 
@@ -25,17 +26,35 @@ func (g *gateway) keepHouse(ctx context.Context) {
 	hour, often := time.NewTicker(pruneEvery), time.NewTicker(settleEvery)
 	defer hour.Stop()
 	defer often.Stop()
-	g.prune(ctx, time.Now())
+	first, clock := time.NewTimer(pruneFirst), steadyClock{time.Now()}
+	defer first.Stop()
+	look := func() {
+		if now := time.Now(); clock.steady(now, now.Sub(clock.at)) {
+			g.prune(ctx, now)
+		}
+	}
 	for {
 		select {
-		case now := <-hour.C:
-			g.prune(ctx, now)
+		case <-first.C:
+			look()
+		case <-hour.C:
+			look()
 		case <-often.C:
 			g.bootstrap.Settle(ctx, false)
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+// steadyClock keeps what a clock that was just set says from deleting anything: far ahead, it makes all of it look old.
+type steadyClock struct{ at time.Time } // the last look
+
+// steady tells whether the clock has gone on since the last look as time has.
+func (c *steadyClock) steady(now time.Time, passed time.Duration) bool {
+	step := now.Round(0).Sub(c.at.Round(0)) - passed
+	c.at = now
+	return step.Abs() < time.Minute
 }
 
 // prune deletes events that are older than the operator keeps them, each batch of which is an event itself, the scripts of

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -187,5 +188,30 @@ func TestMigrateRegistry(t *testing.T) {
 		if got != want {
 			t.Errorf("%s: got %q, want %q", token, got, want)
 		}
+	}
+}
+
+// TestMigrateRuns numbers runs by their starts, one after the other, whatever a clock that was ahead left in their other times.
+func TestMigrateRuns(t *testing.T) {
+	dir, err := store.MigrationFiles()
+	must(t, err)
+	names, err := fs.Glob(dir, "*.sql")
+	must(t, err)
+	number := slices.IndexFunc(names, func(name string) bool { return strings.HasSuffix(name, "_runs.sql") })
+	path := filepath.Join(t.TempDir(), "muster.db")
+	_, _, err = store.Migrate(t.Context(), path, prior(t, number))
+	must(t, err)
+	db := raw(t, path)
+	for _, values := range []string{"'n', 'b', '', '', 5, 200, 900, 800", "'n', 'a', '', '', 7, 100, 36000000, 35000000", "'m', 'c', '', '', 1, 300, 300, 0"} {
+		_, err := db.ExecContext(t.Context(), "INSERT INTO runs(node_id, run_id, fingerprint, address, counter, first_at, last_at, before_at) VALUES ("+values+")")
+		must(t, err)
+	}
+	_, _, err = store.Migrate(t.Context(), path, prior(t, number+1))
+	must(t, err)
+	var got string
+	must(t, db.QueryRowContext(t.Context(), `SELECT json_group_array(json_array(node_id, run_id, first_beat, before_beat, last_beat))
+		FROM (SELECT * FROM runs ORDER BY node_id, first_beat)`).Scan(&got))
+	if want := `[["m","c",1,1,2],["n","a",1,1,2],["n","b",3,3,4]]`; got != want {
+		t.Errorf("got %s, want %s", got, want)
 	}
 }

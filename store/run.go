@@ -17,13 +17,17 @@ type Run struct {
 	First       time.Time // when the gateway first heard of it
 	Last        time.Time // its latest proof of life
 	Before      time.Time // the one before that; zero: none
+
+	// What came after what, whatever the clock said: heartbeats of the node are counted, and these are the numbers of the run's first
+	// one, of its latest proof of life and of the one before that; 0: none.
+	FirstBeat, LastBeat, BeforeBeat int64
 }
 
 // Runs returns the latest runs of a node, the one that was heard last first. The counter and the times of a run that goes on may
 // be behind those of the node itself.
 func (s *Store) Runs(ctx context.Context, nodeID string) ([]Run, error) {
-	return all(ctx, s, readRun, do(`SELECT run_id, fingerprint, address, counter, first_at, last_at, before_at FROM runs
-		WHERE node_id = ? ORDER BY last_at DESC, first_at DESC, run_id LIMIT ?`, nodeID, int64(MaxRuns)))
+	return all(ctx, s, readRun, do(`SELECT run_id, fingerprint, address, counter, first_at, last_at, before_at,
+		first_beat, last_beat, before_beat FROM runs WHERE node_id = ? ORDER BY last_beat DESC, last_at DESC, first_at DESC, run_id LIMIT ?`, nodeID, int64(MaxRuns)))
 }
 
 func readRun(r *row) Run {
@@ -31,6 +35,7 @@ func readRun(r *row) Run {
 	if before := r.time(); before.UnixMilli() != 0 {
 		run.Before = before
 	}
+	run.FirstBeat, run.LastBeat, run.BeforeBeat = r.number(), r.number(), r.number()
 	return run
 }
 
@@ -42,15 +47,17 @@ func saveRuns(nodeID, enrolmentID string, runs []Run) []statement {
 		if !r.Before.IsZero() {
 			before = millis(r.Before)
 		}
-		statements = append(statements, do(`INSERT INTO runs(node_id, run_id, fingerprint, address, counter, first_at, last_at, before_at)
-			SELECT id, ?, ?, ?, ?, ?, ?, ? FROM nodes WHERE id = ? AND enrolment_id = ?
+		statements = append(statements, do(`INSERT INTO runs(node_id, run_id, fingerprint, address, counter, first_at, last_at, before_at,
+				first_beat, last_beat, before_beat)
+			SELECT id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM nodes WHERE id = ? AND enrolment_id = ?
 			ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, address = excluded.address, counter = excluded.counter,
-				last_at = excluded.last_at, before_at = excluded.before_at`,
-			r.ID, r.Fingerprint, r.Address, int64(r.Counter), millis(r.First), millis(r.Last), before, nodeID, enrolmentID))
+				last_at = excluded.last_at, before_at = excluded.before_at, last_beat = excluded.last_beat, before_beat = excluded.before_beat`,
+			r.ID, r.Fingerprint, r.Address, int64(r.Counter), millis(r.First), millis(r.Last), before,
+			r.FirstBeat, r.LastBeat, r.BeforeBeat, nodeID, enrolmentID))
 	}
 	if len(statements) > 0 {
 		statements = append(statements, do(`DELETE FROM runs WHERE node_id = ? AND run_id NOT IN
-			(SELECT run_id FROM runs WHERE node_id = ? ORDER BY last_at DESC, first_at DESC, run_id LIMIT ?)`, nodeID, nodeID, int64(MaxRuns)))
+			(SELECT run_id FROM runs WHERE node_id = ? ORDER BY last_beat DESC, last_at DESC, first_at DESC, run_id LIMIT ?)`, nodeID, nodeID, int64(MaxRuns)))
 	}
 	return statements
 }

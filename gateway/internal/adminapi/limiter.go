@@ -37,13 +37,13 @@ func (l *limiter) note(key string) time.Duration {
 	if _, known := l.clear[key]; !known && len(l.clear) >= refusalKeys {
 		key = l.makeRoom(now, key)
 	}
-	until := l.clear[key]
-	if until.Before(now) {
-		until = now
-	}
 	burst := time.Duration(l.burst)
 	if burst == 0 {
 		burst = refusalBurst
+	}
+	until := l.clear[key]
+	if until.Before(now) || until.Sub(now) > burst*refusalRefill { // the latter is of a clock that was set back
+		until = now
 	}
 	if wait := until.Add(refusalRefill).Sub(now) - burst*refusalRefill; wait > 0 {
 		return wait

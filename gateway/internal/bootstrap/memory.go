@@ -21,7 +21,8 @@ const (
 // nonces remembers those of proven register requests. The zero value is ready; it is safe for concurrent use.
 type nonces struct {
 	mu     sync.Mutex
-	used   map[nonceKey]int64 // until when, in unix milliseconds
+	used   map[nonceKey]int64 // until when, as sinceBegun counts
+	begun  time.Time          // the first reading of the clock
 	pruned time.Time
 }
 
@@ -44,6 +45,9 @@ func (n *nonces) take(nonce string, now time.Time) int {
 	if n.used == nil {
 		n.used = map[nonceKey]int64{}
 	}
+	if n.begun.IsZero() {
+		n.begun = now
+	}
 	if now.Sub(n.pruned) > failWindow || now.Before(n.pruned) {
 		n.prune(now)
 	}
@@ -53,14 +57,20 @@ func (n *nonces) take(nonce string, now time.Time) int {
 	if len(n.used) >= nonceBound {
 		return full
 	}
-	n.used[key] = now.Add(nonceMemory).UnixMilli()
+	n.used[key] = n.sinceBegun(now) + nonceMemory.Milliseconds()
 	return fresh
+}
+
+// sinceBegun counts milliseconds from the unix time of the beginning on, in time that passes: no clock that is set makes a nonce be
+// forgotten early.
+func (n *nonces) sinceBegun(now time.Time) int64 {
+	return n.begun.UnixMilli() + now.Sub(n.begun).Milliseconds()
 }
 
 func (n *nonces) prune(now time.Time) {
 	n.pruned = now
 	for key, until := range n.used {
-		if now.UnixMilli() > until {
+		if n.sinceBegun(now) > until {
 			delete(n.used, key)
 		}
 	}

@@ -48,3 +48,22 @@ func TestFailsForget(t *testing.T) {
 		t.Errorf("in the next window: got %d, want 1", got)
 	}
 }
+
+// TestNoncesWhenTheClockIsSet: a real clock's readings carry the time that has passed, and that decides what is forgotten.
+func TestNoncesWhenTheClockIsSet(t *testing.T) {
+	var n nonces
+	now := time.Now()
+	n.take("a", now)
+	if got := n.take("a", now.Add(nonceMemory)); got != repeated {
+		t.Errorf("got %d, want it remembered as long as its request could be accepted", got)
+	}
+	if got := n.take("a", now.Add(nonceMemory+failWindow+2*time.Second)); got != fresh {
+		t.Errorf("long after: got %d", got)
+	}
+	wall := now.Round(0) // a clock that cannot tell: set back, it forgets nothing
+	var m nonces
+	m.take("b", wall.Add(10*time.Hour))
+	if got := m.take("b", wall); got != repeated {
+		t.Errorf("set back: got %d", got)
+	}
+}

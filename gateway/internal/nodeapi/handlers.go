@@ -117,9 +117,13 @@ func (a *API) renew(ctx context.Context, c call) (any, error) {
 	return a.renewed(next), nil
 }
 
-// recorded gives the certificate that a key got before. One that was fetched too late to be of use is no answer, and its key
-// is never certified again.
+// recorded gives the certificate that a key got before. One that was fetched too late to be of use is no answer, nor is one of a
+// clock that was ahead, which the node could not use yet; its key is never certified again.
 func (a *API) recorded(c store.Certificate) (any, error) {
+	if c.NotBefore.After(a.Now()) {
+		return nil, refuse(wire.CodeKeyInUse, "the certificate for this key was made while the gateway's clock was ahead, and is not good yet",
+			"make a new key; the agent does so by itself")
+	}
 	if spare := c.NotAfter.Sub(c.IssuedAt) / 10; a.Now().After(c.NotAfter.Add(-spare)) {
 		return nil, refuse(wire.CodeKeyInUse, "the certificate for this key was not fetched before its time was over",
 			"make a new key; the agent does so by itself")

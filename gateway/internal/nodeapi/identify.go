@@ -73,7 +73,7 @@ func (a *API) proof(r *http.Request, s *sign.Signature) registry.Proof {
 	}
 	proof := registry.Proof{Address: a.Address(r), At: a.Now()}
 	if c := connectionOf(r); c != nil {
-		proof.Opened = c.opened
+		proof.Opened = proof.At.Round(0).Add(-proof.At.Sub(c.opened)) // by the clock as it is now, which may have been set since
 	}
 	return proof
 }

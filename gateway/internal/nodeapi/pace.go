@@ -25,11 +25,11 @@ func (p *pace) take(nodeID string, now time.Time) bool {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.full == nil || now.After(p.prune) {
+	if p.full == nil || now.After(p.prune) || p.prune.Sub(now) > paceBurst*p.every {
 		p.forget(now)
 	}
 	full := p.full[nodeID]
-	if full.Before(now) {
+	if full.Before(now) || full.Sub(now) > paceBurst*p.every { // the latter is of a clock that was set back
 		full = now
 	}
 	if full = full.Add(p.every); full.Sub(now) > paceBurst*p.every {

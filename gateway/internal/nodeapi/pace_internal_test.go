@@ -26,3 +26,19 @@ func TestPace(t *testing.T) {
 		t.Error("no bound remembers nothing")
 	}
 }
+
+// TestPaceWhenTheClockIsSet: what was taken by a clock that was ahead holds no node up until that time has come.
+func TestPaceWhenTheClockIsSet(t *testing.T) {
+	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
+	for _, ahead := range []time.Duration{10 * time.Hour, 10 * 365 * 24 * time.Hour} {
+		p := &pace{every: time.Minute}
+		for range paceBurst {
+			p.take("a", now.Add(ahead))
+		}
+		for i := range paceBurst + 2 {
+			if got, want := p.take("a", now), i < paceBurst; got != want {
+				t.Errorf("ahead by %s: number %d: %v, want %v", ahead, i+1, got, want)
+			}
+		}
+	}
+}

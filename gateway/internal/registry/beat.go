@@ -19,12 +19,13 @@ const (
 type live struct {
 	beat   store.Beat
 	dirty  bool
-	gpusAt time.Time // when the GPU rows were last read out of a reading
-	gpuRun string    // of which run
+	gpusAt time.Duration // when, in the registry's up time, the GPU rows were last read out of a reading
+	gpuRun string        // of which run; empty: they were not
 
 	current string // the run that was heard last
 	runs    []*run
-	touched time.Time
+	beats   int64         // how many proofs of life were counted, over all runs
+	touched time.Duration // when it was last heard, in the registry's up time
 
 	leftOut string // the notice of what the last reading had to lose
 
@@ -49,6 +50,7 @@ type Report struct {
 
 // Beat takes one heartbeat of a node and gives its state. The reading itself is not decoded here: nobody has asked for it.
 func (r *Registry) Beat(ctx context.Context, id *Identity, p Proof, b *wire.HeartbeatRequest, report Report) (State, error) {
+	r.watch(ctx)
 	if err := r.remember(ctx, id.NodeID); err != nil {
 		return "", err
 	}
@@ -93,10 +95,11 @@ func (r *Registry) follow(id *Identity, p Proof, b *wire.HeartbeatRequest) (over
 	r.beats.Lock()
 	defer r.beats.Unlock()
 	l := r.live(id.NodeID)
-	l.touched = r.now()
-	overtaken, clashing = l.hear(b, id.Fingerprint, p, l.touched)
+	now, up := r.clock.read()
+	l.touched = up
+	overtaken, clashing = l.hear(b, id.Fingerprint, p, moment{now, up})
 	if overtaken && l.beat.RunID == b.RunID {
-		l.beat.At, l.dirty = r.now(), true
+		l.beat.At, l.dirty = now, true
 	}
 	if clashing != nil {
 		other := *clashing // it goes on changing
@@ -168,12 +171,13 @@ func (r *Registry) heard(ctx context.Context, id *Identity, health []string, det
 
 // Flush writes the heartbeats that wait. When it returns nil, everything heard before the call is in the database.
 func (r *Registry) Flush(ctx context.Context) error {
+	r.watch(ctx)
 	r.flushing.Lock()
 	defer r.flushing.Unlock()
 	waiting := r.takeDirty()
 	for first := true; first || len(waiting) > 0; first = false {
 		n := min(len(waiting), flushBatch)
-		if err := r.store.SaveBeats(ctx, waiting[:n], r.lived()); err != nil {
+		if err := r.store.SaveBeats(ctx, waiting[:n], r.clock.lived()); err != nil {
 			r.giveBack(waiting)
 			return err
 		}
@@ -191,18 +195,18 @@ func (r *Registry) takeDirty() []store.Beat {
 	r.beats.Lock()
 	defer r.beats.Unlock()
 	var waiting []store.Beat
-	now := r.now()
+	up := r.up()
 	for id, l := range r.beats.live {
 		if !l.dirty {
-			if now.Sub(l.touched) > time.Hour {
+			if up-l.touched > time.Hour {
 				delete(r.beats.live, id)
 			}
 			continue
 		}
 		beat := l.beat
-		if since := now.Sub(l.gpusAt); beat.Hardware != "" && (since > gpuRefresh || l.gpuRun != beat.RunID && since > gpuPause) {
+		if since := up - l.gpusAt; beat.Hardware != "" && (l.gpuRun == "" || since > gpuRefresh || l.gpuRun != beat.RunID && since > gpuPause) {
 			beat.GPUs = gpuRows(beat.Hardware)
-			l.gpuRun, l.gpusAt = beat.RunID, now
+			l.gpuRun, l.gpusAt = beat.RunID, up
 		}
 		beat.Runs = l.takeUnsaved()
 		waiting = append(waiting, beat)
@@ -225,7 +229,7 @@ func (r *Registry) giveBack(waiting []store.Beat) {
 		} else if l.beat.Hardware == "" {
 			l.beat.Hardware = beat.Hardware
 		}
-		l.gpuRun, l.gpusAt = "", time.Time{}
+		l.gpuRun = ""
 		l.resave(beat.Runs)
 	}
 }

@@ -27,6 +27,9 @@ type strays struct {
 	said map[string]time.Time // by fingerprint
 }
 
+// recoveryAllowed is the kind of the event of an allowed recovery.
+const recoveryAllowed = "node.recovery_allowed"
+
 // settle is what ends a conflict.
 func settle(name string) string {
 	return "muster node show " + name + " lists what was seen; stop the machine that should not be, then: muster node allow-recovery " +
@@ -44,7 +47,7 @@ func (r *Registry) Stray(ctx context.Context, id *Identity, p Proof, purpose Pur
 	case r.now().After(id.NotAfter.Add(r.grace)):
 		r.recordStray(ctx, id, p)
 		return refused
-	case !p.At.After(id.succeeded.Add(r.lateness(id, p))):
+	case !p.At.After(id.succeeded.Add(r.lateness(id, p))), r.clock.leapt(*id.succeeded):
 		return refused
 	}
 	_, err := r.conflict(ctx, id, p, map[string]string{"why": "a certificate was used after its successor",
@@ -73,7 +76,7 @@ func (r *Registry) recordStray(ctx context.Context, id *Identity, p Proof) {
 	now := r.now()
 	r.strays.Lock()
 	last, said := r.strays.said[id.Fingerprint]
-	due := !said || now.Sub(last) >= strayPause
+	due := !said || now.Sub(last) >= strayPause || now.Before(last)
 	if due {
 		if r.strays.said == nil || len(r.strays.said) > 10_000 {
 			r.strays.said = map[string]time.Time{}
@@ -174,7 +177,7 @@ func (r *Registry) recovery(ctx context.Context, nodeID string, q Recovery, by s
 	}
 	until := r.now().Add(q.For)
 	move := &store.Move{NodeID: row.ID, From: row.State, To: row.State, At: r.now(), RecoveryUntil: &until}
-	e := r.event("node.recovery_allowed", row.ID, by)
+	e := r.event(recoveryAllowed, row.ID, by)
 	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, true
 	e.Detail = map[string]string{"until": until.UTC().Format(time.RFC3339)}
 	if q.Fingerprint != "" {

@@ -42,6 +42,7 @@ type Admission struct {
 // nothing. Refusals carry the codes of section 3.1 of the design: token_used, token_expired, token_revoked, name_in_use,
 // key_in_use, banned; each is an event with the address that asked, unless Config.CountAgain counts it.
 func (r *Registry) Enrol(ctx context.Context, a Applicant) (Admission, error) {
+	r.watch(ctx)
 	for try := range enrolTries {
 		once := r.enrolOnce
 		if try == 0 && r.likelyNew(a) {

@@ -80,9 +80,18 @@ func (c *identityCache) drop(nodeID string) {
 	delete(c.byNode, nodeID)
 }
 
+// dropAll forgets all that is cached.
+func (c *identityCache) dropAll() {
+	c.Lock()
+	defer c.Unlock()
+	c.version++
+	c.init()
+}
+
 // Identity looks a certificate up by its fingerprint. A fingerprint that is not on record is a refusal with code
 // unknown_certificate; whether a known one may be used is Check's to say.
 func (r *Registry) Identity(ctx context.Context, fingerprint string) (*Identity, error) {
+	r.watch(ctx)
 	id, version := r.cache.lookup(fingerprint)
 	if id != nil {
 		return id, nil

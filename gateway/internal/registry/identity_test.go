@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -255,5 +256,45 @@ func TestReplayBound(t *testing.T) {
 	}
 	if got := p.Take("one more", until.Add(time.Millisecond), until.Add(time.Minute)); got != registry.Fresh {
 		t.Errorf("when the others are forgotten: got %d, want fresh", got)
+	}
+}
+
+// TestReplayWhenTheClockIsSet: what was forgotten while the clock was ahead is not taken again when it is right.
+func TestReplayWhenTheClockIsSet(t *testing.T) {
+	for _, ahead := range []time.Duration{5 * time.Minute, 10 * time.Hour, 10 * year} {
+		var p registry.Replay
+		take := func(nonce string, at time.Time, made time.Duration) int {
+			return p.Take(nonce, at, at.Add(made).Add(wire.SignatureWindow))
+		}
+		take("used", start, 0)
+		take("ahead", start.Add(ahead), 0)
+		back := start.Add(20 * time.Second)
+		for _, c := range []struct {
+			nonce string
+			made  time.Duration
+			want  int
+		}{
+			{"used", -20 * time.Second, registry.Repeated}, {"from before", -time.Second, registry.Repeated}, {"new", 0, registry.Fresh},
+			{"new", 0, registry.Repeated}, {"ahead", 0, registry.Repeated}, {"of a clock that is a little slow", -time.Second, registry.Repeated},
+		} {
+			if got := take(c.nonce, back, c.made); got != c.want {
+				t.Errorf("ahead by %s: %s: got %d, want %d", ahead, c.nonce, got, c.want)
+			}
+		}
+		if got := take("later", back.Add(2*time.Second), -time.Second); got != registry.Fresh {
+			t.Errorf("ahead by %s: seconds later: got %d", ahead, got)
+		}
+	}
+}
+
+// TestReplayOfAClockFarAhead: the nonces of a clock that was ahead make no node wait until that time has come.
+func TestReplayOfAClockFarAhead(t *testing.T) {
+	var p registry.Replay
+	far := start.Add(10 * year)
+	for i := range 4096 {
+		p.Take(strconv.Itoa(i), far, far.Add(time.Minute))
+	}
+	if got := p.Take("now", start, start.Add(time.Minute)); got != registry.Fresh {
+		t.Errorf("got %d, want fresh", got)
 	}
 }

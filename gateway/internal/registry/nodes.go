@@ -42,6 +42,7 @@ func (r *Registry) Nodes(ctx context.Context, q Query) (Page, error) {
 	if err := checkStatus(q.Status, q.State, terms); err != nil {
 		return Page{}, err
 	}
+	r.watch(ctx)
 	if byStatus(q.Status, terms) {
 		if err := r.Flush(ctx); err != nil {
 			return Page{}, err
@@ -66,6 +67,7 @@ func (r *Registry) Nodes(ctx context.Context, q Query) (Page, error) {
 
 // Node finds one node by id or name, within a tenant unless that is empty.
 func (r *Registry) Node(ctx context.Context, tenant, idOrName string) (Node, error) {
+	r.watch(ctx)
 	row, err := r.store.Node(ctx, tenant, idOrName)
 	if errors.Is(err, store.ErrNotFound) {
 		return Node{}, refusal(wire.CodeNotFound, fmt.Sprintf("no node is called %.80q", idOrName), "muster node ls --all shows the names")

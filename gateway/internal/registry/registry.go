@@ -28,8 +28,9 @@ const (
 type Config struct {
 	Store      *store.Store
 	Now        func() time.Time
-	FlushEvery time.Duration // how long a heartbeat may live in memory alone; 2 s
-	RenewGrace time.Duration // how long an expired certificate may still renew; 0: not at all
+	Elapsed    func() time.Duration // since any moment, as no setting of the clock changes it; nil: Now's monotonic readings tell
+	FlushEvery time.Duration        // how long a heartbeat may live in memory alone; 2 s
+	RenewGrace time.Duration        // how long an expired certificate may still renew; 0: not at all
 	Logger     *slog.Logger
 	// CountAgain counts an event that is like one of the last minute, and tells so; the others are recorded. Nil: all are recorded.
 	CountAgain func(context.Context, store.Event) bool
@@ -37,14 +38,13 @@ type Config struct {
 
 // Registry is safe for concurrent use.
 type Registry struct {
-	store   *store.Store
-	now     func() time.Time
-	flush   time.Duration
-	grace   time.Duration
-	log     *slog.Logger
-	again   func(context.Context, store.Event) bool
-	start   time.Time
-	aliveAt time.Time // when the gateway before this one was last at work; zero: there was none
+	store *store.Store
+	clock timeline
+	now   func() time.Time // of the clock
+	flush time.Duration
+	grace time.Duration
+	log   *slog.Logger
+	again func(context.Context, store.Event) bool
 
 	beats struct {
 		sync.Mutex
@@ -61,28 +61,40 @@ type Registry struct {
 
 // Open makes a registry on a store.
 func Open(ctx context.Context, c Config) (*Registry, error) {
-	r := &Registry{store: c.Store, now: c.Now, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain}
-	if r.now == nil {
-		r.now = time.Now
-	}
+	r := &Registry{store: c.Store, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain}
+	r.clock.wall, r.clock.elapsed = c.Now, c.Elapsed
+	r.now = func() time.Time { now, _ := r.clock.read(); return now }
 	if r.flush == 0 {
 		r.flush = defaultFlush
 	}
 	if r.log == nil {
 		r.log = slog.New(slog.DiscardHandler)
 	}
-	r.start = r.now()
 	r.beats.live = map[string]*live{}
 	r.replays.byNode = map[string]*Replay{}
 	r.cache.init()
+	return r, r.begin(ctx)
+}
+
+// begin takes over from the gateway before, whose clock may have been ahead of this one.
+func (r *Registry) begin(ctx context.Context) error {
 	alive, err := r.store.Meta(ctx, store.MetaAliveAt)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
-		return nil, err
+		return err
 	}
+	var aliveAt time.Time
 	if millis, err := strconv.ParseInt(alive, 10, 64); err == nil {
-		r.aliveAt = time.UnixMilli(millis)
+		aliveAt = time.UnixMilli(millis)
 	}
-	return r, nil
+	r.clock.begin(aliveAt)
+	if steps := r.clock.take(); len(steps) > 0 {
+		return r.mend(ctx, steps)
+	}
+	ahead, err := r.store.Ahead(ctx, r.now())
+	if err != nil || !ahead {
+		return err
+	}
+	return r.store.SetBack(ctx, store.SetBack{Now: r.now(), RecoveryKind: recoveryAllowed})
 }
 
 // Run flushes heartbeats until ctx ends, and once more then. Now and then it sweeps.
@@ -109,20 +121,5 @@ func (r *Registry) Run(ctx context.Context) error {
 	}
 }
 
-// lived is until when this gateway is known to have been at work, for the next one to judge silence by. A start has not
-// heard from its nodes yet, so what was known before it stays: else a second restart within the grace would find them stale.
-func (r *Registry) lived() time.Time {
-	if ref := r.ref(); ref.Grace {
-		return r.aliveAt
-	}
-	return r.now()
-}
-
 // ref is what statuses are computed against now.
-func (r *Registry) ref() store.StatusRef {
-	now := r.now()
-	return store.StatusRef{
-		Now: now, Start: r.start, AliveAt: r.aliveAt,
-		Grace: !r.aliveAt.IsZero() && now.Before(r.start.Add(startGrace)), GraceEnd: r.start.Add(startGrace),
-	}
-}
+func (r *Registry) ref() store.StatusRef { return r.clock.ref() }

@@ -15,6 +15,7 @@ const sweepEvery = 3
 // certificate has expired, which are unavailable from then on. Right after a start it finds nothing, for the nodes had
 // nobody to ask.
 func (r *Registry) Sweep(ctx context.Context) error {
+	r.watch(ctx)
 	if r.ref().Grace {
 		return nil
 	}

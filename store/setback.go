@@ -1,0 +1,62 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// SetBack says that the clock was set back, or that it is behind the one by which the database was written.
+type SetBack struct {
+	Now          time.Time     // by the clock as it is
+	By           time.Duration // how far it went back, as far as that is known
+	RecoveryKind string        // of the events that record an allowed recovery
+}
+
+// ahead are the columns that say when something happened.
+var ahead = []struct{ table, column string }{
+	{"liveness", "last_seen"}, {"gpus", "first_seen"}, {"gpus", "last_seen"},
+	{"runs", "first_at"}, {"runs", "last_at"}, {"runs", "before_at"},
+	{"nodes", "created_at"}, {"nodes", "state_since"}, {"nodes", "enrolled_at"}, {"nodes", "retired_at"}, {"reasons", "since"},
+	{"enrolments", "at"}, {"certificates", "first_used_at"}, {"certificates", "ended_at"},
+	{"tokens", "revoked_at"}, {"bootstraps", "first_fetch_at"}, {"psks", "created_at"},
+	{"accounts", "revoked_at"}, {"accounts", "last_used_at"},
+}
+
+// SetBack mends what is recorded as later than now. What happened, happened as long before now as the step leaves it, and no later
+// than now. What was to last for some time from then on (a token, an account, a certificate, an allowed recovery) lasts as long from
+// there. The log of events stays as it was written, and so do the dates in certificates themselves.
+func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
+	now, by := millis(b.Now), max(b.By, 0).Milliseconds()
+	statements := []statement{
+		do(`UPDATE nodes SET recovery_until = recovery_until - max(?, (SELECT max(at) FROM events WHERE node_id = nodes.id AND kind = ?) - ?)
+			WHERE recovery_until > ? AND id IN (SELECT node_id FROM events WHERE at > ? AND kind = ?)`, by, b.RecoveryKind, now, now, now, b.RecoveryKind),
+		do("UPDATE certificates SET overdue_at = NULL WHERE overdue_at > ?", now),
+		do(`UPDATE certificates SET not_after = not_after - max(?, issued_at - ?), issued_at = min(issued_at - ?, ?) WHERE issued_at > ?`,
+			by, now, by, now, now),
+		do(`UPDATE bootstraps SET outer_at = outer_at - max(?, (SELECT created_at FROM tokens WHERE id = token) - ?)
+			WHERE token IN (SELECT id FROM tokens WHERE created_at > ?)`, by, now, now),
+		do("UPDATE tokens SET expires_at = expires_at - max(?, created_at - ?), created_at = min(created_at - ?, ?) WHERE created_at > ?",
+			by, now, by, now, now),
+		do("UPDATE accounts SET expires_at = expires_at - max(?, created_at - ?), created_at = min(created_at - ?, ?) WHERE created_at > ?",
+			by, now, by, now, now),
+		do(`UPDATE meta SET value = CAST(CAST(value AS INTEGER) - ? AS TEXT) WHERE key = ? AND CAST(value AS INTEGER) > ?
+			AND (SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?) > ?`, by, metaAdoptUntil, now, metaRestoredAt, now),
+		do("UPDATE meta SET value = CAST(min(CAST(value AS INTEGER) - ?, ?) AS TEXT) WHERE (key = ? OR key = ?) AND CAST(value AS INTEGER) > ?",
+			by, now, MetaAliveAt, metaBackupAt, now),
+	}
+	for _, a := range ahead {
+		statements = append(statements, do("UPDATE "+a.table+" SET "+a.column+" = min("+a.column+" - ?, ?) WHERE "+a.column+" > ?", by, now, now))
+	}
+	return s.change(ctx, statements, events)
+}
+
+// Ahead tells that nodes were heard, or tokens made, later than now: the clock was ahead then.
+func (s *Store) Ahead(ctx context.Context, now time.Time) (bool, error) {
+	rows, err := s.query(ctx, do(`SELECT EXISTS(SELECT 1 FROM tokens WHERE created_at > ?) OR EXISTS(SELECT 1 FROM liveness WHERE last_seen > ?)`,
+		millis(now), millis(now)))
+	if err != nil {
+		return false, err
+	}
+	r := row{values: rows[0]}
+	return r.flag(), r.err
+}

@@ -1,0 +1,82 @@
+package store_test
+
+import (
+	"testing"
+	"time"
+
+	"muster/store"
+)
+
+// TestSetBack: what is ahead of the clock comes back to it, and what is not stays as it is.
+func TestSetBack(t *testing.T) {
+	const ahead = 10 * time.Hour
+	s := enrolled(t, "n", "old")
+	ctx := t.Context()
+	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-old", At: after(time.Minute), RunID: "r"}}, day()))
+	late := after(ahead)
+	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: late, RunID: "r", Enrolment: "enrolment-n", GPUs: []store.GPU{{UUID: "GPU-1"}},
+		Runs: []store.Run{{ID: "r", Counter: 3, First: day(), Last: late, Before: late.Add(-time.Minute), FirstBeat: 1, LastBeat: 3, BeforeBeat: 2}}}}, late))
+	k := token("mse_late", 1)
+	k.CreatedAt, k.ExpiresAt = late, late.Add(time.Hour)
+	must(t, s.CreateToken(ctx, k))
+	must(t, s.CreateToken(ctx, token("mse_early", 1)))
+	c := renewed("n", 2)
+	c.IssuedAt, c.NotBefore, c.NotAfter = late, late.Add(-5*time.Minute), late.Add(24*time.Hour)
+	must(t, s.AddCertificate(ctx, c, "print-n"))
+	must(t, s.PromoteCertificate(ctx, c.Fingerprint, late))
+	must(t, s.AddPSK(ctx, store.PSK{ID: "psk-00000001", Key: []byte("k"), CreatedAt: late}))
+	must(t, s.NoteBackup(ctx, late))
+	must(t, s.NoteRestore(ctx, store.Restoration{At: late, BackupAt: day(), AdoptUntil: late.Add(time.Hour)}))
+	expires := late.Add(2 * time.Hour)
+	must(t, s.CreateAccount(ctx, store.Account{ID: "msa_a", Name: "a", Scopes: []string{"nodes:read"}, SecretHash: []byte("h"), CreatedAt: late, ExpiresAt: &expires}))
+	must(t, s.TouchAccount(ctx, "msa_a", late))
+
+	now := after(30 * time.Second)
+	if found, err := s.Ahead(ctx, now); err != nil || !found {
+		t.Errorf("got %v, %v, want times ahead", found, err)
+	}
+	must(t, s.SetBack(ctx, store.SetBack{Now: now, By: ahead}, store.Event{At: now, Kind: "told"}))
+
+	same := func(what string, got, want time.Time) {
+		t.Helper()
+		if !got.Equal(want) {
+			t.Errorf("%s: got %v, want %v", what, got, want)
+		}
+	}
+	n := node(t, s, "n")
+	same("last seen", *n.LastSeen, day())
+	same("last seen of the other, ahead by less", *node(t, s, "old").LastSeen, after(time.Minute).Add(-ahead))
+	runs, err := s.Runs(ctx, "id-n")
+	must(t, err)
+	same("a run's last", runs[0].Last, day())
+	same("a run's first", runs[0].First, day())
+	got, err := s.Token(ctx, "mse_late")
+	must(t, err)
+	same("the token's making", got.CreatedAt, day())
+	same("the token's end", got.ExpiresAt, after(time.Hour))
+	early, err := s.Token(ctx, "mse_early")
+	must(t, err)
+	same("the other token's end", early.ExpiresAt, token("mse_early", 1).ExpiresAt)
+	i, err := s.Identity(ctx, c.Fingerprint)
+	must(t, err)
+	same("the certificate's issue", i.Certificate.IssuedAt, day())
+	same("its end", i.Certificate.NotAfter, after(24*time.Hour))
+	same("its beginning, as it says itself", i.Certificate.NotBefore, c.NotBefore)
+	same("its first use", *i.Certificate.FirstUsedAt, day())
+	restored, err := s.Restoration(ctx)
+	must(t, err)
+	same("until when certificates are taken over", restored.AdoptUntil, after(time.Hour))
+	backup, err := s.BackupAt(ctx)
+	must(t, err)
+	same("the backup", backup, day())
+	account, err := s.Account(ctx, "msa_a")
+	must(t, err)
+	same("the account's end", *account.ExpiresAt, after(2*time.Hour))
+	same("its last use", *account.LastUsedAt, day())
+	if found, err := s.Ahead(ctx, now); err != nil || found {
+		t.Errorf("afterwards: got %v, %v", found, err)
+	}
+	if events := countEvents(t, s, store.EventQuery{Kind: "told"}); events != 1 {
+		t.Errorf("%d events", events)
+	}
+}
