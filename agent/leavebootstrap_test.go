@@ -40,7 +40,16 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 	b.joined()
 	b.put("base/.runtime-begun", "", 0o600)
 	b.put("base/.bootstrap.1.abc/muster-agent", "", 0o600)
+	b.put("base/.bootstrap-stays", "runtime docker.io docker-cli\nlogin docker r.example:5000\nlogin docker r.example:5000\nodd\n", 0o600)
 	code, out, errs := b.call("leave", "--state", b.base)
+	for _, want := range []string{
+		"stays: the container runtime that the bootstrap installed (docker.io docker-cli): where nothing needs it, apt-get purge docker.io docker-cli\n",
+		"stays: the login of docker at the registry r.example:5000: where nothing needs it, docker logout r.example:5000\n",
+	} {
+		if strings.Count(out, want) != 1 {
+			t.Errorf("no line %q in\n%s", want, out)
+		}
+	}
 	trust := filepath.Join(b.root, "etc/docker/certs.d/r.example:5000/ca.crt")
 	if code != 0 || !strings.Contains(out, "stays: "+trust+" (trust in a registry") || !strings.HasSuffix(out, "left: but for what stays, this machine is as it was before\n") ||
 		!strings.Contains(out, "removed the bootstrap's line in ") || strings.Contains(out, "own.example") {

@@ -156,9 +156,12 @@ func TestBootstrapRuntime(t *testing.T) {
 		return b
 	}
 	b := newBox(t)
-	code, out := b.root(m.Script, `chmod 755 "$RECORD/docker"; mkdir -p /run/systemd/system; run sh "$S"; run sh "$S"`)
+	code, out := b.root(m.Script, `chmod 755 "$RECORD/docker"; mkdir -p /run/systemd/system; run sh "$S"; run sh "$S" && cat /var/lib/muster-agent/.bootstrap-stays`)
 	if code != 0 {
 		t.Fatalf("exit %d\n%s", code, out)
+	}
+	if !strings.HasSuffix(out, "runtime docker.io\nlogin docker registry.example:5000\nlogin docker registry.example:5000\n") {
+		t.Errorf("what stays when the agent leaves is not noted:\n%s", out)
 	}
 	if got := b.record("apt"); got != "noninteractive update\nnoninteractive -o DPkg::Lock::Timeout=180 -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold install -y --no-remove --no-install-recommends docker.io\n" {
 		t.Errorf("apt-get: %s", got)

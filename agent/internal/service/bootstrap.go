@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 )
@@ -34,8 +35,9 @@ func (m Manager) BootstrapToken() string { return m.path(bootstrapFolder + "/boo
 // it is left and what to do with it: other programs may rely on it by now.
 func (m Manager) RemoveBootstrap(ctx context.Context) (removed, stays []string, err error) {
 	for _, path := range m.registryTrust() {
-		stays = append(stays, path+" (trust in a registry, perhaps with a login of the container runtime): remove it, and log out, where nothing needs them")
+		stays = append(stays, path+" (trust in a registry): remove it where nothing needs it")
 	}
+	stays = append(stays, m.bootstrapStays()...)
 	if unit := m.path("/etc/systemd/system/" + firstHopUnit); exists(unit) {
 		if _, err := m.systemctl(ctx, false, "disable", "--no-reload", "--now", firstHopUnit); err != nil && isDirectory(m.path("/run/systemd/system")) {
 			return removed, stays, fmt.Errorf("%w: read what systemctl says, then leave again", err)
@@ -66,11 +68,40 @@ func (m Manager) RemoveBootstrap(ctx context.Context) (removed, stays []string, 
 // RemoveBootstrapFolder removes the folder of the settings where nothing is in it any more.
 func (m Manager) RemoveBootstrapFolder() { os.Remove(m.path(bootstrapFolder)) }
 
-// leftovers are what a script that was stopped left in the state directory.
-func (m Manager) leftovers() []string {
-	work, _ := filepath.Glob(filepath.Join(m.Base, ".bootstrap.*"))
-	begun, _ := filepath.Glob(filepath.Join(m.Base, ".runtime-begun"))
-	return append(work, begun...)
+// leftovers are what a script, and one that was stopped, left in the state directory.
+func (m Manager) leftovers() (paths []string) {
+	for _, pattern := range []string{".bootstrap.*", ".runtime-begun", staysFile} {
+		more, _ := filepath.Glob(filepath.Join(m.Base, pattern))
+		paths = append(paths, more...)
+	}
+	return paths
+}
+
+// staysFile is where a script notes in the state directory what other programs may rely on by now: "runtime PACKAGE..." that it
+// installed, "login ENGINE REGISTRY" that it made.
+const staysFile = ".bootstrap-stays"
+
+// bootstrapStays says of each line what it is and how it goes.
+func (m Manager) bootstrapStays() (stays []string) {
+	raw, err := os.ReadFile(filepath.Join(m.Base, staysFile))
+	if err != nil {
+		return nil
+	}
+	for line := range strings.Lines(string(raw)) {
+		words := strings.Fields(oneLine(line))
+		text := ""
+		switch {
+		case len(words) > 1 && words[0] == "runtime":
+			packages := strings.Join(words[1:], " ")
+			text = "the container runtime that the bootstrap installed (" + packages + "): where nothing needs it, apt-get purge " + packages
+		case len(words) == 3 && words[0] == "login":
+			text = "the login of " + words[1] + " at the registry " + words[2] + ": where nothing needs it, " + words[1] + " logout " + words[2]
+		}
+		if text != "" && !slices.Contains(stays, text) {
+			stays = append(stays, text)
+		}
+	}
+	return stays
 }
 
 func (m Manager) found(patterns []string) (paths []string) {

@@ -392,6 +392,7 @@ main() {
 			die "apt-get cannot install $RUNTIME_PACKAGE" 'mend what it says above (network, sources, another apt at work), or install a container runtime by hand; then run this again'
 		find_engines
 		[ -n "$engines" ] || die "$RUNTIME_PACKAGE brought none of docker, podman and nerdctl" 'set --bootstrap-container-runtime-package of muster serve to a package that does'
+		printf 'runtime %s\n' "$*" >>"$base/.bootstrap-stays" # for the agent's leave, which names it
 		start_engines
 		rm -f "$begun"
 		found "installed:$engines"
@@ -460,6 +461,7 @@ main() {
 			[ "$engine" != podman ] || set -- login --authfile "$HOME/.docker/config.json" # its usual place is gone after a reboot
 			sed 1d "$credential" | $engine "$@" --username "$user" --password-stdin "$REGISTRY" >"$work/login" 2>&1 ||
 				die "$engine cannot log in to $REGISTRY: $(sed -n '$p' "$work/login")" 'check --bootstrap-registry and its credential on the gateway, and that the registry answers; then run this again'
+			printf 'login %s %s\n' "$engine" "$REGISTRY" >>"$base/.bootstrap-stays"
 			found "$engine is logged in"
 		done
 	}
