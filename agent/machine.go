@@ -73,8 +73,10 @@ func fit(h wire.Hardware, limit int) (raw json.RawMessage, cut string) {
 	for raw, _ = json.Marshal(h); len(raw) > limit && len(h.GPUs) > 0; raw, _ = json.Marshal(h) {
 		h.GPUs = h.GPUs[:min(len(h.GPUs)-1, len(h.GPUs)*limit/len(raw))]
 	}
-	cut = fmt.Sprintf("the report on %d GPUs is too long: it has the first %d of them, with the most important values", all, len(h.GPUs))
-	return raw, cut
+	if len(h.GPUs) == all {
+		return raw, fmt.Sprintf("the report on %d GPUs is too long: it has their most important values alone", all)
+	}
+	return raw, fmt.Sprintf("the report on %d GPUs is too long: it has the first %d of them, with the most important values", all, len(h.GPUs))
 }
 
 func (m *machine) read() (h wire.Hardware, ok bool) {
@@ -148,15 +150,31 @@ func summarize(r gpu.Reading) string {
 		return ""
 	case wire.ProbeAbsent:
 		if r.Probe.Error != "" {
-			return "no GPU seen: " + r.Probe.Error
+			return "no GPU seen: " + r.Probe.Error + wrong(r)
 		}
 		return "no GPU seen: there is no nvidia-smi on this machine"
 	case wire.ProbeHung, wire.ProbeFailed:
-		return "GPU probe " + r.Probe.State + ": " + r.Probe.Error
+		return "GPU probe " + r.Probe.State + ": " + r.Probe.Error + wrong(r)
 	}
+	return models(r.GPUs) + wrong(r)
+}
+
+// wrong names the GPUs that are gone or must not be used.
+func wrong(r gpu.Reading) (text string) {
+	_, detail := r.Health()
+	for _, reason := range [...]string{wire.HealthGPUMissing, wire.HealthGPUFault} {
+		if detail[reason] != "" {
+			text += " (" + reason + ": " + detail[reason] + ")"
+		}
+	}
+	return text
+}
+
+// models counts GPUs by name.
+func models(gpus []wire.GPU) string {
 	var names []string
 	counts := map[string]int{}
-	for _, device := range r.GPUs {
+	for _, device := range gpus {
 		if counts[device.Name]++; counts[device.Name] == 1 {
 			names = append(names, device.Name)
 		}
@@ -167,11 +185,7 @@ func summarize(r gpu.Reading) string {
 	if len(names) == 0 {
 		return "no GPU seen"
 	}
-	text := strings.Join(names, ", ")
-	if reasons, detail := r.Health(); len(reasons) > 0 {
-		text += " (" + reasons[0] + ": " + detail[reasons[0]] + ")"
-	}
-	return text
+	return strings.Join(names, ", ")
 }
 
 // place is where the machine is rented: what the operator says, else what the machine says of itself.

@@ -47,7 +47,7 @@ func faultsOf(gpus []wire.GPU) string {
 	var names []string
 	for _, g := range gpus {
 		if marks := severe(g.Health); len(marks) > 0 {
-			names = append(names, device{g.UUID, g.BusID}.String()+": "+strings.Join(marks, " "))
+			names = append(names, deviceOf(g).String()+": "+strings.Join(marks, " "))
 		}
 	}
 	if len(names) == 0 {

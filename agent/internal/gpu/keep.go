@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"time"
 
 	"muster/agent/wire"
 )
@@ -18,14 +19,25 @@ const RecordFile = "gpus.json"
 // kept is what is remembered of this machine's GPUs. Expected is what the gateway said last, or the most that were seen
 // since; Devices are those of the last reading in which none was missing.
 type kept struct {
-	Expected *int     `json:"expected,omitempty"`
-	Devices  []device `json:"devices,omitempty"`
+	Expected *int       `json:"expected,omitempty"`
+	Devices  []device   `json:"devices,omitempty"`
+	At       *time.Time `json:"at,omitempty"` // when the devices were seen first
 }
 
 // device is a GPU by what stays: its UUID, and the slot that it is in.
 type device struct {
-	UUID string `json:"uuid"`
-	Bus  string `json:"bus_id"`
+	UUID   string `json:"uuid"`
+	Bus    string `json:"bus_id"`
+	Index  int    `json:"index"`
+	Name   string `json:"name"`
+	Memory string `json:"memory_source"`
+}
+
+func deviceOf(g wire.GPU) device { return device{g.UUID, g.BusID, g.Index, g.Name, g.MemorySource} }
+
+// row is the device as a reading shows it while no look of this run has read it: there, with nothing known of now.
+func (d device) row() wire.GPU {
+	return wire.GPU{UUID: d.UUID, BusID: d.Bus, Index: d.Index, Name: d.Name, MemorySource: d.Memory, Health: []string{}}
 }
 
 // Forget drops what a state directory remembers of its GPUs: a new enrolment counts them anew.
@@ -52,23 +64,33 @@ func (p *Prober) remember() {
 	if err != nil || json.Unmarshal(raw, &r) != nil {
 		return
 	}
-	if len(r.Devices) <= wire.MaxGPUs {
-		p.roster = r.Devices
+	if len(r.Devices) <= wire.MaxGPUs && r.At != nil {
+		p.roster, p.rosterAt = r.Devices, *r.At
+		p.reading.Probe.SampledAt = r.At
+		for _, d := range r.Devices {
+			p.reading.GPUs = append(p.reading.GPUs, d.row())
+		}
 	}
 	if r.Expected != nil && *r.Expected >= 0 && *r.Expected <= wire.MaxGPUs {
 		p.expected = *r.Expected
 	}
 }
 
-// keep writes the record. The caller holds mu.
+// keep writes the record. No reader waits for the disk meanwhile.
 func (p *Prober) keep() {
 	if p.State == "" || p.ReadOnly {
 		return
 	}
-	raw, err := json.Marshal(kept{Expected: &p.expected, Devices: p.roster})
+	p.keeping.Lock()
+	defer p.keeping.Unlock()
+	p.mu.Lock()
+	raw, err := json.Marshal(kept{Expected: &p.expected, Devices: p.roster, At: &p.rosterAt})
+	p.mu.Unlock()
 	if err == nil {
 		err = replace(filepath.Join(p.State, RecordFile), raw, true)
 	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
 	p.trouble = ""
 	if err != nil {
 		p.trouble = fmt.Sprintf("what GPUs there are cannot be remembered over a restart: %v", err)
@@ -78,20 +100,24 @@ func (p *Prober) keep() {
 // Expect takes over how many GPUs the gateway's record of this node has, up or down. Where that is news, the next look comes
 // at once.
 func (p *Prober) Expect(n int) {
-	if n < 0 || n > wire.MaxGPUs {
-		return
+	if n >= 0 && n <= wire.MaxGPUs && p.expect(n) {
+		p.keep()
 	}
+}
+
+// expect reports whether the number is news.
+func (p *Prober) expect(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.remember(); p.expected == n {
-		return
+		return false
 	}
 	p.expected = n
-	p.keep()
 	select {
 	case p.nudged() <- struct{}{}:
 	default:
 	}
+	return true
 }
 
 // nudged is where Run hears that a look is wanted now. The caller holds mu.
@@ -109,26 +135,25 @@ func (p *Prober) Trouble() string {
 	return p.trouble
 }
 
-// count raises what is expected to what is known to exist, and remembers the devices of a whole reading. The caller holds mu.
-func (p *Prober) count(o outcome) {
+// count raises what is expected to what is known to exist, and takes over the devices of a whole reading. It reports whether
+// that is news. The caller holds mu.
+func (p *Prober) count(o outcome) (changed bool) {
 	p.remember()
-	changed := o.exist > p.expected
+	changed = o.exist > p.expected
 	p.expected = max(p.expected, o.exist)
 	if o.whole && len(o.gpus) >= p.expected {
 		if seen := devicesOf(o.gpus); seen != nil && !slices.Equal(seen, p.roster) {
-			p.roster, changed = seen, true
+			p.roster, p.rosterAt, changed = seen, p.now(), true
 		}
 	}
-	if changed {
-		p.keep()
-	}
+	return changed
 }
 
 // devicesOf lists rows by what stays of them; nil where one does not say who it is.
 func devicesOf(gpus []wire.GPU) []device {
 	all := make([]device, len(gpus))
 	for i, g := range gpus {
-		if all[i] = (device{g.UUID, g.BusID}); g.UUID == "" {
+		if all[i] = deviceOf(g); g.UUID == "" {
 			return nil
 		}
 	}

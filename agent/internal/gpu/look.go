@@ -143,12 +143,19 @@ type outcome struct {
 	whole   bool   // every row could be read, and no device is named as lost
 }
 
-// settle publishes an outcome.
+// settle publishes an outcome, and then keeps what is to be remembered.
 func (p *Prober) settle(o outcome) {
+	if p.publish(o) {
+		p.keep()
+	}
+}
+
+// publish reports whether there is something new to remember.
+func (p *Prober) publish(o outcome) (changed bool) {
 	now := p.now()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.count(o)
+	changed = p.count(o)
 	if o.took != nil {
 		p.reading.Probe.TookMS = o.took
 	}
@@ -164,6 +171,7 @@ func (p *Prober) settle(o outcome) {
 		p.reading.Seen = &o.exist
 	}
 	p.enter(o.state, o.err, now)
+	return changed
 }
 
 // enter moves to a state; the time at which an unchanged state began stays. The caller holds mu.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -112,6 +113,25 @@ func TestProgramDisappears(t *testing.T) {
 	wantHealth(t, "not executable", p.Probe(t.Context()), wire.HealthGPUMissing+" "+wire.HealthProbeFailed)
 	os.Chmod(path, 0o700)
 	wantHealth(t, "back", p.Probe(t.Context()), "")
+}
+
+// A run that cannot read them shows the GPUs that the run before has seen, with nothing known of now.
+func TestRowsOutliveARestart(t *testing.T) {
+	dir, m := t.TempDir(), eight()
+	first, c := prober(t, m)
+	first.State = dir
+	first.Probe(t.Context())
+	m.change(func(m *machine) { m.answer = &gpu.Output{Code: 9} })
+	next, _ := prober(t, m)
+	next.State = dir
+	got := next.Probe(t.Context())
+	if len(got.GPUs) != 8 || !got.Probe.SampledAt.Equal(c.at) {
+		t.Fatalf("%d rows of %s", len(got.GPUs), show(got.Probe.SampledAt))
+	}
+	want := wire.GPU{Index: 7, UUID: h100(7)["uuid"], BusID: h100(7)["pci.bus_id"], Name: h100(7)["name"], MemorySource: wire.MemoryDevice, Health: []string{}}
+	if !reflect.DeepEqual(got.GPUs[7], want) {
+		t.Errorf("got %+v, want %+v", got.GPUs[7], want)
+	}
 }
 
 // The gateway's record goes before what the agent remembers, up and down, and outlives a restart.

@@ -45,6 +45,7 @@ type Prober struct {
 	// HidesProcesses tells whether this system's lists of processes leave some out; nil asks the kernel.
 	HidesProcesses func() bool
 
+	keeping sync.Mutex // held while the record is written; taken before mu
 	mu      sync.Mutex
 	reading Reading
 	looking bool // a look is under way: it alone touches plan
@@ -57,7 +58,8 @@ type Prober struct {
 	remembered bool     // the following was read
 	expected   int      // GPUs that there should be
 	roster     []device // those of the last whole reading
-	trouble    string   // why the roster could not be written
+	rosterAt   time.Time
+	trouble    string // why the roster could not be written
 }
 
 // Reading is what was last known of the GPUs. Probe.State is empty until the first look has ended or passed its deadline.

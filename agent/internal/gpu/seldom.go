@@ -35,6 +35,7 @@ func (p *Prober) lookSeldom(ctx context.Context, path string, gpus []wire.GPU) {
 	if slices.ContainsFunc(gpus, divided) {
 		out, ok := p.call(ctx, path, "-L")
 		if !ok {
+			p.plan.spare(next.at)
 			return
 		}
 		if out.Err == nil && out.Code == 0 {
@@ -43,6 +44,7 @@ func (p *Prober) lookSeldom(ctx context.Context, path string, gpus []wire.GPU) {
 	}
 	out, ok := p.call(ctx, path, "--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits")
 	if !ok {
+		p.plan.spare(next.at)
 		return
 	}
 	if out.Err == nil && out.Code == 0 {

@@ -1,9 +1,11 @@
 package gpu_test
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"muster/agent/internal/gpu"
@@ -117,6 +119,34 @@ func TestSeldomFiguresGo(t *testing.T) {
 	if got := p.Probe(t.Context()).GPUs[0].Processes; got != nil {
 		t.Error("still told after 16 minutes")
 	}
+}
+
+// A list that hangs is not asked for again soon: the look that follows is good, and stays so.
+func TestSeldomCallThatHangs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := newMachine(h100(0))
+		p, _ := prober(t, m)
+		p.Now = nil
+		p.Exec = func(ctx context.Context, call gpu.Call) gpu.Output {
+			if out := m.exec(ctx, call); !strings.HasPrefix(call.Args[0], "--query-compute") {
+				return out
+			}
+			<-ctx.Done()
+			return gpu.Output{Code: -1, Stopped: true}
+		}
+		if got := p.Probe(t.Context()); got.Probe.State != wire.ProbeHung || len(got.GPUs) != 1 {
+			t.Errorf("got %+v", got.Probe)
+		}
+		for range 11 {
+			time.Sleep(5 * time.Minute)
+			if got := p.Probe(t.Context()); got.Probe.State != wire.ProbeOK || got.GPUs[0].Processes != nil {
+				t.Errorf("got %+v", got.Probe)
+			}
+		}
+		if got := m.count("--query-compute"); got != 1 {
+			t.Errorf("asked %d times in 55 minutes", got)
+		}
+	})
 }
 
 func FuzzParseList(f *testing.F) {
