@@ -16,6 +16,7 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport/gatewaytest"
+	"muster/agent/sign"
 	"muster/agent/wire"
 )
 
@@ -246,6 +247,39 @@ func TestWhereTheSecretComesFrom(t *testing.T) {
 		}
 		if o.forgetSecret(); o.hasSecret() || strings.Contains(fmt.Sprintf("%+v", o), "from-") {
 			t.Errorf("%v: kept in %+v", test.args, o)
+		}
+	}
+}
+
+// TestSecretThatIsShown: a credential that was pasted into what everybody is shown is found before any request.
+func TestSecretThatIsShown(t *testing.T) {
+	psk, err := sign.NewPSK(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, secret := range []string{psk, "correct horse battery staple"} {
+		for _, args := range [][]string{{"--name", secret}, {"--label", "a=" + secret}, {"--label", "a=x" + secret + "y"}, {"--label", secret + "=a"},
+			{"--provider", secret, "--instance-id", "1"}, {"--provider", "vast_ai", "--instance-id", secret}} {
+			o := options{token: secret, labels: labels{}}
+			for i := 0; i < len(args); i += 2 {
+				switch key, value, _ := strings.Cut(args[i+1], "="); args[i] {
+				case "--name":
+					o.name = args[i+1]
+				case "--label":
+					o.labels[key] = value
+				case "--provider":
+					o.provider = args[i+1]
+				default:
+					o.instanceID = args[i+1]
+				}
+			}
+			_, err := program{}.credential(&o)
+			if err == nil || !strings.Contains(err.Error(), "holds the credential itself") || strings.Contains(err.Error(), secret) {
+				t.Errorf("%q: %v", args, err)
+			}
+		}
+		if _, err := (program{}).credential(&options{token: secret, name: "gpu-1", labels: labels{"a": "b"}}); err != nil {
+			t.Error(err)
 		}
 	}
 }

@@ -34,7 +34,28 @@ func (p program) credential(o *options) (enroll.Credential, error) {
 	if err != nil {
 		return enroll.Credential{}, err
 	}
+	if where := o.shows(text); where != "" {
+		return enroll.Credential{}, fmt.Errorf("%s holds the credential itself, and everybody is shown that: leave it out there", where)
+	}
 	return enroll.ParseCredential(text)
+}
+
+// shows names the flag whose value, which the gateway shows to everybody, holds the secret; empty where none does.
+func (o *options) shows(secret string) string {
+	if secret = strings.TrimSpace(secret); secret == "" {
+		return ""
+	}
+	for key, value := range o.labels {
+		if strings.Contains(key+"="+value, secret) {
+			return "--label"
+		}
+	}
+	for _, shown := range [...]struct{ flag, value string }{{"--name", o.name}, {"--provider", o.provider}, {"--instance-id", o.instanceID}} {
+		if strings.Contains(shown.value, secret) {
+			return shown.flag
+		}
+	}
+	return ""
 }
 
 func (p program) secret(o *options) (string, error) {

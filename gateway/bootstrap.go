@@ -138,6 +138,16 @@ func (g *gateway) credentialLeft(ctx context.Context) error {
 	return nil
 }
 
+// unmarkedPSKs says what an earlier gateway left out.
+func (g *gateway) unmarkedPSKs(ctx context.Context) error {
+	ids, err := g.bootstrap.Unmarked(ctx)
+	for _, id := range ids {
+		g.log.Info("this PSK was set by an earlier gateway: it goes on working, but is not recognized where it is pasted as a name or a label",
+			"psk", id, "to change that", "set it once more (muster psk set), or make another (muster psk rotate)")
+	}
+	return err
+}
+
 // sealedCredential: a file that is not there is one that was removed after an earlier start, or a wrong path.
 func (g *gateway) sealedCredential(ctx context.Context) error {
 	b := g.settings.bootstrap

@@ -110,6 +110,9 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if err := g.sealCredential(ctx); err != nil {
 		return err
 	}
+	if err := g.unmarkedPSKs(ctx); err != nil {
+		return err
+	}
 	g.info = &reply.Info{Epoch: newEpoch(), Logger: g.log}
 	if err := g.openNodes(); err != nil {
 		return err

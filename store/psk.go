@@ -9,15 +9,18 @@ import (
 type PSK struct {
 	ID        string // psk-<8 hex>
 	Key       []byte
+	Mark      []byte // what a text that may be the passphrase is compared with; nil: the key was set before there was one
 	CreatedAt time.Time
 }
 
 // pskPlace names where a key is sealed.
 func pskPlace(id string) string { return "psks/key/" + id }
 
+func markPlace(id string) string { return "psks/mark/" + id }
+
 // PSK returns the live key with this id, or ErrNotFound.
 func (s *Store) PSK(ctx context.Context, id string) (PSK, error) {
-	keys, err := s.psks(ctx, do("SELECT id, key, created_at FROM psks WHERE id = ?", id))
+	keys, err := s.psks(ctx, do("SELECT id, key, mark, created_at FROM psks WHERE id = ?", id))
 	if err != nil {
 		return PSK{}, err
 	}
@@ -29,22 +32,27 @@ func (s *Store) PSK(ctx context.Context, id string) (PSK, error) {
 
 // PSKs returns the live keys, newest first: at most two.
 func (s *Store) PSKs(ctx context.Context) ([]PSK, error) {
-	return s.psks(ctx, do("SELECT id, key, created_at FROM psks ORDER BY created_at DESC, id"))
+	return s.psks(ctx, do("SELECT id, key, mark, created_at FROM psks ORDER BY created_at DESC, id"))
 }
 
 func (s *Store) psks(ctx context.Context, st statement) ([]PSK, error) {
 	return all(ctx, s, func(r *row) PSK {
 		k := PSK{ID: r.text()}
-		key, err := s.sealer.open(pskPlace(k.ID), r.text())
-		if err != nil {
+		var err error
+		if k.Key, err = s.sealer.open(pskPlace(k.ID), r.text()); err != nil {
 			r.fail(err)
 		}
-		k.Key, k.CreatedAt = key, r.time()
+		if sealed := r.text(); sealed != "" {
+			if k.Mark, err = s.sealer.open(markPlace(k.ID), sealed); err != nil {
+				r.fail(err)
+			}
+		}
+		k.CreatedAt = r.time()
 		return k
 	}, st)
 }
 
-// AddPSK adds a key beside the live one; ErrConflict when two others are live. Adding the same id again changes nothing.
+// AddPSK adds a key beside the live one; ErrConflict when two others are live. Adding the same id again adds its mark at most.
 func (s *Store) AddPSK(ctx context.Context, k PSK, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("(SELECT count(*) FROM psks WHERE id <> ?) < 2", k.ID),
@@ -58,8 +66,12 @@ func (s *Store) SetPSK(ctx context.Context, k PSK, events ...Event) error {
 }
 
 func (s *Store) insertPSK(k PSK) statement {
-	return do("INSERT INTO psks(id, key, created_at) VALUES (?, ?, ?) ON CONFLICT DO NOTHING",
-		k.ID, s.sealer.seal(pskPlace(k.ID), k.Key), millis(k.CreatedAt))
+	var mark any
+	if k.Mark != nil {
+		mark = s.sealer.seal(markPlace(k.ID), k.Mark)
+	}
+	return do("INSERT INTO psks(id, key, mark, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET mark = coalesce(excluded.mark, mark)",
+		k.ID, s.sealer.seal(pskPlace(k.ID), k.Key), mark, millis(k.CreatedAt))
 }
 
 // ClearPSKs removes every key but the one to keep ("" none).

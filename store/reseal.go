@@ -14,6 +14,7 @@ var sealedColumns = [...]struct {
 	{"SELECT name, value FROM secrets", "UPDATE secrets SET value = ? WHERE name = ? AND value = ?", secretPlace},
 	{"SELECT id, key FROM tokens", "UPDATE tokens SET key = ? WHERE id = ? AND key = ?", tokenPlace},
 	{"SELECT id, key FROM psks", "UPDATE psks SET key = ? WHERE id = ? AND key = ?", pskPlace},
+	{"SELECT id, mark FROM psks WHERE mark IS NOT NULL", "UPDATE psks SET mark = ? WHERE id = ? AND mark = ?", markPlace},
 }
 
 // Reseal seals everything under another master key of 32 bytes, in one batch: before it the old key opens the database,

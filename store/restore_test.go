@@ -27,7 +27,7 @@ func TestReseal(t *testing.T) {
 	}
 	token := store.Token{ID: "mse_a", Tenant: "default", Uses: 1, Key: []byte("token key"), CreatedAt: noon, ExpiresAt: noon.Add(time.Hour)}
 	noError(t, s.SetSecret(t.Context(), "one", []byte("first secret")), s.CreateToken(t.Context(), token),
-		s.SetPSK(t.Context(), store.PSK{ID: "psk-1", Key: []byte("psk key"), CreatedAt: noon}))
+		s.SetPSK(t.Context(), store.PSK{ID: "psk-1", Key: []byte("psk key"), Mark: []byte("psk mark"), CreatedAt: noon}))
 	sealed, err := os.ReadFile(path + "-wal")
 	noError(t, err, s.Reseal(t.Context(), bytes.Repeat([]byte{2}, 32), store.Event{At: noon, Kind: "master_key.rotated"}), s.Close())
 	if _, err := openKeyed(t, path, 1); !errors.Is(err, store.ErrWrongMasterKey) {
@@ -43,8 +43,8 @@ func TestReseal(t *testing.T) {
 	noError(t, err)
 	psk, err := s.PSK(t.Context(), "psk-1")
 	noError(t, err)
-	if string(secret) != "first secret" || string(kept.Key) != "token key" || string(psk.Key) != "psk key" {
-		t.Errorf("got %q, %q, %q", secret, kept.Key, psk.Key)
+	if string(secret) != "first secret" || string(kept.Key) != "token key" || string(psk.Key) != "psk key" || string(psk.Mark) != "psk mark" {
+		t.Errorf("got %q, %q, %q, %q", secret, kept.Key, psk.Key, psk.Mark)
 	}
 	if events, err := s.Events(t.Context(), store.EventQuery{}); err != nil || len(events) != 1 {
 		t.Errorf("%d events, %v", len(events), err)

@@ -54,7 +54,7 @@ func TestSwappedSecretsDoNotOpen(t *testing.T) {
 	must(t, s.CreateToken(ctx, token("mse_b", 1)))
 	must(t, s.SetSecret(ctx, "a", []byte("1")))
 	must(t, s.SetSecret(ctx, "b", []byte("2")))
-	must(t, s.SetPSK(ctx, store.PSK{ID: "psk-a", Key: []byte("3"), CreatedAt: day()}))
+	must(t, s.SetPSK(ctx, store.PSK{ID: "psk-a", Key: []byte("3"), Mark: []byte("4"), CreatedAt: day()}))
 	c := raw(t, path)
 	execute(t, c, "UPDATE tokens SET key = (SELECT key FROM tokens WHERE id = 'mse_b') WHERE id = 'mse_a'")
 	execute(t, c, "UPDATE secrets SET value = (SELECT value FROM secrets WHERE name = 'b') WHERE name = 'a'")

@@ -147,7 +147,22 @@ func TestPSKs(t *testing.T) {
 	must(t, s.SetPSK(ctx, key("psk-5", 5)))
 	got, err := s.PSK(ctx, "psk-5")
 	must(t, err)
-	if want := key("psk-5", 5); !reflect.DeepEqual(got, want) {
+	want := key("psk-5", 5)
+	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, want %+v", got, want)
+	}
+	for _, mark := range []string{"mark", "", "another"} { // of one that was set before there were marks, and of one that is set again
+		again := key("psk-5", 9)
+		if again.Mark = []byte(mark); mark == "" {
+			again.Mark = nil
+		} else {
+			want.Mark = again.Mark
+		}
+		must(t, s.AddPSK(ctx, again))
+		got, err := s.PSK(ctx, "psk-5")
+		must(t, err)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("got %+v, want %+v", got, want)
+		}
 	}
 }

@@ -127,8 +127,11 @@ func (t Token) Reveal() string {
 // 131 random bits.
 func (t Token) SecretHash() [sha256.Size]byte { return sha256.Sum256([]byte(t.Secret)) }
 
-func (t Token) checksum(body string) string {
-	sum := crc32.ChecksumIEEE([]byte(t.FetchPart() + "_" + body))
+func (t Token) checksum(body string) string { return checksum(t.FetchPart() + "_" + body) }
+
+// checksum is the CRC-32 of what stands before it, in base62.
+func checksum(text string) string {
+	sum := crc32.ChecksumIEEE([]byte(text))
 	var out [checksumLength]byte
 	for i := len(out) - 1; i >= 0; i-- {
 		out[i] = base62[sum%62]

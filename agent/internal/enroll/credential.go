@@ -21,8 +21,8 @@ type Credential struct {
 	key    []byte
 }
 
-// ParseCredential reads a token (mse_, msb_), or else a pre-shared key, which takes a noticeable part of a second. A
-// mistyped token is named as such. No error repeats the text.
+// ParseCredential reads a token (mse_, msb_), or else a pre-shared key, which takes a noticeable part of a second. A mistyped token,
+// or generated key (msk_), is named as such. No error repeats the text.
 func ParseCredential(text string) (Credential, error) {
 	text = strings.TrimSpace(text)
 	switch kind, _, _ := strings.Cut(text, "_"); sign.TokenKind(kind) {
@@ -32,9 +32,12 @@ func ParseCredential(text string) (Credential, error) {
 		return Credential{}, errors.New("this is an operator's API token (msa_), which enrols nobody: make an enrollment token " +
 			"with muster token create")
 	}
-	if n := utf8.RuneCountInString(text); n < minPSK {
+	if n := utf8.RuneCountInString(text); n < minPSK && !strings.HasPrefix(text, sign.PSKPrefix) {
 		return Credential{}, fmt.Errorf("neither a token (mse_... or msb_...) nor a pre-shared key, which has at least %d characters: "+
 			"copy it again as the gateway printed it", minPSK)
+	}
+	if err := sign.CheckPSK(text); err != nil {
+		return Credential{}, err
 	}
 	key, err := sign.PSKKey(text)
 	if err != nil {

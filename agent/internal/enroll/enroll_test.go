@@ -429,6 +429,10 @@ func TestParseCredential(t *testing.T) {
 		t.Fatal(err)
 	}
 	account, _ := sign.NewToken(sign.AccountToken, nil)
+	psk, err := sign.NewPSK(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, test := range []struct {
 		text, want string // part of the error, empty: good
 		shared     bool
@@ -443,6 +447,11 @@ func TestParseCredential(t *testing.T) {
 		{token[:8] + "!" + token[9:], "mistyped", false},
 		{account.Reveal(), "muster token create", false},
 		{"nineteen characters", "at least 20", false},
+		{psk, "", true},
+		{psk[:len(psk)-1], "the pre-shared key is mistyped", false},
+		{psk[:9], "the pre-shared key is mistyped", false},
+		{strings.Replace(psk, psk[9:10], "-", 1), "the pre-shared key is mistyped", false},
+		{psk[len("msk_"):], "", true}, // as they were generated before there was a prefix
 		{"", "at least 20", false},
 	} {
 		got, err := enroll.ParseCredential(test.text)

@@ -52,7 +52,7 @@ func (s *server) guarded(scope string, serve func(*call) (any, error)) http.Hand
 			s.refuse(w, r, who, scope, err)
 			return
 		}
-		c := &call{w: w, r: r, caller: who, within: s.BodyTime, status: http.StatusOK}
+		c := &call{w: w, r: r, pskIn: s.Bootstrap.PSKInBody, caller: who, within: s.BodyTime, status: http.StatusOK}
 		if c.within <= 0 {
 			c.within = usualBodyTTL
 		}
@@ -76,7 +76,7 @@ func (s *server) admit(r *http.Request, scope string) (caller, error) {
 	if err == nil && !s.Socket {
 		door.Prove(r.Context(), who.account.ID)
 	}
-	if leak := inURL(r); leak != nil {
+	if leak := s.inURL(r); leak != nil {
 		return who, leak
 	}
 	if err == nil && !who.may(scope) {
@@ -85,8 +85,12 @@ func (s *server) admit(r *http.Request, scope string) (caller, error) {
 	return who, err
 }
 
-// inURL refuses a token in the query string, and more of one in the path than its public part.
-func inURL(r *http.Request) error {
+// inURL refuses a token in the query string, and more of one in the path than its public part, and a PSK anywhere.
+func (s *server) inURL(r *http.Request) error {
+	plain := append(strings.Split(reply.Unescape(r.URL.Path), "/"), reply.Unescape(r.URL.RawQuery))
+	if slices.ContainsFunc(plain, reply.HasPSK) || s.Bootstrap.PSKIn(r.Context(), plain...) != "" {
+		return plainPSK("stands in the URL")
+	}
 	if r.URL.RawQuery != "" && reply.HasToken(reply.Unescape(r.URL.RawQuery)) {
 		return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "a token stands in the query string",
 			Hint: "take it as known to others now: revoke it; API tokens go into the header Authorization: Bearer ..."}
@@ -98,6 +102,11 @@ func inURL(r *http.Request) error {
 		}
 	}
 	return nil
+}
+
+func plainPSK(where string) error {
+	return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "the cluster's PSK " + where + ": take it for known to others",
+		Hint: "make another: muster psk rotate, then muster psk clear --keep ID; a PSK is named by its id, such as psk-0123abcd"}
 }
 
 func forbidden(message, hint string) error {
@@ -120,6 +129,8 @@ func (s *server) authenticate(r *http.Request) (caller, error) {
 	}
 	token, err := sign.ParseToken(text)
 	switch {
+	case err != nil && (reply.HasPSK(text) || s.Bootstrap.PSKIn(r.Context(), text) != ""):
+		return who, plainPSK("was sent as an API token")
 	case errors.Is(err, sign.ErrMistyped):
 		return who, unauthorized(err.Error(), "copy the whole API token, from msa_ to its end")
 	case err == nil && token.Kind == sign.BootstrapToken:

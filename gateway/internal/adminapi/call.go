@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,6 +26,8 @@ type call struct {
 	caller caller
 	within time.Duration // for the body
 	status int           // of the answer when it is no refusal
+
+	pskIn func(ctx context.Context, body []byte, texts func([]byte, int) []string) (id string)
 }
 
 // decode reads the body into the struct that v points to. No body at all leaves v as it is. Unknown fields are refused
@@ -33,6 +36,9 @@ func (c *call) decode(v any) error {
 	body, err := reply.ReadBody(c.w, c.r, wire.MaxBody, c.within)
 	if err != nil || len(strings.TrimSpace(string(body))) == 0 {
 		return err
+	}
+	if _, sets := v.(*PSKRequest); !sets && (slices.ContainsFunc(reply.Texts(body, 1), reply.HasPSK) || c.pskIn(c.r.Context(), body, reply.Texts) != "") {
+		return plainPSK("stands in what this would keep and show")
 	}
 	var fields map[string]json.RawMessage
 	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {

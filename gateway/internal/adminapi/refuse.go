@@ -40,7 +40,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, who caller, scop
 // count of its own, so that no noise hides it.
 func (s *server) record(r *http.Request, who caller, scope string, detail *wire.ErrorDetail, tooMany bool) {
 	e := store.Event{At: s.now(), Kind: "admin.refused", Actor: who.actor.Name, Tenant: who.tenant, Address: who.actor.Address,
-		Outcome: detail.Code, Security: true, Detail: map[string]string{"method": reply.Method(r), "path": reply.LogPath(r)}}
+		Outcome: detail.Code, Security: true, Detail: map[string]string{"method": reply.Method(r), "path": s.logPath(r)}}
 	if scope != anyAccount {
 		e.Detail["scope"] = scope
 	}
@@ -48,7 +48,7 @@ func (s *server) record(r *http.Request, who caller, scope string, detail *wire.
 		e.Detail["reason"] = detail.Message
 	}
 	s.concern(r, who, &e)
-	claimed := s.Bootstrap.Claim(r.Context(), claimedTokens(r, who, detail.Code), &e)
+	claimed := s.Bootstrap.Claim(r.Context(), s.claimed(r, who, detail.Code), &e)
 	leaked := claimed != "" && (detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute)
 	if leaked {
 		tooMany = s.failures.note(claimed+" "+limitKey(who)) > 0
@@ -67,9 +67,18 @@ func (s *server) concern(r *http.Request, who caller, e *store.Event) {
 	}
 }
 
-// claimedTokens are the public parts of the tokens that a refused call shows. What a caller who was let in names is no claim, unless
-// more than a name stood there.
-func claimedTokens(r *http.Request, who caller, code string) []string {
+// logPath is reply.LogPath without a PSK that has no form of its own.
+func (s *server) logPath(r *http.Request) string {
+	plain := reply.Unescape(r.URL.Path)
+	if without := s.Bootstrap.PathWithoutPSK(r.Context(), plain); without != plain {
+		return reply.PathForLog(without)
+	}
+	return reply.LogPath(r)
+}
+
+// claimed are the ids of the PSKs and the public parts of the tokens that a refused call shows. What a caller who was let in names is no
+// claim, unless more than a name stood there.
+func (s *server) claimed(r *http.Request, who caller, code string) []string {
 	if len(who.scopes) > 0 && code != wire.CodePlaintextSecret {
 		return nil
 	}
@@ -77,7 +86,11 @@ func claimedTokens(r *http.Request, who caller, code string) []string {
 	if who.account.ID == "" {
 		shown = append(shown, r.Header["Authorization"]...)
 	}
-	return reply.TokenIDs(shown...)
+	ids := reply.TokenIDs(shown...)
+	if psk := s.Bootstrap.PSKIn(r.Context(), shown...); psk != "" {
+		ids = append([]string{psk}, ids...)
+	}
+	return ids
 }
 
 // limitKey groups callers: accounts by their id, all others by address.

@@ -40,6 +40,7 @@ type Bootstrap struct {
 	log    *slog.Logger
 	site   func() (Site, error)
 	known  credentials
+	marks  marks // of PSKs
 	nonces nonces
 	fails  fails // wrong proofs, by address
 	macs   fails // wrong proofs, by address and credential

@@ -30,6 +30,10 @@ func ParsePath(text string) (t sign.Token, whole bool, err error) {
 			Hint: "bootstrap tokens begin with msb_; take the token in the URL for known to others and revoke it: muster token revoke, muster account revoke"}
 	case sign.BootstrapToken:
 	default:
+		if strings.HasPrefix(text, sign.PSKPrefix) {
+			return t, false, &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "this is a PSK, not a bootstrap token",
+				Hint: "take it for known to others and make another: muster psk rotate, then muster psk clear --keep ID"}
+		}
 		return t, false, badToken("there is no bootstrap token in the path")
 	}
 	if strings.Contains(rest, ".") {

@@ -15,7 +15,7 @@ const minPSK = 20
 
 // GeneratePSK makes a PSK of 131 random bits the only live one. The secret is nowhere else.
 func (b *Bootstrap) GeneratePSK(ctx context.Context, by store.Actor) (secret, id string, err error) {
-	if secret, err = b.randomPSK(); err != nil {
+	if secret, err = sign.NewPSK(b.rand); err != nil {
 		return "", "", err
 	}
 	id, err = b.SetPSK(ctx, secret, by)
@@ -31,6 +31,7 @@ func (b *Bootstrap) SetPSK(ctx context.Context, secret string, by store.Actor) (
 	e := b.event("psk.set", "", by)
 	e.Detail = map[string]string{"psk": psk.ID}
 	defer b.known.forget()
+	defer b.marks.forget()
 	return psk.ID, b.store.SetPSK(ctx, psk, e)
 }
 
@@ -38,7 +39,7 @@ func (b *Bootstrap) SetPSK(ctx context.Context, secret string, by store.Actor) (
 // is cleared. A third is refused as psk_limit.
 func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor) (shown, id string, err error) {
 	if secret == "" {
-		if secret, err = b.randomPSK(); err != nil {
+		if secret, err = sign.NewPSK(b.rand); err != nil {
 			return "", "", err
 		}
 	}
@@ -48,6 +49,7 @@ func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor
 	}
 	e := b.event("psk.rotated", "", by)
 	e.Detail = map[string]string{"psk": psk.ID}
+	defer b.marks.forget()
 	err = b.store.AddPSK(ctx, psk, e)
 	if errors.Is(err, store.ErrConflict) {
 		return "", "", &wire.ErrorDetail{
@@ -74,6 +76,7 @@ func (b *Bootstrap) ClearPSK(ctx context.Context, keep string, by store.Actor) e
 		e.Detail = map[string]string{"kept": keep}
 	}
 	defer b.known.forget()
+	defer b.marks.forget()
 	return b.store.ClearPSKs(ctx, keep, e)
 }
 
@@ -92,17 +95,16 @@ func (b *Bootstrap) newPSK(secret string) (store.PSK, error) {
 			Code: wire.CodeWeakSecret, Message: "this looks like a token, not like a PSK", Hint: "muster psk set --generate makes one",
 		}
 	}
+	if sign.CheckPSK(secret) != nil {
+		return store.PSK{}, &wire.ErrorDetail{
+			Code: wire.CodeWeakSecret, Message: "this begins as a generated PSK (msk_) and is none: it is mistyped or cut off",
+			Hint: "copy it again, or let the gateway make one: muster psk set --generate",
+		}
+	}
 	key, err := sign.PSKKey(secret)
 	if err != nil {
 		return store.PSK{}, err
 	}
-	return store.PSK{ID: sign.PSKID(key), Key: key, CreatedAt: b.now()}, nil
-}
-
-func (b *Bootstrap) randomPSK() (string, error) {
-	token, err := sign.NewToken(sign.AccountToken, b.rand)
-	if err != nil {
-		return "", err
-	}
-	return token.Secret, nil
+	mark, err := newMark(secret, b.rand)
+	return store.PSK{ID: sign.PSKID(key), Key: key, Mark: mark, CreatedAt: b.now()}, err
 }

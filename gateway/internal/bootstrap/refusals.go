@@ -77,6 +77,13 @@ func (b *Bootstrap) claim(ctx context.Context, id string, e *store.Event) (known
 		e.Tenant, e.Detail["account"] = account.Tenant, account.Name
 		return true
 	}
+	if IsPSK(id) {
+		if _, err := b.store.PSK(ctx, id); err != nil {
+			return false
+		}
+		e.Tenant = DefaultTenant
+		return true
+	}
 	token, err := b.store.Token(ctx, id)
 	if err != nil {
 		return false

@@ -1,6 +1,7 @@
 package nodeapi
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"net/http"
@@ -28,6 +29,7 @@ type visit struct {
 	bootstrap.Visit
 	node    store.Node
 	address string
+	psk     string // the id of a live PSK that it shows
 }
 
 // script answers GET and POST .../{token}/script. With the fetch part alone the script comes without the secret, over plain HTTP
@@ -124,8 +126,11 @@ func (a *API) visited(r *http.Request, secret bool) (visit, error) {
 // misused records a refused token, and gives the refusal to answer. text is where the token was found.
 func (a *API) misused(r *http.Request, v visit, text string, refused error) error {
 	e := store.Event{Actor: "unknown", Address: v.address, NodeID: v.node.ID, NodeName: v.node.Name, Tenant: v.node.Tenant,
-		Detail: map[string]string{"method": reply.Method(r), "path": reply.LogPath(r)}}
+		Detail: map[string]string{"method": reply.Method(r), "path": a.logPath(r)}}
 	claimed := reply.TokenIDs(reply.Unescape(text))
+	if psk := cmp.Or(v.psk, a.Bootstrap.PSKIn(r.Context(), reply.Unescape(text))); psk != "" {
+		claimed = append([]string{psk}, claimed...)
+	}
 	if v.Token.ID != "" {
 		e.Actor, claimed = "token:"+v.Token.ID, []string{v.Token.ID}
 	}
@@ -134,6 +139,15 @@ func (a *API) misused(r *http.Request, v visit, text string, refused error) erro
 		e.Detail["reason"] = detail.Message
 	}
 	return a.Bootstrap.Misused(r.Context(), refused, claimed, e)
+}
+
+// logPath is reply.LogPath without a PSK that has no form of its own.
+func (a *API) logPath(r *http.Request) string {
+	plain := reply.Unescape(r.URL.Path)
+	if without := a.Bootstrap.PathWithoutPSK(r.Context(), plain); without != plain {
+		return reply.PathForLog(without)
+	}
+	return reply.LogPath(r)
 }
 
 func (a *API) refuseVisit(w http.ResponseWriter, err error) {

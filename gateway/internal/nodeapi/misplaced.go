@@ -38,12 +38,16 @@ func (a *API) Guard(next http.Handler, d Doors) http.Handler {
 			w, r, at = a.proving(w, r)
 		}
 		text, err := misplaced(r, d)
+		psk := ""
+		if err == nil {
+			psk, err = a.misplacedPSK(r, d)
+		}
 		if err == nil && at != nil && !registers(r) {
-			text, err = a.inBody(w, r, at)
+			text, psk, err = a.inBody(w, r, at)
 		}
 		if err != nil {
 			w.Header().Set(wire.HeaderEpoch, a.Info.Epoch)
-			a.refuseVisit(w, a.misused(r, visit{address: a.Address(r)}, text, err))
+			a.refuseVisit(w, a.misused(r, visit{address: a.Address(r), psk: psk}, text, err))
 			return
 		}
 		next.ServeHTTP(w, r)
@@ -56,7 +60,7 @@ func misplaced(r *http.Request, d Doors) (text string, err error) {
 	admin := strings.HasPrefix(at, adminPrefix) && d.Admin != nil && d.Admin(r)
 	if r.URL.RawQuery != "" && !admin {
 		if text := reply.Unescape(r.URL.RawQuery); reply.HasToken(text) {
-			return text, inQuery()
+			return text, inQuery(text)
 		}
 	}
 	if !admin && !ours(r) {
@@ -70,6 +74,36 @@ func misplaced(r *http.Request, d Doors) (text string, err error) {
 		}
 	}
 	return inHeaders(r, d, admin)
+}
+
+// misplacedPSK finds a PSK that a person chose, where misplaced finds what has the form of a token, and gives its id with the refusal.
+// The admin API looks by itself.
+func (a *API) misplacedPSK(r *http.Request, d Doors) (psk string, err error) {
+	if strings.HasPrefix(r.URL.Path, adminPrefix) && d.Admin != nil && d.Admin(r) {
+		return "", nil
+	}
+	texts := append(strings.Split(reply.Unescape(r.URL.Path), "/"), reply.Unescape(r.URL.RawQuery))
+	if !registers(r) { // which looks into its own
+		for _, name := range usualHeaders {
+			for _, value := range r.Header[name] {
+				texts = append(texts, value, decoded(value))
+			}
+		}
+	}
+	if psk = a.Bootstrap.PSKIn(r.Context(), texts...); psk != "" {
+		err = plainPSK()
+	}
+	return psk, err
+}
+
+// decoded is what stands in base64 behind the name of a scheme; empty where nothing does.
+func decoded(value string) string {
+	_, text, _ := strings.Cut(value, " ")
+	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(text), "="))
+	if err != nil {
+		return ""
+	}
+	return string(plain)
 }
 
 // usualHeaders are where tokens are put by mistake. Any token there is refused, in others what is more than a public part.
@@ -124,15 +158,21 @@ func plainSlashes(r *http.Request) bool {
 }
 
 // inBody looks into what somebody sends to the path of registering in another way than that takes.
-func (a *API) inBody(w http.ResponseWriter, r *http.Request, at *attempt) (text string, err error) {
+func (a *API) inBody(w http.ResponseWriter, r *http.Request, at *attempt) (text, psk string, err error) {
 	body, err := at.raw, at.broken
 	if !at.known {
 		body, err = reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
 	}
-	if err != nil || !carriesSecret(body) { // what cannot be read is refused for its method
-		return "", nil
+	if err != nil {
+		return "", "", nil // what cannot be read is refused for its method
 	}
-	return string(body), plaintext()
+	if psk = a.Bootstrap.PSKInBody(r.Context(), body, reply.Texts); psk != "" {
+		return string(body), psk, plainPSK()
+	}
+	if !carriesSecret(body) {
+		return "", "", nil
+	}
+	return string(body), "", plaintext()
 }
 
 // ours tells a request for a bootstrap route by all that makes it one; its handler looks at the token.
@@ -169,6 +209,9 @@ func pathCarries(at string) bool {
 
 // inPath is the refusal of a token in the path. A whole one that was meant for bootstrap and came without TLS is told that first.
 func inPath(r *http.Request, at string) error {
+	if reply.HasPSK(at) {
+		return plainPSK()
+	}
 	if !private(r) && strings.HasPrefix(path.Clean(at), bootstrapPrefix) && strings.Contains(at[strings.Index(at, "ms"):], ".") {
 		return tlsRequired(r)
 	}
@@ -178,6 +221,8 @@ func inPath(r *http.Request, at string) error {
 // inHeader is the refusal of a token in a header. An API token may stand in one over TLS: clients send it to every path.
 func inHeader(r *http.Request, d Doors, name, text string) error {
 	switch {
+	case reply.HasPSK(text):
+		return plainPSK()
 	case strings.Contains(text, "msb_"), strings.Contains(text, "mse_"):
 		return wrongRoute("in the header " + name)
 	case r.TLS == nil && (d.Proxied == nil || !d.Proxied(r)), openly(r, d):
@@ -222,7 +267,10 @@ func credentials(value string) string {
 	return value
 }
 
-func inQuery() error {
+func inQuery(text string) error {
+	if reply.HasPSK(text) {
+		return plainPSK()
+	}
 	return refuse(wire.CodePlaintextSecret, "a token stands in the query string: take it for known to others",
 		"revoke it (muster token revoke ID); bootstrap tokens stand in the path, others are proven without being sent")
 }

@@ -21,7 +21,8 @@ type attempt struct {
 	raw    []byte // the body
 	broken error  // why the body could not be read
 	nonce  string
-	secret bool // the body holds a secret
+	secret bool   // the body holds a secret
+	psk    string // the id of the live PSK that the body holds
 }
 
 // attemptKey is where a request's context holds its attempt.
@@ -58,6 +59,8 @@ func (a *API) look(w http.ResponseWriter, r *http.Request) *attempt {
 	at.token, at.known = token, true
 	if at.raw, at.broken = reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime); at.broken == nil {
 		at.nonce, at.secret = glance(at.raw)
+		at.psk = a.Bootstrap.PSKInBody(r.Context(), at.raw, reply.Texts)
+		at.secret = at.secret || at.psk != ""
 	}
 	return at
 }

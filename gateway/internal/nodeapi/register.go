@@ -40,7 +40,7 @@ func (a *API) register(w http.ResponseWriter, r *http.Request) {
 // admission checks what was looked at, in order: that no secret was sent, the credential, the body, the proof.
 func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt) (registry.Admission, error) {
 	if text := secretIn(r, r.Header["Authorization"]); text != "" {
-		return registry.Admission{}, a.exposed(r, text)
+		return registry.Admission{}, a.exposed(r, text, "")
 	}
 	if at.err != nil {
 		return registry.Admission{}, a.noCredential(w, r, at)
@@ -50,7 +50,7 @@ func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt) (re
 	}
 	if err := a.Bootstrap.Proven(r.Context(), at.presented, at.token, at.raw, a.Address(r)); err != nil {
 		if at.secret { // whoever sends it, it is known to others now
-			_ = a.exposed(r, string(at.raw))
+			_ = a.exposed(r, string(at.raw), at.psk)
 		}
 		return registry.Admission{}, err
 	}
@@ -64,10 +64,11 @@ func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt) 
 	if !at.known {
 		body, broken = reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
 	}
+	psk := a.Bootstrap.PSKInBody(r.Context(), body, reply.Texts)
 	var unknown *wire.ErrorDetail
 	switch {
-	case broken == nil && carriesSecret(body):
-		return a.exposed(r, string(body))
+	case broken == nil && (psk != "" || carriesSecret(body)):
+		return a.exposed(r, string(body), psk)
 	case broken != nil && len(r.Header["Authorization"]) != 1:
 		return broken
 	case !at.known && errors.As(at.err, &unknown) && strings.HasPrefix(at.presented.CredentialID, string(sign.BootstrapToken)+"_"):
@@ -106,9 +107,14 @@ func secretIn(r *http.Request, authorization []string) string {
 	return ""
 }
 
-// exposed records a secret that was sent instead of a proof of it, and gives the refusal. text is where it was found.
-func (a *API) exposed(r *http.Request, text string) error {
-	return a.misused(r, visit{address: a.Address(r)}, text, plaintext())
+// exposed records a secret that was sent instead of a proof of it, and gives the refusal. text is where it was found, and psk the id of
+// the PSK that is known to be in there.
+func (a *API) exposed(r *http.Request, text, psk string) error {
+	refused := plaintext()
+	if psk != "" || reply.HasPSK(text) {
+		refused = plainPSK()
+	}
+	return a.misused(r, visit{address: a.Address(r), psk: psk}, text, refused)
 }
 
 // admit reads a proven body and asks the registry for an identity.
@@ -119,8 +125,8 @@ func (a *API) admit(r *http.Request, at *attempt) (registry.Admission, error) {
 		return registry.Admission{}, refuse(wire.CodeBadRequest, "the body is not a register request in JSON, or holds a key twice", "see the agent's version: muster-agent version")
 	}
 	if at.secret {
-		err := a.exposed(r, string(raw)+" "+token.ID)
-		if told := noToken(&q); told != nil { // that says where it stands
+		err := a.exposed(r, string(raw)+" "+token.ID, at.psk)
+		if told := noToken(&q); told != nil && at.psk == "" { // that says where it stands
 			err = told
 		}
 		return registry.Admission{}, err
@@ -289,4 +295,9 @@ func holdsToken(raw []byte) bool {
 func plaintext() error {
 	return refuse(wire.CodePlaintextSecret, "a secret was sent instead of a proof of it; treat it as known to others and revoke it",
 		"the agent proves a token without sending it: muster-agent run --gateway URL with MUSTER_TOKEN")
+}
+
+func plainPSK() error {
+	return refuse(wire.CodePlaintextSecret, "the cluster's PSK was sent, where no secret belongs: take it for known to others",
+		"make another: muster psk rotate, then muster psk clear --keep ID; the agent proves a PSK without sending it")
 }

@@ -16,8 +16,10 @@ const (
 
 // LogPath is the request's path as a log may hold it: a token cut down to its public part, what stands behind it left out
 // but for the words of routes, control characters escaped, the query left out.
-func LogPath(r *http.Request) string {
-	path := r.URL.Path
+func LogPath(r *http.Request) string { return PathForLog(r.URL.Path) }
+
+// PathForLog is LogPath of a path that somebody changed.
+func PathForLog(path string) string {
 	if plain := Unescape(path); tokenStart(plain) >= 0 {
 		path = plain
 	}
@@ -197,11 +199,31 @@ func TokenLike(text string) bool {
 	return len(text) >= 4 && text[0] == 'm' && text[1] == 's' && text[3] == '_' && strings.IndexByte("eba", text[2]) >= 0 || Redact(text) != text
 }
 
-// tokenStart is where the first mse_, msb_ or msa_ with a character of an id behind it begins, -1 without one.
+// HasPSK reports whether something in the text looks like a generated pre-shared key.
+func HasPSK(text string) bool {
+	for at := tokenStart(text); at >= 0; at = tokenStart(text) {
+		if text[at+2] == 'k' {
+			return true
+		}
+		text = text[at+len("mse_"):]
+	}
+	return false
+}
+
+// tokenStart is where the first mse_, msb_ or msa_ with a character of an id behind it begins, or the first msk_ with more of them
+// than an id has: a pre-shared key has no part that may be shown, and msk_1 is a name. It is -1 without one.
 func tokenStart(s string) int {
 	for i := 0; i+4 < len(s); i++ {
-		if s[i] == 'm' && s[i+1] == 's' && (s[i+2] == 'e' || s[i+2] == 'b' || s[i+2] == 'a') && s[i+3] == '_' && isBase62(s[i+4]) {
+		if s[i] != 'm' || s[i+1] != 's' || s[i+3] != '_' || !isBase62(s[i+4]) {
+			continue
+		}
+		switch s[i+2] {
+		case 'e', 'b', 'a':
 			return i
+		case 'k':
+			if run(s[i+4:], isBase62) > longestID {
+				return i
+			}
 		}
 	}
 	return -1

@@ -197,6 +197,9 @@ func TestLogPath(t *testing.T) {
 		"/x/%256Dsb_ab12_SECRET/mse_ab12":                                        "/x/msb_ab12_.../...",
 		"/x/mse_ab12%255F0123456789":                                             "/x/mse_ab12_...",
 		"/x/msa_0123456789abcdefghijkl":                                          "/x/msa_...",
+		"/x/msk_0123456789abcdefghijklmnopqr/drain":                              "/x/msk_.../drain",
+		"/x/%6dsk_0123456789abcdefghijk/y":                                       "/x/msk_.../...",
+		"/dc/msk_1/y":                                                            "/dc/msk_1/y",
 		"/x%0a%1b[31m":                                                           "/x%0A%1B%5B31m",
 		"/" + strings.Repeat("a", 300):                                           "/" + strings.Repeat("a", 255) + "...",
 	} {
@@ -207,7 +210,7 @@ func TestLogPath(t *testing.T) {
 }
 
 func FuzzRedact(f *testing.F) {
-	for _, s := range []string{"mse_ab12_SECRET", "a msb_ab12_fetch.SECRET b", "msa_mse_ab12_x", "ms", "mse_", "mse__x", "mse_ab12."} {
+	for _, s := range []string{"mse_ab12_SECRET", "a msb_ab12_fetch.SECRET b", "msa_mse_ab12_x", "msk_0123456789abcdefg", "msk_msk_0123456789abcdefg", "msk_1", "ms", "mse_", "mse__x", "mse_ab12."} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
@@ -257,6 +260,9 @@ func TestTokenIDs(t *testing.T) {
 			t.Errorf("TokenIDs(%q) = %q, want %q", text, got, want)
 		}
 	}
+	if got := reply.TokenIDs("msk_0123456789abcdefghijklmnopqr msa_x"); len(got) != 1 || got[0] != "msa_x" {
+		t.Errorf("a PSK has a public part: %q", got)
+	}
 	for i := range 300 {
 		many += fmt.Sprintf("msb_%d ", i)
 	}
@@ -268,7 +274,8 @@ func TestTokenIDs(t *testing.T) {
 // TestCarries: more than a public part, and as much as a whole token.
 func TestCarries(t *testing.T) {
 	for text, want := range map[string][2]bool{"": {}, "x=mse_ab12": {}, "msb_ab12._": {}, "msb_ab12 mse_ab12_x": {true, false}, "msa_0123456789abcdefg": {true, false},
-		"rmsa_x_y": {true, false}, "msb_ab12_0123456789abcdefghij": {true, true}, "mse_x mse_ab12-x mse_ab12_0123456789abcdefghi_": {true, true}, "mse_0123456789abcdefghijklmn": {true, true}} {
+		"rmsa_x_y": {true, false}, "msb_ab12_0123456789abcdefghij": {true, true}, "mse_x mse_ab12-x mse_ab12_0123456789abcdefghi_": {true, true}, "mse_0123456789abcdefghijklmn": {true, true},
+		"omsk_1": {}, "msk_0123456789abcdef": {}, "a=msk_0123456789abcdefg": {true, false}, "msk_0123456789abcdefghijklmnopqr": {true, true}} {
 		if got := [2]bool{reply.Carries(text), reply.Whole(text)}; got != want {
 			t.Errorf("%q: got %v, want %v", text, got, want)
 		}
@@ -277,7 +284,7 @@ func TestCarries(t *testing.T) {
 
 func TestTokenLike(t *testing.T) {
 	for text, want := range map[string]bool{"": false, "gpu-7": false, "msb_": true, "mse_ab12": true, "msa__x": true, "msc_ab12": false, "mse": false, "farmsa_1": false,
-		"x-mse_ab12_SECRET": true, "x-mse_0123456789abcdefg": true} {
+		"x-mse_ab12_SECRET": true, "x-mse_0123456789abcdefg": true, "msk_1": false, "msk_0123456789abcdefg": true} {
 		if got := reply.TokenLike(text); got != want {
 			t.Errorf("TokenLike(%q) = %v, want %v", text, got, want)
 		}
@@ -307,5 +314,13 @@ func TestOutage(t *testing.T) {
 	}
 	if log.Len() != 0 {
 		t.Errorf("the log is %s", log.String())
+	}
+}
+
+func TestHasPSK(t *testing.T) {
+	for text, want := range map[string]bool{"": false, "msk_1": false, "mse_0123456789abcdefgh": false, "msk_0123456789abcdefg": true, "mse_ab12 x-msk_0123456789abcdefg": true} {
+		if got := reply.HasPSK(text); got != want {
+			t.Errorf("HasPSK(%q) = %v, want %v", text, got, want)
+		}
 	}
 }

@@ -29,6 +29,9 @@ func parseCredential(text string) (credential, error) {
 	case text == "":
 		return credential{}, errors.New("nodes have yet to be enrolled and there is no token: set MUSTER_TOKEN to one with enough uses, muster token create --uses N makes it")
 	case !strings.HasPrefix(text, "mse_") && !strings.HasPrefix(text, "msb_") && !strings.HasPrefix(text, "msa_"):
+		if err := sign.CheckPSK(text); err != nil {
+			return credential{}, err
+		}
 		key, err := sign.PSKKey(text)
 		return credential{id: sign.PSKID(key), key: key}, err
 	}

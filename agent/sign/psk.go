@@ -1,0 +1,44 @@
+package sign
+
+import (
+	"crypto/rand"
+	"errors"
+	"io"
+	"strings"
+)
+
+// PSKPrefix begins a generated pre-shared key, so that one is known wherever it is pasted. All of msk_<22 random><6 checksum>, in
+// base62, is the secret: nothing of it may be shown.
+const PSKPrefix = "msk_"
+
+// ErrMistypedPSK is returned for text that begins as a generated pre-shared key and is none.
+var ErrMistypedPSK = errors.New("the pre-shared key is mistyped or cut off: its checksum does not fit; copy it again")
+
+// NewPSK makes a pre-shared key with 131 bits of secret from random (nil: crypto/rand).
+func NewPSK(random io.Reader) (string, error) {
+	if random == nil {
+		random = rand.Reader
+	}
+	body, err := randomBase62(random, secretLength-checksumLength)
+	if err != nil {
+		return "", err
+	}
+	return PSKPrefix + body + checksum(PSKPrefix+body), nil
+}
+
+// CheckPSK finds a generated pre-shared key that was mistyped: the error is ErrMistypedPSK. Any text that does not begin with
+// PSKPrefix may be one that a person chose, or that was generated before there was a prefix.
+func CheckPSK(text string) error {
+	secret, generated := strings.CutPrefix(text, PSKPrefix)
+	if !generated {
+		return nil
+	}
+	if len(secret) != secretLength || !allBase62(secret, 1, secretLength) {
+		return ErrMistypedPSK
+	}
+	body, sum := secret[:secretLength-checksumLength], secret[secretLength-checksumLength:]
+	if checksum(PSKPrefix+body) != sum {
+		return ErrMistypedPSK
+	}
+	return nil
+}

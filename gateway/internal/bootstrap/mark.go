@@ -1,0 +1,152 @@
+package bootstrap
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"io"
+	"iter"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/store"
+)
+
+// A mark is what a text is compared with that may be a PSK, pasted where names and labels go: a salt of 16 bytes, and the HMAC-SHA256
+// of the PSK under it. It costs a millionth of what the PSK's own key costs, so that every text of a request can be compared. It is
+// sealed as that key is, and no more is lost with it: who can open the seals has the key, and with it all that the PSK is good for.
+// A person's PSK would be easier to guess from its mark than from its key, for use elsewhere: another reason to generate one.
+const (
+	markSalt    = 16
+	markContext = "muster psk mark v1\n"
+	markMemory  = time.Second // as credentials are remembered
+)
+
+func newMark(secret string, random io.Reader) ([]byte, error) {
+	if random == nil {
+		random = rand.Reader
+	}
+	salt := make([]byte, markSalt)
+	if _, err := io.ReadFull(random, salt); err != nil {
+		return nil, err
+	}
+	return append(salt, markSum(salt, secret)...), nil
+}
+
+func markSum(salt []byte, text string) []byte {
+	h := hmac.New(sha256.New, salt)
+	h.Write([]byte(markContext + text))
+	return h.Sum(nil)
+}
+
+// marks remembers for a moment the live PSKs that have one. The zero value is ready; it is safe for concurrent use.
+type marks struct {
+	mu    sync.Mutex
+	known []store.PSK
+	at    time.Time
+	read  bool
+}
+
+// forget is for whoever changed what PSKs are live.
+func (m *marks) forget() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.read = false
+}
+
+// marked are the live PSKs. Where they cannot be read the ones before are good enough: what is written later fails for the same reason.
+func (b *Bootstrap) marked(ctx context.Context) []store.PSK {
+	b.marks.mu.Lock()
+	defer b.marks.mu.Unlock()
+	now := b.now()
+	if age := now.Sub(b.marks.at); b.marks.read && age >= 0 && age < markMemory {
+		return b.marks.known
+	}
+	b.marks.at, b.marks.read = now, true
+	live, err := b.store.PSKs(context.WithoutCancel(ctx)) // whoever hangs up must not hide what others send
+	if err != nil {
+		b.log.Error("the live PSKs cannot be read: a request may hold one unseen", "error", err)
+		return b.marks.known
+	}
+	b.marks.known = live
+	return live
+}
+
+// PSKInBody gives the id of the live PSK that one of a body's texts is or holds; empty where none does. texts gives those of at least so
+// many bytes.
+func (b *Bootstrap) PSKInBody(ctx context.Context, body []byte, texts func(body []byte, least int) []string) (id string) {
+	if len(body) < minPSK || len(b.marked(ctx)) == 0 {
+		return ""
+	}
+	return b.PSKIn(ctx, texts(body, minPSK)...)
+}
+
+// PSKIn gives the id of the live PSK that one of the texts is, or holds as a part of its own; empty where none does. A PSK that was set
+// by a gateway before marks is not found.
+func (b *Bootstrap) PSKIn(ctx context.Context, texts ...string) (id string) {
+	var live []store.PSK
+	for _, text := range texts {
+		if len(text) < minPSK {
+			continue // as most are, and nothing need be read for them
+		}
+		if live == nil {
+			if live = b.marked(ctx); len(live) == 0 {
+				return ""
+			}
+		}
+		for part := range parts(text) {
+			for _, k := range live {
+				if len(k.Mark) > markSalt && hmac.Equal(markSum(k.Mark[:markSalt], part), k.Mark[markSalt:]) {
+					return k.ID
+				}
+			}
+		}
+	}
+	return ""
+}
+
+// PathWithoutPSK is a path with the segments left out that hold a live PSK.
+func (b *Bootstrap) PathWithoutPSK(ctx context.Context, path string) string {
+	segments := strings.Split(path, "/")
+	for i, segment := range segments {
+		if b.PSKIn(ctx, segment) != "" {
+			segments[i] = "..."
+		}
+	}
+	return strings.Join(segments, "/")
+}
+
+// separators are what stands before and behind a secret where it is a part of something: of a URL, a header, an assignment, a message.
+const separators = " \t\r\n\"'`=:,;/&?()[]{}<>"
+
+// parts are what in a text may be a PSK: all of it, all behind the first separator (a PSK may have blanks), and every part between two.
+func parts(text string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		text = strings.TrimSpace(text)
+		at := strings.IndexAny(text, separators)
+		if len(text) >= minPSK && !yield(text) || at < 0 {
+			return
+		}
+		if rest := strings.TrimSpace(text[at+1:]); len(rest) >= minPSK && !yield(rest) {
+			return
+		}
+		for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
+			if len(part) >= minPSK && !yield(part) {
+				return
+			}
+		}
+	}
+}
+
+// Unmarked are the ids of live PSKs that nothing recognizes in a request: a gateway before this one set them.
+func (b *Bootstrap) Unmarked(ctx context.Context) (ids []string, err error) {
+	live, err := b.store.PSKs(ctx)
+	for _, k := range live {
+		if k.Mark == nil {
+			ids = append(ids, k.ID)
+		}
+	}
+	return ids, err
+}

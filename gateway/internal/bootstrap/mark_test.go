@@ -1,0 +1,111 @@
+package bootstrap_test
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/bootstrap"
+	"muster/store"
+)
+
+const chosen = "correct horse battery staple" // a person's PSK
+
+// TestPSKIn: a PSK is known as a whole text and as a part of one, for as long as it is live, also by another process.
+func TestPSKIn(t *testing.T) {
+	d := newDesk(t)
+	if got := d.PSKIn(t.Context(), chosen); got != "" {
+		t.Errorf("without any: %s", got)
+	}
+	id, err := d.SetPSK(t.Context(), chosen, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	generated, second, err := d.RotatePSK(t.Context(), "", operator)
+	if err != nil || sign.CheckPSK(generated) != nil || !strings.HasPrefix(generated, sign.PSKPrefix) {
+		t.Fatalf("generated %d characters, %v", len(generated), err)
+	}
+	other := bootstrap.New(bootstrap.Config{Store: d.store, Now: func() time.Time { return d.now }})
+	for text, want := range map[string]string{
+		"": "", "gpu-1": "", chosen: id, " " + chosen + "\n": id, "psk=" + chosen: id, "Bearer " + chosen: id, chosen[1:]: "", chosen + "x": "", strings.ToUpper(chosen): "",
+		generated: second, "a/" + generated + "/b": second, `no node is called "` + generated + `"`: second, "a=1&psk=" + generated + "&b=2": second, generated[:30]: "",
+		"00000000-0000-0000-0000-000000000000": "", strings.Repeat("x", 100): "",
+	} {
+		if got := d.PSKIn(t.Context(), "gpu-1", text); got != want {
+			t.Errorf("%q: got %q, want %q", text, got, want)
+		}
+		if got := other.PSKIn(t.Context(), text); got != want {
+			t.Errorf("after a restart, %q: got %q, want %q", text, got, want)
+		}
+	}
+	if got := d.PathWithoutPSK(t.Context(), "/nodes/"+chosen+"/drain/x="+generated+"/gpu-1"); got != "/nodes/.../drain/.../gpu-1" {
+		t.Errorf("a path: %s", got)
+	}
+	if err := d.ClearPSK(t.Context(), second, operator); err != nil {
+		t.Fatal(err)
+	}
+	d.now = d.now.Add(2 * time.Second)
+	if a, b := d.PSKIn(t.Context(), chosen), other.PSKIn(t.Context(), chosen); a != "" || b != "" {
+		t.Errorf("one that ended: %q, %q", a, b)
+	}
+	if got := other.PSKIn(t.Context(), generated); got != second {
+		t.Errorf("the kept one: %q", got)
+	}
+	if err := d.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	d.now = d.now.Add(2 * time.Second)
+	if got := other.PSKIn(t.Context(), generated); got != second {
+		t.Errorf("without a database, by what was read before: %q", got)
+	}
+}
+
+// TestUnmarked: a PSK that an earlier gateway set goes on, is named, and is known once it is set again.
+func TestUnmarked(t *testing.T) {
+	d := newDesk(t)
+	key, err := sign.PSKKey(chosen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	id := sign.PSKID(key)
+	if err := d.store.SetPSK(t.Context(), store.PSK{ID: id, Key: key, CreatedAt: start}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := d.Credential(t.Context(), id); err != nil {
+		t.Errorf("it is good no more: %v", err)
+	}
+	if ids, err := d.Unmarked(t.Context()); err != nil || len(ids) != 1 || ids[0] != id || d.PSKIn(t.Context(), chosen) != "" {
+		t.Errorf("got %q, %v", ids, err)
+	}
+	if again, err := d.SetPSK(t.Context(), chosen, operator); err != nil || again != id {
+		t.Fatalf("got %s, %v", again, err)
+	}
+	if ids, err := d.Unmarked(t.Context()); err != nil || len(ids) != 0 || d.PSKIn(t.Context(), chosen) != id {
+		t.Errorf("set again: %q, %v", ids, err)
+	}
+}
+
+// TestPSKThatIsMistyped: a text that begins as a generated PSK has to be one: agents would refuse it.
+func TestPSKThatIsMistyped(t *testing.T) {
+	d := newDesk(t)
+	psk, err := sign.NewPSK(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{psk: "ok", psk[:31]: wire.CodeWeakSecret, "msk_" + strings.Repeat("a", 28): wire.CodeWeakSecret, "msk_ my own long sentence": wire.CodeWeakSecret,
+		psk[4:]: "ok", chosen: "ok"} {
+		if _, err := d.SetPSK(t.Context(), text, operator); code(err) != want || err != nil && strings.Contains(err.Error(), text) {
+			t.Errorf("%.6s...: %v, want %s", text, err, want)
+		}
+	}
+	short := bootstrap.New(bootstrap.Config{Store: d.store, Rand: strings.NewReader("few")})
+	if _, err := short.SetPSK(t.Context(), chosen, operator); err == nil || code(err) == wire.CodeWeakSecret {
+		t.Errorf("a mark without randomness: %v", err)
+	}
+	if _, _, err := short.GeneratePSK(t.Context(), operator); err == nil || errors.Is(err, sign.ErrMistypedPSK) {
+		t.Errorf("a PSK without randomness: %v", err)
+	}
+}
