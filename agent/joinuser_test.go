@@ -44,7 +44,8 @@ func TestJoinOfAUserWhoseServicesEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, errs := b.join("--check", "--token", b.token)
-	if code != 0 || !strings.Contains(out, "service     ok    this user's services end at logout (no linger): the built-in supervisor, restarted from cron at boot") {
+	const kept = "service     ok    this user's services end at logout (no linger): the built-in supervisor, restarted from cron at boot"
+	if code != 0 || !strings.Contains(out, kept) {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	for _, call := range b.calls {

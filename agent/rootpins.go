@@ -68,8 +68,8 @@ func (a *foreground) enrolKnowing(ctx context.Context, state identity.State, c e
 	if failed == nil && news {
 		return a.enrolPinned(ctx, newer, c, transport.PinsOf(newer.Gateway.Roots))
 	}
-	return next, fmt.Errorf("%w; this machine knew %s by those roots: where that gateway was set up anew, join it with a new token and --force",
-		err, a.gatewayURL())
+	return next, fmt.Errorf("%w; this machine knew %s by those roots: where that gateway was set up anew, "+
+		"join it with a new token and --force", err, a.gatewayURL())
 }
 
 func (a *foreground) enrolPinned(ctx context.Context, state identity.State, c enroll.Config, pins transport.Pins) (identity.State, error) {

@@ -84,7 +84,8 @@ func TestPinOfAnEarlierRoot(t *testing.T) {
 			args, getenv = append(args, "--root-pin", pin), environment()
 		}
 		code, _, stderr := agent(t, getenv, "", online(state), args...)
-		if code != 0 || !online(state)() || !strings.Contains(stderr, "the root pin is not looked at") || strings.Contains(stderr, "level=ERROR") {
+		if code != 0 || !online(state)() || !strings.Contains(stderr, "the root pin is not looked at") ||
+			strings.Contains(stderr, "level=ERROR") {
 			t.Errorf("%s: exit %d\n%s", test.name, code, stderr)
 		}
 	}
@@ -97,7 +98,8 @@ func TestPinOfTheFirstEnrolment(t *testing.T) {
 	args := []string{"run", "--gateway", url, "--state", state, "--no-gpu", "--name", "n"}
 	token := g.Token(t)
 	code, _, stderr := agent(t, environment("MUSTER_TOKEN", token, "MUSTER_ROOT_PIN", otherPin(t)), "", nil, args...)
-	if code != 1 || !strings.Contains(stderr, g.CA.Pin()) || !strings.Contains(stderr, "muster ca show") || !strings.Contains(stderr, "--root-pin") {
+	if code != 1 || !strings.Contains(stderr, g.CA.Pin()) || !strings.Contains(stderr, "muster ca show") ||
+		!strings.Contains(stderr, "--root-pin") {
 		t.Errorf("exit %d: %s", code, stderr)
 	}
 	if s, err := identity.Read(state); err != nil || s.Current != nil {
@@ -223,7 +225,8 @@ func TestJoinWithAnotherPin(t *testing.T) {
 	pin := otherPin(t)
 	for _, args := range [][]string{{"--root-pin", pin}, {"--root-pin", pin, "--check"}, {"--root-pin", pin, "--token", b.token}} {
 		code, out, errs := b.join(args...)
-		if code != 1 || !strings.Contains(out, pin) || !strings.Contains(out, b.g.CA.Pin()) || !strings.Contains(out, "leave it out") || !strings.Contains(out, "--force") {
+		if code != 1 || !strings.Contains(out, pin) || !strings.Contains(out, b.g.CA.Pin()) || !strings.Contains(out, "leave it out") ||
+			!strings.Contains(out, "--force") {
 			t.Errorf("%v: exit %d\n%s%s", args, code, out, errs)
 		}
 	}
@@ -281,7 +284,8 @@ func TestJoinAGatewayThatWasSetUpAnew(t *testing.T) {
 	if code, out, _ := b.join(args...); code != 1 || !strings.Contains(out, "with a new token and --force") {
 		t.Errorf("without --force: exit %d\n%s", code, out)
 	}
-	if code, out, errs := b.join(append(args[:2:2], "--force")...); code != 0 || !strings.Contains(out, "enrolled as gpu-1") || !strings.Contains(out, "kept in ") {
+	code, out, errs := b.join(append(args[:2:2], "--force")...)
+	if code != 0 || !strings.Contains(out, "enrolled as gpu-1") || !strings.Contains(out, "kept in ") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	if state, err := identity.Read(b.base); err != nil || state.Gateway.Roots != anew.CA.RootPEM() {

@@ -32,7 +32,8 @@ func (m Manager) boundToLogins() bool {
 
 func (m Manager) noLinger(why string) error {
 	return fmt.Errorf("nothing here keeps the agent of a user running after logout: systemd ends a user's services unless the user lingers, "+
-		"which %s may not turn on here, and %s. Let root run: loginctl enable-linger %s   and join again, or join as root", m.user(), why, m.user())
+		"which %s may not turn on here, and %s. Let root run: loginctl enable-linger %s   and join again, or join as root",
+		m.user(), why, m.user())
 }
 
 // endsAtLogout says why cron and the supervisor cannot keep the agent of a user whose services end at logout. Empty: they

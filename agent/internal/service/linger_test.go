@@ -56,8 +56,8 @@ func TestChoose(t *testing.T) {
 		if test.err == "" && (err != nil || kind != test.want) {
 			t.Errorf("%s: %s, %v", test.name, kind, err)
 		}
-		if test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err) || !strings.Contains(err.Error(), "loginctl enable-linger u") ||
-			!strings.Contains(err.Error(), "join as root")) {
+		if test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err) ||
+			!strings.Contains(err.Error(), "loginctl enable-linger u") || !strings.Contains(err.Error(), "join as root")) {
 			t.Errorf("%s: error %v", test.name, err)
 		}
 		if after := tree(t, b.Root); after != before || b.crontab != nil || strings.Contains(b.called(), "enable-linger") {
@@ -75,7 +75,8 @@ func TestUserKeptByCron(t *testing.T) {
 	b.crontab = &mine
 	for range 2 {
 		outcome, err := b.Install(context.Background(), service.Supervised, false)
-		if err != nil || len(outcome.Advice) > 0 || !strings.Contains(outcome.Line, "end at logout") || !strings.Contains(outcome.Line, "within 5 minutes") {
+		if err != nil || len(outcome.Advice) > 0 || !strings.Contains(outcome.Line, "end at logout") ||
+			!strings.Contains(outcome.Line, "within 5 minutes") {
 			t.Errorf("%+v, %v", outcome, err)
 		}
 		line := strings.TrimSuffix(b.BootLine(), "# muster-agent")
@@ -96,7 +97,8 @@ func TestLingerIsRefusedAfterAll(t *testing.T) {
 	b := login(t)
 	b.fail["loginctl --no-ask-password enable-linger"] = "Could not enable linger: Access denied"
 	_, err := b.Install(context.Background(), service.UserSystemd, false)
-	if err == nil || !strings.Contains(err.Error(), "Access denied") || !strings.Contains(err.Error(), "Let root run: loginctl enable-linger u") {
+	if err == nil || !strings.Contains(err.Error(), "Access denied") ||
+		!strings.Contains(err.Error(), "Let root run: loginctl enable-linger u") {
 		t.Errorf("%v", err)
 	}
 	if calls := b.called(); strings.Contains(calls, "systemctl") {
@@ -104,7 +106,8 @@ func TestLingerIsRefusedAfterAll(t *testing.T) {
 	}
 	b.write("/proc/7/comm", "cron\n")
 	b.fail["crontab "] = "no space left"
-	if _, err := b.Install(context.Background(), service.Supervised, false); err == nil || !strings.Contains(err.Error(), "enable-linger u") || len(b.started) > 0 {
+	_, err = b.Install(context.Background(), service.Supervised, false)
+	if err == nil || !strings.Contains(err.Error(), "enable-linger u") || len(b.started) > 0 {
 		t.Errorf("cron: %v, started %v", err, b.started)
 	}
 }

@@ -48,7 +48,8 @@ func (m *member) power(again bool) {
 // members are one machine of every kind of init, and one that sleeps through everything.
 func members() []*member {
 	const openRC = "mkdir -p /run/openrc && touch /run/openrc/softlevel && openrc --quiet default"
-	const supervise = "at=/var/lib/muster-agent; [ ! -d $at ] || $at/current/muster-agent supervise --state $at --settings /etc/muster/agent.env"
+	const supervise = "at=/var/lib/muster-agent; [ ! -d $at ] || " +
+		"$at/current/muster-agent supervise --state $at --settings /etc/muster/agent.env"
 	return []*member{
 		{what: "systemd", root: lab.Systemd(), user: "root"},
 		{what: "systemd of a user", root: lab.Logins(), user: "alice"},
@@ -182,7 +183,10 @@ func (f *fleet) back(some []*member, after time.Time) {
 func (f *fleet) rotate(awake []*member) {
 	f.Helper()
 	old := f.roots()
-	for _, command := range []string{"key rotate --answer --now", "key rotate --task --now", "ca rotate-root", "ca intermediate", "ca drop-root " + old[len(old)-1] + " --yes", "key rotate --trust"} {
+	for _, command := range []string{
+		"key rotate --answer --now", "key rotate --task --now", "ca rotate-root", "ca intermediate",
+		"ca drop-root " + old[len(old)-1] + " --yes", "key rotate --trust",
+	} {
 		f.gateway.Muster(strings.Fields(command)...)
 	}
 	f.back(awake, time.Now())
