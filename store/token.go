@@ -15,6 +15,7 @@ type Token struct {
 	GPUs         int // expected number on each node, 0 not said
 	BindInstance bool
 	NodeID       string // a bootstrap token's node
+	NodeName     string // its name now; read only
 	Key          []byte // enrolment key, sealed at rest; nil in lists
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
@@ -46,7 +47,8 @@ func tokenPlace(id string) string { return "tokens/key/" + id }
 // Uses are numbered from 1 and a number is never given up, so the highest one is how many were taken.
 const (
 	tokenUsed    = "(SELECT COALESCE(max(e.number), 0) FROM enrolments e WHERE e.credential = t.id AND e.number IS NOT NULL)"
-	tokenColumns = "t.id, t.tenant, t.labels, t.uses, " + tokenUsed + ", t.gpus, t.bind_instance, t.node_id, t.created_at, t.expires_at, t.revoked_at, t.created_by"
+	tokenColumns = "t.id, t.tenant, t.labels, t.uses, " + tokenUsed + ", t.gpus, t.bind_instance, t.node_id, t.created_at, t.expires_at, t.revoked_at, t.created_by, " +
+		"COALESCE((SELECT n.name FROM nodes n WHERE n.id = t.node_id AND t.node_id <> ''), '')"
 )
 
 func readToken(r *row) Token {
@@ -55,6 +57,7 @@ func readToken(r *row) Token {
 	t.Uses, t.Used, t.GPUs = int(r.number()), int(r.number()), int(r.number())
 	t.BindInstance, t.NodeID = r.flag(), r.text()
 	t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.CreatedBy = r.time(), r.time(), r.maybe(), r.text()
+	t.NodeName = r.text()
 	return t
 }
 

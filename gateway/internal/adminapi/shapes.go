@@ -104,6 +104,7 @@ type Token struct {
 	GPUs         *int              `json:"gpus"` // null: it names no number
 	BindInstance bool              `json:"bind_instance"`
 	NodeID       string            `json:"node_id"` // a bootstrap token's node
+	Node         string            `json:"node"`    // its name
 	CreatedAt    time.Time         `json:"created_at"`
 	ExpiresAt    time.Time         `json:"expires_at"`
 	RevokedAt    *time.Time        `json:"revoked_at"`

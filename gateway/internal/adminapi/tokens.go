@@ -79,7 +79,7 @@ func (c caller) within(asked string) (string, error) {
 
 func tokenShape(t store.Token, now time.Time) Token {
 	out := Token{ID: t.ID, Tenant: t.Tenant, Status: "live", Uses: t.Uses, Used: t.Used, Labels: t.Labels, BindInstance: t.BindInstance,
-		NodeID: t.NodeID, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(), CreatedBy: t.CreatedBy}
+		NodeID: t.NodeID, Node: t.NodeName, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(), CreatedBy: t.CreatedBy}
 	if out.Labels == nil {
 		out.Labels = map[string]string{}
 	}

@@ -87,19 +87,19 @@ func accountList(ctx context.Context, s *session) error {
 	if err != nil || format == "json" {
 		return firstError(err, func() error { return s.writeJSON(list) })
 	}
-	header := []string{"NAME", "TENANT", "STATUS", "EXPIRES", "USED", "SCOPES"}
-	if format == "wide" {
-		header = append(header, "ID", "CREATED", "BY")
-	}
-	rows := [][]string{header}
+	rows := make([][]string, 0, len(list.Accounts))
 	for _, a := range list.Accounts {
-		rows = append(rows, accountRow(a, s.now(), format == "wide"))
+		rows = append(rows, accountRow(a, s.now()))
 	}
-	columns(s.Stdout, rows)
-	return nil
+	return s.list(format, accountColumns()).write(rows)
 }
 
-func accountRow(a adminapi.Account, now time.Time, wide bool) []string {
+func accountColumns() []column {
+	return []column{{name: "NAME", least: 16, most: 40}, {name: "TENANT", rank: 3, least: 8, most: 24}, {name: "STATUS", rank: 2}, {name: "EXPIRES", rank: 1},
+		{name: "USED", rank: 4}, {name: "SCOPES", least: 16, most: 60}, {name: "ID", wide: true}, {name: "CREATED", wide: true}, {name: "BY", wide: true}}
+}
+
+func accountRow(a adminapi.Account, now time.Time) []string {
 	expires, used := "never", "never"
 	switch {
 	case a.ExpiresAt == nil:
@@ -111,11 +111,8 @@ func accountRow(a adminapi.Account, now time.Time, wide bool) []string {
 	if a.LastUsedAt != nil {
 		used = age(now.Sub(*a.LastUsedAt)) + " ago"
 	}
-	row := []string{orUnknown(a.Name), tenantText(a.Tenant), orUnknown(a.Status), expires, used, orUnknown(strings.Join(a.Scopes, ","))}
-	if wide {
-		row = append(row, orUnknown(a.ID), age(now.Sub(a.CreatedAt))+" ago", orUnknown(a.CreatedBy))
-	}
-	return row
+	return []string{orUnknown(a.Name), tenantText(a.Tenant), orUnknown(a.Status), expires, used, orUnknown(strings.Join(a.Scopes, ",")),
+		orUnknown(a.ID), age(now.Sub(a.CreatedAt)) + " ago", orUnknown(a.CreatedBy)}
 }
 
 func accountRevoke(ctx context.Context, s *session) error {

@@ -14,12 +14,17 @@ import (
 // withScripts lets a house render bootstrap scripts.
 func withScripts(t *testing.T) *house {
 	h := newHouse(t)
+	h.scripts()
+	return h
+}
+
+// scripts has a house render them.
+func (h *house) scripts() {
 	h.api.Bootstrap = bootstrap.New(bootstrap.Config{Store: h.store, Now: func() time.Time { return h.now }, Site: func() (bootstrap.Site, error) {
 		return bootstrap.Site{NodeURL: "https://gw:7443", FirstHop: "https://gw:7443", FirstHopTrust: bootstrap.SystemTrust,
 			Agents: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: "ab", Path: "/agent/linux/amd64"}}}, nil
 	}})
 	h.dir = h.listen()
-	return h
 }
 
 func TestNodeCreateAndBootstrap(t *testing.T) {

@@ -65,13 +65,12 @@ func caShow(ctx context.Context, s *session) error {
 		return firstError(err, func() error { return s.writeJSON(ca) })
 	}
 	fmt.Fprintf(s.Stdout, "trust domain %s, trust set %d\n", printable(ca.TrustDomain), ca.TrustNumber)
-	rows := [][]string{{"LEVEL", "PIN OR FINGERPRINT", "UNTIL", "KEY", "SIGNS"}}
+	var rows [][]string
 	for _, root := range ca.Roots {
 		rows = append(rows, []string{"root", orUnknown(root.Pin), stamp(&root.NotAfter), online(root.Online), yesNo(root.Signing)})
 	}
 	rows = append(rows, []string{"intermediate", orUnknown(ca.Intermediate.Fingerprint), stamp(&ca.Intermediate.NotAfter), online(true), "yes"})
-	columns(s.Stdout, rows)
-	return nil
+	return s.list(format, []column{{name: "LEVEL"}, {name: "PIN OR FINGERPRINT", least: 20}, {name: "UNTIL"}, {name: "KEY"}, {name: "SIGNS", rank: 1}}).write(rows)
 }
 
 func online(on bool) string {

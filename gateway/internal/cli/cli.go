@@ -37,6 +37,7 @@ type Env struct {
 	Local   Local                                                               // what is done on files, without a gateway
 	Machine Machine                                                             // what service install works on
 
+	Screen      func() int                                 // columns of the terminal that Stdout is, 0: it is none; nil: it is asked
 	Interactive func() bool                                // a person can answer questions; nil: Stdin is a terminal
 	Now         func() time.Time                           // nil: time.Now
 	Pause       func(context.Context, time.Duration) error // between two looks; nil: a timer
@@ -105,6 +106,9 @@ func run(ctx context.Context, env Env) error {
 	rest = append(rest, forServe...)
 	options.getenv = env.Getenv
 	out := &checked{w: env.Stdout}
+	if stdout := env.Stdout; env.Screen == nil {
+		env.Screen = func() int { return screenOf(stdout, env.Getenv("COLUMNS")) }
+	}
 	env.Stdout = out
 	if err := cmd.run(ctx, &session{Env: env, options: options, args: rest, command: cmd}); err != nil {
 		return err

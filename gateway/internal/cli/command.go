@@ -23,6 +23,7 @@ type command struct {
 
 const (
 	selectorText = "A selector is a list of terms that must all hold: tier=sovereign, tier!=spot, gpu (has the label), !gpu (has it not). The keys tenant, name, provider, instance_id, state and status are understood too."
+	marksText    = markUnwell + " says that GPUs are ill or missing or that the probe fails (-o wide says what, in the column HEALTH), " + markOld + " that the reading is older than the node's pace, so that the values are of then (READ is its age). 7/8x means that seven GPUs answer where eight are expected."
 	askText      = "With a selector the number of matching nodes is shown first and a question asked; --yes skips it. Where nobody can answer, more than one node needs --yes."
 )
 
@@ -65,7 +66,7 @@ func joinCommands() []command {
 func nodeCommands() []command {
 	return []command{
 		{name: "node ls", options: []string{"selector", "status", "state", "all", "output"}, run: nodeList,
-			summary: "list nodes with their GPUs", text: selectorText + "\n\nRetired nodes are left out unless --all is given. What is not known is shown as -.",
+			summary: "list nodes with their GPUs", text: selectorText + "\n\nRetired nodes are left out unless --all is given. What is not known is shown as -.\n\nA mark stands before the GPUs: " + marksText + " On a terminal, columns are left out and cells are cut where the screen is too narrow; -o wide has everything.",
 			examples: []string{"muster node ls", "muster node ls -l tier=sovereign --status stale", "muster node ls -o json | jq -r '.nodes[].name'"}},
 		{name: "node show", args: "NAME...", most: -1, options: []string{"selector", "output"}, run: nodeShow,
 			summary: "show all that is known of nodes", text: "A node is named by its name or its id.", examples: []string{"muster node show vast-h100-39467543"}},

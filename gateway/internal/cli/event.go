@@ -39,7 +39,7 @@ func eventList(ctx context.Context, s *session) error {
 	if err := known(ctx, c, filter.Node); err != nil {
 		return err
 	}
-	out := &eventWriter{session: s, json: format == "json", table: table{w: s.Stdout}}
+	out := &eventWriter{session: s, json: format == "json", list: s.list(format, eventColumns(s.command.name == "audit"))}
 	if filter.Since.IsZero() || limit > 0 {
 		err = out.latest(ctx, c, filter, limit)
 	} else {
@@ -131,7 +131,7 @@ func (s *session) eventFilter() (f adminapi.EventFilter, limit int, err error) {
 type eventWriter struct {
 	*session
 	json  bool
-	table table
+	list  *list
 	shown bool // the header
 	last  int64
 }
@@ -174,10 +174,7 @@ func (w *eventWriter) forward(ctx context.Context, c *adminapi.Client, f adminap
 }
 
 func (w *eventWriter) write(events []adminapi.Event) error {
-	var rows [][]string
-	if !w.shown {
-		rows, w.shown = append(rows, []string{"TIME", "KIND", "NODE", "ACTOR", "FROM", "OUTCOME", "DETAIL"}), true
-	}
+	rows := make([][]string, 0, len(events))
 	for _, e := range events {
 		w.last = max(w.last, e.ID)
 		if !w.json {
@@ -188,16 +185,21 @@ func (w *eventWriter) write(events []adminapi.Event) error {
 			return err
 		}
 	}
-	if w.json {
+	if w.json || w.shown && len(rows) == 0 {
 		return nil
 	}
-	for _, row := range rows {
-		w.table.measure(row)
+	w.shown = true
+	return w.list.write(rows)
+}
+
+// eventColumns keeps, where there is little room, what happened to which node and how it ended, or, for the audit, who did it.
+func eventColumns(audit bool) []column {
+	actor, detail := 4, 3
+	if audit {
+		actor, detail = 3, 4
 	}
-	for _, row := range rows {
-		w.table.write(row)
-	}
-	return w.table.err
+	return []column{{name: "TIME"}, {name: "KIND", least: 18, most: 30}, {name: "NODE", rank: 2, least: 12, most: 40}, {name: "ACTOR", rank: actor, least: 12, most: 40},
+		{name: "FROM", rank: 5, least: 9, most: 40}, {name: "OUTCOME", rank: 1, least: 8, most: 24}, {name: "DETAIL", rank: detail, least: 14}}
 }
 
 func eventRow(e adminapi.Event) []string {

@@ -13,7 +13,11 @@ func Shown(raw []byte, now time.Time) (string, error) {
 		return "", err
 	}
 	var out strings.Builder
-	v.show(&out, v.identityRows(raw))
-	columns(&out, [][]string{nodeHeader(true), v.row(true)})
+	v.show(&out, 0, v.identityRows(raw))
+	l := (&session{Env: Env{Stdout: &out}}).list("wide", nodeColumns())
+	_ = l.write([][]string{v.row(true)})
 	return out.String() + string(printableJSON(raw)), nil
 }
+
+// ScreenOf is how wide the terminal is that a command writes to.
+var ScreenOf = screenOf

@@ -36,6 +36,7 @@ type house struct {
 
 	local       cli.Local
 	notices     []string // of the heartbeats that follow
+	screen      int      // columns of the terminal; 0: none
 	env         map[string]string
 	stdin       string
 	interactive bool
@@ -60,7 +61,9 @@ func newHouse(t testing.TB) *house {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	h.api = adminapi.API{Registry: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store, Socket: true,
 		Info: &reply.Info{Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
-		Command: func(token string) string { return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'` }}
+		Command: func(token string) string {
+			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`
+		}}
 	h.dir = h.listen()
 	return h
 }
@@ -99,7 +102,7 @@ func (h *house) run(ctx context.Context, args ...string) (code int, stdout, stde
 	h.t.Helper()
 	var out, errs bytes.Buffer
 	code = cli.Run(ctx, cli.Env{Args: args, Getenv: func(name string) string { return h.env[name] }, Stdin: strings.NewReader(h.stdin),
-		Stdout: &out, Stderr: &errs, Version: "1.2.3", Local: h.local, Interactive: func() bool { return h.interactive }, Now: func() time.Time { return h.now },
+		Stdout: &out, Stderr: &errs, Version: "1.2.3", Screen: func() int { return h.screen }, Local: h.local, Interactive: func() bool { return h.interactive }, Now: func() time.Time { return h.now },
 		Pause: func(ctx context.Context, d time.Duration) error {
 			h.now = h.now.Add(d)
 			if h.pause == nil {

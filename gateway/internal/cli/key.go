@@ -45,7 +45,7 @@ func keyList(ctx context.Context, s *session) error {
 	if err != nil || format == "json" {
 		return firstError(err, func() error { return s.writeJSON(ca) })
 	}
-	rows := [][]string{{"ROLE", "ID", "SINCE", "KEY", "SIGNS"}}
+	var rows [][]string
 	for _, key := range ca.Keys {
 		since := "-"
 		if key.Since != nil {
@@ -53,8 +53,7 @@ func keyList(ctx context.Context, s *session) error {
 		}
 		rows = append(rows, []string{orUnknown(key.Role), orUnknown(key.ID), since, online(key.Online), yesNo(key.InUse)})
 	}
-	columns(s.Stdout, rows)
-	return nil
+	return s.list(format, []column{{name: "ROLE"}, {name: "ID"}, {name: "SINCE", rank: 2}, {name: "KEY", rank: 1}, {name: "SIGNS", rank: 3}}).write(rows)
 }
 
 func keyRotate(ctx context.Context, s *session) error {

@@ -61,50 +61,53 @@ func nodeList(ctx context.Context, s *session) error {
 	if format == "json" {
 		return nodeListJSON(ctx, s.Stdout, c, filter)
 	}
-	counts, err := s.nodeTable(ctx, c, filter, format == "wide")
+	counts, err := s.nodeTable(ctx, c, filter, format)
 	if err != nil {
 		return err
 	}
 	fmt.Fprintln(s.Stdout, counts.footer())
+	if screen := s.screen(); screen > 0 && format == "table" {
+		counts.explain(s.Stdout, screen)
+	}
 	if counts.all == 0 && filter == (adminapi.NodeFilter{}) {
 		fmt.Fprintln(s.Stderr, "muster token create prints the command that joins a machine; --all shows retired nodes too")
 	}
 	return nil
 }
 
-func (s *session) nodeTable(ctx context.Context, c *adminapi.Client, filter adminapi.NodeFilter, wide bool) (tally, error) {
+func (s *session) nodeTable(ctx context.Context, c *adminapi.Client, filter adminapi.NodeFilter, format string) (tally, error) {
 	var counts tally
-	t := &table{w: s.Stdout}
+	l := s.list(format, nodeColumns())
 	err := eachPage(ctx, c, filter, func(page adminapi.NodeRows) error {
-		lines := make([][]string, 0, len(page.Nodes)+1)
-		if counts.pages == 0 {
-			lines = append(lines, nodeHeader(wide))
-		}
-		counts.pages++
+		lines := make([][]string, 0, len(page.Nodes))
 		for _, raw := range page.Nodes {
 			v, err := readNode(raw, s.now())
 			if err != nil {
 				return err
 			}
 			counts.add(v)
-			lines = append(lines, v.row(wide))
+			v.narrow = l.limit > 0 && l.limit < roomy
+			lines = append(lines, v.row(format == "wide"))
 		}
-		for _, line := range lines {
-			t.measure(line)
-		}
-		for _, line := range lines {
-			t.write(line)
-		}
-		return t.err
+		return l.write(lines)
 	})
 	return counts, err
 }
 
 // tally counts nodes by status, as the list shows it.
-type tally struct{ pages, all, online, stale, pending, retired int }
+type tally struct {
+	all, online, stale, pending, retired int
+	unwell, old                          int // rows that bear a mark
+}
 
 func (t *tally) add(v view) {
 	t.all++
+	if v.unwell() {
+		t.unwell++
+	}
+	if v.old() {
+		t.old++
+	}
 	switch {
 	case v.State == "retired":
 		t.retired++
@@ -126,6 +129,16 @@ func (t tally) footer() string {
 		text += fmt.Sprintf(", %d retired", t.retired)
 	}
 	return text
+}
+
+// explain says what the marks mean that stand in the list, to a person who has them on the screen.
+func (t tally) explain(w io.Writer, screen int) {
+	if t.unwell > 0 {
+		details(w, screen, [][]string{{markUnwell, "GPUs are ill or missing, or the probe fails: muster node show NAME"}})
+	}
+	if t.old > 0 {
+		details(w, screen, [][]string{{markOld, "an old reading: the values are of then"}})
+	}
 }
 
 // nodeListJSON writes the API's object with the pages merged, as they come.
@@ -192,7 +205,7 @@ func nodeShow(ctx context.Context, s *session) error {
 		if i > 0 {
 			fmt.Fprintln(s.Stdout)
 		}
-		v.show(s.Stdout, v.identityRows(raw))
+		v.show(s.Stdout, s.screen(), v.identityRows(raw))
 	}
 	if failed {
 		return errReported

@@ -95,10 +95,9 @@ func pskList(ctx context.Context, s *session) error {
 	if err != nil || format == "json" {
 		return firstError(err, func() error { return s.writeJSON(list) })
 	}
-	rows := [][]string{{"ID", "CREATED"}}
+	var rows [][]string
 	for _, k := range list.PSKs {
 		rows = append(rows, []string{orUnknown(k.ID), age(s.now().Sub(k.CreatedAt)) + " ago"})
 	}
-	columns(s.Stdout, rows)
-	return nil
+	return s.list(format, []column{{name: "ID"}, {name: "CREATED"}}).write(rows)
 }

@@ -17,7 +17,11 @@ type view struct {
 	adminapi.Node
 	hardware *wire.Hardware // nil: never reported
 	now      time.Time
+	narrow   bool // sums of memory are shown in GiB
 }
+
+// roomy is how many columns of a screen show sums of memory in MiB, as they are everywhere else.
+const roomy = 110
 
 func readNode(raw json.RawMessage, now time.Time) (view, error) {
 	v := view{now: now}
@@ -28,22 +32,19 @@ func readNode(raw json.RawMessage, now time.Time) (view, error) {
 	return v, nil
 }
 
-func nodeHeader(wide bool) []string {
-	header := []string{"NAME", "TENANT", "PROVIDER", "GPU", "MEMORY", "UTIL", "STATE", "STATUS", "SEEN"}
-	if wide {
-		header = append(header, "ID", "VERSION", "ADDRESS", "LABELS", "CERT", "PROBE", "SKEW", "INSTANCE")
-	}
-	return header
+func nodeColumns() []column {
+	return []column{{name: "NAME", least: 20, most: 40}, {name: "TENANT", rank: 7, least: 8, most: 24}, {name: "PROVIDER", rank: 8, least: 8, most: 24},
+		{name: "GPU", least: 16, most: 40}, {name: "MEMORY", rank: 4, most: 24}, {name: "UTIL", rank: 3}, {name: "STATE", least: 11, most: 12},
+		{name: "STATUS", rank: 2}, {name: "SEEN", rank: 5},
+		{name: "HEALTH", most: 40, wide: true}, {name: "READ", wide: true}, {name: "ID", wide: true}, {name: "VERSION", most: 24, wide: true},
+		{name: "ADDRESS", most: 40, wide: true}, {name: "LABELS", most: 40, wide: true}, {name: "CERT", wide: true}, {name: "PROBE", wide: true},
+		{name: "SKEW", wide: true}, {name: "INSTANCE", most: 24, wide: true}}
 }
 
 func (v view) row(wide bool) []string {
-	row := []string{orUnknown(v.Name), orUnknown(v.Tenant), orUnknown(v.Provider), v.gpus(), v.memory(), v.utilization(),
-		v.state(wide), v.status(), v.since(v.LastSeen)}
-	if wide {
-		row = append(row, orUnknown(v.ID), v.version(), orUnknown(v.Address), labelText(v.Labels), v.expiry(), v.probe(),
-			v.skew(), orUnknown(v.InstanceID))
-	}
-	return row
+	return []string{orUnknown(v.Name), orUnknown(v.Tenant), orUnknown(v.Provider), v.mark() + v.gpus(), v.aged(v.memory()), v.aged(v.utilization()),
+		v.state(wide), v.status(), v.since(v.LastSeen), v.ills(), v.readAge(), orUnknown(v.ID), v.version(), orUnknown(v.Address), labelText(v.Labels),
+		v.expiry(), v.probe(), v.skew(), orUnknown(v.InstanceID)}
 }
 
 // status is nothing to ask of a node that was given back.
@@ -54,108 +55,12 @@ func (v view) status() string {
 	return orUnknown(v.Status)
 }
 
-// gpus is like "8x H100 80GB HBM3", with what is wrong with the probe behind it.
-func (v view) gpus() string {
-	if v.hardware == nil {
-		return unknown
-	}
-	text := v.models()
-	if e := v.hardware.GPUsExpected; e != nil && *e != len(v.hardware.GPUs) && text != unknown {
-		text += fmt.Sprintf(" (%d expected)", *e)
-	}
-	if p := v.hardware.Probe; p.State == wire.ProbeSlow || p.State == wire.ProbeHung || p.State == wire.ProbeFailed {
-		text += " (probe " + v.probe() + ")"
-	}
-	return text
-}
-
-// models counts the GPUs by model, in the order in which they stand.
-func (v view) models() string {
-	var names []string
-	count := map[string]int{}
-	for _, g := range v.hardware.GPUs {
-		name := model(g.Name)
-		if count[name] == 0 {
-			names = append(names, name)
-		}
-		count[name]++
-	}
-	if len(names) == 0 && (v.hardware.Probe.State == wire.ProbeAbsent || v.hardware.Probe.State == wire.ProbeOK) {
-		return "none"
-	}
-	if len(names) == 0 {
-		return unknown
-	}
-	for i, name := range names {
-		names[i] = fmt.Sprintf("%dx %s", count[name], name)
-	}
-	return strings.Join(names, " + ")
-}
-
 // model drops the maker where the rest still says what it is: "H100 80GB HBM3" does, "GB10" alone does not.
 func model(name string) string {
 	if rest, ok := strings.CutPrefix(name, "NVIDIA "); ok && strings.Contains(strings.TrimSpace(rest), " ") {
 		name = rest
 	}
 	return orUnknown(name)
-}
-
-// memory is used/total over all GPUs; one figure that is not known leaves the sum unknown.
-func (v view) memory() string {
-	if v.hardware == nil {
-		return unknown
-	}
-	used, total, unified := sum{known: true}, sum{known: true}, 0
-	for _, g := range v.hardware.GPUs {
-		if g.MemorySource == wire.MemoryUnified {
-			unified++
-			continue
-		}
-		used.add(g.MemoryUsedMiB)
-		total.add(g.MemoryTotalMiB)
-	}
-	switch {
-	case unified > 0 && unified == len(v.hardware.GPUs):
-		return wire.MemoryUnified
-	case len(v.hardware.GPUs) == 0, !used.known && !total.known:
-		return unknown
-	}
-	return used.String() + "/" + total.String() + " MiB"
-}
-
-type sum struct {
-	n     int64
-	known bool
-}
-
-func (s *sum) add(n *int64) {
-	if s.known = s.known && n != nil; s.known {
-		s.n += *n
-	}
-}
-
-func (s sum) String() string {
-	if !s.known {
-		return unknown
-	}
-	return fmt.Sprint(s.n)
-}
-
-// utilization is the mean over the GPUs that know theirs.
-func (v view) utilization() string {
-	total, known := 0.0, 0
-	if v.hardware != nil {
-		for _, g := range v.hardware.GPUs {
-			if g.UtilizationPercent != nil {
-				total += *g.UtilizationPercent
-				known++
-			}
-		}
-	}
-	if known == 0 {
-		return unknown
-	}
-	return fmt.Sprintf("%.0f%%", total/float64(known))
 }
 
 // state has its reasons where they are asked for, and always what is on its way to become one.

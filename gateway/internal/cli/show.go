@@ -6,36 +6,89 @@ import (
 	"math"
 	"strings"
 	"time"
-
-	"muster/agent/wire"
 )
 
-// show prints all that is known of a node, for a person; identity is what there is to say of its certificates.
-func (v view) show(w io.Writer, identity [][]string) {
+// Words of node show for what is not there.
+const (
+	notKnown = "unknown" // there is one, and nobody knows it
+	none     = "none"    // there is none
+)
+
+// show prints all that is known of a node, for a person, and names what is not; identity is what there is to say of its certificates.
+func (v view) show(w io.Writer, screen int, identity [][]string) {
 	fmt.Fprintln(w, orUnknown(v.Name))
 	rows := [][]string{
-		{"  id", orUnknown(v.ID)},
-		{"  tenant", orUnknown(v.Tenant)},
+		{"  id", word(orUnknown(v.ID))},
+		{"  tenant", word(orUnknown(v.Tenant))},
 		{"  state", v.stateLine()},
 		{"  status", v.statusLine()},
-		{"  provider", strings.TrimSuffix(orUnknown(v.Provider)+" "+printable(v.InstanceID), " ")},
-		{"  labels", labelText(v.Labels)},
-		{"  address", orUnknown(v.Address)},
+		{"  provider", v.providerLine()},
+		{"  labels", orNone(labelText(v.Labels))},
+		{"  address", word(orUnknown(v.Address))},
 		{"  agent", v.agentLine()},
 		{"  certificate", v.certificateLine()},
 		{"  clock", v.clockLine()},
 		{"  created", stamp(&v.CreatedAt)},
+	}
+	for _, reason := range v.StateReasons {
+		if detail := v.StateDetails[reason]; detail != "" {
+			rows = append(rows, []string{"  " + printable(reason), printable(detail)})
+		}
 	}
 	rows = append(rows, identity...)
 	rows = append(rows, v.hardwareRows()...)
 	for _, notice := range v.Notices {
 		rows = append(rows, []string{"  notice", printable(notice)})
 	}
-	columns(w, rows)
+	details(w, screen, rows)
+}
+
+// details prints names with what there is to say of each, which goes on below where a line of the screen does not hold it.
+func details(w io.Writer, screen int, rows [][]string) {
+	names := 0
+	for _, row := range rows {
+		names = max(names, width(row[0]))
+	}
+	columns := 0
+	if screen > 0 {
+		columns = max(screen-names-gap, narrowest)
+	}
+	for _, row := range rows {
+		name := row[0]
+		for _, line := range wrapped(row[1], columns) {
+			fmt.Fprintf(w, "%s%s%s\n", name, strings.Repeat(" ", names-width(name)+gap), line)
+			name = ""
+		}
+	}
+}
+
+// word says in a word what a list shows as a dash.
+func word(text string) string {
+	if text == unknown {
+		return notKnown
+	}
+	return text
+}
+
+func orNone(text string) string {
+	if text == unknown {
+		return none
+	}
+	return text
+}
+
+func (v view) providerLine() string {
+	switch {
+	case v.Provider == "" && v.InstanceID == "":
+		return none
+	case v.Provider == "":
+		return notKnown + ", instance " + printable(v.InstanceID)
+	}
+	return strings.TrimSuffix(printable(v.Provider)+" "+printable(v.InstanceID), " ")
 }
 
 func (v view) stateLine() string {
-	text := v.state(true)
+	text := word(v.state(true))
 	if v.Banned {
 		text += ", banned"
 	}
@@ -47,14 +100,14 @@ func (v view) stateLine() string {
 
 func (v view) statusLine() string {
 	if v.LastSeen == nil {
-		return orUnknown(v.Status) + ", not heard from"
+		return word(orUnknown(v.Status)) + ", not heard from"
 	}
-	return orUnknown(v.Status) + ", seen " + v.since(v.LastSeen) + " ago"
+	return word(orUnknown(v.Status)) + ", seen " + v.since(v.LastSeen) + " ago"
 }
 
 func (v view) clockLine() string {
 	if v.SkewMillis == nil {
-		return unknown
+		return notKnown
 	}
 	seconds := float64(*v.SkewMillis) / 1000
 	switch {
@@ -68,14 +121,14 @@ func (v view) clockLine() string {
 
 func (v view) agentLine() string {
 	if v.Agent == nil {
-		return unknown
+		return notKnown
 	}
-	return orUnknown(v.Agent.Version) + " " + orUnknown(v.Agent.OS) + "/" + orUnknown(v.Agent.Arch)
+	return "version " + word(orUnknown(v.Agent.Version)) + ", " + word(orUnknown(v.Agent.OS)) + "/" + word(orUnknown(v.Agent.Arch))
 }
 
 func (v view) certificateLine() string {
 	if v.Certificate == nil {
-		return unknown
+		return none
 	}
 	when := v.expiry()
 	if !strings.HasPrefix(when, "expired") {
@@ -84,60 +137,14 @@ func (v view) certificateLine() string {
 	if v.Certificate.RenewalOverdue {
 		when += ", renewal overdue"
 	}
-	return fmt.Sprintf("generation %d, %s, %s", v.Certificate.Generation, when, orUnknown(v.Certificate.Fingerprint))
-}
-
-func (v view) hardwareRows() [][]string {
-	h := v.hardware
-	if h == nil {
-		return [][]string{{"  hardware", "not reported"}}
-	}
-	rows := [][]string{{"  probe", v.probeLine()}, {"  driver", text(h.DriverVersion)}, {"  gpus", v.gpus()}}
-	for _, g := range h.GPUs {
-		rows = append(rows, []string{fmt.Sprintf("  gpu %d", g.Index), gpuLine(g)})
-	}
-	return append(rows,
-		[]string{"  host", fmt.Sprintf("%s CPUs, load %s, memory %s/%s MiB, disk %s/%s MiB", number(h.CPUs), decimal(h.Load1, ""),
-			number(h.MemoryUsedMiB), number(h.MemoryTotalMiB), number(h.DiskUsedMiB), number(h.DiskTotalMiB))},
-		[]string{"  kernel", text(h.Kernel) + ", booted " + stamp(h.BootTime)})
-}
-
-func (v view) probeLine() string {
-	p := v.hardware.Probe
-	line := v.probe()
-	if p.TookMS != nil {
-		line += fmt.Sprintf(", took %d ms", *p.TookMS)
-	}
-	if p.SampledAt != nil {
-		line += ", sampled " + v.since(p.SampledAt) + " ago"
-	}
-	if p.Error != "" {
-		line += ": " + printable(p.Error)
-	}
-	return line
-}
-
-func gpuLine(g wire.GPU) string {
-	memory := number(g.MemoryUsedMiB) + "/" + number(g.MemoryTotalMiB) + " MiB"
-	if g.MemorySource == wire.MemoryUnified {
-		memory += " unified"
-	}
-	line := fmt.Sprintf("%s, %s, %s, %s, %s of %s, %s %s", orUnknown(g.Name), memory, decimal(g.UtilizationPercent, "%"),
-		decimal(g.TemperatureCelsius, " C"), decimal(g.PowerWatts, " W"), decimal(g.PowerLimitWatts, " W"), orUnknown(g.BusID), orUnknown(g.UUID))
-	if g.MIG != nil && *g.MIG {
-		line += ", MIG"
-	}
-	if len(g.Health) > 0 {
-		line += ", " + printable(strings.Join(g.Health, ", "))
-	}
-	return line
+	return fmt.Sprintf("generation %d, %s, %s", v.Certificate.Generation, when, word(orUnknown(v.Certificate.Fingerprint)))
 }
 
 func text(s *string) string {
-	if s == nil {
-		return unknown
+	if s == nil || *s == "" {
+		return notKnown
 	}
-	return orUnknown(*s)
+	return printable(*s)
 }
 
 func number[N int | int64](n *N) string {
@@ -149,7 +156,7 @@ func number[N int | int64](n *N) string {
 
 func decimal(f *float64, unit string) string {
 	if f == nil {
-		return unknown
+		return notKnown
 	}
 	return fmt.Sprintf("%.4g%s", *f, unit)
 }

@@ -75,16 +75,17 @@ func tokenList(ctx context.Context, s *session) error {
 	if err != nil || format == "json" {
 		return firstError(err, func() error { return s.writeJSON(list) })
 	}
-	header := []string{"ID", "TENANT", "STATUS", "USED", "EXPIRES", "GPUS", "LABELS"}
-	if format == "wide" {
-		header = append(header, "CREATED", "BY", "BOUND", "NODE")
-	}
-	rows := [][]string{header}
+	rows := make([][]string, 0, len(list.Tokens))
 	for _, t := range list.Tokens {
-		rows = append(rows, tokenRow(t, s.now(), format == "wide"))
+		rows = append(rows, tokenRow(t, s.now()))
 	}
-	columns(s.Stdout, rows)
-	return nil
+	return s.list(format, tokenColumns()).write(rows)
+}
+
+func tokenColumns() []column {
+	return []column{{name: "ID"}, {name: "TENANT", rank: 4, least: 8, most: 24}, {name: "NODE", least: 12, most: 40}, {name: "STATUS", rank: 1}, {name: "USED", rank: 3},
+		{name: "EXPIRES"}, {name: "GPUS", rank: 5}, {name: "LABELS", rank: 6, least: 10, most: 40},
+		{name: "CREATED", wide: true}, {name: "BY", wide: true}, {name: "BOUND", wide: true}, {name: "NODE ID", wide: true}}
 }
 
 func firstError(err error, next func() error) error {
@@ -94,21 +95,23 @@ func firstError(err error, next func() error) error {
 	return next()
 }
 
-func tokenRow(t adminapi.Token, now time.Time, wide bool) []string {
+func tokenRow(t adminapi.Token, now time.Time) []string {
 	expires := "in " + age(t.ExpiresAt.Sub(now))
 	if !now.Before(t.ExpiresAt) {
 		expires = age(now.Sub(t.ExpiresAt)) + " ago"
 	}
-	row := []string{orUnknown(t.ID), orUnknown(t.Tenant), orUnknown(t.Status), fmt.Sprintf("%d/%d", t.Used, t.Uses), expires, number(t.GPUs),
-		labelText(t.Labels)}
-	if wide {
-		bound := unknown
-		if t.BindInstance {
-			bound = "instance"
-		}
-		row = append(row, age(now.Sub(t.CreatedAt))+" ago", orUnknown(t.CreatedBy), bound, orUnknown(t.NodeID))
+	node, bound := t.Node, unknown
+	if node == "" { // a gateway of before names the id alone
+		node = t.NodeID
 	}
-	return row
+	switch {
+	case t.BindInstance:
+		bound = "instance"
+	case t.NodeID != "":
+		bound = "node"
+	}
+	return []string{orUnknown(t.ID), orUnknown(t.Tenant), orUnknown(node), orUnknown(t.Status), fmt.Sprintf("%d/%d", t.Used, t.Uses), expires, number(t.GPUs),
+		labelText(t.Labels), age(now.Sub(t.CreatedAt)) + " ago", orUnknown(t.CreatedBy), bound, orUnknown(t.NodeID)}
 }
 
 func tokenRevoke(ctx context.Context, s *session) error {

@@ -80,9 +80,9 @@ func health(b *wire.HeartbeatRequest, report Report, expected int) (reasons []st
 	if !gone && (!told || seen >= expected) || slices.Contains(reasons, wire.HealthGPUMissing) {
 		return reasons, detail
 	}
-	text := fmt.Sprintf("the node shows %d of its %d GPUs", seen, expected)
+	text := fmt.Sprintf("the node shows %d of the %d GPUs that are expected", seen, expected)
 	if gone {
-		text = fmt.Sprintf("no nvidia-smi on this machine any more, and it had %d GPUs", expected)
+		text = fmt.Sprintf("no nvidia-smi on this machine, while %d GPUs are expected", expected)
 	}
 	detail = maps.Clone(detail)
 	if detail == nil {

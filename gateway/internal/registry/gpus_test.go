@@ -170,7 +170,7 @@ func TestGPUsGone(t *testing.T) {
 	if state := f.beat(ad, 2, look(wire.ProbeAbsent, 8, -1)); state != registry.Unavailable {
 		t.Errorf("got %s, want unavailable", state)
 	}
-	if n := f.seen("box"); len(n.Reasons) != 1 || n.Reasons[0].Detail != "no nvidia-smi on this machine any more, and it had 8 GPUs" {
+	if n := f.seen("box"); len(n.Reasons) != 1 || n.Reasons[0].Detail != "no nvidia-smi on this machine, while 8 GPUs are expected" {
 		t.Errorf("got %+v", n.Reasons)
 	}
 	if _, err := f.SetGPUs(t.Context(), "", "box", 0, operator); err != nil {
