@@ -94,7 +94,8 @@ func TestRestartCuresNoGPU(t *testing.T) {
 		if beat.Health != nil && len(beat.Health) == 0 {
 			t.Errorf("beat %d of the second run says that nothing is wrong", i)
 		}
-		if text := beat.HealthDetail[wire.HealthGPUMissing]; len(beat.Health) > 0 && (!strings.Contains(text, "GPU-00000001 at 00000000:20:00.0") || *beat.GPUsSeen != 1) {
+		if text := beat.HealthDetail[wire.HealthGPUMissing]; len(beat.Health) > 0 && (!strings.Contains(text,
+			"GPU-00000001 at 00000000:20:00.0") || *beat.GPUsSeen != 1) {
 			t.Errorf("beat %d: %q, %v seen", i, text, beat.GPUsSeen)
 		}
 	}
@@ -178,10 +179,12 @@ func TestReportFits(t *testing.T) {
 		if err := json.Unmarshal(raw, &back); err != nil {
 			t.Fatal(err)
 		}
-		if len(raw) > test.limit && len(back.GPUs) > 0 || len(back.GPUs) < test.least || (cut == "") != test.whole || len(h.GPUs) != test.gpus || h.GPUs[0].PCIe == nil {
+		if len(raw) > test.limit && len(back.GPUs) > 0 || len(back.GPUs) < test.least || (cut == "") != test.whole ||
+			len(h.GPUs) != test.gpus || h.GPUs[0].PCIe == nil {
 			t.Errorf("%+v: %d bytes, %d rows, %q", test, len(raw), len(back.GPUs), cut)
 		}
-		if !test.whole && !strings.Contains(cut, fmt.Sprintf("first %d of them", len(back.GPUs))) && (len(back.GPUs) != test.gpus || !strings.Contains(cut, "alone")) {
+		if !test.whole && !strings.Contains(cut, fmt.Sprintf("first %d of them", len(back.GPUs))) && (len(back.GPUs) != test.gpus ||
+			!strings.Contains(cut, "alone")) {
 			t.Errorf("%+v: told %q", test, cut)
 		}
 	}
@@ -190,7 +193,8 @@ func TestReportFits(t *testing.T) {
 func TestProbeTable(t *testing.T) {
 	fake := newSMI(t, 2)
 	code, out, errs := agent(t, environment(), "", nil, "probe", "-o", "table", "--state", t.TempDir(), "--nvidia-smi", fake.path)
-	for _, want := range []string{"machine       ", "gpu probe     ok in ", "GPU 1  NVIDIA H100  GPU-00000001  00000000:20:00.0", "  memory      4/81559 MiB\n",
+	for _, want := range []string{"machine       ", "gpu probe     ok in ", "GPU 1  NVIDIA H100  GPU-00000001  00000000:20:00.0",
+		"  memory      4/81559 MiB\n",
 		"  busy        0%, ", "  temperature not known\n", "  health      nothing is known to be wrong\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no %q", want)

@@ -43,7 +43,8 @@ func (p program) printGPU(g wire.GPU) {
 	}
 	sub("memory", memory, size(g.MemoryFreeMiB, "free"), size(g.MemoryReservedMiB, "reserved"))
 	sub("busy", orUnknown(figure(g.UtilizationPercent, "%")), with("memory ", figure(g.MemoryUtilizationPercent, "%")),
-		with("encoder ", figure(g.EncoderUtilizationPercent, "%")), with("decoder ", figure(g.DecoderUtilizationPercent, "%")), processes(g.Processes))
+		with("encoder ", figure(g.EncoderUtilizationPercent, "%")), with("decoder ", figure(g.DecoderUtilizationPercent, "%")),
+		processes(g.Processes))
 	sub("temperature", orUnknown(figure(g.TemperatureCelsius, " C")), with("memory ", figure(g.MemoryTemperatureCelsius, " C")),
 		with("fan ", figure(g.FanPercent, "%")))
 	sub("power", orUnknown(figure(g.PowerWatts, " W")), with("limit ", figure(g.PowerLimitWatts, " W")),
@@ -58,7 +59,8 @@ func (p program) printGPU(g wire.GPU) {
 	if g.Fabric != nil {
 		sub("fabric", text(g.Fabric.State), text(g.Fabric.Status))
 	}
-	sub("driver", with("compute capability ", text(g.ComputeCapability)), yes(g.PersistenceMode, "persistence mode on", "persistence mode off"),
+	sub("driver", with("compute capability ", text(g.ComputeCapability)),
+		yes(g.PersistenceMode, "persistence mode on", "persistence mode off"),
 		with("recovery action ", text(g.RecoveryAction)))
 	if g.MIG != nil && *g.MIG {
 		sub("MIG", mig(g.MIGInstances))
@@ -69,7 +71,8 @@ func (p program) printGPU(g wire.GPU) {
 func (p program) printMemoryErrors(g wire.GPU) {
 	if e := g.ECC; e != nil {
 		p.line("  ECC", join(", ", yes(e.Enabled, "on", "off"),
-			with("corrected ", pair(e.CorrectedVolatile, e.CorrectedAggregate)), with("uncorrected ", pair(e.UncorrectedVolatile, e.UncorrectedAggregate))))
+			with("corrected ", pair(e.CorrectedVolatile, e.CorrectedAggregate)),
+			with("uncorrected ", pair(e.UncorrectedVolatile, e.UncorrectedAggregate))))
 	}
 	if r := g.RemappedRows; r != nil {
 		p.line("  remapped", join(", ", size(r.Correctable, "correctable"), size(r.Uncorrectable, "uncorrectable"),

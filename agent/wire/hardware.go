@@ -74,7 +74,7 @@ type GPU struct {
 	ECC                       *ECC     `json:"ecc"`
 	RemappedRows              *Remaps  `json:"remapped_rows"`         // Ampere and newer
 	RetiredPagesPending       *bool    `json:"retired_pages_pending"` // before Ampere: bad memory pages that wait for a restart
-	RecoveryAction            *string  `json:"recovery_action"`       // what the driver wants done: none, reset, reboot, drain_p2p, drain_and_reset
+	RecoveryAction            *string  `json:"recovery_action"`       // that the driver wants: none, reset, reboot, drain_p2p...
 	Fabric                    *Fabric  `json:"fabric"`
 	MIG                       *bool    `json:"mig"` // null: the device has no such mode
 
@@ -88,7 +88,7 @@ type GPU struct {
 type Clocks struct {
 	SMMHz     *int64   `json:"sm_mhz"`
 	MemoryMHz *int64   `json:"memory_mhz"`
-	Reasons   []string `json:"reasons"` // nvidia-smi's words for what sets the clocks now: gpu_idle, sw_power_cap, hw_slowdown...; null: not known
+	Reasons   []string `json:"reasons"` // what sets the clocks now: gpu_idle, sw_power_cap, hw_slowdown...; null: not known
 }
 
 // PCIe is a GPU's link. An idle GPU lowers its generation to save power.

@@ -18,7 +18,8 @@ import (
 func rich() map[string]string {
 	return with(h100(0), "compute_cap", "9.0", "persistence_mode", "Enabled", "pstate", "P2", "memory.free", "41706", "memory.reserved", "620",
 		"utilization.memory", "71", "utilization.encoder", "0", "utilization.decoder", "2", "temperature.memory", "70", "fan.speed", "[N/A]",
-		"power.max_limit", "710.00", "clocks.current.sm", "1755", "clocks.current.memory", "2619", "clocks_event_reasons.active", "0x000000000000000C",
+		"power.max_limit", "710.00", "clocks.current.sm", "1755", "clocks.current.memory", "2619", "clocks_event_reasons.active",
+		"0x000000000000000C",
 		"pcie.link.gen.current", "4", "pcie.link.gen.max", "5", "pcie.link.width.current", "8", "pcie.link.width.max", "16",
 		"ecc.mode.current", "Enabled", "ecc.errors.corrected.volatile.total", "3", "ecc.errors.corrected.aggregate.total", "12",
 		"ecc.errors.uncorrected.aggregate.total", "2", "remapped_rows.correctable", "1", "remapped_rows.uncorrectable", "0",
@@ -65,7 +66,8 @@ func extra(t *testing.T, g wire.GPU) string {
 
 func TestTelemetry(t *testing.T) {
 	const ecc = "ecc={enabled:true,corrected_volatile:3,uncorrected_volatile:0,corrected_aggregate:12,uncorrected_aggregate:2}"
-	want := "clocks={sm_mhz:1755,memory_mhz:2619,reasons:[sw_power_cap,hw_slowdown]} compute_capability=9.0 decoder_utilization_percent=2 " + ecc +
+	want := "clocks={sm_mhz:1755,memory_mhz:2619,reasons:[sw_power_cap,hw_slowdown]} compute_capability=9.0 " +
+		"decoder_utilization_percent=2 " + ecc +
 		" encoder_utilization_percent=0 fabric={state:completed,status:success} memory_free_mib=41706 memory_reserved_mib=620 " +
 		"memory_temperature_celsius=70 memory_utilization_percent=71 pcie={generation:4,generation_max:5,width:8,width_max:16} " +
 		"performance_state=2 persistence_mode=true power_max_limit_watts=710 recovery_action=none " +
@@ -89,11 +91,13 @@ func TestTelemetry(t *testing.T) {
 		{"an odd flag", "persistence_mode", "Perhaps", ""},
 		{"free beyond the total", "memory.free", "99999", ""},
 	} {
-		if got := extra(t, probed(t, with(rich(), test.field, test.value))); !strings.Contains(got, test.want) || test.want == "" && strings.Contains(got, "="+test.value) {
+		if got := extra(t, probed(t, with(rich(), test.field, test.value))); !strings.Contains(got, test.want) || test.want == "" &&
+			strings.Contains(got, "="+test.value) {
 			t.Errorf("%s: got %s, want %s", test.name, got, test.want)
 		}
 	}
-	quiet := with(rich(), "fabric.state", "[Unknown Error]", "clocks.current.sm", "ERR!", "temperature.memory", "hot", "pstate", "[Insufficient Permissions]")
+	quiet := with(rich(), "fabric.state", "[Unknown Error]", "clocks.current.sm", "ERR!", "temperature.memory", "hot", "pstate",
+		"[Insufficient Permissions]")
 	if got := probed(t, quiet); len(got.Health) != 0 || got.Clocks.SMMHz != nil || got.MemoryTemperatureCelsius != nil {
 		t.Errorf("what says nothing of health: got %v", got.Health)
 	}
@@ -122,11 +126,13 @@ func TestOlderNamesAndOlderDrivers(t *testing.T) {
 	}
 	delete(old, "gpu_recovery_action")
 	for _, test := range []struct{ reset, drain, want, health string }{
-		{"No", "No", "none", ""}, {"Yes", "No", "reset", "recovery_action:reset"}, {"No", "Yes", "drain_and_reset", "recovery_action:drain_and_reset"},
+		{"No", "No", "none", ""}, {"Yes", "No", "reset", "recovery_action:reset"},
+		{"No", "Yes", "drain_and_reset", "recovery_action:drain_and_reset"},
 		{"[N/A]", "[N/A]", "null", ""}, {"[N/A]", "No", "none", ""},
 	} {
 		got := probed(t, with(old, "reset_status.reset_required", test.reset, "reset_status.drain_and_reset_recommended", test.drain))
-		if show(got.RecoveryAction) != test.want || strings.Join(got.Health, " ") != test.health || show(got.Clocks.SMMHz) != "1755" || len(got.Clocks.Reasons) != 2 {
+		if show(got.RecoveryAction) != test.want || strings.Join(got.Health, " ") != test.health || show(got.Clocks.SMMHz) != "1755" ||
+			len(got.Clocks.Reasons) != 2 {
 			t.Errorf("%+v: %s, %v, %+v", test, show(got.RecoveryAction), got.Health, got.Clocks)
 		}
 	}
@@ -156,7 +162,8 @@ func TestSlowDriverIsAskedForLess(t *testing.T) {
 			t.Errorf("the first look: %+v", got.Probe)
 		}
 		slow = time.Second
-		if got := p.Probe(t.Context()); got.Probe.State != wire.ProbeOK || lastQuery(m) != allFields || got.GPUs[0].Clocks != nil || m.count("--query-compute") != 0 {
+		if got := p.Probe(t.Context()); got.Probe.State != wire.ProbeOK || lastQuery(m) != allFields || got.GPUs[0].Clocks != nil ||
+			m.count("--query-compute") != 0 {
 			t.Errorf("the second look: %+v by %s", got.Probe, lastQuery(m))
 		}
 		time.Sleep(time.Hour)

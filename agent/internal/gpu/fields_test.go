@@ -63,7 +63,8 @@ func lastQuery(m *machine) string {
 const allFields = "index,uuid,name,pci.bus_id,driver_version,mig.mode.current,memory.total,memory.used,utilization.gpu,temperature.gpu," +
 	"power.draw,enforced.power.limit,ecc.errors.uncorrected.volatile.total,remapped_rows.pending,remapped_rows.failure,gpu_recovery_action"
 
-const coreFields = "index,uuid,name,pci.bus_id,driver_version,memory.total,memory.used,utilization.gpu,temperature.gpu,power.draw,power.limit"
+const coreFields = "index,uuid,name,pci.bus_id,driver_version,memory.total,memory.used," +
+	"utilization.gpu,temperature.gpu,power.draw,power.limit"
 
 func without(names ...string) []string {
 	return slices.DeleteFunc(fields(), func(name string) bool { return slices.Contains(names, name) })

@@ -128,7 +128,8 @@ func TestRowsOutliveARestart(t *testing.T) {
 	if len(got.GPUs) != 8 || !got.Probe.SampledAt.Equal(c.at) {
 		t.Fatalf("%d rows of %s", len(got.GPUs), show(got.Probe.SampledAt))
 	}
-	want := wire.GPU{Index: 7, UUID: h100(7)["uuid"], BusID: h100(7)["pci.bus_id"], Name: h100(7)["name"], MemorySource: wire.MemoryDevice, Health: []string{}}
+	want := wire.GPU{Index: 7, UUID: h100(7)["uuid"], BusID: h100(7)["pci.bus_id"], Name: h100(7)["name"],
+		MemorySource: wire.MemoryDevice, Health: []string{}}
 	if !reflect.DeepEqual(got.GPUs[7], want) {
 		t.Errorf("got %+v, want %+v", got.GPUs[7], want)
 	}
@@ -139,7 +140,8 @@ func TestGatewayDecidesHowManyAreExpected(t *testing.T) {
 	dir, m := t.TempDir(), eight()
 	p, _ := prober(t, m)
 	p.State, p.Expected = dir, 9
-	wantHealth(t, "the credential's number", p.Probe(t.Context()), wire.HealthGPUMissing, "8 of 9 GPUs answer; gone: 1 that no whole reading has named")
+	wantHealth(t, "the credential's number", p.Probe(t.Context()), wire.HealthGPUMissing,
+		"8 of 9 GPUs answer; gone: 1 that no whole reading has named")
 	p.Expect(8)
 	wantHealth(t, "fewer", p.Probe(t.Context()), "")
 	m.change(func(m *machine) { m.gpus = m.gpus[:6] })
@@ -199,7 +201,8 @@ func TestSevereFaults(t *testing.T) {
 		reasons string
 		detail  string
 	}{
-		{"requires reset", "power.draw", "[GPU requires reset]", wire.HealthGPUFault, "GPU-00000001-1111-2222-3333-444444444444 at 00000000:19:00.0: gpu_requires_reset"},
+		{"requires reset", "power.draw", "[GPU requires reset]", wire.HealthGPUFault,
+			"GPU-00000001-1111-2222-3333-444444444444 at 00000000:19:00.0: gpu_requires_reset"},
 		{"does not say who it is", "index", "[GPU requires reset]", wire.HealthGPUFault, "gpu_requires_reset; end the work on it, then reset it"},
 		{"lost", "temperature.gpu", "[GPU is lost]", wire.HealthGPUFault, "gpu_is_lost; restart the machine"},
 		{"reboot", "gpu_recovery_action", "Reboot", wire.HealthGPUFault, "recovery_action:reboot; restart the machine"},

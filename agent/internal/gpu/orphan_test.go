@@ -75,7 +75,8 @@ func TestOrphanThatDoesNotEnd(t *testing.T) {
 	words := strings.Fields(string(stat)[strings.LastIndex(string(stat), ")"):])
 	since := time.Date(2026, 11, 1, 11, 0, 0, 0, time.UTC)
 	write := func(ticks, boot string) {
-		raw, _ := json.Marshal(map[string]any{"pid": wedged.Process.Pid, "start_ticks": ticks, "boot_id": strings.TrimSpace(boot), "since": since})
+		raw, _ := json.Marshal(map[string]any{"pid": wedged.Process.Pid, "start_ticks": ticks, "boot_id": strings.TrimSpace(boot),
+			"since": since})
 		if err := os.WriteFile(filepath.Join(dir, "nvidia-smi.json"), raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -85,7 +86,8 @@ func TestOrphanThatDoesNotEnd(t *testing.T) {
 	p, _ := prober(t, m)
 	p.State = dir
 	got := p.Probe(t.Context())
-	if reasons, _ := got.Health(); got.Probe.State != wire.ProbeHung || !got.Probe.Since.Equal(since.Add(20*time.Second)) || len(reasons) != 1 || m.count("") != 0 {
+	if reasons, _ := got.Health(); got.Probe.State != wire.ProbeHung || !got.Probe.Since.Equal(since.Add(20*time.Second)) ||
+		len(reasons) != 1 || m.count("") != 0 {
 		t.Errorf("got %+v since %s after %d calls", got.Probe, show(got.Probe.Since), m.count(""))
 	}
 	short, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)

@@ -158,7 +158,8 @@ func TestWhatABeatCarries(t *testing.T) {
 			!slices.Equal(second.Notices, []string{"no disk"}) || second.Agent.Version != "1.2.3" {
 			t.Errorf("%+v, %+v", first, second)
 		}
-		if s := n.status(t); s.Phase != identity.PhaseOnline || s.State != "active" || s.LastContact == nil || s.Transport != "signed" || s.NodeID != gatewaytest.NodeID {
+		if s := n.status(t); s.Phase != identity.PhaseOnline || s.State != "active" || s.LastContact == nil ||
+			s.Transport != "signed" || s.NodeID != gatewaytest.NodeID {
 			t.Errorf("status %+v", s)
 		}
 	})
@@ -249,7 +250,8 @@ func TestShorterReadingForAnOlderGateway(t *testing.T) {
 func TestGatewayAwayForAWeek(t *testing.T) {
 	for name, away := range map[string]*gatewaytest.Reply{
 		"nobody listens": nil, "hangs up": {Hangup: true},
-		"edge": {Status: 530, Body: []byte("<html>"), Unproven: true}, "a claim": {Status: 403, Body: gatewaytest.Refusal(403, "revoked").Body, Unproven: true},
+		"edge":         {Status: 530, Body: []byte("<html>"), Unproven: true},
+		"a claim":      {Status: 403, Body: gatewaytest.Refusal(403, "revoked").Body, Unproven: true},
 		"a proven 503": gatewaytest.Refusal(503, wire.CodeUnavailable),
 	} {
 		t.Run(name, func(t *testing.T) {

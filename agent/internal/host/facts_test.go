@@ -89,7 +89,8 @@ func TestRead(t *testing.T) {
 			"16 null/65536 1.25 6.8.0-45-generic 2026-11-01T12:00:00Z"},
 		{"nothing readable", map[string]string{"proc/meminfo": "", "proc/loadavg": "", "proc/stat": "", "proc/sys/kernel/osrelease": "",
 			"proc/cpuinfo": "", "sys/devices/system/cpu/online": ""}, "null null/null null null null"},
-		{"nonsense", map[string]string{"proc/meminfo": "MemTotal: -5 kB\nMemAvailable: 9 kB\n", "proc/loadavg": "NaN 1 1", "proc/stat": "btime\nbtime x\n",
+		{"nonsense", map[string]string{"proc/meminfo": "MemTotal: -5 kB\nMemAvailable: 9 kB\n", "proc/loadavg": "NaN 1 1",
+			"proc/stat":                 "btime\nbtime x\n",
 			"proc/sys/kernel/osrelease": "\n", "proc/cpuinfo": "model: x\n", "sys/devices/system/cpu/online": "7-0\n",
 			"sys/fs/cgroup/cpu.max": "0 0\n", "sys/fs/cgroup/memory.max": "0\n"}, "null null/null null null null"},
 		{"more available than there is", map[string]string{"proc/meminfo": "MemTotal: 2048 kB\nMemAvailable: 4096 kB\n", "proc/loadavg": "-1",
@@ -135,7 +136,8 @@ func TestContainer(t *testing.T) {
 		{"a container whose process 1 says nonsense", "pid:[4026532000]", "", map[string]string{"proc/1/stat": "1 (x) S 0 1"}, "null null"},
 		{"a start that is no time", "pid:[4026532000]", "", map[string]string{
 			"proc/1/stat": "1 (x) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 9999999999999 0 0\n"}, "null null"},
-		{"one that shares the machine's processes", "pid:[4026531836]", "cgroup:[4026532001]", map[string]string{"proc/1/stat": init}, "null null"},
+		{"one that shares the machine's processes", "pid:[4026531836]", "cgroup:[4026532001]", map[string]string{"proc/1/stat": init},
+			"null null"},
 		{"one that shares its groups as well", "pid:[4026531836]", "cgroup:[4026531835]", map[string]string{
 			"proc/1/stat": init, ".dockerenv": "x", "proc/self/mountinfo": root}, "null null"},
 		{"LXC with lxcfs", "pid:[4026532000]", "cgroup:[4026532001]", map[string]string{
@@ -232,9 +234,11 @@ func FuzzMeminfo(f *testing.F) {
 
 // FuzzContainer feeds any text to what is read of a container.
 func FuzzContainer(f *testing.F) {
-	f.Add([]byte("1 (sh) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 360000 0\n"), []byte("22 27 0:21 / / rw - overlay overlay rw\n"), []byte("inactive_file 5\n"))
+	f.Add([]byte("1 (sh) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 360000 0\n"), []byte("22 27 0:21 / / rw - overlay overlay rw\n"),
+		[]byte("inactive_file 5\n"))
 	f.Add([]byte("1 () )"), []byte(" - "), []byte("inactive_file -1\nactive_file 9223372036854775807\n"))
-	root := plant(f, map[string]string{"proc/stat": "btime 1793534400\n", "sys/fs/cgroup/memory.max": "4096\n", "sys/fs/cgroup/memory.current": "4096\n"})
+	root := plant(f, map[string]string{"proc/stat": "btime 1793534400\n", "sys/fs/cgroup/memory.max": "4096\n",
+		"sys/fs/cgroup/memory.current": "4096\n"})
 	if err := os.MkdirAll(filepath.Join(root, "proc/self/ns"), 0o700); err != nil {
 		f.Fatal(err)
 	}
