@@ -6,10 +6,12 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"path/filepath"
 	"time"
 
 	"muster/agent/sign"
 	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/cli"
 	"muster/store"
 )
 
@@ -23,7 +25,16 @@ func (g *gateway) greet(stdout io.Writer, l *listeners) {
 	if l.plain != nil {
 		fmt.Fprintf(stdout, "without TLS: %s\n", l.plain.Addr())
 	}
-	fmt.Fprintf(stdout, "mint a token with: muster --data %s token create --tenant TENANT\n", g.settings.data)
+	fmt.Fprintf(stdout, "mint a token with: %s token create --tenant TENANT\n", g.settings.muster())
+}
+
+// muster is how an operator on this machine calls the program for this gateway, from whatever directory.
+func (s *settings) muster() string {
+	data := s.data
+	if abs, err := filepath.Abs(data); err == nil {
+		data = abs
+	}
+	return s.program + " --data " + cli.QuoteWord(data)
 }
 
 func (g *gateway) ownCertificate() bool { return g.settings.tlsCert == "" }
@@ -34,7 +45,7 @@ func (g *gateway) firstAccount(ctx context.Context, getenv func(string) string, 
 	if getenv("JOURNAL_STREAM") != "" || getenv("INVOCATION_ID") != "" {
 		accounts, err := g.store.Accounts(ctx, "")
 		if err == nil && len(accounts) == 0 {
-			fmt.Fprintf(stdout, "there is no account yet, and this log is no place for its API token: muster account create NAME --scope '*' --data %s makes one\n", g.settings.data)
+			fmt.Fprintf(stdout, "there is no account yet. Its API token would stay in this log, so it is not made here: %s account create NAME --scope '*' makes one\n", g.settings.muster())
 		}
 		return err
 	}

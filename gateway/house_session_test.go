@@ -187,6 +187,9 @@ func TestServeRefuses(t *testing.T) {
 		{"admin without a proxy", "needs a --trusted-proxy", []string{"--admin-behind-proxy"}},
 		{"a proxy's header without a proxy", "needs a --trusted-proxy", []string{"--client-address-header", "X-Real-IP"}},
 		{"an unknown flag", "not defined", []string{"--nope"}},
+		{"no directory", "name the directory with --data DIR", []string{"--data", ""}},
+		{"nobody answers without TLS", "or add --plain-listen :80", []string{"--public-url", "http://gw.example"}},
+		{"nor on that port", "or add --plain-listen :8080", []string{"--public-url", "http://gw.example:8080/"}},
 	} {
 		errs.Reset()
 		code := run(context.Background(), append([]string{"serve", "--data", t.TempDir()}, c.args...), func(string) string { return "" }, nil, &out, &errs)

@@ -11,51 +11,95 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"muster/gateway/internal/cli"
 )
 
 const (
-	masterKeySize = 32 // bytes, AES-256
-	masterKeyName = "master.key"
-	oldSuffix     = ".old" // of the key before, for as long as it may be the one that opens the database
+	masterKeySize     = 32 // bytes, AES-256
+	masterKeyName     = "master.key"
+	masterKeyVariable = "MUSTER_MASTER_KEY"
+	oldSuffix         = ".old" // of the key before, for as long as it may be the one that opens the database
 )
 
-// masterKey finds the key that seals secrets in the database, in this order: the file that was named, systemd's credential
-// master.key, the variable MUSTER_MASTER_KEY, DATA/master.key. The last is made at the first start.
-func masterKey(s settings, getenv func(string) string, say io.Writer) ([]byte, error) {
-	if s.masterKey != "" {
-		return readMasterKey(s.masterKey)
-	}
-	if dir := getenv("CREDENTIALS_DIRECTORY"); dir != "" {
-		key, err := readMasterKey(filepath.Join(dir, "master.key"))
-		if !errors.Is(err, fs.ErrNotExist) {
-			return key, err
-		}
-	}
-	if text := getenv("MUSTER_MASTER_KEY"); text != "" {
-		return decodeMasterKey("MUSTER_MASTER_KEY", text)
-	}
-	path := filepath.Join(s.data, masterKeyName)
-	key, err := readMasterKey(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return newMasterKey(path, s.data, say)
-	}
-	return key, err
+// keyPlace is where the master key of a data directory is.
+type keyPlace struct {
+	file string
+	text string // of the variable that holds the key; then there is no file
+	lent bool   // the file is systemd's copy, and another one is the key's place
+	made bool   // the file is made at the first start
 }
 
-// masterKeyFile is the file that masterKey reads; empty: the key comes from the environment, and is its owner's to change.
-func masterKeyFile(s settings, getenv func(string) string) string {
+// keyPlace decides by what belongs to this gateway alone, in this order: the file that was named, systemd's credential
+// master.key, the variable MUSTER_MASTER_KEY, the installed service's own file, DATA/master.key.
+func (s *settings) keyPlace(getenv func(string) string) keyPlace {
 	if s.masterKey != "" {
-		return s.masterKey
+		return keyPlace{file: s.masterKey}
 	}
 	if dir := getenv("CREDENTIALS_DIRECTORY"); dir != "" {
-		if _, err := os.Stat(filepath.Join(dir, masterKeyName)); err == nil {
-			return ""
+		if path := filepath.Join(dir, masterKeyName); exists(path) {
+			return keyPlace{file: path, lent: true}
 		}
 	}
-	if getenv("MUSTER_MASTER_KEY") != "" {
+	if text := getenv(masterKeyVariable); text != "" {
+		return keyPlace{text: text}
+	}
+	if s.serviceKey != "" {
+		return keyPlace{file: s.serviceKey}
+	}
+	return keyPlace{file: filepath.Join(s.data, masterKeyName), made: true}
+}
+
+func (p keyPlace) String() string {
+	if p.text != "" {
+		return masterKeyVariable
+	}
+	return p.file
+}
+
+// masterKey gives the key that seals secrets in the database.
+func masterKey(s settings, getenv func(string) string, say io.Writer) ([]byte, error) {
+	place := s.keyPlace(getenv)
+	if place.text != "" {
+		return decodeMasterKey(masterKeyVariable, place.text)
+	}
+	key, err := readMasterKey(place.file)
+	if !errors.Is(err, fs.ErrNotExist) || !place.made {
+		return key, err
+	}
+	if exists(filepath.Join(s.data, databaseFile)) { // which another key seals
+		return nil, fmt.Errorf("there is no master key for the database in %s: looked for %s; put its key back, or name the file with --master-key-file%s",
+			s.data, s.lookedFor(getenv), s.atService())
+	}
+	return newMasterKey(place.file, say)
+}
+
+// lookedFor names every place where the key could have been.
+func (s *settings) lookedFor(getenv func(string) string) string {
+	places := []string{filepath.Join(s.data, masterKeyName)}
+	if s.service {
+		places = append(places, filepath.Join(s.root, serviceKey))
+	}
+	if dir := getenv("CREDENTIALS_DIRECTORY"); dir != "" {
+		places = append(places, filepath.Join(dir, masterKeyName))
+	}
+	return strings.Join(append(places, "the variable "+masterKeyVariable), ", ")
+}
+
+// atService says how the gateway of the service's own data is started, which hands it the key.
+func (s *settings) atService() string {
+	if installed := cli.InstalledData(s.root); installed == "" || !cli.SamePlace(installed, s.data) || !exists(filepath.Join(s.root, serviceKey)) {
 		return ""
 	}
-	return filepath.Join(s.data, masterKeyName)
+	return ". This is the data of the installed service, which has the key: sudo systemctl start muster"
+}
+
+// masterKeyFile is the file that holds the key; empty: the key comes from the environment, and is its owner's to change.
+func masterKeyFile(s settings, getenv func(string) string) string {
+	if place := s.keyPlace(getenv); !place.lent {
+		return place.file
+	}
+	return ""
 }
 
 func readMasterKey(path string) ([]byte, error) {
@@ -74,17 +118,13 @@ func decodeMasterKey(from, text string) ([]byte, error) {
 	return key, nil
 }
 
-// newMasterKey refuses to make a key beside a database that another one seals.
-func newMasterKey(path, data string, say io.Writer) ([]byte, error) {
-	if _, err := os.Stat(filepath.Join(data, databaseFile)); err == nil {
-		return nil, fmt.Errorf("%s is missing, but the database beside it is sealed with it; restore the file, or name its place with --master-key-file", path)
-	}
+func newMasterKey(path string, say io.Writer) ([]byte, error) {
 	key := make([]byte, masterKeySize)
 	rand.Read(key)
 	if err := writeSynced(path, base64.StdEncoding.EncodeToString(key)+"\n"); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(say, "made %s, which seals the secrets in the database; keep a copy away from this disk, or hand it over as a systemd credential (LoadCredential=master.key:...)\n", path)
+	fmt.Fprintf(say, "made %s, the key that seals the secrets in the database. Keep a copy of it on another machine: without it the database is of no use\n", path)
 	return key, nil
 }
 
@@ -97,12 +137,18 @@ func writeSynced(path, text string) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
+// servedError says that a gateway runs on a data directory.
+type servedError struct{ dir string }
+
+func (e *servedError) Error() string {
+	return "another gateway serves " + e.dir + " already; choose another --data, or stop that one"
+}
+
 // lockData keeps a second gateway away from a data directory that one serves already.
 func lockData(dir string) (*os.File, error) {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
-	}
-	if err := os.Chmod(dir, 0o700); err != nil {
+	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); errors.Is(err, fs.ErrPermission) {
+		return nil, fmt.Errorf("this user may not use the data directory %s: %w", dir, fs.ErrPermission)
+	} else if err != nil {
 		return nil, err
 	}
 	file, err := os.OpenFile(filepath.Join(dir, "muster.lock"), os.O_RDWR|os.O_CREATE, 0o600)
@@ -111,7 +157,7 @@ func lockData(dir string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("another gateway serves %s already; choose another --data, or stop that one", dir)
+		return nil, &servedError{dir}
 	}
 	return file, nil
 }

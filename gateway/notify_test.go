@@ -64,8 +64,8 @@ func TestFirstAccount(t *testing.T) {
 		token bool
 	}{
 		{nil, "account operator, API token, shown this once: msa_", true},
-		{[]string{"INVOCATION_ID=0123"}, "muster account create NAME --scope '*'", false},
-		{[]string{"JOURNAL_STREAM=8:1234"}, "muster account create NAME --scope '*'", false},
+		{[]string{"INVOCATION_ID=0123"}, "account create NAME --scope '*'", false},
+		{[]string{"JOURNAL_STREAM=8:1234"}, "account create NAME --scope '*'", false},
 	} {
 		dir, err := os.MkdirTemp("", "m")
 		if err != nil {

@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"syscall"
 
 	"muster/agent/sign"
@@ -41,6 +44,7 @@ func local(getenv func(string) string, say io.Writer) cli.Local {
 type offline struct {
 	getenv func(string) string
 	say    io.Writer
+	root   string // stands before the service's paths; a test's machine
 }
 
 // site is a data directory that no gateway serves now.
@@ -52,16 +56,57 @@ type site struct {
 
 // enter takes the data directory's lock.
 func (o offline) enter(data cli.DataFiles) (*site, error) {
-	s := &site{settings: settings{data: data.Data, masterKey: data.MasterKeyFile}}
-	lock, err := lockData(data.Data)
-	if err != nil {
-		return nil, fmt.Errorf("this works on a gateway that is stopped (systemctl stop muster): %w", err)
+	installed := cli.InstalledData(o.root)
+	s := &site{settings: settings{data: data.Data, masterKey: data.MasterKeyFile, root: o.root}}
+	s.settings.service = installed != "" && cli.SamePlace(installed, data.Data)
+	fresh := !exists(data.Data)
+	var err error
+	if s.lock, err = lockData(data.Data); err != nil {
+		return nil, s.settings.entering(err)
 	}
-	s.lock = lock
-	if masterKeyFile(s.settings, o.getenv) == filepath.Join(data.Data, masterKeyName) && !exists(filepath.Join(data.Data, masterKeyName)) && exists(serviceKey) {
-		s.settings.masterKey = serviceKey
+	if fresh && s.settings.service {
+		if err := ownByService(data.Data); err != nil {
+			return nil, errors.Join(err, s.lock.Close())
+		}
 	}
+	s.settings.findServiceKey()
 	return s, nil
+}
+
+// entering says how to stop a gateway that runs.
+func (s *settings) entering(err error) error {
+	var served *servedError
+	switch {
+	case !errors.As(err, &served):
+		return err
+	case s.service:
+		return fmt.Errorf("the gateway has to be stopped for this, and it serves %s: systemctl stop muster", s.data)
+	}
+	return fmt.Errorf("the gateway has to be stopped for this, and it serves %s: stop that process", s.data)
+}
+
+// findServiceKey takes the service's key for the service's data. For other data it is tried only where they have lost their own, as
+// after service uninstall: a key that does not open the database is refused. A new database never gets another gateway's key.
+func (s *settings) findServiceKey() {
+	key := filepath.Join(s.root, serviceKey)
+	lost := exists(filepath.Join(s.data, databaseFile)) && !exists(filepath.Join(s.data, masterKeyName))
+	if exists(key) && (s.service || lost) {
+		s.serviceKey = key
+	}
+}
+
+// ownByService gives a directory to the service's user.
+func ownByService(dir string) error {
+	u, err := user.Lookup(cli.ServiceUser)
+	if err != nil {
+		return err
+	}
+	uid, errUser := strconv.Atoi(u.Uid)
+	gid, errGroup := strconv.Atoi(u.Gid)
+	if err := errors.Join(errUser, errGroup); err != nil {
+		return err
+	}
+	return os.Chown(dir, uid, gid)
 }
 
 func exists(path string) bool {
@@ -99,11 +144,32 @@ func ownAll(dir string) error {
 
 // open opens the database and the keys in it, which are made where there are none yet.
 func (o offline) open(ctx context.Context, s *site, domain string) (*authority.Authority, error) {
+	if err := s.settings.sameKey(o.getenv); err != nil {
+		return nil, err
+	}
 	var err error
 	if s.store, err = openStore(ctx, s.settings, o.getenv, o.say); err != nil {
 		return nil, err
 	}
 	return authority.Open(ctx, authority.Config{Store: s.store, TrustDomain: domain})
+}
+
+// sameKey refuses to make the service's database under a key that the service will not have.
+func (s *settings) sameKey(getenv func(string) string) error {
+	service := filepath.Join(s.root, serviceKey)
+	if !s.service || !exists(service) || exists(filepath.Join(s.data, databaseFile)) {
+		return nil
+	}
+	want, err := readMasterKey(service)
+	if err != nil {
+		return err
+	}
+	place := s.keyPlace(getenv)
+	got, err := masterKey(*s, getenv, io.Discard)
+	if err != nil || bytes.Equal(got, want) {
+		return err
+	}
+	return fmt.Errorf("%s holds another key than %s, which the installed service reads for %s: leave the other one out", place, service, s.data)
 }
 
 // with runs something on the keys of a stopped gateway.

@@ -26,13 +26,35 @@ func openStore(ctx context.Context, s settings, getenv func(string) string, say 
 	}
 	before, missing := readMasterKey(masterKeyFile(s, getenv) + oldSuffix)
 	if missing != nil {
-		return nil, fmt.Errorf("%w (if a rotation of the key was cut off, muster key rotate --master ends it)", err)
+		return nil, wrongKey(ctx, s, getenv)
 	}
 	if err := reseal(ctx, o.Path, before, key); err != nil {
 		return nil, err
 	}
 	fmt.Fprintln(say, "ended a rotation of the master key that had been cut off")
 	return store.Open(ctx, o)
+}
+
+// wrongKey names the key that was tried, and the one that does open the database where it is at hand.
+func wrongKey(ctx context.Context, s settings, getenv func(string) string) error {
+	database, tried := filepath.Join(s.data, databaseFile), s.keyPlace(getenv)
+	next := "name the right key with --master-key-file"
+	for _, file := range []string{filepath.Join(s.data, masterKeyName), filepath.Join(s.root, serviceKey)} {
+		key, err := readMasterKey(file)
+		if err != nil || file == tried.file {
+			continue
+		}
+		if opened, err := store.Open(ctx, store.Options{Path: database, MasterKey: key}); err == nil {
+			next = "it was sealed with the one in " + file + ": add --master-key-file " + file
+			err = opened.Close()
+			break
+		}
+	}
+	missing := ""
+	if own := filepath.Join(s.data, masterKeyName); tried.file != own && s.masterKey == "" && !exists(own) {
+		missing = " (there is no " + own + ")"
+	}
+	return fmt.Errorf("%w: the key in %s does not open %s%s; %s", store.ErrWrongMasterKey, tried, database, missing, next)
 }
 
 // reseal seals the database under another key, and leaves nothing in the file that the one before opens.

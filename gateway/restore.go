@@ -1,6 +1,8 @@
 package main
 
 import (
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"errors"
@@ -19,6 +21,9 @@ import (
 // published since the backup, and nodes take no lower number than they know.
 const restoreSets = 8
 
+// asideTime ends the names of what a restore moves aside.
+const asideTime = "20060102T150405.000"
+
 // restore brings the data of a stopped gateway back from a backup. The copy is made ready beside the database and put in
 // its place by one rename; what was there before stays in a directory beside it.
 func (o offline) restore(ctx context.Context, r cli.Restore) (cli.Restored, error) {
@@ -36,7 +41,10 @@ func (o offline) restoreInto(ctx context.Context, s *site, r cli.Restore) (cli.R
 		return cli.Restored{}, fmt.Errorf("there is a database in %s already: restore into another --data, or add --force, which moves that one aside", s.settings.data)
 	}
 	if file := masterKeyFile(s.settings, o.getenv); file != "" && !exists(file) {
-		return cli.Restored{}, fmt.Errorf("a backup is of use only with the master key that it was sealed with: put that key into %s, or name its place with --master-key-file", file)
+		if s.settings.service && s.settings.masterKey == "" {
+			file = filepath.Join(o.root, serviceKey)
+		}
+		return cli.Restored{}, fmt.Errorf("there is no %s: a backup is of use only with the master key that it was sealed with; put that key there, or name its file with --master-key-file", file)
 	}
 	work, err := os.MkdirTemp(s.settings.data, "restore-")
 	if err != nil {
@@ -46,25 +54,70 @@ func (o offline) restoreInto(ctx context.Context, s *site, r cli.Restore) (cli.R
 	if err := copySynced(r.File, filepath.Join(work, databaseFile)); err != nil {
 		return cli.Restored{}, err
 	}
-	done, err := o.prepare(ctx, s, work, r)
+	key, err := masterKey(s.settings, o.getenv, o.say)
+	if err != nil {
+		return cli.Restored{}, err
+	}
+	done, err := o.prepare(ctx, s, work, key, r)
+	if err != nil {
+		return done, err
+	}
+	place, err := s.settings.prepareKey(key)
 	if err != nil {
 		return done, err
 	}
 	if done.Aside, err = setAside(s.settings.data); err != nil {
 		return done, err
 	}
-	return done, renameSynced(filepath.Join(work, databaseFile), database)
+	if err := renameSynced(filepath.Join(work, databaseFile), database); err != nil {
+		return done, err
+	}
+	done.KeyFile, done.KeyAside, err = place()
+	done.KeyToName = s.settings.keyToName(key)
+	return done, err
+}
+
+// prepareKey writes the key beside the one that the installed service reads, where that is another one, and gives what puts it into
+// its place: both have their time when the database has changed.
+func (s *settings) prepareKey(key []byte) (place func() (file, aside string, err error), err error) {
+	file := filepath.Join(s.root, serviceKey)
+	before, err := readMasterKey(file)
+	if !s.service || err == nil && bytes.Equal(before, key) {
+		return func() (string, string, error) { return "", "", nil }, nil
+	}
+	there := err == nil
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, err
+	}
+	if err := writeKey(file+".new", key); err != nil {
+		return nil, fmt.Errorf("the master key goes where the installed service reads it: %w", err)
+	}
+	return func() (string, string, error) {
+		aside := ""
+		if there {
+			aside = file + ".before-restore-" + now().UTC().Format(asideTime)
+			if err := os.Link(file, aside); err != nil {
+				return "", "", err
+			}
+		}
+		return file, aside, renameSynced(file+".new", file)
+	}, nil
+}
+
+// keyToName is the key's file where the gateway would not find it by itself.
+func (s *settings) keyToName(key []byte) string {
+	own, err := readMasterKey(filepath.Join(s.data, masterKeyName))
+	if s.service || s.masterKey == "" && s.serviceKey == "" || err == nil && bytes.Equal(own, key) {
+		return ""
+	}
+	return cmp.Or(s.masterKey, s.serviceKey)
 }
 
 // prepare does on the copy what a restore has to: tokens end, the window opens, the sets' number grows.
-func (o offline) prepare(ctx context.Context, s *site, work string, r cli.Restore) (cli.Restored, error) {
-	key, err := masterKey(s.settings, o.getenv, o.say)
-	if err != nil {
-		return cli.Restored{}, err
-	}
+func (o offline) prepare(ctx context.Context, s *site, work string, key []byte, r cli.Restore) (cli.Restored, error) {
 	copied, err := store.Open(ctx, store.Options{Path: filepath.Join(work, databaseFile), MasterKey: key})
 	if errors.Is(err, store.ErrWrongMasterKey) {
-		err = errors.New("the backup was sealed with another master key: name the one of that time with --master-key-file")
+		err = fmt.Errorf("it was sealed with another master key than the one in %s: name the one of that time with --master-key-file", s.settings.keyPlace(o.getenv))
 	}
 	if err != nil {
 		return cli.Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
@@ -128,7 +181,7 @@ func setAside(data string) (string, error) {
 	if !exists(filepath.Join(data, databaseFile)) {
 		return "", nil
 	}
-	aside := filepath.Join(data, "before-restore-"+now().UTC().Format("20060102T150405"))
+	aside := filepath.Join(data, "before-restore-"+now().UTC().Format(asideTime))
 	if err := os.Mkdir(aside, 0o700); err != nil {
 		return "", err
 	}

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 
 	"muster/gateway/internal/cli"
@@ -53,7 +52,8 @@ func commandLine(ctx context.Context, args []string, getenv func(string) string,
 		fmt.Fprintf(stderr, "muster: %v\n", err)
 		return exitFailed
 	}
-	return cli.Run(ctx, cli.Env{Args: args, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Version: version, Agents: agents, Serve: serveFlags, Local: local(getenv, stderr)})
+	return cli.Run(ctx, cli.Env{Args: args, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Version: version,
+		Program: cli.Program(getenv), Agents: agents, Serve: serveFlags, Local: local(getenv, stderr)})
 }
 
 // serveFlags reads serve's flags for the command that installs the service.
@@ -74,13 +74,5 @@ func onlyFlags(args []string) bool {
 	return true
 }
 
-func defaultData(getenv func(string) string) string {
-	if os.Geteuid() == 0 {
-		return "/var/lib/muster"
-	}
-	base := getenv("XDG_DATA_HOME")
-	if base == "" {
-		base = filepath.Join(getenv("HOME"), ".local", "share")
-	}
-	return filepath.Join(base, "muster")
-}
+// defaultData is where the data are unless --data says otherwise: where every other command looks for them.
+func defaultData(getenv func(string) string) string { return cli.DataDir(getenv, os.Geteuid(), "") }

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"os"
 	"runtime"
@@ -86,7 +87,11 @@ func checkClock(now time.Time) error {
 
 func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout io.Writer) error {
 	var err error
-	if g.lock, err = lockData(g.settings.data); err != nil {
+	g.lock, err = lockData(g.settings.data)
+	if errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("%w; choose another --data%s", err, g.settings.atService())
+	}
+	if err != nil {
 		return err
 	}
 	if g.store, err = openStore(ctx, g.settings, getenv, stdout); err != nil {

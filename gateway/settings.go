@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"flag"
 	"fmt"
@@ -16,6 +17,7 @@ import (
 	"muster"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/cli"
 )
 
 // settings are serve's flags. Each is also an environment variable MUSTER_<FLAG>; a flag wins.
@@ -36,6 +38,9 @@ type settings struct {
 	interval      time.Duration
 	trustDomain   string
 	masterKey     string
+	serviceKey    string // the service's own master key, where that is the key of this data; empty: it is not looked at
+	service       bool   // the data are those of the installed service
+	root          string // stands before the service's paths
 	issuer        string // issuerBuiltIn or issuerStepCA
 	stepCA        stepCASettings
 	bootstrap     bootstrapSettings
@@ -43,6 +48,7 @@ type settings struct {
 	logLevel      string
 	given         map[string]string // flags that were set, by arguments or environment
 	from          map[string]string // the variables that flags come from which no argument sets
+	program       string            // how an operator calls this program
 	agents        fs.FS             // <os>-<arch>/muster-agent; nil: what the program carries
 }
 
@@ -61,7 +67,7 @@ Flags (each is also an environment variable, --public-url is MUSTER_PUBLIC_URL):
 `
 
 func parseSettings(args []string, getenv func(string) string, stderr io.Writer) (settings, error) {
-	var s settings
+	s := settings{program: cli.Program(getenv)}
 	f := flag.NewFlagSet("serve", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&s.data, "data", defaultData(getenv), "`DIR` of the database, the keys and the socket; made if it is not there (mode 0700)")
@@ -142,6 +148,8 @@ func (s *settings) named(flag string) string {
 
 func (s *settings) check() error {
 	switch {
+	case s.data == "":
+		return errors.New("nothing says where the data are: name the directory with --data DIR")
 	case (s.tlsCert == "") != (s.tlsKey == ""):
 		return fmt.Errorf("--tls-cert and --tls-key belong together")
 	case s.interval < 5*time.Second || s.interval > 10*time.Minute:
@@ -187,6 +195,11 @@ func (s *settings) completeURL() error {
 	s.publicURL = u.Scheme + "://" + u.Host
 	if err := muster.CheckURL(s.publicURL); err != nil {
 		return fmt.Errorf("%s: %w", s.named("public-url"), err)
+	}
+	if u.Scheme == "http" && s.plainListen == "" && len(s.proxies) == 0 {
+		port := cmp.Or(u.Port(), "80")
+		return fmt.Errorf("%s %s is without TLS, and nothing of this gateway answers without TLS: write https://, or add --plain-listen :%s",
+			s.named("public-url"), s.publicURL, port)
 	}
 	return nil
 }

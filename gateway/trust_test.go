@@ -199,7 +199,7 @@ func TestRootOffline(t *testing.T) {
 	h := newHouse(t)
 	h.agent("node", h.token(), "--no-gpu")
 	h.until("online", func() bool { return h.online("node") })
-	if code, _, errs := h.try("ca", "init", "--root-out", filepath.Join(t.TempDir(), "r")); code != exitFailed || !strings.Contains(errs, "gateway that is stopped") {
+	if code, _, errs := h.try("ca", "init", "--root-out", filepath.Join(t.TempDir(), "r")); code != exitFailed || !strings.Contains(errs, "has to be stopped") {
 		t.Errorf("on a running gateway: exit %d, %s", code, errs)
 	}
 	h.gateway.stop()

@@ -15,7 +15,7 @@ var (
 	// ErrConflict says that a condition of the write did not hold, so nothing of it was stored. Read again to learn which.
 	ErrConflict = errors.New("conflict")
 	// ErrWrongMasterKey says that the database was sealed under another master key.
-	ErrWrongMasterKey = errors.New("the master key is not the one that this database was sealed with; start with that key")
+	ErrWrongMasterKey = errors.New("the master key is not the one that this database was sealed with")
 	// ErrNewerDatabase says that a newer muster has migrated the database.
 	ErrNewerDatabase = errors.New("a newer muster has migrated this database; run that version, or restore a backup from before the upgrade")
 	// ErrBadCursor says that a page's cursor was not made by Nodes.

@@ -113,8 +113,8 @@ func TestClientSocketTrouble(t *testing.T) {
 	listener.SetUnlinkOnClose(false)
 	listener.Close()
 	for _, c := range []struct{ name, dir, want string }{
-		{"none", t.TempDir(), "is it running? muster serve --data "},
-		{"left behind", stale, "is it running? muster serve --data "},
+		{"none", t.TempDir(), "no gateway answers at "},
+		{"left behind", stale, "no gateway answers at "},
 		{"too long", filepath.Join(t.TempDir(), strings.Repeat("x", 120)), "too long"},
 	} {
 		client, err := adminapi.Dial(t.Context(), adminapi.Target{DataDir: c.dir})
@@ -135,8 +135,8 @@ func TestSocketOfAnotherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "gone", adminapi.SocketName)} {
-		err := adminapi.ExplainSocket(fmt.Errorf("dial: %w", fs.ErrPermission), path, dir)
-		if want := "belongs to user " + owner.Username + ": run the command as that user"; !strings.Contains(err.Error(), want) {
+		err := adminapi.NewSocketError(fmt.Errorf("dial: %w", fs.ErrPermission), path)
+		if want := "may not open " + path + ", which belongs to user " + owner.Username; err.Error() != "this user "+want || !err.Refused() || err.Nobody() {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

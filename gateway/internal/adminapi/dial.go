@@ -10,16 +10,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"net"
 	"net/http"
 	"net/url"
 	"os"
-	"os/user"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"muster/agent/sign"
@@ -46,7 +42,7 @@ type Target struct {
 // Dial makes a client. It connects at once only to fetch the root that a pin names.
 func Dial(ctx context.Context, t Target) (*Client, error) {
 	if t.URL == "" {
-		return dialSocket(filepath.Join(t.DataDir, SocketName), t.DataDir), nil
+		return dialSocket(filepath.Join(t.DataDir, SocketName)), nil
 	}
 	base, err := checkURL(t.URL)
 	if err != nil {
@@ -181,48 +177,4 @@ func explainURL(err error) error {
 		return fmt.Errorf("the gateway's certificate is not one that this machine trusts; give its root by --root-pin sha256:... or --ca FILE: %w", err)
 	}
 	return fmt.Errorf("cannot reach the gateway; check MUSTER_URL and the network: %w", err)
-}
-
-func dialSocket(socket, dataDir string) *Client {
-	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", socket)
-	}}
-	return &Client{BaseURL: "http://muster", HTTP: plainClient(transport), explain: func(err error) error {
-		return explainSocket(err, socket, dataDir)
-	}}
-}
-
-func explainSocket(err error, socket, dataDir string) error {
-	switch {
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		return fmt.Errorf("no gateway answers at %s; is it running? muster serve --data %s starts it, --data DIR names another one's directory, and --url one on another machine",
-			socket, dataDir)
-	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("this user may not open %s%s", socket, ownerHint(socket))
-	case errors.Is(err, syscall.EINVAL):
-		return fmt.Errorf("the path %s is too long for a socket; give the data directory by a shorter path, such as a relative one", socket)
-	}
-	return err
-}
-
-// ownerHint names who may open the socket, from the nearest directory that can be looked at.
-func ownerHint(path string) string {
-	for ; ; path = filepath.Dir(path) {
-		info, err := os.Stat(path)
-		if err != nil && path != filepath.Dir(path) {
-			continue
-		}
-		if err != nil {
-			return ""
-		}
-		stat, ok := info.Sys().(*syscall.Stat_t)
-		if !ok {
-			return ""
-		}
-		name := strconv.Itoa(int(stat.Uid))
-		if u, err := user.LookupId(name); err == nil {
-			name = u.Username
-		}
-		return fmt.Sprintf("; it belongs to user %s: run the command as that user (sudo -u %s muster ...), or use --url with an API token", name, name)
-	}
 }

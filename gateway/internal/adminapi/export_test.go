@@ -1,4 +1,4 @@
 package adminapi
 
-// ExplainSocket is what a client says about a socket that it could not use.
-var ExplainSocket = explainSocket
+// NewSocketError is what a client says about a socket that it could not use.
+var NewSocketError = newSocketError

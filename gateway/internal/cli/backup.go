@@ -80,9 +80,24 @@ func restore(ctx context.Context, s *session) error {
 	if done.Aside != "" {
 		fmt.Fprintf(s.Stdout, "The database that was there is in %s.\n", printable(done.Aside))
 	}
-	fmt.Fprintf(s.Stdout, "Certificates issued since then are taken over until %s. Look through muster account ls and muster node ls before others reach it.\n", stamp(&done.AdoptUntil))
+	s.restoredKey(r.Data, done)
+	s.printf("Certificates that were issued since then are taken over until %s.\nStart the gateway, and look through muster account ls and muster node ls before others reach it.\n", stamp(&done.AdoptUntil))
 	if done.TrustKeyAway {
-		fmt.Fprintln(s.Stdout, "The trust key is kept elsewhere: if keys or roots were rotated since the backup, restore again with --force --trust-key FILE, for nodes take no lower set than they know.")
+		fmt.Fprintln(s.Stdout, "The trust key is kept out of the gateway. If keys or roots were rotated since the backup, restore again with --force --trust-key FILE: nodes take no lower set than the one that they know.")
 	}
 	return nil
+}
+
+// restoredKey says where the master key is, as far as the next start depends on that.
+func (s *session) restoredKey(data string, done Restored) {
+	if done.KeyFile != "" {
+		fmt.Fprintf(s.Stdout, "The master key is in %s, where the installed service reads it.\n", printable(done.KeyFile))
+	}
+	if done.KeyAside != "" {
+		fmt.Fprintf(s.Stdout, "The key that was there opens the database of before; it is in %s.\n", printable(done.KeyAside))
+	}
+	if done.KeyToName != "" {
+		flags := "--data " + QuoteWord(absolute(data)) + " --master-key-file " + QuoteWord(absolute(done.KeyToName))
+		s.printf("The gateway needs the master key in %s to start: muster serve %s\nOr make it a service, which copies the key to %s: sudo muster service install %s\n", printable(done.KeyToName), flags, masterKeyPath, flags)
+	}
 }

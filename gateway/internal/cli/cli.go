@@ -8,11 +8,9 @@ import (
 	"io"
 	"io/fs"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
-	"muster/agent/wire"
 	"muster/gateway/internal/adminapi"
 )
 
@@ -31,7 +29,8 @@ type Env struct {
 	Stdout  io.Writer
 	Stderr  io.Writer
 	Version string
-	Agents  fs.FS // the agents that push carries, <os>-<arch>/muster-agent; nil: none
+	Program string // how this program is called in a command that is printed to be pasted; "": muster
+	Agents  fs.FS  // the agents that push carries, <os>-<arch>/muster-agent; nil: none
 
 	Serve   func(args []string, getenv func(string) string) (ServeFlags, error) // reads serve's flags; nil: there is no gateway
 	Local   Local                                                               // what is done on files, without a gateway
@@ -45,26 +44,22 @@ type Env struct {
 
 // Run runs one command and gives the exit code: 0 done, 1 failed, 2 used wrongly.
 func Run(ctx context.Context, env Env) int {
-	err := run(ctx, env)
+	s := &session{Env: env}
+	err := s.execute(ctx)
 	var usage *usageError
 	switch {
 	case err == nil:
 		return exitDone
 	case errors.As(err, &usage):
-		report(env.Stderr, usage.message, usage.hint)
+		s.report(usage.message, usage.hint)
 		return exitUsage
 	case errors.Is(err, errReported):
 		return exitFailed
 	case ctx.Err() != nil:
-		report(env.Stderr, "interrupted", "")
+		s.report("interrupted", "")
 		return exitFailed
 	}
-	var detail *wire.ErrorDetail
-	if errors.As(err, &detail) {
-		report(env.Stderr, detail.Message, detail.Hint)
-	} else {
-		report(env.Stderr, err.Error(), "")
-	}
+	s.report(s.explain(ctx, err))
 	return exitFailed
 }
 
@@ -80,37 +75,32 @@ func usagef(hint, format string, args ...any) error {
 	return &usageError{message: fmt.Sprintf(format, args...), hint: hint}
 }
 
-func report(w io.Writer, message, hint string) {
-	fmt.Fprintf(w, "muster: %s\n", printable(message))
-	if hint != "" {
-		fmt.Fprintf(w, "  hint: %s\n", printable(hint))
-	}
-}
-
-func run(ctx context.Context, env Env) error {
-	args, forServe := serveArguments(env.Args)
+// execute finds the command and runs it.
+func (s *session) execute(ctx context.Context) error {
+	args, forServe := serveArguments(s.Args)
 	words, options, err := split(args)
 	if err != nil {
 		return err
 	}
+	s.options = options
 	cmd, rest, err := find(words)
 	if err != nil {
 		return err
 	}
+	s.command = cmd
 	if cmd == nil || options.given("help") {
-		return help(env, cmd, rest, options.given("help") || len(words) > 0 && words[0] == "help")
+		return help(s.Env, cmd, rest, options.given("help") || len(words) > 0 && words[0] == "help")
 	}
 	if err := cmd.check(options, rest); err != nil {
 		return err
 	}
-	rest = append(rest, forServe...)
-	options.getenv = env.Getenv
-	out := &checked{w: env.Stdout}
-	if stdout := env.Stdout; env.Screen == nil {
-		env.Screen = func() int { return screenOf(stdout, env.Getenv("COLUMNS")) }
+	s.args, s.options.getenv = append(rest, forServe...), s.Getenv
+	out := &checked{w: s.Stdout}
+	if stdout := s.Stdout; s.Screen == nil {
+		s.Screen = func() int { return screenOf(stdout, s.Getenv("COLUMNS")) }
 	}
-	env.Stdout = out
-	if err := cmd.run(ctx, &session{Env: env, options: options, args: rest, command: cmd}); err != nil {
+	s.Stdout = out
+	if err := cmd.run(ctx, s); err != nil {
 		return err
 	}
 	return out.err
@@ -136,25 +126,26 @@ type session struct {
 	options settings
 	args    []string
 	command *command
+	files   string // the data directory that the command works on without a gateway; empty: it does not
 }
 
 func (s *session) client(ctx context.Context) (*adminapi.Client, error) {
 	if s.options.given("url") && s.options.given("data") {
 		return nil, usagef("a gateway is reached by its socket or by its URL", "--data and --url exclude each other")
 	}
-	target := adminapi.Target{DataDir: s.dataDir(), RootPin: s.options.text("root-pin"), CAFile: s.options.text("ca")}
-	if s.options.given("data") {
-		return adminapi.Dial(ctx, target)
-	}
-	if target.URL = s.options.text("url"); target.URL == "" {
-		return adminapi.Dial(ctx, target)
+	url := s.options.text("url")
+	if s.options.given("data") || url == "" {
+		dir, err := s.dataDir()
+		if err != nil {
+			return nil, err
+		}
+		return adminapi.Dial(ctx, adminapi.Target{DataDir: dir})
 	}
 	token, err := s.apiToken()
 	if err != nil {
 		return nil, err
 	}
-	target.Token = token
-	return adminapi.Dial(ctx, target)
+	return adminapi.Dial(ctx, adminapi.Target{URL: url, Token: token, RootPin: s.options.text("root-pin"), CAFile: s.options.text("ca")})
 }
 
 // apiToken comes from the environment or a file, never from the arguments, which every user of the machine can read.
@@ -190,22 +181,26 @@ func (s *session) readFile(name string) ([]byte, error) {
 	return raw, err
 }
 
-func (s *session) dataDir() string {
-	if dir := s.options.text("data"); dir != "" {
-		return dir
+// dataDir is the data directory that this call is about.
+func (s *session) dataDir() (string, error) {
+	dir := s.options.text("data")
+	switch {
+	case dir != "":
+		return dir, nil
+	case s.options.given("data"):
+		return "", usagef("name the gateway's directory, or leave --data out", "--data is empty")
 	}
-	return DataDir(s.Getenv, os.Geteuid())
+	if dir = DataDir(s.Getenv, s.uid(), s.Machine.Root); dir == "" {
+		return "", usagef("name the gateway's directory with --data DIR", "there is no HOME and no XDG_DATA_HOME that says where the gateway's data are")
+	}
+	return dir, nil
 }
 
-// DataDir is where a gateway keeps its data unless told otherwise.
-func DataDir(getenv func(string) string, uid int) string {
-	if uid == 0 {
-		return "/var/lib/muster"
+func (s *session) uid() int {
+	if s.Machine.UID != nil {
+		return s.Machine.UID()
 	}
-	if dir := getenv("XDG_DATA_HOME"); filepath.IsAbs(dir) { // the XDG specification has relative ones ignored
-		return filepath.Join(dir, "muster")
-	}
-	return filepath.Join(getenv("HOME"), ".local", "share", "muster")
+	return os.Geteuid()
 }
 
 func (s *session) now() time.Time {

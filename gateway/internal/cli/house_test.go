@@ -92,10 +92,11 @@ func listen(t testing.TB, handler http.Handler) string {
 	return dir
 }
 
-// muster runs a command line on the house.
+// muster runs a command line on the house. The directory is left out of the commands that hints name.
 func (h *house) muster(args ...string) (code int, stdout, stderr string) {
 	h.t.Helper()
-	return h.run(h.t.Context(), append([]string{"--data", h.dir}, args...)...)
+	code, stdout, stderr = h.run(h.t.Context(), append([]string{"--data", h.dir}, args...)...)
+	return code, stdout, strings.ReplaceAll(stderr, "muster --data "+h.dir+" ", "muster ")
 }
 
 func (h *house) run(ctx context.Context, args ...string) (code int, stdout, stderr string) {

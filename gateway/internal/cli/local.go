@@ -47,11 +47,16 @@ type Restored struct {
 	AdoptUntil   time.Time
 	Aside        string // where the database is that was there before; empty: there was none
 	TrustKeyAway bool   // no higher trust sets could be signed
+	KeyFile      string // where the master key was put for the installed service; empty: it was there, or there is no service
+	KeyAside     string // where the key is that was there before; empty: there was none
+	KeyToName    string // the master key's file, where a gateway does not find it by itself
 }
 
 func (s *session) dataFiles() (DataFiles, error) {
 	if s.options.given("url") {
 		return DataFiles{}, usagef("run it on the gateway's machine", "muster %s works on the files of a gateway, not by its URL", s.command.name)
 	}
-	return DataFiles{Data: s.dataDir(), MasterKeyFile: s.options.text("master-key-file")}, nil
+	dir, err := s.dataDir()
+	s.files = dir
+	return DataFiles{Data: dir, MasterKeyFile: s.options.text("master-key-file")}, err
 }

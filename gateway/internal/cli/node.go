@@ -191,7 +191,7 @@ func nodeShow(ctx context.Context, s *session) error {
 	for i, node := range nodes {
 		raw, err := c.Node(ctx, node.id)
 		if err != nil {
-			failed = s.trouble(node.name, err)
+			failed = s.trouble(ctx, node.name, err)
 			continue
 		}
 		if format == "json" {

@@ -68,7 +68,7 @@ func pushNodes(ctx context.Context, s *session) error {
 		})
 	}
 	wait.Wait()
-	return p.summary(results)
+	return p.summary(ctx, results)
 }
 
 func (s *session) newPush(ctx context.Context) (*push, error) {
@@ -216,14 +216,14 @@ func (p *push) joinBox(ctx context.Context, host, dir, token string, out io.Writ
 }
 
 // summary says what failed and why, and for several boxes how many joined. It fails when one did not.
-func (p *push) summary(results []error) error {
+func (p *push) summary(ctx context.Context, results []error) error {
 	joined := 0
 	for i, err := range results {
 		if err == nil {
 			joined++
 			continue
 		}
-		p.tell(p.args[i], err)
+		p.tell(ctx, p.args[i], err)
 	}
 	if !p.single {
 		fmt.Fprintf(p.Stdout, "%s: %d joined, %d failed\n", plural(len(results), "machine"), joined, len(results)-joined)
@@ -235,10 +235,10 @@ func (p *push) summary(results []error) error {
 }
 
 // tell prints what a box said, where nobody saw it yet, and then why it did not join.
-func (p *push) tell(host string, err error) {
+func (p *push) tell(ctx context.Context, host string, err error) {
 	var remote *remoteError
 	if !errors.As(err, &remote) {
-		p.trouble(host, err)
+		p.trouble(ctx, host, err)
 		return
 	}
 	if len(remote.said) > 1 {
@@ -246,7 +246,7 @@ func (p *push) tell(host string, err error) {
 			fmt.Fprintf(p.Stderr, "  %s: %s\n", host, printable(line))
 		}
 	}
-	report(p.Stderr, host+": "+strings.ReplaceAll(err.Error(), "\n", "; "), remote.hint)
+	p.report(host+": "+strings.ReplaceAll(err.Error(), "\n", "; "), remote.hint)
 }
 
 // sshFlags are the options of both programs. What a user's configuration could add to a session, such as forwarded ports

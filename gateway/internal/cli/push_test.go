@@ -70,6 +70,7 @@ func newBoxes(t *testing.T) *boxes {
 	b.write(filepath.Join(tools, "scp"), scpScript)
 	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
 	t.Setenv("BOXES", b.folder)
+	t.Setenv("TMPDIR", t.TempDir()) // which nobody else uses meanwhile
 	return b
 }
 
@@ -292,7 +293,7 @@ func TestPushTimeout(t *testing.T) {
 		}
 	}()
 	code, _, errs := b.push("gpu-1", "--timeout", "500ms")
-	if code != 1 || !strings.Contains(errs, "it did not end within the time") || !strings.Contains(errs, "muster node ls tells whether") {
+	if code != 1 || !strings.Contains(errs, "it did not end within the time") || !strings.Contains(errs, "muster --data "+b.dir+" node ls tells whether") {
 		t.Errorf("code %d, %s", code, errs)
 	}
 	if n := b.liveTokens(); n != 0 {

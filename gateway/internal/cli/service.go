@@ -13,7 +13,7 @@ import (
 
 const (
 	serviceUnit    = "muster.service"
-	serviceUser    = "muster"
+	ServiceUser    = "muster" // whose the data are
 	serviceSteps   = 6
 	readyTime      = 30 * time.Second
 	readyPause     = 100 * time.Millisecond
@@ -29,7 +29,7 @@ func serviceCommands() []command {
 	return []command{
 		{name: "service install", args: "[FLAGS OF SERVE]", most: -1, run: serviceInstall,
 			summary: "run the gateway as a service of systemd, or upgrade it",
-			text: "Takes the flags of muster serve; those that are not given stay as they are in " + envPath + ". It makes the user " + serviceUser + ", copies this program to " + programPath +
+			text: "Takes the flags of muster serve; those that are not given stay as they are in " + envPath + ". It makes the user " + ServiceUser + ", copies this program to " + programPath +
 				", puts the master key into " + masterKeyPath + ", where only root and systemd read it, writes the unit " + serviceUnit + ", starts it and waits until it is ready.\n\n" +
 				"The same command again changes nothing. Given by a newer muster it replaces the program and restarts: nodes do not notice. It needs root and systemd 247.",
 			examples: []string{"sudo ./muster service install --public-url https://gw.example:7443", "sudo ./muster service install --listen :443 --tls-cert /etc/muster/chain.pem --tls-key /etc/muster/key.pem",
@@ -81,6 +81,9 @@ func (s *service) say(format string, args ...any) {
 
 func serviceInstall(ctx context.Context, session *session) error {
 	s := &service{session: session, Machine: session.Machine.complete()}
+	if s.UID() != 0 && s.exists(systemdRunning) {
+		return hinted("only root may install a service", s.sudo("")+"; without root, run the gateway by hand: "+strings.Join(append([]string{"muster serve"}, s.args...), " "))
+	}
 	settings, err := s.settings()
 	if err != nil {
 		return err
@@ -112,9 +115,6 @@ func (s *service) suited(ctx context.Context, f ServeFlags) error {
 	}
 	if !s.exists(systemdRunning) {
 		return hinted("systemd does not run on this machine", "run the gateway by hand, or from this machine's own init system: "+byHand)
-	}
-	if s.UID() != 0 {
-		return hinted("a service is root's to install", "sudo muster service install ...; without root the gateway runs by hand: "+byHand)
 	}
 	said, err := s.Command(ctx, "systemctl", "--version")
 	if err != nil {
@@ -223,7 +223,7 @@ func (s *service) ready(ctx context.Context, f ServeFlags) error {
 		}
 	}
 	muster := "sudo muster"
-	if f.Data != DataDir(s.Getenv, 0) {
+	if f.Data != usualData {
 		muster += " --data " + f.Data
 	}
 	fmt.Fprintf(s.Stdout, "\nThe gateway serves %s. Its log: journalctl -u %s\n\n", printable(f.PublicURL), serviceUnit)
@@ -235,12 +235,9 @@ func (s *service) ready(ctx context.Context, f ServeFlags) error {
 func serviceUninstall(ctx context.Context, session *session) error {
 	s := &service{session: session, Machine: session.Machine.complete()}
 	if s.UID() != 0 {
-		return hinted("a service is root's to remove", "sudo muster service uninstall")
+		return hinted("only root may remove a service", s.sudo(""))
 	}
-	data, err := s.installedData()
-	if err != nil {
-		return err
-	}
+	data := DataDir(s.Getenv, 0, s.Root)
 	if !s.exists(unitPath) && !s.exists(envPath) {
 		fmt.Fprintln(s.Stdout, "There is no service of the gateway here: nothing to do.")
 		return s.kept(data)
@@ -269,7 +266,7 @@ func serviceUninstall(ctx context.Context, session *session) error {
 // kept says what an uninstall leaves, and how to use it.
 func (s *service) kept(data string) error {
 	if s.exists(data) {
-		fmt.Fprintf(s.Stdout, "Kept: the data in %s, of user %s\n", printable(data), serviceUser)
+		fmt.Fprintf(s.Stdout, "Kept: the data in %s, of user %s\n", printable(data), ServiceUser)
 	}
 	if s.exists(masterKeyPath) {
 		fmt.Fprintf(s.Stdout, "Kept: the master key in %s, without which the data's secrets cannot be opened\n", masterKeyPath)

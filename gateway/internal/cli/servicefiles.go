@@ -20,26 +20,26 @@ const masterKeySize = 32 // bytes
 // user finds or makes the service's own user.
 func (s *service) user(ctx context.Context, data string) (uid, gid int, err error) {
 	how := "there"
-	said, err := s.Command(ctx, "getent", "passwd", serviceUser)
+	said, err := s.Command(ctx, "getent", "passwd", ServiceUser)
 	if err != nil {
 		how = "made"
-		if _, err := s.Command(ctx, "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", data, "--shell", "/usr/sbin/nologin", serviceUser); err != nil {
+		if _, err := s.Command(ctx, "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", data, "--shell", "/usr/sbin/nologin", ServiceUser); err != nil {
 			return 0, 0, err
 		}
-		if said, err = s.Command(ctx, "getent", "passwd", serviceUser); err != nil {
+		if said, err = s.Command(ctx, "getent", "passwd", ServiceUser); err != nil {
 			return 0, 0, err
 		}
 	}
 	fields := strings.Split(strings.TrimSpace(said), ":")
 	if len(fields) < 4 {
-		return 0, 0, fmt.Errorf("getent passwd %s says %.80q", serviceUser, said)
+		return 0, 0, fmt.Errorf("getent passwd %s says %.80q", ServiceUser, said)
 	}
 	uid, err = strconv.Atoi(fields[2])
 	gid, errGroup := strconv.Atoi(fields[3])
 	if err = errors.Join(err, errGroup); err != nil || uid == 0 {
-		return 0, 0, fmt.Errorf("getent passwd %s says %.80q: no user for a service", serviceUser, said)
+		return 0, 0, fmt.Errorf("getent passwd %s says %.80q: no user for a service", ServiceUser, said)
 	}
-	s.say("user %s: %s (uid %d)", serviceUser, how, uid)
+	s.say("user %s: %s (uid %d)", ServiceUser, how, uid)
 	return uid, gid, nil
 }
 
@@ -113,8 +113,8 @@ func (s *service) place(ctx context.Context, settings *serviceSettings, uid, gid
 		return err
 	}
 	for _, path := range settings.readable {
-		if _, err := s.Command(ctx, "runuser", "-u", serviceUser, "--", "test", "-r", path); err != nil {
-			return hinted("the user "+serviceUser+" may not read "+path, "setfacl -m u:"+serviceUser+":r "+path+" lets it, and its folders need the same with x; or have what renews the file put a copy into /etc/muster")
+		if _, err := s.Command(ctx, "runuser", "-u", ServiceUser, "--", "test", "-r", path); err != nil {
+			return hinted("the user "+ServiceUser+" may not read "+path, "setfacl -m u:"+ServiceUser+":r "+path+" lets it, and its folders need the same with x; or have what renews the file put a copy into /etc/muster")
 		}
 	}
 	copied, err := s.program()

@@ -122,18 +122,6 @@ func parseEnv(text string) map[string]string {
 	return values
 }
 
-// installedData is the data directory of the service that is installed, or the usual one.
-func (s *service) installedData() (string, error) {
-	raw, err := s.read(envPath)
-	if err != nil {
-		return "", err
-	}
-	if data := parseEnv(string(raw))["MUSTER_DATA"]; data != "" {
-		return data, nil
-	}
-	return DataDir(s.Getenv, 0), nil
-}
-
 // privileged tells whether a listener needs a port that only root may open.
 func privileged(addresses ...string) bool {
 	return slices.ContainsFunc(addresses, func(address string) bool {

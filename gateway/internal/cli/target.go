@@ -8,7 +8,6 @@ import (
 	"io"
 	"strings"
 
-	"muster/agent/wire"
 	"muster/gateway/internal/adminapi"
 )
 
@@ -91,13 +90,9 @@ func question(nodes []target) string {
 }
 
 // trouble prints what went wrong with one of several; the command goes on with the others and then fails.
-func (s *session) trouble(name string, err error) bool {
-	var detail *wire.ErrorDetail
-	if errors.As(err, &detail) {
-		report(s.Stderr, name+": "+detail.Message, detail.Hint)
-	} else {
-		report(s.Stderr, name+": "+err.Error(), "")
-	}
+func (s *session) trouble(ctx context.Context, name string, err error) bool {
+	message, hint := s.explain(ctx, err)
+	s.report(name+": "+message, hint)
 	return true
 }
 
@@ -110,7 +105,7 @@ func (s *session) onEach(ctx context.Context, nodes []target, act func(target) (
 		}
 		said, err := act(node)
 		if err != nil {
-			failed = s.trouble(node.name, err)
+			failed = s.trouble(ctx, node.name, err)
 			continue
 		}
 		fmt.Fprintf(s.Stdout, "%s: %s\n", printable(node.name), printable(said))

@@ -1,0 +1,128 @@
+package cli_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"muster/gateway/internal/cli"
+)
+
+// desk is a machine on which somebody gives a command, in a directory of its own.
+type desk struct {
+	root    string
+	uid     int
+	program string
+	env     map[string]string
+	state   string // of the service's unit; "": systemctl fails
+}
+
+func (d desk) run(t *testing.T, args ...string) (code int, errs string) {
+	t.Helper()
+	var stdout, stderr strings.Builder
+	code = cli.Run(t.Context(), cli.Env{Args: args, Getenv: func(name string) string { return d.env[name] }, Stdin: strings.NewReader(""), Stdout: &stdout,
+		Stderr: &stderr, Program: d.program, Machine: cli.Machine{Root: d.root, UID: func() int { return d.uid }, Command: d.command}})
+	return code, stderr.String()
+}
+
+func (d desk) command(context.Context, string, ...string) (string, error) {
+	if d.state == "" {
+		return "", errors.New("no systemctl here")
+	}
+	return "ActiveState=" + d.state + "\n", nil
+}
+
+// TestWhoAnswers: a gateway that does not answer is started as it was set up, and by whom may start it.
+func TestWhoAnswers(t *testing.T) {
+	bare, home, installed, byHand, elsewhere := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	data := filepath.Join(installed, "data")
+	unit := filepath.Join(installed, "etc/systemd/system/muster.service")
+	if err := errors.Join(os.MkdirAll(filepath.Dir(unit), 0o755), os.WriteFile(unit, []byte("ReadWritePaths="+data+"\n"), 0o600),
+		os.MkdirAll(filepath.Join(byHand, "var/lib/muster"), 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	user := map[string]string{"HOME": home}
+	for name, c := range map[string]struct {
+		desk
+		args string
+		want string
+	}{
+		"a service that is stopped":    {desk{root: installed, state: "inactive"}, "node ls", "hint: systemctl start muster\n"},
+		"a machine without systemctl":  {desk{root: installed}, "node ls", "hint: systemctl start muster\n"},
+		"a service that is starting":   {desk{root: installed, state: "activating"}, "node ls", "journalctl -u muster -n 20"},
+		"the service, named":           {desk{root: installed, state: "failed"}, "node ls --data " + data, "hint: systemctl start muster\n"},
+		"another gateway":              {desk{root: installed, state: "inactive"}, "node ls --data " + elsewhere, "hint: muster serve --data " + elsewhere + " starts it"},
+		"nobody's machine":             {desk{root: bare, uid: 1000, env: user}, "node ls", "hint: muster serve --data " + home + "/.local/share/muster starts it"},
+		"a program not in PATH":        {desk{root: bare, uid: 1000, env: user, program: "/opt/muster-1"}, "node ls", "hint: /opt/muster-1 serve --data "},
+		"a user beside the service":    {desk{root: installed, uid: 1000, env: user}, "token create --label a=b", `hint: the gateway of this machine is root's to reach: sudo muster token create --label a=b`},
+		"a user beside root's gateway": {desk{root: byHand, uid: 1000, env: user, program: "/opt/muster"}, "node ls", "sudo /opt/muster node ls\n"},
+		"a user who names the service": {desk{root: installed, uid: 1000, env: user}, "node ls --data=" + data, "hint: sudo systemctl start muster, and then sudo muster --data " + data + " node ls\n"},
+		"a user's own that is away":    {desk{root: installed, uid: 1000, env: user}, "node ls --data " + elsewhere, "hint: muster serve --data " + elsewhere},
+	} {
+		if code, errs := c.run(t, strings.Fields(c.args)...); code != 1 || !strings.Contains(errs, "no gateway answers at ") || !strings.Contains(errs, c.want) {
+			t.Errorf("%s: code %d, want %q in\n%s", name, code, c.want, errs)
+		}
+	}
+	for name, c := range map[string]struct {
+		desk
+		args []string
+	}{
+		"no home": {desk{root: bare, uid: 1000}, []string{"node", "ls"}}, "nothing": {desk{root: bare}, []string{"--data", "", "node", "ls"}},
+	} {
+		if code, errs := c.run(t, c.args...); code != 2 || !strings.Contains(errs, "name the gateway's directory") {
+			t.Errorf("%s: code %d\n%s", name, code, errs)
+		}
+	}
+}
+
+// TestSudoHidesTokens: a command that root has to give stands there whole, but for what is secret in it.
+func TestSudoHidesTokens(t *testing.T) {
+	h := newHouse(t)
+	token, _, _ := strings.Cut(h.done("token", "create"), "\n")
+	public := token[:strings.LastIndex(token, "_")]
+	d := desk{root: t.TempDir(), uid: 1000, env: map[string]string{"HOME": t.TempDir()}}
+	if err := os.MkdirAll(filepath.Join(d.root, "var/lib/muster"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, errs := d.run(t, "token", "revoke", token, "it's"); strings.Contains(errs, token) || !strings.Contains(errs, "sudo muster token revoke "+public+` 'it'\''s'`) {
+		t.Errorf("got %s", errs)
+	}
+}
+
+// TestHintsLeadOn: a command in a hint names the program and the gateway as this call did.
+func TestHintsLeadOn(t *testing.T) {
+	h := newHouse(t)
+	d := desk{root: t.TempDir(), program: "/opt/muster"}
+	for _, c := range []struct{ args, want string }{
+		{"--data DIR node show nope", "/opt/muster --data DIR node ls "},
+		{"node label --data DIR nope", "hint: write tier=sovereign"},
+		{"--data DIR nod ls", "did you mean /opt/muster --data DIR node ls?"},
+		{"--data DIR service instal", "did you mean /opt/muster service install?"},
+		{"--data DIR node ls --uses 3", "hint: /opt/muster node ls --help shows"},
+	} {
+		args := strings.Fields(strings.ReplaceAll(c.args, "DIR", h.dir))
+		if _, errs := d.run(t, args...); !strings.Contains(errs, strings.ReplaceAll(c.want, "DIR", h.dir)) {
+			t.Errorf("%s: want %q in\n%s", c.args, c.want, errs)
+		}
+	}
+}
+
+// TestProgram: the name is enough where PATH leads to this very program.
+func TestProgram(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	same, other, none := t.TempDir(), t.TempDir(), t.TempDir()
+	if err := errors.Join(os.Symlink(self, filepath.Join(same, "muster")), os.WriteFile(filepath.Join(other, "muster"), nil, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{"": "muster", same: "muster", none + ":" + same: "muster", none: self, other + ":" + same: self} {
+		if got := cli.Program(func(string) string { return path }); got != want {
+			t.Errorf("PATH=%s: %s, want %s", path, got, want)
+		}
+	}
+}

@@ -1,0 +1,200 @@
+package main
+
+import (
+	"bytes"
+	"encoding/base64"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/gateway/internal/cli"
+	"muster/store"
+)
+
+// estate is a machine with the service installed, in a directory of its own.
+type estate struct {
+	t       *testing.T
+	root    string
+	service string // the service's data directory
+	env     map[string]string
+}
+
+func newEstate(t *testing.T) *estate {
+	t.Helper()
+	e := &estate{t: t, root: t.TempDir(), service: t.TempDir(), env: map[string]string{}}
+	e.write("/etc/systemd/system/muster.service", "[Service]\n")
+	e.write("/etc/muster/gateway.env", "MUSTER_DATA="+e.service+"\n")
+	e.write(serviceKey, aKey('s'))
+	return e
+}
+
+func aKey(b byte) string {
+	return base64.StdEncoding.EncodeToString(bytes.Repeat([]byte{b}, 32)) + "\n"
+}
+
+func (e *estate) write(path, text string) {
+	e.t.Helper()
+	path = filepath.Join(e.root, path)
+	if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o755), os.WriteFile(path, []byte(text), 0o600)); err != nil {
+		e.t.Fatal(err)
+	}
+}
+
+func (e *estate) offline() offline {
+	return offline{getenv: func(name string) string { return e.env[name] }, say: &strings.Builder{}, root: e.root}
+}
+
+// init makes the CA in a directory, with a key that is named, or not.
+func (e *estate) init(data, key string) error {
+	_, err := e.offline().initCA(e.t.Context(), cli.DataFiles{Data: data, MasterKeyFile: key}, "", "")
+	return err
+}
+
+// opens expects that the key in a file is the one of the database.
+func (e *estate) opens(data, file string) {
+	e.t.Helper()
+	key, err := readMasterKey(file)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	opened, err := store.Open(e.t.Context(), store.Options{Path: filepath.Join(data, databaseFile), MasterKey: key})
+	if err != nil {
+		e.t.Fatalf("the key in %s: %v", file, err)
+	}
+	opened.Close()
+}
+
+// refused expects an error that names all of these.
+func (e *estate) refused(what string, err error, want ...string) {
+	e.t.Helper()
+	for _, text := range want {
+		if err == nil || !strings.Contains(err.Error(), text) {
+			e.t.Errorf("%s: %v, which does not say %q", what, err, text)
+		}
+	}
+}
+
+// TestKeyOfItsOwnData: a data directory is sealed with its own key and never with another gateway's; a key that is missing or wrong is
+// named with the place where it was looked for.
+func TestKeyOfItsOwnData(t *testing.T) {
+	e := newEstate(t)
+	other := filepath.Join(t.TempDir(), "other")
+	own, installed := filepath.Join(other, masterKeyName), filepath.Join(e.root, serviceKey)
+	if err := errors.Join(e.init(other, ""), e.init(e.service, "")); err != nil {
+		t.Fatal(err)
+	}
+	e.opens(other, own)
+	e.opens(e.service, installed)
+	if exists(filepath.Join(e.service, masterKeyName)) {
+		t.Error("the service's data got a second key")
+	}
+	e.env = map[string]string{masterKeyVariable: strings.TrimSpace(aKey('x'))}
+	e.refused("a variable for another gateway", e.init(other, ""), "in "+masterKeyVariable+" does not open "+other, "--master-key-file "+own)
+	e.env = nil
+	e.write("/away", aKey('a'))
+	if err := os.Rename(own, filepath.Join(e.root, "kept")); err != nil {
+		t.Fatal(err)
+	}
+	e.refused("its own key is lost", e.init(other, ""), "in "+installed+" does not open", "there is no "+own)
+	e.refused("the wrong file", e.init(other, filepath.Join(e.root, "away")), "in "+filepath.Join(e.root, "away")+" does not open")
+	if err := e.init(other, filepath.Join(e.root, "kept")); err != nil {
+		t.Errorf("its own key, named: %v", err)
+	}
+	if err := os.Remove(installed); err != nil {
+		t.Fatal(err)
+	}
+	e.refused("the service's key is lost", e.init(e.service, ""), "looked for "+filepath.Join(e.service, masterKeyName), installed, masterKeyVariable)
+	e.env = map[string]string{"CREDENTIALS_DIRECTORY": "/run/credentials/x"}
+	e.refused("no credential", e.init(other, ""), own, "/run/credentials/x/master.key")
+}
+
+// TestServiceKeyOfNewData: a new database of the service's is not sealed with what the service will not have.
+func TestServiceKeyOfNewData(t *testing.T) {
+	e := newEstate(t)
+	e.write("/mine", aKey('m'))
+	mine := filepath.Join(e.root, "mine")
+	e.refused("another key", e.init(e.service, mine), mine, filepath.Join(e.root, serviceKey))
+	if exists(filepath.Join(e.service, databaseFile)) {
+		t.Error("a database was made")
+	}
+	e.refused("no key at all", e.init(e.service, mine+"x"), "no such file")
+	e.write("/mine", aKey('s'))
+	if err := e.init(e.service, mine); err != nil {
+		t.Errorf("a copy of the same key: %v", err)
+	}
+}
+
+// TestKeyAfterUninstall: data that the service has left behind are opened by the key that it has left behind.
+func TestKeyAfterUninstall(t *testing.T) {
+	e := newEstate(t)
+	err := e.init(e.service, "")
+	for _, path := range []string{"/etc/systemd/system/muster.service", "/etc/muster/gateway.env"} {
+		err = errors.Join(err, os.Remove(filepath.Join(e.root, path)))
+	}
+	if err = errors.Join(err, e.init(e.service, "")); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestServedData: what needs a stopped gateway says how to stop it.
+func TestServedData(t *testing.T) {
+	e := newEstate(t)
+	other := t.TempDir()
+	for data, want := range map[string]string{e.service: "systemctl stop muster", other: "stop that process"} {
+		lock, err := lockData(data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		e.refused(data, e.init(data, ""), "has to be stopped", want)
+		lock.Close()
+	}
+	_, err := lockData("/sys/muster")
+	e.refused("a place for nobody", err, "may not use the data directory /sys/muster")
+}
+
+// TestRestoreKey: after a restore the service finds the key of the backup; without a service it is said which key has to be named.
+func TestRestoreKey(t *testing.T) {
+	h := newHouse(t)
+	file := filepath.Join(t.TempDir(), "backup.db")
+	h.muster("backup", file)
+	kept := filepath.Join(h.data, masterKeyName)
+	e := newEstate(t)
+	installed := filepath.Join(e.root, serviceKey)
+	e.refused("the key of another time", e.restore(e.service, file, "").err, "another master key than the one in "+installed, "--master-key-file")
+	done := e.restore(e.service, file, kept)
+	if done.err != nil || done.KeyFile != installed || done.KeyToName != "" || !strings.HasPrefix(done.KeyAside, installed+".before-restore-") {
+		t.Fatalf("%+v", done)
+	}
+	e.opens(e.service, installed)
+	if before, err := os.ReadFile(done.KeyAside); err != nil || string(before) != aKey('s') {
+		t.Errorf("the key of before: %q, %v", before, err)
+	}
+	again := e.restore(e.service, file, "")
+	if again.err != nil || again.KeyFile != "" || again.KeyAside != "" {
+		t.Errorf("with the right key in its place: %+v", again)
+	}
+	if err := os.Remove(installed); err != nil {
+		t.Fatal(err)
+	}
+	e.refused("no key", e.restore(e.service, file, "").err, "there is no "+installed)
+	if fresh := e.restore(e.service, file, kept); fresh.err != nil || fresh.KeyFile != installed || fresh.KeyAside != "" {
+		t.Errorf("with none in its place: %+v", fresh)
+	}
+	other := t.TempDir()
+	if elsewhere := e.restore(other, file, kept); elsewhere.err != nil || elsewhere.KeyFile != "" || elsewhere.KeyToName != kept {
+		t.Errorf("not the service's: %+v", elsewhere)
+	}
+}
+
+type restored struct {
+	cli.Restored
+	err error
+}
+
+func (e *estate) restore(data, file, key string) restored {
+	done, err := e.offline().restore(e.t.Context(), cli.Restore{DataFiles: cli.DataFiles{Data: data, MasterKeyFile: key}, File: file, Force: true, AdoptFor: time.Hour})
+	return restored{done, err}
+}
