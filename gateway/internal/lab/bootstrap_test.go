@@ -117,13 +117,13 @@ func (s *site) joined(box *lab.Box, was lab.Node, m minted, start time.Time) {
 	}
 	for script, want := range map[string]string{
 		"stat -c %a /etc/muster /etc/muster/agent.env /etc/muster/ca-bundle.crt /var/lib/muster-agent | tr '\\n' ' '": "700 600 644 700",
-		"grep -c ' # muster-bootstrap$' /etc/hosts":                                                  "1",
-		"getent hosts " + lab.GatewayName + " | tr -s ' '":                                           "127.0.0.1 " + lab.GatewayName,
-		"systemctl is-enabled " + unit + "; systemctl is-active " + unit:                             "enabled\nactive",
-		"ls /etc/muster | tr '\\n' ' '":                                                              "agent.env ca-bundle.crt",
-		"ls -d /etc/*.muster /etc/muster/*.new /run/muster-credential.* 2>/dev/null":                 "",
-		"ls -A /var/lib/muster-agent /etc /etc/systemd/system | grep -e '[.]bootstrap' -e first-hop": "",
-		"sed -n 's/^MUSTER_NODE_ID=//p' /etc/muster/agent.env":                                       was.ID,
+		"grep -c ' # muster-bootstrap$' /etc/hosts":                                                     "1",
+		"getent hosts " + lab.GatewayName + " | tr -s ' '":                                              "127.0.0.1 " + lab.GatewayName,
+		"systemctl is-enabled " + unit + "; systemctl is-active " + unit:                                "enabled\nactive",
+		"ls /etc/muster | tr '\\n' ' '":                                                                 "agent.env ca-bundle.crt",
+		"ls -d /etc/*.muster /etc/muster/*.new /run/muster-credential.* 2>/dev/null":                    "",
+		"ls -A /var/lib/muster-agent /etc /etc/systemd/system | grep -e '[.]bootstrap[.]' -e first-hop": "",
+		"sed -n 's/^MUSTER_NODE_ID=//p' /etc/muster/agent.env":                                          was.ID,
 	} {
 		if got, _ := box.Try("root", script); strings.TrimSpace(got) != want {
 			s.Errorf("%s\n gives %q, want %q", script, strings.TrimSpace(got), want)
