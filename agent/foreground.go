@@ -52,6 +52,7 @@ func (p program) run(ctx context.Context, args []string) error {
 	a.status = identity.Status{
 		PID: os.Getpid(), Version: version, Phase: identity.PhaseEnrolling, Gateway: o.gateway, Since: time.Now().UTC().Truncate(time.Second),
 	}
+	a.remember()
 	working, end := context.WithCancel(ctx)
 	defer end()
 	go giveMemoryBack(working)
@@ -67,6 +68,13 @@ func (p program) run(ctx context.Context, args []string) error {
 		a.file.Write([]byte(fmt.Sprintf("time=%s level=ERROR msg=%q\n", time.Now().UTC().Format(time.RFC3339), err)))
 	}
 	return err
+}
+
+// remember takes over from an earlier run when the gateway last heard from this node.
+func (a *foreground) remember() {
+	if was, err := identity.ReadStatus(a.state); err == nil {
+		a.status.LastOnline, a.status.LastContact = was.LastOnline, was.LastContact
+	}
 }
 
 // newForeground logs to the screen and to the file; where nobody bounds what stands for the screen, to the file alone.

@@ -31,6 +31,7 @@ type joining struct {
 	layout   service.Layout
 	settings service.Settings // as they shall be
 	before   service.Settings // as they are
+	live     *live            // stdout
 	check    bool
 	force    bool
 
@@ -109,7 +110,9 @@ func (p program) joinOptions(args []string) (*joining, error) {
 		return nil, err
 	}
 	p.getenv = kept(before).Or(p.getenv)
-	j := &joining{program: p, before: before}
+	screen := newLive(p.stdout)
+	p.stdout = screen
+	j := &joining{program: p, before: before, live: screen}
 	f := p.flags("join", "Enrols this machine, installs the agent so that it stays, and waits until the node is online.", joinExamples)
 	f.BoolVar(&j.check, "check", false, "only say whether joining would work; nothing is changed, no token spent")
 	f.BoolVar(&j.force, "force", false, "leave the gateway that this machine is joined to for another one")
@@ -159,8 +162,8 @@ func (j *joining) refuseOther() error {
 	}
 	for _, joined := range []string{j.before["MUSTER_GATEWAY"], state.Gateway.URL} {
 		if joined != "" && joined != j.gatewayURL() && !j.force {
-			return fmt.Errorf("this machine is joined to %s, and you named %s: leave the first one (muster-agent leave), "+
-				"or add --force to change over", joined, j.gatewayURL())
+			return fmt.Errorf("this machine is joined to %s, and you named %s: leave the first one (%s leave), "+
+				"or add --force to change over", joined, j.gatewayURL(), j.named(j.state))
 		}
 	}
 	if identity.Running(j.state) && !j.installedAgent() {

@@ -108,10 +108,9 @@ func (c *findings) clock(sight transport.Sight) {
 	case sight.Ahead == nil:
 		c.hint("clock", "the gateway's answer carries no date")
 	case sight.Ahead.Abs() > time.Minute:
-		c.hint("clock", "the gateway's is %s ahead of this machine's: the agent corrects for that, other programs do not; set it (NTP)",
-			sight.Ahead.Round(time.Second))
+		c.hint("clock", "%s: the agent corrects for that, other programs do not; set it (NTP)", clocks(*sight.Ahead))
 	default:
-		c.say(true, "clock", "the gateway's is %+.1f s ahead", sight.Ahead.Seconds())
+		c.say(true, "clock", "%s", clocks(*sight.Ahead))
 	}
 }
 

@@ -53,7 +53,7 @@ func TestJoinCheckFindsWhatIsWrong(t *testing.T) {
 		{"wrong token", func(b *box) []string { return []string{"--token", b.token[:len(b.token)-2]} }, nil, []string{"token       FAILS"}, 1},
 		{"no token", func(*box) []string { return nil }, nil, []string{"token       note", "joining would work"}, 0},
 		{"edge", func(*box) []string { return nil }, func(b *box) { b.rule(edge) }, []string{"gateway     FAILS", "behind Cloudflare", "Just a moment"}, 1},
-		{"clock", func(*box) []string { return nil }, func(b *box) { b.late(10 * time.Minute) }, []string{"clock       note", "10m0s ahead"}, 0},
+		{"clock", func(*box) []string { return nil }, func(b *box) { b.late(10 * time.Minute) }, []string{"clock       note", "this machine's clock is 10m0s behind the gateway's"}, 0},
 		{"no init", func(*box) []string { return nil }, func(b *box) { os.RemoveAll(b.root + "/run") }, []string{"service     note", "built-in supervisor; nothing here starts programs at boot"}, 0},
 	} {
 		b := newBox(t)

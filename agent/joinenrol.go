@@ -197,7 +197,7 @@ func (j *joining) enrolBounded(ctx context.Context, a *foreground, state identit
 			giveUp(errNotYet)
 			return
 		}
-		j.note("not enrolled yet, trying again: %v", err)
+		j.live.again("not enrolled yet", err)
 	}
 	state, err := a.enroll(ctx, state)
 	if err == nil || !errors.Is(context.Cause(ctx), errNotYet) {

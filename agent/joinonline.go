@@ -70,7 +70,7 @@ func (j *joining) await(ctx context.Context) (identity.Status, error) {
 				return status, fmt.Errorf("%w: %s", errRefused, status.LastError)
 			case status.LastError != "" && status.LastError != told:
 				told = status.LastError
-				j.note("not online yet: %s", told)
+				j.live.again("not online yet", errors.New(told))
 			}
 		}
 		if time.Now().After(deadline) {

@@ -50,14 +50,14 @@ func (j *joining) reach(ctx context.Context) (string, error) {
 		if time.Now().After(deadline) || !transport.Sleep(ctx, j.limit(2*time.Second)) {
 			return "", err
 		}
-		j.note("not reached yet, trying again: %v", err)
+		j.live.again("not reached yet", err)
 	}
 }
 
 func describeSight(gateway string, sight transport.Sight, pin *transport.Pin) (string, error) {
 	parts := []string{}
 	if sight.Proxy != "" {
-		parts = append(parts, "reachable through the proxy "+sight.Proxy)
+		parts = append(parts, "reached through the proxy "+sight.Proxy)
 	} else {
 		parts = append(parts, "reachable")
 	}
@@ -81,7 +81,7 @@ func describeSight(gateway string, sight transport.Sight, pin *transport.Pin) (s
 		parts = append(parts, "behind "+sight.Edge)
 	}
 	if sight.Ahead != nil {
-		parts = append(parts, fmt.Sprintf("clock %+.1f s", sight.Ahead.Seconds()))
+		parts = append(parts, clocks(*sight.Ahead))
 	}
 	if sight.Between != nil {
 		parts = append(parts, "but it does not answer like a gateway ("+sight.Between.What+"); going on, the enrolment decides")

@@ -41,7 +41,7 @@ func (p program) leave(ctx context.Context, args []string) error {
 	}
 	m := service.Manager{System: p.system, Base: base, Settings: settingsPath}
 	if *state == "" || len(m.Traces()) == 0 {
-		fmt.Fprintln(p.stdout, "no agent is installed here: nothing to do (if it was joined with --state DIR, give that)")
+		fmt.Fprintln(p.stdout, "no agent is installed here: nothing to do (if it was joined with --state DIR, give that)"+p.asRoot("leave"))
 		return nil
 	}
 	if err := p.tell(ctx, base, *gateway, *force); err != nil {

@@ -104,7 +104,7 @@ func TestJoinDropsTheBootstrapToken(t *testing.T) {
 	b.put("etc/muster/bootstrap-token", "\ufeff"+b.token+"\r\n", 0o666)
 	os.Chmod(known, 0o666) // whatever the umask
 	code, out, errs := b.join("--token-file", known)
-	if code != 0 || !strings.Contains(errs, "warning: others of this machine may read or change "+known+" (mode 0666): chmod 600") {
+	if code != 0 || !strings.Contains(errs, "warning: other users of this machine can read or change "+known+" (mode 0666): chmod 600") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	if _, err := os.Stat(known); err == nil {

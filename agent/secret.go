@@ -75,7 +75,7 @@ func (p program) secret(o *options) (string, error) {
 		}
 		defer file.Close()
 		if info, err := file.Stat(); err == nil && info.Mode().IsRegular() && info.Mode().Perm()&0o077 != 0 {
-			fmt.Fprintf(p.stderr, "warning: others of this machine may read or change %s (mode %04o): chmod 600 it, and take the credential for known to them\n",
+			fmt.Fprintf(p.stderr, "warning: other users of this machine can read or change %s (mode %04o): chmod 600 it, and make a new credential if they may have read this one\n",
 				o.tokenFile, info.Mode().Perm())
 		}
 		source = file

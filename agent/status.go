@@ -16,11 +16,8 @@ const statusExamples = `  muster-agent status
   muster-agent status --state ~/.local/state/muster-agent
 `
 
-// errNotRunning ends status where nobody holds the state directory's lock.
-var errNotRunning = errors.New("the agent is not running: start it with muster-agent run, or its service")
-
 func (p program) status(args []string) error {
-	f := p.flags("status", "Prints what the agent on this machine is doing. Exit status 1: it is not running.", statusExamples)
+	f := p.flags("status", "Prints what the agent on this machine is doing. Exit status 1: it is not online.", statusExamples)
 	state := f.String("state", p.statePath(), "state `DIR`")
 	output := f.String("o", "table", "`FORMAT`: table or json")
 	if err := f.parse(args); err != nil {
@@ -30,8 +27,8 @@ func (p program) status(args []string) error {
 		return usagef("-o is table or json")
 	}
 	s, err := identity.ReadStatus(*state)
-	if errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("no agent has run on %s: give --state where it keeps its state", *state)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("no agent has run on %s: give --state where it keeps its state%s", *state, p.asRoot("status"))
 	}
 	if err != nil {
 		return err
@@ -42,10 +39,35 @@ func (p program) status(args []string) error {
 	} else {
 		p.printStatus(s, running)
 	}
-	if err == nil && !running {
-		err = errNotRunning
+	if err == nil {
+		err = p.notOnline(s, running, *state)
 	}
 	return err
+}
+
+// notOnline ends status where the gateway does not hear from this node, with what to do about it.
+func (p program) notOnline(s identity.Status, running bool, state string) error {
+	switch {
+	case !running:
+		return fmt.Errorf("the agent does not run: start it with: %s", p.startHint(state, s.Gateway))
+	case s.Phase == identity.PhaseOnline:
+		return nil
+	case s.Phase == identity.PhaseRefused:
+		return errors.New("the gateway refuses this node: an operator has to act, as the last error says")
+	}
+	return fmt.Errorf("the node is not online: %s", away(s, time.Now()))
+}
+
+// away says since when the gateway has not heard from this node.
+func away(s identity.Status, now time.Time) string {
+	if s.LastOnline == nil {
+		return "it was not online yet, and the agent runs since " + ago(s.Since, now)
+	}
+	return "it was last online at " + ago(*s.LastOnline, now)
+}
+
+func ago(t, now time.Time) string {
+	return fmt.Sprintf("%s (%s ago)", t.UTC().Format(time.RFC3339), max(now.Sub(t), 0).Round(time.Second))
 }
 
 func (p program) printJSON(s identity.Status, running bool) error {
@@ -58,13 +80,13 @@ func (p program) printJSON(s identity.Status, running bool) error {
 }
 
 func (p program) printStatus(s identity.Status, running bool) {
-	phase := s.Phase
+	phase := phaseWords(s)
 	if !running {
 		phase = "not running (was " + s.Phase + ")"
 	}
-	skew := ""
-	if off := time.Duration(s.SkewMillis) * time.Millisecond; off.Abs() >= time.Second {
-		skew = "the gateway's is " + off.Round(time.Second).String() + " ahead"
+	absence := ""
+	if !running || s.Phase != identity.PhaseOnline {
+		absence = away(s, time.Now())
 	}
 	certificate := ""
 	if s.NotAfter != nil {
@@ -75,9 +97,9 @@ func (p program) printStatus(s identity.Status, running bool) {
 		contact = s.LastContact.Format(time.RFC3339)
 	}
 	for _, line := range [][2]string{
-		{"status", phase}, {"node", strings.TrimSpace(s.Name + " " + s.NodeID)}, {"tenant", s.Tenant}, {"state", s.State},
-		{"gateway", s.Gateway}, {"transport", s.Transport}, {"certificate", certificate}, {"clock", skew},
-		{"gpus", s.GPUs}, {"last contact", contact}, {"last error", s.LastError}, {"since", s.Since.Format(time.RFC3339)},
+		{"status", phase}, {"away", absence}, {"node", strings.TrimSpace(s.Name + " " + s.NodeID)}, {"tenant", s.Tenant}, {"state", stateWords(s)},
+		{"gateway", s.Gateway}, {"transport", s.Transport}, {"certificate", certificate}, {"clock", clockWords(s)},
+		{"gpus", s.GPUs}, {"last contact", contact}, {"last error", s.LastError}, {"running since", s.Since.Format(time.RFC3339)},
 		{"version", s.Version}, {"notices", strings.Join(s.Notices, "; ")},
 	} {
 		if line[1] != "" {

@@ -31,7 +31,7 @@ func (p program) supervise(ctx context.Context, args []string) error {
 		return err
 	}
 	if *state == "" || (service.Layout{Base: base}).Current() == "" {
-		return fmt.Errorf("no agent is installed in %s: run muster-agent join first, or give --state where it was joined", base)
+		return fmt.Errorf("no agent is installed in %s: join first (%s join --help), or give --state where it was joined%s", base, p.named(base), p.asRoot("supervise"))
 	}
 	if !*foreground && !*detached {
 		line, err := service.Manager{System: p.system, Base: base, Settings: *settings}.StartSupervisor()

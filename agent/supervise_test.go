@@ -194,7 +194,7 @@ func TestSupervisorSaysWhyTheAgentEnds(t *testing.T) {
 
 func TestSuperviseWithoutAnInstallation(t *testing.T) {
 	b := newBox(t)
-	if code, _, errs := b.call("supervise", "--state", b.base); code != 1 || !strings.Contains(errs, "run muster-agent join first") {
+	if code, _, errs := b.call("supervise", "--state", b.base); code != 1 || !strings.Contains(errs, "join --help), or give --state") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 }

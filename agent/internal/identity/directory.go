@@ -223,8 +223,12 @@ func explain(path string, err error) error {
 	}
 	step := "check it, or give --state another directory"
 	switch {
-	case errors.Is(err, fs.ErrPermission), errors.Is(err, syscall.EROFS):
-		step = "run as a user that may write there, or give --state a directory that you may write"
+	case errors.Is(err, syscall.EROFS):
+		step = "it is on a read-only file system: give --state a directory that can be written"
+	case errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:
+		step = "run it as root (sudo), or give --state a directory that you may write"
+	case errors.Is(err, fs.ErrPermission):
+		step = "not even root may write there: give --state another directory"
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		step = "the disk is full: free some space"
 	case errors.Is(err, syscall.ENOTDIR):

@@ -103,8 +103,10 @@ func explain(path string, err error) error {
 		step = "the disk is full: free some space and try again"
 	case errors.Is(err, syscall.EROFS):
 		step = "it is on a read-only file system: give --state a directory that can be written"
+	case errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:
+		step = "run it as root (sudo), or give --state a directory that you may write"
 	case errors.Is(err, fs.ErrPermission):
-		step = "run as a user that may write there, or give --state a directory that you may write"
+		step = "not even root may write there: give --state another directory"
 	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
 		step = "there is something else where a directory should be: move it away, or give --state another directory"
 	}

@@ -80,7 +80,7 @@ func (m Manager) StartSupervisor() (string, error) {
 // Stop ends the agent, whatever keeps it, and leaves what starts it at boot in place.
 func (m Manager) Stop(ctx context.Context) error {
 	var failed []error
-	for _, kind := range kinds {
+	for _, kind := range m.kinds() {
 		switch kind {
 		case Systemd:
 			failed = append(failed, m.stopUnit(ctx, false))
@@ -147,7 +147,10 @@ func (m Manager) Agent() int {
 
 // Traces lists what of ours is on the machine, outside of the state directory too.
 func (m Manager) Traces() []string {
-	paths := []string{m.path(m.unitPath(false)), m.path(openRCPath), m.path(m.Settings), m.Base}
+	paths := []string{m.path(m.Settings), m.Base}
+	if m.System.UID == 0 {
+		paths = append(paths, m.path(m.unitPath(false)), m.path(openRCPath))
+	}
 	if m.configFolder() != "" {
 		paths = append(paths, m.path(m.unitPath(true)))
 	}
@@ -166,7 +169,7 @@ func (m Manager) Traces() []string {
 // Remove stops the agent and takes away what keeps it, its settings and its state, in an order in which nothing restarts
 // what is being removed, and in which a second call goes on where the first one was interrupted.
 func (m Manager) Remove(ctx context.Context) (removed []string, err error) {
-	for _, kind := range kinds {
+	for _, kind := range m.kinds() {
 		path, err := m.removeKind(ctx, kind)
 		if path != "" {
 			removed = append(removed, path)

@@ -36,8 +36,13 @@ const (
 	Supervised  Kind = "built-in supervisor"
 )
 
-// kinds is the order again, for what looks at all of them.
-var kinds = [...]Kind{Systemd, OpenRC, UserSystemd, Supervised}
+// kinds are those that this user's agent can be kept by, in that order. What root has installed is not a user's to touch.
+func (s System) kinds() []Kind {
+	if s.UID != 0 {
+		return []Kind{UserSystemd, Supervised}
+	}
+	return []Kind{Systemd, OpenRC, UserSystemd, Supervised}
+}
 
 // System is the machine. Its fields are there for tests: the zero value of each but UID means the real thing.
 type System struct {

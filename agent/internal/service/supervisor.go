@@ -167,7 +167,7 @@ var errStuck = errors.New("it does not end")
 func endProcess(ctx context.Context, pid int, gone func() bool) error {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
-			return fmt.Errorf("end process %d: %w: run as its user or as root", pid, err)
+			return fmt.Errorf("end process %d: %w: run it as its user, or as root (sudo)", pid, err)
 		}
 		for deadline := time.Now().Add(stopTime + 5*time.Second); time.Now().Before(deadline); {
 			if gone() {

@@ -12,6 +12,8 @@ import (
 func (t *curl) explain(ctx context.Context, out outcome) error {
 	host := t.client.base.Host
 	switch {
+	case out.code == 28 && strings.Contains(out.stderr, "Resolving timed out"):
+		return t.client.silent(lookingUp, context.DeadlineExceeded)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), out.code == 28:
 		return fmt.Errorf("reach %s through curl: no answer within %s: %w", host, t.client.cfg.Timeout, context.DeadlineExceeded)
 	case ctx.Err() != nil:

@@ -108,7 +108,13 @@ func (d *direct) exchange(ctx context.Context, method, path string, header http.
 	ctx, cancel := context.WithTimeout(ctx, d.client.cfg.Timeout)
 	defer cancel()
 	var cut atomic.Bool
+	var at atomic.Value // the stage that it is in
+	at.Store(asking)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
+		DNSStart:         func(httptrace.DNSStartInfo) { at.Store(lookingUp) },
+		DNSDone:          func(httptrace.DNSDoneInfo) { at.Store(connecting) },
+		ConnectStart:     func(string, string) { at.Store(connecting) },
+		ConnectDone:      func(string, string, error) { at.Store(asking) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { cut.Store(wasCut(err)) },
 	})
 	r, err := http.NewRequestWithContext(ctx, method, d.client.base.String()+path, bytes.NewReader(body))
@@ -123,7 +129,7 @@ func (d *direct) exchange(ctx context.Context, method, path string, header http.
 		return Answer{}, fmt.Errorf("reach %s: %w (%w)", d.client.base.Host, errHandshake, err)
 	}
 	if err != nil {
-		return Answer{}, d.explain(err)
+		return Answer{}, d.explain(err, at.Load().(stage))
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(io.LimitReader(response.Body, wire.MaxBody+1))
@@ -156,7 +162,29 @@ func wasCut(err error) bool {
 	return errors.As(err, &network) && network.Timeout()
 }
 
-func (d *direct) explain(err error) error {
+// stage is how far an exchange has come.
+type stage int
+
+const (
+	lookingUp  stage = iota // the name
+	connecting              // to one of its addresses
+	asking                  // for TLS and for an answer
+)
+
+// silent is the error for an exchange whose time is up: who has not answered.
+func (c *Client) silent(at stage, err error) error {
+	switch at {
+	case lookingUp:
+		name := &net.DNSError{Err: "no DNS server has answered", Name: c.base.Hostname(), IsTimeout: true}
+		return fmt.Errorf("reach %s: no answer to the look-up of its name within %s: %w (%w)", c.base.Host, c.cfg.Timeout, name, err)
+	case connecting:
+		dial := &net.OpError{Op: "dial", Net: "tcp", Err: err}
+		return fmt.Errorf("reach %s: nothing took the connection within %s: %w", c.base.Host, c.cfg.Timeout, dial)
+	}
+	return fmt.Errorf("reach %s: no answer within %s: %w", c.base.Host, c.cfg.Timeout, err)
+}
+
+func (d *direct) explain(err error, at stage) error {
 	host := d.client.base.Host
 	var record tls.RecordHeaderError
 	switch {
@@ -165,7 +193,7 @@ func (d *direct) explain(err error) error {
 	case errors.As(err, &record):
 		return fmt.Errorf("reach %s: it does not speak TLS on this port; check the port, or use http:// (%w)", host, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return fmt.Errorf("reach %s: no answer within %s: %w", host, d.client.cfg.Timeout, err)
+		return d.client.silent(at, err)
 	}
 	return fmt.Errorf("reach %s: %w", host, err)
 }

@@ -1,0 +1,152 @@
+package main
+
+import (
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/service"
+	"muster/agent/wire"
+)
+
+// statusOf writes a status and shows it, with an agent at work or without.
+func statusOf(t *testing.T, s identity.Status, running bool) (code int, out, errs string) {
+	t.Helper()
+	state := t.TempDir()
+	directory := mustOpen(t, state)
+	if err := directory.SaveStatus(s); err != nil {
+		t.Fatal(err)
+	}
+	if !running {
+		directory.Close()
+	}
+	return agent(t, environment("HOME", t.TempDir()), "", nil, "status", "--state", state)
+}
+
+func mustOpen(t *testing.T, state string) *identity.Directory {
+	t.Helper()
+	directory, err := identity.Open(state)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { directory.Close() })
+	return directory
+}
+
+// TestStatusSaysHowItIs: exit status 0 is an agent that is online; all else says since when, why, and what to do.
+func TestStatusSaysHowItIs(t *testing.T) {
+	last := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
+	since := last.Add(-time.Hour)
+	was := func(change func(*identity.Status)) identity.Status {
+		s := identity.Status{Phase: identity.PhaseOnline, Name: "gpu-1", Gateway: "https://gw.test", State: "active", Since: since, LastOnline: &last, LastContact: &last}
+		change(&s)
+		return s
+	}
+	for _, test := range []struct {
+		name    string
+		change  func(*identity.Status)
+		running bool
+		code    int
+		want    []string
+	}{
+		{"online", func(*identity.Status) {}, true, 0, []string{"status        online\n", "state         active\n"}},
+		{"retrying", func(s *identity.Status) { s.Phase, s.LastError = identity.PhaseRetrying, "reach gw.test: refused" }, true, 1,
+			[]string{"not online, trying again", "it was last online at " + last.Format(time.RFC3339) + " (1h0m", "muster-agent: the node is not online: "}},
+		{"connecting", func(s *identity.Status) { s.Phase, s.LastOnline = identity.PhaseRetrying, nil }, true, 1,
+			[]string{"status        connecting", "it was not online yet, and the agent runs since " + since.Format(time.RFC3339)}},
+		{"refused", func(s *identity.Status) { s.Phase, s.LastError = identity.PhaseRefused, "revoked" }, true, 1, []string{"an operator has to act", "revoked"}},
+		{"in conflict", func(s *identity.Status) { s.State, s.Reasons = "unavailable", []string{wire.ReasonConflict} }, true, 0,
+			[]string{"unavailable: identity_conflict (two machines use the identity of this node", "muster node show gpu-1, on the gateway"}},
+		{"ill", func(s *identity.Status) {
+			s.State, s.Reasons = "unavailable", []string{wire.HealthGPUMissing, wire.HealthProbeHung, "of tomorrow"}
+		}, true, 0, []string{"gpu_missing (fewer GPUs answer than are expected); gpu_probe_hung (nvidia-smi does not come to an end); of tomorrow"}},
+		{"a clock behind", func(s *identity.Status) { s.SkewMillis = 5000 }, true, 0, []string{"this machine's clock is 5s behind the gateway's"}},
+		{"a clock ahead", func(s *identity.Status) { s.SkewMillis = -5000 }, true, 0, []string{"this machine's clock is 5s ahead of the gateway's"}},
+		{"dead", func(*identity.Status) {}, false, 1, []string{"not running (was online)", "start it with: ", " run --gateway https://gw.test --state /"}},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			code, out, errs := statusOf(t, was(test.change), test.running)
+			for _, want := range test.want {
+				if !strings.Contains(out+errs, want) {
+					t.Errorf("no %q in\n%s%s", want, out, errs)
+				}
+			}
+			if code != test.code || test.code == 0 && strings.Contains(out, "away") {
+				t.Errorf("exit %d\n%s%s", code, out, errs)
+			}
+		})
+	}
+}
+
+// TestHowToStart: a dead agent is started by what join has put here, in words that can be pasted.
+func TestHowToStart(t *testing.T) {
+	for kind, want := range map[service.Kind]string{
+		service.Systemd: "systemctl start muster-agent", service.OpenRC: "rc-service muster-agent start", service.UserSystemd: "systemctl --user start muster-agent",
+		service.Supervised: "BASE/current/muster-agent supervise --state BASE --settings /etc/muster/agent.env",
+	} {
+		b := newBox(t)
+		raw, _ := json.Marshal(map[string]any{"kind": kind})
+		b.put("base/service.json", string(raw), 0o600)
+		b.put("base/status.json", `{"phase":"online","gateway":"https://gw.test"}`, 0o600)
+		code, _, errs := b.call("status", "--state", b.base)
+		if want = strings.ReplaceAll(want, "BASE", b.base); code != 1 || !strings.HasSuffix(errs, "the agent does not run: start it with: "+want+"\n") {
+			t.Errorf("%s: exit %d\n%s", kind, code, errs)
+		}
+	}
+}
+
+// TestOfRoots: a user who has no agent is pointed at root's, with sudo.
+func TestOfRoots(t *testing.T) {
+	for path, text := range map[string]string{
+		"etc/systemd/system/muster-agent.service": "[Service]\nExecStart=/srv/a%%b/current/muster-agent run\n",
+		"etc/init.d/muster-agent":                 "command=\"/srv/a%b/current/muster-agent\"\n",
+	} {
+		b := newBox(t)
+		b.uid = 1000
+		b.put(path, text, 0o644)
+		for command, code := range map[string]int{"status": 1, "leave": 0, "supervise": 1} {
+			got, out, errs := b.call(command, "--state", b.base)
+			if got != code || !strings.Contains(out+errs, "root's agent is on this machine: sudo /srv/a%b/current/muster-agent "+command) {
+				t.Errorf("%s: exit %d\n%s%s", command, got, out, errs)
+			}
+		}
+	}
+	b := newBox(t)
+	b.uid = 1000
+	b.mkdir("var/lib/muster-agent")
+	if _, _, errs := b.call("status", "--state", b.base); !strings.Contains(errs, "sudo /var/lib/muster-agent/current/muster-agent status") {
+		t.Error(errs)
+	}
+	b.uid = 0
+	if _, _, errs := b.call("status", "--state", b.base); strings.Contains(errs, "sudo") {
+		t.Error(errs)
+	}
+}
+
+// TestCalled: a program that the PATH leads to is called by its name, every other one by its path.
+func TestCalled(t *testing.T) {
+	mine, theirs, empty := t.TempDir(), t.TempDir(), t.TempDir()
+	program := filepath.Join(mine, "versions", "muster-agent")
+	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{program, filepath.Join(theirs, "muster-agent")} {
+		if err := os.WriteFile(path, nil, 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Symlink(program, filepath.Join(mine, "muster-agent")); err != nil {
+		t.Fatal(err)
+	}
+	for path, want := range map[string]string{
+		mine: "muster-agent", empty + ":" + mine: "muster-agent", theirs + ":" + mine: program, empty: program, "": program,
+	} {
+		if got := service.Called(program, path); got != want {
+			t.Errorf("PATH %s: %s, want %s", path, got, want)
+		}
+	}
+}
