@@ -300,7 +300,7 @@ func TestCannotStart(t *testing.T) {
 
 // TestPattern wants the heartbeats to be what the encoder would write, and of the size that the budgets speak of.
 func TestPattern(t *testing.T) {
-	for gpus, most := range map[int]int{1: 1100, 8: 4000} {
+	for gpus, most := range map[int]int{1: 2200, 8: 12_000} {
 		p, err := newPattern(gpus)
 		if err != nil {
 			t.Fatal(err)
