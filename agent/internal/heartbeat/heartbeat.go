@@ -53,7 +53,8 @@ const (
 	firstHardware = 64 << 10
 )
 
-// progressPause is how long the loop waits at most before it says that it gets on. An exchange takes no longer either.
+// progressPause is how long the loop waits at most before it says that it gets on, and looks whether the clock was set. An exchange
+// takes no longer either.
 const progressPause = 30 * time.Second
 
 // loop is one run of the agent.
@@ -66,6 +67,7 @@ type loop struct {
 	backoff  transport.Backoff
 	phase    phase
 	renewal  renewal
+	clock    clock
 	short    bool      // the gateway refused a long reading
 	setsPoll time.Time // not before then are newer trust sets asked for because of their number alone
 	report   report
@@ -96,6 +98,7 @@ func Run(ctx context.Context, cfg Config) error {
 	l.report.status.Phase = identity.PhaseRetrying
 	l.saveStatus(true)
 	for ctx.Err() == nil {
+		l.watchClock()
 		l.step(ctx)
 		l.sleep(ctx)
 	}
@@ -147,10 +150,7 @@ func (l *loop) progress(ctx context.Context) {
 // sleep waits for the next thing that is due, or for news. After news it waits a moment more, so that no amount of it makes
 // the loop spin.
 func (l *loop) sleep(ctx context.Context) {
-	wait := max(min(time.Until(l.nextBeat), l.untilRenewal()), 10*time.Millisecond)
-	if l.Progress != nil {
-		wait = min(wait, progressPause)
-	}
+	wait := max(min(time.Until(l.nextBeat), l.untilRenewal(), progressPause), 10*time.Millisecond)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
 	select {

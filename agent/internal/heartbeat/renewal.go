@@ -17,9 +17,11 @@ import (
 
 // renewal is when the next certificate is asked for.
 type renewal struct {
-	at      time.Time // by the gateway's clock
-	ends    time.Time // the certificate, by the same
-	retry   time.Time // by this machine's: not before
+	at      time.Time     // by the gateway's clock
+	after   time.Duration // of use, at the latest: the clock may have been ahead when the certificate was issued
+	taken   time.Time     // by this machine's: since when it has been in use
+	ends    time.Time     // the certificate, by the same
+	retry   time.Time     // by this machine's: not before
 	backoff transport.Backoff
 	trouble string // a notice, empty while all is well
 }
@@ -33,6 +35,7 @@ func (l *loop) planRenewal(leaf *x509.Certificate) {
 	l.renewal.ends = leaf.NotAfter
 	early := mathrand.N(lifetime/20 + 1)
 	l.renewal.at = leaf.NotAfter.Add(-lifetime + lifetime*2/3 - early)
+	l.renewal.after, l.renewal.taken = lifetime*2/3, time.Now()
 }
 
 // expired tells a certificate that has ended: by the gateway's word and, before there was any, by this machine's clock. Later
@@ -51,7 +54,8 @@ func (l *loop) untilRenewal() time.Duration {
 	if !l.mayRenew() {
 		return refusedPause
 	}
-	return max(l.renewal.at.Sub(l.Client.Now()), time.Until(l.renewal.retry))
+	due := min(l.renewal.at.Sub(l.Client.Now()), l.renewal.after-time.Since(l.renewal.taken))
+	return max(due, time.Until(l.renewal.retry))
 }
 
 // renew asks for the next certificate and takes it over, or plans another try.

@@ -38,11 +38,11 @@ func (l *loop) believe(next identity.State) error {
 	if err := l.Directory.Save(next); err != nil {
 		return err
 	}
-	planned := l.renewal.at
+	at, taken := l.renewal.at, l.renewal.taken
 	if err := l.use(next); err != nil {
 		return err
 	}
-	l.renewal.at = planned // the certificate is the same
+	l.renewal.at, l.renewal.taken = at, taken // the certificate is the same
 	l.setsPoll, l.nextBeat = time.Time{}, time.Now()
 	l.Logger.Info("the gateway's roots and keys have changed: going by the newest signed set", "number", trust.Number(next.Gateway))
 	return nil

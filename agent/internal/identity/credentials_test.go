@@ -26,6 +26,7 @@ func TestCheckCertificate(t *testing.T) {
 	_, good := ca.Node(&key.PublicKey, "n1", now, time.Hour)
 	_, foreignKey := ca.Node(&otherKey.PublicKey, "n1", now, time.Hour)
 	_, expired := ca.Node(&key.PublicKey, "n1", now.Add(-2*time.Hour), time.Hour)
+	_, tomorrow := ca.Node(&key.PublicKey, "n1", now.Add(10*time.Hour), time.Hour)
 	server := ca.Server(t, now, now.Add(time.Hour), "n1")
 	serverPEM := string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: server.Certificate[0]}))
 	tests := []struct {
@@ -40,6 +41,8 @@ func TestCheckCertificate(t *testing.T) {
 		{"another domain", good, "n1", "elsewhere", ca, "it is for"},
 		{"another key", foreignKey, "n1", "", ca, "another key"},
 		{"expired", expired, "n1", "", ca, "expired"},
+		{"of a gateway whose clock was ahead", tomorrow, "n1", "", ca, ""},
+		{"the same of another root", tomorrow, "n1", "", other, "unknown authority"},
 		{"another root", good, "n1", "", other, "unknown authority"},
 		{"another CA that brings its root", good + ca.RootPEM(), "n1", gatewaytest.Domain, other, ""},
 		{"the wrong root brought along", good + other.RootPEM(), "n1", "", other, "unknown authority"},

@@ -140,6 +140,9 @@ func (c *Client) Close() {
 	}
 }
 
+// Local is the time by this machine's clock.
+func (c *Client) Local() time.Time { return c.cfg.Now() }
+
 // Now is the time by the gateway's clock, as far as it was proven, else by this machine's.
 func (c *Client) Now() time.Time { return c.cfg.Now().Add(c.Offset()) }
 

@@ -56,6 +56,7 @@ type Request struct {
 	Peer         *x509.Certificate // of the client's TLS, nil without
 	Signature    *sign.Signature   // nil: unsigned
 	At           time.Time         // by the gateway's clock
+	Came         time.Time         // by the test's own, which nobody sets
 }
 
 // Reply is an answer. One without Unproven gets the proof that fits its request.
@@ -142,7 +143,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	q := Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Body: body, At: g.Now()}
+	q := Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Body: body, At: g.Now(), Came: time.Now()}
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		q.Peer = r.TLS.PeerCertificates[0]
 	}

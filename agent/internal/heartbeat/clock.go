@@ -1,0 +1,61 @@
+package heartbeat
+
+import "time"
+
+// stepLeast is from how much on this machine's clock counts as set.
+const stepLeast = 2 * time.Second
+
+// clock is the last look at this machine's clock, with its monotonic reading in passed alone.
+type clock struct {
+	wall   time.Time
+	passed time.Time
+}
+
+// step is by how much the clock has gone on beyond the time that has passed since the last look. Linux stops that time while the
+// machine sleeps.
+func (c *clock) step(wall, passed time.Time) time.Duration {
+	wall = wall.Round(0)
+	if c.passed.IsZero() {
+		c.wall, c.passed = wall, passed
+	}
+	by := wall.Sub(c.wall) - passed.Sub(c.passed)
+	if by.Abs() < stepLeast { // small ones add up
+		return 0
+	}
+	c.wall, c.passed = wall, passed
+	return by
+}
+
+// watchClock asks the gateway at once for the time where this machine's clock was set, or the machine slept: a certificate may be due.
+func (l *loop) watchClock() {
+	now := l.Client.Local()
+	by := l.clock.step(now, time.Now())
+	if by == 0 {
+		return
+	}
+	l.Logger.Warn("this machine's clock was set, or the machine slept", "by", by.Round(time.Millisecond).String())
+	l.report.setBack(now.UTC(), by)
+	if !l.phase.refused {
+		l.nextBeat = time.Now()
+	}
+}
+
+// setBack mends the times that are ahead of a clock which was set back.
+func (r *report) setBack(now time.Time, by time.Duration) {
+	moved := func(at time.Time) time.Time {
+		if !at.After(now) {
+			return at
+		}
+		if at = at.Add(by).Truncate(time.Second); at.After(now) {
+			return now.Truncate(time.Second)
+		}
+		return at
+	}
+	r.status.Since = moved(r.status.Since)
+	for _, at := range []**time.Time{&r.status.LastContact, &r.status.LastOnline} {
+		if *at != nil {
+			mended := moved(**at)
+			*at = &mended
+		}
+	}
+}
