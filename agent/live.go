@@ -12,8 +12,8 @@ import (
 	"unsafe"
 )
 
-// live is a screen on which what repeats itself takes one line. On a terminal the line is written over; elsewhere it comes
-// again only when it says something else. It is safe for concurrent use.
+// live is a screen on which what is tried again takes one line for as long as it fails for the same reason. On a terminal
+// another line below it, which is written over, says how long that has been. It is safe for concurrent use.
 type live struct {
 	to    io.Writer
 	width func() int       // of the terminal; 0: it is none
@@ -54,22 +54,20 @@ func (l *live) again(what string, why error) {
 	if l.now != nil {
 		now = l.now
 	}
-	text := strings.ReplaceAll(why.Error(), "\n", " ")
+	text := what + ", trying again: " + strings.ReplaceAll(why.Error(), "\n", " ")
 	if l.said == "" {
 		l.since = now()
 	}
-	width := l.width()
-	if width == 0 {
-		if same(l.said, what+text) {
-			return
-		}
-		l.said = what + text
-		fmt.Fprintf(l.to, "      %s, trying again: %s\n", what, text)
-		return
+	fresh := !same(l.said, text)
+	if l.said = text; fresh {
+		l.clear()
+		fmt.Fprintf(l.to, "      %s\n", text)
 	}
-	l.clear()
-	l.said, l.open = what+text, true
-	fmt.Fprint(l.to, cut(fmt.Sprintf("      %s, trying again for %s: %s", what, now().Sub(l.since).Round(time.Second), text), width-1))
+	if width := l.width(); width > 0 {
+		l.clear()
+		l.open = true
+		fmt.Fprint(l.to, cut(fmt.Sprintf("      %s, tried for %s", what, now().Sub(l.since).Round(time.Second)), width-1))
+	}
 }
 
 // same compares two texts but for their digits: a port or a duration in an error is another one each time.

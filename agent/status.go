@@ -61,7 +61,7 @@ func (p program) notOnline(s identity.Status, running bool, state string) error 
 // away says since when the gateway has not heard from this node.
 func away(s identity.Status, now time.Time) string {
 	if s.LastOnline == nil {
-		return "it was not online yet, and the agent runs since " + ago(s.Since, now)
+		return "it was not online yet; the agent was started at " + ago(s.Since, now)
 	}
 	return "it was last online at " + ago(*s.LastOnline, now)
 }
@@ -97,9 +97,10 @@ func (p program) printStatus(s identity.Status, running bool) {
 		contact = s.LastContact.Format(time.RFC3339)
 	}
 	for _, line := range [][2]string{
-		{"status", phase}, {"away", absence}, {"node", strings.TrimSpace(s.Name + " " + s.NodeID)}, {"tenant", s.Tenant}, {"state", stateWords(s)},
+		{"status", phase}, {"away", absence},
+		{"node", strings.TrimSpace(s.Name + " " + s.NodeID)}, {"tenant", s.Tenant}, {"state", stateWords(s)},
 		{"gateway", s.Gateway}, {"transport", s.Transport}, {"certificate", certificate}, {"clock", clockWords(s)},
-		{"gpus", s.GPUs}, {"last contact", contact}, {"last error", s.LastError}, {"running since", s.Since.Format(time.RFC3339)},
+		{"gpus", s.GPUs}, {"last contact", contact}, {"last error", s.LastError}, {"started", s.Since.Format(time.RFC3339)},
 		{"version", s.Version}, {"notices", strings.Join(s.Notices, "; ")},
 	} {
 		if line[1] != "" {

@@ -57,7 +57,7 @@ func TestStatusSaysHowItIs(t *testing.T) {
 		{"retrying", func(s *identity.Status) { s.Phase, s.LastError = identity.PhaseRetrying, "reach gw.test: refused" }, true, 1,
 			[]string{"not online, trying again", "it was last online at " + last.Format(time.RFC3339) + " (1h0m", "muster-agent: the node is not online: "}},
 		{"connecting", func(s *identity.Status) { s.Phase, s.LastOnline = identity.PhaseRetrying, nil }, true, 1,
-			[]string{"status        connecting", "it was not online yet, and the agent runs since " + since.Format(time.RFC3339)}},
+			[]string{"status        connecting", "it was not online yet; the agent was started at " + since.Format(time.RFC3339)}},
 		{"refused", func(s *identity.Status) { s.Phase, s.LastError = identity.PhaseRefused, "revoked" }, true, 1, []string{"an operator has to act", "revoked"}},
 		{"in conflict", func(s *identity.Status) { s.State, s.Reasons = "unavailable", []string{wire.ReasonConflict} }, true, 0,
 			[]string{"unavailable: identity_conflict (two machines use the identity of this node", "muster node show gpu-1, on the gateway"}},

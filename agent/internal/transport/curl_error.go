@@ -75,7 +75,7 @@ func (t *curl) untrusted(ownRoots bool, said []string) error {
 	case enrolled:
 		return fmt.Errorf("%w for %s by this system; %s (curl says: %s)", ErrUntrusted, host, clock, words)
 	}
-	return fmt.Errorf("%w by this system, and a pre-shared key proves membership, not the gateway: add --root-pin sha256:... "+
+	return fmt.Errorf("%w by this system, and every node has a pre-shared key, so that it does not prove the gateway: add --root-pin sha256:... "+
 		"(muster psk set prints it on the gateway), or join with an enrollment token (curl says: %s)", ErrUntrusted, words)
 }
 

@@ -103,7 +103,7 @@ func (c *Client) verifyFirst(chain []*x509.Certificate) (bool, error) {
 		return false, fmt.Errorf("%w: it does not chain to the root %s, nor to one that this system trusts for %s; %s",
 			ErrUntrusted, c.cfg.First.Pins, c.base.Hostname(), comparePins)
 	}
-	return false, fmt.Errorf("%w by this system, and a pre-shared key proves membership, not the gateway: add --root-pin sha256:... "+
+	return false, fmt.Errorf("%w by this system, and every node has a pre-shared key, so that it does not prove the gateway: add --root-pin sha256:... "+
 		"(muster psk set prints it on the gateway), or join with an enrollment token (%w)", ErrUntrusted, err)
 }
 
