@@ -87,8 +87,12 @@ func TestRestartCuresNoGPU(t *testing.T) {
 	}
 	fake.show(1)
 	from := len(g.Requests("/heartbeat"))
-	if code, _, stderr := agent(t, getenv, "", seen(from, wire.HealthGPUMissing), args...); code != 0 {
-		t.Fatalf("exit %d\n%s", code, stderr)
+	told := func() bool {
+		status, err := identity.ReadStatus(state)
+		return seen(from, wire.HealthGPUMissing)() && err == nil && strings.Contains(status.GPUs, "1 of 2 GPUs answer")
+	}
+	if code, _, stderr := agent(t, getenv, "", told, args...); code != 0 || !told() {
+		t.Fatalf("exit %d, told %t\n%s", code, told(), stderr)
 	}
 	for i, beat := range beats(t, g, from) {
 		if beat.Health != nil && len(beat.Health) == 0 {
@@ -98,10 +102,6 @@ func TestRestartCuresNoGPU(t *testing.T) {
 			"GPU-00000001 at 00000000:20:00.0") || *beat.GPUsSeen != 1) {
 			t.Errorf("beat %d: %q, %v seen", i, text, beat.GPUsSeen)
 		}
-	}
-	status, err := identity.ReadStatus(state)
-	if err != nil || !strings.Contains(status.GPUs, "1 of 2 GPUs answer") {
-		t.Errorf("status says %q, %v", status.GPUs, err)
 	}
 }
 

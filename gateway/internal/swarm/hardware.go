@@ -29,11 +29,13 @@ func reading(gpus int) json.RawMessage {
 // gpu is an H100 at work, with all that its driver tells.
 func gpu(i int) wire.GPU {
 	return wire.GPU{
-		Index: i, UUID: fmt.Sprintf("GPU-5ca1ab1e-0000-4000-8000-%012d", i), Name: "NVIDIA H100 80GB HBM3", BusID: fmt.Sprintf("00000000:%02X:00.0", i+1),
+		Index: i, UUID: fmt.Sprintf("GPU-5ca1ab1e-0000-4000-8000-%012d", i), Name: "NVIDIA H100 80GB HBM3",
+		BusID:             fmt.Sprintf("00000000:%02X:00.0", i+1),
 		ComputeCapability: ref("9.0"), MemoryTotalMiB: ref[int64](81_559), MemoryUsedMiB: ref[int64](39_233), MemoryFreeMiB: ref[int64](41_726),
 		MemoryReservedMiB: ref[int64](600), MemorySource: wire.MemoryDevice,
-		UtilizationPercent: ref(99.0), MemoryUtilizationPercent: ref(41.0), EncoderUtilizationPercent: ref(0.0), DecoderUtilizationPercent: ref(0.0),
-		TemperatureCelsius: ref(64.0), MemoryTemperatureCelsius: ref(71.0),
+		UtilizationPercent: ref(99.0), MemoryUtilizationPercent: ref(41.0), EncoderUtilizationPercent: ref(0.0),
+		DecoderUtilizationPercent: ref(0.0),
+		TemperatureCelsius:        ref(64.0), MemoryTemperatureCelsius: ref(71.0),
 		PowerWatts: ref(612.5), PowerLimitWatts: ref(700.0), PowerMaxLimitWatts: ref(700.0), PerformanceState: ref(0), PersistenceMode: ref(true),
 		Clocks: &wire.Clocks{SMMHz: ref[int64](1980), MemoryMHz: ref[int64](2619), Reasons: []string{"sw_power_cap"}},
 		PCIe:   &wire.PCIe{Generation: ref(5), GenerationMax: ref(5), Width: ref(16), WidthMax: ref(16)},
