@@ -68,8 +68,9 @@ func (v view) expected() *int {
 
 // Bounds of how old a reading is that is still of now.
 const (
-	readings    = 3 // of the node's pace
+	readings    = 3 // of the node's pace, of its heartbeats or of its looks at the GPUs, whichever is longer
 	freshAtMost = 90 * time.Second
+	longestPace = 86400.0 // seconds
 )
 
 // old: the rows are of longer ago than the pace at which the node reports, or of GPUs that are gone.
@@ -82,8 +83,10 @@ func (v view) old() bool {
 		return v.answering() == 0
 	}
 	fresh := freshAtMost
-	if v.IntervalSeconds != nil {
-		fresh = max(fresh, time.Duration(readings**v.IntervalSeconds*float64(time.Second)))
+	for _, pace := range []*float64{v.IntervalSeconds, v.hardware.Probe.IntervalSeconds} {
+		if pace != nil && *pace < longestPace {
+			fresh = max(fresh, time.Duration(readings**pace*float64(time.Second)))
+		}
 	}
 	return v.now.Sub(*at) > fresh
 }

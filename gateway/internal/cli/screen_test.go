@@ -137,3 +137,29 @@ func TestScreen(t *testing.T) {
 		t.Errorf("a buffer has %d columns", got)
 	}
 }
+
+// TestOldReadings: a reading is old when it is much older than the pace at which the node looks, by the gateway's clock.
+func TestOldReadings(t *testing.T) {
+	h := newHouse(t)
+	for name, probe := range map[string]string{ // the node's clock is 1.5 s ahead
+		"a-fresh":        `"state":"ok","sampled_at":"2026-11-21T09:58:40Z"`,
+		"b-old":          `"state":"ok","sampled_at":"2026-11-21T09:58:20Z"`,
+		"c-slow-pace":    `"state":"ok","sampled_at":"2026-11-21T09:52:00Z","interval_seconds":300`,
+		"d-behind-it":    `"state":"ok","sampled_at":"2026-11-21T09:44:00Z","interval_seconds":300`,
+		"e-absurd-pace":  `"state":"ok","sampled_at":"2026-11-21T09:44:00Z","interval_seconds":1e300`,
+		"f-never-looked": `"state":"ok","sampled_at":null`,
+	} {
+		h.node(store.Node{Name: name, Tenant: "x"}, time.Second, `{"probe":{`+probe+`},`+gpus(1, "NVIDIA L4", `"memory_source":"device","utilization_percent":5,"health":[]`)+`}`)
+	}
+	out := h.done("node", "ls")
+	for name, old := range map[string]bool{"a-fresh": false, "b-old": true, "c-slow-pace": false, "d-behind-it": true, "e-absurd-pace": true, "f-never-looked": false} {
+		_, line, _ := strings.Cut(out, name+" ")
+		line, _, _ = strings.Cut(line, "\n")
+		if strings.Contains(line, "~1x NVIDIA L4") != old || strings.Contains(line, "~5%") != old {
+			t.Errorf("%s: %s", name, line)
+		}
+	}
+	if wide := h.done("node", "ls", "-o", "wide"); !strings.Contains(wide, "  8m  ") || strings.Contains(h.done("node", "ls", "-o", "json"), "~") {
+		t.Errorf("got\n%s", wide)
+	}
+}

@@ -29,11 +29,11 @@ type live struct {
 
 	leftOut string // the notice of what the last reading had to lose
 
-	gpusSeen int               // the most GPUs that were seen since memory has this node
-	ills     map[string]string // what the rows of its GPUs last said, by GPU
-	illHash  uint64            // stands for it
-	illAt    time.Time         // of the last event about it
-	toldAt   time.Time         // when what stands behind a reason was last changed
+	gpusSeen  int               // the most GPUs that were seen since memory has this node
+	ills      map[string]string // what the rows of its GPUs last said, by GPU
+	illHash   uint64            // stands for it
+	illEvents allowance         // of events about it
+	retold    allowance         // of changes of what stands behind a reason
 }
 
 // Report is what a heartbeat says beside its plain members, in JSON of the shape that the API promises.

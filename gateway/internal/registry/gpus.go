@@ -154,7 +154,7 @@ func (r *Registry) setGPUs(ctx context.Context, nodeID string, n int, e store.Ev
 }
 
 const (
-	illPause  = time.Minute // between two events about what the rows of a node say
+	illPause  = time.Minute // between two events about what the rows of a node say, after a few
 	mostIll   = 8           // GPUs that one event names
 	illUnread = 1           // stands for a reading that was stored and not hashed: no hash is ever believed to be it
 )
@@ -193,11 +193,11 @@ func (r *Registry) newIlls(nodeID string, now map[string]string, hash uint64) (b
 		l.illHash = hash
 		return nil, false
 	}
-	if at := r.now(); l.illAt.IsZero() || at.Sub(l.illAt) >= illPause || at.Before(l.illAt) {
-		l.ills, l.illHash, l.illAt = now, hash, at
-		return before, true
+	if !l.illEvents.take(r.now(), illPause) {
+		return nil, false
 	}
-	return nil, false
+	l.ills, l.illHash = now, hash
+	return before, true
 }
 
 // ills are the health lists of a reading that are not empty, by GPU.

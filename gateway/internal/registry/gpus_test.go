@@ -239,12 +239,12 @@ func TestHealthDetail(t *testing.T) {
 	}
 	fault(2, "GPU-1 and GPU-2 are lost")
 	check("GPU-1 and GPU-2 are lost", 2)
-	for i := range uint64(20) {
+	for i := range uint64(60) {
 		f.clock.Forward(pace)
 		fault(3+i, fmt.Sprintf("lost for %d s", 30*i))
 	}
-	if got := len(f.events("node.failed")); got < 3 || got > 4 {
-		t.Errorf("%d events of words that change with every heartbeat for ten minutes", got)
+	if got := len(f.events("node.failed")); got < 6 || got > 10 {
+		t.Errorf("%d events of words that change with every heartbeat for half an hour", got)
 	}
 	f.clock.Forward(time.Hour)
 	fault(100, strings.Repeat("ü", 200))
@@ -293,11 +293,13 @@ func TestGPUHealthEvents(t *testing.T) {
 	f.clock.Forward(time.Hour)
 	beat(map[int]string{3: "ecc_uncorrected,remap_pending", 4: "remap_pending"})
 	check("more", 2, map[string]string{"GPU-3": "ecc_uncorrected, remap_pending", "GPU-4": "remap_pending"})
-	for i := range 20 { // ten minutes of coming and going
+	beat(map[int]string{3: "ecc_uncorrected"})
+	check("what comes and goes within a minute", 3, map[string]string{"GPU-3": "ecc_uncorrected", "GPU-4": "well again, was: remap_pending"})
+	for i := range 60 { // half an hour of coming and going
 		beat(map[int]string{i % 2: "flaps"})
 	}
-	if got := len(f.events("node.gpu_health")); got > 12 {
-		t.Errorf("%d events in ten minutes", got)
+	if got := len(f.events("node.gpu_health")); got < 30 || got > 40 {
+		t.Errorf("%d events in half an hour", got)
 	}
 	f.clock.Forward(time.Hour)
 	beat(nil)

@@ -8,9 +8,27 @@ import (
 	"muster/store"
 )
 
-// tellPause is how often what stands behind a reason may change: it is for a person, and an agent's words can hold a number that
-// is another one each time.
-const tellPause = 10 * time.Minute
+const (
+	// tellPause is how often what stands behind a reason may change, after a few times: it is for a person, and an agent's words can
+	// hold a number that is another one each time.
+	tellPause = 10 * time.Minute
+	atOnce    = 5 // of what an allowance bounds
+)
+
+// allowance bounds what a node can have written, so that one gone wild does not fill the log: a few at once, and then one each time
+// that a pause is over.
+type allowance struct{ full time.Time } // when it is whole again
+
+func (a *allowance) take(now time.Time, pause time.Duration) bool {
+	if left := a.full.Sub(now); left < 0 || left > atOnce*pause { // whole, or the clock went back
+		a.full = now
+	}
+	if a.full.Sub(now) > (atOnce-1)*pause {
+		return false
+	}
+	a.full = a.full.Add(pause)
+	return true
+}
 
 // healthChange compares the health reasons on record with what the node says now. A node that has not looked says nothing (nil):
 // that adds nothing and cures nothing.
@@ -53,12 +71,7 @@ func (r *Registry) retell(ctx context.Context, id *Identity, health []string, de
 func (r *Registry) mayTell(nodeID string) bool {
 	r.beats.Lock()
 	defer r.beats.Unlock()
-	l, now := r.live(nodeID), r.now()
-	if !l.toldAt.IsZero() && now.Sub(l.toldAt) < tellPause && !now.Before(l.toldAt) {
-		return false
-	}
-	l.toldAt = now
-	return true
+	return r.live(nodeID).retold.take(r.now(), tellPause)
 }
 
 // applyHealth records what newly speaks against a node, or no longer does, and moves it accordingly.
