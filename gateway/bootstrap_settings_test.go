@@ -37,7 +37,7 @@ func TestBootstrapSettings(t *testing.T) {
 		{"a broadcast", nil, map[string]string{"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "255.255.255.255"}, bootstrapSettings{}, "NODE_BOOTSTRAP_RESOLVE_ADDRESS \"255.255.255.255\" is not"},
 		{"a multicast", nil, map[string]string{"MUSTER_BOOTSTRAP_RESOLVE_ADDRESS": "224.0.0.1"}, bootstrapSettings{}, "MUSTER_BOOTSTRAP_RESOLVE_ADDRESS \"224.0.0.1\" is not"},
 		{"a flag over a variable", []string{"--bootstrap-registry=x:0"}, map[string]string{"NODE_BOOTSTRAP_REGISTRY": "r"}, bootstrapSettings{}, "--bootstrap-registry \"x:0\" is not"},
-		{"another setting's variable", nil, map[string]string{"MUSTER_CERT_TTL": "1s"}, bootstrapSettings{}, "MUSTER_CERT_TTL 1s: between"},
+		{"another setting's variable", nil, map[string]string{"MUSTER_CERT_TTL": "1s"}, bootstrapSettings{}, "MUSTER_CERT_TTL 1s: write a value between"},
 		{"no package", []string{"--bootstrap-container-runtime-package", "docker.io -y"}, nil, bootstrapSettings{}, "not the name of a Debian package"},
 		{"no registry", []string{"--bootstrap-registry", "https://r"}, nil, bootstrapSettings{}, "is not HOST or HOST:PORT"},
 		{"a credential for nothing", []string{"--bootstrap-registry-credential", "f"}, nil, bootstrapSettings{}, "needs a --bootstrap-registry; with an empty file (/dev/null)"},

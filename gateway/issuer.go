@@ -42,7 +42,7 @@ func (s *settings) checkIssuer() error {
 		}
 		return nil
 	}
-	return fmt.Errorf("--issuer %q: builtin or step-ca", s.issuer)
+	return fmt.Errorf("--issuer %q: write builtin or step-ca", s.issuer)
 }
 
 // openIssuer chooses who signs the nodes' certificates. The built-in CA goes on signing the gateway's own and the trust sets:

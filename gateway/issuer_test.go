@@ -20,7 +20,7 @@ func TestIssuerFlags(t *testing.T) {
 		{"--issuer builtin", ""},
 		{"--issuer step-ca " + all, ""},
 		{"--issuer step-ca --step-ca-cert nodes.crt " + all, ""},
-		{"--issuer vault", `--issuer "vault": builtin or step-ca`},
+		{"--issuer vault", `--issuer "vault": write builtin or step-ca`},
 		{"--issuer step-ca", "needs --step-ca-url"},
 		{"--issuer step-ca --step-ca-url https://ca.example", "--step-ca-key"},
 		{"--step-ca-url https://ca.example", "need --issuer step-ca"},

@@ -18,7 +18,7 @@ func announce(ctx context.Context, getenv func(string) string, log *slog.Logger)
 	socket := getenv("NOTIFY_SOCKET")
 	say := func(state string) {
 		if err := notify(socket, state); err != nil {
-			log.Error("systemd does not hear this gateway, and may take it for one that hangs", "error", err)
+			log.Error("systemd cannot be told that this gateway is alive, and may restart it", "error", err)
 		}
 	}
 	say("READY=1")

@@ -117,7 +117,7 @@ func (s *settings) keyToName(key []byte) string {
 func (o offline) prepare(ctx context.Context, s *site, work string, key []byte, r cli.Restore) (cli.Restored, error) {
 	copied, err := store.Open(ctx, store.Options{Path: filepath.Join(work, databaseFile), MasterKey: key})
 	if errors.Is(err, store.ErrWrongMasterKey) {
-		err = fmt.Errorf("it was sealed with another master key than the one in %s: name the one of that time with --master-key-file", s.settings.keyPlace(o.getenv))
+		err = fmt.Errorf("it was sealed with another master key than the one in %s: name the file of the right key with --master-key-file", s.settings.keyPlace(o.getenv))
 	}
 	if err != nil {
 		return cli.Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
@@ -125,7 +125,7 @@ func (o offline) prepare(ctx context.Context, s *site, work string, key []byte, 
 	done, err := note(ctx, copied, r)
 	err = errors.Join(err, copied.Close())
 	if err == nil && exists(filepath.Join(work, databaseFile+"-wal")) {
-		err = errors.New("the copy was not closed whole: try again")
+		err = errors.New("the copy could not be completed: try again")
 	}
 	return done, err
 }
@@ -134,7 +134,7 @@ func note(ctx context.Context, s *store.Store, r cli.Restore) (cli.Restored, err
 	at := now().UTC()
 	made, err := s.BackupAt(ctx)
 	if errors.Is(err, store.ErrNotFound) {
-		return cli.Restored{}, errors.New("this is not a copy that muster backup made: it does not say of when it is")
+		return cli.Restored{}, errors.New("muster backup did not make this file: it has no date in it")
 	}
 	if err != nil {
 		return cli.Restored{}, err

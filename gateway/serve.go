@@ -60,7 +60,7 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 	defer g.close()
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
-		return fmt.Errorf("%s %q: debug, info, warn or error", s.named("log-level"), s.logLevel)
+		return fmt.Errorf("%s %q: write debug, info, warn or error", s.named("log-level"), s.logLevel)
 	}
 	g.log = newLog(stderr, level)
 	if err := g.open(ctx, getenv, stdout); err != nil {

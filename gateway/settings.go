@@ -71,7 +71,7 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	f := flag.NewFlagSet("serve", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
 	f.StringVar(&s.data, "data", defaultData(getenv), "`DIR` of the database, the keys and the socket; made if it is not there (mode 0700)")
-	f.StringVar(&s.listen, "listen", ":7443", "`ADDR` of the TLS listener: everything")
+	f.StringVar(&s.listen, "listen", ":7443", "`ADDR` of the TLS listener, which serves everything")
 	f.StringVar(&s.plainListen, "plain-listen", "", "`ADDR` of a listener without TLS: the first hop, signed node requests, the origin of a proxy")
 	f.StringVar(&s.publicURL, "public-url", "", "`URL` under which nodes reach this gateway; printed in commands, and its host goes into the certificate")
 	f.StringVar(&s.tlsCert, "tls-cert", "", "PEM `FILE` with a certificate chain for --listen, reloaded when it changes; without it the gateway's own CA makes one")
@@ -79,8 +79,8 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	f.Var(&s.proxies, "trusted-proxy", "`CIDR` of proxies whose forwarding headers count; may be repeated")
 	f.StringVar(&s.addressHeader, "client-address-header", "", "`NAME` of the one header in which trusted proxies give the client's address, such as CF-Connecting-IP; "+
 		"without it X-Forwarded-For and X-Real-IP count, and where they disagree the proxy's own address")
-	f.BoolVar(&s.adminProxied, "admin-behind-proxy", false, "let the admin API answer through a trusted proxy too")
-	f.BoolVar(&s.requireMTLS, "require-mtls", false, "take client certificates only; signatures are good for renewal alone")
+	f.BoolVar(&s.adminProxied, "admin-behind-proxy", false, "answer the admin API through a trusted proxy too")
+	f.BoolVar(&s.requireMTLS, "require-mtls", false, "accept client certificates only; a signature is then good for a renewal and nothing else")
 	f.DurationVar(&s.certTTL, "cert-ttl", 24*time.Hour, "how long a node's certificate lives")
 	f.DurationVar(&s.renewGrace, "renew-grace", 72*time.Hour, "how long after its expiry a certificate may still renew; 0: not at all")
 	f.DurationVar(&s.interval, "heartbeat-interval", 30*time.Second, "how often nodes are asked to report, 5s to 10m")
@@ -153,13 +153,13 @@ func (s *settings) check() error {
 	case (s.tlsCert == "") != (s.tlsKey == ""):
 		return fmt.Errorf("--tls-cert and --tls-key belong together")
 	case s.interval < 5*time.Second || s.interval > 10*time.Minute:
-		return fmt.Errorf("%s %s: between 5s and 10m", s.named("heartbeat-interval"), s.interval)
+		return fmt.Errorf("%s %s: write a value between 5s and 10m", s.named("heartbeat-interval"), s.interval)
 	case s.certTTL < authority.MinTTL || s.certTTL > authority.MaxTTL:
-		return fmt.Errorf("%s %s: between 5s and 720h", s.named("cert-ttl"), s.certTTL)
+		return fmt.Errorf("%s %s: write a value between 5s and 720h", s.named("cert-ttl"), s.certTTL)
 	case s.retention < 0 || s.retention > 0 && time.Duration(s.retention) < time.Hour:
-		return fmt.Errorf("%s %s: 0 (for ever), or at least 1h", s.named("events-retention"), &s.retention)
+		return fmt.Errorf("%s %s: write 0 (for ever), or at least 1h", s.named("events-retention"), &s.retention)
 	case s.renewGrace < 0:
-		return fmt.Errorf("%s %s: 0 or more", s.named("renew-grace"), s.renewGrace)
+		return fmt.Errorf("%s %s: write 0 or more", s.named("renew-grace"), s.renewGrace)
 	case s.addressHeader != "" && len(s.proxies) == 0:
 		return fmt.Errorf("%s needs a --trusted-proxy", s.named("client-address-header"))
 	case s.adminProxied && len(s.proxies) == 0:

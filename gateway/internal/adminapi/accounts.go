@@ -179,7 +179,7 @@ func (c caller) expiryFor(ttl time.Duration, now time.Time) (*time.Time, error) 
 		return nil, badRequest("the field ttl is negative", "write 12h or 30d, or leave it out")
 	}
 	if ttl > 0 && ttl < shortestAccount {
-		return nil, badRequest("an account that lives "+ttl.String()+" is over before it is used", "a minute or longer, such as 12h or 30d")
+		return nil, badRequest("an account cannot live "+ttl.String()+", which is too short to use it", "a minute or longer, such as 12h or 30d")
 	}
 	if ttl == 0 {
 		return utc(c.account.ExpiresAt), nil

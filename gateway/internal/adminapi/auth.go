@@ -93,19 +93,19 @@ func (s *server) inURL(r *http.Request) error {
 	}
 	if r.URL.RawQuery != "" && reply.HasToken(reply.Unescape(r.URL.RawQuery)) {
 		return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "a token stands in the query string",
-			Hint: "take it as known to others now: revoke it; API tokens go into the header Authorization: Bearer ..."}
+			Hint: "others may have read it: revoke it; API tokens go into the header Authorization: Bearer ..."}
 	}
 	for segment := range strings.SplitSeq(reply.Unescape(r.URL.Path), "/") {
 		if reply.TokenLike(segment) && reply.TokenID(segment) != segment {
 			return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "a whole token stands in the URL",
-				Hint: "take it as known to others now: revoke it; a token or an account is named by the public part, such as mse_ab12"}
+				Hint: "others may have read it: revoke it; a token or an account is named by the public part, such as mse_ab12"}
 		}
 	}
 	return nil
 }
 
 func plainPSK(where string) error {
-	return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "the cluster's PSK " + where + ": take it for known to others",
+	return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "the cluster's PSK " + where + ": others may have read it, so replace it",
 		Hint: "make another: muster psk rotate, then muster psk clear --keep ID; a PSK is named by its id, such as psk-0123abcd"}
 }
 

@@ -173,8 +173,18 @@ func explainURL(err error) error {
 	if errors.As(err, &failed) {
 		err = failed.Err // the URL is the caller's own, and long
 	}
+	var name *net.DNSError
+	var other x509.HostnameError
+	switch {
+	case errors.As(err, &name) && name.IsNotFound:
+		return fmt.Errorf("DNS knows no %s; check --url or MUSTER_URL: %w", name.Name, err)
+	case errors.As(err, &name):
+		return fmt.Errorf("DNS did not answer the question for %s; check this machine's /etc/resolv.conf and network: %w", name.Name, err)
+	case errors.As(err, &other):
+		return fmt.Errorf("the gateway's certificate is for another name; use one of its names in --url or MUSTER_URL: %w", err)
+	}
 	if errors.As(err, &unknown) {
 		return fmt.Errorf("the gateway's certificate is not one that this machine trusts; give its root by --root-pin sha256:... or --ca FILE: %w", err)
 	}
-	return fmt.Errorf("cannot reach the gateway; check MUSTER_URL and the network: %w", err)
+	return fmt.Errorf("cannot reach the gateway; check --url or MUSTER_URL, and the network: %w", err)
 }

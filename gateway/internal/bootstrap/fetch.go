@@ -27,12 +27,12 @@ func ParsePath(text string) (t sign.Token, whole bool, err error) {
 	switch sign.TokenKind(kind) {
 	case sign.EnrollmentToken, sign.AccountToken:
 		return t, false, &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "this is not a bootstrap token",
-			Hint: "bootstrap tokens begin with msb_; take the token in the URL for known to others and revoke it: muster token revoke, muster account revoke"}
+			Hint: "bootstrap tokens begin with msb_; others may have read the token in this URL, so revoke it: muster token revoke, muster account revoke"}
 	case sign.BootstrapToken:
 	default:
 		if strings.HasPrefix(text, sign.PSKPrefix) {
 			return t, false, &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "this is a PSK, not a bootstrap token",
-				Hint: "take it for known to others and make another: muster psk rotate, then muster psk clear --keep ID"}
+				Hint: "others may have read it, so make another: muster psk rotate, then muster psk clear --keep ID"}
 		}
 		return t, false, badToken("there is no bootstrap token in the path")
 	}

@@ -37,7 +37,7 @@ func (q *NodeTokenRequest) Complete() error {
 		q.Mode = CloudInit
 	case Manual, CloudInit:
 	default:
-		return badRequest(fmt.Sprintf("the mode %.40q", q.Mode), "manual or cloud_init")
+		return badRequest(fmt.Sprintf("there is no mode %.40q", q.Mode), "manual or cloud_init")
 	}
 	if q.TTL == 0 {
 		q.TTL = manualOuter
@@ -46,7 +46,7 @@ func (q *NodeTokenRequest) Complete() error {
 		}
 	}
 	if q.TTL < shortestOuter || q.TTL > longestOuter {
-		return badRequest("a bootstrap token that lives "+q.TTL.String(), "between 1m and 720h; from the first fetch on it is 15 minutes at most")
+		return badRequest("a bootstrap token cannot live "+q.TTL.String(), "a time from 1m to 720h; from the first fetch on it is 15 minutes at most")
 	}
 	return nil
 }

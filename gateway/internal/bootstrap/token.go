@@ -72,11 +72,11 @@ func (q *TokenRequest) complete() error {
 	}
 	switch {
 	case q.Uses < 1 || q.Uses > maxUses:
-		return badRequest(fmt.Sprintf("%d uses", q.Uses), fmt.Sprintf("1 to %d uses", maxUses))
+		return badRequest(fmt.Sprintf("a token cannot have %d uses", q.Uses), fmt.Sprintf("a number from 1 to %d", maxUses))
 	case q.TTL < minTTL || q.TTL > maxTTL:
-		return badRequest("a token that lives "+q.TTL.String(), "between 1s and 720h; for longer, mint a new one when it is needed")
+		return badRequest("a token cannot live "+q.TTL.String(), "a time from 1s to 720h; for longer, mint a new one when it is needed")
 	case q.GPUs < 0 || q.GPUs > wire.MaxGPUs:
-		return badRequest(fmt.Sprintf("%d GPUs", q.GPUs), fmt.Sprintf("0 (not said) to %d", wire.MaxGPUs))
+		return badRequest(fmt.Sprintf("a token cannot expect %d GPUs", q.GPUs), fmt.Sprintf("a number from 1 to %d, or 0 where it is not known", wire.MaxGPUs))
 	}
 	return nil
 }
@@ -114,5 +114,5 @@ func (b *Bootstrap) event(kind, tenant string, by store.Actor) store.Event {
 }
 
 func badRequest(what, allowed string) error {
-	return &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: what + ": not allowed", Hint: allowed}
+	return &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: what, Hint: "write " + allowed}
 }

@@ -21,8 +21,8 @@ func backupCommands() []command {
 			examples: []string{"muster backup /backup/muster-$(date +%F).db"}},
 		{name: "restore", args: "FILE", least: 1, most: 1, options: []string{"force", "adopt-for", "master-key-file", "trust-key"}, run: restore,
 			summary: "bring a gateway back from a backup",
-			text: offlineText + " The master key of the backup's time has to be in its place before, or named with --master-key-file. A database that is there is refused, or with --force moved aside.\n\n" +
-				"Open tokens are voided, for nobody knows which of them were used since. Nodes that were enrolled before the backup come back by themselves: for 72 hours (--adopt-for) a certificate that was issued since the backup is taken over, once for a node, with an event. Machines that joined since the backup need a new token. " +
+			text: offlineText + " It needs the master key that the backup was sealed with: put that key in its place first, or name its file with --master-key-file. It refuses to replace a database; with --force it moves that one aside. Where the service is installed, it puts the key where the service reads it.\n\n" +
+				"Open tokens end, because nobody knows which of them were used since. Nodes that were enrolled before the backup come back by themselves: for 72 hours (--adopt-for) a certificate that was issued since the backup is taken over, once for a node, with an event. Machines that joined since the backup need a new token. " +
 				"What was retired, banned or revoked since the backup is not any more, accounts with their API tokens too: look through them before you start the gateway where others reach it.",
 			examples: []string{"muster restore /backup/muster-2026-11-21.db", "muster restore backup.db --data /var/lib/muster --force"}},
 	}
@@ -76,7 +76,7 @@ func restore(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "%s is as it was on %s. Open tokens are void.\n", printable(r.Data), stamp(&done.BackupAt))
+	fmt.Fprintf(s.Stdout, "%s is as it was on %s. Open tokens have ended.\n", printable(r.Data), stamp(&done.BackupAt))
 	if done.Aside != "" {
 		fmt.Fprintf(s.Stdout, "The database that was there is in %s.\n", printable(done.Aside))
 	}

@@ -46,7 +46,7 @@ func TestNodeCreateAndBootstrap(t *testing.T) {
 		{"bootstrap gpu-7 --mode manual -o user-data", 2, []string{"user-data is for cloud-init"}},
 		{"bootstrap gpu-7 -o yaml", 2, []string{"one of command, script, json, user-data"}},
 		{"bootstrap gpu-7 --mode pxe", 2, []string{"one of manual, cloud-init"}},
-		{"bootstrap gpu-7 --ttl 1s", 1, []string{"a bootstrap token that lives 1s"}},
+		{"bootstrap gpu-7 --ttl 1s", 1, []string{"a bootstrap token cannot live 1s"}},
 		{"bootstrap nobody", 1, []string{"no node is called"}},
 		{"bootstrap", 2, []string{"muster bootstrap needs NODE"}},
 		{"node create gpu-7", 1, []string{"the name gpu-7 is taken"}},

@@ -32,7 +32,7 @@ func caCommands() []command {
 				"With --root-out the new root's key is made in DIR and the gateway never sees it; a gateway whose root is kept out needs that.",
 			examples: []string{"muster ca rotate-root", "muster ca rotate-root --root-out /media/usb/root-2027"}},
 		{name: "ca drop-root", args: "PIN", least: 1, most: 1, options: []string{"trust-key", "yes"}, run: caDropRoot,
-			summary: "have nodes trust a root no longer", text: "The root is named as muster ca show does; eight digits are enough. The one that the intermediate stands under stays. It is asked for first unless --yes is given. " +
+			summary: "make nodes stop trusting a root", text: "The root is named as muster ca show does; eight digits are enough. The one that the intermediate stands under stays. It asks first unless --yes is given. " +
 				"An agent that is older than this gateway may hold the root's pin in its settings and not start again without that root: first join such nodes again with the present agent (muster push, or the printed command).",
 			examples: []string{"muster ca drop-root sha256:4f9a0c21"}},
 	}
@@ -202,7 +202,7 @@ func (s *session) sure(what string) error {
 		return err
 	}
 	if !s.interactive() {
-		return usagef("add --yes", "to %s takes a yes, and nobody is here to answer", what)
+		return usagef("add --yes", "to %s needs a yes, and there is no terminal to ask on", what)
 	}
 	fmt.Fprintf(s.Stderr, "%s? [y/N] ", printable(what))
 	switch answer, err := s.readLine(); {

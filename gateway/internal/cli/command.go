@@ -24,7 +24,7 @@ type command struct {
 const (
 	selectorText = "A selector is a list of terms that must all hold: tier=sovereign, tier!=spot, gpu (has the label), !gpu (has it not). The keys tenant, name, provider, instance_id, state and status are understood too."
 	marksText    = markUnwell + " says that GPUs are ill or missing or that the probe fails (-o wide says what, in the column HEALTH), " + markOld + " that the reading is older than the node's pace, so that the values are of then (READ is its age). 7/8x means that seven GPUs answer where eight are expected."
-	askText      = "With a selector the number of matching nodes is shown first and a question asked; --yes skips it. Where nobody can answer, more than one node needs --yes."
+	askText      = "With a selector it shows the matching nodes and asks first; --yes skips the question. Without a terminal, more than one node needs --yes."
 )
 
 // commands is the whole command line. A new slice each time: nothing here changes at run time.
@@ -37,7 +37,7 @@ func joinCommands() []command {
 		{name: "token create", options: []string{"tenant", "uses", "ttl", "label", "gpus", "bind-instance", "output"}, run: tokenCreate,
 			says:    map[string]string{"ttl": "how long it is good for (1h)"},
 			summary: "mint an enrollment token, which lets a machine join",
-			text:    "The token is shown this once, with the command that joins a machine. What it says of tenant and labels, a node cannot change.",
+			text:    "The token is shown this once, with the command that joins a machine. A node cannot change the tenant and the labels that its token gives.",
 			examples: []string{"muster token create --tenant platform",
 				"muster token create --tenant platform --uses 8 --ttl 4h --label tier=sovereign --gpus 8",
 				"muster token create --bind-instance -o json"}},
@@ -81,8 +81,8 @@ func nodeCommands() []command {
 		recoveryCommand(),
 		move("drain", "take nodes out of work", "A drained node stays alive and takes no new work. "+askText),
 		move("resume", "put drained nodes back to work", "Also ends what a person set a node unavailable for. "+askText),
-		move("retire", "give nodes back", "Their certificates are revoked and their names become free. The entry is kept; node ls --all shows it. It is asked for first unless --yes is given."),
-		move("ban", "give nodes back and refuse their return", "As retire, but the name, the keys and the tokens bound to the node are refused from now on. A node that joined with the pre-shared key can come under another name: rotate the key. It is asked for first unless --yes is given."),
+		move("retire", "give nodes back", "Their certificates are revoked and their names become free. The entry is kept; node ls --all shows it. It asks first unless --yes is given."),
+		move("ban", "give nodes back and refuse their return", "As retire, but the name, the keys and the tokens bound to the node are refused from now on. A node that joined with the pre-shared key can come under another name: rotate the key. It asks first unless --yes is given."),
 	}
 }
 

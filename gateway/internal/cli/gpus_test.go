@@ -24,7 +24,7 @@ func TestNodeGPUs(t *testing.T) {
 		{"node gpus 7", 2, "", "which nodes?"},
 		{"node gpus", 2, "", "needs NAME... N|seen"},
 		{"node gpus nobody 7", 1, "", "no node is called"},
-		{"node gpus -l tier=sovereign 1", 2, "2 nodes", "takes a yes"},
+		{"node gpus -l tier=sovereign 1", 2, "2 nodes", "needs a yes"},
 	} {
 		code, out, errs := h.muster(strings.Fields(c.args)...)
 		if code != c.code || c.code == 0 && out != c.out || !strings.Contains(errs, c.says) {

@@ -17,15 +17,15 @@ import (
 func keyCommands() []command {
 	return []command{
 		{name: "key ls", options: []string{"output"}, run: keyList,
-			summary: "list the keys that nodes believe", text: "A key that is online has its private half in the gateway's database. The trust key signs the sets that name all the others.",
+			summary: "list the keys that nodes trust", text: "A key that is online has its private half in the gateway's database. The trust key signs the sets that name all the others.",
 			examples: []string{"muster key ls"}},
 		{name: "key rotate", options: []string{"answer", "task", "release", "trust", "now", "trust-key", "master", "master-key-file", "master-key-out"}, run: keyRotate,
 			summary: "replace one of the keys",
-			text: "--answer, --task, --release and --trust work on the running gateway: the new key goes into the next signed set, the one before stays good beside it, and answers are signed with the new one a quarter of an hour later, when nodes have heard of it. --now is for a key that has leaked: the one before is believed no longer. A node that slept through any number of rotations fetches the sets and follows them.\n\n" +
-				"--master seals all secrets of the database under a new master key. " + offlineText + " The new key takes the place of the one before; where that is not a file that can be replaced, --master-key-out FILE says where it goes. A crash at any point loses nothing: the same command, or the next start, goes on. Backups from before need the key of their time: keep a copy of it with them.",
+			text: "--answer, --task, --release and --trust work on the running gateway: the new key goes into the next signed set, the one before stays good beside it, and answers are signed with the new one a quarter of an hour later, when nodes have heard of it. --now is for a key that has leaked: nodes stop trusting it at once. A node that slept through any number of rotations fetches the sets and follows them.\n\n" +
+				"--master seals all secrets of the database under a new master key. " + offlineText + " The new key takes the place of the one before; where that is not a file that can be replaced, --master-key-out FILE says where it goes. A crash at any point loses nothing: the same command, or the next start, goes on. Older backups need the key from before: keep a copy of it for them.",
 			examples: []string{"muster key rotate --answer", "muster key rotate --answer --now", "muster key rotate --master", "muster key rotate --release --trust-key /media/usb/trust.key"}},
 		{name: "key drop", args: "ID", least: 1, most: 1, options: []string{"trust-key", "yes"}, run: keyDrop,
-			summary: "have nodes believe a key no longer", text: "The last key of a role stays. It is asked for first unless --yes is given.", examples: []string{"muster key drop 4f9a0c2112345678"}},
+			summary: "make nodes stop trusting a key", text: "The last key of a role stays. It asks first unless --yes is given.", examples: []string{"muster key drop 4f9a0c2112345678"}},
 		{name: "key export", args: "FILE", least: 1, most: 1, options: []string{"trust", "master-key-file"}, run: keyExport,
 			summary:  "move the trust key out of the gateway into a file",
 			text:     "From then on whatever changes what nodes believe takes --trust-key FILE, which signs here and does not show the key to the gateway. The file has mode 0600 and is not encrypted. " + offlineText,
@@ -97,7 +97,7 @@ func (s *session) rotateMaster(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "The database in %s is sealed under the new master key in %s.\nKeep a copy of it away from this disk. Backups from before need the key of their time.\n", printable(data.Data), printable(file))
+	fmt.Fprintf(s.Stdout, "The database in %s is sealed under the new master key in %s.\nKeep a copy of the key on another machine. Older backups need the key from before.\n", printable(data.Data), printable(file))
 	return nil
 }
 
@@ -116,7 +116,7 @@ func keyImport(ctx context.Context, s *session) error {
 func (s *session) moveTrust(ctx context.Context, move func(context.Context, DataFiles, string) error, said string) error {
 	if on, err := s.options.flag("trust"); err != nil || !on {
 		return firstError(err, func() error {
-			return usagef("write --trust", "muster %s moves the trust key, and wants that said", s.command.name)
+			return usagef("add --trust", "muster %s moves the trust key out of the gateway or back: say so with --trust", s.command.name)
 		})
 	}
 	data, err := s.dataFiles()

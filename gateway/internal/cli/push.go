@@ -123,7 +123,7 @@ func (p *push) joinFlags() error {
 		}
 		gateway = given
 	} else if onlyHere(gateway) {
-		fmt.Fprintf(p.Stderr, "note: the gateway calls itself %s, which no other machine can reach; --gateway URL names it otherwise, and muster serve --public-url for good\n", printable(gateway))
+		fmt.Fprintf(p.Stderr, "note: the gateway's public URL is %s, which no other machine can reach. Give another with --gateway URL, or for good with muster serve --public-url URL\n", printable(gateway))
 	}
 	p.join = []string{"--gateway", gateway}
 	force, err := p.options.flag("force")
@@ -197,7 +197,7 @@ func (p *push) settle(ctx context.Context, id string, failed bool) error {
 		}
 	}
 	if err := p.client.RevokeToken(ctx, id); err != nil {
-		return fmt.Errorf("the token %s is still good: muster token revoke %s ends it (%w)", id, id, err)
+		return hinted(fmt.Sprintf("the token %s is still good: %s", id, err), "end it with muster token revoke "+id)
 	}
 	return nil
 }

@@ -101,6 +101,8 @@ func TestHintsLeadOn(t *testing.T) {
 		{"node label --data DIR nope", "hint: write tier=sovereign"},
 		{"--data DIR nod ls", "did you mean /opt/muster --data DIR node ls?"},
 		{"--data DIR service instal", "did you mean /opt/muster service install?"},
+		{"--data DIR node wait nope --timeout 1s", "hint: /opt/muster --data DIR node ls --all shows"},
+		{"--data DIR node drain -l tier=nope", "hint: /opt/muster --data DIR node ls -o wide shows all nodes with their labels"},
 		{"--data DIR node ls --uses 3", "hint: /opt/muster node ls --help shows"},
 	} {
 		args := strings.Fields(strings.ReplaceAll(c.args, "DIR", h.dir))

@@ -222,14 +222,31 @@ func (s *service) ready(ctx context.Context, f ServeFlags) error {
 			return err
 		}
 	}
-	muster := "sudo muster"
-	if f.Data != usualData {
-		muster += " --data " + f.Data
+	muster := s.installedProgram()
+	if s.Getenv("SUDO_USER") != "" {
+		muster = "sudo " + muster
 	}
 	fmt.Fprintf(s.Stdout, "\nThe gateway serves %s. Its log: journalctl -u %s\n\n", printable(f.PublicURL), serviceUnit)
 	columns(s.Stdout, [][]string{{"  " + muster + " token create --tenant TENANT", "the first token, with the command that joins a machine"},
 		{"  " + muster + " account create NAME --scope '*'", "an API token, to reach the gateway from elsewhere"}})
 	return nil
+}
+
+// installedProgram is how the program is called that was installed. What sudo finds is in the PATH that sudo gives.
+func (s *service) installedProgram() string {
+	folders := filepath.SplitList(s.Getenv("PATH"))
+	if len(folders) == 0 {
+		return filepath.Base(programPath)
+	}
+	for _, folder := range folders {
+		if path := filepath.Join(folder, filepath.Base(programPath)); s.exists(path) {
+			if s.same(path, programPath) {
+				return filepath.Base(programPath)
+			}
+			break // another one comes first
+		}
+	}
+	return programPath
 }
 
 func serviceUninstall(ctx context.Context, session *session) error {
@@ -270,7 +287,7 @@ func (s *service) kept(data string) error {
 	}
 	if s.exists(masterKeyPath) {
 		fmt.Fprintf(s.Stdout, "Kept: the master key in %s, without which the data's secrets cannot be opened\n", masterKeyPath)
-		fmt.Fprintf(s.Stdout, "By hand: muster serve --data %s --master-key-file %s; muster service install takes both up again.\n", printable(data), masterKeyPath)
+		s.printf("To use both again: muster service install --data %s, or by hand: muster serve --data %s --master-key-file %s\n", data, data, masterKeyPath)
 	}
 	return nil
 }

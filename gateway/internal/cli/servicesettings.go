@@ -23,7 +23,7 @@ func (s *service) settings() (*serviceSettings, error) {
 	}
 	raw, err := s.read(envPath)
 	if err != nil {
-		return nil, hinted("cannot read "+envPath, "sudo muster service install ...")
+		return nil, hinted("cannot read the service's settings: "+err.Error(), "correct the mode or the place of "+envPath)
 	}
 	before := parseEnv(string(raw))
 	old, _ := s.Serve(nil, func(name string) string { return before[name] }) // what is wrong in it may be what the arguments correct

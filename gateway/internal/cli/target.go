@@ -39,7 +39,7 @@ func (s *session) targets(ctx context.Context, c *adminapi.Client, names []strin
 		return nil
 	})
 	if err == nil && len(nodes) == 0 {
-		err = fmt.Errorf("no node matches %q; muster node ls -l shows what a selector picks", selector)
+		err = hinted(fmt.Sprintf("no node matches %q", selector), "muster node ls -o wide shows all nodes with their labels")
 	}
 	return nodes, true, err
 }
@@ -68,7 +68,7 @@ func (s *session) confirm(verb string, nodes []target, selected, always bool) er
 		if !always && len(nodes) == 1 {
 			return nil
 		}
-		return usagef("add --yes", "to %s %s takes a yes, and nobody is here to answer", verb, plural(len(nodes), "node"))
+		return usagef("add --yes", "to %s %s needs a yes, and there is no terminal to ask on", verb, plural(len(nodes), "node"))
 	}
 	fmt.Fprintf(s.Stderr, "%s %s? [y/N] ", verb, question(nodes))
 	answer, err := bufio.NewReader(s.Stdin).ReadString('\n')

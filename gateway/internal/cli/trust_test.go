@@ -60,8 +60,8 @@ func TestTrustUsage(t *testing.T) {
 		{[]string{"key", "rotate", "--answer", "--task"}, "which key?"},
 		{[]string{"key", "drop", id}, "add --yes"},
 		{[]string{"ca", "drop-root", "sha256:00000000"}, "add --yes"},
-		{[]string{"key", "export", "file"}, "write --trust"},
-		{[]string{"key", "import", "file"}, "write --trust"},
+		{[]string{"key", "export", "file"}, "add --trust"},
+		{[]string{"key", "import", "file"}, "add --trust"},
 		{[]string{"backup"}, "FILE"},
 		{[]string{"restore", "file", "--adopt-for", "soon"}, "no duration"},
 	} {
@@ -167,9 +167,9 @@ func TestLocalCommands(t *testing.T) {
 		says []string
 	}{
 		{[]string{"ca", "init", "--root-out", "R", "--trust-domain", "d", "--master-key-file", "M"}, "M d R", []string{"sha256:77", "muster ca intermediate --root R"}},
-		{[]string{"key", "rotate", "--master", "--master-key-out", "O"}, "O", []string{"new master key in K", "Backups from before"}},
+		{[]string{"key", "rotate", "--master", "--master-key-out", "O"}, "O", []string{"new master key in K", "Older backups"}},
 		{[]string{"key", "export", "--trust", "F"}, "F", []string{"in F and nowhere else"}},
-		{[]string{"restore", "B", "--trust-key", "T"}, "B 72h0m0s T", []string{"ASIDE", "Open tokens are void", "--trust-key FILE"}},
+		{[]string{"restore", "B", "--trust-key", "T"}, "B 72h0m0s T", []string{"ASIDE", "Open tokens have ended", "--trust-key FILE"}},
 	} {
 		got = nil
 		out := h.done(c.args...)

@@ -30,6 +30,16 @@ func (g goal) String() string {
 	return g.status + " and " + g.state
 }
 
+// next is the command that says more about a node that is not as wanted.
+func (g goal) next(seen []view) string {
+	for _, v := range seen {
+		if v.ID != "" && !g.reached(v) {
+			return "muster node show " + QuoteWord(v.Name) + " says more"
+		}
+	}
+	return "muster node ls --all shows which nodes there are"
+}
+
 // wanted is what --status and --state say, empty where they say nothing.
 func (s *session) wanted() (g goal, err error) {
 	g.status, err = s.options.oneOf("status", "", "pending", "online", "stale")
@@ -59,7 +69,7 @@ func nodeWait(ctx context.Context, s *session) error {
 		return err
 	}
 	if len(s.args) == 0 && s.options.text("selector") == "" || len(s.args) > 0 && s.options.given("selector") {
-		return usagef("muster node wait NAME..., or -l SELECTOR", "muster node wait: which nodes?")
+		return usagef("write muster node wait NAME..., or select them with -l tier=sovereign", "muster node wait: which nodes?")
 	}
 	c, err := s.client(ctx)
 	if err != nil {
@@ -77,7 +87,7 @@ func nodeWait(ctx context.Context, s *session) error {
 			return nil
 		}
 		if !s.now().Before(end) {
-			return fmt.Errorf("after %s %d of %s not %s; muster node show NAME says more", age(timeout), max(missing, 1), plural(max(len(seen), 1), "node"), goal)
+			return hinted(fmt.Sprintf("after %s %d of %s not %s", age(timeout), max(missing, 1), plural(max(len(seen), 1), "node"), goal), goal.next(seen))
 		}
 		if err := s.pause(ctx, waitPause); err != nil {
 			return err

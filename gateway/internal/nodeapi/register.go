@@ -293,11 +293,11 @@ func holdsToken(raw []byte) bool {
 }
 
 func plaintext() error {
-	return refuse(wire.CodePlaintextSecret, "a secret was sent instead of a proof of it; treat it as known to others and revoke it",
+	return refuse(wire.CodePlaintextSecret, "a secret was sent instead of a proof of it: others may have read it, so revoke it",
 		"the agent proves a token without sending it: muster-agent run --gateway URL with MUSTER_TOKEN")
 }
 
 func plainPSK() error {
-	return refuse(wire.CodePlaintextSecret, "the cluster's PSK was sent, where no secret belongs: take it for known to others",
+	return refuse(wire.CodePlaintextSecret, "the cluster's PSK was sent, where no secret belongs: others may have read it, so replace it",
 		"make another: muster psk rotate, then muster psk clear --keep ID; the agent proves a PSK without sending it")
 }
