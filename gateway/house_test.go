@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -21,11 +22,15 @@ import (
 	"time"
 )
 
-// asGateway makes the test binary be the gateway itself, so that a test can kill it for real.
-const asGateway = "MUSTER_TEST_AS_GATEWAY"
+// asGateway makes the test binary be the gateway itself, so that a test can kill it for real; withDescriptors gives it a limit.
+const (
+	asGateway       = "MUSTER_TEST_AS_GATEWAY"
+	withDescriptors = "MUSTER_TEST_DESCRIPTORS"
+)
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asGateway) != "" {
+		limitDescriptors(os.Getenv(withDescriptors))
 		if agents := os.Getenv(withAgents); agents != "" {
 			os.Exit(serveAgents(agents))
 		}
@@ -37,6 +42,19 @@ func TestMain(m *testing.M) {
 		os.RemoveAll(agentDir)
 	}
 	os.Exit(code)
+}
+
+func limitDescriptors(text string) {
+	if text == "" {
+		return
+	}
+	n, err := strconv.ParseUint(text, 10, 64)
+	if err != nil {
+		panic(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: n, Max: n}); err != nil {
+		panic(err)
+	}
 }
 
 var (

@@ -45,7 +45,7 @@ func (g *gateway) tellOutages() {
 		var outage *store.Outage
 		if errors.As(err, &outage) {
 			g.log.Error("the database takes no writes: heartbeats wait in memory, requests that change something are refused",
-				"reason", outage.Error(), "hint", outage.Unavailable())
+				"reason", errors.Unwrap(outage), "hint", outage.Unavailable())
 			return
 		}
 		g.log.Info("the database takes writes again")

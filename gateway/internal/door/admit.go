@@ -91,9 +91,14 @@ func (d *Door) room(a *address) (victim *Conn, why reason) {
 // idlest is the oldest connection of a group that has waited for its peer for longer than an honest one takes.
 func (d *Door) idlest(g *group) *Conn {
 	now := d.now()
+	return g.first(func(c *Conn) bool { return c.idles(now) })
+}
+
+// first is the oldest of a group's oldest connections that is so.
+func (g *group) first(so func(*Conn) bool) *Conn {
 	c := g.oldest
 	for range looks {
-		if c == nil || c.idles(now) {
+		if c == nil || so(c) {
 			return c
 		}
 		c = c.newer
@@ -117,13 +122,16 @@ func (d *Door) yield() bool {
 	return victim != nil
 }
 
-// admitLocal lets a connection on the socket in. Where those are too many, one without a request gives way.
+// admitLocal lets a connection on the socket in. Where those are too many, one between two requests gives way, or one that never
+// had any; work in progress does not.
 func (d *Door) admitLocal(raw net.Conn) *Conn {
 	c := &Conn{Conn: raw, door: d}
 	d.mu.Lock()
 	var victim *Conn
 	if d.socket.count >= d.limits.Local {
-		if victim = d.idlest(d.socket); victim == nil {
+		now := d.now()
+		victim = d.socket.first(func(c *Conn) bool { return c.rests() || c.requests.Load() == 0 && !c.answered.Load() && c.idles(now) })
+		if victim == nil {
 			d.mu.Unlock()
 			c.cut(crowdedSocket)
 			return nil

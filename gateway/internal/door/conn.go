@@ -83,12 +83,16 @@ func State(c net.Conn, state http.ConnState) {
 }
 
 // idles tells whether the connection has waited for its peer for longer than Grace, while nothing of the peer waits for this
-// machine. On the socket, where peers are trusted, it also has no request.
+// machine.
 func (c *Conn) idles(now int64) bool {
 	since := c.waiting.Load()
-	if since == 0 || now-since <= int64(c.door.limits.Grace) || c.from == nil && c.requests.Load() > 0 {
-		return false
-	}
+	return since != 0 && now-since > int64(c.door.limits.Grace) && c.drained()
+}
+
+// rests tells whether the connection is between two requests.
+func (c *Conn) rests() bool { return c.answered.Load() && !c.fresh.Load() && c.drained() }
+
+func (c *Conn) drained() bool {
 	waits, known := unread(c.Conn)
 	return !known || waits == 0
 }

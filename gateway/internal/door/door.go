@@ -28,7 +28,7 @@ const (
 	remembered = 24 * time.Hour // how long an address is known after the last proof from it
 	mostKnown  = 1 << 18        // addresses in memory without a connection
 	fewest     = 4              // connections of one owner that are left to it however full the gateway is
-	looks      = 16             // connections of one group that are looked at for one that may be closed
+	looks      = 64             // connections of one group that are looked at for one that may be closed
 )
 
 // Config says what a Door works with.

@@ -1,8 +1,11 @@
 package door
 
 import (
+	"encoding/json"
 	"net/http"
 	"time"
+
+	"muster/agent/wire"
 )
 
 // Handler bounds what requests can hold. Every body has a deadline before anything looks at the request, whatever path it is for
@@ -13,9 +16,7 @@ func (d *Door) Handler(next http.Handler) http.Handler {
 		c := connOf(r.Context())
 		entered, ok := d.enter(c)
 		if !ok {
-			w.Header().Set("Connection", "close")
-			w.Header().Set("Retry-After", "1")
-			w.WriteHeader(http.StatusServiceUnavailable)
+			refuse(w)
 			return
 		}
 		defer d.leave(c, entered)
@@ -24,6 +25,21 @@ func (d *Door) Handler(next http.Handler) http.Handler {
 		}
 		next.ServeHTTP(w, r)
 	})
+}
+
+// refuse answers a request that there is no room for.
+func refuse(w http.ResponseWriter) {
+	body, err := json.Marshal(wire.Error{Error: wire.ErrorDetail{Code: wire.CodeTooManyRequests, Message: "too many requests without a proof at once",
+		Hint: "wait a second; a client that has proven itself is not held up"}})
+	if err != nil {
+		panic("door: " + err.Error()) // a programming error
+	}
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Connection", "close")
+	h.Set("Retry-After", "1")
+	w.WriteHeader(http.StatusTooManyRequests)
+	_, _ = w.Write(body) // the connection is gone: nobody is left to tell
 }
 
 // bound sets a body's deadline, and tells whether the request has one. A request that says its length in two ways may be an

@@ -32,7 +32,7 @@ const (
 // LimitsFor divides a process's descriptors. Some are kept back for the socket and for what the process opens itself.
 func LimitsFor(descriptors int) Limits {
 	l := Limits{
-		Grace: 250 * time.Millisecond, Quiet: 45 * time.Second, Body: 15 * time.Second, Stall: 15 * time.Second, Least: 4 << 10,
+		Grace: 100 * time.Millisecond, Quiet: 45 * time.Second, Body: 15 * time.Second, Stall: 15 * time.Second, Least: 4 << 10,
 		Local: min(max(descriptors/16, 4), mostLocal),
 	}
 	l.Network = max(descriptors-l.Local-min(max(descriptors/8, 24), mostKeptBack), 4)

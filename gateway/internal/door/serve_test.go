@@ -301,8 +301,8 @@ func TestTooManyStreams(t *testing.T) {
 	defer stop()
 	released := hold(ctx, t, client, h.tls.URL, 2)
 	waitFor(t, func() bool { _, unproven := h.door.Open(); return unproven == 2 })
-	if got := status(t, client, h.tls.URL+"/read"); got != 503 {
-		t.Errorf("a third request got %d, want 503", got)
+	if got := status(t, client, h.tls.URL+"/read"); got != 429 {
+		t.Errorf("a third request got %d, want 429", got)
 	}
 	stop()
 	released()

@@ -1,0 +1,57 @@
+package door_test
+
+import (
+	"bytes"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"testing"
+	"time"
+
+	"muster/gateway/internal/door"
+	"muster/gateway/internal/reply"
+)
+
+// BenchmarkKeepAlive is what the door costs a heartbeat: the same exchange over TLS with it and without. Both have the server's own deadlines.
+func BenchmarkKeepAlive(b *testing.B) {
+	for _, with := range []bool{false, true} {
+		name := "bare"
+		if with {
+			name = "door"
+		}
+		b.Run(name, func(b *testing.B) { exchange(b, with) })
+	}
+}
+
+func exchange(b *testing.B, with bool) {
+	handler := http.Handler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		door.Prove(r.Context(), "node")
+		body, err := reply.ReadBody(w, r, 1<<20, time.Minute)
+		if err != nil {
+			b.Error(err)
+		}
+		reply.Write(w, http.StatusOK, body[:64])
+	}))
+	s := httptest.NewUnstartedServer(handler)
+	s.Config.ReadHeaderTimeout, s.Config.WriteTimeout, s.Config.IdleTimeout = time.Minute, time.Minute, time.Minute
+	if with {
+		d := door.New(door.Config{Limits: door.LimitsFor(1024), Place: func(net.Addr) (netip.Addr, bool) { return netip.IPv6Loopback(), false }})
+		s.Listener, s.Config.Handler = d.Network(s.Listener), d.Handler(handler)
+		s.Config.ConnContext, s.Config.ConnState = door.Connected, door.State
+	}
+	s.StartTLS()
+	defer s.Close()
+	client, body := s.Client(), make([]byte, 1024)
+	for b.Loop() {
+		answer, err := client.Post(s.URL, "application/json", bytes.NewReader(body))
+		if err != nil {
+			b.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, answer.Body); err != nil {
+			b.Fatal(err)
+		}
+		answer.Body.Close()
+	}
+}
