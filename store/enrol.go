@@ -137,7 +137,8 @@ func (e Enrolment) takeOverHolds() statement {
 		where.and("n.recovery_until > ?", millis(e.At))
 	}
 	if e.TakeOver.SignedBy != "" {
-		where.and("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = n.id AND (status = 'current' OR status = 'pending'))", e.TakeOver.SignedBy)
+		where.and(`EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = n.id AND (status = 'current' OR status = 'pending'))`,
+			e.TakeOver.SignedBy)
 	}
 	if e.TakeOver.Without != "" {
 		where.and("NOT EXISTS(SELECT 1 FROM reasons WHERE node_id = n.id AND reason = ?)", e.TakeOver.Without)

@@ -27,7 +27,8 @@ type Run struct {
 // be behind those of the node itself.
 func (s *Store) Runs(ctx context.Context, nodeID string) ([]Run, error) {
 	return all(ctx, s, readRun, do(`SELECT run_id, fingerprint, address, counter, first_at, last_at, before_at,
-		first_beat, last_beat, before_beat FROM runs WHERE node_id = ? ORDER BY last_beat DESC, last_at DESC, first_at DESC, run_id LIMIT ?`, nodeID, int64(MaxRuns)))
+		first_beat, last_beat, before_beat FROM runs WHERE node_id = ?
+		ORDER BY last_beat DESC, last_at DESC, first_at DESC, run_id LIMIT ?`, nodeID, int64(MaxRuns)))
 }
 
 func readRun(r *row) Run {
@@ -57,7 +58,8 @@ func saveRuns(nodeID, enrolmentID string, runs []Run) []statement {
 	}
 	if len(statements) > 0 {
 		statements = append(statements, do(`DELETE FROM runs WHERE node_id = ? AND run_id NOT IN
-			(SELECT run_id FROM runs WHERE node_id = ? ORDER BY last_beat DESC, last_at DESC, first_at DESC, run_id LIMIT ?)`, nodeID, nodeID, int64(MaxRuns)))
+			(SELECT run_id FROM runs WHERE node_id = ? ORDER BY last_beat DESC, last_at DESC, first_at DESC, run_id LIMIT ?)`,
+			nodeID, nodeID, int64(MaxRuns)))
 	}
 	return statements
 }

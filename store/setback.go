@@ -13,7 +13,7 @@ type SetBack struct {
 }
 
 // ahead are the columns that say when something happened.
-var ahead = []struct{ table, column string }{
+var ahead = [...]struct{ table, column string }{
 	{"liveness", "last_seen"}, {"gpus", "first_seen"}, {"gpus", "last_seen"},
 	{"runs", "first_at"}, {"runs", "last_at"}, {"runs", "before_at"},
 	{"nodes", "created_at"}, {"nodes", "state_since"}, {"nodes", "enrolled_at"}, {"nodes", "retired_at"}, {"reasons", "since"},
@@ -29,7 +29,8 @@ func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
 	now, by := millis(b.Now), max(b.By, 0).Milliseconds()
 	statements := []statement{
 		do(`UPDATE nodes SET recovery_until = recovery_until - max(?, (SELECT max(at) FROM events WHERE node_id = nodes.id AND kind = ?) - ?)
-			WHERE recovery_until > ? AND id IN (SELECT node_id FROM events WHERE at > ? AND kind = ?)`, by, b.RecoveryKind, now, now, now, b.RecoveryKind),
+			WHERE recovery_until > ? AND id IN (SELECT node_id FROM events WHERE at > ? AND kind = ?)`,
+			by, b.RecoveryKind, now, now, now, b.RecoveryKind),
 		do("UPDATE certificates SET overdue_at = NULL WHERE overdue_at > ?", now),
 		do(`UPDATE certificates SET not_after = not_after - max(?, issued_at - ?), issued_at = min(issued_at - ?, ?) WHERE issued_at > ?`,
 			by, now, by, now, now),
@@ -41,18 +42,20 @@ func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
 			by, now, by, now, now),
 		do(`UPDATE meta SET value = CAST(CAST(value AS INTEGER) - ? AS TEXT) WHERE key = ? AND CAST(value AS INTEGER) > ?
 			AND (SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?) > ?`, by, metaAdoptUntil, now, metaRestoredAt, now),
-		do("UPDATE meta SET value = CAST(min(CAST(value AS INTEGER) - ?, ?) AS TEXT) WHERE (key = ? OR key = ?) AND CAST(value AS INTEGER) > ?",
-			by, now, MetaAliveAt, metaBackupAt, now),
+		do(`UPDATE meta SET value = CAST(min(CAST(value AS INTEGER) - ?, ?) AS TEXT)
+			WHERE (key = ? OR key = ?) AND CAST(value AS INTEGER) > ?`, by, now, MetaAliveAt, metaBackupAt, now),
 	}
 	for _, a := range ahead {
-		statements = append(statements, do("UPDATE "+a.table+" SET "+a.column+" = min("+a.column+" - ?, ?) WHERE "+a.column+" > ?", by, now, now))
+		update := "UPDATE " + a.table + " SET " + a.column + " = min(" + a.column + " - ?, ?) WHERE " + a.column + " > ?"
+		statements = append(statements, do(update, by, now, now))
 	}
 	return s.change(ctx, statements, events)
 }
 
 // Ahead tells that nodes were heard, or tokens made, later than now: the clock was ahead then.
 func (s *Store) Ahead(ctx context.Context, now time.Time) (bool, error) {
-	rows, err := s.query(ctx, do(`SELECT EXISTS(SELECT 1 FROM tokens WHERE created_at > ?) OR EXISTS(SELECT 1 FROM liveness WHERE last_seen > ?)`,
+	rows, err := s.query(ctx, do(`SELECT EXISTS(SELECT 1 FROM tokens WHERE created_at > ?)
+		OR EXISTS(SELECT 1 FROM liveness WHERE last_seen > ?)`,
 		millis(now), millis(now)))
 	if err != nil {
 		return false, err

@@ -105,7 +105,8 @@ func TestStartWithAWrongClock(t *testing.T) {
 			if gap := n.gap("/heartbeat", began); gap > 6*time.Minute || n.status(t).Phase != identity.PhaseOnline {
 				t.Errorf("by %s: no heartbeat for %s, status %+v", by, gap, n.status(t))
 			}
-			if n.reload(t); n.cfg.State.Current.Generation < 2 || n.cfg.State.Current.Generation > 3 { // one that seems to have ended is renewed at once
+			// One that seems to have ended is renewed at once.
+			if n.reload(t); n.cfg.State.Current.Generation < 2 || n.cfg.State.Current.Generation > 3 {
 				t.Errorf("by %s: generation %d", by, n.cfg.State.Current.Generation)
 			}
 		})

@@ -28,8 +28,8 @@ func ofInstance(n store.Node, q *wire.RegisterRequest) bool {
 // claim that every holder of the token can make, so it takes nothing from a node that lives.
 func (r *Registry) comeBack(ctx context.Context, a Applicant, own store.Node) (place, error) {
 	if has(own.Reasons, ReasonConflict) {
-		return place{}, refusal(wire.CodeNameInUse, "two machines use the identity of node "+own.Name+": it is not enrolled again before that is settled",
-			settle(own.Name))
+		return place{}, refusal(wire.CodeNameInUse,
+			"two machines use the identity of node "+own.Name+": it is not enrolled again before that is settled", settle(own.Name))
 	}
 	if why := r.allowed(a, own); why != "" {
 		return r.takeOver(a, own, why)
@@ -49,7 +49,8 @@ func (r *Registry) stillLives(own store.Node, left time.Duration) error {
 	ago := max(r.now().Sub(lastHeard(own)), 0).Round(time.Second).String()
 	seconds := max(int((left+time.Second-1)/time.Second), 1)
 	return &wire.ErrorDetail{
-		Code: wire.CodeNameInUse, Message: "node " + own.Name + " of this instance was heard " + ago + " ago: a node that reports is not replaced",
+		Code:    wire.CodeNameInUse,
+		Message: "node " + own.Name + " of this instance was heard " + ago + " ago: a node that reports is not replaced",
 		Hint: "if this machine lost its disk, ask again when that node has been silent for " + strconv.Itoa(seconds) +
 			" s more; the operator lets it in at once with: muster node allow-recovery " + own.Name,
 		RetrySeconds: seconds,
@@ -59,13 +60,14 @@ func (r *Registry) stillLives(own store.Node, left time.Duration) error {
 // replace holds the rules for a name that a live node has. The refusal says nothing of another tenant.
 func (r *Registry) replace(ctx context.Context, a Applicant, holder store.Node) (place, error) {
 	inUse := refusal(wire.CodeNameInUse, "the name "+a.Request.Name+" belongs to a node that is there already",
-		"choose another with --name; if this machine is that node, or replaces it, the operator lets it in with: muster node allow-recovery "+
-			a.Request.Name+"; a token minted after that node went silent works too, and so does muster node retire "+a.Request.Name)
+		"choose another with --name; if this machine is that node, or replaces it, the operator lets it in with: "+
+			"muster node allow-recovery "+a.Request.Name+"; a token minted after that node went silent works too, and so does muster node retire "+a.Request.Name)
 	if holder.Tenant != a.Credential.Tenant {
 		return place{}, taken(a.Request.Name)
 	}
 	if has(holder.Reasons, ReasonConflict) { // either of the two could bring a key, a silence or a token
-		return place{}, refusal(wire.CodeNameInUse, "two machines use the identity of node "+holder.Name+": nobody takes it over before that is settled",
+		return place{}, refusal(wire.CodeNameInUse,
+			"two machines use the identity of node "+holder.Name+": nobody takes it over before that is settled",
 			settle(holder.Name)+"; or enrol with a token that is bound to the node")
 	}
 	if why := r.allowed(a, holder); why != "" {
