@@ -68,8 +68,8 @@ func masterKey(s settings, getenv func(string) string, say io.Writer) ([]byte, e
 		return key, err
 	}
 	if exists(filepath.Join(s.data, databaseFile)) { // which another key seals
-		return nil, fmt.Errorf("there is no master key for the database in %s: looked for %s; put its key back, or name the file with --master-key-file%s",
-			s.data, s.lookedFor(getenv), s.atService())
+		const text = "there is no master key for the database in %s: looked for %s; put its key back, or name the file with --master-key-file%s"
+		return nil, fmt.Errorf(text, s.data, s.lookedFor(getenv), s.atService())
 	}
 	return newMasterKey(place.file, say)
 }
@@ -88,7 +88,8 @@ func (s *settings) lookedFor(getenv func(string) string) string {
 
 // atService says how the gateway of the service's own data is started, which hands it the key.
 func (s *settings) atService() string {
-	if installed := cli.InstalledData(s.root); installed == "" || !cli.SamePlace(installed, s.data) || !exists(filepath.Join(s.root, serviceKey)) {
+	installed := cli.InstalledData(s.root)
+	if installed == "" || !cli.SamePlace(installed, s.data) || !exists(filepath.Join(s.root, serviceKey)) {
 		return ""
 	}
 	return ". This is the data of the installed service, which has the key: sudo systemctl start muster"
@@ -113,7 +114,8 @@ func readMasterKey(path string) ([]byte, error) {
 func decodeMasterKey(from, text string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(key) != masterKeySize {
-		return nil, fmt.Errorf("the master key in %s is not 32 bytes in base64; restore it from a backup: without it the database's secrets cannot be opened", from)
+		const text = "the master key in %s is not 32 bytes in base64; restore it from a backup: without it the database's secrets cannot be opened"
+		return nil, fmt.Errorf(text, from)
 	}
 	return key, nil
 }
@@ -124,7 +126,8 @@ func newMasterKey(path string, say io.Writer) ([]byte, error) {
 	if err := writeSynced(path, base64.StdEncoding.EncodeToString(key)+"\n"); err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(say, "made %s, the key that seals the secrets in the database. Keep a copy of it on another machine: without it the database is of no use\n", path)
+	fmt.Fprintf(say, "made %s, the key that seals the secrets in the database. ", path)
+	fmt.Fprintln(say, "Keep a copy of it on another machine: without it the database is of no use")
 	return key, nil
 }
 

@@ -106,7 +106,8 @@ func TestKeyOfItsOwnData(t *testing.T) {
 	if err := os.Remove(installed); err != nil {
 		t.Fatal(err)
 	}
-	e.refused("the service's key is lost", e.init(e.service, ""), "looked for "+filepath.Join(e.service, masterKeyName), installed, masterKeyVariable)
+	lost := "looked for " + filepath.Join(e.service, masterKeyName)
+	e.refused("the service's key is lost", e.init(e.service, ""), lost, installed, masterKeyVariable)
 	e.env = map[string]string{"CREDENTIALS_DIRECTORY": "/run/credentials/x"}
 	e.refused("no credential", e.init(other, ""), own, "/run/credentials/x/master.key")
 }
@@ -163,9 +164,11 @@ func TestRestoreKey(t *testing.T) {
 	kept := filepath.Join(h.data, masterKeyName)
 	e := newEstate(t)
 	installed := filepath.Join(e.root, serviceKey)
-	e.refused("the key of another time", e.restore(e.service, file, "").err, "another master key than the one in "+installed, "--master-key-file")
+	wrong := "another master key than the one in " + installed
+	e.refused("the key of another time", e.restore(e.service, file, "").err, wrong, "--master-key-file")
 	done := e.restore(e.service, file, kept)
-	if done.err != nil || done.KeyFile != installed || done.KeyToName != "" || !strings.HasPrefix(done.KeyAside, installed+".before-restore-") {
+	if done.err != nil || done.KeyFile != installed || done.KeyToName != "" ||
+		!strings.HasPrefix(done.KeyAside, installed+".before-restore-") {
 		t.Fatalf("%+v", done)
 	}
 	e.opens(e.service, installed)
@@ -195,6 +198,7 @@ type restored struct {
 }
 
 func (e *estate) restore(data, file, key string) restored {
-	done, err := e.offline().restore(e.t.Context(), cli.Restore{DataFiles: cli.DataFiles{Data: data, MasterKeyFile: key}, File: file, Force: true, AdoptFor: time.Hour})
+	files := cli.DataFiles{Data: data, MasterKeyFile: key}
+	done, err := e.offline().restore(e.t.Context(), cli.Restore{DataFiles: files, File: file, Force: true, AdoptFor: time.Hour})
 	return restored{done, err}
 }

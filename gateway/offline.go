@@ -169,7 +169,8 @@ func (s *settings) sameKey(getenv func(string) string) error {
 	if err != nil || bytes.Equal(got, want) {
 		return err
 	}
-	return fmt.Errorf("the key in %s is not the one in %s, which the installed service uses for %s: leave the first one out", place, service, s.data)
+	return fmt.Errorf("the key in %s is not the one in %s, which the installed service uses for %s: leave the first one out",
+		place, service, s.data)
 }
 
 // with runs something on the keys of a stopped gateway.

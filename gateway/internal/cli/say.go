@@ -139,7 +139,8 @@ func (s *session) startHint(ctx context.Context, data string) string {
 	case ours:
 		return s.serviceHint(ctx)
 	}
-	return "muster serve --data " + QuoteWord(absolute(data)) + " starts it; --data DIR names another one's directory, --url one on another machine"
+	return "muster serve --data " + QuoteWord(absolute(data)) +
+		" starts it; --data DIR names another one's directory, --url one on another machine"
 }
 
 // serviceHint looks why a service does not answer.

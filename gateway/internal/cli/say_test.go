@@ -23,8 +23,9 @@ type desk struct {
 func (d desk) run(t *testing.T, args ...string) (code int, errs string) {
 	t.Helper()
 	var stdout, stderr strings.Builder
-	code = cli.Run(t.Context(), cli.Env{Args: args, Getenv: func(name string) string { return d.env[name] }, Stdin: strings.NewReader(""), Stdout: &stdout,
-		Stderr: &stderr, Program: d.program, Machine: cli.Machine{Root: d.root, UID: func() int { return d.uid }, Command: d.command}})
+	code = cli.Run(t.Context(), cli.Env{Args: args, Getenv: func(name string) string { return d.env[name] }, Program: d.program,
+		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
+		Machine: cli.Machine{Root: d.root, UID: func() int { return d.uid }, Command: d.command}})
 	return code, stderr.String()
 }
 
@@ -50,19 +51,36 @@ func TestWhoAnswers(t *testing.T) {
 		args string
 		want string
 	}{
-		"a service that is stopped":    {desk{root: installed, state: "inactive"}, "node ls", "hint: systemctl start muster\n"},
-		"a machine without systemctl":  {desk{root: installed}, "node ls", "hint: systemctl start muster\n"},
-		"a service that is starting":   {desk{root: installed, state: "activating"}, "node ls", "journalctl -u muster -n 20"},
-		"the service, named":           {desk{root: installed, state: "failed"}, "node ls --data " + data, "hint: systemctl start muster\n"},
-		"another gateway":              {desk{root: installed, state: "inactive"}, "node ls --data " + elsewhere, "hint: muster serve --data " + elsewhere + " starts it"},
-		"nobody's machine":             {desk{root: bare, uid: 1000, env: user}, "node ls", "hint: muster serve --data " + home + "/.local/share/muster starts it"},
-		"a program not in PATH":        {desk{root: bare, uid: 1000, env: user, program: "/opt/muster-1"}, "node ls", "hint: /opt/muster-1 serve --data "},
-		"a user beside the service":    {desk{root: installed, uid: 1000, env: user}, "token create --label a=b", `hint: the gateway of this machine is root's to reach: sudo muster token create --label a=b`},
-		"a user beside root's gateway": {desk{root: byHand, uid: 1000, env: user, program: "/opt/muster"}, "node ls", "sudo /opt/muster node ls\n"},
-		"a user who names the service": {desk{root: installed, uid: 1000, env: user}, "node ls --data=" + data, "hint: sudo systemctl start muster, and then sudo muster --data " + data + " node ls\n"},
-		"a user's own that is away":    {desk{root: installed, uid: 1000, env: user}, "node ls --data " + elsewhere, "hint: muster serve --data " + elsewhere},
+		"a service that is stopped":   {desk{root: installed, state: "inactive"}, "node ls", "hint: systemctl start muster\n"},
+		"a machine without systemctl": {desk{root: installed}, "node ls", "hint: systemctl start muster\n"},
+		"a service that is starting":  {desk{root: installed, state: "activating"}, "node ls", "journalctl -u muster -n 20"},
+		"the service, named":          {desk{root: installed, state: "failed"}, "node ls --data " + data, "hint: systemctl start muster\n"},
+		"another gateway": {
+			desk{root: installed, state: "inactive"}, "node ls --data " + elsewhere, "hint: muster serve --data " + elsewhere + " starts it",
+		},
+		"nobody's machine": {
+			desk{root: bare, uid: 1000, env: user}, "node ls", "hint: muster serve --data " + home + "/.local/share/muster starts it",
+		},
+		"a program not in PATH": {
+			desk{root: bare, uid: 1000, env: user, program: "/opt/muster-1"}, "node ls", "hint: /opt/muster-1 serve --data ",
+		},
+		"a user beside the service": {
+			desk{root: installed, uid: 1000, env: user}, "token create --label a=b",
+			"hint: the gateway of this machine is root's to reach: sudo muster token create --label a=b\n",
+		},
+		"a user beside root's gateway": {
+			desk{root: byHand, uid: 1000, env: user, program: "/opt/muster"}, "node ls", "sudo /opt/muster node ls\n",
+		},
+		"a user who names the service": {
+			desk{root: installed, uid: 1000, env: user}, "node ls --data=" + data,
+			"hint: sudo systemctl start muster, and then sudo muster --data " + data + " node ls\n",
+		},
+		"a user's own that is away": {
+			desk{root: installed, uid: 1000, env: user}, "node ls --data " + elsewhere, "hint: muster serve --data " + elsewhere,
+		},
 	} {
-		if code, errs := c.run(t, strings.Fields(c.args)...); code != 1 || !strings.Contains(errs, "no gateway answers at ") || !strings.Contains(errs, c.want) {
+		code, errs := c.run(t, strings.Fields(c.args)...)
+		if code != 1 || !strings.Contains(errs, "no gateway answers at ") || !strings.Contains(errs, c.want) {
 			t.Errorf("%s: code %d, want %q in\n%s", name, code, c.want, errs)
 		}
 	}
@@ -87,7 +105,8 @@ func TestSudoHidesTokens(t *testing.T) {
 	if err := os.MkdirAll(filepath.Join(d.root, "var/lib/muster"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs := d.run(t, "token", "revoke", token, "it's"); strings.Contains(errs, token) || !strings.Contains(errs, "sudo muster token revoke "+public+` 'it'\''s'`) {
+	_, errs := d.run(t, "token", "revoke", token, "it's")
+	if strings.Contains(errs, token) || !strings.Contains(errs, "sudo muster token revoke "+public+` 'it'\''s'`) {
 		t.Errorf("got %s", errs)
 	}
 }
@@ -119,7 +138,8 @@ func TestProgram(t *testing.T) {
 		t.Fatal(err)
 	}
 	same, other, none := t.TempDir(), t.TempDir(), t.TempDir()
-	if err := errors.Join(os.Symlink(self, filepath.Join(same, "muster")), os.WriteFile(filepath.Join(other, "muster"), nil, 0o755)); err != nil {
+	err = errors.Join(os.Symlink(self, filepath.Join(same, "muster")), os.WriteFile(filepath.Join(other, "muster"), nil, 0o755))
+	if err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{"": "muster", same: "muster", none + ":" + same: "muster", none: self, other + ":" + same: self} {

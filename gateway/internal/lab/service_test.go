@@ -53,7 +53,26 @@ func TestService(t *testing.T) {
 	if now := box.Sh("pgrep --full 'muster-agent run'"); now != agent {
 		t.Errorf("the agent is process %s now, and was %s", now, agent)
 	}
+	stopped(t, host)
 	uninstalled(t, host, before)
+}
+
+// stopped stops the service: what the operator is told then works, and a restore under another key leaves it able to start.
+func stopped(t *testing.T, host *lab.Box) {
+	t.Helper()
+	host.Sh("muster backup /root/backup.db && cp /etc/muster/master.key /root/kept.key && systemctl stop muster")
+	if out, err := host.Try("root", "muster node ls"); err == nil || !strings.Contains(out, "hint: systemctl start muster") {
+		t.Errorf("a stopped service: %v\n%s", err, out)
+	}
+	if out, err := host.Try("root", "setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/tmp muster node ls"); err == nil || !strings.Contains(out, "sudo muster node ls") {
+		t.Errorf("a stopped service, to a user: %v\n%s", err, out)
+	}
+	host.Sh("rm /var/lib/muster/muster.db* && head -c 32 /dev/urandom | base64 >/etc/muster/master.key && muster ca init")
+	out := host.Sh("muster restore /root/backup.db --force --master-key-file /root/kept.key")
+	if !contains(out, "The master key is in /etc/muster/master.key", "/etc/muster/master.key.before-restore-") {
+		t.Errorf("restore says: %s", out)
+	}
+	host.Sh("cmp /root/kept.key /etc/muster/master.key && systemctl start muster && muster node ls && rm /root/kept.key /root/backup.db")
 }
 
 func unitOfGateway(t *testing.T, host *lab.Box) {
