@@ -50,7 +50,8 @@ func caInit(ctx context.Context, s *session) error {
 	}
 	fmt.Fprintf(s.Stdout, "The CA in %s has the root %s.\n", printable(data.Data), printable(pin))
 	if out != "" {
-		fmt.Fprintf(s.Stdout, "The root's key is in %s and nowhere else: keep that directory safe, twice, and off line.\nThe next intermediate: muster ca intermediate --root %s\n", printable(out), printable(out))
+		fmt.Fprintf(s.Stdout, "The root's key is in %s and nowhere else: keep two copies of that directory in safe places, not connected.\n", printable(out))
+		s.printf("To make the next intermediate: muster ca intermediate --root %s\n", QuoteWord(absolute(out)))
 	}
 	return nil
 }
@@ -147,9 +148,9 @@ func caRotateRoot(ctx context.Context, s *session) error {
 	}
 	next := "muster ca intermediate"
 	if out != "" {
-		next += " --root " + out
+		next += " --root " + QuoteWord(absolute(out))
 	}
-	fmt.Fprintf(s.Stdout, "Nodes trust it from their next heartbeat on; it signs nothing yet. In a quarter of an hour: %s\n", printable(next))
+	s.printf("Nodes trust it from their next heartbeat on. It signs nothing yet: in a quarter of an hour, give %s\n", next)
 	return nil
 }
 

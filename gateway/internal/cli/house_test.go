@@ -96,7 +96,8 @@ func listen(t testing.TB, handler http.Handler) string {
 func (h *house) muster(args ...string) (code int, stdout, stderr string) {
 	h.t.Helper()
 	code, stdout, stderr = h.run(h.t.Context(), append([]string{"--data", h.dir}, args...)...)
-	return code, stdout, strings.ReplaceAll(stderr, "muster --data "+h.dir+" ", "muster ")
+	same := strings.NewReplacer("muster --data "+h.dir+" ", "muster ")
+	return code, same.Replace(stdout), same.Replace(stderr)
 }
 
 func (h *house) run(ctx context.Context, args ...string) (code int, stdout, stderr string) {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"path/filepath"
 	"strings"
 
 	"muster/agent/sign"
@@ -98,6 +99,10 @@ func (s *session) rotateMaster(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "The database in %s is sealed under the new master key in %s.\nKeep a copy of the key on another machine. Older backups need the key from before.\n", printable(data.Data), printable(file))
+	if installed := InstalledData(s.Machine.Root); installed != "" && SamePlace(installed, data.Data) && !SamePlace(file, filepath.Join(s.Machine.Root, masterKeyPath)) {
+		fmt.Fprintf(s.Stdout, "The installed service reads %s. Put the new key there before it starts: install -m 600 %s %s\n",
+			masterKeyPath, QuoteWord(absolute(file)), masterKeyPath)
+	}
 	return nil
 }
 
@@ -106,7 +111,7 @@ func keyDrop(ctx context.Context, s *session) error {
 }
 
 func keyExport(ctx context.Context, s *session) error {
-	return s.moveTrust(ctx, s.Local.ExportTrust, "The trust key is in %s and nowhere else: keep it safe, twice, and off line.\n")
+	return s.moveTrust(ctx, s.Local.ExportTrust, "The trust key is in %s and nowhere else: keep two copies of it in safe places, not connected.\n")
 }
 
 func keyImport(ctx context.Context, s *session) error {

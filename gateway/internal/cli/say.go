@@ -51,7 +51,9 @@ func (s *session) report(message, hint string) {
 
 // printf prints text for a person; the commands in it can be pasted.
 func (s *session) printf(format string, args ...any) {
-	fmt.Fprint(s.Stdout, s.paste(fmt.Sprintf(format, args...)))
+	for line := range strings.Lines(s.paste(fmt.Sprintf(format, args...))) {
+		fmt.Fprintln(s.Stdout, printable(strings.TrimSuffix(line, "\n")))
+	}
 }
 
 // named finds the commands in a text: the program's name, not as part of a path or of a file's name, and a word behind it.

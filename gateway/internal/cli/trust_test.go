@@ -166,7 +166,7 @@ func TestLocalCommands(t *testing.T) {
 		got  string
 		says []string
 	}{
-		{[]string{"ca", "init", "--root-out", "R", "--trust-domain", "d", "--master-key-file", "M"}, "M d R", []string{"sha256:77", "muster ca intermediate --root R"}},
+		{[]string{"ca", "init", "--root-out", "R", "--trust-domain", "d", "--master-key-file", "M"}, "M d R", []string{"sha256:77", "muster ca intermediate --root /"}},
 		{[]string{"key", "rotate", "--master", "--master-key-out", "O"}, "O", []string{"new master key in K", "Older backups"}},
 		{[]string{"key", "export", "--trust", "F"}, "F", []string{"in F and nowhere else"}},
 		{[]string{"restore", "B", "--trust-key", "T"}, "B 72h0m0s T", []string{"ASIDE", "Open tokens have ended", "--trust-key FILE"}},
@@ -184,5 +184,28 @@ func TestLocalCommands(t *testing.T) {
 	}
 	if code, _, errs := h.muster("restore", "bad"); code != 1 || !strings.Contains(errs, "no good") {
 		t.Errorf("exit %d, %s", code, errs)
+	}
+}
+
+// TestKeyForService: a master key that was rotated elsewhere than where the installed service reads it is said to belong there.
+func TestKeyForService(t *testing.T) {
+	root, data := t.TempDir(), t.TempDir()
+	unit, key := filepath.Join(root, "etc/systemd/system/muster.service"), filepath.Join(root, "etc/muster/master.key")
+	err := errors.Join(os.MkdirAll(filepath.Dir(unit), 0o755), os.MkdirAll(filepath.Dir(key), 0o755),
+		os.WriteFile(unit, []byte("ReadWritePaths="+data+"\n"), 0o600), os.WriteFile(key, nil, 0o600))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		data, file string
+		said       bool
+	}{{data, "/root/new.key", true}, {data, key, false}, {t.TempDir(), "/root/new.key", false}} {
+		var out, errs strings.Builder
+		local := cli.Local{RotateMaster: func(context.Context, cli.DataFiles, string) (string, error) { return c.file, nil }}
+		code := cli.Run(t.Context(), cli.Env{Args: []string{"key", "rotate", "--master", "--data", c.data}, Getenv: func(string) string { return "" },
+			Stdout: &out, Stderr: &errs, Local: local, Machine: cli.Machine{Root: root}})
+		if said := strings.Contains(out.String(), "install -m 600 /root/new.key /etc/muster/master.key"); code != 0 || said != c.said {
+			t.Errorf("%+v: exit %d\n%s%s", c, code, out.String(), errs.String())
+		}
 	}
 }
