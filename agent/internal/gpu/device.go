@@ -66,6 +66,7 @@ func (r *record) device(index int, systemMemory func() (total, used *int64)) wir
 	}
 	r.more(&g)
 	r.faults(&g)
+	r.unreadable()
 	g.Health = append([]string{}, r.health...)
 	return g
 }
@@ -170,6 +171,20 @@ func (r *record) failure(field, text string, k kind) {
 		r.add(word)
 	default:
 		r.add(word + ":" + field)
+	}
+}
+
+// unreadable marks a device that fails as a whole. One sensor that fails is no such sign, nor is what this user may not see.
+func (r *record) unreadable() {
+	const most = 3
+	n := 0
+	for _, field := range [...]string{fieldMemoryTotal, fieldMemoryUsed, fieldUtilization, fieldTemperature, fieldPower} {
+		if text, kind := classify(r.cell(field)); kind == failed && slug(text) != "insufficient_permissions" {
+			n++
+		}
+	}
+	if n >= most && len(severe(r.health)) == 0 {
+		r.health = append([]string{markUnreadable}, r.health...)
 	}
 }
 

@@ -12,6 +12,7 @@ const (
 	markReset        = "gpu_requires_reset"
 	markLost         = "gpu_is_lost"
 	markRemapFailure = "row_remap_failure"
+	markUnreadable   = "gpu_unreadable"   // most of what every device of its kind says could not be read
 	markRecovery     = "recovery_action:" // what the driver wants done follows
 )
 
@@ -61,7 +62,7 @@ func severe(marks []string) []string {
 	return slices.DeleteFunc(slices.Clone(marks), func(mark string) bool {
 		action, isAction := strings.CutPrefix(mark, markRecovery)
 		asks := strings.Contains(action, "reset") || strings.Contains(action, "reboot") || strings.Contains(action, "drain")
-		return !(isAction && asks) && mark != markReset && mark != markLost && mark != markRemapFailure
+		return !(isAction && asks) && !slices.Contains([]string{markReset, markLost, markRemapFailure, markUnreadable}, mark)
 	})
 }
 
@@ -75,7 +76,7 @@ func cureOf(gpus []wire.GPU) string {
 		return slices.ContainsFunc(all, func(mark string) bool { return strings.Contains(mark, part) })
 	}
 	switch {
-	case has("reboot"), has(markLost):
+	case has("reboot"), has(markLost), has(markUnreadable):
 		return "restart the machine"
 	case has(markRemapFailure):
 		return "the board's memory is worn out: have it replaced"

@@ -40,7 +40,7 @@ func (p *Prober) notFound(err error) outcome {
 		return outcome{state: wire.ProbeFailed, unread: true, err: "nvidia-smi cannot be used: " + err.Error() + "; --nvidia-smi names another"}
 	}
 	o := outcome{state: wire.ProbeAbsent} // a machine without GPUs is nothing to complain about
-	switch n := p.expectedNow(); {
+	switch n := p.expectedNow(0); {
 	case n > 0:
 		o.told = true
 		o.missing = fmt.Sprintf("nvidia-smi is gone, so none of %d GPUs answers: %s", n, p.gone(n, nil, nil, nil))
@@ -52,15 +52,18 @@ func (p *Prober) notFound(err error) outcome {
 	return o
 }
 
-func (p *Prober) expectedNow() int {
+func (p *Prober) expectedNow(exist int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.remember()
-	return p.expected
+	return p.expects(exist)
 }
 
-// infoROM is the exit code of an nvidia-smi that has found a damaged infoROM, and has answered all the same.
-const infoROM = 14
+// Exit codes of an nvidia-smi that has answered all the same: it found a damaged infoROM, or a GPU that fell off the bus.
+const (
+	infoROM = 14
+	lostGPU = 15
+)
 
 // judge turns the answer to a query into an outcome. An exit code of 0 proves nothing: newer drivers leave out a lost GPU,
 // say so on stderr and exit 0.
@@ -77,7 +80,7 @@ func (p *Prober) judge(out Output) outcome {
 	o.exist = min(answering+unread+len(lost), wire.MaxGPUs)
 	o.told = o.exist > 0 || noDevices(out)
 	o.whole = len(table.Rejected) == 0 && len(lost) == 0
-	expected := max(p.expectedNow(), o.exist)
+	expected := p.expectedNow(o.exist)
 	if missing := expected - answering - unread; o.told && missing > 0 {
 		o.missing = fmt.Sprintf("%d of %d GPUs answer; gone: %s", answering, expected, p.gone(missing, o.gpus, table.Rejected, lost))
 	}
@@ -90,7 +93,7 @@ func (p *Prober) judge(out Output) outcome {
 func (p *Prober) describe(o *outcome, out Output, table Table, expected int) {
 	quiet := len(lines(out.Stderr)) == 0 && len(table.Notes) == 0
 	answering := len(o.gpus)
-	warned := out.Code == infoROM && o.whole && answering >= expected
+	warned := (out.Code == infoROM || out.Code == lostGPU) && len(table.Rejected) == 0 && answering >= max(expected, 1)
 	switch {
 	case out.Err != nil || out.Code != 0 && !warned:
 		o.state, o.err = wire.ProbeFailed, counted(answering, expected)+explain(out, table.Notes)
@@ -114,7 +117,7 @@ func (p *Prober) describe(o *outcome, out Output, table Table, expected int) {
 
 // rows turns the table's rows into o's GPUs and returns what it had to reject.
 func (p *Prober) rows(table Table, o *outcome) (rejected []Reject) {
-	seen := map[string]bool{}
+	seen, nameless := map[string]bool{}, []int{}
 	for i, cells := range table.Rows {
 		r := record{columns: p.plan.columns, cells: cells}
 		index, ok := r.index(i)
@@ -126,6 +129,9 @@ func (p *Prober) rows(table Table, o *outcome) (rejected []Reject) {
 		if gpu.UUID != "" && seen[gpu.UUID] {
 			continue // the same device again
 		}
+		if _, kind := classify(r.cell(fieldUUID)); kind == failed {
+			nameless = append(nameless, len(o.gpus))
+		}
 		seen[gpu.UUID] = true
 		o.gpus = append(o.gpus, gpu)
 		if text, kind := classify(r.cell(fieldDriver)); kind == present && o.driver == nil {
@@ -133,6 +139,7 @@ func (p *Prober) rows(table Table, o *outcome) (rejected []Reject) {
 			o.driver = &text
 		}
 	}
+	p.identify(o.gpus, nameless)
 	if o.driver != nil {
 		p.plan.note(*o.driver)
 	}

@@ -105,14 +105,14 @@ func (p *Prober) Expect(n int) {
 	}
 }
 
-// expect reports whether the number is news.
+// expect reports whether the number is news. What the looks have shown so far is overruled by it: it does not raise the number again.
 func (p *Prober) expect(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.remember(); p.expected == n {
 		return false
 	}
-	p.expected = n
+	p.expected, p.overruled = n, p.shown
 	select {
 	case p.nudged() <- struct{}{}:
 	default:
@@ -139,14 +139,24 @@ func (p *Prober) Trouble() string {
 // that is news. The caller holds mu.
 func (p *Prober) count(o outcome) (changed bool) {
 	p.remember()
-	changed = o.exist > p.expected
-	p.expected = max(p.expected, o.exist)
+	expected := p.expects(o.exist)
+	changed = expected != p.expected
+	p.expected, p.shown = expected, max(p.shown, o.exist)
 	if o.whole && len(o.gpus) >= p.expected {
 		if seen := devicesOf(o.gpus); seen != nil && !slices.Equal(seen, p.roster) {
 			p.roster, p.rosterAt, changed = seen, p.now(), true
 		}
 	}
 	return changed
+}
+
+// expects is how many GPUs there should be where so many are known to exist. The gateway's word holds until there are more than
+// there were when it was given: a person may have given up a GPU that nvidia-smi still names. The caller holds mu.
+func (p *Prober) expects(exist int) int {
+	if exist <= p.overruled {
+		return p.expected
+	}
+	return max(p.expected, exist)
 }
 
 // devicesOf lists rows by what stays of them; nil where one does not say who it is.

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -23,6 +24,23 @@ func (p *Prober) gone(count int, answering []wire.GPU, unread []Reject, lost []s
 		}
 	}
 	return enumerate(names, count, wire.MaxHealthDetail-60)
+}
+
+// identify says who the devices are that fail so thoroughly that they cannot say it themselves: an index stays with its device for
+// as long as the driver is loaded. at are their places among the rows.
+func (p *Prober) identify(rows []wire.GPU, at []int) {
+	for _, i := range at {
+		g := &rows[i]
+		known := slices.IndexFunc(p.roster, func(d device) bool {
+			same := sameBus(d.Bus, g.BusID) || g.BusID == "" && d.Index == g.Index
+			return same && !slices.ContainsFunc(rows, func(other wire.GPU) bool { return other.UUID == d.UUID })
+		})
+		if known < 0 {
+			continue
+		}
+		d := p.roster[known]
+		g.UUID, g.BusID, g.Name = d.UUID, cmp.Or(g.BusID, d.Bus), cmp.Or(g.Name, d.Name)
+	}
 }
 
 // String names a device for a person.
@@ -70,7 +88,7 @@ func enumerate(names []string, count, limit int) string {
 	case more <= 0:
 		return text
 	case shown == 0:
-		return fmt.Sprintf("%d that no whole reading has named", more)
+		return fmt.Sprintf("%d whose UUIDs are not known", more)
 	}
 	return fmt.Sprintf("%s and %d more", text, more)
 }

@@ -141,7 +141,7 @@ func TestGatewayDecidesHowManyAreExpected(t *testing.T) {
 	p, _ := prober(t, m)
 	p.State, p.Expected = dir, 9
 	wantHealth(t, "the credential's number", p.Probe(t.Context()), wire.HealthGPUMissing,
-		"8 of 9 GPUs answer; gone: 1 that no whole reading has named")
+		"8 of 9 GPUs answer; gone: 1 whose UUIDs are not known")
 	p.Expect(8)
 	wantHealth(t, "fewer", p.Probe(t.Context()), "")
 	m.change(func(m *machine) { m.gpus = m.gpus[:6] })
@@ -156,8 +156,78 @@ func TestGatewayDecidesHowManyAreExpected(t *testing.T) {
 		next.Expect(absurd)
 	}
 	next.Expect(0)
-	if got := next.Probe(t.Context()); show(got.GPUsExpected) != "6" {
-		t.Errorf("%s expected, want what was seen", show(got.GPUsExpected))
+	if got := next.Probe(t.Context()); show(got.GPUsExpected) != "null" {
+		t.Errorf("%s expected, against the gateway's word", show(got.GPUsExpected))
+	}
+	m.change(func(m *machine) { m.gpus = eight().gpus[:7] })
+	if got := next.Probe(t.Context()); show(got.GPUsExpected) != "7" {
+		t.Errorf("%s expected, want one more than when the gateway said 0", show(got.GPUsExpected))
+	}
+}
+
+// What a person says holds against what the looks go on showing: it costs no look and no write, and a GPU that was given up is
+// missed no more, be it named by nvidia-smi or not.
+func TestGivenUpGPUs(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		m := eight()
+		p, _ := prober(t, m)
+		p.Now, p.State = nil, t.TempDir()
+		looked := 0
+		go p.Run(t.Context(), time.Hour, func() { looked++ })
+		time.Sleep(time.Minute)
+		for range 5 { // five heartbeats are answered
+			p.Expect(6)
+			synctest.Wait()
+		}
+		if show(p.Reading().GPUsExpected) != "6" || looked != 2 {
+			t.Errorf("%d looks, %s expected; want one for the news, and 6", looked, show(p.Reading().GPUsExpected))
+		}
+	})
+	const lost = "Unable to determine the device handle for GPU7: 0000:1F:00.0: Unknown Error\n"
+	m := eight()
+	p, _ := prober(t, m)
+	columns := strings.Split(allFields, ",")
+	rows := ""
+	for _, g := range m.gpus[:7] {
+		rows += row(columns, g) + "\n"
+	}
+	p.Probe(t.Context())
+	for _, answer := range []gpu.Output{{Stdout: []byte(rows), Stderr: []byte(lost)}, {Code: 15, Stdout: []byte(rows), Stderr: []byte(lost)}} {
+		m.change(func(m *machine) { m.answer = &answer })
+		p.Expect(8)
+		wantHealth(t, "named as lost", p.Probe(t.Context()), wire.HealthGPUMissing, "7 of 8", "GPU-00000007")
+		p.Expect(7)
+		got := p.Probe(t.Context())
+		wantHealth(t, "given up", got, "")
+		if got.Probe.State != wire.ProbeOK || !strings.Contains(got.Probe.Error, "0000:1F:00.0") || show(got.GPUsExpected) != "7" {
+			t.Errorf("given up, exit code %d: %s expected, %+v", answer.Code, show(got.GPUsExpected), got.Probe)
+		}
+	}
+}
+
+// A device that fails so thoroughly that it does not say who it is is known by its slot or its index.
+func TestDeviceThatSaysNothing(t *testing.T) {
+	m := eight()
+	p, _ := prober(t, m)
+	p.Probe(t.Context())
+	lost := map[string]string{}
+	for name := range m.gpus[3] {
+		lost[name] = "[GPU is lost]"
+	}
+	for _, silent := range []map[string]string{lost, with(lost, "index", "3"), with(lost, "pci.bus_id", "00000000:1B:00.0")} {
+		m.change(func(m *machine) {
+			m.gpus = slices.Concat(eight().gpus[:3], []map[string]string{silent}, eight().gpus[4:7])
+		})
+		got := p.Probe(t.Context())
+		wantHealth(t, "silent", got, wire.HealthGPUMissing+" "+wire.HealthGPUFault,
+			"7 of 8 GPUs answer; gone: GPU-00000007-1111-2222-3333-444444444444 at 00000000:1F:00.0")
+		_, detail := got.Health()
+		if fault := detail[wire.HealthGPUFault]; !strings.HasPrefix(fault, h100(3)["uuid"]+" at 00000000:1B:00.0: gpu_is_lost") {
+			t.Errorf("the fault is %q", fault)
+		}
+		if g := got.GPUs[3]; g.Name != "NVIDIA H100 80GB HBM3" || g.Index != 3 || g.MemoryTotalMiB != nil {
+			t.Errorf("its row is %+v", g)
+		}
 	}
 }
 
@@ -213,11 +283,19 @@ func TestSevereFaults(t *testing.T) {
 		{"remap waits", "remapped_rows.pending", "Yes", "", ""},
 		{"uncorrected errors alone", "ecc.errors.uncorrected.volatile.total", "4", "", ""},
 		{"a sensor", "temperature.gpu", "ERR!", "", ""},
+		{"two sensors", "temperature.gpu,power.draw", "ERR!", "", ""},
+		{"all of it", "temperature.gpu,power.draw,memory.used", "ERR!", wire.HealthGPUFault, "at 00000000:19:00.0: gpu_unreadable; restart"},
+		{"all that this user may see", "temperature.gpu,power.draw,memory.used,memory.total", "[Insufficient Permissions]", "", ""},
+		{"all, and why", "temperature.gpu,power.draw,memory.used", "[GPU requires reset]", wire.HealthGPUFault, "gpu_requires_reset; end"},
 	} {
-		p, _ := prober(t, newMachine(h100(0), with(h100(1), test.field, test.value)))
+		values := h100(1)
+		for _, field := range strings.Split(test.field, ",") {
+			values[field] = test.value
+		}
+		p, _ := prober(t, newMachine(h100(0), values))
 		got := p.Probe(t.Context())
 		wantHealth(t, test.name, got, test.reasons, test.detail)
-		if len(got.GPUs) != 2 || test.name != "a sensor" && test.reasons != "" && len(got.GPUs[1].Health) == 0 {
+		if len(got.GPUs) != 2 || test.reasons != "" && len(got.GPUs[1].Health) == 0 {
 			t.Errorf("%s: %d rows", test.name, len(got.GPUs))
 		}
 	}

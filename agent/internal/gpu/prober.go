@@ -57,6 +57,8 @@ type Prober struct {
 
 	remembered bool     // the following was read
 	expected   int      // GPUs that there should be
+	shown      int      // the most that a look of this run knew to exist
+	overruled  int      // as many had been shown when the gateway said what is expected
 	roster     []device // those of the last whole reading
 	rosterAt   time.Time
 	trouble    string // why the roster could not be written
