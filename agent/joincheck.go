@@ -68,6 +68,12 @@ func (c *findings) network(ctx context.Context) {
 		return
 	}
 	c.say(true, "TCP", "%s answers", client.Gateway())
+	if said := c.j.dropFormerPin(ctx); said != "" {
+		c.hint("root pin", "%s", said)
+		if sight.Certificate == transport.CertificateForeigner {
+			sight.Certificate = transport.CertificateUnpinned
+		}
+	}
 	line, err := describeSight(client.Gateway(), sight, c.j.pin)
 	if err != nil {
 		c.say(false, "TLS", "%v", err)

@@ -44,7 +44,7 @@ func (j *joining) reach(ctx context.Context) (string, error) {
 	for {
 		sight, err := client.Look(ctx)
 		if err == nil {
-			return describeSight(client.Gateway(), sight, j.pin)
+			return j.reached(ctx, client, sight)
 		}
 		err = fmt.Errorf("%w: %s", err, reachAdvice(err, sight))
 		if time.Now().After(deadline) || !transport.Sleep(ctx, j.limit(2*time.Second)) {
@@ -52,6 +52,15 @@ func (j *joining) reach(ctx context.Context) (string, error) {
 		}
 		j.live.again("not reached yet", err)
 	}
+}
+
+// reached says what is there. A pin that this machine has outlived is dropped first, and then the gateway is looked at without.
+func (j *joining) reached(ctx context.Context, client *transport.Client, sight transport.Sight) (string, error) {
+	if said := j.dropFormerPin(ctx); said != "" {
+		j.note("%s", said)
+		return j.reach(ctx)
+	}
+	return describeSight(client.Gateway(), sight, j.pin)
 }
 
 func describeSight(gateway string, sight transport.Sight, pin *transport.Pin) (string, error) {

@@ -56,20 +56,39 @@ func (a *foreground) pins(state identity.State) (pins transport.Pins, own bool) 
 // from the ones that it knew.
 func (a *foreground) enrolKnowing(ctx context.Context, state identity.State, c enroll.Config) (identity.State, error) {
 	pins, own := a.pins(state)
+	if !own {
+		return a.enrolPinned(ctx, state, c, pins)
+	}
+	known := state.Gateway
+	if trust.Number(known) > 0 {
+		c.Known = &known
+	}
 	next, err := a.enrolPinned(ctx, state, c, pins)
-	if !own || !errors.Is(err, enroll.ErrOtherRoot) && !errors.Is(err, transport.ErrUntrusted) {
+	if stranger(err) {
+		if newer, news := a.newer(ctx); news {
+			next, err = a.enrolPinned(ctx, newer, c, transport.PinsOf(newer.Gateway.Roots))
+		}
+	}
+	if !stranger(err) {
 		return next, err
 	}
-	state, failed := a.directory.Load() // with the key that was asked for
-	if failed != nil {
-		return state, failed
+	return next, fmt.Errorf("%w; this machine knows %s by %s: where that gateway was set up anew, "+
+		"join it with a new token and --force", err, a.gatewayURL(), pins)
+}
+
+// newer is what this machine knows when it has followed the gateway's signed sets; news says that they brought any.
+func (a *foreground) newer(ctx context.Context) (next identity.State, news bool) {
+	state, err := a.directory.Load() // with the key that was asked for
+	if err != nil {
+		return state, false
 	}
-	newer, news, failed := trust.Refresh(ctx, a.client, state)
-	if failed == nil && news {
-		return a.enrolPinned(ctx, newer, c, transport.PinsOf(newer.Gateway.Roots))
-	}
-	return next, fmt.Errorf("%w; this machine knew %s by those roots: where that gateway was set up anew, "+
-		"join it with a new token and --force", err, a.gatewayURL())
+	next, news, err = trust.Refresh(ctx, a.client, state)
+	return next, err == nil && news
+}
+
+// stranger reports whether an enrolment ended because the gateway is not the one that it was to be.
+func stranger(err error) bool {
+	return errors.Is(err, enroll.ErrOtherRoot) || errors.Is(err, enroll.ErrNotContinued) || errors.Is(err, transport.ErrUntrusted)
 }
 
 func (a *foreground) enrolPinned(ctx context.Context, state identity.State, c enroll.Config, pins transport.Pins) (identity.State, error) {
@@ -80,26 +99,52 @@ func (a *foreground) enrolPinned(ctx context.Context, state identity.State, c en
 	return enroll.Run(ctx, state, c)
 }
 
-// sets fetches the gateway's signed sets, and gives what an identity knows when it has followed them; other says that they
-// are not those of the gateway that it knew.
-func (j *joining) sets(ctx context.Context, state identity.State) (newest identity.Gateway, other bool, err error) {
+// signedSets is what the gateway's signed sets say about what an identity knows.
+type signedSets struct {
+	newest identity.Gateway // what it knows when it has followed them
+	other  bool             // they are not those of the gateway that it knew
+	former transport.Pins   // of all the roots that they ever named; nobody vouches for these
+}
+
+func (j *joining) sets(ctx context.Context, state identity.State) (signedSets, error) {
+	s := signedSets{newest: state.Gateway}
 	client, err := transport.New(transport.Config{Gateway: j.gateway, Version: version, Timeout: j.limit(reachTime / 2), Way: j.way})
 	if err != nil {
-		return state.Gateway, false, err
+		return s, err
 	}
 	defer client.Close()
 	document, err := client.FetchTrust(ctx)
 	if err != nil {
-		return state.Gateway, false, err
+		return s, err
 	}
-	newest, _, err = trust.Follow(state.Gateway, document)
-	return newest, err != nil || !trust.Holds(state.Gateway, document), err
+	s.newest, _, err = trust.Follow(state.Gateway, document)
+	s.other = err != nil || !trust.Holds(state.Gateway, document)
+	s.former = transport.PinsOf(trust.Roots(document))
+	return s, err
+}
+
+// dropFormerPin stops looking at a pin of a root that the gateway has had and that this machine's identity has outlived, as
+// it stands in a command that is kept and run again, and says so. That a root was the gateway's once is not proven, and need
+// not be: what the identity trusts does not change by it. With --force the pin may name another gateway, and counts.
+func (j *joining) dropFormerPin(ctx context.Context) (said string) {
+	state, err := identity.Read(j.state)
+	if err != nil || j.force || !j.knows(state) || j.fits(state.Gateway) {
+		return ""
+	}
+	sets, err := j.sets(ctx, state)
+	if err != nil || sets.other || j.fits(sets.newest) || !slices.Contains(sets.former, *j.pin) {
+		return ""
+	}
+	said = fmt.Sprintf("the root pin %s is a former one of this gateway and is not looked at: this machine is enrolled, and goes by %s",
+		j.pin, transport.PinsOf(sets.newest.Roots))
+	j.pin = nil
+	return said
 }
 
 // strange reports whether the gateway is not the one of the identity, or not the one that a person named by its pin.
 func (j *joining) strange(ctx context.Context, state identity.State) bool {
-	newest, other, _ := j.sets(ctx, state)
-	return other || !j.fits(newest)
+	sets, _ := j.sets(ctx, state)
+	return sets.other || !j.fits(sets.newest)
 }
 
 // checkPin refuses to go on with an identity whose gateway has not the pin that was asked for, not even among the roots that
@@ -108,8 +153,8 @@ func (j *joining) checkPin(ctx context.Context, state identity.State) error {
 	if j.fits(state.Gateway) {
 		return nil
 	}
-	newest, _, err := j.sets(ctx, state)
-	if err == nil && j.fits(newest) {
+	sets, err := j.sets(ctx, state)
+	if err == nil && j.fits(sets.newest) {
 		return nil
 	}
 	why := ""
@@ -118,5 +163,5 @@ func (j *joining) checkPin(ctx context.Context, state identity.State) error {
 	}
 	return fmt.Errorf("this machine is enrolled with %s, whose root is %s, and not the --root-pin %s%s: where that pin is an old one, "+
 		"leave it out; where the gateway was set up anew, enrol there with a new token and --force",
-		state.Gateway.URL, transport.PinsOf(newest.Roots), j.pin, why)
+		state.Gateway.URL, transport.PinsOf(sets.newest.Roots), j.pin, why)
 }

@@ -12,7 +12,9 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
+	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -146,10 +148,16 @@ func TestEnrolAfreshWithAPinFromBefore(t *testing.T) {
 // its address, and the pin from before is no way in, be it the stranger's.
 func TestEnrolAfreshWithAStranger(t *testing.T) {
 	const psk = "correct horse battery staple"
-	for _, shared := range []bool{true, false} {
+	for _, test := range []struct {
+		name           string
+		shared, copies bool
+	}{{"psk", true, false}, {"token", false, false}, {"token, and it names the known root beside its own", false, true}} {
+		shared := test.shared
 		g, stranger := gatewaytest.New(t), gatewaytest.New(t)
 		url := gatewaytest.Listen(t, stranger, stranger.Serving(t))
-		stranger.Sets = []json.RawMessage{stranger.TrustSet(wire.TrustSet{Number: 1}), stranger.TrustSet(wire.TrustSet{Number: 2})}
+		if sleptThrough(t, stranger, 1); test.copies {
+			copyRoot(t, g, stranger)
+		}
 		credential := stranger.Token(t)
 		if shared {
 			credential = psk
@@ -167,10 +175,54 @@ func TestEnrolAfreshWithAStranger(t *testing.T) {
 		after, err := identity.Read(state)
 		if code != 0 || err != nil || after.Current.Certificate != before.Current.Certificate || !strings.Contains(stderr, g.CA.Pin()) ||
 			!strings.Contains(stderr, "with a new token and --force") {
-			t.Errorf("shared %t: exit %d, %v\n%s", shared, code, err, stderr)
+			t.Errorf("%s: exit %d, %v\n%s", test.name, code, err, stderr)
 		}
 		if shared && len(stranger.Requests(wire.PathRegister)) > 0 {
 			t.Error("a stranger was asked with the pre-shared key")
+		}
+	}
+}
+
+// copyRoot has a stranger give what everybody can copy from a gateway: its root, and its signed sets before one of its own.
+func copyRoot(t *testing.T, g, stranger *gatewaytest.Gateway) {
+	t.Helper()
+	key := func(k ed25519.PrivateKey) string { return sign.EncodeKey(k.Public().(ed25519.PublicKey)) }
+	both := g.CA.RootPEM() + stranger.CA.RootPEM()
+	own := stranger.TrustSet(wire.TrustSet{Number: 2, IssuedAt: g.Now().UTC(), TrustDomain: gatewaytest.Domain, TrustKey: key(stranger.Trust),
+		Roots: both, AnswerKeys: []string{key(stranger.Answer)}})
+	stranger.Sets = []json.RawMessage{g.Node(t).Gateway.Trust, own}
+	stranger.Welcome = func(w *wire.Welcome) { w.Roots = both }
+}
+
+// TestJoinWithAFormerPin: a command that is kept and run again, as at each start of a container, names a root that the
+// gateway has replaced since. It goes on with the machine's identity, and starts the agent.
+func TestJoinWithAFormerPin(t *testing.T) {
+	for _, secure := range []bool{true, false} {
+		b := newBox(t)
+		b.mkdir("run/systemd/system")
+		if !secure {
+			b.url = gatewaytest.Listen(t, b.g, nil)
+		}
+		sleptThrough(t, b.g, 1)
+		former, err := trust.Pinned(identity.Gateway{Trust: b.g.Sets[0]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		pin := transport.PinsOf(former.Roots).String()
+		b.joined()
+		for _, args := range [][]string{{"--check"}, nil, {"--token", b.token}} {
+			b.stopUnit()
+			code, out, errs := b.join(append(args, "--root-pin", pin)...)
+			if code != 0 || !strings.Contains(out, pin+" is a former one of this gateway") {
+				t.Errorf("secure %t, %v: exit %d\n%s%s", secure, args, code, out, errs)
+			}
+		}
+		b.online()
+		if n := len(b.g.Requests(wire.PathRegister)); n != 1 {
+			t.Errorf("%d registrations", n)
+		}
+		if code, out, _ := b.join("--root-pin", pin, "--force"); code != 1 || !strings.Contains(out, "old one") {
+			t.Errorf("with --force, where it may name another gateway: exit %d\n%s", code, out)
 		}
 	}
 }

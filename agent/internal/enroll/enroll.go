@@ -28,7 +28,8 @@ type Config struct {
 	Client     *transport.Client
 	Directory  *identity.Directory
 	Credential Credential
-	Pins       transport.Pins // the gateway has one of these roots; nil: any
+	Pins       transport.Pins    // the gateway has one of these roots; nil: any
+	Known      *identity.Gateway // what this machine knows of the gateway, which its signed sets continue; nil: nothing
 	Name       string
 	Labels     map[string]string
 	Provider   string
@@ -102,6 +103,9 @@ func (e *enrolment) prepareKey() error {
 
 // ErrOtherRoot is wrapped by errors about a proven welcome of a gateway that has none of the pinned roots.
 var ErrOtherRoot = errors.New("this is another gateway, or the pin is an old one")
+
+// ErrNotContinued is wrapped by errors about a proven welcome whose signed sets are not those of the gateway that was known.
+var ErrNotContinued = errors.New("its signed sets do not continue those that this machine knows: this is another gateway")
 
 // errUnusable is wrapped by errors about a proven welcome that does not hold together.
 var errUnusable = errors.New("the gateway's welcome is not usable")
@@ -179,7 +183,7 @@ func (e *enrolment) once(ctx context.Context) error {
 	if err := json.Unmarshal(answer.Body, &welcome); err != nil {
 		return fmt.Errorf("%w: not the JSON of a welcome", errUnusable)
 	}
-	return e.accept(welcome)
+	return e.accept(ctx, welcome)
 }
 
 // refused reads a proven refusal, and takes the time from one about the clock.

@@ -2,6 +2,7 @@ package enroll
 
 import (
 	"bytes"
+	"context"
 	"crypto/x509"
 	"encoding/json"
 	"fmt"
@@ -9,16 +10,20 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
+	"muster/agent/internal/trust"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
 
 // accept checks a proven welcome in all its parts, makes it durable and takes it over.
-func (e *enrolment) accept(w wire.Welcome) error {
+func (e *enrolment) accept(ctx context.Context, w wire.Welcome) error {
 	e.Client.LearnTime(w.Time)
 	e.Client.LearnEpoch(w.Epoch)
 	set, err := e.checkTrust(w)
 	if err != nil {
+		return err
+	}
+	if err := e.checkKnown(ctx, w.Trust); err != nil {
 		return err
 	}
 	if !plainID(w.NodeID) {
@@ -84,6 +89,22 @@ func (e *enrolment) checkTrust(w wire.Welcome) (wire.TrustSet, error) {
 		return set, fmt.Errorf("%w: its answer key: %w", errUnusable, err)
 	}
 	return set, e.checkRoots(w.Roots, set.Roots)
+}
+
+// checkKnown holds an enrolment afresh to the gateway that this machine knows. That its welcome names a known root says
+// little, since everybody may copy that; and others may hold the credential too. Only the trust key's signatures lead on.
+func (e *enrolment) checkKnown(ctx context.Context, set json.RawMessage) error {
+	if e.Known == nil || trust.Continues(*e.Known, set, nil) {
+		return nil
+	}
+	document, err := e.Client.FetchTrust(ctx)
+	if err != nil {
+		return err
+	}
+	if !trust.Continues(*e.Known, set, document) {
+		return fmt.Errorf("%w: %w", errUnusable, ErrNotContinued)
+	}
+	return nil
 }
 
 func (e *enrolment) checkRoots(bundle, signed string) error {

@@ -11,6 +11,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"muster/agent/internal/identity"
 	"muster/agent/sign"
@@ -62,12 +63,43 @@ func Follow(pinned identity.Gateway, document []byte) (next identity.Gateway, ne
 // and another gateway's cannot.
 func Holds(pinned identity.Gateway, document []byte) bool {
 	var c chain
-	var ours, theirs sign.Envelope
 	place := number(pinned) - 1
 	if place < 0 || json.Unmarshal(document, &c) != nil || int64(len(c.Sets)) <= place {
 		return false
 	}
-	return json.Unmarshal(pinned.Trust, &ours) == nil && json.Unmarshal(c.Sets[place], &theirs) == nil && bytes.Equal(ours.Payload, theirs.Payload)
+	return same(pinned, identity.Gateway{Trust: c.Sets[place]})
+}
+
+// Continues reports whether a set is the pinned one, or one that the pinned one leads to in a document that GET /trust gave.
+func Continues(pinned identity.Gateway, set, document []byte) bool {
+	offered := identity.Gateway{Trust: set}
+	if same(pinned, offered) {
+		return true
+	}
+	_, _, err := Follow(pinned, document)
+	return err == nil && number(offered) > number(pinned) && Holds(offered, document)
+}
+
+// same reports whether two gateways' pinned sets are one and the same.
+func same(one, other identity.Gateway) bool {
+	var ours, theirs sign.Envelope
+	return json.Unmarshal(one.Trust, &ours) == nil && json.Unmarshal(other.Trust, &theirs) == nil &&
+		len(ours.Payload) > 0 && bytes.Equal(ours.Payload, theirs.Payload)
+}
+
+// Roots are those of all the sets in a document that GET /trust gave, in PEM, former ones too. Nobody vouches for them.
+func Roots(document []byte) string {
+	var c chain
+	var all strings.Builder
+	if json.Unmarshal(document, &c) != nil || len(c.Sets) > maxSets {
+		return ""
+	}
+	for _, raw := range c.Sets {
+		if set, err := Pinned(identity.Gateway{Trust: raw}); err == nil {
+			all.WriteString(set.Roots + "\n")
+		}
+	}
+	return all.String()
 }
 
 // Pinned is the set that a node believes now. Its signature was checked before it was pinned.

@@ -201,6 +201,47 @@ func TestHolds(t *testing.T) {
 	}
 }
 
+// TestContinues: an enrolment afresh leads on from what is pinned, or is somebody else's.
+func TestContinues(t *testing.T) {
+	f, other := newFleet(t), newFleet(t)
+	first, second, third := f.good(1), f.good(2), f.good(3)
+	chain := f.document(first, second, third)
+	for name, c := range map[string]struct {
+		set, document []byte
+		want          bool
+	}{
+		"the pinned one, no document":       {second, nil, true},
+		"a later one":                       {third, chain, true},
+		"a later one that is not served":    {third, f.document(first, second), false},
+		"a later one without a document":    {third, nil, false},
+		"an older one":                      {first, chain, false},
+		"a stranger's behind the real ones": {other.good(3), f.document(first, second, other.good(3)), false},
+		"a stranger's in an own chain":      {other.good(2), other.document(other.good(1), other.good(2)), false},
+		"a stranger's, and the real ones":   {other.good(3), chain, false},
+		"no set":                            {[]byte("null"), chain, false},
+		"nothing":                           {nil, chain, false},
+	} {
+		if got := trust.Continues(f.pinned(second), c.set, c.document); got != c.want {
+			t.Errorf("%s: %t", name, got)
+		}
+	}
+	if trust.Continues(identity.Gateway{}, nil, chain) || trust.Continues(identity.Gateway{}, first, chain) {
+		t.Error("nothing is pinned, and something continues it")
+	}
+}
+
+// TestRoots names former roots too, and passes over what is no set.
+func TestRoots(t *testing.T) {
+	f, other := newFleet(t), newFleet(t)
+	got := trust.Roots(f.document(f.good(1), json.RawMessage("7"), other.good(2)))
+	if pins := transport.PinsOf(got); len(pins) != 2 || pins[0] != transport.PinsOf(f.root)[0] || pins[1] != transport.PinsOf(other.root)[0] {
+		t.Errorf("%v", pins)
+	}
+	if trust.Roots([]byte("<html>")) != "" || trust.Roots(nil) != "" {
+		t.Error("a page has roots")
+	}
+}
+
 func TestStale(t *testing.T) {
 	for _, c := range []struct {
 		err  error
@@ -233,5 +274,9 @@ func FuzzFollow(f *testing.F) {
 			t.Errorf("a set that nobody signed was taken: %v", err)
 		}
 		trust.Holds(pinned, document)
+		transport.PinsOf(trust.Roots(document))
+		if trust.Continues(pinned, document, document) {
+			t.Error("what nobody signed leads on from a set")
+		}
 	})
 }

@@ -60,16 +60,24 @@ func (g *Gateway) welcome(request wire.RegisterRequest) *Reply {
 		Roots: g.CA.RootPEM(), TrustKey: sign.EncodeKey(g.Trust.Public().(ed25519.PublicKey)),
 		AnswerKey: sign.EncodeKey(g.Answer.Public().(ed25519.PublicKey)), Epoch: g.Epoch, IntervalSeconds: g.Interval, Time: g.Now().UTC(),
 	}
-	welcome.Trust = g.TrustSet(wire.TrustSet{
-		Number: 1, IssuedAt: g.Now().UTC(), TrustDomain: Domain, TrustKey: welcome.TrustKey, Roots: welcome.Roots,
-		AnswerKeys: []string{welcome.AnswerKey},
-	})
+	if welcome.Trust = g.firstSet(); len(g.Sets) > 0 {
+		welcome.Trust = g.Sets[len(g.Sets)-1]
+	}
 	if g.Welcome != nil {
 		g.Welcome(&welcome)
 	}
 	body, _ := json.Marshal(welcome)
 	g.welcomes[string(csr.RawSubjectPublicKeyInfo)] = body
 	return &Reply{Status: 201, Body: body}
+}
+
+// firstSet is the one with number 1, always the same.
+func (g *Gateway) firstSet() json.RawMessage {
+	key := func(k ed25519.PrivateKey) string { return sign.EncodeKey(k.Public().(ed25519.PublicKey)) }
+	return g.TrustSet(wire.TrustSet{
+		Number: 1, IssuedAt: g.CA.Root.NotBefore, TrustDomain: Domain, TrustKey: key(g.Trust), Roots: g.CA.RootPEM(),
+		AnswerKeys: []string{key(g.Answer)},
+	})
 }
 
 // TrustSet signs a set.

@@ -11,7 +11,6 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/sign"
-	"muster/agent/wire"
 )
 
 // Node makes an enrolled node and gives what its agent has on the disk.
@@ -32,9 +31,7 @@ func (g *Gateway) Node(t testing.TB) identity.State {
 		Current: &identity.Pair{Key: text, Certificate: chain, Generation: 1, IssuedAt: g.Now()},
 		Gateway: identity.Gateway{
 			Roots: g.CA.RootPEM(), TrustKey: trust, AnswerKey: answer, IntervalSeconds: g.Interval,
-			Trust: g.TrustSet(wire.TrustSet{
-				Number: 1, IssuedAt: g.Now().UTC(), TrustDomain: Domain, TrustKey: trust, Roots: g.CA.RootPEM(), AnswerKeys: []string{answer},
-			}),
+			Trust: g.firstSet(),
 		},
 	}
 }
