@@ -80,12 +80,28 @@ func (m Manager) linger(ctx context.Context) error {
 	return m.note(func(r *record) { r.Linger = true })
 }
 
-// user is the name, or the number where no name is known.
+// user is the name, or the number where no name is known. /etc/passwd says it. The environment counts for a user who is not
+// in there, and never where it names another one: su, sudo and setpriv may leave that of the caller.
 func (m Manager) user() string {
+	text, _ := os.ReadFile(m.path("/etc/passwd"))
+	others := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.SplitN(line, ":", 4)
+		switch {
+		case len(fields) < 4:
+		case fields[2] == fmt.Sprint(m.UID) && plainName(fields[0]):
+			return fields[0]
+		default:
+			others[fields[0]] = true
+		}
+	}
 	for _, name := range []string{m.getenv("USER"), m.getenv("LOGNAME")} {
-		if name != "" && !strings.HasPrefix(name, "-") {
+		if plainName(name) && !others[name] {
 			return name
 		}
 	}
 	return fmt.Sprint(m.UID)
 }
+
+// plainName accepts what a tool does not take for a flag. A name with a plus in front is not a user's, but an order to look elsewhere.
+func plainName(name string) bool { return name != "" && !strings.ContainsAny(name[:1], "-+") }

@@ -66,6 +66,32 @@ func TestChoose(t *testing.T) {
 	}
 }
 
+// TestWhoTheUserIs: su, sudo and setpriv may leave the environment of the caller, who is not the one that has to linger.
+func TestWhoTheUserIs(t *testing.T) {
+	const passwd = "root:x:0:0:root:/root:/bin/sh\nbob:x:1001:1001::/home/bob:/bin/sh\n\nbroken\n+carol:x:1002:1::/:/bin/sh\n"
+	for _, test := range []struct {
+		uid           int
+		user, logname string
+		want          string
+	}{
+		{1001, "root", "root", "bob"},
+		{1001, "", "", "bob"},
+		{1001, "bob", "", "bob"},
+		{1002, "root", "dave", "dave"}, // of a directory service
+		{1002, "root", "bob", "1002"},
+		{1002, "-x", "", "1002"},
+	} {
+		b := newBox(t, test.uid)
+		b.mkdir("/run/systemd/system")
+		b.write("/etc/passwd", passwd)
+		b.env["USER"], b.env["LOGNAME"] = test.user, test.logname
+		_, err := b.Choose(context.Background())
+		if err == nil || !strings.Contains(err.Error(), "Let root run: loginctl enable-linger "+test.want+" ") {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}
+
 // TestUserKeptByCron: cron starts the supervisor at boot, and again where a login took it along.
 func TestUserKeptByCron(t *testing.T) {
 	b := login(t)

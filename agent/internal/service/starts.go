@@ -52,7 +52,7 @@ func Begin(base string, now time.Time) *Starts {
 
 // End notes how the run ends: nil in order, else why not.
 func (s *Starts) End(failed error) {
-	r := startsRecord{Crashes: s.crashes}
+	r := startsRecord{Crashes: s.crashes, Why: s.why}
 	if failed != nil {
 		r.Running, r.Why = true, oneLine(failed.Error())
 	}

@@ -32,6 +32,10 @@ func TestStarts(t *testing.T) {
 	if notice := service.Begin(base, now).Notice(now); !strings.Contains(notice, "4 times within an hour; the last time: the disk is gone") {
 		t.Errorf("notice %q", notice)
 	}
+	service.Begin(base, now).End(nil)
+	if notice := service.Begin(base, now).Notice(now); !strings.Contains(notice, "times within an hour; the last time: it was killed") {
+		t.Errorf("after an end in order: notice %q", notice)
+	}
 	if notice := s.Notice(now.Add(2 * time.Hour)); notice != "" {
 		t.Errorf("after two hours: %q", notice)
 	}
