@@ -11,11 +11,16 @@ import (
 
 // MakePrivate closes a state directory to others. An empty one that was there before, such as a mounted volume, is taken over:
 // root makes it its own, for the owner of a directory can put another program into it.
-func MakePrivate(path string) error {
+func MakePrivate(path string) error { return makePrivate(path, func() {}) }
+
+// makePrivate calls looked when it has looked at the directory and changed nothing yet.
+func makePrivate(path string, looked func()) error {
 	mend, err := look(path)
 	if err != nil || mend == nothing {
 		return err
 	}
+	empty := Empty(path)
+	looked()
 	if mend == owner {
 		err = os.Chown(path, os.Geteuid(), os.Getegid())
 	}
@@ -25,6 +30,10 @@ func MakePrivate(path string) error {
 	if err == nil {
 		mend, err = look(path)
 	}
+	if err == nil && empty && !Empty(path) {
+		return fmt.Errorf("somebody else put files into state directory %s while it was taken over, and it is closed to others now: "+
+			"see what they are, remove them, and do the same again", path)
+	}
 	if err == nil && mend == nothing {
 		return nil
 	}
@@ -32,11 +41,15 @@ func MakePrivate(path string) error {
 		"on a file system that keeps owners and modes", path), err)
 }
 
-// CheckPrivate says why MakePrivate would refuse a directory, and changes nothing. One that is not there will be private.
+// CheckPrivate says why a directory will not do for a new identity, and changes nothing. One that is not there will be private.
+// MakePrivate takes a little more: a closed directory of another user's, in which an agent may have been at work for long.
 func CheckPrivate(path string) error {
 	_, err := look(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
+	}
+	if uid, foreign := foreignOwner(path); err == nil && foreign && !Empty(path) {
+		return hasFiles(path, uid)
 	}
 	return err
 }
@@ -56,8 +69,7 @@ func look(path string) (mending, error) {
 	if err != nil {
 		return nothing, explain(path, err)
 	}
-	status, ok := info.Sys().(*syscall.Stat_t)
-	foreign := ok && int(status.Uid) != os.Geteuid()
+	uid, foreign := foreignOwner(path)
 	open := info.Mode().Perm()&0o077 != 0
 	if !foreign && !open {
 		return nothing, nil
@@ -72,11 +84,31 @@ func look(path string) (mending, error) {
 		return nothing, fmt.Errorf("state directory %s holds other files and others may enter it: give --state a directory of its own", path)
 	case foreign && os.Geteuid() != 0:
 		return nothing, fmt.Errorf("state directory %s belongs to another user (%d): let its owner give it to this one (chown), "+
-			"or give --state a directory of its own", path, status.Uid)
+			"or give --state a directory of its own", path, uid)
+	case foreign && !empty:
+		return nothing, hasFiles(path, uid)
 	case foreign:
 		return owner, nil
 	}
 	return mode, nil
+}
+
+// foreignOwner is who a directory belongs to, where that is not this user.
+func foreignOwner(path string) (uid uint32, foreign bool) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return 0, false
+	}
+	status, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return 0, false
+	}
+	return status.Uid, int(status.Uid) != os.Geteuid()
+}
+
+func hasFiles(path string, uid uint32) error {
+	return fmt.Errorf("state directory %s belongs to another user (%d) and holds files, which that user can change: "+
+		"give --state a directory of its own", path, uid)
 }
 
 // content tells a directory that is as good as empty from one that an agent wrote into.
