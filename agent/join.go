@@ -123,6 +123,10 @@ func (p program) joinOptions(args []string) (*joining, error) {
 	if j.state, err = filepath.Abs(j.state); err != nil {
 		return nil, err
 	}
+	if path == "" {
+		return nil, usagef("no place for the settings is known here: set HOME to a directory of this user, " +
+			"for this and every later call of muster-agent")
+	}
 	for _, place := range []string{j.state, path} {
 		if err := service.CheckPath(place); err != nil {
 			return nil, usageError{err.Error()}

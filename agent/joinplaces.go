@@ -37,8 +37,8 @@ func (j *joining) places(kind service.Kind) []finding {
 		there, err := writable(filepath.Dir(file))
 		found := finding{err == nil, "writable", there + ", for " + file}
 		if err != nil {
-			found.text = fmt.Sprintf("%s cannot be written: %s: %v: make it writable; or copy the agent to a directory of its own, and have it "+
-				"started by what starts this machine (muster-agent run --help)", file, there, err)
+			found.text = fmt.Sprintf("%s cannot be written: %s: %v: %s; or copy the agent to a directory of its own, and have it "+
+				"started by what starts this machine (muster-agent run --help)", file, there, err, j.placeForSettings())
 		}
 		list = append(list, found)
 	}
@@ -117,6 +117,14 @@ func (j *joining) elsewhere() string {
 		}
 	}
 	return fmt.Sprintf("give --state DIR (or set MUSTER_STATE) on a file system that is writable, not mounted noexec, and has %d MiB free", leastDisk>>20)
+}
+
+// placeForSettings is the advice for a folder of the system's or the user's that cannot be written.
+func (j *joining) placeForSettings() string {
+	if j.system.UID == 0 {
+		return "make it writable"
+	}
+	return "make it writable, or set HOME to a directory that this user may write, for this and every later call of muster-agent"
 }
 
 func (j *joining) otherStates() []string {

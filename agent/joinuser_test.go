@@ -54,3 +54,32 @@ func TestJoinOfAUserWhoseServicesEnd(t *testing.T) {
 		}
 	}
 }
+
+// TestJoinWithoutAHome: a service's user may have none. What is advised leads on, and costs no token.
+func TestJoinWithoutAHome(t *testing.T) {
+	b := newBox(t)
+	b.uid = 1000
+	delete(b.env, "HOME")
+	for _, args := range [][]string{{"join"}, {"join", "--state", b.base}} {
+		code, out, errs := b.call(append(args, "--gateway", b.url, "--token", b.token)...)
+		if code != 2 || !strings.Contains(errs, "set HOME to a directory of this user") {
+			t.Errorf("%q: exit %d\n%s%s", args, code, out, errs)
+		}
+	}
+	b.env["HOME"] = "/nothing" // as /etc/passwd has it for nobody
+	if err := os.WriteFile(b.root+"/nothing", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	code, out, _ := b.join("--token", b.token)
+	if code != 1 || !strings.Contains(out, "/nothing/.config/muster/agent.env cannot be written") || !strings.Contains(out, "or set HOME to a directory") {
+		t.Errorf("exit %d\n%s", code, out)
+	}
+	if len(b.g.Requests(wire.PathRegister)) > 0 {
+		t.Error("the token was sent")
+	}
+	b.env["HOME"] = "/home"
+	b.mkdir("home")
+	if code, out, errs := b.join("--token", b.token); code != 0 || !strings.Contains(out, "[5/5] online") {
+		t.Errorf("as advised: exit %d\n%s%s", code, out, errs)
+	}
+}

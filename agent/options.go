@@ -111,7 +111,7 @@ func (o *options) check(pin, way string) error {
 	case o.gpuInterval != 0 && (o.gpuInterval < leastGPUInterval || o.gpuInterval > mostGPUInterval):
 		return usagef("--gpu-interval is between %s and %s", leastGPUInterval, mostGPUInterval)
 	case o.state == "":
-		return usagef("no place for the state is known here: give --state DIR")
+		return usagef("no place for the state is known here: set HOME to a directory of this user, or give --state DIR")
 	case len(o.labels) > wire.MaxLabels:
 		return usagef("more than %d labels", wire.MaxLabels)
 	case o.name != "" && !printable(o.name):

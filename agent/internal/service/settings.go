@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // maxSettings bounds a settings file.
@@ -24,7 +25,7 @@ func secret(name string) bool { return name == "MUSTER_TOKEN" || name == "MUSTER
 // ReadSettings reads a settings file. One that is not there has no settings.
 func ReadSettings(path string) (Settings, error) {
 	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // a home of /dev/null: whoever writes says it
 		return Settings{}, nil
 	}
 	if err != nil {
@@ -160,8 +161,13 @@ func (m Manager) SaveSettings(s Settings) error {
 	return explain(path, os.Chmod(path, 0o600))
 }
 
-// LoadSettings reads the settings file.
-func (m Manager) LoadSettings() (Settings, error) { return ReadSettings(m.path(m.Settings)) }
+// LoadSettings reads the settings file. Where no place for one is known there are none.
+func (m Manager) LoadSettings() (Settings, error) {
+	if m.Settings == "" {
+		return Settings{}, nil
+	}
+	return ReadSettings(m.path(m.Settings))
+}
 
 // Equal compares what would be written.
 func (s Settings) Equal(other Settings) bool { return bytes.Equal(s.Format(), other.Format()) }
