@@ -166,9 +166,11 @@ func (p *Prober) publish(o outcome) (changed bool) {
 		p.reading.DriverVersion = o.driver
 	}
 	p.reading.unread = o.unread
-	if o.told {
-		p.reading.missing = o.missing
-		p.reading.Seen = &o.exist
+	switch {
+	case o.told:
+		p.reading.missing, p.reading.Seen = o.missing, &o.exist
+	case o.state == wire.ProbeAbsent: // and none is expected
+		p.reading.missing = ""
 	}
 	p.enter(o.state, o.err, now)
 	return changed

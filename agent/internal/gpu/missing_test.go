@@ -107,6 +107,15 @@ func TestProgramDisappears(t *testing.T) {
 	if got.Probe.State != wire.ProbeAbsent || len(got.GPUs) != 8 || !got.Probe.SampledAt.Equal(*before.Probe.SampledAt) {
 		t.Errorf("%s, %d rows of %s; want absent and the last rows", got.Probe.State, len(got.GPUs), show(got.Probe.SampledAt))
 	}
+	p.Expect(0)
+	wantHealth(t, "gone, as a person knows", p.Probe(t.Context()), "")
+	p.Expect(8)
+	if err := os.WriteFile(path, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	wantHealth(t, "gone for another reason", p.Probe(t.Context()), wire.HealthProbeFailed)
+	os.Remove(path)
+	wantHealth(t, "gone again", p.Probe(t.Context()), wire.HealthGPUMissing)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
