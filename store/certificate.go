@@ -48,7 +48,8 @@ type Identity struct {
 	Reasons         []Reason
 	Banned          bool
 	GPUsExpected    int
-	GPUsSaid        bool
+	GPUsSaid        bool // a person's word
+	GPUsAsSeen      bool // a person wants what is seen, whatever the node remembers
 }
 
 // NewCertificate is what of a certificate's row its issuer knows: everything but whose it is. der is the leaf, key its
@@ -99,7 +100,9 @@ func (s *Store) Identity(ctx context.Context, fingerprint string) (Identity, err
 func readIdentity(r *row) Identity {
 	i := Identity{Certificate: readCertificate(r)}
 	i.NodeName, i.Tenant, i.State, i.NodeEnrolmentID, i.Banned = r.text(), r.text(), r.text(), r.text(), r.flag()
-	i.RecoveryUntil, i.GPUsExpected, i.GPUsSaid, i.SuccessorUsedAt = r.maybe(), int(r.number()), r.flag(), r.maybe()
+	i.RecoveryUntil, i.GPUsExpected = r.maybe(), int(r.number())
+	said := r.number()
+	i.GPUsSaid, i.GPUsAsSeen, i.SuccessorUsedAt = said == saidNumber, said == saidAsSeen, r.maybe()
 	i.Reasons = readReasons(r)
 	return i
 }

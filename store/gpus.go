@@ -19,18 +19,28 @@ func (g GPU) upsert(b Beat) statement {
 		g.UUID, int64(g.Index), g.Name, g.BusID, millis(b.At), millis(b.At), b.NodeID)
 }
 
+// Values of nodes.gpus_said; 0: no person has said anything since the enrolment.
+const (
+	saidNumber = 1 // the record is a person's word
+	saidAsSeen = 2 // a person wants what is seen from then on, whatever the node remembers
+)
+
 // raiseGPUs lifts the record of how many GPUs a node has, unless a person set it or the node enrolled anew meanwhile.
 func (b Beat) raiseGPUs() statement {
-	return do("UPDATE nodes SET gpus_expected = ? WHERE id = ? AND enrolment_id = ? AND gpus_said = 0 AND gpus_expected < ?",
+	return do("UPDATE nodes SET gpus_expected = ? WHERE id = ? AND enrolment_id = ? AND gpus_said <> 1 AND gpus_expected < ?",
 		int64(b.RaiseGPUs), b.NodeID, b.Enrolment, int64(b.RaiseGPUs))
 }
 
 // SetGPUs makes a number the record of how many GPUs a node has. With said it is a person's word, which nothing but another one, or an
-// enrolment, changes. ErrConflict when the node does not exist or is retired.
+// enrolment, changes; without, what is seen from now on raises it. ErrConflict when the node does not exist or is retired.
 func (s *Store) SetGPUs(ctx context.Context, nodeID string, gpus int, said bool, events ...Event) error {
+	word := int64(saidAsSeen)
+	if said {
+		word = saidNumber
+	}
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)", nodeID),
-		do("UPDATE nodes SET gpus_expected = ?, gpus_said = ? WHERE id = ?", int64(gpus), flag(said), nodeID),
+		do("UPDATE nodes SET gpus_expected = ?, gpus_said = ? WHERE id = ?", int64(gpus), word, nodeID),
 	}, events)
 }
 

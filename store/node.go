@@ -95,7 +95,7 @@ func readNode(r *row) Node {
 	}
 	n.Certificate.Generation, n.Certificate.Status = int(r.number()), r.text()
 	n.Certificate.OverdueAt, n.Recoveries = r.maybe(), int(r.number())
-	n.GPUsSaid = r.flag()
+	n.GPUsSaid = r.number() == saidNumber
 	return n
 }
 

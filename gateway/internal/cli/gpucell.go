@@ -82,6 +82,10 @@ func (v view) old() bool {
 	if v.answering() == 0 || at == nil {
 		return v.answering() == 0
 	}
+	probe := v.hardware.Probe
+	if probe.Since != nil && probe.SampledAt.Before(*probe.Since) && (probe.State == wire.ProbeHung || probe.State == wire.ProbeFailed) {
+		return true // no row was read since
+	}
 	fresh := freshAtMost
 	for _, pace := range []*float64{v.IntervalSeconds, v.hardware.Probe.IntervalSeconds} {
 		if pace != nil && *pace < longestPace {
@@ -126,6 +130,9 @@ func (v view) ills() string {
 	}
 	sort.Strings(all)
 	if v.hardware != nil {
+		if p := v.hardware.Probe; p.State == wire.ProbeOK && p.Error != "" {
+			all = append(all, printable("warning: "+p.Error))
+		}
 		for _, g := range v.hardware.GPUs {
 			if len(g.Health) > 0 {
 				all = append(all, fmt.Sprintf("gpu %d: %s", g.Index, printable(strings.Join(g.Health, ", "))))

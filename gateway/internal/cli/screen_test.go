@@ -148,18 +148,23 @@ func TestOldReadings(t *testing.T) {
 		"d-behind-it":    `"state":"ok","sampled_at":"2026-11-21T09:44:00Z","interval_seconds":300`,
 		"e-absurd-pace":  `"state":"ok","sampled_at":"2026-11-21T09:44:00Z","interval_seconds":1e300`,
 		"f-never-looked": `"state":"ok","sampled_at":null`,
+		"g-hung":         `"state":"hung","sampled_at":"2026-11-21T09:59:40Z","since":"2026-11-21T09:59:50Z"`,
+		"h-failed":       `"state":"failed","sampled_at":"2026-11-21T09:59:40Z","since":"2026-11-21T09:59:50Z"`,
+		"j-warned":       `"state":"ok","error":"infoROM is corrupted","sampled_at":"2026-11-21T09:59:50Z"`,
+		"i-some-failed":  `"state":"failed","sampled_at":"2026-11-21T09:59:50Z","since":"2026-11-21T09:59:50Z"`,
 	} {
 		h.node(store.Node{Name: name, Tenant: "x"}, time.Second, `{"probe":{`+probe+`},`+gpus(1, "NVIDIA L4", `"memory_source":"device","utilization_percent":5,"health":[]`)+`}`)
 	}
 	out := h.done("node", "ls")
-	for name, old := range map[string]bool{"a-fresh": false, "b-old": true, "c-slow-pace": false, "d-behind-it": true, "e-absurd-pace": true, "f-never-looked": false} {
+	for name, old := range map[string]bool{"a-fresh": false, "b-old": true, "c-slow-pace": false, "d-behind-it": true, "e-absurd-pace": true, "f-never-looked": false,
+		"g-hung": true, "h-failed": true, "i-some-failed": false} {
 		_, line, _ := strings.Cut(out, name+" ")
 		line, _, _ = strings.Cut(line, "\n")
 		if strings.Contains(line, "~1x NVIDIA L4") != old || strings.Contains(line, "~5%") != old {
 			t.Errorf("%s: %s", name, line)
 		}
 	}
-	if wide := h.done("node", "ls", "-o", "wide"); !strings.Contains(wide, "  8m  ") || strings.Contains(h.done("node", "ls", "-o", "json"), "~") {
+	if wide := h.done("node", "ls", "-o", "wide"); !strings.Contains(wide, "  8m  ") || !strings.Contains(wide, "warning: infoROM is corrupted") || strings.Contains(h.done("node", "ls", "-o", "json"), "~") {
 		t.Errorf("got\n%s", wide)
 	}
 }

@@ -24,7 +24,7 @@ func (b *heartbeat) report() registry.Report {
 		if !b.hardwareFits {
 			b.seen = reading.Summarise(r.Hardware)
 		}
-		r.Probe, r.GPUs, r.Ills = b.seen.State, b.seen.GPUs, b.seen.Ills
+		r.Probe, r.GPUs, r.Expected, r.Ills = b.seen.State, b.seen.GPUs, b.seen.Expected, b.seen.Ills
 	}
 	r.LeftOut = strings.Join(left, "; ")
 	return r

@@ -10,8 +10,9 @@ import (
 
 // Summary is what the one pass over a reading tells of it.
 type Summary struct {
-	State string // of the probe
-	GPUs  int    // rows
+	State    string // of the probe
+	GPUs     int    // rows
+	Expected int    // how many GPUs the node remembers to have; 0: it does not say
 	// Ills stands for what the GPUs' health lists say, and of which GPU: as long as it stays the same, so do they, until the
 	// process ends. 0: all are empty.
 	Ills uint64
@@ -90,6 +91,8 @@ func (s *Scanner) note(m mark, value []byte, uuid *[]byte) {
 	switch m {
 	case markState:
 		s.Seen.State = string(value[1 : len(value)-1])
+	case markExpected:
+		s.Seen.Expected, _ = strconv.Atoi(string(value)) // null: 0
 	case markUUID:
 		*uuid = value
 	case markHealth:

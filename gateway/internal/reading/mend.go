@@ -56,6 +56,9 @@ func Summarise(text string) Summary {
 		return Summary{}
 	}
 	seen := Summary{State: h.Probe.State, GPUs: len(h.GPUs)}
+	if h.GPUsExpected != nil {
+		seen.Expected = *h.GPUsExpected
+	}
 	for _, g := range h.GPUs {
 		if len(g.Health) > 0 {
 			seen.Ills = ill(seen.Ills, []byte(g.UUID), []byte(strings.Join(g.Health, ",")))

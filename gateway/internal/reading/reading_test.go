@@ -144,6 +144,12 @@ func TestSummary(t *testing.T) {
 	if look(sick).Ills == 0 || look(sick) != look(sick) || look(sick) == look(other) || look(sick+","+other) == look(other+","+sick) {
 		t.Errorf("got %+v, %+v", look(sick), look(other))
 	}
+	for _, kernel := range []string{"6.1", `\u0036.1`} { // in one pass, and not
+		text := strings.Replace(hardware(gpu, `,"kernel":"`+kernel+`"`), `"gpus"`, `"gpus_expected":8,"gpus"`, 1)
+		if got := reading.Summarise(text); got.Expected != 8 || got.GPUs != 1 {
+			t.Errorf("%s: got %+v, want 8 expected", text, got)
+		}
+	}
 	if look(sick).Ills == look(gpuWith("[]", `["ecc","retired"]`)).Ills {
 		t.Error("another illness is the same")
 	}

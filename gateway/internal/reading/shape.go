@@ -62,6 +62,7 @@ const (
 	markNone mark = iota
 	markState
 	markGPUs
+	markExpected
 	markUUID
 	markHealth
 )
@@ -90,6 +91,8 @@ func exceptions(path string) exception {
 			usual: wire.ProbeFailed, mark: markState}
 	case "gpus":
 		return exception{most: wire.MaxGPUs, always: true, mark: markGPUs}
+	case "gpus_expected":
+		return exception{mark: markExpected}
 	case "gpus.uuid":
 		return exception{mark: markUUID}
 	case "gpus.health":

@@ -29,7 +29,7 @@ type live struct {
 
 	leftOut string // the notice of what the last reading had to lose
 
-	gpusSeen  int               // the most GPUs that were seen since memory has this node
+	gpusSeen  int               // the most GPUs that were seen, or remembered by the node, since memory has it
 	ills      map[string]string // what the rows of its GPUs last said, by GPU
 	illHash   uint64            // stands for it
 	illEvents allowance         // of events about it
@@ -43,9 +43,10 @@ type Report struct {
 	LeftOut     string // a notice that names what did not have the shape; "" all did
 
 	// Of the reading, as long as there is one:
-	Probe string // the probe's state
-	GPUs  int    // rows
-	Ills  uint64 // stands for what the rows' health lists say: equal numbers are equal lists; 0: all are empty
+	Probe    string // the probe's state
+	GPUs     int    // rows
+	Expected int    // how many GPUs the node remembers to have; 0: it does not say
+	Ills     uint64 // stands for what the rows' health lists say: equal numbers are equal lists; 0: all are empty
 }
 
 // Beat takes one heartbeat of a node and gives its state. The reading itself is not decoded here: nobody has asked for it.

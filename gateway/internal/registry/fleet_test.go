@@ -193,7 +193,7 @@ func report(b *wire.HeartbeatRequest, agent string) registry.Report {
 	r := registry.Report{Agent: agent, Cost: "{}", Hardware: string(b.Hardware)}
 	if r.Hardware != "" {
 		seen := reading.Summarise(r.Hardware)
-		r.Probe, r.GPUs, r.Ills = seen.State, seen.GPUs, seen.Ills
+		r.Probe, r.GPUs, r.Expected, r.Ills = seen.State, seen.GPUs, seen.Expected, seen.Ills
 	}
 	return r
 }

@@ -1,6 +1,7 @@
 package registry
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -31,6 +32,15 @@ func seenGPUs(b *wire.HeartbeatRequest, report Report) (int, bool) {
 	return 0, false
 }
 
+// remembered is how many GPUs the node itself remembers to have. It counts where no person has said anything: a gateway that had no
+// record yet, or that lost what it had, must not teach a node to forget.
+func remembered(id *Identity, report Report) int {
+	if id.gpusSaid || id.gpusAsSeen || report.Expected > wire.MaxGPUs {
+		return 0
+	}
+	return report.Expected
+}
+
 // expect takes what a heartbeat saw into the record and gives the record. What raises it is written with the next flush.
 func (r *Registry) expect(id *Identity, b *wire.HeartbeatRequest, report Report) int {
 	seen, told := seenGPUs(b, report)
@@ -40,6 +50,7 @@ func (r *Registry) expect(id *Identity, b *wire.HeartbeatRequest, report Report)
 	if told {
 		l.gpusSeen = max(l.gpusSeen, seen)
 	}
+	l.gpusSeen = max(l.gpusSeen, remembered(id, report))
 	return l.expected(id)
 }
 
@@ -62,7 +73,7 @@ func (r *Registry) GPUsExpected(ctx context.Context, id *Identity) *int {
 		l = &live{}
 	}
 	n := l.expected(id)
-	if n == 0 && !id.gpusSaid {
+	if n == 0 && !id.gpusSaid && !id.gpusAsSeen {
 		return nil
 	}
 	return &n
@@ -165,8 +176,8 @@ func (r *Registry) ill(ctx context.Context, id *Identity, p Proof, report Report
 	if report.Hardware == "" || !r.changed(id.NodeID, report.Ills) {
 		return
 	}
-	now := ills(report.Hardware)
-	before, due := r.newIlls(id.NodeID, now, report.Ills)
+	now, shown := ills(report.Hardware)
+	before, due := r.newIlls(id.NodeID, now, shown, report.Ills)
 	if !due {
 		return
 	}
@@ -183,12 +194,18 @@ func (r *Registry) changed(nodeID string, hash uint64) bool {
 	return r.live(nodeID).illHash != hash
 }
 
-// newIlls keeps what the rows say now and gives what they said before. What changes too fast is looked at again with a later heartbeat.
-func (r *Registry) newIlls(nodeID string, now map[string]string, hash uint64) (before map[string]string, due bool) {
+// newIlls keeps what the rows say now and gives what they said before. A GPU that no row shows any more is as ill as it was. What
+// changes too fast is looked at again with a later heartbeat.
+func (r *Registry) newIlls(nodeID string, now map[string]string, shown map[string]bool, hash uint64) (before map[string]string, due bool) {
 	r.beats.Lock()
 	defer r.beats.Unlock()
 	l := r.live(nodeID)
 	before = l.ills
+	for gpu, ill := range before {
+		if !shown[gpu] && len(now) < wire.MaxGPUs {
+			now[gpu] = ill
+		}
+	}
 	if maps.Equal(before, now) {
 		l.illHash = hash
 		return nil, false
@@ -200,19 +217,28 @@ func (r *Registry) newIlls(nodeID string, now map[string]string, hash uint64) (b
 	return before, true
 }
 
-// ills are the health lists of a reading that are not empty, by GPU.
-func ills(hardware string) map[string]string {
-	found := map[string]string{}
-	for _, g := range gpusOf(hardware) {
+// ills are the health lists of a reading that are not empty, by GPU, and which GPUs it shows: by UUID, and by index where a row has
+// said no more.
+func ills(hardware string) (found map[string]string, shown map[string]bool) {
+	var h struct {
+		GPUs []struct { // every node's is read after a start of the gateway: no more than what is asked for
+			Index  int      `json:"index"`
+			UUID   string   `json:"uuid"`
+			Health []string `json:"health"`
+		} `json:"gpus"`
+	}
+	found, shown = map[string]string{}, map[string]bool{}
+	if json.Unmarshal([]byte(hardware), &h) != nil || len(h.GPUs) > wire.MaxGPUs {
+		return found, shown
+	}
+	for _, g := range h.GPUs {
+		uuid, place := plain(g.UUID), "gpu "+strconv.Itoa(g.Index)
+		shown[uuid], shown[place] = true, true
 		if len(g.Health) > 0 {
-			name := g.UUID
-			if name == "" {
-				name = "gpu " + strconv.Itoa(g.Index)
-			}
-			found[plain(name)] = plain(strings.Join(g.Health, ", "))
+			found[cmp.Or(uuid, place)] = plain(strings.Join(g.Health, ", "))
 		}
 	}
-	return found
+	return found, shown
 }
 
 func difference(before, now map[string]string) map[string]string {

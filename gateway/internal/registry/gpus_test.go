@@ -90,6 +90,60 @@ func TestRecordOfGPUs(t *testing.T) {
 	}
 }
 
+// TestNodeRemembersItsGPUs: a gateway without a record, as after an update or a restore, takes over what the node remembers and so makes
+// no node forget. What a person said goes before that.
+func TestNodeRemembersItsGPUs(t *testing.T) {
+	remembers := func(n int, change func(*wire.HeartbeatRequest)) func(*wire.HeartbeatRequest) {
+		return func(b *wire.HeartbeatRequest) {
+			change(b)
+			b.Hardware = []byte(strings.Replace(string(b.Hardware), `"gpus":`, fmt.Sprintf(`"gpus_expected":%d,"gpus":`, n), 1))
+		}
+	}
+	seven := look(wire.ProbeFailed, 7, 7, wire.HealthGPUMissing)
+	for _, c := range []struct {
+		name   string
+		change func(*wire.HeartbeatRequest)
+		want   int
+	}{
+		{"an agent that has missed one since before", remembers(8, seven), 8},
+		{"an agent of before", remembers(8, look(wire.ProbeFailed, 7, -1, wire.HealthGPUMissing)), 8},
+		{"one that remembers fewer", remembers(6, look(wire.ProbeOK, 7, 7)), 7},
+		{"an absurd memory", remembers(wire.MaxGPUs+1, look(wire.ProbeOK, 7, 7)), 7},
+		{"no memory", look(wire.ProbeOK, 7, 7), 7},
+	} {
+		f := newFleet(t)
+		ad := f.enrolled("box")
+		f.beat(ad, 1, c.change)
+		if got := f.record(ad); got != c.want {
+			t.Errorf("%s: got a record of %d, want %d", c.name, got, c.want)
+		}
+		f.flush()
+		f.restart()
+		f.beat(ad, 2, look(wire.ProbeOK, 7, 7))
+		if node := f.seen("box"); node.GPUsExpected != c.want || (node.State == string(registry.Unavailable)) != (c.want == 8) {
+			t.Errorf("%s: got %d and %s after a restart of both", c.name, node.GPUsExpected, node.State)
+		}
+	}
+	f := newFleet(t)
+	ad := f.enrolled("box")
+	set := func(n, want int, change func(*wire.HeartbeatRequest)) {
+		t.Helper()
+		if _, err := f.SetGPUs(t.Context(), "", "box", n, operator); err != nil {
+			t.Fatal(err)
+		}
+		f.flush()
+		f.restart()
+		f.beat(ad, 1, unlooked)
+		f.beat(ad, 2, remembers(8, change))
+		if got := f.record(ad); got != want {
+			t.Errorf("a person said %d: got a record of %d, want %d", n, got, want)
+		}
+	}
+	set(6, 6, seven)
+	set(-1, 7, seven)
+	set(-1, 0, look(wire.ProbeAbsent, 0, 0))
+}
+
 // TestRecordOfGPUsAtEnrolment: the first reading counts, a token's word counts, and who enrols anew begins anew.
 func TestRecordOfGPUsAtEnrolment(t *testing.T) {
 	f := newFleet(t)
@@ -295,6 +349,9 @@ func TestGPUHealthEvents(t *testing.T) {
 	check("more", 2, map[string]string{"GPU-3": "ecc_uncorrected, remap_pending", "GPU-4": "remap_pending"})
 	beat(map[int]string{3: "ecc_uncorrected"})
 	check("what comes and goes within a minute", 3, map[string]string{"GPU-3": "ecc_uncorrected", "GPU-4": "well again, was: remap_pending"})
+	f.beat(ad, counter+1, func(b *wire.HeartbeatRequest) { b.Hardware = []byte(machine(wire.ProbeOK, 3, nil)) }) // GPU-3 is gone
+	counter++
+	check("gone is not well", 3, map[string]string{"GPU-3": "ecc_uncorrected", "GPU-4": "well again, was: remap_pending"})
 	for i := range 60 { // half an hour of coming and going
 		beat(map[int]string{i % 2: "flaps"})
 	}

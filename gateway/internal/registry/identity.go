@@ -37,6 +37,7 @@ type Identity struct {
 	recovery     *time.Time // until when an operator lets it renew however long ago it expired
 	gpusExpected int        // the record of how many GPUs the node has; 0 none
 	gpusSaid     bool       // a person's word
+	gpusAsSeen   bool       // a person wants what is seen, whatever the node remembers
 	succeeded    *time.Time // when a certificate that came after it was first used; nil: none was
 }
 
@@ -143,7 +144,7 @@ func identityOf(row store.Identity, replay *Replay) (*Identity, error) {
 		NotAfter: row.Certificate.NotAfter, State: State(row.State), Reasons: row.Reasons, Replay: replay,
 		certificate: row.Certificate.Status, banned: row.Banned, firstUsed: row.Certificate.FirstUsedAt != nil,
 		reenrolled: row.NodeEnrolmentID != row.Certificate.EnrolmentID, recovery: row.RecoveryUntil, succeeded: row.SuccessorUsedAt,
-		gpusExpected: row.GPUsExpected, gpusSaid: row.GPUsSaid,
+		gpusExpected: row.GPUsExpected, gpusSaid: row.GPUsSaid, gpusAsSeen: row.GPUsAsSeen,
 	}
 	id.Person = personSet(row.Reasons)
 	return id, nil

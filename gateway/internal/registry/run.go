@@ -163,8 +163,8 @@ func (r *Registry) readRuns(ctx context.Context, nodeID string) (*live, error) {
 		return nil, err
 	}
 	up := r.up()
-	l := &live{current: node.RunID, touched: up, ills: ills(node.Hardware)}
-	if len(l.ills) > 0 {
+	l := &live{current: node.RunID, touched: up}
+	if l.ills, _ = ills(node.Hardware); len(l.ills) > 0 {
 		l.illHash = illUnread
 	}
 	for _, row := range rows {
