@@ -61,7 +61,7 @@ func CheckLabelKey(key string) error {
 	if !split {
 		prefix, name = "x", key
 	}
-	if !wordForm(prefix, 63) || !wordForm(name, 63) {
+	if !wordForm(prefix, MaxLabelKey) || !wordForm(name, MaxLabelKey) {
 		return badLabel(CodeBadLabel, fmt.Sprintf("%.80q is not a label's key", key),
 			"a key has 1 to 63 letters, digits, dots, dashes or underscores, such as tier or team/owner")
 	}
@@ -70,7 +70,7 @@ func CheckLabelKey(key string) error {
 
 // CheckInstance refuses a provider or an instance id that could not be shown or looked up.
 func CheckInstance(provider, instanceID string) error {
-	if provider != "" && !wordForm(provider, 63) || instanceID != "" && !wordForm(instanceID, 128) {
+	if provider != "" && !wordForm(provider, MaxProvider) || instanceID != "" && !wordForm(instanceID, MaxInstanceID) {
 		return &ErrorDetail{
 			Code: CodeBadRequest, Message: fmt.Sprintf("provider %.80q, instance id %.80q: one of them cannot be used", provider, instanceID),
 			Hint: "both have letters, digits, dots, dashes or underscores only",
@@ -105,7 +105,7 @@ func alphanumeric(c byte) bool {
 
 // LabelValue tells whether s can be the value of a label.
 func LabelValue(s string) bool {
-	if len(s) > 128 || strings.TrimSpace(s) != s {
+	if len(s) > MaxLabelValue || strings.TrimSpace(s) != s {
 		return false
 	}
 	for i := 0; i < len(s); i++ {

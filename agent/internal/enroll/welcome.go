@@ -130,7 +130,7 @@ func (e *enrolment) checkRoots(bundle, signed string) error {
 
 // plainID accepts what may stand in a path and a file name as it is.
 func plainID(id string) bool {
-	if id == "" || len(id) > 64 {
+	if id == "" || len(id) > wire.MaxNodeID {
 		return false
 	}
 	for _, c := range []byte(id) {

@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"muster/agent/sign"
+	"muster/agent/wire"
 )
 
 // DefaultTimeout bounds one exchange, connecting included.
@@ -166,7 +167,7 @@ func (c *Client) LearnTime(t time.Time) {
 // LearnEpoch takes over the gateway's epoch from an answer whose proof the caller has checked. A wrong one costs a round
 // trip, no more.
 func (c *Client) LearnEpoch(epoch string) {
-	if epoch == "" || len(epoch) > 64 {
+	if epoch == "" || len(epoch) > wire.MaxEpoch {
 		return
 	}
 	c.mu.Lock()

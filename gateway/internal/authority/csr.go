@@ -13,13 +13,12 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"muster/agent/wire"
 )
 
 // ErrBadCSR is wrapped by every refusal of a certificate request; the text before it names what is wrong.
 var ErrBadCSR = errors.New("unusable certificate request")
-
-// maxCSR bounds a request in bytes of PEM. A P-256 request is under 1 KiB.
-const maxCSR = 8 << 10
 
 // keyP256 is what every P-256 key begins with as SubjectPublicKeyInfo (RFC 5480 section 2): the algorithm, the curve, and the
 // mark of a point whose two coordinates of 32 bytes follow.
@@ -70,8 +69,8 @@ func badCSR(format string, args ...any) error {
 
 // oneBlock wants the block to be all there is: encoding/pem alone skips what it does not understand.
 func oneBlock(pemText string) ([]byte, error) {
-	if len(pemText) > maxCSR {
-		return nil, badCSR("it has more than %d bytes", maxCSR)
+	if len(pemText) > wire.MaxCSR {
+		return nil, badCSR("it has more than %d bytes", wire.MaxCSR)
 	}
 	text := strings.TrimSpace(pemText)
 	if !strings.HasPrefix(text, "-----BEGIN "+blockCSR+"-----") {

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"time"
 
+	"muster/agent/wire"
 	"muster/store"
 )
 
@@ -107,5 +108,5 @@ func validID(id string) bool {
 			return false
 		}
 	}
-	return id != "" && len(id) <= 64
+	return id != "" && len(id) <= wire.MaxNodeID
 }

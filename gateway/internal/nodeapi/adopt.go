@@ -16,11 +16,6 @@ import (
 	"muster/gateway/internal/reply"
 )
 
-const (
-	maxAdoptBody  = 64 << 10
-	maxGeneration = 1 << 30
-)
-
 // adopt answers a node whose certificate is not on record, because the gateway was restored from an older backup: it shows
 // the certificate and proves, as for any request, that it holds the key.
 func (a *API) adopt(w http.ResponseWriter, r *http.Request) {
@@ -38,12 +33,12 @@ func (a *API) adopt(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) adopted(w http.ResponseWriter, r *http.Request, s *sign.Signature) (any, error) {
-	body, err := reply.ReadBody(w, r, maxAdoptBody, a.BodyTime)
+	body, err := reply.ReadBody(w, r, wire.MaxAdoptBody, a.BodyTime)
 	if err != nil {
 		return nil, err
 	}
 	var q wire.AdoptRequest
-	if decode(body, &q) != nil || q.Generation < 0 || q.Generation > maxGeneration {
+	if decode(body, &q) != nil || q.Generation < 0 || q.Generation > wire.MaxGeneration {
 		return nil, refuse(wire.CodeBadRequest, "the body does not show a certificate in JSON", `{"certificate":"PEM","generation":1}`)
 	}
 	leaf, between, err := chainOf(q.Certificate)

@@ -9,18 +9,11 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
-	"muster/gateway/internal/reading"
 	"muster/gateway/internal/registry"
 	"muster/store"
 )
 
-const (
-	maxHardware = wire.MaxBody   // bytes of one reading: of wire.MaxGPUs rows, or nearly
-	maxPace     = 3600.0         // seconds between heartbeats; a node must not look alive for days
-	maxSkew     = int64(1) << 53 // milliseconds; more cannot travel as JSON
-	maxNotices  = 16
-	maxAgent    = 1024 // bytes of what the agent says of itself, and of its cost
-)
+const maxHardware = wire.MaxBody // bytes of one reading: of wire.MaxGPUs rows, or nearly
 
 func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
 	b, err := readHeartbeat(c.body)
@@ -58,7 +51,7 @@ func decode(body []byte, into any) error {
 
 // object accepts an object that is not nested so deeply that another reader would choke on it, and what is left out.
 func object(raw json.RawMessage) bool {
-	return len(raw) == 0 || raw[0] == '{' && depth(raw) <= reading.MaxDepth || string(raw) == "null"
+	return len(raw) == 0 || raw[0] == '{' && depth(raw) <= wire.MaxDepth || string(raw) == "null"
 }
 
 // depth counts the levels of well-formed JSON.

@@ -120,13 +120,13 @@ func checkHeartbeat(b *heartbeat) error {
 	switch {
 	case !runID(b.RunID):
 		return bad("the run id is not 8 to 64 letters, digits and dashes", "it is random, new with every start of the agent")
-	case !(b.IntervalSeconds > 0 && b.IntervalSeconds <= maxPace):
+	case !(b.IntervalSeconds > 0 && b.IntervalSeconds <= wire.MaxPace.Seconds()):
 		return bad("the interval is not between 0 and an hour", "interval_seconds is the pace that the agent keeps")
-	case b.SkewMillis > maxSkew || b.SkewMillis < -maxSkew:
+	case b.SkewMillis > wire.MaxSkewMillis || b.SkewMillis < -wire.MaxSkewMillis:
 		return bad("the skew is out of bounds", "skew_ms is the gateway's clock minus the node's")
-	case len(b.Agent) > maxAgent || len(b.Cost) > maxAgent || !b.object(b.Agent) || !b.object(b.Cost):
+	case len(b.Agent) > wire.MaxSelf || len(b.Cost) > wire.MaxSelf || !b.object(b.Agent) || !b.object(b.Cost):
 		return bad("agent and cost are not small objects", "see wire.HeartbeatRequest")
-	case len(b.Notices) > maxNotices || len(b.Health) > maxNotices || len(strings.Join(b.Notices, "")) > 8192:
+	case len(b.Notices) > wire.MaxNotices || len(b.Health) > wire.MaxNotices || len(strings.Join(b.Notices, "")) > wire.MaxNoticeBytes:
 		return bad("too many notices", "at most 16, 8 KiB together")
 	}
 	if b.scanned && len(b.Hardware) <= maxHardware && b.object(b.Hardware) {
@@ -147,5 +147,5 @@ func runID(s string) bool {
 			return false
 		}
 	}
-	return len(s) >= 8 && len(s) <= 64
+	return len(s) >= wire.MinRunID && len(s) <= wire.MaxRunID
 }

@@ -157,7 +157,7 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 	if q.Protocol != wire.ProtocolVersion {
 		return nil, refuse(wire.CodeBadRequest, "the agent speaks another protocol than this gateway", "fetch the agent from this gateway: GET /agent")
 	}
-	if agent := reply.JSON(q.Agent); len(agent) > maxAgent {
+	if agent := reply.JSON(q.Agent); len(agent) > wire.MaxSelf {
 		return nil, refuse(wire.CodeBadRequest, "agent is not a small object", "see wire.AgentInfo")
 	}
 	if err := noToken(q); err != nil {

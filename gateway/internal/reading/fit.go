@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"muster/agent/wire"
 )
 
 // Summary is what the one pass over a reading tells of it.
@@ -249,5 +251,5 @@ func (s *Scanner) element(f *field) bool {
 		return s.object(f.shape)
 	}
 	start := s.at
-	return s.simple() && s.at-start-2 <= maxText
+	return s.simple() && s.at-start-2 <= wire.MaxText
 }

@@ -271,7 +271,7 @@ func (m *mender) elements(f *field, raw []byte, v reflect.Value, path string) bo
 		at := fmt.Sprintf("%s[%d]", path, i)
 		fits := false
 		if f.kind == list {
-			fits = setText(&field{most: maxText}, one, element)
+			fits = setText(&field{most: wire.MaxText}, one, element)
 		} else {
 			fits = m.row(f.shape, one, element, at, i)
 		}

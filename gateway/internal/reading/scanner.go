@@ -3,17 +3,16 @@ package reading
 import (
 	"bytes"
 	"unicode/utf8"
-)
 
-// MaxDepth is how many levels of JSON are read.
-const MaxDepth = 16
+	"muster/agent/wire"
+)
 
 // Scanner walks JSON text without decoding it. It takes less than encoding/json does, nothing more: who meets a text that it does
 // not take asks encoding/json, which has the word. Its unexported methods tell whether what they are named for stands at at, and
 // go behind it.
 type Scanner struct {
 	Name  []byte // of the last member, as it stands: escapes and all
-	Value []byte // of the last member, well-formed (RFC 8259) and at most MaxDepth levels deep
+	Value []byte // of the last member, well-formed (RFC 8259) and at most wire.MaxDepth levels deep
 
 	// Shapes gives the shape that a member's value should have; nil, or nil from it: any. Fits tells whether the last one has it.
 	Shapes func(name []byte) *Shape
@@ -104,7 +103,7 @@ func (s *Scanner) any(level int) bool {
 	}
 	switch s.text[s.at] {
 	case '{', '[':
-		return level <= MaxDepth && s.container(level)
+		return level <= wire.MaxDepth && s.container(level)
 	case '"':
 		return s.quoted()
 	case 't':

@@ -4,11 +4,12 @@ import (
 	"strings"
 	"testing"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/reading"
 )
 
 func TestScanner(t *testing.T) {
-	deep := strings.Repeat("[", reading.MaxDepth+1) + strings.Repeat("]", reading.MaxDepth+1)
+	deep := strings.Repeat("[", wire.MaxDepth+1) + strings.Repeat("]", wire.MaxDepth+1)
 	for _, c := range []struct {
 		name, body, want string
 	}{

@@ -67,12 +67,6 @@ const (
 	markHealth
 )
 
-// Bounds of what is kept. An agent sends less.
-const (
-	maxText = 512 // bytes
-	maxList = 64  // elements of a list of texts
-)
-
 // exception is what the type of a field does not say.
 type exception struct {
 	most   int
@@ -119,7 +113,7 @@ func fieldOf(t reflect.Type, name, path string, optional bool) field {
 	}
 	path += name
 	x := exceptions(path)
-	f := field{name: name, most: maxText, words: x.words, usual: x.usual, signed: x.signed, mark: x.mark}
+	f := field{name: name, most: wire.MaxText, words: x.words, usual: x.usual, signed: x.signed, mark: x.mark}
 	f.null = t.Kind() == reflect.Pointer || t.Kind() == reflect.Slice && !x.always
 	f.required = !f.null && !optional
 	if t.Kind() == reflect.Pointer {
@@ -139,9 +133,9 @@ func fieldOf(t reflect.Type, name, path string, optional bool) field {
 	case t.Kind() == reflect.Struct:
 		f.kind, f.shape = object, shapeOf(t, path)
 	case t == reflect.TypeFor[[]string]():
-		f.kind, f.most = list, maxList
+		f.kind, f.most = list, wire.MaxList
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
-		f.kind, f.most, f.shape = rows, maxList, shapeOf(t.Elem(), path)
+		f.kind, f.most, f.shape = rows, wire.MaxList, shapeOf(t.Elem(), path)
 	default:
 		panic(fmt.Sprintf("reading: no shape for %s of %s", t, path))
 	}
