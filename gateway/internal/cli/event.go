@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
-	"sort"
 	"strings"
 	"time"
 
@@ -207,11 +207,20 @@ func eventRow(e adminapi.Event) []string {
 	if node == "" {
 		node = e.NodeID
 	}
-	pairs := make([]string, 0, len(e.Detail))
-	for key, value := range e.Detail {
-		pairs = append(pairs, printable(key+"="+value))
-	}
-	sort.Strings(pairs)
 	return []string{stamp(&e.At), orUnknown(e.Kind), orUnknown(node), orUnknown(e.Actor), orUnknown(e.Address), orUnknown(e.Outcome),
-		orUnknown(strings.Join(pairs, " "))}
+		orUnknown(eventDetail(e.Detail))}
+}
+
+// eventDetail has what happened before the states between which it moved the node: a narrow screen cuts the end.
+func eventDetail(detail map[string]string) string {
+	var pairs, moved []string
+	for _, key := range slices.Sorted(maps.Keys(detail)) {
+		pair := printable(key + "=" + detail[key])
+		if key == "from" || key == "to" {
+			moved = append(moved, pair)
+		} else {
+			pairs = append(pairs, pair)
+		}
+	}
+	return strings.Join(append(pairs, moved...), " ")
 }
