@@ -80,7 +80,7 @@ func (r *Registry) replace(ctx context.Context, a Applicant, holder store.Node) 
 	if err != nil {
 		return place{}, err
 	}
-	if left > 0 || !a.Credential.CreatedAt.After(lastReport(holder)) {
+	if left > 0 || !a.Credential.CreatedAt.After(lastHeard(holder)) {
 		return place{}, inUse
 	}
 	return r.takeOver(a, holder, becauseStale)
