@@ -32,14 +32,14 @@ func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
 			WHERE recovery_until > ? AND id IN (SELECT node_id FROM events WHERE at > ? AND kind = ?)`,
 			by, b.RecoveryKind, now, now, now, b.RecoveryKind),
 		do("UPDATE certificates SET overdue_at = NULL WHERE overdue_at > ?", now),
-		do(`UPDATE certificates SET not_after = not_after - max(?, issued_at - ?), issued_at = min(issued_at - ?, ?) WHERE issued_at > ?`,
-			by, now, by, now, now),
+		do(`UPDATE certificates SET set_back = set_back + max(?, issued_at - ?), not_after = not_after - max(?, issued_at - ?),
+			issued_at = min(issued_at - ?, ?) WHERE issued_at > ?`, by, now, by, now, by, now, now),
 		do(`UPDATE bootstraps SET outer_at = outer_at - max(?, (SELECT created_at FROM tokens WHERE id = token) - ?)
 			WHERE token IN (SELECT id FROM tokens WHERE created_at > ?)`, by, now, now),
-		do("UPDATE tokens SET expires_at = expires_at - max(?, created_at - ?), created_at = min(created_at - ?, ?) WHERE created_at > ?",
-			by, now, by, now, now),
-		do("UPDATE accounts SET expires_at = expires_at - max(?, created_at - ?), created_at = min(created_at - ?, ?) WHERE created_at > ?",
-			by, now, by, now, now),
+		do(`UPDATE tokens SET set_back = set_back + max(?, created_at - ?), expires_at = expires_at - max(?, created_at - ?),
+			created_at = min(created_at - ?, ?) WHERE created_at > ?`, by, now, by, now, by, now, now),
+		do(`UPDATE accounts SET set_back = set_back + max(?, created_at - ?), expires_at = expires_at - max(?, created_at - ?),
+			created_at = min(created_at - ?, ?) WHERE created_at > ?`, by, now, by, now, by, now, now),
 		do(`UPDATE meta SET value = CAST(CAST(value AS INTEGER) - ? AS TEXT) WHERE key = ? AND CAST(value AS INTEGER) > ?
 			AND (SELECT CAST(value AS INTEGER) FROM meta WHERE key = ?) > ?`, by, metaAdoptUntil, now, metaRestoredAt, now),
 		do(`UPDATE meta SET value = CAST(min(CAST(value AS INTEGER) - ?, ?) AS TEXT)
@@ -50,6 +50,39 @@ func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
 		statements = append(statements, do(update, by, now, now))
 	}
 	return s.change(ctx, statements, events)
+}
+
+// SetForward says that the clock came forward. What a step back had made shorter lasts that much longer again, up to what it was to
+// last: the clock may have been behind then, and not ahead before. Nothing is written where there is neither that nor an event.
+func (s *Store) SetForward(ctx context.Context, by time.Duration, events ...Event) error {
+	var statements []statement
+	if by > 0 {
+		found, err := s.query(ctx, do(`SELECT 1 WHERE EXISTS(SELECT 1 FROM certificates WHERE set_back > 0)
+			OR EXISTS(SELECT 1 FROM tokens WHERE set_back > 0) OR EXISTS(SELECT 1 FROM accounts WHERE set_back > 0)`))
+		if err != nil {
+			return err
+		}
+		if len(found) > 0 {
+			statements = setForward(by.Milliseconds())
+		}
+	}
+	if len(statements)+len(events) == 0 {
+		return nil
+	}
+	return s.change(ctx, statements, events)
+}
+
+func setForward(by int64) []statement {
+	return []statement{
+		do(`UPDATE bootstraps SET outer_at = outer_at + (SELECT min(set_back, ?) FROM tokens WHERE id = token)
+			WHERE token IN (SELECT id FROM tokens WHERE set_back > 0)`, by),
+		do(`UPDATE certificates SET not_after = not_after + min(set_back, ?), issued_at = issued_at + min(set_back, ?), overdue_at = NULL,
+			set_back = set_back - min(set_back, ?) WHERE set_back > 0`, by, by, by),
+		do(`UPDATE tokens SET expires_at = expires_at + min(set_back, ?), created_at = created_at + min(set_back, ?),
+			set_back = set_back - min(set_back, ?) WHERE set_back > 0`, by, by, by),
+		do(`UPDATE accounts SET expires_at = expires_at + min(set_back, ?), created_at = created_at + min(set_back, ?),
+			set_back = set_back - min(set_back, ?) WHERE set_back > 0`, by, by, by),
+	}
 }
 
 // Ahead tells that nodes were heard, or tokens made, later than now: the clock was ahead then.

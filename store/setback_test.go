@@ -80,3 +80,44 @@ func TestSetBack(t *testing.T) {
 		t.Errorf("%d events", events)
 	}
 }
+
+// TestSetForward: what a step back took is given back step by step, and never more.
+func TestSetForward(t *testing.T) {
+	s := enrolled(t, "n")
+	ctx := t.Context()
+	made := after(time.Minute)
+	k := token("mse_boot", 1)
+	k.CreatedAt, k.ExpiresAt = made, made.Add(time.Hour)
+	must(t, s.CreateToken(ctx, k))
+	expires := made.Add(2 * time.Hour)
+	must(t, s.CreateAccount(ctx, store.Account{ID: "msa_a", Name: "a", Scopes: []string{"nodes:read"}, SecretHash: []byte("h"), CreatedAt: made, ExpiresAt: &expires}))
+	must(t, s.CreateAccount(ctx, store.Account{ID: "msa_b", Name: "b", Scopes: []string{"nodes:read"}, SecretHash: []byte("h"), CreatedAt: made}))
+	before, err := s.Identity(ctx, "print-n")
+	must(t, err)
+
+	must(t, s.SetBack(ctx, store.SetBack{Now: after(time.Minute).Add(-10 * time.Hour), By: 10 * time.Hour}))
+	for _, c := range []struct{ forward, missing time.Duration }{{0, 10 * time.Hour}, {4 * time.Hour, 6 * time.Hour}, {20 * time.Hour, 0}, {time.Hour, 0}} {
+		must(t, s.SetForward(ctx, c.forward))
+		got, err := s.Token(ctx, "mse_boot")
+		must(t, err)
+		account, err := s.Account(ctx, "msa_a")
+		must(t, err)
+		i, err := s.Identity(ctx, "print-n")
+		must(t, err)
+		for what, missing := range map[string]time.Duration{
+			"the token's end": k.ExpiresAt.Sub(got.ExpiresAt), "its making": made.Sub(got.CreatedAt), "the account's end": expires.Sub(*account.ExpiresAt),
+			"the certificate's end": before.Certificate.NotAfter.Sub(i.Certificate.NotAfter), "its issue": before.Certificate.IssuedAt.Sub(i.Certificate.IssuedAt),
+		} {
+			if missing != c.missing {
+				t.Errorf("forward by %s: %s is %s earlier than it was, want %s", c.forward, what, missing, c.missing)
+			}
+		}
+	}
+	if b, err := s.Account(ctx, "msa_b"); err != nil || b.ExpiresAt != nil {
+		t.Errorf("got %+v, %v, want an account without an end", b, err)
+	}
+	must(t, s.SetForward(ctx, 0, store.Event{At: day(), Kind: "told"}))
+	if events := countEvents(t, s, store.EventQuery{Kind: "told"}); events != 1 {
+		t.Errorf("%d events", events)
+	}
+}

@@ -58,22 +58,13 @@ func (r *Registry) checkDates(id *Identity, purpose Purpose) error {
 		return nil
 	case purpose != ForRenewal:
 		return refusal(wire.CodeExpired, expired, "renew it: only that is open to it")
-	case r.grace > 0 && (!now.After(id.NotAfter.Add(r.grace)) || r.heardWithin(id.NodeID, r.grace)):
+	case r.grace > 0 && !now.After(id.NotAfter.Add(r.grace+r.clock.absent(id.NotAfter, now))): // while it was away nobody could renew
 		return nil
 	case id.recovery != nil && now.Before(*id.recovery):
 		return nil
 	}
 	return refusal(wire.CodeExpired, expired+", too long ago to renew by itself",
 		"an operator can allow it without a visit: muster node allow-recovery "+id.Name+"; or enrol again with a new token")
-}
-
-// heardWithin tells that a node was heard in the time that has passed, whatever the clock says: then only a clock that was set makes
-// its certificate look as if it had ended long ago.
-func (r *Registry) heardWithin(nodeID string, grace time.Duration) bool {
-	r.beats.Lock()
-	defer r.beats.Unlock()
-	l := r.beats.live[nodeID]
-	return l != nil && l.beat.NodeID != "" && r.up()-l.touched < grace
 }
 
 // InConflict tells that two machines were seen to use this identity.

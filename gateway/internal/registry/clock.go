@@ -32,7 +32,8 @@ type timeline struct {
 	jumped  time.Time     // by the clock as it is now: when it was last set forward; zero: never
 	start   time.Time     // of this gateway, or of its presence after a gap
 	aliveAt time.Time     // when it was last at work before that; zero: never
-	steps   []clockStep   // that are not settled
+	away    absences
+	steps   []clockStep // that are not settled
 }
 
 // clockStep is one setting of the clock.
@@ -84,12 +85,14 @@ func (c *timeline) set(now time.Time, by time.Duration) {
 		for _, at := range []*time.Time{&c.start, &c.aliveAt, &c.jumped} {
 			*at = setBack(*at, now, -by)
 		}
+		c.away = c.away.until(now)
 		return
 	}
 	c.jumped = now
 	if before := now.Add(-by); by >= stepGap {
 		c.aliveAt = c.livedAt(before)
 		c.start = now
+		c.away = c.away.add(before, now)
 	}
 }
 
@@ -104,15 +107,38 @@ func setBack(at, now time.Time, by time.Duration) time.Time {
 	return at
 }
 
-// begin says when the gateway before this one was last at work; zero: there was none.
-func (c *timeline) begin(aliveAt time.Time) {
-	now, _ := c.read()
+// begin says when the gateway before this one was last at work (zero: there was none), and when it and those before were not. It gives
+// for how long there was none.
+func (c *timeline) begin(aliveAt time.Time, away absences) (gap time.Duration) {
+	read, _ := c.read()
+	now := read.Round(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.start, c.aliveAt = now.Round(0), aliveAt
-	if by := aliveAt.Sub(now.Round(0)); by >= stepLeast {
-		c.set(now.Round(0), -by)
+	c.start, c.aliveAt, c.away = now, aliveAt, away
+	if aliveAt.IsZero() {
+		return 0
 	}
+	gap = now.Sub(aliveAt)
+	switch {
+	case gap <= -stepLeast:
+		c.set(now, gap)
+	case gap >= stepGap:
+		c.away = c.away.add(aliveAt, now)
+	}
+	return max(gap, 0)
+}
+
+// absent is for how much of the time since then the gateway was away.
+func (c *timeline) absent(since, now time.Time) time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.away.within(since.Round(0), now.Round(0))
+}
+
+func (c *timeline) absences() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.away.String()
 }
 
 func (c *timeline) grace(now time.Time) bool {
@@ -195,14 +221,17 @@ func (r *Registry) watch(ctx context.Context) {
 	}
 }
 
-// mend puts steps of the clock on record, and sets back what is ahead of it in memory and in the database. The caller holds the
-// lock of the flushes, so that none brings back what was ahead.
+// mend puts steps of the clock on record, and sets back what is ahead of it in memory and in the database; what an earlier step had
+// made shorter it gives back when the clock comes forward again. The caller holds the lock of the flushes, so that none brings back what
+// was ahead.
 func (r *Registry) mend(ctx context.Context, steps []clockStep) error {
 	now, _ := r.clock.read()
-	var back time.Duration
+	var back, forward time.Duration
 	var events []store.Event
 	for i, s := range steps {
-		back += max(-s.by, 0)
+		if forward += s.by; s.by < 0 {
+			back, forward = back-s.by, 0
+		}
 		if !s.log {
 			r.log.Warn(stepWords(s.by), "by", s.by.Round(time.Millisecond).String(), "now", s.at.UTC().Format(time.RFC3339))
 			steps[i].log = true
@@ -212,14 +241,17 @@ func (r *Registry) mend(ctx context.Context, steps []clockStep) error {
 		}
 	}
 	var err error
-	switch {
-	case back > 0:
+	if back > 0 {
 		r.setBeatsBack(now.Round(0), back)
-		err = r.store.SetBack(ctx, store.SetBack{Now: now, By: back, RecoveryKind: recoveryAllowed}, events...)
-		r.cache.dropAll()
-	case len(events) > 0:
-		err = r.store.AddEvents(ctx, events...)
+		err = r.store.SetBack(ctx, store.SetBack{Now: now, By: back, RecoveryKind: recoveryAllowed})
 	}
+	if err == nil {
+		err = r.store.SetForward(ctx, forward, events...)
+	}
+	if err == nil {
+		err = r.noteAbsences(ctx)
+	}
+	r.cache.dropAll()
 	if err != nil {
 		r.clock.owe(steps)
 	}

@@ -37,7 +37,7 @@ func TestMendWaitsForTheDatabase(t *testing.T) {
 // TestTimelineOfARealClock: with the machine's own clock, which nobody sets here, nothing is noticed, by however many at once.
 func TestTimelineOfARealClock(t *testing.T) {
 	var c timeline
-	c.begin(time.Time{})
+	c.begin(time.Time{}, nil)
 	done := make(chan struct{})
 	for range 4 {
 		go func() {

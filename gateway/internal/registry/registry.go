@@ -86,15 +86,30 @@ func (r *Registry) begin(ctx context.Context) error {
 	if millis, err := strconv.ParseInt(alive, 10, 64); err == nil {
 		aliveAt = time.UnixMilli(millis)
 	}
-	r.clock.begin(aliveAt)
+	away, err := r.store.Meta(ctx, metaAbsences)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return err
+	}
+	gap := r.clock.begin(aliveAt, parseAbsences(away))
 	if steps := r.clock.take(); len(steps) > 0 {
 		return r.mend(ctx, steps)
+	}
+	if err := r.cameBack(ctx, gap); err != nil {
+		return err
 	}
 	ahead, err := r.store.Ahead(ctx, r.now())
 	if err != nil || !ahead {
 		return err
 	}
 	return r.store.SetBack(ctx, store.SetBack{Now: r.now(), RecoveryKind: recoveryAllowed})
+}
+
+// cameBack is for a gateway that was away, or whose predecessor's clock was behind: both look the same.
+func (r *Registry) cameBack(ctx context.Context, gap time.Duration) error {
+	if gap < stepGap {
+		return nil
+	}
+	return errors.Join(r.store.SetForward(ctx, gap), r.noteAbsences(ctx))
 }
 
 // Run flushes heartbeats until ctx ends, and once more then. Now and then it sweeps.
