@@ -136,7 +136,7 @@ func internalEdge(from, to string, protocol bool) bool {
 	case one(handlers, name):
 		return protocol || to == "store" || one(parts, target) || one(shared, target)
 	case name == "cli":
-		return protocol || target == "adminapi"
+		return protocol || target == "adminapi" || strings.HasPrefix(target, "cli/")
 	default: // reply, origin, swarm and the like
 		return protocol
 	}

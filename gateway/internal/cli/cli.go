@@ -88,17 +88,20 @@ func (s *session) execute(ctx context.Context) error {
 		return err
 	}
 	s.command = cmd
-	if cmd == nil || options.given("help") {
-		return help(s.Env, cmd, rest, options.given("help") || len(words) > 0 && words[0] == "help")
+	if stdout := s.Stdout; s.Screen == nil {
+		s.Screen = func() int { return screenOf(stdout, s.Getenv("COLUMNS")) }
+	}
+	switch {
+	case cmd == nil && len(words) > 0 && words[0] == helpName:
+		return s.topic(rest)
+	case cmd == nil || options.given("help"):
+		return help(s.Env, cmd, rest, options.given("help"))
 	}
 	if err := cmd.check(options, rest); err != nil {
 		return err
 	}
 	s.args, s.options.getenv = append(rest, forServe...), s.Getenv
 	out := &checked{w: s.Stdout}
-	if stdout := s.Stdout; s.Screen == nil {
-		s.Screen = func() int { return screenOf(stdout, s.Getenv("COLUMNS")) }
-	}
 	s.Stdout = out
 	if err := cmd.run(ctx, s); err != nil {
 		return err

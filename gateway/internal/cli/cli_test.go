@@ -14,6 +14,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/help"
 	"muster/store"
 )
 
@@ -30,8 +31,10 @@ func TestUsage(t *testing.T) {
 		{"node lst", 2, "did you mean muster node ls?"},
 		{"evnts", 2, "did you mean muster events?"},
 		{"srve", 2, "did you mean muster serve?"},
-		{"zzzzzzzz", 2, "muster help shows"},
-		{"help zzzzzzzz", 2, "there is no command"},
+		{"zzzzzzzz", 2, "muster --help shows"},
+		{"help zzzzzzzz", 2, "the topics are joining, "},
+		{"help joinin", 2, "did you mean muster help joining? The topics are joining, "},
+		{"help joining now", 2, "there is no topic and no command"},
 		{"node ls --selectr x", 2, "did you mean --selector?"},
 		{"node ls --token msa_x", 2, "secrets do not stand in arguments"},
 		{"node ls --qqqqqqqq", 2, "there is no flag --qqqqqqqq"},
@@ -69,11 +72,11 @@ func TestUsage(t *testing.T) {
 
 func TestHelp(t *testing.T) {
 	h := newHouse(t)
-	golden(t, "help", h.done("help"))
+	golden(t, "help", h.done("--help"))
 	golden(t, "help-node", h.done("help", "node"))
 	golden(t, "help-token-create", h.done("token", "create", "--help"))
-	if got, want := h.done("-h"), h.done("help"); got != want {
-		t.Errorf("-h says something else than help:\n%s", got)
+	if got, want := h.done("-h"), h.done("--help"); got != want {
+		t.Errorf("-h says something else than --help:\n%s", got)
 	}
 	if got := h.done("help", "serve"); !strings.Contains(got, "muster serve --help") {
 		t.Errorf("serve: %s", got)
@@ -92,6 +95,33 @@ func TestHelp(t *testing.T) {
 				t.Errorf("help of %s has a long line: %s", name, line)
 			}
 		}
+	}
+}
+
+// TestHelpTopics: the list has every page and no more, a page has the width and the style that its screen takes.
+func TestHelpTopics(t *testing.T) {
+	h := newHouse(t)
+	list := h.done("help")
+	for _, topic := range help.Topics() {
+		if !strings.Contains(list, "\n  "+topic.Name+" ") || !strings.Contains(list, " "+topic.Summary+"\n") {
+			t.Errorf("the list lacks %s:\n%s", topic.Name, list)
+		}
+		if page := h.done("help", topic.Name); page != help.Render(help.Text(topic.Name), 80, false) {
+			t.Errorf("piped, help %s is not plain and 80 columns wide", topic.Name)
+		}
+	}
+	for screen, columns := range map[int]int{60: 60, 100: 100, 250: 100} {
+		h.screen = screen
+		if page := h.done("help", "joining"); page != help.Render(help.Text("joining"), columns, true) {
+			t.Errorf("on %d columns, help joining is not %d wide, with style", screen, columns)
+		}
+	}
+	h.env["TERM"] = "dumb"
+	if page := h.done("help", "joining"); strings.Contains(page, "\x1b") {
+		t.Error("a terminal that can nothing gets escapes")
+	}
+	if command := h.done("bootstrap", "--help"); !strings.HasPrefix(command, "Usage: muster bootstrap") {
+		t.Errorf("bootstrap --help is not the command's:\n%s", command)
 	}
 }
 
@@ -140,6 +170,7 @@ func TestVersionAndCompletion(t *testing.T) {
 		"muster node ls --sel":            "--selector",
 		"muster node ls --us":             "",
 		"muster completion z":             "zsh",
+		"muster help joi":                 "joining",
 	} {
 		words := strings.Fields(typed)
 		script := h.done("completion", "bash") + "\nCOMP_WORDS=(" + typed + ")\nCOMP_CWORD=" + string(rune('0'+len(words)-1)) + "\n_muster\necho \"${COMPREPLY[*]}\"\n"

@@ -99,14 +99,16 @@ func otherCommands() []command {
 			examples: []string{"muster events", "muster events --since 1h --node vast-h100-39467543", "muster events -f --security"}},
 		auditCommand(),
 		{name: "completion", args: "bash|zsh|fish", least: 1, most: 1, run: completion,
-			summary: "print a completion script for a shell", text: "Commands and flags are completed.",
+			summary: "print a completion script for a shell", text: "Commands, flags and the topics of muster help are completed.",
 			examples: []string{"source <(muster completion bash)", "muster completion zsh > ~/.zfunc/_muster", "muster completion fish > ~/.config/fish/completions/muster.fish"}},
 		{name: "version", run: version, summary: "print the version", text: "Prints the version of this program; the gateway's own is at its path /version.", examples: []string{"muster version"}},
 	}
 }
 
-// serveName is the command that this package only lists: the gateway itself runs it.
-const serveName = "serve"
+const (
+	serveName = "serve" // the command that this package only lists: the gateway itself runs it
+	helpName  = "help"
+)
 
 // Command is the word that says what to do, with flags before it skipped, and the arguments without it.
 func Command(args []string) (name string, rest []string) {
@@ -128,7 +130,7 @@ func Command(args []string) (name string, rest []string) {
 // find gives the command that the first words name and the words after it; nil when the words name only a group, or
 // nothing.
 func find(words []string) (*command, []string, error) {
-	if len(words) == 0 || words[0] == "help" {
+	if len(words) == 0 || words[0] == helpName {
 		return nil, words[min(1, len(words)):], nil
 	}
 	all := commands()
@@ -146,7 +148,7 @@ func find(words []string) (*command, []string, error) {
 		return nil, words, nil
 	}
 	typed := strings.Join(words[:min(2, len(words))], " ")
-	hint := "muster help shows what there is"
+	hint := "muster --help shows what there is"
 	if close := nearest(typed, names); close != "" {
 		hint = "did you mean muster " + close + "?"
 	} else if close := nearest(words[0], append(names, serveName)); close != "" {

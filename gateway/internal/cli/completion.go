@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	pages "muster/gateway/internal/cli/help"
 )
 
 func completion(_ context.Context, s *session) error {
@@ -25,7 +27,8 @@ func completion(_ context.Context, s *session) error {
 
 // tree gives the words that may follow each word, and the first words.
 func tree() (first []string, next map[string][]string) {
-	first, next = []string{serveName, "help"}, map[string][]string{"completion": {"bash", "zsh", "fish"}}
+	first = []string{serveName, helpName}
+	next = map[string][]string{"completion": {"bash", "zsh", "fish"}, helpName: pages.Names()}
 	for _, c := range commands() {
 		word, second, _ := strings.Cut(c.name, " ")
 		if !slices.Contains(first, word) {

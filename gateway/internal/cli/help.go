@@ -6,6 +6,8 @@ import (
 	"io"
 	"slices"
 	"strings"
+
+	pages "muster/gateway/internal/cli/help"
 )
 
 const overviewTop = `muster turns GPU machines anywhere into nodes of one fleet.
@@ -18,19 +20,83 @@ Begin:
   muster token create --tenant platform      mint a token; prints the command that joins a machine
   muster node ls                             see the machines
 
+Read:
+  muster help                                the pages that there are: joining, backup and so on
+  muster help TOPIC                          one of them
+
 Commands:
 `
+
+// What help is shown in, in columns: where the output is no terminal, and at most.
+const (
+	pipedHelp  = 80
+	widestHelp = 100
+)
+
+// topic does `muster help WORD...`: a page, or else the help of a command; without a word it lists the pages.
+func (s *session) topic(words []string) error {
+	if len(words) == 0 {
+		var text bytes.Buffer
+		topicList(&text)
+		_, err := s.Stdout.Write(text.Bytes())
+		return err
+	}
+	if page := pages.Text(words[0]); page != "" && len(words) == 1 {
+		_, err := io.WriteString(s.Stdout, s.render(page))
+		return err
+	}
+	if words[0] == serveName && len(words) == 1 {
+		return help(s.Env, nil, words, true)
+	}
+	cmd, rest, err := find(words)
+	if err != nil {
+		return noTopic(words[0])
+	}
+	return help(s.Env, cmd, rest, true)
+}
+
+// render lays a page out for the terminal, or plainly where there is none.
+func (s *session) render(page string) string {
+	columns := s.screen()
+	if columns == 0 {
+		return pages.Render(page, pipedHelp, false)
+	}
+	return pages.Render(page, min(columns, widestHelp), s.Getenv("TERM") != "dumb")
+}
+
+func topicList(w io.Writer) {
+	fmt.Fprint(w, "`muster help TOPIC` shows one of these pages:\n\n")
+	var subjects, runbooks [][]string
+	for _, t := range pages.Topics() {
+		row := []string{"  " + t.Name, t.Summary}
+		if t.Runbook {
+			runbooks = append(runbooks, row)
+		} else {
+			subjects = append(subjects, row)
+		}
+	}
+	columns(w, subjects)
+	if len(runbooks) > 0 {
+		fmt.Fprint(w, "\nWhen something is wrong:\n\n")
+		columns(w, runbooks)
+	}
+	fmt.Fprint(w, "\n`muster --help` lists the commands, `muster COMMAND --help` explains one, with examples.\n")
+}
+
+// noTopic says which pages there are, and the nearest.
+func noTopic(typed string) error {
+	first, _ := tree()
+	hint := "the topics are " + strings.Join(pages.Names(), ", ")
+	if close := nearest(typed, slices.Concat(pages.Names(), first)); close != "" {
+		hint = "did you mean muster help " + close + "? " + strings.ToUpper(hint[:1]) + hint[1:]
+	}
+	return usagef(hint, "there is no topic and no command %q", typed)
+}
 
 // help prints the help of a command, of a group or the overview. Where nobody asked, the command line was incomplete, and
 // it goes with exit code 2 to the error stream.
 func help(env Env, cmd *command, words []string, asked bool) error {
 	serve := len(words) == 1 && words[0] == serveName
-	if cmd == nil && asked && !serve {
-		var err error
-		if cmd, words, err = find(words); err != nil {
-			return err
-		}
-	}
 	var text bytes.Buffer
 	switch {
 	case cmd != nil:

@@ -91,7 +91,7 @@ func (s *session) pasteWith(text, flags string) string {
 		switch word := parts[2]; {
 		case !isCommand(word):
 			return found
-		case word == serveName, word == "service", word == "help", word == "completion", word == "version":
+		case word == serveName, word == "service", word == helpName, word == "completion", word == "version":
 			return parts[1] + program + " " + word
 		default:
 			return parts[1] + program + flags + " " + word

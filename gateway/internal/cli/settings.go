@@ -141,7 +141,7 @@ func unknownFlag(name string) error {
 	for _, o := range allOptions() {
 		names = append(names, o.name)
 	}
-	hint := "muster help shows what there is"
+	hint := "muster --help shows what there is"
 	if name == "token" || name == "secret" || name == "psk" {
 		hint = "secrets do not stand in arguments, which every user of the machine can read; use MUSTER_API_TOKEN, --token-file or --file"
 	} else if close := nearest(name, names); close != "" {

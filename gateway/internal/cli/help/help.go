@@ -1,0 +1,56 @@
+// Package help holds the pages of `muster help TOPIC`, and puts a page on a screen.
+//
+// A page is Markdown. It begins with a heading that says its name and what it is about: "# joining: join a machine".
+package help
+
+import (
+	"embed"
+	"slices"
+	"strings"
+)
+
+//go:embed *.md
+var pages embed.FS
+
+// Topic is one page.
+type Topic struct {
+	Name    string
+	Summary string // what the page is about, in one line
+	Runbook bool   // it says what to do when something is wrong
+}
+
+// subjects are the pages about one part of muster, in the order in which a newcomer needs them.
+func subjects() []string {
+	return []string{"joining", "bootstrap", "step-ca"}
+}
+
+// runbooks are the pages about one symptom.
+func runbooks() []string {
+	return nil
+}
+
+// Topics are all the pages: the subjects, then the runbooks.
+func Topics() []Topic {
+	var topics []Topic
+	for _, name := range slices.Concat(subjects(), runbooks()) {
+		first, _, _ := strings.Cut(Text(name), "\n")
+		_, summary, _ := strings.Cut(first, ": ")
+		topics = append(topics, Topic{Name: name, Summary: summary, Runbook: slices.Contains(runbooks(), name)})
+	}
+	return topics
+}
+
+// Names are the names of all the pages.
+func Names() []string { return slices.Concat(subjects(), runbooks()) }
+
+// Text is the Markdown of a page, "" where there is no such page.
+func Text(name string) string {
+	if !slices.Contains(Names(), name) {
+		return ""
+	}
+	text, err := pages.ReadFile(name + ".md")
+	if err != nil { // a test keeps names and files together
+		return ""
+	}
+	return string(text)
+}

@@ -1,0 +1,94 @@
+package help_test
+
+import (
+	"os"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode"
+	"unicode/utf8"
+
+	"muster/gateway/internal/cli/help"
+)
+
+// TestPages: every page is listed, every listed page is there, and its first line says its name and what it is about.
+func TestPages(t *testing.T) {
+	files, err := os.ReadDir(".")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, file := range files {
+		name, page := strings.CutSuffix(file.Name(), ".md")
+		if page && !slices.Contains(help.Names(), name) {
+			t.Errorf("%s is in no list of help.go", file.Name())
+		}
+	}
+	for _, topic := range help.Topics() {
+		text := help.Text(topic.Name)
+		if !strings.HasPrefix(text, "# "+topic.Name+": "+topic.Summary+"\n") || topic.Summary == "" {
+			t.Errorf("%s.md begins with %.60q: want \"# %s: what it is about\"", topic.Name, text, topic.Name)
+		}
+		if len("  "+topic.Name+topic.Summary) > 76 || strings.HasSuffix(topic.Summary, ".") {
+			t.Errorf("%s: the summary %q is too long for a list, or ends with a full stop", topic.Name, topic.Summary)
+		}
+		if strings.Count(text, "\n") < 10 {
+			t.Errorf("%s says next to nothing", topic.Name)
+		}
+	}
+	if help.Text("nothing") != "" || help.Text("../help") != "" {
+		t.Error("there is a page that is not listed")
+	}
+}
+
+// TestPageWidth: a page is as wide as it was asked to be, whatever the width; only literal blocks may be wider.
+func TestPageWidth(t *testing.T) {
+	escapes := regexp.MustCompile("\x1b\\[[0-9]*m")
+	for _, name := range help.Names() {
+		page := help.Text(name)
+		literal := literals(page)
+		for _, columns := range []int{60, 80, 100} {
+			plain := help.Render(page, columns, false)
+			for line := range strings.Lines(plain) {
+				line = strings.TrimSuffix(line, "\n")
+				if utf8.RuneCountInString(line) > columns && !literal[strings.TrimLeft(line, " ")] && strings.Contains(strings.TrimSpace(line), " ") {
+					t.Errorf("%s at %d columns: %q", name, columns, line)
+				}
+				if strings.TrimRight(line, " ") != line {
+					t.Errorf("%s at %d columns ends a line with spaces: %q", name, columns, line)
+				}
+			}
+			if words(plain) != words(help.Render(page, 1000, false)) {
+				t.Errorf("%s at %d columns has other words than at 1000", name, columns)
+			}
+			if styled := help.Render(page, columns, true); !escapes.MatchString(styled) || words(escapes.ReplaceAllString(styled, "")) != words(plain) {
+				t.Errorf("%s at %d columns has other words with style", name, columns)
+			}
+		}
+		if strings.IndexFunc(page, func(r rune) bool { return r != '\n' && (r > unicode.MaxASCII || r < ' ') }) >= 0 {
+			t.Errorf("%s has characters that not every terminal shows", name)
+		}
+	}
+}
+
+// words are a text's letters and digits without what a layout changes: lines, order in tables, marks of code.
+func words(text string) string {
+	letters := []rune(text)
+	letters = slices.DeleteFunc(letters, func(r rune) bool { return unicode.IsSpace(r) || r == '`' })
+	slices.Sort(letters)
+	return string(letters)
+}
+
+// literals are the lines between fences.
+func literals(page string) map[string]bool {
+	lines, inside := map[string]bool{}, false
+	for line := range strings.Lines(page) {
+		line = strings.TrimSpace(line)
+		if strings.HasPrefix(line, "```") {
+			inside = !inside
+		} else if inside {
+			lines[line] = true
+		}
+	}
+	return lines
+}
