@@ -164,6 +164,7 @@ func withstand(t *testing.T, descriptors, besiegers, nodes int) {
 	work.Go(func() { h.comes(over) })
 	work.Wait()
 	open := h.descriptors()
+	h.until("a besieger's time is over", func() bool { return s.closed.Load() > 0 })
 	s.end()
 	if open > descriptors-16 {
 		t.Errorf("the gateway has %d descriptors open of %d", open, descriptors)
@@ -172,9 +173,6 @@ func withstand(t *testing.T, descriptors, besiegers, nodes int) {
 		t.Errorf("the agent did not report through the siege:\n%s", agent.text())
 	}
 	t.Logf("%d connections were opened against the gateway, of which it closed %d; it had %d descriptors open", s.opened.Load(), s.closed.Load(), open)
-	if s.closed.Load() == 0 {
-		t.Error("no besieger was ever closed")
-	}
 }
 
 // word is the first one in the text with that beginning.

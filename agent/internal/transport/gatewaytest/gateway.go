@@ -110,7 +110,7 @@ func (g *Gateway) Token(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.credentials[token.Public()] = key
+	g.learn(token.Public(), key)
 	return token.Reveal()
 }
 
@@ -121,7 +121,21 @@ func (g *Gateway) PSK(t testing.TB, psk string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g.credentials[sign.PSKID(key)] = key
+	g.learn(sign.PSKID(key), key)
+}
+
+// learn makes a credential known, also while the gateway serves: who asks may be another process, which nothing orders.
+func (g *Gateway) learn(id string, key []byte) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.credentials[id] = key
+}
+
+// credential is the key of one that is known; nil: it is not.
+func (g *Gateway) credential(id string) []byte {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.credentials[id]
 }
 
 // Requests are those that arrived so far, oldest first, whose path ends so.
@@ -184,7 +198,7 @@ func (g *Gateway) send(w http.ResponseWriter, q Request, reply *Reply) {
 func (g *Gateway) prove(q Request, reply *Reply) {
 	if q.Path == wire.PathRegister {
 		presented, err := sign.ParseAuthorization(q.Header.Get("Authorization"))
-		if key := g.credentials[presented.CredentialID]; err == nil && key != nil {
+		if key := g.credential(presented.CredentialID); err == nil && key != nil {
 			var request wire.RegisterRequest
 			json.Unmarshal(q.Body, &request)
 			reply.Header[wire.HeaderProof] = sign.WelcomeProof(key, request.Nonce, reply.Status, reply.Body)

@@ -22,7 +22,7 @@ func (g *Gateway) register(q Request) *Reply {
 	if err != nil {
 		return Refusal(401, wire.CodeBadAuthorization)
 	}
-	key := g.credentials[presented.CredentialID]
+	key := g.credential(presented.CredentialID)
 	if key == nil {
 		return Refusal(401, wire.CodeUnknownCredential)
 	}
