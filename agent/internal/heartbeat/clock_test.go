@@ -174,16 +174,19 @@ func TestAfterSleep(t *testing.T) {
 	}{{20 * time.Minute, false}, {20 * time.Hour, false}, {20 * time.Hour, true}} {
 		synctest.Test(t, func(t *testing.T) {
 			n, own, gateway := newClocks(t, true)
-			var woke time.Time
-			n.pipe.Down = func() bool { return c.down && !woke.IsZero() && time.Since(woke) < time.Minute }
+			var woke atomic.Pointer[time.Time] // nil: not yet
+			n.pipe.Down = func() bool {
+				at := woke.Load()
+				return c.down && at != nil && time.Since(*at) < time.Minute
+			}
 			time.AfterFunc(time.Hour+7*time.Second, func() {
 				own.set(c.slept)
 				gateway.set(c.slept)
-				woke = time.Now()
+				woke.Store(new(time.Now()))
 			})
 			n.run(t, 2*time.Hour)
 			for _, r := range n.g.Requests("/renew") {
-				if wait := r.Came.Sub(woke); wait > 31*time.Second && !c.down || wait > 3*time.Minute {
+				if wait := r.Came.Sub(*woke.Load()); wait > 31*time.Second && !c.down || wait > 3*time.Minute {
 					t.Errorf("slept %s, renewed %s later", c.slept, wait)
 				}
 			}

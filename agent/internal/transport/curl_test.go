@@ -262,14 +262,14 @@ func proxyTo(t *testing.T, g *gatewaytest.Gateway, target string, asked chan<- s
 		}
 		w.Header().Set("Muster-Answer", "of the proxy")
 		w.WriteHeader(http.StatusOK)
-		down, _, err := http.NewResponseController(w).Hijack()
+		down, early, err := http.NewResponseController(w).Hijack()
 		if err != nil {
 			t.Error(err)
 			return
 		}
 		go func() {
 			defer upstream.Close()
-			io.Copy(upstream, down)
+			io.Copy(upstream, early) // which holds what came before the connection was handed over, and then what comes
 		}()
 		io.Copy(down, upstream)
 		down.Close()
