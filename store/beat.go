@@ -34,6 +34,9 @@ func (s *Store) SaveBeats(ctx context.Context, beats []Beat, aliveAt time.Time) 
 		for _, g := range b.GPUs {
 			statements = append(statements, g.upsert(b))
 		}
+		if len(b.GPUs) > 0 {
+			statements = append(statements, b.forgetGPUs())
+		}
 		if b.RaiseGPUs > 0 {
 			statements = append(statements, b.raiseGPUs())
 		}

@@ -19,6 +19,15 @@ func (g GPU) upsert(b Beat) statement {
 		g.UUID, int64(g.Index), g.Name, g.BusID, millis(b.At), millis(b.At), b.NodeID)
 }
 
+// maxGPURows are kept of a node: more than any machine has, with those that were replaced. A node makes up as many UUIDs as it likes.
+const maxGPURows = 4 << 10
+
+// forgetGPUs drops the rows that were seen longest ago where a node has too many.
+func (b Beat) forgetGPUs() statement {
+	return do(`DELETE FROM gpus WHERE node_id = ? AND uuid IN (
+		SELECT uuid FROM gpus WHERE node_id = ? ORDER BY last_seen DESC LIMIT -1 OFFSET ?)`, b.NodeID, b.NodeID, int64(maxGPURows))
+}
+
 // Values of nodes.gpus_said; 0: no person has said anything since the enrolment.
 const (
 	saidNumber = 1 // the record is a person's word
