@@ -188,6 +188,8 @@ func TestServeRefuses(t *testing.T) {
 		{"a proxy's header without a proxy", "needs a --trusted-proxy", []string{"--client-address-header", "X-Real-IP"}},
 		{"an unknown flag", "not defined", []string{"--nope"}},
 		{"no directory", "name the directory with --data DIR", []string{"--data", ""}},
+		{"no port", "a port is a number from 1 to 65535", []string{"--public-url", "https://gw.example:65536"}},
+		{"port zero", "a port is a number from 1 to 65535", []string{"--public-url", "https://gw.example:0"}},
 		{"nobody answers without TLS", "or add --plain-listen :80", []string{"--public-url", "http://gw.example"}},
 		{"nor on that port", "or add --plain-listen :8080", []string{"--public-url", "http://gw.example:8080/"}},
 	} {

@@ -149,10 +149,15 @@ func (e *servedError) Error() string {
 
 // lockData keeps a second gateway away from a data directory that one serves already.
 func lockData(dir string) (*os.File, error) {
-	if err := errors.Join(os.MkdirAll(dir, 0o700), os.Chmod(dir, 0o700)); errors.Is(err, fs.ErrPermission) {
+	err := os.MkdirAll(dir, 0o700)
+	if err == nil {
+		err = os.Chmod(dir, 0o700)
+	}
+	if errors.Is(err, fs.ErrPermission) {
 		return nil, fmt.Errorf("this user may not use the data directory %s: %w", dir, fs.ErrPermission)
-	} else if err != nil {
-		return nil, err
+	}
+	if err != nil {
+		return nil, fmt.Errorf("the data directory: %w", err)
 	}
 	file, err := os.OpenFile(filepath.Join(dir, "muster.lock"), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

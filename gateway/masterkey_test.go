@@ -156,6 +156,39 @@ func TestServedData(t *testing.T) {
 	e.refused("a place for nobody", err, "may not use the data directory /sys/muster")
 }
 
+// TestMistypedData: what works on a gateway that is there makes none where it is not. A trust key of a new CA is nobody's, and others
+// would take the directory for a gateway's.
+func TestMistypedData(t *testing.T) {
+	e := newEstate(t)
+	backup := filepath.Join(e.root, "etc/muster/gateway.env")
+	for name, c := range map[string]struct {
+		run  func(offline, cli.DataFiles) error
+		want string
+	}{
+		"key export": {func(o offline, d cli.DataFiles) error {
+			return o.exportTrust(t.Context(), d, filepath.Join(e.root, "trust.key"))
+		}, "no database in "},
+		"key import":       {func(o offline, d cli.DataFiles) error { return o.importTrust(t.Context(), d, backup) }, "no database in "},
+		"key rotate":       {func(o offline, d cli.DataFiles) error { _, err := o.rotateMaster(t.Context(), d, ""); return err }, "no database in "},
+		"restore":          {func(o offline, d cli.DataFiles) error { return e.restore(d.Data, backup, "").err }, "there is no "},
+		"restore, no file": {func(o offline, d cli.DataFiles) error { return e.restore(d.Data, "none", backup).err }, "the backup: "},
+	} {
+		data := filepath.Join(t.TempDir(), "mistyped")
+		e.refused(name, c.run(e.offline(), cli.DataFiles{Data: data}), c.want)
+		if exists(data) {
+			t.Errorf("%s: it made %s", name, data)
+		}
+	}
+	if exists(filepath.Join(e.root, "trust.key")) {
+		t.Error("a trust key of no gateway was written")
+	}
+	_, err := lockData(filepath.Join(backup, "below"))
+	e.refused("below a file", err, "the data directory: ")
+	if err != nil && strings.Contains(err.Error(), "\n") {
+		t.Errorf("it is said twice: %v", err)
+	}
+}
+
 // TestRestoreKey: after a restore the service finds the key of the backup; without a service it is said which key has to be named.
 func TestRestoreKey(t *testing.T) {
 	h := newHouse(t)

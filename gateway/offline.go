@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/user"
 	"path/filepath"
@@ -54,11 +55,25 @@ type site struct {
 	store    *store.Store // nil until open
 }
 
-// enter takes the data directory's lock.
-func (o offline) enter(data cli.DataFiles) (*site, error) {
+// settings are those of a data directory.
+func (o offline) settings(data cli.DataFiles) settings {
 	installed := cli.InstalledData(o.root)
-	s := &site{settings: settings{data: data.Data, masterKey: data.MasterKeyFile, root: o.root}}
-	s.settings.service = installed != "" && cli.SamePlace(installed, data.Data)
+	s := settings{data: data.Data, masterKey: data.MasterKeyFile, root: o.root}
+	s.service = installed != "" && cli.SamePlace(installed, data.Data)
+	return s
+}
+
+// there refuses a directory without a database, before anything is made in it: a path that was mistyped is no new gateway.
+func there(data cli.DataFiles) error {
+	if _, err := os.Lstat(filepath.Join(data.Data, databaseFile)); !errors.Is(err, fs.ErrNotExist) {
+		return nil // another error is for whoever opens it
+	}
+	return fmt.Errorf("there is no database in %s: name the gateway's directory with --data", data.Data)
+}
+
+// enter takes the data directory's lock, and makes the directory where there is none.
+func (o offline) enter(data cli.DataFiles) (*site, error) {
+	s := &site{settings: o.settings(data)}
 	fresh := !exists(data.Data)
 	var err error
 	if s.lock, err = lockData(data.Data); err != nil {
@@ -209,6 +224,9 @@ func (o offline) initCA(ctx context.Context, data cli.DataFiles, domain, rootOut
 }
 
 func (o offline) exportTrust(ctx context.Context, data cli.DataFiles, file string) error {
+	if err := there(data); err != nil {
+		return err
+	}
 	return o.with(ctx, data, "", func(s *site, a *authority.Authority) error {
 		if err := a.ExportTrustKey(ctx, file); err != nil {
 			return err
@@ -218,6 +236,9 @@ func (o offline) exportTrust(ctx context.Context, data cli.DataFiles, file strin
 }
 
 func (o offline) importTrust(ctx context.Context, data cli.DataFiles, file string) error {
+	if err := there(data); err != nil {
+		return err
+	}
 	return o.with(ctx, data, "", func(s *site, a *authority.Authority) error {
 		if err := a.ImportTrustKey(ctx, file); err != nil {
 			return err

@@ -27,6 +27,9 @@ const asideTime = "20060102T150405.000"
 // restore brings the data of a stopped gateway back from a backup. The copy is made ready beside the database and put in
 // its place by one rename; what was there before stays in a directory beside it.
 func (o offline) restore(ctx context.Context, r cli.Restore) (cli.Restored, error) {
+	if err := o.restorable(r); err != nil {
+		return cli.Restored{}, err
+	}
 	s, err := o.enter(r.DataFiles)
 	if err != nil {
 		return cli.Restored{}, err
@@ -35,16 +38,41 @@ func (o offline) restore(ctx context.Context, r cli.Restore) (cli.Restored, erro
 	return done, errors.Join(err, s.leave())
 }
 
+// restorable refuses what cannot be restored before a directory is made for it, which others would take for a gateway's.
+func (o offline) restorable(r cli.Restore) error {
+	backup, err := os.Open(r.File)
+	if err != nil {
+		return fmt.Errorf("the backup: %w", err)
+	}
+	if err := backup.Close(); err != nil || exists(r.Data) {
+		return err
+	}
+	s := o.settings(r.DataFiles)
+	s.findServiceKey()
+	return o.keyThere(s)
+}
+
+// keyThere refuses where the file of the backup's key is missing.
+func (o offline) keyThere(s settings) error {
+	file := masterKeyFile(s, o.getenv)
+	if file == "" || exists(file) {
+		return nil
+	}
+	if s.service && s.masterKey == "" {
+		file = filepath.Join(o.root, serviceKey)
+	}
+	const text = "there is no %s: a backup is of use only with the master key that it was sealed with; " +
+		"put that key there, or name its file with --master-key-file"
+	return fmt.Errorf(text, file)
+}
+
 func (o offline) restoreInto(ctx context.Context, s *site, r cli.Restore) (cli.Restored, error) {
 	database := filepath.Join(s.settings.data, databaseFile)
 	if exists(database) && !r.Force {
 		return cli.Restored{}, fmt.Errorf("there is a database in %s already: restore into another --data, or add --force, which moves that one aside", s.settings.data)
 	}
-	if file := masterKeyFile(s.settings, o.getenv); file != "" && !exists(file) {
-		if s.settings.service && s.settings.masterKey == "" {
-			file = filepath.Join(o.root, serviceKey)
-		}
-		return cli.Restored{}, fmt.Errorf("there is no %s: a backup is of use only with the master key that it was sealed with; put that key there, or name its file with --master-key-file", file)
+	if err := o.keyThere(s.settings); err != nil {
+		return cli.Restored{}, err
 	}
 	work, err := os.MkdirTemp(s.settings.data, "restore-")
 	if err != nil {

@@ -73,6 +73,9 @@ func syncDirectory(dir string) error {
 // rotateMaster seals the database of a stopped gateway under a new master key, in the place of the one before or, where
 // that is not a file of ours to replace, in a new file.
 func (o offline) rotateMaster(ctx context.Context, data cli.DataFiles, out string) (string, error) {
+	if err := there(data); err != nil {
+		return "", err
+	}
 	s, err := o.enter(data)
 	if err != nil {
 		return "", err
@@ -83,9 +86,6 @@ func (o offline) rotateMaster(ctx context.Context, data cli.DataFiles, out strin
 
 func (o offline) rotate(ctx context.Context, s *site, out string) (string, error) {
 	database := filepath.Join(s.settings.data, databaseFile)
-	if !exists(database) {
-		return "", fmt.Errorf("there is no database in %s: name the gateway's directory with --data", s.settings.data)
-	}
 	file := masterKeyFile(s.settings, o.getenv)
 	if file == "" && out == "" {
 		return "", errors.New("the master key comes from the environment, which this cannot change: have the new one written with --master-key-out FILE, and put it in its place")

@@ -36,7 +36,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	case errors.Is(err, flag.ErrHelp):
 		return exitDone
 	case err != nil:
-		fmt.Fprintf(stderr, "muster serve: %v\nmuster serve --help shows every flag\n", err)
+		fmt.Fprintf(stderr, "muster serve: %v\n%s serve --help shows every flag\n", err, cli.Program(getenv))
 		return exitUsage
 	}
 	if err := serve(ctx, s, getenv, stdout, stderr); err != nil {

@@ -16,6 +16,7 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/cli"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
@@ -25,7 +26,7 @@ import (
 )
 
 const (
-	databaseFile = "muster.db"
+	databaseFile = cli.DatabaseFile
 	socketFile   = "muster.sock"
 )
 

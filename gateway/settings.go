@@ -192,6 +192,11 @@ func (s *settings) completeURL() error {
 	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
 		return fmt.Errorf("%s %q: write https://host or https://host:port", s.named("public-url"), s.publicURL)
 	}
+	if port := u.Port(); s.publicGiven && port != "" {
+		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
+			return fmt.Errorf("%s %q: a port is a number from 1 to 65535", s.named("public-url"), s.publicURL)
+		}
+	}
 	s.publicURL = u.Scheme + "://" + u.Host
 	if err := muster.CheckURL(s.publicURL); err != nil {
 		return fmt.Errorf("%s: %w", s.named("public-url"), err)

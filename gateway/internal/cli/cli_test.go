@@ -38,6 +38,8 @@ func TestUsage(t *testing.T) {
 		{"node ls --selectr x", 2, "did you mean --selector?"},
 		{"node ls --token msa_x", 2, "secrets do not stand in arguments"},
 		{"node ls --qqqqqqqq", 2, "there is no flag --qqqqqqqq"},
+		{"node gpus box -1", 2, "there is no flag -1"},
+		{"node ls --token=secret", 2, "there is no flag --token\n"},
 		{"node ls --uses 3", 2, "muster node ls takes no --uses"},
 		{"node ls extra", 2, `does not take "extra"`},
 		{"node ls -o", 2, "--output needs a value"},

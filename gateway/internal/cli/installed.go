@@ -11,6 +11,9 @@ import (
 // usualData is where root keeps a gateway's data.
 const usualData = "/var/lib/muster"
 
+// DatabaseFile is the name of the database in a data directory.
+const DatabaseFile = "muster.db"
+
 // DataDir is where a gateway keeps its data unless it is told otherwise. muster serve and every other command ask here, so that
 // they mean the same gateway. Root's is the data of the service that is installed, below root, or the usual place; another
 // user's follows the XDG specification, which has relative paths ignored. Empty: nothing says where.

@@ -166,6 +166,7 @@ func TestNodeMoves(t *testing.T) {
 		{"both", "node drain a -l b", "", false, 2, "", "either named or selected"},
 		{"bad selector", "node drain -l a,,b", "", false, 1, "", "hint: write terms"},
 		{"label", "node label node-dgx-spark rack=7 tier-", "", false, 0, "node-dgx-spark: rack=7\n", ""},
+		{"the last label", "node label node-dgx-spark tier-", "", false, 0, "node-dgx-spark: no labels\n", ""},
 		{"label by selector", "node label -l tier=sovereign rack=7 -y", "", false, 0, "vast-h100-39467543: rack=7,tier=sovereign", "2 nodes"},
 		{"label by selector, nobody there", "node label -l tier=sovereign rack=7", "", false, 2, "", "add --yes"},
 		{"no label", "node label node-dgx-spark", "", false, 2, "", "no label to set"},
@@ -249,7 +250,7 @@ func TestNodeWait(t *testing.T) {
 		says string
 	}{
 		{"node wait nobody --timeout 3s", 1, "after 3s 1 of 1 node not online"},
-		{"node wait -l tier=x --timeout 3s", 1, "not online"},
+		{"node wait -l tier=x --timeout 3s", 1, "after 3s no node matches \"tier=x\""},
 		{"node wait late --state drained --timeout 1s", 1, "not drained"},
 		{"node wait late --state ready --status online", 0, ""},
 		{"node wait -l tenant=platform --status pending --timeout 1s", 1, "3 of 3 nodes not pending"},

@@ -134,7 +134,7 @@ func (s *session) startHint(ctx context.Context, data string) string {
 	installed := InstalledData(s.Machine.Root)
 	ours := installed != "" && SamePlace(data, installed)
 	switch {
-	case s.uid() != 0 && !s.options.given("data") && (installed != "" || isFolder(filepath.Join(s.Machine.Root, usualData))):
+	case s.uid() != 0 && s.options.text("data") == "" && !isFile(filepath.Join(data, DatabaseFile)) && (installed != "" || isFolder(filepath.Join(s.Machine.Root, usualData))):
 		return "the gateway of this machine is root's to reach: " + s.sudo("")
 	case ours && s.uid() != 0:
 		return "sudo systemctl start muster, and then " + s.sudo(data)
@@ -190,6 +190,11 @@ func absolute(path string) string {
 		return abs
 	}
 	return path
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
 }
 
 func isFolder(path string) bool {

@@ -38,11 +38,12 @@ func (d desk) command(context.Context, string, ...string) (string, error) {
 
 // TestWhoAnswers: a gateway that does not answer is started as it was set up, and by whom may start it.
 func TestWhoAnswers(t *testing.T) {
-	bare, home, installed, byHand, elsewhere := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	bare, home, installed, byHand, elsewhere, own := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
 	data := filepath.Join(installed, "data")
 	unit := filepath.Join(installed, "etc/systemd/system/muster.service")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(unit), 0o755), os.WriteFile(unit, []byte("ReadWritePaths="+data+"\n"), 0o600),
-		os.MkdirAll(filepath.Join(byHand, "var/lib/muster"), 0o700)); err != nil {
+		os.MkdirAll(filepath.Join(byHand, "var/lib/muster"), 0o700), os.MkdirAll(filepath.Join(own, "muster"), 0o700),
+		os.WriteFile(filepath.Join(own, "muster", cli.DatabaseFile), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	user := map[string]string{"HOME": home}
@@ -70,6 +71,12 @@ func TestWhoAnswers(t *testing.T) {
 		},
 		"a user beside root's gateway": {
 			desk{root: byHand, uid: 1000, env: user, program: "/opt/muster"}, "node ls", "sudo /opt/muster node ls\n",
+		},
+		"a user with a gateway of their own": {
+			desk{root: byHand, uid: 1000, env: map[string]string{"XDG_DATA_HOME": own}}, "node ls", "hint: muster serve --data " + own + "/muster starts it",
+		},
+		"a user whose environment names it": {
+			desk{root: byHand, uid: 1000, env: map[string]string{"MUSTER_DATA": elsewhere}}, "node ls", "hint: muster serve --data " + elsewhere + " starts it",
 		},
 		"a user who names the service": {
 			desk{root: installed, uid: 1000, env: user}, "node ls --data=" + data,

@@ -74,7 +74,7 @@ func (s *service) masterKey(settings *serviceSettings) error {
 			key, from = raw, path
 		}
 	}
-	if key == nil && s.exists(filepath.Join(settings.flags.Data, "muster.db")) {
+	if key == nil && s.exists(filepath.Join(settings.flags.Data, DatabaseFile)) {
 		return hinted("there is a database in "+settings.flags.Data+", and no master key that opens it", "restore "+masterKeyPath+", or name the file with --master-key-file")
 	}
 	return s.keepKey(key, from, inData)

@@ -120,7 +120,7 @@ func split(args []string) (words []string, s settings, err error) {
 		o, known := lookup(name)
 		switch {
 		case !known:
-			return nil, s, unknownFlag(name)
+			return nil, s, unknownFlag(arg, name)
 		case o.value == "" && inline && value != "true":
 			return nil, s, usagef("write --"+o.name+" alone", "--%s takes no value", o.name)
 		case o.value == "":
@@ -136,7 +136,8 @@ func split(args []string) (words []string, s settings, err error) {
 	return words, s, nil
 }
 
-func unknownFlag(name string) error {
+// unknownFlag says what there is instead. arg is the flag as it was written.
+func unknownFlag(arg, name string) error {
 	var names []string
 	for _, o := range allOptions() {
 		names = append(names, o.name)
@@ -147,7 +148,8 @@ func unknownFlag(name string) error {
 	} else if close := nearest(name, names); close != "" {
 		hint = "did you mean --" + close + "?"
 	}
-	return usagef(hint, "there is no flag --%s", name)
+	written, _, _ := strings.Cut(arg, "=")
+	return usagef(hint, "there is no flag %s", written)
 }
 
 func (s settings) given(name string) bool { return len(s.values[name]) > 0 }

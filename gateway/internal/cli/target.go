@@ -157,6 +157,9 @@ func nodeLabel(ctx context.Context, s *session) error {
 	}
 	return s.onEach(ctx, nodes, func(t target) (string, error) {
 		n, err := c.SetLabels(ctx, t.id, change)
+		if len(n.Labels) == 0 {
+			return "no labels", err
+		}
 		return labelText(n.Labels), err
 	})
 }

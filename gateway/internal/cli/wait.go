@@ -87,7 +87,10 @@ func nodeWait(ctx context.Context, s *session) error {
 			return nil
 		}
 		if !s.now().Before(end) {
-			return hinted(fmt.Sprintf("after %s %d of %s not %s", age(timeout), max(missing, 1), plural(max(len(seen), 1), "node"), goal), goal.next(seen))
+			if len(seen) == 0 { // by a selector: a node that was named is among them also while there is none
+				return hinted(fmt.Sprintf("after %s no node matches %q", age(timeout), s.options.text("selector")), goal.next(seen))
+			}
+			return hinted(fmt.Sprintf("after %s %d of %s not %s", age(timeout), missing, plural(len(seen), "node"), goal), goal.next(seen))
 		}
 		if err := s.pause(ctx, waitPause); err != nil {
 			return err
