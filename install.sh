@@ -2,7 +2,7 @@
 # Makes this machine a node of a muster fleet: fetches the agent from the gateway, checks it against the digest below and
 # hands over to `muster-agent join`, which does the rest and says what it does.
 #
-#   MUSTER_TOKEN=mse_... sh -c 's=$(unset MUSTER_TOKEN; curl -fsSL https://gw.example/install.sh) && eval "$s"'
+#   MUSTER_TOKEN=mse_... sh -c 's=$(unset MUSTER_TOKEN; curl -fsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'
 #   sh install.sh --gateway https://gw.example:7443 --token-file /run/token --label tier=spot
 #
 # The gateway fills in the constants; in a copy that did not come from a gateway they are empty. All the rest is one

@@ -3,8 +3,8 @@
 //
 // They work in bash, dash, busybox's shell, zsh and fish (from 3.1 on): all that those could read in ways of their own stands
 // in single quotes, and sh reads it. A download that fails ends the command with its status, and nothing of it has run: a pipe
-// into a shell would end well there. The token is in the environment of the script alone, and never in
-// anybody's arguments.
+// into a shell would end well there. So does one that brings nothing, as captive portals and edges answer. The token is in the
+// environment of the script alone, and never in anybody's arguments.
 package paste
 
 import "strings"
@@ -23,17 +23,20 @@ func (d Download) Command(token string) string {
 	return "MUSTER_TOKEN=" + token + " sh -c '" + d.script() + "'"
 }
 
-// bare keeps the token out of what the download inherits.
-const bare = "unset MUSTER_TOKEN; "
+const (
+	bare = "unset MUSTER_TOKEN; "                   // keeps the token out of what the download inherits
+	run  = ` && eval "${s:?the download is empty}"` // an empty answer is no script, and a shell takes it for one that ended well
+	tidy = `trap "rm -f \"\$f\"" EXIT && (` + bare  // the folder for such files may have blanks in its name
+)
 
 func (d Download) script() string {
 	switch {
 	case d.PinnedKey != "":
-		return `s=$(` + bare + `curl -fsSLk --pinnedpubkey "` + d.PinnedKey + `" ` + d.from() + `) && eval "$s"`
+		return `s=$(` + bare + `curl -fsSLk --pinnedpubkey "` + d.PinnedKey + `" ` + d.from() + `)` + run
 	case d.Digest != "":
-		return `f=$(mktemp) && trap "rm -f $f" EXIT && (` + bare + `curl -fsSL ` + d.from() + ` -o "$f") && echo "` + d.Digest + `  $f" | sha256sum -c - && sh "$f" "$@"`
+		return `f=$(mktemp) && ` + tidy + `curl -fsSL ` + d.from() + ` -o "$f") && echo "` + d.Digest + `  $f" | sha256sum -c - && sh "$f" "$@"`
 	}
-	return `s=$(` + bare + `curl -qfsSL ` + d.from() + `) && eval "$s"`
+	return `s=$(` + bare + `curl -qfsSL ` + d.from() + `)` + run
 }
 
 // from is the URL, quoted where brackets around an IPv6 address would be a pattern.

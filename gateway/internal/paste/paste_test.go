@@ -69,6 +69,8 @@ func newSite(t *testing.T) *site {
 		w.Header().Set("Content-Length", "10000")
 		fmt.Fprint(w, "echo half; exit 0\n")
 	})
+	mux.HandleFunc("/nothing", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	mux.HandleFunc("/blank", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "\n\n") })
 	mux.HandleFunc("/look", func(http.ResponseWriter, *http.Request) { s.look() })
 	s.secure, s.plain = httptest.NewTLSServer(mux), httptest.NewServer(mux)
 	t.Cleanup(s.secure.Close)
@@ -110,7 +112,10 @@ func (s *site) paste(shell []string, command string, env ...string) (code int, o
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 30*time.Second)
 	defer cancel()
-	home := s.t.TempDir()
+	home := filepath.Join(s.t.TempDir(), "a b")
+	if err := os.Mkdir(home, 0o700); err != nil {
+		s.t.Fatal(err)
+	}
 	cmd := exec.CommandContext(ctx, shell[0], shell[1:]...)
 	cmd.Stdin = strings.NewReader(command + "\n")
 	cmd.Env = append([]string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "LOOK=" + s.secure.URL + "/look"}, env...)
@@ -172,6 +177,10 @@ func TestDownloadFails(t *testing.T) {
 				"nobody listens, plain":   {URL: closed.URL, Digest: digest(script)},
 				"nobody listens, system":  {URL: closed.URL},
 				"an unknown name":         {URL: "https://gateway.invalid/install.sh"},
+				"brings nothing":          {URL: s.secure.URL + "/nothing", PinnedKey: s.pin()},
+				"brings nothing, system":  {URL: s.plain.URL + "/nothing"},
+				"brings nothing, plain":   {URL: s.plain.URL + "/nothing", Digest: digest(script)},
+				"brings a blank":          {URL: s.secure.URL + "/blank", PinnedKey: s.pin()},
 				"breaks off":              {URL: s.secure.URL + "/half", PinnedKey: s.pin()},
 				"breaks off, plain":       {URL: s.plain.URL + "/half", Digest: digest("echo half; exit 0\n")},
 				"no trusted certificate":  {URL: s.secure.URL + "/install.sh"},
@@ -191,8 +200,8 @@ func TestDownloadFails(t *testing.T) {
 // TestQuoting: every command is one word behind sh -c, for a value with a quote in it would be another command.
 func TestQuoting(t *testing.T) {
 	for want, d := range map[string]paste.Download{
-		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://gw.example/install.sh) && eval "$s"'`: {URL: "https://gw.example/install.sh"},
-		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -fsSLk --pinnedpubkey "sha256//k=" "https://[2001:db8::1]:7443/x") && eval "$s"'`: {
+		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'`: {URL: "https://gw.example/install.sh"},
+		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -fsSLk --pinnedpubkey "sha256//k=" "https://[2001:db8::1]:7443/x") && eval "${s:?the download is empty}"'`: {
 			URL: "https://[2001:db8::1]:7443/x", PinnedKey: "sha256//k="},
 	} {
 		if got := d.Command("T"); got != want {
