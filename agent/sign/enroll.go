@@ -62,11 +62,13 @@ func ParseAuthorization(header string) (Presented, error) {
 	}
 	first, second, _ := strings.Cut(rest, ",")
 	var credential, mac string
+	pairs := 0
 	for _, part := range [...]string{first, second} {
 		name, value, _ := strings.Cut(strings.Trim(part, " \t"), "=")
 		if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
-			return Presented{}, fmt.Errorf("the Authorization parameters are not two name=\"value\" pairs: %w", ErrMalformed)
+			continue
 		}
+		pairs++
 		switch value = value[1 : len(value)-1]; name {
 		case "credential":
 			credential = value
@@ -78,7 +80,7 @@ func ParseAuthorization(header string) (Presented, error) {
 	switch { // an empty one stood not there, or the other one twice
 	case !credentialID(credential):
 		return Presented{}, fmt.Errorf("the Authorization header needs a credential and a mac: %w", ErrMalformed)
-	case err != nil || len(raw) != sha256.Size:
+	case pairs != 2 || err != nil || len(raw) != sha256.Size:
 		return Presented{CredentialID: credential}, fmt.Errorf("the Authorization header needs a credential and a mac: %w", ErrMalformed)
 	}
 	return Presented{CredentialID: credential, mac: raw}, nil

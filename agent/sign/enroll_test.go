@@ -159,7 +159,7 @@ func TestParseAuthorization(t *testing.T) {
 	mac := base64.StdEncoding.EncodeToString(make([]byte, 32))
 	short := base64.StdEncoding.EncodeToString(make([]byte, 31))
 	long := base64.StdEncoding.EncodeToString(make([]byte, 33))
-	withoutMAC := []string{"credential twice", "something more", "something else", "line break in the mac", "short mac", "long mac", "stray bits in the mac", "mac not base64"}
+	withoutMAC := []string{"no mac", "trailing comma", "credential twice", "something more", "something else", "line break in the mac", "short mac", "long mac", "stray bits in the mac", "mac not base64"}
 	for _, tc := range []struct{ name, header, want string }{
 		{"as written", `Muster credential="mse_abcd", mac="` + mac + `"`, "mse_abcd"},
 		{"other order", `Muster mac="` + mac + `",credential="msb_abcd"`, "msb_abcd"},

@@ -81,7 +81,7 @@ func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt) 
 // the credential that it names.
 func named(header []string) (sign.Presented, error) {
 	if len(header) != 1 {
-		return sign.Presented{}, refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
+		return firstNamed(header), refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
 			`Authorization: Muster credential="<id>", mac="<base64>"; the agent makes it from the token: muster-agent run --gateway URL`)
 	}
 	presented, err := sign.ParseAuthorization(header[0])
@@ -89,6 +89,16 @@ func named(header []string) (sign.Presented, error) {
 		return presented, refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
 	}
 	return presented, nil
+}
+
+// firstNamed is what the first of several headers presents that names a credential: its key proves the refusal.
+func firstNamed(headers []string) sign.Presented {
+	for _, header := range headers {
+		if presented, _ := sign.ParseAuthorization(header); presented.CredentialID != "" {
+			return presented
+		}
+	}
+	return sign.Presented{}
 }
 
 // secretIn gives the header or query in which a secret itself is sent, empty where none is.
