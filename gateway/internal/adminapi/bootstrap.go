@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"encoding/json"
 	"io"
 	"net/http"
 	"strconv"
@@ -59,10 +60,27 @@ type BootstrapScript struct {
 
 // BootstrapMetadata says what a script brings.
 type BootstrapMetadata struct {
-	TrustBundleVersion string             `json:"trust_bundle_version"` // v<number>
-	PackageRef         string             `json:"package_ref"`          // of the platform that most machines have; empty: the gateway carries no agent
-	PackageDigest      string             `json:"package_digest"`       // sha256:<hex>
+	TrustBundleVersion TrustVersion       `json:"trust_bundle_version"`
+	PackageRef         string             `json:"package_ref"`    // of the platform that most machines have; empty: the gateway carries no agent
+	PackageDigest      string             `json:"package_digest"` // sha256:<hex>
 	Packages           []BootstrapPackage `json:"packages"`
+}
+
+// TrustVersion is v<number>. Gateways of earlier versions send the number alone, and it is read from them too.
+type TrustVersion string
+
+func trustVersion(number int64) TrustVersion {
+	return TrustVersion("v" + strconv.FormatInt(number, 10))
+}
+
+// UnmarshalJSON takes either form.
+func (v *TrustVersion) UnmarshalJSON(text []byte) error {
+	var number int64
+	if json.Unmarshal(text, &number) == nil {
+		*v = trustVersion(number)
+		return nil
+	}
+	return json.Unmarshal(text, (*string)(v))
 }
 
 // BootstrapPackage is the agent for one platform.
@@ -228,7 +246,7 @@ func scriptShape(n registry.Node, m bootstrap.Minted) BootstrapScript {
 	out := BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
 		FetchWindow: Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum, FetchSHA256: m.FetchSum, Mode: m.Mode,
 		Command: m.Command, UserData: m.UserData,
-		Metadata: BootstrapMetadata{TrustBundleVersion: "v" + strconv.FormatInt(m.TrustNumber, 10), Packages: packagesShape(m.Packages)}}
+		Metadata: BootstrapMetadata{TrustBundleVersion: trustVersion(m.TrustNumber), Packages: packagesShape(m.Packages)}}
 	if len(out.Metadata.Packages) > 0 {
 		out.Metadata.PackageRef, out.Metadata.PackageDigest = out.Metadata.Packages[0].Ref, out.Metadata.Packages[0].Digest
 	}

@@ -3,6 +3,7 @@ package adminapi_test
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -256,5 +257,22 @@ func TestBootstrapTokenAsAPIToken(t *testing.T) {
 		if public, _, _ := strings.Cut(made.BootstrapToken[4:], "_"); e.NodeName != "gpu-7" || e.Tenant != "default" || e.Detail["token"] != "msb_"+public {
 			t.Errorf("whose it is: %+v", e)
 		}
+	}
+}
+
+// TestTrustVersionOfEarlierGateways: those send the number alone, and a muster of today mints tokens with them all the same.
+func TestTrustVersionOfEarlierGateways(t *testing.T) {
+	for text, want := range map[string]adminapi.TrustVersion{`7`: "v7", `"v7"`: "v7"} {
+		var got adminapi.BootstrapScript
+		if err := json.Unmarshal([]byte(`{"metadata":{"trust_bundle_version":`+text+`}}`), &got); err != nil || got.Metadata.TrustBundleVersion != want {
+			t.Errorf("%s: got %q, %v", text, got.Metadata.TrustBundleVersion, err)
+		}
+	}
+	var got adminapi.TrustVersion
+	if err := json.Unmarshal([]byte(`[7]`), &got); err == nil {
+		t.Errorf("a list was read as %q", got)
+	}
+	if sent, err := json.Marshal(adminapi.BootstrapMetadata{TrustBundleVersion: "v7"}); err != nil || !strings.Contains(string(sent), `"trust_bundle_version":"v7"`) {
+		t.Errorf("sent: %s, %v", sent, err)
 	}
 }

@@ -12,7 +12,7 @@ func (c *Client) CreateNode(ctx context.Context, q CreateNodeRequest) (raw json.
 	if err := c.do(ctx, "POST", "nodes", nil, q, &raw); err != nil {
 		return nil, made, err
 	}
-	return raw, made, json.Unmarshal(raw, &made)
+	return raw, made, understand(raw, &made)
 }
 
 // BootstrapOptions say what a bootstrap token is to be like. Zero fields mean the defaults: manual, its usual outer limit, a node
@@ -36,5 +36,5 @@ func (c *Client) Bootstrap(ctx context.Context, node string, o BootstrapOptions)
 	if err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/bootstrap-script", q, struct{}{}, &raw); err != nil {
 		return nil, made, err
 	}
-	return raw, made, json.Unmarshal(raw, &made)
+	return raw, made, understand(raw, &made)
 }

@@ -253,8 +253,12 @@ func read(answer *http.Response, out any) error {
 	if out == nil {
 		return nil
 	}
+	return understand(raw, out)
+}
+
+func understand(raw []byte, out any) error {
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("the gateway's answer is not as this version expects: %w", err)
+		return fmt.Errorf("the gateway's answer is not as this version expects; is the gateway of another one (its path /version says)? %w", err)
 	}
 	return nil
 }
