@@ -87,8 +87,9 @@ func (s *server) admit(r *http.Request, scope string) (caller, error) {
 
 // inURL refuses a token in the query string, and more of one in the path than its public part, and a PSK anywhere.
 func (s *server) inURL(r *http.Request) error {
-	plain := append(strings.Split(reply.Unescape(r.URL.Path), "/"), reply.Unescape(r.URL.RawQuery))
-	if slices.ContainsFunc(plain, reply.HasPSK) || s.Bootstrap.PSKIn(r.Context(), plain...) != "" {
+	segments, values := reply.Segments(r), reply.QueryValues(r)
+	psk, _ := s.Bootstrap.PSKInPath(r.Context(), segments)
+	if psk != "" || slices.ContainsFunc(slices.Concat(segments, values), reply.HasPSK) || s.Bootstrap.PSKIn(r.Context(), values...) != "" {
 		return plainPSK("stands in the URL")
 	}
 	if r.URL.RawQuery != "" && reply.HasToken(reply.Unescape(r.URL.RawQuery)) {

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"cmp"
 	"errors"
 	"net/http"
 	"strconv"
@@ -69,8 +70,7 @@ func (s *server) concern(r *http.Request, who caller, e *store.Event) {
 
 // logPath is reply.LogPath without a PSK that has no form of its own.
 func (s *server) logPath(r *http.Request) string {
-	plain := reply.Unescape(r.URL.Path)
-	if without := s.Bootstrap.PathWithoutPSK(r.Context(), plain); without != plain {
+	if psk, without := s.Bootstrap.PSKInPath(r.Context(), reply.Segments(r)); psk != "" {
 		return reply.PathForLog(without)
 	}
 	return reply.LogPath(r)
@@ -87,7 +87,8 @@ func (s *server) claimed(r *http.Request, who caller, code string) []string {
 		shown = append(shown, r.Header["Authorization"]...)
 	}
 	ids := reply.TokenIDs(shown...)
-	if psk := s.Bootstrap.PSKIn(r.Context(), shown...); psk != "" {
+	inPath, _ := s.Bootstrap.PSKInPath(r.Context(), reply.Segments(r))
+	if psk := cmp.Or(inPath, s.Bootstrap.PSKIn(r.Context(), append(shown, reply.QueryValues(r)...)...)); psk != "" {
 		ids = append([]string{psk}, ids...)
 	}
 	return ids

@@ -97,25 +97,58 @@ func (b *Bootstrap) PSKIn(ctx context.Context, texts ...string) (id string) {
 			}
 		}
 		for part := range parts(text) {
-			for _, k := range live {
-				if len(k.Mark) > markSalt && hmac.Equal(markSum(k.Mark[:markSalt], part), k.Mark[markSalt:]) {
-					return k.ID
-				}
+			if id := same(live, part); id != "" {
+				return id
 			}
 		}
 	}
 	return ""
 }
 
-// PathWithoutPSK is a path with the segments left out that hold a live PSK.
-func (b *Bootstrap) PathWithoutPSK(ctx context.Context, path string) string {
-	segments := strings.Split(path, "/")
-	for i, segment := range segments {
-		if b.PSKIn(ctx, segment) != "" {
-			segments[i] = "..."
+// same gives the id of the PSK that the text is.
+func same(live []store.PSK, text string) (id string) {
+	for _, k := range live {
+		if len(k.Mark) > markSalt && hmac.Equal(markSum(k.Mark[:markSalt], text), k.Mark[markSalt:]) {
+			return k.ID
 		}
 	}
-	return strings.Join(segments, "/")
+	return ""
+}
+
+// A PSK that some tool made in base64 (RFC 4648) has about one slash in 64 characters, so that it stands in several segments of a path.
+const (
+	mostSlashes  = 4
+	mostSegments = 64 // of a path, that are looked at together; a log shows no more
+)
+
+// PSKInPath gives the id of a live PSK that the segments of a path hold, and the path without it; else no id, and the path.
+func (b *Bootstrap) PSKInPath(ctx context.Context, segments []string) (id, without string) {
+	var kept []string
+	for at := 0; at < len(segments); at++ {
+		found, many := b.pskFrom(ctx, segments, at)
+		if found == "" {
+			kept = append(kept, segments[at])
+			continue
+		}
+		id, kept = found, append(kept, "...")
+		at += many - 1
+	}
+	return id, strings.Join(kept, "/")
+}
+
+// pskFrom looks at one segment, and at the most that begin there and may be one PSK. many is how many segments hold it.
+func (b *Bootstrap) pskFrom(ctx context.Context, segments []string, at int) (id string, many int) {
+	last := min(len(segments), mostSegments, at+mostSlashes+1)
+	for end := last; end > at+1; end-- {
+		text := strings.Join(segments[at:end], "/")
+		if len(text) < minPSK {
+			break
+		}
+		if id := same(b.marked(ctx), text); id != "" {
+			return id, end - at
+		}
+	}
+	return b.PSKIn(ctx, segments[at]), 1
 }
 
 // separators are what stands before and behind a secret where it is a part of something: of a URL, a header, an assignment, a message.

@@ -41,8 +41,12 @@ func TestPSKIn(t *testing.T) {
 			t.Errorf("after a restart, %q: got %q, want %q", text, got, want)
 		}
 	}
-	if got := d.PathWithoutPSK(t.Context(), "/nodes/"+chosen+"/drain/x="+generated+"/gpu-1"); got != "/nodes/.../drain/.../gpu-1" {
-		t.Errorf("a path: %s", got)
+	segments := []string{"", "nodes", chosen, "drain", "x=" + generated, "gpu-1"}
+	if got, without := d.PSKInPath(t.Context(), segments); got != second || without != "/nodes/.../drain/.../gpu-1" {
+		t.Errorf("a path: %s %s", got, without)
+	}
+	if got, without := d.PSKInPath(t.Context(), segments[:2]); got != "" || without != "/nodes" {
+		t.Errorf("a path without: %s %s", got, without)
 	}
 	if err := d.ClearPSK(t.Context(), second, operator); err != nil {
 		t.Fatal(err)

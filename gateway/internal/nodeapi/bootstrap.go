@@ -143,8 +143,7 @@ func (a *API) misused(r *http.Request, v visit, text string, refused error) erro
 
 // logPath is reply.LogPath without a PSK that has no form of its own.
 func (a *API) logPath(r *http.Request) string {
-	plain := reply.Unescape(r.URL.Path)
-	if without := a.Bootstrap.PathWithoutPSK(r.Context(), plain); without != plain {
+	if psk, without := a.Bootstrap.PSKInPath(r.Context(), reply.Segments(r)); psk != "" {
 		return reply.PathForLog(without)
 	}
 	return reply.LogPath(r)

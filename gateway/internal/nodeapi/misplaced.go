@@ -82,13 +82,16 @@ func (a *API) misplacedPSK(r *http.Request, d Doors) (psk string, err error) {
 	if strings.HasPrefix(r.URL.Path, adminPrefix) && d.Admin != nil && d.Admin(r) {
 		return "", nil
 	}
-	texts := append(strings.Split(reply.Unescape(r.URL.Path), "/"), reply.Unescape(r.URL.RawQuery))
-	if !registers(r) { // which looks into its own
-		for _, name := range usualHeaders {
-			for _, value := range r.Header[name] {
-				texts = append(texts, value, decoded(value))
-			}
+	texts := reply.QueryValues(r)
+	for _, name := range usualHeaders {
+		for _, value := range r.Header[name] {
+			texts = append(texts, value, decoded(value))
 		}
+	}
+	if segments := reply.Segments(r); proves(r) { // the way of most requests, whose paths have few segments
+		texts = append(texts, segments...)
+	} else if psk, _ = a.Bootstrap.PSKInPath(r.Context(), segments); psk != "" {
+		return psk, plainPSK()
 	}
 	if psk = a.Bootstrap.PSKIn(r.Context(), texts...); psk != "" {
 		err = plainPSK()

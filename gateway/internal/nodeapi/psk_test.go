@@ -15,7 +15,8 @@ import (
 // TestPSKInARequest: a PSK that was pasted where it is stored and shown is refused and recorded, whichever form it has, and is stored
 // nowhere. So is one in a path, a query or a header.
 func TestPSKInARequest(t *testing.T) {
-	for name, chosen := range map[string]string{"generated": "", "chosen": "correct-horse battery staple", "escaped": `quote"back\slash größer`} {
+	for name, chosen := range map[string]string{"generated": "", "chosen": "correct-horse battery staple", "escaped": `quote"back\slash größer`,
+		"base64": "q/8xKz3+Jd0aV7//mP2s/TgH9wYcNb4R"} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, nil)
 			psk, id := chosen, ""
@@ -83,7 +84,11 @@ func (s *site) pskElsewhere(psk string) {
 	s.t.Helper()
 	for name, c := range map[string]struct{ method, path, header, value string }{
 		"a path":            {"GET", "/nodes/" + url.PathEscape(psk), "", ""},
-		"an escaped path":   {"GET", "/x/" + strings.ReplaceAll(url.PathEscape(url.PathEscape(psk)), "+", "%20"), "", ""},
+		"an escaped path":   {"GET", "/x/" + url.PathEscape(url.PathEscape(psk)), "", ""},
+		"a path as it is":   {"GET", "/nodes/" + strings.NewReplacer(" ", "%20", `"`, "%22", `\`, "%5C").Replace(psk) + "/heartbeat", "", ""},
+		"a form's query":    {"GET", "/healthz?a=b&psk=" + url.QueryEscape(psk) + "&c=d", "", ""},
+		"a bearer to join":  {"POST", wire.PathRegister, "Authorization", "Bearer " + psk},
+		"a password, again": {"POST", wire.PathRegister, "Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("muster:"+psk))},
 		"a query":           {"GET", "/healthz?psk=" + strings.ReplaceAll(url.QueryEscape(psk), "+", "%20"), "", ""},
 		"a bearer":          {"GET", "/agent", "Authorization", "Bearer " + psk},
 		"a basic password":  {"GET", "/agent", "Authorization", "Basic " + base64.StdEncoding.EncodeToString([]byte("muster:"+psk))},

@@ -18,6 +18,28 @@ const (
 // but for the words of routes, control characters escaped, the query left out.
 func LogPath(r *http.Request) string { return PathForLog(r.URL.Path) }
 
+// Segments are the parts of the request's path, each without its escapes. A slash that was sent as %2F belongs to its segment.
+func Segments(r *http.Request) []string {
+	segments := strings.Split(r.URL.EscapedPath(), "/")
+	for i, segment := range segments {
+		segments[i] = Unescape(segment)
+	}
+	return segments
+}
+
+// QueryValues are the request's query string without its escapes, and each value in it, in which a plus sign is a blank.
+func QueryValues(r *http.Request) []string {
+	if r.URL.RawQuery == "" {
+		return nil
+	}
+	values := []string{Unescape(r.URL.RawQuery)}
+	for pair := range strings.SplitSeq(r.URL.RawQuery, "&") {
+		_, value, _ := strings.Cut(pair, "=")
+		values = append(values, Unescape(value), Unescape(strings.ReplaceAll(value, "+", " ")))
+	}
+	return values
+}
+
 // PathForLog is LogPath of a path that somebody changed.
 func PathForLog(path string) string {
 	if plain := Unescape(path); tokenStart(plain) >= 0 {
