@@ -141,7 +141,8 @@ func TestSummary(t *testing.T) {
 	if got := look(gpu + "," + gpu); got != (reading.Summary{State: "ok", GPUs: 2}) {
 		t.Errorf("got %+v", got)
 	}
-	if look(sick).Ills == 0 || look(sick) != look(sick) || look(sick) == look(other) || look(sick+","+other) == look(other+","+sick) {
+	first, again := look(sick), look(sick)
+	if first.Ills == 0 || first != again || look(sick) == look(other) || look(sick+","+other) == look(other+","+sick) {
 		t.Errorf("got %+v, %+v", look(sick), look(other))
 	}
 	for _, kernel := range []string{"6.1", `\u0036.1`} { // in one pass, and not
