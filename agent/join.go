@@ -11,6 +11,7 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
+	"muster/agent/sign"
 )
 
 const joinExamples = `  MUSTER_TOKEN=mse_... muster-agent join --gateway https://gateway.example:7443
@@ -150,12 +151,12 @@ func (j *joining) readSecret() error {
 	j.from = j.tokenFile
 	j.forgetSecret()
 	j.token = text
-	if isToken(text) {
+	if isToken(text) || j.tokenShown {
 		credential, err := j.credential(&j.options)
 		credential.Forget()
 		return err
 	}
-	return nil // stretching a pre-shared key takes a while: when it is needed
+	return sign.CheckPSK(text) // stretching a pre-shared key takes a while: when it is needed
 }
 
 // refuseOther keeps a node from being taken to another gateway by mistake.

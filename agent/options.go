@@ -32,6 +32,7 @@ Once this machine is enrolled no token is needed any more: the same command goes
 type options struct {
 	gateway, state, name, provider, instanceID string
 	token, tokenFile, tokenVariable            string
+	tokenShown                                 bool // --token holds what may be a pre-shared key
 	nvidiaSMI                                  string
 	noGPU                                      bool
 	labels                                     labels
@@ -55,7 +56,7 @@ func (p program) parseOptions(f *flags, args []string) (options, error) {
 	f.Var(o.labels, "label", "`KEY=VALUE`, may be repeated")
 	f.StringVar(&o.provider, "provider", "", "`PROVIDER` that the machine is rented from (default: found out)")
 	f.StringVar(&o.instanceID, "instance-id", "", "`ID` of the machine there (default: found out)")
-	f.StringVar(&o.token, "token", "", "enrollment `TOKEN`, bootstrap token or pre-shared key; better: MUSTER_TOKEN")
+	f.StringVar(&o.token, "token", "", "enrollment `TOKEN` or bootstrap token; better: MUSTER_TOKEN")
 	f.StringVar(&o.tokenFile, "token-file", "", "`FILE` that holds it; - is standard input")
 	pin := f.String("root-pin", "", "`PIN` of the gateway's root, for an enrolment: sha256:<hex>")
 	way := f.String("transport", string(transport.Auto), "`WAY` to the gateway: direct, curl, or auto, which tries curl where an edge stops the agent")
@@ -80,7 +81,7 @@ func (o *options) chooseSecret(f *flags) error {
 	case byFlag && byFile:
 		return usagef("--token and --token-file exclude each other")
 	case byFlag:
-		o.tokenFile = ""
+		o.tokenFile, o.tokenShown = "", o.token != "" && !isToken(o.token)
 	case byFile:
 		o.token = ""
 	case o.token != "":

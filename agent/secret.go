@@ -17,6 +17,11 @@ const maxSecret = 4 << 10
 var errNoCredential = errors.New("this machine is not enrolled and no credential was given: set MUSTER_TOKEN or give " +
 	"--token-file FILE (muster token create prints a token on the gateway)")
 
+// errShown is returned where an enrolment would use a pre-shared key that stands in the arguments. A token there is soon used up; the
+// key of the whole fleet is not. An agent that is enrolled needs neither, and starts all the same.
+var errShown = errors.New("--token takes a token alone (mse_... or msb_...), for every user of this machine can read what stands there: " +
+	"give a pre-shared key in MUSTER_TOKEN or --token-file FILE; where others may have read it, change it on the gateway (muster psk rotate)")
+
 // hasSecret reports whether a credential was given, without reading it.
 func (o *options) hasSecret() bool {
 	return o.token != "" || o.tokenFile != "" || o.tokenVariable != ""
@@ -33,6 +38,9 @@ func (p program) credential(o *options) (enroll.Credential, error) {
 	text, err := p.secret(o)
 	if err != nil {
 		return enroll.Credential{}, err
+	}
+	if o.tokenShown {
+		return enroll.Credential{}, errShown
 	}
 	if where := o.shows(text); where != "" {
 		return enroll.Credential{}, fmt.Errorf("%s holds the credential itself, and everybody is shown that: leave it out there", where)
