@@ -19,15 +19,16 @@ type absence struct{ from, to time.Time }
 // absences are in the order of time, and none overlaps another.
 type absences []absence
 
-// add gives the list with one more, which came after all others.
+// add gives the list with one more, which came after all others; hardly any time between makes it one with the latest.
 func (a absences) add(from, to time.Time) absences {
-	if n := len(a); n > 0 && from.Before(a[n-1].to) {
-		from = a[n-1].to
-	}
-	if !from.Before(to) {
+	if n := len(a); n > 0 && to.Before(a[n-1].to) || !from.Before(to) {
 		return a
 	}
-	a = append(slices.Clone(a), absence{from, to})
+	a = slices.Clone(a)
+	if n := len(a); n > 0 && from.Sub(a[n-1].to) < stepGap {
+		from, a = a[n-1].from, a[:n-1]
+	}
+	a = append(a, absence{from, to})
 	if len(a) <= maxAbsences {
 		return a
 	}

@@ -152,3 +152,24 @@ func TestIssuedByAClockThatWasBehind(t *testing.T) {
 		t.Errorf("its renewal: %v", err)
 	}
 }
+
+// TestGivenBackOnce: a gateway that starts again soon after it came back gives nothing back a second time.
+func TestGivenBackOnce(t *testing.T) {
+	f := newTide(t, true)
+	f.flush()
+	f.pass(100 * time.Hour)
+	f.restart()
+	f.set(10 * time.Hour)
+	token := f.token("mse_ahead", nil)
+	f.set(-10 * time.Hour)
+	f.flush()
+	want := token.ExpiresAt.Add(-10 * time.Hour) // and the seconds of the restarts at most
+	for range 3 {
+		f.pass(10 * time.Second)
+		f.flush()
+		f.restart()
+	}
+	if got, err := f.store.Token(t.Context(), token.ID); err != nil || got.ExpiresAt.Sub(want) > time.Minute {
+		t.Errorf("the token is good until %v, %v, want %v", got.ExpiresAt, err, want)
+	}
+}

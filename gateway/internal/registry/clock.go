@@ -118,14 +118,17 @@ func (c *timeline) begin(aliveAt time.Time, away absences) (gap time.Duration) {
 	if aliveAt.IsZero() {
 		return 0
 	}
-	gap = now.Sub(aliveAt)
-	switch {
-	case gap <= -stepLeast:
+	if gap = now.Sub(aliveAt); gap <= -stepLeast {
 		c.set(now, gap)
-	case gap >= stepGap:
-		c.away = c.away.add(aliveAt, now)
+		return 0
 	}
-	return max(gap, 0)
+	if n := len(away); n > 0 && aliveAt.Before(away[n-1].to) { // the one before was not at work for long: what it noted is older
+		gap = now.Sub(away[n-1].to)
+	}
+	if gap >= stepGap {
+		c.away = away.add(now.Add(-gap), now)
+	}
+	return gap
 }
 
 // absent is for how much of the time since then the gateway was away.
