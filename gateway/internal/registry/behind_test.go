@@ -156,20 +156,23 @@ func TestIssuedByAClockThatWasBehind(t *testing.T) {
 // TestGivenBackOnce: a gateway that starts again soon after it came back gives nothing back a second time.
 func TestGivenBackOnce(t *testing.T) {
 	f := newTide(t, true)
+	ad := f.enrolled("box")
 	f.flush()
-	f.pass(100 * time.Hour)
+	f.pass(20 * time.Hour)
 	f.restart()
 	f.set(10 * time.Hour)
-	token := f.token("mse_ahead", nil)
+	f.flush()
+	next := f.renew(ad.Certificate.Fingerprint)
 	f.set(-10 * time.Hour)
 	f.flush()
-	want := token.ExpiresAt.Add(-10 * time.Hour) // and the seconds of the restarts at most
+	want := f.clock.Now().Add(24 * time.Hour)
 	for range 3 {
 		f.pass(10 * time.Second)
 		f.flush()
 		f.restart()
 	}
-	if got, err := f.store.Token(t.Context(), token.ID); err != nil || got.ExpiresAt.Sub(want) > time.Minute {
-		t.Errorf("the token is good until %v, %v, want %v", got.ExpiresAt, err, want)
+	id, err := f.store.Identity(t.Context(), next.Fingerprint)
+	if err != nil || id.Certificate.NotAfter.Sub(want) > time.Minute {
+		t.Errorf("the certificate is good until %v, %v, want %v", id.Certificate.NotAfter, err, want)
 	}
 }
