@@ -32,6 +32,7 @@ func (i *Info) Error(err error) (status int, body []byte) {
 	switch {
 	case errors.As(err, &detail):
 		answer.Error = *detail
+		answer.Error.Message, answer.Error.Hint = Redact(detail.Message), Redact(detail.Hint) // they quote what was sent
 	case errors.As(err, &outage):
 		answer.Error = wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway cannot write to its database", Hint: outage.Unavailable()}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):

@@ -36,6 +36,7 @@ func TestError(t *testing.T) {
 	}{
 		{"refusal", &wire.ErrorDetail{Code: wire.CodeTokenUsed, Message: "m"}, 409, wire.CodeTokenUsed, ""},
 		{"wrapped refusal", fmt.Errorf("x: %w", &wire.ErrorDetail{Code: wire.CodeBadMAC}), 401, wire.CodeBadMAC, ""},
+		{"refusal that quotes", &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: `no field "mse_ab12_SECRET"`, Hint: "see mse_ab12_SECRET"}, 400, wire.CodeBadRequest, ""},
 		{"canceled", fmt.Errorf("x: %w", context.Canceled), 503, wire.CodeUnavailable, ""},
 		{"deadline", context.DeadlineExceeded, 503, wire.CodeUnavailable, ""},
 		{"unforeseen", errors.New("disk on fire for mse_ab12_SECRET"), 500, wire.CodeInternal, "disk on fire for mse_ab12_..."},
@@ -51,7 +52,7 @@ func TestError(t *testing.T) {
 			if status != c.status || got.Error.Code != c.code || got.Epoch != "e1" || got.Time == nil || got.Time.Format(time.RFC3339) != "2026-11-21T09:00:00Z" {
 				t.Errorf("got %d %s", status, body)
 			}
-			if bytes.Contains(body, []byte("fire")) || strings.Contains(log.String(), "SECRET") {
+			if bytes.Contains(body, []byte("fire")) || bytes.Contains(body, []byte("SECRET")) || strings.Contains(log.String(), "SECRET") {
 				t.Errorf("something leaked: %s %s", body, log.String())
 			}
 			if !strings.Contains(log.String(), c.logged) || (status == 500) != strings.Contains(log.String(), got.RequestID+" ") {
