@@ -21,7 +21,7 @@ type Topic struct {
 
 // subjects are the pages about one part of muster, in the order in which a newcomer needs them.
 func subjects() []string {
-	return []string{"joining", "bootstrap", "step-ca"}
+	return []string{"joining", "bootstrap", "step-ca", "protocol"}
 }
 
 // runbooks are the pages about one symptom.

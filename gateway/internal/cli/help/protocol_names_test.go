@@ -1,0 +1,211 @@
+package help_test
+
+import (
+	"encoding/base64"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/registry"
+	"muster/gateway/internal/reply"
+)
+
+const wireFolder = "../../../../agent/wire"
+
+func base64Decode(text string) ([]byte, error) { return base64.StdEncoding.DecodeString(text) }
+
+// wireFiles is the source of agent/wire.
+func wireFiles(t *testing.T) []*ast.File {
+	t.Helper()
+	names, err := filepath.Glob(wireFolder + "/*.go")
+	if err != nil || len(names) == 0 {
+		t.Fatalf("no source in %s: %v", wireFolder, err)
+	}
+	var files []*ast.File
+	for _, name := range names {
+		if !strings.HasSuffix(name, "_test.go") {
+			files = append(files, must(parser.ParseFile(token.NewFileSet(), name, nil, 0)))
+		}
+	}
+	return files
+}
+
+// fieldsOf are the JSON names of all fields of all types of agent/wire.
+func fieldsOf(files []*ast.File) (names []string) {
+	for _, f := range files {
+		ast.Inspect(f, func(n ast.Node) bool {
+			field, ok := n.(*ast.Field)
+			if !ok || field.Tag == nil {
+				return true
+			}
+			tag := must(strconv.Unquote(field.Tag.Value))
+			name, _, _ := strings.Cut(reflect.StructTag(tag).Get("json"), ",")
+			names = append(names, name)
+			return true
+		})
+	}
+	return names
+}
+
+// constantsOf are the constants of agent/wire: their names, and the text of those that are one.
+func constantsOf(files []*ast.File) map[string]string {
+	found := map[string]string{}
+	for _, f := range files {
+		for _, d := range f.Decls {
+			if g, ok := d.(*ast.GenDecl); ok && g.Tok == token.CONST {
+				addConstants(g, found)
+			}
+		}
+	}
+	return found
+}
+
+func addConstants(g *ast.GenDecl, into map[string]string) {
+	for _, spec := range g.Specs {
+		v := spec.(*ast.ValueSpec)
+		into[v.Names[0].Name] = ""
+		if text, ok := v.Values[0].(*ast.BasicLit); ok && text.Kind == token.STRING {
+			into[v.Names[0].Name] = must(strconv.Unquote(text.Value))
+		}
+	}
+}
+
+// TestProtocolFields: every member of every message, every header, path, word and code stands on the page.
+func TestProtocolFields(t *testing.T) {
+	p, files := readPage(t), wireFiles(t)
+	prose := block.ReplaceAllString(p.text, "") // an example explains nothing
+	fields := fieldsOf(files)
+	if len(fields) < 100 {
+		t.Fatalf("agent/wire has %d fields: the test would keep nothing", len(fields))
+	}
+	for _, name := range fields {
+		if !regexp.MustCompile("[`.\"]" + name + "[`\"]").MatchString(prose) {
+			t.Errorf("the page does not explain the field %s", name)
+		}
+	}
+	for name, text := range constantsOf(files) {
+		if text != "" && !regexp.MustCompile("`((GET|POST) )?"+text+"`").MatchString(prose) {
+			t.Errorf("the page does not name %s, %q", name, text)
+		}
+	}
+	for _, path := range []string{wire.HeartbeatPath("{id}"), wire.LeavePath("{id}"), wire.RenewPath("{id}"), wire.AdoptPath("{id}")} {
+		if !strings.Contains(prose, "| `POST "+path+"` |") {
+			t.Errorf("the page does not name %s", path)
+		}
+	}
+}
+
+var (
+	codeRow   = regexp.MustCompile("(?m)^\\| `([a-z_]+)` \\| ([0-9]{3}) \\| ([a-z -]+) \\| ([a-z -]+) \\|")
+	otherCode = regexp.MustCompile("`([a-z_]+)` \\(([0-9]{3})\\)")
+)
+
+// TestProtocolCodes: every code stands on the page with its status, and no other one.
+func TestProtocolCodes(t *testing.T) {
+	p := readPage(t)
+	statuses := map[string]string{}
+	for _, form := range []*regexp.Regexp{codeRow, otherCode} {
+		for _, m := range form.FindAllStringSubmatch(p.text, -1) {
+			statuses[m[1]] = m[2]
+		}
+	}
+	for name, code := range constantsOf(wireFiles(t)) {
+		if !strings.HasPrefix(name, "Code") {
+			continue
+		}
+		if want := strconv.Itoa(reply.Status(code)); statuses[code] != want {
+			t.Errorf("the page gives %s the status %q, want %s", code, statuses[code], want)
+		}
+		delete(statuses, code)
+	}
+	for code := range statuses {
+		t.Errorf("the page lists the code %s, which there is not", code)
+	}
+}
+
+// TestProtocolLimits: every limit of agent/wire stands in the page's table, with its value.
+func TestProtocolLimits(t *testing.T) {
+	p := readPage(t)
+	seconds := func(d time.Duration) string { return fmt.Sprintf("%d s", int(d.Seconds())) }
+	known := map[string]string{
+		"MaxRegisterBody": fmt.Sprintf("body of a register request | %d bytes", wire.MaxRegisterBody),
+		"MaxAdoptBody":    fmt.Sprintf("body of an adopt request | %d bytes", wire.MaxAdoptBody),
+		"MaxBody":         fmt.Sprintf("body of any other request | %d bytes", wire.MaxBody),
+		"MaxCSR":          fmt.Sprintf("CSR | %d bytes", wire.MaxCSR),
+		"MaxNameLength":   fmt.Sprintf("name | %d characters", wire.MaxNameLength),
+		"MaxLabels":       fmt.Sprintf("labels | %d", wire.MaxLabels),
+		"MaxLabelKey":     fmt.Sprintf("key of a label, and its prefix | %d characters each", wire.MaxLabelKey),
+		"MaxLabelValue":   fmt.Sprintf("value of a label | %d characters", wire.MaxLabelValue),
+		"MaxProvider":     fmt.Sprintf("provider | %d characters", wire.MaxProvider),
+		"MaxInstanceID":   fmt.Sprintf("instance id | %d characters", wire.MaxInstanceID),
+		"MaxNodeID":       fmt.Sprintf("node id | %d characters", wire.MaxNodeID),
+		"MaxEpoch":        fmt.Sprintf("epoch | %d characters", wire.MaxEpoch),
+		"MinRunID":        fmt.Sprintf("run id | %d to %d characters", wire.MinRunID, wire.MaxRunID),
+		"MaxRunID":        fmt.Sprintf("run id | %d to %d characters", wire.MinRunID, wire.MaxRunID),
+		"MaxPace":         "interval in a heartbeat | " + seconds(wire.MaxPace),
+		"MaxSkewMillis":   fmt.Sprintf("skew in a heartbeat | %d ms", int64(wire.MaxSkewMillis)),
+		"MaxNotices":      fmt.Sprintf("notices, and entries of health | %d", wire.MaxNotices),
+		"MaxNoticeBytes":  fmt.Sprintf("notices together | %d bytes", wire.MaxNoticeBytes),
+		"MaxHealthDetail": fmt.Sprintf("one entry of health_detail | %d bytes", wire.MaxHealthDetail),
+		"MaxSelf":         fmt.Sprintf("agent, and cost | %d bytes each", wire.MaxSelf),
+		"MaxGPUs":         fmt.Sprintf("GPUs | %d", wire.MaxGPUs),
+		"MaxDepth":        fmt.Sprintf("levels of JSON in hardware | %d", wire.MaxDepth),
+		"MaxText":         fmt.Sprintf("text in hardware | %d bytes", wire.MaxText),
+		"MaxList":         fmt.Sprintf("list in hardware | %d", wire.MaxList),
+		"MaxGeneration":   fmt.Sprintf("generation in adopt | %d", wire.MaxGeneration),
+		"EnrollWindow":    "time of a register request is off | " + seconds(wire.EnrollWindow),
+		"SignatureWindow": "created of a signature is off | " + seconds(wire.SignatureWindow),
+		"MinInterval":     fmt.Sprintf("interval that a gateway asks for | %d to %s", int(wire.MinInterval.Seconds()), seconds(wire.MaxInterval)),
+		"MaxInterval":     fmt.Sprintf("interval that a gateway asks for | %d to %s", int(wire.MinInterval.Seconds()), seconds(wire.MaxInterval)),
+		"ProtocolVersion": fmt.Sprintf("`protocol` | integer | %d", wire.ProtocolVersion),
+	}
+	for name, text := range constantsOf(wireFiles(t)) {
+		row, listed := known[name]
+		if text == "" && !listed {
+			t.Errorf("no row of the page is held against wire.%s", name)
+		}
+		if listed && !strings.Contains(p.text, "| "+row+" |") {
+			t.Errorf("the page has no row %q", row)
+		}
+	}
+}
+
+// TestProtocolNonces finds the bounds of a nonce by the code that makes and reads it, and how many the gateway remembers.
+func TestProtocolNonces(t *testing.T) {
+	p := readPage(t)
+	r := p.request("leave-request", p.example("leave-body"))
+	nonce := func(change func(string) string) error {
+		copied := r.Clone(t.Context())
+		copied.Header.Set("Signature-Input", nonceForm.ReplaceAllStringFunc(r.Header.Get("Signature-Input"), change))
+		_, err := sign.ParseRequest(copied)
+		return err
+	}
+	least := strings.Repeat("r", 16)
+	for text, good := range map[string]bool{
+		strings.Repeat("e", 111) + "." + least: true, strings.Repeat("e", 112) + "." + least: false, "e." + least[1:]: false, "." + least: true,
+	} {
+		if err := nonce(func(string) string { return `nonce="` + text + `"` }); (err == nil) != good {
+			t.Errorf("a nonce of %d characters: %v", len(text), err)
+		}
+	}
+	var memory registry.Replay
+	taken := 0
+	for memory.Take(strconv.Itoa(taken), storyTime, storyTime.Add(wire.SignatureWindow)) == registry.Fresh {
+		taken++
+	}
+	if !strings.Contains(p.text, fmt.Sprintf("At most %d signed requests of one node", taken)) {
+		t.Errorf("the page does not say that %d nonces are remembered", taken)
+	}
+}
+
+var nonceForm = regexp.MustCompile(`nonce="[^"]*"`)

@@ -1,0 +1,25 @@
+package nodeapi
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestProtocolPage holds what muster help protocol says of haste against what this API allows.
+func TestProtocolPage(t *testing.T) {
+	page, err := os.ReadFile("../cli/help/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(page)), " ")
+	for _, want := range []string{
+		fmt.Sprintf("A node may renew %d times in a row, then once in a hundredth", paceBurst),
+		fmt.Sprintf("| time for a body to arrive | %d s |", int(usualBodyTime.Seconds())),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say: %s", want)
+		}
+	}
+}

@@ -1,0 +1,27 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+
+	"muster/gateway/internal/door"
+)
+
+// TestProtocolPage holds what muster help protocol says of connections against what the listeners do.
+func TestProtocolPage(t *testing.T) {
+	page, err := os.ReadFile("internal/cli/help/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(page)), " ")
+	for _, want := range []string{
+		fmt.Sprintf("idle for %d seconds, any after %d minutes without a request", int(door.LimitsFor(1024).Quiet.Seconds()), int(idleTime.Minutes())),
+		fmt.Sprintf("whose headers take longer than %d seconds; headers have at most %d bytes", int(headerTime.Seconds()), maxHeader),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say: %s", want)
+		}
+	}
+}
