@@ -16,7 +16,7 @@ func TestProtocolPage(t *testing.T) {
 	text := strings.Join(strings.Fields(string(page)), " ")
 	for _, want := range []string{
 		fmt.Sprintf("more than %d seconds after the first use (on a connection from before it: %d minutes)", int(lateUse.Seconds()), int(straggle.Minutes())),
-		fmt.Sprintf("and A again after %d minutes", int(straggle.Minutes())),
+		fmt.Sprintf("or once more than %d minutes after it", int(straggle.Minutes())),
 		fmt.Sprintf("it was issued %d minutes after its NotBefore", int(issueBackdate.Minutes())),
 	} {
 		if !strings.Contains(text, want) {

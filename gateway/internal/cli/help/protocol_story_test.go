@@ -183,8 +183,8 @@ func (s story) request(name, path, epoch string, id identity, body []byte) signe
 		s.at.Unix(), nonce, id.fingerprint())
 	base := `"@method": POST` + "\n" + `"@path": ` + path + "\n" + `"@query": ?` + "\n" +
 		`"content-digest": ` + digestOf(body) + "\n" + `"@signature-params": ` + params
-	s.examples[name+"-request"] = requestHead(path, body) + fmt.Sprintf("Content-Digest: %s\nSignature-Input: muster=%s\nSignature: muster=:%s:",
-		digestOf(body), params, b64(rs(id.key, base)))
+	s.examples[name+"-request"] = requestHead(path, body) + "Content-Digest: " + digestOf(body) +
+		"\nSignature-Input: muster=" + params + "\nSignature: muster=:" + b64(rs(id.key, base)) + ":"
 	return signed{path: path, base: base, nonce: nonce}
 }
 
