@@ -149,7 +149,10 @@ func (e *servedError) Error() string {
 
 // lockData keeps a second gateway away from a data directory that one serves already.
 func lockData(dir string) (*os.File, error) {
-	err := os.MkdirAll(dir, 0o700)
+	err := cli.CheckData(dir)
+	if err == nil {
+		err = os.MkdirAll(dir, 0o700)
+	}
 	if err == nil {
 		err = os.Chmod(dir, 0o700)
 	}

@@ -156,6 +156,22 @@ func TestServedData(t *testing.T) {
 	e.refused("a place for nobody", err, "may not use the data directory /sys/muster")
 }
 
+// TestDataOfOthers: a directory with other things in it stays as it is, with its mode.
+func TestDataOfOthers(t *testing.T) {
+	e := newEstate(t)
+	dir := t.TempDir()
+	if err := errors.Join(os.Mkdir(filepath.Join(dir, "www"), 0o755), os.Chmod(dir, 0o755)); err != nil {
+		t.Fatal(err)
+	}
+	e.refused("ca init", e.init(dir, ""), dir+" is not the gateway's alone", "chmod 700 "+dir)
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 || exists(filepath.Join(dir, "muster.lock")) {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if err := errors.Join(os.Chmod(dir, 0o700), e.init(dir, "")); err != nil {
+		t.Errorf("shut to others: %v", err)
+	}
+}
+
 // TestMistypedData: what works on a gateway that is there makes none where it is not. A trust key of a new CA is nobody's, and others
 // would take the directory for a gateway's.
 func TestMistypedData(t *testing.T) {

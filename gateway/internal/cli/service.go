@@ -113,6 +113,9 @@ func (s *service) suited(ctx context.Context, f ServeFlags) error {
 	for _, arg := range s.args {
 		byHand += " " + arg
 	}
+	if err := CheckData(s.at(f.Data)); err != nil {
+		return err
+	}
 	if !s.exists(systemdRunning) {
 		return hinted("systemd does not run on this machine", "run the gateway by hand, or from this machine's own init system: "+byHand)
 	}

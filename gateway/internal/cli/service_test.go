@@ -334,6 +334,14 @@ func TestServiceRefusals(t *testing.T) {
 		t.Errorf("a gateway by hand: %d %s", code, errs)
 	}
 	m.gone("/etc/muster", "/usr/local", "/etc/systemd")
+
+	m = newComputer(t)
+	m.write("/srv/www/index.html", "", 0o644)
+	if code, _, errs := m.muster("install", "--data", "/srv"); code != 1 || !strings.Contains(errs, "not the gateway's alone") || len(m.owner) > 0 {
+		t.Errorf("data of others: %d %s, owners %v", code, errs, m.owner)
+	}
+	m.file("/srv", 0o755|os.ModeDir)
+	m.gone("/etc/muster", "/usr/local", "/etc/systemd")
 }
 
 func TestServiceUninstall(t *testing.T) {

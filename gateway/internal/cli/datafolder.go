@@ -1,0 +1,69 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"os/user"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// CheckData refuses to take a directory for a gateway's data that is there and belongs to something else: a gateway shuts its directory
+// to all others (mode 0700), and a service makes all that is in it its own. With --data /srv that would be every site of the machine.
+func CheckData(dir string) error {
+	info, err := os.Stat(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !info.IsDir() {
+		return fmt.Errorf("%s is not a directory", dir)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return err
+	}
+	foreign := ""
+	for _, entry := range entries {
+		switch name := entry.Name(); {
+		case name == DatabaseFile:
+			return nil
+		case !ofGateway(name):
+			foreign = name
+		}
+	}
+	if foreign == "" && info.Mode()&fs.ModeSticky == 0 || private(info) {
+		return nil
+	}
+	what := "everybody may write there"
+	if foreign != "" {
+		what = fmt.Sprintf("%q is in it", foreign)
+	}
+	return hinted(fmt.Sprintf("%s is not the gateway's alone: %s", dir, what), "name another directory with --data; "+
+		"if this one is for the gateway alone: chmod 700 "+QuoteWord(absolute(dir))+", and give the command again")
+}
+
+// ofGateway tells the names that a gateway, its operator before the first start, or a file system leaves in a data directory.
+func ofGateway(name string) bool {
+	for _, prefix := range [...]string{"muster.", "master.key", "restore-", "before-restore-", "backup-"} {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	return name == "lost+found"
+}
+
+// private tells a directory that its owner has shut to all others: who asks, or the service's user.
+func private(info fs.FileInfo) bool {
+	owner, known := info.Sys().(*syscall.Stat_t)
+	if info.Mode().Perm()&0o077 != 0 || !known {
+		return false
+	}
+	u, err := user.LookupId(strconv.Itoa(int(owner.Uid)))
+	return int(owner.Uid) == os.Geteuid() || err == nil && u.Username == ServiceUser
+}

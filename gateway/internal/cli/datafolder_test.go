@@ -1,0 +1,64 @@
+package cli_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"muster/gateway/internal/cli"
+)
+
+// TestCheckData: a directory of other things is not taken for a gateway's data.
+func TestCheckData(t *testing.T) {
+	for name, c := range map[string]struct {
+		mode  os.FileMode
+		files string // a name that ends in / is a directory
+		want  string // "": it is taken
+	}{
+		"not there":                      {0, "-", ""},
+		"empty":                          {0o755, "", ""},
+		"a new volume":                   {0o755, "lost+found/", ""},
+		"prepared for a restore":         {0o755, "master.key", ""},
+		"a gateway's":                    {0o755, "muster.db muster.db-wal chain.pem www/", ""},
+		"what a gateway left":            {0o755, "muster.lock backup-1/ before-restore-20261122T011323.744/", ""},
+		"the owner's alone":              {0o700, "chain.pem", ""},
+		"another's files":                {0o755, "www/", `"www" is in it`},
+		"a file beside":                  {0o750, "muster.lock chain.pem", `"chain.pem" is in it`},
+		"for everybody":                  {0o777 | os.ModeSticky, "", "everybody may write there"},
+		"a gateway's, in everybody's":    {0o777 | os.ModeSticky, "muster.db", ""},
+		"everybody's, with other things": {0o777 | os.ModeSticky, "x", `"x" is in it`},
+	} {
+		dir := filepath.Join(t.TempDir(), "data")
+		if c.files != "-" {
+			makeFolder(t, dir, c.mode, strings.Fields(c.files))
+		}
+		err := cli.CheckData(dir)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "chmod 700 "+dir)) {
+			t.Errorf("%s: got %v, want %q", name, err, c.want)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := cli.CheckData(file); err == nil || !strings.Contains(err.Error(), "not a directory") {
+		t.Errorf("a file: %v", err)
+	}
+}
+
+func makeFolder(t *testing.T, dir string, mode os.FileMode, files []string) {
+	t.Helper()
+	err := os.Mkdir(dir, 0o700)
+	for _, file := range files {
+		if name, folder := strings.CutSuffix(file, "/"); folder {
+			err = errors.Join(err, os.Mkdir(filepath.Join(dir, name), 0o700))
+		} else {
+			err = errors.Join(err, os.WriteFile(filepath.Join(dir, file), nil, 0o600))
+		}
+	}
+	if err = errors.Join(err, os.Chmod(dir, mode)); err != nil {
+		t.Fatal(err)
+	}
+}
