@@ -80,7 +80,7 @@ func (s *server) admit(r *http.Request, scope string) (caller, error) {
 		return who, leak
 	}
 	if err == nil && !who.may(scope) {
-		err = forbidden("this account lacks the scope "+scope, "use an account that has it; its own scopes: "+strings.Join(who.scopes, ", "))
+		err = forbidden("this account lacks the scope "+scope, "use an account that has it; this one has "+strings.Join(who.scopes, ", "))
 	}
 	return who, err
 }

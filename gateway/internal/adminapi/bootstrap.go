@@ -115,7 +115,7 @@ func minting(serve func(*call) (any, error)) func(*call) (any, error) {
 	return func(c *call) (any, error) {
 		if !c.caller.may(ScopeTokensWrite) {
 			return nil, forbidden("this account lacks the scope "+ScopeTokensWrite+", and this mints a token",
-				"use an account that has both "+ScopeNodesWrite+" and "+ScopeTokensWrite+"; its own scopes: "+strings.Join(c.caller.scopes, ", "))
+				"use an account that has both "+ScopeNodesWrite+" and "+ScopeTokensWrite+"; this one has "+strings.Join(c.caller.scopes, ", "))
 		}
 		return serve(c)
 	}

@@ -17,13 +17,12 @@ import (
 	"muster/gateway/internal/adminapi"
 )
 
-// Program is how a person calls this program: by its name where PATH leads to it, else by its whole path. Where nothing is known
-// of PATH it is the name.
+// Program is how a person calls this program: by its name where PATH leads to it, else by its whole path.
 func Program(getenv func(string) string) string {
 	const name = "muster"
 	self, err := os.Executable()
 	folders := filepath.SplitList(getenv("PATH"))
-	if err != nil || len(folders) == 0 {
+	if err != nil {
 		return name
 	}
 	running, err := os.Stat(self)
@@ -57,7 +56,7 @@ func (s *session) printf(format string, args ...any) {
 }
 
 // named finds the commands in a text: the program's name, not as part of a path or of a file's name, and a word behind it.
-var named = regexp.MustCompile(`(^|[ (:;,"])muster ([a-z]+)`)
+var named = regexp.MustCompile(`(^|[ (:;,"])muster (--help|[a-z]+)`)
 
 // paste gives a text whose commands work where they are pasted: the program is called as it can be found, and the flags that led
 // to the gateway this time stand in them, unless the text says that itself.
@@ -89,9 +88,9 @@ func (s *session) pasteWith(text, flags string) string {
 	return named.ReplaceAllStringFunc(text, func(found string) string {
 		parts := named.FindStringSubmatch(found)
 		switch word := parts[2]; {
-		case !isCommand(word):
+		case word != "--help" && !isCommand(word):
 			return found
-		case word == serveName, word == "service", word == helpName, word == "completion", word == "version":
+		case word == "--help", word == serveName, word == "service", word == helpName, word == "completion", word == "version":
 			return parts[1] + program + " " + word
 		default:
 			return parts[1] + program + flags + " " + word

@@ -149,7 +149,7 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for path, want := range map[string]string{"": "muster", same: "muster", none + ":" + same: "muster", none: self, other + ":" + same: self} {
+	for path, want := range map[string]string{"": self, same: "muster", none + ":" + same: "muster", none: self, other + ":" + same: self} {
 		if got := cli.Program(func(string) string { return path }); got != want {
 			t.Errorf("PATH=%s: %s, want %s", path, got, want)
 		}
