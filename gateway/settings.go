@@ -88,7 +88,7 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	s.issuerFlags(f)
 	s.bootstrapFlags(f)
 	f.Var(&s.retention, "events-retention", "how long events are kept, a `DURATION` such as 90d; 0: for ever")
-	f.StringVar(&s.masterKey, "master-key-file", "", "`FILE` with the key that seals secrets in the database; see the README")
+	f.StringVar(&s.masterKey, "master-key-file", "", "`FILE` with the key that seals secrets in the database; muster help settings says where it is otherwise")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	var err error
 	if s.from, err = fromEnvironment(f, getenv); err != nil {

@@ -108,7 +108,7 @@ func TestHelpTopics(t *testing.T) {
 		if !strings.Contains(list, "\n  "+topic.Name+" ") || !strings.Contains(list, " "+topic.Summary+"\n") {
 			t.Errorf("the list lacks %s:\n%s", topic.Name, list)
 		}
-		if page := h.done("help", topic.Name); page != help.Render(help.Text(topic.Name), 80, false) {
+		if page := h.done("help", topic.Name); !strings.HasPrefix(page, help.Render(help.Text(topic.Name), 80, false)) {
 			t.Errorf("piped, help %s is not plain and 80 columns wide", topic.Name)
 		}
 	}
@@ -122,8 +122,8 @@ func TestHelpTopics(t *testing.T) {
 	if page := h.done("help", "joining"); strings.Contains(page, "\x1b") {
 		t.Error("a terminal that can nothing gets escapes")
 	}
-	if command := h.done("bootstrap", "--help"); !strings.HasPrefix(command, "Usage: muster bootstrap") {
-		t.Errorf("bootstrap --help is not the command's:\n%s", command)
+	if page := h.done("help", "backup"); !strings.HasSuffix(page, "\n\n  `muster backup --help` explains the command of that name.\n") {
+		t.Errorf("the page does not lead to the command of its name:\n%s", page)
 	}
 }
 

@@ -42,6 +42,9 @@ func (s *session) topic(words []string) error {
 		return err
 	}
 	if page := pages.Text(words[0]); page != "" && len(words) == 1 {
+		if isCommand(words[0]) {
+			page += "\n`muster " + words[0] + " --help` explains the command of that name.\n"
+		}
 		_, err := io.WriteString(s.Stdout, s.render(page))
 		return err
 	}
@@ -76,10 +79,8 @@ func topicList(w io.Writer) {
 		}
 	}
 	columns(w, subjects)
-	if len(runbooks) > 0 {
-		fmt.Fprint(w, "\nWhen something is wrong:\n\n")
-		columns(w, runbooks)
-	}
+	fmt.Fprint(w, "\nWhen something is wrong:\n\n")
+	columns(w, runbooks)
 	fmt.Fprint(w, "\n`muster --help` lists the commands, `muster COMMAND --help` explains one, with examples.\n")
 }
 

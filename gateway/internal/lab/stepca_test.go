@@ -21,7 +21,7 @@ const (
 	// shortLife is enough for a node to renew within seconds; stepClaims let step-ca give it.
 	shortLife  = "12s"
 	stepClaims = `{"minTLSCertDuration": "5s", "maxTLSCertDuration": "24h", "defaultTLSCertDuration": "24h", "disableRenewal": true}`
-	// nodeTemplate is what the README tells operators to give the provisioner.
+	// nodeTemplate is what muster help step-ca tells operators to give the provisioner.
 	nodeTemplate = `{"subject": {{ toJson .Subject }}, "sans": {{ toJson .SANs }}, "keyUsage": ["digitalSignature"], "extKeyUsage": ["clientAuth"]}`
 )
 
@@ -71,7 +71,7 @@ func (c *stepCA) run(args ...string) {
 	}
 }
 
-// configure makes the provisioners as the README tells operators to.
+// configure makes the provisioners as muster help step-ca tells operators to.
 func (c *stepCA) configure() {
 	c.t.Helper()
 	text, err := os.ReadFile(c.path("config/ca.json"))
