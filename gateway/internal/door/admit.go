@@ -42,6 +42,7 @@ func (l *listener) Accept() (net.Conn, error) {
 // admit finds room for a connection, or refuses it: then it is nil. Whoever gives way is closed when it returns, so the
 // descriptors in use never exceed the limit.
 func (d *Door) admit(raw net.Conn) *Conn {
+	keepLittle(raw)
 	key, many := d.place(raw.RemoteAddr())
 	c := &Conn{Conn: raw, door: d, many: many}
 	c.idle.Store(d.now())
@@ -65,7 +66,7 @@ func (d *Door) admit(raw net.Conn) *Conn {
 // no room. The lock is held.
 func (d *Door) room(a *address) (victim *Conn, why reason) {
 	if a.count >= d.limits.PerAddress {
-		return d.idlest(&a.group), crowdedAddress
+		return a.idlest(d.now()), crowdedAddress
 	}
 	if d.strangers.total+d.known.total < d.limits.Unproven && d.open < d.limits.Network {
 		return nil, fine
@@ -74,13 +75,13 @@ func (d *Door) room(a *address) (victim *Conn, why reason) {
 		if a.in == &d.known || g.count > a.count+1 {
 			return g.oldest, crowded
 		}
-		return d.idlest(g), crowded
+		return d.strangers.idlest(d.now()), crowded
 	}
 	if g := d.known.heaviest(); g != nil {
 		if a.in == &d.known && g.count > a.count+1 {
 			return g.oldest, crowded
 		}
-		return d.idlest(g), crowded
+		return d.known.idlest(d.now()), crowded
 	}
 	if g := d.proven.heaviest(); g != nil && g.count > fewest {
 		return g.oldest, crowdedOwner
@@ -88,10 +89,38 @@ func (d *Door) room(a *address) (victim *Conn, why reason) {
 	return nil, full
 }
 
-// idlest is the oldest connection of a group that has waited for its peer for longer than an honest one takes.
-func (d *Door) idlest(g *group) *Conn {
-	now := d.now()
-	return g.first(func(c *Conn) bool { return c.idles(now) })
+// idlest is the first connection of a group that has waited for its peer for longer than an honest one takes. What has not goes
+// to the end, so that the next look finds others: nobody holds all places with a few connections that he keeps busy.
+func (g *group) idlest(now int64) *Conn {
+	begin := g.oldest
+	for range looks {
+		c := g.oldest
+		if c == nil || c.idles(now) {
+			return c
+		}
+		if g.turn(); g.oldest == begin {
+			return nil
+		}
+	}
+	return nil
+}
+
+// idlest is the same of all groups with most connections, each in its turn.
+func (w *crowd) idlest(now int64) *Conn {
+	begin := w.heaviest().oldest
+	for range looks {
+		g := w.heaviest()
+		c := g.oldest
+		if c.idles(now) {
+			return c
+		}
+		g.turn()
+		w.turn(g)
+		if w.heaviest().oldest == begin {
+			return nil
+		}
+	}
+	return nil
 }
 
 // first is the oldest of a group's oldest connections that is so.

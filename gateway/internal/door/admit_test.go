@@ -194,6 +194,72 @@ func TestBusyKeepsItsPlace(t *testing.T) {
 	})
 }
 
+// seize has a peer connect, of which this machine has read nothing yet.
+func (s *street) seize(from string) net.Conn {
+	s.t.Helper()
+	near, far := net.Pipe()
+	s.in = []any{end{near, from + ":1"}}
+	c, err := s.inner.Accept()
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.t.Cleanup(func() { c.Close(); far.Close() })
+	return c
+}
+
+// TestBusyOnesDoNotKeepOthersOut: however many of the oldest connections look busy, the next one that idles is found soon.
+func TestBusyOnesDoNotKeepOthersOut(t *testing.T) {
+	const busy, idle = 100, 10
+	for _, c := range []struct {
+		name string
+		from func(i int) string
+	}{
+		{"of one address", func(int) string { return "1.1.1.1" }},
+		{"of many addresses", func(i int) string { return fmt.Sprintf("1.1.1.%d", i) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				limits := small()
+				limits.Network, limits.Unproven, limits.PerAddress = 1000, busy+idle, busy+idle
+				s := newStreet(t, limits)
+				for i := range busy {
+					s.seize(c.from(i))
+				}
+				for i := range idle {
+					s.come(c.from(busy + i))
+				}
+				time.Sleep(2 * time.Second)
+				in := 0
+				for i := range idle {
+					if s.come(c.from(busy + idle + i)).open() {
+						in++
+					}
+				}
+				if in < idle/2 {
+					t.Errorf("%d of %d newcomers were let in while others idled", in, idle)
+				}
+			})
+		})
+	}
+}
+
+// TestUnreadAnswerGivesWay: a connection with an answer that its peer does not take waits for the peer, though the peer sent more.
+func TestUnreadAnswerGivesWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		limits := small()
+		limits.Stall = time.Minute
+		s := newStreet(t, limits)
+		for range limits.PerAddress {
+			c := s.seize("1.1.1.1")
+			go func() { _, _ = c.Write([]byte("answer")) }()
+		}
+		time.Sleep(2 * time.Second)
+		if !s.come("1.1.1.1").open() {
+			t.Error("a newcomer is not let in, though nobody reads what was written to the others")
+		}
+	})
+}
+
 // TestQuiet: what has no request and no proof is closed after a while, what is proven and what a proxy keeps is not.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

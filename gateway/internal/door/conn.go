@@ -26,10 +26,13 @@ type Conn struct {
 	proven   atomic.Bool
 	fresh    atomic.Bool  // something was read since the last request ended
 	answered atomic.Bool  // a request ended
+	shared   atomic.Bool  // by many requests at once, as HTTP/2 has it
 	slow     atomic.Bool  // counted as such
 	requests atomic.Int32 // in progress
 	idle     atomic.Int64 // when the last request ended, or the connection began; by the door's clock
+	active   atomic.Int64 // since when there is a request that no handler has; 0: there is none
 	waiting  atomic.Int64 // since when a Read waits for the peer; 0: none does
+	sending  atomic.Int64 // since when a Write is in progress; 0: none is
 	readBy   atomic.Int64 // the reader's deadline in Unix nanoseconds
 
 	write   sync.Mutex // guards the two below
@@ -72,21 +75,40 @@ func Prove(ctx context.Context, owner string) {
 
 // State is for http.Server's ConnState.
 func State(c net.Conn, state http.ConnState) {
-	if state != http.StateIdle {
-		return
-	}
-	if own := of(c); own != nil {
+	own := of(c)
+	switch {
+	case own == nil:
+	case state == http.StateActive:
+		own.active.Store(own.door.now())
+	case state == http.StateIdle:
+		own.active.Store(0)
 		own.idle.Store(own.door.now())
 		own.answered.Store(true)
 		own.fresh.Store(false)
 	}
 }
 
-// idles tells whether the connection has waited for its peer for longer than Grace, while nothing of the peer waits for this
-// machine.
+// idles tells whether the connection has waited for its peer for longer than Grace: for it to take what is written, or for it to
+// send, while nothing of it waits for this machine.
 func (c *Conn) idles(now int64) bool {
-	since := c.waiting.Load()
-	return since != 0 && now-since > int64(c.door.limits.Grace) && c.drained()
+	return c.late(&c.sending, now) || c.late(&c.waiting, now) && c.drained()
+}
+
+func (c *Conn) late(since *atomic.Int64, now int64) bool {
+	began := since.Load()
+	return began != 0 && now-began > int64(c.door.limits.Grace)
+}
+
+// stuck tells whether a request's headers are here and no handler has it, or has it any more, for longer than its body may take:
+// net/http answers some requests by itself, and reads what belongs to them without a deadline. A stream of many has its own end.
+func (c *Conn) stuck(now int64) bool {
+	since := c.active.Load()
+	return since != 0 && c.requests.Load() == 0 && now-since > int64(c.door.limits.Body) && c.sending.Load() == 0 && !c.shared.Load()
+}
+
+// quiet tells whether an unproven connection from the network has had no request for too long.
+func (c *Conn) quiet(now int64) bool {
+	return c.from != nil && !c.many && !c.proven.Load() && c.requests.Load() == 0 && now-c.idle.Load() > int64(c.door.limits.Quiet)
 }
 
 // rests tells whether the connection is between two requests.
@@ -110,15 +132,15 @@ func (c *Conn) Read(p []byte) (int, error) {
 	if n > 0 && !c.fresh.Load() {
 		c.fresh.Store(true)
 	}
-	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && c.late() && !c.slow.Swap(true) {
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && c.missed() && !c.slow.Swap(true) {
 		c.door.cuts[slowRequest].Add(1)
 	}
 	return n, err
 }
 
-// late tells whether a reader's deadline that has passed is one that a peer missed in the middle of a request. Between requests
+// missed tells whether a reader's deadline that has passed is one that a peer missed in the middle of a request. Between requests
 // it is the end of an idle connection, and one of long ago is how net/http interrupts its own reading.
-func (c *Conn) late() bool {
+func (c *Conn) missed() bool {
 	const long = time.Minute
 	return (c.fresh.Load() || !c.answered.Load()) && time.Since(time.Unix(0, c.readBy.Load())) < long
 }
@@ -148,6 +170,7 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 // Write goes on as long as the peer takes Least bytes in each Stall, and ends the connection when it does not. What the kernel
 // took is no progress by itself: it is counted once the peer has it.
 func (c *Conn) Write(p []byte) (n int, err error) {
+	c.sending.Store(c.door.now())
 	defer c.wrote()
 	queued, known := 0, false
 	for {
@@ -164,13 +187,17 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			return n, err
 		}
 		left, told := unsent(c.Conn)
-		if known && m+queued-left < c.door.limits.Least || !told && m < c.door.limits.Least {
+		if known && m+queued-left < c.door.least(queued) || !told && m < c.door.limits.Least {
 			c.cut(notRead)
 			return n, err
 		}
 		queued, known = left, told
 	}
 }
+
+// least is what a peer must take in each Stall, of so many bytes that are on their way: in eight of them all. So the kernel keeps
+// much only for who takes much.
+func (d *Door) least(queued int) int { return max(d.limits.Least, queued/8) }
 
 // waits says until when the Write in progress may wait.
 func (c *Conn) waits(until time.Time) error {
@@ -181,6 +208,7 @@ func (c *Conn) waits(until time.Time) error {
 }
 
 func (c *Conn) wrote() {
+	c.sending.Store(0)
 	c.write.Lock()
 	defer c.write.Unlock()
 	c.writing = time.Time{}

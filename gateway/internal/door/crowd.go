@@ -12,7 +12,8 @@ type crowd struct {
 // queue is groups in the order in which they came to their count.
 type queue struct{ first, last *group }
 
-// group is the connections of one address, or of one owner, in the order of their coming.
+// group is the connections of one address, or of one owner, in the order of their coming,
+// but that those found busy came later.
 type group struct {
 	in             *crowd
 	owner          string // of a proven group
@@ -47,6 +48,18 @@ func (g *group) remove(c *Conn) {
 	}
 	g.weigh(-1 - c.extra)
 	c.group, c.older, c.newer, c.extra = nil, nil, nil, 0
+}
+
+// turn puts the oldest connection at the end.
+func (g *group) turn() {
+	c := g.oldest
+	if c == g.newest {
+		return
+	}
+	g.oldest, c.newer.older = c.newer, nil
+	c.older, c.newer = g.newest, nil
+	g.newest.newer = c
+	g.newest = c
 }
 
 // weigh changes a group's count.
@@ -102,6 +115,12 @@ func (w *crowd) take(g *group) {
 	for w.most > 0 && w.by[w.most].first == nil {
 		w.most--
 	}
+}
+
+// turn puts a group behind those with as many connections.
+func (w *crowd) turn(g *group) {
+	w.take(g)
+	w.put(g)
 }
 
 // heaviest is the group with most connections, of equal ones the one that came to them first; nil where there is none.

@@ -75,7 +75,7 @@ func New(c Config) *Door {
 // now is the time since the door was made, by the clock that never steps, and never 0.
 func (d *Door) now() int64 { return int64(time.Since(d.start)) + 1 }
 
-// Run closes what is idle without a proof, and says once a minute what was closed, until ctx ends.
+// Run closes what nothing else ends, and says once a minute what was closed, until ctx ends.
 func (d *Door) Run(ctx context.Context) {
 	sweep, tell := time.NewTicker(sweepEvery), time.NewTicker(tellEvery)
 	defer sweep.Stop()
@@ -85,29 +85,35 @@ func (d *Door) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-sweep.C:
-			d.sweep()
+			d.sweep(&d.strangers, &d.known, &d.local)
 		case <-tell.C:
+			d.sweep(&d.proven)
 			d.tell(ctx)
 			d.forgetAddresses()
 		}
 	}
 }
 
-// sweep closes the unproven connections that have no request for too long.
-func (d *Door) sweep() {
-	var quiet []*Conn
+// sweep closes what nothing else ends: unproven connections that have no request for too long, and requests that no handler has.
+func (d *Door) sweep(crowds ...*crowd) {
+	var over [reasons][]*Conn
 	now := d.now()
 	d.mu.Lock()
-	for _, w := range [...]*crowd{&d.strangers, &d.known} {
+	for _, w := range crowds {
 		for c := range w.all() {
-			if !c.many && c.requests.Load() == 0 && now-c.idle.Load() > int64(d.limits.Quiet) {
-				quiet = append(quiet, c)
+			switch {
+			case c.stuck(now):
+				over[slowRequest] = append(over[slowRequest], c)
+			case c.quiet(now):
+				over[idleUnproven] = append(over[idleUnproven], c)
 			}
 		}
 	}
 	d.mu.Unlock()
-	for _, c := range quiet {
-		c.cut(idleUnproven)
+	for why, list := range over {
+		for _, c := range list {
+			c.cut(reason(why))
+		}
 	}
 }
 

@@ -14,6 +14,9 @@ import (
 func (d *Door) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r.Context())
+		if c != nil && r.ProtoMajor > 1 {
+			c.shared.Store(true)
+		}
 		entered, ok := d.enter(c)
 		if !ok {
 			refuse(w)
@@ -88,6 +91,7 @@ func (d *Door) leave(c *Conn, extra int) {
 	if c == nil {
 		return
 	}
+	c.active.Store(d.now()) // from now on net/http has what is left of it
 	c.requests.Add(-1)
 	if extra == 0 {
 		return

@@ -6,6 +6,27 @@ import (
 	"unsafe"
 )
 
+const (
+	unsentLowat = 25       // TCP_NOTSENT_LOWAT (tcp(7), linux/tcp.h), which package syscall lacks
+	aheadOf     = 64 << 10 // bytes
+)
+
+// keepLittle has the kernel take no more for a peer than what is on its way and a little to go on with. It would take 4 MiB, of the
+// memory that all connections of this machine share, also for a peer that does not read.
+func keepLittle(c net.Conn) {
+	with, ok := c.(*net.TCPConn)
+	if !ok {
+		return
+	}
+	raw, err := with.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) {
+		_ = syscall.SetsockoptInt(int(fd), syscall.IPPROTO_TCP, unsentLowat, aheadOf) // an old kernel does without
+	})
+}
+
 // unread is how many bytes of the peer wait for this process; known is false where the kernel does not say.
 func unread(c net.Conn) (n int, known bool) { return ask(c, syscall.TIOCINQ) }
 

@@ -122,10 +122,14 @@ func TestSlow(t *testing.T) {
 		{"no body that nobody reads", false, unread, "", "HTTP/1.1 404"},
 		{"no body for who reads it", false, strings.Replace(unread, "nope", "read", 1), "", "HTTP/1.1 408"},
 		{"a body byte by byte", false, strings.Replace(unread, "10", "100000", 1), "a", "HTTP/1.1 404"},
+		{"no body where the server itself refuses", false, strings.Replace(unread, "Host: x", "Host: x\r\nExpect: much", 1), "", "HTTP/1.1 417"},
+		{"no body where the server itself answers", false, strings.Replace(unread, "POST /nope", "OPTIONS *", 1), "", ""},
+		{"the same byte by byte", false, strings.NewReplacer("POST /nope", "OPTIONS *", "10", "4000").Replace(unread), "a", ""},
 		{"no chunk", false, strings.Replace(unread, "Content-Length: 10", "Transfer-Encoding: chunked", 1), "", "HTTP/1.1 404"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHouse(t, quick())
+			go h.door.Run(t.Context())
 			address := h.plain
 			if c.secret {
 				address = h.tls.Listener.Addr().String()
