@@ -176,3 +176,21 @@ func TestGivenBackOnce(t *testing.T) {
 		t.Errorf("the certificate is good until %v, %v, want %v", id.Certificate.NotAfter, err, want)
 	}
 }
+
+// TestAbsenceOfAClockThatWasAhead: an absence that was noted by a clock far ahead excuses nothing that comes.
+func TestAbsenceOfAClockThatWasAhead(t *testing.T) {
+	f := newTide(t, true)
+	ad := f.enrolled("box")
+	f.tell(ad, "A", 1)
+	f.flush()
+	f.set(year)
+	f.identity(ad.Certificate.Fingerprint) // the step is noticed, and the gateway dies before it can say that it is at work
+	f.set(-year)
+	f.restart()
+	f.pass(30 * time.Second)
+	f.flush()
+	f.pass(24*time.Hour + grace + time.Hour)
+	if err := f.may(ad.Certificate.Fingerprint, registry.ForRenewal); code(err) != wire.CodeExpired {
+		t.Errorf("after the grace: got %v", err)
+	}
+}

@@ -114,6 +114,7 @@ func (c *timeline) begin(aliveAt time.Time, away absences) (gap time.Duration) {
 	now := read.Round(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	away = away.until(now) // a gateway whose clock was ahead may have noted more
 	c.start, c.aliveAt, c.away = now, aliveAt, away
 	if aliveAt.IsZero() {
 		return 0
