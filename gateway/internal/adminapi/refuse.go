@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"net/http"
 	"strconv"
@@ -40,6 +41,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, who caller, scop
 // record makes an event of a refusal, or counts it where there are too many. A token on record that was shown to others has a
 // count of its own, so that no noise hides it.
 func (s *server) record(r *http.Request, who caller, scope string, detail *wire.ErrorDetail, tooMany bool) {
+	r = r.WithContext(context.WithoutCancel(r.Context())) // whoever hangs up is recorded too
 	e := store.Event{At: s.now(), Kind: "admin.refused", Actor: who.actor.Name, Tenant: who.tenant, Address: who.actor.Address,
 		Outcome: detail.Code, Security: true, Detail: map[string]string{"method": reply.Method(r), "path": s.logPath(r)}}
 	if scope != anyAccount {

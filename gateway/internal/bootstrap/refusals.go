@@ -34,6 +34,7 @@ func (b *Bootstrap) Misused(ctx context.Context, refused error, claimed []string
 	if !errors.As(refused, &detail) {
 		return refused
 	}
+	ctx = context.WithoutCancel(ctx) // whoever hangs up is recorded too
 	from, now := AddressKey(e.Address), b.now()
 	e.At, e.Kind, e.Outcome, e.Security = now, "bootstrap.refused", detail.Code, true
 	known := b.Claim(ctx, claimed, &e)
@@ -52,6 +53,7 @@ func (b *Bootstrap) Misused(ctx context.Context, refused error, claimed []string
 // Claim says in an event whose token it is, by the ids that it shows: detail.token is the first one on record, which is what it
 // gives, with that one's tenant, node or account; else the first of all. Nothing of it is proven.
 func (b *Bootstrap) Claim(ctx context.Context, ids []string, e *store.Event) (known string) {
+	ctx = context.WithoutCancel(ctx)
 	for _, id := range ids {
 		if b.claim(ctx, id, e) {
 			return id
@@ -103,11 +105,12 @@ func (b *Bootstrap) nameNode(ctx context.Context, e *store.Event) {
 	}
 }
 
+// record adds events, also where whoever caused them, or the next one who was refused, has hung up.
 func (b *Bootstrap) record(ctx context.Context, events ...store.Event) {
 	if len(events) == 0 {
 		return
 	}
-	if err := b.store.AddEvents(ctx, events...); err != nil {
+	if err := b.store.AddEvents(context.WithoutCancel(ctx), events...); err != nil {
 		b.log.Error("an event was not recorded", "kind", events[0].Kind, "error", err)
 	}
 }

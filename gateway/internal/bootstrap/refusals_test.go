@@ -2,6 +2,7 @@ package bootstrap_test
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -101,6 +102,31 @@ func TestRefusedByAll(t *testing.T) {
 	misuse("2001:db8::1", "msb_unknown1")
 	if n := len(d.events("bootstrap.refused")); n != 223 {
 		t.Errorf("%d events after the minute, want one more", n)
+	}
+}
+
+// TestWhoHangsUpIsRecorded: a refusal is an event, with whose token it was, and the numbers of others are not lost, where the caller
+// did not wait for the answer.
+func TestWhoHangsUpIsRecorded(t *testing.T) {
+	d, node := bootstraps(t, "", site())
+	m, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 40 {
+		d.CountMore(t.Context(), store.Event{Kind: "admin.refused", Outcome: wire.CodeUnauthorized, Address: "192.0.2.1", Security: true})
+	}
+	d.now = d.now.Add(2 * time.Minute)
+	gone, hangUp := context.WithCancel(t.Context())
+	hangUp()
+	refused := &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "x", Hint: "y"}
+	_ = d.Misused(gone, refused, []string{m.Token.Public()}, store.Event{Actor: "unknown", Address: "192.0.2.9"})
+	if e := d.events("bootstrap.refused"); len(e) != 1 || e[0].NodeID != node.ID || e[0].NodeName == "" {
+		t.Errorf("events are %+v, want one that names the node", e)
+	}
+	d.CountMore(gone, store.Event{Kind: "admin.refused", Outcome: wire.CodeUnauthorized, Address: "192.0.2.9", Security: true})
+	if e := d.events("admin.refused"); len(e) != 1 || e[0].Detail["more"] != "40" {
+		t.Errorf("events are %+v, want one of 40 more", e)
 	}
 }
 

@@ -40,7 +40,7 @@ func (r *Registry) Adopt(ctx context.Context, a Adoptee) (int, error) {
 	if errors.As(err, &refused) {
 		e := r.event("adopt.refused", a.NodeID, store.Actor{Name: "node:" + a.NodeID, Address: a.Address})
 		e.Outcome, e.Security, e.Detail = refused.Code, true, map[string]string{"reason": refused.Message}
-		if err := r.store.AddEvents(ctx, e); err != nil {
+		if err := r.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
 			return 0, err
 		}
 	}

@@ -50,6 +50,7 @@ func (r *Registry) Stray(ctx context.Context, id *Identity, p Proof, purpose Pur
 	case !p.At.After(id.succeeded.Add(r.lateness(id, p))), r.clock.leapt(*id.succeeded):
 		return refused
 	}
+	ctx = context.WithoutCancel(ctx) // also where the one who used it has hung up
 	_, err := r.conflict(ctx, id, p, map[string]string{"why": "a certificate was used after its successor",
 		"generation": strconv.Itoa(id.Generation), "successor_used": id.succeeded.UTC().Format(time.RFC3339)})
 	if err != nil {
@@ -90,7 +91,7 @@ func (r *Registry) recordStray(ctx context.Context, id *Identity, p Proof) {
 	e := r.event("identity.stray", id.NodeID, store.Actor{Name: "node:" + id.NodeID, Address: p.Address})
 	e.NodeName, e.Tenant, e.Security, e.Outcome = id.Name, id.Tenant, true, wire.CodeSupersededRetry
 	e.Detail = map[string]string{"fingerprint": id.Fingerprint, "generation": strconv.Itoa(id.Generation), "expired": id.NotAfter.UTC().Format(time.RFC3339)}
-	if err := r.store.AddEvents(ctx, e); err != nil {
+	if err := r.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
 		r.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
 	}
 }

@@ -1,6 +1,7 @@
 package registry_test
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -84,6 +85,24 @@ func TestStray(t *testing.T) {
 				t.Errorf("%d events", got)
 			}
 		})
+	}
+}
+
+// TestStrayThatHangsUp: what the use of a superseded certificate shows is on record also where its user does not wait for the answer.
+func TestStrayThatHangsUp(t *testing.T) {
+	for event, after := range map[string]time.Duration{"identity.conflict": time.Hour, "identity.stray": 25*time.Hour + grace} {
+		f := newFleet(t)
+		ad := f.enrolled("box")
+		f.beat(ad, 1, nil)
+		f.use(f.renew(ad.Certificate.Fingerprint).Fingerprint)
+		old := f.identity(ad.Certificate.Fingerprint)
+		f.clock.Forward(after)
+		gone, hangUp := context.WithCancel(t.Context())
+		hangUp()
+		_ = f.Stray(gone, old, registry.Proof{Address: address, At: f.clock.Now()}, registry.ForHeartbeat)
+		if got := len(f.events(event)); got != 1 {
+			t.Errorf("%d events %s, want 1", got, event)
+		}
 	}
 }
 

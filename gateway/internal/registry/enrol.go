@@ -225,6 +225,7 @@ func Certificate(node store.Node, issued store.Certificate, generation int) stor
 }
 
 func (r *Registry) refused(ctx context.Context, a Applicant, code string) {
+	ctx = context.WithoutCancel(ctx) // whoever hangs up is recorded too
 	e := r.event("enrol.refused", a.Credential.NodeID, actor(a))
 	if e.NodeID != "" { // whose token it is, whatever machine has got hold of it
 		if node, err := r.store.Node(ctx, "", e.NodeID); err == nil {

@@ -183,7 +183,7 @@ func (r *Registry) ill(ctx context.Context, id *Identity, p Proof, report Report
 	}
 	e := r.event("node.gpu_health", id.NodeID, store.Actor{Name: "node:" + id.NodeID, Address: p.Address})
 	e.NodeName, e.Tenant, e.Detail = id.Name, id.Tenant, difference(before, now)
-	if err := r.store.AddEvents(ctx, e); err != nil {
+	if err := r.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
 		r.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
 	}
 }
