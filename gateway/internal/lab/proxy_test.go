@@ -53,7 +53,9 @@ func TestBehindNginx(t *testing.T) {
 	gateway := l.Gateway("--public-url", "https://"+lab.GatewayName, "--plain-listen", "127.0.0.1:7480", "--trusted-proxy", "127.0.0.1/32")
 
 	token := gateway.Token()
-	if want := "MUSTER_TOKEN=" + token.Token + " sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://" + lab.GatewayName + "/install.sh) && eval \"$s\"'"; token.Command != want {
+	want := "MUSTER_TOKEN=" + token.Token + " sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://" + lab.GatewayName +
+		"/install.sh) && eval \"${s:?the download is empty}\"'"
+	if token.Command != want {
 		t.Errorf("the joining command is\n%s\nwant\n%s", token.Command, want)
 	}
 	out, err := box.Try("root", token.Command)
