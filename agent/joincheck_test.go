@@ -47,6 +47,8 @@ func TestJoinCheckFindsWhatIsWrong(t *testing.T) {
 			return []string{"--gateway", "https" + strings.TrimPrefix(gatewaytest.Listen(b.t, b.g, nil), "http")}
 		}, nil,
 			[]string{"TLS         FAILS", "does not speak TLS"}, 1},
+		{"no TLS where it is wanted", func(b *box) []string { return []string{"--gateway", "http" + strings.TrimPrefix(b.url, "https")} }, nil,
+			[]string{"gateway     FAILS", "if this port speaks TLS, give --gateway with https://"}, 1},
 		{"plain", func(b *box) []string { return []string{"--gateway", gatewaytest.Listen(b.t, b.g, nil)} }, nil,
 			[]string{"plain HTTP (each exchange is signed)"}, 0},
 		{"wrong pin", func(*box) []string { return []string{"--root-pin", "sha256:" + strings.Repeat("11", 32)} }, nil, []string{"TLS         FAILS", "root pin"}, 1},

@@ -408,6 +408,28 @@ func TestTLSOnAPlainPort(t *testing.T) {
 	}
 }
 
+// TestNoTLSOnATLSPort: a server that wants TLS answers 400 and often breaks off in it, for it does not read the request's body.
+func TestNoTLSOnATLSPort(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"whole": func(w http.ResponseWriter, _ *http.Request) {
+			http.Error(w, "Client sent an HTTP request to an HTTPS server.", http.StatusBadRequest)
+		},
+		"broken off": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", "100")
+			w.WriteHeader(http.StatusBadRequest)
+		},
+	} {
+		client, err := transport.New(transport.Config{Gateway: gatewaytest.Listen(t, answer, nil)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		client.Use(gatewaytest.New(t).Identity(t))
+		if _, err := call(client); err == nil || !strings.Contains(err.Error(), "give --gateway with https://") {
+			t.Errorf("%s: error %v", name, err)
+		}
+	}
+}
+
 func FuzzUnproven(f *testing.F) {
 	f.Add(403, "text/html", []byte("<title>no</title>"))
 	f.Add(401, "application/json", []byte(`{"error":{"code":"revoked","message":"x"}}`))

@@ -133,6 +133,9 @@ func (d *direct) exchange(ctx context.Context, method, path string, header http.
 	}
 	defer response.Body.Close()
 	content, err := io.ReadAll(io.LimitReader(response.Body, wire.MaxBody+1))
+	if err != nil && response.StatusCode == http.StatusBadRequest && response.TLS == nil {
+		return Answer{}, fmt.Errorf("read the answer of %s: it broke off after HTTP 400: %s (%w)", d.client.base.Host, wantsTLS, err)
+	}
 	if err != nil {
 		return Answer{}, fmt.Errorf("read the answer of %s: %w", d.client.base.Host, err)
 	}

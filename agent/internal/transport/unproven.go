@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"net/http"
 	"strings"
 
 	"muster/agent/wire"
@@ -20,6 +21,9 @@ type Unproven struct {
 
 // needsCurl is the next step where only curl might get through.
 const needsCurl = "such networks often let curl through, and there is no curl here: install it (apt-get install curl), the agent then uses it by itself"
+
+// wantsTLS is the next step where a server was asked without TLS and refuses that.
+const wantsTLS = "if this port speaks TLS, give --gateway with https://"
 
 // Error says what to look at next.
 func (u *Unproven) Error() string {
@@ -50,6 +54,9 @@ func (a Answer) Unproven() *Unproven {
 	parts := []string{fmt.Sprintf("HTTP %d", a.Status)}
 	if where := a.Header.Get("Location"); where != "" {
 		parts = append(parts, "a redirect to "+plain(where, 100)+" (if the gateway moved, give that address as --gateway)")
+	}
+	if a.Status == http.StatusBadRequest && bytes.Contains(a.Body, []byte("HTTPS")) { // what Go's servers, nginx and Apache say
+		parts = append(parts, wantsTLS)
 	}
 	parts = append(parts, a.shape())
 	if a.Header.Get("Cf-Mitigated") != "" {
