@@ -90,7 +90,7 @@ func (j *joining) walk(ctx context.Context) error {
 		}
 		if err != nil {
 			fmt.Fprintf(j.stdout, "[%d/%d] failed: %s\n", i+1, joinSteps, strings.ReplaceAll(err.Error(), "\n", "\n      "))
-			return fmt.Errorf("not joined: step %d of %d failed, as said there", i+1, joinSteps)
+			return fmt.Errorf("not joined: step %d of %d failed, as said there; on the gateway, muster help not-joining says what to do", i+1, joinSteps)
 		}
 		fmt.Fprintf(j.stdout, "[%d/%d] %s\n", i+1, joinSteps, line)
 	}

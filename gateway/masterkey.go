@@ -68,7 +68,7 @@ func masterKey(s settings, getenv func(string) string, say io.Writer) ([]byte, e
 		return key, err
 	}
 	if exists(filepath.Join(s.data, databaseFile)) { // which another key seals
-		const text = "there is no master key for the database in %s: looked for %s; put its key back, or name the file with --master-key-file%s"
+		const text = "there is no master key for the database in %s: looked for %s; put its key back, or name the file with --master-key-file%s; muster help lost-gateway says where to look"
 		return nil, fmt.Errorf(text, s.data, s.lookedFor(getenv), s.atService())
 	}
 	return newMasterKey(place.file, say)

@@ -30,11 +30,19 @@ func TestReadmeIsShort(t *testing.T) {
 	}
 }
 
+// topicNamed finds the pages that messages name.
+var topicNamed = regexp.MustCompile(`muster help ([a-z]+-[a-z-]+[a-z])`)
+
 // TestNoDeadNames: every command, flag, variable, page and code that the README and the pages of help name is there.
 func TestNoDeadNames(t *testing.T) {
 	l := newLexicon(t)
 	for _, dead := range l.dead(readme(t)) {
 		t.Errorf("the README names %s", dead)
+	}
+	for _, found := range topicNamed.FindAllStringSubmatch(l.sources, -1) {
+		if !slices.Contains(help.Names(), found[1]) {
+			t.Errorf("a message of the programs names the page %s", found[1])
+		}
 	}
 	for _, name := range help.Names() {
 		for _, dead := range l.dead(help.Text(name)) {

@@ -127,6 +127,30 @@ func TestHelpTopics(t *testing.T) {
 	}
 }
 
+// TestShowNamesThePage: what keeps a node from work leads to the page that goes through it.
+func TestShowNamesThePage(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "well", Tenant: "platform"}, time.Second, "")
+	h.node(store.Node{Name: "silent", Tenant: "platform"}, time.Hour, "")
+	h.node(store.Node{Name: "awaited", Tenant: "platform"}, -1, "")
+	for name, page := range map[string]string{"well": "", "silent": "stale-node", "awaited": ""} {
+		shown := h.done("node", "show", name)
+		if found := strings.Contains(shown, "muster help"); found != (page != "") || !strings.Contains(shown, page) {
+			t.Errorf("%s: want the page %q:\n%s", name, page, shown)
+		}
+	}
+	for _, topic := range []string{"stale-node", "identity-trouble", "no-telemetry", "not-joining"} {
+		if help.Text(topic) == "" {
+			t.Errorf("messages name the page %s, which is not there", topic)
+		}
+	}
+	h.node(store.Node{Name: "given-back", Tenant: "platform"}, time.Hour, "")
+	h.done("node", "retire", "given-back", "--yes")
+	if shown := h.done("node", "show", "given-back"); strings.Contains(shown, "muster help") {
+		t.Errorf("a node that was given back is silent by right:\n%s", shown)
+	}
+}
+
 // TestExamples parses the examples of every help page: what help teaches must not be refused as used wrongly.
 func TestExamples(t *testing.T) {
 	h := newHouse(t)

@@ -4,8 +4,11 @@ import (
 	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"time"
+
+	"muster/agent/wire"
 )
 
 // Words of node show for what is not there.
@@ -29,6 +32,9 @@ func (v view) show(w io.Writer, screen int, identity [][]string) {
 		{"  certificate", v.certificateLine()},
 		{"  clock", v.clockLine()},
 		{"  created", stamp(&v.CreatedAt)},
+	}
+	if page := v.page(); page != "" {
+		rows = append(rows, []string{"  help", "muster help " + page})
 	}
 	for _, reason := range v.StateReasons {
 		if detail := v.StateDetails[reason]; detail != "" {
@@ -96,6 +102,24 @@ func (v view) stateLine() string {
 		return text
 	}
 	return text + ", since " + age(v.now.Sub(v.StateSince))
+}
+
+// page is the page of help for what keeps a node from work; empty where nothing does, or where a person wants it so.
+func (v view) page() string {
+	has := func(reasons ...string) bool {
+		return slices.ContainsFunc(v.StateReasons, func(r string) bool { return slices.Contains(reasons, r) })
+	}
+	switch {
+	case v.State == "retired":
+		return ""
+	case has(wire.ReasonConflict, wire.ReasonExpired):
+		return "identity-trouble"
+	case v.Status == "stale":
+		return "stale-node"
+	case has(wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUMissing, wire.HealthGPUFault):
+		return "no-telemetry"
+	}
+	return ""
 }
 
 func (v view) statusLine() string {

@@ -37,7 +37,7 @@ func (g goal) next(seen []view) string {
 			return "muster node show " + QuoteWord(v.Name) + " says more"
 		}
 	}
-	return "muster node ls --all shows which nodes there are"
+	return "muster node ls --all shows which nodes there are, muster help not-joining why one may not come"
 }
 
 // wanted is what --status and --state say, empty where they say nothing.
