@@ -67,7 +67,9 @@ func (s *swarm) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	s.connectAll(ctx)
+	if s.rate == 0 { // with a pace each connects when it reports, as agents do: a gateway cuts who connects and is silent
+		s.connectAll(ctx)
+	}
 	queues, err := s.signAhead(ctx, p)
 	if err != nil {
 		return err
