@@ -10,7 +10,7 @@ import (
 
 var (
 	fences    = regexp.MustCompile("(?ms)^ *```[a-z]*\n(.*?)^ *```")
-	spans     = regexp.MustCompile("`([^`\n]+)`")
+	spans     = regexp.MustCompile("`([^`]+)`")
 	called    = regexp.MustCompile(`(?:^|[\s;&|("'/])(muster|muster-agent) +([^|;&#>)"']*)`)
 	domain    = regexp.MustCompile(`muster( [a-z]+)+ v[0-9]`)    // what a MAC or a signature begins with
 	toJoin    = regexp.MustCompile(`(?:^|\s)-- (--.*)`)          // flags behind the installer's command
@@ -35,7 +35,8 @@ func (l *lexicon) dead(text string) []string {
 			found = append(found, l.deadCommands(line)...)
 		}
 	}
-	for _, span := range spans.FindAllStringSubmatch(fences.ReplaceAllString(text, ""), -1) {
+	prose := strings.ReplaceAll(fences.ReplaceAllString(text, ""), "\n", " ") // a line may end within code
+	for _, span := range spans.FindAllStringSubmatch(prose, -1) {
 		found = append(found, l.deadSpan(strings.ReplaceAll(span[1], `\|`, "|"))...)
 	}
 	return found
@@ -155,5 +156,6 @@ func (l *lexicon) flag(command, name string) bool {
 // variable: every flag has one, and the programs read some more.
 func (l *lexicon) variable(name string) bool {
 	flag := strings.TrimPrefix(strings.TrimPrefix(name, "MUSTER_"), "NODE_")
-	return l.flag("", strings.ToLower(strings.ReplaceAll(flag, "_", "-"))) || strings.Contains(l.sources, `"`+name+`"`) || strings.Contains(l.sources, "${"+name)
+	read := strings.Contains(l.sources, `"`+name+`"`) || strings.Contains(l.sources, "${"+name)
+	return read || l.flag("", strings.ToLower(strings.ReplaceAll(flag, "_", "-")))
 }

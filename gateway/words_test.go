@@ -54,16 +54,47 @@ func TestNoDeadNames(t *testing.T) {
 // TestDeadNamesAreFound proves that the test above can fail.
 func TestDeadNamesAreFound(t *testing.T) {
 	l := newLexicon(t)
-	for _, text := range []string{"`muster nod ls`", "`muster node lst`", "`muster node ls --selectro x`", "`muster node ls --uses 3`", "`muster-agent joyn`", "`muster-agent status --gateway URL`",
-		"`--no-such-flag`", "`--listen :1 --lisden`", "`MUSTER_NOTHING`", "MUSTER_PLANE_LISTEN", "`muster help nothing`", "`make nothing`", "`no_such_code`", "`node.nothing`", "`muster nothing v1`", "`-- --check --nothing`",
-		"```\n$ bin/muster --data .muster toke create\n```\n", "```\nsudo muster serve --public-url https://gw.example \\\n     --nothing\n```\n", "```\nx | muster psk set --secret y\n```\n",
-		"```\nMUSTER_TOKEN=mse_... sh -c '...' -- --nothing\n```\n", "```\nmuster service install --nothing\n```\n"} {
+	for _, text := range []string{
+		"`muster nod ls`",
+		"`muster node lst`",
+		"`muster node ls --selectro x`",
+		"`muster node ls --uses 3`",
+		"`muster-agent joyn`",
+		"`muster-agent status --gateway URL`",
+		"`--no-such-flag`",
+		"`--listen :1 --lisden`",
+		"`MUSTER_NOTHING`",
+		"MUSTER_PLANE_LISTEN",
+		"`muster help nothing`",
+		"`make nothing`",
+		"a `muster\nnode lst` and more",
+		"`no_such_code`",
+		"`node.nothing`",
+		"`muster nothing v1`",
+		"`-- --check --nothing`",
+		"```\n$ bin/muster --data .muster toke create\n```\n",
+		"```\nsudo muster serve --public-url https://gw.example \\\n     --nothing\n```\n",
+		"```\nx | muster psk set --secret y\n```\n",
+		"```\nMUSTER_TOKEN=mse_... sh -c '...' -- --nothing\n```\n",
+		"```\nmuster service install --nothing\n```\n",
+	} {
 		if len(l.dead(text)) != 1 {
 			t.Errorf("%q: found %q, want one dead name", text, l.dead(text))
 		}
 	}
-	for _, text := range []string{"`muster node ls -l tier=spot -o wide`", "`muster COMMAND --help`", "`muster help TOPIC`", "`muster help node`", "```\n$ muster --data .muster node ls\nmuster 53e16f2 serves\n```\n",
-		"`curl --cacert ca.pem`", "`muster enroll v1`", "`NODE_BOOTSTRAP_REGISTRY`", "`-- --name gpu-7`", "`muster service install --public-url URL`", "`token_used`"} {
+	for _, text := range []string{
+		"`muster node ls -l tier=spot -o wide`",
+		"`muster COMMAND --help`",
+		"`muster help TOPIC`",
+		"`muster help node`",
+		"```\n$ muster --data .muster node ls\nmuster 53e16f2 serves\n```\n",
+		"`curl --cacert ca.pem`",
+		"`muster enroll v1`",
+		"`NODE_BOOTSTRAP_REGISTRY`",
+		"`-- --name gpu-7`",
+		"`muster service install --public-url URL`",
+		"`token_used`",
+	} {
 		if found := l.dead(text); len(found) != 0 {
 			t.Errorf("%q: found %q, want nothing dead", text, found)
 		}

@@ -61,7 +61,8 @@ func TestPageWidth(t *testing.T) {
 			if words(plain) != words(help.Render(page, 1000, false)) {
 				t.Errorf("%s at %d columns has other words than at 1000", name, columns)
 			}
-			if styled := help.Render(page, columns, true); !escapes.MatchString(styled) || words(escapes.ReplaceAllString(styled, "")) != words(plain) {
+			styled := help.Render(page, columns, true)
+			if !escapes.MatchString(styled) || words(escapes.ReplaceAllString(styled, "")) != words(plain) {
 				t.Errorf("%s at %d columns has other words with style", name, columns)
 			}
 		}

@@ -7,9 +7,12 @@ import (
 	"muster/gateway/internal/cli/help"
 )
 
-const page = "# pages: what they look like\n\nA paragraph with `code that stays together` and\n**bold words**, and a [link](https://a.example/).\n\n" +
-	"## Lists\n\n- one that is long enough for\n  a second line\n- two\n\n1. Do this:\n\n   ```\n   muster node ls \\\n          -o wide\n   ```\n\n   and then rest.\n\nAfter the list.\n\n" +
-	"| flag | what it does |\n| --- | --- |\n| `--mode` | `a\\|b`, and more words than fit into it |\n| `--x` | nothing |\n\n```\nleft   as it is\n\n  here\n```\n"
+const page = "# pages: what they look like\n\n" +
+	"A paragraph with `code that stays together` and\n**bold words**, and a [link](https://a.example/).\n\n" +
+	"## Lists\n\n- one that is long enough for\n  a second line\n- two\n\n" +
+	"1. Do this:\n\n   ```\n   muster node ls \\\n          -o wide\n   ```\n\n   and then rest.\n\nAfter the list.\n\n" +
+	"| flag | what it does |\n| --- | --- |\n| `--mode` | `a\\|b`, and more words than fit into it |\n| `--x` | nothing |\n\n" +
+	"```\nleft   as it is\n\n  here\n```\n"
 
 func TestRender(t *testing.T) {
 	want := strings.TrimPrefix(`
@@ -52,7 +55,9 @@ Lists
 		t.Errorf("in 16 columns there is no\n%s\nin\n%s", narrow, got)
 	}
 	styled := help.Render(page, 34, true)
-	for _, want := range []string{"\x1b[1mLists\x1b[22m\n", "\x1b[1mcode that stays together\x1b[22m and", "\x1b[1mbold\x1b[22m \x1b[1mwords\x1b[22m,", "  \x1b[1mflag\x1b[22m    \x1b[1mwhat it does"} {
+	for _, want := range []string{"\x1b[1mLists\x1b[22m\n",
+		"\x1b[1mcode that stays together\x1b[22m and", "\x1b[1mbold\x1b[22m \x1b[1mwords\x1b[22m,",
+		"  \x1b[1mflag\x1b[22m    \x1b[1mwhat it does"} {
 		if !strings.Contains(styled, want) {
 			t.Errorf("with style there is no %q in:\n%q", want, styled)
 		}
