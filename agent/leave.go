@@ -102,8 +102,18 @@ func (p program) tell(ctx context.Context, base, gateway string, force bool) err
 	if !force {
 		return fmt.Errorf("%w\nnothing was removed: try again when the gateway can be reached, or add --force to remove the agent all the same", err)
 	}
-	fmt.Fprintf(p.stdout, "the gateway was not told (%v): an operator should run muster node retire %s\n", err, state.Name)
+	fmt.Fprintf(p.stdout, "the gateway was not told (%v): %s\n", err, untold(err, state.Name))
 	return nil
+}
+
+// untold is what an operator does about a node that left without a word. In a conflict the name is also that of the machine that stays.
+func untold(err error, name string) string {
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) && refusal.Code == wire.CodeIdentityConflict {
+		return "another machine uses this identity too, so the node is not retired; an operator gives it back to that machine: " +
+			"muster help identity-trouble says how"
+	}
+	return "an operator should run muster node retire " + name
 }
 
 // retire says goodbye. A gateway that does not want this node any more has nothing to be told.

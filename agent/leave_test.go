@@ -121,6 +121,23 @@ func TestLeaveWhatIsRetired(t *testing.T) {
 	}
 }
 
+// TestLeaveInAConflict: the copy that goes does not have the operator retire the machine that stays.
+func TestLeaveInAConflict(t *testing.T) {
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	b.joined()
+	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
+		if strings.HasSuffix(q.Path, "/leave") {
+			return gatewaytest.Refusal(403, wire.CodeIdentityConflict)
+		}
+		return nil
+	})
+	code, out, errs := b.call("leave", "--state", b.base, "--force")
+	if code != 0 || strings.Contains(out, "node retire") || !strings.Contains(out, "muster help identity-trouble") {
+		t.Errorf("exit %d\n%s%s", code, out, errs)
+	}
+}
+
 func TestLeaveAfterAnInterruptedJoin(t *testing.T) {
 	b := newBox(t)
 	b.mkdir("run/systemd/system")
