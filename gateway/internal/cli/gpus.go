@@ -25,18 +25,7 @@ func nodeGPUs(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.client(ctx)
-	if err != nil {
-		return err
-	}
-	nodes, selected, err := s.targets(ctx, c, names)
-	if err != nil {
-		return err
-	}
-	if err := s.confirm("set the GPUs of", nodes, selected, false); err != nil {
-		return err
-	}
-	return s.onEach(ctx, nodes, func(t target) (string, error) {
+	return s.actOn(ctx, names, "set the GPUs of", false, func(c *adminapi.Client, t target) (string, error) {
 		n, err := c.PatchNode(ctx, t.id, patch)
 		if err != nil || n.GPUsExpected == nil {
 			return "as many GPUs as are seen", err

@@ -27,18 +27,7 @@ func nodeAllowRecovery(ctx context.Context, s *session) error {
 	if fingerprint != "" && len(s.args) != 1 {
 		return usagef("name one node", "a fingerprint belongs to one node")
 	}
-	c, err := s.client(ctx)
-	if err != nil {
-		return err
-	}
-	nodes, selected, err := s.targets(ctx, c, s.args)
-	if err != nil {
-		return err
-	}
-	if err := s.confirm("allow-recovery", nodes, selected, false); err != nil {
-		return err
-	}
-	return s.onEach(ctx, nodes, func(t target) (string, error) {
+	return s.actOn(ctx, s.args, "allow-recovery", false, func(c *adminapi.Client, t target) (string, error) {
 		n, err := c.AllowRecovery(ctx, t.id, adminapi.RecoveryRequest{Fingerprint: fingerprint, For: adminapi.Duration(window)})
 		if err != nil {
 			return "", err

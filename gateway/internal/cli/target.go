@@ -116,20 +116,27 @@ func (s *session) onEach(ctx context.Context, nodes []target, act func(target) (
 	return nil
 }
 
+// actOn acts on the nodes that were named or selected, once the person agrees to verb where that is asked.
+func (s *session) actOn(ctx context.Context, names []string, verb string, always bool,
+	act func(*adminapi.Client, target) (string, error)) error {
+	c, err := s.client(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, selected, err := s.targets(ctx, c, names)
+	if err != nil {
+		return err
+	}
+	if err := s.confirm(verb, nodes, selected, always); err != nil {
+		return err
+	}
+	return s.onEach(ctx, nodes, func(t target) (string, error) { return act(c, t) })
+}
+
 func nodeMove(verb string) func(context.Context, *session) error {
+	noWayBack := verb == "retire" || verb == "ban"
 	return func(ctx context.Context, s *session) error {
-		c, err := s.client(ctx)
-		if err != nil {
-			return err
-		}
-		nodes, selected, err := s.targets(ctx, c, s.args)
-		if err != nil {
-			return err
-		}
-		if err := s.confirm(verb, nodes, selected, verb == "retire" || verb == "ban"); err != nil {
-			return err
-		}
-		return s.onEach(ctx, nodes, func(t target) (string, error) {
+		return s.actOn(ctx, s.args, verb, noWayBack, func(c *adminapi.Client, t target) (string, error) {
 			n, err := c.Apply(ctx, t.id, verb)
 			if n.Banned {
 				n.State += ", banned"
@@ -144,18 +151,7 @@ func nodeLabel(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	c, err := s.client(ctx)
-	if err != nil {
-		return err
-	}
-	nodes, selected, err := s.targets(ctx, c, names)
-	if err != nil {
-		return err
-	}
-	if err := s.confirm("label", nodes, selected, false); err != nil {
-		return err
-	}
-	return s.onEach(ctx, nodes, func(t target) (string, error) {
+	return s.actOn(ctx, names, "label", false, func(c *adminapi.Client, t target) (string, error) {
 		n, err := c.SetLabels(ctx, t.id, change)
 		if len(n.Labels) == 0 {
 			return "no labels", err
