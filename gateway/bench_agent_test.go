@@ -100,7 +100,7 @@ func (m *bench) counter(p *child) uint64 {
 	if len(nodes) != 1 {
 		m.Fatalf("the agent did not join\n%s", p.output.String())
 	}
-	m.must(m.registry.Flush(m.Context()))
+	m.must(m.gateway.fleet.Flush(m.Context()))
 	node, err := m.store.Node(m.Context(), "", nodes[0].ID)
 	m.must(err)
 	return node.Counter

@@ -170,10 +170,10 @@ func (m *bench) memory(r *benchReport, g *running, keep string) {
 	before := heap()
 	args := []string{"-gateway", g.plainURL(), "-keep", keep, "-transport", "signed", "-duration", "2m"}
 	m.play(append(args, "-nodes", strconv.Itoa(fleetSize), "-beats", "1")...)
-	m.must(g.registry.Flush(m.Context()))
+	m.must(g.fleet.Flush(m.Context()))
 	one := heap()
 	m.play(append(args, "-nodes", strconv.Itoa(nonceSample), "-beats", strconv.Itoa(moreNonces))...)
-	m.must(g.registry.Flush(m.Context()))
+	m.must(g.fleet.Flush(m.Context()))
 	more := heap()
 	nonce := max(more-one, 0) / (nonceSample * moreNonces)
 	each := (one-before)/fleetSize + nonce*moreNonces

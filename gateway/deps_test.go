@@ -16,7 +16,7 @@ const (
 )
 
 // parts never import each other nor the handler packages. A backend may import its parent.
-var parts = []string{"authority", "bootstrap", "registry", "release", "tasks", "logs", "metrics", "maas", "provider"}
+var parts = []string{"authority", "bootstrap", "fleet", "release", "tasks", "logs", "metrics", "maas", "provider"}
 
 // handlers use the parts and what serves them all, not one another.
 var handlers = []string{"nodeapi", "adminapi", "web"}
@@ -62,21 +62,21 @@ func TestImportRules(t *testing.T) {
 		{"agent/sign", "agent/wire", true},
 		{"store", "modernc.org/sqlite", true},
 		{"store", "agent/wire", false},
-		{"gateway/internal/registry", "store", true},
-		{"gateway/internal/registry", "gateway/internal/authority", false},
+		{"gateway/internal/fleet", "store", true},
+		{"gateway/internal/fleet", "gateway/internal/authority", false},
 		{"gateway/internal/authority/stepca", "gateway/internal/authority", true},
-		{"gateway/internal/registry", "gateway/internal/reply", false},
-		{"gateway/internal/registry", "modernc.org/sqlite", false},
+		{"gateway/internal/fleet", "gateway/internal/reply", false},
+		{"gateway/internal/fleet", "modernc.org/sqlite", false},
 		{"gateway/internal/bootstrap", "gateway/internal/paste", true},
 		{"gateway/internal/cli", "gateway/internal/paste", false},
 		{"gateway/internal/paste", "store", false},
-		{"gateway/internal/nodeapi", "gateway/internal/registry", true},
+		{"gateway/internal/nodeapi", "gateway/internal/fleet", true},
 		{"gateway/internal/nodeapi", "gateway/internal/adminapi", false},
 		{"gateway/internal/nodeapi", "gateway/internal/reply", true},
 		{"gateway/internal/nodeapi", "gateway/internal/reading", true},
 		{"gateway/internal/reading", "store", false},
 		{"gateway/internal/cli", "gateway/internal/adminapi", true},
-		{"gateway/internal/cli", "gateway/internal/registry", false},
+		{"gateway/internal/cli", "gateway/internal/fleet", false},
 		{"gateway/internal/cli", "store", false},
 		{"gateway/internal/swarm", "agent/sign", true},
 		{"gateway/internal/swarm", "store", false},

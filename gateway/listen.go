@@ -111,10 +111,9 @@ func (g *gateway) admin(routes http.Handler, direct bool) http.Handler {
 			routes.ServeHTTP(w, r)
 			return
 		}
-		g.info.WriteError(w, &wire.ErrorDetail{
-			Code: wire.CodeNotFound, Message: "the admin API does not answer here",
-			Hint: "use the gateway's own TLS port or its socket; through a proxy only with --admin-behind-proxy",
-		})
+		g.info.WriteError(w, wire.Refuse(
+			wire.CodeNotFound, "the admin API does not answer here",
+			"use the gateway's own TLS port or its socket; through a proxy only with --admin-behind-proxy"))
 	})
 }
 

@@ -18,9 +18,9 @@ import (
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/door"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
-	"muster/gateway/internal/registry"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -43,7 +43,7 @@ type gateway struct {
 	authority *authority.Authority
 	issuer    authority.Issuer // of the nodes' certificates
 	serving   certificates
-	registry  *registry.Registry
+	fleet     *fleet.Fleet
 	bootstrap *bootstrap.Bootstrap
 	info      *reply.Info
 	origin    origin.Resolver
@@ -109,7 +109,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	g.openDoor()
 	grace := g.settings.renewGrace
 	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Site: g.site})
-	g.registry, err = registry.Open(ctx, registry.Config{Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.bootstrap.CountAgain})
+	g.fleet, err = fleet.Open(ctx, fleet.Config{Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.bootstrap.CountAgain})
 	if err != nil {
 		return err
 	}
@@ -152,7 +152,7 @@ func (g *gateway) openNodes() error {
 		}
 	}
 	g.nodes = nodeapi.New(nodeapi.Config{
-		Registry: g.registry, Bootstrap: g.bootstrap, Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info,
+		Fleet: g.fleet, Bootstrap: g.bootstrap, Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info,
 		Address: g.origin.Address, Interval: g.settings.interval, RenewEvery: g.settings.certTTL / 100, RequireMTLS: g.settings.requireMTLS,
 		Agents: agents, Version: version, Installer: g.installer, Logger: g.log,
 	})
@@ -167,10 +167,10 @@ func (g *gateway) run(ctx context.Context, l *listeners) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	failed := make(chan error, 8)
-	registryDone := make(chan error, 1)
-	registryCtx, stopRegistry := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopRegistry()
-	go func() { registryDone <- g.registry.Run(registryCtx) }()
+	fleetDone := make(chan error, 1)
+	fleetCtx, stopFleet := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopFleet()
+	go func() { fleetDone <- g.fleet.Run(fleetCtx) }()
 	kept := make(chan struct{})
 	go func() { defer close(kept); g.keepHouse(ctx) }()
 	doorDone := make(chan struct{})
@@ -189,8 +189,8 @@ func (g *gateway) run(ctx context.Context, l *listeners) error {
 	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 	defer cancel()
 	g.bootstrap.Settle(last, true)
-	stopRegistry()
-	return errors.Join(err, <-registryDone)
+	stopFleet()
+	return errors.Join(err, <-fleetDone)
 }
 
 func (g *gateway) close() {
@@ -213,7 +213,7 @@ func newEpoch() string {
 
 func (g *gateway) adminAPI(socket bool) *adminapi.API {
 	return &adminapi.API{
-		Registry: g.registry, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info, Gateway: g.facts(),
+		Fleet: g.fleet, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info, Gateway: g.facts(),
 		Command: g.joinCommand, Address: g.origin.Address, Socket: socket, Logger: g.log,
 	}
 }

@@ -23,7 +23,7 @@ type Reason struct {
 	Detail string // what stands behind it, for a person; "" nothing more is known
 }
 
-// Node is one machine of the registry.
+// Node is one machine of the fleet.
 type Node struct {
 	ID            string
 	Name          string // unique among nodes that are not retired, or are banned

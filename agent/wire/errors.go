@@ -28,6 +28,11 @@ func (d *ErrorDetail) Error() string {
 	return d.Message + " (" + d.Hint + ")"
 }
 
+// Refuse makes the refusal that a part of the gateway answers with: what is wrong, and what the caller does next.
+func Refuse(code, message, hint string) *ErrorDetail {
+	return &ErrorDetail{Code: code, Message: message, Hint: hint}
+}
+
 // Codes of refusals. What each asks of the agent is in the comment.
 const (
 	CodeInternal         = "internal"           // 500: try again later

@@ -123,7 +123,7 @@ func (s *server) nameTaken(c *call, name string) error {
 	if err != nil {
 		return err
 	}
-	taken := &wire.ErrorDetail{Code: wire.CodeAlreadyThere, Message: "the name " + name + " is taken", Hint: "choose another"}
+	taken := wire.Refuse(wire.CodeAlreadyThere, "the name "+name+" is taken", "choose another")
 	if slices.ContainsFunc(accounts, func(a store.Account) bool { return a.RevokedAt == nil && a.Name == name }) {
 		taken.Message = fmt.Sprintf("an account is called %q already", name)
 		taken.Hint = "choose another name; to give it a new token, revoke it and make it again"
@@ -135,8 +135,9 @@ func (s *server) nameTaken(c *call, name string) error {
 func (c caller) accountFor(q AccountRequest, now time.Time) (a store.Account, err error) {
 	a = store.Account{Name: q.Name, CreatedAt: now, CreatedBy: c.actor.Name, Maker: c.account.ID}
 	if wire.CheckName(q.Name) != nil || strings.HasPrefix(q.Name, string(sign.AccountToken)+"_") || reply.HasToken(q.Name) {
-		return a, &wire.ErrorDetail{Code: wire.CodeBadName, Message: fmt.Sprintf("%.80q is not an account's name", reply.Redact(q.Name)),
-			Hint: "a name has 1 to 63 letters, digits, dots, dashes or underscores, a letter or digit at both ends, and does not begin with msa_"}
+		return a, wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not an account's name", reply.Redact(q.Name)),
+			"a name has 1 to 63 letters, digits, dots, dashes or underscores, a letter or digit at both ends, and does not begin with msa_")
+
 	}
 	if a.Tenant, err = c.within(q.Tenant); err != nil {
 		return a, err
@@ -239,7 +240,7 @@ func perhapsMadeBy(maker store.Account, accounts []store.Account, now time.Time)
 }
 
 func noAccount(name string) error {
-	return &wire.ErrorDetail{Code: wire.CodeNotFound, Message: fmt.Sprintf("no live account is called %.80q", name), Hint: "muster account ls shows them"}
+	return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no live account is called %.80q", name), "muster account ls shows them")
 }
 
 func (c *call) accountEvent(kind string, a store.Account, at time.Time) store.Event {

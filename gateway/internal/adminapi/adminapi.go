@@ -15,14 +15,14 @@ import (
 
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
 
 // API is what the routes rest on. It may be copied, for one listener with Socket and one without.
 type API struct {
-	Registry  *registry.Registry
+	Fleet     *fleet.Fleet
 	Bootstrap *bootstrap.Bootstrap
 	Store     *store.Store
 	Authority *authority.Authority // nil: its routes are not there
@@ -95,10 +95,10 @@ func (s *server) routes() []route {
 		{"GET", "nodes", ScopeNodesRead, s.listNodes},
 		{"GET", "nodes/{node}", ScopeNodesRead, s.showNode},
 		{"PATCH", "nodes/{node}", ScopeNodesWrite, s.patchNode},
-		{"POST", "nodes/{node}/drain", ScopeNodesWrite, s.apply(registry.Drain)},
-		{"POST", "nodes/{node}/resume", ScopeNodesWrite, s.apply(registry.Resume)},
-		{"POST", "nodes/{node}/retire", ScopeNodesWrite, s.apply(registry.Retire)},
-		{"POST", "nodes/{node}/ban", ScopeNodesWrite, s.apply(registry.Ban)},
+		{"POST", "nodes/{node}/drain", ScopeNodesWrite, s.apply(fleet.Drain)},
+		{"POST", "nodes/{node}/resume", ScopeNodesWrite, s.apply(fleet.Resume)},
+		{"POST", "nodes/{node}/retire", ScopeNodesWrite, s.apply(fleet.Retire)},
+		{"POST", "nodes/{node}/ban", ScopeNodesWrite, s.apply(fleet.Ban)},
 		{"POST", "nodes/{node}/allow-recovery", ScopeNodesWrite, s.allowRecovery},
 		{"POST", "nodes/{node}/labels", ScopeNodesWrite, s.setLabels},
 		{"GET", "tokens", ScopeTokensRead, s.listTokens},

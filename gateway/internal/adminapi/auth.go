@@ -93,29 +93,32 @@ func (s *server) inURL(r *http.Request) error {
 		return plainPSK("stands in the URL")
 	}
 	if r.URL.RawQuery != "" && reply.HasToken(reply.Unescape(r.URL.RawQuery)) {
-		return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "a token stands in the query string",
-			Hint: "others may have read it: revoke it; API tokens go into the header Authorization: Bearer ..."}
+		return wire.Refuse(wire.CodePlaintextSecret, "a token stands in the query string",
+			"others may have read it: revoke it; API tokens go into the header Authorization: Bearer ...")
+
 	}
 	for segment := range strings.SplitSeq(reply.Unescape(r.URL.Path), "/") {
 		if reply.TokenLike(segment) && reply.TokenID(segment) != segment {
-			return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "a whole token stands in the URL",
-				Hint: "others may have read it: revoke it; a token or an account is named by the public part, such as mse_ab12"}
+			return wire.Refuse(wire.CodePlaintextSecret, "a whole token stands in the URL",
+				"others may have read it: revoke it; a token or an account is named by the public part, such as mse_ab12")
+
 		}
 	}
 	return nil
 }
 
 func plainPSK(where string) error {
-	return &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "the cluster's PSK " + where + ": others may have read it, so replace it",
-		Hint: "make another: muster psk rotate, then muster psk clear --keep ID; a PSK is named by its id, such as psk-0123abcd"}
+	return wire.Refuse(wire.CodePlaintextSecret, "the cluster's PSK "+where+": others may have read it, so replace it",
+		"make another: muster psk rotate, then muster psk clear --keep ID; a PSK is named by its id, such as psk-0123abcd")
+
 }
 
 func forbidden(message, hint string) error {
-	return &wire.ErrorDetail{Code: wire.CodeForbidden, Message: message, Hint: hint}
+	return wire.Refuse(wire.CodeForbidden, message, hint)
 }
 
 func unauthorized(message, hint string) error {
-	return &wire.ErrorDetail{Code: wire.CodeUnauthorized, Message: message, Hint: hint}
+	return wire.Refuse(wire.CodeUnauthorized, message, hint)
 }
 
 // authenticate finds out who calls. The caller is filled in as far as it is known also with an error.
@@ -135,8 +138,9 @@ func (s *server) authenticate(r *http.Request) (caller, error) {
 	case errors.Is(err, sign.ErrMistyped):
 		return who, unauthorized(err.Error(), "copy the whole API token, from msa_ to its end")
 	case err == nil && token.Kind == sign.BootstrapToken:
-		return who, &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "this is the bootstrap token " + token.Public() + ", which is no API token",
-			Hint: "it fetches its own script and registers its own node, nothing more; API tokens begin with msa_"}
+		return who, wire.Refuse(wire.CodeTokenWrongRoute, "this is the bootstrap token "+token.Public()+", which is no API token",
+			"it fetches its own script and registers its own node, nothing more; API tokens begin with msa_")
+
 	case err != nil || token.Kind != sign.AccountToken:
 		return who, unauthorized("this is not an API token", "API tokens begin with msa_; enrollment tokens are for agents")
 	}

@@ -36,7 +36,7 @@ func (s *server) backup(c *call) (any, error) {
 	}
 	defer os.RemoveAll(dir)
 	event := store.Event{At: s.now(), Kind: "backup.made", Actor: c.caller.actor.Name, Address: c.caller.actor.Address, Outcome: "ok", Security: true}
-	if err := s.Registry.Flush(c.r.Context()); err != nil {
+	if err := s.Fleet.Flush(c.r.Context()); err != nil {
 		return nil, err
 	}
 	if err := s.Store.NoteBackup(c.r.Context(), s.now(), event); err != nil {

@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 )
 
@@ -142,7 +142,7 @@ func (s *server) createNode(c *call) (any, error) {
 			return nil, err
 		}
 	}
-	node, err := s.Registry.Create(c.r.Context(), registry.NewNode{Name: q.Name, Tenant: tenant, Labels: q.Labels, GPUs: q.GPUs}, c.caller.actor)
+	node, err := s.Fleet.Create(c.r.Context(), fleet.NewNode{Name: q.Name, Tenant: tenant, Labels: q.Labels, GPUs: q.GPUs}, c.caller.actor)
 	if err != nil {
 		return nil, err
 	}
@@ -160,13 +160,15 @@ func (s *server) createNode(c *call) (any, error) {
 // noToken refuses names and labels that may be tokens: both are shown to everybody.
 func noToken(name string, labels map[string]string) error {
 	if reply.TokenLike(name) {
-		return &wire.ErrorDetail{Code: wire.CodeBadName, Message: "the name looks like a token",
-			Hint: "choose one that does not begin with mse_, msb_ or msa_; if it is a token, revoke it: muster token revoke ID"}
+		return wire.Refuse(wire.CodeBadName, "the name looks like a token",
+			"choose one that does not begin with mse_, msb_ or msa_; if it is a token, revoke it: muster token revoke ID")
+
 	}
 	for key, value := range labels {
 		if text := key + "=" + value; reply.Redact(text) != text {
-			return &wire.ErrorDetail{Code: wire.CodeBadLabel, Message: "a label holds a token",
-				Hint: "labels are shown to everybody: leave it out, and revoke the token: muster token revoke ID"}
+			return wire.Refuse(wire.CodeBadLabel, "a label holds a token",
+				"labels are shown to everybody: leave it out, and revoke the token: muster token revoke ID")
+
 		}
 	}
 	return nil
@@ -193,7 +195,7 @@ func (s *server) bootstrapScript(c *call) (any, error) {
 	if err := c.decode(&struct{}{}); err != nil {
 		return nil, err
 	}
-	node, err := s.Registry.Node(c.r.Context(), c.caller.tenant, c.r.PathValue("node"))
+	node, err := s.Fleet.Node(c.r.Context(), c.caller.tenant, c.r.PathValue("node"))
 	if err != nil {
 		return nil, err
 	}
@@ -242,7 +244,7 @@ func sendScript(w http.ResponseWriter, m bootstrap.Minted) {
 	_, _ = io.WriteString(w, m.Script) // the connection is gone: nobody is left to tell
 }
 
-func scriptShape(n registry.Node, m bootstrap.Minted) BootstrapScript {
+func scriptShape(n fleet.Node, m bootstrap.Minted) BootstrapScript {
 	out := BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
 		FetchWindow: Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum, FetchSHA256: m.FetchSum, Mode: m.Mode,
 		Command: m.Command, UserData: m.UserData,

@@ -162,8 +162,9 @@ func (s *server) intermediate(c *call) (any, error) {
 		err = s.Authority.NewIntermediate(c.r.Context(), c.caller.actor)
 	}
 	if errors.Is(err, authority.ErrOffline) {
-		err = &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: "no root's key is in the gateway's database",
-			Hint: "sign the intermediate where the root is kept: muster ca intermediate --root DIR"}
+		err = wire.Refuse(wire.CodeBadRequest, "no root's key is in the gateway's database",
+			"sign the intermediate where the root is kept: muster ca intermediate --root DIR")
+
 	}
 	return answer, err
 }

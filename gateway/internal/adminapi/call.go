@@ -90,7 +90,7 @@ func fieldNames(v any) []string {
 }
 
 func badRequest(message, hint string) error {
-	return &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: message, Hint: hint}
+	return wire.Refuse(wire.CodeBadRequest, message, hint)
 }
 
 func knownHint(what string, known []string) string {

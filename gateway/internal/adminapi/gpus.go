@@ -26,7 +26,7 @@ func (s *server) patchNode(c *call) (any, error) {
 	case q.GPUsExpected != nil:
 		n = *q.GPUsExpected
 	}
-	node, err := s.Registry.SetGPUs(c.r.Context(), c.caller.tenant, c.r.PathValue("node"), n, c.caller.actor)
+	node, err := s.Fleet.SetGPUs(c.r.Context(), c.caller.tenant, c.r.PathValue("node"), n, c.caller.actor)
 	return nodeShape(node), err
 }
 

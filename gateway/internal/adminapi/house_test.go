@@ -23,7 +23,7 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -46,7 +46,7 @@ func newHouse(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.store.Close() })
-	reg, err := registry.Open(t.Context(), registry.Config{Store: h.store, Now: clock})
+	reg, err := fleet.Open(t.Context(), fleet.Config{Store: h.store, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func newHouse(t testing.TB) *house {
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	h.api = adminapi.API{
-		Registry: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store, Authority: ca, Scratch: t.TempDir(),
+		Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store, Authority: ca, Scratch: t.TempDir(),
 		Info: &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
 		Gateway: adminapi.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"},
 		Command: func(token string) string { return "join with " + token },

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"slices"
 
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reading"
-	"muster/gateway/internal/registry"
 )
 
 const (
@@ -29,7 +29,7 @@ func (s *server) listNodes(c *call) (any, error) {
 	if limit == 0 {
 		limit = usualPage
 	}
-	page, err := s.Registry.Nodes(c.r.Context(), registry.Query{
+	page, err := s.Fleet.Nodes(c.r.Context(), fleet.Query{
 		Tenant: c.caller.tenant, Selector: p.text("selector"), Status: p.text("status"), State: p.text("state"),
 		All: all, Limit: int(limit), Cursor: p.text("cursor"),
 	})
@@ -47,17 +47,17 @@ func (s *server) showNode(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
 	}
-	d, err := s.Registry.Detail(c.r.Context(), c.caller.tenant, c.r.PathValue("node"))
+	d, err := s.Fleet.Detail(c.r.Context(), c.caller.tenant, c.r.PathValue("node"))
 	return detailShape(d), err
 }
 
 // apply serves the routes that move a node.
-func (s *server) apply(event registry.Event) func(*call) (any, error) {
+func (s *server) apply(event fleet.Event) func(*call) (any, error) {
 	return func(c *call) (any, error) {
 		if err := c.decode(&struct{}{}); err != nil {
 			return nil, err
 		}
-		n, err := s.Registry.Apply(c.r.Context(), c.caller.tenant, c.r.PathValue("node"), event, c.caller.actor)
+		n, err := s.Fleet.Apply(c.r.Context(), c.caller.tenant, c.r.PathValue("node"), event, c.caller.actor)
 		return nodeShape(n), err
 	}
 }
@@ -73,11 +73,11 @@ func (s *server) setLabels(c *call) (any, error) {
 	if err := noToken("", q.Set); err != nil {
 		return nil, err
 	}
-	n, err := s.Registry.SetLabels(c.r.Context(), c.caller.tenant, c.r.PathValue("node"), q.Set, q.Remove, c.caller.actor)
+	n, err := s.Fleet.SetLabels(c.r.Context(), c.caller.tenant, c.r.PathValue("node"), q.Set, q.Remove, c.caller.actor)
 	return nodeShape(n), err
 }
 
-func nodeShape(n registry.Node) Node {
+func nodeShape(n fleet.Node) Node {
 	out := Node{
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: n.Labels, Provider: n.Provider, InstanceID: n.InstanceID,
 		State: n.State, StateReasons: make([]string, 0, len(n.Reasons)), StateDetails: map[string]string{}, StateSince: n.StateSince.UTC(), Status: n.Status,

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/store"
 )
 
@@ -49,12 +49,12 @@ func (s *server) allowRecovery(c *call) (any, error) {
 	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
-	n, err := s.Registry.AllowRecovery(c.r.Context(), c.caller.tenant, c.r.PathValue("node"),
-		registry.Recovery{Fingerprint: q.Fingerprint, For: time.Duration(q.For)}, c.caller.actor)
+	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.tenant, c.r.PathValue("node"),
+		fleet.Recovery{Fingerprint: q.Fingerprint, For: time.Duration(q.For)}, c.caller.actor)
 	return nodeShape(n), err
 }
 
-func detailShape(d registry.Detail) NodeDetail {
+func detailShape(d fleet.Detail) NodeDetail {
 	out := NodeDetail{Node: nodeShape(d.Node), Certificates: make([]NodeCertificate, 0, len(d.Certificates)), Runs: make([]NodeRun, 0, len(d.Runs))}
 	for _, c := range d.Certificates {
 		out.Certificates = append(out.Certificates, certificateShape(c))

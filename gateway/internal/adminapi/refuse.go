@@ -26,8 +26,8 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, who caller, scop
 		s.record(r, who, scope, detail, wait > 0)
 		if wait > 0 && status == http.StatusUnauthorized {
 			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-			status, body = s.Info.Error(&wire.ErrorDetail{Code: wire.CodeTooManyRequests,
-				Message: "too many refused calls from this address", Hint: "wait as Retry-After says, and check the API token"})
+			status, body = s.Info.Error(wire.Refuse(wire.CodeTooManyRequests,
+				"too many refused calls from this address", "wait as Retry-After says, and check the API token"))
 		}
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		s.record(r, who, scope, detail, s.writes.note(limitKey(who)) > 0)

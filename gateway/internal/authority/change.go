@@ -23,7 +23,7 @@ type Change struct {
 
 // badChange is a refusal that an operator sees.
 func badChange(message, hint string) error {
-	return &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: message, Hint: hint}
+	return wire.Refuse(wire.CodeBadRequest, message, hint)
 }
 
 func (a *Authority) event(kind string, by store.Actor, detail map[string]string) store.Event {
@@ -82,7 +82,7 @@ func (a *Authority) DropKey(ctx context.Context, id string, by store.Actor) (Cha
 		*list = slices.Delete(*list, at, at+1)
 		return a.propose(ctx, next, a.event("key.dropped", by, map[string]string{"role": role, "key": id}))
 	}
-	return Change{}, &wire.ErrorDetail{Code: wire.CodeNotFound, Message: fmt.Sprintf("there is no key %.40q in the newest set", id), Hint: "muster key ls shows them"}
+	return Change{}, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no key %.40q in the newest set", id), "muster key ls shows them")
 }
 
 func idOf(encoded string) string {
@@ -206,8 +206,9 @@ func (h *held) rootByPin(pin string) (*x509.Certificate, error) {
 		}
 	}
 	if len(found) != 1 {
-		return nil, &wire.ErrorDetail{Code: wire.CodeNotFound, Message: fmt.Sprintf("%.80q names no root of the newest set", pin),
-			Hint: "muster ca show lists them by pin; 8 digits of it are enough"}
+		return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("%.80q names no root of the newest set", pin),
+			"muster ca show lists them by pin; 8 digits of it are enough")
+
 	}
 	return found[0], nil
 }

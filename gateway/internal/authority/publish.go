@@ -67,7 +67,7 @@ func (a *Authority) publish(ctx context.Context, envelope sign.Envelope, event s
 	}
 	err = a.config.Store.AddMeta(ctx, metaSet(len(next.sets)), string(text), event)
 	if errors.Is(err, store.ErrConflict) {
-		return &wire.ErrorDetail{Code: wire.CodeAlreadyThere, Message: "a set with this number is there already", Hint: "start again from the first step"}
+		return wire.Refuse(wire.CodeAlreadyThere, "a set with this number is there already", "start again from the first step")
 	}
 	if err != nil {
 		return err

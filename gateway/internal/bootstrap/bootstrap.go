@@ -106,10 +106,10 @@ func unknownCredential(id string) error {
 	if IsPSK(id) {
 		what = "PSK"
 	}
-	return &wire.ErrorDetail{
-		Code: wire.CodeUnknownCredential, Message: "this gateway has no such " + what,
-		Hint: "check that the token and the gateway's address belong together; mint one with: muster token create --tenant TENANT",
-	}
+	return wire.Refuse(
+		wire.CodeUnknownCredential, "this gateway has no such "+what,
+		"check that the token and the gateway's address belong together; mint one with: muster token create --tenant TENANT")
+
 }
 
 // Proven checks a register request's MAC over its body, and counts failures by address. The refusals are bad_mac, and
@@ -126,34 +126,34 @@ func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.To
 	b.Refused(ctx, e, b.macs.add(from+" "+token.ID, now) > 1)
 	count := b.fails.add(from, now)
 	if count > failsAllowed {
-		return &wire.ErrorDetail{
-			Code: wire.CodeTooManyRequests, Message: "too many wrong proofs from this address", Hint: "wait a minute, then try again with the right token",
-		}
+		return wire.Refuse(
+			wire.CodeTooManyRequests, "too many wrong proofs from this address", "wait a minute, then try again with the right token")
+
 	}
-	return &wire.ErrorDetail{
-		Code: wire.CodeBadMAC, Message: "the proof does not fit credential " + token.ID,
-		Hint: "the secret is wrong, or something changed the request on its way; copy the token again",
-	}
+	return wire.Refuse(
+		wire.CodeBadMAC, "the proof does not fit credential "+token.ID,
+		"the secret is wrong, or something changed the request on its way; copy the token again")
+
 }
 
 // Timely checks a proven request's time, within the window of five minutes either way, and that its nonce is new.
 func (b *Bootstrap) Timely(credential, nonce string, at time.Time) error {
 	now := b.now()
 	if off := now.Sub(at); off > wire.EnrollWindow || off < -wire.EnrollWindow {
-		return &wire.ErrorDetail{
-			Code: wire.CodeClockSkew, Message: "the request's time is off by " + roughly(off),
-			Hint: "the answer carries the gateway's time: the agent corrects its clock and tries again by itself",
-		}
+		return wire.Refuse(
+			wire.CodeClockSkew, "the request's time is off by "+roughly(off),
+			"the answer carries the gateway's time: the agent corrects its clock and tries again by itself")
+
 	}
 	switch b.nonces.take(credential+" "+nonce, now) {
 	case repeated:
-		return &wire.ErrorDetail{
-			Code: wire.CodeReplayed, Message: "this request was seen before", Hint: "every attempt needs a new nonce",
-		}
+		return wire.Refuse(
+			wire.CodeReplayed, "this request was seen before", "every attempt needs a new nonce")
+
 	case full:
-		return &wire.ErrorDetail{
-			Code: wire.CodeTooManyRequests, Message: "too many machines enrol at once", Hint: "try again in a minute",
-		}
+		return wire.Refuse(
+			wire.CodeTooManyRequests, "too many machines enrol at once", "try again in a minute")
+
 	}
 	return nil
 }

@@ -26,13 +26,15 @@ func ParsePath(text string) (t sign.Token, whole bool, err error) {
 	kind, rest, _ := strings.Cut(text, "_")
 	switch sign.TokenKind(kind) {
 	case sign.EnrollmentToken, sign.AccountToken:
-		return t, false, &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "this is not a bootstrap token",
-			Hint: "bootstrap tokens begin with msb_; others may have read the token in this URL, so revoke it: muster token revoke, muster account revoke"}
+		return t, false, wire.Refuse(wire.CodeTokenWrongRoute, "this is not a bootstrap token",
+			"bootstrap tokens begin with msb_; others may have read the token in this URL, so revoke it: muster token revoke, muster account revoke")
+
 	case sign.BootstrapToken:
 	default:
 		if strings.HasPrefix(text, sign.PSKPrefix) {
-			return t, false, &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "this is a PSK, not a bootstrap token",
-				Hint: "others may have read it, so make another: muster psk rotate, then muster psk clear --keep ID"}
+			return t, false, wire.Refuse(wire.CodeTokenWrongRoute, "this is a PSK, not a bootstrap token",
+				"others may have read it, so make another: muster psk rotate, then muster psk clear --keep ID")
+
 		}
 		return t, false, badToken("there is no bootstrap token in the path")
 	}
@@ -51,7 +53,7 @@ func ParsePath(text string) (t sign.Token, whole bool, err error) {
 }
 
 func badToken(message string) error {
-	return &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: message, Hint: "use the URL that muster bootstrap printed, unchanged"}
+	return wire.Refuse(wire.CodeBadRequest, message, "use the URL that muster bootstrap printed, unchanged")
 }
 
 func base62(text string, least, most int) bool {
@@ -81,8 +83,9 @@ func (b *Bootstrap) Visited(ctx context.Context, t sign.Token, whole bool) (Visi
 		ok = err == nil && subtle.ConstantTimeCompare(key, kept.Token.Key) == 1
 	}
 	if !ok {
-		return Visit{}, &wire.ErrorDetail{Code: wire.CodeUnknownCredential, Message: "this gateway has no such bootstrap token",
-			Hint: "use the URL that muster bootstrap printed, unchanged, at the gateway that printed it"}
+		return Visit{}, wire.Refuse(wire.CodeUnknownCredential, "this gateway has no such bootstrap token",
+			"use the URL that muster bootstrap printed, unchanged, at the gateway that printed it")
+
 	}
 	v := Visit{Bootstrap: kept, Whole: whole, fetch: t.Fetch}
 	if whole {
@@ -96,11 +99,11 @@ func (b *Bootstrap) ended(kept store.Bootstrap) error {
 	const again = "mint a new one: muster bootstrap NODE (with --again for a node that is enrolled)"
 	switch t := kept.Token; {
 	case t.Used >= t.Uses:
-		return &wire.ErrorDetail{Code: wire.CodeTokenUsed, Message: "this bootstrap token enrolled its node already", Hint: again}
+		return wire.Refuse(wire.CodeTokenUsed, "this bootstrap token enrolled its node already", again)
 	case t.RevokedAt != nil:
-		return &wire.ErrorDetail{Code: wire.CodeTokenRevoked, Message: "this bootstrap token was ended, by the operator or because its node enrolled", Hint: again}
+		return wire.Refuse(wire.CodeTokenRevoked, "this bootstrap token was ended, by the operator or because its node enrolled", again)
 	case !b.now().Before(t.ExpiresAt):
-		return &wire.ErrorDetail{Code: wire.CodeTokenExpired, Message: "this bootstrap token expired at " + t.ExpiresAt.UTC().Format(time.RFC3339), Hint: again}
+		return wire.Refuse(wire.CodeTokenExpired, "this bootstrap token expired at "+t.ExpiresAt.UTC().Format(time.RFC3339), again)
 	}
 	return nil
 }

@@ -98,15 +98,16 @@ func (b *Bootstrap) Ready() error {
 
 func (b *Bootstrap) ready() (Site, error) {
 	if b.site == nil {
-		return Site{}, &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "this gateway renders no bootstrap scripts", Hint: "use muster token create instead"}
+		return Site{}, wire.Refuse(wire.CodeUnavailable, "this gateway renders no bootstrap scripts", "use muster token create instead")
 	}
 	site, err := b.site()
 	if err != nil {
 		return Site{}, err
 	}
 	if site.digest("amd64")+site.digest("arm64") == "" {
-		return Site{}, &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "this gateway carries no agent, so a bootstrap script could install none",
-			Hint: "build the gateway with make build, which puts the agents into it, and start that one; GET /agent shows what it carries"}
+		return Site{}, wire.Refuse(wire.CodeUnavailable, "this gateway carries no agent, so a bootstrap script could install none",
+			"build the gateway with make build, which puts the agents into it, and start that one; GET /agent shows what it carries")
+
 	}
 	return site, nil
 }
@@ -150,7 +151,7 @@ func (b *Bootstrap) keep(ctx context.Context, q NodeTokenRequest, m Minted, kept
 	e.Detail = map[string]string{"token": row.Token.ID, "mode": m.Mode, "expires": m.ExpiresAt.UTC().Format(time.RFC3339), "window": m.Window.String()}
 	err = b.store.CreateBootstrap(ctx, row, q.Node.EnrolmentID, e)
 	if errors.Is(err, store.ErrConflict) {
-		return &wire.ErrorDetail{Code: wire.CodeIllegalMove, Message: "node " + q.Node.Name + " changed just now", Hint: "look at it (muster node show " + q.Node.Name + "), then try again"}
+		return wire.Refuse(wire.CodeIllegalMove, "node "+q.Node.Name+" changed just now", "look at it (muster node show "+q.Node.Name+"), then try again")
 	}
 	return err
 }

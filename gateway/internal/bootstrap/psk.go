@@ -52,10 +52,10 @@ func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor
 	defer b.marks.forget()
 	err = b.store.AddPSK(ctx, psk, e)
 	if errors.Is(err, store.ErrConflict) {
-		return "", "", &wire.ErrorDetail{
-			Code: wire.CodePSKLimit, Message: "two PSKs are live already",
-			Hint: "end the older one first: muster psk clear --keep ID (muster psk ls shows the ids)",
-		}
+		return "", "", wire.Refuse(
+			wire.CodePSKLimit, "two PSKs are live already",
+			"end the older one first: muster psk clear --keep ID (muster psk ls shows the ids)")
+
 	}
 	return secret, psk.ID, err
 }
@@ -65,7 +65,7 @@ func (b *Bootstrap) ClearPSK(ctx context.Context, keep string, by store.Actor) e
 	if keep != "" {
 		_, err := b.store.PSK(ctx, keep)
 		if errors.Is(err, store.ErrNotFound) { // the text is not repeated: it may be the PSK itself
-			return &wire.ErrorDetail{Code: wire.CodeNotFound, Message: "no PSK has the id that is to be kept", Hint: "muster psk ls shows the ids: psk- and 8 digits"}
+			return wire.Refuse(wire.CodeNotFound, "no PSK has the id that is to be kept", "muster psk ls shows the ids: psk- and 8 digits")
 		}
 		if err != nil {
 			return err
@@ -85,21 +85,21 @@ func (b *Bootstrap) PSKs(ctx context.Context) ([]store.PSK, error) { return b.st
 
 func (b *Bootstrap) newPSK(secret string) (store.PSK, error) {
 	if len([]rune(secret)) < minPSK {
-		return store.PSK{}, &wire.ErrorDetail{
-			Code: wire.CodeWeakSecret, Message: fmt.Sprintf("a PSK needs at least %d characters", minPSK),
-			Hint: "let the gateway make one: muster psk set --generate",
-		}
+		return store.PSK{}, wire.Refuse(
+			wire.CodeWeakSecret, fmt.Sprintf("a PSK needs at least %d characters", minPSK),
+			"let the gateway make one: muster psk set --generate")
+
 	}
 	if _, err := sign.ParseToken(secret); err == nil || errors.Is(err, sign.ErrMistyped) {
-		return store.PSK{}, &wire.ErrorDetail{
-			Code: wire.CodeWeakSecret, Message: "this looks like a token, not like a PSK", Hint: "muster psk set --generate makes one",
-		}
+		return store.PSK{}, wire.Refuse(
+			wire.CodeWeakSecret, "this looks like a token, not like a PSK", "muster psk set --generate makes one")
+
 	}
 	if sign.CheckPSK(secret) != nil {
-		return store.PSK{}, &wire.ErrorDetail{
-			Code: wire.CodeWeakSecret, Message: "this begins as a generated PSK (msk_) and is none: it is mistyped or cut off",
-			Hint: "copy it again, or let the gateway make one: muster psk set --generate",
-		}
+		return store.PSK{}, wire.Refuse(
+			wire.CodeWeakSecret, "this begins as a generated PSK (msk_) and is none: it is mistyped or cut off",
+			"copy it again, or let the gateway make one: muster psk set --generate")
+
 	}
 	key, err := sign.PSKKey(secret)
 	if err != nil {

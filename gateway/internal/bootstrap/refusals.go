@@ -47,7 +47,7 @@ func (b *Bootstrap) Misused(ctx context.Context, refused error, claimed []string
 	if leaked || count <= failsAllowed {
 		return refused
 	}
-	return &wire.ErrorDetail{Code: wire.CodeTooManyRequests, Message: "too many refused tokens from this address", Hint: "wait a minute, then try again with the right one"}
+	return wire.Refuse(wire.CodeTooManyRequests, "too many refused tokens from this address", "wait a minute, then try again with the right one")
 }
 
 // Claim says in an event whose token it is, by the ids that it shows: detail.token is the first one on record, which is what it

@@ -27,7 +27,7 @@ func TestAddressKey(t *testing.T) {
 // TestMisused: beyond a number refusals are counted, and the count is an event when the minute is over.
 func TestMisused(t *testing.T) {
 	d := newDesk(t)
-	refused := &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "x", Hint: "y"}
+	refused := wire.Refuse(wire.CodeTokenWrongRoute, "x", "y")
 	misuse := func(n int) string { // from another address of the same network each time
 		e := store.Event{Actor: "unknown", Address: fmt.Sprintf("2001:db8::%x", n), Detail: map[string]string{"path": "/x", "method": "GET"}}
 		return code(d.Misused(t.Context(), refused, []string{"msb_unknown1"}, e))
@@ -71,7 +71,7 @@ func TestRefusedByAll(t *testing.T) {
 		t.Fatal(err)
 	}
 	const addresses = 3000
-	refused := &wire.ErrorDetail{Code: wire.CodeTokenWrongRoute, Message: "x", Hint: "y"}
+	refused := wire.Refuse(wire.CodeTokenWrongRoute, "x", "y")
 	misuse := func(address, token string) {
 		if got := code(d.Misused(t.Context(), refused, []string{token}, store.Event{Actor: "unknown", Address: address})); got != wire.CodeTokenWrongRoute {
 			t.Fatalf("got %s", got)
@@ -119,7 +119,7 @@ func TestWhoHangsUpIsRecorded(t *testing.T) {
 	d.now = d.now.Add(2 * time.Minute)
 	gone, hangUp := context.WithCancel(t.Context())
 	hangUp()
-	refused := &wire.ErrorDetail{Code: wire.CodePlaintextSecret, Message: "x", Hint: "y"}
+	refused := wire.Refuse(wire.CodePlaintextSecret, "x", "y")
 	_ = d.Misused(gone, refused, []string{m.Token.Public()}, store.Event{Actor: "unknown", Address: "192.0.2.9"})
 	if e := d.events("bootstrap.refused"); len(e) != 1 || e[0].NodeID != node.ID || e[0].NodeName == "" {
 		t.Errorf("events are %+v, want one that names the node", e)
@@ -142,7 +142,7 @@ func TestMisusedLeak(t *testing.T) {
 		t.Fatal(err)
 	}
 	misuse := func(what, claimed string) string {
-		return code(d.Misused(t.Context(), &wire.ErrorDetail{Code: what, Message: "x", Hint: "y"}, []string{"msb_none0000", claimed}, store.Event{Actor: "unknown", Address: "192.0.2.9"}))
+		return code(d.Misused(t.Context(), wire.Refuse(what, "x", "y"), []string{"msb_none0000", claimed}, store.Event{Actor: "unknown", Address: "192.0.2.9"}))
 	}
 	for range 40 {
 		misuse(wire.CodeTokenWrongRoute, "")

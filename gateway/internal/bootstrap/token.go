@@ -94,7 +94,7 @@ func (b *Bootstrap) RevokeToken(ctx context.Context, tenant, id string, by store
 	defer b.known.forget()
 	err := b.store.RevokeToken(ctx, tenant, id, b.now(), e)
 	if errors.Is(err, store.ErrNotFound) {
-		return &wire.ErrorDetail{Code: wire.CodeNotFound, Message: fmt.Sprintf("no token is called %.40q", id), Hint: "muster token ls --all shows the ids"}
+		return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no token is called %.40q", id), "muster token ls --all shows the ids")
 	}
 	return err
 }
@@ -114,5 +114,5 @@ func (b *Bootstrap) event(kind, tenant string, by store.Actor) store.Event {
 }
 
 func badRequest(what, allowed string) error {
-	return &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: what, Hint: "write " + allowed}
+	return wire.Refuse(wire.CodeBadRequest, what, "write "+allowed)
 }

@@ -19,7 +19,7 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -54,12 +54,12 @@ func newHouse(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.store.Close() })
-	reg, err := registry.Open(t.Context(), registry.Config{Store: h.store, Now: clock})
+	reg, err := fleet.Open(t.Context(), fleet.Config{Store: h.store, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	h.api = adminapi.API{Registry: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store, Socket: true,
+	h.api = adminapi.API{Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store, Socket: true,
 		Info: &reply.Info{Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
 		Command: func(token string) string {
 			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`

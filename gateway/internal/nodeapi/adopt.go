@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 )
 
@@ -25,7 +25,7 @@ func (a *API) adopt(w http.ResponseWriter, r *http.Request) {
 	}
 	var answer any
 	if err != nil {
-		err = refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(), "the agent and the gateway must be of the same protocol")
+		err = wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(), "the agent and the gateway must be of the same protocol")
 	} else {
 		answer, err = a.adopted(w, r, signature)
 	}
@@ -39,7 +39,7 @@ func (a *API) adopted(w http.ResponseWriter, r *http.Request, s *sign.Signature)
 	}
 	var q wire.AdoptRequest
 	if decode(body, &q) != nil || q.Generation < 0 || q.Generation > wire.MaxGeneration {
-		return nil, refuse(wire.CodeBadRequest, "the body does not show a certificate in JSON", `{"certificate":"PEM","generation":1}`)
+		return nil, wire.Refuse(wire.CodeBadRequest, "the body does not show a certificate in JSON", `{"certificate":"PEM","generation":1}`)
 	}
 	leaf, between, err := chainOf(q.Certificate)
 	if err != nil {
@@ -51,7 +51,7 @@ func (a *API) adopted(w http.ResponseWriter, r *http.Request, s *sign.Signature)
 	if err := a.issued(leaf, between, r.PathValue("id")); err != nil {
 		return nil, err
 	}
-	generation, err := a.Registry.Adopt(r.Context(), registry.Adoptee{
+	generation, err := a.Fleet.Adopt(r.Context(), fleet.Adoptee{
 		NodeID: r.PathValue("id"), Leaf: leaf, Chain: q.Certificate, Generation: q.Generation, Address: a.Address(r),
 	})
 	if err != nil {
@@ -80,7 +80,7 @@ func chainOf(bundle string) (*x509.Certificate, *x509.CertPool, error) {
 			return leaf, between, nil
 		}
 	}
-	return nil, nil, refuse(wire.CodeBadRequest, "the body holds no node's certificate in PEM", "send the chain as the gateway issued it, leaf first")
+	return nil, nil, wire.Refuse(wire.CodeBadRequest, "the body holds no node's certificate in PEM", "send the chain as the gateway issued it, leaf first")
 }
 
 // holdsKey checks that the request comes from who holds the certificate's key: by the TLS handshake, a signature, or both.
@@ -89,22 +89,22 @@ func (a *API) holdsKey(r *http.Request, s *sign.Signature, leaf *x509.Certificat
 	fingerprint, direct := hex.EncodeToString(sum[:]), clientFingerprint(r)
 	switch {
 	case direct == "" && s == nil:
-		return refuse(wire.CodeNoIdentity, "this request carries neither a client certificate nor a signature", "sign it with the key of the certificate that it shows")
+		return wire.Refuse(wire.CodeNoIdentity, "this request carries neither a client certificate nor a signature", "sign it with the key of the certificate that it shows")
 	case direct != "" && direct != fingerprint || s != nil && s.Fingerprint != fingerprint:
-		return refuse(wire.CodeIdentityMismatch, "the request is proven by another certificate than it shows", "use one identity for both")
+		return wire.Refuse(wire.CodeIdentityMismatch, "the request is proven by another certificate than it shows", "use one identity for both")
 	case s == nil:
 		return nil
 	}
-	if err := a.signed(r, s, &registry.Identity{Key: leaf.PublicKey.(*ecdsa.PublicKey)}); err != nil {
+	if err := a.signed(r, s, &fleet.Identity{Key: leaf.PublicKey.(*ecdsa.PublicKey)}); err != nil {
 		return err
 	}
 	if sign.VerifyDigest(r.Header.Get("Content-Digest"), body) != nil {
-		return refuse(wire.CodeBadDigest, "the body is not the one that was signed", "something between the node and the gateway changed it")
+		return wire.Refuse(wire.CodeBadDigest, "the body is not the one that was signed", "something between the node and the gateway changed it")
 	}
 	return nil
 }
 
-// issued checks that this gateway's issuer made the certificate for this node. A date in the past is the registry's to judge.
+// issued checks that this gateway's issuer made the certificate for this node. A date in the past is the fleet's to judge.
 func (a *API) issued(leaf *x509.Certificate, between *x509.CertPool, nodeID string) error {
 	roots := x509.NewCertPool()
 	for _, root := range append(a.Authority.Roots(), a.Issuer.Roots()...) {
@@ -120,7 +120,7 @@ func (a *API) issued(leaf *x509.Certificate, between *x509.CertPool, nodeID stri
 		err = errors.New("it does not name this node alone")
 	}
 	if err != nil {
-		return refuse(wire.CodeUnknownCertificate, "this certificate is not on record here, nor one that this gateway issued to the node",
+		return wire.Refuse(wire.CodeUnknownCertificate, "this certificate is not on record here, nor one that this gateway issued to the node",
 			"enrol this machine again with a new token: muster token create")
 	}
 	return nil

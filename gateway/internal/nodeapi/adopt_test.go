@@ -12,7 +12,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/store"
 )
 
@@ -154,7 +154,7 @@ func TestAdoptRefuses(t *testing.T) {
 		}},
 		"a retired node": {401, wire.CodeUnknownCertificate, func(s *site, id string) answer {
 			s.restored()
-			if _, err := s.registry.Apply(t.Context(), "", id, registry.Retire, store.Actor{Name: "operator:socket"}); err != nil {
+			if _, err := s.fleet.Apply(t.Context(), "", id, fleet.Retire, store.Actor{Name: "operator:socket"}); err != nil {
 				t.Fatal(err)
 			}
 			n := s.issued(s.ca, id, 0)

@@ -89,7 +89,7 @@ func (a *API) Platforms() []wire.Platform { return a.agents.list() }
 // installer serves the joining script. A digest of its bytes may be about, so nothing on the way may change them.
 func (a *API) installer(w http.ResponseWriter, r *http.Request) {
 	if a.Installer == nil {
-		a.Info.WriteError(w, refuse(wire.CodeNotFound, "this gateway has no installer", "copy muster-agent to the machine and run: muster-agent join"))
+		a.Info.WriteError(w, wire.Refuse(wire.CodeNotFound, "this gateway has no installer", "copy muster-agent to the machine and run: muster-agent join"))
 		return
 	}
 	script, err := a.Installer(r)
@@ -112,7 +112,7 @@ func (a *API) manifest(w http.ResponseWriter, _ *http.Request) {
 func (a *API) binary(w http.ResponseWriter, r *http.Request) {
 	platform, file, ok := a.agents.open(r.PathValue("os"), r.PathValue("arch"))
 	if !ok {
-		a.Info.WriteError(w, refuse(wire.CodeNotFound, "this gateway carries no agent for that platform",
+		a.Info.WriteError(w, wire.Refuse(wire.CodeNotFound, "this gateway carries no agent for that platform",
 			"GET /agent lists what it carries; a gateway that carries none was built without: make build"))
 		return
 	}

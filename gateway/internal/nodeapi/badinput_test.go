@@ -239,7 +239,7 @@ func TestAnotherNodesPath(t *testing.T) {
 		r := newRequest(t, http.MethodPost, s.tls.URL+path, beat(1))
 		s.want(path+" directly", s.do(s.direct(&n), r), http.StatusForbidden, wire.CodeWrongNode)
 	}
-	if got, err := s.registry.Node(t.Context(), "", other.id); err != nil || got.State != "enrolled" || got.LastSeen != nil {
+	if got, err := s.fleet.Node(t.Context(), "", other.id); err != nil || got.State != "enrolled" || got.LastSeen != nil {
 		t.Errorf("got %+v, %v, want the other node untouched", got, err)
 	}
 }

@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -59,7 +59,7 @@ func (a *API) fetched(r *http.Request, v visit) error {
 	if err := a.Bootstrap.Fetched(r.Context(), v.Visit, v.node, v.address); err != nil {
 		return err
 	}
-	return a.Registry.Fetched(r.Context(), v.node.ID, store.Actor{Name: "token:" + v.Token.ID, Address: v.address})
+	return a.Fleet.Fetched(r.Context(), v.node.ID, store.Actor{Name: "token:" + v.Token.ID, Address: v.address})
 }
 
 // registryCredential lends the credential for the registry to who has the whole token, over TLS alone. Who accepts text/plain
@@ -108,14 +108,14 @@ func (a *API) visited(r *http.Request, secret bool) (visit, error) {
 	case strings.Contains(text, ".") && !private(r): // first, and whatever else is wrong with it: it has been shown to others
 		err = tlsRequired(r)
 	case secret && r.Method == http.MethodHead: // which ServeMux takes for GET; there is nothing to be learnt without a loan
-		err = refuse(wire.CodeMethodNotAllowed, "a credential is lent to GET alone", "ask with GET")
+		err = wire.Refuse(wire.CodeMethodNotAllowed, "a credential is lent to GET alone", "ask with GET")
 	case err != nil:
 	case v.node.Banned || v.node.State == store.StateRetired:
-		err = (registry.Node{Node: v.node}).Bootstrappable(true)
+		err = (fleet.Node{Node: v.node}).Bootstrappable(true)
 	case secret && !private(r):
-		err = refuse(wire.CodeTLSRequired, "the registry's credential goes over TLS alone, all the way to the gateway", "ask at the gateway's own https URL")
+		err = wire.Refuse(wire.CodeTLSRequired, "the registry's credential goes over TLS alone, all the way to the gateway", "ask at the gateway's own https URL")
 	case secret && !whole:
-		err = refuse(wire.CodeForbidden, "the fetch part of a bootstrap token is not enough for the registry's credential", "put the whole token into the path")
+		err = wire.Refuse(wire.CodeForbidden, "the fetch part of a bootstrap token is not enough for the registry's credential", "put the whole token into the path")
 	}
 	if err != nil {
 		return v, a.misused(r, v, text, err)

@@ -16,8 +16,8 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/registry"
 	"muster/store"
 )
 
@@ -26,7 +26,7 @@ type hall struct {
 	*site
 	handler http.Handler
 	desk    *bootstrap.Bootstrap
-	node    registry.Node
+	node    fleet.Node
 }
 
 func newHall(t testing.TB) *hall {
@@ -51,7 +51,7 @@ func newHall(t testing.TB) *hall {
 		Open:    func(r *http.Request) bool { return r.Header.Get("X-Test-Open") != "" },
 	})
 	var err error
-	if h.node, err = h.registry.Create(t.Context(), registry.NewNode{Name: "gpu-7"}, store.Actor{Name: "operator:socket"}); err != nil {
+	if h.node, err = h.fleet.Create(t.Context(), fleet.NewNode{Name: "gpu-7"}, store.Actor{Name: "operator:socket"}); err != nil {
 		t.Fatal(err)
 	}
 	return h
@@ -111,7 +111,7 @@ func TestBootstrapScript(t *testing.T) {
 			t.Errorf("%s: got %d %.80s", c.method, a.status, a.body)
 		}
 	}
-	if n, err := h.registry.Node(t.Context(), "", "gpu-7"); err != nil || n.State != string(registry.Deploying) {
+	if n, err := h.fleet.Node(t.Context(), "", "gpu-7"); err != nil || n.State != string(fleet.Deploying) {
 		t.Errorf("state %s, %v", n.State, err)
 	}
 	if e := h.events("bootstrap.fetched"); len(e) != 2 || e[0].Detail["part"] != "whole" || e[1].Detail["part"] != "fetch" {
@@ -267,10 +267,10 @@ func TestBootstrapRefusals(t *testing.T) {
 
 // TestBootstrapGone: the token of a node that was retired or banned opens nothing.
 func TestBootstrapGone(t *testing.T) {
-	for event, want := range map[registry.Event]string{registry.Retire: wire.CodeRetired, registry.Ban: wire.CodeTokenRevoked} {
+	for event, want := range map[fleet.Event]string{fleet.Retire: wire.CodeRetired, fleet.Ban: wire.CodeTokenRevoked} {
 		h := newHall(t)
 		m := h.mint(0)
-		if _, err := h.registry.Apply(t.Context(), "", "gpu-7", event, store.Actor{Name: "operator:socket"}); err != nil {
+		if _, err := h.fleet.Apply(t.Context(), "", "gpu-7", event, store.Actor{Name: "operator:socket"}); err != nil {
 			t.Fatal(err)
 		}
 		if a := h.ask("GET", scriptPath(m.Token.FetchPart()), true); a.status != http.StatusForbidden || a.Error.Error.Code != want {
@@ -282,7 +282,7 @@ func TestBootstrapGone(t *testing.T) {
 // TestBootstrapRegister: a bootstrap token enrols its own node, once, under that node's name, and no other machine.
 func TestBootstrapRegister(t *testing.T) {
 	h := newHall(t)
-	other, err := h.registry.Create(t.Context(), registry.NewNode{Name: "gpu-8"}, store.Actor{Name: "operator:socket"})
+	other, err := h.fleet.Create(t.Context(), fleet.NewNode{Name: "gpu-8"}, store.Actor{Name: "operator:socket"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -396,7 +396,7 @@ func TestBootstrapHead(t *testing.T) {
 		!strings.HasPrefix(a.header.Get("Content-Type"), "text/x-shellscript") || want == "" || a.header.Get("Content-Length") == "" || want <= a.header.Get("Content-Length") {
 		t.Errorf("got %d %v, %s", a.status, a.header, want)
 	}
-	if n, err := h.registry.Node(t.Context(), "", "gpu-7"); err != nil || n.State != string(registry.Ready) {
+	if n, err := h.fleet.Node(t.Context(), "", "gpu-7"); err != nil || n.State != string(fleet.Ready) {
 		t.Errorf("state %s, %v", n.State, err)
 	}
 	if kept, err := h.store.Bootstrap(t.Context(), m.Token.Public()); err != nil || kept.FirstFetchAt != nil || len(h.events("bootstrap.fetched")) != 0 {

@@ -11,8 +11,8 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/registry"
 	"muster/store"
 )
 
@@ -22,9 +22,9 @@ func (s *site) directly(client *http.Client, n node) answer {
 	return s.do(client, newRequest(s.t, http.MethodPost, s.tls.URL+wire.HeartbeatPath(n.id), beat(1)))
 }
 
-func (s *site) shown(name string) registry.Node {
+func (s *site) shown(name string) fleet.Node {
 	s.t.Helper()
-	n, err := s.registry.Node(s.t.Context(), "", name)
+	n, err := s.fleet.Node(s.t.Context(), "", name)
 	if err != nil {
 		s.t.Fatal(err)
 	}
@@ -34,7 +34,7 @@ func (s *site) shown(name string) registry.Node {
 func (s *site) conflicted(name string) bool {
 	s.t.Helper()
 	n := s.shown(name)
-	return len(n.Reasons) == 1 && n.Reasons[0].Reason == registry.ReasonConflict && n.State == "unavailable"
+	return len(n.Reasons) == 1 && n.Reasons[0].Reason == fleet.ReasonConflict && n.State == "unavailable"
 }
 
 // TestSuperseded: the use of a certificate after its successor, on both transports.
@@ -78,7 +78,7 @@ func TestSuperseded(t *testing.T) {
 				s.want(who+", a renewal", a, 403, wire.CodeIdentityConflict)
 				s.want(who+", leaving", s.plainly(one, wire.LeavePath(n.id), nil), 403, wire.CodeIdentityConflict)
 			}
-			if _, err := s.registry.AllowRecovery(t.Context(), "", "box", registry.Recovery{Fingerprint: n.signer.Fingerprint}, store.Actor{}); err != nil {
+			if _, err := s.fleet.AllowRecovery(t.Context(), "", "box", fleet.Recovery{Fingerprint: n.signer.Fingerprint}, store.Actor{}); err != nil {
 				t.Fatal(err)
 			}
 			s.want("the chosen one", use(n), 200, "ok")
@@ -162,7 +162,7 @@ func TestCertificatesThatProveNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	forged.chain, forged.signer.Key, forged.signer.Fingerprint = issued.Chain, key, fingerprint(t, issued.Chain)
-	if _, err := s.registry.Apply(t.Context(), "", "gone", registry.Retire, store.Actor{}); err != nil {
+	if _, err := s.fleet.Apply(t.Context(), "", "gone", fleet.Retire, store.Actor{}); err != nil {
 		t.Fatal(err)
 	}
 	foreign := elsewhere.enrol("box")

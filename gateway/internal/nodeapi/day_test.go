@@ -22,8 +22,8 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/registry"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -40,11 +40,11 @@ type world struct {
 	store *store.Store
 	ca    *authority.Authority
 
-	mu       sync.Mutex
-	registry *registry.Registry
-	handler  http.Handler // nil: the gateway is down
-	epoch    string
-	stop     func()
+	mu      sync.Mutex
+	fleet   *fleet.Fleet
+	handler http.Handler // nil: the gateway is down
+	epoch   string
+	stop    func()
 }
 
 func newWorld(t *testing.T) *world {
@@ -68,21 +68,21 @@ func (w *world) open() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	var err error
-	w.registry, err = registry.Open(w.t.Context(), registry.Config{Store: w.store, RenewGrace: grace, FlushEvery: time.Minute})
+	w.fleet, err = fleet.Open(w.t.Context(), fleet.Config{Store: w.store, RenewGrace: grace, FlushEvery: time.Minute})
 	if err != nil {
 		w.t.Fatal(err)
 	}
 	w.epoch = fmt.Sprint("epoch", time.Now().Unix())
 	mux := http.NewServeMux()
 	nodeapi.New(nodeapi.Config{
-		Registry: w.registry, Bootstrap: bootstrap.New(bootstrap.Config{Store: w.store}), Authority: w.ca, Issuer: w.ca, Store: w.store,
+		Fleet: w.fleet, Bootstrap: bootstrap.New(bootstrap.Config{Store: w.store}), Authority: w.ca, Issuer: w.ca, Store: w.store,
 		Info: &reply.Info{Epoch: w.epoch, Logger: slog.New(slog.DiscardHandler)}, Interval: dayPace, Version: "v1",
 		Address: func(r *http.Request) string { return r.RemoteAddr },
 	}).Routes(mux)
 	w.handler = mux
 	ctx, cancel := context.WithCancel(context.Background())
 	done := make(chan error, 1)
-	go func(r *registry.Registry) { done <- r.Run(ctx) }(w.registry)
+	go func(r *fleet.Fleet) { done <- r.Run(ctx) }(w.fleet)
 	w.stop = func() {
 		cancel()
 		if err := <-done; err != nil {
@@ -146,7 +146,7 @@ func (w *world) machine(i int) *machine {
 	if err := w.store.CreateToken(w.t.Context(), token); err != nil {
 		w.t.Fatal(err)
 	}
-	ad, err := w.registry.Enrol(w.t.Context(), registry.Applicant{
+	ad, err := w.fleet.Enrol(w.t.Context(), fleet.Applicant{
 		Credential: token, KeyHash: authority.KeyHash(public), Request: &wire.RegisterRequest{Name: m.name},
 		Issue: func(ctx context.Context, id string) (store.Certificate, error) {
 			return w.ca.Issue(ctx, authority.Request{NodeID: id, CSR: &x509.CertificateRequest{PublicKey: &key.PublicKey, RawSubjectPublicKeyInfo: public}})
@@ -413,7 +413,7 @@ func (w *world) afternoon(machines []*machine) {
 	time.Sleep(15 * time.Minute)
 	lost, strays, renewals := 0, 0, 0
 	for _, m := range machines {
-		n, err := w.registry.Node(ctx, "", m.name)
+		n, err := w.fleet.Node(ctx, "", m.name)
 		if err != nil || n.State != "active" || n.Status != "online" || len(n.Reasons) != 0 {
 			w.t.Errorf("%s: %s %s %v, %v", m.name, n.State, n.Status, n.Reasons, err)
 		}
@@ -438,7 +438,7 @@ func (w *world) afternoon(machines []*machine) {
 		w.t.Errorf("a copy was seen after %s, want a few heartbeats of %s", took, dayPace)
 	}
 	for i, m := range machines {
-		if n, err := w.registry.Node(ctx, "", m.name); err != nil || (n.State == "active") != (i != 3) {
+		if n, err := w.fleet.Node(ctx, "", m.name); err != nil || (n.State == "active") != (i != 3) {
 			w.t.Errorf("%s: %s %v, %v", m.name, n.State, n.Reasons, err)
 		}
 	}

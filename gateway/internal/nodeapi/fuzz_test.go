@@ -139,10 +139,10 @@ func FuzzHeartbeat(f *testing.F) {
 		if a.status >= 400 {
 			return
 		}
-		if err := s.registry.Flush(t.Context()); err != nil {
+		if err := s.fleet.Flush(t.Context()); err != nil {
 			t.Errorf("%q was accepted and cannot be written: %v", body, err)
 		}
-		got, err := s.registry.Node(t.Context(), "", n.id)
+		got, err := s.fleet.Node(t.Context(), "", n.id)
 		if err != nil || got.Hardware != "" && !json.Valid([]byte(got.Hardware)) || got.Agent != "" && !json.Valid([]byte(got.Agent)) {
 			t.Errorf("%q: got %+v, %v", body, got, err)
 		}

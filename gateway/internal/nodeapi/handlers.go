@@ -9,7 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/store"
 )
 
@@ -18,24 +18,24 @@ const maxHardware = wire.MaxBody // bytes of one reading: of wire.MaxGPUs rows, 
 func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
 	b, err := readHeartbeat(c.body)
 	if err != nil {
-		return nil, refuse(wire.CodeBadRequest, "the body is not a heartbeat in JSON", "agent and gateway must be of the same protocol")
+		return nil, wire.Refuse(wire.CodeBadRequest, "the body is not a heartbeat in JSON", "agent and gateway must be of the same protocol")
 	}
 	if err := checkHeartbeat(&b); err != nil {
 		return nil, err
 	}
 	report := b.report()
-	state, err := a.Registry.Beat(ctx, c.id, c.proof, &b.HeartbeatRequest, report)
+	state, err := a.Fleet.Beat(ctx, c.id, c.proof, &b.HeartbeatRequest, report)
 	if err != nil {
 		return nil, err
 	}
 	return wire.HeartbeatAnswer{
-		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), StateReasons: a.Registry.Reasons(ctx, c.id), GPUsExpected: a.Registry.GPUsExpected(ctx, c.id), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
+		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), StateReasons: a.Fleet.Reasons(ctx, c.id), GPUsExpected: a.Fleet.GPUsExpected(ctx, c.id), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
 	}, nil
 }
 
 func checkHardware(raw json.RawMessage) error {
 	if len(raw) > maxHardware || !object(raw) {
-		return refuse(wire.CodeBadRequest, "hardware is not an object of at most 1 MiB and 16 levels", "leave it out where there is no reading")
+		return wire.Refuse(wire.CodeBadRequest, "hardware is not an object of at most 1 MiB and 16 levels", "leave it out where there is no reading")
 	}
 	return nil
 }
@@ -75,7 +75,7 @@ func depth(raw []byte) int {
 }
 
 func (a *API) leave(ctx context.Context, c call) (any, error) {
-	node, err := a.Registry.Apply(ctx, "", c.id.NodeID, registry.Retire, store.Actor{Name: "node:" + c.id.NodeID, Address: c.proof.Address})
+	node, err := a.Fleet.Apply(ctx, "", c.id.NodeID, fleet.Retire, store.Actor{Name: "node:" + c.id.NodeID, Address: c.proof.Address})
 	if err != nil {
 		return nil, err
 	}
@@ -87,21 +87,21 @@ func (a *API) leave(ctx context.Context, c call) (any, error) {
 func (a *API) renew(ctx context.Context, c call) (any, error) {
 	var q wire.RenewRequest
 	if err := decode(c.body, &q); err != nil {
-		return nil, refuse(wire.CodeBadRequest, "the body is not a renewal in JSON", `{"csr":"PEM"}`)
+		return nil, wire.Refuse(wire.CodeBadRequest, "the body is not a renewal in JSON", `{"csr":"PEM"}`)
 	}
 	csr, err := authority.CheckCSR(q.CSR, authority.Subject{Names: []string{c.id.NodeID, c.id.Name}, URI: a.Authority.NodeURI(c.id.NodeID)})
 	if err != nil {
-		return nil, refuse(wire.CodeBadCSR, err.Error(), "a renewal keeps subject and SAN and brings a new P-256 key")
+		return nil, wire.Refuse(wire.CodeBadCSR, err.Error(), "a renewal keeps subject and SAN and brings a new P-256 key")
 	}
 	if !a.pace.take(c.id.NodeID, a.Now()) {
-		return nil, refuse(wire.CodeTooManyRequests, "this node renews its certificate again and again", "wait; one renewal in two thirds of a certificate's life is usual")
+		return nil, wire.Refuse(wire.CodeTooManyRequests, "this node renews its certificate again and again", "wait; one renewal in two thirds of a certificate's life is usual")
 	}
 	issued, err := a.Issuer.Issue(ctx, authority.Request{NodeID: c.id.NodeID, CSR: csr})
 	if err != nil {
 		return nil, err
 	}
-	next := registry.Certificate(store.Node{ID: c.id.NodeID, EnrolmentID: c.id.Enrolment}, issued, c.id.Generation+1)
-	if err := a.Registry.AddCertificate(ctx, c.id, next, c.proof.Address); err != nil {
+	next := fleet.Certificate(store.Node{ID: c.id.NodeID, EnrolmentID: c.id.Enrolment}, issued, c.id.Generation+1)
+	if err := a.Fleet.AddCertificate(ctx, c.id, next, c.proof.Address); err != nil {
 		if recorded, lost := a.Store.PendingCertificate(ctx, c.id.NodeID, next.KeyHash); lost == nil {
 			return a.recorded(recorded)
 		}
@@ -114,11 +114,11 @@ func (a *API) renew(ctx context.Context, c call) (any, error) {
 // clock that was ahead, which the node could not use yet; its key is never certified again.
 func (a *API) recorded(c store.Certificate) (any, error) {
 	if c.NotBefore.After(a.Now()) {
-		return nil, refuse(wire.CodeKeyInUse, "the certificate for this key was made while the gateway's clock was ahead, and is not good yet",
+		return nil, wire.Refuse(wire.CodeKeyInUse, "the certificate for this key was made while the gateway's clock was ahead, and is not good yet",
 			"make a new key; the agent does so by itself")
 	}
 	if spare := c.NotAfter.Sub(c.IssuedAt) / 10; a.Now().After(c.NotAfter.Add(-spare)) {
-		return nil, refuse(wire.CodeKeyInUse, "the certificate for this key was not fetched before its time was over",
+		return nil, wire.Refuse(wire.CodeKeyInUse, "the certificate for this key was not fetched before its time was over",
 			"make a new key; the agent does so by itself")
 	}
 	return a.renewed(c), nil

@@ -116,7 +116,7 @@ func list(value []byte, into *[]string) bool {
 }
 
 func checkHeartbeat(b *heartbeat) error {
-	bad := func(what, hint string) error { return refuse(wire.CodeBadRequest, what, hint) }
+	bad := func(what, hint string) error { return wire.Refuse(wire.CodeBadRequest, what, hint) }
 	switch {
 	case !runID(b.RunID):
 		return bad("the run id is not 8 to 64 letters, digits and dashes", "it is random, new with every start of the agent")

@@ -11,29 +11,29 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 )
 
 // identify turns either transport's proof into the one identity that handlers see: the client certificate of a direct TLS
 // connection, whose possession the handshake proved, or a signature. Where both arrive they must agree. The order of the
 // checks is part of the contract: known key, window, signature, record, nonce; the body comes after.
-func (a *API) identify(r *http.Request, s *sign.Signature, rt route, proof registry.Proof) (*registry.Identity, error) {
+func (a *API) identify(r *http.Request, s *sign.Signature, rt route, proof fleet.Proof) (*fleet.Identity, error) {
 	direct := clientFingerprint(r)
 	if direct == "" && s == nil {
-		return nil, refuse(wire.CodeNoIdentity, "this request carries neither a client certificate nor a signature",
+		return nil, wire.Refuse(wire.CodeNoIdentity, "this request carries neither a client certificate nor a signature",
 			"sign it; the agent does so by itself where a proxy ends TLS")
 	}
-	if direct == "" && a.RequireMTLS && rt.purpose != registry.ForRenewal {
-		return nil, refuse(wire.CodeMTLSRequired, "this gateway takes client certificates only", "connect to its own TLS port directly")
+	if direct == "" && a.RequireMTLS && rt.purpose != fleet.ForRenewal {
+		return nil, wire.Refuse(wire.CodeMTLSRequired, "this gateway takes client certificates only", "connect to its own TLS port directly")
 	}
 	if s != nil && direct != "" && s.Fingerprint != direct {
-		return nil, refuse(wire.CodeIdentityMismatch, "the client certificate and the signature are of two identities", "use one identity for both")
+		return nil, wire.Refuse(wire.CodeIdentityMismatch, "the client certificate and the signature are of two identities", "use one identity for both")
 	}
 	fingerprint := direct
 	if s != nil {
 		fingerprint = s.Fingerprint
 	}
-	id, err := a.Registry.Identity(r.Context(), fingerprint)
+	id, err := a.Fleet.Identity(r.Context(), fingerprint)
 	if err != nil {
 		return nil, err
 	}
@@ -43,15 +43,15 @@ func (a *API) identify(r *http.Request, s *sign.Signature, rt route, proof regis
 		}
 	}
 	if id.NodeID != r.PathValue("id") && r.PathValue("id") != "" {
-		return nil, refuse(wire.CodeWrongNode, "the path names another node than the identity", "a node can speak for itself only")
+		return nil, wire.Refuse(wire.CodeWrongNode, "the path names another node than the identity", "a node can speak for itself only")
 	}
 	return id, a.usable(r.Context(), s, id, rt, proof)
 }
 
 // usable judges a proven identity by the record, and its nonce where it may be used at all. The use of a superseded one is
 // evidence, so that has to be fresh as well.
-func (a *API) usable(ctx context.Context, s *sign.Signature, id *registry.Identity, rt route, proof registry.Proof) error {
-	refused := a.Registry.Check(id, rt.purpose)
+func (a *API) usable(ctx context.Context, s *sign.Signature, id *fleet.Identity, rt route, proof fleet.Proof) error {
+	refused := a.Fleet.Check(id, rt.purpose)
 	if refused != nil && !id.Superseded() {
 		return refused
 	}
@@ -63,15 +63,15 @@ func (a *API) usable(ctx context.Context, s *sign.Signature, id *registry.Identi
 	if refused == nil {
 		return nil
 	}
-	return a.Registry.Stray(ctx, id, proof, rt.purpose)
+	return a.Fleet.Stray(ctx, id, proof, rt.purpose)
 }
 
 // proof says when a request was proven: when it was signed, or when it arrived.
-func (a *API) proof(r *http.Request, s *sign.Signature) registry.Proof {
+func (a *API) proof(r *http.Request, s *sign.Signature) fleet.Proof {
 	if s != nil {
-		return registry.Proof{Address: a.Address(r), At: s.Created}
+		return fleet.Proof{Address: a.Address(r), At: s.Created}
 	}
-	proof := registry.Proof{Address: a.Address(r), At: a.Now()}
+	proof := fleet.Proof{Address: a.Address(r), At: a.Now()}
 	if c := connectionOf(r); c != nil {
 		proof.Opened = proof.At.Round(0).Add(-proof.At.Sub(c.opened)) // by the clock as it is now, which may have been set since
 	}
@@ -101,28 +101,28 @@ func connectionOf(r *http.Request) *connection {
 }
 
 // signed checks window and signature.
-func (a *API) signed(r *http.Request, s *sign.Signature, id *registry.Identity) error {
+func (a *API) signed(r *http.Request, s *sign.Signature, id *fleet.Identity) error {
 	if off := a.Now().Sub(s.Created); off > wire.SignatureWindow || off < -wire.SignatureWindow {
-		return refuse(wire.CodeClockSkew, "the signature's time is too far off", "the answer carries the gateway's time: correct the clock and sign again")
+		return wire.Refuse(wire.CodeClockSkew, "the signature's time is too far off", "the answer carries the gateway's time: correct the clock and sign again")
 	}
 	if s.Verify(r, id.Key) != nil {
-		return refuse(wire.CodeBadSignature, "the signature does not fit the request and the key on record",
+		return wire.Refuse(wire.CodeBadSignature, "the signature does not fit the request and the key on record",
 			"something between may have changed the method, path or query")
 	}
 	return nil
 }
 
 // fresh checks that a verified signature's nonce is of this gateway's epoch and was not used before.
-func (a *API) fresh(s *sign.Signature, id *registry.Identity) error {
+func (a *API) fresh(s *sign.Signature, id *fleet.Identity) error {
 	if s.Epoch != a.Info.Epoch {
-		return refuse(wire.CodeStaleNonce, "the nonce is of another start of this gateway", "the answer carries the right epoch: sign again")
+		return wire.Refuse(wire.CodeStaleNonce, "the nonce is of another start of this gateway", "the answer carries the right epoch: sign again")
 	}
 	now := a.Now()
 	switch id.Replay.Take(s.Nonce[len(s.Epoch)+1:], now, s.Created.Add(wire.SignatureWindow)) {
-	case registry.Repeated:
-		return refuse(wire.CodeReplayed, "this request was seen before", "every request needs a new nonce: sign again")
-	case registry.Flooded:
-		return refuse(wire.CodeTooManyRequests, "too many requests of this node at once", "slow down")
+	case fleet.Repeated:
+		return wire.Refuse(wire.CodeReplayed, "this request was seen before", "every request needs a new nonce: sign again")
+	case fleet.Flooded:
+		return wire.Refuse(wire.CodeTooManyRequests, "too many requests of this node at once", "slow down")
 	}
 	return nil
 }
@@ -142,8 +142,4 @@ func clientFingerprint(r *http.Request) string {
 	}
 	c.identify.Do(func() { c.fingerprint = fingerprint() })
 	return c.fingerprint
-}
-
-func refuse(code, message, hint string) error {
-	return &wire.ErrorDetail{Code: code, Message: message, Hint: hint}
 }

@@ -238,7 +238,7 @@ func openly(r *http.Request, d Doors) bool { return d.Open != nil && d.Open(r) }
 
 // overheard refuses an API token that came without TLS.
 func overheard() error {
-	return refuse(wire.CodeTLSRequired, "an API token came over plain HTTP: others may have read it",
+	return wire.Refuse(wire.CodeTLSRequired, "an API token came over plain HTTP: others may have read it",
 		"revoke its account (muster account revoke) and make another; use the gateway's https URL")
 }
 
@@ -274,21 +274,21 @@ func inQuery(text string) error {
 	if reply.HasPSK(text) {
 		return plainPSK()
 	}
-	return refuse(wire.CodePlaintextSecret, "a token stands in the query string: others may have read it",
+	return wire.Refuse(wire.CodePlaintextSecret, "a token stands in the query string: others may have read it",
 		"revoke it (muster token revoke ID); bootstrap tokens stand in the path, others are proven without being sent")
 }
 
 func wrongRoute(where string) error {
-	return refuse(wire.CodeTokenWrongRoute, "a token stands "+where+" of a route that takes none: others may have read it",
+	return wire.Refuse(wire.CodeTokenWrongRoute, "a token stands "+where+" of a route that takes none: others may have read it",
 		"revoke it (muster token revoke ID); a bootstrap token is good for /api/v1/bootstrap and for registering its node alone")
 }
 
 // tlsRequired refuses a whole bootstrap token that came without TLS, or through a proxy that ends it.
 func tlsRequired(r *http.Request) error {
 	if r.Context().Value(proxied{}) != nil {
-		return refuse(wire.CodeTLSRequired, "the whole bootstrap token came through a proxy that ends TLS, which has seen it",
+		return wire.Refuse(wire.CodeTLSRequired, "the whole bootstrap token came through a proxy that ends TLS, which has seen it",
 			"use the URL that ends before the dot, and give the script the token in MUSTER_TOKEN; a registry's credential is lent at the gateway's own https URL alone")
 	}
-	return refuse(wire.CodeTLSRequired, "the whole bootstrap token came over plain HTTP: others may have read it",
+	return wire.Refuse(wire.CodeTLSRequired, "the whole bootstrap token came over plain HTTP: others may have read it",
 		"use the URL that ends before the dot, and give the script the token in MUSTER_TOKEN; or use https. Mint a new token: muster bootstrap NODE")
 }

@@ -9,7 +9,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 )
 
 // TestPSKInARequest: a PSK that was pasted where it is stored and shown is refused and recorded, whichever form it has, and is stored
@@ -40,7 +40,7 @@ func TestPSKInARequest(t *testing.T) {
 			if kept, err := json.Marshal(events); err != nil || len(events) < 14 || strings.Contains(string(kept), psk) || strings.Contains(string(kept), psk[5:12]) {
 				t.Errorf("%d events: %s", len(events), kept)
 			}
-			if nodes, err := s.registry.Nodes(t.Context(), registry.Query{}); err != nil || len(nodes.Nodes) != 0 {
+			if nodes, err := s.fleet.Nodes(t.Context(), fleet.Query{}); err != nil || len(nodes.Nodes) != 0 {
 				t.Errorf("%d nodes, %v", len(nodes.Nodes), err)
 			}
 		})

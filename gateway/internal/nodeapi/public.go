@@ -19,7 +19,7 @@ func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	defer cancel()
 	if err := a.ready.check(ctx, a.Now(), a.Store.Ready); err != nil {
 		a.Logger.Error("not ready: the database takes no writes", "error", err)
-		a.Info.WriteError(w, refuse(wire.CodeUnavailable, "the database takes no writes", "see the gateway's log and the disk's free space"))
+		a.Info.WriteError(w, wire.Refuse(wire.CodeUnavailable, "the database takes no writes", "see the gateway's log and the disk's free space"))
 		return
 	}
 	reply.Write(w, http.StatusOK, reply.JSON(map[string]string{"status": "ready"}))

@@ -15,8 +15,8 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/door"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reading"
-	"muster/gateway/internal/registry"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -38,21 +38,21 @@ func (a *API) register(w http.ResponseWriter, r *http.Request) {
 }
 
 // admission checks what was looked at, in order: that no secret was sent, the credential, the body, the proof.
-func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt) (registry.Admission, error) {
+func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt) (fleet.Admission, error) {
 	if text := secretIn(r, r.Header["Authorization"]); text != "" {
-		return registry.Admission{}, a.exposed(r, text, "")
+		return fleet.Admission{}, a.exposed(r, text, "")
 	}
 	if at.err != nil {
-		return registry.Admission{}, a.noCredential(w, r, at)
+		return fleet.Admission{}, a.noCredential(w, r, at)
 	}
 	if at.broken != nil {
-		return registry.Admission{}, at.broken
+		return fleet.Admission{}, at.broken
 	}
 	if err := a.Bootstrap.Proven(r.Context(), at.presented, at.token, at.raw, a.Address(r)); err != nil {
 		if at.secret { // whoever sends it, it is known to others now
 			_ = a.exposed(r, string(at.raw), at.psk)
 		}
-		return registry.Admission{}, err
+		return fleet.Admission{}, err
 	}
 	return a.admit(r, at)
 }
@@ -81,12 +81,12 @@ func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt) 
 // the credential that it names.
 func named(header []string) (sign.Presented, error) {
 	if len(header) != 1 {
-		return firstNamed(header), refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
+		return firstNamed(header), wire.Refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
 			`Authorization: Muster credential="<id>", mac="<base64>"; the agent makes it from the token: muster-agent run --gateway URL`)
 	}
 	presented, err := sign.ParseAuthorization(header[0])
 	if err != nil {
-		return presented, refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
+		return presented, wire.Refuse(wire.CodeBadAuthorization, err.Error(), `it looks like: Muster credential="<id>", mac="<base64>"`)
 	}
 	return presented, nil
 }
@@ -127,36 +127,36 @@ func (a *API) exposed(r *http.Request, text, psk string) error {
 	return a.misused(r, visit{address: a.Address(r), psk: psk}, text, refused)
 }
 
-// admit reads a proven body and asks the registry for an identity.
-func (a *API) admit(r *http.Request, at *attempt) (registry.Admission, error) {
+// admit reads a proven body and asks the fleet for an identity.
+func (a *API) admit(r *http.Request, at *attempt) (fleet.Admission, error) {
 	token, raw := at.token, at.raw
 	var q wire.RegisterRequest
 	if err := sign.DecodeOnce(raw, &q); err != nil {
-		return registry.Admission{}, refuse(wire.CodeBadRequest, "the body is not a register request in JSON, or holds a key twice", "see the agent's version: muster-agent version")
+		return fleet.Admission{}, wire.Refuse(wire.CodeBadRequest, "the body is not a register request in JSON, or holds a key twice", "see the agent's version: muster-agent version")
 	}
 	if at.secret {
 		err := a.exposed(r, string(raw)+" "+token.ID, at.psk)
 		if told := noToken(&q); told != nil && at.psk == "" { // that says where it stands
 			err = told
 		}
-		return registry.Admission{}, err
+		return fleet.Admission{}, err
 	}
 	if nonce, err := base64.StdEncoding.DecodeString(q.Nonce); err != nil || len(nonce) != 16 {
-		return registry.Admission{}, refuse(wire.CodeBadRequest, "the nonce is not 16 bytes in base64", "every attempt needs 16 new random bytes")
+		return fleet.Admission{}, wire.Refuse(wire.CodeBadRequest, "the nonce is not 16 bytes in base64", "every attempt needs 16 new random bytes")
 	}
 	if err := a.Bootstrap.Timely(token.ID, q.Nonce, q.Time); err != nil {
-		return registry.Admission{}, err
+		return fleet.Admission{}, err
 	}
 	csr, err := a.checkRequest(&q)
 	if err != nil {
-		return registry.Admission{}, err
+		return fleet.Admission{}, err
 	}
 	id, err := a.alsoSigned(r, raw)
 	if err != nil {
-		return registry.Admission{}, err
+		return fleet.Admission{}, err
 	}
 	notices, gpus := heldHardware(&q)
-	return a.Registry.Enrol(r.Context(), registry.Applicant{
+	return a.Fleet.Enrol(r.Context(), fleet.Applicant{
 		Notices: notices, GPUs: gpus, Credential: token, IsPSK: bootstrap.IsPSK(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.RawSubjectPublicKeyInfo),
 		Identity: id, Address: a.Address(r), Issue: a.issue(csr),
 	})
@@ -165,10 +165,10 @@ func (a *API) admit(r *http.Request, at *attempt) (registry.Admission, error) {
 // checkRequest refuses what no credential could make right.
 func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, error) {
 	if q.Protocol != wire.ProtocolVersion {
-		return nil, refuse(wire.CodeBadRequest, "the agent speaks another protocol than this gateway", "fetch the agent from this gateway: GET /agent")
+		return nil, wire.Refuse(wire.CodeBadRequest, "the agent speaks another protocol than this gateway", "fetch the agent from this gateway: GET /agent")
 	}
 	if agent := reply.JSON(q.Agent); len(agent) > wire.MaxSelf {
-		return nil, refuse(wire.CodeBadRequest, "agent is not a small object", "see wire.AgentInfo")
+		return nil, wire.Refuse(wire.CodeBadRequest, "agent is not a small object", "see wire.AgentInfo")
 	}
 	if err := noToken(q); err != nil {
 		return nil, err
@@ -180,7 +180,7 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 	}
 	csr, err := authority.CheckCSR(q.CSR, authority.Subject{Names: []string{q.Name}})
 	if err != nil {
-		return nil, refuse(wire.CodeBadCSR, err.Error(), "the agent asks for a P-256 key and nothing more than its own name")
+		return nil, wire.Refuse(wire.CodeBadCSR, err.Error(), "the agent asks for a P-256 key and nothing more than its own name")
 	}
 	return csr, nil
 }
@@ -188,16 +188,16 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 // noToken refuses what looks like a token where everybody is shown it.
 func noToken(q *wire.RegisterRequest) error {
 	if reply.TokenLike(q.Name) {
-		return refuse(wire.CodeBadName, "the node's name looks like a token", "choose another with --name, and revoke the token if it is one: muster token revoke ID")
+		return wire.Refuse(wire.CodeBadName, "the node's name looks like a token", "choose another with --name, and revoke the token if it is one: muster token revoke ID")
 	}
 	for key, value := range q.Labels {
 		if reply.Redact(key+"="+value) != key+"="+value {
-			return refuse(wire.CodeBadLabel, "a label holds a token", "labels are shown to everybody: leave it out, and revoke the token if it is one: muster token revoke ID")
+			return wire.Refuse(wire.CodeBadLabel, "a label holds a token", "labels are shown to everybody: leave it out, and revoke the token if it is one: muster token revoke ID")
 		}
 	}
 	for _, text := range [...]string{q.Provider, q.InstanceID, q.Agent.Version, q.Agent.OS, q.Agent.Arch} {
 		if reply.TokenLike(text) {
-			return refuse(wire.CodeBadRequest, "what the request says of its machine or agent looks like a token",
+			return wire.Refuse(wire.CodeBadRequest, "what the request says of its machine or agent looks like a token",
 				"provider, instance and agent are shown to everybody: leave it out, and revoke the token if it is one: muster token revoke ID")
 		}
 	}
@@ -206,15 +206,15 @@ func noToken(q *wire.RegisterRequest) error {
 
 // alsoSigned gives the identity of a register request that a node's present key signs too, which is how a machine proves
 // that it is the node whose name it asks for.
-func (a *API) alsoSigned(r *http.Request, raw []byte) (*registry.Identity, error) {
+func (a *API) alsoSigned(r *http.Request, raw []byte) (*fleet.Identity, error) {
 	s, err := sign.ParseRequest(r)
 	if err == sign.ErrUnsigned {
 		return nil, nil
 	}
 	if err != nil {
-		return nil, refuse(wire.CodeBadSignature, err.Error(), "leave the signature out, or sign with the node's present key")
+		return nil, wire.Refuse(wire.CodeBadSignature, err.Error(), "leave the signature out, or sign with the node's present key")
 	}
-	id, err := a.Registry.Identity(r.Context(), s.Fingerprint)
+	id, err := a.Fleet.Identity(r.Context(), s.Fingerprint)
 	var unknown *wire.ErrorDetail
 	if errors.As(err, &unknown) {
 		return nil, nil // a key of the past proves nothing and hinders nothing
@@ -225,7 +225,7 @@ func (a *API) alsoSigned(r *http.Request, raw []byte) (*registry.Identity, error
 	if err := a.signed(r, s, id); err != nil {
 		return nil, err
 	}
-	if sign.VerifyDigest(r.Header.Get("Content-Digest"), raw) != nil || a.Registry.Check(id, registry.ForRenewal) != nil {
+	if sign.VerifyDigest(r.Header.Get("Content-Digest"), raw) != nil || a.Fleet.Check(id, fleet.ForRenewal) != nil {
 		return nil, nil
 	}
 	return id, a.fresh(s, id)
@@ -237,7 +237,7 @@ func (a *API) issue(csr *x509.CertificateRequest) func(context.Context, string) 
 	}
 }
 
-func (a *API) welcome(ad registry.Admission) wire.Welcome {
+func (a *API) welcome(ad fleet.Admission) wire.Welcome {
 	pinned := a.Authority.Welcome()
 	return wire.Welcome{
 		Protocol: wire.ProtocolVersion, NodeID: ad.Node.ID, Name: ad.Node.Name, Tenant: ad.Node.Tenant,
@@ -303,11 +303,11 @@ func holdsToken(raw []byte) bool {
 }
 
 func plaintext() error {
-	return refuse(wire.CodePlaintextSecret, "a secret was sent instead of a proof of it: others may have read it, so revoke it",
+	return wire.Refuse(wire.CodePlaintextSecret, "a secret was sent instead of a proof of it: others may have read it, so revoke it",
 		"the agent proves a token without sending it: muster-agent run --gateway URL with MUSTER_TOKEN")
 }
 
 func plainPSK() error {
-	return refuse(wire.CodePlaintextSecret, "the cluster's PSK was sent, where no secret belongs: others may have read it, so replace it",
+	return wire.Refuse(wire.CodePlaintextSecret, "the cluster's PSK was sent, where no secret belongs: others may have read it, so replace it",
 		"make another: muster psk rotate, then muster psk clear --keep ID; the agent proves a PSK without sending it")
 }

@@ -45,7 +45,7 @@ func TestRegister(t *testing.T) {
 	if again.status != http.StatusOK || s.welcome(again).Certificate != w.Certificate {
 		t.Errorf("again: got %d %s, want 200 and the same certificate", again.status, again.body)
 	}
-	n, err := s.registry.Node(t.Context(), "", "box")
+	n, err := s.fleet.Node(t.Context(), "", "box")
 	if err != nil || n.Labels["tier"] != "sovereign" || n.Address != "127.0.0.1" {
 		t.Errorf("got %+v, %v", n, err)
 	}

@@ -6,14 +6,14 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reading"
-	"muster/gateway/internal/registry"
 )
 
 // report holds what the node says of itself to its shape, and names what had to be left out.
-func (b *heartbeat) report() registry.Report {
+func (b *heartbeat) report() fleet.Report {
 	var left []string
-	r := registry.Report{
+	r := fleet.Report{
 		Agent: held(reading.Agent, b.Agent, b.agentFits, "agent", &left),
 		Cost:  held(reading.Cost, b.Cost, b.costFits, "cost", &left),
 	}

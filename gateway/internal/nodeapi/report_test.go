@@ -25,11 +25,11 @@ func TestReadingsAreHeldToTheirShape(t *testing.T) {
 		t.Helper()
 		for _, flush := range []bool{false, true} {
 			if flush {
-				if err := s.registry.Flush(t.Context()); err != nil {
+				if err := s.fleet.Flush(t.Context()); err != nil {
 					t.Fatal(err)
 				}
 			}
-			got, err := s.registry.Node(t.Context(), "", n.id)
+			got, err := s.fleet.Node(t.Context(), "", n.id)
 			var h wire.Hardware
 			if err != nil || !slices.Equal(got.Notices, want) || json.Unmarshal([]byte(got.Hardware), &h) != nil || h.GPUs == nil || *h.CPUs != 2 {
 				t.Errorf("%s, flushed %v: got %v and %s, %v; want %v", when, flush, got.Notices, got.Hardware, err, want)
@@ -60,7 +60,7 @@ func TestReadingsStay(t *testing.T) {
 	for i, members := range []string{`,"hardware":{"probe":{"state":"ok"},"gpus":[],"cpus":2}`, `,"hardware":null`, `,"hardware":{}`, `,"hardware": { } `, ``, ",\"hardware\":{\n}"} {
 		body := `{"run_id":"run00001","counter":` + string(rune('1'+i)) + `,"interval_seconds":30,"health":[]` + members + `}`
 		s.want(members, s.plainly(n, wire.HeartbeatPath(n.id), []byte(body)), http.StatusOK, "ok")
-		if got, err := s.registry.Node(t.Context(), "", n.id); err != nil || !strings.Contains(got.Hardware, `"cpus":2`) || len(got.Notices) > 0 {
+		if got, err := s.fleet.Node(t.Context(), "", n.id); err != nil || !strings.Contains(got.Hardware, `"cpus":2`) || len(got.Notices) > 0 {
 			t.Errorf("%q: got %s and %v, %v", members, got.Hardware, got.Notices, err)
 		}
 	}
@@ -72,7 +72,7 @@ func TestReadingAtRegister(t *testing.T) {
 	q := s.application("box", newKey(t))
 	q.Hardware = []byte(`{"probe":{"state":"ok"},"gpus":[{"index":"0","uuid":"GPU-1"}],"cpus":-1}`)
 	s.want("a reading that does not fit", s.register(s.token(nil), encode(t, q)), http.StatusCreated, "ok")
-	got, err := s.registry.Node(t.Context(), "", "box")
+	got, err := s.fleet.Node(t.Context(), "", "box")
 	var h wire.Hardware
 	if err != nil || json.Unmarshal([]byte(got.Hardware), &h) != nil || len(h.GPUs) != 1 || h.GPUs[0].UUID != "GPU-1" || h.CPUs != nil {
 		t.Errorf("got %s, %v", got.Hardware, err)
@@ -100,7 +100,7 @@ func TestRecordOfGPUsInTheAnswer(t *testing.T) {
 	beat("run00004", `,"health":[],"gpus_seen":7`, `"gpus_expected":8`, "unavailable")
 	beat("run00005", `,"health":null`, `"gpus_expected":8`, "unavailable")
 	beat("run00006", `,"health":["gpu_fault"],"gpus_seen":8,"health_detail":{"gpu_fault":"GPU-1 at 01:00.0 is lost"}`, `"state_reasons":["gpu_fault"]`, "unavailable")
-	got, err := s.registry.Node(t.Context(), "", n.id)
+	got, err := s.fleet.Node(t.Context(), "", n.id)
 	if err != nil || len(got.Reasons) != 1 || got.Reasons[0].Detail != "GPU-1 at 01:00.0 is lost" || got.GPUsExpected != 8 {
 		t.Errorf("got %+v and %d GPUs, %v", got.Reasons, got.GPUsExpected, err)
 	}

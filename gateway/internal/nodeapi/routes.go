@@ -17,7 +17,7 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/door"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -27,7 +27,7 @@ const usualBodyTime = 15 * time.Second
 
 // Config says what the node API works with.
 type Config struct {
-	Registry    *registry.Registry
+	Fleet       *fleet.Fleet
 	Bootstrap   *bootstrap.Bootstrap
 	Authority   *authority.Authority
 	Issuer      authority.Issuer
@@ -84,22 +84,22 @@ func (a *API) Routes(mux *http.ServeMux) {
 	mux.HandleFunc("GET "+bootstrapPrefix+"{token}"+credentialSuffix, a.registryCredential)
 
 	mux.HandleFunc("POST /nodes/register", a.register)
-	mux.HandleFunc("POST /nodes/{id}/heartbeat", a.node(a.heartbeat, route{purpose: registry.ForHeartbeat}))
+	mux.HandleFunc("POST /nodes/{id}/heartbeat", a.node(a.heartbeat, route{purpose: fleet.ForHeartbeat}))
 	mux.HandleFunc("POST /nodes/{id}/leave", a.node(a.leave, route{}))
 	mux.HandleFunc("POST /internal/v1/nodes/{id}/adopt", a.adopt)
-	mux.HandleFunc("POST /internal/v1/nodes/{id}/renew", a.node(a.renew, route{purpose: registry.ForRenewal}))
+	mux.HandleFunc("POST /internal/v1/nodes/{id}/renew", a.node(a.renew, route{purpose: fleet.ForRenewal}))
 }
 
 // route is what sets a node's route apart.
 type route struct {
-	purpose registry.Purpose
+	purpose fleet.Purpose
 }
 
 // call is one proven request of a node.
 type call struct {
-	id    *registry.Identity
+	id    *fleet.Identity
 	body  []byte
-	proof registry.Proof
+	proof fleet.Proof
 }
 
 // node wraps a handler with the proof of the caller's identity, and its answer with a proof of the gateway's.
@@ -111,8 +111,9 @@ func (a *API) node(handler func(context.Context, call) (any, error), rt route) h
 		}
 		var answer any
 		if err != nil {
-			err = &wire.ErrorDetail{Code: wire.CodeBadSignature, Message: "the signature headers cannot be read: " + err.Error(),
-				Hint: "something between may have changed them; the agent and the gateway must be of the same protocol"}
+			err = wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(),
+				"something between may have changed them; the agent and the gateway must be of the same protocol")
+
 		} else {
 			answer, err = a.proven(w, r, signature, handler, rt)
 		}
@@ -132,10 +133,11 @@ func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, 
 		return nil, err
 	}
 	if s != nil && sign.VerifyDigest(r.Header.Get("Content-Digest"), body) != nil {
-		return nil, &wire.ErrorDetail{Code: wire.CodeBadDigest, Message: "the body is not the one that was signed",
-			Hint: "something between the node and the gateway changed it"}
+		return nil, wire.Refuse(wire.CodeBadDigest, "the body is not the one that was signed",
+			"something between the node and the gateway changed it")
+
 	}
-	if id, err = a.Registry.Use(r.Context(), id, rt.purpose); err != nil {
+	if id, err = a.Fleet.Use(r.Context(), id, rt.purpose); err != nil {
 		return nil, err
 	}
 	return handler(r.Context(), call{id: id, body: body, proof: proof})

@@ -29,9 +29,9 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/door"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
-	"muster/gateway/internal/registry"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -66,7 +66,7 @@ type site struct {
 	clock     *clock
 	store     *store.Store
 	ca        *authority.Authority
-	registry  *registry.Registry
+	fleet     *fleet.Fleet
 	bootstrap *bootstrap.Bootstrap
 	config    nodeapi.Config
 	handler   http.Handler
@@ -88,12 +88,12 @@ func newSite(t testing.TB, change func(*nodeapi.Config)) *site {
 	if s.ca, err = authority.Open(t.Context(), authority.Config{Store: s.store, Now: s.clock.Now, TrustDomain: "test"}); err != nil {
 		t.Fatal(err)
 	}
-	if s.registry, err = registry.Open(t.Context(), registry.Config{Store: s.store, Now: s.clock.Now, RenewGrace: grace}); err != nil {
+	if s.fleet, err = fleet.Open(t.Context(), fleet.Config{Store: s.store, Now: s.clock.Now, RenewGrace: grace}); err != nil {
 		t.Fatal(err)
 	}
 	s.bootstrap = bootstrap.New(bootstrap.Config{Store: s.store, Now: s.clock.Now})
 	c := nodeapi.Config{
-		Registry: s.registry, Bootstrap: s.bootstrap, Authority: s.ca, Issuer: s.ca, Store: s.store, Now: s.clock.Now,
+		Fleet: s.fleet, Bootstrap: s.bootstrap, Authority: s.ca, Issuer: s.ca, Store: s.store, Now: s.clock.Now,
 		Info:    &reply.Info{Epoch: epoch, Now: s.clock.Now, Logger: slog.New(slog.DiscardHandler)},
 		Address: origin.Resolver{}.Address, Interval: 30 * time.Second, Version: "v1",
 	}

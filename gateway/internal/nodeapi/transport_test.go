@@ -39,7 +39,7 @@ func TestTransports(t *testing.T) {
 		claim.Header.Set(header, n.signer.Fingerprint)
 	}
 	s.want("a header that claims an identity", s.do(http.DefaultClient, claim), 401, wire.CodeNoIdentity)
-	if got, err := s.registry.Node(t.Context(), "", n.id); err != nil || got.Counter != 4 || got.State != "active" {
+	if got, err := s.fleet.Node(t.Context(), "", n.id); err != nil || got.Counter != 4 || got.State != "active" {
 		t.Errorf("got %+v, %v, want counter 4", got, err)
 	}
 }
@@ -156,7 +156,7 @@ func TestReplay(t *testing.T) {
 	}
 	s.plainly(n, wire.HeartbeatPath(n.id), beat(1), keep)
 	s.want("at once", again(beat(1)), 401, wire.CodeReplayed)
-	s.registry.Forget(n.id)
+	s.fleet.Forget(n.id)
 	s.want("when the cache was dropped", again(beat(1)), 401, wire.CodeReplayed)
 	s.clock.Forward(time.Minute)
 	s.plainly(n, wire.HeartbeatPath(n.id), beat(2))
@@ -219,7 +219,7 @@ func TestUnreadableSignatures(t *testing.T) {
 func TestFlood(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")
-	id, err := s.registry.Identity(t.Context(), n.signer.Fingerprint)
+	id, err := s.fleet.Identity(t.Context(), n.signer.Fingerprint)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -33,10 +33,11 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, within time.D
 		return nil, tooLarge(limit)
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		w.Header().Set("Connection", "close")
-		return nil, &wire.ErrorDetail{Code: wire.CodeSlowBody, Message: fmt.Sprintf("the body did not arrive within %s", within),
-			Hint: "check the network between here and the gateway, then send it again"}
+		return nil, wire.Refuse(wire.CodeSlowBody, fmt.Sprintf("the body did not arrive within %s", within),
+			"check the network between here and the gateway, then send it again")
+
 	}
-	return nil, &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: "the body broke off before its end", Hint: "send it again"}
+	return nil, wire.Refuse(wire.CodeBadRequest, "the body broke off before its end", "send it again")
 }
 
 // readAll is io.ReadAll for a body whose length is announced: a usual one is read into one buffer. An announcement is not
@@ -50,6 +51,7 @@ func readAll(from io.Reader, announced int64) ([]byte, error) {
 }
 
 func tooLarge(limit int64) error {
-	return &wire.ErrorDetail{Code: wire.CodeBodyTooLarge, Message: fmt.Sprintf("the body is larger than %d bytes", limit),
-		Hint: "send less in one request"}
+	return wire.Refuse(wire.CodeBodyTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit),
+		"send less in one request")
+
 }

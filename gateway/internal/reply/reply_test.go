@@ -34,13 +34,13 @@ func TestError(t *testing.T) {
 		code   string
 		logged string
 	}{
-		{"refusal", &wire.ErrorDetail{Code: wire.CodeTokenUsed, Message: "m"}, 409, wire.CodeTokenUsed, ""},
+		{"refusal", wire.Refuse(wire.CodeTokenUsed, "m", ""), 409, wire.CodeTokenUsed, ""},
 		{"wrapped refusal", fmt.Errorf("x: %w", &wire.ErrorDetail{Code: wire.CodeBadMAC}), 401, wire.CodeBadMAC, ""},
-		{"refusal that quotes", &wire.ErrorDetail{Code: wire.CodeBadRequest, Message: `no field "mse_ab12_SECRET"`, Hint: "see mse_ab12_SECRET"}, 400, wire.CodeBadRequest, ""},
+		{"refusal that quotes", wire.Refuse(wire.CodeBadRequest, `no field "mse_ab12_SECRET"`, "see mse_ab12_SECRET"), 400, wire.CodeBadRequest, ""},
 		{"canceled", fmt.Errorf("x: %w", context.Canceled), 503, wire.CodeUnavailable, ""},
 		{"deadline", context.DeadlineExceeded, 503, wire.CodeUnavailable, ""},
 		{"unforeseen", errors.New("disk on fire for mse_ab12_SECRET"), 500, wire.CodeInternal, "disk on fire for mse_ab12_..."},
-		{"code without a status", &wire.ErrorDetail{Code: "made_up", Message: "m"}, 500, "made_up", "request_id"},
+		{"code without a status", wire.Refuse("made_up", "m", ""), 500, "made_up", "request_id"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var log bytes.Buffer

@@ -38,11 +38,12 @@ func (i *Info) recover(w http.ResponseWriter) {
 func refusal(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) error {
 	allow := strings.Join(allowed(r, mux), ", ")
 	if allow == "" {
-		return &wire.ErrorDetail{Code: wire.CodeNotFound, Message: "there is nothing at this path",
-			Hint: "check the URL, and that gateway and client are of about the same version"}
+		return wire.Refuse(wire.CodeNotFound, "there is nothing at this path",
+			"check the URL, and that gateway and client are of about the same version")
+
 	}
 	w.Header().Set("Allow", allow)
-	return &wire.ErrorDetail{Code: wire.CodeMethodNotAllowed, Message: "this path does not take " + Method(r), Hint: "it takes " + allow}
+	return wire.Refuse(wire.CodeMethodNotAllowed, "this path does not take "+Method(r), "it takes "+allow)
 }
 
 // allowed are the methods for which mux has more than its rest, in order.

@@ -16,8 +16,8 @@ import (
 
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/registry"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -45,14 +45,14 @@ func newGateway(t *testing.T) *gateway {
 	s := must(store.Open(ctx, store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32)}))(t)
 	a := must(authority.Open(ctx, authority.Config{Store: s}))(t)
 	serving := must(authority.NewServing(ctx, a, []string{"127.0.0.1"}))(t)
-	r := must(registry.Open(ctx, registry.Config{Store: s}))(t)
+	r := must(fleet.Open(ctx, fleet.Config{Store: s}))(t)
 	b := bootstrap.New(bootstrap.Config{Store: s})
 	g := &gateway{t: t, store: s, counts: map[string]int{}, direct: map[string]int{}}
 	g.start = func(epoch string) {
 		info := &reply.Info{Epoch: epoch}
 		mux := http.NewServeMux()
 		nodeapi.New(nodeapi.Config{
-			Registry: r, Bootstrap: b, Authority: a, Issuer: a, Store: s, Info: info,
+			Fleet: r, Bootstrap: b, Authority: a, Issuer: a, Store: s, Info: info,
 			Address: func(r *http.Request) string { return r.RemoteAddr }, Interval: 30_000_000_000,
 		}).Routes(mux)
 		handler := info.Strict(mux)

@@ -41,8 +41,9 @@ func (f *failure) Unwrap() []error {
 }
 
 func unavailable() *wire.ErrorDetail {
-	return &wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the certificate authority behind this gateway did not certify this node",
-		Hint: "it is tried again; the operator finds the reason in the gateway's log"}
+	return wire.Refuse(wire.CodeUnavailable, "the certificate authority behind this gateway did not certify this node",
+		"it is tried again; the operator finds the reason in the gateway's log")
+
 }
 
 // failed makes a final failure of a formatted text; a wrapped error becomes its cause.

@@ -231,8 +231,9 @@ func (i *Issuer) newOrder(r authority.Request) (order, error) {
 	if name := r.CSR.Subject.CommonName; name != "" && name != r.NodeID {
 		return o, &failure{
 			text: fmt.Sprintf("the request's common name %.80q is not the node's id, and step-ca refuses to sign another subject than it asks for", name),
-			detail: &wire.ErrorDetail{Code: wire.CodeBadCSR, Message: "this gateway's certificate authority takes no common name but the node's id",
-				Hint: "leave the subject of the certificate request empty, as muster-agent does"},
+			detail: wire.Refuse(wire.CodeBadCSR, "this gateway's certificate authority takes no common name but the node's id",
+				"leave the subject of the certificate request empty, as muster-agent does"),
+
 			cause: authority.ErrBadCSR,
 		}
 	}

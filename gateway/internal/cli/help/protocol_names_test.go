@@ -16,7 +16,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/registry"
+	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 )
 
@@ -198,9 +198,9 @@ func TestProtocolNonces(t *testing.T) {
 			t.Errorf("a nonce of %d characters: %v", len(text), err)
 		}
 	}
-	var memory registry.Replay
+	var memory fleet.Replay
 	taken := 0
-	for memory.Take(strconv.Itoa(taken), storyTime, storyTime.Add(wire.SignatureWindow)) == registry.Fresh {
+	for memory.Take(strconv.Itoa(taken), storyTime, storyTime.Add(wire.SignatureWindow)) == fleet.Fresh {
 		taken++
 	}
 	if !strings.Contains(p.text, fmt.Sprintf("At most %d signed requests of one node", taken)) {

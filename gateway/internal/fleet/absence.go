@@ -1,0 +1,94 @@
+package fleet
+
+import (
+	"context"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+)
+
+const (
+	metaAbsences = "absences"
+	maxAbsences  = 32 // that are remembered; the longest stay
+)
+
+// absence is a time in which no node could ask for anything: the gateway did not run, its machine slept, or its clock left the time out.
+type absence struct{ from, to time.Time }
+
+// absences are in the order of time, and none overlaps another.
+type absences []absence
+
+// add gives the list with one more, which came after all others; hardly any time between makes it one with the latest.
+func (a absences) add(from, to time.Time) absences {
+	if n := len(a); n > 0 && to.Before(a[n-1].to) || !from.Before(to) {
+		return a
+	}
+	a = slices.Clone(a)
+	if n := len(a); n > 0 && from.Sub(a[n-1].to) < stepGap {
+		from, a = a[n-1].from, a[:n-1]
+	}
+	a = append(a, absence{from, to})
+	if len(a) <= maxAbsences {
+		return a
+	}
+	shortest := slices.MinFunc(a, func(x, y absence) int { return int(x.length() - y.length()) })
+	return slices.DeleteFunc(a, func(x absence) bool { return x == shortest })
+}
+
+func (x absence) length() time.Duration { return x.to.Sub(x.from) }
+
+// until gives the list as far as it lies before a clock that was set back.
+func (a absences) until(now time.Time) absences {
+	var before absences
+	for _, x := range a {
+		if x.to.After(now) {
+			x.to = now
+		}
+		if x.from.Before(x.to) {
+			before = append(before, x)
+		}
+	}
+	return before
+}
+
+// within is how much of the time between two moments they are.
+func (a absences) within(from, to time.Time) (sum time.Duration) {
+	for _, x := range a {
+		if x.from.Before(from) {
+			x.from = from
+		}
+		if x.to.After(to) {
+			x.to = to
+		}
+		sum += max(x.length(), 0)
+	}
+	return sum
+}
+
+// String is the form in which they are kept: pairs of Unix milliseconds.
+func (a absences) String() string {
+	var parts []string
+	for _, x := range a {
+		parts = append(parts, strconv.FormatInt(x.from.UnixMilli(), 10)+"-"+strconv.FormatInt(x.to.UnixMilli(), 10))
+	}
+	return strings.Join(parts, " ")
+}
+
+// parseAbsences reads what String wrote. What it cannot read it leaves out.
+func parseAbsences(text string) (a absences) {
+	for part := range strings.FieldsSeq(text) {
+		first, second, _ := strings.Cut(part, "-")
+		from, errFrom := strconv.ParseInt(first, 10, 64)
+		to, errTo := strconv.ParseInt(second, 10, 64)
+		if errFrom == nil && errTo == nil {
+			a = a.add(time.UnixMilli(from), time.UnixMilli(to))
+		}
+	}
+	return a
+}
+
+// noteAbsences puts the absences on record, for a gateway that starts later.
+func (f *Fleet) noteAbsences(ctx context.Context) error {
+	return f.store.SetMeta(ctx, metaAbsences, f.clock.absences())
+}

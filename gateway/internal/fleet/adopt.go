@@ -1,0 +1,88 @@
+package fleet
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"strconv"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// issueBackdate is how far before its issue a certificate may begin.
+const issueBackdate = 5 * time.Minute
+
+// Adoptee is a certificate that is not on record. The caller has checked that it chains to the gateway's issuer, that it names
+// NodeID, and that who shows it holds its key.
+type Adoptee struct {
+	NodeID     string
+	Leaf       *x509.Certificate
+	Chain      string // PEM, leaf first
+	Generation int    // as the node counts
+	Address    string
+}
+
+// Adopt takes a certificate over that was issued between the backup and the restore of this gateway's database, once for a
+// node and within the time that the restore allows. It gives the generation that the certificate has on record. Refusals
+// carry the code unknown_certificate; each one within that time is an event.
+func (f *Fleet) Adopt(ctx context.Context, a Adoptee) (int, error) {
+	restored, err := f.store.Restoration(ctx)
+	if errors.Is(err, store.ErrNotFound) || err == nil && !f.now().Before(restored.AdoptUntil) {
+		return 0, notAdopted("this gateway takes no certificates over")
+	}
+	if err != nil {
+		return 0, err
+	}
+	generation, err := f.adopt(ctx, restored, a)
+	var refused *wire.ErrorDetail
+	if errors.As(err, &refused) {
+		e := f.event("adopt.refused", a.NodeID, store.Actor{Name: "node:" + a.NodeID, Address: a.Address})
+		e.Outcome, e.Security, e.Detail = refused.Code, true, map[string]string{"reason": refused.Message}
+		if err := f.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
+			return 0, err
+		}
+	}
+	return generation, err
+}
+
+func (f *Fleet) adopt(ctx context.Context, restored store.Restoration, a Adoptee) (int, error) {
+	now := f.now()
+	switch {
+	case a.Leaf.NotBefore.Add(issueBackdate).Before(restored.BackupAt.Truncate(time.Second)): // certificates have whole seconds
+		return 0, notAdopted("the certificate was issued before the backup and is not on record")
+	case now.Before(a.Leaf.NotBefore) || now.After(a.Leaf.NotAfter.Add(f.grace)):
+		return 0, notAdopted("the certificate's time is over")
+	}
+	node, err := f.store.Node(ctx, "", a.NodeID)
+	if errors.Is(err, store.ErrNotFound) || err == nil && node.ID != a.NodeID {
+		return 0, notAdopted("the backup does not know this node")
+	}
+	if err != nil {
+		return 0, err
+	}
+	if has(node.Reasons, ReasonConflict) {
+		return 0, notAdopted("two machines use the identity of this node, and an operator has not chosen one yet")
+	}
+	issued := store.NewCertificate(a.Leaf.Raw, a.Leaf.RawSubjectPublicKeyInfo, a.Leaf.NotBefore, a.Leaf.NotAfter, a.Chain)
+	c := Certificate(node, issued, max(1, a.Generation))
+	c.IssuedAt = a.Leaf.NotBefore.Add(issueBackdate)
+	e := f.event("node.adopted", node.ID, store.Actor{Name: "node:" + node.ID, Address: a.Address})
+	e.NodeName, e.Tenant, e.Security = node.Name, node.Tenant, true
+	e.Detail = map[string]string{"fingerprint": c.Fingerprint, "not_before": a.Leaf.NotBefore.UTC().Format(time.RFC3339), "generation": strconv.Itoa(c.Generation)}
+	err = f.store.Adopt(ctx, restored, c, now, e)
+	if errors.Is(err, store.ErrConflict) {
+		return 0, notAdopted("the node is retired, or another certificate of it was taken over since the restore")
+	}
+	if err != nil {
+		return 0, err
+	}
+	f.Forget(node.ID)
+	row, err := f.store.Identity(ctx, c.Fingerprint)
+	return row.Certificate.Generation, err
+}
+
+func notAdopted(why string) error {
+	return wire.Refuse(wire.CodeUnknownCertificate, why, "enrol this machine again with a new token: muster token create")
+}

@@ -1,0 +1,123 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// NewNode says what a node is to be that has yet to join.
+type NewNode struct {
+	Name   string
+	Tenant string // empty: default
+	Labels map[string]string
+	GPUs   int // how many GPUs it is expected to show; 0: not said
+}
+
+// Create makes a node in state ready, which waits for its bootstrap. Refusals: bad_name, bad_label, bad_request, name_in_use, banned.
+func (f *Fleet) Create(ctx context.Context, q NewNode, by store.Actor) (Node, error) {
+	if q.Tenant == "" {
+		q.Tenant = "default"
+	}
+	if err := q.check(); err != nil {
+		return Node{}, err
+	}
+	row := store.Node{ID: newID(nodePrefix, f.now()), Name: q.Name, Tenant: q.Tenant, CreatedAt: f.now(), GPUsExpected: q.GPUs}
+	e := f.event("node.created", row.ID, by)
+	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, true
+	err := f.store.CreateNode(ctx, row, q.Labels, e)
+	if errors.Is(err, store.ErrConflict) {
+		return Node{}, f.nameTaken(ctx, q)
+	}
+	if err != nil {
+		return Node{}, err
+	}
+	return f.Node(ctx, "", row.ID)
+}
+
+func (q NewNode) check() error {
+	if wire.CheckName(q.Name) != nil {
+		return wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not a node's name", q.Name),
+			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends: muster node create NAME")
+	}
+	for _, err := range []error{wire.CheckTenant(q.Tenant), wire.CheckLabels(q.Labels)} {
+		if err != nil {
+			return err
+		}
+	}
+	switch {
+	case likeID(q.Name):
+		return wire.Refuse(wire.CodeBadName, "the name "+q.Name+" has the form of a node's id", "choose another")
+	case q.GPUs < 0 || q.GPUs > wire.MaxGPUs:
+		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%d GPUs: not allowed", q.GPUs), fmt.Sprintf("0 (not said) to %d", wire.MaxGPUs))
+	}
+	return nil
+}
+
+// nameTaken says nothing of another tenant's node.
+func (f *Fleet) nameTaken(ctx context.Context, q NewNode) error {
+	holder, err := f.store.Node(ctx, q.Tenant, q.Name)
+	switch {
+	case errors.Is(err, store.ErrNotFound):
+		return wire.Refuse(wire.CodeNameInUse, "the name "+q.Name+" is taken", "choose another")
+	case err != nil:
+		return err
+	case holder.Banned:
+		return wire.Refuse(wire.CodeBanned, "the name "+q.Name+" is banned", "choose another name")
+	case holder.EnrolmentID == "":
+		return wire.Refuse(wire.CodeNameInUse, "the name "+q.Name+" belongs to a node that is there already and has yet to join",
+			"choose another, or bootstrap that node: muster bootstrap "+q.Name)
+	}
+	return wire.Refuse(wire.CodeNameInUse, "the name "+q.Name+" belongs to a node that is there already",
+		"choose another, or bootstrap that node again: muster bootstrap "+q.Name+" --again")
+}
+
+// Bootstrappable refuses a bootstrap token for a node that cannot use one: a retired one, one that is not offered yet, and, unless
+// again is set, one that has enrolled.
+func (n Node) Bootstrappable(again bool) error {
+	switch state := State(n.State); {
+	case n.Banned:
+		return wire.Refuse(wire.CodeBanned, "node "+n.Name+" is banned", "create another node with another name: muster node create NAME")
+	case state == Retired:
+		return wire.Refuse(wire.CodeRetired, "node "+n.Name+" was retired", "create it anew: muster node create "+n.Name)
+	case state == Commissioned:
+		return wire.Refuse(wire.CodeIllegalMove, "node "+n.Name+" is commissioned: it is not ready to be bootstrapped", "it has to be accepted first")
+	case n.EnrolmentID != "" && !again:
+		return wire.Refuse(wire.CodeIllegalMove, "node "+n.Name+" is "+n.State+": it has enrolled already, and a new bootstrap replaces the machine that it is now",
+			"if that is meant: muster bootstrap "+n.Name+" --again (?again=true)")
+	}
+	return nil
+}
+
+// Fetched says that the bootstrap script of a node was fetched: ready becomes deploying, every other state in which that is legal
+// stays. Refused with retired or banned for a node that is gone.
+func (f *Fleet) Fetched(ctx context.Context, nodeID string, by store.Actor) error {
+	_, err := f.apply(ctx, nodeID, change{event: Fetch, by: by})
+	return err
+}
+
+// bound is where a token leads that is bound to a node: to that node, whatever name is asked for. A machine that says it is
+// another node has got hold of the wrong token.
+func (f *Fleet) bound(ctx context.Context, a Applicant) (place, error) {
+	node, err := f.store.Node(ctx, "", a.Credential.NodeID)
+	if err != nil {
+		return place{}, err
+	}
+	wrong := wire.Refuse(wire.CodeWrongNode, "the token is for the node "+node.Name+" alone", "use a token of this machine's own node: muster bootstrap NODE")
+	if a.Identity != nil && a.Identity.NodeID != node.ID {
+		return place{}, wrong
+	}
+	if a.Request.Name != node.Name {
+		other, err := f.store.Node(ctx, "", a.Request.Name)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return place{}, err
+		}
+		if err == nil && State(other.State) != Retired {
+			return place{}, wrong
+		}
+	}
+	return f.takeOver(a, node, becauseBound)
+}

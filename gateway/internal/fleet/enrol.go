@@ -1,0 +1,277 @@
+package fleet
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/binary"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// enrolTries bounds how often an enrolment is decided again because something changed in between.
+const enrolTries = 4
+
+// Applicant is a register request that was proven: who asks, with which credential, for which key.
+type Applicant struct {
+	Credential store.Token // a PSK has no Uses
+	IsPSK      bool
+	Request    *wire.RegisterRequest
+	GPUs       int       // that its reading shows; 0: none, or no reading
+	Notices    []string  // what the request says that cannot be kept
+	KeyHash    string    // hex SHA-256 of the CSR key's SPKI
+	Identity   *Identity // who also signed the request, nil: nobody
+	Address    string
+	Issue      func(ctx context.Context, nodeID string) (store.Certificate, error)
+}
+
+// Admission is what an applicant gets.
+type Admission struct {
+	Node        store.Node
+	Certificate store.Certificate
+	New         bool // the node was not known before
+	Again       bool // the recorded answer of an earlier request
+}
+
+// Enrol gives an applicant an identity. The same credential with the same key gets the recorded one again, for as long as
+// that is current. Otherwise the use of the credential, the node and its certificate are written in one batch: all of it or
+// nothing. Refusals carry the codes of section 3.1 of the design: token_used, token_expired, token_revoked, name_in_use,
+// key_in_use, banned; each is an event with the address that asked, unless Config.CountAgain counts it.
+func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
+	f.watch(ctx)
+	for try := range enrolTries {
+		once := f.enrolOnce
+		if try == 0 && f.likelyNew(a) {
+			once = f.enrolNew
+		}
+		done, err := once(ctx, a)
+		if errors.Is(err, store.ErrConflict) { // what was decided on changed: decide again, the refusal then has its own code
+			if a.Identity, err = f.stillGood(ctx, a.Identity); err != nil {
+				return Admission{}, err
+			}
+			continue
+		}
+		var refused *wire.ErrorDetail
+		if errors.As(err, &refused) {
+			f.refused(ctx, a, refused.Code)
+		}
+		return done, err
+	}
+	// All that another enrolment may have changed was read anew each time; what no reading shows is a key that was
+	// certified under another credential.
+	f.refused(ctx, a, wire.CodeKeyInUse)
+	return Admission{}, wire.Refuse(wire.CodeKeyInUse, "this key was certified before, under another credential", "make a new key; the agent does so by itself")
+}
+
+// likelyNew tells an applicant who, as far as the credential says that was read for the proof, is a new node: most are.
+func (f *Fleet) likelyNew(a Applicant) bool {
+	t := a.Credential
+	live := a.IsPSK || t.RevokedAt == nil && f.now().Before(t.ExpiresAt) && t.Used < t.Uses
+	return live && !t.BindInstance && t.NodeID == "" && a.Identity == nil && !likeID(a.Request.Name)
+}
+
+// enrolNew writes without reading first. The batch holds every condition of a new node (a live credential with a use left,
+// a free name, a key that was never certified), so what it refuses is decided again by enrolOnce, with the right code.
+func (f *Fleet) enrolNew(ctx context.Context, a Applicant) (Admission, error) {
+	return f.write(ctx, a, f.newNode(a))
+}
+
+// enrolOnce looks for the record, decides where there is none, and looks again before it refuses: an equal request may have
+// taken the use and the name while this one was on its way to them.
+func (f *Fleet) enrolOnce(ctx context.Context, a Applicant) (Admission, error) {
+	done, known, err := f.recorded(ctx, a)
+	if err != nil || known {
+		return done, err
+	}
+	done, err = f.admit(ctx, a)
+	if !errors.As(err, new(*wire.ErrorDetail)) {
+		return done, err
+	}
+	if done, known, lookup := f.recorded(ctx, a); lookup != nil || known {
+		return done, lookup
+	}
+	return Admission{}, err
+}
+
+// recorded gives the answer that this credential and key got before, if they did.
+func (f *Fleet) recorded(ctx context.Context, a Applicant) (done Admission, known bool, err error) {
+	recorded, err := f.store.Recorded(ctx, a.Credential.ID, a.KeyHash)
+	if errors.Is(err, store.ErrNotFound) {
+		return Admission{}, false, nil
+	}
+	if err != nil {
+		return Admission{}, false, err
+	}
+	done, err = again(recorded)
+	return done, true, err
+}
+
+func (f *Fleet) admit(ctx context.Context, a Applicant) (Admission, error) {
+	bound, err := f.usable(ctx, a)
+	if err != nil {
+		return Admission{}, err
+	}
+	if banned, err := f.store.BannedKey(ctx, a.KeyHash); err != nil || banned {
+		return Admission{}, orRefusal(err, wire.CodeBanned, "this machine's key is banned", "ask the operator; nothing can be done from here")
+	}
+	place, err := f.place(ctx, a, bound)
+	if err != nil {
+		return Admission{}, err
+	}
+	return f.write(ctx, a, place)
+}
+
+// again gives the recorded answer, as long as the certificate in it is the one the node uses.
+func again(recorded store.Recorded) (Admission, error) {
+	node := recorded.Node
+	if node.Banned {
+		return Admission{}, wire.Refuse(wire.CodeBanned, "this node is banned", "ask the operator; nothing can be done from here")
+	}
+	if State(node.State) != Retired && recorded.Certificate.Status == "current" && node.EnrolmentID == recorded.ID {
+		return Admission{Node: node, Certificate: recorded.Certificate, Again: true}, nil
+	}
+	return Admission{}, wire.Refuse(wire.CodeKeyInUse, "this key enrolled before, and that identity is no longer the node's first one",
+		"make a new key; the agent does so by itself")
+}
+
+// usable checks the credential's own conditions, so that a refusal can name the one that fails; the batch checks them
+// again. Where the same instance has a use of a bound token already, it gives that enrolment.
+func (f *Fleet) usable(ctx context.Context, a Applicant) (*store.Recorded, error) {
+	t := a.Credential
+	if a.IsPSK {
+		_, err := f.store.PSK(ctx, t.ID)
+		if errors.Is(err, store.ErrNotFound) {
+			err = wire.Refuse(wire.CodeUnknownCredential, "this PSK was cleared", "ask the operator for the new one")
+		}
+		return nil, err
+	}
+	var bound *store.Recorded
+	if t.BindInstance {
+		if a.Request.Provider == "" || a.Request.InstanceID == "" {
+			return nil, wire.Refuse(wire.CodeBadRequest, "this token's uses belong to instances, and the request names none",
+				"give --provider and --instance-id")
+		}
+		use, err := f.store.InstanceUse(ctx, t.ID, a.Request.Provider, a.Request.InstanceID)
+		if err != nil && !errors.Is(err, store.ErrNotFound) {
+			return nil, err
+		}
+		if err == nil {
+			bound = &use
+		}
+	}
+	fresh, err := f.store.Token(ctx, t.ID)
+	switch {
+	case err != nil:
+		return nil, err
+	case fresh.RevokedAt != nil:
+		return nil, wire.Refuse(wire.CodeTokenRevoked, "this token was revoked", anew(t))
+	case !f.now().Before(fresh.ExpiresAt):
+		return nil, wire.Refuse(wire.CodeTokenExpired, "this token expired at "+fresh.ExpiresAt.UTC().Format(time.RFC3339),
+			anew(t))
+	case fresh.Used >= fresh.Uses && bound == nil:
+		return nil, wire.Refuse(wire.CodeTokenUsed, "every use of this token is taken",
+			anew(t)+"; the events show who used it")
+	}
+	return bound, nil
+}
+
+// anew says how an operator makes another token of the same kind.
+func anew(t store.Token) string {
+	if t.NodeID != "" {
+		return "ask the operator for a new one: muster bootstrap NODE"
+	}
+	return "ask the operator for a new one: muster token create"
+}
+
+func (f *Fleet) write(ctx context.Context, a Applicant, p place) (Admission, error) {
+	issued, err := a.Issue(ctx, p.node.ID)
+	if err != nil {
+		return Admission{}, err
+	}
+	e := store.Enrolment{
+		ID: p.node.EnrolmentID, Credential: a.Credential.ID, ConsumeToken: !a.IsPSK, KeyHash: a.KeyHash,
+		Provider: a.Request.Provider, InstanceID: a.Request.InstanceID, BindInstance: a.Credential.BindInstance,
+		Address: a.Address, At: f.now(), Node: p.node, NewNode: p.takeOver == nil, TakeOver: p.takeOver,
+		CredentialLabels: a.Credential.Labels, AgentLabels: a.Request.Labels,
+		Certificate: Certificate(p.node, issued, 1), Agent: marshal(a.Request.Agent), Hardware: string(a.Request.Hardware), Notices: a.Notices,
+	}
+	e.Certificate.IssuedAt = e.At
+	if p.takeOver != nil && p.takeOver.LastSeenAtMost != nil && f.heardSince(p.node.ID, *p.takeOver.LastSeenAtMost) {
+		return Admission{}, errHeard
+	}
+	event := f.event("node.enrolled", p.node.ID, actor(a))
+	event.NodeName, event.Tenant, event.Security, event.Detail = p.node.Name, p.node.Tenant, true, p.detail(a)
+	e.Events = []store.Event{event}
+	err = f.store.Enrol(ctx, e)
+	f.Forget(p.node.ID)
+	if err != nil {
+		return Admission{}, err
+	}
+	if p.takeOver != nil {
+		f.forgetBeat(p.node.ID)
+	}
+	return Admission{Node: p.node, Certificate: e.Certificate, New: p.takeOver == nil}, nil
+}
+
+// Certificate completes the row of a certificate that was issued to a node in its present enrolment. Whoever records it sets
+// IssuedAt.
+func Certificate(node store.Node, issued store.Certificate, generation int) store.Certificate {
+	issued.NodeID, issued.EnrolmentID, issued.Generation = node.ID, node.EnrolmentID, generation
+	return issued
+}
+
+func (f *Fleet) refused(ctx context.Context, a Applicant, code string) {
+	ctx = context.WithoutCancel(ctx) // whoever hangs up is recorded too
+	e := f.event("enrol.refused", a.Credential.NodeID, actor(a))
+	if e.NodeID != "" { // whose token it is, whatever machine has got hold of it
+		if node, err := f.store.Node(ctx, "", e.NodeID); err == nil {
+			e.NodeName = node.Name
+		}
+	}
+	e.Tenant, e.Outcome, e.Security = a.Credential.Tenant, code, true
+	e.Detail = map[string]string{"credential": a.Credential.ID, "name": a.Request.Name}
+	if f.again != nil && f.again(ctx, e) {
+		return
+	}
+	if err := f.store.AddEvents(ctx, e); err != nil {
+		f.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
+	}
+}
+
+func actor(a Applicant) store.Actor {
+	kind := "token:"
+	if a.IsPSK {
+		kind = "psk:"
+	}
+	return store.Actor{Name: kind + a.Credential.ID, Address: a.Address}
+}
+
+func orRefusal(err error, code, message, hint string) error {
+	if err != nil {
+		return err
+	}
+	return wire.Refuse(code, message, hint)
+}
+
+func marshal(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(text)
+}
+
+// newID makes an identifier of 16 hex digits behind a letter that says of what. The first 9 are the time in tenths of a
+// second, so that rows that are written together lie together in every index, and a commit writes a few pages, not some for
+// each; 7 are random. Whoever meets an identifier that is taken makes another.
+func newID(prefix string, now time.Time) string {
+	var random [8]byte
+	rand.Read(random[4:])
+	id := uint64(now.UnixMilli()/100)<<28 | uint64(binary.BigEndian.Uint32(random[4:]))>>4
+	binary.BigEndian.PutUint64(random[:], id)
+	return prefix + "-" + hex.EncodeToString(random[:])
+}

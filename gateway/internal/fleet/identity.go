@@ -1,0 +1,173 @@
+package fleet
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/x509"
+	"errors"
+	"strconv"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// Identity is one certificate on record and the node it stands for, as they were when it was looked up. It is shared and
+// never changed.
+type Identity struct {
+	NodeID      string
+	Name        string
+	Tenant      string
+	Enrolment   string // the certificate's
+	Fingerprint string // hex SHA-256 of the certificate's DER
+	Generation  int
+	Key         *ecdsa.PublicKey
+	NotAfter    time.Time
+	State       State
+	Person      bool // a person put the node where it is
+	Reasons     []store.Reason
+	Replay      *Replay // nonces that this identity has used
+
+	certificate  string // one of the store's Certificate constants
+	reenrolled   bool   // the node has a later enrolment
+	banned       bool
+	firstUsed    bool
+	recovery     *time.Time // until when an operator lets it renew however long ago it expired
+	gpusExpected int        // the record of how many GPUs the node has; 0 none
+	gpusSaid     bool       // a person's word
+	gpusAsSeen   bool       // a person wants what is seen, whatever the node remembers
+	succeeded    *time.Time // when a certificate that came after it was first used; nil: none was
+}
+
+// identityCache holds identities by fingerprint. version grows with every drop, so that a lookup that began before one
+// cannot put back what was dropped.
+type identityCache struct {
+	sync.RWMutex
+	byFingerprint map[string]*Identity
+	byNode        map[string][]string
+	version       uint64
+}
+
+func (c *identityCache) init() {
+	c.byFingerprint, c.byNode = map[string]*Identity{}, map[string][]string{}
+}
+
+func (c *identityCache) lookup(fingerprint string) (*Identity, uint64) {
+	c.RLock()
+	defer c.RUnlock()
+	return c.byFingerprint[fingerprint], c.version
+}
+
+func (c *identityCache) keep(id *Identity, version uint64) {
+	c.Lock()
+	defer c.Unlock()
+	if c.version != version || c.byFingerprint[id.Fingerprint] != nil {
+		return
+	}
+	c.byFingerprint[id.Fingerprint] = id
+	c.byNode[id.NodeID] = append(c.byNode[id.NodeID], id.Fingerprint)
+}
+
+// drop forgets what is cached of a node, but for the nonces its certificates have used.
+func (c *identityCache) drop(nodeID string) {
+	c.Lock()
+	defer c.Unlock()
+	c.version++
+	for _, fingerprint := range c.byNode[nodeID] {
+		delete(c.byFingerprint, fingerprint)
+	}
+	delete(c.byNode, nodeID)
+}
+
+// dropAll forgets all that is cached.
+func (c *identityCache) dropAll() {
+	c.Lock()
+	defer c.Unlock()
+	c.version++
+	c.init()
+}
+
+// Identity looks a certificate up by its fingerprint. A fingerprint that is not on record is a refusal with code
+// unknown_certificate; whether a known one may be used is Check's to say.
+func (f *Fleet) Identity(ctx context.Context, fingerprint string) (*Identity, error) {
+	f.watch(ctx)
+	id, version := f.cache.lookup(fingerprint)
+	if id != nil {
+		return id, nil
+	}
+	row, err := f.store.Identity(ctx, fingerprint)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, wire.Refuse(
+			wire.CodeUnknownCertificate, "this certificate is not on record here",
+			"if the gateway was replaced or restored, enrol the node again with a new token")
+
+	}
+	if err != nil {
+		return nil, err
+	}
+	id, err = identityOf(row, f.replay(row.Certificate.NodeID))
+	if err != nil {
+		return nil, err
+	}
+	f.cache.keep(id, version)
+	return id, nil
+}
+
+// Reasons are what holds an identity's node in its state, as of now. It looks into memory unless the node has just changed; where
+// that look fails they are left out, for the request itself was good.
+func (f *Fleet) Reasons(ctx context.Context, id *Identity) []string {
+	now, err := f.Identity(ctx, id.Fingerprint)
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, reason := range now.Reasons {
+		names = append(names, reason.Reason)
+	}
+	return names
+}
+
+func identityOf(row store.Identity, replay *Replay) (*Identity, error) {
+	public, err := x509.ParsePKIXPublicKey(row.Certificate.PublicKey)
+	if err != nil {
+		return nil, err
+	}
+	key, ok := public.(*ecdsa.PublicKey)
+	if !ok || key.Curve != elliptic.P256() {
+		return nil, errors.New("a certificate on record has no P-256 key: " + row.Certificate.Fingerprint)
+	}
+	id := &Identity{
+		NodeID: row.Certificate.NodeID, Name: row.NodeName, Tenant: row.Tenant, Enrolment: row.Certificate.EnrolmentID,
+		Fingerprint: row.Certificate.Fingerprint, Generation: row.Certificate.Generation, Key: key,
+		NotAfter: row.Certificate.NotAfter, State: State(row.State), Reasons: row.Reasons, Replay: replay,
+		certificate: row.Certificate.Status, banned: row.Banned, firstUsed: row.Certificate.FirstUsedAt != nil,
+		reenrolled: row.NodeEnrolmentID != row.Certificate.EnrolmentID, recovery: row.RecoveryUntil, succeeded: row.SuccessorUsedAt,
+		gpusExpected: row.GPUsExpected, gpusSaid: row.GPUsSaid, gpusAsSeen: row.GPUsAsSeen,
+	}
+	id.Person = personSet(row.Reasons)
+	return id, nil
+}
+
+// AddCertificate records the next generation's certificate, which becomes the node's when it is first used. One that is given
+// for an expired certificate is a recovery: counted, and an event for the auditor.
+func (f *Fleet) AddCertificate(ctx context.Context, id *Identity, next store.Certificate, address string) error {
+	e := f.event("certificate.issued", id.NodeID, store.Actor{Name: "node:" + id.NodeID, Address: address})
+	e.NodeName, e.Tenant = id.Name, id.Tenant
+	e.Detail = map[string]string{"fingerprint": next.Fingerprint, "generation": strconv.Itoa(next.Generation)}
+	next.Status, next.IssuedAt, next.Recovery = store.CertificatePending, e.At, e.At.After(id.NotAfter)
+	if next.Recovery {
+		e.Kind, e.Security = "certificate.recovered", true
+		e.Detail["expired"] = id.NotAfter.UTC().Format(time.RFC3339)
+	}
+	err := f.store.AddCertificate(ctx, next, id.Fingerprint, e)
+	f.Forget(id.NodeID)
+	if errors.Is(err, store.ErrConflict) {
+		return wire.Refuse(wire.CodeKeyInUse, "this key has a certificate already, or a newer certificate came first", "make a new key and ask with the newest certificate")
+	}
+	return err
+}
+
+// Forget drops what is cached of a node. Whoever changes a node's row or certificates calls it before answering.
+func (f *Fleet) Forget(nodeID string) { f.cache.drop(nodeID) }

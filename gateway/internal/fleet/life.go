@@ -1,0 +1,168 @@
+package fleet
+
+import (
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+)
+
+// State is where a node is in its life.
+type State string
+
+// States. The way through them is Decide's table.
+const (
+	Commissioned State = "commissioned" // known hardware, not yet offered
+	Ready        State = "ready"        // waits for its bootstrap
+	Deploying    State = "deploying"    // its bootstrap script was fetched
+	Enrolled     State = "enrolled"     // has an identity, not heard from since
+	Active       State = "active"       // takes work
+	Drained      State = "drained"      // alive, takes no new work
+	Unavailable  State = "unavailable"  // not to be relied on; the reasons say why
+	Retired      State = "retired"      // given back; the row is kept
+)
+
+// Event is what may move a node.
+type Event string
+
+// Events.
+const (
+	Accept       Event = "accept"       // commissioning ended well
+	Fetch        Event = "fetch"        // its bootstrap script was fetched
+	Enrol        Event = "enrol"        // it got an identity, the first or a new one
+	Heartbeat    Event = "heartbeat"    // it was heard from
+	Fail         Event = "fail"         // a reason not to rely on it appeared
+	Cure         Event = "cure"         // the last such reason went away
+	Suspend      Event = "suspend"      // a person takes it out
+	Drain        Event = "drain"        // a person wants no new work on it
+	Resume       Event = "resume"       // a person wants it back
+	Redeploy     Event = "redeploy"     // it is to be set up anew
+	Decommission Event = "decommission" // its provider takes it back for commissioning
+	Retire       Event = "retire"       // it is given back, by a person or by itself
+	Ban          Event = "ban"          // it is given back and must not return
+)
+
+// States and Events in the order in which people read them.
+var (
+	states = [...]State{Commissioned, Ready, Deploying, Enrolled, Active, Drained, Unavailable, Retired}
+	events = [...]Event{Accept, Fetch, Enrol, Heartbeat, Fail, Cure, Suspend, Drain, Resume, Redeploy, Decommission, Retire, Ban}
+)
+
+// Situation is what a decision rests on: the state, and whether a person put the node there.
+type Situation struct {
+	State  State
+	Person bool
+}
+
+// Decide gives the state that an event leads to. It is the only place that knows; an illegal move is a refusal with code
+// illegal_move that names the legal ones.
+func Decide(s Situation, event Event) (State, error) {
+	if to, ok := next(s, event); ok {
+		return to, nil
+	}
+	var legal []string
+	for _, other := range events {
+		if _, ok := next(s, other); ok {
+			legal = append(legal, string(other))
+		}
+	}
+	return "", wire.Refuse(
+		wire.CodeIllegalMove,
+		"a node that is "+string(s.State)+" cannot "+string(event),
+		"what it can do now: "+strings.Join(legal, ", "))
+
+}
+
+func next(s Situation, event Event) (State, bool) {
+	switch event {
+	case Retire, Ban:
+		return Retired, true
+	case Accept:
+		return Ready, s.State == Commissioned
+	case Fetch:
+		return fetched(s.State)
+	case Enrol:
+		return enrolled(s)
+	case Heartbeat:
+		return heard(s.State)
+	case Fail:
+		return failed(s.State)
+	case Cure:
+		return cured(s)
+	case Suspend:
+		return Unavailable, s.State == Active || s.State == Unavailable
+	case Drain:
+		return Drained, s.State == Active || s.State == Drained
+	case Resume:
+		return Active, s.State == Drained || s.State == Active || s.State == Unavailable && s.Person
+	case Redeploy:
+		return Deploying, s.State == Drained || s.State == Deploying
+	case Decommission:
+		return Commissioned, s.State == Enrolled || s.State == Commissioned
+	}
+	return "", false
+}
+
+// fetched: a second fetch changes nothing, and a node at work may fetch its script again without losing its state.
+func fetched(s State) (State, bool) {
+	switch s {
+	case Ready, Deploying:
+		return Deploying, true
+	case Enrolled, Active, Drained, Unavailable:
+		return s, true
+	}
+	return "", false
+}
+
+// enrolled: what a person decided outlives a re-enrolment.
+func enrolled(s Situation) (State, bool) {
+	switch s.State {
+	case Drained:
+		return Drained, true
+	case Unavailable:
+		if s.Person {
+			return Unavailable, true
+		}
+		return Enrolled, true
+	case Ready, Deploying, Enrolled, Active:
+		return Enrolled, true
+	}
+	return "", false
+}
+
+func heard(s State) (State, bool) {
+	switch s {
+	case Enrolled, Active:
+		return Active, true
+	case Drained, Unavailable, Deploying:
+		return s, true
+	}
+	return "", false
+}
+
+// failed: a node that takes no new work anyway stays where it is; its reasons are recorded beside.
+func failed(s State) (State, bool) {
+	switch s {
+	case Enrolled, Active, Unavailable:
+		return Unavailable, true
+	case Drained, Deploying:
+		return s, true
+	}
+	return "", false
+}
+
+func cured(s Situation) (State, bool) {
+	switch s.State {
+	case Unavailable:
+		if s.Person {
+			return Unavailable, true
+		}
+		return Active, true
+	case Drained, Active, Deploying:
+		return s.State, true
+	}
+	return "", false
+}
+
+// Known tells whether text names a state.
+func Known(text string) bool { return slices.Contains(states[:], State(text)) }

@@ -1,0 +1,175 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// moveTries bounds how often a move is decided again because the node changed in between.
+const moveTries = 5
+
+// change is one move to decide and write.
+type change struct {
+	event       Event
+	by          store.Actor
+	addHealth   []string
+	clearHealth []string
+	because     map[string]string // what stands behind a reason that is added, by reason
+	kind        string            // of the event in the log; empty: as the move itself says
+	detail      map[string]string // added to the event's own
+	security    bool
+}
+
+// Apply moves a node as an event asks. The answer is the node afterwards; a move that leads where the node is already is
+// no error and no second event in the log.
+func (f *Fleet) Apply(ctx context.Context, tenant, idOrName string, event Event, by store.Actor) (Node, error) {
+	node, err := f.Node(ctx, tenant, idOrName)
+	if err != nil {
+		return Node{}, err
+	}
+	row, err := f.apply(ctx, node.ID, change{event: event, by: by})
+	if err != nil {
+		return Node{}, err
+	}
+	return f.node(row), nil
+}
+
+func (f *Fleet) apply(ctx context.Context, nodeID string, c change) (store.Node, error) {
+	for range moveTries {
+		row, err := f.store.Node(ctx, "", nodeID)
+		if err != nil {
+			return store.Node{}, err
+		}
+		move, err := f.decide(row, c)
+		if err != nil || move == nil {
+			return row, err
+		}
+		err = f.store.MoveNode(ctx, *move)
+		f.Forget(nodeID)
+		if err == nil {
+			return f.store.Node(ctx, "", nodeID)
+		}
+		if !errors.Is(err, store.ErrConflict) {
+			return store.Node{}, err
+		}
+	}
+	return store.Node{}, wire.Refuse(wire.CodeUnavailable, "the node changes too fast to be moved", "try again")
+}
+
+// decide turns a change into a store.Move, or nil where nothing is to be done.
+func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
+	if c.event == Resume && has(row.Reasons, ReasonConflict) {
+		return nil, wire.Refuse(wire.CodeIllegalMove, "two machines use the identity of node "+row.Name+": it cannot resume before that is settled", settle(row.Name))
+	}
+	to, err := Decide(Situation{State: State(row.State), Person: personSet(row.Reasons)}, c.event)
+	if err != nil {
+		return nil, err
+	}
+	move := &store.Move{NodeID: row.ID, From: row.State, To: string(to), At: f.now(), RemoveReasons: c.clearHealth}
+	for _, reason := range c.addHealth {
+		if !has(row.Reasons, reason) {
+			move.AddReasons = append(move.AddReasons, store.Reason{Reason: reason, Since: f.now(), Detail: c.because[reason]})
+		}
+	}
+	switch c.event {
+	case Retire, Ban:
+		move.RevokeCertificates, move.Ban = true, c.event == Ban
+	case Resume:
+		move.ClearReasons = true
+	case Suspend:
+		if !personSet(row.Reasons) {
+			move.AddReasons = append(move.AddReasons, store.Reason{Reason: wire.ReasonSuspended, Person: true, Since: f.now()})
+		}
+	}
+	stays := row.State == string(to) && len(move.AddReasons)+len(move.RemoveReasons) == 0 && (!move.Ban || row.Banned)
+	if stays {
+		return nil, nil
+	}
+	move.Events = []store.Event{f.moveEvent(row, *move, c)}
+	return move, nil
+}
+
+func (f *Fleet) moveEvent(row store.Node, move store.Move, c change) store.Event {
+	e := f.event("node."+eventWord(c.event), row.ID, c.by)
+	if c.kind != "" {
+		e.Kind = c.kind
+	}
+	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, move.From != move.To || c.event == Ban || c.event == Retire || c.security
+	e.Detail = map[string]string{"from": move.From, "to": move.To}
+	if len(c.addHealth) > 0 {
+		e.Detail["reasons"] = strings.Join(c.addHealth, ",")
+	}
+	if len(c.clearHealth) > 0 {
+		e.Detail["cured"] = strings.Join(c.clearHealth, ",")
+	}
+	maps.Copy(e.Detail, c.because)
+	maps.Copy(e.Detail, c.detail)
+	return e
+}
+
+// eventWord is how the log names what happened.
+func eventWord(event Event) string {
+	switch event {
+	case Drain:
+		return "drained"
+	case Resume:
+		return "resumed"
+	case Retire:
+		return "retired"
+	case Ban:
+		return "banned"
+	case Heartbeat:
+		return "active"
+	case Fail:
+		return "failed"
+	case Cure:
+		return "cured"
+	case Suspend:
+		return "suspended"
+	case Fetch:
+		return "script_fetched"
+	}
+	return string(event)
+}
+
+// SetLabels sets and removes labels in the operator's name; they win over the credential's and the agent's.
+func (f *Fleet) SetLabels(ctx context.Context, tenant, idOrName string, set map[string]string, remove []string, by store.Actor) (Node, error) {
+	if err := wire.CheckLabels(set); err != nil {
+		return Node{}, err
+	}
+	for _, key := range remove {
+		if err := wire.CheckLabelKey(key); err != nil {
+			return Node{}, err
+		}
+	}
+	node, err := f.Node(ctx, tenant, idOrName)
+	if err != nil {
+		return Node{}, err
+	}
+	e := f.event("node.labelled", node.ID, by)
+	e.NodeName, e.Tenant, e.Security, e.Detail = node.Name, node.Tenant, true, map[string]string{}
+	for key, value := range set {
+		e.Detail["set."+key] = value
+	}
+	if len(remove) > 0 {
+		e.Detail["removed"] = strings.Join(remove, ",")
+	}
+	if err := f.store.SetLabels(ctx, node.ID, set, remove, e); err != nil {
+		return Node{}, err
+	}
+	return f.Node(ctx, "", node.ID)
+}
+
+func (f *Fleet) event(kind, nodeID string, by store.Actor) store.Event {
+	return store.Event{At: f.now(), Kind: kind, NodeID: nodeID, Actor: by.Name, Address: by.Address, Outcome: "ok"}
+}
+
+func personSet(reasons []store.Reason) bool {
+	return slices.ContainsFunc(reasons, func(x store.Reason) bool { return x.Person })
+}

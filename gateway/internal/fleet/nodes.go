@@ -1,0 +1,138 @@
+package fleet
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// Node is a node's row with its status as of now.
+type Node struct {
+	store.Node
+	Status string // pending, online or stale
+}
+
+// Query asks for one page of nodes, ordered by name.
+type Query struct {
+	Tenant   string // empty: every tenant
+	Selector string
+	Status   string
+	State    string
+	All      bool // retired nodes too
+	Limit    int
+	Cursor   string
+}
+
+// Page answers a Query. Total counts all matches, Next is empty on the last page.
+type Page struct {
+	Nodes []Node
+	Next  string
+	Total int
+}
+
+// Nodes gives one page.
+func (f *Fleet) Nodes(ctx context.Context, q Query) (Page, error) {
+	terms, err := ParseSelector(q.Selector)
+	if err != nil {
+		return Page{}, err
+	}
+	if err := checkStatus(q.Status, q.State, terms); err != nil {
+		return Page{}, err
+	}
+	f.watch(ctx)
+	if byStatus(q.Status, terms) {
+		if err := f.Flush(ctx); err != nil {
+			return Page{}, err
+		}
+	}
+	rows, next, total, err := f.store.Nodes(ctx, store.NodeQuery{
+		Tenant: q.Tenant, Terms: terms, Status: q.Status, State: q.State,
+		Retired: q.All || q.State == string(Retired), Limit: q.Limit, Cursor: q.Cursor, Ref: f.ref(),
+	})
+	if errors.Is(err, store.ErrBadCursor) {
+		return Page{}, wire.Refuse(wire.CodeBadRequest, "this cursor is not one that a list gave", "begin again without a cursor")
+	}
+	if err != nil {
+		return Page{}, err
+	}
+	page := Page{Next: next, Total: total, Nodes: make([]Node, len(rows))}
+	for i := range rows {
+		page.Nodes[i] = f.node(rows[i])
+	}
+	return page, nil
+}
+
+// Node finds one node by id or name, within a tenant unless that is empty.
+func (f *Fleet) Node(ctx context.Context, tenant, idOrName string) (Node, error) {
+	f.watch(ctx)
+	row, err := f.store.Node(ctx, tenant, idOrName)
+	if errors.Is(err, store.ErrNotFound) {
+		return Node{}, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no node is called %.80q", idOrName), "muster node ls --all shows the names")
+	}
+	if err != nil {
+		return Node{}, err
+	}
+	return f.node(row), nil
+}
+
+func (f *Fleet) node(row store.Node) Node {
+	f.overlay(&row)
+	return Node{Node: row, Status: f.ref().Status(row.LastSeen, row.Interval)}
+}
+
+func checkStatus(status, state string, terms []store.Term) error {
+	bad := func(key, value string) error {
+		return wire.Refuse(wire.CodeBadSelector, fmt.Sprintf("%.40q is not a %s", value, key),
+			"status: pending, online, stale; state: commissioned, ready, deploying, enrolled, active, drained, unavailable, retired")
+	}
+	known := func(value string) bool {
+		return value == "pending" || value == "online" || value == "stale"
+	}
+	if status != "" && !known(status) {
+		return bad("status", status)
+	}
+	if state != "" && !Known(state) {
+		return bad("state", state)
+	}
+	for _, t := range terms {
+		if t.Key == "status" && !known(t.Value) || t.Key == "state" && !Known(t.Value) {
+			return bad(t.Key, t.Value)
+		}
+	}
+	return nil
+}
+
+func byStatus(status string, terms []store.Term) bool {
+	for _, t := range terms {
+		if t.Key == "status" {
+			return true
+		}
+	}
+	return status != ""
+}
+
+// Detail is a node with what an operator chooses by when two machines use its identity.
+type Detail struct {
+	Node
+	Certificates []store.Certificate // of the present enrolment, newest first
+	Runs         []store.Run         // of its agents, the one that was heard last first
+}
+
+// Detail finds one node as Node does.
+func (f *Fleet) Detail(ctx context.Context, tenant, idOrName string) (Detail, error) {
+	n, err := f.Node(ctx, tenant, idOrName)
+	if err != nil {
+		return Detail{}, err
+	}
+	d := Detail{Node: n}
+	if d.Certificates, err = f.store.Certificates(ctx, n.ID); err != nil {
+		return Detail{}, err
+	}
+	if d.Runs = f.runs(n.ID); d.Runs == nil {
+		d.Runs, err = f.store.Runs(ctx, n.ID)
+	}
+	return d, err
+}

@@ -1,0 +1,26 @@
+package fleet
+
+import (
+	"fmt"
+	"os"
+	"strings"
+	"testing"
+)
+
+// TestProtocolPage holds what muster help protocol says of late uses, and of backdating, against what is judged here.
+func TestProtocolPage(t *testing.T) {
+	page, err := os.ReadFile("../cli/help/protocol.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(string(page)), " ")
+	for _, want := range []string{
+		fmt.Sprintf("more than %d seconds after the first use (on a connection from before it: %d minutes)", int(lateUse.Seconds()), int(straggle.Minutes())),
+		fmt.Sprintf("or once more than %d minutes after it", int(straggle.Minutes())),
+		fmt.Sprintf("it was issued %d minutes after its NotBefore", int(issueBackdate.Minutes())),
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the page does not say: %s", want)
+		}
+	}
+}
