@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"muster/agent/sign"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -199,11 +199,11 @@ func (m *bench) firstPage(g *running) float64 {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}
 	defer transport.CloseIdleConnections()
-	client := &http.Client{Transport: transport}
+	socketClient := &http.Client{Transport: transport}
 	var took []float64
 	for range 30 {
 		started := time.Now()
-		response, err := client.Get("http://muster" + adminapi.Prefix + "nodes?limit=100")
+		response, err := socketClient.Get("http://muster" + client.Prefix + "nodes?limit=100")
 		m.must(err)
 		page, err := io.ReadAll(response.Body)
 		response.Body.Close()

@@ -15,17 +15,23 @@ const (
 	root   = "muster" // the package at the top, which carries the installer
 )
 
-// parts never import each other nor the handler packages. A backend may import its parent.
-var parts = []string{"authority", "bootstrap", "fleet", "release", "tasks", "logs", "metrics", "maas", "provider"}
+// The four storeys of gateway/internal, the highest first. Each imports lower ones alone.
+var (
+	// listenerNames answer requests. They do not import one another.
+	listenerNames = []string{"nodeapi", "adminapi", "web", "oci"}
 
-// handlers use the parts and what serves them all, not one another.
-var handlers = []string{"nodeapi", "adminapi", "web"}
+	// partNames are what the gateway is made of. They do not import one another. A part's backend may import its part.
+	partNames = []string{"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "log", "session", "placement", "maas", "provider"}
 
-// shared are small packages for handlers and for gateway/*.go.
-var shared = []string{"reply", "origin", "reading", "door"}
+	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
+	sharedNames = []string{"account", "audit", "limit", "reply", "origin", "reading", "door", "secret"}
 
-// leaves are packages of one idea that need nothing of muster's: parts may use them too.
-var leaves = []string{"paste"}
+	// leafNames are packages of one idea that need nothing of muster's.
+	leafNames = []string{"paste"}
+)
+
+// clientName is the admin API as its callers see it: its shapes, which its server uses too.
+const clientName = "client"
 
 type goPackage struct {
 	ImportPath string
@@ -65,7 +71,9 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/fleet", "store", true},
 		{"gateway/internal/fleet", "gateway/internal/authority", false},
 		{"gateway/internal/authority/stepca", "gateway/internal/authority", true},
-		{"gateway/internal/fleet", "gateway/internal/reply", false},
+		{"gateway/internal/fleet", "gateway/internal/audit", true},
+		{"gateway/internal/audit", "gateway/internal/fleet", false},
+		{"gateway/internal/fleet", "gateway/internal/client", false},
 		{"gateway/internal/fleet", "modernc.org/sqlite", false},
 		{"gateway/internal/bootstrap", "gateway/internal/paste", true},
 		{"gateway/internal/cli", "gateway/internal/paste", false},
@@ -74,8 +82,13 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/nodeapi", "gateway/internal/adminapi", false},
 		{"gateway/internal/nodeapi", "gateway/internal/reply", true},
 		{"gateway/internal/nodeapi", "gateway/internal/reading", true},
-		{"gateway/internal/reading", "store", false},
-		{"gateway/internal/cli", "gateway/internal/adminapi", true},
+		{"gateway/internal/reading", "gateway/internal/fleet", false},
+		{"gateway/internal/cli", "gateway/internal/adminapi", false},
+		{"gateway/internal/cli", "gateway/internal/client", true},
+		{"gateway/internal/cli/node", "gateway/internal/cli", true},
+		{"gateway/internal/adminapi", "gateway/internal/client", true},
+		{"gateway/internal/client", "gateway/internal/adminapi", false},
+		{"gateway/internal/client", "store", false},
 		{"gateway/internal/cli", "gateway/internal/fleet", false},
 		{"gateway/internal/cli", "store", false},
 		{"gateway/internal/swarm", "agent/sign", true},
@@ -126,18 +139,19 @@ func allowed(from, to string) bool {
 func internalEdge(from, to string, protocol bool) bool {
 	name, _, backend := strings.Cut(from, "/")
 	target := strings.TrimPrefix(to, "gateway/internal/")
+	below := protocol || to == "store" || one(leafNames, target)
 	switch {
-	case one(leaves, name):
+	case one(leafNames, name):
 		return false
-	case one(leaves, target):
-		return !one(handlers, name) && name != "cli"
-	case one(parts, name):
-		return protocol || to == "store" || backend && target == name
-	case one(handlers, name):
-		return protocol || to == "store" || one(parts, target) || one(shared, target)
+	case one(sharedNames, name):
+		return below || one(sharedNames, target) || target == clientName
+	case one(partNames, name):
+		return below || one(sharedNames, target) || backend && target == name
+	case one(listenerNames, name):
+		return below || one(sharedNames, target) || one(partNames, target) || target == clientName
 	case name == "cli":
-		return protocol || target == "adminapi" || strings.HasPrefix(target, "cli/")
-	default: // reply, origin, swarm and the like
+		return protocol || target == clientName || target == "cli" || strings.HasPrefix(target, "cli/")
+	default: // client, and programs for tests such as swarm
 		return protocol
 	}
 }

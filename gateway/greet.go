@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"muster/agent/sign"
-	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -56,7 +56,7 @@ func (g *gateway) firstAccount(ctx context.Context, getenv func(string) string, 
 	hash := token.SecretHash()
 	now := time.Now()
 	made, err := g.store.FirstAccount(ctx, store.Account{
-		ID: token.Public(), Name: "operator", Scopes: []string{adminapi.ScopeAll}, SecretHash: hash[:], CreatedAt: now, CreatedBy: "gateway",
+		ID: token.Public(), Name: "operator", Scopes: []string{client.ScopeAll}, SecretHash: hash[:], CreatedAt: now, CreatedBy: "gateway",
 	}, store.Event{At: now, Kind: "account.created", Actor: "gateway", Outcome: "ok", Security: true, Detail: map[string]string{"account": "operator"}})
 	if err != nil || !made {
 		return err
@@ -65,8 +65,8 @@ func (g *gateway) firstAccount(ctx context.Context, getenv func(string) string, 
 	return nil
 }
 
-func (g *gateway) facts() adminapi.Gateway {
-	return adminapi.Gateway{
+func (g *gateway) facts() client.Gateway {
+	return client.Gateway{
 		URL: g.settings.publicURL, Version: version, TrustDomain: g.authority.TrustDomain(),
 		RootPin: g.authority.RootPin(), PinnedPublicKey: g.serving.PinnedPublicKey(),
 	}

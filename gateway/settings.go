@@ -15,9 +15,9 @@ import (
 	"time"
 
 	"muster"
-	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/client"
 )
 
 // settings are serve's flags. Each is also an environment variable MUSTER_<FLAG>; a flag wins.
@@ -246,7 +246,7 @@ func (d *days) Set(value string) error {
 		*d = 0
 		return nil
 	}
-	parsed, err := adminapi.ParseDuration(value)
+	parsed, err := client.ParseDuration(value)
 	*d = days(parsed)
 	return err
 }

@@ -10,13 +10,13 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 // ca is what ca show says.
-func (h *house) ca() adminapi.CA {
+func (h *house) ca() client.CA {
 	h.t.Helper()
-	var ca adminapi.CA
+	var ca client.CA
 	if err := json.Unmarshal([]byte(h.muster("ca", "show", "-o", "json")), &ca); err != nil {
 		h.t.Fatal(err)
 	}

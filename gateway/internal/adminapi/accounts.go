@@ -10,62 +10,14 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
 
-// KnownScopes are all the scopes that an account can have. ScopeAll stands for every one, also of later versions.
-func KnownScopes() []string {
-	return []string{ScopeAll, ScopeNodesRead, ScopeNodesWrite, ScopeTokensRead, ScopeTokensWrite, ScopePSKWrite, ScopeEventsRead,
-		ScopeAccountsWrite, ScopeReleasesWrite, ScopeKeysWrite, ScopeBackupRead}
-}
-
 // usualScopes are those of an account that was asked for without any: it may look and not touch.
-func usualScopes() []string { return []string{ScopeNodesRead, ScopeTokensRead, ScopeEventsRead} }
-
-// AccountRequest asks for an account. Zero fields mean: the scopes that only read, the caller's own tenant (all, where it
-// has none), and as long a life as the caller's.
-type AccountRequest struct {
-	Name   string   `json:"name"`
-	Scopes []string `json:"scopes,omitempty"`
-	Tenant string   `json:"tenant,omitempty"`
-	TTL    Duration `json:"ttl,omitempty"`
-}
-
-// NewAccount answers an AccountRequest: the only time that the API token is shown.
-type NewAccount struct {
-	ID        string     `json:"id"`
-	Token     string     `json:"token"`
-	Name      string     `json:"name"`
-	Scopes    []string   `json:"scopes"`
-	Tenant    string     `json:"tenant"`     // empty: all
-	ExpiresAt *time.Time `json:"expires_at"` // null: it does not
-}
-
-// Account is what the gateway shows of an account after it was made.
-type Account struct {
-	ID         string     `json:"id"`
-	Name       string     `json:"name"`
-	Scopes     []string   `json:"scopes"`
-	Tenant     string     `json:"tenant"` // empty: all
-	Status     string     `json:"status"` // live, expired or revoked
-	CreatedAt  time.Time  `json:"created_at"`
-	ExpiresAt  *time.Time `json:"expires_at"`
-	RevokedAt  *time.Time `json:"revoked_at"`
-	LastUsedAt *time.Time `json:"last_used_at"` // to the minute; null: never
-	CreatedBy  string     `json:"created_by"`   // as events name who did something; empty: made before that was kept
-}
-
-// RevokedAccount answers DELETE accounts/{account}.
-type RevokedAccount struct {
-	Done
-	Made        []string `json:"made"`         // live accounts that it had made, which stay
-	PerhapsMade []string `json:"perhaps_made"` // names of live accounts of before makers were kept, made by one of this name
-}
-
-// AccountList answers GET accounts.
-type AccountList struct {
-	Accounts []Account `json:"accounts"`
+func usualScopes() []string {
+	return []string{client.ScopeNodesRead, client.ScopeTokensRead, client.ScopeEventsRead}
 }
 
 func (s *server) listAccounts(c *call) (any, error) {
@@ -82,7 +34,7 @@ func (s *server) listAccounts(c *call) (any, error) {
 		return nil, err
 	}
 	accounts, err := s.Store.Accounts(c.r.Context(), tenant)
-	answer := AccountList{Accounts: make([]Account, 0, len(accounts))}
+	answer := client.AccountList{Accounts: make([]client.Account, 0, len(accounts))}
 	for _, a := range accounts {
 		if shape := accountShape(a, s.now()); all || shape.Status == "live" {
 			answer.Accounts = append(answer.Accounts, shape)
@@ -92,7 +44,7 @@ func (s *server) listAccounts(c *call) (any, error) {
 }
 
 func (s *server) createAccount(c *call) (any, error) {
-	var q AccountRequest
+	var q client.AccountRequest
 	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
@@ -114,7 +66,7 @@ func (s *server) createAccount(c *call) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	return NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, ExpiresAt: a.ExpiresAt}, nil
+	return client.NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, ExpiresAt: a.ExpiresAt}, nil
 }
 
 // nameTaken says nothing of another tenant's account.
@@ -132,7 +84,7 @@ func (s *server) nameTaken(c *call, name string) error {
 }
 
 // accountFor is the account that a caller asks for. Nobody makes one that may more, or lives longer, than the caller.
-func (c caller) accountFor(q AccountRequest, now time.Time) (a store.Account, err error) {
+func (c caller) accountFor(q client.AccountRequest, now time.Time) (a store.Account, err error) {
 	a = store.Account{Name: q.Name, CreatedAt: now, CreatedBy: c.actor.Name, Maker: c.account.ID}
 	if wire.CheckName(q.Name) != nil || strings.HasPrefix(q.Name, string(sign.AccountToken)+"_") || reply.HasToken(q.Name) {
 		return a, wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not an account's name", reply.Redact(q.Name)),
@@ -162,8 +114,8 @@ func (c caller) scopesFor(asked []string) ([]string, error) {
 	slices.Sort(scopes)
 	scopes = slices.Compact(scopes)
 	for _, scope := range scopes {
-		if !slices.Contains(KnownScopes(), scope) {
-			return nil, badRequest(fmt.Sprintf("there is no scope %.60q", scope), "the scopes are "+strings.Join(KnownScopes(), ", "))
+		if !slices.Contains(client.KnownScopes(), scope) {
+			return nil, badRequest(fmt.Sprintf("there is no scope %.60q", scope), "the scopes are "+strings.Join(client.KnownScopes(), ", "))
 		}
 		if !c.may(scope) {
 			return nil, forbidden("this account lacks the scope "+scope+", so it cannot give it to another",
@@ -213,7 +165,7 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	if errors.Is(err, store.ErrNotFound) { // somebody else was faster
 		return nil, noAccount(name)
 	}
-	return RevokedAccount{Done: Done{ID: a.ID, Status: "revoked"}, Made: madeBy(a, accounts, now), PerhapsMade: perhapsMadeBy(a, accounts, now)}, err
+	return client.RevokedAccount{Done: client.Done{ID: a.ID, Status: "revoked"}, Made: madeBy(a, accounts, now), PerhapsMade: perhapsMadeBy(a, accounts, now)}, err
 }
 
 // madeBy names the live ones of the accounts that an account has made.
@@ -248,8 +200,8 @@ func (c *call) accountEvent(kind string, a store.Account, at time.Time) store.Ev
 		Detail: map[string]string{"account": a.Name, "id": a.ID, "scopes": strings.Join(a.Scopes, ",")}}
 }
 
-func accountShape(a store.Account, now time.Time) Account {
-	out := Account{ID: a.ID, Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, Status: "live", CreatedAt: a.CreatedAt.UTC(),
+func accountShape(a store.Account, now time.Time) client.Account {
+	out := client.Account{ID: a.ID, Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, Status: "live", CreatedAt: a.CreatedAt.UTC(),
 		ExpiresAt: utc(a.ExpiresAt), RevokedAt: utc(a.RevokedAt), LastUsedAt: utc(a.LastUsedAt), CreatedBy: a.CreatedBy}
 	if out.Scopes == nil {
 		out.Scopes = []string{}

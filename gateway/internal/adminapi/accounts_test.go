@@ -9,14 +9,14 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 	"muster/store"
 )
 
 func TestAccounts(t *testing.T) {
 	h := newHouse(t)
 	status, body := h.ask("POST", "accounts", "", `{"name":"ci","scopes":["tokens:write","nodes:read","nodes:read"],"tenant":"platform","ttl":"30d"}`)
-	made := decode[adminapi.NewAccount](t, body)
+	made := decode[client.NewAccount](t, body)
 	if status != 201 || made.Name != "ci" || made.Tenant != "platform" || !slices.Equal(made.Scopes, []string{"nodes:read", "tokens:write"}) ||
 		made.ExpiresAt == nil || !made.ExpiresAt.Equal(h.now.Add(30*24*time.Hour)) {
 		t.Fatalf("got %d %s", status, body)
@@ -24,16 +24,16 @@ func TestAccounts(t *testing.T) {
 	if token, err := sign.ParseToken(made.Token); err != nil || token.Public() != made.ID {
 		t.Errorf("token of %s: %v", made.ID, err)
 	}
-	if status, body := h.ask("GET", "whoami", made.Token, ""); status != 200 || decode[adminapi.Identity](t, body).Actor != "account:ci" {
+	if status, body := h.ask("GET", "whoami", made.Token, ""); status != 200 || decode[client.Identity](t, body).Actor != "account:ci" {
 		t.Errorf("whoami: %d %s", status, body)
 	}
 	status, body = h.ask("GET", "accounts", "", "")
-	list := decode[adminapi.AccountList](t, body)
+	list := decode[client.AccountList](t, body)
 	if status != 200 || len(list.Accounts) != 1 || list.Accounts[0].ID != made.ID || list.Accounts[0].Status != "live" || list.Accounts[0].LastUsedAt == nil ||
 		strings.Contains(string(body), "hash") || strings.Contains(string(body), made.Token) {
 		t.Errorf("list: %d %s", status, body)
 	}
-	if status, body := h.ask("DELETE", "accounts/ci", "", ""); status != 200 || decode[adminapi.Done](t, body).ID != made.ID {
+	if status, body := h.ask("DELETE", "accounts/ci", "", ""); status != 200 || decode[client.Done](t, body).ID != made.ID {
 		t.Errorf("revoke: %d %s", status, body)
 	}
 	if status, body := h.ask("GET", "whoami", made.Token, ""); status != 401 {
@@ -42,13 +42,13 @@ func TestAccounts(t *testing.T) {
 	if _, body := h.ask("GET", "accounts", "", ""); string(body) != `{"accounts":[]}`+"\n" {
 		t.Errorf("list after revoking: %s", body)
 	}
-	if _, body := h.ask("GET", "accounts?all=true", "", ""); decode[adminapi.AccountList](t, body).Accounts[0].Status != "revoked" {
+	if _, body := h.ask("GET", "accounts?all=true", "", ""); decode[client.AccountList](t, body).Accounts[0].Status != "revoked" {
 		t.Errorf("the whole list: %s", body)
 	}
 	if status, body := h.ask("DELETE", "accounts/"+made.ID, "", ""); status != 404 || code(body) != wire.CodeNotFound {
 		t.Errorf("revoke twice: %d %s", status, body)
 	}
-	if status, body := h.ask("POST", "accounts", "", `{"name":"ci"}`); status != 201 || !slices.Equal(decode[adminapi.NewAccount](t, body).Scopes, []string{"events:read", "nodes:read", "tokens:read"}) {
+	if status, body := h.ask("POST", "accounts", "", `{"name":"ci"}`); status != 201 || !slices.Equal(decode[client.NewAccount](t, body).Scopes, []string{"events:read", "nodes:read", "tokens:read"}) {
 		t.Errorf("the name again, no scopes: %d %s", status, body)
 	}
 }
@@ -56,7 +56,7 @@ func TestAccounts(t *testing.T) {
 func TestAccountEvents(t *testing.T) {
 	h := newHouse(t)
 	_, body := h.ask("POST", "accounts", "", `{"name":"ci","scopes":["*"],"tenant":"platform"}`)
-	made := decode[adminapi.NewAccount](t, body)
+	made := decode[client.NewAccount](t, body)
 	h.ask("DELETE", "accounts/"+made.ID, "", "")
 	events, err := h.store.Events(t.Context(), store.EventQuery{Security: true, Ascending: true, Tenant: "platform"})
 	if err != nil || len(events) != 2 {
@@ -121,7 +121,7 @@ func TestAccountLimits(t *testing.T) {
 	}
 	_, body := h.ask("GET", "accounts?all=true", tenant, "")
 	var names []string
-	for _, a := range decode[adminapi.AccountList](t, body).Accounts {
+	for _, a := range decode[client.AccountList](t, body).Accounts {
 		names = append(names, a.Name)
 	}
 	if got := strings.Join(names, " "); got != "peer t1 tenant" {
@@ -184,12 +184,12 @@ func TestAccountRefusals(t *testing.T) {
 // TestAccountMakers: it is kept who made an account, and whoever revokes one hears of those that it made.
 func TestAccountMakers(t *testing.T) {
 	h := newHouse(t)
-	makes := func(name, token, ttl string) adminapi.NewAccount {
+	makes := func(name, token, ttl string) client.NewAccount {
 		status, body := h.ask("POST", "accounts", token, `{"name":"`+name+`","scopes":["*"],"ttl":"`+ttl+`"}`)
 		if status != 201 {
 			t.Fatalf("%s: got %d %s", name, status, body)
 		}
-		return decode[adminapi.NewAccount](t, body)
+		return decode[client.NewAccount](t, body)
 	}
 	root := makes("root", "", "30d")
 	for _, name := range []string{"one", "two", "gone"} {
@@ -202,14 +202,14 @@ func TestAccountMakers(t *testing.T) {
 	h.now = h.now.Add(2 * time.Minute)
 	by := map[string]string{}
 	_, body := h.ask("GET", "accounts", "", "")
-	for _, a := range decode[adminapi.AccountList](t, body).Accounts {
+	for _, a := range decode[client.AccountList](t, body).Accounts {
 		by[a.Name] = a.CreatedBy
 	}
 	if by["root"] != "operator:socket" || by["one"] != "account:root" || by["of-more"] != "account:more" {
 		t.Errorf("makers: %v", by)
 	}
 	status, body := h.ask("DELETE", "accounts/root", "", "")
-	if got := decode[adminapi.RevokedAccount](t, body); status != 200 || strings.Join(got.Made, " ") != "more one two" || got.ID != root.ID || got.Status != "revoked" {
+	if got := decode[client.RevokedAccount](t, body); status != 200 || strings.Join(got.Made, " ") != "more one two" || got.ID != root.ID || got.Status != "revoked" {
 		t.Errorf("got %d %s", status, body)
 	}
 	old := func(name string, at time.Time) {
@@ -227,11 +227,11 @@ func TestAccountMakers(t *testing.T) {
 
 func TestAccountClient(t *testing.T) {
 	h := newHouse(t)
-	c, err := adminapi.Dial(t.Context(), adminapi.Target{DataDir: h.onSocket()})
+	c, err := client.Dial(t.Context(), client.Target{DataDir: h.onSocket()})
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.CreateAccount(t.Context(), adminapi.AccountRequest{Name: "ci", Scopes: []string{"nodes:read"}, Tenant: "platform", TTL: adminapi.Duration(time.Hour)})
+	made, err := c.CreateAccount(t.Context(), client.AccountRequest{Name: "ci", Scopes: []string{"nodes:read"}, Tenant: "platform", TTL: client.Duration(time.Hour)})
 	if err != nil || made.ID == "" || made.Tenant != "platform" {
 		t.Fatalf("create: %+v, %v", made, err)
 	}
@@ -241,7 +241,7 @@ func TestAccountClient(t *testing.T) {
 	if gone, err := c.RevokeAccount(t.Context(), "ci"); err != nil || gone.ID != made.ID || gone.Status != "revoked" || len(gone.Made) != 0 {
 		t.Errorf("revoke: %+v, %v", gone, err)
 	}
-	if _, err := c.RevokeAccount(t.Context(), "ci"); !adminapi.IsNotFound(err) {
+	if _, err := c.RevokeAccount(t.Context(), "ci"); !client.IsNotFound(err) {
 		t.Errorf("revoke twice: %v", err)
 	}
 }

@@ -15,6 +15,7 @@ import (
 
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -28,7 +29,7 @@ type API struct {
 	Authority *authority.Authority // nil: its routes are not there
 	Scratch   string               // directory where a copy of the database may lie for a moment
 	Info      *reply.Info
-	Gateway   Gateway
+	Gateway   client.Gateway
 	Command   func(token string) string  // the joining command for an enrollment token; nil: none
 	Address   func(*http.Request) string // the client's address; nil: the connection's peer
 	Socket    bool                       // whoever can connect is the operator
@@ -36,27 +37,6 @@ type API struct {
 	Now       func() time.Time           // nil: time.Now
 	Logger    *slog.Logger               // nil: slog.Default
 }
-
-// Prefix is where the API lives.
-const Prefix = "/api/v1/admin/"
-
-// Scopes of accounts.
-const (
-	ScopeAll           = "*"
-	ScopeNodesRead     = "nodes:read"
-	ScopeNodesWrite    = "nodes:write"
-	ScopeTokensRead    = "tokens:read"
-	ScopeTokensWrite   = "tokens:write"
-	ScopePSKWrite      = "psk:write"
-	ScopeEventsRead    = "events:read"
-	ScopeAccountsWrite = "accounts:write"
-	ScopeReleasesWrite = "releases:write"
-	ScopeKeysWrite     = "keys:write"  // what nodes believe: roots and verifier keys
-	ScopeBackupRead    = "backup:read" // the whole database, its secrets sealed
-)
-
-// anyAccount marks routes that take no scope.
-const anyAccount = ""
 
 // Handler serves the API under Prefix.
 type Handler struct {
@@ -79,10 +59,13 @@ func (a *API) Routes() *Handler {
 	s := &server{API: a, failures: &limiter{now: a.Now}, writes: &limiter{now: a.Now, burst: writeBurst}}
 	mux := http.NewServeMux()
 	for _, r := range slices.Concat(s.routes(), s.bootstrapRoutes(), s.trustRoutes()) {
-		mux.Handle(r.method+" "+Prefix+r.path, s.guarded(r.scope, r.serve))
+		mux.Handle(r.method+" "+client.Prefix+r.path, s.guarded(r.scope, r.serve))
 	}
 	return &Handler{Handler: a.Info.Strict(mux), mux: mux}
 }
+
+// anyAccount marks routes that take no scope.
+const anyAccount = ""
 
 // route is one path of the API.
 type route struct {
@@ -92,26 +75,26 @@ type route struct {
 
 func (s *server) routes() []route {
 	return []route{
-		{"GET", "nodes", ScopeNodesRead, s.listNodes},
-		{"GET", "nodes/{node}", ScopeNodesRead, s.showNode},
-		{"PATCH", "nodes/{node}", ScopeNodesWrite, s.patchNode},
-		{"POST", "nodes/{node}/drain", ScopeNodesWrite, s.apply(fleet.Drain)},
-		{"POST", "nodes/{node}/resume", ScopeNodesWrite, s.apply(fleet.Resume)},
-		{"POST", "nodes/{node}/retire", ScopeNodesWrite, s.apply(fleet.Retire)},
-		{"POST", "nodes/{node}/ban", ScopeNodesWrite, s.apply(fleet.Ban)},
-		{"POST", "nodes/{node}/allow-recovery", ScopeNodesWrite, s.allowRecovery},
-		{"POST", "nodes/{node}/labels", ScopeNodesWrite, s.setLabels},
-		{"GET", "tokens", ScopeTokensRead, s.listTokens},
-		{"POST", "tokens", ScopeTokensWrite, s.createToken},
-		{"DELETE", "tokens/{token}", ScopeTokensWrite, s.revokeToken},
-		{"GET", "psk", ScopePSKWrite, s.fleet(s.listPSKs)},
-		{"POST", "psk", ScopePSKWrite, s.fleet(s.setPSK)},
-		{"POST", "psk/rotate", ScopePSKWrite, s.fleet(s.rotatePSK)},
-		{"DELETE", "psk", ScopePSKWrite, s.fleet(s.clearPSK)},
-		{"GET", "accounts", ScopeAccountsWrite, s.listAccounts},
-		{"POST", "accounts", ScopeAccountsWrite, s.createAccount},
-		{"DELETE", "accounts/{account}", ScopeAccountsWrite, s.revokeAccount},
-		{"GET", "events", ScopeEventsRead, s.listEvents},
+		{"GET", "nodes", client.ScopeNodesRead, s.listNodes},
+		{"GET", "nodes/{node}", client.ScopeNodesRead, s.showNode},
+		{"PATCH", "nodes/{node}", client.ScopeNodesWrite, s.patchNode},
+		{"POST", "nodes/{node}/drain", client.ScopeNodesWrite, s.apply(fleet.Drain)},
+		{"POST", "nodes/{node}/resume", client.ScopeNodesWrite, s.apply(fleet.Resume)},
+		{"POST", "nodes/{node}/retire", client.ScopeNodesWrite, s.apply(fleet.Retire)},
+		{"POST", "nodes/{node}/ban", client.ScopeNodesWrite, s.apply(fleet.Ban)},
+		{"POST", "nodes/{node}/allow-recovery", client.ScopeNodesWrite, s.allowRecovery},
+		{"POST", "nodes/{node}/labels", client.ScopeNodesWrite, s.setLabels},
+		{"GET", "tokens", client.ScopeTokensRead, s.listTokens},
+		{"POST", "tokens", client.ScopeTokensWrite, s.createToken},
+		{"DELETE", "tokens/{token}", client.ScopeTokensWrite, s.revokeToken},
+		{"GET", "psk", client.ScopePSKWrite, s.fleet(s.listPSKs)},
+		{"POST", "psk", client.ScopePSKWrite, s.fleet(s.setPSK)},
+		{"POST", "psk/rotate", client.ScopePSKWrite, s.fleet(s.rotatePSK)},
+		{"DELETE", "psk", client.ScopePSKWrite, s.fleet(s.clearPSK)},
+		{"GET", "accounts", client.ScopeAccountsWrite, s.listAccounts},
+		{"POST", "accounts", client.ScopeAccountsWrite, s.createAccount},
+		{"DELETE", "accounts/{account}", client.ScopeAccountsWrite, s.revokeAccount},
+		{"GET", "events", client.ScopeEventsRead, s.listEvents},
 		{"GET", "whoami", anyAccount, s.whoami},
 		{"GET", "gateway", anyAccount, s.showGateway},
 	}
@@ -123,14 +106,14 @@ func (s *server) trustRoutes() []route {
 		return nil
 	}
 	return []route{
-		{"GET", "ca", ScopeNodesRead, s.fleet(s.showCA)},
-		{"POST", "ca/intermediate", ScopeKeysWrite, s.fleet(s.intermediate)},
-		{"POST", "ca/roots", ScopeKeysWrite, s.fleet(s.addRoot)},
-		{"DELETE", "ca/roots/{root}", ScopeKeysWrite, s.fleet(s.dropRoot)},
-		{"GET", "keys", ScopeNodesRead, s.fleet(s.showCA)},
-		{"POST", "keys/rotate", ScopeKeysWrite, s.fleet(s.rotateKey)},
-		{"DELETE", "keys/{key}", ScopeKeysWrite, s.fleet(s.dropKey)},
-		{"POST", "trust", ScopeKeysWrite, s.fleet(s.publishTrust)},
-		{"GET", "backup", ScopeBackupRead, s.fleet(s.backup)},
+		{"GET", "ca", client.ScopeNodesRead, s.fleet(s.showCA)},
+		{"POST", "ca/intermediate", client.ScopeKeysWrite, s.fleet(s.intermediate)},
+		{"POST", "ca/roots", client.ScopeKeysWrite, s.fleet(s.addRoot)},
+		{"DELETE", "ca/roots/{root}", client.ScopeKeysWrite, s.fleet(s.dropRoot)},
+		{"GET", "keys", client.ScopeNodesRead, s.fleet(s.showCA)},
+		{"POST", "keys/rotate", client.ScopeKeysWrite, s.fleet(s.rotateKey)},
+		{"DELETE", "keys/{key}", client.ScopeKeysWrite, s.fleet(s.dropKey)},
+		{"POST", "trust", client.ScopeKeysWrite, s.fleet(s.publishTrust)},
+		{"GET", "backup", client.ScopeBackupRead, s.fleet(s.backup)},
 	}
 }

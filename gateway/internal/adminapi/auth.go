@@ -15,6 +15,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -41,7 +42,7 @@ type caller struct {
 }
 
 func (c caller) may(scope string) bool {
-	return scope == anyAccount || slices.Contains(c.scopes, ScopeAll) || slices.Contains(c.scopes, scope)
+	return scope == anyAccount || slices.Contains(c.scopes, client.ScopeAll) || slices.Contains(c.scopes, scope)
 }
 
 // guarded runs a handler for callers that are who they say and have the scope, and answers what it gives.
@@ -124,7 +125,7 @@ func unauthorized(message, hint string) error {
 // authenticate finds out who calls. The caller is filled in as far as it is known also with an error.
 func (s *server) authenticate(r *http.Request) (caller, error) {
 	if s.Socket {
-		return caller{actor: store.Actor{Name: "operator:socket", Address: "socket"}, scopes: []string{ScopeAll}}, nil
+		return caller{actor: store.Actor{Name: "operator:socket", Address: "socket"}, scopes: []string{client.ScopeAll}}, nil
 	}
 	who := caller{actor: store.Actor{Name: "unknown", Address: s.address(r)}}
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")

@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -44,7 +44,7 @@ func TestRefusedCallers(t *testing.T) {
 		{"good", "bearer " + good, "", 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := httptest.NewRequest("GET", adminapi.Prefix+"nodes", nil)
+			r := httptest.NewRequest("GET", client.Prefix+"nodes", nil)
 			if c.header != "" {
 				r.Header.Set("Authorization", c.header)
 			}
@@ -76,7 +76,7 @@ func TestRefusedCallers(t *testing.T) {
 
 func TestTwoAuthorizationHeaders(t *testing.T) {
 	h := newHouse(t).withScripts()
-	made := decode[adminapi.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
+	made := decode[client.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
 	a, b := "Bearer "+h.account("a", "", "*"), "Bearer "+h.account("b", "", "*")
 	for _, c := range []struct {
 		values        []string
@@ -85,7 +85,7 @@ func TestTwoAuthorizationHeaders(t *testing.T) {
 		{[]string{a, b}, "a", ""}, {[]string{"Bearer msa_none1234_x", b}, "b", ""}, {[]string{a, "Bearer " + made.BootstrapToken}, "", "gpu-7"},
 		{[]string{"Bearer msb_none1234_x", "Bearer " + made.BootstrapToken}, "", "gpu-7"},
 	} {
-		r := httptest.NewRequest("GET", adminapi.Prefix+"whoami", nil)
+		r := httptest.NewRequest("GET", client.Prefix+"whoami", nil)
 		r.Header["Authorization"] = c.values
 		w := httptest.NewRecorder()
 		h.api.Routes().ServeHTTP(w, r)
@@ -114,7 +114,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	good := h.account("ops", "", "*")
 	routes := h.api.Routes()
 	ask := func(token, address string) (int, http.Header) {
-		r := httptest.NewRequest("GET", adminapi.Prefix+"whoami", nil)
+		r := httptest.NewRequest("GET", client.Prefix+"whoami", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.RemoteAddr = address
 		w := httptest.NewRecorder()
@@ -159,7 +159,7 @@ func TestLimiterIsBounded(t *testing.T) {
 	routes := h.api.Routes()
 	limited := 0
 	for i := range 4096 + 20 {
-		r := httptest.NewRequest("GET", adminapi.Prefix+"whoami", nil)
+		r := httptest.NewRequest("GET", client.Prefix+"whoami", nil)
 		r.RemoteAddr = fmt.Sprintf("10.0.%d.%d:1", i/256, i%256)
 		w := httptest.NewRecorder()
 		routes.ServeHTTP(w, r)
@@ -192,15 +192,15 @@ func TestLastUse(t *testing.T) {
 func TestWhoAmI(t *testing.T) {
 	h := newHouse(t)
 	_, body := h.ask("GET", "whoami", "", "")
-	if got := decode[adminapi.Identity](t, body); got.Actor != "operator:socket" || got.Tenant != "" || len(got.Scopes) != 1 {
+	if got := decode[client.Identity](t, body); got.Actor != "operator:socket" || got.Tenant != "" || len(got.Scopes) != 1 {
 		t.Errorf("on the socket: %s", body)
 	}
 	_, body = h.ask("GET", "whoami", h.account("ci", "platform", "nodes:read"), "")
-	if got := decode[adminapi.Identity](t, body); got.Actor != "account:ci" || got.Tenant != "platform" || got.Scopes[0] != "nodes:read" || got.AccountID == "" {
+	if got := decode[client.Identity](t, body); got.Actor != "account:ci" || got.Tenant != "platform" || got.Scopes[0] != "nodes:read" || got.AccountID == "" {
 		t.Errorf("as an account: %s", body)
 	}
 	_, body = h.ask("GET", "gateway", "", "")
-	if got := decode[adminapi.Gateway](t, body); got.URL != "https://gw:7443" || got.PublicURLs == nil {
+	if got := decode[client.Gateway](t, body); got.URL != "https://gw:7443" || got.PublicURLs == nil {
 		t.Errorf("gateway: %s", body)
 	}
 }

@@ -1,24 +1,16 @@
 package adminapi
 
 import (
-	"context"
-	"errors"
 	"fmt"
 	"io"
-	"mime"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strconv"
-	"time"
 
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/door"
 	"muster/store"
-)
-
-const (
-	backupType = "application/vnd.sqlite3"
-	backupTime = time.Hour // for the whole file to travel, as the client sees it
 )
 
 // backup streams a consistent copy of the database. It is made beside the database first, so that it is whole or fails
@@ -62,7 +54,7 @@ func (s *server) stream(w http.ResponseWriter, file *os.File) error {
 	if err != nil {
 		return err
 	}
-	w.Header().Set("Content-Type", backupType)
+	w.Header().Set("Content-Type", client.BackupType)
 	w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10))
 	w.Header().Set("Cache-Control", "no-store")
 	if _, err := io.Copy(door.Patient(w), file); err != nil {
@@ -73,35 +65,3 @@ func (s *server) stream(w http.ResponseWriter, file *os.File) error {
 
 // streamed marks an answer that is on its way already.
 type streamed struct{}
-
-// Backup writes a copy of the gateway's database to w and gives its size.
-func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.BaseURL+Prefix+"backup", nil)
-	if err != nil {
-		return 0, err
-	}
-	if c.Token != "" {
-		r.Header.Set("Authorization", "Bearer "+c.Token)
-	}
-	patient := *c.HTTP
-	patient.Timeout = backupTime
-	answer, err := patient.Do(r)
-	if err != nil {
-		return 0, c.failed(err)
-	}
-	defer answer.Body.Close()
-	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); answer.StatusCode != http.StatusOK || kind != backupType {
-		if err := read(answer, nil); err != nil {
-			return 0, err
-		}
-		return 0, errors.New("the gateway sent no database")
-	}
-	n, err := io.Copy(w, answer.Body)
-	if err == nil && n != answer.ContentLength {
-		err = io.ErrUnexpectedEOF
-	}
-	if err != nil {
-		return n, fmt.Errorf("the copy broke off: %w", err)
-	}
-	return n, nil
-}

@@ -1,96 +1,17 @@
 package adminapi
 
 import (
-	"encoding/json"
 	"io"
 	"net/http"
-	"strconv"
 	"strings"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 )
-
-// CreateNodeRequest makes a node that waits for its bootstrap. Mode and TTL are its first bootstrap token's.
-type CreateNodeRequest struct {
-	Name   string            `json:"name"`
-	Tenant string            `json:"tenant,omitempty"`
-	Labels map[string]string `json:"labels,omitempty"`
-	GPUs   int               `json:"gpus,omitempty"`
-	Mode   string            `json:"mode,omitempty"` // manual (the default) or cloud_init
-	TTL    Duration          `json:"ttl,omitempty"`
-}
-
-// CreatedNode answers a CreateNodeRequest: the only time that the token is shown.
-type CreatedNode struct {
-	Hint           string    `json:"hint"` // for whoever feeds this to a shell; the first member
-	Node           Node      `json:"node"`
-	BootstrapToken string    `json:"bootstrap_token"`
-	BootstrapURL   string    `json:"bootstrap_url"` // of the script, with the token's fetch part alone
-	ExpiresAt      time.Time `json:"expires_at"`    // the outer limit
-	FetchWindow    Duration  `json:"fetch_window"`  // from the first fetch of the script on
-	Command        string    `json:"command"`       // safe to paste into a root shell of the machine
-	UserData       string    `json:"user_data,omitempty"`
-	Script         string    `json:"script"` // complete by itself: it holds the token
-	ScriptSHA256   string    `json:"script_sha256"`
-
-	Packages []BootstrapPackage `json:"packages"`
-}
-
-// BootstrapScript answers POST nodes/{node}/bootstrap-script: the only time that the token is shown.
-type BootstrapScript struct {
-	Hint           string            `json:"hint"` // for whoever feeds this to a shell; the first member
-	NodeID         string            `json:"node_id"`
-	Node           string            `json:"node"` // its name
-	BootstrapToken string            `json:"bootstrap_token"`
-	BootstrapURL   string            `json:"bootstrap_url"`
-	ExpiresAt      time.Time         `json:"expires_at"`   // the outer limit
-	FetchWindow    Duration          `json:"fetch_window"` // from the first fetch of the script on
-	Script         string            `json:"script"`       // complete by itself: it holds the token
-	ScriptSHA256   string            `json:"script_sha256"`
-	FetchSHA256    string            `json:"fetch_script_sha256"` // of what bootstrap_url gives, which is without the secret
-	Mode           string            `json:"mode"`
-	Metadata       BootstrapMetadata `json:"metadata"`
-	Command        string            `json:"command"`
-	UserData       string            `json:"user_data,omitempty"` // in the mode cloud_init
-}
-
-// BootstrapMetadata says what a script brings.
-type BootstrapMetadata struct {
-	TrustBundleVersion TrustVersion       `json:"trust_bundle_version"`
-	PackageRef         string             `json:"package_ref"`    // of the platform that most machines have; empty: the gateway carries no agent
-	PackageDigest      string             `json:"package_digest"` // sha256:<hex>
-	Packages           []BootstrapPackage `json:"packages"`
-}
-
-// TrustVersion is v<number>. Gateways of earlier versions send the number alone, and it is read from them too.
-type TrustVersion string
-
-func trustVersion(number int64) TrustVersion {
-	return TrustVersion("v" + strconv.FormatInt(number, 10))
-}
-
-// UnmarshalJSON takes either form.
-func (v *TrustVersion) UnmarshalJSON(text []byte) error {
-	var number int64
-	if json.Unmarshal(text, &number) == nil {
-		*v = trustVersion(number)
-		return nil
-	}
-	return json.Unmarshal(text, (*string)(v))
-}
-
-// BootstrapPackage is the agent for one platform.
-type BootstrapPackage struct {
-	Platform string `json:"platform"` // linux/amd64
-	Ref      string `json:"ref"`
-	Digest   string `json:"digest"`
-}
-
-const scriptType = "text/x-shellscript"
 
 // Hints of answers that hold a script. A shell that is fed one complains of a command with this name, so it has no slash.
 const (
@@ -105,17 +26,17 @@ type withScript struct{ shape any }
 
 func (s *server) bootstrapRoutes() []route {
 	return []route{
-		{"POST", "nodes", ScopeNodesWrite, minting(s.createNode)},
-		{"POST", "nodes/{node}/bootstrap-script", ScopeNodesWrite, minting(s.bootstrapScript)},
+		{"POST", "nodes", client.ScopeNodesWrite, minting(s.createNode)},
+		{"POST", "nodes/{node}/bootstrap-script", client.ScopeNodesWrite, minting(s.bootstrapScript)},
 	}
 }
 
 // minting guards what gives out a token beside what it does to a node: a token of a node that is live takes that node over.
 func minting(serve func(*call) (any, error)) func(*call) (any, error) {
 	return func(c *call) (any, error) {
-		if !c.caller.may(ScopeTokensWrite) {
-			return nil, forbidden("this account lacks the scope "+ScopeTokensWrite+", and this mints a token",
-				"use an account that has both "+ScopeNodesWrite+" and "+ScopeTokensWrite+"; this one has "+strings.Join(c.caller.scopes, ", "))
+		if !c.caller.may(client.ScopeTokensWrite) {
+			return nil, forbidden("this account lacks the scope "+client.ScopeTokensWrite+", and this mints a token",
+				"use an account that has both "+client.ScopeNodesWrite+" and "+client.ScopeTokensWrite+"; this one has "+strings.Join(c.caller.scopes, ", "))
 		}
 		return serve(c)
 	}
@@ -125,7 +46,7 @@ func (s *server) createNode(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
 	}
-	var q CreateNodeRequest
+	var q client.CreateNodeRequest
 	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
@@ -152,8 +73,8 @@ func (s *server) createNode(c *call) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	return withScript{CreatedNode{Hint: notAScriptYet, Node: nodeShape(node), BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
-		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: Duration(m.Window), Command: m.Command, UserData: m.UserData, Script: m.Script,
+	return withScript{client.CreatedNode{Hint: notAScriptYet, Node: nodeShape(node), BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
+		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: client.Duration(m.Window), Command: m.Command, UserData: m.UserData, Script: m.Script,
 		ScriptSHA256: m.ScriptSum, Packages: packagesShape(m.Packages)}}, nil
 }
 
@@ -217,7 +138,7 @@ func (s *server) bootstrapScript(c *call) (any, error) {
 func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
 	q.Mode = p.text("mode")
 	if text := p.text("ttl"); text != "" {
-		if q.TTL, err = ParseDuration(text); err != nil || q.TTL <= 0 {
+		if q.TTL, err = client.ParseDuration(text); err != nil || q.TTL <= 0 {
 			return q, badRequest("the parameter \"ttl\" is no duration", "write 30m, 12h or 7d")
 		}
 	}
@@ -227,7 +148,7 @@ func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
 func wantsScript(c *call, p parameters) (bool, error) {
 	switch p.text("format") {
 	case "":
-		return reply.Prefers(c.r, scriptType), nil
+		return reply.Prefers(c.r, client.ScriptType), nil
 	case "json":
 		return false, nil
 	case "script":
@@ -238,27 +159,27 @@ func wantsScript(c *call, p parameters) (bool, error) {
 
 func sendScript(w http.ResponseWriter, m bootstrap.Minted) {
 	h := w.Header()
-	h.Set("Content-Type", scriptType+"; charset=utf-8")
+	h.Set("Content-Type", client.ScriptType+"; charset=utf-8")
 	h.Set("Cache-Control", "no-store, no-transform")
 	h.Set("X-Content-Type-Options", "nosniff")
 	_, _ = io.WriteString(w, m.Script) // the connection is gone: nobody is left to tell
 }
 
-func scriptShape(n fleet.Node, m bootstrap.Minted) BootstrapScript {
-	out := BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
-		FetchWindow: Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum, FetchSHA256: m.FetchSum, Mode: m.Mode,
+func scriptShape(n fleet.Node, m bootstrap.Minted) client.BootstrapScript {
+	out := client.BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL, ExpiresAt: m.ExpiresAt.UTC(),
+		FetchWindow: client.Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum, FetchSHA256: m.FetchSum, Mode: m.Mode,
 		Command: m.Command, UserData: m.UserData,
-		Metadata: BootstrapMetadata{TrustBundleVersion: trustVersion(m.TrustNumber), Packages: packagesShape(m.Packages)}}
+		Metadata: client.BootstrapMetadata{TrustBundleVersion: client.NewTrustVersion(m.TrustNumber), Packages: packagesShape(m.Packages)}}
 	if len(out.Metadata.Packages) > 0 {
 		out.Metadata.PackageRef, out.Metadata.PackageDigest = out.Metadata.Packages[0].Ref, out.Metadata.Packages[0].Digest
 	}
 	return out
 }
 
-func packagesShape(packages []bootstrap.Package) []BootstrapPackage {
-	out := make([]BootstrapPackage, 0, len(packages))
+func packagesShape(packages []bootstrap.Package) []client.BootstrapPackage {
+	out := make([]client.BootstrapPackage, 0, len(packages))
 	for _, p := range packages {
-		out = append(out, BootstrapPackage{Platform: p.OS + "/" + p.Arch, Ref: p.Ref, Digest: p.Digest})
+		out = append(out, client.BootstrapPackage{Platform: p.OS + "/" + p.Arch, Ref: p.Ref, Digest: p.Digest})
 	}
 	return out
 }

@@ -10,13 +10,13 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/client"
 )
 
-func (h *house) client() *adminapi.Client {
+func (h *house) client() *client.Client {
 	h.t.Helper()
-	c, err := adminapi.Dial(h.t.Context(), adminapi.Target{DataDir: h.onSocket()})
+	c, err := client.Dial(h.t.Context(), client.Target{DataDir: h.onSocket()})
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -31,7 +31,7 @@ func TestTrustRoutes(t *testing.T) {
 	if err != nil || first.TrustNumber != 1 || len(first.Roots) != 1 || len(first.Keys) != 4 || !first.Intermediate.Online {
 		t.Fatalf("ca: %+v, %v", first, err)
 	}
-	if change, err := c.RotateKey(ctx, adminapi.RotateRequest{Role: "task"}); err != nil || change.Number != 2 || !change.Published || len(change.Draft) != 0 {
+	if change, err := c.RotateKey(ctx, client.RotateRequest{Role: "task"}); err != nil || change.Number != 2 || !change.Published || len(change.Draft) != 0 {
 		t.Errorf("rotate: %+v, %v", change, err)
 	}
 	now, err := c.CA(ctx)
@@ -45,10 +45,10 @@ func TestTrustRoutes(t *testing.T) {
 			}
 		}
 	}
-	if change, err := c.AddRoot(ctx, adminapi.RootRequest{}); err != nil || change.Number != 4 {
+	if change, err := c.AddRoot(ctx, client.RootRequest{}); err != nil || change.Number != 4 {
 		t.Errorf("add a root: %+v, %v", change, err)
 	}
-	if _, err := c.Intermediate(ctx, adminapi.IntermediateRequest{}); err != nil {
+	if _, err := c.Intermediate(ctx, client.IntermediateRequest{}); err != nil {
 		t.Error(err)
 	}
 	if change, err := c.DropRoot(ctx, first.Roots[0].Pin); err != nil || change.Number != 5 {
@@ -62,7 +62,7 @@ func TestTrustRoutes(t *testing.T) {
 		t.Errorf("the gateway's pin is %s, %v", g.RootPin, err)
 	}
 	for _, kind := range []string{"key.rotated", "key.dropped", "ca.root_announced", "ca.intermediate_changed", "ca.root_dropped"} {
-		if list, err := c.Events(ctx, adminapi.EventFilter{Kind: kind, Security: true}); err != nil || len(list.Events) != 1 || list.Events[0].Actor != "operator:socket" {
+		if list, err := c.Events(ctx, client.EventFilter{Kind: kind, Security: true}); err != nil || len(list.Events) != 1 || list.Events[0].Actor != "operator:socket" {
 			t.Errorf("%s: %+v, %v", kind, list, err)
 		}
 	}
@@ -80,10 +80,10 @@ func TestTrustInTwoSteps(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := h.client()
-	if _, err := c.Intermediate(ctx, adminapi.IntermediateRequest{}); err == nil || !strings.Contains(err.Error(), "--root DIR") {
+	if _, err := c.Intermediate(ctx, client.IntermediateRequest{}); err == nil || !strings.Contains(err.Error(), "--root DIR") {
 		t.Errorf("without a root: %v", err)
 	}
-	prepared, err := c.Intermediate(ctx, adminapi.IntermediateRequest{Prepare: true})
+	prepared, err := c.Intermediate(ctx, client.IntermediateRequest{Prepare: true})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,10 +91,10 @@ func TestTrustInTwoSteps(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Intermediate(ctx, adminapi.IntermediateRequest{Certificates: signed}); err != nil {
+	if _, err := c.Intermediate(ctx, client.IntermediateRequest{Certificates: signed}); err != nil {
 		t.Error(err)
 	}
-	change, err := c.RotateKey(ctx, adminapi.RotateRequest{Role: "answer", Now: true})
+	change, err := c.RotateKey(ctx, client.RotateRequest{Role: "answer", Now: true})
 	if err != nil || change.Published || len(change.Draft) == 0 {
 		t.Fatalf("rotate: %+v, %v", change, err)
 	}
@@ -177,7 +177,7 @@ func TestBackup(t *testing.T) {
 	if _, err := c.Backup(t.Context(), &copied); err == nil || copied.Len() > 0 {
 		t.Errorf("of a broken store: %d bytes, %v", copied.Len(), err)
 	}
-	if _, err := (&adminapi.Client{BaseURL: "http://127.0.0.1:1", HTTP: c.HTTP}).Backup(t.Context(), &copied); err == nil {
+	if _, err := (&client.Client{BaseURL: "http://127.0.0.1:1", HTTP: c.HTTP}).Backup(t.Context(), &copied); err == nil {
 		t.Error("of no gateway")
 	}
 }

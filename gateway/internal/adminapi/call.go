@@ -16,6 +16,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/reply"
 )
 
@@ -37,7 +38,7 @@ func (c *call) decode(v any) error {
 	if err != nil || len(strings.TrimSpace(string(body))) == 0 {
 		return err
 	}
-	if _, sets := v.(*PSKRequest); !sets && (slices.ContainsFunc(reply.Texts(body, 1), reply.HasPSK) || c.pskIn(c.r.Context(), body, reply.Texts) != "") {
+	if _, sets := v.(*client.PSKRequest); !sets && (slices.ContainsFunc(reply.Texts(body, 1), reply.HasPSK) || c.pskIn(c.r.Context(), body, reply.Texts) != "") {
 		return plainPSK("stands in what this would keep and show")
 	}
 	var fields map[string]json.RawMessage

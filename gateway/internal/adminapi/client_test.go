@@ -7,15 +7,12 @@ import (
 	"encoding/json"
 	"encoding/pem"
 	"errors"
-	"fmt"
 	"io"
-	"io/fs"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
-	"os/user"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -23,7 +20,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 // onSocket serves the API on a unix socket in a directory of its own.
@@ -33,7 +30,7 @@ func (h *house) onSocket() (dir string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	listener, err := net.Listen("unix", filepath.Join(dir, adminapi.SocketName))
+	listener, err := net.Listen("unix", filepath.Join(dir, client.SocketName))
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -54,7 +51,7 @@ func TestClientOnSocket(t *testing.T) {
 	h := newHouse(t)
 	h.node("n", "platform", oneGPU)
 	ctx := t.Context()
-	c, err := adminapi.Dial(ctx, adminapi.Target{DataDir: h.onSocket()})
+	c, err := client.Dial(ctx, client.Target{DataDir: h.onSocket()})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -68,45 +65,45 @@ func TestClientOnSocket(t *testing.T) {
 	check("whoami", who.Actor == "operator:socket", err)
 	g, err := c.Gateway(ctx)
 	check("gateway", g.Version == "test", err)
-	rows, err := c.Nodes(ctx, adminapi.NodeFilter{Selector: "tier=sovereign", Status: "online", State: "active", All: true, Limit: 5})
+	rows, err := c.Nodes(ctx, client.NodeFilter{Selector: "tier=sovereign", Status: "online", State: "active", All: true, Limit: 5})
 	check("nodes", rows.Total == 1 && len(rows.Nodes) == 1, err)
 	raw, err := c.Node(ctx, "n")
 	check("node", strings.Contains(string(raw), `"skew_ms":`), err)
 	n, err := c.Apply(ctx, "n", "drain")
 	check("drain", n.State == "drained", err)
-	n, err = c.SetLabels(ctx, "n", adminapi.LabelsRequest{Set: map[string]string{"a": "b"}})
+	n, err = c.SetLabels(ctx, "n", client.LabelsRequest{Set: map[string]string{"a": "b"}})
 	check("label", n.Labels["a"] == "b", err)
-	token, err := c.CreateToken(ctx, adminapi.TokenRequest{TTL: adminapi.Duration(90 * time.Minute)})
+	token, err := c.CreateToken(ctx, client.TokenRequest{TTL: client.Duration(90 * time.Minute)})
 	check("token", token.ExpiresAt.Equal(h.now.Add(90*time.Minute)), err)
 	check("revoke", true, c.RevokeToken(ctx, token.ID))
 	tokens, err := c.Tokens(ctx, "default", true)
 	check("tokens", len(tokens.Tokens) == 1 && tokens.Tokens[0].Status == "revoked", err)
-	psk, err := c.SetPSK(ctx, adminapi.PSKRequest{Generate: true})
+	psk, err := c.SetPSK(ctx, client.PSKRequest{Generate: true})
 	check("psk", psk.Secret != "", err)
-	_, err = c.RotatePSK(ctx, adminapi.PSKRequest{Generate: true})
+	_, err = c.RotatePSK(ctx, client.PSKRequest{Generate: true})
 	check("rotate", true, err)
 	check("clear", true, c.ClearPSK(ctx, psk.ID))
 	psks, err := c.PSKs(ctx)
 	check("psks", len(psks.PSKs) == 1, err)
-	events, err := c.Events(ctx, adminapi.EventFilter{Forward: true, After: 1, Before: 1000, Limit: 10, Since: h.now.Add(-time.Hour)})
+	events, err := c.Events(ctx, client.EventFilter{Forward: true, After: 1, Before: 1000, Limit: 10, Since: h.now.Add(-time.Hour)})
 	check("events", len(events.Events) > 5 && events.Events[0].Kind == "node.drained", err)
-	events, err = c.Events(ctx, adminapi.EventFilter{Node: "n", Kind: "node.drained", Tenant: "platform", Security: true})
+	events, err = c.Events(ctx, client.EventFilter{Node: "n", Kind: "node.drained", Tenant: "platform", Security: true})
 	check("security events", len(events.Events) == 1, err)
 	_, err = c.Node(ctx, "../tokens")
-	check("a name with a slash", adminapi.IsNotFound(err), nil)
-	if _, err := c.Node(ctx, "x"); !adminapi.IsNotFound(err) {
+	check("a name with a slash", client.IsNotFound(err), nil)
+	if _, err := c.Node(ctx, "x"); !client.IsNotFound(err) {
 		t.Errorf("unknown node: %v", err)
 	}
 	h.store.Close()
 	var detail *wire.ErrorDetail
-	if _, err := c.Nodes(ctx, adminapi.NodeFilter{}); !errors.As(err, &detail) || !strings.Contains(detail.Message, "request id ") {
+	if _, err := c.Nodes(ctx, client.NodeFilter{}); !errors.As(err, &detail) || !strings.Contains(detail.Message, "request id ") {
 		t.Errorf("with a broken store: %v", err)
 	}
 }
 
 func TestClientSocketTrouble(t *testing.T) {
 	stale := t.TempDir()
-	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(stale, adminapi.SocketName), Net: "unix"})
+	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(stale, client.SocketName), Net: "unix"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -117,27 +114,12 @@ func TestClientSocketTrouble(t *testing.T) {
 		{"left behind", stale, "no gateway answers at "},
 		{"too long", filepath.Join(t.TempDir(), strings.Repeat("x", 120)), "too long"},
 	} {
-		client, err := adminapi.Dial(t.Context(), adminapi.Target{DataDir: c.dir})
+		client, err := client.Dial(t.Context(), client.Target{DataDir: c.dir})
 		if err == nil {
 			_, err = client.WhoAmI(t.Context())
 		}
 		if err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%s: %v", c.name, err)
-		}
-	}
-}
-
-// TestSocketOfAnotherUser asks about the error alone: the tests may run as root, whom no mode keeps out.
-func TestSocketOfAnotherUser(t *testing.T) {
-	dir := t.TempDir()
-	owner, err := user.Current()
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{dir, filepath.Join(dir, "gone", adminapi.SocketName)} {
-		err := adminapi.NewSocketError(fmt.Errorf("dial: %w", fs.ErrPermission), path)
-		if want := "may not open " + path + ", which belongs to user " + owner.Username; err.Error() != "this user "+want || !err.Refused() || err.Nobody() {
-			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }
@@ -152,7 +134,7 @@ func (h *house) overTLS() (server *httptest.Server, pin, caFile string) {
 	h.t.Cleanup(server.Close)
 	root := server.Certificate()
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw})
-	mux.Handle(adminapi.Prefix, h.api.Routes())
+	mux.Handle(client.Prefix, h.api.Routes())
 	mux.HandleFunc("GET "+wire.PathRoots, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bundle) })
 	caFile = filepath.Join(h.t.TempDir(), "ca.pem")
 	if err := os.WriteFile(caFile, bundle, 0o600); err != nil {
@@ -176,27 +158,27 @@ func TestClientOverTLS(t *testing.T) {
 	}
 	for _, c := range []struct {
 		name   string
-		target adminapi.Target
+		target client.Target
 		want   string // "" works
 	}{
-		{"pinned root", adminapi.Target{URL: server.URL, Token: token, RootPin: pin}, ""},
-		{"CA file", adminapi.Target{URL: server.URL + "/", Token: token + "\n", CAFile: caFile}, ""},
-		{"system's roots", adminapi.Target{URL: server.URL, Token: token}, "--root-pin"},
-		{"another root", adminapi.Target{URL: server.URL, Token: token, RootPin: "sha256:" + strings.Repeat("0", 64)}, "poses as it"},
-		{"malformed pin", adminapi.Target{URL: server.URL, Token: token, RootPin: pin[7:]}, "sha256:<64 hex digits>"},
-		{"both", adminapi.Target{URL: server.URL, Token: token, RootPin: pin, CAFile: caFile}, "give one"},
-		{"no CA file", adminapi.Target{URL: server.URL, Token: token, CAFile: caFile + "x"}, "no such file"},
-		{"empty CA file", adminapi.Target{URL: server.URL, Token: token, CAFile: empty}, "no certificate"},
-		{"no token", adminapi.Target{URL: server.URL, CAFile: caFile}, "MUSTER_API_TOKEN"},
-		{"mistyped token", adminapi.Target{URL: server.URL, CAFile: caFile, Token: token[:len(token)-2] + "zz"}, "mistyped"},
-		{"wrong kind", adminapi.Target{URL: server.URL, CAFile: caFile, Token: enrol.Reveal()}, "msa_"},
-		{"plain http", adminapi.Target{URL: "http://gateway.example", Token: token}, "plain http"},
-		{"no URL", adminapi.Target{URL: "gateway.example:7443", Token: token}, "must look like"},
-		{"URL with a user", adminapi.Target{URL: "https://a:b@gateway.example", Token: token}, "must look like"},
-		{"nobody there", adminapi.Target{URL: "https://127.0.0.1:1", Token: token, RootPin: pin}, "cannot reach"},
+		{"pinned root", client.Target{URL: server.URL, Token: token, RootPin: pin}, ""},
+		{"CA file", client.Target{URL: server.URL + "/", Token: token + "\n", CAFile: caFile}, ""},
+		{"system's roots", client.Target{URL: server.URL, Token: token}, "--root-pin"},
+		{"another root", client.Target{URL: server.URL, Token: token, RootPin: "sha256:" + strings.Repeat("0", 64)}, "poses as it"},
+		{"malformed pin", client.Target{URL: server.URL, Token: token, RootPin: pin[7:]}, "sha256:<64 hex digits>"},
+		{"both", client.Target{URL: server.URL, Token: token, RootPin: pin, CAFile: caFile}, "give one"},
+		{"no CA file", client.Target{URL: server.URL, Token: token, CAFile: caFile + "x"}, "no such file"},
+		{"empty CA file", client.Target{URL: server.URL, Token: token, CAFile: empty}, "no certificate"},
+		{"no token", client.Target{URL: server.URL, CAFile: caFile}, "MUSTER_API_TOKEN"},
+		{"mistyped token", client.Target{URL: server.URL, CAFile: caFile, Token: token[:len(token)-2] + "zz"}, "mistyped"},
+		{"wrong kind", client.Target{URL: server.URL, CAFile: caFile, Token: enrol.Reveal()}, "msa_"},
+		{"plain http", client.Target{URL: "http://gateway.example", Token: token}, "plain http"},
+		{"no URL", client.Target{URL: "gateway.example:7443", Token: token}, "must look like"},
+		{"URL with a user", client.Target{URL: "https://a:b@gateway.example", Token: token}, "must look like"},
+		{"nobody there", client.Target{URL: "https://127.0.0.1:1", Token: token, RootPin: pin}, "cannot reach"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			client, err := adminapi.Dial(t.Context(), c.target)
+			client, err := client.Dial(t.Context(), c.target)
 			if err == nil {
 				_, err = client.WhoAmI(t.Context())
 			}
@@ -226,7 +208,7 @@ func TestPinBelievesTheChain(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	sum := sha256.Sum256(other.RawSubjectPublicKeyInfo)
-	client, err := adminapi.Dial(t.Context(), adminapi.Target{URL: server.URL, Token: h.account("ops", "", "*"), RootPin: "sha256:" + hex.EncodeToString(sum[:])})
+	client, err := client.Dial(t.Context(), client.Target{URL: server.URL, Token: h.account("ops", "", "*"), RootPin: "sha256:" + hex.EncodeToString(sum[:])})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -258,7 +240,7 @@ func TestClientAnswersOfOthers(t *testing.T) {
 			w.WriteHeader(c.status)
 			_, _ = io.WriteString(w, c.body)
 		}))
-		client, err := adminapi.Dial(t.Context(), adminapi.Target{URL: server.URL, Token: token})
+		client, err := client.Dial(t.Context(), client.Target{URL: server.URL, Token: token})
 		if err == nil {
 			_, err = client.WhoAmI(t.Context())
 		}
@@ -275,7 +257,7 @@ func TestClientAnswersOfOthers(t *testing.T) {
 func TestDuration(t *testing.T) {
 	for text, want := range map[string]time.Duration{`"90m"`: 90 * time.Minute, `"7d"`: 168 * time.Hour, `60`: time.Minute, `"0s"`: 0,
 		`"d"`: -1, `"-1d"`: -1, `"x"`: -1, `null`: 0, `true`: -1, `"99999999d"`: -1} {
-		var d adminapi.Duration
+		var d client.Duration
 		err := json.Unmarshal([]byte(text), &d)
 		if (err != nil) != (want < 0) || want >= 0 && time.Duration(d) != want {
 			t.Errorf("%s: got %s, %v", text, time.Duration(d), err)

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"math"
 
+	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -19,7 +20,7 @@ func (s *server) listEvents(c *call) (any, error) {
 		return nil, err
 	}
 	events, err := s.Store.Events(c.r.Context(), q)
-	answer := EventList{Events: make([]Event, 0, len(events))}
+	answer := client.EventList{Events: make([]client.Event, 0, len(events))}
 	for _, e := range events {
 		answer.Events = append(answer.Events, eventShape(e))
 	}
@@ -47,8 +48,8 @@ func eventQuery(p parameters) (q store.EventQuery, err error) {
 	return q, err
 }
 
-func eventShape(e store.Event) Event {
-	out := Event{ID: e.ID, At: e.At.UTC(), Kind: e.Kind, Actor: e.Actor, NodeID: e.NodeID, Node: e.NodeName, Tenant: e.Tenant,
+func eventShape(e store.Event) client.Event {
+	out := client.Event{ID: e.ID, At: e.At.UTC(), Kind: e.Kind, Actor: e.Actor, NodeID: e.NodeID, Node: e.NodeName, Tenant: e.Tenant,
 		Address: e.Address, Outcome: e.Outcome, Detail: e.Detail, Security: e.Security}
 	if out.Detail == nil {
 		out.Detail = map[string]string{}
@@ -58,7 +59,7 @@ func eventShape(e store.Event) Event {
 
 func (s *server) whoami(c *call) (any, error) {
 	who := c.caller
-	answer := Identity{Actor: who.actor.Name, AccountID: who.account.ID, Tenant: who.tenant, Scopes: who.scopes}
+	answer := client.Identity{Actor: who.actor.Name, AccountID: who.account.ID, Tenant: who.tenant, Scopes: who.scopes}
 	if answer.Scopes == nil {
 		answer.Scopes = []string{}
 	}

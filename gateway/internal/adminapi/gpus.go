@@ -1,19 +1,11 @@
 package adminapi
 
 import (
-	"context"
-	"net/url"
+	"muster/gateway/internal/client"
 )
 
-// NodePatch changes what is on record of a node: how many GPUs it has. GPUsExpected is a person's word and stands until another one,
-// or until the node enrols anew; GPUsAsSeen goes back to the highest number that is seen from now on.
-type NodePatch struct {
-	GPUsExpected *int `json:"gpus_expected,omitempty"`
-	GPUsAsSeen   bool `json:"gpus_as_seen,omitempty"`
-}
-
 func (s *server) patchNode(c *call) (any, error) {
-	var q NodePatch
+	var q client.NodePatch
 	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
@@ -28,11 +20,4 @@ func (s *server) patchNode(c *call) (any, error) {
 	}
 	node, err := s.Fleet.SetGPUs(c.r.Context(), c.caller.tenant, c.r.PathValue("node"), n, c.caller.actor)
 	return nodeShape(node), err
-}
-
-// PatchNode changes what is on record of a node.
-func (c *Client) PatchNode(ctx context.Context, node string, q NodePatch) (Node, error) {
-	var n Node
-	err := c.do(ctx, "PATCH", "nodes/"+url.PathEscape(node), nil, q, &n)
-	return n, err
 }

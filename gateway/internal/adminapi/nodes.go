@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"slices"
 
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reading"
 )
@@ -36,7 +37,7 @@ func (s *server) listNodes(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	answer := NodePage{Nodes: make([]Node, 0, len(page.Nodes)), Next: page.Next, Total: page.Total}
+	answer := client.NodePage{Nodes: make([]client.Node, 0, len(page.Nodes)), Next: page.Next, Total: page.Total}
 	for _, n := range page.Nodes {
 		answer.Nodes = append(answer.Nodes, nodeShape(n))
 	}
@@ -63,7 +64,7 @@ func (s *server) apply(event fleet.Event) func(*call) (any, error) {
 }
 
 func (s *server) setLabels(c *call) (any, error) {
-	var q LabelsRequest
+	var q client.LabelsRequest
 	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
@@ -77,8 +78,8 @@ func (s *server) setLabels(c *call) (any, error) {
 	return nodeShape(n), err
 }
 
-func nodeShape(n fleet.Node) Node {
-	out := Node{
+func nodeShape(n fleet.Node) client.Node {
+	out := client.Node{
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: n.Labels, Provider: n.Provider, InstanceID: n.InstanceID,
 		State: n.State, StateReasons: make([]string, 0, len(n.Reasons)), StateDetails: map[string]string{}, StateSince: n.StateSince.UTC(), Status: n.Status,
 		CreatedAt: n.CreatedAt.UTC(), Banned: n.Banned, Recoveries: n.Recoveries, RecoveryUntil: utc(n.RecoveryUntil), Address: n.Address, SkewMillis: n.SkewMillis, Notices: n.Notices,
@@ -115,7 +116,7 @@ func nodeShape(n fleet.Node) Node {
 		out.Agent = nil
 	}
 	if cert := n.Certificate; cert.Fingerprint != "" {
-		out.Certificate = &Certificate{Fingerprint: cert.Fingerprint, NotAfter: cert.NotAfter.UTC(), Generation: cert.Generation,
+		out.Certificate = &client.Certificate{Fingerprint: cert.Fingerprint, NotAfter: cert.NotAfter.UTC(), Generation: cert.Generation,
 			RenewalOverdue: cert.OverdueAt != nil}
 	}
 	return out

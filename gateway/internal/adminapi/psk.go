@@ -2,6 +2,8 @@ package adminapi
 
 import (
 	"net/http"
+
+	"muster/gateway/internal/client"
 )
 
 // fleet guards what is the whole fleet's: no account of one tenant may see or touch it.
@@ -20,9 +22,9 @@ func (s *server) listPSKs(c *call) (any, error) {
 		return nil, err
 	}
 	psks, err := s.Bootstrap.PSKs(c.r.Context())
-	answer := PSKList{PSKs: make([]PSK, 0, len(psks))}
+	answer := client.PSKList{PSKs: make([]client.PSK, 0, len(psks))}
 	for _, k := range psks {
-		answer.PSKs = append(answer.PSKs, PSK{ID: k.ID, CreatedAt: k.CreatedAt.UTC()})
+		answer.PSKs = append(answer.PSKs, client.PSK{ID: k.ID, CreatedAt: k.CreatedAt.UTC()})
 	}
 	return answer, err
 }
@@ -33,7 +35,7 @@ func (s *server) setPSK(c *call) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	var answer NewPSK
+	var answer client.NewPSK
 	if q.Generate {
 		answer.Secret, answer.ID, err = s.Bootstrap.GeneratePSK(c.r.Context(), c.caller.actor)
 	} else {
@@ -52,11 +54,11 @@ func (s *server) rotatePSK(c *call) (any, error) {
 		secret = ""
 	}
 	c.status = http.StatusCreated
-	return NewPSK{ID: id, Secret: secret}, err
+	return client.NewPSK{ID: id, Secret: secret}, err
 }
 
-func (c *call) pskRequest() (PSKRequest, error) {
-	var q PSKRequest
+func (c *call) pskRequest() (client.PSKRequest, error) {
+	var q client.PSKRequest
 	if err := c.decode(&q); err != nil {
 		return q, err
 	}
@@ -74,5 +76,5 @@ func (s *server) clearPSK(c *call) (any, error) {
 	if err := s.Bootstrap.ClearPSK(c.r.Context(), p.text("keep"), c.caller.actor); err != nil {
 		return nil, err
 	}
-	return Done{ID: p.text("keep"), Status: "cleared"}, nil
+	return client.Done{ID: p.text("keep"), Status: "cleared"}, nil
 }

@@ -1,51 +1,15 @@
 package adminapi
 
 import (
-	"context"
-	"net/url"
 	"time"
 
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/store"
 )
 
-// RecoveryRequest lets a node back in: its expired certificate may renew, or its name be taken over once, for so long (zero:
-// an hour). Fingerprint, or the first 8 or more digits of it, ends a conflict of its identity in favour of that certificate.
-type RecoveryRequest struct {
-	Fingerprint string   `json:"fingerprint,omitempty"`
-	For         Duration `json:"for,omitempty"`
-}
-
-// NodeDetail is a node as GET nodes/{node} shows it: with the certificates and the agents' runs that were seen of it.
-type NodeDetail struct {
-	Node
-	Certificates []NodeCertificate `json:"certificates"` // of its present enrolment, newest first
-	Runs         []NodeRun         `json:"runs"`         // heard last first
-}
-
-// NodeCertificate is one certificate on record.
-type NodeCertificate struct {
-	Fingerprint string     `json:"fingerprint"`
-	Generation  int        `json:"generation"`
-	Status      string     `json:"status"` // pending, current, superseded or revoked
-	IssuedAt    time.Time  `json:"issued_at"`
-	NotAfter    time.Time  `json:"not_after"`
-	FirstUsedAt *time.Time `json:"first_used_at"`
-	EndedAt     *time.Time `json:"ended_at"`
-	Recovery    bool       `json:"recovery"` // issued to an expired one
-}
-
-// NodeRun is one start of an agent that showed the node's identity. Two that go on at once are two machines.
-type NodeRun struct {
-	RunID       string    `json:"run_id"`
-	Fingerprint string    `json:"fingerprint"`
-	Address     string    `json:"address"`
-	FirstHeard  time.Time `json:"first_heard"`
-	LastHeard   time.Time `json:"last_heard"`
-}
-
 func (s *server) allowRecovery(c *call) (any, error) {
-	var q RecoveryRequest
+	var q client.RecoveryRequest
 	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
@@ -54,25 +18,18 @@ func (s *server) allowRecovery(c *call) (any, error) {
 	return nodeShape(n), err
 }
 
-func detailShape(d fleet.Detail) NodeDetail {
-	out := NodeDetail{Node: nodeShape(d.Node), Certificates: make([]NodeCertificate, 0, len(d.Certificates)), Runs: make([]NodeRun, 0, len(d.Runs))}
+func detailShape(d fleet.Detail) client.NodeDetail {
+	out := client.NodeDetail{Node: nodeShape(d.Node), Certificates: make([]client.NodeCertificate, 0, len(d.Certificates)), Runs: make([]client.NodeRun, 0, len(d.Runs))}
 	for _, c := range d.Certificates {
 		out.Certificates = append(out.Certificates, certificateShape(c))
 	}
 	for _, r := range d.Runs {
-		out.Runs = append(out.Runs, NodeRun{RunID: r.ID, Fingerprint: r.Fingerprint, Address: r.Address, FirstHeard: r.First.UTC(), LastHeard: r.Last.UTC()})
+		out.Runs = append(out.Runs, client.NodeRun{RunID: r.ID, Fingerprint: r.Fingerprint, Address: r.Address, FirstHeard: r.First.UTC(), LastHeard: r.Last.UTC()})
 	}
 	return out
 }
 
-func certificateShape(c store.Certificate) NodeCertificate {
-	return NodeCertificate{Fingerprint: c.Fingerprint, Generation: c.Generation, Status: c.Status, IssuedAt: c.IssuedAt.UTC(),
+func certificateShape(c store.Certificate) client.NodeCertificate {
+	return client.NodeCertificate{Fingerprint: c.Fingerprint, Generation: c.Generation, Status: c.Status, IssuedAt: c.IssuedAt.UTC(),
 		NotAfter: c.NotAfter.UTC(), FirstUsedAt: utc(c.FirstUsedAt), EndedAt: utc(c.EndedAt), Recovery: c.Recovery}
-}
-
-// AllowRecovery lets a node back in without a visit.
-func (c *Client) AllowRecovery(ctx context.Context, node string, q RecoveryRequest) (Node, error) {
-	var n Node
-	err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/allow-recovery", nil, q, &n)
-	return n, err
 }

@@ -9,7 +9,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -102,7 +102,7 @@ func TestRefusedWritesAreBounded(t *testing.T) {
 // TestLeakAmongNoise: a token on record that somebody shows is in the log, however many refusals came before it.
 func TestLeakAmongNoise(t *testing.T) {
 	h := newHouse(t).withScripts()
-	made := decode[adminapi.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
+	made := decode[client.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
 	routes := h.api.Routes()
 	for range 30 {
 		serve(t, routes, "GET", "nodes", "wrong", "")
@@ -125,7 +125,7 @@ func TestTakes(t *testing.T) {
 	for target, want := range map[string]bool{"GET nodes": true, "POST nodes": true, "PUT nodes": false, "GET nope": false, "GET nodes/a": true, "GET nodes//a": false,
 		"GET x/../nodes": false, "GET nodes/": false, "GET nodes/a%2Fb": true} {
 		method, path, _ := strings.Cut(target, " ")
-		if got := routes.Takes(httptest.NewRequest(method, adminapi.Prefix+path, nil)); got != want {
+		if got := routes.Takes(httptest.NewRequest(method, client.Prefix+path, nil)); got != want {
 			t.Errorf("%s: got %v, want %v", target, got, want)
 		}
 	}

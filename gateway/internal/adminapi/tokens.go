@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -23,7 +24,7 @@ func (s *server) listTokens(c *call) (any, error) {
 		return nil, err
 	}
 	tokens, err := s.Bootstrap.Tokens(c.r.Context(), tenant, all)
-	answer := TokenList{Tokens: make([]Token, 0, len(tokens))}
+	answer := client.TokenList{Tokens: make([]client.Token, 0, len(tokens))}
 	for _, t := range tokens {
 		answer.Tokens = append(answer.Tokens, tokenShape(t, s.now()))
 	}
@@ -31,7 +32,7 @@ func (s *server) listTokens(c *call) (any, error) {
 }
 
 func (s *server) createToken(c *call) (any, error) {
-	var q TokenRequest
+	var q client.TokenRequest
 	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
@@ -49,7 +50,7 @@ func (s *server) createToken(c *call) (any, error) {
 		return nil, err
 	}
 	shape := tokenShape(row, s.now())
-	answer := NewToken{ID: shape.ID, Token: secret.Reveal(), ExpiresAt: shape.ExpiresAt, Tenant: shape.Tenant, Uses: shape.Uses,
+	answer := client.NewToken{ID: shape.ID, Token: secret.Reveal(), ExpiresAt: shape.ExpiresAt, Tenant: shape.Tenant, Uses: shape.Uses,
 		Labels: shape.Labels, GPUs: shape.GPUs, BindInstance: shape.BindInstance}
 	if s.Command != nil {
 		answer.Command = s.Command(answer.Token)
@@ -63,7 +64,7 @@ func (s *server) revokeToken(c *call) (any, error) {
 	if err := s.Bootstrap.RevokeToken(c.r.Context(), c.caller.tenant, id, c.caller.actor); err != nil {
 		return nil, err
 	}
-	return Done{ID: id, Status: "revoked"}, nil
+	return client.Done{ID: id, Status: "revoked"}, nil
 }
 
 // within is the tenant that a request is about: the caller's own where it has one, and then no other may be asked for.
@@ -77,8 +78,8 @@ func (c caller) within(asked string) (string, error) {
 	return "", forbidden("this account is for the tenant "+c.tenant+" only", "leave the tenant out, or use an account of all tenants")
 }
 
-func tokenShape(t store.Token, now time.Time) Token {
-	out := Token{ID: t.ID, Tenant: t.Tenant, Status: "live", Uses: t.Uses, Used: t.Used, Labels: t.Labels, BindInstance: t.BindInstance,
+func tokenShape(t store.Token, now time.Time) client.Token {
+	out := client.Token{ID: t.ID, Tenant: t.Tenant, Status: "live", Uses: t.Uses, Used: t.Used, Labels: t.Labels, BindInstance: t.BindInstance,
 		NodeID: t.NodeID, Node: t.NodeName, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(), CreatedBy: t.CreatedBy}
 	if out.Labels == nil {
 		out.Labels = map[string]string{}

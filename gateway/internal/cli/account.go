@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 // allTenants is shown where an account is for every tenant.
@@ -17,7 +17,7 @@ func accountCommands() []command {
 		{name: "account create", args: "NAME", least: 1, most: 1, options: []string{"scope", "tenant", "ttl", "output"}, run: accountCreate,
 			says:    map[string]string{"ttl": "how long it is good for, a minute at least (as long as the account that makes it)"},
 			summary: "make an account, whose API token reaches the gateway from elsewhere",
-			text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. Scopes are " + strings.Join(adminapi.KnownScopes(), ", ") +
+			text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. Scopes are " + strings.Join(client.KnownScopes(), ", ") +
 				"; * stands for all of them. Without --scope the account may look at nodes, tokens and events, and change nothing. To make or bootstrap a node takes nodes:write and tokens:write.\n\n" +
 				"With --tenant it sees and touches only what is that tenant's. Nobody can make an account that may more, or lives longer, than their own; through the gateway's socket everything may be given.",
 			examples: []string{"muster account create alice --scope '*'", "muster account create ci --scope tokens:write,nodes:read --tenant platform --ttl 90d",
@@ -40,7 +40,7 @@ func accountCreate(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.CreateAccount(ctx, adminapi.AccountRequest{Name: s.args[0], Scopes: s.options.list("scope"), Tenant: s.options.text("tenant"), TTL: adminapi.Duration(ttl)})
+	a, err := c.CreateAccount(ctx, client.AccountRequest{Name: s.args[0], Scopes: s.options.list("scope"), Tenant: s.options.text("tenant"), TTL: client.Duration(ttl)})
 	if err != nil || format == "json" {
 		return firstError(err, func() error { return s.writeJSON(a) })
 	}
@@ -58,7 +58,7 @@ func accountCreate(ctx context.Context, s *session) error {
 
 // whereUsed says how to use an API token from elsewhere, as far as the gateway knows. The account is made already, so
 // that a gateway which does not answer now fails nothing.
-func (s *session) whereUsed(ctx context.Context, c *adminapi.Client) {
+func (s *session) whereUsed(ctx context.Context, c *client.Client) {
 	g, err := c.Gateway(ctx)
 	if err != nil || g.URL == "" {
 		return
@@ -99,7 +99,7 @@ func accountColumns() []column {
 		{name: "USED", rank: 4}, {name: "SCOPES", least: 16, most: 60}, {name: "ID", wide: true}, {name: "CREATED", wide: true}, {name: "BY", wide: true}}
 }
 
-func accountRow(a adminapi.Account, now time.Time) []string {
+func accountRow(a client.Account, now time.Time) []string {
 	expires, used := "never", "never"
 	switch {
 	case a.ExpiresAt == nil:
@@ -133,7 +133,7 @@ func accountRevoke(ctx context.Context, s *session) error {
 	})
 }
 
-func revokedText(a adminapi.RevokedAccount) string {
+func revokedText(a client.RevokedAccount) string {
 	text := "revoked"
 	if len(a.Made) > 0 {
 		text += "; accounts that it had made stay live: " + strings.Join(a.Made, ", ") + "; to end them: muster account revoke " + strings.Join(a.Made, " ")

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 const bootstrapText = "The token enrols that one node, once. It ends 15 minutes after the first fetch of the script, and at its outer limit at the latest: 15 minutes for manual, 24 hours for cloud-init, or --ttl. Earlier tokens of the node stay good until their own end or until the node enrols."
@@ -73,8 +73,8 @@ func (s *session) printed() (output, mode string, err error) {
 	return output, mode, err
 }
 
-func (s *session) createNodeRequest(mode string) (q adminapi.CreateNodeRequest, err error) {
-	q = adminapi.CreateNodeRequest{Name: s.args[0], Tenant: s.options.text("tenant"), Mode: mode}
+func (s *session) createNodeRequest(mode string) (q client.CreateNodeRequest, err error) {
+	q = client.CreateNodeRequest{Name: s.args[0], Tenant: s.options.text("tenant"), Mode: mode}
 	if q.Labels, err = s.options.labels(); err != nil {
 		return q, err
 	}
@@ -82,7 +82,7 @@ func (s *session) createNodeRequest(mode string) (q adminapi.CreateNodeRequest, 
 		return q, err
 	}
 	ttl, err := s.options.duration("ttl", 0)
-	q.TTL = adminapi.Duration(ttl)
+	q.TTL = client.Duration(ttl)
 	return q, err
 }
 
@@ -119,7 +119,7 @@ func bootstrapNode(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	o := adminapi.BootstrapOptions{Mode: mode}
+	o := client.BootstrapOptions{Mode: mode}
 	if o.TTL, err = s.options.duration("ttl", 0); err != nil {
 		return err
 	}
@@ -160,9 +160,9 @@ func (s *session) part(output string, all json.RawMessage, script, command, user
 }
 
 // warnPlatforms says for which machines a script holds no agent. A gateway that names none is older, for one without any refuses.
-func (s *session) warnPlatforms(packages []adminapi.BootstrapPackage) {
+func (s *session) warnPlatforms(packages []client.BootstrapPackage) {
 	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
-		if len(packages) > 0 && !slices.ContainsFunc(packages, func(p adminapi.BootstrapPackage) bool { return p.Platform == platform }) {
+		if len(packages) > 0 && !slices.ContainsFunc(packages, func(p client.BootstrapPackage) bool { return p.Platform == platform }) {
 			fmt.Fprintf(s.Stderr, "muster: this gateway carries no agent for %s: such a machine cannot use this script; make build puts all of them into a gateway\n", platform)
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"strings"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 const offlineText = "The gateway has to be stopped (systemctl stop muster)."
@@ -93,9 +93,9 @@ func caIntermediate(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	var q adminapi.IntermediateRequest
+	var q client.IntermediateRequest
 	if dirs := s.options.list("root"); len(dirs) > 0 {
-		prepared, err := c.Intermediate(ctx, adminapi.IntermediateRequest{Prepare: true})
+		prepared, err := c.Intermediate(ctx, client.IntermediateRequest{Prepare: true})
 		if err != nil {
 			return err
 		}
@@ -132,7 +132,7 @@ func caRotateRoot(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	var q adminapi.RootRequest
+	var q client.RootRequest
 	out := s.options.text("root-out")
 	if out != "" {
 		if q.Certificate, err = s.Local.NewRoot(out, before.TrustDomain); err != nil {
@@ -155,11 +155,11 @@ func caRotateRoot(ctx context.Context, s *session) error {
 }
 
 func caDropRoot(ctx context.Context, s *session) error {
-	return s.distrust(ctx, "root", (*adminapi.Client).DropRoot)
+	return s.distrust(ctx, "root", (*client.Client).DropRoot)
 }
 
 // distrust takes what the argument names out of the trust set, once the operator is sure.
-func (s *session) distrust(ctx context.Context, what string, drop func(*adminapi.Client, context.Context, string) (adminapi.TrustChange, error)) error {
+func (s *session) distrust(ctx context.Context, what string, drop func(*client.Client, context.Context, string) (client.TrustChange, error)) error {
 	c, err := s.client(ctx)
 	if err != nil {
 		return err
@@ -175,7 +175,7 @@ func (s *session) distrust(ctx context.Context, what string, drop func(*adminapi
 }
 
 // publish tells what became of a change, and signs its draft here where the trust key is kept out of the gateway.
-func (s *session) publish(ctx context.Context, c *adminapi.Client, change adminapi.TrustChange) error {
+func (s *session) publish(ctx context.Context, c *client.Client, change client.TrustChange) error {
 	if !change.Published {
 		file := s.options.text("trust-key")
 		if file == "" {

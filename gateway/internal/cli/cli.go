@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 // Exit codes.
@@ -132,7 +132,7 @@ type session struct {
 	files   string // the data directory that the command works on without a gateway; empty: it does not
 }
 
-func (s *session) client(ctx context.Context) (*adminapi.Client, error) {
+func (s *session) client(ctx context.Context) (*client.Client, error) {
 	if s.options.given("url") && s.options.given("data") {
 		return nil, usagef("a gateway is reached by its socket or by its URL", "--data and --url exclude each other")
 	}
@@ -142,13 +142,13 @@ func (s *session) client(ctx context.Context) (*adminapi.Client, error) {
 		if err != nil {
 			return nil, err
 		}
-		return adminapi.Dial(ctx, adminapi.Target{DataDir: dir})
+		return client.Dial(ctx, client.Target{DataDir: dir})
 	}
 	token, err := s.apiToken()
 	if err != nil {
 		return nil, err
 	}
-	return adminapi.Dial(ctx, adminapi.Target{URL: url, Token: token, RootPin: s.options.text("root-pin"), CAFile: s.options.text("ca")})
+	return client.Dial(ctx, client.Target{URL: url, Token: token, RootPin: s.options.text("root-pin"), CAFile: s.options.text("ca")})
 }
 
 // apiToken comes from the environment or a file, never from the arguments, which every user of the machine can read.

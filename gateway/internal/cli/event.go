@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 const (
@@ -53,11 +53,11 @@ func eventList(ctx context.Context, s *session) error {
 
 // known refuses the name of a node that there never was: one without any event, for those of a node stay after its end, and
 // without a row. Who may not look at nodes is not told.
-func known(ctx context.Context, c *adminapi.Client, node string) error {
+func known(ctx context.Context, c *client.Client, node string) error {
 	if node == "" {
 		return nil
 	}
-	page, err := c.Events(ctx, adminapi.EventFilter{Node: node, Limit: 1})
+	page, err := c.Events(ctx, client.EventFilter{Node: node, Limit: 1})
 	if err != nil || len(page.Events) > 0 {
 		return err
 	}
@@ -74,7 +74,7 @@ const longestWait = 30 * time.Second
 
 // follow goes on with new events until ctx ends. A gateway that is away, as in a restart, is waited for: what happened meanwhile
 // comes behind the last event that was shown.
-func (w *eventWriter) follow(ctx context.Context, c *adminapi.Client, f adminapi.EventFilter) error {
+func (w *eventWriter) follow(ctx context.Context, c *client.Client, f client.EventFilter) error {
 	wait := eventsPause
 	for {
 		err := w.pause(ctx, wait)
@@ -111,7 +111,7 @@ func (l *lost) passing() bool {
 	return !errors.As(l.err, &refused) || refused.Code == wire.CodeUnavailable || refused.Code == wire.CodeInternal
 }
 
-func (s *session) eventFilter() (f adminapi.EventFilter, limit int, err error) {
+func (s *session) eventFilter() (f client.EventFilter, limit int, err error) {
 	f.Node, f.Kind, f.Tenant = s.options.text("node"), s.options.text("kind"), s.options.text("tenant")
 	if f.Security, err = s.options.flag("security"); err != nil {
 		return f, 0, err
@@ -137,11 +137,11 @@ type eventWriter struct {
 }
 
 // latest prints the newest events, at most limit of them.
-func (w *eventWriter) latest(ctx context.Context, c *adminapi.Client, f adminapi.EventFilter, limit int) error {
+func (w *eventWriter) latest(ctx context.Context, c *client.Client, f client.EventFilter, limit int) error {
 	if limit == 0 {
 		limit = usualEvents
 	}
-	var events []adminapi.Event
+	var events []client.Event
 	for len(events) < limit {
 		f.Limit = min(limit-len(events), eventPage)
 		page, err := c.Events(ctx, f)
@@ -159,7 +159,7 @@ func (w *eventWriter) latest(ctx context.Context, c *adminapi.Client, f adminapi
 }
 
 // forward prints everything after the last event that was printed.
-func (w *eventWriter) forward(ctx context.Context, c *adminapi.Client, f adminapi.EventFilter) error {
+func (w *eventWriter) forward(ctx context.Context, c *client.Client, f client.EventFilter) error {
 	f.Forward, f.Limit = true, eventPage
 	for {
 		f.After = w.last
@@ -173,7 +173,7 @@ func (w *eventWriter) forward(ctx context.Context, c *adminapi.Client, f adminap
 	}
 }
 
-func (w *eventWriter) write(events []adminapi.Event) error {
+func (w *eventWriter) write(events []client.Event) error {
 	rows := make([][]string, 0, len(events))
 	for _, e := range events {
 		w.last = max(w.last, e.ID)
@@ -202,7 +202,7 @@ func eventColumns(audit bool) []column {
 		{name: "FROM", rank: 5, least: 9, most: 40}, {name: "OUTCOME", rank: 1, least: 8, most: 24}, {name: "DETAIL", rank: detail, least: 14}}
 }
 
-func eventRow(e adminapi.Event) []string {
+func eventRow(e client.Event) []string {
 	node := e.Node
 	if node == "" {
 		node = e.NodeID

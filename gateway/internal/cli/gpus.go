@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"strconv"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 // asSeen stands for a number on the command line: whatever the node shows at most.
@@ -25,7 +25,7 @@ func nodeGPUs(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.actOn(ctx, names, "set the GPUs of", false, func(c *adminapi.Client, t target) (string, error) {
+	return s.actOn(ctx, names, "set the GPUs of", false, func(c *client.Client, t target) (string, error) {
 		n, err := c.PatchNode(ctx, t.id, patch)
 		if err != nil || n.GPUsExpected == nil {
 			return "as many GPUs as are seen", err
@@ -34,15 +34,15 @@ func nodeGPUs(ctx context.Context, s *session) error {
 	})
 }
 
-func gpusArguments(args []string) (names []string, patch adminapi.NodePatch, err error) {
+func gpusArguments(args []string) (names []string, patch client.NodePatch, err error) {
 	last := args[len(args)-1]
 	names = args[:len(args)-1]
 	if last == asSeen {
-		return names, adminapi.NodePatch{GPUsAsSeen: true}, nil
+		return names, client.NodePatch{GPUsAsSeen: true}, nil
 	}
 	n, err := strconv.Atoi(last)
 	if err != nil || n < 0 {
 		return nil, patch, usagef(fmt.Sprintf("write muster node gpus NAME 7, or %s instead of the number", asSeen), "%q is no number of GPUs", last)
 	}
-	return names, adminapi.NodePatch{GPUsExpected: &n}, nil
+	return names, client.NodePatch{GPUsExpected: &n}, nil
 }

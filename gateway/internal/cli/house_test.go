@@ -19,6 +19,7 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -77,7 +78,7 @@ func listen(t testing.TB, handler http.Handler) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	listener, err := net.Listen("unix", filepath.Join(dir, adminapi.SocketName))
+	listener, err := net.Listen("unix", filepath.Join(dir, client.SocketName))
 	if err != nil {
 		t.Fatal(err)
 	}

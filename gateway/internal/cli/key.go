@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 func keyCommands() []command {
@@ -82,7 +82,7 @@ func keyRotate(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	change, err := c.RotateKey(ctx, adminapi.RotateRequest{Role: roles[0], Now: now})
+	change, err := c.RotateKey(ctx, client.RotateRequest{Role: roles[0], Now: now})
 	if err != nil {
 		return err
 	}
@@ -107,7 +107,7 @@ func (s *session) rotateMaster(ctx context.Context) error {
 }
 
 func keyDrop(ctx context.Context, s *session) error {
-	return s.distrust(ctx, "key", (*adminapi.Client).DropKey)
+	return s.distrust(ctx, "key", (*client.Client).DropKey)
 }
 
 func keyExport(ctx context.Context, s *session) error {

@@ -6,14 +6,14 @@ import (
 	"fmt"
 	"io"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 // pageSize is how many nodes are fetched at a time.
 const pageSize = 500
 
 // eachPage calls use with every page of the nodes that the filter picks.
-func eachPage(ctx context.Context, c *adminapi.Client, f adminapi.NodeFilter, use func(adminapi.NodeRows) error) error {
+func eachPage(ctx context.Context, c *client.Client, f client.NodeFilter, use func(client.NodeRows) error) error {
 	f.Limit = pageSize
 	for {
 		rows, err := c.Nodes(ctx, f)
@@ -27,13 +27,13 @@ func eachPage(ctx context.Context, c *adminapi.Client, f adminapi.NodeFilter, us
 	}
 }
 
-func (s *session) filter() (adminapi.NodeFilter, error) {
+func (s *session) filter() (client.NodeFilter, error) {
 	all, err := s.options.flag("all")
 	if err != nil {
-		return adminapi.NodeFilter{}, err
+		return client.NodeFilter{}, err
 	}
 	wanted, err := s.wanted()
-	return adminapi.NodeFilter{Selector: s.options.text("selector"), Status: wanted.status, State: wanted.state, All: all}, err
+	return client.NodeFilter{Selector: s.options.text("selector"), Status: wanted.status, State: wanted.state, All: all}, err
 }
 
 func (s *session) format() (string, error) {
@@ -41,7 +41,7 @@ func (s *session) format() (string, error) {
 }
 
 // begin is how commands that print rows start: the form first, which needs no gateway to be wrong.
-func (s *session) begin(ctx context.Context) (c *adminapi.Client, format string, err error) {
+func (s *session) begin(ctx context.Context) (c *client.Client, format string, err error) {
 	if format, err = s.format(); err != nil {
 		return nil, "", err
 	}
@@ -69,16 +69,16 @@ func nodeList(ctx context.Context, s *session) error {
 	if screen := s.screen(); screen > 0 && format == "table" {
 		counts.explain(s.Stdout, screen)
 	}
-	if counts.all == 0 && filter == (adminapi.NodeFilter{}) {
+	if counts.all == 0 && filter == (client.NodeFilter{}) {
 		fmt.Fprintln(s.Stderr, "muster token create prints the command that joins a machine; --all shows retired nodes too")
 	}
 	return nil
 }
 
-func (s *session) nodeTable(ctx context.Context, c *adminapi.Client, filter adminapi.NodeFilter, format string) (tally, error) {
+func (s *session) nodeTable(ctx context.Context, c *client.Client, filter client.NodeFilter, format string) (tally, error) {
 	var counts tally
 	l := s.list(format, nodeColumns())
-	err := eachPage(ctx, c, filter, func(page adminapi.NodeRows) error {
+	err := eachPage(ctx, c, filter, func(page client.NodeRows) error {
 		lines := make([][]string, 0, len(page.Nodes))
 		for _, raw := range page.Nodes {
 			v, err := readNode(raw, s.now())
@@ -142,9 +142,9 @@ func (t tally) explain(w io.Writer, screen int) {
 }
 
 // nodeListJSON writes the API's object with the pages merged, as they come.
-func nodeListJSON(ctx context.Context, w io.Writer, c *adminapi.Client, filter adminapi.NodeFilter) error {
+func nodeListJSON(ctx context.Context, w io.Writer, c *client.Client, filter client.NodeFilter) error {
 	written, total := 0, 0
-	err := eachPage(ctx, c, filter, func(page adminapi.NodeRows) error {
+	err := eachPage(ctx, c, filter, func(page client.NodeRows) error {
 		for _, raw := range page.Nodes {
 			before := ",\n"
 			if written == 0 {

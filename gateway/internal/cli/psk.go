@@ -5,18 +5,18 @@ import (
 	"fmt"
 	"strings"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 func pskSet(ctx context.Context, s *session) error {
-	return s.newPSK(ctx, (*adminapi.Client).SetPSK, "It is the only one from now on.")
+	return s.newPSK(ctx, (*client.Client).SetPSK, "It is the only one from now on.")
 }
 
 func pskRotate(ctx context.Context, s *session) error {
-	return s.newPSK(ctx, (*adminapi.Client).RotatePSK, "The one before it is good too until: muster psk clear --keep %s")
+	return s.newPSK(ctx, (*client.Client).RotatePSK, "The one before it is good too until: muster psk clear --keep %s")
 }
 
-func (s *session) newPSK(ctx context.Context, ask func(*adminapi.Client, context.Context, adminapi.PSKRequest) (adminapi.NewPSK, error), next string) error {
+func (s *session) newPSK(ctx context.Context, ask func(*client.Client, context.Context, client.PSKRequest) (client.NewPSK, error), next string) error {
 	format, err := s.format()
 	if err != nil {
 		return err
@@ -42,31 +42,31 @@ func (s *session) newPSK(ctx context.Context, ask func(*adminapi.Client, context
 }
 
 // pskRequest takes the secret from a file or standard input, where no other user of the machine can see it.
-func (s *session) pskRequest() (adminapi.PSKRequest, error) {
+func (s *session) pskRequest() (client.PSKRequest, error) {
 	generate, err := s.options.flag("generate")
 	if err != nil {
-		return adminapi.PSKRequest{}, err
+		return client.PSKRequest{}, err
 	}
 	file := s.options.text("file")
 	switch {
 	case generate && s.options.given("file"):
-		return adminapi.PSKRequest{}, usagef("leave one of them out", "a secret is either generated or read from a file")
+		return client.PSKRequest{}, usagef("leave one of them out", "a secret is either generated or read from a file")
 	case generate:
-		return adminapi.PSKRequest{Generate: true}, nil
+		return client.PSKRequest{Generate: true}, nil
 	case file == "" && s.interactive():
-		return adminapi.PSKRequest{}, usagef("muster "+s.command.name+" --generate makes one; --file FILE or a pipe gives one", "where does the secret come from?")
+		return client.PSKRequest{}, usagef("muster "+s.command.name+" --generate makes one; --file FILE or a pipe gives one", "where does the secret come from?")
 	case file == "":
 		file = "-"
 	}
 	raw, err := s.readFile(file)
 	if err != nil {
-		return adminapi.PSKRequest{}, fmt.Errorf("read the secret: %w", err)
+		return client.PSKRequest{}, fmt.Errorf("read the secret: %w", err)
 	}
 	secret := strings.TrimRight(string(raw), "\r\n")
 	if secret == "" {
-		return adminapi.PSKRequest{}, usagef("muster "+s.command.name+" --generate makes one", "the secret is empty")
+		return client.PSKRequest{}, usagef("muster "+s.command.name+" --generate makes one", "the secret is empty")
 	}
-	return adminapi.PSKRequest{Secret: secret}, nil
+	return client.PSKRequest{Secret: secret}, nil
 }
 
 func pskClear(ctx context.Context, s *session) error {

@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 const (
@@ -36,9 +36,9 @@ func pushCommands() []command {
 // push is one call of the command: the same for every box.
 type push struct {
 	*session
-	client  *adminapi.Client
-	gateway adminapi.Gateway
-	token   adminapi.TokenRequest
+	client  *client.Client
+	gateway client.Gateway
+	token   client.TokenRequest
 	timeout time.Duration
 	join    []string // flags for the agent's join, without the token
 	ssh     []string // options that ssh and scp share
@@ -104,7 +104,7 @@ func (p *push) request() (err error) {
 	if p.timeout, err = p.options.duration("timeout", pushTimeout); err != nil {
 		return err
 	}
-	p.token = adminapi.TokenRequest{Tenant: p.options.text("tenant"), Uses: 1, TTL: adminapi.Duration(max(pushTTL, p.timeout+time.Minute))}
+	p.token = client.TokenRequest{Tenant: p.options.text("tenant"), Uses: 1, TTL: client.Duration(max(pushTTL, p.timeout+time.Minute))}
 	if p.token.Labels, err = p.options.labels(); err != nil {
 		return err
 	}

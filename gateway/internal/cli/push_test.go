@@ -14,8 +14,8 @@ import (
 	"testing/fstest"
 
 	"muster/agent/sign"
-	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/client"
 )
 
 // sshScript stands in for ssh: it notes its arguments and runs the remote command in the box's own folder, where nothing
@@ -59,7 +59,7 @@ type boxes struct {
 
 func newBoxes(t *testing.T) *boxes {
 	h := newHouse(t)
-	h.api.Gateway = adminapi.Gateway{URL: "https://gw.example", RootPin: "sha256:0a"}
+	h.api.Gateway = client.Gateway{URL: "https://gw.example", RootPin: "sha256:0a"}
 	h.dir = h.listen()
 	b := &boxes{house: h, folder: t.TempDir(), agents: fstest.MapFS{"linux-amd64/muster-agent": {Data: []byte(agentScript)}}}
 	tools := filepath.Join(b.folder, "tools")

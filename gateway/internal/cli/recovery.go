@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"slices"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 func recoveryCommand() command {
@@ -27,8 +27,8 @@ func nodeAllowRecovery(ctx context.Context, s *session) error {
 	if fingerprint != "" && len(s.args) != 1 {
 		return usagef("name one node", "a fingerprint belongs to one node")
 	}
-	return s.actOn(ctx, s.args, "allow-recovery", false, func(c *adminapi.Client, t target) (string, error) {
-		n, err := c.AllowRecovery(ctx, t.id, adminapi.RecoveryRequest{Fingerprint: fingerprint, For: adminapi.Duration(window)})
+	return s.actOn(ctx, s.args, "allow-recovery", false, func(c *client.Client, t target) (string, error) {
+		n, err := c.AllowRecovery(ctx, t.id, client.RecoveryRequest{Fingerprint: fingerprint, For: client.Duration(window)})
 		if err != nil {
 			return "", err
 		}
@@ -42,7 +42,7 @@ func nodeAllowRecovery(ctx context.Context, s *session) error {
 
 // identityRows shows the certificates and runs of a node where there is more than one to tell apart.
 func (v view) identityRows(raw json.RawMessage) [][]string {
-	var d adminapi.NodeDetail
+	var d client.NodeDetail
 	if json.Unmarshal(raw, &d) != nil { // an older gateway does not say
 		return nil
 	}
@@ -67,7 +67,7 @@ func (v view) identityRows(raw json.RawMessage) [][]string {
 	return rows
 }
 
-func certificateRow(c adminapi.NodeCertificate) string {
+func certificateRow(c client.NodeCertificate) string {
 	used := "never used"
 	if c.FirstUsedAt != nil {
 		used = "first used " + stamp(c.FirstUsedAt)

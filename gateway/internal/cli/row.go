@@ -9,12 +9,12 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 // view is a node with its hardware read, as of now.
 type view struct {
-	adminapi.Node
+	client.Node
 	hardware *wire.Hardware // nil: never reported
 	now      time.Time
 	narrow   bool // sums of memory are shown in GiB

@@ -14,7 +14,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 // Program is how a person calls this program: by its name where PATH leads to it, else by its whole path.
@@ -114,7 +114,7 @@ func QuoteWord(word string) string {
 // explain gives the words for an error, and the next step where there is one.
 func (s *session) explain(ctx context.Context, err error) (message, hint string) {
 	var detail *wire.ErrorDetail
-	var socket *adminapi.SocketError
+	var socket *client.SocketError
 	switch {
 	case errors.As(err, &detail):
 		return detail.Message, detail.Hint

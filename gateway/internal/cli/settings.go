@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 // option is one flag. Each is also the environment variable MUSTER_<NAME>.
@@ -194,7 +194,7 @@ func (s settings) duration(name string, usual time.Duration) (time.Duration, err
 	if text == "" {
 		return usual, nil
 	}
-	d, err := adminapi.ParseDuration(text)
+	d, err := client.ParseDuration(text)
 	if err != nil || d <= 0 {
 		return 0, usagef("such as 30m, 12h or 7d", "%s has the value %q, which is no duration", s.source(name), text)
 	}

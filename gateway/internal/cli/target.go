@@ -8,14 +8,14 @@ import (
 	"io"
 	"strings"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 // target is a node to act on: named by a person, or found by a selector and then held by its id.
 type target struct{ id, name string }
 
 // targets are the nodes named, or those that --selector picks.
-func (s *session) targets(ctx context.Context, c *adminapi.Client, names []string) (nodes []target, selected bool, err error) {
+func (s *session) targets(ctx context.Context, c *client.Client, names []string) (nodes []target, selected bool, err error) {
 	selector := s.options.text("selector")
 	switch {
 	case len(names) > 0 && s.options.given("selector"):
@@ -28,7 +28,7 @@ func (s *session) targets(ctx context.Context, c *adminapi.Client, names []strin
 	case selector == "":
 		return nil, false, usagef("name nodes, or select them with -l tier=sovereign", "muster %s: which nodes?", s.command.name)
 	}
-	err = eachPage(ctx, c, adminapi.NodeFilter{Selector: selector}, func(page adminapi.NodeRows) error {
+	err = eachPage(ctx, c, client.NodeFilter{Selector: selector}, func(page client.NodeRows) error {
 		for _, raw := range page.Nodes {
 			v, err := readNode(raw, s.now())
 			if err != nil {
@@ -118,7 +118,7 @@ func (s *session) onEach(ctx context.Context, nodes []target, act func(target) (
 
 // actOn acts on the nodes that were named or selected, once the person agrees to verb where that is asked.
 func (s *session) actOn(ctx context.Context, names []string, verb string, always bool,
-	act func(*adminapi.Client, target) (string, error)) error {
+	act func(*client.Client, target) (string, error)) error {
 	c, err := s.client(ctx)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (s *session) actOn(ctx context.Context, names []string, verb string, always
 func nodeMove(verb string) func(context.Context, *session) error {
 	noWayBack := verb == "retire" || verb == "ban"
 	return func(ctx context.Context, s *session) error {
-		return s.actOn(ctx, s.args, verb, noWayBack, func(c *adminapi.Client, t target) (string, error) {
+		return s.actOn(ctx, s.args, verb, noWayBack, func(c *client.Client, t target) (string, error) {
 			n, err := c.Apply(ctx, t.id, verb)
 			if n.Banned {
 				n.State += ", banned"
@@ -151,7 +151,7 @@ func nodeLabel(ctx context.Context, s *session) error {
 	if err != nil {
 		return err
 	}
-	return s.actOn(ctx, names, "label", false, func(c *adminapi.Client, t target) (string, error) {
+	return s.actOn(ctx, names, "label", false, func(c *client.Client, t target) (string, error) {
 		n, err := c.SetLabels(ctx, t.id, change)
 		if len(n.Labels) == 0 {
 			return "no labels", err
@@ -161,7 +161,7 @@ func nodeLabel(ctx context.Context, s *session) error {
 }
 
 // labelArguments tells names from KEY=VALUE and KEY-: no name has a = or ends in -.
-func labelArguments(args []string) (names []string, change adminapi.LabelsRequest, err error) {
+func labelArguments(args []string) (names []string, change client.LabelsRequest, err error) {
 	change.Set = map[string]string{}
 	for _, arg := range args {
 		key, value, sets := strings.Cut(arg, "=")

@@ -6,10 +6,10 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
-func (s *session) tokenRequest() (q adminapi.TokenRequest, err error) {
+func (s *session) tokenRequest() (q client.TokenRequest, err error) {
 	q.Tenant = s.options.text("tenant")
 	if q.Uses, err = s.options.number("uses", 1); err != nil {
 		return q, err
@@ -18,7 +18,7 @@ func (s *session) tokenRequest() (q adminapi.TokenRequest, err error) {
 	if err != nil {
 		return q, err
 	}
-	q.TTL = adminapi.Duration(ttl)
+	q.TTL = client.Duration(ttl)
 	if q.Labels, err = s.options.labels(); err != nil {
 		return q, err
 	}
@@ -95,7 +95,7 @@ func firstError(err error, next func() error) error {
 	return next()
 }
 
-func tokenRow(t adminapi.Token, now time.Time) []string {
+func tokenRow(t client.Token, now time.Time) []string {
 	expires := "in " + age(t.ExpiresAt.Sub(now))
 	if !now.Before(t.ExpiresAt) {
 		expires = age(now.Sub(t.ExpiresAt)) + " ago"

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
 )
 
 const (
@@ -99,7 +99,7 @@ func nodeWait(ctx context.Context, s *session) error {
 }
 
 // look fetches the nodes that are waited for. One that does not exist has no state.
-func (s *session) look(ctx context.Context, c *adminapi.Client) ([]view, error) {
+func (s *session) look(ctx context.Context, c *client.Client) ([]view, error) {
 	var seen []view
 	add := func(raw json.RawMessage) error {
 		v, err := readNode(raw, s.now())
@@ -107,7 +107,7 @@ func (s *session) look(ctx context.Context, c *adminapi.Client) ([]view, error) 
 		return err
 	}
 	if len(s.args) == 0 {
-		err := eachPage(ctx, c, adminapi.NodeFilter{Selector: s.options.text("selector")}, func(page adminapi.NodeRows) error {
+		err := eachPage(ctx, c, client.NodeFilter{Selector: s.options.text("selector")}, func(page client.NodeRows) error {
 			for _, raw := range page.Nodes {
 				if err := add(raw); err != nil {
 					return err
@@ -119,8 +119,8 @@ func (s *session) look(ctx context.Context, c *adminapi.Client) ([]view, error) 
 	}
 	for _, name := range s.args {
 		raw, err := c.Node(ctx, name)
-		if adminapi.IsNotFound(err) {
-			seen = append(seen, view{Node: adminapi.Node{Name: name}})
+		if client.IsNotFound(err) {
+			seen = append(seen, view{Node: client.Node{Name: name}})
 			continue
 		}
 		if err == nil {

@@ -1,14 +1,16 @@
-package adminapi_test
+package client
 
 import (
 	"crypto/x509"
 	"errors"
+	"fmt"
+	"io/fs"
 	"net"
 	"net/url"
+	"os/user"
+	"path/filepath"
 	"strings"
 	"testing"
-
-	"muster/gateway/internal/adminapi"
 )
 
 // TestUnreached: what is in the way to a gateway is called by its name.
@@ -20,8 +22,23 @@ func TestUnreached(t *testing.T) {
 		"the gateway's certificate is not one that this machine ": x509.UnknownAuthorityError{},
 		"cannot reach the gateway; check --url or MUSTER_URL":     errors.New("connection refused"),
 	} {
-		if got := adminapi.ExplainURL(&url.Error{Op: "Get", URL: "https://gw.example", Err: err}).Error(); !strings.HasPrefix(got, want) {
+		if got := explainURL(&url.Error{Op: "Get", URL: "https://gw.example", Err: err}).Error(); !strings.HasPrefix(got, want) {
 			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}
+
+// TestSocketOfAnotherUser asks about the error alone: the tests may run as root, whom no mode keeps out.
+func TestSocketOfAnotherUser(t *testing.T) {
+	dir := t.TempDir()
+	owner, err := user.Current()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{dir, filepath.Join(dir, "gone", SocketName)} {
+		err := newSocketError(fmt.Errorf("dial: %w", fs.ErrPermission), path)
+		if want := "may not open " + path + ", which belongs to user " + owner.Username; err.Error() != "this user "+want || !err.Refused() || err.Nobody() {
+			t.Errorf("got %v, want %q", err, want)
 		}
 	}
 }

@@ -1,4 +1,5 @@
-package adminapi
+// Package client is the admin API as its callers see it: the Go client, and the shapes of requests and answers, which the server uses too.
+package client
 
 import (
 	"bytes"

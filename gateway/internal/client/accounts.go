@@ -1,0 +1,84 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"time"
+)
+
+// KnownScopes are all the scopes that an account can have. ScopeAll stands for every one, also of later versions.
+func KnownScopes() []string {
+	return []string{ScopeAll, ScopeNodesRead, ScopeNodesWrite, ScopeTokensRead, ScopeTokensWrite, ScopePSKWrite, ScopeEventsRead,
+		ScopeAccountsWrite, ScopeReleasesWrite, ScopeKeysWrite, ScopeBackupRead}
+}
+
+// AccountRequest asks for an account. Zero fields mean: the scopes that only read, the caller's own tenant (all, where it
+// has none), and as long a life as the caller's.
+type AccountRequest struct {
+	Name   string   `json:"name"`
+	Scopes []string `json:"scopes,omitempty"`
+	Tenant string   `json:"tenant,omitempty"`
+	TTL    Duration `json:"ttl,omitempty"`
+}
+
+// NewAccount answers an AccountRequest: the only time that the API token is shown.
+type NewAccount struct {
+	ID        string     `json:"id"`
+	Token     string     `json:"token"`
+	Name      string     `json:"name"`
+	Scopes    []string   `json:"scopes"`
+	Tenant    string     `json:"tenant"`     // empty: all
+	ExpiresAt *time.Time `json:"expires_at"` // null: it does not
+}
+
+// Account is what the gateway shows of an account after it was made.
+type Account struct {
+	ID         string     `json:"id"`
+	Name       string     `json:"name"`
+	Scopes     []string   `json:"scopes"`
+	Tenant     string     `json:"tenant"` // empty: all
+	Status     string     `json:"status"` // live, expired or revoked
+	CreatedAt  time.Time  `json:"created_at"`
+	ExpiresAt  *time.Time `json:"expires_at"`
+	RevokedAt  *time.Time `json:"revoked_at"`
+	LastUsedAt *time.Time `json:"last_used_at"` // to the minute; null: never
+	CreatedBy  string     `json:"created_by"`   // as events name who did something; empty: made before that was kept
+}
+
+// RevokedAccount answers DELETE accounts/{account}.
+type RevokedAccount struct {
+	Done
+	Made        []string `json:"made"`         // live accounts that it had made, which stay
+	PerhapsMade []string `json:"perhaps_made"` // names of live accounts of before makers were kept, made by one of this name
+}
+
+// AccountList answers GET accounts.
+type AccountList struct {
+	Accounts []Account `json:"accounts"`
+}
+
+// CreateAccount makes an account; its API token is in the answer and nowhere else.
+func (c *Client) CreateAccount(ctx context.Context, q AccountRequest) (NewAccount, error) {
+	var a NewAccount
+	err := c.do(ctx, "POST", "accounts", nil, q, &a)
+	return a, err
+}
+
+// Accounts lists accounts by name; with all also the expired and revoked ones.
+func (c *Client) Accounts(ctx context.Context, tenant string, all bool) (AccountList, error) {
+	q := url.Values{}
+	set(q, "tenant", tenant)
+	if all {
+		q.Set("all", "true")
+	}
+	var list AccountList
+	err := c.do(ctx, "GET", "accounts", q, nil, &list)
+	return list, err
+}
+
+// RevokeAccount ends an account at once, named by its name or its id.
+func (c *Client) RevokeAccount(ctx context.Context, nameOrID string) (RevokedAccount, error) {
+	var revoked RevokedAccount
+	err := c.do(ctx, "DELETE", "accounts/"+url.PathEscape(nameOrID), nil, nil, &revoked)
+	return revoked, err
+}

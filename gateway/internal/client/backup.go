@@ -1,0 +1,48 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"time"
+)
+
+const (
+	BackupType = "application/vnd.sqlite3"
+	backupTime = time.Hour // for the whole file to travel, as the client sees it
+)
+
+// Backup writes a copy of the gateway's database to w and gives its size.
+func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.BaseURL+Prefix+"backup", nil)
+	if err != nil {
+		return 0, err
+	}
+	if c.Token != "" {
+		r.Header.Set("Authorization", "Bearer "+c.Token)
+	}
+	patient := *c.HTTP
+	patient.Timeout = backupTime
+	answer, err := patient.Do(r)
+	if err != nil {
+		return 0, c.failed(err)
+	}
+	defer answer.Body.Close()
+	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); answer.StatusCode != http.StatusOK || kind != BackupType {
+		if err := read(answer, nil); err != nil {
+			return 0, err
+		}
+		return 0, errors.New("the gateway sent no database")
+	}
+	n, err := io.Copy(w, answer.Body)
+	if err == nil && n != answer.ContentLength {
+		err = io.ErrUnexpectedEOF
+	}
+	if err != nil {
+		return n, fmt.Errorf("the copy broke off: %w", err)
+	}
+	return n, nil
+}
