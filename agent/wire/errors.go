@@ -81,7 +81,6 @@ const (
 	CodeUnauthorized = "unauthorized"  // 401: an account is needed
 	CodeForbidden    = "forbidden"     // 403: the account lacks the scope
 	CodeIllegalMove  = "illegal_move"  // 409: the node's state does not allow this
-	CodeAmbiguous    = "ambiguous"     // 409
 	CodePSKLimit     = "psk_limit"     // 409: two are live already
 	CodeWeakSecret   = "weak_secret"   // 400
 	CodeBadSelector  = "bad_selector"  // 400

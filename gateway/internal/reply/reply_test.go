@@ -62,19 +62,6 @@ func TestError(t *testing.T) {
 	}
 }
 
-func TestStatusKnowsEveryCode(t *testing.T) {
-	for code, want := range map[string]int{
-		wire.CodeInternal: 500, "made_up": 500, wire.CodeUnavailable: 503, wire.CodeBodyTooLarge: 413, wire.CodeNotFound: 404,
-		wire.CodeMethodNotAllowed: 405, wire.CodeSlowBody: 408, wire.CodeTooManyRequests: 429, wire.CodeBadRequest: 400,
-		wire.CodeTokenUsed: 409, wire.CodeSupersededRetry: 401, wire.CodeSuperseded: 403, wire.CodeUnauthorized: 401,
-		wire.CodeForbidden: 403, wire.CodePSKLimit: 409, wire.CodeReservedKey: 400, wire.CodeBadDigest: 400, wire.CodeExpired: 403,
-	} {
-		if got := reply.Status(code); got != want {
-			t.Errorf("Status(%s) = %d, want %d", code, got, want)
-		}
-	}
-}
-
 func TestStrict(t *testing.T) {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /here/{x}", func(w http.ResponseWriter, r *http.Request) { reply.Write(w, 200, reply.JSON(r.PathValue("x"))) })

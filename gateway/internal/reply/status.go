@@ -27,7 +27,7 @@ func Status(code string) int {
 		return http.StatusMethodNotAllowed
 	case wire.CodeSlowBody:
 		return http.StatusRequestTimeout
-	case wire.CodeTokenUsed, wire.CodeNameInUse, wire.CodeKeyInUse, wire.CodeIllegalMove, wire.CodeAmbiguous, wire.CodePSKLimit,
+	case wire.CodeTokenUsed, wire.CodeNameInUse, wire.CodeKeyInUse, wire.CodeIllegalMove, wire.CodePSKLimit,
 		wire.CodeAlreadyThere:
 		return http.StatusConflict
 	case wire.CodeBodyTooLarge:
