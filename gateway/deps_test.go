@@ -28,6 +28,9 @@ var (
 
 	// leafNames are packages of one idea that need nothing of muster's.
 	leafNames = []string{"paste"}
+
+	// machineNames know this machine: its data directory and its shell. The command line works with them too.
+	machineNames = []string{"datadir", "shellword"}
 )
 
 // clientName is the admin API as its callers see it: its shapes, which its server uses too.
@@ -78,6 +81,10 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/bootstrap", "gateway/internal/paste", true},
 		{"gateway/internal/cli", "gateway/internal/paste", false},
 		{"gateway/internal/paste", "store", false},
+		{"gateway/internal/cli", "gateway/internal/datadir", true},
+		{"gateway/internal/datadir", "gateway/internal/shellword", true},
+		{"gateway/internal/datadir", "store", false},
+		{"gateway/internal/datadir", "gateway/internal/cli", false},
 		{"gateway/internal/nodeapi", "gateway/internal/fleet", true},
 		{"gateway/internal/nodeapi", "gateway/internal/adminapi", false},
 		{"gateway/internal/nodeapi", "gateway/internal/reply", true},
@@ -139,10 +146,12 @@ func allowed(from, to string) bool {
 func internalEdge(from, to string, protocol bool) bool {
 	name, _, backend := strings.Cut(from, "/")
 	target := strings.TrimPrefix(to, "gateway/internal/")
-	below := protocol || to == "store" || one(leafNames, target)
+	below := protocol || to == "store" || one(leafNames, target) || one(machineNames, target)
 	switch {
 	case one(leafNames, name):
 		return false
+	case one(machineNames, name):
+		return to == "agent/wire" || one(machineNames, target)
 	case one(sharedNames, name):
 		return below || one(sharedNames, target) || target == clientName
 	case one(partNames, name):
@@ -150,7 +159,7 @@ func internalEdge(from, to string, protocol bool) bool {
 	case one(listenerNames, name):
 		return below || one(sharedNames, target) || one(partNames, target) || target == clientName
 	case name == "cli":
-		return protocol || target == clientName || target == "cli" || strings.HasPrefix(target, "cli/")
+		return protocol || target == clientName || one(machineNames, target) || target == "cli" || strings.HasPrefix(target, "cli/")
 	default: // client, and programs for tests such as swarm
 		return protocol
 	}

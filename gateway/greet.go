@@ -6,12 +6,12 @@ import (
 	"io"
 	"net"
 	"net/url"
-	"path/filepath"
 	"time"
 
 	"muster/agent/sign"
-	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/shellword"
 	"muster/store"
 )
 
@@ -30,11 +30,7 @@ func (g *gateway) greet(stdout io.Writer, l *listeners) {
 
 // muster is how an operator on this machine calls the program for this gateway, from whatever directory.
 func (s *settings) muster() string {
-	data := s.data
-	if abs, err := filepath.Abs(data); err == nil {
-		data = abs
-	}
-	return s.program + " --data " + cli.QuoteWord(data)
+	return s.program + " --data " + shellword.Quote(datadir.Absolute(s.data))
 }
 
 func (g *gateway) ownCertificate() bool { return g.settings.tlsCert == "" }

@@ -10,9 +10,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"syscall"
 
-	"muster/gateway/internal/cli"
+	"muster/gateway/internal/datadir"
 )
 
 const (
@@ -88,8 +87,8 @@ func (s *settings) lookedFor(getenv func(string) string) string {
 
 // atService says how the gateway of the service's own data is started, which hands it the key.
 func (s *settings) atService() string {
-	installed := cli.InstalledData(s.root)
-	if installed == "" || !cli.SamePlace(installed, s.data) || !exists(filepath.Join(s.root, serviceKey)) {
+	installed := datadir.Installed(s.root)
+	if installed == "" || !datadir.Same(installed, s.data) || !exists(filepath.Join(s.root, serviceKey)) {
 		return ""
 	}
 	return ". This is the data of the installed service, which has the key: sudo systemctl start muster"
@@ -138,37 +137,4 @@ func writeSynced(path, text string) error {
 	}
 	_, err = file.WriteString(text)
 	return errors.Join(err, file.Sync(), file.Close())
-}
-
-// servedError says that a gateway runs on a data directory.
-type servedError struct{ dir string }
-
-func (e *servedError) Error() string {
-	return "another gateway serves " + e.dir + " already; choose another --data, or stop that one"
-}
-
-// lockData keeps a second gateway away from a data directory that one serves already.
-func lockData(dir string) (*os.File, error) {
-	err := cli.CheckData(dir)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o700)
-	}
-	if err == nil {
-		err = os.Chmod(dir, 0o700)
-	}
-	if errors.Is(err, fs.ErrPermission) {
-		return nil, fmt.Errorf("this user may not use the data directory %s: %w", dir, fs.ErrPermission)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the data directory: %w", err)
-	}
-	file, err := os.OpenFile(filepath.Join(dir, "muster.lock"), os.O_RDWR|os.O_CREATE, 0o600)
-	if err != nil {
-		return nil, err
-	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		file.Close()
-		return nil, &servedError{dir}
-	}
-	return file, nil
 }

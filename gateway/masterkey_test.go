@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/datadir"
 	"muster/store"
 )
 
@@ -145,14 +146,14 @@ func TestServedData(t *testing.T) {
 	e := newEstate(t)
 	other := t.TempDir()
 	for data, want := range map[string]string{e.service: "systemctl stop muster", other: "stop that process"} {
-		lock, err := lockData(data)
+		lock, err := datadir.Lock(data)
 		if err != nil {
 			t.Fatal(err)
 		}
 		e.refused(data, e.init(data, ""), "has to be stopped", want)
 		lock.Close()
 	}
-	_, err := lockData("/sys/muster")
+	_, err := datadir.Lock("/sys/muster")
 	e.refused("a place for nobody", err, "may not use the data directory /sys/muster")
 }
 
@@ -198,7 +199,7 @@ func TestMistypedData(t *testing.T) {
 	if exists(filepath.Join(e.root, "trust.key")) {
 		t.Error("a trust key of no gateway was written")
 	}
-	_, err := lockData(filepath.Join(backup, "below"))
+	_, err := datadir.Lock(filepath.Join(backup, "below"))
 	e.refused("below a file", err, "the data directory: ")
 	if err != nil && strings.Contains(err.Error(), "\n") {
 		t.Errorf("it is said twice: %v", err)

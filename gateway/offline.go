@@ -16,6 +16,7 @@ import (
 	"muster/agent/sign"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/datadir"
 	"muster/store"
 )
 
@@ -57,9 +58,9 @@ type site struct {
 
 // settings are those of a data directory.
 func (o offline) settings(data cli.DataFiles) settings {
-	installed := cli.InstalledData(o.root)
+	installed := datadir.Installed(o.root)
 	s := settings{data: data.Data, masterKey: data.MasterKeyFile, root: o.root}
-	s.service = installed != "" && cli.SamePlace(installed, data.Data)
+	s.service = installed != "" && datadir.Same(installed, data.Data)
 	return s
 }
 
@@ -76,7 +77,7 @@ func (o offline) enter(data cli.DataFiles) (*site, error) {
 	s := &site{settings: o.settings(data)}
 	fresh := !exists(data.Data)
 	var err error
-	if s.lock, err = lockData(data.Data); err != nil {
+	if s.lock, err = datadir.Lock(data.Data); err != nil {
 		return nil, s.settings.entering(err)
 	}
 	if fresh && s.settings.service {
@@ -90,7 +91,7 @@ func (o offline) enter(data cli.DataFiles) (*site, error) {
 
 // entering says how to stop a gateway that runs.
 func (s *settings) entering(err error) error {
-	var served *servedError
+	var served *datadir.ServedError
 	switch {
 	case !errors.As(err, &served):
 		return err
@@ -112,7 +113,7 @@ func (s *settings) findServiceKey() {
 
 // ownByService gives a directory to the service's user.
 func ownByService(dir string) error {
-	u, err := user.Lookup(cli.ServiceUser)
+	u, err := user.Lookup(datadir.ServiceUser)
 	if err != nil {
 		return err
 	}

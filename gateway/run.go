@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/datadir"
 )
 
 // version and builtAt are set by the linker in `make build`.
@@ -75,4 +76,4 @@ func onlyFlags(args []string) bool {
 }
 
 // defaultData is where the data are unless --data says otherwise: where every other command looks for them.
-func defaultData(getenv func(string) string) string { return cli.DataDir(getenv, os.Geteuid(), "") }
+func defaultData(getenv func(string) string) string { return datadir.Default(getenv, os.Geteuid(), "") }

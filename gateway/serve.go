@@ -16,7 +16,7 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/cli"
+	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	databaseFile = cli.DatabaseFile
+	databaseFile = datadir.Database
 	socketFile   = "muster.sock"
 )
 
@@ -88,7 +88,7 @@ func checkClock(now time.Time) error {
 
 func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout io.Writer) error {
 	var err error
-	g.lock, err = lockData(g.settings.data)
+	g.lock, err = datadir.Lock(g.settings.data)
 	if errors.Is(err, fs.ErrPermission) {
 		return fmt.Errorf("%w; choose another --data%s", err, g.settings.atService())
 	}

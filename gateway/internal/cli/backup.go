@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"muster/gateway/internal/datadir"
 )
 
 // usualAdoption is how long a restored gateway takes certificates over that were issued since the backup.
@@ -97,7 +99,7 @@ func (s *session) restoredKey(data string, done Restored) {
 		fmt.Fprintf(s.Stdout, "The key that was there opens the database of before; it is in %s.\n", printable(done.KeyAside))
 	}
 	if done.KeyToName != "" {
-		flags := "--data " + QuoteWord(absolute(data)) + " --master-key-file " + QuoteWord(absolute(done.KeyToName))
-		s.printf("The gateway needs the master key in %s to start: muster serve %s\nOr make it a service, which copies the key to %s: sudo muster service install %s\n", printable(done.KeyToName), flags, masterKeyPath, flags)
+		flags := "--data " + QuoteWord(datadir.Absolute(data)) + " --master-key-file " + QuoteWord(datadir.Absolute(done.KeyToName))
+		s.printf("The gateway needs the master key in %s to start: muster serve %s\nOr make it a service, which copies the key to %s: sudo muster service install %s\n", printable(done.KeyToName), flags, datadir.ServiceKey, flags)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/datadir"
 )
 
 const offlineText = "The gateway has to be stopped (systemctl stop muster)."
@@ -51,7 +52,7 @@ func caInit(ctx context.Context, s *session) error {
 	fmt.Fprintf(s.Stdout, "The CA in %s has the root %s.\n", printable(data.Data), printable(pin))
 	if out != "" {
 		fmt.Fprintf(s.Stdout, "The root's key is in %s and nowhere else: keep two copies of that directory in safe places, not connected.\n", printable(out))
-		s.printf("To make the next intermediate: muster ca intermediate --root %s\n", QuoteWord(absolute(out)))
+		s.printf("To make the next intermediate: muster ca intermediate --root %s\n", QuoteWord(datadir.Absolute(out)))
 	}
 	return nil
 }
@@ -148,7 +149,7 @@ func caRotateRoot(ctx context.Context, s *session) error {
 	}
 	next := "muster ca intermediate"
 	if out != "" {
-		next += " --root " + QuoteWord(absolute(out))
+		next += " --root " + QuoteWord(datadir.Absolute(out))
 	}
 	s.printf("Nodes trust it from their next heartbeat on. It signs nothing yet: in a quarter of an hour, give %s\n", next)
 	return nil

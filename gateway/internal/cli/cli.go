@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/datadir"
 )
 
 // Exit codes.
@@ -193,7 +194,7 @@ func (s *session) dataDir() (string, error) {
 	case s.options.given("data"):
 		return "", usagef("name the gateway's directory, or leave --data out", "--data is empty")
 	}
-	if dir = DataDir(s.Getenv, s.uid(), s.Machine.Root); dir == "" {
+	if dir = datadir.Default(s.Getenv, s.uid(), s.Machine.Root); dir == "" {
 		return "", usagef("name the gateway's directory with --data DIR", "there is no HOME and no XDG_DATA_HOME that says where the gateway's data are")
 	}
 	return dir, nil

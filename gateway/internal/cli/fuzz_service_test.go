@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/datadir"
 )
 
 // FuzzSettings: a setting that was written is read back, and what others wrote stays.
@@ -13,13 +14,13 @@ func FuzzSettings(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		before := cli.ParseEnv(text)
+		before := datadir.ParseEnv(text)
 		after := cli.WithSettings(text, map[string]string{"data": "/var/lib/muster"}, nil)
-		if got := cli.ParseEnv(after)["MUSTER_DATA"]; got != "/var/lib/muster" && strings.Count(text, "MUSTER_DATA") == 0 {
+		if got := datadir.ParseEnv(after)["MUSTER_DATA"]; got != "/var/lib/muster" && strings.Count(text, "MUSTER_DATA") == 0 {
 			t.Errorf("%q: read back as %q", after, got)
 		}
 		for key, want := range before {
-			if got := cli.ParseEnv(after)[key]; key != "MUSTER_DATA" && got != want {
+			if got := datadir.ParseEnv(after)[key]; key != "MUSTER_DATA" && got != want {
 				t.Errorf("%q: %s was %q and is %q", text, key, want, got)
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/datadir"
 )
 
 func keyCommands() []command {
@@ -99,9 +100,9 @@ func (s *session) rotateMaster(ctx context.Context) error {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "The database in %s is sealed under the new master key in %s.\nKeep a copy of the key on another machine. Older backups need the key from before.\n", printable(data.Data), printable(file))
-	if installed := InstalledData(s.Machine.Root); installed != "" && SamePlace(installed, data.Data) && !SamePlace(file, filepath.Join(s.Machine.Root, masterKeyPath)) {
+	if installed := datadir.Installed(s.Machine.Root); installed != "" && datadir.Same(installed, data.Data) && !datadir.Same(file, filepath.Join(s.Machine.Root, datadir.ServiceKey)) {
 		fmt.Fprintf(s.Stdout, "The installed service reads %s. Put the new key there before it starts: install -m 600 %s %s\n",
-			masterKeyPath, QuoteWord(absolute(file)), masterKeyPath)
+			datadir.ServiceKey, QuoteWord(datadir.Absolute(file)), datadir.ServiceKey)
 	}
 	return nil
 }

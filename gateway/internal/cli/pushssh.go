@@ -15,6 +15,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"muster/gateway/internal/shellword"
 )
 
 const (
@@ -272,7 +274,7 @@ func (a *agentCopies) remove() {
 }
 
 // quote makes one word of a POSIX shell command line.
-func quote(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }
+func quote(word string) string { return shellword.Quoted(word) }
 
 // plain is a host as ssh takes it: an IPv6 address without brackets.
 func plain(host string) string { return strings.NewReplacer("[", "", "]", "").Replace(host) }

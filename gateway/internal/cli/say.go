@@ -15,6 +15,8 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/shellword"
 )
 
 // Program is how a person calls this program: by its name where PATH leads to it, else by its whole path.
@@ -104,12 +106,7 @@ func isCommand(word string) bool {
 }
 
 // QuoteWord gives a word as a shell reads it back.
-func QuoteWord(word string) string {
-	if word != "" && only(word, folderBytes+"/=:,@%") {
-		return word
-	}
-	return quote(word)
-}
+func QuoteWord(word string) string { return shellword.Quote(word) }
 
 // explain gives the words for an error, and the next step where there is one.
 func (s *session) explain(ctx context.Context, err error) (message, hint string) {
@@ -130,17 +127,17 @@ func (s *session) explain(ctx context.Context, err error) (message, hint string)
 
 // startHint says how the gateway of a data directory comes to answer.
 func (s *session) startHint(ctx context.Context, data string) string {
-	installed := InstalledData(s.Machine.Root)
-	ours := installed != "" && SamePlace(data, installed)
+	installed := datadir.Installed(s.Machine.Root)
+	ours := installed != "" && datadir.Same(data, installed)
 	switch {
-	case s.uid() != 0 && s.options.text("data") == "" && !isFile(filepath.Join(data, DatabaseFile)) && (installed != "" || isFolder(filepath.Join(s.Machine.Root, usualData))):
+	case s.uid() != 0 && s.options.text("data") == "" && !isFile(filepath.Join(data, datadir.Database)) && (installed != "" || isFolder(filepath.Join(s.Machine.Root, datadir.Usual))):
 		return "the gateway of this machine is root's to reach: " + s.sudo("")
 	case ours && s.uid() != 0:
 		return "sudo systemctl start muster, and then " + s.sudo(data)
 	case ours:
 		return s.serviceHint(ctx)
 	}
-	return "muster serve --data " + QuoteWord(absolute(data)) +
+	return "muster serve --data " + QuoteWord(datadir.Absolute(data)) +
 		" starts it; --data DIR names another one's directory, --url one on another machine"
 }
 
@@ -158,8 +155,8 @@ func (s *session) serviceHint(ctx context.Context) string {
 // in the arguments only the public part is shown.
 func (s *session) sudo(data string) string {
 	line := "sudo " + s.program()
-	if data != "" && (s.options.given("data") || !SamePlace(data, DataDir(s.Getenv, 0, s.Machine.Root))) {
-		line += " --data " + QuoteWord(absolute(data))
+	if data != "" && (s.options.given("data") || !datadir.Same(data, datadir.Default(s.Getenv, 0, s.Machine.Root))) {
+		line += " --data " + QuoteWord(datadir.Absolute(data))
 	}
 	for i := 0; i < len(s.Args); i++ {
 		arg := s.Args[i]
@@ -182,13 +179,6 @@ func (s *session) program() string {
 		return "muster"
 	}
 	return s.Program
-}
-
-func absolute(path string) string {
-	if abs, err := filepath.Abs(path); err == nil {
-		return abs
-	}
-	return path
 }
 
 func isFile(path string) bool {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/datadir"
 )
 
 // desk is a machine on which somebody gives a command, in a directory of its own.
@@ -43,7 +44,7 @@ func TestWhoAnswers(t *testing.T) {
 	unit := filepath.Join(installed, "etc/systemd/system/muster.service")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(unit), 0o755), os.WriteFile(unit, []byte("ReadWritePaths="+data+"\n"), 0o600),
 		os.MkdirAll(filepath.Join(byHand, "var/lib/muster"), 0o700), os.MkdirAll(filepath.Join(own, "muster"), 0o700),
-		os.WriteFile(filepath.Join(own, "muster", cli.DatabaseFile), nil, 0o600)); err != nil {
+		os.WriteFile(filepath.Join(own, "muster", datadir.Database), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	user := map[string]string{"HOME": home}

@@ -9,19 +9,17 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"muster/gateway/internal/datadir"
 )
 
 const (
 	serviceUnit    = "muster.service"
-	ServiceUser    = "muster" // whose the data are
 	serviceSteps   = 6
 	readyTime      = 30 * time.Second
 	readyPause     = 100 * time.Millisecond
 	leastSystemd   = 247 // LoadCredential=
-	unitPath       = "/etc/systemd/system/" + serviceUnit
 	programPath    = "/usr/local/bin/muster"
-	envPath        = "/etc/muster/gateway.env"
-	masterKeyPath  = "/etc/muster/master.key"
 	systemdRunning = "/run/systemd/system" // sd_booted(3)
 )
 
@@ -29,8 +27,8 @@ func serviceCommands() []command {
 	return []command{
 		{name: "service install", args: "[FLAGS OF SERVE]", most: -1, run: serviceInstall,
 			summary: "run the gateway as a service of systemd, or upgrade it",
-			text: "Takes the flags of muster serve; those that are not given stay as they are in " + envPath + ". It makes the user " + ServiceUser + ", copies this program to " + programPath +
-				", puts the master key into " + masterKeyPath + ", where only root and systemd read it, writes the unit " + serviceUnit + ", starts it and waits until it is ready.\n\n" +
+			text: "Takes the flags of muster serve; those that are not given stay as they are in " + datadir.ServiceSettings + ". It makes the user " + datadir.ServiceUser + ", copies this program to " + programPath +
+				", puts the master key into " + datadir.ServiceKey + ", where only root and systemd read it, writes the unit " + serviceUnit + ", starts it and waits until it is ready.\n\n" +
 				"The same command again changes nothing. Given by a newer muster it replaces the program and restarts: nodes do not notice. It needs root and systemd 247.",
 			examples: []string{"sudo ./muster service install --public-url https://gw.example:7443", "sudo ./muster service install --listen :443 --tls-cert /etc/muster/chain.pem --tls-key /etc/muster/key.pem",
 				"sudo ./muster service install"}},
@@ -113,7 +111,7 @@ func (s *service) suited(ctx context.Context, f ServeFlags) error {
 	for _, arg := range s.args {
 		byHand += " " + arg
 	}
-	if err := CheckData(s.at(f.Data)); err != nil {
+	if err := datadir.Check(s.at(f.Data)); err != nil {
 		return err
 	}
 	if !s.exists(systemdRunning) {
@@ -142,7 +140,7 @@ func (s *service) suited(ctx context.Context, f ServeFlags) error {
 		return hinted("a gateway that was started by hand serves "+f.Data, "stop that one first; the service takes its data over")
 	}
 	what := "not installed yet"
-	if s.exists(unitPath) {
+	if s.exists(datadir.ServiceUnit) {
 		what = state["ActiveState"]
 	}
 	s.say("systemd %d; %s: %s", n, serviceUnit, what)
@@ -205,7 +203,7 @@ func (s *service) journal(ctx context.Context, err error) error {
 	for line := range strings.Lines(said) {
 		fmt.Fprintf(s.Stderr, "  %s\n", printable(strings.TrimRight(line, "\r\n")))
 	}
-	return hinted(err.Error(), "journalctl -u "+serviceUnit+" has the whole story; correct "+envPath+" or the flags, and give the command again")
+	return hinted(err.Error(), "journalctl -u "+serviceUnit+" has the whole story; correct "+datadir.ServiceSettings+" or the flags, and give the command again")
 }
 
 // ready waits until the gateway serves, and says what to do next.
@@ -257,12 +255,12 @@ func serviceUninstall(ctx context.Context, session *session) error {
 	if s.UID() != 0 {
 		return hinted("only root may remove a service", s.sudo(""))
 	}
-	data := DataDir(s.Getenv, 0, s.Root)
-	if !s.exists(unitPath) && !s.exists(envPath) {
+	data := datadir.Default(s.Getenv, 0, s.Root)
+	if !s.exists(datadir.ServiceUnit) && !s.exists(datadir.ServiceSettings) {
 		fmt.Fprintln(s.Stdout, "There is no service of the gateway here: nothing to do.")
 		return s.kept(data)
 	}
-	if s.exists(unitPath) && s.exists(systemdRunning) {
+	if s.exists(datadir.ServiceUnit) && s.exists(systemdRunning) {
 		for _, args := range [][]string{{"stop", serviceUnit}, {"disable", "--no-reload", serviceUnit}} {
 			if _, err := s.Command(ctx, "systemctl", args...); err != nil {
 				return fmt.Errorf("nothing was removed: %w", err)
@@ -270,7 +268,7 @@ func serviceUninstall(ctx context.Context, session *session) error {
 		}
 	}
 	var failed error
-	for _, path := range []string{unitPath, programPath, envPath} {
+	for _, path := range []string{datadir.ServiceUnit, programPath, datadir.ServiceSettings} {
 		failed = errors.Join(failed, s.remove(path))
 	}
 	if failed != nil {
@@ -279,18 +277,18 @@ func serviceUninstall(ctx context.Context, session *session) error {
 	if s.exists(systemdRunning) {
 		_, _ = s.Command(ctx, "systemctl", "reset-failed", serviceUnit) // it has nothing to forget, mostly
 	}
-	fmt.Fprintf(s.Stdout, "%s is stopped; the unit, %s and %s are removed.\n", serviceUnit, programPath, envPath)
+	fmt.Fprintf(s.Stdout, "%s is stopped; the unit, %s and %s are removed.\n", serviceUnit, programPath, datadir.ServiceSettings)
 	return s.kept(data)
 }
 
 // kept says what an uninstall leaves, and how to use it.
 func (s *service) kept(data string) error {
 	if s.exists(data) {
-		fmt.Fprintf(s.Stdout, "Kept: the data in %s, of user %s\n", printable(data), ServiceUser)
+		fmt.Fprintf(s.Stdout, "Kept: the data in %s, of user %s\n", printable(data), datadir.ServiceUser)
 	}
-	if s.exists(masterKeyPath) {
-		fmt.Fprintf(s.Stdout, "Kept: the master key in %s, without which the data's secrets cannot be opened\n", masterKeyPath)
-		s.printf("To use both again: muster service install --data %s, or by hand: muster serve --data %s --master-key-file %s\n", data, data, masterKeyPath)
+	if s.exists(datadir.ServiceKey) {
+		fmt.Fprintf(s.Stdout, "Kept: the master key in %s, without which the data's secrets cannot be opened\n", datadir.ServiceKey)
+		s.printf("To use both again: muster service install --data %s, or by hand: muster serve --data %s --master-key-file %s\n", data, data, datadir.ServiceKey)
 	}
 	return nil
 }

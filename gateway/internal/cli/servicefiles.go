@@ -13,6 +13,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"muster/gateway/internal/datadir"
 )
 
 const masterKeySize = 32 // bytes
@@ -20,26 +22,26 @@ const masterKeySize = 32 // bytes
 // user finds or makes the service's own user.
 func (s *service) user(ctx context.Context, data string) (uid, gid int, err error) {
 	how := "there"
-	said, err := s.Command(ctx, "getent", "passwd", ServiceUser)
+	said, err := s.Command(ctx, "getent", "passwd", datadir.ServiceUser)
 	if err != nil {
 		how = "made"
-		if _, err := s.Command(ctx, "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", data, "--shell", "/usr/sbin/nologin", ServiceUser); err != nil {
+		if _, err := s.Command(ctx, "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", data, "--shell", "/usr/sbin/nologin", datadir.ServiceUser); err != nil {
 			return 0, 0, err
 		}
-		if said, err = s.Command(ctx, "getent", "passwd", ServiceUser); err != nil {
+		if said, err = s.Command(ctx, "getent", "passwd", datadir.ServiceUser); err != nil {
 			return 0, 0, err
 		}
 	}
 	fields := strings.Split(strings.TrimSpace(said), ":")
 	if len(fields) < 4 {
-		return 0, 0, fmt.Errorf("getent passwd %s says %.80q", ServiceUser, said)
+		return 0, 0, fmt.Errorf("getent passwd %s says %.80q", datadir.ServiceUser, said)
 	}
 	uid, err = strconv.Atoi(fields[2])
 	gid, errGroup := strconv.Atoi(fields[3])
 	if err = errors.Join(err, errGroup); err != nil || uid == 0 {
-		return 0, 0, fmt.Errorf("getent passwd %s says %.80q: no user for a service", ServiceUser, said)
+		return 0, 0, fmt.Errorf("getent passwd %s says %.80q: no user for a service", datadir.ServiceUser, said)
 	}
-	s.say("user %s: %s (uid %d)", ServiceUser, how, uid)
+	s.say("user %s: %s (uid %d)", datadir.ServiceUser, how, uid)
 	return uid, gid, nil
 }
 
@@ -47,7 +49,7 @@ func (s *service) user(ctx context.Context, data string) (uid, gid int, err erro
 // cannot be the database's is refused before anything depends on it.
 func (s *service) masterKey(settings *serviceSettings) error {
 	inData := filepath.Join(settings.flags.Data, "master.key")
-	sources := []string{masterKeyPath, inData}
+	sources := []string{datadir.ServiceKey, inData}
 	if settings.keyFile != "" {
 		sources = append(sources, settings.keyFile)
 	}
@@ -74,17 +76,17 @@ func (s *service) masterKey(settings *serviceSettings) error {
 			key, from = raw, path
 		}
 	}
-	if key == nil && s.exists(filepath.Join(settings.flags.Data, DatabaseFile)) {
-		return hinted("there is a database in "+settings.flags.Data+", and no master key that opens it", "restore "+masterKeyPath+", or name the file with --master-key-file")
+	if key == nil && s.exists(filepath.Join(settings.flags.Data, datadir.Database)) {
+		return hinted("there is a database in "+settings.flags.Data+", and no master key that opens it", "restore "+datadir.ServiceKey+", or name the file with --master-key-file")
 	}
 	return s.keepKey(key, from, inData)
 }
 
 func (s *service) keepKey(key []byte, from, inData string) error {
-	how := masterKeyPath + " is there"
+	how := datadir.ServiceKey + " is there"
 	switch from {
-	case masterKeyPath:
-		if err := os.Chmod(s.at(masterKeyPath), 0o600); err != nil {
+	case datadir.ServiceKey:
+		if err := os.Chmod(s.at(datadir.ServiceKey), 0o600); err != nil {
 			return err
 		}
 	case "":
@@ -92,14 +94,14 @@ func (s *service) keepKey(key []byte, from, inData string) error {
 		if _, err := io.ReadFull(s.Rand, random); err != nil {
 			return err
 		}
-		key, how = []byte(base64.StdEncoding.EncodeToString(random)+"\n"), masterKeyPath+" was made; keep a copy away from this machine"
+		key, how = []byte(base64.StdEncoding.EncodeToString(random)+"\n"), datadir.ServiceKey+" was made; keep a copy away from this machine"
 	case inData:
-		how = "moved from " + inData + " to " + masterKeyPath + "; keep a copy away from this machine"
+		how = "moved from " + inData + " to " + datadir.ServiceKey + "; keep a copy away from this machine"
 	default:
-		how = "copied from " + from + " to " + masterKeyPath
+		how = "copied from " + from + " to " + datadir.ServiceKey
 	}
-	if from != masterKeyPath {
-		if err := s.write(masterKeyPath, key, 0o600); err != nil {
+	if from != datadir.ServiceKey {
+		if err := s.write(datadir.ServiceKey, key, 0o600); err != nil {
 			return err
 		}
 	}
@@ -113,8 +115,8 @@ func (s *service) place(ctx context.Context, settings *serviceSettings, uid, gid
 		return err
 	}
 	for _, path := range settings.readable {
-		if _, err := s.Command(ctx, "runuser", "-u", ServiceUser, "--", "test", "-r", path); err != nil {
-			return hinted("the user "+ServiceUser+" may not read "+path, "setfacl -m u:"+ServiceUser+":r "+path+" lets it, and its folders need the same with x; or have what renews the file put a copy into /etc/muster")
+		if _, err := s.Command(ctx, "runuser", "-u", datadir.ServiceUser, "--", "test", "-r", path); err != nil {
+			return hinted("the user "+datadir.ServiceUser+" may not read "+path, "setfacl -m u:"+datadir.ServiceUser+":r "+path+" lets it, and its folders need the same with x; or have what renews the file put a copy into /etc/muster")
 		}
 	}
 	copied, err := s.program()
@@ -126,7 +128,7 @@ func (s *service) place(ctx context.Context, settings *serviceSettings, uid, gid
 		path string
 		text string
 		mode fs.FileMode
-	}{{envPath, settings.text, 0o600}, {unitPath, unitText(settings.flags), 0o644}} {
+	}{{datadir.ServiceSettings, settings.text, 0o600}, {datadir.ServiceUnit, unitText(settings.flags), 0o644}} {
 		old, err := s.read(file.path)
 		if err != nil {
 			return err

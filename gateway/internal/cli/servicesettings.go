@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"muster/gateway/internal/datadir"
 )
 
 // serviceSettings are serve's flags on their way into the service's settings file.
@@ -21,11 +23,11 @@ func (s *service) settings() (*serviceSettings, error) {
 	if s.Serve == nil {
 		return nil, hinted("this program has no gateway in it", "use the one that make build makes")
 	}
-	raw, err := s.read(envPath)
+	raw, err := s.read(datadir.ServiceSettings)
 	if err != nil {
-		return nil, hinted("cannot read the service's settings: "+err.Error(), "correct the mode or the place of "+envPath)
+		return nil, hinted("cannot read the service's settings: "+err.Error(), "correct the mode or the place of "+datadir.ServiceSettings)
 	}
-	before := parseEnv(string(raw))
+	before := datadir.ParseEnv(string(raw))
 	old, _ := s.Serve(nil, func(name string) string { return before[name] }) // what is wrong in it may be what the arguments correct
 	flags, err := s.Serve(s.args, func(name string) string {
 		if value := s.Getenv(name); value != "" {
@@ -100,26 +102,6 @@ func withSettings(text string, given, old map[string]string) string {
 		}
 	}
 	return strings.Join(lines, "\n") + "\n"
-}
-
-// parseEnv reads a settings file as systemd's EnvironmentFile= does, as far as flags need it: one NAME=VALUE a line, the
-// value maybe in quotes.
-func parseEnv(text string) map[string]string {
-	values := map[string]string{}
-	for line := range strings.Lines(text) {
-		key, value, ok := strings.Cut(strings.TrimSpace(line), "=")
-		if !ok || strings.HasPrefix(key, "#") || strings.HasPrefix(key, ";") {
-			continue
-		}
-		value = strings.TrimSpace(value)
-		if unquoted, err := strconv.Unquote(value); err == nil {
-			value = unquoted
-		} else if n := len(value); n > 1 && value[0] == '\'' && value[n-1] == '\'' {
-			value = value[1 : n-1]
-		}
-		values[strings.TrimSpace(key)] = value
-	}
-	return values
 }
 
 // privileged tells whether a listener needs a port that only root may open.

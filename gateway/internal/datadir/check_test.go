@@ -1,4 +1,4 @@
-package cli_test
+package datadir_test
 
 import (
 	"errors"
@@ -7,11 +7,11 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/cli"
+	"muster/gateway/internal/datadir"
 )
 
-// TestCheckData: a directory of other things is not taken for a gateway's data.
-func TestCheckData(t *testing.T) {
+// TestCheck: a directory of other things is not taken for a gateway's data.
+func TestCheck(t *testing.T) {
 	for name, c := range map[string]struct {
 		mode  os.FileMode
 		files string // a name that ends in / is a directory
@@ -34,7 +34,7 @@ func TestCheckData(t *testing.T) {
 		if c.files != "-" {
 			makeFolder(t, dir, c.mode, strings.Fields(c.files))
 		}
-		err := cli.CheckData(dir)
+		err := datadir.Check(dir)
 		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "chmod 700 "+dir)) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
@@ -43,7 +43,7 @@ func TestCheckData(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := cli.CheckData(file); err == nil || !strings.Contains(err.Error(), "not a directory") {
+	if err := datadir.Check(file); err == nil || !strings.Contains(err.Error(), "not a directory") {
 		t.Errorf("a file: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-package cli
+package datadir
 
 import (
 	"errors"
@@ -6,14 +6,18 @@ import (
 	"io/fs"
 	"os"
 	"os/user"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"syscall"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/shellword"
 )
 
-// CheckData refuses to take a directory for a gateway's data that is there and belongs to something else: a gateway shuts its directory
+// Check refuses to take a directory for a gateway's data that is there and belongs to something else: a gateway shuts its directory
 // to all others (mode 0700), and a service makes all that is in it its own. With --data /srv that would be every site of the machine.
-func CheckData(dir string) error {
+func Check(dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
@@ -31,7 +35,7 @@ func CheckData(dir string) error {
 	foreign := ""
 	for _, entry := range entries {
 		switch name := entry.Name(); {
-		case name == DatabaseFile:
+		case name == Database:
 			return nil
 		case !ofGateway(name):
 			foreign = name
@@ -44,18 +48,29 @@ func CheckData(dir string) error {
 	if foreign != "" {
 		what = fmt.Sprintf("%q is in it", foreign)
 	}
-	return hinted(fmt.Sprintf("%s is not the gateway's alone: %s", dir, what), "name another directory with --data; "+
-		"if this one is for the gateway alone: chmod 700 "+QuoteWord(absolute(dir))+", and give the command again")
+	return &wire.ErrorDetail{
+		Message: fmt.Sprintf("%s is not the gateway's alone: %s", dir, what),
+		Hint: "name another directory with --data; if this one is for the gateway alone: chmod 700 " + shellword.Quote(Absolute(dir)) +
+			", and give the command again",
+	}
 }
 
 // ofGateway tells the names that a gateway, its operator before the first start, or a file system leaves in a data directory.
 func ofGateway(name string) bool {
-	for _, prefix := range [...]string{"muster.", "master.key", "restore-", "before-restore-", "backup-"} {
+	for _, prefix := range [...]string{"muster.", MasterKey, "restore-", "before-restore-", "backup-"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
 	}
 	return name == "lost+found"
+}
+
+// Absolute is a path from everywhere; where that cannot be said, the path itself.
+func Absolute(path string) string {
+	if abs, err := filepath.Abs(path); err == nil {
+		return abs
+	}
+	return path
 }
 
 // private tells a directory that its owner has shut to all others: who asks, or the service's user.
