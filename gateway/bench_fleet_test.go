@@ -20,7 +20,7 @@ import (
 	"time"
 
 	"muster/agent/sign"
-	"muster/gateway/internal/client"
+	"muster/agent/wire"
 	"muster/store"
 )
 
@@ -203,7 +203,7 @@ func (m *bench) firstPage(g *running) float64 {
 	var took []float64
 	for range 30 {
 		started := time.Now()
-		response, err := socketClient.Get("http://muster" + client.Prefix + "nodes?limit=100")
+		response, err := socketClient.Get("http://muster" + wire.PrefixAdmin + "nodes?limit=100")
 		m.must(err)
 		page, err := io.ReadAll(response.Body)
 		response.Body.Close()

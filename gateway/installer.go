@@ -7,6 +7,7 @@ import (
 	"net/url"
 
 	"muster"
+	"muster/agent/wire"
 	"muster/gateway/internal/paste"
 )
 
@@ -74,7 +75,7 @@ func portOf(u *url.URL) string {
 // joinCommand is what an operator pastes on the machine that is to join. What is downloaded is checked before it runs: by
 // a certificate that the system trusts, by the pinned key of the gateway's own, or, without TLS, by the script's digest.
 func (g *gateway) joinCommand(token string) string {
-	d := paste.Download{URL: g.settings.publicURL + "/install.sh"}
+	d := paste.Download{URL: g.settings.publicURL + wire.PathInstaller}
 	switch g.certificateAt(g.settings.publicURL) {
 	case muster.OwnCertificate:
 		d.PinnedKey = g.serving.PinnedPublicKey()

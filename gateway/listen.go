@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/nodeapi"
 )
@@ -91,7 +90,7 @@ func (g *gateway) routes(admin, direct bool) http.Handler {
 	doors := nodeapi.Doors{Proxied: g.proxied, Open: g.origin.Open}
 	if admin {
 		routes := g.adminAPI(false).Routes()
-		mux.Handle(client.Prefix, g.admin(routes, direct))
+		mux.Handle(wire.PrefixAdmin, g.admin(routes, direct))
 		doors.Admin = func(r *http.Request) bool { return g.adminServes(r, direct) && routes.Takes(r) }
 	}
 	return g.nodes.Guard(g.info.Strict(mux), doors)

@@ -15,29 +15,6 @@ import (
 //	1  2026-11  first version
 const ProtocolVersion = 1
 
-// Paths that both ends spell. A node's own paths are built by the functions below.
-const (
-	PathRegister = "/nodes/register"
-	PathAgent    = "/agent"
-	PathRoots    = "/ca.pem"
-	PathTrust    = "/trust"
-	PathHealth   = "/healthz"
-	PathReady    = "/readyz"
-	PathVersion  = "/version"
-)
-
-// HeartbeatPath is where the node with this id reports, relative to the gateway's URL.
-func HeartbeatPath(nodeID string) string { return "/nodes/" + nodeID + "/heartbeat" }
-
-// LeavePath is where the node with this id says goodbye for good.
-func LeavePath(nodeID string) string { return "/nodes/" + nodeID + "/leave" }
-
-// RenewPath is where the node with this id asks for its next certificate.
-func RenewPath(nodeID string) string { return "/internal/v1/nodes/" + nodeID + "/renew" }
-
-// AdoptPath is where the node with this id shows a certificate that a gateway which was restored from a backup does not know.
-func AdoptPath(nodeID string) string { return "/internal/v1/nodes/" + nodeID + "/adopt" }
-
 // Headers of muster's own.
 const (
 	HeaderProof  = "Muster-Proof"  // HMAC over an answer to a register request

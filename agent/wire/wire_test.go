@@ -208,6 +208,10 @@ func TestPaths(t *testing.T) {
 		{wire.HeartbeatPath("n-1"), "/nodes/n-1/heartbeat"},
 		{wire.LeavePath("n-1"), "/nodes/n-1/leave"},
 		{wire.RenewPath("n-1"), "/internal/v1/nodes/n-1/renew"},
+		{wire.AdoptPath("n-1"), "/internal/v1/nodes/n-1/adopt"},
+		{wire.AgentPath("linux", "arm64"), "/agent/linux/arm64"},
+		{wire.BootstrapScriptPath("msb_1_2"), "/api/v1/bootstrap/nodes/msb_1_2/script"},
+		{wire.RegistryCredentialPath("{token}"), "/api/v1/bootstrap/nodes/{token}/registry-credential"},
 	} {
 		if tc.got != tc.want {
 			t.Errorf("path = %s, want %s", tc.got, tc.want)

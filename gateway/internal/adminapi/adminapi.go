@@ -13,6 +13,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
@@ -38,7 +39,7 @@ type API struct {
 	Logger    *slog.Logger               // nil: slog.Default
 }
 
-// Handler serves the API under Prefix.
+// Handler serves the API under wire.PrefixAdmin.
 type Handler struct {
 	http.Handler
 	mux *http.ServeMux
@@ -59,7 +60,7 @@ func (a *API) Routes() *Handler {
 	s := &server{API: a, failures: &limiter{now: a.Now}, writes: &limiter{now: a.Now, burst: writeBurst}}
 	mux := http.NewServeMux()
 	for _, r := range slices.Concat(s.routes(), s.bootstrapRoutes(), s.trustRoutes()) {
-		mux.Handle(r.method+" "+client.Prefix+r.path, s.guarded(r.scope, r.serve))
+		mux.Handle(r.method+" "+wire.PrefixAdmin+r.path, s.guarded(r.scope, r.serve))
 	}
 	return &Handler{Handler: a.Info.Strict(mux), mux: mux}
 }

@@ -44,7 +44,7 @@ func TestRefusedCallers(t *testing.T) {
 		{"good", "bearer " + good, "", 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := httptest.NewRequest("GET", client.Prefix+"nodes", nil)
+			r := httptest.NewRequest("GET", wire.PrefixAdmin+"nodes", nil)
 			if c.header != "" {
 				r.Header.Set("Authorization", c.header)
 			}
@@ -85,7 +85,7 @@ func TestTwoAuthorizationHeaders(t *testing.T) {
 		{[]string{a, b}, "a", ""}, {[]string{"Bearer msa_none1234_x", b}, "b", ""}, {[]string{a, "Bearer " + made.BootstrapToken}, "", "gpu-7"},
 		{[]string{"Bearer msb_none1234_x", "Bearer " + made.BootstrapToken}, "", "gpu-7"},
 	} {
-		r := httptest.NewRequest("GET", client.Prefix+"whoami", nil)
+		r := httptest.NewRequest("GET", wire.PrefixAdmin+"whoami", nil)
 		r.Header["Authorization"] = c.values
 		w := httptest.NewRecorder()
 		h.api.Routes().ServeHTTP(w, r)
@@ -114,7 +114,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	good := h.account("ops", "", "*")
 	routes := h.api.Routes()
 	ask := func(token, address string) (int, http.Header) {
-		r := httptest.NewRequest("GET", client.Prefix+"whoami", nil)
+		r := httptest.NewRequest("GET", wire.PrefixAdmin+"whoami", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
 		r.RemoteAddr = address
 		w := httptest.NewRecorder()
@@ -159,7 +159,7 @@ func TestLimiterIsBounded(t *testing.T) {
 	routes := h.api.Routes()
 	limited := 0
 	for i := range 4096 + 20 {
-		r := httptest.NewRequest("GET", client.Prefix+"whoami", nil)
+		r := httptest.NewRequest("GET", wire.PrefixAdmin+"whoami", nil)
 		r.RemoteAddr = fmt.Sprintf("10.0.%d.%d:1", i/256, i%256)
 		w := httptest.NewRecorder()
 		routes.ServeHTTP(w, r)

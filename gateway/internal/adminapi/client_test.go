@@ -134,7 +134,7 @@ func (h *house) overTLS() (server *httptest.Server, pin, caFile string) {
 	h.t.Cleanup(server.Close)
 	root := server.Certificate()
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw})
-	mux.Handle(client.Prefix, h.api.Routes())
+	mux.Handle(wire.PrefixAdmin, h.api.Routes())
 	mux.HandleFunc("GET "+wire.PathRoots, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bundle) })
 	caFile = filepath.Join(h.t.TempDir(), "ca.pem")
 	if err := os.WriteFile(caFile, bundle, 0o600); err != nil {

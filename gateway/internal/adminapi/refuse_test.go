@@ -125,7 +125,7 @@ func TestTakes(t *testing.T) {
 	for target, want := range map[string]bool{"GET nodes": true, "POST nodes": true, "PUT nodes": false, "GET nope": false, "GET nodes/a": true, "GET nodes//a": false,
 		"GET x/../nodes": false, "GET nodes/": false, "GET nodes/a%2Fb": true} {
 		method, path, _ := strings.Cut(target, " ")
-		if got := routes.Takes(httptest.NewRequest(method, client.Prefix+path, nil)); got != want {
+		if got := routes.Takes(httptest.NewRequest(method, wire.PrefixAdmin+path, nil)); got != want {
 			t.Errorf("%s: got %v, want %v", target, got, want)
 		}
 	}

@@ -40,11 +40,8 @@ type Site struct {
 	Registry       string // HOST[:PORT] that nodes log in to; empty: none
 }
 
-// scriptPath is where the script lies for who has the fetch part.
-func scriptPath(fetchPart string) string { return "/api/v1/bootstrap/nodes/" + fetchPart + "/script" }
-
 // URL is where the first hop of a token goes. It holds the fetch part, never the secret.
-func (s Site) URL(fetchPart string) string { return s.FirstHop + scriptPath(fetchPart) }
+func (s Site) URL(fetchPart string) string { return s.FirstHop + wire.BootstrapScriptPath(fetchPart) }
 
 // Package is the agent for one platform.
 type Package struct {

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/datadir"
 )
 
@@ -208,7 +209,7 @@ func (s *service) journal(ctx context.Context, err error) error {
 
 // ready waits until the gateway serves, and says what to do next.
 func (s *service) ready(ctx context.Context, f ServeFlags) error {
-	address, begun := localURL(f.Listen)+"/readyz", s.now()
+	address, begun := localURL(f.Listen)+wire.PathReady, s.now()
 	for {
 		err := s.Ready(ctx, address)
 		waited := s.now().Sub(begun)

@@ -8,6 +8,8 @@ import (
 	"mime"
 	"net/http"
 	"time"
+
+	"muster/agent/wire"
 )
 
 const (
@@ -17,7 +19,7 @@ const (
 
 // Backup writes a copy of the gateway's database to w and gives its size.
 func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.BaseURL+Prefix+"backup", nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, c.BaseURL+wire.PrefixAdmin+"backup", nil)
 	if err != nil {
 		return 0, err
 	}

@@ -193,7 +193,7 @@ func set(q url.Values, name, value string) {
 
 // do makes one request; in and out may be nil.
 func (c *Client) do(ctx context.Context, method, path string, q url.Values, in, out any) error {
-	address := c.BaseURL + Prefix + path
+	address := c.BaseURL + wire.PrefixAdmin + path
 	if len(q) > 0 {
 		address += "?" + q.Encode()
 	}

@@ -1,8 +1,5 @@
 package client
 
-// Prefix is where the API lives.
-const Prefix = "/api/v1/admin/"
-
 // Scopes of accounts.
 const (
 	ScopeAll           = "*"

@@ -46,7 +46,7 @@ func (a *agents) find() []wire.Platform {
 		system, arch, ok := strings.Cut(path.Dir(name), "-")
 		size, sum, err := a.digest(name)
 		if ok && err == nil {
-			found = append(found, wire.Platform{OS: system, Arch: arch, Size: size, SHA256: sum, Path: wire.PathAgent + "/" + system + "/" + arch})
+			found = append(found, wire.Platform{OS: system, Arch: arch, Size: size, SHA256: sum, Path: wire.AgentPath(system, arch)})
 		}
 	}
 	sort.Slice(found, func(i, j int) bool { return found[i].Path < found[j].Path })

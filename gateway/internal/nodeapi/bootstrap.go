@@ -15,15 +15,6 @@ import (
 	"muster/store"
 )
 
-// bootstrapPrefix begins the routes that a bootstrap token opens. The token is part of the path.
-const bootstrapPrefix = "/api/v1/bootstrap/nodes/"
-
-// What follows the token.
-const (
-	scriptSuffix     = "/script"
-	credentialSuffix = "/registry-credential"
-)
-
 // visit is one request with a bootstrap token that was proven to be good.
 type visit struct {
 	bootstrap.Visit

@@ -13,9 +13,6 @@ import (
 	"muster/gateway/internal/reply"
 )
 
-// adminPrefix begins the routes of the admin API, which takes tokens of its own and records what it refuses.
-const adminPrefix = "/api/v1/admin/"
-
 // Doors says what the requests of a listener pass besides this API. A nil field says no.
 type Doors struct {
 	Admin   func(*http.Request) bool // a route of the admin API takes this request
@@ -30,7 +27,7 @@ type proxied struct{}
 // redirected: in a query string, in the path of another route than bootstrap's, in a header. Each is an event.
 func (a *API) Guard(next http.Handler, d Doors) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if d.Proxied != nil && strings.HasPrefix(r.URL.Path, "/api/v1/bootstrap") && d.Proxied(r) {
+		if d.Proxied != nil && strings.HasPrefix(r.URL.Path, wire.PathBootstrap) && d.Proxied(r) {
 			r = r.WithContext(context.WithValue(r.Context(), proxied{}, true))
 		}
 		var at *attempt
@@ -57,7 +54,7 @@ func (a *API) Guard(next http.Handler, d Doors) http.Handler {
 // misplaced gives the refusal of a request with a token in the wrong place, and the text in which that was found.
 func misplaced(r *http.Request, d Doors) (text string, err error) {
 	at := r.URL.Path
-	admin := strings.HasPrefix(at, adminPrefix) && d.Admin != nil && d.Admin(r)
+	admin := strings.HasPrefix(at, wire.PrefixAdmin) && d.Admin != nil && d.Admin(r)
 	if r.URL.RawQuery != "" && !admin {
 		if text := reply.Unescape(r.URL.RawQuery); reply.HasToken(text) {
 			return text, inQuery(text)
@@ -79,7 +76,7 @@ func misplaced(r *http.Request, d Doors) (text string, err error) {
 // misplacedPSK finds a PSK that a person chose, where misplaced finds what has the form of a token, and gives its id with the refusal.
 // The admin API looks by itself.
 func (a *API) misplacedPSK(r *http.Request, d Doors) (psk string, err error) {
-	if strings.HasPrefix(r.URL.Path, adminPrefix) && d.Admin != nil && d.Admin(r) {
+	if strings.HasPrefix(r.URL.Path, wire.PrefixAdmin) && d.Admin != nil && d.Admin(r) {
 		return "", nil
 	}
 	texts := reply.QueryValues(r)
@@ -149,7 +146,7 @@ func registers(r *http.Request) bool {
 
 // proves tells a request for a node's route that brings a proof, good or not.
 func proves(r *http.Request) bool {
-	if !strings.HasPrefix(r.URL.Path, "/nodes/") && !strings.HasPrefix(r.URL.Path, "/internal/v1/nodes/") || r.URL.Path == wire.PathRegister {
+	if !strings.HasPrefix(r.URL.Path, wire.PrefixNodes) && !strings.HasPrefix(r.URL.Path, wire.PrefixInternal) || r.URL.Path == wire.PathRegister {
 		return false
 	}
 	return len(r.Header["Signature"]) > 0 || r.TLS != nil && len(r.TLS.PeerCertificates) > 0
@@ -180,15 +177,15 @@ func (a *API) inBody(w http.ResponseWriter, r *http.Request, at *attempt) (text,
 
 // ours tells a request for a bootstrap route by all that makes it one; its handler looks at the token.
 func ours(r *http.Request) bool {
-	rest, ok := strings.CutPrefix(r.URL.Path, bootstrapPrefix)
-	token, tail, _ := strings.Cut(rest, "/")
+	rest, ok := strings.CutPrefix(r.URL.Path, wire.PrefixBootstrap)
+	token, _, _ := strings.Cut(rest, "/")
 	if !ok || token == "" || !plainSlashes(r) {
 		return false
 	}
-	switch "/" + tail {
-	case scriptSuffix:
+	switch r.URL.Path {
+	case wire.BootstrapScriptPath(token):
 		return r.Method == http.MethodGet || r.Method == http.MethodHead || r.Method == http.MethodPost
-	case credentialSuffix:
+	case wire.RegistryCredentialPath(token):
 		return r.Method == http.MethodGet || r.Method == http.MethodHead
 	}
 	return false
@@ -199,7 +196,7 @@ func pathCarries(at string) bool {
 	if !reply.HasToken(at) {
 		return false
 	}
-	if strings.HasPrefix(path.Clean(at), bootstrapPrefix) {
+	if strings.HasPrefix(path.Clean(at), wire.PrefixBootstrap) {
 		return true
 	}
 	for segment := range strings.SplitSeq(at, "/") {
@@ -215,7 +212,7 @@ func inPath(r *http.Request, at string) error {
 	if reply.HasPSK(at) {
 		return plainPSK()
 	}
-	if !private(r) && strings.HasPrefix(path.Clean(at), bootstrapPrefix) && strings.Contains(at[strings.Index(at, "ms"):], ".") {
+	if !private(r) && strings.HasPrefix(path.Clean(at), wire.PrefixBootstrap) && strings.Contains(at[strings.Index(at, "ms"):], ".") {
 		return tlsRequired(r)
 	}
 	return wrongRoute("in the path")
@@ -280,7 +277,7 @@ func inQuery(text string) error {
 
 func wrongRoute(where string) error {
 	return wire.Refuse(wire.CodeTokenWrongRoute, "a token stands "+where+" of a route that takes none: others may have read it",
-		"revoke it (muster token revoke ID); a bootstrap token is good for /api/v1/bootstrap and for registering its node alone")
+		"revoke it (muster token revoke ID); a bootstrap token is good for "+wire.PathBootstrap+" and for registering its node alone")
 }
 
 // tlsRequired refuses a whole bootstrap token that came without TLS, or through a proxy that ends it.

@@ -69,25 +69,25 @@ func New(c Config) *API {
 
 // Routes adds every route of this package to a listener's mux.
 func (a *API) Routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET /healthz", a.healthz)
-	mux.HandleFunc("GET /readyz", a.readyz)
-	mux.HandleFunc("GET /version", a.version)
-	mux.HandleFunc("GET /ca.pem", a.roots)
-	mux.HandleFunc("GET /trust", a.trust)
-	mux.HandleFunc("GET /install.sh", a.installer)
-	mux.HandleFunc("GET /agent", a.manifest)
-	mux.HandleFunc("GET /agent/{os}/{arch}", a.binary)
+	mux.HandleFunc("GET "+wire.PathHealth, a.healthz)
+	mux.HandleFunc("GET "+wire.PathReady, a.readyz)
+	mux.HandleFunc("GET "+wire.PathVersion, a.version)
+	mux.HandleFunc("GET "+wire.PathRoots, a.roots)
+	mux.HandleFunc("GET "+wire.PathTrust, a.trust)
+	mux.HandleFunc("GET "+wire.PathInstaller, a.installer)
+	mux.HandleFunc("GET "+wire.PathAgent, a.manifest)
+	mux.HandleFunc("GET "+wire.AgentPath("{os}", "{arch}"), a.binary)
 
 	for _, method := range []string{"GET ", "POST "} {
-		mux.HandleFunc(method+bootstrapPrefix+"{token}"+scriptSuffix, a.script)
+		mux.HandleFunc(method+wire.BootstrapScriptPath("{token}"), a.script)
 	}
-	mux.HandleFunc("GET "+bootstrapPrefix+"{token}"+credentialSuffix, a.registryCredential)
+	mux.HandleFunc("GET "+wire.RegistryCredentialPath("{token}"), a.registryCredential)
 
-	mux.HandleFunc("POST /nodes/register", a.register)
-	mux.HandleFunc("POST /nodes/{id}/heartbeat", a.node(a.heartbeat, route{purpose: fleet.ForHeartbeat}))
-	mux.HandleFunc("POST /nodes/{id}/leave", a.node(a.leave, route{}))
-	mux.HandleFunc("POST /internal/v1/nodes/{id}/adopt", a.adopt)
-	mux.HandleFunc("POST /internal/v1/nodes/{id}/renew", a.node(a.renew, route{purpose: fleet.ForRenewal}))
+	mux.HandleFunc("POST "+wire.PathRegister, a.register)
+	mux.HandleFunc("POST "+wire.HeartbeatPath("{id}"), a.node(a.heartbeat, route{purpose: fleet.ForHeartbeat}))
+	mux.HandleFunc("POST "+wire.LeavePath("{id}"), a.node(a.leave, route{}))
+	mux.HandleFunc("POST "+wire.AdoptPath("{id}"), a.adopt)
+	mux.HandleFunc("POST "+wire.RenewPath("{id}"), a.node(a.renew, route{purpose: fleet.ForRenewal}))
 }
 
 // route is what sets a node's route apart.

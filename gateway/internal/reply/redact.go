@@ -5,9 +5,9 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-)
 
-const bootstrapPrefix = "/api/v1/bootstrap/nodes/"
+	"muster/agent/wire"
+)
 
 const (
 	longestLogPath = 256
@@ -46,8 +46,8 @@ func PathForLog(path string) string {
 		path = plain
 	}
 	before, token, behind := cutToken(path)
-	if rest, ok := strings.CutPrefix(before, bootstrapPrefix); ok {
-		before = bootstrapPrefix + routeWords(rest)
+	if rest, ok := strings.CutPrefix(before, wire.PrefixBootstrap); ok {
+		before = wire.PrefixBootstrap + routeWords(rest)
 	}
 	path = (&url.URL{Path: before + token + behind}).EscapedPath()
 	if len(path) > longestLogPath {

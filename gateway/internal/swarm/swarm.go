@@ -13,6 +13,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"muster/agent/wire"
 )
 
 // swarm is one run: the nodes, what they know of the gateway, and what came of their requests.
@@ -89,10 +91,10 @@ func (s *swarm) meet(ctx context.Context) error {
 		return fmt.Errorf("%w; is the gateway running?", err)
 	}
 	defer c.Close()
-	a, err := c.exchange([]byte("GET /healthz HTTP/1.1\r\nHost: " + s.dialer.host + "\r\n\r\n"))
+	a, err := c.exchange([]byte("GET " + wire.PathHealth + " HTTP/1.1\r\nHost: " + s.dialer.host + "\r\n\r\n"))
 	switch {
 	case err != nil:
-		return fmt.Errorf("GET /healthz: %w", err)
+		return fmt.Errorf("GET %s: %w", wire.PathHealth, err)
 	case s.peer:
 		return nil
 	case len(a.epoch) == 0:

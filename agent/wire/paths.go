@@ -1,0 +1,46 @@
+package wire
+
+// Paths below the gateway's URL. Agent, gateway, installer and command line spell them as these constants and the functions
+// below do. A function that is given "{id}" or the like in the place of a value builds the gateway's route.
+const (
+	PathRegister  = "/nodes/register"
+	PathAgent     = "/agent" // the list of agents, a Manifest; AgentPath is where one of them lies
+	PathInstaller = "/install.sh"
+	PathRoots     = "/ca.pem"
+	PathTrust     = "/trust"
+	PathHealth    = "/healthz"
+	PathReady     = "/readyz"
+	PathVersion   = "/version"
+	PathBootstrap = "/api/v1/bootstrap" // begins the paths that a bootstrap token opens
+)
+
+// What the paths of a group begin with. Each ends with a slash.
+const (
+	PrefixNodes     = "/nodes/"                 // for a node with its identity; PathRegister begins so too
+	PrefixInternal  = "/internal/v1/nodes/"     // for a node with its identity
+	PrefixBootstrap = PathBootstrap + "/nodes/" // for a bootstrap token, which follows
+	PrefixAdmin     = "/api/v1/admin/"          // for an account
+)
+
+// HeartbeatPath is where the node with this id reports.
+func HeartbeatPath(nodeID string) string { return PrefixNodes + nodeID + "/heartbeat" }
+
+// LeavePath is where the node with this id says goodbye for good.
+func LeavePath(nodeID string) string { return PrefixNodes + nodeID + "/leave" }
+
+// RenewPath is where the node with this id asks for its next certificate.
+func RenewPath(nodeID string) string { return PrefixInternal + nodeID + "/renew" }
+
+// AdoptPath is where the node with this id shows a certificate that a gateway which was restored from a backup does not know.
+func AdoptPath(nodeID string) string { return PrefixInternal + nodeID + "/adopt" }
+
+// AgentPath is where the agent's binary for one platform lies.
+func AgentPath(system, arch string) string { return PathAgent + "/" + system + "/" + arch }
+
+// BootstrapScriptPath is where the script of a bootstrap token lies. Only the part of the token that may stand in a URL is given.
+func BootstrapScriptPath(fetchPart string) string { return PrefixBootstrap + fetchPart + "/script" }
+
+// RegistryCredentialPath is where a bootstrap token gets what it logs in to the registry with.
+func RegistryCredentialPath(fetchPart string) string {
+	return PrefixBootstrap + fetchPart + "/registry-credential"
+}
