@@ -57,7 +57,7 @@ func (h *Handler) Takes(r *http.Request) bool {
 
 // Routes makes a handler with a memory of refused callers of its own.
 func (a *API) Routes() *Handler {
-	s := &server{API: a, failures: &limiter{now: a.Now}, writes: &limiter{now: a.Now, burst: writeBurst}}
+	s := &server{API: a, failures: a.limiter(refusalBurst), writes: a.limiter(writeBurst)}
 	mux := http.NewServeMux()
 	for _, r := range slices.Concat(s.routes(), s.bootstrapRoutes(), s.trustRoutes()) {
 		mux.Handle(r.method+" "+wire.PrefixAdmin+r.path, s.guarded(r.scope, r.serve))

@@ -17,6 +17,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/door"
+	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -29,8 +30,8 @@ const (
 // server is an API with the memory of one listener.
 type server struct {
 	*API
-	failures *limiter // of callers who are not let in
-	writes   *limiter // of those who are, and ask for what cannot be
+	failures *limit.Limiter // of callers who are not let in
+	writes   *limit.Limiter // of those who are, and ask for what cannot be
 }
 
 // caller is who makes a request, once that is proven.

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/origin"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -22,7 +22,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, who caller, scop
 	switch known := errors.As(err, &detail); {
 	case !known:
 	case status == http.StatusUnauthorized || status == http.StatusForbidden || detail.Code == wire.CodePlaintextSecret:
-		wait := s.failures.note(limitKey(who))
+		wait := s.failures.Take(limitKey(who))
 		s.record(r, who, scope, detail, wait > 0)
 		if wait > 0 && status == http.StatusUnauthorized {
 			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
@@ -30,7 +30,7 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, who caller, scop
 				"too many refused calls from this address", "wait as Retry-After says, and check the API token"))
 		}
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		s.record(r, who, scope, detail, s.writes.note(limitKey(who)) > 0)
+		s.record(r, who, scope, detail, s.writes.Over(limitKey(who)))
 	}
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="muster"`)
@@ -54,7 +54,7 @@ func (s *server) record(r *http.Request, who caller, scope string, detail *wire.
 	claimed := s.Bootstrap.Claim(r.Context(), s.claimed(r, who, detail.Code), &e)
 	leaked := claimed != "" && (detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute)
 	if leaked {
-		tooMany = s.failures.note(claimed+" "+limitKey(who)) > 0
+		tooMany = s.failures.Over(claimed + " " + limitKey(who))
 	}
 	s.Bootstrap.Refused(r.Context(), e, tooMany)
 }
@@ -101,5 +101,5 @@ func limitKey(who caller) string {
 	if who.account.ID != "" {
 		return who.account.ID
 	}
-	return bootstrap.AddressKey(who.actor.Address)
+	return origin.SiteOf(who.actor.Address)
 }

@@ -14,6 +14,8 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/limit"
+	"muster/gateway/internal/origin"
 	"muster/store"
 )
 
@@ -42,15 +44,15 @@ type Bootstrap struct {
 	known  credentials
 	marks  marks // of PSKs
 	nonces nonces
-	fails  fails // wrong proofs, by address
-	macs   fails // wrong proofs, by address and credential
-	misuse fails // tokens in the wrong place, by address, and by address and token
+	fails  *limit.Limiter // wrong proofs, by address
+	macs   *limit.Limiter // wrong proofs, by address and credential
+	misuse *limit.Limiter // tokens in the wrong place, by address, and by address and token
 
-	fetches fails // of scripts, by token, part and address
-	repeats fails // of events, by what CountAgain compares
+	fetches *limit.Limiter // of scripts, by token, part and address
+	repeats *limit.Limiter // of events, by what CountAgain compares
 	surplus surplus
 
-	recorded fails // of refusals, by class
+	recorded *limit.Limiter // of refusals, by class
 }
 
 // New makes a Bootstrap.
@@ -62,6 +64,12 @@ func New(c Config) *Bootstrap {
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
+	b.fails = b.aMinute(failsAllowed)
+	b.macs = b.aMinute(1)
+	b.misuse = b.aMinute(failsAllowed)
+	b.fetches = b.aMinute(1)
+	b.repeats = b.aMinute(1)
+	b.recorded = b.aMinute(recordedAllowed)
 	return b
 }
 
@@ -119,13 +127,12 @@ func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.To
 	if p.Verify(token.Key, body) == nil {
 		return nil
 	}
-	now, from := b.now(), AddressKey(address)
-	e := store.Event{At: now, Kind: "enrol.refused", Actor: "credential:" + token.ID, NodeID: token.NodeID, Tenant: token.Tenant,
+	from := origin.SiteOf(address)
+	e := store.Event{At: b.now(), Kind: "enrol.refused", Actor: "credential:" + token.ID, NodeID: token.NodeID, Tenant: token.Tenant,
 		Address: address, Outcome: wire.CodeBadMAC, Security: true, Detail: map[string]string{"credential": token.ID}}
 	b.nameNode(ctx, &e)
-	b.Refused(ctx, e, b.macs.add(from+" "+token.ID, now) > 1)
-	count := b.fails.add(from, now)
-	if count > failsAllowed {
+	b.Refused(ctx, e, b.macs.Over(from+" "+token.ID))
+	if b.fails.Over(from) {
 		return wire.Refuse(
 			wire.CodeTooManyRequests, "too many wrong proofs from this address", "wait a minute, then try again with the right token")
 

@@ -9,6 +9,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/origin"
 	"muster/store"
 )
 
@@ -120,7 +121,7 @@ func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, addre
 	}
 	e := b.visitEvent("bootstrap.fetched", v, node, address)
 	e.Detail["part"] = part
-	if b.fetches.add(v.Token.ID+" "+part+" "+AddressKey(address), b.now()) > 1 && v.FirstFetchAt != nil {
+	if b.fetches.Over(v.Token.ID+" "+part+" "+origin.SiteOf(address)) && v.FirstFetchAt != nil {
 		b.CountMore(ctx, e)
 		return nil
 	}

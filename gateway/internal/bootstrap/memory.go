@@ -6,17 +6,23 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/limit"
 )
 
 const (
 	nonceMemory  = 2 * wire.EnrollWindow // as long as a request's time could still be accepted
 	nonceBound   = 1_000_000             // of 40 bytes each
 	failWindow   = time.Minute
-	failsAllowed = 20 // wrong proofs, or misplaced tokens, of one address in a window
-	failBound    = 50_000
+	failsAllowed = 20     // wrong proofs, or misplaced tokens, of one address in a minute
+	failBound    = 50_000 // addresses
 
-	recordedAllowed = 120 // refusals of all addresses that are recorded each, of a class in a window
+	recordedAllowed = 120 // refusals of all addresses that are recorded each, of a class in a minute
 )
+
+// aMinute allows each key so many in a minute.
+func (b *Bootstrap) aMinute(number int) *limit.Limiter {
+	return limit.New(limit.Config{Burst: number, Every: failWindow / time.Duration(number), Keys: failBound, Now: b.now})
+}
 
 // nonces remembers those of proven register requests. The zero value is ready; it is safe for concurrent use.
 type nonces struct {
@@ -74,21 +80,4 @@ func (n *nonces) prune(now time.Time) {
 			delete(n.used, key)
 		}
 	}
-}
-
-// fails counts what goes wrong, or is done again, by a key such as an address, in windows of a minute. The zero value is ready; it is safe for concurrent use.
-type fails struct {
-	mu     sync.Mutex
-	counts map[string]int
-	window time.Time
-}
-
-func (f *fails) add(key string, now time.Time) int {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	if f.counts == nil || now.Sub(f.window) > failWindow || len(f.counts) > failBound {
-		f.counts, f.window = map[string]int{}, now
-	}
-	f.counts[key]++
-	return f.counts[key]
 }

@@ -28,27 +28,6 @@ func TestFullNonceMemory(t *testing.T) {
 	}
 }
 
-// TestFailsForget: the count of addresses is bounded, and a window ends.
-func TestFailsForget(t *testing.T) {
-	var f fails
-	now := time.Now()
-	for i := range failBound + 2 {
-		f.add(strconv.Itoa(i), now)
-	}
-	if len(f.counts) > failBound {
-		t.Errorf("%d addresses are remembered, want at most %d", len(f.counts), failBound)
-	}
-	if got := f.add("a", now); got != 1 {
-		t.Errorf("got %d, want 1", got)
-	}
-	if got := f.add("a", now.Add(failWindow)); got != 2 {
-		t.Errorf("within the window: got %d, want 2", got)
-	}
-	if got := f.add("a", now.Add(failWindow+time.Second)); got != 1 {
-		t.Errorf("in the next window: got %d, want 1", got)
-	}
-}
-
 // TestNoncesWhenTheClockIsSet: a real clock's readings carry the time that has passed, and that decides what is forgotten.
 func TestNoncesWhenTheClockIsSet(t *testing.T) {
 	var n nonces

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"maps"
-	"net"
 	"strconv"
 	"strings"
 	"sync"
@@ -13,17 +12,9 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/origin"
 	"muster/store"
 )
-
-// AddressKey groups addresses for counting: IPv6 by the /64 that one customer usually has, all others by themselves.
-func AddressKey(address string) string {
-	ip := net.ParseIP(address)
-	if ip == nil || ip.To4() != nil {
-		return address
-	}
-	return ip.Mask(net.CIDRMask(64, 128)).String()
-}
 
 // Misused records a token that was presented where it is not good, or is good no more. claimed are the public parts that it shows:
 // the event says whose the first one on record is, proven or not. Presentations are counted by address: beyond a number
@@ -35,16 +26,16 @@ func (b *Bootstrap) Misused(ctx context.Context, refused error, claimed []string
 		return refused
 	}
 	ctx = context.WithoutCancel(ctx) // whoever hangs up is recorded too
-	from, now := AddressKey(e.Address), b.now()
-	e.At, e.Kind, e.Outcome, e.Security = now, "bootstrap.refused", detail.Code, true
+	from := origin.SiteOf(e.Address)
+	e.At, e.Kind, e.Outcome, e.Security = b.now(), "bootstrap.refused", detail.Code, true
 	known := b.Claim(ctx, claimed, &e)
-	count := b.misuse.add(from, now)
+	tooMany := b.misuse.Over(from)
 	leaked := known != "" && (detail.Code == wire.CodeTLSRequired || detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute)
 	if leaked {
-		count = b.misuse.add(from+" "+known, now)
+		tooMany = b.misuse.Over(from + " " + known)
 	}
-	b.Refused(ctx, e, count > failsAllowed)
-	if leaked || count <= failsAllowed {
+	b.Refused(ctx, e, tooMany)
+	if leaked || !tooMany {
 		return refused
 	}
 	return wire.Refuse(wire.CodeTooManyRequests, "too many refused tokens from this address", "wait a minute, then try again with the right one")
@@ -128,7 +119,7 @@ func (b *Bootstrap) Refused(ctx context.Context, e store.Event, tooMany bool) {
 
 // tooMany counts an event that is about to be recorded.
 func (b *Bootstrap) tooMany(e store.Event) bool {
-	return b.recorded.add(class(e), b.now()) > recordedAllowed
+	return b.recorded.Over(class(e))
 }
 
 // class tells what names something on record from what anyone can make up.
@@ -142,8 +133,8 @@ func class(e store.Event) string {
 // CountAgain counts an event where one of the same kind, actor, node and outcome from the same address was recorded in this minute,
 // and tells so, or where too many refusals of all kinds were. The others are their caller's to record.
 func (b *Bootstrap) CountAgain(ctx context.Context, e store.Event) bool {
-	key := strings.Join([]string{e.Kind, e.Actor, e.NodeID, e.Outcome, AddressKey(e.Address)}, " ")
-	if b.repeats.add(key, b.now()) == 1 && (e.Outcome == "ok" || !b.tooMany(e)) {
+	key := strings.Join([]string{e.Kind, e.Actor, e.NodeID, e.Outcome, origin.SiteOf(e.Address)}, " ")
+	if !b.repeats.Over(key) && (e.Outcome == "ok" || !b.tooMany(e)) {
 		return false
 	}
 	b.CountMore(ctx, e)
@@ -176,7 +167,7 @@ type surplus struct {
 type surplusKey struct{ kind, outcome, node, token, from string }
 
 func keyOf(e store.Event) surplusKey {
-	key := surplusKey{kind: e.Kind, outcome: e.Outcome, node: e.NodeID, from: AddressKey(e.Address)}
+	key := surplusKey{kind: e.Kind, outcome: e.Outcome, node: e.NodeID, from: origin.SiteOf(e.Address)}
 	if e.Tenant != "" {
 		key.token = cmp.Or(e.Detail["token"], e.Detail["credential"])
 	}

@@ -15,15 +15,6 @@ import (
 	"muster/store"
 )
 
-func TestAddressKey(t *testing.T) {
-	for address, want := range map[string]string{"192.0.2.9": "192.0.2.9", "2001:db8::1": "2001:db8::", "2001:db8::ffff:1": "2001:db8::", "socket": "socket", "": "",
-		"2001:db8:0:1::1": "2001:db8:0:1::", "::ffff:192.0.2.9": "::ffff:192.0.2.9"} {
-		if got := bootstrap.AddressKey(address); got != want {
-			t.Errorf("AddressKey(%s) = %s, want %s", address, got, want)
-		}
-	}
-}
-
 // TestMisused: beyond a number refusals are counted, and the count is an event when the minute is over.
 func TestMisused(t *testing.T) {
 	d := newDesk(t)

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"muster/agent/wire"
@@ -19,13 +18,8 @@ const (
 	lateUse = time.Minute
 	// strayPause is how often the use of an ancient certificate is put on record.
 	strayPause = time.Hour
+	strayKeys  = 10_000
 )
-
-// strays remembers which ancient certificates were put on record, and when.
-type strays struct {
-	sync.Mutex
-	said map[string]time.Time // by fingerprint
-}
 
 // recoveryAllowed is the kind of the event of an allowed recovery.
 const recoveryAllowed = "node.recovery_allowed"
@@ -74,18 +68,7 @@ func (f *Fleet) lateness(id *Identity, p Proof) time.Duration {
 
 // recordStray logs the use of an ancient certificate, now and then.
 func (f *Fleet) recordStray(ctx context.Context, id *Identity, p Proof) {
-	now := f.now()
-	f.strays.Lock()
-	last, said := f.strays.said[id.Fingerprint]
-	due := !said || now.Sub(last) >= strayPause || now.Before(last)
-	if due {
-		if f.strays.said == nil || len(f.strays.said) > 10_000 {
-			f.strays.said = map[string]time.Time{}
-		}
-		f.strays.said[id.Fingerprint] = now
-	}
-	f.strays.Unlock()
-	if !due {
+	if f.strays.Over(id.Fingerprint) {
 		return
 	}
 	e := f.event("identity.stray", id.NodeID, store.Actor{Name: "node:" + id.NodeID, Address: p.Address})

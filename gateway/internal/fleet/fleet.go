@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/gateway/internal/limit"
 	"muster/store"
 )
 
@@ -54,8 +55,8 @@ type Fleet struct {
 		sync.Mutex
 		byNode map[string]*Replay
 	}
-	strays   strays
-	flushing sync.Mutex // one flush at a time, so that a reader can wait for it
+	strays   *limit.Limiter // uses of ancient certificates that are put on record, by fingerprint
+	flushing sync.Mutex     // one flush at a time, so that a reader can wait for it
 	cache    identityCache
 }
 
@@ -73,6 +74,7 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 	r.beats.live = map[string]*live{}
 	r.replays.byNode = map[string]*Replay{}
 	r.cache.init()
+	r.strays = limit.New(limit.Config{Burst: 1, Every: strayPause, Keys: strayKeys, Now: r.now})
 	return r, r.begin(ctx)
 }
 

@@ -93,7 +93,7 @@ func (a *API) renew(ctx context.Context, c call) (any, error) {
 	if err != nil {
 		return nil, wire.Refuse(wire.CodeBadCSR, err.Error(), "a renewal keeps subject and SAN and brings a new P-256 key")
 	}
-	if !a.pace.take(c.id.NodeID, a.Now()) {
+	if a.pace.Over(c.id.NodeID) {
 		return nil, wire.Refuse(wire.CodeTooManyRequests, "this node renews its certificate again and again", "wait; one renewal in two thirds of a certificate's life is usual")
 	}
 	issued, err := a.Issuer.Issue(ctx, authority.Request{NodeID: c.id.NodeID, CSR: csr})

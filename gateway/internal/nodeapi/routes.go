@@ -18,6 +18,7 @@ import (
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -50,7 +51,7 @@ type API struct {
 	Config
 	agents *agents
 	ready  readiness
-	pace   pace // of renewals
+	pace   *limit.Limiter // of renewals, by node
 }
 
 // New makes the node API.
@@ -64,7 +65,7 @@ func New(c Config) *API {
 	if c.BodyTime == 0 {
 		c.BodyTime = usualBodyTime
 	}
-	return &API{Config: c, agents: newAgents(c.Agents, c.Version), pace: pace{every: c.RenewEvery}}
+	return &API{Config: c, agents: newAgents(c.Agents, c.Version), pace: c.pace()}
 }
 
 // Routes adds every route of this package to a listener's mux.

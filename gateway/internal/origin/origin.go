@@ -98,6 +98,15 @@ func Site(address netip.Addr) netip.Addr {
 	return netip.PrefixFrom(address.WithZone(""), site).Masked().Addr()
 }
 
+// SiteOf is Site of an address in text, as Address gives it. What is no address stays as it is.
+func SiteOf(text string) string {
+	address, err := netip.ParseAddr(text)
+	if err != nil {
+		return text
+	}
+	return Site(address).String()
+}
+
 // Open tells whether a trusted proxy says that the request came to it without TLS.
 func (r Resolver) Open(q *http.Request) bool {
 	return r.Behind(q) && strings.EqualFold(scheme(q), "http")

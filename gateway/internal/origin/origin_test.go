@@ -221,3 +221,15 @@ func TestForwarded(t *testing.T) {
 		}
 	}
 }
+
+// TestSiteOf: one customer's network counts as one, and what is no address as it is.
+func TestSiteOf(t *testing.T) {
+	for text, want := range map[string]string{
+		"192.0.2.9": "192.0.2.9", "::ffff:192.0.2.9": "192.0.2.9", "socket": "socket", "": "",
+		"2001:db8::1": "2001:db8::", "2001:db8::ffff:1": "2001:db8::", "2001:db8:0:1::1": "2001:db8:0:1::", "fe80::1%eth0": "fe80::",
+	} {
+		if got := origin.SiteOf(text); got != want {
+			t.Errorf("SiteOf(%s) = %s, want %s", text, got, want)
+		}
+	}
+}
