@@ -213,11 +213,15 @@ func (a *foreground) report(ctx context.Context, state identity.State) error {
 	defer group.Wait()
 	defer stop()
 	notices := func() []string { return append(a.notices(), m.notices()...) }
-	return heartbeat.Run(ctx, heartbeat.Config{
+	loop, err := heartbeat.New(heartbeat.Config{
 		Client: a.client, Directory: a.directory, State: state, Interval: a.interval, Agent: agentInfo(),
 		Hardware: m.hardware, Cost: m.cost, Health: m.health, GPUsSeen: m.seen, Expect: m.expect, Notices: notices, Wake: news,
 		Status: a.status, Logger: a.log, GPUs: m.summary, Progress: a.notifier.Progress,
 	})
+	if err != nil {
+		return err
+	}
+	return loop.Run(ctx)
 }
 
 // probeInterval is the pace of the looks at the GPUs: what the operator says, else that of the heartbeats, since nobody sees a

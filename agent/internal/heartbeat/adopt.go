@@ -11,7 +11,7 @@ import (
 
 // adopted shows this node's certificate to a gateway that provably does not know it: one that was restored from a backup
 // takes a certificate that it issued since, once. It reports whether it did.
-func (l *loop) adopted(ctx context.Context, err error) bool {
+func (l *Loop) adopted(ctx context.Context, err error) bool {
 	var refusal *transport.Refusal
 	if !errors.As(err, &refusal) || refusal.Code != wire.CodeUnknownCertificate || l.phase.adopted {
 		return false

@@ -27,7 +27,7 @@ func (c *clock) step(wall, passed time.Time) time.Duration {
 }
 
 // watchClock asks the gateway at once for the time where this machine's clock was set, or the machine slept: a certificate may be due.
-func (l *loop) watchClock() {
+func (l *Loop) watchClock() {
 	now := l.Client.Local()
 	by := l.clock.step(now, time.Now())
 	if by == 0 {

@@ -57,8 +57,8 @@ const (
 // takes no longer either.
 const progressPause = 30 * time.Second
 
-// loop is one run of the agent.
-type loop struct {
+// Loop is one run of the agent.
+type Loop struct {
 	Config
 	runID    string
 	counter  uint64
@@ -84,17 +84,19 @@ type phase struct {
 	answered bool // the gateway has said something in this run, so that its clock is known
 }
 
-// Run reports until ctx is done. The error says what is wrong with State; nothing that happens later ends it.
-func Run(ctx context.Context, cfg Config) error {
+// New makes the loop. Its client speaks for the identity of State from now on. The error says what is wrong with State.
+func New(cfg Config) (*Loop, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	l := &loop{Config: cfg, runID: newRunID(), interval: cfg.Interval, nextBeat: time.Now()}
+	l := &Loop{Config: cfg, runID: newRunID(), interval: cfg.Interval}
 	l.report.status = cfg.Status
 	l.setInterval(cfg.State.Gateway.IntervalSeconds)
-	if err := l.use(cfg.State); err != nil {
-		return err
-	}
+	return l, l.use(cfg.State)
+}
+
+// Run reports until ctx is done. Nothing else ends it, and the error is always nil.
+func (l *Loop) Run(ctx context.Context) error {
 	l.report.status.Phase = identity.PhaseRetrying
 	l.saveStatus(true)
 	for ctx.Err() == nil {
@@ -113,7 +115,7 @@ func newRunID() string {
 }
 
 // step does what is due. To a certificate that has expired nothing is open but its renewal.
-func (l *loop) step(ctx context.Context) {
+func (l *Loop) step(ctx context.Context) {
 	if l.expired() {
 		l.phase.expired = true
 		if l.beatDue() {
@@ -139,9 +141,9 @@ func (l *loop) step(ctx context.Context) {
 	}
 }
 
-func (l *loop) beatDue() bool { return !time.Now().Before(l.nextBeat) }
+func (l *Loop) beatDue() bool { return !time.Now().Before(l.nextBeat) }
 
-func (l *loop) progress(ctx context.Context) {
+func (l *Loop) progress(ctx context.Context) {
 	if l.Progress != nil && ctx.Err() == nil {
 		l.Progress(l.report.status.Phase)
 	}
@@ -149,7 +151,7 @@ func (l *loop) progress(ctx context.Context) {
 
 // sleep waits for the next thing that is due, or for news. After news it waits a moment more, so that no amount of it makes
 // the loop spin.
-func (l *loop) sleep(ctx context.Context) {
+func (l *Loop) sleep(ctx context.Context) {
 	wait := max(min(time.Until(l.nextBeat), l.untilRenewal(), progressPause), 10*time.Millisecond)
 	timer := time.NewTimer(wait)
 	defer timer.Stop()
@@ -165,7 +167,7 @@ func (l *loop) sleep(ctx context.Context) {
 }
 
 // use takes over an identity: the connections of the one before are closed.
-func (l *loop) use(state identity.State) error {
+func (l *Loop) use(state identity.State) error {
 	id, err := state.Transport()
 	if err != nil {
 		return err
@@ -179,7 +181,7 @@ func (l *loop) use(state identity.State) error {
 }
 
 // setInterval takes the gateway's wish within its bounds, where the operator has none.
-func (l *loop) setInterval(seconds int) {
+func (l *Loop) setInterval(seconds int) {
 	if l.Interval > 0 {
 		return
 	}
@@ -195,7 +197,7 @@ func jittered(interval time.Duration) time.Duration {
 	return interval - interval/10 + mathrand.N(interval/5+1)
 }
 
-func (l *loop) request() wire.HeartbeatRequest {
+func (l *Loop) request() wire.HeartbeatRequest {
 	l.counter++
 	r := wire.HeartbeatRequest{
 		RunID: l.runID, Counter: l.counter, IntervalSeconds: l.interval.Seconds(), SkewMillis: l.Client.Offset().Milliseconds(),
@@ -217,14 +219,14 @@ func (l *loop) request() wire.HeartbeatRequest {
 	return r
 }
 
-func (l *loop) hardwareLimit() int {
+func (l *Loop) hardwareLimit() int {
 	if l.short {
 		return firstHardware
 	}
 	return mostHardware
 }
 
-func (l *loop) notices() []string {
+func (l *Loop) notices() []string {
 	var all []string
 	if l.Notices != nil {
 		all = append(all, l.Notices()...)
@@ -239,7 +241,7 @@ func (l *loop) notices() []string {
 }
 
 // beat sends one heartbeat and decides when the next one goes.
-func (l *loop) beat(ctx context.Context) {
+func (l *Loop) beat(ctx context.Context) {
 	var answer wire.HeartbeatAnswer
 	request := l.request()
 	err := l.Client.Call(ctx, wire.HeartbeatPath(l.State.NodeID), request, &answer)
@@ -262,7 +264,7 @@ func (l *loop) beat(ctx context.Context) {
 
 // tooLong reports that the gateway refused a reading which an older one takes for too long: the next one is shorter, and goes
 // at once.
-func (l *loop) tooLong(err error, length int) bool {
+func (l *Loop) tooLong(err error, length int) bool {
 	var refusal *transport.Refusal
 	if l.short || length <= firstHardware || !errors.As(err, &refusal) {
 		return false

@@ -64,7 +64,11 @@ func (n *node) run(t *testing.T, length time.Duration) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), length)
 	defer cancel()
-	if err := heartbeat.Run(ctx, n.cfg); err != nil {
+	loop, err := heartbeat.New(n.cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := loop.Run(ctx); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -378,7 +382,7 @@ func TestDiskTroubleStopsNoBeat(t *testing.T) {
 func TestDamagedIdentityIsSaid(t *testing.T) {
 	n := newNode(t, false, nil)
 	n.cfg.State.Gateway.AnswerKey = ""
-	if err := heartbeat.Run(context.Background(), n.cfg); err == nil {
+	if _, err := heartbeat.New(n.cfg); err == nil {
 		t.Error("no error")
 	}
 }

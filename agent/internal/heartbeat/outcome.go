@@ -14,7 +14,7 @@ import (
 // refusedPause is the least pause between beats of a node that is refused for good; at random up to twice as long.
 const refusedPause = 5 * time.Minute
 
-func (l *loop) accepted(answer wire.HeartbeatAnswer) {
+func (l *Loop) accepted(answer wire.HeartbeatAnswer) {
 	if l.report.status.Phase != identity.PhaseOnline {
 		l.Logger.Info("online", "gateway", l.Client.Gateway(), "node", l.State.NodeID, "transport", l.Client.Mode())
 	}
@@ -30,7 +30,7 @@ func (l *loop) accepted(answer wire.HeartbeatAnswer) {
 }
 
 // failed sorts an unsuccessful beat, or renewal of an expired certificate, and sets the time of the next one.
-func (l *loop) failed(err error) {
+func (l *Loop) failed(err error) {
 	l.report.status.LastError = err.Error()
 	var refusal *transport.Refusal
 	if !errors.As(err, &refusal) {
@@ -58,7 +58,7 @@ func (l *loop) failed(err error) {
 
 // hurry asks for the renewal at once where the gateway says that the certificate has expired. Where it says so of the renewal
 // too, or of the next certificate, there is no hurry.
-func (l *loop) hurry() bool {
+func (l *Loop) hurry() bool {
 	if l.phase.expired || l.phase.hurried {
 		l.phase.expired = true
 		return false
@@ -80,7 +80,7 @@ func forGood(code string) bool {
 	return false
 }
 
-func (l *loop) retry(err error, least time.Duration) {
+func (l *Loop) retry(err error, least time.Duration) {
 	wait := max(l.backoff.Next(), least)
 	l.nextBeat = time.Now().Add(wait)
 	l.Logger.Warn("heartbeat not accepted, trying again", "in", wait.Round(100*time.Millisecond).String(), "error", err)
@@ -89,7 +89,7 @@ func (l *loop) retry(err error, least time.Duration) {
 }
 
 // refused goes on slowly, for an operator may change their mind. It is logged once.
-func (l *loop) refused(refusal *transport.Refusal) {
+func (l *Loop) refused(refusal *transport.Refusal) {
 	l.nextBeat = time.Now().Add(refusedPause + mathrand.N(refusedPause))
 	if !l.phase.refused {
 		l.Logger.Error("the gateway refuses this node until a person acts; asking again every few minutes, nothing is deleted",
@@ -103,7 +103,7 @@ func (l *loop) refused(refusal *transport.Refusal) {
 // swap changes to the other pair: back to the one before where the gateway provably does not know the current one (it was
 // restored from a backup), or forward where it asks for the newer one. Back it goes once, until the gateway has said something
 // else; forward always, for that is where the gateway wants it.
-func (l *loop) swap(code string) bool {
+func (l *Loop) swap(code string) bool {
 	other := l.State.Previous
 	if other == nil {
 		return false

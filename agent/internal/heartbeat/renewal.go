@@ -27,7 +27,7 @@ type renewal struct {
 }
 
 // planRenewal chooses the moment: two thirds of the lifetime less a random twentieth, counted from the issue.
-func (l *loop) planRenewal(leaf *x509.Certificate) {
+func (l *Loop) planRenewal(leaf *x509.Certificate) {
 	lifetime := leaf.NotAfter.Sub(l.State.Current.IssuedAt)
 	if lifetime <= 0 {
 		lifetime = leaf.NotAfter.Sub(leaf.NotBefore)
@@ -40,17 +40,17 @@ func (l *loop) planRenewal(leaf *x509.Certificate) {
 
 // expired tells a certificate that has ended: by the gateway's word and, before there was any, by this machine's clock. Later
 // the clock does not count, for it may just have been set.
-func (l *loop) expired() bool {
+func (l *Loop) expired() bool {
 	return l.phase.expired || !l.phase.answered && l.Client.Now().After(l.renewal.ends)
 }
 
-func (l *loop) renewalDue() bool { return l.mayRenew() && l.untilRenewal() <= 0 }
+func (l *Loop) renewalDue() bool { return l.mayRenew() && l.untilRenewal() <= 0 }
 
 // mayRenew waits for the first answer, which corrects a clock that is off: one that is ahead would have every start renew.
 // An expired certificate is renewed in the place of heartbeats, at their times.
-func (l *loop) mayRenew() bool { return l.phase.answered && !l.phase.refused && !l.expired() }
+func (l *Loop) mayRenew() bool { return l.phase.answered && !l.phase.refused && !l.expired() }
 
-func (l *loop) untilRenewal() time.Duration {
+func (l *Loop) untilRenewal() time.Duration {
 	if !l.mayRenew() {
 		return refusedPause
 	}
@@ -59,7 +59,7 @@ func (l *loop) untilRenewal() time.Duration {
 }
 
 // renew asks for the next certificate and takes it over, or plans another try.
-func (l *loop) renew(ctx context.Context) {
+func (l *Loop) renew(ctx context.Context) {
 	err := l.renewOnce(ctx)
 	if ctx.Err() != nil {
 		return
@@ -94,7 +94,7 @@ func (l *loop) renew(ctx context.Context) {
 	l.Logger.Warn("certificate not renewed, trying again", "in", wait.Round(100*time.Millisecond).String(), "error", err)
 }
 
-func (l *loop) renewOnce(ctx context.Context) error {
+func (l *Loop) renewOnce(ctx context.Context) error {
 	key, err := l.pendingKey()
 	if err != nil {
 		return err
@@ -125,7 +125,7 @@ func (l *loop) renewOnce(ctx context.Context) error {
 }
 
 // pendingKey is the next key, on the disk before anything is asked with it.
-func (l *loop) pendingKey() (*ecdsa.PrivateKey, error) {
+func (l *Loop) pendingKey() (*ecdsa.PrivateKey, error) {
 	if l.State.Pending != "" {
 		return identity.ParseKey(l.State.Pending)
 	}
@@ -143,7 +143,7 @@ func (l *loop) pendingKey() (*ecdsa.PrivateKey, error) {
 }
 
 // checkRenewed demands the same names as before, for the new key.
-func (l *loop) checkRenewed(key *ecdsa.PrivateKey, answer wire.RenewAnswer) (*x509.Certificate, error) {
+func (l *Loop) checkRenewed(key *ecdsa.PrivateKey, answer wire.RenewAnswer) (*x509.Certificate, error) {
 	current, err := l.State.Leaf()
 	if err != nil {
 		return nil, err

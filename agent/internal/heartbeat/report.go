@@ -41,7 +41,7 @@ func (r *report) online(answer wire.HeartbeatAnswer) {
 }
 
 // tellState logs what newly holds the node back, and that nothing does any more.
-func (l *loop) tellState(answer wire.HeartbeatAnswer) {
+func (l *Loop) tellState(answer wire.HeartbeatAnswer) {
 	before, now := l.report.status.Reasons, answer.StateReasons
 	switch {
 	case slices.Equal(before, now):
@@ -56,7 +56,7 @@ func (l *loop) tellState(answer wire.HeartbeatAnswer) {
 }
 
 // saveStatus writes what changed, and otherwise only now and then.
-func (l *loop) saveStatus(force bool) {
+func (l *Loop) saveStatus(force bool) {
 	r := &l.report
 	if l.GPUs != nil {
 		if seen := l.GPUs(); seen != r.status.GPUs {

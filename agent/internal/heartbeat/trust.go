@@ -13,7 +13,7 @@ const setsPause = 5 * time.Minute
 
 // trusted follows the gateway's trust sets where err, or the number that a proven answer gave, says that there may be newer
 // ones. It reports whether there were: what failed is worth another try at once then.
-func (l *loop) trusted(ctx context.Context, err error, newest int64) bool {
+func (l *Loop) trusted(ctx context.Context, err error, newest int64) bool {
 	behind := newest > trust.Number(l.State.Gateway) && !time.Now().Before(l.setsPoll)
 	if !trust.Stale(err) && !behind || ctx.Err() != nil {
 		return false
@@ -31,7 +31,7 @@ func (l *loop) trusted(ctx context.Context, err error, newest int64) bool {
 }
 
 // believe makes newer roots and keys durable and goes by them.
-func (l *loop) believe(next identity.State) error {
+func (l *Loop) believe(next identity.State) error {
 	if _, err := next.Transport(); err != nil {
 		return err
 	}
