@@ -53,7 +53,7 @@ func (g *gateway) firstAccount(ctx context.Context, getenv func(string) string, 
 	now := time.Now()
 	made, err := g.store.FirstAccount(ctx, store.Account{
 		ID: token.Public(), Name: "operator", Scopes: []string{client.ScopeAll}, SecretHash: hash[:], CreatedAt: now, CreatedBy: "gateway",
-	}, store.Event{At: now, Kind: "account.created", Actor: "gateway", Outcome: "ok", Security: true, Detail: map[string]string{"account": "operator"}})
+	}, store.Event{At: now, Kind: "account.created", Actor: "gateway", Outcome: store.OutcomeOK, Security: true, Detail: map[string]string{"account": "operator"}})
 	if err != nil || !made {
 		return err
 	}

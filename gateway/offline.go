@@ -204,7 +204,7 @@ func (o offline) with(ctx context.Context, data cli.DataFiles, domain string, ru
 
 // record notes what was done, and leaves nothing of a key that went in the database file.
 func (s *site) record(ctx context.Context, kind string) error {
-	event := store.Event{At: now(), Kind: kind, Actor: "operator:offline", Outcome: "ok", Security: true}
+	event := store.Event{At: now(), Kind: kind, Actor: "operator:offline", Outcome: store.OutcomeOK, Security: true}
 	return errors.Join(s.store.AddEvents(ctx, event), s.store.Scrub(ctx))
 }
 

@@ -63,7 +63,7 @@ func reseal(ctx context.Context, path string, before, key []byte) error {
 	if err != nil {
 		return err
 	}
-	event := store.Event{At: time.Now(), Kind: "master_key.rotated", Actor: "operator:offline", Outcome: "ok", Security: true}
+	event := store.Event{At: time.Now(), Kind: "master_key.rotated", Actor: "operator:offline", Outcome: store.OutcomeOK, Security: true}
 	if err := errors.Join(s.Reseal(ctx, key, event), s.Close()); err != nil {
 		return err
 	}

@@ -183,7 +183,7 @@ func note(ctx context.Context, s *store.Store, r cli.Restore) (cli.Restored, err
 	if done.TrustKeyAway = errors.Is(err, authority.ErrTrustKey); err != nil && !done.TrustKeyAway {
 		return done, err
 	}
-	event := store.Event{At: at, Kind: "gateway.restored", Actor: by.Name, Outcome: "ok", Security: true,
+	event := store.Event{At: at, Kind: "gateway.restored", Actor: by.Name, Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{"backup": made.Format(time.RFC3339), "adopt_until": done.AdoptUntil.Format(time.RFC3339)}}
 	return done, s.NoteRestore(ctx, store.Restoration{At: at, BackupAt: made, AdoptUntil: done.AdoptUntil}, event)
 }

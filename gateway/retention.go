@@ -84,7 +84,7 @@ func (g *gateway) dropChains(ctx context.Context, before time.Time) error {
 
 func (g *gateway) pruneOnce(ctx context.Context, now time.Time) error {
 	before := now.Add(-time.Duration(g.settings.retention))
-	note := store.Event{At: now, Kind: "events.pruned", Actor: "gateway", Outcome: "ok", Security: true}
+	note := store.Event{At: now, Kind: "events.pruned", Actor: "gateway", Outcome: store.OutcomeOK, Security: true}
 	for {
 		n, err := g.store.PruneEvents(ctx, before, pruneBatch, note)
 		if err != nil || n < pruneBatch {

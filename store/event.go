@@ -16,10 +16,16 @@ type Event struct {
 	NodeName string
 	Tenant   string
 	Address  string // where the request came from
-	Outcome  string // "ok" or an error code
+	Outcome  string // OutcomeOK, OutcomeNone or the code of a refusal
 	Detail   map[string]string
 	Security bool // shown by `muster audit`
 }
+
+// Outcomes of events, beside the codes of refusals.
+const (
+	OutcomeOK   = "ok"
+	OutcomeNone = "none" // nobody was refused, but there was nothing to give
+)
 
 // EventQuery picks events; a zero field leaves none out. Limit 0 means 100, the most is 1000.
 type EventQuery struct {

@@ -133,13 +133,6 @@ type HeartbeatAnswer struct {
 	GPUsExpected *int `json:"gpus_expected,omitempty"`
 }
 
-// Values of HeartbeatAnswer.StateReasons, beside those of HeartbeatRequest.Health.
-const (
-	ReasonConflict  = "identity_conflict"   // two machines use one identity
-	ReasonExpired   = "certificate_expired" // goes with the first use of a good one
-	ReasonSuspended = "suspended"           // a person took the node out of service
-)
-
 // RenewRequest asks for the next generation's certificate, for a new key.
 type RenewRequest struct {
 	CSR string `json:"csr"`

@@ -36,7 +36,7 @@ func (s *server) listAccounts(c *call) (any, error) {
 	accounts, err := s.Store.Accounts(c.r.Context(), tenant)
 	answer := client.AccountList{Accounts: make([]client.Account, 0, len(accounts))}
 	for _, a := range accounts {
-		if shape := accountShape(a, s.now()); all || shape.Status == "live" {
+		if shape := accountShape(a, s.now()); all || shape.Status == client.StatusLive {
 			answer.Accounts = append(answer.Accounts, shape)
 		}
 	}
@@ -165,14 +165,14 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	if errors.Is(err, store.ErrNotFound) { // somebody else was faster
 		return nil, noAccount(name)
 	}
-	return client.RevokedAccount{Done: client.Done{ID: a.ID, Status: "revoked"}, Made: madeBy(a, accounts, now), PerhapsMade: perhapsMadeBy(a, accounts, now)}, err
+	return client.RevokedAccount{Done: client.Done{ID: a.ID, Status: client.StatusRevoked}, Made: madeBy(a, accounts, now), PerhapsMade: perhapsMadeBy(a, accounts, now)}, err
 }
 
 // madeBy names the live ones of the accounts that an account has made.
 func madeBy(maker store.Account, accounts []store.Account, now time.Time) []string {
 	made := []string{}
 	for _, a := range accounts {
-		if a.Maker == maker.ID && accountShape(a, now).Status == "live" {
+		if a.Maker == maker.ID && accountShape(a, now).Status == client.StatusLive {
 			made = append(made, a.Name)
 		}
 	}
@@ -184,7 +184,7 @@ func madeBy(maker store.Account, accounts []store.Account, now time.Time) []stri
 func perhapsMadeBy(maker store.Account, accounts []store.Account, now time.Time) []string {
 	made := []string{}
 	for _, a := range accounts {
-		if a.Maker == "" && a.CreatedBy == "account:"+maker.Name && !a.CreatedAt.Before(maker.CreatedAt) && accountShape(a, now).Status == "live" {
+		if a.Maker == "" && a.CreatedBy == "account:"+maker.Name && !a.CreatedAt.Before(maker.CreatedAt) && accountShape(a, now).Status == client.StatusLive {
 			made = append(made, a.Name)
 		}
 	}
@@ -196,21 +196,21 @@ func noAccount(name string) error {
 }
 
 func (c *call) accountEvent(kind string, a store.Account, at time.Time) store.Event {
-	return store.Event{At: at, Kind: kind, Actor: c.caller.actor.Name, Tenant: a.Tenant, Address: c.caller.actor.Address, Outcome: "ok", Security: true,
+	return store.Event{At: at, Kind: kind, Actor: c.caller.actor.Name, Tenant: a.Tenant, Address: c.caller.actor.Address, Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{"account": a.Name, "id": a.ID, "scopes": strings.Join(a.Scopes, ",")}}
 }
 
 func accountShape(a store.Account, now time.Time) client.Account {
-	out := client.Account{ID: a.ID, Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, Status: "live", CreatedAt: a.CreatedAt.UTC(),
+	out := client.Account{ID: a.ID, Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, Status: client.StatusLive, CreatedAt: a.CreatedAt.UTC(),
 		ExpiresAt: utc(a.ExpiresAt), RevokedAt: utc(a.RevokedAt), LastUsedAt: utc(a.LastUsedAt), CreatedBy: a.CreatedBy}
 	if out.Scopes == nil {
 		out.Scopes = []string{}
 	}
 	switch {
 	case a.RevokedAt != nil:
-		out.Status = "revoked"
+		out.Status = client.StatusRevoked
 	case a.ExpiresAt != nil && !now.Before(*a.ExpiresAt):
-		out.Status = "expired"
+		out.Status = client.StatusExpired
 	}
 	return out
 }

@@ -27,7 +27,7 @@ func (s *server) backup(c *call) (any, error) {
 		return nil, fmt.Errorf("a place for the copy: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	event := store.Event{At: s.now(), Kind: "backup.made", Actor: c.caller.actor.Name, Address: c.caller.actor.Address, Outcome: "ok", Security: true}
+	event := store.Event{At: s.now(), Kind: "backup.made", Actor: c.caller.actor.Name, Address: c.caller.actor.Address, Outcome: store.OutcomeOK, Security: true}
 	if err := s.Fleet.Flush(c.r.Context()); err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (s *server) revokeToken(c *call) (any, error) {
 	if err := s.Bootstrap.RevokeToken(c.r.Context(), c.caller.tenant, id, c.caller.actor); err != nil {
 		return nil, err
 	}
-	return client.Done{ID: id, Status: "revoked"}, nil
+	return client.Done{ID: id, Status: client.StatusRevoked}, nil
 }
 
 // within is the tenant that a request is about: the caller's own where it has one, and then no other may be asked for.
@@ -79,7 +79,7 @@ func (c caller) within(asked string) (string, error) {
 }
 
 func tokenShape(t store.Token, now time.Time) client.Token {
-	out := client.Token{ID: t.ID, Tenant: t.Tenant, Status: "live", Uses: t.Uses, Used: t.Used, Labels: t.Labels, BindInstance: t.BindInstance,
+	out := client.Token{ID: t.ID, Tenant: t.Tenant, Status: client.StatusLive, Uses: t.Uses, Used: t.Used, Labels: t.Labels, BindInstance: t.BindInstance,
 		NodeID: t.NodeID, Node: t.NodeName, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(), CreatedBy: t.CreatedBy}
 	if out.Labels == nil {
 		out.Labels = map[string]string{}
@@ -90,11 +90,12 @@ func tokenShape(t store.Token, now time.Time) client.Token {
 	switch {
 	case t.RevokedAt != nil:
 		at := t.RevokedAt.UTC()
-		out.RevokedAt, out.Status = &at, "revoked"
+		out.RevokedAt = &at
+		out.Status = client.StatusRevoked
 	case t.Used >= t.Uses:
-		out.Status = "used"
+		out.Status = client.StatusUsed
 	case !now.Before(t.ExpiresAt):
-		out.Status = "expired"
+		out.Status = client.StatusExpired
 	}
 	return out
 }

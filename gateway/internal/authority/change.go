@@ -27,7 +27,7 @@ func badChange(message, hint string) error {
 }
 
 func (a *Authority) event(kind string, by store.Actor, detail map[string]string) store.Event {
-	return store.Event{At: a.config.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: "ok", Security: true, Detail: detail}
+	return store.Event{At: a.config.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true, Detail: detail}
 }
 
 // RotateKey adds a new key of a role (answer, task, release) to the next set, in front of the one before, which stays good;

@@ -150,7 +150,8 @@ func (b *Bootstrap) Lend(ctx context.Context, v Visit, node store.Node, address 
 	e := b.visitEvent("bootstrap.credential", v, node, address)
 	e.Detail["registry"] = v.Registry
 	if why != "" {
-		e.Outcome, e.Detail["reason"] = "none", why
+		e.Outcome = store.OutcomeNone
+		e.Detail["reason"] = why
 	}
 	if b.CountAgain(ctx, e) {
 		return c, why == "", nil

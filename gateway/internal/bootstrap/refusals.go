@@ -134,7 +134,7 @@ func class(e store.Event) string {
 // and tells so, or where too many refusals of all kinds were. The others are their caller's to record.
 func (b *Bootstrap) CountAgain(ctx context.Context, e store.Event) bool {
 	key := strings.Join([]string{e.Kind, e.Actor, e.NodeID, e.Outcome, origin.SiteOf(e.Address)}, " ")
-	if !b.repeats.Over(key) && (e.Outcome == "ok" || !b.tooMany(e)) {
+	if !b.repeats.Over(key) && (e.Outcome == store.OutcomeOK || !b.tooMany(e)) {
 		return false
 	}
 	b.CountMore(ctx, e)

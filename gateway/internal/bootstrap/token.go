@@ -110,7 +110,7 @@ func publicPart(id string) string {
 }
 
 func (b *Bootstrap) event(kind, tenant string, by store.Actor) store.Event {
-	return store.Event{At: b.now(), Kind: kind, Tenant: tenant, Actor: by.Name, Address: by.Address, Outcome: "ok", Security: true}
+	return store.Event{At: b.now(), Kind: kind, Tenant: tenant, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true}
 }
 
 func badRequest(what, allowed string) error {

@@ -134,7 +134,7 @@ func accountRevoke(ctx context.Context, s *session) error {
 }
 
 func revokedText(a client.RevokedAccount) string {
-	text := "revoked"
+	text := client.StatusRevoked
 	if len(a.Made) > 0 {
 		text += "; accounts that it had made stay live: " + strings.Join(a.Made, ", ") + "; to end them: muster account revoke " + strings.Join(a.Made, " ")
 	}

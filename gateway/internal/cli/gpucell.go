@@ -30,7 +30,7 @@ func (v view) mark() string {
 
 // unwell: GPUs are ill or missing, or the probe does not do what it should.
 func (v view) unwell() bool {
-	if v.hardware == nil || v.State == "retired" {
+	if v.hardware == nil || v.State == wire.StateRetired {
 		return false
 	}
 	switch v.hardware.Probe.State {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/client"
 )
 
@@ -109,13 +110,13 @@ func (t *tally) add(v view) {
 		t.old++
 	}
 	switch {
-	case v.State == "retired":
+	case v.State == wire.StateRetired:
 		t.retired++
-	case v.Status == "online":
+	case v.Status == wire.StatusOnline:
 		t.online++
-	case v.Status == "stale":
+	case v.Status == wire.StatusStale:
 		t.stale++
-	case v.Status == "pending":
+	case v.Status == wire.StatusPending:
 		t.pending++
 	}
 }

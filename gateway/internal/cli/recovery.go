@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/client"
 )
 
@@ -58,7 +59,7 @@ func (v view) identityRows(raw json.RawMessage) [][]string {
 			rows = append(rows, []string{"  on record", certificateRow(c)})
 		}
 	}
-	if len(d.Runs) > 1 || slices.Contains(d.StateReasons, "identity_conflict") {
+	if len(d.Runs) > 1 || slices.Contains(d.StateReasons, wire.ReasonConflict) {
 		for _, r := range d.Runs {
 			rows = append(rows, []string{"  run", fmt.Sprintf("%s from %s, certificate %s, heard %s ago, first %s", short(r.RunID, 8), orUnknown(r.Address),
 				short(r.Fingerprint, 16), v.since(&r.LastHeard), stamp(&r.FirstHeard))})

@@ -49,7 +49,7 @@ func (v view) row(wide bool) []string {
 
 // status is nothing to ask of a node that was given back.
 func (v view) status() string {
-	if v.State == "retired" {
+	if v.State == wire.StateRetired {
 		return unknown
 	}
 	return orUnknown(v.Status)
@@ -69,7 +69,7 @@ func (v view) state(reasons bool) string {
 	if reasons {
 		notes = append(notes, v.StateReasons...)
 	}
-	if c := v.Certificate; c != nil && c.RenewalOverdue && !slices.Contains(v.StateReasons, "certificate_expired") {
+	if c := v.Certificate; c != nil && c.RenewalOverdue && !slices.Contains(v.StateReasons, wire.ReasonExpired) {
 		notes = append(notes, "renewal overdue")
 	}
 	if len(notes) == 0 {

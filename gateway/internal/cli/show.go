@@ -110,11 +110,11 @@ func (v view) page() string {
 		return slices.ContainsFunc(v.StateReasons, func(r string) bool { return slices.Contains(reasons, r) })
 	}
 	switch {
-	case v.State == "retired":
+	case v.State == wire.StateRetired:
 		return ""
 	case has(wire.ReasonConflict, wire.ReasonExpired):
 		return "identity-trouble"
-	case v.Status == "stale":
+	case v.Status == wire.StatusStale:
 		return "stale-node"
 	case has(wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUMissing, wire.HealthGPUFault):
 		return "no-telemetry"

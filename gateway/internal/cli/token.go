@@ -124,7 +124,7 @@ func tokenRevoke(ctx context.Context, s *session) error {
 		id = publicPart(id)
 		tokens = append(tokens, target{id, id})
 	}
-	return s.onEach(ctx, tokens, func(t target) (string, error) { return "revoked", c.RevokeToken(ctx, t.id) })
+	return s.onEach(ctx, tokens, func(t target) (string, error) { return client.StatusRevoked, c.RevokeToken(ctx, t.id) })
 }
 
 // publicPart cuts a whole token down to what may stand in a URL and on a screen.

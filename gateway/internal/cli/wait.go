@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/client"
 )
 
@@ -42,18 +43,18 @@ func (g goal) next(seen []view) string {
 
 // wanted is what --status and --state say, empty where they say nothing.
 func (s *session) wanted() (g goal, err error) {
-	g.status, err = s.options.oneOf("status", "", "pending", "online", "stale")
+	g.status, err = s.options.oneOf("status", "", wire.Statuses()...)
 	if err != nil {
 		return g, err
 	}
-	g.state, err = s.options.oneOf("state", "", "commissioned", "ready", "deploying", "enrolled", "active", "drained", "unavailable", "retired")
+	g.state, err = s.options.oneOf("state", "", wire.States()...)
 	return g, err
 }
 
 func (s *session) goal() (goal, error) {
 	g, err := s.wanted()
 	if g.status == "" && g.state == "" {
-		g.status = "online"
+		g.status = wire.StatusOnline
 	}
 	return g, err
 }

@@ -62,7 +62,7 @@ func (f *Fleet) adopt(ctx context.Context, restored store.Restoration, a Adoptee
 	if err != nil {
 		return 0, err
 	}
-	if has(node.Reasons, ReasonConflict) {
+	if has(node.Reasons, wire.ReasonConflict) {
 		return 0, notAdopted("two machines use the identity of this node, and an operator has not chosen one yet")
 	}
 	issued := store.NewCertificate(a.Leaf.Raw, a.Leaf.RawSubjectPublicKeyInfo, a.Leaf.NotBefore, a.Leaf.NotAfter, a.Chain)

@@ -160,8 +160,8 @@ func (f *Fleet) heard(ctx context.Context, id *Identity, health []string, detail
 		return state, nil
 	}
 	add, remove := healthChange(id.Reasons, health)
-	if has(id.Reasons, ReasonExpired) { // a heartbeat takes a certificate that is good
-		remove = append(remove, ReasonExpired)
+	if has(id.Reasons, wire.ReasonExpired) { // a heartbeat takes a certificate that is good
+		remove = append(remove, wire.ReasonExpired)
 	}
 	if len(add)+len(remove) == 0 {
 		return state, f.retell(ctx, id, health, detail)

@@ -20,12 +20,6 @@ const (
 	ForRenewal           // open to an expired certificate, within the grace or what an operator allowed
 )
 
-// Reasons that the gateway itself gives a node.
-const (
-	ReasonConflict = wire.ReasonConflict
-	ReasonExpired  = wire.ReasonExpired
-)
-
 // Check tells whether an identity may be used now, and refuses with the code that says why not. The gateway's clock and
 // record decide, not the certificate's chain.
 func (f *Fleet) Check(id *Identity, purpose Purpose) error {
@@ -68,7 +62,7 @@ func (f *Fleet) checkDates(id *Identity, purpose Purpose) error {
 }
 
 // InConflict tells that two machines were seen to use this identity.
-func (id *Identity) InConflict() bool { return has(id.Reasons, ReasonConflict) }
+func (id *Identity) InConflict() bool { return has(id.Reasons, wire.ReasonConflict) }
 
 // Superseded tells a certificate in whose stead another one was used or issued.
 func (id *Identity) Superseded() bool { return id.certificate == store.CertificateSuperseded }

@@ -271,7 +271,7 @@ func stepWords(by time.Duration) string {
 
 // stepEvent tells an operator of a step, which explains times in the log that do not follow each other.
 func (f *Fleet) stepEvent(s clockStep) store.Event {
-	return store.Event{At: s.at, Kind: "clock.stepped", Actor: "gateway", Outcome: "ok", Security: true, Detail: map[string]string{
+	return store.Event{At: s.at, Kind: "clock.stepped", Actor: "gateway", Outcome: store.OutcomeOK, Security: true, Detail: map[string]string{
 		"by": s.by.Round(time.Second).String(), "what": stepWords(s.by),
 		"from": s.at.Add(-s.by).UTC().Format(time.RFC3339), "to": s.at.UTC().Format(time.RFC3339),
 	}}

@@ -150,7 +150,7 @@ func TestCopyWhileTheClockIsSet(t *testing.T) {
 					f.tell(ad, beat, uint64(i+2))
 					f.pass(15 * time.Second)
 				}
-				if got := reasons(f.seen("box")); got != fleet.ReasonConflict {
+				if got := reasons(f.seen("box")); got != wire.ReasonConflict {
 					t.Errorf("told %v, by %s: got reasons %q", told, by, got)
 				}
 			}
@@ -198,7 +198,7 @@ func TestStragglerAfterAStep(t *testing.T) {
 			t.Errorf("%s: got %v", by, err)
 		}
 		f.pass(10 * time.Minute)
-		if err := f.stray(old, fleet.ForHeartbeat, fleet.Proof{At: f.clock.Now()}); code(err) != "ok" || reasons(f.seen("box")) != fleet.ReasonConflict {
+		if err := f.stray(old, fleet.ForHeartbeat, fleet.Proof{At: f.clock.Now()}); code(err) != "ok" || reasons(f.seen("box")) != wire.ReasonConflict {
 			t.Errorf("%s: minutes later: got %v, reasons %q", by, err, reasons(f.seen("box")))
 		}
 	}
@@ -339,7 +339,7 @@ func TestOverdueByAWrongClock(t *testing.T) {
 	if err := f.Sweep(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	if got := f.seen("box"); reasons(got) != fleet.ReasonExpired || got.Certificate.OverdueAt == nil {
+	if got := f.seen("box"); reasons(got) != wire.ReasonExpired || got.Certificate.OverdueAt == nil {
 		t.Fatalf("got reasons %q", reasons(got))
 	}
 	f.set(-25 * time.Hour)

@@ -83,7 +83,7 @@ func (f *Fleet) recordStray(ctx context.Context, id *Identity, p Proof) {
 func (f *Fleet) conflict(ctx context.Context, id *Identity, p Proof, detail map[string]string) (State, error) {
 	detail["fingerprint"] = id.Fingerprint
 	row, err := f.apply(ctx, id.NodeID, change{
-		event: Fail, by: store.Actor{Name: "node:" + id.NodeID, Address: p.Address}, addHealth: []string{ReasonConflict},
+		event: Fail, by: store.Actor{Name: "node:" + id.NodeID, Address: p.Address}, addHealth: []string{wire.ReasonConflict},
 		kind: "identity.conflict", detail: detail, security: true,
 	})
 	if err == nil {
@@ -156,7 +156,7 @@ func (f *Fleet) recovery(ctx context.Context, nodeID string, q Recovery, by stor
 		return nil, wire.Refuse(wire.CodeIllegalMove, "node "+row.Name+" was retired", "enrol the machine again with a new token")
 	case row.EnrolmentID == "":
 		return nil, wire.Refuse(wire.CodeIllegalMove, "node "+row.Name+" has not enrolled yet: there is nothing to recover", "it enrols with its own token")
-	case q.Fingerprint == "" && has(row.Reasons, ReasonConflict):
+	case q.Fingerprint == "" && has(row.Reasons, wire.ReasonConflict):
 		return nil, wire.Refuse(wire.CodeIllegalMove, "two machines use the identity of node "+row.Name+": say which certificate is the good one", settle(row.Name))
 	}
 	until := f.now().Add(q.For)
@@ -177,10 +177,10 @@ func (f *Fleet) recovery(ctx context.Context, nodeID string, q Recovery, by stor
 
 // endConflict moves the node to where it would be without the reason.
 func (f *Fleet) endConflict(row store.Node, move *store.Move) {
-	if !has(row.Reasons, ReasonConflict) {
+	if !has(row.Reasons, wire.ReasonConflict) {
 		return
 	}
-	move.RemoveReasons = []string{ReasonConflict}
+	move.RemoveReasons = []string{wire.ReasonConflict}
 	if len(row.Reasons) > 1 {
 		return
 	}

@@ -70,7 +70,7 @@ func TestStray(t *testing.T) {
 				t.Errorf("got %v, want %s", err, c.want)
 			}
 			trips := c.event == "identity.conflict"
-			if got := reasons(f.seen("box")); (got == fleet.ReasonConflict) != trips {
+			if got := reasons(f.seen("box")); (got == wire.ReasonConflict) != trips {
 				t.Errorf("got reasons %q", got)
 			}
 			for _, kind := range []string{"identity.conflict", "identity.stray"} {
@@ -142,7 +142,7 @@ func TestStrayThatWasNeverUsed(t *testing.T) {
 		t.Errorf("soon after: got %v", err)
 	}
 	f.clock.Forward(61 * time.Second)
-	if err := f.stray(mine.Fingerprint, fleet.ForHeartbeat, now()); err != nil || reasons(f.seen("box")) != fleet.ReasonConflict {
+	if err := f.stray(mine.Fingerprint, fleet.ForHeartbeat, now()); err != nil || reasons(f.seen("box")) != wire.ReasonConflict {
 		t.Errorf("got %v and %q, want a conflict", err, reasons(f.seen("box")))
 	}
 	f.use(mine.Fingerprint) // a heartbeat in conflict is the first use of nothing
@@ -208,7 +208,7 @@ func TestChooseAmongRuns(t *testing.T) {
 		t.Errorf("the copy was stopped: got %s %v", n.State, n.Reasons)
 	}
 	f.play(ad, "2m B5 30s A9 30s A10")
-	if n := f.seen("box"); reasons(n) != fleet.ReasonConflict {
+	if n := f.seen("box"); reasons(n) != wire.ReasonConflict {
 		t.Errorf("it was not: got %s %v", n.State, n.Reasons)
 	}
 }

@@ -131,7 +131,7 @@ func again(recorded store.Recorded) (Admission, error) {
 	if node.Banned {
 		return Admission{}, wire.Refuse(wire.CodeBanned, "this node is banned", "ask the operator; nothing can be done from here")
 	}
-	if State(node.State) != Retired && recorded.Certificate.Status == "current" && node.EnrolmentID == recorded.ID {
+	if State(node.State) != Retired && recorded.Certificate.Status == store.CertificateCurrent && node.EnrolmentID == recorded.ID {
 		return Admission{Node: node, Certificate: recorded.Certificate, Again: true}, nil
 	}
 	return Admission{}, wire.Refuse(wire.CodeKeyInUse, "this key enrolled before, and that identity is no longer the node's first one",

@@ -1,7 +1,6 @@
 package fleet
 
 import (
-	"slices"
 	"strings"
 
 	"muster/agent/wire"
@@ -12,14 +11,14 @@ type State string
 
 // States. The way through them is Decide's table.
 const (
-	Commissioned State = "commissioned" // known hardware, not yet offered
-	Ready        State = "ready"        // waits for its bootstrap
-	Deploying    State = "deploying"    // its bootstrap script was fetched
-	Enrolled     State = "enrolled"     // has an identity, not heard from since
-	Active       State = "active"       // takes work
-	Drained      State = "drained"      // alive, takes no new work
-	Unavailable  State = "unavailable"  // not to be relied on; the reasons say why
-	Retired      State = "retired"      // given back; the row is kept
+	Commissioned State = wire.StateCommissioned
+	Ready        State = wire.StateReady
+	Deploying    State = wire.StateDeploying
+	Enrolled     State = wire.StateEnrolled
+	Active       State = wire.StateActive
+	Drained      State = wire.StateDrained
+	Unavailable  State = wire.StateUnavailable
+	Retired      State = wire.StateRetired
 )
 
 // Event is what may move a node.
@@ -42,9 +41,8 @@ const (
 	Ban          Event = "ban"          // it is given back and must not return
 )
 
-// States and Events in the order in which people read them.
+// events is every Event, in the order in which people read them.
 var (
-	states = [...]State{Commissioned, Ready, Deploying, Enrolled, Active, Drained, Unavailable, Retired}
 	events = [...]Event{Accept, Fetch, Enrol, Heartbeat, Fail, Cure, Suspend, Drain, Resume, Redeploy, Decommission, Retire, Ban}
 )
 
@@ -163,6 +161,3 @@ func cured(s Situation) (State, bool) {
 	}
 	return "", false
 }
-
-// Known tells whether text names a state.
-func Known(text string) bool { return slices.Contains(states[:], State(text)) }

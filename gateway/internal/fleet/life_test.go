@@ -7,6 +7,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
+	"muster/store"
 )
 
 var lifeEvents = []fleet.Event{
@@ -91,9 +92,19 @@ func TestUnknownState(t *testing.T) {
 	if _, err := fleet.Decide(fleet.Situation{State: fleet.Active}, "explode"); code(err) != wire.CodeIllegalMove {
 		t.Errorf("got %v, want illegal_move", err)
 	}
-	for text, want := range map[string]bool{"active": true, "retired": true, "": false, "online": false, "Active": false} {
-		if got := fleet.Known(text); got != want {
-			t.Errorf("Known(%q): got %v, want %v", text, got, want)
+}
+
+// The store imports nothing of the protocol's. The few words that it spells itself have to be those of everybody else.
+func TestStoreSpellsTheSameWords(t *testing.T) {
+	for ours, theirs := range map[string]string{
+		wire.StateReady:    store.StateReady,
+		wire.StateRetired:  store.StateRetired,
+		wire.StatusPending: store.StatusPending,
+		wire.StatusOnline:  store.StatusOnline,
+		wire.StatusStale:   store.StatusStale,
+	} {
+		if ours != theirs {
+			t.Errorf("the store says %q where the protocol says %q", theirs, ours)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func (f *Fleet) apply(ctx context.Context, nodeID string, c change) (store.Node,
 
 // decide turns a change into a store.Move, or nil where nothing is to be done.
 func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
-	if c.event == Resume && has(row.Reasons, ReasonConflict) {
+	if c.event == Resume && has(row.Reasons, wire.ReasonConflict) {
 		return nil, wire.Refuse(wire.CodeIllegalMove, "two machines use the identity of node "+row.Name+": it cannot resume before that is settled", settle(row.Name))
 	}
 	to, err := Decide(Situation{State: State(row.State), Person: personSet(row.Reasons)}, c.event)
@@ -167,7 +167,7 @@ func (f *Fleet) SetLabels(ctx context.Context, tenant, idOrName string, set map[
 }
 
 func (f *Fleet) event(kind, nodeID string, by store.Actor) store.Event {
-	return store.Event{At: f.now(), Kind: kind, NodeID: nodeID, Actor: by.Name, Address: by.Address, Outcome: "ok"}
+	return store.Event{At: f.now(), Kind: kind, NodeID: nodeID, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK}
 }
 
 func personSet(reasons []store.Reason) bool {

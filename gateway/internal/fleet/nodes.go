@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"muster/agent/wire"
 	"muster/store"
@@ -86,19 +88,16 @@ func (f *Fleet) node(row store.Node) Node {
 func checkStatus(status, state string, terms []store.Term) error {
 	bad := func(key, value string) error {
 		return wire.Refuse(wire.CodeBadSelector, fmt.Sprintf("%.40q is not a %s", value, key),
-			"status: pending, online, stale; state: commissioned, ready, deploying, enrolled, active, drained, unavailable, retired")
+			"status: "+strings.Join(wire.Statuses(), ", ")+"; state: "+strings.Join(wire.States(), ", "))
 	}
-	known := func(value string) bool {
-		return value == "pending" || value == "online" || value == "stale"
-	}
-	if status != "" && !known(status) {
+	if status != "" && !slices.Contains(wire.Statuses(), status) {
 		return bad("status", status)
 	}
-	if state != "" && !Known(state) {
+	if state != "" && !slices.Contains(wire.States(), state) {
 		return bad("state", state)
 	}
 	for _, t := range terms {
-		if t.Key == "status" && !known(t.Value) || t.Key == "state" && !Known(t.Value) {
+		if t.Key == "status" && !slices.Contains(wire.Statuses(), t.Value) || t.Key == "state" && !slices.Contains(wire.States(), t.Value) {
 			return bad(t.Key, t.Value)
 		}
 	}

@@ -58,7 +58,7 @@ func TestRuns(t *testing.T) {
 			ad, other := f.enrolled("box"), f.enrolled("other")
 			f.play(ad, c.beats)
 			f.heard(other, "Z", 1, 0)
-			if got := reasons(f.seen("box")); (got == fleet.ReasonConflict) != c.trips {
+			if got := reasons(f.seen("box")); (got == wire.ReasonConflict) != c.trips {
 				t.Errorf("got reasons %q, want a conflict: %v", got, c.trips)
 			}
 			if got := f.seen("other"); got.State != "active" || len(got.Reasons) != 0 {
@@ -107,7 +107,7 @@ func TestRunsOfBefore(t *testing.T) {
 		t.Errorf("after one return: got %q", got)
 	}
 	f.play(ad, "B3 5s A9")
-	if got := reasons(f.seen("box")); got != fleet.ReasonConflict {
+	if got := reasons(f.seen("box")); got != wire.ReasonConflict {
 		t.Errorf("after two: got %q", got)
 	}
 }
@@ -155,7 +155,7 @@ func TestConflictOfADrainedNode(t *testing.T) {
 	f.heard(ad, "A", 1, 0)
 	f.apply("box", fleet.Drain)
 	f.play(ad, "5m A2 30s B1 30s A3 30s A4")
-	if n := f.seen("box"); n.State != "drained" || reasons(n) != fleet.ReasonConflict {
+	if n := f.seen("box"); n.State != "drained" || reasons(n) != wire.ReasonConflict {
 		t.Errorf("got %s %s", n.State, reasons(n))
 	}
 	if _, err := f.Apply(t.Context(), "", "box", fleet.Resume, operator); code(err) != wire.CodeIllegalMove {
@@ -235,7 +235,7 @@ func TestClashesAtOnce(t *testing.T) {
 		_, err := f.Beat(context.Background(), id, fleet.Proof{At: f.clock.Now()}, b, report(b, "{}"))
 		return code(err)
 	})
-	if n := f.seen("box"); reasons(n) != fleet.ReasonConflict {
+	if n := f.seen("box"); reasons(n) != wire.ReasonConflict {
 		t.Errorf("got %s", reasons(n))
 	}
 }

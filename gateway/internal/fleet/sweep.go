@@ -33,12 +33,12 @@ func (f *Fleet) Sweep(ctx context.Context) error {
 		}
 		f.log.Warn("certificates are not renewed in time; muster node ls marks their nodes", "nodes", n)
 	}
-	nodes, err := f.store.ExpiredNodes(ctx, f.now(), ReasonExpired)
+	nodes, err := f.store.ExpiredNodes(ctx, f.now(), wire.ReasonExpired)
 	if err != nil {
 		return err
 	}
 	for _, node := range nodes {
-		_, err := f.apply(ctx, node, change{event: Fail, by: store.Actor{Name: "gateway"}, addHealth: []string{ReasonExpired}})
+		_, err := f.apply(ctx, node, change{event: Fail, by: store.Actor{Name: "gateway"}, addHealth: []string{wire.ReasonExpired}})
 		var refused *wire.ErrorDetail
 		if err != nil && !errors.As(err, &refused) && !errors.Is(err, store.ErrNotFound) { // where it is it cannot fail
 			return err

@@ -36,8 +36,8 @@ func TestSweep(t *testing.T) {
 		{overdue + time.Second, 1, "active", ""},
 		{overdue + time.Hour, 1, "active", ""},
 		{authority.DefaultTTL, 1, "active", ""},
-		{authority.DefaultTTL + time.Second, 1, "unavailable", fleet.ReasonExpired},
-		{authority.DefaultTTL + time.Hour, 1, "unavailable", fleet.ReasonExpired},
+		{authority.DefaultTTL + time.Second, 1, "unavailable", wire.ReasonExpired},
+		{authority.DefaultTTL + time.Hour, 1, "unavailable", wire.ReasonExpired},
 	} {
 		f.clock.Forward(start.Add(c.at).Sub(f.clock.Now()))
 		f.sweep()

@@ -27,7 +27,7 @@ func ofInstance(n store.Node, q *wire.RegisterRequest) bool {
 // comeBack is for an instance that enrolled with this token before: to its own node, once that is silent. An instance id is a
 // claim that every holder of the token can make, so it takes nothing from a node that lives.
 func (f *Fleet) comeBack(ctx context.Context, a Applicant, own store.Node) (place, error) {
-	if has(own.Reasons, ReasonConflict) {
+	if has(own.Reasons, wire.ReasonConflict) {
 		return place{}, wire.Refuse(wire.CodeNameInUse,
 			"two machines use the identity of node "+own.Name+": it is not enrolled again before that is settled", settle(own.Name))
 	}
@@ -65,7 +65,7 @@ func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (pl
 	if holder.Tenant != a.Credential.Tenant {
 		return place{}, taken(a.Request.Name)
 	}
-	if has(holder.Reasons, ReasonConflict) { // either of the two could bring a key, a silence or a token
+	if has(holder.Reasons, wire.ReasonConflict) { // either of the two could bring a key, a silence or a token
 		return place{}, wire.Refuse(wire.CodeNameInUse,
 			"two machines use the identity of node "+holder.Name+": nobody takes it over before that is settled",
 			settle(holder.Name)+"; or enrol with a token that is bound to the node")
@@ -155,7 +155,7 @@ func (f *Fleet) takeOver(a Applicant, node store.Node, why string) (place, error
 	}
 	still := &store.TakeOver{EnrolmentID: node.EnrolmentID, State: node.State, UseRecovery: why == becauseRecovery}
 	if why != becauseBound {
-		still.Without = ReasonConflict
+		still.Without = wire.ReasonConflict
 	}
 	if why == becauseKey {
 		still.SignedBy = a.Identity.Fingerprint

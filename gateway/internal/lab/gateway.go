@@ -8,6 +8,8 @@ import (
 	"runtime"
 	"strings"
 	"time"
+
+	"muster/agent/wire"
 )
 
 // Port is the gateway's TLS port in every lab.
@@ -151,7 +153,7 @@ func (g *Gateway) Node() Node {
 func (g *Gateway) Heard(after time.Time) bool {
 	g.lab.T.Helper()
 	nodes := g.Nodes()
-	return len(nodes) == 1 && nodes[0].Status == "online" && nodes[0].State == "active" && nodes[0].Seen().After(after)
+	return len(nodes) == 1 && nodes[0].Status == wire.StatusOnline && nodes[0].State == wire.StateActive && nodes[0].Seen().After(after)
 }
 
 func (g *Gateway) decode(into any, args ...string) {

@@ -34,7 +34,7 @@ func (s *site) shown(name string) fleet.Node {
 func (s *site) conflicted(name string) bool {
 	s.t.Helper()
 	n := s.shown(name)
-	return len(n.Reasons) == 1 && n.Reasons[0].Reason == fleet.ReasonConflict && n.State == "unavailable"
+	return len(n.Reasons) == 1 && n.Reasons[0].Reason == wire.ReasonConflict && n.State == "unavailable"
 }
 
 // TestSuperseded: the use of a certificate after its successor, on both transports.

@@ -231,7 +231,7 @@ func (g *Gateway) regular(q Request, r *http.Request) *Reply {
 	if strings.HasSuffix(q.Path, "/renew") {
 		return g.renew(q)
 	}
-	return g.JSON(200, wire.HeartbeatAnswer{IntervalSeconds: g.Interval, State: "active", Epoch: g.Epoch, Time: g.Now().UTC(), Trust: g.Newest})
+	return g.JSON(200, wire.HeartbeatAnswer{IntervalSeconds: g.Interval, State: wire.StateActive, Epoch: g.Epoch, Time: g.Now().UTC(), Trust: g.Newest})
 }
 
 // JSON is a reply with this body.

@@ -1,0 +1,35 @@
+package wire
+
+// States of a node: where it is in its life. A HeartbeatAnswer, a LeaveAnswer and the admin API name them.
+const (
+	StateCommissioned = "commissioned" // known hardware, not yet offered
+	StateReady        = "ready"        // waits for its bootstrap
+	StateDeploying    = "deploying"    // its bootstrap script was fetched
+	StateEnrolled     = "enrolled"     // has an identity, not heard from since
+	StateActive       = "active"       // takes work
+	StateDrained      = "drained"      // alive, takes no new work
+	StateUnavailable  = "unavailable"  // not to be relied on; the reasons say why
+	StateRetired      = "retired"      // given back; its record is kept
+)
+
+// Values of HeartbeatAnswer.StateReasons, beside those of HeartbeatRequest.Health.
+const (
+	ReasonConflict  = "identity_conflict"   // two machines use one identity
+	ReasonExpired   = "certificate_expired" // goes with the first use of a good one
+	ReasonSuspended = "suspended"           // a person took the node out of service
+)
+
+// Statuses of a node: whether the gateway hears from it. The admin API names them.
+const (
+	StatusPending = "pending" // never heard from
+	StatusOnline  = "online"
+	StatusStale   = "stale"
+)
+
+// States are the states of a node in the order in which people read them.
+func States() []string {
+	return []string{StateCommissioned, StateReady, StateDeploying, StateEnrolled, StateActive, StateDrained, StateUnavailable, StateRetired}
+}
+
+// Statuses are the statuses of a node.
+func Statuses() []string { return []string{StatusPending, StatusOnline, StatusStale} }
