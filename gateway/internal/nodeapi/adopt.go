@@ -18,7 +18,7 @@ import (
 
 // adopt answers a node whose certificate is not on record, because the gateway was restored from an older backup: it shows
 // the certificate and proves, as for any request, that it holds the key.
-func (a *API) adopt(w http.ResponseWriter, r *http.Request) {
+func (a *API) adopt(w http.ResponseWriter, r *http.Request, route *Route) {
 	signature, err := sign.ParseRequest(r)
 	if err == sign.ErrUnsigned {
 		signature, err = nil, nil
@@ -27,13 +27,13 @@ func (a *API) adopt(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		err = wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(), "the agent and the gateway must be of the same protocol")
 	} else {
-		answer, err = a.adopted(w, r, signature)
+		answer, err = a.adopted(w, r, signature, route)
 	}
 	a.answer(w, signature, answer, err)
 }
 
-func (a *API) adopted(w http.ResponseWriter, r *http.Request, s *sign.Signature) (any, error) {
-	body, err := reply.ReadBody(w, r, wire.MaxAdoptBody, a.BodyTime)
+func (a *API) adopted(w http.ResponseWriter, r *http.Request, s *sign.Signature, route *Route) (any, error) {
+	body, err := reply.ReadBody(w, r, route.MaxBody, route.BodyTime)
 	if err != nil {
 		return nil, err
 	}

@@ -25,8 +25,8 @@ type visit struct {
 
 // script answers GET and POST .../{token}/script. With the fetch part alone the script comes without the secret, over plain HTTP
 // too: its digest, which the operator was shown, vouches for it. HEAD gets the headers and is no fetch.
-func (a *API) script(w http.ResponseWriter, r *http.Request) {
-	v, err := a.visited(r, false)
+func (a *API) script(w http.ResponseWriter, r *http.Request, route *Route) {
+	v, err := a.visited(r, route)
 	if err == nil && r.Method != http.MethodHead {
 		err = a.fetched(r, v)
 	}
@@ -55,11 +55,11 @@ func (a *API) fetched(r *http.Request, v visit) error {
 
 // registryCredential lends the credential for the registry to who has the whole token, over TLS alone. Who accepts text/plain
 // gets the user on the first line and the password on the second: a shell reads no JSON.
-func (a *API) registryCredential(w http.ResponseWriter, r *http.Request) {
+func (a *API) registryCredential(w http.ResponseWriter, r *http.Request, route *Route) {
 	if r.Method == http.MethodHead {
 		w.Header().Set("Allow", http.MethodGet)
 	}
-	v, err := a.visited(r, true)
+	v, err := a.visited(r, route)
 	var c bootstrap.RegistryCredential
 	ok := false
 	if err == nil {
@@ -81,7 +81,8 @@ func (a *API) registryCredential(w http.ResponseWriter, r *http.Request) {
 }
 
 // visited proves the token in the path. Every refusal is an event, as far as one address does not cause too many.
-func (a *API) visited(r *http.Request, secret bool) (visit, error) {
+func (a *API) visited(r *http.Request, route *Route) (visit, error) {
+	secret := route.Proof == WholeToken
 	v := visit{address: a.Address(r)}
 	text := r.PathValue("token")
 	token, whole, err := bootstrap.ParsePath(text)
@@ -144,6 +145,3 @@ func (a *API) refuseVisit(w http.ResponseWriter, err error) {
 	status, body := a.Info.Error(err)
 	write(w, status, body)
 }
-
-// private tells a request that nobody between the client and this gateway could read.
-func private(r *http.Request) bool { return r.TLS != nil && r.Context().Value(proxied{}) == nil }

@@ -15,8 +15,8 @@ import (
 
 const maxHardware = wire.MaxBody // bytes of one reading: of wire.MaxGPUs rows, or nearly
 
-func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
-	b, err := readHeartbeat(c.body)
+func (a *API) heartbeat(ctx context.Context, c Call) (any, error) {
+	b, err := readHeartbeat(c.Body)
 	if err != nil {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the body is not a heartbeat in JSON", "agent and gateway must be of the same protocol")
 	}
@@ -24,12 +24,12 @@ func (a *API) heartbeat(ctx context.Context, c call) (any, error) {
 		return nil, err
 	}
 	report := b.report()
-	state, err := a.Fleet.Beat(ctx, c.id, c.proof, &b.HeartbeatRequest, report)
+	state, err := a.Fleet.Beat(ctx, c.Identity, c.Proof, &b.HeartbeatRequest, report)
 	if err != nil {
 		return nil, err
 	}
 	return wire.HeartbeatAnswer{
-		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), StateReasons: a.Fleet.Reasons(ctx, c.id), GPUsExpected: a.Fleet.GPUsExpected(ctx, c.id), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
+		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), StateReasons: a.Fleet.Reasons(ctx, c.Identity), GPUsExpected: a.Fleet.GPUsExpected(ctx, c.Identity), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
 	}, nil
 }
 
@@ -74,8 +74,8 @@ func depth(raw []byte) int {
 	return deepest
 }
 
-func (a *API) leave(ctx context.Context, c call) (any, error) {
-	node, err := a.Fleet.Apply(ctx, "", c.id.NodeID, fleet.Retire, store.Actor{Name: "node:" + c.id.NodeID, Address: c.proof.Address})
+func (a *API) leave(ctx context.Context, c Call) (any, error) {
+	node, err := a.Fleet.Apply(ctx, "", c.Identity.NodeID, fleet.Retire, store.Actor{Name: "node:" + c.Identity.NodeID, Address: c.Proof.Address})
 	if err != nil {
 		return nil, err
 	}
@@ -84,25 +84,25 @@ func (a *API) leave(ctx context.Context, c call) (any, error) {
 
 // renew issues the next generation's certificate. The same key gets the same certificate again, so that a lost answer
 // costs nothing but a certificate that nobody sees: whether the key has one is not asked beforehand, the record refuses a second.
-func (a *API) renew(ctx context.Context, c call) (any, error) {
+func (a *API) renew(ctx context.Context, c Call) (any, error) {
 	var q wire.RenewRequest
-	if err := decode(c.body, &q); err != nil {
+	if err := decode(c.Body, &q); err != nil {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the body is not a renewal in JSON", `{"csr":"PEM"}`)
 	}
-	csr, err := authority.CheckCSR(q.CSR, authority.Subject{Names: []string{c.id.NodeID, c.id.Name}, URI: a.Authority.NodeURI(c.id.NodeID)})
+	csr, err := authority.CheckCSR(q.CSR, authority.Subject{Names: []string{c.Identity.NodeID, c.Identity.Name}, URI: a.Authority.NodeURI(c.Identity.NodeID)})
 	if err != nil {
 		return nil, wire.Refuse(wire.CodeBadCSR, err.Error(), "a renewal keeps subject and SAN and brings a new P-256 key")
 	}
-	if a.pace.Over(c.id.NodeID) {
+	if a.pace.Over(c.Identity.NodeID) {
 		return nil, wire.Refuse(wire.CodeTooManyRequests, "this node renews its certificate again and again", "wait; one renewal in two thirds of a certificate's life is usual")
 	}
-	issued, err := a.Issuer.Issue(ctx, authority.Request{NodeID: c.id.NodeID, CSR: csr})
+	issued, err := a.Issuer.Issue(ctx, authority.Request{NodeID: c.Identity.NodeID, CSR: csr})
 	if err != nil {
 		return nil, err
 	}
-	next := fleet.Certificate(store.Node{ID: c.id.NodeID, EnrolmentID: c.id.Enrolment}, issued, c.id.Generation+1)
-	if err := a.Fleet.AddCertificate(ctx, c.id, next, c.proof.Address); err != nil {
-		if recorded, lost := a.Store.PendingCertificate(ctx, c.id.NodeID, next.KeyHash); lost == nil {
+	next := fleet.Certificate(store.Node{ID: c.Identity.NodeID, EnrolmentID: c.Identity.Enrolment}, issued, c.Identity.Generation+1)
+	if err := a.Fleet.AddCertificate(ctx, c.Identity, next, c.Proof.Address); err != nil {
+		if recorded, lost := a.Store.PendingCertificate(ctx, c.Identity.NodeID, next.KeyHash); lost == nil {
 			return a.recorded(recorded)
 		}
 		return nil, err

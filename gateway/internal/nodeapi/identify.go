@@ -17,13 +17,13 @@ import (
 // identify turns either transport's proof into the one identity that handlers see: the client certificate of a direct TLS
 // connection, whose possession the handshake proved, or a signature. Where both arrive they must agree. The order of the
 // checks is part of the contract: known key, window, signature, record, nonce; the body comes after.
-func (a *API) identify(r *http.Request, s *sign.Signature, rt route, proof fleet.Proof) (*fleet.Identity, error) {
+func (a *API) identify(r *http.Request, s *sign.Signature, purpose fleet.Purpose, proof fleet.Proof) (*fleet.Identity, error) {
 	direct := clientFingerprint(r)
 	if direct == "" && s == nil {
 		return nil, wire.Refuse(wire.CodeNoIdentity, "this request carries neither a client certificate nor a signature",
 			"sign it; the agent does so by itself where a proxy ends TLS")
 	}
-	if direct == "" && a.RequireMTLS && rt.purpose != fleet.ForRenewal {
+	if direct == "" && a.RequireMTLS && purpose != fleet.ForRenewal {
 		return nil, wire.Refuse(wire.CodeMTLSRequired, "this gateway takes client certificates only", "connect to its own TLS port directly")
 	}
 	if s != nil && direct != "" && s.Fingerprint != direct {
@@ -45,13 +45,13 @@ func (a *API) identify(r *http.Request, s *sign.Signature, rt route, proof fleet
 	if id.NodeID != r.PathValue("id") && r.PathValue("id") != "" {
 		return nil, wire.Refuse(wire.CodeWrongNode, "the path names another node than the identity", "a node can speak for itself only")
 	}
-	return id, a.usable(r.Context(), s, id, rt, proof)
+	return id, a.usable(r.Context(), s, id, purpose, proof)
 }
 
 // usable judges a proven identity by the record, and its nonce where it may be used at all. The use of a superseded one is
 // evidence, so that has to be fresh as well.
-func (a *API) usable(ctx context.Context, s *sign.Signature, id *fleet.Identity, rt route, proof fleet.Proof) error {
-	refused := a.Fleet.Check(id, rt.purpose)
+func (a *API) usable(ctx context.Context, s *sign.Signature, id *fleet.Identity, purpose fleet.Purpose, proof fleet.Proof) error {
+	refused := a.Fleet.Check(id, purpose)
 	if refused != nil && !id.Superseded() {
 		return refused
 	}
@@ -63,7 +63,7 @@ func (a *API) usable(ctx context.Context, s *sign.Signature, id *fleet.Identity,
 	if refused == nil {
 		return nil
 	}
-	return a.Fleet.Stray(ctx, id, proof, rt.purpose)
+	return a.Fleet.Stray(ctx, id, proof, purpose)
 }
 
 // proof says when a request was proven: when it was signed, or when it arrived.

@@ -30,11 +30,11 @@ type attemptKey struct{}
 
 // proving looks at a request to the path of registering, whatever its method. Where its credential is on record, the writer that
 // this gives proves whatever is answered: by the handler, by what refuses the request before that, or after a fault.
-func (a *API) proving(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request, *attempt) {
+func (a *API) proving(w http.ResponseWriter, r *http.Request, route *Route) (http.ResponseWriter, *http.Request, *attempt) {
 	if at, looked := r.Context().Value(attemptKey{}).(*attempt); looked {
 		return w, r, at
 	}
-	at := a.look(w, r)
+	at := a.look(w, r, route)
 	r = r.WithContext(context.WithValue(r.Context(), attemptKey{}, at))
 	if at.known {
 		w = &prover{ResponseWriter: w, at: at, empty: r.Method == http.MethodHead}
@@ -43,7 +43,7 @@ func (a *API) proving(w http.ResponseWriter, r *http.Request) (http.ResponseWrit
 }
 
 // look finds the credential before the body is read, and reads that for one on record alone: a refusal is proven with its nonce.
-func (a *API) look(w http.ResponseWriter, r *http.Request) *attempt {
+func (a *API) look(w http.ResponseWriter, r *http.Request, route *Route) *attempt {
 	at := &attempt{}
 	at.presented, at.err = named(r.Header["Authorization"])
 	if at.presented.CredentialID == "" {
@@ -57,7 +57,7 @@ func (a *API) look(w http.ResponseWriter, r *http.Request) *attempt {
 		return at
 	}
 	at.token, at.known = token, true
-	if at.raw, at.broken = reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime); at.broken == nil {
+	if at.raw, at.broken = reply.ReadBody(w, r, route.MaxBody, route.BodyTime); at.broken == nil {
 		at.nonce, at.secret = glance(at.raw)
 		at.psk = a.Bootstrap.PSKInBody(r.Context(), at.raw, reply.Texts)
 		at.secret = at.secret || at.psk != ""

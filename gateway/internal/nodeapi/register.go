@@ -22,9 +22,9 @@ import (
 )
 
 // register answers POST /nodes/register. Where the credential is on record, every answer is proven with its key.
-func (a *API) register(w http.ResponseWriter, r *http.Request) {
-	w, r, at := a.proving(w, r)
-	admission, err := a.admission(w, r, at)
+func (a *API) register(w http.ResponseWriter, r *http.Request, route *Route) {
+	w, r, at := a.proving(w, r, route)
+	admission, err := a.admission(w, r, at, route)
 	if err != nil {
 		a.refuseVisit(w, err)
 		return
@@ -38,12 +38,12 @@ func (a *API) register(w http.ResponseWriter, r *http.Request) {
 }
 
 // admission checks what was looked at, in order: that no secret was sent, the credential, the body, the proof.
-func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt) (fleet.Admission, error) {
+func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt, route *Route) (fleet.Admission, error) {
 	if text := secretIn(r, r.Header["Authorization"]); text != "" {
 		return fleet.Admission{}, a.exposed(r, text, "")
 	}
 	if at.err != nil {
-		return fleet.Admission{}, a.noCredential(w, r, at)
+		return fleet.Admission{}, a.noCredential(w, r, at, route)
 	}
 	if at.broken != nil {
 		return fleet.Admission{}, at.broken
@@ -59,10 +59,10 @@ func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt) (fl
 
 // noCredential refuses a request whose credential is not on record, or whose header is not good. Its body is looked at for a secret
 // that was sent instead.
-func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt) error {
+func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt, route *Route) error {
 	body, broken := at.raw, at.broken
 	if !at.known {
-		body, broken = reply.ReadBody(w, r, wire.MaxRegisterBody, a.BodyTime)
+		body, broken = reply.ReadBody(w, r, route.MaxBody, route.BodyTime)
 	}
 	psk := a.Bootstrap.PSKInBody(r.Context(), body, reply.Texts)
 	var unknown *wire.ErrorDetail

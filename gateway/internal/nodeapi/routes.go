@@ -6,17 +6,14 @@
 package nodeapi
 
 import (
-	"context"
 	"io/fs"
 	"log/slog"
 	"net/http"
 	"time"
 
-	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reply"
@@ -43,6 +40,7 @@ type Config struct {
 	Version     string                              // of this gateway and the agents it carries
 	BodyTime    time.Duration                       // how long a request's body may take to arrive; 0: 15 s
 	Installer   func(*http.Request) ([]byte, error) // the joining script for whoever asks; nil: there is none
+	More        []Route                             // routes beside this package's own, with the proof Identity
 	Logger      *slog.Logger
 }
 
@@ -51,6 +49,8 @@ type API struct {
 	Config
 	agents *agents
 	ready  readiness
+	routes []Route
+	mux    *http.ServeMux // of the routes, each an *endpoint
 	pace   *limit.Limiter // of renewals, by node
 }
 
@@ -65,103 +65,35 @@ func New(c Config) *API {
 	if c.BodyTime == 0 {
 		c.BodyTime = usualBodyTime
 	}
-	return &API{Config: c, agents: newAgents(c.Agents, c.Version), pace: c.pace()}
+	a := &API{Config: c, agents: newAgents(c.Agents, c.Version), pace: c.pace()}
+	a.routes = append(a.ownRoutes(), c.More...)
+	a.mux = http.NewServeMux()
+	a.Routes(a.mux)
+	return a
 }
 
-// Routes adds every route of this package to a listener's mux.
-func (a *API) Routes(mux *http.ServeMux) {
-	mux.HandleFunc("GET "+wire.PathHealth, a.healthz)
-	mux.HandleFunc("GET "+wire.PathReady, a.readyz)
-	mux.HandleFunc("GET "+wire.PathVersion, a.version)
-	mux.HandleFunc("GET "+wire.PathRoots, a.roots)
-	mux.HandleFunc("GET "+wire.PathTrust, a.trust)
-	mux.HandleFunc("GET "+wire.PathInstaller, a.installer)
-	mux.HandleFunc("GET "+wire.PathAgent, a.manifest)
-	mux.HandleFunc("GET "+wire.AgentPath("{os}", "{arch}"), a.binary)
+// ownRoutes is every route of this package.
+func (a *API) ownRoutes() []Route {
+	id, token := "{id}", "{token}"
+	return []Route{
+		{Method: "GET", Path: wire.PathHealth, serve: anyone(a.healthz)},
+		{Method: "GET", Path: wire.PathReady, serve: anyone(a.readyz)},
+		{Method: "GET", Path: wire.PathVersion, serve: anyone(a.version)},
+		{Method: "GET", Path: wire.PathRoots, serve: anyone(a.roots)},
+		{Method: "GET", Path: wire.PathTrust, serve: anyone(a.trust)},
+		{Method: "GET", Path: wire.PathInstaller, serve: anyone(a.installer)},
+		{Method: "GET", Path: wire.PathAgent, serve: anyone(a.manifest)},
+		{Method: "GET", Path: wire.AgentPath("{os}", "{arch}"), serve: anyone(a.binary)},
 
-	for _, method := range []string{"GET ", "POST "} {
-		mux.HandleFunc(method+wire.BootstrapScriptPath("{token}"), a.script)
+		{Method: "GET", Path: wire.BootstrapScriptPath(token), Proof: FetchPart, serve: a.script},
+		{Method: "POST", Path: wire.BootstrapScriptPath(token), Proof: FetchPart, serve: a.script},
+		{Method: "GET", Path: wire.RegistryCredentialPath(token), Proof: WholeToken, serve: a.registryCredential},
+
+		{Method: "POST", Path: wire.PathRegister, Proof: Credential, MaxBody: wire.MaxRegisterBody, serve: a.register},
+		{Method: "POST", Path: wire.AdoptPath(id), Proof: Certificate, MaxBody: wire.MaxAdoptBody, serve: a.adopt},
+
+		{Method: "POST", Path: wire.HeartbeatPath(id), Proof: Identity, Purpose: fleet.ForHeartbeat, MaxBody: wire.MaxBody, Node: a.heartbeat},
+		{Method: "POST", Path: wire.LeavePath(id), Proof: Identity, Purpose: fleet.ForAnything, MaxBody: wire.MaxBody, Node: a.leave},
+		{Method: "POST", Path: wire.RenewPath(id), Proof: Identity, Purpose: fleet.ForRenewal, MaxBody: wire.MaxBody, Node: a.renew},
 	}
-	mux.HandleFunc("GET "+wire.RegistryCredentialPath("{token}"), a.registryCredential)
-
-	mux.HandleFunc("POST "+wire.PathRegister, a.register)
-	mux.HandleFunc("POST "+wire.HeartbeatPath("{id}"), a.node(a.heartbeat, route{purpose: fleet.ForHeartbeat}))
-	mux.HandleFunc("POST "+wire.LeavePath("{id}"), a.node(a.leave, route{}))
-	mux.HandleFunc("POST "+wire.AdoptPath("{id}"), a.adopt)
-	mux.HandleFunc("POST "+wire.RenewPath("{id}"), a.node(a.renew, route{purpose: fleet.ForRenewal}))
-}
-
-// route is what sets a node's route apart.
-type route struct {
-	purpose fleet.Purpose
-}
-
-// call is one proven request of a node.
-type call struct {
-	id    *fleet.Identity
-	body  []byte
-	proof fleet.Proof
-}
-
-// node wraps a handler with the proof of the caller's identity, and its answer with a proof of the gateway's.
-func (a *API) node(handler func(context.Context, call) (any, error), rt route) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		signature, err := sign.ParseRequest(r)
-		if err == sign.ErrUnsigned {
-			signature, err = nil, nil
-		}
-		var answer any
-		if err != nil {
-			err = wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(),
-				"something between may have changed them; the agent and the gateway must be of the same protocol")
-
-		} else {
-			answer, err = a.proven(w, r, signature, handler, rt)
-		}
-		a.answer(w, signature, answer, err)
-	}
-}
-
-func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, handler func(context.Context, call) (any, error), rt route) (any, error) {
-	proof := a.proof(r, s)
-	id, err := a.identify(r, s, rt, proof)
-	if err != nil {
-		return nil, err
-	}
-	door.Prove(r.Context(), id.NodeID)
-	body, err := reply.ReadBody(w, r, wire.MaxBody, a.BodyTime)
-	if err != nil {
-		return nil, err
-	}
-	if s != nil && sign.VerifyDigest(r.Header.Get("Content-Digest"), body) != nil {
-		return nil, wire.Refuse(wire.CodeBadDigest, "the body is not the one that was signed",
-			"something between the node and the gateway changed it")
-
-	}
-	if id, err = a.Fleet.Use(r.Context(), id, rt.purpose); err != nil {
-		return nil, err
-	}
-	return handler(r.Context(), call{id: id, body: body, proof: proof})
-}
-
-// answer writes what a handler gave. The status of every success is 200.
-func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err error) {
-	status, body := http.StatusOK, []byte(nil)
-	if err != nil {
-		status, body = a.Info.Error(err)
-	} else {
-		body = reply.JSON(answer)
-	}
-	if s != nil {
-		w.Header().Set(wire.HeaderAnswer, sign.SignAnswer(a.Authority.AnswerKey(), s.Nonce, status, body))
-	}
-	write(w, status, body)
-}
-
-// write sends an answer, and with a refusal for haste how long to wait.
-func write(w http.ResponseWriter, status int, body []byte) {
-	if status == http.StatusTooManyRequests {
-		w.Header().Set("Retry-After", "60")
-	}
-	reply.Write(w, status, body)
 }

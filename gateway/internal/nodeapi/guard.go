@@ -1,0 +1,101 @@
+package nodeapi
+
+import (
+	"context"
+	"net/http"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/reply"
+)
+
+// Doors says what the requests of a listener pass besides this API. A nil field says no.
+type Doors struct {
+	Admin   func(*http.Request) bool // a route of the admin API takes this request
+	Proxied func(*http.Request) bool // it came over TLS as far as a trusted proxy, which has read it
+	Open    func(*http.Request) bool // a trusted proxy says that it came there without TLS
+}
+
+func (d Doors) admin(r *http.Request) bool {
+	return d.Admin != nil && strings.HasPrefix(r.URL.Path, wire.PrefixAdmin) && d.Admin(r)
+}
+
+func (d Doors) proxied(r *http.Request) bool { return d.Proxied != nil && d.Proxied(r) }
+
+func (d Doors) open(r *http.Request) bool { return d.Open != nil && d.Open(r) }
+
+// proxied marks the context of a request that a trusted proxy has read.
+type proxied struct{}
+
+// private tells a request that nobody between the client and this gateway could read.
+func private(r *http.Request) bool { return r.TLS != nil && r.Context().Value(proxied{}) == nil }
+
+// arrival is a request before any route has it.
+type arrival struct {
+	*http.Request
+	doors Doors
+	route *Route // of this API, that will answer; nil: none
+	admin bool   // a route of the admin API will answer
+}
+
+// exposure is a secret that stands where none belongs. One without a refusal is none.
+type exposure struct {
+	refusal error
+	text    string // in which it was found
+	psk     string // the id of the PSK that it is, where that is known
+}
+
+// Guard refuses requests in which a token or a PSK stands where none belongs, and makes an event of each. It looks before any route
+// does, and before a path that is not clean is redirected.
+func (a *API) Guard(next http.Handler, d Doors) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, wire.PathBootstrap) && d.proxied(r) {
+			r = r.WithContext(context.WithValue(r.Context(), proxied{}, true))
+		}
+		var at *attempt
+		register := a.registering(r)
+		if register != nil {
+			w, r, at = a.proving(w, r, register)
+		}
+		q := arrival{Request: r, doors: d, route: a.match(r), admin: d.admin(r)}
+		found := a.misplaced(q)
+		if found.refusal == nil && at != nil && !q.route.takesCredential() {
+			found = a.inBody(w, r, at, register)
+		}
+		if found.refusal != nil {
+			w.Header().Set(wire.HeaderEpoch, a.Info.Epoch)
+			a.refuseVisit(w, a.misused(r, visit{address: a.Address(r), psk: found.psk}, found.text, found.refusal))
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// misplaced looks everywhere but into the body. What the admin API answers it looks at itself, the header Authorization of a request
+// that came openly aside.
+func (a *API) misplaced(q arrival) exposure {
+	for _, look := range [...]func(arrival) exposure{inQuery, inPath, inAuthorization, inUsualHeaders, inOtherHeaders, a.knownPSK} {
+		if found := look(q); found.refusal != nil {
+			return found
+		}
+	}
+	return exposure{}
+}
+
+// inBody looks into what somebody sends to the path of registering with another method than that takes.
+func (a *API) inBody(w http.ResponseWriter, r *http.Request, at *attempt, route *Route) exposure {
+	body, err := at.raw, at.broken
+	if !at.known {
+		body, err = reply.ReadBody(w, r, route.MaxBody, route.BodyTime)
+	}
+	if err != nil {
+		return exposure{} // what cannot be read is refused for its method
+	}
+	if psk := a.Bootstrap.PSKInBody(r.Context(), body, reply.Texts); psk != "" {
+		return exposure{plainPSK(), string(body), psk}
+	}
+	if carriesSecret(body) {
+		return exposure{refusal: plaintext(), text: string(body)}
+	}
+	return exposure{}
+}

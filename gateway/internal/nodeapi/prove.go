@@ -1,0 +1,69 @@
+package nodeapi
+
+import (
+	"net/http"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/door"
+	"muster/gateway/internal/reply"
+)
+
+// node answers a request that has to prove a node's identity. The answer is proven too.
+func (a *API) node(w http.ResponseWriter, r *http.Request, route *Route) {
+	signature, err := sign.ParseRequest(r)
+	if err == sign.ErrUnsigned {
+		signature, err = nil, nil
+	}
+	var answer any
+	if err != nil {
+		err = wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(),
+			"something between may have changed them; the agent and the gateway must be of the same protocol")
+	} else {
+		answer, err = a.proven(w, r, signature, route)
+	}
+	a.answer(w, signature, answer, err)
+}
+
+func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, route *Route) (any, error) {
+	proof := a.proof(r, s)
+	id, err := a.identify(r, s, route.Purpose, proof)
+	if err != nil {
+		return nil, err
+	}
+	door.Prove(r.Context(), id.NodeID)
+	body, err := reply.ReadBody(w, r, route.MaxBody, route.BodyTime)
+	if err != nil {
+		return nil, err
+	}
+	if s != nil && sign.VerifyDigest(r.Header.Get("Content-Digest"), body) != nil {
+		return nil, wire.Refuse(wire.CodeBadDigest, "the body is not the one that was signed",
+			"something between the node and the gateway changed it")
+	}
+	if id, err = a.Fleet.Use(r.Context(), id, route.Purpose); err != nil {
+		return nil, err
+	}
+	return route.Node(r.Context(), Call{Identity: id, Body: body, Proof: proof})
+}
+
+// answer writes what a handler gave. The status of every success is 200.
+func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err error) {
+	status, body := http.StatusOK, []byte(nil)
+	if err != nil {
+		status, body = a.Info.Error(err)
+	} else {
+		body = reply.JSON(answer)
+	}
+	if s != nil {
+		w.Header().Set(wire.HeaderAnswer, sign.SignAnswer(a.Authority.AnswerKey(), s.Nonce, status, body))
+	}
+	write(w, status, body)
+}
+
+// write sends an answer, and with a refusal for haste how long to wait.
+func write(w http.ResponseWriter, status int, body []byte) {
+	if status == http.StatusTooManyRequests {
+		w.Header().Set("Retry-After", "60")
+	}
+	reply.Write(w, status, body)
+}
