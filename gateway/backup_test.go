@@ -140,131 +140,6 @@ func TestRestoreRefuses(t *testing.T) {
 	}
 }
 
-// TestMasterRotation: after each step of a rotation, as after a crash there, the gateway's own way of opening finds everything, and
-// the next rotation works.
-func TestMasterRotation(t *testing.T) {
-	for stop := 0; stop <= 5; stop++ {
-		data := t.TempDir()
-		s := settings{data: data}
-		none := func(string) string { return "" }
-		before := sealed(t, s, "token of before")
-		m := &masterRotation{database: filepath.Join(data, databaseFile), file: filepath.Join(data, masterKeyName), before: before, key: []byte(strings.Repeat("k", 32))}
-		steps := m.steps()
-		if len(steps) != 5 {
-			t.Fatalf("%d steps", len(steps))
-		}
-		for _, step := range steps[:stop] {
-			if err := step.run(t.Context()); err != nil {
-				t.Fatalf("%s: %v", step.name, err)
-			}
-		}
-		var said strings.Builder
-		for range 2 {
-			opened, err := openStore(t.Context(), s, none, &said)
-			if err != nil {
-				t.Fatalf("after %d steps: %v", stop, err)
-			}
-			if value, err := opened.Secret(t.Context(), "kept"); err != nil || string(value) != "token of before" {
-				t.Errorf("after %d steps: %q, %v", stop, value, err)
-			}
-			if err := opened.Close(); err != nil {
-				t.Fatal(err)
-			}
-		}
-		if ended := strings.Contains(said.String(), "ended a rotation"); ended != (stop == 3) {
-			t.Errorf("after %d steps: said %q", stop, said.String())
-		}
-		rotated(t, s, stop)
-	}
-}
-
-// sealed makes a database with a secret in it and gives its master key.
-func sealed(t *testing.T, s settings, secret string) []byte {
-	t.Helper()
-	var said strings.Builder
-	opened, err := openStore(t.Context(), s, func(string) string { return "" }, &said)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := opened.SetSecret(t.Context(), "kept", []byte(secret)); err != nil {
-		t.Fatal(err)
-	}
-	if err := opened.Close(); err != nil {
-		t.Fatal(err)
-	}
-	key, err := readMasterKey(filepath.Join(s.data, masterKeyName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return key
-}
-
-// rotated runs the command until the key has changed, and looks for what it leaves.
-func rotated(t *testing.T, s settings, stop int) {
-	t.Helper()
-	h := &house{t: t, data: s.data}
-	before, _ := os.ReadFile(filepath.Join(s.data, masterKeyName))
-	h.muster("key", "rotate", "--master")
-	after, _ := os.ReadFile(filepath.Join(s.data, masterKeyName))
-	changed := string(before) != string(after)
-	if want := stop < 3 || stop == 5; changed != want { // after 3 and 4 there is a rotation to end instead
-		t.Errorf("after %d steps: the key changed: %t, want %t", stop, changed, want)
-	}
-	entries, err := os.ReadDir(s.data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), masterKeyName) && entry.Name() != masterKeyName {
-			t.Errorf("after %d steps: %s is left", stop, entry.Name())
-		}
-	}
-	opened, err := openStore(t.Context(), s, func(string) string { return "" }, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
-	if value, err := opened.Secret(t.Context(), "kept"); err != nil || string(value) != "token of before" {
-		t.Errorf("after the rotation: %q, %v", value, err)
-	}
-}
-
-// TestMasterKeyOut: a key that is not a file of the gateway's is rotated into a new file, also when that was cut off.
-func TestMasterKeyOut(t *testing.T) {
-	s := settings{data: t.TempDir()}
-	sealed(t, s, "x")
-	text, err := os.ReadFile(filepath.Join(s.data, masterKeyName))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Remove(filepath.Join(s.data, masterKeyName)); err != nil {
-		t.Fatal(err)
-	}
-	env := map[string]string{"MUSTER_MASTER_KEY": strings.TrimSpace(string(text))}
-	command := func(args ...string) (int, string) {
-		var out, errs strings.Builder
-		code := run(t.Context(), append([]string{"--data", s.data, "key", "rotate", "--master"}, args...), func(name string) string { return env[name] }, strings.NewReader(""), &out, &errs)
-		return code, errs.String()
-	}
-	if code, errs := command(); code != exitFailed || !strings.Contains(errs, "--master-key-out FILE") {
-		t.Errorf("without a file: %d %s", code, errs)
-	}
-	file := filepath.Join(t.TempDir(), "new.key")
-	for range 2 { // the second time it is done already
-		if code, errs := command("--master-key-out", file); code != exitDone {
-			t.Fatalf("exit %d: %s", code, errs)
-		}
-	}
-	opened, err := openStore(t.Context(), settings{data: s.data, masterKey: file}, func(string) string { return "" }, os.Stderr)
-	if err != nil {
-		t.Fatal(err)
-	}
-	opened.Close()
-	if _, err := openStore(t.Context(), s, func(name string) string { return env[name] }, os.Stderr); err == nil {
-		t.Error("the key before still opens the database")
-	}
-}
-
 // TestMasterRotationWhole: a real gateway with a node goes on after its master key was rotated.
 func TestMasterRotationWhole(t *testing.T) {
 	h := newHouse(t)
@@ -280,4 +155,20 @@ func TestMasterRotationWhole(t *testing.T) {
 	h.beats("node")
 	h.agent("second", token, "--no-gpu")
 	h.until("a token of before enrols", func() bool { return h.online("second") })
+}
+
+// TestMasterKeyOut: the command writes the key of a gateway that has its key from the environment into a new file.
+func TestMasterKeyOut(t *testing.T) {
+	h := newHouse(t)
+	h.gateway.stop()
+	file := filepath.Join(t.TempDir(), "new.key")
+	if said := h.muster("key", "rotate", "--master", "--master-key-out", file); !strings.Contains(said, file) {
+		t.Errorf("it says: %s", said)
+	}
+	if _, err := os.Stat(file); err != nil {
+		t.Error(err)
+	}
+	if code, _, errs := h.try("key", "export", "--trust", filepath.Join(t.TempDir(), "trust.key")); code != exitFailed || !strings.Contains(errs, "does not open") {
+		t.Errorf("with the key before: %d %s", code, errs)
+	}
 }

@@ -21,6 +21,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/client"
 	"muster/store"
 )
 
@@ -194,7 +195,7 @@ func heap() float64 {
 // firstPage is how many milliseconds the first page of nodes takes over the socket, the median of many.
 func (m *bench) firstPage(g *running) float64 {
 	m.Helper()
-	socket := filepath.Join(g.settings.data, socketFile)
+	socket := filepath.Join(g.settings.data, client.SocketName)
 	transport := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return (&net.Dialer{}).DialContext(ctx, "unix", socket)
 	}}

@@ -17,20 +17,20 @@ const (
 
 // The four storeys of gateway/internal, the highest first. Each imports lower ones alone.
 var (
-	// listenerNames answer requests. They do not import one another.
-	listenerNames = []string{"nodeapi", "adminapi", "web", "oci"}
+	// listenerNames answer requests, and offline the commands that want a stopped gateway. They do not import one another.
+	listenerNames = []string{"nodeapi", "adminapi", "web", "oci", "offline"}
 
 	// partNames are what the gateway is made of. They do not import one another. A part's backend may import its part.
 	partNames = []string{"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "log", "session", "placement", "maas", "provider"}
 
 	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
-	sharedNames = []string{"account", "audit", "limit", "reply", "origin", "reading", "door", "secret"}
+	sharedNames = []string{"account", "audit", "limit", "reply", "origin", "reading", "door", "secret", "masterkey"}
 
 	// leafNames are packages of one idea that need nothing of muster's.
 	leafNames = []string{"paste"}
 
-	// machineNames know this machine: its data directory and its shell. The command line works with them too.
-	machineNames = []string{"datadir", "shellword"}
+	// machineNames know this machine: its data directory, its files and its shell. The command line works with them too.
+	machineNames = []string{"datadir", "durable", "shellword"}
 )
 
 // clientName is the admin API as its callers see it: its shapes, which its server uses too.

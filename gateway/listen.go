@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/nodeapi"
 )
@@ -51,7 +52,7 @@ func (g *gateway) listen() (*listeners, error) {
 	g.settings.publicURL = publicPort(g.settings.publicURL, l.tls.Addr())
 	g.settings.listen = realPort(g.settings.listen, l.tls.Addr())
 	l.add(tls.NewListener(g.door.Network(l.tls), g.tlsConfig()), g.server(g.tlsRoutes()))
-	if l.socket, err = listenSocket(filepath.Join(g.settings.data, socketFile)); err != nil {
+	if l.socket, err = listenSocket(filepath.Join(g.settings.data, client.SocketName)); err != nil {
 		l.close()
 		return nil, err
 	}

@@ -19,15 +19,11 @@ import (
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/masterkey"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/reply"
 	"muster/store"
-)
-
-const (
-	databaseFile = datadir.Database
-	socketFile   = "muster.sock"
 )
 
 // ballastSize is memory that is never touched, so the system never gives it. The garbage collector counts it: what a small fleet
@@ -87,19 +83,21 @@ func checkClock(now time.Time) error {
 }
 
 func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout io.Writer) error {
+	keys := masterkey.Source{Data: g.settings.data, Named: g.settings.masterKey, Getenv: getenv, Say: stdout}
 	var err error
 	g.lock, err = datadir.Lock(g.settings.data)
 	if errors.Is(err, fs.ErrPermission) {
-		return fmt.Errorf("%w; choose another --data%s", err, g.settings.atService())
+		return fmt.Errorf("%w; choose another --data%s", err, keys.AtService())
 	}
 	if err != nil {
 		return err
 	}
-	if g.store, err = openStore(ctx, g.settings, getenv, stdout); err != nil {
+	if g.store, err = keys.Open(ctx); err != nil {
 		return err
 	}
 	g.tellOutages()
-	g.tidy(ctx)
+	adminapi.RemoveScratch(g.settings.data)
+	g.tellRestore(ctx)
 	if err := g.openTrust(ctx); err != nil {
 		return err
 	}
@@ -124,6 +122,13 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 		return err
 	}
 	return g.firstAccount(ctx, getenv, stdout)
+}
+
+// tellRestore says whether certificates are taken over after a restore.
+func (g *gateway) tellRestore(ctx context.Context) {
+	if restored, err := g.store.Restoration(ctx); err == nil && time.Now().Before(restored.AdoptUntil) {
+		g.log.Info("restored from a backup: certificates that were issued since are taken over", "backup", restored.BackupAt, "until", restored.AdoptUntil)
+	}
 }
 
 func (g *gateway) openTrust(ctx context.Context) error {

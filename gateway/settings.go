@@ -38,9 +38,6 @@ type settings struct {
 	interval      time.Duration
 	trustDomain   string
 	masterKey     string
-	serviceKey    string // the service's own master key, where that is the key of this data; empty: it is not looked at
-	service       bool   // the data are those of the installed service
-	root          string // stands before the service's paths
 	issuer        string // issuerBuiltIn or issuerStepCA
 	stepCA        stepCASettings
 	bootstrap     bootstrapSettings

@@ -11,6 +11,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"muster/gateway/internal/durable"
 )
 
 // Files of a directory that keeps a root out of the gateway.
@@ -55,32 +57,20 @@ func writeRootDir(dir string, root level) error {
 	if err := writeNew(filepath.Join(dir, RootCertificateFile), []byte(encodeCertificate(root.certificate.Raw)), 0o644); err != nil {
 		return err
 	}
-	return syncDirectory(dir)
+	return durable.SyncDirectory(dir)
 }
 
 // writeNew writes a file that must not be there, and has it on the disk when it returns. One with the same content is as
 // good: an earlier try was cut off after it.
 func writeNew(path string, content []byte, mode os.FileMode) error {
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	err := durable.Create(path, mode, content)
 	if errors.Is(err, os.ErrExist) {
 		if there, failed := os.ReadFile(path); failed == nil && string(there) == string(content) {
 			return nil
 		}
 		return fmt.Errorf("%s is there already and is left as it is; name another directory", path)
 	}
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	return errors.Join(err, file.Sync(), file.Close())
-}
-
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
+	return err
 }
 
 func readRootDir(dir string) (level, error) {

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 
 	"muster/agent/sign"
+	"muster/gateway/internal/durable"
 )
 
 // ExportTrustKey moves the key that signs the next set out of the store into a new file (PKCS#8 PEM, mode 0600), and leaves
@@ -33,7 +34,7 @@ func (a *Authority) ExportTrustKey(ctx context.Context, file string) error {
 	if err := writeNew(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600); err != nil {
 		return err
 	}
-	if err := syncDirectory(filepath.Dir(file)); err != nil {
+	if err := durable.SyncDirectory(filepath.Dir(file)); err != nil {
 		return err
 	}
 	public, err := x509.MarshalPKIXPublicKey(signer.public)
@@ -82,4 +83,13 @@ func ReadTrustKey(file string) (ed25519.PrivateKey, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s does not hold a trust key as muster key export --trust writes it", file)
+}
+
+// SignSet signs a trust set with the trust key in a file.
+func SignSet(file string, payload []byte) (sign.Envelope, error) {
+	key, err := ReadTrustKey(file)
+	if err != nil {
+		return sign.Envelope{}, err
+	}
+	return sign.Seal(key, sign.RoleTrust, payload), nil
 }

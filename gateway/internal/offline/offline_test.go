@@ -1,17 +1,19 @@
-package main
+package offline_test
 
 import (
 	"bytes"
 	"encoding/base64"
 	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
-	"muster/gateway/internal/cli"
 	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/masterkey"
+	"muster/gateway/internal/offline"
 	"muster/store"
 )
 
@@ -28,7 +30,7 @@ func newEstate(t *testing.T) *estate {
 	e := &estate{t: t, root: t.TempDir(), service: t.TempDir(), env: map[string]string{}}
 	e.write("/etc/systemd/system/muster.service", "[Service]\n")
 	e.write("/etc/muster/gateway.env", "MUSTER_DATA="+e.service+"\n")
-	e.write(serviceKey, aKey('s'))
+	e.write(datadir.ServiceKey, aKey('s'))
 	return e
 }
 
@@ -44,24 +46,24 @@ func (e *estate) write(path, text string) {
 	}
 }
 
-func (e *estate) offline() offline {
-	return offline{getenv: func(name string) string { return e.env[name] }, say: &strings.Builder{}, root: e.root}
+func (e *estate) offline() offline.Offline {
+	return offline.Offline{Getenv: func(name string) string { return e.env[name] }, Say: &strings.Builder{}, Root: e.root}
 }
 
 // init makes the CA in a directory, with a key that is named, or not.
 func (e *estate) init(data, key string) error {
-	_, err := e.offline().initCA(e.t.Context(), cli.DataFiles{Data: data, MasterKeyFile: key}, "", "")
+	_, err := e.offline().InitCA(e.t.Context(), offline.Files{Data: data, MasterKeyFile: key}, "", "")
 	return err
 }
 
 // opens expects that the key in a file is the one of the database.
 func (e *estate) opens(data, file string) {
 	e.t.Helper()
-	key, err := readMasterKey(file)
+	key, err := masterkey.Read(file)
 	if err != nil {
 		e.t.Fatal(err)
 	}
-	opened, err := store.Open(e.t.Context(), store.Options{Path: filepath.Join(data, databaseFile), MasterKey: key})
+	opened, err := store.Open(e.t.Context(), store.Options{Path: filepath.Join(data, datadir.Database), MasterKey: key})
 	if err != nil {
 		e.t.Fatalf("the key in %s: %v", file, err)
 	}
@@ -83,17 +85,17 @@ func (e *estate) refused(what string, err error, want ...string) {
 func TestKeyOfItsOwnData(t *testing.T) {
 	e := newEstate(t)
 	other := filepath.Join(t.TempDir(), "other")
-	own, installed := filepath.Join(other, masterKeyName), filepath.Join(e.root, serviceKey)
+	own, installed := filepath.Join(other, datadir.MasterKey), filepath.Join(e.root, datadir.ServiceKey)
 	if err := errors.Join(e.init(other, ""), e.init(e.service, "")); err != nil {
 		t.Fatal(err)
 	}
 	e.opens(other, own)
 	e.opens(e.service, installed)
-	if exists(filepath.Join(e.service, masterKeyName)) {
+	if there(filepath.Join(e.service, datadir.MasterKey)) {
 		t.Error("the service's data got a second key")
 	}
-	e.env = map[string]string{masterKeyVariable: strings.TrimSpace(aKey('x'))}
-	e.refused("a variable for another gateway", e.init(other, ""), "in "+masterKeyVariable+" does not open "+other, "--master-key-file "+own)
+	e.env = map[string]string{"MUSTER_MASTER_KEY": strings.TrimSpace(aKey('x'))}
+	e.refused("a variable for another gateway", e.init(other, ""), "in "+"MUSTER_MASTER_KEY"+" does not open "+other, "--master-key-file "+own)
 	e.env = nil
 	e.write("/away", aKey('a'))
 	if err := os.Rename(own, filepath.Join(e.root, "kept")); err != nil {
@@ -107,8 +109,8 @@ func TestKeyOfItsOwnData(t *testing.T) {
 	if err := os.Remove(installed); err != nil {
 		t.Fatal(err)
 	}
-	lost := "looked for " + filepath.Join(e.service, masterKeyName)
-	e.refused("the service's key is lost", e.init(e.service, ""), lost, installed, masterKeyVariable)
+	lost := "looked for " + filepath.Join(e.service, datadir.MasterKey)
+	e.refused("the service's key is lost", e.init(e.service, ""), lost, installed, "MUSTER_MASTER_KEY")
 	e.env = map[string]string{"CREDENTIALS_DIRECTORY": "/run/credentials/x"}
 	e.refused("no credential", e.init(other, ""), own, "/run/credentials/x/master.key")
 }
@@ -118,8 +120,8 @@ func TestServiceKeyOfNewData(t *testing.T) {
 	e := newEstate(t)
 	e.write("/mine", aKey('m'))
 	mine := filepath.Join(e.root, "mine")
-	e.refused("another key", e.init(e.service, mine), mine, filepath.Join(e.root, serviceKey))
-	if exists(filepath.Join(e.service, databaseFile)) {
+	e.refused("another key", e.init(e.service, mine), mine, filepath.Join(e.root, datadir.ServiceKey))
+	if there(filepath.Join(e.service, datadir.Database)) {
 		t.Error("a database was made")
 	}
 	e.refused("no key at all", e.init(e.service, mine+"x"), "no such file")
@@ -165,7 +167,7 @@ func TestDataOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	e.refused("ca init", e.init(dir, ""), dir+" is not the gateway's alone", "chmod 700 "+dir)
-	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 || exists(filepath.Join(dir, "muster.lock")) {
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o755 || there(filepath.Join(dir, "muster.lock")) {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
 	if err := errors.Join(os.Chmod(dir, 0o700), e.init(dir, "")); err != nil {
@@ -179,24 +181,27 @@ func TestMistypedData(t *testing.T) {
 	e := newEstate(t)
 	backup := filepath.Join(e.root, "etc/muster/gateway.env")
 	for name, c := range map[string]struct {
-		run  func(offline, cli.DataFiles) error
+		run  func(offline.Offline, offline.Files) error
 		want string
 	}{
-		"key export": {func(o offline, d cli.DataFiles) error {
-			return o.exportTrust(t.Context(), d, filepath.Join(e.root, "trust.key"))
+		"key export": {func(o offline.Offline, d offline.Files) error {
+			return o.ExportTrust(t.Context(), d, filepath.Join(e.root, "trust.key"))
 		}, "no database in "},
-		"key import":       {func(o offline, d cli.DataFiles) error { return o.importTrust(t.Context(), d, backup) }, "no database in "},
-		"key rotate":       {func(o offline, d cli.DataFiles) error { _, err := o.rotateMaster(t.Context(), d, ""); return err }, "no database in "},
-		"restore":          {func(o offline, d cli.DataFiles) error { return e.restore(d.Data, backup, "").err }, "there is no "},
-		"restore, no file": {func(o offline, d cli.DataFiles) error { return e.restore(d.Data, "none", backup).err }, "the backup: "},
+		"key import": {func(o offline.Offline, d offline.Files) error { return o.ImportTrust(t.Context(), d, backup) }, "no database in "},
+		"key rotate": {func(o offline.Offline, d offline.Files) error {
+			_, err := o.RotateMaster(t.Context(), d, "")
+			return err
+		}, "no database in "},
+		"restore":          {func(o offline.Offline, d offline.Files) error { return e.restore(d.Data, backup, "").err }, "there is no "},
+		"restore, no file": {func(o offline.Offline, d offline.Files) error { return e.restore(d.Data, "none", backup).err }, "the backup: "},
 	} {
 		data := filepath.Join(t.TempDir(), "mistyped")
-		e.refused(name, c.run(e.offline(), cli.DataFiles{Data: data}), c.want)
-		if exists(data) {
+		e.refused(name, c.run(e.offline(), offline.Files{Data: data}), c.want)
+		if there(data) {
 			t.Errorf("%s: it made %s", name, data)
 		}
 	}
-	if exists(filepath.Join(e.root, "trust.key")) {
+	if there(filepath.Join(e.root, "trust.key")) {
 		t.Error("a trust key of no gateway was written")
 	}
 	_, err := datadir.Lock(filepath.Join(backup, "below"))
@@ -208,12 +213,9 @@ func TestMistypedData(t *testing.T) {
 
 // TestRestoreKey: after a restore the service finds the key of the backup; without a service it is said which key has to be named.
 func TestRestoreKey(t *testing.T) {
-	h := newHouse(t)
-	file := filepath.Join(t.TempDir(), "backup.db")
-	h.muster("backup", file)
-	kept := filepath.Join(h.data, masterKeyName)
+	file, kept := backup(t)
 	e := newEstate(t)
-	installed := filepath.Join(e.root, serviceKey)
+	installed := filepath.Join(e.root, datadir.ServiceKey)
 	wrong := "another master key than the one in " + installed
 	e.refused("the key of another time", e.restore(e.service, file, "").err, wrong, "--master-key-file")
 	done := e.restore(e.service, file, kept)
@@ -243,12 +245,38 @@ func TestRestoreKey(t *testing.T) {
 }
 
 type restored struct {
-	cli.Restored
+	offline.Restored
 	err error
 }
 
 func (e *estate) restore(data, file, key string) restored {
-	files := cli.DataFiles{Data: data, MasterKeyFile: key}
-	done, err := e.offline().restore(e.t.Context(), cli.Restore{DataFiles: files, File: file, Force: true, AdoptFor: time.Hour})
+	files := offline.Files{Data: data, MasterKeyFile: key}
+	done, err := e.offline().Restore(e.t.Context(), offline.Restore{Files: files, File: file, Force: true, AdoptFor: time.Hour})
 	return restored{done, err}
+}
+
+func there(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+// backup makes a gateway's data, and gives a backup of them with the file of the master key.
+func backup(t *testing.T) (file, key string) {
+	t.Helper()
+	data := t.TempDir()
+	none := func(string) string { return "" }
+	machine := offline.Offline{Getenv: none, Say: io.Discard, Root: t.TempDir()}
+	if _, err := machine.InitCA(t.Context(), offline.Files{Data: data}, "", ""); err != nil {
+		t.Fatal(err)
+	}
+	opened, err := masterkey.Source{Data: data, Getenv: none, Say: io.Discard}.Open(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	file = filepath.Join(t.TempDir(), "backup.db")
+	event := store.Event{At: time.Now(), Kind: "backup.made", Actor: "test", Outcome: store.OutcomeOK}
+	if err := errors.Join(opened.NoteBackup(t.Context(), time.Now(), event), opened.Backup(t.Context(), file), opened.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return file, filepath.Join(data, datadir.MasterKey)
 }

@@ -1,0 +1,94 @@
+package masterkey
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"muster/gateway/internal/durable"
+)
+
+// rotation puts another key in the place of the one that seals the database. Between any two of its steps the file, or the one
+// beside it with oldSuffix, opens the database, and Source.Open goes on from there.
+type rotation struct {
+	database string
+	file     string
+	before   []byte
+	key      []byte
+}
+
+// step is one that a crash may come before or after.
+type step struct {
+	name string
+	run  func(context.Context) error
+}
+
+func (r *rotation) steps() []step {
+	fresh := r.file + ".new"
+	old := r.file + oldSuffix
+	return []step{
+		{"write the new key", func(context.Context) error { return Write(fresh, r.key) }},
+		{"keep the key before", func(context.Context) error {
+			if err := Write(old+".new", r.before); err != nil {
+				return err
+			}
+			return durable.Rename(old+".new", old)
+		}},
+		{"put the new key in place", func(context.Context) error { return durable.Rename(fresh, r.file) }},
+		{"seal everything under it", func(ctx context.Context) error { return reseal(ctx, r.database, r.before, r.key) }},
+		{"drop the key before", func(context.Context) error { return os.Remove(old) }},
+	}
+}
+
+// Rotate seals the database of a stopped gateway under a new key and gives the key's file. That is the file of the key before or,
+// where out names one, a new file.
+func (s Source) Rotate(ctx context.Context, out string) (string, error) {
+	file := s.File()
+	if file == "" && out == "" {
+		return "", errors.New("the master key comes from the environment, which this cannot change: " +
+			"have the new one written with --master-key-out FILE, and put it in its place")
+	}
+	before, err := s.Key()
+	if err != nil {
+		return "", err
+	}
+	if out != "" {
+		return out, s.rotateInto(ctx, before, out)
+	}
+	opened, err := s.Open(ctx)
+	if err != nil {
+		return "", err
+	}
+	if err := opened.Close(); err != nil {
+		return "", err
+	}
+	if old, err := Read(file + oldSuffix); err == nil && !bytes.Equal(old, before) {
+		return file, os.Remove(file + oldSuffix) // a change was cut off, and Open has ended it where it had to
+	}
+	r := &rotation{database: s.database(), file: file, before: before, key: random()}
+	for _, step := range r.steps() {
+		if err := step.run(ctx); err != nil {
+			return "", fmt.Errorf("%s: %w (nothing is lost: the same command goes on from here)", step.name, err)
+		}
+	}
+	return file, nil
+}
+
+// rotateInto has the new key in a file of its own. A file that is there was written by a try that was cut off: its key may be the
+// only one that opens the database.
+func (s Source) rotateInto(ctx context.Context, before []byte, out string) error {
+	if !exists(out) {
+		key := random()
+		if err := durable.Create(out, 0o600, encode(key)); err != nil {
+			return err
+		}
+		return reseal(ctx, s.database(), before, key)
+	}
+	key, err := Read(out)
+	if err != nil || s.Opens(ctx, key) {
+		return err
+	}
+	return reseal(ctx, s.database(), before, key)
+}

@@ -1,0 +1,187 @@
+package offline
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/durable"
+	"muster/gateway/internal/masterkey"
+)
+
+// asideTime ends the names of what a restore moves aside.
+const asideTime = "20060102T150405.000"
+
+// Restore says what to bring back.
+type Restore struct {
+	Files
+	File         string
+	Force        bool // move a database aside that is there
+	AdoptFor     time.Duration
+	TrustKeyFile string // where the trust key is kept elsewhere
+}
+
+// Restored says what was brought back.
+type Restored struct {
+	BackupAt     time.Time
+	AdoptUntil   time.Time
+	Aside        string // where the database is that was there before; empty: there was none
+	TrustKeyAway bool   // no higher trust sets could be signed
+	KeyFile      string // where the master key was put for the installed service; empty: it was there, or there is no service
+	KeyAside     string // where the key is that was there before; empty: there was none
+	KeyToName    string // the master key's file, where a gateway does not find it by itself
+}
+
+// Restore brings the data of a stopped gateway back from a backup. The copy is made ready beside the database and put in its place by
+// one rename; what was there before stays in a directory beside it.
+func (o Offline) Restore(ctx context.Context, r Restore) (Restored, error) {
+	if err := o.restorable(r); err != nil {
+		return Restored{}, err
+	}
+	s, err := o.enter(r.Files)
+	if err != nil {
+		return Restored{}, err
+	}
+	done, err := s.restore(ctx, r)
+	return done, errors.Join(err, s.leave())
+}
+
+// restorable refuses what cannot be restored before a directory is made for it, which others would take for a gateway's.
+func (o Offline) restorable(r Restore) error {
+	backup, err := os.Open(r.File)
+	if err != nil {
+		return fmt.Errorf("the backup: %w", err)
+	}
+	if err := backup.Close(); err != nil || exists(r.Data) {
+		return err
+	}
+	keys := o.source(r.Files)
+	keys.ServiceKey = serviceKey(keys)
+	return keyThere(keys)
+}
+
+// keyThere refuses where the file of the backup's key is missing.
+func keyThere(keys masterkey.Source) error {
+	file := keys.File()
+	if file == "" || exists(file) {
+		return nil
+	}
+	if keys.Service && keys.Named == "" {
+		file = keys.InstalledKey()
+	}
+	const text = "there is no %s: a backup is of use only with the master key that it was sealed with; " +
+		"put that key there, or name its file with --master-key-file"
+	return fmt.Errorf(text, file)
+}
+
+func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
+	data := s.keys.Data
+	database := filepath.Join(data, datadir.Database)
+	if exists(database) && !r.Force {
+		return Restored{}, fmt.Errorf("there is a database in %s already: restore into another --data, or add --force, which moves that one aside", data)
+	}
+	if err := keyThere(s.keys); err != nil {
+		return Restored{}, err
+	}
+	work, err := os.MkdirTemp(data, "restore-")
+	if err != nil {
+		return Restored{}, err
+	}
+	defer os.RemoveAll(work)
+	copied := filepath.Join(work, datadir.Database)
+	if err := durable.Copy(r.File, copied); err != nil {
+		return Restored{}, fmt.Errorf("the backup: %w", err)
+	}
+	key, err := s.keys.Key()
+	if err != nil {
+		return Restored{}, err
+	}
+	done, err := s.prepare(ctx, copied, key, r)
+	if err != nil {
+		return done, err
+	}
+	placeKey, err := s.prepareKey(key)
+	if err != nil {
+		return done, err
+	}
+	if done.Aside, err = setAside(data); err != nil {
+		return done, err
+	}
+	if err := durable.Rename(copied, database); err != nil {
+		return done, err
+	}
+	done.KeyFile, done.KeyAside, err = placeKey()
+	done.KeyToName = s.keyToName(key)
+	return done, err
+}
+
+// prepareKey writes the key beside the one that the installed service reads, where that is another one. It gives what puts the key
+// into its place, which is done when the database has changed.
+func (s *site) prepareKey(key []byte) (place func() (file, aside string, err error), err error) {
+	file := s.keys.InstalledKey()
+	before, err := masterkey.Read(file)
+	if !s.keys.Service || err == nil && bytes.Equal(before, key) {
+		return func() (string, string, error) { return "", "", nil }, nil
+	}
+	there := err == nil
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	fresh := file + ".new"
+	if err := masterkey.Write(fresh, key); err != nil {
+		return nil, fmt.Errorf("the master key goes where the installed service reads it: %w", err)
+	}
+	return func() (string, string, error) {
+		aside := ""
+		if there {
+			aside = file + ".before-restore-" + time.Now().UTC().Format(asideTime)
+			if err := os.Link(file, aside); err != nil {
+				return "", "", err
+			}
+		}
+		return file, aside, durable.Rename(fresh, file)
+	}, nil
+}
+
+// keyToName is the key's file where the gateway would not find it by itself.
+func (s *site) keyToName(key []byte) string {
+	own, err := masterkey.Read(filepath.Join(s.keys.Data, datadir.MasterKey))
+	if s.keys.Service || s.keys.Named == "" && s.keys.ServiceKey == "" || err == nil && bytes.Equal(own, key) {
+		return ""
+	}
+	return cmp.Or(s.keys.Named, s.keys.ServiceKey)
+}
+
+// setAside links the database with its log into a directory beside it, and takes the log away, which belongs to no other
+// database. The database itself stays in its place until another one takes it.
+func setAside(data string) (string, error) {
+	if !exists(filepath.Join(data, datadir.Database)) {
+		return "", nil
+	}
+	aside := filepath.Join(data, "before-restore-"+time.Now().UTC().Format(asideTime))
+	if err := os.Mkdir(aside, 0o700); err != nil {
+		return "", err
+	}
+	log := [...]string{datadir.Database + "-wal", datadir.Database + "-shm"}
+	for _, name := range append(log[:], datadir.Database) {
+		if err := os.Link(filepath.Join(data, name), filepath.Join(aside, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	if err := durable.SyncDirectory(aside); err != nil {
+		return "", err
+	}
+	for _, name := range log {
+		if err := os.Remove(filepath.Join(data, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return "", err
+		}
+	}
+	return aside, durable.SyncDirectory(data)
+}
