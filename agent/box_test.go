@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport/gatewaytest"
@@ -80,7 +81,7 @@ func (b *box) clean() {
 }
 
 func (b *box) manager() service.Manager {
-	return service.Manager{System: b.program(nil, nil).system, Base: b.base, Settings: "/etc/muster/agent.env"}
+	return service.Manager{System: b.program(nil, nil).System, Base: b.base, Settings: "/etc/muster/agent.env"}
 }
 
 // answer is what the scripted gateway lacks.
@@ -105,10 +106,12 @@ func (b *box) rule(script func(gatewaytest.Request) *gatewaytest.Reply) {
 	b.script.Store(&script)
 }
 
-func (b *box) program(out, errs *screen) program {
-	p := program{getenv: func(name string) string { return b.env[name] }, stdin: strings.NewReader(""), stdout: out, stderr: errs}
-	p.system = service.System{Root: b.root, UID: b.uid, Getenv: p.getenv, Command: b.command}
-	p.patience = 20 * time.Second
+func (b *box) program(out, errs *screen) command.Program {
+	p := command.Program{
+		Version: version, Getenv: func(name string) string { return b.env[name] }, Stdin: strings.NewReader(""), Stdout: out, Stderr: errs,
+	}
+	p.System = service.System{Root: b.root, UID: b.uid, Getenv: p.Getenv, Command: b.command}
+	p.Patience = 20 * time.Second
 	return p
 }
 
@@ -167,7 +170,7 @@ func (b *box) mkdir(path string) {
 func (b *box) call(args ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
 	var out, errs screen
-	code = b.program(&out, &errs).main(context.Background(), args)
+	code = execute(context.Background(), b.program(&out, &errs), args)
 	for _, text := range []string{out.String(), errs.String()} {
 		if strings.Contains(text, b.token) {
 			b.t.Errorf("the token is on the screen:\n%s", text)

@@ -7,7 +7,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
@@ -130,66 +129,6 @@ func TestJoinKeepsTheGPUPaceAndLeaveForgets(t *testing.T) {
 	}
 }
 
-func TestProbeInterval(t *testing.T) {
-	for _, test := range []struct {
-		gpus, beats time.Duration
-		gateway     int // seconds
-		want        time.Duration
-	}{
-		{0, 0, 0, 30 * time.Second}, {0, 0, 30, 30 * time.Second}, {0, 0, 300, 5 * time.Minute}, {0, 2 * time.Minute, 30, 2 * time.Minute},
-		{0, time.Hour, 30, time.Hour}, {0, 100 * time.Millisecond, 30, time.Second}, {5 * time.Second, 10 * time.Minute, 30, 5 * time.Second},
-		{10 * time.Minute, 5 * time.Second, 30, 10 * time.Minute},
-	} {
-		a := foreground{options: options{interval: test.beats, gpuInterval: test.gpus}}
-		if got := a.probeInterval(identity.State{Gateway: identity.Gateway{IntervalSeconds: test.gateway}}); got != test.want {
-			t.Errorf("%+v: %s", test, got)
-		}
-	}
-}
-
-// fullRow is a row with everything in it.
-func fullRow(t *testing.T) (g wire.GPU) {
-	t.Helper()
-	raw, err := os.ReadFile("../testdata/wire/hardware.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var h wire.Hardware
-	if err := json.Unmarshal(raw, &h); err != nil {
-		t.Fatal(err)
-	}
-	return h.GPUs[0]
-}
-
-// A report fits into what a gateway takes, however many GPUs there are; what had to be left out is told.
-func TestReportFits(t *testing.T) {
-	for _, test := range []struct {
-		gpus, limit, least int
-		whole              bool
-	}{
-		{8, wire.MaxBody - 64<<10, 8, true}, {300, wire.MaxBody - 64<<10, 300, true}, {wire.MaxGPUs, wire.MaxBody - 64<<10, 700, false},
-		{300, 64 << 10, 50, false}, {8, 64 << 10, 8, true}, {1, 100, 0, false},
-	} {
-		h := wire.Hardware{GPUs: make([]wire.GPU, test.gpus)}
-		for i := range h.GPUs {
-			h.GPUs[i] = fullRow(t)
-		}
-		raw, cut := fit(h, test.limit)
-		var back wire.Hardware
-		if err := json.Unmarshal(raw, &back); err != nil {
-			t.Fatal(err)
-		}
-		if len(raw) > test.limit && len(back.GPUs) > 0 || len(back.GPUs) < test.least || (cut == "") != test.whole ||
-			len(h.GPUs) != test.gpus || h.GPUs[0].PCIe == nil {
-			t.Errorf("%+v: %d bytes, %d rows, %q", test, len(raw), len(back.GPUs), cut)
-		}
-		if !test.whole && !strings.Contains(cut, fmt.Sprintf("first %d of them", len(back.GPUs))) && (len(back.GPUs) != test.gpus ||
-			!strings.Contains(cut, "alone")) {
-			t.Errorf("%+v: told %q", test, cut)
-		}
-	}
-}
-
 func TestProbeTable(t *testing.T) {
 	fake := newSMI(t, 2)
 	code, out, errs := agent(t, environment(), "", nil, "probe", "-o", "table", "--state", t.TempDir(), "--nvidia-smi", fake.path)
@@ -202,27 +141,6 @@ func TestProbeTable(t *testing.T) {
 	}
 	if code != 0 || errs != "" || strings.Contains(out, "PCIe") || strings.Contains(out, "null") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
-	}
-	var screen strings.Builder
-	program{stdout: &screen}.printGPU(fullRow(t))
-	want := `
-GPU 1  NVIDIA H100 80GB HBM3  GPU-3f1c2a90-0000-4000-8000-0000000000a1  00000000:1A:00.0
-  memory      39233/81559 MiB, 41706 free, 620 reserved
-  busy        99%, memory 71%, encoder 1%, decoder 2%, 2 processes with 38011 MiB
-  temperature 61.5 C, memory 70 C, fan 33%
-  power       512.25 W, limit 700 W, at most 710 W, P2
-  clocks      SM 1755 MHz, memory 2619 MHz, set by sw_power_cap
-  PCIe        generation 4 of 5, lanes 8 of 16
-  ECC         on, corrected 3 since the driver was loaded, 12 ever, uncorrected 1 since the driver was loaded, 2 ever
-  remapped    1 correctable, 2 uncorrectable, one waits for a reset, one could not be remapped
-  pages       bad ones wait for a restart
-  fabric      completed, success
-  driver      compute capability 9.0, persistence mode on, recovery action reset
-  MIG         1g.10gb MIG-5a1e0b7c-0000-4000-8000-0000000000b1
-  health      ecc_uncorrected
-`
-	if screen.String() != want {
-		t.Errorf("got%s", screen.String())
 	}
 	code, out, _ = agent(t, environment(), "", nil, "probe", "-o", "table", "--nvidia-smi", fake.path+"x", "--state", t.TempDir())
 	if code != 0 || !strings.Contains(out, "gpu probe     absent: there is no "+fake.path+"x") {

@@ -39,8 +39,8 @@ func TestJoinOfARecycledBox(t *testing.T) {
 			})
 			var out, errs screen
 			p := b.program(&out, &errs)
-			p.patience = 3e9
-			code := p.main(t.Context(), []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--token", b.token})
+			p.Patience = 3e9
+			code := execute(t.Context(), p, []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--token", b.token})
 			text := out.String() + errs.String()
 			if code != c.code || strings.Contains(text, b.token) || c.not != "" && strings.Contains(text, c.not) {
 				t.Errorf("exit %d\n%s", code, text)

@@ -30,7 +30,7 @@ func beSmall(getenv func(string) string) {
 
 // giveMemoryBack returns to the system what the heap holds and does not use, now and then until the context ends: by itself
 // the runtime keeps it for a rush that does not come.
-func giveMemoryBack(ctx context.Context) {
+func giveMemoryBack(ctx context.Context) error {
 	timer := time.NewTimer(settled)
 	defer timer.Stop()
 	for {
@@ -39,7 +39,7 @@ func giveMemoryBack(ctx context.Context) {
 			debug.FreeOSMemory()
 			timer.Reset(giveEvery)
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }

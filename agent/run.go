@@ -8,9 +8,13 @@ import (
 	"io"
 	"os"
 	"strings"
-	"time"
 
+	"muster/agent/internal/command"
+	"muster/agent/internal/join"
+	"muster/agent/internal/leave"
+	"muster/agent/internal/probe"
 	"muster/agent/internal/service"
+	"muster/agent/internal/status"
 )
 
 // Exit codes.
@@ -20,36 +24,13 @@ const (
 	exitUsage  = 2
 )
 
-// program is what a command works with besides its arguments.
-type program struct {
-	getenv         func(string) string
-	stdin          io.Reader
-	stdout, stderr io.Writer
-	system         service.System // the machine
-	patience       time.Duration  // what join waits for anything at most, in a test; 0: as long as it should
-}
-
-// usageError is a wrong call: the command's name and what to do instead follow it on the screen.
-type usageError struct {
-	message string
-}
-
-func (u usageError) Error() string { return u.message }
-
-func usagef(format string, args ...any) error { return usageError{fmt.Sprintf(format, args...)} }
-
-const overview = `muster-agent makes this machine a node of a muster fleet.
+const overviewHead = `muster-agent makes this machine a node of a muster fleet.
 
 Usage: muster-agent COMMAND [FLAGS]
 
-  join       enrol, install the agent so that it stays, wait until it is online
-  run        enrol if needed, then report to the gateway, in the foreground
-  status     what the agent on this machine is doing
-  probe      what this machine looks like to the agent, as JSON
-  leave      give the node back and remove the agent without a trace
-  supervise  keep the agent running where there is no init system
-  version    which build this is
+`
 
+const overviewTail = `
 Examples:
   muster-agent join --gateway https://gateway.example:7443 --token mse_...
   muster-agent join --check --gateway https://gateway.example:7443
@@ -61,52 +42,79 @@ Every flag can also be given as an environment variable: --root-pin as MUSTER_RO
 Exit status: 0 done, 1 failed, 2 used wrongly.
 `
 
-// run is the whole program but for the process around it.
-func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
-	p := program{getenv: getenv, stdin: stdin, stdout: stdout, stderr: stderr}
-	p.system = service.System{UID: os.Geteuid(), Getenv: getenv}
-	return p.main(ctx, args)
+// entry is one command of the agent.
+type entry struct {
+	name  string
+	about string
+	run   func(ctx context.Context, p command.Program, args []string) error
 }
 
-func (p program) main(ctx context.Context, args []string) int {
+func commands() []entry {
+	return []entry{
+		{"join", "enrol, install the agent so that it stays, wait until it is online", join.Run},
+		{"run", "enrol if needed, then report to the gateway, in the foreground", work},
+		{"status", "what the agent on this machine is doing", status.Run},
+		{"probe", "what this machine looks like to the agent, as JSON", probe.Run},
+		{"leave", "give the node back and remove the agent without a trace", leave.Run},
+		{"supervise", "keep the agent running where there is no init system", supervise},
+		{"version", "which build this is", showVersion},
+	}
+}
+
+// run is the whole program but for the process around it.
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
+	p := command.Program{Version: version, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr}
+	p.System = service.System{UID: os.Geteuid(), Getenv: getenv}
+	return execute(ctx, p, args)
+}
+
+// execute runs one command, and says what went wrong.
+func execute(ctx context.Context, p command.Program, args []string) int {
 	name, rest := findCommand(args)
-	err := p.dispatch(ctx, name, rest)
-	var usage usageError
+	err := dispatch(ctx, p, name, rest)
+	var usage command.UsageError
 	switch {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return exitDone
 	case errors.As(err, &usage):
-		fmt.Fprintf(p.stderr, "muster-agent: %s\nTry: muster-agent %s\n", usage.message, strings.TrimSpace(name+" --help"))
+		fmt.Fprintf(p.Stderr, "muster-agent: %v\nTry: muster-agent %s\n", usage, strings.TrimSpace(name+" --help"))
 		return exitUsage
 	}
-	fmt.Fprintf(p.stderr, "muster-agent: %v\n", err)
+	fmt.Fprintf(p.Stderr, "muster-agent: %v\n", err)
 	return exitFailed
 }
 
-func (p program) dispatch(ctx context.Context, name string, args []string) error {
+func dispatch(ctx context.Context, p command.Program, name string, args []string) error {
 	switch name {
-	case "join":
-		return p.join(ctx, args)
-	case "run":
-		return p.run(ctx, args)
-	case "status":
-		return p.status(args)
-	case "probe":
-		return p.probe(ctx, args)
-	case "leave":
-		return p.leave(ctx, args)
-	case "supervise":
-		return p.supervise(ctx, args)
-	case "version", "--version":
-		return p.version(args)
-	case "", "help", "--help", "-help", "-h":
-		fmt.Fprint(p.stdout, overview)
-		if len(args) == 0 && name == "" {
-			return usagef("no command given")
+	case "--version":
+		name = "version"
+	case "":
+		printOverview(p.Stdout)
+		if len(args) == 0 {
+			return command.Usagef("no command given")
 		}
 		return nil
+	case "help", "--help", "-help", "-h":
+		printOverview(p.Stdout)
+		return nil
 	}
-	return usagef("there is no command %.40q: the commands are join, run, status, probe, leave, supervise and version", name)
+	var names []string
+	for _, one := range commands() {
+		if one.name == name {
+			return one.run(ctx, p, args)
+		}
+		names = append(names, one.name)
+	}
+	last := len(names) - 1
+	return command.Usagef("there is no command %.40q: the commands are %s and %s", name, strings.Join(names[:last], ", "), names[last])
+}
+
+func printOverview(to io.Writer) {
+	fmt.Fprint(to, overviewHead)
+	for _, one := range commands() {
+		fmt.Fprintf(to, "  %-10s %s\n", one.name, one.about)
+	}
+	fmt.Fprint(to, overviewTail)
 }
 
 // findCommand takes the command out of the arguments. Flags may stand before it; all but the switches are followed by a

@@ -4,9 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"fmt"
-	"io"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"strings"
@@ -16,7 +13,6 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport/gatewaytest"
-	"muster/agent/sign"
 	"muster/agent/wire"
 )
 
@@ -224,66 +220,6 @@ func TestSecondAgentOnOneState(t *testing.T) {
 	}
 }
 
-func TestWhereTheSecretComesFrom(t *testing.T) {
-	file := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(file, []byte("from-file\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	variables := environment("MUSTER_TOKEN", "from-variable", "MUSTER_TOKEN_FILE", "/nowhere", "HOME", "/tmp")
-	for _, test := range []struct {
-		args []string
-		want string
-	}{
-		{nil, "from-variable"}, {[]string{"--token", "from-flag"}, "from-flag"}, {[]string{"--token-file", file}, "from-file"},
-		{[]string{"--token-file=-"}, "from-stdin"},
-	} {
-		p := program{getenv: variables, stdin: strings.NewReader(" from-stdin\n"), stdout: io.Discard, stderr: io.Discard}
-		o, err := p.runOptions(append([]string{"--gateway", "https://gw.test"}, test.args...))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if got, err := p.secret(&o); err != nil || got != test.want {
-			t.Errorf("%v: %q, %v", test.args, got, err)
-		}
-		if o.forgetSecret(); o.hasSecret() || strings.Contains(fmt.Sprintf("%+v", o), "from-") {
-			t.Errorf("%v: kept in %+v", test.args, o)
-		}
-	}
-}
-
-// TestSecretThatIsShown: a credential that was pasted into what everybody is shown is found before any request.
-func TestSecretThatIsShown(t *testing.T) {
-	psk, err := sign.NewPSK(nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, secret := range []string{psk, "correct horse battery staple"} {
-		for _, args := range [][]string{{"--name", secret}, {"--label", "a=" + secret}, {"--label", "a=x" + secret + "y"}, {"--label", secret + "=a"},
-			{"--provider", secret, "--instance-id", "1"}, {"--provider", "vast_ai", "--instance-id", secret}} {
-			o := options{token: secret, labels: labels{}}
-			for i := 0; i < len(args); i += 2 {
-				switch key, value, _ := strings.Cut(args[i+1], "="); args[i] {
-				case "--name":
-					o.name = args[i+1]
-				case "--label":
-					o.labels[key] = value
-				case "--provider":
-					o.provider = args[i+1]
-				default:
-					o.instanceID = args[i+1]
-				}
-			}
-			_, err := program{}.credential(&o)
-			if err == nil || !strings.Contains(err.Error(), "holds the credential itself") || strings.Contains(err.Error(), secret) {
-				t.Errorf("%q: %v", args, err)
-			}
-		}
-		if _, err := (program{}).credential(&options{token: secret, name: "gpu-1", labels: labels{"a": "b"}}); err != nil {
-			t.Error(err)
-		}
-	}
-}
-
 func TestIdentityOfAnotherInstance(t *testing.T) {
 	g := gatewaytest.New(t)
 	url := gatewaytest.Listen(t, g, nil)
@@ -309,50 +245,5 @@ func TestIdentityOfAnotherInstance(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(state, "identity-"+gatewaytest.NodeID+".json")); err != nil {
 		t.Error(err)
-	}
-}
-
-func TestDefaultName(t *testing.T) {
-	for _, test := range []struct{ provider, instance, host, want string }{
-		{"vast_ai", "39467543", "h", "vast-ai-39467543"}, {"", "7", "h", "7"}, {"aws", "", "Host_1.example", "host-1.example"},
-		{"", "", "", ""}, {"", "", strings.Repeat("a", 100), strings.Repeat("a", 63)}, {"", "", "-.-", ""},
-	} {
-		if got := defaultName(test.provider, test.instance, test.host); got != test.want {
-			t.Errorf("%+v: %q", test, got)
-		}
-	}
-}
-
-func TestLogFileIsBounded(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "agent.log")
-	now := time.Now()
-	file := &logFile{path: path, now: func() time.Time { return now }}
-	log := newLogger(slog.LevelInfo, io.Discard, file)
-	for range 5 {
-		for range 40 {
-			log.Info(strings.Repeat("x", 32<<10))
-		}
-	}
-	log.Debug("too fine")
-	entries, _ := os.ReadDir(filepath.Dir(path))
-	for _, entry := range entries {
-		if info, err := entry.Info(); err != nil || info.Size() > maxLog || info.Size() == 0 || info.Mode().Perm() != 0o600 {
-			t.Errorf("%s: %v", entry.Name(), info)
-		}
-	}
-	if len(entries) != 2 || file.Trouble() != nil {
-		t.Errorf("%d files, %v", len(entries), file.Trouble())
-	}
-	broken := &logFile{path: filepath.Join(path, "below-a-file"), now: file.now}
-	if n, err := broken.Write([]byte("line")); n != 4 || err != nil || broken.Trouble() == nil {
-		t.Errorf("%d, %v, %v", n, err, broken.Trouble())
-	}
-	broken.path = path
-	if broken.Write([]byte("line")); broken.Trouble() == nil {
-		t.Error("tried again at once")
-	}
-	now = now.Add(reopenPause)
-	if broken.Write([]byte("line")); broken.Trouble() != nil {
-		t.Error(broken.Trouble())
 	}
 }

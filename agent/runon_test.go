@@ -6,15 +6,16 @@ import (
 	"os/signal"
 	"syscall"
 
+	"muster/agent/internal/command"
 	"muster/agent/internal/service"
 )
 
 // runOn is main on another machine than this one.
 func runOn(root string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	p := program{getenv: os.Getenv, stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr}
-	p.system = service.System{Root: root, Getenv: os.Getenv}
-	code := p.main(ctx, os.Args[1:])
+	p := command.Program{Version: version, Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
+	p.System = service.System{Root: root, Getenv: os.Getenv}
+	code := execute(ctx, p, os.Args[1:])
 	stop()
 	os.Exit(code)
 }

@@ -2,8 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -124,29 +122,5 @@ func TestOfRoots(t *testing.T) {
 	b.uid = 0
 	if _, _, errs := b.call("status", "--state", b.base); strings.Contains(errs, "sudo") {
 		t.Error(errs)
-	}
-}
-
-// TestCalled: a program that the PATH leads to is called by its name, every other one by its path.
-func TestCalled(t *testing.T) {
-	mine, theirs, empty := t.TempDir(), t.TempDir(), t.TempDir()
-	program := filepath.Join(mine, "versions", "muster-agent")
-	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
-		t.Fatal(err)
-	}
-	for _, path := range []string{program, filepath.Join(theirs, "muster-agent")} {
-		if err := os.WriteFile(path, nil, 0o755); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if err := os.Symlink(program, filepath.Join(mine, "muster-agent")); err != nil {
-		t.Fatal(err)
-	}
-	for path, want := range map[string]string{
-		mine: "muster-agent", empty + ":" + mine: "muster-agent", theirs + ":" + mine: program, empty: program, "": program,
-	} {
-		if got := service.Called(program, path); got != want {
-			t.Errorf("PATH %s: %s, want %s", path, got, want)
-		}
 	}
 }

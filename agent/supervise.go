@@ -7,6 +7,8 @@ import (
 	"log/slog"
 	"path/filepath"
 
+	"muster/agent/internal/command"
+	"muster/agent/internal/logfile"
 	"muster/agent/internal/service"
 )
 
@@ -17,13 +19,14 @@ Where there is no init system, join starts this by itself and has it started at 
 directory does nothing and says so.
 `
 
-func (p program) supervise(ctx context.Context, args []string) error {
-	f := p.flags("supervise", "Keeps the agent running where there is no init system: restarts it whenever it ends.", superviseExamples)
-	state := f.String("state", p.statePath(), "state `DIR` of an agent that was joined")
-	settings := f.String("settings", p.system.SettingsPath(), "`FILE` with the agent's settings, as join wrote it")
+// supervise is the command of that name.
+func supervise(ctx context.Context, p command.Program, args []string) error {
+	f := p.Flags("supervise", "Keeps the agent running where there is no init system: restarts it whenever it ends.", superviseExamples)
+	state := f.String("state", p.StatePath(), "state `DIR` of an agent that was joined")
+	settings := f.String("settings", p.System.SettingsPath(), "`FILE` with the agent's settings, as join wrote it")
 	foreground := f.Bool("foreground", false, "stay in the foreground")
 	detached := f.Bool("detached", false, "for its own use: this is the process in the background")
-	if err := f.parse(args); err != nil {
+	if err := f.Parse(args); err != nil {
 		return err
 	}
 	base, err := filepath.Abs(*state)
@@ -31,28 +34,30 @@ func (p program) supervise(ctx context.Context, args []string) error {
 		return err
 	}
 	if *state == "" || (service.Layout{Base: base}).Current() == "" {
-		return fmt.Errorf("no agent is installed in %s: join first (%s join --help), or give --state where it was joined%s", base, p.named(base), p.asRoot("supervise"))
+		return fmt.Errorf("no agent is installed in %s: join first (%s join --help), or give --state where it was joined%s",
+			base, p.Named(base), p.AsRoot("supervise"))
 	}
 	if !*foreground && !*detached {
-		line, err := service.Manager{System: p.system, Base: base, Settings: *settings}.StartSupervisor()
+		line, err := service.Manager{System: p.System, Base: base, Settings: *settings}.StartSupervisor()
 		if err == nil {
-			fmt.Fprintln(p.stdout, line)
+			fmt.Fprintln(p.Stdout, line)
 		}
 		return err
 	}
-	return p.keep(ctx, base, p.system.Root+*settings, *detached)
+	return keep(ctx, p, base, p.System.Root+*settings, *detached)
 }
 
 // keep is the supervisor itself.
-func (p program) keep(ctx context.Context, base, settings string, detached bool) error {
-	file := &logFile{path: filepath.Join(base, "supervisor.log")}
+func keep(ctx context.Context, p command.Program, base, settings string, detached bool) error {
+	file := logfile.New(service.Layout{Base: base}.SupervisorLog())
 	k := service.Keeper{Base: base, Settings: settings}
-	k.Logger = newLogger(slog.LevelInfo, p.stderr, file)
-	say := func(line string) { fmt.Fprintln(p.stdout, line) }
+	k.Logger = logfile.NewLogger(slog.LevelInfo, p.Stderr, file)
+	say := func(line string) { fmt.Fprintln(p.Stdout, line) }
 	failed := func(error) {}
 	if detached {
 		announcer := service.NewAnnouncer()
-		say, failed = announcer.Started, announcer.Failed
+		say = announcer.Started
+		failed = announcer.Failed
 	}
 	k.Ready = func() { say("supervisor started") }
 	err := k.Run(ctx)

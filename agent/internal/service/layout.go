@@ -18,6 +18,9 @@ const (
 	goodLink       = "good"    // what was online last
 )
 
+// OwnProgram is the file of the program that runs, also when it was deleted or replaced since.
+const OwnProgram = "/proc/self/exe"
+
 // Layout is how builds of the agent lie in a state directory: versions/<SHA-256 in hex>/muster-agent, and links to two of
 // them. A build is complete or not there; a link changes in one step.
 type Layout struct {
@@ -28,6 +31,12 @@ type Layout struct {
 
 // Program is the path under which the agent is started: it stays the same over all versions.
 func (l Layout) Program() string { return filepath.Join(l.Base, currentLink, Name) }
+
+// Log is the agent's log file.
+func (l Layout) Log() string { return filepath.Join(l.Base, "agent.log") }
+
+// SupervisorLog is the log file of the built-in supervisor.
+func (l Layout) SupervisorLog() string { return filepath.Join(l.Base, "supervisor.log") }
 
 // Version is where the build with this digest lies.
 func (l Layout) Version(digest string) string {

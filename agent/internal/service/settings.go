@@ -19,8 +19,17 @@ const maxSettings = 64 << 10
 // Settings are what the agent is started with: variables, as run reads them. Secrets are never among them.
 type Settings map[string]string
 
-// secret are the variables that carry a credential, or the way to one.
-func secret(name string) bool { return name == "MUSTER_TOKEN" || name == "MUSTER_TOKEN_FILE" }
+// Variables of the agent that have a meaning of their own. Every flag is a variable too: its name follows Prefix.
+const (
+	Prefix            = "MUSTER_"
+	GatewayVariable   = Prefix + "GATEWAY"
+	StateVariable     = Prefix + "STATE"
+	TokenVariable     = Prefix + "TOKEN"
+	tokenFileVariable = Prefix + "TOKEN_FILE"
+)
+
+// secret tells the variables that carry a credential, or the way to one.
+func secret(name string) bool { return name == TokenVariable || name == tokenFileVariable }
 
 // ReadSettings reads a settings file. One that is not there has no settings.
 func ReadSettings(path string) (Settings, error) {

@@ -1,0 +1,70 @@
+package admission
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"muster/agent/internal/enroll"
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+	"muster/agent/internal/trust"
+)
+
+// pins are the root pins that an enrolment goes by. own says that they are the roots that the identity from before trusts.
+// A pin that run was given has stood in a unit or an entry point since the first enrolment, so the identity's roots are newer.
+// A pin that join was given is what a person says now.
+func (a *Applicant) pins(state identity.State) (pins transport.Pins, own bool) {
+	if a.Anew || !a.Knows(state) || a.ByHand && a.Pin != nil {
+		return a.Pinned(), false
+	}
+	return transport.PinsOf(state.Gateway.Roots), true
+}
+
+// enrolKnowing enrols with a gateway. The gateway may have changed its roots while this machine slept: then the agent follows
+// the signed sets from the roots that it knows to the new ones, and enrols with those.
+func (a *Applicant) enrolKnowing(ctx context.Context, state identity.State, c enroll.Config) (identity.State, error) {
+	pins, own := a.pins(state)
+	if !own {
+		return a.enrolPinned(ctx, state, c, pins)
+	}
+	known := state.Gateway
+	if trust.Number(known) > 0 {
+		c.Known = &known
+	}
+	next, err := a.enrolPinned(ctx, state, c, pins)
+	if stranger(err) {
+		if newer, news := a.newer(ctx); news {
+			next, err = a.enrolPinned(ctx, newer, c, transport.PinsOf(newer.Gateway.Roots))
+		}
+	}
+	if !stranger(err) {
+		return next, err
+	}
+	return next, fmt.Errorf("%w; this machine knows %s by %s: where that gateway was set up anew, "+
+		"join it with a new token and --force", err, a.GatewayURL(), pins)
+}
+
+// newer is what this machine knows after it has followed the gateway's signed sets. news says that they brought something.
+func (a *Applicant) newer(ctx context.Context) (next identity.State, news bool) {
+	state, err := a.Directory.Load() // with the key that the failed enrolment has made
+	if err != nil {
+		return state, false
+	}
+	next, news, err = trust.Refresh(ctx, a.Client, state)
+	return next, err == nil && news
+}
+
+// stranger reports whether an enrolment ended because the gateway is not the one that it should be.
+func stranger(err error) bool {
+	return errors.Is(err, enroll.ErrOtherRoot) || errors.Is(err, enroll.ErrNotContinued) || errors.Is(err, transport.ErrUntrusted)
+}
+
+func (a *Applicant) enrolPinned(ctx context.Context, state identity.State, c enroll.Config, pins transport.Pins) (identity.State, error) {
+	if err := a.Connect(transport.FirstContact{NeedTrust: c.Credential.Shared, Pins: pins}); err != nil {
+		return state, err
+	}
+	c.Client = a.Client
+	c.Pins = pins
+	return enroll.Run(ctx, state, c)
+}

@@ -1,0 +1,62 @@
+// Package command is what every command of the agent works with: the environment, the screens, the machine, and flags that
+// may also be variables.
+package command
+
+import (
+	"fmt"
+	"io"
+	"runtime"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/service"
+	"muster/agent/wire"
+)
+
+// Program is what a command works with besides its arguments.
+type Program struct {
+	Version  string // of this build
+	Getenv   func(string) string
+	Stdin    io.Reader
+	Stdout   io.Writer
+	Stderr   io.Writer
+	System   service.System // the machine
+	Patience time.Duration  // the longest wait of join and leave in a test; 0: as long as they should wait
+}
+
+// UsageError is a wrong call. Its text says what to do instead.
+type UsageError struct {
+	message string
+}
+
+// Error is what to do instead.
+func (u UsageError) Error() string { return u.message }
+
+// Usagef makes a UsageError.
+func Usagef(format string, args ...any) error { return UsageError{fmt.Sprintf(format, args...)} }
+
+// Limit is the regular time limit, or what a test waits where that is less.
+func (p Program) Limit(regular time.Duration) time.Duration {
+	if p.Patience > 0 {
+		return min(p.Patience, regular)
+	}
+	return regular
+}
+
+// AgentInfo describes this program to the gateway. The digest is left out where its file cannot be read.
+func (p Program) AgentInfo() wire.AgentInfo {
+	info := wire.AgentInfo{Version: p.Version, OS: runtime.GOOS, Arch: runtime.GOARCH}
+	if digest, err := service.Digest(service.OwnProgram); err == nil {
+		info.Digest = "sha256:" + digest
+	}
+	return info
+}
+
+// StatePath is the state directory of the agent on this machine: the one that join was told, else the default one.
+func (p Program) StatePath() string {
+	settings, err := service.Manager{System: p.System, Settings: p.System.SettingsPath()}.LoadSettings()
+	if err == nil && settings[service.StateVariable] != "" {
+		return settings[service.StateVariable]
+	}
+	return identity.DefaultPath(p.Getenv, p.System.UID)
+}

@@ -1,0 +1,86 @@
+package command
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"strings"
+
+	"muster/agent/internal/service"
+)
+
+// Flags is one command's set: a flag on the command line wins over its MUSTER_ variable, and that over the default.
+type Flags struct {
+	*flag.FlagSet
+	Program
+	about, examples string
+	fromLine        map[string]bool // what the command line had
+}
+
+// Flags is an empty set for a command; about and examples are for its help.
+func (p Program) Flags(name, about, examples string) *Flags {
+	f := &Flags{flag.NewFlagSet(name, flag.ContinueOnError), p, about, examples, map[string]bool{}}
+	f.SetOutput(io.Discard)
+	f.Usage = func() {}
+	return f
+}
+
+// Parse reads the arguments, with flags before and after others, of which there may be none.
+func (f *Flags) Parse(args []string) error {
+	for len(args) > 0 {
+		err := f.FlagSet.Parse(args)
+		if errors.Is(err, flag.ErrHelp) {
+			f.help()
+			return err
+		}
+		if err != nil {
+			return UsageError{err.Error()}
+		}
+		if args = f.Args(); len(args) > 0 {
+			return Usagef("%s takes flags only: a token goes into MUSTER_TOKEN, and a flag's value after the flag", f.Name())
+		}
+	}
+	return f.environment()
+}
+
+// environment sets what the command line did not.
+func (f *Flags) environment() error {
+	f.Visit(func(one *flag.Flag) { f.fromLine[one.Name] = true })
+	var failed error
+	f.VisitAll(func(one *flag.Flag) {
+		text := f.Getenv(Variable(one.Name))
+		if f.fromLine[one.Name] || text == "" || len(one.Name) == 1 {
+			return
+		}
+		if err := f.Set(one.Name, text); err != nil {
+			failed = Usagef("%s: %v", Variable(one.Name), err)
+		}
+	})
+	return failed
+}
+
+// Given reports whether the command line has the flag.
+func (f *Flags) Given(name string) bool { return f.fromLine[name] }
+
+// Variable is the variable that stands in for a flag.
+func Variable(name string) string {
+	return service.Prefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
+}
+
+func (f *Flags) help() {
+	fmt.Fprintf(f.Stdout, "%s\n\nUsage: muster-agent %s [FLAGS]\n\n", f.about, f.Name())
+	f.VisitAll(func(one *flag.Flag) {
+		value, text := flag.UnquoteUsage(one)
+		dashes := "--"
+		if len(one.Name) == 1 {
+			dashes = "-"
+		}
+		left := strings.TrimSpace(dashes + one.Name + " " + value)
+		if one.DefValue != "" && one.DefValue != "false" && one.DefValue != "0s" {
+			text += " (default " + one.DefValue + ")"
+		}
+		fmt.Fprintf(f.Stdout, "  %-22s %s\n", left, text)
+	})
+	fmt.Fprintf(f.Stdout, "\nExamples:\n%s", f.examples)
+}

@@ -1,0 +1,48 @@
+package command
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"muster/agent/internal/service"
+)
+
+// Named is how this program can be called in a shell on this machine. The installed one is named, for what install.sh runs
+// is gone afterwards; where nothing is installed in base, the program that runs.
+func (p Program) Named(base string) string {
+	path, err := os.Executable()
+	if layout := (service.Layout{Base: base}); layout.Current() != "" {
+		path, err = layout.Program(), nil
+	}
+	if err != nil || strings.Contains(path, "/.muster-install.") {
+		return service.Name
+	}
+	return service.Called(path, p.Getenv("PATH"))
+}
+
+// AsRoot points a user at the agent of root's, for commands that find none of the user's own. It is empty where there is none.
+func (p Program) AsRoot(command string) string {
+	if p.System.UID == 0 {
+		return ""
+	}
+	path := p.System.RootProgram()
+	if path == "" {
+		return ""
+	}
+	return fmt.Sprintf("; root's agent is on this machine: sudo %s %s", path, command)
+}
+
+// StartHint is how a person starts an agent that does not run.
+func (p Program) StartHint(base, gateway string) string {
+	absolute, err := filepath.Abs(base)
+	if err != nil {
+		absolute = base
+	}
+	m := service.Manager{System: p.System, Base: absolute, Settings: p.System.SettingsPath()}
+	if command := m.StartCommand(); command != "" {
+		return command
+	}
+	return fmt.Sprintf("%s run --gateway %s --state %s", p.Named(absolute), gateway, absolute)
+}

@@ -1,0 +1,221 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"muster/agent/internal/admission"
+	"muster/agent/internal/identity"
+	"muster/agent/internal/logfile"
+	"muster/agent/internal/options"
+	"muster/agent/internal/service"
+	"muster/agent/internal/transport"
+)
+
+// enrol is step 2: the identity that is there, or a new one.
+func (j *joining) enrol(ctx context.Context) (string, error) {
+	state, err := identity.Read(j.State)
+	if err != nil {
+		return "", err
+	}
+	if state.Current == nil && !j.HasSecret() {
+		return "", options.ErrNoCredential // before anything is made that would stay behind
+	}
+	word := "known here as"
+	step := j.goOn
+	prepare := j.manager.MakeBase
+	if j.needsEnrolment(ctx, state) {
+		word = "enrolled as"
+		step = j.replaceIdentity
+		prepare = func() error { return j.prepare(ctx, state) }
+	}
+	if err := prepare(); err != nil {
+		return "", err
+	}
+	state, err = step(ctx, state)
+	if err != nil {
+		return "", err
+	}
+	j.dropToken()
+	leaf, err := state.Leaf()
+	if err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("%s %s (tenant %s), certificate until %s", word, state.Name, state.Tenant, leaf.NotAfter.UTC().Format(time.RFC3339)), nil
+}
+
+// prepare sees to it that the agent can run and stay here before a credential is spent: by the list that --check goes by, and
+// then by putting the agent in its place and running it there.
+func (j *joining) prepare(ctx context.Context, state identity.State) error {
+	if err := j.fit(); err != nil {
+		return err
+	}
+	if err := j.manager.MakeBase(); err != nil {
+		return err
+	}
+	digest, err := j.layout.Install(service.OwnProgram)
+	if err == nil {
+		err = tryProgram(ctx, j.layout.Version(digest))
+	}
+	if err == nil || state.Current != nil || state.Pending != "" { // a key that was sent is what a retry is known by
+		return err
+	}
+	return errors.Join(fmt.Errorf("%w (the token is not spent)", err), j.manager.Undo())
+}
+
+// goOn keeps the identity that is there.
+func (j *joining) goOn(ctx context.Context, state identity.State) (identity.State, error) {
+	if err := j.checkPin(ctx, state); err != nil {
+		return state, err
+	}
+	if state.Gateway.URL != j.GatewayURL() { // by --force: the same gateway under another address
+		return j.moveGateway(ctx)
+	}
+	return state, nil
+}
+
+// dropToken removes the file of a bootstrap token, which this machine has no use for any more. A file of somebody's own stays.
+func (j *joining) dropToken() {
+	if from, err := filepath.Abs(j.from); j.from == "" || err != nil || from != j.manager.BootstrapToken() {
+		return
+	}
+	if err := os.Remove(j.from); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		j.note("remove the token's file: %v", err)
+	}
+}
+
+// replaceIdentity stops an agent that is at work, which would hold the state directory, and enrols.
+func (j *joining) replaceIdentity(ctx context.Context, state identity.State) (identity.State, error) {
+	switch {
+	case j.HasSecret():
+	case j.Elsewhere(state):
+		return state, fmt.Errorf("the identity in %s belongs to instance %s and this is %s: give a token (MUSTER_TOKEN) to enrol this machine afresh",
+			j.State, state.InstanceID, j.InstanceID)
+	default:
+		return state, options.ErrNoCredential
+	}
+	if err := j.manager.Stop(ctx); err != nil {
+		return state, err
+	}
+	next, err := j.enrolAfresh(ctx)
+	if kind := j.manager.Installed(); err != nil && state.Current != nil && kind != "" && !j.Elsewhere(state) {
+		j.note("nothing has changed: the identity of node %s goes on", state.NodeID)
+		_, started := j.manager.Install(context.WithoutCancel(ctx), kind, false)
+		err = errors.Join(err, started)
+	}
+	return next, err
+}
+
+// moveGateway notes the other address of the gateway. Its root stays pinned: another gateway would not be believed.
+func (j *joining) moveGateway(ctx context.Context) (identity.State, error) {
+	if err := j.manager.Stop(ctx); err != nil {
+		return identity.State{}, err
+	}
+	directory, err := identity.Open(j.State)
+	if err != nil {
+		return identity.State{}, err
+	}
+	defer directory.Close()
+	state, err := directory.Load()
+	if err != nil {
+		return state, err
+	}
+	state.Gateway.URL = j.GatewayURL()
+	return state, directory.Save(state)
+}
+
+// needsEnrolment reports whether the identity that is there is none for this gateway and this machine. One that might
+// still be good is kept where there is no credential for another.
+func (j *joining) needsEnrolment(ctx context.Context, state identity.State) bool {
+	if state.Current == nil || j.Elsewhere(state) {
+		return true
+	}
+	if !j.HasSecret() {
+		return false
+	}
+	status, err := identity.ReadStatus(j.State)
+	if err == nil && status.Phase == identity.PhaseRefused || state.Gateway.URL != j.GatewayURL() {
+		return true
+	}
+	j.anew = j.force && j.strange(ctx, state) // a gateway that was set up anew at the same address
+	return j.anew
+}
+
+// enrolAfresh enrols in this process, so that a failure is said here and the token touches no file.
+func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
+	directory, err := identity.Open(j.State)
+	if err != nil {
+		return identity.State{}, err
+	}
+	defer directory.Close()
+	state, err := directory.Load()
+	if err != nil {
+		return state, err
+	}
+	a := &admission.Applicant{
+		Program: j.quiet(), Options: j.Options, Directory: directory, ByHand: true, Anew: j.anew,
+		Log:    logfile.NewLogger(j.Level, io.Discard, logfile.New(j.layout.Log())),
+		Status: admission.Begin(j.Version, j.GatewayURL()),
+	}
+	if _, err := a.Moved(state); err != nil {
+		return state, err
+	}
+	next, err := j.enrolBounded(ctx, a, state)
+	if err == nil && state.Current != nil {
+		j.note("the identity of node %s is not used any more; kept in %s", state.NodeID, j.State)
+	}
+	return next, err
+}
+
+// errNotYet ends an enrolment that would be tried for ever.
+var errNotYet = errors.New("no end of the enrolment in sight")
+
+// enrolBounded gives up after a while, and sooner where something between answers: a gateway that does not know a
+// credential cannot prove its refusal.
+func (j *joining) enrolBounded(ctx context.Context, a *admission.Applicant, state identity.State) (identity.State, error) {
+	ctx, giveUp := context.WithCancelCause(ctx)
+	defer giveUp(nil)
+	timer := time.AfterFunc(j.Limit(enrolTime), func() { giveUp(errNotYet) })
+	defer timer.Stop()
+	var former silence
+	var last error
+	unproven := 0
+	a.Progress = func(err error) {
+		if err == nil {
+			return
+		}
+		last = err
+		if wanted(err) > 0 {
+			if former.wait(j, timer, err); former.over {
+				giveUp(errNotYet)
+			}
+			return
+		}
+		var between *transport.Unproven
+		if errors.As(err, &between) {
+			unproven++
+		}
+		if unproven > 2 {
+			giveUp(errNotYet)
+			return
+		}
+		j.live.again("not enrolled yet", err)
+	}
+	state, err := a.Enrol(ctx, state)
+	if err == nil || !errors.Is(context.Cause(ctx), errNotYet) {
+		return state, err
+	}
+	if wanted(last) > 0 {
+		return state, former.gaveUp(last)
+	}
+	if last == nil {
+		last = errors.New("the gateway did not answer in time")
+	}
+	return state, fmt.Errorf("not enrolled: %w: mend that, then run the same command again; the token is not lost", last)
+}

@@ -1,0 +1,69 @@
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os/exec"
+	"runtime"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/service"
+)
+
+// install is step 3: the program in its place, and its settings.
+func (j *joining) install(ctx context.Context) (string, error) {
+	j.previous = j.layout.Current()
+	j.restart = j.previous != "" && (j.previous != j.digest || !j.settings.Equal(j.before) || j.manager.Unfinished())
+	if err := j.manager.Open(); err != nil {
+		return "", err
+	}
+	digest, err := j.layout.Install(service.OwnProgram)
+	if err != nil {
+		return "", err
+	}
+	path := j.layout.Version(digest)
+	if err := tryProgram(ctx, path); err != nil {
+		return "", err
+	}
+	if err := j.layout.SetCurrent(digest); err != nil {
+		return "", err
+	}
+	if err := j.manager.SaveSettings(j.settings); err != nil {
+		return "", err
+	}
+	return fmt.Sprintf("agent %s %s/%s sha256:%.12s... in %s", j.Version, runtime.GOOS, runtime.GOARCH, digest, path), nil
+}
+
+// tryProgram starts the program once: a file system may forbid that, and then nothing else would say so.
+func tryProgram(ctx context.Context, path string) error {
+	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	defer cancel()
+	out, err := exec.CommandContext(ctx, path, "version").CombinedOutput()
+	switch {
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("%s may not be run, perhaps because its file system is mounted noexec: give --state a directory on another one: %w", path, err)
+	case err != nil:
+		return fmt.Errorf("%s does not run (%.200q): use the agent for this machine's platform, %s/%s: %w", path, out, runtime.GOOS, runtime.GOARCH, err)
+	}
+	return nil
+}
+
+// stay is step 4: what keeps it running.
+func (j *joining) stay(ctx context.Context) (string, error) {
+	if j.restart || j.manager.Agent() == 0 {
+		status, _ := identity.ReadStatus(j.State)
+		j.oldPID = status.PID
+	}
+	outcome, err := j.manager.Install(ctx, j.kind, j.restart)
+	if err != nil {
+		return "", err
+	}
+	line := outcome.Line
+	for _, advice := range outcome.Advice {
+		line += "\n      note: " + advice
+	}
+	return line, nil
+}

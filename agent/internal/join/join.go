@@ -1,0 +1,201 @@
+// Package join makes a machine a node that stays one: it enrols, installs the agent, makes what the machine has keep it
+// running, and waits until the gateway has heard from it. Each step can be interrupted, and the same command goes on from there.
+package join
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"muster/agent/internal/command"
+	"muster/agent/internal/identity"
+	"muster/agent/internal/machine"
+	"muster/agent/internal/options"
+	"muster/agent/internal/service"
+)
+
+const joinExamples = `  MUSTER_TOKEN=mse_... muster-agent join --gateway https://gateway.example:7443
+  muster-agent join --gateway https://gateway.example --token-file /run/token --name gpu-1 --label tier=sovereign
+  muster-agent join --check --gateway https://gateway.example --token mse_...
+
+It enrols this machine, installs the agent below its state directory, makes what this machine has (systemd, OpenRC, cron)
+keep it running, and ends when the node is online, or with what is wrong and what to do. The same command again changes
+nothing, or finishes what was interrupted; with a newer agent it updates. What --name, --label and the like were is kept in
+the settings, the token nowhere.
+`
+
+// joining is one run of join.
+type joining struct {
+	command.Program
+	options.Options
+	manager  service.Manager
+	layout   service.Layout
+	settings service.Settings // as they shall be
+	before   service.Settings // as they are
+	live     *live            // stdout
+	check    bool
+	force    bool
+
+	kind     service.Kind // what will keep the agent running
+	from     string       // the file that the credential came from
+	digest   string       // of this program
+	previous string       // the build that was current
+	anew     bool         // the gateway is provably another one than the identity's
+	restart  bool         // an agent that runs has to be started anew
+	oldPID   int          // the agent that must have gone before an online status counts
+}
+
+// joinSteps is how many there are, for the numbers in front of what they say.
+const joinSteps = 5
+
+// Run is the command join.
+func Run(ctx context.Context, p command.Program, args []string) error {
+	j, err := prepareJoin(p, args)
+	if err != nil {
+		return err
+	}
+	if j.check {
+		return j.checkAll(ctx)
+	}
+	if j.from, err = j.HoldSecret(j.Program); err != nil {
+		return err
+	}
+	if j.digest, err = service.Digest(service.OwnProgram); err != nil {
+		return fmt.Errorf("read this program: %w", err)
+	}
+	j.Provider, j.InstanceID = machine.Place(ctx, j.Getenv, j.Provider, j.InstanceID)
+	if err := j.refuseOther(); err != nil {
+		return err
+	}
+	if j.kind, err = j.manager.Choose(ctx); err != nil {
+		return err
+	}
+	if line := j.nothingToDo(); line != "" {
+		j.dropToken()
+		fmt.Fprintln(j.Stdout, line)
+		return nil
+	}
+	return j.walk(ctx)
+}
+
+// walk takes the steps. Each says one line; the one that fails says why, and ends the walk.
+func (j *joining) walk(ctx context.Context) error {
+	steps := [joinSteps]func(context.Context) (string, error){j.reach, j.enrol, j.install, j.stay, j.online}
+	for i, step := range steps {
+		line, err := step(ctx)
+		if ctx.Err() != nil {
+			err = errors.New("interrupted: the same command goes on from here")
+		}
+		if err != nil {
+			fmt.Fprintf(j.Stdout, "[%d/%d] failed: %s\n", i+1, joinSteps, strings.ReplaceAll(err.Error(), "\n", "\n      "))
+			return fmt.Errorf("not joined: step %d of %d failed, as said there; on the gateway, muster help not-joining says what to do", i+1, joinSteps)
+		}
+		fmt.Fprintf(j.Stdout, "[%d/%d] %s\n", i+1, joinSteps, line)
+	}
+	fmt.Fprintf(j.Stdout, "joined. How it is: %s status    To give it back: %s leave\n", j.layout.Program(), j.layout.Program())
+	return nil
+}
+
+// note says what happens between two steps' lines.
+func (j *joining) note(format string, args ...any) {
+	fmt.Fprintf(j.Stdout, "      "+format+"\n", args...)
+}
+
+// prepareJoin reads the flags. Where one is not given, what an earlier run was told counts.
+func prepareJoin(p command.Program, args []string) (*joining, error) {
+	path := p.System.SettingsPath()
+	before, err := service.Manager{System: p.System, Settings: path}.LoadSettings()
+	if err != nil {
+		return nil, err
+	}
+	p.Getenv = kept(before).Or(p.Getenv)
+	screen := newLive(p.Stdout)
+	p.Stdout = screen
+	j := &joining{Program: p, before: before, live: screen}
+	f := p.Flags("join", "Enrols this machine, installs the agent so that it stays, and waits until the node is online.", joinExamples)
+	f.BoolVar(&j.check, "check", false, "only say whether joining would work; nothing is changed, no token spent")
+	f.BoolVar(&j.force, "force", false, "leave the gateway that this machine is joined to for another one")
+	f.BoolVar(&j.manager.ReloadUnits, "reload-units", false, "reload systemd where the unit changed")
+	if j.Options, err = options.Parse(f, args); err != nil {
+		return nil, err
+	}
+	if j.State, err = filepath.Abs(j.State); err != nil {
+		return nil, err
+	}
+	if path == "" {
+		return nil, command.Usagef("no place for the settings is known here: set HOME to a directory of this user, " +
+			"for this and every later call of muster-agent")
+	}
+	for _, place := range []string{j.State, path} {
+		if err := service.CheckPath(place); err != nil {
+			return nil, command.Usagef("%s", err)
+		}
+	}
+	j.manager.System, j.manager.Base, j.manager.Settings = p.System, j.State, path
+	j.layout = service.Layout{Base: j.State}
+	j.settings = j.wantedSettings(f)
+	return j, nil
+}
+
+// refuseOther keeps a node from being taken to another gateway by mistake.
+func (j *joining) refuseOther() error {
+	state, err := identity.Read(j.State)
+	if err != nil {
+		return err
+	}
+	for _, joined := range []string{j.before[service.GatewayVariable], state.Gateway.URL} {
+		if joined != "" && joined != j.GatewayURL() && !j.force {
+			return fmt.Errorf("this machine is joined to %s, and you named %s: leave the first one (%s leave), "+
+				"or add --force to change over", joined, j.GatewayURL(), j.Named(j.State))
+		}
+	}
+	if identity.Running(j.State) && !j.installedAgent() {
+		return fmt.Errorf("a muster-agent that was started by hand is at work on %s: end it, then join again", j.State)
+	}
+	return nil
+}
+
+// installedAgent reports whether the agent at work is one that join started. One that has just been started has not
+// written who it is yet.
+func (j *joining) installedAgent() bool {
+	for range 20 {
+		if j.manager.Agent() != 0 || !identity.Running(j.State) {
+			return true
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return false
+}
+
+// nothingToDo says so where the agent is installed, as this command would do it, and online.
+func (j *joining) nothingToDo() string {
+	state, err := identity.Read(j.State)
+	status, unread := identity.ReadStatus(j.State)
+	switch {
+	case err != nil || unread != nil || state.Current == nil || status.Phase != identity.PhaseOnline || j.manager.Agent() == 0:
+		return ""
+	case j.Elsewhere(state) || state.Gateway.URL != j.GatewayURL() || !j.Fits(state.Gateway):
+		return ""
+	case j.force && j.HasSecret(): // for a gateway that was set up anew, which the agent may not have noticed
+		return ""
+	case j.digest != j.layout.Current() || j.digest != j.layout.Good() || j.manager.Unfinished():
+		return ""
+	case !j.settings.Equal(j.before) || j.manager.Installed() != j.kind || j.manager.ReloadUnits:
+		return ""
+	}
+	if _, supervised := service.Supervisor(j.State); j.kind == service.Supervised && !supervised {
+		return ""
+	}
+	return fmt.Sprintf("already joined as %s and online since %s: nothing to do", state.Name, status.Since.Format(time.RFC3339))
+}
+
+// quiet is this program without a screen: join says itself what is worth it.
+func (j *joining) quiet() command.Program {
+	p := j.Program
+	p.Stderr = io.Discard
+	return p
+}

@@ -1,0 +1,77 @@
+package join
+
+import (
+	"flag"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"muster/agent/internal/command"
+	"muster/agent/internal/service"
+)
+
+// notKept are the flags that are about one run of join. A settings file of an older agent may hold a root pin all the same,
+// which the identity has outlived.
+var notKept = [...]string{"token", "token-file", "root-pin", "check", "force", "reload-units"}
+
+// ambient are the variables of other programs without which the agent would reach less than join does.
+var ambient = [...]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+
+// described are the variables by which a bootstrap script says in the settings file what this node is. The agent does not read
+// them; they stay as they are.
+var described = [...]string{"MUSTER_NODE_ID", "MUSTER_NODE_URL", "MUSTER_CA_BUNDLE", "MUSTER_IDENTITY", "MUSTER_PROGRAM", "MUSTER_TRUST_KEY",
+	"MUSTER_ANSWER_KEYS", "MUSTER_TASK_KEYS", "MUSTER_RELEASE_KEYS"}
+
+// servicePath is where every service looks for programs.
+var servicePath = [...]string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
+
+// wantedSettings is what the agent is started with from now on: what the flags and the environment say, and what an
+// earlier run was told.
+func (j *joining) wantedSettings(f *command.Flags) service.Settings {
+	s := service.Settings{}
+	f.VisitAll(func(one *flag.Flag) {
+		if value := one.Value.String(); value != one.DefValue && !slices.Contains(notKept[:], one.Name) {
+			s[command.Variable(one.Name)] = value
+		}
+	})
+	s[service.GatewayVariable], s[service.StateVariable] = j.GatewayURL(), j.State
+	for _, name := range described {
+		if value, there := j.before[name]; there {
+			s[name] = value
+		}
+	}
+	for _, name := range ambient {
+		if value := j.Getenv(name); value != "" {
+			s[name] = value
+		} else if value := j.before[name]; value != "" {
+			s[name] = value
+		}
+	}
+	if path := j.findNvidiaSMI(); path != "" {
+		s["MUSTER_NVIDIA_SMI"] = path
+	}
+	return s
+}
+
+// kept are the settings of an earlier run that stand in for what is not said now.
+func kept(before service.Settings) service.Settings {
+	s := maps.Clone(before)
+	for _, name := range notKept {
+		delete(s, command.Variable(name))
+	}
+	return s
+}
+
+// findNvidiaSMI is the path of an nvidia-smi that a service would not find by its name, empty where that is no trouble.
+func (j *joining) findNvidiaSMI() string {
+	if j.NoGPU || strings.Contains(j.NvidiaSMI, "/") {
+		return ""
+	}
+	path, err := exec.LookPath(j.NvidiaSMI)
+	if err != nil || !filepath.IsAbs(path) || slices.Contains(servicePath[:], filepath.Dir(path)) {
+		return ""
+	}
+	return path
+}

@@ -1,0 +1,165 @@
+// Package leave gives a node back: the gateway retires it, and then everything of the agent is removed from the machine.
+package leave
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"path/filepath"
+
+	"muster/agent/internal/command"
+	"muster/agent/internal/identity"
+	"muster/agent/internal/service"
+	"muster/agent/internal/transport"
+	"muster/agent/internal/trust"
+	"muster/agent/wire"
+)
+
+const leaveExamples = `  muster-agent leave
+  muster-agent leave --force          also where the gateway cannot be told
+
+The gateway retires the node: its certificate is worth nothing from then on, and its name is free. Then the service, its
+settings, the agent's state and the agent itself are removed, with what a bootstrap script put beside them: what of that
+stays, such as the trust in a registry, is named. To come back, join with a new token.
+`
+
+// Run is the command leave.
+func Run(ctx context.Context, p command.Program, args []string) error {
+	settingsPath := p.System.SettingsPath()
+	settings, err := service.Manager{System: p.System, Settings: settingsPath}.LoadSettings()
+	if err != nil {
+		settings = service.Settings{} // they are about to go
+	}
+	p.Getenv = settings.Or(p.Getenv)
+	f := p.Flags("leave", "Gives this node back and removes the agent from this machine without a trace.", leaveExamples)
+	state := f.String("state", p.StatePath(), "state `DIR`")
+	gateway := f.String("gateway", "", "`URL` of the gateway (default: the one that this node is enrolled with)")
+	force := f.Bool("force", false, "remove the agent even if the gateway cannot be told")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	base, err := filepath.Abs(*state)
+	if err != nil {
+		return err
+	}
+	m := service.Manager{System: p.System, Base: base, Settings: settingsPath}
+	if *state == "" || len(m.Traces()) == 0 {
+		fmt.Fprintln(p.Stdout, "no agent is installed here: nothing to do (if it was joined with --state DIR, give that)"+p.AsRoot("leave"))
+		return nil
+	}
+	l := leaving{p, m, *gateway}
+	if err := l.tell(ctx, *force); err != nil {
+		return err
+	}
+	stays, err := l.remove(ctx)
+	if err != nil {
+		return err
+	}
+	for _, what := range stays {
+		fmt.Fprintf(p.Stdout, "stays: %s\n", what)
+	}
+	if len(stays) == 0 {
+		fmt.Fprintln(p.Stdout, "left: this machine is as it was before")
+		return nil
+	}
+	fmt.Fprintln(p.Stdout, "left: but for what stays, this machine is as it was before")
+	return nil
+}
+
+// leaving is one run of leave.
+type leaving struct {
+	command.Program
+	manager service.Manager
+	gateway string // its URL; empty: the one of the identity
+}
+
+// remove takes away what there is of muster, and says so line by line.
+func (l *leaving) remove(ctx context.Context) (stays []string, err error) {
+	var removed []string
+	if l.System.UID == 0 {
+		removed, stays, err = l.manager.RemoveBootstrap(ctx)
+	}
+	if err == nil {
+		var more []string
+		more, err = l.manager.Remove(ctx)
+		removed = append(removed, more...)
+	}
+	if err == nil && l.System.UID == 0 && len(removed) > 0 {
+		l.manager.RemoveBootstrapFolder()
+	}
+	for _, path := range removed {
+		fmt.Fprintf(l.Stdout, "removed %s\n", path)
+	}
+	return stays, err
+}
+
+// tell has the gateway retire the node. It comes first: a gateway that cannot be told leaves everything as it was.
+func (l *leaving) tell(ctx context.Context, force bool) error {
+	state, err := identity.Read(l.manager.Base)
+	if err == nil && state.Current == nil {
+		fmt.Fprintln(l.Stdout, "this machine is not enrolled: there is no gateway to tell")
+		return nil
+	}
+	if err == nil {
+		if l.gateway == "" {
+			l.gateway = state.Gateway.URL
+		}
+		err = l.retire(ctx, state)
+	}
+	if err == nil {
+		fmt.Fprintf(l.Stdout, "told %s: node %s is retired\n", l.gateway, state.Name)
+		return nil
+	}
+	if !force {
+		return fmt.Errorf("%w\nnothing was removed: try again when the gateway can be reached, or add --force to remove the agent all the same", err)
+	}
+	fmt.Fprintf(l.Stdout, "the gateway was not told (%v): %s\n", err, untold(err, state.Name))
+	return nil
+}
+
+// untold is what an operator does about a node that left without a word. In a conflict the name is also that of the machine that stays.
+func untold(err error, name string) string {
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) && refusal.Code == wire.CodeIdentityConflict {
+		return "another machine uses this identity too, so the node is not retired; an operator gives it back to that machine: " +
+			"muster help identity-trouble says how"
+	}
+	return "an operator should run muster node retire " + name
+}
+
+// retire has the gateway retire the node. A gateway that has given the node up already needs no word.
+func (l *leaving) retire(ctx context.Context, state identity.State) error {
+	client, err := transport.New(transport.Config{
+		Gateway: l.gateway, Version: l.Version, Timeout: l.Limit(transport.DefaultTimeout), Way: transport.Auto,
+	})
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	err = say(ctx, client, state)
+	if trust.Stale(err) { // the gateway's roots or keys have changed since the agent last heard of them
+		if next, news, failed := trust.Refresh(ctx, client, state); failed == nil && news {
+			err = say(ctx, client, next)
+		}
+	}
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) {
+		switch refusal.Code {
+		case wire.CodeRetired, wire.CodeRevoked, wire.CodeBanned, wire.CodeSuperseded, wire.CodeUnknownCertificate:
+			fmt.Fprintf(l.Stdout, "the gateway has given this node up already (%s)\n", refusal.Code)
+			return nil
+		}
+	}
+	return err
+}
+
+// say sends the request to leave.
+func say(ctx context.Context, client *transport.Client, state identity.State) error {
+	id, err := state.Transport()
+	if err != nil {
+		return err
+	}
+	client.Use(id)
+	var answer wire.LeaveAnswer
+	return client.Call(ctx, wire.LeavePath(state.NodeID), struct{}{}, &answer)
+}

@@ -1,0 +1,104 @@
+// Package logfile writes the agent's logs to files of a bounded size.
+package logfile
+
+import (
+	"io"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+)
+
+// maxLog bounds the log file. One older file of the same size is kept beside it.
+const maxLog = 1 << 20
+
+// reopenPause is how long a log file that could not be written is left alone.
+const reopenPause = time.Minute
+
+// File writes to a bounded file. Trouble with the disk never reaches whoever logs: the lines are lost, and Trouble says
+// why. It is safe for concurrent use.
+type File struct {
+	path string
+	now  func() time.Time // nil: time.Now
+
+	mu      sync.Mutex
+	file    *os.File
+	size    int64
+	trouble error
+	retry   time.Time
+}
+
+// New writes to this path. The file is made with the first line.
+func New(path string) *File { return &File{path: path} }
+
+// Write appends, and rotates first where the bound is reached. It always claims success.
+func (l *File) Write(line []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := time.Now
+	if l.now != nil {
+		now = l.now
+	}
+	if l.trouble != nil && now().Before(l.retry) {
+		return len(line), nil
+	}
+	if l.trouble = l.append(line); l.trouble != nil {
+		l.retry = now().Add(reopenPause)
+		l.close()
+	}
+	return len(line), nil
+}
+
+func (l *File) append(line []byte) error {
+	if l.file != nil && l.size+int64(len(line)) > maxLog {
+		l.close()
+		if err := os.Rename(l.path, l.path+".1"); err != nil {
+			return err
+		}
+	}
+	if l.file == nil {
+		file, err := os.OpenFile(l.path, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o600)
+		if err != nil {
+			return err
+		}
+		info, err := file.Stat()
+		if err != nil {
+			file.Close()
+			return err
+		}
+		l.file, l.size = file, info.Size()
+	}
+	n, err := l.file.Write(line)
+	l.size += int64(n)
+	return err
+}
+
+func (l *File) close() {
+	if l.file != nil {
+		l.file.Close()
+		l.file = nil
+	}
+}
+
+// Trouble is why the log is not being written, nil while it is.
+func (l *File) Trouble() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.trouble
+}
+
+// NewLogger logs to both places; a screen that went away does not keep lines from the file.
+func NewLogger(level slog.Level, stderr io.Writer, file *File) *slog.Logger {
+	return slog.New(slog.NewTextHandler(tee{stderr, file}, &slog.HandlerOptions{Level: level}))
+}
+
+type tee struct {
+	stderr io.Writer
+	file   *File
+}
+
+// Write hands the line to both.
+func (t tee) Write(line []byte) (int, error) {
+	t.stderr.Write(line)
+	return t.file.Write(line)
+}

@@ -1,0 +1,152 @@
+// Package machine is what the agent sees of the computer that it runs on: its GPUs, its memory and disk, and where it is rented.
+package machine
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"time"
+
+	"muster/agent/internal/gpu"
+	"muster/agent/internal/host"
+	"muster/agent/wire"
+)
+
+// Machine is what the agent sees of the computer that it runs on. Its readings never wait for nvidia-smi.
+type Machine struct {
+	Prober   *gpu.Prober // nil: GPUs are not looked at
+	stateDir string
+	facts    host.Facts // of the last reading; one goroutine reads
+	cut      string     // why a part of the last reading was left out; empty: it is whole
+}
+
+func New(nvidiaSMI string, noGPU bool, expected int, stateDir string) *Machine {
+	m := &Machine{stateDir: stateDir}
+	if !noGPU {
+		m.Prober = &gpu.Prober{Path: nvidiaSMI, Expected: expected, State: stateDir}
+	}
+	return m
+}
+
+// Watch looks at the GPUs at this pace until ctx is done. Whenever the reasons against work on this machine have changed, it
+// says so on news.
+func (m *Machine) Watch(ctx context.Context, interval time.Duration, news chan<- struct{}) error {
+	if m.Prober == nil {
+		<-ctx.Done()
+		return nil
+	}
+	told := "nothing"
+	m.Prober.Run(ctx, interval, func() {
+		reasons, _ := m.Health()
+		if now := fmt.Sprint(reasons); now != told {
+			told = now
+			select {
+			case news <- struct{}{}:
+			default:
+			}
+		}
+	})
+	return nil
+}
+
+// Hardware is a reading in JSON of at most limit bytes, nil before the first look at the GPUs.
+func (m *Machine) Hardware(limit int) json.RawMessage {
+	h, ok := m.Read()
+	if !ok {
+		return nil
+	}
+	raw, cut := fit(h, limit)
+	m.cut = cut
+	return raw
+}
+
+// fit encodes a reading. Where it is too long, what is not asked for in lists is left out of the GPUs' rows first, and then as
+// many rows as it takes.
+func fit(h wire.Hardware, limit int) (raw json.RawMessage, cut string) {
+	raw, err := json.Marshal(h)
+	if err != nil || len(raw) <= limit {
+		return raw, ""
+	}
+	all := len(h.GPUs)
+	h.GPUs = slices.Clone(h.GPUs)
+	for i, g := range h.GPUs {
+		h.GPUs[i] = gpu.Short(g)
+	}
+	for raw, _ = json.Marshal(h); len(raw) > limit && len(h.GPUs) > 0; raw, _ = json.Marshal(h) {
+		h.GPUs = h.GPUs[:min(len(h.GPUs)-1, len(h.GPUs)*limit/len(raw))]
+	}
+	if len(h.GPUs) == all {
+		return raw, fmt.Sprintf("the report on %d GPUs is too long: it has their most important values alone", all)
+	}
+	return raw, fmt.Sprintf("the report on %d GPUs is too long: it has the first %d of them, with the most important values", all, len(h.GPUs))
+}
+
+func (m *Machine) Read() (h wire.Hardware, ok bool) {
+	m.facts = host.Read("/", m.stateDir)
+	m.facts.Fill(&h)
+	if m.Prober == nil {
+		h.Probe = wire.Probe{State: wire.ProbeAbsent, Error: "the agent was told not to look at GPUs (--no-gpu)"}
+	} else {
+		m.Prober.Reading().Fill(&h)
+	}
+	if h.GPUs == nil {
+		h.GPUs = []wire.GPU{}
+	}
+	return h, h.Probe.State != ""
+}
+
+// Health says in the wire's words what speaks against work on this machine, nil before the first look. A machine whose GPUs
+// are not to be looked at is healthy as far as they go.
+func (m *Machine) Health() (reasons []string, detail map[string]string) {
+	if m.Prober == nil {
+		return []string{}, nil
+	}
+	return m.Prober.Reading().Health()
+}
+
+// Seen is how many GPUs are known to exist, nil where no look has told.
+func (m *Machine) Seen() *int {
+	if m.Prober == nil {
+		return nil
+	}
+	return m.Prober.Reading().Seen
+}
+
+// Expect takes over how many GPUs the gateway has on record.
+func (m *Machine) Expect(n int) {
+	if m.Prober != nil {
+		m.Prober.Expect(n)
+	}
+}
+
+// Notices says what a person should know of this machine.
+func (m *Machine) Notices() (all []string) {
+	if m.cut != "" {
+		all = append(all, m.cut)
+	}
+	if m.Prober != nil && m.Prober.Trouble() != "" {
+		all = append(all, m.Prober.Trouble())
+	}
+	return all
+}
+
+// Cost is what the agent takes, as of the last reading.
+func (m *Machine) Cost() wire.Cost {
+	if m.Prober == nil {
+		return m.facts.Cost(nil)
+	}
+	return m.facts.Cost(m.Prober.Reading().Probe.TookMS)
+}
+
+// Place is where the machine is rented: what the operator says, else what the machine says of itself.
+func Place(ctx context.Context, getenv func(string) string, provider, instanceID string) (string, string) {
+	if instanceID != "" {
+		return provider, instanceID
+	}
+	foundProvider, foundInstance := host.DetectProvider(ctx, getenv, "/", nil)
+	if provider != "" && provider != foundProvider {
+		return provider, ""
+	}
+	return foundProvider, foundInstance
+}

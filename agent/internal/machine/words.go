@@ -1,0 +1,61 @@
+package machine
+
+import (
+	"fmt"
+	"strings"
+
+	"muster/agent/internal/gpu"
+	"muster/agent/wire"
+)
+
+// Summary is what a person wants to know of the GPUs in a few words, empty before the first look.
+func (m *Machine) Summary() string {
+	if m.Prober == nil {
+		return "GPUs are not looked at (--no-gpu)"
+	}
+	return Summarize(m.Prober.Reading())
+}
+
+func Summarize(r gpu.Reading) string {
+	switch r.Probe.State {
+	case "":
+		return ""
+	case wire.ProbeAbsent:
+		if r.Probe.Error != "" {
+			return "no GPU seen: " + r.Probe.Error + wrong(r)
+		}
+		return "no GPU seen: there is no nvidia-smi on this machine"
+	case wire.ProbeHung, wire.ProbeFailed:
+		return "GPU probe " + r.Probe.State + ": " + r.Probe.Error + wrong(r)
+	}
+	return models(r.GPUs) + wrong(r)
+}
+
+// wrong names the GPUs that are gone or must not be used.
+func wrong(r gpu.Reading) (text string) {
+	_, detail := r.Health()
+	for _, reason := range [...]string{wire.HealthGPUMissing, wire.HealthGPUFault} {
+		if detail[reason] != "" {
+			text += " (" + reason + ": " + detail[reason] + ")"
+		}
+	}
+	return text
+}
+
+// models counts GPUs by name.
+func models(gpus []wire.GPU) string {
+	var names []string
+	counts := map[string]int{}
+	for _, device := range gpus {
+		if counts[device.Name]++; counts[device.Name] == 1 {
+			names = append(names, device.Name)
+		}
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%dx %s", counts[name], name)
+	}
+	if len(names) == 0 {
+		return "no GPU seen"
+	}
+	return strings.Join(names, ", ")
+}

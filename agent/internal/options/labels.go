@@ -1,0 +1,32 @@
+package options
+
+import (
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// Labels collects --label k=v, which may be repeated; in MUSTER_LABEL they are separated by commas.
+type Labels map[string]string
+
+// String is the form that Set reads.
+func (l Labels) String() string {
+	var parts []string
+	for _, key := range slices.Sorted(maps.Keys(l)) {
+		parts = append(parts, key+"="+l[key])
+	}
+	return strings.Join(parts, ",")
+}
+
+// Set adds what one flag says.
+func (l Labels) Set(text string) error {
+	for part := range strings.SplitSeq(text, ",") {
+		key, value, ok := strings.Cut(part, "=")
+		if key = strings.TrimSpace(key); !ok || key == "" {
+			return errors.New("a label is KEY=VALUE, such as tier=sovereign")
+		}
+		l[key] = strings.TrimSpace(value)
+	}
+	return nil
+}

@@ -1,0 +1,35 @@
+package options
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"muster/agent/wire"
+)
+
+func printable(name string) bool {
+	control := func(r rune) bool { return r < ' ' || r >= 0x7f && r < 0xa0 }
+	return utf8.ValidString(name) && utf8.RuneCountInString(name) <= wire.MaxNameLength && !strings.ContainsFunc(name, control)
+}
+
+// DefaultName is the name of a node that was given none: provider and instance id, else the hostname, in the characters
+// that every name may have. It is empty where neither is known.
+func DefaultName(provider, instanceID, hostname string) string {
+	base := hostname
+	if instanceID != "" {
+		base = strings.Trim(provider+"-"+instanceID, "-")
+	}
+	clean := strings.Map(func(r rune) rune {
+		switch {
+		case r >= 'A' && r <= 'Z':
+			return r + 'a' - 'A'
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9', r == '.':
+			return r
+		}
+		return '-'
+	}, base)
+	if len(clean) > wire.MaxNameLength {
+		clean = clean[:wire.MaxNameLength]
+	}
+	return strings.Trim(clean, "-.")
+}

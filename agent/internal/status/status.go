@@ -1,0 +1,115 @@
+// Package status shows what the agent on this machine is doing, in words for a person or as JSON.
+package status
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"time"
+
+	"muster/agent/internal/command"
+	"muster/agent/internal/identity"
+)
+
+const statusExamples = `  muster-agent status
+  muster-agent status -o json
+  muster-agent status --state ~/.local/state/muster-agent
+`
+
+// Run is the command status.
+func Run(_ context.Context, p command.Program, args []string) error {
+	f := p.Flags("status", "Prints what the agent on this machine is doing. Exit status 1: it is not online.", statusExamples)
+	state := f.String("state", p.StatePath(), "state `DIR`")
+	output := f.String("o", "table", "`FORMAT`: table or json")
+	if err := f.Parse(args); err != nil {
+		return err
+	}
+	if *output != "table" && *output != "json" {
+		return command.Usagef("-o is table or json")
+	}
+	s, err := identity.ReadStatus(*state)
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+		return fmt.Errorf("no agent has run on %s: give --state where it keeps its state%s", *state, p.AsRoot("status"))
+	}
+	if err != nil {
+		return err
+	}
+	running := identity.Running(*state)
+	if *output == "json" {
+		err = printJSON(p.Stdout, s, running)
+	} else {
+		printStatus(p.Stdout, s, running)
+	}
+	if err == nil {
+		err = notOnline(p, s, running, *state)
+	}
+	return err
+}
+
+// notOnline ends status where the gateway does not hear from this node, with what to do about it.
+func notOnline(p command.Program, s identity.Status, running bool, state string) error {
+	switch {
+	case !running:
+		return fmt.Errorf("the agent does not run: start it with: %s", p.StartHint(state, s.Gateway))
+	case s.Phase == identity.PhaseOnline:
+		return nil
+	case s.Phase == identity.PhaseRefused:
+		return errors.New("the gateway refuses this node: an operator has to act, as the last error says")
+	}
+	return fmt.Errorf("the node is not online: %s", away(s, time.Now()))
+}
+
+// away says since when the gateway has not heard from this node.
+func away(s identity.Status, now time.Time) string {
+	if s.LastOnline == nil {
+		return "it was not online yet; the agent was started at " + ago(s.Since, now)
+	}
+	return "it was last online at " + ago(*s.LastOnline, now)
+}
+
+func ago(t, now time.Time) string {
+	return fmt.Sprintf("%s (%s ago)", t.UTC().Format(time.RFC3339), max(now.Sub(t), 0).Round(time.Second))
+}
+
+func printJSON(to io.Writer, s identity.Status, running bool) error {
+	encoder := json.NewEncoder(to)
+	encoder.SetIndent("", "  ")
+	return encoder.Encode(struct {
+		Running bool `json:"running"`
+		identity.Status
+	}{running, s})
+}
+
+func printStatus(to io.Writer, s identity.Status, running bool) {
+	phase := phaseWords(s)
+	if !running {
+		phase = "not running (was " + s.Phase + ")"
+	}
+	absence := ""
+	if !running || s.Phase != identity.PhaseOnline {
+		absence = away(s, time.Now())
+	}
+	certificate := ""
+	if s.NotAfter != nil {
+		certificate = fmt.Sprintf("generation %d, until %s", s.Generation, s.NotAfter.UTC().Format(time.RFC3339))
+	}
+	contact := "never"
+	if s.LastContact != nil {
+		contact = s.LastContact.Format(time.RFC3339)
+	}
+	for _, line := range [][2]string{
+		{"status", phase}, {"away", absence},
+		{"node", strings.TrimSpace(s.Name + " " + s.NodeID)}, {"tenant", s.Tenant}, {"state", stateWords(s)},
+		{"gateway", s.Gateway}, {"transport", s.Transport}, {"certificate", certificate}, {"clock", clockWords(s)},
+		{"gpus", s.GPUs}, {"last contact", contact}, {"last error", s.LastError}, {"started", s.Since.Format(time.RFC3339)},
+		{"version", s.Version}, {"notices", strings.Join(s.Notices, "; ")},
+	} {
+		if line[1] != "" {
+			fmt.Fprintf(to, "%-13s %s\n", line[0], line[1])
+		}
+	}
+}

@@ -1,0 +1,84 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/agent/internal/heartbeat"
+	"muster/agent/internal/identity"
+	"muster/agent/internal/machine"
+	"muster/agent/internal/options"
+)
+
+// loop is one thing that the agent does for as long as it runs.
+type loop struct {
+	name string
+	run  func(context.Context) error // runs until ctx is done; an error before that ends the agent
+}
+
+// loops are all that an enrolled agent does, in the order in which they start. They end the other way round: the heartbeat
+// first, so that nothing that it reports on is gone before it.
+func (a *foreground) loops(state identity.State) ([]loop, error) {
+	m := machine.New(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
+	news := make(chan struct{}, 1)
+	beat, err := heartbeat.New(heartbeat.Config{
+		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(),
+		Hardware: m.Hardware, Cost: m.Cost, Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,
+		Notices: func() []string { return append(a.notices(), m.Notices()...) },
+		Status:  a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
+	})
+	if err != nil {
+		return nil, err
+	}
+	return []loop{
+		{"memory", giveMemoryBack},
+		{"GPUs", func(ctx context.Context) error { return m.Watch(ctx, a.gpuInterval(state), news) }},
+		{"heartbeat", beat.Run},
+	}, nil
+}
+
+// gpuInterval is the pace of the looks at the GPUs: what the operator says, else that of the heartbeats, since nobody sees a
+// look in between. It is at most one a second.
+func (a *foreground) gpuInterval(state identity.State) time.Duration {
+	pace := a.GPUInterval
+	if pace == 0 {
+		pace = a.Interval
+	}
+	if pace == 0 {
+		pace = time.Duration(state.Gateway.IntervalSeconds) * time.Second
+	}
+	if pace <= 0 {
+		pace = heartbeat.DefaultInterval
+	}
+	return max(pace, options.LeastGPUInterval)
+}
+
+// runLoops starts the loops in their order. When ctx is done, or when one of them ends by itself, it ends them one after the
+// other, the last one first, and waits for each. The error is that of the loop that ended by itself.
+func runLoops(ctx context.Context, loops []loop) error {
+	ended := make(chan error, len(loops))
+	var ends []func()
+	for _, one := range loops {
+		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		gone := make(chan struct{})
+		ends = append(ends, func() { cancel(); <-gone })
+		go func() {
+			defer close(gone)
+			err := one.run(own)
+			if err == nil && own.Err() == nil {
+				err = fmt.Errorf("the part %q of the agent ended by itself", one.name)
+			}
+			ended <- err
+		}()
+	}
+	var failed error
+	select {
+	case <-ctx.Done():
+	case failed = <-ended:
+	}
+	for i := len(ends) - 1; i >= 0; i-- {
+		ends[i]()
+	}
+	return failed
+}
