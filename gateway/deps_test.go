@@ -69,7 +69,11 @@ func TestImportRules(t *testing.T) {
 		{"agent/wire", "agent/internal/gpu", false},
 		{"agent/wire", "agent/sign", false},
 		{"agent/sign", "agent/wire", true},
-		{"store", "modernc.org/sqlite", true},
+		{"store", "store/sqlite", true},
+		{"store", "modernc.org/sqlite", false},
+		{"store/sqlite", "modernc.org/sqlite", true},
+		{"store/sqlite", "store", false},
+		{"gateway/internal/fleet", "store/sqlite", false},
 		{"store", "agent/wire", false},
 		{"gateway/internal/fleet", "store", true},
 		{"gateway/internal/fleet", "gateway/internal/authority", false},
@@ -134,6 +138,8 @@ func allowed(from, to string) bool {
 	case from == "agent" || strings.HasPrefix(from, "agent/"):
 		return inside && (to == "agent" || strings.HasPrefix(to, "agent/"))
 	case from == "store":
+		return to == "store/sqlite"
+	case from == "store/sqlite":
 		return to == "modernc.org/sqlite" || strings.HasPrefix(to, "modernc.org/sqlite/")
 	case from == "gateway":
 		return inside && (protocol || to == "store" || strings.HasPrefix(to, "gateway/internal/"))

@@ -43,14 +43,14 @@ func (s *Store) MetaOnce(ctx context.Context, key, value string) (string, error)
 
 // once runs an insert that leaves an earlier row alone and returns the value of the row that there is.
 func (s *Store) once(ctx context.Context, insert, key, value string) (string, error) {
-	results, err := s.batch(ctx, []statement{{sql: insert, args: []any{key, value}, returns: true}})
+	results, err := s.batch(ctx, []statement{{SQL: insert, Args: []any{key, value}, Returns: true}})
 	if err != nil {
 		return "", err
 	}
-	if len(results[0].rows) != 1 {
-		return "", fmt.Errorf("insert of %s returned %d rows", key, len(results[0].rows))
+	if len(results[0].Rows) != 1 {
+		return "", fmt.Errorf("insert of %s returned %d rows", key, len(results[0].Rows))
 	}
-	r := row{values: results[0].rows[0]}
+	r := row{values: results[0].Rows[0]}
 	return r.text(), r.err
 }
 

@@ -30,5 +30,5 @@ func (s *Store) DropChains(ctx context.Context, before time.Time, limit int) (in
 	if err != nil {
 		return 0, err
 	}
-	return int(results[0].affected), nil
+	return int(results[0].Affected), nil
 }

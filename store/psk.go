@@ -39,11 +39,11 @@ func (s *Store) psks(ctx context.Context, st statement) ([]PSK, error) {
 	return all(ctx, s, func(r *row) PSK {
 		k := PSK{ID: r.text()}
 		var err error
-		if k.Key, err = s.sealer.open(pskPlace(k.ID), r.text()); err != nil {
+		if k.Key, err = s.seal.Open(pskPlace(k.ID), r.text()); err != nil {
 			r.fail(err)
 		}
 		if sealed := r.text(); sealed != "" {
-			if k.Mark, err = s.sealer.open(markPlace(k.ID), sealed); err != nil {
+			if k.Mark, err = s.seal.Open(markPlace(k.ID), sealed); err != nil {
 				r.fail(err)
 			}
 		}
@@ -68,10 +68,10 @@ func (s *Store) SetPSK(ctx context.Context, k PSK, events ...Event) error {
 func (s *Store) insertPSK(k PSK) statement {
 	var mark any
 	if k.Mark != nil {
-		mark = s.sealer.seal(markPlace(k.ID), k.Mark)
+		mark = s.seal.Seal(markPlace(k.ID), k.Mark)
 	}
 	return do("INSERT INTO psks(id, key, mark, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET mark = coalesce(excluded.mark, mark)",
-		k.ID, s.sealer.seal(pskPlace(k.ID), k.Key), mark, millis(k.CreatedAt))
+		k.ID, s.seal.Seal(pskPlace(k.ID), k.Key), mark, millis(k.CreatedAt))
 }
 
 // ClearPSKs removes every key but the one to keep ("" none).

@@ -35,7 +35,7 @@ func (s *Store) MarkOverdue(ctx context.Context, now time.Time, kind, actor stri
 	if err != nil {
 		return 0, err
 	}
-	return int(results[1].affected), nil
+	return int(results[1].Affected), nil
 }
 
 // OverdueExists reports whether MarkOverdue would find one, without writing.

@@ -160,7 +160,7 @@ func TestSuccessorUse(t *testing.T) {
 // TestUpgradeKeepsIdentities brings a database with a node in it from the first schema to the newest.
 func TestUpgradeKeepsIdentities(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "muster.db")
-	_, _, err := store.Migrate(t.Context(), path, prior(t, 1))
+	err := migrate(t, path, prior(t, 1))
 	must(t, err)
 	db := raw(t, path)
 	for _, sql := range []string{

@@ -2,8 +2,7 @@ package store
 
 import (
 	"context"
-	"database/sql"
-	"errors"
+	"muster/store/sqlite"
 )
 
 // sealedColumns are all that is sealed. The place of a value is table/column/row id.
@@ -21,7 +20,7 @@ var sealedColumns = [...]struct {
 // after it the new one, and never anything else. It is for a database that nobody else has open; the store itself still
 // seals under the old key, so close it then.
 func (s *Store) Reseal(ctx context.Context, masterKey []byte, events ...Event) error {
-	next, err := newSealer(masterKey)
+	next, err := sqlite.NewSealer(masterKey)
 	if err != nil {
 		return err
 	}
@@ -37,26 +36,12 @@ func (s *Store) Reseal(ctx context.Context, masterKey []byte, events ...Event) e
 			if r.err != nil {
 				return r.err
 			}
-			value, err := s.sealer.open(column.place(id), sealed)
+			value, err := s.seal.Open(column.place(id), sealed)
 			if err != nil {
 				return err
 			}
-			statements = append(statements, do(column.set, next.seal(column.place(id), value), id, sealed))
+			statements = append(statements, do(column.set, next.Seal(column.place(id), value), id, sealed))
 		}
 	}
 	return s.change(ctx, statements, events)
-}
-
-// Scrub writes the database file anew, so that what was deleted or replaced is nowhere in it any more. It needs as much
-// free space again, and is for a database that nobody else has open.
-func (s *Store) Scrub(ctx context.Context) error {
-	db, err := sql.Open("sqlite", dataSource(s.path, false))
-	if err != nil {
-		return err
-	}
-	_, err = db.ExecContext(ctx, "VACUUM")
-	if err == nil {
-		_, err = db.ExecContext(ctx, "PRAGMA wal_checkpoint(TRUNCATE)")
-	}
-	return errors.Join(err, db.Close())
 }

@@ -1,40 +1,37 @@
 package store
 
-import "context"
+import (
+	"context"
+	"embed"
+	"io/fs"
 
-// statement is one SQL statement with its parameters: int64, string or nil, nothing else, so that it can travel as JSON.
+	"muster/store/sqlite"
+)
+
+// The schema. A step that was released is never changed: the next one corrects it.
 //
-// rqlite stores a string parameter that looks like x'48' as a BLOB, which a STRICT TEXT column refuses; a backend for it has to
-// send such text in another form. Here text is text.
-type statement struct {
-	sql  string
-	args []any
-	// returns says that the statement has a RETURNING clause whose rows are wanted.
-	returns bool
-}
+//go:embed migrations/*.sql
+var migrationFiles embed.FS
 
-// result is what one statement of a batch did.
-type result struct {
-	affected int64
-	rows     [][]any // of a statement that returns
-}
+func migrations() (fs.FS, error) { return fs.Sub(migrationFiles, "migrations") }
 
-// query runs one SELECT on a snapshot of what is committed. The rows' values are int64, string or nil.
-func (s *Store) query(ctx context.Context, st statement) ([][]any, error) {
-	return s.read.query(ctx, st)
-}
+type (
+	statement = sqlite.Statement
+	result    = sqlite.Result
+)
 
-// batch runs statements atomically: all of them, in order, or none. When it returns nil they are on disk. Conditions are in the
-// SQL, failing as constraint errors, which come out as ErrConflict: nothing here can look at one statement to decide on the next.
+// query and batch are all that the entities know of the engine.
+func (s *Store) query(ctx context.Context, st statement) ([][]any, error) { return s.db.Query(ctx, st) }
+
 func (s *Store) batch(ctx context.Context, statements []statement) ([]result, error) {
-	return s.write.batch(ctx, statements)
+	return s.db.Batch(ctx, statements)
 }
 
 // do makes a statement.
-func do(sql string, args ...any) statement { return statement{sql: sql, args: args} }
+func do(text string, args ...any) statement { return statement{SQL: text, Args: args} }
 
-// guard makes a statement that aborts its batch unless the condition, an SQL expression, is true. VALUES, because SQLite would
-// collect the rows of a SELECT in a table of their own first, for the trigger's sake.
+// guard makes a statement that aborts its batch unless the condition, an SQL expression, is true. It uses VALUES because SQLite
+// would collect the rows of a SELECT in a table of their own first, for the trigger's sake.
 func guard(condition string, args ...any) statement {
 	return do("INSERT INTO guards(held) VALUES ("+condition+")", args...)
 }

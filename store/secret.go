@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"muster/store/sqlite"
 )
 
 // canary is the secret that tells whether the master key is the right one.
@@ -14,23 +15,23 @@ func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return s.sealer.open(secretPlace(name), sealed)
+	return s.seal.Open(secretPlace(name), sealed)
 }
 
 // SecretOnce seals and stores a secret unless the name has one, and returns the one that is kept.
 func (s *Store) SecretOnce(ctx context.Context, name string, value []byte) ([]byte, error) {
 	const insert = "INSERT INTO secrets(name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value RETURNING value"
-	kept, err := s.once(ctx, insert, name, s.sealer.seal(secretPlace(name), value))
+	kept, err := s.once(ctx, insert, name, s.seal.Seal(secretPlace(name), value))
 	if err != nil {
 		return nil, err
 	}
-	return s.sealer.open(secretPlace(name), kept)
+	return s.seal.Open(secretPlace(name), kept)
 }
 
 // SetSecret seals and stores a secret, replacing what was there.
 func (s *Store) SetSecret(ctx context.Context, name string, value []byte, events ...Event) error {
 	const set = "INSERT INTO secrets(name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
-	return s.change(ctx, []statement{do(set, name, s.sealer.seal(secretPlace(name), value))}, events)
+	return s.change(ctx, []statement{do(set, name, s.seal.Seal(secretPlace(name), value))}, events)
 }
 
 // DropSecret forgets a secret; ErrNotFound when there is none.
@@ -46,7 +47,7 @@ func secretPlace(name string) string { return "secrets/value/" + name }
 // checkCanary fails when the database was sealed under another master key, before anything is sealed under the wrong one.
 func (s *Store) checkCanary(ctx context.Context) error {
 	_, err := s.SecretOnce(ctx, canary, []byte(canary))
-	if errors.Is(err, errSealed) {
+	if errors.Is(err, sqlite.ErrSealed) {
 		return ErrWrongMasterKey
 	}
 	return err

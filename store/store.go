@@ -1,25 +1,20 @@
-// Package store keeps the gateway's records in one SQLite database.
+// Package store keeps the gateway's records, one file for each kind of them.
 //
 // What it promises: a write that returned nil survives kill -9 at any moment; a write is one atomic batch whose conditions
 // are in its SQL, so nothing is decided on what was read before; keys are sealed under the master key before they reach the
-// file. Times and ids are parameters and columns are INTEGER or TEXT only, so the same statements can run on rqlite.
+// file. Times and ids are parameters and columns are INTEGER or TEXT only, so the same statements can run on rqlite. The engine
+// is package sqlite.
 package store
 
 import (
 	"context"
-	"database/sql"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
-	"sync"
 	"time"
 
-	_ "modernc.org/sqlite" // the driver named "sqlite"
+	"muster/store/sqlite"
 )
-
-// readers is how many connections serve reads at once: more do not help, for each may keep a core busy.
-const readers = 4
 
 // Options say where the database lives.
 type Options struct {
@@ -30,17 +25,14 @@ type Options struct {
 
 // Store is an open database. Its methods may be called from any number of goroutines.
 type Store struct {
-	now    func() time.Time
-	sealer sealer
-	path   string
-	read   *reader
-	write  *writer
-	close  sync.Once
+	now  func() time.Time
+	seal sqlite.Sealer
+	db   *sqlite.DB
 }
 
 // Open opens or creates the database, migrates it, and checks the master key. Errors: ErrWrongMasterKey, ErrNewerDatabase.
 func Open(ctx context.Context, o Options) (*Store, error) {
-	sealer, err := newSealer(o.MasterKey)
+	seal, err := sqlite.NewSealer(o.MasterKey)
 	if err != nil {
 		return nil, err
 	}
@@ -48,59 +40,35 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := createPrivate(path); err != nil {
+	schema, err := migrations()
+	if err != nil {
 		return nil, err
 	}
-	s := &Store{now: o.Now, sealer: sealer, path: path}
-	if s.now == nil {
-		s.now = time.Now
+	if o.Now == nil {
+		o.Now = time.Now
 	}
-	if err := s.open(ctx); err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, errors.Join(err, s.Close()))
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: path, Migrations: schema, Now: o.Now})
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{now: o.Now, seal: seal, db: db}
+	if err := s.checkCanary(ctx); err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, errors.Join(err, db.Close()))
 	}
 	return s, nil
 }
 
-func (s *Store) open(ctx context.Context) error {
-	w, err := openWriter(ctx, dataSource(s.path, false))
-	if err != nil {
-		return err
-	}
-	w.outages.now = s.now
-	s.write = w
-	if err := w.migrate(ctx, s.now()); err != nil {
-		return err
-	}
-	db, err := sql.Open("sqlite", dataSource(s.path, true))
-	if err != nil {
-		return err
-	}
-	db.SetMaxOpenConns(readers)
-	db.SetMaxIdleConns(readers)
-	s.read = &reader{db: db, prepared: map[string]*sql.Stmt{}}
-	w.start()
-	return s.checkCanary(ctx)
-}
-
-// createPrivate makes the file before SQLite does, which would leave its mode to the umask; the -wal and -shm files take it over.
-func createPrivate(path string) error {
-	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
-	if err != nil {
-		return fmt.Errorf("database file: %w", err)
-	}
-	return f.Close()
-}
-
 // Close finishes the writes that have begun and closes the database. Writes that had not begun, and later ones, get ErrClosed.
-func (s *Store) Close() error {
-	var err error
-	s.close.Do(func() {
-		if s.read != nil {
-			err = s.read.close()
-		}
-		if s.write != nil {
-			err = errors.Join(err, s.write.close())
-		}
-	})
-	return err
-}
+func (s *Store) Close() error { return s.db.Close() }
+
+// Backup writes a consistent copy of the database to a new file with mode 0600, while reads and writes go on. An existing file is
+// refused. Keys in it stay sealed: it is of use only with the master key.
+func (s *Store) Backup(ctx context.Context, path string) error { return s.db.Backup(ctx, path) }
+
+// Scrub writes the database file anew, so that what was deleted or replaced is nowhere in it any more. It needs as much
+// free space again, and is for a database that nobody else has open.
+func (s *Store) Scrub(ctx context.Context) error { return s.db.Scrub(ctx) }
+
+// Outages has tell called with an *Outage for each reason for which writes begin to fail, once however many fail, and with nil when
+// they have succeeded for a minute. tell must return soon and not write to the store.
+func (s *Store) Outages(tell func(error)) { s.db.Outages(tell) }

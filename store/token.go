@@ -38,7 +38,7 @@ func (s *Store) CreateToken(ctx context.Context, t Token, events ...Event) error
 func (s *Store) insertToken(t Token) statement {
 	return do(`INSERT INTO tokens(id, tenant, labels, uses, gpus, bind_instance, node_id, key, created_at, expires_at, revoked_at, created_by)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ID, t.Tenant, object(t.Labels), int64(t.Uses), int64(t.GPUs), flag(t.BindInstance), t.NodeID, s.sealer.seal(tokenPlace(t.ID), t.Key),
+		t.ID, t.Tenant, object(t.Labels), int64(t.Uses), int64(t.GPUs), flag(t.BindInstance), t.NodeID, s.seal.Seal(tokenPlace(t.ID), t.Key),
 		millis(t.CreatedAt), millis(t.ExpiresAt), maybeMillis(t.RevokedAt), t.CreatedBy)
 }
 
@@ -75,7 +75,7 @@ func (s *Store) Token(ctx context.Context, id string) (Token, error) {
 	if r.err != nil {
 		return Token{}, r.err
 	}
-	t.Key, err = s.sealer.open(tokenPlace(id), sealed)
+	t.Key, err = s.seal.Open(tokenPlace(id), sealed)
 	return t, err
 }
 

@@ -1,16 +1,12 @@
-package store
+package sqlite
 
 import (
 	"context"
-	"embed"
 	"fmt"
 	"io/fs"
 	"strconv"
 	"time"
 )
-
-//go:embed migrations/*.sql
-var migrationFiles embed.FS
 
 // migration is one numbered step of the schema. A step that was released is never changed: the next one corrects it.
 type migration struct {
@@ -41,11 +37,7 @@ func migrations(dir fs.FS) ([]migration, error) {
 }
 
 // migrate brings the database to the newest schema. It runs before the writer's goroutine starts.
-func (w *writer) migrate(ctx context.Context, now time.Time) error {
-	dir, err := fs.Sub(migrationFiles, "migrations")
-	if err != nil {
-		return err
-	}
+func (w *writer) migrate(ctx context.Context, dir fs.FS, now time.Time) error {
 	steps, err := migrations(dir)
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package store
+package sqlite
 
 import (
 	"context"
@@ -16,16 +16,16 @@ type reader struct {
 	prepared map[string]*sql.Stmt
 }
 
-func (r *reader) query(ctx context.Context, st statement) ([][]any, error) {
-	prepared, err := r.prepare(ctx, st.sql)
+func (r *reader) query(ctx context.Context, st Statement) ([][]any, error) {
+	prepared, err := r.prepare(ctx, st.SQL)
 	if err != nil {
 		return nil, err
 	}
 	var rows *sql.Rows
 	if prepared == nil {
-		rows, err = r.db.QueryContext(ctx, st.sql, st.args...)
+		rows, err = r.db.QueryContext(ctx, st.SQL, st.Args...)
 	} else {
-		rows, err = prepared.QueryContext(ctx, st.args...)
+		rows, err = prepared.QueryContext(ctx, st.Args...)
 	}
 	if err != nil {
 		return nil, err

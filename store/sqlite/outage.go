@@ -1,4 +1,4 @@
-package store
+package sqlite
 
 import (
 	"sync/atomic"
@@ -46,5 +46,5 @@ func (o *outages) say(err error) {
 }
 
 // Outages has tell called with an *Outage for each reason for which writes begin to fail, once however many fail, and with nil when
-// they have succeeded for a minute. tell must return soon and not write to the store.
-func (s *Store) Outages(tell func(error)) { s.write.outages.tell.Store(&tell) }
+// they have succeeded for a minute. tell must return soon and not write to the database.
+func (db *DB) Outages(tell func(error)) { db.write.outages.tell.Store(&tell) }

@@ -1,4 +1,4 @@
-package store
+package sqlite
 
 import (
 	"context"
@@ -15,12 +15,12 @@ const maxGroup = 256
 // job is one caller's batch on its way through the writer. The writer owns it from the moment it takes it to the answer.
 type job struct {
 	ctx        context.Context
-	statements []statement
+	statements []Statement
 	answer     chan<- answer
 }
 
 type answer struct {
-	results []result
+	results []Result
 	err     error
 }
 
@@ -38,7 +38,7 @@ type writer struct {
 }
 
 func openWriter(ctx context.Context, source string) (*writer, error) {
-	db, err := sql.Open("sqlite", source)
+	db, err := sql.Open(driverName, source)
 	if err != nil {
 		return nil, err
 	}
@@ -64,7 +64,7 @@ func (w *writer) connect(ctx context.Context) error {
 
 // batch hands statements to the writer. A context that ends before the writer takes them withdraws them; after that the caller
 // waits, to be told truthfully what became of them.
-func (w *writer) batch(ctx context.Context, statements []statement) ([]result, error) {
+func (w *writer) batch(ctx context.Context, statements []Statement) ([]Result, error) {
 	answers := make(chan answer, 1)
 	select {
 	case <-w.closing:
@@ -181,7 +181,7 @@ func (w *writer) attempt(jobs []job, answers []answer, savepoints bool) (failed 
 
 // isolated runs one batch inside a savepoint: when a statement of it fails, only its caller gets the error. The error that it
 // returns itself is one of the whole transaction.
-func (w *writer) isolated(statements []statement) (answer, error) {
+func (w *writer) isolated(statements []Statement) (answer, error) {
 	if err := w.exec("SAVEPOINT batch"); err != nil {
 		return answer{}, err
 	}
@@ -198,8 +198,8 @@ func (w *writer) isolated(statements []statement) (answer, error) {
 }
 
 // statements runs one batch up to the first statement that fails.
-func (w *writer) statements(statements []statement) (answer, error) {
-	results := make([]result, len(statements))
+func (w *writer) statements(statements []Statement) (answer, error) {
+	results := make([]Result, len(statements))
 	for i, st := range statements {
 		r, err := w.one(st)
 		switch {
@@ -214,25 +214,25 @@ func (w *writer) statements(statements []statement) (answer, error) {
 	return answer{results: results}, nil
 }
 
-func (w *writer) one(st statement) (result, error) {
-	prepared, err := w.prepare(st.sql)
+func (w *writer) one(st Statement) (Result, error) {
+	prepared, err := w.prepare(st.SQL)
 	if err != nil {
-		return result{}, err
+		return Result{}, err
 	}
-	if st.returns {
-		rows, err := prepared.Query(st.args...)
+	if st.Returns {
+		rows, err := prepared.Query(st.Args...)
 		if err != nil {
-			return result{}, err
+			return Result{}, err
 		}
 		all, err := collect(rows)
-		return result{affected: int64(len(all)), rows: all}, err
+		return Result{Affected: int64(len(all)), Rows: all}, err
 	}
-	done, err := prepared.Exec(st.args...)
+	done, err := prepared.Exec(st.Args...)
 	if err != nil {
-		return result{}, err
+		return Result{}, err
 	}
 	affected, err := done.RowsAffected()
-	return result{affected: affected}, err
+	return Result{Affected: affected}, err
 }
 
 func (w *writer) exec(text string) error {
@@ -244,7 +244,7 @@ func (w *writer) exec(text string) error {
 	return err
 }
 
-// prepare compiles a statement once for the life of the connection: this package writes a bounded number of texts.
+// prepare compiles a statement once for the life of the connection: the store writes a bounded number of texts.
 func (w *writer) prepare(text string) (*sql.Stmt, error) {
 	if st := w.prepared[text]; st != nil {
 		return st, nil

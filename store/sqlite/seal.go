@@ -1,0 +1,51 @@
+package sqlite
+
+import (
+	"crypto/aes"
+	"crypto/cipher"
+	"encoding/base64"
+	"fmt"
+	"strings"
+)
+
+// sealedV1 marks values sealed as: AES-256-GCM, a random nonce of 12 bytes in front, all in standard base64.
+const sealedV1 = "v1:"
+
+// Sealer keeps values secret in the file, and bound to the row that they were stored in. Random nonces allow 2^32 values under
+// one master key.
+type Sealer struct{ aead cipher.AEAD }
+
+// NewSealer takes a master key of 32 bytes.
+func NewSealer(masterKey []byte) (Sealer, error) {
+	if len(masterKey) != 32 {
+		return Sealer{}, fmt.Errorf("master key of %d bytes, want 32", len(masterKey))
+	}
+	block, err := aes.NewCipher(masterKey)
+	if err != nil {
+		return Sealer{}, err
+	}
+	aead, err := cipher.NewGCMWithRandomNonce(block)
+	return Sealer{aead}, err
+}
+
+// Seal returns the text to store. The place is table/column/row id.
+func (s Sealer) Seal(place string, value []byte) string {
+	return sealedV1 + base64.StdEncoding.EncodeToString(s.aead.Seal(nil, nil, value, []byte(place)))
+}
+
+// Open undoes Seal for the same place.
+func (s Sealer) Open(place, sealed string) ([]byte, error) {
+	text, ok := strings.CutPrefix(sealed, sealedV1)
+	if !ok {
+		return nil, fmt.Errorf("%s: %w", place, ErrSealed)
+	}
+	raw, err := base64.StdEncoding.Strict().DecodeString(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, ErrSealed)
+	}
+	value, err := s.aead.Open(nil, nil, raw, []byte(place))
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", place, ErrSealed)
+	}
+	return value, nil
+}

@@ -1,0 +1,100 @@
+// Package sqlite is the store's engine: one SQLite file, its schema's migrations, one writer, some readers, and the seal of
+// what is secret in it. It knows no table.
+//
+// Query and Batch are the whole seam to the records above. A batch is atomic and carries its conditions in its SQL: nothing
+// looks at one statement to decide on the next. Parameters and columns are integers and text alone. So rqlite, which takes lists
+// of statements over HTTP as JSON, can stand behind the same two methods.
+package sqlite
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+)
+
+// readers is how many connections serve reads at once: more do not help, for each may keep a core busy.
+const readers = 4
+
+// Options say where the database lives and what its schema is.
+type Options struct {
+	Path       string           // of the database file; created with mode 0600 in a directory that exists
+	Migrations fs.FS            // files named 0001_what.sql, numbered from 1 without a gap
+	Now        func() time.Time // nil: time.Now; used by migrations and Outages
+}
+
+// DB is an open database. Its methods may be called from any number of goroutines.
+type DB struct {
+	path  string
+	read  *reader
+	write *writer
+	close sync.Once
+}
+
+// Open opens or creates the database and migrates it. Error: ErrNewerDatabase.
+func Open(ctx context.Context, o Options) (*DB, error) {
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, err
+	}
+	if err := createPrivate(path); err != nil {
+		return nil, err
+	}
+	if o.Now == nil {
+		o.Now = time.Now
+	}
+	db := &DB{path: path}
+	if err := db.open(ctx, o); err != nil {
+		return nil, fmt.Errorf("open %s: %w", path, errors.Join(err, db.Close()))
+	}
+	return db, nil
+}
+
+func (db *DB) open(ctx context.Context, o Options) error {
+	w, err := openWriter(ctx, dataSource(db.path, false))
+	if err != nil {
+		return err
+	}
+	w.outages.now = o.Now
+	db.write = w
+	if err := w.migrate(ctx, o.Migrations, o.Now()); err != nil {
+		return err
+	}
+	pool, err := sql.Open(driverName, dataSource(db.path, true))
+	if err != nil {
+		return err
+	}
+	pool.SetMaxOpenConns(readers)
+	pool.SetMaxIdleConns(readers)
+	db.read = &reader{db: pool, prepared: map[string]*sql.Stmt{}}
+	w.start()
+	return nil
+}
+
+// createPrivate makes the file before SQLite does, which would leave its mode to the umask. The -wal and -shm files take it over.
+func createPrivate(path string) error {
+	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
+	if err != nil {
+		return fmt.Errorf("database file: %w", err)
+	}
+	return f.Close()
+}
+
+// Close finishes the writes that have begun and closes the database. Writes that had not begun, and later ones, get ErrClosed.
+func (db *DB) Close() error {
+	var err error
+	db.close.Do(func() {
+		if db.read != nil {
+			err = db.read.close()
+		}
+		if db.write != nil {
+			err = errors.Join(err, db.write.close())
+		}
+	})
+	return err
+}
