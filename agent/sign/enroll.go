@@ -39,8 +39,13 @@ func PSKKey(psk string) ([]byte, error) {
 // PSKID names a PSK's key without giving it away: psk-<8 hex of SHA-256(key)>.
 func PSKID(key []byte) string {
 	sum := sha256.Sum256(key)
-	return "psk-" + hex.EncodeToString(sum[:4])
+	return pskIDPrefix + hex.EncodeToString(sum[:4])
 }
+
+const pskIDPrefix = "psk-"
+
+// IsPSKID tells a PSK's id from a token's, among the ids of credentials.
+func IsPSKID(id string) bool { return strings.HasPrefix(id, pskIDPrefix) }
 
 // Authorization is the header of a register request for these body bytes.
 func Authorization(credentialID string, key, body []byte) string {

@@ -26,6 +26,9 @@ const (
 	idLength       = 12
 	secretLength   = 28
 	checksumLength = 6
+	leastID        = 4 // of what is read
+	leastFetch     = 22
+	longestPart    = 64
 )
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -84,7 +87,7 @@ func ParseToken(text string) (Token, error) {
 	if !ok || len(t.Secret) != secretLength {
 		return Token{}, ErrMistyped
 	}
-	if !allBase62(t.ID, 4, 64) || !allBase62(t.Secret, 1, 64) || t.Kind == BootstrapToken && !allBase62(t.Fetch, 22, 64) {
+	if !allBase62(t.ID, leastID, longestPart) || !allBase62(t.Secret, 1, longestPart) || t.Kind == BootstrapToken && !isFetch(t.Fetch) {
 		return Token{}, ErrMistyped
 	}
 	body := t.Secret[:secretLength-checksumLength]
@@ -92,6 +95,17 @@ func ParseToken(text string) (Token, error) {
 		return Token{}, ErrMistyped
 	}
 	return t, nil
+}
+
+// ParseFetchPart reads msb_<id>_<fetch>, which is all of a bootstrap token that a URL should hold. The token that it gives has no
+// secret. The error is ErrMistyped; it never repeats the text.
+func ParseFetchPart(text string) (Token, error) {
+	kind, rest, _ := strings.Cut(text, "_")
+	id, fetch, _ := strings.Cut(rest, "_")
+	if TokenKind(kind) != BootstrapToken || !allBase62(id, leastID, longestPart) || !isFetch(fetch) {
+		return Token{}, ErrMistyped
+	}
+	return Token{Kind: BootstrapToken, ID: id, Fetch: fetch}, nil
 }
 
 // Public is the part that names the token and may be logged: mse_<id>.
@@ -143,6 +157,8 @@ func checksum(text string) string {
 func knownKind(k TokenKind) bool {
 	return k == EnrollmentToken || k == BootstrapToken || k == AccountToken
 }
+
+func isFetch(s string) bool { return allBase62(s, leastFetch, longestPart) }
 
 func allBase62(s string, least, most int) bool {
 	if len(s) < least || len(s) > most {

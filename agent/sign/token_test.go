@@ -215,3 +215,31 @@ func FuzzParseToken(f *testing.F) {
 		}
 	})
 }
+
+func TestParseFetchPart(t *testing.T) {
+	token, err := sign.NewToken(sign.BootstrapToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := sign.ParseFetchPart(token.FetchPart())
+	if err != nil || got.Public() != token.Public() || got.Fetch != token.Fetch || got.Secret != "" {
+		t.Errorf("got %v %q, %v", got, got.Fetch, err)
+	}
+	fetch := strings.Repeat("f", 22)
+	for text, good := range map[string]bool{
+		"msb_ab12_" + fetch: true, "msb_ab1_" + fetch: false, "msb_ab12_" + fetch[1:]: false, "mse_ab12_" + fetch: false, "msb_ab12": false, "": false,
+		"msb_ab12_" + fetch + ".x": false, token.Reveal(): false, "msb_ab12_" + strings.Repeat("f", 65): false, "msb_" + strings.Repeat("a", 65) + "_" + fetch: false,
+	} {
+		if _, err := sign.ParseFetchPart(text); (err == nil) != good {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+func TestIsPSKID(t *testing.T) {
+	for id, want := range map[string]bool{sign.PSKID([]byte("key")): true, "psk-00c0ffee": true, "mse_abcd": false, "msb_abcd": false, "": false} {
+		if got := sign.IsPSKID(id); got != want {
+			t.Errorf("%q: got %v, want %v", id, got, want)
+		}
+	}
+}

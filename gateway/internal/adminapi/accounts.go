@@ -11,7 +11,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
 	"muster/store"
 )
 
@@ -86,8 +86,8 @@ func (s *server) nameTaken(c *call, name string) error {
 // accountFor is the account that a caller asks for. Nobody makes one that may more, or lives longer, than the caller.
 func (c caller) accountFor(q client.AccountRequest, now time.Time) (a store.Account, err error) {
 	a = store.Account{Name: q.Name, CreatedAt: now, CreatedBy: c.actor.Name, Maker: c.account.ID}
-	if wire.CheckName(q.Name) != nil || strings.HasPrefix(q.Name, string(sign.AccountToken)+"_") || reply.HasToken(q.Name) {
-		return a, wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not an account's name", reply.Redact(q.Name)),
+	if wire.CheckName(q.Name) != nil || strings.HasPrefix(q.Name, string(sign.AccountToken)+"_") || secret.HasToken(q.Name) {
+		return a, wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not an account's name", secret.Redact(q.Name)),
 			"a name has 1 to 63 letters, digits, dots, dashes or underscores, a letter or digit at both ends, and does not begin with msa_")
 
 	}

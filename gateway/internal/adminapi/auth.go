@@ -19,6 +19,7 @@ import (
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
 	"muster/store"
 )
 
@@ -89,18 +90,18 @@ func (s *server) admit(r *http.Request, scope string) (caller, error) {
 
 // inURL refuses a token in the query string, and more of one in the path than its public part, and a PSK anywhere.
 func (s *server) inURL(r *http.Request) error {
-	segments, values := reply.Segments(r), reply.QueryValues(r)
+	segments, values := secret.Segments(r), secret.QueryValues(r)
 	psk, _ := s.Bootstrap.PSKInPath(r.Context(), segments)
-	if psk != "" || slices.ContainsFunc(slices.Concat(segments, values), reply.HasPSK) || s.Bootstrap.PSKIn(r.Context(), values...) != "" {
+	if psk != "" || slices.ContainsFunc(slices.Concat(segments, values), secret.HasPSK) || s.Bootstrap.PSKIn(r.Context(), values...) != "" {
 		return plainPSK("stands in the URL")
 	}
-	if r.URL.RawQuery != "" && reply.HasToken(reply.Unescape(r.URL.RawQuery)) {
+	if r.URL.RawQuery != "" && secret.HasToken(secret.Unescape(r.URL.RawQuery)) {
 		return wire.Refuse(wire.CodePlaintextSecret, "a token stands in the query string",
 			"others may have read it: revoke it; API tokens go into the header Authorization: Bearer ...")
 
 	}
-	for segment := range strings.SplitSeq(reply.Unescape(r.URL.Path), "/") {
-		if reply.TokenLike(segment) && reply.TokenID(segment) != segment {
+	for segment := range strings.SplitSeq(secret.Unescape(r.URL.Path), "/") {
+		if secret.TokenLike(segment) && secret.TokenID(segment) != segment {
 			return wire.Refuse(wire.CodePlaintextSecret, "a whole token stands in the URL",
 				"others may have read it: revoke it; a token or an account is named by the public part, such as mse_ab12")
 
@@ -135,7 +136,7 @@ func (s *server) authenticate(r *http.Request) (caller, error) {
 	}
 	token, err := sign.ParseToken(text)
 	switch {
-	case err != nil && (reply.HasPSK(text) || s.Bootstrap.PSKIn(r.Context(), text) != ""):
+	case err != nil && (secret.HasPSK(text) || s.Bootstrap.PSKIn(r.Context(), text) != ""):
 		return who, plainPSK("was sent as an API token")
 	case errors.Is(err, sign.ErrMistyped):
 		return who, unauthorized(err.Error(), "copy the whole API token, from msa_ to its end")

@@ -11,6 +11,7 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
 )
 
 // Hints of answers that hold a script. A shell that is fed one complains of a command with this name, so it has no slash.
@@ -80,13 +81,13 @@ func (s *server) createNode(c *call) (any, error) {
 
 // noToken refuses names and labels that may be tokens: both are shown to everybody.
 func noToken(name string, labels map[string]string) error {
-	if reply.TokenLike(name) {
+	if secret.TokenLike(name) {
 		return wire.Refuse(wire.CodeBadName, "the name looks like a token",
 			"choose one that does not begin with mse_, msb_ or msa_; if it is a token, revoke it: muster token revoke ID")
 
 	}
 	for key, value := range labels {
-		if text := key + "=" + value; reply.Redact(text) != text {
+		if text := key + "=" + value; secret.Redact(text) != text {
 			return wire.Refuse(wire.CodeBadLabel, "a label holds a token",
 				"labels are shown to everybody: leave it out, and revoke the token: muster token revoke ID")
 

@@ -18,6 +18,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
 )
 
 // call is one authorized request on its way through a handler.
@@ -28,7 +29,7 @@ type call struct {
 	within time.Duration // for the body
 	status int           // of the answer when it is no refusal
 
-	pskIn func(ctx context.Context, body []byte, texts func([]byte, int) []string) (id string)
+	pskIn func(ctx context.Context, body []byte) (id string)
 }
 
 // decode reads the body into the struct that v points to. No body at all leaves v as it is. Unknown fields are refused
@@ -38,7 +39,7 @@ func (c *call) decode(v any) error {
 	if err != nil || len(strings.TrimSpace(string(body))) == 0 {
 		return err
 	}
-	if _, sets := v.(*client.PSKRequest); !sets && (slices.ContainsFunc(reply.Texts(body, 1), reply.HasPSK) || c.pskIn(c.r.Context(), body, reply.Texts) != "") {
+	if _, sets := v.(*client.PSKRequest); !sets && (slices.ContainsFunc(secret.Texts(body, 1), secret.HasPSK) || c.pskIn(c.r.Context(), body) != "") {
 		return plainPSK("stands in what this would keep and show")
 	}
 	var fields map[string]json.RawMessage

@@ -11,6 +11,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
 	"muster/store"
 )
 
@@ -47,7 +48,7 @@ func (s *server) record(r *http.Request, who caller, scope string, detail *wire.
 	if scope != anyAccount {
 		e.Detail["scope"] = scope
 	}
-	if !reply.HasToken(detail.Message) { // it may repeat what was asked for
+	if !secret.HasToken(detail.Message) { // it may repeat what was asked for
 		e.Detail["reason"] = detail.Message
 	}
 	s.concern(r, who, &e)
@@ -70,12 +71,12 @@ func (s *server) concern(r *http.Request, who caller, e *store.Event) {
 	}
 }
 
-// logPath is reply.LogPath without a PSK that has no form of its own.
+// logPath is secret.LogPath without a PSK that has no form of its own.
 func (s *server) logPath(r *http.Request) string {
-	if psk, without := s.Bootstrap.PSKInPath(r.Context(), reply.Segments(r)); psk != "" {
-		return reply.PathForLog(without)
+	if psk, without := s.Bootstrap.PSKInPath(r.Context(), secret.Segments(r)); psk != "" {
+		return secret.PathForLog(without)
 	}
-	return reply.LogPath(r)
+	return secret.LogPath(r)
 }
 
 // claimed are the ids of the PSKs and the public parts of the tokens that a refused call shows. What a caller who was let in names is no
@@ -84,13 +85,13 @@ func (s *server) claimed(r *http.Request, who caller, code string) []string {
 	if len(who.scopes) > 0 && code != wire.CodePlaintextSecret {
 		return nil
 	}
-	shown := []string{reply.Unescape(r.URL.RawQuery), reply.Unescape(r.URL.Path)}
+	shown := []string{secret.Unescape(r.URL.RawQuery), secret.Unescape(r.URL.Path)}
 	if who.account.ID == "" {
 		shown = append(shown, r.Header["Authorization"]...)
 	}
-	ids := reply.TokenIDs(shown...)
-	inPath, _ := s.Bootstrap.PSKInPath(r.Context(), reply.Segments(r))
-	if psk := cmp.Or(inPath, s.Bootstrap.PSKIn(r.Context(), append(shown, reply.QueryValues(r)...)...)); psk != "" {
+	ids := secret.TokenIDs(shown...)
+	inPath, _ := s.Bootstrap.PSKInPath(r.Context(), secret.Segments(r))
+	if psk := cmp.Or(inPath, s.Bootstrap.PSKIn(r.Context(), append(shown, secret.QueryValues(r)...)...)); psk != "" {
 		ids = append([]string{psk}, ids...)
 	}
 	return ids

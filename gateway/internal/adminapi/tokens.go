@@ -6,7 +6,7 @@ import (
 
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
 	"muster/store"
 )
 
@@ -69,7 +69,7 @@ func (s *server) revokeToken(c *call) (any, error) {
 
 // within is the tenant that a request is about: the caller's own where it has one, and then no other may be asked for.
 func (c caller) within(asked string) (string, error) {
-	if asked != c.tenant && reply.TokenLike(asked) {
+	if asked != c.tenant && secret.TokenLike(asked) {
 		return "", badRequest("the tenant looks like a token", "a tenant is shown to everybody: choose another, and revoke the token if it is one: muster token revoke ID")
 	}
 	if c.tenant == "" || asked == "" || asked == c.tenant {

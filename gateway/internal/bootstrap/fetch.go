@@ -46,28 +46,14 @@ func ParsePath(text string) (t sign.Token, whole bool, err error) {
 		}
 		return t, true, nil
 	}
-	id, fetch, ok := strings.Cut(rest, "_")
-	if !ok || !base62(id, 4, 64) || !base62(fetch, 22, 64) {
+	if t, err = sign.ParseFetchPart(text); err != nil {
 		return t, false, badToken("the bootstrap token is mistyped or cut off")
 	}
-	return sign.Token{Kind: sign.BootstrapToken, ID: id, Fetch: fetch}, false, nil
+	return t, false, nil
 }
 
 func badToken(message string) error {
 	return wire.Refuse(wire.CodeBadRequest, message, "use the URL that muster bootstrap printed, unchanged")
-}
-
-func base62(text string, least, most int) bool {
-	if len(text) < least || len(text) > most {
-		return false
-	}
-	for i := range len(text) {
-		c := text[i]
-		if (c < '0' || c > '9') && (c < 'A' || c > 'Z') && (c < 'a' || c > 'z') {
-			return false
-		}
-	}
-	return true
 }
 
 // Visited proves a token that ParsePath gave, and that it is still good. A wrong fetch part or secret is as unknown as a token

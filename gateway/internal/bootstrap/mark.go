@@ -6,11 +6,11 @@ import (
 	"crypto/rand"
 	"crypto/sha256"
 	"io"
-	"iter"
 	"strings"
 	"sync"
 	"time"
 
+	"muster/gateway/internal/secret"
 	"muster/store"
 )
 
@@ -74,13 +74,12 @@ func (b *Bootstrap) marked(ctx context.Context) []store.PSK {
 	return live
 }
 
-// PSKInBody gives the id of the live PSK that one of a body's texts is or holds; empty where none does. texts gives those of at least so
-// many bytes.
-func (b *Bootstrap) PSKInBody(ctx context.Context, body []byte, texts func(body []byte, least int) []string) (id string) {
+// PSKInBody gives the id of the live PSK that one of a body's texts is or holds; empty where none does.
+func (b *Bootstrap) PSKInBody(ctx context.Context, body []byte) (id string) {
 	if len(body) < minPSK || len(b.marked(ctx)) == 0 {
 		return ""
 	}
-	return b.PSKIn(ctx, texts(body, minPSK)...)
+	return b.PSKIn(ctx, secret.Texts(body, minPSK)...)
 }
 
 // PSKIn gives the id of the live PSK that one of the texts is, or holds as a part of its own; empty where none does. A PSK that was set
@@ -96,7 +95,7 @@ func (b *Bootstrap) PSKIn(ctx context.Context, texts ...string) (id string) {
 				return ""
 			}
 		}
-		for part := range parts(text) {
+		for part := range secret.Parts(text, minPSK) {
 			if id := same(live, part); id != "" {
 				return id
 			}
@@ -149,28 +148,6 @@ func (b *Bootstrap) pskFrom(ctx context.Context, segments []string, at int) (id 
 		}
 	}
 	return b.PSKIn(ctx, segments[at]), 1
-}
-
-// separators are what stands before and behind a secret where it is a part of something: of a URL, a header, an assignment, a message.
-const separators = " \t\r\n\"'`=:,;/&?()[]{}<>"
-
-// parts are what in a text may be a PSK: all of it, all behind the first separator (a PSK may have blanks), and every part between two.
-func parts(text string) iter.Seq[string] {
-	return func(yield func(string) bool) {
-		text = strings.TrimSpace(text)
-		at := strings.IndexAny(text, separators)
-		if len(text) >= minPSK && !yield(text) || at < 0 {
-			return
-		}
-		if rest := strings.TrimSpace(text[at+1:]); len(rest) >= minPSK && !yield(rest) {
-			return
-		}
-		for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
-			if len(part) >= minPSK && !yield(part) {
-				return
-			}
-		}
-	}
 }
 
 // Unmarked are the ids of live PSKs that nothing recognizes in a request: a gateway before this one set them.

@@ -12,6 +12,7 @@ import (
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
 	"muster/store"
 )
 
@@ -119,8 +120,8 @@ func (a *API) visited(r *http.Request, route *Route) (visit, error) {
 func (a *API) misused(r *http.Request, v visit, text string, refused error) error {
 	e := store.Event{Actor: "unknown", Address: v.address, NodeID: v.node.ID, NodeName: v.node.Name, Tenant: v.node.Tenant,
 		Detail: map[string]string{"method": reply.Method(r), "path": a.logPath(r)}}
-	claimed := reply.TokenIDs(reply.Unescape(text))
-	if psk := cmp.Or(v.psk, a.Bootstrap.PSKIn(r.Context(), reply.Unescape(text))); psk != "" {
+	claimed := secret.TokenIDs(secret.Unescape(text))
+	if psk := cmp.Or(v.psk, a.Bootstrap.PSKIn(r.Context(), secret.Unescape(text))); psk != "" {
 		claimed = append([]string{psk}, claimed...)
 	}
 	if v.Token.ID != "" {
@@ -133,12 +134,12 @@ func (a *API) misused(r *http.Request, v visit, text string, refused error) erro
 	return a.Bootstrap.Misused(r.Context(), refused, claimed, e)
 }
 
-// logPath is reply.LogPath without a PSK that has no form of its own.
+// logPath is secret.LogPath without a PSK that has no form of its own.
 func (a *API) logPath(r *http.Request) string {
-	if psk, without := a.Bootstrap.PSKInPath(r.Context(), reply.Segments(r)); psk != "" {
-		return reply.PathForLog(without)
+	if psk, without := a.Bootstrap.PSKInPath(r.Context(), secret.Segments(r)); psk != "" {
+		return secret.PathForLog(without)
 	}
-	return reply.LogPath(r)
+	return secret.LogPath(r)
 }
 
 func (a *API) refuseVisit(w http.ResponseWriter, err error) {

@@ -91,7 +91,7 @@ func (a *API) inBody(w http.ResponseWriter, r *http.Request, at *attempt, route 
 	if err != nil {
 		return exposure{} // what cannot be read is refused for its method
 	}
-	if psk := a.Bootstrap.PSKInBody(r.Context(), body, reply.Texts); psk != "" {
+	if psk := a.Bootstrap.PSKInBody(r.Context(), body); psk != "" {
 		return exposure{plainPSK(), string(body), psk}
 	}
 	if carriesSecret(body) {

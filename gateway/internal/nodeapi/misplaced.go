@@ -1,7 +1,6 @@
 package nodeapi
 
 import (
-	"encoding/base64"
 	"maps"
 	"net/http"
 	"path"
@@ -9,7 +8,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
 )
 
 // inQuery finds a token in the query string.
@@ -17,11 +16,11 @@ func inQuery(q arrival) exposure {
 	if q.URL.RawQuery == "" || q.admin {
 		return exposure{}
 	}
-	text := reply.Unescape(q.URL.RawQuery)
+	text := secret.Unescape(q.URL.RawQuery)
 	switch {
-	case !reply.HasToken(text):
+	case !secret.HasToken(text):
 		return exposure{}
-	case reply.HasPSK(text):
+	case secret.HasPSK(text):
 		return exposure{refusal: plainPSK(), text: text}
 	}
 	return exposure{text: text, refusal: wire.Refuse(wire.CodePlaintextSecret, "a token stands in the query string: others may have read it",
@@ -33,13 +32,13 @@ func inPath(q arrival) exposure {
 	if q.admin || q.route.takesToken() {
 		return exposure{}
 	}
-	text := reply.Unescape(q.URL.Path)
+	text := secret.Unescape(q.URL.Path)
 	if !pathCarries(text) {
 		return exposure{}
 	}
 	wholeForBootstrap := forBootstrap(text) && strings.Contains(text[strings.Index(text, "ms"):], ".")
 	switch {
-	case reply.HasPSK(text):
+	case secret.HasPSK(text):
 		return exposure{refusal: plainPSK(), text: text}
 	case wholeForBootstrap && !private(q.Request): // it is told that first
 		return exposure{refusal: tlsRequired(q.Request), text: text}
@@ -49,14 +48,14 @@ func inPath(q arrival) exposure {
 
 // pathCarries tells whether a path holds more of a token than its public part, or anything of one below bootstrap's.
 func pathCarries(text string) bool {
-	if !reply.HasToken(text) {
+	if !secret.HasToken(text) {
 		return false
 	}
 	if forBootstrap(text) {
 		return true
 	}
 	for segment := range strings.SplitSeq(text, "/") {
-		if reply.HasToken(segment) && reply.TokenID(segment) != segment {
+		if secret.HasToken(segment) && secret.TokenID(segment) != segment {
 			return true
 		}
 	}
@@ -71,7 +70,7 @@ func inAuthorization(q arrival) exposure {
 	if !q.admin || !q.doors.open(q.Request) {
 		return exposure{}
 	}
-	if text := shown(q.Header["Authorization"]); strings.Contains(text, "msa_") {
+	if text := secret.Header(q.Header["Authorization"]); strings.Contains(text, "msa_") {
 		return exposure{refusal: overheard(), text: text}
 	}
 	return exposure{}
@@ -90,8 +89,8 @@ func inUsualHeaders(q arrival) exposure {
 		case name == "Authorization" && (q.admin || q.route.takesCredential()), name == "X-Cluster-Token" && q.route.takesCredential():
 			continue
 		}
-		text := shown(values)
-		if !reply.HasToken(text) {
+		text := secret.Header(values)
+		if !secret.HasToken(text) {
 			continue
 		}
 		if refusal := inHeader(q, name, text); refusal != nil {
@@ -110,8 +109,8 @@ func inOtherHeaders(q arrival) exposure {
 		if slices.Contains(usualHeaders[:], name) {
 			continue
 		}
-		text := shown(q.Header[name])
-		if !reply.Carries(text) {
+		text := secret.Header(q.Header[name])
+		if !secret.Carries(text) {
 			continue
 		}
 		if refusal := inHeader(q, name, text); refusal != nil {
@@ -124,7 +123,7 @@ func inOtherHeaders(q arrival) exposure {
 // inHeader is the refusal of a token in a header. An API token may stand in one over TLS: clients send it to every path.
 func inHeader(q arrival, name, text string) error {
 	switch {
-	case reply.HasPSK(text):
+	case secret.HasPSK(text):
 		return plainPSK()
 	case strings.Contains(text, "msb_"), strings.Contains(text, "mse_"):
 		return wrongRoute("in the header " + name)
@@ -139,13 +138,13 @@ func (a *API) knownPSK(q arrival) exposure {
 	if q.admin {
 		return exposure{}
 	}
-	texts := reply.QueryValues(q.Request)
+	texts := secret.QueryValues(q.Request)
 	for _, name := range usualHeaders {
 		for _, value := range q.Header[name] {
-			texts = append(texts, value, decoded(value))
+			texts = append(texts, value, secret.Decoded(value))
 		}
 	}
-	segments := reply.Segments(q.Request)
+	segments := secret.Segments(q.Request)
 	if proves(q) { // its path has few segments, and none that holds a slash
 		texts = append(texts, segments...)
 	} else if psk, _ := a.Bootstrap.PSKInPath(q.Context(), segments); psk != "" {
@@ -160,44 +159,6 @@ func (a *API) knownPSK(q arrival) exposure {
 // proves tells a request to a node's route that brings a proof, good or not.
 func proves(q arrival) bool {
 	return q.route.takesKey() && (len(q.Header["Signature"]) > 0 || q.TLS != nil && len(q.TLS.PeerCertificates) > 0)
-}
-
-// decoded is what stands in base64 behind the name of a scheme; empty where nothing does.
-func decoded(value string) string {
-	_, text, _ := strings.Cut(value, " ")
-	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(text), "="))
-	if err != nil {
-		return ""
-	}
-	return string(plain)
-}
-
-// shown is all that a header's values say, out of the encodings in which headers hide tokens.
-func shown(values []string) string {
-	if len(values) == 1 {
-		return reply.Unescape(credentials(values[0]))
-	}
-	texts := make([]string, len(values))
-	for i, value := range values {
-		texts[i] = reply.Unescape(credentials(value))
-	}
-	return strings.Join(texts, "\n")
-}
-
-// credentials decodes a token that stands in base64 behind the name of a scheme, as Basic has it (RFC 7617) and some write it for
-// others; any other value stays as it is.
-func credentials(value string) string {
-	at := strings.IndexAny(value, " \t")
-	if at < 0 {
-		return value
-	}
-	text := strings.TrimRight(strings.TrimSpace(value[at:]), "=")
-	for _, encoding := range [...]*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-		if plain, err := encoding.DecodeString(text); err == nil && reply.HasToken(string(plain)) {
-			return string(plain)
-		}
-	}
-	return value
 }
 
 // overheard refuses an API token that came without TLS.

@@ -59,7 +59,7 @@ func (a *API) look(w http.ResponseWriter, r *http.Request, route *Route) *attemp
 	at.token, at.known = token, true
 	if at.raw, at.broken = reply.ReadBody(w, r, route.MaxBody, route.BodyTime); at.broken == nil {
 		at.nonce, at.secret = glance(at.raw)
-		at.psk = a.Bootstrap.PSKInBody(r.Context(), at.raw, reply.Texts)
+		at.psk = a.Bootstrap.PSKInBody(r.Context(), at.raw)
 		at.secret = at.secret || at.psk != ""
 	}
 	return at

@@ -18,6 +18,7 @@ import (
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reading"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
 	"muster/store"
 )
 
@@ -64,7 +65,7 @@ func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt, 
 	if !at.known {
 		body, broken = reply.ReadBody(w, r, route.MaxBody, route.BodyTime)
 	}
-	psk := a.Bootstrap.PSKInBody(r.Context(), body, reply.Texts)
+	psk := a.Bootstrap.PSKInBody(r.Context(), body)
 	var unknown *wire.ErrorDetail
 	switch {
 	case broken == nil && (psk != "" || carriesSecret(body)):
@@ -103,15 +104,15 @@ func firstNamed(headers []string) sign.Presented {
 
 // secretIn gives the header or query in which a secret itself is sent, empty where none is.
 func secretIn(r *http.Request, authorization []string) string {
-	if r.URL.RawQuery != "" && reply.HasToken(reply.Unescape(r.URL.RawQuery)) {
-		return reply.Unescape(r.URL.RawQuery)
+	if r.URL.RawQuery != "" && secret.HasToken(secret.Unescape(r.URL.RawQuery)) {
+		return secret.Unescape(r.URL.RawQuery)
 	}
 	for _, value := range r.Header["X-Cluster-Token"] {
 		if value != "" {
 			return value
 		}
 	}
-	if text := shown(authorization); reply.Carries(text) {
+	if text := secret.Header(authorization); secret.Carries(text) {
 		return text
 	}
 	return ""
@@ -121,7 +122,7 @@ func secretIn(r *http.Request, authorization []string) string {
 // the PSK that is known to be in there.
 func (a *API) exposed(r *http.Request, text, psk string) error {
 	refused := plaintext()
-	if psk != "" || reply.HasPSK(text) {
+	if psk != "" || secret.HasPSK(text) {
 		refused = plainPSK()
 	}
 	return a.misused(r, visit{address: a.Address(r), psk: psk}, text, refused)
@@ -187,16 +188,16 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 
 // noToken refuses what looks like a token where everybody is shown it.
 func noToken(q *wire.RegisterRequest) error {
-	if reply.TokenLike(q.Name) {
+	if secret.TokenLike(q.Name) {
 		return wire.Refuse(wire.CodeBadName, "the node's name looks like a token", "choose another with --name, and revoke the token if it is one: muster token revoke ID")
 	}
 	for key, value := range q.Labels {
-		if reply.Redact(key+"="+value) != key+"="+value {
+		if secret.Redact(key+"="+value) != key+"="+value {
 			return wire.Refuse(wire.CodeBadLabel, "a label holds a token", "labels are shown to everybody: leave it out, and revoke the token if it is one: muster token revoke ID")
 		}
 	}
 	for _, text := range [...]string{q.Provider, q.InstanceID, q.Agent.Version, q.Agent.OS, q.Agent.Arch} {
-		if reply.TokenLike(text) {
+		if secret.TokenLike(text) {
 			return wire.Refuse(wire.CodeBadRequest, "what the request says of its machine or agent looks like a token",
 				"provider, instance and agent are shown to everybody: leave it out, and revoke the token if it is one: muster token revoke ID")
 		}
@@ -299,7 +300,7 @@ func holdsToken(raw []byte) bool {
 			raw = reply.JSON(v)
 		}
 	}
-	return reply.Whole(string(raw))
+	return secret.Whole(string(raw))
 }
 
 func plaintext() error {

@@ -59,5 +59,6 @@ func plainEscape(c byte) string {
 
 // inertByte accepts what no shell takes for anything but itself; a blank only parts words.
 func inertByte(c byte) bool {
-	return isBase62(c) || c >= 0x80 || bytes.IndexByte([]byte(" .,:/_=+@%-"), c) >= 0
+	letter := c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
+	return letter || c >= '0' && c <= '9' || c >= 0x80 || bytes.IndexByte([]byte(" .,:/_=+@%-"), c) >= 0
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/secret"
 )
 
 // Info is what every answer of one gateway process has in common. It is safe for concurrent use.
@@ -32,7 +33,7 @@ func (i *Info) Error(err error) (status int, body []byte) {
 	switch {
 	case errors.As(err, &detail):
 		answer.Error = *detail
-		answer.Error.Message, answer.Error.Hint = Redact(detail.Message), Redact(detail.Hint) // they quote what was sent
+		answer.Error.Message, answer.Error.Hint = secret.Redact(detail.Message), secret.Redact(detail.Hint) // they quote what was sent
 	case errors.As(err, &outage):
 		answer.Error = wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway cannot write to its database", Hint: outage.Unavailable()}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
@@ -44,7 +45,7 @@ func (i *Info) Error(err error) (status int, body []byte) {
 	status = Status(answer.Error.Code)
 	if status == http.StatusInternalServerError {
 		answer.RequestID = rand.Text()[:16]
-		i.logger().Error("request went wrong", "request_id", answer.RequestID, "error", Redact(err.Error()))
+		i.logger().Error("request went wrong", "request_id", answer.RequestID, "error", secret.Redact(err.Error()))
 	}
 	return status, JSON(answer)
 }

@@ -1,0 +1,142 @@
+package secret
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"iter"
+	"net/url"
+	"strings"
+)
+
+// Texts are the strings of a JSON body that have at least this many bytes, names of members too, or all of a body that is no JSON
+// object. It is for looking for what should not be there, so it reads what it can of JSON that is broken.
+func Texts(body []byte, least int) []string {
+	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
+		return []string{string(body)}
+	}
+	var texts []string
+	for {
+		at := bytes.IndexByte(body, '"')
+		if at < 0 {
+			return texts
+		}
+		body = body[at:]
+		end := stringEnd(body)
+		if end > least { // most are shorter
+			if text := stringOf(body[:end]); len(text) >= least {
+				texts = append(texts, text)
+			}
+		}
+		body = body[end:]
+	}
+}
+
+// stringEnd is the length of the string that a text begins with, quotes included; all of the text where it has no end.
+func stringEnd(text []byte) int {
+	for i := 1; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '"':
+			return i + 1
+		}
+	}
+	return len(text)
+}
+
+func stringOf(quoted []byte) string {
+	var text string
+	if bytes.IndexByte(quoted, '\\') >= 0 && json.Unmarshal(quoted, &text) == nil {
+		return text
+	}
+	return string(bytes.Trim(quoted, `"`))
+}
+
+// Unescape undoes percent-encoding as far as there is any, twice at most; what is malformed stays as it is. It is for looking
+// for what somebody hid, not for reading a request.
+func Unescape(text string) string {
+	for range 2 {
+		if strings.IndexByte(text, '%') < 0 {
+			break
+		}
+		text = unescapeOnce(text)
+	}
+	return text
+}
+
+func unescapeOnce(text string) string {
+	var out strings.Builder
+	for i := 0; i < len(text); i++ {
+		if text[i] == '%' && i+2 < len(text) {
+			if one, err := url.PathUnescape(text[i : i+3]); err == nil {
+				out.WriteString(one)
+				i += 2
+				continue
+			}
+		}
+		out.WriteByte(text[i])
+	}
+	return out.String()
+}
+
+// Header is all that a header's values say, out of the encodings in which headers hide tokens.
+func Header(values []string) string {
+	if len(values) == 1 {
+		return Unescape(credentials(values[0]))
+	}
+	texts := make([]string, len(values))
+	for i, value := range values {
+		texts[i] = Unescape(credentials(value))
+	}
+	return strings.Join(texts, "\n")
+}
+
+// credentials decodes a token that stands in base64 behind the name of a scheme, as Basic has it (RFC 7617) and some write it for
+// others; any other value stays as it is.
+func credentials(value string) string {
+	at := strings.IndexAny(value, " \t")
+	if at < 0 {
+		return value
+	}
+	text := strings.TrimRight(strings.TrimSpace(value[at:]), "=")
+	for _, encoding := range [...]*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
+		if plain, err := encoding.DecodeString(text); err == nil && HasToken(string(plain)) {
+			return string(plain)
+		}
+	}
+	return value
+}
+
+// Decoded is what stands in base64 behind the name of a scheme; empty where nothing does.
+func Decoded(value string) string {
+	_, text, _ := strings.Cut(value, " ")
+	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(text), "="))
+	if err != nil {
+		return ""
+	}
+	return string(plain)
+}
+
+// separators are what stands before and behind a secret where it is a part of something: of a URL, a header, an assignment, a message.
+const separators = " \t\r\n\"'`=:,;/&?()[]{}<>"
+
+// Parts are what in a text may be a secret of at least so many bytes: all of it, all behind the first separator (for a person's secret
+// may have blanks), and every part between two.
+func Parts(text string, least int) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		text = strings.TrimSpace(text)
+		at := strings.IndexAny(text, separators)
+		if len(text) >= least && !yield(text) || at < 0 {
+			return
+		}
+		if rest := strings.TrimSpace(text[at+1:]); len(rest) >= least && !yield(rest) {
+			return
+		}
+		for part := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(separators, r) }) {
+			if len(part) >= least && !yield(part) {
+				return
+			}
+		}
+	}
+}
