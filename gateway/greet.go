@@ -8,11 +8,10 @@ import (
 	"net/url"
 	"time"
 
-	"muster/agent/sign"
+	"muster/gateway/internal/account"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/shellword"
-	"muster/store"
 )
 
 // greet says where the gateway is and how to use it.
@@ -45,15 +44,7 @@ func (g *gateway) firstAccount(ctx context.Context, getenv func(string) string, 
 		}
 		return err
 	}
-	token, err := sign.NewToken(sign.AccountToken, nil)
-	if err != nil {
-		return err
-	}
-	hash := token.SecretHash()
-	now := time.Now()
-	made, err := g.store.FirstAccount(ctx, store.Account{
-		ID: token.Public(), Name: "operator", Scopes: []string{client.ScopeAll}, SecretHash: hash[:], CreatedAt: now, CreatedBy: "gateway",
-	}, store.Event{At: now, Kind: "account.created", Actor: "gateway", Outcome: store.OutcomeOK, Security: true, Detail: map[string]string{"account": "operator"}})
+	token, made, err := account.First(ctx, g.store, time.Now())
 	if err != nil || !made {
 		return err
 	}

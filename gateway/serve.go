@@ -13,6 +13,7 @@ import (
 	"runtime"
 	"time"
 
+	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
@@ -217,8 +218,11 @@ func newEpoch() string {
 }
 
 func (g *gateway) adminAPI(socket bool) *adminapi.API {
+	gate := account.NewGate(account.Config{
+		Store: g.store, Info: g.info, Records: g.bootstrap, Address: g.origin.Address, Socket: socket, Logger: g.log,
+	})
 	return &adminapi.API{
-		Fleet: g.fleet, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info, Gateway: g.facts(),
-		Command: g.joinCommand, Address: g.origin.Address, Socket: socket, Logger: g.log,
+		Gate: gate, Fleet: g.fleet, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info, Gateway: g.facts(),
+		Command: g.joinCommand, Logger: g.log,
 	}
 }

@@ -147,7 +147,7 @@ func TestAccountRefusals(t *testing.T) {
 		{"a colon", "POST", "accounts", `{"name":"a:b"}`, 400, wire.CodeBadName, "letters"},
 		{"like an id", "POST", "accounts", `{"name":"msa_x"}`, 400, wire.CodeBadName, "msa_"},
 		{"a whole token", "POST", "accounts", `{"name":"` + whole.Reveal() + `"}`, 400, wire.CodeBadName, "msa_"},
-		{"unknown scope", "POST", "accounts", `{"name":"x","scopes":["nodes:fly"]}`, 400, wire.CodeBadRequest, "releases:write"},
+		{"unknown scope", "POST", "accounts", `{"name":"x","scopes":["nodes:fly"]}`, 400, wire.CodeBadRequest, "backup:read"},
 		{"bad tenant", "POST", "accounts", `{"name":"x","tenant":"a b"}`, 400, wire.CodeBadRequest, "tenant"},
 		{"negative ttl", "POST", "accounts", `{"name":"x","ttl":"-1h"}`, 400, wire.CodeBadRequest, "ttl"},
 		{"short ttl", "POST", "accounts", `{"name":"x","ttl":"59s"}`, 400, wire.CodeBadRequest, "a minute or longer"},
@@ -165,7 +165,7 @@ func TestAccountRefusals(t *testing.T) {
 		}
 	}
 	for _, route := range []struct{ method, path string }{{"GET", "accounts"}, {"POST", "accounts"}, {"DELETE", "accounts/taken"}} {
-		token := h.account("without "+route.method, "", "nodes:read", "nodes:write", "tokens:read", "tokens:write", "psk:write", "events:read", "releases:write")
+		token := h.account("without "+route.method, "", "nodes:read", "nodes:write", "tokens:read", "tokens:write", "psk:write", "events:read")
 		if status, body := h.ask(route.method, route.path, token, `{"name":"x"}`); status != 403 || !strings.Contains(string(body), "accounts:write") {
 			t.Errorf("%s %s without the scope: %d %s", route.method, route.path, status, body)
 		}
@@ -178,6 +178,35 @@ func TestAccountRefusals(t *testing.T) {
 		if status, body := h.ask(route.method, route.path, "", `{"name":"x"}`); status != 500 {
 			t.Errorf("%s %s with a broken store: %d %s", route.method, route.path, status, body)
 		}
+	}
+}
+
+// TestScopeOfBefore: an account that has a scope which opens nothing any more, or nothing yet, goes on with its others. It is shown with
+// all that it has, can be revoked, and no new account gets that scope.
+func TestScopeOfBefore(t *testing.T) {
+	h := newHouse(t)
+	const former = "releases:write"
+	ci := h.account("ci", "", "nodes:read", former)
+	if status, body := h.ask("GET", "whoami", ci, ""); status != 200 || !slices.Equal(decode[client.Identity](t, body).Scopes, []string{"nodes:read", former}) {
+		t.Errorf("whoami: %d %s", status, body)
+	}
+	if status, body := h.ask("GET", "nodes", ci, ""); status != 200 {
+		t.Errorf("its other scope: %d %s", status, body)
+	}
+	if status, body := h.ask("GET", "tokens", ci, ""); status != 403 {
+		t.Errorf("a scope that it lacks: %d %s", status, body)
+	}
+	if status, body := h.ask("POST", "accounts", "", `{"name":"x","scopes":["`+former+`"]}`); status != 400 || !strings.Contains(string(body), "there is no scope") {
+		t.Errorf("for a new account: %d %s", status, body)
+	}
+	if _, body := h.ask("GET", "accounts", "", ""); !strings.Contains(string(body), former) {
+		t.Errorf("the list: %s", body)
+	}
+	if status, body := h.ask("DELETE", "accounts/ci", h.account("chief", "", "accounts:write", "nodes:read"), ""); status != 403 || !strings.Contains(string(body), former) {
+		t.Errorf("revoked by one who lacks it: %d %s", status, body)
+	}
+	if status, body := h.ask("DELETE", "accounts/ci", "", ""); status != 200 {
+		t.Errorf("revoke: %d %s", status, body)
 	}
 }
 

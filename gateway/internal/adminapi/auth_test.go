@@ -49,7 +49,7 @@ func TestRefusedCallers(t *testing.T) {
 				r.Header.Set("Authorization", c.header)
 			}
 			w := httptest.NewRecorder()
-			h.api.Routes().ServeHTTP(w, r)
+			h.routes(false).ServeHTTP(w, r)
 			if w.Code != c.status || code(w.Body.Bytes()) != c.want {
 				t.Fatalf("got %d %s", w.Code, w.Body)
 			}
@@ -88,7 +88,7 @@ func TestTwoAuthorizationHeaders(t *testing.T) {
 		r := httptest.NewRequest("GET", wire.PrefixAdmin+"whoami", nil)
 		r.Header["Authorization"] = c.values
 		w := httptest.NewRecorder()
-		h.api.Routes().ServeHTTP(w, r)
+		h.routes(false).ServeHTTP(w, r)
 		if e := refused(t, h); w.Code != 401 || e[0].Detail["account"] != c.account || e[0].NodeName != c.node {
 			t.Errorf("%v: got %d %s, event %+v", c.values, w.Code, w.Body, e[0])
 		}
@@ -112,7 +112,7 @@ func TestTokenInQuery(t *testing.T) {
 func TestRefusalsAreLimited(t *testing.T) {
 	h := newHouse(t)
 	good := h.account("ops", "", "*")
-	routes := h.api.Routes()
+	routes := h.routes(false)
 	ask := func(token, address string) (int, http.Header) {
 		r := httptest.NewRequest("GET", wire.PrefixAdmin+"whoami", nil)
 		r.Header.Set("Authorization", "Bearer "+token)
@@ -156,7 +156,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 func TestLimiterIsBounded(t *testing.T) {
 	h := newHouse(t)
 	h.store.Close() // events cannot be written, which is not what is asked about here
-	routes := h.api.Routes()
+	routes := h.routes(false)
 	limited := 0
 	for i := range 4096 + 20 {
 		r := httptest.NewRequest("GET", wire.PrefixAdmin+"whoami", nil)
@@ -208,7 +208,7 @@ func TestWhoAmI(t *testing.T) {
 // TestForbiddenCallsDoNotFillTheLog has an account that keeps asking for what it may not have.
 func TestForbiddenCallsDoNotFillTheLog(t *testing.T) {
 	h := newHouse(t)
-	routes, token := h.api.Routes(), h.account("reader", "", "nodes:read")
+	routes, token := h.routes(false), h.account("reader", "", "nodes:read")
 	for range 30 {
 		if status, body := serve(t, routes, "GET", "psk", token, ""); status != 403 || code(body) != wire.CodeForbidden {
 			t.Fatalf("got %d %s", status, body)

@@ -8,9 +8,9 @@ import (
 	"path/filepath"
 	"strconv"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/door"
-	"muster/store"
 )
 
 // backup streams a consistent copy of the database. It is made beside the database first, so that it is whole or fails
@@ -20,18 +20,17 @@ func (s *server) backup(c *call) (any, error) {
 		return nil, err
 	}
 	if s.Scratch == "" {
-		return nil, badRequest("this gateway has no place for a copy of its database", "start it with a data directory")
+		return nil, wire.Refuse(wire.CodeBadRequest, "this gateway has no place for a copy of its database", "start it with a data directory")
 	}
 	dir, err := os.MkdirTemp(s.Scratch, "backup-")
 	if err != nil {
 		return nil, fmt.Errorf("a place for the copy: %w", err)
 	}
 	defer os.RemoveAll(dir)
-	event := store.Event{At: s.now(), Kind: "backup.made", Actor: c.caller.actor.Name, Address: c.caller.actor.Address, Outcome: store.OutcomeOK, Security: true}
 	if err := s.Fleet.Flush(c.r.Context()); err != nil {
 		return nil, err
 	}
-	if err := s.Store.NoteBackup(c.r.Context(), s.now(), event); err != nil {
+	if err := s.Store.NoteBackup(c.r.Context(), s.now(), c.event("backup.made")); err != nil {
 		return nil, err
 	}
 	path := filepath.Join(dir, "muster.db")
@@ -58,10 +57,7 @@ func (s *server) stream(w http.ResponseWriter, file *os.File) error {
 	w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10))
 	w.Header().Set("Cache-Control", "no-store")
 	if _, err := io.Copy(door.Patient(w), file); err != nil {
-		s.logger().Warn("a backup broke off on its way", "error", err)
+		s.Logger.Warn("a backup broke off on its way", "error", err)
 	}
 	return nil
 }
-
-// streamed marks an answer that is on its way already.
-type streamed struct{}

@@ -91,15 +91,13 @@ func TestBootstrapScript(t *testing.T) {
 			t.Errorf("%s: got %d %s", c.query, status, body)
 		}
 	}
-	api := h.api
-	api.Socket = true
 	for _, accept := range []string{"", "text/x-shellscript"} {
 		r := httptest.NewRequest("POST", "/api/v1/admin/nodes/gpu-7/bootstrap-script", nil)
 		if r.Header.Set("Accept", accept); accept == "" {
 			r.URL.RawQuery = "format=script"
 		}
 		w := httptest.NewRecorder()
-		api.Routes().ServeHTTP(w, r)
+		h.routes(true).ServeHTTP(w, r)
 		if w.Code != 200 || !strings.HasPrefix(w.Body.String(), "#!/bin/sh\n") || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/x-shellscript") ||
 			w.Header().Get("Cache-Control") == "" || !strings.HasSuffix(w.Body.String(), "{ main \"$@\"; }\n") {
 			t.Errorf("accept %q: got %d %.60s", accept, w.Code, w.Body)
@@ -109,7 +107,7 @@ func TestBootstrapScript(t *testing.T) {
 		r := httptest.NewRequest("POST", "/api/v1/admin/nodes/gpu-7/bootstrap-script", nil)
 		r.Header.Set("Accept", accept)
 		w := httptest.NewRecorder()
-		if api.Routes().ServeHTTP(w, r); w.Code != 200 || !strings.HasPrefix(w.Body.String(), "{") {
+		if h.routes(true).ServeHTTP(w, r); w.Code != 200 || !strings.HasPrefix(w.Body.String(), "{") {
 			t.Errorf("accept %q: got %d %.60s", accept, w.Code, w.Body)
 		}
 	}

@@ -8,6 +8,16 @@ import (
 	"muster/gateway/internal/client"
 )
 
+// showGateway says where the gateway is and how it proves itself.
+func (s *server) showGateway(*call) (any, error) {
+	answer := s.Gateway
+	answer.PublicURLs = orNone(answer.PublicURLs)
+	if s.Authority != nil {
+		answer.RootPin = s.Authority.RootPin()
+	}
+	return answer, nil
+}
+
 func (s *server) showCA(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
@@ -16,14 +26,10 @@ func (s *server) showCA(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := client.CA{TrustDomain: o.TrustDomain, TrustNumber: o.Number, IssuedAt: o.IssuedAt.UTC(), Intermediate: client.Intermediate(o.Intermediate)}
-	for _, root := range o.Roots {
-		out.Roots = append(out.Roots, client.Root(root))
-	}
-	for _, key := range o.Keys {
-		out.Keys = append(out.Keys, client.Key(key))
-	}
-	return out, nil
+	return client.CA{TrustDomain: o.TrustDomain, TrustNumber: o.Number, IssuedAt: o.IssuedAt.UTC(),
+		Intermediate: client.Intermediate(o.Intermediate),
+		Roots:        each(o.Roots, func(r authority.RootInfo) client.Root { return client.Root(r) }),
+		Keys:         each(o.Keys, func(k authority.KeyInfo) client.Key { return client.Key(k) })}, nil
 }
 
 func (s *server) rotateKey(c *call) (any, error) {
@@ -31,11 +37,11 @@ func (s *server) rotateKey(c *call) (any, error) {
 	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
-	return trustChange(s.Authority.RotateKey(c.r.Context(), q.Role, q.Now, c.caller.actor))
+	return trustChange(s.Authority.RotateKey(c.r.Context(), q.Role, q.Now, c.caller.Actor))
 }
 
 func (s *server) dropKey(c *call) (any, error) {
-	return trustChange(s.Authority.DropKey(c.r.Context(), c.r.PathValue("key"), c.caller.actor))
+	return trustChange(s.Authority.DropKey(c.r.Context(), c.r.PathValue("key"), c.caller.Actor))
 }
 
 func (s *server) addRoot(c *call) (any, error) {
@@ -43,11 +49,11 @@ func (s *server) addRoot(c *call) (any, error) {
 	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
-	return trustChange(s.Authority.AddRoot(c.r.Context(), q.Certificate, c.caller.actor))
+	return trustChange(s.Authority.AddRoot(c.r.Context(), q.Certificate, c.caller.Actor))
 }
 
 func (s *server) dropRoot(c *call) (any, error) {
-	return trustChange(s.Authority.DropRoot(c.r.Context(), c.r.PathValue("root"), c.caller.actor))
+	return trustChange(s.Authority.DropRoot(c.r.Context(), c.r.PathValue("root"), c.caller.Actor))
 }
 
 func trustChange(change authority.Change, err error) (any, error) {
@@ -63,7 +69,7 @@ func (s *server) publishTrust(c *call) (any, error) {
 	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
-	number, err := s.Authority.Publish(c.r.Context(), q.Set, c.caller.actor)
+	number, err := s.Authority.Publish(c.r.Context(), q.Set, c.caller.Actor)
 	return client.TrustChange{Number: number, Published: true}, err
 }
 
@@ -76,18 +82,17 @@ func (s *server) intermediate(c *call) (any, error) {
 	var err error
 	switch {
 	case q.Prepare && q.Certificates != "":
-		err = badRequest("a request is either prepared or answered", `send {"prepare":true}, then {"certificates":"PEM"}`)
+		err = wire.Refuse(wire.CodeBadRequest, "a request is either prepared or answered", `send {"prepare":true}, then {"certificates":"PEM"}`)
 	case q.Prepare:
 		answer.Request, err = s.Authority.RequestIntermediate(c.r.Context())
 	case q.Certificates != "":
-		err = s.Authority.InstallIntermediate(c.r.Context(), q.Certificates, c.caller.actor)
+		err = s.Authority.InstallIntermediate(c.r.Context(), q.Certificates, c.caller.Actor)
 	default:
-		err = s.Authority.NewIntermediate(c.r.Context(), c.caller.actor)
+		err = s.Authority.NewIntermediate(c.r.Context(), c.caller.Actor)
 	}
 	if errors.Is(err, authority.ErrOffline) {
 		err = wire.Refuse(wire.CodeBadRequest, "no root's key is in the gateway's database",
 			"sign the intermediate where the root is kept: muster ca intermediate --root DIR")
-
 	}
 	return answer, err
 }

@@ -34,9 +34,7 @@ func (h *house) onSocket() (dir string) {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	api := h.api
-	api.Socket = true
-	server := &http.Server{Handler: api.Routes()}
+	server := &http.Server{Handler: h.routes(true)}
 	done := make(chan error, 1)
 	go func() { done <- server.Serve(listener) }()
 	h.t.Cleanup(func() {
@@ -134,7 +132,7 @@ func (h *house) overTLS() (server *httptest.Server, pin, caFile string) {
 	h.t.Cleanup(server.Close)
 	root := server.Certificate()
 	bundle := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw})
-	mux.Handle(wire.PrefixAdmin, h.api.Routes())
+	mux.Handle(wire.PrefixAdmin, h.routes(false))
 	mux.HandleFunc("GET "+wire.PathRoots, func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(bundle) })
 	caFile = filepath.Join(h.t.TempDir(), "ca.pem")
 	if err := os.WriteFile(caFile, bundle, 0o600); err != nil {
@@ -270,9 +268,7 @@ func FuzzBody(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	h := newHouse(f)
-	api := h.api
-	api.Socket = true
-	routes := api.Routes()
+	routes := h.routes(true)
 	f.Fuzz(func(t *testing.T, body []byte) {
 		status, answer := serve(t, routes, "POST", "nodes/nobody/labels", "", string(body))
 		if status != 400 && status != 404 || code(answer) == "" {

@@ -18,13 +18,14 @@ import (
 	"testing"
 	"time"
 
-	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/origin"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -65,6 +66,14 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
+// routes are the API's on a listener: on TLS, or on the socket. Each time they begin with nobody refused.
+func (h *house) routes(socket bool) *adminapi.Handler {
+	api := h.api
+	api.Gate = account.NewGate(account.Config{Store: h.store, Info: api.Info, Records: api.Bootstrap, Socket: socket, Now: api.Now, Logger: api.Logger,
+		Address: new(origin.Resolver).Address})
+	return api.Routes()
+}
+
 // account makes an account and gives its API token.
 func (h *house) account(name, tenant string, scopes ...string) string {
 	h.t.Helper()
@@ -73,12 +82,11 @@ func (h *house) account(name, tenant string, scopes ...string) string {
 
 func (h *house) accountWith(a store.Account) string {
 	h.t.Helper()
-	token, err := sign.NewToken(sign.AccountToken, nil)
+	a.CreatedAt = h.now
+	token, err := account.Mint(&a, nil)
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	hash := token.SecretHash()
-	a.ID, a.SecretHash, a.CreatedAt = token.Public(), hash[:], h.now
 	if err := h.store.CreateAccount(h.t.Context(), a); err != nil {
 		h.t.Fatal(err)
 	}
@@ -108,9 +116,7 @@ func (h *house) node(name, tenant, hardware string) string {
 // ask sends one request to the TLS face of the API, with a token, or to the socket's without.
 func (h *house) ask(method, path, token string, body string) (int, []byte) {
 	h.t.Helper()
-	api := h.api
-	api.Socket = token == ""
-	return serve(h.t, api.Routes(), method, path, token, body)
+	return serve(h.t, h.routes(token == ""), method, path, token, body)
 }
 
 func serve(t testing.TB, handler http.Handler, method, path, token, body string) (int, []byte) {

@@ -83,7 +83,7 @@ func refused(t *testing.T, h *house) []store.Event {
 // TestRefusedWritesAreBounded: a script that goes wrong in a loop is counted, not told to wait.
 func TestRefusedWritesAreBounded(t *testing.T) {
 	h := newHouse(t)
-	routes, token := h.api.Routes(), h.account("ci", "platform", "*")
+	routes, token := h.routes(false), h.account("ci", "platform", "*")
 	for range 100 {
 		if status, body := serve(t, routes, "POST", "nodes/nobody/drain", token, ""); status != 404 {
 			t.Fatalf("got %d %s", status, body)
@@ -103,7 +103,7 @@ func TestRefusedWritesAreBounded(t *testing.T) {
 func TestLeakAmongNoise(t *testing.T) {
 	h := newHouse(t).withScripts()
 	made := decode[client.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
-	routes := h.api.Routes()
+	routes := h.routes(false)
 	for range 30 {
 		serve(t, routes, "GET", "nodes", "wrong", "")
 	}
@@ -121,7 +121,7 @@ func TestLeakAmongNoise(t *testing.T) {
 
 func TestTakes(t *testing.T) {
 	h := newHouse(t)
-	routes := h.api.Routes()
+	routes := h.routes(false)
 	for target, want := range map[string]bool{"GET nodes": true, "POST nodes": true, "PUT nodes": false, "GET nope": false, "GET nodes/a": true, "GET nodes//a": false,
 		"GET x/../nodes": false, "GET nodes/": false, "GET nodes/a%2Fb": true} {
 		method, path, _ := strings.Cut(target, " ")

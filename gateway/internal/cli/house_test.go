@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/cli"
@@ -60,8 +61,10 @@ func newHouse(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
-	h.api = adminapi.API{Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store, Socket: true,
-		Info: &reply.Info{Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
+	info := &reply.Info{Now: clock, Logger: quiet}
+	tokens := bootstrap.New(bootstrap.Config{Store: h.store, Now: clock})
+	gate := account.NewGate(account.Config{Store: h.store, Info: info, Records: tokens, Socket: true, Now: clock, Logger: quiet})
+	h.api = adminapi.API{Gate: gate, Fleet: reg, Bootstrap: tokens, Store: h.store, Info: info, Now: clock, Logger: quiet,
 		Command: func(token string) string {
 			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`
 		}}

@@ -6,12 +6,6 @@ import (
 	"time"
 )
 
-// KnownScopes are all the scopes that an account can have. ScopeAll stands for every one, also of later versions.
-func KnownScopes() []string {
-	return []string{ScopeAll, ScopeNodesRead, ScopeNodesWrite, ScopeTokensRead, ScopeTokensWrite, ScopePSKWrite, ScopeEventsRead,
-		ScopeAccountsWrite, ScopeReleasesWrite, ScopeKeysWrite, ScopeBackupRead}
-}
-
 // AccountRequest asks for an account. Zero fields mean: the scopes that only read, the caller's own tenant (all, where it
 // has none), and as long a life as the caller's.
 type AccountRequest struct {

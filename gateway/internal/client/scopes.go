@@ -1,6 +1,6 @@
 package client
 
-// Scopes of accounts.
+// Scopes of accounts. A route of the admin API names those that it needs.
 const (
 	ScopeAll           = "*"
 	ScopeNodesRead     = "nodes:read"
@@ -10,7 +10,40 @@ const (
 	ScopePSKWrite      = "psk:write"
 	ScopeEventsRead    = "events:read"
 	ScopeAccountsWrite = "accounts:write"
-	ScopeReleasesWrite = "releases:write"
-	ScopeKeysWrite     = "keys:write"  // what nodes believe: roots and verifier keys
-	ScopeBackupRead    = "backup:read" // the whole database, its secrets sealed
+	ScopeKeysWrite     = "keys:write"
+	ScopeBackupRead    = "backup:read"
 )
+
+// Scope is one row of the table of scopes.
+type Scope struct {
+	Name  string
+	Opens string // what an account with it may do
+}
+
+// Scopes is the table of all scopes that an account can be given.
+//
+// Accounts that an earlier version made may have releases:write, which opens nothing yet. They keep it and are shown with it. No
+// new account gets it before there is a route for it.
+func Scopes() []Scope {
+	return []Scope{
+		{ScopeAll, "all of them, also those of later versions"},
+		{ScopeNodesRead, "to look at nodes, and for an account of all tenants at the CA and the keys"},
+		{ScopeNodesWrite, "to drain, resume, retire, ban, label, set the number of GPUs, allow recovery; with `tokens:write` also `muster node create` and `muster bootstrap`"},
+		{ScopeTokensRead, "to look at tokens"},
+		{ScopeTokensWrite, "to make and revoke tokens"},
+		{ScopePSKWrite, "to look at the pre-shared keys by their ids, to set, rotate and clear them. Only for an account of all tenants"},
+		{ScopeEventsRead, "to look at events and the audit"},
+		{ScopeAccountsWrite, "to look at accounts, to make and revoke those that may no more than itself"},
+		{ScopeKeysWrite, "to change what nodes believe: roots and verifier keys. Only for an account of all tenants"},
+		{ScopeBackupRead, "to copy the whole database, its secrets sealed. Only for an account of all tenants"},
+	}
+}
+
+// KnownScopes are the names of all scopes.
+func KnownScopes() []string {
+	var names []string
+	for _, scope := range Scopes() {
+		names = append(names, scope.Name)
+	}
+	return names
+}

@@ -1,0 +1,99 @@
+// Package account tells who calls: an account, by its API token, or the operator on the gateway's own machine, by the socket.
+//
+// A Gate answers one question for every listener that serves operators: may this request do what it asks for? It looks at the
+// Authorization header alone. A token in any other place of a request is refused, because others may have read it there.
+//
+// An account has scopes, and maybe one tenant. It sees and touches what is that tenant's; what is another tenant's is answered
+// as if it did not exist. Who is refused is recorded, and slowed down after some refusals.
+package account
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"time"
+
+	"muster/gateway/internal/door"
+	"muster/gateway/internal/limit"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+// A caller may be refused so often at once, and once more each refill.
+const (
+	refusalBurst = 10
+	writeBurst   = 60 // refused writes of a caller who may write
+	refill       = 6 * time.Second
+)
+
+// Need is what a route asks of its callers. The zero value lets any account in that is for all tenants.
+type Need struct {
+	Scopes []string // the caller has all of them
+	Reach  Reach
+}
+
+// Reach is the tenant rule of a route.
+type Reach int
+
+const (
+	// WholeFleet: what it shows or does is not one tenant's. An account of one tenant is refused.
+	WholeFleet Reach = iota
+	// OwnTenant: an account of one tenant may call it, and the handler shows it what is that tenant's alone.
+	OwnTenant
+)
+
+// Config says what a Gate works with.
+type Config struct {
+	Store   *store.Store
+	Info    *reply.Info
+	Records Records
+	Address func(*http.Request) string // the client's address
+	Socket  bool                       // whoever can connect is the operator
+	Now     func() time.Time           // nil: time.Now
+	Logger  *slog.Logger               // nil: slog.Default
+}
+
+// Records is where refusals go, and what knows the cluster's PSKs.
+type Records interface {
+	Claim(ctx context.Context, ids []string, e *store.Event) (known string)
+	Refused(ctx context.Context, e store.Event, tooMany bool)
+	PSKIn(ctx context.Context, texts ...string) (id string)
+	PSKInPath(ctx context.Context, segments []string) (id, without string)
+}
+
+// Gate judges the callers of one listener. It is safe for concurrent use.
+type Gate struct {
+	Config
+	refusals *limit.Limiter // of callers who are not let in
+	writes   *limit.Limiter // of callers who are let in, and ask for what cannot be
+}
+
+// NewGate makes a gate with a memory of its own of refused callers.
+func NewGate(c Config) *Gate {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.Default()
+	}
+	return &Gate{
+		Config:   c,
+		refusals: limit.New(limit.Config{Burst: refusalBurst, Every: refill, Now: c.Now}),
+		writes:   limit.New(limit.Config{Burst: writeBurst, Every: refill, Now: c.Now}),
+	}
+}
+
+// Admit tells who calls, or why the request is refused. The caller is filled in as far as it is known also with an error.
+func (g *Gate) Admit(r *http.Request, need Need) (Caller, error) {
+	who, err := g.authenticate(r)
+	if err == nil && !g.Socket {
+		door.Prove(r.Context(), who.Account.ID)
+	}
+	if leak := g.inURL(r); leak != nil {
+		return who, leak
+	}
+	if err != nil {
+		return who, err
+	}
+	return who, who.meets(need)
+}

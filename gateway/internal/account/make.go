@@ -1,0 +1,113 @@
+package account
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/secret"
+	"muster/store"
+)
+
+// shortest is how long an account lives at least: in less time nobody can use it.
+const shortest = time.Minute
+
+// usualScopes are those of an account that was asked for without any: it may look and not touch.
+func usualScopes() []string {
+	return []string{client.ScopeNodesRead, client.ScopeTokensRead, client.ScopeEventsRead}
+}
+
+// Mint gives an account its API token, of which the record keeps a hash. The token is nowhere else.
+func Mint(a *store.Account, random io.Reader) (sign.Token, error) {
+	token, err := sign.NewToken(sign.AccountToken, random)
+	if err != nil {
+		return token, err
+	}
+	hash := token.SecretHash()
+	a.ID = token.Public()
+	a.SecretHash = hash[:]
+	return token, nil
+}
+
+// First makes the account "operator", which has all scopes, unless there has ever been an account. The token is good where made is true.
+func First(ctx context.Context, accounts *store.Store, now time.Time) (token sign.Token, made bool, err error) {
+	a := store.Account{Name: "operator", Scopes: []string{client.ScopeAll}, CreatedAt: now, CreatedBy: "gateway"}
+	if token, err = Mint(&a, nil); err != nil {
+		return token, false, err
+	}
+	made, err = accounts.FirstAccount(ctx, a, store.Event{At: now, Kind: "account.created", Actor: a.CreatedBy, Outcome: store.OutcomeOK, Security: true,
+		Detail: map[string]string{"account": a.Name}})
+	return token, made, err
+}
+
+// Make is the account that a caller asks for, without its API token. Nobody makes one that may more, or lives longer, than the caller.
+func (c Caller) Make(q client.AccountRequest, now time.Time) (store.Account, error) {
+	a := store.Account{Name: q.Name, CreatedAt: now, CreatedBy: c.Actor.Name, Maker: c.Account.ID}
+	if wire.CheckName(q.Name) != nil || strings.HasPrefix(q.Name, string(sign.AccountToken)+"_") || secret.HasToken(q.Name) {
+		return a, wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not an account's name", secret.Redact(q.Name)),
+			"a name has 1 to 63 letters, digits, dots, dashes or underscores, a letter or digit at both ends, and does not begin with msa_")
+	}
+	var err error
+	if a.Tenant, err = c.Within(q.Tenant); err != nil {
+		return a, err
+	}
+	if a.Tenant != "" {
+		if err := wire.CheckTenant(a.Tenant); err != nil {
+			return a, err
+		}
+	}
+	if a.Scopes, err = c.scopesFor(q.Scopes); err != nil {
+		return a, err
+	}
+	a.ExpiresAt, err = c.expiryFor(time.Duration(q.TTL), now)
+	return a, err
+}
+
+func (c Caller) scopesFor(asked []string) ([]string, error) {
+	scopes := slices.Clone(asked)
+	if len(scopes) == 0 {
+		scopes = usualScopes()
+	}
+	slices.Sort(scopes)
+	scopes = slices.Compact(scopes)
+	known := client.KnownScopes()
+	for _, scope := range scopes {
+		if !slices.Contains(known, scope) {
+			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there is no scope %.60q", scope), "the scopes are "+strings.Join(known, ", "))
+		}
+	}
+	if missing := c.Lacks(scopes); missing != "" {
+		return nil, wire.Refuse(wire.CodeForbidden, "this account lacks the scope "+missing+", so it cannot give it to another",
+			"name scopes of its own: "+strings.Join(c.Scopes, ", "))
+	}
+	return scopes, nil
+}
+
+func (c Caller) expiryFor(ttl time.Duration, now time.Time) (*time.Time, error) {
+	limit := c.Account.ExpiresAt
+	switch {
+	case ttl < 0:
+		return nil, wire.Refuse(wire.CodeBadRequest, "the field ttl is negative", "write 12h or 30d, or leave it out")
+	case ttl == 0 && limit == nil:
+		return nil, nil
+	case ttl == 0:
+		until := limit.UTC()
+		return &until, nil
+	case ttl < shortest:
+		return nil, wire.Refuse(wire.CodeBadRequest, "an account cannot live "+ttl.String()+", which is too short to use it",
+			"a minute or longer, such as 12h or 30d")
+	}
+	expires := now.Add(ttl).UTC().Truncate(time.Millisecond) // as the database keeps it
+	if limit != nil && expires.After(*limit) {
+		return nil, wire.Refuse(wire.CodeForbidden,
+			"this account expires at "+limit.UTC().Format(time.RFC3339)+", so it cannot make one that lives longer",
+			"ask for a shorter ttl, or use an account that lives longer")
+	}
+	return &expires, nil
+}

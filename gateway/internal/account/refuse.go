@@ -1,0 +1,116 @@
+package account
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"net/http"
+	"net/netip"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/origin"
+	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
+	"muster/store"
+)
+
+// Refuse answers an error: one that Admit gave, or one of the route's handler. Refusals of the caller, and of every write, are
+// security events. Both are limited, so that nobody fills the log: what is not recorded by itself is counted, and the number is
+// recorded.
+func (g *Gate) Refuse(w http.ResponseWriter, r *http.Request, who Caller, need Need, err error) {
+	status, body := g.Info.Error(err)
+	var detail *wire.ErrorDetail
+	switch known := errors.As(err, &detail); {
+	case !known:
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || detail.Code == wire.CodePlaintextSecret:
+		wait := g.refusals.Take(limitKey(who))
+		g.record(r, who, need, detail, wait > 0)
+		if wait > 0 && status == http.StatusUnauthorized {
+			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
+			status, body = g.Info.Error(wire.Refuse(wire.CodeTooManyRequests,
+				"too many refused calls from this address", "wait as Retry-After says, and check the API token"))
+		}
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		g.record(r, who, need, detail, g.writes.Over(limitKey(who)))
+	}
+	if status == http.StatusUnauthorized {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="muster"`)
+	}
+	reply.Write(w, status, body)
+}
+
+// record makes an event of a refusal, or counts it where there are too many. A token on record that was shown to others has an
+// allowance of its own, so that no noise hides it.
+func (g *Gate) record(r *http.Request, who Caller, need Need, detail *wire.ErrorDetail, tooMany bool) {
+	ctx := context.WithoutCancel(r.Context()) // whoever hangs up is recorded too
+	e := store.Event{At: g.Now().UTC(), Kind: "admin.refused", Actor: who.Actor.Name, Tenant: who.Tenant, Address: who.Actor.Address,
+		Outcome: detail.Code, Security: true, Detail: map[string]string{"method": reply.Method(r), "path": g.logPath(ctx, r)}}
+	if len(need.Scopes) > 0 {
+		e.Detail["scope"] = strings.Join(need.Scopes, ",")
+	}
+	if !secret.HasToken(detail.Message) { // it may repeat what was asked for
+		e.Detail["reason"] = detail.Message
+	}
+	g.concern(ctx, r, who, &e)
+	claimed := g.Records.Claim(ctx, g.claimed(ctx, r, who, detail.Code), &e)
+	if claimed != "" && (detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute) {
+		tooMany = g.refusals.Over(claimed + " " + limitKey(who))
+	}
+	g.Records.Refused(ctx, e, tooMany)
+}
+
+// concern names the node that a call of somebody who was let in is about.
+func (g *Gate) concern(ctx context.Context, r *http.Request, who Caller, e *store.Event) {
+	name := r.PathValue("node")
+	if name == "" || len(who.Scopes) == 0 {
+		return
+	}
+	node, err := g.Store.Node(ctx, who.Tenant, name)
+	if err != nil {
+		return
+	}
+	e.NodeID = node.ID
+	e.NodeName = node.Name
+	e.Tenant = node.Tenant
+}
+
+// logPath is secret.LogPath without a PSK that has no form of its own.
+func (g *Gate) logPath(ctx context.Context, r *http.Request) string {
+	if psk, without := g.Records.PSKInPath(ctx, secret.Segments(r)); psk != "" {
+		return secret.PathForLog(without)
+	}
+	return secret.LogPath(r)
+}
+
+// claimed are the ids of the PSKs and the public parts of the tokens that a refused call shows. What a caller who was let in names
+// is no claim, unless more than a name stood there.
+func (g *Gate) claimed(ctx context.Context, r *http.Request, who Caller, code string) []string {
+	if len(who.Scopes) > 0 && code != wire.CodePlaintextSecret {
+		return nil
+	}
+	shown := []string{secret.Unescape(r.URL.RawQuery), secret.Unescape(r.URL.Path)}
+	if who.Account.ID == "" {
+		shown = append(shown, r.Header["Authorization"]...)
+	}
+	ids := secret.TokenIDs(shown...)
+	inPath, _ := g.Records.PSKInPath(ctx, secret.Segments(r))
+	if psk := cmp.Or(inPath, g.Records.PSKIn(ctx, append(shown, secret.QueryValues(r)...)...)); psk != "" {
+		ids = append([]string{psk}, ids...)
+	}
+	return ids
+}
+
+// limitKey groups callers: accounts by their id, all others by address.
+func limitKey(who Caller) string {
+	if who.Account.ID != "" {
+		return who.Account.ID
+	}
+	address, err := netip.ParseAddr(who.Actor.Address)
+	if err != nil {
+		return who.Actor.Address
+	}
+	return origin.Site(address).String()
+}

@@ -1,0 +1,112 @@
+package account
+
+import (
+	"context"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/secret"
+	"muster/store"
+)
+
+// touchEvery is how exact an account's last use is: not every call is a write to the database.
+const touchEvery = time.Minute
+
+// authenticate finds out who calls. The caller is filled in as far as it is known also with an error.
+func (g *Gate) authenticate(r *http.Request) (Caller, error) {
+	if g.Socket {
+		return Caller{Actor: store.Actor{Name: "operator:socket", Address: "socket"}, Scopes: []string{client.ScopeAll}}, nil
+	}
+	who := Caller{Actor: store.Actor{Name: "unknown", Address: g.Address(r)}}
+	text, err := bearer(r)
+	if err != nil {
+		return who, err
+	}
+	token, err := sign.ParseToken(text)
+	if err != nil || token.Kind != sign.AccountToken {
+		return who, g.notAPI(r.Context(), text, token, err)
+	}
+	return g.account(r.Context(), who, token)
+}
+
+// bearer is the text that a request shows as its API token.
+func bearer(r *http.Request) (string, error) {
+	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
+	if !strings.EqualFold(scheme, "Bearer") || len(r.Header["Authorization"]) != 1 {
+		return "", wire.Refuse(wire.CodeUnauthorized, "an API token is needed", "send Authorization: Bearer msa_..., or set MUSTER_API_TOKEN for the muster command")
+	}
+	return text, nil
+}
+
+// notAPI is the refusal of what is no API token. It says what it is, as far as that can be seen.
+func (g *Gate) notAPI(ctx context.Context, text string, token sign.Token, err error) error {
+	switch {
+	case err != nil && (secret.HasPSK(text) || g.Records.PSKIn(ctx, text) != ""):
+		return PlainPSK("was sent as an API token")
+	case errors.Is(err, sign.ErrMistyped):
+		return wire.Refuse(wire.CodeUnauthorized, err.Error(), "copy the whole API token, from msa_ to its end")
+	case err == nil && token.Kind == sign.BootstrapToken:
+		return wire.Refuse(wire.CodeTokenWrongRoute, "this is the bootstrap token "+token.Public()+", which is no API token",
+			"it fetches its own script and registers its own node, nothing more; API tokens begin with msa_")
+	}
+	return wire.Refuse(wire.CodeUnauthorized, "this is not an API token", "API tokens begin with msa_; enrollment tokens are for agents")
+}
+
+// account looks a token's account up. An unknown account costs the same comparison as a known one.
+func (g *Gate) account(ctx context.Context, who Caller, token sign.Token) (Caller, error) {
+	account, err := g.Store.Account(ctx, token.Public())
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return who, fmt.Errorf("look up an account: %w", err)
+	}
+	hash := token.SecretHash()
+	kept := make([]byte, sha256.Size)
+	if len(account.SecretHash) == sha256.Size {
+		kept = account.SecretHash
+	}
+	if subtle.ConstantTimeCompare(hash[:], kept) != 1 || err != nil {
+		return who, wire.Refuse(wire.CodeUnauthorized, "this gateway does not know that API token",
+			"check MUSTER_URL and MUSTER_API_TOKEN: the token is of another gateway, or wrong")
+	}
+	who.Actor.Name = ActorName(account)
+	who.Account = account
+	who.Tenant = account.Tenant
+	who.Scopes = account.Scopes
+	now := g.Now().UTC()
+	switch Status(account, now) {
+	case client.StatusRevoked:
+		return who, wire.Refuse(wire.CodeUnauthorized, "this account was revoked", "ask who runs the gateway for a new one")
+	case client.StatusExpired:
+		return who, wire.Refuse(wire.CodeUnauthorized, "this account expired", "ask who runs the gateway for a new one")
+	}
+	g.touch(ctx, account, now)
+	return who, nil
+}
+
+// touch notes that an account was used.
+func (g *Gate) touch(ctx context.Context, account store.Account, now time.Time) {
+	if account.LastUsedAt != nil && now.Sub(*account.LastUsedAt) < touchEvery {
+		return
+	}
+	if err := g.Store.TouchAccount(ctx, account.ID, now); err != nil {
+		g.Logger.Warn("cannot note that an account was used", "account", account.Name, "error", err)
+	}
+}
+
+// Status tells whether an account is good for anything.
+func Status(a store.Account, now time.Time) string {
+	switch {
+	case a.RevokedAt != nil:
+		return client.StatusRevoked
+	case a.ExpiresAt != nil && !now.Before(*a.ExpiresAt):
+		return client.StatusExpired
+	}
+	return client.StatusLive
+}

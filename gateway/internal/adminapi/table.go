@@ -1,0 +1,83 @@
+package adminapi
+
+import (
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/fleet"
+)
+
+// Route is one row of the table.
+type Route struct {
+	Method string
+	Path   string // below wire.PrefixAdmin, as http.ServeMux takes it
+	Need   account.Need
+	Body   Body
+
+	serve func(*server, *call) (any, error)
+}
+
+// Body bounds what a route reads of a request's body.
+type Body struct {
+	Bytes int64         // 0: it reads none
+	Time  time.Duration // for the body to arrive
+	PSK   bool          // it may hold the cluster's PSK; elsewhere one is refused
+}
+
+// Pattern is what http.ServeMux knows the route by.
+func (r Route) Pattern() string { return r.Method + " " + wire.PrefixAdmin + r.Path }
+
+// Table is every route of this API.
+func Table() []Route {
+	none := Body{}
+	usual := Body{Bytes: wire.MaxBody, Time: 10 * time.Second}
+	psk := usual
+	psk.PSK = true
+	return []Route{
+		{"GET", "nodes", tenants(client.ScopeNodesRead), none, (*server).listNodes},
+		{"POST", "nodes", tenants(client.ScopeNodesWrite, client.ScopeTokensWrite), usual, (*server).createNode},
+		{"GET", "nodes/{node}", tenants(client.ScopeNodesRead), none, (*server).showNode},
+		{"PATCH", "nodes/{node}", tenants(client.ScopeNodesWrite), usual, (*server).patchNode},
+		{"POST", "nodes/{node}/drain", tenants(client.ScopeNodesWrite), usual, apply(fleet.Drain)},
+		{"POST", "nodes/{node}/resume", tenants(client.ScopeNodesWrite), usual, apply(fleet.Resume)},
+		{"POST", "nodes/{node}/retire", tenants(client.ScopeNodesWrite), usual, apply(fleet.Retire)},
+		{"POST", "nodes/{node}/ban", tenants(client.ScopeNodesWrite), usual, apply(fleet.Ban)},
+		{"POST", "nodes/{node}/allow-recovery", tenants(client.ScopeNodesWrite), usual, (*server).allowRecovery},
+		{"POST", "nodes/{node}/labels", tenants(client.ScopeNodesWrite), usual, (*server).setLabels},
+		{"POST", "nodes/{node}/bootstrap-script", tenants(client.ScopeNodesWrite, client.ScopeTokensWrite), usual, (*server).bootstrapScript},
+		{"GET", "tokens", tenants(client.ScopeTokensRead), none, (*server).listTokens},
+		{"POST", "tokens", tenants(client.ScopeTokensWrite), usual, (*server).createToken},
+		{"DELETE", "tokens/{token}", tenants(client.ScopeTokensWrite), none, (*server).revokeToken},
+		{"GET", "psk", fleetWide(client.ScopePSKWrite), none, (*server).listPSKs},
+		{"POST", "psk", fleetWide(client.ScopePSKWrite), psk, (*server).setPSK},
+		{"POST", "psk/rotate", fleetWide(client.ScopePSKWrite), psk, (*server).rotatePSK},
+		{"DELETE", "psk", fleetWide(client.ScopePSKWrite), none, (*server).clearPSK},
+		{"GET", "accounts", tenants(client.ScopeAccountsWrite), none, (*server).listAccounts},
+		{"POST", "accounts", tenants(client.ScopeAccountsWrite), usual, (*server).createAccount},
+		{"DELETE", "accounts/{account}", tenants(client.ScopeAccountsWrite), none, (*server).revokeAccount},
+		{"GET", "events", tenants(client.ScopeEventsRead), none, (*server).listEvents},
+		{"GET", "whoami", tenants(), none, (*server).whoami},
+		{"GET", "gateway", tenants(), none, (*server).showGateway},
+		{"GET", "ca", fleetWide(client.ScopeNodesRead), none, (*server).showCA},
+		{"POST", "ca/intermediate", fleetWide(client.ScopeKeysWrite), usual, (*server).intermediate},
+		{"POST", "ca/roots", fleetWide(client.ScopeKeysWrite), usual, (*server).addRoot},
+		{"DELETE", "ca/roots/{root}", fleetWide(client.ScopeKeysWrite), none, (*server).dropRoot},
+		{"GET", "keys", fleetWide(client.ScopeNodesRead), none, (*server).showCA},
+		{"POST", "keys/rotate", fleetWide(client.ScopeKeysWrite), usual, (*server).rotateKey},
+		{"DELETE", "keys/{key}", fleetWide(client.ScopeKeysWrite), none, (*server).dropKey},
+		{"POST", "trust", fleetWide(client.ScopeKeysWrite), usual, (*server).publishTrust},
+		{"GET", "backup", fleetWide(client.ScopeBackupRead), none, (*server).backup},
+	}
+}
+
+// tenants is the need of a route that serves accounts of one tenant too.
+func tenants(scopes ...string) account.Need {
+	return account.Need{Scopes: scopes, Reach: account.OwnTenant}
+}
+
+// fleetWide is the need of a route that no account of one tenant may call.
+func fleetWide(scopes ...string) account.Need {
+	return account.Need{Scopes: scopes, Reach: account.WholeFleet}
+}

@@ -1,0 +1,78 @@
+package adminapi_test
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/client"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// TestTable: which scopes and which tenant rule a route has is a decision, so a change of it shows in this file too.
+func TestTable(t *testing.T) {
+	var out strings.Builder
+	for _, route := range adminapi.Table() {
+		who := strings.Join(route.Need.Scopes, " and ")
+		if who == "" {
+			who = "any account"
+		}
+		if route.Need.Reach == account.WholeFleet {
+			who += ", of all tenants"
+		}
+		fmt.Fprintf(&out, "%-6s %-32s %s\n", route.Method, route.Path, who)
+	}
+	const golden = "testdata/routes.txt"
+	if *update {
+		if err := os.WriteFile(golden, []byte(out.String()), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil || string(want) != out.String() {
+		t.Errorf("the table is another than %s says (-update writes it): %v\n%s", golden, err, out.String())
+	}
+}
+
+// TestScopesAndRoutes: no scope without a route, and no route with a scope that an account cannot have.
+func TestScopesAndRoutes(t *testing.T) {
+	used := []string{client.ScopeAll}
+	for _, route := range adminapi.Table() {
+		for _, scope := range route.Need.Scopes {
+			if !slices.Contains(client.KnownScopes(), scope) || scope == client.ScopeAll {
+				t.Errorf("%s needs %q, which is no scope of accounts", route.Pattern(), scope)
+			}
+			used = append(used, scope)
+		}
+	}
+	for _, scope := range client.KnownScopes() {
+		if !slices.Contains(used, scope) {
+			t.Errorf("nothing needs the scope %s", scope)
+		}
+	}
+}
+
+// TestScopes has an account with every scope but one that is needed, for every route and each of its scopes.
+func TestScopes(t *testing.T) {
+	h := newHouse(t)
+	for i, route := range adminapi.Table() {
+		path := strings.NewReplacer("{", "no-", "}", "").Replace(route.Path)
+		for _, scope := range route.Need.Scopes {
+			others := slices.DeleteFunc(client.KnownScopes(), func(s string) bool { return s == scope || s == client.ScopeAll })
+			without := h.account(fmt.Sprintf("%d-without-%s", i, scope[:4]), "", others...)
+			if status, body := h.ask(route.Method, path, without, ""); status != 403 || !strings.Contains(string(body), "lacks the scope "+scope) {
+				t.Errorf("%s without %s: got %d %s", route.Pattern(), scope, status, body)
+			}
+		}
+		with := h.account(fmt.Sprint(i, "-with"), "", route.Need.Scopes...)
+		if status, body := h.ask(route.Method, path, with, ""); status == 403 || status == 401 {
+			t.Errorf("%s with %s alone: got %d %s", route.Pattern(), route.Need.Scopes, status, body)
+		}
+	}
+}
