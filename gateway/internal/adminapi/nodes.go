@@ -37,12 +37,12 @@ func (s *server) showNode(c *call) (any, error) {
 }
 
 // apply serves the routes that move a node.
-func apply(event fleet.Event) func(*server, *call) (any, error) {
+func apply(verb fleet.Verb) func(*server, *call) (any, error) {
 	return func(s *server, c *call) (any, error) {
 		if err := c.decode(&struct{}{}); err != nil {
 			return nil, err
 		}
-		n, err := s.Fleet.Apply(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), event, c.caller.Actor)
+		n, err := s.Fleet.Apply(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), verb, c.caller.Actor)
 		return nodeShape(n), err
 	}
 }

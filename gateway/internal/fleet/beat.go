@@ -150,7 +150,7 @@ func (f *Fleet) heard(ctx context.Context, id *Identity, health []string, detail
 	if to, err := Decide(Situation{State: state, Person: id.Person}, Heartbeat); err != nil {
 		return "", err
 	} else if to != state {
-		moved, err := f.apply(ctx, id.NodeID, change{event: Heartbeat, by: store.Actor{Name: "node:" + id.NodeID}})
+		moved, err := f.apply(ctx, id.NodeID, change{verb: Heartbeat, by: store.Actor{Name: "node:" + id.NodeID}})
 		if err != nil {
 			return "", err
 		}

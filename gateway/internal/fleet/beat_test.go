@@ -221,29 +221,29 @@ func reasons(n fleet.Node) string {
 // TestHealthBesideAPersonsWord: health comes and goes, where a person put the node it stays.
 func TestHealthBesideAPersonsWord(t *testing.T) {
 	for _, c := range []struct {
-		events []fleet.Event
+		verbs []fleet.Verb
 		want   fleet.State
 		left   string
 	}{
-		{[]fleet.Event{fleet.Drain}, fleet.Drained, ""},
-		{[]fleet.Event{fleet.Suspend}, fleet.Unavailable, "suspended"},
-		{[]fleet.Event{fleet.Drain, fleet.Redeploy}, fleet.Deploying, ""},
+		{[]fleet.Verb{fleet.Drain}, fleet.Drained, ""},
+		{[]fleet.Verb{fleet.Suspend}, fleet.Unavailable, "suspended"},
+		{[]fleet.Verb{fleet.Drain, fleet.Redeploy}, fleet.Deploying, ""},
 	} {
 		f := newFleet(t)
 		ad := f.enrolled("box")
 		f.beat(ad, 1, nil)
-		for _, event := range c.events {
-			f.apply("box", event)
+		for _, verb := range c.verbs {
+			f.apply("box", verb)
 		}
 		if state := f.beat(ad, 2, health(wire.HealthGPUMissing)); state != c.want {
-			t.Errorf("%v: got %s, want %s", c.events, state, c.want)
+			t.Errorf("%v: got %s, want %s", c.verbs, state, c.want)
 		}
 		if got := reasons(f.seen("box")); !strings.Contains(got, wire.HealthGPUMissing) {
-			t.Errorf("%v: got reasons %s, want the health beside", c.events, got)
+			t.Errorf("%v: got reasons %s, want the health beside", c.verbs, got)
 		}
 		state := f.beat(ad, 3, nil)
 		if n := f.seen("box"); state != c.want || reasons(n) != c.left {
-			t.Errorf("%v, cured: got %s %s, want %s %s", c.events, state, reasons(n), c.want, c.left)
+			t.Errorf("%v, cured: got %s %s, want %s %s", c.verbs, state, reasons(n), c.want, c.left)
 		}
 	}
 }

@@ -83,7 +83,7 @@ func (f *Fleet) recordStray(ctx context.Context, id *Identity, p Proof) {
 func (f *Fleet) conflict(ctx context.Context, id *Identity, p Proof, detail map[string]string) (State, error) {
 	detail["fingerprint"] = id.Fingerprint
 	row, err := f.apply(ctx, id.NodeID, change{
-		event: Fail, by: store.Actor{Name: "node:" + id.NodeID, Address: p.Address}, addHealth: []string{wire.ReasonConflict},
+		verb: Fail, by: store.Actor{Name: "node:" + id.NodeID, Address: p.Address}, addHealth: []string{wire.ReasonConflict},
 		kind: "identity.conflict", detail: detail, security: true,
 	})
 	if err == nil {

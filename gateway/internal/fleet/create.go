@@ -95,7 +95,7 @@ func (n Node) Bootstrappable(again bool) error {
 // Fetched says that the bootstrap script of a node was fetched: ready becomes deploying, every other state in which that is legal
 // stays. Refused with retired or banned for a node that is gone.
 func (f *Fleet) Fetched(ctx context.Context, nodeID string, by store.Actor) error {
-	_, err := f.apply(ctx, nodeID, change{event: Fetch, by: by})
+	_, err := f.apply(ctx, nodeID, change{verb: Fetch, by: by})
 	return err
 }
 

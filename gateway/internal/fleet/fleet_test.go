@@ -225,9 +225,9 @@ func (f *world) stored(name string) store.Node {
 	return n
 }
 
-func (f *world) apply(name string, event fleet.Event) fleet.Node {
+func (f *world) apply(name string, verb fleet.Verb) fleet.Node {
 	f.t.Helper()
-	n, err := f.Apply(f.t.Context(), "", name, event, operator)
+	n, err := f.Apply(f.t.Context(), "", name, verb, operator)
 	if err != nil {
 		f.t.Fatal(err)
 	}

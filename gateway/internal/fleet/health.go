@@ -86,11 +86,11 @@ func (f *Fleet) applyHealth(ctx context.Context, nodeID string, add, remove []st
 			left++
 		}
 	}
-	event := Cure
+	verb := Cure
 	if left+len(add) > 0 {
-		event = Fail
+		verb = Fail
 	}
-	c := change{event: event, by: store.Actor{Name: "node:" + nodeID}, addHealth: add, clearHealth: remove, because: map[string]string{}}
+	c := change{verb: verb, by: store.Actor{Name: "node:" + nodeID}, addHealth: add, clearHealth: remove, because: map[string]string{}}
 	for _, reason := range add {
 		if text := plain(detail[reason]); text != "" {
 			c.because[reason] = text

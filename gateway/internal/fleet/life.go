@@ -21,30 +21,30 @@ const (
 	Retired      State = wire.StateRetired
 )
 
-// Event is what may move a node.
-type Event string
+// Verb is what may move a node. The log has an event for each move.
+type Verb string
 
-// Events.
+// Verbs.
 const (
-	Accept       Event = "accept"       // commissioning ended well
-	Fetch        Event = "fetch"        // its bootstrap script was fetched
-	Enrol        Event = "enrol"        // it got an identity, the first or a new one
-	Heartbeat    Event = "heartbeat"    // it was heard from
-	Fail         Event = "fail"         // a reason not to rely on it appeared
-	Cure         Event = "cure"         // the last such reason went away
-	Suspend      Event = "suspend"      // a person takes it out
-	Drain        Event = "drain"        // a person wants no new work on it
-	Resume       Event = "resume"       // a person wants it back
-	Redeploy     Event = "redeploy"     // it is to be set up anew
-	Decommission Event = "decommission" // its provider takes it back for commissioning
-	Retire       Event = "retire"       // it is given back, by a person or by itself
-	Ban          Event = "ban"          // it is given back and must not return
+	Accept       Verb = "accept"       // commissioning ended well
+	Fetch        Verb = "fetch"        // its bootstrap script was fetched
+	Enrol        Verb = "enrol"        // it got an identity, the first or a new one
+	Heartbeat    Verb = "heartbeat"    // it was heard from
+	Fail         Verb = "fail"         // a reason not to rely on it appeared
+	Cure         Verb = "cure"         // the last such reason went away
+	Suspend      Verb = "suspend"      // a person takes it out
+	Drain        Verb = "drain"        // a person wants no new work on it
+	Resume       Verb = "resume"       // a person wants it back
+	Redeploy     Verb = "redeploy"     // it is to be set up anew
+	Decommission Verb = "decommission" // its provider takes it back for commissioning
+	Retire       Verb = "retire"       // it is given back, by a person or by itself
+	Ban          Verb = "ban"          // it is given back and must not return
 )
 
-// events is every Event, in the order in which people read them.
-var (
-	events = [...]Event{Accept, Fetch, Enrol, Heartbeat, Fail, Cure, Suspend, Drain, Resume, Redeploy, Decommission, Retire, Ban}
-)
+// verbs are all, in the order in which people read them.
+var verbs = [...]Verb{
+	Accept, Fetch, Enrol, Heartbeat, Fail, Cure, Suspend, Drain, Resume, Redeploy, Decommission, Retire, Ban,
+}
 
 // Situation is what a decision rests on: the state, and whether a person put the node there.
 type Situation struct {
@@ -52,27 +52,27 @@ type Situation struct {
 	Person bool
 }
 
-// Decide gives the state that an event leads to. It is the only place that knows; an illegal move is a refusal with code
+// Decide gives the state that a verb leads to. It is the only place that knows; an illegal move is a refusal with code
 // illegal_move that names the legal ones.
-func Decide(s Situation, event Event) (State, error) {
-	if to, ok := next(s, event); ok {
+func Decide(s Situation, verb Verb) (State, error) {
+	if to, ok := next(s, verb); ok {
 		return to, nil
 	}
 	var legal []string
-	for _, other := range events {
+	for _, other := range verbs {
 		if _, ok := next(s, other); ok {
 			legal = append(legal, string(other))
 		}
 	}
 	return "", wire.Refuse(
 		wire.CodeIllegalMove,
-		"a node that is "+string(s.State)+" cannot "+string(event),
+		"a node that is "+string(s.State)+" cannot "+string(verb),
 		"what it can do now: "+strings.Join(legal, ", "))
 
 }
 
-func next(s Situation, event Event) (State, bool) {
-	switch event {
+func next(s Situation, verb Verb) (State, bool) {
+	switch verb {
 	case Retire, Ban:
 		return Retired, true
 	case Accept:

@@ -10,78 +10,90 @@ import (
 	"muster/store"
 )
 
-var lifeEvents = []fleet.Event{
-	fleet.Accept, fleet.Fetch, fleet.Enrol, fleet.Heartbeat, fleet.Fail, fleet.Cure, fleet.Suspend,
-	fleet.Drain, fleet.Resume, fleet.Redeploy, fleet.Decommission, fleet.Retire, fleet.Ban,
-}
+// life says where every verb leads from every state. A dash is an illegal move. Where a person's word makes a difference, what it
+// leads to stands behind the slash.
+const life = `
+             commissioned ready     deploying enrolled     active      drained   unavailable             retired
+accept       ready        -         -         -            -           -         -                       -
+fetch        -            deploying deploying enrolled     active      drained   unavailable             -
+enrol        -            enrolled  enrolled  enrolled     enrolled    drained   enrolled/unavailable    -
+heartbeat    -            -         deploying active       active      drained   unavailable             -
+fail         -            -         deploying unavailable  unavailable drained   unavailable             -
+cure         -            -         deploying -            active      drained   active/unavailable      -
+suspend      -            -         -         -            unavailable -         unavailable             -
+drain        -            -         -         -            drained     drained   -                       -
+resume       -            -         -         -            active      active    -/active                -
+redeploy     -            -         deploying -            -           deploying -                       -
+decommission commissioned -         -         commissioned -           -         -                       -
+retire       retired      retired   retired   retired      retired     retired   retired                 retired
+ban          retired      retired   retired   retired      retired     retired   retired                 retired
+`
 
-// life says where every event leads from every state; a dash is an illegal move. The columns stand in the order of lifeEvents.
-var life = []struct {
-	state  fleet.State
-	person bool
-	to     string
-}{
-	//                             accept fetch       enrol       heartbeat   fail        cure        suspend     drain   resume redeploy  decommission retire ban
-	{fleet.Commissioned, false, "ready -           -           -           -           -           -           -       -      -         commissioned retired retired"},
-	{fleet.Commissioned, true, " ready -           -           -           -           -           -           -       -      -         commissioned retired retired"},
-	{fleet.Ready, false, "       -     deploying   enrolled    -           -           -           -           -       -      -         -            retired retired"},
-	{fleet.Ready, true, "        -     deploying   enrolled    -           -           -           -           -       -      -         -            retired retired"},
-	{fleet.Deploying, false, "   -     deploying   enrolled    deploying   deploying   deploying   -           -       -      deploying -            retired retired"},
-	{fleet.Deploying, true, "    -     deploying   enrolled    deploying   deploying   deploying   -           -       -      deploying -            retired retired"},
-	{fleet.Enrolled, false, "    -     enrolled    enrolled    active      unavailable -           -           -       -      -         commissioned retired retired"},
-	{fleet.Enrolled, true, "     -     enrolled    enrolled    active      unavailable -           -           -       -      -         commissioned retired retired"},
-	{fleet.Active, false, "      -     active      enrolled    active      unavailable active      unavailable drained active -         -            retired retired"},
-	{fleet.Active, true, "       -     active      enrolled    active      unavailable active      unavailable drained active -         -            retired retired"},
-	{fleet.Drained, false, "     -     drained     drained     drained     drained     drained     -           drained active deploying -            retired retired"},
-	{fleet.Drained, true, "      -     drained     drained     drained     drained     drained     -           drained active deploying -            retired retired"},
-	{fleet.Unavailable, false, " -     unavailable enrolled    unavailable unavailable active      unavailable -       -      -         -            retired retired"},
-	{fleet.Unavailable, true, "  -     unavailable unavailable unavailable unavailable unavailable unavailable -       active -         -            retired retired"},
-	{fleet.Retired, false, "     -     -           -           -           -           -           -           -       -      -         -            retired retired"},
-	{fleet.Retired, true, "      -     -           -           -           -           -           -           -       -      -         -            retired retired"},
-}
-
-// TestLife has every pair of state and event, with and without a person's word.
-func TestLife(t *testing.T) {
-	if len(life) != 8*2 {
-		t.Fatalf("%d rows, want 16", len(life))
+// moves reads life: by state and a person's word, where each verb leads, in the table's order.
+func moves(t *testing.T) (verbs []fleet.Verb, lead map[fleet.Situation][]string) {
+	t.Helper()
+	lines := strings.Split(strings.TrimSpace(life), "\n")
+	states := strings.Fields(lines[0])
+	if len(states) != 8 || len(lines) != 1+13 {
+		t.Fatalf("%d states and %d lines, want 8 and 14", len(states), len(lines))
 	}
-	for _, row := range life {
-		want := strings.Fields(row.to)
-		if len(want) != len(lifeEvents) {
-			t.Fatalf("%s: %d columns, want %d", row.state, len(want), len(lifeEvents))
+	lead = map[fleet.Situation][]string{}
+	for _, line := range lines[1:] {
+		verb, cells, _ := strings.Cut(line, " ")
+		verbs = append(verbs, fleet.Verb(verb))
+		for i, cell := range strings.Fields(cells) {
+			alone, withPerson, differs := strings.Cut(cell, "/")
+			if !differs {
+				withPerson = alone
+			}
+			state := fleet.State(states[i])
+			lead[fleet.Situation{State: state}] = append(lead[fleet.Situation{State: state}], alone)
+			lead[fleet.Situation{State: state, Person: true}] = append(lead[fleet.Situation{State: state, Person: true}], withPerson)
+		}
+	}
+	return verbs, lead
+}
+
+// TestLife has every pair of state and verb, with and without a person's word.
+func TestLife(t *testing.T) {
+	verbs, lead := moves(t)
+	if len(lead) != 8*2 {
+		t.Fatalf("%d situations, want 16", len(lead))
+	}
+	for from, want := range lead {
+		if len(want) != len(verbs) {
+			t.Fatalf("%v: %d verbs, want %d", from, len(want), len(verbs))
 		}
 		var legal []string
 		for i, to := range want {
 			if to != "-" {
-				legal = append(legal, string(lifeEvents[i]))
+				legal = append(legal, string(verbs[i]))
 			}
 		}
-		for i, event := range lifeEvents {
-			got, err := fleet.Decide(fleet.Situation{State: row.state, Person: row.person}, event)
-			if want[i] != "-" {
-				if err != nil || string(got) != want[i] {
-					t.Errorf("%s (person %v), %s: got %q, %v, want %s", row.state, row.person, event, got, err, want[i])
-				}
-				continue
+		for i, verb := range verbs {
+			got, err := fleet.Decide(from, verb)
+			if want[i] == "-" {
+				checkIllegal(t, from.State, verb, got, err, legal)
+			} else if err != nil || string(got) != want[i] {
+				t.Errorf("%s (person %v), %s: got %q, %v, want %s", from.State, from.Person, verb, got, err, want[i])
 			}
-			checkIllegal(t, row.state, event, got, err, legal)
 		}
 	}
 }
 
 // checkIllegal wants a refusal that names the state, the move, and exactly the legal ones.
-func checkIllegal(t *testing.T, from fleet.State, event fleet.Event, got fleet.State, err error, legal []string) {
+func checkIllegal(t *testing.T, from fleet.State, verb fleet.Verb, got fleet.State, err error, legal []string) {
 	t.Helper()
 	var refused *wire.ErrorDetail
 	if !errors.As(err, &refused) || refused.Code != wire.CodeIllegalMove || got != "" {
-		t.Errorf("%s, %s: got %q, %v, want illegal_move", from, event, got, err)
+		t.Errorf("%s, %s: got %q, %v, want illegal_move", from, verb, got, err)
 		return
 	}
-	if !strings.Contains(refused.Message, string(from)) || !strings.Contains(refused.Message, string(event)) {
-		t.Errorf("%s, %s: the message %q does not name them", from, event, refused.Message)
+	if !strings.Contains(refused.Message, string(from)) || !strings.Contains(refused.Message, string(verb)) {
+		t.Errorf("%s, %s: the message %q does not name them", from, verb, refused.Message)
 	}
 	if _, named, _ := strings.Cut(refused.Hint, ": "); named != strings.Join(legal, ", ") {
-		t.Errorf("%s, %s: the hint names %q, want %q", from, event, named, strings.Join(legal, ", "))
+		t.Errorf("%s, %s: the hint names %q, want %q", from, verb, named, strings.Join(legal, ", "))
 	}
 }
 

@@ -16,7 +16,7 @@ const moveTries = 5
 
 // change is one move to decide and write.
 type change struct {
-	event       Event
+	verb        Verb
 	by          store.Actor
 	addHealth   []string
 	clearHealth []string
@@ -26,14 +26,14 @@ type change struct {
 	security    bool
 }
 
-// Apply moves a node as an event asks. The answer is the node afterwards; a move that leads where the node is already is
+// Apply moves a node as a verb says. The answer is the node afterwards; a move that leads where the node is already is
 // no error and no second event in the log.
-func (f *Fleet) Apply(ctx context.Context, tenant, idOrName string, event Event, by store.Actor) (Node, error) {
+func (f *Fleet) Apply(ctx context.Context, tenant, idOrName string, verb Verb, by store.Actor) (Node, error) {
 	node, err := f.Node(ctx, tenant, idOrName)
 	if err != nil {
 		return Node{}, err
 	}
-	row, err := f.apply(ctx, node.ID, change{event: event, by: by})
+	row, err := f.apply(ctx, node.ID, change{verb: verb, by: by})
 	if err != nil {
 		return Node{}, err
 	}
@@ -64,10 +64,10 @@ func (f *Fleet) apply(ctx context.Context, nodeID string, c change) (store.Node,
 
 // decide turns a change into a store.Move, or nil where nothing is to be done.
 func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
-	if c.event == Resume && has(row.Reasons, wire.ReasonConflict) {
+	if c.verb == Resume && has(row.Reasons, wire.ReasonConflict) {
 		return nil, wire.Refuse(wire.CodeIllegalMove, "two machines use the identity of node "+row.Name+": it cannot resume before that is settled", settle(row.Name))
 	}
-	to, err := Decide(Situation{State: State(row.State), Person: personSet(row.Reasons)}, c.event)
+	to, err := Decide(Situation{State: State(row.State), Person: personSet(row.Reasons)}, c.verb)
 	if err != nil {
 		return nil, err
 	}
@@ -77,9 +77,9 @@ func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
 			move.AddReasons = append(move.AddReasons, store.Reason{Reason: reason, Since: f.now(), Detail: c.because[reason]})
 		}
 	}
-	switch c.event {
+	switch c.verb {
 	case Retire, Ban:
-		move.RevokeCertificates, move.Ban = true, c.event == Ban
+		move.RevokeCertificates, move.Ban = true, c.verb == Ban
 	case Resume:
 		move.ClearReasons = true
 	case Suspend:
@@ -96,11 +96,11 @@ func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
 }
 
 func (f *Fleet) moveEvent(row store.Node, move store.Move, c change) store.Event {
-	e := f.event("node."+eventWord(c.event), row.ID, c.by)
+	e := f.event("node."+pastTense(c.verb), row.ID, c.by)
 	if c.kind != "" {
 		e.Kind = c.kind
 	}
-	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, move.From != move.To || c.event == Ban || c.event == Retire || c.security
+	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, move.From != move.To || c.verb == Ban || c.verb == Retire || c.security
 	e.Detail = map[string]string{"from": move.From, "to": move.To}
 	if len(c.addHealth) > 0 {
 		e.Detail["reasons"] = strings.Join(c.addHealth, ",")
@@ -113,9 +113,9 @@ func (f *Fleet) moveEvent(row store.Node, move store.Move, c change) store.Event
 	return e
 }
 
-// eventWord is how the log names what happened.
-func eventWord(event Event) string {
-	switch event {
+// pastTense is how the kind of an event in the log names a move.
+func pastTense(verb Verb) string {
+	switch verb {
 	case Drain:
 		return "drained"
 	case Resume:
@@ -135,7 +135,7 @@ func eventWord(event Event) string {
 	case Fetch:
 		return "script_fetched"
 	}
-	return string(event)
+	return string(verb)
 }
 
 // SetLabels sets and removes labels in the operator's name; they win over the credential's and the agent's.

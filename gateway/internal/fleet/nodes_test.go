@@ -215,7 +215,7 @@ func TestApply(t *testing.T) {
 	}
 	f.beat(ad, 1, nil)
 	for _, c := range []struct {
-		event fleet.Event
+		verb  fleet.Verb
 		kind  string
 		want  string
 	}{
@@ -228,14 +228,14 @@ func TestApply(t *testing.T) {
 	} {
 		before := len(f.events(c.kind))
 		for range 2 { // the second one leads nowhere and is no second event
-			if n := f.apply(ad.Node.ID, c.event); n.State != c.want || c.event == fleet.Ban && !n.Banned {
-				t.Errorf("%s: got %s, want %s", c.event, n.State, c.want)
+			if n := f.apply(ad.Node.ID, c.verb); n.State != c.want || c.verb == fleet.Ban && !n.Banned {
+				t.Errorf("%s: got %s, want %s", c.verb, n.State, c.want)
 			}
 		}
 		events := f.events(c.kind)
 		if len(events) != before+1 || events[0].Actor != operator.Name || events[0].Address != operator.Address || events[0].NodeName != "box" ||
 			events[0].Tenant != "platform" || events[0].Detail["to"] != c.want {
-			t.Errorf("%s: got events %+v, want one more that says who and where to", c.event, events)
+			t.Errorf("%s: got events %+v, want one more that says who and where to", c.verb, events)
 		}
 	}
 }

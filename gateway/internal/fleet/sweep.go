@@ -38,7 +38,7 @@ func (f *Fleet) Sweep(ctx context.Context) error {
 		return err
 	}
 	for _, node := range nodes {
-		_, err := f.apply(ctx, node, change{event: Fail, by: store.Actor{Name: "gateway"}, addHealth: []string{wire.ReasonExpired}})
+		_, err := f.apply(ctx, node, change{verb: Fail, by: store.Actor{Name: "gateway"}, addHealth: []string{wire.ReasonExpired}})
 		var refused *wire.ErrorDetail
 		if err != nil && !errors.As(err, &refused) && !errors.Is(err, store.ErrNotFound) { // where it is it cannot fail
 			return err

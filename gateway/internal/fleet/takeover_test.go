@@ -187,13 +187,13 @@ func TestWaitingNode(t *testing.T) {
 // TestTakeOverKeepsWhatAPersonDecided: drained and suspended nodes stay so, and what the machine reported goes.
 func TestTakeOverKeepsWhatAPersonDecided(t *testing.T) {
 	for _, c := range []struct {
-		event fleet.Event
+		verb fleet.Verb
 		want  string
 	}{{fleet.Drain, "drained"}, {fleet.Suspend, "unavailable"}, {fleet.Heartbeat, "enrolled"}} {
 		f := newFleet(t)
 		holder := f.enrolled("box")
 		f.beat(holder, 1, nil)
-		f.apply("box", c.event)
+		f.apply("box", c.verb)
 		f.beat(holder, 2, health(wire.HealthGPUMissing))
 		f.clock.Forward(time.Hour)
 		if _, err := f.Enrol(t.Context(), f.applicant(f.token("mse_b001", nil), "box", newKey(t))); err != nil {
@@ -201,8 +201,8 @@ func TestTakeOverKeepsWhatAPersonDecided(t *testing.T) {
 		}
 		n := f.seen("box")
 		suspended := len(n.Reasons) == 1 && n.Reasons[0].Reason == "suspended"
-		if n.State != c.want || suspended != (c.event == fleet.Suspend) || !suspended && len(n.Reasons) > 0 {
-			t.Errorf("%s: got %s %v, want %s", c.event, n.State, n.Reasons, c.want)
+		if n.State != c.want || suspended != (c.verb == fleet.Suspend) || !suspended && len(n.Reasons) > 0 {
+			t.Errorf("%s: got %s %v, want %s", c.verb, n.State, n.Reasons, c.want)
 		}
 	}
 }

@@ -267,14 +267,14 @@ func TestBootstrapRefusals(t *testing.T) {
 
 // TestBootstrapGone: the token of a node that was retired or banned opens nothing.
 func TestBootstrapGone(t *testing.T) {
-	for event, want := range map[fleet.Event]string{fleet.Retire: wire.CodeRetired, fleet.Ban: wire.CodeTokenRevoked} {
+	for verb, want := range map[fleet.Verb]string{fleet.Retire: wire.CodeRetired, fleet.Ban: wire.CodeTokenRevoked} {
 		h := newHall(t)
 		m := h.mint(0)
-		if _, err := h.fleet.Apply(t.Context(), "", "gpu-7", event, store.Actor{Name: "operator:socket"}); err != nil {
+		if _, err := h.fleet.Apply(t.Context(), "", "gpu-7", verb, store.Actor{Name: "operator:socket"}); err != nil {
 			t.Fatal(err)
 		}
 		if a := h.ask("GET", scriptPath(m.Token.FetchPart()), true); a.status != http.StatusForbidden || a.Error.Error.Code != want {
-			t.Errorf("%s: got %d %s", event, a.status, a.body)
+			t.Errorf("%s: got %d %s", verb, a.status, a.body)
 		}
 	}
 }
