@@ -123,53 +123,6 @@ func TestEndsTLS(t *testing.T) {
 	}
 }
 
-// TestPrune deletes in batches what is older than events are kept, and says so.
-func TestPrune(t *testing.T) {
-	opened, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer opened.Close()
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	old := make([]store.Event, pruneBatch+1)
-	for i := range old {
-		old[i] = store.Event{At: now.Add(-49 * time.Hour), Kind: "old"}
-	}
-	if err := opened.AddEvents(t.Context(), append(old, store.Event{At: now.Add(-47 * time.Hour), Kind: "young"})...); err != nil {
-		t.Fatal(err)
-	}
-	g := &gateway{store: opened, settings: settings{retention: days(48 * time.Hour)}, log: slog.New(slog.DiscardHandler)}
-	for range 2 {
-		if err := g.pruneOnce(t.Context(), now); err != nil {
-			t.Fatal(err)
-		}
-	}
-	left, err := opened.Events(t.Context(), store.EventQuery{Limit: 1000})
-	if err != nil || len(left) != 3 || left[0].Detail["deleted"] != "1" || left[1].Detail["deleted"] != "5000" || left[2].Kind != "young" || !left[0].Security {
-		t.Errorf("left %+v, %v", left, err)
-	}
-	g.settings.retention = 0 // for ever
-	b := store.Bootstrap{Token: store.Token{ID: "msb_abcd", NodeID: "n-1", Tenant: "default", Uses: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, Script: "#!/bin/sh\n"}
-	if err := opened.CreateNode(t.Context(), store.Node{ID: "n-1", Name: "n-1", Tenant: "default", CreatedAt: now}, nil); err != nil {
-		t.Fatal(err)
-	}
-	if err := opened.CreateBootstrap(t.Context(), b, ""); err != nil {
-		t.Fatal(err)
-	}
-	for _, c := range []struct {
-		after time.Duration
-		want  string
-	}{{30 * 24 * time.Hour, "#!/bin/sh\n"}, {30*24*time.Hour + time.Hour + time.Second, ""}} {
-		g.prune(t.Context(), now.Add(c.after))
-		if kept, err := opened.Bootstrap(t.Context(), "msb_abcd"); err != nil || kept.Script != c.want {
-			t.Errorf("after %s: %q, %v", c.after, kept.Script, err)
-		}
-	}
-	if left, err := opened.Events(t.Context(), store.EventQuery{Limit: 1000}); err != nil || len(left) != 3 {
-		t.Errorf("%d events left, %v", len(left), err)
-	}
-}
-
 // TestSealCredential: where the registry's credential comes from, and what ends it.
 func TestSealCredential(t *testing.T) {
 	opened, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})

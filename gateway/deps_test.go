@@ -21,13 +21,13 @@ var (
 	listenerNames = []string{"nodeapi", "adminapi", "web", "oci", "offline"}
 
 	// partNames are what the gateway is made of. They do not import one another. A part's backend may import its part.
-	partNames = []string{"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "log", "session", "placement", "maas", "provider"}
+	partNames = []string{"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "log", "session", "placement", "maas", "provider", "retention"}
 
 	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
-	sharedNames = []string{"account", "audit", "limit", "reply", "origin", "reading", "door", "secret", "masterkey"}
+	sharedNames = []string{"account", "audit", "limit", "reply", "origin", "reading", "door", "secret", "masterkey", "outage"}
 
 	// leafNames are packages of one idea that need nothing of muster's.
-	leafNames = []string{"paste"}
+	leafNames = []string{"gcpace", "paste", "runlist", "systemd"}
 
 	// machineNames know this machine: its data directory, its files and its shell. The command line works with them too.
 	machineNames = []string{"datadir", "durable", "shellword"}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"context"
 	"flag"
 	"fmt"
 
@@ -47,24 +46,17 @@ func (s *settings) checkIssuer() error {
 
 // openIssuer chooses who signs the nodes' certificates. The built-in CA goes on signing the gateway's own and the trust sets:
 // nodes believe a gateway by its root alone, which step-ca's other customers cannot use.
-func (g *gateway) openIssuer(ctx context.Context) error {
+func (g *gateway) openIssuer() error {
 	if g.settings.issuer != issuerStepCA {
 		g.issuer = g.authority
 		return nil
 	}
 	c := g.settings.stepCA
-	issuer, err := stepca.New(stepca.Config{
+	var err error
+	g.stepCA, err = stepca.New(stepca.Config{
 		URL: c.url, RootFile: c.root, Provisioner: c.provisioner, KeyFile: c.key, CertFile: c.cert,
 		TrustDomain: g.authority.TrustDomain(), CertTTL: g.settings.certTTL, Logger: g.log,
 	})
-	if err != nil {
-		return err
-	}
-	g.issuer = issuer
-	go func() { // nodes that are enrolled need no step-ca now
-		if err := issuer.Check(ctx); err != nil && ctx.Err() == nil {
-			g.log.Warn("no certificate can be issued at the moment", "error", err)
-		}
-	}()
-	return nil
+	g.issuer = g.stepCA
+	return err
 }

@@ -50,19 +50,19 @@ func TestOpenIssuer(t *testing.T) {
 	if g.authority, err = authority.Open(t.Context(), authority.Config{Store: db}); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.openIssuer(t.Context()); err != nil || g.issuer != authority.Issuer(g.authority) {
+	if err := g.openIssuer(); err != nil || g.issuer != authority.Issuer(g.authority) {
 		t.Errorf("without flags: %v, %T", err, g.issuer)
 	}
 	g.settings = settings{issuer: issuerStepCA, stepCA: stepCASettings{
 		url: "https://127.0.0.1:1", root: filepath.Join(t.TempDir(), "root.crt"), provisioner: "nodes", key: "nodes.jwk",
 	}}
-	if err := g.openIssuer(t.Context()); err == nil || !strings.Contains(err.Error(), "step ca root") {
+	if err := g.openIssuer(); err == nil || !strings.Contains(err.Error(), "step ca root") {
 		t.Errorf("without a root: %v", err)
 	}
 	if err := os.WriteFile(g.settings.stepCA.root, []byte(g.authority.RootPEM()), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := g.openIssuer(t.Context()); err == nil || !strings.Contains(err.Error(), "provisioner's key") {
+	if err := g.openIssuer(); err == nil || !strings.Contains(err.Error(), "provisioner's key") {
 		t.Errorf("without a key: %v", err)
 	}
 }

@@ -41,10 +41,11 @@ type listeners struct {
 	tls, socket, plain net.Listener
 	servers            []*http.Server
 	all                []net.Listener
+	log                *slog.Logger
 }
 
 func (g *gateway) listen() (*listeners, error) {
-	l := &listeners{}
+	l := &listeners{log: g.log}
 	var err error
 	if l.tls, err = net.Listen("tcp", g.settings.listen); err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --listen", err)
@@ -168,10 +169,13 @@ func listenSocket(path string) (net.Listener, error) {
 }
 
 func (l *listeners) add(listener net.Listener, server *http.Server) {
-	l.all, l.servers = append(l.all, listener), append(l.servers, server)
+	l.all = append(l.all, listener)
+	l.servers = append(l.servers, server)
 }
 
-func (l *listeners) serve(failed chan<- error) {
+// Run serves until ctx ends or a listener fails, and then lets the requests end that are under way.
+func (l *listeners) Run(ctx context.Context) error {
+	failed := make(chan error, len(l.servers))
 	for i, server := range l.servers {
 		go func() {
 			if err := server.Serve(l.all[i]); !errors.Is(err, http.ErrServerClosed) {
@@ -179,6 +183,14 @@ func (l *listeners) serve(failed chan<- error) {
 			}
 		}()
 	}
+	var err error
+	select {
+	case <-ctx.Done():
+	case err = <-failed:
+	}
+	l.log.Info("stopping")
+	l.shutdown()
+	return err
 }
 
 func (l *listeners) shutdown() {

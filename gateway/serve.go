@@ -10,27 +10,27 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
-	"runtime"
 	"time"
 
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/gcpace"
 	"muster/gateway/internal/masterkey"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
+	"muster/gateway/internal/outage"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/retention"
+	"muster/gateway/internal/runlist"
+	"muster/gateway/internal/systemd"
 	"muster/store"
 )
-
-// ballastSize is memory that is never touched, so the system never gives it. The garbage collector counts it: what a small fleet
-// keeps is so little, and what its requests leave behind so much, that it would run many times a second, and shrink the stacks
-// of all connections each time. It costs at most as much again in garbage.
-const ballastSize = 64 << 20
 
 // gateway is the finished parts of one running gateway.
 type gateway struct {
@@ -47,6 +47,9 @@ type gateway struct {
 	door      *door.Door
 	nodes     *nodeapi.API
 	lock      *os.File
+
+	notifySocket string         // systemd's
+	stepCA       *stepca.Issuer // nil: the built-in CA issues
 }
 
 // serve builds the parts, opens the listeners and serves until ctx ends.
@@ -54,13 +57,13 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 	if err := checkClock(time.Now()); err != nil {
 		return err
 	}
-	g := &gateway{settings: s}
+	g := &gateway{settings: s, notifySocket: getenv("NOTIFY_SOCKET")}
 	defer g.close()
 	var level slog.Level
 	if err := level.UnmarshalText([]byte(s.logLevel)); err != nil {
 		return fmt.Errorf("%s %q: write debug, info, warn or error", s.named("log-level"), s.logLevel)
 	}
-	g.log = newLog(stderr, level)
+	g.log = slog.New(outage.Quiet(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level})))
 	if err := g.open(ctx, getenv, stdout); err != nil {
 		return err
 	}
@@ -69,7 +72,6 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 		return err
 	}
 	g.greet(stdout, l)
-	defer announce(ctx, getenv, g.log)()
 	return g.run(ctx, l)
 }
 
@@ -96,7 +98,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if g.store, err = keys.Open(ctx); err != nil {
 		return err
 	}
-	g.tellOutages()
+	outage.Tell(g.store, g.log)
 	adminapi.RemoveScratch(g.settings.data)
 	g.tellRestore(ctx)
 	if err := g.openTrust(ctx); err != nil {
@@ -138,7 +140,7 @@ func (g *gateway) openTrust(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := g.openIssuer(ctx); err != nil {
+	if err := g.openIssuer(); err != nil {
 		return err
 	}
 	if g.settings.tlsCert != "" {
@@ -165,38 +167,25 @@ func (g *gateway) openNodes() error {
 	return nil
 }
 
-// run serves until ctx ends or a part fails, and closes in the order that loses nothing: listeners, then the registry's
-// last flush.
-func (g *gateway) run(ctx context.Context, l *listeners) error {
-	ballast := make([]byte, ballastSize)
-	defer runtime.KeepAlive(ballast)
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	failed := make(chan error, 8)
-	fleetDone := make(chan error, 1)
-	fleetCtx, stopFleet := context.WithCancel(context.WithoutCancel(ctx))
-	defer stopFleet()
-	go func() { fleetDone <- g.fleet.Run(fleetCtx) }()
-	kept := make(chan struct{})
-	go func() { defer close(kept); g.keepHouse(ctx) }()
-	doorDone := make(chan struct{})
-	go func() { defer close(doorDone); g.door.Run(ctx) }()
-	l.serve(failed)
-	var err error
-	select {
-	case <-ctx.Done():
-	case err = <-failed:
+// run does the gateway's own work until ctx ends or a part of it fails.
+func (g *gateway) run(ctx context.Context, l *listeners) error { return runlist.Run(ctx, g.work(l)...) }
+
+// work lists what the gateway does by itself. It ends from the bottom to the top, which loses nothing: first nobody new comes in, then
+// what was only counted is recorded, and the fleet's last flush has the newest reports.
+func (g *gateway) work(l *listeners) []runlist.Part {
+	keeper := retention.Keeper{Store: g.store, Events: time.Duration(g.settings.retention), Logger: g.log}
+	parts := []runlist.Part{
+		{Name: "garbage collection", Run: gcpace.Run},
+		{Name: "fleet", Run: g.fleet.Run},
+		{Name: "refusals", Run: g.bootstrap.Run},
+		{Name: "retention", Run: keeper.Run},
+		{Name: "door", Run: g.door.Run},
 	}
-	g.log.Info("stopping")
-	l.shutdown()
-	stop()
-	<-kept
-	<-doorDone
-	last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
-	defer cancel()
-	g.bootstrap.Settle(last, true)
-	stopFleet()
-	return errors.Join(err, <-fleetDone)
+	if g.stepCA != nil {
+		parts = append(parts, runlist.Part{Name: "step-ca", Run: g.stepCA.Run})
+	}
+	notifier := systemd.Notifier{Socket: g.notifySocket, Logger: g.log}
+	return append(parts, runlist.Part{Name: "listeners", Run: l.Run}, runlist.Part{Name: "systemd", Run: notifier.Run})
 }
 
 func (g *gateway) close() {

@@ -76,14 +76,15 @@ func New(c Config) *Door {
 func (d *Door) now() int64 { return int64(time.Since(d.start)) + 1 }
 
 // Run closes what nothing else ends, and says once a minute what was closed, until ctx ends.
-func (d *Door) Run(ctx context.Context) {
-	sweep, tell := time.NewTicker(sweepEvery), time.NewTicker(tellEvery)
+func (d *Door) Run(ctx context.Context) error {
+	sweep := time.NewTicker(sweepEvery)
+	tell := time.NewTicker(tellEvery)
 	defer sweep.Stop()
 	defer tell.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			return
+			return nil
 		case <-sweep.C:
 			d.sweep(&d.strangers, &d.known, &d.local)
 		case <-tell.C:

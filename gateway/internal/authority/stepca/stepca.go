@@ -180,6 +180,16 @@ func (i *Issuer) Check(ctx context.Context) error {
 	return i.named(err)
 }
 
+// Run says in the log where no certificate can be issued when the gateway starts. Nodes that are enrolled need none then, so it goes
+// on until ctx ends.
+func (i *Issuer) Run(ctx context.Context) error {
+	if err := i.Check(ctx); err != nil && ctx.Err() == nil {
+		i.config.Logger.Warn("no certificate can be issued at the moment", "error", err)
+	}
+	<-ctx.Done()
+	return nil
+}
+
 // Issue has step-ca certify the request's key for the node. It tries again, each time with a fresh token, while step-ca is
 // away or has just restarted, for at most patience or until ctx ends. The chain ends in step-ca's root, so that a node that
 // knows the gateway's roots alone can check it. Errors carry a *wire.ErrorDetail for the node; the reason goes to the log.

@@ -1,4 +1,4 @@
-package main
+package outage_test
 
 import (
 	"bytes"
@@ -8,13 +8,14 @@ import (
 	"strings"
 	"testing"
 
+	"muster/gateway/internal/outage"
 	"muster/store"
 )
 
-// TestUntold: what the parts say of a database that takes no writes is left out, whoever says it; all else is not.
-func TestUntold(t *testing.T) {
+// TestQuiet: what the parts say of a database that takes no writes is left out, whoever says it; all else is not.
+func TestQuiet(t *testing.T) {
 	var text bytes.Buffer
-	log := newLog(&text, slog.LevelInfo)
+	log := slog.New(outage.Quiet(slog.NewTextHandler(&text, nil)))
 	outage := fmt.Errorf("note a beat: %w", &store.Outage{})
 	log.Error("hidden", "kind", "x", "error", outage)
 	log.With("part", "p").WithGroup("g").Error("hidden", "error", outage)

@@ -1,0 +1,28 @@
+package bootstrap
+
+import (
+	"context"
+	"time"
+)
+
+const (
+	settleEvery = 20 * time.Second
+	lastSettle  = 5 * time.Second // for the last numbers, when the program ends
+)
+
+// Run records the numbers of what was too much to be recorded one by one, until ctx ends, and then all that are left.
+func (b *Bootstrap) Run(ctx context.Context) error {
+	often := time.NewTicker(settleEvery)
+	defer often.Stop()
+	for {
+		select {
+		case <-often.C:
+			b.Settle(ctx, false)
+		case <-ctx.Done():
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSettle)
+			defer cancel()
+			b.Settle(last, true)
+			return nil
+		}
+	}
+}

@@ -1,0 +1,50 @@
+// Package outage keeps the log readable while the database takes no writes, as with a full disk: it is said once that this is so and
+// once that it is over. The log is often on the same disk.
+package outage
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+
+	"muster/store"
+)
+
+// Tell has the log say once that the database takes no writes, for each reason, and once that it does again.
+func Tell(s *store.Store, log *slog.Logger) {
+	s.Outages(func(err error) {
+		var outage *store.Outage
+		if errors.As(err, &outage) {
+			log.Error("the database takes no writes: heartbeats wait in memory, requests that change something are refused",
+				"reason", errors.Unwrap(outage), "hint", outage.Unavailable())
+			return
+		}
+		log.Info("the database takes writes again")
+	})
+}
+
+// Quiet leaves out what a part says of a write that failed because the database takes none: every part meets that again and again.
+func Quiet(h slog.Handler) slog.Handler { return quiet{h} }
+
+type quiet struct{ slog.Handler }
+
+// Handle drops a record with such an error.
+func (q quiet) Handle(ctx context.Context, r slog.Record) error {
+	known := false
+	r.Attrs(func(a slog.Attr) bool {
+		err, ok := a.Value.Any().(error)
+		var outage *store.Outage
+		known = ok && errors.As(err, &outage)
+		return !known
+	})
+	if known {
+		return nil
+	}
+	return q.Handler.Handle(ctx, r)
+}
+
+// WithAttrs keeps the handler's manner.
+func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
+
+// WithGroup keeps the handler's manner.
+func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.Handler.WithGroup(name)} }

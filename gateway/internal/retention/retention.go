@@ -1,0 +1,91 @@
+// Package retention deletes what is kept no longer: old events, the scripts of bootstrap tokens that ended, and the chains of
+// certificates that did.
+package retention
+
+import (
+	"context"
+	"log/slog"
+	"time"
+
+	"muster/store"
+)
+
+const (
+	every = time.Hour
+	first = 10 * time.Minute // after the start, by when the clock of a machine that has just booted is right
+	batch = 5000             // rows that go in one write
+)
+
+// keepFor is how long the script of a bootstrap token stays after the token's end, for who asks for it is then told why it is gone,
+// and the chain of a certificate after the certificate's.
+const keepFor = 30 * 24 * time.Hour
+
+// Keeper deletes by itself.
+type Keeper struct {
+	Store  *store.Store
+	Events time.Duration // how long events are kept; 0: for ever
+	Logger *slog.Logger
+}
+
+// Run looks every hour until ctx ends.
+func (k Keeper) Run(ctx context.Context) error {
+	clock := steadyClock{time.Now()}
+	next := time.NewTimer(first)
+	defer next.Stop()
+	for {
+		select {
+		case <-next.C:
+			next.Reset(every)
+			if now := time.Now(); clock.steady(now, now.Sub(clock.at)) {
+				k.prune(ctx, now)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// steadyClock keeps a clock that was just set from deleting anything: where it is far ahead, everything looks old.
+type steadyClock struct{ at time.Time } // the last look
+
+// steady tells whether the clock has gone on since the last look as time has.
+func (c *steadyClock) steady(now time.Time, passed time.Duration) bool {
+	step := now.Round(0).Sub(c.at.Round(0)) - passed
+	c.at = now
+	return step.Abs() < time.Minute
+}
+
+func (k Keeper) prune(ctx context.Context, now time.Time) {
+	k.report(ctx, "old events are not deleted", k.pruneEvents(ctx, now))
+	k.report(ctx, "chains of old certificates are not dropped", k.dropChains(ctx, now.Add(-keepFor)))
+	k.report(ctx, "scripts of old bootstrap tokens are not dropped", k.Store.DropScripts(ctx, now.Add(-keepFor)))
+}
+
+func (k Keeper) report(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		k.Logger.Error(what, "error", err)
+	}
+}
+
+// pruneEvents deletes events that are older than they are kept. Each batch of them is an event itself.
+func (k Keeper) pruneEvents(ctx context.Context, now time.Time) error {
+	if k.Events == 0 {
+		return nil
+	}
+	note := store.Event{At: now, Kind: "events.pruned", Actor: "gateway", Outcome: store.OutcomeOK, Security: true}
+	for {
+		n, err := k.Store.PruneEvents(ctx, now.Add(-k.Events), batch, note)
+		if err != nil || n < batch {
+			return err
+		}
+	}
+}
+
+func (k Keeper) dropChains(ctx context.Context, before time.Time) error {
+	for {
+		n, err := k.Store.DropChains(ctx, before, batch)
+		if err != nil || n < batch {
+			return err
+		}
+	}
+}
