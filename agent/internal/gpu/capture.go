@@ -13,10 +13,9 @@ import (
 // maxCaptureTries bounds how often a capture leaves out a field that the help lists and the query refuses.
 const maxCaptureTries = 8
 
-// Capture returns what this machine's nvidia-smi prints, for a bug report: every field that it knows, with header and
-// units, and the list of devices; both streams and the exit codes. Serial numbers, UUIDs and the like are replaced by zeros
-// of the same shape; processes are not asked for. What was seen until then comes also with an error, which is returned when
-// nvidia-smi is missing, busy or hangs.
+// Capture returns what this machine's nvidia-smi prints, for a bug report: every field that it knows, with header and units, and
+// the list of devices, with both streams and the exit codes. It replaces serial numbers, UUIDs and the like by zeros of the same
+// shape. It does not ask for processes. Where nvidia-smi is missing, busy or hangs, it returns an error and what it has so far.
 func (p *Prober) Capture(ctx context.Context) ([]byte, error) {
 	path, err := p.find()
 	if err != nil {
@@ -26,7 +25,7 @@ func (p *Prober) Capture(ctx context.Context) ([]byte, error) {
 		return nil, errors.New("another nvidia-smi has not ended: try again, or restart the machine if it stays so")
 	}
 	defer p.end()
-	if !p.clear(ctx) {
+	if !p.endOrphan(ctx) {
 		return nil, errors.New(p.Reading().Probe.Error)
 	}
 	c := capture{prober: p, path: path}
@@ -40,14 +39,14 @@ func (p *Prober) Capture(ctx context.Context) ([]byte, error) {
 	return c.report.Bytes(), err
 }
 
-// capture is one capture in the making.
+// capture is one capture while it is made.
 type capture struct {
 	prober *Prober
 	path   string
 	report bytes.Buffer
 }
 
-// fields asks for all properties by their first names; the core is what is left when that fails.
+// fields asks for the first name of every property. Where that fails, it gives the core fields.
 func (c *capture) fields(ctx context.Context) (names []string, err error) {
 	out, ok := c.prober.call(ctx, c.path, "--help-query-gpu")
 	if !ok {
@@ -67,7 +66,7 @@ func (c *capture) fields(ctx context.Context) (names []string, err error) {
 	return names, nil
 }
 
-// query asks for fields, leaving out those that are refused.
+// query asks for fields, and leaves out those that nvidia-smi refuses.
 func (c *capture) query(ctx context.Context, fields []string) error {
 	for range maxCaptureTries {
 		out, err := c.call(ctx, true, "--query-gpu="+strings.Join(fields, ","), "--format=csv")
@@ -83,7 +82,7 @@ func (c *capture) query(ctx context.Context, fields []string) error {
 	return nil
 }
 
-// call makes one call and prints it masked, table being the form that has columns.
+// call makes one call and prints it masked. table says that the answer has columns.
 func (c *capture) call(ctx context.Context, table bool, args ...string) (Output, error) {
 	out, ok := c.prober.call(ctx, c.path, args...)
 	if !ok {
@@ -115,8 +114,8 @@ func (c *capture) print(args []string, out Output) {
 	c.report.WriteByte('\n')
 }
 
-// maskTable blanks the columns that identify a machine. In a row that does not fit its header nothing tells which column is
-// which, so all of it is blanked.
+// maskTable blanks the columns that identify a machine. Where a row has more or fewer cells than the header, nobody can tell
+// which cell is which: then it blanks the whole row.
 func maskTable(text []byte) []byte {
 	all := strings.SplitAfter(string(text), "\n")
 	header := strings.Split(all[0], ",")
@@ -133,7 +132,7 @@ func maskTable(text []byte) []byte {
 	return []byte(strings.Join(all, ""))
 }
 
-// identifies reports whether a column's values belong to one machine or board rather than to a kind of them.
+// identifies reports whether the values of a column tell one machine or board from others of the same kind.
 func identifies(header string) bool {
 	name := strings.ToLower(header)
 	for _, part := range []string{"uuid", "serial", "guid", "hostname", "host_id", "part_number", "board", "chassis",
@@ -151,7 +150,7 @@ func mask(text []byte) []byte {
 	return uuid.ReplaceAllFunc(text, func(id []byte) []byte { return []byte(blank(string(id))) })
 }
 
-// blank makes every digit and letter a zero; the prefixes by which nvidia-smi marks a UUID stay.
+// blank makes every digit and letter a zero. It keeps the prefixes by which nvidia-smi marks a UUID.
 func blank(text string) string {
 	for _, prefix := range []string{"GPU-", "MIG-"} {
 		if before, after, ok := strings.Cut(text, prefix); ok && strings.TrimSpace(before) == "" {

@@ -12,7 +12,7 @@ import (
 
 const (
 	maxOutput = 1 << 20         // bytes kept of each stream
-	pipeGrace = 2 * time.Second // for output after the process ended: a child that left its group may hold the pipe
+	pipeGrace = 2 * time.Second // to read output after the process ended: a child that left the group may hold the pipe open
 )
 
 // Call is one nvidia-smi to run: the program, its arguments without the program's name, and its whole environment.
@@ -20,10 +20,10 @@ type Call struct {
 	Path    string
 	Args    []string
 	Env     []string
-	Started func(pid int) // told when it runs; nil: nobody
+	Started func(pid int) // called when it runs; nil: nobody is told
 }
 
-// Output is what a call left behind. Err is set only when it could not be started or waited for.
+// Output is the result of a call. Err is set only where the call could not be started or waited for.
 type Output struct {
 	Stdout, Stderr []byte // at most 1 MiB each, the rest is dropped
 	Code           int    // exit code; -1 when a signal ended it
@@ -33,14 +33,17 @@ type Output struct {
 	Err            error
 }
 
-// execute runs a call in its own process group and returns when the process has ended, which a wedged driver can delay for
-// ever. When ctx is done the group is killed. Whatever else is left of the group when the process ends is killed too.
+// execute runs a call in a process group of its own, and returns when the process has ended. A driver that hangs can delay that
+// for ever. When ctx is done, execute kills the group. When the process has ended, it kills what is left of the group.
 //
-// No parent-death signal is set: it fires when the thread that forked ends, and Go threads do end.
+// It sets no parent-death signal (PR_SET_PDEATHSIG): that is sent when the thread that forked ends, and Go ends threads.
 func execute(ctx context.Context, call Call) Output {
 	cmd := exec.Command(call.Path, call.Args...)
 	var stdout, stderr bounded
-	cmd.Env, cmd.Stdout, cmd.Stderr, cmd.WaitDelay = call.Env, &stdout, &stderr, pipeGrace
+	cmd.Env = call.Env
+	cmd.Stdout = &stdout
+	cmd.Stderr = &stderr
+	cmd.WaitDelay = pipeGrace
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := cmd.Start(); err != nil {
 		return Output{Err: err}
@@ -64,8 +67,8 @@ func execute(ctx context.Context, call Call) Output {
 	return out
 }
 
-// reap waits until the process pid has ended, leaving it to be waited for, and kills its group: when ctx is done, which it
-// reports, and at the end. The process that has not been waited for keeps its number, so no stranger can be hit.
+// reap waits until the process pid has ended, and kills its group: when ctx is done, which it reports, and at the end. It does
+// not collect the process. Until somebody does, no other process gets the number pid, so killGroup cannot hit a stranger.
 func reap(ctx context.Context, pid int) (stopped bool) {
 	ended := make(chan struct{})
 	go func() {
@@ -83,7 +86,7 @@ func reap(ctx context.Context, pid int) (stopped bool) {
 	return stopped
 }
 
-// awaitExit blocks until the child pid has ended but does not collect it: waitid(2) with WNOWAIT.
+// awaitExit blocks until the child pid has ended, and does not collect it: waitid(2) with WNOWAIT.
 func awaitExit(pid int) {
 	const byPID = 1 // P_PID
 	for {
@@ -94,11 +97,11 @@ func awaitExit(pid int) {
 	}
 }
 
-// killGroup kills what is left of a process group. That nothing is left is no error.
+// killGroup kills what is left of a process group. It is no error where nothing is left.
 func killGroup(pid int) { _ = syscall.Kill(-pid, syscall.SIGKILL) }
 
-// environment returns env (nil: this process's own) without muster's variables, which may hold a token, and with the
-// locale that the parser reads.
+// environment returns env (nil: that of this process) without muster's variables, which may hold a token, and with the locale
+// that the parser can read.
 func environment(env []string) []string {
 	if env == nil {
 		env = os.Environ()
@@ -112,7 +115,8 @@ func environment(env []string) []string {
 	return append(kept, "LC_ALL=C")
 }
 
-// bounded keeps the first maxOutput bytes written to it and swallows the rest, so that the writer never blocks.
+// bounded keeps the first maxOutput bytes that are written to it. It takes the rest too and drops it, so that the writer never
+// blocks.
 type bounded struct{ kept []byte }
 
 func (b *bounded) Write(data []byte) (int, error) {

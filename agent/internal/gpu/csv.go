@@ -12,9 +12,9 @@ const maxRows = wire.MaxGPUs
 
 // Table is an answer to --query-gpu with --format=csv,noheader, cut into cells.
 type Table struct {
-	Rows     [][]string // one per GPU, each as wide as asked for, cells without white space around them
-	Rejected []Reject   // lines that look like rows and are none
-	Notes    []string   // other lines: what nvidia-smi wanted to say
+	Rows     [][]string // one for each GPU; each has as many cells as fields were asked for, without white space around them
+	Rejected []Reject   // lines that begin like a row and cannot be read as one
+	Notes    []string   // other lines: messages of nvidia-smi
 }
 
 // Reject is a line that looks like a GPU's row and cannot be read.
@@ -24,8 +24,8 @@ type Reject struct {
 	Wrong string // what is wrong with it, and what it says
 }
 
-// ParseCSV cuts an answer to a query of width fields. nvidia-smi does not quote: a comma in a value makes a row too wide,
-// and then nothing tells which value is whose, so the row is rejected.
+// ParseCSV cuts an answer to a query of width fields. nvidia-smi does not quote, so a comma in a value makes a row too wide. Then
+// nobody can tell which value belongs to which field: the row is rejected.
 func ParseCSV(text []byte, width int) Table {
 	var t Table
 	for n, line := range lines(text) {
@@ -49,13 +49,13 @@ func ParseCSV(text []byte, width int) Table {
 	return t
 }
 
-// reject describes the line of this number, from 0, that was cut into cells.
+// reject describes line n, counted from 0, that was cut into cells.
 func reject(n int, cells []string, wrong string) Reject {
 	text := clean(strings.Join(cells, ", "), maxLine)
 	return Reject{Index: cells[0], Text: text, Wrong: fmt.Sprintf("row %d of the answer %s: %s", n+1, wrong, text)}
 }
 
-// startsRow tells a row from prose with a comma in it: rows begin with an index.
+// startsRow tells a row from a message with a comma in it: rows begin with an index.
 func startsRow(cell string) bool {
 	if _, kind := classify(cell); kind != present {
 		return true
@@ -70,10 +70,10 @@ type kind int
 const (
 	present kind = iota
 	absent       // the device has no such value, which is normal
-	failed       // the device should have it and could not give it
+	failed       // the device has such a value and could not give it
 )
 
-// classify tells values from the words that stand for a missing one. The text of a failed cell comes without its brackets.
+// classify tells a value from the words that nvidia-smi prints in place of one. It gives a failed cell without its brackets.
 func classify(cell string) (string, kind) {
 	cell = strings.TrimSpace(cell)
 	switch strings.ToLower(cell) {
@@ -89,8 +89,8 @@ func classify(cell string) (string, kind) {
 	return cell, present
 }
 
-// measure is a physical quantity with the bounds beyond which a figure is no measurement. Units are what may stand behind
-// the number and what one of them is worth; nounits does not take all of them away.
+// measure is a physical quantity. It knows the units that may stand behind a number, since nounits does not remove all of them,
+// and the limit above which a number is no measurement.
 type measure int
 
 const (
@@ -103,8 +103,8 @@ const (
 	count
 )
 
-// number reads a figure. It reports false for everything that is not a plain decimal number within its measure's bounds:
-// that is unknown, not 0.
+// number reads a figure. It reports false for everything but a plain decimal number within the limit of its measure. Such a value
+// is unknown, not 0.
 func (m measure) number(text string) (float64, bool) {
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789."))
 	value, err := strconv.ParseFloat(text[:digits], 64)
@@ -116,7 +116,7 @@ func (m measure) number(text string) (float64, bool) {
 	return value, true
 }
 
-// unit returns what one of a unit is worth in the measure's own.
+// unit returns by what to multiply a figure in this unit to get the measure's own.
 func (m measure) unit(name string) (float64, bool) {
 	switch {
 	case name == "":

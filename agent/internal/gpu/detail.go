@@ -9,28 +9,36 @@ import (
 	"muster/agent/wire"
 )
 
-// more reads what says how the device works rather than whether it does. What fails among that is no sign of the device's
-// health, but where the device itself is reported as lost or in need of a reset.
-func (r *record) more(g *wire.GPU) {
-	g.ComputeCapability, g.PersistenceMode, g.PerformanceState = r.word(fieldCapability), r.flag(fieldPersistence), r.performanceState()
-	g.MemoryFreeMiB, g.MemoryReservedMiB = r.quiet(fieldMemoryFree, mebibytes), r.quiet(fieldMemoryReserved, mebibytes)
-	if g.MemorySource == wire.MemoryUnified || g.MemoryTotalMiB == nil {
-		g.MemoryFreeMiB, g.MemoryReservedMiB = nil, nil
-	} else if g.MemoryFreeMiB != nil && *g.MemoryFreeMiB > *g.MemoryTotalMiB {
-		g.MemoryFreeMiB = nil
+// details reads the fields that say how the device works, not whether it is healthy. A failure of one of them is no sign of the
+// device's health, unless it says that the device itself is lost or needs a reset.
+func (r *record) details(g *wire.GPU) {
+	g.ComputeCapability = r.word(fieldCapability)
+	g.PersistenceMode = r.flag(fieldPersistence)
+	g.PerformanceState = r.performanceState()
+	free := r.optionalWhole(fieldMemoryFree, mebibytes)
+	reserved := r.optionalWhole(fieldMemoryReserved, mebibytes)
+	if g.MemorySource != wire.MemoryUnified && g.MemoryTotalMiB != nil {
+		g.MemoryReservedMiB = reserved
+		if free != nil && *free <= *g.MemoryTotalMiB {
+			g.MemoryFreeMiB = free
+		}
 	}
 	if g.MIG == nil || !*g.MIG {
-		g.MemoryUtilizationPercent = r.aside(fieldMemoryBusy, percent)
-		g.EncoderUtilizationPercent, g.DecoderUtilizationPercent = r.aside(fieldEncoder, percent), r.aside(fieldDecoder, percent)
+		g.MemoryUtilizationPercent = r.optional(fieldMemoryBusy, percent)
+		g.EncoderUtilizationPercent = r.optional(fieldEncoder, percent)
+		g.DecoderUtilizationPercent = r.optional(fieldDecoder, percent)
 	}
-	g.MemoryTemperatureCelsius = r.aside(fieldMemoryHeat, celsius)
-	g.FanPercent, g.PowerMaxLimitWatts = r.aside(fieldFan, fanPercent), r.aside(fieldPowerMax, watts)
-	g.PCIe = known(wire.PCIe{
+	g.MemoryTemperatureCelsius = r.optional(fieldMemoryHeat, celsius)
+	g.FanPercent = r.optional(fieldFan, fanPercent)
+	g.PowerMaxLimitWatts = r.optional(fieldPowerMax, watts)
+	g.PCIe = ifAny(wire.PCIe{
 		Generation: r.small(fieldLinkGen), GenerationMax: r.small(fieldLinkGenMax),
 		Width: r.small(fieldLinkWidth), WidthMax: r.small(fieldLinkWidthMax),
 	})
-	g.Fabric = known(wire.Fabric{State: r.slug(fieldFabricState), Status: r.slug(fieldFabricStatus)})
-	clocks := wire.Clocks{SMMHz: r.quiet(fieldClockSM, megahertz), MemoryMHz: r.quiet(fieldClockMemory, megahertz), Reasons: r.clockReasons()}
+	g.Fabric = ifAny(wire.Fabric{State: r.slug(fieldFabricState), Status: r.slug(fieldFabricStatus)})
+	clocks := wire.Clocks{
+		SMMHz: r.optionalWhole(fieldClockSM, megahertz), MemoryMHz: r.optionalWhole(fieldClockMemory, megahertz), Reasons: r.clockReasons(),
+	}
 	if clocks.SMMHz != nil || clocks.MemoryMHz != nil || clocks.Reasons != nil {
 		g.Clocks = &clocks
 	}
@@ -39,7 +47,7 @@ func (r *record) more(g *wire.GPU) {
 	}
 }
 
-// Short is a row without what no list shows, for a report that is too long.
+// Short is a row with only the values that lists show, for a report that is too long.
 func Short(g wire.GPU) wire.GPU {
 	return wire.GPU{
 		Index: g.Index, UUID: g.UUID, Name: g.Name, BusID: g.BusID, MemoryTotalMiB: g.MemoryTotalMiB, MemoryUsedMiB: g.MemoryUsedMiB,
@@ -48,8 +56,8 @@ func Short(g wire.GPU) wire.GPU {
 	}
 }
 
-// known is a group of values, nil when none of them is known.
-func known[T comparable](group T) *T {
+// ifAny is a group of values, nil where none of them is known.
+func ifAny[T comparable](group T) *T {
 	var nothing T
 	if group == nothing {
 		return nil
@@ -57,7 +65,7 @@ func known[T comparable](group T) *T {
 	return &group
 }
 
-// value returns a field's text, false when there is none.
+// value returns a field's text, false where there is none.
 func (r *record) value(field string) (string, bool) {
 	text, kind := classify(r.cell(field))
 	if word := slug(text); kind == failed && (word == markReset || word == markLost) {
@@ -66,8 +74,8 @@ func (r *record) value(field string) (string, bool) {
 	return text, kind == present
 }
 
-// aside is number for a field that says nothing of the device's health.
-func (r *record) aside(field string, m measure) *float64 {
+// optional is number for a field that says nothing of the device's health.
+func (r *record) optional(field string, m measure) *float64 {
 	text, ok := r.value(field)
 	if !ok {
 		return nil
@@ -79,10 +87,10 @@ func (r *record) aside(field string, m measure) *float64 {
 	return &value
 }
 
-// quiet is aside for a whole number.
-func (r *record) quiet(field string, m measure) *int64 { return whole(r.aside(field, m)) }
+// optionalWhole is optional for a whole number.
+func (r *record) optionalWhole(field string, m measure) *int64 { return whole(r.optional(field, m)) }
 
-// small is aside for a generation or a number of lanes.
+// small reads a PCIe generation or a number of lanes.
 func (r *record) small(field string) *int {
 	text, ok := r.value(field)
 	n, err := strconv.ParseUint(text, 10, 8)
@@ -93,7 +101,7 @@ func (r *record) small(field string) *int {
 	return &value
 }
 
-// flag reads a field that is on or off; some drivers print a number of what is on.
+// flag reads a field that is on or off. Some drivers print how many things are on.
 func (r *record) flag(field string) *bool {
 	text, ok := r.value(field)
 	if !ok {
@@ -113,7 +121,7 @@ func (r *record) flag(field string) *bool {
 	return &on
 }
 
-// word reads a short text that is shown as it is.
+// word reads a short text, which is shown as it is.
 func (r *record) word(field string) *string {
 	text, ok := r.value(field)
 	if text = clean(text, 40); !ok || text == "" {
@@ -122,7 +130,7 @@ func (r *record) word(field string) *string {
 	return &text
 }
 
-// slug reads one of nvidia-smi's words as slug writes it.
+// slug reads one of nvidia-smi's words, in the form that the function slug gives it.
 func (r *record) slug(field string) *string {
 	text, ok := r.value(field)
 	if !ok {
@@ -165,7 +173,7 @@ func (r *record) clockReasons() []string {
 	return reasons
 }
 
-// whole drops what stands behind the point.
+// whole drops the part behind the decimal point.
 func whole(value *float64) *int64 {
 	if value == nil {
 		return nil

@@ -11,14 +11,14 @@ import (
 
 const maxHealth = 32 // entries of one GPU
 
-// record is one row with the columns that it was asked for, and what it says of the device's health.
+// record is one row: the columns that were asked for, their cells, and what they say of the device's health.
 type record struct {
 	columns []column
 	cells   []string
 	health  []string
 }
 
-// cell returns the cell of a field, "" when it was not asked for.
+// cell returns the cell of a field, "" where the field was not asked for.
 func (r *record) cell(field string) string {
 	i := slices.IndexFunc(r.columns, func(c column) bool { return c.field == field })
 	if i < 0 || i >= len(r.cells) {
@@ -27,8 +27,8 @@ func (r *record) cell(field string) string {
 	return r.cells[i]
 }
 
-// index reads which GPU the row is about. A device that fails may not even say that: then its place among the rows stands
-// for it, since nvidia-smi prints them in order.
+// index reads which GPU the row is about. A device that fails may not even say that. Then its place among the rows is taken, for
+// nvidia-smi prints the rows in order.
 func (r *record) index(place int) (index int, ok bool) {
 	text, kind := classify(r.cell(fieldIndex))
 	r.failure(fieldIndex, text, kind)
@@ -39,7 +39,7 @@ func (r *record) index(place int) (index int, ok bool) {
 	return int(n), err == nil
 }
 
-// device reads the row of the GPU with this index. systemMemory is asked only for a device that shares the system's.
+// device reads the row of the GPU with this index. It calls systemMemory only for a device that shares the system's memory.
 func (r *record) device(index int, systemMemory func() (total, used *int64)) wire.GPU {
 	g := wire.GPU{
 		Index: index, UUID: r.text(fieldUUID), Name: r.text(fieldName), BusID: r.text(fieldBus),
@@ -53,18 +53,19 @@ func (r *record) device(index int, systemMemory func() (total, used *int64)) wir
 		PowerLimitWatts:    r.number(fieldPowerLimit, watts),
 	}
 	if g.MIG != nil && *g.MIG {
-		g.UtilizationPercent = nil // a parent's figure says nothing of its instances
+		g.UtilizationPercent = nil // the figure of a divided GPU says nothing of its instances
 	}
 	switch {
 	case unified(g.Name):
 		g.MemorySource = wire.MemoryUnified
 		g.MemoryTotalMiB, g.MemoryUsedMiB = systemMemory()
 	case g.MemoryTotalMiB != nil && *g.MemoryTotalMiB == 0:
-		g.MemoryTotalMiB, g.MemoryUsedMiB = nil, nil // no GPU has none
+		g.MemoryTotalMiB = nil // no GPU is without memory
+		g.MemoryUsedMiB = nil
 	case g.MemoryTotalMiB != nil && g.MemoryUsedMiB != nil && *g.MemoryUsedMiB > *g.MemoryTotalMiB:
 		g.MemoryUsedMiB = nil
 	}
-	r.more(&g)
+	r.details(&g)
 	r.faults(&g)
 	r.unreadable()
 	g.Health = append([]string{}, r.health...)
@@ -109,17 +110,23 @@ func (r *record) mig() *bool {
 	return &on
 }
 
-// faults reads the fields whose values are health itself.
+// faults reads the fields that say whether the device is healthy.
 func (r *record) faults(g *wire.GPU) {
 	ecc := wire.ECC{
-		Enabled: r.flag(fieldECCMode), UncorrectedVolatile: whole(r.number(fieldECC, count)), CorrectedVolatile: r.quiet(fieldECCFixed, count),
-		CorrectedAggregate: r.quiet(fieldECCFixedEver, count), UncorrectedAggregate: r.quiet(fieldECCEver, count),
+		Enabled:              r.flag(fieldECCMode),
+		UncorrectedVolatile:  whole(r.number(fieldECC, count)),
+		UncorrectedAggregate: r.optionalWhole(fieldECCEver, count),
+		CorrectedVolatile:    r.optionalWhole(fieldECCFixed, count),
+		CorrectedAggregate:   r.optionalWhole(fieldECCFixedEver, count),
 	}
 	remaps := wire.Remaps{
-		Correctable: r.quiet(fieldRemapFixed, count), Uncorrectable: r.quiet(fieldRemapBroken, count),
+		Correctable: r.optionalWhole(fieldRemapFixed, count), Uncorrectable: r.optionalWhole(fieldRemapBroken, count),
 		Pending: r.fault(fieldRemapWaits), Failure: r.fault(fieldRemapFailed),
 	}
-	g.ECC, g.RemappedRows, g.RetiredPagesPending, g.RecoveryAction = known(ecc), known(remaps), r.flag(fieldPagesPending), r.recovery()
+	g.ECC = ifAny(ecc)
+	g.RemappedRows = ifAny(remaps)
+	g.RetiredPagesPending = r.flag(fieldPagesPending)
+	g.RecoveryAction = r.recovery()
 	if n := ecc.UncorrectedVolatile; n != nil && *n > 0 {
 		r.add(fmt.Sprintf("ecc_uncorrected:%d", *n))
 	}
@@ -131,7 +138,7 @@ func (r *record) faults(g *wire.GPU) {
 	}
 }
 
-// recovery is what the driver wants done, in one word; older drivers say it with two flags.
+// recovery is what the driver wants somebody to do, in one word. Older drivers say it with two flags.
 func (r *record) recovery() *string {
 	action, kind := classify(r.cell(fieldRecovery))
 	r.failure(fieldRecovery, action, kind)
@@ -139,7 +146,8 @@ func (r *record) recovery() *string {
 		action = slug(action)
 		return &action
 	}
-	reset, drain := r.fault(fieldResetNeeded), r.fault(fieldDrainAndReset)
+	reset := r.fault(fieldResetNeeded)
+	drain := r.fault(fieldDrainAndReset)
 	switch {
 	case reset == nil && drain == nil:
 		return nil
@@ -153,14 +161,14 @@ func (r *record) recovery() *string {
 	return &action
 }
 
-// fault is flag for a field whose failure is a sign of its own.
+// fault is flag for a field whose failure says something of the device's health.
 func (r *record) fault(field string) *bool {
 	text, kind := classify(r.cell(field))
 	r.failure(field, text, kind)
 	return r.flag(field)
 }
 
-// failure records that a field could not be read. What concerns the whole device is said once, without the field.
+// failure records that a field could not be read. What is true of the whole device is recorded once, without the field.
 func (r *record) failure(field, text string, k kind) {
 	if k != failed {
 		return
@@ -174,7 +182,8 @@ func (r *record) failure(field, text string, k kind) {
 	}
 }
 
-// unreadable marks a device that fails as a whole. One sensor that fails is no such sign, nor is what this user may not see.
+// unreadable marks a device that fails as a whole: three or more of its sensors fail. A sensor that this user may not read does
+// not count.
 func (r *record) unreadable() {
 	const most = 3
 	n := 0

@@ -1,6 +1,7 @@
 package gpu
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,11 +13,11 @@ import (
 
 const (
 	maxError = 300 // bytes of an error that a person reads
-	maxLine  = 150 // bytes of nvidia-smi's own words within it
+	maxLine  = 150 // bytes of nvidia-smi's own words in that error
 )
 
-// explain says in one line why a call failed: how it ended, its last meaningful line, and the next step where one is known.
-// notes are the lines of stdout that were no rows.
+// explain says in one line why a call failed: how it ended, the line that says most, and the next step where one is known.
+// notes are the lines of stdout that are no rows.
 func explain(out Output, notes []string) string {
 	if out.Err != nil {
 		return startFailure(out.Err)
@@ -57,7 +58,8 @@ func startFailure(err error) string {
 	}
 }
 
-// meaningful picks the line that says most: the first one of a known kind, else the last that is not mere detail.
+// meaningful picks the line that says most: the first one that nextStep knows, else the last one. The version of a library is not
+// worth showing.
 func meaningful(all []string) (line, step string) {
 	for _, l := range all {
 		if step := nextStep(l); step != "" {
@@ -97,7 +99,7 @@ func nextStep(line string) string {
 	}
 }
 
-// codeStep knows what to do about exit codes, from nvidia-smi's manual page, when the text says nothing.
+// codeStep knows what to do about exit codes, where the text does not say. They are listed in nvidia-smi's manual page.
 func codeStep(code int) string {
 	switch code {
 	case 4:
@@ -117,18 +119,16 @@ func codeStep(code int) string {
 	}
 }
 
-// lostDevices lists the GPUs that nvidia-smi names as not answering, on either stream, by the slot that they are in; "" for
-// one whose line names none.
+// lostDevices lists the GPUs that do not answer, as nvidia-smi says on either stream. Each is named by its slot, or is "" where
+// the line names no slot.
 func lostDevices(out Output) (buses []string) {
 	seen := map[string]bool{}
 	for _, line := range append(lines(out.Stderr), lines(out.Stdout)...) {
 		if !lostDevice(line) || len(seen) >= maxRows {
 			continue
 		}
-		bus, key := busIn(line), line
-		if bus != "" {
-			key = bus
-		}
+		bus := busIn(line)
+		key := cmp.Or(bus, line)
 		if !seen[key] {
 			seen[key] = true
 			buses = append(buses, bus)
@@ -141,7 +141,7 @@ func lostDevice(line string) bool {
 	return strings.HasPrefix(line, "Unable to determine the device handle for")
 }
 
-// busIn finds a PCI address such as 0000:34:00.0 in a line, "" where there is none.
+// busIn finds a PCI address such as 0000:34:00.0 in a line. It gives "" where there is none.
 func busIn(line string) string {
 	for _, word := range strings.Fields(line) {
 		word = strings.TrimRight(word, ":,;.")
@@ -153,14 +153,14 @@ func busIn(line string) string {
 	return ""
 }
 
-// noDevices reports that the driver answers and has no GPU.
+// noDevices reports whether the driver says that it has no GPU.
 func noDevices(out Output) bool {
 	return slices.ContainsFunc(append(lines(out.Stdout), lines(out.Stderr)...), func(line string) bool {
 		return strings.HasPrefix(line, "No devices were found")
 	})
 }
 
-// invalidField returns the field that nvidia-smi refused the whole query for, or "".
+// invalidField returns the field because of which nvidia-smi refused the whole query, or "".
 func invalidField(out Output) string {
 	for _, line := range append(lines(out.Stdout), lines(out.Stderr)...) {
 		rest, ok := strings.CutPrefix(line, `Field "`)
@@ -174,7 +174,7 @@ func invalidField(out Output) string {
 	return ""
 }
 
-// lines returns the lines that hold something, without white space around them.
+// lines returns the lines that are not empty, without white space around them.
 func lines(text []byte) (all []string) {
 	for line := range strings.Lines(string(text)) {
 		if line = strings.TrimSpace(line); line != "" {
@@ -184,7 +184,7 @@ func lines(text []byte) (all []string) {
 	return all
 }
 
-// clean makes foreign text fit for a terminal and a log: one line without control characters, at most limit bytes.
+// clean makes text from outside safe for a terminal and a log: one line without control characters, at most limit bytes.
 func clean(text string, limit int) string {
 	text = strings.Map(func(r rune) rune {
 		switch {

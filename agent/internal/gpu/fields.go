@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Fields that are asked for, by the names that drivers 590 to 610 use. The first block is all that a slow driver is asked for.
+// The fields that are asked for, by the names that drivers 590 to 610 use. A slow driver is asked for the first block alone.
 const (
 	fieldIndex       = "index"
 	fieldUUID        = "uuid"
@@ -25,7 +25,7 @@ const (
 	fieldRemapFailed = "remapped_rows.failure"
 	fieldRecovery    = "gpu_recovery_action"
 
-	fieldResetNeeded    = "reset_status.reset_required" // of drivers that do not know gpu_recovery_action
+	fieldResetNeeded    = "reset_status.reset_required" // for drivers that do not know gpu_recovery_action
 	fieldDrainAndReset  = "reset_status.drain_and_reset_recommended"
 	fieldPagesPending   = "retired_pages.pending"
 	fieldCapability     = "compute_cap"
@@ -37,7 +37,7 @@ const (
 	fieldEncoder        = "utilization.encoder"
 	fieldDecoder        = "utilization.decoder"
 	fieldMemoryHeat     = "temperature.memory"
-	fieldFan            = "fan.speed" // 137 us of the driver's lock a call: little beside the milliseconds of a start
+	fieldFan            = "fan.speed" // holds the driver's lock for 137 us a call, which is little beside the start of nvidia-smi
 	fieldPowerMax       = "power.max_limit"
 	fieldClockSM        = "clocks.current.sm"
 	fieldClockMemory    = "clocks.current.memory"
@@ -57,18 +57,18 @@ const (
 )
 
 const (
-	maxRefused  = 4                // fields that are given up one by one before only the core is asked for
-	helpSoon    = 2 * time.Second  // when to ask for the fields again after that failed; doubled with each failure
-	helpLatest  = 10 * time.Minute // and no later than this
-	wideAgain   = time.Hour        // when a driver that was slow is asked for everything again
+	maxRefused  = 4                // refused fields that are left out one by one; after more only the core is asked for
+	helpSoon    = 2 * time.Second  // wait before the help is read again after a failure; doubled with each failure
+	helpLatest  = 10 * time.Minute // the longest such wait
+	wideAgain   = time.Hour        // how long a slow driver is asked for less
 	maxFields   = 4096             // of a help text
 	fieldLetter = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
 
-// column is one field of a query: what it means to us and how this nvidia-smi calls it.
+// column is one field of a query, with the name by which this nvidia-smi knows it.
 type column struct{ field, name string }
 
-// narrow lists the columns that every query has, with the older or other names of each.
+// narrow lists the columns of every query, each with its other and older names.
 func narrow() [][]string {
 	return [][]string{
 		{fieldIndex}, {fieldUUID, "gpu_uuid"}, {fieldName, "gpu_name"}, {fieldBus, "gpu_bus_id"}, {fieldDriver}, {fieldMIG},
@@ -77,7 +77,7 @@ func narrow() [][]string {
 	}
 }
 
-// wanted lists the columns of a query to a driver that is quick.
+// wanted lists the columns of a query to a quick driver.
 func wanted() [][]string {
 	return append(narrow(), [][]string{
 		{fieldResetNeeded}, {fieldDrainAndReset}, {fieldPagesPending}, {fieldCapability}, {fieldPersistence}, {fieldState},
@@ -90,7 +90,7 @@ func wanted() [][]string {
 	}...)
 }
 
-// core is what every nvidia-smi of the last ten years knows, asked for when the help cannot be read.
+// core lists the columns that every nvidia-smi of the last ten years knows. They are asked for where the help cannot be read.
 func core() []column {
 	var columns []column
 	for _, field := range []string{fieldIndex, fieldUUID, fieldName, fieldBus, fieldDriver, fieldMemoryTotal, fieldMemoryUsed,
@@ -100,18 +100,18 @@ func core() []column {
 	return append(columns, column{fieldPowerLimit, "power.limit"})
 }
 
-// plan is what is asked for, and from which knowledge.
+// plan is what is asked for, and how it was chosen.
 type plan struct {
 	known   []Field // what the help lists; nil: not read
 	columns []column
-	refused []string  // fields that a query was refused for though the help has them
+	refused []string  // fields that the help lists and a query was refused for
 	again   time.Time // when to try the help again; zero: it was read
-	failed  int       // how often in a row the help could not be read
-	driver  string    // the driver that the help was read under
-	slow    time.Time // until then the driver is asked for the narrow columns alone; zero: it is quick
+	failed  int       // how many times in a row the help could not be read
+	driver  string    // the version of the driver when the help was read
+	slow    time.Time // until then only the narrow columns are asked for; zero: the driver is quick
 }
 
-// ready reports whether the plan can be used; otherwise the help is to be read first.
+// ready reports whether the plan can be used. If not, the help must be read first.
 func (p *plan) ready(now time.Time) bool {
 	return len(p.columns) > 0 && (p.again.IsZero() || now.Before(p.again))
 }
@@ -125,33 +125,37 @@ func (p *plan) args() []string {
 	return []string{"--query-gpu=" + strings.Join(names, ","), "--format=csv,noheader,nounits"}
 }
 
-// resolve makes the plan from an answer to --help-query-gpu. A help without an index or a UUID is not one to believe.
+// resolve makes the plan from an answer to --help-query-gpu. A help without an index or a UUID is not believed.
 func (p *plan) resolve(help Output, now time.Time) {
-	p.known, p.again, p.driver = ParseHelp(help.Stdout), time.Time{}, ""
+	p.known = ParseHelp(help.Stdout)
+	p.again = time.Time{}
+	p.driver = ""
 	if help.Err == nil && help.Code == 0 && p.choose() {
 		p.failed = 0
 		return
 	}
-	p.known, p.again = nil, now.Add(min(helpSoon<<min(p.failed, 20), helpLatest))
+	p.known = nil
+	p.again = now.Add(min(helpSoon<<min(p.failed, 20), helpLatest))
 	p.failed++
 	p.choose()
 }
 
-// spare asks a driver that was slow for less from now on.
-func (p *plan) spare(now time.Time) {
+// askLess makes the plan narrow for an hour, because the driver was slow.
+func (p *plan) askLess(now time.Time) {
 	p.slow = now.Add(wideAgain)
 	p.choose()
 }
 
-// recover asks a driver that has been spared long enough for everything again.
-func (p *plan) recover(now time.Time) {
+// askAllAgain makes the plan wide again when that hour is over.
+func (p *plan) askAllAgain(now time.Time) {
 	if !p.slow.IsZero() && !now.Before(p.slow) {
 		p.slow = time.Time{}
 		p.choose()
 	}
 }
 
-// choose picks the columns out of what is known, less what was refused. It reports false when too little is left of a help.
+// choose picks the columns out of the known fields, without the refused ones. It reports false where the help is not known, or
+// too little of it is left.
 func (p *plan) choose() bool {
 	p.columns = nil
 	if p.known == nil || len(p.refused) > maxRefused {
@@ -185,7 +189,7 @@ func (p *plan) has(field string) bool {
 	return slices.ContainsFunc(p.columns, func(c column) bool { return c.field == field })
 }
 
-// refuse drops a field that nvidia-smi does not take. It reports false when there is nothing left to try.
+// refuse drops a field that nvidia-smi does not take. It reports false where nothing is left to try.
 func (p *plan) refuse(name string) bool {
 	if !slices.ContainsFunc(p.columns, func(c column) bool { return c.name == name }) {
 		return false
@@ -198,7 +202,7 @@ func (p *plan) refuse(name string) bool {
 	return p.has(fieldIndex) && p.has(fieldUUID)
 }
 
-// note remembers the driver that answered. Another one than before may know other fields: the help is read again.
+// note remembers the version of the driver that answered. Another version may know other fields, so the help is read again.
 func (p *plan) note(driver string) {
 	if p.driver != "" && p.driver != driver {
 		*p = plan{}
@@ -212,8 +216,8 @@ type Field struct {
 	Aliases []string // other names of the same
 }
 
-// ParseHelp reads the answer to --help-query-gpu. A property stands at the start of a line, in quotes, with its other names
-// behind it ("a" or "b"); all else is description. Text that is no help yields nothing.
+// ParseHelp reads the answer to --help-query-gpu. A property stands at the start of a line in quotes, followed by its other names
+// ("a" or "b"). All other lines describe it. A text that is no help gives nothing.
 func ParseHelp(text []byte) (fields []Field) {
 	for line := range strings.Lines(string(text)) {
 		names := quoted(strings.TrimSpace(line))

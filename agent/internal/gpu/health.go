@@ -7,23 +7,24 @@ import (
 	"muster/agent/wire"
 )
 
-// Marks of a GPU's health that are not a field's own.
+// Marks of a GPU's health. They are not about one field.
 const (
 	markReset        = "gpu_requires_reset"
 	markLost         = "gpu_is_lost"
 	markRemapFailure = "row_remap_failure"
-	markUnreadable   = "gpu_unreadable"   // most of what every device of its kind says could not be read
-	markRecovery     = "recovery_action:" // what the driver wants done follows
+	markUnreadable   = "gpu_unreadable"   // several of the sensors that every device has could not be read
+	markRecovery     = "recovery_action:" // followed by what the driver wants somebody to do
 )
 
-// Health says in the wire's words what speaks against work on this machine, and in a person's what stands behind each. It is
-// nil until the first look of this run has ended or passed its deadline. What a look could not tell stays as it was: a call
-// that hangs cures no GPU.
+// Health lists the reasons against work on this machine, in the words of package wire, and explains each for a person. It is nil
+// until the first look of this run has ended or passed its deadline. What a look could not tell stays as it was before: a GPU is
+// not healthy again because a call hangs.
 func (r Reading) Health() (reasons []string, detail map[string]string) {
 	if r.Probe.State == "" {
 		return nil, nil
 	}
-	reasons, detail = []string{}, map[string]string{}
+	reasons = []string{}
+	detail = map[string]string{}
 	add := func(reason, text string) {
 		reasons = append(reasons, reason)
 		detail[reason] = clean(text, wire.MaxHealthDetail)
@@ -43,7 +44,7 @@ func (r Reading) Health() (reasons []string, detail map[string]string) {
 	return reasons, detail
 }
 
-// faultsOf names the GPUs that must not be used, and why; empty: none.
+// faultsOf names the GPUs that must not be used, and says why. It is empty where there are none.
 func faultsOf(gpus []wire.GPU) string {
 	var names []string
 	for _, g := range gpus {

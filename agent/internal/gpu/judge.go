@@ -10,13 +10,13 @@ import (
 	"muster/agent/wire"
 )
 
-// program is what is looked for when nothing else was named.
+// program is looked for where no other one was named.
 const program = "nvidia-smi"
 
-// named reports whether a program of one's own is to be used.
+// named reports whether the operator named a program.
 func (p *Prober) named() bool { return p.Path != "" && p.Path != program }
 
-// find looks the program up. It is done anew at every look: a driver may be installed while the agent runs.
+// find looks the program up. Every look does that again, for a driver may be installed while the agent runs.
 func (p *Prober) find() (string, error) {
 	if p.named() {
 		return exec.LookPath(p.Path)
@@ -25,7 +25,7 @@ func (p *Prober) find() (string, error) {
 	if err == nil {
 		return path, nil
 	}
-	// WSL 2 and GKE keep it where PATH does not lead.
+	// On WSL 2 and GKE it is in a folder that is not in PATH.
 	for _, known := range []string{"/usr/lib/wsl/lib/nvidia-smi", "/usr/local/nvidia/bin/nvidia-smi"} {
 		if path, other := exec.LookPath(known); other == nil {
 			return path, nil
@@ -34,16 +34,16 @@ func (p *Prober) find() (string, error) {
 	return "", err
 }
 
-// notFound judges why the program could not be looked up.
+// notFound is the outcome where the program could not be looked up.
 func (p *Prober) notFound(err error) outcome {
 	if !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
 		return outcome{state: wire.ProbeFailed, unread: true, err: "nvidia-smi cannot be used: " + err.Error() + "; --nvidia-smi names another"}
 	}
-	o := outcome{state: wire.ProbeAbsent} // a machine without GPUs is nothing to complain about
+	o := outcome{state: wire.ProbeAbsent} // no error: the machine may have no GPU
 	switch n := p.expectedNow(0); {
 	case n > 0:
 		o.told = true
-		o.missing = fmt.Sprintf("nvidia-smi is gone, so none of %d GPUs answers: %s", n, p.gone(n, nil, nil, nil))
+		o.missing = fmt.Sprintf("nvidia-smi is gone, so none of %d GPUs answers: %s", n, p.nameMissing(n, nil, nil, nil))
 		o.err = fmt.Sprintf("no nvidia-smi on this machine, but %d GPUs are expected: install the NVIDIA driver, "+
 			"or start the container with its GPUs", n)
 	case p.named():
@@ -59,14 +59,14 @@ func (p *Prober) expectedNow(exist int) int {
 	return p.expects(exist)
 }
 
-// Exit codes of an nvidia-smi that has answered all the same: it found a damaged infoROM, or a GPU that fell off the bus.
+// Exit codes of an nvidia-smi that answers and warns: of a damaged infoROM, or of a GPU that fell off the bus.
 const (
 	infoROM = 14
 	lostGPU = 15
 )
 
-// judge turns the answer to a query into an outcome. An exit code of 0 proves nothing: newer drivers leave out a lost GPU,
-// say so on stderr and exit 0.
+// judge turns the answer to a query into an outcome. An exit code of 0 proves nothing: newer drivers leave a lost GPU out, say so
+// on stderr, and exit with 0.
 func (p *Prober) judge(out Output) outcome {
 	o := outcome{state: wire.ProbeOK}
 	if out.Err == nil {
@@ -76,48 +76,52 @@ func (p *Prober) judge(out Output) outcome {
 	table := ParseCSV(out.Stdout, len(p.plan.columns))
 	table.Rejected = append(table.Rejected, p.rows(table, &o)...)
 	lost := lostDevices(out)
-	answering, unread := len(o.gpus), distinct(table.Rejected, o.gpus)
+	answering := len(o.gpus)
+	unread := distinct(table.Rejected, o.gpus)
 	o.exist = min(answering+unread+len(lost), wire.MaxGPUs)
 	o.told = o.exist > 0 || noDevices(out)
 	o.whole = len(table.Rejected) == 0 && len(lost) == 0
 	expected := p.expectedNow(o.exist)
 	if missing := expected - answering - unread; o.told && missing > 0 {
-		o.missing = fmt.Sprintf("%d of %d GPUs answer; gone: %s", answering, expected, p.gone(missing, o.gpus, table.Rejected, lost))
+		o.missing = fmt.Sprintf("%d of %d GPUs answer; gone: %s", answering, expected, p.nameMissing(missing, o.gpus, table.Rejected, lost))
 	}
 	p.describe(&o, out, table, expected)
 	o.unread = o.state == wire.ProbeFailed && (o.missing == "" || len(table.Rejected) > 0)
 	return o
 }
 
-// describe finds the state and the words for an outcome whose rows are counted.
+// describe sets the state and the error of an outcome whose GPUs have been counted.
 func (p *Prober) describe(o *outcome, out Output, table Table, expected int) {
 	quiet := len(lines(out.Stderr)) == 0 && len(table.Notes) == 0
 	answering := len(o.gpus)
 	warned := (out.Code == infoROM || out.Code == lostGPU) && len(table.Rejected) == 0 && answering >= max(expected, 1)
 	switch {
 	case out.Err != nil || out.Code != 0 && !warned:
-		o.state, o.err = wire.ProbeFailed, counted(answering, expected)+explain(out, table.Notes)
+		o.fail(counted(answering, expected) + explain(out, table.Notes))
 	case len(table.Rejected) > 0:
-		o.state, o.err = wire.ProbeFailed, counted(answering, expected)+"nvidia-smi: "+table.Rejected[0].Wrong
-	case answering == 0:
-		o.state, o.err = wire.ProbeFailed, explain(out, table.Notes)
-	case answering < expected && quiet:
-		o.state, o.err = wire.ProbeFailed, counted(answering, expected)+
-			"nvidia-smi does not say why: look for Xid in dmesg, and for the device in lspci"
-	case answering < expected:
-		o.state, o.err = wire.ProbeFailed, counted(answering, expected)+explain(out, table.Notes)
+		o.fail(counted(answering, expected) + "nvidia-smi: " + table.Rejected[0].Wrong)
+	case answering < expected && answering > 0 && quiet:
+		o.fail(counted(answering, expected) + "nvidia-smi does not say why: look for Xid in dmesg, and for the device in lspci")
+	case answering < max(expected, 1):
+		o.fail(counted(answering, expected) + explain(out, table.Notes))
 	case out.Took >= p.slow():
 		o.state = wire.ProbeSlow
 		o.err = fmt.Sprintf("nvidia-smi took %.1f s; persistence mode (nvidia-smi -pm 1, nvidia-persistenced) usually cures that",
 			out.Took.Seconds())
 	case warned || !quiet:
-		o.err = explain(out, table.Notes) // a warning beside full rows: worth showing, no failure
+		o.err = explain(out, table.Notes) // a warning, though all rows are there: it is shown, and is no failure
 	}
 }
 
-// rows turns the table's rows into o's GPUs and returns what it had to reject.
+func (o *outcome) fail(why string) {
+	o.state = wire.ProbeFailed
+	o.err = why
+}
+
+// rows turns the rows of the table into the GPUs of o, and returns the rows that it rejects.
 func (p *Prober) rows(table Table, o *outcome) (rejected []Reject) {
-	seen, nameless := map[string]bool{}, []int{}
+	seen := map[string]bool{}
+	nameless := []int{}
 	for i, cells := range table.Rows {
 		r := record{columns: p.plan.columns, cells: cells}
 		index, ok := r.index(i)
@@ -146,8 +150,8 @@ func (p *Prober) rows(table Table, o *outcome) (rejected []Reject) {
 	return rejected
 }
 
-// distinct counts the GPUs behind rows that could not be read: those that begin with the same index, or with one that answers,
-// are no further ones.
+// distinct counts the GPUs behind rows that could not be read. Rows with the same index count once; a row with the index of a GPU
+// that answers does not count.
 func distinct(rejected []Reject, answering []wire.GPU) (n int) {
 	seen := map[string]bool{}
 	for _, g := range answering {
@@ -164,7 +168,7 @@ func distinct(rejected []Reject, answering []wire.GPU) (n int) {
 	return n
 }
 
-// counted begins an error with how many GPUs answer, when some do and some do not.
+// counted is the start of an error where some GPUs answer and some do not: how many do.
 func counted(answering, expected int) string {
 	if answering == 0 || answering >= expected {
 		return ""

@@ -13,18 +13,18 @@ import (
 	"muster/agent/wire"
 )
 
-// RecordFile holds, in the state directory, what outlives a run of the agent. It names GPUs, nothing secret.
+// RecordFile holds, in the state directory, what the next run of the agent must know. It names GPUs and nothing secret.
 const RecordFile = "gpus.json"
 
-// kept is what is remembered of this machine's GPUs. Expected is what the gateway said last, or the most that were seen
-// since; Devices are those of the last reading in which none was missing.
+// kept is what is remembered of this machine's GPUs. Expected is what the gateway said last, or the most that were seen since.
+// Devices are those of the last reading in which no GPU was missing.
 type kept struct {
 	Expected *int       `json:"expected,omitempty"`
 	Devices  []device   `json:"devices,omitempty"`
-	At       *time.Time `json:"at,omitempty"` // when the devices were seen first
+	At       *time.Time `json:"at,omitempty"` // when exactly these devices were first seen
 }
 
-// device is a GPU by what stays: its UUID, and the slot that it is in.
+// device is what of a GPU does not change.
 type device struct {
 	UUID   string `json:"uuid"`
 	Bus    string `json:"bus_id"`
@@ -35,12 +35,12 @@ type device struct {
 
 func deviceOf(g wire.GPU) device { return device{g.UUID, g.BusID, g.Index, g.Name, g.MemorySource} }
 
-// row is the device as a reading shows it while no look of this run has read it: there, with nothing known of now.
+// row is the device in a reading before the first look of this run: it is there, and none of its values is known.
 func (d device) row() wire.GPU {
 	return wire.GPU{UUID: d.UUID, BusID: d.Bus, Index: d.Index, Name: d.Name, MemorySource: d.Memory, Health: []string{}}
 }
 
-// Forget drops what a state directory remembers of its GPUs: a new enrolment counts them anew.
+// Forget removes what a state directory remembers of its GPUs. After a new enrolment they are counted from the start.
 func Forget(dir string) error {
 	err := os.Remove(filepath.Join(dir, RecordFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -49,7 +49,7 @@ func Forget(dir string) error {
 	return err
 }
 
-// remember reads the record, once. Without one, what the credential said is expected. The caller holds mu.
+// remember reads the record once. Without a record, as many GPUs are expected as the credential named. The caller holds mu.
 func (p *Prober) remember() {
 	if p.remembered {
 		return
@@ -65,7 +65,8 @@ func (p *Prober) remember() {
 		return
 	}
 	if len(r.Devices) <= wire.MaxGPUs && r.At != nil {
-		p.roster, p.rosterAt = r.Devices, *r.At
+		p.roster = r.Devices
+		p.rosterAt = *r.At
 		p.reading.Probe.SampledAt = r.At
 		for _, d := range r.Devices {
 			p.reading.GPUs = append(p.reading.GPUs, d.row())
@@ -76,7 +77,7 @@ func (p *Prober) remember() {
 	}
 }
 
-// keep writes the record. No reader waits for the disk meanwhile.
+// keep writes the record. It does not hold mu while it writes, so no reader waits for the disk.
 func (p *Prober) keep() {
 	if p.State == "" || p.ReadOnly {
 		return
@@ -97,22 +98,23 @@ func (p *Prober) keep() {
 	}
 }
 
-// Expect takes over how many GPUs the gateway's record of this node has, up or down. Where that is news, the next look comes
-// at once.
+// Expect sets how many GPUs are expected to the number that the gateway has on record, be it more or less. Where the number is
+// new, the next look comes at once.
 func (p *Prober) Expect(n int) {
 	if n >= 0 && n <= wire.MaxGPUs && p.expect(n) {
 		p.keep()
 	}
 }
 
-// expect reports whether the number is news. What the looks have shown so far is overruled by it: it does not raise the number again.
+// expect reports whether the number is new. GPUs that were seen before do not raise it again.
 func (p *Prober) expect(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.remember(); p.expected == n {
 		return false
 	}
-	p.expected, p.overruled = n, p.shown
+	p.expected = n
+	p.overruled = p.shown
 	select {
 	case p.nudged() <- struct{}{}:
 	default:
@@ -120,7 +122,7 @@ func (p *Prober) expect(n int) bool {
 	return true
 }
 
-// nudged is where Run hears that a look is wanted now. The caller holds mu.
+// nudged is the channel that tells Run to look now. The caller holds mu.
 func (p *Prober) nudged() chan struct{} {
 	if p.nudge == nil {
 		p.nudge = make(chan struct{}, 1)
@@ -128,30 +130,33 @@ func (p *Prober) nudged() chan struct{} {
 	return p.nudge
 }
 
-// Trouble says why something could not be kept on the disk; empty: nothing.
+// Trouble says why the record could not be written. It is empty where it could.
 func (p *Prober) Trouble() string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.trouble
 }
 
-// count raises what is expected to what is known to exist, and takes over the devices of a whole reading. It reports whether
-// that is news. The caller holds mu.
+// count raises the expected number to the number of GPUs that exist, and takes over the devices of a whole reading. It reports
+// whether the record has changed. The caller holds mu.
 func (p *Prober) count(o outcome) (changed bool) {
 	p.remember()
 	expected := p.expects(o.exist)
 	changed = expected != p.expected
-	p.expected, p.shown = expected, max(p.shown, o.exist)
+	p.expected = expected
+	p.shown = max(p.shown, o.exist)
 	if o.whole && len(o.gpus) >= p.expected {
 		if seen := devicesOf(o.gpus); seen != nil && !slices.Equal(seen, p.roster) {
-			p.roster, p.rosterAt, changed = seen, p.now(), true
+			p.roster = seen
+			p.rosterAt = p.now()
+			changed = true
 		}
 	}
 	return changed
 }
 
-// expects is how many GPUs there should be where so many are known to exist. The gateway's word holds until there are more than
-// there were when it was given: a person may have given up a GPU that nvidia-smi still names. The caller holds mu.
+// expects is how many GPUs are expected where exist GPUs exist. The gateway's number holds until more exist than when it was
+// given: a person may have given up a GPU that nvidia-smi still names. The caller holds mu.
 func (p *Prober) expects(exist int) int {
 	if exist <= p.overruled {
 		return p.expected
@@ -159,7 +164,7 @@ func (p *Prober) expects(exist int) int {
 	return max(p.expected, exist)
 }
 
-// devicesOf lists rows by what stays of them; nil where one does not say who it is.
+// devicesOf gives the devices of rows. It is nil where a row has no UUID.
 func devicesOf(gpus []wire.GPU) []device {
 	all := make([]device, len(gpus))
 	for i, g := range gpus {

@@ -8,9 +8,10 @@ import (
 	"muster/agent/wire"
 )
 
-// look makes one full look: finds the program, learns its fields if need be, asks, and publishes what came of it.
+// look makes one full look: it finds the program, learns its fields where they are not known yet, asks, and publishes the
+// result.
 func (p *Prober) look(ctx context.Context) {
-	if !p.clear(ctx) {
+	if !p.endOrphan(ctx) {
 		return
 	}
 	path, err := p.find()
@@ -18,7 +19,7 @@ func (p *Prober) look(ctx context.Context) {
 		p.settle(p.notFound(err))
 		return
 	}
-	p.plan.recover(p.now())
+	p.plan.askAllAgain(p.now())
 	if !p.plan.ready(p.now()) && !p.learn(ctx, path) {
 		return
 	}
@@ -26,7 +27,7 @@ func (p *Prober) look(ctx context.Context) {
 		out, ok := p.call(ctx, path, p.plan.args()...)
 		if !ok {
 			if ctx.Err() == nil {
-				p.plan.spare(p.now())
+				p.plan.askLess(p.now())
 			}
 			return
 		}
@@ -35,10 +36,10 @@ func (p *Prober) look(ctx context.Context) {
 			o := p.judge(out)
 			p.settle(o)
 			if out.Took >= p.slow() {
-				p.plan.spare(p.now())
+				p.plan.askLess(p.now())
 			}
 			if o.state == wire.ProbeOK {
-				p.lookSeldom(ctx, path, o.gpus)
+				p.lookRarely(ctx, path, o.gpus)
 			}
 			return
 		}
@@ -47,7 +48,7 @@ func (p *Prober) look(ctx context.Context) {
 			p.settle(p.judge(out))
 			return
 		}
-		// The first refusal means that the program changed under us: ask it anew what it knows.
+		// The first refusal means that the program has changed since its help was read: read the help again.
 		if len(p.plan.refused) == 1 && !p.learn(ctx, path) {
 			return
 		}
@@ -64,8 +65,9 @@ func (p *Prober) learn(ctx context.Context, path string) bool {
 	return true
 }
 
-// call runs nvidia-smi once. It reports false when there is no result to judge: the call passed its deadline, which is
-// published by then, or ctx is done. The goroutine of a call that cannot be killed stays parked, and running stays set.
+// call runs nvidia-smi once. It reports false when there is no result to judge: ctx is done, or the call passed its deadline.
+// A passed deadline is published before call returns. Where the call cannot be killed, its goroutine waits on, and running
+// stays set.
 func (p *Prober) call(ctx context.Context, path string, args ...string) (Output, bool) {
 	limited, cancel := context.WithTimeout(ctx, p.deadline())
 	defer cancel()
@@ -73,7 +75,8 @@ func (p *Prober) call(ctx context.Context, path string, args ...string) (Output,
 	if run == nil {
 		run = execute
 	}
-	started, timer := p.now(), time.Now()
+	started := p.now()
+	timer := time.Now()
 	call := Call{Path: path, Args: args, Env: environment(p.Env), Started: func(pid int) { p.note(pid, started) }}
 	ended := make(chan Output, 1)
 	p.setRunning(true)
@@ -93,7 +96,7 @@ func (p *Prober) call(ctx context.Context, path string, args ...string) (Output,
 	return out, false
 }
 
-// await waits for a call's end: up to its deadline, and a little longer for what was killed then.
+// await waits until a call has ended. The call is killed at its deadline; await gives it killGrace more to end then.
 func (p *Prober) await(ctx, limited context.Context, started time.Time, ended <-chan Output) (Output, bool) {
 	select {
 	case out := <-ended:
@@ -113,7 +116,7 @@ func (p *Prober) await(ctx, limited context.Context, started time.Time, ended <-
 	}
 }
 
-// hang publishes that the call begun at started passed its deadline. With out, it has ended since, by being killed.
+// hang publishes that the call that began at started passed its deadline. out is what a killed call left; nil: it still runs.
 func (p *Prober) hang(started time.Time, out *Output) {
 	text := fmt.Sprintf("nvidia-smi does not answer within %v and does not end; the driver may be wedged: "+
 		"look for Xid in dmesg, restart the machine if it stays so", p.deadline())
@@ -128,29 +131,29 @@ func (p *Prober) hang(started time.Time, out *Output) {
 	p.enter(wire.ProbeHung, text, started.Add(p.deadline()))
 }
 
-// outcome is what one look came to.
+// outcome is the result of one look.
 type outcome struct {
 	state  string
 	err    string
 	took   *int64
 	driver *string
-	gpus   []wire.GPU // rows that were read now; none: the last ones stay
+	gpus   []wire.GPU // rows that were read now; where there are none, the last ones stay
 
-	told    bool   // it is known which GPUs there are
+	told    bool   // the look could tell which GPUs there are
 	exist   int    // GPUs that are known to exist, answering or not
-	missing string // which of the expected ones do not answer, where told; empty: all do
+	missing string // which of the expected GPUs do not answer, where told is true; empty: all answer
 	unread  bool   // the answer, or a row of it, could not be read
 	whole   bool   // every row could be read, and no device is named as lost
 }
 
-// settle publishes an outcome, and then keeps what is to be remembered.
+// settle publishes an outcome, and writes down what the next run must know.
 func (p *Prober) settle(o outcome) {
 	if p.publish(o) {
 		p.keep()
 	}
 }
 
-// publish reports whether there is something new to remember.
+// publish makes an outcome the newest reading. It reports whether there is something new to write down.
 func (p *Prober) publish(o outcome) (changed bool) {
 	now := p.now()
 	p.mu.Lock()
@@ -160,7 +163,8 @@ func (p *Prober) publish(o outcome) (changed bool) {
 		p.reading.Probe.TookMS = o.took
 	}
 	if len(o.gpus) > 0 {
-		p.reading.GPUs, p.reading.Probe.SampledAt = p.seldom.onto(o.gpus, now), &now
+		p.reading.GPUs = p.rare.addTo(o.gpus, now)
+		p.reading.Probe.SampledAt = &now
 	}
 	if o.driver != nil {
 		p.reading.DriverVersion = o.driver
@@ -168,18 +172,20 @@ func (p *Prober) publish(o outcome) (changed bool) {
 	p.reading.unread = o.unread
 	switch {
 	case o.told:
-		p.reading.missing, p.reading.Seen = o.missing, &o.exist
-	case o.state == wire.ProbeAbsent: // and none is expected
+		p.reading.missing = o.missing
+		p.reading.Seen = &o.exist
+	case o.state == wire.ProbeAbsent: // no GPU is expected either
 		p.reading.missing = ""
 	}
 	p.enter(o.state, o.err, now)
 	return changed
 }
 
-// enter moves to a state; the time at which an unchanged state began stays. The caller holds mu.
+// enter moves to a state. A state that is the same as before keeps the time at which it began. The caller holds mu.
 func (p *Prober) enter(state, text string, at time.Time) {
 	if p.reading.Probe.State != state {
 		p.reading.Probe.Since = &at
 	}
-	p.reading.Probe.State, p.reading.Probe.Error = state, clean(text, maxError)
+	p.reading.Probe.State = state
+	p.reading.Probe.Error = clean(text, maxError)
 }

@@ -9,9 +9,9 @@ import (
 	"muster/agent/wire"
 )
 
-// gone says in words which GPUs do not answer: count of them, by UUID and slot as far as those are known. answering are the
-// rows of this look, unread the ones that could not be read, lost the slots that nvidia-smi named.
-func (p *Prober) gone(count int, answering []wire.GPU, unread []Reject, lost []string) string {
+// nameMissing says which count GPUs do not answer, by UUID and slot as far as those are known. answering are the rows of this
+// look, unread those that could not be read, lost the slots that nvidia-smi named.
+func (p *Prober) nameMissing(count int, answering []wire.GPU, unread []Reject, lost []string) string {
 	names := make([]string, 0, count)
 	for _, d := range p.roster {
 		if !seenAmong(d, answering) && !slices.ContainsFunc(unread, d.namedBy) {
@@ -26,8 +26,8 @@ func (p *Prober) gone(count int, answering []wire.GPU, unread []Reject, lost []s
 	return enumerate(names, count, wire.MaxHealthDetail-60)
 }
 
-// identify says who the devices are that fail so thoroughly that they cannot say it themselves: an index stays with its device for
-// as long as the driver is loaded. at are their places among the rows.
+// identify fills in UUID, slot and name of devices that cannot say them any more. at are their places among the rows. A device
+// keeps its index for as long as the driver is loaded, so the last whole reading tells which device it is.
 func (p *Prober) identify(rows []wire.GPU, at []int) {
 	for _, i := range at {
 		g := &rows[i]
@@ -39,7 +39,9 @@ func (p *Prober) identify(rows []wire.GPU, at []int) {
 			continue
 		}
 		d := p.roster[known]
-		g.UUID, g.BusID, g.Name = d.UUID, cmp.Or(g.BusID, d.Bus), cmp.Or(g.Name, d.Name)
+		g.UUID = d.UUID
+		g.BusID = cmp.Or(g.BusID, d.Bus)
+		g.Name = cmp.Or(g.Name, d.Name)
 	}
 }
 
@@ -65,15 +67,16 @@ func seenAmong(d device, rows []wire.GPU) bool {
 	})
 }
 
-// sameBus compares PCI addresses; nvidia-smi writes their domain with four digits here and eight there.
+// sameBus compares PCI addresses. nvidia-smi writes their domain with four digits in one place and eight in another.
 func sameBus(a, b string) bool {
 	plain := func(bus string) string { return strings.ToLower(strings.TrimLeft(bus, "0")) }
 	return a != "" && plain(a) == plain(b)
 }
 
-// enumerate joins names within limit bytes; what does not fit, and what of count has no name, is counted.
+// enumerate lists names in at most limit bytes. Names that do not fit, and GPUs without a name, are counted.
 func enumerate(names []string, count, limit int) string {
-	text, shown := "", 0
+	text := ""
+	shown := 0
 	for _, name := range names {
 		if len(text)+len(name)+2 > limit {
 			break

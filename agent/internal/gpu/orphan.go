@@ -13,11 +13,11 @@ import (
 	"muster/agent/wire"
 )
 
-// CallFile names, in the state directory, the nvidia-smi that was started last. A stop of the agent does not end one that a
-// wedged driver holds: the next run must find it, and start none beside it.
+// CallFile names, in the state directory, the nvidia-smi that was started last. One that a driver holds does not end when the
+// agent stops: the next run must find it, and must not start another one beside it.
 const CallFile = "nvidia-smi.json"
 
-// started is one nvidia-smi. A process id is given again, but not with the same start in the same boot.
+// started is one nvidia-smi. The system reuses process ids, but not with the same start in the same boot.
 type started struct {
 	PID   int       `json:"pid"`
 	Ticks string    `json:"start_ticks"` // /proc/PID/stat, field 22
@@ -25,7 +25,7 @@ type started struct {
 	Since time.Time `json:"since"`
 }
 
-// note writes down the call that has just begun. Where that fails a restart cannot find it, and nothing else is lost.
+// note writes down the call that has just begun. Where that fails, only a restart of the agent misses it.
 func (p *Prober) note(pid int, since time.Time) {
 	if p.State == "" || p.ReadOnly {
 		return
@@ -39,7 +39,7 @@ func (p *Prober) note(pid int, since time.Time) {
 	}
 }
 
-// orphan is an nvidia-smi of another run that has not ended; false: there is none.
+// orphan finds an nvidia-smi of another run that has not ended. It reports false where there is none.
 func (p *Prober) orphan() (s started, alive bool) {
 	if p.State == "" {
 		return s, false
@@ -52,9 +52,9 @@ func (p *Prober) orphan() (s started, alive bool) {
 	return s, alive && ticks == s.Ticks
 }
 
-// clear ends an nvidia-smi that an earlier run left behind. It reports false where that one cannot be ended, and publishes so:
-// then nothing is started beside it. Whoever only looks on lets it end by itself.
-func (p *Prober) clear(ctx context.Context) bool {
+// endOrphan ends an nvidia-smi that an earlier run left behind. A ReadOnly prober only waits for its end. Where it does not end,
+// endOrphan publishes that and reports false: then no other one may be started.
+func (p *Prober) endOrphan(ctx context.Context) bool {
 	s, alive := p.orphan()
 	if !alive {
 		return true
@@ -87,7 +87,7 @@ func (p *Prober) clear(ctx context.Context) bool {
 	return false
 }
 
-// startTicks is when a process started, in clock ticks since the boot; false where it has ended.
+// startTicks is when a process started, in clock ticks since the boot. It reports false where the process has ended.
 func startTicks(pid int) (ticks string, alive bool) {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -98,7 +98,10 @@ func startTicks(pid int) (ticks string, alive bool) {
 
 // parseStat reads a line of /proc/PID/stat. The name in it may hold anything, brackets included.
 func parseStat(line string) (ticks string, alive bool) {
-	const state, start = 0, 19 // counted behind the name, which is field 2
+	const (
+		state = 0 // field 3: both are counted from the name on, which is field 2
+		start = 19
+	)
 	words := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
 	if len(words) <= start || words[state] == "Z" || words[state] == "X" {
 		return "", false

@@ -1,11 +1,11 @@
-// Package gpu reads a machine's NVIDIA GPUs through nvidia-smi without ever getting in a workload's way.
+// Package gpu reads a machine's NVIDIA GPUs through nvidia-smi, and never gets in the way of the work on them.
 //
-// There is at most one nvidia-smi at a time. It runs in its own process group, has a deadline, and is killed with all its
-// children when that passes. One that not even SIGKILL ends (a wedged driver leaves it in uninterruptible sleep) is
-// reported as hung and stays the only one: nothing is started beside it. Who asks for the newest reading never waits.
+// There is at most one nvidia-smi at a time. It runs in a process group of its own. It has a deadline, and is killed with all
+// its children when the deadline passes. A driver that hangs can keep it in uninterruptible sleep, where not even SIGKILL ends
+// it: then it is reported as hung, and no other one is started beside it. Whoever asks for the newest reading never waits.
 //
-// A value that could not be read is nil, never 0; why it could not be read is kept apart (a device without such a sensor is
-// healthy, one whose sensor fails may not be). nvidia-smi's output is foreign bytes: bounded, and judged line by line.
+// A value that could not be read is nil, never 0. The reason is kept: a device without a sensor is healthy, a device whose
+// sensor fails may not be. What nvidia-smi prints is not trusted: its length is bounded, and each line is judged by itself.
 package gpu
 
 import (
@@ -17,69 +17,72 @@ import (
 	"muster/agent/wire"
 )
 
-// What a Prober uses where its fields are zero.
+// Defaults for the fields of a Prober.
 const (
 	defaultDeadline = 20 * time.Second
 	defaultSlow     = 5 * time.Second
 	defaultInterval = 30 * time.Second
 )
 
-// killGrace is how long a call may take to end after it was killed before it counts as stuck. It is longer than pipeGrace.
+// killGrace is how long a killed call may take to end. After that it counts as stuck. It is longer than pipeGrace.
 const killGrace = 3 * time.Second
 
-// Prober looks at the GPUs of this machine. Its zero value is ready. Its methods may be called from any goroutine; its
-// fields are not changed after the first call.
+// Prober looks at the GPUs of this machine. Its zero value can be used as it is. Its methods are safe for concurrent use. Its
+// exported fields must not change after the first call.
 type Prober struct {
 	Path     string        // nvidia-smi: a path, or a name looked up in PATH at every look; empty: "nvidia-smi"
 	Env      []string      // what nvidia-smi gets, less every MUSTER_ variable; nil: the agent's own environment
 	Deadline time.Duration // for one call; 0: 20 s
 	Slow     time.Duration // a call that takes this long is reported as slow; 0: 5 s
-	Expected int           // GPUs that the credential named; what State remembers and what Expect says go before it; 0: none
-	State    string        // directory in which what is expected outlives a run of the agent; empty: nothing does
-	ReadOnly bool          // State is an agent's at work: it is read, and that agent's nvidia-smi is waited for
+	Expected int           // GPUs that the credential named; what State holds and what Expect says wins over it; 0: none
+	State    string        // directory for what the next run of the agent must know; empty: it is not kept
+	ReadOnly bool          // State belongs to an agent at work: nothing is written, and its nvidia-smi is not killed
 	Now      func() time.Time
-	// Exec runs one call to its end; nil runs the program. It returns early only when ctx is done and the process is gone.
+	// Exec runs one call until it ends; nil runs the program. When ctx is done it ends the process, and returns when that is gone.
 	Exec func(ctx context.Context, call Call) Output
 	// SystemMemory gives the machine's memory in MiB, total and in use, for GPUs that share it; nil reads /proc/meminfo.
 	SystemMemory func() (total, used *int64)
-	// HidesProcesses tells whether this system's lists of processes leave some out; nil asks the kernel.
+	// HidesProcesses reports whether the agent cannot see all processes of this machine; nil asks the kernel.
 	HidesProcesses func() bool
 
-	keeping sync.Mutex // held while the record is written; taken before mu
+	keeping sync.Mutex // held while the record is written; locked before mu
 	mu      sync.Mutex
 	reading Reading
-	looking bool // a look is under way: it alone touches plan
+	looking bool // a look is under way; only that look uses plan
 	running bool // an nvidia-smi has been started and has not ended
 	nudge   chan struct{}
 	plan    plan
-	again   time.Time // when the plan wants another look, however long the interval is; zero: it does not
-	seldom  seldom    // written by the look that is under way
+	again   time.Time // when the plan wants another look, even if the interval is longer; zero: it does not
+	rare    rare      // only the look that is under way writes it
 
-	remembered bool     // the following was read
+	remembered bool     // the fields below have been read from State
 	expected   int      // GPUs that there should be
-	shown      int      // the most that a look of this run knew to exist
-	overruled  int      // as many had been shown when the gateway said what is expected
-	roster     []device // those of the last whole reading
+	shown      int      // the most GPUs that a look of this run has found
+	overruled  int      // the value of shown when the gateway last said how many are expected
+	roster     []device // the devices of the last reading that was whole
 	rosterAt   time.Time
 	trouble    string // why the roster could not be written
 }
 
-// Reading is what was last known of the GPUs. Probe.State is empty until the first look has ended or passed its deadline.
-// A Reading shares its rows with others: it is read only.
+// Reading is the newest that is known of the GPUs. Probe.State is empty until the first look has ended or passed its deadline.
+// Readings share their rows: do not change them.
 type Reading struct {
 	Probe         wire.Probe
 	DriverVersion *string
 	GPUsExpected  *int
 	GPUs          []wire.GPU
-	Seen          *int // GPUs that the last look which could tell knows to exist, answering or not; nil: none could
+	Seen          *int // GPUs that exist, whether they answer or not, by the last look that could tell; nil: no look could
 
-	missing string // which GPUs do not answer, as that look told; empty: none is missing
-	unread  bool   // the last look ended without telling, or with rows that could not be read
+	missing string // which GPUs do not answer, by the same look; empty: none is missing
+	unread  bool   // the last look could not tell, or some of its rows could not be read
 }
 
 // Fill puts the reading into its part of a hardware report.
 func (r Reading) Fill(h *wire.Hardware) {
-	h.Probe, h.DriverVersion, h.GPUsExpected, h.GPUs = r.Probe, r.DriverVersion, r.GPUsExpected, r.GPUs
+	h.Probe = r.Probe
+	h.DriverVersion = r.DriverVersion
+	h.GPUsExpected = r.GPUsExpected
+	h.GPUs = r.GPUs
 }
 
 // Reading returns the newest reading at once, also while nvidia-smi runs or hangs.
@@ -94,9 +97,9 @@ func (p *Prober) Reading() Reading {
 	return r
 }
 
-// Run looks every interval (0: 30 s), beginning now, until ctx is done, and tells looked (nil: nobody) after each look. A look
-// that takes long is followed by a pause of at least half the interval. When Run returns, no nvidia-smi is left behind but one
-// that cannot be killed.
+// Run looks at once, and then every interval (0: 30 s) until ctx is done. It calls looked (nil: nobody) after each look. After a
+// look that takes long it pauses for at least half the interval. When Run returns, an nvidia-smi that cannot be killed is the
+// only one that may still be there.
 func (p *Prober) Run(ctx context.Context, interval time.Duration, looked func()) {
 	if interval <= 0 {
 		interval = defaultInterval
@@ -135,8 +138,8 @@ func (p *Prober) pause(interval, took time.Duration) time.Duration {
 	return min(pause, max(p.again.Sub(p.now()), time.Second))
 }
 
-// Probe looks once and returns what it saw. It comes back soon after the deadline whatever nvidia-smi does. While a look is
-// under way or an earlier nvidia-smi has not ended it starts nothing and returns the newest reading.
+// Probe looks once and returns the newest reading. It returns soon after the deadline, whatever nvidia-smi does. While another
+// look is under way, or an earlier nvidia-smi has not ended, it starts nothing.
 func (p *Prober) Probe(ctx context.Context) Reading {
 	if ctx.Err() == nil && p.begin() {
 		p.look(ctx)
@@ -145,7 +148,7 @@ func (p *Prober) Probe(ctx context.Context) Reading {
 	return p.Reading()
 }
 
-// begin claims the one place for a caller of nvidia-smi; it reports false when that is taken.
+// begin claims the right to call nvidia-smi, which one look at a time has. It reports false when another look has it.
 func (p *Prober) begin() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -159,7 +162,8 @@ func (p *Prober) begin() bool {
 func (p *Prober) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.looking, p.again = false, time.Time{}
+	p.looking = false
+	p.again = time.Time{}
 	if p.plan.again.After(p.now()) {
 		p.again = p.plan.again
 	}

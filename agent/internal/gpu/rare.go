@@ -12,30 +12,30 @@ import (
 )
 
 const (
-	seldomPace   = 5 * time.Minute // the list of processes takes the driver's lock for milliseconds
-	seldomStale  = 3 * seldomPace  // after this what was seen then says nothing any more
+	rarePace     = 5 * time.Minute // the list of processes holds the driver's lock for milliseconds
+	rareStale    = 3 * rarePace    // after this the list says nothing about now
 	maxInstances = 64              // of one GPU
 )
 
-// seldom is what is looked at every few minutes, by the UUID of the GPU.
-type seldom struct {
+// rare is what is looked at every few minutes only. The keys are UUIDs of GPUs.
+type rare struct {
 	at        time.Time                     // when it was looked at; zero: never
 	instances map[string][]wire.MIGInstance // nil: not known
 	processes map[string]*wire.Processes
 }
 
-// lookSeldom makes the calls that are worth it only now and then, after a good reading and never beside another call.
-func (p *Prober) lookSeldom(ctx context.Context, path string, gpus []wire.GPU) {
-	next := seldom{at: p.now()}
-	if len(gpus) == 0 || !p.plan.slow.IsZero() || !p.seldom.at.IsZero() && next.at.Sub(p.seldom.at) < seldomPace {
+// lookRarely makes the calls that cost too much to be made at every look. It comes after a good reading.
+func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
+	next := rare{at: p.now()}
+	if len(gpus) == 0 || !p.plan.slow.IsZero() || !p.rare.at.IsZero() && next.at.Sub(p.rare.at) < rarePace {
 		return
 	}
-	defer p.setSeldom(&next)
+	defer p.setRare(&next)
 	divided := func(g wire.GPU) bool { return g.MIG != nil && *g.MIG }
 	if slices.ContainsFunc(gpus, divided) {
 		out, ok := p.call(ctx, path, "-L")
 		if !ok {
-			p.plan.spare(next.at)
+			p.plan.askLess(next.at)
 			return
 		}
 		if out.Err == nil && out.Code == 0 {
@@ -44,7 +44,7 @@ func (p *Prober) lookSeldom(ctx context.Context, path string, gpus []wire.GPU) {
 	}
 	out, ok := p.call(ctx, path, "--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits")
 	if !ok {
-		p.plan.spare(next.at)
+		p.plan.askLess(next.at)
 		return
 	}
 	if out.Err == nil && out.Code == 0 {
@@ -52,17 +52,17 @@ func (p *Prober) lookSeldom(ctx context.Context, path string, gpus []wire.GPU) {
 	}
 }
 
-// setSeldom publishes what was looked at, be it cut short: it is tried again a whole pace later.
-func (p *Prober) setSeldom(s *seldom) {
+// setRare publishes what was seen, also where a call failed: it is tried again after the usual pause.
+func (p *Prober) setRare(s *rare) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.seldom = *s
-	p.reading.GPUs = s.onto(p.reading.GPUs, s.at)
+	p.rare = *s
+	p.reading.GPUs = s.addTo(p.reading.GPUs, s.at)
 }
 
-// onto returns the rows with what was seldom looked at. Rows are shared with readers, so they are copied.
-func (s seldom) onto(gpus []wire.GPU, now time.Time) []wire.GPU {
-	if s.at.IsZero() || now.Sub(s.at) > seldomStale {
+// addTo returns the rows with what was seen. It copies them, for readers share the rows.
+func (s rare) addTo(gpus []wire.GPU, now time.Time) []wire.GPU {
+	if s.at.IsZero() || now.Sub(s.at) > rareStale {
 		return gpus
 	}
 	gpus = slices.Clone(gpus)
@@ -76,7 +76,8 @@ func (s seldom) onto(gpus []wire.GPU, now time.Time) []wire.GPU {
 	return gpus
 }
 
-// ParseList reads the answer to -L: the MIG instances of each GPU, by its UUID. A GPU without any has an empty list.
+// ParseList reads the answer to -L: the MIG instances of each GPU, by the UUID of the GPU. A GPU without instances has an empty
+// list.
 func ParseList(text []byte) map[string][]wire.MIGInstance {
 	all := map[string][]wire.MIGInstance{}
 	parent := ""
@@ -98,21 +99,22 @@ func ParseList(text []byte) map[string][]wire.MIGInstance {
 	return all
 }
 
-// Usage is what processes on one GPU take together.
+// Usage is what all processes on one GPU take together.
 type Usage struct {
 	Count     int    // processes, each once
 	MemoryMiB *int64 // nil: one of them does not say
 }
 
-// ParseProcesses reads rows of a GPU's UUID, a process id and the memory that it uses. It reports false for an answer that
-// holds something else: then nothing is known.
+// ParseProcesses reads rows of a GPU's UUID, a process id, and the memory that the process uses. It reports false where the answer
+// holds anything else: then nothing is known.
 func ParseProcesses(text []byte) (map[string]Usage, bool) {
 	const maxProcesses = 100_000
 	type one struct {
 		uuid string
 		pid  uint64
 	}
-	seen, all := map[one]bool{}, map[string]Usage{}
+	seen := map[one]bool{}
+	all := map[string]Usage{}
 	for n, line := range lines(text) {
 		cells := strings.Split(line, ",")
 		if len(cells) != 3 || n >= maxProcesses {
@@ -137,7 +139,7 @@ func ParseProcesses(text []byte) (map[string]Usage, bool) {
 	return all, true
 }
 
-// plus adds a cell's mebibytes; nil: one of the two is not known.
+// plus adds the mebibytes of a cell to sum. It is nil where one of the two is not known.
 func plus(sum *int64, cell string) *int64 {
 	text, kind := classify(cell)
 	more, ok := mebibytes.number(text)
@@ -148,8 +150,8 @@ func plus(sum *int64, cell string) *int64 {
 	return &total
 }
 
-// processes judges for each GPU whether the list is believable. In a PID namespace of its own an agent may be shown none or a
-// part: a list that does not explain the memory in use, or the work, is no list. So unknown stays unknown.
+// processes decides for each GPU whether the list can be believed. In a PID namespace of its own, the agent may see a part of the
+// processes or none. A list that does not explain the memory in use, or the work, is not believed: then the processes are not known.
 func (p *Prober) processes(text []byte, gpus []wire.GPU) map[string]*wire.Processes {
 	listed, ok := ParseProcesses(text)
 	if !ok {
@@ -168,13 +170,14 @@ func (p *Prober) processes(text []byte, gpus []wire.GPU) map[string]*wire.Proces
 	return all
 }
 
-// What a list may leave unexplained, in MiB: what the driver itself takes on an idle GPU is less than a process's own context,
-// and on a host, where nothing is hidden, older drivers count their reserve as used.
+// How much of the memory in use a list may leave unexplained, in MiB. What the driver takes on an idle GPU is less than what one
+// process needs at least. On a host, where no process is hidden, older drivers count their own reserve as used.
 const (
 	unexplainedIdle = 64
 	unexplainedMost = 1024
 )
 
+// explains reports whether the listed processes can be all that use the GPU.
 func (p *Prober) explains(usage Usage, g wire.GPU) bool {
 	allowed := int64(unexplainedMost)
 	hidden := p.hidesProcesses()
