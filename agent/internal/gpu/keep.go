@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/agent/internal/disk"
 	"muster/agent/wire"
 )
 
@@ -88,7 +89,7 @@ func (p *Prober) keep() {
 	raw, err := json.Marshal(kept{Expected: &p.expected, Devices: p.roster, At: &p.rosterAt})
 	p.mu.Unlock()
 	if err == nil {
-		err = replace(filepath.Join(p.State, RecordFile), raw, true)
+		err = disk.Replace(filepath.Join(p.State, RecordFile), raw, 0o600)
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -173,26 +174,4 @@ func devicesOf(gpus []wire.GPU) []device {
 		}
 	}
 	return all
-}
-
-// replace writes a file beside the old one and renames it over it; durable: it is on the disk before that.
-func replace(path string, content []byte, durable bool) error {
-	file, err := os.OpenFile(path+".new", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(content)
-	if err == nil && durable {
-		err = file.Sync()
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	if err != nil {
-		os.Remove(path + ".new")
-	}
-	return err
 }

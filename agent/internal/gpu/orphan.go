@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/internal/disk"
 	"muster/agent/wire"
 )
 
@@ -35,7 +36,7 @@ func (p *Prober) note(pid int, since time.Time) {
 		return
 	}
 	if raw, err := json.Marshal(started{pid, ticks, bootID(), since}); err == nil {
-		_ = replace(filepath.Join(p.State, CallFile), raw, false)
+		_ = disk.ReplaceSoon(filepath.Join(p.State, CallFile), raw, 0o600)
 	}
 }
 

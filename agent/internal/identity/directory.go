@@ -1,6 +1,7 @@
 package identity
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -10,6 +11,8 @@ import (
 	"strconv"
 	"syscall"
 	"time"
+
+	"muster/agent/internal/disk"
 )
 
 // Names of the files in a state directory.
@@ -154,7 +157,7 @@ func (d *Directory) Save(s State) error {
 	if err != nil {
 		return err
 	}
-	return d.replace(identityFile, append(raw, '\n'), 0o600, true)
+	return explain(d.path, disk.Replace(filepath.Join(d.path, identityFile), append(raw, '\n'), 0o600))
 }
 
 // Keep gives the identity file a second name, under which it stays when Save puts another node's identity in its place.
@@ -177,62 +180,13 @@ func (d *Directory) Keep(nodeID string) (string, error) {
 	}
 }
 
-// replace writes a file beside the old one and renames it over it; durable: both are on the disk before it returns.
-func (d *Directory) replace(name string, content []byte, mode fs.FileMode, durable bool) error {
-	temporary := filepath.Join(d.path, name+".new")
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
-	if err != nil {
-		return explain(d.path, err)
-	}
-	_, err = file.Write(content)
-	if err == nil && durable {
-		err = file.Sync()
-	}
-	if closed := file.Close(); err == nil {
-		err = closed
-	}
-	if err == nil {
-		err = os.Rename(temporary, filepath.Join(d.path, name))
-	}
-	if err != nil {
-		os.Remove(temporary)
-		return explain(d.path, err)
-	}
-	if !durable {
-		return nil
-	}
-	return syncDirectory(d.path)
-}
-
-func syncDirectory(path string) error {
-	directory, err := os.Open(path)
-	if err != nil {
-		return explain(path, err)
-	}
-	defer directory.Close()
-	if err := directory.Sync(); err != nil {
-		return explain(path, err)
-	}
-	return nil
-}
+func syncDirectory(path string) error { return explain(path, disk.Sync(path)) }
 
 // explain adds the next step to what the system says about a path.
 func explain(path string, err error) error {
 	if err == nil {
 		return nil
 	}
-	step := "check it, or give --state another directory"
-	switch {
-	case errors.Is(err, syscall.EROFS):
-		step = "it is on a read-only file system: give --state a directory that can be written"
-	case errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:
-		step = "run it as root (sudo), or give --state a directory that you may write"
-	case errors.Is(err, fs.ErrPermission):
-		step = "not even root may write there: give --state another directory"
-	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
-		step = "the disk is full: free some space"
-	case errors.Is(err, syscall.ENOTDIR):
-		step = "there is a file where a directory should be: give --state another directory"
-	}
+	step := cmp.Or(disk.NextStep(err), "check it, or give --state another directory")
 	return fmt.Errorf("state directory %s: %s: %w", path, step, err)
 }

@@ -5,6 +5,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"muster/agent/internal/disk"
 )
 
 // Phases of a running agent.
@@ -45,7 +47,7 @@ func (d *Directory) SaveStatus(s Status) error {
 	if err != nil {
 		return err
 	}
-	return d.replace(statusFile, append(raw, '\n'), 0o644, false)
+	return explain(d.path, disk.ReplaceSoon(filepath.Join(d.path, statusFile), append(raw, '\n'), 0o644))
 }
 
 // WriteStatus is SaveStatus for a supervisor, while no agent is at work on the directory: the lock stays free, since whoever

@@ -8,7 +8,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 )
 
 // What a bootstrap script puts on a machine beside the agent, its settings and its state.
@@ -150,13 +149,9 @@ func (m Manager) bootstrapTraces() (paths []string) {
 	return append(paths, m.found(bootstrapFiles[:])...)
 }
 
-// dropMarked removes a bootstrap's lines from a hosts file. Links are followed, and a file that is a mount is written in place.
+// dropMarked removes a bootstrap's lines from a hosts file. It follows links.
 func dropMarked(path string) (changed bool, err error) {
 	if path, err = filepath.EvalSymlinks(path); err != nil {
-		return false, err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
 		return false, err
 	}
 	before, err := os.ReadFile(path)
@@ -172,11 +167,5 @@ func dropMarked(path string) (changed bool, err error) {
 	if after.Len() == len(before) {
 		return false, nil
 	}
-	if replace(path, after.Bytes(), info.Mode().Perm()) == nil {
-		if owner, ok := info.Sys().(*syscall.Stat_t); ok {
-			err = os.Chown(path, int(owner.Uid), int(owner.Gid))
-		}
-		return true, err
-	}
-	return true, os.WriteFile(path, after.Bytes(), info.Mode().Perm())
+	return true, rewrite(path, after.Bytes())
 }

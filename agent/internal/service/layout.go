@@ -127,7 +127,7 @@ func (l Layout) copy(source, target string) (err error) {
 	_, err = io.Copy(to, from)
 	l.at("sync")
 	if err == nil {
-		err = settle(to, 0o755)
+		err = errors.Join(to.Chmod(0o755), to.Sync())
 	}
 	if closed := to.Close(); err == nil {
 		err = closed

@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"muster/agent/internal/disk"
 )
 
 // startsFile is in the state directory.
@@ -59,13 +61,11 @@ func (s *Starts) End(failed error) {
 	s.save(r)
 }
 
-// save is not worth a sync: what is lost with the power is one entry.
+// save does not wait for the disk: with the power one entry is lost, no more.
 func (s *Starts) save(r startsRecord) {
-	raw, err := json.Marshal(r)
-	if err != nil || os.WriteFile(s.path+".new", append(raw, '\n'), 0o600) != nil {
-		return
+	if raw, err := json.Marshal(r); err == nil {
+		_ = disk.ReplaceSoon(s.path, append(raw, '\n'), 0o600)
 	}
-	os.Rename(s.path+".new", s.path)
 }
 
 // Notice is what a person should know about the ends of late, empty while there is nothing to say.

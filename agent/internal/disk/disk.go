@@ -1,0 +1,79 @@
+// Package disk writes files that are complete at every moment, and says what a person can do where the system refuses.
+package disk
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"syscall"
+)
+
+// temporary ends the name of a file that is being written. It lies beside the one that it will replace.
+const temporary = ".new"
+
+// Replace writes a file. Readers see the old content or the new one, also after a crash, and the new one is on the disk when
+// Replace returns. The file has exactly this mode, whatever the umask is.
+func Replace(path string, content []byte, mode fs.FileMode) error {
+	err := swap(path, content, mode, func(file *os.File) error {
+		return errors.Join(file.Chmod(mode), file.Sync())
+	})
+	if err != nil {
+		return err
+	}
+	return Sync(filepath.Dir(path))
+}
+
+// ReplaceSoon is Replace for a file that may be lost with the power. It does not wait for the disk, and the umask counts.
+func ReplaceSoon(path string, content []byte, mode fs.FileMode) error {
+	return swap(path, content, mode, func(*os.File) error { return nil })
+}
+
+func swap(path string, content []byte, mode fs.FileMode, settle func(*os.File) error) error {
+	file, err := os.OpenFile(path+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err == nil {
+		err = settle(file)
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = os.Rename(path+temporary, path)
+	}
+	if err != nil {
+		os.Remove(path + temporary)
+	}
+	return err
+}
+
+// Sync puts a file, or the entries of a directory, on the disk.
+func Sync(path string) error {
+	file, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return file.Sync()
+}
+
+// NextStep is what a person can do about an error of the system's for the state directory or for a file of the agent. It is
+// empty where nothing better is known than to look.
+func NextStep(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return "the disk is full: free some space and try again"
+	case errors.Is(err, syscall.EROFS):
+		return "it is on a read-only file system: give --state a directory that can be written"
+	case errors.Is(err, fs.ErrPermission) && os.Geteuid() != 0:
+		return "run it as root (sudo), or give --state a directory that you may write"
+	case errors.Is(err, fs.ErrPermission):
+		return "not even root may write there: give --state another directory"
+	case errors.Is(err, syscall.ENOTDIR), errors.Is(err, fs.ErrExist):
+		return "there is a file where a directory should be: move it away, or give --state another directory"
+	}
+	return ""
+}
