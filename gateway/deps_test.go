@@ -24,7 +24,7 @@ var (
 	partNames = []string{"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "log", "session", "placement", "maas", "provider", "retention"}
 
 	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
-	sharedNames = []string{"account", "audit", "limit", "reply", "origin", "reading", "door", "secret", "masterkey", "outage"}
+	sharedNames = []string{"account", "audit", "limit", "reply", "origin", "reading", "timeline", "door", "secret", "masterkey", "outage"}
 
 	// leafNames are packages of one idea that need nothing of muster's.
 	leafNames = []string{"gcpace", "paste", "runlist", "systemd"}

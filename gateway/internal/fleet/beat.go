@@ -96,7 +96,7 @@ func (f *Fleet) follow(id *Identity, p Proof, b *wire.HeartbeatRequest) (overtak
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	l := f.live(id.NodeID)
-	now, up := f.clock.read()
+	now, up := f.clock.Read()
 	l.touched = up
 	overtaken, clashing = l.hear(b, id.Fingerprint, p, moment{now, up})
 	if overtaken && l.beat.RunID == b.RunID {
@@ -178,7 +178,7 @@ func (f *Fleet) Flush(ctx context.Context) error {
 	waiting := f.takeDirty()
 	for first := true; first || len(waiting) > 0; first = false {
 		n := min(len(waiting), flushBatch)
-		if err := f.store.SaveBeats(ctx, waiting[:n], f.clock.lived()); err != nil {
+		if err := f.store.SaveBeats(ctx, waiting[:n], f.clock.Lived()); err != nil {
 			f.giveBack(waiting)
 			return err
 		}
@@ -196,7 +196,7 @@ func (f *Fleet) takeDirty() []store.Beat {
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	var waiting []store.Beat
-	up := f.up()
+	up := f.clock.Up()
 	for id, l := range f.beats.live {
 		if !l.dirty {
 			if up-l.touched > time.Hour {

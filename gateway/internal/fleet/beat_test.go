@@ -222,8 +222,8 @@ func reasons(n fleet.Node) string {
 func TestHealthBesideAPersonsWord(t *testing.T) {
 	for _, c := range []struct {
 		verbs []fleet.Verb
-		want   fleet.State
-		left   string
+		want  fleet.State
+		left  string
 	}{
 		{[]fleet.Verb{fleet.Drain}, fleet.Drained, ""},
 		{[]fleet.Verb{fleet.Suspend}, fleet.Unavailable, "suspended"},

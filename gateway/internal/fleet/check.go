@@ -52,7 +52,7 @@ func (f *Fleet) checkDates(id *Identity, purpose Purpose) error {
 		return nil
 	case purpose != ForRenewal:
 		return wire.Refuse(wire.CodeExpired, expired, "renew it: only that is open to it")
-	case f.grace > 0 && !now.After(id.NotAfter.Add(f.grace+f.clock.absent(id.NotAfter, now))): // while it was away nobody could renew
+	case f.grace > 0 && !now.After(id.NotAfter.Add(f.grace+f.clock.Absent(id.NotAfter, now))): // while it was away nobody could renew
 		return nil
 	case id.recovery != nil && now.Before(*id.recovery):
 		return nil

@@ -41,7 +41,7 @@ func (f *Fleet) Stray(ctx context.Context, id *Identity, p Proof, purpose Purpos
 	case f.now().After(id.NotAfter.Add(f.grace)):
 		f.recordStray(ctx, id, p)
 		return refused
-	case !p.At.After(id.succeeded.Add(f.lateness(id, p))), f.clock.leapt(*id.succeeded):
+	case !p.At.After(id.succeeded.Add(f.lateness(id, p))), f.clock.Leapt(*id.succeeded, straggle):
 		return refused
 	}
 	ctx = context.WithoutCancel(ctx) // also where the one who used it has hung up

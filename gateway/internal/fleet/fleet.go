@@ -14,15 +14,13 @@ import (
 	"time"
 
 	"muster/gateway/internal/limit"
+	"muster/gateway/internal/timeline"
 	"muster/store"
 )
 
 const (
 	defaultFlush  = 2 * time.Second
 	usualInterval = 30 * time.Second // of heartbeats
-	// startGrace is the agents' longest back-off plus one interval: until then a node that has not come back after the
-	// gateway's own absence is no news.
-	startGrace = 6 * time.Minute
 )
 
 // Config says what a Fleet works with. Zero fields mean the usual.
@@ -40,7 +38,7 @@ type Config struct {
 // Fleet is safe for concurrent use.
 type Fleet struct {
 	store *store.Store
-	clock timeline
+	clock timeline.Clock
 	now   func() time.Time // of the clock
 	flush time.Duration
 	grace time.Duration
@@ -63,8 +61,9 @@ type Fleet struct {
 // Open makes a Fleet on a store.
 func Open(ctx context.Context, c Config) (*Fleet, error) {
 	r := &Fleet{store: c.Store, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain}
-	r.clock.wall, r.clock.elapsed = c.Now, c.Elapsed
-	r.now = func() time.Time { now, _ := r.clock.read(); return now }
+	r.clock.Wall = c.Now
+	r.clock.Elapsed = c.Elapsed
+	r.now = r.clock.Now
 	if r.flush == 0 {
 		r.flush = defaultFlush
 	}
@@ -92,8 +91,8 @@ func (f *Fleet) begin(ctx context.Context) error {
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
 		return err
 	}
-	gap := f.clock.begin(aliveAt, parseAbsences(away))
-	if steps := f.clock.take(); len(steps) > 0 {
+	gap := f.clock.Begin(aliveAt, away)
+	if steps := f.clock.Take(); len(steps) > 0 {
 		return f.mend(ctx, steps)
 	}
 	if err := f.cameBack(ctx, gap); err != nil {
@@ -108,7 +107,7 @@ func (f *Fleet) begin(ctx context.Context) error {
 
 // cameBack is for a gateway that was away, or whose predecessor's clock was behind: both look the same.
 func (f *Fleet) cameBack(ctx context.Context, gap time.Duration) error {
-	if gap < stepGap {
+	if gap < timeline.StepGap {
 		return nil
 	}
 	return errors.Join(f.store.SetForward(ctx, gap), f.noteAbsences(ctx))
@@ -139,4 +138,4 @@ func (f *Fleet) Run(ctx context.Context) error {
 }
 
 // ref is what statuses are computed against now.
-func (f *Fleet) ref() store.StatusRef { return f.clock.ref() }
+func (f *Fleet) ref() store.StatusRef { return f.clock.Ref() }

@@ -1,19 +1,16 @@
 package fleet
 
 import (
-	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
-	"strings"
 	"time"
-	"unicode"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/reading"
 	"muster/store"
 )
 
@@ -112,15 +109,6 @@ func isHealth(reason string) bool {
 	return false
 }
 
-// plain makes what an agent says fit for a log line and a screen.
-func plain(s string) string {
-	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return r == ' ' || unicode.IsControl(r) }), " ")
-	if len(s) > wire.MaxHealthDetail {
-		s = strings.ToValidUTF8(s[:wire.MaxHealthDetail-3], "") + "..."
-	}
-	return s
-}
-
 // SetGPUs sets the record of how many GPUs a node has: to n, which then stands until a person says otherwise or the node enrols
 // anew, or, with n below zero, back to the highest number that is seen from now on.
 func (f *Fleet) SetGPUs(ctx context.Context, tenant, idOrName string, n int, by store.Actor) (Node, error) {
@@ -176,7 +164,7 @@ func (f *Fleet) ill(ctx context.Context, id *Identity, p Proof, report Report) {
 	if report.Hardware == "" || !f.changed(id.NodeID, report.Ills) {
 		return
 	}
-	now, shown := ills(report.Hardware)
+	now, shown := reading.Health(report.Hardware)
 	before, due := f.newIlls(id.NodeID, now, shown, report.Ills)
 	if !due {
 		return
@@ -217,30 +205,6 @@ func (f *Fleet) newIlls(nodeID string, now map[string]string, shown map[string]b
 	return before, true
 }
 
-// ills are the health lists of a reading that are not empty, by GPU, and which GPUs it shows: by UUID, and by index where a row has
-// said no more.
-func ills(hardware string) (found map[string]string, shown map[string]bool) {
-	var h struct {
-		GPUs []struct { // every node's is read after a start of the gateway: no more than what is asked for
-			Index  int      `json:"index"`
-			UUID   string   `json:"uuid"`
-			Health []string `json:"health"`
-		} `json:"gpus"`
-	}
-	found, shown = map[string]string{}, map[string]bool{}
-	if json.Unmarshal([]byte(hardware), &h) != nil || len(h.GPUs) > wire.MaxGPUs {
-		return found, shown
-	}
-	for _, g := range h.GPUs {
-		uuid, place := plain(g.UUID), "gpu "+strconv.Itoa(g.Index)
-		shown[uuid], shown[place] = true, true
-		if len(g.Health) > 0 {
-			found[cmp.Or(uuid, place)] = plain(strings.Join(g.Health, ", "))
-		}
-	}
-	return found, shown
-}
-
 func difference(before, now map[string]string) map[string]string {
 	detail, more := map[string]string{}, 0
 	all := maps.Clone(before)
@@ -272,19 +236,9 @@ func plural(n int) string {
 	return strconv.Itoa(n) + " other GPUs"
 }
 
-func gpusOf(hardware string) []wire.GPU {
-	var h struct {
-		GPUs []wire.GPU `json:"gpus"`
-	}
-	if json.Unmarshal([]byte(hardware), &h) != nil || len(h.GPUs) > wire.MaxGPUs {
-		return nil
-	}
-	return h.GPUs
-}
-
 func gpuRows(hardware string) []store.GPU {
 	rows := []store.GPU{}
-	for _, g := range gpusOf(hardware) {
+	for _, g := range reading.GPUs(hardware) {
 		if g.UUID != "" && len(g.UUID) <= 80 {
 			rows = append(rows, store.GPU{UUID: g.UUID, Name: g.Name, BusID: g.BusID, Index: g.Index})
 		}

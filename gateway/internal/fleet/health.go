@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"muster/gateway/internal/reading"
 	"muster/store"
 )
 
@@ -52,7 +53,7 @@ func healthChange(reasons []store.Reason, health []string) (add, remove []string
 // retell records that something else stands behind reasons that hold already: one GPU was gone, now it is two.
 func (f *Fleet) retell(ctx context.Context, id *Identity, health []string, detail map[string]string) error {
 	for _, reason := range id.Reasons {
-		now := plain(detail[reason.Reason])
+		now := reading.Plain(detail[reason.Reason])
 		if now == "" || now == reason.Detail || !isHealth(reason.Reason) || !slices.Contains(health, reason.Reason) || !f.mayTell(id.NodeID) {
 			continue
 		}
@@ -92,7 +93,7 @@ func (f *Fleet) applyHealth(ctx context.Context, nodeID string, add, remove []st
 	}
 	c := change{verb: verb, by: store.Actor{Name: "node:" + nodeID}, addHealth: add, clearHealth: remove, because: map[string]string{}}
 	for _, reason := range add {
-		if text := plain(detail[reason]); text != "" {
+		if text := reading.Plain(detail[reason]); text != "" {
 			c.because[reason] = text
 		}
 	}

@@ -215,9 +215,9 @@ func TestApply(t *testing.T) {
 	}
 	f.beat(ad, 1, nil)
 	for _, c := range []struct {
-		verb  fleet.Verb
-		kind  string
-		want  string
+		verb fleet.Verb
+		kind string
+		want string
 	}{
 		{fleet.Drain, "node.drained", "drained"},
 		{fleet.Resume, "node.resumed", "active"},

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/timeline"
 )
 
 // replayBound is how many nonces one node may have in flight; an honest agent has a handful.
@@ -51,7 +52,7 @@ func (p *Replay) Take(nonce string, now, until time.Time) int {
 
 // look notices a clock that was set back.
 func (p *Replay) look(now time.Time) {
-	if p.latest.Sub(now) > stepLeast {
+	if p.latest.Sub(now) > timeline.StepLeast {
 		p.floor = now.Truncate(time.Second).Add(wire.SignatureWindow) // signatures have whole seconds
 		p.pruned = time.Time{}
 		p.latest = now

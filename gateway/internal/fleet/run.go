@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/reading"
 	"muster/store"
 )
 
@@ -162,9 +163,9 @@ func (f *Fleet) readRuns(ctx context.Context, nodeID string) (*live, error) {
 	if err != nil {
 		return nil, err
 	}
-	up := f.up()
+	up := f.clock.Up()
 	l := &live{current: node.RunID, touched: up}
-	if l.ills, _ = ills(node.Hardware); len(l.ills) > 0 {
+	if l.ills, _ = reading.Health(node.Hardware); len(l.ills) > 0 {
 		l.illHash = illUnread
 	}
 	for _, row := range rows {

@@ -188,7 +188,7 @@ func TestWaitingNode(t *testing.T) {
 func TestTakeOverKeepsWhatAPersonDecided(t *testing.T) {
 	for _, c := range []struct {
 		verb fleet.Verb
-		want  string
+		want string
 	}{{fleet.Drain, "drained"}, {fleet.Suspend, "unavailable"}, {fleet.Heartbeat, "enrolled"}} {
 		f := newFleet(t)
 		holder := f.enrolled("box")

@@ -1,17 +1,14 @@
-package fleet
+package timeline
 
 import (
-	"context"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 )
 
-const (
-	metaAbsences = "absences"
-	maxAbsences  = 32 // that are remembered; the longest stay
-)
+// maxAbsences is how many are remembered. The longest stay.
+const maxAbsences = 32
 
 // absence is a time in which no node could ask for anything: the gateway did not run, its machine slept, or its clock left the time out.
 type absence struct{ from, to time.Time }
@@ -25,7 +22,7 @@ func (a absences) add(from, to time.Time) absences {
 		return a
 	}
 	a = slices.Clone(a)
-	if n := len(a); n > 0 && from.Sub(a[n-1].to) < stepGap {
+	if n := len(a); n > 0 && from.Sub(a[n-1].to) < StepGap {
 		from, a = a[n-1].from, a[:n-1]
 	}
 	a = append(a, absence{from, to})
@@ -86,9 +83,4 @@ func parseAbsences(text string) (a absences) {
 		}
 	}
 	return a
-}
-
-// noteAbsences puts the absences on record, for a gateway that starts later.
-func (f *Fleet) noteAbsences(ctx context.Context) error {
-	return f.store.SetMeta(ctx, metaAbsences, f.clock.absences())
 }
