@@ -14,6 +14,7 @@ import (
 
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
@@ -41,6 +42,7 @@ type gateway struct {
 	issuer    authority.Issuer // of the nodes' certificates
 	serving   certificates
 	fleet     *fleet.Fleet
+	audit     *audit.Trail
 	bootstrap *bootstrap.Bootstrap
 	info      *reply.Info
 	origin    origin.Resolver
@@ -109,8 +111,9 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	}
 	g.openDoor()
 	grace := g.settings.renewGrace
-	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Site: g.site})
-	g.fleet, err = fleet.Open(ctx, fleet.Config{Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.bootstrap.CountAgain})
+	g.audit = audit.New(audit.Config{Store: g.store, Logger: g.log})
+	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Audit: g.audit, Site: g.site})
+	g.fleet, err = fleet.Open(ctx, fleet.Config{Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.audit.Repeated})
 	if err != nil {
 		return err
 	}
@@ -160,7 +163,7 @@ func (g *gateway) openNodes() error {
 		}
 	}
 	g.nodes = nodeapi.New(nodeapi.Config{
-		Fleet: g.fleet, Bootstrap: g.bootstrap, Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info,
+		Fleet: g.fleet, Bootstrap: g.bootstrap, Audit: g.audit, Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info,
 		Address: g.origin.Address, Interval: g.settings.interval, RenewEvery: g.settings.certTTL / 100, RequireMTLS: g.settings.requireMTLS,
 		Agents: agents, Version: version, Installer: g.installer, Logger: g.log,
 	})
@@ -177,7 +180,7 @@ func (g *gateway) work(l *listeners) []runlist.Part {
 	parts := []runlist.Part{
 		{Name: "garbage collection", Run: gcpace.Run},
 		{Name: "fleet", Run: g.fleet.Run},
-		{Name: "refusals", Run: g.bootstrap.Run},
+		{Name: "refusals", Run: g.audit.Run},
 		{Name: "retention", Run: keeper.Run},
 		{Name: "door", Run: g.door.Run},
 	}
@@ -208,7 +211,7 @@ func newEpoch() string {
 
 func (g *gateway) adminAPI(socket bool) *adminapi.API {
 	gate := account.NewGate(account.Config{
-		Store: g.store, Info: g.info, Records: g.bootstrap, Address: g.origin.Address, Socket: socket, Logger: g.log,
+		Store: g.store, Info: g.info, Audit: g.audit, PSKs: g.bootstrap, Address: g.origin.Address, Socket: socket, Logger: g.log,
 	})
 	return &adminapi.API{
 		Gate: gate, Fleet: g.fleet, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info, Gateway: g.facts(),

@@ -5,6 +5,9 @@ import (
 	"time"
 )
 
+// DefaultTenant is whose nodes are that join without a tenant. The PSKs are its own.
+const DefaultTenant = "default"
+
 // PSK is a live cluster key, stretched: never the passphrase itself.
 type PSK struct {
 	ID        string // psk-<8 hex>

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"time"
 
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reply"
@@ -46,17 +47,16 @@ const (
 type Config struct {
 	Store   *store.Store
 	Info    *reply.Info
-	Records Records
+	Audit   *audit.Trail // where refusals go
+	PSKs    PSKs
 	Address func(*http.Request) string // the client's address
 	Socket  bool                       // whoever can connect is the operator
 	Now     func() time.Time           // nil: time.Now
 	Logger  *slog.Logger               // nil: slog.Default
 }
 
-// Records is where refusals go, and what knows the cluster's PSKs.
-type Records interface {
-	Claim(ctx context.Context, ids []string, e *store.Event) (known string)
-	Refused(ctx context.Context, e store.Event, tooMany bool)
+// PSKs finds the cluster's PSKs in texts. It is the part bootstrap, which this package is below of.
+type PSKs interface {
 	PSKIn(ctx context.Context, texts ...string) (id string)
 	PSKInPath(ctx context.Context, segments []string) (id, without string)
 }

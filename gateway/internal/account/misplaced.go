@@ -13,8 +13,8 @@ import (
 func (g *Gate) inURL(r *http.Request) error {
 	segments := secret.Segments(r)
 	values := secret.QueryValues(r)
-	psk, _ := g.Records.PSKInPath(r.Context(), segments)
-	if psk != "" || slices.ContainsFunc(slices.Concat(segments, values), secret.HasPSK) || g.Records.PSKIn(r.Context(), values...) != "" {
+	psk, _ := g.PSKs.PSKInPath(r.Context(), segments)
+	if psk != "" || slices.ContainsFunc(slices.Concat(segments, values), secret.HasPSK) || g.PSKs.PSKIn(r.Context(), values...) != "" {
 		return PlainPSK("stands in the URL")
 	}
 	if r.URL.RawQuery != "" && secret.HasToken(secret.Unescape(r.URL.RawQuery)) {

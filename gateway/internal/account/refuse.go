@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"net/netip"
 	"strconv"
 	"strings"
 	"time"
@@ -55,11 +54,11 @@ func (g *Gate) record(r *http.Request, who Caller, need Need, detail *wire.Error
 		e.Detail["reason"] = detail.Message
 	}
 	g.concern(ctx, r, who, &e)
-	claimed := g.Records.Claim(ctx, g.claimed(ctx, r, who, detail.Code), &e)
+	claimed := g.Audit.NameOwner(ctx, g.claimed(ctx, r, who, detail.Code), &e)
 	if claimed != "" && (detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute) {
 		tooMany = g.refusals.Over(claimed + " " + limitKey(who))
 	}
-	g.Records.Refused(ctx, e, tooMany)
+	g.Audit.Refused(ctx, e, tooMany)
 }
 
 // concern names the node that a call of somebody who was let in is about.
@@ -79,7 +78,7 @@ func (g *Gate) concern(ctx context.Context, r *http.Request, who Caller, e *stor
 
 // logPath is secret.LogPath without a PSK that has no form of its own.
 func (g *Gate) logPath(ctx context.Context, r *http.Request) string {
-	if psk, without := g.Records.PSKInPath(ctx, secret.Segments(r)); psk != "" {
+	if psk, without := g.PSKs.PSKInPath(ctx, secret.Segments(r)); psk != "" {
 		return secret.PathForLog(without)
 	}
 	return secret.LogPath(r)
@@ -96,8 +95,8 @@ func (g *Gate) claimed(ctx context.Context, r *http.Request, who Caller, code st
 		shown = append(shown, r.Header["Authorization"]...)
 	}
 	ids := secret.TokenIDs(shown...)
-	inPath, _ := g.Records.PSKInPath(ctx, secret.Segments(r))
-	if psk := cmp.Or(inPath, g.Records.PSKIn(ctx, append(shown, secret.QueryValues(r)...)...)); psk != "" {
+	inPath, _ := g.PSKs.PSKInPath(ctx, secret.Segments(r))
+	if psk := cmp.Or(inPath, g.PSKs.PSKIn(ctx, append(shown, secret.QueryValues(r)...)...)); psk != "" {
 		ids = append([]string{psk}, ids...)
 	}
 	return ids
@@ -108,9 +107,5 @@ func limitKey(who Caller) string {
 	if who.Account.ID != "" {
 		return who.Account.ID
 	}
-	address, err := netip.ParseAddr(who.Actor.Address)
-	if err != nil {
-		return who.Actor.Address
-	}
-	return origin.Site(address).String()
+	return origin.SiteOf(who.Actor.Address)
 }

@@ -49,7 +49,7 @@ func bearer(r *http.Request) (string, error) {
 // notAPI is the refusal of what is no API token. It says what it is, as far as that can be seen.
 func (g *Gate) notAPI(ctx context.Context, text string, token sign.Token, err error) error {
 	switch {
-	case err != nil && (secret.HasPSK(text) || g.Records.PSKIn(ctx, text) != ""):
+	case err != nil && (secret.HasPSK(text) || g.PSKs.PSKIn(ctx, text) != ""):
 		return PlainPSK("was sent as an API token")
 	case errors.Is(err, sign.ErrMistyped):
 		return wire.Refuse(wire.CodeUnauthorized, err.Error(), "copy the whole API token, from msa_ to its end")

@@ -145,7 +145,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 	if err != nil || len(events) != 12 {
 		t.Errorf("%d refusals in the log, want 12 (%v)", len(events), err)
 	}
-	h.api.Bootstrap.Settle(t.Context(), true)
+	h.audit.Settle(t.Context(), true)
 	events, err = h.store.Events(t.Context(), store.EventQuery{Kind: "admin.refused"})
 	if err != nil || len(events) != 13 || events[0].Detail["more"] != "20" || !strings.HasPrefix(events[0].Address, "2001:db8::") || events[0].Outcome != wire.CodeUnauthorized {
 		t.Errorf("what was only counted: %+v (%v)", events[0], err)

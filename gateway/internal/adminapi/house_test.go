@@ -21,6 +21,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
@@ -34,6 +35,7 @@ import (
 type house struct {
 	t     testing.TB
 	store *store.Store
+	audit *audit.Trail
 	api   adminapi.API
 	now   time.Time
 }
@@ -57,6 +59,7 @@ func newHouse(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	h.audit = audit.New(audit.Config{Store: h.store, Now: clock})
 	h.api = adminapi.API{
 		Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store, Authority: ca, Scratch: t.TempDir(),
 		Info: &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
@@ -69,7 +72,7 @@ func newHouse(t testing.TB) *house {
 // routes are the API's on a listener: on TLS, or on the socket. Each time they begin with nobody refused.
 func (h *house) routes(socket bool) *adminapi.Handler {
 	api := h.api
-	api.Gate = account.NewGate(account.Config{Store: h.store, Info: api.Info, Records: api.Bootstrap, Socket: socket, Now: api.Now, Logger: api.Logger,
+	api.Gate = account.NewGate(account.Config{Store: h.store, Info: api.Info, Audit: h.audit, PSKs: api.Bootstrap, Socket: socket, Now: api.Now, Logger: api.Logger,
 		Address: new(origin.Resolver).Address})
 	return api.Routes()
 }

@@ -93,7 +93,7 @@ func TestRefusedWritesAreBounded(t *testing.T) {
 		t.Errorf("%d events", n)
 	}
 	h.now = h.now.Add(2 * time.Minute)
-	h.api.Bootstrap.Settle(t.Context(), false)
+	h.audit.Settle(t.Context(), false)
 	if e := refused(t, h); len(e) != 61 || e[0].Detail["more"] != "40" || e[0].Actor != "account:ci" || e[0].Tenant != "platform" || e[0].Outcome != wire.CodeNotFound {
 		t.Errorf("%d events: %+v", len(e), e[0])
 	}

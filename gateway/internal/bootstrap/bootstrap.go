@@ -9,21 +9,15 @@ import (
 	"errors"
 	"io"
 	"log/slog"
-	"strings"
 	"time"
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/limit"
 	"muster/gateway/internal/origin"
 	"muster/store"
 )
-
-// DefaultTenant is whose nodes are that join without a tenant.
-const DefaultTenant = "default"
-
-// pskPrefix begins the id of a PSK among credential ids.
-const pskPrefix = "psk-"
 
 // Config says what a Bootstrap works with. Zero fields mean the usual.
 type Config struct {
@@ -31,6 +25,7 @@ type Config struct {
 	Now    func() time.Time
 	Rand   io.Reader
 	Logger *slog.Logger
+	Audit  *audit.Trail         // nil: one of its own
 	Site   func() (Site, error) // what scripts say of the gateway; nil: it renders none
 }
 
@@ -44,32 +39,28 @@ type Bootstrap struct {
 	known  credentials
 	marks  marks // of PSKs
 	nonces nonces
-	fails  *limit.Limiter // wrong proofs, by address
-	macs   *limit.Limiter // wrong proofs, by address and credential
-	misuse *limit.Limiter // tokens in the wrong place, by address, and by address and token
+	audit  *audit.Trail
 
-	fetches *limit.Limiter // of scripts, by token, part and address
-	repeats *limit.Limiter // of events, by what CountAgain compares
-	surplus surplus
-
-	recorded *limit.Limiter // of refusals, by class
+	fails   *limit.Limiter // wrong proofs, by address
+	macs    *limit.Limiter // events of wrong proofs, by address and credential
+	fetches *limit.Limiter // events of fetched scripts, by token, part and address
 }
 
 // New makes a Bootstrap.
 func New(c Config) *Bootstrap {
-	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, site: c.Site}
+	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site}
 	if b.now == nil {
 		b.now = time.Now
 	}
 	if b.log == nil {
 		b.log = slog.New(slog.DiscardHandler)
 	}
-	b.fails = b.aMinute(failsAllowed)
-	b.macs = b.aMinute(1)
-	b.misuse = b.aMinute(failsAllowed)
-	b.fetches = b.aMinute(1)
-	b.repeats = b.aMinute(1)
-	b.recorded = b.aMinute(recordedAllowed)
+	if b.audit == nil {
+		b.audit = audit.New(audit.Config{Store: c.Store, Now: b.now, Logger: b.log})
+	}
+	b.fails = limit.Minute(failsAllowed, failBound, b.now)
+	b.macs = limit.Minute(1, failBound, b.now)
+	b.fetches = limit.Minute(1, failBound, b.now)
 	return b
 }
 
@@ -93,10 +84,10 @@ func (b *Bootstrap) Credential(ctx context.Context, id string) (store.Token, err
 func (b *Bootstrap) read(ctx context.Context, id string) (store.Token, error) {
 	var token store.Token
 	var err error
-	if IsPSK(id) {
+	if sign.IsPSKID(id) {
 		var psk store.PSK
 		psk, err = b.store.PSK(ctx, id)
-		token = store.Token{ID: psk.ID, Key: psk.Key, Tenant: DefaultTenant, CreatedAt: psk.CreatedAt}
+		token = store.Token{ID: psk.ID, Key: psk.Key, Tenant: store.DefaultTenant, CreatedAt: psk.CreatedAt}
 	} else {
 		token, err = b.store.Token(ctx, id)
 	}
@@ -106,12 +97,9 @@ func (b *Bootstrap) read(ctx context.Context, id string) (store.Token, error) {
 	return token, err
 }
 
-// IsPSK tells a PSK's id from a token's.
-func IsPSK(id string) bool { return strings.HasPrefix(id, pskPrefix) }
-
 func unknownCredential(id string) error {
 	what := "token " + id
-	if IsPSK(id) {
+	if sign.IsPSKID(id) {
 		what = "PSK"
 	}
 	return wire.Refuse(
@@ -130,8 +118,8 @@ func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.To
 	from := origin.SiteOf(address)
 	e := store.Event{At: b.now(), Kind: "enrol.refused", Actor: "credential:" + token.ID, NodeID: token.NodeID, Tenant: token.Tenant,
 		Address: address, Outcome: wire.CodeBadMAC, Security: true, Detail: map[string]string{"credential": token.ID}}
-	b.nameNode(ctx, &e)
-	b.Refused(ctx, e, b.macs.Over(from+" "+token.ID))
+	b.audit.NameNode(ctx, &e)
+	b.audit.Refused(ctx, e, b.macs.Over(from+" "+token.ID))
 	if b.fails.Over(from) {
 		return wire.Refuse(
 			wire.CodeTooManyRequests, "too many wrong proofs from this address", "wait a minute, then try again with the right token")

@@ -140,14 +140,6 @@ func TestProvenWithoutADatabase(t *testing.T) {
 	}
 }
 
-func TestIsPSK(t *testing.T) {
-	for id, want := range map[string]bool{"psk-00c0ffee": true, "mse_abcd": false, "msb_abcd": false, "": false} {
-		if got := bootstrap.IsPSK(id); got != want {
-			t.Errorf("%q: got %v, want %v", id, got, want)
-		}
-	}
-}
-
 // FuzzTimely: whatever a holder of a credential sends is accepted once at most.
 func FuzzTimely(f *testing.F) {
 	f.Add("mse_a", "AAAAAAAAAAAAAAAAAAAAAA==", int64(0))

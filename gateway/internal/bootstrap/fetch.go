@@ -108,7 +108,7 @@ func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, addre
 	e := b.visitEvent("bootstrap.fetched", v, node, address)
 	e.Detail["part"] = part
 	if b.fetches.Over(v.Token.ID+" "+part+" "+origin.SiteOf(address)) && v.FirstFetchAt != nil {
-		b.CountMore(ctx, e)
+		b.audit.Count(ctx, e)
 		return nil
 	}
 	err := b.store.FetchBootstrap(ctx, v.Token.ID, b.now(), e)
@@ -139,7 +139,7 @@ func (b *Bootstrap) Lend(ctx context.Context, v Visit, node store.Node, address 
 		e.Outcome = store.OutcomeNone
 		e.Detail["reason"] = why
 	}
-	if b.CountAgain(ctx, e) {
+	if b.audit.Repeated(ctx, e) {
 		return c, why == "", nil
 	}
 	return c, why == "", b.store.AddEvents(ctx, e)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
 	"muster/store"
 )
@@ -23,6 +24,7 @@ type desk struct {
 	*bootstrap.Bootstrap
 	t     testing.TB
 	store *store.Store
+	audit *audit.Trail
 	now   time.Time
 }
 
@@ -38,7 +40,8 @@ func newDesk(t testing.TB) *desk {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = d.store.Close() })
-	d.Bootstrap = bootstrap.New(bootstrap.Config{Store: d.store, Now: clock})
+	d.audit = audit.New(audit.Config{Store: d.store, Now: clock})
+	d.Bootstrap = bootstrap.New(bootstrap.Config{Store: d.store, Now: clock, Audit: d.audit})
 	return d
 }
 

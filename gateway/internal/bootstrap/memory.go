@@ -6,23 +6,15 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/limit"
 )
 
 const (
 	nonceMemory  = 2 * wire.EnrollWindow // as long as a request's time could still be accepted
 	nonceBound   = 1_000_000             // of 40 bytes each
 	failWindow   = time.Minute
-	failsAllowed = 20     // wrong proofs, or misplaced tokens, of one address in a minute
+	failsAllowed = 20     // wrong proofs of one address in a minute
 	failBound    = 50_000 // addresses
-
-	recordedAllowed = 120 // refusals of all addresses that are recorded each, of a class in a minute
 )
-
-// aMinute allows each key so many in a minute.
-func (b *Bootstrap) aMinute(number int) *limit.Limiter {
-	return limit.New(limit.Config{Burst: number, Every: failWindow / time.Duration(number), Keys: failBound, Now: b.now})
-}
 
 // nonces remembers those of proven register requests. The zero value is ready; it is safe for concurrent use.
 type nonces struct {

@@ -36,7 +36,8 @@ func site() bootstrap.Site {
 func bootstraps(t testing.TB, random string, s bootstrap.Site) (*desk, store.Node) {
 	t.Helper()
 	d := newDesk(t)
-	c := bootstrap.Config{Store: d.store, Now: func() time.Time { return d.now }, Site: func() (bootstrap.Site, error) { return s, nil }}
+	c := bootstrap.Config{Store: d.store, Now: func() time.Time { return d.now }, Audit: d.audit}
+	c.Site = func() (bootstrap.Site, error) { return s, nil }
 	if random != "" {
 		c.Rand = strings.NewReader(random)
 	}

@@ -56,7 +56,7 @@ func (b *Bootstrap) MintToken(ctx context.Context, q TokenRequest, by store.Acto
 
 func (q *TokenRequest) complete() error {
 	if q.Tenant == "" {
-		q.Tenant = DefaultTenant
+		q.Tenant = store.DefaultTenant
 	}
 	if q.Uses == 0 {
 		q.Uses = 1

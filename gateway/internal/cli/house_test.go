@@ -18,6 +18,7 @@ import (
 
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
@@ -63,7 +64,7 @@ func newHouse(t testing.TB) *house {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	info := &reply.Info{Now: clock, Logger: quiet}
 	tokens := bootstrap.New(bootstrap.Config{Store: h.store, Now: clock})
-	gate := account.NewGate(account.Config{Store: h.store, Info: info, Records: tokens, Socket: true, Now: clock, Logger: quiet})
+	gate := account.NewGate(account.Config{Store: h.store, Info: info, Audit: audit.New(audit.Config{Store: h.store, Now: clock}), PSKs: tokens, Socket: true, Now: clock, Logger: quiet})
 	h.api = adminapi.API{Gate: gate, Fleet: reg, Bootstrap: tokens, Store: h.store, Info: info, Now: clock, Logger: quiet,
 		Command: func(token string) string {
 			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`

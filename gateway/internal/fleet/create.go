@@ -20,7 +20,7 @@ type NewNode struct {
 // Create makes a node in state ready, which waits for its bootstrap. Refusals: bad_name, bad_label, bad_request, name_in_use, banned.
 func (f *Fleet) Create(ctx context.Context, q NewNode, by store.Actor) (Node, error) {
 	if q.Tenant == "" {
-		q.Tenant = "default"
+		q.Tenant = store.DefaultTenant
 	}
 	if err := q.check(); err != nil {
 		return Node{}, err

@@ -52,6 +52,11 @@ func New(c Config) *Limiter {
 	return l
 }
 
+// Minute makes a limiter that allows each of so many keys a number in a minute, at once or one by one.
+func Minute(number, keys int, now func() time.Time) *Limiter {
+	return New(Config{Burst: number, Every: time.Minute / time.Duration(number), Keys: keys, Now: now})
+}
+
 // Take uses one of the key's allowance up, and gives 0; or it takes nothing, and says how long the caller has to wait.
 func (l *Limiter) Take(key string) (wait time.Duration) {
 	if l.every == 0 {

@@ -70,6 +70,22 @@ func TestOnce(t *testing.T) {
 	}
 }
 
+func TestMinute(t *testing.T) {
+	c := &clock{start}
+	l := limit.Minute(20, 2, func() time.Time { return c.now })
+	if got := allowed(l, "a", 50); got != 20 {
+		t.Errorf("%d at once, want 20", got)
+	}
+	c.now = start.Add(30 * time.Second)
+	if got := allowed(l, "a", 50); got != 10 {
+		t.Errorf("%d half a minute later, want 10", got)
+	}
+	allowed(l, "b", 1)
+	if got := allowed(l, "c", 12) + allowed(l, "d", 12); got != 20 {
+		t.Errorf("the third and the fourth key have %d together, want 20", got)
+	}
+}
+
 func TestNoLimit(t *testing.T) {
 	l := (&clock{start}).limiter(1, 0, 0)
 	if got := allowed(l, "a", 100); got != 100 {

@@ -131,7 +131,7 @@ func (a *API) misused(r *http.Request, v visit, text string, refused error) erro
 	if errors.As(refused, &detail) {
 		e.Detail["reason"] = detail.Message
 	}
-	return a.Bootstrap.Misused(r.Context(), refused, claimed, e)
+	return a.Audit.Misused(r.Context(), refused, claimed, e)
 }
 
 // logPath is secret.LogPath without a PSK that has no form of its own.

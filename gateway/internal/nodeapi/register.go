@@ -13,7 +13,6 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
-	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reading"
@@ -158,7 +157,7 @@ func (a *API) admit(r *http.Request, at *attempt) (fleet.Admission, error) {
 	}
 	notices, gpus := heldHardware(&q)
 	return a.Fleet.Enrol(r.Context(), fleet.Applicant{
-		Notices: notices, GPUs: gpus, Credential: token, IsPSK: bootstrap.IsPSK(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.RawSubjectPublicKeyInfo),
+		Notices: notices, GPUs: gpus, Credential: token, IsPSK: sign.IsPSKID(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.RawSubjectPublicKeyInfo),
 		Identity: id, Address: a.Address(r), Issue: a.issue(csr),
 	})
 }

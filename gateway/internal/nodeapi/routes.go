@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
@@ -27,6 +28,7 @@ const usualBodyTime = 15 * time.Second
 type Config struct {
 	Fleet       *fleet.Fleet
 	Bootstrap   *bootstrap.Bootstrap
+	Audit       *audit.Trail // nil: one of its own
 	Authority   *authority.Authority
 	Issuer      authority.Issuer
 	Store       *store.Store
@@ -64,6 +66,9 @@ func New(c Config) *API {
 	}
 	if c.BodyTime == 0 {
 		c.BodyTime = usualBodyTime
+	}
+	if c.Audit == nil {
+		c.Audit = audit.New(audit.Config{Store: c.Store, Now: c.Now, Logger: c.Logger})
 	}
 	a := &API{Config: c, agents: newAgents(c.Agents, c.Version), pace: c.pace()}
 	a.routes = append(a.ownRoutes(), c.More...)

@@ -1,4 +1,4 @@
-package bootstrap
+package audit
 
 import (
 	"context"
@@ -11,17 +11,17 @@ const (
 )
 
 // Run records the numbers of what was too much to be recorded one by one, until ctx ends, and then all that are left.
-func (b *Bootstrap) Run(ctx context.Context) error {
+func (t *Trail) Run(ctx context.Context) error {
 	often := time.NewTicker(settleEvery)
 	defer often.Stop()
 	for {
 		select {
 		case <-often.C:
-			b.Settle(ctx, false)
+			t.Settle(ctx, false)
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), lastSettle)
 			defer cancel()
-			b.Settle(last, true)
+			t.Settle(last, true)
 			return nil
 		}
 	}
