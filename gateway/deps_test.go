@@ -24,10 +24,13 @@ var (
 	partNames = []string{"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "log", "session", "placement", "maas", "provider", "retention"}
 
 	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
-	sharedNames = []string{"account", "audit", "limit", "reply", "origin", "reading", "timeline", "door", "secret", "masterkey", "outage"}
+	sharedNames = []string{"account", "audit", "limit", "reply", "origin", "reading", "timeline", "door", "secret", "masterkey", "outage", "reach", "installer"}
 
 	// leafNames are packages of one idea that need nothing of muster's.
 	leafNames = []string{"gcpace", "paste", "runlist", "systemd"}
+
+	// installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
+	installerNames = []string{"gateway", "gateway/internal/installer", "gateway/internal/reach", "gateway/internal/bootstrap"}
 
 	// machineNames know this machine: its data directory, its files and its shell. The command line works with them too.
 	machineNames = []string{"datadir", "durable", "shellword"}
@@ -108,6 +111,7 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/nodeapi", "muster", false},
 		{"store", "muster", false},
 		{"gateway", "muster", true},
+		{"gateway/internal/installer", "muster", true},
 		{"gateway", "gateway/internal/cli", true},
 		{"gateway", "agent/internal/gpu", false},
 		{"gateway", "modernc.org/sqlite", false},
@@ -128,7 +132,7 @@ func allowed(from, to string) bool {
 	to, inside := strings.CutPrefix(to, module)
 	protocol := to == "agent/wire" || to == "agent/sign"
 	if to == root {
-		return from == "gateway"
+		return one(installerNames, from)
 	}
 	switch {
 	case from == "agent/wire":

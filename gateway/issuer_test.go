@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/authority/stepca"
 	"muster/store"
 )
 
@@ -30,7 +31,7 @@ func TestIssuerFlags(t *testing.T) {
 		if test.want == "" && err != nil || test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want)) {
 			t.Errorf("%s: error %v, want %q", test.args, err, test.want)
 		}
-		if err == nil && strings.Contains(test.args, "step-ca") && s.stepCA.key != "nodes.jwk" {
+		if err == nil && strings.Contains(test.args, "step-ca") && s.stepCA.KeyFile != "nodes.jwk" {
 			t.Errorf("%s: %+v", test.args, s.stepCA)
 		}
 	}
@@ -53,13 +54,13 @@ func TestOpenIssuer(t *testing.T) {
 	if err := g.openIssuer(); err != nil || g.issuer != authority.Issuer(g.authority) {
 		t.Errorf("without flags: %v, %T", err, g.issuer)
 	}
-	g.settings = settings{issuer: issuerStepCA, stepCA: stepCASettings{
-		url: "https://127.0.0.1:1", root: filepath.Join(t.TempDir(), "root.crt"), provisioner: "nodes", key: "nodes.jwk",
+	g.settings = settings{issuer: issuerStepCA, stepCA: stepca.Settings{
+		URL: "https://127.0.0.1:1", RootFile: filepath.Join(t.TempDir(), "root.crt"), Provisioner: "nodes", KeyFile: "nodes.jwk",
 	}}
 	if err := g.openIssuer(); err == nil || !strings.Contains(err.Error(), "step ca root") {
 		t.Errorf("without a root: %v", err)
 	}
-	if err := os.WriteFile(g.settings.stepCA.root, []byte(g.authority.RootPEM()), 0o600); err != nil {
+	if err := os.WriteFile(g.settings.stepCA.RootFile, []byte(g.authority.RootPEM()), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if err := g.openIssuer(); err == nil || !strings.Contains(err.Error(), "provisioner's key") {

@@ -17,6 +17,7 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/nodeapi"
+	"muster/gateway/internal/reach"
 )
 
 const (
@@ -50,8 +51,8 @@ func (g *gateway) listen() (*listeners, error) {
 	if l.tls, err = net.Listen("tcp", g.settings.listen); err != nil {
 		return nil, fmt.Errorf("%w; choose another address with --listen", err)
 	}
-	g.settings.publicURL = publicPort(g.settings.publicURL, l.tls.Addr())
-	g.settings.listen = realPort(g.settings.listen, l.tls.Addr())
+	g.settings.publicURL = reach.RealURL(g.settings.publicURL, l.tls.Addr())
+	g.settings.listen = reach.RealAddress(g.settings.listen, l.tls.Addr())
 	l.add(tls.NewListener(g.door.Network(l.tls), g.tlsConfig()), g.server(g.tlsRoutes()))
 	if l.socket, err = listenSocket(filepath.Join(g.settings.data, client.SocketName)); err != nil {
 		l.close()
@@ -65,7 +66,7 @@ func (g *gateway) listen() (*listeners, error) {
 		l.close()
 		return nil, fmt.Errorf("%w; choose another address with --plain-listen", err)
 	}
-	g.settings.plainListen = realPort(g.settings.plainListen, l.plain.Addr())
+	g.settings.plainListen = reach.RealAddress(g.settings.plainListen, l.plain.Addr())
 	l.add(g.door.Network(l.plain), g.server(g.plainRoutes()))
 	return l, nil
 }

@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"log/slog"
+	"net/http"
 	"os"
 	"time"
 
@@ -18,10 +19,12 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/gcpace"
+	"muster/gateway/internal/installer"
 	"muster/gateway/internal/masterkey"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
@@ -77,6 +80,19 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 	return g.run(ctx, l)
 }
 
+// greet says where the gateway is and how to use it.
+func (g *gateway) greet(stdout io.Writer, l *listeners) {
+	certificate := "the files' certificate"
+	if g.settings.tlsCert == "" {
+		certificate = "its own CA"
+	}
+	fmt.Fprintf(stdout, "muster %s serves %s on %s with %s, root pin %s\n", version, g.settings.publicURL, l.tls.Addr(), certificate, g.authority.RootPin())
+	if l.plain != nil {
+		fmt.Fprintf(stdout, "without TLS: %s\n", l.plain.Addr())
+	}
+	fmt.Fprintf(stdout, "mint a token with: %s token create --tenant TENANT\n", g.settings.muster())
+}
+
 // checkClock refuses a clock that would issue certificates of the past.
 func checkClock(now time.Time) error {
 	built, err := time.Parse(time.RFC3339, builtAt)
@@ -117,10 +133,10 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if err != nil {
 		return err
 	}
-	if err := g.sealCredential(ctx); err != nil {
+	if err := g.bootstrap.TakeCredential(ctx, g.settings.bootstrap, g.settings.named); err != nil {
 		return err
 	}
-	if err := g.unmarkedPSKs(ctx); err != nil {
+	if err := g.bootstrap.TellUnmarked(ctx); err != nil {
 		return err
 	}
 	g.info = &reply.Info{Epoch: newEpoch(), Logger: g.log}
@@ -150,7 +166,23 @@ func (g *gateway) openTrust(ctx context.Context) error {
 		g.serving, err = authority.OpenFiles(g.settings.tlsCert, g.settings.tlsKey)
 		return err
 	}
-	g.serving, err = authority.NewServing(ctx, g.authority, g.settings.hosts())
+	g.serving, err = authority.NewServing(ctx, g.authority, g.settings.reach().Hosts())
+	return err
+}
+
+// openIssuer chooses who signs the nodes' certificates. The built-in CA goes on signing the gateway's own and the trust sets:
+// nodes believe a gateway by its root alone, which step-ca's other customers cannot use.
+func (g *gateway) openIssuer() error {
+	if g.settings.issuer != issuerStepCA {
+		g.issuer = g.authority
+		return nil
+	}
+	var err error
+	g.stepCA, err = stepca.New(stepca.Config{
+		Settings:    g.settings.stepCA,
+		TrustDomain: g.authority.TrustDomain(), CertTTL: g.settings.certTTL, Logger: g.log,
+	})
+	g.issuer = g.stepCA
 	return err
 }
 
@@ -165,7 +197,7 @@ func (g *gateway) openNodes() error {
 	g.nodes = nodeapi.New(nodeapi.Config{
 		Fleet: g.fleet, Bootstrap: g.bootstrap, Audit: g.audit, Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info,
 		Address: g.origin.Address, Interval: g.settings.interval, RenewEvery: g.settings.certTTL / 100, RequireMTLS: g.settings.requireMTLS,
-		Agents: agents, Version: version, Installer: g.installer, Logger: g.log,
+		Agents: agents, Version: version, Installer: func(r *http.Request) ([]byte, error) { return g.installer().Answer(r) }, Logger: g.log,
 	})
 	return nil
 }
@@ -215,6 +247,48 @@ func (g *gateway) adminAPI(socket bool) *adminapi.API {
 	})
 	return &adminapi.API{
 		Gate: gate, Fleet: g.fleet, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info, Gateway: g.facts(),
-		Command: g.joinCommand, Logger: g.log,
+		Command: func(token string) string { return g.installer().Command(token) }, Logger: g.log,
+	}
+}
+
+// installer is the joining script as the gateway is now.
+func (g *gateway) installer() installer.Installer {
+	return installer.Installer{
+		Version: version, RootPin: g.authority.RootPin(), PinnedKey: g.serving.PinnedPublicKey(), Reach: g.settings.reach(),
+		Platforms: g.nodes.Platforms(), Behind: g.origin.Behind, Logger: g.log,
+	}
+}
+
+// site is what a bootstrap script says of this gateway now.
+func (g *gateway) site() (bootstrap.Site, error) {
+	sets := g.authority.TrustSets()
+	return g.settings.bootstrap.Site(bootstrap.Gateway{
+		Reach: g.settings.reach(), PinnedKey: g.serving.PinnedPublicKey(), RootPin: g.authority.RootPin(), Roots: g.authority.RootPEM(),
+		TrustSet: sets[len(sets)-1].Payload, Agents: g.nodes.Platforms(),
+	})
+}
+
+// firstAccount makes the operator's account of a new gateway. Its token is on stdout this once and nowhere else. Under
+// systemd that would be the journal, which keeps it and shows it to others: there the account is left to the operator.
+func (g *gateway) firstAccount(ctx context.Context, getenv func(string) string, stdout io.Writer) error {
+	if getenv("JOURNAL_STREAM") != "" || getenv("INVOCATION_ID") != "" {
+		accounts, err := g.store.Accounts(ctx, "")
+		if err == nil && len(accounts) == 0 {
+			fmt.Fprintf(stdout, "there is no account yet. Its API token would stay in this log, so it is not made here: %s account create NAME --scope '*' makes one\n", g.settings.muster())
+		}
+		return err
+	}
+	token, made, err := account.First(ctx, g.store, time.Now())
+	if err != nil || !made {
+		return err
+	}
+	fmt.Fprintf(stdout, "account operator, API token, shown this once: %s\n", token.Reveal())
+	return nil
+}
+
+func (g *gateway) facts() client.Gateway {
+	return client.Gateway{
+		URL: g.settings.publicURL, Version: version, TrustDomain: g.authority.TrustDomain(),
+		RootPin: g.authority.RootPin(), PinnedPublicKey: g.serving.PinnedPublicKey(),
 	}
 }

@@ -1,23 +1,30 @@
 package main
 
 import (
-	"cmp"
 	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
-	"net/url"
-	"os"
 	"strconv"
 	"strings"
 	"time"
 
-	"muster"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/authority/stepca"
+	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/reach"
+	"muster/gateway/internal/shellword"
+)
+
+// Values of --issuer: who signs the nodes' certificates. The gateway's own serving certificate is never affected.
+const (
+	issuerBuiltIn = "builtin"
+	issuerStepCA  = "step-ca"
 )
 
 // settings are serve's flags. Each is also an environment variable MUSTER_<FLAG>; a flag wins.
@@ -39,8 +46,8 @@ type settings struct {
 	trustDomain   string
 	masterKey     string
 	issuer        string // issuerBuiltIn or issuerStepCA
-	stepCA        stepCASettings
-	bootstrap     bootstrapSettings
+	stepCA        stepca.Settings
+	bootstrap     bootstrap.Settings
 	retention     days // of events; 0: for ever
 	logLevel      string
 	given         map[string]string // flags that were set, by arguments or environment
@@ -112,6 +119,26 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	return s, s.check()
 }
 
+func (s *settings) issuerFlags(f *flag.FlagSet) {
+	f.StringVar(&s.issuer, "issuer", issuerBuiltIn, "who signs the nodes' certificates: builtin or step-ca")
+	f.StringVar(&s.stepCA.URL, "step-ca-url", "", "`URL` of step-ca, with a host from dnsNames in its ca.json")
+	f.StringVar(&s.stepCA.RootFile, "step-ca-root", "", "PEM `FILE` with step-ca's root certificate")
+	f.StringVar(&s.stepCA.Provisioner, "step-ca-provisioner", "", "`NAME` of a JWK provisioner, or with --step-ca-cert of an X5C one")
+	f.StringVar(&s.stepCA.KeyFile, "step-ca-key", "", "`FILE` with the provisioner's private key: P-256, plain JWK or PEM")
+	f.StringVar(&s.stepCA.CertFile, "step-ca-cert", "", "PEM `FILE` with the certificate of that key: an X5C provisioner")
+}
+
+func (s *settings) bootstrapFlags(f *flag.FlagSet) {
+	b := &s.bootstrap
+	b.InstallRuntime = true
+	f.Var((*yesNo)(&b.InstallRuntime), bootstrap.FlagInstallRuntime,
+		"bootstrap scripts install a container runtime where there is none of docker, podman, nerdctl; =false: they do not")
+	f.StringVar(&b.RuntimePackage, bootstrap.FlagRuntimePackage, "docker.io", "its apt `PACKAGE`")
+	f.StringVar(&b.ResolveAddress, bootstrap.FlagResolveAddress, "", "`IP` of the public URL's host, for machines that cannot resolve it; bootstrap scripts put it into /etc/hosts")
+	f.StringVar(&b.Registry, bootstrap.FlagRegistry, "", "`HOST[:PORT]` of the container registry that bootstrap scripts make a machine trust and log in to")
+	f.StringVar(&b.CredentialFile, bootstrap.FlagCredentialFile, "", "`FILE` with USERNAME:PASSWORD for it; sealed in the database, so it may be removed after a start. An empty one (/dev/null) ends what is sealed; to leave this out does not")
+}
+
 // fromEnvironment sets every flag whose MUSTER_ variable is set, and those of bootstrap also by NODE_BOOTSTRAP_..., before the
 // arguments are read. It gives the variable that each came from.
 func fromEnvironment(f *flag.FlagSet, getenv func(string) string) (from map[string]string, err error) {
@@ -165,62 +192,43 @@ func (s *settings) check() error {
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return fmt.Errorf("%s %q: write host:port or :port", s.named("listen"), s.listen)
 	}
-	if err := errors.Join(s.checkIssuer(), s.checkBootstrap()); err != nil {
+	if err := errors.Join(s.checkIssuer(), s.bootstrap.Check(s.named)); err != nil {
 		return err
 	}
-	return s.completeURL()
+	complete, err := s.reach().Complete(s.named("public-url"))
+	s.publicURL = complete.PublicURL
+	s.publicGiven = complete.PublicGiven
+	return err
 }
 
-// completeURL makes the public URL from the listener where none was given.
-func (s *settings) completeURL() error {
-	s.publicGiven = s.publicURL != ""
-	if !s.publicGiven {
-		host, port, _ := net.SplitHostPort(s.listen)
-		if ip := net.ParseIP(host); host == "" || ip != nil && ip.IsUnspecified() {
-			name, err := os.Hostname()
-			if err != nil || name == "" {
-				name = "127.0.0.1"
-			}
-			host = name
+func (s *settings) checkIssuer() error {
+	c := s.stepCA
+	switch s.issuer {
+	case issuerBuiltIn, "":
+		if c != (stepca.Settings{}) {
+			return fmt.Errorf("the --step-ca flags need --issuer step-ca")
 		}
-		s.publicURL = "https://" + net.JoinHostPort(host, port)
-	}
-	u, err := url.Parse(s.publicURL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
-		return fmt.Errorf("%s %q: write https://host or https://host:port", s.named("public-url"), s.publicURL)
-	}
-	if port := u.Port(); s.publicGiven && port != "" {
-		if n, err := strconv.ParseUint(port, 10, 16); err != nil || n == 0 {
-			return fmt.Errorf("%s %q: a port is a number from 1 to 65535", s.named("public-url"), s.publicURL)
+		return nil
+	case issuerStepCA:
+		if c.URL == "" || c.RootFile == "" || c.Provisioner == "" || c.KeyFile == "" {
+			return fmt.Errorf("--issuer step-ca needs --step-ca-url, --step-ca-root, --step-ca-provisioner and --step-ca-key")
 		}
+		return nil
 	}
-	s.publicURL = u.Scheme + "://" + u.Host
-	if err := muster.CheckURL(s.publicURL); err != nil {
-		return fmt.Errorf("%s: %w", s.named("public-url"), err)
-	}
-	if u.Scheme == "http" && s.plainListen == "" && len(s.proxies) == 0 {
-		port := cmp.Or(u.Port(), "80")
-		return fmt.Errorf("%s %s is without TLS, and nothing of this gateway answers without TLS: write https://, or add --plain-listen :%s",
-			s.named("public-url"), s.publicURL, port)
-	}
-	return nil
+	return fmt.Errorf("--issuer %q: write builtin or step-ca", s.issuer)
 }
 
-// hosts are the names that the gateway's own certificate is for.
-func (s *settings) hosts() []string {
-	var hosts []string
-	if u, err := url.Parse(s.publicURL); err == nil {
-		hosts = append(hosts, u.Hostname())
+// reach is how the gateway was set up to be reached.
+func (s *settings) reach() reach.Reach {
+	return reach.Reach{
+		PublicURL: s.publicURL, PublicGiven: s.publicGiven, Listen: s.listen, PlainListen: s.plainListen,
+		OwnCertificate: s.tlsCert == "", Proxied: len(s.proxies) > 0,
 	}
-	if host, _, err := net.SplitHostPort(s.listen); err == nil && host != "" {
-		if ip := net.ParseIP(host); ip == nil || !ip.IsUnspecified() {
-			hosts = append(hosts, host)
-		}
-	}
-	if name, err := os.Hostname(); err == nil && name != "" {
-		hosts = append(hosts, name)
-	}
-	return hosts
+}
+
+// muster is how an operator on this machine calls the program for this gateway, from whatever directory.
+func (s *settings) muster() string {
+	return s.program + " --data " + shellword.Quote(datadir.Absolute(s.data))
 }
 
 // list is a flag that may be repeated, or hold several values with commas between.

@@ -150,13 +150,14 @@ func (b *Bootstrap) pskFrom(ctx context.Context, segments []string, at int) (id 
 	return b.PSKIn(ctx, segments[at]), 1
 }
 
-// Unmarked are the ids of live PSKs that nothing recognizes in a request: a gateway before this one set them.
-func (b *Bootstrap) Unmarked(ctx context.Context) (ids []string, err error) {
+// TellUnmarked says in the log which live PSKs nothing recognizes in a request: a gateway before this one set them.
+func (b *Bootstrap) TellUnmarked(ctx context.Context) error {
 	live, err := b.store.PSKs(ctx)
 	for _, k := range live {
 		if k.Mark == nil {
-			ids = append(ids, k.ID)
+			b.log.Info("this PSK was set by an earlier gateway: it goes on working, but is not recognized where it is pasted as a name or a label",
+				"psk", k.ID, "to change that", "set it once more (muster psk set), or make another (muster psk rotate)")
 		}
 	}
-	return ids, err
+	return err
 }

@@ -1,7 +1,9 @@
 package bootstrap_test
 
 import (
+	"bytes"
 	"errors"
+	"log/slog"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +72,8 @@ func TestPSKIn(t *testing.T) {
 // TestUnmarked: a PSK that an earlier gateway set goes on, is named, and is known once it is set again.
 func TestUnmarked(t *testing.T) {
 	d := newDesk(t)
+	var log bytes.Buffer
+	d.Bootstrap = bootstrap.New(bootstrap.Config{Store: d.store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	key, err := sign.PSKKey(chosen)
 	if err != nil {
 		t.Fatal(err)
@@ -81,14 +85,15 @@ func TestUnmarked(t *testing.T) {
 	if _, err := d.Credential(t.Context(), id); err != nil {
 		t.Errorf("it is good no more: %v", err)
 	}
-	if ids, err := d.Unmarked(t.Context()); err != nil || len(ids) != 1 || ids[0] != id || d.PSKIn(t.Context(), chosen) != "" {
-		t.Errorf("got %q, %v", ids, err)
+	if err := d.TellUnmarked(t.Context()); err != nil || !strings.Contains(log.String(), "psk="+id) || d.PSKIn(t.Context(), chosen) != "" {
+		t.Errorf("the log says %q, %v", log.String(), err)
 	}
+	log.Reset()
 	if again, err := d.SetPSK(t.Context(), chosen, operator); err != nil || again != id {
 		t.Fatalf("got %s, %v", again, err)
 	}
-	if ids, err := d.Unmarked(t.Context()); err != nil || len(ids) != 0 || d.PSKIn(t.Context(), chosen) != id {
-		t.Errorf("set again: %q, %v", ids, err)
+	if err := d.TellUnmarked(t.Context()); err != nil || log.Len() > 0 || d.PSKIn(t.Context(), chosen) != id {
+		t.Errorf("set again: the log says %q, %v", log.String(), err)
 	}
 }
 

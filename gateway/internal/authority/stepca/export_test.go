@@ -8,7 +8,7 @@ import (
 
 // ReadKey reads a JWK provisioner's key with its id.
 func ReadKey(file string) (*ecdsa.PrivateKey, string, error) {
-	f, err := openCredential(Config{KeyFile: file, Now: time.Now, Logger: slog.Default()})
+	f, err := openCredential(Config{Settings: Settings{KeyFile: file}, Now: time.Now, Logger: slog.Default()})
 	if err != nil {
 		return nil, "", err
 	}

@@ -164,8 +164,11 @@ func newFake(t testing.TB) *fakeCA {
 	f := &fakeCA{t: t, dir: t.TempDir(), key: newKey(t), root: newCA(t, "root", pair{}), log: &recorder{}}
 	f.issuer = newCA(t, "intermediate", f.root)
 	f.config = stepca.Config{
-		URL: caURL, RootFile: f.file("root.pem", certificatePEM(f.root.certificate)), Provisioner: provider,
-		KeyFile: f.file("key.pem", keyPEM(t, f.key)), TrustDomain: domain, CertTTL: time.Hour,
+		Settings: stepca.Settings{
+			URL: caURL, RootFile: f.file("root.pem", certificatePEM(f.root.certificate)), Provisioner: provider,
+			KeyFile: f.file("key.pem", keyPEM(t, f.key)),
+		},
+		TrustDomain: domain, CertTTL: time.Hour,
 		Client: &http.Client{Transport: f}, Logger: slog.New(slog.NewTextHandler(f.log, nil)),
 	}
 	return f

@@ -37,13 +37,18 @@ import (
 // connections bounds what is open to step-ca at once and is kept for the next requests.
 const connections = 32
 
-// Config says which step-ca signs, and as whom the gateway asks.
-type Config struct {
+// Settings say which step-ca signs, and as whom the gateway asks.
+type Settings struct {
 	URL         string // https://host[:port]; the host must be among dnsNames in step-ca's ca.json
 	RootFile    string // PEM file with step-ca's root, or several while it changes
 	Provisioner string // its name
 	KeyFile     string // the provisioner's private key: an EC P-256 key as plain JWK, or in PEM
 	CertFile    string // PEM chain for that key: an X5C provisioner; empty: a JWK provisioner
+}
+
+// Config is all that an Issuer works with.
+type Config struct {
+	Settings
 	KeyID       string // of a JWK provisioner's key; empty: as in the JWK, else its thumbprint (RFC 7638), as step makes it
 	TrustDomain string // SPIFFE trust domain of the nodes' URIs
 

@@ -1,0 +1,69 @@
+package bootstrap
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+
+	"muster/store"
+)
+
+// TakeCredential takes the registry's credential over from its file, which may be gone once it is sealed. An empty file ends the
+// sealed one. named says how the operator set a flag.
+func (b *Bootstrap) TakeCredential(ctx context.Context, s Settings, named func(flag string) string) error {
+	if s.CredentialFile == "" {
+		return b.credentialLeft(ctx, s.Registry)
+	}
+	setting := named(FlagCredentialFile)
+	text, err := os.ReadFile(s.CredentialFile)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return b.sealedServes(ctx, s, setting)
+	case err != nil:
+		return fmt.Errorf("%s: %w", setting, err)
+	case len(bytes.TrimSpace(text)) == 0:
+		b.log.Warn("the registry's credential is removed: its file is empty", "file", s.CredentialFile)
+		return b.DropRegistryCredential(ctx, store.Actor{Name: "gateway"})
+	}
+	c, err := ParseRegistryCredential(s.Registry, text)
+	if err != nil {
+		return fmt.Errorf("%s %s: %w", setting, s.CredentialFile, err)
+	}
+	if info, err := os.Stat(s.CredentialFile); err == nil && info.Mode().Perm()&0o077 != 0 {
+		b.log.Warn("others than its owner can read the registry's credential: chmod 600 it, or remove it, for it is sealed now", "file", s.CredentialFile)
+	}
+	return b.SetRegistryCredential(ctx, c, store.Actor{Name: "gateway"})
+}
+
+// credentialLeft warns of a credential that outlived its setting: to leave the setting out ends nothing.
+func (b *Bootstrap) credentialLeft(ctx context.Context, registry string) error {
+	sealed, err := b.SealedRegistry(ctx)
+	if err != nil || sealed == "" {
+		return err
+	}
+	const end = "start once with --" + FlagCredentialFile + " /dev/null"
+	said := "a registry's credential is still sealed from an earlier start, though --" + FlagRegistry + " does not name that registry"
+	if sealed == registry {
+		said = "--" + FlagCredentialFile + " is left out, and the credential that is sealed from an earlier start goes on serving"
+	}
+	b.log.Warn(said, "registry", sealed, "to end it", end)
+	return nil
+}
+
+// sealedServes looks for the sealed credential. A file that is not there was removed after an earlier start, or its path is wrong.
+func (b *Bootstrap) sealedServes(ctx context.Context, s Settings, setting string) error {
+	sealed, err := b.SealedRegistry(ctx)
+	if err != nil {
+		return err
+	}
+	if sealed == "" || sealed != s.Registry {
+		const text = "%s: there is no file %s, and no credential for %s is sealed from an earlier start: write USERNAME:PASSWORD into it, " +
+			"or leave the setting out; to end one that is sealed, name an empty file (/dev/null)"
+		return fmt.Errorf(text, setting, s.CredentialFile, s.Registry)
+	}
+	b.log.Info("no file of --"+FlagCredentialFile+": the sealed one serves", "file", s.CredentialFile)
+	return nil
+}
