@@ -2,25 +2,50 @@ package wire
 
 import "time"
 
+// Limits of whole requests, and of times.
+const (
+	MaxRegisterBody = 64 << 10 // bytes
+	MaxAdoptBody    = 64 << 10 // bytes
+	MaxBody         = 1 << 20  // bytes, wherever nothing else is said
+	MaxGPUs         = 1024     // GPUs of one node, rows and counts
+
+	EnrollWindow    = 5 * time.Minute // how far a register request's time may be off
+	SignatureWindow = time.Minute     // how far a signature's created may be off
+	MinInterval     = 5 * time.Second // bounds for an interval that the gateway wishes
+	MaxInterval     = 10 * time.Minute
+	MaxPace         = time.Hour // a HeartbeatRequest's interval: a node must not look alive for days
+
+	// Backdate is how long before its issue a certificate begins, so that a node whose clock is a little slow can use it at once.
+	Backdate = 5 * time.Minute
+)
+
+// RenewAfter is how long after its issue a node renews a certificate of this lifetime at the latest.
+func RenewAfter(lifetime time.Duration) time.Duration { return lifetime * 2 / 3 }
+
+// RenewSpread is by how much a node renews earlier at most, chosen at random: nodes that enrolled together then do not renew together.
+// As long after RenewAfter the gateway finds the renewal overdue.
+func RenewSpread(lifetime time.Duration) time.Duration { return lifetime / 20 }
+
 // Limits of single fields. A gateway refuses what is beyond them, or leaves it out and says so in a notice.
 const (
-	MaxLabelKey    = 63        // characters of a label's key, and of a prefix before its slash
-	MaxLabelValue  = 128       // characters
-	MaxProvider    = 63        // characters
-	MaxInstanceID  = 128       // characters
-	MaxCSR         = 8 << 10   // bytes of PEM
-	MaxAdoptBody   = 64 << 10  // bytes
-	MaxGeneration  = 1 << 30   // in an AdoptRequest
-	MinRunID       = 8         // characters
-	MaxRunID       = 64        // characters
-	MaxPace        = time.Hour // a HeartbeatRequest's interval: a node must not look alive for days
-	MaxSkewMillis  = 1 << 53   // either way; more cannot travel as JSON
-	MaxNotices     = 16        // entries, of Health too
-	MaxNoticeBytes = 8 << 10   // all notices together
-	MaxSelf        = 1 << 10   // bytes of JSON of AgentInfo, and of Cost
-	MaxDepth       = 16        // levels of JSON in a Hardware, an AgentInfo or a Cost
-	MaxText        = 512       // bytes of one text in them
-	MaxList        = 64        // elements of one list in them, the GPUs aside
-	MaxEpoch       = 64        // characters
-	MaxNodeID      = 64        // characters
+	MaxNameLength   = 63      // characters of a node's name
+	MaxLabels       = 64      // labels on one node from one source
+	MaxLabelKey     = 63      // characters of a label's key, and of a prefix before its slash
+	MaxLabelValue   = 128     // characters
+	MaxProvider     = 63      // characters
+	MaxInstanceID   = 128     // characters
+	MaxCSR          = 8 << 10 // bytes of PEM
+	MaxGeneration   = 1 << 30 // in an AdoptRequest
+	MinRunID        = 8       // characters
+	MaxRunID        = 64      // characters
+	MaxSkewMillis   = 1 << 53 // either way; more cannot travel as JSON
+	MaxNotices      = 16      // entries, of Health too
+	MaxNoticeBytes  = 8 << 10 // all notices together
+	MaxHealthDetail = 300     // bytes of one entry of a heartbeat's health_detail
+	MaxSelf         = 1 << 10 // bytes of JSON of AgentInfo, and of Cost
+	MaxDepth        = 16      // levels of JSON in a Hardware, an AgentInfo or a Cost
+	MaxText         = 512     // bytes of one text in them
+	MaxList         = 64      // elements of one list in them, the GPUs aside
+	MaxEpoch        = 64      // characters
+	MaxNodeID       = 64      // characters
 )

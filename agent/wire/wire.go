@@ -22,20 +22,6 @@ const (
 	HeaderEpoch  = "Muster-Epoch"  // the gateway's epoch of this start, in every answer
 )
 
-// Limits that both ends know.
-const (
-	MaxRegisterBody = 64 << 10        // bytes
-	MaxBody         = 1 << 20         // bytes, wherever nothing else is said
-	MaxNameLength   = 63              // characters of a node's name
-	MaxLabels       = 64              // labels on one node from one source
-	MaxGPUs         = 1024            // GPUs of one node, rows and counts
-	MaxHealthDetail = 300             // bytes of one entry of a heartbeat's health_detail
-	EnrollWindow    = 5 * time.Minute // how far a register request's time may be off
-	SignatureWindow = time.Minute     // how far a signature's created may be off
-	MinInterval     = 5 * time.Second // bounds for an interval that the gateway wishes
-	MaxInterval     = 10 * time.Minute
-)
-
 // AgentInfo describes the program that speaks.
 type AgentInfo struct {
 	Version string `json:"version"`

@@ -33,9 +33,10 @@ func (l *Loop) planRenewal(leaf *x509.Certificate) {
 		lifetime = leaf.NotAfter.Sub(leaf.NotBefore)
 	}
 	l.renewal.ends = leaf.NotAfter
-	early := mathrand.N(lifetime/20 + 1)
-	l.renewal.at = leaf.NotAfter.Add(-lifetime + lifetime*2/3 - early)
-	l.renewal.after, l.renewal.taken = lifetime*2/3, time.Now()
+	early := mathrand.N(wire.RenewSpread(lifetime) + 1)
+	l.renewal.after = wire.RenewAfter(lifetime)
+	l.renewal.at = leaf.NotAfter.Add(-lifetime + l.renewal.after - early)
+	l.renewal.taken = time.Now()
 }
 
 // expired tells a certificate that has ended: by the gateway's word and, before there was any, by this machine's clock. Later

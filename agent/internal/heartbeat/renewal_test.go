@@ -27,7 +27,7 @@ func TestRenewsAtTwoThirds(t *testing.T) {
 					}
 					last := started
 					for i, r := range got {
-						least, most := ttl*2/3-ttl/20-time.Second, ttl*2/3+time.Second // a certificate has whole seconds
+						least, most := wire.RenewAfter(ttl)-wire.RenewSpread(ttl)-time.Second, wire.RenewAfter(ttl)+time.Second // a certificate has whole seconds
 						if at := r.At.Sub(last); at < least || at > most {
 							t.Errorf("renewal %d after %s, want %s to %s", i, at, least, most)
 						}

@@ -12,6 +12,7 @@ import (
 
 	"muster/agent/internal/transport"
 	"muster/agent/sign"
+	"muster/agent/wire"
 )
 
 // ErrBadCertificate is wrapped by errors about a certificate that is not the one this node asked for.
@@ -119,13 +120,10 @@ func (s State) Leaf() (*x509.Certificate, error) {
 	return chain[0], nil
 }
 
-// backdating is how far before the issue a gateway sets NotBefore.
-const backdating = 5 * time.Minute
-
 // IssuedAt is when a certificate was issued, by the gateway's clock: answered is the time of the answer that brought it,
 // which may be a recorded one.
 func IssuedAt(leaf *x509.Certificate, answered time.Time) time.Time {
-	issued := leaf.NotBefore.Add(backdating)
+	issued := leaf.NotBefore.Add(wire.Backdate)
 	if answered.Before(issued) && answered.After(leaf.NotBefore) {
 		return answered
 	}

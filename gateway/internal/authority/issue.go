@@ -14,9 +14,6 @@ import (
 	"muster/store"
 )
 
-// leafBackdate lets a node whose clock is a little slow use its certificate at once.
-const leafBackdate = 5 * time.Minute
-
 // Issue signs a node's certificate: a fresh template that takes nothing from the CSR but its public key. The lifetime
 // counts from now and never goes past the intermediate's. Errors wrap ErrClock where the clock is to blame.
 func (a *Authority) Issue(ctx context.Context, r Request) (store.Certificate, error) {
@@ -77,7 +74,7 @@ func (a *Authority) leafDates(parent *x509.Certificate, ttl time.Duration) (from
 		return from, to, fmt.Errorf("the clock says %s, the intermediate is good from %s to %s; set the clock, or make a new intermediate: muster ca intermediate: %w",
 			date(now), date(parent.NotBefore), date(parent.NotAfter), ErrClock)
 	}
-	return later(now.Add(-leafBackdate), parent.NotBefore), earlier(now.Add(ttl), parent.NotAfter), nil
+	return later(now.Add(-wire.Backdate), parent.NotBefore), earlier(now.Add(ttl), parent.NotAfter), nil
 }
 
 // signLeaf completes a template of another leaf, and signs it.

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/store"
 )
@@ -59,7 +60,7 @@ func TestIssue(t *testing.T) {
 	if len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageClientAuth || len(leaf.UnknownExtKeyUsage) != 0 {
 		t.Errorf("got extended key usage %v", leaf.ExtKeyUsage)
 	}
-	if !leaf.NotBefore.Equal(start.Add(-5*time.Minute)) || !leaf.NotAfter.Equal(start.Add(24*time.Hour)) {
+	if !leaf.NotBefore.Equal(start.Add(-wire.Backdate)) || !leaf.NotAfter.Equal(start.Add(24*time.Hour)) {
 		t.Errorf("got good from %v to %v", leaf.NotBefore, leaf.NotAfter)
 	}
 	if len(leaf.SubjectKeyId) != 20 || len(leaf.AuthorityKeyId) != 20 {

@@ -17,6 +17,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"muster/agent/wire"
 )
 
 const (
@@ -134,8 +136,8 @@ func (s *Serving) renew() error {
 	if err != nil {
 		return fmt.Errorf("sign the serving certificate: %w", err)
 	}
-	issued := leaf.NotBefore.Add(leafBackdate)
-	s.renewAt = issued.Add(leaf.NotAfter.Sub(issued) * 2 / 3)
+	issued := leaf.NotBefore.Add(wire.Backdate)
+	s.renewAt = issued.Add(wire.RenewAfter(leaf.NotAfter.Sub(issued)))
 	s.current = &tls.Certificate{
 		Certificate: [][]byte{leaf.Raw}, PrivateKey: s.key, Leaf: leaf,
 	}

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/store"
 )
@@ -93,7 +94,7 @@ func TestServingHandshake(t *testing.T) {
 	if len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageServerAuth || leaf.IsCA || leaf.KeyUsage != x509.KeyUsageDigitalSignature {
 		t.Errorf("got usages %v %v, CA %v", leaf.KeyUsage, leaf.ExtKeyUsage, leaf.IsCA)
 	}
-	if !leaf.NotBefore.Equal(start.Add(-5*time.Minute)) || !leaf.NotAfter.Equal(start.Add(90*day)) {
+	if !leaf.NotBefore.Equal(start.Add(-wire.Backdate)) || !leaf.NotAfter.Equal(start.Add(90*day)) {
 		t.Errorf("got good from %v to %v", leaf.NotBefore, leaf.NotAfter)
 	}
 	other := x509.NewCertPool()

@@ -11,9 +11,6 @@ import (
 	"muster/store"
 )
 
-// issueBackdate is how far before its issue a certificate may begin.
-const issueBackdate = 5 * time.Minute
-
 // Adoptee is a certificate that is not on record. The caller has checked that it chains to the gateway's issuer, that it names
 // NodeID, and that who shows it holds its key.
 type Adoptee struct {
@@ -50,7 +47,7 @@ func (f *Fleet) Adopt(ctx context.Context, a Adoptee) (int, error) {
 func (f *Fleet) adopt(ctx context.Context, restored store.Restoration, a Adoptee) (int, error) {
 	now := f.now()
 	switch {
-	case a.Leaf.NotBefore.Add(issueBackdate).Before(restored.BackupAt.Truncate(time.Second)): // certificates have whole seconds
+	case a.Leaf.NotBefore.Add(wire.Backdate).Before(restored.BackupAt.Truncate(time.Second)): // certificates have whole seconds
 		return 0, notAdopted("the certificate was issued before the backup and is not on record")
 	case now.Before(a.Leaf.NotBefore) || now.After(a.Leaf.NotAfter.Add(f.grace)):
 		return 0, notAdopted("the certificate's time is over")
@@ -67,7 +64,7 @@ func (f *Fleet) adopt(ctx context.Context, restored store.Restoration, a Adoptee
 	}
 	issued := store.NewCertificate(a.Leaf.Raw, a.Leaf.RawSubjectPublicKeyInfo, a.Leaf.NotBefore, a.Leaf.NotAfter, a.Chain)
 	c := Certificate(node, issued, max(1, a.Generation))
-	c.IssuedAt = a.Leaf.NotBefore.Add(issueBackdate)
+	c.IssuedAt = a.Leaf.NotBefore.Add(wire.Backdate)
 	e := f.event("node.adopted", node.ID, store.Actor{Name: "node:" + node.ID, Address: a.Address})
 	e.NodeName, e.Tenant, e.Security = node.Name, node.Tenant, true
 	e.Detail = map[string]string{"fingerprint": c.Fingerprint, "not_before": a.Leaf.NotBefore.UTC().Format(time.RFC3339), "generation": strconv.Itoa(c.Generation)}

@@ -5,6 +5,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"muster/agent/wire"
 )
 
 // TestProtocolPage holds what muster help protocol says of late uses, and of backdating, against what is judged here.
@@ -17,7 +19,7 @@ func TestProtocolPage(t *testing.T) {
 	for _, want := range []string{
 		fmt.Sprintf("more than %d seconds after the first use (on a connection from before it: %d minutes)", int(lateUse.Seconds()), int(straggle.Minutes())),
 		fmt.Sprintf("or once more than %d minutes after it", int(straggle.Minutes())),
-		fmt.Sprintf("it was issued %d minutes after its NotBefore", int(issueBackdate.Minutes())),
+		fmt.Sprintf("it was issued %d minutes after its NotBefore", int(wire.Backdate.Minutes())),
 	} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the page does not say: %s", want)

@@ -24,7 +24,7 @@ func TestSweep(t *testing.T) {
 	f.beat(ad, 1, nil)
 	f.enrolled("gone")
 	f.apply("gone", fleet.Retire)
-	overdue := authority.DefaultTTL * 43 / 60
+	overdue := wire.RenewAfter(authority.DefaultTTL) + wire.RenewSpread(authority.DefaultTTL)
 	for _, c := range []struct {
 		at      time.Duration
 		events  int

@@ -162,7 +162,7 @@ func (w *world) machine(i int) *machine {
 
 func newPair(t *testing.T, key *ecdsa.PrivateKey, chain string) pair {
 	c := leaf(t, chain)
-	return pair{key: key, chain: chain, issued: c.NotBefore.Add(5 * time.Minute), ends: c.NotAfter}
+	return pair{key: key, chain: chain, issued: c.NotBefore.Add(wire.Backdate), ends: c.NotAfter}
 }
 
 func (m *machine) clock() time.Time {

@@ -148,13 +148,13 @@ func TestManyWrongProofs(t *testing.T) {
 func TestRegisterClock(t *testing.T) {
 	s := newSite(t, nil)
 	c := s.token(nil)
-	for _, off := range []time.Duration{5*time.Minute + time.Second, -5*time.Minute - time.Second} {
+	for _, off := range []time.Duration{wire.EnrollWindow + time.Second, -wire.EnrollWindow - time.Second} {
 		q := s.application("box", newKey(t))
 		q.Time = q.Time.Add(off)
 		s.want(off.String(), s.register(c, encode(t, q)), http.StatusUnauthorized, wire.CodeClockSkew)
 	}
 	q := s.application("box", newKey(t))
-	q.Time = q.Time.Add(5 * time.Minute)
+	q.Time = q.Time.Add(wire.EnrollWindow)
 	raw := encode(t, q)
 	if a := s.register(c, raw); a.status != http.StatusCreated {
 		t.Errorf("five minutes: got %d %s", a.status, a.body)

@@ -15,6 +15,8 @@ import (
 	"net/url"
 	"testing"
 	"time"
+
+	"muster/agent/wire"
 )
 
 // CA is a root with an intermediate.
@@ -70,9 +72,9 @@ func issue(child, parent *x509.Certificate, key *ecdsa.PublicKey, signer *ecdsa.
 	return certificate
 }
 
-// Node issues a node's certificate, backdated by five minutes.
+// Node issues a node's certificate, backdated as the gateway does it.
 func (ca *CA) Node(key *ecdsa.PublicKey, nodeID string, now time.Time, ttl time.Duration) (*x509.Certificate, string) {
-	child := template(nodeID, now.Add(-5*time.Minute), now.Add(ttl))
+	child := template(nodeID, now.Add(-wire.Backdate), now.Add(ttl))
 	child.KeyUsage, child.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	child.URIs = []*url.URL{{Scheme: "spiffe", Host: Domain, Path: "/node/" + nodeID}}
 	leaf := issue(child, ca.intermediate, key, ca.key)
