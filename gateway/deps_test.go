@@ -21,10 +21,15 @@ var (
 	listenerNames = []string{"nodeapi", "adminapi", "web", "oci", "offline"}
 
 	// partNames are what the gateway is made of. They do not import one another. A part's backend may import its part.
-	partNames = []string{"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "log", "session", "placement", "maas", "provider", "retention"}
+	partNames = []string{
+		"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "log", "session", "placement", "maas", "provider",
+		"retention",
+	}
 
 	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
-	sharedNames = []string{"account", "audit", "limit", "reply", "origin", "reading", "timeline", "door", "secret", "masterkey", "outage", "reach", "installer"}
+	sharedNames = []string{
+		"account", "audit", "limit", "reply", "origin", "reading", "replay", "timeline", "door", "secret", "masterkey", "outage", "reach", "installer",
+	}
 
 	// leafNames are packages of one idea that need nothing of muster's.
 	leafNames = []string{"gcpace", "paste", "runlist", "systemd"}

@@ -16,6 +16,7 @@ import (
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/limit"
 	"muster/gateway/internal/origin"
+	"muster/gateway/internal/replay"
 	"muster/store"
 )
 
@@ -38,7 +39,7 @@ type Bootstrap struct {
 	site   func() (Site, error)
 	known  credentials
 	marks  marks // of PSKs
-	nonces nonces
+	nonces *replay.Memory
 	audit  *audit.Trail
 
 	fails   *limit.Limiter // wrong proofs, by address
@@ -48,7 +49,7 @@ type Bootstrap struct {
 
 // New makes a Bootstrap.
 func New(c Config) *Bootstrap {
-	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site}
+	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, nonces: newNonces()}
 	if b.now == nil {
 		b.now = time.Now
 	}
@@ -140,12 +141,12 @@ func (b *Bootstrap) Timely(credential, nonce string, at time.Time) error {
 			"the answer carries the gateway's time: the agent corrects its clock and tries again by itself")
 
 	}
-	switch b.nonces.take(credential+" "+nonce, now) {
-	case repeated:
+	switch b.nonces.Take(credential+" "+nonce, at, now.Add(nonceMemory), now) {
+	case replay.Repeated:
 		return wire.Refuse(
 			wire.CodeReplayed, "this request was seen before", "every attempt needs a new nonce")
 
-	case full:
+	case replay.Full:
 		return wire.Refuse(
 			wire.CodeTooManyRequests, "too many machines enrol at once", "try again in a minute")
 

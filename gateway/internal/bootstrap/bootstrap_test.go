@@ -2,6 +2,7 @@ package bootstrap_test
 
 import (
 	"fmt"
+	"strconv"
 	"testing"
 	"time"
 
@@ -137,6 +138,43 @@ func TestProvenWithoutADatabase(t *testing.T) {
 	}
 	if err := d.Proven(t.Context(), proof(t, "mse_abcd", []byte{1}, nil), token, nil, "a"); code(err) != wire.CodeBadMAC {
 		t.Errorf("got %v, want bad_mac all the same", err)
+	}
+}
+
+// TestReplayAfterTheClockWasSet: a request that was used is not taken again when the clock was ahead for a while and is right again.
+func TestReplayAfterTheClockWasSet(t *testing.T) {
+	d := newDesk(t)
+	if err := d.Timely("mse_a", "1", start); err != nil {
+		t.Fatal(err)
+	}
+	d.now = start.Add(10 * time.Hour)
+	if err := d.Timely("mse_a", "2", d.now); err != nil {
+		t.Fatal(err)
+	}
+	d.now = start.Add(time.Minute)
+	if err := d.Timely("mse_a", "1", start); code(err) != wire.CodeReplayed {
+		t.Errorf("got %v, want replayed", err)
+	}
+	if err := d.Timely("mse_a", "3", d.now); err != nil {
+		t.Errorf("a new one: %v", err)
+	}
+}
+
+// TestTooManyNonces: beyond a bound nothing is taken, until the memory of the first ones is over.
+func TestTooManyNonces(t *testing.T) {
+	d := newDesk(t)
+	refused := 0
+	for i := range 1_000_000 + 7 {
+		if code(d.Timely("mse_a", strconv.Itoa(i), start)) == wire.CodeTooManyRequests {
+			refused++
+		}
+	}
+	if refused != 7 {
+		t.Errorf("%d are refused, want 7", refused)
+	}
+	d.now = start.Add(10*time.Minute + time.Second)
+	if err := d.Timely("mse_a", "one more", d.now); err != nil {
+		t.Errorf("when they are forgotten: %v", err)
 	}
 }
 

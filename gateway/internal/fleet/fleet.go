@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/limit"
+	"muster/gateway/internal/replay"
 	"muster/gateway/internal/timeline"
 	"muster/store"
 )
@@ -51,7 +52,7 @@ type Fleet struct {
 	}
 	replays struct {
 		sync.Mutex
-		byNode map[string]*Replay
+		byNode map[string]*replay.Memory
 	}
 	strays   *limit.Limiter // uses of ancient certificates that are put on record, by fingerprint
 	flushing sync.Mutex     // one flush at a time, so that a reader can wait for it
@@ -71,7 +72,7 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 		r.log = slog.New(slog.DiscardHandler)
 	}
 	r.beats.live = map[string]*live{}
-	r.replays.byNode = map[string]*Replay{}
+	r.replays.byNode = map[string]*replay.Memory{}
 	r.cache.init()
 	r.strays = limit.New(limit.Config{Burst: 1, Every: strayPause, Keys: strayKeys, Now: r.now})
 	return r, r.begin(ctx)

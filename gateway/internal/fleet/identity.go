@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/replay"
 	"muster/store"
 )
 
@@ -28,7 +29,7 @@ type Identity struct {
 	State       State
 	Person      bool // a person put the node where it is
 	Reasons     []store.Reason
-	Replay      *Replay // nonces that this identity has used
+	Replay      *replay.Memory // nonces that this identity has used
 
 	certificate  string // one of the store's Certificate constants
 	reenrolled   bool   // the node has a later enrolment
@@ -129,7 +130,7 @@ func (f *Fleet) Reasons(ctx context.Context, id *Identity) []string {
 	return names
 }
 
-func identityOf(row store.Identity, replay *Replay) (*Identity, error) {
+func identityOf(row store.Identity, replay *replay.Memory) (*Identity, error) {
 	public, err := x509.ParsePKIXPublicKey(row.Certificate.PublicKey)
 	if err != nil {
 		return nil, err

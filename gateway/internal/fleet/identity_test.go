@@ -4,13 +4,13 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"fmt"
-	"strconv"
 	"testing"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/replay"
 	"muster/store"
 )
 
@@ -224,77 +224,14 @@ func TestReplayOutlivesTheCache(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")
 	until := start.Add(time.Minute)
-	if got := f.identity(ad.Certificate.Fingerprint).Replay.Take("a", start, until); got != fleet.Fresh {
+	if got := f.identity(ad.Certificate.Fingerprint).Replay.Take("a", start, until, start); got != replay.Fresh {
 		t.Fatalf("got %d, want fresh", got)
 	}
 	f.Forget(ad.Node.ID)
 	next := f.renew(ad.Certificate.Fingerprint)
 	for _, fingerprint := range []string{ad.Certificate.Fingerprint, next.Fingerprint} {
-		if got := f.identity(fingerprint).Replay.Take("a", start, until); got != fleet.Repeated {
+		if got := f.identity(fingerprint).Replay.Take("a", start, until, start); got != replay.Repeated {
 			t.Errorf("got %d, want repeated", got)
 		}
-	}
-}
-
-func TestReplayBound(t *testing.T) {
-	var p fleet.Replay
-	until := start.Add(time.Minute)
-	taken := 0
-	for p.Take(fmt.Sprint(taken), start, until) == fleet.Fresh {
-		if taken++; taken > 1<<20 {
-			t.Fatal("a replay memory has no bound")
-		}
-	}
-	if got := p.Take("one more", start, until); got != fleet.Flooded {
-		t.Errorf("got %d, want flooded", got)
-	}
-	if got := p.Take("one more", until, until); got != fleet.Flooded {
-		t.Errorf("at the end of their time: got %d, want flooded", got)
-	}
-	if got := p.Take("0", until, until); got != fleet.Repeated {
-		t.Errorf("at the end of its time: got %d, want repeated", got)
-	}
-	if got := p.Take("one more", until.Add(time.Millisecond), until.Add(time.Minute)); got != fleet.Fresh {
-		t.Errorf("when the others are forgotten: got %d, want fresh", got)
-	}
-}
-
-// TestReplayWhenTheClockIsSet: what was forgotten while the clock was ahead is not taken again when it is right.
-func TestReplayWhenTheClockIsSet(t *testing.T) {
-	for _, ahead := range []time.Duration{5 * time.Minute, 10 * time.Hour, 10 * year} {
-		var p fleet.Replay
-		take := func(nonce string, at time.Time, made time.Duration) int {
-			return p.Take(nonce, at, at.Add(made).Add(wire.SignatureWindow))
-		}
-		take("used", start, 0)
-		take("ahead", start.Add(ahead), 0)
-		back := start.Add(20 * time.Second)
-		for _, c := range []struct {
-			nonce string
-			made  time.Duration
-			want  int
-		}{
-			{"used", -20 * time.Second, fleet.Repeated}, {"from before", -time.Second, fleet.Repeated}, {"new", 0, fleet.Fresh},
-			{"new", 0, fleet.Repeated}, {"ahead", 0, fleet.Repeated}, {"of a clock that is a little slow", -time.Second, fleet.Repeated},
-		} {
-			if got := take(c.nonce, back, c.made); got != c.want {
-				t.Errorf("ahead by %s: %s: got %d, want %d", ahead, c.nonce, got, c.want)
-			}
-		}
-		if got := take("later", back.Add(2*time.Second), -time.Second); got != fleet.Fresh {
-			t.Errorf("ahead by %s: seconds later: got %d", ahead, got)
-		}
-	}
-}
-
-// TestReplayOfAClockFarAhead: the nonces of a clock that was ahead make no node wait until that time has come.
-func TestReplayOfAClockFarAhead(t *testing.T) {
-	var p fleet.Replay
-	far := start.Add(10 * year)
-	for i := range 4096 {
-		p.Take(strconv.Itoa(i), far, far.Add(time.Minute))
-	}
-	if got := p.Take("now", start, start.Add(time.Minute)); got != fleet.Fresh {
-		t.Errorf("got %d, want fresh", got)
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/replay"
 )
 
 // identify turns either transport's proof into the one identity that handlers see: the client certificate of a direct TLS
@@ -117,11 +118,10 @@ func (a *API) fresh(s *sign.Signature, id *fleet.Identity) error {
 	if s.Epoch != a.Info.Epoch {
 		return wire.Refuse(wire.CodeStaleNonce, "the nonce is of another start of this gateway", "the answer carries the right epoch: sign again")
 	}
-	now := a.Now()
-	switch id.Replay.Take(s.Nonce[len(s.Epoch)+1:], now, s.Created.Add(wire.SignatureWindow)) {
-	case fleet.Repeated:
+	switch id.Replay.Take(s.Nonce[len(s.Epoch)+1:], s.Created, s.Created.Add(wire.SignatureWindow), a.Now()) {
+	case replay.Repeated:
 		return wire.Refuse(wire.CodeReplayed, "this request was seen before", "every request needs a new nonce: sign again")
-	case fleet.Flooded:
+	case replay.Full:
 		return wire.Refuse(wire.CodeTooManyRequests, "too many requests of this node at once", "slow down")
 	}
 	return nil

@@ -14,6 +14,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/nodeapi"
+	"muster/gateway/internal/replay"
 )
 
 // TestTransports: a client certificate and a signature are equal; together they must agree.
@@ -223,7 +224,7 @@ func TestFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; id.Replay.Take(string(rune(i)), s.clock.Now(), s.clock.Now().Add(time.Minute)) == 0; i++ {
+	for i := 0; id.Replay.Take(string(rune(i)), start, start.Add(time.Minute), start) == replay.Fresh; i++ {
 		if i > 1<<16 {
 			t.Fatal("a node's nonces have no bound")
 		}

@@ -18,6 +18,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/replay"
 	"muster/gateway/internal/reply"
 )
 
@@ -213,9 +214,9 @@ func TestProtocolNonces(t *testing.T) {
 			t.Errorf("a nonce of %d characters: %v", len(text), err)
 		}
 	}
-	var memory fleet.Replay
+	memory := fleet.NewReplay()
 	taken := 0
-	for memory.Take(strconv.Itoa(taken), storyTime, storyTime.Add(wire.SignatureWindow)) == fleet.Fresh {
+	for memory.Take(strconv.Itoa(taken), storyTime, storyTime.Add(wire.SignatureWindow), storyTime) == replay.Fresh {
 		taken++
 	}
 	if !strings.Contains(p.text, fmt.Sprintf("At most %d signed requests of one node", taken)) {

@@ -1,0 +1,147 @@
+package replay_test
+
+import (
+	"fmt"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"muster/gateway/internal/replay"
+)
+
+const year = 365 * 24 * time.Hour
+
+var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+func newMemory(bound int) *replay.Memory { return &replay.Memory{Bound: bound, Window: time.Minute} }
+
+// take uses a nonce of a request that is made at a time, a window from when it could be accepted last.
+func take(m *replay.Memory, nonce string, made, now time.Time) replay.Outcome {
+	return m.Take(nonce, made, made.Add(time.Minute), now)
+}
+
+func TestTake(t *testing.T) {
+	m := newMemory(100)
+	end := start.Add(time.Minute)
+	for _, c := range []struct {
+		nonce string
+		now   time.Time
+		want  replay.Outcome
+	}{
+		{"a", start, replay.Fresh}, {"a", start, replay.Repeated}, {"b", start, replay.Fresh}, {"", start, replay.Fresh},
+		{"", start, replay.Repeated}, {"a", end, replay.Repeated}, {"a", end.Add(time.Second), replay.Fresh},
+	} {
+		if got := take(m, c.nonce, start, c.now); got != c.want {
+			t.Errorf("%q at %s: got %d, want %d", c.nonce, c.now.Sub(start), got, c.want)
+		}
+	}
+}
+
+// TestBound fills a memory: nothing more is taken, what is in it stays known, and there is room when its time is over.
+func TestBound(t *testing.T) {
+	for _, bound := range []int{4096, 300_000} {
+		m := newMemory(bound)
+		until := start.Add(time.Minute)
+		taken := 0
+		for take(m, fmt.Sprint(taken), start, start) == replay.Fresh {
+			if taken++; taken > bound {
+				t.Fatal("there is no bound")
+			}
+		}
+		if taken != bound {
+			t.Errorf("%d are remembered, want %d", taken, bound)
+		}
+		if got := take(m, "one more", start, start); got != replay.Full {
+			t.Errorf("got %d, want full", got)
+		}
+		if got := take(m, "one more", until, until); got != replay.Full {
+			t.Errorf("at the end of their time: got %d, want full", got)
+		}
+		if got := take(m, "0", until, until); got != replay.Repeated {
+			t.Errorf("at the end of its time: got %d, want repeated", got)
+		}
+		pause := time.Duration(bound) * 100 * time.Nanosecond
+		if got := take(m, "one more", until, until.Add(pause+time.Millisecond)); got != replay.Fresh {
+			t.Errorf("when the others are forgotten: got %d, want fresh", got)
+		}
+	}
+}
+
+// TestClockIsSetBack: what was forgotten while the clock was ahead is not taken again when it is right.
+func TestClockIsSetBack(t *testing.T) {
+	for _, ahead := range []time.Duration{5 * time.Minute, 10 * time.Hour, 10 * year} {
+		m := newMemory(4096)
+		take(m, "used", start, start)
+		take(m, "ahead", start.Add(ahead), start.Add(ahead))
+		back := start.Add(20 * time.Second)
+		for _, c := range []struct {
+			nonce string
+			made  time.Duration
+			want  replay.Outcome
+		}{
+			{"used", -20 * time.Second, replay.Repeated}, {"from before", -time.Second, replay.Repeated}, {"new", 0, replay.Fresh},
+			{"new", 0, replay.Repeated}, {"ahead", 0, replay.Repeated}, {"of a clock that is a little slow", -time.Second, replay.Repeated},
+		} {
+			if got := take(m, c.nonce, back.Add(c.made), back); got != c.want {
+				t.Errorf("ahead by %s: %s: got %d, want %d", ahead, c.nonce, got, c.want)
+			}
+		}
+		later := back.Add(2 * time.Second)
+		if got := take(m, "later", later.Add(-time.Second), later); got != replay.Fresh {
+			t.Errorf("ahead by %s: seconds later: got %d", ahead, got)
+		}
+	}
+}
+
+// TestClockIsSetForward: a clock that jumps forgets early what it would not accept anyway, and refuses nothing that is new.
+func TestClockIsSetForward(t *testing.T) {
+	m := newMemory(4096)
+	take(m, "used", start, start)
+	later := start.Add(10 * year)
+	if got := take(m, "new", later, later); got != replay.Fresh {
+		t.Errorf("got %d, want fresh", got)
+	}
+}
+
+// TestClockFarAhead: the nonces of a clock that was ahead make nobody wait until that time has come.
+func TestClockFarAhead(t *testing.T) {
+	m := newMemory(4096)
+	far := start.Add(10 * year)
+	for i := range 4096 {
+		take(m, strconv.Itoa(i), far, far)
+	}
+	if got := take(m, "now", start, start); got != replay.Fresh {
+		t.Errorf("got %d, want fresh", got)
+	}
+}
+
+// TestSmallSteps: as a clock is kept right it goes back by less than a second, which makes nothing old.
+func TestSmallSteps(t *testing.T) {
+	m := newMemory(4096)
+	take(m, "a", start, start)
+	if got := take(m, "b", start.Add(-time.Minute), start.Add(-time.Second)); got != replay.Fresh {
+		t.Errorf("got %d, want fresh", got)
+	}
+}
+
+// TestSideBySide: of many requests with one nonce, one is new.
+func TestSideBySide(t *testing.T) {
+	m := newMemory(4096)
+	var group sync.WaitGroup
+	var fresh atomic.Int64
+	for range 8 {
+		group.Go(func() {
+			for i := range 100 {
+				if take(m, strconv.Itoa(i), start, start) == replay.Fresh {
+					fresh.Add(1)
+				}
+			}
+		})
+	}
+	group.Wait()
+	if fresh.Load() != 100 {
+		t.Errorf("%d are new, want 100", fresh.Load())
+	}
+}
