@@ -11,13 +11,24 @@ const answerContext = "muster answer v1\n"
 // SignAnswer is the Muster-Answer header: the gateway's Ed25519 signature over the request's nonce, the status and the
 // digest of the body. It lets an agent believe an answer that came through something that ends TLS.
 func SignAnswer(key ed25519.PrivateKey, nonce string, status int, body []byte) string {
-	return encode64(ed25519.Sign(key, answerText(nonce, status, body)))
+	return SignAnswerDigest(key, nonce, status, ContentDigest(body))
+}
+
+// SignAnswerDigest is SignAnswer for a body that is not in memory, by its ContentDigest. An answer with a part of something
+// (206) is signed with the digest of the whole: the node has the rest from before, and checks what all parts make together.
+func SignAnswerDigest(key ed25519.PrivateKey, nonce string, status int, digest string) string {
+	return encode64(ed25519.Sign(key, answerText(nonce, status, digest)))
 }
 
 // VerifyAnswer checks a Muster-Answer header. The error is ErrBadProof: the answer may come from anyone then.
 func VerifyAnswer(header string, key ed25519.PublicKey, nonce string, status int, body []byte) error {
+	return VerifyAnswerDigest(header, key, nonce, status, ContentDigest(body))
+}
+
+// VerifyAnswerDigest is VerifyAnswer for a body that is not in memory, by the digest that SignAnswerDigest takes.
+func VerifyAnswerDigest(header string, key ed25519.PublicKey, nonce string, status int, digest string) error {
 	signature, err := decode64(header)
-	if err != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, answerText(nonce, status, body), signature) {
+	if err != nil || len(key) != ed25519.PublicKeySize || !ed25519.Verify(key, answerText(nonce, status, digest), signature) {
 		return ErrBadProof
 	}
 	return nil
@@ -35,6 +46,6 @@ func DecodeKey(text string) (ed25519.PublicKey, error) {
 	return ed25519.PublicKey(raw), nil
 }
 
-func answerText(nonce string, status int, body []byte) []byte {
-	return []byte(answerContext + nonce + "\n" + strconv.Itoa(status) + "\n" + ContentDigest(body))
+func answerText(nonce string, status int, digest string) []byte {
+	return []byte(answerContext + nonce + "\n" + strconv.Itoa(status) + "\n" + digest)
 }

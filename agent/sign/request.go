@@ -35,11 +35,16 @@ type Signer struct {
 	Fingerprint string
 }
 
-// Sign adds Content-Digest, Signature-Input and Signature (RFC 9421, ecdsa-p256-sha256; RFC 9530) for a body that the
-// caller is about to send, and gives the nonce back, which the proof of the answer will name. The nonce is the gateway's
-// epoch, a dot, the fingerprint and 16 random bytes. The fingerprint makes the proven answer this identity's own: whoever
-// sees a nonce on its way cannot have the gateway prove an answer to a request of theirs that carries it.
+// Sign signs a request as SignDigest does, for a body that is in memory.
 func (s Signer) Sign(r *http.Request, body []byte, epoch string, created time.Time) (nonce string, err error) {
+	return s.SignDigest(r, ContentDigest(body), epoch, created)
+}
+
+// SignDigest adds Content-Digest, Signature-Input and Signature (RFC 9421, ecdsa-p256-sha256; RFC 9530) to a request that is
+// about to be sent. digest is the ContentDigest of its body. It gives the nonce back, which the proof of the answer will name.
+// The nonce is the gateway's epoch, a dot, the fingerprint and 16 random bytes. The fingerprint makes the proven answer this
+// identity's own: whoever sees a nonce on its way cannot have the gateway prove an answer to a request of theirs that carries it.
+func (s Signer) SignDigest(r *http.Request, digest, epoch string, created time.Time) (nonce string, err error) {
 	var random [16]byte
 	rand.Read(random[:])
 	nonce = epoch + "." + s.Fingerprint + strings.TrimRight(encode64(random[:]), "=")
@@ -56,7 +61,7 @@ func (s Signer) Sign(r *http.Request, body []byte, epoch string, created time.Ti
 	if r.Header == nil {
 		r.Header = http.Header{}
 	}
-	r.Header.Set("Content-Digest", ContentDigest(body))
+	r.Header.Set("Content-Digest", digest)
 	base, err := requestBase(r, covered[:], params)
 	if err != nil {
 		return "", err
@@ -152,8 +157,11 @@ func (s *Signature) Verify(r *http.Request, key *ecdsa.PublicKey) error {
 // ContentDigest is the Content-Digest header for these bytes (RFC 9530 section 2), sha-256.
 func ContentDigest(body []byte) string {
 	sum := sha256.Sum256(body)
-	return "sha-256=:" + encode64(sum[:]) + ":"
+	return SumDigest(sum[:])
 }
+
+// SumDigest is the ContentDigest of a body whose SHA-256 is known.
+func SumDigest(sum []byte) string { return "sha-256=:" + encode64(sum) + ":" }
 
 // VerifyDigest checks a Content-Digest header against a body. Other algorithms may stand beside sha-256. The error is
 // ErrBadProof.
