@@ -3,7 +3,7 @@
 //
 // Whatever goes wrong, it goes on: an unreachable gateway is tried again with growing, jittered waits, one that provably
 // refuses this node for good is asked every few minutes, and nothing on the disk is given up because of an answer. One
-// goroutine does it all, so a renewal never runs beside a request of the identity that it replaces.
+// goroutine does it all. What other goroutines send is drained by the transport before a renewed identity is used.
 package heartbeat
 
 import (

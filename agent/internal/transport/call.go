@@ -34,89 +34,128 @@ type Facts struct {
 	Epoch string           `json:"epoch"`
 }
 
-// Call posts in as JSON to a node's route and reads the proven answer into out. The error is a *Refusal where the gateway
-// provably refused, an *Unproven where something else answered, and anything else where nothing did. Clock and epoch are
-// corrected from proven answers, and the request is signed again where the gateway asks for that.
+// Call posts in as JSON to a node's route and reads the proven answer into out. Its errors are those of Do.
 func (c *Client) Call(ctx context.Context, path string, in, out any) error {
 	body, err := json.Marshal(in)
 	if err != nil {
 		return err
 	}
+	answer, err := c.Do(ctx, Request{Path: path, Body: Bytes(kindJSON, body)})
+	if err != nil {
+		return err
+	}
+	if err := json.Unmarshal(answer.Body, out); err != nil {
+		return fmt.Errorf("read the gateway's answer: %w", err)
+	}
+	return nil
+}
+
+// Do sends a request of the node and gives the proven answer, whose status is 2xx. The proof is about status and body; headers
+// count for nothing where the request was signed. The error is a *Refusal where the gateway provably refused, an *Unproven
+// where something else answered, ErrIdentityChanged where the call was cut because the node has another identity now, and
+// anything else where nothing answered. Clock and epoch are corrected from proven answers, and the request is signed again
+// where the gateway asks for that.
+func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
+	t, err := c.enter(ctx)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer c.leave(t)
+	bounded, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(t.life, cancel)()
+	answer, err := c.settle(bounded, t, q)
+	var refusal *Refusal
+	switch {
+	case err == nil:
+		return answer, nil
+	case errors.As(err, &refusal) && refusal.Status == http.StatusRequestedRangeNotSatisfiable && q.Into != nil:
+		return Answer{}, q.Into.spoilt(err)
+	case t.life.Err() != nil && ctx.Err() == nil && refusal == nil:
+		return Answer{}, fmt.Errorf("speak to %s: %w", c.base.Host, ErrIdentityChanged)
+	}
+	return Answer{}, err
+}
+
+// settle repeats a request for as long as the gateway has it signed anew.
+func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, error) {
+	var last error
 	for range maxAttempts {
-		a, failed := c.attempt(ctx, path, body)
-		if failed != nil {
-			return failed
+		a, err := c.attempt(ctx, t, q)
+		if err != nil {
+			return Answer{}, err
 		}
-		var again bool
-		if again, err = c.judge(a); again {
+		again, err := c.judge(t, a)
+		if again {
+			last = err
 			continue
 		}
-		if err != nil {
-			return err
+		if err != nil && a.digest != "" {
+			err = q.Into.spoilt(err)
 		}
-		if err := json.Unmarshal(a.Body, out); err != nil {
-			return fmt.Errorf("read the gateway's answer: %w", err)
-		}
-		return nil
+		return a.Answer, err
 	}
-	return fmt.Errorf("%s does not take a request that was signed %d times: %v", c.base.Host, maxAttempts, err)
+	return Answer{}, fmt.Errorf("%s does not take a request that was signed %d times: %v", c.base.Host, maxAttempts, last)
 }
 
 // attempt sends the request once on each way that it takes. Where only the dates of the gateway's certificate stand against
 // it, the request goes out signed with the dates ignored: the proven answer tells whose clock is wrong.
-func (c *Client) attempt(ctx context.Context, path string, body []byte) (attempt, error) {
+func (c *Client) attempt(ctx context.Context, t *tenure, q Request) (attempt, error) {
 	return c.carry(ctx, func(via Way) (attempt, error) {
-		a, err := c.send(ctx, c.over(via, strict), path, body, via == Curl || !c.isMutual())
+		a, err := c.send(ctx, c.over(t, via, strict), t, q, via == Curl || !c.isMutual(t))
 		a.strict = true
 		if errors.Is(err, errDates) {
 			c.cfg.Logger.Warn("the gateway's certificate fails by its dates alone: asking for the time", "host", c.base.Host)
-			a, err = c.send(ctx, c.over(via, lenient), path, body, true)
-			c.over(via, lenient).close()
+			a, err = c.send(ctx, c.over(t, via, lenient), t, q, true)
+			c.over(t, via, lenient).close()
 		}
 		return a, err
 	})
 }
 
-func (c *Client) send(ctx context.Context, through exchanger, path string, body []byte, signed bool) (attempt, error) {
-	id, err := c.current()
-	if err != nil {
-		return attempt{}, err
-	}
-	a := attempt{identity: id, signed: signed, sent: c.cfg.Now()}
-	header := http.Header{"Content-Type": {"application/json"}}
-	if signed {
-		if a.nonce, err = c.signInto(header, id.Signer, path, body); err != nil {
+func (c *Client) send(ctx context.Context, through exchanger, t *tenure, q Request, signed bool) (attempt, error) {
+	a := attempt{identity: t.identity, signed: signed, sent: c.cfg.Now()}
+	o := c.outgoing(q)
+	o.signed = signed
+	if q.Into != nil {
+		if err := q.Into.ask(o.header); err != nil {
 			return attempt{}, err
 		}
 	}
-	a.Answer, err = through.exchange(ctx, http.MethodPost, path, header, body)
+	var err error
+	if signed {
+		if a.nonce, err = c.signInto(o, t.identity.Signer); err != nil {
+			return attempt{}, err
+		}
+	}
+	a.Answer, err = through.exchange(ctx, o)
 	return a, err
 }
 
-func (c *Client) signInto(header http.Header, signer sign.Signer, path string, body []byte) (nonce string, err error) {
-	r, err := http.NewRequest(http.MethodPost, c.base.String()+path, nil)
+func (c *Client) signInto(o outgoing, signer sign.Signer) (nonce string, err error) {
+	r, err := http.NewRequest(o.method, c.base.String()+o.path, nil)
 	if err != nil {
 		return "", err
 	}
-	r.Header = header
+	r.Header = o.header
 	c.mu.Lock()
 	epoch := c.epoch
 	c.mu.Unlock()
-	return signer.Sign(r, body, epoch, c.Now())
+	return signer.SignDigest(r, o.body.contentDigest(), epoch, c.Now())
 }
 
 // judge decides what an answer means: nil for a proven yes, again where the request has to be sent anew.
-func (c *Client) judge(a attempt) (again bool, err error) {
+func (c *Client) judge(t *tenure, a attempt) (again bool, err error) {
 	if !c.proven(a) {
 		if !a.signed { // the connection changed under us
-			c.setMutual(false)
+			c.setMutual(t, false)
 			return true, a.Unproven()
 		}
 		return false, a.Unproven()
 	}
 	said := c.learn(a)
 	if a.Status >= 200 && a.Status < 300 {
-		c.setMutual(a.chained && a.strict)
+		c.setMutual(t, a.chained && a.strict)
 		return false, nil
 	}
 	refusal := a.refusal(said.Error)
@@ -124,11 +163,11 @@ func (c *Client) judge(a attempt) (again bool, err error) {
 	case wire.CodeClockSkew, wire.CodeStaleNonce, wire.CodeReplayed:
 		return true, refusal
 	case wire.CodeNoIdentity:
-		c.setMutual(false)
+		c.setMutual(t, false)
 		return !a.signed, refusal
 	case wire.CodeMTLSRequired:
-		c.setMutual(a.signed && a.chained)
-		return c.isMutual(), refusal
+		c.setMutual(t, a.signed && a.chained)
+		return c.isMutual(t), refusal
 	}
 	return false, refusal
 }
@@ -137,8 +176,9 @@ func (c *Client) proven(a attempt) bool {
 	if !a.signed {
 		return a.chained && a.strict
 	}
+	digest := a.contentDigest()
 	for _, key := range a.identity.AnswerKeys {
-		if sign.VerifyAnswer(a.Header.Get(wire.HeaderAnswer), key, a.nonce, a.Status, a.Body) == nil {
+		if sign.VerifyAnswerDigest(a.Header.Get(wire.HeaderAnswer), key, a.nonce, a.Status, digest) == nil {
 			return true
 		}
 	}

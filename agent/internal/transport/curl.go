@@ -11,8 +11,6 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"muster/agent/wire"
 )
 
 // curl exchanges through the curl program, for networks that let it through and not this one: edges tell clients apart by
@@ -48,15 +46,16 @@ type fence struct {
 // root comes first, for it costs curl least.
 func (t *curl) fences() []fence {
 	c := t.client
+	enrolled := c.current()
 	c.mu.Lock()
-	id, pinned := c.identity, c.pinned
+	pinned := c.pinned
 	c.mu.Unlock()
 	roots := ""
 	switch {
 	case c.base.Scheme == "http":
 		return []fence{{trust: ofSystem}}
-	case id != nil:
-		roots = id.RootsPEM
+	case enrolled != nil:
+		roots = enrolled.identity.RootsPEM
 	case t.role == anyone, t.role == first && !c.cfg.First.NeedTrust:
 		return []fence{{trust: ofNobody}}
 	case len(pinned) > 0:
@@ -82,11 +81,11 @@ func rank(f fence, works trust) int {
 	return 1
 }
 
-// exchange sends one request and reads the whole answer; redirects are answers. A certificate that one fence does not take
+// exchange sends one request and takes the answer in; redirects are answers. A certificate that one fence does not take
 // was refused before anything was sent, so the next fence may be tried.
-func (t *curl) exchange(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error) {
+func (t *curl) exchange(ctx context.Context, o outgoing) (Answer, error) {
 	c := t.client
-	ctx, cancel := context.WithTimeout(ctx, c.cfg.Timeout)
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	program, err := c.findCurl()
 	if err != nil {
@@ -95,12 +94,12 @@ func (t *curl) exchange(ctx context.Context, method, path string, header http.He
 	fences := t.fences()
 	var said []string
 	for _, f := range fences {
-		config, err := t.config(ctx, f, method, path, header)
+		config, err := t.config(ctx, f, o)
 		if err != nil {
 			return Answer{}, fmt.Errorf("reach %s through curl: %w", c.base.Host, err)
 		}
-		out := invocation{program, curlEnvironment(c.environ()), config, body, []byte(f.roots)}.run(ctx)
-		answer, err := t.read(ctx, out)
+		out := invocation{program, curlEnvironment(c.environ()), config, []byte(f.roots), o}.run(ctx)
+		answer, err := t.read(ctx, o, out)
 		if errors.Is(err, ErrUntrusted) {
 			said = appendNew(said, out.says())
 			continue
@@ -126,7 +125,7 @@ func (t *curl) passed(f fence) {
 func (t *curl) close() {}
 
 // config is what curl reads from its standard input.
-func (t *curl) config(ctx context.Context, f fence, method, path string, header http.Header) ([]byte, error) {
+func (t *curl) config(ctx context.Context, f fence, o outgoing) ([]byte, error) {
 	c := t.client
 	url := *c.base
 	var b curlConfig
@@ -152,8 +151,11 @@ func (t *curl) config(ctx context.Context, f fence, method, path string, header 
 		b.header("Host", c.base.Host)
 		url.Host = "localhost:" + port(c.base)
 	}
-	b.request(method, url.String()+path)
-	b.headers(header)
+	b.request(o.method, url.String()+o.path)
+	if o.body != nil || o.method != http.MethodGet {
+		b.body(o.body)
+	}
+	b.headers(o.header)
 	return b.done()
 }
 
@@ -167,21 +169,21 @@ func limit(ctx context.Context) time.Duration {
 }
 
 // read makes an answer of what curl left behind.
-func (t *curl) read(ctx context.Context, out outcome) (Answer, error) {
+func (t *curl) read(ctx context.Context, o outgoing, out outcome) (Answer, error) {
 	host := t.client.base.Host
 	switch {
-	case out.tooLarge:
-		return Answer{}, fmt.Errorf("the answer of %s is larger than %d bytes: %w", host, wire.MaxBody, errTooLarge)
+	case errors.Is(out.err, ErrVoid):
+		return Answer{}, fmt.Errorf("read the answer of %s: %w", host, out.err)
+	case errors.Is(out.err, errTooLarge):
+		return Answer{}, fmt.Errorf("the answer of %s is %w", host, out.err)
 	case out.err != nil && ctx.Err() == nil:
 		return Answer{}, fmt.Errorf("reach %s through curl: %w", host, out.err)
 	case out.code != 0 || ctx.Err() != nil:
-		return Answer{}, t.explain(ctx, out)
+		return Answer{}, t.explain(ctx, out, o.timeout)
+	case out.answer.Status == 0:
+		return Answer{}, fmt.Errorf("reach %s through curl: %w", host, errNoHTTP)
 	}
-	status, header, err := parseHeaders(out.headers)
-	if err != nil {
-		return Answer{}, fmt.Errorf("reach %s through curl: %w", host, err)
-	}
-	return Answer{Status: status, Header: header, Body: out.body}, nil
+	return out.answer, nil
 }
 
 // findCurl looks for the program at each exchange: it may be installed, or go, while the agent runs.

@@ -3,9 +3,11 @@ package transport
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 )
 
 var errNoHTTP = errors.New("what answers there does not speak HTTP: check the port of --gateway")
@@ -48,4 +50,95 @@ func statusOf(line string) int {
 		return 0
 	}
 	return code
+}
+
+// arrival takes an answer from curl's two pipes: body on one, head on the other. The body is held until its head says where it
+// goes, for nothing orders the two. Its Write is the body's.
+type arrival struct {
+	out  outgoing
+	kill func()
+
+	mu    sync.Mutex
+	heads []byte
+	held  []byte
+	flows bool // the body goes to the download
+	err   error
+}
+
+// head is where an arrival's head is written.
+type head struct{ *arrival }
+
+func (h head) Write(data []byte) (int, error) {
+	a := h.arrival
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.heads)+len(data) > maxHeaders {
+		a.fail(fmt.Errorf("larger than %d bytes in its head: %w", maxHeaders, errTooLarge))
+		return len(data), nil
+	}
+	a.heads = append(a.heads, data...)
+	return len(data), nil
+}
+
+func (a *arrival) Write(data []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.err != nil {
+		return len(data), nil
+	}
+	a.held = append(a.held, data...)
+	a.look()
+	if err := a.out.fits(len(a.held)); err != nil {
+		a.fail(err)
+	}
+	return len(data), nil
+}
+
+// look passes on what is held where the head allows that. That of a proxy, which comes first, carries no proof.
+func (a *arrival) look() {
+	if a.out.into == nil || a.err != nil {
+		return
+	}
+	if !a.flows {
+		status, header, err := parseHeaders(a.heads)
+		answer := Answer{Status: status, Header: header}
+		if err != nil || !a.out.streams(answer) {
+			return
+		}
+		a.flows = true
+		if err := a.out.into.begin(answer); err != nil {
+			a.fail(err)
+			return
+		}
+	}
+	if _, err := a.out.into.Write(a.held); err != nil {
+		a.fail(err)
+	}
+	a.held = a.held[:0]
+}
+
+func (a *arrival) fail(err error) {
+	a.err = err
+	a.kill()
+}
+
+// end gives the answer when nothing more comes. done: curl has received all of it.
+func (a *arrival) end(done bool) (Answer, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.look()
+	if a.err != nil || !done {
+		return Answer{}, a.err
+	}
+	status, header, err := parseHeaders(a.heads)
+	if err != nil {
+		return Answer{}, nil // whoever asks sees status 0
+	}
+	answer := Answer{Status: status, Header: header}
+	if a.flows {
+		err = a.out.taken(&answer)
+		return answer, err
+	}
+	answer.Body = a.held
+	return answer, nil
 }

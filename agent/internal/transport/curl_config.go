@@ -9,7 +9,10 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
+	"strconv"
 	"strings"
+
+	"muster/agent/wire"
 )
 
 // Files that curl finds open: the bodies of requests go through a pipe, and so do roots and the answer's headers. Nothing
@@ -45,17 +48,27 @@ func (b *curlConfig) set(name, value string) {
 	fmt.Fprintf(&b.text, "%s = %s\n", name, quoted)
 }
 
-// request names the method and where it goes. A request other than GET has a body, maybe an empty one.
+// request names the method and where it goes.
 func (b *curlConfig) request(method, target string) {
 	if strings.ContainsFunc(target, func(r rune) bool { return r <= ' ' || r == 0x7f }) {
 		b.fail(errors.New("the URL has spaces or control characters"))
 	}
 	b.set("url", target)
 	b.set("request", method)
-	if method != http.MethodGet {
+}
+
+// body names where the request's body is. curl reads all of it before it sends anything, so a large one is an upload instead,
+// which it sends as it comes.
+func (b *curlConfig) body(body *Body) {
+	switch {
+	case body == nil || body.size <= wire.MaxBody:
 		b.set("data-binary", "@"+bodyFile)
-		b.set("header", "Expect:") // no waiting for 100 Continue
+	default:
+		b.set("upload-file", bodyFile)
+		b.set("header", "Transfer-Encoding:") // else a curl that does not heed the length sends chunks
+		b.set("header", "Content-Length: "+strconv.FormatInt(body.size, 10))
 	}
+	b.set("header", "Expect:") // no waiting for 100 Continue
 }
 
 func (b *curlConfig) headers(header http.Header) {

@@ -6,16 +6,17 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // explain turns a failed run into a sentence with the next step.
-func (t *curl) explain(ctx context.Context, out outcome) error {
+func (t *curl) explain(ctx context.Context, out outcome, within time.Duration) error {
 	host := t.client.base.Host
 	switch {
 	case out.code == 28 && strings.Contains(out.stderr, "Resolving timed out"):
-		return t.client.silent(lookingUp, context.DeadlineExceeded)
+		return t.client.silent(lookingUp, within, context.DeadlineExceeded)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), out.code == 28:
-		return fmt.Errorf("reach %s through curl: no answer within %s: %w", host, t.client.cfg.Timeout, context.DeadlineExceeded)
+		return fmt.Errorf("reach %s through curl: no answer within %s: %w", host, within, context.DeadlineExceeded)
 	case ctx.Err() != nil:
 		return fmt.Errorf("reach %s through curl: %w", host, ctx.Err())
 	case out.code == 51, out.code == 60, out.code == 77:
@@ -61,9 +62,7 @@ func reason(code int) string {
 func (t *curl) untrusted(ownRoots bool, said []string) error {
 	c := t.client
 	host, words := c.base.Hostname(), strings.Join(said, "; ")
-	c.mu.Lock()
-	enrolled := c.identity != nil
-	c.mu.Unlock()
+	enrolled := c.current() != nil
 	const clock = "if it was trusted before, check this machine's clock, which curl goes by"
 	switch {
 	case enrolled && ownRoots:

@@ -54,7 +54,14 @@ func serve(t testing.TB, handler http.HandlerFunc) string {
 }
 
 func post(c *Client, header http.Header, body []byte) (Answer, error) {
-	return c.over(Curl, strict).exchange(context.Background(), http.MethodPost, "/nodes/[n1]/{x}?a=b%20c", header, body)
+	return raw(context.Background(), c, Request{Path: "/nodes/[n1]/{x}?a=b%20c", Body: Bytes("", body)}, header)
+}
+
+// raw sends a request through curl as it is, without a proof.
+func raw(ctx context.Context, c *Client, q Request, header http.Header) (Answer, error) {
+	o := c.outgoing(q)
+	o.header = header
+	return c.curl[strict].exchange(ctx, o)
 }
 
 func TestCurlCarriesEveryByte(t *testing.T) {
@@ -115,7 +122,7 @@ func TestCurlRefusesInjection(t *testing.T) {
 		}
 	}
 	for _, path := range []string{"/a b", "/a\nb", "/a\x00b"} {
-		if _, err := c.over(Curl, strict).exchange(context.Background(), "GET", path, http.Header{}, nil); err == nil {
+		if _, err := raw(context.Background(), c, Request{Path: path}, nil); err == nil {
 			t.Errorf("%q was asked", path)
 		}
 	}
@@ -171,7 +178,7 @@ func TestCurlIsGivenUpInTime(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, err := c.over(Curl, strict).exchange(ctx, "GET", "/", http.Header{}, nil); !errors.Is(err, context.Canceled) {
+	if _, err := raw(ctx, c, Request{Path: "/"}, nil); !errors.Is(err, context.Canceled) {
 		t.Errorf("error %v", err)
 	}
 }

@@ -10,8 +10,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	"muster/agent/wire"
 )
 
 const (
@@ -25,17 +23,16 @@ type invocation struct {
 	program string
 	env     []string
 	config  []byte // on standard input
-	body    []byte // at bodyFile
 	roots   []byte // at rootsFile
+	out     outgoing
 }
 
 // outcome is what one run left behind.
 type outcome struct {
-	headers, body []byte
-	stderr        string
-	code          int  // exit status; -1 when a signal ended it
-	tooLarge      bool // it was killed because of that
-	err           error
+	answer Answer // with status 0 where curl wrote no head of one
+	stderr string
+	code   int // exit status; -1 when a signal ended it
+	err    error
 }
 
 // says is curl's own sentence, safe to print.
@@ -50,19 +47,21 @@ func (o outcome) says() string {
 	return plain(line, 200)
 }
 
-// run runs curl in its own process group, which is killed when ctx is done or the answer is too large.
+// run runs curl in its own process group, which is killed when ctx is done or the answer cannot be taken.
 func (i invocation) run(ctx context.Context) outcome {
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
-	stdout := bounded{most: wire.MaxBody, overflow: kill}
-	headers := bounded{most: maxHeaders, overflow: kill}
+	arriving := arrival{out: i.out, kill: kill}
 	stderr := bounded{most: maxSays}
 	cmd := exec.CommandContext(ctx, i.program, "-q", "--config", "-")
-	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = i.env, bytes.NewReader(i.config), &stdout, &stderr
+	cmd.Env = i.env
+	cmd.Stdin = bytes.NewReader(i.config)
+	cmd.Stdout = &arriving
+	cmd.Stderr = &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = pipeGrace
-	pipes, err := openPipes(i.body, i.roots)
+	pipes, err := openPipes(i.out.body.reader(), bytes.NewReader(i.roots))
 	if err != nil {
 		return outcome{err: err}
 	}
@@ -70,22 +69,27 @@ func (i invocation) run(ctx context.Context) outcome {
 	err = cmd.Start()
 	pipes.closeChild()
 	received := make(chan struct{})
-	go func() { defer close(received); io.Copy(&headers, pipes.headers) }()
+	go func() { defer close(received); _, _ = io.Copy(head{&arriving}, pipes.headers) }()
 	if err == nil {
 		err = cmd.Wait()
 	}
-	pipes.headers.SetReadDeadline(time.Now().Add(pipeGrace)) // whoever still holds the pipe is not waited for
+	_ = pipes.headers.SetReadDeadline(time.Now().Add(pipeGrace)) // whoever still holds the pipe is not waited for
 	<-received
-	pipes.headers.Close()
-	out := outcome{headers: headers.kept, body: stdout.kept, stderr: string(stderr.kept), tooLarge: stdout.over || headers.over, code: -1}
-	var exit *exec.ExitError
+	_ = pipes.headers.Close()
+	result := outcome{stderr: string(stderr.kept), code: -1}
 	if cmd.ProcessState != nil {
-		out.code = cmd.ProcessState.ExitCode()
+		result.code = cmd.ProcessState.ExitCode()
 	}
+	var exit *exec.ExitError
 	if err != nil && !errors.As(err, &exit) {
-		out.err = err
+		result.err = err
 	}
-	return out
+	answer, failed := arriving.end(result.code == 0)
+	result.answer = answer
+	if failed != nil {
+		result.err = failed
+	}
+	return result
 }
 
 // pipes are curl's besides the standard ones.
@@ -94,7 +98,7 @@ type pipes struct {
 	headers *os.File
 }
 
-func openPipes(body, roots []byte) (*pipes, error) {
+func openPipes(body, roots io.Reader) (*pipes, error) {
 	p := &pipes{}
 	bodyEnd, err := feed(body)
 	if err != nil {
@@ -106,7 +110,8 @@ func openPipes(body, roots []byte) (*pipes, error) {
 		p.closeChild()
 		return nil, err
 	}
-	p.headers, p.child = read, append(p.child, write)
+	p.headers = read
+	p.child = append(p.child, write)
 	rootsEnd, err := feed(roots)
 	if err != nil {
 		p.closeChild()
@@ -118,14 +123,14 @@ func openPipes(body, roots []byte) (*pipes, error) {
 }
 
 // feed gives a pipe that the data can be read from. Its writer ends when the last reader has gone.
-func feed(data []byte) (*os.File, error) {
+func feed(data io.Reader) (*os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		return nil, err
 	}
 	go func() {
 		defer write.Close()
-		write.Write(data)
+		_, _ = io.Copy(write, data) // curl says what went wrong
 	}()
 	return read, nil
 }
@@ -136,20 +141,14 @@ func (p *pipes) closeChild() {
 	}
 }
 
-// bounded keeps the first bytes written to it and swallows the rest; overflow, where set, is told.
+// bounded keeps the first bytes written to it and swallows the rest.
 type bounded struct {
-	kept     []byte
-	most     int
-	over     bool
-	overflow func()
+	kept []byte
+	most int
 }
 
 func (b *bounded) Write(data []byte) (int, error) {
 	room := min(len(data), b.most-len(b.kept))
 	b.kept = append(b.kept, data[:room]...)
-	if room < len(data) && b.overflow != nil {
-		b.over = true
-		b.overflow()
-	}
 	return len(data), nil
 }

@@ -1,7 +1,6 @@
 package transport
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -16,8 +15,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-
-	"muster/agent/wire"
 )
 
 // Answer is what came back, believed or not.
@@ -26,13 +23,15 @@ type Answer struct {
 	Header http.Header
 	Body   []byte
 
-	chained bool // over TLS that chains to muster's root
-	noCurl  bool // an edge's, and there is no curl to try
+	chained bool   // over TLS that chains to muster's root
+	noCurl  bool   // an edge's, and there is no curl to try
+	digest  string // the Content-Digest of what was written to a Download; empty: Body holds all
 }
 
 // direct exchanges through net/http. It keeps one connection alive.
 type direct struct {
 	client    *Client
+	tenure    *tenure // whose connections these are; nil: nobody's, so that no certificate is shown
 	verify    func([]*x509.Certificate) (chained bool, err error)
 	transport *http.Transport
 
@@ -46,11 +45,15 @@ type verdict struct {
 	chained bool
 }
 
-func newDirect(c *Client, verify func([]*x509.Certificate) (bool, error)) *direct {
-	d := &direct{client: c, verify: verify}
+func newDirect(c *Client, t *tenure, verify func([]*x509.Certificate) (bool, error)) *direct {
+	d := &direct{client: c, tenure: t, verify: verify}
+	dial := c.cfg.Dial
+	if t != nil {
+		dial = t.lines.dialer(dial)
+	}
 	d.transport = &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
-		DialContext:         c.cfg.Dial,
+		DialContext:         dial,
 		MaxIdleConnsPerHost: 1,
 		IdleConnTimeout:     15 * time.Minute,
 		TLSHandshakeTimeout: 15 * time.Second,
@@ -59,17 +62,17 @@ func newDirect(c *Client, verify func([]*x509.Certificate) (bool, error)) *direc
 		WriteBufferSize:     2 << 10,
 		TLSClientConfig: &tls.Config{
 			MinVersion:                  tls.VersionTLS12,
-			InsecureSkipVerify:          true, // connection below decides
-			VerifyConnection:            d.connection,
-			GetClientCertificate:        c.clientCertificate,
+			InsecureSkipVerify:          true, // judge below decides
+			VerifyConnection:            d.judge,
+			GetClientCertificate:        d.clientCertificate,
 			DynamicRecordSizingDisabled: true, // a heartbeat of eight GPUs in one record, not in three
 		},
 	}
 	return d
 }
 
-// connection judges a handshake. A certificate for another name than the gateway's is the one of an https proxy.
-func (d *direct) connection(state tls.ConnectionState) error {
+// judge looks at a handshake. A certificate for another name than the gateway's is the one of an https proxy.
+func (d *direct) judge(state tls.ConnectionState) error {
 	c := d.client
 	if state.ServerName != "" && !strings.EqualFold(state.ServerName, c.base.Hostname()) {
 		return verifyChain(state.PeerCertificates, c.cfg.SystemRoots, state.ServerName, c.cfg.Now(), false)
@@ -78,9 +81,12 @@ func (d *direct) connection(state tls.ConnectionState) error {
 	if err != nil {
 		return err
 	}
-	c.mu.Lock()
-	c.chained, c.asked = chained, false
-	c.mu.Unlock()
+	if d.tenure != nil {
+		c.mu.Lock()
+		d.tenure.chained = chained
+		d.tenure.asked = false
+		c.mu.Unlock()
+	}
 	d.mu.Lock()
 	copy(d.verdicts[1:], d.verdicts[:])
 	d.verdicts[0] = verdict{leaf: state.PeerCertificates[0], chained: chained}
@@ -102,10 +108,24 @@ func (d *direct) chainedTo(state *tls.ConnectionState) bool {
 	return false
 }
 
-// exchange sends one request and reads the whole answer. Redirects are answers: following one would sign for another path,
+// clientCertificate answers the gateway's wish for a certificate. Whoever does not chain to muster's root gets none: it
+// would learn which node this is and could do nothing with it.
+func (d *direct) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
+	c, t := d.client, d.tenure
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t == nil || !t.chained {
+		return &tls.Certificate{}, nil
+	}
+	t.asked = true
+	return &t.identity.Certificate, nil
+}
+
+// exchange sends one request and takes the answer in. Redirects are answers: following one would sign for another path,
 // and let anyone between choose where the node goes.
-func (d *direct) exchange(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error) {
-	ctx, cancel := context.WithTimeout(ctx, d.client.cfg.Timeout)
+func (d *direct) exchange(ctx context.Context, o outgoing) (Answer, error) {
+	host := d.client.base.Host
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	var cut atomic.Bool
 	var at atomic.Value // the stage that it is in
@@ -117,32 +137,48 @@ func (d *direct) exchange(ctx context.Context, method, path string, header http.
 		ConnectDone:      func(string, string, error) { at.Store(asking) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { cut.Store(wasCut(err)) },
 	})
-	r, err := http.NewRequestWithContext(ctx, method, d.client.base.String()+path, bytes.NewReader(body))
+	r, err := d.request(ctx, o)
 	if err != nil {
 		return Answer{}, err
 	}
-	r.Header = header
-	r.Header.Set("User-Agent", "muster-agent/"+d.client.cfg.Version)
-	r.Header["Idempotency-Key"] = []string{} // never sent; net/http may repeat the request when an idle connection was gone
 	response, err := d.transport.RoundTrip(r)
 	if err != nil && cut.Load() {
-		return Answer{}, fmt.Errorf("reach %s: %w (%w)", d.client.base.Host, errHandshake, err)
+		return Answer{}, fmt.Errorf("reach %s: %w (%w)", host, errHandshake, err)
 	}
 	if err != nil {
-		return Answer{}, d.explain(err, at.Load().(stage))
+		return Answer{}, d.explain(err, at.Load().(stage), o.timeout)
 	}
 	defer response.Body.Close()
-	content, err := io.ReadAll(io.LimitReader(response.Body, wire.MaxBody+1))
-	if err != nil && response.StatusCode == http.StatusBadRequest && response.TLS == nil {
-		return Answer{}, fmt.Errorf("read the answer of %s: it broke off after HTTP 400: %s (%w)", d.client.base.Host, wantsTLS, err)
+	a := Answer{Status: response.StatusCode, Header: response.Header, chained: d.chainedTo(response.TLS)}
+	err = o.take(&a, response.Body)
+	switch {
+	case err != nil && response.StatusCode == http.StatusBadRequest && response.TLS == nil:
+		return Answer{}, fmt.Errorf("read the answer of %s: it broke off after HTTP 400: %s (%w)", host, wantsTLS, err)
+	case errors.Is(err, errTooLarge) && o.into == nil:
+		return Answer{}, fmt.Errorf("the answer of %s is %w", host, err)
+	case err != nil:
+		return Answer{}, fmt.Errorf("read the answer of %s: %w", host, err)
 	}
+	return a, nil
+}
+
+func (d *direct) request(ctx context.Context, o outgoing) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, o.method, d.client.base.String()+o.path, o.body.reader())
 	if err != nil {
-		return Answer{}, fmt.Errorf("read the answer of %s: %w", d.client.base.Host, err)
+		return nil, err
 	}
-	if len(content) > wire.MaxBody {
-		return Answer{}, fmt.Errorf("the answer of %s is larger than %d bytes: %w", d.client.base.Host, wire.MaxBody, errTooLarge)
+	r.Header = o.header
+	r.Header.Set("User-Agent", "muster-agent/"+d.client.cfg.Version)
+	r.Header["Idempotency-Key"] = []string{} // never sent; net/http may repeat the request when an idle connection was gone
+	if o.body == nil {
+		r.Body = http.NoBody
+		r.ContentLength = 0
+		r.GetBody = nil
+		return r, nil
 	}
-	return Answer{Status: response.StatusCode, Header: response.Header, Body: content, chained: d.chainedTo(response.TLS)}, nil
+	r.ContentLength = o.body.size
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(o.body.reader()), nil }
+	return r, nil
 }
 
 var errTooLarge = errors.New("too large")
@@ -175,19 +211,19 @@ const (
 )
 
 // silent is the error for an exchange whose time is up: who has not answered.
-func (c *Client) silent(at stage, err error) error {
+func (c *Client) silent(at stage, within time.Duration, err error) error {
 	switch at {
 	case lookingUp:
 		name := &net.DNSError{Err: "no DNS server has answered", Name: c.base.Hostname(), IsTimeout: true}
-		return fmt.Errorf("reach %s: no answer to the look-up of its name within %s: %w (%w)", c.base.Host, c.cfg.Timeout, name, err)
+		return fmt.Errorf("reach %s: no answer to the look-up of its name within %s: %w (%w)", c.base.Host, within, name, err)
 	case connecting:
 		dial := &net.OpError{Op: "dial", Net: "tcp", Err: err}
-		return fmt.Errorf("reach %s: nothing took the connection within %s: %w", c.base.Host, c.cfg.Timeout, dial)
+		return fmt.Errorf("reach %s: nothing took the connection within %s: %w", c.base.Host, within, dial)
 	}
-	return fmt.Errorf("reach %s: no answer within %s: %w", c.base.Host, c.cfg.Timeout, err)
+	return fmt.Errorf("reach %s: no answer within %s: %w", c.base.Host, within, err)
 }
 
-func (d *direct) explain(err error, at stage) error {
+func (d *direct) explain(err error, at stage, within time.Duration) error {
 	host := d.client.base.Host
 	var record tls.RecordHeaderError
 	switch {
@@ -196,7 +232,7 @@ func (d *direct) explain(err error, at stage) error {
 	case errors.As(err, &record):
 		return fmt.Errorf("reach %s: it does not speak TLS on this port; check the port, or use http:// (%w)", host, err)
 	case errors.Is(err, context.DeadlineExceeded):
-		return d.client.silent(at, err)
+		return d.client.silent(at, within, err)
 	}
 	return fmt.Errorf("reach %s: %w", host, err)
 }

@@ -36,14 +36,14 @@ type Sight struct {
 func (c *Client) Look(ctx context.Context) (Sight, error) {
 	sight := Sight{Certificate: CertificateNone, Proxy: c.proxy()}
 	var chain []*x509.Certificate
-	d := newDirect(c, func(shown []*x509.Certificate) (bool, error) { chain = shown; return false, nil })
+	d := newDirect(c, nil, func(shown []*x509.Certificate) (bool, error) { chain = shown; return false, nil })
 	defer d.close()
 	answer, err := c.carry(ctx, func(via Way) (attempt, error) {
 		through := exchanger(d)
 		if via == Curl {
-			through = c.over(Curl, anyone)
+			through = c.over(nil, Curl, anyone)
 		}
-		answer, err := through.exchange(ctx, http.MethodGet, wire.PathHealth, http.Header{}, nil)
+		answer, err := through.exchange(ctx, c.get(wire.PathHealth))
 		return attempt{Answer: answer, via: via}, err
 	})
 	if err != nil {

@@ -19,8 +19,9 @@ func (c *Client) Register(ctx context.Context, authorization string, body []byte
 			"use the https address, or join with an enrollment token", ErrUntrusted)
 	}
 	send := func(via Way) (attempt, error) {
-		header := http.Header{"Content-Type": {"application/json"}, "Authorization": {authorization}}
-		answer, err := c.over(via, first).exchange(ctx, http.MethodPost, wire.PathRegister, header, body)
+		o := c.outgoing(Request{Path: wire.PathRegister, Body: Bytes(kindJSON, body)})
+		o.header.Set("Authorization", authorization)
+		answer, err := c.over(nil, via, first).exchange(ctx, o)
 		return attempt{Answer: answer}, err
 	}
 	a, err := c.carry(ctx, func(via Way) (attempt, error) {
@@ -28,7 +29,7 @@ func (c *Client) Register(ctx context.Context, authorization string, body []byte
 		if errors.Is(err, ErrUntrusted) && c.fetchPinned(ctx, via) {
 			a, err = send(via)
 		}
-		c.over(via, first).close()
+		c.over(nil, via, first).close()
 		return a, err
 	})
 	return a.Answer, err
@@ -40,8 +41,8 @@ func (c *Client) fetchPinned(ctx context.Context, via Way) bool {
 	if c.cfg.First.Pins == nil {
 		return false
 	}
-	through := c.over(via, anyone)
-	answer, err := through.exchange(ctx, http.MethodGet, wire.PathRoots, http.Header{}, nil)
+	through := c.over(nil, via, anyone)
+	answer, err := through.exchange(ctx, c.get(wire.PathRoots))
 	through.close()
 	if err != nil || answer.Status != http.StatusOK {
 		return false

@@ -34,7 +34,7 @@ func ParseWay(text string) (Way, error) {
 
 // exchanger sends one request and gives the whole answer, whoever it is from. The two are direct and curl.
 type exchanger interface {
-	exchange(ctx context.Context, method, path string, header http.Header, body []byte) (Answer, error)
+	exchange(ctx context.Context, o outgoing) (Answer, error)
 	close()
 }
 
@@ -49,14 +49,15 @@ const (
 	roles
 )
 
-// over is the exchanger of a role on a way.
-func (c *Client) over(via Way, r role) exchanger {
-	switch via {
-	case Curl:
+// over is the exchanger of a role on a way. t is the caller's tenure, nil for the roles that need no identity.
+func (c *Client) over(t *tenure, via Way, r role) exchanger {
+	switch {
+	case via == Curl:
 		return c.curl[r]
-	default:
-		return c.direct[r]
+	case t != nil:
+		return t.direct[r]
 	}
+	return c.direct[r]
 }
 
 // Pauses between looks whether the direct way works again: the first is short, for an edge's trouble may have passed.
@@ -142,7 +143,9 @@ func (c *Client) changed(why string) {
 	fresh := !c.route.curl
 	c.route.pause = min(max(2*c.route.pause, firstLook), maxLook)
 	c.route.curl, c.route.look = true, c.cfg.Now().Add(c.route.pause)
-	c.mutual = false
+	if c.tenure != nil {
+		c.tenure.mutual = false
+	}
 	c.mu.Unlock()
 	if fresh {
 		c.cfg.Logger.Warn("something between stops this agent and lets curl through: going through curl, and looking now and then whether "+

@@ -4,6 +4,11 @@
 // a signature (RFC 9421). Every answer has to be proven too: by the gateway's signature over it, or by a TLS chain to the
 // root that was pinned at enrolment. Between the two stands whatever a network puts there (an edge, a captive portal, a
 // proxy), and nothing that it says changes the clock, the pace or the identity, nor counts as a refusal.
+//
+// What is proven when: Call and Do check the proof before they return, so an answer in memory is proven, and so is a Refusal. An
+// answer to a Download is written before it is proven; it counts only after a Do with it has returned nil.
+//
+// Connections and calls belong to one identity. Client.Use changes it, and says what becomes of them.
 package transport
 
 import (
@@ -12,7 +17,6 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
-	"fmt"
 	"log/slog"
 	"net"
 	"net/url"
@@ -63,19 +67,18 @@ type Client struct {
 	cfg  Config
 	base *url.URL
 
-	direct [roles]exchanger
+	direct [roles]exchanger // first and anyone alone: the others belong to a tenure
 	curl   [roles]exchanger
 
 	anchors anchors
+	using   sync.Mutex // one change of the identity at a time
 
 	mu       sync.Mutex
-	identity *Identity
+	tenure   *tenure             // of the identity in use; nil: none yet
+	changing chan struct{}       // closed when the next tenure is there; nil: the one that is there stays
 	pinned   []*x509.Certificate // the roots behind the pins, once seen
 	epoch    string
 	offset   time.Duration
-	asked    bool // the last handshake asked for a client certificate
-	chained  bool // the last handshake chained to muster's root
-	mutual   bool // the certificate is proof enough, requests go unsigned
 	route    route
 }
 
@@ -94,13 +97,12 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Logger == nil {
 		cfg.Logger = slog.New(slog.DiscardHandler)
 	}
-	c := &Client{cfg: cfg, base: base}
-	c.direct = [roles]exchanger{
-		strict:  newDirect(c, c.verifyNode(false)),
-		lenient: newDirect(c, c.verifyNode(true)),
-		first:   newDirect(c, c.verifyFirst),
-		anyone:  newDirect(c, func([]*x509.Certificate) (bool, error) { return false, nil }),
+	if cfg.Dial == nil {
+		cfg.Dial = new(net.Dialer).DialContext
 	}
+	c := &Client{cfg: cfg, base: base}
+	c.direct[first] = newDirect(c, nil, c.verifyFirst)
+	c.direct[anyone] = newDirect(c, nil, func([]*x509.Certificate) (bool, error) { return false, nil })
 	for r := range roles {
 		c.curl[r] = &curl{client: c, role: r}
 	}
@@ -125,19 +127,12 @@ func parseGateway(text string) (*url.URL, error) {
 // Gateway is the URL in use.
 func (c *Client) Gateway() string { return c.base.String() }
 
-// Use makes the client speak for an identity from now on. Connections that carry another one are closed.
-func (c *Client) Use(id Identity) {
-	c.mu.Lock()
-	c.identity, c.mutual, c.asked, c.chained = &id, false, false, false
-	c.mu.Unlock()
-	c.Close()
-}
-
 // Close closes the connections that nobody uses. The client stays usable.
 func (c *Client) Close() {
-	for r := range roles {
-		c.direct[r].close()
-		c.curl[r].close()
+	c.direct[first].close()
+	c.direct[anyone].close()
+	if t := c.current(); t != nil {
+		t.close()
 	}
 }
 
@@ -182,29 +177,15 @@ func (c *Client) Mode() string {
 	switch {
 	case c.cfg.Way == Curl || c.route.curl:
 		return "curl"
-	case c.mutual:
+	case c.tenure != nil && c.tenure.mutual:
 		return "mtls"
 	}
 	return "signed"
 }
 
-func (c *Client) isMutual() bool {
+// current is the tenure of the identity in use, nil before there is one.
+func (c *Client) current() *tenure {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	return c.mutual
-}
-
-func (c *Client) setMutual(on bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.mutual = on && c.asked && c.chained
-}
-
-func (c *Client) current() (Identity, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.identity == nil {
-		return Identity{}, fmt.Errorf("speak to %s as a node: no identity yet", c.base.Host)
-	}
-	return *c.identity, nil
+	return c.tenure
 }

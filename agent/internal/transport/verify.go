@@ -2,7 +2,6 @@ package transport
 
 import (
 	"crypto/sha256"
-	"crypto/tls"
 	"crypto/x509"
 	"encoding/hex"
 	"encoding/pem"
@@ -67,12 +66,8 @@ func (p Pins) String() string {
 
 // verifyNode judges the gateway's chain after enrolment: muster's root, any host name; else the system's roots and the
 // host that was dialled.
-func (c *Client) verifyNode(ignoreDates bool) func([]*x509.Certificate) (bool, error) {
+func (c *Client) verifyNode(id Identity, ignoreDates bool) func([]*x509.Certificate) (bool, error) {
 	return func(chain []*x509.Certificate) (bool, error) {
-		id, err := c.current()
-		if err != nil {
-			return false, err
-		}
 		own := verifyChain(chain, id.Roots, "", c.Now(), ignoreDates)
 		if own == nil {
 			return true, nil
@@ -156,18 +151,6 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, host string, n
 		return errDates
 	}
 	return err
-}
-
-// clientCertificate answers the gateway's wish for a certificate. Whoever does not chain to muster's root gets none: it
-// would learn which node this is and could do nothing with it.
-func (c *Client) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.identity == nil || !c.chained {
-		return &tls.Certificate{}, nil
-	}
-	c.asked = true
-	return &c.identity.Certificate, nil
 }
 
 // certificatesIn are those of a PEM bundle; what is none is passed over.

@@ -3,6 +3,7 @@
 package gatewaytest
 
 import (
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/ed25519"
 	"crypto/sha256"
@@ -11,6 +12,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -26,9 +28,12 @@ type Gateway struct {
 	Now      func() time.Time // the gateway's clock
 	TTL      time.Duration    // of node certificates
 	Interval int              // seconds, as wished from nodes
+	MaxBody  int64            // bytes of a request's body that are read; 0: wire.MaxBody
 	Epoch    string
 	// Script answers a request in the gateway's stead; nil, or nil from it: the regular answer.
 	Script func(Request) *Reply
+	// Route answers what a node has proven, in the stead of the heartbeat's answer; nil, or nil from it: that one.
+	Route func(Request) *Reply
 	// Tamper changes an answer after it was proven.
 	Tamper func(Request, *Reply)
 	// Welcome changes a welcome before it is proven.
@@ -65,7 +70,9 @@ type Reply struct {
 	Header   map[string]string
 	Body     []byte
 	Unproven bool
-	Hangup   bool // close the connection instead
+	Hangup   bool   // close the connection instead
+	Cut      int    // close it after so many bytes of the body; 0: do not
+	Whole    []byte // what the body is a part of, for the proof; nil: nothing
 }
 
 // Refusal is a reply with this code.
@@ -153,7 +160,7 @@ func (g *Gateway) Requests(suffix string) []Request {
 
 // ServeHTTP records a request and answers it.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, wire.MaxBody))
+	body, err := io.ReadAll(io.LimitReader(r.Body, cmp.Or(g.MaxBody, wire.MaxBody)))
 	if err != nil {
 		return
 	}
@@ -191,6 +198,13 @@ func (g *Gateway) send(w http.ResponseWriter, q Request, reply *Reply) {
 	for name, value := range reply.Header {
 		w.Header().Set(name, value)
 	}
+	if reply.Cut > 0 {
+		w.Header().Set("Content-Length", strconv.Itoa(len(reply.Body)))
+		w.WriteHeader(reply.Status)
+		w.Write(reply.Body[:reply.Cut])
+		http.NewResponseController(w).Flush()
+		panic(http.ErrAbortHandler)
+	}
 	w.WriteHeader(reply.Status)
 	w.Write(reply.Body)
 }
@@ -212,7 +226,11 @@ func (g *Gateway) prove(q Request, reply *Reply) {
 
 // Prove signs a reply to a signed request with this key.
 func Prove(key ed25519.PrivateKey, q Request, reply *Reply) {
-	reply.Header[wire.HeaderAnswer] = sign.SignAnswer(key, q.Signature.Nonce, reply.Status, reply.Body)
+	proven := reply.Body
+	if reply.Whole != nil {
+		proven = reply.Whole
+	}
+	reply.Header[wire.HeaderAnswer] = sign.SignAnswer(key, q.Signature.Nonce, reply.Status, proven)
 }
 
 // regular is what a gateway without a script answers.
@@ -230,6 +248,11 @@ func (g *Gateway) regular(q Request, r *http.Request) *Reply {
 	}
 	if strings.HasSuffix(q.Path, "/renew") {
 		return g.renew(q)
+	}
+	if g.Route != nil {
+		if reply := g.Route(q); reply != nil {
+			return reply
+		}
 	}
 	return g.JSON(200, wire.HeartbeatAnswer{IntervalSeconds: g.Interval, State: wire.StateActive, Epoch: g.Epoch, Time: g.Now().UTC(), Trust: g.Newest})
 }

@@ -1,0 +1,56 @@
+package transport
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
+
+	"muster/agent/sign"
+)
+
+// Body is what a request carries. A request may have to be sent again, so the body is read from a source that gives the same
+// bytes each time. The source must not change until the call has returned.
+type Body struct {
+	kind   string // its Content-Type
+	from   io.ReaderAt
+	offset int64
+	size   int64
+	digest string // its Content-Digest
+}
+
+// Bytes is a body that is in memory.
+func Bytes(kind string, data []byte) *Body {
+	return &Body{kind: kind, from: bytes.NewReader(data), size: int64(len(data)), digest: sign.ContentDigest(data)}
+}
+
+// Section is a body of size bytes of a file, from offset on. It is read once here, for its digest, and once more for each time
+// that it is sent. It is never in memory as a whole. To go on where an upload broke off, send the section that is still missing.
+func Section(kind string, from io.ReaderAt, offset, size int64) (*Body, error) {
+	b := &Body{kind: kind, from: from, offset: offset, size: size}
+	sum := sha256.New()
+	read, err := io.Copy(sum, b.reader())
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("read what is to be sent: %w", err)
+	case read != size:
+		return nil, fmt.Errorf("read what is to be sent: %d bytes are there, not %d: %w", read, size, io.ErrUnexpectedEOF)
+	}
+	b.digest = sign.SumDigest(sum.Sum(nil))
+	return b, nil
+}
+
+func (b *Body) reader() io.Reader {
+	if b == nil {
+		return bytes.NewReader(nil)
+	}
+	return io.NewSectionReader(b.from, b.offset, b.size)
+}
+
+// contentDigest is also that of a request without a body, which is signed as an empty one.
+func (b *Body) contentDigest() string {
+	if b == nil {
+		return sign.ContentDigest(nil)
+	}
+	return b.digest
+}

@@ -1,0 +1,97 @@
+package transport
+
+import (
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"net/http"
+	"strings"
+
+	"muster/agent/sign"
+)
+
+// Download is an answer that goes to a writer as it comes, because it is too large for the memory.
+//
+// Until a call with it has returned nil, nothing of what was written is proven: it may come from anyone. After nil all of it is
+// proven, whatever the number of calls that it took. Where a call fails, the next call with the same Download goes on where it
+// broke off, also under another identity of the node. Only after an error that wraps ErrVoid it cannot go on: then begin anew
+// with an empty writer and a new Download. One Download is for one call at a time.
+type Download struct {
+	To   io.Writer
+	Most int64 // bytes of the whole; a larger answer is an error
+
+	sum  hash.Hash // of all bytes so far
+	got  int64     // how many they are
+	tag  string    // the strong ETag of what they are the beginning of
+	void error     // why it cannot go on
+}
+
+// ErrVoid is wrapped by errors after which what a Download has written is of no use.
+var ErrVoid = errors.New("what has arrived so far is of no use: begin anew")
+
+// Size is how many bytes were written.
+func (d *Download) Size() int64 { return d.got }
+
+// ask adds to a request what makes the answer go on behind the bytes that are here.
+func (d *Download) ask(header http.Header) error {
+	switch {
+	case d.void != nil:
+		return d.void
+	case d.got == 0:
+		return nil
+	case d.tag == "":
+		return d.spoilt(errors.New("the answer broke off, and nothing tells its content from another one"))
+	}
+	header.Set("Range", fmt.Sprintf("bytes=%d-", d.got))
+	header.Set("If-Range", d.tag)
+	return nil
+}
+
+// begin looks at the head of an answer whose body is to be written.
+func (d *Download) begin(a Answer) error {
+	tag := a.Header.Get("ETag")
+	if strings.HasPrefix(tag, "W/") {
+		tag = ""
+	}
+	whole := a.Status == http.StatusOK
+	switch {
+	case whole && d.got > 0:
+		return d.spoilt(errors.New("the content is another one since it broke off"))
+	case !whole && (d.got == 0 || tag != d.tag || !strings.HasPrefix(a.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", d.got))):
+		return d.spoilt(errors.New("the answer is not the part that was asked for"))
+	case whole:
+		d.sum = sha256.New()
+		d.tag = tag
+	}
+	return nil
+}
+
+// Write takes the next bytes of an answer. It is for the transport alone.
+func (d *Download) Write(data []byte) (int, error) {
+	if d.got+int64(len(data)) > d.Most {
+		return 0, d.spoilt(fmt.Errorf("it is larger than %d bytes: %w", d.Most, errTooLarge))
+	}
+	if _, err := d.To.Write(data); err != nil {
+		return 0, d.spoilt(fmt.Errorf("keep what arrives: %w", err))
+	}
+	d.sum.Write(data)
+	d.got += int64(len(data))
+	return len(data), nil
+}
+
+// spoilt ends the download for good.
+func (d *Download) spoilt(err error) error {
+	d.void = fmt.Errorf("%w: %w", ErrVoid, err)
+	return d.void
+}
+
+// digest is the Content-Digest of all that was written.
+func (d *Download) digest() string { return sign.SumDigest(d.sum.Sum(nil)) }
+
+// whole reports whether an answer's last byte is the last one of the whole: a server may give less than was asked for.
+func (d *Download) whole(a Answer) bool {
+	_, total, ok := strings.Cut(a.Header.Get("Content-Range"), "/")
+	return a.Status == http.StatusOK || !ok || total == "*" || total == fmt.Sprint(d.got)
+}

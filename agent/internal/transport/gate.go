@@ -1,0 +1,145 @@
+package transport
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// ErrIdentityChanged is wrapped by the error of a call that was cut because the node got another identity. Its owner makes the
+// call again: it goes out under the new one.
+var ErrIdentityChanged = errors.New("the node's identity changed during this call")
+
+const (
+	drainTime = 5 * time.Second // for calls that run when the identity changes, until they are cut
+	cutTime   = 3 * time.Second // for calls that were cut, until nobody waits for them any more; curl needs pipeGrace
+)
+
+// tenure is the time of one identity: what it is, and the calls and connections that belong to it. The first use of a renewed
+// certificate makes the gateway take the one before for a copy's, so nothing may be sent under that afterwards. That is why
+// connections never outlive a tenure and why no call runs in two.
+type tenure struct {
+	identity Identity
+	direct   [roles]exchanger // strict and lenient alone
+	lines    lines
+	life     context.Context // done when the calls are cut
+	cut      context.CancelFunc
+
+	// Under the client's lock:
+	calls   int
+	drained chan struct{} // closed when the last call has left; nil: nobody waits for that
+	asked   bool          // the last handshake asked for a client certificate
+	chained bool          // the last handshake chained to muster's root
+	mutual  bool          // the certificate is proof enough, requests go unsigned
+}
+
+func (c *Client) newTenure(id Identity) *tenure {
+	t := &tenure{identity: id}
+	t.life, t.cut = context.WithCancel(context.Background())
+	t.direct[strict] = newDirect(c, t, c.verifyNode(id, false))
+	t.direct[lenient] = newDirect(c, t, c.verifyNode(id, true))
+	return t
+}
+
+// Use makes the client speak for an identity from now on. Calls that run under the one before may end within drainTime. Then
+// they are cut, with ErrIdentityChanged. New calls wait meanwhile. When Use returns, nothing more is sent under the identity
+// before, and its connections are closed.
+func (c *Client) Use(id Identity) {
+	c.using.Lock()
+	defer c.using.Unlock()
+	next := make(chan struct{})
+	c.mu.Lock()
+	old := c.tenure
+	c.changing = next
+	c.mu.Unlock()
+	if old != nil {
+		c.end(old)
+	}
+	t := c.newTenure(id)
+	c.mu.Lock()
+	c.tenure = t
+	c.changing = nil
+	c.mu.Unlock()
+	close(next)
+}
+
+// end closes a tenure that no call can enter any more.
+func (c *Client) end(t *tenure) {
+	drained := make(chan struct{})
+	c.mu.Lock()
+	t.drained = drained
+	if t.calls == 0 {
+		close(drained)
+	}
+	c.mu.Unlock()
+	if !within(drained, drainTime) {
+		c.cfg.Logger.Info("calls under the identity before are cut: they begin anew under the new one", "host", c.base.Host)
+	}
+	t.cut()
+	t.close()
+	t.lines.cut()
+	within(drained, cutTime) // a curl is killed by another goroutine
+}
+
+// within reports whether done is closed in time.
+func within(done <-chan struct{}, limit time.Duration) bool {
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-done:
+		return true
+	case <-timer.C:
+		return false
+	}
+}
+
+// enter has a call run under the identity in use. While that changes, the call waits for the next one.
+func (c *Client) enter(ctx context.Context) (*tenure, error) {
+	for {
+		c.mu.Lock()
+		t, changing := c.tenure, c.changing
+		if changing == nil && t != nil {
+			t.calls++
+		}
+		c.mu.Unlock()
+		switch {
+		case changing == nil && t == nil:
+			return nil, fmt.Errorf("speak to %s as a node: no identity yet", c.base.Host)
+		case changing == nil:
+			return t, nil
+		}
+		select {
+		case <-changing:
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
+}
+
+func (c *Client) leave(t *tenure) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.calls--
+	if t.calls == 0 && t.drained != nil {
+		close(t.drained)
+	}
+}
+
+// close closes the connections that nobody uses.
+func (t *tenure) close() {
+	t.direct[strict].close()
+	t.direct[lenient].close()
+}
+
+func (c *Client) isMutual(t *tenure) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return t.mutual
+}
+
+func (c *Client) setMutual(t *tenure, on bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	t.mutual = on && t.asked && t.chained
+}

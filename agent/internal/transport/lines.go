@@ -1,0 +1,70 @@
+package transport
+
+import (
+	"context"
+	"net"
+	"sync"
+)
+
+// lines are the open connections of a tenure. net/http closes a connection some time after its request was given up, and dials
+// on behind a request that has gone. So the tenure keeps count itself. The zero value is ready.
+type lines struct {
+	mu   sync.Mutex
+	open map[*line]struct{}
+	over bool // none may be opened any more
+}
+
+// line is one of them.
+type line struct {
+	net.Conn
+	of *lines
+}
+
+// dialer dials for a tenure.
+func (l *lines) dialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return l.keep(conn)
+	}
+}
+
+func (l *lines) keep(conn net.Conn) (net.Conn, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.over {
+		conn.Close()
+		return nil, ErrIdentityChanged
+	}
+	if l.open == nil {
+		l.open = map[*line]struct{}{}
+	}
+	kept := &line{Conn: conn, of: l}
+	l.open[kept] = struct{}{}
+	return kept, nil
+}
+
+// Close forgets the connection, too.
+func (k *line) Close() error {
+	k.of.mu.Lock()
+	delete(k.of.open, k)
+	k.of.mu.Unlock()
+	return k.Conn.Close()
+}
+
+// cut ends all that are open, and those that are being opened. What the kernel has yet to send is thrown away.
+func (l *lines) cut() {
+	l.mu.Lock()
+	open := l.open
+	l.open = nil
+	l.over = true
+	l.mu.Unlock()
+	for k := range open {
+		if tcp, ok := k.Conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0) // a connection that is closed already
+		}
+		_ = k.Conn.Close()
+	}
+}

@@ -1,0 +1,113 @@
+package transport
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// kindJSON is the Content-Type of most bodies.
+const kindJSON = "application/json"
+
+// Request is one call to a route of the node. What has no end, such as a log that goes on, is a row of calls: each of them is
+// proven by itself.
+type Request struct {
+	Method  string        // empty: POST where there is a body, else GET
+	Path    string        // with its query
+	Body    *Body         // nil: none
+	Timeout time.Duration // of one exchange, connecting included; 0: the client's
+	Most    int64         // bytes of an answer in memory; 0: wire.MaxBody. A larger one is an error
+	Into    *Download     // takes an answer with status 200 or 206; nil: every answer comes in memory
+}
+
+// outgoing is a request as an exchanger sends it.
+type outgoing struct {
+	method  string
+	path    string
+	header  http.Header
+	body    *Body
+	timeout time.Duration
+	most    int64
+	into    *Download
+	signed  bool
+}
+
+func (c *Client) outgoing(q Request) outgoing {
+	o := outgoing{
+		method: q.Method, path: q.Path, header: http.Header{}, body: q.Body, into: q.Into,
+		timeout: cmp.Or(q.Timeout, c.cfg.Timeout), most: cmp.Or(q.Most, wire.MaxBody),
+	}
+	if o.method == "" && o.body == nil {
+		o.method = http.MethodGet
+	}
+	if o.method == "" {
+		o.method = http.MethodPost
+	}
+	if o.body != nil {
+		o.header.Set("Content-Type", o.body.kind)
+	}
+	return o
+}
+
+// get asks for what is open to anyone.
+func (c *Client) get(path string) outgoing { return c.outgoing(Request{Path: path}) }
+
+// streams reports whether the body of an answer with this head goes to the download. An answer that cannot be proven in the end
+// does not: where the request is signed the head carries the proof, else the connection is one.
+func (o outgoing) streams(a Answer) bool {
+	switch {
+	case o.into == nil, a.Status != http.StatusOK && a.Status != http.StatusPartialContent:
+		return false
+	case o.signed:
+		return a.Header.Get(wire.HeaderAnswer) != ""
+	}
+	return a.chained
+}
+
+// take reads the body of an answer to its end.
+func (o outgoing) take(a *Answer, body io.Reader) error {
+	if o.streams(*a) {
+		if err := o.into.begin(*a); err != nil {
+			return err
+		}
+		if _, err := io.Copy(o.into, body); err != nil {
+			return err
+		}
+		return o.taken(a)
+	}
+	content, err := io.ReadAll(io.LimitReader(body, o.most+1))
+	if err != nil {
+		return err
+	}
+	a.Body = content
+	return o.fits(len(content))
+}
+
+// taken ends an answer that went to the download.
+func (o outgoing) taken(a *Answer) error {
+	if !o.into.whole(*a) {
+		return io.ErrUnexpectedEOF
+	}
+	a.digest = o.into.digest()
+	return nil
+}
+
+func (o outgoing) fits(size int) error {
+	if int64(size) > o.most {
+		return fmt.Errorf("larger than %d bytes: %w", o.most, errTooLarge)
+	}
+	return nil
+}
+
+// contentDigest is what the proof of an answer is about.
+func (a Answer) contentDigest() string {
+	if a.digest != "" {
+		return a.digest
+	}
+	return sign.ContentDigest(a.Body)
+}

@@ -1,0 +1,115 @@
+package transport_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/agent/internal/transport"
+	"muster/agent/internal/transport/gatewaytest"
+	"muster/agent/wire"
+)
+
+// TestRequestsOfEveryKind: method, query and body arrive as they were signed.
+func TestRequestsOfEveryKind(t *testing.T) {
+	large := noise(3 << 20)
+	section := func(offset, size int64) *transport.Body {
+		body, err := transport.Section("application/octet-stream", bytes.NewReader(large), offset, size)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return body
+	}
+	for _, test := range []struct {
+		name   string
+		q      transport.Request
+		method string
+		body   []byte
+	}{
+		{"a question", transport.Request{Path: "/x?a=b%20c&d"}, http.MethodGet, nil},
+		{"a word", transport.Request{Path: "/x", Body: transport.Bytes("text/plain", []byte("hello"))}, http.MethodPost, []byte("hello")},
+		{"nothing", transport.Request{Method: http.MethodDelete, Path: "/x"}, http.MethodDelete, nil},
+		{"a post of nothing", transport.Request{Method: http.MethodPost, Path: "/x"}, http.MethodPost, nil},
+		{"a large body", transport.Request{Method: http.MethodPut, Path: "/x", Body: section(0, 3<<20)}, http.MethodPut, large},
+		{"the rest of one", transport.Request{Path: "/x", Body: section(1<<20, 2<<20)}, http.MethodPost, large[1<<20:]},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			ways(t, func(t *testing.T, g *gatewaytest.Gateway, client *transport.Client) {
+				g.MaxBody = 4 << 20
+				g.Route = func(q gatewaytest.Request) *gatewaytest.Reply {
+					return &gatewaytest.Reply{Status: http.StatusNoContent}
+				}
+				answer, err := client.Do(t.Context(), test.q)
+				if err != nil || answer.Status != http.StatusNoContent {
+					t.Fatalf("status %d, error %v", answer.Status, err)
+				}
+				got := g.Requests("/x")
+				last := got[len(got)-1]
+				if last.Method != test.method || !bytes.Equal(last.Body, test.body) {
+					t.Errorf("%s with %d bytes", last.Method, len(last.Body))
+				}
+				if length := last.Header.Get("Content-Length"); len(test.body) > 0 && length == "" {
+					t.Error("the length is not said")
+				}
+			})
+		})
+	}
+}
+
+// TestLargeAnswersOnlyWhereAskedFor keeps the usual bound for whoever names no other.
+func TestLargeAnswersOnlyWhereAskedFor(t *testing.T) {
+	ways(t, func(t *testing.T, g *gatewaytest.Gateway, client *transport.Client) {
+		body := noise(wire.MaxBody + 1)
+		g.Route = func(gatewaytest.Request) *gatewaytest.Reply { return &gatewaytest.Reply{Status: 200, Body: body} }
+		if _, err := client.Do(t.Context(), transport.Request{Path: "/x"}); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") {
+			t.Errorf("error %v", err)
+		}
+		answer, err := client.Do(t.Context(), transport.Request{Path: "/x", Most: wire.MaxBody + 1})
+		if err != nil || !bytes.Equal(answer.Body, body) {
+			t.Errorf("%d bytes, error %v", len(answer.Body), err)
+		}
+	})
+}
+
+// TestEachRequestHasItsTime: a long poll may take longer than the client's other calls, and a short one less.
+func TestEachRequestHasItsTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gatewaytest.New(t)
+		client := connect(t, g, nil, nil)
+		g.Route = func(gatewaytest.Request) *gatewaytest.Reply {
+			time.Sleep(55 * time.Second)
+			return &gatewaytest.Reply{Status: 204}
+		}
+		if _, err := client.Do(t.Context(), transport.Request{Path: "/wait", Timeout: 70 * time.Second}); err != nil {
+			t.Error(err)
+		}
+		for timeout, said := range map[time.Duration]string{0: "within 30s", 5 * time.Second: "within 5s"} {
+			_, err := client.Do(t.Context(), transport.Request{Path: "/wait", Timeout: timeout})
+			if !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), said) {
+				t.Errorf("error %v", err)
+			}
+		}
+		time.Sleep(time.Minute)
+	})
+}
+
+// torn gives fewer bytes than a file should have, or an error.
+type torn struct{ err error }
+
+func (f torn) ReadAt(data []byte, _ int64) (int, error) { return 0, f.err }
+
+func TestSectionOfWhatCannotBeRead(t *testing.T) {
+	if _, err := transport.Section("", strings.NewReader("abc"), 1, 3); !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("error %v", err)
+	}
+	broken := errors.New("input/output error")
+	if _, err := transport.Section("", torn{broken}, 0, 3); !errors.Is(err, broken) {
+		t.Errorf("error %v", err)
+	}
+}
