@@ -13,6 +13,7 @@ import (
 
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/commands"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/offline"
 )
@@ -58,7 +59,7 @@ func commandLine(ctx context.Context, args []string, getenv func(string) string,
 		return exitFailed
 	}
 	return cli.Run(ctx, cli.Env{Args: args, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr, Version: version,
-		Program: cli.Program(getenv), Agents: agents, Serve: serveFlags, Local: local(getenv, stderr)})
+		Program: cli.Program(getenv), Agents: agents, Serve: serveFlags, Local: local(getenv, stderr)}, commands.All())
 }
 
 // serveFlags reads serve's flags for the command that installs the service.

@@ -13,6 +13,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/commands"
 	"muster/gateway/internal/cli/help"
 	"muster/store"
 )
@@ -207,7 +208,7 @@ func TestVersionAndCompletion(t *testing.T) {
 	}
 }
 
-func TestCommand(t *testing.T) {
+func TestFirstWord(t *testing.T) {
 	for _, c := range []struct{ args, name, rest string }{
 		{"serve --listen :1", "serve", "--listen :1"},
 		{"--data DIR serve --listen :1", "serve", "--data DIR --listen :1"},
@@ -217,7 +218,7 @@ func TestCommand(t *testing.T) {
 		{"-- serve", "", "-- serve"},
 		{"", "", ""},
 	} {
-		name, rest := cli.Command(strings.Fields(c.args))
+		name, rest := cli.FirstWord(strings.Fields(c.args))
 		if name != c.name || strings.Join(rest, " ") != c.rest {
 			t.Errorf("%q: got %q, %q", c.args, name, rest)
 		}
@@ -393,7 +394,7 @@ func TestOutputFails(t *testing.T) {
 	for _, args := range []string{"node ls", "node ls -o json", "node show node-dgx-spark", "node drain node-dgx-spark", "token create", "token ls", "token ls -o json", "psk ls", "events", "events -o json", "version", "completion bash", "help"} {
 		var errs strings.Builder
 		code := cli.Run(t.Context(), cli.Env{Args: append([]string{"--data", h.dir}, strings.Fields(args)...), Getenv: func(string) string { return "" },
-			Stdin: strings.NewReader(""), Stdout: broken{}, Stderr: &errs})
+			Stdin: strings.NewReader(""), Stdout: broken{}, Stderr: &errs}, commands.All())
 		if code != 1 || !strings.Contains(errs.String(), "the disk is full") {
 			t.Errorf("%s: code %d, %s", args, code, errs.String())
 		}
@@ -410,7 +411,7 @@ func TestNobodyIsBehindNull(t *testing.T) {
 	defer null.Close()
 	var out, errs strings.Builder
 	code := cli.Run(t.Context(), cli.Env{Args: []string{"--data", h.dir, "node", "retire", "node-dgx-spark"}, Getenv: func(string) string { return "" },
-		Stdin: null, Stdout: &out, Stderr: &errs})
+		Stdin: null, Stdout: &out, Stderr: &errs}, commands.All())
 	if code != 2 || !strings.Contains(errs.String(), "add --yes") {
 		t.Errorf("code %d, %s", code, errs.String())
 	}

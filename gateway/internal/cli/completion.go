@@ -5,47 +5,51 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-
-	pages "muster/gateway/internal/cli/help"
 )
 
-func completion(_ context.Context, s *session) error {
+const completionName = "completion"
+
+// OwnCommands are the commands that are about the command line itself.
+func OwnCommands() []Command {
+	return []Command{
+		{Name: completionName, Args: strings.Join(shells(), "|"), Least: 1, Most: 1, Run: completion,
+			Summary: "print a completion script for a shell", Text: "Commands, flags and the topics of muster help are completed.",
+			Examples: []string{"source <(muster completion bash)", "muster completion zsh > ~/.zfunc/_muster",
+				"muster completion fish > ~/.config/fish/completions/muster.fish"}},
+		{Name: "version", Run: version, Summary: "print the version",
+			Text: "Prints the version of this program; the gateway's own is at its path /version.", Examples: []string{"muster version"}},
+	}
+}
+
+// shells are those that there is a completion script for.
+func shells() []string { return []string{"bash", "zsh", "fish"} }
+
+func version(_ context.Context, s *Session) error {
+	_, err := fmt.Fprintf(s.Stdout, "muster %s\n", s.Version)
+	return err
+}
+
+func completion(_ context.Context, s *Session) error {
 	var script string
-	switch s.args[0] {
+	switch s.Words[0] {
 	case "bash":
-		script = bashCompletion()
+		script = s.commands.bash()
 	case "zsh":
-		script = "#compdef muster\nautoload -U +X bashcompinit && bashcompinit\n" + bashCompletion()
+		script = "#compdef muster\nautoload -U +X bashcompinit && bashcompinit\n" + s.commands.bash()
 	case "fish":
-		script = fishCompletion()
+		script = s.commands.fish()
 	default:
-		return usagef("muster completion bash, zsh or fish", "there is no completion for %q", s.args[0])
+		return Usagef("muster completion bash, zsh or fish", "there is no completion for %q", s.Words[0])
 	}
 	_, err := fmt.Fprint(s.Stdout, script)
 	return err
 }
 
-// tree gives the words that may follow each word, and the first words.
-func tree() (first []string, next map[string][]string) {
-	first = []string{serveName, helpName}
-	next = map[string][]string{"completion": {"bash", "zsh", "fish"}, helpName: pages.Names()}
-	for _, c := range commands() {
-		word, second, _ := strings.Cut(c.name, " ")
-		if !slices.Contains(first, word) {
-			first = append(first, word)
-		}
-		if second != "" {
-			next[word] = append(next[word], second)
-		}
-	}
-	return first, next
-}
-
-func flagWords(c command) []string {
+func flagWords(c Command) []string {
 	var words []string
-	for _, o := range allOptions() {
-		global := slices.ContainsFunc(globals(), func(g option) bool { return g.name == o.name })
-		if global || slices.Contains(c.options, o.name) {
+	for _, o := range allFlags() {
+		global := slices.ContainsFunc(globals(), func(g flag) bool { return g.name == o.name })
+		if global || slices.Contains(c.Flags, o.name) {
 			words = append(words, "--"+o.name)
 		}
 	}
@@ -53,9 +57,9 @@ func flagWords(c command) []string {
 }
 
 // bashCompletion looks at the first two words that are no flags; zsh understands it through bashcompinit.
-func bashCompletion() string {
+func (all catalog) bash() string {
 	var out strings.Builder
-	first, next := tree()
+	first, next := all.tree()
 	fmt.Fprintf(&out, `_muster() {
   local word words= skip= i
   local current="${COMP_WORDS[COMP_CWORD]}"
@@ -72,11 +76,11 @@ func bashCompletion() string {
     -*)
       case "$words" in
 `, strings.Join(valueFlags(), "|"))
-	for _, c := range commands() {
-		fmt.Fprintf(&out, "        ' %s'*) words='%s' ;;\n", c.name, strings.Join(flagWords(c), " "))
+	for _, c := range all {
+		fmt.Fprintf(&out, "        ' %s'*) words='%s' ;;\n", c.Name, strings.Join(flagWords(c), " "))
 	}
 	fmt.Fprintf(&out, "        *) words='%s' ;;\n      esac ;;\n    *)\n      case \"$words\" in\n        '') words='%s' ;;\n",
-		strings.Join(flagWords(command{}), " "), strings.Join(first, " "))
+		strings.Join(flagWords(Command{}), " "), strings.Join(first, " "))
 	for _, word := range first {
 		if len(next[word]) > 0 {
 			fmt.Fprintf(&out, "        ' %s') words='%s' ;;\n", word, strings.Join(next[word], " "))
@@ -94,7 +98,7 @@ complete -o default -F _muster muster
 
 func valueFlags() []string {
 	var words []string
-	for _, o := range allOptions() {
+	for _, o := range allFlags() {
 		if o.value == "" {
 			continue
 		}
@@ -106,9 +110,9 @@ func valueFlags() []string {
 	return words
 }
 
-func fishCompletion() string {
+func (all catalog) fish() string {
 	var out strings.Builder
-	first, next := tree()
+	first, next := all.tree()
 	fmt.Fprintf(&out, "complete -c muster -f\ncomplete -c muster -n __fish_use_subcommand -a '%s'\n", strings.Join(first, " "))
 	for _, word := range first {
 		if len(next[word]) > 0 {
@@ -117,23 +121,23 @@ func fishCompletion() string {
 		}
 	}
 	for _, o := range globals() {
-		out.WriteString("complete -c muster" + fishOption(o))
+		out.WriteString("complete -c muster" + fishFlag(o))
 	}
-	for _, c := range commands() {
+	for _, c := range all {
 		condition := ""
-		for _, word := range strings.Fields(c.name) {
+		for _, word := range strings.Fields(c.Name) {
 			condition += "; and __fish_seen_subcommand_from " + word
 		}
-		for _, o := range ownOptions() {
-			if slices.Contains(c.options, o.name) {
-				fmt.Fprintf(&out, "complete -c muster -n '%s'%s", strings.TrimPrefix(condition, "; and "), fishOption(o))
+		for _, o := range ownFlags() {
+			if slices.Contains(c.Flags, o.name) {
+				fmt.Fprintf(&out, "complete -c muster -n '%s'%s", strings.TrimPrefix(condition, "; and "), fishFlag(o))
 			}
 		}
 	}
 	return out.String()
 }
 
-func fishOption(o option) string {
+func fishFlag(o flag) string {
 	text := " -l " + o.name
 	if o.short != "" {
 		text += " -s " + o.short

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	pages "muster/gateway/internal/cli/help"
+	"muster/gateway/internal/cli/screen"
 )
 
 const overviewTop = `muster turns GPU machines anywhere into nodes of one fleet.
@@ -34,7 +35,7 @@ const (
 )
 
 // topic does `muster help WORD...`: a page, or else the help of a command; without a word it lists the pages.
-func (s *session) topic(words []string) error {
+func (s *Session) topic(words []string) error {
 	if len(words) == 0 {
 		var text bytes.Buffer
 		topicList(&text)
@@ -42,25 +43,25 @@ func (s *session) topic(words []string) error {
 		return err
 	}
 	if page := pages.Text(words[0]); page != "" && len(words) == 1 {
-		if isCommand(words[0]) {
+		if s.commands.begins(words[0]) {
 			page += "\n`muster " + words[0] + " --help` explains the command of that name.\n"
 		}
 		_, err := io.WriteString(s.Stdout, s.render(page))
 		return err
 	}
 	if words[0] == serveName && len(words) == 1 {
-		return help(s.Env, nil, words, true)
+		return s.help(nil, words, true)
 	}
-	cmd, rest, err := find(words)
+	cmd, rest, err := s.commands.find(words)
 	if err != nil {
-		return noTopic(words[0])
+		return s.commands.noTopic(words[0])
 	}
-	return help(s.Env, cmd, rest, true)
+	return s.help(cmd, rest, true)
 }
 
 // render lays a page out for the terminal, or plainly where there is none.
-func (s *session) render(page string) string {
-	columns := s.screen()
+func (s *Session) render(page string) string {
+	columns := s.Screen()
 	if columns == 0 {
 		return pages.Render(page, pipedHelp, false)
 	}
@@ -78,25 +79,25 @@ func topicList(w io.Writer) {
 			subjects = append(subjects, row)
 		}
 	}
-	columns(w, subjects)
+	screen.Pairs(w, 0, subjects)
 	fmt.Fprint(w, "\nWhen something is wrong:\n\n")
-	columns(w, runbooks)
+	screen.Pairs(w, 0, runbooks)
 	fmt.Fprint(w, "\n`muster --help` lists the commands, `muster COMMAND --help` explains one, with examples.\n")
 }
 
 // noTopic says which pages there are, and the nearest.
-func noTopic(typed string) error {
-	first, _ := tree()
+func (all catalog) noTopic(typed string) error {
+	first, _ := all.tree()
 	hint := "the topics are " + strings.Join(pages.Names(), ", ")
 	if close := nearest(typed, slices.Concat(pages.Names(), first)); close != "" {
 		hint = "did you mean muster help " + close + "? " + strings.ToUpper(hint[:1]) + hint[1:]
 	}
-	return usagef(hint, "there is no topic and no command %q", typed)
+	return Usagef(hint, "there is no topic and no command %q", typed)
 }
 
 // help prints the help of a command, of a group or the overview. Where nobody asked, the command line was incomplete, and
 // it goes with exit code 2 to the error stream.
-func help(env Env, cmd *command, words []string, asked bool) error {
+func (s *Session) help(cmd *Command, words []string, asked bool) error {
 	serve := len(words) == 1 && words[0] == serveName
 	var text bytes.Buffer
 	switch {
@@ -105,69 +106,69 @@ func help(env Env, cmd *command, words []string, asked bool) error {
 	case serve:
 		fmt.Fprintln(&text, "muster serve --help shows the gateway's own flags.")
 	case len(words) == 1:
-		groupHelp(&text, words[0])
+		s.commands.groupHelp(&text, words[0])
 	default:
-		overview(&text)
+		s.commands.overview(&text)
 	}
-	to := env.Stdout
+	to := s.Stdout
 	if !asked {
-		to = env.Stderr
+		to = s.Stderr
 	}
 	if _, err := to.Write(text.Bytes()); err != nil || asked {
 		return err
 	}
-	return usagef("choose one of the above; --help after any command explains it", "the command is not complete")
+	return Usagef("choose one of the above; --help after any command explains it", "the command is not complete")
 }
 
-func overview(w io.Writer) {
+func (all catalog) overview(w io.Writer) {
 	io.WriteString(w, overviewTop)
 	rows := [][]string{{"  serve", "run the gateway"}}
-	for _, c := range commands() {
-		rows = append(rows, []string{"  " + c.name, c.summary})
+	for _, c := range all {
+		rows = append(rows, []string{"  " + c.Name, c.Summary})
 	}
-	columns(w, rows)
+	screen.Pairs(w, 0, rows)
 	fmt.Fprint(w, "\nFlags of every command:\n")
-	optionHelp(w, globals())
+	flagHelp(w, globals())
 	fmt.Fprint(w, "\nFlags may stand before or after arguments. Exit code 0: done, 1: failed, 2: used wrongly.\n`muster COMMAND --help` explains a command, with examples.\n")
 }
 
-func groupHelp(w io.Writer, group string) {
+func (all catalog) groupHelp(w io.Writer, group string) {
 	fmt.Fprintf(w, "Commands of muster %s:\n", group)
 	var rows [][]string
-	for _, c := range commands() {
-		if strings.HasPrefix(c.name, group+" ") {
-			rows = append(rows, []string{"  " + c.name, c.summary})
+	for _, c := range all {
+		if strings.HasPrefix(c.Name, group+" ") {
+			rows = append(rows, []string{"  " + c.Name, c.Summary})
 		}
 	}
-	columns(w, rows)
+	screen.Pairs(w, 0, rows)
 }
 
-func commandHelp(w io.Writer, c *command) {
-	fmt.Fprintf(w, "Usage: %s\n\n%s%s.\n\n%s\n", c.usage(), strings.ToUpper(c.summary[:1]), c.summary[1:], wrap(c.text, 100))
-	if len(c.options) > 0 {
+func commandHelp(w io.Writer, c *Command) {
+	fmt.Fprintf(w, "Usage: %s\n\n%s%s.\n\n%s\n", c.usage(), strings.ToUpper(c.Summary[:1]), c.Summary[1:], wrap(c.Text, 100))
+	if len(c.Flags) > 0 {
 		fmt.Fprint(w, "\nFlags:\n")
-		var own []option
-		for _, o := range ownOptions() {
-			if text := c.says[o.name]; text != "" {
+		var own []flag
+		for _, o := range ownFlags() {
+			if text := c.Says[o.name]; text != "" {
 				o.usage = text
 			}
-			if slices.Contains(c.options, o.name) {
+			if slices.Contains(c.Flags, o.name) {
 				own = append(own, o)
 			}
 		}
-		optionHelp(w, own)
+		flagHelp(w, own)
 	}
 	fmt.Fprint(w, "\nFlags of every command:\n")
-	optionHelp(w, globals())
+	flagHelp(w, globals())
 	fmt.Fprint(w, "\nExamples:\n")
-	for _, e := range c.examples {
+	for _, e := range c.Examples {
 		fmt.Fprintf(w, "  %s\n", e)
 	}
 }
 
-func optionHelp(w io.Writer, options []option) {
-	rows := make([][]string, 0, len(options))
-	for _, o := range options {
+func flagHelp(w io.Writer, flags []flag) {
+	rows := make([][]string, 0, len(flags))
+	for _, o := range flags {
 		flag := "      --" + o.name
 		if o.short != "" {
 			flag = "  -" + o.short + ", --" + o.name
@@ -181,17 +182,7 @@ func optionHelp(w io.Writer, options []option) {
 		}
 		rows = append(rows, []string{flag, usage})
 	}
-	columns(w, rows)
-}
-
-func columns(w io.Writer, rows [][]string) {
-	t := &table{w: w}
-	for _, row := range rows {
-		t.measure(row)
-	}
-	for _, row := range rows {
-		t.write(row)
-	}
+	screen.Pairs(w, 0, rows)
 }
 
 // wrap breaks paragraphs into lines of at most width characters.
@@ -219,33 +210,4 @@ func wrap(text string, width int) string {
 	return out.String()
 }
 
-// nearest is the word that is fewest changes away from what was typed, "" when none is near.
-func nearest(typed string, words []string) string {
-	best, least := "", len(typed)/3+2
-	for _, word := range words {
-		if d := distance(typed, word); d < least {
-			best, least = word, d
-		}
-	}
-	return best
-}
-
-// distance is Levenshtein's, over bytes.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			cost := 1
-			if a[i] == b[j] {
-				cost = 0
-			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
-		}
-	}
-	return row[len(b)]
-}
+func topicNames() []string { return pages.Names() }

@@ -21,6 +21,7 @@ import (
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/commands"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
@@ -116,7 +117,7 @@ func (h *house) run(ctx context.Context, args ...string) (code int, stdout, stde
 				return ctx.Err()
 			}
 			return h.pause(ctx)
-		}})
+		}}, commands.All())
 	return code, out.String(), errs.String()
 }
 

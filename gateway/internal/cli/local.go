@@ -52,11 +52,11 @@ type Restored struct {
 	KeyToName    string // the master key's file, where a gateway does not find it by itself
 }
 
-func (s *session) dataFiles() (DataFiles, error) {
-	if s.options.given("url") {
-		return DataFiles{}, usagef("run it on the gateway's machine", "muster %s works on the files of a gateway, not by its URL", s.command.name)
-	}
-	dir, err := s.dataDir()
-	s.files = dir
-	return DataFiles{Data: dir, MasterKeyFile: s.options.text("master-key-file")}, err
+// ServeFlags are the flags of serve as far as the service has to know them.
+type ServeFlags struct {
+	Given       map[string]string // every flag that was set, by name
+	Data        string
+	Listen      string
+	PlainListen string // "": none
+	PublicURL   string
 }

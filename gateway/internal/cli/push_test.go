@@ -15,6 +15,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/commands"
 	"muster/gateway/internal/client"
 )
 
@@ -111,7 +112,7 @@ func (b *boxes) push(args ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
 	var out, errs bytes.Buffer
 	code = cli.Run(b.t.Context(), cli.Env{Args: append([]string{"--data", b.dir, "push"}, args...), Getenv: func(name string) string { return b.env[name] },
-		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Agents: b.agents})
+		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Agents: b.agents}, commands.All())
 	return code, out.String(), errs.String()
 }
 
@@ -309,7 +310,7 @@ func TestPushInterrupted(t *testing.T) {
 	cancel()
 	var out, errs bytes.Buffer
 	code := cli.Run(ctx, cli.Env{Args: []string{"--data", b.dir, "push", "gpu-1"}, Getenv: func(string) string { return "" }, Stdin: strings.NewReader(""),
-		Stdout: &out, Stderr: &errs, Agents: b.agents})
+		Stdout: &out, Stderr: &errs, Agents: b.agents}, commands.All())
 	if code != 1 || !strings.Contains(errs.String(), "interrupted") {
 		t.Errorf("code %d, %s", code, errs.String())
 	}

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/commands"
 	"muster/gateway/internal/datadir"
 )
 
@@ -26,7 +27,7 @@ func (d desk) run(t *testing.T, args ...string) (code int, errs string) {
 	var stdout, stderr strings.Builder
 	code = cli.Run(t.Context(), cli.Env{Args: args, Getenv: func(name string) string { return d.env[name] }, Program: d.program,
 		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
-		Machine: cli.Machine{Root: d.root, UID: func() int { return d.uid }, Command: d.command}})
+		Machine: cli.Machine{Root: d.root, UID: func() int { return d.uid }, Command: d.command}}, commands.All())
 	return code, stderr.String()
 }
 

@@ -3,15 +3,12 @@ package cli_test
 import (
 	"fmt"
 	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 	"unicode/utf8"
 
-	"muster/gateway/internal/cli"
 	"muster/store"
 )
 
@@ -120,21 +117,6 @@ func TestTrustFitsTheScreen(t *testing.T) {
 				}
 			}
 		}
-	}
-}
-
-// TestScreen asks what is no terminal.
-func TestScreen(t *testing.T) {
-	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	if got := cli.ScreenOf(file, "80"); got != 0 {
-		t.Errorf("a file has %d columns", got)
-	}
-	if got := cli.ScreenOf(&strings.Builder{}, "80"); got != 0 {
-		t.Errorf("a buffer has %d columns", got)
 	}
 }
 

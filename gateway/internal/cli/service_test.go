@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/commands"
 )
 
 // computer is a machine with systemd, in a directory of its own.
@@ -157,7 +158,7 @@ func (c *computer) muster(args ...string) (code int, stdout, stderr string) {
 			Ready: func(_ context.Context, url string) error {
 				c.calls = append(c.calls, "GET "+url)
 				return c.ready
-			}, Rand: bytes.NewReader(make([]byte, 32))}})
+			}, Rand: bytes.NewReader(make([]byte, 32))}}, commands.All())
 	return code, out.String(), errs.String()
 }
 

@@ -12,6 +12,7 @@ import (
 	"muster/agent/sign"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/commands"
 )
 
 // newTrustHouse is a house with a CA.
@@ -203,7 +204,7 @@ func TestKeyForService(t *testing.T) {
 		var out, errs strings.Builder
 		local := cli.Local{RotateMaster: func(context.Context, cli.DataFiles, string) (string, error) { return c.file, nil }}
 		code := cli.Run(t.Context(), cli.Env{Args: []string{"key", "rotate", "--master", "--data", c.data}, Getenv: func(string) string { return "" },
-			Stdout: &out, Stderr: &errs, Local: local, Machine: cli.Machine{Root: root}})
+			Stdout: &out, Stderr: &errs, Local: local, Machine: cli.Machine{Root: root}}, commands.All())
 		if said := strings.Contains(out.String(), "install -m 600 /root/new.key /etc/muster/master.key"); code != 0 || said != c.said {
 			t.Errorf("%+v: exit %d\n%s%s", c, code, out.String(), errs.String())
 		}

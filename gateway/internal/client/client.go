@@ -269,3 +269,46 @@ func IsNotFound(err error) bool {
 	var detail *wire.ErrorDetail
 	return errors.As(err, &detail) && detail.Code == wire.CodeNotFound
 }
+
+// pageSize is how many nodes are fetched at a time.
+const pageSize = 500
+
+// EachPage calls use with every page of the nodes that the filter picks.
+func (c *Client) EachPage(ctx context.Context, f NodeFilter, use func(NodeRows) error) error {
+	f.Limit = pageSize
+	for {
+		rows, err := c.Nodes(ctx, f)
+		if err != nil {
+			return err
+		}
+		if err := use(rows); err != nil || rows.Next == "" {
+			return err
+		}
+		f.Cursor = rows.Next
+	}
+}
+
+// EachNode calls use with every node that the filter picks.
+func (c *Client) EachNode(ctx context.Context, f NodeFilter, use func(Node) error) error {
+	return c.EachPage(ctx, f, func(page NodeRows) error {
+		for _, raw := range page.Nodes {
+			n, err := ReadNode(raw)
+			if err == nil {
+				err = use(n)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ReadNode reads a node as the gateway sent it.
+func ReadNode(raw json.RawMessage) (Node, error) {
+	var n Node
+	if err := json.Unmarshal(raw, &n); err != nil {
+		return n, fmt.Errorf("a node in the gateway's answer is not as this version expects: %w", err)
+	}
+	return n, nil
+}

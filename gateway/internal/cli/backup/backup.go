@@ -1,0 +1,109 @@
+package backup
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/shellword"
+)
+
+// usualAdoption is how long a restored gateway takes certificates over that were issued since the backup.
+const usualAdoption = 72 * time.Hour
+
+// Commands are those that bring a gateway through the loss of its machine.
+func Commands() []cli.Command {
+	return []cli.Command{
+		{Name: "backup", Args: "FILE", Least: 1, Most: 1, Run: backup,
+			Summary: "copy the database of a running gateway",
+			Text: "The copy is consistent, however much is going on, and made by the gateway itself; FILE (mode 0600) must not be there yet. The secrets in it are sealed: it is of use only with the master key, which is NOT in it. " +
+				"Keep a copy of the master key too, and apart from the backups: whoever has both has the gateway.",
+			Examples: []string{"muster backup /backup/muster-$(date +%F).db"}},
+		{Name: "restore", Args: "FILE", Least: 1, Most: 1, Flags: []string{"force", "adopt-for", "master-key-file", "trust-key"}, Run: restore,
+			Summary: "bring a gateway back from a backup",
+			Text: cli.OfflineText + " It needs the master key that the backup was sealed with: put that key in its place first, or name its file with --master-key-file. It refuses to replace a database; with --force it moves that one aside. Where the service is installed, it puts the key where the service reads it.\n\n" +
+				"Open tokens end, because nobody knows which of them were used since. Nodes that were enrolled before the backup come back by themselves: for 72 hours (--adopt-for) a certificate that was issued since the backup is taken over, once for a node, with an event. Machines that joined since the backup need a new token. " +
+				"What was retired, banned or revoked since the backup is not any more, accounts with their API tokens too: look through them before you start the gateway where others reach it.",
+			Examples: []string{"muster restore /backup/muster-2026-11-21.db", "muster restore backup.db --data /var/lib/muster --force"}},
+	}
+}
+
+func backup(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	file := s.Words[0]
+	to, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, os.ErrExist) {
+		return fmt.Errorf("%s is there already and is left as it is; name another file", file)
+	}
+	if err != nil {
+		return err
+	}
+	size, err := c.Backup(ctx, to)
+	if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
+		return errors.Join(err, os.Remove(file))
+	}
+	if err := syncDirectory(filepath.Dir(file)); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s: %d bytes.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart from this file.\n", screen.Printable(file), size)
+	return nil
+}
+
+func syncDirectory(dir string) error {
+	d, err := os.Open(dir)
+	if err != nil {
+		return err
+	}
+	return errors.Join(d.Sync(), d.Close())
+}
+
+func restore(ctx context.Context, s *cli.Session) error {
+	r := cli.Restore{File: s.Words[0], TrustKeyFile: s.Flags.Text("trust-key")}
+	var err error
+	if r.DataFiles, err = s.DataFiles(); err != nil {
+		return err
+	}
+	if r.Force, err = s.Flags.Bool("force"); err != nil {
+		return err
+	}
+	if r.AdoptFor, err = s.Flags.Duration("adopt-for", usualAdoption); err != nil {
+		return err
+	}
+	done, err := s.Local.Restore(ctx, r)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s is as it was on %s. Open tokens have ended.\n", screen.Printable(r.Data), screen.Stamp(&done.BackupAt))
+	if done.Aside != "" {
+		fmt.Fprintf(s.Stdout, "The database that was there is in %s.\n", screen.Printable(done.Aside))
+	}
+	restoredKey(s, r.Data, done)
+	s.Printf("Certificates that were issued since then are taken over until %s.\nStart the gateway, and look through muster account ls and muster node ls before others reach it.\n", screen.Stamp(&done.AdoptUntil))
+	if done.TrustKeyAway {
+		fmt.Fprintln(s.Stdout, "The trust key is kept out of the gateway. If keys or roots were rotated since the backup, restore again with --force --trust-key FILE: nodes take no lower set than the one that they know.")
+	}
+	return nil
+}
+
+// restoredKey says where the master key is, as far as the next start depends on that.
+func restoredKey(s *cli.Session, data string, done cli.Restored) {
+	if done.KeyFile != "" {
+		fmt.Fprintf(s.Stdout, "The master key is in %s, where the installed service reads it.\n", screen.Printable(done.KeyFile))
+	}
+	if done.KeyAside != "" {
+		fmt.Fprintf(s.Stdout, "The key that was there opens the database of before; it is in %s.\n", screen.Printable(done.KeyAside))
+	}
+	if done.KeyToName != "" {
+		flags := "--data " + shellword.Quote(datadir.Absolute(data)) + " --master-key-file " + shellword.Quote(datadir.Absolute(done.KeyToName))
+		s.Printf("The gateway needs the master key in %s to start: muster serve %s\nOr make it a service, which copies the key to %s: sudo muster service install %s\n", screen.Printable(done.KeyToName), flags, datadir.ServiceKey, flags)
+	}
+}

@@ -1,0 +1,33 @@
+// Package commands is the whole command line: it lists the groups of commands, in the order in which help shows them.
+package commands
+
+import (
+	"slices"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/account"
+	"muster/gateway/internal/cli/backup"
+	"muster/gateway/internal/cli/bootstrap"
+	"muster/gateway/internal/cli/ca"
+	"muster/gateway/internal/cli/event"
+	"muster/gateway/internal/cli/node"
+	"muster/gateway/internal/cli/push"
+	"muster/gateway/internal/cli/service"
+	"muster/gateway/internal/cli/token"
+)
+
+// All are the commands of all groups. A new group is a package beside these, and a line here.
+func All() []cli.Command {
+	return slices.Concat(
+		token.Commands(),
+		bootstrap.Commands(),
+		node.Commands(),
+		push.Commands(),
+		account.Commands(),
+		ca.Commands(),
+		backup.Commands(),
+		service.Commands(),
+		event.Commands(),
+		cli.OwnCommands(),
+	)
+}

@@ -1,0 +1,60 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"path/filepath"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// ErrReported ends a command whose failures were printed as they came.
+var ErrReported = errors.New("reported")
+
+// usageError says what was wrong with the arguments.
+type usageError struct{ message, hint string }
+
+func (e *usageError) Error() string { return e.message }
+
+// Usagef is the error of a command that was used wrongly, with a hint at the right use.
+func Usagef(hint, format string, args ...any) error {
+	return &usageError{message: fmt.Sprintf(format, args...), hint: hint}
+}
+
+// Hinted is an error with a hint at what to do about it.
+func Hinted(message, hint string) error { return &wire.ErrorDetail{Message: message, Hint: hint} }
+
+// Report prints what went wrong and what to do about it. The commands in a hint can be pasted.
+func (s *Session) Report(message, hint string) {
+	fmt.Fprintf(s.Stderr, "muster: %s\n", screen.Printable(message))
+	if hint != "" {
+		fmt.Fprintf(s.Stderr, "  hint: %s\n", screen.Printable(s.paste(hint)))
+	}
+}
+
+// Trouble prints what went wrong with one of several things. The command goes on with the others, and then ends with ErrReported.
+func (s *Session) Trouble(ctx context.Context, name string, err error) {
+	message, hint := s.explain(ctx, err)
+	s.Report(name+": "+message, hint)
+}
+
+// explain gives the words for an error, and the next step where there is one.
+func (s *Session) explain(ctx context.Context, err error) (message, hint string) {
+	var detail *wire.ErrorDetail
+	var socket *client.SocketError
+	switch {
+	case errors.As(err, &detail):
+		return detail.Message, detail.Hint
+	case errors.As(err, &socket) && socket.Nobody():
+		return err.Error(), s.startHint(ctx, filepath.Dir(socket.Path))
+	case errors.As(err, &socket) && socket.Refused():
+		return err.Error(), s.Sudo(filepath.Dir(socket.Path)) + "; or reach the gateway by --url, with an API token"
+	case errors.Is(err, fs.ErrPermission) && s.files != "" && s.Machine.UID() != 0:
+		return err.Error(), s.Sudo(s.files)
+	}
+	return err.Error(), ""
+}

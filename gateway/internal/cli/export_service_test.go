@@ -1,4 +1,0 @@
-package cli
-
-// WithSettings sets flags in one.
-var WithSettings = withSettings

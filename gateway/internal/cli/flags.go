@@ -1,0 +1,97 @@
+package cli
+
+import (
+	"strings"
+)
+
+// flag is one flag. Each is also the environment variable MUSTER_<NAME>.
+type flag struct {
+	name  string
+	short string // one letter, may be empty
+	value string // what stands for its value in help; empty: it takes none
+	usage string
+	unset bool // no environment variable
+}
+
+func (o flag) env() string {
+	return "MUSTER_" + strings.ToUpper(strings.ReplaceAll(o.name, "-", "_"))
+}
+
+// globals are the flags of every command.
+func globals() []flag {
+	return []flag{
+		{name: "data", value: "DIR", usage: "the gateway's data directory, where its socket is"},
+		{name: "url", value: "URL", usage: "a gateway on another machine; needs MUSTER_API_TOKEN"},
+		{name: "token-file", value: "FILE", usage: "file with the API token, instead of MUSTER_API_TOKEN (- is standard input)"},
+		{name: "root-pin", value: "PIN", usage: "trust the gateway whose root key is sha256:<hex>"},
+		{name: "ca", value: "FILE", usage: "trust the certificates in this file instead of the system's"},
+		{name: "help", short: "h", usage: "show help", unset: true},
+	}
+}
+
+// ownFlags are the flags that only some commands take. A name means the same wherever it stands.
+func ownFlags() []flag {
+	return []flag{
+		{name: "output", short: "o", value: "FORMAT", usage: "table, wide or json, unless this help says otherwise"},
+		{name: "selector", short: "l", value: "SELECTOR", usage: "nodes whose labels match, such as tier=sovereign,tenant=platform"},
+		{name: "status", value: "STATUS", usage: "pending, online or stale"},
+		{name: "state", value: "STATE", usage: "such as active, drained or unavailable"},
+		{name: "all", short: "a", usage: "also what is retired, spent or revoked"},
+		{name: "tenant", value: "TENANT", usage: "the tenant"},
+		{name: "uses", value: "N", usage: "how many nodes may join with it (1)"},
+		{name: "ttl", value: "DURATION", usage: "how long it is good for"},
+		{name: "label", value: "KEY=VALUE", usage: "a label for the nodes that join; may be repeated"},
+		{name: "gpus", value: "N", usage: "how many GPUs its nodes should show"},
+		{name: "bind-instance", usage: "a use belongs to the provider's instance, which may join again after losing its disk"},
+		{name: "mode", value: "MODE", usage: "manual, or cloud-init for a machine that takes user-data at its first boot"},
+		{name: "again", usage: "also where the node has enrolled already: another machine takes its place"},
+		{name: "scope", value: "SCOPES", usage: "what the account may, such as nodes:read,tokens:write; may be repeated"},
+		{name: "generate", usage: "let the gateway make the secret, and print it once"},
+		{name: "file", value: "FILE", usage: "file with the secret (- is standard input)"},
+		{name: "keep", value: "ID", usage: "the one that stays"},
+		{name: "yes", short: "y", usage: "do not ask"},
+		{name: "fingerprint", value: "F", usage: "the fingerprint of the certificate to keep, or its first 8 or more digits"},
+		{name: "for", value: "DURATION", usage: "how long the window is open (1h)"},
+		{name: "timeout", value: "DURATION", usage: "give up after this long (5m)"},
+		{name: "port", short: "p", value: "PORT", usage: "the port of the machine's ssh, else what ssh's configuration says"},
+		{name: "identity", short: "i", value: "FILE", usage: "ssh's private key, else those that ssh itself finds"},
+		{name: "name", value: "NAME", usage: "the node's name, else its provider and instance, or its hostname"},
+		{name: "provider", value: "PROVIDER", usage: "whose machine it is, such as vast_ai, else what the machine says"},
+		{name: "instance-id", value: "ID", usage: "what the provider calls the machine, else what the machine says"},
+		{name: "gateway", value: "URL", usage: "where the machine reaches the gateway, when that is not its public URL"},
+		{name: "force", usage: "go on where muster would refuse: a machine that is joined to another gateway, a database that is there"},
+		{name: "root-out", value: "DIR", usage: "where the root's key goes, out of the gateway"},
+		{name: "root", value: "DIR", usage: "where a root's key is that is kept out of the gateway; may be repeated"},
+		{name: "trust-domain", value: "DOMAIN", usage: "SPIFFE trust domain of a new CA, else a random one"},
+		{name: "trust-key", value: "FILE", usage: "the trust key, where it is kept out of the gateway"},
+		{name: "master-key-file", value: "FILE", usage: "file with the master key; without it, muster looks where the gateway looks"},
+		{name: "master-key-out", value: "FILE", usage: "new file for the new master key, where the old one is not a file to replace"},
+		{name: "adopt-for", value: "DURATION", usage: "how long certificates issued since the backup are taken over (72h)"},
+		{name: "answer", usage: "the key that signs answers"},
+		{name: "task", usage: "the key that signs tasks"},
+		{name: "release", usage: "the key that signs releases"},
+		{name: "trust", usage: "the key that signs the sets of all others"},
+		{name: "master", usage: "the key that seals the database's secrets"},
+		{name: "now", usage: "nodes stop trusting the key from before at once"},
+		{name: "node", value: "NODE", usage: "events of this node only"},
+		{name: "kind", value: "KIND", usage: "events of this kind only, such as node.enrolled"},
+		{name: "security", usage: "security events only"},
+		{name: "since", value: "DURATION", usage: "from so long ago on, such as 1h or 7d"},
+		{name: "limit", value: "N", usage: "at most so many"},
+		{name: "follow", short: "f", usage: "go on with new ones as they come"},
+	}
+}
+
+func allFlags() []flag { return append(globals(), ownFlags()...) }
+
+func lookup(name string) (flag, bool) {
+	for _, o := range allFlags() {
+		if o.name == name || o.short != "" && o.short == name {
+			return o, true
+		}
+	}
+	return flag{}, false
+}
+
+// Variable is the environment variable of a flag, also of one that muster serve has.
+func Variable(flagName string) string { return flag{name: flagName}.env() }

@@ -1,0 +1,158 @@
+package cli
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/gateway/internal/client"
+)
+
+// Flags are the flags of one call over the environment.
+type Flags struct {
+	values map[string][]string
+	getenv func(string) string
+}
+
+// split parts words from flags, which may stand anywhere; "--" ends them.
+func split(args []string) (words []string, s Flags, err error) {
+	s.values = map[string][]string{}
+	for i := 0; i < len(args); i++ {
+		arg := args[i]
+		if arg == "--" {
+			return append(words, args[i+1:]...), s, nil
+		}
+		if len(arg) < 2 || arg[0] != '-' {
+			words = append(words, arg)
+			continue
+		}
+		name, value, inline := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(arg, "-"), "-"), "=")
+		o, known := lookup(name)
+		switch {
+		case !known:
+			return nil, s, unknownFlag(arg, name)
+		case o.value == "" && inline && value != "true":
+			return nil, s, Usagef("write --"+o.name+" alone", "--%s takes no value", o.name)
+		case o.value == "":
+			value = "true"
+		case !inline && i+1 == len(args):
+			return nil, s, Usagef("write --"+o.name+" "+o.value, "--%s needs a value", o.name)
+		case !inline:
+			i++
+			value = args[i]
+		}
+		s.values[o.name] = append(s.values[o.name], value)
+	}
+	return words, s, nil
+}
+
+// unknownFlag says what there is instead. arg is the flag as it was written.
+func unknownFlag(arg, name string) error {
+	var names []string
+	for _, o := range allFlags() {
+		names = append(names, o.name)
+	}
+	hint := "muster --help shows what there is"
+	if name == "token" || name == "secret" || name == "psk" {
+		hint = "secrets do not stand in arguments, which every user of the machine can read; use MUSTER_API_TOKEN, --token-file or --file"
+	} else if close := nearest(name, names); close != "" {
+		hint = "did you mean --" + close + "?"
+	}
+	written, _, _ := strings.Cut(arg, "=")
+	return Usagef(hint, "there is no flag %s", written)
+}
+
+func (s Flags) Given(name string) bool { return len(s.values[name]) > 0 }
+
+// text is a flag's last value, else the environment's.
+func (s Flags) Text(name string) string {
+	if values := s.values[name]; len(values) > 0 {
+		return values[len(values)-1]
+	}
+	if o, known := lookup(name); known && !o.unset && s.getenv != nil {
+		return s.getenv(o.env())
+	}
+	return ""
+}
+
+func (s Flags) Bool(name string) (bool, error) {
+	text := s.Text(name)
+	if text == "" {
+		return false, nil
+	}
+	on, err := strconv.ParseBool(text)
+	if err != nil {
+		return false, Usagef("true or false", "%s has the value %q", s.Source(name), text)
+	}
+	return on, nil
+}
+
+func (s Flags) Number(name string, least int) (int, error) {
+	text := s.Text(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < least {
+		return 0, Usagef("a whole number from "+strconv.Itoa(least), "%s has the value %q", s.Source(name), text)
+	}
+	return n, nil
+}
+
+func (s Flags) Duration(name string, usual time.Duration) (time.Duration, error) {
+	text := s.Text(name)
+	if text == "" {
+		return usual, nil
+	}
+	d, err := client.ParseDuration(text)
+	if err != nil || d <= 0 {
+		return 0, Usagef("such as 30m, 12h or 7d", "%s has the value %q, which is no duration", s.Source(name), text)
+	}
+	return d, nil
+}
+
+func (s Flags) OneOf(name, usual string, known ...string) (string, error) {
+	text := s.Text(name)
+	if text == "" {
+		return usual, nil
+	}
+	if !slices.Contains(known, text) {
+		return "", Usagef("one of "+strings.Join(known, ", "), "%s has the value %q", s.Source(name), text)
+	}
+	return text, nil
+}
+
+// labels reads KEY=VALUE; the environment has them with commas between.
+func (s Flags) Labels() (map[string]string, error) {
+	values := s.values["label"]
+	if len(values) == 0 && s.Text("label") != "" {
+		values = strings.Split(s.Text("label"), ",")
+	}
+	labels := make(map[string]string, len(values))
+	for _, text := range values {
+		key, value, ok := strings.Cut(text, "=")
+		if !ok || key == "" {
+			return nil, Usagef("write --label tier=sovereign", "%q is no label", text)
+		}
+		labels[key] = value
+	}
+	return labels, nil
+}
+
+// list gives the values of a flag that may be repeated, each of which may hold several with commas between.
+func (s Flags) List(name string) []string {
+	values := s.values[name]
+	if len(values) == 0 {
+		values = []string{s.Text(name)}
+	}
+	return strings.FieldsFunc(strings.Join(values, ","), func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// source names where a value came from, for messages.
+func (s Flags) Source(name string) string {
+	if o, known := lookup(name); known && !s.Given(name) {
+		return o.env()
+	}
+	return "--" + name
+}

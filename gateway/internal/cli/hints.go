@@ -1,0 +1,138 @@
+package cli
+
+import (
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+
+	"muster/agent/sign"
+	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/shellword"
+)
+
+// Program is how a person calls this program: by its name where PATH leads to it, else by its whole path.
+func Program(getenv func(string) string) string {
+	const name = "muster"
+	self, err := os.Executable()
+	folders := filepath.SplitList(getenv("PATH"))
+	if err != nil {
+		return name
+	}
+	running, err := os.Stat(self)
+	for _, folder := range folders {
+		path := filepath.Join(folder, name)
+		if _, missing := exec.LookPath(path); missing != nil {
+			continue
+		}
+		found, errFound := os.Stat(path)
+		if err == nil && errFound == nil && os.SameFile(found, running) {
+			return name
+		}
+		break // another one comes first
+	}
+	return shellword.Quote(self)
+}
+
+// named finds the commands in a text: the program's name, not as part of a path or of a file's name, and a word behind it.
+var named = regexp.MustCompile(`(^|[ (:;,"])muster (--help|[a-z]+)`)
+
+// paste gives a text whose commands work where they are pasted: the program is called as it can be found, and the flags that led
+// to the gateway this time stand in them, unless the text says that itself.
+//
+// It works line by line.
+func (s *Session) paste(text string) string {
+	lines := strings.Split(text, "\n")
+	for i := range lines {
+		lines[i] = s.pasteLine(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+func (s *Session) pasteLine(text string) string {
+	if strings.Contains(text, "--data") || strings.Contains(text, "--url") || strings.Contains(text, "--help") {
+		return s.pasteWith(text, "")
+	}
+	flags := ""
+	for _, o := range globals() {
+		if values := s.Flags.values[o.name]; o.value != "" && len(values) > 0 {
+			flags += " --" + o.name + " " + shellword.Quote(values[len(values)-1])
+		}
+	}
+	return s.pasteWith(text, flags)
+}
+
+func (s *Session) pasteWith(text, flags string) string {
+	program := s.Program
+	return named.ReplaceAllStringFunc(text, func(found string) string {
+		parts := named.FindStringSubmatch(found)
+		switch word := parts[2]; {
+		case word != "--help" && !s.commands.begins(word):
+			return found
+		case word == "--help", word == serveName, word == "service", word == helpName, word == "completion", word == "version":
+			return parts[1] + program + " " + word
+		default:
+			return parts[1] + program + flags + " " + word
+		}
+	})
+}
+
+// startHint says how the gateway of a data directory comes to answer.
+func (s *Session) startHint(ctx context.Context, data string) string {
+	installed := datadir.Installed(s.Machine.Root)
+	ours := installed != "" && datadir.Same(data, installed)
+	switch {
+	case s.Machine.UID() != 0 && s.Flags.Text("data") == "" && !isFile(filepath.Join(data, datadir.Database)) && (installed != "" || isFolder(filepath.Join(s.Machine.Root, datadir.Usual))):
+		return "the gateway of this machine is root's to reach: " + s.Sudo("")
+	case ours && s.Machine.UID() != 0:
+		return "sudo systemctl start muster, and then " + s.Sudo(data)
+	case ours:
+		return s.serviceHint(ctx)
+	}
+	return "muster serve --data " + shellword.Quote(datadir.Absolute(data)) +
+		" starts it; --data DIR names another one's directory, --url one on another machine"
+}
+
+// serviceHint looks why a service does not answer.
+func (s *Session) serviceHint(ctx context.Context) string {
+	state, err := s.Machine.UnitState(ctx)
+	if active := state["ActiveState"]; err == nil && (active == "active" || active == "activating") {
+		return ServiceUnit + " is " + active + " and does not answer yet: journalctl -u muster -n 20 says why"
+	}
+	return "systemctl start muster"
+}
+
+// sudo is this command as root gives it, for the gateway of a data directory; "": the one that root's commands find. Of a token
+// in the arguments only the public part is shown.
+func (s *Session) Sudo(data string) string {
+	line := "sudo " + s.Program
+	if data != "" && (s.Flags.Given("data") || !datadir.Same(data, datadir.Default(s.Getenv, 0, s.Machine.Root))) {
+		line += " --data " + shellword.Quote(datadir.Absolute(data))
+	}
+	for i := 0; i < len(s.Args); i++ {
+		arg := s.Args[i]
+		if flag, _, inline := strings.Cut(strings.TrimLeft(arg, "-"), "="); flag == "data" && arg[0] == '-' {
+			if !inline {
+				i++
+			}
+			continue
+		}
+		if token, err := sign.ParseToken(arg); err == nil {
+			arg = token.Public()
+		}
+		line += " " + shellword.Quote(arg)
+	}
+	return line
+}
+
+func isFile(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.Mode().IsRegular()
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}

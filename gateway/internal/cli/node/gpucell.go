@@ -1,0 +1,261 @@
+package node
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"sort"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli/screen"
+)
+
+// Marks before the GPUs of a node in a list.
+const (
+	markUnwell = "!"
+	markOld    = "~"
+)
+
+func (v view) mark() string {
+	mark := ""
+	if v.unwell() {
+		mark = markUnwell
+	}
+	if v.old() {
+		mark += markOld
+	}
+	return mark
+}
+
+// unwell: GPUs are ill or missing, or the probe does not do what it should.
+func (v view) unwell() bool {
+	if v.hardware == nil || v.State == wire.StateRetired {
+		return false
+	}
+	switch v.hardware.Probe.State {
+	case wire.ProbeHung, wire.ProbeFailed, wire.ProbeSlow:
+		return true
+	}
+	ill := slices.ContainsFunc(v.hardware.GPUs, func(g wire.GPU) bool { return len(g.Health) > 0 })
+	return ill || v.missing() > 0
+}
+
+// missing is how many GPUs fewer answer than the node has.
+func (v view) missing() int {
+	expected := v.expected()
+	if expected == nil {
+		return 0
+	}
+	return max(*expected-v.answering(), 0)
+}
+
+// answering counts the rows of GPUs that are there: after nvidia-smi went away, those of then are not.
+func (v view) answering() int {
+	if v.hardware.Probe.State == wire.ProbeAbsent {
+		return 0
+	}
+	return len(v.hardware.GPUs)
+}
+
+// expected is the gateway's record; one of before has what the agent was told.
+func (v view) expected() *int {
+	if v.GPUsExpected != nil {
+		return v.GPUsExpected
+	}
+	return v.hardware.GPUsExpected
+}
+
+// Bounds of how old a reading is that is still of now.
+const (
+	readings    = 3 // of the node's pace, of its heartbeats or of its looks at the GPUs, whichever is longer
+	freshAtMost = 90 * time.Second
+	longestPace = 86400.0 // seconds
+)
+
+// old: the rows are of longer ago than the pace at which the node reports, or of GPUs that are gone.
+func (v view) old() bool {
+	if v.hardware == nil || len(v.hardware.GPUs) == 0 {
+		return false
+	}
+	at := v.sampled()
+	if v.answering() == 0 || at == nil {
+		return v.answering() == 0
+	}
+	probe := v.hardware.Probe
+	if probe.Since != nil && probe.SampledAt.Before(*probe.Since) && (probe.State == wire.ProbeHung || probe.State == wire.ProbeFailed) {
+		return true // no row was read since
+	}
+	fresh := freshAtMost
+	for _, pace := range []*float64{v.IntervalSeconds, v.hardware.Probe.IntervalSeconds} {
+		if pace != nil && *pace < longestPace {
+			fresh = max(fresh, time.Duration(readings**pace*float64(time.Second)))
+		}
+	}
+	return v.now.Sub(*at) > fresh
+}
+
+// sampled is when the GPU rows were read, by the gateway's clock.
+func (v view) sampled() *time.Time {
+	if v.hardware == nil || v.hardware.Probe.SampledAt == nil {
+		return nil
+	}
+	at := *v.hardware.Probe.SampledAt
+	if v.SkewMillis != nil && math.Abs(float64(*v.SkewMillis)) < 1e14 {
+		at = at.Add(time.Duration(*v.SkewMillis) * time.Millisecond)
+	}
+	return &at
+}
+
+func (v view) readAge() string {
+	if v.hardware == nil || len(v.hardware.GPUs) == 0 {
+		return screen.Unknown
+	}
+	return v.since(v.sampled())
+}
+
+// aged marks a value that is of another time.
+func (v view) aged(text string) string {
+	if text != screen.Unknown && v.old() {
+		return markOld + text
+	}
+	return text
+}
+
+// ills is what is wrong with the node's GPUs, in words.
+func (v view) ills() string {
+	var all []string
+	for reason, detail := range v.StateDetails {
+		all = append(all, screen.Printable(reason+": "+detail))
+	}
+	sort.Strings(all)
+	if v.hardware != nil {
+		if p := v.hardware.Probe; p.State == wire.ProbeOK && p.Error != "" {
+			all = append(all, screen.Printable("warning: "+p.Error))
+		}
+		for _, g := range v.hardware.GPUs {
+			if len(g.Health) > 0 {
+				all = append(all, fmt.Sprintf("gpu %d: %s", g.Index, screen.Printable(strings.Join(g.Health, ", "))))
+			}
+		}
+	}
+	return screen.OrUnknown(strings.Join(all, "; "))
+}
+
+// gpus is like "8x H100 80GB HBM3", or "7/8x" where one of eight does not answer.
+func (v view) gpus() string {
+	if v.hardware == nil {
+		return screen.Unknown
+	}
+	names, count := v.models()
+	here, total := v.answering(), v.answering()
+	if missing := v.missing(); missing > 0 {
+		total = here + missing
+	}
+	switch {
+	case len(names) == 0 && total > 0:
+		return fmt.Sprintf("%d/%d", here, total)
+	case len(names) == 0 && (v.hardware.Probe.State == wire.ProbeAbsent || v.hardware.Probe.State == wire.ProbeOK):
+		return "none"
+	case len(names) == 0 && v.unwell():
+		return "probe " + screen.OrUnknown(v.hardware.Probe.State)
+	case len(names) == 0:
+		return screen.Unknown
+	case len(names) == 1 && here < total:
+		return fmt.Sprintf("%d/%dx %s", here, total, names[0])
+	}
+	for i, name := range names {
+		names[i] = fmt.Sprintf("%dx %s", count[name], name)
+	}
+	text := strings.Join(names, " + ")
+	if here < total {
+		text = fmt.Sprintf("%d/%d: %s", here, total, text)
+	}
+	return text
+}
+
+// models are those of the GPUs, in the order in which they stand, and how many there are of each.
+func (v view) models() (names []string, count map[string]int) {
+	count = map[string]int{}
+	for _, g := range v.hardware.GPUs {
+		name := model(g.Name)
+		if g.MIG != nil && *g.MIG {
+			name += " MIG"
+		}
+		if count[name] == 0 {
+			names = append(names, name)
+		}
+		count[name]++
+	}
+	return names, count
+}
+
+// memory is used/total over all GPUs; one figure that is not known leaves the sum unknown.
+func (v view) memory() string {
+	if v.hardware == nil {
+		return screen.Unknown
+	}
+	used, total, unified := sum{known: true}, sum{known: true}, 0
+	for _, g := range v.hardware.GPUs {
+		if g.MemorySource == wire.MemoryUnified {
+			unified++
+			continue
+		}
+		used.add(g.MemoryUsedMiB)
+		total.add(g.MemoryTotalMiB)
+	}
+	switch {
+	case unified > 0 && unified == len(v.hardware.GPUs):
+		return wire.MemoryUnified
+	case len(v.hardware.GPUs) == 0, !used.known && !total.known:
+		return screen.Unknown
+	}
+	if v.narrow && total.known && total.n >= 10<<10 {
+		return used.gibibytes() + "/" + total.gibibytes() + " GiB"
+	}
+	return used.String() + "/" + total.String() + " MiB"
+}
+
+type sum struct {
+	n     int64
+	known bool
+}
+
+func (s *sum) add(n *int64) {
+	if s.known = s.known && n != nil; s.known {
+		s.n += *n
+	}
+}
+
+func (s sum) String() string {
+	if !s.known {
+		return screen.Unknown
+	}
+	return fmt.Sprint(s.n)
+}
+
+// gibibytes is rounded to whole ones.
+func (s sum) gibibytes() string {
+	if !s.known {
+		return screen.Unknown
+	}
+	return fmt.Sprint((s.n + 512) >> 10)
+}
+
+// utilization is the mean over the GPUs that know theirs.
+func (v view) utilization() string {
+	total, known := 0.0, 0
+	if v.hardware != nil {
+		for _, g := range v.hardware.GPUs {
+			if g.UtilizationPercent != nil {
+				total += *g.UtilizationPercent
+				known++
+			}
+		}
+	}
+	if known == 0 {
+		return screen.Unknown
+	}
+	return fmt.Sprintf("%.0f%%", total/float64(known))
+}

@@ -1,0 +1,58 @@
+package node
+
+import (
+	"context"
+	"strings"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func nodeMove(verb string) func(context.Context, *cli.Session) error {
+	noWayBack := verb == "retire" || verb == "ban"
+	return func(ctx context.Context, s *cli.Session) error {
+		return s.ActOn(ctx, s.Words, verb, noWayBack, func(c *client.Client, t cli.Target) (string, error) {
+			n, err := c.Apply(ctx, t.ID, verb)
+			if n.Banned {
+				n.State += ", banned"
+			}
+			return n.State, err
+		})
+	}
+}
+
+func nodeLabel(ctx context.Context, s *cli.Session) error {
+	names, change, err := labelArguments(s.Words)
+	if err != nil {
+		return err
+	}
+	return s.ActOn(ctx, names, "label", false, func(c *client.Client, t cli.Target) (string, error) {
+		n, err := c.SetLabels(ctx, t.ID, change)
+		if len(n.Labels) == 0 {
+			return "no labels", err
+		}
+		return screen.Labels(n.Labels), err
+	})
+}
+
+// labelArguments tells names from KEY=VALUE and KEY-: no name has a = or ends in -.
+func labelArguments(args []string) (names []string, change client.LabelsRequest, err error) {
+	change.Set = map[string]string{}
+	for _, arg := range args {
+		key, value, sets := strings.Cut(arg, "=")
+		removed, removes := strings.CutSuffix(arg, "-")
+		switch {
+		case sets:
+			change.Set[key] = value
+		case removes:
+			change.Remove = append(change.Remove, removed)
+		default:
+			names = append(names, arg)
+		}
+	}
+	if len(change.Set)+len(change.Remove) == 0 {
+		err = cli.Usagef("write tier=sovereign to set one, tier- to remove one", "there is no label to set or to remove")
+	}
+	return names, change, err
+}

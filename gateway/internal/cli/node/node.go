@@ -1,0 +1,177 @@
+package node
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func filter(s *cli.Session) (client.NodeFilter, error) {
+	all, err := s.Flags.Bool("all")
+	if err != nil {
+		return client.NodeFilter{}, err
+	}
+	wanted, err := wanted(s)
+	return client.NodeFilter{Selector: s.Flags.Text("selector"), Status: wanted.status, State: wanted.state, All: all}, err
+}
+
+func nodeList(ctx context.Context, s *cli.Session) error {
+	filter, err := filter(s)
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return nodeListJSON(ctx, s.Stdout, c, filter)
+	}
+	counts, err := nodeTable(ctx, s, c, filter, format)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintln(s.Stdout, counts.footer())
+	if columns := s.Screen(); columns > 0 && format != cli.FormatWide {
+		counts.explain(s.Stdout, columns)
+	}
+	if counts.all == 0 && filter == (client.NodeFilter{}) {
+		fmt.Fprintln(s.Stderr, "muster token create prints the command that joins a machine; --all shows retired nodes too")
+	}
+	return nil
+}
+
+func nodeTable(ctx context.Context, s *cli.Session, c *client.Client, filter client.NodeFilter, format string) (tally, error) {
+	var counts tally
+	l := s.List(format, nodeColumns())
+	err := c.EachPage(ctx, filter, func(page client.NodeRows) error {
+		lines := make([][]string, 0, len(page.Nodes))
+		for _, raw := range page.Nodes {
+			v, err := readNode(raw, s.Now())
+			if err != nil {
+				return err
+			}
+			counts.add(v)
+			v.narrow = l.Limit() > 0 && l.Limit() < roomy
+			lines = append(lines, v.row(format == cli.FormatWide))
+		}
+		return l.Write(lines)
+	})
+	return counts, err
+}
+
+// tally counts nodes by status, as the list shows it.
+type tally struct {
+	all, online, stale, pending, retired int
+	unwell, old                          int // rows that bear a mark
+}
+
+func (t *tally) add(v view) {
+	t.all++
+	if v.unwell() {
+		t.unwell++
+	}
+	if v.old() {
+		t.old++
+	}
+	switch {
+	case v.State == wire.StateRetired:
+		t.retired++
+	case v.Status == wire.StatusOnline:
+		t.online++
+	case v.Status == wire.StatusStale:
+		t.stale++
+	case v.Status == wire.StatusPending:
+		t.pending++
+	}
+}
+
+func (t tally) footer() string {
+	text := fmt.Sprintf("%s: %d online, %d stale", screen.Plural(t.all, "node"), t.online, t.stale)
+	if t.pending > 0 {
+		text += fmt.Sprintf(", %d pending", t.pending)
+	}
+	if t.retired > 0 {
+		text += fmt.Sprintf(", %d retired", t.retired)
+	}
+	return text
+}
+
+// explain says what the marks mean that stand in the list, to a person who has them on the screen.
+func (t tally) explain(w io.Writer, columns int) {
+	if t.unwell > 0 {
+		screen.Pairs(w, columns, [][]string{{markUnwell, "GPUs are ill or missing, or the probe fails: muster node show NAME"}})
+	}
+	if t.old > 0 {
+		screen.Pairs(w, columns, [][]string{{markOld, "an old reading: the values are of then"}})
+	}
+}
+
+// nodeListJSON writes the API's object with the pages merged, as they come.
+func nodeListJSON(ctx context.Context, w io.Writer, c *client.Client, filter client.NodeFilter) error {
+	written, total := 0, 0
+	err := c.EachPage(ctx, filter, func(page client.NodeRows) error {
+		for _, raw := range page.Nodes {
+			before := ",\n"
+			if written == 0 {
+				before = "{\"nodes\":[\n"
+			}
+			written++
+			if _, err := fmt.Fprintf(w, "%s%s", before, screen.PrintableJSON(raw)); err != nil {
+				return err
+			}
+		}
+		total = page.Total
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if written == 0 {
+		_, err = fmt.Fprintf(w, "{\"nodes\":[],\"next\":\"\",\"total\":%d}\n", total)
+		return err
+	}
+	_, err = fmt.Fprintf(w, "\n],\"next\":\"\",\"total\":%d}\n", total)
+	return err
+}
+
+func nodeShow(ctx context.Context, s *cli.Session) error {
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, _, err := s.Targets(ctx, c, s.Words)
+	if err != nil {
+		return err
+	}
+	failed := false
+	for i, node := range nodes {
+		raw, err := c.Node(ctx, node.ID)
+		if err != nil {
+			s.Trouble(ctx, node.Name, err)
+			failed = true
+			continue
+		}
+		if format == cli.FormatJSON {
+			fmt.Fprintf(s.Stdout, "%s\n", screen.PrintableJSON(raw))
+			continue
+		}
+		v, err := readNode(raw, s.Now())
+		if err != nil {
+			return err
+		}
+		if i > 0 {
+			fmt.Fprintln(s.Stdout)
+		}
+		v.show(s.Stdout, s.Screen(), v.identityRows(raw))
+	}
+	if failed {
+		return cli.ErrReported
+	}
+	return nil
+}

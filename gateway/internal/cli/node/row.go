@@ -1,0 +1,122 @@
+package node
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// view is a node with its hardware read, as of now.
+type view struct {
+	client.Node
+	hardware *wire.Hardware // nil: never reported
+	now      time.Time
+	narrow   bool // sums of memory are shown in GiB
+}
+
+// roomy is how many columns of a screen show sums of memory in MiB, as they are everywhere else.
+const roomy = 110
+
+func readNode(raw json.RawMessage, now time.Time) (view, error) {
+	n, err := client.ReadNode(raw)
+	v := view{Node: n, now: now}
+	if err == nil {
+		_ = json.Unmarshal(n.Hardware, &v.hardware) // a reading that this version does not understand is an unknown one
+	}
+	return v, err
+}
+
+func nodeColumns() []screen.Column {
+	return []screen.Column{{Name: "NAME", Least: 20, Most: 40}, {Name: "TENANT", Rank: 7, Least: 8, Most: 24}, {Name: "PROVIDER", Rank: 8, Least: 8, Most: 24},
+		{Name: "GPU", Least: 16, Most: 40}, {Name: "MEMORY", Rank: 4, Most: 24}, {Name: "UTIL", Rank: 3}, {Name: "STATE", Least: 11, Most: 12},
+		{Name: "STATUS", Rank: 2}, {Name: "SEEN", Rank: 5},
+		{Name: "HEALTH", Most: 40, Wide: true}, {Name: "READ", Wide: true}, {Name: "ID", Wide: true}, {Name: "VERSION", Most: 24, Wide: true},
+		{Name: "ADDRESS", Most: 40, Wide: true}, {Name: "LABELS", Most: 40, Wide: true}, {Name: "CERT", Wide: true}, {Name: "PROBE", Wide: true},
+		{Name: "SKEW", Wide: true}, {Name: "INSTANCE", Most: 24, Wide: true}}
+}
+
+func (v view) row(wide bool) []string {
+	return []string{screen.OrUnknown(v.Name), screen.OrUnknown(v.Tenant), screen.OrUnknown(v.Provider), v.mark() + v.gpus(), v.aged(v.memory()), v.aged(v.utilization()),
+		v.state(wide), v.status(), v.since(v.LastSeen), v.ills(), v.readAge(), screen.OrUnknown(v.ID), v.version(), screen.OrUnknown(v.Address), screen.Labels(v.Labels),
+		v.expiry(), v.probe(), v.skew(), screen.OrUnknown(v.InstanceID)}
+}
+
+// status is nothing to ask of a node that was given back.
+func (v view) status() string {
+	if v.State == wire.StateRetired {
+		return screen.Unknown
+	}
+	return screen.OrUnknown(v.Status)
+}
+
+// model drops the maker where the rest still says what it is: "H100 80GB HBM3" does, "GB10" alone does not.
+func model(name string) string {
+	if rest, ok := strings.CutPrefix(name, "NVIDIA "); ok && strings.Contains(strings.TrimSpace(rest), " ") {
+		name = rest
+	}
+	return screen.OrUnknown(name)
+}
+
+// state has its reasons where they are asked for, and always what is on its way to become one.
+func (v view) state(reasons bool) string {
+	var notes []string
+	if reasons {
+		notes = append(notes, v.StateReasons...)
+	}
+	if c := v.Certificate; c != nil && c.RenewalOverdue && !slices.Contains(v.StateReasons, wire.ReasonExpired) {
+		notes = append(notes, "renewal overdue")
+	}
+	if len(notes) == 0 {
+		return screen.OrUnknown(v.State)
+	}
+	return screen.OrUnknown(v.State) + " (" + screen.Printable(strings.Join(notes, ", ")) + ")"
+}
+
+func (v view) since(at *time.Time) string {
+	if at == nil {
+		return screen.Unknown
+	}
+	return screen.Age(v.now.Sub(*at))
+}
+
+func (v view) version() string {
+	if v.Agent == nil {
+		return screen.Unknown
+	}
+	return screen.OrUnknown(v.Agent.Version)
+}
+
+func (v view) expiry() string {
+	if v.Certificate == nil {
+		return screen.Unknown
+	}
+	if left := v.Certificate.NotAfter.Sub(v.now); left > 0 {
+		return screen.Age(left)
+	}
+	return "expired " + screen.Age(v.now.Sub(v.Certificate.NotAfter)) + " ago"
+}
+
+// probe is the probe's state, and since when where it is not as it should be.
+func (v view) probe() string {
+	if v.hardware == nil {
+		return screen.Unknown
+	}
+	p := v.hardware.Probe
+	if p.Since == nil || p.State == wire.ProbeOK || p.State == wire.ProbeAbsent {
+		return screen.OrUnknown(p.State)
+	}
+	return screen.OrUnknown(p.State) + " " + v.since(p.Since)
+}
+
+func (v view) skew() string {
+	if v.SkewMillis == nil {
+		return screen.Unknown
+	}
+	return fmt.Sprintf("%+.1fs", float64(*v.SkewMillis)/1000)
+}

@@ -1,0 +1,167 @@
+package node
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli/screen"
+)
+
+// Words of node show for what is not there.
+const (
+	notKnown = "unknown" // there is one, and nobody knows it
+	none     = "none"    // there is none
+)
+
+// show prints all that is known of a node, for a person, and names what is not; identity is what there is to say of its certificates.
+func (v view) show(w io.Writer, columns int, identity [][]string) {
+	fmt.Fprintln(w, screen.OrUnknown(v.Name))
+	rows := [][]string{
+		{"  id", word(screen.OrUnknown(v.ID))},
+		{"  tenant", word(screen.OrUnknown(v.Tenant))},
+		{"  state", v.stateLine()},
+		{"  status", v.statusLine()},
+		{"  provider", v.providerLine()},
+		{"  labels", orNone(screen.Labels(v.Labels))},
+		{"  address", word(screen.OrUnknown(v.Address))},
+		{"  agent", v.agentLine()},
+		{"  certificate", v.certificateLine()},
+		{"  clock", v.clockLine()},
+		{"  created", screen.Stamp(&v.CreatedAt)},
+	}
+	if page := v.page(); page != "" {
+		rows = append(rows, []string{"  help", "muster help " + page})
+	}
+	for _, reason := range v.StateReasons {
+		if detail := v.StateDetails[reason]; detail != "" {
+			rows = append(rows, []string{"  " + screen.Printable(reason), screen.Printable(detail)})
+		}
+	}
+	rows = append(rows, identity...)
+	rows = append(rows, v.hardwareRows()...)
+	for _, notice := range v.Notices {
+		rows = append(rows, []string{"  notice", screen.Printable(notice)})
+	}
+	screen.Pairs(w, columns, rows)
+}
+
+// word says in a word what a list shows as a dash.
+func word(text string) string {
+	if text == screen.Unknown {
+		return notKnown
+	}
+	return text
+}
+
+func orNone(text string) string {
+	if text == screen.Unknown {
+		return none
+	}
+	return text
+}
+
+func (v view) providerLine() string {
+	switch {
+	case v.Provider == "" && v.InstanceID == "":
+		return none
+	case v.Provider == "":
+		return notKnown + ", instance " + screen.Printable(v.InstanceID)
+	}
+	return strings.TrimSuffix(screen.Printable(v.Provider)+" "+screen.Printable(v.InstanceID), " ")
+}
+
+func (v view) stateLine() string {
+	text := word(v.state(true))
+	if v.Banned {
+		text += ", banned"
+	}
+	if v.StateSince.IsZero() {
+		return text
+	}
+	return text + ", since " + screen.Age(v.now.Sub(v.StateSince))
+}
+
+// page is the page of help for what keeps a node from work; empty where nothing does, or where a person wants it so.
+func (v view) page() string {
+	has := func(reasons ...string) bool {
+		return slices.ContainsFunc(v.StateReasons, func(r string) bool { return slices.Contains(reasons, r) })
+	}
+	switch {
+	case v.State == wire.StateRetired:
+		return ""
+	case has(wire.ReasonConflict, wire.ReasonExpired):
+		return "identity-trouble"
+	case v.Status == wire.StatusStale:
+		return "stale-node"
+	case has(wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUMissing, wire.HealthGPUFault):
+		return "no-telemetry"
+	}
+	return ""
+}
+
+func (v view) statusLine() string {
+	if v.LastSeen == nil {
+		return word(screen.OrUnknown(v.Status)) + ", not heard from"
+	}
+	return word(screen.OrUnknown(v.Status)) + ", seen " + v.since(v.LastSeen) + " ago"
+}
+
+func (v view) clockLine() string {
+	if v.SkewMillis == nil {
+		return notKnown
+	}
+	seconds := float64(*v.SkewMillis) / 1000
+	switch {
+	case math.Abs(seconds) < 0.05:
+		return "as the gateway's"
+	case seconds < 0:
+		return fmt.Sprintf("%.1fs ahead of the gateway", -seconds)
+	}
+	return fmt.Sprintf("%.1fs behind the gateway", seconds)
+}
+
+func (v view) agentLine() string {
+	if v.Agent == nil {
+		return notKnown
+	}
+	return "version " + word(screen.OrUnknown(v.Agent.Version)) + ", " + word(screen.OrUnknown(v.Agent.OS)) + "/" + word(screen.OrUnknown(v.Agent.Arch))
+}
+
+func (v view) certificateLine() string {
+	if v.Certificate == nil {
+		return none
+	}
+	when := v.expiry()
+	if !strings.HasPrefix(when, "expired") {
+		when = "expires in " + when
+	}
+	if v.Certificate.RenewalOverdue {
+		when += ", renewal overdue"
+	}
+	return fmt.Sprintf("generation %d, %s, %s", v.Certificate.Generation, when, word(screen.OrUnknown(v.Certificate.Fingerprint)))
+}
+
+func text(s *string) string {
+	if s == nil || *s == "" {
+		return notKnown
+	}
+	return screen.Printable(*s)
+}
+
+func number[N int | int64](n *N) string {
+	if n == nil {
+		return screen.Unknown
+	}
+	return fmt.Sprint(*n)
+}
+
+func decimal(f *float64, unit string) string {
+	if f == nil {
+		return notKnown
+	}
+	return fmt.Sprintf("%.4g%s", *f, unit)
+}

@@ -1,0 +1,155 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/shellword"
+)
+
+const (
+	waitPause  = time.Second
+	usualWait  = 5 * time.Minute
+	noSuchNode = "not there yet"
+)
+
+// goal is what nodes are waited for.
+type goal struct{ status, state string }
+
+func (g goal) reached(v view) bool {
+	return (g.status == "" || v.Status == g.status) && (g.state == "" || v.State == g.state)
+}
+
+func (g goal) String() string {
+	if g.status == "" || g.state == "" {
+		return g.status + g.state
+	}
+	return g.status + " and " + g.state
+}
+
+// next is the command that says more about a node that is not as wanted.
+func (g goal) next(seen []view) string {
+	for _, v := range seen {
+		if v.ID != "" && !g.reached(v) {
+			return "muster node show " + shellword.Quote(v.Name) + " says more"
+		}
+	}
+	return "muster node ls --all shows which nodes there are, muster help not-joining why one may not come"
+}
+
+// wanted is what --status and --state say, empty where they say nothing.
+func wanted(s *cli.Session) (g goal, err error) {
+	g.status, err = s.Flags.OneOf("status", "", wire.Statuses()...)
+	if err != nil {
+		return g, err
+	}
+	g.state, err = s.Flags.OneOf("state", "", wire.States()...)
+	return g, err
+}
+
+func goalOf(s *cli.Session) (goal, error) {
+	g, err := wanted(s)
+	if g.status == "" && g.state == "" {
+		g.status = wire.StatusOnline
+	}
+	return g, err
+}
+
+// nodeWait looks again and again until every node is as wanted, telling each change it sees.
+func nodeWait(ctx context.Context, s *cli.Session) error {
+	goal, err := goalOf(s)
+	if err != nil {
+		return err
+	}
+	timeout, err := s.Flags.Duration("timeout", usualWait)
+	if err != nil {
+		return err
+	}
+	if len(s.Words) == 0 && s.Flags.Text("selector") == "" || len(s.Words) > 0 && s.Flags.Given("selector") {
+		return cli.Usagef("write muster node wait NAME..., or select them with -l tier=sovereign", "muster node wait: which nodes?")
+	}
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	said := map[string]string{}
+	var seen []view
+	missing := 0
+	done, err := s.Poll(ctx, waitPause, timeout, func() (bool, error) {
+		var err error
+		if seen, err = look(ctx, s, c); err != nil {
+			return false, err
+		}
+		missing = progress(s, goal, seen, said)
+		return missing == 0 && len(seen) > 0, nil
+	})
+	switch {
+	case err != nil:
+		return err
+	case !done && len(seen) == 0: // by a selector: a node that was named is in the list even while there is none
+		return cli.Hinted(fmt.Sprintf("after %s no node matches %q", screen.Age(timeout), s.Flags.Text("selector")), goal.next(seen))
+	case !done:
+		return cli.Hinted(fmt.Sprintf("after %s %d of %s not %s", screen.Age(timeout), missing, screen.Plural(len(seen), "node"), goal), goal.next(seen))
+	}
+	fmt.Fprintf(s.Stdout, "%s: %s\n", screen.Plural(len(seen), "node"), goal)
+	return nil
+}
+
+// look fetches the nodes that are waited for. One that does not exist has no state.
+func look(ctx context.Context, s *cli.Session, c *client.Client) ([]view, error) {
+	var seen []view
+	add := func(raw json.RawMessage) error {
+		v, err := readNode(raw, s.Now())
+		seen = append(seen, v)
+		return err
+	}
+	if len(s.Words) == 0 {
+		err := c.EachPage(ctx, client.NodeFilter{Selector: s.Flags.Text("selector")}, func(page client.NodeRows) error {
+			for _, raw := range page.Nodes {
+				if err := add(raw); err != nil {
+					return err
+				}
+			}
+			return nil
+		})
+		return seen, err
+	}
+	for _, name := range s.Words {
+		raw, err := c.Node(ctx, name)
+		if client.IsNotFound(err) {
+			seen = append(seen, view{Node: client.Node{Name: name}})
+			continue
+		}
+		if err == nil {
+			err = add(raw)
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return seen, nil
+}
+
+// progress tells what changed since the last look, and counts the nodes that are not as wanted.
+func progress(s *cli.Session, g goal, seen []view, said map[string]string) (missing int) {
+	for _, v := range seen {
+		if !g.reached(v) {
+			missing++
+		}
+		now := noSuchNode
+		if v.ID != "" {
+			now = v.Status + ", " + v.state(true)
+		}
+		if said[v.Name] != now {
+			said[v.Name] = now
+			fmt.Fprintf(s.Stderr, "%s: %s\n", screen.Printable(v.Name), screen.Printable(now))
+		}
+	}
+	return missing
+}

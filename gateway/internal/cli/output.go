@@ -1,0 +1,85 @@
+package cli
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// Forms of --output.
+const (
+	formatTable = "table"
+	FormatWide  = "wide"
+	FormatJSON  = "json"
+)
+
+// Format is what --output says.
+func (s *Session) Format() (string, error) {
+	return s.Flags.OneOf("output", formatTable, formatTable, FormatWide, FormatJSON)
+}
+
+// Begin is how commands that print rows start: the form first, since a wrong one needs no gateway to be refused.
+func (s *Session) Begin(ctx context.Context) (c *client.Client, format string, err error) {
+	if format, err = s.Format(); err != nil {
+		return nil, "", err
+	}
+	c, err = s.Client(ctx)
+	return c, format, err
+}
+
+// List makes a list for the command's output.
+func (s *Session) List(format string, columns []screen.Column) *screen.List {
+	return screen.NewList(s.Stdout, format, s.Screen(), columns)
+}
+
+// ShowList is a command that lists something: it fetches the answer, and prints it as JSON or in rows.
+func ShowList[T any](ctx context.Context, s *Session, fetch func(*client.Client) (T, error), columns []screen.Column, rows func(T) [][]string) error {
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	answer, err := fetch(c)
+	if err != nil {
+		return err
+	}
+	if format == FormatJSON {
+		return s.WriteJSON(answer)
+	}
+	return s.List(format, columns).Write(rows(answer))
+}
+
+// Rows makes a row of each thing.
+func Rows[T any](things []T, row func(T) []string) [][]string {
+	rows := make([][]string, 0, len(things))
+	for _, thing := range things {
+		rows = append(rows, row(thing))
+	}
+	return rows
+}
+
+// WriteJSON prints a value in one line of JSON.
+func (s *Session) WriteJSON(v any) error {
+	raw, err := json.Marshal(v)
+	if err != nil {
+		return err
+	}
+	_, err = s.Stdout.Write(append(screen.PrintableJSON(raw), '\n'))
+	return err
+}
+
+// Print writes a text as it is: one that goes into a file or a shell.
+func (s *Session) Print(text string) error {
+	_, err := fmt.Fprint(s.Stdout, text)
+	return err
+}
+
+// Printf prints a text for a person. The commands in it can be pasted.
+func (s *Session) Printf(format string, args ...any) {
+	for line := range strings.Lines(s.paste(fmt.Sprintf(format, args...))) {
+		fmt.Fprintln(s.Stdout, screen.Printable(strings.TrimSuffix(line, "\n")))
+	}
+}

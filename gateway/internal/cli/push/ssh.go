@@ -1,0 +1,291 @@
+package push
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/shellword"
+)
+
+const (
+	sshFailed = 255 // ssh's own exit code, as opposed to the remote program's
+	tail      = 24  // lines of what a program said that a failure repeats
+)
+
+// remoteError is why a step on a box failed.
+type remoteError struct {
+	why  string
+	hint string
+	said []string // what the program said, where it was not shown as it came
+	cut  bool     // the connection, not the remote program, ended it
+}
+
+func (e *remoteError) Error() string { return e.why }
+
+func broken(err error) bool {
+	var remote *remoteError
+	return errors.As(err, &remote) && remote.cut
+}
+
+// checkHost refuses what ssh would take for something else than a host.
+func checkHost(host string, before []string) error {
+	const hint = "write user@address, or a name of your ssh configuration; the port goes into -p"
+	name := host[strings.LastIndexByte(host, '@')+1:]
+	switch {
+	case host == "" || !only(host, hostBytes) || name == "" || strings.ContainsRune("-@", rune(host[0])) || name[0] == '-':
+		return cli.Usagef(hint, "%q is no host", host)
+	case strings.Count(name, ":") == 1:
+		return cli.Usagef(hint, "%q has a port in it", host)
+	case slices.Contains(before, host):
+		return cli.Usagef("name each machine once", "%q stands twice", host)
+	}
+	return nil
+}
+
+const (
+	letters     = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789"
+	hostBytes   = letters + "._@%:[]+~-" // nothing that a shell or a ProxyCommand could take apart
+	folderBytes = letters + "/._+-"
+)
+
+func only(s, allowed string) bool { return strings.Trim(s, allowed) == "" }
+
+// lookScript prints the platform and a private folder from which programs may Run: /tmp may be mounted noexec. It is one
+// line, which every login shell can hand on.
+const lookScript = `umask 077; uname -s; uname -m; ` +
+	`for base in "$HOME" /var/tmp /tmp /dev/shm /run; do ` +
+	`case "$base" in ""|*[!A-Za-z0-9/._+-]*) continue;; esac; ` +
+	`d=$(mktemp -d "$base/.muster-push.XXXXXXXX" 2>/dev/null) || continue; ` +
+	`if echo "#!/bin/sh" >"$d/try" && chmod 700 "$d/try" && "$d/try" 2>/dev/null; then rm -f "$d/try"; echo "$d"; exit 0; fi; ` +
+	`rm -rf "$d"; done; ` +
+	`echo "no folder here that this user may write to and run programs from: tried its home, /var/tmp, /tmp, /dev/shm and /run" >&2; exit 1`
+
+// folder tells whether look believes the name of its folder: it comes from the box, and goes into commands.
+func folder(dir string) bool {
+	base, name := filepath.Split(dir)
+	unique, ok := strings.CutPrefix(name, ".muster-push.")
+	return strings.HasPrefix(base, "/") && only(base, folderBytes) && !strings.Contains(base, "..") && ok && unique != "" && only(unique, letters)
+}
+
+func (p *push) look(ctx context.Context, host string) (platform, dir string, err error) {
+	said, err := p.remote(ctx, host, lookScript, nil, nil)
+	if err != nil {
+		return "", "", err
+	}
+	lines := strings.Split(strings.TrimSpace(said), "\n")
+	if len(lines) < 3 {
+		return "", "", fmt.Errorf("it did not say what it is: %.200q", said)
+	}
+	lines = lines[len(lines)-3:] // a chatty login script may stand before them
+	system, machine, dir := strings.TrimSpace(lines[0]), strings.TrimSpace(lines[1]), strings.TrimSpace(lines[2])
+	if !folder(dir) {
+		return "", "", fmt.Errorf("it named a folder that cannot be used: %.200q", dir)
+	}
+	if platform = platformOf(system, machine); platform == "" {
+		return "", "", errors.Join(fmt.Errorf("it is %.40s on %.40s; there are agents for Linux on x86_64 and aarch64", system, machine), p.clean(ctx, host, dir))
+	}
+	return platform, dir, nil
+}
+
+func platformOf(system, machine string) string {
+	if system != "Linux" {
+		return ""
+	}
+	switch machine {
+	case "x86_64", "amd64":
+		return "linux-amd64"
+	case "aarch64", "arm64":
+		return "linux-arm64"
+	}
+	return ""
+}
+
+func (p *push) copy(ctx context.Context, host, platform, dir string) error {
+	file, err := p.agents.file(platform)
+	if err != nil {
+		return err
+	}
+	args := append([]string{"-q"}, p.ssh...)
+	if p.port != "" {
+		args = append(args, "-P", p.port)
+	}
+	_, err = runTool(ctx, "scp", append(args, "--", file, bracketed(host)+":"+dir+"/muster-agent"), nil, nil)
+	return err
+}
+
+// clean removes the folder from the box, also when the box's time is up.
+func (p *push) clean(ctx context.Context, host, dir string) error {
+	late, cancel := context.WithTimeout(context.WithoutCancel(ctx), afterwards)
+	defer cancel()
+	if _, err := p.remote(late, host, "rm -rf "+quote(dir), nil, nil); err != nil {
+		return fmt.Errorf("%s may still be there", dir)
+	}
+	return nil
+}
+
+// remote runs a script on the box. What it prints goes to out as it comes; what it prints on its standard output is
+// returned.
+func (p *push) remote(ctx context.Context, host, script string, stdin io.Reader, out io.Writer) (string, error) {
+	args := slices.Clone(p.ssh)
+	if p.port != "" {
+		args = append(args, "-p", p.port)
+	}
+	return runTool(ctx, "ssh", append(args, "-T", "--", plain(host), "exec /bin/sh -c "+quote(script)), stdin, out)
+}
+
+// runTool runs ssh or scp without what configures muster, which a SendEnv could carry off. When ctx ends it is asked to
+// end, so that it leaves the terminal as it was.
+func runTool(ctx context.Context, name string, args []string, stdin io.Reader, out io.Writer) (string, error) {
+	command := exec.CommandContext(ctx, name, args...)
+	command.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "MUSTER_") })
+	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
+	command.WaitDelay = 2 * time.Second
+	var said bytes.Buffer
+	all := &transcript{also: out}
+	command.Stdin, command.Stdout, command.Stderr = stdin, io.MultiWriter(&said, all), all
+	err := command.Run()
+	if err == nil {
+		return said.String(), nil
+	}
+	failed := &remoteError{cut: true, said: all.lines()}
+	var exit *exec.ExitError
+	if errors.As(err, &exit) && ctx.Err() == nil {
+		failed.cut = exit.ExitCode() == sshFailed || exit.ExitCode() < 0
+	}
+	failed.why = err.Error()
+	if len(failed.said) > 0 && exit != nil && exit.Exited() {
+		failed.why = lastWords(failed.said)
+	}
+	failed.explain(ctx, name)
+	if out != nil && !failed.cut {
+		failed.said = nil
+	}
+	return said.String(), failed
+}
+
+// lastWords are the step that failed, where one says so, and else the last line.
+func lastWords(said []string) string {
+	for _, line := range slices.Backward(said) {
+		if strings.HasPrefix(line, "[") && strings.Contains(line, "] failed: ") {
+			return line
+		}
+	}
+	return said[len(said)-1]
+}
+
+// explain completes why a program failed, and says what to do.
+func (e *remoteError) explain(ctx context.Context, name string) {
+	text := strings.Join(e.said, "\n")
+	switch {
+	case errors.Is(ctx.Err(), context.DeadlineExceeded):
+		e.why, e.hint = "it did not end within the time", "--timeout allows more; muster node ls tells whether it joined meanwhile"
+	case ctx.Err() != nil:
+		e.why = "interrupted"
+	case strings.Contains(text, "Host key verification failed"):
+		e.hint = "compare the key with what the machine's owner says, then accept it by connecting once with ssh"
+	case strings.Contains(text, "Permission denied (") || strings.Contains(text, "Too many authentication failures"):
+		e.hint = "name the key with -i FILE, or load it with ssh-add"
+	case e.cut && name == "ssh":
+		e.hint = "check the address and the port (-p) with ssh itself"
+	case name == "scp":
+		e.why, e.hint = "the agent could not be copied: "+e.why, "the machine needs sftp or scp, and some 10 MB of room"
+	default:
+		e.hint = "what it says above is the machine's own word; the same command may be given again"
+	}
+}
+
+// transcript keeps what both streams of a program say, and hands it on as it comes.
+type transcript struct {
+	mu   sync.Mutex
+	also io.Writer
+	all  bytes.Buffer
+}
+
+func (t *transcript) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.also != nil {
+		_, _ = t.also.Write(b) // whether it could be shown is the screen's to remember
+	}
+	return t.all.Write(b)
+}
+
+func (t *transcript) lines() []string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var lines []string
+	for _, line := range strings.Split(t.all.String(), "\n") {
+		if line = strings.TrimSpace(line); line != "" {
+			lines = append(lines, line)
+		}
+	}
+	return lines[max(0, len(lines)-tail):]
+}
+
+// agentCopies are the agents as files, since scp reads files only. Each is written when the first box needs it.
+type agentCopies struct {
+	from fs.FS
+	mu   sync.Mutex
+	dir  string
+}
+
+func (a *agentCopies) file(platform string) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.from == nil {
+		return "", errors.New("this program carries no agents; build it with: make build")
+	}
+	body, err := fs.ReadFile(a.from, platform+"/muster-agent")
+	if err != nil {
+		return "", fmt.Errorf("this program carries no agent for %s; build it with: make build", platform)
+	}
+	if a.dir == "" {
+		if a.dir, err = os.MkdirTemp("", "muster-push-"); err != nil {
+			return "", err
+		}
+	}
+	path := filepath.Join(a.dir, platform)
+	if _, err := os.Stat(path); err == nil {
+		return path, nil
+	}
+	if err := os.WriteFile(path, body, 0o700); err != nil {
+		os.Remove(path)
+		return "", err
+	}
+	return path, nil
+}
+
+func (a *agentCopies) remove() {
+	if a.dir != "" {
+		os.RemoveAll(a.dir)
+	}
+}
+
+// quote makes one word of a POSIX shell command line.
+func quote(word string) string { return shellword.Quoted(word) }
+
+// plain is a host as ssh takes it: an IPv6 address without brackets.
+func plain(host string) string { return strings.NewReplacer("[", "", "]", "").Replace(host) }
+
+// bracketed is a host as scp takes it: an IPv6 address needs brackets before the colon of the path.
+func bracketed(host string) string {
+	host = plain(host)
+	at := strings.LastIndexByte(host, '@') + 1
+	if !strings.Contains(host[at:], ":") {
+		return host
+	}
+	return host[:at] + "[" + host[at:] + "]"
+}

@@ -1,0 +1,134 @@
+// Package cli is the core of the operator's command line: what all commands share. It reads the flags, runs the command, reaches the
+// gateway, prints, asks, and says what went wrong. All that a command does goes through the admin API.
+//
+// The commands themselves are in the packages below, one for each group: cli/node, cli/token and so on. A group imports this package;
+// this package imports no group. Package cli/commands lists the groups. A new group is a package of its own and one line there, and
+// its flags stand in the table of flags.go.
+package cli
+
+import (
+	"context"
+	"errors"
+	"io"
+	"io/fs"
+	"time"
+
+	"muster/gateway/internal/cli/screen"
+)
+
+// Exit codes.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitUsage  = 2
+)
+
+// Env is all that the command line takes from its process.
+type Env struct {
+	Args    []string // without the program's name
+	Getenv  func(string) string
+	Stdin   io.Reader
+	Stdout  io.Writer
+	Stderr  io.Writer
+	Version string
+	Program string // how this program is called in a command that is printed to be pasted; "": muster
+	Agents  fs.FS  // the agents that push carries, <os>-<arch>/muster-agent; nil: none
+
+	Serve   func(args []string, getenv func(string) string) (ServeFlags, error) // reads serve's flags; nil: there is no gateway
+	Local   Local                                                               // what is done on files, without a gateway
+	Machine Machine                                                             // what service install works on
+
+	Screen      func() int                                 // columns of the terminal that Stdout is, 0: it is none; nil: it is asked
+	Interactive func() bool                                // a person can answer questions; nil: Stdin is a terminal
+	Now         func() time.Time                           // nil: time.Now
+	Pause       func(context.Context, time.Duration) error // between two looks; nil: a timer
+}
+
+// complete fills in what the caller left out.
+func (e Env) complete() Env {
+	if e.Program == "" {
+		e.Program = "muster"
+	}
+	if e.Screen == nil {
+		stdout := e.Stdout
+		e.Screen = func() int { return screen.Columns(stdout, e.Getenv("COLUMNS")) }
+	}
+	if e.Interactive == nil {
+		e.Interactive = func() bool { return isTerminal(e.Stdin) }
+	}
+	if e.Now == nil {
+		e.Now = time.Now
+	}
+	if e.Pause == nil {
+		e.Pause = pause
+	}
+	e.Machine = e.Machine.complete()
+	return e
+}
+
+// Run runs one of the commands and gives the exit code: 0 done, 1 failed, 2 used wrongly.
+func Run(ctx context.Context, env Env, commands []Command) int {
+	s := &Session{Env: env.complete(), commands: commands}
+	err := s.execute(ctx)
+	var usage *usageError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &usage):
+		s.Report(usage.message, usage.hint)
+		return exitUsage
+	case errors.Is(err, ErrReported):
+		return exitFailed
+	case ctx.Err() != nil:
+		s.Report("interrupted", "")
+		return exitFailed
+	}
+	s.Report(s.explain(ctx, err))
+	return exitFailed
+}
+
+// execute finds the command and runs it.
+func (s *Session) execute(ctx context.Context) error {
+	args, ofServe := s.commands.divide(s.Args)
+	words, flags, err := split(args)
+	if err != nil {
+		return err
+	}
+	s.Flags = flags
+	command, rest, err := s.commands.find(words)
+	if err != nil {
+		return err
+	}
+	switch {
+	case command == nil && len(words) > 0 && words[0] == helpName:
+		return s.topic(rest)
+	case command == nil || flags.Given("help"):
+		return s.help(command, rest, flags.Given("help"))
+	}
+	if err := command.check(flags, rest); err != nil {
+		return err
+	}
+	s.Name = command.Name
+	s.Words = append(rest, ofServe...)
+	s.Flags.getenv = s.Getenv
+	out := &checked{w: s.Stdout}
+	s.Stdout = out
+	if err := command.Run(ctx, s); err != nil {
+		return err
+	}
+	return out.err
+}
+
+// checked remembers a writer's first error, so that a command fails where its output could not be printed.
+type checked struct {
+	w   io.Writer
+	err error
+}
+
+func (c *checked) Write(b []byte) (int, error) {
+	n, err := c.w.Write(b)
+	if c.err == nil {
+		c.err = err
+	}
+	return n, err
+}

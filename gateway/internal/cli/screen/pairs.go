@@ -1,0 +1,76 @@
+package screen
+
+import (
+	"fmt"
+	"io"
+	"strings"
+)
+
+// Pairs writes names with a text behind each. The texts begin in one column. On a screen of so many columns, a text that is too long
+// for its line goes on below; 0: there is no screen.
+func Pairs(w io.Writer, screen int, rows [][]string) {
+	names := 0
+	for _, row := range rows {
+		names = max(names, width(row[0]))
+	}
+	columns := 0
+	if screen > 0 {
+		columns = max(screen-names-gap, narrowest)
+	}
+	for _, row := range rows {
+		name := row[0]
+		for _, line := range wrapped(row[1], columns) {
+			fmt.Fprintf(w, "%s%s%s\n", name, strings.Repeat(" ", names-width(name)+gap), line)
+			name = ""
+		}
+	}
+}
+
+// Indent sets a command off; it may have several lines.
+func Indent(command string) string {
+	lines := strings.Split(strings.TrimSpace(command), "\n")
+	for i := range lines {
+		lines[i] = "  " + Printable(lines[i])
+	}
+	return strings.Join(lines, "\n")
+}
+
+// wrapped breaks a text into lines of so many columns, at spaces where it can; 0: no limit.
+func wrapped(text string, columns int) []string {
+	if columns <= 0 || width(text) <= columns {
+		return []string{text}
+	}
+	var lines []string
+	line := ""
+	for _, word := range strings.Split(text, " ") {
+		for width(word) > columns { // a word that no line holds
+			if line != "" {
+				lines = append(lines, line)
+				line = ""
+			}
+			head := prefix(word, columns)
+			lines = append(lines, head)
+			word = word[len(head):]
+		}
+		switch {
+		case line == "":
+			line = word
+		case width(line)+1+width(word) > columns:
+			lines = append(lines, line)
+			line = word
+		default:
+			line += " " + word
+		}
+	}
+	return append(lines, line)
+}
+
+// prefix is as much of a text as so many columns hold, one character at least.
+func prefix(s string, columns int) string {
+	for i, r := range s {
+		if columns -= width(string(r)); columns < 0 && i > 0 {
+			return s[:i]
+		}
+	}
+	return s
+}

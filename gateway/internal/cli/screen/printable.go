@@ -1,0 +1,76 @@
+package screen
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+)
+
+// width is how many columns of a terminal a text takes.
+func width(s string) int {
+	n := 0
+	for _, r := range s {
+		switch {
+		case unicode.In(r, unicode.Mn, unicode.Me):
+		case wide(r):
+			n += 2
+		default:
+			n++
+		}
+	}
+	return n
+}
+
+// wide tells the runes that take two columns (Unicode TR 11, the blocks in use).
+func wide(r rune) bool {
+	switch {
+	case r < 0x1100:
+		return false
+	case r <= 0x115f, r >= 0x2e80 && r <= 0x303e, r >= 0x3041 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3,
+		r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6,
+		r >= 0x1f300 && r <= 0x1f64f, r >= 0x1f900 && r <= 0x1f9ff, r >= 0x20000 && r <= 0x3fffd:
+		return true
+	}
+	return false
+}
+
+// Printable escapes what could make a terminal do something. All text that nodes and gateways send goes through here.
+func Printable(s string) string {
+	if strings.IndexFunc(s, unsafeRune) < 0 {
+		return s
+	}
+	var out strings.Builder
+	for _, r := range s {
+		switch {
+		case !unsafeRune(r):
+			out.WriteRune(r)
+		case r < 0x100:
+			fmt.Fprintf(&out, `\x%02x`, r)
+		default:
+			fmt.Fprintf(&out, `\u%04x`, r)
+		}
+	}
+	return out.String()
+}
+
+func unsafeRune(r rune) bool {
+	return r == unicode.ReplacementChar || !unicode.IsGraphic(r) || unicode.Is(unicode.Cf, r) || r != ' ' && unicode.Is(unicode.Z, r)
+}
+
+// PrintableJSON escapes the controls that JSON allows unescaped inside strings (DEL and the C1 set), so that a terminal can show
+// it. It also escapes what a shell would run between double quotes. The JSON means the same as before.
+func PrintableJSON(raw []byte) []byte {
+	out := make([]byte, 0, len(raw))
+	for i := 0; i < len(raw); i++ {
+		switch {
+		case raw[i] == 0x7f, raw[i] == '$', raw[i] == '`':
+			out = fmt.Appendf(out, `\u%04x`, raw[i])
+		case raw[i] == 0xc2 && i+1 < len(raw) && raw[i+1] >= 0x80 && raw[i+1] < 0xa0:
+			i++
+			out = fmt.Appendf(out, `\u%04x`, raw[i])
+		default:
+			out = append(out, raw[i])
+		}
+	}
+	return out
+}

@@ -1,0 +1,79 @@
+package screen
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+)
+
+// Unknown stands for what is not known: never a zero.
+const Unknown = "-"
+
+// OrUnknown is the text made safe to print, or - where there is none.
+func OrUnknown(s string) string {
+	if s == "" {
+		return Unknown
+	}
+	return Printable(s)
+}
+
+// Number is a number, or - where it is not known.
+func Number[N int | int64](n *N) string {
+	if n == nil {
+		return Unknown
+	}
+	return fmt.Sprint(*n)
+}
+
+// Stamp is a time in UTC, or - where it is not known.
+func Stamp(at *time.Time) string {
+	if at == nil {
+		return Unknown
+	}
+	return at.UTC().Format(time.RFC3339)
+}
+
+// Age is a duration as people say it: 12s, 4m, 3h, 2d.
+func Age(d time.Duration) string {
+	switch {
+	case d < time.Second:
+		return "0s"
+	case d < time.Minute:
+		return fmt.Sprintf("%ds", d/time.Second)
+	case d < time.Hour:
+		return fmt.Sprintf("%dm", d/time.Minute)
+	case d < 24*time.Hour:
+		return fmt.Sprintf("%dh", d/time.Hour)
+	}
+	return fmt.Sprintf("%dd", d/(24*time.Hour))
+}
+
+// Ago is how long ago a time was: "3h ago".
+func Ago(now, at time.Time) string { return Age(now.Sub(at)) + " ago" }
+
+// When is an end that may still be to come: "in 3h" or "2d ago".
+func When(now, end time.Time) string {
+	if now.Before(end) {
+		return "in " + Age(end.Sub(now))
+	}
+	return Ago(now, end)
+}
+
+// Plural is "1 node" or "3 nodes".
+func Plural(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Labels are a node's labels in one line, or - where there are none.
+func Labels(labels map[string]string) string {
+	pairs := make([]string, 0, len(labels))
+	for key, value := range labels {
+		pairs = append(pairs, Printable(key+"="+value))
+	}
+	sort.Strings(pairs)
+	return OrUnknown(strings.Join(pairs, ","))
+}

@@ -1,0 +1,4 @@
+package service
+
+// WithSettings sets flags in one.
+var WithSettings = withSettings

@@ -1,0 +1,145 @@
+package cli
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/datadir"
+)
+
+// Session is one command at work.
+type Session struct {
+	Env
+	Flags Flags
+	Words []string // the command's arguments that are no flags
+	Name  string   // of the command: "node ls"
+
+	commands catalog
+	files    string // the data directory that the command works on without a gateway; empty: it does not
+}
+
+// Client reaches the gateway that the flags and the environment name.
+func (s *Session) Client(ctx context.Context) (*client.Client, error) {
+	if s.Flags.Given("url") && s.Flags.Given("data") {
+		return nil, Usagef("a gateway is reached by its socket or by its URL", "--data and --url exclude each other")
+	}
+	url := s.Flags.Text("url")
+	if s.Flags.Given("data") || url == "" {
+		dir, err := s.dataDir()
+		if err != nil {
+			return nil, err
+		}
+		return client.Dial(ctx, client.Target{DataDir: dir})
+	}
+	token, err := s.apiToken()
+	if err != nil {
+		return nil, err
+	}
+	return client.Dial(ctx, client.Target{URL: url, Token: token, RootPin: s.Flags.Text("root-pin"), CAFile: s.Flags.Text("ca")})
+}
+
+// apiToken comes from the environment or a file, never from the arguments, which every user of the machine can read.
+func (s *Session) apiToken() (string, error) {
+	file := s.Flags.Text("token-file")
+	if file == "" {
+		return s.Getenv("MUSTER_API_TOKEN"), nil
+	}
+	raw, err := s.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read the API token: %w", err)
+	}
+	return strings.TrimSpace(string(raw)), nil
+}
+
+const longestSecretFile = 64 << 10 // bytes
+
+// ReadFile reads a small file; "-" is standard input.
+func (s *Session) ReadFile(name string) ([]byte, error) {
+	from := s.Stdin
+	if name != "-" {
+		f, err := os.Open(name)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		from = f
+	}
+	raw, err := io.ReadAll(io.LimitReader(from, longestSecretFile+1))
+	if err == nil && len(raw) > longestSecretFile {
+		err = fmt.Errorf("%s is longer than %d bytes", name, longestSecretFile)
+	}
+	return raw, err
+}
+
+// dataDir is the data directory that this call is about.
+func (s *Session) dataDir() (string, error) {
+	dir := s.Flags.Text("data")
+	switch {
+	case dir != "":
+		return dir, nil
+	case s.Flags.Given("data"):
+		return "", Usagef("name the gateway's directory, or leave --data out", "--data is empty")
+	}
+	if dir = datadir.Default(s.Getenv, s.Machine.UID(), s.Machine.Root); dir == "" {
+		return "", Usagef("name the gateway's directory with --data DIR",
+			"there is no HOME and no XDG_DATA_HOME that says where the gateway's data are")
+	}
+	return dir, nil
+}
+
+// DataFiles names the data of a stopped gateway, for a command that works on them.
+func (s *Session) DataFiles() (DataFiles, error) {
+	if s.Flags.Given("url") {
+		return DataFiles{}, Usagef("run it on the gateway's machine", "muster %s works on the files of a gateway, not by its URL", s.Name)
+	}
+	dir, err := s.dataDir()
+	s.files = dir
+	return DataFiles{Data: dir, MasterKeyFile: s.Flags.Text("master-key-file")}, err
+}
+
+// Poll looks again and again, with a pause between, until look says that it is done. It gives false when the time is up.
+func (s *Session) Poll(ctx context.Context, every, timeout time.Duration, look func() (done bool, err error)) (bool, error) {
+	end := s.Now().Add(timeout)
+	for {
+		done, err := look()
+		if done || err != nil {
+			return done, err
+		}
+		if !s.Now().Before(end) {
+			return false, nil
+		}
+		if err := s.Pause(ctx, every); err != nil {
+			return false, err
+		}
+	}
+}
+
+func pause(ctx context.Context, d time.Duration) error {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// isTerminal tells whether a person may be at the other end.
+func isTerminal(r io.Reader) bool {
+	f, ok := r.(*os.File)
+	if !ok {
+		return false
+	}
+	info, err := f.Stat()
+	if err != nil || info.Mode()&os.ModeCharDevice == 0 {
+		return false
+	}
+	null, err := os.Stat(os.DevNull) // a character device too, with nobody behind it
+	return err != nil || !os.SameFile(info, null)
+}

@@ -1,0 +1,100 @@
+package token
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func pskSet(ctx context.Context, s *cli.Session) error {
+	return newPSK(ctx, s, (*client.Client).SetPSK, "It is the only one from now on.")
+}
+
+func pskRotate(ctx context.Context, s *cli.Session) error {
+	return newPSK(ctx, s, (*client.Client).RotatePSK, "The one before it is good too until: muster psk clear --keep %s")
+}
+
+func newPSK(ctx context.Context, s *cli.Session, ask func(*client.Client, context.Context, client.PSKRequest) (client.NewPSK, error), next string) error {
+	format, err := s.Format()
+	if err != nil {
+		return err
+	}
+	q, err := pskRequest(s)
+	if err != nil {
+		return err
+	}
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	k, err := ask(c, ctx, q)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(k)
+	}
+	if k.Secret != "" {
+		fmt.Fprintf(s.Stdout, "%s\n\n", screen.Printable(k.Secret))
+		fmt.Fprintln(s.Stdout, "This is the secret; it is not shown again.")
+	}
+	fmt.Fprintf(s.Stdout, "The key is called %s. %s\n", screen.Printable(k.ID), strings.ReplaceAll(next, "%s", screen.Printable(k.ID)))
+	return nil
+}
+
+// pskRequest takes the secret from a file or standard input, where no other user of the machine can see it.
+func pskRequest(s *cli.Session) (client.PSKRequest, error) {
+	generate, err := s.Flags.Bool("generate")
+	if err != nil {
+		return client.PSKRequest{}, err
+	}
+	file := s.Flags.Text("file")
+	switch {
+	case generate && s.Flags.Given("file"):
+		return client.PSKRequest{}, cli.Usagef("leave one of them out", "a secret is either generated or read from a file")
+	case generate:
+		return client.PSKRequest{Generate: true}, nil
+	case file == "" && s.Interactive():
+		return client.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one; --file FILE or a pipe gives one", "where does the secret come from?")
+	case file == "":
+		file = "-"
+	}
+	raw, err := s.ReadFile(file)
+	if err != nil {
+		return client.PSKRequest{}, fmt.Errorf("read the secret: %w", err)
+	}
+	secret := strings.TrimRight(string(raw), "\r\n")
+	if secret == "" {
+		return client.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one", "the secret is empty")
+	}
+	return client.PSKRequest{Secret: secret}, nil
+}
+
+func pskClear(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	keep := s.Flags.Text("keep")
+	if err := c.ClearPSK(ctx, keep); err != nil {
+		return err
+	}
+	if keep == "" {
+		fmt.Fprintln(s.Stdout, "There is no pre-shared key any more. Nodes that joined with one stay.")
+		return nil
+	}
+	fmt.Fprintf(s.Stdout, "%s is the only pre-shared key now.\n", screen.Printable(keep))
+	return nil
+}
+
+func pskList(ctx context.Context, s *cli.Session) error {
+	list := func(c *client.Client) (client.PSKList, error) { return c.PSKs(ctx) }
+	columns := []screen.Column{{Name: "ID"}, {Name: "CREATED"}}
+	return cli.ShowList(ctx, s, list, columns, func(l client.PSKList) [][]string {
+		return cli.Rows(l.PSKs, func(k client.PSK) []string { return []string{screen.OrUnknown(k.ID), screen.Ago(s.Now(), k.CreatedAt)} })
+	})
+}

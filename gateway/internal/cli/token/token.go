@@ -1,0 +1,99 @@
+package token
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func tokenRequest(s *cli.Session) (q client.TokenRequest, err error) {
+	q.Tenant = s.Flags.Text("tenant")
+	if q.Uses, err = s.Flags.Number("uses", 1); err != nil {
+		return q, err
+	}
+	ttl, err := s.Flags.Duration("ttl", 0)
+	if err != nil {
+		return q, err
+	}
+	q.TTL = client.Duration(ttl)
+	if q.Labels, err = s.Flags.Labels(); err != nil {
+		return q, err
+	}
+	if q.GPUs, err = s.Flags.Number("gpus", 0); err != nil {
+		return q, err
+	}
+	q.BindInstance, err = s.Flags.Bool("bind-instance")
+	return q, err
+}
+
+func tokenCreate(ctx context.Context, s *cli.Session) error {
+	q, err := tokenRequest(s)
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := c.CreateToken(ctx, q)
+	if err != nil {
+		return err
+	}
+	if format == "json" {
+		return s.WriteJSON(t)
+	}
+	_, err = fmt.Fprintf(s.Stdout, "%s\n\nfor tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token), screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"),
+		screen.Stamp(&t.ExpiresAt), screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
+	if err == nil && t.Command != "" {
+		_, err = fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n", screen.Indent(t.Command))
+	}
+	return err
+}
+
+func tokenList(ctx context.Context, s *cli.Session) error {
+	all, err := s.Flags.Bool("all")
+	if err != nil {
+		return err
+	}
+	list := func(c *client.Client) (client.TokenList, error) { return c.Tokens(ctx, s.Flags.Text("tenant"), all) }
+	return cli.ShowList(ctx, s, list, tokenColumns(), func(l client.TokenList) [][]string {
+		return cli.Rows(l.Tokens, func(t client.Token) []string { return tokenRow(t, s.Now()) })
+	})
+}
+
+func tokenColumns() []screen.Column {
+	return []screen.Column{{Name: "ID"}, {Name: "TENANT", Rank: 4, Least: 8, Most: 24}, {Name: "NODE", Least: 12, Most: 40}, {Name: "STATUS", Rank: 1}, {Name: "USED", Rank: 3},
+		{Name: "EXPIRES"}, {Name: "GPUS", Rank: 5}, {Name: "LABELS", Rank: 6, Least: 10, Most: 40},
+		{Name: "CREATED", Wide: true}, {Name: "BY", Wide: true}, {Name: "BOUND", Wide: true}, {Name: "NODE ID", Wide: true}}
+}
+
+func tokenRow(t client.Token, now time.Time) []string {
+	node, bound := t.Node, screen.Unknown
+	if node == "" { // a gateway of before names the id alone
+		node = t.NodeID
+	}
+	switch {
+	case t.BindInstance:
+		bound = "instance"
+	case t.NodeID != "":
+		bound = "node"
+	}
+	return []string{screen.OrUnknown(t.ID), screen.OrUnknown(t.Tenant), screen.OrUnknown(node), screen.OrUnknown(t.Status), fmt.Sprintf("%d/%d", t.Used, t.Uses), screen.When(now, t.ExpiresAt), screen.Number(t.GPUs),
+		screen.Labels(t.Labels), screen.Ago(now, t.CreatedAt), screen.OrUnknown(t.CreatedBy), bound, screen.OrUnknown(t.NodeID)}
+}
+
+func tokenRevoke(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	ids := make([]string, 0, len(s.Words))
+	for _, id := range s.Words {
+		ids = append(ids, cli.PublicPart(id))
+	}
+	return s.OnEach(ctx, cli.Named(ids), func(t cli.Target) (string, error) { return client.StatusRevoked, c.RevokeToken(ctx, t.ID) })
+}
