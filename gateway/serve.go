@@ -163,7 +163,7 @@ func (g *gateway) openTrust(ctx context.Context) error {
 		return err
 	}
 	if g.settings.tlsCert != "" {
-		g.serving, err = authority.OpenFiles(g.settings.tlsCert, g.settings.tlsKey)
+		g.serving, err = authority.OpenFiles(g.settings.tlsCert, g.settings.tlsKey, nil, g.log)
 		return err
 	}
 	g.serving, err = authority.NewServing(ctx, g.authority, g.settings.reach().Hosts())

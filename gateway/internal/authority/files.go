@@ -10,111 +10,35 @@ import (
 	"log/slog"
 	"os"
 	"strings"
-	"sync"
 	"time"
+
+	"muster/gateway/internal/reload"
 )
 
-// filesPause is how long a look at the files is good for.
-const filesPause = time.Second
-
-// Files gives the gateway's TLS certificate from two PEM files and follows their changes. A new pair that cannot be used
-// leaves the last good one in place. It is safe for concurrent use; set the fields before the first call.
+// Files gives the gateway's TLS certificate from two PEM files and follows their changes. A new pair that cannot be used leaves the
+// last good one in place. It is safe for concurrent use.
 type Files struct {
-	Now    func() time.Time // nil: time.Now
-	Logger *slog.Logger     // nil: slog.Default()
-
-	certFile, keyFile string
-
-	mu      sync.Mutex
-	current *tls.Certificate
-	looked  time.Time
-	seen    [2]os.FileInfo // of the pair that was last read, good or not; nil: the file was not there
-	broken  bool           // that pair was not usable, which is in the log
+	pair *reload.Files[*tls.Certificate]
 }
 
-// OpenFiles reads a certificate (leaf first, then its intermediates) and its key. Its errors name the file.
-func OpenFiles(certFile, keyFile string) (*Files, error) {
-	f := &Files{certFile: certFile, keyFile: keyFile}
-	f.seen = f.stat()
-	pair, err := readPair(certFile, keyFile)
-	if err != nil {
-		return nil, err
-	}
-	f.current = pair
-	return f, nil
+// OpenFiles reads a certificate (leaf first, then its intermediates) and its key. Its errors name the file. now nil: time.Now; log
+// nil: slog.Default().
+func OpenFiles(certFile, keyFile string, now func() time.Time, log *slog.Logger) (*Files, error) {
+	pair, err := reload.Open(reload.Config[*tls.Certificate]{
+		What: "TLS certificate", Names: []string{certFile, keyFile}, Now: now, Logger: log,
+		Read: func() (*tls.Certificate, error) { return readPair(certFile, keyFile) },
+		Note: func(c *tls.Certificate) []any { return []any{"not_after", c.Leaf.NotAfter} },
+	})
+	return &Files{pair}, err
 }
 
 // GetCertificate is for tls.Config. It looks at the files at most once a second.
 func (f *Files) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.now()
-	if since := now.Sub(f.looked); since < 0 || since >= filesPause {
-		f.looked = now
-		f.follow()
-	}
-	return f.current, nil
+	return f.pair.Current(), nil
 }
 
 // PinnedPublicKey is the key of the certificate in use, as curl's --pinnedpubkey takes it.
-func (f *Files) PinnedPublicKey() string {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return pinnedPublicKey(f.current.Leaf)
-}
-
-// follow reads the files when they changed. The look comes before the reading, so that a change in between is seen the
-// next time. A broken pair is read again each time: it may have been caught half written, with nothing to tell it by.
-func (f *Files) follow() {
-	look := f.stat()
-	changed := !sameFile(f.seen[0], look[0]) || !sameFile(f.seen[1], look[1])
-	if !changed && !f.broken {
-		return
-	}
-	f.seen = look
-	pair, err := readPair(f.certFile, f.keyFile)
-	if err != nil {
-		if changed || !f.broken {
-			f.logger().Error("the new TLS certificate cannot be used; the last good one stays in use", "err", err)
-		}
-		f.broken = true
-		return
-	}
-	f.broken, f.current = false, pair
-	f.logger().Info("TLS certificate reloaded", "file", f.certFile, "not_after", pair.Leaf.NotAfter)
-}
-
-func (f *Files) stat() [2]os.FileInfo {
-	var out [2]os.FileInfo
-	for i, name := range [...]string{f.certFile, f.keyFile} {
-		if info, err := os.Stat(name); err == nil {
-			out[i] = info
-		}
-	}
-	return out
-}
-
-// sameFile compares inode, size and time of change; a file that was replaced by a rename has another inode.
-func sameFile(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-}
-
-func (f *Files) now() time.Time {
-	if f.Now != nil {
-		return f.Now()
-	}
-	return time.Now()
-}
-
-func (f *Files) logger() *slog.Logger {
-	if f.Logger != nil {
-		return f.Logger
-	}
-	return slog.Default()
-}
+func (f *Files) PinnedPublicKey() string { return pinnedPublicKey(f.pair.Current().Leaf) }
 
 func readPair(certFile, keyFile string) (*tls.Certificate, error) {
 	certificate, err := os.ReadFile(certFile)

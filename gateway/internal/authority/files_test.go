@@ -68,11 +68,10 @@ func (f folder) putPair(p pair) {
 
 func (f folder) open(c *clock, log *recorder) *authority.Files {
 	f.t.Helper()
-	files, err := authority.OpenFiles(f.certFile, f.keyFile)
+	files, err := authority.OpenFiles(f.certFile, f.keyFile, c.Now, log.logger())
 	if err != nil {
 		f.t.Fatal(err)
 	}
-	files.Now, files.Logger = c.Now, log.logger()
 	return files
 }
 
@@ -228,7 +227,7 @@ func TestOpenFilesRefuses(t *testing.T) {
 			if c.p.key != nil {
 				f.put(f.keyFile, c.p.key)
 			}
-			_, err := authority.OpenFiles(f.certFile, f.keyFile)
+			_, err := authority.OpenFiles(f.certFile, f.keyFile, nil, nil)
 			wantError(t, err, c.want...)
 		})
 	}
@@ -239,7 +238,7 @@ func TestOpenFilesTakesKeyFirst(t *testing.T) {
 	f := newFolder(t)
 	both := append(append([]byte("a comment\n"), p.key...), p.certificate...) // one file for both, as some tools write it
 	f.put(f.certFile, both)
-	if _, err := authority.OpenFiles(f.certFile, f.certFile); err != nil {
+	if _, err := authority.OpenFiles(f.certFile, f.certFile, nil, nil); err != nil {
 		t.Error(err)
 	}
 }

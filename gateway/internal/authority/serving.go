@@ -118,7 +118,7 @@ func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	err := s.renew()
 	if err != nil && !s.failed {
 		s.authority.config.Logger.Error("the gateway's serving certificate was not renewed",
-			"err", err, "not_after", s.current.Leaf.NotAfter)
+			"error", err, "not_after", s.current.Leaf.NotAfter)
 	}
 	s.failed = err != nil
 	return s.current, nil

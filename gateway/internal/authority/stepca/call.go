@@ -60,7 +60,8 @@ func (i *Issuer) sign(ctx context.Context, o order) ([]byte, error) {
 
 // signOnce makes one try, with a token that was never sent before.
 func (i *Issuer) signOnce(ctx context.Context, o order, floor time.Time) ([]byte, error) {
-	c, now := i.credential.get(), i.config.Now()
+	c := i.credential.Current()
+	now := i.config.Now()
 	expires, err := lifetime(o, c, now)
 	if err != nil {
 		return nil, err

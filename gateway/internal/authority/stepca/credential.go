@@ -2,22 +2,20 @@ package stepca
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"slices"
 	"strings"
-	"sync"
 	"time"
-)
 
-// lookPause is how long a look at the files is good for.
-const lookPause = time.Second
+	"muster/gateway/internal/reload"
+)
 
 // credential is what the gateway proves to step-ca that it may ask.
 type credential struct {
@@ -34,96 +32,32 @@ func (c *credential) expires() (time.Time, bool) {
 	return c.chain[0].NotAfter, true
 }
 
-// credentialFiles follows the files, so that an X5C certificate may be renewed under a running gateway. What cannot be used
-// leaves the last good one in place.
-type credentialFiles struct {
-	keyFile, certFile, keyID string
-	now                      func() time.Time
-	logger                   *slog.Logger
-
-	mu      sync.Mutex
-	current *credential
-	looked  time.Time
-	seen    [2]os.FileInfo
-	broken  bool // what is there now was not usable, which is in the log
+// openCredential follows the files, so that an X5C certificate may be renewed under a running gateway.
+func openCredential(c Config) (*reload.Files[*credential], error) {
+	return reload.Open(reload.Config[*credential]{
+		What: "credential for step-ca", Names: []string{c.KeyFile, c.CertFile}, Now: c.Now, Logger: c.Logger,
+		Read: func() (*credential, error) { return readCredential(c.Settings, c.KeyID) },
+	})
 }
 
-func openCredential(c Config) (*credentialFiles, error) {
-	f := &credentialFiles{keyFile: c.KeyFile, certFile: c.CertFile, keyID: c.KeyID, now: c.Now, logger: c.Logger}
-	f.seen, f.looked = f.stat(), c.Now()
-	var err error
-	f.current, err = f.read()
-	return f, err
-}
-
-// get gives the credential in use.
-func (f *credentialFiles) get() *credential {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	now := f.now()
-	if since := now.Sub(f.looked); since < 0 || since >= lookPause {
-		f.looked = now
-		f.follow()
-	}
-	return f.current
-}
-
-// follow reads the files when they changed. Broken ones are read again each time: they may have been caught half written.
-func (f *credentialFiles) follow() {
-	look := f.stat()
-	changed := !sameFile(f.seen[0], look[0]) || !sameFile(f.seen[1], look[1])
-	if !changed && !f.broken {
-		return
-	}
-	f.seen = look
-	next, err := f.read()
-	if err != nil {
-		if changed || !f.broken {
-			f.logger.Error("the new credential for step-ca cannot be used; the last good one stays in use", "error", err)
-		}
-		f.broken = true
-		return
-	}
-	f.broken, f.current = false, next
-	f.logger.Info("credential for step-ca read again", "file", f.keyFile)
-}
-
-func (f *credentialFiles) stat() (out [2]os.FileInfo) {
-	for i, name := range [...]string{f.keyFile, f.certFile} {
-		if info, err := os.Stat(name); err == nil {
-			out[i] = info
-		}
-	}
-	return out
-}
-
-func sameFile(a, b os.FileInfo) bool {
-	if a == nil || b == nil {
-		return a == nil && b == nil
-	}
-	return os.SameFile(a, b) && a.Size() == b.Size() && a.ModTime().Equal(b.ModTime())
-}
-
-// read gives the credential that the files hold now. Its errors name the file and hold nothing of a key.
-func (f *credentialFiles) read() (*credential, error) {
-	text, err := os.ReadFile(f.keyFile)
+// readCredential gives the credential that the files hold now. Its errors name the file and hold nothing of a key.
+func readCredential(s Settings, givenID string) (*credential, error) {
+	text, err := os.ReadFile(s.KeyFile)
 	if err != nil {
 		return nil, fmt.Errorf("the provisioner's key: %w", err)
 	}
 	key, keyID, err := parseKey(text)
 	if err != nil {
-		return nil, fmt.Errorf("the provisioner's key, file %s: %w", f.keyFile, err)
+		return nil, fmt.Errorf("the provisioner's key, file %s: %w", s.KeyFile, err)
 	}
-	if f.keyID != "" {
-		keyID = f.keyID
-	}
-	if f.certFile == "" {
+	keyID = cmp.Or(givenID, keyID)
+	if s.CertFile == "" {
 		if keyID == "" {
 			keyID, err = thumbprint(&key.PublicKey)
 		}
 		return &credential{key: key, keyID: keyID}, err
 	}
-	if text, err = os.ReadFile(f.certFile); err != nil {
+	if text, err = os.ReadFile(s.CertFile); err != nil {
 		return nil, fmt.Errorf("the X5C certificate: %w", err)
 	}
 	chain, err := parseCertificates(text)
@@ -131,7 +65,7 @@ func (f *credentialFiles) read() (*credential, error) {
 		err = checkSigner(chain[0], key)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the X5C certificate, file %s: %w", f.certFile, err)
+		return nil, fmt.Errorf("the X5C certificate, file %s: %w", s.CertFile, err)
 	}
 	return &credential{key: key, chain: chain}, nil
 }

@@ -168,7 +168,7 @@ func TestCredentialIsFollowed(t *testing.T) {
 		f.key = newKey(t)
 		f.keep("key.pem", (keyPEM(t, f.key) + strings.Repeat("\n", 240))[:240], start)
 		second := ask()
-		if second == first || ask() != second || f.log.count("read again") != 1 {
+		if second == first || ask() != second || f.log.count("reloaded") != 1 {
 			t.Errorf("mended within the file system's clock tick: kid %s, log %s", second, f.log.text.String())
 		}
 		if err := os.Remove(f.config.KeyFile); err != nil {
@@ -179,7 +179,7 @@ func TestCredentialIsFollowed(t *testing.T) {
 		}
 		f.key = newKey(t)
 		f.file("key.pem", keyPEM(t, f.key))
-		if third := ask(); third == second || f.log.count("read again") != 2 {
+		if third := ask(); third == second || f.log.count("reloaded") != 2 {
 			t.Errorf("a new key: kid %s, log %s", third, f.log.text.String())
 		}
 	})

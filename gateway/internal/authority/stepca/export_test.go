@@ -12,7 +12,7 @@ func ReadKey(file string) (*ecdsa.PrivateKey, string, error) {
 	if err != nil {
 		return nil, "", err
 	}
-	return f.current.key, f.current.keyID, nil
+	return f.Current().key, f.Current().keyID, nil
 }
 
 // ParseKey and ParseAnswer read foreign bytes.

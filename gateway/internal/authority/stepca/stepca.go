@@ -31,6 +31,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/reload"
 	"muster/store"
 )
 
@@ -65,7 +66,7 @@ type Issuer struct {
 	base       *url.URL
 	roots      []*x509.Certificate
 	pool       *x509.CertPool
-	credential *credentialFiles
+	credential *reload.Files[*credential]
 	serverAuth sync.Once // the warning about certificates that are good for servers too
 }
 
