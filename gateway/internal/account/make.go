@@ -41,8 +41,9 @@ func First(ctx context.Context, accounts *store.Store, now time.Time) (token sig
 	if token, err = Mint(&a, nil); err != nil {
 		return token, false, err
 	}
-	made, err = accounts.FirstAccount(ctx, a, store.Event{At: now, Kind: "account.created", Actor: a.CreatedBy, Outcome: store.OutcomeOK, Security: true,
-		Detail: map[string]string{"account": a.Name}})
+	made, err = accounts.FirstAccount(ctx, a, store.Event{At: now, Kind: "account.created", Actor: a.CreatedBy, Outcome: store.OutcomeOK,
+		Security: true,
+		Detail:   map[string]string{"account": a.Name}})
 	return token, made, err
 }
 

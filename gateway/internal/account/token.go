@@ -41,7 +41,8 @@ func (g *Gate) authenticate(r *http.Request) (Caller, error) {
 func bearer(r *http.Request) (string, error) {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || len(r.Header["Authorization"]) != 1 {
-		return "", wire.Refuse(wire.CodeUnauthorized, "an API token is needed", "send Authorization: Bearer msa_..., or set MUSTER_API_TOKEN for the muster command")
+		return "", wire.Refuse(wire.CodeUnauthorized, "an API token is needed",
+			"send Authorization: Bearer msa_..., or set MUSTER_API_TOKEN for the muster command")
 	}
 	return text, nil
 }

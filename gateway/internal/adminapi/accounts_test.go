@@ -15,7 +15,8 @@ import (
 
 func TestAccounts(t *testing.T) {
 	h := newHouse(t)
-	status, body := h.ask("POST", "accounts", "", `{"name":"ci","scopes":["tokens:write","nodes:read","nodes:read"],"tenant":"platform","ttl":"30d"}`)
+	status, body := h.ask("POST", "accounts", "",
+		`{"name":"ci","scopes":["tokens:write","nodes:read","nodes:read"],"tenant":"platform","ttl":"30d"}`)
 	made := decode[client.NewAccount](t, body)
 	if status != 201 || made.Name != "ci" || made.Tenant != "platform" || !slices.Equal(made.Scopes, []string{"nodes:read", "tokens:write"}) ||
 		made.ExpiresAt == nil || !made.ExpiresAt.Equal(h.now.Add(30*24*time.Hour)) {
@@ -29,7 +30,8 @@ func TestAccounts(t *testing.T) {
 	}
 	status, body = h.ask("GET", "accounts", "", "")
 	list := decode[client.AccountList](t, body)
-	if status != 200 || len(list.Accounts) != 1 || list.Accounts[0].ID != made.ID || list.Accounts[0].Status != "live" || list.Accounts[0].LastUsedAt == nil ||
+	if status != 200 || len(list.Accounts) != 1 || list.Accounts[0].ID != made.ID || list.Accounts[0].Status != "live" ||
+		list.Accounts[0].LastUsedAt == nil ||
 		strings.Contains(string(body), "hash") || strings.Contains(string(body), made.Token) {
 		t.Errorf("list: %d %s", status, body)
 	}
@@ -48,7 +50,8 @@ func TestAccounts(t *testing.T) {
 	if status, body := h.ask("DELETE", "accounts/"+made.ID, "", ""); status != 404 || code(body) != wire.CodeNotFound {
 		t.Errorf("revoke twice: %d %s", status, body)
 	}
-	if status, body := h.ask("POST", "accounts", "", `{"name":"ci"}`); status != 201 || !slices.Equal(decode[client.NewAccount](t, body).Scopes, []string{"events:read", "nodes:read", "tokens:read"}) {
+	if status, body := h.ask("POST", "accounts", "", `{"name":"ci"}`); status != 201 ||
+		!slices.Equal(decode[client.NewAccount](t, body).Scopes, []string{"events:read", "nodes:read", "tokens:read"}) {
 		t.Errorf("the name again, no scopes: %d %s", status, body)
 	}
 }
@@ -64,7 +67,8 @@ func TestAccountEvents(t *testing.T) {
 	}
 	for i, kind := range []string{"account.created", "account.revoked"} {
 		e := events[i]
-		if e.Kind != kind || e.Actor != "operator:socket" || e.Outcome != "ok" || e.Detail["account"] != "ci" || e.Detail["id"] != made.ID || e.Detail["scopes"] != "*" {
+		if e.Kind != kind || e.Actor != "operator:socket" || e.Outcome != "ok" || e.Detail["account"] != "ci" || e.Detail["id"] != made.ID ||
+			e.Detail["scopes"] != "*" {
 			t.Errorf("%s: %+v", kind, e)
 		}
 	}
@@ -93,7 +97,8 @@ func TestAccountLimits(t *testing.T) {
 		{"one scope more", few, "POST", "accounts", `{"name":"a2","scopes":["nodes:read","nodes:write"]}`, 403, "nodes:write"},
 		{"all scopes", few, "POST", "accounts", `{"name":"a2","scopes":["*"]}`, 403, "scope *"},
 		{"usual scopes", few, "POST", "accounts", `{"name":"a2"}`, 403, "events:read"},
-		{"a tenant of one's choice", few, "POST", "accounts", `{"name":"a3","scopes":["nodes:read"],"tenant":"research"}`, 201, `"tenant":"research"`},
+		{"a tenant of one's choice", few, "POST", "accounts", `{"name":"a3","scopes":["nodes:read"],"tenant":"research"}`, 201,
+			`"tenant":"research"`},
 		{"own tenant unasked", tenant, "POST", "accounts", `{"name":"t1","scopes":["*"]}`, 201, `"tenant":"platform"`},
 		{"another tenant", tenant, "POST", "accounts", `{"name":"t2","tenant":"research"}`, 403, "for the tenant platform only"},
 		{"list another tenant", tenant, "GET", "accounts?tenant=research", "", 403, "for the tenant platform only"},
@@ -105,8 +110,10 @@ func TestAccountLimits(t *testing.T) {
 		{"revoke another tenant's", tenant, "DELETE", "accounts/elsewhere", "", 404, ""},
 		{"revoke the fleet's", tenant, "DELETE", "accounts/chief", "", 404, ""},
 		{"a name of one's own tenant", tenant, "POST", "accounts", `{"name":"t1"}`, 409, "an account is called \\\"t1\\\" already"},
-		{"a name of another tenant's", tenant, "POST", "accounts", `{"name":"elsewhere"}`, 409, `"message":"the name elsewhere is taken","hint":"choose another"`},
-		{"a name of the fleet's", tenant, "POST", "accounts", `{"name":"chief"}`, 409, `"message":"the name chief is taken","hint":"choose another"`},
+		{"a name of another tenant's", tenant, "POST", "accounts", `{"name":"elsewhere"}`, 409,
+			`"message":"the name elsewhere is taken","hint":"choose another"`},
+		{"a name of the fleet's", tenant, "POST", "accounts", `{"name":"chief"}`, 409,
+			`"message":"the name chief is taken","hint":"choose another"`},
 		{"revoke own tenant's", tenant, "DELETE", "accounts/peer", "", 200, ""},
 	} {
 		status, body := h.ask(c.method, c.path, c.token, c.body)
@@ -166,7 +173,8 @@ func TestAccountRefusals(t *testing.T) {
 	}
 	for _, route := range []struct{ method, path string }{{"GET", "accounts"}, {"POST", "accounts"}, {"DELETE", "accounts/taken"}} {
 		token := h.account("without "+route.method, "", "nodes:read", "nodes:write", "tokens:read", "tokens:write", "psk:write", "events:read")
-		if status, body := h.ask(route.method, route.path, token, `{"name":"x"}`); status != 403 || !strings.Contains(string(body), "accounts:write") {
+		if status, body := h.ask(route.method, route.path, token, `{"name":"x"}`); status != 403 ||
+			!strings.Contains(string(body), "accounts:write") {
 			t.Errorf("%s %s without the scope: %d %s", route.method, route.path, status, body)
 		}
 	}
@@ -187,7 +195,8 @@ func TestScopeOfBefore(t *testing.T) {
 	h := newHouse(t)
 	const former = "releases:write"
 	ci := h.account("ci", "", "nodes:read", former)
-	if status, body := h.ask("GET", "whoami", ci, ""); status != 200 || !slices.Equal(decode[client.Identity](t, body).Scopes, []string{"nodes:read", former}) {
+	if status, body := h.ask("GET", "whoami", ci, ""); status != 200 ||
+		!slices.Equal(decode[client.Identity](t, body).Scopes, []string{"nodes:read", former}) {
 		t.Errorf("whoami: %d %s", status, body)
 	}
 	if status, body := h.ask("GET", "nodes", ci, ""); status != 200 {
@@ -196,13 +205,15 @@ func TestScopeOfBefore(t *testing.T) {
 	if status, body := h.ask("GET", "tokens", ci, ""); status != 403 {
 		t.Errorf("a scope that it lacks: %d %s", status, body)
 	}
-	if status, body := h.ask("POST", "accounts", "", `{"name":"x","scopes":["`+former+`"]}`); status != 400 || !strings.Contains(string(body), "there is no scope") {
+	if status, body := h.ask("POST", "accounts", "", `{"name":"x","scopes":["`+former+`"]}`); status != 400 ||
+		!strings.Contains(string(body), "there is no scope") {
 		t.Errorf("for a new account: %d %s", status, body)
 	}
 	if _, body := h.ask("GET", "accounts", "", ""); !strings.Contains(string(body), former) {
 		t.Errorf("the list: %s", body)
 	}
-	if status, body := h.ask("DELETE", "accounts/ci", h.account("chief", "", "accounts:write", "nodes:read"), ""); status != 403 || !strings.Contains(string(body), former) {
+	if status, body := h.ask("DELETE", "accounts/ci", h.account("chief", "", "accounts:write", "nodes:read"), ""); status != 403 ||
+		!strings.Contains(string(body), former) {
 		t.Errorf("revoked by one who lacks it: %d %s", status, body)
 	}
 	if status, body := h.ask("DELETE", "accounts/ci", "", ""); status != 200 {
@@ -238,18 +249,21 @@ func TestAccountMakers(t *testing.T) {
 		t.Errorf("makers: %v", by)
 	}
 	status, body := h.ask("DELETE", "accounts/root", "", "")
-	if got := decode[client.RevokedAccount](t, body); status != 200 || strings.Join(got.Made, " ") != "more one two" || got.ID != root.ID || got.Status != "revoked" {
+	if got := decode[client.RevokedAccount](t, body); status != 200 || strings.Join(got.Made, " ") != "more one two" || got.ID != root.ID ||
+		got.Status != "revoked" {
 		t.Errorf("got %d %s", status, body)
 	}
 	old := func(name string, at time.Time) {
-		if err := h.store.CreateAccount(t.Context(), store.Account{ID: "msa_" + name, Name: name, CreatedAt: at, CreatedBy: "account:root"}); err != nil {
+		if err := h.store.CreateAccount(t.Context(), store.Account{ID: "msa_" + name, Name: name, CreatedAt: at,
+			CreatedBy: "account:root"}); err != nil {
 			t.Fatal(err)
 		}
 	}
 	old("before", h.now.Add(-time.Hour))
 	makes("root", "", "30d") // another of the same name has made none
 	old("perhaps", h.now)
-	if _, body := h.ask("DELETE", "accounts/root", "", ""); !strings.Contains(string(body), `"made":[]`) || !strings.Contains(string(body), `"perhaps_made":["perhaps"]`) {
+	if _, body := h.ask("DELETE", "accounts/root", "", ""); !strings.Contains(string(body), `"made":[]`) ||
+		!strings.Contains(string(body), `"perhaps_made":["perhaps"]`) {
 		t.Errorf("got %s", body)
 	}
 }
@@ -260,7 +274,8 @@ func TestAccountClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	made, err := c.CreateAccount(t.Context(), client.AccountRequest{Name: "ci", Scopes: []string{"nodes:read"}, Tenant: "platform", TTL: client.Duration(time.Hour)})
+	made, err := c.CreateAccount(t.Context(), client.AccountRequest{Name: "ci", Scopes: []string{"nodes:read"}, Tenant: "platform",
+		TTL: client.Duration(time.Hour)})
 	if err != nil || made.ID == "" || made.Tenant != "platform" {
 		t.Fatalf("create: %+v, %v", made, err)
 	}

@@ -77,7 +77,8 @@ func TestRefusedCallers(t *testing.T) {
 func TestTwoAuthorizationHeaders(t *testing.T) {
 	h := newHouse(t).withScripts()
 	made := decode[client.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))
-	a, b := "Bearer "+h.account("a", "", "*"), "Bearer "+h.account("b", "", "*")
+	a := "Bearer " + h.account("a", "", "*")
+	b := "Bearer " + h.account("b", "", "*")
 	for _, c := range []struct {
 		values        []string
 		account, node string
@@ -147,7 +148,8 @@ func TestRefusalsAreLimited(t *testing.T) {
 	}
 	h.audit.Settle(t.Context(), true)
 	events, err = h.store.Events(t.Context(), store.EventQuery{Kind: "admin.refused"})
-	if err != nil || len(events) != 13 || events[0].Detail["more"] != "20" || !strings.HasPrefix(events[0].Address, "2001:db8::") || events[0].Outcome != wire.CodeUnauthorized {
+	if err != nil || len(events) != 13 || events[0].Detail["more"] != "20" || !strings.HasPrefix(events[0].Address, "2001:db8::") ||
+		events[0].Outcome != wire.CodeUnauthorized {
 		t.Errorf("what was only counted: %+v (%v)", events[0], err)
 	}
 }
@@ -196,7 +198,8 @@ func TestWhoAmI(t *testing.T) {
 		t.Errorf("on the socket: %s", body)
 	}
 	_, body = h.ask("GET", "whoami", h.account("ci", "platform", "nodes:read"), "")
-	if got := decode[client.Identity](t, body); got.Actor != "account:ci" || got.Tenant != "platform" || got.Scopes[0] != "nodes:read" || got.AccountID == "" {
+	if got := decode[client.Identity](t, body); got.Actor != "account:ci" || got.Tenant != "platform" || got.Scopes[0] != "nodes:read" ||
+		got.AccountID == "" {
 		t.Errorf("as an account: %s", body)
 	}
 	_, body = h.ask("GET", "gateway", "", "")
@@ -208,7 +211,8 @@ func TestWhoAmI(t *testing.T) {
 // TestForbiddenCallsDoNotFillTheLog has an account that keeps asking for what it may not have.
 func TestForbiddenCallsDoNotFillTheLog(t *testing.T) {
 	h := newHouse(t)
-	routes, token := h.routes(false), h.account("reader", "", "nodes:read")
+	routes := h.routes(false)
+	token := h.account("reader", "", "nodes:read")
 	for range 30 {
 		if status, body := serve(t, routes, "GET", "psk", token, ""); status != 403 || code(body) != wire.CodeForbidden {
 			t.Fatalf("got %d %s", status, body)

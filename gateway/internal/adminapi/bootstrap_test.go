@@ -17,10 +17,11 @@ import (
 
 // withScripts lets a house render bootstrap scripts.
 func (h *house) withScripts() *house {
-	h.api.Bootstrap = bootstrap.New(bootstrap.Config{Store: h.store, Now: func() time.Time { return h.now }, Site: func() (bootstrap.Site, error) {
-		return bootstrap.Site{NodeURL: "https://gw:7443", FirstHop: "https://gw:7443", FirstHopTrust: bootstrap.SystemTrust, TrustNumber: 2,
-			Agents: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: "ab", Path: "/agent/linux/amd64"}}}, nil
-	}})
+	h.api.Bootstrap = bootstrap.New(bootstrap.Config{Store: h.store, Now: func() time.Time { return h.now },
+		Site: func() (bootstrap.Site, error) {
+			return bootstrap.Site{NodeURL: "https://gw:7443", FirstHop: "https://gw:7443", FirstHopTrust: bootstrap.SystemTrust, TrustNumber: 2,
+				Agents: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: "ab", Path: "/agent/linux/amd64"}}}, nil
+		}})
 	return h
 }
 
@@ -28,13 +29,15 @@ func TestCreateNode(t *testing.T) {
 	h := newHouse(t).withScripts()
 	status, body := h.ask("POST", "nodes", "", `{"name":"gpu-7","tenant":"platform","labels":{"rack":"7"},"gpus":8}`)
 	made := decode[client.CreatedNode](t, body)
-	if status != 201 || made.Node.Name != "gpu-7" || made.Node.Tenant != "platform" || made.Node.State != "ready" || made.Node.Labels["rack"] != "7" ||
+	if status != 201 || made.Node.Name != "gpu-7" || made.Node.Tenant != "platform" || made.Node.State != "ready" ||
+		made.Node.Labels["rack"] != "7" ||
 		!made.ExpiresAt.Equal(h.now.Add(15*time.Minute)) || time.Duration(made.FetchWindow) != 15*time.Minute ||
 		!strings.HasPrefix(made.BootstrapToken, "msb_") || !strings.HasPrefix(made.BootstrapURL, "https://gw:7443/api/v1/bootstrap/nodes/msb_") {
 		t.Fatalf("got %d %s", status, body)
 	}
 	sum := sha256.Sum256([]byte(made.Script))
-	if made.ScriptSHA256 != hex.EncodeToString(sum[:]) || !strings.Contains(made.Script, "NODE_NAME='gpu-7'") || len(made.Packages) != 1 || made.Packages[0].Platform != "linux/amd64" {
+	if made.ScriptSHA256 != hex.EncodeToString(sum[:]) || !strings.Contains(made.Script, "NODE_NAME='gpu-7'") || len(made.Packages) != 1 ||
+		made.Packages[0].Platform != "linux/amd64" {
 		t.Errorf("script %s, packages %+v", made.ScriptSHA256, made.Packages)
 	}
 	_, secret, _ := strings.Cut(made.BootstrapToken, ".")
@@ -85,8 +88,10 @@ func TestBootstrapScript(t *testing.T) {
 		status, body := h.ask("POST", "nodes/gpu-7/bootstrap-script"+c.query, "", "")
 		got := decode[client.BootstrapScript](t, body)
 		sum := sha256.Sum256([]byte(got.Script))
-		if status != 200 || got.NodeID != made.Node.ID || got.Mode != c.mode || !got.ExpiresAt.Equal(h.now.Add(c.ends)) || got.ScriptSHA256 != hex.EncodeToString(sum[:]) ||
-			!strings.HasPrefix(got.Script, "#!/bin/sh\n") || got.Metadata.TrustBundleVersion != "v2" || got.Metadata.PackageRef != "https://gw:7443/agent/linux/amd64" ||
+		if status != 200 || got.NodeID != made.Node.ID || got.Mode != c.mode || !got.ExpiresAt.Equal(h.now.Add(c.ends)) ||
+			got.ScriptSHA256 != hex.EncodeToString(sum[:]) ||
+			!strings.HasPrefix(got.Script, "#!/bin/sh\n") || got.Metadata.TrustBundleVersion != "v2" ||
+			got.Metadata.PackageRef != "https://gw:7443/agent/linux/amd64" ||
 			got.Metadata.PackageDigest != "sha256:ab" || (got.UserData != "") != (c.mode == "cloud_init") || len(got.FetchSHA256) != 64 {
 			t.Errorf("%s: got %d %s", c.query, status, body)
 		}
@@ -98,7 +103,8 @@ func TestBootstrapScript(t *testing.T) {
 		}
 		w := httptest.NewRecorder()
 		h.routes(true).ServeHTTP(w, r)
-		if w.Code != 200 || !strings.HasPrefix(w.Body.String(), "#!/bin/sh\n") || !strings.HasPrefix(w.Header().Get("Content-Type"), "text/x-shellscript") ||
+		if w.Code != 200 || !strings.HasPrefix(w.Body.String(), "#!/bin/sh\n") ||
+			!strings.HasPrefix(w.Header().Get("Content-Type"), "text/x-shellscript") ||
 			w.Header().Get("Cache-Control") == "" || !strings.HasSuffix(w.Body.String(), "{ main \"$@\"; }\n") {
 			t.Errorf("accept %q: got %d %.60s", accept, w.Code, w.Body)
 		}
@@ -111,7 +117,8 @@ func TestBootstrapScript(t *testing.T) {
 			t.Errorf("accept %q: got %d %.60s", accept, w.Code, w.Body)
 		}
 	}
-	for query, want := range map[string]string{"?mode=pxe": wire.CodeBadRequest, "?ttl=soon": wire.CodeBadRequest, "?ttl=-1h": wire.CodeBadRequest, "?again=perhaps": wire.CodeBadRequest,
+	for query, want := range map[string]string{"?mode=pxe": wire.CodeBadRequest, "?ttl=soon": wire.CodeBadRequest,
+		"?ttl=-1h": wire.CodeBadRequest, "?again=perhaps": wire.CodeBadRequest,
 		"?format=exe": wire.CodeBadRequest, "?x=1": wire.CodeBadRequest} {
 		if status, body := h.ask("POST", "nodes/gpu-7/bootstrap-script"+query, "", ""); status != 400 || code(body) != want {
 			t.Errorf("%s: got %d %s", query, status, body)
@@ -136,7 +143,8 @@ func TestScriptInJSON(t *testing.T) {
 			Sum                   string `json:"script_sha256"`
 		}](t, body)
 		sum := sha256.Sum256([]byte(got.Script))
-		if got.Sum != hex.EncodeToString(sum[:]) || !strings.Contains(got.Hint, "format=script") || !strings.Contains(got.Command, "MUSTER_TOKEN=msb_") {
+		if got.Sum != hex.EncodeToString(sum[:]) || !strings.Contains(got.Hint, "format=script") ||
+			!strings.Contains(got.Command, "MUSTER_TOKEN=msb_") {
 			t.Errorf("%s: %.300s", path, text)
 		}
 	}
@@ -154,9 +162,11 @@ func TestBootstrapStates(t *testing.T) {
 		}
 	}
 	active := store.Node{ID: "n-active", Name: "active", Tenant: "default", State: "enrolled"}
-	err := h.store.CreateToken(t.Context(), store.Token{ID: "mse_x", Tenant: "default", Uses: 1, CreatedAt: h.now, ExpiresAt: h.now.Add(time.Hour)})
+	err := h.store.CreateToken(t.Context(), store.Token{ID: "mse_x", Tenant: "default", Uses: 1, CreatedAt: h.now,
+		ExpiresAt: h.now.Add(time.Hour)})
 	if err == nil {
-		err = h.store.Enrol(t.Context(), store.Enrolment{ID: "e-1", Credential: "mse_x", ConsumeToken: true, KeyHash: "k", At: h.now, Node: active, NewNode: true,
+		err = h.store.Enrol(t.Context(), store.Enrolment{ID: "e-1", Credential: "mse_x", ConsumeToken: true, KeyHash: "k", At: h.now,
+			Node: active, NewNode: true,
 			Certificate: store.Certificate{Fingerprint: "f", NotBefore: h.now, NotAfter: h.now.Add(time.Hour), IssuedAt: h.now}})
 	}
 	if err != nil {
@@ -166,7 +176,8 @@ func TestBootstrapStates(t *testing.T) {
 		status int
 		code   string
 	}{
-		"waits": {200, ""}, "gone": {403, wire.CodeRetired}, "gone?again=true": {403, wire.CodeRetired}, "banned": {403, wire.CodeBanned}, "nobody": {404, wire.CodeNotFound},
+		"waits": {200, ""}, "gone": {403, wire.CodeRetired}, "gone?again=true": {403, wire.CodeRetired}, "banned": {403, wire.CodeBanned},
+		"nobody": {404, wire.CodeNotFound},
 		"active": {409, wire.CodeIllegalMove}, "active?again=false": {409, wire.CodeIllegalMove}, "active?again=true": {200, ""},
 	} {
 		node, query, _ := strings.Cut(path, "?")
@@ -182,8 +193,10 @@ func TestBootstrapStates(t *testing.T) {
 // TestBootstrapTenants: an account of one tenant makes and bootstraps that tenant's nodes, and learns nothing of others'.
 func TestBootstrapTenants(t *testing.T) {
 	h := newHouse(t).withScripts()
-	one, two := h.account("one", "one", client.ScopeNodesWrite, client.ScopeTokensWrite), h.account("two", "two", client.ScopeNodesWrite, client.ScopeTokensWrite)
-	if status, body := h.ask("POST", "nodes", one, `{"name":"gpu-1"}`); status != 201 || decode[client.CreatedNode](t, body).Node.Tenant != "one" {
+	one := h.account("one", "one", client.ScopeNodesWrite, client.ScopeTokensWrite)
+	two := h.account("two", "two", client.ScopeNodesWrite, client.ScopeTokensWrite)
+	if status, body := h.ask("POST", "nodes", one, `{"name":"gpu-1"}`); status != 201 ||
+		decode[client.CreatedNode](t, body).Node.Tenant != "one" {
 		t.Fatalf("got %d %s", status, body)
 	}
 	for name, c := range map[string]struct {
@@ -198,7 +211,8 @@ func TestBootstrapTenants(t *testing.T) {
 		"an account that only reads": {"nodes", h.account("reader", "one", client.ScopeNodesRead), `{"name":"gpu-3"}`, 403, wire.CodeForbidden},
 	} {
 		status, body := h.ask("POST", c.path, c.token, c.body)
-		if status != c.status || code(body) != c.code || c.status >= 400 && strings.Contains(string(body), "tenant one") && c.token == two && c.code != wire.CodeForbidden {
+		if status != c.status || code(body) != c.code || c.status >= 400 && strings.Contains(string(body), "tenant one") && c.token == two &&
+			c.code != wire.CodeForbidden {
 			t.Errorf("%s: got %d %.300s", name, status, body)
 		}
 	}
@@ -208,15 +222,18 @@ func TestBootstrapTenants(t *testing.T) {
 func TestBootstrapScopes(t *testing.T) {
 	h := newHouse(t).withScripts()
 	h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)
-	nodes, tokens := h.account("nodes", "", client.ScopeNodesWrite, client.ScopeTokensRead), h.account("tokens", "", client.ScopeTokensWrite)
+	nodes := h.account("nodes", "", client.ScopeNodesWrite, client.ScopeTokensRead)
+	tokens := h.account("tokens", "", client.ScopeTokensWrite)
 	both := h.account("both", "", client.ScopeNodesWrite, client.ScopeTokensWrite)
 	for _, c := range []struct {
 		path, body, token string
 		status            int
 		says              string
 	}{
-		{"nodes", `{"name":"gpu-8"}`, nodes, 403, "lacks the scope tokens:write"}, {"nodes", `{"name":"gpu-8"}`, tokens, 403, "lacks the scope nodes:write"},
-		{"nodes/gpu-7/bootstrap-script?again=true", "", nodes, 403, "lacks the scope tokens:write"}, {"nodes/gpu-7/bootstrap-script", "", tokens, 403, "lacks the scope nodes:write"},
+		{"nodes", `{"name":"gpu-8"}`, nodes, 403, "lacks the scope tokens:write"},
+		{"nodes", `{"name":"gpu-8"}`, tokens, 403, "lacks the scope nodes:write"},
+		{"nodes/gpu-7/bootstrap-script?again=true", "", nodes, 403, "lacks the scope tokens:write"},
+		{"nodes/gpu-7/bootstrap-script", "", tokens, 403, "lacks the scope nodes:write"},
 		{"nodes", `{"name":"gpu-8"}`, both, 201, ""}, {"nodes/gpu-7/bootstrap-script?again=true", "", both, 200, ""},
 	} {
 		if status, body := h.ask("POST", c.path, c.token, c.body); status != c.status || !strings.Contains(string(body), c.says) {
@@ -228,8 +245,10 @@ func TestBootstrapScopes(t *testing.T) {
 // TestNoAgents: a gateway that carries no agent makes neither a token nor a node.
 func TestNoAgents(t *testing.T) {
 	h := newHouse(t)
-	h.api.Bootstrap = bootstrap.New(bootstrap.Config{Store: h.store, Site: func() (bootstrap.Site, error) { return bootstrap.Site{NodeURL: "https://gw:7443"}, nil }})
-	if status, body := h.ask("POST", "nodes", "", `{"name":"gpu-7"}`); status != 503 || code(body) != wire.CodeUnavailable || !strings.Contains(string(body), "make build") {
+	h.api.Bootstrap = bootstrap.New(bootstrap.Config{Store: h.store,
+		Site: func() (bootstrap.Site, error) { return bootstrap.Site{NodeURL: "https://gw:7443"}, nil }})
+	if status, body := h.ask("POST", "nodes", "", `{"name":"gpu-7"}`); status != 503 || code(body) != wire.CodeUnavailable ||
+		!strings.Contains(string(body), "make build") {
 		t.Errorf("got %d %s", status, body)
 	}
 	if status, body := h.ask("GET", "nodes/gpu-7", "", ""); status != 404 {
@@ -252,7 +271,8 @@ func TestBootstrapTokenAsAPIToken(t *testing.T) {
 		t.Fatalf("events: %+v, %v", events, err)
 	}
 	for _, e := range events {
-		if public, _, _ := strings.Cut(made.BootstrapToken[4:], "_"); e.NodeName != "gpu-7" || e.Tenant != "default" || e.Detail["token"] != "msb_"+public {
+		if public, _, _ := strings.Cut(made.BootstrapToken[4:], "_"); e.NodeName != "gpu-7" || e.Tenant != "default" ||
+			e.Detail["token"] != "msb_"+public {
 			t.Errorf("whose it is: %+v", e)
 		}
 	}
@@ -262,7 +282,8 @@ func TestBootstrapTokenAsAPIToken(t *testing.T) {
 func TestTrustVersionOfEarlierGateways(t *testing.T) {
 	for text, want := range map[string]client.TrustVersion{`7`: "v7", `"v7"`: "v7"} {
 		var got client.BootstrapScript
-		if err := json.Unmarshal([]byte(`{"metadata":{"trust_bundle_version":`+text+`}}`), &got); err != nil || got.Metadata.TrustBundleVersion != want {
+		if err := json.Unmarshal([]byte(`{"metadata":{"trust_bundle_version":`+text+`}}`), &got); err != nil ||
+			got.Metadata.TrustBundleVersion != want {
 			t.Errorf("%s: got %q, %v", text, got.Metadata.TrustBundleVersion, err)
 		}
 	}
@@ -270,7 +291,8 @@ func TestTrustVersionOfEarlierGateways(t *testing.T) {
 	if err := json.Unmarshal([]byte(`[7]`), &got); err == nil {
 		t.Errorf("a list was read as %q", got)
 	}
-	if sent, err := json.Marshal(client.BootstrapMetadata{TrustBundleVersion: "v7"}); err != nil || !strings.Contains(string(sent), `"trust_bundle_version":"v7"`) {
+	if sent, err := json.Marshal(client.BootstrapMetadata{TrustBundleVersion: "v7"}); err != nil ||
+		!strings.Contains(string(sent), `"trust_bundle_version":"v7"`) {
 		t.Errorf("sent: %s, %v", sent, err)
 	}
 }

@@ -26,12 +26,14 @@ func (h *house) client() *client.Client {
 // TestTrustRoutes goes through what an operator changes, with the client.
 func TestTrustRoutes(t *testing.T) {
 	h := newHouse(t)
-	c, ctx := h.client(), t.Context()
+	c := h.client()
+	ctx := t.Context()
 	first, err := c.CA(ctx)
 	if err != nil || first.TrustNumber != 1 || len(first.Roots) != 1 || len(first.Keys) != 4 || !first.Intermediate.Online {
 		t.Fatalf("ca: %+v, %v", first, err)
 	}
-	if change, err := c.RotateKey(ctx, client.RotateRequest{Role: "task"}); err != nil || change.Number != 2 || !change.Published || len(change.Draft) != 0 {
+	if change, err := c.RotateKey(ctx, client.RotateRequest{Role: "task"}); err != nil || change.Number != 2 || !change.Published ||
+		len(change.Draft) != 0 {
 		t.Errorf("rotate: %+v, %v", change, err)
 	}
 	now, err := c.CA(ctx)
@@ -55,14 +57,16 @@ func TestTrustRoutes(t *testing.T) {
 		t.Errorf("drop a root: %+v, %v", change, err)
 	}
 	after, err := c.CA(ctx)
-	if err != nil || len(after.Roots) != 1 || after.Roots[0].Pin == first.Roots[0].Pin || after.Intermediate.Fingerprint == first.Intermediate.Fingerprint {
+	if err != nil || len(after.Roots) != 1 || after.Roots[0].Pin == first.Roots[0].Pin ||
+		after.Intermediate.Fingerprint == first.Intermediate.Fingerprint {
 		t.Errorf("ca: %+v, %v", after, err)
 	}
 	if g, err := c.Gateway(ctx); err != nil || g.RootPin != after.Roots[0].Pin {
 		t.Errorf("the gateway's pin is %s, %v", g.RootPin, err)
 	}
 	for _, kind := range []string{"key.rotated", "key.dropped", "ca.root_announced", "ca.intermediate_changed", "ca.root_dropped"} {
-		if list, err := c.Events(ctx, client.EventFilter{Kind: kind, Security: true}); err != nil || len(list.Events) != 1 || list.Events[0].Actor != "operator:socket" {
+		if list, err := c.Events(ctx, client.EventFilter{Kind: kind, Security: true}); err != nil || len(list.Events) != 1 ||
+			list.Events[0].Actor != "operator:socket" {
 			t.Errorf("%s: %+v, %v", kind, list, err)
 		}
 	}
@@ -71,7 +75,9 @@ func TestTrustRoutes(t *testing.T) {
 // TestTrustInTwoSteps: with root and trust key elsewhere, what was drafted here comes back signed.
 func TestTrustInTwoSteps(t *testing.T) {
 	h := newHouse(t)
-	ctx, root, file := t.Context(), t.TempDir(), filepath.Join(t.TempDir(), "trust.key")
+	ctx := t.Context()
+	root := t.TempDir()
+	file := filepath.Join(t.TempDir(), "trust.key")
 	clock := h.api.Now
 	if err := h.api.Authority.ExportRoot(ctx, root); err != nil {
 		t.Fatal(err)
@@ -162,7 +168,8 @@ func TestBackup(t *testing.T) {
 	h := newHouse(t)
 	h.node("one", "platform", "")
 	var copied bytes.Buffer
-	if n, err := h.client().Backup(t.Context(), &copied); err != nil || n != int64(copied.Len()) || !bytes.HasPrefix(copied.Bytes(), []byte("SQLite format 3\x00")) {
+	if n, err := h.client().Backup(t.Context(), &copied); err != nil || n != int64(copied.Len()) ||
+		!bytes.HasPrefix(copied.Bytes(), []byte("SQLite format 3\x00")) {
 		t.Errorf("%d bytes, %v", n, err)
 	}
 	if left, err := os.ReadDir(h.api.Scratch); err != nil || len(left) != 0 {

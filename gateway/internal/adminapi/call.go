@@ -65,7 +65,8 @@ func (c *call) showsPSK(body []byte) bool {
 func fieldError(err error, known []string) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
-		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the field %q cannot be a %s", wrong.Field, wrong.Value), "it takes a "+jsonType(wrong.Type))
+		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the field %q cannot be a %s", wrong.Field, wrong.Value),
+			"it takes a "+jsonType(wrong.Type))
 	}
 	text := strings.TrimSuffix(err.Error(), ": "+sign.ErrMalformed.Error())
 	return wire.Refuse(wire.CodeBadRequest, strings.TrimPrefix(text, sign.ErrMalformed.Error()+": "), knownHint("fields", known))
@@ -117,7 +118,8 @@ func (c *call) list() (all bool, tenant string, err error) {
 
 // event is a security event of what the caller does.
 func (c *call) event(kind string) store.Event {
-	return store.Event{At: c.server.now(), Kind: kind, Actor: c.caller.Actor.Name, Address: c.caller.Actor.Address, Outcome: store.OutcomeOK, Security: true}
+	return store.Event{At: c.server.now(), Kind: kind, Actor: c.caller.Actor.Name, Address: c.caller.Actor.Address, Outcome: store.OutcomeOK,
+		Security: true}
 }
 
 // query reads the parameters that a route knows, each at most once.
@@ -166,7 +168,8 @@ func (p parameters) number(name string, least, most int64) (int64, error) {
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil || n < least || n > most {
-		return 0, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no number from %d to %d", name, least, most), "correct it or leave it out")
+		return 0, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no number from %d to %d", name, least, most),
+			"correct it or leave it out")
 	}
 	return n, nil
 }

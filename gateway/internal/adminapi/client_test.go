@@ -206,7 +206,8 @@ func TestPinBelievesTheChain(t *testing.T) {
 	server.StartTLS()
 	defer server.Close()
 	sum := sha256.Sum256(other.RawSubjectPublicKeyInfo)
-	client, err := client.Dial(t.Context(), client.Target{URL: server.URL, Token: h.account("ops", "", "*"), RootPin: "sha256:" + hex.EncodeToString(sum[:])})
+	client, err := client.Dial(t.Context(), client.Target{URL: server.URL, Token: h.account("ops", "", "*"),
+		RootPin: "sha256:" + hex.EncodeToString(sum[:])})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -264,7 +265,8 @@ func TestDuration(t *testing.T) {
 }
 
 func FuzzBody(f *testing.F) {
-	for _, s := range []string{`{}`, `{"set":{"a":"b"}}`, `{"remove":["a"]}`, `{"set":{"a":1}}`, `[[[[`, `{"set":`, `{"set":{},"set":{}}`, "null", " "} {
+	for _, s := range []string{`{}`, `{"set":{"a":"b"}}`, `{"remove":["a"]}`, `{"set":{"a":1}}`, `[[[[`, `{"set":`, `{"set":{},"set":{}}`,
+		"null", " "} {
 		f.Add([]byte(s))
 	}
 	h := newHouse(f)

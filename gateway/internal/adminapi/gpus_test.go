@@ -38,7 +38,8 @@ func TestPatchNode(t *testing.T) {
 	}
 	h.ask("PATCH", "nodes/n", "", `{"gpus_expected":0}`)
 	_, body := h.ask("GET", "nodes/n", "", "")
-	if n := decode[client.Node](t, body); n.GPUsExpected == nil || *n.GPUsExpected != 0 || n.IntervalSeconds == nil || *n.IntervalSeconds != 30 || n.StateDetails == nil {
+	if n := decode[client.Node](t, body); n.GPUsExpected == nil || *n.GPUsExpected != 0 || n.IntervalSeconds == nil ||
+		*n.IntervalSeconds != 30 || n.StateDetails == nil {
 		t.Errorf("got %s", body)
 	}
 	h.ask("PATCH", "nodes/n", "", `{"gpus_as_seen":true}`)

@@ -72,7 +72,8 @@ func newHouse(t testing.TB) *house {
 // routes are the API's on a listener: on TLS, or on the socket. Each time they begin with nobody refused.
 func (h *house) routes(socket bool) *adminapi.Handler {
 	api := h.api
-	api.Gate = account.NewGate(account.Config{Store: h.store, Info: api.Info, Audit: h.audit, PSKs: api.Bootstrap, Socket: socket, Now: api.Now, Logger: api.Logger,
+	api.Gate = account.NewGate(account.Config{Store: h.store, Info: api.Info, Audit: h.audit, PSKs: api.Bootstrap, Socket: socket,
+		Now: api.Now, Logger: api.Logger,
 		Address: new(origin.Resolver).Address})
 	return api.Routes()
 }
@@ -102,7 +103,8 @@ func (h *house) node(name, tenant, hardware string) string {
 	ctx := h.t.Context()
 	id := "id-" + name
 	err := h.store.CreateNode(ctx, store.Node{ID: id, Name: name, Tenant: tenant, CreatedAt: h.now, StateSince: h.now},
-		map[string]string{"tier": "sovereign"}, store.Event{At: h.now, Kind: "node.created", NodeID: id, NodeName: name, Tenant: tenant, Outcome: "ok"})
+		map[string]string{"tier": "sovereign"}, store.Event{At: h.now, Kind: "node.created", NodeID: id, NodeName: name, Tenant: tenant,
+			Outcome: "ok"})
 	if err == nil {
 		err = h.store.MoveNode(ctx, store.Move{NodeID: id, From: "ready", To: "active", At: h.now})
 	}
@@ -155,8 +157,9 @@ func rootOf(t testing.TB) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another root"}, IsCA: true, BasicConstraintsValid: true,
-		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "another root"}, IsCA: true,
+		BasicConstraintsValid: true,
+		NotBefore:             time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
 	if err != nil {
 		t.Fatal(err)

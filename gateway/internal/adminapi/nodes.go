@@ -53,7 +53,8 @@ func (s *server) setLabels(c *call) (any, error) {
 		return nil, err
 	}
 	if len(q.Set)+len(q.Remove) == 0 {
-		return nil, wire.Refuse(wire.CodeBadRequest, "there is no label to set or remove", `send {"set":{"tier":"sovereign"}} or {"remove":["tier"]}`)
+		return nil, wire.Refuse(wire.CodeBadRequest, "there is no label to set or remove",
+			`send {"set":{"tier":"sovereign"}} or {"remove":["tier"]}`)
 	}
 	if err := noToken("", q.Set); err != nil {
 		return nil, err

@@ -25,7 +25,8 @@ func TestBadRequests(t *testing.T) {
 		{"a list", "POST", "tokens", "[]", 400, wire.CodeBadRequest, "not a JSON object"},
 		{"null", "POST", "tokens", "null", 400, wire.CodeBadRequest, "not a JSON object"},
 		{"two documents", "POST", "tokens", "{}{}", 400, wire.CodeBadRequest, "not a JSON object"},
-		{"deeply nested", "POST", "tokens", `{"labels":` + strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 41), 400, wire.CodeBadRequest, "nested"},
+		{"deeply nested", "POST", "tokens", `{"labels":` + strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 41), 400,
+			wire.CodeBadRequest, "nested"},
 		{"unknown field", "POST", "tokens", `{"tennant":"x"}`, 400, wire.CodeBadRequest, "it takes the fields tenant, uses, ttl"},
 		{"other case", "POST", "tokens", `{"Tenant":"x"}`, 400, wire.CodeBadRequest, "unknown field"},
 		{"twice", "POST", "tokens", `{"tenant":"x","tenant":"y"}`, 400, wire.CodeBadRequest, "stands twice"},
@@ -37,7 +38,8 @@ func TestBadRequests(t *testing.T) {
 		{"bad tenant", "POST", "tokens", `{"tenant":"a b"}`, 400, wire.CodeBadRequest, "tenant"},
 		{"a token for a tenant", "POST", "tokens", `{"tenant":"msb_ab12"}`, 400, wire.CodeBadRequest, "looks like a token"},
 		{"a token for a node's tenant", "POST", "nodes", `{"name":"x","tenant":"mse_ab12_x"}`, 400, wire.CodeBadRequest, "looks like a token"},
-		{"a token for an account's tenant", "POST", "accounts", `{"name":"x","tenant":"msa_ab12"}`, 400, wire.CodeBadRequest, "looks like a token"},
+		{"a token for an account's tenant", "POST", "accounts", `{"name":"x","tenant":"msa_ab12"}`, 400, wire.CodeBadRequest,
+			"looks like a token"},
 		{"bad label", "POST", "tokens", `{"labels":{"state":"x"}}`, 400, wire.CodeReservedKey, ""},
 		{"drain with a field", "POST", "nodes/n/drain", `{"why":"x"}`, 400, wire.CodeBadRequest, "it takes no fields"},
 		{"unknown parameter", "GET", "nodes?filter=x", "", 400, wire.CodeBadRequest, "selector"},
@@ -73,7 +75,8 @@ func TestBadRequests(t *testing.T) {
 		})
 	}
 	h.store.Close()
-	if status, body := h.ask("GET", "nodes", "", ""); status != 500 || code(body) != wire.CodeInternal || !strings.Contains(string(body), "request_id") {
+	if status, body := h.ask("GET", "nodes", "", ""); status != 500 || code(body) != wire.CodeInternal ||
+		!strings.Contains(string(body), "request_id") {
 		t.Errorf("with a broken store: %d %s", status, body)
 	}
 }
@@ -116,9 +119,11 @@ func TestTenantsAreIsolated(t *testing.T) {
 			t.Errorf("a foreign node answers %s, an unknown one %s", body, unknown)
 		}
 	}
-	for _, path := range []string{"nodes", "nodes?selector=tenant%3Dresearch", "nodes?all=true", "tokens?all=true", "events?kind=node.created", "events?node=theirs"} {
+	for _, path := range []string{"nodes", "nodes?selector=tenant%3Dresearch", "nodes?all=true", "tokens?all=true",
+		"events?kind=node.created", "events?node=theirs"} {
 		status, body := h.ask("GET", path, me, "")
-		if status != 200 || strings.Contains(string(body), "theirs") || strings.Contains(string(body), `"research"`) || strings.Contains(string(body), token) {
+		if status != 200 || strings.Contains(string(body), "theirs") || strings.Contains(string(body), `"research"`) ||
+			strings.Contains(string(body), token) {
 			t.Errorf("%s: got %d %s", path, status, body)
 		}
 	}

@@ -18,7 +18,8 @@ func TestRefusedWrites(t *testing.T) {
 	h := newHouse(t).withScripts()
 	h.node("busy", "platform", "")
 	h.account("taken", "", "*")
-	ops, tenant := h.account("ops", "", "*"), h.account("tenant", "platform", "*")
+	ops := h.account("ops", "", "*")
+	tenant := h.account("tenant", "platform", "*")
 	whole, err := sign.NewToken(sign.EnrollmentToken, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +50,8 @@ func TestRefusedWrites(t *testing.T) {
 				t.Fatalf("got %d %s, %d more events", status, body, len(events)-before)
 			}
 			e := events[0]
-			if e.Outcome != c.outcome || e.NodeName != c.node || !e.Security || e.Address == "" || e.Detail["method"] != c.method || e.Actor == "unknown" || e.Actor == "" {
+			if e.Outcome != c.outcome || e.NodeName != c.node || !e.Security || e.Address == "" || e.Detail["method"] != c.method ||
+				e.Actor == "unknown" || e.Actor == "" {
 				t.Errorf("event %+v", e)
 			}
 			if c.node != "" && e.Tenant != "platform" {
@@ -83,7 +85,8 @@ func refused(t *testing.T, h *house) []store.Event {
 // TestRefusedWritesAreBounded: a script that goes wrong in a loop is counted, not told to wait.
 func TestRefusedWritesAreBounded(t *testing.T) {
 	h := newHouse(t)
-	routes, token := h.routes(false), h.account("ci", "platform", "*")
+	routes := h.routes(false)
+	token := h.account("ci", "platform", "*")
 	for range 100 {
 		if status, body := serve(t, routes, "POST", "nodes/nobody/drain", token, ""); status != 404 {
 			t.Fatalf("got %d %s", status, body)
@@ -94,7 +97,8 @@ func TestRefusedWritesAreBounded(t *testing.T) {
 	}
 	h.now = h.now.Add(2 * time.Minute)
 	h.audit.Settle(t.Context(), false)
-	if e := refused(t, h); len(e) != 61 || e[0].Detail["more"] != "40" || e[0].Actor != "account:ci" || e[0].Tenant != "platform" || e[0].Outcome != wire.CodeNotFound {
+	if e := refused(t, h); len(e) != 61 || e[0].Detail["more"] != "40" || e[0].Actor != "account:ci" || e[0].Tenant != "platform" ||
+		e[0].Outcome != wire.CodeNotFound {
 		t.Errorf("%d events: %+v", len(e), e[0])
 	}
 }
@@ -110,7 +114,8 @@ func TestLeakAmongNoise(t *testing.T) {
 	before := len(refused(t, h))
 	serve(t, routes, "GET", "nodes", made.BootstrapToken, "")
 	serve(t, routes, "GET", "nodes?t="+made.BootstrapToken, "wrong", "")
-	if e := refused(t, h); len(e) != before+2 || e[0].Outcome != wire.CodePlaintextSecret || e[0].NodeName != "gpu-7" || e[1].Outcome != wire.CodeTokenWrongRoute || e[1].NodeName != "gpu-7" {
+	if e := refused(t, h); len(e) != before+2 || e[0].Outcome != wire.CodePlaintextSecret || e[0].NodeName != "gpu-7" ||
+		e[1].Outcome != wire.CodeTokenWrongRoute || e[1].NodeName != "gpu-7" {
 		t.Errorf("%d more events: %+v", len(e)-before, e[0])
 	}
 	serve(t, routes, "GET", "nodes?t=msb_none1234", "wrong", "") // which may be anything
@@ -122,7 +127,8 @@ func TestLeakAmongNoise(t *testing.T) {
 func TestTakes(t *testing.T) {
 	h := newHouse(t)
 	routes := h.routes(false)
-	for target, want := range map[string]bool{"GET nodes": true, "POST nodes": true, "PUT nodes": false, "GET nope": false, "GET nodes/a": true, "GET nodes//a": false,
+	for target, want := range map[string]bool{"GET nodes": true, "POST nodes": true, "PUT nodes": false, "GET nope": false,
+		"GET nodes/a": true, "GET nodes//a": false,
 		"GET x/../nodes": false, "GET nodes/": false, "GET nodes/a%2Fb": true} {
 		method, path, _ := strings.Cut(target, " ")
 		if got := routes.Takes(httptest.NewRequest(method, wire.PrefixAdmin+path, nil)); got != want {

@@ -28,7 +28,8 @@ func TestNodes(t *testing.T) {
 	if err := json.Unmarshal(body, &raw); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range strings.Fields("id name tenant labels provider instance_id state state_reasons status last_seen created_at address agent certificate hardware") {
+	const keys = "id name tenant labels provider instance_id state state_reasons status last_seen created_at address agent certificate hardware"
+	for key := range strings.FieldsSeq(keys) {
 		if _, ok := raw.Nodes[0][key]; !ok {
 			t.Errorf("a node has no %s", key)
 		}
@@ -42,10 +43,12 @@ func TestNodes(t *testing.T) {
 		t.Errorf("state_reasons is %s", got)
 	}
 	b := raw.Nodes[1]
-	if hw := string(b["hardware"]); !strings.Contains(hw, `"uuid":"GPU-1"`) || strings.Contains(hw, "future") || !strings.Contains(hw, `"memory_used_mib":null`) {
+	if hw := string(b["hardware"]); !strings.Contains(hw, `"uuid":"GPU-1"`) || strings.Contains(hw, "future") ||
+		!strings.Contains(hw, `"memory_used_mib":null`) {
 		t.Errorf("hardware is not what was reported, in its shape: %s", hw)
 	}
-	for key, want := range map[string]string{"created_at": `"2026-11-21T10:00:00Z"`, "last_seen": `"2026-11-21T10:00:00Z"`, "status": `"online"`, "state": `"active"`,
+	for key, want := range map[string]string{"created_at": `"2026-11-21T10:00:00Z"`, "last_seen": `"2026-11-21T10:00:00Z"`,
+		"status": `"online"`, "state": `"active"`,
 		"agent": `{"version":"1.2.3","os":"linux","arch":"amd64","digest":""}`, "labels": `{"tier":"sovereign"}`, "address": `"192.0.2.7"`} {
 		if got := string(b[key]); got != want {
 			t.Errorf("%s is %s, want %s", key, got, want)
@@ -161,7 +164,8 @@ func TestLabels(t *testing.T) {
 
 func TestTokens(t *testing.T) {
 	h := newHouse(t)
-	status, body := h.ask("POST", "tokens", "", `{"tenant":"platform","uses":2,"ttl":"2h","labels":{"tier":"x"},"gpus":8,"bind_instance":true}`)
+	status, body := h.ask("POST", "tokens", "",
+		`{"tenant":"platform","uses":2,"ttl":"2h","labels":{"tier":"x"},"gpus":8,"bind_instance":true}`)
 	made := decode[client.NewToken](t, body)
 	if status != 201 || made.Tenant != "platform" || made.Uses != 2 || *made.GPUs != 8 || !made.BindInstance || made.Labels["tier"] != "x" ||
 		!made.ExpiresAt.Equal(h.now.Add(2*time.Hour)) || made.Command != "join with "+made.Token || !strings.HasPrefix(made.Token, made.ID+"_") {
@@ -176,7 +180,8 @@ func TestTokens(t *testing.T) {
 	if strings.Contains(string(body), made.Token) {
 		t.Error("a list shows a whole token")
 	}
-	if list := decode[client.TokenList](t, body); len(list.Tokens) != 2 || list.Tokens[0].Status != "live" || list.Tokens[0].CreatedBy != "operator:socket" {
+	if list := decode[client.TokenList](t, body); len(list.Tokens) != 2 || list.Tokens[0].Status != "live" ||
+		list.Tokens[0].CreatedBy != "operator:socket" {
 		t.Errorf("got %s", body)
 	}
 	if status, body := h.ask("DELETE", "tokens/"+made.ID, "", ""); status != 200 {
@@ -279,7 +284,8 @@ func TestRowsOfBefore(t *testing.T) {
 	h.node("b", "platform", `{"probe":7,"gpus":[{"index":1e999}],"gpus":[]}`)
 	h.node("c", "platform", `[1,2]`)
 	h.node("d", "platform", `{"probe":{"state":"ok"},"gpus":[]}`)
-	err := h.store.SaveBeats(t.Context(), []store.Beat{{NodeID: "id-d", At: h.now, RunID: "r", Agent: `{"version":1,"os":"linux"}`, Cost: `{"rss_kib":"str"}`}}, h.now)
+	err := h.store.SaveBeats(t.Context(), []store.Beat{{NodeID: "id-d", At: h.now, RunID: "r", Agent: `{"version":1,"os":"linux"}`,
+		Cost: `{"rss_kib":"str"}`}}, h.now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"testing/fstest"
+
+	"muster/gateway/internal/client"
+)
+
+// face is one way in which requests reach a listener.
+type face struct {
+	name      string
+	network   string // of the listener: tcp or unix
+	address   string
+	tls       bool
+	forwarded string // how the client came to the trusted proxy in between: https or http; empty: there is no proxy
+	admin     bool   // the admin API answers here
+	adminOnly bool   // nothing but the admin API can answer in another way than on a face before
+}
+
+func (f face) socket() bool { return f.network == "unix" }
+
+// private: nobody but the gateway reads what comes this way.
+func (f face) private() bool { return f.tls && f.forwarded == "" }
+
+// overheard: what comes this way went over a network in the clear.
+func (f face) overheard() bool { return f.forwarded == "http" || !f.tls && f.forwarded == "" }
+
+// matrixGateway opens the real listeners twice over the same parts: as they usually are, and with --admin-behind-proxy.
+func matrixGateway(t *testing.T) (*gateway, []face) {
+	t.Helper()
+	dir := t.TempDir()
+	s, err := parseSettings([]string{"--data", dir, "--listen", "127.0.0.1:0", "--plain-listen", "127.0.0.1:0", "--trusted-proxy",
+		"127.0.0.1"},
+		func(string) string { return "" }, io.Discard)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.agents = fstest.MapFS{"linux-amd64/muster-agent": {Data: []byte("#!/bin/sh\n")}}
+	g := &gateway{settings: s, log: slog.New(slog.DiscardHandler)}
+	if err := g.open(t.Context(), func(string) string { return "" }, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(g.close)
+	usual := serveListeners(t, g)
+	behind := *g
+	behind.settings.adminProxied = true
+	behind.settings.listen = "127.0.0.1:0"
+	behind.settings.plainListen = "127.0.0.1:0"
+	behind.settings.data = filepath.Join(dir, "backup") // for another socket, which nobody asks
+	if err := os.Mkdir(behind.settings.data, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	allowed := serveListeners(t, &behind)
+	at := func(l net.Listener) string { return l.Addr().String() }
+	return g, []face{
+		{name: "TLS", network: "tcp", address: at(usual.tls), tls: true, admin: true},
+		{name: "plain", network: "tcp", address: at(usual.plain)},
+		{name: "socket", network: "unix", address: filepath.Join(dir, client.SocketName), admin: true},
+		{name: "TLS behind a proxy", network: "tcp", address: at(usual.tls), tls: true, forwarded: "https"},
+		{name: "plain behind a proxy", network: "tcp", address: at(usual.plain), forwarded: "https"},
+		{name: "TLS behind a proxy, admin allowed", network: "tcp", address: at(allowed.tls), tls: true, forwarded: "https", admin: true,
+			adminOnly: true},
+		{name: "TLS behind an open proxy, admin allowed", network: "tcp", address: at(allowed.tls), tls: true, forwarded: "http", admin: true},
+		{name: "plain behind a proxy, admin allowed", network: "tcp", address: at(allowed.plain), forwarded: "https", admin: true,
+			adminOnly: true},
+		{name: "plain behind an open proxy, admin allowed", network: "tcp", address: at(allowed.plain), forwarded: "http", admin: true},
+		{name: "plain, admin allowed behind a proxy", network: "tcp", address: at(allowed.plain), adminOnly: true},
+	}
+}
+
+func serveListeners(t *testing.T, g *gateway) *listeners {
+	t.Helper()
+	l, err := g.listen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- l.Run(ctx) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	})
+	return l
+}
+
+// callsOfAnAddress are fewer than the gateway takes of one address before it says to wait.
+const callsOfAnAddress = 8
+
+// visits are the connections of a matrix. Direct callers come from 127.1.0.0 and up, each address for a few calls; behind a proxy each
+// call is another client's.
+type visits struct {
+	open  map[string]*visitOf
+	count int
+}
+
+type visitOf struct {
+	http *http.Client
+	left int
+}
+
+func (v *visits) to(f face, certificate *tls.Certificate, name string) *http.Client {
+	key := f.name + " " + name
+	if now := v.open[key]; now != nil && now.left > 0 {
+		now.left--
+		return now.http
+	}
+	if before := v.open[key]; before != nil {
+		before.http.CloseIdleConnections()
+	}
+	from := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)}
+	left := 1 << 20
+	if f.forwarded == "" {
+		v.count++
+		from.IP = net.IPv4(127, 1, byte(v.count>>8), byte(v.count))
+		left = callsOfAnAddress - 1
+	}
+	dialer := net.Dialer{LocalAddr: from}
+	if f.socket() {
+		dialer.LocalAddr = nil
+	}
+	transport := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return dialer.DialContext(ctx, f.network, f.address)
+		},
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+	}
+	if certificate != nil {
+		transport.TLSClientConfig.Certificates = []tls.Certificate{*certificate}
+	}
+	asks := &http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	v.open[key] = &visitOf{asks, left}
+	return asks
+}
+
+// base is where the face's URLs begin.
+func (f face) base() string {
+	if f.tls {
+		return "https://gateway"
+	}
+	return "http://gateway"
+}
+
+// forward adds what the trusted proxy says.
+func (v *visits) forward(f face, r *http.Request) {
+	if f.forwarded == "" {
+		return
+	}
+	v.count++
+	r.Header.Set("X-Forwarded-Proto", f.forwarded)
+	r.Header.Set("X-Forwarded-For", fmt.Sprintf("10.1.%d.%d", byte(v.count>>8), byte(v.count)))
+}
+
+func (v *visits) close() {
+	for _, one := range v.open {
+		one.http.CloseIdleConnections()
+	}
+}

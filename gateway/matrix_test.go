@@ -1,0 +1,297 @@
+package main
+
+import (
+	"bytes"
+	"crypto/tls"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/nodeapi"
+	"muster/gateway/internal/reply"
+	"muster/store"
+)
+
+// Tenants. No answer to an account of the second may hold a word of the first.
+const (
+	ours   = "ours-1729"
+	theirs = "theirs"
+)
+
+// matrix asks every route, in every way and as every kind of caller, and compares the answer with what the tables say.
+type matrix struct {
+	t       *testing.T
+	gateway *gateway
+	visits  visits
+	made    int
+	asked   int
+
+	token      store.Token // of the nodes that call
+	enrolToken sign.Token
+	boot       sign.Token
+	psk, pskID string
+	target     *identity            // a node of the first tenant, which routes are about and which never calls
+	shared     map[string]*identity // by state, for calls that are refused
+	things     map[string]string    // what paths name
+}
+
+// row is a route of either table.
+type row struct {
+	method, path string
+	admin        *adminapi.Route
+	node         *nodeapi.Route
+}
+
+func (r row) pattern() string { return r.method + " " + r.path }
+
+// takesToken: its path holds a bootstrap token.
+func (r row) takesToken() bool {
+	return r.node != nil && (r.node.Proof == nodeapi.FetchPart || r.node.Proof == nodeapi.WholeToken)
+}
+
+// parameter is the name of the first part of the path that stands for something; empty where there is none.
+func (r row) parameter() string {
+	_, rest, _ := strings.Cut(r.path, "{")
+	name, _, _ := strings.Cut(rest, "}")
+	return name
+}
+
+// samples are what a route is sent where {} would not reach what it is about, or would do harm to the others: they ask for what is
+// not there.
+var samples = map[string]struct{ query, body string }{
+	"POST /api/v1/admin/nodes/{node}/labels": {"", `{"set":{"matrix":"x"}}`},
+	"PATCH /api/v1/admin/nodes/{node}":       {"", `{"gpus_expected":1}`},
+	"DELETE /api/v1/admin/psk":               {"?keep=psk-none", ""},
+	"GET /api/v1/admin/backup":               {"?of=nothing", ""}, // it takes as long as all others together
+	"POST /api/v1/admin/ca/roots":            {"", `{"certificate":"x"}`},
+	"POST /api/v1/admin/ca/intermediate":     {"", `{"prepare":true,"certificates":"x"}`},
+}
+
+// TestMatrix asks every route of both tables as every kind of caller, on every listener. What has to come follows from the route's
+// row, the caller and the way that the request takes; no cell is listed. A new row is in here by itself.
+func TestMatrix(t *testing.T) {
+	began := time.Now()
+	g, faces := matrixGateway(t)
+	m := &matrix{t: t, gateway: g, visits: visits{open: map[string]*visitOf{}}, shared: map[string]*identity{}, things: map[string]string{}}
+	t.Cleanup(m.visits.close)
+	m.furnish()
+	rows := m.rows()
+	callers := m.callers()
+	for _, f := range faces {
+		for _, c := range callers {
+			for _, r := range rows {
+				if c.mtls && !f.tls || c.shows.where == inPath && r.parameter() == "" || f.adminOnly && r.admin == nil {
+					continue // there is no such request, or the answer cannot be another than elsewhere
+				}
+				m.ask(f, r, c)
+			}
+		}
+	}
+	t.Logf("%d routes x %d callers in %d ways: %d calls in %s", len(rows), len(callers), len(faces), m.asked,
+		time.Since(began).Round(time.Millisecond))
+}
+
+// furnish makes what the calls are about.
+func (m *matrix) furnish() {
+	ctx := m.t.Context()
+	by := store.Actor{Name: "test"}
+	var err error
+	_, m.token, err = m.gateway.bootstrap.MintToken(ctx, bootstrap.TokenRequest{Tenant: ours, Uses: 10_000}, by)
+	m.must(err)
+	m.enrolToken, _, err = m.gateway.bootstrap.MintToken(ctx, bootstrap.TokenRequest{Tenant: ours, Uses: 10_000}, by)
+	m.must(err)
+	m.psk, m.pskID, err = m.gateway.bootstrap.GeneratePSK(ctx, by)
+	m.must(err)
+	_, m.boot = m.bootstrapToken()
+	m.target = m.nodeIn(nodeActive)
+}
+
+func (m *matrix) rows() []row {
+	var all []row
+	for _, route := range adminapi.Table() {
+		all = append(all, row{method: route.Method, path: wire.PrefixAdmin + route.Path, admin: &route})
+	}
+	for _, route := range m.gateway.nodes.Table() {
+		all = append(all, row{method: route.Method, path: route.Path, node: &route})
+	}
+	return all
+}
+
+// ask sends one request and judges the answer.
+func (m *matrix) ask(f face, r row, c caller) {
+	m.t.Helper()
+	m.asked++
+	want := m.want(f, r, c)
+	self := m.self(r, c, want)
+	body := m.body(r, c, self)
+	q, err := http.NewRequestWithContext(m.t.Context(), r.method, f.base()+m.path(r, c, self, want), bytes.NewReader(body))
+	m.must(err)
+	m.visits.forward(f, q)
+	who := m.another(c)
+	m.dress(q, who, self, body)
+	name := ""
+	var certificate *tls.Certificate
+	if c.mtls {
+		name = self.signer.Fingerprint
+		certificate = self.certificate()
+	}
+	answer, err := m.visits.to(f, certificate, name).Do(q)
+	if err != nil {
+		m.t.Fatalf("%s, %s, %s: %v", f.name, r.pattern(), c.name, err)
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	m.must(err)
+	var refused wire.Error
+	_ = json.Unmarshal(text, &refused)
+	code := refused.Error.Code
+	switch {
+	case want == granted && r.refused(code):
+		m.t.Errorf("%s, %s, %s: got %d %.200s, want to be let in", f.name, r.pattern(), c.name, answer.StatusCode, text)
+	case want != granted && (code != want || answer.StatusCode != reply.Status(want)):
+		m.t.Errorf("%s, %s, %s: got %d %.200s, want %d %s", f.name, r.pattern(), c.name, answer.StatusCode, text, reply.Status(want), want)
+	case !f.socket() && who.account != nil && who.account.Tenant == theirs && bytes.Contains(text, []byte(ours)):
+		m.t.Errorf("%s, %s, %s: the answer speaks of another tenant: %.300s", f.name, r.pattern(), c.name, text)
+	}
+}
+
+// refused tells whether a code says of a call to this route that its caller is not let in.
+func (r row) refused(code string) bool {
+	switch code {
+	case wire.CodeUnauthorized, wire.CodeForbidden, wire.CodePlaintextSecret, wire.CodeTokenWrongRoute, wire.CodeTLSRequired,
+		wire.CodeTooManyRequests, wire.CodeMethodNotAllowed, wire.CodeInternal:
+		return true
+	case wire.CodeNotFound:
+		return ownThing(r)
+	case wire.CodeNoIdentity, wire.CodeUnknownCertificate, wire.CodeIdentityMismatch, wire.CodeWrongNode, wire.CodeBanned, wire.CodeRetired,
+		wire.CodeExpired, wire.CodeSuperseded, wire.CodeSupersededRetry, wire.CodeRevoked, wire.CodeIdentityConflict, wire.CodeBadSignature,
+		wire.CodeStaleNonce, wire.CodeReplayed, wire.CodeClockSkew, wire.CodeBadAuthorization, wire.CodeUnknownCredential, wire.CodeBadMAC:
+		return r.node != nil // an admin route says such things of the node that it is about
+	}
+	return false
+}
+
+// self is the node that calls. Who is let in may change, so it is one that nobody else is.
+func (m *matrix) self(r row, c caller, want string) *identity {
+	switch {
+	case c.node == "":
+		return nil
+	case want == granted:
+		return m.nodeIn(c.node)
+	case m.shared[c.node] == nil:
+		m.shared[c.node] = m.nodeIn(c.node)
+	}
+	return m.shared[c.node]
+}
+
+// another is the caller with an account of its own where too many refusals of one would be answered in another way.
+func (m *matrix) another(c caller) caller {
+	if c.account == nil || account.Status(*c.account, time.Now()) == client.StatusLive {
+		return c
+	}
+	var token string
+	c.account, token = m.accountOf(*c.account)
+	c.shows.text = token
+	return c
+}
+
+// about is the node that a call is about.
+func (m *matrix) about(c caller, self *identity) *identity {
+	if self == nil || c.other {
+		return m.target
+	}
+	return self
+}
+
+func (m *matrix) path(r row, c caller, self *identity, want string) string {
+	path := r.path
+	for name := r.parameter(); name != ""; {
+		value := m.thing(name, c, self, want)
+		if c.shows.where == inPath && !strings.Contains(path, c.shows.text) {
+			value = c.shows.text
+		}
+		path = strings.Replace(path, "{"+name+"}", url.PathEscape(value), 1)
+		name = row{path: path}.parameter()
+	}
+	path += samples[r.pattern()].query
+	if c.shows.where == inQuery {
+		path += map[bool]string{true: "&", false: "?"}[strings.Contains(path, "?")] + "t=" + c.shows.text
+	}
+	return path
+}
+
+// thing is what a part of a path names: something of the first tenant, or what is not there. Who is let in may end it, so it is one
+// that nobody else is about.
+func (m *matrix) thing(parameter string, c caller, self *identity, want string) string {
+	m.t.Helper()
+	switch parameter {
+	case "node":
+		return m.target.id
+	case "id":
+		return m.about(c, self).id
+	case "account", "token":
+		if want == granted || m.things[parameter] == "" {
+			m.things[parameter] = m.fresh(parameter)
+		}
+		return m.things[parameter]
+	case "os":
+		return "linux"
+	case "arch":
+		return "amd64"
+	case "root", "key":
+		return "0123456789abcdef"
+	}
+	m.t.Fatalf("say what stands for {%s} in a path", parameter)
+	return ""
+}
+
+// fresh makes an account or a token of the first tenant, and gives its name.
+func (m *matrix) fresh(kind string) string {
+	if kind == "account" {
+		made, _ := m.accountOf(store.Account{Tenant: ours})
+		return made.ID
+	}
+	token, _, err := m.gateway.bootstrap.MintToken(m.t.Context(), bootstrap.TokenRequest{Tenant: ours}, store.Actor{Name: "test"})
+	m.must(err)
+	return token.Public()
+}
+
+func (m *matrix) body(r row, c caller, self *identity) []byte {
+	switch {
+	case r.method == http.MethodGet || r.method == http.MethodDelete:
+		return nil
+	case r.node != nil && r.node.Proof == nodeapi.Credential && c.enrols != nil:
+		return c.enrols.body()
+	case r.node != nil && r.node.Proof == nodeapi.Certificate:
+		body, err := json.Marshal(wire.AdoptRequest{Certificate: m.about(c, self).chain, Generation: 1})
+		m.must(err)
+		return body
+	case samples[r.pattern()].body != "":
+		return []byte(samples[r.pattern()].body)
+	}
+	return []byte("{}")
+}
+
+// TestServedRoutes: whatever a mux of the gateway is given comes from a table, but for the few places that are listed here.
+func TestServedRoutes(t *testing.T) {
+	want := []string{
+		"internal/adminapi/adminapi.go", // the table's
+		"internal/nodeapi/route.go",     // the table's
+		"internal/reply/strict.go",      // for what no route takes
+		"listen.go",                     // the admin API as a whole
+	}
+	if got := handling(t); !slices.Equal(got, want) {
+		t.Errorf("muxes are given handlers in %q, want in %q", got, want)
+	}
+}

@@ -1,0 +1,183 @@
+package main
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/nodeapi"
+)
+
+// granted is the expectation of who is let in, whatever comes of it.
+const granted = ""
+
+// want is the code of the refusal that a call must get.
+func (m *matrix) want(f face, r row, c caller) string {
+	if code := exposed(f, r, c.shows); code != granted {
+		return code
+	}
+	switch {
+	case f.socket() && r.node != nil, r.admin != nil && !f.admin:
+		return wire.CodeNotFound
+	case r.admin != nil:
+		return m.wantAccount(f, r, c)
+	}
+	return wantProof(f, r, c)
+}
+
+// exposed is the refusal of a secret where none belongs, whoever sends it.
+func exposed(f face, r row, s shown) string {
+	judges := r.admin != nil && f.admin // the admin API looks by itself
+	registers := r.node != nil && r.node.Proof == nodeapi.Credential
+	switch {
+	case s.kind == 0, f.socket() && (r.node != nil || s.where == asBearer || s.where == asBasic || s.where == asMAC || s.where == asKey):
+		return granted
+	case s.where == inQuery:
+		return wire.CodePlaintextSecret
+	case s.where == inPath:
+		return exposedInPath(f, r, s, judges)
+	case s.where == asKey, s.kind == 'a' && judges:
+		return unlessPrivate(f)
+	case judges, registers && s.where == asMAC:
+		return granted
+	case registers, s.kind == 'k':
+		return wire.CodePlaintextSecret
+	case s.kind == 'a':
+		return unlessPrivate(f)
+	}
+	return wire.CodeTokenWrongRoute
+}
+
+// unlessPrivate refuses an API token that others may have read on its way.
+func unlessPrivate(f face) string {
+	if f.overheard() {
+		return wire.CodeTLSRequired
+	}
+	return granted
+}
+
+func exposedInPath(f face, r row, s shown, judges bool) string {
+	switch {
+	case judges, s.kind == 'k':
+		return wire.CodePlaintextSecret
+	case !r.takesToken() || s.kind != 'b':
+		return wire.CodeTokenWrongRoute
+	case !f.private() && (s.whole() || r.node.Proof == nodeapi.WholeToken):
+		return wire.CodeTLSRequired
+	case !s.whole() && r.node.Proof == nodeapi.WholeToken:
+		return wire.CodeForbidden
+	}
+	return granted
+}
+
+// wantAccount is the refusal by the needs of an admin route.
+func (m *matrix) wantAccount(f face, r row, c caller) string {
+	need := r.admin.Need
+	switch {
+	case f.socket():
+		return granted
+	case c.shows.where == asBearer && c.shows.kind == 'k':
+		return wire.CodePlaintextSecret
+	case c.shows.where == asBearer && c.shows.kind == 'b' && c.shows.whole():
+		return wire.CodeTokenWrongRoute
+	case c.account == nil || account.Status(*c.account, time.Now()) != client.StatusLive:
+		return wire.CodeUnauthorized
+	case !slices.Contains(c.account.Scopes, client.ScopeAll) &&
+		slices.ContainsFunc(need.Scopes, func(s string) bool { return !slices.Contains(c.account.Scopes, s) }):
+		return wire.CodeForbidden
+	case need.Reach == account.WholeFleet && c.account.Tenant != "":
+		return wire.CodeForbidden
+	case ownThing(r) && c.account.Tenant == theirs:
+		return wire.CodeNotFound
+	}
+	return granted
+}
+
+// ownThing: the route is about something that belongs to a tenant, the first one's here.
+func ownThing(r row) bool {
+	return r.admin != nil && r.admin.Need.Reach == account.OwnTenant && r.parameter() != ""
+}
+
+// wantProof is the refusal by the proof that a node's route wants.
+func wantProof(f face, r row, c caller) string {
+	switch r.node.Proof {
+	case nodeapi.NoProof:
+		return granted
+	case nodeapi.Credential:
+		if c.enrols == nil {
+			return wire.CodeBadAuthorization
+		}
+		return c.enrols.code
+	case nodeapi.FetchPart, nodeapi.WholeToken:
+		if c.shows.where == inPath {
+			return granted
+		}
+		return wire.CodeTokenWrongRoute // of the enrollment token that the matrix puts there
+	}
+	switch {
+	case c.node == "":
+		return wire.CodeNoIdentity
+	case r.node.Proof == nodeapi.Certificate && c.other:
+		return wire.CodeIdentityMismatch
+	case r.node.Proof == nodeapi.Certificate, c.node == nodeUnknown: // it is proven, and only after a restore one is taken over
+		return wire.CodeUnknownCertificate
+	case c.other:
+		return wire.CodeWrongNode
+	}
+	return wantNode(c.node, r.node.Purpose)
+}
+
+// wantNode is the refusal of a node in this state.
+func wantNode(state string, purpose fleet.Purpose) string {
+	switch {
+	case state == nodeConflicted && purpose == fleet.ForHeartbeat, state == nodeExpired && purpose == fleet.ForRenewal:
+		return granted
+	}
+	return map[string]string{
+		nodeActive: granted, nodeBanned: wire.CodeBanned, nodeRetired: wire.CodeRetired, nodeExpired: wire.CodeExpired,
+		nodeSuperseded: wire.CodeSupersededRetry, nodeReenrolled: wire.CodeSuperseded, nodeConflicted: wire.CodeIdentityConflict,
+	}[state]
+}
+
+// handling names, for each place where a mux is given a handler, the file. Files of tests do not count.
+func handling(t *testing.T) (files []string) {
+	t.Helper()
+	err := filepath.WalkDir(".", func(path string, entry fs.DirEntry, err error) error {
+		testing := strings.HasSuffix(path, "_test.go") || strings.HasPrefix(path, "internal/swarm") || strings.HasPrefix(path, "internal/lab")
+		if err != nil || entry.IsDir() || filepath.Ext(path) != ".go" || testing {
+			return err
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+		if err != nil {
+			return err
+		}
+		if !slices.ContainsFunc(file.Imports, func(i *ast.ImportSpec) bool { return i.Path.Value == `"net/http"` }) {
+			return nil
+		}
+		ast.Inspect(file, func(n ast.Node) bool {
+			call, ok := n.(*ast.CallExpr)
+			if !ok || len(call.Args) != 2 {
+				return true
+			}
+			if method, ok := call.Fun.(*ast.SelectorExpr); ok && (method.Sel.Name == "Handle" || method.Sel.Name == "HandleFunc") {
+				files = append(files, path)
+			}
+			return true
+		})
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
