@@ -6,8 +6,10 @@ import (
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
+	"crypto/x509/pkix"
 	"errors"
 	"fmt"
+	"net/url"
 	"time"
 
 	"muster/agent/wire"
@@ -47,24 +49,20 @@ func (a *Authority) Issue(ctx context.Context, r Request) (store.Certificate, er
 
 // signNode makes a node's certificate.
 func (a *Authority) signNode(h *held, r Request, key *ecdsa.PublicKey, ttl time.Duration) (store.Certificate, error) {
-	parent := h.issuing.shortest()
-	from, to, err := a.leafDates(parent, ttl)
+	template, err := a.completeLeaf(h, key, ttl, x509.Certificate{
+		Subject:     pkix.Name{CommonName: r.NodeID},
+		URIs:        []*url.URL{a.nodeURL(r.NodeID)},
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+	})
 	if err != nil {
 		return store.Certificate{}, err
 	}
-	number, err := serial(a.config.Rand)
+	der, err := signLeaf(h, key, template)
 	if err != nil {
 		return store.Certificate{}, err
 	}
-	leaf := nodeLeaf{
-		serial: number, notBefore: from, notAfter: to, id: r.NodeID, uri: a.nodeURL(r.NodeID).String(),
-		key: r.CSR.RawSubjectPublicKeyInfo, keyID: keyIdentifier(key),
-	}
-	der, err := leaf.sign(parent, h.issuing.key)
-	if err != nil {
-		return store.Certificate{}, err
-	}
-	return store.NewCertificate(der, leaf.key, from, to, encodeCertificate(der)+h.issuing.chainTail), nil
+	chain := encodeCertificate(der) + h.issuing.chainTail
+	return store.NewCertificate(der, r.CSR.RawSubjectPublicKeyInfo, template.NotBefore, template.NotAfter, chain), nil
 }
 
 // leafDates are those of a leaf of this lifetime that is made now: within its parent's.
@@ -77,11 +75,10 @@ func (a *Authority) leafDates(parent *x509.Certificate, ttl time.Duration) (from
 	return later(now.Add(-wire.Backdate), parent.NotBefore), earlier(now.Add(ttl), parent.NotAfter), nil
 }
 
-// signLeaf completes a template of another leaf, and signs it.
-func (a *Authority) signLeaf(h *held, key *ecdsa.PublicKey, ttl time.Duration, template x509.Certificate) (*x509.Certificate, error) {
-	parent := h.issuing.shortest()
+// completeLeaf adds to a template what all leaves have in common.
+func (a *Authority) completeLeaf(h *held, key *ecdsa.PublicKey, ttl time.Duration, template x509.Certificate) (*x509.Certificate, error) {
 	var err error
-	if template.NotBefore, template.NotAfter, err = a.leafDates(parent, ttl); err != nil {
+	if template.NotBefore, template.NotAfter, err = a.leafDates(h.issuing.shortest(), ttl); err != nil {
 		return nil, err
 	}
 	if template.SerialNumber, err = serial(a.config.Rand); err != nil {
@@ -90,11 +87,12 @@ func (a *Authority) signLeaf(h *held, key *ecdsa.PublicKey, ttl time.Duration, t
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.BasicConstraintsValid = true
 	template.SubjectKeyId = keyIdentifier(key)
-	der, err := x509.CreateCertificate(rand.Reader, &template, parent, key, h.issuing.key)
-	if err != nil {
-		return nil, err
-	}
-	return x509.ParseCertificate(der)
+	return &template, nil
+}
+
+// signLeaf gives a leaf in DER.
+func signLeaf(h *held, key *ecdsa.PublicKey, template *x509.Certificate) ([]byte, error) {
+	return x509.CreateCertificate(rand.Reader, template, h.issuing.shortest(), key, h.issuing.key)
 }
 
 // validID keeps a node id to what needs no escape in a URI and fits into a common name.

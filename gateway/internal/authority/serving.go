@@ -126,8 +126,9 @@ func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // renew makes a new certificate for the same key. The root is not sent: a client has it, or does not believe it.
 func (s *Serving) renew() error {
-	a, h := s.authority, s.authority.held.Load()
-	leaf, err := a.signLeaf(h, &s.key.PublicKey, servingLife, x509.Certificate{
+	a := s.authority
+	h := a.held.Load()
+	template, err := a.completeLeaf(h, &s.key.PublicKey, servingLife, x509.Certificate{
 		Subject:     pkix.Name{Organization: []string{a.config.TrustDomain}, CommonName: "muster gateway"},
 		DNSNames:    s.names,
 		IPAddresses: s.addresses,
@@ -135,6 +136,14 @@ func (s *Serving) renew() error {
 	})
 	if err != nil {
 		return fmt.Errorf("sign the serving certificate: %w", err)
+	}
+	der, err := signLeaf(h, &s.key.PublicKey, template)
+	if err != nil {
+		return fmt.Errorf("sign the serving certificate: %w", err)
+	}
+	leaf, err := x509.ParseCertificate(der)
+	if err != nil {
+		return err
 	}
 	issued := leaf.NotBefore.Add(wire.Backdate)
 	s.renewAt = issued.Add(wire.RenewAfter(leaf.NotAfter.Sub(issued)))
