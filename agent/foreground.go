@@ -14,6 +14,7 @@ import (
 	"muster/agent/internal/options"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
+	"muster/agent/internal/variable"
 )
 
 const runExamples = `  MUSTER_TOKEN=mse_... muster-agent run --gateway https://gateway.example:7443
@@ -69,7 +70,7 @@ func work(ctx context.Context, p command.Program, args []string) error {
 func newForeground(p command.Program, o options.Options, directory *identity.Directory) *foreground {
 	a := &foreground{file: logfile.New(service.Layout{Base: o.State}.Log())}
 	screen := p.Stderr
-	if p.Getenv(service.SupervisedVariable) != "" {
+	if p.Getenv(variable.Supervised) != "" {
 		screen = io.Discard // the supervisor writes it to a file that nobody bounds
 	}
 	a.Applicant = admission.Applicant{Program: p, Options: o, Directory: directory, Log: logfile.NewLogger(o.Level, screen, a.file)}

@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
+	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
@@ -55,8 +56,8 @@ func (p Program) AgentInfo() wire.AgentInfo {
 // StatePath is the state directory of the agent on this machine: the one that join was told, else the default one.
 func (p Program) StatePath() string {
 	settings, err := service.Manager{System: p.System, Settings: p.System.SettingsPath()}.LoadSettings()
-	if err == nil && settings[service.StateVariable] != "" {
-		return settings[service.StateVariable]
+	if err == nil && settings[variable.State] != "" {
+		return settings[variable.State]
 	}
 	return identity.DefaultPath(p.Getenv, p.System.UID)
 }

@@ -7,7 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"muster/agent/internal/service"
+	"muster/agent/internal/variable"
 )
 
 // Flags is one command's set: a flag on the command line wins over its MUSTER_ variable, and that over the default.
@@ -49,12 +49,12 @@ func (f *Flags) environment() error {
 	f.Visit(func(one *flag.Flag) { f.fromLine[one.Name] = true })
 	var failed error
 	f.VisitAll(func(one *flag.Flag) {
-		text := f.Getenv(Variable(one.Name))
+		text := f.Getenv(variable.Of(one.Name))
 		if f.fromLine[one.Name] || text == "" || len(one.Name) == 1 {
 			return
 		}
 		if err := f.Set(one.Name, text); err != nil {
-			failed = Usagef("%s: %v", Variable(one.Name), err)
+			failed = Usagef("%s: %v", variable.Of(one.Name), err)
 		}
 	})
 	return failed
@@ -62,11 +62,6 @@ func (f *Flags) environment() error {
 
 // Given reports whether the command line has the flag.
 func (f *Flags) Given(name string) bool { return f.fromLine[name] }
-
-// Variable is the variable that stands in for a flag.
-func Variable(name string) string {
-	return service.Prefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_"))
-}
 
 func (f *Flags) help() {
 	fmt.Fprintf(f.Stdout, "%s\n\nUsage: muster-agent %s [FLAGS]\n\n", f.about, f.Name())

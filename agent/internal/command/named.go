@@ -14,7 +14,8 @@ import (
 func (p Program) Named(base string) string {
 	path, err := os.Executable()
 	if layout := (service.Layout{Base: base}); layout.Current() != "" {
-		path, err = layout.Program(), nil
+		path = layout.Program()
+		err = nil
 	}
 	if err != nil || strings.Contains(path, "/.muster-install.") {
 		return service.Name

@@ -5,9 +5,12 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
+
+	"muster/agent/internal/variable"
 )
 
 const (
@@ -106,12 +109,7 @@ func environment(env []string) []string {
 	if env == nil {
 		env = os.Environ()
 	}
-	kept := make([]string, 0, len(env)+1)
-	for _, pair := range env {
-		if !strings.HasPrefix(pair, "MUSTER_") && !strings.HasPrefix(pair, "LC_ALL=") {
-			kept = append(kept, pair)
-		}
-	}
+	kept := slices.DeleteFunc(variable.Without(env), func(pair string) bool { return strings.HasPrefix(pair, "LC_ALL=") })
 	return append(kept, "LC_ALL=C")
 }
 

@@ -7,14 +7,14 @@ import (
 	"time"
 )
 
-// The numbers of the namespaces that a machine itself works in (linux/proc_ns.h).
+// The numbers of the first namespaces, those of the machine itself (linux/proc_ns.h).
 const (
 	hostPIDs    = "pid:[4026531836]"
 	hostCgroups = "cgroup:[4026531835]"
 )
 
-// SeesAllProcesses reports whether this process is in the machine's own PID namespace: in another one, lists of processes
-// leave some out.
+// SeesAllProcesses reports whether this process is in the machine's own PID namespace. In another namespace, lists of processes are
+// not complete.
 func SeesAllProcesses() bool { return tree("/").link("proc/self/ns/pid") == hostPIDs }
 
 func (t tree) link(path string) string {
@@ -22,14 +22,14 @@ func (t tree) link(path string) string {
 	return target
 }
 
-// ownPIDs reports whether process 1 is a container's and not the machine's.
+// ownPIDs reports whether process 1 belongs to a container, and not to the machine.
 func (t tree) ownPIDs() bool {
 	pids := t.link("proc/self/ns/pid")
 	return pids != "" && pids != hostPIDs
 }
 
-// contained reports whether this is a container, be it one that shares the machine's processes. A container engine's mark
-// alone proves nothing: a virtual machine that was made from an image has it too.
+// contained reports whether this is a container, also where it shares the PID namespace of the machine. The file that a container
+// engine makes proves nothing alone: a virtual machine that was made from a container image has it too.
 func (t tree) contained() bool {
 	groups := t.link("proc/self/ns/cgroup")
 	if t.ownPIDs() || groups != "" && groups != hostCgroups {
@@ -43,14 +43,15 @@ func (t tree) exists(path string) bool {
 	return err == nil
 }
 
-// own reports whether a file of /proc is put in place for the container, as lxcfs does: then its figures are the container's.
+// own reports whether a file of /proc was mounted for the container, as lxcfs does. Then its figures are those of the container.
 func (t tree) own(path string) bool { return t.mounted(path) != "" }
 
-// mounted is the kind of the file system that is mounted at path itself, "" where none is.
+// mounted is the kind of the file system that is mounted at path itself. It is empty where none is.
 func (t tree) mounted(path string) (kind string) {
 	for line := range strings.Lines(t.text("proc/self/mountinfo")) {
 		place, source, _ := strings.Cut(line, " - ")
-		words, after := strings.Fields(place), strings.Fields(source)
+		words := strings.Fields(place)
+		after := strings.Fields(source)
 		if len(words) > 4 && words[4] == path && len(after) > 0 {
 			kind = after[0]
 		}
@@ -58,10 +59,10 @@ func (t tree) mounted(path string) (kind string) {
 	return kind
 }
 
-// containerStart is when process 1 began, nil where nothing tells: it began startTicks hundredths of a second after the boot.
+// containerStart is when process 1 of the container began, nil where that is not known. /proc/1/stat counts it from the boot on.
 func (t tree) containerStart(boot *time.Time) *time.Time {
 	const ticksPerSecond = 100 // USER_HZ, the same on every architecture that the agent is built for
-	const startTicks = 19      // behind the name, which is field 2 and may hold anything
+	const startTicks = 19      // field 22, counted from behind the name: that is field 2 and may hold anything
 	stat := t.text("proc/1/stat")
 	words := strings.Fields(stat[strings.LastIndexByte(stat, ')')+1:])
 	if boot == nil || !t.ownPIDs() || t.own("/proc/stat") || len(words) <= startTicks {

@@ -1,7 +1,7 @@
-// Package host reads what Linux says of the machine that the agent runs on: size and use of its memory and disk, its
-// processors, load, kernel and boot time, what the agent itself costs, and which provider rents the machine out.
+// Package host reads what Linux says of the machine that the agent runs on: size and use of memory and disk, processors, load,
+// kernel and boot time, what the agent itself takes, and which provider rents the machine out.
 //
-// Everything is read from files that cost next to nothing. What cannot be read is nil, never 0.
+// It reads files that are cheap to read. A value that cannot be read is nil, never 0.
 package host
 
 import (
@@ -18,37 +18,42 @@ import (
 	"muster/agent/wire"
 )
 
-// maxFile bounds what is read of one file. /proc/stat is the longest: some tens of KiB on a machine of many cores.
+// maxFile bounds what is read of one file. The longest is /proc/stat: some tens of KiB on a machine with many cores.
 const maxFile = 1 << 20
 
-// Facts is what one look at the machine gave. In a container with limits of its own the limits are the machine.
+// Facts is the result of one look at the machine. In a container with limits, the limits count as the machine.
 type Facts struct {
 	CPUs           *int
 	MemoryTotalMiB *int64
-	MemoryUsedMiB  *int64 // what is not available to new work, caches left out
+	MemoryUsedMiB  *int64 // what new work cannot have; caches do not count
 	DiskTotalMiB   *int64 // of the file system that holds the state directory
 	DiskUsedMiB    *int64
-	Load1          *float64 // nil in a container that is shown the machine's
+	Load1          *float64 // nil in a container that sees the load of the whole machine
 	Kernel         *string
-	BootTime       *time.Time // in a container: its own start, never the machine's; nil where that is not known
-	RSSKiB         *int64     // the agent's own
-	CPUMillis      *int64     // the agent's own since it started, user and system, children left out
+	BootTime       *time.Time // in a container: the start of the container; nil where that is not known
+	RSSKiB         *int64     // of the agent
+	CPUMillis      *int64     // of the agent since it started, user and system, without its children
 }
 
 // Fill puts the facts into their part of a hardware report.
 func (f Facts) Fill(h *wire.Hardware) {
-	h.CPUs, h.Load1, h.Kernel, h.BootTime = f.CPUs, f.Load1, f.Kernel, f.BootTime
-	h.MemoryTotalMiB, h.MemoryUsedMiB = f.MemoryTotalMiB, f.MemoryUsedMiB
-	h.DiskTotalMiB, h.DiskUsedMiB = f.DiskTotalMiB, f.DiskUsedMiB
+	h.CPUs = f.CPUs
+	h.Load1 = f.Load1
+	h.Kernel = f.Kernel
+	h.BootTime = f.BootTime
+	h.MemoryTotalMiB = f.MemoryTotalMiB
+	h.MemoryUsedMiB = f.MemoryUsedMiB
+	h.DiskTotalMiB = f.DiskTotalMiB
+	h.DiskUsedMiB = f.DiskUsedMiB
 }
 
-// Cost is what the agent takes. probeMillis is what the last nvidia-smi took.
+// Cost is what the agent takes. probeMillis is how long the last nvidia-smi took.
 func (f Facts) Cost(probeMillis *int64) wire.Cost {
 	return wire.Cost{RSSKiB: f.RSSKiB, CPUMillis: f.CPUMillis, ProbeMillis: probeMillis}
 }
 
-// Read looks at the machine whose file system begins at root ("/", or a tree of a test). stateDir is a path of the
-// agent's own, whatever root is; it need not exist yet.
+// Read looks at the machine whose file system begins at root ("/", or a folder of a test). stateDir does not depend on root, and
+// need not exist yet.
 func Read(root, stateDir string) Facts {
 	t := tree(root)
 	f := Facts{
@@ -64,10 +69,10 @@ func Read(root, stateDir string) Facts {
 	return f
 }
 
-// tree is the root of a file system.
+// tree is the folder in which a file system begins.
 type tree string
 
-// text returns a file's contents without the white space around them, "" when it cannot be read.
+// text returns a file's contents without the white space around them. It is empty where the file cannot be read.
 func (t tree) text(path string) string {
 	file, err := os.Open(filepath.Join(string(t), path))
 	if err != nil {
@@ -153,12 +158,13 @@ func disk(dir string) (total, used *int64) {
 	if err != nil || fs.Blocks == 0 || fs.Bfree > fs.Blocks || block == 0 || fs.Blocks > math.MaxInt64/block {
 		return nil, nil
 	}
-	all, taken := int64(fs.Blocks*block>>20), int64((fs.Blocks-fs.Bfree)*block>>20)
+	all := int64(fs.Blocks * block >> 20)
+	taken := int64((fs.Blocks - fs.Bfree) * block >> 20)
 	return &all, &taken
 }
 
-// cpus counts the processors that work may run on: those online that the agent is allowed on, less what a CPU quota takes.
-// /proc/cpuinfo comes last because the kernel asks every core for its clock to write it.
+// cpus counts the processors that work may use: those that are online and that the agent may run on, or fewer where a CPU quota
+// says so. /proc/cpuinfo is the last resort: to write it, the kernel asks every core for its clock.
 func (t tree) cpus() *int {
 	n := countList(t.text("sys/devices/system/cpu/online"))
 	if n == 0 {
@@ -179,7 +185,7 @@ func (t tree) cpus() *int {
 	return &n
 }
 
-// countList counts the members of a list such as 0-15,32-47; 0 when it is none.
+// countList counts the members of a list such as 0-15,32-47. It is 0 where the text is no such list.
 func countList(list string) (n int) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")
@@ -207,12 +213,14 @@ func countProcessors(info string) (n int) {
 	return n
 }
 
-// cpuQuota is a container's share of processors, rounded up; 0 when there is no limit. Only the top of the mounted cgroup
-// tree is looked at: in a container that is the container, on a host it has no limit, and the agent's own unit is below it.
+// cpuQuota is how many processors a container may use, rounded up. It is 0 where there is no limit. It reads only the top of the
+// mounted cgroup tree: in a container that is the container; on a host the top has no limit, and the agent's unit is below it.
 func (t tree) cpuQuota() int {
-	quota, period := t.number("sys/fs/cgroup/cpu/cpu.cfs_quota_us"), t.number("sys/fs/cgroup/cpu/cpu.cfs_period_us")
+	quota := t.number("sys/fs/cgroup/cpu/cpu.cfs_quota_us")
+	period := t.number("sys/fs/cgroup/cpu/cpu.cfs_period_us")
 	if words := strings.Fields(t.text("sys/fs/cgroup/cpu.max")); len(words) == 2 {
-		quota, period = parseInt(words[0]), parseInt(words[1])
+		quota = parseInt(words[0])
+		period = parseInt(words[1])
 	}
 	if quota == nil || period == nil || *quota == 0 || *period == 0 {
 		return 0

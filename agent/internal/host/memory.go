@@ -6,17 +6,18 @@ import (
 	"strings"
 )
 
-// SystemMemory gives the memory of the machine whose file system begins at root, in MiB: all of it, and what is not
-// available to new work. A container's limits do not count. Nil where the kernel does not say.
+// SystemMemory gives the memory of the machine whose file system begins at root, in MiB: all of it, and the part that new work
+// cannot have. The limits of a container do not count. A value that the kernel does not tell is nil.
 func SystemMemory(root string) (total, used *int64) {
 	all, taken := tree(root).systemMemory()
 	return mebibytes(all), mebibytes(taken)
 }
 
-// systemMemory reads /proc/meminfo; in bytes.
+// systemMemory reads /proc/meminfo. It gives bytes.
 func (t tree) systemMemory() (total, used *int64) {
 	info := t.text("proc/meminfo")
-	total, available := field(info, "MemTotal:"), field(info, "MemAvailable:")
+	total = field(info, "MemTotal:")
+	available := field(info, "MemAvailable:")
 	if total == nil || *total == 0 || *total > math.MaxInt64/1024 {
 		return nil, nil
 	}
@@ -28,33 +29,40 @@ func (t tree) systemMemory() (total, used *int64) {
 	return &all, &taken
 }
 
-// memory is the system's, or a container's where its limit is lower; in MiB.
+// memory is that of the system, or of the container where its limit is lower. It gives MiB.
 func (t tree) memory() (total, used *int64) {
 	total, used = t.systemMemory()
 	limit, taken := t.containerMemory()
 	if limit != nil && (total == nil || *limit < *total) {
-		total, used = limit, taken
+		return mebibytes(limit), mebibytes(taken)
 	}
 	return mebibytes(total), mebibytes(used)
 }
 
-// containerMemory reads limit and use of the top of the mounted cgroup tree, version 2 or 1, in bytes. Like the system's,
-// its use leaves out what the kernel drops when memory is needed: file pages, be they in use or not, and caches of its own.
-// Where it is not known how much that is, the use is not known.
+// containerMemory reads limit and use at the top of the mounted cgroup tree, version 2 or 1, in bytes. As for the system, the use
+// leaves out what the kernel drops when memory is needed: file pages, active ones too, and caches of its own. Where that is not
+// known, the use is not known.
 func (t tree) containerMemory() (limit, used *int64) {
-	dir, current, droppable := "sys/fs/cgroup/", "memory.current", []string{"inactive_file", "active_file", "slab_reclaimable"}
-	limit = t.number(dir + "memory.max")
-	if limit == nil {
-		dir, current, droppable = "sys/fs/cgroup/memory/", "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}
-		limit = t.number(dir + "memory.limit_in_bytes")
+	for _, group := range []struct {
+		folder, limit, use string
+		droppable          []string
+	}{
+		{"sys/fs/cgroup/", "memory.max", "memory.current", []string{"inactive_file", "active_file", "slab_reclaimable"}},
+		{"sys/fs/cgroup/memory/", "memory.limit_in_bytes", "memory.usage_in_bytes", []string{"total_inactive_file", "total_active_file"}},
+	} {
+		limit := t.number(group.folder + group.limit)
+		if limit == nil {
+			continue
+		}
+		if *limit == 0 {
+			return nil, nil
+		}
+		return limit, without(t.number(group.folder+group.use), t.text(group.folder+"memory.stat"), group.droppable)
 	}
-	if limit == nil || *limit == 0 {
-		return nil, nil
-	}
-	return limit, without(t.number(dir+current), t.text(dir+"memory.stat"), droppable)
+	return nil, nil
 }
 
-// without takes the named figures of a memory.stat off; an older kernel may lack all but the first.
+// without subtracts the named figures of a memory.stat from used. An older kernel may have only the first of them.
 func without(used *int64, stat string, names []string) *int64 {
 	if used == nil || field(stat, names[0]) == nil {
 		return nil
@@ -68,7 +76,7 @@ func without(used *int64, stat string, names []string) *int64 {
 	return &left
 }
 
-// field finds the line of text that begins with the word key and returns the number behind it, nil when there is none.
+// field finds the line that begins with the word key, and returns the number behind it. It is nil where there is none.
 func field(text, key string) *int64 {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)

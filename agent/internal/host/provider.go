@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Providers that are recognised.
+// The providers that the agent recognises.
 const (
 	VastAI = "vast_ai"
 	RunPod = "runpod"
@@ -23,29 +23,29 @@ const (
 )
 
 const (
-	metadataURL      = "http://169.254.169.254" // link-local on every cloud; by number, so that no resolver is asked
-	metadataDeadline = time.Second              // for all that is asked
+	metadataURL      = "http://169.254.169.254" // link-local on every cloud; a number, so that no resolver is asked
+	metadataDeadline = time.Second              // for all requests together
 	maxMetadata      = 4 << 10
 )
 
-// Detector finds out who rents this machine out and under which id. Its zero value looks at this machine.
+// Detector finds out which provider rents this machine out, and under which id. Its zero value looks at this machine.
 type Detector struct {
 	Env         func(name string) string // the agent's environment; nil: os.Getenv
 	Root        string                   // where the file system begins; empty: "/"
-	Client      *http.Client             // for metadata; nil: one without proxy
+	Client      *http.Client             // for metadata; nil: one without a proxy
 	MetadataURL string                   // empty: http://169.254.169.254
 }
 
-// DetectProvider detects with the given sources and the real metadata address. See Detector.Detect.
+// DetectProvider is Detector.Detect with the real metadata address.
 func DetectProvider(ctx context.Context, env func(string) string, root string, client *http.Client) (provider, instanceID string) {
 	return Detector{Env: env, Root: root, Client: client}.Detect(ctx)
 }
 
-// Detect returns the provider and the instance's id there, either of them empty when it is not known. It asks, in this
-// order: variables that providers set (in the agent's environment, then in /etc/environment, then in that of process 1,
-// where a provider's variables may be all that sessions do not get), and the firmware's vendor. A cloud's metadata service
-// is asked only when the firmware names that cloud, for a second at most. Of the environments only the named variables are
-// ever looked at: others beside them hold API keys.
+// Detect returns the provider and the id of the instance. Each is empty where it is not known.
+//
+// First it looks at variables that providers set: in the agent's environment, in /etc/environment, and in the environment of process
+// 1, for some providers set them there alone. Then it looks at the firmware's vendor. It asks a cloud's metadata service only where
+// the firmware names that cloud, for a second at most. It never looks at other variables, for some hold API keys.
 func (d Detector) Detect(ctx context.Context) (provider, instanceID string) {
 	if d.Env == nil {
 		d.Env = os.Getenv
@@ -61,9 +61,9 @@ func (d Detector) Detect(ctx context.Context) (provider, instanceID string) {
 	return d.cloud(ctx)
 }
 
-// fromVariables knows the variables of providers whose machines are containers. A value that is no id is as good as none.
+// fromVariables knows the variables of providers whose machines are containers. A value that cannot be an id counts as none.
 func fromVariables(lookup func(string) string) (provider, instanceID string) {
-	// Other software sets CONTAINER_ID as well; vast.ai's is a number.
+	// Other software sets CONTAINER_ID too; that of vast.ai is a number.
 	if id := lookup("CONTAINER_ID"); validID(id) && strings.Trim(id, "0123456789") == "" {
 		return VastAI, id
 	}
@@ -76,7 +76,7 @@ func fromVariables(lookup func(string) string) (provider, instanceID string) {
 	return "", ""
 }
 
-// validID tells identifiers from whatever else a variable or a foreign web server may hold.
+// validID reports whether a text can be an id. A variable, or a web server that is no metadata service, may give anything.
 func validID(id string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return id != "" && len(id) <= 128 && strings.Trim(id, letters) == ""
@@ -112,13 +112,15 @@ func (d Detector) firstProcess(name string) string {
 	return ""
 }
 
-// cloud goes by the firmware. Two vendors also make desktop machines and hypervisors for everyone, so for them more than
-// the vendor's name is asked for.
+// cloud looks at the firmware. Google and Microsoft are also vendors of machines outside of their clouds, so their names alone
+// prove nothing.
 func (d Detector) cloud(ctx context.Context) (provider, instanceID string) {
 	ctx, cancel := context.WithTimeout(ctx, metadataDeadline)
 	defer cancel()
 	dmi := func(name string) string { return tree(d.Root).text("sys/class/dmi/id/" + name) }
-	vendor, product, tag := dmi("sys_vendor"), dmi("product_name"), dmi("chassis_asset_tag")
+	vendor := dmi("sys_vendor")
+	product := dmi("product_name")
+	tag := dmi("chassis_asset_tag")
 	switch {
 	case vendor == "Amazon EC2":
 		return AWS, d.awsInstance(ctx, dmi("board_asset_tag"))
@@ -128,15 +130,15 @@ func (d Detector) cloud(ctx context.Context) (provider, instanceID string) {
 		return OCI, d.metadata(ctx, "GET", "/opc/v2/instance/id", "Authorization", "Bearer Oracle")
 	case vendor == "Microsoft Corporation" && product == "Virtual Machine":
 		id := d.metadata(ctx, "GET", "/metadata/instance/compute/vmId?api-version=2021-02-01&format=text", "Metadata", "true")
-		if id != "" || tag == "7783-7084-3265-9085-8269-3286-77" { // the tag of every Azure machine, unlike other Hyper-V
+		if id != "" || tag == "7783-7084-3265-9085-8269-3286-77" { // every Azure machine has this tag, and no other Hyper-V machine
 			return Azure, id
 		}
 	}
 	return "", ""
 }
 
-// awsInstance asks the metadata service (version 2: a token first). Containers are often a hop too far from it; Nitro
-// machines have the id in their firmware too.
+// awsInstance asks the metadata service, version 2, which wants a token. It answers over one network hop, so many containers cannot
+// reach it. Nitro machines have the id in their firmware too.
 func (d Detector) awsInstance(ctx context.Context, boardTag string) string {
 	token := d.fetch(ctx, "PUT", "/latest/api/token", "X-aws-ec2-metadata-token-ttl-seconds", "60")
 	if token != "" {
@@ -150,7 +152,7 @@ func (d Detector) awsInstance(ctx context.Context, boardTag string) string {
 	return ""
 }
 
-// metadata fetches an id; "" for anything that is none.
+// metadata fetches an id. It is empty where the answer cannot be one.
 func (d Detector) metadata(ctx context.Context, method, path, header, value string) string {
 	if id := d.fetch(ctx, method, path, header, value); validID(id) {
 		return id
@@ -158,7 +160,7 @@ func (d Detector) metadata(ctx context.Context, method, path, header, value stri
 	return ""
 }
 
-// fetch makes one request and returns the answer's text when it is a 200.
+// fetch makes one request, and returns the text of the answer where its status is 200.
 func (d Detector) fetch(ctx context.Context, method, path, header, value string) string {
 	base := d.MetadataURL
 	if base == "" {
@@ -181,7 +183,7 @@ func (d Detector) fetch(ctx context.Context, method, path, header, value string)
 	return strings.TrimSpace(string(text))
 }
 
-// client never goes through a proxy and never follows a redirect: only the machine's own metadata service is meant.
+// client never uses a proxy and never follows a redirect, so that only the machine's own metadata service answers.
 func (d Detector) client() *http.Client {
 	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 	if d.Client != nil {

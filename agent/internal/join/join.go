@@ -16,6 +16,7 @@ import (
 	"muster/agent/internal/machine"
 	"muster/agent/internal/options"
 	"muster/agent/internal/service"
+	"muster/agent/internal/variable"
 )
 
 const joinExamples = `  MUSTER_TOKEN=mse_... muster-agent join --gateway https://gateway.example:7443
@@ -135,7 +136,9 @@ func prepareJoin(p command.Program, args []string) (*joining, error) {
 			return nil, command.Usagef("%s", err)
 		}
 	}
-	j.manager.System, j.manager.Base, j.manager.Settings = p.System, j.State, path
+	j.manager.System = p.System
+	j.manager.Base = j.State
+	j.manager.Settings = path
 	j.layout = service.Layout{Base: j.State}
 	j.settings = j.wantedSettings(f)
 	return j, nil
@@ -147,7 +150,7 @@ func (j *joining) refuseOther() error {
 	if err != nil {
 		return err
 	}
-	for _, joined := range []string{j.before[service.GatewayVariable], state.Gateway.URL} {
+	for _, joined := range []string{j.before[variable.Gateway], state.Gateway.URL} {
 		if joined != "" && joined != j.GatewayURL() && !j.force {
 			return fmt.Errorf("this machine is joined to %s, and you named %s: leave the first one (%s leave), "+
 				"or add --force to change over", joined, j.GatewayURL(), j.Named(j.State))

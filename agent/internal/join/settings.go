@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/internal/command"
 	"muster/agent/internal/service"
+	"muster/agent/internal/variable"
 )
 
 // notKept are the flags that are about one run of join. A settings file of an older agent may hold a root pin all the same,
@@ -33,10 +34,11 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 	s := service.Settings{}
 	f.VisitAll(func(one *flag.Flag) {
 		if value := one.Value.String(); value != one.DefValue && !slices.Contains(notKept[:], one.Name) {
-			s[command.Variable(one.Name)] = value
+			s[variable.Of(one.Name)] = value
 		}
 	})
-	s[service.GatewayVariable], s[service.StateVariable] = j.GatewayURL(), j.State
+	s[variable.Gateway] = j.GatewayURL()
+	s[variable.State] = j.State
 	for _, name := range described {
 		if value, there := j.before[name]; there {
 			s[name] = value
@@ -50,7 +52,7 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 		}
 	}
 	if path := j.findNvidiaSMI(); path != "" {
-		s["MUSTER_NVIDIA_SMI"] = path
+		s[variable.Of("nvidia-smi")] = path
 	}
 	return s
 }
@@ -59,7 +61,7 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 func kept(before service.Settings) service.Settings {
 	s := maps.Clone(before)
 	for _, name := range notKept {
-		delete(s, command.Variable(name))
+		delete(s, variable.Of(name))
 	}
 	return s
 }

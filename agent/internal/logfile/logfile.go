@@ -66,7 +66,8 @@ func (l *File) append(line []byte) error {
 			file.Close()
 			return err
 		}
-		l.file, l.size = file, info.Size()
+		l.file = file
+		l.size = info.Size()
 	}
 	n, err := l.file.Write(line)
 	l.size += int64(n)

@@ -9,7 +9,7 @@ import (
 
 	"muster/agent/internal/command"
 	"muster/agent/internal/enroll"
-	"muster/agent/internal/service"
+	"muster/agent/internal/variable"
 	"muster/agent/sign"
 )
 
@@ -62,7 +62,7 @@ func (o *Options) HasSecret() bool { return o.source.text != "" || o.source.file
 // ForgetSecret drops the credential from the agent's memory and from the environment that its children inherit.
 func (o *Options) ForgetSecret() {
 	o.source = source{}
-	os.Unsetenv(service.TokenVariable)
+	os.Unsetenv(variable.Token)
 }
 
 // HoldSecret reads the credential once, from wherever it is, and keeps its text in place of its source. It refuses a

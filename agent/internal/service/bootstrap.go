@@ -10,35 +10,36 @@ import (
 	"strings"
 )
 
-// What a bootstrap script puts on a machine beside the agent, its settings and its state.
+// What a bootstrap script puts on a machine, beside the agent with its settings and its state.
 const (
-	bootstrapFolder = "/etc/muster"
-	bundlePath      = bootstrapFolder + "/ca-bundle.crt"
-	firstHopUnit    = "muster-first-hop.service"
-	hostsMark       = " # muster-bootstrap" // ends its lines in hosts files
+	bundlePath   = musterFolder + "/ca-bundle.crt"
+	tokenPath    = musterFolder + "/bootstrap-token"
+	firstHopUnit = "muster-first-hop.service"
+	hostsMark    = " # muster-bootstrap" // the end of its lines in hosts files
 )
 
-// bootstrapFiles are patterns. The bundle comes last: by it the trust of registries is recognised.
+// bootstrapFiles are patterns. The bundle comes last, for registryTrust needs it.
 var bootstrapFiles = [...]string{
-	bootstrapFolder + "/bootstrap-token", bootstrapFolder + "/first-hop.sh", bootstrapFolder + "/.bootstrap.*",
-	"/etc/systemd/system/multi-user.target.wants/" + firstHopUnit, "/etc/systemd/system/." + firstHopUnit, "/run/muster-bootstrap.sh", "/run/muster-bootstrap.status", "/run/muster-bootstrap.lock", "/run/muster-first-hop.*", bundlePath,
+	tokenPath, musterFolder + "/first-hop.sh", musterFolder + "/.bootstrap.*",
+	systemUnits + "multi-user.target.wants/" + firstHopUnit, systemUnits + "." + firstHopUnit,
+	"/run/muster-bootstrap.sh", "/run/muster-bootstrap.status", "/run/muster-bootstrap.lock", "/run/muster-first-hop.*", bundlePath,
 }
 
-// hostsFiles are the one in use and those that cloud-init makes it from.
+// hostsFiles are the file in use, and the templates from which cloud-init makes it.
 var hostsFiles = [...]string{"/etc/hosts", "/etc/cloud/templates/host*.tmpl"}
 
-// BootstrapToken is where cloud-init and helpers leave a bootstrap token, which is of no use once it has enrolled.
-func (m Manager) BootstrapToken() string { return m.path(bootstrapFolder + "/bootstrap-token") }
+// BootstrapToken is where cloud-init leaves a bootstrap token. The token is of no use after the enrolment.
+func (m Manager) BootstrapToken() string { return m.path(tokenPath) }
 
-// RemoveBootstrap takes away what a bootstrap script put outside of the agent's own places. stays says, for a person, what of
-// it is left and what to do with it: other programs may rely on it by now.
+// RemoveBootstrap removes what a bootstrap script put outside of the agent's own places. stays says, for a person, what is left
+// because other programs may need it by now, and how to remove it.
 func (m Manager) RemoveBootstrap(ctx context.Context) (removed, stays []string, err error) {
 	for _, path := range m.registryTrust() {
 		stays = append(stays, path+" (trust in a registry): remove it where nothing needs it")
 	}
 	stays = append(stays, m.bootstrapStays()...)
-	if unit := m.path("/etc/systemd/system/" + firstHopUnit); exists(unit) {
-		if _, err := m.systemctl(ctx, false, "disable", "--no-reload", "--now", firstHopUnit); err != nil && isDirectory(m.path("/run/systemd/system")) {
+	if unit := m.path(systemUnits + firstHopUnit); exists(unit) {
+		if _, err := m.systemctl(ctx, false, "disable", "--no-reload", "--now", firstHopUnit); err != nil && m.runsSystemd() {
 			return removed, stays, fmt.Errorf("%w: read what systemctl says, then leave again", err)
 		}
 		if err := remove(unit); err != nil {
@@ -64,10 +65,10 @@ func (m Manager) RemoveBootstrap(ctx context.Context) (removed, stays []string, 
 	return removed, stays, nil
 }
 
-// RemoveBootstrapFolder removes the folder of the settings where nothing is in it any more.
-func (m Manager) RemoveBootstrapFolder() { os.Remove(m.path(bootstrapFolder)) }
+// RemoveBootstrapFolder removes the folder of the settings where it is empty.
+func (m Manager) RemoveBootstrapFolder() { os.Remove(m.path(musterFolder)) }
 
-// leftovers are what a script, and one that was stopped, left in the state directory.
+// leftovers are what a script left in the state directory, also one that was interrupted.
 func (m Manager) leftovers() (paths []string) {
 	for _, pattern := range []string{".bootstrap.*", ".runtime-begun", staysFile} {
 		more, _ := filepath.Glob(filepath.Join(m.Base, pattern))
@@ -76,11 +77,11 @@ func (m Manager) leftovers() (paths []string) {
 	return paths
 }
 
-// staysFile is where a script notes in the state directory what other programs may rely on by now: "runtime PACKAGE..." that it
-// installed, "login ENGINE REGISTRY" that it made.
+// staysFile is a file in the state directory in which a script notes what other programs may need by now: "runtime PACKAGE..." for
+// packages that it installed, "login ENGINE REGISTRY" for a login that it made.
 const staysFile = ".bootstrap-stays"
 
-// bootstrapStays says of each line what it is and how it goes.
+// bootstrapStays says for each line of that file what stays, and how a person removes it.
 func (m Manager) bootstrapStays() (stays []string) {
 	raw, err := os.ReadFile(filepath.Join(m.Base, staysFile))
 	if err != nil {
@@ -111,7 +112,7 @@ func (m Manager) found(patterns []string) (paths []string) {
 	return paths
 }
 
-// registryTrust are the certificates of registries that are the bootstrap's bundle.
+// registryTrust lists the certificates of registries that are copies of the bootstrap's bundle.
 func (m Manager) registryTrust() (paths []string) {
 	bundle, err := os.ReadFile(m.path(bundlePath))
 	if err != nil {
@@ -129,9 +130,9 @@ func marked(line []byte) bool {
 	return strings.HasSuffix(strings.TrimRight(string(line), " \t\r\n"), hostsMark)
 }
 
-// bootstrapTraces are what a bootstrap script, or the first hop before it, has put on the machine.
+// bootstrapTraces lists what a bootstrap script, or the first hop before it, has put on the machine.
 func (m Manager) bootstrapTraces() (paths []string) {
-	if unit := m.path("/etc/systemd/system/" + firstHopUnit); exists(unit) {
+	if unit := m.path(systemUnits + firstHopUnit); exists(unit) {
 		paths = append(paths, unit)
 	}
 	for _, path := range m.found(hostsFiles[:]) {

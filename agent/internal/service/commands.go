@@ -4,10 +4,12 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"muster/agent/internal/identity"
 )
 
-// StartCommand is what a person types to have an agent that has ended started again. It is empty where no joining has arranged
-// for that.
+// StartCommand is what a person types to start the agent again after it has ended. It is empty where the agent was not installed by
+// join.
 func (m Manager) StartCommand() string {
 	switch m.Installed() {
 	case Systemd:
@@ -22,13 +24,13 @@ func (m Manager) StartCommand() string {
 	return ""
 }
 
-// rootBase is where root's agent is unless root has said otherwise.
-const rootBase = "/var/lib/" + Name
+// rootBase is the state directory of root's agent, unless root has given another one.
+func rootBase() string { return identity.DefaultPath(os.Getenv, 0) }
 
-// RootProgram is the program of an agent that root has joined to a gateway on this machine, as far as every user can see that.
-// It is empty where none is seen.
+// RootProgram is the program of the agent that root has installed on this machine, as far as every user can see it. It is empty
+// where there is none to be seen.
 func (s System) RootProgram() string {
-	for path, start := range map[string]string{"/etc/systemd/system/" + unitName: "ExecStart=", openRCPath: "command="} {
+	for path, start := range map[string]string{systemUnits + unitName: "ExecStart=", openRCPath: "command="} {
 		text, err := os.ReadFile(s.path(path))
 		if err != nil {
 			continue
@@ -39,13 +41,13 @@ func (s System) RootProgram() string {
 			}
 		}
 	}
-	if isDirectory(s.path(rootBase)) {
-		return Layout{Base: rootBase}.Program()
+	if isDirectory(s.path(rootBase())) {
+		return Layout{Base: rootBase()}.Program()
 	}
 	return ""
 }
 
-// Called is how a program can be called in a shell here: by its name where the PATH leads to it, else by its path.
+// Called is how a person calls a program in a shell here: by its name where the PATH leads to it, else by its path.
 func Called(path, pathVariable string) string {
 	real, err := filepath.EvalSymlinks(path)
 	for _, folder := range filepath.SplitList(pathVariable) {

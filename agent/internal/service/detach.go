@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// readyFile is the descriptor on which a detached program says its one line.
+// readyFile is the descriptor to which a detached program writes its one line.
 const readyFile = 3
 
-// readyTime bounds the wait for that line.
+// readyTime bounds the wait for this line.
 const readyTime = 15 * time.Second
 
-// detach starts a program that outlives whoever started it: in a session of its own, without a terminal, its standard
+// detach starts a program that outlives the process that starts it: in a session of its own, without a terminal, with its standard
 // streams at /dev/null.
 func detach(program string, args, env []string) (string, error) {
 	reader, writer, err := os.Pipe()
@@ -25,7 +25,8 @@ func detach(program string, args, env []string) (string, error) {
 	}
 	defer reader.Close()
 	command := exec.Command(program, args...)
-	command.Env, command.Dir = env, "/"
+	command.Env = env
+	command.Dir = "/"
 	command.ExtraFiles = []*os.File{writer}
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = command.Start()
@@ -45,24 +46,24 @@ func detach(program string, args, env []string) (string, error) {
 	return line, command.Process.Release()
 }
 
-// readyPrefix tells a start from a failure.
+// readyPrefix is in front of the line where the start succeeded.
 const readyPrefix = "ok: "
 
-// Announcer is how a detached program speaks to whoever started it. It speaks once.
+// Announcer tells the process that started this one how the start went. It does so once.
 type Announcer struct {
 	file *os.File
 }
 
-// NewAnnouncer takes the descriptor over. Nothing that this process starts inherits it.
+// NewAnnouncer takes over the descriptor. No process that this one starts inherits it.
 func NewAnnouncer() *Announcer {
 	syscall.CloseOnExec(readyFile)
 	return &Announcer{os.NewFile(readyFile, "ready")}
 }
 
-// Started says that all is well.
+// Started says that the start succeeded.
 func (a *Announcer) Started(line string) { a.say(readyPrefix + line) }
 
-// Failed says what is wrong.
+// Failed says why the start failed.
 func (a *Announcer) Failed(err error) { a.say(err.Error()) }
 
 func (a *Announcer) say(line string) {

@@ -28,7 +28,7 @@ func settlePaths(patterns ...string) {
 	}
 }
 
-// makeDirectories makes a folder with what lacks above it, and gives the new ones, outermost first.
+// makeDirectories makes a folder and the missing ones above it. It gives the folders that it made, the outermost first.
 func makeDirectories(path string, mode fs.FileMode) (made []string, err error) {
 	if isDirectory(path) {
 		return nil, nil
@@ -44,7 +44,7 @@ func makeDirectories(path string, mode fs.FileMode) (made []string, err error) {
 	return append(made, path), syncDirectory(filepath.Dir(path))
 }
 
-// remove deletes a file that may be gone already.
+// remove deletes a file. It is no error where the file is gone already.
 func remove(path string) error {
 	err := os.Remove(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -56,7 +56,7 @@ func remove(path string) error {
 	return syncDirectory(filepath.Dir(path))
 }
 
-// explain adds the next step to what the system says about a path.
+// explain adds to an error of the system's what a person can do about it.
 func explain(path string, err error) error {
 	if err == nil {
 		return nil

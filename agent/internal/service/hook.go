@@ -11,25 +11,25 @@ import (
 	"syscall"
 )
 
-// marker ends every line that was added to somebody else's file, and is how it is found again.
+// marker is the end of every line that the agent adds to somebody else's file. The agent finds the line again by it.
 const marker = "# " + Name
 
 // onstartPath is the script that vast.ai runs when an instance starts.
 const onstartPath = "/root/onstart.sh"
 
-// bootLine starts the supervisor. It returns at once, and does nothing where one runs.
+// bootLine is the shell command that starts the supervisor. It returns at once, and does nothing where a supervisor runs.
 func (m Manager) bootLine() string {
 	return fmt.Sprintf("%s supervise --state %s --settings %s %s", Layout{Base: m.Base}.Program(), m.Base, m.Settings, marker)
 }
 
-// ours tells a line that an installation in this state directory added.
+// ours reports whether an installation in this state directory has added a line.
 func (m Manager) ours(line string) bool {
 	line = strings.TrimRight(line, "\r\n")
 	return strings.HasSuffix(line, marker) && strings.Contains(line, Layout{Base: m.Base}.Program()+" ")
 }
 
-// withLine puts a line into a text where ours is not yet, or in the place of an older one of ours. In a script it stands
-// near the top: what follows may never end.
+// withLine adds our line to a text, and removes older ones of ours. In a script it stands near the top, for what follows may never
+// end.
 func (m Manager) withLine(text, line string, script bool) string {
 	clean := m.withoutLine(text)
 	if script && strings.HasPrefix(clean, "#!") {
@@ -48,20 +48,20 @@ func (m Manager) withLine(text, line string, script bool) string {
 	return clean + line + "\n"
 }
 
-// withoutLine gives a text as it was before.
+// withoutLine removes our lines from a text.
 func (m Manager) withoutLine(text string) string {
 	var out strings.Builder
 	for line := range strings.Lines(text) {
 		if !m.ours(line) {
 			out.WriteString(line)
-		} else if !strings.HasSuffix(line, "\n") { // the last one: what stood before it had no line's end
+		} else if !strings.HasSuffix(line, "\n") { // ours is the last line: the text did not end with a newline before
 			return strings.TrimSuffix(out.String(), "\n")
 		}
 	}
 	return out.String()
 }
 
-// bootHook arranges for the supervisor to be started at boot, by what is there: the provider's start script, or cron.
+// bootHook makes the provider's start script or cron start the supervisor at boot.
 func (m Manager) bootHook(ctx context.Context) (by string, advice []string, err error) {
 	by, text := m.Boot()
 	switch {
@@ -91,7 +91,7 @@ func (m Manager) onstart() bool {
 	return err == nil && info.Mode().IsRegular() && syscall.Access(m.path(onstartPath), 2) == nil
 }
 
-// editOnstart adds the line to the provider's script, or takes it out. The script stays as it is but for that.
+// editOnstart adds the line to the provider's script, or removes it. It changes nothing else in the script.
 func (m Manager) editOnstart(add bool) error {
 	path, err := filepath.EvalSymlinks(m.path(onstartPath))
 	if err != nil {
@@ -111,8 +111,8 @@ func (m Manager) editOnstart(add bool) error {
 	return rewrite(path, []byte(text))
 }
 
-// rewrite replaces a file of somebody else's with its mode and owner. One that is mounted cannot be renamed over and is
-// written in place.
+// rewrite replaces somebody else's file, and keeps its mode and owner. A file that is a mount cannot be renamed over: it is written
+// in place.
 func rewrite(path string, content []byte) error {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -136,7 +136,7 @@ func rewrite(path string, content []byte) error {
 	return explain(path, errors.Join(err, file.Sync(), file.Close()))
 }
 
-// cronRuns looks for a cron daemon among the processes: a crontab that nobody reads starts nothing.
+// cronRuns reports whether a cron daemon is among the processes. Without one, a crontab starts nothing.
 func (m Manager) cronRuns() bool {
 	names, err := filepath.Glob(m.path("/proc/[0-9]*/comm"))
 	if err != nil {
@@ -151,7 +151,7 @@ func (m Manager) cronRuns() bool {
 	return false
 }
 
-// crontab is the user's, empty where there is none. The error says that this user can have none.
+// crontab is the user's crontab, empty where there is none. An error means that this user cannot have one.
 func (m Manager) crontab(ctx context.Context) (string, error) {
 	raw, err := m.call(ctx, "crontab", "-l")
 	if err == nil {
@@ -163,11 +163,11 @@ func (m Manager) crontab(ctx context.Context) (string, error) {
 	return "", nil
 }
 
-// revival is how often cron looks after the supervisor of a user: one that was started in a graphical session, say, ends
-// with that.
+// revival is how often cron starts the supervisor of a user again. The supervisor may end with the session in which it was started,
+// such as a graphical one.
 const revival = "*/5 * * * *"
 
-// cronLines are our entries. What the second one says would be mailed.
+// cronLines are our entries. The second one prints nothing, for cron mails what an entry prints.
 func (m Manager) cronLines() string {
 	line := "@reboot " + m.bootLine()
 	if m.boundToLogins() {
@@ -176,13 +176,13 @@ func (m Manager) cronLines() string {
 	return line
 }
 
-// editCrontab adds the lines to the user's crontab or takes them out. A crontab that only ever held our lines is removed.
+// editCrontab adds the lines to the user's crontab, or removes them. It removes a crontab in which nothing else stands.
 func (m Manager) editCrontab(ctx context.Context, add bool) error {
 	old, err := m.crontab(ctx)
 	if err != nil && add {
 		return err
 	} else if err != nil {
-		return nil // no cron: nothing of ours in it
+		return nil // without cron there is nothing of ours to remove
 	}
 	text := m.withoutLine(old)
 	switch {
@@ -198,7 +198,7 @@ func (m Manager) editCrontab(ctx context.Context, add bool) error {
 	return m.loadCrontab(ctx, text)
 }
 
-// loadCrontab hands the text over in a file: that needs no standard input, and every cron takes it.
+// loadCrontab gives cron the text in a file, which every cron can read.
 func (m Manager) loadCrontab(ctx context.Context, text string) error {
 	path := filepath.Join(m.Base, "crontab.new")
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
@@ -206,11 +206,13 @@ func (m Manager) loadCrontab(ctx context.Context, text string) error {
 	}
 	defer os.Remove(path)
 	_, err := m.run(ctx, "crontab", path)
-	settlePaths(m.path("/var/spool/cron/crontabs/"+m.user()), m.path("/var/spool/cron/crontabs"), m.path("/var/spool/cron/"+m.user()), m.path("/var/spool/cron"))
+	for _, folder := range []string{"/var/spool/cron/crontabs", "/var/spool/cron"} {
+		settlePaths(m.path(folder+"/"+m.user()), m.path(folder))
+	}
 	return err
 }
 
-// removeHooks takes our lines out of everything that starts programs at boot.
+// removeHooks removes our lines from all that starts programs at boot.
 func (m Manager) removeHooks(ctx context.Context) error {
 	var failed []error
 	if _, err := os.Stat(m.path(onstartPath)); err == nil {
@@ -221,7 +223,7 @@ func (m Manager) removeHooks(ctx context.Context) error {
 	return errors.Join(append(failed, m.editCrontab(ctx, false))...)
 }
 
-// Boot says what would start the supervisor at boot, or what a person would have to do.
+// Boot says what starts the supervisor at boot, or else what a person has to do.
 func (m Manager) Boot() (by, advice string) {
 	switch {
 	case m.onstart():

@@ -18,18 +18,18 @@ const (
 	goodLink       = "good"    // what was online last
 )
 
-// OwnProgram is the file of the program that runs, also when it was deleted or replaced since.
+// OwnProgram is the file of the program that runs, also where that file was deleted or replaced after the start.
 const OwnProgram = "/proc/self/exe"
 
-// Layout is how builds of the agent lie in a state directory: versions/<SHA-256 in hex>/muster-agent, and links to two of
-// them. A build is complete or not there; a link changes in one step.
+// Layout is where the builds of the agent are in a state directory: versions/<SHA-256 in hex>/muster-agent, and links to two of
+// them. A build is complete or not there. A link changes in one step.
 type Layout struct {
 	Base string
 
-	step func(string) // told before every change; a test ends there
+	step func(string) // called before every change, so that a test can end the process there
 }
 
-// Program is the path under which the agent is started: it stays the same over all versions.
+// Program is the path by which the agent is started. It is the same for all versions.
 func (l Layout) Program() string { return filepath.Join(l.Base, currentLink, Name) }
 
 // Log is the agent's log file.
@@ -38,12 +38,12 @@ func (l Layout) Log() string { return filepath.Join(l.Base, "agent.log") }
 // SupervisorLog is the log file of the built-in supervisor.
 func (l Layout) SupervisorLog() string { return filepath.Join(l.Base, "supervisor.log") }
 
-// Version is where the build with this digest lies.
+// Version is the path of the build with this digest.
 func (l Layout) Version(digest string) string {
 	return filepath.Join(l.Base, versionsFolder, digest, Name)
 }
 
-// Current is the digest of the build that runs, empty where there is none.
+// Current is the digest of the build that is started, empty where there is none.
 func (l Layout) Current() string { return l.target(currentLink) }
 
 // Good is the digest of the build that was online last, empty where there is none.
@@ -66,7 +66,7 @@ func isDigest(text string) bool {
 	return err == nil && len(raw) == sha256.Size && strings.ToLower(text) == text
 }
 
-// Digest is the SHA-256 of a file in lower-case hex.
+// Digest is the SHA-256 of a file, in lower-case hex.
 func Digest(path string) (string, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -80,8 +80,8 @@ func Digest(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Install copies a build into its place and gives its digest. One that lies there whole is left alone; a torn one is
-// replaced. Nothing points at it yet.
+// Install copies a build into its place and gives its digest. It leaves a complete copy alone, and replaces a damaged one. No link
+// points at the build yet.
 func (l Layout) Install(source string) (string, error) {
 	digest, err := Digest(source)
 	if err != nil {
@@ -143,7 +143,7 @@ func (l Layout) copy(source, target string) (err error) {
 	return err
 }
 
-// SetCurrent makes the build with this digest the one that is started next.
+// SetCurrent makes the build with this digest the one that is started from now on.
 func (l Layout) SetCurrent(digest string) error { return l.link(currentLink, digest) }
 
 // SetGood notes that the build with this digest was online.
@@ -174,10 +174,11 @@ func (l Layout) link(name, digest string) error {
 	return syncDirectory(l.Base)
 }
 
-// Prune removes the builds that neither link points at, and what an interrupted copy left. Where nothing is good yet,
-// nothing is removed.
+// Prune removes the builds that no link points at, and what an interrupted copy left. Where no build is good yet, it removes
+// nothing.
 func (l Layout) Prune() error {
-	current, good := l.Current(), l.Good()
+	current := l.Current()
+	good := l.Good()
 	if current == "" || good == "" {
 		return nil
 	}

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// Choose is the kind that keeps the agent running here after this login too. systemd ends a user's services at the last
-// logout unless the user lingers; where that cannot be had, cron starts what outlives a login. The error says why nothing
-// does, and the way out. Nothing is changed.
+// Choose is the kind that keeps the agent running here, also after the user has logged out. systemd ends a user's services at the
+// last logout unless the user lingers. Where the user cannot linger, cron starts a supervisor that outlives the login. The error
+// says why neither works, and what to do. Choose changes nothing.
 func (m Manager) Choose(ctx context.Context) (Kind, error) {
 	kind := m.Kind()
 	switch {
@@ -25,9 +25,9 @@ func (m Manager) Choose(ctx context.Context) (Kind, error) {
 	return Supervised, nil
 }
 
-// boundToLogins reports whether the system ends what this user leaves behind, unless it is told otherwise.
+// boundToLogins reports whether the system may end this user's processes at logout.
 func (m Manager) boundToLogins() bool {
-	return m.UID != 0 && (m.Kind() == UserSystemd || isDirectory(m.path("/run/systemd/system")))
+	return m.UID != 0 && (m.Kind() == UserSystemd || m.runsSystemd())
 }
 
 func (m Manager) noLinger(why string) error {
@@ -36,8 +36,7 @@ func (m Manager) noLinger(why string) error {
 		m.user(), why, m.user())
 }
 
-// endsAtLogout says why cron and the supervisor cannot keep the agent of a user whose services end at logout. Empty: they
-// can.
+// endsAtLogout says why cron and the supervisor cannot keep the agent after logout. It is empty where they can.
 func (m Manager) endsAtLogout(ctx context.Context) string {
 	kill, err := m.run(ctx, "loginctl", "show-user", "--property=KillUserProcesses", "--value")
 	if err == nil && kill == "yes" {
@@ -52,7 +51,7 @@ func (m Manager) endsAtLogout(ctx context.Context) string {
 	return ""
 }
 
-// lingers reports whether the user's services run from boot on, whoever is logged in.
+// lingers reports whether the user's services run from boot on, whether the user is logged in or not.
 func (m Manager) lingers(ctx context.Context) bool {
 	if exists(m.path(filepath.Join("/var/lib/systemd/linger", m.user()))) {
 		return true
@@ -61,14 +60,14 @@ func (m Manager) lingers(ctx context.Context) bool {
 	return err == nil && text == "yes"
 }
 
-// mayLinger asks polkit, by which logind goes, whether this user may turn it on without a password. A machine that has no
-// polkit leaves it to root.
+// mayLinger asks polkit whether this user may turn lingering on without a password, for logind asks polkit too. On a machine
+// without polkit only root may.
 func (m Manager) mayLinger(ctx context.Context) bool {
 	_, err := m.run(ctx, "pkcheck", "--action-id", "org.freedesktop.login1.set-self-linger", "--process", fmt.Sprint(os.Getpid()))
 	return err == nil
 }
 
-// linger makes the user's services run from boot on, and notes when it did.
+// linger makes the user's services run from boot on. It notes that it did, so that removing the agent undoes it.
 func (m Manager) linger(ctx context.Context) error {
 	if m.lingers(ctx) {
 		return nil
@@ -80,8 +79,8 @@ func (m Manager) linger(ctx context.Context) error {
 	return m.note(func(r *record) { r.Linger = true })
 }
 
-// user is the name, or the number where no name is known. /etc/passwd says it. The environment counts for a user who is not
-// in there, and never where it names another one: su, sudo and setpriv may leave that of the caller.
+// user is the user's name by /etc/passwd, or the number where no name is known. For a user who is not in that file, the environment
+// counts. A name of another user in the environment does not count: su, sudo and setpriv may leave the caller's name there.
 func (m Manager) user() string {
 	text, _ := os.ReadFile(m.path("/etc/passwd"))
 	others := map[string]bool{}
@@ -103,5 +102,5 @@ func (m Manager) user() string {
 	return fmt.Sprint(m.UID)
 }
 
-// plainName accepts what a tool does not take for a flag. A name with a plus in front is not a user's, but an order to look elsewhere.
+// plainName refuses a name that a tool would take for a flag, and "+", which is no name but sends NIS to another list.
 func plainName(name string) bool { return name != "" && !strings.ContainsAny(name[:1], "-+") }

@@ -11,20 +11,20 @@ import (
 	"syscall"
 )
 
-// supervisorLock is in the state directory. Whoever holds it is the supervisor; it says its process id in it.
+// supervisorLock is a file in the state directory. The process that holds its lock is the supervisor, and writes its id into it.
 const supervisorLock = "supervisor.lock"
 
-// SupervisedError is returned where a supervisor runs already.
+// SupervisedError is returned where another supervisor runs already.
 type SupervisedError struct {
 	PID int // 0: not known
 }
 
-// Error says that this is no trouble.
+// Error says that nothing has to be done.
 func (e SupervisedError) Error() string {
 	return fmt.Sprintf("the supervisor is running already (process %d): nothing to do", e.PID)
 }
 
-// lockSupervisor becomes the supervisor of a state directory until the file is closed or the process ends.
+// lockSupervisor makes this process the supervisor of a state directory, until the file is closed or the process ends.
 func lockSupervisor(base string) (*os.File, error) {
 	path := filepath.Join(base, supervisorLock)
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600)
@@ -65,8 +65,8 @@ func readPID(file *os.File) int {
 	return pid
 }
 
-// Supervisor gives the process id of the supervisor of a state directory, 0 where none runs. It is asked through the lock,
-// so an old file means nothing.
+// Supervisor finds the supervisor of a state directory. pid is 0 where none runs, or where it does not say its id. The lock
+// decides, so an old file means nothing.
 func Supervisor(base string) (pid int, running bool) {
 	file, err := os.Open(filepath.Join(base, supervisorLock))
 	if err != nil {

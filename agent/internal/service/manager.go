@@ -12,10 +12,11 @@ import (
 
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
+	"muster/agent/internal/variable"
 )
 
-// Install makes this kind keep the agent running, from now on and from every boot on. It changes nothing where all is as it
-// should be; restart ends an agent that runs, so that its successor sees the new build or the new settings.
+// Install makes this kind keep the agent running, from now on and after every boot. It changes nothing where all is as it should
+// be. restart restarts an agent that runs, so that the new build or the new settings count.
 func (m Manager) Install(ctx context.Context, kind Kind, restart bool) (Outcome, error) {
 	if before := m.Installed(); before != "" && before != kind {
 		if _, err := m.removeKind(ctx, before); err != nil {
@@ -58,7 +59,7 @@ func (m Manager) installSupervisor(ctx context.Context, restart bool) (Outcome, 
 	return Outcome{Line: line, Advice: advice}, nil
 }
 
-// Without says why there is no service that would keep the agent.
+// Without says why no service keeps the agent.
 func (m Manager) Without() string {
 	if m.boundToLogins() {
 		return "this user's services end at logout (no linger)"
@@ -66,18 +67,17 @@ func (m Manager) Without() string {
 	return "no init system here"
 }
 
-// StartSupervisor starts the supervisor in a session of its own and gives what it says. Where one runs already that is no
-// error.
+// StartSupervisor starts the supervisor in a session of its own, and gives what it prints. It is no error where one runs already.
 func (m Manager) StartSupervisor() (string, error) {
 	start := m.Detach
 	if start == nil {
 		start = detach
 	}
 	args := []string{"supervise", "--detached", "--state", m.Base, "--settings", m.Settings}
-	return start(Layout{Base: m.Base}.Program(), args, withoutMuster(os.Environ()))
+	return start(Layout{Base: m.Base}.Program(), args, variable.Without(os.Environ()))
 }
 
-// Stop ends the agent, whatever keeps it, and leaves what starts it at boot in place.
+// Stop ends the agent, whatever keeps it. It does not change what starts it at boot.
 func (m Manager) Stop(ctx context.Context) error {
 	var failed []error
 	for _, kind := range m.kinds() {
@@ -98,7 +98,7 @@ func (m Manager) Stop(ctx context.Context) error {
 	return errors.Join(failed...)
 }
 
-// stopSupervisor ends the supervisor and with it the agent, and then an agent that another supervisor left.
+// stopSupervisor ends the supervisor, and with it the agent. Then it ends an agent whose supervisor was killed before.
 func (m Manager) stopSupervisor(ctx context.Context) error {
 	if pid, running := Supervisor(m.Base); running {
 		if pid == 0 {
@@ -116,7 +116,7 @@ func (m Manager) stopSupervisor(ctx context.Context) error {
 	return nil
 }
 
-// Files are those outside of the state directory that an installation of this kind writes.
+// Files lists what an installation of this kind writes outside of the state directory.
 func (m Manager) Files(kind Kind) []string {
 	files := []string{m.path(m.Settings)}
 	switch kind {
@@ -128,7 +128,7 @@ func (m Manager) Files(kind Kind) []string {
 	return files
 }
 
-// Agent is the process id of an agent that runs from one of the builds here, 0 where none does.
+// Agent is the process id of the agent that runs from a build in this state directory. It is 0 where none runs.
 func (m Manager) Agent() int {
 	if !identity.Running(m.Base) {
 		return 0
@@ -145,7 +145,7 @@ func (m Manager) Agent() int {
 	return status.PID
 }
 
-// Traces lists what of ours is on the machine, outside of the state directory too.
+// Traces lists what an installation has left on the machine, in the state directory and outside of it.
 func (m Manager) Traces() []string {
 	paths := []string{m.path(m.Settings), m.Base}
 	if m.System.UID == 0 {
@@ -166,8 +166,8 @@ func (m Manager) Traces() []string {
 	return found
 }
 
-// Remove stops the agent and takes away what keeps it, its settings and its state, in an order in which nothing restarts
-// what is being removed, and in which a second call goes on where the first one was interrupted.
+// Remove stops the agent, and removes what keeps it, its settings and its state. The order is such that nothing restarts what is
+// being removed, and that a second call goes on where the first one was interrupted.
 func (m Manager) Remove(ctx context.Context) (removed []string, err error) {
 	for _, kind := range m.kinds() {
 		path, err := m.removeKind(ctx, kind)
@@ -223,8 +223,8 @@ var ourFiles = [...]string{
 	"crontab", "agent.lock", supervisorLock, recordFile,
 }
 
-// removeBase removes what is ours from the state directory, and the directory where nothing else is in it. One that was there
-// before stays, as it was.
+// removeBase removes the agent's files from the state directory, and then the directory. A directory that was there before the
+// agent stays, with its former mode and owner.
 func (m Manager) removeBase() error {
 	before := m.record().Found
 	if err := os.RemoveAll(filepath.Join(m.Base, versionsFolder)); err != nil {

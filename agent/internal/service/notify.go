@@ -9,7 +9,8 @@ import (
 	"time"
 )
 
-// Notifier tells systemd how the agent is (sd_notify(3)). Without a socket it does nothing. It is safe for concurrent use.
+// Notifier tells systemd how the agent is (sd_notify(3)). Without a socket it does nothing. Its methods are safe for concurrent
+// use.
 type Notifier struct {
 	socket string
 	mu     sync.Mutex
@@ -17,7 +18,8 @@ type Notifier struct {
 	status string
 }
 
-// NewNotifier reads NOTIFY_SOCKET, and drops it and the watchdog's variables from the environment that children inherit.
+// NewNotifier reads NOTIFY_SOCKET. It removes this variable and those of the watchdog from the environment, so that no child
+// inherits them.
 func NewNotifier(getenv func(string) string) *Notifier {
 	n := &Notifier{socket: getenv("NOTIFY_SOCKET")}
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
@@ -26,7 +28,7 @@ func NewNotifier(getenv func(string) string) *Notifier {
 	return n
 }
 
-// Progress says that the agent gets on, and how it is. The first one also says that it has started.
+// Progress feeds the watchdog and says how the agent is. The first call also says that the agent has started.
 func (n *Notifier) Progress(status string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -38,11 +40,12 @@ func (n *Notifier) Progress(status string) {
 		lines = append(lines, "STATUS="+oneLine(status))
 	}
 	if n.send(lines) {
-		n.ready, n.status = true, status
+		n.ready = true
+		n.status = status
 	}
 }
 
-// Starting asks for this much more time to start in.
+// Starting asks for more time to start in.
 func (n *Notifier) Starting(more time.Duration, status string) {
 	n.send([]string{"EXTEND_TIMEOUT_USEC=" + strconv.FormatInt(more.Microseconds(), 10), "STATUS=" + oneLine(status)})
 }
@@ -50,7 +53,7 @@ func (n *Notifier) Starting(more time.Duration, status string) {
 // Stopping says that the agent ends because it was told to.
 func (n *Notifier) Stopping() { n.send([]string{"STOPPING=1"}) }
 
-// send writes one datagram. A socket whose name begins with @ is an abstract one, as package net reads it too.
+// send writes one datagram. A name that begins with @ is an abstract socket, for systemd as for package net.
 func (n *Notifier) send(lines []string) bool {
 	if n.socket == "" {
 		return false

@@ -10,16 +10,16 @@ import (
 	"muster/agent/internal/identity"
 )
 
-// recordFile is in the state directory.
+// recordFile is a file in the state directory.
 const recordFile = "service.json"
 
-// record is what joining changed on the machine beyond its own files, so that leaving can undo it.
+// record is what join has changed on the machine besides its own files, so that leave can undo it.
 type record struct {
-	Made   []string `json:"made,omitempty"`   // folders that were not there, outermost first
-	Found  *found   `json:"found,omitempty"`  // how the state directory was, where it was there
-	Linger bool     `json:"linger,omitempty"` // the user's services were made to outlive the user's sessions
+	Made   []string `json:"made,omitempty"`   // folders that join made, the outermost first
+	Found  *found   `json:"found,omitempty"`  // the state directory as it was, where it was there before
+	Linger bool     `json:"linger,omitempty"` // join has turned lingering on
 	Kind   Kind     `json:"kind,omitempty"`   // of the last installation
-	Open   bool     `json:"open,omitempty"`   // something was changed, and the agent was not seen online with it yet
+	Open   bool     `json:"open,omitempty"`   // something was changed, and the agent has not been online with it yet
 }
 
 func (m Manager) record() (r record) {
@@ -40,7 +40,7 @@ func (m Manager) note(change func(*record)) error {
 	return replace(filepath.Join(m.Base, recordFile), append(raw, '\n'), 0o600)
 }
 
-// makeFolder makes a folder of the system's or the user's and notes which were not there.
+// makeFolder makes a folder outside of the state directory, and notes which folders it had to make.
 func (m Manager) makeFolder(path string, mode os.FileMode) error {
 	made, err := makeDirectories(path, mode)
 	if len(made) == 0 || err != nil {
@@ -49,15 +49,15 @@ func (m Manager) makeFolder(path string, mode os.FileMode) error {
 	return m.note(func(r *record) { r.Made = append(r.Made, made...) })
 }
 
-// found is a directory of somebody's own, such as a mounted volume, as it was.
+// found is the mode and owner of a directory that was there before, such as a mounted volume.
 type found struct {
 	Mode os.FileMode `json:"mode"`
 	UID  int         `json:"uid"`
 	GID  int         `json:"gid"`
 }
 
-// MakeBase makes the state directory, private, and notes what was not there above it. One that is there and empty is taken
-// over. It is the first thing to call.
+// MakeBase makes the state directory, closed to others, and notes the folders above it that it had to make. It takes over an empty
+// directory that is there. Call it first.
 func (m Manager) MakeBase() error {
 	if info, err := os.Stat(m.Base); err == nil && identity.Empty(m.Base) {
 		return m.takeBase(info)
@@ -72,7 +72,8 @@ func (m Manager) MakeBase() error {
 func (m Manager) takeBase(info os.FileInfo) error {
 	was := &found{Mode: info.Mode().Perm()}
 	if status, ok := info.Sys().(*syscall.Stat_t); ok {
-		was.UID, was.GID = int(status.Uid), int(status.Gid)
+		was.UID = int(status.Uid)
+		was.GID = int(status.Gid)
 	}
 	if err := identity.MakePrivate(m.Base); err != nil {
 		return err
@@ -80,12 +81,12 @@ func (m Manager) takeBase(info os.FileInfo) error {
 	return m.note(func(r *record) { r.Found = was })
 }
 
-// give leaves a directory that was there before as it was. One that cannot be given back stays closed.
+// give gives a directory its former mode and owner back.
 func (f found) give(path string) error {
 	return errors.Join(os.Chmod(path, f.Mode), os.Chown(path, f.UID, f.GID))
 }
 
-// Undo takes away what MakeBase and an installation have put into the state directory before there was an identity.
+// Undo removes what MakeBase and an installation have put into the state directory, where no identity is in it yet.
 func (m Manager) Undo() error {
 	r := m.record()
 	err := m.removeBase()
@@ -97,18 +98,18 @@ func (m Manager) Undo() error {
 
 func removeFolders(made []string) {
 	for i := len(made) - 1; i >= 0; i-- {
-		os.Remove(made[i]) // stays where it holds something else now
+		os.Remove(made[i]) // a folder that is not empty stays
 	}
 }
 
-// Open notes that something is about to be changed, so that what follows is done even if this process ends now.
+// Open notes that a change begins. If this process ends before Finish, the next join makes the change whole.
 func (m Manager) Open() error { return m.note(func(r *record) { r.Open = true }) }
 
-// Finish notes that the agent is online with all that was changed.
+// Finish notes that the agent is online with the change.
 func (m Manager) Finish() error { return m.note(func(r *record) { r.Open = false }) }
 
-// Unfinished reports whether there was an Open without a Finish.
+// Unfinished reports whether a change was begun and not finished.
 func (m Manager) Unfinished() bool { return m.record().Open }
 
-// Installed is the kind that the last installation was of, empty where there was none.
+// Installed is the kind of the last installation, empty where there was none.
 func (m Manager) Installed() Kind { return m.record().Kind }

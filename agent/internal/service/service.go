@@ -1,9 +1,9 @@
-// Package service keeps the agent running on a machine when nobody is watching, and takes it away again without a trace.
+// Package service keeps the agent running on a machine, and removes it again without a trace.
 //
-// What restarts it is what the machine has: systemd, OpenRC, a user's systemd, or nothing at all, and then a supervisor of
-// its own that cron or a provider's start script starts at boot. Everything that is written is complete and on the disk
-// before it is used, and doing the same again is how every interruption is mended. No step reloads systemd unless asked to:
-// a daemon-reload can take the GPUs away from running containers.
+// What the machine has restarts the agent: systemd, OpenRC, or a user's systemd. Where there is none of these, a supervisor of
+// its own does, which cron or a provider's start script starts at boot. Every file is complete and on the disk before it is used.
+// After an interruption, the same call goes on and finishes the work. systemd is reloaded only on request, for a daemon-reload can
+// take the GPUs away from running containers.
 package service
 
 import (
@@ -17,18 +17,23 @@ import (
 	"strings"
 	"time"
 	"unicode"
+
+	"muster/agent/internal/variable"
 )
 
-// Name is that of the program, its unit, its service and its folders.
+// musterFolder holds root's settings of the agent, and what a bootstrap script writes.
+const musterFolder = "/etc/muster"
+
+// Name is the name of the program, of its unit, of its service and of its folders.
 const Name = "muster-agent"
 
-// commandTime bounds one call of a system's tool. A start waits until the agent has spoken with its gateway once.
+// commandTime bounds one call of a tool. To start the unit takes longest: systemd waits until the agent has asked its gateway once.
 const commandTime = time.Minute
 
 // Kind is what keeps the agent running.
 type Kind string
 
-// Kinds, in the order in which a machine is asked for them.
+// The kinds, the preferred one first.
 const (
 	Systemd     Kind = "systemd"
 	OpenRC      Kind = "OpenRC"
@@ -36,7 +41,7 @@ const (
 	Supervised  Kind = "built-in supervisor"
 )
 
-// kinds are those that this user's agent can be kept by, in that order. What root has installed is not a user's to touch.
+// kinds are those that can keep this user's agent, the preferred one first. A user does not touch what root has installed.
 func (s System) kinds() []Kind {
 	if s.UID != 0 {
 		return []Kind{UserSystemd, Supervised}
@@ -44,14 +49,14 @@ func (s System) kinds() []Kind {
 	return []Kind{Systemd, OpenRC, UserSystemd, Supervised}
 }
 
-// System is the machine. Its fields are there for tests: the zero value of each but UID means the real thing.
+// System is the machine. The zero value of every field but UID means the real machine; tests set the fields.
 type System struct {
-	Root   string // stands before every path of the system's own; empty: nothing
+	Root   string // stands in front of every path of the system; empty: nothing does
 	UID    int
 	Getenv func(string) string
-	// Command runs a tool of the system's and gives what it printed; nil runs it, without any MUSTER_ variable.
+	// Command runs a tool of the system and gives what it printed; nil really runs it, without any MUSTER_ variable.
 	Command func(ctx context.Context, name string, args ...string) ([]byte, error)
-	// Detach starts a program in a session of its own, with only this environment, and gives the one line it then says.
+	// Detach starts a program in a session of its own, with this environment alone, and gives the one line that it prints.
 	Detach func(program string, args, env []string) (string, error)
 }
 
@@ -59,11 +64,11 @@ type System struct {
 type Manager struct {
 	System
 	Base        string // the agent's state directory
-	Settings    string // the settings file, as Root has not been put before it
-	ReloadUnits bool   // systemd may be reloaded where its unit has changed
+	Settings    string // the settings file, without Root in front of it
+	ReloadUnits bool   // systemd may be reloaded where the unit has changed
 }
 
-// Outcome is what keeping the agent came to.
+// Outcome is what an installation has done.
 type Outcome struct {
 	Line   string   // what was done, for a person
 	Advice []string // what is left for a person to do
@@ -78,11 +83,11 @@ func (s System) getenv(name string) string {
 	return s.Getenv(name)
 }
 
-// SettingsPath is where the settings of a user's agent are: /etc/muster/agent.env for root, else below the user's XDG
-// configuration folder, and empty where that is not known.
+// SettingsPath is where the settings of this user's agent are: for root /etc/muster/agent.env, for others below the XDG
+// configuration folder. It is empty where that folder is not known.
 func (s System) SettingsPath() string {
 	if s.UID == 0 {
-		return "/etc/muster/agent.env"
+		return musterFolder + "/agent.env"
 	}
 	if folder := s.configFolder(); folder != "" {
 		return filepath.Join(folder, "muster", "agent.env")
@@ -103,7 +108,7 @@ func (s System) configFolder() string {
 // Kind finds what can keep the agent running here.
 func (s System) Kind() Kind {
 	switch {
-	case s.UID == 0 && isDirectory(s.path("/run/systemd/system")):
+	case s.UID == 0 && s.runsSystemd():
 		return Systemd
 	case s.UID == 0 && isDirectory(s.path("/run/openrc")):
 		return OpenRC
@@ -113,7 +118,10 @@ func (s System) Kind() Kind {
 	return Supervised
 }
 
-// runtimeFolder is the user's, when a systemd instance of the user's listens in it.
+// runsSystemd reports whether systemd is the init system here, as sd_booted(3) does.
+func (s System) runsSystemd() bool { return isDirectory(s.path("/run/systemd/system")) }
+
+// runtimeFolder is the folder in which the user's systemd listens. It is empty where none listens.
 func (s System) runtimeFolder() string {
 	for _, folder := range []string{s.getenv("XDG_RUNTIME_DIR"), fmt.Sprintf("/run/user/%d", s.UID)} {
 		if !filepath.IsAbs(folder) {
@@ -126,7 +134,7 @@ func (s System) runtimeFolder() string {
 	return ""
 }
 
-// run calls a tool. The error holds what the tool said.
+// run calls a tool. The error holds what the tool printed.
 func (s System) run(ctx context.Context, name string, args ...string) (string, error) {
 	out, err := s.call(ctx, name, args...)
 	text := strings.TrimSpace(string(out))
@@ -150,7 +158,7 @@ func runCommand(ctx context.Context, name string, args ...string) ([]byte, error
 	ctx, cancel := context.WithTimeout(ctx, commandTime)
 	defer cancel()
 	command := exec.CommandContext(ctx, name, args...)
-	command.Env = withoutMuster(os.Environ())
+	command.Env = variable.Without(os.Environ())
 	command.WaitDelay = time.Second
 	out, err := command.CombinedOutput()
 	if ctx.Err() != nil {
@@ -159,17 +167,7 @@ func runCommand(ctx context.Context, name string, args ...string) ([]byte, error
 	return out, err
 }
 
-// withoutMuster leaves out what may hold secrets and settings of this program.
-func withoutMuster(env []string) []string {
-	out := make([]string, 0, len(env))
-	for _, entry := range env {
-		if !strings.HasPrefix(entry, "MUSTER_") {
-			out = append(out, entry)
-		}
-	}
-	return out
-}
-
+// oneLine makes the text of a tool fit for a line of the screen, at most 300 bytes: the end of it says most.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -196,7 +194,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// CheckPath refuses a path that a unit, a crontab or a shell script would read otherwise than it is meant.
+// CheckPath refuses a path that has a special meaning in a unit, a crontab or a shell script.
 func CheckPath(path string) error {
 	odd := func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("/._-+@", r)

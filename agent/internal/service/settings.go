@@ -11,30 +11,20 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+
+	"muster/agent/internal/variable"
 )
 
-// maxSettings bounds a settings file.
+// maxSettings bounds a settings file, in bytes.
 const maxSettings = 64 << 10
 
-// Settings are what the agent is started with: variables, as run reads them. Secrets are never among them.
+// Settings are the variables that the agent is started with. No secret is among them.
 type Settings map[string]string
 
-// Variables of the agent that have a meaning of their own. Every flag is a variable too: its name follows Prefix.
-const (
-	Prefix            = "MUSTER_"
-	GatewayVariable   = Prefix + "GATEWAY"
-	StateVariable     = Prefix + "STATE"
-	TokenVariable     = Prefix + "TOKEN"
-	tokenFileVariable = Prefix + "TOKEN_FILE"
-)
-
-// secret tells the variables that carry a credential, or the way to one.
-func secret(name string) bool { return name == TokenVariable || name == tokenFileVariable }
-
-// ReadSettings reads a settings file. One that is not there has no settings.
+// ReadSettings reads a settings file. Where there is no file, there are no settings.
 func ReadSettings(path string) (Settings, error) {
 	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // a home of /dev/null: whoever writes says it
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // such as below a home of /dev/null: writing there says what is wrong
 		return Settings{}, nil
 	}
 	if err != nil {
@@ -47,8 +37,8 @@ func ReadSettings(path string) (Settings, error) {
 	return settings, nil
 }
 
-// ParseSettings reads lines of NAME=value, where the value may be in double quotes as a shell and systemd read them, or in
-// single quotes. Empty lines and those that begin with # say nothing.
+// ParseSettings reads lines of NAME=value. The value may be in single quotes, or in double quotes as a shell and systemd read them.
+// Empty lines and lines that begin with # are skipped.
 func ParseSettings(raw []byte) (Settings, error) {
 	if len(raw) > maxSettings {
 		return nil, fmt.Errorf("more than %d bytes are no settings", maxSettings)
@@ -71,23 +61,23 @@ func ParseSettings(raw []byte) (Settings, error) {
 	return out, nil
 }
 
-// Format is the form that ParseSettings, systemd and a shell read alike. A credential is left out.
+// Format writes the settings so that ParseSettings, systemd and a shell read the same from them. It leaves credentials out.
 func (s Settings) Format() []byte {
 	var out bytes.Buffer
 	out.WriteString("# The settings of muster-agent. Its joining command writes them; a token never stands here.\n")
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		if !secret(name) && isVariable(name) && settable(s[name]) {
+		if !variable.Secret(name) && isVariable(name) && settable(s[name]) {
 			fmt.Fprintf(&out, "%s=%s\n", name, quote(s[name]))
 		}
 	}
 	return out.Bytes()
 }
 
-// Environ is the settings in the form of os.Environ.
+// Environ gives the settings in the form of os.Environ.
 func (s Settings) Environ() []string {
 	var out []string
 	for _, name := range slices.Sorted(maps.Keys(s)) {
-		if !secret(name) {
+		if !variable.Secret(name) {
 			out = append(out, name+"="+s[name])
 		}
 	}
@@ -104,12 +94,12 @@ func isVariable(name string) bool {
 	return name != ""
 }
 
-// settable accepts one line of text.
+// settable reports whether a value is one line of text.
 func settable(value string) bool {
 	return !strings.ContainsFunc(value, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' })
 }
 
-// special are the characters that mean something within double quotes.
+// special are the characters with a meaning within double quotes.
 const special = "\"\\$`"
 
 func quote(value string) string {
@@ -170,7 +160,7 @@ func (m Manager) SaveSettings(s Settings) error {
 	return explain(path, os.Chmod(path, 0o600))
 }
 
-// LoadSettings reads the settings file. Where no place for one is known there are none.
+// LoadSettings reads the settings file. Where no place for one is known, there are no settings.
 func (m Manager) LoadSettings() (Settings, error) {
 	if m.Settings == "" {
 		return Settings{}, nil
@@ -178,13 +168,14 @@ func (m Manager) LoadSettings() (Settings, error) {
 	return ReadSettings(m.path(m.Settings))
 }
 
-// Equal compares what would be written.
+// Equal compares the settings as they would be written.
 func (s Settings) Equal(other Settings) bool { return bytes.Equal(s.Format(), other.Format()) }
 
-// Or looks variables of this program up in an environment, and in the settings where it has none.
+// Or looks a variable up in an environment first. A variable of this program that is not there is taken from the settings, unless
+// it carries a credential.
 func (s Settings) Or(getenv func(string) string) func(string) string {
 	return func(name string) string {
-		if value := getenv(name); value != "" || secret(name) || !strings.HasPrefix(name, "MUSTER_") {
+		if value := getenv(name); value != "" || variable.Secret(name) || !strings.HasPrefix(name, variable.Prefix) {
 			return value
 		}
 		return s[name]

@@ -10,18 +10,18 @@ import (
 	"muster/agent/internal/disk"
 )
 
-// startsFile is in the state directory.
+// startsFile is a file in the state directory.
 const startsFile = "starts.json"
 
-// What counts as a crash loop: this many unwanted ends within the window.
+// A crash loop is at least crashLoop unwanted ends within the window.
 const (
 	crashWindow = time.Hour
 	crashLoop   = 3
 	maxCrashes  = 20
 )
 
-// Starts remembers how the agent's runs ended, over its restarts and whatever restarts it, so that a crash loop is seen on
-// the machine and at the gateway. It is used from one goroutine, but for Notice.
+// Starts remembers how the runs of the agent ended, so that people see a crash loop on the machine and at the gateway. It does not
+// matter what restarts the agent. Only Notice may be called from another goroutine.
 type Starts struct {
 	path    string
 	crashes []time.Time
@@ -29,17 +29,18 @@ type Starts struct {
 }
 
 type startsRecord struct {
-	Running bool        `json:"running"` // the last run has not ended in order
+	Running bool        `json:"running"` // the last run has not ended as it should
 	Why     string      `json:"why,omitempty"`
 	Crashes []time.Time `json:"crashes,omitempty"`
 }
 
-// Begin notes a start in a state directory. The run before counts as crashed unless it was ended in order.
+// Begin notes a start in a state directory. The run before it counts as crashed unless it ended as it should.
 func Begin(base string, now time.Time) *Starts {
 	s := &Starts{path: filepath.Join(base, startsFile)}
 	var before startsRecord
 	if raw, err := os.ReadFile(s.path); err == nil && json.Unmarshal(raw, &before) == nil {
-		s.crashes, s.why = before.Crashes, before.Why
+		s.crashes = before.Crashes
+		s.why = before.Why
 	}
 	if before.Running {
 		s.crashes = append(s.crashes, now.UTC().Truncate(time.Second))
@@ -52,11 +53,12 @@ func Begin(base string, now time.Time) *Starts {
 	return s
 }
 
-// End notes how the run ends: nil in order, else why not.
+// End notes how the run ends. failed is nil where it ends as it should.
 func (s *Starts) End(failed error) {
 	r := startsRecord{Crashes: s.crashes, Why: s.why}
 	if failed != nil {
-		r.Running, r.Why = true, oneLine(failed.Error())
+		r.Running = true
+		r.Why = oneLine(failed.Error())
 	}
 	s.save(r)
 }
@@ -68,7 +70,7 @@ func (s *Starts) save(r startsRecord) {
 	}
 }
 
-// Notice is what a person should know about the ends of late, empty while there is nothing to say.
+// Notice tells a person of a crash loop. It is empty where there is none.
 func (s *Starts) Notice(now time.Time) string {
 	late := 0
 	for _, crash := range s.crashes {

@@ -13,35 +13,38 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+	"muster/agent/internal/variable"
 )
 
-// Bounds of the supervisor's patience.
+// How the supervisor waits.
 const (
 	firstPause  = time.Second
 	longPause   = time.Minute
-	steady      = time.Minute      // an agent that ran this long starts with a short pause again
-	stopTime    = 15 * time.Second // an agent that was told to end gets this long
-	adoptPause  = 2 * time.Second  // between looks at an agent that another supervisor left
+	steady      = time.Minute      // after a run of this length the next pause is short again
+	stopTime    = 15 * time.Second // for the agent to end when it was told to
+	adoptPause  = 2 * time.Second  // between two looks at an agent that this supervisor did not start
 	maxLastWord = 4 << 10          // bytes of what an agent said before it ended
 )
 
-// lastWords is in the state directory: what the agent wrote to its standard error since it was last started, such as a
-// panic. Its log has a file of its own.
+// lastWords is a file in the state directory. It holds what the agent has written to its standard error since its last start, such
+// as a panic. The agent's log is another file.
 const lastWords = "agent.err"
 
-// Keeper keeps an agent running where no init system does. There is one on a state directory.
+// Keeper keeps an agent running where no init system does. A state directory has one Keeper at a time.
 type Keeper struct {
 	Base     string
-	Settings string // the file that holds the agent's; read again before every start
+	Settings string // the file with the agent's settings; it is read before every start
 	Logger   *slog.Logger
-	// Agent runs the agent to its end; nil runs Base's current one.
+	// Agent runs the agent until it ends; nil runs the current build in Base.
 	Agent func(ctx context.Context) error
-	// Ready is told once that this is the supervisor now; nil: nobody is.
+	// Ready is called once, when this process has become the supervisor; nil: nobody is told.
 	Ready func()
 }
 
-// Run restarts the agent whenever it ends, until ctx is done, and then ends it too. The error is a SupervisedError where
-// another supervisor runs. An agent that was left by a supervisor that died goes on undisturbed: Run waits for its end.
+// Run starts the agent, and starts it again whenever it ends, until ctx is done. Then it ends the agent too. The error is a
+// SupervisedError where another supervisor runs. It does not disturb an agent whose supervisor was killed: it waits until that
+// agent ends.
 func (k Keeper) Run(ctx context.Context) error {
 	lock, err := lockSupervisor(k.Base)
 	if err != nil {
@@ -68,34 +71,36 @@ func (k Keeper) Run(ctx context.Context) error {
 			break
 		}
 		if time.Since(started) >= steady {
-			pause, crashes = firstPause, 0
+			pause = firstPause
+			crashes = 0
 		}
 		k.Logger.Warn("the agent ended", "after", time.Since(started).Round(time.Millisecond).String(), "why", ending(err),
 			"again_in", pause.String())
 		k.tell(crashes+1, err, pause)
-		sleep(ctx, pause)
+		transport.Sleep(ctx, pause)
 		pause = min(2*pause, longPause)
 	}
 	return nil
 }
 
-// adopt waits while an agent runs that this supervisor did not start, and reports whether there is one to start now.
+// adopt waits while an agent runs that this supervisor did not start. It reports false where ctx was done before that ended.
 func (k Keeper) adopt(ctx context.Context) bool {
 	for said := false; identity.Running(k.Base); said = true {
 		if !said {
 			k.Logger.Info("an agent runs here already: waiting for its end")
 		}
-		if !sleep(ctx, adoptPause) {
+		if !transport.Sleep(ctx, adoptPause) {
 			return false
 		}
 	}
 	return ctx.Err() == nil
 }
 
-// tell puts a crash where people look: in the status, for as long as no agent writes it.
+// tell writes a crash into the status file, where people look. The next agent writes it anew.
 func (k Keeper) tell(crashes int, failed error, pause time.Duration) {
 	status, _ := identity.ReadStatus(k.Base)
-	status.Phase, status.PID = identity.PhaseCrashing, 0
+	status.Phase = identity.PhaseCrashing
+	status.PID = 0
 	status.LastError = fmt.Sprintf("it ended %d times in a row, last with: %s; it is started again after %s", crashes, ending(failed), pause)
 	if err := identity.WriteStatus(k.Base, status); err != nil {
 		k.Logger.Warn("the status file cannot be written", "error", err)
@@ -109,7 +114,7 @@ func ending(err error) string {
 	return err.Error()
 }
 
-// agent runs the current build. It is in a session of its own: what is sent to the supervisor's does not reach it.
+// agent runs the current build, in a session of its own: a signal to the supervisor's session does not reach it.
 func (k Keeper) agent(ctx context.Context) error {
 	program := Layout{Base: k.Base}.Program()
 	settings, err := ReadSettings(k.Settings)
@@ -122,9 +127,10 @@ func (k Keeper) agent(ctx context.Context) error {
 	}
 	defer said.Close()
 	command := exec.CommandContext(ctx, program, "run")
-	command.Env = append(withoutMuster(os.Environ()), settings.Environ()...)
-	command.Env = append(command.Env, SupervisedVariable+"=1")
-	command.Stderr, command.Dir = said, "/"
+	command.Env = append(variable.Without(os.Environ()), settings.Environ()...)
+	command.Env = append(command.Env, variable.Supervised+"=1")
+	command.Stderr = said
+	command.Dir = "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = stopTime
@@ -135,10 +141,7 @@ func (k Keeper) agent(ctx context.Context) error {
 	return err
 }
 
-// SupervisedVariable tells run that its standard error is a file that nobody bounds, so that it logs to its own alone.
-const SupervisedVariable = "MUSTER_SUPERVISED"
-
-// lastWord is the first line of what the agent wrote last: of a panic, what it was about.
+// lastWord is the first line that the agent wrote to its standard error: the first line of a panic says what it is about.
 func (k Keeper) lastWord(file *os.File) string {
 	raw := make([]byte, maxLastWord)
 	n, err := file.ReadAt(raw, 0)
@@ -149,21 +152,10 @@ func (k Keeper) lastWord(file *os.File) string {
 	return oneLine(line)
 }
 
-func sleep(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-ctx.Done():
-		return false
-	case <-timer.C:
-		return true
-	}
-}
-
-// errStuck means that a process did not end although it was told to.
+// errStuck means that a process did not end although it was killed.
 var errStuck = errors.New("it does not end")
 
-// endProcess tells a process to end, later kills it, and waits until gone says so.
+// endProcess tells a process to end, and kills it if it does not. It waits until gone says that the process has ended.
 func endProcess(ctx context.Context, pid int, gone func() bool) error {
 	for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
@@ -173,7 +165,7 @@ func endProcess(ctx context.Context, pid int, gone func() bool) error {
 			if gone() {
 				return nil
 			}
-			if !sleep(ctx, 20*time.Millisecond) {
+			if !transport.Sleep(ctx, 20*time.Millisecond) {
 				return ctx.Err()
 			}
 		}

@@ -9,15 +9,16 @@ import (
 	"strings"
 )
 
-// unitPath is where the unit lies, as systemd sees it.
+// unitPath is where the unit is, without Root in front of it.
 func (m Manager) unitPath(user bool) string {
 	if user {
 		return filepath.Join(m.configFolder(), "systemd", "user", unitName)
 	}
-	return "/etc/systemd/system/" + unitName
+	return systemUnits + unitName
 }
 
-// systemctl speaks to the system's or the user's systemd. A session that was not told where the latter is gets told.
+// systemctl calls the system's or the user's systemd. For the user's it sets the variable that says where that is, since not every
+// session has it.
 func (m Manager) systemctl(ctx context.Context, user bool, args ...string) (string, error) {
 	if !user {
 		return m.run(ctx, "systemctl", args...)
@@ -26,8 +27,8 @@ func (m Manager) systemctl(ctx context.Context, user bool, args ...string) (stri
 	return m.run(ctx, "env", append([]string{"XDG_RUNTIME_DIR=" + m.runtimeFolder()}, args...)...)
 }
 
-// installUnit writes the unit, enables it for the next boot and starts it. systemd reads a unit that it never saw by
-// itself; one that it knows is only changed where it may be reloaded.
+// installUnit writes the unit, enables it for the next boot and starts it. systemd reads a new unit by itself. A unit that it
+// knows already is changed only where systemd may be reloaded.
 func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, error) {
 	var out Outcome
 	if user {
@@ -35,7 +36,8 @@ func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, 
 			return out, err
 		}
 	}
-	path, text := m.path(m.unitPath(user)), []byte(unitText(m.Base, m.Settings, user))
+	path := m.path(m.unitPath(user))
+	text := []byte(unitText(m.Base, m.Settings, user))
 	known := exists(path)
 	switch {
 	case !known:
@@ -85,8 +87,8 @@ func (m Manager) systemdName(user bool) Kind {
 	return Systemd
 }
 
-// checkMemory looks what systemd would start. It may remember the unit of an installation that is gone, which a boot has
-// tied to a target; where that one lay elsewhere, it would start what is not there any more.
+// checkMemory looks at what systemd would start. systemd may remember the unit of a former installation, because a target wanted
+// it at boot. Where that installation was in another state directory, systemd would start a program that is not there any more.
 func (m Manager) checkMemory(ctx context.Context, user bool) error {
 	text, err := m.systemctl(ctx, user, "show", unitName, "--property=ExecStart", "--value")
 	if err != nil || !strings.Contains(text, "path=") || strings.Contains(text, "path="+Layout{Base: m.Base}.Program()+" ") {
@@ -100,14 +102,17 @@ func (m Manager) checkMemory(ctx context.Context, user bool) error {
 		"or add --reload-units, when no containers with GPUs run (a daemon-reload can take the GPUs away from them)", unitName, m.Base)
 }
 
+func (m Manager) log() string { return Layout{Base: m.Base}.Log() }
+
+// journal says where a person reads why the unit failed.
 func (m Manager) journal(user bool) string {
 	if user {
-		return "journalctl --user -u " + unitName + " -n 50, and " + filepath.Join(m.Base, "agent.log")
+		return "journalctl --user -u " + unitName + " -n 50, and " + m.log()
 	}
-	return "journalctl -u " + unitName + " -n 50, and " + filepath.Join(m.Base, "agent.log")
+	return "journalctl -u " + unitName + " -n 50, and " + m.log()
 }
 
-// removeUnit stops the unit and takes it away. systemd forgets it by itself.
+// removeUnit stops the unit and removes it. systemd forgets it by itself.
 func (m Manager) removeUnit(ctx context.Context, user bool) (removed string, err error) {
 	path := m.path(m.unitPath(user))
 	if user && m.configFolder() == "" || !exists(path) {
@@ -130,7 +135,7 @@ func (m Manager) removeUnit(ctx context.Context, user bool) (removed string, err
 	return path, nil
 }
 
-// disableUnit has it not started again. A user's systemd that does not run is not there to be asked.
+// disableUnit keeps the unit from being started again. Where the user's systemd does not run, it removes the link itself.
 func (m Manager) disableUnit(ctx context.Context, user bool) error {
 	if user && m.runtimeFolder() == "" {
 		return remove(m.path(filepath.Join(filepath.Dir(m.unitPath(true)), "default.target.wants", unitName)))
@@ -146,10 +151,10 @@ func (m Manager) stopUnit(ctx context.Context, user bool) error {
 		return nil
 	}
 	if user && m.runtimeFolder() == "" {
-		return nil // nor does what it would run
+		return nil // the user's systemd does not run, so neither does the unit
 	}
 	_, err := m.systemctl(ctx, user, "stop", unitName)
-	if err != nil && !isDirectory(m.path("/run/systemd/system")) && !user {
+	if err != nil && !m.runsSystemd() && !user {
 		return nil // a unit on a machine that systemd does not run on
 	}
 	return err
@@ -158,7 +163,8 @@ func (m Manager) stopUnit(ctx context.Context, user bool) error {
 const openRCPath = "/etc/init.d/" + Name
 
 func (m Manager) installOpenRC(ctx context.Context, restart bool) (Outcome, error) {
-	path, text := m.path(openRCPath), []byte(openRCText(m.Base, m.Settings))
+	path := m.path(openRCPath)
+	text := []byte(openRCText(m.Base, m.Settings))
 	known := exists(path)
 	if !same(path, text) {
 		if err := m.makeFolder(filepath.Dir(path), 0o755); err != nil {
@@ -177,7 +183,7 @@ func (m Manager) installOpenRC(ctx context.Context, restart bool) (Outcome, erro
 		verb = "restart"
 	}
 	if _, err := m.run(ctx, "rc-service", Name, verb); err != nil {
-		return Outcome{}, fmt.Errorf("%w: see %s", err, filepath.Join(m.Base, "agent.log"))
+		return Outcome{}, fmt.Errorf("%w: see %s", err, m.log())
 	}
 	return Outcome{Line: "OpenRC: service " + Name + " added to the default runlevel and started"}, nil
 }

@@ -5,11 +5,14 @@ import (
 	"strings"
 )
 
-// unitName is that of the unit in both of systemd's instances.
+// systemUnits is the folder of the units that a machine's administrator has written.
+const systemUnits = "/etc/systemd/system/"
+
+// unitName is the name of the unit, in the system's systemd and in a user's.
 const unitName = Name + ".service"
 
-// unitHead and unitTail are the unit without what differs between machines. Nothing in it depends on the agent's version:
-// an update changes a link, never the unit.
+// unitHead and unitTail are the parts of the unit that are the same on all machines. Nothing in the unit depends on the agent's
+// version: an update changes a link, never the unit.
 const unitHead = `# Written by muster-agent join. Settings are in the file that EnvironmentFile names.
 
 [Unit]
@@ -48,7 +51,7 @@ UMask=0077
 [Install]
 `
 
-// unitText is the unit for an agent in base with its settings in this file.
+// unitText is the unit for an agent in base, with its settings in this file.
 func unitText(base, settings string, user bool) string {
 	target := "multi-user.target"
 	if user {
@@ -58,7 +61,7 @@ func unitText(base, settings string, user bool) string {
 		unitTail + "WantedBy=" + target + "\n"
 }
 
-// escapeUnit guards against specifiers; CheckPath has refused everything else that is special.
+// escapeUnit protects % from systemd, for which it begins a specifier. CheckPath has refused all other special characters.
 func escapeUnit(path string) string { return strings.ReplaceAll(path, "%", "%%") }
 
 const openRCHead = `#!/sbin/openrc-run
@@ -85,7 +88,7 @@ depend() {
 }
 `
 
-// openRCText is the init script for an agent in base with its settings in this file.
+// openRCText is the init script for an agent in base, with its settings in this file.
 func openRCText(base, settings string) string {
 	return openRCHead + "command=\"" + filepath.Join(base, currentLink, Name) + "\"\n" + openRCTail +
 		"\nif [ -f \"" + settings + "\" ]; then\n\tset -o allexport\n\t. \"" + settings + "\"\n\tset +o allexport\nfi\n"

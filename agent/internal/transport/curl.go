@@ -11,6 +11,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"muster/agent/internal/variable"
 )
 
 // curl exchanges through the curl program, for networks that let it through and not this one: edges tell clients apart by
@@ -215,7 +217,7 @@ func curlEnvironment(env []string) []string {
 	for _, pair := range env {
 		name, value, _ := strings.Cut(pair, "=")
 		switch {
-		case strings.HasPrefix(name, "MUSTER_"), name == "SSLKEYLOGFILE":
+		case strings.HasPrefix(name, variable.Prefix), name == "SSLKEYLOGFILE":
 			continue
 		case name == "HTTP_PROXY":
 			capitals = value

@@ -1,0 +1,32 @@
+// Package variable knows the environment variables of the agent.
+package variable
+
+import (
+	"slices"
+	"strings"
+)
+
+// Prefix begins the name of every variable of the agent. What other programs inherit has none of them: some hold secrets.
+const Prefix = "MUSTER_"
+
+// Variables that are read in more than one place. Every flag has a variable too: see Of.
+const (
+	Gateway    = Prefix + "GATEWAY"
+	State      = Prefix + "STATE"
+	Token      = Prefix + "TOKEN"
+	TokenFile  = Prefix + "TOKEN_FILE"
+	Supervised = Prefix + "SUPERVISED" // set by the supervisor: standard error is a file without a bound, so do not log there
+)
+
+// Of is the variable that stands in for a flag.
+func Of(flag string) string {
+	return Prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
+}
+
+// Secret reports whether a variable holds a credential, or says where one is.
+func Secret(name string) bool { return name == Token || name == TokenFile }
+
+// Without gives an environment without the variables of the agent.
+func Without(environment []string) []string {
+	return slices.DeleteFunc(slices.Clone(environment), func(entry string) bool { return strings.HasPrefix(entry, Prefix) })
+}
