@@ -1,12 +1,12 @@
 #!/bin/sh
-# Makes this machine a node of a muster fleet: fetches the agent from the gateway, checks it against the digest below and
-# hands over to `muster-agent join`, which does the rest and says what it does.
+# Makes this machine a node of a muster fleet. It fetches the agent from the gateway, compares it with the digest below, and runs
+# `muster-agent join`, which does the rest and says what it does.
 #
 #   MUSTER_TOKEN=mse_... sh -c 's=$(unset MUSTER_TOKEN; curl -fsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'
 #   sh install.sh --gateway https://gw.example:7443 --token-file /run/token --label tier=spot
 #
-# The gateway fills in the constants; in a copy that did not come from a gateway they are empty. All the rest is one
-# function, called on the last line in braces: whatever is cut off, a download that broke off does nothing.
+# The gateway fills in the constants. In a copy that did not come from a gateway they are empty. All the rest is one function. The
+# last line calls it, in braces: so a download that broke off does nothing, wherever it broke off.
 
 GATEWAY=''
 ROOT_PIN=''
@@ -20,7 +20,7 @@ main() {
 	set -eu
 	mask=$(umask)
 	umask 077
-	# Only the agent needs the token: it is taken out of the environment of everything else that runs here.
+	# Only the agent needs the token. No other program that runs here gets it in its environment.
 	token=${MUSTER_TOKEN:-}
 	unset MUSTER_TOKEN
 	work='' next='' agent=''
@@ -52,7 +52,7 @@ main() {
 		say 'Exit status: 0 done, 1 failed, 2 used wrongly.'
 	}
 
-	# take NAME VALUE: what this script itself has to know of a flag
+	# take NAME VALUE: remembers the flags that this script itself needs
 	take() {
 		case $1 in
 		gateway) gateway=$2 gateway_given=yes ;;
@@ -65,7 +65,7 @@ main() {
 		esac
 	}
 
-	# https URLs and http ones, of characters that mean nothing to a shell.
+	# check_gateway takes https and http URLs whose characters have no meaning for a shell.
 	check_gateway() {
 		[ -n "$gateway" ] || die 'which gateway?' 'give --gateway https://HOST, or use the command that muster token create prints' 2
 		host=${gateway#https://} host=${host#http://} host=${host%/}
@@ -77,6 +77,8 @@ main() {
 		'' | *[!][0-9A-Za-z.:_-]*) die "--gateway $gateway is not a URL of a gateway" 'write https://HOST or https://HOST:PORT' 2 ;;
 		esac
 		url=${gateway%/}
+		by_hand="./muster-agent join --gateway $url"
+		token_command='command that muster token create prints'
 	}
 
 	check_flags() {
@@ -115,7 +117,7 @@ main() {
 			'build the gateway with make build; or copy a muster-agent here and run: ./muster-agent join --gateway URL'
 	}
 
-	# base_folder is where join keeps its state, so what runs there is what it has to be.
+	# base_folder finds the state directory as join does.
 	base_folder() {
 		[ -z "$base" ] || return 0
 		if [ "$(id -u)" = 0 ]; then
@@ -128,7 +130,7 @@ main() {
 		esac
 	}
 
-	# standing FOLDER: the folder itself, or the nearest above it that is there
+	# standing FOLDER: prints the folder, or the nearest one above it that exists
 	standing() {
 		at=$1
 		case $at in
@@ -149,25 +151,25 @@ main() {
 			tool=wget
 		else
 			die 'there is neither curl nor wget here' \
-				"install one of them (apt-get install curl, apk add curl, dnf install curl); or copy a muster-agent here and run: ./muster-agent join --gateway $url"
+				"install one of them (apt-get install curl, apk add curl, dnf install curl); or copy a muster-agent here and run: $by_hand"
 		fi
 		empty=e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855
 		[ "$(sha256 /dev/null)" = $empty ] ||
 			die 'nothing here computes SHA-256' 'install one of sha256sum (coreutils), shasum (perl), openssl, busybox'
 	}
 
-	# sha256 FILE: its digest in hex; nothing where no tool is here
+	# sha256 FILE: prints its digest in hex, or nothing where no tool for it is here
 	sha256() {
 		sum=$(sha256sum 2>/dev/null <"$1") || sum=$(shasum -a 256 2>/dev/null <"$1") ||
 			sum=$(openssl dgst -sha256 -r 2>/dev/null <"$1") || sum=$(busybox sha256sum 2>/dev/null <"$1") || return 0
 		say "${sum%% *}"
 	}
 
-	# with_curl URL FILE [FLAG...]: one attempt; fault says what kind of failure it was, code the HTTP status if there is one
+	# with_curl URL FILE [FLAG...]: one attempt. It sets fault to the kind of failure, and code to the HTTP status if there is one.
 	with_curl() {
 		from=$1 to=$2
 		shift 2
-		# -g: the brackets of an IPv6 address are no pattern. The speed limit ends what hangs.
+		# -g: the brackets of an IPv6 address are no pattern. The speed limit ends a transfer that hangs.
 		set -- -fg --connect-timeout 20 --speed-limit 1024 --speed-time 30 -o "$to" -w '%{http_code}' "$@" "$from"
 		if [ -t 2 ]; then set -- -# "$@"; else set -- -sS "$@"; fi
 		case $trust in
@@ -175,7 +177,7 @@ main() {
 		digest) set -- -k "$@" ;;
 		esac
 		status=0
-		code=$(curl -q "$@") || status=$? # no configuration file: it could say that certificates do not matter
+		code=$(curl -q "$@") || status=$? # -q: no configuration file, which could turn the check of certificates off
 		case $status:$code in
 		0:200) fault='' ;;
 		0:* | 22:*) fault=http ;;
@@ -187,7 +189,7 @@ main() {
 		esac
 	}
 
-	# with_wget URL FILE [FLAG...]: the same; GNU's tells by its status, busybox's by its words
+	# with_wget URL FILE [FLAG...]: the same. GNU's wget tells by its status what failed, busybox's by its text.
 	with_wget() {
 		from=$1 to=$2
 		shift 2
@@ -198,12 +200,12 @@ main() {
 		esac
 		status=0
 		words=$(wget -T 30 "$@" 2>&1) || status=$?
-		if [ $status = 139 ]; then # some builds of busybox die of -T
+		if [ $status = 139 ]; then # some builds of busybox crash with -T
 			status=0
 			words=$(wget "$@" 2>&1) || status=$?
 		fi
 		code=$(say "$words" | sed -n 's/.*ERROR \([0-9][0-9][0-9]\).*/\1/p; s/.*HTTP\/[0-9.]* \([0-9][0-9][0-9]\).*/\1/p')
-		# A certificate that is not looked at is worth a warning to it, so the word alone means nothing.
+		# busybox warns where it does not check a certificate, so the word "certificate" alone does not mean a failure.
 		case $status:$code:$words in
 		0:*) fault='' ;;
 		*:[1-5]*:*) fault=http ;;
@@ -222,12 +224,12 @@ main() {
 		esac
 	}
 
-	# fetch URL FILE [FLAG...]: what may pass by itself is tried four times
+	# fetch URL FILE [FLAG...]: tries four times where the failure may pass by itself
 	fetch() {
 		for pause in 1 2 4 0; do
 			attempt "$@"
 			if [ "$fault" = curl ] && [ "$trust" = pin ] && [ -n "$digest" ]; then
-				# This curl cannot pin. What it brings is checked by its digest all the same.
+				# This curl cannot check a pinned key. The digest of the download is checked all the same.
 				trust=digest
 				attempt "$@"
 			fi
@@ -241,26 +243,28 @@ main() {
 		explain "$1" "$2"
 	}
 
-	# explain URL FILE: ends with what went wrong with a download
+	# explain URL FILE: says why a download failed, and ends
 	explain() {
 		case $fault:$code in
 		http:404) no_agent ;;
 		http:*) die "$1 answered with HTTP $code, which is not the gateway's way" \
 			'a proxy or an edge between may have answered: fetch that URL from here by hand and read what it says' ;;
-		disk:*) die "the download cannot be written to ${2%/*}: $(df -Pk "${2%/*}" 2>/dev/null | sed -n 's/.* \([0-9]*\) *[0-9]*% .*/\1 KiB free/p')" \
-			'make room for about 20 MB, or give --state DIR on another file system' ;;
+		disk:*)
+			free=$(df -Pk "${2%/*}" 2>/dev/null | sed -n 's/.* \([0-9]*\) *[0-9]*% .*/\1 KiB free/p')
+			die "the download cannot be written to ${2%/*}: $free" \
+				'make room for about 20 MB, or give --state DIR on another file system' ;;
 		tls:*) die "the certificate of $url is not one that this system trusts" \
-			'look at the clock (date) and at the ca-certificates package; for a gateway with its own certificate use the command that muster token create prints' ;;
+			"look at the clock (date) and at the ca-certificates package; for a gateway with its own certificate use the $token_command" ;;
 		pin:*) die "$url does not have the key that it should have" \
 			'something between answers in its place; or the gateway has a new key: get the command anew with muster token create' ;;
-		wget:*) die "this wget does not speak the gateway's TLS" "install curl, or GNU wget; or copy a muster-agent here and run: ./muster-agent join --gateway $url" ;;
+		wget:*) die "this wget does not speak the gateway's TLS" "install curl, or GNU wget; or copy a muster-agent here and run: $by_hand" ;;
 		curl:*) die "this curl cannot check a pinned key" 'give --digest sha256:HEX of the agent instead, or take a newer curl' ;;
 		*) die "$1 cannot be fetched from here" \
 			'check the address, the firewall and the proxy (https_proxy, http_proxy, no_proxy) on the way to the gateway' ;;
 		esac
 	}
 
-	# read_manifest asks the gateway for the digest. Nothing vouches for that answer but TLS.
+	# read_manifest asks the gateway for the digest. Only TLS proves that answer.
 	read_manifest() {
 		case $trust:$tool:$url in
 		*:*:http://*) die 'over plain HTTP nothing vouches for the agent' 'give --digest sha256:HEX of the agent, or an https URL' ;;
@@ -271,7 +275,7 @@ main() {
 			esac
 			;;
 		esac
-		# No redirects: one could lead off TLS.
+		# No redirects: one could lead away from TLS.
 		case $tool in
 		curl) fetch "$url/agent" "$work/manifest" ;;
 		wget) fetch "$url/agent" "$work/manifest" --max-redirect=0 ;;
@@ -284,7 +288,7 @@ main() {
 		hex64 "$digest" || die "what $url/agent answers is no list of agents" 'check that the URL is that of a muster gateway'
 	}
 
-	# installed: whether join has this very agent already
+	# installed: succeeds where join has installed this very agent already
 	installed() {
 		at=$base/current/muster-agent
 		[ -n "$base" ] && [ -n "$digest" ] && [ -x "$at" ] && [ "$(sha256 "$at")" = "$digest" ] || return 1
@@ -311,7 +315,7 @@ main() {
 		say "fetched: sha256:$digest, as it should be"
 	}
 
-	# move_to FOLDER: a private folder in there, with the agent if it has come already
+	# move_to FOLDER: makes a private folder in it the work folder, and moves the agent there if it has come already
 	move_to() {
 		[ -n "$1" ] && [ "$1" != / ] && [ -d "$1" ] && [ -w "$1" ] || return 1
 		next=$(mktemp -d "${1%/}/.muster-install.XXXXXX" 2>/dev/null) || return 1
@@ -322,7 +326,7 @@ main() {
 		work=$next next=''
 	}
 
-	# obtain puts the agent where it can run, preferably on the file system where it is going to stay: /tmp is often noexec.
+	# obtain puts the agent where it can run, if possible on the file system where it will stay: /tmp is often noexec.
 	obtain() {
 		installed && return 0
 		reason='none of them can be written'
@@ -374,7 +378,7 @@ main() {
 			esac
 		fi
 		case $name in
-		token | pinned-key | digest) ;; # the token goes on in the environment, the others are this script's own
+		token | pinned-key | digest) ;; # the agent gets the token in its environment; the other two are for this script alone
 		*) set -- "$@" "$argument" ;;
 		esac
 	done
@@ -393,7 +397,7 @@ main() {
 		find_tools
 		obtain
 	} </dev/null # what comes on standard input is for --token-file -
-	# Not exec: what was fetched has to go when the agent has put itself where it stays.
+	# Not exec: this script still has to remove the download when join has copied the agent to its place.
 	umask "$mask"
 	status=0
 	if [ -n "$token" ]; then

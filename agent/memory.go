@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// heapGrowth is by how many percent the heap may grow before it is collected. The agent allocates little and seldom, so an
-	// early collection costs next to no time and keeps the node's memory free.
+	// heapGrowth is by how many percent the heap may grow before it is collected. The agent allocates little, so an early
+	// collection costs almost no time, and leaves more of the node's memory to others.
 	heapGrowth = 25
-	// mostCores bounds what the runtime keeps ready for each core: a node may have hundreds, and the agent has no use for them.
+	// mostCores bounds how many cores the runtime keeps memory for. A node may have hundreds, and the agent needs two.
 	mostCores = 2
 
-	settled   = 15 * time.Second // after the start: joining takes more memory than reporting does
+	settled   = 15 * time.Second // to the first time: an enrolment takes more memory than reports do
 	giveEvery = time.Minute      // a collection takes about a millisecond
 )
 
-// beSmall keeps the runtime from spending a node's memory to save the agent time. What the environment says wins.
+// beSmall keeps the runtime from using memory to save time. The variables GOGC and GOMAXPROCS win.
 func beSmall(getenv func(string) string) {
 	if getenv("GOGC") == "" {
 		debug.SetGCPercent(heapGrowth)
@@ -28,8 +28,8 @@ func beSmall(getenv func(string) string) {
 	}
 }
 
-// giveMemoryBack returns to the system what the heap holds and does not use, now and then until the context ends: by itself
-// the runtime keeps it for a rush that does not come.
+// giveMemoryBack returns unused memory of the heap to the system every minute until ctx is done. The runtime by itself keeps it for
+// later, and the agent does not need it later.
 func giveMemoryBack(ctx context.Context) error {
 	timer := time.NewTimer(settled)
 	defer timer.Stop()

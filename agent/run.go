@@ -61,7 +61,7 @@ func commands() []entry {
 	}
 }
 
-// run is the whole program but for the process around it.
+// run is the whole program, apart from the process around it.
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := command.Program{Version: version, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	p.System = service.System{UID: os.Geteuid(), Getenv: getenv}
@@ -117,8 +117,7 @@ func printOverview(to io.Writer) {
 	fmt.Fprint(to, overviewTail)
 }
 
-// findCommand takes the command out of the arguments. Flags may stand before it; all but the switches are followed by a
-// value.
+// findCommand takes the command out of the arguments. Flags may stand in front of it. A flag that is no switch has a value behind it.
 func findCommand(args []string) (name string, rest []string) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]

@@ -15,6 +15,7 @@ func showVersion(_ context.Context, p command.Program, args []string) error {
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	fmt.Fprintf(p.Stdout, "muster-agent %s %s/%s %s protocol %d\n", p.Version, runtime.GOOS, runtime.GOARCH, runtime.Version(), wire.ProtocolVersion)
+	fmt.Fprintf(p.Stdout, "muster-agent %s %s/%s %s protocol %d\n",
+		p.Version, runtime.GOOS, runtime.GOARCH, runtime.Version(), wire.ProtocolVersion)
 	return nil
 }

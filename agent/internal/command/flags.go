@@ -10,12 +10,12 @@ import (
 	"muster/agent/internal/variable"
 )
 
-// Flags is one command's set: a flag on the command line wins over its MUSTER_ variable, and that over the default.
+// Flags is the set of flags of one command. A flag on the command line wins over its variable, and the variable over the default.
 type Flags struct {
 	*flag.FlagSet
 	Program
 	about, examples string
-	fromLine        map[string]bool // what the command line had
+	fromLine        map[string]bool // the flags that the command line has
 }
 
 // Flags is an empty set for a command; about and examples are for its help.
@@ -26,7 +26,7 @@ func (p Program) Flags(name, about, examples string) *Flags {
 	return f
 }
 
-// Parse reads the arguments, with flags before and after others, of which there may be none.
+// Parse reads the arguments, which may be flags only, and then the variables of the flags that are not given.
 func (f *Flags) Parse(args []string) error {
 	for len(args) > 0 {
 		err := f.FlagSet.Parse(args)
@@ -44,7 +44,7 @@ func (f *Flags) Parse(args []string) error {
 	return f.environment()
 }
 
-// environment sets what the command line did not.
+// environment sets the flags that the command line did not set.
 func (f *Flags) environment() error {
 	f.Visit(func(one *flag.Flag) { f.fromLine[one.Name] = true })
 	var failed error

@@ -9,8 +9,8 @@ import (
 	"muster/agent/internal/service"
 )
 
-// Named is how this program can be called in a shell on this machine. The installed one is named, for what install.sh runs
-// is gone afterwards; where nothing is installed in base, the program that runs.
+// Named is how a person calls the agent in a shell on this machine: the agent that is installed in base, else the program that runs.
+// The copy that install.sh runs does not count, for install.sh removes it.
 func (p Program) Named(base string) string {
 	path, err := os.Executable()
 	if layout := (service.Layout{Base: base}); layout.Current() != "" {
@@ -23,7 +23,7 @@ func (p Program) Named(base string) string {
 	return service.Called(path, p.Getenv("PATH"))
 }
 
-// AsRoot points a user at the agent of root's, for commands that find none of the user's own. It is empty where there is none.
+// AsRoot tells a user who has no agent of root's agent. It is empty where root has none either.
 func (p Program) AsRoot(command string) string {
 	if p.System.UID == 0 {
 		return ""
@@ -35,7 +35,7 @@ func (p Program) AsRoot(command string) string {
 	return fmt.Sprintf("; root's agent is on this machine: sudo %s %s", path, command)
 }
 
-// StartHint is how a person starts an agent that does not run.
+// StartHint is the command with which a person starts an agent that does not run.
 func (p Program) StartHint(base, gateway string) string {
 	absolute, err := filepath.Abs(base)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"muster/agent/internal/transport"
 )
 
-// findings are the lines of a check.
+// findings prints the lines of a check, and counts what would keep the machine from joining.
 type findings struct {
 	j      *joining
 	broken int
@@ -31,7 +31,7 @@ func (c *findings) say(ok bool, what, format string, args ...any) {
 	fmt.Fprintf(c.j.Stdout, "%-11s %-5s %s\n", what, verdict, fmt.Sprintf(format, args...))
 }
 
-// hint is a line about what is missing and would not keep the machine from joining.
+// hint prints a line about something that is missing and does not keep the machine from joining.
 func (c *findings) hint(what, format string, args ...any) {
 	fmt.Fprintf(c.j.Stdout, "%-11s %-5s %s\n", what, "note", fmt.Sprintf(format, args...))
 }
@@ -57,7 +57,8 @@ func (j *joining) checkAll(ctx context.Context) error {
 
 func (c *findings) network(ctx context.Context) {
 	client, err := transport.New(transport.Config{
-		Gateway: c.j.Gateway, Version: c.j.Version, Timeout: c.j.Limit(reachTime / 2), First: transport.FirstContact{Pins: c.j.Pinned()}, Way: c.j.Way,
+		Gateway: c.j.Gateway, Version: c.j.Version, Timeout: c.j.Limit(reachTime / 2), Way: c.j.Way,
+		First: transport.FirstContact{Pins: c.j.Pinned()},
 	})
 	if err != nil {
 		c.say(false, "gateway", "%v", err)
@@ -85,7 +86,7 @@ func (c *findings) network(ctx context.Context) {
 	c.clock(sight)
 }
 
-// names looks the gateway's name up, where that is up to this machine.
+// names looks the gateway's name up, unless a proxy does that.
 func (c *findings) names(ctx context.Context, sight transport.Sight) {
 	u, err := url.Parse(c.j.Gateway)
 	if err != nil || sight.Proxy != "" || net.ParseIP(u.Hostname()) != nil {
@@ -98,7 +99,7 @@ func (c *findings) names(ctx context.Context, sight transport.Sight) {
 	}
 }
 
-// failedPart is the layer that an error comes from.
+// failedPart is the layer in which an error happened.
 func failedPart(err error) string {
 	var name *net.DNSError
 	var operation *net.OpError
@@ -122,7 +123,7 @@ func (c *findings) clock(sight transport.Sight) {
 	}
 }
 
-// token checks the typing. Whether the gateway takes it is not asked: that would spend it.
+// token checks whether the credential is mistyped. It does not ask the gateway, for that would spend a token.
 func (c *findings) token() {
 	if !c.j.HasSecret() {
 		c.hint("token", "none given: one is needed unless this machine is enrolled already (muster token create, on the gateway)")
@@ -155,11 +156,11 @@ func (c *findings) joined(ctx context.Context) {
 	c.say(true, "joined", "this machine is enrolled as %s with %s", state.Name, state.Gateway.URL)
 }
 
-// places says what join goes by before it writes anything.
+// places checks what join checks before it writes anything.
 func (c *findings) places(ctx context.Context) {
 	kind, err := c.j.manager.Choose(ctx)
 	if err != nil {
-		kind = c.j.manager.Kind() // service says what is wrong with it
+		kind = c.j.manager.Kind() // the check of the service says what is wrong
 	}
 	for _, found := range c.j.places(kind) {
 		c.say(found.ok, found.what, "%s", found.text)

@@ -18,14 +18,14 @@ import (
 	"muster/agent/internal/transport"
 )
 
-// enrol is step 2: the identity that is there, or a new one.
+// enrol is step 2: it keeps the identity that is here, or gets a new one.
 func (j *joining) enrol(ctx context.Context) (string, error) {
 	state, err := identity.Read(j.State)
 	if err != nil {
 		return "", err
 	}
 	if state.Current == nil && !j.HasSecret() {
-		return "", options.ErrNoCredential // before anything is made that would stay behind
+		return "", options.ErrNoCredential // nothing has been made yet that would stay behind
 	}
 	word := "known here as"
 	step := j.goOn
@@ -47,11 +47,12 @@ func (j *joining) enrol(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("%s %s (tenant %s), certificate until %s", word, state.Name, state.Tenant, leaf.NotAfter.UTC().Format(time.RFC3339)), nil
+	until := leaf.NotAfter.UTC().Format(time.RFC3339)
+	return fmt.Sprintf("%s %s (tenant %s), certificate until %s", word, state.Name, state.Tenant, until), nil
 }
 
-// prepare sees to it that the agent can run and stay here before a credential is spent: by the list that --check goes by, and
-// then by putting the agent in its place and running it there.
+// prepare makes sure, before a credential is spent, that the agent can run and stay here. It checks the places as --check does, then
+// copies the agent to its place and runs it there once.
 func (j *joining) prepare(ctx context.Context, state identity.State) error {
 	if err := j.fit(); err != nil {
 		return err
@@ -63,7 +64,7 @@ func (j *joining) prepare(ctx context.Context, state identity.State) error {
 	if err == nil {
 		err = tryProgram(ctx, j.layout.Version(digest))
 	}
-	if err == nil || state.Current != nil || state.Pending != "" { // a key that was sent is what a retry is known by
+	if err == nil || state.Current != nil || state.Pending != "" { // a key that was sent must stay: by it the gateway knows a retry
 		return err
 	}
 	return errors.Join(fmt.Errorf("%w (the token is not spent)", err), j.manager.Undo())
@@ -74,13 +75,13 @@ func (j *joining) goOn(ctx context.Context, state identity.State) (identity.Stat
 	if err := j.checkPin(ctx, state); err != nil {
 		return state, err
 	}
-	if state.Gateway.URL != j.GatewayURL() { // by --force: the same gateway under another address
+	if state.Gateway.URL != j.GatewayURL() { // with --force: the same gateway has another address
 		return j.moveGateway(ctx)
 	}
 	return state, nil
 }
 
-// dropToken removes the file of a bootstrap token, which this machine has no use for any more. A file of somebody's own stays.
+// dropToken removes the file in which cloud-init left a bootstrap token, for the token is used up. It removes no other file.
 func (j *joining) dropToken() {
 	if from, err := filepath.Abs(j.from); j.from == "" || err != nil || from != j.manager.BootstrapToken() {
 		return
@@ -90,13 +91,13 @@ func (j *joining) dropToken() {
 	}
 }
 
-// replaceIdentity stops an agent that is at work, which would hold the state directory, and enrols.
+// replaceIdentity stops the agent at work, which holds the lock of the state directory, and enrols.
 func (j *joining) replaceIdentity(ctx context.Context, state identity.State) (identity.State, error) {
 	switch {
 	case j.HasSecret():
 	case j.Elsewhere(state):
-		return state, fmt.Errorf("the identity in %s belongs to instance %s and this is %s: give a token (MUSTER_TOKEN) to enrol this machine afresh",
-			j.State, state.InstanceID, j.InstanceID)
+		return state, fmt.Errorf("the identity in %s belongs to instance %s and this is %s: give a token (MUSTER_TOKEN) to enrol this "+
+			"machine afresh", j.State, state.InstanceID, j.InstanceID)
 	default:
 		return state, options.ErrNoCredential
 	}
@@ -112,7 +113,8 @@ func (j *joining) replaceIdentity(ctx context.Context, state identity.State) (id
 	return next, err
 }
 
-// moveGateway notes the other address of the gateway. Its root stays pinned: another gateway would not be believed.
+// moveGateway stores the new address of the gateway. The identity still trusts the same root only, so another gateway at that address
+// is refused.
 func (j *joining) moveGateway(ctx context.Context) (identity.State, error) {
 	if err := j.manager.Stop(ctx); err != nil {
 		return identity.State{}, err
@@ -130,8 +132,8 @@ func (j *joining) moveGateway(ctx context.Context) (identity.State, error) {
 	return state, directory.Save(state)
 }
 
-// needsEnrolment reports whether the identity that is there is none for this gateway and this machine. One that might
-// still be good is kept where there is no credential for another.
+// needsEnrolment reports whether this machine needs another identity for this gateway. Where no credential was given, it keeps one
+// that may still be good.
 func (j *joining) needsEnrolment(ctx context.Context, state identity.State) bool {
 	if state.Current == nil || j.Elsewhere(state) {
 		return true
@@ -147,7 +149,7 @@ func (j *joining) needsEnrolment(ctx context.Context, state identity.State) bool
 	return j.anew
 }
 
-// enrolAfresh enrols in this process, so that a failure is said here and the token touches no file.
+// enrolAfresh enrols in this process, so that a failure is printed here and the token is written to no file.
 func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
 	directory, err := identity.Open(j.State)
 	if err != nil {
@@ -173,11 +175,11 @@ func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
 	return next, err
 }
 
-// errNotYet ends an enrolment that would be tried for ever.
+// errNotYet ends an enrolment that would go on for ever.
 var errNotYet = errors.New("no end of the enrolment in sight")
 
-// enrolBounded gives up after a while, and sooner where something between answers: a gateway that does not know a
-// credential cannot prove its refusal.
+// enrolBounded enrols, and gives up after a while. It gives up sooner where answers are not proven: they may come from something
+// between, or from a gateway that does not know the credential.
 func (j *joining) enrolBounded(ctx context.Context, a *admission.Applicant, state identity.State) (identity.State, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)

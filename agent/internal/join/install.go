@@ -13,7 +13,7 @@ import (
 	"muster/agent/internal/service"
 )
 
-// install is step 3: the program in its place, and its settings.
+// install is step 3: it puts the program in its place, and writes the settings.
 func (j *joining) install(ctx context.Context) (string, error) {
 	j.previous = j.layout.Current()
 	j.restart = j.previous != "" && (j.previous != j.digest || !j.settings.Equal(j.before) || j.manager.Unfinished())
@@ -37,21 +37,23 @@ func (j *joining) install(ctx context.Context) (string, error) {
 	return fmt.Sprintf("agent %s %s/%s sha256:%.12s... in %s", j.Version, runtime.GOOS, runtime.GOARCH, digest, path), nil
 }
 
-// tryProgram starts the program once: a file system may forbid that, and then nothing else would say so.
+// tryProgram starts the program once. A file system may forbid that, and then only this says why.
 func tryProgram(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	out, err := exec.CommandContext(ctx, path, "version").CombinedOutput()
 	switch {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s may not be run, perhaps because its file system is mounted noexec: give --state a directory on another one: %w", path, err)
+		return fmt.Errorf("%s may not be run, perhaps because its file system is mounted noexec: give --state a directory on another one: %w",
+			path, err)
 	case err != nil:
-		return fmt.Errorf("%s does not run (%.200q): use the agent for this machine's platform, %s/%s: %w", path, out, runtime.GOOS, runtime.GOARCH, err)
+		return fmt.Errorf("%s does not run (%.200q): use the agent for this machine's platform, %s/%s: %w",
+			path, out, runtime.GOOS, runtime.GOARCH, err)
 	}
 	return nil
 }
 
-// stay is step 4: what keeps it running.
+// stay is step 4: it makes what the machine has keep the agent running.
 func (j *joining) stay(ctx context.Context) (string, error) {
 	if j.restart || j.manager.Agent() == 0 {
 		status, _ := identity.ReadStatus(j.State)

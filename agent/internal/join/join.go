@@ -35,22 +35,22 @@ type joining struct {
 	options.Options
 	manager  service.Manager
 	layout   service.Layout
-	settings service.Settings // as they shall be
-	before   service.Settings // as they are
+	settings service.Settings // as they will be
+	before   service.Settings // as they are now
 	live     *live            // stdout
 	check    bool
 	force    bool
 
-	kind     service.Kind // what will keep the agent running
+	kind     service.Kind // keeps the agent running from now on
 	from     string       // the file that the credential came from
 	digest   string       // of this program
-	previous string       // the build that was current
-	anew     bool         // the gateway is provably another one than the identity's
-	restart  bool         // an agent that runs has to be started anew
-	oldPID   int          // the agent that must have gone before an online status counts
+	previous string       // digest of the build that was current before
+	anew     bool         // the gateway is not the one of the identity: it proved that
+	restart  bool         // an agent that runs must be restarted
+	oldPID   int          // the status of this process does not count: it is the agent from before
 }
 
-// joinSteps is how many there are, for the numbers in front of what they say.
+// joinSteps is the number of steps.
 const joinSteps = 5
 
 // Run is the command join.
@@ -83,7 +83,7 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 	return j.walk(ctx)
 }
 
-// walk takes the steps. Each says one line; the one that fails says why, and ends the walk.
+// walk takes the steps. Each prints one line. A step that fails prints why, and ends the walk.
 func (j *joining) walk(ctx context.Context) error {
 	steps := [joinSteps]func(context.Context) (string, error){j.reach, j.enrol, j.install, j.stay, j.online}
 	for i, step := range steps {
@@ -93,7 +93,8 @@ func (j *joining) walk(ctx context.Context) error {
 		}
 		if err != nil {
 			fmt.Fprintf(j.Stdout, "[%d/%d] failed: %s\n", i+1, joinSteps, strings.ReplaceAll(err.Error(), "\n", "\n      "))
-			return fmt.Errorf("not joined: step %d of %d failed, as said there; on the gateway, muster help not-joining says what to do", i+1, joinSteps)
+			return fmt.Errorf("not joined: step %d of %d failed, as said there; on the gateway, muster help not-joining says what to do",
+				i+1, joinSteps)
 		}
 		fmt.Fprintf(j.Stdout, "[%d/%d] %s\n", i+1, joinSteps, line)
 	}
@@ -101,7 +102,7 @@ func (j *joining) walk(ctx context.Context) error {
 	return nil
 }
 
-// note says what happens between two steps' lines.
+// note prints what happens between the lines of two steps.
 func (j *joining) note(format string, args ...any) {
 	fmt.Fprintf(j.Stdout, "      "+format+"\n", args...)
 }
@@ -144,7 +145,7 @@ func prepareJoin(p command.Program, args []string) (*joining, error) {
 	return j, nil
 }
 
-// refuseOther keeps a node from being taken to another gateway by mistake.
+// refuseOther is the error where this machine is joined to another gateway, so that nobody changes the gateway by mistake.
 func (j *joining) refuseOther() error {
 	state, err := identity.Read(j.State)
 	if err != nil {
@@ -162,8 +163,8 @@ func (j *joining) refuseOther() error {
 	return nil
 }
 
-// installedAgent reports whether the agent at work is one that join started. One that has just been started has not
-// written who it is yet.
+// installedAgent reports whether the agent at work is one that join installed. It waits a moment, for an agent that has just started
+// has not written its process id yet.
 func (j *joining) installedAgent() bool {
 	for range 20 {
 		if j.manager.Agent() != 0 || !identity.Running(j.State) {
@@ -174,7 +175,7 @@ func (j *joining) installedAgent() bool {
 	return false
 }
 
-// nothingToDo says so where the agent is installed, as this command would do it, and online.
+// nothingToDo is the line to print where the agent is installed as this command would install it, and online. Otherwise it is empty.
 func (j *joining) nothingToDo() string {
 	state, err := identity.Read(j.State)
 	status, unread := identity.ReadStatus(j.State)
@@ -183,7 +184,7 @@ func (j *joining) nothingToDo() string {
 		return ""
 	case j.Elsewhere(state) || state.Gateway.URL != j.GatewayURL() || !j.Fits(state.Gateway):
 		return ""
-	case j.force && j.HasSecret(): // for a gateway that was set up anew, which the agent may not have noticed
+	case j.force && j.HasSecret(): // the gateway may be set up anew, and the agent may not have noticed yet
 		return ""
 	case j.digest != j.layout.Current() || j.digest != j.layout.Good() || j.manager.Unfinished():
 		return ""
@@ -196,7 +197,7 @@ func (j *joining) nothingToDo() string {
 	return fmt.Sprintf("already joined as %s and online since %s: nothing to do", state.Name, status.Since.Format(time.RFC3339))
 }
 
-// quiet is this program without a screen: join says itself what is worth it.
+// quiet is this program without a screen, for join itself prints what matters.
 func (j *joining) quiet() command.Program {
 	p := j.Program
 	p.Stderr = io.Discard

@@ -12,11 +12,11 @@ import (
 	"unsafe"
 )
 
-// live is a screen on which what is tried again takes one line for as long as it fails for the same reason. On a terminal
-// another line below it, which is written over, says how long that has been. It is safe for concurrent use.
+// live is a screen. What is tried again takes one line on it for as long as it fails for the same reason. On a terminal, a second line
+// says for how long, and is written over. Its methods are safe for concurrent use.
 type live struct {
 	to    io.Writer
-	width func() int       // of the terminal; 0: it is none
+	width func() int       // of the terminal; 0: this is no terminal
 	now   func() time.Time // nil: time.Now
 
 	mu    sync.Mutex
@@ -29,7 +29,7 @@ func newLive(to io.Writer) *live {
 	return &live{to: to, width: func() int { return terminalWidth(to) }}
 }
 
-// Write is for everything else: it begins on a line of its own.
+// Write prints everything else, on a line of its own.
 func (l *live) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *live) Write(text []byte) (int, error) {
 	return l.to.Write(text)
 }
 
-// clear takes away the line that may be written over.
+// clear removes the line that may be written over.
 func (l *live) clear() {
 	if l.open {
 		fmt.Fprint(l.to, "\r\x1b[K")
@@ -46,7 +46,7 @@ func (l *live) clear() {
 	}
 }
 
-// again says that something is still tried, and since when it has been.
+// again says that something is tried again, and for how long it has been tried.
 func (l *live) again(what string, why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -70,7 +70,7 @@ func (l *live) again(what string, why error) {
 	}
 }
 
-// same compares two texts but for their digits: a port or a duration in an error is another one each time.
+// same compares two texts without their digits: a port or a duration in an error differs each time.
 func same(a, b string) bool {
 	letters := func(r rune) rune {
 		if r >= '0' && r <= '9' {
@@ -89,7 +89,7 @@ func cut(line string, most int) string {
 	return string([]rune(line)[:most-1]) + "…"
 }
 
-// terminalWidth is that of the terminal behind a writer, 0 where there is none.
+// terminalWidth is the width of the terminal behind a writer, 0 where there is none.
 func terminalWidth(to io.Writer) int {
 	file, ok := to.(*os.File)
 	if !ok {

@@ -10,7 +10,7 @@ import (
 	"muster/agent/internal/transport"
 )
 
-// online is step 5: the gateway has accepted a heartbeat of the agent that was installed.
+// online is step 5: it waits until the gateway has accepted a heartbeat of the installed agent.
 func (j *joining) online(ctx context.Context) (string, error) {
 	status, err := j.await(ctx)
 	if errors.Is(err, errRefused) && !j.HasSecret() {
@@ -37,7 +37,7 @@ func (j *joining) online(ctx context.Context) (string, error) {
 	return "online: " + gpus + ", first heartbeat accepted", nil
 }
 
-// again replaces an identity that the gateway refuses, for a credential is there.
+// again replaces an identity that the gateway refuses. A credential was given for that.
 func (j *joining) again(ctx context.Context) (identity.Status, error) {
 	status, _ := identity.ReadStatus(j.State)
 	j.oldPID = status.PID
@@ -53,16 +53,16 @@ func (j *joining) again(ctx context.Context) (identity.Status, error) {
 	return j.await(ctx)
 }
 
-// errRefused means that the gateway provably does not want the node as it is.
+// errRefused means that the gateway has refused this node in a proven answer.
 var errRefused = errors.New("the gateway refuses this node")
 
-// await waits until the agent says that it is online, and repeats what else it says.
+// await waits until the agent's status says that it is online. Meanwhile it prints the errors from the status.
 func (j *joining) await(ctx context.Context) (identity.Status, error) {
 	deadline := time.Now().Add(j.Limit(onlineTime))
 	told := ""
 	for {
 		status, err := identity.ReadStatus(j.State)
-		if mine := err == nil && status.PID != j.oldPID; mine {
+		if err == nil && status.PID != j.oldPID {
 			switch {
 			case status.Phase == identity.PhaseOnline && identity.Running(j.State):
 				return status, nil
@@ -94,7 +94,7 @@ func (j *joining) notOnline(told string) error {
 		j.Limit(onlineTime), told, j.layout.Log())
 }
 
-// back returns to the build before, where there was one that was online.
+// back starts the build from before, where one was online, and gives the error with that.
 func (j *joining) back(ctx context.Context, failed error) error {
 	good := j.layout.Good()
 	if good == "" || good == j.digest || ctx.Err() != nil {
@@ -109,7 +109,7 @@ func (j *joining) back(ctx context.Context, failed error) error {
 	return fmt.Errorf("%w (went back to the version before, sha256:%.12s...)", failed, good)
 }
 
-// awaitGPUs is what the agent saw of them, if it sees something soon.
+// awaitGPUs is what the agent saw of the GPUs, if it sees them soon.
 func (j *joining) awaitGPUs(ctx context.Context, status identity.Status) string {
 	deadline := time.Now().Add(j.Limit(gpuTime))
 	for status.GPUs == "" && time.Now().Before(deadline) && transport.Sleep(ctx, 50*time.Millisecond) {

@@ -10,11 +10,11 @@ import (
 	"muster/agent/internal/trust"
 )
 
-// signedSets is what the gateway's signed sets say about what an identity knows.
+// signedSets is what the gateway's signed sets say to an identity.
 type signedSets struct {
-	newest identity.Gateway // what it knows when it has followed them
-	other  bool             // they are not those of the gateway that it knew
-	former transport.Pins   // of all the roots that they ever named; nobody vouches for these
+	newest identity.Gateway // what the identity knows after it has followed the sets
+	other  bool             // the sets are not those of the gateway that the identity knows
+	former transport.Pins   // of all roots that the sets have named; this is not proven
 }
 
 func (j *joining) sets(ctx context.Context, state identity.State) (signedSets, error) {
@@ -34,9 +34,9 @@ func (j *joining) sets(ctx context.Context, state identity.State) (signedSets, e
 	return s, err
 }
 
-// dropFormerPin stops looking at a pin of a root that the gateway has had and that this machine's identity has outlived, as
-// it stands in a command that is kept and run again, and says so. That a root was the gateway's once is not proven, and need
-// not be: what the identity trusts does not change by it. With --force the pin may name another gateway, and counts.
+// dropFormerPin drops the given root pin where it is that of a former root of the gateway, and says so: a command that was kept and is
+// run again has such a pin. It is not proven that the root was the gateway's, and it need not be: what the identity trusts does not
+// change. With --force the pin counts, for it may name another gateway.
 func (j *joining) dropFormerPin(ctx context.Context) (said string) {
 	state, err := identity.Read(j.State)
 	if err != nil || j.force || !j.Knows(state) || j.Fits(state.Gateway) {
@@ -52,14 +52,14 @@ func (j *joining) dropFormerPin(ctx context.Context) (said string) {
 	return said
 }
 
-// strange reports whether the gateway is not the one of the identity, or not the one that a person named by its pin.
+// strange reports whether the gateway is not that of the identity, or not the one that the given pin names.
 func (j *joining) strange(ctx context.Context, state identity.State) bool {
 	sets, _ := j.sets(ctx, state)
 	return sets.other || !j.Fits(sets.newest)
 }
 
-// checkPin refuses to go on with an identity whose gateway has not the pin that was asked for, not even among the roots that
-// this machine has not heard of yet.
+// checkPin is the error where the gateway of the identity does not have the given pin. Roots that this machine has not heard of yet count
+// too.
 func (j *joining) checkPin(ctx context.Context, state identity.State) error {
 	if j.Fits(state.Gateway) {
 		return nil

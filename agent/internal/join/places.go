@@ -12,20 +12,20 @@ import (
 	"muster/agent/internal/service"
 )
 
-// leastDisk is what two builds and the logs need, with some room.
+// leastDisk is enough for two builds and the logs, in bytes.
 const leastDisk = 64 << 20
 
-// noExec is the kernel's flag of a mounted file system (statfs(2)).
+// noExec is ST_NOEXEC, the kernel's flag of a file system that is mounted noexec (statfs(2)).
 const noExec = 8
 
-// finding is what one check came to.
+// finding is the result of one check.
 type finding struct {
 	ok         bool
 	what, text string
 }
 
-// places checks everything that joining writes to, before it writes: the state directory, where the agent also has to run, and
-// the files of the system's that keep it running. join goes by the same list as join --check.
+// places checks all that join will write: the state directory, where the agent must also be able to run, and the files that keep it
+// running. join and join --check use the same list.
 func (j *joining) places(kind service.Kind) []finding {
 	list := stateFindings(j.State)
 	for i := range list {
@@ -45,7 +45,7 @@ func (j *joining) places(kind service.Kind) []finding {
 	return list
 }
 
-// fit says what is wrong with the places.
+// fit is the error where join cannot write or run in its places.
 func (j *joining) fit() error {
 	var wrong []error
 	for _, found := range j.places(j.kind) {
@@ -59,7 +59,7 @@ func (j *joining) fit() error {
 	return errors.Join(append(wrong, errors.New("nothing was done yet, and the token is not spent: the same command can be run again"))...)
 }
 
-// stateFindings look at a state directory, or at where it would be made.
+// stateFindings checks a state directory, or the folder in which it would be made.
 func stateFindings(state string) []finding {
 	there, err := writable(state)
 	var mount syscall.Statfs_t
@@ -85,7 +85,7 @@ func stateFindings(state string) []finding {
 	return []finding{disk, write, run}
 }
 
-// writable finds the folder that a path is in, or would have its first folder made in, and says why nothing can be made there.
+// writable finds the nearest folder of a path that exists. The error says why nothing can be made there.
 func writable(path string) (there string, err error) {
 	for there = path; there != "/"; there = filepath.Dir(there) {
 		if _, err := os.Lstat(there); !errors.Is(err, fs.ErrNotExist) {
@@ -105,7 +105,7 @@ func writable(path string) (there string, err error) {
 	return there, syscall.Access(there, toWriteAndEnter)
 }
 
-// elsewhere is the advice for a state directory that will not do, with one that does where there is one.
+// elsewhere is the advice for a state directory that cannot be used. It names one that can, if one is found.
 func (j *joining) elsewhere() string {
 	for _, state := range j.otherStates() {
 		good := true
@@ -116,10 +116,11 @@ func (j *joining) elsewhere() string {
 			return "give --state " + state + " (or set MUSTER_STATE to it), where all is well"
 		}
 	}
-	return fmt.Sprintf("give --state DIR (or set MUSTER_STATE) on a file system that is writable, not mounted noexec, and has %d MiB free", leastDisk>>20)
+	return fmt.Sprintf("give --state DIR (or set MUSTER_STATE) on a file system that is writable, not mounted noexec, and has %d MiB free",
+		leastDisk>>20)
 }
 
-// placeForSettings is the advice for a folder of the system's or the user's that cannot be written.
+// placeForSettings is the advice for a folder outside of the state directory that cannot be written.
 func (j *joining) placeForSettings() string {
 	if j.System.UID == 0 {
 		return "make it writable"

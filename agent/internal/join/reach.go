@@ -13,7 +13,7 @@ import (
 	"muster/agent/internal/transport"
 )
 
-// How long join waits for each thing at most.
+// The longest waits of join.
 const (
 	reachTime  = 20 * time.Second
 	enrolTime  = time.Minute
@@ -21,7 +21,7 @@ const (
 	gpuTime    = 5 * time.Second // for the first look at the GPUs, once the node is online
 )
 
-// reach is step 1: is there a gateway, and what is it like.
+// reach is step 1: it looks at the gateway.
 func (j *joining) reach(ctx context.Context) (string, error) {
 	client, err := transport.New(transport.Config{
 		Gateway: j.Gateway, Version: j.Version, Timeout: j.Limit(reachTime / 2), First: transport.FirstContact{Pins: j.Pinned()}, Way: j.Way,
@@ -43,7 +43,7 @@ func (j *joining) reach(ctx context.Context) (string, error) {
 	}
 }
 
-// reached says what is there. A pin that this machine has outlived is dropped first, and then the gateway is looked at without.
+// reached says what was seen. Where the root pin is a former one of the gateway, it looks again without it.
 func (j *joining) reached(ctx context.Context, client *transport.Client, sight transport.Sight) (string, error) {
 	if said := j.dropFormerPin(ctx); said != "" {
 		j.note("%s", said)
@@ -52,12 +52,11 @@ func (j *joining) reached(ctx context.Context, client *transport.Client, sight t
 	return describeSight(client.Gateway(), sight, j.Pin)
 }
 
+// describeSight says in one line what the gateway is like. The error says that it is another gateway than the pin names.
 func describeSight(gateway string, sight transport.Sight, pin *transport.Pin) (string, error) {
-	parts := []string{}
+	parts := []string{"reachable"}
 	if sight.Proxy != "" {
-		parts = append(parts, "reached through the proxy "+sight.Proxy)
-	} else {
-		parts = append(parts, "reachable")
+		parts = []string{"reached through the proxy " + sight.Proxy}
 	}
 	switch sight.Certificate {
 	case transport.CertificateNone:

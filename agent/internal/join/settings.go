@@ -13,23 +13,24 @@ import (
 	"muster/agent/internal/variable"
 )
 
-// notKept are the flags that are about one run of join. A settings file of an older agent may hold a root pin all the same,
-// which the identity has outlived.
+// notKept are the flags that count for one run of join only. A settings file of an older agent may still hold a root pin; it does not
+// count.
 var notKept = [...]string{"token", "token-file", "root-pin", "check", "force", "reload-units"}
 
-// ambient are the variables of other programs without which the agent would reach less than join does.
+// ambient are variables of other programs. Without them the agent might not reach a gateway that join reaches.
 var ambient = [...]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
-// described are the variables by which a bootstrap script says in the settings file what this node is. The agent does not read
-// them; they stay as they are.
-var described = [...]string{"MUSTER_NODE_ID", "MUSTER_NODE_URL", "MUSTER_CA_BUNDLE", "MUSTER_IDENTITY", "MUSTER_PROGRAM", "MUSTER_TRUST_KEY",
-	"MUSTER_ANSWER_KEYS", "MUSTER_TASK_KEYS", "MUSTER_RELEASE_KEYS"}
+// described are the variables with which a bootstrap script describes this node in the settings file. The agent does not read them, and
+// keeps them.
+var described = [...]string{
+	"MUSTER_NODE_ID", "MUSTER_NODE_URL", "MUSTER_CA_BUNDLE", "MUSTER_IDENTITY", "MUSTER_PROGRAM", "MUSTER_TRUST_KEY",
+	"MUSTER_ANSWER_KEYS", "MUSTER_TASK_KEYS", "MUSTER_RELEASE_KEYS",
+}
 
-// servicePath is where every service looks for programs.
+// servicePath are the folders in which every service looks for programs.
 var servicePath = [...]string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// wantedSettings is what the agent is started with from now on: what the flags and the environment say, and what an
-// earlier run was told.
+// wantedSettings are the settings from now on: what the flags and the environment say, and else what an earlier run was told.
 func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 	s := service.Settings{}
 	f.VisitAll(func(one *flag.Flag) {
@@ -57,7 +58,7 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 	return s
 }
 
-// kept are the settings of an earlier run that stand in for what is not said now.
+// kept are the settings of an earlier run that count where nothing else is said now.
 func kept(before service.Settings) service.Settings {
 	s := maps.Clone(before)
 	for _, name := range notKept {
@@ -66,7 +67,8 @@ func kept(before service.Settings) service.Settings {
 	return s
 }
 
-// findNvidiaSMI is the path of an nvidia-smi that a service would not find by its name, empty where that is no trouble.
+// findNvidiaSMI is the path of an nvidia-smi that a service would not find by its name. It is empty where a service finds it, or where
+// there is none.
 func (j *joining) findNvidiaSMI() string {
 	if j.NoGPU || strings.Contains(j.NvidiaSMI, "/") {
 		return ""

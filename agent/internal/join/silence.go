@@ -9,19 +9,20 @@ import (
 )
 
 const (
-	// longestSilence is how long join waits at most for the node that this machine was before it lost its disk.
+	// longestSilence is the longest wait for the former node of this machine, from before it lost its disk, to become silent.
 	longestSilence = 10 * time.Minute
-	// silenceSpare is for the last question, and for a heartbeat that was on its way when the disk was lost.
+	// silenceSpare is added for the last request, and for a heartbeat that was on its way when the disk was lost.
 	silenceSpare = 45 * time.Second
 )
 
-// silence is a recycled machine's wait: the gateway replaces no node that still reports, not even by the instance that it was.
+// silence is the wait of a machine that lost its disk: the gateway does not replace a node that has reported lately, not even for the
+// same instance.
 type silence struct {
 	began time.Time
-	over  bool // not worth waiting for
+	over  bool // the wait would be too long
 }
 
-// wanted is after how long the gateway may grant what it refuses now; 0: time alone changes nothing.
+// wanted is how long to wait until the gateway may take what it refuses now. It is 0 where waiting does not help.
 func wanted(err error) time.Duration {
 	var refusal *transport.Refusal
 	if !errors.As(err, &refusal) {
@@ -30,7 +31,7 @@ func wanted(err error) time.Duration {
 	return time.Duration(refusal.RetrySeconds) * time.Second
 }
 
-// wait says how it goes and, the first time, gives timer the time that it takes.
+// wait prints how long the wait still is. The first call sets timer to the end of it.
 func (s *silence) wait(j *joining, timer *time.Timer, err error) {
 	left := wanted(err)
 	switch {
@@ -46,7 +47,7 @@ func (s *silence) wait(j *joining, timer *time.Timer, err error) {
 	}
 }
 
-// gaveUp says how to go on.
+// gaveUp is the error at the end of the wait. It says how to go on.
 func (s *silence) gaveUp(err error) error {
 	if s.over {
 		return fmt.Errorf("not enrolled: %w: that is too long to wait here; run the same command again then, the token is not lost", err)

@@ -73,7 +73,7 @@ type leaving struct {
 	gateway string // its URL; empty: the one of the identity
 }
 
-// remove takes away what there is of muster, and says so line by line.
+// remove removes all of muster from the machine, and prints what it removed.
 func (l *leaving) remove(ctx context.Context) (stays []string, err error) {
 	var removed []string
 	if l.System.UID == 0 {
@@ -93,7 +93,7 @@ func (l *leaving) remove(ctx context.Context) (stays []string, err error) {
 	return stays, err
 }
 
-// tell has the gateway retire the node. It comes first: a gateway that cannot be told leaves everything as it was.
+// tell makes the gateway retire the node. It comes first: where the gateway cannot be told, nothing on the machine has changed.
 func (l *leaving) tell(ctx context.Context, force bool) error {
 	state, err := identity.Read(l.manager.Base)
 	if err == nil && state.Current == nil {
@@ -111,13 +111,15 @@ func (l *leaving) tell(ctx context.Context, force bool) error {
 		return nil
 	}
 	if !force {
-		return fmt.Errorf("%w\nnothing was removed: try again when the gateway can be reached, or add --force to remove the agent all the same", err)
+		return fmt.Errorf("%w\nnothing was removed: try again when the gateway can be reached, or add --force to remove the agent "+
+			"all the same", err)
 	}
 	fmt.Fprintf(l.Stdout, "the gateway was not told (%v): %s\n", err, untold(err, state.Name))
 	return nil
 }
 
-// untold is what an operator does about a node that left without a word. In a conflict the name is also that of the machine that stays.
+// untold says what an operator does about a node that left and could not tell the gateway. In an identity conflict, another machine
+// has the same name and stays.
 func untold(err error, name string) string {
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) && refusal.Code == wire.CodeIdentityConflict {
@@ -127,7 +129,7 @@ func untold(err error, name string) string {
 	return "an operator should run muster node retire " + name
 }
 
-// retire has the gateway retire the node. A gateway that has given the node up already needs no word.
+// retire asks the gateway to retire the node. It is no error where the gateway has given the node up already.
 func (l *leaving) retire(ctx context.Context, state identity.State) error {
 	client, err := transport.New(transport.Config{
 		Gateway: l.gateway, Version: l.Version, Timeout: l.Limit(transport.DefaultTimeout), Way: transport.Auto,

@@ -9,14 +9,14 @@ import (
 	"time"
 )
 
-// maxLog bounds the log file. One older file of the same size is kept beside it.
+// maxLog bounds the log file, in bytes. One older file of the same size is kept beside it.
 const maxLog = 1 << 20
 
-// reopenPause is how long a log file that could not be written is left alone.
+// reopenPause is the wait after a failure, before the log file is tried again.
 const reopenPause = time.Minute
 
-// File writes to a bounded file. Trouble with the disk never reaches whoever logs: the lines are lost, and Trouble says
-// why. It is safe for concurrent use.
+// File writes to a bounded file. A failure of the disk is no error for whoever logs: the lines are lost, and Trouble says why. Its
+// methods are safe for concurrent use.
 type File struct {
 	path string
 	now  func() time.Time // nil: time.Now
@@ -31,7 +31,7 @@ type File struct {
 // New writes to this path. The file is made with the first line.
 func New(path string) *File { return &File{path: path} }
 
-// Write appends, and rotates first where the bound is reached. It always claims success.
+// Write appends a line. Where the file would be too long, it begins a new one first. It never reports an error.
 func (l *File) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -81,14 +81,14 @@ func (l *File) close() {
 	}
 }
 
-// Trouble is why the log is not being written, nil while it is.
+// Trouble is why the log cannot be written, nil where it can.
 func (l *File) Trouble() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.trouble
 }
 
-// NewLogger logs to both places; a screen that went away does not keep lines from the file.
+// NewLogger logs to stderr and to the file. Where stderr fails, the file still gets every line.
 func NewLogger(level slog.Level, stderr io.Writer, file *File) *slog.Logger {
 	return slog.New(slog.NewTextHandler(tee{stderr, file}, &slog.HandlerOptions{Level: level}))
 }
@@ -98,7 +98,7 @@ type tee struct {
 	file   *File
 }
 
-// Write hands the line to both.
+// Write gives the line to both.
 func (t tee) Write(line []byte) (int, error) {
 	t.stderr.Write(line)
 	return t.file.Write(line)

@@ -13,12 +13,12 @@ import (
 	"muster/agent/wire"
 )
 
-// Machine is what the agent sees of the computer that it runs on. Its readings never wait for nvidia-smi.
+// Machine reads the computer that the agent runs on. No reading waits for nvidia-smi.
 type Machine struct {
 	Prober   *gpu.Prober // nil: GPUs are not looked at
 	stateDir string
-	facts    host.Facts // of the last reading; one goroutine reads
-	cut      string     // why a part of the last reading was left out; empty: it is whole
+	facts    host.Facts // of the last reading; only one goroutine reads
+	cut      string     // says what was left out of the last reading; empty: nothing was
 }
 
 func New(nvidiaSMI string, noGPU bool, expected int, stateDir string) *Machine {
@@ -50,7 +50,7 @@ func (m *Machine) Watch(ctx context.Context, interval time.Duration, news chan<-
 	return nil
 }
 
-// Hardware is a reading in JSON of at most limit bytes, nil before the first look at the GPUs.
+// Hardware is a reading as JSON of at most limit bytes. It is nil before the first look at the GPUs.
 func (m *Machine) Hardware(limit int) json.RawMessage {
 	h, ok := m.Read()
 	if !ok {
@@ -61,8 +61,8 @@ func (m *Machine) Hardware(limit int) json.RawMessage {
 	return raw
 }
 
-// fit encodes a reading. Where it is too long, what is not asked for in lists is left out of the GPUs' rows first, and then as
-// many rows as it takes.
+// fit encodes a reading in at most limit bytes. Where it is too long, fit first drops the values that lists do not show from the
+// rows of the GPUs, and then as many rows as it must.
 func fit(h wire.Hardware, limit int) (raw json.RawMessage, cut string) {
 	raw, err := json.Marshal(h)
 	if err != nil || len(raw) <= limit {
@@ -96,8 +96,8 @@ func (m *Machine) Read() (h wire.Hardware, ok bool) {
 	return h, h.Probe.State != ""
 }
 
-// Health says in the wire's words what speaks against work on this machine, nil before the first look. A machine whose GPUs
-// are not to be looked at is healthy as far as they go.
+// Health lists the reasons against work on this machine, in the words of package wire. It is nil before the first look. Where the
+// agent must not look at GPUs, there is no reason.
 func (m *Machine) Health() (reasons []string, detail map[string]string) {
 	if m.Prober == nil {
 		return []string{}, nil
@@ -105,7 +105,7 @@ func (m *Machine) Health() (reasons []string, detail map[string]string) {
 	return m.Prober.Reading().Health()
 }
 
-// Seen is how many GPUs are known to exist, nil where no look has told.
+// Seen is how many GPUs exist, nil where no look could tell.
 func (m *Machine) Seen() *int {
 	if m.Prober == nil {
 		return nil
@@ -113,14 +113,14 @@ func (m *Machine) Seen() *int {
 	return m.Prober.Reading().Seen
 }
 
-// Expect takes over how many GPUs the gateway has on record.
+// Expect sets how many GPUs are expected to the number that the gateway has on record.
 func (m *Machine) Expect(n int) {
 	if m.Prober != nil {
 		m.Prober.Expect(n)
 	}
 }
 
-// Notices says what a person should know of this machine.
+// Notices is what a person should know of this machine.
 func (m *Machine) Notices() (all []string) {
 	if m.cut != "" {
 		all = append(all, m.cut)
@@ -131,7 +131,7 @@ func (m *Machine) Notices() (all []string) {
 	return all
 }
 
-// Cost is what the agent takes, as of the last reading.
+// Cost is what the agent took at the last reading.
 func (m *Machine) Cost() wire.Cost {
 	if m.Prober == nil {
 		return m.facts.Cost(nil)
@@ -139,7 +139,7 @@ func (m *Machine) Cost() wire.Cost {
 	return m.facts.Cost(m.Prober.Reading().Probe.TookMS)
 }
 
-// Place is where the machine is rented: what the operator says, else what the machine says of itself.
+// Place is where the machine is rented: what the operator says, else what can be found out here.
 func Place(ctx context.Context, getenv func(string) string, provider, instanceID string) (string, string) {
 	if instanceID != "" {
 		return provider, instanceID

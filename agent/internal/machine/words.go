@@ -8,7 +8,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Summary is what a person wants to know of the GPUs in a few words, empty before the first look.
+// Summary describes the GPUs for a person in a few words. It is empty before the first look.
 func (m *Machine) Summary() string {
 	if m.Prober == nil {
 		return "GPUs are not looked at (--no-gpu)"
@@ -31,7 +31,7 @@ func Summarize(r gpu.Reading) string {
 	return models(r.GPUs) + wrong(r)
 }
 
-// wrong names the GPUs that are gone or must not be used.
+// wrong names the GPUs that do not answer or must not be used.
 func wrong(r gpu.Reading) (text string) {
 	_, detail := r.Health()
 	for _, reason := range [...]string{wire.HealthGPUMissing, wire.HealthGPUFault} {

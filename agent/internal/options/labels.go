@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// Labels collects --label k=v, which may be repeated; in MUSTER_LABEL they are separated by commas.
+// Labels collects --label KEY=VALUE, which may be repeated. In MUSTER_LABEL commas separate the labels.
 type Labels map[string]string
 
-// String is the form that Set reads.
+// String gives the form that Set reads.
 func (l Labels) String() string {
 	var parts []string
 	for _, key := range slices.Sorted(maps.Keys(l)) {
@@ -19,7 +19,7 @@ func (l Labels) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Set adds what one flag says.
+// Set adds the labels of one flag.
 func (l Labels) Set(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(part, "=")

@@ -13,8 +13,8 @@ import (
 // table writes for people.
 type table struct{ to io.Writer }
 
-// print writes a reading for a person: the machine, how the look went, and a paragraph for each GPU. What is not known is
-// left out, but for what everybody looks for.
+// print writes a reading for a person: the machine, how the look went, and a paragraph for each GPU. A value that is not known is
+// left out. A few that everybody looks for are shown as not known.
 func (t table) print(h wire.Hardware, reasons []string, detail map[string]string) {
 	t.line("machine", join(", ", count(h.CPUs, "processors"), of(h.MemoryUsedMiB, h.MemoryTotalMiB, "MiB of memory"),
 		of(h.DiskUsedMiB, h.DiskTotalMiB, "MiB of disk"), with("load ", figure(h.Load1, "")), with("Linux ", text(h.Kernel)), since(h.BootTime)))
@@ -85,7 +85,7 @@ func (t table) printMemoryErrors(g wire.GPU) {
 	t.line("  pages", yes(g.RetiredPagesPending, "bad ones wait for a restart", ""))
 }
 
-// pair is a count since the driver was loaded, and over the life of the board.
+// pair is a count since the driver was loaded, and the same over the life of the board.
 func pair(now, ever *int64) string {
 	return join(", ", size(now, "since the driver was loaded"), size(ever, "ever"))
 }
@@ -111,7 +111,7 @@ func mig(instances []wire.MIGInstance) string {
 	return orElse(strings.Join(parts, ", "), "on, no instances")
 }
 
-// join puts together what there is.
+// join joins the parts that are not empty.
 func join(between string, parts ...string) string {
 	var there []string
 	for _, part := range parts {

@@ -16,6 +16,8 @@ const (
 	versionsFolder = "versions"
 	currentLink    = "current" // what runs
 	goodLink       = "good"    // what was online last
+	logName        = "agent.log"
+	supervisorLog  = "supervisor.log"
 )
 
 // OwnProgram is the file of the program that runs, also where that file was deleted or replaced after the start.
@@ -33,10 +35,10 @@ type Layout struct {
 func (l Layout) Program() string { return filepath.Join(l.Base, currentLink, Name) }
 
 // Log is the agent's log file.
-func (l Layout) Log() string { return filepath.Join(l.Base, "agent.log") }
+func (l Layout) Log() string { return filepath.Join(l.Base, logName) }
 
 // SupervisorLog is the log file of the built-in supervisor.
-func (l Layout) SupervisorLog() string { return filepath.Join(l.Base, "supervisor.log") }
+func (l Layout) SupervisorLog() string { return filepath.Join(l.Base, supervisorLog) }
 
 // Version is the path of the build with this digest.
 func (l Layout) Version(digest string) string {

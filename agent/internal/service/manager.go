@@ -219,7 +219,8 @@ func (m Manager) removeKind(ctx context.Context, kind Kind) (path string, err er
 // ourFiles are the names that an agent, its supervisor and its installation write into a state directory, with what an
 // interruption leaves beside them. service.json comes last: it says what is left to undo.
 var ourFiles = [...]string{
-	"identity*.json", "status.json", "agent.log", "agent.log.1", "supervisor.log", "supervisor.log.1", gpu.RecordFile, gpu.CallFile, lastWords, startsFile,
+	"identity*.json", "status.json", logName, logName + ".1", supervisorLog, supervisorLog + ".1",
+	gpu.RecordFile, gpu.CallFile, lastWords, startsFile,
 	"crontab", "agent.lock", supervisorLock, recordFile,
 }
 

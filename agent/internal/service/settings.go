@@ -24,7 +24,8 @@ type Settings map[string]string
 // ReadSettings reads a settings file. Where there is no file, there are no settings.
 func ReadSettings(path string) (Settings, error) {
 	raw, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) { // such as below a home of /dev/null: writing there says what is wrong
+	// ENOTDIR: a home may be /dev/null. Whoever writes there is told what is wrong.
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return Settings{}, nil
 	}
 	if err != nil {

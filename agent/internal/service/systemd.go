@@ -98,8 +98,9 @@ func (m Manager) checkMemory(ctx context.Context, user bool) error {
 		_, err := m.systemctl(ctx, user, "daemon-reload")
 		return err
 	}
-	return fmt.Errorf("systemd still remembers a %s of another state directory than %s: join with the --state of that one, restart the machine, "+
-		"or add --reload-units, when no containers with GPUs run (a daemon-reload can take the GPUs away from them)", unitName, m.Base)
+	return fmt.Errorf("systemd still remembers a %s of another state directory than %s: join with the --state of that one, restart "+
+		"the machine, or add --reload-units, when no containers with GPUs run (a daemon-reload can take the GPUs away from them)",
+		unitName, m.Base)
 }
 
 func (m Manager) log() string { return Layout{Base: m.Base}.Log() }

@@ -50,7 +50,7 @@ func Run(_ context.Context, p command.Program, args []string) error {
 	return err
 }
 
-// notOnline ends status where the gateway does not hear from this node, with what to do about it.
+// notOnline is the error where the gateway does not hear from this node. It says what to do.
 func notOnline(p command.Program, s identity.Status, running bool, state string) error {
 	switch {
 	case !running:

@@ -20,7 +20,7 @@ func phaseWords(s identity.Status) string {
 	return s.Phase
 }
 
-// stateWords is the node's state with what holds it there.
+// stateWords is the node's state, with the reasons for it.
 func stateWords(s identity.Status) string {
 	if len(s.Reasons) == 0 {
 		return s.State
@@ -32,7 +32,7 @@ func stateWords(s identity.Status) string {
 	return s.State + ": " + strings.Join(words, "; ")
 }
 
-// reasonWords is one reason of the gateway's with the next step. One that this agent does not know stands as it came.
+// reasonWords explains one of the gateway's reasons. A reason that this agent does not know is printed as it is.
 func reasonWords(reason, node string) string {
 	text := map[string]string{
 		wire.ReasonConflict: "two machines use the identity of this node, and neither gets work; an operator has to choose one of them: " +
@@ -59,8 +59,8 @@ func clockWords(s identity.Status) string {
 	return Clocks(off)
 }
 
-// Clocks compares this machine's clock with the gateway's, which is this much ahead of it. Less than a second is nothing: what
-// the gateway's answers say is given in whole ones.
+// Clocks compares this machine's clock with the gateway's, which is ahead of it by this much. Less than a second does not count, for
+// the gateway's answers give whole seconds.
 func Clocks(ahead time.Duration) string {
 	switch {
 	case ahead >= time.Second:
