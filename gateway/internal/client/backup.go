@@ -28,19 +28,23 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	}
 	patient := *c.HTTP
 	patient.Timeout = backupTime
-	answer, err := patient.Do(r)
+	response, err := patient.Do(r)
 	if err != nil {
 		return 0, c.failed(err)
 	}
-	defer answer.Body.Close()
-	if kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type")); answer.StatusCode != http.StatusOK || kind != BackupType {
-		if err := read(answer, nil); err != nil {
+	defer response.Body.Close()
+	if kind, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); response.StatusCode != http.StatusOK || kind != BackupType {
+		refusal, err := take(response)
+		if err != nil {
+			return 0, err
+		}
+		if err := read(refusal, nil); err != nil {
 			return 0, err
 		}
 		return 0, errors.New("the gateway sent no database")
 	}
-	n, err := io.Copy(w, answer.Body)
-	if err == nil && n != answer.ContentLength {
+	n, err := io.Copy(w, response.Body)
+	if err == nil && n != response.ContentLength {
 		err = io.ErrUnexpectedEOF
 	}
 	if err != nil {

@@ -1,4 +1,5 @@
-// Package client is the admin API as its callers see it: the Go client, and the shapes of requests and answers, which the server uses too.
+// Package client is the admin API as its callers see it: the Go client, and the shapes of requests and answers, which the server uses
+// too. Each entity has a file with its shapes and its calls.
 package client
 
 import (
@@ -11,7 +12,7 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
-	"strconv"
+	"syscall"
 	"time"
 
 	"muster/agent/wire"
@@ -24,165 +25,16 @@ type Client struct {
 	Token   string // API token; empty on the socket
 	HTTP    *http.Client
 	explain func(error) error // adds what to do about a connection that failed; nil: nothing
+	again   time.Duration     // how long after a cut connection a request that only reads is made again
 }
 
 // longest answer that a client takes, in bytes: a page of 1000 nodes with eight GPUs each is some 5 MB.
 const longestAnswer = 64 << 20
 
-// NodeFilter picks nodes. Zero fields pick nothing out.
-type NodeFilter struct {
-	Selector, Status, State string
-	All                     bool // retired ones too
-	Limit                   int
-	Cursor                  string
-}
-
-// NodeRows is a NodePage whose nodes are as the gateway sent them, so that fields which this client does not know are kept.
-type NodeRows struct {
-	Nodes []json.RawMessage `json:"nodes"`
-	Next  string            `json:"next"`
-	Total int               `json:"total"`
-}
-
-// Nodes gives one page.
-func (c *Client) Nodes(ctx context.Context, f NodeFilter) (NodeRows, error) {
-	q := url.Values{}
-	set(q, "selector", f.Selector)
-	set(q, "status", f.Status)
-	set(q, "state", f.State)
-	set(q, "cursor", f.Cursor)
-	if f.All {
-		q.Set("all", "true")
-	}
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
-	var rows NodeRows
-	err := c.do(ctx, "GET", "nodes", q, nil, &rows)
-	return rows, err
-}
-
-// Node gives one node by name or id, as the gateway sent it.
-func (c *Client) Node(ctx context.Context, node string) (json.RawMessage, error) {
-	var row json.RawMessage
-	err := c.do(ctx, "GET", "nodes/"+url.PathEscape(node), nil, nil, &row)
-	return row, err
-}
-
-// Apply moves a node; verb is drain, resume, retire or ban.
-func (c *Client) Apply(ctx context.Context, node, verb string) (Node, error) {
-	var n Node
-	err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/"+url.PathEscape(verb), nil, struct{}{}, &n)
-	return n, err
-}
-
-// SetLabels sets and removes labels of a node as the operator.
-func (c *Client) SetLabels(ctx context.Context, node string, q LabelsRequest) (Node, error) {
-	var n Node
-	err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/labels", nil, q, &n)
-	return n, err
-}
-
-// CreateToken mints an enrollment token.
-func (c *Client) CreateToken(ctx context.Context, q TokenRequest) (NewToken, error) {
-	var t NewToken
-	err := c.do(ctx, "POST", "tokens", nil, q, &t)
-	return t, err
-}
-
-// Tokens lists tokens, newest first; with all also those that are spent.
-func (c *Client) Tokens(ctx context.Context, tenant string, all bool) (TokenList, error) {
-	q := url.Values{}
-	set(q, "tenant", tenant)
-	if all {
-		q.Set("all", "true")
-	}
-	var list TokenList
-	err := c.do(ctx, "GET", "tokens", q, nil, &list)
-	return list, err
-}
-
-// RevokeToken ends a token, named by its public part.
-func (c *Client) RevokeToken(ctx context.Context, id string) error {
-	return c.do(ctx, "DELETE", "tokens/"+url.PathEscape(id), nil, nil, nil)
-}
-
-// PSKs lists the live pre-shared keys, newest first.
-func (c *Client) PSKs(ctx context.Context) (PSKList, error) {
-	var list PSKList
-	err := c.do(ctx, "GET", "psk", nil, nil, &list)
-	return list, err
-}
-
-// SetPSK makes a pre-shared key the only one.
-func (c *Client) SetPSK(ctx context.Context, q PSKRequest) (NewPSK, error) {
-	var k NewPSK
-	err := c.do(ctx, "POST", "psk", nil, q, &k)
-	return k, err
-}
-
-// RotatePSK adds a second pre-shared key.
-func (c *Client) RotatePSK(ctx context.Context, q PSKRequest) (NewPSK, error) {
-	var k NewPSK
-	err := c.do(ctx, "POST", "psk/rotate", nil, q, &k)
-	return k, err
-}
-
-// ClearPSK ends every pre-shared key but the one to keep; empty ends all.
-func (c *Client) ClearPSK(ctx context.Context, keep string) error {
-	q := url.Values{}
-	set(q, "keep", keep)
-	return c.do(ctx, "DELETE", "psk", q, nil, nil)
-}
-
-// EventFilter picks events. Zero fields pick nothing out.
-type EventFilter struct {
-	Node, Kind, Tenant string
-	Security           bool
-	Since              time.Time
-	Forward            bool  // oldest first, those after the id After
-	After, Before      int64 // ids
-	Limit              int
-}
-
-// Events lists events: newest first, or oldest first with Forward.
-func (c *Client) Events(ctx context.Context, f EventFilter) (EventList, error) {
-	q := url.Values{}
-	set(q, "node", f.Node)
-	set(q, "kind", f.Kind)
-	set(q, "tenant", f.Tenant)
-	if f.Security {
-		q.Set("security", "true")
-	}
-	if !f.Since.IsZero() {
-		q.Set("since", f.Since.UTC().Format(time.RFC3339))
-	}
-	if f.Forward {
-		q.Set("after", strconv.FormatInt(f.After, 10))
-	}
-	if f.Before > 0 {
-		q.Set("before", strconv.FormatInt(f.Before, 10))
-	}
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
-	var list EventList
-	err := c.do(ctx, "GET", "events", q, nil, &list)
-	return list, err
-}
-
-// WhoAmI tells whom the gateway takes this client for.
-func (c *Client) WhoAmI(ctx context.Context) (Identity, error) {
-	var who Identity
-	err := c.do(ctx, "GET", "whoami", nil, nil, &who)
-	return who, err
-}
-
-// Gateway tells how machines reach the gateway.
-func (c *Client) Gateway(ctx context.Context) (Gateway, error) {
-	var g Gateway
-	err := c.do(ctx, "GET", "gateway", nil, nil, &g)
-	return g, err
+// Done answers a change that has nothing else to show.
+type Done struct {
+	ID     string `json:"id,omitempty"`
+	Status string `json:"status"`
 }
 
 func set(q url.Values, name, value string) {
@@ -191,70 +43,127 @@ func set(q url.Values, name, value string) {
 	}
 }
 
-// do makes one request; in and out may be nil.
+// do makes a request and reads its answer; in and out may be nil.
 func (c *Client) do(ctx context.Context, method, path string, q url.Values, in, out any) error {
+	var body []byte
+	if in != nil {
+		var err error
+		if body, err = json.Marshal(in); err != nil {
+			return err
+		}
+	}
 	address := c.BaseURL + wire.PrefixAdmin + path
 	if len(q) > 0 {
 		address += "?" + q.Encode()
 	}
-	var body io.Reader
-	if in != nil {
-		raw, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = bytes.NewReader(raw)
+	answer, err := c.send(ctx, method, address, body)
+	if method == http.MethodGet && wasCut(err) && c.rest(ctx) == nil {
+		answer, err = c.send(ctx, method, address, body)
 	}
-	r, err := http.NewRequestWithContext(ctx, method, address, body)
 	if err != nil {
-		return err
+		return c.failed(err)
 	}
-	if in != nil {
+	return read(answer, out)
+}
+
+// send makes one request, and reads the whole answer.
+func (c *Client) send(ctx context.Context, method, address string, body []byte) (*answer, error) {
+	r, err := c.request(ctx, method, address, body)
+	if err != nil {
+		return nil, err
+	}
+	response, err := c.HTTP.Do(r)
+	if err != nil {
+		return nil, err
+	}
+	return take(response)
+}
+
+func (c *Client) request(ctx context.Context, method, address string, body []byte) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	if body != nil {
 		r.Header.Set("Content-Type", "application/json")
 	}
 	if c.Token != "" {
 		r.Header.Set("Authorization", "Bearer "+c.Token)
 	}
-	answer, err := c.HTTP.Do(r)
-	if err != nil {
-		return c.failed(err)
+	return r, nil
+}
+
+// wasCut tells that a connection ended before the answer did, as when the gateway restarts. A request that only reads may then be made
+// again: once, because what cuts twice is no restart.
+func wasCut(err error) bool {
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+}
+
+// rest gives a gateway that restarts the time to listen again.
+func (c *Client) rest(ctx context.Context) error {
+	timer := time.NewTimer(c.again)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	defer answer.Body.Close()
-	return read(answer, out)
 }
 
 func (c *Client) failed(err error) error {
-	if c.explain == nil {
+	var broken *brokenOff
+	if c.explain == nil || errors.As(err, &broken) {
 		return err
 	}
 	return c.explain(err)
 }
 
-// read takes an answer apart. What is not JSON of muster's was sent by something else.
-func read(answer *http.Response, out any) error {
-	kind, _, _ := mime.ParseMediaType(answer.Header.Get("Content-Type"))
-	raw, err := io.ReadAll(io.LimitReader(answer.Body, longestAnswer))
+// answer is what the gateway said, or what stood between.
+type answer struct {
+	status int
+	kind   string // of content
+	host   string
+	body   []byte
+}
+
+func take(r *http.Response) (*answer, error) {
+	defer r.Body.Close()
+	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
+	body, err := io.ReadAll(io.LimitReader(r.Body, longestAnswer))
 	if err != nil {
-		return fmt.Errorf("the gateway's answer broke off: %w", err)
+		return nil, &brokenOff{err}
 	}
-	ok := answer.StatusCode/100 == 2
-	if kind == "application/json" && !ok {
+	return &answer{status: r.StatusCode, kind: kind, host: r.Request.URL.Host, body: body}, nil
+}
+
+// brokenOff says that the gateway's answer had no end. The gateway was reached, so nothing is to be said about the way to it.
+type brokenOff struct{ err error }
+
+func (e *brokenOff) Error() string { return "the gateway's answer broke off: " + e.err.Error() }
+
+func (e *brokenOff) Unwrap() error { return e.err }
+
+// read takes an answer apart. What is not JSON of muster's was sent by something else.
+func read(a *answer, out any) error {
+	ok := a.status/100 == 2
+	if a.kind == "application/json" && !ok {
 		var refusal wire.Error
-		if json.Unmarshal(raw, &refusal) == nil && refusal.Error.Code != "" {
+		if json.Unmarshal(a.body, &refusal) == nil && refusal.Error.Code != "" {
 			if refusal.RequestID != "" {
 				refusal.Error.Message += ", request id " + refusal.RequestID
 			}
 			return &refusal.Error
 		}
 	}
-	if kind != "application/json" || !ok {
+	if a.kind != "application/json" || !ok {
 		return fmt.Errorf("not muster's admin API: %s answered with status %d and %q; is the URL right, and does it lead to the gateway itself?",
-			answer.Request.URL.Host, answer.StatusCode, kind)
+			a.host, a.status, a.kind)
 	}
 	if out == nil {
 		return nil
 	}
-	return understand(raw, out)
+	return understand(a.body, out)
 }
 
 func understand(raw []byte, out any) error {
@@ -268,47 +177,4 @@ func understand(raw []byte, out any) error {
 func IsNotFound(err error) bool {
 	var detail *wire.ErrorDetail
 	return errors.As(err, &detail) && detail.Code == wire.CodeNotFound
-}
-
-// pageSize is how many nodes are fetched at a time.
-const pageSize = 500
-
-// EachPage calls use with every page of the nodes that the filter picks.
-func (c *Client) EachPage(ctx context.Context, f NodeFilter, use func(NodeRows) error) error {
-	f.Limit = pageSize
-	for {
-		rows, err := c.Nodes(ctx, f)
-		if err != nil {
-			return err
-		}
-		if err := use(rows); err != nil || rows.Next == "" {
-			return err
-		}
-		f.Cursor = rows.Next
-	}
-}
-
-// EachNode calls use with every node that the filter picks.
-func (c *Client) EachNode(ctx context.Context, f NodeFilter, use func(Node) error) error {
-	return c.EachPage(ctx, f, func(page NodeRows) error {
-		for _, raw := range page.Nodes {
-			n, err := ReadNode(raw)
-			if err == nil {
-				err = use(n)
-			}
-			if err != nil {
-				return err
-			}
-		}
-		return nil
-	})
-}
-
-// ReadNode reads a node as the gateway sent it.
-func ReadNode(raw json.RawMessage) (Node, error) {
-	var n Node
-	if err := json.Unmarshal(raw, &n); err != nil {
-		return n, fmt.Errorf("a node in the gateway's answer is not as this version expects: %w", err)
-	}
-	return n, nil
 }

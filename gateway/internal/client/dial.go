@@ -27,7 +27,8 @@ const SocketName = "muster.sock"
 
 const (
 	requestTimeout = time.Minute
-	longestRoots   = 256 << 10 // bytes of a root bundle
+	restartTime    = time.Second // a gateway takes about so long to listen again
+	longestRoots   = 256 << 10   // bytes of a root bundle
 )
 
 // Target says which gateway to call and how: by URL and API token where URL is set, else through the socket in DataDir.
@@ -57,7 +58,7 @@ func Dial(ctx context.Context, t Target) (*Client, error) {
 	}
 	transport := newTransport()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
-	return &Client{BaseURL: base, Token: strings.TrimSpace(t.Token), HTTP: plainClient(transport), explain: explainURL}, nil
+	return &Client{BaseURL: base, Token: strings.TrimSpace(t.Token), HTTP: plainClient(transport), again: restartTime, explain: explainURL}, nil
 }
 
 func newTransport() *http.Transport {

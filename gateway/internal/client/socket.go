@@ -53,7 +53,7 @@ func dialSocket(socket string) *Client {
 		}
 		return c, err
 	}}
-	return &Client{BaseURL: "http://muster", HTTP: plainClient(transport), explain: func(err error) error {
+	return &Client{BaseURL: "http://muster", HTTP: plainClient(transport), again: restartTime, explain: func(err error) error {
 		if away := (*SocketError)(nil); errors.As(err, &away) {
 			return away // without the URL that stands for the socket
 		}

@@ -1,0 +1,41 @@
+package client
+
+import (
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Duration is a time.Duration that JSON spells "90m" or "7d"; a number of seconds is understood too.
+type Duration time.Duration
+
+// MarshalJSON writes Go's form.
+func (d Duration) MarshalJSON() ([]byte, error) { return json.Marshal(time.Duration(d).String()) }
+
+// UnmarshalJSON reads a string or a number of seconds.
+func (d *Duration) UnmarshalJSON(raw []byte) error {
+	var text string
+	if string(raw) == "null" { // by encoding/json's convention no value at all
+		return nil
+	}
+	if json.Unmarshal(raw, &text) != nil {
+		text = string(raw) + "s"
+	}
+	parsed, err := ParseDuration(text)
+	*d = Duration(parsed)
+	return err
+}
+
+// ParseDuration reads Go's durations, and whole days such as 7d.
+func ParseDuration(text string) (time.Duration, error) {
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		if n, err := strconv.ParseUint(days, 10, 16); err == nil && n < 36500 {
+			return time.Duration(n) * 24 * time.Hour, nil
+		}
+	} else if d, err := time.ParseDuration(text); err == nil {
+		return d, nil
+	}
+	return 0, fmt.Errorf("%.40q is no duration: write 30m, 12h or 7d", text)
+}

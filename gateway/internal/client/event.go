@@ -1,0 +1,64 @@
+package client
+
+import (
+	"context"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Event is one row of the log.
+type Event struct {
+	ID       int64             `json:"id"`
+	At       time.Time         `json:"at"`
+	Kind     string            `json:"kind"`
+	Actor    string            `json:"actor"`
+	NodeID   string            `json:"node_id"`
+	Node     string            `json:"node"` // its name
+	Tenant   string            `json:"tenant"`
+	Address  string            `json:"address"`
+	Outcome  string            `json:"outcome"`
+	Detail   map[string]string `json:"detail"`
+	Security bool              `json:"security"`
+}
+
+// EventList answers GET events: newest first, but oldest first where the request has after.
+type EventList struct {
+	Events []Event `json:"events"`
+}
+
+// EventFilter picks events. Zero fields pick nothing out.
+type EventFilter struct {
+	Node, Kind, Tenant string
+	Security           bool
+	Since              time.Time
+	Forward            bool  // oldest first, those after the id After
+	After, Before      int64 // ids
+	Limit              int
+}
+
+// Events lists events: newest first, or oldest first with Forward.
+func (c *Client) Events(ctx context.Context, f EventFilter) (EventList, error) {
+	q := url.Values{}
+	set(q, "node", f.Node)
+	set(q, "kind", f.Kind)
+	set(q, "tenant", f.Tenant)
+	if f.Security {
+		q.Set("security", "true")
+	}
+	if !f.Since.IsZero() {
+		q.Set("since", f.Since.UTC().Format(time.RFC3339))
+	}
+	if f.Forward {
+		q.Set("after", strconv.FormatInt(f.After, 10))
+	}
+	if f.Before > 0 {
+		q.Set("before", strconv.FormatInt(f.Before, 10))
+	}
+	if f.Limit > 0 {
+		q.Set("limit", strconv.Itoa(f.Limit))
+	}
+	var list EventList
+	err := c.do(ctx, "GET", "events", q, nil, &list)
+	return list, err
+}

@@ -1,0 +1,183 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"time"
+)
+
+// Node is a node as the API shows it. Hardware is what the node reported, held to its shape, null when it never did.
+type Node struct {
+	ID           string            `json:"id"`
+	Name         string            `json:"name"`
+	Tenant       string            `json:"tenant"`
+	Labels       map[string]string `json:"labels"`
+	Provider     string            `json:"provider"`
+	InstanceID   string            `json:"instance_id"`
+	State        string            `json:"state"`
+	StateReasons []string          `json:"state_reasons"`
+	StateDetails map[string]string `json:"state_details"` // what stands behind a reason, by reason, where more is known
+	StateSince   time.Time         `json:"state_since"`
+	Status       string            `json:"status"`
+	LastSeen     *time.Time        `json:"last_seen"`
+	CreatedAt    time.Time         `json:"created_at"`
+	Banned       bool              `json:"banned"`
+	Recoveries   int               `json:"recoveries"` // renewals with an expired certificate
+	Address      string            `json:"address"`
+	SkewMillis   *int64            `json:"skew_ms"` // gateway's clock minus the node's
+	Notices      []string          `json:"notices"` // what the agent misses
+	Cost         json.RawMessage   `json:"cost"`    // a wire.Cost
+	Agent        *Agent            `json:"agent"`
+	Certificate  *Certificate      `json:"certificate"`
+
+	GPUsExpected    *int     `json:"gpus_expected"`    // the gateway's record of how many GPUs it has; null: none
+	IntervalSeconds *float64 `json:"interval_seconds"` // between its heartbeats, as it says
+
+	RecoveryUntil *time.Time `json:"recovery_until"` // until when an operator lets it back in
+
+	Hardware json.RawMessage `json:"hardware"` // a wire.Hardware
+}
+
+// Agent is the program that a node runs.
+type Agent struct {
+	Version string `json:"version"`
+	OS      string `json:"os"`
+	Arch    string `json:"arch"`
+	Digest  string `json:"digest"`
+}
+
+// Certificate is a node's current identity.
+type Certificate struct {
+	Fingerprint string    `json:"fingerprint"`
+	NotAfter    time.Time `json:"not_after"`
+	Generation  int       `json:"generation"`
+
+	RenewalOverdue bool `json:"renewal_overdue"` // it should have been renewed by now
+}
+
+// NodePage is one page of a list of nodes.
+type NodePage struct {
+	Nodes []Node `json:"nodes"`
+	Next  string `json:"next"` // cursor of the next page, empty on the last
+	Total int    `json:"total"`
+}
+
+// NodeRows is a NodePage whose nodes are as the gateway sent them, so that fields which this client does not know are kept.
+type NodeRows struct {
+	Nodes []json.RawMessage `json:"nodes"`
+	Next  string            `json:"next"`
+	Total int               `json:"total"`
+}
+
+// NodeFilter picks nodes. Zero fields pick nothing out.
+type NodeFilter struct {
+	Selector, Status, State string
+	All                     bool // retired ones too
+	Limit                   int
+	Cursor                  string
+}
+
+// Nodes gives one page.
+func (c *Client) Nodes(ctx context.Context, f NodeFilter) (NodeRows, error) {
+	q := url.Values{}
+	set(q, "selector", f.Selector)
+	set(q, "status", f.Status)
+	set(q, "state", f.State)
+	set(q, "cursor", f.Cursor)
+	if f.All {
+		q.Set("all", "true")
+	}
+	if f.Limit > 0 {
+		q.Set("limit", strconv.Itoa(f.Limit))
+	}
+	var rows NodeRows
+	err := c.do(ctx, "GET", "nodes", q, nil, &rows)
+	return rows, err
+}
+
+// pageSize is how many nodes are fetched at a time.
+const pageSize = 500
+
+// EachPage calls use with every page of the nodes that the filter picks.
+func (c *Client) EachPage(ctx context.Context, f NodeFilter, use func(NodeRows) error) error {
+	f.Limit = pageSize
+	for {
+		rows, err := c.Nodes(ctx, f)
+		if err != nil {
+			return err
+		}
+		if err := use(rows); err != nil || rows.Next == "" {
+			return err
+		}
+		f.Cursor = rows.Next
+	}
+}
+
+// EachNode calls use with every node that the filter picks.
+func (c *Client) EachNode(ctx context.Context, f NodeFilter, use func(Node) error) error {
+	return c.EachPage(ctx, f, func(page NodeRows) error {
+		for _, raw := range page.Nodes {
+			n, err := ReadNode(raw)
+			if err == nil {
+				err = use(n)
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// ReadNode reads a node as the gateway sent it.
+func ReadNode(raw json.RawMessage) (Node, error) {
+	var n Node
+	if err := json.Unmarshal(raw, &n); err != nil {
+		return n, fmt.Errorf("a node in the gateway's answer is not as this version expects: %w", err)
+	}
+	return n, nil
+}
+
+// Node gives one node by name or id, as the gateway sent it.
+func (c *Client) Node(ctx context.Context, node string) (json.RawMessage, error) {
+	var row json.RawMessage
+	err := c.do(ctx, "GET", "nodes/"+url.PathEscape(node), nil, nil, &row)
+	return row, err
+}
+
+// Apply moves a node; verb is drain, resume, retire or ban.
+func (c *Client) Apply(ctx context.Context, node, verb string) (Node, error) {
+	var n Node
+	err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/"+url.PathEscape(verb), nil, struct{}{}, &n)
+	return n, err
+}
+
+// LabelsRequest changes a node's labels as the operator.
+type LabelsRequest struct {
+	Set    map[string]string `json:"set,omitempty"`
+	Remove []string          `json:"remove,omitempty"`
+}
+
+// SetLabels sets and removes labels of a node as the operator.
+func (c *Client) SetLabels(ctx context.Context, node string, q LabelsRequest) (Node, error) {
+	var n Node
+	err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/labels", nil, q, &n)
+	return n, err
+}
+
+// NodePatch changes what is on record of a node: how many GPUs it has. GPUsExpected is a person's word and stands until another one,
+// or until the node enrols anew; GPUsAsSeen goes back to the highest number that is seen from now on.
+type NodePatch struct {
+	GPUsExpected *int `json:"gpus_expected,omitempty"`
+	GPUsAsSeen   bool `json:"gpus_as_seen,omitempty"`
+}
+
+// PatchNode changes what is on record of a node.
+func (c *Client) PatchNode(ctx context.Context, node string, q NodePatch) (Node, error) {
+	var n Node
+	err := c.do(ctx, "PATCH", "nodes/"+url.PathEscape(node), nil, q, &n)
+	return n, err
+}
