@@ -13,6 +13,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/reading"
 	"muster/gateway/internal/reply"
 )
 
@@ -38,7 +39,7 @@ func (a *API) adopted(w http.ResponseWriter, r *http.Request, s *sign.Signature,
 		return nil, err
 	}
 	var q wire.AdoptRequest
-	if decode(body, &q) != nil || q.Generation < 0 || q.Generation > wire.MaxGeneration {
+	if reading.Decode(body, &q) != nil || q.Generation < 0 || q.Generation > wire.MaxGeneration {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the body does not show a certificate in JSON", `{"certificate":"PEM","generation":1}`)
 	}
 	leaf, between, err := chainOf(q.Certificate)

@@ -3,27 +3,26 @@ package nodeapi
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"time"
-	"unicode/utf8"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/reading"
 	"muster/store"
 )
 
 const maxHardware = wire.MaxBody // bytes of one reading: of wire.MaxGPUs rows, or nearly
 
 func (a *API) heartbeat(ctx context.Context, c Call) (any, error) {
-	b, err := readHeartbeat(c.Body)
+	b, err := reading.ParseHeartbeat(c.Body)
 	if err != nil {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the body is not a heartbeat in JSON", "agent and gateway must be of the same protocol")
 	}
 	if err := checkHeartbeat(&b); err != nil {
 		return nil, err
 	}
-	report := b.report()
+	report := reportOf(&b)
 	state, err := a.Fleet.Beat(ctx, c.Identity, c.Proof, &b.HeartbeatRequest, report)
 	if err != nil {
 		return nil, err
@@ -38,15 +37,6 @@ func checkHardware(raw json.RawMessage) error {
 		return wire.Refuse(wire.CodeBadRequest, "hardware is not an object of at most 1 MiB and 16 levels", "leave it out where there is no reading")
 	}
 	return nil
-}
-
-// decode reads a body. JSON is UTF-8 (RFC 8259 section 8.1), which encoding/json does not insist on, and what is passed on
-// as it came must not break the answers that it ends up in.
-func decode(body []byte, into any) error {
-	if !utf8.Valid(body) {
-		return errors.New("not UTF-8")
-	}
-	return json.Unmarshal(body, into)
 }
 
 // object accepts an object that is not nested so deeply that another reader would choke on it, and what is left out.
@@ -86,7 +76,7 @@ func (a *API) leave(ctx context.Context, c Call) (any, error) {
 // costs nothing but a certificate that nobody sees: whether the key has one is not asked beforehand, the record refuses a second.
 func (a *API) renew(ctx context.Context, c Call) (any, error) {
 	var q wire.RenewRequest
-	if err := decode(c.Body, &q); err != nil {
+	if err := reading.Decode(c.Body, &q); err != nil {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the body is not a renewal in JSON", `{"csr":"PEM"}`)
 	}
 	csr, err := authority.CheckCSR(q.CSR, authority.Subject{Names: []string{c.Identity.NodeID, c.Identity.Name}, URI: a.Authority.NodeURI(c.Identity.NodeID)})

@@ -248,32 +248,25 @@ func (a *API) welcome(ad fleet.Admission) wire.Welcome {
 	}
 }
 
-// glance reads of a body that is not proven yet what its refusal needs: the nonce, and whether it carries a secret. It does so
-// in one pass where the body has the members of a wire.RegisterRequest and no others.
+// glance reads of a body that is not proven yet what its refusal needs: the nonce, and whether it carries a secret. A usual body is read
+// in one pass.
 func glance(raw []byte) (nonce string, secret bool) {
-	s := reading.Scan(raw)
-	found := false
-	for s.Next() {
-		switch string(s.Name) {
-		case "nonce":
-			nonce, found = s.Plain()
-		case "protocol", "name", "time", "csr", "labels", "provider", "instance_id", "hardware", "agent":
-		default:
-			return nonceOf(raw), carriesSecret(raw)
-		}
-	}
-	if !found || !s.Whole() || len(nonce) > 64 {
+	nonce, ok := reading.Nonce(raw)
+	if !ok || len(nonce) > mostNonce {
 		return nonceOf(raw), carriesSecret(raw)
 	}
 	return nonce, holdsToken(raw)
 }
+
+// mostNonce is how many bytes a nonce has that a refusal is proven with.
+const mostNonce = 64
 
 // nonceOf reads the nonce alone, to prove a refusal of a body that was not proven itself. Nothing else may rest on it.
 func nonceOf(raw []byte) string {
 	var q struct {
 		Nonce string `json:"nonce"`
 	}
-	if json.Unmarshal(raw, &q) != nil || len(q.Nonce) > 64 {
+	if json.Unmarshal(raw, &q) != nil || len(q.Nonce) > mostNonce {
 		return ""
 	}
 	return q.Nonce

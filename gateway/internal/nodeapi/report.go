@@ -10,21 +10,24 @@ import (
 	"muster/gateway/internal/reading"
 )
 
-// report holds what the node says of itself to its shape, and names what had to be left out.
-func (b *heartbeat) report() fleet.Report {
+// reportOf holds what the node says of itself to its shape, and names what had to be left out.
+func reportOf(b *reading.Heartbeat) fleet.Report {
 	var left []string
 	r := fleet.Report{
-		Agent: held(reading.Agent, b.Agent, b.agentFits, "agent", &left),
-		Cost:  held(reading.Cost, b.Cost, b.costFits, "cost", &left),
+		Agent: held(reading.Agent, b.Agent, b.AgentFits, "agent", &left),
+		Cost:  held(reading.Cost, b.Cost, b.CostFits, "cost", &left),
 	}
 	if hollow(b.Hardware) {
 		b.Hardware = nil
 	} else {
-		r.Hardware = held(reading.Hardware, b.Hardware, b.hardwareFits, "hardware", &left)
-		if !b.hardwareFits {
-			b.seen = reading.Summarise(r.Hardware)
+		r.Hardware = held(reading.Hardware, b.Hardware, b.HardwareFits, "hardware", &left)
+		if !b.HardwareFits {
+			b.Seen = reading.Summarise(r.Hardware)
 		}
-		r.Probe, r.GPUs, r.Expected, r.Ills = b.seen.State, b.seen.GPUs, b.seen.Expected, b.seen.Ills
+		r.Probe = b.Seen.State
+		r.GPUs = b.Seen.GPUs
+		r.Expected = b.Seen.Expected
+		r.Ills = b.Seen.Ills
 	}
 	r.LeftOut = strings.Join(left, "; ")
 	return r

@@ -1,35 +1,15 @@
-package nodeapi
+package reading_test
 
 import (
 	"bytes"
 	"encoding/json"
+	"muster/gateway/internal/reading"
 	"os"
-	"strings"
 	"testing"
 )
 
-// FuzzGlance holds what is read of an unproven body against encoding/json.
-func FuzzGlance(f *testing.F) {
-	for _, seed := range []string{
-		`{"protocol":1,"name":"box","nonce":"AAAAAAAAAAAAAAAAAAAAAA==","time":"2026-11-21T12:00:00Z","csr":"x","hardware":{"nonce":"b"}}`,
-		`{"nonce":"a","Nonce":"b"}`, `{"nonce":"a","nonce":"b"}`, `{"nonce":"a","nonce":null}`, `{"nonce":"\u0061","name":1}`,
-		`{"nonce":"a","token":"x"}`, `{"nonce":"a","TOKEN":"x"}`, `{"nonce":"a","cluster_token":null}`, `{"nonce":"a","p\u0073k":"x"}`,
-		`{"nonce":"` + strings.Repeat("a", 65) + `"}`, `{"nonce":1}`, `{"nonce":"a"} x`,
-		`{"nonce":"a","bootstrap_token":"x"}`, `{"nonce":"a","labels":{"x":"msb_abcdefghijkl_0123456789012345678901.x"}}`, `{"nonce":"a","name":"m\u0073b_abcdefghijkl_0123456789012345678901"}`,
-		`{"nonce":"a","name":"mse_ab12"}`, `{"nonce":"m\u0073e_abcdefghijkl_0123456789"}`, `{"nonce":"a"`, `[]`, "{\"nonce\":\"\xff\"}", "",
-	} {
-		f.Add([]byte(seed))
-	}
-	f.Fuzz(func(t *testing.T, body []byte) {
-		nonce, secret := glance(body)
-		if wantNonce, wantSecret := nonceOf(body), carriesSecret(body); nonce != wantNonce || secret != wantSecret {
-			t.Errorf("%q: %q, %v; encoding/json: %q, %v", body, nonce, secret, wantNonce, wantSecret)
-		}
-	})
-}
-
-// FuzzReadHeartbeat holds the shortcut against encoding/json, which has the word.
-func FuzzReadHeartbeat(f *testing.F) {
+// FuzzParseHeartbeat holds the shortcut against encoding/json, which has the word.
+func FuzzParseHeartbeat(f *testing.F) {
 	for _, seed := range []string{
 		`{"run_id":"0123456789abcdef","counter":7,"interval_seconds":30,"hardware":{"probe":{"state":"ok"},"gpus":[{"index":0}]}}`,
 		`{"counter":1,"Hardware":{"a":1},"hardware":{"b":2}}`,
@@ -46,16 +26,15 @@ func FuzzReadHeartbeat(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
-		got, gotErr := readHeartbeat(bytes.Clone(body))
-		var want heartbeat
-		wantErr := decode(body, &want)
+		got, gotErr := reading.ParseHeartbeat(bytes.Clone(body))
+		var want reading.Heartbeat
+		wantErr := reading.Decode(body, &want)
 		if (gotErr == nil) != (wantErr == nil) {
 			t.Fatalf("%q: %v, encoding/json: %v", body, gotErr, wantErr)
 		}
 		if gotErr != nil {
 			return
 		}
-		got.scanned = false
 		a, b := encoded(t, got), encoded(t, want)
 		if !bytes.Equal(a, b) {
 			t.Fatalf("%q: %s, encoding/json: %s", body, a, b)
@@ -69,21 +48,36 @@ func TestTheUsualHeartbeatTakesTheShortWay(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b, ok := scanHeartbeat(vector)
-	if !ok || b.GPUsSeen == nil || *b.GPUsSeen != 2 || len(b.Health) != 1 || b.HealthDetail[b.Health[0]] == "" {
-		t.Errorf("the vector is read as %+v, %v", b, ok)
+	b, err := reading.ParseHeartbeat(vector)
+	if err != nil || !b.Scanned || b.GPUsSeen == nil || *b.GPUsSeen != 2 || len(b.Health) != 1 || b.HealthDetail[b.Health[0]] == "" {
+		t.Errorf("the vector is read as %+v, %v", b, err)
 	}
 	unlooked := []byte(`{"run_id":"0123456789abcdef","counter":1,"interval_seconds":30,"skew_ms":0,"agent":{},"cost":{},"health":null}`)
-	if b, ok := scanHeartbeat(unlooked); !ok || b.Health != nil {
-		t.Errorf("a heartbeat before the first look is read as %+v, %v", b, ok)
+	if b, err := reading.ParseHeartbeat(unlooked); err != nil || !b.Scanned || b.Health != nil {
+		t.Errorf("a heartbeat before the first look is read as %+v, %v", b, err)
 	}
 }
 
-func encoded(t *testing.T, b heartbeat) []byte {
+func encoded(t *testing.T, b reading.Heartbeat) []byte {
 	t.Helper()
 	text, err := json.Marshal(b)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return text
+}
+
+func TestNonce(t *testing.T) {
+	for body, want := range map[string]string{
+		`{"protocol":1,"name":"box","nonce":"abc","agent":{}}`: "abc", `{"nonce":"a","nonce":"b"}`: "b", `{"nonce":"a","token":"x"}`: "-",
+		`{"name":"box"}`: "-", `{"nonce":"\u0061"}`: "-", `{"nonce":"a"} x`: "-", `[]`: "-", "": "-",
+	} {
+		nonce, ok := reading.Nonce([]byte(body))
+		if !ok {
+			nonce = "-"
+		}
+		if nonce != want {
+			t.Errorf("%s: got %s, want %s", body, nonce, want)
+		}
+	}
 }

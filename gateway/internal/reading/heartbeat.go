@@ -1,0 +1,149 @@
+package reading
+
+import (
+	"encoding/json"
+	"errors"
+	"strconv"
+	"unicode/utf8"
+
+	"muster/agent/wire"
+)
+
+// Heartbeat is a wire.HeartbeatRequest whose agent, cost and hardware are left as they came: nobody has asked to read them.
+type Heartbeat struct {
+	wire.HeartbeatRequest
+	Agent json.RawMessage `json:"agent"`
+	Cost  json.RawMessage `json:"cost"`
+
+	// Scanned tells that one pass read all of it. Agent, cost and hardware are well-formed then, and not too deep.
+	Scanned bool `json:"-"`
+
+	AgentFits    bool    `json:"-"` // it has its shape, as the pass found
+	CostFits     bool    `json:"-"`
+	HardwareFits bool    `json:"-"`
+	Seen         Summary `json:"-"` // of the hardware, where that fits
+}
+
+// ParseHeartbeat reads a heartbeat. Those that this agent sends are read in one pass, which checks what is kept as it came. Where that
+// pass and encoding/json could understand two things (a key twice, in another case, or escaped) encoding/json decides.
+func ParseHeartbeat(body []byte) (b Heartbeat, err error) {
+	if b, ok := scanHeartbeat(body); ok {
+		return b, nil
+	}
+	err = Decode(body, &b)
+	return b, err
+}
+
+// Decode reads a body. JSON is UTF-8 (RFC 8259 section 8.1), which encoding/json does not insist on, and what is passed on as it came
+// must not break the answers that it ends up in.
+func Decode(body []byte, into any) error {
+	if !utf8.Valid(body) {
+		return errors.New("not UTF-8")
+	}
+	return json.Unmarshal(body, into)
+}
+
+// Nonce reads the nonce of a register request in one pass. It is not ok where the body has a member that a wire.RegisterRequest does
+// not have, or where encoding/json could find another nonce.
+func Nonce(body []byte) (nonce string, ok bool) {
+	s := Scan(body)
+	for s.Next() {
+		switch string(s.Name) {
+		case "nonce":
+			nonce, ok = s.Plain()
+		case "protocol", "name", "time", "csr", "labels", "provider", "instance_id", "hardware", "agent":
+		default:
+			return "", false
+		}
+	}
+	return nonce, ok && s.Whole()
+}
+
+// scanHeartbeat reads what this agent's heartbeats are made of, each member at most once.
+func scanHeartbeat(body []byte) (b Heartbeat, ok bool) {
+	s := Scan(body)
+	s.Shapes = shapes
+	var seen [11]bool
+	for s.Next() {
+		at, ok := b.member(s)
+		if !ok || seen[at] {
+			return Heartbeat{}, false
+		}
+		seen[at] = true
+	}
+	b.Scanned = true
+	return b, s.Whole() && utf8.Valid(body)
+}
+
+// shapes are those of the members that are kept as they came.
+func shapes(name []byte) *Shape {
+	switch string(name) {
+	case "agent":
+		return Agent
+	case "cost":
+		return Cost
+	case "hardware":
+		return Hardware
+	}
+	return nil
+}
+
+// member takes one member over and gives its place among them.
+func (b *Heartbeat) member(s *Scanner) (at int, ok bool) {
+	value := s.Value
+	name := string(s.Name)
+	if string(value) == "null" { // means another thing for each
+		return 7, name == "health" // not looked yet: every run begins with it
+	}
+	switch name {
+	case "run_id":
+		b.RunID, ok = s.Plain()
+		return 0, ok
+	case "counter":
+		n, err := strconv.ParseUint(string(value), 10, 64)
+		b.Counter = n
+		return 1, err == nil
+	case "interval_seconds":
+		f, err := strconv.ParseFloat(string(value), 64)
+		b.IntervalSeconds = f
+		return 2, err == nil
+	case "skew_ms":
+		n, err := strconv.ParseInt(string(value), 10, 64)
+		b.SkewMillis = n
+		return 3, err == nil
+	case "agent":
+		b.Agent = value
+		b.AgentFits = s.Fits
+		return 4, true
+	case "cost":
+		b.Cost = value
+		b.CostFits = s.Fits
+		return 5, true
+	case "notices":
+		return 6, texts(value, &b.Notices)
+	case "health":
+		return 7, texts(value, &b.Health)
+	case "hardware":
+		b.Hardware = value
+		b.HardwareFits = s.Fits
+		b.Seen = s.Seen
+		return 8, true
+	case "gpus_seen":
+		n, err := strconv.ParseInt(string(value), 10, strconv.IntSize)
+		seen := int(n)
+		b.GPUsSeen = &seen
+		return 9, err == nil
+	case "health_detail":
+		return 10, json.Unmarshal(value, &b.HealthDetail) == nil
+	}
+	return 0, false
+}
+
+// texts reads an array of strings, which is mostly empty.
+func texts(value []byte, into *[]string) bool {
+	if string(value) == "[]" {
+		*into = []string{}
+		return true
+	}
+	return json.Unmarshal(value, into) == nil
+}
