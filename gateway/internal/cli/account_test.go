@@ -24,7 +24,8 @@ func (h *house) accountToken(name string) (id string) {
 // accountBy stores an account as another one made it.
 func (h *house) accountBy(maker, name string) {
 	h.t.Helper()
-	if err := h.store.CreateAccount(h.t.Context(), store.Account{ID: "msa_" + name, Name: name, CreatedAt: h.now, CreatedBy: "account:root", Maker: maker}); err != nil {
+	if err := h.store.CreateAccount(h.t.Context(),
+		store.Account{ID: "msa_" + name, Name: name, CreatedAt: h.now, CreatedBy: "account:root", Maker: maker}); err != nil {
 		h.t.Fatal(err)
 	}
 }
@@ -41,8 +42,10 @@ func TestAccountCommands(t *testing.T) {
 	}
 	golden(t, "account-create", strings.ReplaceAll(out, token, "msa_ID_SECRET"))
 	var made client.NewAccount
-	text := h.done("account", "create", "ci", "--scope", "tokens:write,nodes:read", "--scope", "events:read", "--tenant", "platform", "--ttl", "90d", "-o", "json")
-	if err := json.Unmarshal([]byte(text), &made); err != nil || made.Tenant != "platform" || strings.Join(made.Scopes, " ") != "events:read nodes:read tokens:write" {
+	text := h.done("account", "create", "ci", "--scope", "tokens:write,nodes:read", "--scope", "events:read", "--tenant", "platform",
+		"--ttl", "90d", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &made); err != nil || made.Tenant != "platform" ||
+		strings.Join(made.Scopes, " ") != "events:read nodes:read tokens:write" {
 		t.Errorf("create: %s, %v", text, err)
 	}
 	text = h.done("account", "ls") + h.done("account", "ls", "-o", "wide", "--tenant", "platform")
@@ -66,25 +69,30 @@ func TestAccountCommands(t *testing.T) {
 	for _, name := range []string{"one", "two"} {
 		h.accountBy(root, name)
 	}
-	if out := h.done("account", "revoke", "root"); out != "root: revoked; accounts that it had made stay live: one, two; to end them: muster account revoke one two\n" {
+	if out := h.done("account", "revoke", "root"); out != "root: revoked; accounts that it had made stay live: one, two; to end them: "+
+		"muster account revoke one two\n" {
 		t.Errorf("revoke a maker: %s", out)
 	}
 	h.accountToken("root")
 	h.accountBy("", "older")
-	if out := h.done("account", "revoke", "root"); !strings.Contains(out, "root: revoked; accounts of before gateways kept the maker") || !strings.Contains(out, "stay live: older; look at them") {
+	if out := h.done("account", "revoke", "root"); !strings.Contains(out, "root: revoked; accounts of before gateways kept the maker") ||
+		!strings.Contains(out, "stay live: older; look at them") {
 		t.Errorf("revoke who may have made one: %s", out)
 	}
 	if code, _, errs := h.muster("account", "create", "a:b"); code != 1 || !strings.Contains(errs, "hint: ") {
 		t.Errorf("a bad name: %d %s", code, errs)
 	}
-	for args, says := range map[string]string{"account": "Commands of muster account", "account create": "needs NAME", "account create x --ttl x": "no duration",
-		"account create x -o x": "one of table", "account ls -o x": "one of table", "account ls --all x": "does not take", "account revoke": "needs NAME"} {
+	for args, says := range map[string]string{"account": "Commands of muster account", "account create": "needs NAME",
+		"account create x --ttl x": "no duration",
+		"account create x -o x":    "one of table", "account ls -o x": "one of table", "account ls --all x": "does not take",
+		"account revoke": "needs NAME"} {
 		if code, _, errs := h.muster(strings.Fields(args)...); code != 2 || !strings.Contains(errs, says) {
 			t.Errorf("%s: %d %s", args, code, errs)
 		}
 	}
 	for _, args := range []string{"account create x", "account ls", "account revoke x"} {
-		if code, _, errs := h.run(t.Context(), append([]string{"--data", t.TempDir()}, strings.Fields(args)...)...); code != 1 || !strings.Contains(errs, "muster serve --data") {
+		if code, _, errs := h.run(t.Context(), append([]string{"--data", t.TempDir()}, strings.Fields(args)...)...); code != 1 ||
+			!strings.Contains(errs, "muster serve --data") {
 			t.Errorf("%s without a gateway: %d %s", args, code, errs)
 		}
 	}

@@ -20,10 +20,11 @@ func withScripts(t *testing.T) *house {
 
 // scripts has a house render them.
 func (h *house) scripts() {
-	h.api.Bootstrap = bootstrap.New(bootstrap.Config{Store: h.store, Now: func() time.Time { return h.now }, Site: func() (bootstrap.Site, error) {
-		return bootstrap.Site{NodeURL: "https://gw:7443", FirstHop: "https://gw:7443", FirstHopTrust: bootstrap.SystemTrust,
-			Agents: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: "ab", Path: "/agent/linux/amd64"}}}, nil
-	}})
+	h.api.Bootstrap = bootstrap.New(bootstrap.Config{Store: h.store, Now: func() time.Time { return h.now },
+		Site: func() (bootstrap.Site, error) {
+			return bootstrap.Site{NodeURL: "https://gw:7443", FirstHop: "https://gw:7443", FirstHopTrust: bootstrap.SystemTrust,
+				Agents: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: "ab", Path: "/agent/linux/amd64"}}}, nil
+		}})
 	h.dir = h.listen()
 }
 
@@ -34,9 +35,11 @@ func TestNodeCreateAndBootstrap(t *testing.T) {
 		code int
 		want []string
 	}{
-		{"node create gpu-7 --tenant platform --label rack=7 --gpus 8", 0, []string{"node gpu-7, tenant platform, ready\n", "\n  MUSTER_TOKEN=msb_",
-			"good until 2026-11-21T10:15:00Z (15m), and for 15m from the first fetch on; it is not shown again\n"}},
-		{"node create gpu-8 --mode cloud-init", 0, []string{"The machine's user-data:", "#cloud-config\n", "good until 2026-11-22T10:00:00Z (1d)"}},
+		{"node create gpu-7 --tenant platform --label rack=7 --gpus 8", 0,
+			[]string{"node gpu-7, tenant platform, ready\n", "\n  MUSTER_TOKEN=msb_",
+				"good until 2026-11-21T10:15:00Z (15m), and for 15m from the first fetch on; it is not shown again\n"}},
+		{"node create gpu-8 --mode cloud-init", 0, []string{"The machine's user-data:", "#cloud-config\n",
+			"good until 2026-11-22T10:00:00Z (1d)"}},
 		{"bootstrap gpu-7", 0, []string{"On the machine, as root:", "MUSTER_TOKEN=msb_"}},
 		{"bootstrap gpu-7 --ttl 2h", 0, []string{"(2h)"}},
 		{"bootstrap gpu-7 -o command", 0, []string{"curl -qfsSL https://gw:7443/api"}},
@@ -57,7 +60,8 @@ func TestNodeCreateAndBootstrap(t *testing.T) {
 		{"node create gpu-12 -o user-data --mode manual", 2, []string{"user-data is for cloud-init"}},
 		{"node create gpu-12 -o yaml", 2, []string{"one of command, script, json, user-data"}},
 		{"node create bad/name", 1, []string{"muster node create NAME"}},
-		{"bootstrap --help", 0, []string{"the token's outer limit, 1m to 30d (manual: 15m, cloud-init: 1d) [MUSTER_TTL]", "command, script, user-data or json; without it a text to read [MUSTER_OUTPUT]",
+		{"bootstrap --help", 0, []string{"the token's outer limit, 1m to 30d (manual: 15m, cloud-init: 1d) [MUSTER_TTL]",
+			"command, script, user-data or json; without it a text to read [MUSTER_OUTPUT]",
 			"[MUSTER_MODE]", "[MUSTER_AGAIN]"}},
 		{"node create --help", 0, []string{"-o user-data what cloud-init takes", "a label of the node; may be repeated"}},
 		{"account create --help", 0, []string{"a minute at least (as long as the account that makes it)"}},
@@ -83,7 +87,8 @@ func TestNodeCreateAndBootstrap(t *testing.T) {
 		t.Errorf("json: exit %d, %v\n%s", code, err, stdout)
 	}
 	code, stdout, stderr := h.muster("node", "create", "gpu-20", "-o", "script")
-	if code != 0 || !strings.HasPrefix(stdout, "#!/bin/sh\n") || !strings.Contains(stderr, "linux/arm64") || strings.Contains(stderr, "linux/amd64") {
+	if code != 0 || !strings.HasPrefix(stdout, "#!/bin/sh\n") || !strings.Contains(stderr, "linux/arm64") ||
+		strings.Contains(stderr, "linux/amd64") {
 		t.Errorf("script: exit %d\n%.200s\n%s", code, stdout, stderr)
 	}
 	h.env["MUSTER_MODE"] = "cloud-init"
@@ -106,7 +111,9 @@ func TestAudit(t *testing.T) {
 	if err := h.store.AddEvents(t.Context(), store.Event{At: h.now, Kind: "node.cured", NodeName: "gpu-7", Outcome: "ok"}); err != nil {
 		t.Fatal(err)
 	}
-	for args, want := range map[string]string{"": "bootstrap.created", "--since 1h": "node.created", "--node gpu-7": "bootstrap.created", "-o json": `"kind":"node.created"`} {
+	for args, want := range map[string]string{
+		"": "bootstrap.created", "--since 1h": "node.created", "--node gpu-7": "bootstrap.created", "-o json": `"kind":"node.created"`,
+	} {
 		code, stdout, stderr := h.muster(append([]string{"audit"}, strings.Fields(args)...)...)
 		if code != 0 || !strings.Contains(stdout, want) || strings.Contains(stdout, "node.cured") {
 			t.Errorf("audit %s: exit %d\n%s%s", args, code, stdout, stderr)
@@ -120,8 +127,10 @@ func TestAudit(t *testing.T) {
 	if code, _, errs := h.muster("node", "retire", "gpu-7", "--yes"); code != 0 {
 		t.Fatal(errs)
 	}
-	for args, want := range map[string]string{"--node gpu-7": "bootstrap.created", "--node gpu-7 --kind nope": "KIND"} { // nothing of that kind is no error
-		if code, stdout, errs := h.muster(append([]string{"audit"}, strings.Fields(args)...)...); code != 0 || !strings.Contains(stdout, want) {
+	// Nothing of a kind is no error.
+	for args, want := range map[string]string{"--node gpu-7": "bootstrap.created", "--node gpu-7 --kind nope": "KIND"} {
+		code, stdout, errs := h.muster(append([]string{"audit"}, strings.Fields(args)...)...)
+		if code != 0 || !strings.Contains(stdout, want) {
 			t.Errorf("of a retired node, %s: exit %d %s%s", args, code, stdout, errs)
 		}
 	}

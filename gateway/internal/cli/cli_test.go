@@ -83,7 +83,8 @@ func TestHelp(t *testing.T) {
 	if got := h.done("help", "serve"); !strings.Contains(got, "muster serve --help") {
 		t.Errorf("serve: %s", got)
 	}
-	for _, name := range []string{"token create", "token ls", "token revoke", "psk set", "psk rotate", "psk clear", "psk ls", "node ls", "node show",
+	for _, name := range []string{"token create", "token ls", "token revoke", "psk set", "psk rotate", "psk clear", "psk ls", "node ls",
+		"node show",
 		"node wait", "node label", "node drain", "node resume", "node retire", "node ban", "events", "completion", "version"} {
 		text := h.done(append(strings.Fields(name), "--help")...)
 		if !strings.HasPrefix(text, "Usage: muster "+name) || !strings.Contains(text, "\nExamples:\n  ") {
@@ -154,7 +155,8 @@ func TestShowNamesThePage(t *testing.T) {
 // TestExamples parses the examples of every help page: what help teaches must not be refused as used wrongly.
 func TestExamples(t *testing.T) {
 	h := newHouse(t)
-	for _, name := range []string{"token create", "token ls", "token revoke", "psk rotate", "psk clear", "node ls", "node show", "node drain", "node wait", "node label"} {
+	for _, name := range []string{"token create", "token ls", "token revoke", "psk rotate", "psk clear", "node ls", "node show",
+		"node drain", "node wait", "node label"} {
 		_, examples, _ := strings.Cut(h.done(append(strings.Fields(name), "--help")...), "\nExamples:\n")
 		for _, line := range strings.Split(strings.TrimSpace(examples), "\n") {
 			words := strings.Fields(line)
@@ -199,7 +201,8 @@ func TestVersionAndCompletion(t *testing.T) {
 		"muster help joi":                 "joining",
 	} {
 		words := strings.Fields(typed)
-		script := h.done("completion", "bash") + "\nCOMP_WORDS=(" + typed + ")\nCOMP_CWORD=" + string(rune('0'+len(words)-1)) + "\n_muster\necho \"${COMPREPLY[*]}\"\n"
+		script := h.done("completion", "bash") + "\nCOMP_WORDS=(" + typed + ")\nCOMP_CWORD=" + string(rune('0'+len(words)-1)) +
+			"\n_muster\necho \"${COMPREPLY[*]}\"\n"
 		run := exec.Command("bash", "--norc")
 		run.Stdin = strings.NewReader(script)
 		if out, err := run.Output(); err != nil || strings.TrimSpace(string(out)) != want {
@@ -248,7 +251,8 @@ func TestEnvironment(t *testing.T) {
 		t.Errorf("a wrong value: %d %s", code, errs)
 	}
 	h.env = map[string]string{"MUSTER_DATA": h.dir, "MUSTER_LABEL": "a=b,c=d", "MUSTER_BIND_INSTANCE": "true"}
-	if _, out, _ := h.run(t.Context(), "token", "create", "-o", "json"); !strings.Contains(out, `"labels":{"a":"b","c":"d"}`) || !strings.Contains(out, `"bind_instance":true`) {
+	if _, out, _ := h.run(t.Context(), "token", "create", "-o", "json"); !strings.Contains(out, `"labels":{"a":"b","c":"d"}`) ||
+		!strings.Contains(out, `"bind_instance":true`) {
 		t.Errorf("labels: %s", out)
 	}
 }
@@ -272,7 +276,8 @@ func TestAPIToken(t *testing.T) {
 		{"large file", "", strings.Repeat("x", 70000), "--token-file -", "longer than"},
 		{"mistyped", token.Reveal() + "x", "", "", "mistyped"},
 	} {
-		h.env, h.stdin = map[string]string{"MUSTER_API_TOKEN": c.variable}, c.stdin
+		h.env = map[string]string{"MUSTER_API_TOKEN": c.variable}
+		h.stdin = c.stdin
 		args := append(strings.Fields("--url https://127.0.0.1:1 node ls"), strings.Fields(c.args)...)
 		code, _, stderr := h.run(t.Context(), args...)
 		if code != 1 || !strings.Contains(stderr, c.says) || strings.Contains(stderr, token.Secret) {
@@ -283,7 +288,8 @@ func TestAPIToken(t *testing.T) {
 
 func TestNoGateway(t *testing.T) {
 	h := newHouse(t)
-	for _, args := range []string{"node ls", "node ls -o json", "node show x", "node wait x", "node drain x", "node label x a=b", "token create", "token ls", "psk ls",
+	for _, args := range []string{"node ls", "node ls -o json", "node show x", "node wait x", "node drain x", "node label x a=b",
+		"token create", "token ls", "psk ls",
 		"psk set --generate", "psk clear", "events", "events --since 1h"} {
 		code, _, stderr := h.run(t.Context(), append([]string{"--data", t.TempDir()}, strings.Fields(args)...)...)
 		if code != 1 || !strings.Contains(stderr, "muster serve --data") {
@@ -301,13 +307,16 @@ func TestTokens(t *testing.T) {
 		t.Fatalf("the first line is no token: %s", out)
 	}
 	golden(t, "token-create", strings.ReplaceAll(out, token, "mse_ID_SECRET"))
-	golden(t, "token-ls", strings.ReplaceAll(h.done("token", "ls")+h.done("token", "ls", "-o", "wide"), parsed.Public(), "mse_0123456789ab"))
+	golden(t, "token-ls", strings.ReplaceAll(h.done("token", "ls")+h.done("token", "ls", "-o", "wide"), parsed.Public(),
+		"mse_0123456789ab"))
 	var made struct{ ID, Token, Command, Tenant string }
-	if err := json.Unmarshal([]byte(h.done("token", "create", "-o", "json")), &made); err != nil || made.Tenant != "default" || !strings.Contains(made.Command, made.Token) {
+	if err := json.Unmarshal([]byte(h.done("token", "create", "-o", "json")), &made); err != nil || made.Tenant != "default" ||
+		!strings.Contains(made.Command, made.Token) {
 		t.Errorf("got %+v, %v", made, err)
 	}
 	code, out, errs := h.muster("token", "revoke", token, "mse_nothere", made.ID)
-	if code != 1 || out != parsed.Public()+": revoked\n"+made.ID+": revoked\n" || !strings.Contains(errs, "mse_nothere: no token is called") {
+	if code != 1 || out != parsed.Public()+": revoked\n"+made.ID+": revoked\n" ||
+		!strings.Contains(errs, "mse_nothere: no token is called") {
 		t.Errorf("revoke: code %d\n%s\n%s", code, out, errs)
 	}
 	if out := h.done("token", "ls"); strings.Contains(out, "mse_") {
@@ -375,7 +384,8 @@ func TestPSK(t *testing.T) {
 		{"psk set --file /nonexistent/x", "", false, 1, "no such file"},
 		{"psk clear --keep psk-ffffffff", "", false, 1, "psk ls shows the ids"},
 	} {
-		h.stdin, h.interactive = c.stdin, c.interactive
+		h.stdin = c.stdin
+		h.interactive = c.interactive
 		if code, _, errs := h.muster(strings.Fields(c.args)...); code != c.code || !strings.Contains(errs, c.says) {
 			t.Errorf("%s: code %d, %s", c.args, code, errs)
 		}
@@ -391,10 +401,12 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("the disk is ful
 
 func TestOutputFails(t *testing.T) {
 	h := example(t)
-	for _, args := range []string{"node ls", "node ls -o json", "node show node-dgx-spark", "node drain node-dgx-spark", "token create", "token ls", "token ls -o json", "psk ls", "events", "events -o json", "version", "completion bash", "help"} {
+	for _, args := range []string{"node ls", "node ls -o json", "node show node-dgx-spark", "node drain node-dgx-spark", "token create",
+		"token ls", "token ls -o json", "psk ls", "events", "events -o json", "version", "completion bash", "help"} {
 		var errs strings.Builder
-		code := cli.Run(t.Context(), cli.Env{Args: append([]string{"--data", h.dir}, strings.Fields(args)...), Getenv: func(string) string { return "" },
-			Stdin: strings.NewReader(""), Stdout: broken{}, Stderr: &errs}, commands.All())
+		code := cli.Run(t.Context(), cli.Env{Args: append([]string{"--data", h.dir}, strings.Fields(args)...),
+			Getenv: func(string) string { return "" },
+			Stdin:  strings.NewReader(""), Stdout: broken{}, Stderr: &errs}, commands.All())
 		if code != 1 || !strings.Contains(errs.String(), "the disk is full") {
 			t.Errorf("%s: code %d, %s", args, code, errs.String())
 		}
@@ -410,8 +422,9 @@ func TestNobodyIsBehindNull(t *testing.T) {
 	}
 	defer null.Close()
 	var out, errs strings.Builder
-	code := cli.Run(t.Context(), cli.Env{Args: []string{"--data", h.dir, "node", "retire", "node-dgx-spark"}, Getenv: func(string) string { return "" },
-		Stdin: null, Stdout: &out, Stderr: &errs}, commands.All())
+	code := cli.Run(t.Context(), cli.Env{Args: []string{"--data", h.dir, "node", "retire", "node-dgx-spark"},
+		Getenv: func(string) string { return "" },
+		Stdin:  null, Stdout: &out, Stderr: &errs}, commands.All())
 	if code != 2 || !strings.Contains(errs.String(), "add --yes") {
 		t.Errorf("code %d, %s", code, errs.String())
 	}

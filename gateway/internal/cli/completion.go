@@ -117,7 +117,8 @@ func (all catalog) fish() string {
 	for _, word := range first {
 		if len(next[word]) > 0 {
 			words := strings.Join(next[word], " ")
-			fmt.Fprintf(&out, "complete -c muster -n '__fish_seen_subcommand_from %s; and not __fish_seen_subcommand_from %s' -a '%s'\n", word, words, words)
+			fmt.Fprintf(&out, "complete -c muster -n '__fish_seen_subcommand_from %s; and not __fish_seen_subcommand_from %s' -a '%s'\n",
+				word, words, words)
 		}
 	}
 	for _, o := range globals() {

@@ -33,13 +33,15 @@ func TestEventsFollowOutage(t *testing.T) {
 		away http.Handler
 		code int
 	}{
-		"gone": {gone, 0}, "a proxy's page": {bad, 0}, "unavailable": {refuse(wire.CodeUnavailable, 503), 0}, "internal": {refuse(wire.CodeInternal, 500), 0},
+		"gone": {gone, 0}, "a proxy's page": {bad, 0}, "unavailable": {refuse(wire.CodeUnavailable, 503),
+			0}, "internal": {refuse(wire.CodeInternal, 500), 0},
 		"revoked": {refuse(wire.CodeUnauthorized, 401), 1}, "forbidden": {refuse(wire.CodeForbidden, 403), 1},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			looks, began := 0, h.now
+			looks := 0
+			began := h.now
 			h.pause = func(ctx context.Context) error {
 				switch looks++; looks {
 				case 2:

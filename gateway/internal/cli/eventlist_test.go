@@ -14,14 +14,16 @@ func TestEvents(t *testing.T) {
 	h.node(store.Node{Name: "old", Tenant: "platform"}, -1, "")
 	h.now = h.now.Add(2 * time.Hour)
 	h.node(store.Node{Name: "new", Tenant: "platform"}, -1, "")
-	err := h.store.AddEvents(t.Context(), store.Event{At: h.now, Kind: "admin.refused", Actor: "unknown", Address: "192.0.2.9", Outcome: "unauthorized", Security: true,
+	err := h.store.AddEvents(t.Context(), store.Event{At: h.now, Kind: "admin.refused", Actor: "unknown", Address: "192.0.2.9",
+		Outcome: "unauthorized", Security: true,
 		Detail: map[string]string{"path": "/x\x1b[2J", "method": "GET"}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "events", h.done("events"))
-	for args, want := range map[string]int{"--since 1h": 2, "--since 7d": 3, "--limit 1": 1, "--since 7d --limit 2": 2, "--node old": 1, "--kind node.created": 2,
-		"--security": 1, "--tenant research": 0} {
+	for args, want := range map[string]int{"--since 1h": 2, "--since 7d": 3, "--limit 1": 1, "--since 7d --limit 2": 2, "--node old": 1,
+		"--kind node.created": 2,
+		"--security":          1, "--tenant research": 0} {
 		out := h.done(append([]string{"events", "-o", "json"}, strings.Fields(args)...)...)
 		if got := strings.Count(out, "\n"); got != want {
 			t.Errorf("%s: %d events, want %d:\n%s", args, got, want, out)

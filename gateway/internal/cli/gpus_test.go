@@ -31,7 +31,8 @@ func TestNodeGPUs(t *testing.T) {
 			t.Errorf("%s: code %d\n%s\n%s", c.args, code, out, errs)
 		}
 	}
-	if out := h.done("audit", "--kind", "node.gpus_expected", "--limit", "1"); !strings.Contains(out, "to=1") || !strings.Contains(out, "operator:socket") {
+	if out := h.done("audit", "--kind", "node.gpus_expected", "--limit", "1"); !strings.Contains(out, "to=1") ||
+		!strings.Contains(out, "operator:socket") {
 		t.Errorf("audit: %s", out)
 	}
 }

@@ -129,7 +129,8 @@ func (all catalog) overview(w io.Writer) {
 	screen.Pairs(w, 0, rows)
 	fmt.Fprint(w, "\nFlags of every command:\n")
 	flagHelp(w, globals())
-	fmt.Fprint(w, "\nFlags may stand before or after arguments. Exit code 0: done, 1: failed, 2: used wrongly.\n`muster COMMAND --help` explains a command, with examples.\n")
+	fmt.Fprint(w, "\nFlags may stand before or after arguments. Exit code 0: done, 1: failed, 2: used wrongly.\n`muster COMMAND --help` "+
+		"explains a command, with examples.\n")
 }
 
 func (all catalog) groupHelp(w io.Writer, group string) {

@@ -84,7 +84,8 @@ func (s *Session) startHint(ctx context.Context, data string) string {
 	installed := datadir.Installed(s.Machine.Root)
 	ours := installed != "" && datadir.Same(data, installed)
 	switch {
-	case s.Machine.UID() != 0 && s.Flags.Text("data") == "" && !isFile(filepath.Join(data, datadir.Database)) && (installed != "" || isFolder(filepath.Join(s.Machine.Root, datadir.Usual))):
+	case s.Machine.UID() != 0 && s.Flags.Text("data") == "" && !isFile(filepath.Join(data, datadir.Database)) &&
+		(installed != "" || isFolder(filepath.Join(s.Machine.Root, datadir.Usual))):
 		return "the gateway of this machine is root's to reach: " + s.Sudo("")
 	case ours && s.Machine.UID() != 0:
 		return "sudo systemctl start muster, and then " + s.Sudo(data)

@@ -65,7 +65,8 @@ func newHouse(t testing.TB) *house {
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	info := &reply.Info{Now: clock, Logger: quiet}
 	tokens := bootstrap.New(bootstrap.Config{Store: h.store, Now: clock})
-	gate := account.NewGate(account.Config{Store: h.store, Info: info, Audit: audit.New(audit.Config{Store: h.store, Now: clock}), PSKs: tokens, Socket: true, Now: clock, Logger: quiet})
+	gate := account.NewGate(account.Config{Store: h.store, Info: info, Audit: audit.New(audit.Config{Store: h.store, Now: clock}),
+		PSKs: tokens, Socket: true, Now: clock, Logger: quiet})
 	h.api = adminapi.API{Gate: gate, Fleet: reg, Bootstrap: tokens, Store: h.store, Info: info, Now: clock, Logger: quiet,
 		Command: func(token string) string {
 			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`
@@ -110,7 +111,8 @@ func (h *house) run(ctx context.Context, args ...string) (code int, stdout, stde
 	h.t.Helper()
 	var out, errs bytes.Buffer
 	code = cli.Run(ctx, cli.Env{Args: args, Getenv: func(name string) string { return h.env[name] }, Stdin: strings.NewReader(h.stdin),
-		Stdout: &out, Stderr: &errs, Version: "1.2.3", Screen: func() int { return h.screen }, Local: h.local, Interactive: func() bool { return h.interactive }, Now: func() time.Time { return h.now },
+		Stdout: &out, Stderr: &errs, Version: "1.2.3", Screen: func() int { return h.screen }, Local: h.local,
+		Interactive: func() bool { return h.interactive }, Now: func() time.Time { return h.now },
 		Pause: func(ctx context.Context, d time.Duration) error {
 			h.now = h.now.Add(d)
 			if h.pause == nil {
@@ -135,9 +137,12 @@ func (h *house) done(args ...string) string {
 func (h *house) node(n store.Node, seen time.Duration, hardware string) {
 	h.t.Helper()
 	ctx := h.t.Context()
-	n.ID, n.CreatedAt, n.StateSince = "id-"+n.Name, h.now.Add(-time.Hour), h.now.Add(-time.Hour)
+	n.ID = "id-" + n.Name
+	n.CreatedAt = h.now.Add(-time.Hour)
+	n.StateSince = h.now.Add(-time.Hour)
 	err := h.store.CreateNode(ctx, n, map[string]string{"tier": "sovereign"},
-		store.Event{At: h.now, Kind: "node.created", Actor: "operator:socket", NodeID: n.ID, NodeName: n.Name, Tenant: n.Tenant, Address: "socket", Outcome: "ok"})
+		store.Event{At: h.now, Kind: "node.created", Actor: "operator:socket", NodeID: n.ID, NodeName: n.Name, Tenant: n.Tenant,
+			Address: "socket", Outcome: "ok"})
 	if err == nil && seen >= 0 {
 		err = h.store.MoveNode(ctx, store.Move{NodeID: n.ID, From: "ready", To: "active", At: n.StateSince})
 	}
@@ -151,9 +156,10 @@ func (h *house) node(n store.Node, seen time.Duration, hardware string) {
 
 func (h *house) beat(name string, ago time.Duration, hardware string) error {
 	skew := int64(-1500)
-	return h.store.SaveBeats(h.t.Context(), []store.Beat{{NodeID: "id-" + name, At: h.now.Add(-ago), RunID: "r", Counter: 1, Interval: 30 * time.Second,
-		SkewMillis: skew, Address: "192.0.2.7", Agent: `{"version":"1.2.3","os":"linux","arch":"amd64"}`, Hardware: hardware,
-		Notices: h.notices}}, h.now)
+	return h.store.SaveBeats(h.t.Context(),
+		[]store.Beat{{NodeID: "id-" + name, At: h.now.Add(-ago), RunID: "r", Counter: 1, Interval: 30 * time.Second,
+			SkewMillis: skew, Address: "192.0.2.7", Agent: `{"version":"1.2.3","os":"linux","arch":"amd64"}`, Hardware: hardware,
+			Notices: h.notices}}, h.now)
 }
 
 // golden compares with testdata/<name>.golden, or writes it.

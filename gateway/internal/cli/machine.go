@@ -53,14 +53,16 @@ func (m Machine) complete() Machine {
 func runCommand(ctx context.Context, name string, args ...string) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	var out, errs bytes.Buffer
-	command.Stdout, command.Stderr = &out, &errs
+	command.Stdout = &out
+	command.Stderr = &errs
 	command.WaitDelay = time.Second
 	if err := command.Run(); err != nil {
 		said := strings.TrimSpace(errs.String())
 		if said == "" {
 			return out.String(), fmt.Errorf("%s: %w", strings.Join(append([]string{name}, args...), " "), err)
 		}
-		return out.String(), fmt.Errorf("%s: %s: %w", strings.Join(append([]string{name}, args...), " "), strings.ReplaceAll(said, "\n", "; "), err)
+		return out.String(), fmt.Errorf("%s: %s: %w", strings.Join(append([]string{name}, args...), " "),
+			strings.ReplaceAll(said, "\n", "; "), err)
 	}
 	return out.String(), nil
 }

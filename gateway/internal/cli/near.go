@@ -2,10 +2,12 @@ package cli
 
 // nearest is the word that is fewest changes away from what was typed, "" when none is near.
 func nearest(typed string, words []string) string {
-	best, least := "", len(typed)/3+2
+	best := ""
+	least := len(typed)/3 + 2
 	for _, word := range words {
 		if d := distance(typed, word); d < least {
-			best, least = word, d
+			best = word
+			least = d
 		}
 	}
 	return best

@@ -15,16 +15,20 @@ import (
 const (
 	probeOK   = `"probe":{"state":"ok","took_ms":81,"sampled_at":"2026-11-21T09:59:56Z"}`
 	probeHung = `"probe":{"state":"hung","since":"2026-11-21T09:56:00Z","error":"nvidia-smi passed its deadline"}`
-	h100      = `"memory_source":"device","memory_total_mib":81559,"memory_used_mib":39233,"utilization_percent":99,"temperature_celsius":64,"power_watts":512.25,"power_limit_watts":700,"mig":false,"health":[]`
+	h100      = `"memory_source":"device","memory_total_mib":81559,"memory_used_mib":39233,"utilization_percent":99,` +
+		`"temperature_celsius":64,"power_watts":512.25,"power_limit_watts":700,"mig":false,"health":[]`
 )
 
 // example is the fleet of the design's example.
 func example(t testing.TB) *house {
 	h := newHouse(t)
 	h.node(store.Node{Name: "vast-h100-39467543", Tenant: "platform", Provider: "vast_ai", InstanceID: "39467543"}, 4*time.Second,
-		`{`+probeOK+`,`+gpus(1, "NVIDIA H100 80GB HBM3", h100)+`,"driver_version":"590.48.01","cpus":64,"memory_total_mib":515000,"memory_used_mib":9000,"disk_total_mib":null,"disk_used_mib":null,"load1":1.25,"kernel":"6.8.0","boot_time":"2026-11-18T10:00:00Z"}`)
+		`{`+probeOK+`,`+gpus(1, "NVIDIA H100 80GB HBM3",
+			h100)+`,"driver_version":"590.48.01","cpus":64,"memory_total_mib":515000,"memory_used_mib":9000,`+
+			`"disk_total_mib":null,"disk_used_mib":null,"load1":1.25,"kernel":"6.8.0","boot_time":"2026-11-18T10:00:00Z"}`)
 	h.node(store.Node{Name: "node-dgx-spark", Tenant: "platform"}, 12*time.Second,
-		`{`+probeOK+`,`+gpus(1, "NVIDIA GB10", `"memory_source":"unified","memory_total_mib":122000,"memory_used_mib":900,"utilization_percent":3`)+`}`)
+		`{`+probeOK+`,`+gpus(1, "NVIDIA GB10",
+			`"memory_source":"unified","memory_total_mib":122000,"memory_used_mib":900,"utilization_percent":3`)+`}`)
 	return h
 }
 
@@ -70,7 +74,9 @@ func TestNodeListOfEveryKind(t *testing.T) {
 		{"f-absent", `{"probe":{"state":"absent"},"gpus":[]}`, time.Second},
 		{"g-missing", `{` + probeOK + `,"gpus_expected":8,` + gpus(7, "NVIDIA L40S", partly) + `}`, 49 * time.Hour},
 		{"h-evil", `{` + probeOK + `,` + gpus(1, "x\u202ey 界", partly) + `}`, time.Minute},
-		{"i-mixed", `{` + probeOK + `,"gpus":[{"name":"NVIDIA L4","memory_total_mib":1,"memory_used_mib":0,"utilization_percent":0},{"name":"Tesla T4","utilization_percent":1}]}`, time.Minute},
+		{"i-mixed", `{` + probeOK + `,"gpus":[` +
+			`{"name":"NVIDIA L4","memory_total_mib":1,"memory_used_mib":0,"utilization_percent":0},` +
+			`{"name":"Tesla T4","utilization_percent":1}]}`, time.Minute},
 		{"j-strange", `[1,2]`, time.Minute},
 	}
 	for _, n := range nodes {
@@ -89,7 +95,8 @@ func TestNodeListOfEveryKind(t *testing.T) {
 	golden(t, "node-ls", h.done("node", "ls"))
 	golden(t, "node-ls-wide", h.done("node", "ls", "-o", "wide"))
 	golden(t, "node-show", h.done("node", "show", "vast-h100-39467543", "id-d-hung", "a-pending", "h-evil"))
-	if out := h.done("node", "ls", "-o", "wide") + h.done("node", "show", "h-evil"); strings.ContainsAny(out, "\x1b\u009b\u202e\x7f") || !strings.Contains(out, `\x1b[2J`) {
+	if out := h.done("node", "ls", "-o", "wide") + h.done("node", "show", "h-evil"); strings.ContainsAny(out, "\x1b\u009b\u202e\x7f") ||
+		!strings.Contains(out, `\x1b[2J`) {
 		t.Errorf("a control character reached the terminal, or the test's did not arrive:\n%q", out)
 	}
 	if out := h.done("node", "ls", "-o", "json"); strings.ContainsAny(out, "\x1b\u009b\x7f") || !strings.Contains(out, `\u009b`) {
@@ -132,7 +139,8 @@ func TestNodeShowJSON(t *testing.T) {
 		Name     string
 		Hardware map[string]any
 	}
-	if err := json.Unmarshal([]byte(h.done("node", "show", "node-dgx-spark", "-o", "json")), &n); err != nil || n.Name != "node-dgx-spark" || n.Hardware == nil {
+	if err := json.Unmarshal([]byte(h.done("node", "show", "node-dgx-spark", "-o", "json")), &n); err != nil ||
+		n.Name != "node-dgx-spark" || n.Hardware == nil {
 		t.Errorf("got %+v, %v", n, err)
 	}
 	code, out, errs := h.muster("node", "show", "nobody", "node-dgx-spark")
@@ -152,9 +160,11 @@ func TestNodeMoves(t *testing.T) {
 		{"drain both by name", "node drain node-dgx-spark vast-h100-39467543", "", false, 0, "vast-h100-39467543: drained", ""},
 		{"go on after a failure", "node drain nobody node-dgx-spark", "", false, 1, "node-dgx-spark: drained", "nobody: no node is called"},
 		{"not legal", "node resume retired-one", "", false, 1, "", "cannot resume"},
-		{"one selected, nobody there", "node drain -l provider=vast_ai", "", false, 0, "vast-h100-39467543: drained", "1 node: vast-h100-39467543"},
+		{"one selected, nobody there", "node drain -l provider=vast_ai", "", false, 0, "vast-h100-39467543: drained",
+			"1 node: vast-h100-39467543"},
 		{"two selected, nobody there", "node drain -l tier=sovereign", "", false, 2, "", "add --yes"},
-		{"two selected, yes", "node drain -l tier=sovereign --yes", "", false, 0, "vast-h100-39467543: drained", "2 nodes: node-dgx-spark, vast-h100-39467543"},
+		{"two selected, yes", "node drain -l tier=sovereign --yes", "", false, 0, "vast-h100-39467543: drained",
+			"2 nodes: node-dgx-spark, vast-h100-39467543"},
 		{"two selected, y", "node drain -l tier=sovereign", "y\n", true, 0, "vast-h100-39467543: drained", "drain these 2 nodes? [y/N]"},
 		{"two selected, n", "node drain -l tier=sovereign", "n\n", true, 1, "", "nothing was done"},
 		{"end of input", "node drain -l tier=sovereign", "", true, 1, "", "nothing was done"},
@@ -167,7 +177,8 @@ func TestNodeMoves(t *testing.T) {
 		{"bad selector", "node drain -l a,,b", "", false, 1, "", "hint: write terms"},
 		{"label", "node label node-dgx-spark rack=7 tier-", "", false, 0, "node-dgx-spark: rack=7\n", ""},
 		{"the last label", "node label node-dgx-spark tier-", "", false, 0, "node-dgx-spark: no labels\n", ""},
-		{"label by selector", "node label -l tier=sovereign rack=7 -y", "", false, 0, "vast-h100-39467543: rack=7,tier=sovereign", "2 nodes"},
+		{"label by selector", "node label -l tier=sovereign rack=7 -y", "", false, 0, "vast-h100-39467543: rack=7,tier=sovereign",
+			"2 nodes"},
 		{"label by selector, nobody there", "node label -l tier=sovereign rack=7", "", false, 2, "", "add --yes"},
 		{"no label", "node label node-dgx-spark", "", false, 2, "", "no label to set"},
 		{"reserved", "node label node-dgx-spark state=x", "", false, 1, "", "reserved"},
@@ -176,12 +187,14 @@ func TestNodeMoves(t *testing.T) {
 			h := example(t)
 			h.node(store.Node{Name: "retired-one", Tenant: "x"}, time.Second, "")
 			h.done("node", "retire", "retired-one", "--yes")
-			h.stdin, h.interactive = c.stdin, c.interactive
+			h.stdin = c.stdin
+			h.interactive = c.interactive
 			code, stdout, stderr := h.muster(strings.Fields(c.args)...)
 			if code != c.code || !strings.Contains(stdout, c.stdout) || !strings.Contains(stderr, c.stderr) {
 				t.Errorf("code %d\n%s\n%s", code, stdout, stderr)
 			}
-			if states := h.done("node", "ls"); c.stdout == "" && (strings.Contains(states, "drained") || strings.Contains(states, "retired")) {
+			if states := h.done("node", "ls"); c.stdout == "" &&
+				(strings.Contains(states, "drained") || strings.Contains(states, "retired")) {
 				t.Errorf("something was done:\n%s", states)
 			}
 		})
@@ -209,9 +222,11 @@ func TestNoWayBack(t *testing.T) {
 		{"node retire -l tenant=platform", "", true, 1, "retire these 25 nodes? [y/N]"},
 		{"node ban -l name=gpu-07", "", false, 2, "1 node: gpu-07\n"},
 	} {
-		h.stdin, h.interactive = c.stdin, c.interactive
+		h.stdin = c.stdin
+		h.interactive = c.interactive
 		code, stdout, stderr := h.muster(strings.Fields(c.args)...)
-		if code != c.code || stdout != "" || !strings.Contains(stderr, c.stderr) || !strings.Contains(c.args, "name=") && !strings.HasPrefix(stderr, all) {
+		if code != c.code || stdout != "" || !strings.Contains(stderr, c.stderr) || !strings.Contains(c.args, "name=") &&
+			!strings.HasPrefix(stderr, all) {
 			t.Errorf("%s: code %d\n%s%s", c.args, code, stdout, stderr)
 		}
 	}
@@ -219,7 +234,8 @@ func TestNoWayBack(t *testing.T) {
 		t.Errorf("what can be undone: %s", stderr)
 	}
 	h.interactive = false
-	if code, stdout, stderr := h.muster("node", "ban", "-l", "tenant=platform", "--yes"); code != 0 || stderr != all || strings.Count(stdout, ": retired, banned\n") != 25 {
+	if code, stdout, stderr := h.muster("node", "ban", "-l", "tenant=platform", "--yes"); code != 0 || stderr != all ||
+		strings.Count(stdout, ": retired, banned\n") != 25 {
 		t.Errorf("with a yes: code %d\n%s%s", code, stdout, stderr)
 	}
 }
@@ -240,7 +256,8 @@ func TestNodeWait(t *testing.T) {
 		return nil
 	}
 	code, out, progress := h.muster("node", "wait", "late", "--timeout", "1m")
-	if code != 0 || out != "1 node: online\n" || progress != "late: not there yet\nlate: pending, ready\nlate: online, ready\n" || looks != 4 {
+	if code != 0 || out != "1 node: online\n" || progress != "late: not there yet\nlate: pending, ready\nlate: online, ready\n" ||
+		looks != 4 {
 		t.Errorf("code %d after %d looks: %q, %q", code, looks, out, progress)
 	}
 	h.pause = nil

@@ -37,7 +37,8 @@ func (s *Session) List(format string, columns []screen.Column) *screen.List {
 }
 
 // ShowList is a command that lists something: it fetches the answer, and prints it as JSON or in rows.
-func ShowList[T any](ctx context.Context, s *Session, fetch func(*client.Client) (T, error), columns []screen.Column, rows func(T) [][]string) error {
+func ShowList[T any](ctx context.Context, s *Session, fetch func(*client.Client) (T, error), columns []screen.Column,
+	rows func(T) [][]string) error {
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err

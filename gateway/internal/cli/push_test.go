@@ -111,8 +111,9 @@ func (b *boxes) box(name string) (home string) {
 func (b *boxes) push(args ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
 	var out, errs bytes.Buffer
-	code = cli.Run(b.t.Context(), cli.Env{Args: append([]string{"--data", b.dir, "push"}, args...), Getenv: func(name string) string { return b.env[name] },
-		Stdin: strings.NewReader(""), Stdout: &out, Stderr: &errs, Agents: b.agents}, commands.All())
+	code = cli.Run(b.t.Context(), cli.Env{Args: append([]string{"--data", b.dir, "push"}, args...),
+		Getenv: func(name string) string { return b.env[name] },
+		Stdin:  strings.NewReader(""), Stdout: &out, Stderr: &errs, Agents: b.agents}, commands.All())
 	return code, out.String(), errs.String()
 }
 
@@ -148,12 +149,15 @@ func TestPush(t *testing.T) {
 	t.Setenv("MUSTER_API_TOKEN", "msa_x_secret")
 	key := filepath.Join(t.TempDir(), "key")
 	b.write(key, "")
-	code, out, errs := b.push("ubuntu@gpu-1", "-p", "39467", "-i", key, "--tenant", "platform", "--label", "rack=7", "--label", "tier=spot", "--gpus", "8",
+	code, out, errs := b.push("ubuntu@gpu-1", "-p", "39467", "-i", key, "--tenant", "platform", "--label", "rack=7", "--label", "tier=spot",
+		"--gpus", "8",
 		"--name", "it's", "--provider", "vast_ai", "--instance-id", "39467543")
-	if code != 0 || errs != "" || !strings.HasPrefix(out, "linux-amd64: reached") || !strings.HasSuffix(out, "[1/2] enrolled\n[2/2] online\n") {
+	if code != 0 || errs != "" || !strings.HasPrefix(out, "linux-amd64: reached") ||
+		!strings.HasSuffix(out, "[1/2] enrolled\n[2/2] online\n") {
 		t.Fatalf("code %d\n%s\n%s", code, out, errs)
 	}
-	want := "join\n--gateway\nhttps://gw.example\n--root-pin\nsha256:0a\n--name\nit's\n--provider\nvast_ai\n--instance-id\n39467543\n--token-file\n-\n"
+	want := "join\n--gateway\nhttps://gw.example\n--root-pin\nsha256:0a\n--name\nit's\n" +
+		"--provider\nvast_ai\n--instance-id\n39467543\n--token-file\n-\n"
 	if got := b.read(home, "joined"); got != want {
 		t.Errorf("the agent was called with %q, want %q", got, want)
 	}
@@ -170,7 +174,8 @@ func TestPush(t *testing.T) {
 			t.Errorf("the arguments lack %q:\n%s", want, argv)
 		}
 	}
-	if strings.Contains(argv, "BatchMode") || strings.Contains(argv, "StrictHostKeyChecking") || strings.Contains(argv, "UserKnownHostsFile") {
+	if strings.Contains(argv, "BatchMode") || strings.Contains(argv, "StrictHostKeyChecking") ||
+		strings.Contains(argv, "UserKnownHostsFile") {
 		t.Errorf("ssh's own ways were changed:\n%s", argv)
 	}
 	b.left(home)
@@ -196,7 +201,8 @@ func TestPushFolder(t *testing.T) {
 	}
 	b.write(chmod, "#!/bin/sh\ncase $2 in "+home+"/*) exit 0 ;; esac\nexec "+real+" \"$@\"\n")
 	code, out, errs := b.push("gpu-1")
-	if code != 0 || !strings.Contains(out, "copying the agent to /var/tmp/.muster-push.") && !strings.Contains(out, "copying the agent to /tmp/.muster-push.") {
+	if code != 0 || !strings.Contains(out, "copying the agent to /var/tmp/.muster-push.") &&
+		!strings.Contains(out, "copying the agent to /tmp/.muster-push.") {
 		t.Fatalf("code %d\n%s\n%s", code, out, errs)
 	}
 	_, dir, _ := strings.Cut(strings.SplitN(out, "\n", 2)[0], "the agent to ")
@@ -205,7 +211,8 @@ func TestPushFolder(t *testing.T) {
 	}
 	b.left(home)
 	b.write(chmod, "#!/bin/sh\nexit 0\n")
-	if code, _, errs := b.push("gpu-1"); code != 1 || !strings.Contains(errs, "no folder here that this user may write to and run programs from") {
+	if code, _, errs := b.push("gpu-1"); code != 1 || !strings.Contains(errs, "no folder here that this user may write to and run "+
+		"programs from") {
 		t.Errorf("no folder at all: code %d, %s", code, errs)
 	}
 	b.left(home)
@@ -248,7 +255,8 @@ func TestPushFails(t *testing.T) {
 			b.write(filepath.Join(box, "bin", "mktemp"), "#!/bin/sh\nexit 1\n")
 		}, says: []string{"no folder here"}},
 		{name: "a folder that is a command", set: func(b *boxes, box string) {
-			b.write(filepath.Join(box, "bin", "mktemp"), "#!/bin/sh\nmkdir -p '"+box+"/.muster-push.x$(reboot)'; echo '"+box+"/.muster-push.x$(reboot)'\n")
+			b.write(filepath.Join(box, "bin", "mktemp"),
+				"#!/bin/sh\nmkdir -p '"+box+"/.muster-push.x$(reboot)'; echo '"+box+"/.muster-push.x$(reboot)'\n")
 			b.write(filepath.Join(box, "bin", "mkdir"), "#!/bin/sh\nexec /bin/mkdir \"$@\"\n")
 		}, says: []string{"named a folder that cannot be used"}},
 		{name: "says nothing", set: func(b *boxes, box string) {
@@ -294,7 +302,8 @@ func TestPushTimeout(t *testing.T) {
 		}
 	}()
 	code, _, errs := b.push("gpu-1", "--timeout", "500ms")
-	if code != 1 || !strings.Contains(errs, "it did not end within the time") || !strings.Contains(errs, "muster --data "+b.dir+" node ls tells whether") {
+	if code != 1 || !strings.Contains(errs, "it did not end within the time") ||
+		!strings.Contains(errs, "muster --data "+b.dir+" node ls tells whether") {
 		t.Errorf("code %d, %s", code, errs)
 	}
 	if n := b.liveTokens(); n != 0 {
@@ -309,7 +318,8 @@ func TestPushInterrupted(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs bytes.Buffer
-	code := cli.Run(ctx, cli.Env{Args: []string{"--data", b.dir, "push", "gpu-1"}, Getenv: func(string) string { return "" }, Stdin: strings.NewReader(""),
+	code := cli.Run(ctx, cli.Env{Args: []string{"--data", b.dir, "push", "gpu-1"}, Getenv: func(string) string { return "" },
+		Stdin:  strings.NewReader(""),
 		Stdout: &out, Stderr: &errs, Agents: b.agents}, commands.All())
 	if code != 1 || !strings.Contains(errs.String(), "interrupted") {
 		t.Errorf("code %d, %s", code, errs.String())
@@ -319,7 +329,8 @@ func TestPushInterrupted(t *testing.T) {
 // TestPushSeveral joins two machines that wait for each other, so that it ends only if both are joined at the same time.
 func TestPushSeveral(t *testing.T) {
 	b := newBoxes(t)
-	first, second := b.box("gpu-1"), b.box("fd00__7")
+	first := b.box("gpu-1")
+	second := b.box("fd00__7")
 	b.write(filepath.Join(b.box("gpu-3"), "broken"), "")
 	meet := filepath.Join(first, "wait")
 	if err := syscall.Mkfifo(meet, 0o600); err != nil {
@@ -332,12 +343,14 @@ func TestPushSeveral(t *testing.T) {
 	if code != 1 || !strings.HasSuffix(out, "\n4 machines: 2 joined, 2 failed\n") {
 		t.Fatalf("code %d\n%s\n%s", code, out, errs)
 	}
-	for _, want := range []string{"root@gpu-1: [2/2] online\n", "root@[fd00::7]: [1/2] enrolled\n", "gpu-3: [2/2] failed: no GPU here: the driver is missing\ngpu-3: not joined: as said there\n"} {
+	for _, want := range []string{"root@gpu-1: [2/2] online\n", "root@[fd00::7]: [1/2] enrolled\n",
+		"gpu-3: [2/2] failed: no GPU here: the driver is missing\ngpu-3: not joined: as said there\n"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("no line %q:\n%s", want, out)
 		}
 	}
-	if !strings.Contains(errs, "muster: gpu-3: [2/2] failed: no GPU") || !strings.Contains(errs, "muster: elsewhere: ssh: Could not resolve") || strings.Contains(errs, "muster: root@") {
+	if !strings.Contains(errs, "muster: gpu-3: [2/2] failed: no GPU") ||
+		!strings.Contains(errs, "muster: elsewhere: ssh: Could not resolve") || strings.Contains(errs, "muster: root@") {
 		t.Errorf("failures:\n%s", errs)
 	}
 	argv := b.read(b.folder, "argv")
@@ -396,7 +409,8 @@ func TestPushUsage(t *testing.T) {
 		t.Errorf("ssh was called with it: %s, %v", raw, err)
 	}
 	b.env = map[string]string{"MUSTER_GATEWAY": "https://10.0.0.5:7443"}
-	if code, _, errs := b.push("gpu-1", "--force"); code != 0 || !strings.Contains(b.read(b.folder, "gpu-1", "home", "joined"), "\nhttps://10.0.0.5:7443\n--force\n") {
+	if code, _, errs := b.push("gpu-1", "--force"); code != 0 ||
+		!strings.Contains(b.read(b.folder, "gpu-1", "home", "joined"), "\nhttps://10.0.0.5:7443\n--force\n") {
 		t.Errorf("another URL: code %d, %s", code, errs)
 	}
 	b.env = map[string]string{"MUSTER_FORCE": "perhaps"}

@@ -14,15 +14,18 @@ func (h *house) enrol(name string) {
 	ctx := h.t.Context()
 	at := h.now.Add(-20 * time.Hour)
 	certificate := func(fingerprint string, generation int) store.Certificate {
-		return store.Certificate{Fingerprint: fingerprint, NodeID: "id-" + name, EnrolmentID: "e-1", Generation: generation, KeyHash: "key-" + fingerprint,
+		return store.Certificate{Fingerprint: fingerprint, NodeID: "id-" + name, EnrolmentID: "e-1", Generation: generation,
+			KeyHash:   "key-" + fingerprint,
 			PublicKey: []byte(fingerprint), NotBefore: at, NotAfter: at.Add(24 * time.Hour), IssuedAt: at}
 	}
-	first, second := certificate(strings.Repeat("1a", 32), 1), certificate(strings.Repeat("2b", 32), 2)
+	first := certificate(strings.Repeat("1a", 32), 1)
+	second := certificate(strings.Repeat("2b", 32), 2)
 	second.Recovery = true
 	psk := store.PSK{ID: "psk-1", Key: []byte{1}, CreatedAt: at}
-	beat := store.Beat{NodeID: "id-" + name, At: h.now, RunID: "bbbbbbbbbb", Counter: 1, Interval: 30 * time.Second, Enrolment: "e-1", Runs: []store.Run{
-		{ID: "aaaaaaaaaa", Fingerprint: first.Fingerprint, Address: "192.0.2.7", Counter: 9, First: at, Last: h.now.Add(-time.Minute)},
-		{ID: "bbbbbbbbbb", Fingerprint: second.Fingerprint, Address: "198.51.100.9", Counter: 1, First: h.now, Last: h.now}}}
+	beat := store.Beat{NodeID: "id-" + name, At: h.now, RunID: "bbbbbbbbbb", Counter: 1, Interval: 30 * time.Second, Enrolment: "e-1",
+		Runs: []store.Run{
+			{ID: "aaaaaaaaaa", Fingerprint: first.Fingerprint, Address: "192.0.2.7", Counter: 9, First: at, Last: h.now.Add(-time.Minute)},
+			{ID: "bbbbbbbbbb", Fingerprint: second.Fingerprint, Address: "198.51.100.9", Counter: 1, First: h.now, Last: h.now}}}
 	for _, err := range []error{
 		h.store.SetPSK(ctx, psk),
 		h.store.Enrol(ctx, store.Enrolment{ID: "e-1", Credential: psk.ID, KeyHash: "key-1", At: at, NewNode: true, Certificate: first,
@@ -70,7 +73,8 @@ func TestAllowRecovery(t *testing.T) {
 		{"an hour", "box", false, 0, "box: it may come back until 2026-11-21T11:00:00Z\n", ""},
 		{"longer", "box --for 2d", false, 0, "until 2026-11-23T10:00:00Z", ""},
 		{"by selector", "-l tenant=platform", false, 0, "box: it may come back", "1 node: box"},
-		{"the good one", "box --fingerprint " + good, true, 0, "box: certificate 1a1a1a1a1a1a1a1a is the good one, all others are revoked; it may", ""},
+		{"the good one", "box --fingerprint " + good, true, 0,
+			"box: certificate 1a1a1a1a1a1a1a1a is the good one, all others are revoked; it may", ""},
 		{"the beginning of it", "box --fingerprint 1a1a1a1a", true, 0, "certificate 1a1a1a1a1a1a1a1a is the good one", ""},
 		{"in conflict without saying which", "box", true, 1, "", "--fingerprint F"},
 		{"none of its certificates", "box --fingerprint 3c3c3c3c3c3c3c3c", true, 1, "", "has 0 certificates"},
@@ -91,7 +95,8 @@ func TestAllowRecovery(t *testing.T) {
 				t.Errorf("code %d\n%s\n%s", code, stdout, stderr)
 			}
 			if c.code == 0 && c.conflict {
-				if list := h.done("node", "ls", "-o", "wide"); !strings.Contains(list, "active") || strings.Contains(list, "identity_conflict") {
+				if list := h.done("node", "ls", "-o", "wide"); !strings.Contains(list, "active") ||
+					strings.Contains(list, "identity_conflict") {
 					t.Errorf("the conflict goes on:\n%s", list)
 				}
 			}

@@ -40,7 +40,12 @@ func (d desk) command(context.Context, string, ...string) (string, error) {
 
 // TestWhoAnswers: a gateway that does not answer is started as it was set up, and by whom may start it.
 func TestWhoAnswers(t *testing.T) {
-	bare, home, installed, byHand, elsewhere, own := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	bare := t.TempDir()
+	home := t.TempDir()
+	installed := t.TempDir()
+	byHand := t.TempDir()
+	elsewhere := t.TempDir()
+	own := t.TempDir()
 	data := filepath.Join(installed, "data")
 	unit := filepath.Join(installed, "etc/systemd/system/muster.service")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(unit), 0o755), os.WriteFile(unit, []byte("ReadWritePaths="+data+"\n"), 0o600),
@@ -59,7 +64,8 @@ func TestWhoAnswers(t *testing.T) {
 		"a service that is starting":  {desk{root: installed, state: "activating"}, "node ls", "journalctl -u muster -n 20"},
 		"the service, named":          {desk{root: installed, state: "failed"}, "node ls --data " + data, "hint: systemctl start muster\n"},
 		"another gateway": {
-			desk{root: installed, state: "inactive"}, "node ls --data " + elsewhere, "hint: muster serve --data " + elsewhere + " starts it",
+			desk{root: installed, state: "inactive"}, "node ls --data " + elsewhere, "hint: muster serve --data " + elsewhere +
+				" starts it",
 		},
 		"nobody's machine": {
 			desk{root: bare, uid: 1000, env: user}, "node ls", "hint: muster serve --data " + home + "/.local/share/muster starts it",
@@ -75,10 +81,12 @@ func TestWhoAnswers(t *testing.T) {
 			desk{root: byHand, uid: 1000, env: user, program: "/opt/muster"}, "node ls", "sudo /opt/muster node ls\n",
 		},
 		"a user with a gateway of their own": {
-			desk{root: byHand, uid: 1000, env: map[string]string{"XDG_DATA_HOME": own}}, "node ls", "hint: muster serve --data " + own + "/muster starts it",
+			desk{root: byHand, uid: 1000, env: map[string]string{"XDG_DATA_HOME": own}}, "node ls", "hint: muster serve --data " + own +
+				"/muster starts it",
 		},
 		"a user whose environment names it": {
-			desk{root: byHand, uid: 1000, env: map[string]string{"MUSTER_DATA": elsewhere}}, "node ls", "hint: muster serve --data " + elsewhere + " starts it",
+			desk{root: byHand, uid: 1000, env: map[string]string{"MUSTER_DATA": elsewhere}}, "node ls", "hint: muster serve --data " +
+				elsewhere + " starts it",
 		},
 		"a user who names the service": {
 			desk{root: installed, uid: 1000, env: user}, "node ls --data=" + data,
@@ -97,7 +105,8 @@ func TestWhoAnswers(t *testing.T) {
 		desk
 		args []string
 	}{
-		"no home": {desk{root: bare, uid: 1000}, []string{"node", "ls"}}, "nothing": {desk{root: bare}, []string{"--data", "", "node", "ls"}},
+		"no home": {desk{root: bare, uid: 1000}, []string{"node", "ls"}}, "nothing": {desk{root: bare},
+			[]string{"--data", "", "node", "ls"}},
 	} {
 		if code, errs := c.run(t, c.args...); code != 2 || !strings.Contains(errs, "name the gateway's directory") {
 			t.Errorf("%s: code %d\n%s", name, code, errs)
@@ -146,7 +155,9 @@ func TestProgram(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	same, other, none := t.TempDir(), t.TempDir(), t.TempDir()
+	same := t.TempDir()
+	other := t.TempDir()
+	none := t.TempDir()
 	err = errors.Join(os.Symlink(self, filepath.Join(same, "muster")), os.WriteFile(filepath.Join(other, "muster"), nil, 0o755))
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,8 @@ func crowd(t *testing.T) *house {
 	t.Helper()
 	h := example(t)
 	row := func(i int, name, rest string) string {
-		return fmt.Sprintf(`{"index":%d,"uuid":"GPU-5ca1ab1e-0000-4000-8000-%012d","name":%q,"bus_id":"00000000:0%d:00.0","memory_source":"device",`+
+		return fmt.Sprintf(`{"index":%d,"uuid":"GPU-5ca1ab1e-0000-4000-8000-%012d","name":%q,"bus_id":"00000000:0%d:00.0",`+
+			`"memory_source":"device",`+
 			`"memory_total_mib":81559,"memory_used_mib":39233,"utilization_percent":99%s}`, i, i, name, i, rest)
 	}
 	many := func(n int, name, rest string) string {
@@ -27,27 +28,34 @@ func crowd(t *testing.T) *house {
 		}
 		return `"gpus":[` + strings.Join(rows, ",") + `]}`
 	}
-	const fine, ill, old = `,"health":[]`, `,"health":["ecc_uncorrected","row_remap_pending"]`, `{"probe":{"state":"hung","since":"2026-11-21T09:40:00Z","error":"nvidia-smi does not answer","sampled_at":"2026-11-21T09:40:00Z"},`
+	const fine, ill, old = `,"health":[]`, `,"health":["ecc_uncorrected","row_remap_pending"]`,
+		`{"probe":{"state":"hung","since":"2026-11-21T09:40:00Z","error":"nvidia-smi does not answer","sampled_at":"2026-11-21T09:40:00Z"},`
 	kinds := map[string]string{
 		"a-node-whose-name-has-all-of-the-sixty-three-letters-that-it-may": `{` + probeOK + `,` + many(8, "NVIDIA H100 80GB HBM3", fine),
 		"eight-of-one-kind": `{` + probeOK + `,` + many(8, "NVIDIA H100 80GB HBM3", fine),
-		"mixed":             `{` + probeOK + `,"gpus":[` + row(0, "NVIDIA RTX 6000 Ada Generation", fine) + `,` + row(1, "NVIDIA L4", fine) + `,` + row(2, "Tesla T4", fine) + `]}`,
-		"divided":           `{` + probeOK + `,` + strings.ReplaceAll(many(8, "NVIDIA A100-SXM4-80GB", `,"mig":true,"health":[]`), `"utilization_percent":99`, `"utilization_percent":null`),
-		"ill":               `{` + probeOK + `,` + many(8, "NVIDIA H100 80GB HBM3", ill),
-		"hung":              old + many(8, "NVIDIA H100 80GB HBM3", fine),
-		"seven":             `{` + probeOK + `,` + many(7, "NVIDIA H100 80GB HBM3", fine),
-		"gone":              `{"probe":{"state":"absent","sampled_at":"2026-11-21T09:59:00Z"},` + many(8, "NVIDIA H100 80GB HBM3", fine),
-		"no-gpu":            `{"probe":{"state":"absent"},"gpus":[],"cpus":4}`,
+		"mixed": `{` + probeOK + `,"gpus":[` + row(0, "NVIDIA RTX 6000 Ada Generation", fine) + `,` +
+			row(1, "NVIDIA L4", fine) + `,` + row(2, "Tesla T4", fine) + `]}`,
+		"divided": `{` + probeOK + `,` +
+			strings.ReplaceAll(many(8, "NVIDIA A100-SXM4-80GB", `,"mig":true,"health":[]`), `"utilization_percent":99`,
+				`"utilization_percent":null`),
+		"ill":    `{` + probeOK + `,` + many(8, "NVIDIA H100 80GB HBM3", ill),
+		"hung":   old + many(8, "NVIDIA H100 80GB HBM3", fine),
+		"seven":  `{` + probeOK + `,` + many(7, "NVIDIA H100 80GB HBM3", fine),
+		"gone":   `{"probe":{"state":"absent","sampled_at":"2026-11-21T09:59:00Z"},` + many(8, "NVIDIA H100 80GB HBM3", fine),
+		"no-gpu": `{"probe":{"state":"absent"},"gpus":[],"cpus":4}`,
 	}
 	for _, name := range slices.Sorted(maps.Keys(kinds)) {
-		h.node(store.Node{Name: name, Tenant: "a-tenant-of-a-longer-name", Provider: "vast_ai", InstanceID: "39467543"}, 4*time.Second, kinds[name])
+		h.node(store.Node{Name: name, Tenant: "a-tenant-of-a-longer-name", Provider: "vast_ai", InstanceID: "39467543"}, 4*time.Second,
+			kinds[name])
 	}
 	for _, name := range []string{"seven", "gone"} {
 		if err := h.store.SetGPUs(t.Context(), "id-"+name, 8, false); err != nil {
 			t.Fatal(err)
 		}
-		err := h.store.MoveNode(t.Context(), store.Move{NodeID: "id-" + name, From: "active", To: "unavailable", At: h.now, AddReasons: []store.Reason{{Reason: "gpu_missing",
-			Detail: "GPU-5ca1ab1e-0000-4000-8000-000000000007 at 00000000:07:00.0 does not answer any more"}}})
+		err := h.store.MoveNode(t.Context(),
+			store.Move{NodeID: "id-" + name, From: "active", To: "unavailable", At: h.now,
+				AddReasons: []store.Reason{{Reason: "gpu_missing",
+					Detail: "GPU-5ca1ab1e-0000-4000-8000-000000000007 at 00000000:07:00.0 does not answer any more"}}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -63,9 +71,11 @@ const bootstrapped = "a-node-that-waits-for-its-bootstrap"
 // furnish has something in every list.
 func (h *house) furnish() {
 	h.t.Helper()
-	h.done("token", "create", "--tenant", "a-tenant-of-a-longer-name", "--label", "a-long-key/of-a-label=a-long-value-of-a-label", "--gpus", "8")
+	h.done("token", "create", "--tenant", "a-tenant-of-a-longer-name", "--label", "a-long-key/of-a-label=a-long-value-of-a-label", "--gpus",
+		"8")
 	h.done("psk", "set", "--generate")
-	h.done("account", "create", "an-account-with-a-name-of-more-than-forty-letters", "--scope", "nodes:read,nodes:write,tokens:read,tokens:write,events:read", "--ttl", "90d")
+	h.done("account", "create", "an-account-with-a-name-of-more-than-forty-letters", "--scope",
+		"nodes:read,nodes:write,tokens:read,tokens:write,events:read", "--ttl", "90d")
 	h.scripts()
 	h.done("node", "create", bootstrapped, "--tenant", "a-tenant-of-a-longer-name", "-o", "json")
 }
@@ -95,7 +105,9 @@ func TestListsFitTheScreen(t *testing.T) {
 	if out := h.done("node", "ls", "-o", "wide"); out != wide {
 		t.Error("-o wide depends on the screen")
 	}
-	if strings.Contains(wide, "…") || !strings.Contains(wide, "gpu_missing: GPU-5ca1ab1e-0000-4000-8000-000000000007 at 00000000:07:00.0 does not answer any more") {
+	if strings.Contains(wide, "…") ||
+		!strings.Contains(wide, "gpu_missing: GPU-5ca1ab1e-0000-4000-8000-000000000007 at 00000000:07:00.0 "+
+			"does not answer any more") {
 		t.Errorf("-o wide does not have everything:\n%s", wide)
 	}
 	if out := h.done("token", "ls"); !strings.Contains(out, "  "+bootstrapped+"  ") {
@@ -135,10 +147,12 @@ func TestOldReadings(t *testing.T) {
 		"j-warned":       `"state":"ok","error":"infoROM is corrupted","sampled_at":"2026-11-21T09:59:50Z"`,
 		"i-some-failed":  `"state":"failed","sampled_at":"2026-11-21T09:59:50Z","since":"2026-11-21T09:59:50Z"`,
 	} {
-		h.node(store.Node{Name: name, Tenant: "x"}, time.Second, `{"probe":{`+probe+`},`+gpus(1, "NVIDIA L4", `"memory_source":"device","utilization_percent":5,"health":[]`)+`}`)
+		h.node(store.Node{Name: name, Tenant: "x"}, time.Second,
+			`{"probe":{`+probe+`},`+gpus(1, "NVIDIA L4", `"memory_source":"device","utilization_percent":5,"health":[]`)+`}`)
 	}
 	out := h.done("node", "ls")
-	for name, old := range map[string]bool{"a-fresh": false, "b-old": true, "c-slow-pace": false, "d-behind-it": true, "e-absurd-pace": true, "f-never-looked": false,
+	for name, old := range map[string]bool{"a-fresh": false, "b-old": true, "c-slow-pace": false, "d-behind-it": true,
+		"e-absurd-pace": true, "f-never-looked": false,
 		"g-hung": true, "h-failed": true, "i-some-failed": false} {
 		_, line, _ := strings.Cut(out, name+" ")
 		line, _, _ = strings.Cut(line, "\n")
@@ -146,7 +160,8 @@ func TestOldReadings(t *testing.T) {
 			t.Errorf("%s: %s", name, line)
 		}
 	}
-	if wide := h.done("node", "ls", "-o", "wide"); !strings.Contains(wide, "  8m  ") || !strings.Contains(wide, "warning: infoROM is corrupted") || strings.Contains(h.done("node", "ls", "-o", "json"), "~") {
+	if wide := h.done("node", "ls", "-o", "wide"); !strings.Contains(wide, "  8m  ") ||
+		!strings.Contains(wide, "warning: infoROM is corrupted") || strings.Contains(h.done("node", "ls", "-o", "json"), "~") {
 		t.Errorf("got\n%s", wide)
 	}
 }

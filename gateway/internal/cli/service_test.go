@@ -37,7 +37,8 @@ type computer struct {
 
 func newComputer(t *testing.T) *computer {
 	t.Helper()
-	c := &computer{t: t, root: t.TempDir(), systemd: "252 (252.39-1)", state: "inactive", reload: "no", owner: map[string]int{}, env: map[string]string{}, now: time.Unix(1800000000, 0)}
+	c := &computer{t: t, root: t.TempDir(), systemd: "252 (252.39-1)", state: "inactive", reload: "no", owner: map[string]int{},
+		env: map[string]string{}, now: time.Unix(1800000000, 0)}
 	c.write("/run/systemd/system/x", "", 0o644)
 	c.write("/download/muster", "version one", 0o755)
 	return c
@@ -125,8 +126,9 @@ func (c *computer) command(_ context.Context, name string, args ...string) (stri
 // serve reads a few of serve's flags, as the gateway itself does.
 func serve(args []string, getenv func(string) string) (cli.ServeFlags, error) {
 	f := cli.ServeFlags{Given: map[string]string{}, Data: "/var/lib/muster", Listen: ":7443", PublicURL: "https://gw:7443"}
-	for name, to := range map[string]*string{"data": &f.Data, "listen": &f.Listen, "plain-listen": &f.PlainListen, "public-url": &f.PublicURL,
-		"tls-cert": new(string), "tls-key": new(string), "master-key-file": new(string)} {
+	for name, to := range map[string]*string{"data": &f.Data, "listen": &f.Listen, "plain-listen": &f.PlainListen,
+		"public-url": &f.PublicURL,
+		"tls-cert":   new(string), "tls-key": new(string), "master-key-file": new(string)} {
 		value := getenv("MUSTER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 		for i, arg := range args {
 			if arg == "--"+name && i+1 < len(args) {
@@ -134,7 +136,8 @@ func serve(args []string, getenv func(string) string) (cli.ServeFlags, error) {
 			}
 		}
 		if value != "" {
-			*to, f.Given[name] = value, value
+			*to = value
+			f.Given[name] = value
 		}
 	}
 	if slices.Contains(args, "--wrong") {
@@ -147,7 +150,8 @@ func (c *computer) muster(args ...string) (code int, stdout, stderr string) {
 	c.t.Helper()
 	c.calls = nil
 	var out, errs bytes.Buffer
-	code = cli.Run(c.t.Context(), cli.Env{Args: append([]string{"service"}, args...), Getenv: func(name string) string { return c.env[name] }, Stdin: strings.NewReader(""),
+	code = cli.Run(c.t.Context(), cli.Env{Args: append([]string{"service"}, args...),
+		Getenv: func(name string) string { return c.env[name] }, Stdin: strings.NewReader(""),
 		Stdout: &out, Stderr: &errs, Version: "1.2.3", Serve: serve, Now: func() time.Time { return c.now },
 		Pause: func(ctx context.Context, d time.Duration) error { c.now = c.now.Add(d); return ctx.Err() },
 		Machine: cli.Machine{Root: c.root, Program: c.path("/download/muster"), UID: func() int { return c.uid }, Command: c.command,
@@ -188,8 +192,10 @@ func TestServiceInstall(t *testing.T) {
 	if c.owner[c.path("/var/lib/muster")] != 998 {
 		t.Errorf("owners: %v", c.owner)
 	}
-	want := []string{"systemctl --version", "systemctl show muster.service --property ActiveState,MainPID,NeedDaemonReload", "getent passwd muster",
-		"useradd --system --user-group --no-create-home --home-dir /var/lib/muster --shell /usr/sbin/nologin muster", "getent passwd muster",
+	want := []string{"systemctl --version", "systemctl show muster.service --property ActiveState,MainPID,NeedDaemonReload",
+		"getent passwd muster",
+		"useradd --system --user-group --no-create-home --home-dir /var/lib/muster --shell /usr/sbin/nologin muster",
+		"getent passwd muster",
 		"systemctl show muster.service --property ActiveState,MainPID,NeedDaemonReload", "systemctl enable --no-reload muster.service",
 		"systemctl start muster.service", "GET https://127.0.0.1:7443/readyz"}
 	if !slices.Equal(c.calls, want) {
@@ -203,25 +209,30 @@ func TestServiceAgain(t *testing.T) {
 	c.done("install", "--public-url", "https://gw.example", "--listen", ":7443")
 	acts := func() (acted []string) {
 		for _, call := range c.calls {
-			if strings.HasPrefix(call, "systemctl start") || strings.HasPrefix(call, "systemctl restart") || strings.HasPrefix(call, "systemctl daemon-reload") {
+			if strings.HasPrefix(call, "systemctl start") || strings.HasPrefix(call, "systemctl restart") ||
+				strings.HasPrefix(call, "systemctl daemon-reload") {
 				acted = append(acted, call)
 			}
 		}
 		return acted
 	}
 	restart := []string{"systemctl restart muster.service"}
-	if out := c.done("install"); len(acts()) != 0 || !strings.Contains(out, "nothing to do") || !strings.Contains(out, "https://gw.example") {
+	if out := c.done("install"); len(acts()) != 0 || !strings.Contains(out, "nothing to do") ||
+		!strings.Contains(out, "https://gw.example") {
 		t.Errorf("again: %v\n%s", acts(), out)
 	}
 	c.write("/download/muster", "version two", 0o755)
-	if out := c.done("install"); !slices.Equal(acts(), restart) || !strings.Contains(out, "muster 1.2.3 copied") || c.file("/usr/local/bin/muster", 0o755) != "version two" {
+	if out := c.done("install"); !slices.Equal(acts(), restart) || !strings.Contains(out, "muster 1.2.3 copied") ||
+		c.file("/usr/local/bin/muster", 0o755) != "version two" {
 		t.Errorf("a newer program: %v\n%s", acts(), out)
 	}
 	env := c.file("/etc/muster/gateway.env", 0o600)
 	c.write("/etc/muster/gateway.env", env+"HTTPS_PROXY=http://proxy\n# mine\n", 0o600)
 	c.done("install", "--listen", ":8443")
-	if got := c.file("/etc/muster/gateway.env", 0o600); !slices.Equal(acts(), restart) || !strings.Contains(got, "MUSTER_LISTEN=\":8443\"\n") ||
-		!strings.Contains(got, "MUSTER_PUBLIC_URL=\"https://gw.example\"\n") || !strings.HasSuffix(got, "HTTPS_PROXY=http://proxy\n# mine\n") {
+	if got := c.file("/etc/muster/gateway.env", 0o600); !slices.Equal(acts(), restart) ||
+		!strings.Contains(got, "MUSTER_LISTEN=\":8443\"\n") ||
+		!strings.Contains(got, "MUSTER_PUBLIC_URL=\"https://gw.example\"\n") ||
+		!strings.HasSuffix(got, "HTTPS_PROXY=http://proxy\n# mine\n") {
 		t.Errorf("another flag: %v\n%s", acts(), got)
 	}
 	if err := os.Remove(c.path("/usr/local/bin/muster")); err != nil {
@@ -241,7 +252,8 @@ func TestServiceAgain(t *testing.T) {
 		t.Errorf("a service that keeps failing: %v", acts())
 	}
 	c.env["MUSTER_LISTEN"] = ":443"
-	if c.done("install"); !strings.Contains(c.file("/etc/systemd/system/muster.service", 0o644), "AmbientCapabilities=CAP_NET_BIND_SERVICE\n") {
+	if c.done("install"); !strings.Contains(c.file("/etc/systemd/system/muster.service", 0o644),
+		"AmbientCapabilities=CAP_NET_BIND_SERVICE\n") {
 		t.Error("no capability for port 443")
 	}
 }
@@ -256,11 +268,14 @@ func TestServiceKey(t *testing.T) {
 		says  string
 		key   string
 	}{
-		{"in the data", map[string]string{"/var/lib/muster/master.key": other, "/var/lib/muster/muster.db": ""}, nil, 0, "moved from /var/lib/muster/master.key", other},
-		{"moved halfway", map[string]string{"/var/lib/muster/master.key": other, "/etc/muster/master.key": other}, nil, 0, "is there", other},
+		{"in the data", map[string]string{"/var/lib/muster/master.key": other, "/var/lib/muster/muster.db": ""}, nil, 0,
+			"moved from /var/lib/muster/master.key", other},
+		{"moved halfway", map[string]string{"/var/lib/muster/master.key": other, "/etc/muster/master.key": other}, nil, 0, "is there",
+			other},
 		{"in a file", map[string]string{"/mnt/key": other}, []string{"--master-key-file", "/mnt/key"}, 0, "copied from /mnt/key", other},
 		{"no such file", nil, []string{"--master-key-file", "/mnt/key"}, 1, "there is no /mnt/key", ""},
-		{"two keys", map[string]string{"/var/lib/muster/master.key": other, "/etc/muster/master.key": zeroKey}, nil, 1, "two different keys", zeroKey},
+		{"two keys", map[string]string{"/var/lib/muster/master.key": other, "/etc/muster/master.key": zeroKey}, nil, 1,
+			"two different keys", zeroKey},
 		{"a database without", map[string]string{"/var/lib/muster/muster.db": ""}, nil, 1, "no master key that opens it", ""},
 		{"no key in it", map[string]string{"/etc/muster/master.key": "key"}, nil, 1, "is not 32 bytes", "key"},
 		{"empty", map[string]string{"/etc/muster/master.key": ""}, nil, 1, "is not 32 bytes", ""},
@@ -296,7 +311,8 @@ func TestServiceRefusals(t *testing.T) {
 		code int
 		says string
 	}{
-		{"no systemd", func(c *computer) { os.RemoveAll(c.path("/run")) }, "--listen :1", 1, "muster serve --data /var/lib/muster --listen :1"},
+		{"no systemd", func(c *computer) { os.RemoveAll(c.path("/run")) }, "--listen :1", 1,
+			"muster serve --data /var/lib/muster --listen :1"},
 		{"no root", func(c *computer) { c.uid = 1000 }, "", 1, "sudo muster service install"},
 		{"old systemd", func(c *computer) { c.systemd = "245 (245.4)" }, "", 1, "too old"},
 		{"strange systemd", func(c *computer) { c.systemd = "" }, "", 1, "systemctl --version says"},
@@ -310,7 +326,8 @@ func TestServiceRefusals(t *testing.T) {
 		{"data in a home", nil, "--data /home/me/muster", 2, "sees neither homes"},
 		{"data with blanks", nil, "--data /srv/%h", 2, "letters, digits"},
 		{"key in a home", nil, "--tls-key /root/key.pem", 2, "sees neither homes"},
-		{"key that the user may not read", func(c *computer) { c.refuse = "runuser" }, "--tls-key /etc/ssl/key.pem", 1, "setfacl -m u:muster:r /etc/ssl/key.pem"},
+		{"key that the user may not read", func(c *computer) { c.refuse = "runuser" }, "--tls-key /etc/ssl/key.pem", 1,
+			"setfacl -m u:muster:r /etc/ssl/key.pem"},
 	} {
 		m := newComputer(t)
 		if c.set != nil {
@@ -338,7 +355,8 @@ func TestServiceRefusals(t *testing.T) {
 
 	m = newComputer(t)
 	m.write("/srv/www/index.html", "", 0o644)
-	if code, _, errs := m.muster("install", "--data", "/srv"); code != 1 || !strings.Contains(errs, "not the gateway's alone") || len(m.owner) > 0 {
+	if code, _, errs := m.muster("install", "--data", "/srv"); code != 1 || !strings.Contains(errs, "not the gateway's alone") ||
+		len(m.owner) > 0 {
 		t.Errorf("data of others: %d %s, owners %v", code, errs, m.owner)
 	}
 	m.file("/srv", 0o755|os.ModeDir)
@@ -352,13 +370,15 @@ func TestServiceUninstall(t *testing.T) {
 	}
 	before := c.tree()
 	c.done("install", "--data", "/srv/muster", "--listen", "[::1]:7443")
-	if !slices.Contains(c.calls, "GET https://[::1]:7443/readyz") || !strings.Contains(c.file("/etc/systemd/system/muster.service", 0o644), "\nReadWritePaths=/srv/muster\n") {
+	if !slices.Contains(c.calls, "GET https://[::1]:7443/readyz") ||
+		!strings.Contains(c.file("/etc/systemd/system/muster.service", 0o644), "\nReadWritePaths=/srv/muster\n") {
 		t.Errorf("elsewhere: %v", c.calls)
 	}
 	c.write("/srv/muster/muster.db", "data", 0o600)
 	out := c.done("uninstall")
 	golden(t, "service-uninstall", out)
-	want := []string{"systemctl stop muster.service", "systemctl disable --no-reload muster.service", "systemctl reset-failed muster.service"}
+	want := []string{"systemctl stop muster.service", "systemctl disable --no-reload muster.service",
+		"systemctl reset-failed muster.service"}
 	if !slices.Equal(c.calls, want) {
 		t.Errorf("calls: %v", c.calls)
 	}

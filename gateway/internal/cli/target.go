@@ -44,7 +44,8 @@ func (s *Session) Targets(ctx context.Context, c *client.Client, names []string)
 
 // ActOn acts on the nodes that were named or selected. Where several were selected, or always is true, the person is asked first;
 // verb is what is done, as in "drain these 3 nodes?".
-func (s *Session) ActOn(ctx context.Context, names []string, verb string, always bool, act func(*client.Client, Target) (string, error)) error {
+func (s *Session) ActOn(ctx context.Context, names []string, verb string, always bool,
+	act func(*client.Client, Target) (string, error)) error {
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err

@@ -21,7 +21,8 @@ func newTrustHouse(t *testing.T) *house {
 	h := newHouse(t)
 	var err error
 	h.api.Scratch = t.TempDir()
-	if h.api.Authority, err = authority.Open(t.Context(), authority.Config{Store: h.store, Now: h.api.Now, TrustDomain: "muster"}); err != nil {
+	if h.api.Authority, err = authority.Open(t.Context(),
+		authority.Config{Store: h.store, Now: h.api.Now, TrustDomain: "muster"}); err != nil {
 		t.Fatal(err)
 	}
 	h.dir = h.listen()
@@ -70,8 +71,10 @@ func TestTrustUsage(t *testing.T) {
 			t.Errorf("muster %s: exit %d, %s", strings.Join(c.args, " "), code, errs)
 		}
 	}
-	for _, args := range [][]string{{"ca", "init"}, {"restore", "file"}, {"key", "rotate", "--master"}, {"key", "export", "--trust", "file"}} {
-		if code, _, errs := h.run(t.Context(), append(args, "--url", "https://gw")...); code != 2 || !strings.Contains(errs, "not by its URL") {
+	for _, args := range [][]string{{"ca", "init"}, {"restore", "file"}, {"key", "rotate", "--master"},
+		{"key", "export", "--trust", "file"}} {
+		if code, _, errs := h.run(t.Context(), append(args, "--url", "https://gw")...); code != 2 ||
+			!strings.Contains(errs, "not by its URL") {
 			t.Errorf("muster %s by URL: exit %d, %s", strings.Join(args, " "), code, errs)
 		}
 	}
@@ -109,7 +112,8 @@ func TestSignedHere(t *testing.T) {
 		t.Errorf("exit %d, %s", code, errs)
 	}
 	code, out, errs := h.muster("key", "rotate", "--answer", "--trust-key", file)
-	if code != 0 || !strings.Contains(errs, `"root_pins"`) || !strings.Contains(errs, h.api.Authority.RootPin()) || !strings.Contains(out, "Trust set 2 is published.") {
+	if code != 0 || !strings.Contains(errs, `"root_pins"`) || !strings.Contains(errs, h.api.Authority.RootPin()) ||
+		!strings.Contains(out, "Trust set 2 is published.") {
 		t.Errorf("exit %d, %s%s", code, out, errs)
 	}
 }
@@ -167,7 +171,8 @@ func TestLocalCommands(t *testing.T) {
 		got  string
 		says []string
 	}{
-		{[]string{"ca", "init", "--root-out", "R", "--trust-domain", "d", "--master-key-file", "M"}, "M d R", []string{"sha256:77", "muster ca intermediate --root /"}},
+		{[]string{"ca", "init", "--root-out", "R", "--trust-domain", "d", "--master-key-file", "M"}, "M d R",
+			[]string{"sha256:77", "muster ca intermediate --root /"}},
 		{[]string{"key", "rotate", "--master", "--master-key-out", "O"}, "O", []string{"new master key in K", "Older backups"}},
 		{[]string{"key", "export", "--trust", "F"}, "F", []string{"in F and nowhere else"}},
 		{[]string{"restore", "B", "--trust-key", "T"}, "B 72h0m0s T", []string{"ASIDE", "Open tokens have ended", "--trust-key FILE"}},
@@ -190,8 +195,10 @@ func TestLocalCommands(t *testing.T) {
 
 // TestKeyForService: a master key that was rotated elsewhere than where the installed service reads it is said to belong there.
 func TestKeyForService(t *testing.T) {
-	root, data := t.TempDir(), t.TempDir()
-	unit, key := filepath.Join(root, "etc/systemd/system/muster.service"), filepath.Join(root, "etc/muster/master.key")
+	root := t.TempDir()
+	data := t.TempDir()
+	unit := filepath.Join(root, "etc/systemd/system/muster.service")
+	key := filepath.Join(root, "etc/muster/master.key")
 	err := errors.Join(os.MkdirAll(filepath.Dir(unit), 0o755), os.MkdirAll(filepath.Dir(key), 0o755),
 		os.WriteFile(unit, []byte("ReadWritePaths="+data+"\n"), 0o600), os.WriteFile(key, nil, 0o600))
 	if err != nil {
@@ -203,7 +210,8 @@ func TestKeyForService(t *testing.T) {
 	}{{data, "/root/new.key", true}, {data, key, false}, {t.TempDir(), "/root/new.key", false}} {
 		var out, errs strings.Builder
 		local := cli.Local{RotateMaster: func(context.Context, cli.DataFiles, string) (string, error) { return c.file, nil }}
-		code := cli.Run(t.Context(), cli.Env{Args: []string{"key", "rotate", "--master", "--data", c.data}, Getenv: func(string) string { return "" },
+		code := cli.Run(t.Context(), cli.Env{Args: []string{"key", "rotate", "--master", "--data", c.data},
+			Getenv: func(string) string { return "" },
 			Stdout: &out, Stderr: &errs, Local: local, Machine: cli.Machine{Root: root}}, commands.All())
 		if said := strings.Contains(out.String(), "install -m 600 /root/new.key /etc/muster/master.key"); code != 0 || said != c.said {
 			t.Errorf("%+v: exit %d\n%s%s", c, code, out.String(), errs.String())

@@ -55,7 +55,7 @@ type BootstrapScript struct {
 // BootstrapMetadata says what a script brings.
 type BootstrapMetadata struct {
 	TrustBundleVersion TrustVersion       `json:"trust_bundle_version"`
-	PackageRef         string             `json:"package_ref"`    // of the platform that most machines have; empty: the gateway carries no agent
+	PackageRef         string             `json:"package_ref"`    // for the usual platform; empty: the gateway carries no agent
 	PackageDigest      string             `json:"package_digest"` // sha256:<hex>
 	Packages           []BootstrapPackage `json:"packages"`
 }

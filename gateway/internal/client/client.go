@@ -96,7 +96,8 @@ func (c *Client) request(ctx context.Context, method, address string, body []byt
 // wasCut tells that a connection ended before the answer did, as when the gateway restarts. A request that only reads may then be made
 // again: once, because what cuts twice is no restart.
 func wasCut(err error) bool {
-	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
+	return errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.Is(err, io.EOF) ||
+		errors.Is(err, io.ErrUnexpectedEOF)
 }
 
 // rest gives a gateway that restarts the time to listen again.
@@ -157,7 +158,8 @@ func read(a *answer, out any) error {
 		}
 	}
 	if a.kind != "application/json" || !ok {
-		return fmt.Errorf("not muster's admin API: %s answered with status %d and %q; is the URL right, and does it lead to the gateway itself?",
+		return fmt.Errorf("not muster's admin API: %s answered with status %d and %q; is the URL right, and does it lead to the gateway "+
+			"itself?",
 			a.host, a.status, a.kind)
 	}
 	if out == nil {
@@ -168,7 +170,8 @@ func read(a *answer, out any) error {
 
 func understand(raw []byte, out any) error {
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("the gateway's answer is not as this version expects; is the gateway of another one (its path /version says)? %w", err)
+		return fmt.Errorf("the gateway's answer is not as this version expects; is the gateway of another one (its path /version says)? %w",
+			err)
 	}
 	return nil
 }

@@ -58,7 +58,8 @@ func Dial(ctx context.Context, t Target) (*Client, error) {
 	}
 	transport := newTransport()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots}
-	return &Client{BaseURL: base, Token: strings.TrimSpace(t.Token), HTTP: plainClient(transport), again: restartTime, explain: explainURL}, nil
+	return &Client{BaseURL: base, Token: strings.TrimSpace(t.Token), HTTP: plainClient(transport), again: restartTime,
+		explain: explainURL}, nil
 }
 
 func newTransport() *http.Transport {
@@ -148,7 +149,8 @@ func pinnedRoot(ctx context.Context, base, pin string) (*x509.CertPool, error) {
 	if pool := rootsWithKey(raw, want); pool != nil {
 		return pool, nil
 	}
-	return nil, fmt.Errorf("the server at %s has no root certificate with the pinned key: it is another gateway, or something between poses as it", base)
+	return nil, fmt.Errorf("the server at %s has no root certificate with the pinned key: it is another gateway, or something between "+
+		"poses as it", base)
 }
 
 func rootsWithKey(bundle, want []byte) *x509.CertPool {
@@ -185,7 +187,8 @@ func explainURL(err error) error {
 		return fmt.Errorf("the gateway's certificate is for another name; use one of its names in --url or MUSTER_URL: %w", err)
 	}
 	if errors.As(err, &unknown) {
-		return fmt.Errorf("the gateway's certificate is not one that this machine trusts; give its root by --root-pin sha256:... or --ca FILE: %w", err)
+		return fmt.Errorf("the gateway's certificate is not one that this machine trusts; give its root by --root-pin sha256:... or --ca "+
+			"FILE: %w", err)
 	}
 	return fmt.Errorf("cannot reach the gateway; check --url or MUSTER_URL, and the network: %w", err)
 }

@@ -37,7 +37,8 @@ func TestSocketOfAnotherUser(t *testing.T) {
 	}
 	for _, path := range []string{dir, filepath.Join(dir, "gone", SocketName)} {
 		err := newSocketError(fmt.Errorf("dial: %w", fs.ErrPermission), path)
-		if want := "may not open " + path + ", which belongs to user " + owner.Username; err.Error() != "this user "+want || !err.Refused() || err.Nobody() {
+		if want := "may not open " + path + ", which belongs to user " + owner.Username; err.Error() != "this user "+want ||
+			!err.Refused() || err.Nobody() {
 			t.Errorf("got %v, want %q", err, want)
 		}
 	}

@@ -28,7 +28,8 @@ func Scopes() []Scope {
 	return []Scope{
 		{ScopeAll, "all of them, also those of later versions"},
 		{ScopeNodesRead, "to look at nodes, and for an account of all tenants at the CA and the keys"},
-		{ScopeNodesWrite, "to drain, resume, retire, ban, label, set the number of GPUs, allow recovery; with `tokens:write` also `muster node create` and `muster bootstrap`"},
+		{ScopeNodesWrite, "to drain, resume, retire, ban, label, set the number of GPUs, allow recovery; with `tokens:write` also " +
+			"`muster node create` and `muster bootstrap`"},
 		{ScopeTokensRead, "to look at tokens"},
 		{ScopeTokensWrite, "to make and revoke tokens"},
 		{ScopePSKWrite, "to look at the pre-shared keys by their ids, to set, rotate and clear them. Only for an account of all tenants"},

@@ -34,7 +34,8 @@ func (d Download) script() string {
 	case d.PinnedKey != "":
 		return `s=$(` + bare + `curl -fsSLk --pinnedpubkey "` + d.PinnedKey + `" ` + d.from() + `)` + run
 	case d.Digest != "":
-		return `f=$(mktemp) && ` + tidy + `curl -fsSL ` + d.from() + ` -o "$f") && echo "` + d.Digest + `  $f" | sha256sum -c - && sh "$f" "$@"`
+		return `f=$(mktemp) && ` + tidy + `curl -fsSL ` + d.from() + ` -o "$f") && echo "` + d.Digest +
+			`  $f" | sha256sum -c - && sh "$f" "$@"`
 	}
 	return `s=$(` + bare + `curl -qfsSL ` + d.from() + `)` + run
 }

@@ -72,7 +72,8 @@ func newSite(t *testing.T) *site {
 	mux.HandleFunc("/nothing", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
 	mux.HandleFunc("/blank", func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "\n\n") })
 	mux.HandleFunc("/look", func(http.ResponseWriter, *http.Request) { s.look() })
-	s.secure, s.plain = httptest.NewTLSServer(mux), httptest.NewServer(mux)
+	s.secure = httptest.NewTLSServer(mux)
+	s.plain = httptest.NewServer(mux)
 	t.Cleanup(s.secure.Close)
 	t.Cleanup(s.plain.Close)
 	return s
@@ -89,7 +90,8 @@ func (s *site) look() {
 			s.leaks = append(s.leaks, string(raw))
 		}
 		environ, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "environ"))
-		if name, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "comm")); string(name) == "curl\n" && bytes.Contains(environ, []byte(token)) {
+		if name, _ := os.ReadFile(filepath.Join(filepath.Dir(file), "comm")); string(name) == "curl\n" &&
+			bytes.Contains(environ, []byte(token)) {
 			s.leaks = append(s.leaks, "curl's environment")
 		}
 	}
@@ -143,9 +145,10 @@ func TestPasted(t *testing.T) {
 			writeRoot(t, bundle, s.secure.Certificate().Raw)
 			for name, d := range map[string]paste.Download{
 				"certificate": {URL: s.secure.URL + "/install.sh"},
-				"resolved":    {URL: strings.Replace(s.secure.URL, "127.0.0.1", "example.com", 1) + "/install.sh", Resolve: "example.com:" + port(s.secure.URL) + ":127.0.0.1"},
-				"pinned key":  {URL: s.secure.URL + "/install.sh", PinnedKey: s.pin()},
-				"digest":      {URL: s.plain.URL + "/install.sh", Digest: digest(script)},
+				"resolved": {URL: strings.Replace(s.secure.URL, "127.0.0.1", "example.com", 1) + "/install.sh",
+					Resolve: "example.com:" + port(s.secure.URL) + ":127.0.0.1"},
+				"pinned key": {URL: s.secure.URL + "/install.sh", PinnedKey: s.pin()},
+				"digest":     {URL: s.plain.URL + "/install.sh", Digest: digest(script)},
 			} {
 				code, out := s.paste(shell, d.Command(token), "CURL_CA_BUNDLE="+bundle, "CODE=7")
 				if want := fmt.Sprintf("token %d arguments ", len(token)); code != 7 || !strings.Contains(out, want) {
@@ -200,8 +203,10 @@ func TestDownloadFails(t *testing.T) {
 // TestQuoting: every command is one word behind sh -c, for a value with a quote in it would be another command.
 func TestQuoting(t *testing.T) {
 	for want, d := range map[string]paste.Download{
-		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'`: {URL: "https://gw.example/install.sh"},
-		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -fsSLk --pinnedpubkey "sha256//k=" "https://[2001:db8::1]:7443/x") && eval "${s:?the download is empty}"'`: {
+		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'`: {
+			URL: "https://gw.example/install.sh"},
+		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -fsSLk --pinnedpubkey "sha256//k=" "https://[2001:db8::1]:7443/x") && ` +
+			`eval "${s:?the download is empty}"'`: {
 			URL: "https://[2001:db8::1]:7443/x", PinnedKey: "sha256//k="},
 	} {
 		if got := d.Command("T"); got != want {

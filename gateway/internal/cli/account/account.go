@@ -21,16 +21,23 @@ func Commands() []cli.Command {
 		{Name: "account create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"scope", "tenant", "ttl", "output"}, Run: accountCreate,
 			Says:    map[string]string{"ttl": "how long it is good for, a minute at least (as long as the account that makes it)"},
 			Summary: "make an account, whose API token reaches the gateway from elsewhere",
-			Text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. Scopes are " + strings.Join(client.KnownScopes(), ", ") +
-				"; * stands for all of them. Without --scope the account may look at nodes, tokens and events, and change nothing. To make or bootstrap a node takes nodes:write and tokens:write.\n\n" +
-				"With --tenant it sees and touches only what is that tenant's. Nobody can make an account that may more, or lives longer, than their own; through the gateway's socket everything may be given.",
-			Examples: []string{"muster account create alice --scope '*'", "muster account create ci --scope tokens:write,nodes:read --tenant platform --ttl 90d",
+			Text: "The API token is shown this once; it goes into MUSTER_API_TOKEN where it is used. Scopes are " +
+				strings.Join(client.KnownScopes(), ", ") +
+				"; * stands for all of them. Without --scope the account may look at nodes, tokens and events, and change nothing. To " +
+				"make or bootstrap a node takes nodes:write and tokens:write.\n\n" +
+				"With --tenant it sees and touches only what is that tenant's. Nobody can make an account that may more, or lives " +
+				"longer, than their own; through the gateway's socket everything may be given.",
+			Examples: []string{"muster account create alice --scope '*'",
+				"muster account create ci --scope tokens:write,nodes:read --tenant platform --ttl 90d",
 				"muster account create grafana --scope nodes:read -o json"}},
 		{Name: "account ls", Flags: []string{"tenant", "all", "output"}, Run: accountList,
-			Summary: "list accounts", Text: "Accounts that expired or were revoked are left out unless --all is given. API tokens are kept nowhere and cannot be shown again.",
+			Summary: "list accounts", Text: "Accounts that expired or were revoked are left out unless --all is given. API tokens are " +
+				"kept nowhere and cannot be shown again.",
 			Examples: []string{"muster account ls", "muster account ls --all --tenant platform"}},
 		{Name: "account revoke", Args: "NAME...", Least: 1, Most: -1, Run: accountRevoke,
-			Summary: "end accounts at once", Text: "An account is named by its name or its id. Its API token is refused from the next call on, and its name becomes free. Accounts that it had made stay, and are named. Those that were made before gateways kept by which account name no maker, and are named as ones that it may have made.",
+			Summary: "end accounts at once", Text: "An account is named by its name or its id. Its API token is refused from the next " +
+				"call on, and its name becomes free. Accounts that it had made stay, and are named. Those that were made before gateways " +
+				"kept by which account name no maker, and are named as ones that it may have made.",
 			Examples: []string{"muster account revoke ci"}},
 	}
 }
@@ -44,7 +51,8 @@ func accountCreate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	a, err := c.CreateAccount(ctx, client.AccountRequest{Name: s.Words[0], Scopes: s.Flags.List("scope"), Tenant: s.Flags.Text("tenant"), TTL: client.Duration(ttl)})
+	a, err := c.CreateAccount(ctx, client.AccountRequest{Name: s.Words[0], Scopes: s.Flags.List("scope"), Tenant: s.Flags.Text("tenant"),
+		TTL: client.Duration(ttl)})
 	if err != nil {
 		return err
 	}
@@ -70,7 +78,8 @@ func whereUsed(ctx context.Context, s *cli.Session, c *client.Client) {
 	if err != nil || g.URL == "" {
 		return
 	}
-	fmt.Fprintf(s.Stdout, "\nWhere it is used, set MUSTER_API_TOKEN to it, and:\n\n  MUSTER_URL=%s\n  MUSTER_ROOT_PIN=%s   only where the gateway shows its own certificate\n",
+	fmt.Fprintf(s.Stdout, "\nWhere it is used, set MUSTER_API_TOKEN to it, and:\n\n  MUSTER_URL=%s\n  MUSTER_ROOT_PIN=%s   only where "+
+		"the gateway shows its own certificate\n",
 		screen.Printable(g.URL), screen.Printable(g.RootPin))
 }
 
@@ -95,8 +104,10 @@ func accountList(ctx context.Context, s *cli.Session) error {
 }
 
 func accountColumns() []screen.Column {
-	return []screen.Column{{Name: "NAME", Least: 16, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "STATUS", Rank: 2}, {Name: "EXPIRES", Rank: 1},
-		{Name: "USED", Rank: 4}, {Name: "SCOPES", Least: 16, Most: 60}, {Name: "ID", Wide: true}, {Name: "CREATED", Wide: true}, {Name: "BY", Wide: true}}
+	return []screen.Column{{Name: "NAME", Least: 16, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "STATUS", Rank: 2},
+		{Name: "EXPIRES", Rank: 1},
+		{Name: "USED", Rank: 4}, {Name: "SCOPES", Least: 16, Most: 60}, {Name: "ID", Wide: true}, {Name: "CREATED",
+			Wide: true}, {Name: "BY", Wide: true}}
 }
 
 func accountRow(a client.Account, now time.Time) []string {
@@ -108,7 +119,8 @@ func accountRow(a client.Account, now time.Time) []string {
 	if a.LastUsedAt != nil {
 		used = screen.Ago(now, *a.LastUsedAt)
 	}
-	return []string{screen.OrUnknown(a.Name), tenantText(a.Tenant), screen.OrUnknown(a.Status), expires, used, screen.OrUnknown(strings.Join(a.Scopes, ",")),
+	return []string{screen.OrUnknown(a.Name), tenantText(a.Tenant), screen.OrUnknown(a.Status), expires, used,
+		screen.OrUnknown(strings.Join(a.Scopes, ",")),
 		screen.OrUnknown(a.ID), screen.Ago(now, a.CreatedAt), screen.OrUnknown(a.CreatedBy)}
 }
 
@@ -132,7 +144,8 @@ func accountRevoke(ctx context.Context, s *cli.Session) error {
 func revokedText(a client.RevokedAccount) string {
 	text := client.StatusRevoked
 	if len(a.Made) > 0 {
-		text += "; accounts that it had made stay live: " + strings.Join(a.Made, ", ") + "; to end them: muster account revoke " + strings.Join(a.Made, " ")
+		text += "; accounts that it had made stay live: " + strings.Join(a.Made, ", ") + "; to end them: muster account revoke " +
+			strings.Join(a.Made, " ")
 	}
 	if len(a.PerhapsMade) > 0 {
 		text += "; accounts of before gateways kept the maker, made by one of this name, stay live: " + strings.Join(a.PerhapsMade, ", ") +

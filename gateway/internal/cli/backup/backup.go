@@ -22,14 +22,21 @@ func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "backup", Args: "FILE", Least: 1, Most: 1, Run: backup,
 			Summary: "copy the database of a running gateway",
-			Text: "The copy is consistent, however much is going on, and made by the gateway itself; FILE (mode 0600) must not be there yet. The secrets in it are sealed: it is of use only with the master key, which is NOT in it. " +
+			Text: "The copy is consistent, however much is going on, and made by the gateway itself; FILE (mode 0600) must not be there " +
+				"yet. The secrets in it are sealed: it is of use only with the master key, which is NOT in it. " +
 				"Keep a copy of the master key too, and apart from the backups: whoever has both has the gateway.",
 			Examples: []string{"muster backup /backup/muster-$(date +%F).db"}},
-		{Name: "restore", Args: "FILE", Least: 1, Most: 1, Flags: []string{"force", "adopt-for", "master-key-file", "trust-key"}, Run: restore,
+		{Name: "restore", Args: "FILE", Least: 1, Most: 1, Flags: []string{"force", "adopt-for", "master-key-file", "trust-key"},
+			Run:     restore,
 			Summary: "bring a gateway back from a backup",
-			Text: cli.OfflineText + " It needs the master key that the backup was sealed with: put that key in its place first, or name its file with --master-key-file. It refuses to replace a database; with --force it moves that one aside. Where the service is installed, it puts the key where the service reads it.\n\n" +
-				"Open tokens end, because nobody knows which of them were used since. Nodes that were enrolled before the backup come back by themselves: for 72 hours (--adopt-for) a certificate that was issued since the backup is taken over, once for a node, with an event. Machines that joined since the backup need a new token. " +
-				"What was retired, banned or revoked since the backup is not any more, accounts with their API tokens too: look through them before you start the gateway where others reach it.",
+			Text: cli.OfflineText + " It needs the master key that the backup was sealed with: put that key in its place first, or name " +
+				"its file with --master-key-file. It refuses to replace a database; with --force it moves that one aside. Where the " +
+				"service is installed, it puts the key where the service reads it.\n\n" +
+				"Open tokens end, because nobody knows which of them were used since. Nodes that were enrolled before the backup come " +
+				"back by themselves: for 72 hours (--adopt-for) a certificate that was issued since the backup is taken over, once " +
+				"for a node, with an event. Machines that joined since the backup need a new token. " +
+				"What was retired, banned or revoked since the backup is not any more, accounts with their API tokens too: look through " +
+				"them before you start the gateway where others reach it.",
 			Examples: []string{"muster restore /backup/muster-2026-11-21.db", "muster restore backup.db --data /var/lib/muster --force"}},
 	}
 }
@@ -54,7 +61,8 @@ func backup(ctx context.Context, s *cli.Session) error {
 	if err := syncDirectory(filepath.Dir(file)); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "%s: %d bytes.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart from this file.\n", screen.Printable(file), size)
+	fmt.Fprintf(s.Stdout, "%s: %d bytes.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart "+
+		"from this file.\n", screen.Printable(file), size)
 	return nil
 }
 
@@ -87,9 +95,11 @@ func restore(ctx context.Context, s *cli.Session) error {
 		fmt.Fprintf(s.Stdout, "The database that was there is in %s.\n", screen.Printable(done.Aside))
 	}
 	restoredKey(s, r.Data, done)
-	s.Printf("Certificates that were issued since then are taken over until %s.\nStart the gateway, and look through muster account ls and muster node ls before others reach it.\n", screen.Stamp(&done.AdoptUntil))
+	s.Printf("Certificates that were issued since then are taken over until %s.\nStart the gateway, and look through muster account ls "+
+		"and muster node ls before others reach it.\n", screen.Stamp(&done.AdoptUntil))
 	if done.TrustKeyAway {
-		fmt.Fprintln(s.Stdout, "The trust key is kept out of the gateway. If keys or roots were rotated since the backup, restore again with --force --trust-key FILE: nodes take no lower set than the one that they know.")
+		fmt.Fprintln(s.Stdout, "The trust key is kept out of the gateway. If keys or roots were rotated since the backup, restore again "+
+			"with --force --trust-key FILE: nodes take no lower set than the one that they know.")
 	}
 	return nil
 }
@@ -103,7 +113,9 @@ func restoredKey(s *cli.Session, data string, done cli.Restored) {
 		fmt.Fprintf(s.Stdout, "The key that was there opens the database of before; it is in %s.\n", screen.Printable(done.KeyAside))
 	}
 	if done.KeyToName != "" {
-		flags := "--data " + shellword.Quote(datadir.Absolute(data)) + " --master-key-file " + shellword.Quote(datadir.Absolute(done.KeyToName))
-		s.Printf("The gateway needs the master key in %s to start: muster serve %s\nOr make it a service, which copies the key to %s: sudo muster service install %s\n", screen.Printable(done.KeyToName), flags, datadir.ServiceKey, flags)
+		flags := "--data " + shellword.Quote(datadir.Absolute(data)) + " --master-key-file " +
+			shellword.Quote(datadir.Absolute(done.KeyToName))
+		s.Printf("The gateway needs the master key in %s to start: muster serve %s\nOr make it a service, which copies the key to %s: "+
+			"sudo muster service install %s\n", screen.Printable(done.KeyToName), flags, datadir.ServiceKey, flags)
 	}
 }

@@ -12,9 +12,12 @@ import (
 	"muster/gateway/internal/client"
 )
 
-const bootstrapText = "The token enrols that one node, once. It ends 15 minutes after the first fetch of the script, and at its outer limit at the latest: 15 minutes for manual, 24 hours for cloud-init, or --ttl. Earlier tokens of the node stay good until their own end or until the node enrols."
+const bootstrapText = "The token enrols that one node, once. It ends 15 minutes after the first fetch of the script, and at its outer " +
+	"limit at the latest: 15 minutes for manual, 24 hours for cloud-init, or --ttl. Earlier tokens of the node stay good until their own " +
+	"end or until the node enrols."
 
-const outputText = "-o command prints what to paste into a root shell of the machine, -o script the whole script with the token in it, -o user-data what cloud-init takes, -o json all of it."
+const outputText = "-o command prints what to paste into a root shell of the machine, -o script the whole script with the token in it, " +
+	"-o user-data what cloud-init takes, -o json all of it."
 
 // Commands are those that make nodes that wait for their machine.
 func Commands() []cli.Command {
@@ -22,15 +25,19 @@ func Commands() []cli.Command {
 		"output": "command, script, user-data or json; without it a text to read", "label": "a label of the node; may be repeated",
 		"gpus": "how many GPUs it should show"}
 	return []cli.Command{
-		{Name: "node create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"tenant", "label", "gpus", "mode", "ttl", "output"}, Run: nodeCreate, Says: says,
-			Summary:  "make a node that is yet to join, and its bootstrap command",
-			Text:     "The node is ready, and waits for its machine. " + bootstrapText + "\n\n" + outputText,
-			Examples: []string{"muster node create gpu-7 --tenant platform --label rack=7 --gpus 8", "muster node create gpu-8 -o user-data > user-data"}},
-		{Name: "bootstrap", Args: "NODE", Least: 1, Most: 1, Flags: []string{"mode", "again", "ttl", "output"}, Run: bootstrapNode, Says: says,
+		{Name: "node create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"tenant", "label", "gpus", "mode", "ttl", "output"},
+			Run: nodeCreate, Says: says,
+			Summary: "make a node that is yet to join, and its bootstrap command",
+			Text:    "The node is ready, and waits for its machine. " + bootstrapText + "\n\n" + outputText,
+			Examples: []string{"muster node create gpu-7 --tenant platform --label rack=7 --gpus 8",
+				"muster node create gpu-8 -o user-data > user-data"}},
+		{Name: "bootstrap", Args: "NODE", Least: 1, Most: 1, Flags: []string{"mode", "again", "ttl", "output"}, Run: bootstrapNode,
+			Says:    says,
 			Summary: "mint a bootstrap token for a node, with its script",
 			Text: bootstrapText + "\n\n" + outputText + " " +
 				"A node that has enrolled is bootstrapped again only with --again: the machine that uses the token takes its place.",
-			Examples: []string{"muster bootstrap gpu-7", "muster bootstrap gpu-7 -o script | ssh root@gpu-7 sh", "muster bootstrap gpu-7 --mode cloud-init > user-data",
+			Examples: []string{"muster bootstrap gpu-7", "muster bootstrap gpu-7 -o script | ssh root@gpu-7 sh",
+				"muster bootstrap gpu-7 --mode cloud-init > user-data",
 				"muster bootstrap gpu-7 --again"}},
 	}
 }
@@ -97,7 +104,8 @@ func nodeCreate(ctx context.Context, s *cli.Session) error {
 	if done, err := part(s, output, raw, made.Script, made.Command, made.UserData); done {
 		return err
 	}
-	_, err = fmt.Fprintf(s.Stdout, "node %s, tenant %s, %s\n\n", screen.Printable(made.Node.Name), screen.Printable(made.Node.Tenant), screen.Printable(made.Node.State))
+	_, err = fmt.Fprintf(s.Stdout, "node %s, tenant %s, %s\n\n", screen.Printable(made.Node.Name), screen.Printable(made.Node.Tenant),
+		screen.Printable(made.Node.State))
 	if err != nil {
 		return err
 	}
@@ -153,7 +161,8 @@ func part(s *cli.Session, output string, all json.RawMessage, script, command, u
 func warnPlatforms(s *cli.Session, packages []client.BootstrapPackage) {
 	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
 		if len(packages) > 0 && !slices.ContainsFunc(packages, func(p client.BootstrapPackage) bool { return p.Platform == platform }) {
-			fmt.Fprintf(s.Stderr, "muster: this gateway carries no agent for %s: such a machine cannot use this script; make build puts all of them into a gateway\n", platform)
+			fmt.Fprintf(s.Stderr, "muster: this gateway carries no agent for %s: such a machine cannot use this script; make build puts "+
+				"all of them into a gateway\n", platform)
 		}
 	}
 }
@@ -165,11 +174,14 @@ func print(s *cli.Session, text string) error {
 }
 
 func showBootstrap(s *cli.Session, command, userData string, expires time.Time, window time.Duration) error {
-	what, text := "On the machine, as root:", screen.Indent(command)
+	what := "On the machine, as root:"
+	text := screen.Indent(command)
 	if userData != "" {
-		what, text = "The machine's user-data:", userData
+		what = "The machine's user-data:"
+		text = userData
 	}
-	_, err := fmt.Fprintf(s.Stdout, "%s\n\n%s\n\ngood until %s (%s), and for %s from the first fetch on; it is not shown again\n", what, text, screen.Stamp(&expires),
+	_, err := fmt.Fprintf(s.Stdout, "%s\n\n%s\n\ngood until %s (%s), and for %s from the first fetch on; it is not shown again\n", what,
+		text, screen.Stamp(&expires),
 		screen.Age(expires.Sub(s.Now())+time.Second/2), screen.Age(window))
 	return err
 }

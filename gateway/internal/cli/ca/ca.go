@@ -19,25 +19,34 @@ func caCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "ca init", Flags: []string{"root-out", "trust-domain", "master-key-file"}, Run: caInit,
 			Summary: "make the CA before the first start, or take its root's key out of the gateway",
-			Text: "With --root-out the root's key goes into DIR/root.key (mode 0600, unencrypted: keep the directory on a medium that is not connected) and its certificate into DIR/root.pem; the database keeps the certificate and an intermediate, which signs from now on. " +
+			Text: "With --root-out the root's key goes into DIR/root.key (mode 0600, unencrypted: keep the directory on a medium that is " +
+				"not connected) and its certificate into DIR/root.pem; the database keeps the certificate and an intermediate, which " +
+				"signs from now on. " +
 				"On a database that has a CA already the same moves that root's key out. " + cli.OfflineText,
 			Examples: []string{"muster ca init --root-out /media/usb/muster-root", "muster ca init --trust-domain fleet.example"}},
 		{Name: "ca show", Flags: []string{"output"}, Run: caShow,
-			Summary: "show roots, intermediate and where their keys are", Text: "A root that is online has its key in the gateway's database. Nodes trust all the roots that are listed.",
+			Summary: "show roots, intermediate and where their keys are", Text: "A root that is online has its key in the gateway's " +
+				"database. Nodes trust all the roots that are listed.",
 			Examples: []string{"muster ca show", "muster ca show -o json"}},
 		{Name: "ca intermediate", Flags: []string{"root"}, Run: caIntermediate,
 			Summary: "make a new intermediate and sign with it from now on",
-			Text: "Nodes verify by root, so none of them hears of it. With --root DIR the root in that directory signs it here, and its key does not leave this machine; roots whose key is in the gateway's database sign it too. " +
+			Text: "Nodes verify by root, so none of them hears of it. With --root DIR the root in that directory signs it here, and its " +
+				"key does not leave this machine; roots whose key is in the gateway's database sign it too. " +
 				"While two roots are trusted, have both sign it: then also a node that knows only one of them is served without a word.",
 			Examples: []string{"muster ca intermediate", "muster ca intermediate --root /media/usb/muster-root"}},
 		{Name: "ca rotate-root", Flags: []string{"root-out", "trust-key"}, Run: caRotateRoot,
 			Summary: "announce a new root to all nodes",
-			Text: "Nodes trust it beside the one before, from their next heartbeat on. It signs nothing yet: muster ca intermediate makes an intermediate under it, muster ca drop-root ends the old one. A node that sleeps through all of that fetches the signed sets and follows them. " +
-				"With --root-out the new root's key is made in DIR and the gateway never sees it; a gateway whose root is kept out needs that.",
+			Text: "Nodes trust it beside the one before, from their next heartbeat on. It signs nothing yet: muster ca intermediate " +
+				"makes an intermediate under it, muster ca drop-root ends the old one. A node that sleeps through all of that fetches " +
+				"the signed sets and follows them. " +
+				"With --root-out the new root's key is made in DIR and the gateway never sees it; a gateway whose root is kept out needs " +
+				"that.",
 			Examples: []string{"muster ca rotate-root", "muster ca rotate-root --root-out /media/usb/root-2027"}},
 		{Name: "ca drop-root", Args: "PIN", Least: 1, Most: 1, Flags: []string{"trust-key", "yes"}, Run: caDropRoot,
-			Summary: "make nodes stop trusting a root", Text: "The root is named as muster ca show does; eight digits are enough. The one that the intermediate stands under stays. It asks first unless --yes is given. " +
-				"An agent that is older than this gateway may hold the root's pin in its settings and not start again without that root: first join such nodes again with the present agent (muster push, or the printed command).",
+			Summary: "make nodes stop trusting a root", Text: "The root is named as muster ca show does; eight digits are enough. The " +
+				"one that the intermediate stands under stays. It asks first unless --yes is given. " +
+				"An agent that is older than this gateway may hold the root's pin in its settings and not start again without that root: " +
+				"first join such nodes again with the present agent (muster push, or the printed command).",
 			Examples: []string{"muster ca drop-root sha256:4f9a0c21"}},
 	}
 }
@@ -54,14 +63,16 @@ func caInit(ctx context.Context, s *cli.Session) error {
 	}
 	fmt.Fprintf(s.Stdout, "The CA in %s has the root %s.\n", screen.Printable(data.Data), screen.Printable(pin))
 	if out != "" {
-		fmt.Fprintf(s.Stdout, "The root's key is in %s and nowhere else: keep two copies of that directory in safe places, not connected.\n", screen.Printable(out))
+		fmt.Fprintf(s.Stdout, "The root's key is in %s and nowhere else: "+
+			"keep two copies of that directory in safe places, not connected.\n", screen.Printable(out))
 		s.Printf("To make the next intermediate: muster ca intermediate --root %s\n", shellword.Quote(datadir.Absolute(out)))
 	}
 	return nil
 }
 
 func caShow(ctx context.Context, s *cli.Session) error {
-	columns := []screen.Column{{Name: "LEVEL"}, {Name: "PIN OR FINGERPRINT", Least: 20}, {Name: "UNTIL"}, {Name: "KEY"}, {Name: "SIGNS", Rank: 1}}
+	columns := []screen.Column{{Name: "LEVEL"}, {Name: "PIN OR FINGERPRINT", Least: 20}, {Name: "UNTIL"}, {Name: "KEY"},
+		{Name: "SIGNS", Rank: 1}}
 	return cli.ShowList(ctx, s, fetchCA(ctx), columns, func(ca client.CA) [][]string {
 		fmt.Fprintf(s.Stdout, "trust domain %s, trust set %d\n", screen.Printable(ca.TrustDomain), ca.TrustNumber)
 		rows := cli.Rows(ca.Roots, func(r client.Root) []string {
@@ -116,10 +127,12 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "Signing with intermediate %.16s until %s. Nodes need not be told.\n", screen.Printable(ca.Intermediate.Fingerprint), screen.Stamp(&ca.Intermediate.NotAfter))
+	fmt.Fprintf(s.Stdout, "Signing with intermediate %.16s until %s. Nodes need not be told.\n",
+		screen.Printable(ca.Intermediate.Fingerprint), screen.Stamp(&ca.Intermediate.NotAfter))
 	for _, root := range ca.Roots {
 		if !root.Signing {
-			fmt.Fprintf(s.Stdout, "It is not signed by the root %s, which nodes still trust: those that know only that one fetch the signed sets first.\n", screen.Printable(root.Pin))
+			fmt.Fprintf(s.Stdout, "It is not signed by the root %s, which nodes still trust: those that know only that one fetch the "+
+				"signed sets first.\n", screen.Printable(root.Pin))
 		}
 	}
 	return nil
@@ -161,7 +174,8 @@ func caDropRoot(ctx context.Context, s *cli.Session) error {
 }
 
 // distrust takes what the argument names out of the trust set, once the operator is sure.
-func distrust(ctx context.Context, s *cli.Session, what string, drop func(*client.Client, context.Context, string) (client.TrustChange, error)) error {
+func distrust(ctx context.Context, s *cli.Session, what string,
+	drop func(*client.Client, context.Context, string) (client.TrustChange, error)) error {
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err

@@ -18,18 +18,29 @@ import (
 func keyCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "key ls", Flags: []string{"output"}, Run: keyList,
-			Summary: "list the keys that nodes trust", Text: "A key that is online has its private half in the gateway's database. The trust key signs the sets that name all the others.",
+			Summary: "list the keys that nodes trust", Text: "A key that is online has its private half in the gateway's database. The " +
+				"trust key signs the sets that name all the others.",
 			Examples: []string{"muster key ls"}},
-		{Name: "key rotate", Flags: []string{"answer", "task", "release", "trust", "now", "trust-key", "master", "master-key-file", "master-key-out"}, Run: keyRotate,
+		{Name: "key rotate", Flags: []string{"answer", "task", "release", "trust", "now", "trust-key", "master", "master-key-file",
+			"master-key-out"}, Run: keyRotate,
 			Summary: "replace one of the keys",
-			Text: "--answer, --task, --release and --trust work on the running gateway: the new key goes into the next signed set, the one before stays good beside it, and answers are signed with the new one a quarter of an hour later, when nodes have heard of it. --now is for a key that has leaked: nodes stop trusting it at once. A node that slept through any number of rotations fetches the sets and follows them.\n\n" +
-				"--master seals all secrets of the database under a new master key. " + cli.OfflineText + " The new key takes the place of the one before; where that is not a file that can be replaced, --master-key-out FILE says where it goes. A crash at any point loses nothing: the same command, or the next start, goes on. Older backups need the key from before: keep a copy of it for them.",
-			Examples: []string{"muster key rotate --answer", "muster key rotate --answer --now", "muster key rotate --master", "muster key rotate --release --trust-key /media/usb/trust.key"}},
+			Text: "--answer, --task, --release and --trust work on the running gateway: the new key goes into the next signed set, the " +
+				"one before stays good beside it, and answers are signed with the new one a quarter of an hour later, when nodes have " +
+				"heard of it. --now is for a key that has leaked: nodes stop trusting it at once. A node that slept through any " +
+				"number of rotations fetches the sets and follows them.\n\n" +
+				"--master seals all secrets of the database under a new master key. " + cli.OfflineText +
+				" The new key takes the place of the one before; where that is not a file that can be replaced, --master-key-out " +
+				"FILE says where it goes. A crash at any point loses nothing: the same command, or the next start, goes on. " +
+				"Older backups need the key from before: keep a copy of it for them.",
+			Examples: []string{"muster key rotate --answer", "muster key rotate --answer --now", "muster key rotate --master",
+				"muster key rotate --release --trust-key /media/usb/trust.key"}},
 		{Name: "key drop", Args: "ID", Least: 1, Most: 1, Flags: []string{"trust-key", "yes"}, Run: keyDrop,
-			Summary: "make nodes stop trusting a key", Text: "The last key of a role stays. It asks first unless --yes is given.", Examples: []string{"muster key drop 4f9a0c2112345678"}},
+			Summary: "make nodes stop trusting a key", Text: "The last key of a role stays. It asks first unless --yes is given.",
+			Examples: []string{"muster key drop 4f9a0c2112345678"}},
 		{Name: "key export", Args: "FILE", Least: 1, Most: 1, Flags: []string{"trust", "master-key-file"}, Run: keyExport,
-			Summary:  "move the trust key out of the gateway into a file",
-			Text:     "From then on whatever changes what nodes believe takes --trust-key FILE, which signs here and does not show the key to the gateway. The file has mode 0600 and is not encrypted. " + cli.OfflineText,
+			Summary: "move the trust key out of the gateway into a file",
+			Text: "From then on whatever changes what nodes believe takes --trust-key FILE, which signs here and does not show the " +
+				"key to the gateway. The file has mode 0600 and is not encrypted. " + cli.OfflineText,
 			Examples: []string{"muster key export --trust /media/usb/trust.key"}},
 		{Name: "key import", Args: "FILE", Least: 1, Most: 1, Flags: []string{"trust", "master-key-file"}, Run: keyImport,
 			Summary: "put the trust key back into the gateway", Text: "The file is as muster key export wrote it. " + cli.OfflineText,
@@ -91,8 +102,10 @@ func rotateMaster(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "The database in %s is sealed under the new master key in %s.\nKeep a copy of the key on another machine. Older backups need the key from before.\n", screen.Printable(data.Data), screen.Printable(file))
-	if installed := datadir.Installed(s.Machine.Root); installed != "" && datadir.Same(installed, data.Data) && !datadir.Same(file, filepath.Join(s.Machine.Root, datadir.ServiceKey)) {
+	fmt.Fprintf(s.Stdout, "The database in %s is sealed under the new master key in %s.\nKeep a copy of the key on another machine. "+
+		"Older backups need the key from before.\n", screen.Printable(data.Data), screen.Printable(file))
+	if installed := datadir.Installed(s.Machine.Root); installed != "" && datadir.Same(installed, data.Data) &&
+		!datadir.Same(file, filepath.Join(s.Machine.Root, datadir.ServiceKey)) {
 		fmt.Fprintf(s.Stdout, "The installed service reads %s. Put the new key there before it starts: install -m 600 %s %s\n",
 			datadir.ServiceKey, shellword.Quote(datadir.Absolute(file)), datadir.ServiceKey)
 	}
@@ -104,7 +117,8 @@ func keyDrop(ctx context.Context, s *cli.Session) error {
 }
 
 func keyExport(ctx context.Context, s *cli.Session) error {
-	return moveTrust(ctx, s, s.Local.ExportTrust, "The trust key is in %s and nowhere else: keep two copies of it in safe places, not connected.\n")
+	return moveTrust(ctx, s, s.Local.ExportTrust, "The trust key is in %s and nowhere else: keep two copies of it in safe places, not "+
+		"connected.\n")
 }
 
 func keyImport(ctx context.Context, s *cli.Session) error {
@@ -143,7 +157,8 @@ func showDraft(s *cli.Session, payload []byte) error {
 		Task        []string `json:"task_keys"`
 		Release     []string `json:"release_keys"`
 		Next        string   `json:"signs_the_next_set"`
-	}{set.Number, set.TrustDomain, pins(set.Roots), keyIDs(set.AnswerKeys), keyIDs(set.TaskKeys), keyIDs(set.ReleaseKeys), keyIDs([]string{set.TrustKey})[0]}
+	}{set.Number, set.TrustDomain, pins(set.Roots), keyIDs(set.AnswerKeys), keyIDs(set.TaskKeys), keyIDs(set.ReleaseKeys),
+		keyIDs([]string{set.TrustKey})[0]}
 	text, err := json.MarshalIndent(shown, "", "  ")
 	if err != nil {
 		return err

@@ -108,7 +108,8 @@ func (w *eventWriter) follow(ctx context.Context, c *client.Client, f client.Eve
 			return err
 		case wait < longestWait:
 			wait = min(2*wait, longestWait)
-			fmt.Fprintf(w.Stderr, "muster: %s; trying again every %s, until it answers or this is ended\n", screen.Printable(err.Error()), wait)
+			fmt.Fprintf(w.Stderr, "muster: %s; trying again every %s, until it answers or this is ended\n", screen.Printable(err.Error()),
+				wait)
 		}
 	}
 }
@@ -175,7 +176,8 @@ func (w *eventWriter) latest(ctx context.Context, c *client.Client, f client.Eve
 
 // forward prints everything after the last event that was printed.
 func (w *eventWriter) forward(ctx context.Context, c *client.Client, f client.EventFilter) error {
-	f.Forward, f.Limit = true, eventPage
+	f.Forward = true
+	f.Limit = eventPage
 	for {
 		f.After = w.last
 		page, err := c.Events(ctx, f)
@@ -209,12 +211,16 @@ func (w *eventWriter) write(events []client.Event) error {
 
 // eventColumns keeps, where there is little room, what happened to which node and how it ended, or, for the audit, who did it.
 func eventColumns(audit bool) []screen.Column {
-	actor, detail := 4, 3
+	actor := 4
+	detail := 3
 	if audit {
-		actor, detail = 3, 4
+		actor = 3
+		detail = 4
 	}
-	return []screen.Column{{Name: "TIME"}, {Name: "KIND", Least: 18, Most: 30}, {Name: "NODE", Rank: 2, Least: 12, Most: 40}, {Name: "ACTOR", Rank: actor, Least: 12, Most: 40},
-		{Name: "FROM", Rank: 5, Least: 9, Most: 40}, {Name: "OUTCOME", Rank: 1, Least: 8, Most: 24}, {Name: "DETAIL", Rank: detail, Least: 14}}
+	return []screen.Column{{Name: "TIME"}, {Name: "KIND", Least: 18, Most: 30}, {Name: "NODE", Rank: 2, Least: 12, Most: 40},
+		{Name: "ACTOR", Rank: actor, Least: 12, Most: 40},
+		{Name: "FROM", Rank: 5, Least: 9, Most: 40}, {Name: "OUTCOME", Rank: 1, Least: 8, Most: 24}, {Name: "DETAIL", Rank: detail,
+			Least: 14}}
 }
 
 func eventRow(e client.Event) []string {
@@ -222,7 +228,8 @@ func eventRow(e client.Event) []string {
 	if node == "" {
 		node = e.NodeID
 	}
-	return []string{screen.Stamp(&e.At), screen.OrUnknown(e.Kind), screen.OrUnknown(node), screen.OrUnknown(e.Actor), screen.OrUnknown(e.Address), screen.OrUnknown(e.Outcome),
+	return []string{screen.Stamp(&e.At), screen.OrUnknown(e.Kind), screen.OrUnknown(node), screen.OrUnknown(e.Actor),
+		screen.OrUnknown(e.Address), screen.OrUnknown(e.Outcome),
 		screen.OrUnknown(eventDetail(e.Detail))}
 }
 

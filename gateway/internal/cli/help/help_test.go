@@ -51,7 +51,8 @@ func TestPageWidth(t *testing.T) {
 			plain := help.Render(page, columns, false)
 			for line := range strings.Lines(plain) {
 				line = strings.TrimSuffix(line, "\n")
-				if utf8.RuneCountInString(line) > columns && !literal[strings.TrimLeft(line, " ")] && strings.Contains(strings.TrimSpace(line), " ") {
+				if utf8.RuneCountInString(line) > columns && !literal[strings.TrimLeft(line, " ")] &&
+					strings.Contains(strings.TrimSpace(line), " ") {
 					t.Errorf("%s at %d columns: %q", name, columns, line)
 				}
 				if strings.TrimRight(line, " ") != line {
@@ -82,7 +83,8 @@ func words(text string) string {
 
 // literals are the lines between fences.
 func literals(page string) map[string]bool {
-	lines, inside := map[string]bool{}, false
+	lines := map[string]bool{}
+	inside := false
 	for line := range strings.Lines(page) {
 		line = strings.TrimSpace(line)
 		if strings.HasPrefix(line, "```") {

@@ -81,7 +81,8 @@ func storyAgent() wire.AgentInfo {
 }
 
 func (s story) register() {
-	token, first := storyToken(sign.EnrollmentToken), identityOf(1)
+	token := storyToken(sign.EnrollmentToken)
+	first := identityOf(1)
 	body := encode(wire.RegisterRequest{
 		Protocol: 1, Name: "vast-h100-39467543", Nonce: storyNonce, Time: storyTime, CSR: csrOf(first.key),
 		Labels: map[string]string{"tier": "spot"}, Provider: "vast_ai", InstanceID: "39467543", Agent: storyAgent(),
@@ -142,7 +143,8 @@ func (s story) trust() {
 func (s story) heartbeat() {
 	body := encode(storyBeat())
 	r := s.request("heartbeat", "/nodes/"+storyNode+"/heartbeat", storyEpoch, identityOf(1), body)
-	s.examples["heartbeat-body"], s.examples["heartbeat-base"] = string(body), r.base
+	s.examples["heartbeat-body"] = string(body)
+	s.examples["heartbeat-base"] = r.base
 	expected := 1
 	s.examples["heartbeat-answer-text"] = s.answer("heartbeat-answer", r, "200 OK", wire.HeartbeatAnswer{
 		IntervalSeconds: 30, State: "active", Epoch: storyEpoch, Time: storyTime, Trust: 1, GPUsExpected: &expected,
@@ -150,7 +152,9 @@ func (s story) heartbeat() {
 }
 
 func storyBeat() wire.HeartbeatRequest {
-	rss, cpu, seen := int64(9216), int64(340), 1
+	rss := int64(9216)
+	cpu := int64(340)
+	seen := 1
 	return wire.HeartbeatRequest{
 		RunID: hex.EncodeToString(seed("run")[:16]), Counter: 1, IntervalSeconds: 30, SkewMillis: -12, Agent: storyAgent(),
 		Cost: wire.Cost{RSSKiB: &rss, CPUMillis: &cpu}, Notices: []string{"no init system: the agent does not survive a restart"},
@@ -159,12 +163,17 @@ func storyBeat() wire.HeartbeatRequest {
 }
 
 func storyHardware() json.RawMessage {
-	at, used, total, heat, driver := storyTime, int64(39233), int64(81559), 61.5, "570.86.15"
+	at := storyTime
+	used := int64(39233)
+	total := int64(81559)
+	heat := 61.5
+	driver := "570.86.15"
 	return encode(wire.Hardware{
 		Probe: wire.Probe{State: wire.ProbeOK, Since: &at, SampledAt: &at}, DriverVersion: &driver,
 		GPUs: []wire.GPU{{
-			UUID: "GPU-3f1c2a90-0000-4000-8000-0000000000a1", Name: "NVIDIA H100 80GB HBM3", BusID: "00000000:1A:00.0", MemoryTotalMiB: &total,
-			MemoryUsedMiB: &used, MemorySource: wire.MemoryDevice, TemperatureCelsius: &heat, Health: []string{},
+			UUID: "GPU-3f1c2a90-0000-4000-8000-0000000000a1", Name: "NVIDIA H100 80GB HBM3", BusID: "00000000:1A:00.0",
+			MemoryTotalMiB: &total,
+			MemoryUsedMiB:  &used, MemorySource: wire.MemoryDevice, TemperatureCelsius: &heat, Health: []string{},
 		}},
 	})
 }

@@ -90,7 +90,8 @@ var notOfNodes = []string{
 
 // TestProtocolFields: every member of every message, every header, path, word and code stands on the page.
 func TestProtocolFields(t *testing.T) {
-	p, files := readPage(t), wireFiles(t)
+	p := readPage(t)
+	files := wireFiles(t)
 	prose := block.ReplaceAllString(p.text, "") // an example explains nothing
 	fields := fieldsOf(files)
 	if len(fields) < 100 {
@@ -181,8 +182,10 @@ func TestProtocolLimits(t *testing.T) {
 		"EnrollWindow":    "time of a register request is off | " + seconds(wire.EnrollWindow),
 		"SignatureWindow": "created of a signature is off | " + seconds(wire.SignatureWindow),
 		"Backdate":        "beginning of a certificate before its issue | " + seconds(wire.Backdate),
-		"MinInterval":     fmt.Sprintf("interval that a gateway asks for | %d to %s", int(wire.MinInterval.Seconds()), seconds(wire.MaxInterval)),
-		"MaxInterval":     fmt.Sprintf("interval that a gateway asks for | %d to %s", int(wire.MinInterval.Seconds()), seconds(wire.MaxInterval)),
+		"MinInterval": fmt.Sprintf("interval that a gateway asks for | %d to %s", int(wire.MinInterval.Seconds()),
+			seconds(wire.MaxInterval)),
+		"MaxInterval": fmt.Sprintf("interval that a gateway asks for | %d to %s", int(wire.MinInterval.Seconds()),
+			seconds(wire.MaxInterval)),
 		"ProtocolVersion": fmt.Sprintf("`protocol` | integer | %d", wire.ProtocolVersion),
 	}
 	for name, text := range constantsOf(wireFiles(t)) {
@@ -208,7 +211,8 @@ func TestProtocolNonces(t *testing.T) {
 	}
 	least := strings.Repeat("r", 16)
 	for text, good := range map[string]bool{
-		strings.Repeat("e", 111) + "." + least: true, strings.Repeat("e", 112) + "." + least: false, "e." + least[1:]: false, "." + least: true,
+		strings.Repeat("e", 111) + "." + least: true, strings.Repeat("e", 112) + "." + least: false, "e." + least[1:]: false, "." +
+			least: true,
 	} {
 		if err := nonce(func(string) string { return `nonce="` + text + `"` }); (err == nil) != good {
 			t.Errorf("a nonce of %d characters: %v", len(text), err)

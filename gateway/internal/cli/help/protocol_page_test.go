@@ -138,7 +138,8 @@ func TestProtocolExamples(t *testing.T) {
 			t.Errorf("the example %s is of the kind %s", m[2], m[1])
 		}
 	}
-	got, expected := strings.Split(p.text, "\n"), strings.Split(want, "\n")
+	got := strings.Split(p.text, "\n")
+	expected := strings.Split(want, "\n")
 	for i := range got {
 		if i >= len(expected) || got[i] != expected[i] {
 			t.Fatalf("%s:%d is\n%s\nand should be\n%s\n(go test -run TestProtocolExamples -update writes it)",

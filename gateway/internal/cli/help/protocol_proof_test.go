@@ -149,7 +149,8 @@ func TestProtocolWelcome(t *testing.T) {
 // chained verifies a node's certificate and gives it.
 func (p protocol) chained(chain, roots string) *x509.Certificate {
 	p.t.Helper()
-	trusted, between := x509.NewCertPool(), x509.NewCertPool()
+	trusted := x509.NewCertPool()
+	between := x509.NewCertPool()
 	trusted.AppendCertsFromPEM([]byte(roots))
 	block, rest := pem.Decode([]byte(chain))
 	between.AppendCertsFromPEM(rest)

@@ -101,7 +101,8 @@ func pemOf(kind string, der []byte) string {
 // checksum is the page's: CRC-32 in base62.
 func checksum(text string) string {
 	const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
-	sum, out := crc32.ChecksumIEEE([]byte(text)), ""
+	sum := crc32.ChecksumIEEE([]byte(text))
+	out := ""
 	for range 6 {
 		out = string(digits[sum%62]) + out
 		sum /= 62
@@ -140,7 +141,8 @@ func storyToken(kind sign.TokenKind) sign.Token {
 }
 
 func (s story) credentials() {
-	token, boot := storyToken(sign.EnrollmentToken), storyToken(sign.BootstrapToken)
+	token := storyToken(sign.EnrollmentToken)
+	boot := storyToken(sign.BootstrapToken)
 	s.examples["token"] = credentialText(token.Reveal(), "mse_"+token.ID+"__"+token.Secret[:22], token.Secret, "mse_"+token.ID)
 	before := "msb_" + boot.ID + "_" + boot.Fetch + "_" + boot.Secret[:22]
 	s.examples["bootstrap-token"] = credentialText(boot.Reveal(), before, boot.Secret, "msb_"+boot.ID)

@@ -47,7 +47,8 @@ func (r *renderer) line(line string) {
 	switch {
 	case strings.HasPrefix(text, fence):
 		r.flush()
-		r.fenced, r.strip = !r.fenced, spaces
+		r.fenced = !r.fenced
+		r.strip = spaces
 	case r.fenced:
 		r.literal(line)
 	case text == "":
@@ -90,7 +91,8 @@ func (r *renderer) flush() {
 		}
 		r.write(lead + line.text)
 	}
-	r.paragraph, r.marker = "", ""
+	r.paragraph = ""
+	r.marker = ""
 }
 
 func (r *renderer) heading(text string) {

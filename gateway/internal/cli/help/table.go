@@ -34,7 +34,8 @@ func (r *renderer) table(indent int) {
 			words := r.words(cell)
 			filled[i] = append(filled[i], words)
 			if j == len(widths) {
-				widths, least = append(widths, 0), append(least, 0)
+				widths = append(widths, 0)
+				least = append(least, 0)
 			}
 			for _, line := range fill(words, 1<<20) {
 				widths[j] = max(widths[j], line.width)
@@ -69,7 +70,8 @@ func (r *renderer) stack(row [][]word, indent int) {
 // narrow takes columns from the widest cells until all fit; it gives up where a word would not fit.
 func narrow(widths, least []int, columns int) bool {
 	for {
-		sum, widest := gap*(len(widths)-1), -1
+		sum := gap * (len(widths) - 1)
+		widest := -1
 		for j, w := range widths {
 			sum += w
 			if w > least[j] && (widest < 0 || w > widths[widest]) {

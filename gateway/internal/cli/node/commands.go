@@ -3,31 +3,46 @@ package node
 import "muster/gateway/internal/cli"
 
 const (
-	selectorText = "A selector is a list of terms that must all hold: tier=sovereign, tier!=spot, gpu (has the label), !gpu (has it not). The keys tenant, name, provider, instance_id, state and status are understood too."
-	marksText    = markUnwell + " says that GPUs are ill or missing or that the probe fails (-o wide says what, in the column HEALTH), " + markOld + " that the reading is older than the node's pace, so that the values are of then (READ is its age). 7/8x means that seven GPUs answer where eight are expected."
+	selectorText = "A selector is a list of terms that must all hold: tier=sovereign, tier!=spot, gpu (has the label), !gpu (has it " +
+		"not). The keys tenant, name, provider, instance_id, state and status are understood too."
+	marksText = markUnwell + " says that GPUs are ill or missing or that the probe fails (-o wide says what, in the column HEALTH), " +
+		markOld + " that the reading is older than the node's pace, so that the values are of then (READ is its age). 7/8x means that " +
+		"seven GPUs answer where eight are expected."
 )
 
 // Commands are those that show nodes and act on them.
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "node ls", Flags: []string{"selector", "status", "state", "all", "output"}, Run: nodeList,
-			Summary: "list nodes with their GPUs", Text: selectorText + "\n\nRetired nodes are left out unless --all is given. What is not known is shown as -.\n\nA mark stands before the GPUs: " + marksText + " On a terminal, columns are left out and cells are cut where the screen is too narrow; -o wide has everything.",
-			Examples: []string{"muster node ls", "muster node ls -l tier=sovereign --status stale", "muster node ls -o json | jq -r '.nodes[].name'"}},
+			Summary: "list nodes with their GPUs", Text: selectorText +
+				"\n\nRetired nodes are left out unless --all is given. What is not known is shown as -.\n\n" +
+				"A mark stands before the GPUs: " + marksText +
+				" On a terminal, columns are left out and cells are cut where the screen is too narrow; -o wide has everything.",
+			Examples: []string{"muster node ls", "muster node ls -l tier=sovereign --status stale",
+				"muster node ls -o json | jq -r '.nodes[].name'"}},
 		{Name: "node show", Args: "NAME...", Most: -1, Flags: []string{"selector", "output"}, Run: nodeShow,
-			Summary: "show all that is known of nodes", Text: "A node is named by its name or its id.", Examples: []string{"muster node show vast-h100-39467543"}},
+			Summary: "show all that is known of nodes", Text: "A node is named by its name or its id.",
+			Examples: []string{"muster node show vast-h100-39467543"}},
 		{Name: "node wait", Args: "NAME...", Most: -1, Flags: []string{"selector", "status", "state", "timeout"}, Run: nodeWait,
-			Summary:  "wait until nodes are online",
-			Text:     "Waits for --status (online), or for --state where only that is given. A node that has yet to join is waited for. Exit code 0 means that all are there, 1 that the time is up.",
-			Examples: []string{"muster node wait vast-h100-39467543", "muster node wait gpu-1 gpu-2 --timeout 10m", "muster node wait gpu-1 --state drained"}},
+			Summary: "wait until nodes are online",
+			Text: "Waits for --status (online), or for --state where only that is given. A node that has yet to join is waited for. " +
+				"Exit code 0 means that all are there, 1 that the time is up.",
+			Examples: []string{"muster node wait vast-h100-39467543", "muster node wait gpu-1 gpu-2 --timeout 10m",
+				"muster node wait gpu-1 --state drained"}},
 		{Name: "node label", Args: "NAME... KEY=VALUE... KEY-...", Least: 1, Most: -1, Flags: []string{"selector", "yes"}, Run: nodeLabel,
-			Summary: "set and remove labels", Text: "KEY=VALUE sets a label, KEY- removes one. The operator's labels win over those of tokens and agents. " + cli.AskText,
-			Examples: []string{"muster node label gpu-1 tier=sovereign", "muster node label gpu-1 gpu-2 rack=7 old-", "muster node label -l tier=spot price_per_hour=1.99 --yes"}},
+			Summary: "set and remove labels", Text: "KEY=VALUE sets a label, KEY- removes one. The operator's labels win over those of " +
+				"tokens and agents. " + cli.AskText,
+			Examples: []string{"muster node label gpu-1 tier=sovereign", "muster node label gpu-1 gpu-2 rack=7 old-",
+				"muster node label -l tier=spot price_per_hour=1.99 --yes"}},
 		gpusCommand(),
 		recoveryCommand(),
 		move("drain", "take nodes out of work", "A drained node stays alive and takes no new work. "+cli.AskText),
 		move("resume", "put drained nodes back to work", "Also ends what a person set a node unavailable for. "+cli.AskText),
-		move("retire", "give nodes back", "Their certificates are revoked and their names become free. The entry is kept; node ls --all shows it. It asks first unless --yes is given."),
-		move("ban", "give nodes back and refuse their return", "As retire, but the name, the keys and the tokens bound to the node are refused from now on. A node that joined with the pre-shared key can come under another name: rotate the key. It asks first unless --yes is given."),
+		move("retire", "give nodes back", "Their certificates are revoked and their names become free. The entry is kept; node ls --all "+
+			"shows it. It asks first unless --yes is given."),
+		move("ban", "give nodes back and refuse their return",
+			"As retire, but the name, the keys and the tokens bound to the node are refused from now on. A node that joined with the "+
+				"pre-shared key can come under another name: rotate the key. It asks first unless --yes is given."),
 	}
 }
 

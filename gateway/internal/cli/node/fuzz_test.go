@@ -15,7 +15,8 @@ func FuzzShown(f *testing.F) {
 	for _, s := range []string{
 		`{}`, `null`, `[]`,
 		`{"name":"a\u001b[2J","hardware":{"probe":{"state":"hung","since":"2026-11-21T09:00:00Z","error":"\u009b"}}}`,
-		`{"labels":{"a":"\u202e"},"notices":["\u0007"],"hardware":{"gpus":[{"name":"NVIDIA ","memory_source":"unified"},{"name":"界"}],"gpus_expected":-1}}`,
+		`{"labels":{"a":"\u202e"},"notices":["\u0007"],"hardware":{"gpus":[` +
+			`{"name":"NVIDIA ","memory_source":"unified"},{"name":"界"}],"gpus_expected":-1}}`,
 		`{"certificate":{"not_after":"0001-01-01T00:00:00Z"},"last_seen":"9999-12-31T23:59:59Z","skew_ms":-9223372036854775808}`,
 	} {
 		f.Add([]byte(s))

@@ -149,7 +149,8 @@ func (v view) gpus() string {
 		return screen.Unknown
 	}
 	names, count := v.models()
-	here, total := v.answering(), v.answering()
+	here := v.answering()
+	total := v.answering()
 	if missing := v.missing(); missing > 0 {
 		total = here + missing
 	}
@@ -196,7 +197,9 @@ func (v view) memory() string {
 	if v.hardware == nil {
 		return screen.Unknown
 	}
-	used, total, unified := sum{known: true}, sum{known: true}, 0
+	used := sum{known: true}
+	total := sum{known: true}
+	unified := 0
 	for _, g := range v.hardware.GPUs {
 		if g.MemorySource == wire.MemoryUnified {
 			unified++
@@ -245,7 +248,8 @@ func (s sum) gibibytes() string {
 
 // utilization is the mean over the GPUs that know theirs.
 func (v view) utilization() string {
-	total, known := 0.0, 0
+	total := 0.0
+	known := 0
 	if v.hardware != nil {
 		for _, g := range v.hardware.GPUs {
 			if g.UtilizationPercent != nil {

@@ -14,10 +14,13 @@ import (
 const asSeen = "seen"
 
 func gpusCommand() cli.Command {
-	return cli.Command{Name: "node gpus", Args: "NAME... N|" + asSeen, Least: 1, Most: -1, Flags: []string{"selector", "yes"}, Run: nodeGPUs,
+	return cli.Command{Name: "node gpus", Args: "NAME... N|" + asSeen, Least: 1, Most: -1, Flags: []string{"selector", "yes"},
+		Run:     nodeGPUs,
 		Summary: "say how many GPUs a node has",
-		Text: "The gateway remembers the highest number of GPUs that a node ever showed, or what its token said, and a node that shows fewer is unavailable (gpu_missing). " +
-			"After a GPU was taken out for good, say how many are left: that number stands until another one is said, or the node enrols anew. " +
+		Text: "The gateway remembers the highest number of GPUs that a node ever showed, or what its token said, and a node that shows " +
+			"fewer is unavailable (gpu_missing). " +
+			"After a GPU was taken out for good, say how many are left: that number stands until another one is said, or the node enrols " +
+			"anew. " +
 			asSeen + " goes back to the highest number that is seen from now on. " + cli.AskText,
 		Examples: []string{"muster node gpus gpu-1 7", "muster node gpus gpu-1 gpu-2 " + asSeen, "muster node gpus -l tier=spot 0 --yes"}}
 }
@@ -44,7 +47,8 @@ func gpusArguments(args []string) (names []string, patch client.NodePatch, err e
 	}
 	n, err := strconv.Atoi(last)
 	if err != nil || n < 0 {
-		return nil, patch, cli.Usagef(fmt.Sprintf("write muster node gpus NAME 7, or %s instead of the number", asSeen), "%q is no number of GPUs", last)
+		return nil, patch, cli.Usagef(fmt.Sprintf("write muster node gpus NAME 7, or %s instead of the number", asSeen),
+			"%q is no number of GPUs", last)
 	}
 	return names, client.NodePatch{GPUsExpected: &n}, nil
 }

@@ -114,7 +114,8 @@ func (t tally) explain(w io.Writer, columns int) {
 
 // nodeListJSON writes the API's object with the pages merged, as they come.
 func nodeListJSON(ctx context.Context, w io.Writer, c *client.Client, filter client.NodeFilter) error {
-	written, total := 0, 0
+	written := 0
+	total := 0
 	err := c.EachPage(ctx, filter, func(page client.NodeRows) error {
 		for _, raw := range page.Nodes {
 			before := ",\n"

@@ -13,10 +13,14 @@ import (
 )
 
 func recoveryCommand() cli.Command {
-	return cli.Command{Name: "node allow-recovery", Args: "NAME...", Most: -1, Flags: []string{"selector", "fingerprint", "for", "yes"}, Run: nodeAllowRecovery,
+	return cli.Command{Name: "node allow-recovery", Args: "NAME...", Most: -1, Flags: []string{"selector", "fingerprint", "for", "yes"},
+		Run:     nodeAllowRecovery,
 		Summary: "let a node back in without a visit",
-		Text: "For an hour, or --for so long, the node's expired certificate may renew however long ago it expired, and a machine with a token or the pre-shared key of its tenant may take its name over once.\n\n" +
-			"A node whose identity two machines use (identity_conflict) takes --fingerprint: that certificate becomes the node's only good one, all others are revoked. Where both machines show the same one, stop the one that should not be there first; muster node show lists what was seen of them. " + cli.AskText,
+		Text: "For an hour, or --for so long, the node's expired certificate may renew however long ago it expired, and a machine with a " +
+			"token or the pre-shared key of its tenant may take its name over once.\n\n" +
+			"A node whose identity two machines use (identity_conflict) takes --fingerprint: that certificate becomes the node's only " +
+			"good one, all others are revoked. Where both machines show the same one, stop the one that should not be there first; " +
+			"muster node show lists what was seen of them. " + cli.AskText,
 		Examples: []string{"muster node allow-recovery vast-h100-39467543", "muster node allow-recovery vast-h100-39467543 --for 12h",
 			"muster node allow-recovery vast-h100-39467543 --fingerprint 1dffb077c49b8760"}}
 }
@@ -63,8 +67,9 @@ func (v view) identityRows(raw json.RawMessage) [][]string {
 	}
 	if len(d.Runs) > 1 || slices.Contains(d.StateReasons, wire.ReasonConflict) {
 		for _, r := range d.Runs {
-			rows = append(rows, []string{"  run", fmt.Sprintf("%s from %s, certificate %s, heard %s ago, first %s", short(r.RunID, 8), screen.OrUnknown(r.Address),
-				short(r.Fingerprint, 16), v.since(&r.LastHeard), screen.Stamp(&r.FirstHeard))})
+			rows = append(rows, []string{"  run",
+				fmt.Sprintf("%s from %s, certificate %s, heard %s ago, first %s", short(r.RunID, 8), screen.OrUnknown(r.Address),
+					short(r.Fingerprint, 16), v.since(&r.LastHeard), screen.Stamp(&r.FirstHeard))})
 		}
 	}
 	return rows
@@ -78,7 +83,8 @@ func certificateRow(c client.NodeCertificate) string {
 	if c.Recovery {
 		used += ", a recovery"
 	}
-	return fmt.Sprintf("generation %d, %s, %s, issued %s, %s", c.Generation, screen.OrUnknown(c.Status), short(c.Fingerprint, 16), screen.Stamp(&c.IssuedAt), used)
+	return fmt.Sprintf("generation %d, %s, %s, issued %s, %s", c.Generation, screen.OrUnknown(c.Status), short(c.Fingerprint, 16),
+		screen.Stamp(&c.IssuedAt), used)
 }
 
 // short cuts an identifier to what tells it from others.

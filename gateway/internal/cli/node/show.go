@@ -128,7 +128,8 @@ func (v view) agentLine() string {
 	if v.Agent == nil {
 		return notKnown
 	}
-	return "version " + word(screen.OrUnknown(v.Agent.Version)) + ", " + word(screen.OrUnknown(v.Agent.OS)) + "/" + word(screen.OrUnknown(v.Agent.Arch))
+	return "version " + word(screen.OrUnknown(v.Agent.Version)) + ", " + word(screen.OrUnknown(v.Agent.OS)) + "/" +
+		word(screen.OrUnknown(v.Agent.Arch))
 }
 
 func (v view) certificateLine() string {

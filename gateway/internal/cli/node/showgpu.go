@@ -79,7 +79,8 @@ func gpuLine(g wire.GPU) string {
 	if g.PowerLimitWatts != nil {
 		power += " of " + decimal(g.PowerLimitWatts, " W")
 	}
-	line := fmt.Sprintf("%s, %s, utilization %s, temperature %s, %s, bus %s, %s", word(screen.OrUnknown(g.Name)), memory, decimal(g.UtilizationPercent, "%"),
+	line := fmt.Sprintf("%s, %s, utilization %s, temperature %s, %s, bus %s, %s", word(screen.OrUnknown(g.Name)), memory,
+		decimal(g.UtilizationPercent, "%"),
 		decimal(g.TemperatureCelsius, " C"), power, word(screen.OrUnknown(g.BusID)), word(screen.OrUnknown(g.UUID)))
 	if g.MIG != nil && *g.MIG {
 		line += ", MIG"
@@ -101,7 +102,8 @@ func gpuMore(g wire.GPU) string {
 		add(len(c.Reasons) > 0, "clocks set by %s", strings.Join(c.Reasons, ", "))
 	}
 	if p := g.PCIe; p != nil {
-		add(p.Generation != nil && p.Width != nil, "PCIe %s x%s (of %s x%s)", screen.Number(p.Generation), screen.Number(p.Width), word(screen.Number(p.GenerationMax)), word(screen.Number(p.WidthMax)))
+		add(p.Generation != nil && p.Width != nil, "PCIe %s x%s (of %s x%s)", screen.Number(p.Generation), screen.Number(p.Width),
+			word(screen.Number(p.GenerationMax)), word(screen.Number(p.WidthMax)))
 	}
 	if e := g.ECC; e != nil {
 		add(e.UncorrectedVolatile != nil, "%s uncorrected errors since boot", screen.Number(e.UncorrectedVolatile))

@@ -30,10 +30,16 @@ func Commands() []cli.Command {
 	return []cli.Command{{Name: "push", Args: "HOST...", Least: 1, Most: -1, Run: pushNodes,
 		Flags:   []string{"port", "identity", "tenant", "label", "gpus", "name", "provider", "instance-id", "gateway", "force", "timeout"},
 		Summary: "join machines over ssh",
-		Text: "Copies the agent to each machine with this system's scp, joins it with ssh, and shows what it says as it says it. HOST is user@address, or a name of your ssh configuration: keys, agents, jump hosts and the checking of host keys are ssh's own. The machine needs a POSIX shell and nothing else, and the user need not be root.\n\n" +
-			"Each machine gets an enrollment token of its own, for one use. It goes through ssh's standard input, stands in no argument and no file, and is revoked when the machine does not join. Several machines are joined at the same time; ssh asks nothing then, so their host keys must be known and their keys loaded. Exit code 0 means that all are online.",
-		Examples: []string{"muster push root@203.0.113.7 -p 39467 --tenant platform", "muster push gpu-1 gpu-2 gpu-3 --tenant platform --label rack=7",
-			"muster push root@ssh4.vast.ai -p 39467 -i ~/.ssh/vast --provider vast_ai --instance-id 39467543 --name vast-h100", "muster push ubuntu@2001:db8::7 --gateway https://10.0.0.5:7443"}}}
+		Text: "Copies the agent to each machine with this system's scp, joins it with ssh, and shows what it says as it says it. HOST is " +
+			"user@address, or a name of your ssh configuration: keys, agents, jump hosts and the checking of host keys are ssh's own. " +
+			"The machine needs a POSIX shell and nothing else, and the user need not be root.\n\n" +
+			"Each machine gets an enrollment token of its own, for one use. It goes through ssh's standard input, stands in no argument " +
+			"and no file, and is revoked when the machine does not join. Several machines are joined at the same time; ssh asks " +
+			"nothing then, so their host keys must be known and their keys loaded. Exit code 0 means that all are online.",
+		Examples: []string{"muster push root@203.0.113.7 -p 39467 --tenant platform",
+			"muster push gpu-1 gpu-2 gpu-3 --tenant platform --label rack=7",
+			"muster push root@ssh4.vast.ai -p 39467 -i ~/.ssh/vast --provider vast_ai --instance-id 39467543 --name vast-h100",
+			"muster push ubuntu@2001:db8::7 --gateway https://10.0.0.5:7443"}}}
 }
 
 // push is one call of the command: the same for every box.
@@ -89,7 +95,8 @@ func newPush(ctx context.Context, s *cli.Session) (*push, error) {
 	}
 	for _, tool := range []string{"ssh", "scp"} {
 		if _, err := exec.LookPath(tool); err != nil {
-			return nil, fmt.Errorf("%s is not on this machine; install openssh-client, or copy muster-agent by hand and run its join there", tool)
+			return nil, fmt.Errorf("%s is not on this machine; install openssh-client, or copy muster-agent by hand and run its join there",
+				tool)
 		}
 	}
 	var err error
@@ -126,7 +133,8 @@ func (p *push) joinFlags() error {
 		}
 		gateway = given
 	} else if onlyHere(gateway) {
-		fmt.Fprintf(p.Stderr, "note: the gateway's public URL is %s, which no other machine can reach. Give another with --gateway URL, or for good with muster serve --public-url URL\n", screen.Printable(gateway))
+		fmt.Fprintf(p.Stderr, "note: the gateway's public URL is %s, which no other machine can reach. Give another with --gateway URL, "+
+			"or for good with muster serve --public-url URL\n", screen.Printable(gateway))
 	}
 	p.join = []string{"--gateway", gateway}
 	force, err := p.Flags.Bool("force")
@@ -145,7 +153,8 @@ func (p *push) joinFlags() error {
 			continue
 		}
 		if !p.single && name != "provider" {
-			return cli.Usagef("push one at a time to give each its own", "%s is for one machine, and there are %d", p.Flags.Source(name), len(p.Words))
+			return cli.Usagef("push one at a time to give each its own", "%s is for one machine, and there are %d", p.Flags.Source(name),
+				len(p.Words))
 		}
 		p.join = append(p.join, "--"+name, value)
 	}

@@ -77,7 +77,8 @@ const lookScript = `umask 077; uname -s; uname -m; ` +
 func folder(dir string) bool {
 	base, name := filepath.Split(dir)
 	unique, ok := strings.CutPrefix(name, ".muster-push.")
-	return strings.HasPrefix(base, "/") && only(base, folderBytes) && !strings.Contains(base, "..") && ok && unique != "" && only(unique, letters)
+	return strings.HasPrefix(base, "/") && only(base, folderBytes) && !strings.Contains(base, "..") && ok && unique != "" &&
+		only(unique, letters)
 }
 
 func (p *push) look(ctx context.Context, host string) (platform, dir string, err error) {
@@ -90,12 +91,15 @@ func (p *push) look(ctx context.Context, host string) (platform, dir string, err
 		return "", "", fmt.Errorf("it did not say what it is: %.200q", said)
 	}
 	lines = lines[len(lines)-3:] // a chatty login script may stand before them
-	system, machine, dir := strings.TrimSpace(lines[0]), strings.TrimSpace(lines[1]), strings.TrimSpace(lines[2])
+	system := strings.TrimSpace(lines[0])
+	machine := strings.TrimSpace(lines[1])
+	dir = strings.TrimSpace(lines[2])
 	if !folder(dir) {
 		return "", "", fmt.Errorf("it named a folder that cannot be used: %.200q", dir)
 	}
 	if platform = platformOf(system, machine); platform == "" {
-		return "", "", errors.Join(fmt.Errorf("it is %.40s on %.40s; there are agents for Linux on x86_64 and aarch64", system, machine), p.clean(ctx, host, dir))
+		return "", "", errors.Join(fmt.Errorf("it is %.40s on %.40s; there are agents for Linux on x86_64 and aarch64", system, machine),
+			p.clean(ctx, host, dir))
 	}
 	return platform, dir, nil
 }
@@ -155,7 +159,9 @@ func runTool(ctx context.Context, name string, args []string, stdin io.Reader, o
 	command.WaitDelay = 2 * time.Second
 	var said bytes.Buffer
 	all := &transcript{also: out}
-	command.Stdin, command.Stdout, command.Stderr = stdin, io.MultiWriter(&said, all), all
+	command.Stdin = stdin
+	command.Stdout = io.MultiWriter(&said, all)
+	command.Stderr = all
 	err := command.Run()
 	if err == nil {
 		return said.String(), nil
@@ -191,7 +197,8 @@ func (e *remoteError) explain(ctx context.Context, name string) {
 	text := strings.Join(e.said, "\n")
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		e.why, e.hint = "it did not end within the time", "--timeout allows more; muster node ls tells whether it joined meanwhile"
+		e.why = "it did not end within the time"
+		e.hint = "--timeout allows more; muster node ls tells whether it joined meanwhile"
 	case ctx.Err() != nil:
 		e.why = "interrupted"
 	case strings.Contains(text, "Host key verification failed"):
@@ -201,7 +208,8 @@ func (e *remoteError) explain(ctx context.Context, name string) {
 	case e.cut && name == "ssh":
 		e.hint = "check the address and the port (-p) with ssh itself"
 	case name == "scp":
-		e.why, e.hint = "the agent could not be copied: "+e.why, "the machine needs sftp or scp, and some 10 MB of room"
+		e.why = "the agent could not be copied: " + e.why
+		e.hint = "the machine needs sftp or scp, and some 10 MB of room"
 	default:
 		e.hint = "what it says above is the machine's own word; the same command may be given again"
 	}

@@ -26,7 +26,8 @@ func (s *service) user(ctx context.Context, data string) (uid, gid int, err erro
 	said, err := s.Command(ctx, "getent", "passwd", datadir.ServiceUser)
 	if err != nil {
 		how = "made"
-		if _, err := s.Command(ctx, "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", data, "--shell", "/usr/sbin/nologin", datadir.ServiceUser); err != nil {
+		if _, err := s.Command(ctx, "useradd", "--system", "--user-group", "--no-create-home", "--home-dir", data, "--shell",
+			"/usr/sbin/nologin", datadir.ServiceUser); err != nil {
 			return 0, 0, err
 		}
 		if said, err = s.Command(ctx, "getent", "passwd", datadir.ServiceUser); err != nil {
@@ -68,17 +69,21 @@ func (s *service) masterKey(settings *serviceSettings) error {
 			continue
 		}
 		if decoded, err := base64.StdEncoding.DecodeString(strings.TrimSpace(string(raw))); err != nil || len(decoded) != masterKeySize {
-			return cli.Hinted("the master key in "+path+" is not 32 bytes in base64", "restore it from a backup: without it the database's secrets cannot be opened")
+			return cli.Hinted("the master key in "+path+" is not 32 bytes in base64",
+				"restore it from a backup: without it the database's secrets cannot be opened")
 		}
 		if key != nil && !bytes.Equal(bytes.TrimSpace(key), bytes.TrimSpace(raw)) {
-			return cli.Hinted(fmt.Sprintf("%s and %s are two different keys, and only one opens the database", from, path), "keep the right one, and move the other away")
+			return cli.Hinted(fmt.Sprintf("%s and %s are two different keys, and only one opens the database", from, path),
+				"keep the right one, and move the other away")
 		}
 		if key == nil {
-			key, from = raw, path
+			key = raw
+			from = path
 		}
 	}
 	if key == nil && s.exists(filepath.Join(settings.flags.Data, datadir.Database)) {
-		return cli.Hinted("there is a database in "+settings.flags.Data+", and no master key that opens it", "restore "+datadir.ServiceKey+", or name the file with --master-key-file")
+		return cli.Hinted("there is a database in "+settings.flags.Data+", and no master key that opens it",
+			"restore "+datadir.ServiceKey+", or name the file with --master-key-file")
 	}
 	return s.keepKey(key, from, inData)
 }
@@ -95,7 +100,8 @@ func (s *service) keepKey(key []byte, from, inData string) error {
 		if _, err := io.ReadFull(s.Rand, random); err != nil {
 			return err
 		}
-		key, how = []byte(base64.StdEncoding.EncodeToString(random)+"\n"), datadir.ServiceKey+" was made; keep a copy away from this machine"
+		key = []byte(base64.StdEncoding.EncodeToString(random) + "\n")
+		how = datadir.ServiceKey + " was made; keep a copy away from this machine"
 	case inData:
 		how = "moved from " + inData + " to " + datadir.ServiceKey + "; keep a copy away from this machine"
 	default:
@@ -117,7 +123,9 @@ func (s *service) place(ctx context.Context, settings *serviceSettings, uid, gid
 	}
 	for _, path := range settings.readable {
 		if _, err := s.Command(ctx, "runuser", "-u", datadir.ServiceUser, "--", "test", "-r", path); err != nil {
-			return cli.Hinted("the user "+datadir.ServiceUser+" may not read "+path, "setfacl -m u:"+datadir.ServiceUser+":r "+path+" lets it, and its folders need the same with x; or have what renews the file put a copy into /etc/muster")
+			return cli.Hinted("the user "+datadir.ServiceUser+" may not read "+path,
+				"setfacl -m u:"+datadir.ServiceUser+":r "+path+" lets it, and its folders need the same with x; or have what renews the "+
+					"file put a copy into /etc/muster")
 		}
 	}
 	copied, err := s.program()
@@ -206,7 +214,8 @@ func (s *service) program() (copied bool, err error) {
 
 // hidden are places that the unit's hardening keeps from the service.
 func hidden(path string) bool {
-	return slices.ContainsFunc([]string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/", "/dev/", "/proc/", "/sys/"}, func(place string) bool {
-		return strings.HasPrefix(path+"/", place)
-	})
+	return slices.ContainsFunc([]string{"/home/", "/root/", "/run/user/", "/tmp/", "/var/tmp/", "/dev/", "/proc/", "/sys/"},
+		func(place string) bool {
+			return strings.HasPrefix(path+"/", place)
+		})
 }

@@ -10,7 +10,8 @@ import (
 
 // FuzzSettings: a setting that was written is read back, and what others wrote stays.
 func FuzzSettings(f *testing.F) {
-	for _, s := range []string{"", "MUSTER_LISTEN=:1", "# MUSTER_LISTEN=:1\n", " MUSTER_LISTEN = ':1' \nX", "MUSTER_LISTEN=\"a\\\"b\"\n\n\nY=\"", "\x00=\r\n", "MUSTER_LISTEN=1\nMUSTER_LISTEN=2"} {
+	for _, s := range []string{"", "MUSTER_LISTEN=:1", "# MUSTER_LISTEN=:1\n", " MUSTER_LISTEN = ':1' \nX",
+		"MUSTER_LISTEN=\"a\\\"b\"\n\n\nY=\"", "\x00=\r\n", "MUSTER_LISTEN=1\nMUSTER_LISTEN=2"} {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -29,13 +29,18 @@ func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "service install", Args: "[FLAGS OF SERVE]", Most: -1, Run: serviceInstall, ServeFlags: true,
 			Summary: "run the gateway as a service of systemd, or upgrade it",
-			Text: "Takes the flags of muster serve; those that are not given stay as they are in " + datadir.ServiceSettings + ". It makes the user " + datadir.ServiceUser + ", copies this program to " + programPath +
-				", puts the master key into " + datadir.ServiceKey + ", where only root and systemd read it, writes the unit " + cli.ServiceUnit + ", starts it and waits until it is ready.\n\n" +
-				"The same command again changes nothing. Given by a newer muster it replaces the program and restarts: nodes do not notice. It needs root and systemd 247.",
-			Examples: []string{"sudo ./muster service install --public-url https://gw.example:7443", "sudo ./muster service install --listen :443 --tls-cert /etc/muster/chain.pem --tls-key /etc/muster/key.pem",
+			Text: "Takes the flags of muster serve; those that are not given stay as they are in " + datadir.ServiceSettings +
+				". It makes the user " + datadir.ServiceUser + ", copies this program to " + programPath +
+				", puts the master key into " + datadir.ServiceKey + ", where only root and systemd read it, writes the unit " +
+				cli.ServiceUnit + ", starts it and waits until it is ready.\n\n" +
+				"The same command again changes nothing. Given by a newer muster it replaces the program and restarts: nodes do not " +
+				"notice. It needs root and systemd 247.",
+			Examples: []string{"sudo ./muster service install --public-url https://gw.example:7443",
+				"sudo ./muster service install --listen :443 --tls-cert /etc/muster/chain.pem --tls-key /etc/muster/key.pem",
 				"sudo ./muster service install"}},
 		{Name: "service uninstall", Run: serviceUninstall,
-			Summary: "stop and remove the gateway's service, but for its data", Text: "Removes the unit, the program and the settings. The data and the master key stay where they are, and it says where that is.",
+			Summary: "stop and remove the gateway's service, but for its data", Text: "Removes the unit, the program and the settings. " +
+				"The data and the master key stay where they are, and it says where that is.",
 			Examples: []string{"sudo muster service uninstall"}},
 	}
 }
@@ -56,7 +61,8 @@ func (s *service) say(format string, args ...any) {
 func serviceInstall(ctx context.Context, session *cli.Session) error {
 	s := &service{Session: session, Machine: session.Machine}
 	if s.UID() != 0 && s.exists(systemdRunning) {
-		return cli.Hinted("only root may install a service", s.Sudo("")+"; without root, run the gateway by hand: "+strings.Join(append([]string{"muster serve"}, s.Words...), " "))
+		return cli.Hinted("only root may install a service",
+			s.Sudo("")+"; without root, run the gateway by hand: "+strings.Join(append([]string{"muster serve"}, s.Words...), " "))
 	}
 	settings, err := s.settings()
 	if err != nil {
@@ -91,7 +97,8 @@ func (s *service) suited(ctx context.Context, f cli.ServeFlags) error {
 		return err
 	}
 	if !s.exists(systemdRunning) {
-		return cli.Hinted("systemd does not run on this machine", "run the gateway by hand, or from this machine's own init system: "+byHand)
+		return cli.Hinted("systemd does not run on this machine",
+			"run the gateway by hand, or from this machine's own init system: "+byHand)
 	}
 	said, err := s.Command(ctx, "systemctl", "--version")
 	if err != nil {
@@ -106,7 +113,8 @@ func (s *service) suited(ctx context.Context, f cli.ServeFlags) error {
 		return fmt.Errorf("systemctl --version says %.80q", said)
 	}
 	if n < leastSystemd {
-		return cli.Hinted(fmt.Sprintf("systemd %d is too old: credentials came with %d", n, leastSystemd), "run the gateway by hand: "+byHand)
+		return cli.Hinted(fmt.Sprintf("systemd %d is too old: credentials came with %d", n, leastSystemd),
+			"run the gateway by hand: "+byHand)
 	}
 	state, err := s.UnitState(ctx)
 	if err != nil {
@@ -143,9 +151,11 @@ func (s *service) start(ctx context.Context) error {
 		s.say("%s is enabled and runs this program: nothing to do", cli.ServiceUnit)
 		return nil
 	}
-	verb, done := "start", "started"
+	verb := "start"
+	done := "started"
 	if active || state["ActiveState"] == "activating" {
-		verb, done = "restart", "restarted; nodes come back by themselves"
+		verb = "restart"
+		done = "restarted; nodes come back by themselves"
 	}
 	if _, err := s.Command(ctx, "systemctl", verb, cli.ServiceUnit); err != nil {
 		return s.journal(ctx, fmt.Errorf("%s did not start: %w", cli.ServiceUnit, err))
@@ -165,7 +175,9 @@ func (s *service) journal(ctx context.Context, err error) error {
 	for line := range strings.Lines(said) {
 		fmt.Fprintf(s.Stderr, "  %s\n", screen.Printable(strings.TrimRight(line, "\r\n")))
 	}
-	return cli.Hinted(err.Error(), "journalctl -u "+cli.ServiceUnit+" has the whole story; correct "+datadir.ServiceSettings+" or the flags, and give the command again")
+	return cli.Hinted(err.Error(),
+		"journalctl -u "+cli.ServiceUnit+" has the whole story; correct "+datadir.ServiceSettings+
+			" or the flags, and give the command again")
 }
 
 // ready waits until the gateway serves, and says what to do next.
@@ -189,7 +201,8 @@ func (s *service) ready(ctx context.Context, f cli.ServeFlags) error {
 		muster = "sudo " + muster
 	}
 	fmt.Fprintf(s.Stdout, "\nThe gateway serves %s. Its log: journalctl -u %s\n\n", screen.Printable(f.PublicURL), cli.ServiceUnit)
-	screen.Pairs(s.Stdout, 0, [][]string{{"  " + muster + " token create --tenant TENANT", "the first token, with the command that joins a machine"},
+	screen.Pairs(s.Stdout, 0, [][]string{{"  " + muster + " token create --tenant TENANT",
+		"the first token, with the command that joins a machine"},
 		{"  " + muster + " account create NAME --scope '*'", "an API token, to reach the gateway from elsewhere"}})
 	return nil
 }
@@ -249,7 +262,8 @@ func (s *service) kept(data string) error {
 	}
 	if s.exists(datadir.ServiceKey) {
 		fmt.Fprintf(s.Stdout, "Kept: the master key in %s, without which the data's secrets cannot be opened\n", datadir.ServiceKey)
-		s.Printf("To use both again: muster service install --data %s, or by hand: muster serve --data %s --master-key-file %s\n", data, data, datadir.ServiceKey)
+		s.Printf("To use both again: muster service install --data %s, or by hand: muster serve --data %s --master-key-file %s\n", data,
+			data, datadir.ServiceKey)
 	}
 	return nil
 }

@@ -26,7 +26,8 @@ func (s *service) settings() (*serviceSettings, error) {
 	}
 	raw, err := s.read(datadir.ServiceSettings)
 	if err != nil {
-		return nil, cli.Hinted("cannot read the service's settings: "+err.Error(), "correct the mode or the place of "+datadir.ServiceSettings)
+		return nil, cli.Hinted("cannot read the service's settings: "+err.Error(),
+			"correct the mode or the place of "+datadir.ServiceSettings)
 	}
 	before := datadir.ParseEnv(string(raw))
 	old, _ := s.Serve(nil, func(name string) string { return before[name] }) // what is wrong in it may be what the arguments correct
@@ -64,10 +65,12 @@ func (t *serviceSettings) paths() error {
 			continue
 		}
 		if hidden(path) || strings.Trim(path, pathBytes) != "" || path == "/" {
-			return cli.Usagef("choose one such as /var/lib/muster or /srv/muster, of letters, digits, dots, dashes and underscores", "--%s %q is not for a service, which sees neither homes nor temporary files", name, path)
+			return cli.Usagef("choose one such as /var/lib/muster or /srv/muster, of letters, digits, dots, dashes and underscores",
+				"--%s %q is not for a service, which sees neither homes nor temporary files", name, path)
 		}
 	}
-	t.flags.Data, t.keyFile = given["data"], given["master-key-file"]
+	t.flags.Data = given["data"]
+	t.keyFile = given["master-key-file"]
 	delete(given, "master-key-file")
 	for _, name := range []string{"tls-cert", "tls-key"} {
 		if given[name] != "" {

@@ -11,7 +11,8 @@ import (
 func unitText(f cli.ServeFlags) string {
 	capabilities := "# No port below 1024: no capability at all.\nCapabilityBoundingSet=\nAmbientCapabilities="
 	if privileged(f.Listen, f.PlainListen) {
-		capabilities = "# For a port below 1024, and nothing else.\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\nAmbientCapabilities=CAP_NET_BIND_SERVICE"
+		capabilities = "# For a port below 1024, and nothing " +
+			"else.\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\nAmbientCapabilities=CAP_NET_BIND_SERVICE"
 	}
 	data := "ReadWritePaths=" + f.Data
 	if name, ok := strings.CutPrefix(f.Data, "/var/lib/"); ok {
@@ -20,8 +21,9 @@ func unitText(f cli.ServeFlags) string {
 	return strings.NewReplacer("@DATA@", data, "@CAPABILITIES@", capabilities).Replace(unitTemplate)
 }
 
-const unitTemplate = `# The gateway of a fleet of GPU machines. Made by: muster service install, which writes it anew when it is given again.
-# Own changes go into a drop-in: systemctl edit muster
+const unitTemplate = "# The gateway of a fleet of GPU machines. " +
+	"Made by: muster service install, which writes it anew when it is given again.\n" +
+	`# Own changes go into a drop-in: systemctl edit muster
 [Unit]
 Description=muster gateway
 Wants=network-online.target

@@ -18,7 +18,8 @@ func pskRotate(ctx context.Context, s *cli.Session) error {
 	return newPSK(ctx, s, (*client.Client).RotatePSK, "The one before it is good too until: muster psk clear --keep %s")
 }
 
-func newPSK(ctx context.Context, s *cli.Session, ask func(*client.Client, context.Context, client.PSKRequest) (client.NewPSK, error), next string) error {
+func newPSK(ctx context.Context, s *cli.Session, ask func(*client.Client, context.Context, client.PSKRequest) (client.NewPSK, error),
+	next string) error {
 	format, err := s.Format()
 	if err != nil {
 		return err
@@ -59,7 +60,8 @@ func pskRequest(s *cli.Session) (client.PSKRequest, error) {
 	case generate:
 		return client.PSKRequest{Generate: true}, nil
 	case file == "" && s.Interactive():
-		return client.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one; --file FILE or a pipe gives one", "where does the secret come from?")
+		return client.PSKRequest{}, cli.Usagef("muster "+s.Name+" --generate makes one; --file FILE or a pipe gives one",
+			"where does the secret come from?")
 	case file == "":
 		file = "-"
 	}

@@ -46,7 +46,8 @@ func tokenCreate(ctx context.Context, s *cli.Session) error {
 	if format == "json" {
 		return s.WriteJSON(t)
 	}
-	_, err = fmt.Fprintf(s.Stdout, "%s\n\nfor tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token), screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"),
+	_, err = fmt.Fprintf(s.Stdout, "%s\n\nfor tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token),
+		screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"),
 		screen.Stamp(&t.ExpiresAt), screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
 	if err == nil && t.Command != "" {
 		_, err = fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n", screen.Indent(t.Command))
@@ -66,13 +67,15 @@ func tokenList(ctx context.Context, s *cli.Session) error {
 }
 
 func tokenColumns() []screen.Column {
-	return []screen.Column{{Name: "ID"}, {Name: "TENANT", Rank: 4, Least: 8, Most: 24}, {Name: "NODE", Least: 12, Most: 40}, {Name: "STATUS", Rank: 1}, {Name: "USED", Rank: 3},
+	return []screen.Column{{Name: "ID"}, {Name: "TENANT", Rank: 4, Least: 8, Most: 24}, {Name: "NODE", Least: 12, Most: 40},
+		{Name: "STATUS", Rank: 1}, {Name: "USED", Rank: 3},
 		{Name: "EXPIRES"}, {Name: "GPUS", Rank: 5}, {Name: "LABELS", Rank: 6, Least: 10, Most: 40},
 		{Name: "CREATED", Wide: true}, {Name: "BY", Wide: true}, {Name: "BOUND", Wide: true}, {Name: "NODE ID", Wide: true}}
 }
 
 func tokenRow(t client.Token, now time.Time) []string {
-	node, bound := t.Node, screen.Unknown
+	node := t.Node
+	bound := screen.Unknown
 	if node == "" { // a gateway of before names the id alone
 		node = t.NodeID
 	}
@@ -82,7 +85,8 @@ func tokenRow(t client.Token, now time.Time) []string {
 	case t.NodeID != "":
 		bound = "node"
 	}
-	return []string{screen.OrUnknown(t.ID), screen.OrUnknown(t.Tenant), screen.OrUnknown(node), screen.OrUnknown(t.Status), fmt.Sprintf("%d/%d", t.Used, t.Uses), screen.When(now, t.ExpiresAt), screen.Number(t.GPUs),
+	return []string{screen.OrUnknown(t.ID), screen.OrUnknown(t.Tenant), screen.OrUnknown(node), screen.OrUnknown(t.Status),
+		fmt.Sprintf("%d/%d", t.Used, t.Uses), screen.When(now, t.ExpiresAt), screen.Number(t.GPUs),
 		screen.Labels(t.Labels), screen.Ago(now, t.CreatedAt), screen.OrUnknown(t.CreatedBy), bound, screen.OrUnknown(t.NodeID)}
 }
 
