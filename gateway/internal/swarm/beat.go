@@ -12,9 +12,9 @@ import (
 )
 
 const (
-	// signAhead is the longest run whose signatures are made before it: they are good for a minute, and are kept in memory.
+	// signAhead is the longest run for which signatures are made before it. They are valid for a minute, and are kept in memory.
 	signAhead = 5 * time.Second
-	// proofSample is of how many answers to signed heartbeats one is checked, for a check costs as much as a signature.
+	// proofSample says that of so many answers to signed heartbeats one is checked: a check costs as much as a signature.
 	proofSample = 64
 )
 
@@ -28,9 +28,11 @@ const (
 	counterMark = 987654321987654321
 )
 
-// newPattern cuts a heartbeat made by the real encoder where run id and counter stand.
+// newPattern makes a heartbeat with the real encoder, and cuts it where the run id and the counter are.
 func newPattern(gpus int) (pattern, error) {
-	rss, cpu, probe := int64(6400), int64(250), int64(41)
+	rss := int64(6400)
+	cpu := int64(250)
+	probe := int64(41)
 	body, err := json.Marshal(wire.HeartbeatRequest{
 		RunID: runMark, Counter: counterMark, IntervalSeconds: 30, Agent: agentInfo(),
 		Cost: wire.Cost{RSSKiB: &rss, CPUMillis: &cpu, ProbeMillis: &probe}, Health: []string{}, Hardware: reading(gpus),
@@ -67,7 +69,8 @@ func (s *swarm) beat(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if s.rate == 0 { // with a pace each connects when it reports, as agents do: a gateway cuts who connects and is silent
+	// With a pace, and in turns, a node connects when it reports, as agents do: a gateway closes connections that stay silent.
+	if s.rate == 0 && !s.inTurns {
 		s.connectAll(ctx)
 	}
 	queues, err := s.signAhead(ctx, p)
@@ -100,21 +103,26 @@ func (s *swarm) connectAll(ctx context.Context) {
 				return
 			}
 			started := time.Now()
-			if _, ok := w.connected(ctx, n); ok {
-				w.tally.latency.add(time.Since(started))
+			if _, err := w.connection(ctx, n); err != nil {
+				w.hangUp(n)
+				w.lost(ctx, err)
+				return
 			}
+			w.tally.latency.add(time.Since(started))
 		})
 	})
 }
 
-// signAhead signs heartbeats for as long as they will be sent, on the same cores: the gateway has more to do for each, so
-// they will not run out. It gives a queue for every node of every worker, or nothing where signing goes along.
+// signAhead signs heartbeats before the clock starts, for as long as they will be sent. The gateway has more to do for each than
+// the signer, so there are enough. It gives a queue for each node of each worker, and nil where heartbeats are signed as they are
+// sent.
 func (s *swarm) signAhead(ctx context.Context, p pattern) ([]map[*node][]ahead, error) {
 	switch {
 	case s.transport == viaMTLS || s.rate > 0:
 		return nil, nil
 	case s.duration > signAhead:
-		fmt.Fprintf(s.say, "swarm: signing while reporting, for it takes longer than %s: the signatures take their share of this machine\n", signAhead)
+		fmt.Fprintf(s.say, "swarm: signing while reporting, for it takes longer than %s: the signatures take their share of this machine\n",
+			signAhead)
 		return nil, nil
 	}
 	side := &swarm{options: s.options, nodes: s.nodes, dialer: s.dialer, epoch: s.epoch}
@@ -146,7 +154,8 @@ func (w *worker) queue(ctx context.Context, p pattern, end time.Time) (map[*node
 			body = p.appendTo(body[:0], n, counter)
 			head, nonce, err := w.signed(n, wire.HeartbeatPath(n.id), body)
 			queues[n] = append(queues[n], ahead{head, nonce, counter})
-			more, failed = w.beats == 0 || len(queues[n]) < w.beats, err
+			more = w.beats == 0 || len(queues[n]) < w.beats
+			failed = err
 		})
 	}
 	return queues, failed
@@ -209,7 +218,8 @@ func (b *beater) one(ctx context.Context, n *node, due time.Time) {
 			b.dry = true
 			return
 		}
-		n.counter, q.nonce = made.counter, made.nonce
+		n.counter = made.counter
+		q.nonce = made.nonce
 		b.raw = b.pattern.appendTo(append(b.raw[:0], made.head...), n, made.counter)
 	default:
 		n.counter++
@@ -219,7 +229,8 @@ func (b *beater) one(ctx context.Context, n *node, due time.Time) {
 			b.tally.refuse(codeForeign, err.Error())
 			return
 		}
-		b.raw, q.nonce = append(append(b.raw[:0], head...), b.body...), nonce
+		b.raw = append(append(b.raw[:0], head...), b.body...)
+		q.nonce = nonce
 	}
 	if q.nonce != "" && !b.peer && (b.verify || b.done%proofSample == 0) {
 		q.prove = b.proof(q.nonce)
@@ -228,8 +239,8 @@ func (b *beater) one(ctx context.Context, n *node, due time.Time) {
 	b.send(ctx, n, q)
 }
 
-// ahead takes the node's next heartbeat that was signed beforehand. After a restart of the gateway those that are left are of
-// no use, and the rest is signed as it goes.
+// ahead takes the node's next heartbeat that was signed before. After a restart of the gateway the others are of no use: from then
+// on each is signed when it is sent.
 func (b *beater) ahead(n *node) (ahead, bool) {
 	queue := b.queues[n]
 	if len(queue) == 0 {

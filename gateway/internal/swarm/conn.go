@@ -9,18 +9,20 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http/httputil"
 	"strconv"
 	"time"
 
 	"muster/agent/wire"
 )
 
-// answerTime is how long one answer may take: whoever waits longer has lost it.
-const answerTime = 30 * time.Second
+const (
+	answerTime = 30 * time.Second // for one answer; after it the connection is given up
+	maxAnswer  = wire.MaxBody
+	inChunks   = -2 // the length of a body that comes in chunks
+)
 
-const maxAnswer = wire.MaxBody
-
-var errAnswer = errors.New("the answer is not the HTTP/1.1 that a gateway speaks")
+var errAnswer = errors.New("the answer is not HTTP/1.1 with a length or in chunks")
 
 // answer is one response. Its bytes are good until the connection's next exchange.
 type answer struct {
@@ -30,8 +32,8 @@ type answer struct {
 	body   []byte
 }
 
-// conn is one keep-alive connection with nothing between request bytes and socket: net/http's client costs more than the
-// gateway does. It is for one goroutine at a time.
+// conn is one keep-alive connection. Requests are bytes that go to the socket as they are: net/http's client would cost more
+// than the gateway does. A conn is for one goroutine at a time.
 type conn struct {
 	net.Conn
 	reader *bufio.Reader
@@ -44,6 +46,7 @@ type conn struct {
 type dialer struct {
 	address string
 	host    string
+	from    net.Addr    // the address on this side; nil: the system chooses
 	tls     *tls.Config // nil: without TLS
 }
 
@@ -51,7 +54,7 @@ type dialer struct {
 func (d dialer) dial(ctx context.Context, certificate *tls.Certificate) (*conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
-	var netDialer net.Dialer
+	netDialer := net.Dialer{LocalAddr: d.from}
 	c, err := netDialer.DialContext(ctx, "tcp", d.address)
 	if err != nil {
 		return nil, err
@@ -98,12 +101,32 @@ func (c *conn) read() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if length == inChunks {
+		a.body, err = c.chunks()
+		return a, err
+	}
 	if cap(c.body) < length {
 		c.body = make([]byte, length)
 	}
 	a.body = c.body[:length]
 	_, err = io.ReadFull(c.reader, a.body)
 	return a, err
+}
+
+// chunks reads a body in chunks. A gateway sends none, a step-ca does.
+func (c *conn) chunks() ([]byte, error) {
+	body, err := io.ReadAll(io.LimitReader(httputil.NewChunkedReader(c.reader), maxAnswer+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(body) > maxAnswer {
+		return nil, fmt.Errorf("a body of more than %d bytes: %w", maxAnswer, errAnswer)
+	}
+	last, err := c.line()
+	if err == nil && len(last) > 0 {
+		err = errAnswer
+	}
+	return body, err
 }
 
 // header reads up to the empty line. The names are spelled as net/http writes them.
@@ -120,9 +143,11 @@ func (c *conn) header(a *answer) (length int, err error) {
 		name, value, _ := bytes.Cut(line, []byte(": "))
 		switch string(name) {
 		case "Content-Length":
-			if length, err = strconv.Atoi(string(value)); err != nil {
+			if length, err = strconv.Atoi(string(value)); err != nil || length < 0 {
 				return 0, errAnswer
 			}
+		case "Transfer-Encoding":
+			length = inChunks
 		case wire.HeaderProof, wire.HeaderAnswer:
 			c.proof = append(c.proof[:0], value...)
 			a.proof = c.proof
@@ -131,7 +156,7 @@ func (c *conn) header(a *answer) (length int, err error) {
 			a.epoch = c.epoch
 		}
 	}
-	if length < 0 || length > maxAnswer {
+	if length < 0 && length != inChunks || length > maxAnswer {
 		return 0, fmt.Errorf("a body of %d bytes: %w", length, errAnswer)
 	}
 	return length, nil

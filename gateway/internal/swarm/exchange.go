@@ -11,6 +11,9 @@ import (
 	"muster/agent/wire"
 )
 
+// lostPause is how long a worker waits after a lost connection before its next request.
+const lostPause = 100 * time.Millisecond
+
 // Codes of what went wrong on this side, beside the gateway's own.
 const (
 	codeNetwork  = "network"  // no connection, or it broke off
@@ -24,27 +27,44 @@ type sent struct {
 	prove func(a answer) error // nil: the connection is the proof, or this one is not looked at
 	from  time.Time            // when it was due; zero: when it is sent
 	nonce string               // of a signed one
+	again bool                 // a connection was lost on its account
 }
 
 // send makes one request for a node and counts what comes of it. ok is false for everything but a proven success.
 func (w *worker) send(ctx context.Context, n *node, q sent) (a answer, ok bool) {
-	c, ok := w.connected(ctx, n)
-	if !ok {
-		return answer{}, false
-	}
-	if q.from.IsZero() {
-		q.from = time.Now()
-	}
-	a, err := c.exchange(q.raw)
-	took := time.Since(q.from)
-	if err != nil {
+	for {
+		c, err := w.connection(ctx, n)
+		if err == nil {
+			if q.from.IsZero() {
+				q.from = time.Now()
+			}
+			a, err = c.exchange(q.raw)
+		}
+		if err == nil {
+			return a, w.judge(a, q, time.Since(q.from))
+		}
 		w.hangUp(n)
-		w.tally.refuse(codeNetwork, err.Error())
-		return answer{}, false
+		if again := w.lost(ctx, err); !again {
+			return answer{}, false
+		}
+		q.again = true
 	}
-	return a, w.judge(a, q, took)
 }
 
+// lost counts a connection that could not be opened or that broke, and tells whether to try again. A gateway that is away is
+// left some time to come back.
+func (w *worker) lost(ctx context.Context, err error) (again bool) {
+	if ctx.Err() != nil {
+		return false
+	}
+	if !w.insist {
+		w.tally.refuse(codeNetwork, err.Error())
+	}
+	pause(ctx, lostPause)
+	return w.insist && ctx.Err() == nil
+}
+
+// judge counts an answer, and tells whether it is a proven success.
 func (w *worker) judge(a answer, q sent, took time.Duration) bool {
 	switch {
 	case q.prove != nil && q.prove(a) != nil:
@@ -52,6 +72,10 @@ func (w *worker) judge(a answer, q sent, took time.Duration) bool {
 		return false
 	case a.status == http.StatusOK || a.status == http.StatusCreated:
 		w.tally.latency.add(took)
+		if q.again {
+			w.again.latency.add(took)
+			w.lastAgain = time.Now()
+		}
 		return true
 	}
 	var refusal wire.Error
@@ -59,7 +83,8 @@ func (w *worker) judge(a answer, q sent, took time.Duration) bool {
 		w.tally.refuse(codeForeign, shorten(a.body))
 		return false
 	}
-	if refusal.Error.Code == wire.CodeStaleNonce && !ofEpoch(q.nonce, string(a.epoch)) { // the gateway was restarted: the next one names the new epoch
+	if refusal.Error.Code == wire.CodeStaleNonce && !ofEpoch(q.nonce,
+		string(a.epoch)) { // of before a restart: the next one names the new epoch
 		w.epoch.learn(a.epoch)
 		return false
 	}

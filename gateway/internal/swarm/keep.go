@@ -55,6 +55,7 @@ func (s *swarm) load() error {
 		if err != nil {
 			return fmt.Errorf("%s: node %s: %w", s.keep, one.Name, err)
 		}
+		n.from = s.source(i)
 		s.nodes = append(s.nodes, n)
 	}
 	return nil
@@ -74,8 +75,7 @@ func (k keptNode) node(direct bool) (*node, error) {
 	return n, n.adopt(key, k.Chain)
 }
 
-// save writes the nodes' identities where -keep says, whole or not at all. A file with more nodes than this run plays is
-// left as it is unless their certificates changed.
+// save writes the nodes' identities to the file of -keep, all or nothing. Nodes in the file that this run does not play stay in it.
 func (s *swarm) save() error {
 	if s.keep == "" || s.peer || len(s.nodes) == 0 {
 		return nil

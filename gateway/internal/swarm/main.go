@@ -1,10 +1,10 @@
 // Command swarm plays many nodes against one running gateway: it enrols them, lets them report, renews their certificates,
 // and prints how many of each the gateway took per second, how long each took, and what was refused.
 //
-// It speaks agent/wire and agent/sign as the agent does, over mTLS and over signatures. What costs a node's processor and
-// not the gateway's (keys, certificate requests, signatures) is made before the clock starts, and the HTTP side is a few
-// lines over a connection, so that on one machine the gateway gets the processor. It is for gateways under test and talks
-// to loopback addresses only.
+// It speaks agent/wire and agent/sign as the agent does, over mTLS and over signatures. On one machine the gateway is to get the
+// processor. So swarm makes keys, certificate requests and signatures before the clock starts, and its HTTP is a few lines over a
+// connection. It also plays the same against a step-ca, and against a server that does nothing, to compare them with the gateway.
+// It is for gateways under test and talks to loopback addresses only.
 package main
 
 import (
@@ -27,12 +27,12 @@ const (
 
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	code := run(ctx, os.Args[1:], os.Getenv, os.Stdout, os.Stderr)
+	code := run(ctx, os.Args[1:], os.Getenv, os.Stdin, os.Stdout, os.Stderr)
 	stop()
 	os.Exit(code)
 }
 
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer) int {
+func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	o, err := parseOptions(args, getenv, stdout)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
@@ -41,9 +41,16 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		fmt.Fprintf(stderr, "swarm: %v\nswarm -help shows every flag\n", err)
 		return exitUsage
 	}
+	if o.noop != "" {
+		if err := serveNoop(ctx, o.noop, stdout); err != nil {
+			fmt.Fprintf(stderr, "swarm: %v\n", err)
+			return exitFailed
+		}
+		return exitDone
+	}
 	s := &swarm{options: o, say: stderr, epoch: &epoch{}}
-	err = s.play(ctx)
-	if len(s.phases) > 0 {
+	err = s.play(ctx, stdin, stdout)
+	if len(s.phases) > 0 && !o.inTurns {
 		s.report(stdout)
 	}
 	if err != nil {

@@ -13,6 +13,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"net"
 	"time"
 
 	"muster/agent/sign"
@@ -29,7 +30,8 @@ type node struct {
 
 	runID   string
 	counter uint64
-	conn    *conn // over mTLS
+	conn    *conn    // over mTLS
+	from    net.Addr // the address that it connects from over mTLS; nil: the system chooses
 
 	next *ecdsa.PrivateKey // the key of a renewal
 	csr  string            // for key or next, PEM
@@ -39,16 +41,17 @@ type node struct {
 func (n *node) newRun() {
 	var random [8]byte
 	rand.Read(random[:])
-	n.runID, n.counter = hex.EncodeToString(random[:]), 0
+	n.runID = hex.EncodeToString(random[:])
+	n.counter = 0
 }
 
-// newKey makes a key and the request to certify it.
-func (n *node) newKey() (*ecdsa.PrivateKey, error) {
+// newKey makes a key and the request to certify it, also for these DNS names.
+func (n *node) newKey(dns ...string) (*ecdsa.PrivateKey, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, err
 	}
-	template := x509.CertificateRequest{Subject: pkix.Name{CommonName: n.name}}
+	template := x509.CertificateRequest{Subject: pkix.Name{CommonName: n.name}, DNSNames: dns}
 	der, err := x509.CreateCertificateRequest(rand.Reader, &template, key)
 	if err != nil {
 		return nil, err
@@ -65,7 +68,9 @@ func (n *node) adopt(key *ecdsa.PrivateKey, chain string) error {
 	}
 	sum := sha256.Sum256(block.Bytes)
 	n.hangUp()
-	n.key, n.chain, n.print = key, chain, hex.EncodeToString(sum[:])
+	n.key = key
+	n.chain = chain
+	n.print = hex.EncodeToString(sum[:])
 	return nil
 }
 
@@ -87,7 +92,8 @@ func (n *node) certificate() *tls.Certificate {
 	return c
 }
 
-// connect opens the node's own connection, on which the server's chain to the pinned roots is the proof of every answer.
+// connect opens the node's own connection. The server's chain to the pinned roots proves every answer on it. Without roots the
+// server is not checked: it is one to compare with.
 func (n *node) connect(ctx context.Context, d dialer, roots *x509.CertPool) error {
 	if n.conn != nil {
 		return nil
@@ -95,8 +101,12 @@ func (n *node) connect(ctx context.Context, d dialer, roots *x509.CertPool) erro
 	if d.tls == nil {
 		return errors.New("a node on mTLS needs https://")
 	}
-	d.tls = d.tls.Clone()
-	d.tls.InsecureSkipVerify, d.tls.RootCAs = false, roots
+	if roots != nil {
+		d.tls = d.tls.Clone()
+		d.tls.InsecureSkipVerify = false
+		d.tls.RootCAs = roots
+	}
+	d.from = n.from
 	c, err := d.dial(ctx, n.certificate())
 	n.conn = c
 	return err
@@ -105,7 +115,11 @@ func (n *node) connect(ctx context.Context, d dialer, roots *x509.CertPool) erro
 // connection is the one for this node's next request.
 func (w *worker) connection(ctx context.Context, n *node) (*conn, error) {
 	if n.direct {
-		err := n.connect(ctx, w.dialer, w.pinned.roots)
+		roots := w.pinned.roots
+		if w.peer {
+			roots = nil
+		}
+		err := n.connect(ctx, w.dialer, roots)
 		return n.conn, err
 	}
 	if w.shared != nil {
@@ -114,21 +128,6 @@ func (w *worker) connection(ctx context.Context, n *node) (*conn, error) {
 	c, err := w.dialer.dial(ctx, nil)
 	w.shared = c
 	return c, err
-}
-
-// connected opens the connection for the node's next request if there is none. A gateway that is away is tried again at
-// a pace that leaves it room to come back.
-func (w *worker) connected(ctx context.Context, n *node) (*conn, bool) {
-	c, err := w.connection(ctx, n)
-	if err == nil {
-		return c, true
-	}
-	w.hangUp(n)
-	if ctx.Err() == nil {
-		w.tally.refuse(codeNetwork, err.Error())
-		pause(ctx, 100*time.Millisecond)
-	}
-	return nil, false
 }
 
 func (w *worker) hangUp(n *node) {

@@ -46,6 +46,10 @@ type options struct {
 	keep      string
 	expect    []string
 	json      bool
+	insist    bool
+	inTurns   bool
+	stepCA    string
+	noop      string
 }
 
 const help = `swarm plays many nodes against a running gateway and prints rates and latencies.
@@ -66,19 +70,26 @@ func parseOptions(args []string, getenv func(string) string, stdout io.Writer) (
 	var o options
 	f := flag.NewFlagSet("swarm", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
-	gateway := f.String("gateway", getenv("MUSTER_GATEWAY"), "`URL` of the gateway, on a loopback address; http:// for its listener without TLS")
-	f.StringVar(&o.token, "token", "", "enrollment `TOKEN` with enough uses, or a pre-shared key; better: MUSTER_TOKEN, which no other user can read")
+	gateway := f.String("gateway", getenv("MUSTER_GATEWAY"),
+		"`URL` of the gateway, on a loopback address; http:// for its listener without TLS")
+	f.StringVar(&o.token, "token", "",
+		"enrollment `TOKEN` with enough uses, or a pre-shared key; better: MUSTER_TOKEN, which no other user can read")
 	f.StringVar(&o.name, "name", "", "`PREFIX` of the nodes' names (default: swarm- and random characters)")
 	f.IntVar(&o.nodes, "nodes", 100, "how many nodes, up to 100000")
-	f.DurationVar(&o.duration, "duration", 10*time.Second, "how long they report, up to 10m; 0: not at all")
-	f.Float64Var(&o.rate, "rate", 0, "heartbeats per second in all; 0: as fast as they are answered")
-	f.IntVar(&o.beats, "beats", 0, "end after so many heartbeats of each node; 0: when the time is over")
+	o.duration = 10 * time.Second
+	o.conns = 32
+	o.gpus = 1
+	o.pace(f)
 	f.StringVar(&o.transport, "transport", viaMixed, "mtls, signed, or mixed (every other node)")
-	f.IntVar(&o.conns, "conns", 32, "requests in flight at once; nodes that sign share that many connections, a node on mTLS has its own")
-	f.IntVar(&o.gpus, "gpus", 1, "GPUs in a heartbeat: 1 or 8")
 	f.BoolVar(&o.renew, "renew", false, "also renew every node's certificate once, and use the new one")
 	f.BoolVar(&o.verify, "verify", false, "check the proof of every answer to a heartbeat, instead of one in 64")
 	f.BoolVar(&o.peer, "peer", false, "the server is no gateway but one to compare with: send the same requests, ask no proof of its answers")
+	f.BoolVar(&o.insist, "insist", false, "a node that loses its connection, or finds no gateway, tries again until it is answered")
+	f.BoolVar(&o.inTurns, "turns", false,
+		"read lines on standard input: with each the nodes report, and a line of JSON answers it; "+
+			"-duration, -rate, -beats, -conns and -gpus may stand in a line")
+	f.StringVar(&o.stepCA, "step-ca", "", "the server is a step-ca: have it sign and renew; `FILE` has its JWK provisioner in JSON")
+	f.StringVar(&o.noop, "noop", "", "be the server to compare heartbeats with, on this `ADDRESS`; it reads requests and does nothing")
 	f.StringVar(&o.keep, "keep", "", "`FILE` for the nodes' identities (mode 0600): a later run goes on with them")
 	expect := f.String("expect", "", "refusal `CODES`, with commas between, that do not make the run fail")
 	f.BoolVar(&o.json, "json", false, "print JSON instead of a table")
@@ -99,14 +110,26 @@ func parseOptions(args []string, getenv func(string) string, stdout io.Writer) (
 	if *expect != "" {
 		o.expect = strings.Split(*expect, ",")
 	}
-	return o, o.check(*gateway)
+	if o.noop != "" {
+		return o, nil
+	}
+	var err error
+	if o.gateway, err = loopback(*gateway); err != nil {
+		return o, err
+	}
+	return o, o.check()
 }
 
-func (o *options) check(gateway string) error {
-	var err error
-	if o.gateway, err = loopback(gateway); err != nil {
-		return err
-	}
+// pace adds the flags that say how the nodes report. Their defaults are the options as they are.
+func (o *options) pace(f *flag.FlagSet) {
+	f.DurationVar(&o.duration, "duration", o.duration, "how long they report, up to 10m; 0: not at all")
+	f.Float64Var(&o.rate, "rate", o.rate, "heartbeats per second in all; 0: as fast as they are answered")
+	f.IntVar(&o.beats, "beats", o.beats, "end after so many heartbeats of each node; 0: when the time is over")
+	f.IntVar(&o.conns, "conns", o.conns, "requests in flight at once; nodes that sign share that many connections, a node on mTLS has its own")
+	f.IntVar(&o.gpus, "gpus", o.gpus, "GPUs in a heartbeat: 1 or 8")
+}
+
+func (o *options) check() error {
 	switch {
 	case o.nodes < 1 || o.nodes > maxNodes:
 		return fmt.Errorf("-nodes %d: between 1 and %d", o.nodes, maxNodes)
@@ -124,6 +147,10 @@ func (o *options) check(gateway string) error {
 		return fmt.Errorf("-transport %q: mtls, signed or mixed", o.transport)
 	case o.gateway.Scheme == "http" && o.transport != viaSigned:
 		return fmt.Errorf("-transport %s needs https://; without TLS nodes can only sign: -transport signed", o.transport)
+	case o.inTurns && (o.renew || o.stepCA != ""):
+		return fmt.Errorf("-turns is for heartbeats alone, without -renew and -step-ca")
+	case o.stepCA != "" && o.gateway.Scheme != "https":
+		return fmt.Errorf("-step-ca needs https://")
 	case o.peer && (o.keep == "" || o.renew):
 		return fmt.Errorf("-peer needs -keep FILE with the identities of an earlier run, and cannot renew")
 	case o.name != "" && wire.CheckName(o.name+"-000000") != nil:
@@ -135,13 +162,14 @@ func (o *options) check(gateway string) error {
 // loopback refuses every gateway but one on this machine.
 func loopback(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if text == "" || err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+	if text == "" || err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" ||
+		strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
 		return nil, fmt.Errorf("-gateway %.200q: write https://127.0.0.1:7443 or the like", text)
 	}
 	host := u.Hostname()
 	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		return nil, fmt.Errorf("-gateway %s: %s is not a loopback address, and swarm is for gateways under test on the same machine; start one with muster serve --listen 127.0.0.1:7443",
-			text, host)
+		return nil, fmt.Errorf("-gateway %s: %s is not a loopback address, and swarm is for gateways under test on the same machine; "+
+			"start one with muster serve --listen 127.0.0.1:7443", text, host)
 	}
 	if u.Port() == "" {
 		port := "443"

@@ -50,6 +50,11 @@ func TestOptions(t *testing.T) {
 		{gateway + " -name=-x", "-name"},
 		{gateway + " -peer", "-keep"},
 		{gateway + " -peer -keep=x -renew", "cannot renew"},
+		{gateway + " -turns -insist -keep=x -peer", ""},
+		{"-noop=127.0.0.1:0", ""},
+		{gateway + " -turns -renew", "-turns"},
+		{gateway + " -turns -step-ca=x", "-turns"},
+		{"-gateway=http://127.0.0.1 -transport=signed -step-ca=x", "-step-ca"},
 		{gateway + " more", "no arguments"},
 		{gateway + " -unknown", "-unknown"},
 	} {
@@ -71,7 +76,8 @@ func TestOptionValues(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if o.gateway.Host != "127.0.0.1:443" || o.token != "from the environment" || o.duration != 10*time.Second || o.nodes != 100 || o.transport != viaMixed {
+	if o.gateway.Host != "127.0.0.1:443" || o.token != "from the environment" || o.duration != 10*time.Second || o.nodes != 100 ||
+		o.transport != viaMixed {
 		t.Errorf("got %+v", o)
 	}
 	if want := []string{"token_used", "banned"}; !reflect.DeepEqual(o.expect, want) {
@@ -105,7 +111,8 @@ func TestExitCodes(t *testing.T) {
 		{[]string{"-gateway", "https://127.0.0.1:1"}, exitFailed, "is the gateway running?"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if code := run(t.Context(), c.args, noEnv, &stdout, &stderr); code != c.code || !strings.Contains(stderr.String(), c.say) {
+		if code := run(t.Context(), c.args, noEnv, strings.NewReader(""), &stdout, &stderr); code != c.code ||
+			!strings.Contains(stderr.String(), c.say) {
 			t.Errorf("%q: got %d and %q, want %d and %q in it", c.args, code, stderr.String(), c.code, c.say)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"runtime"
 	"strings"
 	"time"
@@ -27,7 +28,8 @@ type credential struct {
 func parseCredential(text string) (credential, error) {
 	switch {
 	case text == "":
-		return credential{}, errors.New("nodes have yet to be enrolled and there is no token: set MUSTER_TOKEN to one with enough uses, muster token create --uses N makes it")
+		return credential{}, errors.New("there is no token to enrol the nodes with: " +
+			"set MUSTER_TOKEN to one with enough uses; muster token create --uses N makes it")
 	case !strings.HasPrefix(text, "mse_") && !strings.HasPrefix(text, "msb_") && !strings.HasPrefix(text, "msa_"):
 		if err := sign.CheckPSK(text); err != nil {
 			return credential{}, err
@@ -46,8 +48,8 @@ func parseCredential(text string) (credential, error) {
 // applicant is a node on its way in: its request, ready to be sent, and the answer.
 type applicant struct {
 	*node
-	nonce   string
 	raw     []byte
+	prove   func(a answer) error // nil: the connection proves the answer
 	welcome []byte
 }
 
@@ -64,11 +66,12 @@ func (s *swarm) enrol(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	applicants, err := s.applicants(by, missing)
+	hardware := reading(s.gpus)
+	applicants, err := s.applicants(missing, func(a *applicant) error { return a.write(by, s.dialer.host, hardware) })
 	if err != nil {
 		return err
 	}
-	s.register(ctx, by, applicants)
+	s.register(ctx, applicants)
 	for _, a := range applicants {
 		if a.welcome == nil {
 			continue
@@ -80,8 +83,8 @@ func (s *swarm) enrol(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// applicants makes nodes with their keys and their requests, MACs included: no clock is running yet.
-func (s *swarm) applicants(by credential, missing int) ([]*applicant, error) {
+// applicants makes nodes. write makes each one's key and its request; no clock is running yet.
+func (s *swarm) applicants(missing int, write func(*applicant) error) ([]*applicant, error) {
 	prefix := s.name
 	if prefix == "" {
 		var random [3]byte
@@ -93,16 +96,26 @@ func (s *swarm) applicants(by credential, missing int) ([]*applicant, error) {
 	byNode := make(map[*node]*applicant, missing)
 	for i := range applicants {
 		number := len(s.nodes) + i
-		nodes[i] = &node{name: fmt.Sprintf("%s-%06d", prefix, number), direct: s.directly(number)}
+		nodes[i] = &node{name: fmt.Sprintf("%s-%06d", prefix, number), direct: s.directly(number), from: s.source(number)}
 		applicants[i] = &applicant{node: nodes[i]}
 		byNode[nodes[i]] = applicants[i]
 	}
-	hardware := reading(s.gpus)
-	return applicants, s.prepare(nodes, func(n *node) error { return byNode[n].write(by, s.dialer.host, hardware) })
+	return applicants, s.prepare(nodes, func(n *node) error { return write(byNode[n]) })
 }
 
 func (s *swarm) directly(number int) bool {
 	return s.transport == viaMTLS || s.transport == viaMixed && number%2 == 0
+}
+
+// source is the address that a node connects from. Each node has its own, as nodes are on machines of their own and a gateway counts
+// connections by address. All of 127.0.0.0/8 is this machine. It is nil, and the system chooses, where the gateway is elsewhere.
+func (s *swarm) source(number int) net.Addr {
+	gateway := net.ParseIP(s.gateway.Hostname()).To4()
+	if gateway == nil {
+		return nil
+	}
+	const hosts = 250 // of the 254 in a network of 256
+	return &net.TCPAddr{IP: net.IPv4(127, 1, byte(number/hosts%hosts), byte(number%hosts+1))}
 }
 
 func (a *applicant) write(by credential, host string, hardware []byte) (err error) {
@@ -111,9 +124,12 @@ func (a *applicant) write(by credential, host string, hardware []byte) (err erro
 	}
 	var nonce [16]byte
 	rand.Read(nonce[:])
-	a.nonce = base64.StdEncoding.EncodeToString(nonce[:])
+	asked := base64.StdEncoding.EncodeToString(nonce[:])
+	a.prove = func(got answer) error {
+		return sign.VerifyWelcome(string(got.proof), by.key, asked, got.status, got.body)
+	}
 	body, err := json.Marshal(wire.RegisterRequest{
-		Protocol: wire.ProtocolVersion, Name: a.name, Nonce: a.nonce, Time: time.Now().UTC(), CSR: a.csr,
+		Protocol: wire.ProtocolVersion, Name: a.name, Nonce: asked, Time: time.Now().UTC(), CSR: a.csr,
 		Labels: map[string]string{"swarm": "true"}, Hardware: hardware, Agent: agentInfo(),
 	})
 	if err != nil {
@@ -130,15 +146,13 @@ func agentInfo() wire.AgentInfo {
 }
 
 // register sends every request once, and keeps what was answered to read it afterwards.
-func (s *swarm) register(ctx context.Context, by credential, applicants []*applicant) {
-	waiting := &swarm{options: s.options, dialer: s.dialer}
-	waiting.nodes = make([]*node, len(applicants)) // one request each, and before they have an identity they share connections
+func (s *swarm) register(ctx context.Context, applicants []*applicant) {
+	// One request each. They share connections, as they have no identity yet.
+	waiting := &swarm{options: s.options, dialer: s.dialer, nodes: make([]*node, len(applicants))}
 	s.phases = append(s.phases, waiting.measure(ctx, "register", func(w *worker) {
 		for i := w.number; i < len(applicants) && ctx.Err() == nil; i += w.of {
 			a := applicants[i]
-			answered, ok := w.send(ctx, &node{}, sent{raw: a.raw, prove: func(got answer) error {
-				return sign.VerifyWelcome(string(got.proof), by.key, a.nonce, got.status, got.body)
-			}})
+			answered, ok := w.send(ctx, &node{}, sent{raw: a.raw, prove: a.prove})
 			if ok {
 				a.welcome = bytes.Clone(answered.body)
 			}

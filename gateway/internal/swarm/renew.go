@@ -9,7 +9,7 @@ import (
 	"muster/agent/wire"
 )
 
-// renewAll renews every node's certificate once and uses the new one once, which is what ends the old one.
+// renewAll renews every node's certificate once and uses the new one once. That first use ends the old one.
 func (s *swarm) renewAll(ctx context.Context) error {
 	if err := s.prepare(s.nodes, func(n *node) (err error) { n.next, err = n.newKey(); return err }); err != nil {
 		return err

@@ -28,7 +28,7 @@ type swarm struct {
 	phases []*phase
 }
 
-// epoch is the gateway's, which stands in every nonce and is another one after its restart.
+// epoch is the gateway's. Every nonce has it, and a restart changes it.
 type epoch struct{ now atomic.Value }
 
 func (e *epoch) String() string {
@@ -50,13 +50,18 @@ type pinned struct {
 	answerKey ed25519.PublicKey
 }
 
-// play does what the options ask for, phase by phase.
-func (s *swarm) play(ctx context.Context) error {
+// play does what the options ask for, phase by phase. In turns it takes its lines from in and answers each on out.
+func (s *swarm) play(ctx context.Context, in io.Reader, out io.Writer) error {
 	s.dialer = dialer{address: s.gateway.Host, host: s.gateway.Host}
 	if s.gateway.Scheme == "https" {
 		// Before enrolment the handshake proves the gateway, and signed answers prove themselves; only mTLS needs the chain.
-		s.dialer.tls = &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, ServerName: s.gateway.Hostname(),
-			DynamicRecordSizingDisabled: true} // as agents have it
+		s.dialer.tls = &tls.Config{
+			InsecureSkipVerify: true, MinVersion: tls.VersionTLS12, ServerName: s.gateway.Hostname(),
+			DynamicRecordSizingDisabled: true, // as agents have it
+		}
+	}
+	if s.stepCA != "" {
+		return s.playStepCA(ctx)
 	}
 	if err := s.load(); err != nil {
 		return err
@@ -68,6 +73,11 @@ func (s *swarm) play(ctx context.Context) error {
 		return err
 	}
 	if err := s.save(); err != nil {
+		return err
+	}
+	if s.inTurns {
+		err := s.playTurns(ctx, in, out)
+		s.hangUp()
 		return err
 	}
 	if s.duration > 0 && len(s.nodes) > 0 {
@@ -115,7 +125,9 @@ type worker struct {
 	*swarm
 	number, of int
 	tally      tally
-	shared     *conn // for nodes that sign
+	again      tally     // of those that lost a connection first
+	lastAgain  time.Time // when the last of these was answered
+	shared     *conn     // for nodes that sign
 }
 
 // share calls work for each of this worker's nodes until the run ends.
@@ -134,19 +146,27 @@ func (s *swarm) measure(ctx context.Context, name string, work func(w *worker)) 
 	}
 	s.dialShared(ctx, workers)
 	var wait sync.WaitGroup
-	started, spent := time.Now(), processor()
+	started := time.Now()
+	spent := processor()
 	for _, w := range workers {
 		wait.Go(func() { work(w) })
 	}
 	wait.Wait()
-	p.elapsed, p.spent = time.Since(started), processor()-spent
+	p.elapsed = time.Since(started)
+	p.spent = processor() - spent
+	back := &phase{name: "reconnect"}
 	for _, w := range workers {
 		p.tally.merge(&w.tally)
+		back.tally.merge(&w.again)
+		back.elapsed = max(back.elapsed, w.lastAgain.Sub(started))
 		if w.shared != nil {
 			w.shared.Close()
 		}
 	}
 	s.phases = append(s.phases, p)
+	if back.tally.latency.total > 0 {
+		s.phases = append(s.phases, back)
+	}
 	return p
 }
 

@@ -60,11 +60,13 @@ func newGateway(t *testing.T) *gateway {
 	}
 	g.start("epoch")
 	handler := g.counting(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { (*g.serving.Load()).ServeHTTP(w, r) }))
-	server, plain := httptest.NewUnstartedServer(handler), httptest.NewServer(handler)
+	server := httptest.NewUnstartedServer(handler)
+	plain := httptest.NewServer(handler)
 	server.TLS = &tls.Config{ClientAuth: tls.RequestClientCert, SessionTicketsDisabled: true, GetCertificate: serving.GetCertificate}
 	server.StartTLS()
 	server.TLS.Certificates = nil // httptest puts its own there
-	g.url, g.plain = server.URL, plain.URL
+	g.url = server.URL
+	g.plain = plain.URL
 	g.token = func(uses int) string {
 		token, _, err := b.MintToken(context.WithoutCancel(ctx), bootstrap.TokenRequest{Uses: uses}, store.Actor{Name: "test"})
 		if err != nil {
@@ -125,32 +127,44 @@ func (s *seen) Unwrap() http.ResponseWriter { return s.ResponseWriter }
 func (g *gateway) taken() (counts, direct map[string]int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	counts, direct = g.counts, g.direct
-	g.counts, g.direct = map[string]int{}, map[string]int{}
+	counts = g.counts
+	direct = g.direct
+	g.counts = map[string]int{}
+	g.direct = map[string]int{}
 	return counts, direct
 }
 
 // swarm runs the program and gives its exit code, its report by operation, and what it said.
 func (g *gateway) swarm(token string, args ...string) (code int, report map[string]result, said string) {
 	g.t.Helper()
+	code, reports, said := g.turns(token, "", args...)
+	if len(reports) == 0 {
+		return code, map[string]result{}, said
+	}
+	return code, reports[0], said
+}
+
+// turns is swarm with lines on standard input, and gives a report for each.
+func (g *gateway) turns(token, lines string, args ...string) (code int, reports []map[string]result, said string) {
+	g.t.Helper()
 	var stdout, stderr bytes.Buffer
 	env := func(name string) string { return map[string]string{"MUSTER_TOKEN": token}[name] }
-	code = run(g.t.Context(), append([]string{"-json", "-gateway", g.url}, args...), env, &stdout, &stderr)
-	var all struct {
-		Operations []result `json:"operations"`
-	}
-	if stdout.Len() > 0 {
-		if err := json.Unmarshal(stdout.Bytes(), &all); err != nil {
-			g.t.Fatalf("%v in %s", err, stdout.String())
+	code = run(g.t.Context(), append([]string{"-json", "-gateway", g.url}, args...), env, strings.NewReader(lines), &stdout, &stderr)
+	for decoder := json.NewDecoder(&stdout); decoder.More(); {
+		var all summary
+		if err := decoder.Decode(&all); err != nil {
+			g.t.Fatal(err)
 		}
+		report := map[string]result{}
+		for _, r := range all.Operations {
+			sum := report[r.Operation]
+			sum.Count += r.Count
+			sum.Refused = r.Refused
+			report[r.Operation] = sum
+		}
+		reports = append(reports, report)
 	}
-	report = map[string]result{}
-	for _, r := range all.Operations {
-		sum := report[r.Operation]
-		sum.Count, sum.Refused = sum.Count+r.Count, r.Refused
-		report[r.Operation] = sum
-	}
-	return code, report, stderr.String()
+	return code, reports, stderr.String()
 }
 
 // check wants the report to say what the gateway saw.
@@ -271,7 +285,8 @@ func TestUnproven(t *testing.T) {
 func TestCannotStart(t *testing.T) {
 	g := newGateway(t)
 	dir := t.TempDir()
-	broken, foreign := filepath.Join(dir, "broken"), filepath.Join(dir, "foreign")
+	broken := filepath.Join(dir, "broken")
+	foreign := filepath.Join(dir, "foreign")
 	for path, text := range map[string]string{broken: "{", foreign: `{"answer_key":"x"}`} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)

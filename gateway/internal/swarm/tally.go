@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// subBits are the bits below the leading one that a bucket keeps: a latency is known to 1 part in 64.
+// subBits is how many bits below the leading one tell buckets apart: a latency is known to 1 part in 64.
 const subBits = 6
 
 // histogram counts latencies in nanoseconds, in buckets whose width is a sixty-fourth of their value or finer.
@@ -35,7 +35,7 @@ func highest(i int) time.Duration {
 	return time.Duration((uint64(i-shift<<subBits)+1)<<shift - 1)
 }
 
-// quantile is the latency that a share q of all stayed at or below, 0 when there is none.
+// quantile is the latency that a share q of all did not exceed. It is 0 when there are none.
 func (h *histogram) quantile(q float64) time.Duration {
 	rank := max(uint64(q*float64(h.total)+0.999999), 1)
 	var seen uint64
