@@ -11,9 +11,9 @@ import (
 	"syscall"
 )
 
-// Archive gives a directory that apt can install a package of Debian from, on boxes with that root: the package, all that it
-// depends on and the root lacks, and their index. It is fetched on first use, from where this machine itself installs, and
-// kept for the next run.
+// Archive gives a directory from which apt can install a Debian package on boxes with that root. It has the package, what the
+// package depends on and the root lacks, and an index of both. It is fetched on first use, from the archives that this machine
+// installs from, and kept for the next run.
 func (l *Lab) Archive(root Root, name string) string {
 	l.T.Helper()
 	base := root.path(l)
@@ -35,14 +35,15 @@ func (l *Lab) Archive(root Root, name string) string {
 	return dir
 }
 
-// download fills the directory beside its place and moves it there when it is whole.
+// download fills a directory beside the final one and renames it when it is whole.
 func download(root, name, dir string) error {
 	part := dir + ".part"
 	if err := errors.Join(os.RemoveAll(part), os.MkdirAll(filepath.Join(part, "partial"), 0o755)); err != nil {
 		return err
 	}
 	out, err := exec.Command("apt-get", "--quiet", "--yes", "--no-install-recommends", "--download-only", "-o", "Debug::NoLocking=1",
-		"-o", "Dir::State::status="+filepath.Join(root, "var/lib/dpkg/status"), "-o", "Dir::Cache::archives="+part, "install", name).CombinedOutput()
+		"-o", "Dir::State::status="+filepath.Join(root, "var/lib/dpkg/status"), "-o", "Dir::Cache::archives="+part,
+		"install", name).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("apt-get: %w\n%s", err, out)
 	}
@@ -55,8 +56,8 @@ func download(root, name, dir string) error {
 	return os.Rename(part, dir)
 }
 
-// Index writes the file Packages for the packages in a directory, of which apt then makes one archive with the line
-// "deb [trusted=yes] URL ./".
+// Index writes the file Packages for the packages in a directory. With the line "deb [trusted=yes] URL ./" apt then takes the
+// directory for an archive.
 func Index(dir string) error {
 	files, err := filepath.Glob(filepath.Join(dir, "*.deb"))
 	if err != nil {
@@ -72,12 +73,13 @@ func Index(dir string) error {
 		if err != nil {
 			return err
 		}
-		// An escaped epoch's colon in a file's name would be unescaped in its URL.
+		// The file's name may have the colon of an epoch as %3a, which its URL would turn into a colon again.
 		plain := strings.ReplaceAll(filepath.Base(file), "%3a", "_")
 		if err := os.Rename(file, filepath.Join(dir, plain)); err != nil {
 			return err
 		}
-		fmt.Fprintf(&index, "%s\nFilename: ./%s\nSize: %d\nSHA256: %x\n\n", strings.TrimSpace(string(control)), plain, len(content), sha256.Sum256(content))
+		fmt.Fprintf(&index, "%s\nFilename: ./%s\nSize: %d\nSHA256: %x\n\n", strings.TrimSpace(string(control)), plain, len(content),
+			sha256.Sum256(content))
 	}
 	return os.WriteFile(filepath.Join(dir, "Packages"), []byte(index.String()), 0o644)
 }

@@ -153,11 +153,13 @@ func TestBootstrap(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
 	var account struct{ Token string }
-	if err := json.Unmarshal([]byte(s.gateway.Muster("account", "create", "ci", "--scope", "nodes:read,nodes:write,tokens:write", "-o", "json")), &account); err != nil {
+	if err := json.Unmarshal([]byte(s.gateway.Muster("account", "create", "ci", "--scope", "nodes:read,nodes:write,tokens:write",
+		"-o", "json")), &account); err != nil {
 		t.Fatal(err)
 	}
 	// The admin API answers over TLS alone, also to a machine that knows its root and address but not its name.
-	const api = "curl -qfsS --cacert ca.pem --capath \"$(mktemp -d)\" --resolve " + lab.GatewayName + ":" + lab.Port + ":127.0.0.1 -H @account -X POST '" + lab.URL + "/api/v1/admin/nodes/NODE/bootstrap-script?mode=manual"
+	const api = "curl -qfsS --cacert ca.pem --capath \"$(mktemp -d)\" --resolve " + lab.GatewayName + ":" + lab.Port +
+		":127.0.0.1 -H @account -X POST '" + lab.URL + "/api/v1/admin/nodes/NODE/bootstrap-script?mode=manual"
 	for i, c := range []struct{ name, user, command string }{
 		{"the printed command", "root", ""},
 		{"the script from the API", "alice", api + "&format=script' | sudo bash"},
@@ -169,14 +171,16 @@ func TestBootstrap(t *testing.T) {
 			m := s.create(name)
 			was := s.node(name)
 			box := s.machine()
-			box.Sh("useradd --create-home --shell /bin/bash alice; echo 'alice ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/alice; curl -fsS http://" + plain + "/ca.pem -o /home/alice/ca.pem")
+			box.Sh("useradd --create-home --shell /bin/bash alice; echo 'alice ALL=(ALL) NOPASSWD: ALL' >/etc/sudoers.d/alice; curl -fsS http://" +
+				plain + "/ca.pem -o /home/alice/ca.pem")
 			box.Write("/home/alice/account", "Authorization: Bearer "+account.Token+"\n", 0o644)
 			if c.command == "" {
 				if c.command = m.Command; !contains(c.command, "http://"+plain, "sha256sum -c") {
 					t.Fatalf("the printed command checks no digest: %s", c.command)
 				}
 			}
-			watched, start := s.lab.Watch(m.secret()), time.Now()
+			watched := s.lab.Watch(m.secret())
+			start := time.Now()
 			out, err := box.Try(c.user, strings.ReplaceAll(c.command, "NODE", name))
 			t.Logf("%s: %v\n%s", time.Since(start).Round(time.Millisecond), err, out)
 			if seen := watched(); len(seen) > 0 {
@@ -196,7 +200,8 @@ func TestBootstrap(t *testing.T) {
 // cutOff runs /root/script on the machine and kills it, and all that it runs, as soon as it has said something. It gives what
 // was said until then, and the script's exit status: that of a signal, 137 or, where it wrote to the lost reader first, 141.
 func cutOff(box *lab.Box, said string) string {
-	return box.Sh("rm -f told; mkfifo told; setsid bash script >told 2>&1 & sed '\\|^" + regexp.QuoteMeta(said) + "|q' <told; env kill -KILL -- -$! 2>/dev/null; wait $!; echo ended with $?; rm told")
+	return box.Sh("rm -f told; mkfifo told; setsid bash script >told 2>&1 & sed '\\|^" + regexp.QuoteMeta(said) +
+		"|q' <told; env kill -KILL -- -$! 2>/dev/null; wait $!; echo ended with $?; rm told")
 }
 
 func killed(out string) bool {
@@ -239,7 +244,8 @@ func TestBootstrapCutOff(t *testing.T) {
 		t.Errorf("the script can be fetched with a used token:\n%s", out)
 	}
 	box.Write("/root/script", s.create("gpu-2").Script, 0o600)
-	if out, err := box.Try("root", "bash script"); err == nil || !contains(out, "this machine is node "+was.ID+" already", "next: muster-agent leave") {
+	if out, err := box.Try("root", "bash script"); err == nil || !contains(out, "this machine is node "+was.ID+" already",
+		"next: muster-agent leave") {
 		t.Errorf("the script of another node: %v\n%s", err, out)
 	}
 	box.Sh("rm script")

@@ -25,7 +25,7 @@ const (
 	registryWord = `of'the "laboratory" $1`
 )
 
-// registryConf stands in for a registry, as far as logging in goes, and for an archive of Debian.
+// registryConf makes nginx a registry that knows nothing but logging in, and an archive of Debian.
 const registryConf = `
 daemon off;
 error_log stderr;
@@ -52,11 +52,11 @@ http {
 }
 `
 
-// storageConf keeps podman from an overlay on the box's own, which the kernel refuses.
+// storageConf has podman use no overlay: the box is on one itself, and the kernel refuses an overlay on another.
 const storageConf = "[storage]\ndriver = \"vfs\"\nrunroot = \"/run/containers/storage\"\ngraphroot = \"/var/lib/containers/storage\"\n"
 
-// dockerFiles are a package of the usual name: a client that logs in as docker's does, with its trust from the same place, and
-// a service.
+// dockerFiles are the content of a package that stands in for docker's: a service, and a client that logs in as docker's does and
+// finds its trusted certificates where docker's does.
 var dockerFiles = map[string]string{
 	"DEBIAN/control": "Package: docker.io\nVersion: 0~lab\nArchitecture: all\nMaintainer: Lab <lab@lab.invalid>\nDescription: stand-in\n",
 	"usr/bin/docker": `#!/bin/sh
@@ -91,8 +91,10 @@ func TestBootstrapRuntime(t *testing.T) {
 			l.Run(lab.Binary(), "ca", "init", "--data", filepath.Join(l.Dir, "data"), "--root-out", filepath.Join(l.Dir, "root"))
 			s := openSite(t, l, append(c.flags, "--bootstrap-registry", registry, "--bootstrap-registry-credential", credential)...)
 			m := s.create("gpu-1")
-			was, box := s.node("gpu-1"), s.machine()
-			box.Sh("echo 127.0.0.1 registry.lab >>/etc/hosts; echo 'deb [trusted=yes] http://127.0.0.1:5080/ ./' >/etc/apt/sources.list; echo 'Acquire::Languages \"none\";' >/etc/apt/apt.conf.d/lab; rm -rf /etc/apt/sources.list.d/*")
+			was := s.node("gpu-1")
+			box := s.machine()
+			box.Sh("echo 127.0.0.1 registry.lab >>/etc/hosts; echo 'deb [trusted=yes] http://127.0.0.1:5080/ ./' >/etc/apt/sources.list; " +
+				"echo 'Acquire::Languages \"none\";' >/etc/apt/apt.conf.d/lab; rm -rf /etc/apt/sources.list.d/*")
 			box.Write("/etc/containers/storage.conf", storageConf, 0o644)
 			box.Write("/root/script", m.Script, 0o600)
 
@@ -147,7 +149,7 @@ func (s *site) registry(archive string) *lab.Box {
 	return box
 }
 
-// certificate makes a server's certificate under the gateway's root, whose key lies outside of it.
+// certificate makes a server's certificate under the gateway's root. Its key is not the gateway's.
 func (s *site) certificate(name string) (certificate, key string) {
 	s.Helper()
 	read := func(file string) []byte {
@@ -170,7 +172,8 @@ func (s *site) certificate(name string) (certificate, key string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), DNSNames: []string{name}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour),
 		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	der, err := x509.CreateCertificate(rand.Reader, template, root, &private.PublicKey, rootKey)
 	if err != nil {
@@ -180,13 +183,15 @@ func (s *site) certificate(name string) (certificate, key string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})), string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})),
+		string(pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: keyDER}))
 }
 
 // dockerArchive makes an archive of the stand-in alone.
 func dockerArchive(l *lab.Lab) string {
 	l.T.Helper()
-	tree, dir := filepath.Join(l.Dir, "docker"), filepath.Join(l.Dir, "archive")
+	tree := filepath.Join(l.Dir, "docker")
+	dir := filepath.Join(l.Dir, "archive")
 	for path, text := range dockerFiles {
 		file := filepath.Join(tree, path)
 		mode := os.FileMode(0o644)
@@ -221,7 +226,8 @@ func withPodman(t *testing.T, box *lab.Box) {
 
 func withDocker(t *testing.T, box *lab.Box) {
 	t.Helper()
-	if out := box.Sh("cat /root/.docker/login; systemctl is-enabled docker; systemctl is-active docker"); out != registryUser+"\nenabled\nactive" {
+	if out := box.Sh("cat /root/.docker/login; systemctl is-enabled docker; systemctl is-active docker"); out !=
+		registryUser+"\nenabled\nactive" {
 		t.Errorf("docker: %s", out)
 	}
 }

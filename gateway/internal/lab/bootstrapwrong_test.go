@@ -11,15 +11,22 @@ import (
 )
 
 // TestBootstrapWrongly runs the script where it cannot work. Each run ends by itself with what is wrong and what to do, enrols
-// nothing, and leaves what the next run goes on from.
+// nothing, and leaves the machine so that the next run can go on.
 func TestBootstrapWrongly(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	expiring, minting := s.create("gpu-late", "--ttl", "1m"), time.Now()
-	retired, m := s.create("gpu-gone"), s.create("gpu-1")
+	expiring := s.create("gpu-late", "--ttl", "1m")
+	minting := time.Now()
+	retired := s.create("gpu-gone")
+	m := s.create("gpu-1")
 	s.gateway.Muster("node", "retire", "gpu-gone", "--yes")
-	was, box := s.node("gpu-1"), s.machine()
-	const hosts, conf, base = "mount --bind /etc/hosts /etc/hosts && mount -o remount,bind,ro /etc/hosts", "/etc/muster", "/var/lib/muster-agent"
+	was := s.node("gpu-1")
+	box := s.machine()
+	const (
+		hosts = "mount --bind /etc/hosts /etc/hosts && mount -o remount,bind,ro /etc/hosts"
+		conf  = "/etc/muster"
+		base  = "/var/lib/muster-agent"
+	)
 	small := func(dir, size string) string {
 		return "mkdir -p " + dir + " && mount -t tmpfs -o size=" + size + " tmpfs " + dir
 	}
@@ -50,16 +57,18 @@ func TestBootstrapWrongly(t *testing.T) {
 			t.Errorf("the node %s: %+v, want %s", name, n, state)
 		}
 	}
-	wrong("no room to install the agent", m.Script, small(base, "9m"), "mount -o remount,size=128m "+base, "MiB are free for "+base, "the token is not spent")
+	wrong("no room to install the agent", m.Script, small(base, "9m"), "mount -o remount,size=128m "+base, "MiB are free for "+base,
+		"the token is not spent")
 	s.hostsMounted(box, was, m)
 	s.expired(s.machine(), expiring, minting)
 }
 
-// hostsMounted runs the script where /etc/hosts is a mount: one that takes no word but resolves the name already, then one that
-// can be written but not replaced, as in containers.
+// hostsMounted runs the script where /etc/hosts is a mount: first one that cannot be written but has the name already, then one
+// that can be written but not replaced, as in containers.
 func (s *site) hostsMounted(box *lab.Box, was lab.Node, m minted) {
 	s.Helper()
-	box.Sh("sed -i /muster-bootstrap/d /etc/hosts; echo 127.0.0.1 " + lab.GatewayName + " >>/etc/hosts; mount --bind /etc/hosts /etc/hosts && mount -o remount,bind,ro /etc/hosts")
+	box.Sh("sed -i /muster-bootstrap/d /etc/hosts; echo 127.0.0.1 " + lab.GatewayName +
+		" >>/etc/hosts; mount --bind /etc/hosts /etc/hosts && mount -o remount,bind,ro /etc/hosts")
 	box.Write("/root/script", m.Script, 0o600)
 	start := time.Now()
 	if out := box.Sh("bash script"); !contains(out, "not written, going on without", "done: ") {
@@ -73,7 +82,7 @@ func (s *site) hostsMounted(box *lab.Box, was lab.Node, m minted) {
 	s.joined(box, was, m, start)
 }
 
-// expired waits for a token's end, and expects that neither its script can be fetched nor the whole one, fetched before, enrols.
+// expired waits until a token is no longer valid. Then its script cannot be fetched, and one that was fetched before cannot enrol.
 func (s *site) expired(box *lab.Box, m minted, minting time.Time) {
 	s.Helper()
 	s.lab.Within(2*time.Minute, "the token expires", func() bool { return time.Since(minting) > time.Minute })
@@ -86,7 +95,8 @@ func (s *site) expired(box *lab.Box, m minted, minting time.Time) {
 	if err == nil || !contains(out, "expired", "muster bootstrap gpu-late") {
 		s.Error("an expired token enrolled, or nothing told of it")
 	}
-	if got := box.Sh("systemctl list-unit-files 'muster*' --no-legend || true"); got != "" || strings.Contains(s.node("gpu-late").State, "active") {
+	if got := box.Sh("systemctl list-unit-files 'muster*' --no-legend || true"); got != "" ||
+		strings.Contains(s.node("gpu-late").State, "active") {
 		s.Errorf("half-installed: %s; %+v", got, s.node("gpu-late"))
 	}
 }

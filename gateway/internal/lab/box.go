@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// GatewayName is the host name under which boxes know the gateway, which is on their loopback.
+// GatewayName is the gateway's host name on boxes. It is an address of their loopback.
 const GatewayName = "gw.lab"
 
-// bareShell is the first process of a box without an init system: it only waits, and reaps what is orphaned, as the entry
-// point of many images does.
+// bareShell is the first process of a box without an init system. It only waits for orphaned processes to end, as the entry point of
+// many images does.
 const bareShell = ": >/run/up; trap 'exit 0' TERM; while :; do sleep 1 & wait $!; done"
 
-// longest is how long a script on a box may run: longer than join, which gives up by itself.
+// longest is how long a script on a box may run. It is more than the time after which join gives up by itself.
 const longest = 2 * time.Minute
 
 // rebooted is nspawn's exit status when its machine wants to start again.
@@ -163,7 +163,8 @@ func (b *Box) Command(user, script string) *exec.Cmd {
 func (b *Box) Try(user, script string) (string, error) {
 	c := b.Command(user, script)
 	var out bytes.Buffer
-	c.Stdout, c.Stderr = &out, &out
+	c.Stdout = &out
+	c.Stderr = &out
 	if err := c.Start(); err != nil {
 		return "", err
 	}
@@ -175,7 +176,7 @@ func (b *Box) Try(user, script string) (string, error) {
 	return out.String(), err
 }
 
-// Sh runs a script as root, whose failure ends the test, and gives what it printed without blanks around.
+// Sh runs a script as root and gives what it printed, without blanks around. A failure of the script ends the test.
 func (b *Box) Sh(script string) string {
 	b.lab.T.Helper()
 	out, err := b.Try("root", script)
@@ -185,7 +186,7 @@ func (b *Box) Sh(script string) string {
 	return strings.TrimSpace(out)
 }
 
-// first tells whether a process is number 1 of its namespace; before it there are nspawn's helpers.
+// first tells whether a process is number 1 of its namespace. Before that one runs, nspawn's helpers do.
 func first(pid int) bool {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	_, numbers, _ := strings.Cut(string(text), "\nNSpid:")

@@ -8,11 +8,12 @@ import (
 	"runtime"
 )
 
-// Build makes a gateway that carries an agent of another version, as `make build` would from a later commit, and gives its
-// path. The tree is not touched: the agent takes the place of the embedded one by an overlay.
+// Build makes a gateway with an agent of another version inside, as `make build` would from a later commit, and gives its path.
+// The tree stays as it is: an overlay replaces the embedded agent.
 func (l *Lab) Build(version string) string {
 	l.T.Helper()
-	agent, gateway := filepath.Join(l.Dir, "muster-agent-"+version), filepath.Join(l.Dir, "muster-"+version)
+	agent := filepath.Join(l.Dir, "muster-agent-"+version)
+	gateway := filepath.Join(l.Dir, "muster-"+version)
 	stamp := "-s -w -X main.version=" + version
 	l.goBuild("-tags", "nethttpomithttp2", "-ldflags", stamp, "-o", agent, "./agent")
 	embedded := filepath.Join(Tree(), "gateway", "agents", "linux-"+runtime.GOARCH, "muster-agent")

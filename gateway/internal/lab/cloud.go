@@ -2,14 +2,13 @@ package lab
 
 import "time"
 
-// CloudInit is a Debian machine as clouds boot it, with what people bootstrap one by hand with: cloud-init, sudo and jq.
-// Without a Seed cloud-init finds no datasource and turns itself off.
+// CloudInit is a Debian machine as clouds boot it, with cloud-init, and with sudo and jq, which people use to bootstrap one by
+// hand. Without a Seed cloud-init finds no datasource and turns itself off.
 func CloudInit() Root {
 	return Root{"cloud", "ca-certificates,cloud-init,curl,dbus,iproute2,jq,procps,sudo,systemd,systemd-sysv", true, false}
 }
 
-// imageSettings are what an image's maker tells cloud-init: here are no locales to make, and it owns /etc/hosts, which it
-// then writes anew at every boot.
+// imageSettings are what the maker of an image tells cloud-init: to make no locales, and to write /etc/hosts anew at every boot.
 const imageSettings = "locale: C.UTF-8\nmanage_etc_hosts: true\n"
 
 // consoleUnit gives the box a terminal as its console, and keeps what is shown there.
@@ -32,8 +31,8 @@ func (b *Box) Seed(userData string) {
 	b.Write("/etc/systemd/system/sysinit.target.d/lab.conf", "[Unit]\nWants=lab-console.service\n", 0o644)
 }
 
-// FirstBoot starts a box with a Seed and waits until cloud-init has ended, well or not. It gives cloud-init's own word for how
-// that was, such as "status: done" and more lines.
+// FirstBoot starts a box with a Seed and waits until cloud-init has ended, well or not. It gives what cloud-init says about
+// that, such as "status: done" and more lines.
 func (b *Box) FirstBoot(limit time.Duration) string {
 	b.lab.T.Helper()
 	b.spawn()
@@ -51,7 +50,7 @@ func (b *Box) FirstBoot(limit time.Duration) string {
 	return status
 }
 
-// Begin starts a box and waits for its first process alone: cloud-init has hardly begun then.
+// Begin starts a box and waits for its first process only. At that time cloud-init has hardly begun.
 func (b *Box) Begin() {
 	b.lab.T.Helper()
 	b.spawn()

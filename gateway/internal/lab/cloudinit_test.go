@@ -27,7 +27,8 @@ func TestCloudInit(t *testing.T) {
 	was := s.node("gpu-7")
 	box := s.blank()
 	box.Seed(m.UserData)
-	watched, start := s.lab.Watch(m.secret()), time.Now()
+	watched := s.lab.Watch(m.secret())
+	start := time.Now()
 	status := box.FirstBoot(firstBoot)
 	t.Logf("first boot: %s\n%s", time.Since(start).Round(time.Millisecond), status)
 	if seen := watched(); len(seen) > 0 {
@@ -50,7 +51,8 @@ func TestCloudInit(t *testing.T) {
 	if out, err := box.Try("root", "cat /run/muster-bootstrap.status"); err == nil {
 		t.Errorf("the first hop ran again after a reboot: %s", out)
 	}
-	if hosts := box.Sh("cat /etc/hosts"); strings.Count(hosts, "# muster-bootstrap") != 1 || !contains(hosts, "manage_etc_hosts", "127.0.1.1 box1") {
+	if hosts := box.Sh("cat /etc/hosts"); strings.Count(hosts, "# muster-bootstrap") != 1 ||
+		!contains(hosts, "manage_etc_hosts", "127.0.1.1 box1") {
 		t.Errorf("cloud-init should have written the hosts file anew, with the gateway's name:\n%s", hosts)
 	}
 }
@@ -61,14 +63,15 @@ func schema(t *testing.T, box *lab.Box) {
 	if out, err := box.Try("root", "cloud-init schema --config-file "+seedFile); err != nil || !contains(out, "Valid cloud-config") {
 		t.Errorf("cloud-init schema: %v\n%s", err, out)
 	}
-	out, err := box.Try("root", "sed \"s/permissions: '0600'/permissions: 600/\" "+seedFile+" >/run/wrong; cloud-init schema --config-file /run/wrong; code=$?; rm /run/wrong; exit $code")
+	out, err := box.Try("root", "sed \"s/permissions: '0600'/permissions: 600/\" "+seedFile+" >/run/wrong; "+
+		"cloud-init schema --config-file /run/wrong; code=$?; rm /run/wrong; exit $code")
 	if err == nil {
 		t.Errorf("cloud-init schema took permissions that are a number:\n%s", out)
 	}
 }
 
-// TestCloudInitPowerCut: a machine whose power goes while its first hop waits for the gateway joins at its next boot, at which
-// cloud-init does nothing any more.
+// TestCloudInitPowerCut cuts a machine's power while its first hop waits for the gateway. It joins at its next boot, although
+// cloud-init does nothing at that one.
 func TestCloudInitPowerCut(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
@@ -88,13 +91,15 @@ func TestCloudInitPowerCut(t *testing.T) {
 		out, _ := box.Try("root", "cat /run/muster-bootstrap.status")
 		return strings.TrimSpace(out) == "0 joined" && s.node("gpu-7").Status == "online"
 	})
-	if left := box.Sh("ls /etc/muster /etc/systemd/system /etc/systemd/system/multi-user.target.wants | grep -e token -e first-hop || true"); left != "" {
+	if left := box.Sh("ls /etc/muster /etc/systemd/system /etc/systemd/system/multi-user.target.wants | " +
+		"grep -e token -e first-hop || true"); left != "" {
 		t.Errorf("on the machine there are %s", left)
 	}
 }
 
 // TestCloudInitRefused boots machines whose first hop does not work: each says so on its console and in cloud-init's own status,
-// installs nothing, and does not hold the boot up. What may pass by itself is tried again, after a reboot too, until it works.
+// installs nothing, and does not hold up the boot. Where the cause may go away by itself, it tries again until it works, also after a
+// reboot.
 func TestCloudInitRefused(t *testing.T) {
 	t.Parallel()
 	digest := regexp.MustCompile(`SHA256='[0-9a-f]+'`)
@@ -109,13 +114,16 @@ func TestCloudInitRefused(t *testing.T) {
 			m.UserData = digest.ReplaceAllString(m.UserData, "SHA256='"+strings.Repeat("0", 64)+"'")
 		}, nil},
 		{"revoked", "refused the script", "failed", func(s *site, m *minted, _ *lab.Box) { s.gateway.Muster("token", "revoke", m.id()) }, nil},
-		{"script fails", "the script failed", "active", func(_ *site, _ *minted, box *lab.Box) { box.Write("/var/lib/muster-agent", "in the way", 0o600) },
+		{"script fails", "the script failed", "active", func(_ *site, _ *minted, box *lab.Box) {
+			box.Write("/var/lib/muster-agent", "in the way", 0o600)
+		},
 			func(_ *site, box *lab.Box) { box.Sh("rm /var/lib/muster-agent") }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t)
 			m := s.create("gpu-7", "--mode", "cloud-init")
-			was, box := s.node("gpu-7"), s.blank()
+			was := s.node("gpu-7")
+			box := s.blank()
 			c.spoil(s, &m, box)
 			box.Seed(strings.Replace(m.UserData, "PATIENCE=180", "PATIENCE=3", 1)) // a test is not patient
 			start := time.Now()

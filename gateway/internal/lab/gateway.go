@@ -76,7 +76,7 @@ func (g *Gateway) Open() {
 	g.process.Await(" serves ")
 }
 
-// Mount shows the gateway's data at its usual place on a box, whose operator then commands this gateway.
+// Mount shows the gateway's data at the usual place on a box. The operator of that box then commands this gateway.
 func (g *Gateway) Mount(b *Box) {
 	g.lab.T.Helper()
 	const usual = "/var/lib/muster"
@@ -97,7 +97,7 @@ func (g *Gateway) Try(args ...string) (string, error) {
 	return string(out), err
 }
 
-// Gateway is the gateway that a test has installed on the box, in its usual places. It is not for Open and Stop.
+// Gateway is the gateway that a test has installed on the box, in the usual places. Open and Stop do not work on it.
 func (b *Box) Gateway() *Gateway { return &Gateway{lab: b.lab, box: b} }
 
 // Command is an operator's command.
@@ -108,7 +108,7 @@ func (g *Gateway) Command(args ...string) *exec.Cmd {
 	return g.lab.Command(append([]string{g.Binary, "--data", g.Data}, args...)...)
 }
 
-// Muster runs an operator's command, whose failure ends the test, and gives its standard output.
+// Muster runs an operator's command and gives its standard output. A failure of the command ends the test.
 func (g *Gateway) Muster(args ...string) string {
 	g.lab.T.Helper()
 	var stderr strings.Builder
@@ -139,7 +139,7 @@ func (g *Gateway) Nodes() []Node {
 	return page.Nodes
 }
 
-// Node is the one node of the gateway; the test ends where there is another number of them.
+// Node is the gateway's only node. Where there is none, or more than one, the test ends.
 func (g *Gateway) Node() Node {
 	g.lab.T.Helper()
 	nodes := g.Nodes()

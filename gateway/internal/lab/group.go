@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// joinGroup is a shell script that moves itself into the control group $0, in the hierarchies that systemd uses, and
-// becomes the rest of its arguments. Machines would share systemd's groups otherwise.
+// joinGroup is a shell script that moves itself into the control group $0, in the hierarchies that systemd uses, and then runs
+// its other arguments as a command. Without it, machines would share the groups of systemd.
 const joinGroup = `for at in /sys/fs/cgroup /sys/fs/cgroup/systemd /sys/fs/cgroup/unified; do
 	if [ -e "$at/cgroup.procs" ]; then mkdir -p "$at/$0" && echo $$ >"$at/$0/cgroup.procs"; fi
 done
 exec "$@"`
 
-// leaveGroup removes a group's directories and tells whether they are gone, which takes until its last process is.
+// leaveGroup removes a group's directories and tells whether they are gone. They go when the group's last process has ended.
 func leaveGroup(group string) bool {
 	gone := true
 	for _, at := range []string{"", "systemd", "unified"} {

@@ -1,9 +1,9 @@
 // Package lab gives tests real machines to work on: root file systems made from Debian's packages, booted with systemd or
-// with a bare shell as their first process, beside a real gateway, in a network of their own that is nothing but loopback.
+// with a bare shell as their first process, beside a real gateway. Their network is loopback alone.
 //
-// Only tests with the build tag "real" use it (make test-real). It needs root, mmdebstrap and systemd-nspawn. Nothing
-// outlives a test: every process of a lab dies with the process that tests, its mounts and its network with the last of
-// them.
+// The tests with the build tag "real" use it (make test-real). It needs root, mmdebstrap and systemd-nspawn. Nothing stays after
+// a test: when the test's process ends, every process of its lab ends too, and then the kernel removes the lab's mounts and
+// network.
 package lab
 
 import (
@@ -18,7 +18,7 @@ import (
 	"time"
 )
 
-// patience is how long Until waits where a test names no deadline of its own.
+// patience is how long Until waits. A test that needs another deadline uses Within.
 const patience = 60 * time.Second
 
 // tools are the programs that a lab runs on this machine.
@@ -77,7 +77,8 @@ func missing() string {
 // hold starts the process whose namespaces are the lab's.
 func (l *Lab) hold() {
 	l.T.Helper()
-	l.holder = exec.Command("unshare", "--net", "--mount", "--propagation", "private", "sh", "-ec", "ip link set lo up; echo up; exec sleep infinity")
+	l.holder = exec.Command("unshare", "--net", "--mount", "--propagation", "private", "sh", "-ec",
+		"ip link set lo up; echo up; exec sleep infinity")
 	l.holder.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := l.holder.StdoutPipe()
 	if err == nil {
@@ -119,7 +120,7 @@ func (l *Lab) Seen(path string) string {
 	return filepath.Join("/proc", fmt.Sprint(l.holder.Process.Pid), "root", path)
 }
 
-// Until polls a condition on other processes, of which nothing tells when it comes true.
+// Until waits for a condition on other processes. It asks again and again, as nothing tells when the condition comes true.
 func (l *Lab) Until(what string, ok func() bool) {
 	l.T.Helper()
 	l.Within(patience, what, ok)

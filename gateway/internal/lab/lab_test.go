@@ -8,8 +8,8 @@ import (
 	"muster/gateway/internal/lab"
 )
 
-// TestBoxes proves the laboratory itself: machines boot, reboot, reach their gateway and no other network, and what a test
-// looks for on them is found.
+// TestBoxes tests the lab itself: machines boot and reboot, they reach their gateway and no other network, and a test finds what it
+// looks for on them.
 func TestBoxes(t *testing.T) {
 	for name, root := range map[string]lab.Root{"systemd": lab.Systemd(), "plain": lab.Plain(), "busybox": lab.Busybox()} {
 		t.Run(name, func(t *testing.T) {
@@ -20,7 +20,8 @@ func TestBoxes(t *testing.T) {
 			before := box.Tree()
 			work := box.Workload()
 			work.Unharmed()
-			if got := box.Sh("wget -qO- http://" + lab.GatewayName + ":7480/healthz 2>/dev/null || curl -s http://" + lab.GatewayName + ":7480/healthz"); !contains(got, "ok") {
+			if got := box.Sh("wget -qO- http://" + lab.GatewayName + ":7480/healthz 2>/dev/null || curl -s http://" + lab.GatewayName +
+				":7480/healthz"); !contains(got, "ok") {
 				t.Errorf("healthz: %s", got)
 			}
 			if got := box.Sh("ls /sys/class/net | tr '\\n' ' '"); got != "lo" {
@@ -31,7 +32,8 @@ func TestBoxes(t *testing.T) {
 			}
 			box.Write("/srv/needle", "stands in here", 0o600)
 			box.Sh("environment='stands in here' setsid sleep 100 >/dev/null 2>&1 &")
-			if got := box.Holding(lab.Literal("stands in here")); len(got) != 2 || got[0] != "/srv/needle" || !contains(got[1], "environ of ", "sleep 100") {
+			if got := box.Holding(lab.Literal("stands in here")); len(got) != 2 || got[0] != "/srv/needle" ||
+				!contains(got[1], "environ of ", "sleep 100") {
 				t.Errorf("holding: %q", got)
 			}
 			box.Reboot()

@@ -45,7 +45,7 @@ func (m *member) power(again bool) {
 	}
 }
 
-// members are one machine of every kind of init, and one that sleeps through everything.
+// members are one machine of every kind of init, and one that is off while everything changes.
 func members() []*member {
 	const openRC = "mkdir -p /run/openrc && touch /run/openrc/softlevel && openrc --quiet default"
 	const supervise = "at=/var/lib/muster-agent; [ ! -d $at ] || " +
@@ -69,8 +69,8 @@ type fleet struct {
 	all     []*member
 }
 
-// TestLife: machines of every kind of init live on while all that they trust is replaced twice, through kill -9, power cuts
-// and an update, with the settings that older agents kept; one of them sleeps through it all.
+// TestLife has machines of every kind of init, with the settings of older agents. All that they trust is replaced twice, and they
+// go through kill -9, power cuts and an update. One of them is off all the time. In the end all are the nodes that they were.
 func TestLife(t *testing.T) {
 	l := lab.New(t)
 	f := &fleet{T: t, lab: l, gateway: l.Gateway(), all: members()}
@@ -78,7 +78,8 @@ func TestLife(t *testing.T) {
 	for _, m := range f.all {
 		f.join(m, pin)
 	}
-	awake, asleep := f.all[:len(f.all)-1], f.all[len(f.all)-1]
+	awake := f.all[:len(f.all)-1]
+	asleep := f.all[len(f.all)-1]
 	f.back(awake, time.Now())
 	asleep.box.PowerCut()
 
@@ -159,7 +160,7 @@ func (f *fleet) node(m *member) lab.Node {
 	return lab.Node{}
 }
 
-// back expects that machines are heard after a time, as the nodes that they were, and believe what they are answered.
+// back expects that machines are heard after a time, that they are still the same nodes, and that they accept the answers.
 func (f *fleet) back(some []*member, after time.Time) {
 	f.Helper()
 	for _, m := range some {
@@ -179,7 +180,7 @@ func (f *fleet) back(some []*member, after time.Time) {
 	}
 }
 
-// rotate replaces all that nodes trust, and waits until those that are awake go by it.
+// rotate replaces all that nodes trust, and waits until those that are awake use the new.
 func (f *fleet) rotate(awake []*member) {
 	f.Helper()
 	old := f.roots()
@@ -192,7 +193,7 @@ func (f *fleet) rotate(awake []*member) {
 	f.back(awake, time.Now())
 }
 
-// update replaces the gateway and, by joining again, the agents. The pin goes from their settings with that.
+// update replaces the gateway and, by joining again, the agents. That takes the pin out of their settings.
 func (f *fleet) update(some []*member) {
 	f.Helper()
 	const version = "9.9.9-lab"

@@ -21,14 +21,16 @@ func TestLostGateway(t *testing.T) {
 	host.Sh("/root/muster service install" + flags)
 	gateway := host.Gateway()
 
-	before, after := l.Box(lab.Plain()), l.Box(lab.Plain())
+	before := l.Box(lab.Plain())
+	after := l.Box(lab.Plain())
 	before.Boot()
 	before.Sh(gateway.Token().Command + " -- --name before")
 	host.Sh("muster backup /root/backup.db && cp /etc/muster/master.key /root/master.key")
 	after.Boot()
 	after.Sh(gateway.Token().Command + " -- --name after")
 
-	host.Sh("systemctl disable --now muster && rm -r /var/lib/muster /etc/muster /usr/local/bin/muster /etc/systemd/system/muster.service && userdel muster && systemctl daemon-reload")
+	host.Sh("systemctl disable --now muster && rm -r /var/lib/muster /etc/muster /usr/local/bin/muster /etc/systemd/system/muster.service " +
+		"&& userdel muster && systemctl daemon-reload")
 	t.Log(host.Sh("/root/muster restore /root/backup.db --data /var/lib/muster --master-key-file /root/master.key"))
 	restored := time.Now()
 	t.Log(host.Sh("/root/muster service install --data /var/lib/muster --master-key-file /root/master.key" + flags))

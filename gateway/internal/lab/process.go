@@ -23,7 +23,8 @@ type Process struct {
 func (l *Lab) Start(name string, cmd *exec.Cmd) *Process {
 	l.T.Helper()
 	p := &Process{lab: l, name: name, cmd: cmd, done: make(chan struct{})}
-	cmd.Stdout, cmd.Stderr = p, p
+	cmd.Stdout = p
+	cmd.Stderr = p
 	if err := cmd.Start(); err != nil {
 		l.T.Fatalf("%s: %v", name, err)
 	}

@@ -19,8 +19,10 @@ func TestPush(t *testing.T) {
 		unreachable      bool // also pushes with a gateway that does not answer, which takes its time
 	}{
 		{"root with systemd", "root", "systemd", lab.Systemd(), "true", false},
-		{"root without init, curl and wget", "root", "supervisor", lab.Plain(), "mkdir -p /run/sshd; /usr/sbin/sshd; rm /usr/bin/curl /usr/bin/wget", true},
-		{"user without init", "alice", "supervisor", lab.Plain(), "mkdir -p /run/sshd; /usr/sbin/sshd; useradd --create-home --shell /bin/sh alice", false},
+		{"root without init, curl and wget", "root", "supervisor", lab.Plain(),
+			"mkdir -p /run/sshd; /usr/sbin/sshd; rm /usr/bin/curl /usr/bin/wget", true},
+		{"user without init", "alice", "supervisor", lab.Plain(),
+			"mkdir -p /run/sshd; /usr/sbin/sshd; useradd --create-home --shell /bin/sh alice", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			p := newPush(t, c.root, c.user, c.prepare)
@@ -48,7 +50,8 @@ func newPush(t *testing.T, root lab.Root, user, prepare string) *pushing {
 	t.Helper()
 	p := &pushing{T: t, lab: lab.New(t), user: user}
 	p.gateway = p.lab.Gateway()
-	p.operator, p.box = p.lab.Box(lab.Plain()), p.lab.Box(root)
+	p.operator = p.lab.Box(lab.Plain())
+	p.box = p.lab.Box(root)
 	p.gateway.Mount(p.operator)
 	p.operator.Boot()
 	p.box.AddGPU()
@@ -114,7 +117,8 @@ func (p *pushing) untouched() {
 
 func (p *pushing) pushed(kind string) {
 	p.Helper()
-	watched, start := p.lab.Watch(lab.AnyToken), time.Now()
+	watched := p.lab.Watch(lab.AnyToken)
+	start := time.Now()
 	out, err := p.push("--name pushed")
 	p.Logf("from the command to online: %s\n%s", time.Since(start).Round(time.Millisecond), out)
 	if seen := watched(); len(seen) > 0 {

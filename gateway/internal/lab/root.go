@@ -133,7 +133,8 @@ func (r Root) build(path string) error {
 	if err != nil {
 		return err
 	}
-	list, part := path+".list", path+".part"
+	list := path + ".list"
+	part := path + ".part"
 	if err := os.WriteFile(list, []byte(sources), 0o600); err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 	"muster/gateway/internal/lab"
 )
 
-// budget is what joining may take beyond the downloads, which are loopback's here.
+// budget is how long joining may take beyond the downloads, which cost next to nothing over loopback.
 const budget = 3 * time.Second
 
 // scene is one machine beside one gateway, and a workload on it that nothing may disturb.

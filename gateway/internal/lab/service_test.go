@@ -57,14 +57,16 @@ func TestService(t *testing.T) {
 	uninstalled(t, host, before)
 }
 
-// stopped stops the service: what the operator is told then works, and a restore under another key leaves it able to start.
+// stopped stops the service. It expects that the commands which the operator is told to use then work, and that the service can
+// start after a restore under another key.
 func stopped(t *testing.T, host *lab.Box) {
 	t.Helper()
 	host.Sh("muster backup /root/backup.db && cp /etc/muster/master.key /root/kept.key && systemctl stop muster")
 	if out, err := host.Try("root", "muster node ls"); err == nil || !strings.Contains(out, "hint: systemctl start muster") {
 		t.Errorf("a stopped service: %v\n%s", err, out)
 	}
-	if out, err := host.Try("root", "setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/tmp muster node ls"); err == nil || !strings.Contains(out, "sudo muster node ls") {
+	if out, err := host.Try("root", "setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/tmp muster node ls"); err == nil ||
+		!strings.Contains(out, "sudo muster node ls") {
 		t.Errorf("a stopped service, to a user: %v\n%s", err, out)
 	}
 	host.Sh("rm /var/lib/muster/muster.db* && head -c 32 /dev/urandom | base64 >/etc/muster/master.key && muster ca init")
@@ -77,7 +79,8 @@ func stopped(t *testing.T, host *lab.Box) {
 
 func unitOfGateway(t *testing.T, host *lab.Box) {
 	t.Helper()
-	for property, want := range map[string]string{"ActiveState": "active", "Type": "notify", "Restart": "always", "User": "muster", "UnitFileState": "enabled", "NoNewPrivileges": "yes"} {
+	for property, want := range map[string]string{"ActiveState": "active", "Type": "notify", "Restart": "always", "User": "muster",
+		"UnitFileState": "enabled", "NoNewPrivileges": "yes"} {
 		if got := host.Sh("systemctl show --property " + property + " --value muster.service"); got != want {
 			t.Errorf("%s=%s, want %s", property, got, want)
 		}

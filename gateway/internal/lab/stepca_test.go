@@ -22,7 +22,8 @@ const (
 	shortLife  = "12s"
 	stepClaims = `{"minTLSCertDuration": "5s", "maxTLSCertDuration": "24h", "defaultTLSCertDuration": "24h", "disableRenewal": true}`
 	// nodeTemplate is what muster help step-ca tells operators to give the provisioner.
-	nodeTemplate = `{"subject": {{ toJson .Subject }}, "sans": {{ toJson .SANs }}, "keyUsage": ["digitalSignature"], "extKeyUsage": ["clientAuth"]}`
+	nodeTemplate = `{"subject": {{ toJson .Subject }}, "sans": {{ toJson .SANs }}, ` +
+		`"keyUsage": ["digitalSignature"], "extKeyUsage": ["clientAuth"]}`
 )
 
 // stepCA is a real step-ca with a JWK provisioner "nodes" and an X5C provisioner "nodes-x5c".
@@ -38,7 +39,7 @@ func newStepCA(t *testing.T, l *lab.Lab) *stepCA {
 	t.Helper()
 	c := &stepCA{
 		t: t, lab: l, dir: filepath.Join(l.Dir, "step"),
-		ca:   l.Tool("github.com/smallstep/certificates/cmd/step-ca", "v0.30.2"),
+		ca:   l.Tool(lab.StepCA, lab.StepCAVersion),
 		step: l.Tool("github.com/smallstep/cli/cmd/step", "v0.21.0"),
 	}
 	c.must(os.Mkdir(c.dir, 0o700))
@@ -46,7 +47,8 @@ func newStepCA(t *testing.T, l *lab.Lab) *stepCA {
 	c.run("ca", "init", "--name", "Lab", "--dns", "127.0.0.1", "--dns", "localhost", "--address", stepAddress, "--provisioner", "admin",
 		"--password-file", c.path("password"), "--provisioner-password-file", c.path("password"), "--deployment-type", "standalone")
 	c.run("crypto", "jwk", "create", c.path("nodes.pub"), c.path("nodes.jwk"), "--kty", "EC", "--crv", "P-256", "--no-password", "--insecure")
-	c.run("certificate", "create", "muster gateway", c.path("x5c.crt"), c.path("x5c.key"), "--profile", "leaf", "--not-after", "1h", "--no-password", "--insecure",
+	c.run("certificate", "create", "muster gateway", c.path("x5c.crt"), c.path("x5c.key"), "--profile", "leaf", "--not-after", "1h",
+		"--no-password", "--insecure",
 		"--ca", c.path("certs/root_ca.crt"), "--ca-key", c.path("secrets/root_ca_key"), "--ca-password-file", c.path("password"))
 	c.configure()
 	c.open()
@@ -103,7 +105,8 @@ func (c *stepCA) open() {
 
 // flags make a gateway use this step-ca.
 func (c *stepCA) flags(kind string) []string {
-	flags := []string{"--cert-ttl", shortLife, "--issuer", "step-ca", "--step-ca-url", "https://" + stepAddress, "--step-ca-root", c.path("certs/root_ca.crt")}
+	flags := []string{"--cert-ttl", shortLife, "--issuer", "step-ca", "--step-ca-url", "https://" + stepAddress,
+		"--step-ca-root", c.path("certs/root_ca.crt")}
 	if kind == "X5C" {
 		return append(flags, "--step-ca-provisioner", "nodes-x5c", "--step-ca-key", c.path("x5c.key"), "--step-ca-cert", c.path("x5c.crt"))
 	}
@@ -154,7 +157,7 @@ func (r *renewer) identity() (int, []*x509.Certificate) {
 	return state.Current.Generation, chain
 }
 
-// renews waits for a later generation than the present one, signed by that CA and heard of by the gateway.
+// renews waits for a later generation than the present one, signed by that CA and known to the gateway.
 func (r *renewer) renews(g *lab.Gateway, issuer string) {
 	r.t.Helper()
 	before, _ := r.identity()
@@ -175,9 +178,11 @@ func TestStepCA(t *testing.T) {
 			gateway := l.Gateway(ca.flags(kind)...)
 			agent := startRenewer(t, l, gateway.Token().Token)
 			_, chain := agent.identity()
-			leaf, root := chain[0], chain[len(chain)-1]
+			leaf := chain[0]
+			root := chain[len(chain)-1]
 			if id := gateway.Node().ID; len(chain) != 3 || root.Subject.CommonName != "Lab Root CA" || leaf.Subject.String() != "CN="+id ||
-				len(leaf.URIs) != 1 || leaf.URIs[0].Path != "/node/"+id || !slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) {
+				len(leaf.URIs) != 1 || leaf.URIs[0].Path != "/node/"+id ||
+				!slices.Equal(leaf.ExtKeyUsage, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}) {
 				t.Errorf("chain of %d: %s, %v, %v, root %s", len(chain), leaf.Subject, leaf.URIs, leaf.ExtKeyUsage, root.Subject)
 			}
 			agent.renews(gateway, "Lab Intermediate CA")

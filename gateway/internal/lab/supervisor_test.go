@@ -114,7 +114,8 @@ func (s *scene) second() {
 
 func (s *scene) killChild() {
 	s.Helper()
-	before, start := s.one(), time.Now()
+	before := s.one()
+	start := time.Now()
 	s.box.Sh("kill -9 " + before.agent)
 	s.back(20*time.Second, start)
 	if now := s.one(); now.supervisor != before.supervisor || now.agent == before.agent {
@@ -125,7 +126,8 @@ func (s *scene) killChild() {
 // killSupervisor kills it and runs the line that cron runs at boot, as a person or a hook would.
 func (s *scene) killSupervisor() {
 	s.Helper()
-	before, start := s.one(), time.Now()
+	before := s.one()
+	start := time.Now()
 	s.box.Sh("kill -9 " + before.supervisor)
 	table, err := s.box.Try(s.user, "crontab -l")
 	_, line, found := strings.Cut(table, "@reboot ")

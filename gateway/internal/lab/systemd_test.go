@@ -100,7 +100,8 @@ func (s *scene) again() {
 // killAgent expects systemd to bring the agent back in its own time.
 func (s *scene) killAgent() {
 	s.Helper()
-	pid, start := s.show("MainPID"), time.Now()
+	pid := s.show("MainPID")
+	start := time.Now()
 	s.box.Sh("kill -9 " + pid)
 	took := s.lab.Within(s.restartTime()+2*time.Second, "systemd restarts the agent", func() bool {
 		now := s.show("MainPID")
@@ -136,12 +137,14 @@ func (s *scene) upgrade() {
 	s.gateway.Open()
 	start := time.Now()
 	s.Log(s.paste(s.gateway.Token().Command))
-	current, good := s.link("current"), s.link("good")
+	current := s.link("current")
+	good := s.link("good")
 	if current == was || good != current {
 		s.Errorf("after the upgrade current is %s (was %s) and good is %s", current, was, good)
 	}
 	s.back(10*time.Second, start)
-	if n := s.gateway.Node(); n.Agent.Version != version || !strings.Contains(current, strings.TrimPrefix(n.Agent.Digest, "sha256:")) || n.Agent.Digest == "" {
+	if n := s.gateway.Node(); n.Agent.Version != version || !strings.Contains(current, strings.TrimPrefix(n.Agent.Digest, "sha256:")) ||
+		n.Agent.Digest == "" {
 		s.Errorf("the gateway knows the agent as %+v, current is %s", n.Agent, current)
 	}
 	s.again()

@@ -13,7 +13,7 @@ import (
 	"syscall"
 )
 
-// notTree are the directories that hold no installed file: what the kernel shows, and what lives in memory.
+// notTree are the directories without installed files: those that the kernel fills, and those in memory.
 var notTree = [...]string{"/proc", "/sys", "/dev", "/run"}
 
 // systemKeeps are the places where the system itself writes while it runs.
@@ -68,13 +68,14 @@ func Differences(before, after map[string]string) []string {
 	return lines
 }
 
-// Holding lists the files of the box, its logs and what it has in memory included, that match a pattern, and the processes
-// that do in their arguments or their environment.
+// Holding lists the files of the box that match a pattern, with its logs and what is in memory, and the processes whose arguments
+// or environment match it.
 func (b *Box) Holding(pattern *regexp.Regexp) []string {
 	b.lab.T.Helper()
 	var found []string
 	search := func(path, real string, info fs.FileInfo) error {
-		content, err := []byte(nil), error(nil)
+		var content []byte
+		var err error
 		if info.Mode().IsRegular() {
 			content, err = os.ReadFile(real)
 		}
@@ -96,7 +97,7 @@ func (b *Box) walk(visit func(path, real string, info fs.FileInfo) error) {
 	b.walkAt(strings.TrimSuffix(b.Path("/"), "/"), "", visit)
 }
 
-// walkAt visits every file under base, which the box knows as prefix. A file that goes away meanwhile is none.
+// walkAt visits every file under base, which the box knows as prefix. A file that goes away meanwhile does not count.
 func (b *Box) walkAt(base, prefix string, visit func(path, real string, info fs.FileInfo) error) {
 	b.lab.T.Helper()
 	err := filepath.WalkDir(base, func(real string, d fs.DirEntry, err error) error {
