@@ -8,7 +8,7 @@ BUILT   := $(shell date -u +%Y-%m-%dT00:00:00Z)
 AGENT   := CGO_ENABLED=0 go build -trimpath -tags nethttpomithttp2 -ldflags "-s -w -X main.version=$(VERSION)"
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 LAB := debian-archive-keyring iproute2 mmdebstrap systemd-container util-linux
-TOOLS := busybox curl dash gcc libc6-dev openssl shellcheck util-linux wget
+TOOLS := binutils busybox curl dash fish gcc ksh93u+m libc6-dev mksh openssl shellcheck util-linux wget zsh
 install = { [ $$(id -u) = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(1); } >/dev/null || { echo "install these: $(1)"; exit 1; }
 
 .PHONY: build run tools test race test-real check bench fuzz clean
@@ -49,13 +49,14 @@ test-real: build
 check: build
 	@test -z "$$(gofmt -l agent gateway store install.go)" || { gofmt -l agent gateway store install.go; echo "run gofmt -w on these"; exit 1; }
 	go vet -tags real ./... && go run $(STATICCHECK) -tags real ./...
-	@command -v shellcheck >/dev/null || $(call install,shellcheck)
+	@{ command -v shellcheck && command -v readelf; } >/dev/null || $(call install,binutils shellcheck)
 	@shellcheck .ci/run install.sh gateway/internal/bootstrap/*.sh
 	@! go version -m bin/muster-agent | grep '^.dep' && ! readelf -l bin/muster-agent | grep INTERP || { echo "bin/muster-agent has that beside the standard library, or is not static"; exit 1; }
 	@size=$$(stat -c %s bin/muster-agent); echo "bin/muster-agent: $$size bytes"; test $$size -le 9500000
 
+# The first time it builds the step-ca that it compares with, which takes some minutes and the network.
 bench:
-	@go test -run '^$$' -bench Budgets -benchtime 1x -timeout 15m ./gateway
+	@go test -run '^$$' -bench Budgets -benchtime 1x -timeout 40m ./gateway
 
 fuzz:
 	@for p in $$(grep -rl '^func Fuzz' --include=*_test.go agent gateway store | xargs -n1 dirname | sort -u); do \
