@@ -55,7 +55,7 @@ type Config struct {
 	Logger  *slog.Logger               // nil: slog.Default
 }
 
-// PSKs finds the cluster's PSKs in texts. It is the part bootstrap, which this package is below of.
+// PSKs finds the cluster's PSKs in texts and gives their ids. Package bootstrap does it, which packages of this storey may not import.
 type PSKs interface {
 	PSKIn(ctx context.Context, texts ...string) (id string)
 	PSKInPath(ctx context.Context, segments []string) (id, without string)

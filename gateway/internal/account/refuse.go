@@ -10,15 +10,16 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/audit"
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
 	"muster/store"
 )
 
-// Refuse answers an error: one that Admit gave, or one of the route's handler. Refusals of the caller, and of every write, are
-// security events. Both are limited, so that nobody fills the log: what is not recorded by itself is counted, and the number is
-// recorded.
+// Refuse answers an error that Admit gave, or that the route's handler gave. A refusal of the caller is a security event, and so is
+// every refusal of a write. Both are limited, so that nobody fills the log: those beyond the limit are counted, and their number is
+// recorded. Who is not let in too often is told to wait.
 func (g *Gate) Refuse(w http.ResponseWriter, r *http.Request, who Caller, need Need, err error) {
 	status, body := g.Info.Error(err)
 	var detail *wire.ErrorDetail
@@ -53,16 +54,16 @@ func (g *Gate) record(r *http.Request, who Caller, need Need, detail *wire.Error
 	if !secret.HasToken(detail.Message) { // it may repeat what was asked for
 		e.Detail["reason"] = detail.Message
 	}
-	g.concern(ctx, r, who, &e)
-	claimed := g.Audit.NameOwner(ctx, g.claimed(ctx, r, who, detail.Code), &e)
-	if claimed != "" && (detail.Code == wire.CodePlaintextSecret || detail.Code == wire.CodeTokenWrongRoute) {
-		tooMany = g.refusals.Over(claimed + " " + limitKey(who))
+	g.nameNode(ctx, r, who, &e)
+	known := g.Audit.NameOwner(ctx, g.shownIDs(ctx, r, who, detail.Code), &e)
+	if known != "" && audit.Leaks(detail.Code) {
+		tooMany = g.refusals.Over(known + " " + limitKey(who))
 	}
 	g.Audit.Refused(ctx, e, tooMany)
 }
 
-// concern names the node that a call of somebody who was let in is about.
-func (g *Gate) concern(ctx context.Context, r *http.Request, who Caller, e *store.Event) {
+// nameNode adds to an event the node that the call is about. Who was not let in does not get to choose what an event speaks of.
+func (g *Gate) nameNode(ctx context.Context, r *http.Request, who Caller, e *store.Event) {
 	name := r.PathValue("node")
 	if name == "" || len(who.Scopes) == 0 {
 		return
@@ -84,9 +85,9 @@ func (g *Gate) logPath(ctx context.Context, r *http.Request) string {
 	return secret.LogPath(r)
 }
 
-// claimed are the ids of the PSKs and the public parts of the tokens that a refused call shows. What a caller who was let in names
-// is no claim, unless more than a name stood there.
-func (g *Gate) claimed(ctx context.Context, r *http.Request, who Caller, code string) []string {
+// shownIDs are the public parts of the tokens and the ids of the PSKs that a refused call shows. A caller who was let in names tokens by
+// these in the path. That shows nothing, unless the refusal is for a secret that stood there.
+func (g *Gate) shownIDs(ctx context.Context, r *http.Request, who Caller, code string) []string {
 	if len(who.Scopes) > 0 && code != wire.CodePlaintextSecret {
 		return nil
 	}

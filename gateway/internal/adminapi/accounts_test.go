@@ -289,3 +289,20 @@ func TestAccountClient(t *testing.T) {
 		t.Errorf("revoke twice: %v", err)
 	}
 }
+
+func TestWhoAmI(t *testing.T) {
+	h := newHouse(t)
+	_, body := h.ask("GET", "whoami", "", "")
+	if got := decode[client.Identity](t, body); got.Actor != "operator:socket" || got.Tenant != "" || len(got.Scopes) != 1 {
+		t.Errorf("on the socket: %s", body)
+	}
+	_, body = h.ask("GET", "whoami", h.account("ci", "platform", "nodes:read"), "")
+	if got := decode[client.Identity](t, body); got.Actor != "account:ci" || got.Tenant != "platform" || got.Scopes[0] != "nodes:read" ||
+		got.AccountID == "" {
+		t.Errorf("as an account: %s", body)
+	}
+	_, body = h.ask("GET", "gateway", "", "")
+	if got := decode[client.Gateway](t, body); got.URL != "https://gw:7443" || got.PublicURLs == nil {
+		t.Errorf("gateway: %s", body)
+	}
+}

@@ -3,11 +3,13 @@ package adminapi_test
 import (
 	"flag"
 	"fmt"
+	"net/http/httptest"
 	"os"
 	"slices"
 	"strings"
 	"testing"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/client"
@@ -73,6 +75,19 @@ func TestScopes(t *testing.T) {
 		with := h.account(fmt.Sprint(i, "-with"), "", route.Need.Scopes...)
 		if status, body := h.ask(route.Method, path, with, ""); status == 403 || status == 401 {
 			t.Errorf("%s with %s alone: got %d %s", route.Pattern(), route.Need.Scopes, status, body)
+		}
+	}
+}
+
+func TestTakes(t *testing.T) {
+	h := newHouse(t)
+	routes := h.routes(false)
+	for target, want := range map[string]bool{"GET nodes": true, "POST nodes": true, "PUT nodes": false, "GET nope": false,
+		"GET nodes/a": true, "GET nodes//a": false,
+		"GET x/../nodes": false, "GET nodes/": false, "GET nodes/a%2Fb": true} {
+		method, path, _ := strings.Cut(target, " ")
+		if got := routes.Takes(httptest.NewRequest(method, wire.PrefixAdmin+path, nil)); got != want {
+			t.Errorf("%s: got %v, want %v", target, got, want)
 		}
 	}
 }

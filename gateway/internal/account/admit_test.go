@@ -1,0 +1,199 @@
+package account_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/client"
+	"muster/store"
+)
+
+func TestRefusedCallers(t *testing.T) {
+	d := newDesk(t)
+	past := d.now.Add(-time.Second)
+	good := d.account(store.Account{Name: "ops", Scopes: everything()})
+	stranger, err := sign.NewToken(sign.AccountToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	guess := good[:strings.LastIndex(good, "_")] + strings.TrimPrefix(stranger.Reveal(), stranger.Public())
+	enrol, err := sign.NewToken(sign.EnrollmentToken, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	expired := d.account(store.Account{Name: "old", Scopes: everything(), ExpiresAt: &past})
+	revoked := d.account(store.Account{Name: "gone", Scopes: everything(), RevokedAt: &past})
+	reader := d.account(store.Account{Name: "reader", Scopes: []string{client.ScopeTokensRead, client.ScopeNodesWrite}})
+	one := d.account(store.Account{Name: "one", Tenant: "platform", Scopes: everything()})
+	for _, c := range []struct {
+		name, header, want string
+		status             int
+	}{
+		{"nothing", "", wire.CodeUnauthorized, 401},
+		{"another scheme", "Basic " + good, wire.CodeUnauthorized, 401},
+		{"not a token", "Bearer hello", wire.CodeUnauthorized, 401},
+		{"mistyped", "Bearer " + good[:len(good)-1], wire.CodeUnauthorized, 401},
+		{"an enrollment token", "Bearer " + enrol.Reveal(), wire.CodeUnauthorized, 401},
+		{"a bootstrap token", "Bearer " + d.bootstrapToken().Reveal(), wire.CodeTokenWrongRoute, 403},
+		{"another gateway's", "Bearer " + stranger.Reveal(), wire.CodeUnauthorized, 401},
+		{"a guessed secret", "Bearer " + guess, wire.CodeUnauthorized, 401},
+		{"expired", "Bearer " + expired, wire.CodeUnauthorized, 401},
+		{"revoked", "Bearer " + revoked, wire.CodeUnauthorized, 401},
+		{"without the scope", "Bearer " + reader, wire.CodeForbidden, 403},
+		{"of one tenant", "Bearer " + one, wire.CodeForbidden, 403},
+		{"good", "bearer " + good, "", 200},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			d.gate = d.open(false)
+			w, code := d.call(request("GET", "/things", c.header), all(client.ScopeNodesRead), nil)
+			if w.Code != c.status || code != c.want {
+				t.Fatalf("got %d %s", w.Code, w.Body)
+			}
+			if (w.Header().Get("WWW-Authenticate") != "") != (c.status == 401) {
+				t.Errorf("WWW-Authenticate: %q", w.Header().Get("WWW-Authenticate"))
+			}
+			if c.want == "" {
+				return
+			}
+			if e := d.refusals()[0]; e.Outcome != c.want || !e.Security || e.Address != "192.0.2.1" || e.Detail["scope"] != client.ScopeNodesRead {
+				t.Errorf("the log says %+v", e)
+			}
+		})
+	}
+	events := d.refusals()
+	if len(events) != 12 || strings.Contains(fmt.Sprint(events), good[len(good)-10:]) {
+		t.Errorf("%d refusals in the log: %v", len(events), events)
+	}
+}
+
+// TestSocket: who can open the socket is the operator, whatever the request shows, unless a secret stands in the URL.
+func TestSocket(t *testing.T) {
+	d := newDesk(t)
+	d.gate = d.open(true)
+	if w, _ := d.call(request("GET", "/things", "Bearer hello"), all(client.ScopeKeysWrite), nil); w.Code != 200 ||
+		!strings.Contains(w.Body.String(), "operator:socket") {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+	if w, code := d.call(request("GET", "/things?t=msa_ab12_x"), all(), nil); w.Code != 400 || code != wire.CodePlaintextSecret {
+		t.Errorf("with a token in the query: got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestTwoAuthorizationHeaders(t *testing.T) {
+	d := newDesk(t)
+	boot := "Bearer " + d.bootstrapToken().Reveal()
+	a := "Bearer " + d.account(store.Account{Name: "a", Scopes: everything()})
+	b := "Bearer " + d.account(store.Account{Name: "b", Scopes: everything()})
+	for _, c := range []struct {
+		values        []string
+		account, node string
+	}{
+		{[]string{a, b}, "a", ""}, {[]string{"Bearer msa_none1234_x", b}, "b", ""}, {[]string{a, boot}, "", "gpu-7"},
+		{[]string{"Bearer msb_none1234_x", boot}, "", "gpu-7"},
+	} {
+		w, _ := d.call(request("GET", "/things", c.values...), own(), nil)
+		if e := d.refusals()[0]; w.Code != 401 || c.account != "" && e.Detail["account"] != c.account || e.NodeName != c.node {
+			t.Errorf("%v: got %d %s, event %+v", c.values, w.Code, w.Body, e)
+		}
+	}
+}
+
+func TestSecretInURL(t *testing.T) {
+	d := newDesk(t)
+	good := d.account(store.Account{Name: "ops", Scopes: everything()})
+	psk, _, err := d.psks.GeneratePSK(t.Context(), store.Actor{Name: "test"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{"/things?token=" + good, "/things?" + good + "=1",
+		"/things?selector=" + strings.Replace(good, "_", "%5F", 1),
+		"/things/" + strings.Replace(good, "msa", "mse", 1), "/things/" + psk, "/things?keep=" + psk} {
+		if w, code := d.call(request("DELETE", path, "Bearer "+good), own(), nil); w.Code != 400 || code != wire.CodePlaintextSecret {
+			t.Errorf("got %d %s", w.Code, w.Body)
+		}
+	}
+	if w, code := d.look(psk, own()); w.Code != 400 || code != wire.CodePlaintextSecret {
+		t.Errorf("a PSK as an API token: got %d %s", w.Code, w.Body)
+	}
+	text := fmt.Sprint(d.refusals())
+	if strings.Contains(text, psk[8:]) || strings.Contains(text, good[len(good)-10:]) {
+		t.Errorf("a secret is in the log: %s", text)
+	}
+}
+
+func TestLastUse(t *testing.T) {
+	d := newDesk(t)
+	token := d.account(store.Account{Name: "ops"})
+	id := token[:strings.LastIndex(token, "_")]
+	start := d.now
+	for _, c := range []struct{ after, want time.Duration }{{0, 0}, {30 * time.Second, 0}, {61 * time.Second, 61 * time.Second}} {
+		d.now = start.Add(c.after)
+		if w, _ := d.look(token, own()); w.Code != 200 {
+			t.Fatalf("got %d %s", w.Code, w.Body)
+		}
+		a, err := d.store.Account(t.Context(), id)
+		if err != nil || a.LastUsedAt == nil || !a.LastUsedAt.Equal(start.Add(c.want)) {
+			t.Errorf("after %s: last used %v, want %v (%v)", c.after, a.LastUsedAt, start.Add(c.want), err)
+		}
+	}
+}
+
+// TestBrokenStore: an account that cannot be looked up is nobody's fault, and nobody is let in.
+func TestBrokenStore(t *testing.T) {
+	d := newDesk(t)
+	token := d.account(store.Account{Name: "ops", Scopes: everything()})
+	d.store.Close()
+	if w, code := d.look(token, own()); w.Code != 500 || code != wire.CodeInternal {
+		t.Errorf("got %d %s", w.Code, w.Body)
+	}
+}
+
+func TestCallers(t *testing.T) {
+	everyone := account.Caller{Scopes: everything()}
+	one := account.Caller{Tenant: "platform", Scopes: []string{client.ScopeNodesRead}}
+	for _, c := range []struct {
+		who               account.Caller
+		asked, want, code string
+	}{
+		{everyone, "", "", ""}, {everyone, "research", "research", ""}, {one, "", "platform", ""}, {one, "platform", "platform", ""},
+		{one, "research", "", wire.CodeForbidden}, {everyone, "msa_ab12", "", wire.CodeBadRequest}, {one, "mse_ab12_x", "", wire.CodeBadRequest},
+	} {
+		got, err := c.who.Within(c.asked)
+		code := ""
+		if refused, ok := err.(*wire.ErrorDetail); ok {
+			code = refused.Code
+		}
+		if got != c.want || code != c.code {
+			t.Errorf("%s asks for %q: got %q, %v", c.who.Tenant, c.asked, got, err)
+		}
+	}
+	if missing := one.Lacks([]string{client.ScopeNodesRead, client.ScopeNodesWrite,
+		client.ScopeTokensRead}); missing != client.ScopeNodesWrite {
+		t.Errorf("it lacks %q first", missing)
+	}
+	if missing := everyone.Lacks(client.KnownScopes()); missing != "" {
+		t.Errorf("who may everything lacks %q", missing)
+	}
+}
+
+// FuzzAuthorization: whatever stands in the header, a stranger is refused, and nothing breaks.
+func FuzzAuthorization(f *testing.F) {
+	for _, s := range []string{"", "Bearer ", "Bearer msa_ab12_x", "bearer  msk_0123456789abcdefghij", "Basic bXNhXw==", "Bearer msb_a_b.c",
+		"\x00"} {
+		f.Add(s)
+	}
+	d := newDesk(f)
+	f.Fuzz(func(t *testing.T, header string) {
+		d.t = t
+		d.gate = d.open(false)
+		w, code := d.call(request("GET", "/things", header), own(), nil)
+		if w.Code != 400 && w.Code != 401 && w.Code != 403 || code == "" {
+			t.Errorf("%q: got %d %s", header, w.Code, w.Body)
+		}
+	})
+}
