@@ -70,6 +70,14 @@ func newBox(t *testing.T) *box {
 	return b
 }
 
+// systemdBox is a box on which systemd runs.
+func systemdBox(t *testing.T) *box {
+	t.Helper()
+	b := newBox(t)
+	b.mkdir("run/systemd/system")
+	return b
+}
+
 // clean ends what still runs, whatever the test came to.
 func (b *box) clean() {
 	m := b.manager()
@@ -182,7 +190,8 @@ func (b *box) call(args ...string) (code int, stdout, stderr string) {
 // join runs join with what every join here needs.
 func (b *box) join(args ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
-	return b.call(append([]string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--interval", "200ms"}, args...)...)
+	return b.call(append([]string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--interval", "200ms"},
+		args...)...)
 }
 
 // joined is a box whose joining succeeded.

@@ -106,8 +106,7 @@ func TestRestartCuresNoGPU(t *testing.T) {
 
 // The pace of the looks is kept with the other settings, and what is known of the GPUs goes when the node leaves.
 func TestJoinKeepsTheGPUPaceAndLeaveForgets(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	before := b.tree()
 	fake := newSMI(t, 1)
 	b.joined("--no-gpu=false", "--nvidia-smi", fake.path, "--gpu-interval", "90s")

@@ -16,8 +16,7 @@ import (
 )
 
 func TestJoinSystemd(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	out := b.joined("--label", "tier=a b")
 	for i, want := range []string{
 		`\[1/5\] gateway https://127\.0\.0\.1:\d+: reachable, its own certificate, its clock and this machine's agree`,
@@ -31,7 +30,8 @@ func TestJoinSystemd(t *testing.T) {
 			t.Errorf("line %d: %s", i, line)
 		}
 	}
-	if calls := strings.Join(b.calls, "; "); calls != "systemctl show muster-agent.service --property=ExecStart --value; systemctl enable --no-reload muster-agent.service; systemctl start muster-agent.service" {
+	if calls := strings.Join(b.calls, "; "); calls != "systemctl show muster-agent.service --property=ExecStart --value; "+
+		"systemctl enable --no-reload muster-agent.service; systemctl start muster-agent.service" {
 		t.Errorf("calls %s", calls)
 	}
 	checkLayout(t, b)
@@ -40,7 +40,8 @@ func TestJoinSystemd(t *testing.T) {
 	}
 	settings, err := service.ReadSettings(filepath.Join(b.root, "etc/muster/agent.env"))
 	want := service.Settings{
-		"MUSTER_GATEWAY": b.url, "MUSTER_STATE": b.base, "MUSTER_NAME": "gpu-1", "MUSTER_LABEL": "tier=a b", "MUSTER_NO_GPU": "true", "MUSTER_INTERVAL": "200ms",
+		"MUSTER_GATEWAY": b.url, "MUSTER_STATE": b.base, "MUSTER_NAME": "gpu-1", "MUSTER_LABEL": "tier=a b", "MUSTER_NO_GPU": "true",
+		"MUSTER_INTERVAL": "200ms",
 	}
 	if err != nil || !settings.Equal(want) {
 		t.Errorf("settings %v, %v", settings, err)
@@ -71,19 +72,14 @@ func checkLayout(t *testing.T, b *box) {
 
 // TestJoinIsNotOnlineInTime ends, and says what the agent said.
 func TestJoinIsNotOnlineInTime(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
-	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
-		if strings.HasSuffix(q.Path, "/heartbeat") {
-			return gatewaytest.Refusal(503, wire.CodeUnavailable)
-		}
-		return nil
-	})
+	b := systemdBox(t)
+	b.rule(refuse("/heartbeat", 503, wire.CodeUnavailable))
 	var out, errs screen
 	p := b.program(&out, &errs)
 	p.Patience = 3e9
 	code := execute(t.Context(), p, []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--token", b.token})
-	for _, want := range []string{"not online yet, trying again: ", "because of unavailable", "[5/5] failed: not online after 3s: ", "agent.log", "the same command waits again"} {
+	for _, want := range []string{"not online yet, trying again: ", "because of unavailable", "[5/5] failed: not online after 3s: ",
+		"agent.log", "the same command waits again"} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("exit %d, no %q in\n%s%s", code, want, out.String(), errs.String())
 		}
@@ -124,11 +120,11 @@ func TestJoinFailuresHaveANextStep(t *testing.T) {
 			[]string{"[2/5] failed: ", "token_used", "do something"}},
 		{"edge", edge, func(b *box) []string { return []string{"--token", b.token} }, 1,
 			[]string{"does not answer like a gateway", "Cloudflare", "[2/5] failed: ", "the token is not lost"}},
-		{"heartbeats refused", refuse("/heartbeat", 403, wire.CodeBanned), func(b *box) []string { return nil }, 1, []string{"[5/5] failed: ", "banned", "do something"}},
+		{"heartbeats refused", refuse("/heartbeat", 403, wire.CodeBanned), func(b *box) []string { return nil }, 1,
+			[]string{"[5/5] failed: ", "banned", "do something"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			b := newBox(t)
-			b.mkdir("run/systemd/system")
+			b := systemdBox(t)
 			if strings.HasPrefix(test.name, "heartbeats") {
 				b.joined()
 				b.stopUnit()
@@ -145,7 +141,8 @@ func TestJoinFailuresHaveANextStep(t *testing.T) {
 			var out, errs screen
 			p := b.program(&out, &errs)
 			p.Patience = 3e9
-			code := execute(t.Context(), p, append([]string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu"}, test.args(b)...))
+			code := execute(t.Context(), p, append([]string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu"},
+				test.args(b)...))
 			text := out.String() + errs.String()
 			if code != test.code || strings.Contains(text, b.token) {
 				t.Errorf("exit %d\n%s", code, text)
@@ -176,8 +173,7 @@ func edge(gatewaytest.Request) *gatewaytest.Reply {
 }
 
 func TestJoinWaitsForNobodyElsesAgent(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	directory, err := identity.Open(b.base)
 	if err != nil {
 		t.Fatal(err)
@@ -190,8 +186,7 @@ func TestJoinWaitsForNobodyElsesAgent(t *testing.T) {
 }
 
 func TestJoinServiceFailureIsSaid(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.tools = func(call string) ([]byte, error) {
 		if strings.Contains(call, "systemctl start") {
 			return []byte("Job for muster-agent.service failed."), fmt.Errorf("exit status 1")
@@ -199,7 +194,8 @@ func TestJoinServiceFailureIsSaid(t *testing.T) {
 		return nil, nil
 	}
 	code, out, _ := b.join("--token", b.token)
-	if code != 1 || !strings.Contains(out, "[4/5] failed: ") || !strings.Contains(out, "Job for muster-agent.service failed.") || !strings.Contains(out, "journalctl") {
+	if code != 1 || !strings.Contains(out, "[4/5] failed: ") || !strings.Contains(out, "Job for muster-agent.service failed.") ||
+		!strings.Contains(out, "journalctl") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	b.tools = nil
@@ -209,10 +205,14 @@ func TestJoinServiceFailureIsSaid(t *testing.T) {
 }
 
 func TestJoinShowsGPUs(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	smi := filepath.Join(t.TempDir(), "nvidia-smi")
-	script := "#!/bin/sh\ncase \"$*\" in *--help*) echo '\"index\"'; echo '\"uuid\"'; echo '\"name\"' ;; *) echo '0, GPU-1, NVIDIA H100 80GB HBM3' ;; esac\n"
+	const script = `#!/bin/sh
+case "$*" in
+*--help*) printf '"%s"\n' index uuid name ;;
+*) echo '0, GPU-1, NVIDIA H100 80GB HBM3' ;;
+esac
+`
 	if err := os.WriteFile(smi, []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -14,10 +14,10 @@ import (
 )
 
 func TestJoinAgainChangesNothing(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
-	pid, calls := b.status().PID, len(b.calls)
+	pid := b.status().PID
+	calls := len(b.calls)
 	for _, args := range [][]string{{"--token", b.token}, {}} {
 		code, out, errs := b.join(args...)
 		if code != 0 || !strings.HasPrefix(out, "already joined as gpu-1 and online since 20") || !strings.HasSuffix(out, ": nothing to do\n") {
@@ -41,8 +41,7 @@ func TestJoinAgainChangesNothing(t *testing.T) {
 
 // TestJoinGoesOnWhereItWasInterrupted takes away one thing after the other that a join writes.
 func TestJoinGoesOnWhereItWasInterrupted(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
 	for name, damage := range map[string]func(){
 		"settings":  func() { os.Remove(filepath.Join(b.root, "etc/muster/agent.env")) },
@@ -64,14 +63,16 @@ func TestJoinGoesOnWhereItWasInterrupted(t *testing.T) {
 }
 
 func TestJoinUpdates(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
 	l := service.Layout{Base: b.base}
 	now := l.Current()
 	old := olderBuild(t, b)
 	b.command(t.Context(), "systemctl", "restart", service.Name)
-	b.until("the older build is online", func() bool { return b.status().Phase == identity.PhaseOnline && b.manager().Agent() == b.status().PID })
+	b.until("the older build is online", func() bool {
+		return b.status().Phase == identity.PhaseOnline &&
+			b.manager().Agent() == b.status().PID
+	})
 	pid := b.status().PID
 	code, out, errs := b.join()
 	if code != 0 || l.Current() != now || l.Good() != now || b.status().PID == pid {
@@ -109,28 +110,22 @@ func olderBuild(t *testing.T, b *box) string {
 
 // TestJoinGoesBack returns to the build that was good where the next one is not accepted.
 func TestJoinGoesBack(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
 	old := olderBuild(t, b)
 	b.command(t.Context(), "systemctl", "restart", service.Name)
-	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
-		if strings.HasSuffix(q.Path, "/heartbeat") {
-			return gatewaytest.Refusal(403, wire.CodeBanned)
-		}
-		return nil
-	})
+	b.rule(refuse("/heartbeat", 403, wire.CodeBanned))
 	code, out, errs := b.call("join", "--gateway", b.url, "--state", b.base)
 	l := service.Layout{Base: b.base}
-	if code != 1 || l.Current() != old || l.Good() != old || !strings.Contains(out, "went back to the version before") || !strings.Contains(out, "because of banned") {
+	if code != 1 || l.Current() != old || l.Good() != old || !strings.Contains(out, "went back to the version before") ||
+		!strings.Contains(out, "because of banned") {
 		t.Errorf("exit %d, current %.8s, want %.8s\n%s%s", code, l.Current(), old, out, errs)
 	}
 }
 
 // TestJoinOnAnotherInstance does not use an identity that came with a copied disk.
 func TestJoinOnAnotherInstance(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined("--provider", "vast_ai", "--instance-id", "1")
 	code, out, errs := b.join("--provider", "vast_ai", "--instance-id", "2")
 	if code != 1 || !strings.Contains(out, "belongs to instance 1 and this is 2") || !strings.Contains(out, "MUSTER_TOKEN") {
@@ -144,8 +139,7 @@ func TestJoinOnAnotherInstance(t *testing.T) {
 }
 
 func TestJoinInterrupted(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
 		if q.Path == wire.PathRegister {
@@ -155,7 +149,8 @@ func TestJoinInterrupted(t *testing.T) {
 		return nil
 	})
 	var out, errs screen
-	code := execute(ctx, b.program(&out, &errs), []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--token", b.token})
+	code := execute(ctx, b.program(&out, &errs), []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu",
+		"--token", b.token})
 	if code != 1 || !strings.Contains(out.String(), "[2/5] failed: interrupted: the same command goes on from here") {
 		t.Errorf("exit %d\n%s%s", code, out.String(), errs.String())
 	}

@@ -11,15 +11,16 @@ import (
 )
 
 func TestJoinCheck(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	code, out, errs := b.join("--check", "--token", b.token, "--root-pin", b.g.CA.Pin())
 	if code != 0 {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
 	for _, want := range []string{
-		"TCP         ok    https://127.0.0.1", "gateway     ok    gateway https", "its own certificate, root pin fits", "clock       ok", "token       ok",
-		"not spent", "disk        ok", "writable    ok", "executable  ok", "GPU         note", "privileges  ok    root", "service     ok    systemd",
+		"TCP         ok    https://127.0.0.1", "gateway     ok    gateway https", "its own certificate, root pin fits", "clock       ok",
+		"token       ok",
+		"not spent", "disk        ok", "writable    ok", "executable  ok", "GPU         note", "privileges  ok    root",
+		"service     ok    systemd",
 		"joining would work: run the same without --check",
 	} {
 		if !strings.Contains(out, want) {
@@ -51,15 +52,18 @@ func TestJoinCheckFindsWhatIsWrong(t *testing.T) {
 			[]string{"gateway     FAILS", "if this port speaks TLS, give --gateway with https://"}, 1},
 		{"plain", func(b *box) []string { return []string{"--gateway", gatewaytest.Listen(b.t, b.g, nil)} }, nil,
 			[]string{"plain HTTP (each exchange is signed)"}, 0},
-		{"wrong pin", func(*box) []string { return []string{"--root-pin", "sha256:" + strings.Repeat("11", 32)} }, nil, []string{"TLS         FAILS", "root pin"}, 1},
+		{"wrong pin", func(*box) []string { return []string{"--root-pin", "sha256:" + strings.Repeat("11", 32)} }, nil,
+			[]string{"TLS         FAILS", "root pin"}, 1},
 		{"wrong token", func(b *box) []string { return []string{"--token", b.token[:len(b.token)-2]} }, nil, []string{"token       FAILS"}, 1},
 		{"no token", func(*box) []string { return nil }, nil, []string{"token       note", "joining would work"}, 0},
-		{"edge", func(*box) []string { return nil }, func(b *box) { b.rule(edge) }, []string{"gateway     FAILS", "behind Cloudflare", "Just a moment"}, 1},
-		{"clock", func(*box) []string { return nil }, func(b *box) { b.late(10 * time.Minute) }, []string{"clock       note", "this machine's clock is 10m0s behind the gateway's"}, 0},
-		{"no init", func(*box) []string { return nil }, func(b *box) { os.RemoveAll(b.root + "/run") }, []string{"service     note", "built-in supervisor; nothing here starts programs at boot"}, 0},
+		{"edge", func(*box) []string { return nil }, func(b *box) { b.rule(edge) },
+			[]string{"gateway     FAILS", "behind Cloudflare", "Just a moment"}, 1},
+		{"clock", func(*box) []string { return nil }, func(b *box) { b.late(10 * time.Minute) },
+			[]string{"clock       note", "this machine's clock is 10m0s behind the gateway's"}, 0},
+		{"no init", func(*box) []string { return nil }, func(b *box) { os.RemoveAll(b.root + "/run") },
+			[]string{"service     note", "built-in supervisor; nothing here starts programs at boot"}, 0},
 	} {
-		b := newBox(t)
-		b.mkdir("run/systemd/system")
+		b := systemdBox(t)
 		if test.setup != nil {
 			test.setup(b)
 		}

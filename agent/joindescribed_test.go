@@ -10,8 +10,7 @@ import (
 
 // TestJoinKeepsDescription: what a bootstrap script wrote of the node stays in the settings, a token and what nobody knows do not.
 func TestJoinKeepsDescription(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.mkdir("etc/muster")
 	path := filepath.Join(b.root, "etc/muster/agent.env")
 	text := "MUSTER_NODE_ID=n-1\nMUSTER_NODE_URL=" + b.url + "\nMUSTER_TASK_KEYS=\nMUSTER_TRUST_KEY=a+/=\nMUSTER_TOKEN=mse_x\nMUSTER_OTHER=1\n"

@@ -11,8 +11,7 @@ import (
 )
 
 func TestJoinRefusesAnotherGateway(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined("--root-pin", b.g.CA.Pin()) // the other gateway has another root
 	other := newBox(t)
 	t.Setenv(asAgent, b.root)
@@ -34,8 +33,7 @@ func TestJoinRefusesAnotherGateway(t *testing.T) {
 
 // TestJoinUnderAnotherAddress changes over without a token where it is the same gateway.
 func TestJoinUnderAnotherAddress(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
 	moved := gatewaytest.Listen(t, b.g, b.g.Serving(t))
 	code, out, errs := b.call("join", "--gateway", moved, "--state", b.base, "--force")
@@ -52,8 +50,7 @@ func TestJoinUnderAnotherAddress(t *testing.T) {
 
 // TestJoinAfterBeingRefused enrols afresh with the token where the identity that is there is worth nothing any more.
 func TestJoinAfterBeingRefused(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
 	b.g.Forget()
 	b.until("the agent is refused", func() bool { return b.status().Phase == identity.PhaseRefused })
@@ -71,8 +68,7 @@ func TestJoinAfterBeingRefused(t *testing.T) {
 
 // TestJoinForcedInVain: a changeover that the other gateway refuses leaves the node at work where it was.
 func TestJoinForcedInVain(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
 	other := newBox(t)
 	other.rule(func(q gatewaytest.Request) *gatewaytest.Reply {

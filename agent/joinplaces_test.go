@@ -25,7 +25,8 @@ func (b *box) mounted(script string, args ...string) (code int, out string) {
 	}
 	ctx, cancel := context.WithTimeout(b.t.Context(), 2*time.Minute)
 	defer cancel()
-	words := append([]string{"-m", "sh", "-c", script, os.Args[0], "join", "--gateway", b.url, "--name", "gpu-1", "--no-gpu", "--interval", "200ms"}, args...)
+	words := append([]string{"-m", "sh", "-c", script, os.Args[0], "join", "--gateway", b.url, "--name", "gpu-1", "--no-gpu", "--interval",
+		"200ms"}, args...)
 	cmd := exec.CommandContext(ctx, "unshare", words...)
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), asAgent + "=" + b.root, "HOME=/root", "MUSTER_TOKEN=" + b.token, "BOX=" + b.root}
 	raw, err := cmd.CombinedOutput()
@@ -91,7 +92,8 @@ func TestMountedVolume(t *testing.T) {
 	state := filepath.Join(b.root, "volume")
 	b.mkdir("volume")
 	script := "mount -t tmpfs -o mode=0755,uid=1000,gid=1000 none $BOX/volume && mkdir $BOX/volume/lost+found && " +
-		`"$0" "$@" && stat -c 'mode %a of %u' $BOX/volume && "$0" leave --state $BOX/volume && stat -c 'mode %a of %u' $BOX/volume && ls -A $BOX/volume`
+		`"$0" "$@" && stat -c 'mode %a of %u' $BOX/volume && ` +
+		`"$0" leave --state $BOX/volume && stat -c 'mode %a of %u' $BOX/volume && ls -A $BOX/volume`
 	code, out := b.mounted(script, "--state", state)
 	if code != 0 || !regexp.MustCompile(`(?s)online.*mode 700 of 0.*mode 755 of 1000\s+lost\+found\n$`).MatchString(out) {
 		t.Errorf("exit %d\n%s", code, out)

@@ -18,14 +18,15 @@ func TestJoinOfARecycledBox(t *testing.T) {
 		not   string
 	}{
 		{"silent after a while", []int{1, 1, 0}, 0,
-			[]string{"node gpu-1 of this instance was heard 3s ago", "waiting until that node counts as silent: about 1s", "still waiting for that node to be silent: about 1s", "[2/5] enrolled as gpu-1"}, "failed"},
+			[]string{"node gpu-1 of this instance was heard 3s ago", "waiting until that node counts as silent: about 1s",
+				"still waiting for that node to be silent: about 1s", "[2/5] enrolled as gpu-1"}, "failed"},
 		{"it goes on reporting", []int{1}, 1,
 			[]string{"[2/5] failed: not enrolled: ", "it still reports after 3s", "stop that one", "do something", "the token is not lost"}, ""},
-		{"much too long", []int{601}, 1, []string{"[2/5] failed: not enrolled: ", "too long to wait here", "do something", "the token is not lost"}, "waiting until"},
+		{"much too long", []int{601}, 1, []string{"[2/5] failed: not enrolled: ", "too long to wait here", "do something",
+			"the token is not lost"}, "waiting until"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			b := newBox(t)
-			b.mkdir("run/systemd/system")
+			b := systemdBox(t)
 			asked := 0
 			b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
 				if q.Path != wire.PathRegister {
@@ -40,7 +41,8 @@ func TestJoinOfARecycledBox(t *testing.T) {
 			var out, errs screen
 			p := b.program(&out, &errs)
 			p.Patience = 3e9
-			code := execute(t.Context(), p, []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--token", b.token})
+			code := execute(t.Context(), p, []string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--token",
+				b.token})
 			text := out.String() + errs.String()
 			if code != c.code || strings.Contains(text, b.token) || c.not != "" && strings.Contains(text, c.not) {
 				t.Errorf("exit %d\n%s", code, text)

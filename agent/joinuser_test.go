@@ -12,7 +12,9 @@ import (
 // userBox is a machine with systemd that a user is logged in to who may not linger.
 func userBox(t *testing.T) *box {
 	b := newBox(t)
-	b.uid, b.env["HOME"], b.env["USER"] = 1000, "/home/u", "u"
+	b.uid = 1000
+	b.env["HOME"] = "/home/u"
+	b.env["USER"] = "u"
 	for _, path := range []string{"run/systemd/system", "run/user/1000/systemd/private", "home/u"} {
 		b.mkdir(path)
 	}
@@ -71,7 +73,8 @@ func TestJoinWithoutAHome(t *testing.T) {
 		t.Fatal(err)
 	}
 	code, out, _ := b.join("--token", b.token)
-	if code != 1 || !strings.Contains(out, "/nothing/.config/muster/agent.env cannot be written") || !strings.Contains(out, "or set HOME to a directory") {
+	if code != 1 || !strings.Contains(out, "/nothing/.config/muster/agent.env cannot be written") ||
+		!strings.Contains(out, "or set HOME to a directory") {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	if len(b.g.Requests(wire.PathRegister)) > 0 {

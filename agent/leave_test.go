@@ -53,7 +53,8 @@ func TestLeave(t *testing.T) {
 			b.joined()
 			b.online()
 			code, out, errs := b.call("leave", "--state", b.base)
-			if code != 0 || !strings.Contains(out, "told "+b.url+": node gpu-1 is retired") || !strings.HasSuffix(out, "left: this machine is as it was before\n") {
+			if code != 0 || !strings.Contains(out, "told "+b.url+": node gpu-1 is retired") ||
+				!strings.HasSuffix(out, "left: this machine is as it was before\n") {
 				t.Errorf("exit %d\n%s%s", code, out, errs)
 			}
 			if after := b.tree(); after != before {
@@ -70,8 +71,7 @@ func TestLeave(t *testing.T) {
 }
 
 func TestLeaveFindsTheState(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
 	if code, out, errs := b.call("status"); code != 0 || !strings.Contains(out, "online") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
@@ -82,8 +82,7 @@ func TestLeaveFindsTheState(t *testing.T) {
 }
 
 func TestLeaveWithoutTheGateway(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
 	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
 		if strings.HasSuffix(q.Path, "/leave") {
@@ -107,15 +106,9 @@ func TestLeaveWithoutTheGateway(t *testing.T) {
 
 // TestLeaveWhatIsRetired needs no answer other than that the gateway wants nothing of this node.
 func TestLeaveWhatIsRetired(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
-	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
-		if strings.HasSuffix(q.Path, "/leave") {
-			return gatewaytest.Refusal(403, wire.CodeRetired)
-		}
-		return nil
-	})
+	b.rule(refuse("/leave", 403, wire.CodeRetired))
 	if code, out, errs := b.call("leave", "--state", b.base); code != 0 || !strings.Contains(out, "given this node up already (retired)") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
@@ -123,15 +116,9 @@ func TestLeaveWhatIsRetired(t *testing.T) {
 
 // TestLeaveInAConflict: the copy that goes does not have the operator retire the machine that stays.
 func TestLeaveInAConflict(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
-	b.rule(func(q gatewaytest.Request) *gatewaytest.Reply {
-		if strings.HasSuffix(q.Path, "/leave") {
-			return gatewaytest.Refusal(403, wire.CodeIdentityConflict)
-		}
-		return nil
-	})
+	b.rule(refuse("/leave", 403, wire.CodeIdentityConflict))
 	code, out, errs := b.call("leave", "--state", b.base, "--force")
 	if code != 0 || strings.Contains(out, "node retire") || !strings.Contains(out, "muster help identity-trouble") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
@@ -139,8 +126,7 @@ func TestLeaveInAConflict(t *testing.T) {
 }
 
 func TestLeaveAfterAnInterruptedJoin(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	before := b.tree()
 	if code, _, _ := b.join(); code != 1 {
 		t.Errorf("joined without a token: exit %d", code)
@@ -152,11 +138,11 @@ func TestLeaveAfterAnInterruptedJoin(t *testing.T) {
 }
 
 func TestLeaveADamagedIdentity(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
 	os.WriteFile(filepath.Join(b.base, "identity.json"), []byte("{"), 0o600)
-	if code, _, errs := b.call("leave", "--state", b.base); code != 1 || !strings.Contains(errs, "damaged") || !strings.Contains(errs, "--force") {
+	if code, _, errs := b.call("leave", "--state", b.base); code != 1 || !strings.Contains(errs, "damaged") ||
+		!strings.Contains(errs, "--force") {
 		t.Errorf("exit %d\n%s", code, errs)
 	}
 	if code, _, errs := b.call("leave", "--state", b.base, "--force"); code != 0 {

@@ -18,8 +18,7 @@ func (b *box) put(path, text string, mode os.FileMode) {
 
 // TestLeaveAfterBootstrap: what a bootstrap script put on the machine goes too, and what stays is named.
 func TestLeaveAfterBootstrap(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.put("etc/real/hosts", "127.0.0.1 localhost\n127.0.1.1 me # muster-bootstrap-like", 0o644)
 	b.put("etc/cloud/templates/host.mariner.tmpl", "## template:jinja\n127.0.1.1 me\n", 0o600)
 	if err := os.Symlink("real/hosts", filepath.Join(b.root, "etc/hosts")); err != nil {
@@ -32,8 +31,10 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 	const line = "192.0.2.1 gw.example # muster-bootstrap\n"
 	b.put("etc/real/hosts", line+"127.0.0.1 localhost\n127.0.1.1 me # muster-bootstrap-like", 0o644)
 	b.put("etc/cloud/templates/host.mariner.tmpl", "## template:jinja\n"+strings.TrimSpace(line)+" \r\n127.0.1.1 me\n", 0o600)
-	for _, path := range []string{"etc/muster/ca-bundle.crt", "etc/muster/bootstrap-token", "etc/muster/first-hop.sh", "etc/muster/.bootstrap.1.abc", "run/muster-bootstrap.sh",
-		"run/muster-bootstrap.status", "run/muster-bootstrap.lock", "run/muster-first-hop.abc/why", "etc/systemd/system/muster-first-hop.service"} {
+	for _, path := range []string{"etc/muster/ca-bundle.crt", "etc/muster/bootstrap-token", "etc/muster/first-hop.sh",
+		"etc/muster/.bootstrap.1.abc", "run/muster-bootstrap.sh",
+		"run/muster-bootstrap.status", "run/muster-bootstrap.lock", "run/muster-first-hop.abc/why",
+		"etc/systemd/system/muster-first-hop.service"} {
 		b.put(path, "bundle", 0o600)
 	}
 	b.put("etc/docker/certs.d/r.example:5000/ca.crt", "bundle", 0o644)
@@ -43,7 +44,8 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 	b.put("base/.bootstrap-stays", "runtime docker.io docker-cli\nlogin docker r.example:5000\nlogin docker r.example:5000\nodd\n", 0o600)
 	code, out, errs := b.call("leave", "--state", b.base)
 	for _, want := range []string{
-		"stays: the container runtime that the bootstrap installed (docker.io docker-cli): where nothing needs it, apt-get purge docker.io docker-cli\n",
+		"stays: the container runtime that the bootstrap installed (docker.io docker-cli): " +
+			"where nothing needs it, apt-get purge docker.io docker-cli\n",
 		"stays: the login of docker at the registry r.example:5000: where nothing needs it, docker logout r.example:5000\n",
 	} {
 		if strings.Count(out, want) != 1 {
@@ -51,7 +53,8 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 		}
 	}
 	trust := filepath.Join(b.root, "etc/docker/certs.d/r.example:5000/ca.crt")
-	if code != 0 || !strings.Contains(out, "stays: "+trust+" (trust in a registry") || !strings.HasSuffix(out, "left: but for what stays, this machine is as it was before\n") ||
+	if code != 0 || !strings.Contains(out, "stays: "+trust+" (trust in a registry") ||
+		!strings.HasSuffix(out, "left: but for what stays, this machine is as it was before\n") ||
 		!strings.Contains(out, "removed the bootstrap's line in ") || strings.Contains(out, "own.example") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}
@@ -66,7 +69,8 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 
 // TestLeaveBeforeTheAgent: a first hop that has not come as far as an agent goes too.
 func TestLeaveBeforeTheAgent(t *testing.T) {
-	for _, path := range []string{"etc/muster/first-hop.sh", "etc/systemd/system/muster-first-hop.service", "etc/systemd/system/.muster-first-hop.service", "etc/hosts"} {
+	for _, path := range []string{"etc/muster/first-hop.sh", "etc/systemd/system/muster-first-hop.service",
+		"etc/systemd/system/.muster-first-hop.service", "etc/hosts"} {
 		b := newBox(t)
 		b.mkdir("etc/systemd/system")
 		b.put("etc/hosts", "127.0.0.1 localhost\n", 0o644)
@@ -98,9 +102,9 @@ func TestLeaveHostsFileThatCannotBeWritten(t *testing.T) {
 
 // TestJoinDropsTheBootstrapToken: the file of a token that has enrolled goes where cloud-init put it, and stays where a person did.
 func TestJoinDropsTheBootstrapToken(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
-	own, known := filepath.Join(b.root, "own"), filepath.Join(b.root, "etc/muster/bootstrap-token")
+	b := systemdBox(t)
+	own := filepath.Join(b.root, "own")
+	known := filepath.Join(b.root, "etc/muster/bootstrap-token")
 	b.put("etc/muster/bootstrap-token", "\ufeff"+b.token+"\r\n", 0o666)
 	os.Chmod(known, 0o666) // whatever the umask
 	code, out, errs := b.join("--token-file", known)

@@ -13,23 +13,29 @@ import (
 	"muster/agent/internal/service"
 )
 
-// TestStartedThoughTheGatewayIsAway: a unit that waits for the gateway would fail at boot.
-func TestStartedThoughTheGatewayIsAway(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
-	b.joined()
-	b.stopUnit()
+// notifySocket stands for systemd's. Its path is short, as the kernel wants it.
+func notifySocket(t *testing.T) (socket *net.UnixConn, path string) {
+	t.Helper()
 	folder, err := os.MkdirTemp("", "n")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(folder) })
-	path := filepath.Join(folder, "notify")
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	path = filepath.Join(folder, "notify")
+	socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer socket.Close()
+	t.Cleanup(func() { socket.Close() })
+	return socket, path
+}
+
+// TestStartedThoughTheGatewayIsAway: a unit that waits for the gateway would fail at boot.
+func TestStartedThoughTheGatewayIsAway(t *testing.T) {
+	b := systemdBox(t)
+	b.joined()
+	b.stopUnit()
+	socket, path := notifySocket(t)
 	socket.SetReadDeadline(time.Now().Add(20 * time.Second))
 	receive := func() string {
 		raw := make([]byte, 4096)
@@ -55,17 +61,7 @@ func TestStartedThoughTheGatewayIsAway(t *testing.T) {
 
 // TestEnrollingAsksForTime instead of claiming to have started.
 func TestEnrollingAsksForTime(t *testing.T) {
-	folder, err := os.MkdirTemp("", "n")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(folder) })
-	path := filepath.Join(folder, "notify")
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer socket.Close()
+	socket, path := notifySocket(t)
 	b := newBox(t)
 	getenv := environment("NOTIFY_SOCKET", path, "MUSTER_TOKEN", b.token)
 	said := make(chan string, 1)

@@ -63,7 +63,7 @@ func sleptThrough(t *testing.T, g *gatewaytest.Gateway, rotations int64) func(*i
 		g.Sets = append(g.Sets, set(number, gatewaytest.NewCA(t, time.Now()).RootPEM()))
 	}
 	g.Sets = append(g.Sets, set(rotations+1, g.CA.RootPEM()))
-	return func(s *identity.State) { s.Gateway.Roots, s.Gateway.Trust = first, g.Sets[0] }
+	return func(s *identity.State) { s.Gateway.Roots = first; s.Gateway.Trust = g.Sets[0] }
 }
 
 // TestPinOfAnEarlierRoot: a pin in a unit's settings or in an entry point, of a root that the identity has outlived, keeps
@@ -80,10 +80,13 @@ func TestPinOfAnEarlierRoot(t *testing.T) {
 		if test.rotations > 0 {
 			change = sleptThrough(t, g, test.rotations)
 		}
-		state, pin := stored(t, g, url, change), otherPin(t)
-		args, getenv := []string{"run", "--gateway", url, "--state", state, "--no-gpu"}, environment("MUSTER_ROOT_PIN", pin)
+		state := stored(t, g, url, change)
+		pin := otherPin(t)
+		args := []string{"run", "--gateway", url, "--state", state, "--no-gpu"}
+		getenv := environment("MUSTER_ROOT_PIN", pin)
 		if test.flag {
-			args, getenv = append(args, "--root-pin", pin), environment()
+			args = append(args, "--root-pin", pin)
+			getenv = environment()
 		}
 		code, _, stderr := agent(t, getenv, "", online(state), args...)
 		if code != 0 || !online(state)() || !strings.Contains(stderr, "the root pin is not looked at") ||
@@ -96,7 +99,8 @@ func TestPinOfAnEarlierRoot(t *testing.T) {
 // TestPinOfTheFirstEnrolment decides, and says what to do.
 func TestPinOfTheFirstEnrolment(t *testing.T) {
 	g := gatewaytest.New(t)
-	url, state := gatewaytest.Listen(t, g, g.Serving(t)), t.TempDir()
+	url := gatewaytest.Listen(t, g, g.Serving(t))
+	state := t.TempDir()
 	args := []string{"run", "--gateway", url, "--state", state, "--no-gpu", "--name", "n"}
 	token := g.Token(t)
 	code, _, stderr := agent(t, environment("MUSTER_TOKEN", token, "MUSTER_ROOT_PIN", otherPin(t)), "", nil, args...)
@@ -128,7 +132,8 @@ func TestEnrolAfreshWithAPinFromBefore(t *testing.T) {
 		if test.rotations > 0 {
 			change = sleptThrough(t, g, test.rotations)
 		}
-		state, credential := stored(t, g, url, change), g.Token(t)
+		state := stored(t, g, url, change)
+		credential := g.Token(t)
 		if test.psk {
 			credential = psk
 			g.PSK(t, psk)
@@ -153,7 +158,8 @@ func TestEnrolAfreshWithAStranger(t *testing.T) {
 		shared, copies bool
 	}{{"psk", true, false}, {"token", false, false}, {"token, and it names the known root beside its own", false, true}} {
 		shared := test.shared
-		g, stranger := gatewaytest.New(t), gatewaytest.New(t)
+		g := gatewaytest.New(t)
+		stranger := gatewaytest.New(t)
 		url := gatewaytest.Listen(t, stranger, stranger.Serving(t))
 		if sleptThrough(t, stranger, 1); test.copies {
 			copyRoot(t, g, stranger)
@@ -198,8 +204,7 @@ func copyRoot(t *testing.T, g, stranger *gatewaytest.Gateway) {
 // gateway has replaced since. It goes on with the machine's identity, and starts the agent.
 func TestJoinWithAFormerPin(t *testing.T) {
 	for _, secure := range []bool{true, false} {
-		b := newBox(t)
-		b.mkdir("run/systemd/system")
+		b := systemdBox(t)
 		if !secure {
 			b.url = gatewaytest.Listen(t, b.g, nil)
 		}
@@ -229,8 +234,7 @@ func TestJoinWithAFormerPin(t *testing.T) {
 
 // TestJoinKeepsNoPin: it is about the one enrolment.
 func TestJoinKeepsNoPin(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined("--root-pin", b.g.CA.Pin())
 	if got := b.read("etc/muster/agent.env"); strings.Contains(got, "PIN") {
 		t.Errorf("settings %s", got)
@@ -243,10 +247,10 @@ func TestJoinKeepsNoPin(t *testing.T) {
 // TestJoinWithSettingsOfAnOlderAgent: the settings hold a pin that the identity has outlived. The agent starts with it, and
 // joining again, as an update does, takes it away.
 func TestJoinWithSettingsOfAnOlderAgent(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
-	pin, path := otherPin(t), filepath.Join(b.root, "etc/muster/agent.env")
+	pin := otherPin(t)
+	path := filepath.Join(b.root, "etc/muster/agent.env")
 	before := b.read("etc/muster/agent.env")
 	if err := os.WriteFile(path, []byte(before+"MUSTER_ROOT_PIN="+pin+"\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -270,8 +274,7 @@ func TestJoinWithSettingsOfAnOlderAgent(t *testing.T) {
 // TestJoinWithAnotherPin: a pin that is given now and fits nothing that this machine knows or can follow is refused, and
 // what it has goes on.
 func TestJoinWithAnotherPin(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.url = gatewaytest.Listen(t, b.g, nil) // plain HTTP: no certificate says it first
 	b.joined()
 	pin := otherPin(t)
@@ -287,8 +290,7 @@ func TestJoinWithAnotherPin(t *testing.T) {
 
 // TestJoinAfterRotations: the pin that a person gives is of a root that this machine has not heard of yet.
 func TestJoinAfterRotations(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.joined()
 	b.stopUnit()
 	directory, err := identity.Open(b.base)
@@ -321,14 +323,14 @@ func (s *swap) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.now.Load().
 
 // TestJoinAGatewayThatWasSetUpAnew at the same address: --force and a token change over, nothing less does.
 func TestJoinAGatewayThatWasSetUpAnew(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	var address swap
 	address.now.Store(b.g)
 	b.url = gatewaytest.Listen(t, &address, nil)
 	b.joined("--root-pin", b.g.CA.Pin())
 	anew := gatewaytest.New(t)
-	anew.Script, anew.Interval = b.answer, 5
+	anew.Script = b.answer
+	anew.Interval = 5
 	anew.Welcome = func(w *wire.Welcome) { anew.Sets = []json.RawMessage{w.Trust} }
 	sleptThrough(t, anew, 0)
 	address.now.Store(anew)

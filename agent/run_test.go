@@ -95,8 +95,10 @@ func TestUsage(t *testing.T) {
 		{"bad label", []string{"run", "--label", "x"}, none, 2, "KEY=VALUE"},
 		{"bad label variable", []string{"run"}, environment("MUSTER_LABEL", "x"), 2, "MUSTER_LABEL: a label is KEY=VALUE"},
 		{"bad interval", []string{"run", "--gateway", "https://gw", "--interval", "1ms"}, none, 2, "at least 100ms"},
-		{"GPU interval too fast", []string{"run", "--gateway", "https://gw", "--gpu-interval", "1ms"}, none, 2, "--gpu-interval is between 1s and 1h"},
-		{"GPU interval too slow", []string{"run", "--gateway", "https://gw"}, environment("MUSTER_GPU_INTERVAL", "2h"), 2, "--gpu-interval is between"},
+		{"GPU interval too fast", []string{"run", "--gateway", "https://gw", "--gpu-interval", "1ms"}, none, 2,
+			"--gpu-interval is between 1s and 1h"},
+		{"GPU interval too slow", []string{"run", "--gateway", "https://gw"}, environment("MUSTER_GPU_INTERVAL", "2h"), 2,
+			"--gpu-interval is between"},
 		{"bad probe output", []string{"probe", "-o", "xml"}, none, 2, "table or json"},
 		{"bad pin", []string{"run", "--gateway", "https://gw", "--root-pin", "x"}, none, 2, "--root-pin"},
 		{"bad level", []string{"run", "--gateway", "https://gw", "--log-level", "loud"}, none, 2, "log-level"},
@@ -104,9 +106,11 @@ func TestUsage(t *testing.T) {
 		{"long name", []string{"run", "--gateway", "https://gw", "--name", strings.Repeat("a", 300)}, none, 2, "--name"},
 		{"two sources", []string{"run", "--gateway", "https://gw", "--token", "a", "--token-file", "b"}, none, 2, "exclude each other"},
 		{"no credential", []string{"run", "--gateway", "https://gw", "--state", t.TempDir()}, none, 1, "set MUSTER_TOKEN"},
-		{"no token file", []string{"run", "--gateway", "https://gw", "--state", t.TempDir(), "--token-file", state + "/none"}, none, 1, "no such file"},
+		{"no token file", []string{"run", "--gateway", "https://gw", "--state", t.TempDir(), "--token-file", state + "/none"}, none, 1,
+			"no such file"},
 		{"empty token file", []string{"run", "--gateway", "https://gw", "--state", t.TempDir(), "--token-file", "-"}, none, 1, "is empty"},
-		{"mistyped", []string{"run", "--gateway", "https://gw", "--state", t.TempDir(), "--token", "mse_abcdefghijkl_secretsecret"}, none, 1, "mistyped"},
+		{"mistyped", []string{"run", "--gateway", "https://gw", "--state", t.TempDir(), "--token", "mse_abcdefghijkl_secretsecret"}, none, 1,
+			"mistyped"},
 		{"bad output", []string{"status", "-o", "xml"}, none, 2, "table or json"},
 		{"never ran", []string{"status", "--state", t.TempDir()}, none, 1, "no agent has run"},
 		{"both", []string{"probe", "--capture", "--no-gpu"}, none, 2, "exclude each other"},
@@ -140,14 +144,16 @@ func TestJoinsAndGoesOn(t *testing.T) {
 	g := gatewaytest.New(t)
 	url := gatewaytest.Listen(t, g, g.Serving(t))
 	base := t.TempDir()
-	state, leaked := filepath.Join(base, "state"), filepath.Join(base, "leaked")
+	state := filepath.Join(base, "state")
+	leaked := filepath.Join(base, "leaked")
 	fake := filepath.Join(base, "nvidia-smi")
 	if err := os.WriteFile(fake, []byte("#!/bin/sh\nenv | grep MUSTER_ >>"+leaked+"\ntouch "+leaked+"\nexit 9\n"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	token := g.Token(t)
 	t.Setenv("MUSTER_TOKEN", token)
-	args := []string{"--state", state, "run", "--gateway", url, "--interval", "100ms", "--label", "tier=a", "--name", "gpu-1", "--instance-id", "7", "--nvidia-smi", fake}
+	args := []string{"--state", state, "run", "--gateway", url, "--interval", "100ms", "--label", "tier=a", "--name", "gpu-1",
+		"--instance-id", "7", "--nvidia-smi", fake}
 	hasReading := func() bool {
 		for _, r := range g.Requests("/heartbeat") {
 			var h wire.HeartbeatRequest
@@ -189,7 +195,8 @@ func TestJoinsAndGoesOn(t *testing.T) {
 func checkStatus(t *testing.T, state, url string) {
 	t.Helper()
 	code, stdout, stderr := agent(t, environment(), "", nil, "status", "--state", state)
-	if code != 1 || !strings.Contains(stdout, "not running (was online)") || !strings.Contains(stdout, url) || !strings.Contains(stderr, "start it with") {
+	if code != 1 || !strings.Contains(stdout, "not running (was online)") || !strings.Contains(stdout, url) ||
+		!strings.Contains(stderr, "start it with") {
 		t.Errorf("exit %d\n%s%s", code, stdout, stderr)
 	}
 	directory, err := identity.Open(state)

@@ -11,8 +11,7 @@ import (
 // TestPSKInArguments: a pre-shared key that every user of the machine can read is used for no enrolment, and nothing is sent.
 func TestPSKInArguments(t *testing.T) {
 	const psk = "correct horse battery staple"
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.g.PSK(t, psk)
 	for name, args := range map[string][]string{
 		"join":  {"join", "--gateway", b.url, "--state", b.base, "--no-gpu", "--token", psk},
@@ -35,8 +34,7 @@ func TestPSKInArguments(t *testing.T) {
 
 // TestMistypedPSK: join names it before anything is done, as it does a mistyped token.
 func TestMistypedPSK(t *testing.T) {
-	b := newBox(t)
-	b.mkdir("run/systemd/system")
+	b := systemdBox(t)
 	b.put("psk", "msk_NRqoE9TkIk6y1DgEfu8m8A1cj4P8", 0o600)
 	code, out, errs := b.join("--token-file", filepath.Join(b.root, "psk"))
 	if code != 1 || !strings.Contains(errs, "mistyped or cut off") || strings.Contains(out, "[1/5]") {

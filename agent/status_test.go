@@ -40,7 +40,8 @@ func TestStatusSaysHowItIs(t *testing.T) {
 	last := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
 	since := last.Add(-time.Hour)
 	was := func(change func(*identity.Status)) identity.Status {
-		s := identity.Status{Phase: identity.PhaseOnline, Name: "gpu-1", Gateway: "https://gw.test", State: "active", Since: since, LastOnline: &last, LastContact: &last}
+		s := identity.Status{Phase: identity.PhaseOnline, Name: "gpu-1", Gateway: "https://gw.test", State: "active", Since: since,
+			LastOnline: &last, LastContact: &last}
 		change(&s)
 		return s
 	}
@@ -52,19 +53,26 @@ func TestStatusSaysHowItIs(t *testing.T) {
 		want    []string
 	}{
 		{"online", func(*identity.Status) {}, true, 0, []string{"status        online\n", "state         active\n"}},
-		{"retrying", func(s *identity.Status) { s.Phase, s.LastError = identity.PhaseRetrying, "reach gw.test: refused" }, true, 1,
-			[]string{"not online, trying again", "it was last online at " + last.Format(time.RFC3339) + " (1h0m", "muster-agent: the node is not online: "}},
-		{"connecting", func(s *identity.Status) { s.Phase, s.LastOnline = identity.PhaseRetrying, nil }, true, 1,
+		{"retrying", func(s *identity.Status) { s.Phase = identity.PhaseRetrying; s.LastError = "reach gw.test: refused" }, true, 1,
+			[]string{"not online, trying again", "it was last online at " + last.Format(time.RFC3339) + " (1h0m",
+				"muster-agent: the node is not online: "}},
+		{"connecting", func(s *identity.Status) { s.Phase = identity.PhaseRetrying; s.LastOnline = nil }, true, 1,
 			[]string{"status        connecting", "it was not online yet; the agent was started at " + since.Format(time.RFC3339)}},
-		{"refused", func(s *identity.Status) { s.Phase, s.LastError = identity.PhaseRefused, "revoked" }, true, 1, []string{"an operator has to act", "revoked"}},
-		{"in conflict", func(s *identity.Status) { s.State, s.Reasons = "unavailable", []string{wire.ReasonConflict} }, true, 0,
+		{"refused", func(s *identity.Status) { s.Phase = identity.PhaseRefused; s.LastError = "revoked" }, true, 1,
+			[]string{"an operator has to act", "revoked"}},
+		{"in conflict", func(s *identity.Status) { s.State = "unavailable"; s.Reasons = []string{wire.ReasonConflict} }, true, 0,
 			[]string{"unavailable: identity_conflict (two machines use the identity of this node", "muster node show gpu-1, on the gateway"}},
 		{"ill", func(s *identity.Status) {
-			s.State, s.Reasons = "unavailable", []string{wire.HealthGPUMissing, wire.HealthProbeHung, "of tomorrow"}
-		}, true, 0, []string{"gpu_missing (fewer GPUs answer than are expected); gpu_probe_hung (nvidia-smi does not come to an end); of tomorrow"}},
-		{"a clock behind", func(s *identity.Status) { s.SkewMillis = 5000 }, true, 0, []string{"this machine's clock is 5s behind the gateway's"}},
-		{"a clock ahead", func(s *identity.Status) { s.SkewMillis = -5000 }, true, 0, []string{"this machine's clock is 5s ahead of the gateway's"}},
-		{"dead", func(*identity.Status) {}, false, 1, []string{"not running (was online)", "start it with: ", " run --gateway https://gw.test --state /"}},
+			s.State = "unavailable"
+			s.Reasons = []string{wire.HealthGPUMissing, wire.HealthProbeHung, "of tomorrow"}
+		}, true, 0, []string{"gpu_missing (fewer GPUs answer than are expected); " +
+			"gpu_probe_hung (nvidia-smi does not come to an end); of tomorrow"}},
+		{"a clock behind", func(s *identity.Status) { s.SkewMillis = 5000 }, true, 0,
+			[]string{"this machine's clock is 5s behind the gateway's"}},
+		{"a clock ahead", func(s *identity.Status) { s.SkewMillis = -5000 }, true, 0,
+			[]string{"this machine's clock is 5s ahead of the gateway's"}},
+		{"dead", func(*identity.Status) {}, false, 1, []string{"not running (was online)", "start it with: ",
+			" run --gateway https://gw.test --state /"}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			code, out, errs := statusOf(t, was(test.change), test.running)
@@ -83,15 +91,17 @@ func TestStatusSaysHowItIs(t *testing.T) {
 // TestHowToStart: a dead agent is started by what join has put here, in words that can be pasted.
 func TestHowToStart(t *testing.T) {
 	for kind, want := range map[service.Kind]string{
-		service.Systemd: "systemctl start muster-agent", service.OpenRC: "rc-service muster-agent start", service.UserSystemd: "systemctl --user start muster-agent",
-		service.Supervised: "BASE/current/muster-agent supervise --state BASE --settings /etc/muster/agent.env",
+		service.Systemd: "systemctl start muster-agent", service.OpenRC: "rc-service muster-agent start",
+		service.UserSystemd: "systemctl --user start muster-agent",
+		service.Supervised:  "BASE/current/muster-agent supervise --state BASE --settings /etc/muster/agent.env",
 	} {
 		b := newBox(t)
 		raw, _ := json.Marshal(map[string]any{"kind": kind})
 		b.put("base/service.json", string(raw), 0o600)
 		b.put("base/status.json", `{"phase":"online","gateway":"https://gw.test"}`, 0o600)
 		code, _, errs := b.call("status", "--state", b.base)
-		if want = strings.ReplaceAll(want, "BASE", b.base); code != 1 || !strings.HasSuffix(errs, "the agent does not run: start it with: "+want+"\n") {
+		if want = strings.ReplaceAll(want, "BASE", b.base); code != 1 ||
+			!strings.HasSuffix(errs, "the agent does not run: start it with: "+want+"\n") {
 			t.Errorf("%s: exit %d\n%s", kind, code, errs)
 		}
 	}

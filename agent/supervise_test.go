@@ -17,7 +17,8 @@ import (
 func supervised(t *testing.T) *box {
 	t.Helper()
 	b := newBox(t)
-	if out := b.joined(); !strings.Contains(out, "[4/5] no init system here: built-in supervisor started\n      note: nothing here starts programs at boot: ") {
+	if out := b.joined(); !strings.Contains(out, "[4/5] no init system here: built-in supervisor started\n"+
+		"      note: nothing here starts programs at boot: ") {
 		t.Errorf("%s", out)
 	}
 	b.online()
@@ -93,7 +94,8 @@ func TestSupervisorIsAlone(t *testing.T) {
 // TestSupervisorKilled leaves the agent at work, and the next supervisor takes it over.
 func TestSupervisorKilled(t *testing.T) {
 	b := supervised(t)
-	agent, old := b.manager().Agent(), b.supervisor()
+	agent := b.manager().Agent()
+	old := b.supervisor()
 	kill(t, old)
 	b.until("the lock is free", func() bool { _, running := service.Supervisor(b.base); return !running })
 	b.online()
@@ -160,7 +162,8 @@ func TestSupervisorUpdate(t *testing.T) {
 	b := supervised(t)
 	digest := service.Layout{Base: b.base}.Current()
 	old := olderBuild(t, b)
-	supervisor, agent := b.supervisor(), b.manager().Agent()
+	supervisor := b.supervisor()
+	agent := b.manager().Agent()
 	code, out, errs := b.join()
 	if code != 0 || b.supervisor() == supervisor || b.manager().Agent() == agent {
 		t.Errorf("exit %d\n%s%s", code, out, errs)

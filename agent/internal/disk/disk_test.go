@@ -59,8 +59,9 @@ func TestReplaceThatFails(t *testing.T) {
 // TestNextStep finds the step through everything that an error is wrapped in.
 func TestNextStep(t *testing.T) {
 	for err, want := range map[error]string{
-		syscall.ENOSPC: "free some space", syscall.EDQUOT: "free some space", syscall.EROFS: "read-only", syscall.ENOTDIR: "a file where a directory",
-		syscall.EEXIST: "a file where a directory", syscall.EACCES: "--state", syscall.EIO: "",
+		syscall.ENOSPC: "free some space", syscall.EDQUOT: "free some space", syscall.EROFS: "read-only",
+		syscall.ENOTDIR: "a file where a directory",
+		syscall.EEXIST:  "a file where a directory", syscall.EACCES: "--state", syscall.EIO: "",
 	} {
 		got := disk.NextStep(fmt.Errorf("write: %w", &fs.PathError{Op: "open", Path: "x", Err: err}))
 		if !strings.Contains(got, want) || (got == "") != (want == "") {

@@ -61,7 +61,8 @@ GPU 0: NVIDIA H100 (UUID: GPU-00000000-0000-0000-0000-000000000000)
 func TestCaptureOfAFailure(t *testing.T) {
 	m := newMachine()
 	m.help = &gpu.Output{Code: 9, Stdout: []byte("NVIDIA-SMI has failed\n")}
-	m.answer, m.list = m.help, *m.help
+	m.answer = m.help
+	m.list = *m.help
 	p, _ := prober(t, m)
 	got, err := p.Capture(t.Context())
 	if err != nil || !strings.Contains(string(got), "--query-gpu="+coreFields) || strings.Count(string(got), "# exit 9") != 3 {

@@ -72,7 +72,8 @@ func spawn(mode string, session bool) {
 	note()
 	child := exec.Command(os.Args[0])
 	child.Env = append(os.Environ(), "FAKE_SMI="+mode)
-	child.Stdout, child.Stderr = os.Stdout, os.Stderr
+	child.Stdout = os.Stdout
+	child.Stderr = os.Stderr
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: session}
 	if err := child.Start(); err != nil {
 		panic(err)
@@ -142,8 +143,9 @@ func TestEnvironment(t *testing.T) {
 	if len(got.GPUs) != 1 || got.Probe.State != wire.ProbeOK || !strings.Contains(got.Probe.Error, "said on stderr") {
 		t.Fatalf("got %+v with %d GPUs", got.Probe, len(got.GPUs))
 	}
-	if got, want := got.GPUs[0].Name, "KEPT=yes XMUSTER_A=1 FAKE_SMI=row LC_ALL=C"; got != want {
-		t.Errorf("nvidia-smi got %q, want %q", got, want)
+	name := got.GPUs[0].Name
+	if want := "KEPT=yes XMUSTER_A=1 FAKE_SMI=row LC_ALL=C"; name != want {
+		t.Errorf("nvidia-smi got %q, want %q", name, want)
 	}
 }
 

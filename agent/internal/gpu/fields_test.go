@@ -89,7 +89,8 @@ func TestFieldsAreResolvedOnce(t *testing.T) {
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
 			m := newMachine(with(h100(0), "gpu_uuid", "GPU-a"))
-			m.known, m.help = test.known, test.help
+			m.known = test.known
+			m.help = test.help
 			p, _ := prober(t, m)
 			for range 3 {
 				if got := p.Probe(t.Context()); got.Probe.State != wire.ProbeOK || len(got.GPUs) != 1 || got.GPUs[0].UUID == "" ||
@@ -125,7 +126,9 @@ func TestFieldsAreResolvedAgain(t *testing.T) {
 		p, _ := prober(t, m)
 		p.Probe(t.Context())
 		m.change(func(m *machine) {
-			m.known, m.gpus[0]["driver_version"], m.gpus[0]["gpu_recovery_action"] = fields(), "610.1", "GPU Reset"
+			m.known = fields()
+			m.gpus[0]["driver_version"] = "610.1"
+			m.gpus[0]["gpu_recovery_action"] = "GPU Reset"
 		})
 		p.Probe(t.Context())
 		got := p.Probe(t.Context())
@@ -237,7 +240,8 @@ func FuzzProbe(f *testing.F) {
 			t.Errorf("got %+v with %d GPUs", got.Probe, len(got.GPUs))
 		}
 		for _, g := range got.GPUs {
-			u, w := g.UtilizationPercent, g.PowerWatts
+			u := g.UtilizationPercent
+			w := g.PowerWatts
 			if u != nil && !(*u >= 0 && *u <= 100) || w != nil && !(*w >= 0 && *w <= 20_000) || g.MemoryTotalMiB != nil && *g.MemoryTotalMiB <= 0 ||
 				len(g.Health) > 32 || len(g.Name) > 150 {
 				t.Errorf("got %+v", g)

@@ -133,7 +133,8 @@ func (c *clock) advance(d time.Duration) { c.at = c.at.Add(d) }
 func prober(t testing.TB, m *machine) (*gpu.Prober, *clock) {
 	t.Helper()
 	c := newClock()
-	total, used := int64(122_500), int64(7_300)
+	total := int64(122_500)
+	used := int64(7_300)
 	return &gpu.Prober{
 		Path: "/bin/sh", Exec: m.exec, Now: c.now,
 		SystemMemory:   func() (*int64, *int64) { return &total, &used },

@@ -54,7 +54,8 @@ func wantHealth(t *testing.T, when string, r gpu.Reading, reasons string, parts 
 
 // What is gone is named, also by an agent that was started since.
 func TestGoneGPUsAreNamedAcrossRestarts(t *testing.T) {
-	dir, m := t.TempDir(), eight()
+	dir := t.TempDir()
+	m := eight()
 	start := func() *gpu.Prober {
 		p, _ := prober(t, m)
 		p.State = dir
@@ -126,7 +127,8 @@ func TestProgramDisappears(t *testing.T) {
 
 // A run that cannot read them shows the GPUs that the run before has seen, with nothing known of now.
 func TestRowsOutliveARestart(t *testing.T) {
-	dir, m := t.TempDir(), eight()
+	dir := t.TempDir()
+	m := eight()
 	first, c := prober(t, m)
 	first.State = dir
 	first.Probe(t.Context())
@@ -146,9 +148,11 @@ func TestRowsOutliveARestart(t *testing.T) {
 
 // The gateway's record goes before what the agent remembers, up and down, and outlives a restart.
 func TestGatewayDecidesHowManyAreExpected(t *testing.T) {
-	dir, m := t.TempDir(), eight()
+	dir := t.TempDir()
+	m := eight()
 	p, _ := prober(t, m)
-	p.State, p.Expected = dir, 9
+	p.State = dir
+	p.Expected = 9
 	wantHealth(t, "the credential's number", p.Probe(t.Context()), wire.HealthGPUMissing,
 		"8 of 9 GPUs answer; gone: 1 whose UUIDs are not known")
 	p.Expect(8)
@@ -157,7 +161,8 @@ func TestGatewayDecidesHowManyAreExpected(t *testing.T) {
 	p.Expect(6)
 	wantHealth(t, "fewer again", p.Probe(t.Context()), "")
 	next, _ := prober(t, m)
-	next.State, next.Expected = dir, 9
+	next.State = dir
+	next.Expected = 9
 	wantHealth(t, "after a restart", next.Probe(t.Context()), "")
 	next.Expect(7)
 	wantHealth(t, "more", next.Probe(t.Context()), wire.HealthGPUMissing, "6 of 7")
@@ -180,7 +185,8 @@ func TestGivenUpGPUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := eight()
 		p, _ := prober(t, m)
-		p.Now, p.State = nil, t.TempDir()
+		p.Now = nil
+		p.State = t.TempDir()
 		looked := 0
 		go p.Run(t.Context(), time.Hour, func() { looked++ })
 		time.Sleep(time.Minute)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/agent/internal/disk"
+	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
 
@@ -94,20 +95,7 @@ func startTicks(pid int) (ticks string, alive bool) {
 	if err != nil {
 		return "", false
 	}
-	return parseStat(string(stat))
-}
-
-// parseStat reads a line of /proc/PID/stat. The name in it may hold anything, brackets included.
-func parseStat(line string) (ticks string, alive bool) {
-	const (
-		state = 0 // field 3: both are counted from the name on, which is field 2
-		start = 19
-	)
-	words := strings.Fields(line[strings.LastIndexByte(line, ')')+1:])
-	if len(words) <= start || words[state] == "Z" || words[state] == "X" {
-		return "", false
-	}
-	return words[start], true
+	return host.StartTicks(string(stat))
 }
 
 func bootID() string {

@@ -11,7 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/agent/internal/gpu"
 	"muster/agent/wire"
 )
 
@@ -41,7 +40,9 @@ func TestOrphanIsEndedFirst(t *testing.T) {
 	dir := t.TempDir()
 	pid := left(t, dir)
 	guest, _ := realProber(t, "row")
-	guest.State, guest.ReadOnly, guest.Deadline = dir, true, 100*time.Millisecond
+	guest.State = dir
+	guest.ReadOnly = true
+	guest.Deadline = 100 * time.Millisecond
 	got := guest.Probe(t.Context())
 	if got.Probe.State != wire.ProbeHung || !strings.Contains(got.Probe.Error, "does not end") || !running(pid) || len(got.GPUs) > 0 {
 		t.Errorf("who looks on: %+v, alive %v", got.Probe, running(pid))
@@ -126,17 +127,4 @@ func TestStrangerIsNotTheOrphan(t *testing.T) {
 			t.Errorf("%q: %+v", text, got.Probe)
 		}
 	}
-}
-
-func FuzzParseStat(f *testing.F) {
-	f.Add("1 (a) b) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0")
-	f.Add("1 (a) Z 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0")
-	f.Add(")")
-	f.Add("")
-	f.Fuzz(func(t *testing.T, line string) {
-		ticks, alive := gpu.ParseStat(line)
-		if alive == (ticks == "") || strings.ContainsAny(ticks, " )") {
-			t.Errorf("%q: %q, %v", line, ticks, alive)
-		}
-	})
 }

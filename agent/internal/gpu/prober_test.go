@@ -117,7 +117,8 @@ func TestMissingGPUs(t *testing.T) {
 	columns := strings.Split("index,uuid,name,pci.bus_id,driver_version,mig.mode.current,memory.total,memory.used,utilization.gpu,"+
 		"temperature.gpu,power.draw,enforced.power.limit,ecc.errors.uncorrected.volatile.total,remapped_rows.pending,"+
 		"remapped_rows.failure,gpu_recovery_action", ",")
-	first, second := row(columns, h100(0))+"\n", row(columns, h100(1))+"\n"
+	first := row(columns, h100(0)) + "\n"
+	second := row(columns, h100(1)) + "\n"
 	tests := []struct {
 		name     string
 		expected int

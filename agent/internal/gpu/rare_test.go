@@ -44,7 +44,9 @@ func TestSeldomCallsAreSeldom(t *testing.T) {
 		p.Probe(t.Context())
 		c.advance(30 * time.Second)
 	}
-	if apps, lists := m.count("--query-compute-apps"), m.count("-L"); apps != 3 || lists != 0 {
+	apps := m.count("--query-compute-apps")
+	lists := m.count("-L")
+	if apps != 3 || lists != 0 {
 		t.Errorf("%d lists of processes and %d of devices in ten minutes; want 3 and none without MIG", apps, lists)
 	}
 	m.change(func(m *machine) { m.answer = &gpu.Output{Code: 9} })

@@ -73,17 +73,20 @@ func Read(root, stateDir string) Facts {
 type tree string
 
 // text returns a file's contents without the white space around them. It is empty where the file cannot be read.
-func (t tree) text(path string) string {
+func (t tree) text(path string) string { return strings.TrimSpace(string(t.bytes(path))) }
+
+// bytes returns a file's contents, nil where the file cannot be read.
+func (t tree) bytes(path string) []byte {
 	file, err := os.Open(filepath.Join(string(t), path))
 	if err != nil {
-		return ""
+		return nil
 	}
 	defer file.Close()
 	data, err := io.ReadAll(io.LimitReader(file, maxFile))
 	if err != nil {
-		return ""
+		return nil
 	}
-	return strings.TrimSpace(string(data))
+	return data
 }
 
 // number reads a file that holds one whole number.

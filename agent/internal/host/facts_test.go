@@ -5,6 +5,7 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"muster/agent/internal/host"
@@ -170,7 +171,8 @@ func TestContainer(t *testing.T) {
 }
 
 func TestDisk(t *testing.T) {
-	root, dir := plant(t, nil), plant(t, map[string]string{"file": "x"})
+	root := plant(t, nil)
+	dir := plant(t, map[string]string{"file": "x"})
 	there := host.Read(root, dir)
 	notYet := host.Read(root, filepath.Join(dir, "not", "yet"))
 	if there.DiskTotalMiB == nil || notYet.DiskTotalMiB == nil || *there.DiskTotalMiB != *notYet.DiskTotalMiB {
@@ -257,6 +259,19 @@ func FuzzContainer(f *testing.F) {
 		facts := host.Read(root, root)
 		if facts.MemoryUsedMiB != nil && *facts.MemoryUsedMiB != 0 || facts.BootTime != nil && facts.BootTime.Unix() < 1793534400 {
 			t.Errorf("got %s MiB, boot %s", show(facts.MemoryUsedMiB), show(facts.BootTime))
+		}
+	})
+}
+
+func FuzzStartTicks(f *testing.F) {
+	f.Add("1 (a) b) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0")
+	f.Add("1 (a) Z 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 77 0")
+	f.Add(")")
+	f.Add("")
+	f.Fuzz(func(t *testing.T, line string) {
+		ticks, alive := host.StartTicks(line)
+		if alive == (ticks == "") || strings.ContainsAny(ticks, " )") {
+			t.Errorf("%q: %q, %v", line, ticks, alive)
 		}
 	})
 }

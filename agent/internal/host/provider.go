@@ -6,7 +6,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
@@ -95,16 +94,7 @@ func (d Detector) environmentFile(name string) string {
 
 // firstProcess finds one variable in the environment that process 1 was started with.
 func (d Detector) firstProcess(name string) string {
-	file, err := os.Open(filepath.Join(d.Root, "proc/1/environ"))
-	if err != nil {
-		return ""
-	}
-	defer file.Close()
-	data, err := io.ReadAll(io.LimitReader(file, maxFile))
-	if err != nil {
-		return ""
-	}
-	for pair := range bytes.SplitSeq(data, []byte{0}) {
+	for pair := range bytes.SplitSeq(tree(d.Root).bytes("proc/1/environ"), []byte{0}) {
 		if value, ok := bytes.CutPrefix(pair, []byte(name+"=")); ok {
 			return string(value)
 		}

@@ -39,7 +39,8 @@ func TestProviderFromVariables(t *testing.T) {
 		{"/etc/environment, then process 1", nil, map[string]string{"etc/environment": "XCONTAINER_ID=2\nCONTAINER_ID\n",
 			"proc/1/environ": "PATH=/bin\x00CONTAINER_API_KEY=secret\x00XCONTAINER_ID=4\x00CONTAINER_ID=3\x00"}, "vast_ai 3"},
 		{"process 1 of RunPod", nil, map[string]string{"proc/1/environ": "RUNPOD_API_KEY=secret\x00RUNPOD_POD_ID=abc"}, "runpod abc"},
-		{"DGX Spark", nil, map[string]string{"sys/class/dmi/id/sys_vendor": "NVIDIA\n", "sys/class/dmi/id/product_name": "NVIDIA_DGX_Spark\n"}, " "},
+		{"DGX Spark", nil, map[string]string{"sys/class/dmi/id/sys_vendor": "NVIDIA\n", "sys/class/dmi/id/product_name": "NVIDIA_DGX_Spark\n"},
+			" "},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

@@ -119,17 +119,27 @@ func (j *joining) moveGateway(ctx context.Context) (identity.State, error) {
 	if err := j.manager.Stop(ctx); err != nil {
 		return identity.State{}, err
 	}
-	directory, err := identity.Open(j.State)
-	if err != nil {
-		return identity.State{}, err
-	}
-	defer directory.Close()
-	state, err := directory.Load()
+	directory, state, err := j.open()
 	if err != nil {
 		return state, err
 	}
+	defer directory.Close()
 	state.Gateway.URL = j.GatewayURL()
 	return state, directory.Save(state)
+}
+
+// open takes the lock of the state directory and reads the identity. The caller closes the directory.
+func (j *joining) open() (*identity.Directory, identity.State, error) {
+	directory, err := identity.Open(j.State)
+	if err != nil {
+		return nil, identity.State{}, err
+	}
+	state, err := directory.Load()
+	if err != nil {
+		directory.Close()
+		return nil, state, err
+	}
+	return directory, state, nil
 }
 
 // needsEnrolment reports whether this machine needs another identity for this gateway. Where no credential was given, it keeps one
@@ -151,15 +161,11 @@ func (j *joining) needsEnrolment(ctx context.Context, state identity.State) bool
 
 // enrolAfresh enrols in this process, so that a failure is printed here and the token is written to no file.
 func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
-	directory, err := identity.Open(j.State)
-	if err != nil {
-		return identity.State{}, err
-	}
-	defer directory.Close()
-	state, err := directory.Load()
+	directory, state, err := j.open()
 	if err != nil {
 		return state, err
 	}
+	defer directory.Close()
 	a := &admission.Applicant{
 		Program: j.quiet(), Options: j.Options, Directory: directory, ByHand: true, Anew: j.anew,
 		Log:    logfile.NewLogger(j.Level, io.Discard, logfile.New(j.layout.Log())),

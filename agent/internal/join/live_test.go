@@ -24,12 +24,14 @@ func TestTriedAgain(t *testing.T) {
 		fmt.Fprintln(l, "last")
 		return to.String()
 	}
-	if got, want := play(0), "first\n      not reached yet, trying again: lookup on port 40000: no answer to anybody who asks there\n"+
+	got := play(0)
+	if want := "first\n      not reached yet, trying again: lookup on port 40000: no answer to anybody who asks there\n" +
 		"      not reached yet, trying again: refused\nlast\n"; got != want {
 		t.Errorf("without a terminal:\n%s", got)
 	}
-	got := play(30)
-	if strings.Count(got, "\n") != 4 || !strings.HasSuffix(got, "\r\x1b[K      not reached yet, trying again: refused\n      not reached yet, tried…\r\x1b[Klast\n") {
+	got = play(30)
+	const end = "\r\x1b[K      not reached yet, trying again: refused\n      not reached yet, tried…\r\x1b[Klast\n"
+	if strings.Count(got, "\n") != 4 || !strings.HasSuffix(got, end) {
 		t.Errorf("on a terminal: %q", got)
 	}
 	if got := play(60); !strings.Contains(got, "\r\x1b[K      not reached yet, tried for 38s\r") {

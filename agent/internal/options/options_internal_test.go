@@ -47,7 +47,8 @@ func TestSecretThatIsShown(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, secret := range []string{psk, "correct horse battery staple"} {
-		for _, args := range [][]string{{"--name", secret}, {"--label", "a=" + secret}, {"--label", "a=x" + secret + "y"}, {"--label", secret + "=a"},
+		for _, args := range [][]string{{"--name", secret}, {"--label", "a=" + secret}, {"--label", "a=x" + secret + "y"},
+			{"--label", secret + "=a"},
 			{"--provider", secret, "--instance-id", "1"}, {"--provider", "vast_ai", "--instance-id", secret}} {
 			o := Options{source: source{text: secret}, Labels: Labels{}}
 			for i := 0; i < len(args); i += 2 {

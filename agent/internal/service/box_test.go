@@ -33,7 +33,8 @@ type box struct {
 func newBox(t *testing.T, uid int) *box {
 	t.Helper()
 	b := &box{t: t, env: map[string]string{"HOME": "/home/u", "USER": "u"}, fail: map[string]string{}}
-	b.System = service.System{Root: t.TempDir(), UID: uid, Getenv: func(name string) string { return b.env[name] }, Command: b.command, Detach: b.detach}
+	b.System = service.System{Root: t.TempDir(), UID: uid, Getenv: func(name string) string { return b.env[name] }, Command: b.command,
+		Detach: b.detach}
 	b.Base = filepath.Join(t.TempDir(), "base")
 	b.Settings = b.SettingsPath()
 	return b

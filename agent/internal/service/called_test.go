@@ -10,7 +10,9 @@ import (
 
 // TestCalled: a program that the PATH leads to is called by its name, every other one by its path.
 func TestCalled(t *testing.T) {
-	mine, theirs, empty := t.TempDir(), t.TempDir(), t.TempDir()
+	mine := t.TempDir()
+	theirs := t.TempDir()
+	empty := t.TempDir()
 	program := filepath.Join(mine, "versions", "muster-agent")
 	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,14 @@ func TestToolsAreReal(t *testing.T) {
 	b.write("/proc/9/comm", "cron\n")
 	b.Command = nil
 	bin := t.TempDir()
-	script := "#!/bin/sh\n[ -z \"$MUSTER_TOKEN\" ] || exit 9\ncase $1 in -l) cat \"$0.tab\" 2>/dev/null || { echo no crontab for x >&2; exit 1; } ;; -r) rm \"$0.tab\" ;; *) cp \"$1\" \"$0.tab\" ;; esac\n"
+	const script = `#!/bin/sh
+[ -z "$MUSTER_TOKEN" ] || exit 9
+case $1 in
+-l) cat "$0.tab" 2>/dev/null || { echo no crontab for x >&2; exit 1; } ;;
+-r) rm "$0.tab" ;;
+*) cp "$1" "$0.tab" ;;
+esac
+`
 	if err := os.WriteFile(filepath.Join(bin, "crontab"), []byte(script), 0o755); err != nil {
 		t.Fatal(err)
 	}
@@ -39,7 +46,8 @@ func TestToolThatIsNotThere(t *testing.T) {
 	b := prepared(t, 0, "/run/openrc")
 	b.Command = nil
 	t.Setenv("PATH", t.TempDir())
-	if _, err := b.Install(context.Background(), service.OpenRC, false); err == nil || !strings.Contains(err.Error(), "rc-update is not on this machine") {
+	if _, err := b.Install(context.Background(), service.OpenRC, false); err == nil ||
+		!strings.Contains(err.Error(), "rc-update is not on this machine") {
 		t.Errorf("error %v", err)
 	}
 }

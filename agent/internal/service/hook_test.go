@@ -27,7 +27,8 @@ func TestLinesInOthersFiles(t *testing.T) {
 		{"#!/bin/sh\n", "#!/bin/sh\n" + line + "\n", true},
 		{"exec app\n", line + "\nexec app\n", true},
 		{"\n\n", line + "\n\n\n", true},
-		{"#!/bin/sh\n/other/current/muster-agent supervise # muster-agent\n", "#!/bin/sh\n" + line + "\n/other/current/muster-agent supervise # muster-agent\n", true},
+		{"#!/bin/sh\n/other/current/muster-agent supervise # muster-agent\n",
+			"#!/bin/sh\n" + line + "\n/other/current/muster-agent supervise # muster-agent\n", true},
 		{"0 * * * * job\n", "0 * * * * job\n" + line + "\n", false},
 		{"", line + "\n", false},
 	} {
@@ -56,7 +57,8 @@ func TestOnstart(t *testing.T) {
 		if !strings.Contains(outcome.Line, "built-in supervisor started, restarted from /root/onstart.sh") || len(outcome.Advice) > 0 {
 			t.Errorf("%+v", outcome)
 		}
-		if got, want := b.read("/root/onstart.sh"), "#!/bin/bash\n"+b.BootLine()+"\nexec sleep infinity\n"; got != want {
+		got := b.read("/root/onstart.sh")
+		if want := "#!/bin/bash\n" + b.BootLine() + "\nexec sleep infinity\n"; got != want {
 			t.Errorf("%q", got)
 		}
 	}
@@ -81,7 +83,8 @@ func TestCrontab(t *testing.T) {
 		if outcome := installed(t, b); !strings.HasSuffix(outcome.Line, "restarted from cron at boot") {
 			t.Errorf("%+v", outcome)
 		}
-		if got, want := *b.crontab, before+"@reboot "+b.BootLine()+"\n"; got != want {
+		got := *b.crontab
+		if want := before + "@reboot " + b.BootLine() + "\n"; got != want {
 			t.Errorf("%q", got)
 		}
 	}
@@ -110,7 +113,8 @@ func TestNothingStartsItAtBoot(t *testing.T) {
 	b.write("/proc/1234/comm", "crond\n")
 	b.fail["crontab"] = "you are not allowed to use this program"
 	outcome = installed(t, b)
-	if len(outcome.Advice) != 1 || !strings.Contains(outcome.Advice[0], "you are not allowed") || !strings.Contains(outcome.Advice[0], "on-start script") {
+	if len(outcome.Advice) != 1 || !strings.Contains(outcome.Advice[0], "you are not allowed") ||
+		!strings.Contains(outcome.Advice[0], "on-start script") {
 		t.Errorf("%+v", outcome)
 	}
 }
@@ -118,7 +122,8 @@ func TestNothingStartsItAtBoot(t *testing.T) {
 func TestSupervisorThatDoesNotStart(t *testing.T) {
 	b := prepared(t, 0)
 	b.Detach = nil // the build here is no program
-	if _, err := b.Install(context.Background(), service.Supervised, false); err == nil || !strings.Contains(err.Error(), "start the supervisor") {
+	if _, err := b.Install(context.Background(), service.Supervised, false); err == nil ||
+		!strings.Contains(err.Error(), "start the supervisor") {
 		t.Errorf("error %v", err)
 	}
 }

@@ -55,7 +55,8 @@ func TestKeeperBacksOff(t *testing.T) {
 		}
 	})
 	status, err := identity.ReadStatus(base)
-	if err != nil || status.Phase != identity.PhaseCrashing || !strings.Contains(status.LastError, "ended 2 times in a row, last with: exit status 3: no such thing") {
+	if err != nil || status.Phase != identity.PhaseCrashing || !strings.Contains(status.LastError,
+		"ended 2 times in a row, last with: exit status 3: no such thing") {
 		t.Errorf("%+v, %v", status, err)
 	}
 }
@@ -63,7 +64,8 @@ func TestKeeperBacksOff(t *testing.T) {
 func TestKeeperIsAlone(t *testing.T) {
 	base := privateDir(t)
 	ctx, stop := context.WithCancel(context.Background())
-	ready, ended := make(chan struct{}), make(chan error)
+	ready := make(chan struct{})
+	ended := make(chan error)
 	first := service.Keeper{
 		Base: base, Ready: func() { close(ready) }, Agent: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() },
 	}

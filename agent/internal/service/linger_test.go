@@ -26,19 +26,22 @@ func TestChoose(t *testing.T) {
 		err   string
 	}{
 		{"polkit allows it", func(*box) {}, service.UserSystemd, ""},
-		{"lingers already", func(b *box) { b.linger, b.fail["pkcheck"] = true, denied }, service.UserSystemd, ""},
+		{"lingers already", func(b *box) { b.linger = true; b.fail["pkcheck"] = denied }, service.UserSystemd, ""},
 		{"lingers already, as a file says", func(b *box) {
-			b.fail["pkcheck"], b.fail["loginctl"] = denied, "Failed to connect to bus"
+			b.fail["pkcheck"] = denied
+			b.fail["loginctl"] = "Failed to connect to bus"
 			b.write("/var/lib/systemd/linger/u", "")
 		}, service.UserSystemd, ""},
 		{"may not, cron", func(b *box) { b.fail["pkcheck"] = denied; b.write("/proc/7/comm", "cron\n") }, service.Supervised, ""},
 		{"may not, no cron", func(b *box) { b.fail["pkcheck"] = denied }, "", "no cron runs"},
 		{"may not, cron refuses", func(b *box) {
-			b.fail["pkcheck"], b.fail["crontab -l"] = denied, "You (u) are not allowed to use this program (crontab)"
+			b.fail["pkcheck"] = denied
+			b.fail["crontab -l"] = "You (u) are not allowed to use this program (crontab)"
 			b.write("/proc/7/comm", "crond\n")
 		}, "", "not allowed to use this program"},
 		{"may not, logind ends all", func(b *box) {
-			b.fail["pkcheck"], b.kill = denied, true
+			b.fail["pkcheck"] = denied
+			b.kill = true
 			b.write("/proc/7/comm", "cron\n")
 		}, "", "KillUserProcesses"},
 		{"without an own systemd, cron", func(b *box) {
@@ -84,7 +87,8 @@ func TestWhoTheUserIs(t *testing.T) {
 		b := newBox(t, test.uid)
 		b.mkdir("/run/systemd/system")
 		b.write("/etc/passwd", passwd)
-		b.env["USER"], b.env["LOGNAME"] = test.user, test.logname
+		b.env["USER"] = test.user
+		b.env["LOGNAME"] = test.logname
 		_, err := b.Choose(context.Background())
 		if err == nil || !strings.Contains(err.Error(), "Let root run: loginctl enable-linger "+test.want+" ") {
 			t.Errorf("%+v: %v", test, err)

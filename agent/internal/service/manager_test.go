@@ -26,7 +26,8 @@ func TestKind(t *testing.T) {
 		{"root has no user instance", 0, []string{"/run/user/0/systemd/private"}, "/run/user/0", service.Supervised},
 		{"user", 1000, []string{"/run/systemd/system", "/x/systemd/private"}, "/x", service.UserSystemd},
 		{"user, not told where", 1000, []string{"/run/user/1000/systemd/private"}, "", service.UserSystemd},
-		{"user of a machine with systemd but no instance", 1000, []string{"/run/systemd/system", "/run/user/1000"}, "/run/user/1000", service.Supervised},
+		{"user of a machine with systemd but no instance", 1000, []string{"/run/systemd/system", "/run/user/1000"}, "/run/user/1000",
+			service.Supervised},
 		{"user with OpenRC", 1000, []string{"/run/openrc"}, "", service.Supervised},
 	} {
 		b := newBox(t, test.uid)
@@ -89,7 +90,8 @@ func TestSystemd(t *testing.T) {
 	if info, err := os.Stat(filepath.Join(b.Root, path)); err != nil || info.Mode().Perm() != 0o644 {
 		t.Errorf("%v, %v", info, err)
 	}
-	if got, want := b.called(), show+"systemctl enable --no-reload muster-agent.service\nsystemctl start muster-agent.service"; got != want {
+	got := b.called()
+	if want := show + "systemctl enable --no-reload muster-agent.service\nsystemctl start muster-agent.service"; got != want {
 		t.Errorf("first: calls\n%s", got)
 	}
 	if b.Installed() != service.Systemd {
@@ -181,7 +183,8 @@ func TestEveryFailureHasANextStep(t *testing.T) {
 	}{
 		{"systemctl enable", "Failed to enable unit", "then join again", 0, []string{"/run/systemd/system"}},
 		{"systemctl start", "Job failed", "journalctl -u muster-agent.service", 0, []string{"/run/systemd/system"}},
-		{"env XDG_RUNTIME_DIR=/run/user/7 systemctl --user start", "Job failed", "journalctl --user -u muster-agent.service", 7, []string{"/run/user/7/systemd/private"}},
+		{"env XDG_RUNTIME_DIR=/run/user/7 systemctl --user start", "Job failed", "journalctl --user -u muster-agent.service", 7,
+			[]string{"/run/user/7/systemd/private"}},
 		{"rc-update", "no such runlevel", "then join again", 0, []string{"/run/openrc"}},
 		{"rc-service", "crashed", "agent.log", 0, []string{"/run/openrc"}},
 	} {
@@ -299,7 +302,8 @@ func TestFoundDirectory(t *testing.T) {
 // TestUndo: an installation that is given up before the node is enrolled leaves nothing.
 func TestUndo(t *testing.T) {
 	for _, there := range []bool{false, true} {
-		b, top := newBox(t, 0), t.TempDir()
+		b := newBox(t, 0)
+		top := t.TempDir()
 		b.Base = filepath.Join(top, "deep", "down")
 		if there {
 			if err := os.MkdirAll(b.Base, 0o755); err != nil {

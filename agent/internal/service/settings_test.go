@@ -92,7 +92,8 @@ func TestSaveSettings(t *testing.T) {
 	if _, err := b.LoadSettings(); err == nil || !strings.Contains(err.Error(), "join again") {
 		t.Errorf("error %v", err)
 	}
-	getenv := service.Settings{"MUSTER_NAME": "kept", "PATH": "x"}.Or(func(name string) string { return map[string]string{"MUSTER_LABEL": "now"}[name] })
+	now := map[string]string{"MUSTER_LABEL": "now"}
+	getenv := service.Settings{"MUSTER_NAME": "kept", "PATH": "x"}.Or(func(name string) string { return now[name] })
 	if getenv("MUSTER_NAME") != "kept" || getenv("MUSTER_LABEL") != "now" || getenv("PATH") != "" {
 		t.Error("settings do not stand in for the environment as they should")
 	}

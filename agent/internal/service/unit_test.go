@@ -48,7 +48,8 @@ func TestUnitRules(t *testing.T) {
 	}
 	for line := range strings.Lines(text) {
 		for _, harmful := range []string{
-			"PrivateDevices", "DevicePolicy", "DeviceAllow", "NoNewPrivileges", "Protect", "MemoryDeny", "SystemCall", "Restrict", "Limit", "PrivateTmp", "User=",
+			"PrivateDevices", "DevicePolicy", "DeviceAllow", "NoNewPrivileges", "Protect", "MemoryDeny", "SystemCall", "Restrict", "Limit",
+			"PrivateTmp", "User=",
 		} {
 			if strings.HasPrefix(line, harmful) && !strings.HasPrefix(line, "RestartSec") {
 				t.Errorf("%s breaks nvidia-smi or work", strings.TrimSpace(line))
