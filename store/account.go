@@ -48,8 +48,12 @@ func readAccount(r *row) Account {
 	a := Account{ID: r.text(), Name: r.text(), Tenant: r.text()}
 	r.document(&a.Scopes)
 	a.SecretHash = r.bytes()
-	a.CreatedAt, a.ExpiresAt, a.RevokedAt, a.LastUsedAt = r.time(), r.maybe(), r.maybe(), r.maybe()
-	a.CreatedBy, a.Maker = r.text(), r.text()
+	a.CreatedAt = r.time()
+	a.ExpiresAt = r.maybe()
+	a.RevokedAt = r.maybe()
+	a.LastUsedAt = r.maybe()
+	a.CreatedBy = r.text()
+	a.Maker = r.text()
 	return a
 }
 

@@ -56,7 +56,8 @@ func TestAccount(t *testing.T) {
 	s := open(t)
 	ctx := t.Context()
 	want := account("msa_1", "a", "t1")
-	want.CreatedBy, want.Maker = "account:root", "msa_0"
+	want.CreatedBy = "account:root"
+	want.Maker = "msa_0"
 	must(t, s.CreateAccount(ctx, want))
 	for _, at := range []time.Time{after(2 * time.Second), after(time.Second)} { // the older one changes nothing
 		must(t, s.TouchAccount(ctx, "msa_1", at))

@@ -53,7 +53,8 @@ func (b Beat) update() statement {
 	args := []any{millis(b.At), b.Interval.Milliseconds(), b.RunID, int64(b.Counter), b.SkewMillis, b.Address, b.Agent, b.Cost, list(b.Notices)}
 	set := `UPDATE liveness SET last_seen = ?, interval_ms = ?, run_id = ?, counter = ?, skew_ms = ?, address = ?, agent = ?, cost = ?, notices = ?`
 	if b.Hardware != "" {
-		set, args = set+", hardware = ?", append(args, b.Hardware)
+		set = set + ", hardware = ?"
+		args = append(args, b.Hardware)
 	}
 	return do(set+" WHERE node_id = ? AND COALESCE(last_seen, 0) <= ?", append(args, b.NodeID, millis(b.At))...)
 }

@@ -38,10 +38,18 @@ func TestBootstrap(t *testing.T) {
 		t.Errorf("an enrollment token: %v", err)
 	}
 	for name, change := range map[string]func(*store.Bootstrap) string{
-		"the id is taken":       func(*store.Bootstrap) string { return "" },
-		"no such node":          func(b *store.Bootstrap) string { b.Token.ID, b.Token.NodeID = "msb_new1", "n-9"; return "" },
-		"enrolled in between":   func(b *store.Bootstrap) string { b.Token.ID = "msb_new2"; return "e-1" },
-		"retired in between":    func(b *store.Bootstrap) string { b.Token.ID, b.Token.NodeID = "msb_new3", "n-2"; return "" },
+		"the id is taken": func(*store.Bootstrap) string { return "" },
+		"no such node": func(b *store.Bootstrap) string {
+			b.Token.ID = "msb_new1"
+			b.Token.NodeID = "n-9"
+			return ""
+		},
+		"enrolled in between": func(b *store.Bootstrap) string { b.Token.ID = "msb_new2"; return "e-1" },
+		"retired in between": func(b *store.Bootstrap) string {
+			b.Token.ID = "msb_new3"
+			b.Token.NodeID = "n-2"
+			return ""
+		},
 		"another of it is live": nil,
 	} {
 		b := want
@@ -111,7 +119,9 @@ func TestEnrolmentEndsBootstraps(t *testing.T) {
 		bootstrapped(t, s, id, node)
 	}
 	e := enrolment("msb_one1", "n-1")
-	e.Node.ID, e.NewNode, e.TakeOver = "n-1", false, &store.TakeOver{State: "ready"}
+	e.Node.ID = "n-1"
+	e.NewNode = false
+	e.TakeOver = &store.TakeOver{State: "ready"}
 	must(t, s.Enrol(t.Context(), e))
 	for id, want := range map[string]bool{"msb_one1": false, "msb_two2": true, "msb_six6": false} {
 		got, err := s.Token(t.Context(), id)

@@ -55,7 +55,8 @@ type Identity struct {
 // NewCertificate is what of a certificate's row its issuer knows: everything but whose it is. der is the leaf, key its
 // SubjectPublicKeyInfo; the dates get the whole seconds that certificates have.
 func NewCertificate(der, key []byte, notBefore, notAfter time.Time, chain string) Certificate {
-	fingerprint, keyHash := sha256.Sum256(der), sha256.Sum256(key)
+	fingerprint := sha256.Sum256(der)
+	keyHash := sha256.Sum256(key)
 	return Certificate{
 		Fingerprint: hex.EncodeToString(fingerprint[:]), KeyHash: hex.EncodeToString(keyHash[:]), PublicKey: key, Chain: chain,
 		NotBefore: notBefore.UTC().Truncate(time.Second), NotAfter: notAfter.UTC().Truncate(time.Second),
@@ -68,8 +69,13 @@ const certificateColumns = `c.fingerprint, c.node_id, c.enrolment_id, c.generati
 func readCertificate(r *row) Certificate {
 	c := Certificate{Fingerprint: r.text(), NodeID: r.text(), EnrolmentID: r.text(), Generation: int(r.number()), Status: r.text(),
 		KeyHash: r.text(), PublicKey: r.bytes(), Chain: r.text()}
-	c.NotBefore, c.NotAfter, c.IssuedAt, c.FirstUsedAt, c.EndedAt = r.time(), r.time(), r.time(), r.maybe(), r.maybe()
-	c.OverdueAt, c.Recovery = r.maybe(), r.flag()
+	c.NotBefore = r.time()
+	c.NotAfter = r.time()
+	c.IssuedAt = r.time()
+	c.FirstUsedAt = r.maybe()
+	c.EndedAt = r.maybe()
+	c.OverdueAt = r.maybe()
+	c.Recovery = r.flag()
 	return c
 }
 
@@ -99,10 +105,17 @@ func (s *Store) Identity(ctx context.Context, fingerprint string) (Identity, err
 
 func readIdentity(r *row) Identity {
 	i := Identity{Certificate: readCertificate(r)}
-	i.NodeName, i.Tenant, i.State, i.NodeEnrolmentID, i.Banned = r.text(), r.text(), r.text(), r.text(), r.flag()
-	i.RecoveryUntil, i.GPUsExpected = r.maybe(), int(r.number())
+	i.NodeName = r.text()
+	i.Tenant = r.text()
+	i.State = r.text()
+	i.NodeEnrolmentID = r.text()
+	i.Banned = r.flag()
+	i.RecoveryUntil = r.maybe()
+	i.GPUsExpected = int(r.number())
 	said := r.number()
-	i.GPUsSaid, i.GPUsAsSeen, i.SuccessorUsedAt = said == saidNumber, said == saidAsSeen, r.maybe()
+	i.GPUsSaid = said == saidNumber
+	i.GPUsAsSeen = said == saidAsSeen
+	i.SuccessorUsedAt = r.maybe()
 	i.Reasons = readReasons(r)
 	return i
 }

@@ -35,7 +35,12 @@ func TestIdentity(t *testing.T) {
 	got, err := s.Identity(ctx, "print-n")
 	must(t, err)
 	c := enrolment("", "n").Certificate
-	c.NodeID, c.EnrolmentID, c.Generation, c.Status, c.KeyHash, c.FirstUsedAt = "id-n", "enrolment-n", 1, "current", "key-n", pointer(after(time.Hour))
+	c.NodeID = "id-n"
+	c.EnrolmentID = "enrolment-n"
+	c.Generation = 1
+	c.Status = "current"
+	c.KeyHash = "key-n"
+	c.FirstUsedAt = pointer(after(time.Hour))
 	want := store.Identity{Certificate: c, NodeName: "n", Tenant: "default", State: "unavailable", NodeEnrolmentID: "enrolment-n",
 		Reasons: []store.Reason{{Reason: "health", Since: after(time.Hour)}}}
 	if !reflect.DeepEqual(got, want) {
@@ -48,7 +53,8 @@ func TestIdentity(t *testing.T) {
 func TestRenewal(t *testing.T) {
 	s := enrolled(t, "n", "other")
 	ctx := t.Context()
-	second, third := renewed("n", 2), renewed("n", 3)
+	second := renewed("n", 2)
+	third := renewed("n", 3)
 	for _, c := range []struct {
 		what   string
 		do     func() error

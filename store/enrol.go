@@ -52,7 +52,11 @@ func (s *Store) Enrol(ctx context.Context, e Enrolment) error {
 		statements = append(statements, e.takeOver()...)
 	}
 	c := e.Certificate
-	c.NodeID, c.EnrolmentID, c.KeyHash, c.Status, c.Generation = e.Node.ID, e.ID, e.KeyHash, CertificateCurrent, 1
+	c.NodeID = e.Node.ID
+	c.EnrolmentID = e.ID
+	c.KeyHash = e.KeyHash
+	c.Status = CertificateCurrent
+	c.Generation = 1
 	return s.change(ctx, append(statements, insertCertificate(c)), e.Events)
 }
 
@@ -101,8 +105,15 @@ func (e Enrolment) tokenHolds() statement {
 
 func (e Enrolment) newNode() []statement {
 	n := e.Node
-	n.CreatedAt, n.StateSince, n.EnrolledAt = e.At, e.At, &e.At
-	n.EnrolmentID, n.Provider, n.InstanceID, n.Address, n.Agent, n.Hardware = e.ID, e.Provider, e.InstanceID, e.Address, e.Agent, e.Hardware
+	n.CreatedAt = e.At
+	n.StateSince = e.At
+	n.EnrolledAt = &e.At
+	n.EnrolmentID = e.ID
+	n.Provider = e.Provider
+	n.InstanceID = e.InstanceID
+	n.Address = e.Address
+	n.Agent = e.Agent
+	n.Hardware = e.Hardware
 	n.Notices = e.Notices
 	return append(insertNode(n), enrolmentLabels(n.ID, e.CredentialLabels, e.AgentLabels)...)
 }

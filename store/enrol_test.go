@@ -17,7 +17,10 @@ func TestEnrolNewNode(t *testing.T) {
 	ctx := t.Context()
 	must(t, s.CreateToken(ctx, token("mse_a", 1)))
 	e := enrolment("mse_a", "n")
-	e.Provider, e.InstanceID, e.Hardware, e.Node.GPUsExpected = "vast_ai", "39467543", `{"gpus":[]}`, 8
+	e.Provider = "vast_ai"
+	e.InstanceID = "39467543"
+	e.Hardware = `{"gpus":[]}`
+	e.Node.GPUsExpected = 8
 	e.CredentialLabels = map[string]string{"tier": "sovereign", "odd key 'x'": "x'48'"}
 	e.AgentLabels = map[string]string{"tier": "mine", "rack": "7"}
 	must(t, s.Enrol(ctx, e))
@@ -31,7 +34,11 @@ func TestEnrolNewNode(t *testing.T) {
 	recorded, err := s.Recorded(ctx, "mse_a", "key-n")
 	must(t, err)
 	certificate := e.Certificate
-	certificate.NodeID, certificate.EnrolmentID, certificate.Generation, certificate.Status, certificate.KeyHash = "id-n", "enrolment-n", 1, "current", "key-n"
+	certificate.NodeID = "id-n"
+	certificate.EnrolmentID = "enrolment-n"
+	certificate.Generation = 1
+	certificate.Status = "current"
+	certificate.KeyHash = "key-n"
 	if want := (store.Recorded{ID: "enrolment-n", Credential: "mse_a", NodeID: "id-n", At: e.At, Provider: "vast_ai", InstanceID: "39467543",
 		Certificate: certificate, Node: want}); !reflect.DeepEqual(recorded, want) {
 		t.Errorf("got  %+v\nwant %+v", recorded, want)
@@ -68,8 +75,14 @@ func TestEnrolRefused(t *testing.T) {
 		{"node id taken", nil, func(e *store.Enrolment) { e.Node.ID = "id-taken" }, store.ErrConflict},
 		{"key used before", nil, func(e *store.Enrolment) { e.KeyHash = "key-taken" }, store.ErrConflict},
 		{"fingerprint taken", nil, func(e *store.Enrolment) { e.Certificate.Fingerprint = "print-taken" }, store.ErrConflict},
-		{"psk that is not live", nil, func(e *store.Enrolment) { e.ConsumeToken, e.Credential = false, "psk-none" }, store.ErrConflict},
-		{"psk", nil, func(e *store.Enrolment) { e.ConsumeToken, e.Credential = false, "psk-live" }, nil},
+		{"psk that is not live", nil, func(e *store.Enrolment) {
+			e.ConsumeToken = false
+			e.Credential = "psk-none"
+		}, store.ErrConflict},
+		{"psk", nil, func(e *store.Enrolment) {
+			e.ConsumeToken = false
+			e.Credential = "psk-live"
+		}, nil},
 		{"a token is no psk", nil, func(e *store.Enrolment) { e.ConsumeToken = false }, store.ErrConflict},
 		{"a psk is no token", nil, func(e *store.Enrolment) { e.Credential = "psk-live" }, store.ErrConflict},
 	} {
@@ -79,7 +92,8 @@ func TestEnrolRefused(t *testing.T) {
 			must(t, s.SetPSK(ctx, store.PSK{ID: "psk-live", Key: []byte("k"), CreatedAt: day()}))
 			must(t, s.MoveNode(ctx, store.Move{NodeID: "id-retired", From: "enrolled", To: "retired", At: after(time.Minute)}))
 			must(t, s.MoveNode(ctx, store.Move{NodeID: "id-banned", From: "enrolled", To: "retired", At: after(time.Minute), Ban: true}))
-			k, e := token("mse_one", 1), enrolment("mse_one", "n")
+			k := token("mse_one", 1)
+			e := enrolment("mse_one", "n")
 			if c.token != nil {
 				c.token(&k)
 			}
@@ -121,7 +135,8 @@ func TestEnrolNeitherNewNorTakenOver(t *testing.T) {
 	if err := s.Enrol(t.Context(), e); err == nil || errors.Is(err, store.ErrConflict) {
 		t.Errorf("neither: got %v, want an error that is no conflict", err)
 	}
-	e.NewNode, e.TakeOver = true, &store.TakeOver{}
+	e.NewNode = true
+	e.TakeOver = &store.TakeOver{}
 	if err := s.Enrol(t.Context(), e); err == nil || errors.Is(err, store.ErrConflict) {
 		t.Errorf("both: got %v, want an error that is no conflict", err)
 	}
@@ -184,7 +199,8 @@ func TestEnrolSameKeyRace(t *testing.T) {
 func TestBindInstance(t *testing.T) {
 	s := open(t)
 	ctx := t.Context()
-	bound, loose := token("mse_bound", 2), token("mse_loose", 2)
+	bound := token("mse_bound", 2)
+	loose := token("mse_loose", 2)
 	bound.BindInstance = true
 	must(t, s.CreateToken(ctx, bound))
 	must(t, s.CreateToken(ctx, loose))
@@ -208,7 +224,10 @@ func TestBindInstance(t *testing.T) {
 		{"mse_loose", "vast_ai", "1", true, store.ErrConflict, 2},
 	} {
 		e := enrolment(c.credential, fmt.Sprint("n", i))
-		e.Provider, e.InstanceID, e.BindInstance, e.At = c.provider, c.instance, c.bind, after(time.Duration(i)*time.Second)
+		e.Provider = c.provider
+		e.InstanceID = c.instance
+		e.BindInstance = c.bind
+		e.At = after(time.Duration(i) * time.Second)
 		if err := s.Enrol(ctx, e); !errors.Is(err, c.want) {
 			t.Errorf("step %d: got %v, want %v", i, err, c.want)
 		}

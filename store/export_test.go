@@ -9,7 +9,11 @@ func Migrations() (fs.FS, error) { return migrations() }
 func ReadAll(values ...any) error {
 	r := row{values: values}
 	var document map[string]string
-	_, _, _, _, _ = r.text(), r.number(), r.flag(), r.time(), r.maybe()
+	_ = r.text()
+	_ = r.number()
+	_ = r.flag()
+	_ = r.time()
+	_ = r.maybe()
 	_ = r.bytes()
 	r.document(&document)
 	return r.err

@@ -15,7 +15,8 @@ func TestMoveNode(t *testing.T) {
 	s := enrolled(t, "n")
 	ctx := t.Context()
 	at := func(minute int) time.Time { return after(time.Duration(minute) * time.Minute) }
-	held, health := store.Reason{Reason: "held", Person: true, Since: at(9)}, store.Reason{Reason: "health", Since: at(2)}
+	held := store.Reason{Reason: "held", Person: true, Since: at(9)}
+	health := store.Reason{Reason: "health", Since: at(2)}
 	for _, c := range []struct {
 		what    string
 		move    store.Move
@@ -35,7 +36,8 @@ func TestMoveNode(t *testing.T) {
 		{"cleared", store.Move{From: "unavailable", To: "active", At: at(7), ClearReasons: true, AddReasons: []store.Reason{{Reason: "x", Since: at(1)}}}, nil,
 			"active", at(7), []store.Reason{{Reason: "x", Since: at(1)}}},
 	} {
-		c.move.NodeID, c.move.Events = "id-n", []store.Event{{At: c.move.At, Kind: "node.moved"}}
+		c.move.NodeID = "id-n"
+		c.move.Events = []store.Event{{At: c.move.At, Kind: "node.moved"}}
 		before := countEvents(t, s, store.EventQuery{Kind: "node.moved"})
 		if err := s.MoveNode(ctx, c.move); !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.what, err, c.want)
@@ -66,12 +68,16 @@ func TestRetire(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := enrolled(t, "n")
 			ctx := t.Context()
-			bound, free := token("msb_bound", 1), token("mse_free", 1)
+			bound := token("msb_bound", 1)
+			free := token("mse_free", 1)
 			bound.NodeID = "id-n"
 			must(t, s.CreateToken(ctx, bound))
 			must(t, s.CreateToken(ctx, free))
 			must(t, s.AllowRecovery(ctx, "id-n", after(time.Hour)))
-			c.move.NodeID, c.move.From, c.move.To, c.move.At = "id-n", "enrolled", "retired", after(10*time.Minute)
+			c.move.NodeID = "id-n"
+			c.move.From = "enrolled"
+			c.move.To = "retired"
+			c.move.At = after(10 * time.Minute)
 			must(t, s.MoveNode(ctx, c.move))
 			got := node(t, s, "id-n")
 			if got.RetiredAt == nil || !got.RetiredAt.Equal(c.move.At) || got.Banned != c.move.Ban || got.RecoveryUntil != nil {

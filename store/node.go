@@ -82,19 +82,31 @@ func readNode(r *row) Node {
 	n := Node{ID: r.text(), Name: r.text(), Tenant: r.text(), Provider: r.text(), InstanceID: r.text(), State: r.text(), StateSince: r.time()}
 	n.Reasons = readReasons(r)
 	r.document(&n.Labels)
-	n.CreatedAt, n.EnrolledAt, n.RetiredAt, n.Banned = r.time(), r.maybe(), r.maybe(), r.flag()
-	n.EnrolmentID, n.GPUsExpected, n.RecoveryUntil = r.text(), int(r.number()), r.maybe()
-	n.LastSeen, n.Interval = r.maybe(), time.Duration(r.number())*time.Millisecond
-	n.RunID, n.Counter, n.SkewMillis, n.Address = r.text(), uint64(r.number()), r.integer(), r.text()
-	n.Agent, n.Cost = r.text(), r.text()
+	n.CreatedAt = r.time()
+	n.EnrolledAt = r.maybe()
+	n.RetiredAt = r.maybe()
+	n.Banned = r.flag()
+	n.EnrolmentID = r.text()
+	n.GPUsExpected = int(r.number())
+	n.RecoveryUntil = r.maybe()
+	n.LastSeen = r.maybe()
+	n.Interval = time.Duration(r.number()) * time.Millisecond
+	n.RunID = r.text()
+	n.Counter = uint64(r.number())
+	n.SkewMillis = r.integer()
+	n.Address = r.text()
+	n.Agent = r.text()
+	n.Cost = r.text()
 	r.document(&n.Notices)
 	n.Hardware = r.text()
 	n.Certificate.Fingerprint = r.text()
 	if notAfter := r.maybe(); notAfter != nil {
 		n.Certificate.NotAfter = *notAfter
 	}
-	n.Certificate.Generation, n.Certificate.Status = int(r.number()), r.text()
-	n.Certificate.OverdueAt, n.Recoveries = r.maybe(), int(r.number())
+	n.Certificate.Generation = int(r.number())
+	n.Certificate.Status = r.text()
+	n.Certificate.OverdueAt = r.maybe()
+	n.Recoveries = int(r.number())
 	n.GPUsSaid = r.number() == saidNumber
 	return n
 }
@@ -122,7 +134,8 @@ func (s *storedReason) UnmarshalJSON(b []byte) error {
 	if err := json.Unmarshal(b, &[]any{&s.Reason, &person, &since, &s.Detail}); err != nil {
 		return err
 	}
-	s.Person, s.Since = person != 0, time.UnixMilli(since).UTC()
+	s.Person = person != 0
+	s.Since = time.UnixMilli(since).UTC()
 	return nil
 }
 
@@ -149,8 +162,10 @@ func (s *Store) NodesByGPU(ctx context.Context, uuid string) ([]Node, error) {
 
 // CreateNode stores a node that has yet to enrol, in state ready; ErrConflict when the name is taken.
 func (s *Store) CreateNode(ctx context.Context, n Node, operatorLabels map[string]string, events ...Event) error {
-	n.State, n.StateSince = StateReady, n.CreatedAt
-	n.EnrolledAt, n.EnrolmentID = nil, ""
+	n.State = StateReady
+	n.StateSince = n.CreatedAt
+	n.EnrolledAt = nil
+	n.EnrolmentID = ""
 	statements := insertNode(n)
 	if len(operatorLabels) > 0 {
 		statements = append(statements, insertLabels(n.ID, operatorLabels, originOperator))

@@ -19,7 +19,10 @@ func TestNodeLookup(t *testing.T) {
 	}
 	for i, id := range []string{"old", "older-twin", "live"} { // three nodes named n, one after the other
 		e := enrolment("mse_many", id)
-		e.Node.Name, e.At, e.Provider, e.InstanceID = "n", after(time.Duration(i)*time.Second), "vast_ai", "7"
+		e.Node.Name = "n"
+		e.At = after(time.Duration(i) * time.Second)
+		e.Provider = "vast_ai"
+		e.InstanceID = "7"
 		must(t, s.Enrol(ctx, e))
 		if id != "live" {
 			retire("id-" + id)
@@ -83,7 +86,11 @@ func TestCreateNode(t *testing.T) {
 	n := store.Node{ID: "id-n", Name: "n", Tenant: "t", GPUsExpected: 2, CreatedAt: day()}
 	must(t, s.CreateNode(ctx, n, map[string]string{"zone": "a"}, store.Event{At: day(), Kind: "node.created"}))
 	want := n
-	want.State, want.StateSince, want.Reasons, want.Labels, want.Notices = store.StateReady, day(), []store.Reason{}, map[string]string{"zone": "a"}, []string{}
+	want.State = store.StateReady
+	want.StateSince = day()
+	want.Reasons = []store.Reason{}
+	want.Labels = map[string]string{"zone": "a"}
+	want.Notices = []string{}
 	if got := node(t, s, "n"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -98,7 +105,8 @@ func TestLabels(t *testing.T) {
 	s := enrolled(t)
 	ctx := t.Context()
 	e := enrolment("mse_many", "n")
-	e.CredentialLabels, e.AgentLabels = map[string]string{"a": "credential", "b": "credential"}, map[string]string{"a": "agent", "c": "agent", "empty": ""}
+	e.CredentialLabels = map[string]string{"a": "credential", "b": "credential"}
+	e.AgentLabels = map[string]string{"a": "agent", "c": "agent", "empty": ""}
 	must(t, s.Enrol(ctx, e))
 	for _, c := range []struct {
 		set    map[string]string
@@ -138,9 +146,17 @@ func TestBeats(t *testing.T) {
 	wantError(t, err, store.ErrNotFound)
 	full := store.Beat{NodeID: "id-n", At: after(time.Hour), RunID: "r1", Counter: 1<<64 - 1, Interval: 1500 * time.Millisecond, SkewMillis: -250, Address: "192.0.2.9",
 		Agent: `{"version":"2"}`, Cost: `{"rss_kib":6400}`, Notices: []string{"no GPU"}, Hardware: `{"n":1}`, GPUs: []store.GPU{{UUID: "GPU-1", Name: "H100", BusID: "1", Index: 0}}}
-	later, older := full, full
-	later.At, later.Hardware, later.GPUs, later.Notices, later.RunID, later.Counter = after(2*time.Hour), "", nil, nil, "r2", 1
-	older.At, older.RunID, older.Hardware = after(30*time.Minute), "old", `{"n":0}`
+	later := full
+	older := full
+	later.At = after(2 * time.Hour)
+	later.Hardware = ""
+	later.GPUs = nil
+	later.Notices = nil
+	later.RunID = "r2"
+	later.Counter = 1
+	older.At = after(30 * time.Minute)
+	older.RunID = "old"
+	older.Hardware = `{"n":0}`
 	for _, c := range []struct {
 		beat     store.Beat
 		seen     time.Time

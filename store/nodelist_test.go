@@ -42,7 +42,10 @@ func TestSelectors(t *testing.T) {
 		{"g", "", nil, nil}, // retired below
 	} {
 		e := enrolment("mse_many", n.name)
-		e.Provider, e.InstanceID, e.CredentialLabels, e.AgentLabels = n.provider, fmt.Sprint(i), n.credential, n.agent
+		e.Provider = n.provider
+		e.InstanceID = fmt.Sprint(i)
+		e.CredentialLabels = n.credential
+		e.AgentLabels = n.agent
 		must(t, s.Enrol(ctx, e))
 	}
 	must(t, s.SetLabels(ctx, "id-e", map[string]string{"tier": "public"}, nil))

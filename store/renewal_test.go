@@ -135,7 +135,8 @@ func TestSuccessorUse(t *testing.T) {
 		return i.SuccessorUsedAt
 	}
 	must(t, s.MarkFirstUse(ctx, "print-n", after(time.Minute)))
-	lost, second := renewed("n", 2), renewed("n", 22)
+	lost := renewed("n", 2)
+	second := renewed("n", 22)
 	second.Generation = 2
 	must(t, s.AddCertificate(ctx, lost, "print-n"))
 	must(t, s.AddCertificate(ctx, second, "print-n"))

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+
 	"muster/store/sqlite"
 )
 
@@ -32,7 +33,8 @@ func (s *Store) Reseal(ctx context.Context, masterKey []byte, events ...Event) e
 		}
 		for _, values := range rows {
 			r := row{values: values}
-			id, sealed := r.text(), r.text()
+			id := r.text()
+			sealed := r.text()
 			if r.err != nil {
 				return r.err
 			}

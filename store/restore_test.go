@@ -120,7 +120,9 @@ func TestRestoration(t *testing.T) {
 	}
 	earlier := noon.Add(-time.Hour)
 	for _, token := range []store.Token{{ID: "mse_open", ExpiresAt: noon.Add(time.Hour)}, {ID: "mse_over", ExpiresAt: noon.Add(-time.Minute)}, {ID: "mse_ended", ExpiresAt: noon.Add(time.Hour), RevokedAt: &earlier}} {
-		token.Uses, token.Key, token.CreatedAt = 1, []byte("k"), earlier
+		token.Uses = 1
+		token.Key = []byte("k")
+		token.CreatedAt = earlier
 		noError(t, s.CreateToken(t.Context(), token))
 	}
 	want := store.Restoration{At: noon, BackupAt: earlier, AdoptUntil: noon.Add(72 * time.Hour)}

@@ -36,7 +36,9 @@ func readRun(r *row) Run {
 	if before := r.time(); before.UnixMilli() != 0 {
 		run.Before = before
 	}
-	run.FirstBeat, run.LastBeat, run.BeforeBeat = r.number(), r.number(), r.number()
+	run.FirstBeat = r.number()
+	run.LastBeat = r.number()
+	run.BeforeBeat = r.number()
 	return run
 }
 

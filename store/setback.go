@@ -26,7 +26,8 @@ var ahead = [...]struct{ table, column string }{
 // than now. What was to last for some time from then on (a token, an account, a certificate, an allowed recovery) lasts as long from
 // there. The log of events stays as it was written, and so do the dates in certificates themselves.
 func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
-	now, by := millis(b.Now), max(b.By, 0).Milliseconds()
+	now := millis(b.Now)
+	by := max(b.By, 0).Milliseconds()
 	statements := []statement{
 		do(`UPDATE nodes SET recovery_until = recovery_until - max(?, (SELECT max(at) FROM events WHERE node_id = nodes.id AND kind = ?) - ?)
 			WHERE recovery_until > ? AND id IN (SELECT node_id FROM events WHERE at > ? AND kind = ?)`,

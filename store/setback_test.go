@@ -17,11 +17,14 @@ func TestSetBack(t *testing.T) {
 	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: late, RunID: "r", Enrolment: "enrolment-n", GPUs: []store.GPU{{UUID: "GPU-1"}},
 		Runs: []store.Run{{ID: "r", Counter: 3, First: day(), Last: late, Before: late.Add(-time.Minute), FirstBeat: 1, LastBeat: 3, BeforeBeat: 2}}}}, late))
 	k := token("mse_late", 1)
-	k.CreatedAt, k.ExpiresAt = late, late.Add(time.Hour)
+	k.CreatedAt = late
+	k.ExpiresAt = late.Add(time.Hour)
 	must(t, s.CreateToken(ctx, k))
 	must(t, s.CreateToken(ctx, token("mse_early", 1)))
 	c := renewed("n", 2)
-	c.IssuedAt, c.NotBefore, c.NotAfter = late, late.Add(-5*time.Minute), late.Add(24*time.Hour)
+	c.IssuedAt = late
+	c.NotBefore = late.Add(-5 * time.Minute)
+	c.NotAfter = late.Add(24 * time.Hour)
 	must(t, s.AddCertificate(ctx, c, "print-n"))
 	must(t, s.PromoteCertificate(ctx, c.Fingerprint, late))
 	must(t, s.AddPSK(ctx, store.PSK{ID: "psk-00000001", Key: []byte("k"), CreatedAt: late}))
@@ -87,7 +90,8 @@ func TestSetForward(t *testing.T) {
 	ctx := t.Context()
 	made := after(time.Minute)
 	k := token("mse_boot", 1)
-	k.CreatedAt, k.ExpiresAt = made, made.Add(time.Hour)
+	k.CreatedAt = made
+	k.ExpiresAt = made.Add(time.Hour)
 	must(t, s.CreateToken(ctx, k))
 	expires := made.Add(2 * time.Hour)
 	must(t, s.CreateAccount(ctx, store.Account{ID: "msa_a", Name: "a", Scopes: []string{"nodes:read"}, SecretHash: []byte("h"), CreatedAt: made, ExpiresAt: &expires}))

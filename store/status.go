@@ -25,7 +25,8 @@ func (r StatusRef) Status(lastSeen *time.Time, interval time.Duration) string {
 	if lastSeen == nil {
 		return StatusPending
 	}
-	seen, now := millis(*lastSeen), millis(r.Now)
+	seen := millis(*lastSeen)
+	now := millis(r.Now)
 	if r.Grace && seen < millis(r.Start) {
 		now = millis(r.AliveAt)
 	}

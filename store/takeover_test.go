@@ -14,7 +14,9 @@ import (
 func again(name, suffix string) store.Enrolment {
 	e := enrolment("mse_many", name+suffix)
 	e.At = after(30 * time.Minute)
-	e.Node.ID, e.Node.Name, e.NewNode = "id-"+name, name, false
+	e.Node.ID = "id-" + name
+	e.Node.Name = name
+	e.NewNode = false
 	e.TakeOver = &store.TakeOver{EnrolmentID: "enrolment-" + name, State: "enrolled"}
 	return e
 }
@@ -23,7 +25,8 @@ func TestTakeOver(t *testing.T) {
 	s := enrolled(t)
 	ctx := t.Context()
 	first := enrolment("mse_many", "n")
-	first.CredentialLabels, first.AgentLabels = map[string]string{"a": "1", "b": "1"}, map[string]string{"c": "1"}
+	first.CredentialLabels = map[string]string{"a": "1", "b": "1"}
+	first.AgentLabels = map[string]string{"c": "1"}
 	must(t, s.Enrol(ctx, first))
 	must(t, s.SetLabels(ctx, "id-n", map[string]string{"mine": "kept"}, nil))
 	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "enrolled", At: after(2 * time.Minute),
@@ -33,7 +36,10 @@ func TestTakeOver(t *testing.T) {
 	must(t, s.AddCertificate(ctx, renewed("n", 2), "print-n"))
 
 	e := again("n", "-2")
-	e.Provider, e.InstanceID, e.Node.State, e.Node.GPUsExpected = "runpod", "x", "drained", 4
+	e.Provider = "runpod"
+	e.InstanceID = "x"
+	e.Node.State = "drained"
+	e.Node.GPUsExpected = 4
 	e.CredentialLabels = map[string]string{"a": "2"}
 	must(t, s.Enrol(ctx, e))
 
@@ -71,7 +77,10 @@ func TestTakeOverRefused(t *testing.T) {
 		{"heard from meanwhile", func(e *store.Enrolment) { e.TakeOver.LastSeenAtMost = pointer(seen.Add(-time.Millisecond)) }, store.ErrConflict},
 		{"not heard from meanwhile", func(e *store.Enrolment) { e.TakeOver.LastSeenAtMost = &seen }, nil},
 		{"recovery open", func(e *store.Enrolment) { e.TakeOver.UseRecovery = true }, nil},
-		{"recovery over", func(e *store.Enrolment) { e.TakeOver.UseRecovery, e.At = true, after(40*time.Minute) }, store.ErrConflict},
+		{"recovery over", func(e *store.Enrolment) {
+			e.TakeOver.UseRecovery = true
+			e.At = after(40 * time.Minute)
+		}, store.ErrConflict},
 		{"signed by the key that it has", func(e *store.Enrolment) { e.TakeOver.SignedBy = "print-n" }, nil},
 		{"signed by the next key", func(e *store.Enrolment) { e.TakeOver.SignedBy = "print-n/2" }, nil},
 		{"signed by a key that ended meanwhile", func(e *store.Enrolment) { e.TakeOver.SignedBy = "print-n/1" }, store.ErrConflict},
@@ -81,7 +90,8 @@ func TestTakeOverRefused(t *testing.T) {
 		{"another tenant", func(e *store.Enrolment) { e.Node.Tenant = "other" }, store.ErrConflict},
 		{"no such node", func(e *store.Enrolment) { e.Node.ID = "id-none" }, store.ErrConflict},
 		{"a retired node", func(e *store.Enrolment) {
-			e.Node.ID, e.TakeOver = "id-gone", &store.TakeOver{EnrolmentID: "enrolment-gone", State: "retired"}
+			e.Node.ID = "id-gone"
+			e.TakeOver = &store.TakeOver{EnrolmentID: "enrolment-gone", State: "retired"}
 		}, store.ErrConflict},
 		{"the key that it had", func(e *store.Enrolment) { e.KeyHash = "key-n" }, store.ErrConflict},
 		{"token used up", func(e *store.Enrolment) { e.Credential = "mse_none" }, store.ErrConflict},
@@ -129,7 +139,8 @@ func TestRecoveryIsSpent(t *testing.T) {
 		t.Errorf("%d takeovers with one recovery, want 1", won.Load())
 	}
 	e := again("n", "-later")
-	e.TakeOver.EnrolmentID, e.TakeOver.UseRecovery = node(t, s, "n").EnrolmentID, true
+	e.TakeOver.EnrolmentID = node(t, s, "n").EnrolmentID
+	e.TakeOver.UseRecovery = true
 	wantError(t, s.Enrol(ctx, e), store.ErrConflict)
 }
 

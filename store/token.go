@@ -54,9 +54,15 @@ const (
 func readToken(r *row) Token {
 	t := Token{ID: r.text(), Tenant: r.text()}
 	r.document(&t.Labels)
-	t.Uses, t.Used, t.GPUs = int(r.number()), int(r.number()), int(r.number())
-	t.BindInstance, t.NodeID = r.flag(), r.text()
-	t.CreatedAt, t.ExpiresAt, t.RevokedAt, t.CreatedBy = r.time(), r.time(), r.maybe(), r.text()
+	t.Uses = int(r.number())
+	t.Used = int(r.number())
+	t.GPUs = int(r.number())
+	t.BindInstance = r.flag()
+	t.NodeID = r.text()
+	t.CreatedAt = r.time()
+	t.ExpiresAt = r.time()
+	t.RevokedAt = r.maybe()
+	t.CreatedBy = r.text()
 	t.NodeName = r.text()
 	return t
 }
@@ -71,7 +77,8 @@ func (s *Store) Token(ctx context.Context, id string) (Token, error) {
 		return Token{}, ErrNotFound
 	}
 	r := row{values: rows[0]}
-	t, sealed := readToken(&r), r.text()
+	t := readToken(&r)
+	sealed := r.text()
 	if r.err != nil {
 		return Token{}, r.err
 	}

@@ -14,7 +14,9 @@ func TestToken(t *testing.T) {
 	ctx := t.Context()
 	want := token("msb_full", 3)
 	want.Labels = map[string]string{"tier": "sovereign", "x'48'": "x'48'"}
-	want.GPUs, want.BindInstance, want.NodeID = 8, true, "id-n"
+	want.GPUs = 8
+	want.BindInstance = true
+	want.NodeID = "id-n"
 	must(t, s.CreateToken(ctx, want, store.Event{At: day(), Kind: "token.created"}))
 	got, err := s.Token(ctx, want.ID)
 	must(t, err)
@@ -63,7 +65,8 @@ func TestTokens(t *testing.T) {
 		tok.CreatedAt = after(time.Duration(i) * time.Second)
 		switch id {
 		case "mse_half":
-			tok.Uses, tok.Tenant = 2, "other"
+			tok.Uses = 2
+			tok.Tenant = "other"
 		case "mse_expired":
 			tok.ExpiresAt = after(time.Minute)
 		}

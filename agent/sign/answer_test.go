@@ -108,7 +108,8 @@ func TestEnvelopeTampered(t *testing.T) {
 		"no key":          func(_ *sign.Envelope, k *ed25519.PublicKey) { *k = nil },
 		"role":            func(e *sign.Envelope, _ *ed25519.PublicKey) { e.Role = sign.RoleRelease },
 	} {
-		e, k := sign.Seal(key, sign.RoleTask, []byte(`{"a":1}`)), public
+		e := sign.Seal(key, sign.RoleTask, []byte(`{"a":1}`))
+		k := public
 		change(&e, &k)
 		if payload, err := e.Open(k, sign.RoleTask); !errors.Is(err, sign.ErrBadProof) || payload != nil {
 			t.Errorf("%s: Open = %q, %v; want ErrBadProof", name, payload, err)

@@ -50,7 +50,8 @@ func findTagged(header string) (member string, in signatureInput, err error) {
 			if member != "" {
 				return "", in, fmt.Errorf("two muster signatures: %w", ErrMalformed)
 			}
-			member, in = name, one
+			member = name
+			in = one
 		}
 		if more, err := s.next(); err != nil {
 			return "", in, err
@@ -82,7 +83,8 @@ func dictionaryBytes(header, member string) ([]byte, error) {
 			if found {
 				return nil, fmt.Errorf("%s stands twice: %w", member, ErrMalformed)
 			}
-			found, value = true, one
+			found = true
+			value = one
 		}
 		if more, err = s.next(); err != nil {
 			return nil, err

@@ -36,7 +36,8 @@ func CheckPSK(text string) error {
 	if len(secret) != secretLength || !allBase62(secret, 1, secretLength) {
 		return ErrMistypedPSK
 	}
-	body, sum := secret[:secretLength-checksumLength], secret[secretLength-checksumLength:]
+	body := secret[:secretLength-checksumLength]
+	sum := secret[secretLength-checksumLength:]
 	if checksum(PSKPrefix+body) != sum {
 		return ErrMistypedPSK
 	}

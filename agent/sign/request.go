@@ -116,7 +116,8 @@ func newSignature(in signatureInput, raw []byte) (*Signature, error) {
 	if err != nil || in.created.kind != integerItem || created > 1<<40 {
 		return nil, fmt.Errorf("the signature's created is no time: %w", ErrMalformed)
 	}
-	nonce, keyID := in.nonce.text, in.keyID.text
+	nonce := in.nonce.text
+	keyID := in.keyID.text
 	dot := strings.LastIndexByte(nonce, '.')
 	if dot < 0 || len(nonce)-dot-1 < minRandom || len(nonce) > maxNonce || in.nonce.kind != stringItem || !every(nonce, isNonce) {
 		return nil, fmt.Errorf("the signature's nonce has not muster's form: %w", ErrMalformed)

@@ -241,7 +241,9 @@ func TestSignRefuses(t *testing.T) {
 		"opaque URL":       func(_ *sign.Signer, r *http.Request, _ *string) { r.URL = &url.URL{Opaque: "//x/y"} },
 		"line break":       func(_ *sign.Signer, r *http.Request, _ *string) { r.URL.RawQuery = "a\nb" },
 	} {
-		s, r, e := sign.Signer{Key: key, Fingerprint: fingerprint}, httptest.NewRequest("GET", "/", nil), epoch
+		s := sign.Signer{Key: key, Fingerprint: fingerprint}
+		r := httptest.NewRequest("GET", "/", nil)
+		e := epoch
 		change(&s, r, &e)
 		if nonce, err := s.Sign(r, nil, e, noon); err == nil || nonce != "" || r.Header.Get("Signature") != "" {
 			t.Errorf("%s: Sign = %q, %v; want an error and no signature", name, nonce, err)
@@ -267,7 +269,8 @@ func TestSignAgainReplacesTheSignature(t *testing.T) {
 // TestNonceOwner: the nonce of one identity in a request that names another is not even read, so that nobody can have an
 // answer proven for a nonce that they saw on its way.
 func TestNonceOwner(t *testing.T) {
-	key, other := signingKey(t), strings.Repeat("0", 64)
+	key := signingKey(t)
+	other := strings.Repeat("0", 64)
 	r := httptest.NewRequest("POST", "/nodes/n/heartbeat", nil)
 	nonce, err := (sign.Signer{Key: key, Fingerprint: fingerprint}).Sign(r, []byte("{}"), epoch, noon)
 	if err != nil {

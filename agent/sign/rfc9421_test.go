@@ -44,7 +44,8 @@ func rfcKey(t *testing.T, text string) *ecdsa.PublicKey {
 func TestRFC9421ResponseSignature(t *testing.T) {
 	var v rfcVectors
 	vectors(t, "rfc9421.json", &v)
-	key, r := rfcKey(t, v.PublicKey), v.Response
+	key := rfcKey(t, v.PublicKey)
+	r := v.Response
 	base, err := sign.SignatureBase(r.Order, r.Params, func(name string) (string, bool) {
 		value, ok := r.Components[name]
 		return value, ok
@@ -97,7 +98,8 @@ func TestRFC9421ContentDigest(t *testing.T) {
 
 func TestVerifyDigestRefuses(t *testing.T) {
 	body := []byte("{}")
-	good, other := sign.ContentDigest(body), sign.ContentDigest([]byte("[]"))
+	good := sign.ContentDigest(body)
+	other := sign.ContentDigest([]byte("[]"))
 	for _, header := range []string{
 		"", other, good + ", " + other, other + ", " + good, good + ", " + good, "sha-256=::", "sha-256=::, " + good, "sha-256=", "SHA" + good[3:],
 		good[:len(good)-1], good + ",", good + " x", "," + good, "sha-512" + good[7:], "sha-256=" + good[9:len(good)-1], good + ";x=1",

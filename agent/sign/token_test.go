@@ -154,7 +154,8 @@ func leaks(out, secret string) bool {
 
 func TestTokenCharactersAreUnbiased(t *testing.T) {
 	// Bytes taken modulo 62 would make the first eight characters a quarter more frequent than the others.
-	counts, source := map[rune]int{}, seeded(3)
+	counts := map[rune]int{}
+	source := seeded(3)
 	const tokens = 62 * 64
 	for range tokens {
 		got, err := sign.NewToken(sign.AccountToken, source)

@@ -59,7 +59,8 @@ func CheckLabelKey(key string) error {
 	}
 	prefix, name, split := strings.Cut(key, "/")
 	if !split {
-		prefix, name = "x", key
+		prefix = "x"
+		name = key
 	}
 	if !wordForm(prefix, MaxLabelKey) || !wordForm(name, MaxLabelKey) {
 		return badLabel(CodeBadLabel, fmt.Sprintf("%.80q is not a label's key", key),

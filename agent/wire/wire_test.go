@@ -156,7 +156,8 @@ func TestUnknownIsNull(t *testing.T) {
 
 // A run that has not looked yet says null, which cures nothing; one that looked and found nothing wrong says so.
 func TestHealthThatIsNotKnown(t *testing.T) {
-	unknown, well := encoded(t, wire.HeartbeatRequest{}), encoded(t, wire.HeartbeatRequest{Health: []string{}})
+	unknown := encoded(t, wire.HeartbeatRequest{})
+	well := encoded(t, wire.HeartbeatRequest{Health: []string{}})
 	if got, want := string(unknown["health"])+" "+string(well["health"]), "null []"; got != want {
 		t.Errorf("no look and a good one = %s, want %s", got, want)
 	}

@@ -58,7 +58,8 @@ func (w *writer) connect(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	w.conn, w.prepared = conn, map[string]*sql.Stmt{}
+	w.conn = conn
+	w.prepared = map[string]*sql.Stmt{}
 	return nil
 }
 
@@ -266,7 +267,8 @@ func (w *writer) disconnect() {
 		_ = st.Close() // the connection goes with it
 	}
 	_ = w.conn.Raw(func(any) error { return driver.ErrBadConn }) // makes database/sql close it
-	w.conn, w.prepared = nil, nil
+	w.conn = nil
+	w.prepared = nil
 }
 
 // close lets the group that is being written finish.

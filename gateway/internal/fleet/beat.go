@@ -100,7 +100,8 @@ func (f *Fleet) follow(id *Identity, p Proof, b *wire.HeartbeatRequest) (overtak
 	l.touched = up
 	overtaken, clashing = l.hear(b, id.Fingerprint, p, moment{now, up})
 	if overtaken && l.beat.RunID == b.RunID {
-		l.beat.At, l.dirty = now, true
+		l.beat.At = now
+		l.dirty = true
 	}
 	if clashing != nil {
 		other := *clashing // it goes on changing
@@ -134,7 +135,8 @@ func (f *Fleet) take(beat store.Beat, leftOut string) {
 		beat.Hardware = l.beat.Hardware
 	}
 	beat.At = f.now() // under the lock, so that last_seen never goes back
-	l.beat, l.dirty = beat, true
+	l.beat = beat
+	l.dirty = true
 }
 
 // forgetBeat drops what a node's former identity reported and nothing has written yet.
@@ -150,7 +152,7 @@ func (f *Fleet) heard(ctx context.Context, id *Identity, health []string, detail
 	if to, err := Decide(Situation{State: state, Person: id.Person}, Heartbeat); err != nil {
 		return "", err
 	} else if to != state {
-		moved, err := f.apply(ctx, id.NodeID, change{verb: Heartbeat, by: store.Actor{Name: "node:" + id.NodeID}})
+		moved, err := f.apply(ctx, id.NodeID, change{verb: Heartbeat, by: itself(id.NodeID, "")})
 		if err != nil {
 			return "", err
 		}
@@ -207,11 +209,13 @@ func (f *Fleet) takeDirty() []store.Beat {
 		beat := l.beat
 		if since := up - l.gpusAt; beat.Hardware != "" && (l.gpuRun == "" || since > gpuRefresh || l.gpuRun != beat.RunID && since > gpuPause) {
 			beat.GPUs = gpuRows(beat.Hardware)
-			l.gpuRun, l.gpusAt = beat.RunID, up
+			l.gpuRun = beat.RunID
+			l.gpusAt = up
 		}
 		beat.Runs = l.takeUnsaved()
 		waiting = append(waiting, beat)
-		l.dirty, l.beat.Hardware = false, ""
+		l.dirty = false
+		l.beat.Hardware = ""
 	}
 	return waiting
 }
@@ -226,7 +230,8 @@ func (f *Fleet) giveBack(waiting []store.Beat) {
 			continue
 		}
 		if !l.dirty {
-			l.beat, l.dirty = beat, true
+			l.beat = beat
+			l.dirty = true
 		} else if l.beat.Hardware == "" {
 			l.beat.Hardware = beat.Hardware
 		}
@@ -247,8 +252,15 @@ func (f *Fleet) overlay(n *store.Node) {
 		return
 	}
 	b := l.beat
-	n.LastSeen, n.Interval, n.RunID, n.Counter = &b.At, b.Interval, b.RunID, b.Counter
-	n.SkewMillis, n.Address, n.Agent, n.Cost, n.Notices = &b.SkewMillis, b.Address, b.Agent, b.Cost, b.Notices
+	n.LastSeen = &b.At
+	n.Interval = b.Interval
+	n.RunID = b.RunID
+	n.Counter = b.Counter
+	n.SkewMillis = &b.SkewMillis
+	n.Address = b.Address
+	n.Agent = b.Agent
+	n.Cost = b.Cost
+	n.Notices = b.Notices
 	if b.Hardware != "" {
 		n.Hardware = b.Hardware
 	}

@@ -23,7 +23,9 @@ func TestBeat(t *testing.T) {
 	ad := f.enrolled("box")
 	f.clock.Forward(time.Second)
 	state := f.beat(ad, 7, func(b *wire.HeartbeatRequest) {
-		b.Hardware, b.SkewMillis, b.Notices = []byte(oneGPU), -250, []string{"no init system"}
+		b.Hardware = []byte(oneGPU)
+		b.SkewMillis = -250
+		b.Notices = []string{"no init system"}
 	})
 	if state != fleet.Active {
 		t.Errorf("got state %s, want active with the first heartbeat", state)
@@ -130,7 +132,8 @@ func TestOrder(t *testing.T) {
 		}
 		f.clock.Forward(time.Second)
 		late := func(b *wire.HeartbeatRequest) {
-			b.Hardware, b.Health = []byte(oneGPU), []string{wire.HealthGPUMissing}
+			b.Hardware = []byte(oneGPU)
+			b.Health = []string{wire.HealthGPUMissing}
 		}
 		if state := f.beat(ad, 4, late); state != fleet.Active {
 			t.Errorf("got %s, want old health left alone", state)
@@ -143,7 +146,10 @@ func TestOrder(t *testing.T) {
 		if n := f.stored("box"); n.Counter != 5 || n.Hardware != twoGPUs || !n.LastSeen.Equal(start.Add(time.Second)) {
 			t.Errorf("in the database: got %+v", n)
 		}
-		f.beat(ad, 1, func(b *wire.HeartbeatRequest) { b.RunID, b.Hardware = "run00002", []byte(oneGPU) })
+		f.beat(ad, 1, func(b *wire.HeartbeatRequest) {
+			b.RunID = "run00002"
+			b.Hardware = []byte(oneGPU)
+		})
 		if n := f.seen("box"); n.Counter != 1 || n.RunID != "run00002" || n.Hardware != oneGPU {
 			t.Errorf("another run: got %+v", n)
 		}
@@ -203,7 +209,8 @@ func TestHealth(t *testing.T) {
 			t.Errorf("%v: got %s and on record %s %s, want %s %s", c.health, state, n.State, reasons(n), c.state, c.reasons)
 		}
 	}
-	failed, cured := f.events("node.failed"), f.events("node.cured")
+	failed := f.events("node.failed")
+	cured := f.events("node.cured")
 	if len(failed) != 4 || len(cured) != 1 || cured[0].Detail["to"] != "active" || failed[3].Detail["reasons"] != wire.HealthProbeHung {
 		t.Errorf("got events %+v and %+v, want four and one", failed, cured)
 	}
@@ -301,7 +308,10 @@ func TestGPURows(t *testing.T) {
 		`{"gpus":7}`, `{"gpus":[{"uuid":""}]}`, `{"gpus":[{"uuid":"` + strings.Repeat("x", 81) + `"}]}`,
 		`{"gpus":[` + strings.TrimSuffix(strings.Repeat(`{"uuid":"GPU-X"},`, 65), ",") + `]}`,
 	} {
-		f.beat(ad, 1, func(b *wire.HeartbeatRequest) { b.RunID, b.Hardware = fmt.Sprintf("odd%05d", i), []byte(odd) })
+		f.beat(ad, 1, func(b *wire.HeartbeatRequest) {
+			b.RunID = fmt.Sprintf("odd%05d", i)
+			b.Hardware = []byte(odd)
+		})
 		f.flush()
 		if nodes, err := f.store.NodesByGPU(t.Context(), "GPU-X"); err != nil || len(nodes) != 0 {
 			t.Errorf("%.40s: got %d rows, %v, want none", odd, len(nodes), err)

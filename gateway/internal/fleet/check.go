@@ -77,8 +77,7 @@ func has(reasons []store.Reason, name string) bool {
 func (f *Fleet) Use(ctx context.Context, id *Identity, purpose Purpose) (*Identity, error) {
 	switch {
 	case id.certificate == store.CertificatePending:
-		event := f.event("node.renewed", id.NodeID, store.Actor{Name: "node:" + id.NodeID})
-		event.NodeName, event.Tenant = id.Name, id.Tenant
+		event := f.event("node.renewed", id.about(), itself(id.NodeID, ""))
 		err := f.store.PromoteCertificate(ctx, id.Fingerprint, f.now(), event)
 		if err != nil && !errors.Is(err, store.ErrConflict) {
 			return nil, err

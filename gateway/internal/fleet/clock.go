@@ -38,7 +38,8 @@ func (f *Fleet) mend(ctx context.Context, steps []timeline.Step) error {
 	var events []store.Event
 	for i, s := range steps {
 		if forward += s.By; s.By < 0 {
-			back, forward = back-s.By, 0
+			back = back - s.By
+			forward = 0
 		}
 		if !s.Logged {
 			f.log.Warn(stepWords(s.By), "by", s.By.Round(time.Millisecond).String(), "now", s.At.UTC().Format(time.RFC3339))

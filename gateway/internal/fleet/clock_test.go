@@ -71,7 +71,10 @@ func TestClockThatWasWrong(t *testing.T) {
 
 func wrongForAWhile(t *testing.T, told bool, by time.Duration, restart string) {
 	f := newTide(t, told)
-	dead, dying, alive, again := f.enrolled("dead"), f.enrolled("dying"), f.enrolled("alive"), f.enrolled("again")
+	dead := f.enrolled("dead")
+	dying := f.enrolled("dying")
+	alive := f.enrolled("alive")
+	again := f.enrolled("again")
 	f.tell(dead, "D", 1)
 	f.pass(20 * time.Minute)
 	for i := range uint64(12) { // long enough for the start to be forgotten
@@ -162,7 +165,8 @@ func TestCopyWhileTheClockIsSet(t *testing.T) {
 func TestStepIsNoSilence(t *testing.T) {
 	for _, by := range []time.Duration{40 * time.Second, 3 * time.Minute, 10 * time.Hour, 10 * year} {
 		f := newTide(t, true)
-		dead, alive := f.enrolled("dead"), f.enrolled("alive")
+		dead := f.enrolled("dead")
+		alive := f.enrolled("alive")
 		f.tell(dead, "D", 1)
 		f.pass(20 * time.Minute)
 		f.tell(alive, "A", 1)
@@ -297,7 +301,8 @@ func TestMadeByAWrongClock(t *testing.T) {
 		}
 		f.identity(next.Fingerprint)
 
-		now, second := f.clock.Now(), 15*time.Second
+		now := f.clock.Now()
+		second := 15 * time.Second
 		for _, c := range []struct {
 			token store.Token
 			left  time.Duration

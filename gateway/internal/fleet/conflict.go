@@ -71,8 +71,9 @@ func (f *Fleet) recordStray(ctx context.Context, id *Identity, p Proof) {
 	if f.strays.Over(id.Fingerprint) {
 		return
 	}
-	e := f.event("identity.stray", id.NodeID, store.Actor{Name: "node:" + id.NodeID, Address: p.Address})
-	e.NodeName, e.Tenant, e.Security, e.Outcome = id.Name, id.Tenant, true, wire.CodeSupersededRetry
+	e := f.event("identity.stray", id.about(), itself(id.NodeID, p.Address))
+	e.Security = true
+	e.Outcome = wire.CodeSupersededRetry
 	e.Detail = map[string]string{"fingerprint": id.Fingerprint, "generation": strconv.Itoa(id.Generation), "expired": id.NotAfter.UTC().Format(time.RFC3339)}
 	if err := f.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
 		f.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
@@ -83,7 +84,7 @@ func (f *Fleet) recordStray(ctx context.Context, id *Identity, p Proof) {
 func (f *Fleet) conflict(ctx context.Context, id *Identity, p Proof, detail map[string]string) (State, error) {
 	detail["fingerprint"] = id.Fingerprint
 	row, err := f.apply(ctx, id.NodeID, change{
-		verb: Fail, by: store.Actor{Name: "node:" + id.NodeID, Address: p.Address}, addHealth: []string{wire.ReasonConflict},
+		verb: Fail, by: itself(id.NodeID, p.Address), addHealth: []string{wire.ReasonConflict},
 		kind: "identity.conflict", detail: detail, security: true,
 	})
 	if err == nil {
@@ -161,8 +162,8 @@ func (f *Fleet) recovery(ctx context.Context, nodeID string, q Recovery, by stor
 	}
 	until := f.now().Add(q.For)
 	move := &store.Move{NodeID: row.ID, From: row.State, To: row.State, At: f.now(), RecoveryUntil: &until}
-	e := f.event(recoveryAllowed, row.ID, by)
-	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, true
+	e := f.event(recoveryAllowed, aboutNode(row), by)
+	e.Security = true
 	e.Detail = map[string]string{"until": until.UTC().Format(time.RFC3339)}
 	if q.Fingerprint != "" {
 		if move.KeepCertificate, err = f.choose(ctx, row, q.Fingerprint); err != nil {

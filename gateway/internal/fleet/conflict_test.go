@@ -131,7 +131,8 @@ func TestStrayThatWasNeverUsed(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")
 	f.beat(ad, 1, nil)
-	mine, theirs := f.renew(ad.Certificate.Fingerprint), f.renew(ad.Certificate.Fingerprint)
+	mine := f.renew(ad.Certificate.Fingerprint)
+	theirs := f.renew(ad.Certificate.Fingerprint)
 	f.clock.Forward(time.Hour)
 	now := func() fleet.Proof { return fleet.Proof{At: f.clock.Now()} }
 	if err := f.stray(mine.Fingerprint, fleet.ForHeartbeat, now()); code(err) != wire.CodeSupersededRetry {
@@ -165,9 +166,11 @@ func TestChoose(t *testing.T) {
 			if err := f.stray(old, fleet.ForHeartbeat, fleet.Proof{At: f.clock.Now()}); err != nil {
 				t.Fatal(err)
 			}
-			good, bad := old, next
+			good := old
+			bad := next
 			if chosen == "the new one" {
-				good, bad = next, old
+				good = next
+				bad = old
 			}
 			if _, err := f.AllowRecovery(t.Context(), "", "box", fleet.Recovery{}, operator); code(err) != wire.CodeIllegalMove {
 				t.Errorf("without saying which: got %v", err)
@@ -215,7 +218,8 @@ func TestChooseAmongRuns(t *testing.T) {
 
 func TestChooseRefuses(t *testing.T) {
 	f := newFleet(t)
-	ad, other := f.enrolled("box"), f.enrolled("other")
+	ad := f.enrolled("box")
+	other := f.enrolled("other")
 	f.enrolled("gone")
 	f.apply("gone", fleet.Retire)
 	if err := f.store.CreateNode(t.Context(), store.Node{ID: "n-1", Name: "waits", Tenant: "platform", CreatedAt: start}, nil); err != nil {

@@ -26,8 +26,8 @@ func (f *Fleet) Create(ctx context.Context, q NewNode, by store.Actor) (Node, er
 		return Node{}, err
 	}
 	row := store.Node{ID: newID(nodePrefix, f.now()), Name: q.Name, Tenant: q.Tenant, CreatedAt: f.now(), GPUsExpected: q.GPUs}
-	e := f.event("node.created", row.ID, by)
-	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, true
+	e := f.event("node.created", aboutNode(row), by)
+	e.Security = true
 	err := f.store.CreateNode(ctx, row, q.Labels, e)
 	if errors.Is(err, store.ErrConflict) {
 		return Node{}, f.nameTaken(ctx, q)

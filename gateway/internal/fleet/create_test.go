@@ -55,7 +55,10 @@ func TestBoundToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	bound := func(s *store.Token) { s.NodeID, s.Tenant = n.ID, n.Tenant }
+	bound := func(s *store.Token) {
+		s.NodeID = n.ID
+		s.Tenant = n.Tenant
+	}
 	token := f.token("msb_b001", bound)
 	_, err = f.Enrol(t.Context(), f.applicant(token, "gpu-8", newKey(t)))
 	var refused *wire.ErrorDetail

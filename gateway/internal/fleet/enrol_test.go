@@ -16,10 +16,13 @@ import (
 func TestEnrolNewNode(t *testing.T) {
 	f := newFleet(t)
 	token := f.token("mse_new1", func(s *store.Token) {
-		s.Labels, s.GPUs = map[string]string{"tier": "sovereign", "site": "a"}, 8
+		s.Labels = map[string]string{"tier": "sovereign", "site": "a"}
+		s.GPUs = 8
 	})
 	a := f.applicant(token, "box", newKey(t))
-	a.Request.Provider, a.Request.InstanceID, a.Request.Labels = "vast_ai", "7", map[string]string{"tier": "spot", "rack": "9"}
+	a.Request.Provider = "vast_ai"
+	a.Request.InstanceID = "7"
+	a.Request.Labels = map[string]string{"tier": "spot", "rack": "9"}
 	a.Request.Hardware = []byte(`{"cpus":4}`)
 	got, err := f.Enrol(t.Context(), a)
 	if err != nil || !got.New || got.Again {
@@ -121,10 +124,14 @@ func TestSpentToken(t *testing.T) {
 
 func TestBoundInstance(t *testing.T) {
 	f := newFleet(t)
-	token := f.token("mse_bound", func(s *store.Token) { s.BindInstance, s.Uses = true, 2 })
+	token := f.token("mse_bound", func(s *store.Token) {
+		s.BindInstance = true
+		s.Uses = 2
+	})
 	ask := func(name, provider, instance string) (fleet.Admission, error) {
 		a := f.applicant(token, name, newKey(t))
-		a.Request.Provider, a.Request.InstanceID = provider, instance
+		a.Request.Provider = provider
+		a.Request.InstanceID = instance
 		return f.Enrol(t.Context(), a)
 	}
 	first, err := ask("box", "vast_ai", "7")

@@ -193,7 +193,10 @@ func report(b *wire.HeartbeatRequest, agent string) fleet.Report {
 	r := fleet.Report{Agent: agent, Cost: "{}", Hardware: string(b.Hardware)}
 	if r.Hardware != "" {
 		seen := reading.Summarise(r.Hardware)
-		r.Probe, r.GPUs, r.Expected, r.Ills = seen.State, seen.GPUs, seen.Expected, seen.Ills
+		r.Probe = seen.State
+		r.GPUs = seen.GPUs
+		r.Expected = seen.Expected
+		r.Ills = seen.Ills
 	}
 	return r
 }

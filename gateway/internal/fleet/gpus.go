@@ -82,7 +82,8 @@ func health(b *wire.HeartbeatRequest, report Report, expected int) (reasons []st
 	if b.Health == nil {
 		return nil, nil
 	}
-	reasons, detail = b.Health, b.HealthDetail
+	reasons = b.Health
+	detail = b.HealthDetail
 	seen, told := seenGPUs(b, report)
 	gone := report.Probe == wire.ProbeAbsent && expected > 0
 	if !gone && (!told || seen >= expected) || slices.Contains(reasons, wire.HealthGPUMissing) {
@@ -119,8 +120,8 @@ func (f *Fleet) SetGPUs(ctx context.Context, tenant, idOrName string, n int, by 
 	if err != nil {
 		return Node{}, err
 	}
-	e := f.event("node.gpus_expected", node.ID, by)
-	e.NodeName, e.Tenant, e.Security = node.Name, node.Tenant, true
+	e := f.event("node.gpus_expected", aboutNode(node.Node), by)
+	e.Security = true
 	e.Detail = map[string]string{"from": strconv.Itoa(node.GPUsExpected), "to": "as seen"}
 	if n >= 0 {
 		e.Detail["to"] = strconv.Itoa(n)
@@ -147,7 +148,8 @@ func (f *Fleet) setGPUs(ctx context.Context, nodeID string, n int, e store.Event
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	if l := f.beats.live[nodeID]; l != nil {
-		l.gpusSeen, l.beat.RaiseGPUs = 0, 0
+		l.gpusSeen = 0
+		l.beat.RaiseGPUs = 0
 	}
 	return nil
 }
@@ -169,8 +171,8 @@ func (f *Fleet) ill(ctx context.Context, id *Identity, p Proof, report Report) {
 	if !due {
 		return
 	}
-	e := f.event("node.gpu_health", id.NodeID, store.Actor{Name: "node:" + id.NodeID, Address: p.Address})
-	e.NodeName, e.Tenant, e.Detail = id.Name, id.Tenant, difference(before, now)
+	e := f.event("node.gpu_health", id.about(), itself(id.NodeID, p.Address))
+	e.Detail = difference(before, now)
 	if err := f.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
 		f.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
 	}
@@ -201,12 +203,14 @@ func (f *Fleet) newIlls(nodeID string, now map[string]string, shown map[string]b
 	if !l.illEvents.take(f.now(), illPause) {
 		return nil, false
 	}
-	l.ills, l.illHash = now, hash
+	l.ills = now
+	l.illHash = hash
 	return before, true
 }
 
 func difference(before, now map[string]string) map[string]string {
-	detail, more := map[string]string{}, 0
+	detail := map[string]string{}
+	more := 0
 	all := maps.Clone(before)
 	if all == nil {
 		all = map[string]string{}

@@ -29,7 +29,8 @@ func machine(state string, gpus int, ills map[int]string) string {
 // look is a heartbeat after a look: how many GPUs are known to exist, -1: an agent of before, which does not say.
 func look(state string, gpus, seen int, health ...string) func(*wire.HeartbeatRequest) {
 	return func(b *wire.HeartbeatRequest) {
-		b.Hardware, b.Health = []byte(machine(state, gpus, nil)), append([]string{}, health...)
+		b.Hardware = []byte(machine(state, gpus, nil))
+		b.Health = append([]string{}, health...)
 		if seen >= 0 {
 			b.GPUsSeen = &seen
 		}
@@ -273,7 +274,8 @@ func TestHealthDetail(t *testing.T) {
 	fault := func(counter uint64, detail string) {
 		t.Helper()
 		f.beat(ad, counter, func(b *wire.HeartbeatRequest) {
-			b.Health, b.HealthDetail = []string{wire.HealthGPUFault}, map[string]string{wire.HealthGPUFault: detail, "other": "x"}
+			b.Health = []string{wire.HealthGPUFault}
+			b.HealthDetail = map[string]string{wire.HealthGPUFault: detail, "other": "x"}
 		})
 	}
 	check := func(want string, events int) {
@@ -321,7 +323,8 @@ func TestGPUHealthEvents(t *testing.T) {
 		f.clock.Forward(pace)
 		seen := 8
 		state := f.beat(ad, counter, func(b *wire.HeartbeatRequest) {
-			b.GPUsSeen, b.Hardware = &seen, []byte(machine(wire.ProbeOK, 8, ills))
+			b.GPUsSeen = &seen
+			b.Hardware = []byte(machine(wire.ProbeOK, 8, ills))
 		})
 		if state != fleet.Active {
 			t.Errorf("got %s", state)

@@ -57,8 +57,7 @@ func (f *Fleet) retell(ctx context.Context, id *Identity, health []string, detai
 		if now == "" || now == reason.Detail || !isHealth(reason.Reason) || !slices.Contains(health, reason.Reason) || !f.mayTell(id.NodeID) {
 			continue
 		}
-		e := f.event("node.failed", id.NodeID, store.Actor{Name: "node:" + id.NodeID})
-		e.NodeName, e.Tenant = id.Name, id.Tenant
+		e := f.event("node.failed", id.about(), itself(id.NodeID, ""))
 		e.Detail = map[string]string{"from": string(id.State), "to": string(id.State), "reasons": reason.Reason, reason.Reason: now}
 		err := f.store.TellReason(ctx, id.NodeID, reason.Reason, now, e)
 		f.Forget(id.NodeID)
@@ -91,7 +90,7 @@ func (f *Fleet) applyHealth(ctx context.Context, nodeID string, add, remove []st
 	if left+len(add) > 0 {
 		verb = Fail
 	}
-	c := change{verb: verb, by: store.Actor{Name: "node:" + nodeID}, addHealth: add, clearHealth: remove, because: map[string]string{}}
+	c := change{verb: verb, by: itself(nodeID, ""), addHealth: add, clearHealth: remove, because: map[string]string{}}
 	for _, reason := range add {
 		if text := reading.Plain(detail[reason]); text != "" {
 			c.because[reason] = text

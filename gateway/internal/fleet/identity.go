@@ -52,7 +52,8 @@ type identityCache struct {
 }
 
 func (c *identityCache) init() {
-	c.byFingerprint, c.byNode = map[string]*Identity{}, map[string][]string{}
+	c.byFingerprint = map[string]*Identity{}
+	c.byNode = map[string][]string{}
 }
 
 func (c *identityCache) lookup(fingerprint string) (*Identity, uint64) {
@@ -154,12 +155,14 @@ func identityOf(row store.Identity, replay *replay.Memory) (*Identity, error) {
 // AddCertificate records the next generation's certificate, which becomes the node's when it is first used. One that is given
 // for an expired certificate is a recovery: counted, and an event for the auditor.
 func (f *Fleet) AddCertificate(ctx context.Context, id *Identity, next store.Certificate, address string) error {
-	e := f.event("certificate.issued", id.NodeID, store.Actor{Name: "node:" + id.NodeID, Address: address})
-	e.NodeName, e.Tenant = id.Name, id.Tenant
+	e := f.event("certificate.issued", id.about(), itself(id.NodeID, address))
 	e.Detail = map[string]string{"fingerprint": next.Fingerprint, "generation": strconv.Itoa(next.Generation)}
-	next.Status, next.IssuedAt, next.Recovery = store.CertificatePending, e.At, e.At.After(id.NotAfter)
+	next.Status = store.CertificatePending
+	next.IssuedAt = e.At
+	next.Recovery = e.At.After(id.NotAfter)
 	if next.Recovery {
-		e.Kind, e.Security = "certificate.recovered", true
+		e.Kind = "certificate.recovered"
+		e.Security = true
 		e.Detail["expired"] = id.NotAfter.UTC().Format(time.RFC3339)
 	}
 	err := f.store.AddCertificate(ctx, next, id.Fingerprint, e)

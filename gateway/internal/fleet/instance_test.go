@@ -15,12 +15,16 @@ import (
 // atInstance is an applicant with a token whose uses belong to instances.
 func (f *world) atInstance(token store.Token, name, instance string) fleet.Applicant {
 	a := f.applicant(token, name, newKey(f.t))
-	a.Request.Provider, a.Request.InstanceID = "vast_ai", instance
+	a.Request.Provider = "vast_ai"
+	a.Request.InstanceID = instance
 	return a
 }
 
 func (f *world) bound() store.Token {
-	return f.token("mse_bound", func(s *store.Token) { s.BindInstance, s.Uses = true, 5 })
+	return f.token("mse_bound", func(s *store.Token) {
+		s.BindInstance = true
+		s.Uses = 5
+	})
 }
 
 // retry is after how many seconds a refusal wants to be asked again.
@@ -75,7 +79,8 @@ func TestInstanceComesBack(t *testing.T) {
 		{"as another instance", func(_ *world, _ fleet.Admission, a *fleet.Applicant) { a.Request.InstanceID = "8" },
 			wire.CodeNameInUse, 0, ""}, // the name's own rules
 		{"as another instance, under another name", func(_ *world, _ fleet.Admission, a *fleet.Applicant) {
-			a.Request.InstanceID, a.Request.Name = "8", "another"
+			a.Request.InstanceID = "8"
+			a.Request.Name = "another"
 		}, "ok", 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -257,7 +262,8 @@ func TestKeyEndsWhileIssuing(t *testing.T) {
 		f.beat(holder, 1, nil)
 		a := f.applicant(f.token("mse_b001", nil), "box", newKey(t))
 		a.Identity = f.identity(holder.Certificate.Fingerprint)
-		issue, once := a.Issue, false
+		issue := a.Issue
+		once := false
 		a.Issue = func(ctx context.Context, id string) (store.Certificate, error) {
 			if !once {
 				once = true

@@ -79,7 +79,8 @@ func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
 	}
 	switch c.verb {
 	case Retire, Ban:
-		move.RevokeCertificates, move.Ban = true, c.verb == Ban
+		move.RevokeCertificates = true
+		move.Ban = c.verb == Ban
 	case Resume:
 		move.ClearReasons = true
 	case Suspend:
@@ -96,11 +97,11 @@ func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
 }
 
 func (f *Fleet) moveEvent(row store.Node, move store.Move, c change) store.Event {
-	e := f.event("node."+pastTense(c.verb), row.ID, c.by)
+	e := f.event("node."+pastTense(c.verb), aboutNode(row), c.by)
 	if c.kind != "" {
 		e.Kind = c.kind
 	}
-	e.NodeName, e.Tenant, e.Security = row.Name, row.Tenant, move.From != move.To || c.verb == Ban || c.verb == Retire || c.security
+	e.Security = move.From != move.To || c.verb == Ban || c.verb == Retire || c.security
 	e.Detail = map[string]string{"from": move.From, "to": move.To}
 	if len(c.addHealth) > 0 {
 		e.Detail["reasons"] = strings.Join(c.addHealth, ",")
@@ -152,8 +153,9 @@ func (f *Fleet) SetLabels(ctx context.Context, tenant, idOrName string, set map[
 	if err != nil {
 		return Node{}, err
 	}
-	e := f.event("node.labelled", node.ID, by)
-	e.NodeName, e.Tenant, e.Security, e.Detail = node.Name, node.Tenant, true, map[string]string{}
+	e := f.event("node.labelled", aboutNode(node.Node), by)
+	e.Security = true
+	e.Detail = map[string]string{}
 	for key, value := range set {
 		e.Detail["set."+key] = value
 	}
@@ -164,10 +166,6 @@ func (f *Fleet) SetLabels(ctx context.Context, tenant, idOrName string, set map[
 		return Node{}, err
 	}
 	return f.Node(ctx, "", node.ID)
-}
-
-func (f *Fleet) event(kind, nodeID string, by store.Actor) store.Event {
-	return store.Event{At: f.now(), Kind: kind, NodeID: nodeID, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK}
 }
 
 func personSet(reasons []store.Reason) bool {

@@ -60,9 +60,12 @@ func (l *live) hear(b *wire.HeartbeatRequest, fingerprint string, p Proof, m mom
 	case b.Counter > this.Counter: // one that was sent twice is no second sign of life
 		l.sign(this, p, m)
 	}
-	this.Counter, this.Fingerprint, this.Address = b.Counter, fingerprint, p.Address
+	this.Counter = b.Counter
+	this.Fingerprint = fingerprint
+	this.Address = p.Address
 	if former := l.run(l.current); former != nil && former != this {
-		former.unsaved, this.unsaved = true, true
+		former.unsaved = true
+		this.unsaved = true
 	}
 	l.current = b.RunID
 	for _, other := range l.runs {
@@ -77,7 +80,8 @@ func (l *live) hear(b *wire.HeartbeatRequest, fingerprint string, p Proof, m mom
 // arrives.
 func (l *live) sign(x *run, p Proof, m moment) {
 	l.beats++
-	number, made := l.beats, m.up-max(m.now.Sub(p.At), 0)
+	number := l.beats
+	made := m.up - max(m.now.Sub(p.At), 0)
 	for _, other := range l.runs {
 		if other != x && made < other.began {
 			number = min(number, other.FirstBeat)
@@ -86,9 +90,12 @@ func (l *live) sign(x *run, p Proof, m moment) {
 	if number <= x.LastBeat {
 		return
 	}
-	x.Before, x.Last = x.Last, p.At
-	x.BeforeBeat, x.LastBeat = x.LastBeat, number
-	x.life, x.heard = made, true
+	x.Before = x.Last
+	x.Last = p.At
+	x.BeforeBeat = x.LastBeat
+	x.LastBeat = number
+	x.life = made
+	x.heard = true
 }
 
 func (l *live) run(id string) *run {
@@ -186,11 +193,13 @@ func (l *live) goOn(node store.Node, up time.Duration) {
 		going.FirstBeat = 0
 	}
 	if node.LastSeen.After(going.Last) {
-		going.Before, going.Last = going.Last, *node.LastSeen
+		going.Before = going.Last
+		going.Last = *node.LastSeen
 	}
 	for range min(max(node.Counter, going.Counter)-going.Counter, 2) {
 		l.beats++
-		going.BeforeBeat, going.LastBeat = going.LastBeat, l.beats
+		going.BeforeBeat = going.LastBeat
+		going.LastBeat = l.beats
 	}
 	going.Counter = max(going.Counter, node.Counter)
 }

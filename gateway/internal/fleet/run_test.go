@@ -55,7 +55,8 @@ func TestRuns(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			f := newFleet(t)
-			ad, other := f.enrolled("box"), f.enrolled("other")
+			ad := f.enrolled("box")
+			other := f.enrolled("other")
 			f.play(ad, c.beats)
 			f.heard(other, "Z", 1, 0)
 			if got := reasons(f.seen("box")); (got == wire.ReasonConflict) != c.trips {

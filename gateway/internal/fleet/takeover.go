@@ -111,7 +111,8 @@ func (f *Fleet) silence(ctx context.Context, nodeID string) (store.Node, time.Du
 	if err != nil {
 		return store.Node{}, 0, err
 	}
-	heard, interval := lastHeard(n), n.Interval
+	heard := lastHeard(n)
+	interval := n.Interval
 	if n.LastSeen == nil || n.LastSeen.Before(heard) || interval == 0 {
 		interval = usualInterval // it has not said how often it means to report
 	}
@@ -168,8 +169,10 @@ func (f *Fleet) takeOver(a Applicant, node store.Node, why string) (place, error
 		}
 	}
 	said := node.GPUsExpected
-	node.State, node.EnrolmentID = string(to), newID("e", f.now())
-	node.Provider, node.InstanceID = a.Request.Provider, a.Request.InstanceID
+	node.State = string(to)
+	node.EnrolmentID = newID("e", f.now())
+	node.Provider = a.Request.Provider
+	node.InstanceID = a.Request.InstanceID
 	if node.GPUsExpected = max(a.Credential.GPUs, a.GPUs); still.EnrolmentID == "" { // its first machine: what was said of it holds
 		node.GPUsExpected = max(node.GPUsExpected, said)
 	}

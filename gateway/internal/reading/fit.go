@@ -33,7 +33,8 @@ func (s *Scanner) object(sh *Shape) bool {
 		return false
 	}
 	var uuid []byte
-	next, comma := 0, false
+	next := 0
+	comma := false
 	for s.space(); !s.take('}'); s.space() {
 		if comma && !s.take(',') {
 			return false

@@ -96,7 +96,8 @@ func (m *mender) object(sh *Shape, raw []byte, v reflect.Value, path string) boo
 		return false
 	}
 	for i, name := range names {
-		at, inner := sh.index(name), join(path, name)
+		at := sh.index(name)
+		inner := join(path, name)
 		switch first := slices.Index(names, name); {
 		case first < i: // named with the first
 		case at < 0, slices.Contains(names[i+1:], name):
@@ -121,7 +122,8 @@ func members(raw []byte) (names []string, values []json.RawMessage, ok bool) {
 		if err != nil || d.Decode(&value) != nil {
 			return nil, nil, false
 		}
-		names, values = append(names, fmt.Sprint(name)), append(values, value)
+		names = append(names, fmt.Sprint(name))
+		values = append(values, value)
 	}
 	if _, err := d.Token(); err != nil {
 		return nil, nil, false
@@ -142,7 +144,8 @@ func (sh *Shape) index(name string) int {
 // complete gives readers what they count on: lists, and words that are never empty.
 func (sh *Shape) complete(v reflect.Value) {
 	for i := range sh.fields {
-		f, field := &sh.fields[i], v.Field(i)
+		f := &sh.fields[i]
+		field := v.Field(i)
 		switch {
 		case !f.required:
 		case f.kind == object:

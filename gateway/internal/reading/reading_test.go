@@ -137,11 +137,13 @@ func TestSummary(t *testing.T) {
 		}
 		return s.Seen
 	}
-	sick, other := gpuWith("[]", `["ecc"]`), strings.Replace(gpuWith("[]", `["ecc"]`), "GPU-1", "GPU-2", 1)
+	sick := gpuWith("[]", `["ecc"]`)
+	other := strings.Replace(gpuWith("[]", `["ecc"]`), "GPU-1", "GPU-2", 1)
 	if got := look(gpu + "," + gpu); got != (reading.Summary{State: "ok", GPUs: 2}) {
 		t.Errorf("got %+v", got)
 	}
-	first, again := look(sick), look(sick)
+	first := look(sick)
+	again := look(sick)
 	if first.Ills == 0 || first != again || look(sick) == look(other) || look(sick+","+other) == look(other+","+sick) {
 		t.Errorf("got %+v, %+v", look(sick), look(other))
 	}

@@ -31,13 +31,16 @@ func Health(hardware string) (found map[string]string, shown map[string]bool) {
 			Health []string `json:"health"`
 		} `json:"gpus"`
 	}
-	found, shown = map[string]string{}, map[string]bool{}
+	found = map[string]string{}
+	shown = map[string]bool{}
 	if json.Unmarshal([]byte(hardware), &h) != nil || len(h.GPUs) > wire.MaxGPUs {
 		return found, shown
 	}
 	for _, g := range h.GPUs {
-		uuid, place := Plain(g.UUID), "gpu "+strconv.Itoa(g.Index)
-		shown[uuid], shown[place] = true, true
+		uuid := Plain(g.UUID)
+		place := "gpu " + strconv.Itoa(g.Index)
+		shown[uuid] = true
+		shown[place] = true
 		if len(g.Health) > 0 {
 			found[cmp.Or(uuid, place)] = Plain(strings.Join(g.Health, ", "))
 		}

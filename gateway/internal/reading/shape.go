@@ -131,11 +131,15 @@ func fieldOf(t reflect.Type, name, path string, optional bool) field {
 	case t.Kind() == reflect.Float64:
 		f.kind = decimal
 	case t.Kind() == reflect.Struct:
-		f.kind, f.shape = object, shapeOf(t, path)
+		f.kind = object
+		f.shape = shapeOf(t, path)
 	case t == reflect.TypeFor[[]string]():
-		f.kind, f.most = list, wire.MaxList
+		f.kind = list
+		f.most = wire.MaxList
 	case t.Kind() == reflect.Slice && t.Elem().Kind() == reflect.Struct:
-		f.kind, f.most, f.shape = rows, wire.MaxList, shapeOf(t.Elem(), path)
+		f.kind = rows
+		f.most = wire.MaxList
+		f.shape = shapeOf(t.Elem(), path)
 	default:
 		panic(fmt.Sprintf("reading: no shape for %s of %s", t, path))
 	}

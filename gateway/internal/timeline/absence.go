@@ -23,7 +23,8 @@ func (a absences) add(from, to time.Time) absences {
 	}
 	a = slices.Clone(a)
 	if n := len(a); n > 0 && from.Sub(a[n-1].to) < StepGap {
-		from, a = a[n-1].from, a[:n-1]
+		from = a[n-1].from
+		a = a[:n-1]
 	}
 	a = append(a, absence{from, to})
 	if len(a) <= maxAbsences {

@@ -44,7 +44,8 @@ func FuzzAbsences(f *testing.F) {
 		if len(a) > maxAbsences {
 			t.Errorf("%d", len(a))
 		}
-		from, to := time.UnixMilli(0), time.UnixMilli(4_000_000_000_000)
+		from := time.UnixMilli(0)
+		to := time.UnixMilli(4_000_000_000_000)
 		if got := a.within(from, to); got < 0 || got > to.Sub(from) {
 			t.Errorf("%q: %s of %s", text, got, to.Sub(from))
 		}

@@ -71,7 +71,8 @@ func (c *Clock) sample() (now time.Time, up time.Duration) {
 		up = c.Elapsed()
 	}
 	if c.origin.IsZero() {
-		c.origin, c.base = now, up
+		c.origin = now
+		c.base = up
 	}
 	if c.Elapsed != nil {
 		return now, up - c.base
@@ -116,7 +117,9 @@ func (c *Clock) Begin(aliveAt time.Time, kept string) (gap time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	away := parseAbsences(kept).until(now) // a gateway whose clock was ahead may have noted more
-	c.start, c.aliveAt, c.away = now, aliveAt, away
+	c.start = now
+	c.aliveAt = aliveAt
+	c.away = away
 	if aliveAt.IsZero() {
 		return 0
 	}

@@ -1,0 +1,21 @@
+package fleet
+
+import "muster/store"
+
+// about is the node that an event is about.
+type about struct{ id, name, tenant string }
+
+func aboutNode(n store.Node) about { return about{n.ID, n.Name, n.Tenant} }
+
+func (id *Identity) about() about { return about{id.NodeID, id.Name, id.Tenant} }
+
+// event begins an event of now that went well.
+func (f *Fleet) event(kind string, node about, by store.Actor) store.Event {
+	return store.Event{
+		At: f.now(), Kind: kind, NodeID: node.id, NodeName: node.name, Tenant: node.tenant, Actor: by.Name, Address: by.Address,
+		Outcome: store.OutcomeOK,
+	}
+}
+
+// itself is a node as the actor of what it does. The address is empty where it is not known.
+func itself(nodeID, address string) store.Actor { return store.Actor{Name: "node:" + nodeID, Address: address} }
