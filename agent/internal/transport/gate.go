@@ -42,8 +42,8 @@ func (c *Client) newTenure(id Identity) *tenure {
 	return t
 }
 
-// Use makes the client speak for an identity from now on. Calls that run under the one before may end within drainTime. Then
-// they are cut, with ErrIdentityChanged. New calls wait meanwhile. When Use returns, nothing more is sent under the identity
+// Use makes the client speak for an identity from now on. Calls that run under the one before may end within drainTime, or a tenth
+// of what is left of the next certificate. Then they are cut, with ErrIdentityChanged. New calls wait meanwhile. When Use returns, nothing more is sent under the identity
 // before, and its connections are closed.
 func (c *Client) Use(id Identity) {
 	c.using.Lock()
@@ -54,7 +54,8 @@ func (c *Client) Use(id Identity) {
 	c.changing = next
 	c.mu.Unlock()
 	if old != nil {
-		c.end(old)
+		left := id.Certificate.Leaf.NotAfter.Sub(c.Now())
+		c.end(old, min(drainTime, left/10))
 	}
 	t := c.newTenure(id)
 	c.mu.Lock()
@@ -65,7 +66,7 @@ func (c *Client) Use(id Identity) {
 }
 
 // end closes a tenure that no call can enter any more.
-func (c *Client) end(t *tenure) {
+func (c *Client) end(t *tenure, drain time.Duration) {
 	drained := make(chan struct{})
 	c.mu.Lock()
 	t.drained = drained
@@ -73,7 +74,7 @@ func (c *Client) end(t *tenure) {
 		close(drained)
 	}
 	c.mu.Unlock()
-	if !within(drained, drainTime) {
+	if !within(drained, drain) {
 		c.cfg.Logger.Info("calls under the identity before are cut: they begin anew under the new one", "host", c.base.Host)
 	}
 	t.cut()

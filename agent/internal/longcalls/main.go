@@ -1,0 +1,112 @@
+// Command longcalls is an agent for tests: beside its heartbeats it makes calls that take seconds, in both directions, while its
+// certificate is renewed. It ends with a count of what became of them, in JSON.
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"sync"
+	"time"
+
+	"muster/agent/internal/enroll"
+	"muster/agent/internal/heartbeat"
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+)
+
+// beatInterval is short, so that the certificate is renewed on time.
+const beatInterval = 300 * time.Millisecond
+
+func main() {
+	gateway := flag.String("gateway", "", "the gateway's URL")
+	state := flag.String("state", "", "the state directory")
+	way := flag.String("transport", "direct", "direct or curl")
+	length := flag.Duration("for", 10*time.Second, "how long to go on")
+	flag.Parse()
+	ctx, cancel := context.WithCancel(context.Background()) // without a deadline, which curl would go by
+	time.AfterFunc(*length, cancel)
+	tally, err := run(ctx, *gateway, *state, transport.Way(*way))
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	_ = json.NewEncoder(os.Stdout).Encode(tally) // a test that reads nothing fails
+}
+
+// run enrols and makes calls until ctx is done.
+func run(ctx context.Context, gateway, path string, way transport.Way) (*tally, error) {
+	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
+	client, err := transport.New(transport.Config{Gateway: gateway, Version: "test", Way: way, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	directory, err := identity.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer directory.Close()
+	credential, err := enroll.ParseCredential(os.Getenv("MUSTER_TOKEN"))
+	if err != nil {
+		return nil, err
+	}
+	name := os.Getenv("NAME")
+	state, err := enroll.Run(ctx, identity.State{}, enroll.Config{Client: client, Directory: directory, Credential: credential, Name: name})
+	if err != nil {
+		return nil, err
+	}
+	loop, err := heartbeat.New(heartbeat.Config{Client: client, Directory: directory, State: state, Interval: beatInterval, Logger: logger})
+	if err != nil {
+		return nil, err
+	}
+	calls := &calls{client: client, node: state.NodeID, tally: tally{Modes: map[string]int{}, Done: map[string]int{}, Refused: map[string]int{}}}
+	var group sync.WaitGroup
+	group.Go(func() { _ = loop.Run(ctx) }) // always nil
+	for kind, call := range map[string]func(context.Context) error{"wait": calls.wait, "upload": calls.upload, "download": calls.download} {
+		group.Go(func() { calls.repeat(ctx, kind, call) })
+	}
+	group.Wait()
+	end, err := directory.Load()
+	calls.tally.Generation = end.Current.Generation
+	return &calls.tally, err
+}
+
+// tally is what became of the calls.
+type tally struct {
+	Modes      map[string]int `json:"modes"`      // how the calls that were done proved the node
+	Generation int            `json:"generation"` // of the certificate in use at the end
+	Done       map[string]int `json:"done"`
+	Cut        int            `json:"cut"`     // because the identity changed
+	Refused    map[string]int `json:"refused"` // by code
+	Lost       []string       `json:"lost"`    // other errors
+}
+
+func (c *calls) repeat(ctx context.Context, kind string, call func(context.Context) error) {
+	for ctx.Err() == nil {
+		err := call(ctx)
+		if ctx.Err() == nil {
+			c.count(kind, err)
+		}
+	}
+}
+
+func (c *calls) count(kind string, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	var refusal *transport.Refusal
+	switch {
+	case err == nil:
+		c.tally.Done[kind]++
+		c.tally.Modes[c.client.Mode()]++
+	case errors.Is(err, transport.ErrIdentityChanged):
+		c.tally.Cut++
+	case errors.As(err, &refusal):
+		c.tally.Refused[refusal.Code]++
+	case len(c.tally.Lost) < 10:
+		c.tally.Lost = append(c.tally.Lost, kind+": "+err.Error())
+	}
+}
