@@ -32,8 +32,10 @@ func TestPSKIn(t *testing.T) {
 	}
 	other := bootstrap.New(bootstrap.Config{Store: d.store, Now: func() time.Time { return d.now }})
 	for text, want := range map[string]string{
-		"": "", "gpu-1": "", chosen: id, " " + chosen + "\n": id, "psk=" + chosen: id, "Bearer " + chosen: id, chosen[1:]: "", chosen + "x": "", strings.ToUpper(chosen): "",
-		generated: second, "a/" + generated + "/b": second, `no node is called "` + generated + `"`: second, "a=1&psk=" + generated + "&b=2": second, generated[:30]: "",
+		"": "", "gpu-1": "", chosen: id, " " + chosen + "\n": id, "psk=" + chosen: id, "Bearer " + chosen: id, chosen[1:]: "", chosen + "x": "",
+		strings.ToUpper(chosen): "",
+		generated:               second, "a/" + generated + "/b": second, `no node is called "` + generated + `"`: second,
+		"a=1&psk=" + generated + "&b=2": second, generated[:30]: "",
 		"00000000-0000-0000-0000-000000000000": "", strings.Repeat("x", 100): "",
 	} {
 		if got := d.PSKIn(t.Context(), "gpu-1", text); got != want {
@@ -104,8 +106,9 @@ func TestPSKThatIsMistyped(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for text, want := range map[string]string{psk: "ok", psk[:31]: wire.CodeWeakSecret, "msk_" + strings.Repeat("a", 28): wire.CodeWeakSecret, "msk_ my own long sentence": wire.CodeWeakSecret,
-		psk[4:]: "ok", chosen: "ok"} {
+	for text, want := range map[string]string{psk: "ok", psk[:31]: wire.CodeWeakSecret, "msk_" + strings.Repeat("a", 28): wire.CodeWeakSecret,
+		"msk_ my own long sentence": wire.CodeWeakSecret,
+		psk[4:]:                     "ok", chosen: "ok"} {
 		if _, err := d.SetPSK(t.Context(), text, operator); code(err) != want || err != nil && strings.Contains(err.Error(), text) {
 			t.Errorf("%.6s...: %v, want %s", text, err, want)
 		}

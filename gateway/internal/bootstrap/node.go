@@ -46,7 +46,8 @@ func (q *NodeTokenRequest) Complete() error {
 		}
 	}
 	if q.TTL < shortestOuter || q.TTL > longestOuter {
-		return badRequest("a bootstrap token cannot live "+q.TTL.String(), "a time from 1m to 720h; from the first fetch on it is 15 minutes at most")
+		return badRequest("a bootstrap token cannot live "+q.TTL.String(),
+			"a time from 1m to 720h; from the first fetch on it is 15 minutes at most")
 	}
 	return nil
 }
@@ -114,7 +115,8 @@ func (b *Bootstrap) ready() (Site, error) {
 
 // mint renders everything that goes with a token.
 func (s Site) mint(q NodeTokenRequest, t sign.Token) (m Minted, kept string, err error) {
-	m = Minted{Token: t, Window: FetchWindow, Mode: q.Mode, URL: s.URL(t.FetchPart()), TrustNumber: s.TrustNumber, Packages: s.Packages(), Registry: s.Registry}
+	m = Minted{Token: t, Window: FetchWindow, Mode: q.Mode, URL: s.URL(t.FetchPart()), TrustNumber: s.TrustNumber, Packages: s.Packages(),
+		Registry: s.Registry}
 	if kept, err = s.frozen(q.Node.ID, q.Node.Name, q.Mode, t.Public()); err != nil {
 		return m, "", err
 	}
@@ -144,14 +146,17 @@ func (b *Bootstrap) keep(ctx context.Context, q NodeTokenRequest, m Minted, kept
 	row := store.Bootstrap{
 		Token: store.Token{ID: m.Token.Public(), Tenant: q.Node.Tenant, Uses: 1, NodeID: q.Node.ID, Key: key, CreatedAt: b.now(),
 			ExpiresAt: m.ExpiresAt, CreatedBy: by.Name},
-		FetchHash: hexSum(m.Token.Fetch), Mode: m.Mode, Window: m.Window, Script: kept, FetchSHA256: m.FetchSum, WholeSHA256: m.ScriptSum, Registry: m.Registry,
+		FetchHash: hexSum(m.Token.Fetch), Mode: m.Mode, Window: m.Window, Script: kept, FetchSHA256: m.FetchSum, WholeSHA256: m.ScriptSum,
+		Registry: m.Registry,
 	}
 	e := b.event("bootstrap.created", q.Node.Tenant, by)
 	e.NodeID, e.NodeName = q.Node.ID, q.Node.Name
-	e.Detail = map[string]string{"token": row.Token.ID, "mode": m.Mode, "expires": m.ExpiresAt.UTC().Format(time.RFC3339), "window": m.Window.String()}
+	e.Detail = map[string]string{"token": row.Token.ID, "mode": m.Mode, "expires": m.ExpiresAt.UTC().Format(time.RFC3339),
+		"window": m.Window.String()}
 	err = b.store.CreateBootstrap(ctx, row, q.Node.EnrolmentID, e)
 	if errors.Is(err, store.ErrConflict) {
-		return wire.Refuse(wire.CodeIllegalMove, "node "+q.Node.Name+" changed just now", "look at it (muster node show "+q.Node.Name+"), then try again")
+		return wire.Refuse(wire.CodeIllegalMove, "node "+q.Node.Name+" changed just now",
+			"look at it (muster node show "+q.Node.Name+"), then try again")
 	}
 	return err
 }

@@ -24,7 +24,8 @@ var update = flag.Bool("update", false, "write the golden files anew")
 func site() bootstrap.Site {
 	return bootstrap.Site{
 		NodeURL: "https://gw.example:7443", OwnCertificate: true, FirstHop: "http://192.0.2.1:7480", FirstHopTrust: bootstrap.PlainTrust,
-		RootPin: "sha256:" + strings.Repeat("ab", 32), Roots: "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n", TrustNumber: 3, Direct: true,
+		RootPin: "sha256:" + strings.Repeat("ab", 32), Roots: "-----BEGIN CERTIFICATE-----\nMA==\n-----END CERTIFICATE-----\n", TrustNumber: 3,
+		Direct:   true,
 		TrustKey: "dHJ1c3Q=", AnswerKeys: []string{"YTE=", "YTI="}, TaskKeys: []string{"dDE="},
 		Agents: []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: strings.Repeat("cd", 32), Path: "/agent/linux/amd64"},
 			{OS: "linux", Arch: "arm64", SHA256: strings.Repeat("ef", 32), Path: "/agent/linux/arm64"}},
@@ -63,11 +64,13 @@ func TestMintNodeTokenGolden(t *testing.T) {
 	for _, text := range []string{m.Script, m.UserData[strings.Index(m.UserData, "#!/bin/sh"):]} {
 		lint(t, text)
 	}
-	if m.ExpiresAt != start.Add(24*time.Hour) || m.Window != 15*time.Minute || m.URL != "http://192.0.2.1:7480/api/v1/bootstrap/nodes/"+m.Token.FetchPart()+"/script" ||
+	if m.ExpiresAt != start.Add(24*time.Hour) || m.Window != 15*time.Minute ||
+		m.URL != "http://192.0.2.1:7480/api/v1/bootstrap/nodes/"+m.Token.FetchPart()+"/script" ||
 		m.TrustNumber != 3 || len(m.Packages) != 2 || m.Packages[0].Ref != "https://gw.example:7443/agent/linux/amd64" {
 		t.Errorf("minted: %+v", m)
 	}
-	if e := d.events("bootstrap.created"); len(e) != 1 || e[0].NodeName != "gpu-7" || e[0].Actor != operator.Name || !e[0].Security || e[0].Detail["token"] != m.Token.Public() {
+	if e := d.events("bootstrap.created"); len(e) != 1 || e[0].NodeName != "gpu-7" || e[0].Actor != operator.Name || !e[0].Security ||
+		e[0].Detail["token"] != m.Token.Public() {
 		t.Errorf("events: %+v", e)
 	}
 }
@@ -131,13 +134,15 @@ func TestCommand(t *testing.T) {
 		{bootstrap.SystemTrust, "https://gw.example", "curl -qfsSL --resolve gw.example:443:192.0.2.1 https://gw.example/api", "sha256sum"},
 		{bootstrap.SystemTrust, "https://gw.example:7443", "--resolve gw.example:7443:192.0.2.1 ", "sha256sum"},
 		{bootstrap.SystemTrust, "https://192.0.2.1:7443", "curl -qfsSL https://192.0.2.1:7443/api", "--resolve"},
-		{bootstrap.PinnedTrust, "https://[2001:db8::1]:7443", `curl -fsSLk --pinnedpubkey "sha256//key" "https://[2001:db8::1]:7443/api`, "sha256sum"},
+		{bootstrap.PinnedTrust, "https://[2001:db8::1]:7443", `curl -fsSLk --pinnedpubkey "sha256//key" "https://[2001:db8::1]:7443/api`,
+			"sha256sum"},
 		{bootstrap.PlainTrust, "http://gw.example", `echo "SUM  $f" | sha256sum -c - && sh "$f"`, "pinned"},
 	} {
 		s := site()
 		s.FirstHopTrust, s.FirstHop, s.PinnedKey = c.trust, c.hop, "sha256//key"
 		got := s.Command("msb_id_fetch", "TOKEN", "SUM")
-		if !strings.Contains(got, c.want) || strings.Contains(got, c.lack) || !strings.HasPrefix(got, "MUSTER_TOKEN=TOKEN sh -c '") || strings.Count(got, "TOKEN") != 3 {
+		if !strings.Contains(got, c.want) || strings.Contains(got, c.lack) || !strings.HasPrefix(got, "MUSTER_TOKEN=TOKEN sh -c '") ||
+			strings.Count(got, "TOKEN") != 3 {
 			t.Errorf("%s %s: got %s", c.trust, c.hop, got)
 		}
 	}
@@ -155,7 +160,8 @@ func TestMintNodeTokenRefusals(t *testing.T) {
 	bare := site()
 	bare.Agents = []wire.Platform{{OS: "plan9", Arch: "amd64", SHA256: "x"}}
 	empty := bootstrap.New(bootstrap.Config{Store: d.store, Site: func() (bootstrap.Site, error) { return bare, nil }})
-	if _, err := empty.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator); code(err) != wire.CodeUnavailable || code(empty.Ready()) != wire.CodeUnavailable || d.Ready() != nil {
+	if _, err := empty.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator); code(err) != wire.CodeUnavailable ||
+		code(empty.Ready()) != wire.CodeUnavailable || d.Ready() != nil {
 		t.Errorf("without an agent: %v, %v", err, d.Ready())
 	}
 	gone := node
@@ -166,18 +172,22 @@ func TestMintNodeTokenRefusals(t *testing.T) {
 	if _, err := newDesk(t).MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator); code(err) != wire.CodeUnavailable {
 		t.Errorf("without a site: %v", err)
 	}
-	broken := bootstrap.New(bootstrap.Config{Store: d.store, Site: func() (bootstrap.Site, error) { return bootstrap.Site{}, errors.New("no trust") }})
+	broken := bootstrap.New(bootstrap.Config{Store: d.store,
+		Site: func() (bootstrap.Site, error) { return bootstrap.Site{}, errors.New("no trust") }})
 	if _, err := broken.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator); code(err) != "no trust" {
 		t.Errorf("a broken site: %v", err)
 	}
-	dry := bootstrap.New(bootstrap.Config{Store: d.store, Rand: iotest.ErrReader(errors.New("dry")), Site: func() (bootstrap.Site, error) { return site(), nil }})
-	if _, err := dry.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator); err == nil || !strings.Contains(err.Error(), "dry") {
+	dry := bootstrap.New(bootstrap.Config{Store: d.store, Rand: iotest.ErrReader(errors.New("dry")),
+		Site: func() (bootstrap.Site, error) { return site(), nil }})
+	if _, err := dry.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator); err == nil ||
+		!strings.Contains(err.Error(), "dry") {
 		t.Errorf("without randomness: %v", err)
 	}
 	long := site()
 	long.FirstHop = "http://" + strings.Repeat("x", 17<<10)
 	d.Bootstrap = bootstrap.New(bootstrap.Config{Store: d.store, Site: func() (bootstrap.Site, error) { return long, nil }})
-	if _, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node, Mode: "cloud-init"}, operator); err == nil || !strings.Contains(err.Error(), "user-data of") {
+	if _, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node, Mode: "cloud-init"}, operator); err == nil ||
+		!strings.Contains(err.Error(), "user-data of") {
 		t.Errorf("long user-data: %v", err)
 	}
 }
@@ -242,13 +252,15 @@ func TestFetchWindow(t *testing.T) {
 	for _, c := range []struct {
 		after time.Duration
 		want  string
-	}{{23 * time.Hour, "ok"}, {23*time.Hour + 15*time.Minute - time.Millisecond, "ok"}, {23*time.Hour + 15*time.Minute, wire.CodeTokenExpired}} {
+	}{{23 * time.Hour, "ok"}, {23*time.Hour + 15*time.Minute - time.Millisecond, "ok"},
+		{23*time.Hour + 15*time.Minute, wire.CodeTokenExpired}} {
 		d.now = start.Add(c.after)
 		if got := fetch(); got != c.want {
 			t.Errorf("after %s: got %s, want %s", c.after, got, c.want)
 		}
 	}
-	if e := d.events("bootstrap.fetched"); len(e) != 2 || e[0].Detail["token"] != m.Token.Public() || e[0].Actor != "token:"+m.Token.Public() || e[0].Address != "192.0.2.9" || e[0].Detail["part"] != "fetch" {
+	if e := d.events("bootstrap.fetched"); len(e) != 2 || e[0].Detail["token"] != m.Token.Public() ||
+		e[0].Actor != "token:"+m.Token.Public() || e[0].Address != "192.0.2.9" || e[0].Detail["part"] != "fetch" {
 		t.Errorf("events: %+v", e)
 	}
 	// One that ended between its proof and the fetch.

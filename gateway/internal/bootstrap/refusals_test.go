@@ -39,7 +39,8 @@ func TestFetchedOften(t *testing.T) {
 	fetch("192.0.2.9")
 	fetch("192.0.2.9") // this one finds that the count is due
 	e := d.events("bootstrap.fetched")
-	if len(e) != 4 || e[0].Detail["more"] != "399" || e[0].Address != "192.0.2.9" || e[0].NodeName != "gpu-7" || e[0].Detail["part"] != "fetch" {
+	if len(e) != 4 || e[0].Detail["more"] != "399" || e[0].Address != "192.0.2.9" || e[0].NodeName != "gpu-7" ||
+		e[0].Detail["part"] != "fetch" {
 		t.Errorf("%d events: %+v", len(e), e)
 	}
 }
@@ -64,7 +65,8 @@ func TestLentOften(t *testing.T) {
 		t.Errorf("%d events", len(e))
 	}
 	d.audit.Settle(t.Context(), true)
-	if e := d.events("bootstrap.credential"); len(e) != 3 || e[0].Detail["more"] != "2" || e[0].Address != "192.0.2.9" || e[0].NodeName != "gpu-7" || e[0].Outcome != "none" {
+	if e := d.events("bootstrap.credential"); len(e) != 3 || e[0].Detail["more"] != "2" || e[0].Address != "192.0.2.9" ||
+		e[0].NodeName != "gpu-7" || e[0].Outcome != "none" {
 		t.Errorf("events: %+v", e)
 	}
 }

@@ -40,7 +40,8 @@ func TestLend(t *testing.T) {
 	seal := func(registry string) {
 		t.Helper()
 		for range 2 { // the second time it is there already
-			if err := d.SetRegistryCredential(t.Context(), bootstrap.RegistryCredential{Registry: registry, Username: "robot", Password: "for " + registry}, operator); err != nil {
+			if err := d.SetRegistryCredential(t.Context(),
+				bootstrap.RegistryCredential{Registry: registry, Username: "robot", Password: "for " + registry}, operator); err != nil {
 				t.Fatal(err)
 			}
 		}
@@ -51,7 +52,8 @@ func TestLend(t *testing.T) {
 		if err != nil || ok != (password != "") || c.Password != password {
 			t.Errorf("now %s: got %+v, %v, %v", now, c, ok, err)
 		}
-		if e := d.events("bootstrap.credential")[0]; e.Detail["reason"] != reason || (e.Outcome == "ok") != ok || e.Detail["registry"] != v.Registry || e.NodeName != "gpu-7" {
+		if e := d.events("bootstrap.credential")[0]; e.Detail["reason"] != reason || (e.Outcome == "ok") != ok ||
+			e.Detail["registry"] != v.Registry || e.NodeName != "gpu-7" {
 			t.Errorf("now %s: event %+v, want the reason %q", now, e, reason)
 		}
 	}

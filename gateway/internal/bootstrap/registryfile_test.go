@@ -58,14 +58,16 @@ func TestTakeCredential(t *testing.T) {
 		if (err == nil) != (c.err == "") || err != nil && !strings.Contains(err.Error(), c.err) {
 			t.Errorf("%s: got %v, want %q", c.name, err, c.err)
 		}
-		if !strings.Contains(log.String(), c.logged) || c.logged == "" && strings.Contains(log.String(), "WARN") || strings.Contains(log.String(), "secret") {
+		if !strings.Contains(log.String(), c.logged) || c.logged == "" && strings.Contains(log.String(), "WARN") ||
+			strings.Contains(log.String(), "secret") {
 			t.Errorf("%s: the log says %s", c.name, log.String())
 		}
 		if sealed, err := b.SealedRegistry(t.Context()); err != nil || (sealed != "" && sealed == c.registry) != c.sealed {
 			t.Errorf("%s: sealed for %q, %v", c.name, sealed, err)
 		}
 	}
-	if err := b.TakeCredential(t.Context(), bootstrap.Settings{Registry: "r.example", CredentialFile: dir}, named); err == nil || !strings.Contains(err.Error(), "--bootstrap-registry-credential") {
+	if err := b.TakeCredential(t.Context(), bootstrap.Settings{Registry: "r.example", CredentialFile: dir}, named); err == nil ||
+		!strings.Contains(err.Error(), "--bootstrap-registry-credential") {
 		t.Errorf("a directory: %v", err)
 	}
 }

@@ -76,7 +76,8 @@ func thaw(kept, fetch, secret string) (string, error) {
 
 // userData is cloud-init's part: the token, where the script is, and the first hop to it.
 func (s Site) userData(q NodeTokenRequest, fetchPart, token, digest string) (string, error) {
-	hop, err := fill(firstHopTemplate, []constant{{"URL", s.URL(fetchPart)}, {"SHA256", digest}, {"NODE_ID", q.Node.ID}, {"NODE_NAME", q.Node.Name},
+	hop, err := fill(firstHopTemplate, []constant{{"URL", s.URL(fetchPart)}, {"SHA256", digest}, {"NODE_ID", q.Node.ID},
+		{"NODE_NAME", q.Node.Name},
 		{"LIMIT", strconv.Itoa(int(q.TTL / time.Second))}})
 	if err != nil {
 		return "", err

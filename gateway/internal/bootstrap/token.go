@@ -76,7 +76,8 @@ func (q *TokenRequest) complete() error {
 	case q.TTL < minTTL || q.TTL > maxTTL:
 		return badRequest("a token cannot live "+q.TTL.String(), "a time from 1s to 720h; for longer, mint a new one when it is needed")
 	case q.GPUs < 0 || q.GPUs > wire.MaxGPUs:
-		return badRequest(fmt.Sprintf("a token cannot expect %d GPUs", q.GPUs), fmt.Sprintf("a number from 1 to %d, or 0 where it is not known", wire.MaxGPUs))
+		return badRequest(fmt.Sprintf("a token cannot expect %d GPUs", q.GPUs),
+			fmt.Sprintf("a number from 1 to %d, or 0 where it is not known", wire.MaxGPUs))
 	}
 	return nil
 }

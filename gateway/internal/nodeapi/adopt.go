@@ -26,7 +26,8 @@ func (a *API) adopt(w http.ResponseWriter, r *http.Request, route *Route) {
 	}
 	var answer any
 	if err != nil {
-		err = wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(), "the agent and the gateway must be of the same protocol")
+		err = wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(),
+			"the agent and the gateway must be of the same protocol")
 	} else {
 		answer, err = a.adopted(w, r, signature, route)
 	}
@@ -81,7 +82,8 @@ func chainOf(bundle string) (*x509.Certificate, *x509.CertPool, error) {
 			return leaf, between, nil
 		}
 	}
-	return nil, nil, wire.Refuse(wire.CodeBadRequest, "the body holds no node's certificate in PEM", "send the chain as the gateway issued it, leaf first")
+	return nil, nil, wire.Refuse(wire.CodeBadRequest, "the body holds no node's certificate in PEM",
+		"send the chain as the gateway issued it, leaf first")
 }
 
 // holdsKey checks that the request comes from who holds the certificate's key: by the TLS handshake, a signature, or both.
@@ -90,7 +92,8 @@ func (a *API) holdsKey(r *http.Request, s *sign.Signature, leaf *x509.Certificat
 	fingerprint, direct := hex.EncodeToString(sum[:]), clientFingerprint(r)
 	switch {
 	case direct == "" && s == nil:
-		return wire.Refuse(wire.CodeNoIdentity, "this request carries neither a client certificate nor a signature", "sign it with the key of the certificate that it shows")
+		return wire.Refuse(wire.CodeNoIdentity, "this request carries neither a client certificate nor a signature",
+			"sign it with the key of the certificate that it shows")
 	case direct != "" && direct != fingerprint || s != nil && s.Fingerprint != fingerprint:
 		return wire.Refuse(wire.CodeIdentityMismatch, "the request is proven by another certificate than it shows", "use one identity for both")
 	case s == nil:
@@ -115,8 +118,10 @@ func (a *API) issued(leaf *x509.Certificate, between *x509.CertPool, nodeID stri
 	if at.After(leaf.NotAfter) {
 		at = leaf.NotAfter.Add(-time.Second)
 	}
-	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
-	names := len(leaf.URIs) == 1 && leaf.URIs[0].String() == a.Authority.NodeURI(nodeID) && len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) == 0
+	_, err := leaf.Verify(x509.VerifyOptions{Roots: roots, Intermediates: between, CurrentTime: at,
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}})
+	names := len(leaf.URIs) == 1 && leaf.URIs[0].String() == a.Authority.NodeURI(nodeID) &&
+		len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) == 0
 	if err == nil && (leaf.IsCA || !names) {
 		err = errors.New("it does not name this node alone")
 	}

@@ -35,7 +35,8 @@ func (s *site) issued(ca *authority.Authority, nodeID string, ttl time.Duration)
 func (s *site) restored() {
 	s.t.Helper()
 	now := s.clock.Now()
-	if err := s.store.NoteRestore(s.t.Context(), store.Restoration{At: now, BackupAt: now.Add(-time.Hour), AdoptUntil: now.Add(grace)}); err != nil {
+	if err := s.store.NoteRestore(s.t.Context(),
+		store.Restoration{At: now, BackupAt: now.Add(-time.Hour), AdoptUntil: now.Add(grace)}); err != nil {
 		s.t.Fatal(err)
 	}
 }
@@ -74,14 +75,18 @@ func TestAdopt(t *testing.T) {
 			t.Errorf("a heartbeat afterwards: %d %s", a.status, a.body)
 		}
 		s.want("the certificate of before", s.plainly(old, wire.HeartbeatPath(n.id), beat(3)), 403, wire.CodeRevoked)
-		s.want("a second one", s.plainly(s.issued(s.ca, old.id, 0), wire.AdoptPath(n.id), encode(t, shown(s.issued(s.ca, old.id, 0)))), 401, wire.CodeIdentityMismatch)
+		s.want("a second one", s.plainly(s.issued(s.ca, old.id, 0), wire.AdoptPath(n.id), encode(t, shown(s.issued(s.ca, old.id, 0)))), 401,
+			wire.CodeIdentityMismatch)
 		other := s.issued(s.ca, old.id, 0)
 		s.want("a second one", s.plainly(other, wire.AdoptPath(n.id), encode(t, shown(other))), 401, wire.CodeUnknownCertificate)
-		if taken, refused := s.eventsOf("node.adopted"), s.eventsOf("adopt.refused"); len(taken) != 1 || len(refused) != 1 || !taken[0].Security || taken[0].Detail["fingerprint"] != n.signer.Fingerprint {
+		if taken, refused := s.eventsOf("node.adopted"), s.eventsOf("adopt.refused"); len(taken) != 1 || len(refused) != 1 ||
+			!taken[0].Security || taken[0].Detail["fingerprint"] != n.signer.Fingerprint {
 			t.Errorf("events: %+v, %+v", taken, refused)
 		}
 		renewal := newKey(t)
-		if a := s.plainly(n, wire.RenewPath(n.id), encode(t, wire.RenewRequest{CSR: newCSR(t, renewal, x509.CertificateRequest{})})); a.status != 200 || !strings.Contains(string(a.body), `"generation":8`) {
+		if a := s.plainly(n, wire.RenewPath(n.id),
+			encode(t, wire.RenewRequest{CSR: newCSR(t, renewal, x509.CertificateRequest{})})); a.status != 200 ||
+			!strings.Contains(string(a.body), `"generation":8`) {
 			t.Errorf("a renewal afterwards: %d %s", a.status, a.body)
 		}
 	}
@@ -108,7 +113,8 @@ func TestAdoptExpired(t *testing.T) {
 		if a.status != 200 {
 			t.Fatalf("%d %s", a.status, a.body)
 		}
-		if a := s.plainly(n, wire.RenewPath(n.id), encode(t, wire.RenewRequest{CSR: newCSR(t, newKey(t), x509.CertificateRequest{})})); a.status != 200 {
+		if a := s.plainly(n, wire.RenewPath(n.id),
+			encode(t, wire.RenewRequest{CSR: newCSR(t, newKey(t), x509.CertificateRequest{})})); a.status != 200 {
 			t.Errorf("%d %s", a.status, a.body)
 		}
 	}
@@ -236,7 +242,8 @@ func FuzzAdopt(f *testing.F) {
 	s := newSite(f, nil)
 	s.restored()
 	n := s.issued(s.ca, "n-1", 0)
-	for _, seed := range []string{string(encode(f, shown(n))), `{"certificate":"` + strings.Repeat("A", 70) + `","generation":1}`, `{"generation":1e9}`, "null", ""} {
+	for _, seed := range []string{string(encode(f, shown(n))), `{"certificate":"` + strings.Repeat("A", 70) + `","generation":1}`,
+		`{"generation":1e9}`, "null", ""} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {

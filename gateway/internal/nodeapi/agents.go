@@ -89,7 +89,8 @@ func (a *API) Platforms() []wire.Platform { return a.agents.list() }
 // installer serves the joining script. A digest of its bytes may be about, so nothing on the way may change them.
 func (a *API) installer(w http.ResponseWriter, r *http.Request) {
 	if a.Installer == nil {
-		a.Info.WriteError(w, wire.Refuse(wire.CodeNotFound, "this gateway has no installer", "copy muster-agent to the machine and run: muster-agent join"))
+		a.Info.WriteError(w, wire.Refuse(wire.CodeNotFound, "this gateway has no installer",
+			"copy muster-agent to the machine and run: muster-agent join"))
 		return
 	}
 	script, err := a.Installer(r)

@@ -57,7 +57,8 @@ func TestBadRegister(t *testing.T) {
 		{"a label without a key", func(q *wire.RegisterRequest) { q.Labels = map[string]string{"": "x"} }, wire.CodeBadLabel},
 		{"a label with a comma", func(q *wire.RegisterRequest) { q.Labels = map[string]string{"a": "x,y"} }, wire.CodeBadLabel},
 		{"a label with a line feed", func(q *wire.RegisterRequest) { q.Labels = map[string]string{"a": "x\ny"} }, wire.CodeBadLabel},
-		{"a label of 300 letters", func(q *wire.RegisterRequest) { q.Labels = map[string]string{"a": strings.Repeat("x", 300)} }, wire.CodeBadLabel},
+		{"a label of 300 letters", func(q *wire.RegisterRequest) { q.Labels = map[string]string{"a": strings.Repeat("x", 300)} },
+			wire.CodeBadLabel},
 		{"a reserved label", func(q *wire.RegisterRequest) { q.Labels = map[string]string{"tenant": "rival"} }, wire.CodeReservedKey},
 		{"65 labels", func(q *wire.RegisterRequest) { q.Labels = manyLabels(65) }, wire.CodeBadLabel},
 		{"a provider with a space", func(q *wire.RegisterRequest) { q.Provider = "vast ai" }, wire.CodeBadRequest},
@@ -171,7 +172,8 @@ func TestBadBodies(t *testing.T) {
 		{"a key twice", strings.Replace(string(good), `"name":`, `"name":"other","name":`, 1), 400, wire.CodeBadRequest},
 		{"a key in two cases", strings.Replace(string(good), `"name":`, `"NAME":"other","name":`, 1), 400, wire.CodeBadRequest},
 		{"a key twice by an escape", strings.Replace(string(good), `"name":`, `"n\u0061me":"other","name":`, 1), 400, wire.CodeBadRequest},
-		{"a key twice deep in the hardware", strings.Replace(string(good), `"name":`, `"hardware":{"gpus":[{"index":0,"index":1}]},"name":`, 1), 400, wire.CodeBadRequest},
+		{"a key twice deep in the hardware", strings.Replace(string(good), `"name":`, `"hardware":{"gpus":[{"index":0,"index":1}]},"name":`, 1),
+			400, wire.CodeBadRequest},
 		{"a key twice that nobody knows", strings.Replace(string(good), `"name":`, `"x":1,"x":2,"name":`, 1), 400, wire.CodeBadRequest},
 		{"just the cap", string(good) + strings.Repeat(" ", wire.MaxRegisterBody-len(good)), 201, "ok"},
 		{"one byte over the cap", string(good) + strings.Repeat(" ", wire.MaxRegisterBody+1-len(good)), 413, wire.CodeBodyTooLarge},
@@ -214,7 +216,8 @@ func TestBadHeartbeats(t *testing.T) {
 		{"a cost that is no object", with(`,"cost":[]`), wire.CodeBadRequest},
 		{"17 notices", with(`,"notices":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 17), ",") + `]`), wire.CodeBadRequest},
 		{"9 KiB of notices", with(`,"notices":["` + strings.Repeat("x", 9<<10) + `"]`), wire.CodeBadRequest},
-		{"17 reasons", `{"run_id":"run00001","interval_seconds":30,"health":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 17), ",") + `]}`, wire.CodeBadRequest},
+		{"17 reasons", `{"run_id":"run00001","interval_seconds":30,"health":[` + strings.TrimSuffix(strings.Repeat(`"x",`, 17), ",") + `]}`,
+			wire.CodeBadRequest},
 		{"hardware that is no object", with(`,"hardware":7`), wire.CodeBadRequest},
 		{"hardware of 65 KiB", with(`,"hardware":{"kernel":"` + strings.Repeat("x", 65<<10) + `"}`), "ok"},
 		{"hardware of 17 levels", with(`,"hardware":` + string(nested(17))), wire.CodeBadRequest},
@@ -234,7 +237,8 @@ func TestBadHeartbeats(t *testing.T) {
 func TestAnotherNodesPath(t *testing.T) {
 	s := newSite(t, nil)
 	n, other := s.enrol("box"), s.enrol("other")
-	for _, path := range []string{wire.HeartbeatPath(other.id), wire.LeavePath(other.id), wire.RenewPath(other.id), wire.HeartbeatPath("nobody")} {
+	for _, path := range []string{wire.HeartbeatPath(other.id), wire.LeavePath(other.id), wire.RenewPath(other.id),
+		wire.HeartbeatPath("nobody")} {
 		s.want(path, s.plainly(n, path, beat(1)), http.StatusForbidden, wire.CodeWrongNode)
 		r := newRequest(t, http.MethodPost, s.tls.URL+path, beat(1))
 		s.want(path+" directly", s.do(s.direct(&n), r), http.StatusForbidden, wire.CodeWrongNode)

@@ -33,7 +33,8 @@ func benchHeartbeat(b *testing.B, gpus int) {
 	hardware := encode(b, healthy(gpus))
 	b.ReportAllocs()
 	for counter := 1; b.Loop(); counter++ {
-		body := fmt.Sprintf(`{"run_id":"0123456789abcdef","counter":%d,"interval_seconds":30,"skew_ms":0,"agent":{"version":"v1","os":"linux","arch":"amd64"},`+
+		body := fmt.Sprintf(`{"run_id":"0123456789abcdef","counter":%d,"interval_seconds":30,"skew_ms":0,`+
+			`"agent":{"version":"v1","os":"linux","arch":"amd64"},`+
 			`"cost":{"rss_kib":6400,"cpu_ms":250,"probe_ms":41},"health":[],"gpus_seen":%d,"hardware":%s}`, counter, gpus, hardware)
 		r := newRequest(b, http.MethodPost, wire.HeartbeatPath(n.id), []byte(body))
 		r.RemoteAddr, r.TLS = "127.0.0.1:1", proof
@@ -47,15 +48,19 @@ func benchHeartbeat(b *testing.B, gpus int) {
 // healthy is a healthy reading as an agent sends it.
 func healthy(gpus int) wire.Hardware {
 	used, percent, cpus, state, ok, sampled := int64(39233), 99.0, 64, 0, true, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	h := wire.Hardware{Probe: wire.Probe{State: wire.ProbeOK, TookMS: &used, SampledAt: &sampled}, CPUs: &cpus, MemoryTotalMiB: &used, GPUs: []wire.GPU{}}
+	h := wire.Hardware{Probe: wire.Probe{State: wire.ProbeOK, TookMS: &used, SampledAt: &sampled}, CPUs: &cpus, MemoryTotalMiB: &used,
+		GPUs: []wire.GPU{}}
 	for i := range gpus {
 		h.GPUs = append(h.GPUs, wire.GPU{Index: i, UUID: fmt.Sprintf("GPU-5ca1ab1e-0000-4000-8000-%012d", i), Name: "NVIDIA H100 80GB HBM3",
 			BusID: fmt.Sprintf("00000000:%02X:00.0", i), MemoryTotalMiB: &used, MemoryUsedMiB: &used, MemoryFreeMiB: &used, MemoryReservedMiB: &used,
 			MemorySource: wire.MemoryDevice, UtilizationPercent: &percent, MemoryUtilizationPercent: &percent, TemperatureCelsius: &percent,
 			PowerWatts: &percent, PowerLimitWatts: &percent, PerformanceState: &state, PersistenceMode: &ok,
-			Clocks: &wire.Clocks{SMMHz: &used, MemoryMHz: &used, Reasons: []string{"sw_power_cap"}}, PCIe: &wire.PCIe{Generation: &cpus, Width: &cpus},
-			ECC: &wire.ECC{Enabled: &ok, CorrectedVolatile: &used, UncorrectedVolatile: &used}, RemappedRows: &wire.Remaps{Correctable: &used, Pending: &ok},
-			MIG: &ok, MIGInstances: []wire.MIGInstance{}, Processes: &wire.Processes{Count: &cpus, MemoryUsedMiB: &used}, Health: []string{}})
+			Clocks:       &wire.Clocks{SMMHz: &used, MemoryMHz: &used, Reasons: []string{"sw_power_cap"}},
+			PCIe:         &wire.PCIe{Generation: &cpus, Width: &cpus},
+			ECC:          &wire.ECC{Enabled: &ok, CorrectedVolatile: &used, UncorrectedVolatile: &used},
+			RemappedRows: &wire.Remaps{Correctable: &used, Pending: &ok},
+			MIG:          &ok, MIGInstances: []wire.MIGInstance{}, Processes: &wire.Processes{Count: &cpus, MemoryUsedMiB: &used},
+			Health: []string{}})
 	}
 	return h
 }

@@ -106,9 +106,11 @@ func (a *API) visited(r *http.Request, route *Route) (visit, error) {
 	case v.node.Banned || v.node.State == store.StateRetired:
 		err = (fleet.Node{Node: v.node}).Bootstrappable(true)
 	case secret && !private(r):
-		err = wire.Refuse(wire.CodeTLSRequired, "the registry's credential goes over TLS alone, all the way to the gateway", "ask at the gateway's own https URL")
+		err = wire.Refuse(wire.CodeTLSRequired, "the registry's credential goes over TLS alone, all the way to the gateway",
+			"ask at the gateway's own https URL")
 	case secret && !whole:
-		err = wire.Refuse(wire.CodeForbidden, "the fetch part of a bootstrap token is not enough for the registry's credential", "put the whole token into the path")
+		err = wire.Refuse(wire.CodeForbidden, "the fetch part of a bootstrap token is not enough for the registry's credential",
+			"put the whole token into the path")
 	}
 	if err != nil {
 		return v, a.misused(r, v, text, err)

@@ -78,7 +78,8 @@ func TestSuperseded(t *testing.T) {
 				s.want(who+", a renewal", a, 403, wire.CodeIdentityConflict)
 				s.want(who+", leaving", s.plainly(one, wire.LeavePath(n.id), nil), 403, wire.CodeIdentityConflict)
 			}
-			if _, err := s.fleet.AllowRecovery(t.Context(), "", "box", fleet.Recovery{Fingerprint: n.signer.Fingerprint}, store.Actor{}); err != nil {
+			if _, err := s.fleet.AllowRecovery(t.Context(), "", "box", fleet.Recovery{Fingerprint: n.signer.Fingerprint},
+				store.Actor{}); err != nil {
 				t.Fatal(err)
 			}
 			s.want("the chosen one", use(n), 200, "ok")
@@ -102,14 +103,17 @@ func TestReplayedStray(t *testing.T) {
 		status int
 		code   string
 	}{
-		{"signed ten minutes ago", func() answer { return s.at(n, wire.HeartbeatPath(n.id), s.clock.Now().Add(-10*time.Minute), epoch) }, 401, wire.CodeClockSkew},
-		{"for the gateway's start before", func() answer { return s.at(n, wire.HeartbeatPath(n.id), s.clock.Now(), "epoch0") }, 401, wire.CodeStaleNonce},
+		{"signed ten minutes ago", func() answer { return s.at(n, wire.HeartbeatPath(n.id), s.clock.Now().Add(-10*time.Minute), epoch) }, 401,
+			wire.CodeClockSkew},
+		{"for the gateway's start before", func() answer { return s.at(n, wire.HeartbeatPath(n.id), s.clock.Now(), "epoch0") }, 401,
+			wire.CodeStaleNonce},
 		{"not by its key", func() answer {
 			forged := n
 			forged.signer.Key = newKey(t)
 			return s.beats(forged)
 		}, 401, wire.CodeBadSignature},
-		{"for another node's path", func() answer { return s.plainly(n, wire.HeartbeatPath("n-0123456789abcdef"), beat(1)) }, 403, wire.CodeWrongNode},
+		{"for another node's path", func() answer { return s.plainly(n, wire.HeartbeatPath("n-0123456789abcdef"), beat(1)) }, 403,
+			wire.CodeWrongNode},
 	} {
 		s.want(c.name, c.send(), c.status, c.code)
 		if s.conflicted("box") {

@@ -45,8 +45,10 @@ func FuzzRegister(f *testing.F) {
 	f.Add([]byte(good))
 	f.Add([]byte(strings.Replace(good, `"box"`, `"b\u0000x"`, 1)))
 	f.Add([]byte(strings.Replace(good, `"name"`, `"NAME"`, 1)))
-	f.Add([]byte(strings.Replace(good, `"name"`, `"labels":{"tier":"sovereign","state":"x"},"hardware":{"gpus":[{"uuid":"GPU-1"}]},"name"`, 1)))
-	f.Add([]byte(`{"protocol":1,"nonce":"` + newNonce() + `","time":"2026-11-21T12:00:00Z","name":"box","csr":"-----BEGIN CERTIFICATE REQUEST-----\nAA==\n-----END CERTIFICATE REQUEST-----"}`))
+	f.Add([]byte(strings.Replace(good, `"name"`, `"labels":{"tier":"sovereign","state":"x"},"hardware":{"gpus":[{"uuid":"GPU-1"}]},"name"`,
+		1)))
+	f.Add([]byte(`{"protocol":1,"nonce":"` + newNonce() +
+		`","time":"2026-11-21T12:00:00Z","name":"box","csr":"-----BEGIN CERTIFICATE REQUEST-----\nAA==\n-----END CERTIFICATE REQUEST-----"}`))
 	f.Add([]byte(`{"nonce":"\n201\n","time":"0001-01-01T00:00:00Z"}`))
 	f.Add([]byte(`{"token":"mse_abcd_x","psk":null}`))
 	f.Add([]byte(`{"hardware":` + strings.Repeat(`{"a":`, 100) + "1" + strings.Repeat("}", 101)))
@@ -123,7 +125,8 @@ func FuzzHeartbeat(f *testing.F) {
 	s := newSite(f, nil)
 	n := s.enrol("box")
 	proof := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf(f, n.chain)}}
-	f.Add([]byte(`{"run_id":"run00001","counter":1,"interval_seconds":30,"skew_ms":-12,"health":["gpu_probe_hung"],"agent":{"version":"1"},"cost":{"rss_kib":1},` +
+	f.Add([]byte(`{"run_id":"run00001","counter":1,"interval_seconds":30,"skew_ms":-12,` +
+		`"health":["gpu_probe_hung"],"agent":{"version":"1"},"cost":{"rss_kib":1},` +
 		`"hardware":{"probe":{"state":"ok"},"gpus":[{"index":0,"uuid":"GPU-1","name":"NVIDIA H100 80GB HBM3","memory_used_mib":null}]}}`))
 	f.Add([]byte(`{"run_id":"run00002","counter":18446744073709551615,"interval_seconds":0.0001,"hardware":{ }}`))
 	f.Add([]byte(`{"run_id":"run00002","interval_seconds":1,"notices":["\u0000","\ud800"],"hardware":{"gpus":[{"uuid":"\u0000"}]}}`))

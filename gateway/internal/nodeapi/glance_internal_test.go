@@ -12,7 +12,8 @@ func FuzzGlance(f *testing.F) {
 		`{"nonce":"a","Nonce":"b"}`, `{"nonce":"a","nonce":"b"}`, `{"nonce":"a","nonce":null}`, `{"nonce":"\u0061","name":1}`,
 		`{"nonce":"a","token":"x"}`, `{"nonce":"a","TOKEN":"x"}`, `{"nonce":"a","cluster_token":null}`, `{"nonce":"a","p\u0073k":"x"}`,
 		`{"nonce":"` + strings.Repeat("a", 65) + `"}`, `{"nonce":1}`, `{"nonce":"a"} x`,
-		`{"nonce":"a","bootstrap_token":"x"}`, `{"nonce":"a","labels":{"x":"msb_abcdefghijkl_0123456789012345678901.x"}}`, `{"nonce":"a","name":"m\u0073b_abcdefghijkl_0123456789012345678901"}`,
+		`{"nonce":"a","bootstrap_token":"x"}`, `{"nonce":"a","labels":{"x":"msb_abcdefghijkl_0123456789012345678901.x"}}`,
+		`{"nonce":"a","name":"m\u0073b_abcdefghijkl_0123456789012345678901"}`,
 		`{"nonce":"a","name":"mse_ab12"}`, `{"nonce":"m\u0073e_abcdefghijkl_0123456789"}`, `{"nonce":"a"`, `[]`, "{\"nonce\":\"\xff\"}", "",
 	} {
 		f.Add([]byte(seed))

@@ -28,13 +28,15 @@ func (a *API) heartbeat(ctx context.Context, c Call) (any, error) {
 		return nil, err
 	}
 	return wire.HeartbeatAnswer{
-		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), StateReasons: a.Fleet.Reasons(ctx, c.Identity), GPUsExpected: a.Fleet.GPUsExpected(ctx, c.Identity), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
+		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), StateReasons: a.Fleet.Reasons(ctx, c.Identity),
+		GPUsExpected: a.Fleet.GPUsExpected(ctx, c.Identity), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
 	}, nil
 }
 
 func checkHardware(raw json.RawMessage) error {
 	if len(raw) > maxHardware || !object(raw) {
-		return wire.Refuse(wire.CodeBadRequest, "hardware is not an object of at most 1 MiB and 16 levels", "leave it out where there is no reading")
+		return wire.Refuse(wire.CodeBadRequest, "hardware is not an object of at most 1 MiB and 16 levels",
+			"leave it out where there is no reading")
 	}
 	return nil
 }
@@ -65,7 +67,8 @@ func depth(raw []byte) int {
 }
 
 func (a *API) leave(ctx context.Context, c Call) (any, error) {
-	node, err := a.Fleet.Apply(ctx, "", c.Identity.NodeID, fleet.Retire, store.Actor{Name: "node:" + c.Identity.NodeID, Address: c.Proof.Address})
+	node, err := a.Fleet.Apply(ctx, "", c.Identity.NodeID, fleet.Retire,
+		store.Actor{Name: "node:" + c.Identity.NodeID, Address: c.Proof.Address})
 	if err != nil {
 		return nil, err
 	}
@@ -79,12 +82,14 @@ func (a *API) renew(ctx context.Context, c Call) (any, error) {
 	if err := reading.Decode(c.Body, &q); err != nil {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the body is not a renewal in JSON", `{"csr":"PEM"}`)
 	}
-	csr, err := authority.CheckCSR(q.CSR, authority.Subject{Names: []string{c.Identity.NodeID, c.Identity.Name}, URI: a.Authority.NodeURI(c.Identity.NodeID)})
+	csr, err := authority.CheckCSR(q.CSR, authority.Subject{Names: []string{c.Identity.NodeID, c.Identity.Name},
+		URI: a.Authority.NodeURI(c.Identity.NodeID)})
 	if err != nil {
 		return nil, wire.Refuse(wire.CodeBadCSR, err.Error(), "a renewal keeps subject and SAN and brings a new P-256 key")
 	}
 	if a.pace.Over(c.Identity.NodeID) {
-		return nil, wire.Refuse(wire.CodeTooManyRequests, "this node renews its certificate again and again", "wait; one renewal in two thirds of a certificate's life is usual")
+		return nil, wire.Refuse(wire.CodeTooManyRequests, "this node renews its certificate again and again",
+			"wait; one renewal in two thirds of a certificate's life is usual")
 	}
 	issued, err := a.Issuer.Issue(ctx, authority.Request{NodeID: c.Identity.NodeID, CSR: csr})
 	if err != nil {
@@ -104,7 +109,8 @@ func (a *API) renew(ctx context.Context, c Call) (any, error) {
 // clock that was ahead, which the node could not use yet; its key is never certified again.
 func (a *API) recorded(c store.Certificate) (any, error) {
 	if c.NotBefore.After(a.Now()) {
-		return nil, wire.Refuse(wire.CodeKeyInUse, "the certificate for this key was made while the gateway's clock was ahead, and is not good yet",
+		return nil, wire.Refuse(wire.CodeKeyInUse,
+			"the certificate for this key was made while the gateway's clock was ahead, and is not good yet",
 			"make a new key; the agent does so by itself")
 	}
 	if spare := c.NotAfter.Sub(c.IssuedAt) / 10; a.Now().After(c.NotAfter.Add(-spare)) {

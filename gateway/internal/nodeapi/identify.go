@@ -28,7 +28,8 @@ func (a *API) identify(r *http.Request, s *sign.Signature, purpose fleet.Purpose
 		return nil, wire.Refuse(wire.CodeMTLSRequired, "this gateway takes client certificates only", "connect to its own TLS port directly")
 	}
 	if s != nil && direct != "" && s.Fingerprint != direct {
-		return nil, wire.Refuse(wire.CodeIdentityMismatch, "the client certificate and the signature are of two identities", "use one identity for both")
+		return nil, wire.Refuse(wire.CodeIdentityMismatch, "the client certificate and the signature are of two identities",
+			"use one identity for both")
 	}
 	fingerprint := direct
 	if s != nil {
@@ -104,7 +105,8 @@ func connectionOf(r *http.Request) *connection {
 // signed checks window and signature.
 func (a *API) signed(r *http.Request, s *sign.Signature, id *fleet.Identity) error {
 	if off := a.Now().Sub(s.Created); off > wire.SignatureWindow || off < -wire.SignatureWindow {
-		return wire.Refuse(wire.CodeClockSkew, "the signature's time is too far off", "the answer carries the gateway's time: correct the clock and sign again")
+		return wire.Refuse(wire.CodeClockSkew, "the signature's time is too far off",
+			"the answer carries the gateway's time: correct the clock and sign again")
 	}
 	if s.Verify(r, id.Key) != nil {
 		return wire.Refuse(wire.CodeBadSignature, "the signature does not fit the request and the key on record",

@@ -39,20 +39,23 @@ func TestEveryRefusalIsProven(t *testing.T) {
 		{"the trail's header", good, header("X-Cluster-Token", "hunter2hunter2hunter2"), 400, wire.CodePlaintextSecret},
 		{"an API token in a header", good, header("X-Api-Key", "msa_abcdefghijkl_"+strings.Repeat("x", 28)), 403, wire.CodeTLSRequired},
 		{"an enrollment token in a header", good, header("X-Other", "mse_abcdefghijkl_"+strings.Repeat("x", 28)), 403, wire.CodeTokenWrongRoute},
-		{"a query", good, func(r *http.Request) { r.URL.RawQuery = "token=mse_abcdefghijkl_" + strings.Repeat("x", 28) }, 400, wire.CodePlaintextSecret},
+		{"a query", good, func(r *http.Request) { r.URL.RawQuery = "token=mse_abcdefghijkl_" + strings.Repeat("x", 28) }, 400,
+			wire.CodePlaintextSecret},
 		{"a secret in the body", []byte(`{"nonce":"` + newNonce() + `","psk":"hunter2"}`), nil, 400, wire.CodePlaintextSecret},
 		{"a wrong MAC", good, header("Authorization", sign.Authorization(c.id, make([]byte, 32), good)), 401, wire.CodeBadMAC},
 		{"half a MAC", good, header("Authorization", mac[:len(mac)-9]+`"`), 401, wire.CodeBadAuthorization},
 		{"something more in the header", good, header("Authorization", mac+`, realm="x"`), 401, wire.CodeBadAuthorization},
 		{"no MAC", good, header("Authorization", `Muster credential="`+c.id+`"`), 401, wire.CodeBadAuthorization},
-		{"another header before", good, func(r *http.Request) { r.Header["Authorization"] = []string{"Basic Ym94", mac} }, 401, wire.CodeBadAuthorization},
+		{"another header before", good, func(r *http.Request) { r.Header["Authorization"] = []string{"Basic Ym94", mac} }, 401,
+			wire.CodeBadAuthorization},
 		{"the header twice", good, func(r *http.Request) { r.Header.Add("Authorization", mac) }, 401, wire.CodeBadAuthorization},
 		{"no JSON", []byte("name=box"), nil, 400, wire.CodeBadRequest},
 		{"a list", []byte("[]"), nil, 400, wire.CodeBadRequest},
 		{"nothing", nil, nil, 400, wire.CodeBadRequest},
 		{"another content type", []byte("name=box"), header("Content-Type", "text/plain"), 400, wire.CodeBadRequest},
 		{"too large", bytes.Repeat([]byte("x"), wire.MaxRegisterBody+1), nil, 413, wire.CodeBodyTooLarge},
-		{"turns out too large", bytes.Repeat([]byte("x"), wire.MaxRegisterBody+1), func(r *http.Request) { r.ContentLength = -1 }, 413, wire.CodeBodyTooLarge},
+		{"turns out too large", bytes.Repeat([]byte("x"), wire.MaxRegisterBody+1), func(r *http.Request) { r.ContentLength = -1 }, 413,
+			wire.CodeBodyTooLarge},
 		{"a short nonce", with(func(q *wire.RegisterRequest) { q.Nonce = "AAAA" }), nil, 400, wire.CodeBadRequest},
 		{"a wrong clock", with(func(q *wire.RegisterRequest) { q.Time = start.Add(time.Hour) }), nil, 401, wire.CodeClockSkew},
 		{"another protocol", with(func(q *wire.RegisterRequest) { q.Protocol = 9 }), nil, 400, wire.CodeBadRequest},
@@ -62,7 +65,8 @@ func TestEveryRefusalIsProven(t *testing.T) {
 		{"GET", good, func(r *http.Request) { r.Method = http.MethodGet }, 403, wire.CodeTokenWrongRoute},
 		{"PUT", good, func(r *http.Request) { r.Method = http.MethodPut }, 403, wire.CodeTokenWrongRoute},
 		{"no method of HTTP", good, func(r *http.Request) { r.Method = "ENROL" }, 403, wire.CodeTokenWrongRoute},
-		{"PUT with a secret", []byte(`{"nonce":"` + newNonce() + `","psk":"hunter2"}`), func(r *http.Request) { r.Method = http.MethodPut }, 403, wire.CodeTokenWrongRoute},
+		{"PUT with a secret", []byte(`{"nonce":"` + newNonce() + `","psk":"hunter2"}`), func(r *http.Request) { r.Method = http.MethodPut }, 403,
+			wire.CodeTokenWrongRoute},
 	} {
 		t.Run(refused.name, func(t *testing.T) {
 			one := *s
@@ -82,7 +86,8 @@ func TestEveryRefusalIsProven(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.want("GET with a PSK", s.register(credential{id, known.Key}, good, func(r *http.Request) { r.Method = http.MethodGet }), 405, wire.CodeMethodNotAllowed)
+	s.want("GET with a PSK", s.register(credential{id, known.Key}, good, func(r *http.Request) { r.Method = http.MethodGet }), 405,
+		wire.CodeMethodNotAllowed)
 	for range 25 { // beyond what one address may fail
 		s.register(c, good, header("Authorization", sign.Authorization(c.id, make([]byte, 32), good)))
 	}

@@ -15,8 +15,9 @@ import (
 // TestPSKInARequest: a PSK that was pasted where it is stored and shown is refused and recorded, whichever form it has, and is stored
 // nowhere. So is one in a path, a query or a header.
 func TestPSKInARequest(t *testing.T) {
-	for name, chosen := range map[string]string{"generated": "", "chosen": "correct-horse battery staple", "escaped": `quote"back\slash größer`,
-		"base64": "q/8xKz3+Jd0aV7//mP2s/TgH9wYcNb4R"} {
+	for name, chosen := range map[string]string{"generated": "", "chosen": "correct-horse battery staple",
+		"escaped": `quote"back\slash größer`,
+		"base64":  "q/8xKz3+Jd0aV7//mP2s/TgH9wYcNb4R"} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, nil)
 			psk, id := chosen, ""
@@ -37,7 +38,8 @@ func TestPSKInARequest(t *testing.T) {
 					t.Errorf("event %+v", e)
 				}
 			}
-			if kept, err := json.Marshal(events); err != nil || len(events) < 14 || strings.Contains(string(kept), psk) || strings.Contains(string(kept), psk[5:12]) {
+			if kept, err := json.Marshal(events); err != nil || len(events) < 14 || strings.Contains(string(kept), psk) ||
+				strings.Contains(string(kept), psk[5:12]) {
 				t.Errorf("%d events: %s", len(events), kept)
 			}
 			if nodes, err := s.fleet.Nodes(t.Context(), fleet.Query{}); err != nil || len(nodes.Nodes) != 0 {
@@ -64,7 +66,8 @@ func (s *site) pskInBodies(psk string) {
 		q := s.application("box", newKey(s.t))
 		change(&q)
 		a := s.register(s.token(nil), encode(s.t, q))
-		if s.want(name, a, http.StatusBadRequest, wire.CodePlaintextSecret); !strings.Contains(string(a.body), "muster psk rotate") || strings.Contains(string(a.body), psk) {
+		if s.want(name, a, http.StatusBadRequest, wire.CodePlaintextSecret); !strings.Contains(string(a.body), "muster psk rotate") ||
+			strings.Contains(string(a.body), psk) {
 			s.t.Errorf("%s: %s", name, a.body)
 		}
 	}
@@ -77,7 +80,8 @@ func (s *site) pskInBodies(psk string) {
 	wrong := func(r *http.Request) {
 		r.Header.Set("Authorization", `Muster credential="`+c.id+`", mac="`+base64.StdEncoding.EncodeToString(stranger.key)+`"`)
 	}
-	s.want("beside a wrong proof", s.register(c, encode(s.t, map[string]string{"nonce": newNonce(), "name": psk}), wrong), http.StatusUnauthorized, wire.CodeBadMAC)
+	s.want("beside a wrong proof", s.register(c, encode(s.t, map[string]string{"nonce": newNonce(), "name": psk}), wrong),
+		http.StatusUnauthorized, wire.CodeBadMAC)
 }
 
 func (s *site) pskElsewhere(psk string) {

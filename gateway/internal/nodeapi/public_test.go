@@ -59,7 +59,8 @@ func TestAgents(t *testing.T) {
 	small, large := []byte("an agent"), []byte(strings.Repeat("another agent ", 1000))
 	s := newSite(t, func(c *nodeapi.Config) {
 		c.Agents = fstest.MapFS{
-			"linux-amd64/muster-agent": {Data: large}, "linux-arm64/muster-agent": {Data: small}, "README": {Data: small}, "notes/muster-agent": {Data: small},
+			"linux-amd64/muster-agent": {Data: large}, "linux-arm64/muster-agent": {Data: small}, "README": {Data: small},
+			"notes/muster-agent": {Data: small},
 		}
 	})
 	var got wire.Manifest
@@ -86,7 +87,8 @@ func TestAgents(t *testing.T) {
 	if whole.status != http.StatusOK || string(whole.body) != string(large) {
 		t.Errorf("the rest of another build: got %d, %d bytes, want all of this one", whole.status, len(whole.body))
 	}
-	for _, path := range []string{"/agent/linux/riscv64", "/agent/notes/x", "/agent/..%2f..%2fetc/passwd", "/agent/linux-amd64/muster-agent", "/agent/%00/amd64"} {
+	for _, path := range []string{"/agent/linux/riscv64", "/agent/notes/x", "/agent/..%2f..%2fetc/passwd", "/agent/linux-amd64/muster-agent",
+		"/agent/%00/amd64"} {
 		s.want(path, s.get(path), http.StatusNotFound, wire.CodeNotFound)
 	}
 }

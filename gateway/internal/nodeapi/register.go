@@ -132,7 +132,8 @@ func (a *API) admit(r *http.Request, at *attempt) (fleet.Admission, error) {
 	token, raw := at.token, at.raw
 	var q wire.RegisterRequest
 	if err := sign.DecodeOnce(raw, &q); err != nil {
-		return fleet.Admission{}, wire.Refuse(wire.CodeBadRequest, "the body is not a register request in JSON, or holds a key twice", "see the agent's version: muster-agent version")
+		return fleet.Admission{}, wire.Refuse(wire.CodeBadRequest, "the body is not a register request in JSON, or holds a key twice",
+			"see the agent's version: muster-agent version")
 	}
 	if at.secret {
 		err := a.exposed(r, string(raw)+" "+token.ID, at.psk)
@@ -142,7 +143,8 @@ func (a *API) admit(r *http.Request, at *attempt) (fleet.Admission, error) {
 		return fleet.Admission{}, err
 	}
 	if nonce, err := base64.StdEncoding.DecodeString(q.Nonce); err != nil || len(nonce) != 16 {
-		return fleet.Admission{}, wire.Refuse(wire.CodeBadRequest, "the nonce is not 16 bytes in base64", "every attempt needs 16 new random bytes")
+		return fleet.Admission{}, wire.Refuse(wire.CodeBadRequest, "the nonce is not 16 bytes in base64",
+			"every attempt needs 16 new random bytes")
 	}
 	if err := a.Bootstrap.Timely(token.ID, q.Nonce, q.Time); err != nil {
 		return fleet.Admission{}, err
@@ -157,7 +159,8 @@ func (a *API) admit(r *http.Request, at *attempt) (fleet.Admission, error) {
 	}
 	notices, gpus := heldHardware(&q)
 	return a.Fleet.Enrol(r.Context(), fleet.Applicant{
-		Notices: notices, GPUs: gpus, Credential: token, IsPSK: sign.IsPSKID(token.ID), Request: &q, KeyHash: authority.KeyHash(csr.RawSubjectPublicKeyInfo),
+		Notices: notices, GPUs: gpus, Credential: token, IsPSK: sign.IsPSKID(token.ID), Request: &q,
+		KeyHash:  authority.KeyHash(csr.RawSubjectPublicKeyInfo),
 		Identity: id, Address: a.Address(r), Issue: a.issue(csr),
 	})
 }
@@ -165,7 +168,8 @@ func (a *API) admit(r *http.Request, at *attempt) (fleet.Admission, error) {
 // checkRequest refuses what no credential could make right.
 func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, error) {
 	if q.Protocol != wire.ProtocolVersion {
-		return nil, wire.Refuse(wire.CodeBadRequest, "the agent speaks another protocol than this gateway", "fetch the agent from this gateway: GET /agent")
+		return nil, wire.Refuse(wire.CodeBadRequest, "the agent speaks another protocol than this gateway",
+			"fetch the agent from this gateway: GET /agent")
 	}
 	if agent := reply.JSON(q.Agent); len(agent) > wire.MaxSelf {
 		return nil, wire.Refuse(wire.CodeBadRequest, "agent is not a small object", "see wire.AgentInfo")
@@ -173,7 +177,8 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 	if err := noToken(q); err != nil {
 		return nil, err
 	}
-	for _, err := range []error{wire.CheckName(q.Name), wire.CheckLabels(q.Labels), wire.CheckInstance(q.Provider, q.InstanceID), checkHardware(q.Hardware)} {
+	for _, err := range []error{wire.CheckName(q.Name), wire.CheckLabels(q.Labels), wire.CheckInstance(q.Provider, q.InstanceID),
+		checkHardware(q.Hardware)} {
 		if err != nil {
 			return nil, err
 		}
@@ -188,11 +193,13 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 // noToken refuses what looks like a token where everybody is shown it.
 func noToken(q *wire.RegisterRequest) error {
 	if secret.TokenLike(q.Name) {
-		return wire.Refuse(wire.CodeBadName, "the node's name looks like a token", "choose another with --name, and revoke the token if it is one: muster token revoke ID")
+		return wire.Refuse(wire.CodeBadName, "the node's name looks like a token",
+			"choose another with --name, and revoke the token if it is one: muster token revoke ID")
 	}
 	for key, value := range q.Labels {
 		if secret.Redact(key+"="+value) != key+"="+value {
-			return wire.Refuse(wire.CodeBadLabel, "a label holds a token", "labels are shown to everybody: leave it out, and revoke the token if it is one: muster token revoke ID")
+			return wire.Refuse(wire.CodeBadLabel, "a label holds a token",
+				"labels are shown to everybody: leave it out, and revoke the token if it is one: muster token revoke ID")
 		}
 	}
 	for _, text := range [...]string{q.Provider, q.InstanceID, q.Agent.Version, q.Agent.OS, q.Agent.Arch} {

@@ -56,7 +56,8 @@ func (s *site) checkChain(w wire.Welcome, key any) {
 	c := leaf(s.t, w.Certificate)
 	_, rest := pem.Decode([]byte(w.Certificate))
 	o := x509.VerifyOptions{
-		Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: s.clock.Now(), KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
+		Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: s.clock.Now(),
+		KeyUsages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}
 	o.Roots.AppendCertsFromPEM([]byte(w.Roots))
 	o.Intermediates.AppendCertsFromPEM(rest)
@@ -180,7 +181,8 @@ func TestPlaintextSecrets(t *testing.T) {
 		{"the trail's header", "", string(good), "X-Cluster-Token", "hunter2hunter2hunter2"},
 		{"the trail's header beside a proof", "", string(good), "X-Cluster-Token", whole},
 		{"a bearer", "", string(good), "Authorization", "Bearer " + whole},
-		{"a bearer of a bootstrap token", "", string(good), "Authorization", "Bearer msb_abcdefghijkl_0123456789012345678901." + strings.Repeat("x", 28)},
+		{"a bearer of a bootstrap token", "", string(good), "Authorization",
+			"Bearer msb_abcdefghijkl_0123456789012345678901." + strings.Repeat("x", 28)},
 		{"the token where its id belongs", "", string(good), "Authorization", strings.Replace(mac, row.ID, whole, 1)},
 		{"a query", "?token=" + whole, string(good), "Authorization", mac},
 		{"a token in the body", "", `{"token":"` + whole + `"}`, "", ""},
@@ -190,7 +192,8 @@ func TestPlaintextSecrets(t *testing.T) {
 		{"a token in any member", "", `{"x":[{"y":"` + whole + `"}]}`, "", ""},
 		{"a token in a form", "", "t=" + whole, "", ""},
 		{"a token in the body beside a bearer", "", `{"token":"` + whole + `"}`, "Authorization", "Bearer x"},
-		{"a token in the body beside an unknown one", "", `{"token":"` + whole + `"}`, "Authorization", sign.Authorization("msb_none1234", key, nil)},
+		{"a token in the body beside an unknown one", "", `{"token":"` + whole + `"}`, "Authorization",
+			sign.Authorization("msb_none1234", key, nil)},
 		{"a bearer in base64", "", string(good), "Authorization", "Bearer " + base64.StdEncoding.EncodeToString([]byte(whole))},
 	} {
 		r := newRequest(t, http.MethodPost, s.plain.URL+wire.PathRegister+c.query, []byte(c.body))
@@ -232,7 +235,8 @@ func TestPlaintextBesideAWrongProof(t *testing.T) {
 		s.want("a wrong proof", s.register(other, body, wrong), http.StatusUnauthorized, wire.CodeBadMAC)
 	}
 	e := s.events("bootstrap.refused")
-	if len(e) != 2 || e[1].Outcome != wire.CodePlaintextSecret || e[1].Detail["token"] != row.ID || e[1].Tenant != row.Tenant || len(s.events("enrol.refused")) != 1 {
+	if len(e) != 2 || e[1].Outcome != wire.CodePlaintextSecret || e[1].Detail["token"] != row.ID || e[1].Tenant != row.Tenant ||
+		len(s.events("enrol.refused")) != 1 {
 		t.Errorf("events: %+v", e)
 	}
 	s.want("no secret", s.register(other, []byte(`{"nonce":"`+newNonce()+`"}`), wrong), http.StatusUnauthorized, wire.CodeBadMAC)
@@ -248,7 +252,8 @@ func TestTokensAsNames(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string]string{whole.Public(): wire.CodeBadName, "msb_x": wire.CodeBadName, "x-" + whole.Reveal(): wire.CodeBadName} {
+	for name, want := range map[string]string{whole.Public(): wire.CodeBadName, "msb_x": wire.CodeBadName,
+		"x-" + whole.Reveal(): wire.CodeBadName} {
 		a := s.register(s.token(nil), encode(t, s.application(name, newKey(t))))
 		s.want(name, a, http.StatusBadRequest, want)
 		if strings.Contains(string(a.body), whole.Secret) {

@@ -71,7 +71,8 @@ func TestRenew(t *testing.T) {
 	s.want("the new one", s.beats(next), 200, "ok")
 	s.want("the old one afterwards", s.beats(n), 401, wire.CodeSupersededRetry)
 	third := s.renewed(next)
-	s.want("a renewal is a first use too", s.plainly(third, wire.RenewPath(n.id), encode(t, wire.RenewRequest{CSR: newCSR(t, newKey(t), named(n.id))})), 200, "ok")
+	s.want("a renewal is a first use too", s.plainly(third, wire.RenewPath(n.id),
+		encode(t, wire.RenewRequest{CSR: newCSR(t, newKey(t), named(n.id))})), 200, "ok")
 	s.want("so this is the old one", s.beats(next), 401, wire.CodeSupersededRetry)
 }
 

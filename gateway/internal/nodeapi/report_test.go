@@ -57,7 +57,8 @@ func TestReadingsAreHeldToTheirShape(t *testing.T) {
 func TestReadingsStay(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")
-	for i, members := range []string{`,"hardware":{"probe":{"state":"ok"},"gpus":[],"cpus":2}`, `,"hardware":null`, `,"hardware":{}`, `,"hardware": { } `, ``, ",\"hardware\":{\n}"} {
+	for i, members := range []string{`,"hardware":{"probe":{"state":"ok"},"gpus":[],"cpus":2}`, `,"hardware":null`, `,"hardware":{}`,
+		`,"hardware": { } `, ``, ",\"hardware\":{\n}"} {
 		body := `{"run_id":"run00001","counter":` + string(rune('1'+i)) + `,"interval_seconds":30,"health":[]` + members + `}`
 		s.want(members, s.plainly(n, wire.HeartbeatPath(n.id), []byte(body)), http.StatusOK, "ok")
 		if got, err := s.fleet.Node(t.Context(), "", n.id); err != nil || !strings.Contains(got.Hardware, `"cpus":2`) || len(got.Notices) > 0 {
@@ -90,7 +91,8 @@ func TestRecordOfGPUsInTheAnswer(t *testing.T) {
 		t.Helper()
 		a := s.plainly(n, wire.HeartbeatPath(n.id), []byte(`{"run_id":"`+run+`","counter":1,"interval_seconds":30`+members+`}`))
 		s.want(members, a, http.StatusOK, "ok")
-		if got := string(a.body); want != "" && !strings.Contains(got, want) || want == "" && strings.Contains(got, "gpus_expected") || !strings.Contains(got, `"state":"`+state+`"`) {
+		if got := string(a.body); want != "" && !strings.Contains(got, want) || want == "" && strings.Contains(got, "gpus_expected") ||
+			!strings.Contains(got, `"state":"`+state+`"`) {
 			t.Errorf("%s: got %s, want %s in it and the state %s", members, got, want, state)
 		}
 	}
@@ -99,7 +101,8 @@ func TestRecordOfGPUsInTheAnswer(t *testing.T) {
 	beat("run00003", `,"health":null`, `"gpus_expected":8`, "active")
 	beat("run00004", `,"health":[],"gpus_seen":7`, `"gpus_expected":8`, "unavailable")
 	beat("run00005", `,"health":null`, `"gpus_expected":8`, "unavailable")
-	beat("run00006", `,"health":["gpu_fault"],"gpus_seen":8,"health_detail":{"gpu_fault":"GPU-1 at 01:00.0 is lost"}`, `"state_reasons":["gpu_fault"]`, "unavailable")
+	beat("run00006", `,"health":["gpu_fault"],"gpus_seen":8,"health_detail":{"gpu_fault":"GPU-1 at 01:00.0 is lost"}`,
+		`"state_reasons":["gpu_fault"]`, "unavailable")
 	got, err := s.fleet.Node(t.Context(), "", n.id)
 	if err != nil || len(got.Reasons) != 1 || got.Reasons[0].Detail != "GPU-1 at 01:00.0 is lost" || got.GPUsExpected != 8 {
 		t.Errorf("got %+v and %d GPUs, %v", got.Reasons, got.GPUsExpected, err)

@@ -173,7 +173,8 @@ func (s *site) want(what string, a answer, status int, code string) {
 	if a.status != status || a.code() != code {
 		s.t.Errorf("%s: got %d %s, want %d %s", what, a.status, a.body, status, code)
 	}
-	if a.status >= 400 && (a.Error.Error.Message == "" || a.Error.Error.Hint == "" || a.Time == nil || !a.Time.Equal(s.clock.Now()) || a.Epoch != epoch) {
+	if a.status >= 400 && (a.Error.Error.Message == "" || a.Error.Error.Hint == "" || a.Time == nil || !a.Time.Equal(s.clock.Now()) ||
+		a.Epoch != epoch) {
 		s.t.Errorf("%s: got %s, want message, hint, time and epoch", what, a.body)
 	}
 }

@@ -103,7 +103,8 @@ func TestSignatureRefusals(t *testing.T) {
 		{"the same path in another spelling", func() answer {
 			return s.plainly(n, path, beat(1), func(r *http.Request) { r.URL.RawPath = strings.Replace(path, "heartbeat", "heartbea%74", 1) })
 		}, 401, wire.CodeBadSignature},
-		{"a query", func() answer { return s.plainly(n, path, beat(1), func(r *http.Request) { r.URL.RawQuery = "x=1" }) }, 401, wire.CodeBadSignature},
+		{"a query", func() answer { return s.plainly(n, path, beat(1), func(r *http.Request) { r.URL.RawQuery = "x=1" }) }, 401,
+			wire.CodeBadSignature},
 		{"another method", func() answer { return s.otherMethod(n, path) }, 401, wire.CodeBadSignature},
 		{"another key", func() answer {
 			forged := node{id: n.id, signer: sign.Signer{Key: other.signer.Key, Fingerprint: n.signer.Fingerprint}}
@@ -262,7 +263,8 @@ func TestBehindAProxy(t *testing.T) {
 	n := s.enrol("box")
 	honest := s.proxy(nil)
 	s.want("a heartbeat", s.signed(honest.Client(), honest.URL, n, wire.HeartbeatPath(n.id), beat(1)), 200, "ok")
-	s.want("with a client certificate", s.do(s.direct(&n), newRequest(t, http.MethodPost, s.plain.URL+wire.HeartbeatPath(n.id), beat(1))), 401, wire.CodeNoIdentity)
+	s.want("with a client certificate", s.do(s.direct(&n), newRequest(t, http.MethodPost, s.plain.URL+wire.HeartbeatPath(n.id), beat(1))), 401,
+		wire.CodeNoIdentity)
 	body := encode(t, wire.RenewRequest{CSR: newCSR(t, newKey(t), named(n.id))})
 	s.want("a renewal", s.signed(honest.Client(), honest.URL, n, wire.RenewPath(n.id), body), 200, "ok")
 	c := s.token(nil)

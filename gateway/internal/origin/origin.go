@@ -70,7 +70,8 @@ func (r Resolver) Forwarded(q *http.Request) bool {
 	if !r.Behind(q) {
 		return false
 	}
-	for _, name := range [...]string{chainHeader, "X-Forwarded-Proto", "X-Forwarded-Host", realHeader, "Cf-Connecting-Ip", "True-Client-Ip", "Forwarded", "Via", r.header} {
+	for _, name := range [...]string{chainHeader, "X-Forwarded-Proto", "X-Forwarded-Host", realHeader, "Cf-Connecting-Ip", "True-Client-Ip",
+		"Forwarded", "Via", r.header} {
 		if len(q.Header[name]) > 0 {
 			return true
 		}
@@ -152,7 +153,8 @@ func (r Resolver) agreed(peer netip.Addr, h http.Header) netip.Addr {
 	if len(h[realHeader]) == 0 {
 		return client
 	}
-	if told := single(peer, h[realHeader]); told == client || r.trusts(told) && told != peer { // the last of several proxies was asked by another one
+	if told := single(peer, h[realHeader]); told == client || r.trusts(told) &&
+		told != peer { // the last of several proxies was asked by another one
 		return client
 	}
 	return peer

@@ -20,7 +20,8 @@ func trapped(trap string) []string {
 		"$(" + trap + ")", "`" + trap + "`", ";" + trap + ";", "|" + trap + "|", "&" + trap + "&", "\n" + trap + "\n", "\r\n" + trap + "\r\n",
 		"'\n" + trap + "\n'", "\"\n" + trap + "\n\"", `\"` + "\n" + trap + "\n" + `\"`, `\` + "\n" + trap, `\\"; ` + trap + `; "\\`,
 		"<(" + trap + ")", ">" + trap + ".out", "<<x\n" + trap + "\nx\n",
-		"${x:=$(" + trap + ")}", "$((`" + trap + "`))", "=(" + trap + ")", "{a,b}; " + trap, "} " + trap + " {", "(" + trap + ")", "!" + trap, "* ? [a-z] ~ # ^", "\\u0024(" + trap + ")",
+		"${x:=$(" + trap + ")}", "$((`" + trap + "`))", "=(" + trap + ")", "{a,b}; " + trap, "} " + trap + " {", "(" + trap + ")", "!" + trap,
+		"* ? [a-z] ~ # ^", "\\u0024(" + trap + ")",
 		"\u2028" + trap + "\u2029", "\x00\x01\x1b[31m\x7f", "größer", "$'\\x24(" + trap + ")'", "a[$(" + trap + ")]=1",
 	}
 }

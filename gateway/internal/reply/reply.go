@@ -35,7 +35,8 @@ func (i *Info) Error(err error) (status int, body []byte) {
 		answer.Error = *detail
 		answer.Error.Message, answer.Error.Hint = secret.Redact(detail.Message), secret.Redact(detail.Hint) // they quote what was sent
 	case errors.As(err, &outage):
-		answer.Error = wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway cannot write to its database", Hint: outage.Unavailable()}
+		answer.Error = wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway cannot write to its database",
+			Hint: outage.Unavailable()}
 	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
 		answer.Error = wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway did not finish this in time", Hint: "try again"}
 	default:

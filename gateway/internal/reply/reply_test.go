@@ -35,7 +35,8 @@ func TestError(t *testing.T) {
 	}{
 		{"refusal", wire.Refuse(wire.CodeTokenUsed, "m", ""), 409, wire.CodeTokenUsed, ""},
 		{"wrapped refusal", fmt.Errorf("x: %w", &wire.ErrorDetail{Code: wire.CodeBadMAC}), 401, wire.CodeBadMAC, ""},
-		{"refusal that quotes", wire.Refuse(wire.CodeBadRequest, `no field "mse_ab12_SECRET"`, "see mse_ab12_SECRET"), 400, wire.CodeBadRequest, ""},
+		{"refusal that quotes", wire.Refuse(wire.CodeBadRequest, `no field "mse_ab12_SECRET"`, "see mse_ab12_SECRET"), 400, wire.CodeBadRequest,
+			""},
 		{"canceled", fmt.Errorf("x: %w", context.Canceled), 503, wire.CodeUnavailable, ""},
 		{"deadline", context.DeadlineExceeded, 503, wire.CodeUnavailable, ""},
 		{"unforeseen", errors.New("disk on fire for mse_ab12_SECRET"), 500, wire.CodeInternal, "disk on fire for mse_ab12_..."},
@@ -48,7 +49,8 @@ func TestError(t *testing.T) {
 			if err := json.Unmarshal(body, &got); err != nil {
 				t.Fatal(err)
 			}
-			if status != c.status || got.Error.Code != c.code || got.Epoch != "e1" || got.Time == nil || got.Time.Format(time.RFC3339) != "2026-11-21T09:00:00Z" {
+			if status != c.status || got.Error.Code != c.code || got.Epoch != "e1" || got.Time == nil ||
+				got.Time.Format(time.RFC3339) != "2026-11-21T09:00:00Z" {
 				t.Errorf("got %d %s", status, body)
 			}
 			if bytes.Contains(body, []byte("fire")) || bytes.Contains(body, []byte("SECRET")) || strings.Contains(log.String(), "SECRET") {
@@ -170,7 +172,8 @@ func TestOutage(t *testing.T) {
 	var log bytes.Buffer
 	info := &reply.Info{Logger: slog.New(slog.NewTextHandler(&log, nil))}
 	status, body := info.Error(fmt.Errorf("enrol: %w", fullDisk{}))
-	if status != http.StatusServiceUnavailable || !strings.Contains(string(body), `"unavailable"`) || !strings.Contains(string(body), "free disk space") {
+	if status != http.StatusServiceUnavailable || !strings.Contains(string(body), `"unavailable"`) ||
+		!strings.Contains(string(body), "free disk space") {
 		t.Errorf("got %d %s", status, body)
 	}
 	if log.Len() != 0 {

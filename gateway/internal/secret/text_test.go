@@ -11,7 +11,8 @@ import (
 
 func TestTexts(t *testing.T) {
 	for body, want := range map[string]string{
-		`{}`: "", `{"ab":"cde","f":["gh\u0069",{"jkl":1}],"m\"n":"o\\"}`: "cde|ghi|jkl|m\"n", ` {"abc":"def`: "abc|def", `{"abc`: "abc", `{"abc\`: `abc\`,
+		`{}`: "", `{"ab":"cde","f":["gh\u0069",{"jkl":1}],"m\"n":"o\\"}`: "cde|ghi|jkl|m\"n", ` {"abc":"def`: "abc|def", `{"abc`: "abc",
+		`{"abc\`:  `abc\`,
 		"abc=def": "abc=def", "": "", `["abc"]`: `["abc"]`, `{"x\ud800yz":""}`: "x\ufffdyz", `{"a\qbc":1}`: `a\qbc`,
 	} {
 		if got := strings.Join(secret.Texts([]byte(body), 3), "|"); got != want {
