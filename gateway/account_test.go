@@ -36,7 +36,8 @@ func TestFirstAccount(t *testing.T) {
 		g.kill()
 		again := start(t, "gateway", env, os.Args[0], "serve", "--data", dir, "--listen", "127.0.0.1:0")
 		again.await("mint a token with")
-		if got := again.text(); strings.Contains(got, "account") && strings.Contains(got, "API token") || strings.Contains(got, "account create") {
+		if got := again.text(); strings.Contains(got, "account") && strings.Contains(got, "API token") ||
+			strings.Contains(got, "account create") {
 			t.Errorf("%v: once there is an account it still speaks of the first: %s", c.env, got)
 		}
 	}

@@ -13,7 +13,8 @@ import (
 // back after a restore, what was open is void, and nothing is taken over twice.
 func TestBackupRestore(t *testing.T) {
 	h := newHouse(t, "--cert-ttl", "5s", "--plain-listen", "127.0.0.1:0")
-	tls, plain := h.url, h.plain()
+	tls := h.url
+	plain := h.plain()
 	direct := h.agent("direct", h.token(), "--no-gpu")
 	h.url = plain
 	signed := h.agent("signed", h.token(), "--no-gpu")
@@ -61,7 +62,8 @@ func TestBackupRestore(t *testing.T) {
 		t.Error("a node that the backup does not know is there")
 	}
 	events := h.muster("events", "--security")
-	if strings.Count(events, "node.adopted") != 2 || !strings.Contains(events, "gateway.restored") || !strings.Contains(events, "adopt.refused") {
+	if strings.Count(events, "node.adopted") != 2 || !strings.Contains(events, "gateway.restored") ||
+		!strings.Contains(events, "adopt.refused") {
 		t.Errorf("events:\n%s", events)
 	}
 	stranger := h.agent("stranger", open, "--no-gpu")
@@ -168,7 +170,8 @@ func TestMasterKeyOut(t *testing.T) {
 	if _, err := os.Stat(file); err != nil {
 		t.Error(err)
 	}
-	if code, _, errs := h.try("key", "export", "--trust", filepath.Join(t.TempDir(), "trust.key")); code != exitFailed || !strings.Contains(errs, "does not open") {
+	if code, _, errs := h.try("key", "export", "--trust", filepath.Join(t.TempDir(), "trust.key")); code != exitFailed ||
+		!strings.Contains(errs, "does not open") {
 		t.Errorf("with the key before: %d %s", code, errs)
 	}
 }

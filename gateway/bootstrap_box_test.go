@@ -51,7 +51,8 @@ func newRootBox(t *testing.T, tools ...string) *rootBox {
 	}
 	b := &rootBox{box: newBox(t, tools...)}
 	b.after = filepath.Join(b.records, "after")
-	for _, name := range []string{"mkdir", "grep", "cp", "touch", "date", "find", "dash", "bash", "readlink", "tail", "cut", "flock", "getent", "timeout", "ls", "ln"} {
+	for _, name := range []string{"mkdir", "grep", "cp", "touch", "date", "find", "dash", "bash", "readlink", "tail", "cut", "flock",
+		"getent", "timeout", "ls", "ln"} {
 		if path, err := exec.LookPath(name); err == nil {
 			if err := os.Symlink(path, filepath.Join(b.bin, name)); err != nil {
 				t.Fatal(err)

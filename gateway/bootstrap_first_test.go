@@ -29,11 +29,13 @@ func TestBootstrapPaste(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			h := agentsHouse(t, recorder(t), c.serve...)
 			out := h.muster("node", "create", "gpu-7")
-			if !strings.Contains(out, c.want) || !strings.Contains(out, "On the machine, as root:") || !strings.Contains(out, "for 15m from the first fetch on") {
+			if !strings.Contains(out, c.want) || !strings.Contains(out, "On the machine, as root:") ||
+				!strings.Contains(out, "for 15m from the first fetch on") {
 				t.Errorf("node create:\n%s", out)
 			}
 			m := h.bootstrap("gpu-7")
-			if !strings.Contains(m.Command, c.want) || strings.Contains(m.URL, ".") && strings.Contains(strings.SplitN(m.URL, "/nodes/", 2)[1], ".") {
+			if !strings.Contains(m.Command, c.want) || strings.Contains(m.URL, ".") &&
+				strings.Contains(strings.SplitN(m.URL, "/nodes/", 2)[1], ".") {
 				t.Errorf("command: %s\nurl: %s", m.Command, m.URL)
 			}
 			b := newRootBox(t)
@@ -112,7 +114,8 @@ func TestBootstrapStopped(t *testing.T) {
 			b := newRootBox(t)
 			code, out := b.root(m.Script, c.first+"\necho again\n"+`run sh "$S"`)
 			before, after, _ := strings.Cut(out, "again\n")
-			if code != 0 || !strings.Contains(before, c.want) || strings.Contains(before, "done:") || strings.Contains(before, "gone") || !strings.Contains(after, "done:") {
+			if code != 0 || !strings.Contains(before, c.want) || strings.Contains(before, "done:") || strings.Contains(before, "gone") ||
+				!strings.Contains(after, "done:") {
 				t.Fatalf("exit %d\n%s", code, out)
 			}
 			b.settled(m)
@@ -125,16 +128,20 @@ func TestBootstrapRefuses(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	script := h.bootstrap("gpu-7").Script
-	if code, _, errs := agentsHouse(t, t.TempDir()).try("node", "create", "gpu-7"); code != 1 || !strings.Contains(errs, "carries no agent") || !strings.Contains(errs, "make build") {
+	if code, _, errs := agentsHouse(t, t.TempDir()).try("node", "create", "gpu-7"); code != 1 ||
+		!strings.Contains(errs, "carries no agent") || !strings.Contains(errs, "make build") {
 		t.Errorf("a gateway without agents: exit %d\n%s", code, errs)
 	}
 	none := regexp.MustCompile(`SHA256_(AMD64|ARM64)='[0-9a-f]*'`).ReplaceAllString(script, "SHA256_$1=''")
 	for _, c := range []struct{ name, script, commands, want string }{
-		{"no root", script, `printf '#!/bin/sh\necho 1000\n' >/var/lib/id; chmod 755 /var/lib/id; mkdir /var/lib/b; mv /var/lib/id /var/lib/b/id; PATH=/var/lib/b:$BOX_PATH sh "$S"`, "this needs root"},
-		{"another machine", script, `mkdir /var/lib/b; printf '#!/bin/sh\ncase $1 in -s) echo Linux ;; *) echo riscv64 ;; esac\n' >/var/lib/b/uname; chmod 755 /var/lib/b/uname; PATH=/var/lib/b:$BOX_PATH sh "$S"`,
+		{"no root", script,
+			`printf '#!/bin/sh\necho 1000\n' >/var/lib/id; chmod 755 /var/lib/id; mkdir /var/lib/b; mv /var/lib/id /var/lib/b/id; PATH=/var/lib/b:$BOX_PATH sh "$S"`, "this needs root"},
+		{"another machine", script,
+			`mkdir /var/lib/b; printf '#!/bin/sh\ncase $1 in -s) echo Linux ;; *) echo riscv64 ;; esac\n' >/var/lib/b/uname; chmod 755 /var/lib/b/uname; PATH=/var/lib/b:$BOX_PATH sh "$S"`,
 			"there is no agent for riscv64"},
 		{"no agent at the gateway", none, `run sh "$S"`, "carried no agent for linux/"},
-		{"changed agent", strings.NewReplacer("SHA256_AMD64='", "SHA256_AMD64='00", "SHA256_ARM64='", "SHA256_ARM64='00").Replace(script), `run sh "$S"`,
+		{"changed agent", strings.NewReplacer("SHA256_AMD64='", "SHA256_AMD64='00", "SHA256_ARM64='", "SHA256_ARM64='00").Replace(script),
+			`run sh "$S"`,
 			"not the one to be expected"},
 		{"another gateway's root", strings.Replace(script, "ROOTS='", "ROOTS='#", 1), `run sh "$S"`, "the agent cannot be fetched"},
 		{"no tool", script, `rm "$BOX_PATH/curl"; run sh "$S"`, "there is neither curl nor wget here"},
@@ -186,7 +193,8 @@ func lint(t *testing.T, script string) {
 func TestBootstrapEnrols(t *testing.T) {
 	h := agentsHouse(t, recorder(t), "--heartbeat-interval", "5s")
 	h.muster("node", "create", "gpu-7", "--tenant", "platform", "--label", "rack=7")
-	first, second := h.bootstrap("gpu-7"), h.bootstrap("gpu-7")
+	first := h.bootstrap("gpu-7")
+	second := h.bootstrap("gpu-7")
 	h.agent("gpu-7", second.Token)
 	h.until("gpu-7 is online", func() bool { return h.online("gpu-7") })
 	if n, _ := h.node("gpu-7"); n.ID != second.NodeID || n.Tenant != "platform" || n.Labels["rack"] != "7" {

@@ -42,7 +42,8 @@ func TestBootstrapAnotherNode(t *testing.T) {
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
 	for _, c := range []struct{ name, commands, want string }{
-		{"before", `mkdir -p /var/lib/muster-agent; echo '{ "node_id": "n-other" }' >/var/lib/muster-agent/identity.json; run sh "$S"`, "this machine is node n-other already"},
+		{"before", `mkdir -p /var/lib/muster-agent; echo '{ "node_id": "n-other" }' >/var/lib/muster-agent/identity.json; run sh "$S"`,
+			"this machine is node n-other already"},
 		{"after", `BECOMES=n-other run sh "$S"`, "this machine is node n-other now, and not gpu-7"},
 		{"elsewhere", `mkdir -p /etc/muster /srv; echo 'MUSTER_STATE="/var/lib/own"' >/etc/muster/agent.env; mkdir /var/lib/own; echo {} >/var/lib/own/identity.json; run sh "$S"`,
 			"this machine has an agent already, in /var/lib/own"},
@@ -65,17 +66,20 @@ func TestBootstrapAlone(t *testing.T) {
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
 	b := newRootBox(t)
-	code, out := b.root(m.Script, `flock /run/muster-bootstrap.lock sh -c 'echo 4711 >/run/muster-bootstrap.lock; PATH=$BOX_PATH sh "$S" || echo "status $?"'
+	code, out := b.root(m.Script,
+		`flock /run/muster-bootstrap.lock sh -c 'echo 4711 >/run/muster-bootstrap.lock; PATH=$BOX_PATH sh "$S" || echo "status $?"'
 touch /run/muster-credential.old "/run/muster-credential.$$.abcdef"; mkdir -p "/var/lib/muster-agent/.bootstrap.$$.x"
 KEEPS_RUNNING=yes run sh "$S"; run sh "$S"`)
-	if code != 0 || !strings.Contains(out, "another bootstrap runs (4711)") || !strings.Contains(out, "status 75") || strings.Count(out, "done:") != 2 {
+	if code != 0 || !strings.Contains(out, "another bootstrap runs (4711)") || !strings.Contains(out, "status 75") ||
+		strings.Count(out, "done:") != 2 {
 		t.Errorf("exit %d\n%s", code, out)
 	}
 	b.settled(m)
 	script := strings.Replace(m.Script, "RESOLVE_ADDRESS=''", "RESOLVE_ADDRESS='127.0.0.1'", 1)
 	b = newRootBox(t)
 	code, out = b.root(script, `chmod 644 /etc/hosts; for i in 1 2 3 4; do run sh "$S" & done; wait; stat -c %a /etc/hosts`)
-	if got := b.left("hosts"); code != 0 || !strings.HasSuffix(got, " # muster-bootstrap\n127.0.0.1 localhost\n") || !strings.HasSuffix(out, "\n644\n") || !strings.Contains(out, "done:") {
+	if got := b.left("hosts"); code != 0 || !strings.HasSuffix(got, " # muster-bootstrap\n127.0.0.1 localhost\n") ||
+		!strings.HasSuffix(out, "\n644\n") || !strings.Contains(out, "done:") {
 		t.Errorf("exit %d, hosts:\n%s\n%s", code, got, out)
 	}
 }
@@ -134,19 +138,24 @@ func TestBootstrapOverride(t *testing.T) {
 	script := strings.Replace(plain, "RESOLVE_ADDRESS=''", "RESOLVE_ADDRESS='192.0.2.7'", 1)
 	const line, head = "192.0.2.7 127.0.0.1 # muster-bootstrap\n", "## template:jinja\n"
 	for _, c := range []struct{ name, script, hosts, template, want, wantTemplate string }{
-		{"no newline at the end", script, `127.0.0.1 localhost`, head + "127.0.1.1 me", line + "127.0.0.1 localhost\n", head + line + "127.0.1.1 me\n"},
-		{"an older address", script, "127.0.0.1 localhost\n192.0.2.6 127.0.0.1 # muster-bootstrap\n", head + "192.0.2.6 127.0.0.1 # muster-bootstrap",
+		{"no newline at the end", script, `127.0.0.1 localhost`, head + "127.0.1.1 me", line + "127.0.0.1 localhost\n",
+			head + line + "127.0.1.1 me\n"},
+		{"an older address", script, "127.0.0.1 localhost\n192.0.2.6 127.0.0.1 # muster-bootstrap\n",
+			head + "192.0.2.6 127.0.0.1 # muster-bootstrap",
 			line + "127.0.0.1 localhost\n", head + line},
-		{"another entry", script, "192.0.2.9 127.0.0.1\n", "192.0.2.9 127.0.0.1\n", line + "192.0.2.9 127.0.0.1\n", line + "192.0.2.9 127.0.0.1\n"},
+		{"another entry", script, "192.0.2.9 127.0.0.1\n", "192.0.2.9 127.0.0.1\n", line + "192.0.2.9 127.0.0.1\n",
+			line + "192.0.2.9 127.0.0.1\n"},
 		{"no address", plain, "127.0.0.1 localhost\n" + line, head + line + "127.0.1.1 me\n", "127.0.0.1 localhost\n", head + "127.0.1.1 me\n"},
 	} {
 		b := newRootBox(t)
 		write(t, b.records+"/hosts", c.hosts)
 		write(t, b.records+"/template", c.template)
-		code, out := b.root(c.script, `mkdir -p /etc/cloud/templates /etc/real; cat "$RECORD/hosts" >/etc/real/hosts; chmod 664 /etc/real/hosts; ln -sf real/hosts /etc/hosts
+		code, out := b.root(c.script,
+			`mkdir -p /etc/cloud/templates /etc/real; cat "$RECORD/hosts" >/etc/real/hosts; chmod 664 /etc/real/hosts; ln -sf real/hosts /etc/hosts
 cp "$RECORD/template" /etc/cloud/templates/host.mariner.tmpl
 run sh "$S"; run sh "$S"; stat -c '%F %a' /etc/hosts /etc/real/hosts; cat /etc/real/hosts >"$RECORD/hosts"; cp /etc/cloud/templates/host.mariner.tmpl "$RECORD/template"; ls -A /etc /etc/real | grep bootstrap || :`)
-		if code != 0 || b.record("hosts") != c.want || b.record("template") != c.wantTemplate || !strings.HasSuffix(out, "\nsymbolic link 777\nregular file 664\n") {
+		if code != 0 || b.record("hosts") != c.want || b.record("template") != c.wantTemplate ||
+			!strings.HasSuffix(out, "\nsymbolic link 777\nregular file 664\n") {
 			t.Errorf("%s: exit %d\n%shosts:\n%stemplate:\n%s", c.name, code, out, b.record("hosts"), b.record("template"))
 		}
 		if warned := strings.Contains(out, "but this machine takes 127.0.0.1 for 127.0.0.1"); warned != (c.script == script) {

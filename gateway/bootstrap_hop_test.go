@@ -16,10 +16,12 @@ func hop(t *testing.T, m minted) (script, files string) {
 	}
 	script, run, ok := strings.Cut(parts[2], "runcmd:\n")
 	token, rest, _ := strings.Cut(parts[1], "\n")
-	if strings.TrimSpace(token) != m.Token || !strings.Contains(rest, "/etc/muster/first-hop.sh") || run != "- [sh, /etc/muster/first-hop.sh]\n" || !ok {
+	if strings.TrimSpace(token) != m.Token || !strings.Contains(rest, "/etc/muster/first-hop.sh") ||
+		run != "- [sh, /etc/muster/first-hop.sh]\n" || !ok {
 		t.Fatalf("user-data:\n%s", m.UserData)
 	}
-	return script, `mkdir -p /run/systemd/system /etc/muster; (umask 077; echo ` + m.Token + ` >/etc/muster/bootstrap-token); sed 's/^    //' "$S" >/etc/muster/first-hop.sh; `
+	return script, `mkdir -p /run/systemd/system /etc/muster; (umask 077; echo ` + m.Token +
+		` >/etc/muster/bootstrap-token); sed 's/^    //' "$S" >/etc/muster/first-hop.sh; `
 }
 
 const (
@@ -57,7 +59,8 @@ func TestBootstrapUserData(t *testing.T) {
 		}
 		b.env = append(b.env, "RECORD_EXIT=3")
 		_, out := b.root(c.script, files+runHop)
-		if !strings.Contains(out, "FAILED ("+strings.Fields(c.want)[0]+")") || !strings.Contains(out, "\n"+c.want) || !strings.Contains(out, "status "+strings.Fields(c.want)[0]) {
+		if !strings.Contains(out, "FAILED ("+strings.Fields(c.want)[0]+")") || !strings.Contains(out, "\n"+c.want) ||
+			!strings.Contains(out, "status "+strings.Fields(c.want)[0]) {
 			t.Errorf("%s %s:\n%s", c.name, c.tool, out)
 		}
 		if strings.Contains(b.left("files"), "/run/muster-first-hop.") {
@@ -93,16 +96,19 @@ func TestBootstrapWithoutSystemd(t *testing.T) {
 	const written = `find /etc /var/lib /run -newer /var/lib/mark -type f; [ ! -e "$RECORD/fetch-argv" ] || echo fetched`
 	b := newRootBox(t)
 	code, out := b.root(m.Script, before+`run sh "$S" || echo "status $?"; `+written)
-	if code != 0 || !strings.Contains(out, "bootstrap: systemd does not run this machine") || !strings.Contains(out, "next: boot an image") || !strings.HasSuffix(out, "\nstatus 1\n") {
+	if code != 0 || !strings.Contains(out, "bootstrap: systemd does not run this machine") ||
+		!strings.Contains(out, "next: boot an image") || !strings.HasSuffix(out, "\nstatus 1\n") {
 		t.Errorf("the script: exit %d\n%s", code, out)
 	}
 	b = newRootBox(t)
 	code, out = b.root(hop, files+`rmdir /run/systemd/system; `+before+`run sh /etc/muster/first-hop.sh || echo "status $?"; `+written)
-	if code != 0 || !strings.Contains(out, "FAILED (1): systemd does not run this machine") || !strings.HasSuffix(out, "\nstatus 1\n/run/muster-bootstrap.status\n") {
+	if code != 0 || !strings.Contains(out, "FAILED (1): systemd does not run this machine") ||
+		!strings.HasSuffix(out, "\nstatus 1\n/run/muster-bootstrap.status\n") {
 		t.Errorf("the first hop: exit %d\n%s", code, out)
 	}
 	b = newRootBox(t)
-	if code, out = b.root(h.bootstrap("gpu-7").Script, `run sh "$S"`); code != 0 || !strings.Contains(out, "done: this machine is node gpu-7") {
+	if code, out = b.root(h.bootstrap("gpu-7").Script, `run sh "$S"`); code != 0 ||
+		!strings.Contains(out, "done: this machine is node gpu-7") {
 		t.Errorf("by hand: exit %d\n%s", code, out)
 	}
 }
@@ -142,7 +148,8 @@ func TestBootstrapHopHandsOver(t *testing.T) {
 	const unit = "/etc/systemd/system/muster-first-hop.service"
 	for _, c := range []struct{ name, script, env, want, calls string }{
 		{"the script fails", script, "RECORD_EXIT=3", "75 the script failed (3)", "start"},
-		{"nobody answers", regexp.MustCompile(`http(s?)://[0-9.:]+`).ReplaceAllString(strings.Replace(script, "PATIENCE=180", "PATIENCE=0", 1), "https://"+freeAddress(t)), "X=",
+		{"nobody answers", regexp.MustCompile(`http(s?)://[0-9.:]+`).ReplaceAllString(strings.Replace(script, "PATIENCE=180", "PATIENCE=0", 1),
+			"https://"+freeAddress(t)), "X=",
 			"75 the script cannot be fetched", "start"},
 		{"refused", strings.Replace(script, "/script'", "0/script'", 1), "X=", "22 the gateway refused", ""},
 	} {
@@ -150,7 +157,8 @@ func TestBootstrapHopHandsOver(t *testing.T) {
 		b.env = append(b.env, c.env)
 		b.tool("systemctl", `echo "$*" >>"$RECORD/systemctl"`)
 		_, out := b.root(c.script, files+runHop+`; grep ExecStart= `+unit+`; ls -l /etc/systemd/system/multi-user.target.wants`)
-		if !strings.Contains(out, "\n"+c.want) || !strings.Contains(out, "status "+strings.Fields(c.want)[0]) || !strings.Contains(out, "\nExecStart=/bin/sh /etc/muster/first-hop.sh unit\n") ||
+		if !strings.Contains(out, "\n"+c.want) || !strings.Contains(out, "status "+strings.Fields(c.want)[0]) ||
+			!strings.Contains(out, "\nExecStart=/bin/sh /etc/muster/first-hop.sh unit\n") ||
 			!strings.Contains(out, "muster-first-hop.service -> ../muster-first-hop.service") {
 			t.Errorf("%s:\n%s", c.name, out)
 		}
@@ -164,8 +172,10 @@ func TestBootstrapHopHandsOver(t *testing.T) {
 	}
 	b := newRootBox(t)
 	b.tool("systemctl", `echo "$*" >>"$RECORD/systemctl"`)
-	code, out := b.root(script, files+`RECORD_EXIT=3 run sh /etc/muster/first-hop.sh || :; run sh /etc/muster/first-hop.sh unit; ls /etc/muster `+unit+` 2>&1 || :`)
-	if code != 0 || !strings.Contains(out, "muster bootstrap of gpu-7: joined") || strings.Contains(out, "first-hop.sh\n") || !strings.Contains(out, "No such file") ||
+	code, out := b.root(script,
+		files+`RECORD_EXIT=3 run sh /etc/muster/first-hop.sh || :; run sh /etc/muster/first-hop.sh unit; ls /etc/muster `+unit+` 2>&1 || :`)
+	if code != 0 || !strings.Contains(out, "muster bootstrap of gpu-7: joined") || strings.Contains(out, "first-hop.sh\n") ||
+		!strings.Contains(out, "No such file") ||
 		!strings.Contains(b.record("systemctl"), "disable --no-reload muster-first-hop.service") {
 		t.Errorf("exit %d\n%s\n%s", code, out, b.record("systemctl"))
 	}
@@ -181,14 +191,16 @@ func TestBootstrapHopJoined(t *testing.T) {
 	code, out := b.root(script, files+`cp /etc/muster/first-hop.sh /var/lib/again; run sh /etc/muster/first-hop.sh >/dev/null
 mkdir -p /var/lib/muster-agent/current; printf '#!/bin/sh\necho "$*" >"$RECORD/joins"\n' >/var/lib/muster-agent/current/muster-agent; chmod 755 /var/lib/muster-agent/current/muster-agent
 cp /var/lib/again /etc/muster/first-hop.sh; echo used >/etc/muster/bootstrap-token; : >"$RECORD/fetch-argv"; `+runHop)
-	if code != 0 || !strings.HasSuffix(out, "\n0 joined\n") || b.record("fetch-argv") != "" || strings.Contains(b.record("conf"), "first-hop") || strings.Contains(b.record("conf"), "token") {
+	if code != 0 || !strings.HasSuffix(out, "\n0 joined\n") || b.record("fetch-argv") != "" ||
+		strings.Contains(b.record("conf"), "first-hop") || strings.Contains(b.record("conf"), "token") {
 		t.Errorf("exit %d, fetched with %s, left %s\n%s", code, b.record("fetch-argv"), b.record("conf"), out)
 	}
 	if got := b.record("joins"); got != "join --token-file /etc/muster/bootstrap-token\n" {
 		t.Errorf("the agent was called with %s", got)
 	}
 	b = newRootBox(t)
-	_, out = b.root(limited(script), files+`mkdir -p /var/lib/muster-agent; echo '{"node_id":"n-other"}' >/var/lib/muster-agent/identity.json; `+runHop)
+	_, out = b.root(limited(script),
+		files+`mkdir -p /var/lib/muster-agent; echo '{"node_id":"n-other"}' >/var/lib/muster-agent/identity.json; `+runHop)
 	if !strings.Contains(out, "this machine is node n-other already") || !strings.Contains(out, "\n1 the script failed (1)") {
 		t.Errorf("another node's machine:\n%s", out)
 	}

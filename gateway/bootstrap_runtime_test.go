@@ -55,7 +55,8 @@ case $given in
 esac
 printf '%s\n' "$given" | `+curl+` "$@"`)
 		code, out := b.root(c.script, strings.Replace(c.before, "NODE", m.NodeID, 1)+`run sh "$S"`)
-		if code != c.exit || !strings.Contains(out, c.want) || (c.exit == 0) != strings.Contains(out, "done:") || strings.Contains(out, "msb_secret") || b.record("docker") != "" {
+		if code != c.exit || !strings.Contains(out, c.want) || (c.exit == 0) != strings.Contains(out, "done:") ||
+			strings.Contains(out, "msb_secret") || b.record("docker") != "" {
 			t.Errorf("%s: exit %d\n%s", c.name, code, out)
 		}
 		if asked := b.record("asked") != ""; asked != (c.code != "") {
@@ -75,14 +76,16 @@ func TestBootstrapUnfinished(t *testing.T) {
 	for _, c := range []struct {
 		status string
 		goesOn bool
-	}{{"half-installed", true}, {"unpacked", true}, {"half-configured", true}, {"installed", true}, {"not-installed", false}, {"config-files", false}, {"", false}} {
+	}{{"half-installed", true}, {"unpacked", true}, {"half-configured", true}, {"installed", true}, {"not-installed", false},
+		{"config-files", false}, {"", false}} {
 		b := newRootBox(t)
 		b.env = append(b.env, "STATUS="+c.status)
 		b.tool("docker", `exit 0`)
 		b.tool("dpkg-query", `printf %s "$STATUS"; [ -n "$STATUS" ]`)
 		b.tool("apt-get", `echo "$*" >>"$RECORD/apt"`)
 		code, out := b.root(m.Script, `mkdir -p /var/lib/muster-agent; : >/var/lib/muster-agent/.runtime-begun; run sh "$S"`)
-		if code != 0 || strings.Contains(b.record("apt"), "install -y --no-remove") != c.goesOn || strings.Contains(b.left("files"), "runtime-begun") ||
+		if code != 0 || strings.Contains(b.record("apt"), "install -y --no-remove") != c.goesOn ||
+			strings.Contains(b.left("files"), "runtime-begun") ||
 			c.goesOn != strings.Contains(out, "the token ends 15 minutes after") {
 			t.Errorf("%s: exit %d, apt-get %s\n%s", c.status, code, b.record("apt"), out)
 		}
@@ -99,7 +102,8 @@ func TestBootstrapDockerCommand(t *testing.T) {
 	}{
 		{"apart", "docker-cli", m.Script, "--no-install-recommends docker.io docker-cli\n"},
 		{"together", "docker.io", m.Script, "--no-install-recommends docker.io\n"},
-		{"another package", "docker-cli", strings.Replace(m.Script, "PACKAGE='docker.io'", "PACKAGE='podman'", 1), "--no-install-recommends podman\n"},
+		{"another package", "docker-cli", strings.Replace(m.Script, "PACKAGE='docker.io'", "PACKAGE='podman'", 1),
+			"--no-install-recommends podman\n"},
 	} {
 		b := newRootBox(t)
 		b.tool("apt-cache", `[ "$*" = "show `+c.knows+`" ]`)

@@ -78,7 +78,8 @@ func TestBootstrapToken(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	script, other := string(out), h.bootstrap("gpu-7").Token
+	script := string(out)
+	other := h.bootstrap("gpu-7").Token
 	if strings.Contains(script, m.Token[strings.Index(m.Token, ".")+1:]) {
 		t.Fatal("the secret is in the script of the fetch part")
 	}
@@ -87,8 +88,10 @@ func TestBootstrapToken(t *testing.T) {
 		{"file", "mkdir -p /etc/muster; echo " + m.Token + ` >/etc/muster/bootstrap-token; run sh "$S"`, "done:"},
 		{"none", `run sh "$S"`, "the bootstrap token is missing"},
 		{"another", "MUSTER_TOKEN=" + other + ` run sh "$S"`, "the token is another one than this script's"},
-		{"no token, but a node already", `mkdir -p /var/lib/muster-agent; echo '{"node_id":"'"$NODE"'"}' >/var/lib/muster-agent/identity.json; run sh "$S"`, "done:"},
-		{"joined elsewhere", "mkdir -p /etc/muster; echo MUSTER_GATEWAY=https://other:1 >/etc/muster/agent.env; MUSTER_TOKEN=" + m.Token + ` run sh "$S"`,
+		{"no token, but a node already",
+			`mkdir -p /var/lib/muster-agent; echo '{"node_id":"'"$NODE"'"}' >/var/lib/muster-agent/identity.json; run sh "$S"`, "done:"},
+		{"joined elsewhere", "mkdir -p /etc/muster; echo MUSTER_GATEWAY=https://other:1 >/etc/muster/agent.env; MUSTER_TOKEN=" + m.Token +
+			` run sh "$S"`,
 			"this machine is joined to https://other:1 already"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -120,7 +123,8 @@ func TestBootstrapHosts(t *testing.T) {
 	}
 	const line = "127.0.0.1 gateway.invalid # muster-bootstrap\n"
 	b := newRootBox(t)
-	code, out := b.root(m.Script, `chmod 640 /etc/hosts; echo "127.9.9.9 gateway.invalid # muster-bootstrap" >>/etc/hosts; mkdir -p /etc/cloud/templates; echo '## template:jinja' >/etc/cloud/templates/hosts.debian.tmpl
+	code, out := b.root(m.Script,
+		`chmod 640 /etc/hosts; echo "127.9.9.9 gateway.invalid # muster-bootstrap" >>/etc/hosts; mkdir -p /etc/cloud/templates; echo '## template:jinja' >/etc/cloud/templates/hosts.debian.tmpl
 run sh "$S"; run sh "$S"; cp /etc/cloud/templates/hosts.debian.tmpl "$RECORD/template"; stat -c %a /etc/hosts >"$RECORD/mode"`)
 	if got := b.left("hosts"); code != 0 || got != line+"127.0.0.1 localhost\n" {
 		t.Errorf("exit %d, hosts:\n%s\n%s", code, got, out)
@@ -133,7 +137,8 @@ run sh "$S"; run sh "$S"; cp /etc/cloud/templates/hosts.debian.tmpl "$RECORD/tem
 		t.Errorf("a mount: exit %d, hosts:\n%s\n%s", code, got, out)
 	}
 	code, out = b.root(m.Script, `mount --bind /etc/hosts /etc/hosts; mount -o remount,bind,ro /etc/hosts; run sh "$S"`)
-	if code != 1 || !strings.Contains(out, "/etc/hosts is read-only") || !strings.Contains(out, "add this line to /etc/hosts: "+strings.TrimSpace(line)) ||
+	if code != 1 || !strings.Contains(out, "/etc/hosts is read-only") ||
+		!strings.Contains(out, "add this line to /etc/hosts: "+strings.TrimSpace(line)) ||
 		!strings.Contains(out, "the agent cannot be fetched") {
 		t.Errorf("read-only: exit %d\n%s", code, out)
 	}
@@ -143,7 +148,8 @@ run sh "$S"; run sh "$S"; cp /etc/cloud/templates/hosts.debian.tmpl "$RECORD/tem
 func TestBootstrapRuntime(t *testing.T) {
 	file := t.TempDir() + "/credential"
 	write(t, file, "robot:pass word\n")
-	h := agentsHouse(t, recorder(t), "--bootstrap-install-container-runtime", "--bootstrap-registry", "registry.example:5000", "--bootstrap-registry-credential", file)
+	h := agentsHouse(t, recorder(t), "--bootstrap-install-container-runtime", "--bootstrap-registry", "registry.example:5000",
+		"--bootstrap-registry-credential", file)
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
 	const docker = `printf '%s\n' "$@" >>"$RECORD/docker-argv"; cat >"$RECORD/docker-stdin"; echo /run/muster-credential.* >>"$RECORD/held"; exit "${LOGIN:-0}"`
@@ -156,20 +162,25 @@ func TestBootstrapRuntime(t *testing.T) {
 		return b
 	}
 	b := newBox(t)
-	code, out := b.root(m.Script, `chmod 755 "$RECORD/docker"; mkdir -p /run/systemd/system; run sh "$S"; run sh "$S" && cat /var/lib/muster-agent/.bootstrap-stays`)
+	code, out := b.root(m.Script,
+		`chmod 755 "$RECORD/docker"; mkdir -p /run/systemd/system; run sh "$S"; run sh "$S" && cat /var/lib/muster-agent/.bootstrap-stays`)
 	if code != 0 {
 		t.Fatalf("exit %d\n%s", code, out)
 	}
 	if !strings.HasSuffix(out, "runtime docker.io\nlogin docker registry.example:5000\nlogin docker registry.example:5000\n") {
 		t.Errorf("what stays when the agent leaves is not noted:\n%s", out)
 	}
-	if got := b.record("apt"); got != "noninteractive update\nnoninteractive -o DPkg::Lock::Timeout=180 -o Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold install -y --no-remove --no-install-recommends docker.io\n" {
+	if got := b.record("apt"); got != "noninteractive update\nnoninteractive -o DPkg::Lock::Timeout=180 -o "+
+		"Dpkg::Options::=--force-confdef -o Dpkg::Options::=--force-confold install -y --no-remove --no-install-recommends docker.io\n" {
 		t.Errorf("apt-get: %s", got)
 	}
 	if got := b.record("systemctl"); got != "enable --no-reload docker.service\nstart docker.service\n" {
 		t.Errorf("systemctl: %s", got)
 	}
-	if argv, stdin := b.record("docker-argv"), b.record("docker-stdin"); !strings.HasPrefix(argv, "login\n--username\nrobot\n--password-stdin\nregistry.example:5000\n") || stdin != "pass word\n" {
+	argv := b.record("docker-argv")
+	stdin := b.record("docker-stdin")
+	if !strings.HasPrefix(argv,
+		"login\n--username\nrobot\n--password-stdin\nregistry.example:5000\n") || stdin != "pass word\n" {
 		t.Errorf("docker: %q, standard input %q", argv, stdin)
 	}
 	if held := b.record("held"); !strings.HasPrefix(held, "/run/muster-credential.") {

@@ -90,7 +90,9 @@ func (a *applicant) register() error {
 	}
 	block, _ := pem.Decode([]byte(w.Certificate))
 	sum := sha256.Sum256(block.Bytes)
-	a.nodeID, a.epoch, a.signer = w.NodeID, w.Epoch, sign.Signer{Key: a.key, Fingerprint: hex.EncodeToString(sum[:])}
+	a.nodeID = w.NodeID
+	a.epoch = w.Epoch
+	a.signer = sign.Signer{Key: a.key, Fingerprint: hex.EncodeToString(sum[:])}
 	return nil
 }
 
@@ -190,7 +192,9 @@ func TestKill(t *testing.T) {
 
 // live registers until it is acknowledged, then reports until stop.
 func (a *applicant) live(acknowledged, beats *atomic.Int64, stop <-chan struct{}) {
-	for registered, counter := false, uint64(0); ; {
+	registered := false
+	counter := uint64(0)
+	for {
 		select {
 		case <-stop:
 			return

@@ -172,7 +172,8 @@ func TestHundred(t *testing.T) {
 func TestServeRefuses(t *testing.T) {
 	h := newHouse(t)
 	var out, errs strings.Builder
-	code := run(context.Background(), []string{"serve", "--data", h.data, "--listen", "127.0.0.1:0"}, func(string) string { return "" }, nil, &out, &errs)
+	code := run(context.Background(), []string{"serve", "--data", h.data, "--listen", "127.0.0.1:0"}, func(string) string { return "" }, nil,
+		&out, &errs)
 	if code != exitFailed || !strings.Contains(errs.String(), "another gateway serves") {
 		t.Errorf("a second gateway on one directory: exit %d, %s", code, errs.String())
 	}
@@ -194,7 +195,8 @@ func TestServeRefuses(t *testing.T) {
 		{"nor on that port", "or add --plain-listen :8080", []string{"--public-url", "http://gw.example:8080/"}},
 	} {
 		errs.Reset()
-		code := run(context.Background(), append([]string{"serve", "--data", t.TempDir()}, c.args...), func(string) string { return "" }, nil, &out, &errs)
+		code := run(context.Background(), append([]string{"serve", "--data", t.TempDir()}, c.args...), func(string) string { return "" }, nil,
+			&out, &errs)
 		if code != exitUsage || !strings.Contains(errs.String(), c.want) {
 			t.Errorf("%s: exit %d, %q; want %q", c.name, code, errs.String(), c.want)
 		}
@@ -207,7 +209,8 @@ func TestProbeTruths(t *testing.T) {
 	h := newHouse(t)
 	control := filepath.Join(t.TempDir(), "mode")
 	script := filepath.Join(t.TempDir(), "nvidia-smi")
-	body := "#!/bin/sh\n[ -e " + control + " ] && { echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18; }\nexec " + smi(t, 2) + " \"$@\"\n"
+	body := "#!/bin/sh\n[ -e " + control + " ] && { echo 'Failed to initialize NVML: Driver/library version mismatch'; exit 18; }\nexec " +
+		smi(t, 2) + " \"$@\"\n"
 	if err := os.WriteFile(script, []byte(body), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -73,7 +73,8 @@ func agentBinary(t *testing.T) string {
 		build := exec.Command("go", "build", "-trimpath", "-tags", "nethttpomithttp2", "-o", agentDir)
 		build.Env = append(os.Environ(), "CGO_ENABLED=0")
 		if looksForRaces() {
-			build.Args, build.Env = append(build.Args, "-race"), append(os.Environ(), "CGO_ENABLED=1")
+			build.Args = append(build.Args, "-race")
+			build.Env = append(os.Environ(), "CGO_ENABLED=1")
 		}
 		build.Args = append(build.Args, "muster/agent")
 		if out, err := build.CombinedOutput(); err != nil {
@@ -109,7 +110,8 @@ func start(t *testing.T, name string, env []string, path string, args ...string)
 	p := &process{t: t, name: name, cmd: exec.Command(path, args...), done: make(chan struct{}), lines: make(chan string, 1000)}
 	p.cmd.Env = append(cleanEnv(), env...)
 	reader, writer := io.Pipe()
-	p.cmd.Stdout, p.cmd.Stderr = writer, writer
+	p.cmd.Stdout = writer
+	p.cmd.Stderr = writer
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -84,7 +84,8 @@ func TestCopiedState(t *testing.T) {
 			clone.kill()
 			h.muster("node", "allow-recovery", "one", "--fingerprint", n.Certificate.Fingerprint[:16])
 			h.until("the one that stays is at work again", func() bool { return h.online("one") })
-			if security := h.muster("events", "--security"); !strings.Contains(security, "identity.conflict") || !strings.Contains(security, "node.recovery_allowed") {
+			if security := h.muster("events", "--security"); !strings.Contains(security, "identity.conflict") ||
+				!strings.Contains(security, "node.recovery_allowed") {
 				t.Errorf("events:\n%s", security)
 			}
 		})

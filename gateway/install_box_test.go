@@ -29,7 +29,8 @@ var dash = shell{"sh", []string{"sh"}, false}
 func shells(t *testing.T) []shell {
 	t.Helper()
 	var found []shell
-	for _, s := range []shell{dash, {"dash", []string{"dash"}, false}, {"bash", []string{"bash"}, false}, {"busybox sh", []string{"busybox", "sh"}, true}} {
+	for _, s := range []shell{dash, {"dash", []string{"dash"}, false}, {"bash", []string{"bash"}, false},
+		{"busybox sh", []string{"busybox", "sh"}, true}} {
 		if _, err := exec.LookPath(s.argv[0]); err != nil {
 			t.Run(s.name, func(t *testing.T) {
 				lab.Lacking(t, "not run: "+s.name+" is not installed here; make tools as root installs it")
@@ -58,7 +59,8 @@ func newBox(t *testing.T, tools ...string) *box {
 		b.bin += ":" + os.Getenv("PATH")
 		return b
 	}
-	for _, name := range []string{"sh", "uname", "id", "mktemp", "mv", "rm", "df", "sed", "tr", "head", "chmod", "sleep", "sha256sum", "openssl", "env", "cat", "busybox"} {
+	for _, name := range []string{"sh", "uname", "id", "mktemp", "mv", "rm", "df", "sed", "tr", "head", "chmod", "sleep", "sha256sum",
+		"openssl", "env", "cat", "busybox"} {
 		if path, err := exec.LookPath(name); err == nil {
 			if err := os.Symlink(path, filepath.Join(b.bin, name)); err != nil {
 				t.Fatal(err)
@@ -104,12 +106,14 @@ func (b *box) do(stdin, program string, args ...string) (code int, output string
 	}
 	command := exec.CommandContext(ctx, path, args...)
 	command.Args[0] = program
-	command.Dir, command.WaitDelay = b.home, time.Second // what outlives it may hold its output
+	command.Dir = b.home
+	command.WaitDelay = time.Second // what outlives it may hold its output
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: b.user}
 	command.Stdin = strings.NewReader(stdin)
 	command.Env = append([]string{"HOME=" + b.home, "PATH=" + b.bin, "RECORD=" + b.records, "GORACE=" + os.Getenv("GORACE")}, b.env...)
 	var out bytes.Buffer
-	command.Stdout, command.Stderr = &out, &out
+	command.Stdout = &out
+	command.Stderr = &out
 	if err := command.Run(); command.ProcessState == nil || ctx.Err() != nil {
 		b.t.Fatalf("%s: %v\n%s", program, err, out.String())
 	}

@@ -24,7 +24,8 @@ func newUserBox(t *testing.T) *box {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	b.home, b.records = filepath.Join(dir, "home"), filepath.Join(dir, "records")
+	b.home = filepath.Join(dir, "home")
+	b.records = filepath.Join(dir, "records")
 	for _, path := range []string{dir, b.home, b.records, filepath.Join(b.home, ".local")} {
 		if err := os.MkdirAll(path, 0o755); err != nil {
 			t.Fatal(err)

@@ -19,7 +19,8 @@ func TestInstallRefuses(t *testing.T) {
 	script := h.served()
 	one := func(change func(*muster.Installer)) string {
 		i := anInstaller()
-		i.Gateway, i.Certificate = h.url, muster.NoCertificate
+		i.Gateway = h.url
+		i.Certificate = muster.NoCertificate
 		change(&i)
 		return rendered(t, i)
 	}
@@ -40,22 +41,32 @@ func TestInstallRefuses(t *testing.T) {
 		want         []string
 	}{
 		{"another system", script, map[string]string{"uname": "echo Darwin"}, "", nil, 1, []string{"runs on Linux", "this is Darwin"}},
-		{"another machine", script, map[string]string{"uname": `[ "$1" = -s ] && echo Linux || echo riscv64`}, "", nil, 1, []string{"no agent for riscv64", "x86_64 and aarch64"}},
-		{"no agent for it", one(func(i *muster.Installer) { i.SHA256AMD64, i.SHA256ARM64 = "", "" }), nil, "", nil, 1, []string{"carries no agent for linux/", "make build"}},
-		{"404", one(func(i *muster.Installer) { i.Gateway = h.url }), map[string]string{"curl": "printf 404; exit 22"}, "", nil, 1, []string{"carries no agent for linux/"}},
-		{"neither curl nor wget", script, nil, "none", nil, 1, []string{"neither curl nor wget", "apt-get install curl", "./muster-agent join --gateway " + h.url}},
-		{"nothing computes SHA-256", script, map[string]string{"sha256sum": "exit 1", "shasum": "exit 1", "openssl": "exit 1", "busybox": "exit 1"}, "", nil, 1, []string{"computes SHA-256", "coreutils"}},
+		{"another machine", script, map[string]string{"uname": `[ "$1" = -s ] && echo Linux || echo riscv64`}, "", nil, 1,
+			[]string{"no agent for riscv64", "x86_64 and aarch64"}},
+		{"no agent for it", one(func(i *muster.Installer) { i.SHA256AMD64 = ""; i.SHA256ARM64 = "" }), nil, "", nil, 1,
+			[]string{"carries no agent for linux/", "make build"}},
+		{"404", one(func(i *muster.Installer) { i.Gateway = h.url }), map[string]string{"curl": "printf 404; exit 22"}, "", nil, 1,
+			[]string{"carries no agent for linux/"}},
+		{"neither curl nor wget", script, nil, "none", nil, 1,
+			[]string{"neither curl nor wget", "apt-get install curl", "./muster-agent join --gateway " + h.url}},
+		{"nothing computes SHA-256", script, map[string]string{"sha256sum": "exit 1", "shasum": "exit 1", "openssl": "exit 1",
+			"busybox": "exit 1"}, "", nil, 1, []string{"computes SHA-256", "coreutils"}},
 		{"another agent", one(func(*muster.Installer) {}), nil, "", nil, 1, []string{"not the one to be expected", "nothing was installed"}},
 		{"another agent, wget", one(func(*muster.Installer) {}), nil, "wget", nil, 1, []string{"not the one to be expected"}},
-		{"a web page", one(func(i *muster.Installer) { i.Gateway = page.URL }), nil, "", nil, 1, []string{"a web page came", "a proxy or an edge"}},
+		{"a web page", one(func(i *muster.Installer) { i.Gateway = page.URL }), nil, "", nil, 1,
+			[]string{"a web page came", "a proxy or an edge"}},
 		{"403", one(func(i *muster.Installer) { i.Gateway = edge.URL }), nil, "", nil, 1, []string{"HTTP 403", "a proxy or an edge"}},
 		{"403, wget", one(func(i *muster.Installer) { i.Gateway = edge.URL }), nil, "wget", nil, 1, []string{"HTTP 403", "a proxy or an edge"}},
 		{"no room", script, map[string]string{"curl": "exit 23"}, "", nil, 1, []string{"cannot be written", "KiB free", "--state DIR"}},
 		{"another key", otherKey, nil, "", nil, 1, []string{"does not have the key", "token create"}},
-		{"a certificate that nobody knows", one(func(i *muster.Installer) { i.Certificate = muster.SystemCertificate }), nil, "", nil, 1, []string{"not one that this system trusts", "date"}},
-		{"the same, wget", one(func(i *muster.Installer) { i.Certificate = muster.SystemCertificate }), nil, "wget", nil, 1, []string{"not one that this system trusts"}},
-		{"nobody there", one(func(i *muster.Installer) { i.Gateway = "https://" + freeAddress(t) }), nil, "", nil, 1, []string{"cannot be fetched", "https_proxy"}},
-		{"nobody there, wget", one(func(i *muster.Installer) { i.Gateway = "https://" + freeAddress(t) }), nil, "wget", nil, 1, []string{"cannot be fetched"}},
+		{"a certificate that nobody knows", one(func(i *muster.Installer) { i.Certificate = muster.SystemCertificate }), nil, "", nil, 1,
+			[]string{"not one that this system trusts", "date"}},
+		{"the same, wget", one(func(i *muster.Installer) { i.Certificate = muster.SystemCertificate }), nil, "wget", nil, 1,
+			[]string{"not one that this system trusts"}},
+		{"nobody there", one(func(i *muster.Installer) { i.Gateway = "https://" + freeAddress(t) }), nil, "", nil, 1,
+			[]string{"cannot be fetched", "https_proxy"}},
+		{"nobody there, wget", one(func(i *muster.Installer) { i.Gateway = "https://" + freeAddress(t) }), nil, "wget", nil, 1,
+			[]string{"cannot be fetched"}},
 		{"two tokens", script, nil, "", []string{"--token", "mse_x", "--token-file", "f"}, 2, []string{"exclude each other"}},
 		{"half a flag", script, nil, "", []string{"--token"}, 2, []string{"--token needs a value"}},
 		{"an odd gateway", script, nil, "", []string{"--gateway", "https://gw$(id)"}, 2, []string{"not a URL", "https://HOST"}},
@@ -138,7 +149,8 @@ func TestInstallCopy(t *testing.T) {
 	}
 	script := string(raw)
 	public, roots := publicCertificate(t)
-	trusted, own := agentsHouse(t, recorder(t), public...), agentsHouse(t, recorder(t), "--plain-listen", "127.0.0.1:0")
+	trusted := agentsHouse(t, recorder(t), public...)
+	own := agentsHouse(t, recorder(t), "--plain-listen", "127.0.0.1:0")
 	plain := "http://" + strings.TrimPrefix(own.gateway.await("without TLS: "), "without TLS: ")
 	digest := "sha256:" + fieldOf(own.served(), "SHA256_AMD64") // the stand-ins for both platforms are the same
 	key := fieldOf(own.served(), "PINNED_KEY")
@@ -171,7 +183,8 @@ func TestInstallCopy(t *testing.T) {
 			if code != c.code || !strings.Contains(out, c.want) {
 				t.Fatalf("exit %d, want %d and %q\n%s", code, c.code, c.want, out)
 			}
-			if joined := b.record("argv"); (joined != "") != (c.code == 0 && c.name != "help") || strings.Contains(joined, "--digest") || strings.Contains(joined, "--pinned") {
+			if joined := b.record("argv"); (joined != "") != (c.code == 0 && c.name != "help") || strings.Contains(joined, "--digest") ||
+				strings.Contains(joined, "--pinned") {
 				t.Errorf("the agent was called with %q", joined)
 			}
 		})
@@ -192,7 +205,8 @@ func TestInstallList(t *testing.T) {
 	}
 	sum := strings.Repeat("a", 64)
 	for body, want := range map[string]string{
-		`{"version":"1","platforms":[{"os":"plan9","arch":"amd64","sha256":"` + sum + `"}]}`:                                          "carries no agent",
+		`{"version":"1","platforms":[{"os":"plan9","arch":"amd64","sha256":"` + sum +
+			`"}]}`: "carries no agent",
 		`{"version":"1","platforms":[{"os":"linux","arch":"amd64","sha256":"$(id)"},{"os":"linux","arch":"arm64","sha256":"short"}]}`: "no list of agents|carries no agent",
 		`{"platforms":[{"os":"linux","arch":"amd64","sha256":"` + sum + `"},{"os":"linux","arch":"amd64","sha256":"` + sum + `"},
 		  {"os":"linux","arch":"arm64","sha256":"` + sum + `"},{"os":"linux","arch":"arm64","sha256":"` + sum + `"}]}`: "no list of agents",
@@ -218,13 +232,15 @@ func TestInstallList(t *testing.T) {
 func TestInstallCareless(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	i := anInstaller()
-	i.Gateway, i.Certificate = h.url, muster.SystemCertificate
+	i.Gateway = h.url
+	i.Certificate = muster.SystemCertificate
 	for _, tool := range []string{"curl", "wget"} {
 		b := newBox(t, tool)
 		b.tool("sleep", "exit 0")
 		write(t, filepath.Join(b.home, ".curlrc"), "insecure\n")
 		write(t, filepath.Join(b.home, ".wgetrc"), "check_certificate = off\n")
-		if code, out := b.script(dash, rendered(t, i), "--state", b.state); code != 1 || !strings.Contains(out, "not one that this system trusts") {
+		if code, out := b.script(dash, rendered(t, i), "--state", b.state); code != 1 ||
+			!strings.Contains(out, "not one that this system trusts") {
 			t.Errorf("%s: exit %d\n%s", tool, code, out)
 		}
 	}

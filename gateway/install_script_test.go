@@ -14,8 +14,9 @@ import (
 )
 
 func anInstaller() muster.Installer {
-	return muster.Installer{Gateway: "https://gw.example:7443", RootPin: "sha256:" + strings.Repeat("ab", 32), Version: "0.4.1", Certificate: muster.OwnCertificate,
-		PinnedKey: "sha256//" + strings.Repeat("A", 43) + "=", SHA256AMD64: strings.Repeat("c", 64), SHA256ARM64: strings.Repeat("d", 64)}
+	return muster.Installer{Gateway: "https://gw.example:7443", RootPin: "sha256:" + strings.Repeat("ab", 32), Version: "0.4.1",
+		Certificate: muster.OwnCertificate,
+		PinnedKey:   "sha256//" + strings.Repeat("A", 43) + "=", SHA256AMD64: strings.Repeat("c", 64), SHA256ARM64: strings.Repeat("d", 64)}
 }
 
 func rendered(t *testing.T, i muster.Installer) string {
@@ -29,7 +30,8 @@ func rendered(t *testing.T, i muster.Installer) string {
 
 func TestInstallerRender(t *testing.T) {
 	script := rendered(t, anInstaller())
-	for _, want := range []string{"GATEWAY='https://gw.example:7443'", "ROOT_PIN='sha256:abab", "VERSION='0.4.1'", "CERTIFICATE='own'", "PINNED_KEY='sha256//AAA",
+	for _, want := range []string{"GATEWAY='https://gw.example:7443'", "ROOT_PIN='sha256:abab", "VERSION='0.4.1'", "CERTIFICATE='own'",
+		"PINNED_KEY='sha256//AAA",
 		"SHA256_AMD64='cccc", "SHA256_ARM64='dddd"} {
 		if !strings.Contains(script, "\n"+want) {
 			t.Errorf("lacks %s", want)
@@ -95,7 +97,8 @@ func TestInstallerHost(t *testing.T) {
 		t.Errorf("with a public URL: the script names %s", got)
 	}
 	proxied := newHouse(t, "--plain-listen", "127.0.0.1:0", "--public-url", "https://gw.example", "--trusted-proxy", "127.0.0.1")
-	if command, _ := proxied.command(); !strings.HasSuffix(command, ` sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'`) {
+	if command, _ := proxied.command(); !strings.HasSuffix(command,
+		` sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'`) {
 		t.Errorf("behind a proxy that ends TLS: %s", command)
 	}
 	beside := newHouse(t, "--plain-listen", "127.0.0.1:0", "--trusted-proxy", "127.0.0.1")
@@ -134,7 +137,8 @@ func TestInstallerAnswer(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer answer.Body.Close()
-	for name, want := range map[string]string{"Cache-Control": "no-store, no-transform", "Content-Type": "text/plain; charset=utf-8", "X-Content-Type-Options": "nosniff"} {
+	for name, want := range map[string]string{"Cache-Control": "no-store, no-transform", "Content-Type": "text/plain; charset=utf-8",
+		"X-Content-Type-Options": "nosniff"} {
 		if got := answer.Header.Get(name); got != want {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
@@ -149,7 +153,8 @@ func TestInstallTruncated(t *testing.T) {
 			t.Parallel()
 			b := newBox(t)
 			b.bin, _, _ = strings.Cut(b.bin, ":")
-			for _, name := range []string{"uname", "id", "curl", "wget", "mktemp", "mv", "rm", "df", "sed", "tr", "head", "chmod", "sleep", "sha256sum", "install", "join", "muster"} {
+			for _, name := range []string{"uname", "id", "curl", "wget", "mktemp", "mv", "rm", "df", "sed", "tr", "head", "chmod", "sleep",
+				"sha256sum", "install", "join", "muster"} {
 				b.tool(name, "echo "+name+` "$@" >>"$RECORD/called"`)
 			}
 			for _, at := range cuts(script) {
@@ -168,7 +173,9 @@ func TestInstallTruncated(t *testing.T) {
 // cuts are every line's end, all of the constants and of the last line, and a few in between.
 func cuts(script string) []int {
 	var all []int
-	first, body, last := strings.Index(script, "GATEWAY="), strings.Index(script, "main()"), strings.LastIndex(script, "\n{")
+	first := strings.Index(script, "GATEWAY=")
+	body := strings.Index(script, "main()")
+	last := strings.LastIndex(script, "\n{")
 	for at := range script[:len(script)-1] { // a script without its last line end is whole
 		if script[at] == '\n' || at > first && at < body+12 && at%5 == 0 || at > last || at%211 == 0 {
 			all = append(all, at)
@@ -186,7 +193,9 @@ func TestShellcheck(t *testing.T) {
 		lab.Lacking(t, "not run: shellcheck is not installed here; make tools as root installs it")
 	}
 	plain := anInstaller()
-	plain.Certificate, plain.PinnedKey, plain.SHA256ARM64 = muster.NoCertificate, "", ""
+	plain.Certificate = muster.NoCertificate
+	plain.PinnedKey = ""
+	plain.SHA256ARM64 = ""
 	for name, script := range map[string]string{"own certificate": rendered(t, anInstaller()), "plain": rendered(t, plain)} {
 		check := exec.Command("shellcheck", "-s", "sh", "-")
 		check.Stdin = strings.NewReader(script)

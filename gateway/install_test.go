@@ -262,7 +262,8 @@ func agentsHouse(t *testing.T, agents string, args ...string) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &house{t: t, data: dir, env: []string{withAgents + "=" + agents}, args: append([]string{"--listen", "127.0.0.1:0", noRuntime}, args...)}
+	h := &house{t: t, data: dir, env: []string{withAgents + "=" + agents},
+		args: append([]string{"--listen", "127.0.0.1:0", noRuntime}, args...)}
 	h.open()
 	return h
 }
@@ -317,7 +318,8 @@ func publicCertificate(t *testing.T) (flags []string, roots string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "public"}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
+	template := x509.Certificate{SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "public"},
+		NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true, BasicConstraintsValid: true,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, KeyUsage: x509.KeyUsageDigitalSignature | x509.KeyUsageCertSign}
 	der, err := x509.CreateCertificate(rand.Reader, &template, &template, key.Public(), key)
@@ -329,7 +331,8 @@ func publicCertificate(t *testing.T) (flags []string, roots string) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	roots, private := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	roots = filepath.Join(dir, "cert.pem")
+	private := filepath.Join(dir, "key.pem")
 	writePEM(t, roots, der)
 	if err := os.WriteFile(private, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8}), 0o600); err != nil {
 		t.Fatal(err)

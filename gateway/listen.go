@@ -153,7 +153,8 @@ func (g *gateway) openDoor() {
 // killed is replaced; the data directory's lock says that none is alive.
 func listenSocket(path string) (net.Listener, error) {
 	if len(path) > maxSocketPath {
-		return nil, fmt.Errorf("the socket's path %s is longer than %d bytes, which the system does not take: choose a shorter --data", path, maxSocketPath)
+		return nil, fmt.Errorf("the socket's path %s is longer than %d bytes, which the system does not take: choose a shorter --data", path,
+			maxSocketPath)
 	}
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return nil, err

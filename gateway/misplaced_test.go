@@ -175,7 +175,8 @@ func TestMisplacedBehindAProxy(t *testing.T) {
 		plain := freeAddress(t)
 		h := agentsHouse(t, recorder(t), append([]string{"--plain-listen", plain, "--trusted-proxy", "127.0.0.1"}, c.args...)...)
 		h.muster("node", "create", "gpu-7")
-		m, account := h.bootstrap("gpu-7"), h.account()
+		m := h.bootstrap("gpu-7")
+		account := h.account()
 		for _, at := range []string{h.url, "http://" + plain} {
 			scheme := "https"
 			ask := func(token string) int {
@@ -220,7 +221,8 @@ func TestMisplacedBehindAProxy(t *testing.T) {
 func TestWholeTokenBehindAProxy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credential")
 	write(t, file, "robot:secret\n")
-	h := agentsHouse(t, recorder(t), "--trusted-proxy", "127.0.0.1", "--bootstrap-registry", "r.example", "--bootstrap-registry-credential", file)
+	h := agentsHouse(t, recorder(t), "--trusted-proxy", "127.0.0.1", "--bootstrap-registry", "r.example", "--bootstrap-registry-credential",
+		file)
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
 	for _, suffix := range []string{"/script", "/registry-credential"} {
@@ -251,7 +253,8 @@ func TestEnrolRefusedOften(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := strings.Count(h.muster("audit", "-o", "json", "--kind", "enrol.refused"), "\n"); got < 1 || got > 2 { // a minute may begin anew between
+	// a minute may begin anew between
+	if got := strings.Count(h.muster("audit", "-o", "json", "--kind", "enrol.refused"), "\n"); got < 1 || got > 2 {
 		t.Errorf("%d events", got)
 	}
 }

@@ -86,7 +86,8 @@ func (g *gateway) greet(stdout io.Writer, l *listeners) {
 	if g.settings.tlsCert == "" {
 		certificate = "its own CA"
 	}
-	fmt.Fprintf(stdout, "muster %s serves %s on %s with %s, root pin %s\n", version, g.settings.publicURL, l.tls.Addr(), certificate, g.authority.RootPin())
+	fmt.Fprintf(stdout, "muster %s serves %s on %s with %s, root pin %s\n", version, g.settings.publicURL, l.tls.Addr(), certificate,
+		g.authority.RootPin())
 	if l.plain != nil {
 		fmt.Fprintf(stdout, "without TLS: %s\n", l.plain.Addr())
 	}
@@ -99,7 +100,8 @@ func checkClock(now time.Time) error {
 	if err != nil || !now.Before(built) {
 		return nil
 	}
-	return fmt.Errorf("this machine's clock says %s, but this program was built on %s: set the clock (timedatectl set-ntp true) and start again",
+	return fmt.Errorf("this machine's clock says %s, but this program was built on %s: set the clock (timedatectl set-ntp true) and start "+
+		"again",
 		now.UTC().Format(time.RFC3339), builtAt)
 }
 
@@ -149,7 +151,8 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 // tellRestore says whether certificates are taken over after a restore.
 func (g *gateway) tellRestore(ctx context.Context) {
 	if restored, err := g.store.Restoration(ctx); err == nil && time.Now().Before(restored.AdoptUntil) {
-		g.log.Info("restored from a backup: certificates that were issued since are taken over", "backup", restored.BackupAt, "until", restored.AdoptUntil)
+		g.log.Info("restored from a backup: certificates that were issued since are taken over", "backup", restored.BackupAt, "until",
+			restored.AdoptUntil)
 	}
 }
 
@@ -246,7 +249,8 @@ func (g *gateway) adminAPI(socket bool) *adminapi.API {
 		Store: g.store, Info: g.info, Audit: g.audit, PSKs: g.bootstrap, Address: g.origin.Address, Socket: socket, Logger: g.log,
 	})
 	return &adminapi.API{
-		Gate: gate, Fleet: g.fleet, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info, Gateway: g.facts(),
+		Gate: gate, Fleet: g.fleet, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info,
+		Gateway: g.facts(),
 		Command: func(token string) string { return g.installer().Command(token) }, Logger: g.log,
 	}
 }
@@ -274,7 +278,9 @@ func (g *gateway) firstAccount(ctx context.Context, getenv func(string) string, 
 	if getenv("JOURNAL_STREAM") != "" || getenv("INVOCATION_ID") != "" {
 		accounts, err := g.store.Accounts(ctx, "")
 		if err == nil && len(accounts) == 0 {
-			fmt.Fprintf(stdout, "there is no account yet. Its API token would stay in this log, so it is not made here: %s account create NAME --scope '*' makes one\n", g.settings.muster())
+			const text = "there is no account yet. Its API token would stay in this log, so it is not made here: " +
+				"%s account create NAME --scope '*' makes one\n"
+			fmt.Fprintf(stdout, text, g.settings.muster())
 		}
 		return err
 	}

@@ -76,23 +76,30 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	f.SetOutput(io.Discard)
 	f.StringVar(&s.data, "data", defaultData(getenv), "`DIR` of the database, the keys and the socket; made if it is not there (mode 0700)")
 	f.StringVar(&s.listen, "listen", ":7443", "`ADDR` of the TLS listener, which serves everything")
-	f.StringVar(&s.plainListen, "plain-listen", "", "`ADDR` of a listener without TLS: the first hop, signed node requests, the origin of a proxy")
-	f.StringVar(&s.publicURL, "public-url", "", "`URL` under which nodes reach this gateway; printed in commands, and its host goes into the certificate")
-	f.StringVar(&s.tlsCert, "tls-cert", "", "PEM `FILE` with a certificate chain for --listen, reloaded when it changes; without it the gateway's own CA makes one")
+	f.StringVar(&s.plainListen, "plain-listen", "",
+		"`ADDR` of a listener without TLS: the first hop, signed node requests, the origin of a proxy")
+	f.StringVar(&s.publicURL, "public-url", "",
+		"`URL` under which nodes reach this gateway; printed in commands, and its host goes into the certificate")
+	f.StringVar(&s.tlsCert, "tls-cert", "",
+		"PEM `FILE` with a certificate chain for --listen, reloaded when it changes; without it the gateway's own CA makes one")
 	f.StringVar(&s.tlsKey, "tls-key", "", "PEM `FILE` with its key")
 	f.Var(&s.proxies, "trusted-proxy", "`CIDR` of proxies whose forwarding headers count; may be repeated")
-	f.StringVar(&s.addressHeader, "client-address-header", "", "`NAME` of the one header in which trusted proxies give the client's address, such as CF-Connecting-IP; "+
-		"without it X-Forwarded-For and X-Real-IP count, and where they disagree the proxy's own address")
+	f.StringVar(&s.addressHeader, "client-address-header", "",
+		"`NAME` of the one header in which trusted proxies give the client's address, such as CF-Connecting-IP; "+
+			"without it X-Forwarded-For and X-Real-IP count, and where they disagree the proxy's own address")
 	f.BoolVar(&s.adminProxied, "admin-behind-proxy", false, "answer the admin API through a trusted proxy too")
-	f.BoolVar(&s.requireMTLS, "require-mtls", false, "accept client certificates only; a signature is then good for a renewal and nothing else")
+	f.BoolVar(&s.requireMTLS, "require-mtls", false,
+		"accept client certificates only; a signature is then good for a renewal and nothing else")
 	f.DurationVar(&s.certTTL, "cert-ttl", 24*time.Hour, "how long a node's certificate lives")
-	f.DurationVar(&s.renewGrace, "renew-grace", 72*time.Hour, "how long after its expiry a certificate may still renew, the time in which no gateway ran left out; 0: not at all")
+	f.DurationVar(&s.renewGrace, "renew-grace", 72*time.Hour,
+		"how long after its expiry a certificate may still renew, the time in which no gateway ran left out; 0: not at all")
 	f.DurationVar(&s.interval, "heartbeat-interval", 30*time.Second, "how often nodes are asked to report, 5s to 10m")
 	f.StringVar(&s.trustDomain, "trust-domain", "", "SPIFFE trust `DOMAIN` of a new CA; a random one without it")
 	s.issuerFlags(f)
 	s.bootstrapFlags(f)
 	f.Var(&s.retention, "events-retention", "how long events are kept, a `DURATION` such as 90d; 0: for ever")
-	f.StringVar(&s.masterKey, "master-key-file", "", "`FILE` with the key that seals secrets in the database; muster help settings says where it is otherwise")
+	f.StringVar(&s.masterKey, "master-key-file", "",
+		"`FILE` with the key that seals secrets in the database; muster help settings says where it is otherwise")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
 	var err error
 	if s.from, err = fromEnvironment(f, getenv); err != nil {
@@ -134,9 +141,13 @@ func (s *settings) bootstrapFlags(f *flag.FlagSet) {
 	f.Var((*yesNo)(&b.InstallRuntime), bootstrap.FlagInstallRuntime,
 		"bootstrap scripts install a container runtime where there is none of docker, podman, nerdctl; =false: they do not")
 	f.StringVar(&b.RuntimePackage, bootstrap.FlagRuntimePackage, "docker.io", "its apt `PACKAGE`")
-	f.StringVar(&b.ResolveAddress, bootstrap.FlagResolveAddress, "", "`IP` of the public URL's host, for machines that cannot resolve it; bootstrap scripts put it into /etc/hosts")
-	f.StringVar(&b.Registry, bootstrap.FlagRegistry, "", "`HOST[:PORT]` of the container registry that bootstrap scripts make a machine trust and log in to")
-	f.StringVar(&b.CredentialFile, bootstrap.FlagCredentialFile, "", "`FILE` with USERNAME:PASSWORD for it; sealed in the database, so it may be removed after a start. An empty one (/dev/null) ends what is sealed; to leave this out does not")
+	f.StringVar(&b.ResolveAddress, bootstrap.FlagResolveAddress, "",
+		"`IP` of the public URL's host, for machines that cannot resolve it; bootstrap scripts put it into /etc/hosts")
+	f.StringVar(&b.Registry, bootstrap.FlagRegistry, "",
+		"`HOST[:PORT]` of the container registry that bootstrap scripts make a machine trust and log in to")
+	f.StringVar(&b.CredentialFile, bootstrap.FlagCredentialFile, "",
+		"`FILE` with USERNAME:PASSWORD for it; sealed in the database, so it may be removed after a start. An empty one (/dev/null) ends "+
+			"what is sealed; to leave this out does not")
 }
 
 // fromEnvironment sets every flag whose MUSTER_ variable is set, and those of bootstrap also by NODE_BOOTSTRAP_..., before the

@@ -20,23 +20,35 @@ func TestBootstrapSettings(t *testing.T) {
 		err  string
 	}{
 		{"none", nil, nil, bootstrap.Settings{InstallRuntime: true, RuntimePackage: "docker.io"}, ""},
-		{"aliases", nil, map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": "false", "NODE_BOOTSTRAP_CONTAINER_RUNTIME_PACKAGE": "podman",
-			"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "192.0.2.1"}, bootstrap.Settings{RuntimePackage: "podman", ResolveAddress: "192.0.2.1"}, ""},
+		{"aliases", nil, map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": "false",
+			"NODE_BOOTSTRAP_CONTAINER_RUNTIME_PACKAGE": "podman",
+			"NODE_BOOTSTRAP_RESOLVE_ADDRESS":           "192.0.2.1"}, bootstrap.Settings{RuntimePackage: "podman", ResolveAddress: "192.0.2.1"}, ""},
 		{"no runtime", []string{"--bootstrap-install-container-runtime=false"}, nil, bootstrap.Settings{RuntimePackage: "docker.io"}, ""},
-		{"own names win", []string{"--bootstrap-registry", "r.example:5000"}, map[string]string{"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "192.0.2.1", "MUSTER_BOOTSTRAP_RESOLVE_ADDRESS": "2001:db8::1",
-			"MUSTER_BOOTSTRAP_REGISTRY": "other"}, bootstrap.Settings{InstallRuntime: true, RuntimePackage: "docker.io", ResolveAddress: "2001:db8::1", Registry: "r.example:5000"}, ""},
-		{"an alias of nonsense", nil, map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": "perhaps"}, bootstrap.Settings{}, "NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME"},
-		{"no address", []string{"--bootstrap-resolve-address", "gw"}, nil, bootstrap.Settings{}, "--bootstrap-resolve-address \"gw\" is not the IP address of a machine"},
+		{"own names win", []string{"--bootstrap-registry", "r.example:5000"},
+			map[string]string{"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "192.0.2.1", "MUSTER_BOOTSTRAP_RESOLVE_ADDRESS": "2001:db8::1",
+				"MUSTER_BOOTSTRAP_REGISTRY": "other"}, bootstrap.Settings{InstallRuntime: true, RuntimePackage: "docker.io",
+				ResolveAddress: "2001:db8::1", Registry: "r.example:5000"}, ""},
+		{"an alias of nonsense", nil, map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": "perhaps"}, bootstrap.Settings{},
+			"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME"},
+		{"no address", []string{"--bootstrap-resolve-address", "gw"}, nil, bootstrap.Settings{},
+			"--bootstrap-resolve-address \"gw\" is not the IP address of a machine"},
 		{"every address", []string{"--bootstrap-resolve-address", "0.0.0.0"}, nil, bootstrap.Settings{}, "not the IP address of a machine"},
 		{"every address, IPv6", []string{"--bootstrap-resolve-address", "::"}, nil, bootstrap.Settings{}, "not the IP address of a machine"},
-		{"a broadcast", nil, map[string]string{"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "255.255.255.255"}, bootstrap.Settings{}, "NODE_BOOTSTRAP_RESOLVE_ADDRESS \"255.255.255.255\" is not"},
-		{"a multicast", nil, map[string]string{"MUSTER_BOOTSTRAP_RESOLVE_ADDRESS": "224.0.0.1"}, bootstrap.Settings{}, "MUSTER_BOOTSTRAP_RESOLVE_ADDRESS \"224.0.0.1\" is not"},
-		{"a flag over a variable", []string{"--bootstrap-registry=x:0"}, map[string]string{"NODE_BOOTSTRAP_REGISTRY": "r"}, bootstrap.Settings{}, "--bootstrap-registry \"x:0\" is not"},
-		{"another setting's variable", nil, map[string]string{"MUSTER_CERT_TTL": "1s"}, bootstrap.Settings{}, "MUSTER_CERT_TTL 1s: write a value between"},
-		{"no package", []string{"--bootstrap-container-runtime-package", "docker.io -y"}, nil, bootstrap.Settings{}, "not the name of a Debian package"},
+		{"a broadcast", nil, map[string]string{"NODE_BOOTSTRAP_RESOLVE_ADDRESS": "255.255.255.255"}, bootstrap.Settings{},
+			"NODE_BOOTSTRAP_RESOLVE_ADDRESS \"255.255.255.255\" is not"},
+		{"a multicast", nil, map[string]string{"MUSTER_BOOTSTRAP_RESOLVE_ADDRESS": "224.0.0.1"}, bootstrap.Settings{},
+			"MUSTER_BOOTSTRAP_RESOLVE_ADDRESS \"224.0.0.1\" is not"},
+		{"a flag over a variable", []string{"--bootstrap-registry=x:0"}, map[string]string{"NODE_BOOTSTRAP_REGISTRY": "r"},
+			bootstrap.Settings{}, "--bootstrap-registry \"x:0\" is not"},
+		{"another setting's variable", nil, map[string]string{"MUSTER_CERT_TTL": "1s"}, bootstrap.Settings{},
+			"MUSTER_CERT_TTL 1s: write a value between"},
+		{"no package", []string{"--bootstrap-container-runtime-package", "docker.io -y"}, nil, bootstrap.Settings{},
+			"not the name of a Debian package"},
 		{"no registry", []string{"--bootstrap-registry", "https://r"}, nil, bootstrap.Settings{}, "is not HOST or HOST:PORT"},
-		{"a credential for nothing", []string{"--bootstrap-registry-credential", "f"}, nil, bootstrap.Settings{}, "needs a --bootstrap-registry; with an empty file (/dev/null)"},
-		{"an end to a credential", []string{"--bootstrap-registry-credential", "/dev/null"}, nil, bootstrap.Settings{InstallRuntime: true, RuntimePackage: "docker.io", CredentialFile: "/dev/null"}, ""},
+		{"a credential for nothing", []string{"--bootstrap-registry-credential", "f"}, nil, bootstrap.Settings{},
+			"needs a --bootstrap-registry; with an empty file (/dev/null)"},
+		{"an end to a credential", []string{"--bootstrap-registry-credential", "/dev/null"}, nil,
+			bootstrap.Settings{InstallRuntime: true, RuntimePackage: "docker.io", CredentialFile: "/dev/null"}, ""},
 		{"this network", []string{"--bootstrap-resolve-address", "0.1.2.3"}, nil, bootstrap.Settings{}, "not the IP address of a machine"},
 		{"reserved", []string{"--bootstrap-resolve-address", "240.0.0.1"}, nil, bootstrap.Settings{}, "not the IP address of a machine"},
 		{"hasty retention", []string{"--events-retention", "1s"}, nil, bootstrap.Settings{}, "--events-retention 1s"},
@@ -60,7 +72,8 @@ func TestBootstrapSettings(t *testing.T) {
 }
 
 func TestYesNo(t *testing.T) {
-	for value, want := range map[string]string{"true": "true", "1": "true", "yes": "true", "on": "true", "TRUE": "true", "false": "false", "0": "false", "no": "false", "off": "false",
+	for value, want := range map[string]string{"true": "true", "1": "true", "yes": "true", "on": "true", "TRUE": "true", "false": "false",
+		"0": "false", "no": "false", "off": "false",
 		"perhaps": "NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME=\"perhaps\": write true, 1, yes or on, or false, 0, no or off"} {
 		env := func(name string) string {
 			return map[string]string{"NODE_BOOTSTRAP_INSTALL_CONTAINER_RUNTIME": value}[name]
@@ -71,7 +84,8 @@ func TestYesNo(t *testing.T) {
 		}
 	}
 	for _, args := range [][]string{{"--bootstrap-install-container-runtime"}, {"--bootstrap-install-container-runtime=on"}} {
-		if s, err := parseSettings(append(args, "--data", t.TempDir()), func(string) string { return "" }, io.Discard); err != nil || !s.bootstrap.InstallRuntime {
+		if s, err := parseSettings(append(args, "--data", t.TempDir()), func(string) string { return "" }, io.Discard); err != nil ||
+			!s.bootstrap.InstallRuntime {
 			t.Errorf("%v: %v", args, err)
 		}
 	}

@@ -149,7 +149,8 @@ func withstand(t *testing.T, descriptors, besiegers, nodes int) {
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0")
 	h.gateway.stop()
 	h.env = []string{withDescriptors + "=" + strconv.Itoa(descriptors)}
-	token, pin := word(h.gateway.text(), "msa_"), word(h.gateway.text(), "sha256:")
+	token := word(h.gateway.text(), "msa_")
+	pin := word(h.gateway.text(), "sha256:")
 	h.open()
 	agent := h.agent("steady", h.token())
 	h.until("the agent is online", func() bool { return h.online("steady") })
@@ -172,7 +173,8 @@ func withstand(t *testing.T, descriptors, besiegers, nodes int) {
 	if !h.online("steady") || !alive(agent) || strings.Contains(agent.text(), "level=ERROR") {
 		t.Errorf("the agent did not report through the siege:\n%s", agent.text())
 	}
-	t.Logf("%d connections were opened against the gateway, of which it closed %d; it had %d descriptors open", s.opened.Load(), s.closed.Load(), open)
+	t.Logf("%d connections were opened against the gateway, of which it closed %d; it had %d descriptors open", s.opened.Load(),
+		s.closed.Load(), open)
 }
 
 // word is the first one in the text with that beginning.
@@ -191,7 +193,8 @@ func (h *house) swarms(nodes int) {
 		h.t.Errorf("build the swarm: %v\n%s", err, out)
 		return
 	}
-	command := exec.Command(program, "-gateway", h.url, "-nodes", strconv.Itoa(nodes), "-duration", siegeTime.String(), "-rate", "100", "-json")
+	command := exec.Command(program, "-gateway", h.url, "-nodes", strconv.Itoa(nodes), "-duration", siegeTime.String(), "-rate", "100",
+		"-json")
 	command.Env = append(cleanEnv(), "MUSTER_TOKEN="+h.token("--uses", strconv.Itoa(nodes)))
 	if out, err := command.CombinedOutput(); err != nil {
 		h.t.Errorf("the swarm: %v\n%s", err, out)
@@ -243,7 +246,8 @@ func (h *house) comes(until time.Time) {
 
 func (h *house) knock(from net.IP) error {
 	dialer := &net.Dialer{LocalAddr: &net.TCPAddr{IP: from}}
-	transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}} // only whether it is answered counts
+	// only whether it is answered counts
+	transport := &http.Transport{DialContext: dialer.DialContext, TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
 	defer transport.CloseIdleConnections()
 	answer, err := (&http.Client{Transport: transport, Timeout: 20 * time.Second}).Get(h.url + "/healthz")
 	if err != nil {

@@ -94,7 +94,8 @@ func (h *house) rotateRoot() {
 // hear of it, those that slept find out by themselves, directly and through what ends TLS.
 func TestSleepThroughRotations(t *testing.T) {
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0", "--cert-ttl", "1h")
-	tls, plain := h.url, h.plain()
+	tls := h.url
+	plain := h.plain()
 	names := []string{"awake-tls", "awake-plain", "asleep-tls", "asleep-plain"}
 	agents := map[string]*process{}
 	pin := h.ca().Roots[0].Pin // in a unit or an entry point it stays what it was
@@ -199,13 +200,16 @@ func TestRootOffline(t *testing.T) {
 	h := newHouse(t)
 	h.agent("node", h.token(), "--no-gpu")
 	h.until("online", func() bool { return h.online("node") })
-	if code, _, errs := h.try("ca", "init", "--root-out", filepath.Join(t.TempDir(), "r")); code != exitFailed || !strings.Contains(errs, "has to be stopped") {
+	if code, _, errs := h.try("ca", "init", "--root-out", filepath.Join(t.TempDir(), "r")); code != exitFailed ||
+		!strings.Contains(errs, "has to be stopped") {
 		t.Errorf("on a running gateway: exit %d, %s", code, errs)
 	}
 	h.gateway.stop()
-	root, next := filepath.Join(t.TempDir(), "root"), filepath.Join(t.TempDir(), "next")
+	root := filepath.Join(t.TempDir(), "root")
+	next := filepath.Join(t.TempDir(), "next")
 	h.muster("ca", "init", "--root-out", root)
-	if code, _, errs := h.try("ca", "init", "--root-out", filepath.Join(t.TempDir(), "again")); code != exitFailed || !strings.Contains(errs, "already") {
+	if code, _, errs := h.try("ca", "init", "--root-out", filepath.Join(t.TempDir(), "again")); code != exitFailed ||
+		!strings.Contains(errs, "already") {
 		t.Errorf("a second time: exit %d, %s", code, errs)
 	}
 	info, err := os.Stat(filepath.Join(root, "root.key"))
@@ -266,7 +270,8 @@ func TestTrustKeyOffline(t *testing.T) {
 	if code, _, errs := h.try("key", "rotate", "--answer"); code != exitUsage || !strings.Contains(errs, "--trust-key FILE") {
 		t.Errorf("without the key: %d %s", code, errs)
 	}
-	if code, _, errs := h.try("key", "rotate", "--answer", "--trust-key", filepath.Join(h.data, "master.key")); code != exitFailed || !strings.Contains(errs, "does not hold a trust key") {
+	if code, _, errs := h.try("key", "rotate", "--answer", "--trust-key", filepath.Join(h.data, "master.key")); code != exitFailed ||
+		!strings.Contains(errs, "does not hold a trust key") {
 		t.Errorf("with another file: %d %s", code, errs)
 	}
 	if got := h.ca().TrustNumber; got != number {

@@ -134,7 +134,8 @@ func newLexicon(t *testing.T) *lexicon {
 	if err != nil {
 		t.Fatal(err)
 	}
-	l.targets, l.sources = string(makefile), sources(t)
+	l.targets = string(makefile)
+	l.sources = sources(t)
 	return l
 }
 

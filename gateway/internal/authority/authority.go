@@ -163,7 +163,8 @@ func (a *Authority) keptDomain(ctx context.Context) (string, error) {
 		return "", fmt.Errorf("record the trust domain: %w", err)
 	}
 	if a.config.TrustDomain != "" && kept != wanted {
-		return "", fmt.Errorf("trust domain %s: this gateway's is %s and every certificate names it; leave the setting out, or start with a new data directory", wanted, kept)
+		return "", fmt.Errorf("trust domain %s: this gateway's is %s and every certificate names it; leave the setting out, or start with a "+
+			"new data directory", wanted, kept)
 	}
 	return kept, nil
 }

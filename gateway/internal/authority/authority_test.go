@@ -39,7 +39,8 @@ func faceOf(t testing.TB, a *authority.Authority) face {
 		t.Error(err)
 		return face{}
 	}
-	return face{a.TrustDomain(), a.RootPin(), a.RootPEM(), string(a.AnswerKey().Seed()), serving.PinnedPublicKey(), a.TrustKey(), a.TrustSets()}
+	return face{a.TrustDomain(), a.RootPin(), a.RootPEM(), string(a.AnswerKey().Seed()), serving.PinnedPublicKey(), a.TrustKey(),
+		a.TrustSets()}
 }
 
 func TestFirstStart(t *testing.T) {
@@ -115,7 +116,8 @@ func TestOpenRace(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "muster.db")
 	faces := make([]face, 8)
 	var wait sync.WaitGroup
-	one, other := openStore(t, path), openStore(t, path)
+	one := openStore(t, path)
+	other := openStore(t, path)
 	for i := range faces {
 		wait.Go(func() {
 			s := one
@@ -145,30 +147,36 @@ func TestOpenRefuses(t *testing.T) {
 		change func(*authority.Config)
 		want   []string
 	}{
-		"short lifetime":          {func(c *authority.Config) { c.CertTTL = time.Second }, []string{"certificate lifetime 1s"}},
-		"long lifetime":           {func(c *authority.Config) { c.CertTTL = 31 * 24 * time.Hour }, []string{"certificate lifetime 744h"}},
-		"upper case domain":       {func(c *authority.Config) { c.TrustDomain = "Muster" }, []string{`trust domain "Muster"`}},
-		"dash at the end":         {func(c *authority.Config) { c.TrustDomain = "muster-" }, []string{`trust domain "muster-"`}},
-		"long domain":             {func(c *authority.Config) { c.TrustDomain = strings.Repeat("a", 64) }, []string{"trust domain"}},
-		"no randomness":           {func(c *authority.Config) { c.Rand = failing{broken} }, []string{"no randomness"}},
-		"no random serial":        {func(c *authority.Config) { c.TrustDomain, c.Rand = "a.example", failing{broken} }, []string{"serial", "no randomness"}},
-		"a closed store":          {func(c *authority.Config) { _ = c.Store.Close() }, []string{"trust domain"}},
-		"root of another gateway": {func(c *authority.Config) { _ = c.Store.SetSecret(ctx, "ca/root", otherSecret(t, "ca/root")) }, []string{"secret ca/root is not the root that trust set 1 names"}},
-		"root of no form":         {func(c *authority.Config) { _ = c.Store.SetSecret(ctx, "ca/root", []byte("x")) }, []string{"secret ca/root", "key and a certificate"}},
+		"short lifetime":    {func(c *authority.Config) { c.CertTTL = time.Second }, []string{"certificate lifetime 1s"}},
+		"long lifetime":     {func(c *authority.Config) { c.CertTTL = 31 * 24 * time.Hour }, []string{"certificate lifetime 744h"}},
+		"upper case domain": {func(c *authority.Config) { c.TrustDomain = "Muster" }, []string{`trust domain "Muster"`}},
+		"dash at the end":   {func(c *authority.Config) { c.TrustDomain = "muster-" }, []string{`trust domain "muster-"`}},
+		"long domain":       {func(c *authority.Config) { c.TrustDomain = strings.Repeat("a", 64) }, []string{"trust domain"}},
+		"no randomness":     {func(c *authority.Config) { c.Rand = failing{broken} }, []string{"no randomness"}},
+		"no random serial": {func(c *authority.Config) { c.TrustDomain = "a.example"; c.Rand = failing{broken} },
+			[]string{"serial", "no randomness"}},
+		"a closed store": {func(c *authority.Config) { _ = c.Store.Close() }, []string{"trust domain"}},
+		"root of another gateway": {func(c *authority.Config) { _ = c.Store.SetSecret(ctx, "ca/root", otherSecret(t, "ca/root")) },
+			[]string{"secret ca/root is not the root that trust set 1 names"}},
+		"root of no form": {func(c *authority.Config) { _ = c.Store.SetSecret(ctx, "ca/root", []byte("x")) },
+			[]string{"secret ca/root", "key and a certificate"}},
 		"root without a key": {func(c *authority.Config) {
 			_ = c.Store.SetSecret(ctx, "ca/root", bytes.ReplaceAll(otherSecret(t, "ca/root"), []byte("MI"), []byte("NI")))
 		}, []string{"secret ca/root", "not a P-256 key"}},
 		"key of another": {func(c *authority.Config) {
-			root, intermediate := otherSecret(t, "ca/root"), otherSecret(t, "ca/intermediate")
+			root := otherSecret(t, "ca/root")
+			intermediate := otherSecret(t, "ca/intermediate")
 			_, certificate := pem.Decode(intermediate)
 			key, _ := pem.Decode(root)
 			_ = c.Store.SetSecret(ctx, "ca/root", append(pem.EncodeToMemory(key), certificate...))
 		}, []string{"secret ca/root", "do not belong together"}},
 		"certificate of no form": {func(c *authority.Config) {
 			key, _ := pem.Decode(otherSecret(t, "ca/root"))
-			_ = c.Store.SetSecret(ctx, "ca/root", append(pem.EncodeToMemory(key), pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})...))
+			_ = c.Store.SetSecret(ctx, "ca/root", append(pem.EncodeToMemory(key),
+				pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})...))
 		}, []string{"secret ca/root", "its certificate"}},
-		"trust key of no form": {func(c *authority.Config) { _ = c.Store.SetSecret(ctx, "key/trust", []byte("x")) }, []string{"secret key/trust is not an Ed25519 key"}},
+		"trust key of no form": {func(c *authority.Config) { _ = c.Store.SetSecret(ctx, "key/trust", []byte("x")) },
+			[]string{"secret key/trust is not an Ed25519 key"}},
 		"another trust key": {func(c *authority.Config) { _ = c.Store.SetSecret(ctx, "key/trust", otherSecret(t, "key/trust")) },
 			[]string{"recorded trust set 1", "proof does not fit"}},
 		"a set of no form": {func(c *authority.Config) { _ = c.Store.SetMeta(ctx, "trust/1", "{") }, []string{"recorded trust set 1"}},
@@ -226,7 +234,8 @@ func TestTrustDomain(t *testing.T) {
 }
 
 func TestClock(t *testing.T) {
-	s, c := newStore(t), newClock()
+	s := newStore(t)
+	c := newClock()
 	a := open(t, s, c.Now)
 	for _, at := range []time.Time{start.Add(-48 * time.Hour), start.Add(21 * year)} {
 		c.Set(at)
@@ -257,7 +266,8 @@ func TestIntermediateIsReplaced(t *testing.T) {
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			s, now := newStore(t), newClock()
+			s := newStore(t)
+			now := newClock()
 			a := open(t, s, now.Now)
 			now.Set(c.made)
 			open(t, s, now.Now) // from the last year of the first intermediate on, this makes a second
@@ -321,16 +331,19 @@ func TestTrustSets(t *testing.T) {
 
 // TestTrustSetChain adds a second set that changes the trust key, and wants the third to be signed by the new one.
 func TestTrustSetChain(t *testing.T) {
-	s, other := newStore(t), open(t, newStore(t), newClock().Now)
+	s := newStore(t)
+	other := open(t, newStore(t), newClock().Now)
 	a := open(t, s, newClock().Now)
 	own, err := s.Secret(t.Context(), "key/trust")
 	if err != nil {
 		t.Fatal(err)
 	}
-	first, next := parseEd25519(t, own), other.AnswerKey()
+	first := parseEd25519(t, own)
+	next := other.AnswerKey()
 	set := func(number int64, domain string) []byte {
-		payload, err := json.Marshal(wire.TrustSet{Number: number, TrustDomain: domain, TrustKey: sign.EncodeKey(next.Public().(ed25519.PublicKey)),
-			Roots: a.RootPEM(), AnswerKeys: []string{sign.EncodeKey(a.AnswerKey().Public().(ed25519.PublicKey))}})
+		payload, err := json.Marshal(wire.TrustSet{Number: number, TrustDomain: domain,
+			TrustKey: sign.EncodeKey(next.Public().(ed25519.PublicKey)),
+			Roots:    a.RootPEM(), AnswerKeys: []string{sign.EncodeKey(a.AnswerKey().Public().(ed25519.PublicKey))}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -360,7 +373,8 @@ func TestTrustSetChain(t *testing.T) {
 		"another payload": sign.Seal(next, sign.RoleTrust, []byte(`{"unknown":1}`)),
 	} {
 		record("trust/3", e)
-		if _, err := authority.Open(t.Context(), authority.Config{Store: s}); err == nil || !strings.Contains(err.Error(), "recorded trust set 3") {
+		if _, err := authority.Open(t.Context(), authority.Config{Store: s}); err == nil ||
+			!strings.Contains(err.Error(), "recorded trust set 3") {
 			t.Errorf("%s: got %v", name, err)
 		}
 	}

@@ -27,7 +27,8 @@ func badChange(message, hint string) error {
 }
 
 func (a *Authority) event(kind string, by store.Actor, detail map[string]string) store.Event {
-	return store.Event{At: a.config.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true, Detail: detail}
+	return store.Event{At: a.config.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true,
+		Detail: detail}
 }
 
 // RotateKey adds a new key of a role (answer, task, release) to the next set, in front of the one before, which stays good;
@@ -44,7 +45,8 @@ func (a *Authority) RotateKey(ctx context.Context, role string, atOnce bool, by 
 	}
 	if role == roleTrust {
 		if signer, err := a.trustSigner(ctx); err != nil || signer == nil {
-			return Change{}, errors.Join(err, badChange("the trust key is kept elsewhere and cannot be rotated from here", "bring it back first: muster key import --trust FILE"))
+			return Change{}, errors.Join(err, badChange("the trust key is kept elsewhere and cannot be rotated from here",
+				"bring it back first: muster key import --trust FILE"))
 		}
 	}
 	key, err := a.newKey(ctx, role)
@@ -111,7 +113,9 @@ func (a *Authority) next() wire.TrustSet {
 	next := *a.held.Load().set()
 	next.Number++
 	next.IssuedAt = a.config.Now().UTC()
-	next.AnswerKeys, next.TaskKeys, next.ReleaseKeys = slices.Clone(next.AnswerKeys), slices.Clone(next.TaskKeys), slices.Clone(next.ReleaseKeys)
+	next.AnswerKeys = slices.Clone(next.AnswerKeys)
+	next.TaskKeys = slices.Clone(next.TaskKeys)
+	next.ReleaseKeys = slices.Clone(next.ReleaseKeys)
 	return next
 }
 
@@ -129,7 +133,8 @@ func (a *Authority) AddRoot(ctx context.Context, bundle string, by store.Actor) 
 			return Change{}, err
 		}
 		if online.key == nil {
-			return Change{}, badChange("the present root's key is kept out of this gateway", "keep the next one out too: muster ca rotate-root --root-out DIR")
+			return Change{}, badChange("the present root's key is kept out of this gateway",
+				"keep the next one out too: muster ca rotate-root --root-out DIR")
 		}
 		if value, err = newRoot(a.config.TrustDomain, a.config.Now(), a.config.Rand); err != nil {
 			return Change{}, err
@@ -154,7 +159,8 @@ func (a *Authority) AddRoot(ctx context.Context, bundle string, by store.Actor) 
 
 // checkRoot refuses a root that nodes could not use.
 func (a *Authority) checkRoot(root level) error {
-	c, now := root.certificate, a.config.Now()
+	c := root.certificate
+	now := a.config.Now()
 	key, ecdsaKey := c.PublicKey.(*ecdsa.PublicKey)
 	names := len(c.URIs) == 1 && c.URIs[0].String() == "spiffe://"+a.config.TrustDomain
 	known := slices.ContainsFunc(a.held.Load().roots, func(r *x509.Certificate) bool { return Pin(r) == Pin(c) })
@@ -164,7 +170,8 @@ func (a *Authority) checkRoot(root level) error {
 		return badChange("the new root came with its key", "its key stays where it was made: "+hint)
 	case known:
 		return badChange("this root is trusted already", "muster ca show lists the roots")
-	case !ecdsaKey || key.Curve.Params().BitSize != 256 || !c.IsCA || !c.BasicConstraintsValid || c.MaxPathLenZero || c.CheckSignatureFrom(c) != nil:
+	case !ecdsaKey || key.Curve.Params().BitSize != 256 || !c.IsCA || !c.BasicConstraintsValid || c.MaxPathLenZero ||
+		c.CheckSignatureFrom(c) != nil:
 		return badChange("the new root is no self-signed P-256 CA certificate that allows an intermediate", hint)
 	case !names:
 		return badChange("the new root is not of the trust domain "+a.config.TrustDomain, hint)
@@ -185,7 +192,8 @@ func (a *Authority) DropRoot(ctx context.Context, pin string, by store.Actor) (C
 		return Change{}, err
 	}
 	if !slices.ContainsFunc(h.issuing.roots, func(r *x509.Certificate) bool { return !r.Equal(root) }) {
-		return Change{}, badChange("the gateway's certificates are signed under this root alone", "make an intermediate under another root first: muster ca rotate-root, then muster ca intermediate")
+		return Change{}, badChange("the gateway's certificates are signed under this root alone",
+			"make an intermediate under another root first: muster ca rotate-root, then muster ca intermediate")
 	}
 	next := a.next()
 	next.Roots = ""

@@ -51,7 +51,8 @@ func published(t *testing.T) func(authority.Change, error) authority.Change {
 // TestAnswerKeySettles: a new answer key signs when nodes have had time to hear of it, at once where the one before has
 // leaked, and all of that outlives a restart.
 func TestAnswerKeySettles(t *testing.T) {
-	s, now := newStore(t), newClock()
+	s := newStore(t)
+	now := newClock()
 	a := open(t, s, now.Now)
 	first := answering(a)
 	published(t)(a.RotateKey(t.Context(), "answer", false, operator))
@@ -89,7 +90,8 @@ func TestVerifierKeys(t *testing.T) {
 	published(t)(a.RotateKey(t.Context(), "task", false, operator))
 	published(t)(a.RotateKey(t.Context(), "release", true, operator))
 	set := newest(t, a)
-	if set.Number != 3 || len(set.TaskKeys) != 2 || set.TaskKeys[1] != before.TaskKeys[0] || len(set.ReleaseKeys) != 1 || set.ReleaseKeys[0] == before.ReleaseKeys[0] {
+	if set.Number != 3 || len(set.TaskKeys) != 2 || set.TaskKeys[1] != before.TaskKeys[0] || len(set.ReleaseKeys) != 1 ||
+		set.ReleaseKeys[0] == before.ReleaseKeys[0] {
 		t.Errorf("set: %+v", set)
 	}
 	old, err := sign.DecodeKey(before.TaskKeys[0])
@@ -203,7 +205,8 @@ func firstBlock(chain string) string {
 // TestRootRotation: while two roots are trusted, what is issued verifies by either; afterwards by the new one alone, and the
 // old one's key is gone.
 func TestRootRotation(t *testing.T) {
-	s, now := newStore(t), newClock()
+	s := newStore(t)
+	now := newClock()
 	a := open(t, s, now.Now)
 	old := a.RootPEM()
 	serving, err := authority.NewServing(t.Context(), a, nil)
@@ -233,7 +236,8 @@ func TestRootRotation(t *testing.T) {
 	}
 	published(t)(a.DropRoot(t.Context(), oldPin, operator))
 	for _, b := range []*authority.Authority{a, open(t, s, now.Now)} {
-		if chain := issue(t, b, 0).Chain; verify(t, chain, next, at) != nil || verify(t, chain, old, at) == nil || strings.Count(chain, "BEGIN") != 2 {
+		if chain := issue(t, b, 0).Chain; verify(t, chain, next, at) != nil || verify(t, chain, old, at) == nil ||
+			strings.Count(chain, "BEGIN") != 2 {
 			t.Error("after the old root was dropped, something is still issued under it")
 		}
 		if b.RootPEM() != next || len(b.Roots()) != 1 {
@@ -248,7 +252,8 @@ func TestRootRotation(t *testing.T) {
 // TestWornWithoutRoot: an intermediate in its last year under a root that is kept elsewhere is a warning, no failure; once it has
 // ended, the error says what to do.
 func TestWornWithoutRoot(t *testing.T) {
-	s, now := newStore(t), newClock()
+	s := newStore(t)
+	now := newClock()
 	dir := t.TempDir()
 	if err := open(t, s, now.Now).ExportRoot(t.Context(), dir); err != nil {
 		t.Fatal(err)
@@ -321,7 +326,8 @@ func TestRootDirRefuses(t *testing.T) {
 
 // TestPublish: of sets that were signed elsewhere only the one that follows, by the right key and in the right role, is taken.
 func TestPublish(t *testing.T) {
-	s, now := newStore(t), newClock()
+	s := newStore(t)
+	now := newClock()
 	a := open(t, s, now.Now)
 	file := filepath.Join(t.TempDir(), "trust.key")
 	if err := a.ExportTrustKey(t.Context(), file); err != nil {
@@ -353,7 +359,8 @@ func TestPublish(t *testing.T) {
 	}
 	seal := func(role sign.Role, key ed25519.PrivateKey, change func(*wire.TrustSet)) sign.Envelope {
 		changed := set
-		changed.AnswerKeys, changed.TaskKeys = slices.Clone(set.AnswerKeys), slices.Clone(set.TaskKeys)
+		changed.AnswerKeys = slices.Clone(set.AnswerKeys)
+		changed.TaskKeys = slices.Clone(set.TaskKeys)
 		change(&changed)
 		payload, err := json.Marshal(changed)
 		if err != nil {
@@ -363,17 +370,18 @@ func TestPublish(t *testing.T) {
 	}
 	none := func(*wire.TrustSet) {}
 	for name, e := range map[string]sign.Envelope{
-		"another key":            seal(sign.RoleTrust, a.AnswerKey(), none),
-		"another role":           seal(sign.RoleTask, key, none),
-		"a gap":                  seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.Number = 3 }),
-		"a lower number":         seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.Number = 1 }),
-		"another domain":         seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.TrustDomain = "x" }),
-		"no root":                seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.Roots = "" }),
-		"a root of another":      seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.Roots = open(t, newStore(t), now.Now).RootPEM() }),
-		"an answer key not here": seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.AnswerKeys = []string{sign.EncodeKey(key.Public().(ed25519.PublicKey))} }),
-		"one key in two roles":   seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.TaskKeys = s.AnswerKeys }),
-		"a key of air":           seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.TaskKeys = []string{"x"} }),
-		"an unknown field":       sign.Seal(key, sign.RoleTrust, []byte(`{"extra":1}`)),
+		"another key":       seal(sign.RoleTrust, a.AnswerKey(), none),
+		"another role":      seal(sign.RoleTask, key, none),
+		"a gap":             seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.Number = 3 }),
+		"a lower number":    seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.Number = 1 }),
+		"another domain":    seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.TrustDomain = "x" }),
+		"no root":           seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.Roots = "" }),
+		"a root of another": seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.Roots = open(t, newStore(t), now.Now).RootPEM() }),
+		"an answer key not here": seal(sign.RoleTrust, key,
+			func(s *wire.TrustSet) { s.AnswerKeys = []string{sign.EncodeKey(key.Public().(ed25519.PublicKey))} }),
+		"one key in two roles": seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.TaskKeys = s.AnswerKeys }),
+		"a key of air":         seal(sign.RoleTrust, key, func(s *wire.TrustSet) { s.TaskKeys = []string{"x"} }),
+		"an unknown field":     sign.Seal(key, sign.RoleTrust, []byte(`{"extra":1}`)),
 	} {
 		if _, err := a.Publish(t.Context(), e, operator); err == nil || a.TrustNumber() != 1 {
 			t.Errorf("%s: got %v, set %d", name, err, a.TrustNumber())

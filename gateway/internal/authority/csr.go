@@ -193,7 +193,8 @@ func attributes(csr *x509.CertificateRequest) ([]asn1.RawValue, error) {
 func checkAlternative(value []byte, uri string) error {
 	const tagURI = 6
 	var sequence asn1.RawValue
-	if unmarshal(asn1.RawValue{FullBytes: value}, &sequence) != nil || sequence.Tag != asn1.TagSequence || sequence.Class != asn1.ClassUniversal {
+	if unmarshal(asn1.RawValue{FullBytes: value}, &sequence) != nil || sequence.Tag != asn1.TagSequence ||
+		sequence.Class != asn1.ClassUniversal {
 		return badCSR("its alternative names are malformed")
 	}
 	names, err := elements(sequence.Bytes)
@@ -228,7 +229,8 @@ func elements(content []byte) ([]asn1.RawValue, error) {
 		if err != nil {
 			return nil, err
 		}
-		out, content = append(out, one), rest
+		out = append(out, one)
+		content = rest
 	}
 	return out, nil
 }

@@ -126,14 +126,15 @@ func TestCheckCSRAccepts(t *testing.T) {
 		der   []byte
 		allow authority.Subject
 	}{
-		"nothing but a key":        {createCSR(t, key, x509.CertificateRequest{}), authority.Subject{}},
-		"the node's id":            {createCSR(t, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: "n1"}}), allowed()},
-		"the node's name":          {createCSR(t, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: "vast-h100"}}), allowed()},
-		"the node's URI":           {createCSR(t, key, x509.CertificateRequest{URIs: parseURL(t, nodeURI)}), allowed()},
-		"signed with SHA-384":      {createCSR(t, key, x509.CertificateRequest{SignatureAlgorithm: x509.ECDSAWithSHA384}), allowed()},
-		"parts put together":       {rawCSR(t, nil, nil), allowed()},
-		"parts with the URI":       {rawCSR(t, extensionRequest(t, sanID, der(t, 0, asn1.TagSequence, uriName(nodeURI))), nil), allowed()},
-		"an empty extensions list": {rawCSR(t, attribute(t, asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}, der(t, 0, asn1.TagSequence)), nil), allowed()},
+		"nothing but a key":   {createCSR(t, key, x509.CertificateRequest{}), authority.Subject{}},
+		"the node's id":       {createCSR(t, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: "n1"}}), allowed()},
+		"the node's name":     {createCSR(t, key, x509.CertificateRequest{Subject: pkix.Name{CommonName: "vast-h100"}}), allowed()},
+		"the node's URI":      {createCSR(t, key, x509.CertificateRequest{URIs: parseURL(t, nodeURI)}), allowed()},
+		"signed with SHA-384": {createCSR(t, key, x509.CertificateRequest{SignatureAlgorithm: x509.ECDSAWithSHA384}), allowed()},
+		"parts put together":  {rawCSR(t, nil, nil), allowed()},
+		"parts with the URI":  {rawCSR(t, extensionRequest(t, sanID, der(t, 0, asn1.TagSequence, uriName(nodeURI))), nil), allowed()},
+		"an empty extensions list": {rawCSR(t, attribute(t, asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}, der(t, 0, asn1.TagSequence)),
+			nil), allowed()},
 	}
 	for name, c := range cases {
 		for _, text := range []string{csrPEM(c.der), "\n " + csrPEM(c.der) + "\r\n", strings.ReplaceAll(csrPEM(c.der), "\n", "\r\n")} {
@@ -183,32 +184,44 @@ func TestCheckCSRRefuses(t *testing.T) {
 		"forged":                {csrPEM(forged), "not signed by its own key"},
 		"another name":          {with(x509.CertificateRequest{Subject: pkix.Name{CommonName: "n2"}}), `common name "n2" is not this node's`},
 		"a name with control":   {with(x509.CertificateRequest{Subject: pkix.Name{CommonName: "n1\x00\n"}}), `common name "n1\x00\n"`},
-		"an organization":       {with(x509.CertificateRequest{Subject: pkix.Name{CommonName: "n1", Organization: []string{"x"}}}), "more than a common name"},
-		"only an organization":  {with(x509.CertificateRequest{Subject: pkix.Name{Organization: []string{"n1"}}}), "more than a common name"},
+		"an organization": {with(x509.CertificateRequest{Subject: pkix.Name{CommonName: "n1", Organization: []string{"x"}}}),
+			"more than a common name"},
+		"only an organization": {with(x509.CertificateRequest{Subject: pkix.Name{Organization: []string{"n1"}}}), "more than a common name"},
 		"two names": {with(x509.CertificateRequest{Subject: pkix.Name{CommonName: "n1",
-			ExtraNames: []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "n1"}, {Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "n1"}}}}), "more than a common name"},
-		"a CA flag":                   {extension(19, mustMarshal(t, []bool{true})), "basic constraints (a CA flag)"},
-		"a key usage":                 {extension(15, mustMarshal(t, asn1.BitString{Bytes: []byte{6}, BitLength: 7})), "a key usage"},
-		"an extended key usage":       {extension(37, mustMarshal(t, []asn1.ObjectIdentifier{{2, 5, 29, 37, 0}})), "an extended key usage"},
-		"an unknown extension":        {extension(99, []byte{5, 0}), "the extension 2.5.29.99"},
-		"a DNS name":                  {with(x509.CertificateRequest{DNSNames: []string{"n1"}}), "other alternative names than one URI"},
-		"an IP address":               {with(x509.CertificateRequest{IPAddresses: []net.IP{{127, 0, 0, 1}}}), "other alternative names than one URI"},
-		"a mail address":              {with(x509.CertificateRequest{EmailAddresses: []string{"a@b"}}), "other alternative names than one URI"},
-		"the URI and a DNS name":      {with(x509.CertificateRequest{URIs: parseURL(t, nodeURI), DNSNames: []string{"n1"}}), "other alternative names than one URI"},
-		"another node's URI":          {with(x509.CertificateRequest{URIs: parseURL(t, "spiffe://muster.test/node/n2")}), `"spiffe://muster.test/node/n2", which is not this node's`},
-		"the URI twice":               {csrPEM(rawCSR(t, san(uri, uri), nil)), "other alternative names than one URI"},
-		"the URI and another one":     {csrPEM(rawCSR(t, san(uri, der(t, asn1.ClassContextSpecific, 0, mustMarshal(t, asn1.ObjectIdentifier{1, 2, 3}))), nil)), "other alternative names than one URI"},
-		"no alternative name":         {csrPEM(rawCSR(t, san(), nil)), "other alternative names than one URI"},
-		"a challenge password":        {csrPEM(rawCSR(t, challenge, nil)), "the attribute 1.2.840.113549.1.9.7"},
-		"an attribute beside":         {csrPEM(rawCSR(t, append(san(uri), challenge...), nil)), "the attribute 1.2.840.113549.1.9.7"},
-		"two extension requests":      {csrPEM(rawCSR(t, append(san(uri), attribute(t, asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}, der(t, 0, asn1.TagSequence))...), nil)), "more than one list of extensions"},
-		"two lists in one":            {csrPEM(rawCSR(t, attribute(t, asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}, der(t, 0, asn1.TagSequence), der(t, 0, asn1.TagSequence)), nil)), "more than one list of extensions"},
+			ExtraNames: []pkix.AttributeTypeAndValue{{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "n1"},
+				{Type: asn1.ObjectIdentifier{2, 5, 4, 3}, Value: "n1"}}}}), "more than a common name"},
+		"a CA flag":             {extension(19, mustMarshal(t, []bool{true})), "basic constraints (a CA flag)"},
+		"a key usage":           {extension(15, mustMarshal(t, asn1.BitString{Bytes: []byte{6}, BitLength: 7})), "a key usage"},
+		"an extended key usage": {extension(37, mustMarshal(t, []asn1.ObjectIdentifier{{2, 5, 29, 37, 0}})), "an extended key usage"},
+		"an unknown extension":  {extension(99, []byte{5, 0}), "the extension 2.5.29.99"},
+		"a DNS name":            {with(x509.CertificateRequest{DNSNames: []string{"n1"}}), "other alternative names than one URI"},
+		"an IP address": {with(x509.CertificateRequest{IPAddresses: []net.IP{{127, 0, 0, 1}}}),
+			"other alternative names than one URI"},
+		"a mail address": {with(x509.CertificateRequest{EmailAddresses: []string{"a@b"}}), "other alternative names than one URI"},
+		"the URI and a DNS name": {with(x509.CertificateRequest{URIs: parseURL(t, nodeURI), DNSNames: []string{"n1"}}),
+			"other alternative names than one URI"},
+		"another node's URI": {with(x509.CertificateRequest{URIs: parseURL(t, "spiffe://muster.test/node/n2")}),
+			`"spiffe://muster.test/node/n2", which is not this node's`},
+		"the URI twice": {csrPEM(rawCSR(t, san(uri, uri), nil)), "other alternative names than one URI"},
+		"the URI and another one": {csrPEM(rawCSR(t,
+			san(uri, der(t, asn1.ClassContextSpecific, 0, mustMarshal(t, asn1.ObjectIdentifier{1, 2, 3}))), nil)),
+			"other alternative names than one URI"},
+		"no alternative name":  {csrPEM(rawCSR(t, san(), nil)), "other alternative names than one URI"},
+		"a challenge password": {csrPEM(rawCSR(t, challenge, nil)), "the attribute 1.2.840.113549.1.9.7"},
+		"an attribute beside":  {csrPEM(rawCSR(t, append(san(uri), challenge...), nil)), "the attribute 1.2.840.113549.1.9.7"},
+		"two extension requests": {csrPEM(rawCSR(t,
+			append(san(uri), attribute(t, asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}, der(t, 0, asn1.TagSequence))...), nil)),
+			"more than one list of extensions"},
+		"two lists in one": {csrPEM(rawCSR(t,
+			attribute(t, asn1.ObjectIdentifier{1, 2, 840, 113549, 1, 9, 14}, der(t, 0, asn1.TagSequence), der(t, 0, asn1.TagSequence)), nil)),
+			"more than one list of extensions"},
 		"a malformed attribute":       {csrPEM(rawCSR(t, der(t, 0, asn1.TagSequence, mustMarshal(t, 1)), nil)), "attributes are malformed"},
 		"malformed alternative names": {csrPEM(rawCSR(t, extensionRequest(t, sanID, []byte{4, 0}), nil)), "PKCS #10"},
 		"signed with SHA-224":         {csrPEM(rawRequest{algorithm: 1}.sign(t)), "signed with"},
 		"a key in another encoding":   {csrPEM(rawRequest{algorithm: 2, keyAlg: mustMarshal(t, 1)}.sign(t)), "not in the usual encoding"},
-		"a part behind the signature": {csrPEM(rawRequest{algorithm: 2, outer: mustMarshal(t, 1)}.sign(t)), "more than a request, an algorithm and a signature"},
-		"a part too many":             {csrPEM(rawCSR(t, nil, mustMarshal(t, 1))), "more than a version, a subject, a key and attributes"},
+		"a part behind the signature": {csrPEM(rawRequest{algorithm: 2, outer: mustMarshal(t, 1)}.sign(t)),
+			"more than a request, an algorithm and a signature"},
+		"a part too many": {csrPEM(rawCSR(t, nil, mustMarshal(t, 1))), "more than a version, a subject, a key and attributes"},
 	}
 	for name, c := range cases {
 		csr, err := authority.CheckCSR(c.text, allowed())
@@ -220,10 +233,12 @@ func TestCheckCSRRefuses(t *testing.T) {
 			t.Errorf("%s: got %q, want %q in it", name, err, c.want)
 		}
 	}
-	if _, err := authority.CheckCSR(with(x509.CertificateRequest{URIs: parseURL(t, nodeURI)}), authority.Subject{}); !errors.Is(err, authority.ErrBadCSR) {
+	if _, err := authority.CheckCSR(with(x509.CertificateRequest{URIs: parseURL(t, nodeURI)}), authority.Subject{}); !errors.Is(err,
+		authority.ErrBadCSR) {
 		t.Errorf("a URI where none is allowed: got %v", err)
 	}
-	if _, err := authority.CheckCSR(with(x509.CertificateRequest{Subject: pkix.Name{CommonName: "n1"}}), authority.Subject{}); !errors.Is(err, authority.ErrBadCSR) {
+	if _, err := authority.CheckCSR(with(x509.CertificateRequest{Subject: pkix.Name{CommonName: "n1"}}),
+		authority.Subject{}); !errors.Is(err, authority.ErrBadCSR) {
 		t.Errorf("a name where none is allowed: got %v", err)
 	}
 }
@@ -261,7 +276,8 @@ func FuzzCheckCSR(f *testing.F) {
 			}
 			return
 		}
-		if len(authority.KeyHash(csr.RawSubjectPublicKeyInfo)) != 64 || csr.CheckSignature() != nil || len(csr.DNSNames)+len(csr.IPAddresses)+len(csr.EmailAddresses) != 0 {
+		if len(authority.KeyHash(csr.RawSubjectPublicKeyInfo)) != 64 || csr.CheckSignature() != nil ||
+			len(csr.DNSNames)+len(csr.IPAddresses)+len(csr.EmailAddresses) != 0 {
 			t.Fatalf("accepted what it should not: %q", text)
 		}
 		if name := csr.Subject.CommonName; name != "" && name != "n1" && name != "vast-h100" {

@@ -81,7 +81,9 @@ func serial(t *testing.T, f *authority.Files) int64 {
 }
 
 func TestFilesReload(t *testing.T) {
-	f, c, log := newFolder(t), newClock(), &recorder{}
+	f := newFolder(t)
+	c := newClock()
+	log := &recorder{}
 	f.putPair(newPair(t, 1, newKey(t)))
 	files := f.open(c, log)
 	roots := x509.NewCertPool()
@@ -126,7 +128,9 @@ func TestFilesNoticeEveryChange(t *testing.T) {
 		"the key's inode": func(f folder, p pair, stamp time.Time) { f.put(f.keyFile, p.key) },
 	}
 	for name, change := range cases {
-		f, c, log := newFolder(t), newClock(), &recorder{}
+		f := newFolder(t)
+		c := newClock()
+		log := &recorder{}
 		p := newPair(t, 1, key)
 		f.putPair(p)
 		f.overwrite(f.certFile, p.certificate, start)
@@ -152,7 +156,8 @@ func (f folder) overwrite(name string, content []byte, stamp time.Time) {
 }
 
 func TestFilesKeepLastGood(t *testing.T) {
-	good, other := newPair(t, 2, newKey(t)), newPair(t, 3, newKey(t))
+	good := newPair(t, 2, newKey(t))
+	other := newPair(t, 3, newKey(t))
 	cases := map[string]func(f folder){
 		"key gone":            func(f folder) { _ = os.Remove(f.keyFile) },
 		"certificate gone":    func(f folder) { _ = os.Remove(f.certFile) },
@@ -161,7 +166,9 @@ func TestFilesKeepLastGood(t *testing.T) {
 		"pair does not match": func(f folder) { f.put(f.keyFile, other.key) },
 	}
 	for name, harm := range cases {
-		f, c, log := newFolder(t), newClock(), &recorder{}
+		f := newFolder(t)
+		c := newClock()
+		log := &recorder{}
 		f.putPair(newPair(t, 1, newKey(t)))
 		files := f.open(c, log)
 		harm(f)
@@ -184,7 +191,9 @@ func TestFilesKeepLastGood(t *testing.T) {
 
 // TestFilesHalfWritten completes a file in place with the stamp that it had when it was read half written.
 func TestFilesHalfWritten(t *testing.T) {
-	f, c, log := newFolder(t), newClock(), &recorder{}
+	f := newFolder(t)
+	c := newClock()
+	log := &recorder{}
 	key := newKey(t)
 	f.putPair(newPair(t, 1, key))
 	files := f.open(c, log)
@@ -200,7 +209,8 @@ func TestFilesHalfWritten(t *testing.T) {
 }
 
 func TestOpenFilesRefuses(t *testing.T) {
-	good, other := newPair(t, 1, newKey(t)), newPair(t, 2, newKey(t))
+	good := newPair(t, 1, newKey(t))
+	other := newPair(t, 2, newKey(t))
 	damaged := bytes.Replace(good.certificate, []byte("MII"), []byte("!!!"), 1)
 	garbage := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte("x")})
 	keyGarbage := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: []byte("x")})

@@ -104,7 +104,8 @@ func issue(t testing.TB, a *authority.Authority, ttl time.Duration) store.Certif
 // verify checks a chain in PEM, leaf first, against a root bundle as a peer would.
 func verify(t testing.TB, chain, roots string, o x509.VerifyOptions) error {
 	t.Helper()
-	o.Roots, o.Intermediates = x509.NewCertPool(), x509.NewCertPool()
+	o.Roots = x509.NewCertPool()
+	o.Intermediates = x509.NewCertPool()
 	if !o.Roots.AppendCertsFromPEM([]byte(roots)) {
 		t.Fatal("no roots")
 	}

@@ -111,7 +111,8 @@ func (a *Authority) checkFirstRoot(ctx context.Context, h *held) error {
 		return err
 	}
 	if !slices.ContainsFunc(first, root.certificate.Equal) {
-		return fmt.Errorf("secret %s is not the root that trust set 1 names: the database was put together from two; restore a backup", secretRoot)
+		return fmt.Errorf("secret %s is not the root that trust set 1 names: the database was put together from two; restore a backup",
+			secretRoot)
 	}
 	return nil
 }
@@ -173,8 +174,11 @@ func (h *held) follow(text []byte, domain string) error {
 	if err != nil {
 		return err
 	}
-	h.envelopes, h.sets, h.newest = append(h.envelopes, envelope), append(h.sets, set), text
-	h.verifies, h.signer = h.signer, next
+	h.envelopes = append(h.envelopes, envelope)
+	h.sets = append(h.sets, set)
+	h.newest = text
+	h.verifies = h.signer
+	h.signer = next
 	return nil
 }
 

@@ -38,7 +38,8 @@ func (i *intermediate) keep(certificates, roots []*x509.Certificate) {
 	for _, root := range roots {
 		for _, certificate := range certificates {
 			if certificate.CheckSignatureFrom(root) == nil {
-				i.certificates, i.roots = append(i.certificates, certificate), append(i.roots, root)
+				i.certificates = append(i.certificates, certificate)
+				i.roots = append(i.roots, root)
 				i.chainTail += encodeCertificate(certificate.Raw)
 				break
 			}
@@ -69,14 +70,17 @@ func (a *Authority) findIntermediate(ctx context.Context, roots []*x509.Certific
 	if len(out.certificates) == 0 {
 		return intermediate{}, fmt.Errorf("secret %s is not signed by the root", secretIntermediate)
 	}
-	if now, root := a.config.Now(), out.roots[len(out.roots)-1]; now.Before(root.NotBefore) || now.After(root.NotAfter) {
+	now := a.config.Now()
+	root := out.roots[len(out.roots)-1]
+	if now.Before(root.NotBefore) || now.After(root.NotAfter) {
 		return intermediate{}, outside(now, root)
 	}
 	return out, nil
 }
 
 func outside(now time.Time, root *x509.Certificate) error {
-	return fmt.Errorf("the clock says %s, the CA's root is good from %s to %s; set the clock (if it was wrong at the very first start, start with a new data directory): %w",
+	return fmt.Errorf("the clock says %s, the CA's root is good from %s to %s; set the clock (if it was wrong at the very first start, "+
+		"start with a new data directory): %w",
 		date(now), date(root.NotBefore), date(root.NotAfter), ErrClock)
 }
 
@@ -157,7 +161,8 @@ func (a *Authority) replaceWorn(ctx context.Context, h *held) error {
 		return err
 	}
 	if online.key == nil {
-		a.config.Logger.Warn("the intermediate certificate is in its last year, and the root that signs the next one is kept elsewhere: muster ca intermediate --root DIR",
+		a.config.Logger.Warn("the intermediate certificate is in its last year, and the root that signs the next one is kept elsewhere: "+
+			"muster ca intermediate --root DIR",
 			"not_after", h.issuing.shortest().NotAfter)
 		return nil
 	}
@@ -184,7 +189,8 @@ func (a *Authority) setIntermediate(ctx context.Context, key *ecdsa.PrivateKey, 
 		return err
 	}
 	next.keep(certificates, h.roots)
-	event := a.event("ca.intermediate_changed", by, map[string]string{"not_after": date(next.shortest().NotAfter), "root": Pin(next.roots[len(next.roots)-1])})
+	event := a.event("ca.intermediate_changed", by,
+		map[string]string{"not_after": date(next.shortest().NotAfter), "root": Pin(next.roots[len(next.roots)-1])})
 	if err := a.config.Store.SetSecret(ctx, secretIntermediate, value, event); err != nil {
 		return fmt.Errorf("store secret %s: %w", secretIntermediate, err)
 	}
@@ -247,7 +253,8 @@ func checkIntermediates(key *ecdsa.PrivateKey, signed, roots []*x509.Certificate
 		case !key.PublicKey.Equal(certificate.PublicKey):
 			return badChange("the intermediate is for another key than the one that waits", "begin anew: muster ca intermediate --root DIR")
 		case !ours:
-			return badChange("the intermediate is signed by none of the roots that nodes trust", "muster ca show lists them; a new one is announced first: muster ca rotate-root")
+			return badChange("the intermediate is signed by none of the roots that nodes trust",
+				"muster ca show lists them; a new one is announced first: muster ca rotate-root")
 		case now.Before(certificate.NotBefore) || !now.Before(certificate.NotAfter):
 			return badChange("the intermediate is not good now by the gateway's clock", "set the clock of the machine that signed it")
 		}

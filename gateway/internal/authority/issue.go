@@ -30,7 +30,8 @@ func (a *Authority) Issue(ctx context.Context, r Request) (store.Certificate, er
 		return store.Certificate{}, err
 	}
 	if !validID(r.NodeID) {
-		return store.Certificate{}, fmt.Errorf("node id %.80q cannot stand in a certificate: it has 1 to 64 letters, digits, dashes and underscores", r.NodeID)
+		return store.Certificate{},
+			fmt.Errorf("node id %.80q cannot stand in a certificate: it has 1 to 64 letters, digits, dashes and underscores", r.NodeID)
 	}
 	if r.CSR == nil {
 		return store.Certificate{}, errors.New("a certificate needs a certificate request")
@@ -69,7 +70,8 @@ func (a *Authority) signNode(h *held, r Request, key *ecdsa.PublicKey, ttl time.
 func (a *Authority) leafDates(parent *x509.Certificate, ttl time.Duration) (from, to time.Time, err error) {
 	now := a.config.Now().UTC()
 	if now.Before(parent.NotBefore) || !now.Before(parent.NotAfter) {
-		return from, to, fmt.Errorf("the clock says %s, the intermediate is good from %s to %s; set the clock, or make a new intermediate: muster ca intermediate: %w",
+		return from, to, fmt.Errorf("the clock says %s, the intermediate is good from %s to %s; set the clock, or make a new intermediate: "+
+			"muster ca intermediate: %w",
 			date(now), date(parent.NotBefore), date(parent.NotAfter), ErrClock)
 	}
 	return later(now.Add(-wire.Backdate), parent.NotBefore), earlier(now.Add(ttl), parent.NotAfter), nil

@@ -30,7 +30,8 @@ func leafOf(t *testing.T, issued store.Certificate) *x509.Certificate {
 		t.Error(err)
 		return &x509.Certificate{}
 	}
-	if want := store.NewCertificate(leaf.Raw, leaf.RawSubjectPublicKeyInfo, leaf.NotBefore, leaf.NotAfter, issued.Chain); !reflect.DeepEqual(issued, want) {
+	if want := store.NewCertificate(leaf.Raw, leaf.RawSubjectPublicKeyInfo, leaf.NotBefore, leaf.NotAfter,
+		issued.Chain); !reflect.DeepEqual(issued, want) {
 		t.Errorf("got %+v, want %+v", issued, want)
 	}
 	return leaf
@@ -41,7 +42,8 @@ func TestIssue(t *testing.T) {
 	csr := newCSR(t, x509.CertificateRequest{})
 	// What a request says beside its key must not matter, even if a caller forgot to check it.
 	csr.Subject = pkix.Name{CommonName: "root", Organization: []string{"system:masters"}}
-	csr.DNSNames, csr.URIs = []string{"gateway"}, []*url.URL{{Scheme: "spiffe", Host: "x", Path: "/node/n2"}}
+	csr.DNSNames = []string{"gateway"}
+	csr.URIs = []*url.URL{{Scheme: "spiffe", Host: "x", Path: "/node/n2"}}
 	csr.Extensions = []pkix.Extension{{Id: []int{2, 5, 29, 19}, Value: []byte{0x30, 3, 1, 1, 0xff}}}
 	issued, err := a.Issue(t.Context(), authority.Request{NodeID: "n1", CSR: csr})
 	if err != nil {
@@ -51,7 +53,8 @@ func TestIssue(t *testing.T) {
 	if leaf.Subject.String() != "CN=n1" {
 		t.Errorf("got subject %s", leaf.Subject)
 	}
-	if len(leaf.URIs) != 1 || leaf.URIs[0].String() != a.NodeURI("n1") || len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) != 0 {
+	if len(leaf.URIs) != 1 || leaf.URIs[0].String() != a.NodeURI("n1") ||
+		len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) != 0 {
 		t.Errorf("got names %v %v", leaf.URIs, leaf.DNSNames)
 	}
 	if leaf.IsCA || !leaf.BasicConstraintsValid || leaf.KeyUsage != x509.KeyUsageDigitalSignature {
@@ -101,12 +104,14 @@ func TestIssuedVerifies(t *testing.T) {
 }
 
 func TestIssueLifetime(t *testing.T) {
-	s, c := newStore(t), newClock()
+	s := newStore(t)
+	c := newClock()
 	a, err := authority.Open(t.Context(), authority.Config{Store: s, Now: c.Now, CertTTL: time.Hour})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for ttl, want := range map[time.Duration]time.Duration{0: time.Hour, authority.MinTTL: authority.MinTTL, authority.MaxTTL: authority.MaxTTL} {
+	for ttl, want := range map[time.Duration]time.Duration{0: time.Hour, authority.MinTTL: authority.MinTTL,
+		authority.MaxTTL: authority.MaxTTL} {
 		if got := leafOf(t, issue(t, a, ttl)).NotAfter; !got.Equal(start.Add(want)) {
 			t.Errorf("lifetime %v: got an end at %v", ttl, got)
 		}
@@ -136,14 +141,15 @@ func TestIssueRefuses(t *testing.T) {
 		r    authority.Request
 		want string
 	}{
-		"no id":         {t.Context(), authority.Request{CSR: csr}, `node id ""`},
-		"a path as id":  {t.Context(), authority.Request{NodeID: "n1/../n2", CSR: csr}, `node id "n1/../n2"`},
-		"a long id":     {t.Context(), authority.Request{NodeID: strings.Repeat("n", 65), CSR: csr}, "node id"},
-		"no request":    {t.Context(), authority.Request{NodeID: "n1"}, "needs a certificate request"},
-		"too short":     {t.Context(), authority.Request{NodeID: "n1", CSR: csr, TTL: time.Second}, "certificate lifetime 1s"},
-		"negative":      {t.Context(), authority.Request{NodeID: "n1", CSR: csr, TTL: -time.Hour}, "certificate lifetime -1h"},
-		"too long":      {t.Context(), authority.Request{NodeID: "n1", CSR: csr, TTL: authority.MaxTTL + 1}, "certificate lifetime 720h"},
-		"another key":   {t.Context(), authority.Request{NodeID: "n1", CSR: &x509.CertificateRequest{PublicKey: &p384.PublicKey}}, "not ECDSA P-256"},
+		"no id":        {t.Context(), authority.Request{CSR: csr}, `node id ""`},
+		"a path as id": {t.Context(), authority.Request{NodeID: "n1/../n2", CSR: csr}, `node id "n1/../n2"`},
+		"a long id":    {t.Context(), authority.Request{NodeID: strings.Repeat("n", 65), CSR: csr}, "node id"},
+		"no request":   {t.Context(), authority.Request{NodeID: "n1"}, "needs a certificate request"},
+		"too short":    {t.Context(), authority.Request{NodeID: "n1", CSR: csr, TTL: time.Second}, "certificate lifetime 1s"},
+		"negative":     {t.Context(), authority.Request{NodeID: "n1", CSR: csr, TTL: -time.Hour}, "certificate lifetime -1h"},
+		"too long":     {t.Context(), authority.Request{NodeID: "n1", CSR: csr, TTL: authority.MaxTTL + 1}, "certificate lifetime 720h"},
+		"another key": {t.Context(), authority.Request{NodeID: "n1", CSR: &x509.CertificateRequest{PublicKey: &p384.PublicKey}},
+			"not ECDSA P-256"},
 		"no key":        {t.Context(), authority.Request{NodeID: "n1", CSR: &x509.CertificateRequest{}}, "not ECDSA P-256"},
 		"ended context": {ended, authority.Request{NodeID: "n1", CSR: csr}, "canceled"},
 	}

@@ -77,7 +77,8 @@ func newRoot(domain string, now time.Time, random io.Reader) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	template.NotAfter, template.MaxPathLen = template.NotAfter.Add(rootLife), 1
+	template.NotAfter = template.NotAfter.Add(rootLife)
+	template.MaxPathLen = 1
 	der, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
 	if err != nil {
 		return nil, err

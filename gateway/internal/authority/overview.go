@@ -65,7 +65,8 @@ func (a *Authority) Overview(ctx context.Context) (Overview, error) {
 	newest := h.issuing.certificates[len(h.issuing.certificates)-1]
 	sum := sha256.Sum256(newest.Raw)
 	out.Intermediate.Fingerprint = hex.EncodeToString(sum[:])
-	out.Intermediate.NotBefore, out.Intermediate.NotAfter = newest.NotBefore, h.issuing.shortest().NotAfter
+	out.Intermediate.NotBefore = newest.NotBefore
+	out.Intermediate.NotAfter = h.issuing.shortest().NotAfter
 	var err error
 	out.Keys, err = a.keyInfos(ctx, h)
 	return out, err

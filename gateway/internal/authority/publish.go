@@ -57,7 +57,8 @@ func (a *Authority) publish(ctx context.Context, envelope sign.Envelope, event s
 	now := a.held.Load()
 	next := &held{envelopes: slices.Clone(now.envelopes), sets: slices.Clone(now.sets), verifies: now.verifies, signer: now.signer}
 	if err := next.follow(text, a.config.TrustDomain); err != nil {
-		return badChange("the set does not follow the newest one: "+err.Error(), "sign with the present trust key what the gateway drafted last: muster key ls names the key")
+		return badChange("the set does not follow the newest one: "+err.Error(),
+			"sign with the present trust key what the gateway drafted last: muster key ls names the key")
 	}
 	if err := checkVerifiers(next.set()); err != nil {
 		return err

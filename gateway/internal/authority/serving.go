@@ -27,7 +27,8 @@ const (
 )
 
 // Serving gives the gateway's TLS certificate from its own CA. The key is kept, so that a pinned public key outlives the
-// certificates, which are made at start, again when two thirds of their life are over, and under a new intermediate at once. It is safe for concurrent use.
+// certificates, which are made at start, again when two thirds of their life are over, and under a new intermediate at once. It is safe
+// for concurrent use.
 type Serving struct {
 	authority *Authority
 	key       *ecdsa.PrivateKey
@@ -80,7 +81,8 @@ func (s *Serving) add(host string) error {
 	}
 	name := strings.ToLower(strings.TrimSuffix(host, "."))
 	if !validHost(name) {
-		return fmt.Errorf("host %.80q cannot stand in a certificate: give a DNS name (without a port; xn-- for other letters) or an IP address", host)
+		return fmt.Errorf("host %.80q cannot stand in a certificate: give a DNS name (without a port; xn-- for other letters) or an IP address",
+			host)
 	}
 	if !slices.Contains(s.names, name) {
 		s.names = append(s.names, name)

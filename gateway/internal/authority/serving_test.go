@@ -71,7 +71,8 @@ func handshake(t *testing.T, get func(*tls.ClientHelloInfo) (*tls.Certificate, e
 
 func TestServingHandshake(t *testing.T) {
 	c := newClock()
-	a, s := openServing(t, newStore(t), c, &recorder{}, "gw.example.com", "GW.example.com.", "*.fleet.example.com", "192.0.2.7", "[2001:db8::7]", "::ffff:192.0.2.7")
+	a, s := openServing(t, newStore(t), c, &recorder{}, "gw.example.com", "GW.example.com.", "*.fleet.example.com", "192.0.2.7",
+		"[2001:db8::7]", "::ffff:192.0.2.7")
 	roots := x509.NewCertPool()
 	roots.AppendCertsFromPEM([]byte(a.RootPEM()))
 	for host, want := range map[string]bool{
@@ -91,7 +92,8 @@ func TestServingHandshake(t *testing.T) {
 	if len(leaf.DNSNames) != 3 || len(leaf.IPAddresses) != 4 || len(leaf.URIs) != 0 {
 		t.Errorf("got names %v %v %v", leaf.DNSNames, leaf.IPAddresses, leaf.URIs)
 	}
-	if len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageServerAuth || leaf.IsCA || leaf.KeyUsage != x509.KeyUsageDigitalSignature {
+	if len(leaf.ExtKeyUsage) != 1 || leaf.ExtKeyUsage[0] != x509.ExtKeyUsageServerAuth || leaf.IsCA ||
+		leaf.KeyUsage != x509.KeyUsageDigitalSignature {
 		t.Errorf("got usages %v %v, CA %v", leaf.KeyUsage, leaf.ExtKeyUsage, leaf.IsCA)
 	}
 	if !leaf.NotBefore.Equal(start.Add(-wire.Backdate)) || !leaf.NotAfter.Equal(start.Add(90*day)) {
@@ -105,7 +107,8 @@ func TestServingHandshake(t *testing.T) {
 }
 
 func TestServingRenews(t *testing.T) {
-	c, log := newClock(), &recorder{}
+	c := newClock()
+	log := &recorder{}
 	_, s := openServing(t, newStore(t), c, log)
 	pin := s.PinnedPublicKey()
 	first := served(t, s)
@@ -146,7 +149,8 @@ func TestServingRenews(t *testing.T) {
 }
 
 func TestServingKeepsLastCertificate(t *testing.T) {
-	c, log := newClock(), &recorder{}
+	c := newClock()
+	log := &recorder{}
 	_, s := openServing(t, newStore(t), c, log)
 	first := served(t, s)
 	c.Set(start.Add(-2 * day)) // before the root: nothing can be signed
@@ -168,7 +172,8 @@ func TestServingKeepsLastCertificate(t *testing.T) {
 }
 
 func TestServingAfterRestart(t *testing.T) {
-	store, c := newStore(t), newClock()
+	store := newStore(t)
+	c := newClock()
 	_, before := openServing(t, store, c, &recorder{}, "old.example.com")
 	_, after := openServing(t, store, c, &recorder{}, "new.example.com")
 	if before.PinnedPublicKey() != after.PinnedPublicKey() {

@@ -35,7 +35,8 @@ func TestCheck(t *testing.T) {
 			makeFolder(t, dir, c.mode, strings.Fields(c.files))
 		}
 		err := datadir.Check(dir)
-		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "chmod 700 "+dir)) {
+		if c.want == "" && err != nil || c.want != "" &&
+			(err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "chmod 700 "+dir)) {
 			t.Errorf("%s: got %v, want %q", name, err, c.want)
 		}
 	}

@@ -10,10 +10,14 @@ import (
 )
 
 func TestDefault(t *testing.T) {
-	none, usual, other, unread := t.TempDir(), t.TempDir(), t.TempDir(), t.TempDir()
+	none := t.TempDir()
+	usual := t.TempDir()
+	other := t.TempDir()
+	unread := t.TempDir()
 	for root, files := range map[string]map[string]string{
-		usual:  {"etc/systemd/system/muster.service": "[Service]\nStateDirectory=muster\n", "etc/muster/gateway.env": "# mine\n"},
-		other:  {"etc/systemd/system/muster.service": "[Service]\nReadWritePaths=/srv/old\n", "etc/muster/gateway.env": "MUSTER_DATA=\"/srv/muster\"\n"},
+		usual: {"etc/systemd/system/muster.service": "[Service]\nStateDirectory=muster\n", "etc/muster/gateway.env": "# mine\n"},
+		other: {"etc/systemd/system/muster.service": "[Service]\nReadWritePaths=/srv/old\n",
+			"etc/muster/gateway.env": "MUSTER_DATA=\"/srv/muster\"\n"},
 		unread: {"etc/systemd/system/muster.service": "[Service]\nReadWritePaths=/srv/muster\n"},
 	} {
 		for name, text := range files {
@@ -27,8 +31,10 @@ func TestDefault(t *testing.T) {
 		uid                   int
 		xdg, home, root, want string
 	}{
-		{0, "/x", "/root", none, "/var/lib/muster"}, {0, "", "", usual, "/var/lib/muster"}, {0, "", "", other, "/srv/muster"}, {0, "", "", unread, "/srv/muster"},
-		{1, "/x", "/home/u", other, "/x/muster"}, {1, "relative", "/home/u", none, "/home/u/.local/share/muster"}, {1, "", "/home/u", none, "/home/u/.local/share/muster"},
+		{0, "/x", "/root", none, "/var/lib/muster"}, {0, "", "", usual, "/var/lib/muster"}, {0, "", "", other, "/srv/muster"},
+		{0, "", "", unread, "/srv/muster"},
+		{1, "/x", "/home/u", other, "/x/muster"}, {1, "relative", "/home/u", none, "/home/u/.local/share/muster"},
+		{1, "", "/home/u", none, "/home/u/.local/share/muster"},
 		{1, "", "", none, ""}, {1, "relative", "relative", none, ""},
 	} {
 		env := map[string]string{"XDG_DATA_HOME": c.xdg, "HOME": c.home}

@@ -18,7 +18,8 @@ import (
 
 // small are limits that a test reaches with a few connections.
 func small() door.Limits {
-	return door.Limits{Network: 12, Unproven: 8, PerAddress: 4, PerOwner: 6, Local: 2, Grace: time.Second, Quiet: time.Minute, Body: time.Second, Stall: time.Second, Least: 1 << 10}
+	return door.Limits{Network: 12, Unproven: 8, PerAddress: 4, PerOwner: 6, Local: 2, Grace: time.Second, Quiet: time.Minute,
+		Body: time.Second, Stall: time.Second, Least: 1 << 10}
 }
 
 // street is a listener whose peers have the addresses that a test gives them.
@@ -82,7 +83,8 @@ func (s *street) come(from string) *visit {
 		close(v.over)
 		return v
 	}
-	v.near, v.ctx = c, door.Connected(s.t.Context(), c)
+	v.near = c
+	v.ctx = door.Connected(s.t.Context(), c)
 	s.t.Cleanup(func() { c.Close(); far.Close() })
 	go func() {
 		defer close(v.over)
@@ -122,22 +124,30 @@ func TestWhoGivesWay(t *testing.T) {
 		{"an address holds its share, a newcomer's equals keep their place at first", "1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1", "0 1 2 3"},
 		{"then the oldest gives way", "1.1.1.1 1.1.1.1 1.1.1.1 1.1.1.1 ~ 1.1.1.1 1.1.1.1", "2 3 4 5"},
 		{"what is proven is no part of the share", "1.1.1.1+ 1.1.1.1+ 1.1.1.1+ 1.1.1.1+ 1.1.1.1+ 1.1.1.1 1.1.1.1", "0 1 2 3 4 5 6"},
-		{"an address with many gives way to one with few, at once", "1.1.1.1 1.1.1.1 1.1.1.1 2.2.2.2 2.2.2.2 3.3.3.3 3.3.3.3 4.4.4.4 5.5.5.5", "1 2 3 4 5 6 7 8"},
+		{"an address with many gives way to one with few, at once", "1.1.1.1 1.1.1.1 1.1.1.1 2.2.2.2 2.2.2.2 3.3.3.3 3.3.3.3 4.4.4.4 5.5.5.5",
+			"1 2 3 4 5 6 7 8"},
 		{"among equals nobody gives way at first", "1.0.0.1 1.0.0.2 1.0.0.3 1.0.0.4 1.0.0.5 1.0.0.6 1.0.0.7 1.0.0.8 1.0.0.9", "0 1 2 3 4 5 6 7"},
 		{"then the oldest does", "1.0.0.1 1.0.0.2 1.0.0.3 1.0.0.4 1.0.0.5 1.0.0.6 1.0.0.7 1.0.0.8 ~ 1.0.0.9", "1 2 3 4 5 6 7 8"},
 		{"a known address comes first", "9.9.9.9+ 1.0.0.1 1.0.0.2 1.0.0.3 1.0.0.4 1.0.0.5 1.0.0.6 1.0.0.7 1.0.0.8 9.9.9.9", "0 2 3 4 5 6 7 8 9"},
-		{"and does not give way to strangers", "9.9.9.9+ 9.9.9.9 1.0.0.1 1.0.0.2 1.0.0.3 1.0.0.4 1.0.0.5 1.0.0.6 1.0.0.7 ~ 1.0.0.8", "0 1 3 4 5 6 7 8 9"},
+		{"and does not give way to strangers", "9.9.9.9+ 9.9.9.9 1.0.0.1 1.0.0.2 1.0.0.3 1.0.0.4 1.0.0.5 1.0.0.6 1.0.0.7 ~ 1.0.0.8",
+			"0 1 3 4 5 6 7 8 9"},
 		{"each connection of a proxy is its own", "10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1", "0 1 2 3 4 5 6"},
-		{"but all of a proxy's are bounded too", "10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1", "0 1 2 3 4 5 6 7"},
-		{"a proxy's gives way after those of an address with two", "10.0.0.1 1.1.1.1 1.1.1.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1", "0 2 3 4 5 6 7 8"},
-		{"strangers give way to what fills the descriptors", "1.0.0.1 ~ 2.0.0.1+ 2.0.0.2+ 2.0.0.3+ 2.0.0.4+ 2.0.0.5+ 2.0.0.6+ 2.0.0.7+ 2.0.0.8+ 2.0.0.9+ 2.0.0.10+ 2.0.0.11+ 2.0.0.12+",
+		{"but all of a proxy's are bounded too", "10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1",
+			"0 1 2 3 4 5 6 7"},
+		{"a proxy's gives way after those of an address with two",
+			"10.0.0.1 1.1.1.1 1.1.1.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1 10.0.0.1", "0 2 3 4 5 6 7 8"},
+		{"strangers give way to what fills the descriptors",
+			"1.0.0.1 ~ 2.0.0.1+ 2.0.0.2+ 2.0.0.3+ 2.0.0.4+ 2.0.0.5+ 2.0.0.6+ 2.0.0.7+ 2.0.0.8+ 2.0.0.9+ 2.0.0.10+ 2.0.0.11+ 2.0.0.12+",
 			"1 2 3 4 5 6 7 8 9 10 11 12"},
-		{"when all are proven there is no room", "2.0.0.1+ 2.0.0.2+ 2.0.0.3+ 2.0.0.4+ 2.0.0.5+ 2.0.0.6+ 2.0.0.7+ 2.0.0.8+ 2.0.0.9+ 2.0.0.10+ 2.0.0.11+ 2.0.0.12+ 2.0.0.13+",
+		{"when all are proven there is no room",
+			"2.0.0.1+ 2.0.0.2+ 2.0.0.3+ 2.0.0.4+ 2.0.0.5+ 2.0.0.6+ 2.0.0.7+ 2.0.0.8+ 2.0.0.9+ 2.0.0.10+ 2.0.0.11+ 2.0.0.12+ 2.0.0.13+",
 			"0 1 2 3 4 5 6 7 8 9 10 11"},
-		{"but for one owner with many", "2.0.0.1+ 2.0.0.1+ 2.0.0.1+ 2.0.0.1+ 2.0.0.1+ 2.0.0.6+ 2.0.0.7+ 2.0.0.8+ 2.0.0.9+ 2.0.0.10+ 2.0.0.11+ 2.0.0.12+ 2.0.0.13+",
+		{"but for one owner with many",
+			"2.0.0.1+ 2.0.0.1+ 2.0.0.1+ 2.0.0.1+ 2.0.0.1+ 2.0.0.6+ 2.0.0.7+ 2.0.0.8+ 2.0.0.9+ 2.0.0.10+ 2.0.0.11+ 2.0.0.12+ 2.0.0.13+",
 			"1 2 3 4 5 6 7 8 9 10 11 12"},
 		{"one owner has a bounded number", "2.0.0.1+ 2.0.0.1+ 2.0.0.1+ 2.0.0.1+ 2.0.0.1+ 2.0.0.1+ 2.0.0.1+", "1 2 3 4 5 6"},
-		{"a proxy's proven connections are of many owners", "10.0.0.1+ 10.0.0.1+ 10.0.0.1+ 10.0.0.1+ 10.0.0.1+ 10.0.0.1+ 10.0.0.1+", "0 1 2 3 4 5 6"},
+		{"a proxy's proven connections are of many owners", "10.0.0.1+ 10.0.0.1+ 10.0.0.1+ 10.0.0.1+ 10.0.0.1+ 10.0.0.1+ 10.0.0.1+",
+			"0 1 2 3 4 5 6"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -220,7 +230,9 @@ func TestBusyOnesDoNotKeepOthersOut(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				limits := small()
-				limits.Network, limits.Unproven, limits.PerAddress = 1000, busy+idle, busy+idle
+				limits.Network = 1000
+				limits.Unproven = busy + idle
+				limits.PerAddress = busy + idle
 				s := newStreet(t, limits)
 				for i := range busy {
 					s.seize(c.from(i))

@@ -14,7 +14,8 @@ import (
 	"muster/gateway/internal/reply"
 )
 
-// BenchmarkKeepAlive is what the door costs a heartbeat: the same exchange over TLS with it and without. Both have the server's own deadlines.
+// BenchmarkKeepAlive is what the door costs a heartbeat: the same exchange over TLS with it and without. Both have the server's own
+// deadlines.
 func BenchmarkKeepAlive(b *testing.B) {
 	for _, with := range []bool{false, true} {
 		name := "bare"
@@ -35,15 +36,20 @@ func exchange(b *testing.B, with bool) {
 		reply.Write(w, http.StatusOK, body[:64])
 	}))
 	s := httptest.NewUnstartedServer(handler)
-	s.Config.ReadHeaderTimeout, s.Config.WriteTimeout, s.Config.IdleTimeout = time.Minute, time.Minute, time.Minute
+	s.Config.ReadHeaderTimeout = time.Minute
+	s.Config.WriteTimeout = time.Minute
+	s.Config.IdleTimeout = time.Minute
 	if with {
 		d := door.New(door.Config{Limits: door.LimitsFor(1024), Place: func(net.Addr) (netip.Addr, bool) { return netip.IPv6Loopback(), false }})
-		s.Listener, s.Config.Handler = d.Network(s.Listener), d.Handler(handler)
-		s.Config.ConnContext, s.Config.ConnState = door.Connected, door.State
+		s.Listener = d.Network(s.Listener)
+		s.Config.Handler = d.Handler(handler)
+		s.Config.ConnContext = door.Connected
+		s.Config.ConnState = door.State
 	}
 	s.StartTLS()
 	defer s.Close()
-	client, body := s.Client(), make([]byte, 1024)
+	client := s.Client()
+	body := make([]byte, 1024)
 	for b.Loop() {
 		answer, err := client.Post(s.URL, "application/json", bytes.NewReader(body))
 		if err != nil {

@@ -172,7 +172,8 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 func (c *Conn) Write(p []byte) (n int, err error) {
 	c.sending.Store(c.door.now())
 	defer c.wrote()
-	queued, known := 0, false
+	queued := 0
+	known := false
 	for {
 		if err := c.waits(time.Now().Add(c.door.limits.Stall)); err != nil {
 			return n, err
@@ -191,7 +192,8 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			c.cut(notRead)
 			return n, err
 		}
-		queued, known = left, told
+		queued = left
+		known = told
 	}
 }
 

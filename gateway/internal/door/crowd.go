@@ -24,7 +24,9 @@ type group struct {
 
 // add puts a connection at a group's end.
 func (g *group) add(c *Conn) {
-	c.group, c.older, c.newer = g, g.newest, nil
+	c.group = g
+	c.older = g.newest
+	c.newer = nil
 	if g.newest == nil {
 		g.oldest = c
 	} else {
@@ -47,7 +49,10 @@ func (g *group) remove(c *Conn) {
 		c.newer.older = c.older
 	}
 	g.weigh(-1 - c.extra)
-	c.group, c.older, c.newer, c.extra = nil, nil, nil, 0
+	c.group = nil
+	c.older = nil
+	c.newer = nil
+	c.extra = 0
 }
 
 // turn puts the oldest connection at the end.
@@ -56,8 +61,10 @@ func (g *group) turn() {
 	if c == g.newest {
 		return
 	}
-	g.oldest, c.newer.older = c.newer, nil
-	c.older, c.newer = g.newest, nil
+	g.oldest = c.newer
+	c.newer.older = nil
+	c.older = g.newest
+	c.newer = nil
 	g.newest.newer = c
 	g.newest = c
 }
@@ -84,7 +91,8 @@ func (w *crowd) put(g *group) {
 		w.by = append(w.by, queue{})
 	}
 	q := &w.by[g.count]
-	g.before, g.after = q.last, nil
+	g.before = q.last
+	g.after = nil
 	if q.last == nil {
 		q.first = g
 	} else {
@@ -110,7 +118,8 @@ func (w *crowd) take(g *group) {
 	} else {
 		g.after.before = g.before
 	}
-	g.before, g.after = nil, nil
+	g.before = nil
+	g.after = nil
 	w.total -= g.count
 	for w.most > 0 && w.by[w.most].first == nil {
 		w.most--

@@ -32,8 +32,9 @@ func (d *Door) Handler(next http.Handler) http.Handler {
 
 // refuse answers a request that there is no room for.
 func refuse(w http.ResponseWriter) {
-	body, err := json.Marshal(wire.Error{Error: wire.ErrorDetail{Code: wire.CodeTooManyRequests, Message: "too many requests without a proof at once",
-		Hint: "wait a second; a client that has proven itself is not held up"}})
+	body, err := json.Marshal(wire.Error{Error: wire.ErrorDetail{Code: wire.CodeTooManyRequests,
+		Message: "too many requests without a proof at once",
+		Hint:    "wait a second; a client that has proven itself is not held up"}})
 	if err != nil {
 		panic("door: " + err.Error()) // a programming error
 	}

@@ -48,8 +48,11 @@ func newHouse(t *testing.T, limits door.Limits) *house {
 		s := httptest.NewUnstartedServer(h.door.Handler(h.rooms()))
 		s.Listener = h.door.Network(s.Listener)
 		s.EnableHTTP2 = true
-		s.Config.ReadHeaderTimeout, s.Config.WriteTimeout, s.Config.IdleTimeout = 200*time.Millisecond, time.Minute, time.Minute
-		s.Config.ConnContext, s.Config.ConnState = door.Connected, door.State
+		s.Config.ReadHeaderTimeout = 200 * time.Millisecond
+		s.Config.WriteTimeout = time.Minute
+		s.Config.IdleTimeout = time.Minute
+		s.Config.ConnContext = door.Connected
+		s.Config.ConnState = door.State
 		s.Config.ErrorLog = slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)
 		if secret {
 			s.StartTLS()
@@ -201,7 +204,8 @@ func TestNotRead(t *testing.T) {
 	}{{"nothing", false}, {"slowly", true}} {
 		t.Run(c.name, func(t *testing.T) {
 			limits := quick()
-			limits.Stall, limits.Least = time.Second/2, 1
+			limits.Stall = time.Second / 2
+			limits.Least = 1
 			h := newHouse(t, limits)
 			connection := h.dial()
 			if _, err := io.WriteString(connection, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
@@ -277,7 +281,8 @@ func TestTwoLengths(t *testing.T) {
 // TestStreams: requests that are held on one HTTP/2 connection count like connections.
 func TestStreams(t *testing.T) {
 	limits := quick()
-	limits.PerAddress, limits.Body = 4, 5*time.Second
+	limits.PerAddress = 4
+	limits.Body = 5 * time.Second
 	h := newHouse(t, limits)
 	client := h.tls.Client()
 	ctx, stop := context.WithCancel(t.Context())
@@ -298,7 +303,8 @@ func TestStreams(t *testing.T) {
 // TestTooManyStreams: beyond the bound a request is refused, and its body is not waited for.
 func TestTooManyStreams(t *testing.T) {
 	limits := quick()
-	limits.PerAddress, limits.Body = 2, 5*time.Second
+	limits.PerAddress = 2
+	limits.Body = 5 * time.Second
 	h := newHouse(t, limits)
 	client := h.tls.Client()
 	ctx, stop := context.WithCancel(t.Context())

@@ -56,7 +56,8 @@ func TestAnswer(t *testing.T) {
 			t.Fatalf("%s: %v", name, err)
 		}
 		for _, want := range []string{
-			"\nGATEWAY='" + c.gateway + "'\n", "\nROOT_PIN='" + pin + "'\n", "\nPINNED_KEY='" + c.key + "'\n", "\nSHA256_AMD64='" + amd64 + "'\n", "\nSHA256_ARM64=''\n",
+			"\nGATEWAY='" + c.gateway + "'\n", "\nROOT_PIN='" + pin + "'\n", "\nPINNED_KEY='" + c.key + "'\n", "\nSHA256_AMD64='" + amd64 + "'\n",
+			"\nSHA256_ARM64=''\n",
 		} {
 			if !bytes.Contains(script, []byte(want)) {
 				t.Errorf("%s: the script has no %q", name, want)

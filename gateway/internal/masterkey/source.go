@@ -106,7 +106,8 @@ func (s Source) Key() ([]byte, error) {
 		return key, err
 	}
 	if exists(s.database()) { // which another key seals
-		const text = "there is no master key for the database in %s: looked for %s; put its key back, or name the file with --master-key-file%s; " +
+		const text = "there is no master key for the database in %s: looked for %s; put its key back, or name the file with " +
+			"--master-key-file%s; " +
 			"muster help lost-gateway says where to look"
 		return nil, fmt.Errorf(text, s.Data, s.lookedFor(), s.AtService())
 	}
@@ -172,7 +173,8 @@ func encode(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString
 func decode(from, text string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(key) != size {
-		const text = "the master key in %s is not 32 bytes in base64; restore it from a backup: without it the database's secrets cannot be opened"
+		const text = "the master key in %s is not 32 bytes in base64; restore it from a backup: without it the database's secrets cannot be " +
+			"opened"
 		return nil, fmt.Errorf(text, from)
 	}
 	return key, nil

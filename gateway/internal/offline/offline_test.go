@@ -85,7 +85,8 @@ func (e *estate) refused(what string, err error, want ...string) {
 func TestKeyOfItsOwnData(t *testing.T) {
 	e := newEstate(t)
 	other := filepath.Join(t.TempDir(), "other")
-	own, installed := filepath.Join(other, datadir.MasterKey), filepath.Join(e.root, datadir.ServiceKey)
+	own := filepath.Join(other, datadir.MasterKey)
+	installed := filepath.Join(e.root, datadir.ServiceKey)
 	if err := errors.Join(e.init(other, ""), e.init(e.service, "")); err != nil {
 		t.Fatal(err)
 	}

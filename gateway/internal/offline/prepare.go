@@ -19,7 +19,8 @@ const restoreSets = 8
 func (s *site) prepare(ctx context.Context, file string, key []byte, r Restore) (Restored, error) {
 	copied, err := store.Open(ctx, store.Options{Path: file, MasterKey: key})
 	if errors.Is(err, store.ErrWrongMasterKey) {
-		err = fmt.Errorf("it was sealed with another master key than the one in %s: name the file of the right key with --master-key-file", s.keys.Where())
+		err = fmt.Errorf("it was sealed with another master key than the one in %s: name the file of the right key with --master-key-file",
+			s.keys.Where())
 	}
 	if err != nil {
 		return Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)

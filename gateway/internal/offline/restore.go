@@ -85,7 +85,8 @@ func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
 	data := s.keys.Data
 	database := filepath.Join(data, datadir.Database)
 	if exists(database) && !r.Force {
-		return Restored{}, fmt.Errorf("there is a database in %s already: restore into another --data, or add --force, which moves that one aside", data)
+		return Restored{}, fmt.Errorf("there is a database in %s already: restore into another --data, or add --force, which moves that one "+
+			"aside", data)
 	}
 	if err := keyThere(s.keys); err != nil {
 		return Restored{}, err

@@ -20,7 +20,8 @@ func (r Reach) Complete(setting string) (Reach, error) {
 		r.PublicURL = made(r.Listen)
 	}
 	u, err := url.Parse(r.PublicURL)
-	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.User != nil {
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" ||
+		u.User != nil {
 		return r, fmt.Errorf("%s %q: write https://host or https://host:port", setting, r.PublicURL)
 	}
 	if port := u.Port(); r.PublicGiven && port != "" {

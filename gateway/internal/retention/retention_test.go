@@ -50,11 +50,13 @@ func TestPrune(t *testing.T) {
 		}
 	}
 	left, err := opened.Events(t.Context(), store.EventQuery{Limit: 1000})
-	if err != nil || len(left) != 3 || left[0].Detail["deleted"] != "1" || left[1].Detail["deleted"] != "5000" || left[2].Kind != "young" || !left[0].Security {
+	if err != nil || len(left) != 3 || left[0].Detail["deleted"] != "1" || left[1].Detail["deleted"] != "5000" || left[2].Kind != "young" ||
+		!left[0].Security {
 		t.Errorf("left %+v, %v", left, err)
 	}
 	k.Events = 0 // for ever
-	b := store.Bootstrap{Token: store.Token{ID: "msb_abcd", NodeID: "n-1", Tenant: "default", Uses: 1, CreatedAt: now, ExpiresAt: now.Add(time.Hour)}, Script: "#!/bin/sh\n"}
+	b := store.Bootstrap{Token: store.Token{ID: "msb_abcd", NodeID: "n-1", Tenant: "default", Uses: 1, CreatedAt: now,
+		ExpiresAt: now.Add(time.Hour)}, Script: "#!/bin/sh\n"}
 	if err := opened.CreateNode(t.Context(), store.Node{ID: "n-1", Name: "n-1", Tenant: "default", CreatedAt: now}, nil); err != nil {
 		t.Fatal(err)
 	}

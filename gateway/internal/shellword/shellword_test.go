@@ -9,7 +9,8 @@ import (
 
 func TestQuote(t *testing.T) {
 	for word, want := range map[string]string{
-		"": "''", "/srv/muster": "/srv/muster", "https://gw:7443": "https://gw:7443", "a b": "'a b'", "$(id)": "'$(id)'", "it's": `'it'\''s'`, "~": "'~'",
+		"": "''", "/srv/muster": "/srv/muster", "https://gw:7443": "https://gw:7443", "a b": "'a b'", "$(id)": "'$(id)'", "it's": `'it'\''s'`,
+		"~": "'~'",
 	} {
 		if got := shellword.Quote(word); got != want {
 			t.Errorf("Quote(%q) = %s, want %s", word, got, want)

@@ -26,7 +26,8 @@ func (i *Issuer) believe(o order, answer []byte) (store.Certificate, error) {
 	if err != nil {
 		return store.Certificate{}, failed("its answer: %w", err)
 	}
-	leaf, now := sent[0], i.config.Now()
+	leaf := sent[0]
+	now := i.config.Now()
 	for _, check := range []func() error{
 		func() error { return checkNames(leaf, o) },
 		func() error { return checkUse(leaf) },
@@ -42,7 +43,8 @@ func (i *Issuer) believe(o order, answer []byte) (store.Certificate, error) {
 	}
 	if slices.Contains(leaf.ExtKeyUsage, x509.ExtKeyUsageServerAuth) {
 		i.serverAuth.Do(func() {
-			i.config.Logger.Warn("step-ca's certificates for nodes are good for servers too; give the provisioner a template with extKeyUsage clientAuth alone", "provisioner", i.config.Provisioner)
+			i.config.Logger.Warn("step-ca's certificates for nodes are good for servers too; give the provisioner a template with extKeyUsage "+
+				"clientAuth alone", "provisioner", i.config.Provisioner)
 		})
 	}
 	var text strings.Builder
@@ -77,7 +79,8 @@ func checkNames(leaf *x509.Certificate, o order) error {
 	}
 	subject, err := asn1.Marshal(pkix.Name{CommonName: o.nodeID}.ToRDNSequence())
 	if err != nil || !bytes.Equal(subject, leaf.RawSubject) {
-		return fmt.Errorf("its subject is %.200q, want the node's id as the common name and nothing else: see the provisioner's template, and authority.template in ca.json", leaf.Subject)
+		return fmt.Errorf("its subject is %.200q, want the node's id as the common name and nothing else: see the provisioner's template, "+
+			"and authority.template in ca.json", leaf.Subject)
 	}
 	const tagURI = 6
 	names, err := asn1.Marshal([]asn1.RawValue{{Class: asn1.ClassContextSpecific, Tag: tagURI, Bytes: []byte(o.uri)}})
@@ -109,9 +112,11 @@ func checkDates(leaf *x509.Certificate, o order, now time.Time) error {
 	span := leaf.NotBefore.UTC().Format(time.RFC3339) + " to " + leaf.NotAfter.UTC().Format(time.RFC3339)
 	switch {
 	case leaf.NotBefore.After(now.Add(slack)), !leaf.NotAfter.After(now):
-		return fmt.Errorf("it is good from %s, and the gateway's clock says %s: set the clocks: %w", span, now.UTC().Format(time.RFC3339), authority.ErrClock)
+		return fmt.Errorf("it is good from %s, and the gateway's clock says %s: set the clocks: %w", span, now.UTC().Format(time.RFC3339),
+			authority.ErrClock)
 	case leaf.NotAfter.After(now.Add(o.ttl + slack)):
-		return fmt.Errorf("it is good from %s, longer than the %s that were asked for: see the provisioner's template, and the clocks", span, o.ttl)
+		return fmt.Errorf("it is good from %s, longer than the %s that were asked for: see the provisioner's template, and the clocks", span,
+			o.ttl)
 	}
 	return nil
 }

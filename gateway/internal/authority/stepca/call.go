@@ -40,7 +40,8 @@ func (i *Issuer) sign(ctx context.Context, o order) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	var floor time.Time // step-ca's clock, where it was ahead of ours
-	for try, refused := 0, 0; ; try++ {
+	refused := 0
+	for try := 0; ; try++ {
 		answer, err := i.signOnce(ctx, o, floor)
 		var f *failure
 		if err == nil || !errors.As(err, &f) || f.again == final {
@@ -86,7 +87,8 @@ func (i *Issuer) signOnce(ctx context.Context, o order, floor time.Time) ([]byte
 func lifetime(o order, c *credential, now time.Time) (string, error) {
 	if end, ends := c.expires(); ends {
 		if !now.Before(end) {
-			return "", failed("the X5C certificate of the gateway expired at %s; renew it (step ca renew CERT KEY) and the gateway reads it again by itself", end.UTC().Format(time.RFC3339))
+			return "", failed("the X5C certificate of the gateway expired at %s; renew it (step ca renew CERT KEY) and the gateway reads it "+
+				"again by itself", end.UTC().Format(time.RFC3339))
 		}
 		if end.Sub(now) < o.ttl {
 			return end.UTC().Format(time.RFC3339), nil
@@ -159,13 +161,15 @@ func (i *Issuer) refusal(response *http.Response, body []byte) *failure {
 		f = failed("it is in trouble (%s); its log says more", words)
 		f.again = later
 	case status == http.StatusUnauthorized:
-		f = failed("it refuses the gateway's token (%s): check the provisioner's name %q and key, that the URL's host is among dnsNames in its ca.json, and the clocks%s; its log has the reason",
+		f = failed("it refuses the gateway's token (%s): check the provisioner's name %q and key, that the URL's host is among dnsNames in "+
+			"its ca.json, and the clocks%s; its log has the reason",
 			words, i.config.Provisioner, i.apart(date))
 		f.again = freshToken
 	case status == http.StatusForbidden:
 		f = failed("it refuses to sign (%s): %s", words, forbiddenHint(said.Message))
 	case status == http.StatusBadRequest:
-		f = failed("it does not understand the request (%s): a template of the provisioner may be wrong, or its version is another than this gateway knows; its log has the reason", words)
+		f = failed("it does not understand the request (%s): a template of the provisioner may be wrong, or its version is another than this "+
+			"gateway knows; its log has the reason", words)
 	default:
 		f = failed("it answers %s: something else than step-ca may answer at this URL", words)
 	}

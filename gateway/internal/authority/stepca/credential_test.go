@@ -66,22 +66,23 @@ func TestKeysThatAreRefused(t *testing.T) {
 	}
 	const secret = "c2VjcmV0LXNlY3JldC1zZWNyZXQtc2VjcmV0LXNlY3I"
 	for name, test := range map[string]struct{ text, want string }{
-		"nothing":              {"", "neither a JWK nor a private key in PEM"},
-		"a certificate":        {encode("CERTIFICATE", []byte("x")), "neither a JWK nor a private key in PEM"},
-		"a compact JWE":        {"eyJhbGciOiJQQkVTMi1IUzI1NitBMTI4S1cifQ.a.b.c.d", "encrypted with a password"},
-		"a JWE in JSON":        {`{"protected":"eyJ","ciphertext":"x"}`, "step crypto jwe decrypt"},
-		"an encrypted PEM":     {encode("ENCRYPTED PRIVATE KEY", []byte("x")), "step crypto change-pass"},
-		"an old encrypted PEM": {"-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END EC PRIVATE KEY-----\n", "step crypto change-pass"},
-		"broken PEM":           {encode("PRIVATE KEY", []byte("x")), "no private key that can be read"},
-		"broken SEC 1":         {encode("EC PRIVATE KEY", []byte("x")), "no private key that can be read"},
-		"P-384":                {keyPEM(t, big), "not an EC P-256 key"},
-		"not JSON":             {`{"kty":`, "not one in JSON"},
-		"an RSA JWK":           {`{"kty":"RSA","d":"` + secret + `"}`, "not an EC P-256 key"},
-		"a P-384 JWK":          {`{"kty":"EC","crv":"P-384","d":"` + secret + `"}`, "not an EC P-256 key"},
-		"a public JWK":         {`{"kty":"EC",` + rfcKey + `}`, "public key"},
-		"d is not base64":      {`{"kty":"EC",` + rfcKey + `,"d":"` + secret + `="}`, "not base64url"},
-		"d is too short":       {`{"kty":"EC",` + rfcKey + `,"d":"c2Vj"}`, "scalar of 32 bytes"},
-		"of two keys":          {`{"kty":"EC",` + rfcKey + `,"d":"` + secret + `"}`, "not the public key"},
+		"nothing":          {"", "neither a JWK nor a private key in PEM"},
+		"a certificate":    {encode("CERTIFICATE", []byte("x")), "neither a JWK nor a private key in PEM"},
+		"a compact JWE":    {"eyJhbGciOiJQQkVTMi1IUzI1NitBMTI4S1cifQ.a.b.c.d", "encrypted with a password"},
+		"a JWE in JSON":    {`{"protected":"eyJ","ciphertext":"x"}`, "step crypto jwe decrypt"},
+		"an encrypted PEM": {encode("ENCRYPTED PRIVATE KEY", []byte("x")), "step crypto change-pass"},
+		"an old encrypted PEM": {"-----BEGIN EC PRIVATE KEY-----\nProc-Type: 4,ENCRYPTED\nDEK-Info: AES-128-CBC,00\n\nAAAA\n-----END EC " +
+			"PRIVATE KEY-----\n", "step crypto change-pass"},
+		"broken PEM":      {encode("PRIVATE KEY", []byte("x")), "no private key that can be read"},
+		"broken SEC 1":    {encode("EC PRIVATE KEY", []byte("x")), "no private key that can be read"},
+		"P-384":           {keyPEM(t, big), "not an EC P-256 key"},
+		"not JSON":        {`{"kty":`, "not one in JSON"},
+		"an RSA JWK":      {`{"kty":"RSA","d":"` + secret + `"}`, "not an EC P-256 key"},
+		"a P-384 JWK":     {`{"kty":"EC","crv":"P-384","d":"` + secret + `"}`, "not an EC P-256 key"},
+		"a public JWK":    {`{"kty":"EC",` + rfcKey + `}`, "public key"},
+		"d is not base64": {`{"kty":"EC",` + rfcKey + `,"d":"` + secret + `="}`, "not base64url"},
+		"d is too short":  {`{"kty":"EC",` + rfcKey + `,"d":"c2Vj"}`, "scalar of 32 bytes"},
+		"of two keys":     {`{"kty":"EC",` + rfcKey + `,"d":"` + secret + `"}`, "not the public key"},
 	} {
 		_, _, err := openKey(t, test.text)
 		wantError(t, err, test.want)
@@ -112,7 +113,8 @@ func TestNewRefuses(t *testing.T) {
 		"bad key":           {func(f *fakeCA) { f.file("key.pem", "x") }, "key.pem"},
 		"no certificate":    {func(f *fakeCA) { f.config.CertFile = filepath.Join(f.dir, "none") }, "X5C certificate"},
 		"empty certificate": {func(f *fakeCA) { f.config.CertFile = f.file("cert.pem", "") }, "no certificate in PEM"},
-		"of another key":    {func(f *fakeCA) { f.config.CertFile = f.file("cert.pem", certificatePEM(f.issuer.certificate)) }, "leaf stands first"},
+		"of another key": {func(f *fakeCA) { f.config.CertFile = f.file("cert.pem", certificatePEM(f.issuer.certificate)) },
+			"leaf stands first"},
 		"not for clients": {func(f *fakeCA) {
 			f.config.CertFile = f.file("cert.pem", certificatePEM(f.signer(day, x509.KeyUsageDigitalSignature, x509.ExtKeyUsageServerAuth)))
 		}, "clientAuth"},
@@ -144,7 +146,8 @@ func TestCheck(t *testing.T) {
 // TestCredentialIsFollowed changes the key under a running gateway, first for the worse.
 func TestCredentialIsFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		f, start := newFake(t), time.Now()
+		f := newFake(t)
+		start := time.Now()
 		issuer := f.open()
 		ask := func() string {
 			t.Helper()

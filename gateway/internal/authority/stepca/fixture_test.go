@@ -244,7 +244,8 @@ func (f *fakeCA) read(r *http.Request) (o order) {
 		f.t.Errorf("body: %v", err)
 		return o
 	}
-	o.CSR, o.NotAfter = body.CSR, body.NotAfter
+	o.CSR = body.CSR
+	o.NotAfter = body.NotAfter
 	if block, _ := pem.Decode([]byte(body.CSR)); block != nil {
 		o.csr, _ = x509.ParseCertificateRequest(block.Bytes)
 	}
@@ -261,7 +262,8 @@ func (f *fakeCA) read(r *http.Request) (o order) {
 	}
 	raw, err := base64.RawURLEncoding.DecodeString(parts[2])
 	sum := sha256.Sum256([]byte(parts[0] + "." + parts[1]))
-	if err != nil || len(raw) != 64 || !ecdsa.Verify(&f.key.PublicKey, sum[:], new(big.Int).SetBytes(raw[:32]), new(big.Int).SetBytes(raw[32:])) {
+	if err != nil || len(raw) != 64 || !ecdsa.Verify(&f.key.PublicKey, sum[:], new(big.Int).SetBytes(raw[:32]),
+		new(big.Int).SetBytes(raw[32:])) {
 		f.t.Errorf("the token's signature is not ES256 by the provisioner's key: %x", raw)
 	}
 	return o

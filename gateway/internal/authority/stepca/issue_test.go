@@ -44,7 +44,8 @@ func TestTokenAndCertificate(t *testing.T) {
 			if issued.Chain != want {
 				t.Errorf("chain, want leaf, intermediate and root:\n%s", issued.Chain)
 			}
-			if row := store.NewCertificate(leaf.Raw, leaf.RawSubjectPublicKeyInfo, leaf.NotBefore, leaf.NotAfter, want); !reflect.DeepEqual(issued, row) {
+			if row := store.NewCertificate(leaf.Raw, leaf.RawSubjectPublicKeyInfo, leaf.NotBefore, leaf.NotAfter, want); !reflect.DeepEqual(issued,
+				row) {
 				t.Errorf("got the row %+v, want %+v", issued, row)
 			}
 		})
@@ -53,7 +54,8 @@ func TestTokenAndCertificate(t *testing.T) {
 
 func checkToken(t *testing.T, f *fakeCA, o order, kind string, csr *x509.CertificateRequest) {
 	t.Helper()
-	c, sum := o.claims, sha256.Sum256(csr.Raw)
+	c := o.claims
+	sum := sha256.Sum256(csr.Raw)
 	switch {
 	case o.header.Alg != "ES256" || o.header.Typ != "JWT":
 		t.Errorf("header: %+v", o.header)
@@ -116,7 +118,8 @@ func TestOrdersThatAreNotSent(t *testing.T) {
 		_, err := f.open().Issue(t.Context(), test.request)
 		wantError(t, err, test.want)
 		var detail *wire.ErrorDetail
-		if csrAtFault := errors.Is(err, authority.ErrBadCSR); csrAtFault != (test.request.CSR == named) || csrAtFault && (!errors.As(err, &detail) || detail.Code != wire.CodeBadCSR) {
+		if csrAtFault := errors.Is(err, authority.ErrBadCSR); csrAtFault != (test.request.CSR == named) || csrAtFault &&
+			(!errors.As(err, &detail) || detail.Code != wire.CodeBadCSR) {
 			t.Errorf("%s: %v, bad CSR: %v", name, err, csrAtFault)
 		}
 		if f.count() != 0 {
@@ -140,10 +143,11 @@ func TestCertificatesThatAreNotBelieved(t *testing.T) {
 		{"a second URI", func(c *x509.Certificate) { c.URIs = append(c.URIs, other) }, "alternative names"},
 		{"a host besides", func(c *x509.Certificate) { c.DNSNames = []string{"n-1"} }, "alternative names"},
 		{"no URI", func(c *x509.Certificate) { c.URIs = nil }, "alternative names"},
-		{"a CA", func(c *x509.Certificate) { c.IsCA, c.BasicConstraintsValid = true, true }, "it is a CA's"},
+		{"a CA", func(c *x509.Certificate) { c.IsCA = true; c.BasicConstraintsValid = true }, "it is a CA's"},
 		{"signs certificates", func(c *x509.Certificate) {
 			c.KeyUsage |= x509.KeyUsageCertSign
-			c.IsCA, c.BasicConstraintsValid = true, true
+			c.IsCA = true
+			c.BasicConstraintsValid = true
 		}, "it is a CA's"},
 		{"no signatures", func(c *x509.Certificate) { c.KeyUsage = x509.KeyUsageKeyAgreement }, "digital signatures"},
 		{"not for clients", func(c *x509.Certificate) { c.ExtKeyUsage = c.ExtKeyUsage[:1] }, "not for clients"},
@@ -217,12 +221,14 @@ func TestOverTLS(t *testing.T) {
 	f := newFake(t)
 	server := httptest.NewUnstartedServer(f)
 	key := newKey(t)
-	leaf := signed(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour)}, &key.PublicKey, f.issuer)
+	leaf := signed(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, NotBefore: time.Now().Add(-time.Hour),
+		NotAfter: time.Now().Add(time.Hour)}, &key.PublicKey, f.issuer)
 	server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{leaf.Raw, f.issuer.certificate.Raw}, PrivateKey: key}}}
 	server.Config.ErrorLog = nil
 	server.StartTLS()
 	defer server.Close()
-	f.config.Client, f.config.URL = nil, server.URL
+	f.config.Client = nil
+	f.config.URL = server.URL
 	issuer := f.open()
 	if err := issuer.Check(t.Context()); err != nil {
 		t.Error(err)

@@ -10,8 +10,10 @@ import (
 )
 
 var (
-	errNotP256      = errors.New("it is not an EC P-256 key, the only kind that tokens are signed with here; make the provisioner with: step crypto jwk create --kty EC --crv P-256")
-	errEncryptedJWK = errors.New("it is encrypted with a password: step crypto jwe decrypt < FILE gives the plain key; keep that in a file of mode 0600")
+	errNotP256 = errors.New("it is not an EC P-256 key, the only kind that tokens are signed with here; make the provisioner with: " +
+		"step crypto jwk create --kty EC --crv P-256")
+	errEncryptedJWK = errors.New("it is encrypted with a password: step crypto jwe decrypt < FILE gives the plain key; keep that in a " +
+		"file of mode 0600")
 )
 
 // jwk is a private key of kind EC (RFC 7518 section 6.2), or the marks of an encrypted one (RFC 7516 section 7.2).

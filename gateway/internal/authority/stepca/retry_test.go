@@ -73,9 +73,12 @@ func TestGivesUp(t *testing.T) {
 		from, to time.Duration
 		want     string
 	}{
-		{"always in trouble", func(w http.ResponseWriter, _ order) { refuse(w, 503, "no") }, nil, 4, 30, 4 * time.Second, 6 * time.Second, "it is in trouble (503"},
-		{"always refused", func(w http.ResponseWriter, _ order) { refuse(w, 401, "no") }, nil, 3, 3, 0, 3 * time.Second, "refuses the gateway's token (401"},
-		{"nobody there", nil, func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }, 4, 30, 4 * time.Second, 6 * time.Second, "cannot be reached"},
+		{"always in trouble", func(w http.ResponseWriter, _ order) { refuse(w, 503, "no") }, nil, 4, 30, 4 * time.Second, 6 * time.Second,
+			"it is in trouble (503"},
+		{"always refused", func(w http.ResponseWriter, _ order) { refuse(w, 401, "no") }, nil, 3, 3, 0, 3 * time.Second,
+			"refuses the gateway's token (401"},
+		{"nobody there", nil, func(*http.Request) (*http.Response, error) { return nil, syscall.ECONNREFUSED }, 4, 30, 4 * time.Second,
+			6 * time.Second, "cannot be reached"},
 		{"silent", nil, func(r *http.Request) (*http.Response, error) {
 			<-r.Context().Done()
 			return nil, r.Context().Err()
@@ -139,7 +142,8 @@ func TestCallerLeaves(t *testing.T) {
 		f := newFake(t)
 		ctx, cancel := context.WithCancel(t.Context())
 		f.trip = func(*http.Request) (*http.Response, error) { cancel(); return nil, syscall.ECONNREFUSED }
-		if _, err := f.open().Issue(ctx, authority.Request{NodeID: nodeID, CSR: newCSR(t, x509.CertificateRequest{})}); err == nil || f.log.count("did not certify") != 0 {
+		if _, err := f.open().Issue(ctx, authority.Request{NodeID: nodeID, CSR: newCSR(t, x509.CertificateRequest{})}); err == nil ||
+			f.log.count("did not certify") != 0 {
 			t.Errorf("%v, log %s", err, f.log.text.String())
 		}
 	})
@@ -175,7 +179,8 @@ func TestRefusals(t *testing.T) {
 		{text(201, "<html>"), []string{"not JSON"}},
 		{text(201, "{}"), []string{"no certificate in PEM"}},
 		{text(201, `{"certChain":["-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n"]}`), []string{"a certificate in it"}},
-		{text(201, `{"certChain":["-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"]}`), []string{"PRIVATE KEY", "certificates alone"}},
+		{text(201, `{"certChain":["-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"]}`),
+			[]string{"PRIVATE KEY", "certificates alone"}},
 	} {
 		f := newFake(t)
 		f.answer = test.answer

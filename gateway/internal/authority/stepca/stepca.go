@@ -122,7 +122,8 @@ func checkTTL(ttl time.Duration) error {
 
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
-	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" || u.User != nil {
+	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
+		u.User != nil {
 		return nil, errors.New("step-ca's URL is not https://host or https://host:port, with a host from dnsNames in its ca.json")
 	}
 	return &url.URL{Scheme: u.Scheme, Host: u.Host}, nil
@@ -140,7 +141,8 @@ func readRoots(file string) ([]*x509.Certificate, *x509.CertPool, error) {
 	pool := x509.NewCertPool()
 	for _, root := range roots {
 		if !root.IsCA {
-			return nil, nil, fmt.Errorf("step-ca's root, file %s: %q is not a CA's certificate; step ca root FILE fetches the right one", file, root.Subject)
+			return nil, nil, fmt.Errorf("step-ca's root, file %s: %q is not a CA's certificate; step ca root FILE fetches the right one", file,
+				root.Subject)
 		}
 		pool.AddCert(root)
 	}
@@ -173,7 +175,8 @@ func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 func newClient(roots *x509.CertPool) *http.Client {
 	transport := http.DefaultTransport.(*http.Transport).Clone()
 	transport.TLSClientConfig = &tls.Config{RootCAs: roots, MinVersion: tls.VersionTLS12}
-	transport.MaxConnsPerHost, transport.MaxIdleConnsPerHost = connections, connections
+	transport.MaxConnsPerHost = connections
+	transport.MaxIdleConnsPerHost = connections
 	return &http.Client{Transport: transport}
 }
 
@@ -238,7 +241,8 @@ func (i *Issuer) newOrder(r authority.Request) (order, error) {
 	}
 	u := url.URL{Scheme: "spiffe", Host: i.config.TrustDomain, Path: "/node/" + r.NodeID}
 	o.uri = u.String()
-	if r.NodeID == "" || len(r.NodeID) > 64 || o.uri != "spiffe://"+i.config.TrustDomain+"/node/"+r.NodeID || strings.ContainsAny(r.NodeID, "/.") {
+	if r.NodeID == "" || len(r.NodeID) > 64 || o.uri != "spiffe://"+i.config.TrustDomain+"/node/"+r.NodeID ||
+		strings.ContainsAny(r.NodeID, "/.") {
 		return o, fmt.Errorf("node id %.80q cannot stand in a certificate", r.NodeID)
 	}
 	if r.CSR == nil {
@@ -246,7 +250,8 @@ func (i *Issuer) newOrder(r authority.Request) (order, error) {
 	}
 	if name := r.CSR.Subject.CommonName; name != "" && name != r.NodeID {
 		return o, &failure{
-			text: fmt.Sprintf("the request's common name %.80q is not the node's id, and step-ca refuses to sign another subject than it asks for", name),
+			text: fmt.Sprintf("the request's common name %.80q is not the node's id, and step-ca refuses to sign another subject than it asks for",
+				name),
 			detail: wire.Refuse(wire.CodeBadCSR, "this gateway's certificate authority takes no common name but the node's id",
 				"leave the subject of the certificate request empty, as muster-agent does"),
 
