@@ -11,7 +11,7 @@ func (d *Door) Network(l net.Listener) net.Listener {
 	return &listener{Listener: l, door: d, admit: d.admit}
 }
 
-// Local gives a listener for the operator's socket: whoever can open that needs no other proof, and it has room of its own.
+// Local gives a listener for the operator's socket, which has room of its own. Who can open the socket needs no other proof.
 func (d *Door) Local(l net.Listener) net.Listener {
 	return &listener{Listener: l, door: d, admit: d.admitLocal}
 }
@@ -22,8 +22,8 @@ type listener struct {
 	admit func(net.Conn) *Conn
 }
 
-// Accept gives the next connection that is let in. Where the process has no descriptor left, as other parts of it need some too,
-// an unproven connection gives its own.
+// Accept gives the next connection that is let in. Other parts of the process need descriptors too: where none is left, a connection
+// without a proof is closed.
 func (l *listener) Accept() (net.Conn, error) {
 	for {
 		raw, err := l.Listener.Accept()
@@ -39,8 +39,8 @@ func (l *listener) Accept() (net.Conn, error) {
 	}
 }
 
-// admit finds room for a connection, or refuses it: then it is nil. Whoever gives way is closed when it returns, so the
-// descriptors in use never exceed the limit.
+// admit finds room for a connection. It gives nil where there is none. A connection that was closed for the new one is closed when
+// admit returns, so the descriptors in use never exceed the limit.
 func (d *Door) admit(raw net.Conn) *Conn {
 	keepLittle(raw)
 	key, many := d.place(raw.RemoteAddr())
@@ -62,8 +62,8 @@ func (d *Door) admit(raw net.Conn) *Conn {
 	return c
 }
 
-// room says who has to give way for one more connection of an address, and why; without a victim but with a reason there is
-// no room. The lock is held.
+// room says which connection has to be closed for one more of an address, and why. A reason without a victim means that there is no
+// room. The lock is held.
 func (d *Door) room(a *address) (victim *Conn, why reason) {
 	if a.count >= d.limits.PerAddress {
 		return a.idlest(d.now()), crowdedAddress
@@ -89,8 +89,8 @@ func (d *Door) room(a *address) (victim *Conn, why reason) {
 	return nil, full
 }
 
-// idlest is the first connection of a group that has waited for its peer for longer than an honest one takes. What has not goes
-// to the end, so that the next look finds others: nobody holds all places with a few connections that he keeps busy.
+// idlest is the first connection of a group that has waited for its peer for longer than Grace. The others that it looks at go to the
+// group's end, so that the next look finds different ones. So nobody can hold all places by keeping a few connections busy.
 func (g *group) idlest(now int64) *Conn {
 	begin := g.oldest
 	for range looks {
@@ -105,7 +105,7 @@ func (g *group) idlest(now int64) *Conn {
 	return nil
 }
 
-// idlest is the same of all groups with most connections, each in its turn.
+// idlest does the same for all groups with the most connections, one after another.
 func (w *crowd) idlest(now int64) *Conn {
 	begin := w.heaviest().oldest
 	for range looks {
@@ -123,11 +123,11 @@ func (w *crowd) idlest(now int64) *Conn {
 	return nil
 }
 
-// first is the oldest of a group's oldest connections that is so.
-func (g *group) first(so func(*Conn) bool) *Conn {
+// first is the first of a group's oldest connections that a test takes; nil: none of those that it looks at.
+func (g *group) first(takes func(*Conn) bool) *Conn {
 	c := g.oldest
 	for range looks {
-		if c == nil || so(c) {
+		if c == nil || takes(c) {
 			return c
 		}
 		c = c.newer
@@ -135,7 +135,7 @@ func (g *group) first(so func(*Conn) bool) *Conn {
 	return nil
 }
 
-// yield closes one unproven connection, and tells whether there was one.
+// yield closes one connection without a proof, and tells whether there was one.
 func (d *Door) yield() bool {
 	d.mu.Lock()
 	g := d.strangers.heaviest()
@@ -151,8 +151,8 @@ func (d *Door) yield() bool {
 	return victim != nil
 }
 
-// admitLocal lets a connection on the socket in. Where those are too many, one between two requests gives way, or one that never
-// had any; work in progress does not.
+// admitLocal lets a connection on the socket in. Where there are too many, one that is between two requests or never had a request is
+// closed. One with a request in progress never is.
 func (d *Door) admitLocal(raw net.Conn) *Conn {
 	c := &Conn{Conn: raw, door: d}
 	d.mu.Lock()
@@ -172,7 +172,7 @@ func (d *Door) admitLocal(raw net.Conn) *Conn {
 	return c
 }
 
-// prove takes a connection out of the unproven ones. One owner may have a bounded number; its oldest gives way.
+// prove moves a connection to those of its owner. The number for one owner is bounded: beyond it the owner's oldest is closed.
 func (d *Door) prove(c *Conn, owner string) {
 	d.mu.Lock()
 	if c.group == nil || c.from == nil || c.group.in == &d.proven {
@@ -197,7 +197,7 @@ func (d *Door) prove(c *Conn, owner string) {
 	victim.cut(crowdedOwner)
 }
 
-// owner finds or makes the group of an owner's connections. Each of a proxy's, which are of many nodes, is its own.
+// owner finds or makes the group of an owner's connections. A proxy's connections carry many nodes, so each is a group by itself.
 func (d *Door) owner(c *Conn, name string) *group {
 	if c.many {
 		return &group{in: &d.proven}
@@ -210,7 +210,7 @@ func (d *Door) owner(c *Conn, name string) *group {
 	return g
 }
 
-// forget takes a connection that closes out of the count.
+// forget stops counting a connection, because it closes.
 func (d *Door) forget(c *Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

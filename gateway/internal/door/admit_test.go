@@ -217,7 +217,7 @@ func (s *street) seize(from string) net.Conn {
 	return c
 }
 
-// TestBusyOnesDoNotKeepOthersOut: however many of the oldest connections look busy, the next one that idles is found soon.
+// TestBusyOnesDoNotKeepOthersOut: many of the oldest connections look busy, and an idle one is found soon all the same.
 func TestBusyOnesDoNotKeepOthersOut(t *testing.T) {
 	const busy, idle = 100, 10
 	for _, c := range []struct {
@@ -255,7 +255,7 @@ func TestBusyOnesDoNotKeepOthersOut(t *testing.T) {
 	}
 }
 
-// TestUnreadAnswerGivesWay: a connection with an answer that its peer does not take waits for the peer, though the peer sent more.
+// TestUnreadAnswerGivesWay: a peer that does not take its answer is closed first, though it has sent more.
 func TestUnreadAnswerGivesWay(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		limits := small()
@@ -272,7 +272,7 @@ func TestUnreadAnswerGivesWay(t *testing.T) {
 	})
 }
 
-// TestQuiet: what has no request and no proof is closed after a while, what is proven and what a proxy keeps is not.
+// TestQuiet: a connection without a request and without a proof is closed after a while; a proven one and a proxy's are not.
 func TestQuiet(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, small())
@@ -346,8 +346,8 @@ func TestSocket(t *testing.T) {
 	})
 }
 
-// TestNoDescriptor: where other parts took the last descriptor, an unproven connection gives its own; where there is none, the
-// server is told and tries again.
+// TestNoDescriptor: where other parts took the last descriptor, a connection without a proof is closed. Where there is none, the
+// server gets the error and tries again.
 func TestNoDescriptor(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newStreet(t, small())

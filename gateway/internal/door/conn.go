@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// Conn is an admitted connection. It is counted until it is closed, and its writes end when the peer takes nothing.
+// Conn is a connection that was let in. It is counted until it is closed. Its writes end when the peer takes nothing.
 type Conn struct {
 	net.Conn
 	door *Door
@@ -26,8 +26,8 @@ type Conn struct {
 	proven   atomic.Bool
 	fresh    atomic.Bool  // something was read since the last request ended
 	answered atomic.Bool  // a request ended
-	shared   atomic.Bool  // by many requests at once, as HTTP/2 has it
-	slow     atomic.Bool  // counted as such
+	shared   atomic.Bool  // it carries many requests at once (HTTP/2)
+	slow     atomic.Bool  // it was counted as slow
 	requests atomic.Int32 // in progress
 	idle     atomic.Int64 // when the last request ended, or the connection began; by the door's clock
 	active   atomic.Int64 // since when there is a request that no handler has; 0: there is none
@@ -37,7 +37,7 @@ type Conn struct {
 
 	write   sync.Mutex // guards the two below
 	writeBy time.Time  // the writer's deadline; zero: none
-	writing time.Time  // until when the Write in progress may wait for the peer; zero: none is
+	writing time.Time  // until when the Write in progress may wait for the peer; zero: none is in progress
 }
 
 // connKey is the key under which a request's context has its *Conn.
@@ -60,7 +60,7 @@ func of(c net.Conn) *Conn {
 	return own
 }
 
-// connOf is nil for a request that came through no door.
+// connOf gives the connection of a request; nil where the request came through no door.
 func connOf(ctx context.Context) *Conn {
 	c, _ := ctx.Value(connKey{}).(*Conn)
 	return c
@@ -88,8 +88,8 @@ func State(c net.Conn, state http.ConnState) {
 	}
 }
 
-// idles tells whether the connection has waited for its peer for longer than Grace: for it to take what is written, or for it to
-// send, while nothing of it waits for this machine.
+// idles tells whether the connection has waited for its peer for longer than Grace: either until the peer takes what is written, or
+// until it sends, while nothing that it sent waits to be read here.
 func (c *Conn) idles(now int64) bool {
 	return c.late(&c.sending, now) || c.late(&c.waiting, now) && c.drained()
 }
@@ -99,14 +99,14 @@ func (c *Conn) late(since *atomic.Int64, now int64) bool {
 	return began != 0 && now-began > int64(c.door.limits.Grace)
 }
 
-// stuck tells whether a request's headers are here and no handler has it, or has it any more, for longer than its body may take:
-// net/http answers some requests by itself, and reads what belongs to them without a deadline. A stream of many has its own end.
+// stuck tells whether a request has been without a handler for longer than a body may take, before the handler began or after it
+// ended. net/http answers some requests by itself and reads their bodies without a deadline. HTTP/2 ends its streams by itself.
 func (c *Conn) stuck(now int64) bool {
 	since := c.active.Load()
 	return since != 0 && c.requests.Load() == 0 && now-since > int64(c.door.limits.Body) && c.sending.Load() == 0 && !c.shared.Load()
 }
 
-// quiet tells whether an unproven connection from the network has had no request for too long.
+// quiet tells whether a connection from the network, without a proof, has had no request for too long.
 func (c *Conn) quiet(now int64) bool {
 	return c.from != nil && !c.many && !c.proven.Load() && c.requests.Load() == 0 && now-c.idle.Load() > int64(c.door.limits.Quiet)
 }
@@ -119,7 +119,7 @@ func (c *Conn) drained() bool {
 	return !known || waits == 0
 }
 
-// Read notes that it waits, and counts what came too late.
+// Read notes since when it waits, and counts a peer that was too late.
 func (c *Conn) Read(p []byte) (int, error) {
 	watched := !c.proven.Load()
 	if watched {
@@ -138,8 +138,8 @@ func (c *Conn) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// missed tells whether a reader's deadline that has passed is one that a peer missed in the middle of a request. Between requests
-// it is the end of an idle connection, and one of long ago is how net/http interrupts its own reading.
+// missed tells whether the peer missed a deadline in the middle of a request. Between requests, a deadline that passes is the end of
+// an idle connection. A deadline far in the past is how net/http interrupts its own reading.
 func (c *Conn) missed() bool {
 	const long = time.Minute
 	return (c.fresh.Load() || !c.answered.Load()) && time.Since(time.Unix(0, c.readBy.Load())) < long
@@ -156,7 +156,7 @@ func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
 
-// SetWriteDeadline sets the time by which a write must end, besides what the peer's progress allows.
+// SetWriteDeadline sets the time by which a write must end. It can end before, where the peer makes no progress.
 func (c *Conn) SetWriteDeadline(t time.Time) error {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -167,8 +167,8 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 	return c.Conn.SetWriteDeadline(earlier(t, c.writing))
 }
 
-// Write goes on as long as the peer takes Least bytes in each Stall, and ends the connection when it does not. What the kernel
-// took is no progress by itself: it is counted once the peer has it.
+// Write goes on as long as the peer takes Least bytes in each Stall. When it does not, Write ends the connection. Bytes that only the
+// kernel took are no progress: they count when the peer has them.
 func (c *Conn) Write(p []byte) (n int, err error) {
 	c.sending.Store(c.door.now())
 	defer c.wrote()
@@ -197,11 +197,11 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	}
 }
 
-// least is what a peer must take in each Stall, of so many bytes that are on their way: in eight of them all. So the kernel keeps
-// much only for who takes much.
+// least is how many of the queued bytes a peer must take in each Stall: an eighth, so that eight of them are enough for all. So the
+// kernel keeps many bytes only for a peer that takes many.
 func (d *Door) least(queued int) int { return max(d.limits.Least, queued/8) }
 
-// waits says until when the Write in progress may wait.
+// waits sets until when the Write in progress may wait.
 func (c *Conn) waits(until time.Time) error {
 	c.write.Lock()
 	defer c.write.Unlock()
@@ -230,13 +230,13 @@ func earlier(a, b time.Time) time.Time {
 	return a
 }
 
-// Close ends the connection and its being counted.
+// Close ends the connection, which is not counted any more.
 func (c *Conn) Close() error {
 	c.door.forget(c)
 	return c.Conn.Close()
 }
 
-// cut closes a connection for a reason, which is counted, and drops what waits to be sent. On nil it does nothing.
+// cut closes a connection, counts the reason, and drops what waits to be sent. On nil it does nothing.
 func (c *Conn) cut(why reason) {
 	if c == nil {
 		return

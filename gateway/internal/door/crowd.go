@@ -2,22 +2,21 @@ package door
 
 import "iter"
 
-// crowd is groups of connections, ordered by how many each has: the one with most is found at once.
+// crowd holds groups of connections, ordered by how many each has. So the group with the most is found at once.
 type crowd struct {
-	total int     // of all counts
-	by    []queue // of the groups with so many; [0] is empty
-	most  int     // the highest count that a group has
+	total int     // sum of the groups' counts
+	by    []queue // by[n] has the groups with count n; by[0] is empty
+	most  int     // the highest count of a group
 }
 
-// queue is groups in the order in which they came to their count.
+// queue holds groups in the order in which they reached their count.
 type queue struct{ first, last *group }
 
-// group is the connections of one address, or of one owner, in the order of their coming,
-// but that those found busy came later.
+// group holds the connections of one address or of one owner, oldest first. A connection that was found busy moves to the end.
 type group struct {
 	in             *crowd
 	owner          string // of a proven group
-	count          int    // of its connections, and of what else they count for
+	count          int    // its connections, and the requests that count beside them
 	oldest, newest *Conn
 	before, after  *group
 }
@@ -36,7 +35,7 @@ func (g *group) add(c *Conn) {
 	g.weigh(1)
 }
 
-// remove takes a connection out of its group, with all that it counts for.
+// remove takes a connection out of its group, with the requests that count beside it.
 func (g *group) remove(c *Conn) {
 	if c.older == nil {
 		g.oldest = c.newer
@@ -132,7 +131,7 @@ func (w *crowd) turn(g *group) {
 	w.put(g)
 }
 
-// heaviest is the group with most connections, of equal ones the one that came to them first; nil where there is none.
+// heaviest is the group with the most connections; of several, the one that reached its count first; nil where there is none.
 func (w *crowd) heaviest() *group {
 	if w.most == 0 {
 		return nil

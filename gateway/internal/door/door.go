@@ -1,15 +1,15 @@
 // Package door stands between the listeners and the servers: it decides who may hold a connection, and for how long.
 //
-// Anyone can open connections, and each costs a descriptor and memory. So a connection that has proven nothing yet is one of a
-// bounded number, in all and of one address, and when there is no room it gives way to a newer one. What has proven itself (a
-// node by its key, an account by its token) counts no more among those and is never closed to let a stranger in. The operator's
+// Anyone can open connections, and each costs a descriptor and memory. So the number of connections without a proof is bounded, in all
+// and for one address. Where there is no room, such a connection is closed for a newer one. A connection is proven once a request on
+// it has shown who sent it: a node by its key, an account by its token. It is never closed to let a stranger in. The operator's
 // socket has room of its own.
 //
-// Who gives way is the oldest connection of the address that holds most, and an address from which something was proven comes
-// after all others. A connection that waits for its peer for less than Grace keeps its place against its equals: an honest peer
-// proves itself within that time, and one that is held up by this machine is not closed for it.
+// The oldest connection of the address with the most connections is closed first. Addresses from which something was proven come
+// last. Between addresses with equally many, a connection is closed only if it has waited for its peer for longer than Grace: an
+// honest peer proves itself within that time, and nobody is closed because this machine is slow.
 //
-// Nothing here decides about trust. Without a proof everything works, but for staying.
+// Nothing here decides about trust. A peer without a proof may do everything but stay.
 package door
 
 import (
@@ -27,15 +27,15 @@ const (
 	tellEvery  = time.Minute
 	remembered = 24 * time.Hour // how long an address is known after the last proof from it
 	mostKnown  = 1 << 18        // addresses in memory without a connection
-	fewest     = 4              // connections of one owner that are left to it however full the gateway is
-	looks      = 64             // connections of one group that are looked at for one that may be closed
+	fewest     = 4              // connections that each owner keeps, however full the gateway is
+	looks      = 64             // connections to look at, at most, for one that may be closed
 )
 
 // Config says what a Door works with.
 type Config struct {
 	Limits Limits
-	// Place gives the address under which a peer's connections are counted. Those of a peer that carries many clients, as a
-	// proxy does, are each counted by itself.
+	// Place gives the address under which a peer's connections are counted. A peer may carry many clients, as a proxy does: then
+	// each of its connections counts by itself.
 	Place  func(net.Addr) (address netip.Addr, many bool)
 	Logger *slog.Logger // nil: none
 }
@@ -52,8 +52,8 @@ type Door struct {
 	open      int // connections from the network
 	addresses map[netip.Addr]*address
 	owners    map[string]*group
-	strangers crowd // unproven, by address
-	known     crowd // unproven too, of addresses from which something was proven
+	strangers crowd // without a proof, by address
+	known     crowd // without a proof too, but something was proven from their address before
 	proven    crowd // by owner
 	local     crowd // on the socket
 	socket    *group
@@ -72,10 +72,10 @@ func New(c Config) *Door {
 	return d
 }
 
-// now is the time since the door was made, by the clock that never steps, and never 0.
+// now is the time since the door was made, by the monotonic clock. It is never 0.
 func (d *Door) now() int64 { return int64(time.Since(d.start)) + 1 }
 
-// Run closes what nothing else ends, and says once a minute what was closed, until ctx ends.
+// Run looks for connections that nothing else would end, and closes them, until ctx ends. Once a minute it says what was closed.
 func (d *Door) Run(ctx context.Context) error {
 	sweep := time.NewTicker(sweepEvery)
 	tell := time.NewTicker(tellEvery)
@@ -95,7 +95,7 @@ func (d *Door) Run(ctx context.Context) error {
 	}
 }
 
-// sweep closes what nothing else ends: unproven connections that have no request for too long, and requests that no handler has.
+// sweep closes connections without a proof that have had no request for too long, and those with a request that no handler has.
 func (d *Door) sweep(crowds ...*crowd) {
 	var over [reasons][]*Conn
 	now := d.now()
@@ -118,7 +118,7 @@ func (d *Door) sweep(crowds ...*crowd) {
 	}
 }
 
-// forgetAddresses drops addresses from which nothing was proven for long, and any where there are too many.
+// forgetAddresses drops addresses without connections: those from which nothing was proven for long, and all where there are too many.
 func (d *Door) forgetAddresses() {
 	now := d.now()
 	d.mu.Lock()
@@ -130,12 +130,12 @@ func (d *Door) forgetAddresses() {
 	}
 }
 
-// address is where connections come from. Its group is of those that have proven nothing.
+// address is where connections come from. Its group holds those without a proof.
 type address struct {
 	group
 	key      netip.Addr
 	open     int   // proven ones
-	provenAt int64 // the last time that one was proven, or closed; 0: never
+	provenAt int64 // when one was last proven, or a proven one closed; 0: never
 }
 
 // from finds or makes a peer's address. The lock is held.
@@ -151,7 +151,7 @@ func (d *Door) from(key netip.Addr, many bool) *address {
 	return a
 }
 
-// leaves drops an address that nothing is known of. The lock is held.
+// leaves drops an address that has no connections and never had a proven one. The lock is held.
 func (d *Door) leaves(a *address) {
 	if a.count == 0 && a.open == 0 && a.provenAt == 0 && d.addresses[a.key] == a {
 		delete(d.addresses, a.key)

@@ -8,9 +8,10 @@ import (
 	"muster/agent/wire"
 )
 
-// Handler bounds what requests can hold. Every body has a deadline before anything looks at the request, whatever path it is for
-// and whether it is refused or not, and one more for its rest when the handler has ended: net/http reads that before the answer
-// goes out. Of one unproven connection, requests beyond the first count like connections of its address, as HTTP/2 carries many.
+// Handler bounds how long a request can take and how many there can be. Every body has a deadline, set before anything looks at the
+// request, for every path and also where the request is refused. The rest of a body has a second deadline after the handler, because
+// net/http reads the rest before the answer goes out. HTTP/2 carries many requests on one connection: without a proof, each after the
+// first counts like a connection of its address.
 func (d *Door) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		c := connOf(r.Context())
@@ -46,9 +47,9 @@ func refuse(w http.ResponseWriter) {
 	_, _ = w.Write(body) // the connection is gone: nobody is left to tell
 }
 
-// bound sets a body's deadline, and tells whether the request has one. A request that says its length in two ways may be an
-// attempt to hide another one in itself, so its connection ends with it (RFC 9112 section 6.1). net/http drops the length that
-// loses without a word: so that goes for each request in chunks.
+// bound sets the deadline of a body, and tells whether there is a body. A request that gives its length in two ways may hide another
+// request in itself, so its connection ends after it (RFC 9112 section 6.1). net/http drops one of the two lengths without a word.
+// So the connection ends after every request in chunks.
 func (d *Door) bound(w http.ResponseWriter, r *http.Request) bool {
 	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
 		w.Header().Set("Connection", "close")
@@ -60,12 +61,12 @@ func (d *Door) bound(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// hurry bounds how long net/http may wait for what a request still brings.
+// hurry bounds how long net/http may wait for the rest of a request.
 func hurry(w http.ResponseWriter, within time.Duration) {
 	_ = http.NewResponseController(w).SetReadDeadline(time.Now().Add(within)) // the kernel's clock; a writer of a test has none
 }
 
-// enter counts a request. It says how many count for more than the connection, and whether there is room.
+// enter counts a request. extra is 1 where the request counts beside its connection; ok says whether there is room.
 func (d *Door) enter(c *Conn) (extra int, ok bool) {
 	if c == nil {
 		return 0, true
@@ -92,14 +93,14 @@ func (d *Door) leave(c *Conn, extra int) {
 	if c == nil {
 		return
 	}
-	c.active.Store(d.now()) // from now on net/http has what is left of it
+	c.active.Store(d.now()) // from now on net/http reads the rest of it
 	c.requests.Add(-1)
 	if extra == 0 {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if c.extra > 0 { // 0: the connection was proven or closed meanwhile, and counts for nothing more
+	if c.extra > 0 { // 0: the connection was proven or closed meanwhile, so nothing counts beside it
 		c.extra--
 		c.from.weigh(-1)
 	}

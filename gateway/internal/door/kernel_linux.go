@@ -11,8 +11,8 @@ const (
 	aheadOf     = 64 << 10 // bytes
 )
 
-// keepLittle has the kernel take no more for a peer than what is on its way and a little to go on with. It would take 4 MiB, of the
-// memory that all connections of this machine share, also for a peer that does not read.
+// keepLittle has the kernel keep for a peer what is on its way, and little more. By itself the kernel would keep up to 4 MiB, also for a
+// peer that does not read, in memory that all connections of this machine share.
 func keepLittle(c net.Conn) {
 	with, ok := c.(*net.TCPConn)
 	if !ok {
@@ -27,13 +27,13 @@ func keepLittle(c net.Conn) {
 	})
 }
 
-// unread is how many bytes of the peer wait for this process; known is false where the kernel does not say.
+// unread is how many bytes from the peer wait to be read; known is false where the kernel does not say.
 func unread(c net.Conn) (n int, known bool) { return ask(c, syscall.TIOCINQ) }
 
-// unsent is how many bytes wait until the peer takes them.
+// unsent is how many written bytes the peer has not taken yet.
 func unsent(c net.Conn) (n int, known bool) { return ask(c, syscall.TIOCOUTQ) }
 
-// ask puts a question that is answered with one number (tcp(7), unix(7)).
+// ask puts a question to the kernel that it answers with one number (tcp(7), unix(7)).
 func ask(c net.Conn, question uintptr) (n int, known bool) {
 	with, ok := c.(syscall.Conn)
 	if !ok {

@@ -28,7 +28,7 @@ func TestKernelKeepsLittle(t *testing.T) {
 	}
 }
 
-// TestLeast: who has much on the way to him must take much.
+// TestLeast: a peer with many bytes on the way must take many.
 func TestLeast(t *testing.T) {
 	d := door.New(door.Config{Limits: quick(), Place: at})
 	for queued, least := range map[int]int{0: 4 << 10, 32 << 10: 4 << 10, 64 << 10: 8 << 10, 4 << 20: 512 << 10} {

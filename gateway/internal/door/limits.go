@@ -8,14 +8,14 @@ import (
 // Limits say how many connections there may be, and how long they may wait.
 type Limits struct {
 	Network    int // connections from the network
-	Unproven   int // of those: without a proof
-	PerAddress int // of those: of one address
+	Unproven   int // connections from the network without a proof
+	PerAddress int // the same, from one address
 	PerOwner   int // proven ones of one node or account
 	Local      int // on the operator's socket
 
-	Grace time.Duration // a peer that takes no longer keeps its place against its equals
+	Grace time.Duration // how long an honest peer takes to prove itself
 	Quiet time.Duration // between two requests of a connection without a proof
-	Body  time.Duration // for a request's body, and for what is left of it when the answer is known
+	Body  time.Duration // for a request's body, and once more for the rest of it after the handler
 	Stall time.Duration // in which a peer must take Least bytes of what is written to it
 	Least int
 }
@@ -42,7 +42,7 @@ func LimitsFor(descriptors int) Limits {
 	return l
 }
 
-// Descriptors is how many this process may have open. Go raises the soft limit to the hard one when the program starts.
+// Descriptors is how many descriptors this process may have open. Go raises the soft limit to the hard one when the program starts.
 func Descriptors() int {
 	var l syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &l); err != nil || l.Cur > unlimited {

@@ -10,9 +10,9 @@ const (
 	pieceSize = 16 << 10
 )
 
-// Patient gives a writer for a long answer, which may take as long as it goes on: a slow line is no reason to break off. It is
-// used instead of the server's deadline for the whole. What a connection as a whole does not take is Conn's to notice; of an
-// HTTP/2 stream whose peer gives it no room this one does.
+// Patient gives a writer for a long answer. The answer may take as long as the peer goes on taking it, because a slow line is no
+// reason to break off. So each piece has a deadline, where the server has one for the whole answer. Conn notices a connection that
+// takes nothing; this writer also notices an HTTP/2 stream that takes nothing on a connection that does.
 func Patient(w http.ResponseWriter) http.ResponseWriter {
 	return &patient{ResponseWriter: w, control: http.NewResponseController(w)}
 }

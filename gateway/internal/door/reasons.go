@@ -27,7 +27,7 @@ func (r reason) String() string {
 		"too_many_of_one_owner", "too_many_on_the_socket", "no_descriptor_left"}[r]
 }
 
-// tell says in one line what was closed since the last time. Idle ones alone are what an open door brings with it.
+// tell says in one line what was closed since the last time. It is a warning, unless all were merely idle.
 func (d *Door) tell(ctx context.Context) {
 	level := slog.LevelInfo
 	var numbers []any
@@ -48,7 +48,7 @@ func (d *Door) tell(ctx context.Context) {
 	d.log.Log(ctx, level, "connections were closed in the last minute", append(numbers, "open", open, "without_proof", unproven)...)
 }
 
-// Open says how many connections from the network there are, and what counts as unproven among them.
+// Open says how many connections from the network there are, and how many count as connections without a proof.
 func (d *Door) Open() (all, unproven int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -105,7 +105,7 @@ func closes(t *testing.T, c net.Conn) string {
 	return string(got)
 }
 
-// TestSlow: whatever a peer leaves undone, its connection ends, on every path and before and after the beginning of TLS.
+// TestSlow: whatever a peer does not finish, its connection ends, on every path, before and after TLS begins.
 func TestSlow(t *testing.T) {
 	unread := "POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
 	for _, c := range []struct {
@@ -174,7 +174,7 @@ func drip(c net.Conn, text string) {
 	}
 }
 
-// TestHonestIdle: a connection that waits between two requests is nothing to tell of.
+// TestHonestIdle: a connection that ends between two requests is not reported.
 func TestHonestIdle(t *testing.T) {
 	h := newHouse(t, quick())
 	c := h.dial()
@@ -196,7 +196,7 @@ func TestHonestIdle(t *testing.T) {
 	}
 }
 
-// TestNotRead: who asks and does not read is cut; who reads slowly gets all of it.
+// TestNotRead: a peer that asks and does not read is cut; one that reads slowly gets all of the answer.
 func TestNotRead(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -351,7 +351,7 @@ func status(t *testing.T, client *http.Client, url string) int {
 	return answer.StatusCode
 }
 
-// TestNoWindow: an HTTP/2 peer that gives a stream no room does not hold its handler, though its connection is alive.
+// TestNoWindow: an HTTP/2 peer that takes nothing of a stream does not hold its handler, though the connection is alive.
 func TestNoWindow(t *testing.T) {
 	w := &stuck{header: http.Header{}}
 	if _, err := door.Patient(w).Write(make([]byte, 100<<10)); !errors.Is(err, errStuck) {
