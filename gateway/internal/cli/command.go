@@ -15,6 +15,7 @@ type Command struct {
 	Flags      []string
 	Says       map[string]string // what a flag means here, where its usual words do not fit
 	ServeFlags bool              // what stands behind the name are flags of muster serve; the command reads them by Env.Serve
+	NoGateway  bool              // it reaches no gateway, so that the flags which lead to one mean nothing to it
 	Summary    string
 	Text       string // what help teaches, in paragraphs
 	Examples   []string
@@ -111,6 +112,14 @@ func (all catalog) tree() (first []string, next map[string][]string) {
 		}
 	}
 	return first, next
+}
+
+// noGateway tells whether a word begins a command that reaches no gateway.
+func (all catalog) noGateway(word string) bool {
+	return word == serveName || word == helpName || slices.ContainsFunc(all, func(c Command) bool {
+		first, _, _ := strings.Cut(c.Name, " ")
+		return c.NoGateway && first == word
+	})
 }
 
 // begins tells whether a word begins a command.

@@ -12,11 +12,11 @@ const completionName = "completion"
 // OwnCommands are the commands that are about the command line itself.
 func OwnCommands() []Command {
 	return []Command{
-		{Name: completionName, Args: strings.Join(shells(), "|"), Least: 1, Most: 1, Run: completion,
+		{Name: completionName, Args: strings.Join(shells(), "|"), Least: 1, Most: 1, Run: completion, NoGateway: true,
 			Summary: "print a completion script for a shell", Text: "Commands, flags and the topics of muster help are completed.",
 			Examples: []string{"source <(muster completion bash)", "muster completion zsh > ~/.zfunc/_muster",
 				"muster completion fish > ~/.config/fish/completions/muster.fish"}},
-		{Name: "version", Run: version, Summary: "print the version",
+		{Name: "version", Run: version, NoGateway: true, Summary: "print the version",
 			Text: "Prints the version of this program; the gateway's own is at its path /version.", Examples: []string{"muster version"}},
 	}
 }

@@ -36,13 +36,11 @@ func Program(getenv func(string) string) string {
 	return shellword.Quote(self)
 }
 
-// named finds the commands in a text: the program's name, not as part of a path or of a file's name, and a word behind it.
+// named finds the commands in a text: the program's name with a word behind it. The name as part of a path or of a file's name is none.
 var named = regexp.MustCompile(`(^|[ (:;,"])muster (--help|[a-z]+)`)
 
-// paste gives a text whose commands work where they are pasted: the program is called as it can be found, and the flags that led
-// to the gateway this time stand in them, unless the text says that itself.
-//
-// It works line by line.
+// paste gives a text whose commands work where they are pasted. The program is called as a shell finds it, and the flags that led to
+// the gateway this time stand in the command, except on a line that names the gateway itself.
 func (s *Session) paste(text string) string {
 	lines := strings.Split(text, "\n")
 	for i := range lines {
@@ -71,7 +69,7 @@ func (s *Session) pasteWith(text, flags string) string {
 		switch word := parts[2]; {
 		case word != "--help" && !s.commands.begins(word):
 			return found
-		case word == "--help", word == serveName, word == "service", word == helpName, word == "completion", word == "version":
+		case word == "--help", s.commands.noGateway(word):
 			return parts[1] + program + " " + word
 		default:
 			return parts[1] + program + flags + " " + word
@@ -105,8 +103,8 @@ func (s *Session) serviceHint(ctx context.Context) string {
 	return "systemctl start muster"
 }
 
-// sudo is this command as root gives it, for the gateway of a data directory; "": the one that root's commands find. Of a token
-// in the arguments only the public part is shown.
+// Sudo is this command as root gives it, for the gateway of a data directory; "": the gateway that root's commands find. Of a token in
+// the arguments only the public part is shown.
 func (s *Session) Sudo(data string) string {
 	line := "sudo " + s.Program
 	if data != "" && (s.Flags.Given("data") || !datadir.Same(data, datadir.Default(s.Getenv, 0, s.Machine.Root))) {

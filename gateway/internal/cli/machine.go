@@ -17,7 +17,7 @@ import (
 // ServiceUnit is the name of the gateway's service.
 const ServiceUnit = "muster.service"
 
-// Machine is what service install works on. Zero fields mean this machine itself.
+// Machine is the machine on which the gateway's service runs or will run. Zero fields mean this machine itself.
 type Machine struct {
 	Root    string                                                                 // stands before every path
 	Program string                                                                 // the program to install; "": the one that runs

@@ -1,3 +1,4 @@
+// Package account has the commands of accounts, whose API tokens reach the gateway from elsewhere.
 package account
 
 import (
@@ -15,7 +16,7 @@ import (
 // allTenants is shown where an account is for every tenant.
 const allTenants = "(all)"
 
-// Commands are those of accounts.
+// Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "account create", Args: "NAME", Least: 1, Most: 1, Flags: []string{"scope", "tenant", "ttl", "output"}, Run: accountCreate,
@@ -71,8 +72,8 @@ func accountCreate(ctx context.Context, s *cli.Session) error {
 	return err
 }
 
-// whereUsed says how to use an API token from elsewhere, as far as the gateway knows. The account is made already, so
-// that a gateway which does not answer now fails nothing.
+// whereUsed says how to use an API token from elsewhere. The account is made already, so that a gateway which does not answer now is no
+// failure.
 func whereUsed(ctx context.Context, s *cli.Session, c *client.Client) {
 	g, err := c.Gateway(ctx)
 	if err != nil || g.URL == "" {

@@ -1,3 +1,4 @@
+// Package backup has the commands that copy a gateway's database and bring it back.
 package backup
 
 import (
@@ -17,7 +18,7 @@ import (
 // usualAdoption is how long a restored gateway takes certificates over that were issued since the backup.
 const usualAdoption = 72 * time.Hour
 
-// Commands are those that bring a gateway through the loss of its machine.
+// Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "backup", Args: "FILE", Least: 1, Most: 1, Run: backup,
@@ -104,7 +105,7 @@ func restore(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-// restoredKey says where the master key is, as far as the next start depends on that.
+// restoredKey says where the master key is, where that matters for the next start.
 func restoredKey(s *cli.Session, data string, done cli.Restored) {
 	if done.KeyFile != "" {
 		fmt.Fprintf(s.Stdout, "The master key is in %s, where the installed service reads it.\n", screen.Printable(done.KeyFile))

@@ -1,3 +1,4 @@
+// Package bootstrap has the commands that make a node before its machine joins, with the script that joins it.
 package bootstrap
 
 import (
@@ -19,7 +20,7 @@ const bootstrapText = "The token enrols that one node, once. It ends 15 minutes 
 const outputText = "-o command prints what to paste into a root shell of the machine, -o script the whole script with the token in it, " +
 	"-o user-data what cloud-init takes, -o json all of it."
 
-// Commands are those that make nodes that wait for their machine.
+// Commands are all of the group.
 func Commands() []cli.Command {
 	says := map[string]string{"ttl": "the token's outer limit, 1m to 30d (manual: 15m, cloud-init: 1d)",
 		"output": "command, script, user-data or json; without it a text to read", "label": "a label of the node; may be repeated",
@@ -42,7 +43,7 @@ func Commands() []cli.Command {
 	}
 }
 
-// mode is the API's word for what the command line calls cloud-init; unsaid it follows from what is to be printed.
+// modeOf is the mode in the API's word: the command line says cloud-init. Without --mode it follows from what is to be printed.
 func modeOf(s *cli.Session, output string) (string, error) {
 	usual := "manual"
 	if output == "user-data" {
@@ -55,10 +56,10 @@ func modeOf(s *cli.Session, output string) (string, error) {
 	return mode, err
 }
 
-// printed is how a bootstrap is asked to be printed, and the mode that follows from that.
+// printed is what is to be printed of a bootstrap, and the mode that follows from it.
 func printed(s *cli.Session) (output, mode string, err error) {
 	switch output = s.Flags.Text("output"); output {
-	case "table", "wide": // of lists; they may stand in the environment
+	case "table", "wide": // forms of lists; the environment may name one
 	default:
 		if output, err = s.Flags.OneOf("output", "", "command", "script", "json", "user-data"); err != nil {
 			return "", "", err
@@ -137,7 +138,7 @@ func bootstrapNode(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	if made.UserData != "" {
-		return print(s, made.UserData)
+		return s.Print(made.UserData)
 	}
 	return showBootstrap(s, made.Command, "", made.ExpiresAt, time.Duration(made.FetchWindow))
 }
@@ -146,18 +147,19 @@ func bootstrapNode(ctx context.Context, s *cli.Session) error {
 func part(s *cli.Session, output string, all json.RawMessage, script, command, userData string) (done bool, err error) {
 	switch output {
 	case "json":
-		return true, print(s, string(screen.PrintableJSON(all))+"\n") // as it came: it is harmless in a shell
+		return true, s.Print(string(screen.PrintableJSON(all)) + "\n") // its first member makes it harmless in a shell
 	case "script":
-		return true, print(s, script)
+		return true, s.Print(script)
 	case "user-data":
-		return true, print(s, userData)
+		return true, s.Print(userData)
 	case "command":
-		return true, print(s, command+"\n")
+		return true, s.Print(command + "\n")
 	}
 	return false, nil
 }
 
-// warnPlatforms says for which machines a script holds no agent. A gateway that names none is older, for one without any refuses.
+// warnPlatforms says for which machines a script has no agent. A gateway that names no platform at all is an older one: one without agents
+// refuses.
 func warnPlatforms(s *cli.Session, packages []client.BootstrapPackage) {
 	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
 		if len(packages) > 0 && !slices.ContainsFunc(packages, func(p client.BootstrapPackage) bool { return p.Platform == platform }) {
@@ -165,12 +167,6 @@ func warnPlatforms(s *cli.Session, packages []client.BootstrapPackage) {
 				"all of them into a gateway\n", platform)
 		}
 	}
-}
-
-// print writes what goes into a file or a shell as it is.
-func print(s *cli.Session, text string) error {
-	_, err := fmt.Fprint(s.Stdout, text)
-	return err
 }
 
 func showBootstrap(s *cli.Session, command, userData string, expires time.Time, window time.Duration) error {

@@ -1,3 +1,4 @@
+// Package ca has the commands of the CA and of the keys that nodes trust.
 package ca
 
 import (
@@ -12,7 +13,7 @@ import (
 	"muster/gateway/internal/shellword"
 )
 
-// Commands are those of the CA and of the keys.
+// Commands are all of the group.
 func Commands() []cli.Command { return slices.Concat(caCommands(), keyCommands()) }
 
 func caCommands() []cli.Command {
@@ -173,7 +174,7 @@ func caDropRoot(ctx context.Context, s *cli.Session) error {
 	return distrust(ctx, s, "root", (*client.Client).DropRoot)
 }
 
-// distrust takes what the argument names out of the trust set, once the operator is sure.
+// distrust takes what the argument names out of the trust set, once the operator has said yes.
 func distrust(ctx context.Context, s *cli.Session, what string,
 	drop func(*client.Client, context.Context, string) (client.TrustChange, error)) error {
 	c, err := s.Client(ctx)
@@ -191,7 +192,7 @@ func distrust(ctx context.Context, s *cli.Session, what string,
 	return publish(ctx, s, c, change)
 }
 
-// publish tells what became of a change, and signs its draft here where the trust key is kept out of the gateway.
+// publish tells what became of a change. Where the trust key is kept out of the gateway, it signs the draft here and sends it.
 func publish(ctx context.Context, s *cli.Session, c *client.Client, change client.TrustChange) error {
 	if !change.Published {
 		file := s.Flags.Text("trust-key")

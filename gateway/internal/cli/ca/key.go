@@ -143,7 +143,7 @@ func moveTrust(ctx context.Context, s *cli.Session, move func(context.Context, c
 	return nil
 }
 
-// showDraft says what is about to be signed. It was drafted by the gateway, and whoever signs it answers for it.
+// showDraft prints what is to be signed. The gateway wrote the draft, and the person who signs it must see what it says.
 func showDraft(s *cli.Session, payload []byte) error {
 	var set wire.TrustSet
 	if err := sign.DecodeStrict(payload, &set); err != nil {

@@ -1,10 +1,11 @@
+// Package event has the commands that show what happened.
 package event
 
 import (
 	"muster/gateway/internal/cli"
 )
 
-// Commands are those that show what happened.
+// Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "events", Flags: []string{"node", "kind", "tenant", "security", "since", "limit", "follow", "output"}, Run: eventList,

@@ -66,8 +66,8 @@ func show(ctx context.Context, s *cli.Session, security bool, columns []screen.C
 	return out.follow(ctx, c, filter)
 }
 
-// known refuses the name of a node that there never was: one without any event, for those of a node stay after its end, and
-// without a row. Who may not look at nodes is not told.
+// known refuses the name of a node that there never was: it has no row, and no event either, since events outlive their node. An account
+// that may not look at nodes is not told.
 func known(ctx context.Context, c *client.Client, node string) error {
 	if node == "" {
 		return nil
@@ -87,8 +87,8 @@ func known(ctx context.Context, c *client.Client, node string) error {
 // longestWait is between two tries to reach a gateway that does not answer.
 const longestWait = 30 * time.Second
 
-// follow goes on with new events until ctx ends. A gateway that is away, as in a restart, is waited for: what happened meanwhile
-// comes behind the last event that was shown.
+// follow goes on with new events until ctx ends. A gateway that is away, as in a restart, is waited for; what happened meanwhile is
+// shown then.
 func (w *eventWriter) follow(ctx context.Context, c *client.Client, f client.EventFilter) error {
 	wait := eventsPause
 	for {
@@ -103,7 +103,7 @@ func (w *eventWriter) follow(ctx context.Context, c *client.Client, f client.Eve
 			wait = eventsPause
 		case err == nil:
 		case ctx.Err() != nil && errors.Is(err, ctx.Err()):
-			return nil // the way to end it
+			return nil // a person ended it
 		case !errors.As(err, &lost) || !lost.passing():
 			return err
 		case wait < longestWait:
@@ -121,7 +121,7 @@ func (l *lost) Error() string { return l.err.Error() }
 
 func (l *lost) Unwrap() error { return l.err }
 
-// passing tells trouble on the way, or in the gateway, from its word that the question is wrong.
+// passing tells trouble that may pass, on the way or in the gateway, from a refusal of the question.
 func (l *lost) passing() bool {
 	var refused *wire.ErrorDetail
 	return !errors.As(l.err, &refused) || refused.Code == wire.CodeUnavailable || refused.Code == wire.CodeInternal

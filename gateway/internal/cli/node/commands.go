@@ -1,3 +1,4 @@
+// Package node has the commands that show nodes and act on them.
 package node
 
 import "muster/gateway/internal/cli"
@@ -10,7 +11,7 @@ const (
 		"seven GPUs answer where eight are expected."
 )
 
-// Commands are those that show nodes and act on them.
+// Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "node ls", Flags: []string{"selector", "status", "state", "all", "output"}, Run: nodeList,

@@ -29,7 +29,7 @@ func (v view) mark() string {
 	return mark
 }
 
-// unwell: GPUs are ill or missing, or the probe does not do what it should.
+// unwell tells that GPUs are ill or missing, or that the probe fails.
 func (v view) unwell() bool {
 	if v.hardware == nil || v.State == wire.StateRetired {
 		return false
@@ -51,7 +51,7 @@ func (v view) missing() int {
 	return max(*expected-v.answering(), 0)
 }
 
-// answering counts the rows of GPUs that are there: after nvidia-smi went away, those of then are not.
+// answering counts the GPUs that answer. After nvidia-smi is gone the last rows stay, but they count no more.
 func (v view) answering() int {
 	if v.hardware.Probe.State == wire.ProbeAbsent {
 		return 0
@@ -59,7 +59,7 @@ func (v view) answering() int {
 	return len(v.hardware.GPUs)
 }
 
-// expected is the gateway's record; one of before has what the agent was told.
+// expected is how many GPUs the gateway's record says. An older gateway has no record: then it is what the agent was told.
 func (v view) expected() *int {
 	if v.GPUsExpected != nil {
 		return v.GPUsExpected
@@ -67,14 +67,14 @@ func (v view) expected() *int {
 	return v.hardware.GPUsExpected
 }
 
-// Bounds of how old a reading is that is still of now.
+// A reading that is no older than this is shown without the mark of an old one.
 const (
-	readings    = 3 // of the node's pace, of its heartbeats or of its looks at the GPUs, whichever is longer
+	readings    = 3 // so many times the time between two heartbeats, or between two looks at the GPUs, whichever is longer
 	freshAtMost = 90 * time.Second
 	longestPace = 86400.0 // seconds
 )
 
-// old: the rows are of longer ago than the pace at which the node reports, or of GPUs that are gone.
+// old tells that the rows were read longer ago than the node's pace explains, or that their GPUs are gone.
 func (v view) old() bool {
 	if v.hardware == nil || len(v.hardware.GPUs) == 0 {
 		return false
@@ -115,7 +115,7 @@ func (v view) readAge() string {
 	return v.since(v.sampled())
 }
 
-// aged marks a value that is of another time.
+// aged marks a value of an old reading.
 func (v view) aged(text string) string {
 	if text != screen.Unknown && v.old() {
 		return markOld + text
@@ -176,7 +176,7 @@ func (v view) gpus() string {
 	return text
 }
 
-// models are those of the GPUs, in the order in which they stand, and how many there are of each.
+// models are the names of the GPU models, in the order of the rows, and how many GPUs there are of each.
 func (v view) models() (names []string, count map[string]int) {
 	count = map[string]int{}
 	for _, g := range v.hardware.GPUs {
@@ -192,7 +192,7 @@ func (v view) models() (names []string, count map[string]int) {
 	return names, count
 }
 
-// memory is used/total over all GPUs; one figure that is not known leaves the sum unknown.
+// memory is used/total over all GPUs. Where one figure is unknown, the sum is unknown.
 func (v view) memory() string {
 	if v.hardware == nil {
 		return screen.Unknown
@@ -246,7 +246,7 @@ func (s sum) gibibytes() string {
 	return fmt.Sprint((s.n + 512) >> 10)
 }
 
-// utilization is the mean over the GPUs that know theirs.
+// utilization is the mean over the GPUs whose utilization is known.
 func (v view) utilization() string {
 	total := 0.0
 	known := 0

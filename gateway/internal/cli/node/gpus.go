@@ -10,7 +10,7 @@ import (
 	"muster/gateway/internal/client"
 )
 
-// asSeen stands for a number on the command line: whatever the node shows at most.
+// asSeen stands on the command line instead of a number: the highest number of GPUs that the node shows.
 const asSeen = "seen"
 
 func gpusCommand() cli.Command {

@@ -102,7 +102,7 @@ func (t tally) footer() string {
 	return text
 }
 
-// explain says what the marks mean that stand in the list, to a person who has them on the screen.
+// explain says what the marks in the list mean.
 func (t tally) explain(w io.Writer, columns int) {
 	if t.unwell > 0 {
 		screen.Pairs(w, columns, [][]string{{markUnwell, "GPUs are ill or missing, or the probe fails: muster node show NAME"}})
@@ -112,7 +112,7 @@ func (t tally) explain(w io.Writer, columns int) {
 	}
 }
 
-// nodeListJSON writes the API's object with the pages merged, as they come.
+// nodeListJSON writes one object as the API has it. The nodes of all pages are in it, each written as it comes.
 func nodeListJSON(ctx context.Context, w io.Writer, c *client.Client, filter client.NodeFilter) error {
 	written := 0
 	total := 0

@@ -87,5 +87,5 @@ func certificateRow(c client.NodeCertificate) string {
 		screen.Stamp(&c.IssuedAt), used)
 }
 
-// short cuts an identifier to what tells it from others.
+// short is the first part of an identifier, enough to tell it from others.
 func short(id string, length int) string { return screen.OrUnknown(id[:min(len(id), length)]) }

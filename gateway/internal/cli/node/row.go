@@ -20,7 +20,7 @@ type view struct {
 	narrow   bool // sums of memory are shown in GiB
 }
 
-// roomy is how many columns of a screen show sums of memory in MiB, as they are everywhere else.
+// roomy is a screen, in columns, that has room for sums of memory in MiB. A narrower one shows GiB.
 const roomy = 110
 
 func readNode(raw json.RawMessage, now time.Time) (view, error) {
@@ -53,7 +53,7 @@ func (v view) row(wide bool) []string {
 		v.expiry(), v.probe(), v.skew(), screen.OrUnknown(v.InstanceID)}
 }
 
-// status is nothing to ask of a node that was given back.
+// status is online, stale or pending. A retired node has none.
 func (v view) status() string {
 	if v.State == wire.StateRetired {
 		return screen.Unknown
@@ -61,7 +61,7 @@ func (v view) status() string {
 	return screen.OrUnknown(v.Status)
 }
 
-// model drops the maker where the rest still says what it is: "H100 80GB HBM3" does, "GB10" alone does not.
+// model drops the maker's name where the rest is clear without it: "H100 80GB HBM3" is, "GB10" is not.
 func model(name string) string {
 	if rest, ok := strings.CutPrefix(name, "NVIDIA "); ok && strings.Contains(strings.TrimSpace(rest), " ") {
 		name = rest
@@ -69,7 +69,7 @@ func model(name string) string {
 	return screen.OrUnknown(name)
 }
 
-// state has its reasons where they are asked for, and always what is on its way to become one.
+// state is the state with its reasons where they are asked for. An overdue renewal is always named: it soon becomes a reason.
 func (v view) state(reasons bool) string {
 	var notes []string
 	if reasons {
@@ -108,7 +108,7 @@ func (v view) expiry() string {
 	return "expired " + screen.Age(v.now.Sub(v.Certificate.NotAfter)) + " ago"
 }
 
-// probe is the probe's state, and since when where it is not as it should be.
+// probe is the probe's state. Where the state is bad, it also says since when.
 func (v view) probe() string {
 	if v.hardware == nil {
 		return screen.Unknown

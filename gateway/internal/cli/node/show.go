@@ -13,11 +13,11 @@ import (
 
 // Words of node show for what is not there.
 const (
-	notKnown = "unknown" // there is one, and nobody knows it
+	notKnown = "unknown" // there is one, but it is not known
 	none     = "none"    // there is none
 )
 
-// show prints all that is known of a node, for a person, and names what is not; identity is what there is to say of its certificates.
+// show prints all that is known of a node, for a person, and says what is unknown; identity has the rows about its certificates.
 func (v view) show(w io.Writer, columns int, identity [][]string) {
 	fmt.Fprintln(w, screen.OrUnknown(v.Name))
 	rows := [][]string{
@@ -85,7 +85,7 @@ func (v view) stateLine() string {
 	return text + ", since " + screen.Age(v.now.Sub(v.StateSince))
 }
 
-// page is the page of help for what keeps a node from work; empty where nothing does, or where a person wants it so.
+// page is the page of help about what keeps the node from work; empty: nothing does, or a person wanted it so.
 func (v view) page() string {
 	has := func(reasons ...string) bool {
 		return slices.ContainsFunc(v.StateReasons, func(r string) bool { return slices.Contains(reasons, r) })
@@ -151,13 +151,6 @@ func text(s *string) string {
 		return notKnown
 	}
 	return screen.Printable(*s)
-}
-
-func number[N int | int64](n *N) string {
-	if n == nil {
-		return screen.Unknown
-	}
-	return fmt.Sprint(*n)
 }
 
 func decimal(f *float64, unit string) string {

@@ -88,7 +88,7 @@ func gpuLine(g wire.GPU) string {
 	return line
 }
 
-// gpuMore is what only some devices and drivers say: what is not known is left out.
+// gpuMore is what only some devices and drivers tell. What is unknown is left out.
 func gpuMore(g wire.GPU) string {
 	var all []string
 	add := func(known bool, format string, args ...any) {

@@ -43,7 +43,7 @@ func (g goal) next(seen []view) string {
 	return "muster node ls --all shows which nodes there are, muster help not-joining why one may not come"
 }
 
-// wanted is what --status and --state say, empty where they say nothing.
+// wanted is what --status and --state say; empty: they say nothing.
 func wanted(s *cli.Session) (g goal, err error) {
 	g.status, err = s.Flags.OneOf("status", "", wire.Statuses()...)
 	if err != nil {
@@ -61,7 +61,7 @@ func goalOf(s *cli.Session) (goal, error) {
 	return g, err
 }
 
-// nodeWait looks again and again until every node is as wanted, telling each change it sees.
+// nodeWait looks again and again until every node is as wanted, and tells each change that it sees.
 func nodeWait(ctx context.Context, s *cli.Session) error {
 	goal, err := goalOf(s)
 	if err != nil {
@@ -102,7 +102,7 @@ func nodeWait(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-// look fetches the nodes that are waited for. One that does not exist has no state.
+// look fetches the nodes that are waited for. One that is not there yet has no state.
 func look(ctx context.Context, s *cli.Session, c *client.Client) ([]view, error) {
 	var seen []view
 	add := func(raw json.RawMessage) error {

@@ -10,10 +10,10 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-// longestLine is how much of a line that does not end is kept before it is shown in parts.
+// longestLine is how many bytes of a line are kept. A longer line is shown in parts.
 const longestLine = 8 << 10
 
-// terminal is where several boxes print, each line whole and behind its box's name.
+// terminal is what several boxes print to. Each line is whole, and the box's name stands before it.
 type terminal struct {
 	mu sync.Mutex
 	to io.Writer
@@ -27,8 +27,8 @@ func (s *terminal) of(host string, single bool) *boxWriter {
 	return w
 }
 
-// boxWriter is one box's part of the terminal. What cannot be written is remembered by the writer below, which fails the
-// command in the end; the box is joined all the same.
+// boxWriter is one box's part of the terminal. Where its text cannot be printed, the box is joined all the same, and the command fails in
+// the end.
 type boxWriter struct {
 	*terminal
 	prefix string

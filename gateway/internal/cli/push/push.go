@@ -1,3 +1,4 @@
+// Package push has the command that joins machines over the system's own ssh.
 package push
 
 import (
@@ -25,7 +26,7 @@ const (
 	afterwards   = 10 * time.Second // for taking a token back, or a folder away, when the time of a box is up
 )
 
-// Commands are those that join machines over ssh.
+// Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{{Name: "push", Args: "HOST...", Least: 1, Most: -1, Run: pushNodes,
 		Flags:   []string{"port", "identity", "tenant", "label", "gpus", "name", "provider", "instance-id", "gateway", "force", "timeout"},
@@ -122,8 +123,8 @@ func (p *push) request() (err error) {
 	return err
 }
 
-// joinFlags are what join is called with. The root's pin fits whatever certificate the gateway shows: it is checked
-// against the roots that the proven welcome brings.
+// joinFlags are the flags of the agent's join. The root's pin is right whatever certificate the gateway shows, because the agent holds it
+// against the roots in the proven welcome.
 func (p *push) joinFlags() error {
 	gateway := p.gateway.URL
 	if given := p.Flags.Text("gateway"); given != "" {
@@ -170,8 +171,7 @@ func onlyHere(gateway string) bool {
 	return u.Hostname() == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// box joins one box: look, copy, join. The token is minted when the box is known to be reachable and of a platform that
-// there is an agent for.
+// box joins one box: look, copy, join. The token is minted once the box was reached and there is an agent for its platform.
 func (p *push) box(ctx context.Context, host string, out *boxWriter) error {
 	defer out.flush()
 	platform, dir, err := p.look(ctx, host)
@@ -196,7 +196,7 @@ func (p *push) box(ctx context.Context, host string, out *boxWriter) error {
 	return err
 }
 
-// settle leaves no token behind that is still good: one of a box that did not join, or that had joined before.
+// settle ends a token that was not used, because the box did not join or had joined before.
 func (p *push) settle(ctx context.Context, id string, failed bool) error {
 	if !failed {
 		list, err := p.client.Tokens(ctx, p.Flags.Text("tenant"), false)
@@ -214,8 +214,8 @@ func (p *push) settle(ctx context.Context, id string, failed bool) error {
 	return nil
 }
 
-// joinBox runs the agent's join with the token on its standard input, and shows what it says as it says it: through one
-// stream, so that it comes in its order.
+// joinBox runs the agent's join with the token on its standard input. Both its outputs are one stream, so that what it says is shown in
+// order.
 func (p *push) joinBox(ctx context.Context, host, dir, token string, out io.Writer) error {
 	agent := quote(dir + "/muster-agent")
 	words := []string{"chmod 700", agent, "&&", agent, "join"}
@@ -227,7 +227,7 @@ func (p *push) joinBox(ctx context.Context, host, dir, token string, out io.Writ
 	return err
 }
 
-// summary says what failed and why, and for several boxes how many joined. It fails when one did not.
+// summary says what failed and why, and of several boxes how many joined. It fails when one box did not join.
 func (p *push) summary(ctx context.Context, results []error) error {
 	joined := 0
 	for i, err := range results {
@@ -246,7 +246,7 @@ func (p *push) summary(ctx context.Context, results []error) error {
 	return nil
 }
 
-// tell prints what a box said, where nobody saw it yet, and then why it did not join.
+// tell prints what a box said, unless it was printed before, and then why it did not join.
 func (p *push) tell(ctx context.Context, host string, err error) {
 	var remote *remoteError
 	if !errors.As(err, &remote) {
@@ -261,13 +261,13 @@ func (p *push) tell(ctx context.Context, host string, err error) {
 	p.Report(host+": "+strings.ReplaceAll(err.Error(), "\n", "; "), remote.hint)
 }
 
-// sshFlags are the options of both programs. What a user's configuration could add to a session, such as forwarded ports
-// and agents, is left out; how it connects and whom it trusts is left alone.
+// sshFlags are the options of ssh and scp. The user's own configuration says how to connect and whom to trust; what it would add to a
+// session, such as forwarded ports and agents, is turned off.
 func (p *push) sshFlags() error {
 	p.ssh = []string{"-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15", "-o", "ClearAllForwardings=yes", "-o", "ForwardAgent=no",
 		"-o", "ForwardX11=no", "-o", "PermitLocalCommand=no", "-o", "RemoteCommand=none"}
 	if !p.single {
-		p.ssh = append(p.ssh, "-o", "BatchMode=yes") // questions of several boxes at once are nobody's to answer
+		p.ssh = append(p.ssh, "-o", "BatchMode=yes") // nobody can answer questions of several boxes at once
 	}
 	if key := p.Flags.Text("identity"); key != "" {
 		if _, err := os.Stat(key); err != nil {

@@ -40,7 +40,7 @@ func broken(err error) bool {
 	return errors.As(err, &remote) && remote.cut
 }
 
-// checkHost refuses what ssh would take for something else than a host.
+// checkHost refuses a host that ssh would take for something else, such as an option.
 func checkHost(host string, before []string) error {
 	const hint = "write user@address, or a name of your ssh configuration; the port goes into -p"
 	name := host[strings.LastIndexByte(host, '@')+1:]
@@ -63,8 +63,8 @@ const (
 
 func only(s, allowed string) bool { return strings.Trim(s, allowed) == "" }
 
-// lookScript prints the platform and a private folder from which programs may Run: /tmp may be mounted noexec. It is one
-// line, which every login shell can hand on.
+// lookScript prints the platform and a private folder from which programs may run: /tmp may be mounted noexec. It is one
+// line, because every login shell can pass on one line.
 const lookScript = `umask 077; uname -s; uname -m; ` +
 	`for base in "$HOME" /var/tmp /tmp /dev/shm /run; do ` +
 	`case "$base" in ""|*[!A-Za-z0-9/._+-]*) continue;; esac; ` +
@@ -73,7 +73,7 @@ const lookScript = `umask 077; uname -s; uname -m; ` +
 	`rm -rf "$d"; done; ` +
 	`echo "no folder here that this user may write to and run programs from: tried its home, /var/tmp, /tmp, /dev/shm and /run" >&2; exit 1`
 
-// folder tells whether look believes the name of its folder: it comes from the box, and goes into commands.
+// folder tells whether a name is one of the folders that lookScript makes. The name comes from the box, and goes into commands.
 func folder(dir string) bool {
 	base, name := filepath.Split(dir)
 	unique, ok := strings.CutPrefix(name, ".muster-push.")
@@ -140,8 +140,7 @@ func (p *push) clean(ctx context.Context, host, dir string) error {
 	return nil
 }
 
-// remote runs a script on the box. What it prints goes to out as it comes; what it prints on its standard output is
-// returned.
+// remote runs a script on the box, and returns its standard output. All that it prints also goes to out as it comes.
 func (p *push) remote(ctx context.Context, host, script string, stdin io.Reader, out io.Writer) (string, error) {
 	args := slices.Clone(p.ssh)
 	if p.port != "" {
@@ -150,8 +149,8 @@ func (p *push) remote(ctx context.Context, host, script string, stdin io.Reader,
 	return runTool(ctx, "ssh", append(args, "-T", "--", plain(host), "exec /bin/sh -c "+quote(script)), stdin, out)
 }
 
-// runTool runs ssh or scp without what configures muster, which a SendEnv could carry off. When ctx ends it is asked to
-// end, so that it leaves the terminal as it was.
+// runTool runs ssh or scp without the variables that configure muster, since a SendEnv could send them to the box. When ctx ends, the
+// program gets a signal to end by itself, so that it leaves the terminal as it was.
 func runTool(ctx context.Context, name string, args []string, stdin io.Reader, out io.Writer) (string, error) {
 	command := exec.CommandContext(ctx, name, args...)
 	command.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "MUSTER_") })
@@ -182,7 +181,7 @@ func runTool(ctx context.Context, name string, args []string, stdin io.Reader, o
 	return said.String(), failed
 }
 
-// lastWords are the step that failed, where one says so, and else the last line.
+// lastWords is the line that names the failed step, else the last line.
 func lastWords(said []string) string {
 	for _, line := range slices.Backward(said) {
 		if strings.HasPrefix(line, "[") && strings.Contains(line, "] failed: ") {
@@ -215,7 +214,7 @@ func (e *remoteError) explain(ctx context.Context, name string) {
 	}
 }
 
-// transcript keeps what both streams of a program say, and hands it on as it comes.
+// transcript keeps what both streams of a program say, and passes it on as it comes.
 type transcript struct {
 	mu   sync.Mutex
 	also io.Writer
@@ -226,7 +225,7 @@ func (t *transcript) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.also != nil {
-		_, _ = t.also.Write(b) // whether it could be shown is the screen's to remember
+		_, _ = t.also.Write(b) // the writer below remembers a failure
 	}
 	return t.all.Write(b)
 }
@@ -243,7 +242,7 @@ func (t *transcript) lines() []string {
 	return lines[max(0, len(lines)-tail):]
 }
 
-// agentCopies are the agents as files, since scp reads files only. Each is written when the first box needs it.
+// agentCopies are the agents as files, because scp reads only files. Each is written when the first box needs it.
 type agentCopies struct {
 	from fs.FS
 	mu   sync.Mutex

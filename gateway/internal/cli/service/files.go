@@ -47,8 +47,8 @@ func (s *service) user(ctx context.Context, data string) (uid, gid int, err erro
 	return uid, gid, nil
 }
 
-// masterKey puts the key into root's own file: moved out of the data, copied from --master-key-file, or made. A key that
-// cannot be the database's is refused before anything depends on it.
+// masterKey puts the key into root's own file: it is moved out of the data, copied from --master-key-file, or made. A key that cannot be
+// the database's is refused before anything depends on it.
 func (s *service) masterKey(settings *serviceSettings) error {
 	inData := filepath.Join(settings.flags.Data, "master.key")
 	sources := []string{datadir.ServiceKey, inData}
@@ -163,8 +163,8 @@ func (s *service) place(ctx context.Context, settings *serviceSettings, uid, gid
 	return nil
 }
 
-// data makes the data directory the service user's own. What a gateway left there that was run by hand as root changes
-// hands with it. Nothing outside is reached, whatever links that user may have put there meanwhile.
+// data gives the data directory and all that is in it to the service's user, also what a gateway left there that root ran by hand.
+// Nothing outside is reached: a link in the directory may lead elsewhere.
 func (s *service) data(data string, uid, gid int) error {
 	if err := os.MkdirAll(s.at(data), 0o700); err != nil {
 		return err

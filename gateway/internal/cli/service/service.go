@@ -1,3 +1,4 @@
+// Package service has the commands that run the gateway as a service of systemd.
 package service
 
 import (
@@ -24,10 +25,10 @@ const (
 	systemdRunning = "/run/systemd/system" // sd_booted(3)
 )
 
-// Commands are those that run the gateway as a service.
+// Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
-		{Name: "service install", Args: "[FLAGS OF SERVE]", Most: -1, Run: serviceInstall, ServeFlags: true,
+		{Name: "service install", Args: "[FLAGS OF SERVE]", Most: -1, Run: serviceInstall, ServeFlags: true, NoGateway: true,
 			Summary: "run the gateway as a service of systemd, or upgrade it",
 			Text: "Takes the flags of muster serve; those that are not given stay as they are in " + datadir.ServiceSettings +
 				". It makes the user " + datadir.ServiceUser + ", copies this program to " + programPath +
@@ -38,7 +39,7 @@ func Commands() []cli.Command {
 			Examples: []string{"sudo ./muster service install --public-url https://gw.example:7443",
 				"sudo ./muster service install --listen :443 --tls-cert /etc/muster/chain.pem --tls-key /etc/muster/key.pem",
 				"sudo ./muster service install"}},
-		{Name: "service uninstall", Run: serviceUninstall,
+		{Name: "service uninstall", Run: serviceUninstall, NoGateway: true,
 			Summary: "stop and remove the gateway's service, but for its data", Text: "Removes the unit, the program and the settings. " +
 				"The data and the master key stay where they are, and it says where that is.",
 			Examples: []string{"sudo muster service uninstall"}},
@@ -131,8 +132,8 @@ func (s *service) suited(ctx context.Context, f cli.ServeFlags) error {
 	return nil
 }
 
-// start starts the service, or starts it anew when it runs something older. A unit that systemd has not read yet needs no
-// daemon-reload, which can take the GPUs away from running containers: it is done only where systemd asks for it.
+// start starts the service, or restarts it when it runs something older. A daemon-reload can take the GPUs away from running containers,
+// and a unit that systemd has not read yet needs none: it is done only where systemd asks for it.
 func (s *service) start(ctx context.Context) error {
 	state, err := s.UnitState(ctx)
 	if err != nil {
@@ -164,7 +165,7 @@ func (s *service) start(ctx context.Context) error {
 	return nil
 }
 
-// runs tells whether the process runs the installed program: a program that was replaced by hand is another file.
+// runs tells whether a process runs the installed program. A program that was replaced by hand is another file.
 func (s *service) runs(pid string) bool {
 	return s.same("/proc/"+pid+"/exe", programPath)
 }
@@ -207,7 +208,8 @@ func (s *service) ready(ctx context.Context, f cli.ServeFlags) error {
 	return nil
 }
 
-// installedProgram is how the program is called that was installed. What sudo finds is in the PATH that sudo gives.
+// installedProgram is how a person calls the installed program: by its name, where PATH finds it under that name. Under sudo, PATH is
+// the one that sudo gives.
 func (s *service) installedProgram() string {
 	folders := filepath.SplitList(s.Getenv("PATH"))
 	if len(folders) == 0 {
@@ -249,7 +251,7 @@ func serviceUninstall(ctx context.Context, session *cli.Session) error {
 		return failed
 	}
 	if s.exists(systemdRunning) {
-		_, _ = s.Command(ctx, "systemctl", "reset-failed", cli.ServiceUnit) // it has nothing to forget, mostly
+		_, _ = s.Command(ctx, "systemctl", "reset-failed", cli.ServiceUnit) // mostly there is no failure to forget
 	}
 	fmt.Fprintf(s.Stdout, "%s is stopped; the unit, %s and %s are removed.\n", cli.ServiceUnit, programPath, datadir.ServiceSettings)
 	return s.kept(data)

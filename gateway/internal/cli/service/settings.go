@@ -11,7 +11,7 @@ import (
 	"muster/gateway/internal/datadir"
 )
 
-// serviceSettings are serve's flags on their way into the service's settings file.
+// serviceSettings are serve's flags as the service's settings file shall have them.
 type serviceSettings struct {
 	flags    cli.ServeFlags
 	text     string   // of the file
@@ -19,7 +19,7 @@ type serviceSettings struct {
 	keyFile  string   // --master-key-file: where the key comes from, this once
 }
 
-// settings joins the arguments with what the settings file has from before.
+// settings puts the arguments over what the settings file has.
 func (s *service) settings() (*serviceSettings, error) {
 	if s.Serve == nil {
 		return nil, cli.Hinted("this program has no gateway in it", "use the one that make build makes")
@@ -30,7 +30,7 @@ func (s *service) settings() (*serviceSettings, error) {
 			"correct the mode or the place of "+datadir.ServiceSettings)
 	}
 	before := datadir.ParseEnv(string(raw))
-	old, _ := s.Serve(nil, func(name string) string { return before[name] }) // what is wrong in it may be what the arguments correct
+	old, _ := s.Serve(nil, func(name string) string { return before[name] }) // an error in the file may be what the arguments correct
 	flags, err := s.Serve(s.Words, func(name string) string {
 		if value := s.Getenv(name); value != "" {
 			return value
@@ -86,7 +86,7 @@ const pathBytes = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz012345678
 const envHead = `# Settings of the gateway: flags of muster serve, as its help names them. After a change: systemctl restart muster
 `
 
-// withSettings sets the given flags in a settings file. Lines of others, and those whose value stays, are left as they are.
+// withSettings sets the given flags in a settings file. All other lines stay as they are, and so do lines whose value stays.
 func withSettings(text string, given, old map[string]string) string {
 	if text == "" {
 		text = envHead

@@ -6,8 +6,8 @@ import (
 	"muster/gateway/internal/cli"
 )
 
-// unitText is the unit of the service. It depends on nothing but the place of the data and the ports, so that an upgrade of
-// the program leaves it as it is.
+// unitText is the unit of the service. Only the place of the data and the ports change it, so that an upgrade of the program leaves it as
+// it is.
 func unitText(f cli.ServeFlags) string {
 	capabilities := "# No port below 1024: no capability at all.\nCapabilityBoundingSet=\nAmbientCapabilities="
 	if privileged(f.Listen, f.PlainListen) {

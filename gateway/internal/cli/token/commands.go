@@ -1,3 +1,4 @@
+// Package token has the commands of enrollment tokens and of the pre-shared key: what lets a machine join.
 package token
 
 import (
@@ -6,7 +7,7 @@ import (
 	"muster/gateway/internal/cli"
 )
 
-// Commands are those of what lets a machine join: enrollment tokens and the pre-shared key.
+// Commands are all of the group.
 func Commands() []cli.Command { return slices.Concat(tokenCommands(), pskCommands()) }
 
 func tokenCommands() []cli.Command {

@@ -76,7 +76,7 @@ func tokenColumns() []screen.Column {
 func tokenRow(t client.Token, now time.Time) []string {
 	node := t.Node
 	bound := screen.Unknown
-	if node == "" { // a gateway of before names the id alone
+	if node == "" { // an older gateway names the id alone
 		node = t.NodeID
 	}
 	switch {
