@@ -33,11 +33,7 @@ func (s *server) listAccounts(c *call) (any, error) {
 	return client.AccountList{Accounts: each(accounts, func(a store.Account) client.Account { return accountShape(a, now) })}, err
 }
 
-func (s *server) createAccount(c *call) (any, error) {
-	var q client.AccountRequest
-	if err := c.decode(&q); err != nil {
-		return nil, err
-	}
+func (s *server) createAccount(c *call, q client.AccountRequest) (any, error) {
 	a, err := c.caller.Make(q, s.now())
 	if err != nil {
 		return nil, err

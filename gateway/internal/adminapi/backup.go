@@ -10,8 +10,12 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/door"
 )
+
+// scratch begins the name of the directory in which a copy lies for a moment.
+const scratch = "backup-"
 
 // backup streams a consistent copy of the database. It is made beside the database first, so that it is whole or fails
 // before the first byte.
@@ -22,7 +26,7 @@ func (s *server) backup(c *call) (any, error) {
 	if s.Scratch == "" {
 		return nil, wire.Refuse(wire.CodeBadRequest, "this gateway has no place for a copy of its database", "start it with a data directory")
 	}
-	dir, err := os.MkdirTemp(s.Scratch, "backup-")
+	dir, err := os.MkdirTemp(s.Scratch, scratch)
 	if err != nil {
 		return nil, fmt.Errorf("a place for the copy: %w", err)
 	}
@@ -33,7 +37,7 @@ func (s *server) backup(c *call) (any, error) {
 	if err := s.Store.NoteBackup(c.r.Context(), s.now(), c.event("backup.made")); err != nil {
 		return nil, err
 	}
-	path := filepath.Join(dir, "muster.db")
+	path := filepath.Join(dir, datadir.Database)
 	if err := s.Store.Backup(c.r.Context(), path); err != nil {
 		return nil, err
 	}
@@ -60,4 +64,13 @@ func (s *server) stream(w http.ResponseWriter, file *os.File) error {
 		s.Logger.Warn("a backup broke off on its way", "error", err)
 	}
 	return nil
+}
+
+// RemoveScratch removes the copies of the database that a gateway made for a backup and did not get to remove. No gateway may be at
+// work on the directory.
+func RemoveScratch(dir string) {
+	left, _ := filepath.Glob(filepath.Join(dir, scratch+"*", datadir.Database))
+	for _, path := range left {
+		os.RemoveAll(filepath.Dir(path))
+	}
 }

@@ -21,12 +21,8 @@ const (
 	notAScriptYet = noShell + "ask for bootstrap-script of this node with format=script to get a script" + orCommand
 )
 
-func (s *server) createNode(c *call) (any, error) {
+func (s *server) createNode(c *call, q client.CreateNodeRequest) (any, error) {
 	if _, err := c.query(); err != nil {
-		return nil, err
-	}
-	var q client.CreateNodeRequest
-	if err := c.decode(&q); err != nil {
 		return nil, err
 	}
 	tenant, err := c.caller.Within(q.Tenant)
@@ -37,10 +33,11 @@ func (s *server) createNode(c *call) (any, error) {
 		return nil, err
 	}
 	wanted := bootstrap.NodeTokenRequest{Mode: q.Mode, TTL: time.Duration(q.TTL)}
-	for _, err := range []error{wanted.Complete(), s.Bootstrap.Ready()} { // before there is a node without a token
-		if err != nil {
-			return nil, err
-		}
+	if err := wanted.Complete(); err != nil {
+		return nil, err
+	}
+	if err := s.Bootstrap.Ready(); err != nil { // a refusal leaves no node without a token
+		return nil, err
 	}
 	node, err := s.Fleet.Create(c.r.Context(), fleet.NewNode{Name: q.Name, Tenant: tenant, Labels: q.Labels, GPUs: q.GPUs}, c.caller.Actor)
 	if err != nil {
@@ -71,7 +68,7 @@ func noToken(name string, labels map[string]string) error {
 }
 
 // bootstrapScript mints a token for a node that is there, and gives the script as JSON or, where that is asked for, as it is.
-func (s *server) bootstrapScript(c *call) (any, error) {
+func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 	p, err := c.query("mode", "again", "format", "ttl")
 	if err != nil {
 		return nil, err
@@ -86,9 +83,6 @@ func (s *server) bootstrapScript(c *call) (any, error) {
 	}
 	plain, err := wantsScript(c, p)
 	if err != nil {
-		return nil, err
-	}
-	if err := c.decode(&struct{}{}); err != nil {
 		return nil, err
 	}
 	node, err := s.Fleet.Node(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"))

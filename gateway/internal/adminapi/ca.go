@@ -32,11 +32,7 @@ func (s *server) showCA(c *call) (any, error) {
 		Keys:         each(o.Keys, func(k authority.KeyInfo) client.Key { return client.Key(k) })}, nil
 }
 
-func (s *server) rotateKey(c *call) (any, error) {
-	var q client.RotateRequest
-	if err := c.decode(&q); err != nil {
-		return nil, err
-	}
+func (s *server) rotateKey(c *call, q client.RotateRequest) (any, error) {
 	return trustChange(s.Authority.RotateKey(c.r.Context(), q.Role, q.Now, c.caller.Actor))
 }
 
@@ -44,11 +40,7 @@ func (s *server) dropKey(c *call) (any, error) {
 	return trustChange(s.Authority.DropKey(c.r.Context(), c.r.PathValue("key"), c.caller.Actor))
 }
 
-func (s *server) addRoot(c *call) (any, error) {
-	var q client.RootRequest
-	if err := c.decode(&q); err != nil {
-		return nil, err
-	}
+func (s *server) addRoot(c *call, q client.RootRequest) (any, error) {
 	return trustChange(s.Authority.AddRoot(c.r.Context(), q.Certificate, c.caller.Actor))
 }
 
@@ -64,20 +56,12 @@ func trustChange(change authority.Change, err error) (any, error) {
 	return out, err
 }
 
-func (s *server) publishTrust(c *call) (any, error) {
-	var q client.SignedSet
-	if err := c.decode(&q); err != nil {
-		return nil, err
-	}
+func (s *server) publishTrust(c *call, q client.SignedSet) (any, error) {
 	number, err := s.Authority.Publish(c.r.Context(), q.Set, c.caller.Actor)
 	return client.TrustChange{Number: number, Published: true}, err
 }
 
-func (s *server) intermediate(c *call) (any, error) {
-	var q client.IntermediateRequest
-	if err := c.decode(&q); err != nil {
-		return nil, err
-	}
+func (s *server) intermediate(c *call, q client.IntermediateRequest) (any, error) {
 	answer := client.IntermediateAnswer{TrustDomain: s.Authority.TrustDomain()}
 	var err error
 	switch {

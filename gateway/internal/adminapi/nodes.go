@@ -38,20 +38,13 @@ func (s *server) showNode(c *call) (any, error) {
 
 // apply serves the routes that move a node.
 func apply(verb fleet.Verb) func(*server, *call) (any, error) {
-	return func(s *server, c *call) (any, error) {
-		if err := c.decode(&struct{}{}); err != nil {
-			return nil, err
-		}
+	return takes(func(s *server, c *call, _ struct{}) (any, error) {
 		n, err := s.Fleet.Apply(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), verb, c.caller.Actor)
 		return nodeShape(n), err
-	}
+	})
 }
 
-func (s *server) setLabels(c *call) (any, error) {
-	var q client.LabelsRequest
-	if err := c.decode(&q); err != nil {
-		return nil, err
-	}
+func (s *server) setLabels(c *call, q client.LabelsRequest) (any, error) {
 	if len(q.Set)+len(q.Remove) == 0 {
 		return nil, wire.Refuse(wire.CodeBadRequest, "there is no label to set or remove",
 			`send {"set":{"tier":"sovereign"}} or {"remove":["tier"]}`)
@@ -63,22 +56,14 @@ func (s *server) setLabels(c *call) (any, error) {
 	return nodeShape(n), err
 }
 
-func (s *server) allowRecovery(c *call) (any, error) {
-	var q client.RecoveryRequest
-	if err := c.decode(&q); err != nil {
-		return nil, err
-	}
+func (s *server) allowRecovery(c *call, q client.RecoveryRequest) (any, error) {
 	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"),
 		fleet.Recovery{Fingerprint: q.Fingerprint, For: time.Duration(q.For)}, c.caller.Actor)
 	return nodeShape(n), err
 }
 
 // patchNode sets how many GPUs a node should have.
-func (s *server) patchNode(c *call) (any, error) {
-	var q client.NodePatch
-	if err := c.decode(&q); err != nil {
-		return nil, err
-	}
+func (s *server) patchNode(c *call, q client.NodePatch) (any, error) {
 	const example = `send {"gpus_expected":7} or {"gpus_as_seen":true}`
 	n := -1 // as many as are seen
 	switch {

@@ -15,13 +15,13 @@ func (s *server) listPSKs(c *call) (any, error) {
 	return client.PSKList{PSKs: each(psks, pskShape)}, err
 }
 
-func (s *server) setPSK(c *call) (any, error) {
-	q, err := c.pskRequest()
-	if err != nil {
+func (s *server) setPSK(c *call, q client.PSKRequest) (any, error) {
+	if err := eitherPSK(q); err != nil {
 		return nil, err
 	}
 	c.status = http.StatusCreated
 	var answer client.NewPSK
+	var err error
 	if q.Generate {
 		answer.Secret, answer.ID, err = s.Bootstrap.GeneratePSK(c.r.Context(), c.caller.Actor)
 	} else {
@@ -30,28 +30,24 @@ func (s *server) setPSK(c *call) (any, error) {
 	return answer, err
 }
 
-func (s *server) rotatePSK(c *call) (any, error) {
-	q, err := c.pskRequest()
-	if err != nil {
+func (s *server) rotatePSK(c *call, q client.PSKRequest) (any, error) {
+	if err := eitherPSK(q); err != nil {
 		return nil, err
 	}
+	c.status = http.StatusCreated
 	secret, id, err := s.Bootstrap.RotatePSK(c.r.Context(), q.Secret, c.caller.Actor)
 	if !q.Generate {
-		secret = ""
+		secret = "" // the caller has it
 	}
-	c.status = http.StatusCreated
 	return client.NewPSK{ID: id, Secret: secret}, err
 }
 
-func (c *call) pskRequest() (client.PSKRequest, error) {
-	var q client.PSKRequest
-	if err := c.decode(&q); err != nil {
-		return q, err
-	}
+// eitherPSK refuses a request that both gives a PSK and asks for one, or does neither.
+func eitherPSK(q client.PSKRequest) error {
 	if q.Generate == (q.Secret != "") {
-		return q, wire.Refuse(wire.CodeBadRequest, "a PSK is either generated or given", `send {"generate":true} or {"secret":"..."}`)
+		return wire.Refuse(wire.CodeBadRequest, "a PSK is either generated or given", `send {"generate":true} or {"secret":"..."}`)
 	}
-	return q, nil
+	return nil
 }
 
 func (s *server) clearPSK(c *call) (any, error) {

@@ -37,38 +37,49 @@ func Table() []Route {
 	psk.PSK = true
 	return []Route{
 		{"GET", "nodes", tenants(client.ScopeNodesRead), none, (*server).listNodes},
-		{"POST", "nodes", tenants(client.ScopeNodesWrite, client.ScopeTokensWrite), usual, (*server).createNode},
+		{"POST", "nodes", tenants(client.ScopeNodesWrite, client.ScopeTokensWrite), usual, takes((*server).createNode)},
 		{"GET", "nodes/{node}", tenants(client.ScopeNodesRead), none, (*server).showNode},
-		{"PATCH", "nodes/{node}", tenants(client.ScopeNodesWrite), usual, (*server).patchNode},
+		{"PATCH", "nodes/{node}", tenants(client.ScopeNodesWrite), usual, takes((*server).patchNode)},
 		{"POST", "nodes/{node}/drain", tenants(client.ScopeNodesWrite), usual, apply(fleet.Drain)},
 		{"POST", "nodes/{node}/resume", tenants(client.ScopeNodesWrite), usual, apply(fleet.Resume)},
 		{"POST", "nodes/{node}/retire", tenants(client.ScopeNodesWrite), usual, apply(fleet.Retire)},
 		{"POST", "nodes/{node}/ban", tenants(client.ScopeNodesWrite), usual, apply(fleet.Ban)},
-		{"POST", "nodes/{node}/allow-recovery", tenants(client.ScopeNodesWrite), usual, (*server).allowRecovery},
-		{"POST", "nodes/{node}/labels", tenants(client.ScopeNodesWrite), usual, (*server).setLabels},
-		{"POST", "nodes/{node}/bootstrap-script", tenants(client.ScopeNodesWrite, client.ScopeTokensWrite), usual, (*server).bootstrapScript},
+		{"POST", "nodes/{node}/allow-recovery", tenants(client.ScopeNodesWrite), usual, takes((*server).allowRecovery)},
+		{"POST", "nodes/{node}/labels", tenants(client.ScopeNodesWrite), usual, takes((*server).setLabels)},
+		{"POST", "nodes/{node}/bootstrap-script", tenants(client.ScopeNodesWrite, client.ScopeTokensWrite), usual, takes((*server).bootstrapScript)},
 		{"GET", "tokens", tenants(client.ScopeTokensRead), none, (*server).listTokens},
-		{"POST", "tokens", tenants(client.ScopeTokensWrite), usual, (*server).createToken},
+		{"POST", "tokens", tenants(client.ScopeTokensWrite), usual, takes((*server).createToken)},
 		{"DELETE", "tokens/{token}", tenants(client.ScopeTokensWrite), none, (*server).revokeToken},
 		{"GET", "psk", fleetWide(client.ScopePSKWrite), none, (*server).listPSKs},
-		{"POST", "psk", fleetWide(client.ScopePSKWrite), psk, (*server).setPSK},
-		{"POST", "psk/rotate", fleetWide(client.ScopePSKWrite), psk, (*server).rotatePSK},
+		{"POST", "psk", fleetWide(client.ScopePSKWrite), psk, takes((*server).setPSK)},
+		{"POST", "psk/rotate", fleetWide(client.ScopePSKWrite), psk, takes((*server).rotatePSK)},
 		{"DELETE", "psk", fleetWide(client.ScopePSKWrite), none, (*server).clearPSK},
 		{"GET", "accounts", tenants(client.ScopeAccountsWrite), none, (*server).listAccounts},
-		{"POST", "accounts", tenants(client.ScopeAccountsWrite), usual, (*server).createAccount},
+		{"POST", "accounts", tenants(client.ScopeAccountsWrite), usual, takes((*server).createAccount)},
 		{"DELETE", "accounts/{account}", tenants(client.ScopeAccountsWrite), none, (*server).revokeAccount},
 		{"GET", "events", tenants(client.ScopeEventsRead), none, (*server).listEvents},
 		{"GET", "whoami", tenants(), none, (*server).whoami},
 		{"GET", "gateway", tenants(), none, (*server).showGateway},
 		{"GET", "ca", fleetWide(client.ScopeNodesRead), none, (*server).showCA},
-		{"POST", "ca/intermediate", fleetWide(client.ScopeKeysWrite), usual, (*server).intermediate},
-		{"POST", "ca/roots", fleetWide(client.ScopeKeysWrite), usual, (*server).addRoot},
+		{"POST", "ca/intermediate", fleetWide(client.ScopeKeysWrite), usual, takes((*server).intermediate)},
+		{"POST", "ca/roots", fleetWide(client.ScopeKeysWrite), usual, takes((*server).addRoot)},
 		{"DELETE", "ca/roots/{root}", fleetWide(client.ScopeKeysWrite), none, (*server).dropRoot},
 		{"GET", "keys", fleetWide(client.ScopeNodesRead), none, (*server).showCA},
-		{"POST", "keys/rotate", fleetWide(client.ScopeKeysWrite), usual, (*server).rotateKey},
+		{"POST", "keys/rotate", fleetWide(client.ScopeKeysWrite), usual, takes((*server).rotateKey)},
 		{"DELETE", "keys/{key}", fleetWide(client.ScopeKeysWrite), none, (*server).dropKey},
-		{"POST", "trust", fleetWide(client.ScopeKeysWrite), usual, (*server).publishTrust},
+		{"POST", "trust", fleetWide(client.ScopeKeysWrite), usual, takes((*server).publishTrust)},
 		{"GET", "backup", fleetWide(client.ScopeBackupRead), none, (*server).backup},
+	}
+}
+
+// takes serves a route whose body is a Request, which it reads before the handler runs. No body at all is a Request without values.
+func takes[Request any](handler func(*server, *call, Request) (any, error)) func(*server, *call) (any, error) {
+	return func(s *server, c *call) (any, error) {
+		var q Request
+		if err := c.decode(&q); err != nil {
+			return nil, err
+		}
+		return handler(s, c, q)
 	}
 }
 

@@ -19,11 +19,7 @@ func (s *server) listTokens(c *call) (any, error) {
 	return client.TokenList{Tokens: each(tokens, func(t store.Token) client.Token { return tokenShape(t, now) })}, err
 }
 
-func (s *server) createToken(c *call) (any, error) {
-	var q client.TokenRequest
-	if err := c.decode(&q); err != nil {
-		return nil, err
-	}
+func (s *server) createToken(c *call, q client.TokenRequest) (any, error) {
 	tenant, err := c.caller.Within(q.Tenant)
 	if err != nil {
 		return nil, err

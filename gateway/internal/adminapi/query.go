@@ -1,0 +1,106 @@
+package adminapi
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// query reads the parameters that a route knows, each at most once.
+func (c *call) query(known ...string) (parameters, error) {
+	values, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return nil, wire.Refuse(wire.CodeBadRequest, "the query string is malformed", "encode it as application/x-www-form-urlencoded")
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(known, name) {
+			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("unknown parameter %.60q", name), knownHint("parameters", known))
+		}
+		if len(values[name]) > 1 {
+			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q stands more than once", name), "give it once")
+		}
+	}
+	return parameters(values), nil
+}
+
+// list reads the parameters of a list that has a whole form, and may be of one tenant.
+func (c *call) list() (all bool, tenant string, err error) {
+	p, err := c.query("all", "tenant")
+	if err != nil {
+		return false, "", err
+	}
+	if all, err = p.flag("all"); err != nil {
+		return false, "", err
+	}
+	tenant, err = c.caller.Within(p.text("tenant"))
+	return all, tenant, err
+}
+
+func knownHint(what string, known []string) string {
+	if len(known) == 0 {
+		return "it takes no " + what
+	}
+	return "it takes the " + what + " " + strings.Join(known, ", ")
+}
+
+// parameters are a query's values by name.
+type parameters map[string][]string
+
+func (p parameters) text(name string) string { return url.Values(p).Get(name) }
+
+func (p parameters) has(name string) bool { return len(p[name]) > 0 }
+
+func (p parameters) flag(name string) (bool, error) {
+	switch p.text(name) {
+	case "", "false", "0":
+		return false, nil
+	case "true", "1":
+		return true, nil
+	}
+	return false, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is neither true nor false", name), "write "+name+"=true")
+}
+
+func (p parameters) number(name string, least, most int64) (int64, error) {
+	text := p.text(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < least || n > most {
+		return 0, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no number from %d to %d", name, least, most),
+			"correct it or leave it out")
+	}
+	return n, nil
+}
+
+// Entries of one page.
+const (
+	usualPage   = 100
+	largestPage = 1000
+)
+
+func (p parameters) limit() (int, error) {
+	n, err := p.number("limit", 1, largestPage)
+	if n == 0 {
+		n = usualPage
+	}
+	return int(n), err
+}
+
+func (p parameters) time(name string) (time.Time, error) {
+	text := p.text(name)
+	if text == "" {
+		return time.Time{}, nil
+	}
+	at, err := time.Parse(time.RFC3339, text)
+	if err != nil {
+		return time.Time{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no time", name), "write it as 2026-11-21T10:00:00Z")
+	}
+	return at, nil
+}
