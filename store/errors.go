@@ -16,6 +16,8 @@ var (
 	ErrWrongMasterKey = errors.New("the master key is not the one that this database was sealed with")
 	// ErrNewerDatabase says that a newer muster has migrated the database.
 	ErrNewerDatabase = sqlite.ErrNewerDatabase
+	// ErrDamaged says that the database file is damaged, or is no database.
+	ErrDamaged = sqlite.ErrDamaged
 	// ErrBadCursor says that a page's cursor was not made by Nodes.
 	ErrBadCursor = errors.New("bad cursor")
 	// ErrClosed says that the store was closed before the write began.

@@ -16,6 +16,8 @@ var (
 	ErrConflict = errors.New("conflict")
 	// ErrNewerDatabase says that a newer muster has migrated the database.
 	ErrNewerDatabase = errors.New("a newer muster has migrated this database; run that version, or restore a backup from before the upgrade")
+	// ErrDamaged says that the file is no database, or is one no more: it was overwritten, cut off or badly copied.
+	ErrDamaged = errors.New("the database file is damaged")
 	// ErrClosed says that the database was closed before the write began.
 	ErrClosed = errors.New("the store is closed")
 	// ErrSealed says that a sealed value was not made under this master key for this place, or was changed since.
@@ -46,6 +48,15 @@ func conflict(err error) error {
 	switch code(err) {
 	case lib.SQLITE_CONSTRAINT_UNIQUE, lib.SQLITE_CONSTRAINT_PRIMARYKEY, lib.SQLITE_CONSTRAINT_TRIGGER:
 		return fmt.Errorf("%w (%v)", ErrConflict, err)
+	}
+	return err
+}
+
+// damaged turns the driver's codes for a file that is no database into ErrDamaged.
+func damaged(err error) error {
+	switch code(err) & 0xff {
+	case lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT:
+		return fmt.Errorf("%w (%v)", ErrDamaged, err)
 	}
 	return err
 }

@@ -36,7 +36,7 @@ type DB struct {
 	close sync.Once
 }
 
-// Open opens or creates the database and migrates it. Error: ErrNewerDatabase.
+// Open opens or creates the database and migrates it. Errors: ErrNewerDatabase, ErrDamaged.
 func Open(ctx context.Context, o Options) (*DB, error) {
 	path, err := filepath.Abs(o.Path)
 	if err != nil {
@@ -50,7 +50,7 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	}
 	db := &DB{path: path}
 	if err := db.open(ctx, o); err != nil {
-		return nil, fmt.Errorf("open %s: %w", path, errors.Join(err, db.Close()))
+		return nil, fmt.Errorf("open %s: %w", path, errors.Join(damaged(err), db.Close()))
 	}
 	return db, nil
 }

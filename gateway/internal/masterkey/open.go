@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"time"
 
+	"muster/gateway/internal/shellword"
 	"muster/store"
 )
 
 // Open opens the database. Where a change of the master key was cut off, the key before still opens it: then the change is brought
-// to its end. Where the key does not fit, the error wraps store.ErrWrongMasterKey.
+// to its end. Where the key does not fit, the error wraps store.ErrWrongMasterKey; where the file is damaged, store.ErrDamaged.
 func (s Source) Open(ctx context.Context) (*store.Store, error) {
 	key, err := s.Key()
 	if err != nil {
@@ -18,6 +19,10 @@ func (s Source) Open(ctx context.Context) (*store.Store, error) {
 	}
 	o := store.Options{Path: s.database(), MasterKey: key}
 	opened, err := store.Open(ctx, o)
+	if errors.Is(err, store.ErrDamaged) {
+		return nil, fmt.Errorf("%w; bring it back from a backup: muster restore FILE --data %s --force, which keeps this file aside; "+
+			"muster help lost-gateway says what else there is to know", err, shellword.Quote(s.Data))
+	}
 	if !errors.Is(err, store.ErrWrongMasterKey) {
 		return opened, err
 	}
