@@ -95,7 +95,8 @@ func TestProven(t *testing.T) {
 		t.Fatal(err)
 	}
 	body := []byte(`{"name":"box"}`)
-	right, wrong := proof(t, token.ID, token.Key, body), proof(t, token.ID, make([]byte, 32), body)
+	right := proof(t, token.ID, token.Key, body)
+	wrong := proof(t, token.ID, make([]byte, 32), body)
 	check := func(p sign.Presented, body, address, want string) {
 		t.Helper()
 		if err := d.Proven(t.Context(), p, token, []byte(body), address); code(err) != want {

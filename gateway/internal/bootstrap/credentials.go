@@ -39,7 +39,8 @@ func (c *credentials) find(id string, now time.Time) (token store.Token, version
 func (c *credentials) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.known, c.version = nil, c.version+1
+	c.known = nil
+	c.version++
 }
 
 // keep adds one. What is too old goes when there are many, and all of it where that is not enough.

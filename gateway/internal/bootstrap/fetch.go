@@ -147,7 +147,8 @@ func (b *Bootstrap) Lend(ctx context.Context, v Visit, node store.Node, address 
 
 func (b *Bootstrap) visitEvent(kind string, v Visit, node store.Node, address string) store.Event {
 	e := b.event(kind, v.Token.Tenant, store.Actor{Name: "token:" + v.Token.ID, Address: address})
-	e.NodeID, e.NodeName = node.ID, node.Name
+	e.NodeID = node.ID
+	e.NodeName = node.Name
 	e.Detail = map[string]string{"mode": v.Mode, "token": v.Token.ID}
 	return e
 }

@@ -64,7 +64,8 @@ func (b *Bootstrap) marked(ctx context.Context) []store.PSK {
 	if age := now.Sub(b.marks.at); b.marks.read && age >= 0 && age < markMemory {
 		return b.marks.known
 	}
-	b.marks.at, b.marks.read = now, true
+	b.marks.at = now
+	b.marks.read = true
 	live, err := b.store.PSKs(context.WithoutCancel(ctx)) // whoever hangs up must not hide what others send
 	if err != nil {
 		b.log.Error("the live PSKs cannot be read: a request may hold one unseen", "error", err)
@@ -129,7 +130,8 @@ func (b *Bootstrap) PSKInPath(ctx context.Context, segments []string) (id, witho
 			kept = append(kept, segments[at])
 			continue
 		}
-		id, kept = found, append(kept, "...")
+		id = found
+		kept = append(kept, "...")
 		at += many - 1
 	}
 	return id, strings.Join(kept, "/")

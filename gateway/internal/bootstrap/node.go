@@ -127,7 +127,8 @@ func (s Site) mint(q NodeTokenRequest, t sign.Token) (m Minted, kept string, err
 	if m.Script, err = thaw(kept, t.Fetch, t.Secret); err != nil {
 		return m, "", err
 	}
-	m.FetchSum, m.ScriptSum = hexSum(public), hexSum(m.Script)
+	m.FetchSum = hexSum(public)
+	m.ScriptSum = hexSum(m.Script)
 	m.Command = s.Command(t.FetchPart(), t.Reveal(), m.FetchSum)
 	if q.Mode == CloudInit {
 		m.UserData, err = s.userData(q, t.FetchPart(), t.Reveal(), m.FetchSum)
@@ -150,7 +151,8 @@ func (b *Bootstrap) keep(ctx context.Context, q NodeTokenRequest, m Minted, kept
 		Registry: m.Registry,
 	}
 	e := b.event("bootstrap.created", q.Node.Tenant, by)
-	e.NodeID, e.NodeName = q.Node.ID, q.Node.Name
+	e.NodeID = q.Node.ID
+	e.NodeName = q.Node.Name
 	e.Detail = map[string]string{"token": row.Token.ID, "mode": m.Mode, "expires": m.ExpiresAt.UTC().Format(time.RFC3339),
 		"window": m.Window.String()}
 	err = b.store.CreateBootstrap(ctx, row, q.Node.EnrolmentID, e)

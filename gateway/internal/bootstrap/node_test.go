@@ -111,7 +111,8 @@ func lint(t *testing.T, script string) {
 // TestScriptHostile: whatever a value is, a shell reads it as that value.
 func TestScriptHostile(t *testing.T) {
 	s := site()
-	s.RuntimePackage, s.Registry = `x'; touch /tmp/hostile; '`, "$(id)`id`\\\n\"'"
+	s.RuntimePackage = `x'; touch /tmp/hostile; '`
+	s.Registry = "$(id)`id`\\\n\"'"
 	d, node := bootstraps(t, "", s)
 	m, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator)
 	if err != nil {
@@ -139,7 +140,9 @@ func TestCommand(t *testing.T) {
 		{bootstrap.PlainTrust, "http://gw.example", `echo "SUM  $f" | sha256sum -c - && sh "$f"`, "pinned"},
 	} {
 		s := site()
-		s.FirstHopTrust, s.FirstHop, s.PinnedKey = c.trust, c.hop, "sha256//key"
+		s.FirstHopTrust = c.trust
+		s.FirstHop = c.hop
+		s.PinnedKey = "sha256//key"
 		got := s.Command("msb_id_fetch", "TOKEN", "SUM")
 		if !strings.Contains(got, c.want) || strings.Contains(got, c.lack) || !strings.HasPrefix(got, "MUSTER_TOKEN=TOKEN sh -c '") ||
 			strings.Count(got, "TOKEN") != 3 {

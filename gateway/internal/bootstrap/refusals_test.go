@@ -99,7 +99,9 @@ func TestWrongProofs(t *testing.T) {
 		seen[e.Detail["credential"]+e.Detail["more"]] = e
 	}
 	for id, tenant := range map[string]string{m.Token.Public(): "platform", free.Public(): "research"} {
-		if first, more := seen[id], seen[id+"4"]; first.Tenant != tenant || more.Tenant != tenant || more.Outcome != wire.CodeBadMAC {
+		first := seen[id]
+		more := seen[id+"4"]
+		if first.Tenant != tenant || more.Tenant != tenant || more.Outcome != wire.CodeBadMAC {
 			t.Errorf("%s: %+v and %+v", id, first, more)
 		}
 	}

@@ -36,7 +36,9 @@ func TestLend(t *testing.T) {
 		}
 		return v
 	}
-	old, later, none := minted("registry.example:5000"), minted("another.example"), minted("")
+	old := minted("registry.example:5000")
+	later := minted("another.example")
+	none := minted("")
 	seal := func(registry string) {
 		t.Helper()
 		for range 2 { // the second time it is there already

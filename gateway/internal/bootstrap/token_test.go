@@ -98,7 +98,10 @@ func TestTokens(t *testing.T) {
 		}
 		return row.ID
 	}
-	short, platform, rival, revoked := mint("platform", time.Minute), mint("platform", 0), mint("rival", 0), mint("platform", 0)
+	short := mint("platform", time.Minute)
+	platform := mint("platform", 0)
+	rival := mint("rival", 0)
+	revoked := mint("platform", 0)
 	if err := d.RevokeToken(t.Context(), "platform", revoked, operator); err != nil {
 		t.Fatal(err)
 	}

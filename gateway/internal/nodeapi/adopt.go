@@ -20,15 +20,9 @@ import (
 // adopt answers a node whose certificate is not on record, because the gateway was restored from an older backup: it shows
 // the certificate and proves, as for any request, that it holds the key.
 func (a *API) adopt(w http.ResponseWriter, r *http.Request, route *Route) {
-	signature, err := sign.ParseRequest(r)
-	if err == sign.ErrUnsigned {
-		signature, err = nil, nil
-	}
+	signature, err := signatureOf(r, sameProtocol)
 	var answer any
-	if err != nil {
-		err = wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(),
-			"the agent and the gateway must be of the same protocol")
-	} else {
+	if err == nil {
 		answer, err = a.adopted(w, r, signature, route)
 	}
 	a.answer(w, signature, answer, err)
@@ -89,7 +83,8 @@ func chainOf(bundle string) (*x509.Certificate, *x509.CertPool, error) {
 // holdsKey checks that the request comes from who holds the certificate's key: by the TLS handshake, a signature, or both.
 func (a *API) holdsKey(r *http.Request, s *sign.Signature, leaf *x509.Certificate, body []byte) error {
 	sum := sha256.Sum256(leaf.Raw)
-	fingerprint, direct := hex.EncodeToString(sum[:]), clientFingerprint(r)
+	fingerprint := hex.EncodeToString(sum[:])
+	direct := clientFingerprint(r)
 	switch {
 	case direct == "" && s == nil:
 		return wire.Refuse(wire.CodeNoIdentity, "this request carries neither a client certificate nor a signature",

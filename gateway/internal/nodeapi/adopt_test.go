@@ -79,7 +79,9 @@ func TestAdopt(t *testing.T) {
 			wire.CodeIdentityMismatch)
 		other := s.issued(s.ca, old.id, 0)
 		s.want("a second one", s.plainly(other, wire.AdoptPath(n.id), encode(t, shown(other))), 401, wire.CodeUnknownCertificate)
-		if taken, refused := s.eventsOf("node.adopted"), s.eventsOf("adopt.refused"); len(taken) != 1 || len(refused) != 1 ||
+		taken := s.eventsOf("node.adopted")
+		refused := s.eventsOf("adopt.refused")
+		if len(taken) != 1 || len(refused) != 1 ||
 			!taken[0].Security || taken[0].Detail["fingerprint"] != n.signer.Fingerprint {
 			t.Errorf("events: %+v, %+v", taken, refused)
 		}

@@ -112,7 +112,8 @@ func TestBadCSR(t *testing.T) {
 	}
 	isCA := named("box")
 	isCA.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 3, 1, 1, 0xff}}}
-	dns, uri := named("box"), named("box")
+	dns := named("box")
+	uri := named("box")
 	dns.DNSNames = []string{"gateway.example"}
 	uri.URIs = []*url.URL{{Scheme: "spiffe", Host: "test", Path: "/node/n-1"}}
 	more := x509.CertificateRequest{Subject: pkix.Name{CommonName: "box", Organization: []string{"root"}}}
@@ -236,7 +237,8 @@ func TestBadHeartbeats(t *testing.T) {
 // TestAnotherNodesPath: a node speaks for itself only, whichever way it proves itself.
 func TestAnotherNodesPath(t *testing.T) {
 	s := newSite(t, nil)
-	n, other := s.enrol("box"), s.enrol("other")
+	n := s.enrol("box")
+	other := s.enrol("other")
 	for _, path := range []string{wire.HeartbeatPath(other.id), wire.LeavePath(other.id), wire.RenewPath(other.id),
 		wire.HeartbeatPath("nobody")} {
 		s.want(path, s.plainly(n, path, beat(1)), http.StatusForbidden, wire.CodeWrongNode)

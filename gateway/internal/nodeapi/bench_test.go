@@ -37,7 +37,8 @@ func benchHeartbeat(b *testing.B, gpus int) {
 			`"agent":{"version":"v1","os":"linux","arch":"amd64"},`+
 			`"cost":{"rss_kib":6400,"cpu_ms":250,"probe_ms":41},"health":[],"gpus_seen":%d,"hardware":%s}`, counter, gpus, hardware)
 		r := newRequest(b, http.MethodPost, wire.HeartbeatPath(n.id), []byte(body))
-		r.RemoteAddr, r.TLS = "127.0.0.1:1", proof
+		r.RemoteAddr = "127.0.0.1:1"
+		r.TLS = proof
 		w := httptest.NewRecorder()
 		if s.handler.ServeHTTP(w, r); w.Code != http.StatusOK {
 			b.Fatalf("got %d: %s", w.Code, w.Body)
@@ -47,7 +48,12 @@ func benchHeartbeat(b *testing.B, gpus int) {
 
 // healthy is a healthy reading as an agent sends it.
 func healthy(gpus int) wire.Hardware {
-	used, percent, cpus, state, ok, sampled := int64(39233), 99.0, 64, 0, true, time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	used := int64(39233)
+	percent := 99.0
+	cpus := 64
+	state := 0
+	ok := true
+	sampled := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 	h := wire.Hardware{Probe: wire.Probe{State: wire.ProbeOK, TookMS: &used, SampledAt: &sampled}, CPUs: &cpus, MemoryTotalMiB: &used,
 		GPUs: []wire.GPU{}}
 	for i := range gpus {

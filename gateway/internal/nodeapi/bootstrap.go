@@ -127,7 +127,8 @@ func (a *API) misused(r *http.Request, v visit, text string, refused error) erro
 		claimed = append([]string{psk}, claimed...)
 	}
 	if v.Token.ID != "" {
-		e.Actor, claimed = "token:"+v.Token.ID, []string{v.Token.ID}
+		e.Actor = "token:" + v.Token.ID
+		claimed = []string{v.Token.ID}
 	}
 	var detail *wire.ErrorDetail
 	if errors.As(refused, &detail) {

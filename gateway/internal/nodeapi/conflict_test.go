@@ -42,7 +42,8 @@ func TestSuperseded(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		t.Run(fmt.Sprintf("direct %v", direct), func(t *testing.T) {
 			s := newSite(t, nil)
-			n, other := s.enrol("box"), s.enrol("other")
+			n := s.enrol("box")
+			other := s.enrol("other")
 			use := func(n node) answer {
 				if direct {
 					return s.directly(s.direct(&n), n)
@@ -153,8 +154,10 @@ func TestStrayOnAnOldConnection(t *testing.T) {
 
 // TestCertificatesThatProveNothing: of another gateway, signed by our own CA but not on record, of a retired node.
 func TestCertificatesThatProveNothing(t *testing.T) {
-	s, elsewhere := newSite(t, nil), newSite(t, nil)
-	n, gone := s.enrol("box"), s.enrol("gone")
+	s := newSite(t, nil)
+	elsewhere := newSite(t, nil)
+	n := s.enrol("box")
+	gone := s.enrol("gone")
 	key := newKey(t)
 	forged := n
 	csr, err := authority.CheckCSR(newCSR(t, key, named(n.id)), authority.Subject{Names: []string{n.id}})
@@ -165,7 +168,9 @@ func TestCertificatesThatProveNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	forged.chain, forged.signer.Key, forged.signer.Fingerprint = issued.Chain, key, fingerprint(t, issued.Chain)
+	forged.chain = issued.Chain
+	forged.signer.Key = key
+	forged.signer.Fingerprint = fingerprint(t, issued.Chain)
 	if _, err := s.fleet.Apply(t.Context(), "", "gone", fleet.Retire, store.Actor{}); err != nil {
 		t.Fatal(err)
 	}

@@ -92,7 +92,8 @@ func (m *machine) clock() time.Time {
 func (m *machine) set(cut bool, off time.Duration) {
 	m.line.Lock()
 	defer m.line.Unlock()
-	m.cut, m.off = cut, off
+	m.cut = cut
+	m.off = off
 }
 
 func (m *machine) down() bool {

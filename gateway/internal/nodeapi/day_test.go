@@ -144,13 +144,17 @@ func (w *world) afternoon(machines []*machine) {
 		work(m)
 	}
 	time.Sleep(15 * time.Minute)
-	lost, strays, renewals := 0, 0, 0
+	lost := 0
+	strays := 0
+	renewals := 0
 	for _, m := range machines {
 		n, err := w.fleet.Node(ctx, "", m.name)
 		if err != nil || n.State != "active" || n.Status != "online" || len(n.Reasons) != 0 {
 			w.t.Errorf("%s: %s %s %v, %v", m.name, n.State, n.Status, n.Reasons, err)
 		}
-		lost, strays, renewals = lost+m.lost, strays+m.stray, renewals+m.renewed
+		lost = lost + m.lost
+		strays = strays + m.stray
+		renewals = renewals + m.renewed
 	}
 	if got := len(w.events("identity.conflict")); got != 0 {
 		w.t.Errorf("%d conflicts where nothing was copied", got)

@@ -99,7 +99,8 @@ func FuzzSignature(f *testing.F) {
 	}
 	const known = "FINGERPRINT" // stands for the node's, which is another one in every process that takes part
 	input := strings.Replace(r.Header.Get("Signature-Input"), n.signer.Fingerprint, known, 1)
-	signature, digest := r.Header.Get("Signature"), r.Header.Get("Content-Digest")
+	signature := r.Header.Get("Signature")
+	digest := r.Header.Get("Content-Digest")
 	f.Add(input, signature, strings.Replace(digest, "sha-256", "sha-512", 1))
 	f.Add(strings.Replace(input, "epoch1", "epoch0", 1), signature, digest)
 	f.Add(strings.Replace(input, `"@query" `, "", 1), signature, digest)

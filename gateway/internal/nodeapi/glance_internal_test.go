@@ -20,7 +20,9 @@ func FuzzGlance(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, body []byte) {
 		nonce, secret := glance(body)
-		if wantNonce, wantSecret := nonceOf(body), carriesSecret(body); nonce != wantNonce || secret != wantSecret {
+		wantNonce := nonceOf(body)
+		wantSecret := carriesSecret(body)
+		if nonce != wantNonce || secret != wantSecret {
 			t.Errorf("%q: %q, %v; encoding/json: %q, %v", body, nonce, secret, wantNonce, wantSecret)
 		}
 	})

@@ -84,7 +84,8 @@ func (a *API) misplaced(q arrival) exposure {
 
 // inBody looks into what somebody sends to the path of registering with another method than that takes.
 func (a *API) inBody(w http.ResponseWriter, r *http.Request, at *attempt, route *Route) exposure {
-	body, err := at.raw, at.broken
+	body := at.raw
+	err := at.broken
 	if !at.known {
 		body, err = reply.ReadBody(w, r, route.MaxBody, route.BodyTime)
 	}

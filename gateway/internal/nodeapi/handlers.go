@@ -48,7 +48,9 @@ func object(raw json.RawMessage) bool {
 
 // depth counts the levels of well-formed JSON.
 func depth(raw []byte) int {
-	level, deepest, text := 0, 0, false
+	level := 0
+	deepest := 0
+	text := false
 	for i := 0; i < len(raw); i++ {
 		switch c := raw[i]; {
 		case text && c == '\\':

@@ -11,7 +11,8 @@ import (
 // TestRenewAgainAndAgain: a node that asks without end is held up, by itself and for a while.
 func TestRenewAgainAndAgain(t *testing.T) {
 	s := newSite(t, func(c *nodeapi.Config) { c.RenewEvery = time.Minute })
-	wild, other := s.enrol("wild"), s.enrol("other")
+	wild := s.enrol("wild")
+	other := s.enrol("other")
 	csr := newCSR(t, newKey(t), named(wild.id))
 	for range 10 {
 		a, _ := s.renew(wild, csr)

@@ -56,7 +56,8 @@ func (a *API) look(w http.ResponseWriter, r *http.Request, route *Route) *attemp
 		}
 		return at
 	}
-	at.token, at.known = token, true
+	at.token = token
+	at.known = true
 	if at.raw, at.broken = reply.ReadBody(w, r, route.MaxBody, route.BodyTime); at.broken == nil {
 		at.nonce, at.secret = glance(at.raw)
 		at.psk = a.Bootstrap.PSKInBody(r.Context(), at.raw)

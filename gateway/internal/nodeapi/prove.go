@@ -9,20 +9,29 @@ import (
 	"muster/gateway/internal/reply"
 )
 
+// sameProtocol is a hint.
+const sameProtocol = "the agent and the gateway must be of the same protocol"
+
 // node answers a request that has to prove a node's identity. The answer is proven too.
 func (a *API) node(w http.ResponseWriter, r *http.Request, route *Route) {
-	signature, err := sign.ParseRequest(r)
-	if err == sign.ErrUnsigned {
-		signature, err = nil, nil
-	}
+	signature, err := signatureOf(r, "something between may have changed them; "+sameProtocol)
 	var answer any
-	if err != nil {
-		err = wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(),
-			"something between may have changed them; the agent and the gateway must be of the same protocol")
-	} else {
+	if err == nil {
 		answer, err = a.proven(w, r, signature, route)
 	}
 	a.answer(w, signature, answer, err)
+}
+
+// signatureOf reads the signature of a request; nil where it has none. The refusal of one that cannot be read has the given hint.
+func signatureOf(r *http.Request, hint string) (*sign.Signature, error) {
+	signature, err := sign.ParseRequest(r)
+	switch err {
+	case nil:
+		return signature, nil
+	case sign.ErrUnsigned:
+		return nil, nil
+	}
+	return nil, wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(), hint)
 }
 
 func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, route *Route) (any, error) {
@@ -48,7 +57,8 @@ func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, 
 
 // answer writes what a handler gave. The status of every success is 200.
 func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err error) {
-	status, body := http.StatusOK, []byte(nil)
+	status := http.StatusOK
+	body := []byte(nil)
 	if err != nil {
 		status, body = a.Info.Error(err)
 	} else {

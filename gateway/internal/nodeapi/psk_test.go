@@ -20,7 +20,8 @@ func TestPSKInARequest(t *testing.T) {
 		"base64":  "q/8xKz3+Jd0aV7//mP2s/TgH9wYcNb4R"} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, nil)
-			psk, id := chosen, ""
+			psk := chosen
+			id := ""
 			var err error
 			if chosen == "" {
 				psk, id, err = s.bootstrap.GeneratePSK(t.Context(), operator)

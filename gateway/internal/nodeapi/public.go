@@ -53,7 +53,8 @@ func (r *readiness) check(ctx context.Context, now time.Time, look func(context.
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at.IsZero() || now.Sub(r.at) >= recentCheck || now.Before(r.at) {
-		r.at, r.err = now, look(ctx)
+		r.at = now
+		r.err = look(ctx)
 	}
 	return r.err
 }

@@ -40,7 +40,8 @@ func TestPublic(t *testing.T) {
 
 func TestNotReady(t *testing.T) {
 	s := newSite(t, nil)
-	n, c := s.enrol("box"), s.token(nil)
+	n := s.enrol("box")
+	c := s.token(nil)
 	raw := encode(t, s.application("other", newKey(t)))
 	if err := s.store.Close(); err != nil {
 		t.Fatal(err)
@@ -56,7 +57,8 @@ func TestNotReady(t *testing.T) {
 }
 
 func TestAgents(t *testing.T) {
-	small, large := []byte("an agent"), []byte(strings.Repeat("another agent ", 1000))
+	small := []byte("an agent")
+	large := []byte(strings.Repeat("another agent ", 1000))
 	s := newSite(t, func(c *nodeapi.Config) {
 		c.Agents = fstest.MapFS{
 			"linux-amd64/muster-agent": {Data: large}, "linux-arm64/muster-agent": {Data: small}, "README": {Data: small},

@@ -93,7 +93,9 @@ func TestCredentials(t *testing.T) {
 	s := newSite(t, nil)
 	foreign := newSite(t, nil).token(nil)
 	good := s.token(nil)
-	used, expired, revoked := s.token(nil), s.token(func(q *bootstrap.TokenRequest) { q.TTL = time.Second }), s.token(nil)
+	used := s.token(nil)
+	expired := s.token(func(q *bootstrap.TokenRequest) { q.TTL = time.Second })
+	revoked := s.token(nil)
 	s.register(used, encode(t, s.application("holder", newKey(t))))
 	if err := s.bootstrap.RevokeToken(t.Context(), "", revoked.id, operator); err != nil {
 		t.Fatal(err)
@@ -305,7 +307,8 @@ func TestAuthorization(t *testing.T) {
 // TestOwnKeySignsToo: a machine that kept its identity takes its own name over, over HTTP.
 func TestOwnKeySignsToo(t *testing.T) {
 	s := newSite(t, nil)
-	n, stranger := s.enrol("box"), s.enrol("stranger")
+	n := s.enrol("box")
+	stranger := s.enrol("stranger")
 	s.plainly(n, wire.HeartbeatPath(n.id), beat(1))
 	ask := func(by *node, when time.Time, nonceEpoch string, tamper ...func(*http.Request)) answer {
 		body := encode(t, s.application("box", newKey(t)))

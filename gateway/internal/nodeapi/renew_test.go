@@ -78,9 +78,13 @@ func TestRenew(t *testing.T) {
 
 func TestBadRenewals(t *testing.T) {
 	s := newSite(t, nil)
-	n, other := s.enrol("box"), s.enrol("other")
+	n := s.enrol("box")
+	other := s.enrol("other")
 	key := newKey(t)
-	ca, uri, dns, organization := named(n.id), named(n.id), named(n.id), named(n.id)
+	ca := named(n.id)
+	uri := named(n.id)
+	dns := named(n.id)
+	organization := named(n.id)
 	ca.ExtraExtensions = []pkix.Extension{{Id: asn1.ObjectIdentifier{2, 5, 29, 19}, Critical: true, Value: []byte{0x30, 3, 1, 1, 0xff}}}
 	uri.URIs = []*url.URL{{Scheme: "spiffe", Host: "test", Path: "/node/" + other.id}}
 	dns.DNSNames = []string{"box"}
@@ -175,7 +179,8 @@ func TestSameRenewalAtOnce(t *testing.T) {
 // TestExpired: an expired certificate opens its renewal alone, and that for a while only; both ways of proof alike.
 func TestExpired(t *testing.T) {
 	s := newSite(t, nil)
-	n, gone := s.enrol("box"), s.enrol("gone")
+	n := s.enrol("box")
+	gone := s.enrol("gone")
 	s.clock.Forward(authority.DefaultTTL + time.Second)
 	s.want("a heartbeat", s.beats(n), 403, wire.CodeExpired)
 	s.want("leaving", s.plainly(n, wire.LeavePath(n.id), nil), 403, wire.CodeExpired)

@@ -46,7 +46,8 @@ func TestMoreRoutes(t *testing.T) {
 			},
 		}}
 	})
-	n, other := s.enrol("box"), s.enrol("other")
+	n := s.enrol("box")
+	other := s.enrol("other")
 	at := "/internal/v1/nodes/" + n.id + "/echo"
 	if a := s.plainly(n, at, []byte("hello")); a.status != 200 || string(a.body) != `{"body":"hello","node":"`+n.id+`"}`+"\n" {
 		t.Errorf("got %d %s", a.status, a.body)

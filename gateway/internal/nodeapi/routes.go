@@ -79,7 +79,8 @@ func New(c Config) *API {
 
 // ownRoutes is every route of this package.
 func (a *API) ownRoutes() []Route {
-	id, token := "{id}", "{token}"
+	id := "{id}"
+	token := "{token}"
 	return []Route{
 		{Method: "GET", Path: wire.PathHealth, serve: anyone(a.healthz)},
 		{Method: "GET", Path: wire.PathReady, serve: anyone(a.readyz)},

@@ -20,7 +20,8 @@ import (
 // TestTransports: a client certificate and a signature are equal; together they must agree.
 func TestTransports(t *testing.T) {
 	s := newSite(t, nil)
-	n, other := s.enrol("box"), s.enrol("other")
+	n := s.enrol("box")
+	other := s.enrol("other")
 	path := wire.HeartbeatPath(n.id)
 	unsigned := func(client *http.Client, base string) answer {
 		return s.do(client, newRequest(t, http.MethodPost, base+path, beat(1)))
@@ -75,9 +76,11 @@ func TestRequireMTLS(t *testing.T) {
 // TestSignatureRefusals: each with its own code, and each answer proven.
 func TestSignatureRefusals(t *testing.T) {
 	s := newSite(t, nil)
-	n, other := s.enrol("box"), s.enrol("other")
+	n := s.enrol("box")
+	other := s.enrol("other")
 	path := wire.HeartbeatPath(n.id)
-	late, early := s.clock.Now().Add(-61*time.Second), s.clock.Now().Add(61*time.Second)
+	late := s.clock.Now().Add(-61 * time.Second)
+	early := s.clock.Now().Add(61 * time.Second)
 	for _, c := range []struct {
 		name   string
 		send   func() answer

@@ -223,8 +223,14 @@ func TestForwarded(t *testing.T) {
 		{"the last header has the word", "10.0.0.1:80", []string{scheme, "http", scheme, "https"}, true, false, true},
 	} {
 		q := request(c.peer, c.header...)
-		if a, b, d := r.Forwarded(q), r.Open(q), r.Secured(q); a != c.forwarded || b != c.open || d != c.secured {
-			t.Errorf("%s: forwarded %v, open %v, secured %v", c.name, a, b, d)
+		if got := r.Forwarded(q); got != c.forwarded {
+			t.Errorf("%s: forwarded %v", c.name, got)
+		}
+		if got := r.Open(q); got != c.open {
+			t.Errorf("%s: open %v", c.name, got)
+		}
+		if got := r.Secured(q); got != c.secured {
+			t.Errorf("%s: secured %v", c.name, got)
 		}
 	}
 }

@@ -10,14 +10,16 @@ import (
 // Prefers tells whether a request's Accept names this media type and wants no other one more (RFC 9110 section 12.5.1): the highest
 // q wins, and of equal ones the first.
 func Prefers(r *http.Request, mediaType string) bool {
-	best, most := "", 0.0
+	best := ""
+	most := 0.0
 	for part := range strings.SplitSeq(strings.Join(r.Header["Accept"], ","), ",") {
 		got, parameters, err := mime.ParseMediaType(part)
 		if err != nil {
 			continue
 		}
 		if q := weight(parameters["q"]); q > most {
-			best, most = got, q
+			best = got
+			most = q
 		}
 	}
 	return best == mediaType

@@ -59,7 +59,8 @@ func feed(t *testing.T, shell []string, text func(trap string) []byte) fed {
 		t.Fatal(err)
 	}
 	command := exec.Command(shell[0], append(shell[1:], "-x")...)
-	command.Dir, command.Env = dir, []string{"PATH=" + dir, "LC_ALL=C"}
+	command.Dir = dir
+	command.Env = []string{"PATH=" + dir, "LC_ALL=C"}
 	command.Stdin = strings.NewReader(string(text(trap)))
 	out, _ := command.CombinedOutput()
 	f := fed{status: command.ProcessState.ExitCode(), trace: string(out)}

@@ -33,7 +33,8 @@ func (i *Info) Error(err error) (status int, body []byte) {
 	switch {
 	case errors.As(err, &detail):
 		answer.Error = *detail
-		answer.Error.Message, answer.Error.Hint = secret.Redact(detail.Message), secret.Redact(detail.Hint) // they quote what was sent
+		answer.Error.Message = secret.Redact(detail.Message) // they quote what was sent
+		answer.Error.Hint = secret.Redact(detail.Hint)
 	case errors.As(err, &outage):
 		answer.Error = wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway cannot write to its database",
 			Hint: outage.Unavailable()}

@@ -60,7 +60,8 @@ func cutToken(path string) (before, token, behind string) {
 	if at < 0 {
 		return path, "", ""
 	}
-	token, behind = path[at:], ""
+	token = path[at:]
+	behind = ""
 	segment, rest, more := strings.Cut(token, "/")
 	if token = TokenID(segment); token == "" {
 		token = segment[:prefixLength] + "..."
