@@ -48,7 +48,8 @@ func ParseCredential(text string) (Credential, error) {
 
 func parseToken(text string) (Credential, error) {
 	if strings.HasPrefix(text, string(sign.BootstrapToken)+"_") && (!strings.Contains(text, ".") || strings.HasSuffix(text, ".")) {
-		return Credential{}, errors.New("this is only the fetch part of a bootstrap token, which enrols nobody: what stands behind the dot is missing; " +
+		return Credential{}, errors.New("this is only the fetch part of a bootstrap token, which enrols nobody: what stands behind the " +
+			"dot is missing; " +
 			"give the whole token, as muster bootstrap printed it")
 	}
 	token, err := sign.ParseToken(text)

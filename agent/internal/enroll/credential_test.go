@@ -19,7 +19,8 @@ func TestSecretsAreNeverShown(t *testing.T) {
 	b.g.Script = func(gatewaytest.Request) *gatewaytest.Reply { return gatewaytest.Refusal(403, wire.CodeTokenExpired) }
 	_, err := b.run(context.Background())
 	secret := token[strings.LastIndexByte(token, '_')+1:]
-	shown := b.log.String() + err.Error() + fmt.Sprintf("%v %+v %#v %s", b.cfg.Credential, b.cfg.Credential, b.cfg.Credential, b.cfg.Credential)
+	shown := b.log.String() + err.Error() +
+		fmt.Sprintf("%v %+v %#v %s", b.cfg.Credential, b.cfg.Credential, b.cfg.Credential, b.cfg.Credential)
 	for _, r := range b.g.Requests("") {
 		shown += string(r.Body) + fmt.Sprint(r.Header) + r.Path
 	}
@@ -71,7 +72,8 @@ func TestParseCredential(t *testing.T) {
 		if test.want == "" && (err != nil || got.Shared != test.shared || got.ID == "") {
 			t.Errorf("%q: %+v, %v", test.text, got, err)
 		}
-		if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || test.text != "" && strings.Contains(err.Error(), test.text)) {
+		if test.want != "" && (err == nil || !strings.Contains(err.Error(), test.want) || test.text != "" &&
+			strings.Contains(err.Error(), test.text)) {
 			t.Errorf("%q: error %v, want %q", test.text, err, test.want)
 		}
 	}

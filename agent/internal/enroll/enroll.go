@@ -97,7 +97,8 @@ func (e *enrolment) prepareKey() error {
 	if err != nil {
 		return err
 	}
-	e.key, e.state.Pending = key, text
+	e.key = key
+	e.state.Pending = text
 	return e.Directory.Save(e.state)
 }
 
@@ -127,7 +128,8 @@ func (e *enrolment) judge(err error) (again bool, fatal error) {
 		if e.newKey {
 			return false, err
 		}
-		e.newKey, e.state.Pending = true, ""
+		e.newKey = true
+		e.state.Pending = ""
 		return true, e.prepareKey()
 	case wire.CodeTooManyRequests, wire.CodeSlowBody:
 		return false, nil

@@ -135,7 +135,8 @@ func TestOneKeyForAllAttempts(t *testing.T) {
 		if err != nil || state.Current.Key != pending {
 			t.Errorf("%+v, %v", state.Current, err)
 		}
-		keys, nonces := map[string]bool{}, map[string]bool{}
+		keys := map[string]bool{}
+		nonces := map[string]bool{}
 		for _, r := range b.g.Requests(wire.PathRegister) {
 			var request wire.RegisterRequest
 			json.Unmarshal(r.Body, &request)
@@ -242,7 +243,8 @@ func TestProvenRefusals(t *testing.T) {
 func TestFormerNodeIsSilentFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
-		begin, told := time.Now(), 0
+		begin := time.Now()
+		told := 0
 		b.cfg.Report = func(error) { told++ }
 		b.g.Script = func(gatewaytest.Request) *gatewaytest.Reply {
 			if left := 95*time.Second - time.Since(begin); left > 0 {
@@ -301,7 +303,8 @@ func TestKeyInUseMakesOneNewKey(t *testing.T) {
 func TestWelcomesThatDoNotHoldTogether(t *testing.T) {
 	other := gatewaytest.New(t)
 	set := func(g *gatewaytest.Gateway, w *wire.Welcome, change func(*wire.TrustSet)) {
-		s := wire.TrustSet{Number: 1, TrustDomain: gatewaytest.Domain, TrustKey: w.TrustKey, Roots: w.Roots, AnswerKeys: []string{w.AnswerKey}}
+		s := wire.TrustSet{Number: 1, TrustDomain: gatewaytest.Domain, TrustKey: w.TrustKey, Roots: w.Roots,
+			AnswerKeys: []string{w.AnswerKey}}
 		change(&s)
 		w.Trust = g.TrustSet(s)
 	}
@@ -345,7 +348,8 @@ func TestRootPinIsEnforced(t *testing.T) {
 	b := newBench(t, nil)
 	b.cfg.Pins = transport.PinsOf(gatewaytest.NewCA(t, time.Now()).RootPEM())
 	_, err := b.run(context.Background())
-	if !errors.Is(err, enroll.ErrOtherRoot) || !strings.Contains(err.Error(), b.cfg.Pins.String()) || !strings.Contains(err.Error(), b.g.CA.Pin()) ||
+	if !errors.Is(err, enroll.ErrOtherRoot) || !strings.Contains(err.Error(), b.cfg.Pins.String()) ||
+		!strings.Contains(err.Error(), b.g.CA.Pin()) ||
 		!strings.Contains(err.Error(), "muster ca show") {
 		t.Errorf("another root: %v", err)
 	}

@@ -36,8 +36,11 @@ func (e *enrolment) accept(ctx context.Context, w wire.Welcome) error {
 		return err
 	}
 	next := e.state
-	next.NodeID, next.Name, next.Tenant = w.NodeID, w.Name, w.Tenant
-	next.Provider, next.InstanceID = e.Provider, e.InstanceID
+	next.NodeID = w.NodeID
+	next.Name = w.Name
+	next.Tenant = w.Tenant
+	next.Provider = e.Provider
+	next.InstanceID = e.InstanceID
 	next.Current = &identity.Pair{
 		Key: next.Pending, Certificate: w.Certificate, Generation: w.Generation, IssuedAt: identity.IssuedAt(leaf, e.Client.Now()),
 	}

@@ -24,7 +24,8 @@ func (l *Loop) adopted(ctx context.Context, err error) bool {
 		return false
 	}
 	if answer.Generation > current.Generation {
-		counted, next := *current, l.State
+		counted := *current
+		next := l.State
 		counted.Generation = answer.Generation
 		next.Current = &counted
 		if err := l.Directory.Save(next); err != nil {
@@ -33,8 +34,10 @@ func (l *Loop) adopted(ctx context.Context, err error) bool {
 			l.State = next
 		}
 	}
-	l.phase.adopted, l.phase.refused = true, false
-	l.nextBeat, l.renewal.retry = time.Now(), time.Time{}
+	l.phase.adopted = true
+	l.phase.refused = false
+	l.nextBeat = time.Now()
+	l.renewal.retry = time.Time{}
 	l.Logger.Warn("the gateway was restored from a backup and has taken this node's certificate over", "generation", answer.Generation)
 	return true
 }

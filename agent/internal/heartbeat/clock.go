@@ -16,13 +16,15 @@ type clock struct {
 func (c *clock) step(wall, passed time.Time) time.Duration {
 	wall = wall.Round(0)
 	if c.passed.IsZero() {
-		c.wall, c.passed = wall, passed
+		c.wall = wall
+		c.passed = passed
 	}
 	by := wall.Sub(c.wall) - passed.Sub(c.passed)
 	if by.Abs() < stepLeast { // small ones add up
 		return 0
 	}
-	c.wall, c.passed = wall, passed
+	c.wall = wall
+	c.passed = passed
 	return by
 }
 

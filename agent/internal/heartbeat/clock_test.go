@@ -38,7 +38,8 @@ func (s *setting) set(by time.Duration) { s.off.Add(int64(by)) }
 // newClocks is a node whose own clock, and whose gateway's, can be set.
 func newClocks(t *testing.T, secure bool) (n *node, own, gateway *setting) {
 	t.Helper()
-	own, gateway = &setting{}, &setting{}
+	own = &setting{}
+	gateway = &setting{}
 	n = newNode(t, secure, nil)
 	n.g.Now = gateway.now
 	client, err := transport.New(transport.Config{Gateway: n.cfg.Client.Gateway(), Dial: n.pipe.Dial, Now: own.now})
@@ -56,7 +57,8 @@ func (n *node) gap(suffix string, since time.Time) (longest time.Duration) {
 	last := since
 	for _, r := range n.g.Requests(suffix) {
 		if at := r.Came; at.After(since) {
-			longest, last = max(longest, at.Sub(last)), at
+			longest = max(longest, at.Sub(last))
+			last = at
 		}
 	}
 	return max(longest, time.Since(last))

@@ -119,7 +119,8 @@ func TestRenewalInConflict(t *testing.T) {
 		}
 		n.cfg.Interval = time.Minute
 		n.run(t, 20*time.Hour)
-		renewals, beats := n.g.Requests("/renew"), n.g.Requests("/heartbeat")
+		renewals := n.g.Requests("/renew")
+		beats := n.g.Requests("/heartbeat")
 		if len(renewals) < 20 || len(renewals) > 60 {
 			t.Errorf("%d renewals in four to five hours", len(renewals))
 		}

@@ -272,7 +272,8 @@ func (l *Loop) tooLong(err error, length int) bool {
 	if refusal.Code != wire.CodeBadRequest && refusal.Code != wire.CodeBodyTooLarge {
 		return false
 	}
-	l.short, l.nextBeat = true, time.Now()
+	l.short = true
+	l.nextBeat = time.Now()
 	l.Logger.Warn("the gateway does not take a report of this length: sending a shorter one", "bytes", length)
 	return true
 }

@@ -157,7 +157,8 @@ func TestWhatABeatCarries(t *testing.T) {
 		if len(got) != 2 {
 			t.Fatalf("%d beats, want one at once and one with the news", len(got))
 		}
-		first, second := decode(t, got[0]), decode(t, got[1])
+		first := decode(t, got[0])
+		second := decode(t, got[1])
 		if first.Hardware != nil || string(second.Hardware) != `{"cpus":2}` || *second.Cost.RSSKiB != 7 ||
 			!slices.Equal(second.Notices, []string{"no disk"}) || second.Agent.Version != "1.2.3" {
 			t.Errorf("%+v, %+v", first, second)
@@ -184,7 +185,8 @@ func TestHealthAndWhatIsExpected(t *testing.T) {
 			return reply
 		}
 		var told []int
-		seen, looked := 6, false
+		seen := 6
+		looked := false
 		n.cfg.Expect = func(gpus int) { told = append(told, gpus) }
 		n.cfg.Health = func() ([]string, map[string]string) {
 			if !looked {
@@ -211,7 +213,8 @@ func TestHealthAndWhatIsExpected(t *testing.T) {
 		looked = true
 		n.run(t, time.Second)
 		all := n.g.Requests("/heartbeat")
-		first, last := all[0], all[len(all)-1]
+		first := all[0]
+		last := all[len(all)-1]
 		if !strings.Contains(string(first.Body), `"health":null`) || strings.Contains(string(first.Body), "gpus_seen") {
 			t.Errorf("before a look: %s", first.Body)
 		}

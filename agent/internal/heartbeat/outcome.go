@@ -63,7 +63,8 @@ func (l *Loop) hurry() bool {
 		l.phase.expired = true
 		return false
 	}
-	l.phase.expired, l.phase.hurried = true, true
+	l.phase.expired = true
+	l.phase.hurried = true
 	l.nextBeat = time.Now()
 	l.Logger.Warn("the certificate has expired: asking for its renewal")
 	return true
@@ -113,7 +114,8 @@ func (l *Loop) swap(code string) bool {
 		return false
 	}
 	next := l.State
-	next.Current, next.Previous = other, l.State.Current
+	next.Current = other
+	next.Previous = l.State.Current
 	if err := l.Directory.Save(next); err != nil {
 		l.Logger.Error("cannot change to the other certificate", "error", err)
 		return false

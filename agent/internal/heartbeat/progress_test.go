@@ -38,10 +38,13 @@ func TestProgressFeedsAWatchdog(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNode(t, false, nil)
 				test.change(n)
-				last, longest, phase := time.Now(), time.Duration(0), ""
+				last := time.Now()
+				longest := time.Duration(0)
+				phase := ""
 				n.cfg.Progress = func(now string) {
 					longest = max(longest, time.Since(last))
-					last, phase = time.Now(), now
+					last = time.Now()
+					phase = now
 				}
 				n.run(t, time.Hour)
 				longest = max(longest, time.Since(last))

@@ -158,7 +158,8 @@ func (l *Loop) checkRenewed(key *ecdsa.PrivateKey, answer wire.RenewAnswer) (*x5
 	case !bytes.Equal(leaf.RawSubject, current.RawSubject):
 		return nil, fmt.Errorf("%w: its subject is not the one before", identity.ErrBadCertificate)
 	case answer.Generation <= l.State.Current.Generation:
-		return nil, fmt.Errorf("%w: generation %d does not follow %d", identity.ErrBadCertificate, answer.Generation, l.State.Current.Generation)
+		return nil, fmt.Errorf("%w: generation %d does not follow %d", identity.ErrBadCertificate, answer.Generation,
+			l.State.Current.Generation)
 	}
 	return leaf, nil
 }

@@ -27,13 +27,15 @@ func TestRenewsAtTwoThirds(t *testing.T) {
 					}
 					last := started
 					for i, r := range got {
-						least, most := wire.RenewAfter(ttl)-wire.RenewSpread(ttl)-time.Second, wire.RenewAfter(ttl)+time.Second // a certificate has whole seconds
+						least := wire.RenewAfter(ttl) - wire.RenewSpread(ttl) - time.Second
+						most := wire.RenewAfter(ttl) + time.Second // a certificate has whole seconds
 						if at := r.At.Sub(last); at < least || at > most {
 							t.Errorf("renewal %d after %s, want %s to %s", i, at, least, most)
 						}
 						last = r.At
 					}
-					if state, err := n.cfg.Directory.Load(); err != nil || state.Current.Generation != 3 || state.Previous.Generation != 2 || state.Pending != "" {
+					if state, err := n.cfg.Directory.Load(); err != nil || state.Current.Generation != 3 ||
+						state.Previous.Generation != 2 || state.Pending != "" {
 						t.Errorf("%v", err)
 					}
 					checkUse(t, n)
@@ -82,7 +84,8 @@ func TestRenewalIsTriedAgainWithTheSameKey(t *testing.T) {
 				t.Errorf("the key is not on the disk: %v", err)
 			}
 			if failures++; failures < 5 {
-				return []*gatewaytest.Reply{{Hangup: true}, gatewaytest.Refusal(500, wire.CodeInternal), {Status: 502, Unproven: true}, {Hangup: true}}[failures-1]
+				return []*gatewaytest.Reply{{Hangup: true}, gatewaytest.Refusal(500, wire.CodeInternal), {Status: 502, Unproven: true},
+					{Hangup: true}}[failures-1]
 			}
 			return nil
 		}

@@ -22,8 +22,11 @@ type report struct {
 }
 
 func (r *report) identity(state identity.State, leaf *x509.Certificate) {
-	r.status.NodeID, r.status.Name, r.status.Tenant = state.NodeID, state.Name, state.Tenant
-	r.status.Generation, r.status.NotAfter = state.Current.Generation, &leaf.NotAfter
+	r.status.NodeID = state.NodeID
+	r.status.Name = state.Name
+	r.status.Tenant = state.Tenant
+	r.status.Generation = state.Current.Generation
+	r.status.NotAfter = &leaf.NotAfter
 }
 
 // contact notes a proven answer, be it a refusal.
@@ -36,18 +39,23 @@ func (r *report) contact() {
 func (r *report) online(answer wire.HeartbeatAnswer) {
 	r.contact()
 	r.status.LastOnline = r.status.LastContact
-	r.status.Phase, r.status.LastError = identity.PhaseOnline, ""
-	r.status.State, r.status.Reasons = answer.State, answer.StateReasons
+	r.status.Phase = identity.PhaseOnline
+	r.status.LastError = ""
+	r.status.State = answer.State
+	r.status.Reasons = answer.StateReasons
 }
 
 // tellState logs what newly holds the node back, and that nothing does any more.
 func (l *Loop) tellState(answer wire.HeartbeatAnswer) {
-	before, now := l.report.status.Reasons, answer.StateReasons
+	before := l.report.status.Reasons
+	now := answer.StateReasons
 	switch {
 	case slices.Equal(before, now):
 	case slices.Contains(now, wire.ReasonConflict):
-		l.Logger.Error("two machines use the identity of this node: the gateway gives neither of them work or a new certificate until an operator "+
-			"chooses one; on the gateway, muster node show "+l.State.Name+" lists both", "node", l.State.Name, "state", answer.State, "reasons", now)
+		l.Logger.Error("two machines use the identity of this node: the gateway gives neither of them work or a new certificate until an "+
+			"operator "+
+			"chooses one; on the gateway, muster node show "+l.State.Name+" lists both", "node", l.State.Name, "state", answer.State,
+			"reasons", now)
 	case len(now) > 0:
 		l.Logger.Warn("the gateway holds this node back", "state", answer.State, "reasons", now)
 	default:
@@ -60,15 +68,20 @@ func (l *Loop) saveStatus(force bool) {
 	r := &l.report
 	if l.GPUs != nil {
 		if seen := l.GPUs(); seen != r.status.GPUs {
-			r.status.GPUs, force = seen, true
+			r.status.GPUs = seen
+			force = true
 		}
 	}
 	if !force && r.phase == r.status.Phase && r.said == r.status.LastError && time.Since(r.written) < statusPause {
 		return
 	}
-	r.status.Gateway, r.status.Transport = l.Client.Gateway(), l.Client.Mode()
-	r.status.SkewMillis, r.status.Notices = l.Client.Offset().Milliseconds(), l.notices()
-	r.written, r.phase, r.said = time.Now(), r.status.Phase, r.status.LastError
+	r.status.Gateway = l.Client.Gateway()
+	r.status.Transport = l.Client.Mode()
+	r.status.SkewMillis = l.Client.Offset().Milliseconds()
+	r.status.Notices = l.notices()
+	r.written = time.Now()
+	r.phase = r.status.Phase
+	r.said = r.status.LastError
 	err := l.Directory.SaveStatus(r.status)
 	if err != nil && r.trouble == "" {
 		l.Logger.Warn("the status file cannot be written", "error", err)

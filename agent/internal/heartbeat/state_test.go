@@ -31,7 +31,8 @@ func TestWhyTheNodeIsHeldBack(t *testing.T) {
 					if !held.Load() {
 						return nil
 					}
-					return n.g.JSON(200, wire.HeartbeatAnswer{State: "unavailable", StateReasons: test.reasons, Epoch: n.g.Epoch, Time: n.g.Now().UTC()})
+					return n.g.JSON(200, wire.HeartbeatAnswer{State: "unavailable", StateReasons: test.reasons, Epoch: n.g.Epoch,
+						Time: n.g.Now().UTC()})
 				}
 				time.AfterFunc(time.Minute, func() { held.Store(true) })
 				n.run(t, 10*time.Minute)
@@ -56,11 +57,13 @@ func TestHeldBackNoMore(t *testing.T) {
 			if !held.Load() {
 				return nil
 			}
-			return n.g.JSON(200, wire.HeartbeatAnswer{State: "unavailable", StateReasons: []string{wire.ReasonSuspended}, Epoch: n.g.Epoch, Time: n.g.Now().UTC()})
+			return n.g.JSON(200, wire.HeartbeatAnswer{State: "unavailable", StateReasons: []string{wire.ReasonSuspended}, Epoch: n.g.Epoch,
+				Time: n.g.Now().UTC()})
 		}
 		time.AfterFunc(time.Minute, func() { held.Store(false) })
 		n.run(t, 2*time.Minute)
-		if s := n.status(t); s.State != "active" || len(s.Reasons) != 0 || !strings.Contains(n.log.String(), "nothing holds this node back") {
+		if s := n.status(t); s.State != "active" || len(s.Reasons) != 0 ||
+			!strings.Contains(n.log.String(), "nothing holds this node back") {
 			t.Errorf("status %+v\n%s", s, n.log.String())
 		}
 	})

@@ -38,12 +38,15 @@ func (l *Loop) believe(next identity.State) error {
 	if err := l.Directory.Save(next); err != nil {
 		return err
 	}
-	at, taken := l.renewal.at, l.renewal.taken
+	at := l.renewal.at
+	taken := l.renewal.taken
 	if err := l.use(next); err != nil {
 		return err
 	}
-	l.renewal.at, l.renewal.taken = at, taken // the certificate is the same
-	l.setsPoll, l.nextBeat = time.Time{}, time.Now()
+	l.renewal.at = at
+	l.renewal.taken = taken // the certificate is the same
+	l.setsPoll = time.Time{}
+	l.nextBeat = time.Now()
 	l.Logger.Info("the gateway's roots and keys have changed: going by the newest signed set", "number", trust.Number(next.Gateway))
 	return nil
 }

@@ -18,7 +18,8 @@ import (
 // setOf is a trust set of the node's gateway.
 func setOf(g *gatewaytest.Gateway, number int64, change func(*wire.TrustSet)) json.RawMessage {
 	key := func(k ed25519.PrivateKey) string { return sign.EncodeKey(k.Public().(ed25519.PublicKey)) }
-	set := wire.TrustSet{Number: number, IssuedAt: g.Now().UTC(), TrustDomain: gatewaytest.Domain, TrustKey: key(g.Trust), Roots: g.CA.RootPEM(), AnswerKeys: []string{key(g.Answer)}}
+	set := wire.TrustSet{Number: number, IssuedAt: g.Now().UTC(), TrustDomain: gatewaytest.Domain, TrustKey: key(g.Trust),
+		Roots: g.CA.RootPEM(), AnswerKeys: []string{key(g.Answer)}}
 	if change != nil {
 		change(&set)
 	}
@@ -86,7 +87,8 @@ func TestAnotherRoot(t *testing.T) {
 			n := newNode(t, true, nil)
 			before := gatewaytest.NewCA(t, n.g.Now()).RootPEM()
 			first := setOf(n.g, 1, func(set *wire.TrustSet) { set.Roots = before })
-			n.cfg.State.Gateway.Roots, n.cfg.State.Gateway.Trust = before, first
+			n.cfg.State.Gateway.Roots = before
+			n.cfg.State.Gateway.Trust = first
 			if err := n.cfg.Directory.Save(n.cfg.State); err != nil {
 				t.Fatal(err)
 			}
@@ -108,7 +110,8 @@ func TestPagesBringNoSets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)
 		n.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
-			return &gatewaytest.Reply{Status: 403, Unproven: true, Body: []byte("<html>Just a moment...</html>"), Header: map[string]string{"Cf-Mitigated": "challenge"}}
+			return &gatewaytest.Reply{Status: 403, Unproven: true, Body: []byte("<html>Just a moment...</html>"),
+				Header: map[string]string{"Cf-Mitigated": "challenge"}}
 		}
 		n.run(t, time.Hour)
 		if asked := len(n.g.Requests(wire.PathTrust)); asked != 0 {
@@ -162,7 +165,8 @@ func TestRenewedUnderAnotherRoot(t *testing.T) {
 		n.g.CA = gatewaytest.NewCA(t, n.g.Now())
 		n.g.Sets = []json.RawMessage{first, setOf(n.g, 2, nil)}
 		n.run(t, 17*time.Hour)
-		if state := n.saved(t); state.Current.Generation < 2 || trust.Number(state.Gateway) != 2 || strings.Contains(n.log.String(), "not renewed") {
+		if state := n.saved(t); state.Current.Generation < 2 || trust.Number(state.Gateway) != 2 ||
+			strings.Contains(n.log.String(), "not renewed") {
 			t.Errorf("generation %d, set %d\n%s", state.Current.Generation, trust.Number(state.Gateway), n.log.String())
 		}
 	})
@@ -180,11 +184,13 @@ func TestAdopted(t *testing.T) {
 		"refused": {func(*gatewaytest.Gateway) *gatewaytest.Reply {
 			return gatewaytest.Refusal(401, wire.CodeUnknownCertificate)
 		}, identity.PhaseRefused},
-		"an older gateway": {func(*gatewaytest.Gateway) *gatewaytest.Reply { return &gatewaytest.Reply{Status: 404, Unproven: true} }, identity.PhaseRefused},
+		"an older gateway": {func(*gatewaytest.Gateway) *gatewaytest.Reply { return &gatewaytest.Reply{Status: 404, Unproven: true} },
+			identity.PhaseRefused},
 		"somebody between": {func(*gatewaytest.Gateway) *gatewaytest.Reply {
 			return &gatewaytest.Reply{Status: 200, Unproven: true, Body: []byte(`{"generation":9}`)}
 		}, identity.PhaseRefused},
-		"taken, yet unknown": {func(g *gatewaytest.Gateway) *gatewaytest.Reply { return g.JSON(200, wire.AdoptAnswer{Generation: 1}) }, identity.PhaseRefused},
+		"taken, yet unknown": {func(g *gatewaytest.Gateway) *gatewaytest.Reply { return g.JSON(200, wire.AdoptAnswer{Generation: 1}) },
+			identity.PhaseRefused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -198,7 +204,8 @@ func TestAdopted(t *testing.T) {
 						return gatewaytest.Refusal(401, wire.CodeUnknownCertificate)
 					}
 					var shown wire.AdoptRequest
-					if json.Unmarshal(q.Body, &shown) != nil || shown.Certificate != n.cfg.State.Current.Certificate || shown.Generation != 1 {
+					if json.Unmarshal(q.Body, &shown) != nil || shown.Certificate != n.cfg.State.Current.Certificate ||
+						shown.Generation != 1 {
 						t.Errorf("the node shows %+v", shown)
 					}
 					taken = name == "taken"

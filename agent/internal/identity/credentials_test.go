@@ -16,7 +16,8 @@ import (
 )
 
 func TestCheckCertificate(t *testing.T) {
-	ca, other := gatewaytest.NewCA(t, time.Now()), gatewaytest.NewCA(t, time.Now())
+	ca := gatewaytest.NewCA(t, time.Now())
+	other := gatewaytest.NewCA(t, time.Now())
 	key, _, err := identity.NewKey()
 	if err != nil {
 		t.Fatal(err)

@@ -45,7 +45,8 @@ func TestSavedStateComesBack(t *testing.T) {
 		t.Fatal(err)
 	}
 	got.Gateway.Trust = plain.Bytes()
-	want.Current.IssuedAt, got.Current.IssuedAt = got.Current.IssuedAt.UTC(), got.Current.IssuedAt.UTC()
+	want.Current.IssuedAt = got.Current.IssuedAt.UTC()
+	got.Current.IssuedAt = got.Current.IssuedAt.UTC()
 	if err != nil || !reflect.DeepEqual(got, want) {
 		t.Errorf("got %+v, %v\nwant %+v", got, err, want)
 	}
@@ -145,7 +146,8 @@ func TestUnusableDirectories(t *testing.T) {
 	base := t.TempDir()
 	file := filepath.Join(base, "file")
 	shared := filepath.Join(base, "shared")
-	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Mkdir(shared, 0o755), os.WriteFile(filepath.Join(shared, "others"), nil, 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(file, nil, 0o600), os.Mkdir(shared, 0o755),
+		os.WriteFile(filepath.Join(shared, "others"), nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{

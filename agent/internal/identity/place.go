@@ -37,7 +37,8 @@ func makePrivate(path string, looked func()) error {
 	if err == nil && mend == nothing {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("state directory %s cannot be closed to others, who could read the node's key there: give --state a directory "+
+	return errors.Join(fmt.Errorf("state directory %s cannot be closed to others, who could read the node's key there: give --state a "+
+		"directory "+
 		"on a file system that keeps owners and modes", path), err)
 }
 
@@ -81,7 +82,8 @@ func look(path string) (mending, error) {
 	case !empty && !open:
 		return nothing, nil
 	case !empty && !ours:
-		return nothing, fmt.Errorf("state directory %s holds other files and others may enter it: give --state a directory of its own", path)
+		return nothing, fmt.Errorf("state directory %s holds other files and others may enter it: give --state a directory of its own",
+			path)
 	case foreign && os.Geteuid() != 0:
 		return nothing, fmt.Errorf("state directory %s belongs to another user (%d): let its owner give it to this one (chown), "+
 			"or give --state a directory of its own", path, uid)

@@ -63,7 +63,8 @@ func run(ctx context.Context, gateway, path string, way transport.Way) (*tally, 
 	if err != nil {
 		return nil, err
 	}
-	calls := &calls{client: client, node: state.NodeID, tally: tally{Modes: map[string]int{}, Done: map[string]int{}, Refused: map[string]int{}}}
+	calls := &calls{client: client, node: state.NodeID}
+	calls.tally = tally{Modes: map[string]int{}, Done: map[string]int{}, Refused: map[string]int{}}
 	var group sync.WaitGroup
 	group.Go(func() { _ = loop.Run(ctx) }) // always nil
 	for kind, call := range map[string]func(context.Context) error{"wait": calls.wait, "upload": calls.upload, "download": calls.download} {

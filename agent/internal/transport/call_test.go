@@ -21,7 +21,8 @@ const beat = "/nodes/n1/heartbeat"
 func connect(t *testing.T, g *gatewaytest.Gateway, certificate *tls.Certificate, change func(*transport.Config)) *transport.Client {
 	t.Helper()
 	pipe := gatewaytest.ServePipe(t, g, certificate)
-	cfg := transport.Config{Gateway: "http://" + gatewaytest.Host, Version: "1", Dial: pipe.Dial, SystemRoots: gatewaytest.NewCA(t, time.Now()).Pool()}
+	cfg := transport.Config{Gateway: "http://" + gatewaytest.Host, Version: "1", Dial: pipe.Dial,
+		SystemRoots: gatewaytest.NewCA(t, time.Now()).Pool()}
 	if certificate != nil {
 		cfg.Gateway = "https://" + gatewaytest.Host
 	}
@@ -76,7 +77,8 @@ func TestProvesItselfAsTheConnectionAllows(t *testing.T) {
 			}
 			for i, r := range got {
 				if (r.Signature != nil) != test.signed[i] || (r.Peer != nil) != test.withPeer[i] {
-					t.Errorf("request %d: signed %t with certificate %t, want %t %t", i, r.Signature != nil, r.Peer != nil, test.signed[i], test.withPeer[i])
+					t.Errorf("request %d: signed %t with certificate %t, want %t %t", i, r.Signature != nil, r.Peer != nil, test.signed[i],
+						test.withPeer[i])
 				}
 			}
 			if client.Mode() != test.mode {
@@ -114,7 +116,8 @@ func TestNothingUnprovenIsBelieved(t *testing.T) {
 			client := connect(t, g, nil, nil)
 			_, err := call(client)
 			var unproven *transport.Unproven
-			if !errors.As(err, &unproven) || !strings.HasPrefix(err.Error(), "something between this machine and the gateway answered instead of it: ") {
+			if !errors.As(err, &unproven) || !strings.HasPrefix(err.Error(), "something between this machine and the gateway answered "+
+				"instead of it: ") {
 				t.Errorf("error %v, want an Unproven", err)
 			}
 			if client.Offset() != 0 {
@@ -131,12 +134,17 @@ func TestUnprovenAnswersAreDescribed(t *testing.T) {
 		reply gatewaytest.Reply
 		want  []string
 	}{
-		{"edge challenge", gatewaytest.Reply{Status: 403, Body: html, Header: map[string]string{"Cf-Mitigated": "challenge", "Server": "cloudflare"}},
+		{"edge challenge", gatewaytest.Reply{Status: 403, Body: html,
+			Header: map[string]string{"Cf-Mitigated": "challenge", "Server": "cloudflare"}},
 			[]string{"HTTP 403", "an HTML page", "moment", "cf-mitigated", "cloudflare"}},
-		{"maintenance page", gatewaytest.Reply{Status: 503, Body: html, Header: map[string]string{"Content-Type": "text/html"}}, []string{"HTTP 503", "an HTML page"}},
-		{"tunnel down", gatewaytest.Reply{Status: 530, Body: []byte("error code: 1033")}, []string{"HTTP 530", "without the gateway's proof"}},
-		{"redirect", gatewaytest.Reply{Status: 302, Header: map[string]string{"Location": "https://portal.test/login"}}, []string{"a redirect to https://portal.test/login"}},
-		{"claim", gatewaytest.Reply{Status: 401, Body: gatewaytest.Refusal(401, "revoked").Body}, []string{`the error "revoked" without the gateway's signature`}},
+		{"maintenance page", gatewaytest.Reply{Status: 503, Body: html, Header: map[string]string{"Content-Type": "text/html"}},
+			[]string{"HTTP 503", "an HTML page"}},
+		{"tunnel down", gatewaytest.Reply{Status: 530, Body: []byte("error code: 1033")},
+			[]string{"HTTP 530", "without the gateway's proof"}},
+		{"redirect", gatewaytest.Reply{Status: 302, Header: map[string]string{"Location": "https://portal.test/login"}},
+			[]string{"a redirect to https://portal.test/login"}},
+		{"claim", gatewaytest.Reply{Status: 401, Body: gatewaytest.Refusal(401, "revoked").Body},
+			[]string{`the error "revoked" without the gateway's signature`}},
 		{"empty", gatewaytest.Reply{Status: 200}, []string{"empty body"}},
 	}
 	for _, test := range tests {

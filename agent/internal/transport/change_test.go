@@ -14,7 +14,8 @@ import (
 
 // TestAnEdgeTakesThePlaceOfTheGateway puts something with a publicly trusted certificate where the gateway's own TLS was.
 func TestAnEdgeTakesThePlaceOfTheGateway(t *testing.T) {
-	g, edge := gatewaytest.New(t), gatewaytest.New(t)
+	g := gatewaytest.New(t)
+	edge := gatewaytest.New(t)
 	public := gatewaytest.NewCA(t, time.Now())
 	certificate := public.Server(t, time.Now().AddDate(0, 0, -1), time.Now().AddDate(0, 0, 1), gatewaytest.Host)
 	edge.Script = func(gatewaytest.Request) *gatewaytest.Reply {

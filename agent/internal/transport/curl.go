@@ -196,7 +196,8 @@ func (c *Client) findCurl() (string, error) {
 	}
 	program, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("reach %s: curl cannot be run on this machine: install it, or choose --transport direct (%w)", c.base.Host, err)
+		return "", fmt.Errorf("reach %s: curl cannot be run on this machine: install it, or choose --transport direct (%w)", c.base.Host,
+			err)
 	}
 	return program, nil
 }
@@ -213,7 +214,8 @@ func (c *Client) environ() []string {
 // that has curl write down session keys. Go takes HTTP_PROXY in capitals too; curl gets it in the form that it takes.
 func curlEnvironment(env []string) []string {
 	kept := make([]string, 0, len(env)+1)
-	capitals, small := "", false
+	capitals := ""
+	small := false
 	for _, pair := range env {
 		name, value, _ := strings.Cut(pair, "=")
 		switch {

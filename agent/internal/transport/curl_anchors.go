@@ -97,15 +97,22 @@ func (a *anchors) refresh(env []string) {
 	file := systemBundle(env)
 	info, err := os.Stat(file)
 	if err != nil {
-		a.file, a.known, a.search, a.futile = "", nil, nil, true
+		a.file = ""
+		a.known = nil
+		a.search = nil
+		a.futile = true
 		a.turn++
 		return
 	}
 	if file == a.file && info.ModTime().Equal(a.stamp) && info.Size() == a.size {
 		return
 	}
-	a.file, a.stamp, a.size = file, info.ModTime(), info.Size()
-	a.known, a.search, a.futile = nil, nil, false
+	a.file = file
+	a.stamp = info.ModTime()
+	a.size = info.Size()
+	a.known = nil
+	a.search = nil
+	a.futile = false
 	a.turn++
 }
 
@@ -131,14 +138,16 @@ func (a *anchors) verified(f fence) {
 
 // begin looks for the root among all that the system trusts.
 func (a *anchors) begin() {
-	a.search, a.misses = candidates(a.file), 0
+	a.search = candidates(a.file)
+	a.misses = 0
 	a.all = len(a.search)
 	a.futile = a.all == 0
 	a.turn++
 }
 
 func (a *anchors) narrow(half []string) {
-	a.search, a.misses = half, 0
+	a.search = half
+	a.misses = 0
 	a.turn++
 	if len(half) == 1 {
 		a.keep(half[0])

@@ -79,7 +79,8 @@ func public(t *testing.T, curl *counted, file string, ca *gatewaytest.CA) *trans
 	g := gatewaytest.New(t)
 	certificate := ca.Server(t, time.Now().AddDate(0, 0, -1), time.Now().AddDate(0, 0, 1), "127.0.0.1")
 	client := curlClient(t, gatewaytest.Listen(t, g, &certificate), nil, func(cfg *transport.Config) {
-		cfg.Curl, cfg.Environ = curl.program, []string{"PATH=" + os.Getenv("PATH"), "CURL_CA_BUNDLE=" + file}
+		cfg.Curl = curl.program
+		cfg.Environ = []string{"PATH=" + os.Getenv("PATH"), "CURL_CA_BUNDLE=" + file}
 	})
 	client.Use(g.Identity(t))
 	return client
@@ -144,14 +145,16 @@ func TestAnchorChanges(t *testing.T) {
 			g := gatewaytest.New(t)
 			var calls atomic.Int64
 			server := httptest.NewUnstartedServer(g)
-			server.Listener = tls.NewListener(server.Listener, &tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-				return &certificates[shows(int(calls.Load()))], nil
-			}})
+			server.Listener = tls.NewListener(server.Listener,
+				&tls.Config{GetCertificate: func(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+					return &certificates[shows(int(calls.Load()))], nil
+				}})
 			server.Start()
 			t.Cleanup(server.Close)
 			curl := newCounted(t)
 			client := curlClient(t, strings.Replace(server.URL, "http:", "https:", 1), nil, func(cfg *transport.Config) {
-				cfg.Curl, cfg.Environ = curl.program, []string{"PATH=" + os.Getenv("PATH"), "CURL_CA_BUNDLE=" + file}
+				cfg.Curl = curl.program
+				cfg.Environ = []string{"PATH=" + os.Getenv("PATH"), "CURL_CA_BUNDLE=" + file}
 			})
 			client.Use(g.Identity(t))
 			for range 24 {

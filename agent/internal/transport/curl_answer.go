@@ -21,7 +21,9 @@ func parseHeaders(raw []byte) (status int, header http.Header, err error) {
 		switch {
 		case !inside:
 			if code := statusOf(text); code != 0 {
-				status, header, inside = code, http.Header{}, true
+				status = code
+				header = http.Header{}
+				inside = true
 			}
 		case text == "":
 			inside = false

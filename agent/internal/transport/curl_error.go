@@ -61,12 +61,14 @@ func reason(code int) string {
 // untrusted is the error after every fence has refused the certificate.
 func (t *curl) untrusted(ownRoots bool, said []string) error {
 	c := t.client
-	host, words := c.base.Hostname(), strings.Join(said, "; ")
+	host := c.base.Hostname()
+	words := strings.Join(said, "; ")
 	enrolled := c.current() != nil
 	const clock = "if it was trusted before, check this machine's clock, which curl goes by"
 	switch {
 	case enrolled && ownRoots:
-		return fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts for %s; %s (curl says: %s)",
+		return fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts for %s; "+
+			"%s (curl says: %s)",
 			ErrUntrusted, host, clock, words)
 	case ownRoots || c.cfg.First.Pins != nil:
 		return fmt.Errorf("%w: it does not chain to the root %s, nor to one that this system trusts for %s; %s; %s (curl says: %s)",
@@ -74,7 +76,8 @@ func (t *curl) untrusted(ownRoots bool, said []string) error {
 	case enrolled:
 		return fmt.Errorf("%w for %s by this system; %s (curl says: %s)", ErrUntrusted, host, clock, words)
 	}
-	return fmt.Errorf("%w by this system, and every node has a pre-shared key, so that it does not prove the gateway: add --root-pin sha256:... "+
+	return fmt.Errorf("%w by this system, and every node has a pre-shared key, so that it does not prove the gateway: add --root-pin "+
+		"sha256:... "+
 		"(muster psk set prints it on the gateway), or join with an enrollment token (curl says: %s)", ErrUntrusted, words)
 }
 

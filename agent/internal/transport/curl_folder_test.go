@@ -26,7 +26,8 @@ func TestCurlFolder(t *testing.T) {
 		g := gatewaytest.New(t)
 		certificate := public.Server(t, now.AddDate(0, 0, -1), now.AddDate(0, 0, 1), c.host)
 		client := curlClient(t, gatewaytest.Listen(t, g, &certificate), nil, func(cfg *transport.Config) {
-			cfg.Curl, cfg.Environ = wrapper, []string{"PATH=" + os.Getenv("PATH")}
+			cfg.Curl = wrapper
+			cfg.Environ = []string{"PATH=" + os.Getenv("PATH")}
 		})
 		client.Use(g.Identity(t))
 		if _, err := call(client); (err == nil) != c.good || err != nil && !errors.Is(err, transport.ErrUntrusted) {
@@ -38,7 +39,8 @@ func TestCurlFolder(t *testing.T) {
 // amid is a curl on a machine whose folder of certificates holds this authority.
 func amid(t *testing.T, ca *gatewaytest.CA) string {
 	t.Helper()
-	dir, bin := t.TempDir(), t.TempDir()
+	dir := t.TempDir()
+	bin := t.TempDir()
 	pem := filepath.Join(dir, "ca-certificates.crt")
 	if err := os.WriteFile(pem, []byte(ca.RootPEM()), 0o600); err != nil {
 		t.Fatal(err)

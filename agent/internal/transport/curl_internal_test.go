@@ -71,7 +71,8 @@ func TestCurlCarriesEveryByte(t *testing.T) {
 	}
 	var path, length string
 	server := serve(t, func(w http.ResponseWriter, r *http.Request) {
-		path, length = r.RequestURI, r.Header.Get("Content-Length")
+		path = r.RequestURI
+		length = r.Header.Get("Content-Length")
 		for name, values := range r.Header {
 			w.Header()["Echo-"+name] = values
 		}
@@ -86,7 +87,8 @@ func TestCurlCarriesEveryByte(t *testing.T) {
 		"empty": nil, "a file's name": []byte("@/etc/passwd"), "every byte": every, "large": bytes.Repeat(every, wire.MaxBody/256),
 	} {
 		t.Run(name, func(t *testing.T) {
-			header := http.Header{"X-Quoted": {`a "b" \n \\ c`, "@/etc/passwd"}, "X-Tab": {"a\tb"}, "X-Empty": {""}, "Content-Type": {"application/json"}}
+			header := http.Header{"X-Quoted": {`a "b" \n \\ c`, "@/etc/passwd"}, "X-Tab": {"a\tb"}, "X-Empty": {""},
+				"Content-Type": {"application/json"}}
 			a, err := post(c, header, body)
 			if err != nil || a.Status != 207 || !bytes.Equal(a.Body, body) || a.chained {
 				t.Fatalf("status %d, %d bytes, error %v", a.Status, len(a.Body), err)
@@ -173,7 +175,8 @@ func TestCurlIsGivenUpInTime(t *testing.T) {
 		<-r.Context().Done()
 	})
 	c := forced(t, server, func(cfg *Config) { cfg.Timeout = 300 * time.Millisecond })
-	if _, err := post(c, http.Header{}, nil); !errors.Is(err, context.DeadlineExceeded) || !strings.Contains(err.Error(), "no answer within 300ms") {
+	if _, err := post(c, http.Header{}, nil); !errors.Is(err, context.DeadlineExceeded) ||
+		!strings.Contains(err.Error(), "no answer within 300ms") {
 		t.Errorf("error %v", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -227,7 +230,8 @@ func TestNothingSecretIsInArgumentsOrEnvironment(t *testing.T) {
 	c := forced(t, server, func(cfg *Config) {
 		cfg.Curl = program(t, `{ printf '%s\n' "$@"; env; } >'`+seen+`'; exec curl "$@"`)
 		cfg.Environ = []string{
-			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "MUSTER_TOKEN=mse_s3cret", "MUSTER_STATE=/s3cret", "SSLKEYLOGFILE=" + home + "/s3cret", "KEPT=yes",
+			"PATH=" + os.Getenv("PATH"), "HOME=" + home, "MUSTER_TOKEN=mse_s3cret", "MUSTER_STATE=/s3cret",
+			"SSLKEYLOGFILE=" + home + "/s3cret", "KEPT=yes",
 		}
 	})
 	a, err := post(c, http.Header{"Authorization": {"Muster s3cret"}}, []byte("s3cret"))
@@ -235,7 +239,8 @@ func TestNothingSecretIsInArgumentsOrEnvironment(t *testing.T) {
 		t.Errorf("answer %q, error %v", a.Body, err)
 	}
 	raw, err := os.ReadFile(seen)
-	if err != nil || !strings.HasPrefix(string(raw), "-q\n--config\n-\n") || !strings.Contains(string(raw), "KEPT=yes") || strings.Contains(string(raw), "s3cret") ||
+	if err != nil || !strings.HasPrefix(string(raw), "-q\n--config\n-\n") || !strings.Contains(string(raw), "KEPT=yes") ||
+		strings.Contains(string(raw), "s3cret") ||
 		strings.Contains(string(raw), "MUSTER_") {
 		t.Errorf("%v: %s", err, raw)
 	}
@@ -261,7 +266,8 @@ func TestCurlEnvironment(t *testing.T) {
 
 func TestCurlFailuresAreSentences(t *testing.T) {
 	for code, want := range map[int]string{
-		2: "install one from 7.49 on", 5: "https_proxy", 6: "DNS", 7: "firewalls", 26: "mount /proc", 35: "TLS handshake", 51: "not trusted", 52: "https://",
+		2: "install one from 7.49 on", 5: "https_proxy", 6: "DNS", 7: "firewalls", 26: "mount /proc", 35: "TLS handshake",
+		51: "not trusted", 52: "https://",
 		56: "broke off", 60: "not trusted", 77: "not trusted", 97: "proxy refuses", 200: "exit status 200", 28: "no answer within",
 	} {
 		c := forced(t, "https://gateway.test", func(cfg *Config) {
@@ -302,7 +308,8 @@ func TestCurlOnRealTrouble(t *testing.T) {
 	mute := serve(t, func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
 	plainPort := serve(t, func(http.ResponseWriter, *http.Request) {})
 	for server, want := range map[string]string{
-		closed.URL: "check that the gateway runs", mute: "without an answer", strings.Replace(plainPort, "http:", "https:", 1): "speaks no TLS",
+		closed.URL: "check that the gateway runs", mute: "without an answer",
+		strings.Replace(plainPort, "http:", "https:", 1): "speaks no TLS",
 	} {
 		if _, err := post(forced(t, server, nil), http.Header{}, nil); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("error %v, want %q in it", err, want)
@@ -318,7 +325,8 @@ func TestParseHeaders(t *testing.T) {
 	}{
 		{"plain", "HTTP/1.1 200 OK\r\nMuster-Answer: abc\r\n\r\n", 200, http.Header{"Muster-Answer": {"abc"}}},
 		{"second version", "HTTP/2 403 \r\ncf-mitigated: challenge\r\n\r\n", 403, http.Header{"Cf-Mitigated": {"challenge"}}},
-		{"tunnel", "HTTP/1.1 200 Connection established\r\nVia: p\r\n\r\nHTTP/1.1 204 No Content\r\nA: b\r\n\r\n", 204, http.Header{"A": {"b"}}},
+		{"tunnel", "HTTP/1.1 200 Connection established\r\nVia: p\r\n\r\nHTTP/1.1 204 No Content\r\nA: b\r\n\r\n", 204,
+			http.Header{"A": {"b"}}},
 		{"continue", "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 201 Created\r\n\r\n", 201, http.Header{}},
 		{"trailers", "HTTP/1.1 200 OK\r\nA: b\r\n\r\nMuster-Answer: late\r\n", 200, http.Header{"A": {"b"}}},
 		{"a status line among headers", "HTTP/1.1 403 No\r\nHTTP/1.1 200 OK\r\nA: b\r\n\r\n", 403, http.Header{"A": {"b"}}},
@@ -358,7 +366,8 @@ func FuzzParseHeaders(f *testing.F) {
 // FuzzQuote has curl read a quoted value and send it.
 func FuzzQuote(f *testing.F) {
 	for _, seed := range []string{
-		"", "plain", `"`, `\`, `\\`, `\n`, `\"`, "a\nb", "\r\n", "\t\v\f\x01\x7f", "# no comment", " spaces ", "'", `" url = "x`, "\u00e4\xff\ufeff",
+		"", "plain", `"`, `\`, `\\`, `\n`, `\"`, "a\nb", "\r\n", "\t\v\f\x01\x7f", "# no comment", " spaces ", "'", `" url = "x`,
+		"\u00e4\xff\ufeff",
 		strings.Repeat(`\"`, 5000), "a\x00b",
 	} {
 		f.Add(seed)

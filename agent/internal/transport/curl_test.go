@@ -54,7 +54,8 @@ func curlClient(t *testing.T, url string, system *gatewaytest.CA, change func(*t
 func TestCurlAlwaysSigns(t *testing.T) {
 	public := gatewaytest.NewCA(t, time.Now())
 	now := time.Now()
-	yesterday, tomorrow := now.AddDate(0, 0, -1), now.AddDate(0, 0, 1)
+	yesterday := now.AddDate(0, 0, -1)
+	tomorrow := now.AddDate(0, 0, 1)
 	own := gatewaytest.NewCA(t, now)
 	serving := func(ca *gatewaytest.CA, host string) *tls.Certificate {
 		certificate := ca.Server(t, yesterday, tomorrow, host)

@@ -111,7 +111,8 @@ func (d *direct) chainedTo(state *tls.ConnectionState) bool {
 // clientCertificate answers the gateway's wish for a certificate. Whoever does not chain to muster's root gets none: it
 // would learn which node this is and could do nothing with it.
 func (d *direct) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
-	c, t := d.client, d.tenure
+	c := d.client
+	t := d.tenure
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if t == nil || !t.chained {

@@ -20,10 +20,13 @@ type line struct {
 	of *lines
 }
 
+// dial opens a connection, as http.Transport has it.
+type dial func(ctx context.Context, network, address string) (net.Conn, error)
+
 // dialer dials for a tenure.
-func (l *lines) dialer(dial func(ctx context.Context, network, address string) (net.Conn, error)) func(context.Context, string, string) (net.Conn, error) {
+func (l *lines) dialer(under dial) dial {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		conn, err := dial(ctx, network, address)
+		conn, err := under(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}

@@ -50,7 +50,8 @@ func (c *Client) Look(ctx context.Context) (Sight, error) {
 		return sight, err
 	}
 	if sight.Through = Direct; answer.via == Curl {
-		sight.Through, chain = Curl, nil
+		sight.Through = Curl
+		chain = nil
 	}
 	if sight.Through == Curl && c.base.Scheme == "https" {
 		sight.Certificate = ""

@@ -2,18 +2,15 @@ package transport
 
 import (
 	"fmt"
-	"os"
 	"strings"
 	"testing"
+
+	"muster/agent/internal/protocolpage"
 )
 
 // TestProtocolPage holds what muster help protocol says of trying again against what this agent does.
 func TestProtocolPage(t *testing.T) {
-	page, err := os.ReadFile("../../../gateway/internal/cli/help/protocol.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	text := strings.Join(strings.Fields(string(page)), " ")
+	text := protocolpage.Words(t)
 	for _, want := range []string{
 		fmt.Sprintf("between %g seconds and a bound: %g seconds, doubled with every further failure, at most %g minutes",
 			leastWait.Seconds(), firstWait.Seconds(), MaxWait.Minutes()),

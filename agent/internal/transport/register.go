@@ -15,7 +15,8 @@ import (
 // wraps ErrUntrusted where the gateway would have to show a certificate and does not; then nothing was sent.
 func (c *Client) Register(ctx context.Context, authorization string, body []byte) (Answer, error) {
 	if c.cfg.First.NeedTrust && c.base.Scheme != "https" {
-		return Answer{}, fmt.Errorf("%w: every node has a pre-shared key, so that it does not prove the gateway, and plain http shows no certificate: "+
+		return Answer{}, fmt.Errorf("%w: every node has a pre-shared key, so that it does not prove the gateway, and plain http shows no "+
+			"certificate: "+
 			"use the https address, or join with an enrollment token", ErrUntrusted)
 	}
 	send := func(via Way) (attempt, error) {

@@ -15,7 +15,8 @@ import (
 
 func TestFirstContact(t *testing.T) {
 	now := time.Now()
-	public, stranger := gatewaytest.NewCA(t, now), gatewaytest.NewCA(t, now)
+	public := gatewaytest.NewCA(t, now)
+	stranger := gatewaytest.NewCA(t, now)
 	g := gatewaytest.New(t)
 	own := g.Serving(t)
 	foreign := public.Server(t, now.AddDate(0, 0, -1), now.AddDate(0, 0, 1), gatewaytest.Host)
@@ -60,7 +61,8 @@ func TestFirstContact(t *testing.T) {
 				return nil
 			}}
 			pipe := gatewaytest.ServePipe(t, g, test.certificate)
-			cfg := transport.Config{Gateway: "https://" + gatewaytest.Host, Dial: pipe.Dial, SystemRoots: public.Pool(), First: transport.FirstContact{NeedTrust: test.trust}}
+			cfg := transport.Config{Gateway: "https://" + gatewaytest.Host, Dial: pipe.Dial, SystemRoots: public.Pool(),
+				First: transport.FirstContact{NeedTrust: test.trust}}
 			if test.certificate == nil {
 				cfg.Gateway = "http://" + gatewaytest.Host
 			}

@@ -67,7 +67,8 @@ func TestLargeAnswersOnlyWhereAskedFor(t *testing.T) {
 	ways(t, func(t *testing.T, g *gatewaytest.Gateway, client *transport.Client) {
 		body := noise(wire.MaxBody + 1)
 		g.Route = func(gatewaytest.Request) *gatewaytest.Reply { return &gatewaytest.Reply{Status: 200, Body: body} }
-		if _, err := client.Do(t.Context(), transport.Request{Path: "/x"}); err == nil || !strings.Contains(err.Error(), "larger than 1048576 bytes") {
+		if _, err := client.Do(t.Context(), transport.Request{Path: "/x"}); err == nil ||
+			!strings.Contains(err.Error(), "larger than 1048576 bytes") {
 			t.Errorf("error %v", err)
 		}
 		answer, err := client.Do(t.Context(), transport.Request{Path: "/x", Most: wire.MaxBody + 1})

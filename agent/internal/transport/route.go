@@ -142,7 +142,8 @@ func (c *Client) changed(why string) {
 	c.mu.Lock()
 	fresh := !c.route.curl
 	c.route.pause = min(max(2*c.route.pause, firstLook), maxLook)
-	c.route.curl, c.route.look = true, c.cfg.Now().Add(c.route.pause)
+	c.route.curl = true
+	c.route.look = c.cfg.Now().Add(c.route.pause)
 	if c.tenure != nil {
 		c.tenure.mutual = false
 	}
@@ -160,7 +161,8 @@ func (c *Client) lacks(why string, missing error) {
 	c.route.lacking = true
 	c.mu.Unlock()
 	if !said {
-		c.cfg.Logger.Warn("something between stops this agent; curl might get through: install it (apt-get install curl)", "host", c.base.Host, "why", why, "error", missing)
+		c.cfg.Logger.Warn("something between stops this agent; curl might get through: install it (apt-get install curl)", "host",
+			c.base.Host, "why", why, "error", missing)
 	}
 }
 
@@ -184,7 +186,8 @@ func (a Answer) edge() string {
 	switch {
 	case a.Header.Get("Cf-Mitigated") != "", a.Status == 530, bytes.HasPrefix(a.Body, []byte("error code: 1")):
 		return a.Unproven().What
-	case a.page() && (a.Status == http.StatusForbidden || a.Status == http.StatusTooManyRequests || a.Status == http.StatusServiceUnavailable):
+	case a.page() && (a.Status == http.StatusForbidden || a.Status == http.StatusTooManyRequests ||
+		a.Status == http.StatusServiceUnavailable):
 		return a.Unproven().What
 	}
 	return ""

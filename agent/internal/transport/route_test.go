@@ -64,7 +64,8 @@ func newAuto(t *testing.T, change func(*transport.Config)) *auto {
 	t.Cleanup(server.Close)
 	a.edge.g.Now = func() time.Time { return a.now }
 	a.Client = curlClient(t, server.URL, nil, func(cfg *transport.Config) {
-		cfg.Way, cfg.Now = transport.Auto, func() time.Time { return a.now }
+		cfg.Way = transport.Auto
+		cfg.Now = func() time.Time { return a.now }
 		cfg.Logger = slog.New(slog.NewTextHandler(&a.log, nil))
 		if change != nil {
 			change(cfg)
@@ -106,7 +107,8 @@ func TestChangesToCurlAndBack(t *testing.T) {
 		a.edge.up.Store(step.up)
 		stopped, err := a.beat()
 		if err != nil || stopped != step.stopped || a.Mode() != step.mode {
-			t.Errorf("step %d: %d requests stopped, want %d; mode %s, want %s; error %v", i, stopped, step.stopped, a.Mode(), step.mode, err)
+			t.Errorf("step %d: %d requests stopped, want %d; mode %s, want %s; error %v", i, stopped, step.stopped, a.Mode(), step.mode,
+				err)
 		}
 	}
 	if n := a.edge.stopped.Load(); n != 7 {
@@ -294,7 +296,8 @@ func TestCutOffWithoutCurl(t *testing.T) {
 	g := gatewaytest.New(t)
 	url := pickyServer(t, g, func() bool { return true }, func(net.Conn) error { return nil })
 	client := curlClient(t, url, nil, func(cfg *transport.Config) {
-		cfg.Way, cfg.Curl = transport.Auto, filepath.Join(t.TempDir(), "none")
+		cfg.Way = transport.Auto
+		cfg.Curl = filepath.Join(t.TempDir(), "none")
 	})
 	client.Use(g.Identity(t))
 	if _, err := call(client); err == nil || !strings.Contains(err.Error(), "apt-get install curl") {
@@ -304,11 +307,13 @@ func TestCutOffWithoutCurl(t *testing.T) {
 
 func TestBackFromCurlTheCertificateCountsAgain(t *testing.T) {
 	g := gatewaytest.New(t)
-	now, blocked := time.Now(), atomic.Bool{}
+	now := time.Now()
+	blocked := atomic.Bool{}
 	blocked.Store(true)
 	url := pickyServer(t, g, blocked.Load, func(net.Conn) error { return nil })
 	client := curlClient(t, url, nil, func(cfg *transport.Config) {
-		cfg.Way, cfg.Now = transport.Auto, func() time.Time { return now }
+		cfg.Way = transport.Auto
+		cfg.Now = func() time.Time { return now }
 	})
 	g.Now = func() time.Time { return now }
 	client.Use(g.Identity(t))
@@ -347,7 +352,8 @@ func TestEnrolsPastAnEdge(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer directory.Close()
-	state, err := enroll.Run(context.Background(), identity.State{}, enroll.Config{Client: client, Directory: directory, Credential: credential, Name: "gpu-1"})
+	state, err := enroll.Run(context.Background(), identity.State{},
+		enroll.Config{Client: client, Directory: directory, Credential: credential, Name: "gpu-1"})
 	if err != nil || state.NodeID != gatewaytest.NodeID || client.Mode() != "curl" {
 		t.Errorf("node %q, mode %s, error %v", state.NodeID, client.Mode(), err)
 	}

@@ -24,7 +24,8 @@ func TestSilence(t *testing.T) {
 		dns     bool
 		want    string
 	}{
-		"the name":    {"http://gateway.test", (&net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: quiet}}).DialContext, true, "no DNS server has answered"},
+		"the name": {"http://gateway.test", (&net.Dialer{Resolver: &net.Resolver{PreferGo: true, Dial: quiet}}).DialContext, true,
+			"no DNS server has answered"},
 		"the machine": {"http://gateway.test", quiet, false, "no answer within"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -35,7 +36,8 @@ func TestSilence(t *testing.T) {
 				}
 				_, err = client.Look(t.Context())
 				var lookup *net.DNSError
-				if err == nil || !strings.Contains(err.Error(), test.want) || errors.As(err, &lookup) != test.dns || !errors.Is(err, context.DeadlineExceeded) {
+				if err == nil || !strings.Contains(err.Error(), test.want) || errors.As(err, &lookup) != test.dns ||
+					!errors.Is(err, context.DeadlineExceeded) {
 					t.Errorf("error %v", err)
 				}
 			})

@@ -20,7 +20,8 @@ type Unproven struct {
 }
 
 // needsCurl is the next step where only curl might get through.
-const needsCurl = "such networks often let curl through, and there is no curl here: install it (apt-get install curl), the agent then uses it by itself"
+const needsCurl = "such networks often let curl through, and there is no curl here: install it (apt-get install curl), the agent then " +
+	"uses it by itself"
 
 // wantsTLS is the next step where a server was asked without TLS and refuses that.
 const wantsTLS = "if this port speaks TLS, give --gateway with https://"
@@ -28,7 +29,8 @@ const wantsTLS = "if this port speaks TLS, give --gateway with https://"
 // Error says what to look at next.
 func (u *Unproven) Error() string {
 	if u.Claim == wire.CodeUnknownCredential || u.Claim == wire.CodeBadMAC { // no gateway can prove these to one that has another key
-		return "the gateway does not seem to know this token: check that --gateway and the token belong together, and that the token was not revoked; the answer was " + u.What
+		return "the gateway does not seem to know this token: check that --gateway and the token belong together, and that the token was " +
+			"not revoked; the answer was " + u.What
 	}
 	text := "something between this machine and the gateway answered instead of it: " + u.What
 	if u.NoCurl {
@@ -65,7 +67,8 @@ func (a Answer) Unproven() *Unproven {
 	if server := a.Header.Get("Server"); server != "" {
 		parts = append(parts, "from a server that calls itself "+plain(server, 40))
 	}
-	return &Unproven{What: strings.Join(parts, ", "), Signed: a.Header.Get(wire.HeaderAnswer) != "", Claim: a.claim().Code, NoCurl: a.noCurl}
+	return &Unproven{What: strings.Join(parts, ", "), Signed: a.Header.Get(wire.HeaderAnswer) != "", Claim: a.claim().Code,
+		NoCurl: a.noCurl}
 }
 
 // shape says what the body looks like. The words of an error are repeated, though nothing proves whose they are, because a

@@ -79,7 +79,8 @@ func (c *Client) verifyNode(id Identity, ignoreDates bool) func([]*x509.Certific
 		case errors.Is(own, errDates) || errors.Is(system, errDates):
 			return false, errDates
 		}
-		return false, fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts for %s; "+
+		return false, fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts "+
+			"for %s; "+
 			"if the gateway was set up anew, join it again with a new token: muster-agent join --force (%w)",
 			ErrUntrusted, c.base.Hostname(), system)
 	}
@@ -98,7 +99,8 @@ func (c *Client) verifyFirst(chain []*x509.Certificate) (bool, error) {
 		return false, fmt.Errorf("%w: it does not chain to the root %s, nor to one that this system trusts for %s; %s",
 			ErrUntrusted, c.cfg.First.Pins, c.base.Hostname(), comparePins)
 	}
-	return false, fmt.Errorf("%w by this system, and every node has a pre-shared key, so that it does not prove the gateway: add --root-pin sha256:... "+
+	return false, fmt.Errorf("%w by this system, and every node has a pre-shared key, so that it does not prove the gateway: add "+
+		"--root-pin sha256:... "+
 		"(muster psk set prints it on the gateway), or join with an enrollment token (%w)", ErrUntrusted, err)
 }
 

@@ -54,8 +54,10 @@ func Follow(pinned identity.Gateway, document []byte) (next identity.Gateway, ne
 		}
 		next.Trust = raw
 	}
-	next.Roots, next.TrustKey = last.Roots, last.TrustKey
-	next.AnswerKey, next.AnswerKeys = last.AnswerKeys[0], last.AnswerKeys
+	next.Roots = last.Roots
+	next.TrustKey = last.TrustKey
+	next.AnswerKey = last.AnswerKeys[0]
+	next.AnswerKeys = last.AnswerKeys
 	return next, int64(len(c.Sets)) > number(pinned), nil
 }
 
@@ -106,7 +108,8 @@ func Roots(document []byte) string {
 func Pinned(g identity.Gateway) (wire.TrustSet, error) {
 	var envelope sign.Envelope
 	var set wire.TrustSet
-	if json.Unmarshal(g.Trust, &envelope) != nil || json.Unmarshal(envelope.Payload, &set) != nil || set.Number < 1 || len(set.AnswerKeys) == 0 {
+	if json.Unmarshal(g.Trust, &envelope) != nil || json.Unmarshal(envelope.Payload, &set) != nil || set.Number < 1 ||
+		len(set.AnswerKeys) == 0 {
 		return set, fmt.Errorf("%w: this node has pinned none", ErrRefused)
 	}
 	return set, nil

@@ -45,8 +45,9 @@ func public(key ed25519.PrivateKey) string { return sign.EncodeKey(key.Public().
 // set is the one with a number, good in all its parts.
 func (f *fleet) set(number int64) wire.TrustSet {
 	return wire.TrustSet{
-		Number: number, IssuedAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), TrustDomain: gatewaytest.Domain, TrustKey: public(f.trust),
-		Roots: f.root, AnswerKeys: []string{public(f.answer)}, TaskKeys: []string{}, ReleaseKeys: []string{},
+		Number: number, IssuedAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), TrustDomain: gatewaytest.Domain,
+		TrustKey: public(f.trust),
+		Roots:    f.root, AnswerKeys: []string{public(f.answer)}, TaskKeys: []string{}, ReleaseKeys: []string{},
 	}
 }
 
@@ -89,11 +90,17 @@ func (f *fleet) pinned(set json.RawMessage) identity.Gateway {
 
 func TestFollow(t *testing.T) {
 	f := newFleet(t)
-	next, answer, root := newKey(t), newKey(t), gatewaytest.New(t).CA.RootPEM()
+	next := newKey(t)
+	answer := newKey(t)
+	root := gatewaytest.New(t).CA.RootPEM()
 	second := f.set(2)
-	second.TrustKey, second.AnswerKeys, second.Roots = public(next), []string{public(answer), public(f.answer)}, f.root+root
+	second.TrustKey = public(next)
+	second.AnswerKeys = []string{public(answer), public(f.answer)}
+	second.Roots = f.root + root
 	third := second
-	third.Number, third.AnswerKeys, third.Roots = 3, []string{public(answer)}, root
+	third.Number = 3
+	third.AnswerKeys = []string{public(answer)}
+	third.Roots = root
 	sets := []json.RawMessage{f.good(1), f.seal(sign.RoleTrust, f.trust, f.payload(second)), f.seal(sign.RoleTrust, next, f.payload(third))}
 	for _, c := range []struct {
 		name   string
@@ -119,7 +126,8 @@ func TestFollow(t *testing.T) {
 // TestForgedSets: none of these is believed, and what is pinned stays as it is.
 func TestForgedSets(t *testing.T) {
 	f := newFleet(t)
-	first, second := f.good(1), f.good(2)
+	first := f.good(1)
+	second := f.good(2)
 	stranger := newKey(t)
 	changed := func(change func(*wire.TrustSet)) json.RawMessage {
 		set := f.set(3)
@@ -130,35 +138,40 @@ func TestForgedSets(t *testing.T) {
 	raw := func(payload string) json.RawMessage { return f.seal(sign.RoleTrust, f.trust, []byte(payload)) }
 	key := public(stranger)
 	for name, document := range map[string][]byte{
-		"a stranger's key":             f.document(first, second, f.seal(sign.RoleTrust, stranger, f.payload(f.set(3)))),
-		"the answer key":               f.document(first, second, f.seal(sign.RoleTrust, f.answer, f.payload(f.set(3)))),
-		"signed as a task":             f.document(first, second, f.seal(sign.RoleTask, f.trust, f.payload(f.set(3)))),
-		"signed as a release":          f.document(first, second, f.seal(sign.RoleRelease, f.trust, f.payload(f.set(3)))),
-		"a task's signature renamed":   f.document(first, second, json.RawMessage(strings.Replace(string(f.seal(sign.RoleTask, f.trust, f.payload(f.set(3)))), `"task"`, `"trust"`, 1))),
-		"a lower number":               f.document(first, second, changed(func(s *wire.TrustSet) { s.Number = 1 })),
-		"the same number":              f.document(first, second, changed(func(s *wire.TrustSet) { s.Number = 2 })),
-		"a gap":                        f.document(first, second, changed(func(s *wire.TrustSet) { s.Number = 4 })),
-		"a chain that ends before":     f.document(first),
-		"no chain":                     f.document(),
-		"another trust domain":         f.document(first, second, changed(func(s *wire.TrustSet) { s.TrustDomain = "other" })),
-		"a bad one behind a good one":  f.document(first, second, f.good(3), f.seal(sign.RoleTrust, stranger, f.payload(f.set(4)))),
-		"a key twice":                  f.document(first, second, raw(strings.Replace(text, `{"number":3`, `{"number":9,"number":3`, 1))),
-		"a key in other case":          f.document(first, second, raw(strings.Replace(text, `"answer_keys"`, `"Answer_Keys":["`+key+`"],"answer_keys"`, 1))),
-		"a key in other case alone":    f.document(first, second, raw(strings.Replace(text, `"roots"`, `"Roots"`, 1))),
-		"an unknown key":               f.document(first, second, raw(strings.Replace(text, `{"number"`, `{"extra":1,"number"`, 1))),
-		"two documents":                f.document(first, second, raw(text+text)),
-		"null":                         f.document(first, second, raw("null")),
-		"an envelope with a key twice": f.document(first, second, json.RawMessage(strings.Replace(string(f.good(3)), `"role"`, `"role":"task","role"`, 1))),
-		"an envelope of null":          f.document(first, second, json.RawMessage("null")),
-		"a changed payload":            f.document(first, second, json.RawMessage(strings.Replace(string(f.good(3)), `"payload":"e`, `"payload":"f`, 1))),
-		"no answer key":                f.document(first, second, changed(func(s *wire.TrustSet) { s.AnswerKeys = nil })),
-		"an answer key of air":         f.document(first, second, changed(func(s *wire.TrustSet) { s.AnswerKeys = []string{"x"} })),
-		"a task key of air":            f.document(first, second, changed(func(s *wire.TrustSet) { s.TaskKeys = []string{"x"} })),
-		"no trust key":                 f.document(first, second, changed(func(s *wire.TrustSet) { s.TrustKey = "" })),
-		"no root":                      f.document(first, second, changed(func(s *wire.TrustSet) { s.Roots = "" })),
-		"a root that is no CA":         f.document(first, second, changed(func(s *wire.TrustSet) { s.Roots = gatewaytest.New(t).Node(t).Current.Certificate })),
-		"not JSON":                     []byte("<html>Just a moment...</html>"),
-		"sets that are none":           []byte(`{"sets":7}`),
+		"a stranger's key":    f.document(first, second, f.seal(sign.RoleTrust, stranger, f.payload(f.set(3)))),
+		"the answer key":      f.document(first, second, f.seal(sign.RoleTrust, f.answer, f.payload(f.set(3)))),
+		"signed as a task":    f.document(first, second, f.seal(sign.RoleTask, f.trust, f.payload(f.set(3)))),
+		"signed as a release": f.document(first, second, f.seal(sign.RoleRelease, f.trust, f.payload(f.set(3)))),
+		"a task's signature renamed": f.document(first, second,
+			json.RawMessage(strings.Replace(string(f.seal(sign.RoleTask, f.trust, f.payload(f.set(3)))), `"task"`, `"trust"`, 1))),
+		"a lower number":              f.document(first, second, changed(func(s *wire.TrustSet) { s.Number = 1 })),
+		"the same number":             f.document(first, second, changed(func(s *wire.TrustSet) { s.Number = 2 })),
+		"a gap":                       f.document(first, second, changed(func(s *wire.TrustSet) { s.Number = 4 })),
+		"a chain that ends before":    f.document(first),
+		"no chain":                    f.document(),
+		"another trust domain":        f.document(first, second, changed(func(s *wire.TrustSet) { s.TrustDomain = "other" })),
+		"a bad one behind a good one": f.document(first, second, f.good(3), f.seal(sign.RoleTrust, stranger, f.payload(f.set(4)))),
+		"a key twice":                 f.document(first, second, raw(strings.Replace(text, `{"number":3`, `{"number":9,"number":3`, 1))),
+		"a key in other case": f.document(first, second,
+			raw(strings.Replace(text, `"answer_keys"`, `"Answer_Keys":["`+key+`"],"answer_keys"`, 1))),
+		"a key in other case alone": f.document(first, second, raw(strings.Replace(text, `"roots"`, `"Roots"`, 1))),
+		"an unknown key":            f.document(first, second, raw(strings.Replace(text, `{"number"`, `{"extra":1,"number"`, 1))),
+		"two documents":             f.document(first, second, raw(text+text)),
+		"null":                      f.document(first, second, raw("null")),
+		"an envelope with a key twice": f.document(first, second,
+			json.RawMessage(strings.Replace(string(f.good(3)), `"role"`, `"role":"task","role"`, 1))),
+		"an envelope of null": f.document(first, second, json.RawMessage("null")),
+		"a changed payload": f.document(first, second,
+			json.RawMessage(strings.Replace(string(f.good(3)), `"payload":"e`, `"payload":"f`, 1))),
+		"no answer key":        f.document(first, second, changed(func(s *wire.TrustSet) { s.AnswerKeys = nil })),
+		"an answer key of air": f.document(first, second, changed(func(s *wire.TrustSet) { s.AnswerKeys = []string{"x"} })),
+		"a task key of air":    f.document(first, second, changed(func(s *wire.TrustSet) { s.TaskKeys = []string{"x"} })),
+		"no trust key":         f.document(first, second, changed(func(s *wire.TrustSet) { s.TrustKey = "" })),
+		"no root":              f.document(first, second, changed(func(s *wire.TrustSet) { s.Roots = "" })),
+		"a root that is no CA": f.document(first, second,
+			changed(func(s *wire.TrustSet) { s.Roots = gatewaytest.New(t).Node(t).Current.Certificate })),
+		"not JSON":           []byte("<html>Just a moment...</html>"),
+		"sets that are none": []byte(`{"sets":7}`),
 	} {
 		pinned := f.pinned(second)
 		got, news, err := trust.Follow(pinned, document)
@@ -166,7 +179,8 @@ func TestForgedSets(t *testing.T) {
 			t.Errorf("%s: news %t, number %d, %v", name, news, trust.Number(got), err)
 		}
 	}
-	for name, pinned := range map[string]json.RawMessage{"nothing": nil, "no envelope": []byte(`{}`), "no number": f.seal(sign.RoleTrust, f.trust, []byte(`{}`))} {
+	for name, pinned := range map[string]json.RawMessage{"nothing": nil, "no envelope": []byte(`{}`),
+		"no number": f.seal(sign.RoleTrust, f.trust, []byte(`{}`))} {
 		if _, _, err := trust.Follow(f.pinned(pinned), f.document(first, second)); !errors.Is(err, trust.ErrRefused) {
 			t.Errorf("%s is pinned: %v", name, err)
 		}
@@ -175,8 +189,10 @@ func TestForgedSets(t *testing.T) {
 
 // TestHolds tells the gateway that a set is of from another one, whose sets may have the same numbers.
 func TestHolds(t *testing.T) {
-	f, other := newFleet(t), newFleet(t)
-	first, second := f.good(1), f.good(2)
+	f := newFleet(t)
+	other := newFleet(t)
+	first := f.good(1)
+	second := f.good(2)
 	var indented bytes.Buffer
 	if err := json.Indent(&indented, first, "", "  "); err != nil {
 		t.Fatal(err)
@@ -203,8 +219,11 @@ func TestHolds(t *testing.T) {
 
 // TestContinues: an enrolment afresh leads on from what is pinned, or is somebody else's.
 func TestContinues(t *testing.T) {
-	f, other := newFleet(t), newFleet(t)
-	first, second, third := f.good(1), f.good(2), f.good(3)
+	f := newFleet(t)
+	other := newFleet(t)
+	first := f.good(1)
+	second := f.good(2)
+	third := f.good(3)
 	chain := f.document(first, second, third)
 	for name, c := range map[string]struct {
 		set, document []byte
@@ -232,9 +251,11 @@ func TestContinues(t *testing.T) {
 
 // TestRoots names former roots too, and passes over what is no set.
 func TestRoots(t *testing.T) {
-	f, other := newFleet(t), newFleet(t)
+	f := newFleet(t)
+	other := newFleet(t)
 	got := trust.Roots(f.document(f.good(1), json.RawMessage("7"), other.good(2)))
-	if pins := transport.PinsOf(got); len(pins) != 2 || pins[0] != transport.PinsOf(f.root)[0] || pins[1] != transport.PinsOf(other.root)[0] {
+	if pins := transport.PinsOf(got); len(pins) != 2 || pins[0] != transport.PinsOf(f.root)[0] ||
+		pins[1] != transport.PinsOf(other.root)[0] {
 		t.Errorf("%v", pins)
 	}
 	if trust.Roots([]byte("<html>")) != "" || trust.Roots(nil) != "" {
@@ -264,7 +285,8 @@ func TestStale(t *testing.T) {
 func FuzzFollow(f *testing.F) {
 	fleet := newFleet(f)
 	first := fleet.good(1)
-	for _, seed := range [][]byte{fleet.document(first), fleet.document(first, fleet.good(3)), []byte(`{"sets":[{"role":"trust"},null,7]}`), []byte(`{}`), nil} {
+	for _, seed := range [][]byte{fleet.document(first), fleet.document(first, fleet.good(3)), []byte(`{"sets":[{"role":"trust"},null,7]}`),
+		[]byte(`{}`), nil} {
 		f.Add(seed)
 	}
 	pinned := fleet.pinned(first)

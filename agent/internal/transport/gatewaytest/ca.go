@@ -29,14 +29,17 @@ type CA struct {
 // NewCA makes one that is valid for years around now.
 func NewCA(t testing.TB, now time.Time) *CA {
 	t.Helper()
-	rootKey, key := newKey(t), newKey(t)
+	rootKey := newKey(t)
+	key := newKey(t)
 	root := template("root", now.AddDate(-5, 0, 0), now.AddDate(20, 0, 0))
 	root.Subject.CommonName += " " + root.SerialNumber.String() // who looks for a root by its name finds this one alone
-	root.IsCA, root.KeyUsage = true, x509.KeyUsageCertSign
+	root.IsCA = true
+	root.KeyUsage = x509.KeyUsageCertSign
 	ca := &CA{key: key}
 	ca.Root = issue(root, root, &rootKey.PublicKey, rootKey)
 	intermediate := template("intermediate", now.AddDate(-5, 0, 0), now.AddDate(10, 0, 0))
-	intermediate.IsCA, intermediate.KeyUsage = true, x509.KeyUsageCertSign
+	intermediate.IsCA = true
+	intermediate.KeyUsage = x509.KeyUsageCertSign
 	ca.intermediate = issue(intermediate, ca.Root, &key.PublicKey, rootKey)
 	return ca
 }
@@ -75,7 +78,8 @@ func issue(child, parent *x509.Certificate, key *ecdsa.PublicKey, signer *ecdsa.
 // Node issues a node's certificate, backdated as the gateway does it.
 func (ca *CA) Node(key *ecdsa.PublicKey, nodeID string, now time.Time, ttl time.Duration) (*x509.Certificate, string) {
 	child := template(nodeID, now.Add(-wire.Backdate), now.Add(ttl))
-	child.KeyUsage, child.ExtKeyUsage = x509.KeyUsageDigitalSignature, []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
+	child.KeyUsage = x509.KeyUsageDigitalSignature
+	child.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}
 	child.URIs = []*url.URL{{Scheme: "spiffe", Host: Domain, Path: "/node/" + nodeID}}
 	leaf := issue(child, ca.intermediate, key, ca.key)
 	return leaf, encode(leaf) + encode(ca.intermediate)

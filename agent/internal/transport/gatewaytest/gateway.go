@@ -254,7 +254,8 @@ func (g *Gateway) regular(q Request, r *http.Request) *Reply {
 			return reply
 		}
 	}
-	return g.JSON(200, wire.HeartbeatAnswer{IntervalSeconds: g.Interval, State: wire.StateActive, Epoch: g.Epoch, Time: g.Now().UTC(), Trust: g.Newest})
+	return g.JSON(200, wire.HeartbeatAnswer{IntervalSeconds: g.Interval, State: wire.StateActive, Epoch: g.Epoch, Time: g.Now().UTC(),
+		Trust: g.Newest})
 }
 
 // JSON is a reply with this body.

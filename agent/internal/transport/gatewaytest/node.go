@@ -25,7 +25,8 @@ func (g *Gateway) Node(t testing.TB) identity.State {
 	leaf, chain := g.CA.Node(&key.PublicKey, NodeID, g.Now(), g.TTL)
 	g.keys[fingerprint(leaf)] = &key.PublicKey
 	g.generation = 1
-	trust, answer := sign.EncodeKey(g.Trust.Public().(ed25519.PublicKey)), sign.EncodeKey(g.Answer.Public().(ed25519.PublicKey))
+	trust := sign.EncodeKey(g.Trust.Public().(ed25519.PublicKey))
+	answer := sign.EncodeKey(g.Answer.Public().(ed25519.PublicKey))
 	return identity.State{
 		NodeID: NodeID, Name: "node-1", Tenant: "default",
 		Current: &identity.Pair{Key: text, Certificate: chain, Generation: 1, IssuedAt: g.Now()},
