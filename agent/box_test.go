@@ -20,8 +20,8 @@ import (
 	"muster/agent/wire"
 )
 
-// asAgent makes the test binary be the agent itself, on the machine whose files are below the variable's value: what join
-// installs is a copy of the program that runs.
+// asAgent makes the test binary run as the agent, on a machine whose files are below the variable's value. join installs a copy of
+// the program that runs, so here it installs the test binary.
 const asAgent = "AGENT_TEST_ROOT"
 
 func TestMain(m *testing.M) {
@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 	runOn(root)
 }
 
-// box is a machine in a folder that joins a gateway in this process. What it starts are real processes.
+// box is a machine in a folder. It joins a gateway in this process, and starts real processes.
 type box struct {
 	t     *testing.T
 	g     *gatewaytest.Gateway
@@ -78,7 +78,7 @@ func systemdBox(t *testing.T) *box {
 	return b
 }
 
-// clean ends what still runs, whatever the test came to.
+// clean ends what still runs, also after a failed test.
 func (b *box) clean() {
 	m := b.manager()
 	m.Command = func(context.Context, string, ...string) ([]byte, error) { return nil, nil }
@@ -92,7 +92,7 @@ func (b *box) manager() service.Manager {
 	return service.Manager{System: b.program(nil, nil).System, Base: b.base, Settings: "/etc/muster/agent.env"}
 }
 
-// answer is what the scripted gateway lacks.
+// answer gives the answers that the scripted gateway does not have.
 func (b *box) answer(q gatewaytest.Request) *gatewaytest.Reply {
 	if rule := b.script.Load(); rule != nil {
 		if reply := (*rule)(q); reply != nil {
@@ -105,7 +105,7 @@ func (b *box) answer(q gatewaytest.Request) *gatewaytest.Reply {
 	return nil
 }
 
-// rule scripts the gateway from now on; nil: as it is by itself.
+// rule scripts the gateway from now on; nil ends that.
 func (b *box) rule(script func(gatewaytest.Request) *gatewaytest.Reply) {
 	if script == nil {
 		b.script.Store(nil)
@@ -123,7 +123,7 @@ func (b *box) program(out, errs *screen) command.Program {
 	return p
 }
 
-// command stands for systemctl, and for nothing else.
+// command stands for systemctl alone.
 func (b *box) command(_ context.Context, name string, args ...string) ([]byte, error) {
 	call := strings.Join(append([]string{name}, args...), " ")
 	b.calls = append(b.calls, call)
@@ -187,14 +187,14 @@ func (b *box) call(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// join runs join with what every join here needs.
+// join runs join with the flags that every join here needs.
 func (b *box) join(args ...string) (code int, stdout, stderr string) {
 	b.t.Helper()
 	return b.call(append([]string{"join", "--gateway", b.url, "--state", b.base, "--name", "gpu-1", "--no-gpu", "--interval", "200ms"},
 		args...)...)
 }
 
-// joined is a box whose joining succeeded.
+// joined joins and expects that to succeed.
 func (b *box) joined(args ...string) string {
 	b.t.Helper()
 	code, out, errs := b.join(append([]string{"--token", b.token}, args...)...)
@@ -209,7 +209,7 @@ func (b *box) status() identity.Status {
 	return status
 }
 
-// until polls a condition on other processes; there is nothing else to wait on.
+// until polls a condition on other processes, for they give no other sign.
 func (b *box) until(what string, ok func() bool) {
 	b.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)
@@ -221,7 +221,7 @@ func (b *box) until(what string, ok func() bool) {
 	}
 }
 
-// online waits for a heartbeat of this agent that comes after now.
+// online waits for a heartbeat that this agent sends after now.
 func (b *box) online() {
 	b.t.Helper()
 	before := len(b.g.Requests("/heartbeat"))

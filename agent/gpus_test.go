@@ -14,7 +14,7 @@ import (
 	"muster/agent/wire"
 )
 
-// smi is a program in nvidia-smi's place that prints the rows in a file beside it.
+// smi is a program that stands for nvidia-smi, and prints the rows in a file beside it.
 type smi struct {
 	t    *testing.T
 	path string
@@ -33,7 +33,7 @@ func newSMI(t *testing.T, gpus int) smi {
 	return s
 }
 
-// show makes it print so many GPUs from now on.
+// show makes it print this many GPUs from now on.
 func (s smi) show(gpus int) {
 	s.t.Helper()
 	var rows strings.Builder
@@ -63,7 +63,7 @@ func beats(t *testing.T, g *gatewaytest.Gateway, from int) (all []wire.Heartbeat
 	return all
 }
 
-// A restart cures nothing: the new run does not know first, and then misses what the run before has seen.
+// A restart of the agent does not hide a missing GPU: the new run misses what the run before has seen.
 func TestRestartCuresNoGPU(t *testing.T) {
 	g := gatewaytest.New(t)
 	url := gatewaytest.Listen(t, g, nil)
@@ -104,7 +104,7 @@ func TestRestartCuresNoGPU(t *testing.T) {
 	}
 }
 
-// The pace of the looks is kept with the other settings, and what is known of the GPUs goes when the node leaves.
+// join keeps the pace of the looks with the other settings, and leave removes what is known of the GPUs.
 func TestJoinKeepsTheGPUPaceAndLeaveForgets(t *testing.T) {
 	b := systemdBox(t)
 	before := b.tree()

@@ -70,7 +70,7 @@ func checkLayout(t *testing.T, b *box) {
 	}
 }
 
-// TestJoinIsNotOnlineInTime ends, and says what the agent said.
+// TestJoinIsNotOnlineInTime: join ends, and prints the agent's last error.
 func TestJoinIsNotOnlineInTime(t *testing.T) {
 	b := systemdBox(t)
 	b.rule(refuse("/heartbeat", 503, wire.CodeUnavailable))

@@ -39,7 +39,7 @@ func TestJoinAgainChangesNothing(t *testing.T) {
 	}
 }
 
-// TestJoinGoesOnWhereItWasInterrupted takes away one thing after the other that a join writes.
+// TestJoinGoesOnWhereItWasInterrupted removes one thing after the other that a join writes, and joins again.
 func TestJoinGoesOnWhereItWasInterrupted(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()
@@ -83,7 +83,7 @@ func TestJoinUpdates(t *testing.T) {
 	}
 }
 
-// olderBuild makes another build current and good: this program with a byte behind it.
+// olderBuild makes another build current and good: this program with one more byte at its end.
 func olderBuild(t *testing.T, b *box) string {
 	t.Helper()
 	raw, err := os.ReadFile(service.OwnProgram)
@@ -108,7 +108,7 @@ func olderBuild(t *testing.T, b *box) string {
 	return digest
 }
 
-// TestJoinGoesBack returns to the build that was good where the next one is not accepted.
+// TestJoinGoesBack: where the new build is not accepted, join starts the build from before.
 func TestJoinGoesBack(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()
@@ -123,7 +123,7 @@ func TestJoinGoesBack(t *testing.T) {
 	}
 }
 
-// TestJoinOnAnotherInstance does not use an identity that came with a copied disk.
+// TestJoinOnAnotherInstance: join does not use an identity that came with a copied disk.
 func TestJoinOnAnotherInstance(t *testing.T) {
 	b := systemdBox(t)
 	b.joined("--provider", "vast_ai", "--instance-id", "1")

@@ -79,7 +79,7 @@ func TestJoinCheckFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-// late lets the gateway's answers carry another date.
+// late makes the gateway's answers carry another date.
 func (b *box) late(by time.Duration) {
 	b.g.Tamper = func(_ gatewaytest.Request, reply *gatewaytest.Reply) {
 		reply.Header["Date"] = time.Now().Add(by).UTC().Format(http.TimeFormat)

@@ -8,7 +8,8 @@ import (
 	"muster/agent/internal/service"
 )
 
-// TestJoinKeepsDescription: what a bootstrap script wrote of the node stays in the settings, a token and what nobody knows do not.
+// TestJoinKeepsDescription: what a bootstrap script wrote about the node stays in the settings. A token, and variables that the agent
+// does not know, do not stay.
 func TestJoinKeepsDescription(t *testing.T) {
 	b := systemdBox(t)
 	b.mkdir("etc/muster")

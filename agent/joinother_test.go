@@ -31,7 +31,7 @@ func TestJoinRefusesAnotherGateway(t *testing.T) {
 	}
 }
 
-// TestJoinUnderAnotherAddress changes over without a token where it is the same gateway.
+// TestJoinUnderAnotherAddress: no token is needed where the same gateway has another address.
 func TestJoinUnderAnotherAddress(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()
@@ -48,7 +48,7 @@ func TestJoinUnderAnotherAddress(t *testing.T) {
 	}
 }
 
-// TestJoinAfterBeingRefused enrols afresh with the token where the identity that is there is worth nothing any more.
+// TestJoinAfterBeingRefused: where the gateway refuses the identity for good, join enrols afresh with a token.
 func TestJoinAfterBeingRefused(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()
@@ -66,7 +66,7 @@ func TestJoinAfterBeingRefused(t *testing.T) {
 	}
 }
 
-// TestJoinForcedInVain: a changeover that the other gateway refuses leaves the node at work where it was.
+// TestJoinForcedInVain: where the other gateway refuses, the node works on with the first one.
 func TestJoinForcedInVain(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()

@@ -13,8 +13,7 @@ import (
 	"muster/agent/internal/transport/gatewaytest"
 )
 
-// mounted runs a shell script in mounts of its own, with join's command line as its arguments: the program that it calls is
-// the agent on the box's machine.
+// mounted runs a shell script in a mount namespace of its own. Its arguments are the command line of join, for the agent on the box.
 func (b *box) mounted(script string, args ...string) (code int, out string) {
 	b.t.Helper()
 	if os.Getuid() != 0 {
@@ -36,8 +35,8 @@ func (b *box) mounted(script string, args ...string) (code int, out string) {
 	return cmd.ProcessState.ExitCode(), string(raw)
 }
 
-// TestUnfitPlacesCostNoToken: a place that will not do is found before the credential is used, by --check and by join alike,
-// and nothing is left behind. What is advised then works.
+// TestUnfitPlacesCostNoToken: --check and join find a place that cannot be used before the credential is used, and leave nothing
+// behind. The advice that they give works.
 func TestUnfitPlacesCostNoToken(t *testing.T) {
 	const advised = "mount -t tmpfs none /opt; "
 	for _, test := range []struct {
@@ -79,14 +78,14 @@ func TestUnfitPlacesCostNoToken(t *testing.T) {
 	}
 }
 
-// clear takes away what a case has put into its place.
+// clear removes what a case has put there.
 func (b *box) clear() {
 	if err := os.RemoveAll(filepath.Join(b.root, "place", "state")); err != nil {
 		b.t.Fatal(err)
 	}
 }
 
-// TestMountedVolume: an empty volume that is there already is taken over and given back.
+// TestMountedVolume: join takes over an empty volume that is there already, and leave gives it back.
 func TestMountedVolume(t *testing.T) {
 	b := newBox(t)
 	state := filepath.Join(b.root, "volume")

@@ -8,7 +8,8 @@ import (
 	"muster/agent/wire"
 )
 
-// TestJoinOfARecycledBox waits for the node that this machine was, says so, and ends with the next step where it waits in vain.
+// TestJoinOfARecycledBox: join waits until the former node of this machine is silent, and says so. Where it waits in vain, it ends with
+// the next step.
 func TestJoinOfARecycledBox(t *testing.T) {
 	for _, c := range []struct {
 		name  string

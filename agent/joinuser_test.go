@@ -9,7 +9,7 @@ import (
 	"muster/agent/wire"
 )
 
-// userBox is a machine with systemd that a user is logged in to who may not linger.
+// userBox is a machine with systemd. A user is logged in to it who may not turn lingering on.
 func userBox(t *testing.T) *box {
 	b := newBox(t)
 	b.uid = 1000
@@ -27,8 +27,7 @@ func userBox(t *testing.T) *box {
 	return b
 }
 
-// TestJoinOfAUserWhoseServicesEnd at logout: where nothing outlives that, join says so before the token is sent, as its check
-// does.
+// TestJoinOfAUserWhoseServicesEnd: where nothing of this user runs on after logout, join and its check say so before the token is sent.
 func TestJoinOfAUserWhoseServicesEnd(t *testing.T) {
 	b := userBox(t)
 	for _, args := range [][]string{{"--check"}, nil} {
@@ -57,7 +56,7 @@ func TestJoinOfAUserWhoseServicesEnd(t *testing.T) {
 	}
 }
 
-// TestJoinWithoutAHome: a service's user may have none. What is advised leads on, and costs no token.
+// TestJoinWithoutAHome: the user of a service may have no home. The advice works, and no token is spent before.
 func TestJoinWithoutAHome(t *testing.T) {
 	b := newBox(t)
 	b.uid = 1000

@@ -104,7 +104,7 @@ func TestLeaveWithoutTheGateway(t *testing.T) {
 	}
 }
 
-// TestLeaveWhatIsRetired needs no answer other than that the gateway wants nothing of this node.
+// TestLeaveWhatIsRetired: it is enough where the gateway has given up this node already.
 func TestLeaveWhatIsRetired(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()
@@ -114,7 +114,7 @@ func TestLeaveWhatIsRetired(t *testing.T) {
 	}
 }
 
-// TestLeaveInAConflict: the copy that goes does not have the operator retire the machine that stays.
+// TestLeaveInAConflict: a copy that leaves does not tell the operator to retire the machine that stays.
 func TestLeaveInAConflict(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()

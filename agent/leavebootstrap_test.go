@@ -16,7 +16,7 @@ func (b *box) put(path, text string, mode os.FileMode) {
 	}
 }
 
-// TestLeaveAfterBootstrap: what a bootstrap script put on the machine goes too, and what stays is named.
+// TestLeaveAfterBootstrap: leave removes what a bootstrap script put on the machine, and names what stays.
 func TestLeaveAfterBootstrap(t *testing.T) {
 	b := systemdBox(t)
 	b.put("etc/real/hosts", "127.0.0.1 localhost\n127.0.1.1 me # muster-bootstrap-like", 0o644)
@@ -67,7 +67,7 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 	}
 }
 
-// TestLeaveBeforeTheAgent: a first hop that has not come as far as an agent goes too.
+// TestLeaveBeforeTheAgent: leave also removes a first hop that has not installed an agent yet.
 func TestLeaveBeforeTheAgent(t *testing.T) {
 	for _, path := range []string{"etc/muster/first-hop.sh", "etc/systemd/system/muster-first-hop.service",
 		"etc/systemd/system/.muster-first-hop.service", "etc/hosts"} {
@@ -89,7 +89,7 @@ func TestLeaveBeforeTheAgent(t *testing.T) {
 	}
 }
 
-// TestLeaveHostsFileThatCannotBeWritten names the line that it has to leave.
+// TestLeaveHostsFileThatCannotBeWritten: leave names the line that it cannot remove.
 func TestLeaveHostsFileThatCannotBeWritten(t *testing.T) {
 	b := newBox(t)
 	b.joined()
@@ -100,7 +100,8 @@ func TestLeaveHostsFileThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestJoinDropsTheBootstrapToken: the file of a token that has enrolled goes where cloud-init put it, and stays where a person did.
+// TestJoinDropsTheBootstrapToken: after the enrolment, join removes the token's file where cloud-init put it. It does not remove the
+// file of a person.
 func TestJoinDropsTheBootstrapToken(t *testing.T) {
 	b := systemdBox(t)
 	own := filepath.Join(b.root, "own")

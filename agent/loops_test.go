@@ -12,7 +12,7 @@ import (
 	"muster/agent/internal/identity"
 )
 
-// TestLoopsEndInOrder: the last one has ended before the one in front of it is told to.
+// TestLoopsEndInOrder: a loop is told to end only when the loop behind it has ended.
 func TestLoopsEndInOrder(t *testing.T) {
 	failure := errors.New("broken")
 	for _, test := range []struct {

@@ -13,7 +13,7 @@ import (
 	"muster/agent/internal/service"
 )
 
-// notifySocket stands for systemd's. Its path is short, as the kernel wants it.
+// notifySocket stands for the socket of systemd. Its path is short: the kernel takes about 100 bytes.
 func notifySocket(t *testing.T) (socket *net.UnixConn, path string) {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "n")
@@ -59,7 +59,7 @@ func TestStartedThoughTheGatewayIsAway(t *testing.T) {
 	_ = agent.Wait()
 }
 
-// TestEnrollingAsksForTime instead of claiming to have started.
+// TestEnrollingAsksForTime: while it enrols, the agent asks for more time and does not say that it has started.
 func TestEnrollingAsksForTime(t *testing.T) {
 	socket, path := notifySocket(t)
 	b := newBox(t)

@@ -19,7 +19,7 @@ import (
 	"muster/agent/wire"
 )
 
-// stored puts an enrolled node of this gateway into a state directory, as it was after change.
+// stored puts an enrolled node of this gateway into a state directory. change alters it first.
 func stored(t *testing.T, g *gatewaytest.Gateway, url string, change func(*identity.State)) string {
 	t.Helper()
 	state := g.Node(t)
@@ -38,7 +38,7 @@ func stored(t *testing.T, g *gatewaytest.Gateway, url string, change func(*ident
 	return directory.Path()
 }
 
-// refusedBefore notes that the gateway refused the identity for good when it was last used.
+// refusedBefore writes a status: the gateway has refused the identity for good.
 func refusedBefore(t *testing.T, path string) {
 	t.Helper()
 	if err := identity.WriteStatus(path, identity.Status{Phase: identity.PhaseRefused}); err != nil {
@@ -46,10 +46,10 @@ func refusedBefore(t *testing.T, path string) {
 	}
 }
 
-// otherPin is that of a root which no gateway here has.
+// otherPin is the pin of a root that no gateway here has.
 func otherPin(t *testing.T) string { return gatewaytest.NewCA(t, time.Now()).Pin() }
 
-// sleptThrough makes what a node knows older than the gateway's roots, by this many sets that it can follow.
+// sleptThrough makes a node know older roots than the gateway has. It can follow this many signed sets to the newest ones.
 func sleptThrough(t *testing.T, g *gatewaytest.Gateway, rotations int64) func(*identity.State) {
 	t.Helper()
 	set := func(number int64, roots string) json.RawMessage {
@@ -66,8 +66,8 @@ func sleptThrough(t *testing.T, g *gatewaytest.Gateway, rotations int64) func(*i
 	return func(s *identity.State) { s.Gateway.Roots = first; s.Gateway.Trust = g.Sets[0] }
 }
 
-// TestPinOfAnEarlierRoot: a pin in a unit's settings or in an entry point, of a root that the identity has outlived, keeps
-// no agent from starting, however long it slept.
+// TestPinOfAnEarlierRoot: settings or an entry point may still hold the pin of a former root. The agent starts all the same, however
+// long it slept.
 func TestPinOfAnEarlierRoot(t *testing.T) {
 	for _, test := range []struct {
 		name      string
@@ -96,7 +96,7 @@ func TestPinOfAnEarlierRoot(t *testing.T) {
 	}
 }
 
-// TestPinOfTheFirstEnrolment decides, and says what to do.
+// TestPinOfTheFirstEnrolment: the pin counts, and the error says what to do.
 func TestPinOfTheFirstEnrolment(t *testing.T) {
 	g := gatewaytest.New(t)
 	url := gatewaytest.Listen(t, g, g.Serving(t))
@@ -117,8 +117,8 @@ func TestPinOfTheFirstEnrolment(t *testing.T) {
 	}
 }
 
-// TestEnrolAfreshWithAPinFromBefore: the gateway gave the node up, and a new credential enrols it again under the name of a
-// pin that nobody has taken away.
+// TestEnrolAfreshWithAPinFromBefore: the gateway has given the node up. A new credential enrols it again, though an old pin is still
+// given.
 func TestEnrolAfreshWithAPinFromBefore(t *testing.T) {
 	const psk = "correct horse battery staple"
 	for _, test := range []struct {
@@ -149,8 +149,8 @@ func TestEnrolAfreshWithAPinFromBefore(t *testing.T) {
 	}
 }
 
-// TestEnrolAfreshWithAStranger: what the identity from before knew of the gateway holds against another one that has taken
-// its address, and the pin from before is no way in, be it the stranger's.
+// TestEnrolAfreshWithAStranger: another gateway has taken the address. What the identity knows of the right one keeps the stranger out,
+// also where the old pin is the stranger's.
 func TestEnrolAfreshWithAStranger(t *testing.T) {
 	const psk = "correct horse battery staple"
 	for _, test := range []struct {
@@ -189,7 +189,7 @@ func TestEnrolAfreshWithAStranger(t *testing.T) {
 	}
 }
 
-// copyRoot has a stranger give what everybody can copy from a gateway: its root, and its signed sets before one of its own.
+// copyRoot makes a stranger serve what everybody can copy from a gateway: its root and its signed sets, with one of its own behind them.
 func copyRoot(t *testing.T, g, stranger *gatewaytest.Gateway) {
 	t.Helper()
 	key := func(k ed25519.PrivateKey) string { return sign.EncodeKey(k.Public().(ed25519.PublicKey)) }
@@ -200,8 +200,8 @@ func copyRoot(t *testing.T, g, stranger *gatewaytest.Gateway) {
 	stranger.Welcome = func(w *wire.Welcome) { w.Roots = both }
 }
 
-// TestJoinWithAFormerPin: a command that is kept and run again, as at each start of a container, names a root that the
-// gateway has replaced since. It goes on with the machine's identity, and starts the agent.
+// TestJoinWithAFormerPin: a container runs the same command at each start, and its pin names a root that the gateway has replaced since.
+// join goes on with the identity, and starts the agent.
 func TestJoinWithAFormerPin(t *testing.T) {
 	for _, secure := range []bool{true, false} {
 		b := systemdBox(t)
@@ -232,7 +232,7 @@ func TestJoinWithAFormerPin(t *testing.T) {
 	}
 }
 
-// TestJoinKeepsNoPin: it is about the one enrolment.
+// TestJoinKeepsNoPin: a pin counts for one enrolment only.
 func TestJoinKeepsNoPin(t *testing.T) {
 	b := systemdBox(t)
 	b.joined("--root-pin", b.g.CA.Pin())
@@ -244,8 +244,8 @@ func TestJoinKeepsNoPin(t *testing.T) {
 	}
 }
 
-// TestJoinWithSettingsOfAnOlderAgent: the settings hold a pin that the identity has outlived. The agent starts with it, and
-// joining again, as an update does, takes it away.
+// TestJoinWithSettingsOfAnOlderAgent: the settings hold the pin of a former root. The agent starts all the same, and the next join, as in
+// an update, removes the pin.
 func TestJoinWithSettingsOfAnOlderAgent(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()
@@ -271,8 +271,7 @@ func TestJoinWithSettingsOfAnOlderAgent(t *testing.T) {
 	b.online()
 }
 
-// TestJoinWithAnotherPin: a pin that is given now and fits nothing that this machine knows or can follow is refused, and
-// what it has goes on.
+// TestJoinWithAnotherPin: join refuses a pin that fits no root that this machine knows or can follow to. The agent works on.
 func TestJoinWithAnotherPin(t *testing.T) {
 	b := systemdBox(t)
 	b.url = gatewaytest.Listen(t, b.g, nil) // plain HTTP: no certificate says it first
@@ -288,7 +287,7 @@ func TestJoinWithAnotherPin(t *testing.T) {
 	b.online()
 }
 
-// TestJoinAfterRotations: the pin that a person gives is of a root that this machine has not heard of yet.
+// TestJoinAfterRotations: a person gives the pin of a root that this machine has not heard of yet.
 func TestJoinAfterRotations(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()
@@ -314,14 +313,14 @@ func TestJoinAfterRotations(t *testing.T) {
 	}
 }
 
-// swap is an address that one gateway has after the other.
+// swap is an address that first one gateway has and then another.
 type swap struct {
 	now atomic.Pointer[gatewaytest.Gateway]
 }
 
 func (s *swap) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.now.Load().ServeHTTP(w, r) }
 
-// TestJoinAGatewayThatWasSetUpAnew at the same address: --force and a token change over, nothing less does.
+// TestJoinAGatewayThatWasSetUpAnew: the new gateway has the same address. join changes over only with --force and a token.
 func TestJoinAGatewayThatWasSetUpAnew(t *testing.T) {
 	b := systemdBox(t)
 	var address swap

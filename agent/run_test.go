@@ -16,7 +16,7 @@ import (
 	"muster/agent/wire"
 )
 
-// screen is where a program under test writes; safe to read while it runs.
+// screen is where a program under test writes. It can be read while the program runs.
 type screen struct {
 	mu sync.Mutex
 	b  bytes.Buffer
@@ -45,7 +45,7 @@ func environment(pairs ...string) func(string) string {
 	}
 }
 
-// agent runs the program until done says so, or to its end where done is nil.
+// agent runs the program until done reports true, or until it ends where done is nil.
 func agent(t *testing.T, getenv func(string) string, stdin string, done func() bool, args ...string) (code int, stdout, stderr string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
@@ -132,7 +132,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// online reports whether the agent on a state directory is.
+// online reports whether the agent on a state directory is online.
 func online(state string) func() bool {
 	return func() bool {
 		s, err := identity.ReadStatus(state)

@@ -8,7 +8,7 @@ import (
 	"muster/agent/wire"
 )
 
-// TestPSKInArguments: a pre-shared key that every user of the machine can read is used for no enrolment, and nothing is sent.
+// TestPSKInArguments: every user of the machine can read a pre-shared key in the arguments, so it is not used and nothing is sent.
 func TestPSKInArguments(t *testing.T) {
 	const psk = "correct horse battery staple"
 	b := systemdBox(t)
@@ -32,7 +32,7 @@ func TestPSKInArguments(t *testing.T) {
 	}
 }
 
-// TestMistypedPSK: join names it before anything is done, as it does a mistyped token.
+// TestMistypedPSK: join finds a mistyped key before it does anything, as it finds a mistyped token.
 func TestMistypedPSK(t *testing.T) {
 	b := systemdBox(t)
 	b.put("psk", "msk_NRqoE9TkIk6y1DgEfu8m8A1cj4P8", 0o600)

@@ -11,7 +11,7 @@ import (
 	"muster/agent/wire"
 )
 
-// statusOf writes a status and shows it, with an agent at work or without.
+// statusOf writes a status and runs the command status. running says whether an agent is at work.
 func statusOf(t *testing.T, s identity.Status, running bool) (code int, out, errs string) {
 	t.Helper()
 	state := t.TempDir()
@@ -35,7 +35,7 @@ func mustOpen(t *testing.T, state string) *identity.Directory {
 	return directory
 }
 
-// TestStatusSaysHowItIs: exit status 0 is an agent that is online; all else says since when, why, and what to do.
+// TestStatusSaysHowItIs: exit status 0 means online. Otherwise status says since when the agent is not, why, and what to do.
 func TestStatusSaysHowItIs(t *testing.T) {
 	last := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
 	since := last.Add(-time.Hour)
@@ -88,7 +88,7 @@ func TestStatusSaysHowItIs(t *testing.T) {
 	}
 }
 
-// TestHowToStart: a dead agent is started by what join has put here, in words that can be pasted.
+// TestHowToStart: for an agent that does not run, status prints the command that starts it, ready to be pasted.
 func TestHowToStart(t *testing.T) {
 	for kind, want := range map[service.Kind]string{
 		service.Systemd: "systemctl start muster-agent", service.OpenRC: "rc-service muster-agent start",
@@ -107,7 +107,7 @@ func TestHowToStart(t *testing.T) {
 	}
 }
 
-// TestOfRoots: a user who has no agent is pointed at root's, with sudo.
+// TestOfRoots: a user who has no agent is told of root's agent, with sudo.
 func TestOfRoots(t *testing.T) {
 	for path, text := range map[string]string{
 		"etc/systemd/system/muster-agent.service": "[Service]\nExecStart=/srv/a%%b/current/muster-agent run\n",

@@ -34,7 +34,7 @@ func (b *box) supervisor() int {
 	return pid
 }
 
-// hook runs what starts the supervisor at boot, in a shell of its own that ends at once.
+// hook runs the command that starts the supervisor at boot, in a shell that ends at once.
 func (b *box) hook() string {
 	b.t.Helper()
 	line := b.base + "/current/muster-agent supervise --state " + b.base + " --settings /etc/muster/agent.env"
@@ -64,7 +64,7 @@ func TestSupervisorBringsTheAgentBack(t *testing.T) {
 	}
 }
 
-// TestCrashLoopIsSeen at the gateway and on the machine.
+// TestCrashLoopIsSeen: a crash loop is seen at the gateway and on the machine.
 func TestCrashLoopIsSeen(t *testing.T) {
 	b := supervised(t)
 	for range 3 {
@@ -91,7 +91,7 @@ func TestSupervisorIsAlone(t *testing.T) {
 	}
 }
 
-// TestSupervisorKilled leaves the agent at work, and the next supervisor takes it over.
+// TestSupervisorKilled: the agent works on, and the next supervisor takes it over.
 func TestSupervisorKilled(t *testing.T) {
 	b := supervised(t)
 	agent := b.manager().Agent()
@@ -110,7 +110,7 @@ func TestSupervisorKilled(t *testing.T) {
 	b.until("another agent", func() bool { now := b.manager().Agent(); return now != 0 && now != agent })
 }
 
-// TestSupervisorSurvivesItsShell ends the whole session and process group that it was started from.
+// TestSupervisorSurvivesItsShell kills the session and the process group from which the supervisor was started.
 func TestSupervisorSurvivesItsShell(t *testing.T) {
 	b := supervised(t)
 	kill(t, b.supervisor())
@@ -178,7 +178,7 @@ func TestSupervisorUpdate(t *testing.T) {
 	}
 }
 
-// TestSupervisorSaysWhyTheAgentEnds where the agent itself cannot.
+// TestSupervisorSaysWhyTheAgentEnds: the supervisor writes it where the agent itself cannot.
 func TestSupervisorSaysWhyTheAgentEnds(t *testing.T) {
 	b := supervised(t)
 	if err := os.Remove(filepath.Join(b.base, "identity.json")); err != nil {

@@ -9,7 +9,7 @@ import (
 	"muster/agent/internal/gpu"
 )
 
-// captured plays an nvidia-smi whose answers carry identifiers in every place where they may stand.
+// captured plays an nvidia-smi that prints identifiers in every place where they may stand.
 func captured(table string) func(context.Context, gpu.Call) gpu.Output {
 	return func(_ context.Context, call gpu.Call) gpu.Output {
 		switch {

@@ -59,7 +59,7 @@ func fake(mode string) int {
 	return code
 }
 
-// shown leaves out what the machine under the tests happens to set.
+// shown leaves out variables that the test machine may have set.
 func shown(env []string) []string {
 	return slices.DeleteFunc(env, func(pair string) bool {
 		name, _, _ := strings.Cut(pair, "=")
@@ -83,7 +83,7 @@ func spawn(mode string, session bool) {
 	}
 }
 
-// note leaves this process's id in a directory that the test reads.
+// note writes this process's id into a directory that the test reads.
 func note() {
 	if err := os.WriteFile(filepath.Join(os.Getenv("FAKE_NOTES"), strconv.Itoa(os.Getpid())), nil, 0o600); err != nil {
 		panic(err)
@@ -101,7 +101,7 @@ func noted(dir string) (pids []int) {
 	return pids
 }
 
-// awaitDeath waits until none of the processes is running; zombies whose parent has not looked yet count as dead.
+// awaitDeath waits until none of the processes runs. A zombie counts as dead.
 func awaitDeath(t *testing.T, pids []int) {
 	t.Helper()
 	for _, pid := range pids {
@@ -201,7 +201,7 @@ func TestNotAProgram(t *testing.T) {
 	}
 }
 
-// A child that ignores every polite signal and has a child of its own on its output: both are dead after the deadline.
+// The process ignores SIGTERM and has a child that holds its output. Both are dead after the deadline.
 func TestHangIsKilledWithItsChildren(t *testing.T) {
 	for deadline := 500 * time.Millisecond; ; deadline *= 2 {
 		p, notes := realProber(t, "hang")
@@ -244,7 +244,7 @@ func TestShutdownKillsTheCall(t *testing.T) {
 	}
 }
 
-// What a call leaves behind must neither delay it nor live on; what fled into a session of its own must not delay it.
+// A process that a call leaves behind does not delay the call, and is killed. One in a session of its own does not delay it either.
 func TestLeftChildren(t *testing.T) {
 	for _, session := range []string{"", "yes"} {
 		p, notes := realProber(t, "leave", "FAKE_SETSID="+session)

@@ -39,7 +39,7 @@ func probed(t *testing.T, values map[string]string) wire.GPU {
 	return got.GPUs[0]
 }
 
-// extra is a row without what TestDevices covers.
+// extra is a row without the values that TestDevices checks.
 func extra(t *testing.T, g wire.GPU) string {
 	t.Helper()
 	raw, err := json.Marshal(g)
@@ -144,7 +144,7 @@ func TestOlderNamesAndOlderDrivers(t *testing.T) {
 	}
 }
 
-// A driver that was slow, or hung, is asked for less for an hour, and not for processes.
+// A driver that was slow or hung is asked for less for an hour, and not for processes.
 func TestSlowDriverIsAskedForLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(rich())
@@ -173,7 +173,7 @@ func TestSlowDriverIsAskedForLess(t *testing.T) {
 	})
 }
 
-// A help that could not be read is asked for again after seconds, and then less and less often.
+// A help that could not be read is read again after seconds, and then after longer and longer waits.
 func TestHelpIsRepeatedSoon(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(h100(0))

@@ -150,7 +150,7 @@ func TestFieldsAreResolvedAgain(t *testing.T) {
 	})
 }
 
-// A help may promise more than a query takes.
+// A help may list a field that a query refuses.
 func TestRefusedFields(t *testing.T) {
 	tests := []struct {
 		name   string
@@ -223,7 +223,7 @@ func FuzzParseCSV(f *testing.F) {
 	})
 }
 
-// FuzzProbe feeds any answer to a whole look: whatever comes, there are no figures out of bounds and no unbounded texts.
+// FuzzProbe gives any answer to a whole look: no figure is out of bounds, and no text is too long.
 func FuzzProbe(f *testing.F) {
 	names := strings.Split(allFields, ",")
 	f.Add([]byte(row(names, h100(0))), []byte(""), 0)

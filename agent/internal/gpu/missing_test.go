@@ -24,7 +24,7 @@ func eight() *machine {
 	return m
 }
 
-// health is what a heartbeat would say: the reasons, and the words behind the first.
+// health is what a heartbeat says: the reasons, and the explanation of the first.
 func health(r gpu.Reading) (string, string) {
 	reasons, detail := r.Health()
 	if reasons == nil {
@@ -52,7 +52,7 @@ func wantHealth(t *testing.T, when string, r gpu.Reading, reasons string, parts 
 	}
 }
 
-// What is gone is named, also by an agent that was started since.
+// Missing GPUs are named, also after a restart of the agent.
 func TestGoneGPUsAreNamedAcrossRestarts(t *testing.T) {
 	dir := t.TempDir()
 	m := eight()
@@ -92,7 +92,7 @@ func TestGoneGPUsAreNamedAcrossRestarts(t *testing.T) {
 	}
 }
 
-// nvidia-smi that disappears takes no GPU off the list: the rows age, and the health says what is gone.
+// Where nvidia-smi disappears, the rows stay and grow old, and the health says which GPUs are missing.
 func TestProgramDisappears(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "nvidia-smi")
 	if err := os.WriteFile(path, nil, 0o700); err != nil {
@@ -125,7 +125,7 @@ func TestProgramDisappears(t *testing.T) {
 	wantHealth(t, "back", p.Probe(t.Context()), "")
 }
 
-// A run that cannot read them shows the GPUs that the run before has seen, with nothing known of now.
+// A run that cannot read the GPUs shows those that the run before has seen, without values.
 func TestRowsOutliveARestart(t *testing.T) {
 	dir := t.TempDir()
 	m := eight()
@@ -146,7 +146,7 @@ func TestRowsOutliveARestart(t *testing.T) {
 	}
 }
 
-// The gateway's record goes before what the agent remembers, up and down, and outlives a restart.
+// The gateway's number wins over what the agent remembers, be it more or less, and is kept over a restart.
 func TestGatewayDecidesHowManyAreExpected(t *testing.T) {
 	dir := t.TempDir()
 	m := eight()
@@ -179,8 +179,8 @@ func TestGatewayDecidesHowManyAreExpected(t *testing.T) {
 	}
 }
 
-// What a person says holds against what the looks go on showing: it costs no look and no write, and a GPU that was given up is
-// missed no more, be it named by nvidia-smi or not.
+// A person has lowered the number of expected GPUs. It stays so, though nvidia-smi still names the GPU that was given up, and later looks
+// write nothing.
 func TestGivenUpGPUs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := eight()
@@ -220,7 +220,7 @@ func TestGivenUpGPUs(t *testing.T) {
 	}
 }
 
-// A device that fails so thoroughly that it does not say who it is is known by its slot or its index.
+// A device that cannot say its UUID is known by its slot or its index.
 func TestDeviceThatSaysNothing(t *testing.T) {
 	m := eight()
 	p, _ := prober(t, m)
@@ -246,7 +246,7 @@ func TestDeviceThatSaysNothing(t *testing.T) {
 	}
 }
 
-// A record that cannot be read or written costs the memory over a restart and no more.
+// Where the record cannot be read or written, only the memory over a restart is lost.
 func TestRecordIsForeign(t *testing.T) {
 	for _, text := range []string{"", "null", "[]", `{"expected":-1}`, `{"expected":99999}`, `{"expected":"8"}`, `{"devices":[{}]}`} {
 		dir := t.TempDir()
@@ -265,7 +265,7 @@ func TestRecordIsForeign(t *testing.T) {
 	}
 }
 
-// A probe that fails or hangs cures nothing: what was missing stays missing.
+// A probe that fails or hangs changes nothing: a missing GPU stays missing.
 func TestFailureCuresNothing(t *testing.T) {
 	m := eight()
 	p, _ := prober(t, m)
@@ -316,7 +316,7 @@ func TestSevereFaults(t *testing.T) {
 	}
 }
 
-// Rows that cannot be read are GPUs all the same, and what they said is told.
+// A row that cannot be read counts as a GPU, and is shown.
 func TestRejectedRowsAreGPUs(t *testing.T) {
 	m := newMachine(h100(0), h100(1))
 	p, _ := prober(t, m)
@@ -350,7 +350,7 @@ func TestInfoROMIsAWarning(t *testing.T) {
 	wantHealth(t, "a row too few", p.Probe(t.Context()), wire.HealthGPUMissing)
 }
 
-// News of what is expected brings the next look at once.
+// A new expected number brings the next look at once.
 func TestExpectationBringsALook(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := eight()

@@ -14,7 +14,7 @@ import (
 	"muster/agent/wire"
 )
 
-// left starts a call that an agent which was killed leaves behind, and returns its process id.
+// left starts a call as a killed agent leaves it behind, and returns its process id.
 func left(t *testing.T, dir string) int {
 	t.Helper()
 	p, notes := realProber(t, "sleep")
@@ -35,7 +35,7 @@ func left(t *testing.T, dir string) int {
 	return noted(notes)[0]
 }
 
-// The next run ends what a killed agent left behind before it starts anything, and whoever only looks on does not.
+// The next run ends what a killed agent left behind, before it starts anything. A ReadOnly prober does not.
 func TestOrphanIsEndedFirst(t *testing.T) {
 	dir := t.TempDir()
 	pid := left(t, dir)
@@ -58,7 +58,7 @@ func TestOrphanIsEndedFirst(t *testing.T) {
 	awaitDeath(t, []int{pid})
 }
 
-// One that cannot be ended is hung since its deadline, and none is started beside it until it is gone.
+// A call that cannot be ended counts as hung since its deadline, and no other one is started until it is gone.
 func TestOrphanThatDoesNotEnd(t *testing.T) {
 	dir := t.TempDir()
 	wedged := exec.Command("/bin/sleep", "600") // not the leader of a group: killing its group reaches nothing
@@ -104,7 +104,7 @@ func TestOrphanThatDoesNotEnd(t *testing.T) {
 	}
 }
 
-// A process that has the same number by chance is not it, and is left alone.
+// Another process that has got the same number is left alone.
 func TestStrangerIsNotTheOrphan(t *testing.T) {
 	stranger := exec.Command("/bin/sleep", "600")
 	stranger.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

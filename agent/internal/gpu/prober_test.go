@@ -201,7 +201,7 @@ func TestAbsent(t *testing.T) {
 	}
 }
 
-// Without a path the program is looked up by its name, and a GB10's memory read from this machine's own files.
+// Without a path the program is looked up by its name. The memory of a GB10 is read from this machine's own files.
 func TestDefaults(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "nvidia-smi"), nil, 0o700); err != nil {
@@ -233,7 +233,7 @@ func TestSlow(t *testing.T) {
 	})
 }
 
-// An nvidia-smi that no signal ends: it is reported, answers to readers at once, and stays the only one.
+// No signal ends this nvidia-smi: it is reported, readers get their answer at once, and no other one is started.
 func TestStuck(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(h100(0))
@@ -283,7 +283,7 @@ func TestStuck(t *testing.T) {
 	})
 }
 
-// One that is killed at every deadline stays hung since the first.
+// An nvidia-smi that is killed at every deadline is hung since the first one.
 func TestKilledAgainAndAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p, _ := prober(t, newMachine())
@@ -328,7 +328,7 @@ func TestRun(t *testing.T) {
 	})
 }
 
-// A shutdown in the middle of a call is no news of the GPUs.
+// A shutdown during a call says nothing about the GPUs.
 func TestShutdownIsNoFailure(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(h100(0))

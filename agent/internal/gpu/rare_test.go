@@ -36,8 +36,8 @@ func TestMIGInstances(t *testing.T) {
 	}
 }
 
-// The seldom calls come every five minutes, after a good look, and never from a driver that is slow or fails.
-func TestSeldomCallsAreSeldom(t *testing.T) {
+// The rare calls come every five minutes and after a good look. A driver that is slow or fails gets none.
+func TestRareCalls(t *testing.T) {
 	m := newMachine(h100(0))
 	p, c := prober(t, m)
 	for range 21 {
@@ -105,14 +105,14 @@ func TestProcesses(t *testing.T) {
 	}
 }
 
-// What was seen long ago says nothing of now.
-func TestSeldomFiguresGo(t *testing.T) {
+// What was seen long ago is dropped.
+func TestRareFiguresGo(t *testing.T) {
 	m := newMachine(with(h100(0), "memory.used", "4"))
 	p, c := prober(t, m)
 	p.Probe(t.Context())
 	rows := m.gpus
 	m.change(func(m *machine) { m.gpus = append(rows, h100(1)); m.answer = nil })
-	p.Expect(3) // a GPU is missing: such looks make no seldom calls
+	p.Expect(3) // a GPU is missing: such looks make no rare calls
 	c.advance(time.Minute)
 	if got := p.Probe(t.Context()).GPUs[0].Processes; got == nil {
 		t.Error("forgotten after a minute")
@@ -123,8 +123,8 @@ func TestSeldomFiguresGo(t *testing.T) {
 	}
 }
 
-// A list that hangs is not asked for again soon: the look that follows is good, and stays so.
-func TestSeldomCallThatHangs(t *testing.T) {
+// A list that hangs is not asked for again soon, so the next looks are good.
+func TestRareCallThatHangs(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(h100(0))
 		p, _ := prober(t, m)

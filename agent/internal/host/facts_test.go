@@ -119,7 +119,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// In a container load and boot are the container's own, or not known; never the machine's.
+// In a container, load and boot time are those of the container, or not known.
 func TestContainer(t *testing.T) {
 	const root = "22 27 0:21 / / rw,relatime - overlay overlay rw\n"
 	const init = "1 (sh (init) x) S 0 1 1 0 -1 4194560 1 2 0 3 4 5 6 7 20 0 1 0 360000 1 2 3\n" // an hour after the boot
@@ -234,7 +234,7 @@ func FuzzMeminfo(f *testing.F) {
 	})
 }
 
-// FuzzContainer feeds any text to what is read of a container.
+// FuzzContainer gives any text to the functions that read a container's files.
 func FuzzContainer(f *testing.F) {
 	f.Add([]byte("1 (sh) S 0 1 1 0 -1 0 0 0 0 0 0 0 0 0 20 0 1 0 360000 0\n"), []byte("22 27 0:21 / / rw - overlay overlay rw\n"),
 		[]byte("inactive_file 5\n"))

@@ -13,7 +13,7 @@ import (
 	"muster/agent/internal/host"
 )
 
-// noEnv is an environment that has nothing.
+// noEnv is an empty environment.
 func noEnv(string) string { return "" }
 
 func TestProviderFromVariables(t *testing.T) {
@@ -60,7 +60,7 @@ func TestProviderFromThisProcess(t *testing.T) {
 	}
 }
 
-// firmware is what a cloud's machines say they are.
+// firmware is what the firmware of a cloud's machines says.
 func firmware(vendor, product, tag, board string) map[string]string {
 	const dir = "sys/class/dmi/id/"
 	return map[string]string{dir + "sys_vendor": vendor + "\n", dir + "product_name": product + "\n",
@@ -131,7 +131,7 @@ func TestProviderFromMetadata(t *testing.T) {
 	}
 }
 
-// What answers in the place of the metadata service, as a captive portal does, is not believed.
+// An answer that comes from something else than the metadata service, such as a captive portal, is not believed.
 func TestMetadataIsNotBelieved(t *testing.T) {
 	root := plant(t, firmware("Google", "Google Compute Engine", "", ""))
 	tests := []struct {

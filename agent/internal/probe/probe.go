@@ -3,7 +3,6 @@ package probe
 
 import (
 	"context"
-	"encoding/json"
 
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
@@ -23,12 +22,12 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 	noGPU := f.Bool("no-gpu", false, "do not look at GPUs")
 	capture := f.Bool("capture", false, "print nvidia-smi's own output with identifiers masked")
 	state := f.String("state", identity.DefaultPath(p.Getenv, p.System.UID), "state `DIR`: the disk that is reported is the one that holds it")
-	output := f.String("o", "json", "`FORMAT`: json, or table for people")
+	output := f.String("o", command.JSON, "`FORMAT`: json, or table for people")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	if *output != "table" && *output != "json" {
-		return command.Usagef("-o is table or json")
+	if err := command.CheckFormat(*output); err != nil {
+		return err
 	}
 	if *capture && *noGPU {
 		return command.Usagef("--capture and --no-gpu exclude each other")
@@ -46,12 +45,10 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 		m.Prober.Probe(ctx)
 	}
 	h, _ := m.Read()
-	if *output == "table" {
+	if *output == command.Table {
 		reasons, detail := m.Health()
 		table{p.Stdout}.print(h, reasons, detail)
 		return nil
 	}
-	encoder := json.NewEncoder(p.Stdout)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(h)
+	return p.PrintJSON(h)
 }

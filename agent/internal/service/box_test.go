@@ -131,7 +131,7 @@ func (b *box) command(_ context.Context, name string, args ...string) ([]byte, e
 	return nil, nil
 }
 
-// called gives the calls so far and forgets them.
+// called gives the calls since the last time.
 func (b *box) called() string {
 	calls := strings.Join(b.calls, "\n")
 	b.calls = nil

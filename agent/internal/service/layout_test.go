@@ -23,7 +23,7 @@ func program(t *testing.T, content string) (path, digest string) {
 	return path, digest
 }
 
-// deploy is what joining does with a build.
+// deploy does what join does with a build.
 func deploy(l service.Layout, path string) error {
 	digest, err := l.Install(path)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestLayout(t *testing.T) {
 	}
 }
 
-// TestLayoutCrash ends an update before each of its changes, as a power cut would, and then does it again.
+// TestLayoutCrash interrupts an update before each of its changes, as a power cut does, and then repeats it.
 func TestLayoutCrash(t *testing.T) {
 	old, oldDigest := program(t, "old")
 	next, nextDigest := program(t, strings.Repeat("next", 10000))

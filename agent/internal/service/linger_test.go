@@ -10,14 +10,14 @@ import (
 	"muster/agent/internal/service"
 )
 
-// login is a user's, on a machine with systemd.
+// login is the login of a user on a machine with systemd.
 func login(t *testing.T) *box {
 	return prepared(t, 1000, "/run/systemd/system", "/run/user/1000/systemd/private", "/home/u")
 }
 
 const denied = "Error checking authorization: Not authorized"
 
-// TestChoose: what keeps an agent has to outlive the login that it was joined from.
+// TestChoose: what keeps the agent must outlive the login in which it was joined.
 func TestChoose(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -69,7 +69,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestWhoTheUserIs: su, sudo and setpriv may leave the environment of the caller, who is not the one that has to linger.
+// TestWhoTheUserIs: su, sudo and setpriv may leave the environment of the caller, and that is not the user who must linger.
 func TestWhoTheUserIs(t *testing.T) {
 	const passwd = "root:x:0:0:root:/root:/bin/sh\nbob:x:1001:1001::/home/bob:/bin/sh\n\nbroken\n+carol:x:1002:1::/:/bin/sh\n"
 	for _, test := range []struct {
@@ -96,7 +96,7 @@ func TestWhoTheUserIs(t *testing.T) {
 	}
 }
 
-// TestUserKeptByCron: cron starts the supervisor at boot, and again where a login took it along.
+// TestUserKeptByCron: cron starts the supervisor at boot, and again after a logout has ended it.
 func TestUserKeptByCron(t *testing.T) {
 	b := login(t)
 	b.fail["pkcheck"] = denied
@@ -122,7 +122,7 @@ func TestUserKeptByCron(t *testing.T) {
 	}
 }
 
-// TestLingerIsRefusedAfterAll: then nothing is started that would be gone at logout.
+// TestLingerIsRefusedAfterAll: nothing is started then that would end at logout.
 func TestLingerIsRefusedAfterAll(t *testing.T) {
 	b := login(t)
 	b.fail["loginctl --no-ask-password enable-linger"] = "Could not enable linger: Access denied"
@@ -142,8 +142,7 @@ func TestLingerIsRefusedAfterAll(t *testing.T) {
 	}
 }
 
-// TestFromUserSystemdToCron: an agent that was joined to a systemd of the user's that ends at logout is taken over, also when
-// that systemd has ended.
+// TestFromUserSystemdToCron: cron takes over an agent from a user's systemd that ends at logout, also after that systemd has ended.
 func TestFromUserSystemdToCron(t *testing.T) {
 	for _, runs := range []bool{true, false} {
 		b := login(t)

@@ -41,7 +41,7 @@ func TestKind(t *testing.T) {
 	}
 }
 
-// installed is a box whose agent is kept by what it has.
+// installed is a box on which the agent is installed.
 func installed(t *testing.T, b *box) service.Outcome {
 	t.Helper()
 	outcome, err := b.Install(context.Background(), b.Kind(), false)
@@ -51,10 +51,10 @@ func installed(t *testing.T, b *box) service.Outcome {
 	return outcome
 }
 
-// show is the question what systemd would start.
+// show is the call that asks systemd what it would start.
 const show = "systemctl show muster-agent.service --property=ExecStart --value\n"
 
-// TestSystemdRemembersAnotherInstallation that is gone: starting it would start nothing.
+// TestSystemdRemembersAnotherInstallation: that installation is gone, so there is nothing that systemd could start.
 func TestSystemdRemembersAnotherInstallation(t *testing.T) {
 	b := prepared(t, 0, "/run/systemd/system")
 	b.remembers = "{ path=/var/lib/muster-agent/current/muster-agent ; argv[]=... }"
@@ -262,7 +262,7 @@ func TestRemoveLeavesNoTrace(t *testing.T) {
 	}
 }
 
-// TestAnotherKindReplacesTheOneBefore: two keepers would fight over one state directory.
+// TestAnotherKindReplacesTheOneBefore: two kinds would both start an agent on one state directory.
 func TestAnotherKindReplacesTheOneBefore(t *testing.T) {
 	b := prepared(t, 0)
 	b.write("/root/onstart.sh", "#!/bin/sh\n")
@@ -274,7 +274,7 @@ func TestAnotherKindReplacesTheOneBefore(t *testing.T) {
 	}
 }
 
-// TestFoundDirectory: a state directory that was there before, such as a mounted volume, is used and given back as it was.
+// TestFoundDirectory: a state directory that was there before, such as a mounted volume, has its former mode and owner at the end.
 func TestFoundDirectory(t *testing.T) {
 	b := newBox(t, 0)
 	b.mkdir("/run/systemd/system")
@@ -299,7 +299,7 @@ func TestFoundDirectory(t *testing.T) {
 	}
 }
 
-// TestUndo: an installation that is given up before the node is enrolled leaves nothing.
+// TestUndo: an installation that ends before the enrolment leaves nothing behind.
 func TestUndo(t *testing.T) {
 	for _, there := range []bool{false, true} {
 		b := newBox(t, 0)

@@ -56,7 +56,7 @@ func TestNotifier(t *testing.T) {
 	}
 }
 
-// TestNotifierWithoutSocket loses nothing: READY is said as soon as somebody listens.
+// TestNotifierWithoutSocket: READY is sent as soon as somebody listens.
 func TestNotifierWithoutSocket(t *testing.T) {
 	n := service.NewNotifier(func(string) string { return "" })
 	n.Progress("online")

@@ -31,7 +31,7 @@ func TestTexts(t *testing.T) {
 	}
 }
 
-// TestUnitRules holds what the unit must and must not say, whatever else it says.
+// TestUnitRules checks what must stand in the unit and what must not.
 func TestUnitRules(t *testing.T) {
 	text := service.UnitText("/base", "/settings", false)
 	unit, rest, _ := strings.Cut(text, "[Service]")

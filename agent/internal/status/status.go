@@ -3,7 +3,6 @@ package status
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -24,12 +23,12 @@ const statusExamples = `  muster-agent status
 func Run(_ context.Context, p command.Program, args []string) error {
 	f := p.Flags("status", "Prints what the agent on this machine is doing. Exit status 1: it is not online.", statusExamples)
 	state := f.String("state", p.StatePath(), "state `DIR`")
-	output := f.String("o", "table", "`FORMAT`: table or json")
+	output := f.String("o", command.Table, "`FORMAT`: table or json")
 	if err := f.Parse(args); err != nil {
 		return err
 	}
-	if *output != "table" && *output != "json" {
-		return command.Usagef("-o is table or json")
+	if err := command.CheckFormat(*output); err != nil {
+		return err
 	}
 	s, err := identity.ReadStatus(*state)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
@@ -39,8 +38,8 @@ func Run(_ context.Context, p command.Program, args []string) error {
 		return err
 	}
 	running := identity.Running(*state)
-	if *output == "json" {
-		err = printJSON(p.Stdout, s, running)
+	if *output == command.JSON {
+		err = printJSON(p, s, running)
 	} else {
 		printStatus(p.Stdout, s, running)
 	}
@@ -75,10 +74,8 @@ func ago(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s ago)", t.UTC().Format(time.RFC3339), max(now.Sub(t), 0).Round(time.Second))
 }
 
-func printJSON(to io.Writer, s identity.Status, running bool) error {
-	encoder := json.NewEncoder(to)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(struct {
+func printJSON(p command.Program, s identity.Status, running bool) error {
+	return p.PrintJSON(struct {
 		Running bool `json:"running"`
 		identity.Status
 	}{running, s})
