@@ -313,6 +313,8 @@ func TestServiceRefusals(t *testing.T) {
 	}{
 		{"no systemd", func(c *computer) { os.RemoveAll(c.path("/run")) }, "--listen :1", 1,
 			"muster serve --data /var/lib/muster --listen :1"},
+		{"no systemd, data named", func(c *computer) { os.RemoveAll(c.path("/run")) }, "--data /srv/muster --listen :1", 1,
+			": muster serve --data /srv/muster --listen :1"},
 		{"no root", func(c *computer) { c.uid = 1000 }, "", 1, "sudo muster service install"},
 		{"old systemd", func(c *computer) { c.systemd = "245 (245.4)" }, "", 1, "too old"},
 		{"strange systemd", func(c *computer) { c.systemd = "" }, "", 1, "systemctl --version says"},

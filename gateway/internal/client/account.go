@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// AccountRequest asks for an account. Zero fields mean: the scopes that only read, the caller's own tenant (all, where it
-// has none), and as long a life as the caller's.
+// AccountRequest asks for an account. No scopes: those that only read. No tenant: the caller's own, or all where the caller has none. No
+// TTL: as long as the caller's own account.
 type AccountRequest struct {
 	Name   string   `json:"name"`
 	Scopes []string `json:"scopes,omitempty"`
@@ -36,14 +36,14 @@ type Account struct {
 	ExpiresAt  *time.Time `json:"expires_at"`
 	RevokedAt  *time.Time `json:"revoked_at"`
 	LastUsedAt *time.Time `json:"last_used_at"` // to the minute; null: never
-	CreatedBy  string     `json:"created_by"`   // as events name who did something; empty: made before that was kept
+	CreatedBy  string     `json:"created_by"`   // as events name who did something; empty: an earlier version made it
 }
 
 // RevokedAccount answers DELETE accounts/{account}.
 type RevokedAccount struct {
 	Done
 	Made        []string `json:"made"`         // live accounts that it had made, which stay
-	PerhapsMade []string `json:"perhaps_made"` // names of live accounts of before makers were kept, made by one of this name
+	PerhapsMade []string `json:"perhaps_made"` // live accounts whose maker is known by name alone, which is this name
 }
 
 // AccountList answers GET accounts.
@@ -62,9 +62,7 @@ func (c *Client) CreateAccount(ctx context.Context, q AccountRequest) (NewAccoun
 func (c *Client) Accounts(ctx context.Context, tenant string, all bool) (AccountList, error) {
 	q := url.Values{}
 	set(q, "tenant", tenant)
-	if all {
-		q.Set("all", "true")
-	}
+	setIf(q, "all", all)
 	var list AccountList
 	err := c.do(ctx, "GET", "accounts", q, nil, &list)
 	return list, err

@@ -20,7 +20,7 @@ type CreateNodeRequest struct {
 
 // CreatedNode answers a CreateNodeRequest: the only time that the token is shown.
 type CreatedNode struct {
-	Hint           string    `json:"hint"` // for whoever feeds this to a shell; the first member
+	Hint           string    `json:"hint"` // the first member, for a person who feeds this to a shell
 	Node           Node      `json:"node"`
 	BootstrapToken string    `json:"bootstrap_token"`
 	BootstrapURL   string    `json:"bootstrap_url"` // of the script, with the token's fetch part alone
@@ -36,7 +36,7 @@ type CreatedNode struct {
 
 // BootstrapScript answers POST nodes/{node}/bootstrap-script: the only time that the token is shown.
 type BootstrapScript struct {
-	Hint           string            `json:"hint"` // for whoever feeds this to a shell; the first member
+	Hint           string            `json:"hint"` // the first member, for a person who feeds this to a shell
 	NodeID         string            `json:"node_id"`
 	Node           string            `json:"node"` // its name
 	BootstrapToken string            `json:"bootstrap_token"`
@@ -45,7 +45,7 @@ type BootstrapScript struct {
 	FetchWindow    Duration          `json:"fetch_window"` // from the first fetch of the script on
 	Script         string            `json:"script"`       // complete by itself: it holds the token
 	ScriptSHA256   string            `json:"script_sha256"`
-	FetchSHA256    string            `json:"fetch_script_sha256"` // of what bootstrap_url gives, which is without the secret
+	FetchSHA256    string            `json:"fetch_script_sha256"` // of what bootstrap_url gives: there is no secret in it
 	Mode           string            `json:"mode"`
 	Metadata       BootstrapMetadata `json:"metadata"`
 	Command        string            `json:"command"`
@@ -86,7 +86,7 @@ type BootstrapPackage struct {
 
 const ScriptType = "text/x-shellscript"
 
-// CreateNode makes a node that waits for its bootstrap, as the gateway sent it and read.
+// CreateNode makes a node that waits for its bootstrap. The answer comes twice: as the gateway sent it, and read.
 func (c *Client) CreateNode(ctx context.Context, q CreateNodeRequest) (raw json.RawMessage, made CreatedNode, err error) {
 	if err := c.do(ctx, "POST", "nodes", nil, q, &raw); err != nil {
 		return nil, made, err
@@ -102,16 +102,14 @@ type BootstrapOptions struct {
 	Again bool
 }
 
-// Bootstrap mints a bootstrap token for a node, as the gateway sent it and read.
+// Bootstrap mints a bootstrap token for a node. The answer comes twice: as the gateway sent it, and read.
 func (c *Client) Bootstrap(ctx context.Context, node string, o BootstrapOptions) (raw json.RawMessage, made BootstrapScript, err error) {
 	q := url.Values{}
 	set(q, "mode", o.Mode)
 	if o.TTL > 0 {
 		q.Set("ttl", o.TTL.String())
 	}
-	if o.Again {
-		q.Set("again", "true")
-	}
+	setIf(q, "again", o.Again)
 	if err := c.do(ctx, "POST", "nodes/"+url.PathEscape(node)+"/bootstrap-script", q, struct{}{}, &raw); err != nil {
 		return nil, made, err
 	}

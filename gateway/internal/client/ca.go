@@ -48,7 +48,7 @@ type Key struct {
 // RotateRequest asks for a new key.
 type RotateRequest struct {
 	Role string `json:"role"`
-	Now  bool   `json:"now,omitempty"` // the one before is believed no longer
+	Now  bool   `json:"now,omitempty"` // nodes stop believing the key before at once
 }
 
 // RootRequest announces a new root.
@@ -69,8 +69,8 @@ type SignedSet struct {
 	Set sign.Envelope `json:"set"`
 }
 
-// IntermediateRequest has an intermediate made: by itself, or in two steps where the root is kept elsewhere. With Prepare the
-// answer is a request to sign; Certificates is what was signed.
+// IntermediateRequest has an intermediate made. Where the root is kept elsewhere it takes two steps: with Prepare the answer is a request
+// to sign, and Certificates sends what was signed.
 type IntermediateRequest struct {
 	Prepare      bool   `json:"prepare,omitempty"`
 	Certificates string `json:"certificates,omitempty"` // PEM

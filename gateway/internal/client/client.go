@@ -12,14 +12,15 @@ import (
 	"mime"
 	"net/http"
 	"net/url"
+	"strconv"
 	"syscall"
 	"time"
 
 	"muster/agent/wire"
 )
 
-// Client calls the admin API. It is safe for concurrent use. Refusals come back as *wire.ErrorDetail; all other errors
-// are about the way to the gateway and say what to check.
+// Client calls the admin API. It is safe for concurrent use. A refusal comes back as *wire.ErrorDetail; every other error is about the way
+// to the gateway, and says what to check.
 type Client struct {
 	BaseURL string // without a slash at its end
 	Token   string // API token; empty on the socket
@@ -28,7 +29,7 @@ type Client struct {
 	again   time.Duration     // how long after a cut connection a request that only reads is made again
 }
 
-// longest answer that a client takes, in bytes: a page of 1000 nodes with eight GPUs each is some 5 MB.
+// longestAnswer is what a client takes, in bytes: a page of 1000 nodes with eight GPUs each is some 5 MB.
 const longestAnswer = 64 << 20
 
 // Done answers a change that has nothing else to show.
@@ -40,6 +41,18 @@ type Done struct {
 func set(q url.Values, name, value string) {
 	if value != "" {
 		q.Set(name, value)
+	}
+}
+
+func setIf(q url.Values, name string, on bool) {
+	if on {
+		q.Set(name, "true")
+	}
+}
+
+func setNumber(q url.Values, name string, n int64) {
+	if n > 0 {
+		q.Set(name, strconv.FormatInt(n, 10))
 	}
 }
 
@@ -123,7 +136,7 @@ func (c *Client) failed(err error) error {
 // answer is what the gateway said, or what stood between.
 type answer struct {
 	status int
-	kind   string // of content
+	kind   string // the media type
 	host   string
 	body   []byte
 }
@@ -138,7 +151,7 @@ func take(r *http.Response) (*answer, error) {
 	return &answer{status: r.StatusCode, kind: kind, host: r.Request.URL.Host, body: body}, nil
 }
 
-// brokenOff says that the gateway's answer had no end. The gateway was reached, so nothing is to be said about the way to it.
+// brokenOff says that the gateway's answer had no end. Since the gateway was reached, no hint at the way to it is needed.
 type brokenOff struct{ err error }
 
 func (e *brokenOff) Error() string { return "the gateway's answer broke off: " + e.err.Error() }

@@ -27,7 +27,7 @@ type EventList struct {
 	Events []Event `json:"events"`
 }
 
-// EventFilter picks events. Zero fields pick nothing out.
+// EventFilter picks events. A zero field does not count.
 type EventFilter struct {
 	Node, Kind, Tenant string
 	Security           bool
@@ -43,21 +43,15 @@ func (c *Client) Events(ctx context.Context, f EventFilter) (EventList, error) {
 	set(q, "node", f.Node)
 	set(q, "kind", f.Kind)
 	set(q, "tenant", f.Tenant)
-	if f.Security {
-		q.Set("security", "true")
-	}
+	setIf(q, "security", f.Security)
 	if !f.Since.IsZero() {
 		q.Set("since", f.Since.UTC().Format(time.RFC3339))
 	}
 	if f.Forward {
 		q.Set("after", strconv.FormatInt(f.After, 10))
 	}
-	if f.Before > 0 {
-		q.Set("before", strconv.FormatInt(f.Before, 10))
-	}
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
+	setNumber(q, "before", f.Before)
+	setNumber(q, "limit", int64(f.Limit))
 	var list EventList
 	err := c.do(ctx, "GET", "events", q, nil, &list)
 	return list, err

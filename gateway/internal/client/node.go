@@ -5,11 +5,10 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 	"time"
 )
 
-// Node is a node as the API shows it. Hardware is what the node reported, held to its shape, null when it never did.
+// Node is a node as the API shows it. Hardware is what the node reported; null: it never did.
 type Node struct {
 	ID           string            `json:"id"`
 	Name         string            `json:"name"`
@@ -19,7 +18,7 @@ type Node struct {
 	InstanceID   string            `json:"instance_id"`
 	State        string            `json:"state"`
 	StateReasons []string          `json:"state_reasons"`
-	StateDetails map[string]string `json:"state_details"` // what stands behind a reason, by reason, where more is known
+	StateDetails map[string]string `json:"state_details"` // by reason: what is known beyond the reason
 	StateSince   time.Time         `json:"state_since"`
 	Status       string            `json:"status"`
 	LastSeen     *time.Time        `json:"last_seen"`
@@ -72,7 +71,7 @@ type NodeRows struct {
 	Total int               `json:"total"`
 }
 
-// NodeFilter picks nodes. Zero fields pick nothing out.
+// NodeFilter picks nodes. A zero field does not count.
 type NodeFilter struct {
 	Selector, Status, State string
 	All                     bool // retired ones too
@@ -87,12 +86,8 @@ func (c *Client) Nodes(ctx context.Context, f NodeFilter) (NodeRows, error) {
 	set(q, "status", f.Status)
 	set(q, "state", f.State)
 	set(q, "cursor", f.Cursor)
-	if f.All {
-		q.Set("all", "true")
-	}
-	if f.Limit > 0 {
-		q.Set("limit", strconv.Itoa(f.Limit))
-	}
+	setIf(q, "all", f.All)
+	setNumber(q, "limit", int64(f.Limit))
 	var rows NodeRows
 	err := c.do(ctx, "GET", "nodes", q, nil, &rows)
 	return rows, err

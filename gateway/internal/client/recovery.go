@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// RecoveryRequest lets a node back in: its expired certificate may renew, or its name be taken over once, for so long (zero:
-// an hour). Fingerprint, or the first 8 or more digits of it, ends a conflict of its identity in favour of that certificate.
+// RecoveryRequest lets a node back in. For so long (zero: an hour) its expired certificate may renew, or its name be taken over once.
+// Fingerprint, or its first 8 or more digits, ends an identity conflict: that certificate stays.
 type RecoveryRequest struct {
 	Fingerprint string   `json:"fingerprint,omitempty"`
 	For         Duration `json:"for,omitempty"`
@@ -32,7 +32,7 @@ type NodeCertificate struct {
 	Recovery    bool       `json:"recovery"` // issued to an expired one
 }
 
-// NodeRun is one start of an agent that showed the node's identity. Two that go on at once are two machines.
+// NodeRun is one start of an agent that showed the node's identity. Two runs that go on at the same time are two machines.
 type NodeRun struct {
 	RunID       string    `json:"run_id"`
 	Fingerprint string    `json:"fingerprint"`

@@ -17,7 +17,7 @@ import (
 // not know.
 type SocketError struct {
 	Path  string
-	Owner string // the user who may open it, as far as this one may look; empty: not known
+	Owner string // the user who may open it; empty: this user may not look
 	Err   error
 }
 

@@ -63,9 +63,7 @@ func (c *Client) CreateToken(ctx context.Context, q TokenRequest) (NewToken, err
 func (c *Client) Tokens(ctx context.Context, tenant string, all bool) (TokenList, error) {
 	q := url.Values{}
 	set(q, "tenant", tenant)
-	if all {
-		q.Set("all", "true")
-	}
+	setIf(q, "all", all)
 	var list TokenList
 	err := c.do(ctx, "GET", "tokens", q, nil, &list)
 	return list, err

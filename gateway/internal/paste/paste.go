@@ -1,16 +1,18 @@
 // Package paste makes the commands that an operator pastes on another machine, so that it fetches a script from the gateway
 // and runs it with a token.
 //
-// They work in bash, dash, busybox's shell, zsh and fish (from 3.1 on): all that those could read in ways of their own stands
-// in single quotes, and sh reads it. A download that fails ends the command with its status, and nothing of it has run: a pipe
-// into a shell would end well there. So does one that brings nothing, as captive portals and edges answer. The token is in the
-// environment of the script alone, and never in anybody's arguments.
+// They work in bash, dash, busybox's shell, zsh and fish (from 3.1 on). These shells differ, so all that they could read differently
+// stands in single quotes, and sh reads it.
+//
+// A download that fails ends the command with its status, and none of the script has run; a pipe into a shell would seem to end well.
+// An empty download fails too: captive portals and edges answer so. The token is in the environment of the script alone, and never in
+// arguments.
 package paste
 
 import "strings"
 
-// Download is a script to fetch, and what vouches for it: the gateway's pinned key, a digest, or, without either, a
-// certificate that the machine trusts. No value holds a single quote: each is a URL as muster.CheckURL takes it, base64 or hex.
+// Download is a script to fetch, and what proves it: the gateway's pinned key, a digest, or, without either, a certificate that the
+// machine trusts. No value holds a single quote: each is a URL as muster.CheckURL takes it, base64 or hex.
 type Download struct {
 	URL       string
 	Resolve   string // HOST:PORT:ADDRESS for a machine that cannot resolve the name; empty: it can
@@ -18,14 +20,14 @@ type Download struct {
 	Digest    string // hex SHA-256 of the script
 }
 
-// Command is the line to paste. What is written behind it, as in -- --name gpu-1, goes to the script.
+// Command is the line to paste. What a person writes behind it, such as -- --name gpu-1, goes to the script.
 func (d Download) Command(token string) string {
 	return "MUSTER_TOKEN=" + token + " sh -c '" + d.script() + "'"
 }
 
 const (
 	bare = "unset MUSTER_TOKEN; "                   // keeps the token out of what the download inherits
-	run  = ` && eval "${s:?the download is empty}"` // an empty answer is no script, and a shell takes it for one that ended well
+	run  = ` && eval "${s:?the download is empty}"` // to a shell, an empty script is one that ended well
 	tidy = `trap "rm -f \"\$f\"" EXIT && (` + bare  // the folder for such files may have blanks in its name
 )
 

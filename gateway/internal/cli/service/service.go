@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -14,6 +15,7 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/shellword"
 )
 
 const (
@@ -88,12 +90,24 @@ func serviceInstall(ctx context.Context, session *cli.Session) error {
 	return s.ready(ctx, settings.flags)
 }
 
+// byHand is the command that runs the same gateway without a service.
+func (s *service) byHand(f cli.ServeFlags) string {
+	line := "muster serve"
+	if !slices.ContainsFunc(s.Words, func(arg string) bool {
+		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
+		return strings.HasPrefix(arg, "-") && name == "data"
+	}) {
+		line += " --data " + shellword.Quote(f.Data)
+	}
+	for _, arg := range s.Words {
+		line += " " + shellword.Quote(arg)
+	}
+	return line
+}
+
 // suited refuses a machine on which the service could not run, before anything is changed.
 func (s *service) suited(ctx context.Context, f cli.ServeFlags) error {
-	byHand := "muster serve --data " + f.Data
-	for _, arg := range s.Words {
-		byHand += " " + arg
-	}
+	byHand := s.byHand(f)
 	if err := datadir.Check(s.at(f.Data)); err != nil {
 		return err
 	}
