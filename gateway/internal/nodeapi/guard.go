@@ -49,26 +49,34 @@ type exposure struct {
 // does, and before a path that is not clean is redirected.
 func (a *API) Guard(next http.Handler, d Doors) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if strings.HasPrefix(r.URL.Path, wire.PathBootstrap) && d.proxied(r) {
-			r = r.WithContext(context.WithValue(r.Context(), proxied{}, true))
+		if w, r, ok := a.enters(w, r, d); ok {
+			next.ServeHTTP(w, r)
 		}
-		var at *attempt
-		register := a.registering(r)
-		if register != nil {
-			w, r, at = a.proving(w, r, register)
-		}
-		q := arrival{Request: r, doors: d, route: a.match(r), admin: d.admin(r)}
-		found := a.misplaced(q)
-		if found.refusal == nil && at != nil && !q.route.takesCredential() {
-			found = a.inBody(w, r, at, register)
-		}
-		if found.refusal != nil {
-			w.Header().Set(wire.HeaderEpoch, a.Info.Epoch)
-			a.refuseVisit(w, a.misused(r, visit{address: a.Address(r), psk: found.psk}, found.text, found.refusal))
-			return
-		}
-		next.ServeHTTP(w, r)
 	})
+}
+
+// enters tells whether a request may go on, and answers it where it may not. It is a function of its own, which ends before the request
+// goes on: what it needs of the stack would else double the stack that each connection keeps.
+func (a *API) enters(w http.ResponseWriter, r *http.Request, d Doors) (http.ResponseWriter, *http.Request, bool) {
+	if strings.HasPrefix(r.URL.Path, wire.PathBootstrap) && d.proxied(r) {
+		r = r.WithContext(context.WithValue(r.Context(), proxied{}, true))
+	}
+	var at *attempt
+	register := a.registering(r)
+	if register != nil {
+		w, r, at = a.proving(w, r, register)
+	}
+	q := arrival{Request: r, doors: d, route: a.match(r), admin: d.admin(r)}
+	found := a.misplaced(q)
+	if found.refusal == nil && at != nil && !q.route.takesCredential() {
+		found = a.inBody(w, r, at, register)
+	}
+	if found.refusal == nil {
+		return w, r, true
+	}
+	w.Header().Set(wire.HeaderEpoch, a.Info.Epoch)
+	a.refuseVisit(w, a.misused(r, visit{address: a.Address(r), psk: found.psk}, found.text, found.refusal))
+	return w, r, false
 }
 
 // misplaced looks everywhere but into the body. What the admin API answers it looks at itself, the header Authorization of a request
