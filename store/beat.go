@@ -50,8 +50,10 @@ func (s *Store) SaveBeats(ctx context.Context, beats []Beat, aliveAt time.Time) 
 const MetaAliveAt = "alive_at"
 
 func (b Beat) update() statement {
-	args := []any{millis(b.At), b.Interval.Milliseconds(), b.RunID, int64(b.Counter), b.SkewMillis, b.Address, b.Agent, b.Cost, list(b.Notices)}
-	set := `UPDATE liveness SET last_seen = ?, interval_ms = ?, run_id = ?, counter = ?, skew_ms = ?, address = ?, agent = ?, cost = ?, notices = ?`
+	args := []any{millis(b.At), b.Interval.Milliseconds(), b.RunID, int64(b.Counter), b.SkewMillis, b.Address, b.Agent, b.Cost,
+		list(b.Notices)}
+	set := `UPDATE liveness SET last_seen = ?, interval_ms = ?, run_id = ?, counter = ?, skew_ms = ?, address = ?, agent = ?, cost = ?,
+		notices = ?`
 	if b.Hardware != "" {
 		set = set + ", hardware = ?"
 		args = append(args, b.Hardware)

@@ -25,9 +25,11 @@ func (s *Store) CreateBootstrap(ctx context.Context, b Bootstrap, enrolmentID st
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL AND enrolment_id = ?)", b.Token.NodeID, enrolmentID),
 		s.insertToken(b.Token),
-		do(`INSERT INTO bootstraps(token, fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256, whole_sha256, registry)
+		do(`INSERT INTO bootstraps(token, fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256,
+			whole_sha256, registry)
 			VALUES (?, ?, ?, ?, ?, NULL, ?, ?, ?, ?)`,
-			b.Token.ID, b.FetchHash, b.Mode, b.Window.Milliseconds(), millis(b.Token.ExpiresAt), b.Script, b.FetchSHA256, b.WholeSHA256, b.Registry),
+			b.Token.ID, b.FetchHash, b.Mode, b.Window.Milliseconds(), millis(b.Token.ExpiresAt), b.Script, b.FetchSHA256, b.WholeSHA256,
+			b.Registry),
 	}, events)
 }
 
@@ -37,7 +39,8 @@ func (s *Store) Bootstrap(ctx context.Context, id string) (Bootstrap, error) {
 	if err != nil {
 		return Bootstrap{}, err
 	}
-	b, err := first(ctx, s, readBootstrap, do(`SELECT fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256, whole_sha256, registry
+	b, err := first(ctx, s, readBootstrap, do(`SELECT fetch_hash, mode, window_ms, outer_at, first_fetch_at, script, fetch_sha256,
+		whole_sha256, registry
 		FROM bootstraps WHERE token = ?`, id))
 	b.Token = token
 	return b, err
@@ -52,7 +55,8 @@ func readBootstrap(r *row) Bootstrap {
 // then, or at its outer limit. ErrConflict when the token has ended.
 func (s *Store) FetchBootstrap(ctx context.Context, id string, at time.Time, events ...Event) error {
 	return s.change(ctx, []statement{
-		guard("EXISTS(SELECT 1 FROM tokens t WHERE t.id = ? AND t.revoked_at IS NULL AND t.expires_at > ? AND t.uses > "+tokenUsed+")", id, millis(at)),
+		guard("EXISTS(SELECT 1 FROM tokens t WHERE t.id = ? AND t.revoked_at IS NULL AND t.expires_at > ? AND t.uses > "+tokenUsed+")", id,
+			millis(at)),
 		do(`UPDATE tokens SET expires_at = min(expires_at, ? + (SELECT window_ms FROM bootstraps WHERE token = tokens.id))
 			WHERE id = ? AND (SELECT first_fetch_at FROM bootstraps WHERE token = tokens.id) IS NULL`, millis(at), id),
 		do("UPDATE bootstraps SET first_fetch_at = ? WHERE token = ? AND first_fetch_at IS NULL", millis(at), id),
@@ -61,13 +65,15 @@ func (s *Store) FetchBootstrap(ctx context.Context, id string, at time.Time, eve
 
 // endBootstraps ends the other tokens that are bound to a node which has just enrolled.
 func endBootstraps(nodeID, credential string, at time.Time) statement {
-	return do("UPDATE tokens SET revoked_at = ? WHERE node_id = ? AND node_id <> '' AND id <> ? AND revoked_at IS NULL", millis(at), nodeID, credential)
+	return do("UPDATE tokens SET revoked_at = ? WHERE node_id = ? AND node_id <> '' AND id <> ? AND revoked_at IS NULL", millis(at),
+		nodeID, credential)
 }
 
 // DropScripts drops the scripts of bootstrap tokens that had ended by a time, and keeps the rest of what is known of them.
 func (s *Store) DropScripts(ctx context.Context, ended time.Time) error {
 	return s.change(ctx, []statement{
 		do(`UPDATE bootstraps SET script = '' WHERE script <> '' AND EXISTS(
-			SELECT 1 FROM tokens t WHERE t.id = bootstraps.token AND (t.expires_at < ? OR t.revoked_at < ?))`, millis(ended), millis(ended)),
+			SELECT 1 FROM tokens t WHERE t.id = bootstraps.token AND (t.expires_at < ? OR t.revoked_at < ?))`, millis(ended),
+			millis(ended)),
 	}, nil)
 }

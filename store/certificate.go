@@ -82,7 +82,8 @@ func readCertificate(r *row) Certificate {
 func insertCertificate(c Certificate) statement {
 	return do(`INSERT INTO certificates(fingerprint, node_id, enrolment_id, generation, status, key_hash, public_key, chain,
 		not_before, not_after, issued_at, first_used_at, ended_at, recovery) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		c.Fingerprint, c.NodeID, c.EnrolmentID, int64(c.Generation), c.Status, c.KeyHash, base64.StdEncoding.EncodeToString(c.PublicKey), c.Chain,
+		c.Fingerprint, c.NodeID, c.EnrolmentID, int64(c.Generation), c.Status, c.KeyHash, base64.StdEncoding.EncodeToString(c.PublicKey),
+		c.Chain,
 		millis(c.NotBefore), millis(c.NotAfter), millis(c.IssuedAt), maybeMillis(c.FirstUsedAt), maybeMillis(c.EndedAt), flag(c.Recovery))
 }
 
@@ -95,11 +96,13 @@ func revokeCertificates(nodeID string, at time.Time) statement {
 // successorUse is asked of superseded certificates only. One that was never used, because another one was issued in its stead, has
 // that one's generation.
 const successorUse = `CASE WHEN c.status = 'superseded' THEN (SELECT min(s.first_used_at) FROM certificates s WHERE s.node_id = c.node_id
-	AND s.enrolment_id = c.enrolment_id AND s.generation >= c.generation AND s.fingerprint <> c.fingerprint AND s.first_used_at >= c.issued_at) END`
+	AND s.enrolment_id = c.enrolment_id AND s.generation >= c.generation AND s.fingerprint <> c.fingerprint
+	AND s.first_used_at >= c.issued_at) END`
 
 // Identity returns the certificate with this fingerprint and its node, or ErrNotFound.
 func (s *Store) Identity(ctx context.Context, fingerprint string) (Identity, error) {
-	return first(ctx, s, readIdentity, do("SELECT "+certificateColumns+", n.name, n.tenant, n.state, n.enrolment_id, n.banned, n.recovery_until, n.gpus_expected, n.gpus_said, "+successorUse+", "+nodeReasons+
+	return first(ctx, s, readIdentity, do("SELECT "+certificateColumns+", n.name, n.tenant, n.state, n.enrolment_id, n.banned, "+
+		"n.recovery_until, n.gpus_expected, n.gpus_said, "+successorUse+", "+nodeReasons+
 		" FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE c.fingerprint = ?", fingerprint))
 }
 
@@ -125,7 +128,8 @@ func readIdentity(r *row) Identity {
 func (s *Store) AddCertificate(ctx context.Context, c Certificate, currentFingerprint string, events ...Event) error {
 	c.Status = CertificatePending
 	statements := []statement{
-		guard("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = ? AND status = 'current')", currentFingerprint, c.NodeID),
+		guard("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = ? AND status = 'current')", currentFingerprint,
+			c.NodeID),
 		do("UPDATE certificates SET status = 'superseded', ended_at = ? WHERE node_id = ? AND status = 'pending' AND key_hash <> ?",
 			millis(c.IssuedAt), c.NodeID, c.KeyHash),
 		insertCertificate(c),
@@ -150,7 +154,8 @@ func (s *Store) PromoteCertificate(ctx context.Context, fingerprint string, at t
 		do(`UPDATE certificates SET status = 'superseded', ended_at = ?
 			WHERE node_id = (SELECT node_id FROM certificates WHERE fingerprint = ?) AND status = 'current'`, millis(at), fingerprint),
 		do("UPDATE certificates SET status = 'current', first_used_at = ? WHERE fingerprint = ?", millis(at), fingerprint),
-		do("UPDATE nodes SET recovery_until = NULL WHERE id = (SELECT node_id FROM certificates WHERE fingerprint = ? AND recovery = 1)", fingerprint),
+		do("UPDATE nodes SET recovery_until = NULL WHERE id = (SELECT node_id FROM certificates WHERE fingerprint = ? AND recovery = 1)",
+			fingerprint),
 	}, events)
 }
 
@@ -163,7 +168,8 @@ func (s *Store) MarkFirstUse(ctx context.Context, fingerprint string, at time.Ti
 
 // BannedKey reports whether the key with this hash belonged to a banned node.
 func (s *Store) BannedKey(ctx context.Context, keyHash string) (bool, error) {
-	_, err := s.value(ctx, do("SELECT n.id FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE c.key_hash = ? AND n.banned = 1", keyHash))
+	_, err := s.value(ctx, do("SELECT n.id FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE c.key_hash = ? AND n.banned = 1",
+		keyHash))
 	if errors.Is(err, ErrNotFound) {
 		return false, nil
 	}

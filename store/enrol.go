@@ -89,7 +89,8 @@ func (e Enrolment) insert(number string, args ...any) statement {
 // reading all uses of the token instead of those of the instance.
 func (e Enrolment) inheritUse() []statement {
 	return []statement{
-		do(`UPDATE enrolments SET number = -number WHERE credential = ? AND provider = ? AND instance_id = ? AND instance_id <> '' AND +number > 0
+		do(`UPDATE enrolments SET number = -number WHERE credential = ? AND provider = ? AND instance_id = ? AND instance_id <> ''
+			AND +number > 0
 			AND EXISTS(SELECT 1 FROM tokens WHERE id = ? AND bind_instance = 1)`, e.Credential, e.Provider, e.InstanceID, e.Credential),
 		e.insert("COALESCE((SELECT -number FROM enrolments WHERE credential = ? AND number < 0), "+nextUse+")", e.Credential, e.Credential),
 		do("UPDATE enrolments SET number = NULL WHERE credential = ? AND number < 0", e.Credential),
@@ -118,8 +119,9 @@ func (e Enrolment) newNode() []statement {
 	return append(insertNode(n), enrolmentLabels(n.ID, e.CredentialLabels, e.AgentLabels)...)
 }
 
-// takeOver updates a node that the caller read before, provided that what the decision hung on still holds. The process that will
-// report next is another one, so its run id and counter start afresh and former runs are forgotten; last_seen stays, for that is when it was last heard.
+// takeOver updates a node that the caller read before, as long as everything still holds that the caller decided on. Another process
+// reports next, so run id and counter start anew and the former runs are forgotten. last_seen stays: it is when the node was last
+// heard.
 func (e Enrolment) takeOver() []statement {
 	statements := []statement{
 		e.takeOverHolds(),
@@ -148,7 +150,8 @@ func (e Enrolment) takeOverHolds() statement {
 		where.and("n.recovery_until > ?", millis(e.At))
 	}
 	if e.TakeOver.SignedBy != "" {
-		where.and(`EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = n.id AND (status = 'current' OR status = 'pending'))`,
+		where.and(`EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND node_id = n.id
+			AND (status = 'current' OR status = 'pending'))`,
 			e.TakeOver.SignedBy)
 	}
 	if e.TakeOver.Without != "" {

@@ -74,7 +74,8 @@ func (q EventQuery) statement() statement {
 		where.and("tenant = ? AND tenant <> ''", q.Tenant)
 	}
 	if q.Node != "" { // a node's row stays for good, so its name leads to it
-		where.and(`id IN (SELECT e.id FROM events e WHERE e.node_id <> '' AND e.node_id IN (SELECT ? UNION SELECT n.id FROM nodes n WHERE n.name = ?))`,
+		where.and(`id IN (SELECT e.id FROM events e WHERE e.node_id <> '' AND e.node_id IN (SELECT ? UNION SELECT n.id FROM nodes n
+			WHERE n.name = ?))`,
 			q.Node, q.Node)
 	}
 	if q.Kind != "" {

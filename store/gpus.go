@@ -14,7 +14,8 @@ type GPU struct {
 func (g GPU) upsert(b Beat) statement {
 	return do(`INSERT INTO gpus(uuid, node_id, position, name, bus_id, first_seen, last_seen)
 		SELECT ?, id, ?, ?, ?, ?, ? FROM nodes WHERE id = ?
-		ON CONFLICT DO UPDATE SET position = excluded.position, name = excluded.name, bus_id = excluded.bus_id, last_seen = excluded.last_seen
+		ON CONFLICT DO UPDATE SET position = excluded.position, name = excluded.name, bus_id = excluded.bus_id,
+			last_seen = excluded.last_seen
 			WHERE excluded.last_seen >= last_seen`,
 		g.UUID, int64(g.Index), g.Name, g.BusID, millis(b.At), millis(b.At), b.NodeID)
 }

@@ -12,7 +12,8 @@ const (
 	originAgent      = 2
 )
 
-// insertLabels stores labels, at least one, that the node does not have from this origin. A node has so few that the number of texts is small.
+// insertLabels stores labels, at least one, that the node does not have from this origin. A node has few labels, so there are few
+// texts to prepare.
 func insertLabels(nodeID string, labels map[string]string, origin int64) statement {
 	const row = "(?, ?, ?, ?)"
 	args := make([]any, 0, 4*len(labels))

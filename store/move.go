@@ -14,7 +14,7 @@ type Move struct {
 	RemoveReasons      []string
 	ClearReasons       bool // all of them, before AddReasons
 	RevokeCertificates bool
-	KeepCertificate    string     // the one of the present enrolment that is good from now on: all others end, and the runs heard so far are forgotten
+	KeepCertificate    string     // of the present enrolment, good from now on: all others end, and the runs heard so far are forgotten
 	RecoveryUntil      *time.Time // nil: as it is
 	Ban                bool       // with To retired: the name stays taken and the tokens bound to the node are revoked
 	Events             []Event
@@ -48,7 +48,8 @@ func (m Move) keep() []statement {
 				WHERE c.fingerprint = ? AND n.id = ? AND c.enrolment_id = n.enrolment_id)`, m.KeepCertificate, m.NodeID),
 			do(`UPDATE certificates SET status = 'revoked', ended_at = COALESCE(ended_at, ?)
 				WHERE node_id = ? AND fingerprint <> ? AND status <> 'revoked'`, millis(m.At), m.NodeID, m.KeepCertificate),
-			do("UPDATE certificates SET status = 'current', ended_at = NULL, first_used_at = COALESCE(first_used_at, ?) WHERE fingerprint = ?",
+			do("UPDATE certificates SET status = 'current', ended_at = NULL, first_used_at = COALESCE(first_used_at, ?) "+
+				"WHERE fingerprint = ?",
 				millis(m.At), m.KeepCertificate),
 			do("UPDATE liveness SET run_id = '', counter = 0 WHERE node_id = ?", m.NodeID),
 			forgetRuns(m.NodeID))

@@ -79,7 +79,8 @@ const (
 )
 
 func readNode(r *row) Node {
-	n := Node{ID: r.text(), Name: r.text(), Tenant: r.text(), Provider: r.text(), InstanceID: r.text(), State: r.text(), StateSince: r.time()}
+	n := Node{ID: r.text(), Name: r.text(), Tenant: r.text(), Provider: r.text(), InstanceID: r.text(), State: r.text(),
+		StateSince: r.time()}
 	n.Reasons = readReasons(r)
 	r.document(&n.Labels)
 	n.CreatedAt = r.time()
@@ -186,7 +187,8 @@ func insertNode(n Node) []statement {
 	}
 }
 
-// AllowRecovery lets the node's name be taken over once until then, or its expired certificate be renewed; ErrConflict when the node does not exist or is retired.
+// AllowRecovery lets the node's name be taken over once until then, or its expired certificate be renewed. ErrConflict when the node
+// does not exist or is retired.
 func (s *Store) AllowRecovery(ctx context.Context, nodeID string, until time.Time, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)", nodeID),

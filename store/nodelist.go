@@ -93,7 +93,8 @@ func (q NodeQuery) retired() bool {
 // count reads the kept totals when nothing but the tenant picks nodes.
 func (q NodeQuery) count(where filter, liveness bool) statement {
 	if len(q.Terms) == 0 && q.State == "" && q.Status == "" {
-		return do("SELECT COALESCE(sum(nodes), 0) FROM totals WHERE (tenant = ? OR ? = '') AND retired <= ?", q.Tenant, q.Tenant, flag(q.Retired))
+		return do("SELECT COALESCE(sum(nodes), 0) FROM totals WHERE (tenant = ? OR ? = '') AND retired <= ?", q.Tenant, q.Tenant,
+			flag(q.Retired))
 	}
 	return do("SELECT count(*) FROM nodes n"+livenessJoin(liveness)+where.sql(), where.args...)
 }

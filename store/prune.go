@@ -26,7 +26,8 @@ const longEnded = "SELECT fingerprint FROM certificates WHERE ended_at IS NOT NU
 // once, and returns how many went. The rest of a row stays for good: no key is certified twice, and a copy of an old identity is
 // recognised however late it comes. Nobody is given an ended certificate again, so nobody misses its chain.
 func (s *Store) DropChains(ctx context.Context, before time.Time, limit int) (int, error) {
-	results, err := s.batch(ctx, []statement{do("UPDATE certificates SET chain = '' WHERE fingerprint IN ("+longEnded+")", millis(before), int64(limit))})
+	results, err := s.batch(ctx, []statement{do("UPDATE certificates SET chain = '' WHERE fingerprint IN ("+longEnded+")", millis(before),
+		int64(limit))})
 	if err != nil {
 		return 0, err
 	}

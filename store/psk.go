@@ -73,7 +73,8 @@ func (s *Store) insertPSK(k PSK) statement {
 	if k.Mark != nil {
 		mark = s.seal.Seal(markPlace(k.ID), k.Mark)
 	}
-	return do("INSERT INTO psks(id, key, mark, created_at) VALUES (?, ?, ?, ?) ON CONFLICT DO UPDATE SET mark = coalesce(excluded.mark, mark)",
+	return do("INSERT INTO psks(id, key, mark, created_at) VALUES (?, ?, ?, ?) "+
+		"ON CONFLICT DO UPDATE SET mark = coalesce(excluded.mark, mark)",
 		k.ID, s.seal.Seal(pskPlace(k.ID), k.Key), mark, millis(k.CreatedAt))
 }
 

@@ -17,7 +17,8 @@ type Recorded struct {
 	Node        Node
 }
 
-const recordedColumns = "SELECT e.id, e.credential, e.node_id, e.at, e.provider, e.instance_id, " + certificateColumns + ", " + nodeColumns + `
+const recordedColumns = "SELECT e.id, e.credential, e.node_id, e.at, e.provider, e.instance_id, " + certificateColumns + ", " +
+	nodeColumns + `
 	FROM enrolments e JOIN certificates c ON c.key_hash = e.key_hash AND c.enrolment_id = e.id JOIN nodes n ON n.id = e.node_id` + nodeJoins
 
 func readRecorded(r *row) Recorded {
@@ -34,6 +35,7 @@ func (s *Store) Recorded(ctx context.Context, credential, keyHash string) (Recor
 
 // InstanceUse returns the newest enrolment of this instance with this credential, or ErrNotFound.
 func (s *Store) InstanceUse(ctx context.Context, credential, provider, instanceID string) (Recorded, error) {
-	return first(ctx, s, readRecorded, do(recordedColumns+` WHERE e.credential = ? AND e.provider = ? AND e.instance_id = ? AND e.instance_id <> ''
+	return first(ctx, s, readRecorded, do(recordedColumns+` WHERE e.credential = ? AND e.provider = ? AND e.instance_id = ?
+		AND e.instance_id <> ''
 		ORDER BY e.at DESC, e.id DESC LIMIT 1`, credential, provider, instanceID))
 }

@@ -79,9 +79,11 @@ func (s *Store) Adopt(ctx context.Context, r Restoration, c Certificate, at time
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL AND banned = 0 AND enrolment_id <> '')", c.NodeID),
 		do("INSERT INTO meta(key, value) VALUES (?, ?)", "adopted/"+strconv.FormatInt(millis(r.At), 10)+"/"+c.NodeID, c.Fingerprint),
-		do("UPDATE certificates SET status = 'revoked', ended_at = COALESCE(ended_at, ?) WHERE node_id = ? AND status <> 'revoked'", millis(at), c.NodeID),
+		do("UPDATE certificates SET status = 'revoked', ended_at = COALESCE(ended_at, ?) WHERE node_id = ? AND status <> 'revoked'",
+			millis(at), c.NodeID),
 		insertCertificate(c),
-		do("UPDATE certificates SET enrolment_id = "+ofNode+", generation = max(generation, (SELECT 1 + max(o.generation) FROM certificates o WHERE o.node_id = ? AND o.fingerprint <> ?)) WHERE fingerprint = ?",
+		do("UPDATE certificates SET enrolment_id = "+ofNode+", generation = max(generation, (SELECT 1 + max(o.generation) "+
+			"FROM certificates o WHERE o.node_id = ? AND o.fingerprint <> ?)) WHERE fingerprint = ?",
 			c.NodeID, c.NodeID, c.Fingerprint, c.Fingerprint),
 	}, events)
 }

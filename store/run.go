@@ -54,7 +54,8 @@ func saveRuns(nodeID, enrolmentID string, runs []Run) []statement {
 				first_beat, last_beat, before_beat)
 			SELECT id, ?, ?, ?, ?, ?, ?, ?, ?, ?, ? FROM nodes WHERE id = ? AND enrolment_id = ?
 			ON CONFLICT DO UPDATE SET fingerprint = excluded.fingerprint, address = excluded.address, counter = excluded.counter,
-				last_at = excluded.last_at, before_at = excluded.before_at, last_beat = excluded.last_beat, before_beat = excluded.before_beat`,
+				last_at = excluded.last_at, before_at = excluded.before_at, last_beat = excluded.last_beat,
+				before_beat = excluded.before_beat`,
 			r.ID, r.Fingerprint, r.Address, int64(r.Counter), millis(r.First), millis(r.Last), before,
 			r.FirstBeat, r.LastBeat, r.BeforeBeat, nodeID, enrolmentID))
 	}

@@ -29,7 +29,8 @@ func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
 	now := millis(b.Now)
 	by := max(b.By, 0).Milliseconds()
 	statements := []statement{
-		do(`UPDATE nodes SET recovery_until = recovery_until - max(?, (SELECT max(at) FROM events WHERE node_id = nodes.id AND kind = ?) - ?)
+		do(`UPDATE nodes SET recovery_until = recovery_until - max(?, (SELECT max(at) FROM events WHERE node_id = nodes.id
+			AND kind = ?) - ?)
 			WHERE recovery_until > ? AND id IN (SELECT node_id FROM events WHERE at > ? AND kind = ?)`,
 			by, b.RecoveryKind, now, now, now, b.RecoveryKind),
 		do("UPDATE certificates SET overdue_at = NULL WHERE overdue_at > ?", now),

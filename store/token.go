@@ -36,9 +36,11 @@ func (s *Store) CreateToken(ctx context.Context, t Token, events ...Event) error
 }
 
 func (s *Store) insertToken(t Token) statement {
-	return do(`INSERT INTO tokens(id, tenant, labels, uses, gpus, bind_instance, node_id, key, created_at, expires_at, revoked_at, created_by)
+	return do(`INSERT INTO tokens(id, tenant, labels, uses, gpus, bind_instance, node_id, key, created_at, expires_at, revoked_at,
+		created_by)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		t.ID, t.Tenant, object(t.Labels), int64(t.Uses), int64(t.GPUs), flag(t.BindInstance), t.NodeID, s.seal.Seal(tokenPlace(t.ID), t.Key),
+		t.ID, t.Tenant, object(t.Labels), int64(t.Uses), int64(t.GPUs), flag(t.BindInstance), t.NodeID,
+		s.seal.Seal(tokenPlace(t.ID), t.Key),
 		millis(t.CreatedAt), millis(t.ExpiresAt), maybeMillis(t.RevokedAt), t.CreatedBy)
 }
 
@@ -47,7 +49,8 @@ func tokenPlace(id string) string { return "tokens/key/" + id }
 // Uses are numbered from 1 and a number is never given up, so the highest one is how many were taken.
 const (
 	tokenUsed    = "(SELECT COALESCE(max(e.number), 0) FROM enrolments e WHERE e.credential = t.id AND e.number IS NOT NULL)"
-	tokenColumns = "t.id, t.tenant, t.labels, t.uses, " + tokenUsed + ", t.gpus, t.bind_instance, t.node_id, t.created_at, t.expires_at, t.revoked_at, t.created_by, " +
+	tokenColumns = "t.id, t.tenant, t.labels, t.uses, " + tokenUsed +
+		", t.gpus, t.bind_instance, t.node_id, t.created_at, t.expires_at, t.revoked_at, t.created_by, " +
 		"COALESCE((SELECT n.name FROM nodes n WHERE n.id = t.node_id AND t.node_id <> ''), '')"
 )
 

@@ -18,7 +18,8 @@ func CheckName(name string) error {
 	return &ErrorDetail{
 		Code:    CodeBadName,
 		Message: fmt.Sprintf("%.80q is not a node's name", name),
-		Hint:    "a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends; choose one with --name",
+		Hint: "a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends; " +
+			"choose one with --name",
 	}
 }
 
@@ -73,8 +74,9 @@ func CheckLabelKey(key string) error {
 func CheckInstance(provider, instanceID string) error {
 	if provider != "" && !wordForm(provider, MaxProvider) || instanceID != "" && !wordForm(instanceID, MaxInstanceID) {
 		return &ErrorDetail{
-			Code: CodeBadRequest, Message: fmt.Sprintf("provider %.80q, instance id %.80q: one of them cannot be used", provider, instanceID),
-			Hint: "both have letters, digits, dots, dashes or underscores only",
+			Code:    CodeBadRequest,
+			Message: fmt.Sprintf("provider %.80q, instance id %.80q: one of them cannot be used", provider, instanceID),
+			Hint:    "both have letters, digits, dots, dashes or underscores only",
 		}
 	}
 	return nil

@@ -15,7 +15,8 @@ var (
 	// ErrConflict says that a condition of the write did not hold, so nothing of it was stored. Read again to learn which.
 	ErrConflict = errors.New("conflict")
 	// ErrNewerDatabase says that a newer muster has migrated the database.
-	ErrNewerDatabase = errors.New("a newer muster has migrated this database; run that version, or restore a backup from before the upgrade")
+	ErrNewerDatabase = errors.New("a newer muster has migrated this database; " +
+		"run that version, or restore a backup from before the upgrade")
 	// ErrDamaged says that the file is no database, or is one no more: it was overwritten, cut off or badly copied.
 	ErrDamaged = errors.New("the database file is damaged")
 	// ErrClosed says that the database was closed before the write began.

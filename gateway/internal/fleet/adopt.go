@@ -69,7 +69,8 @@ func (f *Fleet) adopt(ctx context.Context, restored store.Restoration, a Adoptee
 	c.IssuedAt = a.Leaf.NotBefore.Add(wire.Backdate)
 	e := f.event("node.adopted", aboutNode(node), itself(node.ID, a.Address))
 	e.Security = true
-	e.Detail = map[string]string{"fingerprint": c.Fingerprint, "not_before": a.Leaf.NotBefore.UTC().Format(time.RFC3339), "generation": strconv.Itoa(c.Generation)}
+	e.Detail = map[string]string{"fingerprint": c.Fingerprint, "not_before": a.Leaf.NotBefore.UTC().Format(time.RFC3339),
+		"generation": strconv.Itoa(c.Generation)}
 	err = f.store.Adopt(ctx, restored, c, now, e)
 	if errors.Is(err, store.ErrConflict) {
 		return 0, notAdopted("the node is retired, or another certificate of it was taken over since the restore")

@@ -207,7 +207,9 @@ func (f *Fleet) takeDirty() []store.Beat {
 			continue
 		}
 		beat := l.beat
-		if since := up - l.gpusAt; beat.Hardware != "" && (l.gpuRun == "" || since > gpuRefresh || l.gpuRun != beat.RunID && since > gpuPause) {
+		since := up - l.gpusAt
+		due := l.gpuRun == "" || since > gpuRefresh || l.gpuRun != beat.RunID && since > gpuPause
+		if beat.Hardware != "" && due {
 			beat.GPUs = gpuRows(beat.Hardware)
 			l.gpuRun = beat.RunID
 			l.gpusAt = up

@@ -36,7 +36,8 @@ func (f *Fleet) Check(id *Identity, purpose Purpose) error {
 		return wire.Refuse(wire.CodeRevoked, "this certificate was revoked",
 			"if this machine is the real one, ask the operator: muster node allow-recovery "+id.Name+" --fingerprint "+id.Fingerprint[:16])
 	case conflict && purpose != ForHeartbeat:
-		return wire.Refuse(wire.CodeIdentityConflict, "two machines use the identity of node "+id.Name+": it is closed until an operator chooses one",
+		return wire.Refuse(wire.CodeIdentityConflict,
+			"two machines use the identity of node "+id.Name+": it is closed until an operator chooses one",
 			settle(id.Name))
 	case id.Superseded() && !conflict:
 		return wire.Refuse(wire.CodeSupersededRetry, "a newer certificate of this node is in use", "use the newer certificate")

@@ -76,10 +76,11 @@ func stepWords(by time.Duration) string {
 
 // stepEvent tells an operator of a step, which explains times in the log that do not follow each other.
 func (f *Fleet) stepEvent(s timeline.Step) store.Event {
-	return store.Event{At: s.At, Kind: "clock.stepped", Actor: "gateway", Outcome: store.OutcomeOK, Security: true, Detail: map[string]string{
-		"by": s.By.Round(time.Second).String(), "what": stepWords(s.By),
-		"from": s.At.Add(-s.By).UTC().Format(time.RFC3339), "to": s.At.UTC().Format(time.RFC3339),
-	}}
+	return store.Event{At: s.At, Kind: "clock.stepped", Actor: "gateway", Outcome: store.OutcomeOK, Security: true,
+		Detail: map[string]string{
+			"by": s.By.Round(time.Second).String(), "what": stepWords(s.By),
+			"from": s.At.Add(-s.By).UTC().Format(time.RFC3339), "to": s.At.UTC().Format(time.RFC3339),
+		}}
 }
 
 // setBeatsBack mends what memory has of heartbeats and runs.

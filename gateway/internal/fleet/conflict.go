@@ -74,7 +74,8 @@ func (f *Fleet) recordStray(ctx context.Context, id *Identity, p Proof) {
 	e := f.event("identity.stray", id.about(), itself(id.NodeID, p.Address))
 	e.Security = true
 	e.Outcome = wire.CodeSupersededRetry
-	e.Detail = map[string]string{"fingerprint": id.Fingerprint, "generation": strconv.Itoa(id.Generation), "expired": id.NotAfter.UTC().Format(time.RFC3339)}
+	e.Detail = map[string]string{"fingerprint": id.Fingerprint, "generation": strconv.Itoa(id.Generation),
+		"expired": id.NotAfter.UTC().Format(time.RFC3339)}
 	if err := f.store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
 		f.log.Error("an event was not recorded", "kind", e.Kind, "error", err)
 	}
@@ -88,7 +89,8 @@ func (f *Fleet) conflict(ctx context.Context, id *Identity, p Proof, detail map[
 		kind: "identity.conflict", detail: detail, security: true,
 	})
 	if err == nil {
-		f.log.Warn("two machines use one identity: the node is closed until an operator chooses", "node", id.Name, "why", detail["why"], "address", p.Address)
+		f.log.Warn("two machines use one identity: the node is closed until an operator chooses", "node", id.Name, "why", detail["why"],
+			"address", p.Address)
 	}
 	return State(row.State), err
 }
@@ -156,9 +158,11 @@ func (f *Fleet) recovery(ctx context.Context, nodeID string, q Recovery, by stor
 	case State(row.State) == Retired:
 		return nil, wire.Refuse(wire.CodeIllegalMove, "node "+row.Name+" was retired", "enrol the machine again with a new token")
 	case row.EnrolmentID == "":
-		return nil, wire.Refuse(wire.CodeIllegalMove, "node "+row.Name+" has not enrolled yet: there is nothing to recover", "it enrols with its own token")
+		return nil, wire.Refuse(wire.CodeIllegalMove, "node "+row.Name+" has not enrolled yet: there is nothing to recover",
+			"it enrols with its own token")
 	case q.Fingerprint == "" && has(row.Reasons, wire.ReasonConflict):
-		return nil, wire.Refuse(wire.CodeIllegalMove, "two machines use the identity of node "+row.Name+": say which certificate is the good one", settle(row.Name))
+		return nil, wire.Refuse(wire.CodeIllegalMove,
+			"two machines use the identity of node "+row.Name+": say which certificate is the good one", settle(row.Name))
 	}
 	until := f.now().Add(q.For)
 	move := &store.Move{NodeID: row.ID, From: row.State, To: row.State, At: f.now(), RecoveryUntil: &until}
@@ -196,7 +200,8 @@ func (f *Fleet) choose(ctx context.Context, row store.Node, fingerprint string) 
 	bad := func(what string) error {
 		return wire.Refuse(wire.CodeBadRequest, what, "muster node show "+row.Name+" lists the certificates; 8 digits of one are enough")
 	}
-	if _, err := hex.DecodeString(fingerprint + strings.Repeat("0", len(fingerprint)%2)); err != nil || len(fingerprint) < 8 || len(fingerprint) > 64 {
+	_, err := hex.DecodeString(fingerprint + strings.Repeat("0", len(fingerprint)%2))
+	if err != nil || len(fingerprint) < 8 || len(fingerprint) > 64 {
 		return "", bad("this is no certificate's fingerprint")
 	}
 	certificates, err := f.store.Certificates(ctx, row.ID)

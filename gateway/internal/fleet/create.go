@@ -52,7 +52,8 @@ func (q NewNode) check() error {
 	case likeID(q.Name):
 		return wire.Refuse(wire.CodeBadName, "the name "+q.Name+" has the form of a node's id", "choose another")
 	case q.GPUs < 0 || q.GPUs > wire.MaxGPUs:
-		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%d GPUs: not allowed", q.GPUs), fmt.Sprintf("0 (not said) to %d", wire.MaxGPUs))
+		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%d GPUs: not allowed", q.GPUs),
+			fmt.Sprintf("0 (not said) to %d", wire.MaxGPUs))
 	}
 	return nil
 }
@@ -84,9 +85,11 @@ func (n Node) Bootstrappable(again bool) error {
 	case state == Retired:
 		return wire.Refuse(wire.CodeRetired, "node "+n.Name+" was retired", "create it anew: muster node create "+n.Name)
 	case state == Commissioned:
-		return wire.Refuse(wire.CodeIllegalMove, "node "+n.Name+" is commissioned: it is not ready to be bootstrapped", "it has to be accepted first")
+		return wire.Refuse(wire.CodeIllegalMove, "node "+n.Name+" is commissioned: it is not ready to be bootstrapped",
+			"it has to be accepted first")
 	case n.EnrolmentID != "" && !again:
-		return wire.Refuse(wire.CodeIllegalMove, "node "+n.Name+" is "+n.State+": it has enrolled already, and a new bootstrap replaces the machine that it is now",
+		return wire.Refuse(wire.CodeIllegalMove,
+			"node "+n.Name+" is "+n.State+": it has enrolled already, and a new bootstrap replaces the machine that it is now",
 			"if that is meant: muster bootstrap "+n.Name+" --again (?again=true)")
 	}
 	return nil
@@ -106,7 +109,8 @@ func (f *Fleet) bound(ctx context.Context, a Applicant) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	wrong := wire.Refuse(wire.CodeWrongNode, "the token is for the node "+node.Name+" alone", "use a token of this machine's own node: muster bootstrap NODE")
+	wrong := wire.Refuse(wire.CodeWrongNode, "the token is for the node "+node.Name+" alone",
+		"use a token of this machine's own node: muster bootstrap NODE")
 	if a.Identity != nil && a.Identity.NodeID != node.ID {
 		return place{}, wrong
 	}

@@ -64,7 +64,8 @@ func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 	// All that another enrolment may have changed was read anew each time; what no reading shows is a key that was
 	// certified under another credential.
 	f.refused(ctx, a, wire.CodeKeyInUse)
-	return Admission{}, wire.Refuse(wire.CodeKeyInUse, "this key was certified before, under another credential", "make a new key; the agent does so by itself")
+	return Admission{}, wire.Refuse(wire.CodeKeyInUse, "this key was certified before, under another credential",
+		"make a new key; the agent does so by itself")
 }
 
 // likelyNew tells an applicant who, as far as the credential says that was read for the proof, is a new node: most are.
@@ -117,7 +118,8 @@ func (f *Fleet) admit(ctx context.Context, a Applicant) (Admission, error) {
 		return Admission{}, err
 	}
 	if banned, err := f.store.BannedKey(ctx, a.KeyHash); err != nil || banned {
-		return Admission{}, orRefusal(err, wire.CodeBanned, "this machine's key is banned", "ask the operator; nothing can be done from here")
+		return Admission{}, orRefusal(err, wire.CodeBanned, "this machine's key is banned",
+			"ask the operator; nothing can be done from here")
 	}
 	place, err := f.place(ctx, a, bound)
 	if err != nil {
@@ -198,7 +200,8 @@ func (f *Fleet) write(ctx context.Context, a Applicant, p place) (Admission, err
 		Provider: a.Request.Provider, InstanceID: a.Request.InstanceID, BindInstance: a.Credential.BindInstance,
 		Address: a.Address, At: f.now(), Node: p.node, NewNode: p.takeOver == nil, TakeOver: p.takeOver,
 		CredentialLabels: a.Credential.Labels, AgentLabels: a.Request.Labels,
-		Certificate: Certificate(p.node, issued, 1), Agent: marshal(a.Request.Agent), Hardware: string(a.Request.Hardware), Notices: a.Notices,
+		Certificate: Certificate(p.node, issued, 1), Agent: marshal(a.Request.Agent), Hardware: string(a.Request.Hardware),
+		Notices: a.Notices,
 	}
 	e.Certificate.IssuedAt = e.At
 	if p.takeOver != nil && p.takeOver.LastSeenAtMost != nil && f.heardSince(p.node.ID, *p.takeOver.LastSeenAtMost) {

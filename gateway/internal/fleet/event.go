@@ -18,4 +18,6 @@ func (f *Fleet) event(kind string, node about, by store.Actor) store.Event {
 }
 
 // itself is a node as the actor of what it does. The address is empty where it is not known.
-func itself(nodeID, address string) store.Actor { return store.Actor{Name: "node:" + nodeID, Address: address} }
+func itself(nodeID, address string) store.Actor {
+	return store.Actor{Name: "node:" + nodeID, Address: address}
+}

@@ -54,7 +54,8 @@ func healthChange(reasons []store.Reason, health []string) (add, remove []string
 func (f *Fleet) retell(ctx context.Context, id *Identity, health []string, detail map[string]string) error {
 	for _, reason := range id.Reasons {
 		now := reading.Plain(detail[reason.Reason])
-		if now == "" || now == reason.Detail || !isHealth(reason.Reason) || !slices.Contains(health, reason.Reason) || !f.mayTell(id.NodeID) {
+		if now == "" || now == reason.Detail || !isHealth(reason.Reason) || !slices.Contains(health, reason.Reason) ||
+			!f.mayTell(id.NodeID) {
 			continue
 		}
 		e := f.event("node.failed", id.about(), itself(id.NodeID, ""))

@@ -168,7 +168,8 @@ func (f *Fleet) AddCertificate(ctx context.Context, id *Identity, next store.Cer
 	err := f.store.AddCertificate(ctx, next, id.Fingerprint, e)
 	f.Forget(id.NodeID)
 	if errors.Is(err, store.ErrConflict) {
-		return wire.Refuse(wire.CodeKeyInUse, "this key has a certificate already, or a newer certificate came first", "make a new key and ask with the newest certificate")
+		return wire.Refuse(wire.CodeKeyInUse, "this key has a certificate already, or a newer certificate came first",
+			"make a new key and ask with the newest certificate")
 	}
 	return err
 }

@@ -65,7 +65,8 @@ func (f *Fleet) apply(ctx context.Context, nodeID string, c change) (store.Node,
 // decide turns a change into a store.Move, or nil where nothing is to be done.
 func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
 	if c.verb == Resume && has(row.Reasons, wire.ReasonConflict) {
-		return nil, wire.Refuse(wire.CodeIllegalMove, "two machines use the identity of node "+row.Name+": it cannot resume before that is settled", settle(row.Name))
+		return nil, wire.Refuse(wire.CodeIllegalMove,
+			"two machines use the identity of node "+row.Name+": it cannot resume before that is settled", settle(row.Name))
 	}
 	to, err := Decide(Situation{State: State(row.State), Person: personSet(row.Reasons)}, c.verb)
 	if err != nil {
@@ -140,7 +141,9 @@ func pastTense(verb Verb) string {
 }
 
 // SetLabels sets and removes labels in the operator's name; they win over the credential's and the agent's.
-func (f *Fleet) SetLabels(ctx context.Context, tenant, idOrName string, set map[string]string, remove []string, by store.Actor) (Node, error) {
+func (f *Fleet) SetLabels(
+	ctx context.Context, tenant, idOrName string, set map[string]string, remove []string, by store.Actor,
+) (Node, error) {
 	if err := wire.CheckLabels(set); err != nil {
 		return Node{}, err
 	}

@@ -72,7 +72,8 @@ func (f *Fleet) Node(ctx context.Context, tenant, idOrName string) (Node, error)
 	f.watch(ctx)
 	row, err := f.store.Node(ctx, tenant, idOrName)
 	if errors.Is(err, store.ErrNotFound) {
-		return Node{}, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no node is called %.80q", idOrName), "muster node ls --all shows the names")
+		return Node{}, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no node is called %.80q", idOrName),
+			"muster node ls --all shows the names")
 	}
 	if err != nil {
 		return Node{}, err

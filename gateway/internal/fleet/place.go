@@ -40,7 +40,8 @@ func (f *Fleet) place(ctx context.Context, a Applicant, bound *store.Recorded) (
 		return f.bound(ctx, a)
 	}
 	if likeID(a.Request.Name) {
-		return place{}, wire.Refuse(wire.CodeBadName, "the name "+a.Request.Name+" has the form of a node's id", "choose another with --name")
+		return place{}, wire.Refuse(wire.CodeBadName, "the name "+a.Request.Name+" has the form of a node's id",
+			"choose another with --name")
 	}
 	holder, err := f.store.Node(ctx, "", a.Request.Name)
 	switch {

@@ -61,7 +61,8 @@ func (f *Fleet) stillLives(own store.Node, left time.Duration) error {
 func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (place, error) {
 	inUse := wire.Refuse(wire.CodeNameInUse, "the name "+a.Request.Name+" belongs to a node that is there already",
 		"choose another with --name; if this machine is that node, or replaces it, the operator lets it in with: "+
-			"muster node allow-recovery "+a.Request.Name+"; a token minted after that node went silent works too, and so does muster node retire "+a.Request.Name)
+			"muster node allow-recovery "+a.Request.Name+"; a token minted after that node went silent works too, and so does "+
+			"muster node retire "+a.Request.Name)
 	if holder.Tenant != a.Credential.Tenant {
 		return place{}, taken(a.Request.Name)
 	}

@@ -217,7 +217,8 @@ func (m *mender) value(f *field, raw json.RawMessage, v reflect.Value, path stri
 
 func setText(f *field, raw []byte, v reflect.Value) bool {
 	var s string
-	if json.Unmarshal(raw, &s) != nil || len(s) > f.most || strings.ContainsFunc(s, unreadable) || f.words != nil && !one(f.words, []byte(s)) {
+	if json.Unmarshal(raw, &s) != nil || len(s) > f.most || strings.ContainsFunc(s, unreadable) ||
+		f.words != nil && !one(f.words, []byte(s)) {
 		return false
 	}
 	v.SetString(s)

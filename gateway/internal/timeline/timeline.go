@@ -180,7 +180,8 @@ func (c *Clock) Ref() store.StatusRef {
 	return store.StatusRef{Now: now, Start: c.start, AliveAt: c.aliveAt, Grace: c.grace(now), GraceEnd: c.start.Add(startGrace)}
 }
 
-// Leapt tells that the clock was set forward since a time, and that within some time: how long ago that time was cannot be told by the clock.
+// Leapt tells that the clock was set forward after since, and not longer ago than within. The clock cannot tell then how long ago
+// since was.
 func (c *Clock) Leapt(since time.Time, within time.Duration) bool {
 	now, _ := c.Read()
 	c.mu.Lock()
