@@ -27,8 +27,10 @@ func TestAccounts(t *testing.T) {
 		{"name taken", func() error { return s.CreateAccount(ctx, account("msa_2", "b", "t2")) }, store.ErrConflict, []string{"msa_1"}},
 		{"id taken", func() error { return s.CreateAccount(ctx, account("msa_1", "c", "t1")) }, store.ErrConflict, []string{"msa_1"}},
 		{"another", func() error { return s.CreateAccount(ctx, account("msa_3", "a", "t2")) }, nil, []string{"msa_3", "msa_1"}},
-		{"revoke in another tenant", func() error { return s.RevokeAccount(ctx, "t2", "b", after(1)) }, store.ErrNotFound, []string{"msa_3", "msa_1"}},
-		{"revoke none", func() error { return s.RevokeAccount(ctx, "", "nobody", after(1)) }, store.ErrNotFound, []string{"msa_3", "msa_1"}},
+		{"revoke in another tenant", func() error { return s.RevokeAccount(ctx, "t2", "b", after(1)) }, store.ErrNotFound,
+			[]string{"msa_3", "msa_1"}},
+		{"revoke none", func() error { return s.RevokeAccount(ctx, "", "nobody", after(1)) }, store.ErrNotFound,
+			[]string{"msa_3", "msa_1"}},
 		{"revoke by name", func() error { return s.RevokeAccount(ctx, "t1", "b", after(time.Second)) }, nil, []string{"msa_3"}},
 		{"revoke again", func() error { return s.RevokeAccount(ctx, "t1", "b", after(time.Second)) }, store.ErrNotFound, []string{"msa_3"}},
 		{"name is free", func() error { return s.CreateAccount(ctx, account("msa_4", "b", "")) }, nil, []string{"msa_3", "msa_4"}},
@@ -76,7 +78,8 @@ func TestFirstAccount(t *testing.T) {
 	s := open(t)
 	ctx := t.Context()
 	for i, want := range []bool{true, false, false} {
-		got, err := s.FirstAccount(ctx, account("msa_"+string(rune('a'+i)), "operator", ""), store.Event{At: day(), Kind: "account.created"})
+		got, err := s.FirstAccount(ctx, account("msa_"+string(rune('a'+i)), "operator", ""),
+			store.Event{At: day(), Kind: "account.created"})
 		must(t, err)
 		if got != want {
 			t.Errorf("call %d: got created %v, want %v", i, got, want)

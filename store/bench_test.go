@@ -36,7 +36,9 @@ func BenchmarkEnrol(b *testing.B) {
 }
 
 func hardware(gpus int) string {
-	return `{"gpus":[` + strings.TrimSuffix(strings.Repeat(`{"index":0,"uuid":"GPU-00000000-0000-0000-0000-000000000000","name":"NVIDIA H100 80GB HBM3","memory_total_mib":81559,"memory_used_mib":39233,"utilization_percent":99,"temperature_celsius":60,"power_watts":500.5},`, gpus), ",") + `]}`
+	const row = `{"index":0,"uuid":"GPU-00000000-0000-0000-0000-000000000000","name":"NVIDIA H100 80GB HBM3","memory_total_mib":81559,` +
+		`"memory_used_mib":39233,"utilization_percent":99,"temperature_celsius":60,"power_watts":500.5},`
+	return `{"gpus":[` + strings.TrimSuffix(strings.Repeat(row, gpus), ",") + `]}`
 }
 
 // fleet fills a store with n enrolled nodes that have been heard from.
@@ -84,7 +86,8 @@ func BenchmarkFleet(b *testing.B) {
 			{"first page", store.NodeQuery{}},
 			{"tenant", store.NodeQuery{Tenant: "default"}},
 			{"label", store.NodeQuery{Terms: []store.Term{{Key: "tier", Op: store.OpEquals, Value: "sovereign"}}}},
-			{"label and tenant", store.NodeQuery{Tenant: "default", Terms: []store.Term{{Key: "tier", Op: store.OpEquals, Value: "sovereign"}}}},
+			{"label and tenant", store.NodeQuery{Tenant: "default",
+				Terms: []store.Term{{Key: "tier", Op: store.OpEquals, Value: "sovereign"}}}},
 			{"common label", store.NodeQuery{Terms: []store.Term{{Key: "zone", Op: store.OpEquals, Value: "3"}}}},
 			{"online", store.NodeQuery{Status: store.StatusOnline}},
 		} {

@@ -15,8 +15,10 @@ func bootstrapped(t *testing.T, s *store.Store, id, nodeID string) store.Bootstr
 		must(t, s.CreateNode(t.Context(), store.Node{ID: nodeID, Name: nodeID, Tenant: "default", CreatedAt: day()}, nil))
 	}
 	b := store.Bootstrap{
-		Token:     store.Token{ID: id, Tenant: "default", Uses: 1, NodeID: nodeID, Key: []byte("key of " + id), CreatedAt: day(), ExpiresAt: day().Add(time.Hour)},
-		FetchHash: "f" + id, Mode: "manual", Window: 10 * time.Minute, Script: "#!/bin/sh\n", FetchSHA256: "aa", WholeSHA256: "bb", Registry: "r.example",
+		Token: store.Token{ID: id, Tenant: "default", Uses: 1, NodeID: nodeID, Key: []byte("key of " + id), CreatedAt: day(),
+			ExpiresAt: day().Add(time.Hour)},
+		FetchHash: "f" + id, Mode: "manual", Window: 10 * time.Minute, Script: "#!/bin/sh\n", FetchSHA256: "aa", WholeSHA256: "bb",
+		Registry: "r.example",
 	}
 	must(t, s.CreateBootstrap(t.Context(), b, "", store.Event{Kind: "bootstrap.created", At: day()}))
 	return b
@@ -26,14 +28,17 @@ func TestBootstrap(t *testing.T) {
 	s := open(t)
 	want := bootstrapped(t, s, "msb_one1", "n-1")
 	got, err := s.Bootstrap(t.Context(), "msb_one1")
-	if err != nil || string(got.Token.Key) != string(want.Token.Key) || got.FetchHash != want.FetchHash || got.Mode != want.Mode || got.Window != want.Window ||
-		!got.OuterAt.Equal(want.Token.ExpiresAt) || got.FirstFetchAt != nil || got.Script != want.Script || got.FetchSHA256 != "aa" || got.WholeSHA256 != "bb" || got.Registry != "r.example" {
+	if err != nil || string(got.Token.Key) != string(want.Token.Key) || got.FetchHash != want.FetchHash || got.Mode != want.Mode ||
+		got.Window != want.Window ||
+		!got.OuterAt.Equal(want.Token.ExpiresAt) || got.FirstFetchAt != nil || got.Script != want.Script || got.FetchSHA256 != "aa" ||
+		got.WholeSHA256 != "bb" || got.Registry != "r.example" {
 		t.Errorf("got %+v, %v", got, err)
 	}
 	if _, err := s.Bootstrap(t.Context(), "msb_none"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("no token: %v", err)
 	}
-	must(t, s.CreateToken(t.Context(), store.Token{ID: "mse_two2", Tenant: "default", Uses: 1, CreatedAt: day(), ExpiresAt: day().Add(time.Hour)}))
+	must(t, s.CreateToken(t.Context(), store.Token{ID: "mse_two2", Tenant: "default", Uses: 1, CreatedAt: day(),
+		ExpiresAt: day().Add(time.Hour)}))
 	if _, err := s.Bootstrap(t.Context(), "mse_two2"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("an enrollment token: %v", err)
 	}
@@ -99,7 +104,8 @@ func TestFetchBootstrap(t *testing.T) {
 			if err != nil || !got.Token.ExpiresAt.Equal(day().Add(c.ends)) || !got.OuterAt.Equal(day().Add(time.Hour)) {
 				t.Errorf("ends %s, outer %s, %v; want %s", got.Token.ExpiresAt, got.OuterAt, err, day().Add(c.ends))
 			}
-			if other, err := s.Bootstrap(t.Context(), "msb_two2"); err != nil || !other.Token.ExpiresAt.Equal(day().Add(time.Hour)) || other.FirstFetchAt != nil {
+			if other, err := s.Bootstrap(t.Context(), "msb_two2"); err != nil || !other.Token.ExpiresAt.Equal(day().Add(time.Hour)) ||
+				other.FirstFetchAt != nil {
 				t.Errorf("the other token: %+v, %v", other, err)
 			}
 		})

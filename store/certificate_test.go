@@ -15,8 +15,10 @@ import (
 // renewed is a later generation of a node's certificate.
 func renewed(name string, generation int) store.Certificate {
 	id := fmt.Sprint(name, "/", generation)
-	return store.Certificate{Fingerprint: "print-" + id, NodeID: "id-" + name, EnrolmentID: "enrolment-" + name, Generation: generation, Status: store.CertificatePending,
-		KeyHash: "key-" + id, PublicKey: []byte(id), Chain: "chain " + id, NotBefore: day(), NotAfter: after(48 * time.Hour), IssuedAt: after(16 * time.Hour)}
+	return store.Certificate{Fingerprint: "print-" + id, NodeID: "id-" + name, EnrolmentID: "enrolment-" + name, Generation: generation,
+		Status:  store.CertificatePending,
+		KeyHash: "key-" + id, PublicKey: []byte(id), Chain: "chain " + id, NotBefore: day(), NotAfter: after(48 * time.Hour),
+		IssuedAt: after(16 * time.Hour)}
 }
 
 func status(t *testing.T, s *store.Store, fingerprint string) string {
@@ -29,7 +31,8 @@ func status(t *testing.T, s *store.Store, fingerprint string) string {
 func TestIdentity(t *testing.T) {
 	s := enrolled(t, "n")
 	ctx := t.Context()
-	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "unavailable", At: after(time.Hour), AddReasons: []store.Reason{{Reason: "health"}}}))
+	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "unavailable", At: after(time.Hour),
+		AddReasons: []store.Reason{{Reason: "health"}}}))
 	must(t, s.MarkFirstUse(ctx, "print-n", after(time.Hour)))
 	must(t, s.MarkFirstUse(ctx, "print-n", after(2*time.Hour))) // changes nothing
 	got, err := s.Identity(ctx, "print-n")
@@ -62,15 +65,21 @@ func TestRenewal(t *testing.T) {
 		states [3]string // of generations 1 to 3
 	}{
 		{"add", func() error { return s.AddCertificate(ctx, second, "print-n") }, nil, [3]string{"current", "pending"}},
-		{"same key again", func() error { return s.AddCertificate(ctx, second, "print-n") }, store.ErrConflict, [3]string{"current", "pending"}},
-		{"another key", func() error { return s.AddCertificate(ctx, third, "print-n") }, nil, [3]string{"current", "superseded", "pending"}},
-		{"promote what is not pending", func() error { return s.PromoteCertificate(ctx, "print-n/2", after(17*time.Hour)) }, store.ErrConflict,
+		{"same key again", func() error { return s.AddCertificate(ctx, second, "print-n") }, store.ErrConflict,
+			[3]string{"current", "pending"}},
+		{"another key", func() error { return s.AddCertificate(ctx, third, "print-n") }, nil, [3]string{"current", "superseded",
+			"pending"}},
+		{"promote what is not pending", func() error { return s.PromoteCertificate(ctx, "print-n/2", after(17*time.Hour)) },
+			store.ErrConflict,
 			[3]string{"current", "superseded", "pending"}},
-		{"promote none", func() error { return s.PromoteCertificate(ctx, "print-none", day()) }, store.ErrConflict, [3]string{"current", "superseded", "pending"}},
-		{"promote", func() error { return s.PromoteCertificate(ctx, "print-n/3", after(17*time.Hour)) }, nil, [3]string{"superseded", "superseded", "current"}},
+		{"promote none", func() error { return s.PromoteCertificate(ctx, "print-none", day()) }, store.ErrConflict,
+			[3]string{"current", "superseded", "pending"}},
+		{"promote", func() error { return s.PromoteCertificate(ctx, "print-n/3", after(17*time.Hour)) }, nil,
+			[3]string{"superseded", "superseded", "current"}},
 		{"promote twice", func() error { return s.PromoteCertificate(ctx, "print-n/3", after(18*time.Hour)) }, store.ErrConflict,
 			[3]string{"superseded", "superseded", "current"}},
-		{"add under one that is no longer current", func() error { return s.AddCertificate(ctx, renewed("n", 4), "print-n") }, store.ErrConflict,
+		{"add under one that is no longer current", func() error { return s.AddCertificate(ctx, renewed("n", 4), "print-n") },
+			store.ErrConflict,
 			[3]string{"superseded", "superseded", "current"}},
 		{"add under another node's", func() error { return s.AddCertificate(ctx, renewed("n", 4), "print-other") }, store.ErrConflict,
 			[3]string{"superseded", "superseded", "current"}},
@@ -117,7 +126,8 @@ func TestPromoteRace(t *testing.T) {
 	var all sync.WaitGroup
 	for range 20 {
 		all.Go(func() {
-			if s.PromoteCertificate(t.Context(), "print-n/2", after(time.Hour), store.Event{At: day(), Kind: "certificate.first_use"}) == nil {
+			if s.PromoteCertificate(t.Context(), "print-n/2", after(time.Hour),
+				store.Event{At: day(), Kind: "certificate.first_use"}) == nil {
 				won.Add(1)
 			}
 		})
@@ -141,7 +151,8 @@ func TestDropChains(t *testing.T) {
 			t.Errorf("dropped %d, %v; want %d", n, err, want)
 		}
 	}
-	for fingerprint, kept := range map[string]bool{"print-n": false, "print-n/2": false, "print-n/3": true, "print-n/4": true, "print-other": true} {
+	for fingerprint, kept := range map[string]bool{"print-n": false, "print-n/2": false, "print-n/3": true, "print-n/4": true,
+		"print-other": true} {
 		i, err := s.Identity(ctx, fingerprint)
 		must(t, err)
 		if c := i.Certificate; (c.Chain != "") != kept || len(c.PublicKey) == 0 || c.KeyHash == "" {

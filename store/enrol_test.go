@@ -24,10 +24,14 @@ func TestEnrolNewNode(t *testing.T) {
 	e.CredentialLabels = map[string]string{"tier": "sovereign", "odd key 'x'": "x'48'"}
 	e.AgentLabels = map[string]string{"tier": "mine", "rack": "7"}
 	must(t, s.Enrol(ctx, e))
-	want := store.Node{ID: "id-n", Name: "n", Tenant: "default", Provider: "vast_ai", InstanceID: "39467543", State: "enrolled", StateSince: e.At,
-		Reasons: []store.Reason{}, Labels: map[string]string{"tier": "sovereign", "odd key 'x'": "x'48'", "rack": "7"}, CreatedAt: e.At, EnrolledAt: &e.At,
-		EnrolmentID: "enrolment-n", GPUsExpected: 8, Address: "192.0.2.1", Agent: `{"version":"1.0"}`, Notices: []string{}, Hardware: `{"gpus":[]}`,
-		Certificate: store.Certificate{Fingerprint: "print-n", NotAfter: after(24 * time.Hour), Generation: 1, Status: store.CertificateCurrent}}
+	want := store.Node{ID: "id-n", Name: "n", Tenant: "default", Provider: "vast_ai", InstanceID: "39467543", State: "enrolled",
+		StateSince: e.At,
+		Reasons:    []store.Reason{}, Labels: map[string]string{"tier": "sovereign", "odd key 'x'": "x'48'", "rack": "7"}, CreatedAt: e.At,
+		EnrolledAt:  &e.At,
+		EnrolmentID: "enrolment-n", GPUsExpected: 8, Address: "192.0.2.1", Agent: `{"version":"1.0"}`, Notices: []string{},
+		Hardware: `{"gpus":[]}`,
+		Certificate: store.Certificate{Fingerprint: "print-n", NotAfter: after(24 * time.Hour), Generation: 1,
+			Status: store.CertificateCurrent}}
 	if got := node(t, s, "n"); !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
@@ -39,7 +43,8 @@ func TestEnrolNewNode(t *testing.T) {
 	certificate.Generation = 1
 	certificate.Status = "current"
 	certificate.KeyHash = "key-n"
-	if want := (store.Recorded{ID: "enrolment-n", Credential: "mse_a", NodeID: "id-n", At: e.At, Provider: "vast_ai", InstanceID: "39467543",
+	if want := (store.Recorded{ID: "enrolment-n", Credential: "mse_a", NodeID: "id-n", At: e.At, Provider: "vast_ai",
+		InstanceID:  "39467543",
 		Certificate: certificate, Node: want}); !reflect.DeepEqual(recorded, want) {
 		t.Errorf("got  %+v\nwant %+v", recorded, want)
 	}
@@ -242,7 +247,8 @@ func TestBindInstance(t *testing.T) {
 	if newest.ID != "enrolment-n6" || newest.Node.Name != "n6" || newest.Certificate.Fingerprint != "print-n6" {
 		t.Errorf("got %+v, want the enrolment of n6", newest)
 	}
-	for _, c := range []struct{ credential, provider, instance string }{{"mse_bound", "vast_ai", "3"}, {"mse_bound", "vast_ai", ""}, {"mse_none", "vast_ai", "1"}} {
+	for _, c := range []struct{ credential, provider, instance string }{{"mse_bound", "vast_ai", "3"}, {"mse_bound", "vast_ai", ""},
+		{"mse_none", "vast_ai", "1"}} {
 		_, err := s.InstanceUse(ctx, c.credential, c.provider, c.instance)
 		wantError(t, err, store.ErrNotFound)
 	}

@@ -17,12 +17,14 @@ func TestEvents(t *testing.T) {
 	for id, name := range map[string]string{"id-1": "one", "id-2": "two"} {
 		must(t, s.CreateNode(ctx, store.Node{ID: id, Name: name, Tenant: "t", CreatedAt: day()}, nil))
 	}
-	full := store.Event{ID: 1, At: day(), Kind: "node.enrolled", Actor: "token:mse_a", NodeID: "id-1", NodeName: "one", Tenant: "t1", Address: "192.0.2.1",
+	full := store.Event{ID: 1, At: day(), Kind: "node.enrolled", Actor: "token:mse_a", NodeID: "id-1", NodeName: "one", Tenant: "t1",
+		Address: "192.0.2.1",
 		Outcome: "ok", Detail: map[string]string{"provider": "vast_ai", "x": "x'48'"}, Security: true}
 	must(t, s.AddEvents(ctx, full,
 		store.Event{At: after(1 * time.Second), Kind: "node.moved", NodeID: "id-2", NodeName: "two", Tenant: "t2", Outcome: "ok"},
 		store.Event{At: after(2 * time.Second), Kind: "node.moved", NodeID: "id-1", NodeName: "one", Tenant: "t1", Outcome: "ok"},
-		store.Event{At: after(3 * time.Second), Kind: "enrol.refused", NodeID: "id-1", NodeName: "one", Tenant: "t1", Outcome: "token_used", Security: true},
+		store.Event{At: after(3 * time.Second), Kind: "enrol.refused", NodeID: "id-1", NodeName: "one", Tenant: "t1",
+			Outcome: "token_used", Security: true},
 		store.Event{At: after(4 * time.Second), Kind: "gateway.started"}))
 	for _, c := range []struct {
 		q    store.EventQuery

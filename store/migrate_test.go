@@ -70,7 +70,8 @@ func TestMigrateCertificates(t *testing.T) {
 	err := migrate(t, path, prior(t, 3))
 	must(t, err)
 	db := raw(t, path)
-	const columns = "fingerprint, node_id, enrolment_id, generation, status, key_hash, public_key, chain, not_before, not_after, issued_at, first_used_at, ended_at, recovery, overdue_at"
+	const columns = "fingerprint, node_id, enrolment_id, generation, status, key_hash, public_key, chain, not_before, not_after, " +
+		"issued_at, first_used_at, ended_at, recovery, overdue_at"
 	for _, values := range []string{
 		"'f1', 'n', 'e', 1, 'superseded', 'k1', 'cA==', 'chain 1', 10, 20, 11, 12, 13, 0, 14",
 		"'f2', 'n', 'e', 2, 'current', 'k2', 'cA==', 'chain 2', 30, 40, 31, 32, NULL, 1, NULL",
@@ -81,7 +82,8 @@ func TestMigrateCertificates(t *testing.T) {
 		must(t, err)
 	}
 	all := func() (text string) {
-		must(t, db.QueryRowContext(t.Context(), "SELECT json_group_array(json_array(rowid, "+columns+")) FROM (SELECT rowid, * FROM certificates ORDER BY rowid)").Scan(&text))
+		must(t, db.QueryRowContext(t.Context(), "SELECT json_group_array(json_array(rowid, "+columns+")) FROM (SELECT rowid, * FROM "+
+			"certificates ORDER BY rowid)").Scan(&text))
 		return text
 	}
 	want := all()
@@ -112,7 +114,8 @@ func TestMigrateRegistry(t *testing.T) {
 		"msb_a": "#!/bin/sh\nRUNTIME_PACKAGE='docker.io'\nREGISTRY='r.example:5000'\nTOKEN_ID='msb_a'\nat=${REGISTRY:-x}\n",
 		"msb_b": "#!/bin/sh\nREGISTRY=''\nTOKEN_ID='msb_b'\n", "msb_c": "#!/bin/sh\n# REGISTRY='x'\n",
 	} {
-		_, err := db.ExecContext(t.Context(), `INSERT INTO bootstraps(token, fetch_hash, mode, window_ms, outer_at, script, fetch_sha256, whole_sha256)
+		_, err := db.ExecContext(t.Context(), `INSERT INTO bootstraps(token, fetch_hash, mode, window_ms, outer_at, script, fetch_sha256,
+			whole_sha256)
 			VALUES (?, '', 'manual', 1, 1, ?, '', '')`, token, script)
 		must(t, err)
 	}
@@ -138,8 +141,10 @@ func TestMigrateRuns(t *testing.T) {
 	err = migrate(t, path, prior(t, number))
 	must(t, err)
 	db := raw(t, path)
-	for _, values := range []string{"'n', 'b', '', '', 5, 200, 900, 800", "'n', 'a', '', '', 7, 100, 36000000, 35000000", "'m', 'c', '', '', 1, 300, 300, 0"} {
-		_, err := db.ExecContext(t.Context(), "INSERT INTO runs(node_id, run_id, fingerprint, address, counter, first_at, last_at, before_at) VALUES ("+values+")")
+	for _, values := range []string{"'n', 'b', '', '', 5, 200, 900, 800", "'n', 'a', '', '', 7, 100, 36000000, 35000000",
+		"'m', 'c', '', '', 1, 300, 300, 0"} {
+		_, err := db.ExecContext(t.Context(), "INSERT INTO runs(node_id, run_id, fingerprint, address, counter, first_at, last_at, "+
+			"before_at) VALUES ("+values+")")
 		must(t, err)
 	}
 	err = migrate(t, path, prior(t, number+1))

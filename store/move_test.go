@@ -26,14 +26,20 @@ func TestMoveNode(t *testing.T) {
 		reasons []store.Reason
 	}{
 		{"plain", store.Move{From: "enrolled", To: "active", At: at(2)}, nil, "active", at(2), []store.Reason{}},
-		{"not there any more", store.Move{From: "enrolled", To: "drained", At: at(3)}, store.ErrConflict, "active", at(2), []store.Reason{}},
-		{"reasons only", store.Move{From: "active", To: "active", At: at(2), AddReasons: []store.Reason{{Reason: "health"}}}, nil, "active", at(2), []store.Reason{health}},
-		{"a reason that holds keeps its time", store.Move{From: "active", To: "unavailable", At: at(4), AddReasons: []store.Reason{{Reason: "health"}, held}}, nil,
+		{"not there any more", store.Move{From: "enrolled", To: "drained", At: at(3)}, store.ErrConflict, "active", at(2),
+			[]store.Reason{}},
+		{"reasons only", store.Move{From: "active", To: "active", At: at(2), AddReasons: []store.Reason{{Reason: "health"}}}, nil,
+			"active", at(2), []store.Reason{health}},
+		{"a reason that holds keeps its time", store.Move{From: "active", To: "unavailable", At: at(4),
+			AddReasons: []store.Reason{{Reason: "health"}, held}}, nil,
 			"unavailable", at(4), []store.Reason{health, held}},
-		{"a reason goes", store.Move{From: "unavailable", To: "unavailable", At: at(5), RemoveReasons: []string{"health", "none"}}, nil, "unavailable", at(4), []store.Reason{held}},
-		{"a person's word outlasts the machine's", store.Move{From: "unavailable", To: "unavailable", At: at(6), AddReasons: []store.Reason{{Reason: "held"}}}, nil,
+		{"a reason goes", store.Move{From: "unavailable", To: "unavailable", At: at(5), RemoveReasons: []string{"health", "none"}}, nil,
 			"unavailable", at(4), []store.Reason{held}},
-		{"cleared", store.Move{From: "unavailable", To: "active", At: at(7), ClearReasons: true, AddReasons: []store.Reason{{Reason: "x", Since: at(1)}}}, nil,
+		{"a person's word outlasts the machine's", store.Move{From: "unavailable", To: "unavailable", At: at(6),
+			AddReasons: []store.Reason{{Reason: "held"}}}, nil,
+			"unavailable", at(4), []store.Reason{held}},
+		{"cleared", store.Move{From: "unavailable", To: "active", At: at(7), ClearReasons: true,
+			AddReasons: []store.Reason{{Reason: "x", Since: at(1)}}}, nil,
 			"active", at(7), []store.Reason{{Reason: "x", Since: at(1)}}},
 	} {
 		c.move.NodeID = "id-n"
@@ -44,7 +50,8 @@ func TestMoveNode(t *testing.T) {
 		}
 		got := node(t, s, "n")
 		if got.State != c.state || !got.StateSince.Equal(c.since) || !reflect.DeepEqual(got.Reasons, c.reasons) || got.RetiredAt != nil {
-			t.Errorf("%s: got %s since %v for %v; want %s since %v for %v", c.what, got.State, got.StateSince, got.Reasons, c.state, c.since, c.reasons)
+			t.Errorf("%s: got %s since %v for %v; want %s since %v for %v", c.what, got.State, got.StateSince, got.Reasons, c.state,
+				c.since, c.reasons)
 		}
 		if logged := countEvents(t, s, store.EventQuery{Kind: "node.moved"}) - before; (logged == 1) != (c.want == nil) {
 			t.Errorf("%s: %d events", c.what, logged)
@@ -110,7 +117,8 @@ func TestBanAfterNameWasTaken(t *testing.T) {
 	e := enrolment("mse_many", "next")
 	e.Node.Name = "n"
 	must(t, s.Enrol(ctx, e))
-	wantError(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "retired", To: "retired", At: after(time.Hour), Ban: true}), store.ErrConflict)
+	wantError(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "retired", To: "retired", At: after(time.Hour), Ban: true}),
+		store.ErrConflict)
 }
 
 func TestMoveRace(t *testing.T) {

@@ -114,7 +114,8 @@ func TestLabels(t *testing.T) {
 		want   map[string]string
 	}{
 		{nil, nil, map[string]string{"a": "credential", "b": "credential", "c": "agent", "empty": ""}},
-		{map[string]string{"c": "operator", "d": "x'48'"}, nil, map[string]string{"a": "credential", "b": "credential", "c": "operator", "d": "x'48'", "empty": ""}},
+		{map[string]string{"c": "operator", "d": "x'48'"}, nil, map[string]string{"a": "credential", "b": "credential", "c": "operator",
+			"d": "x'48'", "empty": ""}},
 		{nil, []string{"a", "d", "none"}, map[string]string{"b": "credential", "c": "operator", "empty": ""}},
 		{map[string]string{"a": "back"}, []string{"empty"}, map[string]string{"a": "back", "b": "credential", "c": "operator"}},
 		{map[string]string{"a": "both"}, []string{"a"}, map[string]string{"b": "credential", "c": "operator"}},
@@ -144,8 +145,10 @@ func TestBeats(t *testing.T) {
 	ctx := t.Context()
 	_, err := s.Meta(ctx, store.MetaAliveAt)
 	wantError(t, err, store.ErrNotFound)
-	full := store.Beat{NodeID: "id-n", At: after(time.Hour), RunID: "r1", Counter: 1<<64 - 1, Interval: 1500 * time.Millisecond, SkewMillis: -250, Address: "192.0.2.9",
-		Agent: `{"version":"2"}`, Cost: `{"rss_kib":6400}`, Notices: []string{"no GPU"}, Hardware: `{"n":1}`, GPUs: []store.GPU{{UUID: "GPU-1", Name: "H100", BusID: "1", Index: 0}}}
+	full := store.Beat{NodeID: "id-n", At: after(time.Hour), RunID: "r1", Counter: 1<<64 - 1, Interval: 1500 * time.Millisecond,
+		SkewMillis: -250, Address: "192.0.2.9",
+		Agent: `{"version":"2"}`, Cost: `{"rss_kib":6400}`, Notices: []string{"no GPU"}, Hardware: `{"n":1}`,
+		GPUs: []store.GPU{{UUID: "GPU-1", Name: "H100", BusID: "1", Index: 0}}}
 	later := full
 	older := full
 	later.At = after(2 * time.Hour)
@@ -170,10 +173,12 @@ func TestBeats(t *testing.T) {
 	} {
 		must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-none", At: day(), GPUs: full.GPUs}, c.beat}, c.beat.At))
 		got := node(t, s, "n")
-		if got.LastSeen == nil || !got.LastSeen.Equal(c.seen) || got.RunID != c.run || got.Hardware != c.hardware || !reflect.DeepEqual(got.Notices, c.notices) {
+		if got.LastSeen == nil || !got.LastSeen.Equal(c.seen) || got.RunID != c.run || got.Hardware != c.hardware ||
+			!reflect.DeepEqual(got.Notices, c.notices) {
 			t.Errorf("beat at %v: got %+v", c.beat.At, got)
 		}
-		if got.Interval != full.Interval || got.SkewMillis == nil || *got.SkewMillis != -250 || got.Address != full.Address || got.Agent != full.Agent || got.Cost != full.Cost {
+		if got.Interval != full.Interval || got.SkewMillis == nil || *got.SkewMillis != -250 || got.Address != full.Address ||
+			got.Agent != full.Agent || got.Cost != full.Cost {
 			t.Errorf("beat at %v: got %+v", c.beat.At, got)
 		}
 		if want := map[string]uint64{"r1": 1<<64 - 1, "r2": 1}[c.run]; got.Counter != want {

@@ -52,7 +52,8 @@ func TestSelectors(t *testing.T) {
 	must(t, s.SetLabels(ctx, "id-f", nil, []string{"tier"}))
 	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-d", From: "enrolled", To: "active", At: day()}))
 	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-g", From: "enrolled", To: "retired", At: day()}))
-	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-a", At: after(time.Hour), Interval: time.Minute}, {NodeID: "id-b", At: day(), Interval: time.Minute}}, day()))
+	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-a", At: after(time.Hour), Interval: time.Minute},
+		{NodeID: "id-b", At: day(), Interval: time.Minute}}, day()))
 	ref := store.StatusRef{Now: after(time.Hour)}
 	for _, c := range []struct {
 		terms []store.Term

@@ -37,7 +37,8 @@ func TestMarkOverdue(t *testing.T) {
 	events, err := s.Events(ctx, store.EventQuery{Kind: "renewal.overdue", Ascending: true})
 	must(t, err)
 	want := map[string]string{"fingerprint": "print-n", "generation": "1", "not_after": "2026-03-05T05:06:07Z"}
-	if len(events) != 2 || events[0].NodeName != "n" || events[0].NodeID != "id-n" || events[0].Tenant != "default" || !reflect.DeepEqual(events[0].Detail, want) {
+	if len(events) != 2 || events[0].NodeName != "n" || events[0].NodeID != "id-n" || events[0].Tenant != "default" ||
+		!reflect.DeepEqual(events[0].Detail, want) {
 		t.Errorf("got events %+v", events)
 	}
 }
@@ -57,7 +58,8 @@ func TestExpiredNodes(t *testing.T) {
 			t.Errorf("after %v: got %v, %v; want %d", c.at, got, err, c.want)
 		}
 	}
-	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "unavailable", At: day(), AddReasons: []store.Reason{{Reason: "expired"}}}))
+	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "unavailable", At: day(),
+		AddReasons: []store.Reason{{Reason: "expired"}}}))
 	if got, err := s.ExpiredNodes(ctx, after(48*time.Hour), "expired"); err != nil || len(got) != 0 {
 		t.Errorf("with the reason: got %v, %v", got, err)
 	}
@@ -72,7 +74,8 @@ func TestKeepCertificate(t *testing.T) {
 		must(t, s.PromoteCertificate(ctx, "print-n/2", after(17*time.Hour)))
 		must(t, s.AddCertificate(ctx, renewed("n", 3), "print-n/2"))
 		until := after(time.Hour)
-		move := store.Move{NodeID: "id-n", From: "enrolled", To: "enrolled", At: after(18 * time.Hour), KeepCertificate: keep, RecoveryUntil: &until}
+		move := store.Move{NodeID: "id-n", From: "enrolled", To: "enrolled", At: after(18 * time.Hour), KeepCertificate: keep,
+			RecoveryUntil: &until}
 		must(t, s.MoveNode(ctx, move))
 		for _, fingerprint := range []string{"print-n", "print-n/2", "print-n/3"} {
 			want := "revoked"
@@ -151,7 +154,8 @@ func TestSuccessorUse(t *testing.T) {
 	third.IssuedAt = after(32 * time.Hour)
 	must(t, s.AddCertificate(ctx, third, second.Fingerprint))
 	must(t, s.PromoteCertificate(ctx, third.Fingerprint, after(33*time.Hour)))
-	for fingerprint, want := range map[string]time.Time{"print-n": used, lost.Fingerprint: used, second.Fingerprint: after(33 * time.Hour)} {
+	for fingerprint, want := range map[string]time.Time{"print-n": used, lost.Fingerprint: used,
+		second.Fingerprint: after(33 * time.Hour)} {
 		if got := successor(fingerprint); got == nil || !got.Equal(want) {
 			t.Errorf("%s: got %v, want %v", fingerprint, got, want)
 		}

@@ -43,7 +43,8 @@ func TestReseal(t *testing.T) {
 	noError(t, err)
 	psk, err := s.PSK(t.Context(), "psk-1")
 	noError(t, err)
-	if string(secret) != "first secret" || string(kept.Key) != "token key" || string(psk.Key) != "psk key" || string(psk.Mark) != "psk mark" {
+	if string(secret) != "first secret" || string(kept.Key) != "token key" || string(psk.Key) != "psk key" ||
+		string(psk.Mark) != "psk mark" {
 		t.Errorf("got %q, %q, %q, %q", secret, kept.Key, psk.Key, psk.Mark)
 	}
 	if events, err := s.Events(t.Context(), store.EventQuery{}); err != nil || len(events) != 1 {
@@ -119,7 +120,8 @@ func TestRestoration(t *testing.T) {
 		t.Errorf("before: %v", err)
 	}
 	earlier := noon.Add(-time.Hour)
-	for _, token := range []store.Token{{ID: "mse_open", ExpiresAt: noon.Add(time.Hour)}, {ID: "mse_over", ExpiresAt: noon.Add(-time.Minute)}, {ID: "mse_ended", ExpiresAt: noon.Add(time.Hour), RevokedAt: &earlier}} {
+	for _, token := range []store.Token{{ID: "mse_open", ExpiresAt: noon.Add(time.Hour)},
+		{ID: "mse_over", ExpiresAt: noon.Add(-time.Minute)}, {ID: "mse_ended", ExpiresAt: noon.Add(time.Hour), RevokedAt: &earlier}} {
 		token.Uses = 1
 		token.Key = []byte("k")
 		token.CreatedAt = earlier

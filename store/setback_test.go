@@ -14,8 +14,10 @@ func TestSetBack(t *testing.T) {
 	ctx := t.Context()
 	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-old", At: after(time.Minute), RunID: "r"}}, day()))
 	late := after(ahead)
-	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: late, RunID: "r", Enrolment: "enrolment-n", GPUs: []store.GPU{{UUID: "GPU-1"}},
-		Runs: []store.Run{{ID: "r", Counter: 3, First: day(), Last: late, Before: late.Add(-time.Minute), FirstBeat: 1, LastBeat: 3, BeforeBeat: 2}}}}, late))
+	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: late, RunID: "r", Enrolment: "enrolment-n",
+		GPUs: []store.GPU{{UUID: "GPU-1"}},
+		Runs: []store.Run{{ID: "r", Counter: 3, First: day(), Last: late, Before: late.Add(-time.Minute), FirstBeat: 1, LastBeat: 3,
+			BeforeBeat: 2}}}}, late))
 	k := token("mse_late", 1)
 	k.CreatedAt = late
 	k.ExpiresAt = late.Add(time.Hour)
@@ -31,7 +33,8 @@ func TestSetBack(t *testing.T) {
 	must(t, s.NoteBackup(ctx, late))
 	must(t, s.NoteRestore(ctx, store.Restoration{At: late, BackupAt: day(), AdoptUntil: late.Add(time.Hour)}))
 	expires := late.Add(2 * time.Hour)
-	must(t, s.CreateAccount(ctx, store.Account{ID: "msa_a", Name: "a", Scopes: []string{"nodes:read"}, SecretHash: []byte("h"), CreatedAt: late, ExpiresAt: &expires}))
+	must(t, s.CreateAccount(ctx, store.Account{ID: "msa_a", Name: "a", Scopes: []string{"nodes:read"}, SecretHash: []byte("h"),
+		CreatedAt: late, ExpiresAt: &expires}))
 	must(t, s.TouchAccount(ctx, "msa_a", late))
 
 	now := after(30 * time.Second)
@@ -94,13 +97,16 @@ func TestSetForward(t *testing.T) {
 	k.ExpiresAt = made.Add(time.Hour)
 	must(t, s.CreateToken(ctx, k))
 	expires := made.Add(2 * time.Hour)
-	must(t, s.CreateAccount(ctx, store.Account{ID: "msa_a", Name: "a", Scopes: []string{"nodes:read"}, SecretHash: []byte("h"), CreatedAt: made, ExpiresAt: &expires}))
-	must(t, s.CreateAccount(ctx, store.Account{ID: "msa_b", Name: "b", Scopes: []string{"nodes:read"}, SecretHash: []byte("h"), CreatedAt: made}))
+	must(t, s.CreateAccount(ctx, store.Account{ID: "msa_a", Name: "a", Scopes: []string{"nodes:read"}, SecretHash: []byte("h"),
+		CreatedAt: made, ExpiresAt: &expires}))
+	must(t, s.CreateAccount(ctx, store.Account{ID: "msa_b", Name: "b", Scopes: []string{"nodes:read"}, SecretHash: []byte("h"),
+		CreatedAt: made}))
 	before, err := s.Identity(ctx, "print-n")
 	must(t, err)
 
 	must(t, s.SetBack(ctx, store.SetBack{Now: after(time.Minute).Add(-10 * time.Hour), By: 10 * time.Hour}))
-	for _, c := range []struct{ forward, missing time.Duration }{{0, 10 * time.Hour}, {4 * time.Hour, 6 * time.Hour}, {20 * time.Hour, 0}, {time.Hour, 0}} {
+	for _, c := range []struct{ forward, missing time.Duration }{{0, 10 * time.Hour}, {4 * time.Hour, 6 * time.Hour}, {20 * time.Hour, 0},
+		{time.Hour, 0}} {
 		must(t, s.SetForward(ctx, c.forward))
 		got, err := s.Token(ctx, "mse_boot")
 		must(t, err)
@@ -109,8 +115,10 @@ func TestSetForward(t *testing.T) {
 		i, err := s.Identity(ctx, "print-n")
 		must(t, err)
 		for what, missing := range map[string]time.Duration{
-			"the token's end": k.ExpiresAt.Sub(got.ExpiresAt), "its making": made.Sub(got.CreatedAt), "the account's end": expires.Sub(*account.ExpiresAt),
-			"the certificate's end": before.Certificate.NotAfter.Sub(i.Certificate.NotAfter), "its issue": before.Certificate.IssuedAt.Sub(i.Certificate.IssuedAt),
+			"the token's end": k.ExpiresAt.Sub(got.ExpiresAt), "its making": made.Sub(got.CreatedAt),
+			"the account's end":     expires.Sub(*account.ExpiresAt),
+			"the certificate's end": before.Certificate.NotAfter.Sub(i.Certificate.NotAfter),
+			"its issue":             before.Certificate.IssuedAt.Sub(i.Certificate.IssuedAt),
 		} {
 			if missing != c.missing {
 				t.Errorf("forward by %s: %s is %s earlier than it was, want %s", c.forward, what, missing, c.missing)

@@ -61,20 +61,23 @@ func wantError(t testing.TB, got, want error) {
 
 // token is a token of the tenant default with these uses, an hour long.
 func token(id string, uses int) store.Token {
-	return store.Token{ID: id, Tenant: "default", Uses: uses, Key: []byte("key of " + id), CreatedAt: day(), ExpiresAt: after(time.Hour), CreatedBy: "operator:socket"}
+	return store.Token{ID: id, Tenant: "default", Uses: uses, Key: []byte("key of " + id), CreatedAt: day(), ExpiresAt: after(time.Hour),
+		CreatedBy: "operator:socket"}
 }
 
 // enrolment makes a new node with a use of a token; every part of it is named after the node.
 func enrolment(credential, name string) store.Enrolment {
 	return store.Enrolment{
-		ID: "enrolment-" + name, Credential: credential, ConsumeToken: true, KeyHash: "key-" + name, Address: "192.0.2.1", At: after(time.Minute),
+		ID: "enrolment-" + name, Credential: credential, ConsumeToken: true, KeyHash: "key-" + name, Address: "192.0.2.1",
+		At:      after(time.Minute),
 		Node:    store.Node{ID: "id-" + name, Name: name, Tenant: "default", State: "enrolled"},
 		NewNode: true,
 		Certificate: store.Certificate{Fingerprint: "print-" + name, PublicKey: []byte("public " + name), Chain: "chain of " + name,
 			NotBefore: day(), NotAfter: after(24 * time.Hour), IssuedAt: after(time.Minute)},
 		Agent: `{"version":"1.0"}`,
-		Events: []store.Event{{At: after(time.Minute), Kind: "node.enrolled", Actor: "token:" + credential, NodeID: "id-" + name, NodeName: name,
-			Tenant: "default", Address: "192.0.2.1", Outcome: "ok", Security: true}},
+		Events: []store.Event{{At: after(time.Minute), Kind: "node.enrolled", Actor: "token:" + credential, NodeID: "id-" + name,
+			NodeName: name,
+			Tenant:   "default", Address: "192.0.2.1", Outcome: "ok", Security: true}},
 	}
 }
 

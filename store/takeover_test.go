@@ -31,7 +31,8 @@ func TestTakeOver(t *testing.T) {
 	must(t, s.SetLabels(ctx, "id-n", map[string]string{"mine": "kept"}, nil))
 	must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "enrolled", At: after(2 * time.Minute),
 		AddReasons: []store.Reason{{Reason: "health"}, {Reason: "held", Person: true}}}))
-	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: after(5 * time.Minute), RunID: "r", Counter: 9, Interval: time.Minute, SkewMillis: 3, Hardware: `{"old":1}`}}, day()))
+	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: after(5 * time.Minute), RunID: "r", Counter: 9, Interval: time.Minute,
+		SkewMillis: 3, Hardware: `{"old":1}`}}, day()))
 	must(t, s.AllowRecovery(ctx, "id-n", after(time.Hour)))
 	must(t, s.AddCertificate(ctx, renewed("n", 2), "print-n"))
 
@@ -45,9 +46,11 @@ func TestTakeOver(t *testing.T) {
 
 	got := node(t, s, "n")
 	want := store.Node{ID: "id-n", Name: "n", Tenant: "default", Provider: "runpod", InstanceID: "x", State: "drained", StateSince: e.At,
-		Reasons: []store.Reason{{Reason: "held", Person: true, Since: after(2 * time.Minute)}}, Labels: map[string]string{"a": "2", "mine": "kept"},
-		CreatedAt: first.At, EnrolledAt: &e.At, EnrolmentID: e.ID, GPUsExpected: 4, LastSeen: pointer(after(5 * time.Minute)), Interval: time.Minute,
-		Address: "192.0.2.1", Agent: `{"version":"1.0"}`, Notices: []string{}, Hardware: `{"old":1}`,
+		Reasons: []store.Reason{{Reason: "held", Person: true, Since: after(2 * time.Minute)}}, Labels: map[string]string{"a": "2",
+			"mine": "kept"},
+		CreatedAt: first.At, EnrolledAt: &e.At, EnrolmentID: e.ID, GPUsExpected: 4, LastSeen: pointer(after(5 * time.Minute)),
+		Interval: time.Minute,
+		Address:  "192.0.2.1", Agent: `{"version":"1.0"}`, Notices: []string{}, Hardware: `{"old":1}`,
 		Certificate: store.Certificate{Fingerprint: "print-n-2", NotAfter: after(24 * time.Hour), Generation: 1, Status: "current"}}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -55,7 +58,8 @@ func TestTakeOver(t *testing.T) {
 	for _, fingerprint := range []string{"print-n", "print-n/2"} {
 		i, err := s.Identity(ctx, fingerprint)
 		must(t, err)
-		if c := i.Certificate; c.Status != store.CertificateRevoked || c.EndedAt == nil || !c.EndedAt.Equal(e.At) || i.NodeEnrolmentID != e.ID {
+		if c := i.Certificate; c.Status != store.CertificateRevoked || c.EndedAt == nil || !c.EndedAt.Equal(e.At) ||
+			i.NodeEnrolmentID != e.ID {
 			t.Errorf("%s: got %+v, want it revoked at %v", fingerprint, i, e.At)
 		}
 	}
@@ -74,7 +78,8 @@ func TestTakeOverRefused(t *testing.T) {
 		{"as it should be", nil, nil},
 		{"enrolled again meanwhile", func(e *store.Enrolment) { e.TakeOver.EnrolmentID = "enrolment-before" }, store.ErrConflict},
 		{"moved meanwhile", func(e *store.Enrolment) { e.TakeOver.State = "active" }, store.ErrConflict},
-		{"heard from meanwhile", func(e *store.Enrolment) { e.TakeOver.LastSeenAtMost = pointer(seen.Add(-time.Millisecond)) }, store.ErrConflict},
+		{"heard from meanwhile", func(e *store.Enrolment) { e.TakeOver.LastSeenAtMost = pointer(seen.Add(-time.Millisecond)) },
+			store.ErrConflict},
 		{"not heard from meanwhile", func(e *store.Enrolment) { e.TakeOver.LastSeenAtMost = &seen }, nil},
 		{"recovery open", func(e *store.Enrolment) { e.TakeOver.UseRecovery = true }, nil},
 		{"recovery over", func(e *store.Enrolment) {
@@ -101,7 +106,8 @@ func TestTakeOverRefused(t *testing.T) {
 			ctx := t.Context()
 			must(t, s.AddCertificate(ctx, renewed("n", 1), "print-n")) // the next one replaces it
 			must(t, s.AddCertificate(ctx, renewed("n", 2), "print-n"))
-			must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "enrolled", At: day(), AddReasons: []store.Reason{{Reason: "sick"}}}))
+			must(t, s.MoveNode(ctx, store.Move{NodeID: "id-n", From: "enrolled", To: "enrolled", At: day(),
+				AddReasons: []store.Reason{{Reason: "sick"}}}))
 			must(t, s.MoveNode(ctx, store.Move{NodeID: "id-gone", From: "enrolled", To: "retired", At: after(time.Minute)}))
 			must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-n", At: seen}}, day()))
 			must(t, s.AllowRecovery(ctx, "id-n", after(40*time.Minute)))

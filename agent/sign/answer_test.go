@@ -40,7 +40,8 @@ func TestAnswer(t *testing.T) {
 	}{
 		{"no header", "", public, "e.n", 200, "{}"}, {"not base64", "!!", public, "e.n", 200, "{}"},
 		{"cut", good[:44], public, "e.n", 200, "{}"}, {"line break", good[:8] + "\n" + good[8:], public, "e.n", 200, "{}"},
-		{"other key", good, other, "e.n", 200, "{}"}, {"no key", good, nil, "e.n", 200, "{}"}, {"half a key", good, public[:16], "e.n", 200, "{}"},
+		{"other key", good, other, "e.n", 200, "{}"}, {"no key", good, nil, "e.n", 200, "{}"}, {"half a key", good, public[:16], "e.n",
+			200, "{}"},
 		{"other nonce", good, public, "e.m", 200, "{}"}, {"no nonce", good, public, "", 200, "{}"},
 		{"other status", good, public, "e.n", 201, "{}"}, {"other body", good, public, "e.n", 200, "{} "},
 		{"status in the nonce", good, public, "e.n\n200", 200, "{}"},
@@ -140,7 +141,8 @@ func FuzzOpenEnvelope(f *testing.F) {
 	if err != nil {
 		f.Fatal(err)
 	}
-	for _, seed := range []string{string(good), `{}`, `{"role":"task","payload":null,"signature":""}`, `{"role":"trust","payload":"e30="}`, `[]`} {
+	for _, seed := range []string{string(good), `{}`, `{"role":"task","payload":null,"signature":""}`, `{"role":"trust","payload":"e30="}`,
+		`[]`} {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {

@@ -159,7 +159,8 @@ func TestParseAuthorization(t *testing.T) {
 	mac := base64.StdEncoding.EncodeToString(make([]byte, 32))
 	short := base64.StdEncoding.EncodeToString(make([]byte, 31))
 	long := base64.StdEncoding.EncodeToString(make([]byte, 33))
-	withoutMAC := []string{"no mac", "trailing comma", "credential twice", "something more", "something else", "line break in the mac", "short mac", "long mac", "stray bits in the mac", "mac not base64"}
+	withoutMAC := []string{"no mac", "trailing comma", "credential twice", "something more", "something else", "line break in the mac",
+		"short mac", "long mac", "stray bits in the mac", "mac not base64"}
 	for _, tc := range []struct{ name, header, want string }{
 		{"as written", `Muster credential="mse_abcd", mac="` + mac + `"`, "mse_abcd"},
 		{"other order", `Muster mac="` + mac + `",credential="msb_abcd"`, "msb_abcd"},
@@ -210,7 +211,8 @@ func TestParseAuthorization(t *testing.T) {
 func FuzzParseAuthorization(f *testing.F) {
 	key, _ := sign.EnrollKey("one")
 	good := sign.Authorization("mse_abcd", key, []byte("{}"))
-	for _, seed := range []string{good, strings.Replace(good, ", ", ",", 1), good + ",", "Muster ", "Muster =", `Muster "="`, `Muster credential="`, `Muster ,,,`, "Bearer x"} {
+	for _, seed := range []string{good, strings.Replace(good, ", ", ",", 1), good + ",", "Muster ", "Muster =", `Muster "="`,
+		`Muster credential="`, `Muster ,,,`, "Bearer x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, header string) {

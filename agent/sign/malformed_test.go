@@ -138,7 +138,8 @@ func FuzzSignatureInput(f *testing.F) {
 	r, _ := signed(f, key)
 	good := r.Header.Get("Signature-Input")
 	for _, seed := range []string{
-		good, good + ", " + good, `sig1=("date";req);a=1.5;b=?1;c=:AA==:;d=tok, ` + good, "", "a", "a=", "a=(", `a=("`, `a=("\`, `a=("\"");x="\\"`, "a=();", "a=(),", "a=( );tag",
+		good, good + ", " + good, `sig1=("date";req);a=1.5;b=?1;c=:AA==:;d=tok, ` + good, "", "a", "a=", "a=(", `a=("`, `a=("\`,
+		`a=("\"");x="\\"`, "a=();", "a=(),", "a=( );tag",
 		`a=("x" "y"  "z");created=1;created=2`, "a=();tag=\"muster\"", strings.Repeat("a=();", 50), "\x00", "*=()",
 	} {
 		f.Add(seed, r.Header.Get("Signature"))

@@ -24,7 +24,8 @@ func TestPSK(t *testing.T) {
 		if psk[i] == '0' {
 			changed = "1"
 		}
-		for _, wrong := range []string{psk[:i] + changed + psk[i+1:], psk[:i] + psk[i+1:], psk[:i] + "-" + psk[i+1:], psk[:i] + " " + psk[i:], psk[:i]} {
+		for _, wrong := range []string{psk[:i] + changed + psk[i+1:], psk[:i] + psk[i+1:], psk[:i] + "-" + psk[i+1:],
+			psk[:i] + " " + psk[i:], psk[:i]} {
 			if err := sign.CheckPSK(wrong); !errors.Is(err, sign.ErrMistypedPSK) || strings.Contains(err.Error(), psk[4:8]) {
 				t.Errorf("changed at %d: %v", i, err)
 			}

@@ -80,7 +80,8 @@ func TestRFC9421ContentDigest(t *testing.T) {
 	if got := sign.ContentDigest(body); got != v.Request.SHA256 {
 		t.Errorf("ContentDigest = %s, want %s", got, v.Request.SHA256)
 	}
-	for _, header := range []string{v.Request.SHA256, v.Request.SHA512 + ", " + v.Request.SHA256, v.Request.SHA256 + "," + v.Request.SHA512} {
+	for _, header := range []string{v.Request.SHA256, v.Request.SHA512 + ", " + v.Request.SHA256,
+		v.Request.SHA256 + "," + v.Request.SHA512} {
 		if err := sign.VerifyDigest(header, body); err != nil {
 			t.Errorf("VerifyDigest(%s) = %v", header, err)
 		}
@@ -88,7 +89,8 @@ func TestRFC9421ContentDigest(t *testing.T) {
 	if err := sign.VerifyDigest(v.Request.SHA512, body); !errors.Is(err, sign.ErrBadProof) {
 		t.Errorf("sha-512 alone: error = %v, want ErrBadProof", err)
 	}
-	for body, header := range map[string]string{v.Request.Body: v.Request.SHA512, v.Response.Body: v.Response.Components["content-digest"]} {
+	for body, header := range map[string]string{v.Request.Body: v.Request.SHA512,
+		v.Response.Body: v.Response.Components["content-digest"]} {
 		raw, err := sign.DictionaryBytes(header, "sha-512")
 		if sum := sha512.Sum512([]byte(body)); err != nil || string(raw) != string(sum[:]) {
 			t.Errorf("sha-512 of %s = %x, %v; want %x", body, raw, err, sum)
@@ -101,7 +103,8 @@ func TestVerifyDigestRefuses(t *testing.T) {
 	good := sign.ContentDigest(body)
 	other := sign.ContentDigest([]byte("[]"))
 	for _, header := range []string{
-		"", other, good + ", " + other, other + ", " + good, good + ", " + good, "sha-256=::", "sha-256=::, " + good, "sha-256=", "SHA" + good[3:],
+		"", other, good + ", " + other, other + ", " + good, good + ", " + good, "sha-256=::", "sha-256=::, " + good, "sha-256=",
+		"SHA" + good[3:],
 		good[:len(good)-1], good + ",", good + " x", "," + good, "sha-512" + good[7:], "sha-256=" + good[9:len(good)-1], good + ";x=1",
 		good[:20] + "\n" + good[20:], "sha-256=:AAAA:",
 	} {
@@ -128,7 +131,8 @@ func TestOtherKeysThanP256(t *testing.T) {
 		}
 	}
 	good := signingKey(t)
-	for name, signature := range map[string][]byte{"none": nil, "zeros": make([]byte, 64), "short": make([]byte, 63), "long": make([]byte, 65)} {
+	for name, signature := range map[string][]byte{"none": nil, "zeros": make([]byte, 64), "short": make([]byte, 63),
+		"long": make([]byte, 65)} {
 		if sign.VerifyP256(&good.PublicKey, []byte("x"), signature) {
 			t.Errorf("%s: verified", name)
 		}
@@ -169,7 +173,8 @@ func TestSmallerCurve(t *testing.T) {
 func TestDictionaryBytes(t *testing.T) {
 	for _, tc := range []struct{ header, want string }{
 		{"a=:AQ==:", "\x01"}, {"b=:AAAA:, a=:AQ==:", "\x01"}, {"b=:!:, a=:AQ==:", ""}, {"b=1, a=:AQ==:", ""},
-		{"", ""}, {"a=::", ""}, {"b=:AQ==:", ""}, {"a=:AQ==:, a=:AQ==:", ""}, {"a=::, a=:AQ==:", ""}, {"a=:AR==:", ""}, {"a=:A:", ""}, {"a=:AQ==", ""}, {"a", ""},
+		{"", ""}, {"a=::", ""}, {"b=:AQ==:", ""}, {"a=:AQ==:, a=:AQ==:", ""}, {"a=::, a=:AQ==:", ""}, {"a=:AR==:", ""}, {"a=:A:", ""},
+		{"a=:AQ==", ""}, {"a", ""},
 	} {
 		got, err := sign.DictionaryBytes(tc.header, "a")
 		if string(got) != tc.want || (err == nil) != (tc.want != "") || err != nil && !errors.Is(err, sign.ErrMalformed) {

@@ -82,7 +82,8 @@ func TestUnsignedRequests(t *testing.T) {
 }
 
 func TestForeignSignaturesBeside(t *testing.T) {
-	const foreign = `sig1=("@authority" "@query-param";name="Pet" "signature";key="sig0";req);created=1;expires=-2;alg="x\"y";keyid="a,b";tag="other";flag;n=1.5;b=:AAA=:;t=a/b;z=?0`
+	const foreign = `sig1=("@authority" "@query-param";name="Pet" ` +
+		`"signature";key="sig0";req);created=1;expires=-2;alg="x\"y";keyid="a,b";tag="other";flag;n=1.5;b=:AAA=:;t=a/b;z=?0`
 	for name, change := range map[string]func(*http.Request){
 		"before, one line": func(r *http.Request) {
 			r.Header.Set("Signature-Input", foreign+","+r.Header.Get("Signature-Input"))

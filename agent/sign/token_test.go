@@ -203,7 +203,8 @@ func FuzzParseToken(f *testing.F) {
 		f.Add(token(f, kind).Reveal())
 		f.Add(token(f, kind).Public())
 	}
-	for _, seed := range []string{"", "mse_", "msb_a_b.c", "mse_a_b_c", "msb_aaaa_.0123456789012345678901234567", "mse__0123456789012345678901234567", "msa_ü_x"} {
+	for _, seed := range []string{"", "mse_", "msb_a_b.c", "mse_a_b_c", "msb_aaaa_.0123456789012345678901234567",
+		"mse__0123456789012345678901234567", "msa_ü_x"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
@@ -228,8 +229,10 @@ func TestParseFetchPart(t *testing.T) {
 	}
 	fetch := strings.Repeat("f", 22)
 	for text, good := range map[string]bool{
-		"msb_ab12_" + fetch: true, "msb_ab1_" + fetch: false, "msb_ab12_" + fetch[1:]: false, "mse_ab12_" + fetch: false, "msb_ab12": false, "": false,
-		"msb_ab12_" + fetch + ".x": false, token.Reveal(): false, "msb_ab12_" + strings.Repeat("f", 65): false, "msb_" + strings.Repeat("a", 65) + "_" + fetch: false,
+		"msb_ab12_" + fetch: true, "msb_ab1_" + fetch: false, "msb_ab12_" + fetch[1:]: false, "mse_ab12_" + fetch: false,
+		"msb_ab12": false, "": false,
+		"msb_ab12_" + fetch + ".x": false, token.Reveal(): false, "msb_ab12_" + strings.Repeat("f", 65): false,
+		"msb_" + strings.Repeat("a", 65) + "_" + fetch: false,
 	} {
 		if _, err := sign.ParseFetchPart(text); (err == nil) != good {
 			t.Errorf("%s: %v", text, err)
@@ -238,7 +241,8 @@ func TestParseFetchPart(t *testing.T) {
 }
 
 func TestIsPSKID(t *testing.T) {
-	for id, want := range map[string]bool{sign.PSKID([]byte("key")): true, "psk-00c0ffee": true, "mse_abcd": false, "msb_abcd": false, "": false} {
+	for id, want := range map[string]bool{sign.PSKID([]byte("key")): true, "psk-00c0ffee": true, "mse_abcd": false, "msb_abcd": false,
+		"": false} {
 		if got := sign.IsPSKID(id); got != want {
 			t.Errorf("%q: got %v, want %v", id, got, want)
 		}

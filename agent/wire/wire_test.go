@@ -133,7 +133,8 @@ func TestHardwareInMessages(t *testing.T) {
 
 // What could not be read is null and never 0; what is 0 stays 0.
 func TestUnknownIsNull(t *testing.T) {
-	for _, v := range []any{wire.Hardware{}, wire.GPU{}, wire.Clocks{}, wire.PCIe{}, wire.ECC{}, wire.Remaps{}, wire.Fabric{}, wire.Processes{},
+	for _, v := range []any{wire.Hardware{}, wire.GPU{}, wire.Clocks{}, wire.PCIe{}, wire.ECC{}, wire.Remaps{}, wire.Fabric{},
+		wire.Processes{},
 		wire.Probe{}, wire.Cost{}} {
 		fields := encoded(t, v)
 		for i := range reflect.TypeOf(v).NumField() {
@@ -149,7 +150,8 @@ func TestUnknownIsNull(t *testing.T) {
 		t.Errorf("no memory used = %s, want 0", got)
 	}
 	var gpu wire.GPU
-	if err := json.Unmarshal([]byte(`{"memory_used_mib":0,"power_watts":null}`), &gpu); err != nil || gpu.MemoryUsedMiB == nil || gpu.PowerWatts != nil || gpu.MIG != nil {
+	if err := json.Unmarshal([]byte(`{"memory_used_mib":0,"power_watts":null}`), &gpu); err != nil || gpu.MemoryUsedMiB == nil ||
+		gpu.PowerWatts != nil || gpu.MIG != nil {
 		t.Errorf("0, null and absent were read as %v, %v, %v (%v)", gpu.MemoryUsedMiB, gpu.PowerWatts, gpu.MIG, err)
 	}
 }

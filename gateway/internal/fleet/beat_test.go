@@ -167,7 +167,8 @@ func TestBeatsAtOnce(t *testing.T) {
 			for i := range 50 {
 				f.clock.Forward(time.Millisecond)
 				b := &wire.HeartbeatRequest{RunID: "run00001", Counter: uint64(i), IntervalSeconds: 30}
-				if _, err := f.Beat(context.Background(), id, fleet.Proof{Address: address, At: f.clock.Now()}, b, report(b, "{}")); err != nil {
+				if _, err := f.Beat(context.Background(), id, fleet.Proof{Address: address, At: f.clock.Now()}, b,
+					report(b, "{}")); err != nil {
 					t.Error(err)
 				}
 				if i%10 == 0 {
@@ -278,7 +279,8 @@ func TestBeatOfARetiredNode(t *testing.T) {
 	ad := f.enrolled("box")
 	id := f.identity(ad.Certificate.Fingerprint)
 	f.apply("box", fleet.Retire)
-	_, err := f.Beat(t.Context(), id, fleet.Proof{Address: address, At: f.clock.Now()}, &wire.HeartbeatRequest{RunID: "run00001", IntervalSeconds: 30}, fleet.Report{})
+	_, err := f.Beat(t.Context(), id, fleet.Proof{Address: address, At: f.clock.Now()}, &wire.HeartbeatRequest{RunID: "run00001",
+		IntervalSeconds: 30}, fleet.Report{})
 	if code(err) != wire.CodeIllegalMove {
 		t.Errorf("got %v, want illegal_move", err)
 	}

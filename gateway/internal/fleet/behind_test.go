@@ -41,7 +41,8 @@ func TestClockThatWasBehind(t *testing.T) {
 				}
 				got, err := f.store.Token(t.Context(), token.ID)
 				if err != nil || !got.ExpiresAt.Equal(token.ExpiresAt) || !got.CreatedAt.Equal(token.CreatedAt) {
-					t.Errorf("the token: made %v, until %v, %v; want %v, %v", got.CreatedAt, got.ExpiresAt, err, token.CreatedAt, token.ExpiresAt)
+					t.Errorf("the token: made %v, until %v, %v; want %v, %v", got.CreatedAt, got.ExpiresAt, err, token.CreatedAt,
+						token.ExpiresAt)
 				}
 				account, err := f.store.Account(t.Context(), "msa_a")
 				if err != nil || (account.ExpiresAt.Sub(right)-90*24*time.Hour).Abs() > 2*time.Minute {

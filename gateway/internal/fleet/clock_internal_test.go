@@ -17,7 +17,8 @@ func TestMendWaitsForTheDatabase(t *testing.T) {
 	}
 	var off, passed time.Duration
 	begin := time.Now()
-	r, err := Open(t.Context(), Config{Store: s, Now: func() time.Time { return begin.Add(off + passed) }, Elapsed: func() time.Duration { return passed }})
+	r, err := Open(t.Context(), Config{Store: s, Now: func() time.Time { return begin.Add(off + passed) },
+		Elapsed: func() time.Duration { return passed }})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -202,7 +202,8 @@ func TestStragglerAfterAStep(t *testing.T) {
 			t.Errorf("%s: got %v", by, err)
 		}
 		f.pass(10 * time.Minute)
-		if err := f.stray(old, fleet.ForHeartbeat, fleet.Proof{At: f.clock.Now()}); code(err) != "ok" || reasons(f.seen("box")) != wire.ReasonConflict {
+		if err := f.stray(old, fleet.ForHeartbeat, fleet.Proof{At: f.clock.Now()}); code(err) != "ok" ||
+			reasons(f.seen("box")) != wire.ReasonConflict {
 			t.Errorf("%s: minutes later: got %v, reasons %q", by, err, reasons(f.seen("box")))
 		}
 	}
@@ -259,7 +260,8 @@ func TestDatabaseOfAWrongClock(t *testing.T) {
 	for _, aliveAt := range []time.Duration{0, 10 * time.Hour} {
 		f := newTide(t, true)
 		ad := f.enrolled("box")
-		if err := f.store.SaveBeats(t.Context(), []store.Beat{{NodeID: ad.Node.ID, At: start.Add(10 * time.Hour), RunID: "run0000A", Counter: 3, Interval: pace}},
+		if err := f.store.SaveBeats(t.Context(), []store.Beat{{NodeID: ad.Node.ID, At: start.Add(10 * time.Hour), RunID: "run0000A",
+			Counter: 3, Interval: pace}},
 			start.Add(aliveAt)); err != nil {
 			t.Fatal(err)
 		}
@@ -318,7 +320,8 @@ func TestMadeByAWrongClock(t *testing.T) {
 		}
 		id, err := f.store.Identity(t.Context(), next.Fingerprint)
 		c := id.Certificate
-		if left := c.NotAfter.Sub(now); err != nil || (left-24*time.Hour).Abs() > second || c.IssuedAt.After(now) || c.FirstUsedAt.After(now) {
+		if left := c.NotAfter.Sub(now); err != nil || (left-24*time.Hour).Abs() > second || c.IssuedAt.After(now) ||
+			c.FirstUsedAt.After(now) {
 			t.Errorf("the certificate: got %+v, %s left, %v", c, left, err)
 		}
 		if err := f.may(next.Fingerprint, fleet.ForAnything); err != nil {

@@ -251,7 +251,8 @@ func TestChooseRefuses(t *testing.T) {
 		t.Errorf("another tenant's operator: got %v", err)
 	}
 	f.recover("box", fleet.Recovery{Fingerprint: "sha256:" + good, For: 2 * time.Hour})
-	if e := f.events("node.recovery_allowed")[0]; !e.Security || e.Actor != operator.Name || e.Detail["fingerprint"] != good || e.Detail["until"] != "2026-11-21T14:00:00Z" {
+	if e := f.events("node.recovery_allowed")[0]; !e.Security || e.Actor != operator.Name || e.Detail["fingerprint"] != good ||
+		e.Detail["until"] != "2026-11-21T14:00:00Z" {
 		t.Errorf("got event %+v", e)
 	}
 }
@@ -265,7 +266,8 @@ func TestRecoveryBeyondTheGrace(t *testing.T) {
 	f.clock.Forward(authority.DefaultTTL + grace + time.Second)
 	old := ad.Certificate.Fingerprint
 	may := func() string { return code(f.may(old, fleet.ForRenewal)) }
-	if err := f.may(old, fleet.ForRenewal); code(err) != wire.CodeExpired || !strings.Contains(hint(err), "muster node allow-recovery box") {
+	if err := f.may(old, fleet.ForRenewal); code(err) != wire.CodeExpired || !strings.Contains(hint(err),
+		"muster node allow-recovery box") {
 		t.Errorf("got %v, want certificate_expired and the way out", err)
 	}
 	f.recover("box", fleet.Recovery{For: time.Hour})

@@ -15,7 +15,8 @@ func TestCreate(t *testing.T) {
 	f := newFleet(t)
 	by := store.Actor{Name: "operator:socket"}
 	n, err := f.Create(t.Context(), fleet.NewNode{Name: "gpu-7", Labels: map[string]string{"rack": "7"}, GPUs: 8}, by)
-	if err != nil || n.State != string(fleet.Ready) || n.Tenant != "default" || n.Labels["rack"] != "7" || n.GPUsExpected != 8 || n.Status != "pending" {
+	if err != nil || n.State != string(fleet.Ready) || n.Tenant != "default" || n.Labels["rack"] != "7" || n.GPUsExpected != 8 ||
+		n.Status != "pending" {
 		t.Fatalf("got %+v, %v", n, err)
 	}
 	if err := n.Bootstrappable(false); err != nil {
@@ -70,7 +71,8 @@ func TestBoundToken(t *testing.T) {
 	if _, err = f.Enrol(t.Context(), other); !errors.As(err, &refused) || refused.Code != wire.CodeWrongNode {
 		t.Errorf("another node's key: %v", err)
 	}
-	if e := f.events("enrol.refused"); len(e) != 2 || e[0].NodeID != n.ID || e[0].NodeName != "gpu-7" || e[0].Tenant != n.Tenant || e[0].Outcome != wire.CodeWrongNode {
+	if e := f.events("enrol.refused"); len(e) != 2 || e[0].NodeID != n.ID || e[0].NodeName != "gpu-7" || e[0].Tenant != n.Tenant ||
+		e[0].Outcome != wire.CodeWrongNode {
 		t.Errorf("events: %+v", e)
 	}
 	ad, err := f.Enrol(t.Context(), f.applicant(token, "gone", newKey(t))) // a name that nobody has is no claim to be another
@@ -78,7 +80,8 @@ func TestBoundToken(t *testing.T) {
 		t.Errorf("got %+v, %v", ad.Node, err)
 	}
 	f.clock.Forward(2 * time.Hour)
-	if _, err := f.Enrol(t.Context(), f.applicant(token, "gpu-7", newKey(t))); err == nil || f.events("enrol.refused")[0].NodeName != "gpu-7" {
+	if _, err := f.Enrol(t.Context(), f.applicant(token, "gpu-7", newKey(t))); err == nil ||
+		f.events("enrol.refused")[0].NodeName != "gpu-7" {
 		t.Errorf("a used one: %v, %+v", err, f.events("enrol.refused")[0])
 	}
 	if node, _ := f.Node(t.Context(), "", "gpu-7"); node.Bootstrappable(false) == nil || node.Bootstrappable(true) != nil {

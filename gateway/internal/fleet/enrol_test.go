@@ -44,7 +44,8 @@ func TestEnrolNewNode(t *testing.T) {
 		t.Errorf("issued at %v, %v, want %v", row.Certificate.IssuedAt, err, start)
 	}
 	events := f.events("node.enrolled")
-	if len(events) != 1 || events[0].Address != address || events[0].Actor != "token:mse_new1" || events[0].NodeID != n.ID || !events[0].Security {
+	if len(events) != 1 || events[0].Address != address || events[0].Actor != "token:mse_new1" || events[0].NodeID != n.ID ||
+		!events[0].Security {
 		t.Errorf("got events %+v", events)
 	}
 }
@@ -65,7 +66,8 @@ func TestEnrolAgain(t *testing.T) {
 			}
 		}, "ok"},
 		{"while a renewal waits for its first use", func(f *world, ad fleet.Admission) { f.renew(ad.Certificate.Fingerprint) }, "ok"},
-		{"after a renewal", func(f *world, ad fleet.Admission) { f.use(f.renew(ad.Certificate.Fingerprint).Fingerprint) }, wire.CodeKeyInUse},
+		{"after a renewal", func(f *world, ad fleet.Admission) { f.use(f.renew(ad.Certificate.Fingerprint).Fingerprint) },
+			wire.CodeKeyInUse},
 		{"after the node retired", func(f *world, _ fleet.Admission) { f.apply("box", fleet.Retire) }, wire.CodeKeyInUse},
 		{"after the node was banned", func(f *world, _ fleet.Admission) { f.apply("box", fleet.Ban) }, wire.CodeBanned},
 		{"after another machine took over", func(f *world, _ fleet.Admission) {
@@ -88,7 +90,8 @@ func TestEnrolAgain(t *testing.T) {
 				f.wantRefusal(err, c.want)
 				return
 			}
-			if err != nil || !again.Again || again.New || again.Certificate.Chain != first.Certificate.Chain || again.Node.ID != first.Node.ID {
+			if err != nil || !again.Again || again.New || again.Certificate.Chain != first.Certificate.Chain ||
+				again.Node.ID != first.Node.ID {
 				t.Errorf("got %+v, %v, want the first answer again", again, err)
 			}
 			if token, err := f.store.Token(t.Context(), "mse_again"); err != nil || token.Used != 1 {
@@ -321,13 +324,14 @@ func parallel(n int, call func(i int) string) map[string]int {
 func TestRefusedOften(t *testing.T) {
 	f := newFleet(t)
 	counted := 0
-	r, err := fleet.Open(t.Context(), fleet.Config{Store: f.store, Now: f.clock.Now, CountAgain: func(_ context.Context, e store.Event) bool {
+	again := func(_ context.Context, e store.Event) bool {
 		if e.Kind != "enrol.refused" || e.Outcome != wire.CodeTokenUsed || e.Address != address || e.Detail["credential"] != "mse_used" {
 			t.Errorf("event %+v", e)
 		}
 		counted++
 		return counted > 1
-	}})
+	}
+	r, err := fleet.Open(t.Context(), fleet.Config{Store: f.store, Now: f.clock.Now, CountAgain: again})
 	if err != nil {
 		t.Fatal(err)
 	}

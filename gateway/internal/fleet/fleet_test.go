@@ -181,7 +181,8 @@ func (f *world) beat(ad fleet.Admission, counter uint64, change func(*wire.Heart
 	if change != nil {
 		change(b)
 	}
-	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), fleet.Proof{Address: address, At: f.clock.Now()}, b, report(b, `{"version":"1"}`))
+	state, err := f.Beat(f.t.Context(), f.identity(ad.Certificate.Fingerprint), fleet.Proof{Address: address, At: f.clock.Now()}, b,
+		report(b, `{"version":"1"}`))
 	if err != nil {
 		f.t.Fatal(err)
 	}

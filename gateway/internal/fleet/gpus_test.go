@@ -21,7 +21,8 @@ func machine(state string, gpus int, ills map[int]string) string {
 		if ills[i] != "" {
 			health = `"` + strings.ReplaceAll(ills[i], ",", `","`) + `"`
 		}
-		rows[i] = fmt.Sprintf(`{"index":%d,"uuid":"GPU-%d","name":"NVIDIA H100","bus_id":"00000000:0%d:00.0","memory_source":"device","health":[%s]}`, i, i, i, health)
+		rows[i] = fmt.Sprintf(`{"index":%d,"uuid":"GPU-%d","name":"NVIDIA H100",`+
+			`"bus_id":"00000000:0%d:00.0","memory_source":"device","health":[%s]}`, i, i, i, health)
 	}
 	return `{"probe":{"state":"` + state + `"},"gpus":[` + strings.Join(rows, ",") + `]}`
 }
@@ -290,7 +291,8 @@ func TestHealthDetail(t *testing.T) {
 	}
 	fault(1, "GPU-1 at 01:00.0\x1b[2J\n is lost")
 	check("GPU-1 at 01:00.0 [2J is lost", 1)
-	if e := f.events("node.failed")[0]; e.Detail["gpu_fault"] != "GPU-1 at 01:00.0 [2J is lost" || e.Detail["reasons"] != "gpu_fault" || e.Detail["to"] != "unavailable" {
+	if e := f.events("node.failed")[0]; e.Detail["gpu_fault"] != "GPU-1 at 01:00.0 [2J is lost" || e.Detail["reasons"] != "gpu_fault" ||
+		e.Detail["to"] != "unavailable" {
 		t.Errorf("got event %+v", e)
 	}
 	fault(2, "GPU-1 and GPU-2 are lost")
@@ -351,7 +353,8 @@ func TestGPUHealthEvents(t *testing.T) {
 	beat(map[int]string{3: "ecc_uncorrected,remap_pending", 4: "remap_pending"})
 	check("more", 2, map[string]string{"GPU-3": "ecc_uncorrected, remap_pending", "GPU-4": "remap_pending"})
 	beat(map[int]string{3: "ecc_uncorrected"})
-	check("what comes and goes within a minute", 3, map[string]string{"GPU-3": "ecc_uncorrected", "GPU-4": "well again, was: remap_pending"})
+	check("what comes and goes within a minute", 3, map[string]string{"GPU-3": "ecc_uncorrected",
+		"GPU-4": "well again, was: remap_pending"})
 	f.beat(ad, counter+1, func(b *wire.HeartbeatRequest) { b.Hardware = []byte(machine(wire.ProbeOK, 3, nil)) }) // GPU-3 is gone
 	counter++
 	check("gone is not well", 3, map[string]string{"GPU-3": "ecc_uncorrected", "GPU-4": "well again, was: remap_pending"})

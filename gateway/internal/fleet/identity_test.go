@@ -72,7 +72,8 @@ func TestEndsAtOnce(t *testing.T) {
 				f.t.Fatal(err)
 			}
 		}, wire.CodeSuperseded},
-		{"renewed", func(f *world, ad fleet.Admission) { f.use(f.renew(ad.Certificate.Fingerprint).Fingerprint) }, wire.CodeSupersededRetry},
+		{"renewed", func(f *world, ad fleet.Admission) { f.use(f.renew(ad.Certificate.Fingerprint).Fingerprint) },
+			wire.CodeSupersededRetry},
 		{"expired", func(f *world, _ fleet.Admission) { f.clock.Forward(authority.DefaultTTL + time.Second) }, wire.CodeExpired},
 		{"revoked", func(f *world, ad fleet.Admission) {
 			move := store.Move{NodeID: ad.Node.ID, From: "enrolled", To: "enrolled", At: f.clock.Now(), RevokeCertificates: true}

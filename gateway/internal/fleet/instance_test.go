@@ -46,8 +46,10 @@ func TestInstanceComesBack(t *testing.T) {
 		why    string
 	}{
 		{"while it reports", nil, wire.CodeNameInUse, 91, ""},
-		{"after some silence", func(f *world, _ fleet.Admission, _ *fleet.Applicant) { f.clock.Forward(time.Minute) }, wire.CodeNameInUse, 31, ""},
-		{"three intervals of silence are not stale yet", func(f *world, _ fleet.Admission, _ *fleet.Applicant) { f.clock.Forward(3 * pace) },
+		{"after some silence", func(f *world, _ fleet.Admission, _ *fleet.Applicant) { f.clock.Forward(time.Minute) }, wire.CodeNameInUse,
+			31, ""},
+		{"three intervals of silence are not stale yet",
+			func(f *world, _ fleet.Admission, _ *fleet.Applicant) { f.clock.Forward(3 * pace) },
 			wire.CodeNameInUse, 1, ""},
 		{"once it is stale", func(f *world, _ fleet.Admission, _ *fleet.Applicant) { f.clock.Forward(3*pace + time.Second) },
 			"ok", 0, "the same instance with its own token"},

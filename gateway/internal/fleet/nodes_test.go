@@ -234,7 +234,8 @@ func TestApply(t *testing.T) {
 			}
 		}
 		events := f.events(c.kind)
-		if len(events) != before+1 || events[0].Actor != operator.Name || events[0].Address != operator.Address || events[0].NodeName != "box" ||
+		if len(events) != before+1 || events[0].Actor != operator.Name || events[0].Address != operator.Address ||
+			events[0].NodeName != "box" ||
 			events[0].Tenant != "platform" || events[0].Detail["to"] != c.want {
 			t.Errorf("%s: got events %+v, want one more that says who and where to", c.verb, events)
 		}
@@ -248,7 +249,8 @@ func TestSetLabels(t *testing.T) {
 	if err != nil || n.Labels["tier"] != "sovereign" {
 		t.Errorf("got %v, %v", n.Labels, err)
 	}
-	if e := f.events("node.labelled"); len(e) != 1 || e[0].Detail["set.tier"] != "sovereign" || e[0].Detail["removed"] != "spot" || e[0].Actor != operator.Name {
+	if e := f.events("node.labelled"); len(e) != 1 || e[0].Detail["set.tier"] != "sovereign" || e[0].Detail["removed"] != "spot" ||
+		e[0].Actor != operator.Name {
 		t.Errorf("got events %+v", e)
 	}
 	for _, c := range []struct {

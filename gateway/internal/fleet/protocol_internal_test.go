@@ -17,7 +17,8 @@ func TestProtocolPage(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(string(page)), " ")
 	for _, want := range []string{
-		fmt.Sprintf("more than %d seconds after the first use (on a connection from before it: %d minutes)", int(lateUse.Seconds()), int(straggle.Minutes())),
+		fmt.Sprintf("more than %d seconds after the first use (on a connection from before it: %d minutes)", int(lateUse.Seconds()),
+			int(straggle.Minutes())),
 		fmt.Sprintf("or once more than %d minutes after it", int(straggle.Minutes())),
 		fmt.Sprintf("it was issued %d minutes after its NotBefore", int(wire.Backdate.Minutes())),
 	} {

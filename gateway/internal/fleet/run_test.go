@@ -49,8 +49,10 @@ func TestRuns(t *testing.T) {
 		{"two copies that start at once", "A1 1s B1 29s A2 1s B2 29s A3 1s B3", true},
 		{"fast copies", "A1 200ms A2 50ms B1 150ms A3 50ms B2 150ms A4 50ms B3", true},
 		{"three copies", "A1 1s B1 1s C1 28s A2 1s B2 1s C2 28s A3 1s B3", true},
-		{"seven copies of one disk", "A1 1s B1 1s C1 1s D1 1s E1 1s F1 1s G1 24s A2 1s B2 1s C2 1s D2 1s E2 1s F2 1s G2 24s A3 1s B3", true},
-		{"the gateway restarts meanwhile, and the copies go on", "A1 5m A2 30s B1 restart 15s A3 15s B2 restart 15s A4 15s B3 15s A5", true},
+		{"seven copies of one disk", "A1 1s B1 1s C1 1s D1 1s E1 1s F1 1s G1 24s A2 1s B2 1s C2 1s D2 1s E2 1s F2 1s G2 24s A3 1s B3",
+			true},
+		{"the gateway restarts meanwhile, and the copies go on", "A1 5m A2 30s B1 restart 15s A3 15s B2 restart 15s A4 15s B3 15s A5",
+			true},
 		{"the gateway restarts after every heartbeat", "A1 5m A2 30s B1 restart 15s A3 restart 15s B2 restart 15s A4 restart 15s B3", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -138,10 +140,12 @@ func TestConflict(t *testing.T) {
 		t.Errorf("a heartbeat: got %s", state)
 	}
 	detail, err := f.Detail(t.Context(), "", "box")
-	if err != nil || len(detail.Runs) != 2 || len(detail.Certificates) != 1 || detail.Runs[0].ID != "run0000B" || detail.Runs[0].Counter != 9 {
+	if err != nil || len(detail.Runs) != 2 || len(detail.Certificates) != 1 || detail.Runs[0].ID != "run0000B" ||
+		detail.Runs[0].Counter != 9 {
 		t.Errorf("got runs %+v, %d certificates, %v", detail.Runs, len(detail.Certificates), err)
 	}
-	if _, err := f.Apply(t.Context(), "", "box", fleet.Resume, operator); code(err) != wire.CodeIllegalMove || !strings.Contains(hint(err), "allow-recovery box") {
+	if _, err := f.Apply(t.Context(), "", "box", fleet.Resume, operator); code(err) != wire.CodeIllegalMove || !strings.Contains(hint(err),
+		"allow-recovery box") {
 		t.Errorf("resume: got %v", err)
 	}
 	if got := f.apply("box", fleet.Retire); got.State != "retired" {

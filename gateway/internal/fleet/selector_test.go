@@ -53,7 +53,8 @@ func TestParseSelectorRefuses(t *testing.T) {
 }
 
 func FuzzParseSelector(f *testing.F) {
-	for _, seed := range []string{"", "tier=sovereign,tenant=platform", "a!=b", "!x", "a==b", ",", "a,,b", "status=online", "team/owner", "=x", "!=", "\x00"} {
+	for _, seed := range []string{"", "tier=sovereign,tenant=platform", "a!=b", "!x", "a==b", ",", "a,,b", "status=online", "team/owner",
+		"=x", "!=", "\x00"} {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, selector string) {

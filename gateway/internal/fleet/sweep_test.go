@@ -42,18 +42,21 @@ func TestSweep(t *testing.T) {
 		f.clock.Forward(start.Add(c.at).Sub(f.clock.Now()))
 		f.sweep()
 		n := f.seen("box")
-		if got := len(f.events("renewal.overdue")); got != c.events || (n.Certificate.OverdueAt != nil) != (c.events > 0) || n.State != c.state || reasons(n) != c.reasons {
+		if got := len(f.events("renewal.overdue")); got != c.events || (n.Certificate.OverdueAt != nil) != (c.events > 0) ||
+			n.State != c.state || reasons(n) != c.reasons {
 			t.Errorf("after %v: got %d events, overdue %v, %s %s; want %+v", c.at, got, n.Certificate.OverdueAt, n.State, reasons(n), c)
 		}
 	}
-	if e := f.events("renewal.overdue")[0]; e.NodeName != "box" || e.Tenant != "platform" || e.Detail["generation"] != "1" || e.Actor != "gateway" ||
+	if e := f.events("renewal.overdue")[0]; e.NodeName != "box" || e.Tenant != "platform" || e.Detail["generation"] != "1" ||
+		e.Actor != "gateway" ||
 		e.Detail["fingerprint"] != ad.Certificate.Fingerprint || e.Detail["not_after"] != "2026-11-22T12:00:00Z" {
 		t.Errorf("got event %+v", e)
 	}
 	next := f.renew(ad.Certificate.Fingerprint)
 	f.use(next.Fingerprint)
 	ad.Certificate = next
-	if state := f.beat(ad, 2, health(wire.HealthGPUMissing)); state != fleet.Unavailable || reasons(f.seen("box")) != wire.HealthGPUMissing {
+	if state := f.beat(ad, 2, health(wire.HealthGPUMissing)); state != fleet.Unavailable ||
+		reasons(f.seen("box")) != wire.HealthGPUMissing {
 		t.Errorf("renewed, but ill: got %s %s", state, reasons(f.seen("box")))
 	}
 	if state := f.beat(ad, 3, nil); state != fleet.Active {

@@ -31,7 +31,8 @@ func TestFits(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, text := range []string{
-		string(vector), string(written), hardware("", ""), hardware(gpu, ""), hardware(gpu+" , "+gpu, `,"load1":1.5e-7,"kernel":"6.1 für Ümläute"`),
+		string(vector), string(written), hardware("", ""), hardware(gpu, ""),
+		hardware(gpu+" , "+gpu, `,"load1":1.5e-7,"kernel":"6.1 für Ümläute"`),
 		hardware(gpuWith(`"memory_source"`, `"memory_total_mib":0,"memory_used_mib":null,"memory_source"`), ""),
 		hardware(gpuWith(`"health"`, `"temperature_celsius":-5,"health"`), ""),
 	} {
@@ -59,7 +60,8 @@ func TestMend(t *testing.T) {
 		{"a text for the probe", `{"probe":"ok","gpus":[]}`, "probe", `"state":"failed"`},
 		{"a state that nobody knows", `{"probe":{"state":"fine"},"gpus":[]}`, "probe.state", `"state":"failed"`},
 		{"a number that nobody holds", hardware(gpu, `,"load1":1e999`), "load1", `"load1":null`},
-		{"a whole number that JavaScript rounds", hardware(gpu, `,"memory_total_mib":9007199254740993`), "memory_total_mib", `"memory_total_mib":null`},
+		{"a whole number that JavaScript rounds", hardware(gpu, `,"memory_total_mib":9007199254740993`), "memory_total_mib",
+			`"memory_total_mib":null`},
 		{"a fraction for a whole number", hardware(gpu, `,"cpus":1.5`), "cpus", `"cpus":null`},
 		{"an exponent for a whole number", hardware(gpu, `,"cpus":1e1`), "cpus", `"cpus":null`},
 		{"a text for a number", hardware(gpu, `,"cpus":"16","load1":"1"`), "cpus load1", `"cpus":null`},
@@ -87,7 +89,8 @@ func TestMend(t *testing.T) {
 		{"a time in another zone", hardware(gpu, `,"boot_time":"2026-11-21T12:00:00+02:00"`), "", `"boot_time":"2026-11-21T10:00:00Z"`},
 		{"a time that UTC does not have", hardware(gpu, `,"boot_time":"0000-01-01T00:00:00+23:00"`), "boot_time", `"boot_time":null`},
 		{"too many GPUs", hardware(many, ""), fmt.Sprintf("gpus from %d on", wire.MaxGPUs), `"uuid":"GPU-1"`},
-		{"a hundred wrong members", hardware(strings.TrimSuffix(strings.Repeat("7,", 100), ","), ""), "gpus[0] gpus[1] gpus[2] gpus[3] gpus[4] gpus[5] gpus[6] gpus[7] 92 more", `"gpus":[]`},
+		{"a hundred wrong members", hardware(strings.TrimSuffix(strings.Repeat("7,", 100), ","), ""),
+			"gpus[0] gpus[1] gpus[2] gpus[3] gpus[4] gpus[5] gpus[6] gpus[7] 92 more", `"gpus":[]`},
 		{"a thousand members", `{` + strings.Repeat(`"a":1,`, 1000) + `"gpus":[]}`, "all of it", ""},
 		{"a list", `[]`, "all of it", ""},
 		{"no JSON", `{"gpus":`, "all of it", ""},
@@ -102,7 +105,8 @@ func TestMend(t *testing.T) {
 			sound(t, got)
 		}
 	}
-	if got, left := reading.Cost.Mend(`{"rss_kib":"str","cpu_ms":7}`); got != `{"rss_kib":null,"cpu_ms":7,"probe_ms":null}` || len(left) != 1 {
+	if got, left := reading.Cost.Mend(`{"rss_kib":"str","cpu_ms":7}`); got != `{"rss_kib":null,"cpu_ms":7,"probe_ms":null}` ||
+		len(left) != 1 {
 		t.Errorf("cost: got %s less %v", got, left)
 	}
 	if got, left := reading.Agent.Mend(`{"version":1,"os":"linux"}`); got != `{"version":"","os":"linux","arch":""}` || len(left) != 1 {
@@ -162,7 +166,8 @@ func TestSummary(t *testing.T) {
 func FuzzMend(f *testing.F) {
 	for _, seed := range []string{
 		hardware(gpu, ""), hardware(gpu+","+gpu, `,"cpus":2,"load1":0.5,"kernel":"x"`), `{"gpus":"str"}`, `{"gpus":[{"index":1e999}]}`,
-		`{"gpus":[],"gpus":[]}`, `{"probe":{"state":"ok","since":"2026-11-21T12:00:00Z"}}`, `{"gpus":[{"health":["\u0000"]}]}`, "{\"kernel\":\"\xff\"}", `[`, `{}`,
+		`{"gpus":[],"gpus":[]}`, `{"probe":{"state":"ok","since":"2026-11-21T12:00:00Z"}}`, `{"gpus":[{"health":["\u0000"]}]}`,
+		"{\"kernel\":\"\xff\"}", `[`, `{}`,
 	} {
 		f.Add(seed)
 	}

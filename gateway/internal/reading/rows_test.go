@@ -8,7 +8,8 @@ import (
 )
 
 func TestHealthOfRows(t *testing.T) {
-	found, shown := reading.Health(`{"gpus":[{"uuid":"GPU-1","health":["hot","ecc\n "]},{"index":1,"health":["lost"]},{"index":2,"uuid":"GPU-3"}]}`)
+	found, shown := reading.Health(`{"gpus":[{"uuid":"GPU-1","health":["hot","ecc\n "]},` +
+		`{"index":1,"health":["lost"]},{"index":2,"uuid":"GPU-3"}]}`)
 	if len(found) != 2 || found["GPU-1"] != "hot, ecc" || found["gpu 1"] != "lost" {
 		t.Errorf("found %v", found)
 	}
