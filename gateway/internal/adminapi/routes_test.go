@@ -28,7 +28,8 @@ func TestNodes(t *testing.T) {
 	if err := json.Unmarshal(body, &raw); err != nil {
 		t.Fatal(err)
 	}
-	const keys = "id name tenant labels provider instance_id state state_reasons status last_seen created_at address agent certificate hardware"
+	const keys = "id name tenant labels provider instance_id state state_reasons status last_seen " +
+		"created_at address agent certificate hardware"
 	for key := range strings.FieldsSeq(keys) {
 		if _, ok := raw.Nodes[0][key]; !ok {
 			t.Errorf("a node has no %s", key)

@@ -91,3 +91,13 @@ func TestTakes(t *testing.T) {
 		}
 	}
 }
+
+// TestBodies: what changes something by what it is sent says how much of that it reads, and nothing else reads any.
+func TestBodies(t *testing.T) {
+	for _, route := range adminapi.Table() {
+		sent := route.Method == "POST" || route.Method == "PATCH"
+		if (route.Body.Bytes > 0) != sent || (route.Body.Time > 0) != sent {
+			t.Errorf("%s reads %d bytes within %s", route.Pattern(), route.Body.Bytes, route.Body.Time)
+		}
+	}
+}
