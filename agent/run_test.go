@@ -254,3 +254,28 @@ func TestIdentityOfAnotherInstance(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestFlagsBeforeTheCommand: every flag of every command may stand in front of the command, and a switch takes no value there.
+func TestFlagsBeforeTheCommand(t *testing.T) {
+	for _, one := range commands() {
+		_, help, _ := agent(t, environment("HOME", t.TempDir()), "", nil, one.name, "--help")
+		flags := 0
+		for line := range strings.Lines(help) {
+			if !strings.HasPrefix(line, "  -") {
+				continue
+			}
+			flags++
+			words := strings.Fields(line)
+			args := []string{words[0], "value", one.name}
+			if value := words[1]; value != strings.ToUpper(value) {
+				args = []string{words[0], one.name}
+			}
+			if name, rest := findCommand(args); name != one.name || len(rest) != len(args)-1 {
+				t.Errorf("%q: command %q with %q", args, name, rest)
+			}
+		}
+		if flags == 0 && one.name != "version" {
+			t.Errorf("%s has no flags in\n%s", one.name, help)
+		}
+	}
+}
