@@ -16,7 +16,7 @@ import (
 
 func (s *server) whoami(c *call) (any, error) {
 	who := c.caller
-	return client.Identity{Actor: who.Actor.Name, AccountID: who.Account.ID, Tenant: who.Tenant, Scopes: orNone(who.Scopes),
+	return client.Caller{Actor: who.Actor.Name, AccountID: who.Account.ID, Tenant: who.Tenant, Scopes: orNone(who.Scopes),
 		ExpiresAt: utc(who.Account.ExpiresAt)}, nil
 }
 

@@ -25,7 +25,7 @@ func TestAccounts(t *testing.T) {
 	if token, err := sign.ParseToken(made.Token); err != nil || token.Public() != made.ID {
 		t.Errorf("token of %s: %v", made.ID, err)
 	}
-	if status, body := h.ask("GET", "whoami", made.Token, ""); status != 200 || decode[client.Identity](t, body).Actor != "account:ci" {
+	if status, body := h.ask("GET", "whoami", made.Token, ""); status != 200 || decode[client.Caller](t, body).Actor != "account:ci" {
 		t.Errorf("whoami: %d %s", status, body)
 	}
 	status, body = h.ask("GET", "accounts", "", "")
@@ -196,7 +196,7 @@ func TestScopeOfBefore(t *testing.T) {
 	const former = "releases:write"
 	ci := h.account("ci", "", "nodes:read", former)
 	if status, body := h.ask("GET", "whoami", ci, ""); status != 200 ||
-		!slices.Equal(decode[client.Identity](t, body).Scopes, []string{"nodes:read", former}) {
+		!slices.Equal(decode[client.Caller](t, body).Scopes, []string{"nodes:read", former}) {
 		t.Errorf("whoami: %d %s", status, body)
 	}
 	if status, body := h.ask("GET", "nodes", ci, ""); status != 200 {
@@ -293,11 +293,11 @@ func TestAccountClient(t *testing.T) {
 func TestWhoAmI(t *testing.T) {
 	h := newHouse(t)
 	_, body := h.ask("GET", "whoami", "", "")
-	if got := decode[client.Identity](t, body); got.Actor != "operator:socket" || got.Tenant != "" || len(got.Scopes) != 1 {
+	if got := decode[client.Caller](t, body); got.Actor != "operator:socket" || got.Tenant != "" || len(got.Scopes) != 1 {
 		t.Errorf("on the socket: %s", body)
 	}
 	_, body = h.ask("GET", "whoami", h.account("ci", "platform", "nodes:read"), "")
-	if got := decode[client.Identity](t, body); got.Actor != "account:ci" || got.Tenant != "platform" || got.Scopes[0] != "nodes:read" ||
+	if got := decode[client.Caller](t, body); got.Actor != "account:ci" || got.Tenant != "platform" || got.Scopes[0] != "nodes:read" ||
 		got.AccountID == "" {
 		t.Errorf("as an account: %s", body)
 	}

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// Identity answers GET whoami.
-type Identity struct {
+// Caller answers GET whoami: the account or operator that asks. An identity is a node's.
+type Caller struct {
 	Actor     string     `json:"actor"`
 	AccountID string     `json:"account_id"` // empty on the socket
 	Tenant    string     `json:"tenant"`     // empty: all
@@ -15,8 +15,8 @@ type Identity struct {
 }
 
 // WhoAmI tells whom the gateway takes this client for.
-func (c *Client) WhoAmI(ctx context.Context) (Identity, error) {
-	var who Identity
+func (c *Client) WhoAmI(ctx context.Context) (Caller, error) {
+	var who Caller
 	err := c.do(ctx, "GET", "whoami", nil, nil, &who)
 	return who, err
 }
