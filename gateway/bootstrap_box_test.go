@@ -77,7 +77,8 @@ leave() {
 	mkdir -p "$RECORD/after"
 	cp -a /etc/muster /etc/hosts "$RECORD/after" 2>/dev/null || :
 	find /etc/docker /etc/containers /var/lib/muster-agent /run 2>/dev/null >"$RECORD/after/files" || :
-	for f in /etc/docker /etc/containers; do [ ! -d "$f/certs.d" ] || { mkdir -p "$RECORD/after$f" && cp -a "$f/certs.d" "$RECORD/after$f"; }; done
+	for f in /etc/docker /etc/containers; do [ ! -d "$f/certs.d" ] || { mkdir -p "$RECORD/after$f" && cp -a "$f/certs.d" ` +
+	`"$RECORD/after$f"; }; done
 	ls -ld /etc/muster /etc/muster/* 2>/dev/null >"$RECORD/after/modes" || :
 	cd / && rm -rf /etc/muster
 }

@@ -104,10 +104,12 @@ func TestBootstrapStopped(t *testing.T) {
 	m := h.bootstrap("gpu-7")
 	for _, c := range []struct{ name, first, want string }{
 		{"terminated", `INTERRUPT=1 run sh "$S" || echo "status $?"`, "status 143"},
-		{"disk full", `mkdir -p /var/lib/muster-agent; mount -t tmpfs -o size=64k tmpfs /var/lib/muster-agent; run sh "$S" || echo "status $?"; mount -o remount,size=8m /var/lib/muster-agent`,
+		{"disk full", `mkdir -p /var/lib/muster-agent; mount -t tmpfs -o size=64k tmpfs /var/lib/muster-agent; ` +
+			`run sh "$S" || echo "status $?"; mount -o remount,size=8m /var/lib/muster-agent`,
 			"the agent cannot be fetched"},
 		{"join fails", `RECORD_EXIT=3 run sh "$S" || echo "status $?"; [ -s /etc/muster/bootstrap-token ] || echo gone`, "status 3"},
-		{"no network", `PATH=/nowhere:$PATH; mv "${BOX_PATH}/curl" "${BOX_PATH}/hidden"; printf '#!/bin/sh\nexit 7\n' >"${BOX_PATH}/curl"; chmod 755 "${BOX_PATH}/curl"
+		{"no network", `PATH=/nowhere:$PATH; mv "${BOX_PATH}/curl" "${BOX_PATH}/hidden"; printf '#!/bin/sh\nexit 7\n' >"${BOX_PATH}/curl"; ` +
+			`chmod 755 "${BOX_PATH}/curl"
 			run sh "$S" || echo "status $?"; mv -f "${BOX_PATH}/hidden" "${BOX_PATH}/curl"`, "cannot be fetched from " + h.url},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -135,9 +137,11 @@ func TestBootstrapRefuses(t *testing.T) {
 	none := regexp.MustCompile(`SHA256_(AMD64|ARM64)='[0-9a-f]*'`).ReplaceAllString(script, "SHA256_$1=''")
 	for _, c := range []struct{ name, script, commands, want string }{
 		{"no root", script,
-			`printf '#!/bin/sh\necho 1000\n' >/var/lib/id; chmod 755 /var/lib/id; mkdir /var/lib/b; mv /var/lib/id /var/lib/b/id; PATH=/var/lib/b:$BOX_PATH sh "$S"`, "this needs root"},
+			`printf '#!/bin/sh\necho 1000\n' >/var/lib/id; chmod 755 /var/lib/id; mkdir /var/lib/b; mv /var/lib/id /var/lib/b/id; ` +
+				`PATH=/var/lib/b:$BOX_PATH sh "$S"`, "this needs root"},
 		{"another machine", script,
-			`mkdir /var/lib/b; printf '#!/bin/sh\ncase $1 in -s) echo Linux ;; *) echo riscv64 ;; esac\n' >/var/lib/b/uname; chmod 755 /var/lib/b/uname; PATH=/var/lib/b:$BOX_PATH sh "$S"`,
+			`mkdir /var/lib/b; printf '#!/bin/sh\ncase $1 in -s) echo Linux ;; *) echo riscv64 ;; esac\n' >/var/lib/b/uname; ` +
+				`chmod 755 /var/lib/b/uname; PATH=/var/lib/b:$BOX_PATH sh "$S"`,
 			"there is no agent for riscv64"},
 		{"no agent at the gateway", none, `run sh "$S"`, "carried no agent for linux/"},
 		{"changed agent", strings.NewReplacer("SHA256_AMD64='", "SHA256_AMD64='00", "SHA256_ARM64='", "SHA256_ARM64='00").Replace(script),

@@ -17,7 +17,8 @@ func TestBootstrapTrust(t *testing.T) {
 	if own == m.Script {
 		t.Fatal("the script does not rely on the system's trust")
 	}
-	trusted := `hash=$(openssl x509 -hash -noout -in "$ROOTS"); cp "$ROOTS" "/etc/ssl/certs/$hash.0"; cat "$ROOTS" >>/etc/ssl/certs/ca-certificates.crt; `
+	trusted := `hash=$(openssl x509 -hash -noout -in "$ROOTS"); cp "$ROOTS" "/etc/ssl/certs/$hash.0"; ` +
+		`cat "$ROOTS" >>/etc/ssl/certs/ca-certificates.crt; `
 	const open = `echo insecure >"$HOME/.curlrc"; echo check_certificate=off >"$HOME/.wgetrc"; `
 	for _, tool := range []string{"curl", "wget"} {
 		for _, c := range []struct{ name, script, before, want string }{
@@ -45,7 +46,8 @@ func TestBootstrapAnotherNode(t *testing.T) {
 		{"before", `mkdir -p /var/lib/muster-agent; echo '{ "node_id": "n-other" }' >/var/lib/muster-agent/identity.json; run sh "$S"`,
 			"this machine is node n-other already"},
 		{"after", `BECOMES=n-other run sh "$S"`, "this machine is node n-other now, and not gpu-7"},
-		{"elsewhere", `mkdir -p /etc/muster /srv; echo 'MUSTER_STATE="/var/lib/own"' >/etc/muster/agent.env; mkdir /var/lib/own; echo {} >/var/lib/own/identity.json; run sh "$S"`,
+		{"elsewhere", `mkdir -p /etc/muster /srv; echo 'MUSTER_STATE="/var/lib/own"' >/etc/muster/agent.env; mkdir /var/lib/own; ` +
+			`echo {} >/var/lib/own/identity.json; run sh "$S"`,
 			"this machine has an agent already, in /var/lib/own"},
 	} {
 		b := newRootBox(t)
@@ -153,7 +155,8 @@ func TestBootstrapOverride(t *testing.T) {
 		code, out := b.root(c.script,
 			`mkdir -p /etc/cloud/templates /etc/real; cat "$RECORD/hosts" >/etc/real/hosts; chmod 664 /etc/real/hosts; ln -sf real/hosts /etc/hosts
 cp "$RECORD/template" /etc/cloud/templates/host.mariner.tmpl
-run sh "$S"; run sh "$S"; stat -c '%F %a' /etc/hosts /etc/real/hosts; cat /etc/real/hosts >"$RECORD/hosts"; cp /etc/cloud/templates/host.mariner.tmpl "$RECORD/template"; ls -A /etc /etc/real | grep bootstrap || :`)
+run sh "$S"; run sh "$S"; stat -c '%F %a' /etc/hosts /etc/real/hosts; cat /etc/real/hosts >"$RECORD/hosts"; `+
+				`cp /etc/cloud/templates/host.mariner.tmpl "$RECORD/template"; ls -A /etc /etc/real | grep bootstrap || :`)
 		if code != 0 || b.record("hosts") != c.want || b.record("template") != c.wantTemplate ||
 			!strings.HasSuffix(out, "\nsymbolic link 777\nregular file 664\n") {
 			t.Errorf("%s: exit %d\n%shosts:\n%stemplate:\n%s", c.name, code, out, b.record("hosts"), b.record("template"))

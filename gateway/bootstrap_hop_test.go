@@ -189,7 +189,8 @@ func TestBootstrapHopJoined(t *testing.T) {
 	script, files := hop(t, m)
 	b := newRootBox(t)
 	code, out := b.root(script, files+`cp /etc/muster/first-hop.sh /var/lib/again; run sh /etc/muster/first-hop.sh >/dev/null
-mkdir -p /var/lib/muster-agent/current; printf '#!/bin/sh\necho "$*" >"$RECORD/joins"\n' >/var/lib/muster-agent/current/muster-agent; chmod 755 /var/lib/muster-agent/current/muster-agent
+mkdir -p /var/lib/muster-agent/current; printf '#!/bin/sh\necho "$*" >"$RECORD/joins"\n' >/var/lib/muster-agent/current/muster-agent; `+
+		`chmod 755 /var/lib/muster-agent/current/muster-agent
 cp /var/lib/again /etc/muster/first-hop.sh; echo used >/etc/muster/bootstrap-token; : >"$RECORD/fetch-argv"; `+runHop)
 	if code != 0 || !strings.HasSuffix(out, "\n0 joined\n") || b.record("fetch-argv") != "" ||
 		strings.Contains(b.record("conf"), "first-hop") || strings.Contains(b.record("conf"), "token") {

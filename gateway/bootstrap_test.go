@@ -124,7 +124,8 @@ func TestBootstrapHosts(t *testing.T) {
 	const line = "127.0.0.1 gateway.invalid # muster-bootstrap\n"
 	b := newRootBox(t)
 	code, out := b.root(m.Script,
-		`chmod 640 /etc/hosts; echo "127.9.9.9 gateway.invalid # muster-bootstrap" >>/etc/hosts; mkdir -p /etc/cloud/templates; echo '## template:jinja' >/etc/cloud/templates/hosts.debian.tmpl
+		`chmod 640 /etc/hosts; echo "127.9.9.9 gateway.invalid # muster-bootstrap" >>/etc/hosts; mkdir -p /etc/cloud/templates; `+
+			`echo '## template:jinja' >/etc/cloud/templates/hosts.debian.tmpl
 run sh "$S"; run sh "$S"; cp /etc/cloud/templates/hosts.debian.tmpl "$RECORD/template"; stat -c %a /etc/hosts >"$RECORD/mode"`)
 	if got := b.left("hosts"); code != 0 || got != line+"127.0.0.1 localhost\n" {
 		t.Errorf("exit %d, hosts:\n%s\n%s", code, got, out)
@@ -152,8 +153,10 @@ func TestBootstrapRuntime(t *testing.T) {
 		"--bootstrap-registry-credential", file)
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
-	const docker = `printf '%s\n' "$@" >>"$RECORD/docker-argv"; cat >"$RECORD/docker-stdin"; echo /run/muster-credential.* >>"$RECORD/held"; exit "${LOGIN:-0}"`
-	const apt = `echo "$DEBIAN_FRONTEND $*" >>"$RECORD/apt"; case " $* " in *" install "*) [ -z "$APT_FAILS" ] || exit 100; cp "$RECORD/docker" "${0%/*}/docker"; esac`
+	const docker = `printf '%s\n' "$@" >>"$RECORD/docker-argv"; cat >"$RECORD/docker-stdin"; ` +
+		`echo /run/muster-credential.* >>"$RECORD/held"; exit "${LOGIN:-0}"`
+	const apt = `echo "$DEBIAN_FRONTEND $*" >>"$RECORD/apt"; case " $* " in *" install "*) [ -z "$APT_FAILS" ] || exit 100; ` +
+		`cp "$RECORD/docker" "${0%/*}/docker"; esac`
 	newBox := func(t *testing.T) *rootBox {
 		b := newRootBox(t)
 		write(t, b.records+"/docker", "#!/bin/sh\n"+docker+"\n")
@@ -208,7 +211,8 @@ func TestBootstrapRuntime(t *testing.T) {
 	}
 	h.gateway.stop()
 	h.open()
-	if got := h.credential(h.bootstrap("gpu-7").Token); got != `{"registry":"registry.example:5000","username":"robot","password":"pass word"}`+"\n" {
+	const want = `{"registry":"registry.example:5000","username":"robot","password":"pass word"}` + "\n"
+	if got := h.credential(h.bootstrap("gpu-7").Token); got != want {
 		t.Errorf("after a restart without the file: %s", got)
 	}
 }

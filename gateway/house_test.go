@@ -328,13 +328,16 @@ func smi(t *testing.T, n int) string {
 	t.Helper()
 	const script = `#!/bin/sh
 case "$*" in
-*--help-query-gpu*) for f in index uuid name pci.bus_id driver_version mig.mode.current memory.total memory.used utilization.gpu temperature.gpu power.draw enforced.power.limit; do echo "\"$f\""; done ;;
+*--help-query-gpu*) for f in index uuid name pci.bus_id driver_version mig.mode.current memory.total memory.used utilization.gpu ` +
+		`temperature.gpu power.draw enforced.power.limit; do echo "\"$f\""; done ;;
 *--query-gpu=*)
 	for a; do case $a in --query-gpu=*) fields=${a#*=} ;; esac; done
 	i=0; while [ $i -lt COUNT ]; do row=
 		for f in $(echo "$fields" | tr , ' '); do
-			case $f in index) v=$i ;; uuid) v=GPU-0000000$i-aaaa-bbbb-cccc-0123456789ab ;; name) v="NVIDIA H100 80GB HBM3" ;; pci.bus_id) v=00000000:0$i:00.0 ;;
-			driver_version) v=590.48.01 ;; mig.mode.current) v=Disabled ;; memory.total) v=81559 ;; memory.used) v=39233 ;; utilization.gpu) v=99 ;; *) v="[N/A]" ;; esac
+			case $f in index) v=$i ;; uuid) v=GPU-0000000$i-aaaa-bbbb-cccc-0123456789ab ;; name) v="NVIDIA H100 80GB HBM3" ;; ` +
+		`pci.bus_id) v=00000000:0$i:00.0 ;;
+			driver_version) v=590.48.01 ;; mig.mode.current) v=Disabled ;; memory.total) v=81559 ;; memory.used) v=39233 ;; ` +
+		`utilization.gpu) v=99 ;; *) v="[N/A]" ;; esac
 			row="$row${row:+, }$v"; done; echo "$row"; i=$((i+1)); done ;;
 esac
 `

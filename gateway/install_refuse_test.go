@@ -205,9 +205,9 @@ func TestInstallList(t *testing.T) {
 	}
 	sum := strings.Repeat("a", 64)
 	for body, want := range map[string]string{
-		`{"version":"1","platforms":[{"os":"plan9","arch":"amd64","sha256":"` + sum +
-			`"}]}`: "carries no agent",
-		`{"version":"1","platforms":[{"os":"linux","arch":"amd64","sha256":"$(id)"},{"os":"linux","arch":"arm64","sha256":"short"}]}`: "no list of agents|carries no agent",
+		`{"version":"1","platforms":[{"os":"plan9","arch":"amd64","sha256":"` + sum + `"}]}`: "carries no agent",
+		`{"version":"1","platforms":[{"os":"linux","arch":"amd64","sha256":"$(id)"},
+		  {"os":"linux","arch":"arm64","sha256":"short"}]}`: "no list of agents|carries no agent",
 		`{"platforms":[{"os":"linux","arch":"amd64","sha256":"` + sum + `"},{"os":"linux","arch":"amd64","sha256":"` + sum + `"},
 		  {"os":"linux","arch":"arm64","sha256":"` + sum + `"},{"os":"linux","arch":"arm64","sha256":"` + sum + `"}]}`: "no list of agents",
 		`<html>log in</html>`: "no list of agents",

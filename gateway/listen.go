@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/nodeapi"
@@ -97,6 +99,24 @@ func (g *gateway) routes(admin, direct bool) http.Handler {
 		doors.Admin = func(r *http.Request) bool { return g.adminServes(r, direct) && routes.Takes(r) }
 	}
 	return g.nodes.Guard(g.info.Strict(mux), doors)
+}
+
+func (g *gateway) adminAPI(socket bool) *adminapi.API {
+	gate := account.NewGate(account.Config{
+		Store: g.store, Info: g.info, Audit: g.audit, PSKs: g.bootstrap, Address: g.origin.Address, Socket: socket, Logger: g.log,
+	})
+	return &adminapi.API{
+		Gate: gate, Fleet: g.fleet, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info,
+		Gateway: g.facts(),
+		Command: func(token string) string { return g.installer().Command(token) }, Logger: g.log,
+	}
+}
+
+func (g *gateway) facts() client.Gateway {
+	return client.Gateway{
+		URL: g.settings.publicURL, Version: version, TrustDomain: g.authority.TrustDomain(),
+		RootPin: g.authority.RootPin(), PinnedPublicKey: g.serving.PinnedPublicKey(),
+	}
 }
 
 // adminServes: the admin API answers direct callers where direct is set, and through a trusted proxy where the operator allowed it.

@@ -19,7 +19,6 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
@@ -244,17 +243,6 @@ func newEpoch() string {
 	return hex.EncodeToString(random[:])
 }
 
-func (g *gateway) adminAPI(socket bool) *adminapi.API {
-	gate := account.NewGate(account.Config{
-		Store: g.store, Info: g.info, Audit: g.audit, PSKs: g.bootstrap, Address: g.origin.Address, Socket: socket, Logger: g.log,
-	})
-	return &adminapi.API{
-		Gate: gate, Fleet: g.fleet, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info,
-		Gateway: g.facts(),
-		Command: func(token string) string { return g.installer().Command(token) }, Logger: g.log,
-	}
-}
-
 // installer is the joining script as the gateway is now.
 func (g *gateway) installer() installer.Installer {
 	return installer.Installer{
@@ -290,11 +278,4 @@ func (g *gateway) firstAccount(ctx context.Context, getenv func(string) string, 
 	}
 	fmt.Fprintf(stdout, "account operator, API token, shown this once: %s\n", token.Reveal())
 	return nil
-}
-
-func (g *gateway) facts() client.Gateway {
-	return client.Gateway{
-		URL: g.settings.publicURL, Version: version, TrustDomain: g.authority.TrustDomain(),
-		RootPin: g.authority.RootPin(), PinnedPublicKey: g.serving.PinnedPublicKey(),
-	}
 }
