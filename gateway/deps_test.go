@@ -105,7 +105,14 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/reading", "gateway/internal/fleet", false},
 		{"gateway/internal/cli", "gateway/internal/adminapi", false},
 		{"gateway/internal/cli", "gateway/internal/client", true},
+		{"gateway/internal/cli", "gateway/internal/cli/screen", true},
+		{"gateway/internal/cli", "gateway/internal/cli/node", false},
+		{"gateway/internal/cli", "gateway/internal/cli/commands", false},
 		{"gateway/internal/cli/node", "gateway/internal/cli", true},
+		{"gateway/internal/cli/node", "gateway/internal/cli/screen", true},
+		{"gateway/internal/cli/node", "gateway/internal/cli/token", false},
+		{"gateway/internal/cli/commands", "gateway/internal/cli/node", true},
+		{"gateway/internal/cli/screen", "gateway/internal/cli", false},
 		{"gateway/internal/adminapi", "gateway/internal/client", true},
 		{"gateway/internal/client", "gateway/internal/adminapi", false},
 		{"gateway/internal/client", "store", false},
@@ -175,10 +182,24 @@ func internalEdge(from, to string, protocol bool) bool {
 	case one(listenerNames, name):
 		return below || one(sharedNames, target) || one(partNames, target) || target == clientName
 	case name == "cli":
-		return protocol || target == clientName || one(machineNames, target) || target == "cli" || strings.HasPrefix(target, "cli/")
+		return protocol || target == clientName || one(machineNames, target) || commandLineEdge(from, target)
 	default: // client, and programs for tests such as swarm
 		return protocol
 	}
+}
+
+// commandLineEdge keeps the command line in layers: what prints and the pages of help, the core, the groups of commands, their list.
+func commandLineEdge(from, target string) bool {
+	lowest := []string{"cli/screen", "cli/help"}
+	switch {
+	case one(lowest, from):
+		return false
+	case from == "cli/commands":
+		return target == "cli" || strings.HasPrefix(target, "cli/")
+	case from == "cli":
+		return one(lowest, target)
+	}
+	return target == "cli" || one(lowest, target)
 }
 
 func one(of []string, name string) bool {

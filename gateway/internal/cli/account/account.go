@@ -32,11 +32,13 @@ func Commands() []cli.Command {
 				"muster account create ci --scope tokens:write,nodes:read --tenant platform --ttl 90d",
 				"muster account create grafana --scope nodes:read -o json"}},
 		{Name: "account ls", Flags: []string{"tenant", "all", "output"}, Run: accountList,
-			Summary: "list accounts", Text: "Accounts that expired or were revoked are left out unless --all is given. API tokens are " +
+			Summary: "list accounts",
+			Text: "Accounts that expired or were revoked are left out unless --all is given. API tokens are " +
 				"kept nowhere and cannot be shown again.",
 			Examples: []string{"muster account ls", "muster account ls --all --tenant platform"}},
 		{Name: "account revoke", Args: "NAME...", Least: 1, Most: -1, Run: accountRevoke,
-			Summary: "end accounts at once", Text: "An account is named by its name or its id. Its API token is refused from the next " +
+			Summary: "end accounts at once",
+			Text: "An account is named by its name or its id. Its API token is refused from the next " +
 				"call on, and its name becomes free. Accounts that it had made stay, and are named. Those that were made before gateways " +
 				"kept by which account name no maker, and are named as ones that it may have made.",
 			Examples: []string{"muster account revoke ci"}},

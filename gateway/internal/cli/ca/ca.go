@@ -26,7 +26,8 @@ func caCommands() []cli.Command {
 				"On a database that has a CA already the same moves that root's key out. " + cli.OfflineText,
 			Examples: []string{"muster ca init --root-out /media/usb/muster-root", "muster ca init --trust-domain fleet.example"}},
 		{Name: "ca show", Flags: []string{"output"}, Run: caShow,
-			Summary: "show roots, intermediate and where their keys are", Text: "A root that is online has its key in the gateway's " +
+			Summary: "show roots, intermediate and where their keys are",
+			Text: "A root that is online has its key in the gateway's " +
 				"database. Nodes trust all the roots that are listed.",
 			Examples: []string{"muster ca show", "muster ca show -o json"}},
 		{Name: "ca intermediate", Flags: []string{"root"}, Run: caIntermediate,
@@ -44,7 +45,8 @@ func caCommands() []cli.Command {
 				"that.",
 			Examples: []string{"muster ca rotate-root", "muster ca rotate-root --root-out /media/usb/root-2027"}},
 		{Name: "ca drop-root", Args: "PIN", Least: 1, Most: 1, Flags: []string{"trust-key", "yes"}, Run: caDropRoot,
-			Summary: "make nodes stop trusting a root", Text: "The root is named as muster ca show does; eight digits are enough. The " +
+			Summary: "make nodes stop trusting a root",
+			Text: "The root is named as muster ca show does; eight digits are enough. The " +
 				"one that the intermediate stands under stays. It asks first unless --yes is given. " +
 				"An agent that is older than this gateway may hold the root's pin in its settings and not start again without that root: " +
 				"first join such nodes again with the present agent (muster push, or the printed command).",

@@ -18,7 +18,8 @@ import (
 func keyCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "key ls", Flags: []string{"output"}, Run: keyList,
-			Summary: "list the keys that nodes trust", Text: "A key that is online has its private half in the gateway's database. The " +
+			Summary: "list the keys that nodes trust",
+			Text: "A key that is online has its private half in the gateway's database. The " +
 				"trust key signs the sets that name all the others.",
 			Examples: []string{"muster key ls"}},
 		{Name: "key rotate", Flags: []string{"answer", "task", "release", "trust", "now", "trust-key", "master", "master-key-file",
@@ -35,7 +36,8 @@ func keyCommands() []cli.Command {
 			Examples: []string{"muster key rotate --answer", "muster key rotate --answer --now", "muster key rotate --master",
 				"muster key rotate --release --trust-key /media/usb/trust.key"}},
 		{Name: "key drop", Args: "ID", Least: 1, Most: 1, Flags: []string{"trust-key", "yes"}, Run: keyDrop,
-			Summary: "make nodes stop trusting a key", Text: "The last key of a role stays. It asks first unless --yes is given.",
+			Summary:  "make nodes stop trusting a key",
+			Text:     "The last key of a role stays. It asks first unless --yes is given.",
 			Examples: []string{"muster key drop 4f9a0c2112345678"}},
 		{Name: "key export", Args: "FILE", Least: 1, Most: 1, Flags: []string{"trust", "master-key-file"}, Run: keyExport,
 			Summary: "move the trust key out of the gateway into a file",
@@ -43,7 +45,8 @@ func keyCommands() []cli.Command {
 				"key to the gateway. The file has mode 0600 and is not encrypted. " + cli.OfflineText,
 			Examples: []string{"muster key export --trust /media/usb/trust.key"}},
 		{Name: "key import", Args: "FILE", Least: 1, Most: 1, Flags: []string{"trust", "master-key-file"}, Run: keyImport,
-			Summary: "put the trust key back into the gateway", Text: "The file is as muster key export wrote it. " + cli.OfflineText,
+			Summary:  "put the trust key back into the gateway",
+			Text:     "The file is as muster key export wrote it. " + cli.OfflineText,
 			Examples: []string{"muster key import --trust /media/usb/trust.key"}},
 	}
 }

@@ -9,7 +9,8 @@ import (
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "events", Flags: []string{"node", "kind", "tenant", "security", "since", "limit", "follow", "output"}, Run: eventList,
-			Summary: "show what happened: who, what, which node, from where", Text: "The latest 100 unless --since or --limit say " +
+			Summary: "show what happened: who, what, which node, from where",
+			Text: "The latest 100 unless --since or --limit say " +
 				"otherwise, oldest first. With -o json one event a line.",
 			Examples: []string{"muster events", "muster events --since 1h --node vast-h100-39467543", "muster events -f --security"}},
 		auditCommand(),

@@ -15,14 +15,16 @@ const (
 func Commands() []cli.Command {
 	return []cli.Command{
 		{Name: "node ls", Flags: []string{"selector", "status", "state", "all", "output"}, Run: nodeList,
-			Summary: "list nodes with their GPUs", Text: selectorText +
+			Summary: "list nodes with their GPUs",
+			Text: selectorText +
 				"\n\nRetired nodes are left out unless --all is given. What is not known is shown as -.\n\n" +
 				"A mark stands before the GPUs: " + marksText +
 				" On a terminal, columns are left out and cells are cut where the screen is too narrow; -o wide has everything.",
 			Examples: []string{"muster node ls", "muster node ls -l tier=sovereign --status stale",
 				"muster node ls -o json | jq -r '.nodes[].name'"}},
 		{Name: "node show", Args: "NAME...", Most: -1, Flags: []string{"selector", "output"}, Run: nodeShow,
-			Summary: "show all that is known of nodes", Text: "A node is named by its name or its id.",
+			Summary:  "show all that is known of nodes",
+			Text:     "A node is named by its name or its id.",
 			Examples: []string{"muster node show vast-h100-39467543"}},
 		{Name: "node wait", Args: "NAME...", Most: -1, Flags: []string{"selector", "status", "state", "timeout"}, Run: nodeWait,
 			Summary: "wait until nodes are online",
@@ -31,7 +33,8 @@ func Commands() []cli.Command {
 			Examples: []string{"muster node wait vast-h100-39467543", "muster node wait gpu-1 gpu-2 --timeout 10m",
 				"muster node wait gpu-1 --state drained"}},
 		{Name: "node label", Args: "NAME... KEY=VALUE... KEY-...", Least: 1, Most: -1, Flags: []string{"selector", "yes"}, Run: nodeLabel,
-			Summary: "set and remove labels", Text: "KEY=VALUE sets a label, KEY- removes one. The operator's labels win over those of " +
+			Summary: "set and remove labels",
+			Text: "KEY=VALUE sets a label, KEY- removes one. The operator's labels win over those of " +
 				"tokens and agents. " + cli.AskText,
 			Examples: []string{"muster node label gpu-1 tier=sovereign", "muster node label gpu-1 gpu-2 rack=7 old-",
 				"muster node label -l tier=spot price_per_hour=1.99 --yes"}},

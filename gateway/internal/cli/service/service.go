@@ -42,7 +42,8 @@ func Commands() []cli.Command {
 				"sudo ./muster service install --listen :443 --tls-cert /etc/muster/chain.pem --tls-key /etc/muster/key.pem",
 				"sudo ./muster service install"}},
 		{Name: "service uninstall", Run: serviceUninstall, NoGateway: true,
-			Summary: "stop and remove the gateway's service, but for its data", Text: "Removes the unit, the program and the settings. " +
+			Summary: "stop and remove the gateway's service, but for its data",
+			Text: "Removes the unit, the program and the settings. " +
 				"The data and the master key stay where they are, and it says where that is.",
 			Examples: []string{"sudo muster service uninstall"}},
 	}

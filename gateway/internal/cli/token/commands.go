@@ -21,10 +21,12 @@ func tokenCommands() []cli.Command {
 				"muster token create --tenant platform --uses 8 --ttl 4h --label tier=sovereign --gpus 8",
 				"muster token create --bind-instance -o json"}},
 		{Name: "token ls", Flags: []string{"tenant", "all", "output"}, Run: tokenList,
-			Summary: "list enrollment tokens", Text: "Tokens that are used up, expired or revoked are left out unless --all is given.",
+			Summary:  "list enrollment tokens",
+			Text:     "Tokens that are used up, expired or revoked are left out unless --all is given.",
 			Examples: []string{"muster token ls", "muster token ls --all -o wide"}},
 		{Name: "token revoke", Args: "ID...", Least: 1, Most: -1, Run: tokenRevoke,
-			Summary: "end tokens at once", Text: "A token is named by its public part. Nodes that joined with it stay.",
+			Summary:  "end tokens at once",
+			Text:     "A token is named by its public part. Nodes that joined with it stay.",
 			Examples: []string{"muster token revoke mse_4f9aKq02Lm1z"}},
 	}
 }
@@ -43,10 +45,12 @@ func pskCommands() []cli.Command {
 			Text:     "Hand out the new key, then end the old one with: muster psk clear --keep ID.",
 			Examples: []string{"muster psk rotate --generate"}},
 		{Name: "psk clear", Flags: []string{"keep"}, Run: pskClear,
-			Summary: "end the pre-shared keys, or all but one", Text: "Nodes that joined with one stay.",
+			Summary:  "end the pre-shared keys, or all but one",
+			Text:     "Nodes that joined with one stay.",
 			Examples: []string{"muster psk clear", "muster psk clear --keep psk-0a1b2c3d"}},
 		{Name: "psk ls", Flags: []string{"output"}, Run: pskList,
-			Summary: "list the live pre-shared keys", Text: "A key is named by a hash; the secret is nowhere.",
+			Summary:  "list the live pre-shared keys",
+			Text:     "A key is named by a hash; the secret is nowhere.",
 			Examples: []string{"muster psk ls"}},
 	}
 }
