@@ -75,7 +75,7 @@ func TestAccountCommands(t *testing.T) {
 	}
 	h.accountToken("root")
 	h.accountBy("", "older")
-	if out := h.done("account", "revoke", "root"); !strings.Contains(out, "root: revoked; accounts of before gateways kept the maker") ||
+	if out := h.done("account", "revoke", "root"); !strings.Contains(out, "root: revoked; accounts that an earlier version made, for an account of this name") ||
 		!strings.Contains(out, "stay live: older; look at them") {
 		t.Errorf("revoke who may have made one: %s", out)
 	}

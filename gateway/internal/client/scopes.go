@@ -34,7 +34,7 @@ func Scopes() []Scope {
 		{ScopeTokensWrite, "to make and revoke tokens"},
 		{ScopePSKWrite, "to look at the pre-shared keys by their ids, to set, rotate and clear them. Only for an account of all tenants"},
 		{ScopeEventsRead, "to look at events and the audit"},
-		{ScopeAccountsWrite, "to look at accounts, to make and revoke those that may no more than itself"},
+		{ScopeAccountsWrite, "to look at accounts, to make and revoke those that may do no more than itself"},
 		{ScopeKeysWrite, "to change what nodes believe: roots and verifier keys. Only for an account of all tenants"},
 		{ScopeBackupRead, "to copy the whole database, its secrets sealed. Only for an account of all tenants"},
 	}

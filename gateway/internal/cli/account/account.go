@@ -39,8 +39,8 @@ func Commands() []cli.Command {
 		{Name: "account revoke", Args: "NAME...", Least: 1, Most: -1, Run: accountRevoke,
 			Summary: "end accounts at once",
 			Text: "An account is named by its name or its id. Its API token is refused from the next " +
-				"call on, and its name becomes free. Accounts that it had made stay, and are named. Those that were made before gateways " +
-				"kept by which account name no maker, and are named as ones that it may have made.",
+				"call on, and its name becomes free. Accounts that it had made stay, and are named. Of accounts that an earlier " +
+				"version made, the maker is known by name alone: those that it may have made are named too.",
 			Examples: []string{"muster account revoke ci"}},
 	}
 }
@@ -151,7 +151,7 @@ func revokedText(a client.RevokedAccount) string {
 			strings.Join(a.Made, " ")
 	}
 	if len(a.PerhapsMade) > 0 {
-		text += "; accounts of before gateways kept the maker, made by one of this name, stay live: " + strings.Join(a.PerhapsMade, ", ") +
+		text += "; accounts that an earlier version made, for an account of this name, stay live: " + strings.Join(a.PerhapsMade, ", ") +
 			"; look at them (muster account ls -o wide) and end those that were its own"
 	}
 	return text

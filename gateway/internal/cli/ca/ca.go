@@ -34,7 +34,7 @@ func caCommands() []cli.Command {
 			Summary: "make a new intermediate and sign with it from now on",
 			Text: "Nodes verify by root, so none of them hears of it. With --root DIR the root in that directory signs it here, and its " +
 				"key does not leave this machine; roots whose key is in the gateway's database sign it too. " +
-				"While two roots are trusted, have both sign it: then also a node that knows only one of them is served without a word.",
+				"While two roots are trusted, have both sign it: then a node that knows only one of them is served too.",
 			Examples: []string{"muster ca intermediate", "muster ca intermediate --root /media/usb/muster-root"}},
 		{Name: "ca rotate-root", Flags: []string{"root-out", "trust-key"}, Run: caRotateRoot,
 			Summary: "announce a new root to all nodes",
