@@ -1,7 +1,7 @@
-// Package bootstrap keeps what may enrol a node: enrollment tokens, the cluster's PSK, and bootstrap tokens with the scripts that
-// are rendered for them. It mints and revokes them, finds them by their public part, and checks the proofs that are made with them.
+// Package bootstrap keeps the credentials that can enrol a node: enrollment tokens, the cluster's PSK, and bootstrap tokens with their
+// scripts. It mints and revokes them, finds them by their public part, and checks the proofs that are made with them.
 //
-// Only keys derived from the secrets are stored, sealed. A secret is shown once, when it is made.
+// The database has keys that are derived from the secrets, sealed, and never the secrets. A secret is shown once, when it is made.
 package bootstrap
 
 import (
@@ -65,10 +65,10 @@ func New(c Config) *Bootstrap {
 	return b
 }
 
-// Credential finds what a register request names in its Authorization header: a token by mse_<id> or msb_<id>, or a PSK by
-// psk-<8 hex>, which is given as a token of the default tenant without a bound on its uses. Spent tokens are found too:
-// what they enrolled may ask again. What is said of uses and expiry may be a second old: it is good for a first guess, not for a
-// decision. The caller must not change what the token refers to.
+// Credential finds the credential that a register request names in its Authorization header: a token by mse_<id> or msb_<id>, or a PSK
+// by psk-<8 hex>. A PSK is given as a token of the default tenant that has no bound on its uses. A spent token is found too, because
+// the node that it enrolled may ask again. Uses and expiry may be a second old: no decision may rest on them. The caller must not
+// change what the token refers to.
 func (b *Bootstrap) Credential(ctx context.Context, id string) (store.Token, error) {
 	now := b.now()
 	known, version, found := b.known.find(id, now)
@@ -109,9 +109,8 @@ func unknownCredential(id string) error {
 
 }
 
-// Proven checks a register request's MAC over its body, and counts failures by address. The refusals are bad_mac, and
-// too_many_requests for an address that keeps failing; a right MAC is never held up. The first failure of an address with a
-// credential in a minute is an event, the others are counted.
+// Proven checks a register request's MAC over its body. The refusals are bad_mac, and too_many_requests for an address that keeps
+// failing. A right MAC is never held up. For each address and credential one failure in a minute is an event; the others are counted.
 func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.Token, body []byte, address string) error {
 	if p.Verify(token.Key, body) == nil {
 		return nil
@@ -154,7 +153,7 @@ func (b *Bootstrap) Timely(credential, nonce string, at time.Time) error {
 	return nil
 }
 
-// roughly says a difference of clocks; one of years, as of a clock that was never set, is beyond what a Duration can hold.
+// roughly says a difference of clocks. A Duration cannot hold a difference of many years, as that of a clock that was never set.
 func roughly(off time.Duration) string {
 	if off = off.Abs(); off > 365*24*time.Hour {
 		return "more than a year"

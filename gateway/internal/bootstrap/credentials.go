@@ -12,13 +12,13 @@ const (
 	credentialBound  = 1024
 )
 
-// credentials remembers for a moment what credentials were read: a fleet that enrols with one token has it read once a second,
-// not once a node. What a proof takes of a credential never changes after it was minted; whether it is still good, and for how
-// many more, is decided by the write that uses it. The zero value is ready; it is safe for concurrent use.
+// credentials remembers for a moment which credentials were read. When a fleet enrols with one token, the token is read once a second
+// and not once a node. That is safe: the key never changes after the token was minted, and the write that uses the token decides
+// whether it is still good. The zero value is ready. It is safe for concurrent use.
 type credentials struct {
 	mu      sync.Mutex
 	known   map[string]knownCredential
-	version uint64 // grows with every forget, so that a reading that began before one is not kept after it
+	version uint64 // grows with every forget: what was read before that is not kept afterwards
 }
 
 type knownCredential struct {
@@ -26,7 +26,7 @@ type knownCredential struct {
 	at    time.Time
 }
 
-// find gives what was read of a credential. Where that was nothing, keep wants the version that comes with it.
+// find gives a credential that is remembered. Where there is none, the caller reads it and hands the version to keep.
 func (c *credentials) find(id string, now time.Time) (token store.Token, version uint64, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +35,7 @@ func (c *credentials) find(id string, now time.Time) (token store.Token, version
 	return k.token, c.version, found && age >= 0 && age < credentialMemory
 }
 
-// forget is for whoever ended a credential.
+// forget is called when a credential has ended.
 func (c *credentials) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *credentials) forget() {
 	c.version++
 }
 
-// keep adds one. What is too old goes when there are many, and all of it where that is not enough.
+// keep remembers one. When there are many it drops those that are too old, or all where that is not enough.
 func (c *credentials) keep(t store.Token, now time.Time, version uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -13,7 +13,7 @@ import (
 	"muster/store"
 )
 
-// Visit is a bootstrap token as it was presented in a path, proven: by its fetch part, or by all of it.
+// Visit is a bootstrap token that was presented in a path, and proven by its fetch part or by all of it.
 type Visit struct {
 	store.Bootstrap
 	Whole  bool
@@ -21,8 +21,8 @@ type Visit struct {
 	secret string
 }
 
-// ParsePath reads what stands in a path where a bootstrap token should: all of one, or its fetch part msb_<id>_<fetch>. The
-// refusals are token_wrong_route for a token of another kind and bad_request for what is none or mistyped; neither repeats the text.
+// ParsePath reads a bootstrap token in a path: all of it, or its fetch part msb_<id>_<fetch>. The refusals are token_wrong_route for a
+// token of another kind, and bad_request for text that is no token or a mistyped one. Neither repeats the text.
 func ParsePath(text string) (t sign.Token, whole bool, err error) {
 	kind, rest, _ := strings.Cut(text, "_")
 	switch sign.TokenKind(kind) {
@@ -56,9 +56,9 @@ func badToken(message string) error {
 	return wire.Refuse(wire.CodeBadRequest, message, "use the URL that muster bootstrap printed, unchanged")
 }
 
-// Visited proves a token that ParsePath gave, and that it is still good. A wrong fetch part or secret is as unknown as a token
-// that never was; what has ended is refused with token_used, token_revoked or token_expired. The Visit's Token is filled in as
-// far as it was proven, also with an error.
+// Visited checks a token that ParsePath gave. One with a wrong fetch part or secret is refused as unknown, as a token that never was.
+// One that has ended is refused with token_used, token_revoked or token_expired. A token that was proven is in the Visit also where
+// there is an error.
 func (b *Bootstrap) Visited(ctx context.Context, t sign.Token, whole bool) (Visit, error) {
 	kept, err := b.store.Bootstrap(ctx, t.Public())
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -95,11 +95,11 @@ func (b *Bootstrap) ended(kept store.Bootstrap) error {
 	return nil
 }
 
-// Script is the frozen script, with as much of the token as was presented.
+// Script is the script as it was kept, with as much of the token as was presented.
 func (v Visit) Script() (string, error) { return thaw(v.Bootstrap.Script, v.fetch, v.secret) }
 
-// Fetched records that a visit got the script. The first one begins the token's last window. Of the visits by one address in a
-// minute the first is an event, the others are counted: whoever has the fetch part alone cannot fill the log.
+// Fetched records that a visit got the script. The first visit begins the token's last window. One visit of an address in a minute is
+// an event; the others are counted, so that whoever has the fetch part alone cannot fill the log.
 func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, address string) error {
 	part := "fetch"
 	if v.Whole {
@@ -125,9 +125,9 @@ func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, addre
 	return store.ErrConflict
 }
 
-// Lend gives the credential for the registry that a token's script logs in to, to who presented the whole token; ok is false where
-// there is none for that registry. The event says why; of equal ones by one address in a minute the first is an event, the others
-// are counted.
+// Lend gives the credential for the registry that a token's script logs in to. The caller has made sure that the whole token was
+// presented. ok is false where there is no credential for that registry, and the event says why. One loan of an address in a minute
+// is an event; the others are counted.
 func (b *Bootstrap) Lend(ctx context.Context, v Visit, node store.Node, address string) (c RegistryCredential, ok bool, err error) {
 	c, why, err := b.lendable(ctx, v.Registry)
 	if err != nil {

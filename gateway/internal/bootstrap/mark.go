@@ -14,10 +14,11 @@ import (
 	"muster/store"
 )
 
-// A mark is what a text is compared with that may be a PSK, pasted where names and labels go: a salt of 16 bytes, and the HMAC-SHA256
-// of the PSK under it. It costs a millionth of what the PSK's own key costs, so that every text of a request can be compared. It is
-// sealed as that key is, and no more is lost with it: who can open the seals has the key, and with it all that the PSK is good for.
-// A person's PSK would be easier to guess from its mark than from its key, for use elsewhere: another reason to generate one.
+// A mark finds a PSK that somebody pasted where names and labels go. It is a salt of 16 bytes and the HMAC-SHA256 of the PSK under that
+// salt. To compare a text with it costs a millionth of what the PSK's own key costs, so every text of a request can be compared.
+//
+// It is sealed as the key is. Whoever can open the seals has the key already, and with that everything that the PSK opens here. But
+// from its mark a person's PSK is easier to guess than from its key, for use elsewhere. That is another reason to generate one.
 const (
 	markSalt    = 16
 	markContext = "muster psk mark v1\n"
@@ -49,14 +50,15 @@ type marks struct {
 	read  bool
 }
 
-// forget is for whoever changed what PSKs are live.
+// forget is called when another set of PSKs becomes live.
 func (m *marks) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.read = false
 }
 
-// marked are the live PSKs. Where they cannot be read the ones before are good enough: what is written later fails for the same reason.
+// marked are the live PSKs. Where the database cannot be read, those that were read before have to do: the request will fail for the
+// same reason when it writes.
 func (b *Bootstrap) marked(ctx context.Context) []store.PSK {
 	b.marks.mu.Lock()
 	defer b.marks.mu.Unlock()
@@ -66,7 +68,7 @@ func (b *Bootstrap) marked(ctx context.Context) []store.PSK {
 	}
 	b.marks.at = now
 	b.marks.read = true
-	live, err := b.store.PSKs(context.WithoutCancel(ctx)) // whoever hangs up must not hide what others send
+	live, err := b.store.PSKs(context.WithoutCancel(ctx)) // a caller who hangs up must not hide what others send
 	if err != nil {
 		b.log.Error("the live PSKs cannot be read: a request may hold one unseen", "error", err)
 		return b.marks.known
@@ -75,7 +77,7 @@ func (b *Bootstrap) marked(ctx context.Context) []store.PSK {
 	return live
 }
 
-// PSKInBody gives the id of the live PSK that one of a body's texts is or holds; empty where none does.
+// PSKInBody gives the id of the live PSK that one of a body's texts is or holds. It is empty where there is none.
 func (b *Bootstrap) PSKInBody(ctx context.Context, body []byte) (id string) {
 	if len(body) < minPSK || len(b.marked(ctx)) == 0 {
 		return ""
@@ -83,13 +85,13 @@ func (b *Bootstrap) PSKInBody(ctx context.Context, body []byte) (id string) {
 	return b.PSKIn(ctx, secret.Texts(body, minPSK)...)
 }
 
-// PSKIn gives the id of the live PSK that one of the texts is, or holds as a part of its own; empty where none does. A PSK that was set
-// by a gateway before marks is not found.
+// PSKIn gives the id of the live PSK that one of the texts is, or holds between separators. It is empty where there is none. A PSK that
+// was set by a gateway of before there were marks is not found.
 func (b *Bootstrap) PSKIn(ctx context.Context, texts ...string) (id string) {
 	var live []store.PSK
 	for _, text := range texts {
 		if len(text) < minPSK {
-			continue // as most are, and nothing need be read for them
+			continue // most texts are: for them nothing need be read
 		}
 		if live == nil {
 			if live = b.marked(ctx); len(live) == 0 {
@@ -115,13 +117,15 @@ func same(live []store.PSK, text string) (id string) {
 	return ""
 }
 
-// A PSK that some tool made in base64 (RFC 4648) has about one slash in 64 characters, so that it stands in several segments of a path.
+// A tool may have made the PSK in base64 (RFC 4648). That has about one slash in 64 characters, so it can stand in several segments of
+// a path.
 const (
 	mostSlashes  = 4
-	mostSegments = 64 // of a path, that are looked at together; a log shows no more
+	mostSegments = 64 // of a path, that are looked at together: a log shows no more of them
 )
 
-// PSKInPath gives the id of a live PSK that the segments of a path hold, and the path without it; else no id, and the path.
+// PSKInPath gives the id of a live PSK that stands in the segments of a path, and the path without it. Where there is none it gives no
+// id, and the path as it is.
 func (b *Bootstrap) PSKInPath(ctx context.Context, segments []string) (id, without string) {
 	var kept []string
 	for at := 0; at < len(segments); at++ {
@@ -137,7 +141,7 @@ func (b *Bootstrap) PSKInPath(ctx context.Context, segments []string) (id, witho
 	return id, strings.Join(kept, "/")
 }
 
-// pskFrom looks at one segment, and at the most that begin there and may be one PSK. many is how many segments hold it.
+// pskFrom looks for a PSK that begins in one segment and may go on in the next ones. many is how many segments hold it.
 func (b *Bootstrap) pskFrom(ctx context.Context, segments []string, at int) (id string, many int) {
 	last := min(len(segments), mostSegments, at+mostSlashes+1)
 	for end := last; end > at+1; end-- {

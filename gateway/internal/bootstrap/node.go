@@ -11,7 +11,7 @@ import (
 	"muster/store"
 )
 
-// Bounds of a bootstrap token. It ends a window after the first fetch of its script, and at its outer limit at the latest.
+// Bounds of a bootstrap token. It ends FetchWindow after the first fetch of its script, and at its outer limit at the latest.
 const (
 	FetchWindow     = 15 * time.Minute
 	manualOuter     = 15 * time.Minute
@@ -28,7 +28,7 @@ type NodeTokenRequest struct {
 	TTL  time.Duration // the outer limit; 0: 15 minutes for Manual, 24 hours for CloudInit
 }
 
-// Complete fills in what was not said and refuses what cannot be.
+// Complete fills in the usual values and refuses those that make no sense.
 func (q *NodeTokenRequest) Complete() error {
 	switch q.Mode {
 	case "":
@@ -52,7 +52,7 @@ func (q *NodeTokenRequest) Complete() error {
 	return nil
 }
 
-// Minted is a bootstrap token with its scripts, as they are shown this once.
+// Minted is a new bootstrap token with its scripts. They are shown once.
 type Minted struct {
 	Token       sign.Token
 	ExpiresAt   time.Time     // the outer limit
@@ -69,7 +69,7 @@ type Minted struct {
 	Registry    string // that the script logs in to; empty: none
 }
 
-// MintNodeToken makes a bootstrap token and freezes its scripts. Earlier tokens of the node go on to their own end.
+// MintNodeToken makes a bootstrap token and keeps its script as it is now. Earlier tokens of the node stay good until their own end.
 func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by store.Actor) (Minted, error) {
 	if err := q.Complete(); err != nil {
 		return Minted{}, err
@@ -91,7 +91,7 @@ func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by st
 	return m, b.keep(ctx, q, m, kept, by)
 }
 
-// Ready refuses, with unavailable, where no bootstrap token could work: the gateway renders no scripts, or carries no agent.
+// Ready refuses with unavailable where no bootstrap token could work: this gateway renders no scripts, or carries no agent.
 func (b *Bootstrap) Ready() error {
 	_, err := b.ready()
 	return err

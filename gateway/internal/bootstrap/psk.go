@@ -35,8 +35,8 @@ func (b *Bootstrap) SetPSK(ctx context.Context, secret string, by store.Actor) (
 	return psk.ID, b.store.SetPSK(ctx, psk, e)
 }
 
-// RotatePSK adds a second live PSK (an empty secret generates one), so that nodes may come with either until the older one
-// is cleared. A third is refused as psk_limit.
+// RotatePSK adds a second live PSK. An empty secret generates one. Nodes may come with either until the older one is cleared. A third
+// is refused as psk_limit.
 func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor) (shown, id string, err error) {
 	if secret == "" {
 		if secret, err = sign.NewPSK(b.rand); err != nil {
@@ -60,7 +60,7 @@ func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor
 	return secret, psk.ID, err
 }
 
-// ClearPSK ends every PSK but the one with the id keep; empty ends all.
+// ClearPSK ends every PSK but the one whose id is keep. An empty keep ends all.
 func (b *Bootstrap) ClearPSK(ctx context.Context, keep string, by store.Actor) error {
 	if keep != "" {
 		_, err := b.store.PSK(ctx, keep)

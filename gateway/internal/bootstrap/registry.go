@@ -14,7 +14,7 @@ import (
 // registrySecret is the name under which the credential is sealed.
 const registrySecret = "bootstrap/registry"
 
-// RegistryCredential logs a container runtime in.
+// RegistryCredential is what a container runtime logs in to a registry with.
 type RegistryCredential struct {
 	Registry string `json:"registry"` // HOST[:PORT]
 	Username string `json:"username"`
@@ -30,7 +30,7 @@ func ParseRegistryCredential(registry string, text []byte) (RegistryCredential, 
 	return RegistryCredential{Registry: registry, Username: user, Password: password}, nil
 }
 
-// SetRegistryCredential seals a credential in the place of the one before, unless it is the same.
+// SetRegistryCredential seals a credential in the place of the one before. It does nothing where they are equal.
 func (b *Bootstrap) SetRegistryCredential(ctx context.Context, c RegistryCredential, by store.Actor) error {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -66,8 +66,8 @@ func (b *Bootstrap) SealedRegistry(ctx context.Context) (string, error) {
 	return c.Registry, err
 }
 
-// lendable gives the credential for the registry of a script, or says why there is none. Both the setting and what is sealed have
-// to be for that registry still: another one's password must not be sent to it.
+// lendable gives the credential for the registry of a script, or says why there is none. The setting and the sealed credential must both
+// be for that registry still, so that it never gets another registry's password.
 func (b *Bootstrap) lendable(ctx context.Context, registry string) (c RegistryCredential, why string, err error) {
 	if registry == "" {
 		return c, "the script logs in to no registry", nil

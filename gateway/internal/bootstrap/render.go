@@ -40,7 +40,7 @@ func fill(text string, constants []constant) (string, error) {
 // quote makes one word of a POSIX shell of any text.
 func quote(value string) string { return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'" }
 
-// frozen renders what is kept of a script: everything but the fetch part and the secret.
+// frozen renders the script that is kept. Only the fetch part and the secret are missing in it.
 func (s Site) frozen(nodeID, nodeName, mode, tokenID string) (string, error) {
 	certificate := "system"
 	if s.OwnCertificate {
@@ -56,7 +56,7 @@ func (s Site) frozen(nodeID, nodeName, mode, tokenID string) (string, error) {
 	})
 }
 
-// yes is how a script's constant says so.
+// yes is how a constant of a script says yes or no.
 func yes(so bool) string {
 	if so {
 		return "yes"
@@ -64,8 +64,8 @@ func yes(so bool) string {
 	return ""
 }
 
-// thaw is the one way from what is kept to what is served, so that its digest is known beforehand. Without a secret the
-// script takes the token from where it runs.
+// thaw makes the script that is served of the one that is kept. There is no other way, so that the digest is known beforehand. Without
+// a secret the script takes the token from its environment.
 func thaw(kept, fetch, secret string) (string, error) {
 	text, err := fill(kept, []constant{{"FETCH", fetch}})
 	if err != nil || secret == "" {
@@ -100,7 +100,7 @@ write_files:
 `, nil
 }
 
-// indent sets every line that is not empty off, and turns tabs, which some YAML readers dislike, into blanks.
+// indent puts by in front of every line that is not empty. It turns tabs into blanks, because some YAML readers refuse tabs.
 func indent(text, by string) string {
 	var out strings.Builder
 	for line := range strings.Lines(strings.ReplaceAll(text, "\t", "  ")) {

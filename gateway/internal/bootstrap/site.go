@@ -51,7 +51,7 @@ type Package struct {
 	Digest string // sha256:<hex>
 }
 
-// Packages are the agents that a script fetches; the one that most machines take comes first.
+// Packages are the agents that a script fetches. The one that most machines take comes first.
 func (s Site) Packages() []Package {
 	var out []Package
 	for _, p := range s.Agents {

@@ -21,7 +21,7 @@ const (
 	maxUses    = 100_000
 )
 
-// TokenRequest says what an enrollment token is to be good for. Zero fields mean the default tenant, one use, one hour.
+// TokenRequest says what an enrollment token will be good for. Zero fields mean the default tenant, one use, one hour.
 type TokenRequest struct {
 	Tenant       string
 	Uses         int
@@ -82,7 +82,7 @@ func (q *TokenRequest) complete() error {
 	return nil
 }
 
-// Tokens lists tokens of a tenant (empty: all), newest first; with all also those that are spent.
+// Tokens lists tokens of a tenant (empty: of all), newest first. With all it lists spent ones too.
 func (b *Bootstrap) Tokens(ctx context.Context, tenant string, all bool) ([]store.Token, error) {
 	return b.store.Tokens(ctx, store.TokenQuery{Tenant: tenant, All: all, Now: b.now()})
 }

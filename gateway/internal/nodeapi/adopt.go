@@ -17,8 +17,8 @@ import (
 	"muster/gateway/internal/reply"
 )
 
-// adopt answers a node whose certificate is not on record, because the gateway was restored from an older backup: it shows
-// the certificate and proves, as for any request, that it holds the key.
+// adopt answers a node whose certificate is not on record because the gateway was restored from an older backup. The node shows the
+// certificate, and proves that it holds the key, as for any request.
 func (a *API) adopt(w http.ResponseWriter, r *http.Request, route *Route) {
 	signature, err := signatureOf(r, sameProtocol)
 	var answer any
@@ -56,7 +56,7 @@ func (a *API) adopted(w http.ResponseWriter, r *http.Request, s *sign.Signature,
 	return wire.AdoptAnswer{Generation: generation, Time: a.Now().UTC()}, nil
 }
 
-// chainOf reads a leaf and what is between it and a root.
+// chainOf reads a leaf and the certificates between it and a root.
 func chainOf(bundle string) (*x509.Certificate, *x509.CertPool, error) {
 	var leaf *x509.Certificate
 	between := x509.NewCertPool()
@@ -80,7 +80,7 @@ func chainOf(bundle string) (*x509.Certificate, *x509.CertPool, error) {
 		"send the chain as the gateway issued it, leaf first")
 }
 
-// holdsKey checks that the request comes from who holds the certificate's key: by the TLS handshake, a signature, or both.
+// holdsKey checks that the caller holds the certificate's key, by the TLS handshake, by a signature, or by both.
 func (a *API) holdsKey(r *http.Request, s *sign.Signature, leaf *x509.Certificate, body []byte) error {
 	sum := sha256.Sum256(leaf.Raw)
 	fingerprint := hex.EncodeToString(sum[:])
@@ -103,7 +103,7 @@ func (a *API) holdsKey(r *http.Request, s *sign.Signature, leaf *x509.Certificat
 	return nil
 }
 
-// issued checks that this gateway's issuer made the certificate for this node. A date in the past is the fleet's to judge.
+// issued checks that this gateway's issuer made the certificate for this node. It accepts one that has expired: the fleet judges that.
 func (a *API) issued(leaf *x509.Certificate, between *x509.CertPool, nodeID string) error {
 	roots := x509.NewCertPool()
 	for _, root := range append(a.Authority.Roots(), a.Issuer.Roots()...) {

@@ -86,7 +86,7 @@ func (a *agents) open(system, arch string) (wire.Platform, io.ReadSeekCloser, bo
 // Platforms lists the agents that this gateway carries, by their paths.
 func (a *API) Platforms() []wire.Platform { return a.agents.list() }
 
-// installer serves the joining script. A digest of its bytes may be about, so nothing on the way may change them.
+// installer serves the joining script. Nothing on the way may change its bytes: an operator may hold their digest.
 func (a *API) installer(w http.ResponseWriter, r *http.Request) {
 	if a.Installer == nil {
 		a.Info.WriteError(w, wire.Refuse(wire.CodeNotFound, "this gateway has no installer",
@@ -109,7 +109,7 @@ func (a *API) manifest(w http.ResponseWriter, _ *http.Request) {
 	reply.Write(w, http.StatusOK, reply.JSON(wire.Manifest{Version: a.agents.version, Platforms: a.agents.list()}))
 }
 
-// binary serves one agent; a download that broke off may go on where it ended.
+// binary serves one agent. A download that broke off can go on where it ended.
 func (a *API) binary(w http.ResponseWriter, r *http.Request) {
 	platform, file, ok := a.agents.open(r.PathValue("os"), r.PathValue("arch"))
 	if !ok {

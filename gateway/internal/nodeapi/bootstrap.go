@@ -16,7 +16,7 @@ import (
 	"muster/store"
 )
 
-// visit is one request with a bootstrap token that was proven to be good.
+// visit is one request with a bootstrap token.
 type visit struct {
 	bootstrap.Visit
 	node    store.Node
@@ -24,8 +24,8 @@ type visit struct {
 	psk     string // the id of a live PSK that it shows
 }
 
-// script answers GET and POST .../{token}/script. With the fetch part alone the script comes without the secret, over plain HTTP
-// too: its digest, which the operator was shown, vouches for it. HEAD gets the headers and is no fetch.
+// script answers GET and POST .../{token}/script. Whoever has the fetch part alone gets the script without the secret. That goes over
+// plain HTTP too, because the operator was shown the script's digest. HEAD gets the headers and does not count as a fetch.
 func (a *API) script(w http.ResponseWriter, r *http.Request, route *Route) {
 	v, err := a.visited(r, route)
 	if err == nil && r.Method != http.MethodHead {
@@ -54,8 +54,8 @@ func (a *API) fetched(r *http.Request, v visit) error {
 	return a.Fleet.Fetched(r.Context(), v.node.ID, store.Actor{Name: "token:" + v.Token.ID, Address: v.address})
 }
 
-// registryCredential lends the credential for the registry to who has the whole token, over TLS alone. Who accepts text/plain
-// gets the user on the first line and the password on the second: a shell reads no JSON.
+// registryCredential lends the credential for the registry to a caller that has the whole token, over TLS alone. A caller that accepts
+// text/plain gets the user on the first line and the password on the second: a shell reads no JSON.
 func (a *API) registryCredential(w http.ResponseWriter, r *http.Request, route *Route) {
 	if r.Method == http.MethodHead {
 		w.Header().Set("Allow", http.MethodGet)
@@ -81,7 +81,7 @@ func (a *API) registryCredential(w http.ResponseWriter, r *http.Request, route *
 	}
 }
 
-// visited proves the token in the path. Every refusal is an event, as far as one address does not cause too many.
+// visited checks the token in the path. Every refusal is an event, or is counted where one address causes too many.
 func (a *API) visited(r *http.Request, route *Route) (visit, error) {
 	secret := route.Proof == WholeToken
 	v := visit{address: a.Address(r)}
@@ -98,9 +98,9 @@ func (a *API) visited(r *http.Request, route *Route) (visit, error) {
 		v.node = node
 	}
 	switch {
-	case strings.Contains(text, ".") && !private(r): // first, and whatever else is wrong with it: it has been shown to others
+	case strings.Contains(text, ".") && !private(r): // this comes first: others may have read the token
 		err = tlsRequired(r)
-	case secret && r.Method == http.MethodHead: // which ServeMux takes for GET; there is nothing to be learnt without a loan
+	case secret && r.Method == http.MethodHead: // ServeMux sends HEAD to the route of GET
 		err = wire.Refuse(wire.CodeMethodNotAllowed, "a credential is lent to GET alone", "ask with GET")
 	case err != nil:
 	case v.node.Banned || v.node.State == store.StateRetired:
@@ -137,7 +137,7 @@ func (a *API) misused(r *http.Request, v visit, text string, refused error) erro
 	return a.Audit.Misused(r.Context(), refused, claimed, e)
 }
 
-// logPath is secret.LogPath without a PSK that has no form of its own.
+// logPath is secret.LogPath, without a PSK that a person chose: that one has no form by which it could be seen.
 func (a *API) logPath(r *http.Request) string {
 	if psk, without := a.Bootstrap.PSKInPath(r.Context(), secret.Segments(r)); psk != "" {
 		return secret.PathForLog(without)

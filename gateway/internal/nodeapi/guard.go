@@ -55,8 +55,8 @@ func (a *API) Guard(next http.Handler, d Doors) http.Handler {
 	})
 }
 
-// enters tells whether a request may go on, and answers it where it may not. It is a function of its own, which ends before the request
-// goes on: what it needs of the stack would else double the stack that each connection keeps.
+// enters tells whether a request may go on, and answers it where it may not. It is a function of its own that ends before the request
+// goes on. Otherwise what it needs of the stack would double the stack that each connection keeps.
 func (a *API) enters(w http.ResponseWriter, r *http.Request, d Doors) (http.ResponseWriter, *http.Request, bool) {
 	if strings.HasPrefix(r.URL.Path, wire.PathBootstrap) && d.proxied(r) {
 		r = r.WithContext(context.WithValue(r.Context(), proxied{}, true))
@@ -79,8 +79,8 @@ func (a *API) enters(w http.ResponseWriter, r *http.Request, d Doors) (http.Resp
 	return w, r, false
 }
 
-// misplaced looks everywhere but into the body. What the admin API answers it looks at itself, the header Authorization of a request
-// that came openly aside.
+// misplaced looks at all of a request but its body. The admin API looks by itself at the requests that it answers. Of these, only the
+// header Authorization is looked at here, where it came without TLS.
 func (a *API) misplaced(q arrival) exposure {
 	for _, look := range [...]func(arrival) exposure{inQuery, inPath, inAuthorization, inUsualHeaders, inOtherHeaders, a.knownPSK} {
 		if found := look(q); found.refusal != nil {
@@ -90,7 +90,7 @@ func (a *API) misplaced(q arrival) exposure {
 	return exposure{}
 }
 
-// inBody looks into what somebody sends to the path of registering with another method than that takes.
+// inBody looks into the body of a request that has the path of registering and another method.
 func (a *API) inBody(w http.ResponseWriter, r *http.Request, at *attempt, route *Route) exposure {
 	body := at.raw
 	err := at.broken

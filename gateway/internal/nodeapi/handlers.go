@@ -12,7 +12,7 @@ import (
 	"muster/store"
 )
 
-const maxHardware = wire.MaxBody // bytes of one reading: of wire.MaxGPUs rows, or nearly
+const maxHardware = wire.MaxBody // bytes of one reading, which has nearly wire.MaxGPUs rows
 
 func (a *API) heartbeat(ctx context.Context, c Call) (any, error) {
 	b, err := reading.ParseHeartbeat(c.Body)
@@ -41,7 +41,7 @@ func checkHardware(raw json.RawMessage) error {
 	return nil
 }
 
-// object accepts an object that is not nested so deeply that another reader would choke on it, and what is left out.
+// object accepts an object that every reader can hold, since it is not nested too deeply, and a member that is absent or null.
 func object(raw json.RawMessage) bool {
 	return len(raw) == 0 || raw[0] == '{' && depth(raw) <= wire.MaxDepth || string(raw) == "null"
 }
@@ -77,8 +77,8 @@ func (a *API) leave(ctx context.Context, c Call) (any, error) {
 	return wire.LeaveAnswer{State: node.State}, nil
 }
 
-// renew issues the next generation's certificate. The same key gets the same certificate again, so that a lost answer
-// costs nothing but a certificate that nobody sees: whether the key has one is not asked beforehand, the record refuses a second.
+// renew issues the next generation's certificate. The same key gets the same certificate again, so that a lost answer does no harm.
+// Nobody asks beforehand whether the key has a certificate: the record refuses a second one, and that one is dropped.
 func (a *API) renew(ctx context.Context, c Call) (any, error) {
 	var q wire.RenewRequest
 	if err := reading.Decode(c.Body, &q); err != nil {
@@ -107,8 +107,8 @@ func (a *API) renew(ctx context.Context, c Call) (any, error) {
 	return a.renewed(next), nil
 }
 
-// recorded gives the certificate that a key got before. One that was fetched too late to be of use is no answer, nor is one of a
-// clock that was ahead, which the node could not use yet; its key is never certified again.
+// recorded gives the certificate that a key got before. It is refused where it is of no use: it was fetched too late, or the gateway's
+// clock was ahead and the certificate is not good yet. Its key is never certified again.
 func (a *API) recorded(c store.Certificate) (any, error) {
 	if c.NotBefore.After(a.Now()) {
 		return nil, wire.Refuse(wire.CodeKeyInUse,

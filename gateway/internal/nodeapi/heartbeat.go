@@ -28,7 +28,7 @@ func checkHeartbeat(b *reading.Heartbeat) error {
 	return checkHardware(b.Hardware)
 }
 
-// shallow tells whether a member is an object and not too deep. What was scanned is known not to be.
+// shallow tells whether a member is an object that is not too deep. The scanner has checked the depth of what it read.
 func shallow(b *reading.Heartbeat, raw json.RawMessage) bool {
 	return b.Scanned && len(raw) > 0 && raw[0] == '{' || object(raw)
 }

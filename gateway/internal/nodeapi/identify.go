@@ -15,9 +15,9 @@ import (
 	"muster/gateway/internal/replay"
 )
 
-// identify turns either transport's proof into the one identity that handlers see: the client certificate of a direct TLS
-// connection, whose possession the handshake proved, or a signature. Where both arrive they must agree. The order of the
-// checks is part of the contract: known key, window, signature, record, nonce; the body comes after.
+// identify finds out which node calls, by the client certificate of the TLS connection or by a signature. Where both arrive they must
+// agree. Handlers do not see which it was. The order of the checks is part of the contract: known key, window, signature, record,
+// nonce, and the body after that.
 func (a *API) identify(r *http.Request, s *sign.Signature, purpose fleet.Purpose, proof fleet.Proof) (*fleet.Identity, error) {
 	direct := clientFingerprint(r)
 	if direct == "" && s == nil {
@@ -50,8 +50,8 @@ func (a *API) identify(r *http.Request, s *sign.Signature, purpose fleet.Purpose
 	return id, a.usable(r.Context(), s, id, purpose, proof)
 }
 
-// usable judges a proven identity by the record, and its nonce where it may be used at all. The use of a superseded one is
-// evidence, so that has to be fresh as well.
+// usable judges a proven identity by the record, and then the nonce of its request. The use of a superseded identity is evidence of a
+// copy, so its nonce has to be new as well.
 func (a *API) usable(ctx context.Context, s *sign.Signature, id *fleet.Identity, purpose fleet.Purpose, proof fleet.Proof) error {
 	refused := a.Fleet.Check(id, purpose)
 	if refused != nil && !id.Superseded() {
@@ -75,7 +75,7 @@ func (a *API) proof(r *http.Request, s *sign.Signature) fleet.Proof {
 	}
 	proof := fleet.Proof{Address: a.Address(r), At: a.Now()}
 	if c := connectionOf(r); c != nil {
-		proof.Opened = proof.At.Round(0).Add(-proof.At.Sub(c.opened)) // by the clock as it is now, which may have been set since
+		proof.Opened = proof.At.Round(0).Add(-proof.At.Sub(c.opened)) // by the clock as it is now: it may have been set since
 	}
 	return proof
 }
@@ -83,15 +83,14 @@ func (a *API) proof(r *http.Request, s *sign.Signature) fleet.Proof {
 // connection is what the requests on one connection have in common.
 type connection struct {
 	opened      time.Time
-	identify    sync.Once
-	fingerprint string // of the client's certificate, "" none; an HTTP/2 connection's requests come side by side
+	identify    sync.Once // the requests of an HTTP/2 connection come side by side
+	fingerprint string    // of the client's certificate; "" none
 }
 
 // connectionKey is the key under which a request's context has its *connection.
 type connectionKey struct{}
 
-// Connected is for http.Server's ConnContext: it notes when a connection was opened, which tells requests of before a
-// certificate's end from later ones.
+// Connected is for http.Server's ConnContext. It notes when a connection was opened: a request may have waited in it since then.
 func (a *API) Connected(ctx context.Context, _ net.Conn) context.Context {
 	return context.WithValue(ctx, connectionKey{}, &connection{opened: a.Now()})
 }
@@ -129,7 +128,7 @@ func (a *API) fresh(s *sign.Signature, id *fleet.Identity) error {
 	return nil
 }
 
-// clientFingerprint names the certificate that the client proved to hold in the TLS handshake, of which a connection has one.
+// clientFingerprint names the certificate whose key the client proved to hold in the TLS handshake. A connection has one at most.
 func clientFingerprint(r *http.Request) string {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return ""

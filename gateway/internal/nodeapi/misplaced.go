@@ -40,7 +40,7 @@ func inPath(q arrival) exposure {
 	switch {
 	case secret.HasPSK(text):
 		return exposure{refusal: plainPSK(), text: text}
-	case wholeForBootstrap && !private(q.Request): // it is told that first
+	case wholeForBootstrap && !private(q.Request): // this comes first: others may have read the token
 		return exposure{refusal: tlsRequired(q.Request), text: text}
 	}
 	return exposure{refusal: wrongRoute("in the path"), text: text}

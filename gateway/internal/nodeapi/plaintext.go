@@ -9,7 +9,7 @@ import (
 	"muster/gateway/internal/secret"
 )
 
-// glance reads of a body that is not proven yet what its refusal needs: the nonce, and whether it carries a secret. A usual body is read
+// glance reads what a refusal needs of a body that is not proven yet: the nonce, and whether it carries a secret. It reads a usual body
 // in one pass.
 func glance(raw []byte) (nonce string, secret bool) {
 	nonce, ok := reading.Nonce(raw)
@@ -19,10 +19,10 @@ func glance(raw []byte) (nonce string, secret bool) {
 	return nonce, holdsToken(raw)
 }
 
-// mostNonce is how many bytes a nonce has that a refusal is proven with.
+// mostNonce is how many bytes of a nonce a refusal is proven with. A longer one counts as none.
 const mostNonce = 64
 
-// nonceOf reads the nonce alone, to prove a refusal of a body that was not proven itself. Nothing else may rest on it.
+// nonceOf reads the nonce alone. It serves to prove a refusal to the sender of a body that proved nothing, and nothing else.
 func nonceOf(raw []byte) string {
 	var q struct {
 		Nonce string `json:"nonce"`
@@ -33,7 +33,7 @@ func nonceOf(raw []byte) string {
 	return q.Nonce
 }
 
-// carriesSecret tells a body in which somebody sends the secret itself: by the name of a member, or as a whole token anywhere.
+// carriesSecret tells whether a body holds the secret itself: under a name that says so, or as a whole token anywhere.
 func carriesSecret(raw []byte) bool {
 	var q struct {
 		Token        any `json:"token"`
@@ -45,7 +45,7 @@ func carriesSecret(raw []byte) bool {
 	return named || holdsToken(raw)
 }
 
-// holdsToken looks for a whole token in a body, whatever it is. JSON can hide a letter of one by \u alone.
+// holdsToken looks for a whole token in a body, which may be no JSON. In JSON only \u can hide a letter of it.
 func holdsToken(raw []byte) bool {
 	if bytes.Contains(raw, []byte(`\u`)) {
 		var v any

@@ -34,7 +34,7 @@ func (a *API) register(w http.ResponseWriter, r *http.Request, route *Route) {
 	write(w, status, reply.JSON(a.welcome(admission)))
 }
 
-// admission checks what was looked at, in order: that no secret was sent, the credential, the body, the proof.
+// admission checks, in this order: that no secret was sent, the credential, the body, the proof.
 func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt, route *Route) (fleet.Admission, error) {
 	if text := secretIn(r, r.Header["Authorization"]); text != "" {
 		return fleet.Admission{}, a.exposed(r, text, "")
@@ -46,7 +46,7 @@ func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt, rou
 		return fleet.Admission{}, at.broken
 	}
 	if err := a.Bootstrap.Proven(r.Context(), at.presented, at.token, at.raw, a.Address(r)); err != nil {
-		if at.secret { // whoever sends it, it is known to others now
+		if at.secret { // others may know it now, whoever sent it
 			_ = a.exposed(r, string(at.raw), at.psk)
 		}
 		return fleet.Admission{}, err
@@ -54,8 +54,8 @@ func (a *API) admission(w http.ResponseWriter, r *http.Request, at *attempt, rou
 	return a.admit(r, at)
 }
 
-// noCredential refuses a request whose credential is not on record, or whose header is not good. Its body is looked at for a secret
-// that was sent instead.
+// noCredential refuses a request whose credential is not on record, or whose header is not good. First it looks into the body: there
+// may be a secret that was sent instead.
 func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt, route *Route) error {
 	body := at.raw
 	broken := at.broken
@@ -75,8 +75,8 @@ func (a *API) noCredential(w http.ResponseWriter, r *http.Request, at *attempt, 
 	return at.err
 }
 
-// named reads what the one Authorization header of a register request presents. With a refusal of a header without a good MAC comes
-// the credential that it names.
+// named reads the one Authorization header of a register request. Where that names a credential and has no good MAC, it gives the
+// credential with the refusal.
 func named(header []string) (sign.Presented, error) {
 	if len(header) != 1 {
 		return firstNamed(header), wire.Refuse(wire.CodeBadAuthorization, "a register request needs one Authorization header",
@@ -89,7 +89,7 @@ func named(header []string) (sign.Presented, error) {
 	return presented, nil
 }
 
-// firstNamed is what the first of several headers presents that names a credential: its key proves the refusal.
+// firstNamed finds the first of several headers that names a credential. The key of that one proves the refusal.
 func firstNamed(headers []string) sign.Presented {
 	for _, header := range headers {
 		if presented, _ := sign.ParseAuthorization(header); presented.CredentialID != "" {
@@ -115,8 +115,8 @@ func secretIn(r *http.Request, authorization []string) string {
 	return ""
 }
 
-// exposed records a secret that was sent instead of a proof of it, and gives the refusal. text is where it was found, and psk the id of
-// the PSK that is known to be in there.
+// exposed records that a secret was sent instead of a proof of it, and gives the refusal. text is where the secret was found. psk is the
+// id of the PSK that it is, where that is known.
 func (a *API) exposed(r *http.Request, text, psk string) error {
 	refused := plaintext()
 	if psk != "" || secret.HasPSK(text) {
@@ -164,7 +164,7 @@ func (a *API) admit(r *http.Request, at *attempt) (fleet.Admission, error) {
 	})
 }
 
-// checkRequest refuses what no credential could make right.
+// checkRequest refuses what is wrong whatever the credential is.
 func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, error) {
 	if q.Protocol != wire.ProtocolVersion {
 		return nil, wire.Refuse(wire.CodeBadRequest, "the agent speaks another protocol than this gateway",
@@ -189,7 +189,7 @@ func (a *API) checkRequest(q *wire.RegisterRequest) (*x509.CertificateRequest, e
 	return csr, nil
 }
 
-// noToken refuses what looks like a token where everybody is shown it.
+// noToken refuses a token in a field that everybody is shown.
 func noToken(q *wire.RegisterRequest) error {
 	if secret.TokenLike(q.Name) {
 		return wire.Refuse(wire.CodeBadName, "the node's name looks like a token",
@@ -210,8 +210,8 @@ func noToken(q *wire.RegisterRequest) error {
 	return nil
 }
 
-// alsoSigned gives the identity of a register request that a node's present key signs too, which is how a machine proves
-// that it is the node whose name it asks for.
+// alsoSigned gives the identity of a node whose present key signs the register request too. So a machine proves that it is the node
+// whose name it asks for.
 func (a *API) alsoSigned(r *http.Request, raw []byte) (*fleet.Identity, error) {
 	s, err := sign.ParseRequest(r)
 	if err == sign.ErrUnsigned {
@@ -223,7 +223,7 @@ func (a *API) alsoSigned(r *http.Request, raw []byte) (*fleet.Identity, error) {
 	id, err := a.Fleet.Identity(r.Context(), s.Fingerprint)
 	var unknown *wire.ErrorDetail
 	if errors.As(err, &unknown) {
-		return nil, nil // a key of the past proves nothing and hinders nothing
+		return nil, nil // a key that is not on record proves nothing, and the request is good without it
 	}
 	if err != nil {
 		return nil, err

@@ -125,7 +125,8 @@ func newLively(t *testing.T) *lively {
 		}
 	}
 	var err error
-	g.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32)})
+	g.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"),
+		MasterKey: bytes.Repeat([]byte{7}, 32)})
 	must(err)
 	t.Cleanup(func() { _ = g.store.Close() })
 	ca, err := authority.Open(t.Context(), authority.Config{Store: g.store, TrustDomain: "test", CertTTL: shortLife})

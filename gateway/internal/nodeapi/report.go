@@ -10,7 +10,7 @@ import (
 	"muster/gateway/internal/reading"
 )
 
-// reportOf holds what the node says of itself to its shape, and names what had to be left out.
+// reportOf keeps of what the node says of itself what has the right shape, and names what had to be left out.
 func reportOf(b *reading.Heartbeat) fleet.Report {
 	var left []string
 	r := fleet.Report{
@@ -52,7 +52,7 @@ func hollow(raw json.RawMessage) bool {
 	return len(text) == 0 || string(text) == "null" || object && string(bytes.TrimSpace(inner)) == "}"
 }
 
-// heldHardware does for a register request what report does for a heartbeat, and counts the GPUs.
+// heldHardware does for a register request what reportOf does for a heartbeat. It counts the GPUs.
 func heldHardware(q *wire.RegisterRequest) (notices []string, gpus int) {
 	var left []string
 	if hollow(q.Hardware) {

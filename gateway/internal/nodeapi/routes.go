@@ -1,8 +1,8 @@
-// Package nodeapi answers nodes, and whoever has yet to become one: enrolment, heartbeats, renewal, leaving, and what a
-// machine needs before it has an identity (the agent's binary, the roots).
+// Package nodeapi answers nodes, and machines that are to become nodes: enrolment, heartbeats, renewal, leaving, and what a
+// machine needs before it has an identity (the agent's binary, the roots). ownRoutes lists every route with the proof that it wants.
 //
-// Two rules run through it. A request's proof is checked before its content is looked at. And every answer to a proven
-// request is proven itself, refusals included, so that a node believes the gateway and nobody in between.
+// Two rules hold everywhere. A request's proof is checked before its content is looked at. And every answer to a proven request is
+// proven too, refusals included, so that a node believes the gateway and nobody in between.
 package nodeapi
 
 import (
@@ -36,7 +36,7 @@ type Config struct {
 	Address     func(*http.Request) string          // of the client, as far as it can be trusted
 	Now         func() time.Time                    // nil: time.Now
 	Interval    time.Duration                       // between heartbeats, as the gateway wishes it
-	RenewEvery  time.Duration                       // how often a node may renew, some in a row aside; 0: no bound
+	RenewEvery  time.Duration                       // a node may renew once in it, and some times in a row; 0: no bound
 	RequireMTLS bool                                // signatures are good for renewal alone
 	Agents      fs.FS                               // the agent binaries: <os>-<arch>/muster-agent; nil: none
 	Version     string                              // of this gateway and the agents it carries

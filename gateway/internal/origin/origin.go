@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// Headers in which proxies say for whom they ask. The first one grows with every proxy; the other is written by the last.
+// Headers in which proxies say for whom they ask. Every proxy adds to the first one. The last proxy writes the other.
 const (
 	chainHeader = "X-Forwarded-For"
 	realHeader  = "X-Real-Ip"
@@ -44,7 +44,7 @@ func NewResolver(cidrs []string, header string) (Resolver, error) {
 	return r, nil
 }
 
-// outsideName tells what a header's name does not hold, of what people write there.
+// outsideName tells characters that people write there and that a header's name cannot have.
 func outsideName(c rune) bool {
 	return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 }
@@ -64,8 +64,9 @@ func (r Resolver) Any() bool { return len(r.trusted) > 0 }
 // Behind tells whether the request came through a trusted proxy.
 func (r Resolver) Behind(q *http.Request) bool { return r.trusts(peer(q)) }
 
-// Forwarded tells whether a trusted proxy passed the request on: one that reads requests adds a header which says for whom. Without
-// one it comes from a machine at a trusted address itself, or through a proxy that passes connections on as they are.
+// Forwarded tells whether a trusted proxy has read the request and passed it on. Such a proxy adds a header that says for whom. Without
+// that header, the request comes from the machine at the trusted address itself, or through a proxy that passes connections on as
+// they are.
 func (r Resolver) Forwarded(q *http.Request) bool {
 	if !r.Behind(q) {
 		return false
@@ -118,15 +119,15 @@ func (r Resolver) Secured(q *http.Request) bool {
 	return r.Behind(q) && strings.EqualFold(scheme(q), "https")
 }
 
-// scheme is what the last proxy wrote.
+// scheme is the scheme that the last proxy wrote.
 func scheme(q *http.Request) string {
 	hops := strings.Split(strings.Join(q.Header["X-Forwarded-Proto"], ","), ",")
 	return strings.TrimSpace(hops[len(hops)-1])
 }
 
-// Address is the client's address: the peer's own, or what a trusted proxy says. A proxy writes the header that it was told to and
-// passes on others as the client wrote them. So where no header is named and two of them name different clients, neither is
-// believed, and the address is the proxy's: nobody can take another's. Over a Unix socket it is "socket".
+// Address is the client's address: the peer's own, or what a trusted proxy says. A proxy writes one header, and passes others on as the
+// client wrote them. So where no header was named to NewResolver and two headers name different clients, neither is believed: the
+// address is the proxy's then, and nobody can pose as another. Over a Unix socket it is "socket".
 func (r Resolver) Address(q *http.Request) string {
 	at := peer(q)
 	if !at.IsValid() {
@@ -144,7 +145,7 @@ func (r Resolver) Address(q *http.Request) string {
 	return single(at, q.Header[r.header]).String()
 }
 
-// agreed is what both usual headers say, or the one that is there.
+// agreed is the address that both usual headers give, or the one that is there.
 func (r Resolver) agreed(peer netip.Addr, h http.Header) netip.Addr {
 	if len(h[chainHeader]) == 0 {
 		return single(peer, h[realHeader])
@@ -160,7 +161,7 @@ func (r Resolver) agreed(peer netip.Addr, h http.Header) netip.Addr {
 	return peer
 }
 
-// chain is the last entry that no trusted proxy is: what stands left of it the client may have written.
+// chain is the last entry that is not a trusted proxy. The client may have written what stands left of it.
 func (r Resolver) chain(peer netip.Addr, values []string) netip.Addr {
 	at := peer
 	for _, entry := range slices.Backward(strings.Split(strings.Join(values, ","), ",")) {

@@ -7,8 +7,8 @@ import (
 	"strings"
 )
 
-// Prefers tells whether a request's Accept names this media type and wants no other one more (RFC 9110 section 12.5.1): the highest
-// q wins, and of equal ones the first.
+// Prefers tells whether a request's Accept wants this media type most (RFC 9110 section 12.5.1): the highest q wins, and of equal
+// ones the first.
 func Prefers(r *http.Request, mediaType string) bool {
 	best := ""
 	most := 0.0

@@ -13,15 +13,15 @@ import (
 )
 
 // ReadBody reads a request's whole body: at most limit bytes, all of them within the given time (0: no bound of its own).
-// The error is a *wire.ErrorDetail: body_too_large, slow_body or bad_request for one that broke off. After the first two
-// the connection is closed once the answer is out, because the rest of the body may still be on its way.
+// The error is a *wire.ErrorDetail: body_too_large, slow_body, or bad_request for a body that broke off. After the first two the
+// connection is closed when the answer is out, because the rest of the body may still be on its way.
 func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, within time.Duration) ([]byte, error) {
 	if r.ContentLength > limit {
 		w.Header().Set("Connection", "close")
 		return nil, tooLarge(limit)
 	}
 	control := http.NewResponseController(w)
-	if within > 0 && control.SetReadDeadline(time.Now().Add(within)) == nil { // the kernel's clock: an injected one means nothing to a socket
+	if within > 0 && control.SetReadDeadline(time.Now().Add(within)) == nil { // by the kernel's clock: a socket knows no other
 		defer func() { _ = control.SetReadDeadline(time.Time{}) }()
 	}
 	body, err := readAll(http.MaxBytesReader(w, r.Body, limit), r.ContentLength)
@@ -40,8 +40,8 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, within time.D
 	return nil, wire.Refuse(wire.CodeBadRequest, "the body broke off before its end", "send it again")
 }
 
-// readAll is io.ReadAll for a body whose length is announced: a usual one is read into one buffer. An announcement is not
-// believed beyond that, for it costs its sender nothing.
+// readAll is io.ReadAll for a body whose length is announced. It reads a usual one into one buffer. It makes no larger buffer at first,
+// for anyone can announce a length.
 func readAll(from io.Reader, announced int64) ([]byte, error) {
 	const usual = 16 << 10
 	size := min(max(announced, 0), usual) + bytes.MinRead

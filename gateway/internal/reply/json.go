@@ -8,8 +8,9 @@ import (
 
 // JSON encodes an answer, with a line feed at its end. Values that cannot be encoded are a programming error and panic.
 //
-// Somebody will pipe an answer into a root shell: a refusal where a script was to come, say. To a shell a string of JSON is a
-// text in double quotes, with the same rules for \" and \\, so that $ and ` alone can run something in there. Both stand as \u00xx.
+// Somebody will pipe an answer into a root shell, for example a refusal that comes in the place of a script. To a shell a string of
+// JSON is a text in double quotes, with the same rules for \" and \\. Only $ and ` can run something in there, so both are written
+// as \u00xx.
 func JSON(v any) []byte {
 	body, err := json.Marshal(v)
 	if err != nil {
@@ -20,10 +21,9 @@ func JSON(v any) []byte {
 	return append(body, '\n')
 }
 
-// Inert encodes an answer that holds a script. It goes further than JSON, so that nothing runs even where the quotes do not pair: no
-// character that means something to any shell stands raw in a string. The answer is one line with a blank behind every comma outside
-// of strings, so that a shell takes what stands before the first one for the command, and names that in its complaint: a hint belongs
-// there.
+// Inert encodes an answer that holds a script. In its strings no character stands raw that means something to any shell, so that
+// nothing runs even where the quotes do not pair. The answer is one line, with a blank behind every comma outside of strings. So a
+// shell takes the text before the first comma for a command, and its complaint names that text: a hint belongs there.
 func Inert(v any) []byte {
 	body := JSON(v)
 	out := make([]byte, 0, 2*len(body))
@@ -48,8 +48,8 @@ func Inert(v any) []byte {
 	return out
 }
 
-// plainEscape is the escape \c of JSON (RFC 8259 section 7) without a character that means something to a shell but the backslash
-// itself. The digits of \uXXXX follow by themselves.
+// plainEscape writes the escape \c of JSON (RFC 8259 section 7) so that only its backslash means something to a shell. The digits of
+// \uXXXX follow by themselves.
 func plainEscape(c byte) string {
 	if at := bytes.IndexByte([]byte(`"\/bfnrt`), c); at >= 0 {
 		return fmt.Sprintf(`\u%04x`, "\"\\/\b\f\n\r\t"[at])
@@ -57,7 +57,7 @@ func plainEscape(c byte) string {
 	return `\` + string(c)
 }
 
-// inertByte accepts what no shell takes for anything but itself; a blank only parts words.
+// inertByte accepts bytes that no shell takes for anything but themselves. A blank only parts words.
 func inertByte(c byte) bool {
 	letter := c >= 'A' && c <= 'Z' || c >= 'a' && c <= 'z'
 	return letter || c >= '0' && c <= '9' || c >= 0x80 || bytes.IndexByte([]byte(" .,:/_=+@%-"), c) >= 0

@@ -1,5 +1,5 @@
-// Package reply turns what a handler has to say into an answer: JSON, with one mapping from codes to statuses, no detail
-// that was not meant for the caller, and nothing secret in the log.
+// Package reply turns what a handler has to say into an answer in JSON. Each code has one status, the caller gets no detail that was
+// not meant for it, and nothing secret goes to the log.
 package reply
 
 import (
@@ -22,9 +22,9 @@ type Info struct {
 	Logger *slog.Logger     // nil: slog.Default
 }
 
-// Error gives status and body of a refusal. A *wire.ErrorDetail anywhere in err's chain is passed on with its own status;
-// a context that ended is 503, as is a database that takes no writes, which its owner logs; anything else is a bare 500 whose cause
-// goes to the log only, under the request id that the body names.
+// Error gives status and body of a refusal. A *wire.ErrorDetail in err's chain is passed on with its own status. A context that ended
+// is 503. So is a database that takes no writes, which its owner logs. Anything else is a bare 500: its cause goes to the log alone,
+// under the request id that the body names.
 func (i *Info) Error(err error) (status int, body []byte) {
 	now := i.now()
 	answer := wire.Error{Time: &now, Epoch: i.Epoch}

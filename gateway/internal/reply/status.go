@@ -6,8 +6,8 @@ import (
 	"muster/agent/wire"
 )
 
-// Status is the HTTP status that goes with a refusal's code. A code that is not known here is 500: a refusal that nobody
-// thought through is a fault of the gateway.
+// Status is the table of the HTTP statuses that go with the codes of refusals. A code that it does not have is a fault of the gateway,
+// and is answered with 500.
 func Status(code string) int {
 	switch code {
 	case wire.CodeBadRequest, wire.CodePlaintextSecret, wire.CodeBadName, wire.CodeBadLabel, wire.CodeBadCSR, wire.CodeBadDigest,

@@ -11,9 +11,9 @@ import (
 
 const restPattern = "/"
 
-// Strict serves mux with the manners of the whole API: Muster-Epoch in every answer, JSON where ServeMux would answer an
-// unknown path or a wrong method in plain text (Allow stays), and a bare 500 with a request id where a handler panics. It adds
-// the pattern "/" to mux, for what no other one takes.
+// Strict serves mux as the whole API answers. Muster-Epoch is in every answer. An unknown path and a wrong method are refused in JSON,
+// where ServeMux alone would write plain text; Allow stays. Where a handler panics the answer is a bare 500 with a request id. Strict
+// adds the pattern "/" to mux, for requests that no other pattern takes.
 func (i *Info) Strict(mux *http.ServeMux) http.Handler {
 	mux.HandleFunc(restPattern, func(w http.ResponseWriter, r *http.Request) { i.WriteError(w, refusal(w, r, mux)) })
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -34,7 +34,7 @@ func (i *Info) recover(w http.ResponseWriter) {
 	}
 }
 
-// refusal tells a path that nothing is at from one that takes other methods.
+// refusal is 404 for a path with nothing at it, and 405 for one that takes other methods.
 func refusal(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) error {
 	allow := strings.Join(allowed(r, mux), ", ")
 	if allow == "" {
@@ -46,7 +46,7 @@ func refusal(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) error {
 	return wire.Refuse(wire.CodeMethodNotAllowed, "this path does not take "+Method(r), "it takes "+allow)
 }
 
-// allowed are the methods for which mux has more than its rest, in order.
+// allowed are the methods for which mux has a pattern other than "/", in order.
 func allowed(r *http.Request, mux *http.ServeMux) (methods []string) {
 	asked := *r
 	for _, asked.Method = range [...]string{
@@ -59,7 +59,7 @@ func allowed(r *http.Request, mux *http.ServeMux) (methods []string) {
 	return methods
 }
 
-// Method is the request's method if it is one that HTTP knows; a client can write anything there.
+// Method is the request's method if HTTP knows it. A client can write anything there.
 func Method(r *http.Request) string {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodPost, http.MethodPut, http.MethodPatch, http.MethodDelete, http.MethodOptions,

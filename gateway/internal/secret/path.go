@@ -11,8 +11,8 @@ import (
 // longestLogPath is how many characters of a path a log holds.
 const longestLogPath = 256
 
-// LogPath is the request's path as a log may hold it: a token cut down to its public part, what stands behind it left out
-// but for the words of routes, control characters escaped, the query left out.
+// LogPath is the request's path as a log may hold it. A token is cut down to its public part. Behind it only the words of routes stay.
+// Control characters are escaped, and the query is left out.
 func LogPath(r *http.Request) string { return PathForLog(r.URL.Path) }
 
 // Segments are the parts of the request's path, each without its escapes. A slash that was sent as %2F belongs to its segment.
@@ -24,7 +24,7 @@ func Segments(r *http.Request) []string {
 	return segments
 }
 
-// QueryValues are the request's query string without its escapes, and each value in it, in which a plus sign is a blank.
+// QueryValues are the request's query string without its escapes, and each value in it, as it is and with blanks for plus signs.
 func QueryValues(r *http.Request) []string {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -37,7 +37,7 @@ func QueryValues(r *http.Request) []string {
 	return values
 }
 
-// PathForLog is LogPath of a path that somebody changed.
+// PathForLog is LogPath for a path from which something was taken already.
 func PathForLog(path string) string {
 	if plain := Unescape(path); tokenStart(plain) >= 0 {
 		path = plain

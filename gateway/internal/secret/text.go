@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Texts are the strings of a JSON body that have at least this many bytes, names of members too, or all of a body that is no JSON
-// object. It is for looking for what should not be there, so it reads what it can of JSON that is broken.
+// Texts are the strings of a JSON body that have at least this many bytes, names of members too. A body that is no JSON object is one
+// text. Of broken JSON it reads what it can: it serves to look for what should not be there.
 func Texts(body []byte, least int) []string {
 	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		return []string{string(body)}
@@ -32,7 +32,7 @@ func Texts(body []byte, least int) []string {
 	}
 }
 
-// stringEnd is the length of the string that a text begins with, quotes included; all of the text where it has no end.
+// stringEnd is the length of the string that a text begins with, quotes included. A string without an end takes all of the text.
 func stringEnd(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -53,8 +53,8 @@ func stringOf(quoted []byte) string {
 	return string(bytes.Trim(quoted, `"`))
 }
 
-// Unescape undoes percent-encoding as far as there is any, twice at most; what is malformed stays as it is. It is for looking
-// for what somebody hid, not for reading a request.
+// Unescape undoes percent-encoding, twice at most. What is malformed stays as it is. It serves to look for what somebody hid, not to
+// read a request.
 func Unescape(text string) string {
 	for range 2 {
 		if strings.IndexByte(text, '%') < 0 {
@@ -80,7 +80,7 @@ func unescapeOnce(text string) string {
 	return out.String()
 }
 
-// Header is all that a header's values say, out of the encodings in which headers hide tokens.
+// Header is all values of a header in one text, without the encodings in which a header can hide a token.
 func Header(values []string) string {
 	if len(values) == 1 {
 		return Unescape(credentials(values[0]))
@@ -92,8 +92,8 @@ func Header(values []string) string {
 	return strings.Join(texts, "\n")
 }
 
-// credentials decodes a token that stands in base64 behind the name of a scheme, as Basic has it (RFC 7617) and some write it for
-// others; any other value stays as it is.
+// credentials decodes a token that stands in base64 behind the name of a scheme. Basic has it so (RFC 7617), and some clients write it
+// so for other schemes. Any other value stays as it is.
 func credentials(value string) string {
 	at := strings.IndexAny(value, " \t")
 	if at < 0 {
@@ -108,7 +108,7 @@ func credentials(value string) string {
 	return value
 }
 
-// Decoded is what stands in base64 behind the name of a scheme; empty where nothing does.
+// Decoded is the text that stands in base64 behind the name of a scheme. It is empty where there is none.
 func Decoded(value string) string {
 	_, text, _ := strings.Cut(value, " ")
 	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(text), "="))
@@ -118,11 +118,11 @@ func Decoded(value string) string {
 	return string(plain)
 }
 
-// separators are what stands before and behind a secret where it is a part of something: of a URL, a header, an assignment, a message.
+// separators stand before and behind a secret in a URL, a header, an assignment or a message.
 const separators = " \t\r\n\"'`=:,;/&?()[]{}<>"
 
-// Parts are what in a text may be a secret of at least so many bytes: all of it, all behind the first separator (for a person's secret
-// may have blanks), and every part between two.
+// Parts are the parts of a text that may be a secret of at least so many bytes: all of the text, all of it behind the first separator
+// (for a person's secret may have blanks), and every part between two separators.
 func Parts(text string, least int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		text = strings.TrimSpace(text)

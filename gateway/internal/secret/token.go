@@ -15,8 +15,8 @@ const longestID = 16
 // prefixLength is how long the kind of a token is with its underscore, and PSKPrefix.
 const prefixLength = len(sign.PSKPrefix)
 
-// TokenID is the public part, such as msb_ab12, of the first token that the text holds or seems to hold; empty where there is
-// none, or one whose id is so long that it may be a secret.
+// TokenID is the public part, such as msb_ab12, of the first token that the text holds or seems to hold. It is empty where there is
+// none, and where the id is so long that it may be a secret.
 func TokenID(text string) string {
 	at := tokenStart(text)
 	if at < 0 {
@@ -32,8 +32,8 @@ func TokenID(text string) string {
 // mostIDs bounds how many tokens are looked for in one text.
 const mostIDs = 64
 
-// TokenIDs are the public parts of all tokens that the texts hold or seem to hold, as TokenID gives them, each once and the first
-// 64 of them: those of accounts last, for of two tokens in a header that one may belong there.
+// TokenIDs are the public parts of all tokens that the texts hold or seem to hold, as TokenID gives them: each once, the first 64 of
+// them. Those of accounts come last: where a header holds two tokens, an account's is the one that may belong there.
 func TokenIDs(texts ...string) []string {
 	var ids []string
 	for _, text := range texts {
@@ -70,11 +70,11 @@ func Carries(text string) bool {
 	return false
 }
 
-// wholeToken is the least that stands behind the kind in a whole token, or in one's fetch part.
+// wholeToken is how many characters at least a whole token, or a fetch part, has behind its kind.
 const wholeToken = 24
 
-// Whole reports whether the text holds something as long as a whole token. It is for texts that may hold anything, where Carries
-// would find what is none.
+// Whole reports whether the text holds something as long as a whole token. It is for texts that may hold anything: there Carries would
+// report things that are no tokens.
 func Whole(text string) bool {
 	for at := tokenStart(text); at >= 0; at = tokenStart(text) {
 		text = text[at+prefixLength:]
@@ -130,8 +130,8 @@ func HasPSK(text string) bool {
 	return false
 }
 
-// tokenStart is where the first mse_, msb_ or msa_ with a character of an id behind it begins, or the first msk_ with more of them
-// than an id has: a pre-shared key has no part that may be shown, and msk_1 is a name. It is -1 without one.
+// tokenStart is where the first token or pre-shared key begins, -1 where there is none. A token is mse_, msb_ or msa_ with a character
+// of an id behind it. A pre-shared key is msk_ with more characters than an id has: no part of it may be shown, and msk_1 is a name.
 func tokenStart(s string) int {
 	for i := 0; i+prefixLength < len(s); i++ {
 		if s[i] != 'm' || !isBase62(s[i+prefixLength]) {

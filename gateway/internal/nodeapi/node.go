@@ -9,7 +9,7 @@ import (
 	"muster/gateway/internal/reply"
 )
 
-// sameProtocol is a hint.
+// sameProtocol is the hint for a signature that cannot be read.
 const sameProtocol = "the agent and the gateway must be of the same protocol"
 
 // node answers a request that has to prove a node's identity. The answer is proven too.
@@ -70,7 +70,7 @@ func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err e
 	write(w, status, body)
 }
 
-// write sends an answer, and with a refusal for haste how long to wait.
+// write sends an answer. A caller that was too fast is told how long to wait.
 func write(w http.ResponseWriter, status int, body []byte) {
 	if status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "60")

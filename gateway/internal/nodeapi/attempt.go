@@ -10,11 +10,11 @@ import (
 	"muster/store"
 )
 
-// attempt is a request to the path of registering, as far as it is known before anything answers it.
+// attempt is what is known of a request to the path of registering before anything answers it.
 type attempt struct {
 	presented sign.Presented
 	token     store.Token
-	err       error // why the credential is not on record, or the header not good; nil: it is both
+	err       error // why there is no credential on record, or what is wrong with the header
 	known     bool  // the credential is on record
 
 	// Of a request whose credential is on record:
@@ -28,8 +28,8 @@ type attempt struct {
 // attemptKey is where a request's context holds its attempt.
 type attemptKey struct{}
 
-// proving looks at a request to the path of registering, whatever its method. Where its credential is on record, the writer that
-// this gives proves whatever is answered: by the handler, by what refuses the request before that, or after a fault.
+// proving looks at a request to the path of registering, whatever its method is. Where its credential is on record, every answer that
+// goes through the writer it gives is proven: the handler's, a refusal that comes before it, and the one after a fault.
 func (a *API) proving(w http.ResponseWriter, r *http.Request, route *Route) (http.ResponseWriter, *http.Request, *attempt) {
 	if at, looked := r.Context().Value(attemptKey{}).(*attempt); looked {
 		return w, r, at
@@ -42,7 +42,7 @@ func (a *API) proving(w http.ResponseWriter, r *http.Request, route *Route) (htt
 	return w, r, at
 }
 
-// look finds the credential before the body is read, and reads that for one on record alone: a refusal is proven with its nonce.
+// look finds the credential first. It reads the body only where the credential is on record, for the nonce that proves a refusal.
 func (a *API) look(w http.ResponseWriter, r *http.Request, route *Route) *attempt {
 	at := &attempt{}
 	at.presented, at.err = named(r.Header["Authorization"])
@@ -74,7 +74,7 @@ type prover struct {
 	status int
 }
 
-// WriteHeader waits for the body: the proof stands in a header.
+// WriteHeader keeps the status until the body comes: the proof covers both, and stands in a header.
 func (p *prover) WriteHeader(status int) { p.status = status }
 
 func (p *prover) Write(body []byte) (int, error) {
