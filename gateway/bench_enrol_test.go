@@ -25,8 +25,9 @@ func (m *bench) enrolments(t *table) {
 	const enrolments, renewals = "enrolments (MAC, durable batch, certificate)", "renewals, mTLS"
 	ca, err := m.stepCA()
 	if err != nil {
-		t.notRun(enrolments, err.Error())
-		t.notRun(renewals, err.Error())
+		why := "step-ca is not here and cannot be built: " + err.Error()
+		t.notRun(enrolments, why)
+		t.notRun(renewals, why)
 		return
 	}
 	g := m.serve(filepath.Join(m.dir, "enrol"))

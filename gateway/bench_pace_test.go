@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	settleTime  = 45 * time.Second       // for all nodes to connect at their pace
+	settleTime  = 2 * usualPace          // for all nodes to connect at their pace
 	returnTime  = 2 * usualPace          // within which all are to be back
 	killAfter   = time.Second            // of a turn's beginning
 	lateAnswer  = 5.0                    // seconds, the 99th of 100 while nodes come back
 	crowdConns  = 1000                   // nodes that may wait for an answer at once
-	goneTime    = 2 * time.Minute        // after which memory is looked at again
+	goneTime    = 5 * time.Minute        // after which memory is looked at again: Go collects every 2 minutes when nothing happens
 	nodeMemory  = 40.0                   // KiB
 	onlineEvery = 200 * time.Millisecond // between two looks at the node list
 )
@@ -45,7 +45,7 @@ func (m *bench) atPace(t *table) {
 	t.bound(fmt.Sprintf("gateway memory a node, %d connected over mTLS, resident", c.nodes), " KiB", each(connected), nodeMemory,
 		fmt.Sprintf("no-op net/http server: %.0f KiB", noop),
 		"what the gateway has with the same nodes on record and none connected; the kernel's socket buffers")
-	t.note("the same, 2 minutes after all have gone", amount(each(gone))+" KiB", "-", "")
+	t.note(fmt.Sprintf("the same, %.0f minutes after all have gone", goneTime.Minutes()), amount(each(gone))+" KiB", "-", "")
 }
 
 // weighNoop is how many KiB a node's connection costs the no-op server at the same pace.

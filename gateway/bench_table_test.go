@@ -96,7 +96,7 @@ func (t *table) note(figure, value, beside, without string) {
 
 // notRun adds a figure that could not be measured.
 func (t *table) notRun(figure, why string) {
-	t.rows = append(t.rows, tableRow{figure, "-", "-", "-", "-", "NOT RUN: " + why, ""})
+	t.rows = append(t.rows, tableRow{figure, "-", "-", "-", "-", "NOT RUN", "not run: " + strings.Join(strings.Fields(why), " ")})
 }
 
 func amount(v float64) string {
@@ -121,7 +121,7 @@ func (t *table) print(out io.Writer) {
 		fmt.Fprintln(w, strings.Join([]string{r.figure, r.value, r.peer, r.ratio, r.budget, r.verdict}, "\t"))
 	}
 	_ = w.Flush()
-	fmt.Fprintln(out, "\nWhat the figures leave out:")
+	fmt.Fprintln(out, "\nWhat the figures leave out, and what was not run:")
 	for _, r := range t.rows {
 		if r.without != "" {
 			fmt.Fprintf(out, "- %s: %s\n", r.figure, r.without)
