@@ -4,13 +4,13 @@
 // gateway's own serving certificate. Beside them stand Ed25519 keys with one role each: trust signs sets of roots and
 // verifier keys and nothing else; answer, task and release are named in those sets.
 //
-// Keys rest in the store as sealed secrets, one value per level with its certificate: however many processes start at the
-// same moment on one database, they end with one CA. The root's key is read to sign an intermediate and dropped then; it
-// and the trust key may be kept elsewhere, and the store has their public halves alone then. Nothing of a certificate
-// request but its public key gets into a certificate, and CheckCSR refuses requests that ask for more.
+// The store keeps the keys as sealed secrets. A level's key and certificate are one value: many processes may start at the same
+// moment on one database, and all end with the same CA. The root's key is read to sign an intermediate, and dropped after that. It
+// and the trust key may be kept elsewhere; then the store has their public halves alone. A certificate takes nothing from a
+// certificate request but its public key, and CheckCSR refuses requests that ask for more.
 //
-// What nodes believe (roots and verifier keys) changes by a next trust set alone, which is written before anything signs
-// by it. The intermediate may change at any time: nodes verify by root.
+// What nodes believe (roots and verifier keys) changes by a next trust set alone. The set is stored before anything signs with its
+// keys. The intermediate may change at any time, because nodes verify by root.
 package authority
 
 import (
@@ -100,7 +100,7 @@ func Open(ctx context.Context, c Config) (*Authority, error) {
 	return a, nil
 }
 
-// open makes what a first start has to make, replaces an intermediate that is worn, and takes it all over.
+// open makes what is missing at a first start, reads all of it, and replaces an intermediate that is worn.
 func (a *Authority) open(ctx context.Context) error {
 	first, err := a.firstSet(ctx)
 	if err != nil {
@@ -198,8 +198,8 @@ func (a *Authority) Roots() []*x509.Certificate { return slices.Clone(a.held.Loa
 // RootPEM is Roots as a PEM bundle.
 func (a *Authority) RootPEM() string { return a.held.Load().set().Roots }
 
-// RootPin is the pin of the newest root that the serving chain ends in, in the form of --root-pin. While the chain ends in
-// two, a pin of either is good.
+// RootPin is the pin of the newest root that the serving chain ends in, in the form of --root-pin. While the chain ends in two
+// roots, a pin of either is good.
 func (a *Authority) RootPin() string { return Pin(a.held.Load().root()) }
 
 // Pin is "sha256:" and the hex SHA-256 of a certificate's public key (SubjectPublicKeyInfo, DER).

@@ -26,16 +26,16 @@ const keyP256 = "\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2
 
 const blockCSR = "CERTIFICATE REQUEST"
 
-// Subject is what a certificate request may say about its node. It only keeps a request from asking for something that
-// its node is not: none of it gets into the certificate.
+// Subject is what a certificate request may say about its node. A request that says something else is refused. Nothing of it gets
+// into the certificate.
 type Subject struct {
 	Names []string // common names that may stand there; none need to
 	URI   string   // the one URI that may stand as subject alternative name; empty: none
 }
 
-// CheckCSR reads a certificate request (PKCS #10, RFC 2986, in PEM: one block and nothing else) and refuses all but this:
-// an ECDSA P-256 key, the request signed by it, a subject that is empty or a common name from allow, and no attributes
-// but a request for the one URI from allow. Errors wrap ErrBadCSR.
+// CheckCSR reads a certificate request (PKCS #10, RFC 2986, in PEM: one block and nothing else). The key must be ECDSA P-256 and must
+// sign the request. The subject must be empty or a common name from allow. The only attribute may be a request for the one URI from
+// allow. Errors wrap ErrBadCSR.
 func CheckCSR(pemText string, allow Subject) (*x509.CertificateRequest, error) {
 	der, err := oneBlock(pemText)
 	if err != nil {
@@ -67,7 +67,7 @@ func badCSR(format string, args ...any) error {
 	return fmt.Errorf(format+": %w", append(args, ErrBadCSR)...)
 }
 
-// oneBlock wants the block to be all there is: encoding/pem alone skips what it does not understand.
+// oneBlock refuses text beside the block, because encoding/pem skips what it does not understand.
 func oneBlock(pemText string) ([]byte, error) {
 	if len(pemText) > wire.MaxCSR {
 		return nil, badCSR("it has more than %d bytes", wire.MaxCSR)
@@ -91,7 +91,7 @@ func checkKey(csr *x509.CertificateRequest) error {
 	if !ok || key.Curve != elliptic.P256() {
 		return badCSR("its key is %s, not ECDSA P-256", keyKind(csr, key))
 	}
-	// One key, one encoding: else the same key could be on record under two hashes.
+	// Every key has one encoding. With two, the same key could be on record under two hashes.
 	if !usualKey(csr) {
 		return badCSR("its key is not in the usual encoding")
 	}
@@ -167,8 +167,8 @@ func checkExtensions(csr *x509.CertificateRequest, allow Subject) error {
 	return nil
 }
 
-// attributes gives the request's attributes and refuses what else may hide behind them: encoding/asn1 takes additional
-// elements at the end of a structure.
+// attributes gives the request's attributes. It refuses elements after them, because encoding/asn1 takes additional elements at the
+// end of a structure.
 func attributes(csr *x509.CertificateRequest) ([]asn1.RawValue, error) {
 	var whole asn1.RawValue
 	if unmarshal(asn1.RawValue{FullBytes: csr.Raw}, &whole) != nil {

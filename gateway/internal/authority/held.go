@@ -19,7 +19,7 @@ import (
 // with their next heartbeat, which comes within ten minutes.
 const Settling = 15 * time.Minute
 
-// held is what an authority works with at one moment. It is replaced, never changed.
+// held is what an authority works with at one moment. A change makes a new one; nobody changes a held.
 type held struct {
 	envelopes []sign.Envelope // the chain of sets, oldest first
 	sets      []wire.TrustSet // the same, opened
@@ -43,7 +43,7 @@ func (h *held) set() *wire.TrustSet { return &h.sets[len(h.sets)-1] }
 // root is the newest one that the intermediate was signed by.
 func (h *held) root() *x509.Certificate { return h.issuing.roots[len(h.issuing.roots)-1] }
 
-// answerKey is the newest key that has settled, else the one that is nodes' longest known.
+// answerKey is the newest key that has settled, else the one that nodes have known for the longest time.
 func (h *held) answerKey(now time.Time) ed25519.PrivateKey {
 	for _, a := range h.answers {
 		if !now.Before(a.settled) {
@@ -53,8 +53,8 @@ func (h *held) answerKey(now time.Time) ed25519.PrivateKey {
 	return h.answers[len(h.answers)-1].key
 }
 
-// read takes over what is on record: the chain of sets, and the keys that the newest one names. A chain that does not
-// verify is an error: nodes would refuse it, and it would be served to all of them.
+// read reads what is on record: the chain of sets, and the keys that the newest one names. A chain that does not verify is an
+// error, because every node would get it and refuse it.
 func (a *Authority) read(ctx context.Context) (*held, error) {
 	h := &held{}
 	first, err := a.key(ctx, secretTrust)
@@ -96,7 +96,7 @@ func (a *Authority) complete(ctx context.Context, h *held) error {
 	return err
 }
 
-// checkFirstRoot tells a database whose parts come from two gateways.
+// checkFirstRoot refuses a database whose parts come from two gateways.
 func (a *Authority) checkFirstRoot(ctx context.Context, h *held) error {
 	value, err := a.config.Store.Secret(ctx, secretRoot)
 	if err != nil {
@@ -142,7 +142,7 @@ func (h *held) settles(key string) time.Time {
 	return time.Time{}
 }
 
-// began is the place of the first set of those in a row up to the newest that name a key.
+// began is the index of the set since which all sets up to the newest have named a key.
 func (h *held) began(role, key string) int {
 	at := len(h.sets) - 1
 	for ; at > 0; at-- {
@@ -153,7 +153,7 @@ func (h *held) began(role, key string) int {
 	return at
 }
 
-// follow verifies the next set and takes it over.
+// follow verifies the next set and adds it.
 func (h *held) follow(text []byte, domain string) error {
 	var envelope sign.Envelope
 	if err := sign.DecodeStrict(text, &envelope); err != nil {

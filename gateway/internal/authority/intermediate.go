@@ -33,7 +33,7 @@ func (i *intermediate) shortest() *x509.Certificate {
 	return slices.MinFunc(i.certificates, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 }
 
-// keep takes the certificates that one of the roots has signed; the others are of no use any more.
+// keep takes the certificates that one of the roots has signed. No node believes the others any more.
 func (i *intermediate) keep(certificates, roots []*x509.Certificate) {
 	for _, root := range roots {
 		for _, certificate := range certificates {

@@ -16,8 +16,8 @@ import (
 	"muster/store"
 )
 
-// Issue signs a node's certificate: a fresh template that takes nothing from the CSR but its public key. The lifetime
-// counts from now and never goes past the intermediate's. Errors wrap ErrClock where the clock is to blame.
+// Issue signs a node's certificate. It takes nothing from the CSR but its public key. The lifetime counts from now and never goes
+// past the intermediate's. Errors wrap ErrClock where the clock is to blame.
 func (a *Authority) Issue(ctx context.Context, r Request) (store.Certificate, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Certificate{}, err

@@ -86,7 +86,7 @@ func newEd25519() ([]byte, error) {
 	return x509.MarshalPKCS8PrivateKey(key)
 }
 
-// newKey makes and stores a key of a role, which is of no use before a set names it.
+// newKey makes and stores a key of a role. It is used once a set names it.
 func (a *Authority) newKey(ctx context.Context, role string) (string, error) {
 	value, err := newEd25519()
 	if err != nil {
@@ -105,8 +105,7 @@ func (a *Authority) newKey(ctx context.Context, role string) (string, error) {
 
 func metaSet(number int) string { return "trust/" + strconv.Itoa(number) }
 
-// firstSet is the set with number 1: the one on record, else one with keys and a root that are made for it where they are
-// not there yet.
+// firstSet is the set with number 1: the one on record, else a new one. Its keys and its root are made where they are not there yet.
 func (a *Authority) firstSet(ctx context.Context) (string, error) {
 	recorded, err := a.config.Store.Meta(ctx, metaSet(1))
 	if err == nil || !errors.Is(err, store.ErrNotFound) {

@@ -31,7 +31,7 @@ const (
 	levelBackdate = 24 * time.Hour
 )
 
-// level is a CA certificate and its key. Both rest in one sealed value, so that they cannot come from two first starts.
+// level is a CA certificate and its key. Both are one sealed value, so that they cannot come from two first starts.
 type level struct {
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey // nil: a root's that is kept elsewhere
@@ -49,7 +49,8 @@ func (a *Authority) keptLevel(ctx context.Context, name string, make func() ([]b
 	return l, nil
 }
 
-// keptSecret gives the value on record under a name; where there is none it makes one, and whoever comes first wins.
+// keptSecret gives the value on record under a name. Where there is none it makes one. Of two that do so at once, the first wins and
+// both get its value.
 func (a *Authority) keptSecret(ctx context.Context, name string, make func() ([]byte, error)) ([]byte, error) {
 	value, err := a.config.Store.Secret(ctx, name)
 	if err == nil {

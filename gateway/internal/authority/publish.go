@@ -39,8 +39,8 @@ func (a *Authority) propose(ctx context.Context, next wire.TrustSet, event store
 	return out, a.publish(ctx, sign.Seal(signer.private, sign.RoleTrust, payload), event)
 }
 
-// Publish takes a set that was signed with a trust key that is kept elsewhere: the next one, whole, and one that this
-// gateway can serve by. Refusals carry a *wire.ErrorDetail.
+// Publish takes a set that was signed with a trust key that is kept elsewhere. It must be the next set, complete, and name keys that
+// this gateway has. Refusals carry a *wire.ErrorDetail.
 func (a *Authority) Publish(ctx context.Context, envelope sign.Envelope, by store.Actor) (int64, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -104,7 +104,7 @@ func (a *Authority) forgetRoots(ctx context.Context, before, now []*x509.Certifi
 	return nil
 }
 
-// stripRoot leaves of a root in the store its certificate alone.
+// stripRoot removes a root's key from the store and leaves its certificate.
 func (a *Authority) stripRoot(ctx context.Context, root *x509.Certificate) error {
 	for _, name := range [...]string{rootSecret(root), secretRoot} {
 		value, err := a.config.Store.Secret(ctx, name)
@@ -129,8 +129,8 @@ func (a *Authority) stripRoot(ctx context.Context, root *x509.Certificate) error
 	return nil
 }
 
-// Repeat publishes the newest set again, so many times under the numbers that follow. After a restore it brings the number
-// above what nodes may have seen since the backup; they take no lower one. key is the trust key, nil: the one in the store.
+// Repeat publishes the newest set again, this many times, each time under the next number. After a restore this brings the number above
+// what nodes may have seen since the backup, because they take no lower one. key is the trust key; nil: the one in the store.
 // The error wraps ErrTrustKey where there is none.
 func (a *Authority) Repeat(ctx context.Context, times int, key ed25519.PrivateKey, by store.Actor) error {
 	a.changing.Lock()

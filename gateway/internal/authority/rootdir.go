@@ -60,8 +60,7 @@ func writeRootDir(dir string, root level) error {
 	return durable.SyncDirectory(dir)
 }
 
-// writeNew writes a file that must not be there, and has it on the disk when it returns. One with the same content is as
-// good: an earlier try was cut off after it.
+// writeNew writes a file that must not be there. A file with the same content is as good: an earlier try was cut off after it.
 func writeNew(path string, content []byte, mode os.FileMode) error {
 	err := durable.Create(path, mode, content)
 	if errors.Is(err, os.ErrExist) {

@@ -17,7 +17,7 @@ import (
 	"muster/store"
 )
 
-// slack is how far step-ca's clock may be from ours, the leeway that it has for tokens itself.
+// slack is how far step-ca's clock may be from ours. step-ca allows tokens the same.
 const slack = time.Minute
 
 // believe reads an answer to an order and checks the certificate in all its parts.
@@ -70,7 +70,7 @@ func parseAnswer(answer []byte) ([]*x509.Certificate, error) {
 	return parseCertificates([]byte(strings.Join(said.Chain, "\n")))
 }
 
-// checkNames wants the node's key, id and URI, and nothing besides: the subject is what the built-in CA gives, byte for
+// checkNames refuses a certificate with anything but the node's key, id and URI. The subject must be that of the built-in CA, byte for
 // byte, because a node's subject and name stay the same over all its certificates.
 func checkNames(leaf *x509.Certificate, o order) error {
 	key, err := x509.MarshalPKIXPublicKey(o.csr.PublicKey)
@@ -107,7 +107,7 @@ func checkUse(leaf *x509.Certificate) error {
 	return nil
 }
 
-// checkDates takes a shorter life than ordered, which templates and X5C credentials cause, and no longer one.
+// checkDates refuses a longer life than ordered. Templates and X5C credentials can make it shorter.
 func checkDates(leaf *x509.Certificate, o order, now time.Time) error {
 	span := leaf.NotBefore.UTC().Format(time.RFC3339) + " to " + leaf.NotAfter.UTC().Format(time.RFC3339)
 	switch {

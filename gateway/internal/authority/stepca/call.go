@@ -24,7 +24,7 @@ const (
 	longWait  = 2 * time.Second
 
 	maxAnswer = 64 << 10 // bytes; a chain of P-256 certificates has 2 KiB, of RSA ones 8
-	// maxTokens bounds the tries that step-ca refused a token in: a fresh one is good after a restart, and else none is.
+	// maxTokens bounds the tries in which step-ca refuses a token. After a restart of step-ca a fresh token is good; otherwise none is.
 	maxTokens = 3
 )
 
@@ -82,8 +82,8 @@ func (i *Issuer) signOnce(ctx context.Context, o order, floor time.Time) ([]byte
 	return i.exchange(ctx, http.MethodPost, pathSign, body, http.StatusCreated)
 }
 
-// lifetime is what to ask for: the wanted time from step-ca's own present, so that the clocks need not agree, but never more
-// than an X5C credential has left, which step-ca would refuse.
+// lifetime is what to ask for. It is the wanted time, counted by step-ca's own clock, so that the clocks need not agree. It is never
+// longer than an X5C credential is still good, because step-ca would refuse that.
 func lifetime(o order, c *credential, now time.Time) (string, error) {
 	if end, ends := c.expires(); ends {
 		if !now.Before(end) {
@@ -130,7 +130,7 @@ func (i *Issuer) exchange(ctx context.Context, method, path string, body []byte,
 	return answer, nil
 }
 
-// unreachable tells trouble that passes from a server that is not the right one.
+// unreachable distinguishes trouble that passes from a server that is the wrong one.
 func unreachable(err error) *failure {
 	var untrusted x509.UnknownAuthorityError
 	var name x509.HostnameError

@@ -70,7 +70,7 @@ func readCredential(s Settings, givenID string) (*credential, error) {
 	return &credential{key: key, chain: chain}, nil
 }
 
-// checkSigner demands what step-ca demands of a certificate that signs X5C tokens.
+// checkSigner refuses a certificate that step-ca would not take for signing X5C tokens.
 func checkSigner(leaf *x509.Certificate, key *ecdsa.PrivateKey) error {
 	switch {
 	case !key.PublicKey.Equal(leaf.PublicKey):
@@ -83,7 +83,7 @@ func checkSigner(leaf *x509.Certificate, key *ecdsa.PrivateKey) error {
 	return nil
 }
 
-// parseKey reads a P-256 key from a plain JWK, with its id, or from PEM (PKCS#8 or SEC 1). Its errors hold nothing of it.
+// parseKey reads a P-256 key from a plain JWK, with its id, or from PEM (PKCS#8 or SEC 1). Its errors hold nothing of the key.
 func parseKey(text []byte) (*ecdsa.PrivateKey, string, error) {
 	text = bytes.TrimSpace(text)
 	if len(text) > 0 && text[0] == '{' {

@@ -1,15 +1,14 @@
 // Package stepca has a running step-ca (smallstep certificates, seen with 0.30) sign the nodes' certificates in place of
 // the built-in CA.
 //
-// The gateway holds a provisioner's key and makes a one-time token for each certificate: a JWT that names the node, its
-// SPIFFE URI as the one alternative name, and the very request that it is good for. The request itself stays as the node
-// made it; step-ca takes the names from the token (a request may name none, or the same ones). What comes back is believed
-// only after it was checked in all its parts.
+// The gateway holds a provisioner's key and makes a one-time token for each certificate. The token is a JWT that names the node, its
+// SPIFFE URI as the one alternative name, and the hash of the one request that it is good for. The request stays as the node made it:
+// step-ca takes the names from the token, and a request may name none or the same ones. Every part of the answer is checked before
+// the gateway believes it.
 //
-// A renewal is a new token for a new request, never step-ca's own /renew: that keeps the old key or wants the node's
-// certificate on the connection, and it would decide who may renew, which is the gateway's to decide by its record. For the
-// same reason nothing is ever revoked at step-ca. A certificate whose answer was lost on the way is on no record of the
-// gateway's and opens nothing.
+// A renewal is a new token for a new request. step-ca's own /renew is not used: it keeps the old key, or wants the node's certificate
+// on the connection, and it would decide who may renew. The gateway decides that by its record. For the same reason nothing is revoked
+// at step-ca. Where an answer is lost on the way, the certificate is on no record of the gateway, which refuses it.
 package stepca
 
 import (
@@ -35,7 +34,7 @@ import (
 	"muster/store"
 )
 
-// connections bounds what is open to step-ca at once and is kept for the next requests.
+// connections is how many connections to step-ca there can be at once. They are kept for the next requests.
 const connections = 32
 
 // Settings say which step-ca signs, and as whom the gateway asks.
@@ -183,7 +182,7 @@ func newClient(roots *x509.CertPool) *http.Client {
 // Roots are step-ca's. The caller must not change them.
 func (i *Issuer) Roots() []*x509.Certificate { return i.roots }
 
-// Check asks step-ca whether it is well: for a word at start about a wrong URL or root.
+// Check asks step-ca whether it is well. It finds a wrong URL or root at the start.
 func (i *Issuer) Check(ctx context.Context) error {
 	_, err := i.exchange(ctx, http.MethodGet, "/health", nil, http.StatusOK)
 	return i.named(err)
