@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/selector"
 	"muster/store"
 )
 
@@ -37,7 +38,7 @@ type Page struct {
 
 // Nodes gives one page.
 func (f *Fleet) Nodes(ctx context.Context, q Query) (Page, error) {
-	terms, err := ParseSelector(q.Selector)
+	terms, err := selector.Parse(q.Selector)
 	if err != nil {
 		return Page{}, err
 	}

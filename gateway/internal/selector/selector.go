@@ -1,4 +1,5 @@
-package fleet
+// Package selector reads how operators choose nodes: by labels, and by what the gateway itself knows of them.
+package selector
 
 import (
 	"fmt"
@@ -8,8 +9,8 @@ import (
 	"muster/store"
 )
 
-// ParseSelector reads "tier=sovereign,tenant=platform,gpu!=h100,spot,!broken": all terms must hold.
-func ParseSelector(selector string) ([]store.Term, error) {
+// Parse reads "tier=sovereign,tenant=platform,gpu!=h100,spot,!broken": all terms must hold.
+func Parse(selector string) ([]store.Term, error) {
 	var terms []store.Term
 	for _, part := range strings.Split(selector, ",") {
 		part = strings.TrimSpace(part)
@@ -24,7 +25,7 @@ func ParseSelector(selector string) ([]store.Term, error) {
 		if !isReserved && wire.CheckLabelKey(term.Key) != nil || !wire.LabelValue(term.Value) {
 			return nil, badSelector(fmt.Sprintf("%.80q", part), selector)
 		}
-		if isReserved && (term.Op == "exists" || term.Op == "absent") {
+		if isReserved && (term.Op == store.OpExists || term.Op == store.OpAbsent) {
 			return nil, badSelector(fmt.Sprintf("%q needs a value", term.Key), selector)
 		}
 		terms = append(terms, term)
@@ -37,20 +38,19 @@ func ParseSelector(selector string) ([]store.Term, error) {
 
 func parseTerm(part string) store.Term {
 	if key, value, ok := strings.Cut(part, "!="); ok {
-		return store.Term{Key: key, Op: "!=", Value: value}
+		return store.Term{Key: key, Op: store.OpNotEquals, Value: value}
 	}
 	if key, value, ok := strings.Cut(part, "="); ok {
-		return store.Term{Key: key, Op: "=", Value: strings.TrimPrefix(value, "=")}
+		return store.Term{Key: key, Op: store.OpEquals, Value: strings.TrimPrefix(value, "=")}
 	}
 	if key, ok := strings.CutPrefix(part, "!"); ok {
-		return store.Term{Key: key, Op: "absent"}
+		return store.Term{Key: key, Op: store.OpAbsent}
 	}
-	return store.Term{Key: part, Op: "exists"}
+	return store.Term{Key: part, Op: store.OpExists}
 }
 
 func badSelector(what, selector string) error {
 	return wire.Refuse(
 		wire.CodeBadSelector, fmt.Sprintf("selector %.120q: %s", selector, what),
 		"write terms such as tier=sovereign, tier!=spot, gpu, !broken, tenant=platform, status=online, with commas between")
-
 }

@@ -1,16 +1,26 @@
-package fleet_test
+package selector_test
 
 import (
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/selector"
 	"muster/store"
 )
 
-func TestParseSelector(t *testing.T) {
+// refusal is the code and the hint of a refusal; empty: the error is none.
+func refusal(err error) (code, hint string) {
+	var refused *wire.ErrorDetail
+	if errors.As(err, &refused) {
+		return refused.Code, refused.Hint
+	}
+	return "", ""
+}
+
+func TestParse(t *testing.T) {
 	for _, c := range []struct {
 		selector string
 		want     []store.Term
@@ -32,42 +42,42 @@ func TestParseSelector(t *testing.T) {
 			{Key: "provider", Op: "=", Value: "vast_ai"}, {Key: "instance_id", Op: "=", Value: "7"},
 		}},
 	} {
-		got, err := fleet.ParseSelector(c.selector)
+		got, err := selector.Parse(c.selector)
 		if err != nil || !reflect.DeepEqual(got, c.want) {
 			t.Errorf("%q: got %v, %v, want %v", c.selector, got, err, c.want)
 		}
 	}
 }
 
-func TestParseSelectorRefuses(t *testing.T) {
-	for _, selector := range []string{
+func TestParseRefuses(t *testing.T) {
+	for _, text := range []string{
 		" ", ",", "a,", ",a", "a,,b", "=", "=x", "!=x", "!", "!!a", "!a=b", "a b", "a b=c", "-a", "a-", "a/b/c=d", "ä=b", "a=ö",
 		"a=\x00", "a= b", "tenant", "!status", "name", strings.Repeat("k", 64), "a=" + strings.Repeat("v", 129),
 		strings.TrimSuffix(strings.Repeat("a=b,", 17), ","),
 	} {
-		terms, err := fleet.ParseSelector(selector)
-		if code(err) != wire.CodeBadSelector || hint(err) == "" || terms != nil {
-			t.Errorf("%.40q: got %v, %v, want bad_selector with a hint", selector, terms, err)
+		terms, err := selector.Parse(text)
+		if code, hint := refusal(err); code != wire.CodeBadSelector || hint == "" || terms != nil {
+			t.Errorf("%.40q: got %v, %v, want bad_selector with a hint", text, terms, err)
 		}
 	}
 }
 
-func FuzzParseSelector(f *testing.F) {
+func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "tier=sovereign,tenant=platform", "a!=b", "!x", "a==b", ",", "a,,b", "status=online", "team/owner",
 		"=x", "!=", "\x00"} {
 		f.Add(seed)
 	}
-	f.Fuzz(func(t *testing.T, selector string) {
-		terms, err := fleet.ParseSelector(selector)
+	f.Fuzz(func(t *testing.T, text string) {
+		terms, err := selector.Parse(text)
 		if err != nil {
-			if code(err) != wire.CodeBadSelector {
-				t.Fatalf("%q: got %v, want bad_selector", selector, err)
+			if code, _ := refusal(err); code != wire.CodeBadSelector {
+				t.Fatalf("%q: got %v, want bad_selector", text, err)
 			}
 			return
 		}
-		again, err := fleet.ParseSelector(render(terms))
+		again, err := selector.Parse(render(terms))
 		if err != nil || !reflect.DeepEqual(again, terms) {
-			t.Errorf("%q: got %v, and from %q %v, %v", selector, terms, render(terms), again, err)
+			t.Errorf("%q: got %v, and from %q %v, %v", text, terms, render(terms), again, err)
 		}
 	})
 }
