@@ -77,7 +77,8 @@ func TestHelp(t *testing.T) {
 	golden(t, "help", h.done("--help"))
 	golden(t, "help-node", h.done("help", "node"))
 	golden(t, "help-token-create", h.done("token", "create", "--help"))
-	if got, want := h.done("-h"), h.done("--help"); got != want {
+	got := h.done("-h")
+	if want := h.done("--help"); got != want {
 		t.Errorf("-h says something else than --help:\n%s", got)
 	}
 	if got := h.done("help", "serve"); !strings.Contains(got, "muster serve --help") {

@@ -359,7 +359,8 @@ func TestPushSeveral(t *testing.T) {
 			t.Errorf("the arguments lack %q:\n%s", want, argv)
 		}
 	}
-	if a, c := b.read(first, "token"), b.read(second, "token"); a == c {
+	a := b.read(first, "token")
+	if c := b.read(second, "token"); a == c {
 		t.Error("two machines got one token")
 	}
 	if n := b.liveTokens(); n != 0 {
