@@ -9,8 +9,8 @@ import (
 	"muster/agent/wire"
 )
 
-// adopted shows this node's certificate to a gateway that provably does not know it: one that was restored from a backup
-// takes a certificate that it issued since, once. It reports whether it did.
+// adopted shows this node's certificate to a gateway that provably does not know it. A gateway that was restored from a backup
+// takes over, once, a certificate that it issued after that backup. It reports whether the gateway did.
 func (l *Loop) adopted(ctx context.Context, err error) bool {
 	var refusal *transport.Refusal
 	if !errors.As(err, &refusal) || refusal.Code != wire.CodeUnknownCertificate || l.phase.adopted {

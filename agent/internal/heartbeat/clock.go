@@ -2,17 +2,17 @@ package heartbeat
 
 import "time"
 
-// stepLeast is from how much on this machine's clock counts as set.
+// stepLeast is the least jump of this machine's clock that counts.
 const stepLeast = 2 * time.Second
 
-// clock is the last look at this machine's clock, with its monotonic reading in passed alone.
+// clock is the last look at this machine's clock: wall has the time of day, passed the monotonic reading.
 type clock struct {
 	wall   time.Time
 	passed time.Time
 }
 
-// step is by how much the clock has gone on beyond the time that has passed since the last look. Linux stops that time while the
-// machine sleeps.
+// step is how far the clock has moved since the last look, less the time that has passed. Linux does not count the time in which
+// the machine sleeps.
 func (c *clock) step(wall, passed time.Time) time.Duration {
 	wall = wall.Round(0)
 	if c.passed.IsZero() {

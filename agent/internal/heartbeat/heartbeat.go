@@ -1,9 +1,10 @@
-// Package heartbeat is what an agent does once it has an identity: it reports, at the pace that was agreed, for as long as
-// it runs, and renews its certificate in time.
+// Package heartbeat is what an agent does once it has an identity: it reports to the gateway at the agreed pace, and it renews its
+// certificate in time.
 //
-// Whatever goes wrong, it goes on: an unreachable gateway is tried again with growing, jittered waits, one that provably
-// refuses this node for good is asked every few minutes, and nothing on the disk is given up because of an answer. One
-// goroutine does it all. What other goroutines send is drained by the transport before a renewed identity is used.
+// It goes on whatever happens. A gateway that cannot be reached is tried again, after waits that grow and are random. A gateway
+// that provably refuses this node for good is asked again every few minutes. No answer makes the agent delete anything.
+//
+// One goroutine does all of this. Before a renewed identity is used, the transport ends what other goroutines send.
 package heartbeat
 
 import (
@@ -21,7 +22,7 @@ import (
 	"muster/agent/wire"
 )
 
-// DefaultInterval is the pace where neither the operator nor the gateway says another.
+// DefaultInterval is the time between reports where neither the operator nor the gateway sets one.
 const DefaultInterval = 30 * time.Second
 
 // Config is what the loop works with. Its functions return at once.
@@ -47,14 +48,14 @@ type Config struct {
 // Health gives wire.HeartbeatRequest's Health and HealthDetail: nil where nobody has looked yet, empty where nothing is wrong.
 type Health func() (reasons []string, detail map[string]string)
 
-// What of a request is left for the hardware. The first gateways refuse a reading of more than 64 KiB.
+// The bytes of a request that the hardware may take. The first gateways refuse a reading of more than 64 KiB.
 const (
 	mostHardware  = wire.MaxBody - 64<<10
 	firstHardware = 64 << 10
 )
 
-// progressPause is how long the loop waits at most before it says that it gets on, and looks whether the clock was set. An exchange
-// takes no longer either.
+// progressPause is the longest wait of the loop. After it the loop reports progress, and checks whether the clock was set. An
+// exchange takes no longer either.
 const progressPause = 30 * time.Second
 
 // Loop is one run of the agent.
@@ -69,7 +70,7 @@ type Loop struct {
 	renewal  renewal
 	clock    clock
 	short    bool      // the gateway refused a long reading
-	setsPoll time.Time // not before then are newer trust sets asked for because of their number alone
+	setsPoll time.Time // until then a higher number alone is no reason to fetch the trust sets
 	report   report
 }
 
@@ -102,7 +103,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		l.watchClock()
 		l.step(ctx)
-		l.sleep(ctx)
+		l.rest(ctx, l.untilDue())
 	}
 	l.Client.Close()
 	return nil
@@ -114,7 +115,7 @@ func newRunID() string {
 	return hex.EncodeToString(random[:])
 }
 
-// step does what is due. To a certificate that has expired nothing is open but its renewal.
+// step does what is due. With an expired certificate a node can do nothing but renew it.
 func (l *Loop) step(ctx context.Context) {
 	if l.expired() {
 		l.phase.expired = true
@@ -126,7 +127,7 @@ func (l *Loop) step(ctx context.Context) {
 		}
 	}
 	if l.beatDue() {
-		l.beat(ctx) // before a renewal: its answer sets a clock right that was changed meanwhile
+		l.beat(ctx) // before a renewal, because the answer corrects the clock
 		l.progress(ctx)
 	}
 	if l.expired() || !l.renewalDue() {
@@ -149,11 +150,14 @@ func (l *Loop) progress(ctx context.Context) {
 	}
 }
 
-// sleep waits for the next thing that is due, or for news. After news it waits a moment more, so that no amount of it makes
+// untilDue is the time until the next report or renewal.
+func (l *Loop) untilDue() time.Duration { return min(time.Until(l.nextBeat), l.untilRenewal()) }
+
+// rest waits until the next thing is due, or for news. A request that waits for work belongs here: it ends when the next thing is
+// due, so that it never delays a report nor runs beside a renewal. After news rest waits a moment more, so that no amount of it makes
 // the loop spin.
-func (l *Loop) sleep(ctx context.Context) {
-	wait := max(min(time.Until(l.nextBeat), l.untilRenewal(), progressPause), 10*time.Millisecond)
-	timer := time.NewTimer(wait)
+func (l *Loop) rest(ctx context.Context, wait time.Duration) {
+	timer := time.NewTimer(max(min(wait, progressPause), 10*time.Millisecond))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
@@ -262,8 +266,8 @@ func (l *Loop) beat(ctx context.Context) {
 	l.trusted(ctx, nil, answer.Trust)
 }
 
-// tooLong reports that the gateway refused a reading which an older one takes for too long: the next one is shorter, and goes
-// at once.
+// tooLong reports whether the gateway refused this report for its length, as an older gateway does. Then the next report is
+// shorter and goes out at once.
 func (l *Loop) tooLong(err error, length int) bool {
 	var refusal *transport.Refusal
 	if l.short || length <= firstHardware || !errors.As(err, &refusal) {

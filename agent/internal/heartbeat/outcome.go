@@ -56,8 +56,8 @@ func (l *Loop) failed(err error) {
 	l.retry(err, time.Duration(refusal.RetryAfter)*time.Second)
 }
 
-// hurry asks for the renewal at once where the gateway says that the certificate has expired. Where it says so of the renewal
-// too, or of the next certificate, there is no hurry.
+// hurry asks for the renewal at once where the gateway says that the certificate has expired. Where the gateway says the same of
+// the renewal, or of the next certificate, asking at once does not help.
 func (l *Loop) hurry() bool {
 	if l.phase.expired || l.phase.hurried {
 		l.phase.expired = true
@@ -70,8 +70,8 @@ func (l *Loop) hurry() bool {
 	return true
 }
 
-// forGood lists the refusals that time does not mend: a person has to do something. That a certificate has expired is one of
-// them when it is said to its renewal.
+// forGood lists the refusals that do not go away by themselves: a person has to act. certificate_expired is one of them as the
+// answer to a renewal.
 func forGood(code string) bool {
 	switch code {
 	case wire.CodeRetired, wire.CodeRevoked, wire.CodeBanned, wire.CodeSuperseded, wire.CodeUnknownCertificate, wire.CodeExpired,
@@ -101,9 +101,9 @@ func (l *Loop) refused(refusal *transport.Refusal) {
 	l.saveStatus(false)
 }
 
-// swap changes to the other pair: back to the one before where the gateway provably does not know the current one (it was
-// restored from a backup), or forward where it asks for the newer one. Back it goes once, until the gateway has said something
-// else; forward always, for that is where the gateway wants it.
+// swap changes to the other pair of key and certificate. It goes back where the gateway provably does not know the current pair,
+// because it was restored from a backup. It goes forward where the gateway asks for the newer pair. It goes back only once until
+// the gateway has answered something else, and it goes forward each time.
 func (l *Loop) swap(code string) bool {
 	other := l.State.Previous
 	if other == nil {

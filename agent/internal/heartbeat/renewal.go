@@ -19,14 +19,14 @@ import (
 type renewal struct {
 	at      time.Time     // by the gateway's clock
 	after   time.Duration // of use, at the latest: the clock may have been ahead when the certificate was issued
-	taken   time.Time     // by this machine's: since when it has been in use
-	ends    time.Time     // the certificate, by the same
-	retry   time.Time     // by this machine's: not before
+	taken   time.Time     // when its use began, by this machine's clock
+	ends    time.Time     // when the certificate ends
+	retry   time.Time     // not before, by this machine's clock
 	backoff transport.Backoff
 	trouble string // a notice, empty while all is well
 }
 
-// planRenewal chooses the moment: two thirds of the lifetime less a random twentieth, counted from the issue.
+// planRenewal chooses the moment by wire.RenewAfter, less a random part of wire.RenewSpread, counted from the issue.
 func (l *Loop) planRenewal(leaf *x509.Certificate) {
 	lifetime := leaf.NotAfter.Sub(l.State.Current.IssuedAt)
 	if lifetime <= 0 {
@@ -39,16 +39,16 @@ func (l *Loop) planRenewal(leaf *x509.Certificate) {
 	l.renewal.taken = time.Now()
 }
 
-// expired tells a certificate that has ended: by the gateway's word and, before there was any, by this machine's clock. Later
-// the clock does not count, for it may just have been set.
+// expired reports whether the certificate has ended. The gateway says so. Before its first answer this machine's clock decides;
+// later it does not, because it may just have been set.
 func (l *Loop) expired() bool {
 	return l.phase.expired || !l.phase.answered && l.Client.Now().After(l.renewal.ends)
 }
 
 func (l *Loop) renewalDue() bool { return l.mayRenew() && l.untilRenewal() <= 0 }
 
-// mayRenew waits for the first answer, which corrects a clock that is off: one that is ahead would have every start renew.
-// An expired certificate is renewed in the place of heartbeats, at their times.
+// mayRenew is false until the first answer, which corrects the clock: with a clock that is ahead, the agent would renew at every
+// start. An expired certificate is renewed by step, in the place of a heartbeat.
 func (l *Loop) mayRenew() bool { return l.phase.answered && !l.phase.refused && !l.expired() }
 
 func (l *Loop) untilRenewal() time.Duration {
@@ -125,7 +125,7 @@ func (l *Loop) renewOnce(ctx context.Context) error {
 	return l.use(next)
 }
 
-// pendingKey is the next key, on the disk before anything is asked with it.
+// pendingKey is the next key. It is on the disk before the gateway hears of it.
 func (l *Loop) pendingKey() (*ecdsa.PrivateKey, error) {
 	if l.State.Pending != "" {
 		return identity.ParseKey(l.State.Pending)

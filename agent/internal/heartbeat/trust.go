@@ -8,11 +8,11 @@ import (
 	"muster/agent/internal/trust"
 )
 
-// setsPause is how long a number alone, with no trouble, leads to no second look.
+// setsPause is the least time between two fetches of the trust sets because of their number alone.
 const setsPause = 5 * time.Minute
 
-// trusted follows the gateway's trust sets where err, or the number that a proven answer gave, says that there may be newer
-// ones. It reports whether there were: what failed is worth another try at once then.
+// trusted fetches the gateway's trust sets where err, or the number in a proven answer, says that there may be newer ones. It
+// reports whether there were. Then what failed is tried again at once.
 func (l *Loop) trusted(ctx context.Context, err error, newest int64) bool {
 	behind := newest > trust.Number(l.State.Gateway) && !time.Now().Before(l.setsPoll)
 	if !trust.Stale(err) && !behind || ctx.Err() != nil {

@@ -15,9 +15,9 @@ import (
 	"muster/agent/internal/variable"
 )
 
-// curl exchanges through the curl program, for networks that let it through and not this one: edges tell clients apart by
-// their TLS handshake and their User-Agent, so curl keeps its own. Requests are always signed, answers proven by their
-// signature alone; that curl verifies the certificate is a second fence. It does so by this machine's clock.
+// curl exchanges through the curl program, for networks that let curl through and not this agent. Edges tell clients apart by
+// their TLS handshake and their User-Agent, so curl keeps its own. Requests are always signed, and only its signature proves an
+// answer. curl verifies the gateway's certificate besides, by this machine's clock.
 type curl struct {
 	client *Client
 	role   role
@@ -44,8 +44,8 @@ type fence struct {
 	turn  int    // of the search that it is a part of
 }
 
-// fences are what may verify the gateway here, in the order of trying. For a node with an identity none is open. Muster's own
-// root comes first, for it costs curl least.
+// fences are the ways to verify the gateway here, in the order of trying. A node with an identity always verifies it. Muster's own
+// root comes first, because it costs curl least.
 func (t *curl) fences() []fence {
 	c := t.client
 	enrolled := c.current()
@@ -210,8 +210,8 @@ func (c *Client) environ() []string {
 	return os.Environ()
 }
 
-// curlEnvironment is env without muster's variables, which may hold a token, and without the one
-// that has curl write down session keys. Go takes HTTP_PROXY in capitals too; curl gets it in the form that it takes.
+// curlEnvironment is env without muster's variables, which may hold a token, and without SSLKEYLOGFILE, which makes curl write down
+// session keys. Go also reads HTTP_PROXY in capitals; curl reads http_proxy alone.
 func curlEnvironment(env []string) []string {
 	kept := make([]string, 0, len(env)+1)
 	capitals := ""

@@ -16,12 +16,12 @@ const (
 	cutTime   = 3 * time.Second // for calls that were cut, until nobody waits for them any more; curl needs pipeGrace
 )
 
-// tenure is the time of one identity: what it is, and the calls and connections that belong to it. The first use of a renewed
-// certificate makes the gateway take the one before for a copy's, so nothing may be sent under that afterwards. That is why
-// connections never outlive a tenure and why no call runs in two.
+// tenure is one identity while it is in use, with the calls and connections that belong to it. Once a renewed certificate has been
+// used, the gateway takes whoever uses the one before for a copy of the node. So no connection outlives its tenure, and no call
+// runs in two.
 type tenure struct {
 	identity Identity
-	direct   [roles]exchanger // strict and lenient alone
+	direct   [roles]exchanger // only strict and lenient
 	lines    lines
 	life     context.Context // done when the calls are cut
 	cut      context.CancelFunc

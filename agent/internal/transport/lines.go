@@ -6,8 +6,8 @@ import (
 	"sync"
 )
 
-// lines are the open connections of a tenure. net/http closes a connection some time after its request was given up, and dials
-// on behind a request that has gone. So the tenure keeps count itself. The zero value is ready.
+// lines are the open connections of a tenure. net/http closes the connection of a cancelled request somewhat later, and goes on
+// dialling for a request that has ended. So the tenure keeps its own list. The zero value is ready.
 type lines struct {
 	mu   sync.Mutex
 	open map[*line]struct{}

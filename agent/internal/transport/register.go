@@ -36,8 +36,8 @@ func (c *Client) Register(ctx context.Context, authorization string, body []byte
 	return a.Answer, err
 }
 
-// fetchPinned asks anyone for the roots and keeps those that have a pin: servers need not send theirs in the handshake,
-// and the pin alone makes one believable.
+// fetchPinned fetches the roots, from whoever answers, and keeps those that have a pin. A server need not send its root in the
+// handshake, and the pin proves the root, whoever sent it.
 func (c *Client) fetchPinned(ctx context.Context, via Way) bool {
 	if c.cfg.First.Pins == nil {
 		return false

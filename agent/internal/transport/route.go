@@ -45,7 +45,7 @@ const (
 	strict  role = iota // an enrolled node's gateway, dates count
 	lenient             // they do not: for learning the time
 	first               // before enrolment
-	anyone              // believes no one: for what is verified by other means
+	anyone              // no certificate counts: something else verifies what comes
 	roles
 )
 
@@ -71,7 +71,7 @@ type route struct {
 	curl    bool // in use
 	look    time.Time
 	pause   time.Duration
-	lacking bool // that curl would help and is not there was said
+	lacking bool // the log has it that there is no curl
 }
 
 // carry makes one try on the way that is in use and, where an edge stops it, another one through curl. Each try proves
@@ -154,7 +154,7 @@ func (c *Client) changed(why string) {
 	}
 }
 
-// lacks says once that curl would be tried if it were there.
+// lacks logs once that there is no curl to try.
 func (c *Client) lacks(why string, missing error) {
 	c.mu.Lock()
 	said := c.route.lacking
@@ -166,7 +166,7 @@ func (c *Client) lacks(why string, missing error) {
 	}
 }
 
-// stopped says what makes a try look stopped by an edge; empty: nothing does.
+// stopped says why a try seems to have been stopped by an edge. Empty: it does not seem so.
 func stopped(a Answer, err error) string {
 	switch {
 	case errors.Is(err, errHandshake):
@@ -177,8 +177,8 @@ func stopped(a Answer, err error) string {
 	return a.edge()
 }
 
-// edge says what makes an answer look like an edge's own: a challenge, a page, a Cloudflare error. Empty: nothing does, or
-// it carries a proof, be it a wrong one.
+// edge says why an answer seems to come from an edge: it is a challenge, a page, or an error of Cloudflare's. Empty: it does not
+// seem so, or it carries a proof, even a wrong one.
 func (a Answer) edge() string {
 	if a.claimsProof() {
 		return ""

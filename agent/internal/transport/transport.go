@@ -2,8 +2,8 @@
 //
 // Every request proves the node's key: by the client certificate where the gateway's own TLS reaches this machine, else by
 // a signature (RFC 9421). Every answer has to be proven too: by the gateway's signature over it, or by a TLS chain to the
-// root that was pinned at enrolment. Between the two stands whatever a network puts there (an edge, a captive portal, a
-// proxy), and nothing that it says changes the clock, the pace or the identity, nor counts as a refusal.
+// root that was pinned at enrolment. A network may put anything between the two: an edge, a captive portal, a proxy. Nothing that
+// these say changes the clock, the pace or the identity, and nothing of it counts as a refusal.
 //
 // What is proven when: Call and Do check the proof before they return, so an answer in memory is proven, and so is a Refusal. An
 // answer to a Download is written before it is proven; it counts only after a Do with it has returned nil.
@@ -67,7 +67,7 @@ type Client struct {
 	cfg  Config
 	base *url.URL
 
-	direct [roles]exchanger // first and anyone alone: the others belong to a tenure
+	direct [roles]exchanger // only first and anyone: the others belong to a tenure
 	curl   [roles]exchanger
 
 	anchors anchors

@@ -39,7 +39,7 @@ func (p Pin) Fits(certificate *x509.Certificate) bool {
 	return sha256.Sum256(certificate.RawSubjectPublicKeyInfo) == p
 }
 
-// Pins name the roots of which a gateway has to have one. None at all: it is not asked for any.
+// Pins name roots. A gateway must have one of them. With no pins, any gateway will do.
 type Pins []Pin
 
 // PinsOf are the pins of the roots in a PEM bundle, none where it is no bundle.
@@ -155,7 +155,7 @@ func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, host string, n
 	return err
 }
 
-// certificatesIn are those of a PEM bundle; what is none is passed over.
+// certificatesIn are the certificates of a PEM bundle. Other blocks are left out.
 func certificatesIn(bundle []byte) (all []*x509.Certificate) {
 	for {
 		var block *pem.Block
