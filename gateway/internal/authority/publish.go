@@ -39,8 +39,8 @@ func (a *Authority) propose(ctx context.Context, next wire.TrustSet, event store
 	return out, a.publish(ctx, sign.Seal(signer.private, sign.RoleTrust, payload), event)
 }
 
-// Publish takes a set that was signed with a trust key that is kept elsewhere. It must be the next set, complete, and name keys that
-// this gateway has. Refusals carry a *wire.ErrorDetail.
+// Publish takes a set that was signed with a trust key that is kept elsewhere. It must be the next set, complete, and name a
+// root of this gateway's intermediate and an answer key that this gateway has. Refusals carry a *wire.ErrorDetail.
 func (a *Authority) Publish(ctx context.Context, envelope sign.Envelope, by store.Actor) (int64, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()

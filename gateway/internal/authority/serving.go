@@ -26,9 +26,9 @@ const (
 	servingLife   = 90 * 24 * time.Hour
 )
 
-// Serving gives the gateway's TLS certificate from its own CA. The key is kept, so that a pinned public key outlives the
-// certificates, which are made at start, again when two thirds of their life are over, and under a new intermediate at once. It is safe
-// for concurrent use.
+// Serving gives the gateway's TLS certificate from its own CA. The key stays the same, so that a pinned public key outlives the
+// certificates. A new certificate is made at start, when two thirds of its life are over, and as soon as the intermediate changes.
+// It is safe for concurrent use.
 type Serving struct {
 	authority *Authority
 	key       *ecdsa.PrivateKey
