@@ -123,12 +123,32 @@ func TestAdoptExpired(t *testing.T) {
 }
 
 func TestAdoptRefuses(t *testing.T) {
+	for _, attempts := range []map[string]adoptAttempt{wrongCertificates(t), wrongRequests(t)} {
+		for name, c := range attempts {
+			t.Run(name, func(t *testing.T) {
+				s := newSite(t, nil)
+				old := s.enrol("one")
+				s.clock.Forward(2 * time.Hour)
+				s.want(name, c.try(s, old.id), c.status, c.code)
+				if taken := s.eventsOf("node.adopted"); len(taken) > 0 {
+					t.Errorf("it was taken: %+v", taken)
+				}
+			})
+		}
+	}
+}
+
+// adoptAttempt is a request that adopts no certificate.
+type adoptAttempt struct {
+	status int
+	code   string
+	try    func(s *site, id string) answer
+}
+
+// wrongCertificates are proven as they should be.
+func wrongCertificates(t *testing.T) map[string]adoptAttempt {
 	elsewhere := newSite(t, nil)
-	for name, c := range map[string]struct {
-		status int
-		code   string
-		try    func(s *site, id string) answer
-	}{
+	return map[string]adoptAttempt{
 		"no restore": {401, wire.CodeUnknownCertificate, func(s *site, id string) answer {
 			n := s.issued(s.ca, id, 0)
 			return s.plainly(n, wire.AdoptPath(id), encode(t, shown(n)))
@@ -173,6 +193,12 @@ func TestAdoptRefuses(t *testing.T) {
 			n := s.issued(elsewhere.ca, id, 0)
 			return s.plainly(n, wire.AdoptPath(id), encode(t, shown(n)))
 		}},
+	}
+}
+
+// wrongRequests show a certificate that would be adopted, or none.
+func wrongRequests(t *testing.T) map[string]adoptAttempt {
+	return map[string]adoptAttempt{
 		"no proof": {401, wire.CodeNoIdentity, func(s *site, id string) answer {
 			s.restored()
 			r := newRequest(t, http.MethodPost, s.plain.URL+wire.AdoptPath(id), encode(t, shown(s.issued(s.ca, id, 0))))
@@ -213,16 +239,6 @@ func TestAdoptRefuses(t *testing.T) {
 			n := s.issued(s.ca, id, 0)
 			return s.plainly(n, wire.AdoptPath(id), encode(t, wire.AdoptRequest{Certificate: strings.Repeat("x", 65<<10)}))
 		}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s := newSite(t, nil)
-			old := s.enrol("one")
-			s.clock.Forward(2 * time.Hour)
-			s.want(name, c.try(s, old.id), c.status, c.code)
-			if taken := s.eventsOf("node.adopted"); len(taken) > 0 {
-				t.Errorf("it was taken: %+v", taken)
-			}
-		})
 	}
 }
 
