@@ -70,6 +70,7 @@ func (c Caller) Make(q client.AccountRequest, now time.Time) (store.Account, err
 	return a, err
 }
 
+// scopesFor gives the scopes in order, each once, so that lists and events of accounts can be compared.
 func (c Caller) scopesFor(asked []string) ([]string, error) {
 	scopes := slices.Clone(asked)
 	if len(scopes) == 0 {
@@ -90,6 +91,7 @@ func (c Caller) scopesFor(asked []string) ([]string, error) {
 	return scopes, nil
 }
 
+// expiryFor gives nil for an account without an end. Without a ttl the account ends with the caller's own.
 func (c Caller) expiryFor(ttl time.Duration, now time.Time) (*time.Time, error) {
 	limit := c.Account.ExpiresAt
 	switch {

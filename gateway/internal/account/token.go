@@ -61,7 +61,8 @@ func (g *Gate) notAPI(ctx context.Context, text string, token sign.Token, err er
 	return wire.Refuse(wire.CodeUnauthorized, "this is not an API token", "API tokens begin with msa_; enrollment tokens are for agents")
 }
 
-// account looks a token's account up. An unknown account costs the same comparison as a known one.
+// account looks a token's account up. The comparison takes the same time for a wrong secret and for an account that is not there, and
+// both get the same answer: nobody learns from it which accounts exist.
 func (g *Gate) account(ctx context.Context, who Caller, token sign.Token) (Caller, error) {
 	account, err := g.Store.Account(ctx, token.Public())
 	if err != nil && !errors.Is(err, store.ErrNotFound) {

@@ -14,12 +14,14 @@ import (
 	"muster/store"
 )
 
+// whoami is open to every account, so that a caller can find out what its token is good for.
 func (s *server) whoami(c *call) (any, error) {
 	who := c.caller
 	return client.Caller{Actor: who.Actor.Name, AccountID: who.Account.ID, Tenant: who.Tenant, Scopes: orNone(who.Scopes),
 		ExpiresAt: utc(who.Account.ExpiresAt)}, nil
 }
 
+// listAccounts leaves out those that are good for nothing any more, unless all are asked for.
 func (s *server) listAccounts(c *call) (any, error) {
 	all, tenant, err := c.list()
 	if err != nil {
@@ -33,6 +35,7 @@ func (s *server) listAccounts(c *call) (any, error) {
 	return client.AccountList{Accounts: each(accounts, func(a store.Account) client.Account { return accountShape(a, now) })}, err
 }
 
+// createAccount shows the API token once: the record has its hash alone.
 func (s *server) createAccount(c *call, q client.AccountRequest) (any, error) {
 	a, err := c.caller.Make(q, s.now())
 	if err != nil {
@@ -53,7 +56,7 @@ func (s *server) createAccount(c *call, q client.AccountRequest) (any, error) {
 	return client.NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, ExpiresAt: a.ExpiresAt}, nil
 }
 
-// nameTaken says nothing of another tenant's account.
+// nameTaken says nothing of another tenant's account. That the name is taken cannot be hidden, because names are unique in the fleet.
 func (s *server) nameTaken(c *call, name string) error {
 	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.Tenant)
 	if err != nil {
@@ -66,6 +69,8 @@ func (s *server) nameTaken(c *call, name string) error {
 	return wire.Refuse(wire.CodeAlreadyThere, "the name "+name+" is taken", "choose another")
 }
 
+// revokeAccount ends an account at once, and names the accounts that it made: they stay, and the operator may want to end them too.
+// Nobody revokes an account that may more than the caller, else an account that can only revoke could shut the operator out.
 func (s *server) revokeAccount(c *call) (any, error) {
 	name := c.r.PathValue("account")
 	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.Tenant)
@@ -114,6 +119,7 @@ func noAccount(name string) error {
 	return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no live account is called %.80q", name), "muster account ls shows them")
 }
 
+// accountEvent belongs to the account's tenant, whoever makes the change.
 func (c *call) accountEvent(kind string, a store.Account) store.Event {
 	e := c.event(kind)
 	e.Tenant = a.Tenant

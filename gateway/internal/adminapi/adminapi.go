@@ -72,7 +72,8 @@ type server struct{ API }
 
 func (s *server) now() time.Time { return s.Now().UTC() }
 
-// guarded runs a route's handler for callers that the gate lets in, and answers what it gives.
+// guarded is the one way to a handler: no route is served without it. It runs a route's handler for callers that the gate lets in, and
+// answers what it gives.
 func (s *server) guarded(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := s.Gate.Admit(r, route.Need)

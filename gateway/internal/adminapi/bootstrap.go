@@ -21,6 +21,7 @@ const (
 	notAScriptYet = noShell + "ask for bootstrap-script of this node with format=script to get a script" + orCommand
 )
 
+// createNode makes a node that waits for its bootstrap, and the token and the script for that.
 func (s *server) createNode(c *call, q client.CreateNodeRequest) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
@@ -114,6 +115,7 @@ func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
 	return q, q.Complete()
 }
 
+// wantsScript: the parameter format decides, and without it the header Accept.
 func wantsScript(c *call, p parameters) (bool, error) {
 	switch p.text("format") {
 	case "":
@@ -126,6 +128,7 @@ func wantsScript(c *call, p parameters) (bool, error) {
 	return false, wire.Refuse(wire.CodeBadRequest, "the parameter \"format\" is neither json nor script", "leave it out for JSON")
 }
 
+// sendScript tells proxies to change nothing: the operator has the script's digest.
 func sendScript(w http.ResponseWriter, m bootstrap.Minted) {
 	h := w.Header()
 	h.Set("Content-Type", client.ScriptType+"; charset=utf-8")

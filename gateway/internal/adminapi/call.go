@@ -58,6 +58,7 @@ func (c *call) showsPSK(body []byte) bool {
 	return slices.ContainsFunc(secret.Texts(body, 1), secret.HasPSK) || c.server.Bootstrap.PSKInBody(c.r.Context(), body) != ""
 }
 
+// fieldError puts a fault of the JSON decoder in the words of the API: which field, and what it takes.
 func fieldError(err error, known []string) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
@@ -82,6 +83,7 @@ func jsonType(t reflect.Type) string {
 	return "string"
 }
 
+// fieldNames are the names that a request's struct has in JSON.
 func fieldNames(v any) []string {
 	t := reflect.TypeOf(v).Elem()
 	names := make([]string, 0, t.NumField())

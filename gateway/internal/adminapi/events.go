@@ -7,6 +7,7 @@ import (
 	"muster/store"
 )
 
+// listEvents gives the newest first, and the oldest first where a reader follows the log with after.
 func (s *server) listEvents(c *call) (any, error) {
 	p, err := c.query("node", "kind", "since", "after", "before", "limit", "security", "tenant")
 	if err != nil {

@@ -8,6 +8,7 @@ import (
 	"muster/gateway/internal/fleet"
 )
 
+// listNodes gives one page. The fleet keeps to the caller's tenant, so a selector for another one finds nothing.
 func (s *server) listNodes(c *call) (any, error) {
 	p, err := c.query("selector", "status", "state", "all", "limit", "cursor")
 	if err != nil {
@@ -28,6 +29,7 @@ func (s *server) listNodes(c *call) (any, error) {
 	return client.NodePage{Nodes: each(page.Nodes, nodeShape), Next: page.Next, Total: page.Total}, err
 }
 
+// showNode finds a node by its name or its id.
 func (s *server) showNode(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
@@ -44,6 +46,7 @@ func apply(verb fleet.Verb) func(*server, *call) (any, error) {
 	})
 }
 
+// setLabels changes some of the operator's labels and leaves the others as they are.
 func (s *server) setLabels(c *call, q client.LabelsRequest) (any, error) {
 	if len(q.Set)+len(q.Remove) == 0 {
 		return nil, wire.Refuse(wire.CodeBadRequest, "there is no label to set or remove",
@@ -56,6 +59,7 @@ func (s *server) setLabels(c *call, q client.LabelsRequest) (any, error) {
 	return nodeShape(n), err
 }
 
+// allowRecovery lets a node back in, or ends an identity conflict in favour of one certificate.
 func (s *server) allowRecovery(c *call, q client.RecoveryRequest) (any, error) {
 	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"),
 		fleet.Recovery{Fingerprint: q.Fingerprint, For: time.Duration(q.For)}, c.caller.Actor)

@@ -7,6 +7,7 @@ import (
 	"muster/gateway/internal/client"
 )
 
+// listPSKs shows ids alone. The gateway keeps the PSKs' keys, and nobody gets those.
 func (s *server) listPSKs(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
@@ -15,6 +16,7 @@ func (s *server) listPSKs(c *call) (any, error) {
 	return client.PSKList{PSKs: each(psks, pskShape)}, err
 }
 
+// setPSK makes a PSK the only live one. The answer holds it where the gateway generated it, and never again.
 func (s *server) setPSK(c *call, q client.PSKRequest) (any, error) {
 	if err := eitherPSK(q); err != nil {
 		return nil, err
@@ -30,6 +32,7 @@ func (s *server) setPSK(c *call, q client.PSKRequest) (any, error) {
 	return answer, err
 }
 
+// rotatePSK adds a second live PSK, so that nodes may come with either until the older one is cleared.
 func (s *server) rotatePSK(c *call, q client.PSKRequest) (any, error) {
 	if err := eitherPSK(q); err != nil {
 		return nil, err
@@ -50,6 +53,7 @@ func eitherPSK(q client.PSKRequest) error {
 	return nil
 }
 
+// clearPSK ends all PSKs, or all but the one to keep.
 func (s *server) clearPSK(c *call) (any, error) {
 	p, err := c.query("keep")
 	if err != nil {

@@ -56,6 +56,7 @@ func (p parameters) text(name string) string { return url.Values(p).Get(name) }
 
 func (p parameters) has(name string) bool { return len(p[name]) > 0 }
 
+// flag is false where the parameter is not there.
 func (p parameters) flag(name string) (bool, error) {
 	switch p.text(name) {
 	case "", "false", "0":
@@ -66,6 +67,7 @@ func (p parameters) flag(name string) (bool, error) {
 	return false, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is neither true nor false", name), "write "+name+"=true")
 }
 
+// number is 0 where the parameter is not there.
 func (p parameters) number(name string, least, most int64) (int64, error) {
 	text := p.text(name)
 	if text == "" {
@@ -85,6 +87,7 @@ const (
 	largestPage = 1000
 )
 
+// limit is how many entries a page has.
 func (p parameters) limit() (int, error) {
 	n, err := p.number("limit", 1, largestPage)
 	if n == 0 {
@@ -93,6 +96,7 @@ func (p parameters) limit() (int, error) {
 	return int(n), err
 }
 
+// time is the zero time where the parameter is not there.
 func (p parameters) time(name string) (time.Time, error) {
 	text := p.text(name)
 	if text == "" {

@@ -44,6 +44,7 @@ func utc(at *time.Time) *time.Time {
 	return &u
 }
 
+// nodeShape is a node as the API has it. What was never reported is null, never 0 or empty.
 func nodeShape(n fleet.Node) client.Node {
 	out := client.Node{
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: orEmpty(n.Labels), Provider: n.Provider, InstanceID: n.InstanceID,
@@ -105,6 +106,7 @@ func runShape(r store.Run) client.NodeRun {
 	return client.NodeRun{RunID: r.ID, Fingerprint: r.Fingerprint, Address: r.Address, FirstHeard: r.First.UTC(), LastHeard: r.Last.UTC()}
 }
 
+// tokenShape says how a token stands: a token that was revoked is that first, whatever else ended it later.
 func tokenShape(t store.Token, now time.Time) client.Token {
 	out := client.Token{ID: t.ID, Tenant: t.Tenant, Status: client.StatusLive, Uses: t.Uses, Used: t.Used, Labels: orEmpty(t.Labels),
 		BindInstance: t.BindInstance, NodeID: t.NodeID, Node: t.NodeName, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(),

@@ -9,7 +9,8 @@ import (
 	"muster/gateway/internal/fleet"
 )
 
-// Route is one row of the table.
+// Route is one row of the table. Everything that decides who may call it stands in the row; a handler only narrows what it shows or
+// touches to the caller's tenant.
 type Route struct {
 	Method string
 	Path   string // below wire.PrefixAdmin, as http.ServeMux takes it
@@ -29,7 +30,11 @@ type Body struct {
 // Pattern is what http.ServeMux knows the route by.
 func (r Route) Pattern() string { return r.Method + " " + wire.PrefixAdmin + r.Path }
 
-// Table is every route of this API.
+// Table is every route of this API. A new route is a new row here, and the authorisation matrix in package main asks it as every kind
+// of caller.
+//
+// The ids of the PSKs can be read with psk:write alone, and accounts with accounts:write alone: who may not change them needs no list
+// of them.
 func Table() []Route {
 	none := Body{}
 	usual := Body{Bytes: wire.MaxBody, Time: 10 * time.Second}

@@ -19,6 +19,7 @@ func (s *server) listTokens(c *call) (any, error) {
 	return client.TokenList{Tokens: each(tokens, func(t store.Token) client.Token { return tokenShape(t, now) })}, err
 }
 
+// createToken shows the enrollment token once, with the command to join by it.
 func (s *server) createToken(c *call, q client.TokenRequest) (any, error) {
 	tenant, err := c.caller.Within(q.Tenant)
 	if err != nil {
@@ -43,6 +44,7 @@ func (s *server) createToken(c *call, q client.TokenRequest) (any, error) {
 	return answer, nil
 }
 
+// revokeToken takes the public part of a token, which is its id.
 func (s *server) revokeToken(c *call) (any, error) {
 	id := c.r.PathValue("token")
 	if err := s.Bootstrap.RevokeToken(c.r.Context(), c.caller.Tenant, id, c.caller.Actor); err != nil {
