@@ -19,7 +19,7 @@ const (
 	most   = 800      // percent: what grows until the next look stays within bounds
 	least  = 10       // percent: each collection costs as much as there is live memory
 	always = 64 << 20 // bytes that may gather however little is live
-	apart  = 20       // looks from one collection to the next, where garbage comes slowly
+	apart  = 8        // looks from one collection to the next, where garbage comes slowly
 	step   = 8        // a change by less than this part is not worth the short stop that it costs
 )
 
