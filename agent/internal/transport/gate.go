@@ -85,6 +85,11 @@ func (c *Client) end(t *tenure, drain time.Duration) {
 
 // within reports whether done is closed in time.
 func within(done <-chan struct{}, limit time.Duration) bool {
+	select {
+	case <-done:
+		return true
+	default: // also where there is no time left
+	}
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
