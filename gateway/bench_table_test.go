@@ -73,7 +73,8 @@ func (l limit) judge(ratio float64) (budget, verdict string) {
 
 // compare adds a figure beside its peer.
 func (t *table) compare(figure, unit string, p pairs, peer string, l limit, without string) {
-	r := tableRow{figure: figure, value: amount(median(p.ours)) + unit, peer: amount(median(p.theirs)) + unit + " " + peer, without: without}
+	r := tableRow{figure: figure, value: amount(median(p.ours)) + unit, peer: amount(median(p.theirs)) + unit + " " + peer,
+		without: without}
 	r.ratio = fmt.Sprintf("%.2f", p.ratio())
 	r.budget, r.verdict = l.judge(p.ratio())
 	t.rows = append(t.rows, r)
@@ -81,8 +82,8 @@ func (t *table) compare(figure, unit string, p pairs, peer string, l limit, with
 
 // bound adds a figure that has a fixed limit.
 func (t *table) bound(figure, unit string, value, most float64, beside, without string) {
-	r := tableRow{figure: figure, value: amount(value) + unit, peer: beside, ratio: "-", budget: "at most " + amount(most) + unit, verdict: "ok",
-		without: without}
+	r := tableRow{figure: figure, value: amount(value) + unit, peer: beside, ratio: "-", budget: "at most " + amount(most) + unit,
+		verdict: "ok", without: without}
 	if value > most {
 		r.verdict = "MISSED"
 	}
