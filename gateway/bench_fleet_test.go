@@ -120,7 +120,8 @@ const seededHardware = `{"probe":{"state":"ok","since":"2026-11-21T12:00:00Z","t
 	`"gpus":[{"index":0,"uuid":"GPU-5ca1ab1e-0000-4000-8000-000000000000","name":"NVIDIA H100 80GB HBM3",` +
 	`"bus_id":"00000000:01:00.0","memory_total_mib":81559,"memory_used_mib":39233,` +
 	`"memory_source":"device","utilization_percent":99,` +
-	`"temperature_celsius":64,"power_watts":612.5,"power_limit_watts":700,"mig":false,"health":[]}],"cpus":16,"memory_total_mib":128000,"memory_used_mib":21500,"disk_total_mib":900000,` +
+	`"temperature_celsius":64,"power_watts":612.5,"power_limit_watts":700,"mig":false,"health":[]}],` +
+	`"cpus":16,"memory_total_mib":128000,"memory_used_mib":21500,"disk_total_mib":900000,` +
 	`"disk_used_mib":120000,"load1":1.25,"kernel":"6.1.0-18-amd64","boot_time":"2026-11-20T12:00:00Z"}`
 
 // firstPage is how many milliseconds the first page of nodes takes over the socket, the median of some.
