@@ -38,8 +38,8 @@ type certificates interface {
 	PinnedPublicKey() string
 }
 
-// listeners are the gateway's doors: TLS for everything, the socket for the operator on this machine, and, when asked for,
-// one without TLS for what proves itself.
+// listeners are what the gateway answers on: one with TLS for everything, and the socket for the operator on this machine. Where
+// --plain-listen asks for it there is also one without TLS, for requests that prove themselves.
 type listeners struct {
 	tls, socket, plain net.Listener
 	servers            []*http.Server
@@ -47,6 +47,8 @@ type listeners struct {
 	log                *slog.Logger
 }
 
+// listen opens the listeners. Port 0 means any free port, so the settings get the real addresses before the routes are made: the
+// routes hand out the public URL.
 func (g *gateway) listen() (*listeners, error) {
 	l := &listeners{log: g.log}
 	var err error
@@ -73,9 +75,9 @@ func (g *gateway) listen() (*listeners, error) {
 	return l, nil
 }
 
-// tlsConfig asks for a client certificate without judging it: the middleware does that by the record, request by request.
-// Session tickets are off so that every connection proves its key anew. Records have their full size from the start: small ones
-// are for pages that a browser begins to draw, an answer here is of no use before its end.
+// tlsConfig asks for a client certificate without judging it: nodeapi does that by the record, request by request. Session tickets
+// are off so that every connection proves its key anew. TLS records have their full size from the start. Small first records would
+// help a browser that draws half a page, but an answer here is of no use before its end.
 func (g *gateway) tlsConfig() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, SessionTicketsDisabled: true, DynamicRecordSizingDisabled: true,
@@ -88,7 +90,8 @@ func (g *gateway) tlsRoutes() http.Handler { return g.routes(true, true) }
 // plainRoutes has no admin API unless it is the origin of a trusted proxy and the operator wants it so.
 func (g *gateway) plainRoutes() http.Handler { return g.routes(g.settings.adminProxied, false) }
 
-// routes are a listener's: the admin API where admin is set, and that to direct callers where direct is.
+// routes answers the requests of one network listener. With admin the admin API is there too. With direct it answers callers who come
+// through no proxy.
 func (g *gateway) routes(admin, direct bool) http.Handler {
 	mux := http.NewServeMux()
 	g.nodes.Routes(mux)
@@ -101,6 +104,7 @@ func (g *gateway) routes(admin, direct bool) http.Handler {
 	return g.nodes.Guard(g.info.Strict(mux), doors)
 }
 
+// adminAPI is made once for each listener. On the socket the file mode is the authentication, elsewhere the API token.
 func (g *gateway) adminAPI(socket bool) *adminapi.API {
 	gate := account.NewGate(account.Config{
 		Store: g.store, Info: g.info, Audit: g.audit, PSKs: g.bootstrap, Address: g.origin.Address, Socket: socket, Logger: g.log,
@@ -119,7 +123,8 @@ func (g *gateway) facts() client.Gateway {
 	}
 }
 
-// adminServes: the admin API answers direct callers where direct is set, and through a trusted proxy where the operator allowed it.
+// adminServes tells whether the admin API answers a request: one from a direct caller where direct is set, one through a trusted proxy
+// where the operator allowed that.
 func (g *gateway) adminServes(r *http.Request, direct bool) bool {
 	if g.origin.Behind(r) {
 		return g.settings.adminProxied
@@ -139,8 +144,9 @@ func (g *gateway) admin(routes http.Handler, direct bool) http.Handler {
 	})
 }
 
-// proxied tells a request that came over TLS as far as a trusted proxy, by that proxy's word. Where it comes from there over TLS
-// again, the proxy ended one connection and made another, whatever the first one was: it has seen what went through.
+// proxied tells whether a trusted proxy has read a request that came over TLS. On the listener without TLS, the proxy's header says
+// that it came to the proxy over TLS. On the TLS listener any forwarding header is enough: a proxy that adds one has ended the
+// client's connection and made its own, and so it has read the request.
 func (g *gateway) proxied(r *http.Request) bool {
 	if r.TLS != nil {
 		return g.origin.Forwarded(r)
@@ -156,6 +162,7 @@ func (g *gateway) server(h http.Handler) *http.Server {
 	}
 }
 
+// connected puts into the context of a connection's requests what the door and the node API know of the connection.
 func (g *gateway) connected(ctx context.Context, c net.Conn) context.Context {
 	return g.nodes.Connected(door.Connected(ctx, c), c)
 }
@@ -195,7 +202,7 @@ func (l *listeners) add(listener net.Listener, server *http.Server) {
 	l.servers = append(l.servers, server)
 }
 
-// Run serves until ctx ends or a listener fails, and then lets the requests end that are under way.
+// Run serves until ctx ends or a listener fails. Requests that are under way then have shutdownTime to end.
 func (l *listeners) Run(ctx context.Context) error {
 	failed := make(chan error, len(l.servers))
 	for i, server := range l.servers {

@@ -68,7 +68,8 @@ func serveFlags(args []string, getenv func(string) string) (cli.ServeFlags, erro
 	return cli.ServeFlags{Given: s.given, Data: s.data, Listen: s.listen, PlainListen: s.plainListen, PublicURL: s.publicURL}, err
 }
 
-// onlyFlags tells whether what stands before the command is flags and their values alone: `--data DIR serve`.
+// onlyFlags tells whether args holds flags and their values alone, as before the command in `--data DIR serve`. A word that follows
+// a flag counts as its value, because the flags of serve are not known here.
 func onlyFlags(args []string) bool {
 	for i := 0; i < len(args); i++ {
 		if args[i] == "" || args[i][0] != '-' {
@@ -80,10 +81,11 @@ func onlyFlags(args []string) bool {
 	return true
 }
 
-// defaultData is where the data are unless --data says otherwise: where every other command looks for them.
+// defaultData is the data directory where --data names none. Every other command looks there too.
 func defaultData(getenv func(string) string) string { return datadir.Default(getenv, os.Geteuid(), "") }
 
-// local is what the command line does on files of this machine, without a gateway.
+// local is what the command line does on files of this machine, without a gateway. Package cli may not import the parts that do it
+// (deps_test.go), so the program hands them in.
 func local(getenv func(string) string, say io.Writer) cli.Local {
 	o := offline.Offline{Getenv: getenv, Say: say}
 	return cli.Local{

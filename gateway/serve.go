@@ -35,7 +35,7 @@ import (
 	"muster/store"
 )
 
-// gateway is the finished parts of one running gateway.
+// gateway holds the parts of one running gateway. open fills it in, and nothing changes it once the listeners are open.
 type gateway struct {
 	settings  settings
 	log       *slog.Logger
@@ -56,7 +56,8 @@ type gateway struct {
 	stepCA       *stepca.Issuer // nil: the built-in CA issues
 }
 
-// serve builds the parts, opens the listeners and serves until ctx ends.
+// serve builds the parts, opens the listeners and serves until ctx ends. It says where it serves only when the listeners are open:
+// scripts and tests wait for that line.
 func serve(ctx context.Context, s settings, getenv func(string) string, stdout, stderr io.Writer) error {
 	if err := checkClock(time.Now()); err != nil {
 		return err
@@ -99,11 +100,12 @@ func checkClock(now time.Time) error {
 	if err != nil || !now.Before(built) {
 		return nil
 	}
-	return fmt.Errorf("this machine's clock says %s, but this program was built on %s: set the clock (timedatectl set-ntp true) and start "+
-		"again",
-		now.UTC().Format(time.RFC3339), builtAt)
+	const text = "this machine's clock says %s, but this program was built on %s: set the clock (timedatectl set-ntp true) and start again"
+	return fmt.Errorf(text, now.UTC().Format(time.RFC3339), builtAt)
 }
 
+// open builds the parts. Each stands on those before it. The lock comes first, so that no second gateway opens the database, and
+// close gives it back last. The first account comes last: its token is shown only when all the rest is good.
 func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout io.Writer) error {
 	keys := masterkey.Source{Data: g.settings.data, Named: g.settings.masterKey, Getenv: getenv, Say: stdout}
 	var err error
@@ -147,7 +149,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	return g.firstAccount(ctx, getenv, stdout)
 }
 
-// tellRestore says whether certificates are taken over after a restore.
+// tellRestore logs that certificates are taken over, while the time for that after a restore lasts.
 func (g *gateway) tellRestore(ctx context.Context) {
 	if restored, err := g.store.Restoration(ctx); err == nil && time.Now().Before(restored.AdoptUntil) {
 		g.log.Info("restored from a backup: certificates that were issued since are taken over", "backup", restored.BackupAt, "until",
@@ -155,6 +157,7 @@ func (g *gateway) tellRestore(ctx context.Context) {
 	}
 }
 
+// openTrust opens the CA, the issuer of the nodes' certificates and the gateway's own serving certificate. The last two need the CA.
 func (g *gateway) openTrust(ctx context.Context) error {
 	var err error
 	g.authority, err = authority.Open(ctx, authority.Config{Store: g.store, TrustDomain: g.settings.trustDomain, CertTTL: g.settings.certTTL})
@@ -172,8 +175,8 @@ func (g *gateway) openTrust(ctx context.Context) error {
 	return err
 }
 
-// openIssuer chooses who signs the nodes' certificates. The built-in CA goes on signing the gateway's own and the trust sets:
-// nodes believe a gateway by its root alone, which step-ca's other customers cannot use.
+// openIssuer chooses who signs the nodes' certificates. The built-in CA goes on signing the gateway's own certificate and the trust
+// sets. Nodes believe a gateway by the root of that CA alone, so no other customer of the step-ca can pose as the gateway.
 func (g *gateway) openIssuer() error {
 	if g.settings.issuer != issuerStepCA {
 		g.issuer = g.authority
@@ -204,11 +207,11 @@ func (g *gateway) openNodes() error {
 	return nil
 }
 
-// run does the gateway's own work until ctx ends or a part of it fails.
+// run does the gateway's own work until ctx ends or a piece of that work fails.
 func (g *gateway) run(ctx context.Context, l *listeners) error { return runlist.Run(ctx, g.work(l)...) }
 
-// work lists what the gateway does by itself. It ends from the bottom to the top, which loses nothing: first nobody new comes in, then
-// what was only counted is recorded, and the fleet's last flush has the newest reports.
+// work lists what the gateway does by itself. The last in the list ends first, so that nothing is lost. First the listeners close,
+// and nobody new comes in. Then the refusals that were only counted are recorded. The fleet writes last: it has the newest reports.
 func (g *gateway) work(l *listeners) []runlist.Part {
 	keeper := retention.Keeper{Store: g.store, Events: time.Duration(g.settings.retention), Logger: g.log}
 	parts := []runlist.Part{
@@ -225,6 +228,7 @@ func (g *gateway) work(l *listeners) []runlist.Part {
 	return append(parts, runlist.Part{Name: "listeners", Run: l.Run}, runlist.Part{Name: "systemd", Run: notifier.Run})
 }
 
+// close closes the database before it gives the lock back: until then no other gateway may open the database.
 func (g *gateway) close() {
 	if g.store != nil {
 		if err := g.store.Close(); err != nil {
@@ -236,14 +240,16 @@ func (g *gateway) close() {
 	}
 }
 
-// newEpoch names this start of the gateway: nonces of another are refused, so none can be used twice across a restart.
+// newEpoch makes a name for this start of the gateway. Nonces of another start are refused. So no nonce can be used before a restart
+// and again after it, although the gateway keeps no nonces on the disk.
 func newEpoch() string {
 	var random [8]byte
 	rand.Read(random[:])
 	return hex.EncodeToString(random[:])
 }
 
-// installer is the joining script as the gateway is now.
+// installer gives the joining script as the gateway is now. It is made anew for each call, because the root pin and the pinned key
+// change while the gateway runs.
 func (g *gateway) installer() installer.Installer {
 	return installer.Installer{
 		Version: version, RootPin: g.authority.RootPin(), PinnedKey: g.serving.PinnedPublicKey(), Reach: g.settings.reach(),
@@ -260,8 +266,8 @@ func (g *gateway) site() (bootstrap.Site, error) {
 	})
 }
 
-// firstAccount makes the operator's account of a new gateway. Its token is on stdout this once and nowhere else. Under
-// systemd that would be the journal, which keeps it and shows it to others: there the account is left to the operator.
+// firstAccount makes the operator's account of a new gateway. Its token is on stdout this once and nowhere else. Under systemd,
+// stdout is the journal, which keeps the token and shows it to others. There the operator makes the account.
 func (g *gateway) firstAccount(ctx context.Context, getenv func(string) string, stdout io.Writer) error {
 	if getenv("JOURNAL_STREAM") != "" || getenv("INVOCATION_ID") != "" {
 		accounts, err := g.store.Accounts(ctx, "")

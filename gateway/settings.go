@@ -51,12 +51,12 @@ type settings struct {
 	retention     days // of events; 0: for ever
 	logLevel      string
 	given         map[string]string // flags that were set, by arguments or environment
-	from          map[string]string // the variables that flags come from which no argument sets
+	from          map[string]string // by flag: the variable that set it, where no argument did
 	program       string            // how an operator calls this program
 	agents        fs.FS             // <os>-<arch>/muster-agent; nil: what the program carries
 }
 
-const serveHelp = `muster serve runs the gateway: the registry of nodes with its embedded database.
+const serveHelp = `muster serve runs the gateway, which nodes report to and operators ask. Its database is embedded.
 
   muster serve                                     data in %s, TLS on :7443 with its own CA
   muster serve --data ./.muster --listen 127.0.0.1:7443
@@ -70,7 +70,8 @@ systemd, whose journal would keep it: muster account create does. muster service
 Flags (each is also an environment variable, --public-url is MUSTER_PUBLIC_URL):
 `
 
-func parseSettings(args []string, getenv func(string) string, stderr io.Writer) (settings, error) {
+// parseSettings reads serve's flags from the environment and then from the arguments, so that an argument wins. The help goes to out.
+func parseSettings(args []string, getenv func(string) string, out io.Writer) (settings, error) {
 	s := settings{program: cli.Program(getenv)}
 	f := flag.NewFlagSet("serve", flag.ContinueOnError)
 	f.SetOutput(io.Discard)
@@ -92,7 +93,7 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 		"accept client certificates only; a signature is then good for a renewal and nothing else")
 	f.DurationVar(&s.certTTL, "cert-ttl", 24*time.Hour, "how long a node's certificate lives")
 	f.DurationVar(&s.renewGrace, "renew-grace", 72*time.Hour,
-		"how long after its expiry a certificate may still renew, the time in which no gateway ran left out; 0: not at all")
+		"how long after its expiry a certificate may still renew; time in which no gateway ran does not count; 0: not at all")
 	f.DurationVar(&s.interval, "heartbeat-interval", 30*time.Second, "how often nodes are asked to report, 5s to 10m")
 	f.StringVar(&s.trustDomain, "trust-domain", "", "SPIFFE trust `DOMAIN` of a new CA; a random one without it")
 	s.issuerFlags(f)
@@ -107,8 +108,8 @@ func parseSettings(args []string, getenv func(string) string, stderr io.Writer) 
 	}
 	if err := f.Parse(args); err != nil {
 		if err == flag.ErrHelp {
-			fmt.Fprintf(stderr, serveHelp, defaultData(getenv))
-			f.SetOutput(stderr)
+			fmt.Fprintf(out, serveHelp, defaultData(getenv))
+			f.SetOutput(out)
 			f.PrintDefaults()
 		}
 		return s, err
@@ -146,19 +147,19 @@ func (s *settings) bootstrapFlags(f *flag.FlagSet) {
 	f.StringVar(&b.Registry, bootstrap.FlagRegistry, "",
 		"`HOST[:PORT]` of the container registry that bootstrap scripts make a machine trust and log in to")
 	f.StringVar(&b.CredentialFile, bootstrap.FlagCredentialFile, "",
-		"`FILE` with USERNAME:PASSWORD for it; sealed in the database, so it may be removed after a start. An empty one (/dev/null) ends "+
-			"what is sealed; to leave this out does not")
+		"`FILE` with USERNAME:PASSWORD for it; sealed in the database, so the file may be deleted after a start. An empty file (/dev/null) "+
+			"removes what is sealed; leaving the flag out does not")
 }
 
-// fromEnvironment sets every flag whose MUSTER_ variable is set, and those of bootstrap also by NODE_BOOTSTRAP_..., before the
-// arguments are read. It gives the variable that each came from.
+// fromEnvironment sets every flag that has a variable: MUSTER_<FLAG>, and for the flags of bootstrap also NODE_BOOTSTRAP_<FLAG>. It
+// has to run before the arguments are read, so that they win. from says which variable set a flag.
 func fromEnvironment(f *flag.FlagSet, getenv func(string) string) (from map[string]string, err error) {
 	from = map[string]string{}
 	f.VisitAll(func(one *flag.Flag) {
 		suffix := strings.ToUpper(strings.ReplaceAll(one.Name, "-", "_"))
 		name := "MUSTER_" + suffix
 		value := getenv(name)
-		if value == "" && strings.HasPrefix(suffix, "BOOTSTRAP_") { // under which name others set the same
+		if value == "" && strings.HasPrefix(suffix, "BOOTSTRAP_") { // settings for bootstrap scripts also go by this name
 			name = "NODE_" + suffix
 			value = getenv(name)
 		}
@@ -181,6 +182,7 @@ func (s *settings) named(flag string) string {
 	return "--" + flag
 }
 
+// check refuses settings that cannot work, before anything is opened, and completes the public URL.
 func (s *settings) check() error {
 	switch {
 	case s.data == "":

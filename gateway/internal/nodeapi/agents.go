@@ -33,6 +33,7 @@ func newAgents(files fs.FS, version string) *agents {
 	return a
 }
 
+// find lists what is there. A binary that cannot be read is left out: without its digest nobody may trust it.
 func (a *agents) find() []wire.Platform {
 	found := []wire.Platform{}
 	if a.files == nil {

@@ -9,7 +9,7 @@ import (
 	"muster/gateway/internal/reply"
 )
 
-// Doors says what the requests of a listener pass besides this API. A nil field says no.
+// Doors says what else a listener knows about its requests. A nil field says no to all.
 type Doors struct {
 	Admin   func(*http.Request) bool // a route of the admin API takes this request
 	Proxied func(*http.Request) bool // it came over TLS as far as a trusted proxy, which has read it
@@ -27,7 +27,7 @@ func (d Doors) open(r *http.Request) bool { return d.Open != nil && d.Open(r) }
 // proxied marks the context of a request that a trusted proxy has read.
 type proxied struct{}
 
-// private tells a request that nobody between the client and this gateway could read.
+// private tells whether nobody between the client and this gateway could read the request.
 func private(r *http.Request) bool { return r.TLS != nil && r.Context().Value(proxied{}) == nil }
 
 // arrival is a request before any route has it.
@@ -38,7 +38,7 @@ type arrival struct {
 	admin bool   // a route of the admin API will answer
 }
 
-// exposure is a secret that stands where none belongs. One without a refusal is none.
+// exposure is a secret that stands where none belongs. Without a refusal there is none.
 type exposure struct {
 	refusal error
 	text    string // in which it was found
@@ -55,8 +55,8 @@ func (a *API) Guard(next http.Handler, d Doors) http.Handler {
 	})
 }
 
-// enters tells whether a request may go on, and answers it where it may not. It is a function of its own that ends before the request
-// goes on. Otherwise what it needs of the stack would double the stack that each connection keeps.
+// enters tells whether a request may go on, and answers it where it may not. It has to return before the request goes on, because its
+// stack is free again then. As part of Guard it would double the stack that each connection keeps.
 func (a *API) enters(w http.ResponseWriter, r *http.Request, d Doors) (http.ResponseWriter, *http.Request, bool) {
 	if strings.HasPrefix(r.URL.Path, wire.PathBootstrap) && d.proxied(r) {
 		r = r.WithContext(context.WithValue(r.Context(), proxied{}, true))
@@ -79,8 +79,8 @@ func (a *API) enters(w http.ResponseWriter, r *http.Request, d Doors) (http.Resp
 	return w, r, false
 }
 
-// misplaced looks at all of a request but its body. The admin API looks by itself at the requests that it answers. Of these, only the
-// header Authorization is looked at here, where it came without TLS.
+// misplaced looks at all of a request but its body. The admin API looks at its own requests by itself. Of those, only the header
+// Authorization is looked at here, and only where it came without TLS.
 func (a *API) misplaced(q arrival) exposure {
 	for _, look := range [...]func(arrival) exposure{inQuery, inPath, inAuthorization, inUsualHeaders, inOtherHeaders, a.knownPSK} {
 		if found := look(q); found.refusal != nil {

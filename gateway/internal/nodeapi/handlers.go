@@ -41,7 +41,7 @@ func checkHardware(raw json.RawMessage) error {
 	return nil
 }
 
-// object accepts an object that every reader can hold, since it is not nested too deeply, and a member that is absent or null.
+// object accepts a member that is absent, null, or an object that is not nested too deeply for those who read it later.
 func object(raw json.RawMessage) bool {
 	return len(raw) == 0 || raw[0] == '{' && depth(raw) <= wire.MaxDepth || string(raw) == "null"
 }
@@ -78,7 +78,7 @@ func (a *API) leave(ctx context.Context, c Call) (any, error) {
 }
 
 // renew issues the next generation's certificate. The same key gets the same certificate again, so that a lost answer does no harm.
-// Nobody asks beforehand whether the key has a certificate: the record refuses a second one, and that one is dropped.
+// It issues first and records then: the record refuses a second certificate for one key, and the second one is dropped.
 func (a *API) renew(ctx context.Context, c Call) (any, error) {
 	var q wire.RenewRequest
 	if err := reading.Decode(c.Body, &q); err != nil {

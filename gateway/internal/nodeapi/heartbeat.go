@@ -8,6 +8,7 @@ import (
 	"muster/gateway/internal/reading"
 )
 
+// checkHeartbeat refuses what no agent of this protocol sends. Values of the machine itself are never refused: see reportOf.
 func checkHeartbeat(b *reading.Heartbeat) error {
 	bad := func(what, hint string) error { return wire.Refuse(wire.CodeBadRequest, what, hint) }
 	switch {

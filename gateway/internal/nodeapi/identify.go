@@ -75,7 +75,7 @@ func (a *API) proof(r *http.Request, s *sign.Signature) fleet.Proof {
 	}
 	proof := fleet.Proof{Address: a.Address(r), At: a.Now()}
 	if c := connectionOf(r); c != nil {
-		proof.Opened = proof.At.Round(0).Add(-proof.At.Sub(c.opened)) // by the clock as it is now: it may have been set since
+		proof.Opened = proof.At.Round(0).Add(-proof.At.Sub(c.opened)) // counted back from now: the clock may have been set meanwhile
 	}
 	return proof
 }

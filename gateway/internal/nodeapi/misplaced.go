@@ -62,7 +62,7 @@ func pathCarries(text string) bool {
 	return false
 }
 
-// forBootstrap tells a path that leads below bootstrap's.
+// forBootstrap tells whether a path leads below that of bootstrap.
 func forBootstrap(text string) bool { return strings.HasPrefix(path.Clean(text), wire.PrefixBootstrap) }
 
 // inAuthorization finds an API token that came to the admin API through a proxy, openly as far as that.
@@ -76,7 +76,7 @@ func inAuthorization(q arrival) exposure {
 	return exposure{}
 }
 
-// usualHeaders are where tokens are put by mistake. Any token there is refused; in others, what is more than a public part.
+// usualHeaders are where people put tokens by mistake. Any token in them is refused. In other headers a token's public part may stand.
 var usualHeaders = [...]string{"Authorization", "Proxy-Authorization", "Cookie", "Referer", "X-Api-Key", "X-Auth-Token", "X-Cluster-Token"}
 
 // inUsualHeaders leaves out the headers that the route reads itself.
@@ -100,7 +100,7 @@ func inUsualHeaders(q arrival) exposure {
 	return exposure{}
 }
 
-// inOtherHeaders leaves requests out that prove a node's key: they are most of all requests, and agents send them.
+// inOtherHeaders leaves out requests that prove a node's key. Nearly all requests do, and agents put no token into other headers.
 func inOtherHeaders(q arrival) exposure {
 	if proves(q) {
 		return exposure{}
@@ -133,7 +133,7 @@ func inHeader(q arrival, name, text string) error {
 	return nil
 }
 
-// knownPSK finds a PSK that a person chose. It has no form by which the others would find it: it is compared with those on record.
+// knownPSK finds a PSK that a person chose. Such a PSK has no form to look for, so each text is compared with the PSKs on record.
 func (a *API) knownPSK(q arrival) exposure {
 	if q.admin {
 		return exposure{}
@@ -156,7 +156,7 @@ func (a *API) knownPSK(q arrival) exposure {
 	return exposure{}
 }
 
-// proves tells a request to a node's route that brings a proof, good or not.
+// proves tells whether a request to a node's route brings a proof, good or not.
 func proves(q arrival) bool {
 	return q.route.takesKey() && (len(q.Header["Signature"]) > 0 || q.TLS != nil && len(q.TLS.PeerCertificates) > 0)
 }

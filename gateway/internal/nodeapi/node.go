@@ -34,6 +34,8 @@ func signatureOf(r *http.Request, hint string) (*sign.Signature, error) {
 	return nil, wire.Refuse(wire.CodeBadSignature, "the signature headers cannot be read: "+err.Error(), hint)
 }
 
+// proven checks the proof before it reads the body, so that a stranger cannot make the gateway hold bodies in memory. Reading may take
+// long, so the identity is checked once more after it.
 func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, route *Route) (any, error) {
 	proof := a.proof(r, s)
 	id, err := a.identify(r, s, route.Purpose, proof)
@@ -58,7 +60,7 @@ func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, 
 // answer writes what a handler gave. The status of every success is 200.
 func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err error) {
 	status := http.StatusOK
-	body := []byte(nil)
+	var body []byte
 	if err != nil {
 		status, body = a.Info.Error(err)
 	} else {

@@ -3,14 +3,15 @@ package nodeapi
 import (
 	"bytes"
 	"encoding/json"
+
 	"muster/agent/wire"
 	"muster/gateway/internal/reading"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
 )
 
-// glance reads what a refusal needs of a body that is not proven yet: the nonce, and whether it carries a secret. It reads a usual body
-// in one pass.
+// glance reads what a refusal needs to know of a body that is not proven yet: the nonce, and whether the body holds a secret. It reads
+// a usual body in one pass, because anyone can make the gateway do this work.
 func glance(raw []byte) (nonce string, secret bool) {
 	nonce, ok := reading.Nonce(raw)
 	if !ok || len(nonce) > mostNonce {
@@ -22,7 +23,7 @@ func glance(raw []byte) (nonce string, secret bool) {
 // mostNonce is how many bytes of a nonce a refusal is proven with. A longer one counts as none.
 const mostNonce = 64
 
-// nonceOf reads the nonce alone. It serves to prove a refusal to the sender of a body that proved nothing, and nothing else.
+// nonceOf reads the nonce alone. It is used for one thing: to prove a refusal to the sender of a body that proved nothing.
 func nonceOf(raw []byte) string {
 	var q struct {
 		Nonce string `json:"nonce"`
@@ -45,7 +46,8 @@ func carriesSecret(raw []byte) bool {
 	return named || holdsToken(raw)
 }
 
-// holdsToken looks for a whole token in a body, which may be no JSON. In JSON only \u can hide a letter of it.
+// holdsToken looks for a whole token in a body, which may be no JSON. In JSON a letter of the token can hide behind \u alone, so only
+// a body with \u is decoded.
 func holdsToken(raw []byte) bool {
 	if bytes.Contains(raw, []byte(`\u`)) {
 		var v any

@@ -10,10 +10,13 @@ import (
 	"muster/gateway/internal/reply"
 )
 
+// healthz says only that the process answers. A supervisor that restarts the gateway should ask here and not at readyz: a restart does
+// not mend a full disk.
 func (a *API) healthz(w http.ResponseWriter, _ *http.Request) {
 	reply.Write(w, http.StatusOK, reply.JSON(map[string]string{"status": "ok"}))
 }
 
+// readyz says whether the database takes writes, which is what a gateway needs to serve.
 func (a *API) readyz(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), 5*time.Second)
 	defer cancel()
@@ -49,6 +52,7 @@ type readiness struct {
 	err error
 }
 
+// check gives the last finding, or a new one where that is too old. Callers wait for one look together: the lock is held meanwhile.
 func (r *readiness) check(ctx context.Context, now time.Time, look func(context.Context) error) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

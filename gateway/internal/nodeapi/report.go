@@ -10,7 +10,8 @@ import (
 	"muster/gateway/internal/reading"
 )
 
-// reportOf keeps of what the node says of itself what has the right shape, and names what had to be left out.
+// reportOf keeps those parts of a heartbeat that have the right shape, and names the parts that it leaves out. A node with one bad value
+// is still seen: the heartbeat is not refused.
 func reportOf(b *reading.Heartbeat) fleet.Report {
 	var left []string
 	r := fleet.Report{
@@ -33,7 +34,7 @@ func reportOf(b *reading.Heartbeat) fleet.Report {
 	return r
 }
 
-// held gives what fits of a member, and adds the names of the rest to left.
+// held gives the part of a member that has the right shape, and adds the names of the rest to left.
 func held(shape *reading.Shape, raw json.RawMessage, fits bool, name string, left *[]string) string {
 	if fits || len(raw) == 0 || string(raw) == "null" {
 		return string(raw)
@@ -45,7 +46,7 @@ func held(shape *reading.Shape, raw json.RawMessage, fits bool, name string, lef
 	return text
 }
 
-// hollow tells a reading that carries nothing, so that it cannot replace one that does.
+// hollow tells whether a reading carries nothing. Such a reading must not replace an earlier one that carries something.
 func hollow(raw json.RawMessage) bool {
 	text := bytes.TrimSpace(raw)
 	inner, object := bytes.CutPrefix(text, []byte("{"))

@@ -90,12 +90,12 @@ func (a *API) match(r *http.Request) *Route {
 	return nil
 }
 
-// plainSlashes tells a path in which no slash is written as %2F.
+// plainSlashes tells whether no slash in the path is written as %2F. ServeMux matches such a slash as part of a segment.
 func plainSlashes(r *http.Request) bool {
 	return r.URL.RawPath == "" || strings.Count(r.URL.EscapedPath(), "/") == strings.Count(r.URL.Path, "/")
 }
 
-// registering gives the route that takes credentials, where a request has its path, whatever the method is.
+// registering gives the route that takes credentials, where the request has its path; else nil. The method does not matter.
 func (a *API) registering(r *http.Request) *Route {
 	at := slices.IndexFunc(a.routes, func(route Route) bool { return route.Proof == Credential && route.Path == r.URL.Path })
 	if at < 0 {
@@ -104,11 +104,11 @@ func (a *API) registering(r *http.Request) *Route {
 	return &a.routes[at]
 }
 
-// takesToken tells a route whose path holds a bootstrap token.
+// takesToken tells whether the route's path holds a bootstrap token.
 func (r *Route) takesToken() bool { return r != nil && (r.Proof == FetchPart || r.Proof == WholeToken) }
 
-// takesCredential tells a route to which a credential is named in a header.
+// takesCredential tells whether the route's requests name a credential in a header.
 func (r *Route) takesCredential() bool { return r != nil && r.Proof == Credential }
 
-// takesKey tells a route whose caller proves that it holds a node's key.
+// takesKey tells whether the route's caller proves that it holds a node's key.
 func (r *Route) takesKey() bool { return r != nil && (r.Proof == Identity || r.Proof == Certificate) }
