@@ -13,16 +13,16 @@ import (
 // minPSK is the least length of a pre-shared key in characters.
 const minPSK = 20
 
-// Credential is what a node enrols with: the name under which the gateway knows it and the key made from its secret, which
-// itself is not kept. It prints itself without the key.
+// Credential is what a node enrols with. The gateway knows it by its ID. The key is made from the secret, and the secret is not
+// kept. No way to print or to log a credential shows the key.
 type Credential struct {
 	ID     string
 	Shared bool // a pre-shared key: it proves membership, not the gateway
 	key    []byte
 }
 
-// ParseCredential reads a token (mse_, msb_), or else a pre-shared key, which takes a noticeable part of a second. A mistyped token,
-// or generated key (msk_), is named as such. No error repeats the text.
+// ParseCredential reads a token (mse_, msb_) or a pre-shared key. To read a pre-shared key takes a noticeable part of a second: see
+// sign.PSKKey. Where the prefix tells what was mistyped, the error names it. No error repeats the text.
 func ParseCredential(text string) (Credential, error) {
 	text = strings.TrimSpace(text)
 	switch kind, _, _ := strings.Cut(text, "_"); sign.TokenKind(kind) {
@@ -49,8 +49,7 @@ func ParseCredential(text string) (Credential, error) {
 func parseToken(text string) (Credential, error) {
 	if strings.HasPrefix(text, string(sign.BootstrapToken)+"_") && (!strings.Contains(text, ".") || strings.HasSuffix(text, ".")) {
 		return Credential{}, errors.New("this is only the fetch part of a bootstrap token, which enrols nobody: what stands behind the " +
-			"dot is missing; " +
-			"give the whole token, as muster bootstrap printed it")
+			"dot is missing; give the whole token, as muster bootstrap printed it")
 	}
 	token, err := sign.ParseToken(text)
 	if err != nil {

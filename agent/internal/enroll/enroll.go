@@ -1,9 +1,9 @@
 // Package enroll turns a credential into an identity: one handshake, proven on both sides, in which no secret crosses the
 // wire.
 //
-// The node makes its key, puts it on the disk, and asks with a MAC over the request's bytes; the gateway's answer carries a
-// MAC over its bytes and the request's nonce. An answer without that is somebody else's and changes nothing. The same key
-// asks again after every failure, a crash included, so that the gateway can give the answer that it recorded.
+// The node makes its key and saves it before it asks. The request carries a MAC over its bytes. The gateway's answer carries a MAC
+// over its own bytes and the request's nonce. An answer without a good MAC may come from anybody and changes nothing. After a
+// failure or a crash the node asks again with the same key. The gateway knows the key and gives the answer that it recorded.
 package enroll
 
 import (
@@ -23,35 +23,35 @@ import (
 	"muster/agent/wire"
 )
 
-// Config is what a node says about itself, and with what it asks.
+// Config is what the node tells the gateway and what the enrolment works with.
 type Config struct {
 	Client     *transport.Client
 	Directory  *identity.Directory
 	Credential Credential
-	Pins       transport.Pins    // the gateway has one of these roots; nil: any
-	Known      *identity.Gateway // what this machine knows of the gateway, which its signed sets continue; nil: nothing
+	Pins       transport.Pins    // the gateway must have one of these roots; nil: any root will do
+	Known      *identity.Gateway // what this machine knows of the gateway: the new trust set must continue it; nil: nothing is known
 	Name       string
 	Labels     map[string]string
 	Provider   string
 	InstanceID string
 	Agent      wire.AgentInfo
-	Hardware   func() json.RawMessage // nil, or nil from it: not known yet
-	Report     func(error)            // told about each failure that is tried again; nil: nobody
+	Hardware   func() json.RawMessage // a wire.Hardware; the function or its result is nil: not known yet
+	Report     func(error)            // gets each failure after which the node waits and tries again; nil: nobody does
 	Logger     *slog.Logger
 }
 
-// enrolment is one run of the handshake, over however many attempts.
+// enrolment is one run of the handshake, which may take many attempts. One goroutine uses it.
 type enrolment struct {
 	Config
 	state  identity.State
 	key    *ecdsa.PrivateKey
-	newKey bool // made because the gateway knew the first one
-	atOnce int  // attempts in a row that did not wait
+	newKey bool // the key is a second one, because the gateway knew the first
+	atOnce int  // refusals since the last wait
 }
 
-// Run asks until the gateway takes the node or provably does not want it, and returns the identity once it is durable. The
-// state that the directory holds comes in; a key that waits in it is used. The error is a *transport.Refusal, or says what
-// this machine lacks, or is the context's.
+// Run asks until the gateway accepts the node or provably refuses it. state is what the directory holds; Run uses a pending key in it
+// again. Run returns the identity after it is saved. The error is a *transport.Refusal, or the context's, or it says what is wrong
+// with the welcome or with this machine.
 func Run(ctx context.Context, state identity.State, cfg Config) (identity.State, error) {
 	e := &enrolment{Config: cfg, state: state}
 	if e.Logger == nil {
@@ -80,13 +80,14 @@ func Run(ctx context.Context, state identity.State, cfg Config) (identity.State,
 		if e.Report != nil {
 			e.Report(err)
 		}
-		if e.atOnce = 0; !transport.Sleep(ctx, wait) {
+		e.atOnce = 0
+		if !transport.Sleep(ctx, wait) {
 			return identity.State{}, ctx.Err()
 		}
 	}
 }
 
-// prepareKey takes the key of an earlier attempt or puts a new one on the disk, before anything is asked with it.
+// prepareKey takes the key of an earlier attempt, or makes one. A new key is on the disk before anything is asked with it.
 func (e *enrolment) prepareKey() error {
 	if e.state.Pending != "" {
 		key, err := identity.ParseKey(e.state.Pending)
@@ -111,7 +112,8 @@ var ErrNotContinued = errors.New("its signed sets do not continue those that thi
 // errUnusable is wrapped by errors about a proven welcome that does not hold together.
 var errUnusable = errors.New("the gateway's welcome is not usable")
 
-// judge sorts a failed attempt: again at once, never again, or (neither) after a while.
+// judge decides what follows a failed attempt. again: the next attempt at once. fatal: no further attempt. Neither: the next
+// attempt after a wait.
 func (e *enrolment) judge(err error) (again bool, fatal error) {
 	var refusal *transport.Refusal
 	switch {
@@ -134,12 +136,12 @@ func (e *enrolment) judge(err error) (again bool, fatal error) {
 	case wire.CodeTooManyRequests, wire.CodeSlowBody:
 		return false, nil
 	case wire.CodeNameInUse:
-		if refusal.RetrySeconds > 0 { // this machine's own former node has to be silent first
+		if refusal.RetrySeconds > 0 { // the former node of this machine must be silent first
 			return false, nil
 		}
 		return false, err
 	case wire.CodeBadMAC, wire.CodeBodyTooLarge, wire.CodeBadSignature, wire.CodeStaleNonce:
-		return false, nil // of what nothing proves: whoever can change the request on its way can have these said
+		return false, nil // whoever can change the request on its way can cause these: they prove nothing about this node
 	}
 	if refusal.Status >= 500 {
 		return false, nil
@@ -147,11 +149,12 @@ func (e *enrolment) judge(err error) (again bool, fatal error) {
 	return false, err
 }
 
-// pollPause is how often at most a gateway is asked again that has said when the request may be granted: what a person allows
-// meanwhile counts at once.
+// pollPause is the longest wait where the gateway has said when it may grant the request. A person may allow the request earlier, and
+// then the node need not wait for the rest of that time.
 const pollPause = 15 * time.Second
 
-// pause is how long to wait before the next attempt: what the gateway asks for, and otherwise what the back-off says.
+// pause is the wait before the next attempt. Where the gateway has said when it may grant the request, it is that time, and at most
+// pollPause. Otherwise it is the back-off, and at least the gateway's Retry-After.
 func pause(err error, backoff *transport.Backoff) time.Duration {
 	var refusal *transport.Refusal
 	if !errors.As(err, &refusal) {
@@ -163,7 +166,7 @@ func pause(err error, backoff *transport.Backoff) time.Duration {
 	return max(backoff.Next(), time.Duration(refusal.RetryAfter)*time.Second)
 }
 
-// once is one attempt: build, send, check the proof, and only then look at what was said.
+// once is one attempt. It checks the answer's proof before it reads anything of the answer.
 func (e *enrolment) once(ctx context.Context) error {
 	nonce := newNonce()
 	body, err := e.body(nonce)
@@ -188,7 +191,7 @@ func (e *enrolment) once(ctx context.Context) error {
 	return e.accept(ctx, welcome)
 }
 
-// refused reads a proven refusal, and takes the time from one about the clock.
+// refused reads a proven refusal and corrects the clock by the time in it.
 func (e *enrolment) refused(answer transport.Answer) error {
 	refusal, said := answer.Refusal()
 	if said.Time != nil {
@@ -213,7 +216,7 @@ func (e *enrolment) body(nonce string) ([]byte, error) {
 		request.Hardware = e.Hardware()
 	}
 	body, err := json.Marshal(request)
-	if err == nil && len(body) > wire.MaxRegisterBody && request.Hardware != nil { // the heartbeat brings it
+	if err == nil && len(body) > wire.MaxRegisterBody && request.Hardware != nil { // too long: a heartbeat brings the hardware
 		request.Hardware = nil
 		return json.Marshal(request)
 	}

@@ -101,12 +101,12 @@ func TestLargeHardwareComesLater(t *testing.T) {
 	}
 }
 
-// TestOneKeyForAllAttempts loses the gateway's answers, and the agent itself, in several ways.
+// TestOneKeyForAllAttempts loses the gateway's answers in several ways, and then starts the agent again.
 func TestOneKeyForAllAttempts(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)
 		n := 0
-		b.g.Tamper = func(_ gatewaytest.Request, r *gatewaytest.Reply) { // the gateway has done its part
+		b.g.Tamper = func(_ gatewaytest.Request, r *gatewaytest.Reply) { // the gateway has recorded its answer by now
 			n++
 			switch n {
 			case 1:
@@ -239,7 +239,7 @@ func TestProvenRefusals(t *testing.T) {
 	}
 }
 
-// TestFormerNodeIsSilentFirst: the gateway says when it may grant the request, and is asked until then, now and then.
+// TestFormerNodeIsSilentFirst: the gateway says when it may grant the request, and the node asks every pollPause until then.
 func TestFormerNodeIsSilentFirst(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		b := newBench(t, nil)

@@ -9,7 +9,7 @@ import (
 	"muster/agent/wire"
 )
 
-// TestProtocolPage holds what muster help protocol says of refusals to an enrolment against what this agent does.
+// TestProtocolPage compares what muster help protocol says about refused enrolments with what this agent does.
 func TestProtocolPage(t *testing.T) {
 	for _, code := range protocolpage.Codes(t) {
 		does := done(t, &transport.Refusal{Status: code.Status, ErrorDetail: wire.ErrorDetail{Code: code.Name}})

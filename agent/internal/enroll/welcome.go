@@ -15,7 +15,8 @@ import (
 	"muster/agent/wire"
 )
 
-// accept checks a proven welcome in all its parts, makes it durable and takes it over.
+// accept checks every part of a proven welcome, saves the identity, and uses it. The gateway's time and epoch count before the other
+// checks, because a refused welcome is proven too and the next attempt needs them.
 func (e *enrolment) accept(ctx context.Context, w wire.Welcome) error {
 	e.Client.LearnTime(w.Time)
 	e.Client.LearnEpoch(w.Epoch)
@@ -50,7 +51,7 @@ func (e *enrolment) accept(ctx context.Context, w wire.Welcome) error {
 		GPUsExpected: w.GPUsExpected, Channel: w.Channel, ChannelSequence: w.ChannelSequence, IntervalSeconds: w.IntervalSeconds,
 	}
 	next.Previous = nil
-	if e.state.Current != nil { // it was good until now, and a person may want it back
+	if e.state.Current != nil { // the identity was good until now, and a person may want it back
 		kept, err := e.Directory.Keep(e.state.NodeID)
 		if err != nil {
 			return err
@@ -58,13 +59,14 @@ func (e *enrolment) accept(ctx context.Context, w wire.Welcome) error {
 		e.Logger.Warn("the identity from before is not used any more", "node", e.state.NodeID, "kept_in", kept)
 	}
 	if err := e.Directory.Save(next); err != nil {
-		return err // the key still waits there: the next attempt gets the recorded answer
+		return err // the pending key is still on the disk: with it the next attempt gets the answer that the gateway recorded
 	}
 	e.state = next
 	return nil
 }
 
-// checkTrust checks the signed set and that the welcome says nothing that the set does not.
+// checkTrust checks the signed set. Each root and the answer key of the welcome must be in the set too, because later sets continue
+// this one and nothing else of the welcome.
 func (e *enrolment) checkTrust(w wire.Welcome) (wire.TrustSet, error) {
 	var set wire.TrustSet
 	trustKey, err := sign.DecodeKey(w.TrustKey)
@@ -94,8 +96,8 @@ func (e *enrolment) checkTrust(w wire.Welcome) (wire.TrustSet, error) {
 	return set, e.checkRoots(w.Roots, set.Roots)
 }
 
-// checkKnown holds an enrolment afresh to the gateway that this machine knows. That its welcome names a known root says
-// little, since everybody may copy that; and others may hold the credential too. Only the trust key's signatures lead on.
+// checkKnown makes sure that a machine which enrols again reaches the gateway that it knows. A known root in the welcome proves
+// little: everybody may copy a root, and others may hold the credential. Only a chain of signatures from the known set proves it.
 func (e *enrolment) checkKnown(ctx context.Context, set json.RawMessage) error {
 	if e.Known == nil || trust.Continues(*e.Known, set, nil) {
 		return nil
@@ -110,6 +112,7 @@ func (e *enrolment) checkKnown(ctx context.Context, set json.RawMessage) error {
 	return nil
 }
 
+// checkRoots checks that the signed set has every root of the welcome, and that one of them is pinned where the operator gave pins.
 func (e *enrolment) checkRoots(bundle, signed string) error {
 	roots, err := identity.ParseCertificates(bundle)
 	if err != nil {
@@ -131,7 +134,7 @@ func (e *enrolment) checkRoots(bundle, signed string) error {
 	return nil
 }
 
-// plainID accepts what may stand in a path and a file name as it is.
+// plainID reports whether a node id is safe in a URL's path and in a file name without escaping.
 func plainID(id string) bool {
 	if id == "" || len(id) > wire.MaxNodeID {
 		return false

@@ -20,7 +20,7 @@ func (c *clock) step(wall, passed time.Time) time.Duration {
 		c.passed = passed
 	}
 	by := wall.Sub(c.wall) - passed.Sub(c.passed)
-	if by.Abs() < stepLeast { // small ones add up
+	if by.Abs() < stepLeast { // the last look stays, so that small steps add up
 		return 0
 	}
 	c.wall = wall
@@ -42,7 +42,7 @@ func (l *Loop) watchClock() {
 	}
 }
 
-// setBack mends the times that are ahead of a clock which was set back.
+// setBack corrects times of the status that lie in the future since the clock was set back.
 func (r *report) setBack(now time.Time, by time.Duration) {
 	moved := func(at time.Time) time.Time {
 		if !at.After(now) {

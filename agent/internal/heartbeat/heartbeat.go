@@ -77,7 +77,7 @@ type Loop struct {
 // phase is where the loop stands with its gateway.
 type phase struct {
 	refused bool // for good, as the gateway provably said
-	adopted bool // the certificate was taken by a restored gateway, and nothing was accepted since
+	adopted bool // a restored gateway took the certificate over, and nothing was accepted since
 	swapped bool // the other pair was tried, and nothing was accepted since
 
 	expired  bool // the gateway said that the certificate has expired
@@ -122,7 +122,8 @@ func (l *Loop) step(ctx context.Context) {
 		if l.beatDue() {
 			l.renew(ctx)
 		}
-		if l.progress(ctx); l.expired() {
+		l.progress(ctx)
+		if l.expired() {
 			return
 		}
 	}

@@ -29,7 +29,7 @@ func (r *report) identity(state identity.State, leaf *x509.Certificate) {
 	r.status.NotAfter = &leaf.NotAfter
 }
 
-// contact notes a proven answer, be it a refusal.
+// contact notes a proven answer. A refusal is one too.
 func (r *report) contact() {
 	now := time.Now().UTC().Truncate(time.Second)
 	r.status.LastContact = &now
@@ -52,10 +52,9 @@ func (l *Loop) tellState(answer wire.HeartbeatAnswer) {
 	switch {
 	case slices.Equal(before, now):
 	case slices.Contains(now, wire.ReasonConflict):
-		l.Logger.Error("two machines use the identity of this node: the gateway gives neither of them work or a new certificate until an "+
-			"operator "+
-			"chooses one; on the gateway, muster node show "+l.State.Name+" lists both", "node", l.State.Name, "state", answer.State,
-			"reasons", now)
+		l.Logger.Error("two machines use the identity of this node: the gateway gives neither of them work or a new certificate until "+
+			"an operator chooses one; on the gateway, muster node show "+l.State.Name+" lists both",
+			"node", l.State.Name, "state", answer.State, "reasons", now)
 	case len(now) > 0:
 		l.Logger.Warn("the gateway holds this node back", "state", answer.State, "reasons", now)
 	default:
@@ -86,7 +85,8 @@ func (l *Loop) saveStatus(force bool) {
 	if err != nil && r.trouble == "" {
 		l.Logger.Warn("the status file cannot be written", "error", err)
 	}
-	if r.trouble = ""; err != nil {
+	r.trouble = ""
+	if err != nil {
 		r.trouble = "the status file cannot be written: " + err.Error()
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"muster/agent/sign"
 )
 
-// answerKeys are the keys that prove the gateway's answers. A file of an agent that knew one only has that.
+// answerKeys are the keys that prove the gateway's answers. A file that an older agent wrote has AnswerKey alone.
 func (g Gateway) answerKeys() ([]ed25519.PublicKey, error) {
 	texts := g.AnswerKeys
 	if len(texts) == 0 {

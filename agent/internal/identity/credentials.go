@@ -18,7 +18,7 @@ import (
 // ErrBadCertificate is wrapped by errors about a certificate that is not the one this node asked for.
 var ErrBadCertificate = errors.New("the gateway's certificate for this node is not usable")
 
-// Transport is the current pair in the form that the transport speaks with.
+// Transport is the current pair, with what proves the gateway, in the form that the transport takes.
 func (s State) Transport() (transport.Identity, error) {
 	if s.Current == nil {
 		return transport.Identity{}, errors.New("not enrolled")
@@ -56,10 +56,10 @@ type Wanted struct {
 	Now         time.Time // by the gateway's clock
 }
 
-// CheckCertificate checks a chain that the gateway issued: for our key, for this node (one SPIFFE URI and nothing else),
-// for client use, and chaining to the roots. A chain may bring its root along, as that of another CA than the gateway's own
-// does: the answer that it came in is proven, and that root is believed for nothing but this one certificate, never for a
-// gateway. The error wraps ErrBadCertificate.
+// CheckCertificate checks a chain that the gateway issued. The leaf must be for our key and for this node (one SPIFFE URI and no other
+// name), must allow client use, and must chain to the roots. The chain may bring its own root, as it does where another CA than the
+// gateway's issues the certificates. The answer that brought the chain is proven, so that root counts for this one certificate. It
+// never counts for a gateway. The error wraps ErrBadCertificate.
 func CheckCertificate(chain string, w Wanted) (*x509.Certificate, error) {
 	certificates, err := ParseCertificates(chain)
 	if err != nil {
@@ -84,7 +84,7 @@ func CheckCertificate(chain string, w Wanted) (*x509.Certificate, error) {
 		}
 	}
 	at := w.Now
-	if at.Before(leaf.NotBefore) { // made while the gateway's clock was ahead: whether it is good is the gateway's to say
+	if at.Before(leaf.NotBefore) { // issued while the gateway's clock was ahead: the gateway decides whether it is good
 		at = leaf.NotBefore
 	}
 	_, err = leaf.Verify(x509.VerifyOptions{
@@ -120,14 +120,14 @@ func (s State) Leaf() (*x509.Certificate, error) {
 	return chain[0], nil
 }
 
-// IssuedAt is when a certificate was issued, by the gateway's clock: answered is the time of the answer that brought it,
-// which may be a recorded one.
+// IssuedAt is when a certificate was issued, by the gateway's clock. answered is the time of the answer that brought it. A repeated
+// answer may come hours after the issue, so the certificate's own begin decides where the two differ.
 func IssuedAt(leaf *x509.Certificate, answered time.Time) time.Time {
 	issued := leaf.NotBefore.Add(wire.Backdate)
-	if answered.Before(issued) && answered.After(leaf.NotBefore) {
+	if answered.Before(issued) && answered.After(leaf.NotBefore) { // it was backdated by less
 		return answered
 	}
-	if issued.After(leaf.NotAfter) {
+	if issued.After(leaf.NotAfter) { // its life is shorter than the backdating
 		return leaf.NotBefore
 	}
 	return issued

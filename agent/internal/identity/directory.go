@@ -40,15 +40,15 @@ func DefaultPath(getenv func(string) string, uid int) string {
 	return ""
 }
 
-// Directory is a state directory that this process holds the lock of. Its methods may be used from one goroutine, but for
-// SaveStatus.
+// Directory is a state directory whose lock this process holds. One goroutine at a time may use its methods. SaveStatus alone may run
+// beside the others.
 type Directory struct {
 	path string
 	lock *os.File
 }
 
-// Open makes the directory (0700) where needed and takes its lock, which ends with the process at the latest. The error is
-// ErrLocked where another agent has it.
+// Open makes the directory (0700) where it is missing, and takes its lock. The system gives the lock back at the latest when the
+// process ends. The error is ErrLocked where another agent holds it.
 func Open(path string) (*Directory, error) {
 	if err := os.MkdirAll(path, 0o700); err != nil {
 		return nil, explain(path, err)
@@ -67,7 +67,7 @@ func Open(path string) (*Directory, error) {
 	return &Directory{path: path, lock: lock}, nil
 }
 
-// takeLock tries for a moment: Running holds the lock while it looks.
+// takeLock tries for a tenth of a second, because Running holds the lock while it looks.
 func takeLock(file *os.File) error {
 	var err error
 	for range 10 {
@@ -102,11 +102,11 @@ func (d *Directory) Path() string { return d.path }
 // Close gives the lock back.
 func (d *Directory) Close() error { return d.lock.Close() }
 
-// Load reads the identity file. A directory without one has the zero State. A file that cannot be read or does not fit
-// together is named in the error, and left alone.
+// Load reads the identity file. A directory without one has the zero State. The error names a file that cannot be read, or whose parts
+// do not fit together. The file stays as it is.
 func (d *Directory) Load() (State, error) { return Read(d.path) }
 
-// Read is Load for whoever only looks: an agent may be at work on the directory.
+// Read is Load without the lock, for a caller that only looks. An agent may be at work on the directory.
 func Read(path string) (State, error) {
 	file := filepath.Join(path, identityFile)
 	raw, err := os.ReadFile(file)
@@ -160,8 +160,7 @@ func (d *Directory) Save(s State) error {
 	return explain(d.path, disk.Replace(filepath.Join(d.path, identityFile), append(raw, '\n'), 0o600))
 }
 
-// Keep gives the identity file a second name, under which it stays when Save puts another node's identity in its place.
-// The name is returned.
+// Keep gives the identity file a second name and returns it. The file stays under that name when Save writes another node's identity.
 func (d *Directory) Keep(nodeID string) (string, error) {
 	base := filepath.Join(d.path, "identity-"+filepath.Base(nodeID))
 	for number := 1; ; number++ {

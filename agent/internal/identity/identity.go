@@ -1,8 +1,8 @@
 // Package identity keeps what makes a machine a node: its key, its certificate and what it knows about its gateway.
 //
-// Key and certificate stand in one file that is replaced atomically, so no crash leaves a pair that does not fit. A key is
-// durable before anything is asked for it, and a retry uses the same one: that is how the gateway recognises a retry.
-// Nothing here ever deletes a key that might still be good.
+// Key and certificate stand in one file that is replaced atomically, so no crash leaves a pair that does not fit. A key is saved
+// before the agent asks for its certificate, and a retry uses the same key: so the gateway recognises the retry. Nothing here ever
+// deletes a key that might still be good.
 package identity
 
 import (

@@ -9,11 +9,11 @@ import (
 	"syscall"
 )
 
-// MakePrivate closes a state directory to others. An empty one that was there before, such as a mounted volume, is taken over:
-// root makes it its own, for the owner of a directory can put another program into it.
+// MakePrivate closes a state directory to other users. It takes over an empty directory that existed before, such as a mounted volume.
+// Root becomes its owner then, because the owner of a directory can put another program into it.
 func MakePrivate(path string) error { return makePrivate(path, func() {}) }
 
-// makePrivate calls looked when it has looked at the directory and changed nothing yet.
+// makePrivate calls looked after it has looked at the directory and before it changes anything. A test changes the directory there.
 func makePrivate(path string, looked func()) error {
 	mend, err := look(path)
 	if err != nil || mend == nothing {
@@ -37,13 +37,13 @@ func makePrivate(path string, looked func()) error {
 	if err == nil && mend == nothing {
 		return nil
 	}
-	return errors.Join(fmt.Errorf("state directory %s cannot be closed to others, who could read the node's key there: give --state a "+
-		"directory "+
-		"on a file system that keeps owners and modes", path), err)
+	return errors.Join(fmt.Errorf("state directory %s cannot be closed to others, who could read the node's key there: "+
+		"give --state a directory on a file system that keeps owners and modes", path), err)
 }
 
-// CheckPrivate says why a directory will not do for a new identity, and changes nothing. One that is not there will be private.
-// MakePrivate takes a little more: a closed directory of another user's, in which an agent may have been at work for long.
+// CheckPrivate says why a directory cannot hold a new identity, and changes nothing. A directory that does not exist is fine, because
+// Open makes it private. MakePrivate accepts one thing more: a closed directory of another user that holds files. An agent may have
+// been at work in it for long.
 func CheckPrivate(path string) error {
 	_, err := look(path)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,16 +55,17 @@ func CheckPrivate(path string) error {
 	return err
 }
 
-// mending is what has to be mended of a directory.
+// mending is what has to be changed about a directory before it is private.
 type mending int
 
 const (
 	nothing mending = iota
 	mode            // others may enter it
-	owner           // it is somebody else's
+	owner           // it belongs to another user
 )
 
-// look judges a directory. One that holds other things than an agent's is not ours to close.
+// look decides what has to be mended about a directory. It refuses to close one in which no agent was at work and which holds files:
+// others may need them.
 func look(path string) (mending, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -95,7 +96,7 @@ func look(path string) (mending, error) {
 	return mode, nil
 }
 
-// foreignOwner is who a directory belongs to, where that is not this user.
+// foreignOwner is the owner of a directory, and whether that is another user than this one.
 func foreignOwner(path string) (uid uint32, foreign bool) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -113,7 +114,7 @@ func hasFiles(path string, uid uint32) error {
 		"give --state a directory of its own", path, uid)
 }
 
-// content tells a directory that is as good as empty from one that an agent wrote into.
+// content reports whether a directory counts as empty (see Empty), and whether an agent has written into it.
 func content(path string) (empty, ours bool, err error) {
 	entries, err := os.ReadDir(path)
 	if err != nil {
@@ -123,17 +124,17 @@ func content(path string) (empty, ours bool, err error) {
 	for _, entry := range entries {
 		name := entry.Name()
 		ours = ours || name == lockFile || name == identityFile
-		empty = empty && passing(name)
+		empty = empty && ignored(name)
 	}
 	return empty, ours, nil
 }
 
-// Empty reports whether a directory holds nothing but what comes with a new volume, and what install.sh runs from.
+// Empty reports whether a directory holds nothing, or only what a new volume has and the folder that install.sh runs from.
 func Empty(path string) bool {
 	empty, _, err := content(path)
 	return err == nil && empty
 }
 
-func passing(name string) bool {
+func ignored(name string) bool {
 	return name == "lost+found" || strings.HasPrefix(name, ".muster-install.")
 }

@@ -13,12 +13,12 @@ import (
 const (
 	PhaseEnrolling = "enrolling" // no identity yet
 	PhaseOnline    = "online"    // the last heartbeat was accepted
-	PhaseRetrying  = "retrying"  // it was not; the next one comes
+	PhaseRetrying  = "retrying"  // the last heartbeat was not accepted; the agent tries again
 	PhaseRefused   = "refused"   // the gateway refuses this node for good
-	PhaseCrashing  = "crashing"  // the agent ended, and its supervisor is about to start it again
+	PhaseCrashing  = "crashing"  // the agent ended, and its supervisor will start it again
 )
 
-// Status is what a running agent says about itself, without secrets, for whoever looks on this machine.
+// Status is what a running agent says about itself to the users of this machine. It holds no secrets.
 type Status struct {
 	PID         int        `json:"pid"`
 	Version     string     `json:"version"`
@@ -33,7 +33,7 @@ type Status struct {
 	GPUs        string     `json:"gpus,omitempty"`          // what the last look at them gave, for a person; empty before it
 	Since       time.Time  `json:"since"`                   // when this agent started
 	LastContact *time.Time `json:"last_contact"`            // the last proven answer
-	LastOnline  *time.Time `json:"last_online"`             // the last heartbeat that was accepted, be it in an earlier run
+	LastOnline  *time.Time `json:"last_online"`             // the last heartbeat that was accepted, in this run or an earlier one
 	LastError   string     `json:"last_error,omitempty"`
 	NotAfter    *time.Time `json:"certificate_not_after"`
 	Generation  int        `json:"generation,omitempty"`
@@ -41,7 +41,7 @@ type Status struct {
 	Notices     []string   `json:"notices,omitempty"`
 }
 
-// SaveStatus replaces status.json. It is not worth a sync: the next one comes soon.
+// SaveStatus replaces status.json. It does not wait for the disk, because the next status comes soon.
 func (d *Directory) SaveStatus(s Status) error {
 	raw, err := json.MarshalIndent(s, "", " ")
 	if err != nil {
@@ -50,8 +50,8 @@ func (d *Directory) SaveStatus(s Status) error {
 	return explain(d.path, disk.ReplaceSoon(filepath.Join(d.path, statusFile), append(raw, '\n'), 0o644))
 }
 
-// WriteStatus is SaveStatus for a supervisor, while no agent is at work on the directory: the lock stays free, since whoever
-// sees it held takes the agent for running.
+// WriteStatus is SaveStatus for a supervisor, while no agent is at work on the directory. It leaves the lock free, because a held lock
+// means that an agent runs.
 func WriteStatus(path string, s Status) error { return (&Directory{path: path}).SaveStatus(s) }
 
 // ReadStatus reads what the agent on a state directory wrote last, whether or not it still runs.

@@ -8,19 +8,18 @@ import (
 	"muster/agent/internal/transport"
 )
 
-// Stale reports whether an error may come from what is pinned being out of date: a certificate that chains to no pinned
-// root, or an answer with a gateway's signature that no pinned key made. What an edge says by itself is neither.
+// Stale reports whether an error may mean that the pinned set is out of date. That is so for a certificate that chains to no pinned
+// root, and for an answer whose signature no pinned key made. An answer without a signature comes from a proxy and says nothing.
 func Stale(err error) bool {
 	var unproven *transport.Unproven
-	switch {
-	case errors.As(err, &unproven):
+	if errors.As(err, &unproven) {
 		return unproven.Signed
 	}
 	return errors.Is(err, transport.ErrUntrusted) || errors.Is(err, identity.ErrBadCertificate)
 }
 
-// Refresh fetches the trust sets and follows them. news says that the state has changed: the caller makes it durable before
-// the client uses it.
+// Refresh fetches the trust sets and follows them. news says that the state has changed. The caller must save it before the client
+// uses it.
 func Refresh(ctx context.Context, c *transport.Client, s identity.State) (next identity.State, news bool, err error) {
 	document, err := c.FetchTrust(ctx)
 	if err != nil {

@@ -1,8 +1,8 @@
 // Package trust follows the gateway's trust sets: which roots and which keys a node believes.
 //
-// The sets are fetched from whoever answers, and nothing but signatures is believed: each set is signed by the key that the
-// one before it names, beginning with the set that the node pinned when it enrolled, and their numbers have no gap. So a
-// node that slept through any number of rotations comes to the newest set, and nobody can take it back to an older one.
+// Anybody may answer when a node fetches the sets, so only signatures count. The key that a set names signs the next set. The first
+// link is the set that the node pinned when it enrolled, and the numbers have no gap. A node that slept through any number of
+// rotations therefore reaches the newest set. Nobody can take it back to an older one.
 package trust
 
 import (
@@ -21,7 +21,7 @@ import (
 // ErrRefused is wrapped by errors about a chain of sets that does not continue what is pinned. Nothing of it is taken.
 var ErrRefused = errors.New("the trust sets are not believed")
 
-// maxSets bounds what is looked at.
+// maxSets is the most sets that a document may have. A gateway adds one per rotation.
 const maxSets = 10000
 
 // chain is {"sets":[...]}, oldest first, beginning with number 1.
@@ -29,8 +29,8 @@ type chain struct {
 	Sets []json.RawMessage `json:"sets"`
 }
 
-// Follow goes from what is pinned to the newest set of a document that GET /trust gave. news says that there was a newer
-// one. The error wraps ErrRefused; what is pinned is given back unchanged with it.
+// Follow verifies every set after the pinned one in a document of GET /trust. next is pinned with the newest set, and news says
+// that there was a newer one. The error wraps ErrRefused, and next is then pinned without a change.
 func Follow(pinned identity.Gateway, document []byte) (next identity.Gateway, news bool, err error) {
 	last, err := Pinned(pinned)
 	if err != nil {
@@ -40,7 +40,7 @@ func Follow(pinned identity.Gateway, document []byte) (next identity.Gateway, ne
 	if err := json.Unmarshal(document, &c); err != nil || len(c.Sets) > maxSets {
 		return pinned, false, fmt.Errorf("%w: not the document that a gateway gives", ErrRefused)
 	}
-	if int64(len(c.Sets)) < last.Number {
+	if int64(len(c.Sets)) < last.Number { // the gateway went back, or somebody hides the newest sets
 		return pinned, false, fmt.Errorf("%w: the newest has number %d, this node knows number %d", ErrRefused, len(c.Sets), last.Number)
 	}
 	key, err := sign.DecodeKey(last.TrustKey)
@@ -58,38 +58,39 @@ func Follow(pinned identity.Gateway, document []byte) (next identity.Gateway, ne
 	next.TrustKey = last.TrustKey
 	next.AnswerKey = last.AnswerKeys[0]
 	next.AnswerKeys = last.AnswerKeys
-	return next, int64(len(c.Sets)) > number(pinned), nil
+	return next, int64(len(c.Sets)) > Number(pinned), nil
 }
 
-// Holds reports whether a document that GET /trust gave has the pinned set in its place, as the gateway's that it is of does,
-// and another gateway's cannot.
+// Holds reports whether a document of GET /trust has the pinned set in its place. The document of the gateway that issued the set
+// does. It compares bytes and verifies nothing.
 func Holds(pinned identity.Gateway, document []byte) bool {
 	var c chain
-	place := number(pinned) - 1
+	place := Number(pinned) - 1 // the first set has number 1
 	if place < 0 || json.Unmarshal(document, &c) != nil || int64(len(c.Sets)) <= place {
 		return false
 	}
 	return same(pinned, identity.Gateway{Trust: c.Sets[place]})
 }
 
-// Continues reports whether a set is the pinned one, or one that the pinned one leads to in a document that GET /trust gave.
+// Continues reports whether a set is the pinned one, or whether the signatures in a document of GET /trust lead from the pinned one
+// to it.
 func Continues(pinned identity.Gateway, set, document []byte) bool {
 	offered := identity.Gateway{Trust: set}
 	if same(pinned, offered) {
 		return true
 	}
 	_, _, err := Follow(pinned, document)
-	return err == nil && number(offered) > number(pinned) && Holds(offered, document)
+	return err == nil && Number(offered) > Number(pinned) && Holds(offered, document)
 }
 
-// same reports whether two gateways' pinned sets are one and the same.
+// same reports whether two gateways have the same pinned set..
 func same(one, other identity.Gateway) bool {
 	var ours, theirs sign.Envelope
 	return json.Unmarshal(one.Trust, &ours) == nil && json.Unmarshal(other.Trust, &theirs) == nil &&
 		len(ours.Payload) > 0 && bytes.Equal(ours.Payload, theirs.Payload)
 }
 
-// Roots are those of all the sets in a document that GET /trust gave, in PEM, former ones too. Nobody vouches for them.
+// Roots returns the roots of all sets in a document of GET /trust, in PEM. It verifies nothing, and old roots are among them.
 func Roots(document []byte) string {
 	var c chain
 	var all strings.Builder
@@ -115,7 +116,8 @@ func Pinned(g identity.Gateway) (wire.TrustSet, error) {
 	return set, nil
 }
 
-func number(g identity.Gateway) int64 {
+// Number is the number of the pinned set, 0 where there is none.
+func Number(g identity.Gateway) int64 {
 	set, err := Pinned(g)
 	if err != nil {
 		return 0
@@ -123,10 +125,7 @@ func number(g identity.Gateway) int64 {
 	return set.Number
 }
 
-// Number is the number of the pinned set, 0 where there is none.
-func Number(g identity.Gateway) int64 { return number(g) }
-
-// step verifies the set that follows another one.
+// step verifies the set that follows last and that key must have signed. It returns the set, and the key that signs the next one.
 func step(last wire.TrustSet, key ed25519.PublicKey, raw []byte) (wire.TrustSet, ed25519.PublicKey, error) {
 	refuse := func(why string) (wire.TrustSet, ed25519.PublicKey, error) {
 		return last, key, fmt.Errorf("%w: number %d: %s", ErrRefused, last.Number+1, why)
@@ -155,7 +154,7 @@ func step(last wire.TrustSet, key ed25519.PublicKey, raw []byte) (wire.TrustSet,
 	return set, next, nil
 }
 
-// check refuses a set that nothing could be verified with, and gives the key that signs the next one.
+// check refuses a set with which this node could verify nothing later. It returns the key that signs the next set.
 func check(set wire.TrustSet) (ed25519.PublicKey, error) {
 	roots, err := identity.ParseCertificates(set.Roots)
 	if err != nil {
@@ -172,7 +171,7 @@ func check(set wire.TrustSet) (ed25519.PublicKey, error) {
 	for _, list := range [][]string{set.AnswerKeys, set.TaskKeys, set.ReleaseKeys} {
 		for _, text := range list {
 			if _, err := sign.DecodeKey(text); err != nil {
-				return nil, errors.New("one of its keys is none")
+				return nil, errors.New("one of its keys is not an Ed25519 key")
 			}
 		}
 	}
