@@ -8,19 +8,19 @@ import (
 
 const answerContext = "muster answer v1\n"
 
-// SignAnswer is the Muster-Answer header: the gateway's Ed25519 signature over the request's nonce, the status and the
-// digest of the body. It lets an agent believe an answer that came through something that ends TLS.
+// SignAnswer is the Muster-Answer header: the gateway's Ed25519 signature over the request's nonce, the status and the digest of the
+// body. By it an agent can believe an answer that came through a proxy which ends TLS.
 func SignAnswer(key ed25519.PrivateKey, nonce string, status int, body []byte) string {
 	return SignAnswerDigest(key, nonce, status, ContentDigest(body))
 }
 
-// SignAnswerDigest is SignAnswer for a body that is not in memory, by its ContentDigest. An answer with a part of something
-// (206) is signed with the digest of the whole: the node has the rest from before, and checks what all parts make together.
+// SignAnswerDigest is SignAnswer for a body that is not in memory, by its ContentDigest. An answer with a part of a file (206) is signed
+// with the digest of the whole file. The node has the other parts from before, and checks all parts together.
 func SignAnswerDigest(key ed25519.PrivateKey, nonce string, status int, digest string) string {
 	return encode64(ed25519.Sign(key, answerText(nonce, status, digest)))
 }
 
-// VerifyAnswer checks a Muster-Answer header. The error is ErrBadProof: the answer may come from anyone then.
+// VerifyAnswer checks a Muster-Answer header. With an error, which is ErrBadProof, the answer may come from anybody.
 func VerifyAnswer(header string, key ed25519.PublicKey, nonce string, status int, body []byte) error {
 	return VerifyAnswerDigest(header, key, nonce, status, ContentDigest(body))
 }

@@ -18,7 +18,7 @@ func isKey(c byte) bool {
 
 func isBase64(c byte) bool { return isAlphanumeric(c) || c == '+' || c == '/' || c == '=' }
 
-// isToken takes what may stand in a token, a number, a boolean or a date. None of it means anything to a list.
+// isToken takes what may stand in a token, a number, a boolean or a date. None of these characters separates the items of a list.
 func isToken(c byte) bool {
 	return isAlphanumeric(c) || strings.IndexByte("!#$%&'*+-.^_`|~:/?@", c) >= 0
 }

@@ -22,12 +22,13 @@ const (
 	welcomeContext  = "muster welcome v1\n"
 )
 
-// EnrollKey makes a token's key from its secret: HKDF-SHA256 (RFC 5869) without salt.
+// EnrollKey makes a token's key from its secret: HKDF-SHA256 (RFC 5869). It needs no salt, because a secret has 131 random bits.
 func EnrollKey(secret string) ([]byte, error) {
 	return hkdf.Key(sha256.New, []byte(secret), nil, enrollInfo, KeySize)
 }
 
-// PSKKey stretches a pre-shared key and makes its enrolment key. It takes a noticeable part of a second by design.
+// PSKKey makes the enrolment key of a pre-shared key. People choose such keys, so it is slow by design: PBKDF2 makes each guess cost a
+// noticeable part of a second.
 func PSKKey(psk string) ([]byte, error) {
 	stretched, err := pbkdf2.Key(sha256.New, psk, []byte(pskSalt), pskRounds, KeySize)
 	if err != nil {
@@ -44,7 +45,7 @@ func PSKID(key []byte) string {
 
 const pskIDPrefix = "psk-"
 
-// IsPSKID tells a PSK's id from a token's, among the ids of credentials.
+// IsPSKID reports whether a credential's id is a PSK's. The others are tokens'.
 func IsPSKID(id string) bool { return strings.HasPrefix(id, pskIDPrefix) }
 
 // Authorization is the header of a register request for these body bytes.
@@ -52,14 +53,14 @@ func Authorization(credentialID string, key, body []byte) string {
 	return fmt.Sprintf(`Muster credential="%s", mac="%s"`, credentialID, encode64(registerMAC(key, body)))
 }
 
-// Presented is what a register request's Authorization header says; nothing of it is verified.
+// Presented is what a register request's Authorization header says. Nothing of it is verified.
 type Presented struct {
 	CredentialID string
 	mac          []byte
 }
 
-// ParseAuthorization reads the header that Authorization writes. Its errors wrap ErrMalformed. With an error comes the credential that a
-// header without a good MAC names, if it names one.
+// ParseAuthorization reads the header that Authorization writes. Its errors wrap ErrMalformed. Where the header names a credential but
+// has no MAC of the right form, it returns the credential with the error.
 func ParseAuthorization(header string) (Presented, error) {
 	scheme, rest, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Muster") {
@@ -82,7 +83,7 @@ func ParseAuthorization(header string) (Presented, error) {
 		}
 	}
 	raw, err := decode64(mac)
-	switch { // an empty one stood not there, or the other one twice
+	switch { // an empty value: its pair is missing
 	case !credentialID(credential):
 		return Presented{}, fmt.Errorf("the Authorization header needs a credential and a mac: %w", ErrMalformed)
 	case pairs != 2 || err != nil || len(raw) != sha256.Size:
@@ -99,13 +100,13 @@ func (p Presented) Verify(key, body []byte) error {
 	return nil
 }
 
-// WelcomeProof is the Muster-Proof header for an answer to the register request that carried nonce (as it stood in the
-// JSON, empty where it could not be read).
+// WelcomeProof is the Muster-Proof header for an answer to the register request that carried nonce. nonce is as the JSON had it, and
+// empty where it could not be read.
 func WelcomeProof(key []byte, nonce string, status int, body []byte) string {
 	return encode64(welcomeMAC(key, nonce, status, body))
 }
 
-// VerifyWelcome checks a Muster-Proof header. The error is ErrBadProof: nothing of the answer may be believed then.
+// VerifyWelcome checks a Muster-Proof header. With an error, which is ErrBadProof, nothing of the answer may be believed.
 func VerifyWelcome(header string, key []byte, nonce string, status int, body []byte) error {
 	mac, err := decode64(header)
 	if err != nil || plainNonce(nonce) != nonce || !hmac.Equal(mac, welcomeMAC(key, nonce, status, body)) {
@@ -128,8 +129,8 @@ func welcomeMAC(key []byte, nonce string, status int, body []byte) []byte {
 	return h.Sum(nil)
 }
 
-// plainNonce is the nonce where it has a nonce's form, else nothing. Refusals are proven too, so anyone may have a proof made
-// for a nonce of their choice: a line break in it would make the proof fit another status and another body.
+// plainNonce is the nonce where it has a nonce's form, else nothing. Refusals are proven too, so anybody can get a proof for a nonce of
+// their choice. A line break in the nonce would make that proof fit another status and another body.
 func plainNonce(nonce string) string {
 	if len(nonce) > 64 {
 		return ""
@@ -144,9 +145,9 @@ func plainNonce(nonce string) string {
 
 // credentialID accepts mse_<id>, msb_<id> and psk-<8 hex>.
 func credentialID(id string) bool {
-	if hexPart, ok := strings.CutPrefix(id, "psk-"); ok {
+	if hexPart, ok := strings.CutPrefix(id, pskIDPrefix); ok {
 		return lowerHex(hexPart, 8)
 	}
 	kind, rest, ok := strings.Cut(id, "_")
-	return ok && (TokenKind(kind) == EnrollmentToken || TokenKind(kind) == BootstrapToken) && allBase62(rest, 4, 64)
+	return ok && (TokenKind(kind) == EnrollmentToken || TokenKind(kind) == BootstrapToken) && allBase62(rest, leastID, longestPart)
 }

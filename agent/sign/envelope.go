@@ -7,7 +7,7 @@ import (
 	"strconv"
 )
 
-// Role says what a key signs. A key of one role never vouches for another's documents: the role goes into the signed text.
+// Role says what a key signs. The role is part of the signed text, so a document of one role never passes for one of another.
 type Role string
 
 // Roles of keys.

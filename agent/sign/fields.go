@@ -2,6 +2,7 @@ package sign
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -12,13 +13,13 @@ const maxMembers = 16
 // exact text, which goes into the signature base as it is.
 type signatureInput struct {
 	components                 [len(covered)]string
-	count                      int // of components, also of those for which there was no room
+	count                      int // of all components, with those that do not fit into the array
 	created, nonce, keyID, tag parameter
-	alien                      bool // something else stands in it that a signature of ours never has
+	alien                      bool // it holds something that our signatures never have
 	text                       string
 }
 
-// parameter is the value of a parameter; kind is absent where it does not stand there.
+// parameter is the value of a parameter. Its kind is absent where the list lacks it.
 type parameter struct {
 	kind int
 	text string
@@ -31,14 +32,14 @@ const (
 	otherItem
 )
 
-// findTagged reads a Signature-Input dictionary (RFC 9421 section 4.1, RFC 8941) and gives the one member whose tag is
-// muster. Two of them, a name that stands twice, or anything that is not of this form, is an error: a reader must not choose.
+// findTagged reads a Signature-Input dictionary (RFC 9421 section 4.1, RFC 8941) and gives the one member whose tag is muster. Two such
+// members, a name that stands twice, or text of another form is an error, because two readers could choose differently.
 func findTagged(header string) (member string, in signatureInput, err error) {
 	s := scanner{text: header}
 	var names [maxMembers]string
 	for n := 0; ; n++ {
 		name := s.key()
-		if !s.take('=') || name == "" || n == maxMembers || contains(names[:n], name) {
+		if !s.take('=') || name == "" || n == maxMembers || slices.Contains(names[:n], name) {
 			return "", in, s.malformed()
 		}
 		names[n] = name
@@ -65,12 +66,13 @@ func findTagged(header string) (member string, in signatureInput, err error) {
 	return member, in, nil
 }
 
-// dictionaryBytes gives the byte sequence of one member of a dictionary such as Signature or Content-Digest. The member
-// may stand there once only; other members must be byte sequences too.
+// dictionaryBytes gives the byte sequence of one member of a dictionary such as Signature or Content-Digest. The member may stand in it
+// only once. The other members must be byte sequences too.
 func dictionaryBytes(header, member string) ([]byte, error) {
 	s := scanner{text: header}
 	var value string
-	for found, more := false, true; more; {
+	found := false
+	for more := true; more; {
 		name := s.key()
 		if !s.take('=') || name == "" {
 			return nil, s.malformed()
@@ -97,8 +99,8 @@ func dictionaryBytes(header, member string) ([]byte, error) {
 	return out, nil
 }
 
-// scanner reads the part of RFC 8941 that signatures use. It hands out what ours need (keys, plain strings, integers, byte
-// sequences) and steps over the rest, which a foreign signature beside ours may have.
+// scanner reads the part of RFC 8941 that signatures use. It returns what ours need: keys, plain strings, integers and byte sequences.
+// It skips the rest, because a foreign signature beside ours may have it.
 type scanner struct {
 	text string
 	at   int
@@ -124,7 +126,7 @@ func (s *scanner) take(c byte) bool {
 	return true
 }
 
-// run steps over the characters that fit and gives them.
+// run skips the characters that fit, and returns them.
 func (s *scanner) run(fits func(byte) bool) string {
 	start := s.at
 	for s.at < len(s.text) && fits(s.text[s.at]) {
@@ -133,7 +135,7 @@ func (s *scanner) run(fits func(byte) bool) string {
 	return s.text[start:s.at]
 }
 
-// next steps over the comma between two members; false at the end of the dictionary.
+// next skips the comma between two members. It reports false at the end of the dictionary.
 func (s *scanner) next() (more bool, err error) {
 	s.run(isBlank)
 	if s.at == len(s.text) {
@@ -153,7 +155,8 @@ func (s *scanner) key() string {
 	return s.run(isKey)
 }
 
-// quoted reads a string (RFC 8941 section 3.3.3). Ours have no escapes: one that has is given raw, and plain is false.
+// quoted reads a string (RFC 8941 section 3.3.3). Ours have no escapes. For a string with escapes plain is false, and text still has
+// them.
 func (s *scanner) quoted() (text string, plain bool, err error) {
 	if !s.take('"') {
 		return "", false, s.malformed()
@@ -219,7 +222,7 @@ func (s *scanner) innerList() (signatureInput, error) {
 	return in, nil
 }
 
-// parameters reads what follows an item or an inner list. A nil into means that nobody wants them.
+// parameters reads what follows an item or an inner list. With a nil into it only checks their form.
 func (s *scanner) parameters(into *signatureInput) error {
 	for s.take(';') {
 		s.run(isSpace)
@@ -241,7 +244,7 @@ func (s *scanner) parameters(into *signatureInput) error {
 	return nil
 }
 
-// set keeps a parameter. It is false where one of ours stands twice.
+// set keeps a parameter. It reports false where one of ours stands twice.
 func (in *signatureInput) set(name string, value parameter) bool {
 	var to *parameter
 	switch name {
@@ -282,13 +285,4 @@ func (s *scanner) bareItem() (parameter, error) {
 		return parameter{kind: integerItem, text: text}, nil
 	}
 	return parameter{kind: otherItem}, nil
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }

@@ -7,11 +7,11 @@ import (
 	"strings"
 )
 
-// PSKPrefix begins a generated pre-shared key, so that one is known wherever it is pasted. All of msk_<22 random><6 checksum>, in
-// base62, is the secret: nothing of it may be shown.
+// PSKPrefix begins a generated pre-shared key, so that people and tools recognise one wherever it is pasted. The form is msk_<22
+// random><6 checksum> in base62. All of it is secret: no part of it may be shown.
 const PSKPrefix = "msk_"
 
-// ErrMistypedPSK is returned for text that begins as a generated pre-shared key and is none.
+// ErrMistypedPSK is returned for text that begins with PSKPrefix and is not a generated pre-shared key.
 var ErrMistypedPSK = errors.New("the pre-shared key is mistyped or cut off: its checksum does not fit; copy it again")
 
 // NewPSK makes a pre-shared key with 131 bits of secret from random (nil: crypto/rand).
@@ -26,8 +26,8 @@ func NewPSK(random io.Reader) (string, error) {
 	return PSKPrefix + body + checksum(PSKPrefix+body), nil
 }
 
-// CheckPSK finds a generated pre-shared key that was mistyped: the error is ErrMistypedPSK. Any text that does not begin with
-// PSKPrefix may be one that a person chose, or that was generated before there was a prefix.
+// CheckPSK finds a generated pre-shared key that was mistyped. The error is ErrMistypedPSK. Text without PSKPrefix passes: a person may
+// have chosen it, or it was generated before the prefix existed.
 func CheckPSK(text string) error {
 	secret, generated := strings.CutPrefix(text, PSKPrefix)
 	if !generated {

@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -41,15 +42,17 @@ func (s Signer) Sign(r *http.Request, body []byte, epoch string, created time.Ti
 }
 
 // SignDigest adds Content-Digest, Signature-Input and Signature (RFC 9421, ecdsa-p256-sha256; RFC 9530) to a request that is
-// about to be sent. digest is the ContentDigest of its body. It gives the nonce back, which the proof of the answer will name.
-// The nonce is the gateway's epoch, a dot, the fingerprint and 16 random bytes. The fingerprint makes the proven answer this
-// identity's own: whoever sees a nonce on its way cannot have the gateway prove an answer to a request of theirs that carries it.
+// about to be sent. digest is the ContentDigest of its body. It returns the nonce, which the proof of the answer covers.
+//
+// The nonce is the gateway's epoch, a dot, the fingerprint and 16 random bytes. The fingerprint ties the proven answer to this
+// identity. Without it, somebody who sees a nonce on its way could send it in a request of their own, and pass the proven answer to
+// that request off as the answer to this one.
 func (s Signer) SignDigest(r *http.Request, digest, epoch string, created time.Time) (nonce string, err error) {
 	var random [16]byte
 	rand.Read(random[:])
 	nonce = epoch + "." + s.Fingerprint + strings.TrimRight(encode64(random[:]), "=")
 	switch {
-	case r.URL == nil || r.URL.Opaque != "": // what goes over the wire would not be what @path says
+	case r.URL == nil || r.URL.Opaque != "": // net/http would send another path than the signed @path
 		return "", fmt.Errorf("the request's URL cannot be signed: %w", ErrMalformed)
 	case !every(epoch, isNonce) || len(nonce) > maxNonce:
 		return "", fmt.Errorf("the epoch cannot stand in a nonce: %w", ErrMalformed)
@@ -86,9 +89,9 @@ type Signature struct {
 	signature   []byte
 }
 
-// ParseRequest finds muster's signature among the request's headers, others may stand beside it. The error is ErrUnsigned
-// where there is none and wraps ErrMalformed where there is one that has not our form: it must cover @method, @path, @query
-// and content-digest and carry created, nonce, keyid and tag, each once and nothing else.
+// ParseRequest finds muster's signature in the request's headers. Other signatures may stand beside it. Ours must cover @method, @path,
+// @query and content-digest, and must carry created, nonce, keyid and tag: each once, and nothing else. The error is ErrUnsigned
+// where there is no signature of ours, and wraps ErrMalformed where it has another form.
 func ParseRequest(r *http.Request) (*Signature, error) {
 	inputs := r.Header["Signature-Input"]
 	if len(inputs) == 0 {
@@ -134,9 +137,9 @@ func newSignature(in signatureInput, raw []byte) (*Signature, error) {
 	}, nil
 }
 
-// ownNonce tells whether the part of a nonce behind the epoch may come from this identity: a fingerprint that it begins with
-// is the identity's. Signers of other make may leave it out, and then have their nonce's secrecy alone to tell an answer to
-// them from one to somebody else.
+// ownNonce reports whether the part of a nonce behind the epoch may come from this identity. If it begins with a fingerprint, that must
+// be the identity's. Another program that signs may leave the fingerprint out. Then its answers are its own only as long as nobody
+// else sees its nonces.
 func ownNonce(random, keyID string) bool {
 	const digits = 2 * sha256.Size
 	if len(random) < digits || !lowerHex(random[:digits], digits) {
@@ -145,8 +148,8 @@ func ownNonce(random, keyID string) bool {
 	return random[:digits] == keyID && len(random) >= digits+minRandom
 }
 
-// Verify checks the signature over the request as it arrived: before anything (http.StripPrefix for one) changed its URL.
-// The error is ErrBadProof. The body is not looked at: VerifyDigest does that.
+// Verify checks the signature. It needs the request as it arrived, before anything (such as http.StripPrefix) changes its URL. It does
+// not look at the body: VerifyDigest does. The error is ErrBadProof.
 func (s *Signature) Verify(r *http.Request, key *ecdsa.PublicKey) error {
 	base, err := requestBase(r, s.components[:], s.params)
 	if err != nil || !verifyP256(key, base, s.signature) {
@@ -183,7 +186,7 @@ func requestBase(r *http.Request, components []string, params string) ([]byte, e
 	return signatureBase(components, params, func(name string) (string, bool) { return requestComponent(r, name) })
 }
 
-// requestComponent gives the values of RFC 9421 section 2.2 for a request on either end, and header fields (2.1).
+// requestComponent gives the derived components of RFC 9421 section 2.2 for a request on either end, and header fields (2.1).
 func requestComponent(r *http.Request, name string) (string, bool) {
 	switch name {
 	case "@method":
@@ -229,7 +232,7 @@ func signatureBase(components []string, params string, value func(string) (strin
 
 func coversAll(components [len(covered)]string) bool {
 	for _, want := range covered {
-		if !contains(components[:], want) {
+		if !slices.Contains(components[:], want) {
 			return false
 		}
 	}

@@ -1,8 +1,8 @@
 // Package sign keeps both ends of every proof that agent and gateway exchange: tokens and the keys made from them, the
 // MACs of an enrolment, the signatures of requests (RFC 9421) and of answers, and signed envelopes.
 //
-// Nothing here parses what it has not verified, but for the hints (ids, nonces) that name the key to verify with. Secrets
-// are compared in constant time and never appear in an error or in a value's String.
+// It verifies before it parses. Ids and nonces alone are read before, because they say with which key to verify. Secrets are compared
+// in constant time and never appear in an error or in a value's String.
 package sign
 
 import (
@@ -13,7 +13,7 @@ import (
 // ErrBadProof is returned when a MAC or a signature does not fit.
 var ErrBadProof = errors.New("proof does not fit")
 
-// ErrMalformed is wrapped by every error about text that has not the form it should have.
+// ErrMalformed is wrapped by every error about text of a wrong form.
 var ErrMalformed = errors.New("malformed")
 
 func encode64(b []byte) string { return base64.StdEncoding.EncodeToString(b) }

@@ -10,17 +10,17 @@ import (
 	"unicode/utf8"
 )
 
-// DecodeStrict reads a verified JSON document into the struct that v points to. Unknown, duplicate and case-variant keys
-// and trailing data are refused, because encoding/json alone takes them (the last one wins) and two readers could
-// understand two things. Errors wrap ErrMalformed.
+// DecodeStrict reads a verified JSON document into the struct that v points to. It refuses unknown keys, keys that stand twice or
+// differ in case alone, and data after the document. encoding/json takes all of these, and of two keys the last one counts: two readers
+// could understand two things. Errors wrap ErrMalformed.
 func DecodeStrict(data []byte, v any) error { return decodeStrict(data, v, false) }
 
-// DecodeOnce is DecodeStrict for a message of a peer that may be newer: keys that are not known are passed over. No key may stand
-// twice, those included, and none may be a known one in other letters.
+// DecodeOnce is DecodeStrict for a message of a peer that may be newer: it skips unknown keys. An unknown key may not stand twice either,
+// and may not be a known key in another case.
 func DecodeOnce(data []byte, v any) error { return decodeStrict(data, v, true) }
 
 func decodeStrict(data []byte, v any, newer bool) error {
-	if !utf8.Valid(data) || bytes.Equal(bytes.TrimSpace(data), []byte("null")) { // both would be read as something else
+	if !utf8.Valid(data) || bytes.Equal(bytes.TrimSpace(data), []byte("null")) { // json would repair the one and ignore the other
 		return fmt.Errorf("not UTF-8, or null: %w", ErrMalformed)
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
@@ -36,7 +36,7 @@ func decodeStrict(data []byte, v any, newer bool) error {
 	return nil
 }
 
-// strictValue walks one JSON value beside the Go type that it will be read into.
+// strictValue walks one JSON value along the Go type into which it will be read.
 func strictValue(d *json.Decoder, t reflect.Type, newer bool, depth int) error {
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
@@ -85,7 +85,7 @@ func strictObject(d *json.Decoder, t reflect.Type, newer bool, depth int) error 
 	return nil
 }
 
-// variant tells a key that encoding/json would take for a known one.
+// variant reports whether encoding/json would take an unknown key for a known one.
 func variant(t reflect.Type, key string) bool {
 	for i := range t.NumField() {
 		field := t.Field(i)
@@ -107,7 +107,8 @@ func element(t reflect.Type) reflect.Type {
 	return nil
 }
 
-// member gives the type behind a key, spelled exactly. Where the type is open (a map of names, any), every key is known.
+// member gives the type behind a key, and reports whether the key is known in this spelling. In a type without fixed keys (a map, any)
+// every key is known.
 func member(t reflect.Type, key string) (reflect.Type, bool) {
 	switch {
 	case t == nil || t.Kind() == reflect.Interface || t == reflect.TypeFor[json.RawMessage]():

@@ -11,7 +11,7 @@ import (
 	"strings"
 )
 
-// TokenKind is the prefix of a token: it says what the token is good for.
+// TokenKind is the prefix of a token. It says what the token can be used for.
 type TokenKind string
 
 // Kinds of tokens.
@@ -21,14 +21,14 @@ const (
 	AccountToken    TokenKind = "msa" // an operator's or a service's API token
 )
 
-// Lengths in characters of base62. A secret's tail is its checksum.
+// Lengths in characters of base62. The last characters of a secret are its checksum.
 const (
 	idLength       = 12
 	secretLength   = 28
 	checksumLength = 6
-	leastID        = 4 // of what is read
-	leastFetch     = 22
-	longestPart    = 64
+	leastID        = 4  // of an id that is read
+	leastFetch     = 22 // of a fetch part that is read
+	longestPart    = 64 // of either
 )
 
 const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
@@ -36,8 +36,8 @@ const base62 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 // ErrMistyped is returned for text that has a token's form but not its checksum: a character was lost or changed.
 var ErrMistyped = errors.New("the token is mistyped or cut off: its checksum does not fit; copy it again")
 
-// Token is the parsed form of mse_<id>_<secret>, msa_<id>_<secret> or msb_<id>_<fetch>.<secret>. Secret holds the checksum
-// too. A token prints itself without its secret; Reveal gives the whole.
+// Token is the parsed form of mse_<id>_<secret>, msa_<id>_<secret> or msb_<id>_<fetch>.<secret>. Secret includes the checksum. No way
+// to print a token shows its secret. Only Reveal gives the whole.
 type Token struct {
 	Kind   TokenKind
 	ID     string
@@ -70,8 +70,8 @@ func NewToken(kind TokenKind, random io.Reader) (Token, error) {
 	return t, nil
 }
 
-// ParseToken reads a whole token. The error is ErrMistyped where the form is right and the checksum is not, else it wraps
-// ErrMalformed and says what form was expected; it never repeats the text.
+// ParseToken reads a whole token. The error wraps ErrMalformed where the text does not begin as a token does. It is ErrMistyped where
+// the rest of the form or the checksum is wrong. It never repeats the text.
 func ParseToken(text string) (Token, error) {
 	text = strings.TrimSpace(text)
 	kind, rest, ok := strings.Cut(text, "_")
@@ -97,8 +97,8 @@ func ParseToken(text string) (Token, error) {
 	return t, nil
 }
 
-// ParseFetchPart reads msb_<id>_<fetch>, which is all of a bootstrap token that a URL should hold. The token that it gives has no
-// secret. The error is ErrMistyped; it never repeats the text.
+// ParseFetchPart reads msb_<id>_<fetch>, the part of a bootstrap token that a URL may hold. The token that it returns has no secret.
+// The error is ErrMistyped. It never repeats the text.
 func ParseFetchPart(text string) (Token, error) {
 	kind, rest, _ := strings.Cut(text, "_")
 	id, fetch, _ := strings.Cut(rest, "_")
@@ -111,16 +111,16 @@ func ParseFetchPart(text string) (Token, error) {
 // Public is the part that names the token and may be logged: mse_<id>.
 func (t Token) Public() string { return string(t.Kind) + "_" + t.ID }
 
-// String is Public, so that a token cannot be printed by accident.
+// String is Public with dots for the rest, so that nobody prints a secret by accident.
 func (t Token) String() string { return t.Public() + "_..." }
 
-// Format is String whatever the verb: %d or %#v would print the fields.
+// Format prints String for every verb. Without it %d and %#v would print the fields.
 func (t Token) Format(f fmt.State, _ rune) { _, _ = io.WriteString(f, t.String()) }
 
 // GoString is String, for %#v.
 func (t Token) GoString() string { return t.String() }
 
-// MarshalText is String, for encoding/json and its like. Nothing reads it back.
+// MarshalText is String, for encoding/json and the like. Nothing reads it back.
 func (t Token) MarshalText() ([]byte, error) { return []byte(t.String()), nil }
 
 // LogValue is String, for slog.

@@ -2,8 +2,8 @@ package wire
 
 import "time"
 
-// Error is the body of every refusal. Codes are append-only. Time and Epoch let a proven refusal correct the reader's
-// clock and nonces.
+// Error is the body of every refusal. Codes are only added, never changed or removed, because old agents go by them. A proven refusal
+// may carry Time and Epoch: with them the agent corrects its clock and its nonces.
 type Error struct {
 	Error     ErrorDetail `json:"error"`
 	Time      *time.Time  `json:"time,omitempty"`
@@ -20,7 +20,7 @@ type ErrorDetail struct {
 	RetrySeconds int `json:"retry_seconds,omitempty"` // after so long the same request may be granted; 0: time alone changes nothing
 }
 
-// Error makes a detail usable as an error: the gateway's parts refuse with one, and the agent hands on the one it was given.
+// Error makes a detail an error. The gateway's parts return it, and the agent shows the one that it was given.
 func (d *ErrorDetail) Error() string {
 	if d.Hint == "" {
 		return d.Message
@@ -33,7 +33,7 @@ func Refuse(code, message, hint string) *ErrorDetail {
 	return &ErrorDetail{Code: code, Message: message, Hint: hint}
 }
 
-// Codes of refusals. What each asks of the agent is in the comment.
+// Codes of refusals. The comment gives the HTTP status, and what the agent does or what is wrong.
 const (
 	CodeInternal         = "internal"           // 500: try again later
 	CodeUnavailable      = "unavailable"        // 503: try again later

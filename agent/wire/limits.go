@@ -6,7 +6,7 @@ import "time"
 const (
 	MaxRegisterBody = 64 << 10 // bytes
 	MaxAdoptBody    = 64 << 10 // bytes
-	MaxBody         = 1 << 20  // bytes, wherever nothing else is said
+	MaxBody         = 1 << 20  // bytes of a request that has no limit of its own
 	MaxGPUs         = 1024     // GPUs of one node, rows and counts
 
 	EnrollWindow    = 5 * time.Minute // how far a register request's time may be off
@@ -19,11 +19,12 @@ const (
 	Backdate = 5 * time.Minute
 )
 
-// RenewAfter is how long after its issue a node renews a certificate of this lifetime at the latest.
+// RenewAfter is the latest time, counted from its issue, at which a node renews a certificate of this lifetime. A third of the
+// lifetime is left for a gateway that is away.
 func RenewAfter(lifetime time.Duration) time.Duration { return lifetime * 2 / 3 }
 
-// RenewSpread is by how much a node renews earlier at most, chosen at random: nodes that enrolled together then do not renew together.
-// As long after RenewAfter the gateway finds the renewal overdue.
+// RenewSpread is the longest time by which a node renews before RenewAfter. The node chooses the time at random, so that nodes which
+// enrolled together do not renew together. The gateway waits for the same time after RenewAfter before it calls a renewal overdue.
 func RenewSpread(lifetime time.Duration) time.Duration { return lifetime / 20 }
 
 // Limits of single fields. A gateway refuses what is beyond them, or leaves it out and says so in a notice.

@@ -14,7 +14,7 @@ const (
 	PathBootstrap = "/api/v1/bootstrap" // begins the paths that a bootstrap token opens
 )
 
-// What the paths of a group begin with. Each ends with a slash.
+// Prefixes of the paths of a group. Each ends with a slash.
 const (
 	PrefixNodes     = "/nodes/"                 // for a node with its identity; PathRegister begins so too
 	PrefixInternal  = "/internal/v1/nodes/"     // for a node with its identity
@@ -25,22 +25,22 @@ const (
 // HeartbeatPath is where the node with this id reports.
 func HeartbeatPath(nodeID string) string { return PrefixNodes + nodeID + "/heartbeat" }
 
-// LeavePath is where the node with this id says goodbye for good.
+// LeavePath is where the node with this id retires itself.
 func LeavePath(nodeID string) string { return PrefixNodes + nodeID + "/leave" }
 
 // RenewPath is where the node with this id asks for its next certificate.
 func RenewPath(nodeID string) string { return PrefixInternal + nodeID + "/renew" }
 
-// AdoptPath is where the node with this id shows a certificate that a gateway which was restored from a backup does not know.
+// AdoptPath is where the node with this id sends an AdoptRequest.
 func AdoptPath(nodeID string) string { return PrefixInternal + nodeID + "/adopt" }
 
 // AgentPath is where the agent's binary for one platform lies.
 func AgentPath(system, arch string) string { return PathAgent + "/" + system + "/" + arch }
 
-// BootstrapScriptPath is where the script of a bootstrap token lies. Only the part of the token that may stand in a URL is given.
+// BootstrapScriptPath is where the script of a bootstrap token lies. It takes only the part of the token that may stand in a URL.
 func BootstrapScriptPath(fetchPart string) string { return PrefixBootstrap + fetchPart + "/script" }
 
-// RegistryCredentialPath is where a bootstrap token gets what it logs in to the registry with.
+// RegistryCredentialPath is where a bootstrap script gets the credential for its container registry.
 func RegistryCredentialPath(fetchPart string) string {
 	return PrefixBootstrap + fetchPart + "/registry-credential"
 }

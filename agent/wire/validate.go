@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// reserved are the keys that selectors understand beside labels, so no label may have one of these names.
+// reserved are the keys by which selectors read a node's own fields. A label of that name could not be selected.
 var reserved = [...]string{"tenant", "name", "provider", "instance_id", "state", "status"}
 
 // CheckName refuses what is not a node's name: 1 to 63 letters, digits, dots, dashes and underscores, with a letter or a
@@ -23,7 +23,7 @@ func CheckName(name string) error {
 	}
 }
 
-// CheckTenant refuses what is not a tenant's name; the form is that of a node's.
+// CheckTenant refuses what is not a tenant's name. A tenant's name has the form of a node's.
 func CheckTenant(tenant string) error {
 	if wordForm(tenant, MaxNameLength) {
 		return nil
@@ -34,8 +34,8 @@ func CheckTenant(tenant string) error {
 	}
 }
 
-// CheckLabels refuses labels that selectors could not read back: keys of 1 to 63 characters of a name's form with one
-// optional prefix before a slash, values of 0 to 128 printable characters without commas, and not too many of them.
+// CheckLabels refuses labels that a selector could not name, and more than MaxLabels of them. A key has the form of a name, with one
+// optional prefix before a slash. A value has 0 to 128 printable characters and no comma.
 func CheckLabels(labels map[string]string) error {
 	if len(labels) > MaxLabels {
 		return badLabel(CodeBadLabel, fmt.Sprintf("%d labels are too many", len(labels)), fmt.Sprintf("at most %d", MaxLabels))
@@ -70,7 +70,7 @@ func CheckLabelKey(key string) error {
 	return nil
 }
 
-// CheckInstance refuses a provider or an instance id that could not be shown or looked up.
+// CheckInstance refuses a provider or an instance id that is not of a name's form. Both stand in tables and in queries.
 func CheckInstance(provider, instanceID string) error {
 	if provider != "" && !wordForm(provider, MaxProvider) || instanceID != "" && !wordForm(instanceID, MaxInstanceID) {
 		return &ErrorDetail{

@@ -1,7 +1,7 @@
 // Package wire holds what the agent and the gateway say to each other: paths, headers, requests, answers and error codes.
 //
-// Everything is JSON in UTF-8; times are RFC 3339 in UTC. A number that could not be read is null, never 0, so measured
-// values are pointers. Decoders ignore fields they do not know: an old gateway serves a new agent and the other way round.
+// Everything is JSON in UTF-8. Times are RFC 3339 in UTC. A number that could not be read is null, never 0, so measured values are
+// pointers. Decoders ignore fields that they do not know, so that an old gateway serves a new agent and a new one an old agent.
 package wire
 
 import (
@@ -88,7 +88,7 @@ type HeartbeatRequest struct {
 	Hardware json.RawMessage `json:"hardware,omitempty"`
 }
 
-// Values of HeartbeatRequest.Health. They say in one word what the gateway would otherwise have to read the whole reading for.
+// Values of HeartbeatRequest.Health. Each is one word for what the gateway would otherwise have to find in the whole reading.
 const (
 	HealthProbeFailed = "gpu_probe_failed"
 	HealthProbeHung   = "gpu_probe_hung"
@@ -108,7 +108,7 @@ type HeartbeatAnswer struct {
 	IntervalSeconds int       `json:"interval_seconds"`
 	State           string    `json:"state"`
 	StateReasons    []string  `json:"state_reasons,omitempty"` // what holds the node there, such as ReasonConflict
-	Tasks           int       `json:"tasks"`                   // pieces of work that wait
+	Tasks           int       `json:"tasks"`                   // how many tasks wait for this node
 	Release         string    `json:"release,omitempty"`       // digest of the wanted release
 	Epoch           string    `json:"epoch"`
 	Time            time.Time `json:"time"`
@@ -119,7 +119,7 @@ type HeartbeatAnswer struct {
 	GPUsExpected *int `json:"gpus_expected,omitempty"`
 }
 
-// RenewRequest asks for the next generation's certificate, for a new key.
+// RenewRequest asks for the certificate of the next generation. Its key is a new one, saved before the request.
 type RenewRequest struct {
 	CSR string `json:"csr"`
 }
@@ -131,8 +131,8 @@ type RenewAnswer struct {
 	Time        time.Time `json:"time"`
 }
 
-// AdoptRequest shows a certificate that is not on record, in the time after a restore. It is proven as any node's request, by
-// the certificate's own key.
+// AdoptRequest shows a certificate to a gateway that was restored from a backup and does not have it on record. The request is
+// proven like any other of a node: by the certificate's own key.
 type AdoptRequest struct {
 	Certificate string `json:"certificate"` // PEM, leaf first
 	Generation  int    `json:"generation"`  // as the node counts
@@ -164,8 +164,8 @@ type Platform struct {
 	Path   string `json:"path"`   // relative to the gateway's URL
 }
 
-// TrustSet is the payload of a set that the trust key signs: which roots and which verifier keys nodes may believe. Sets
-// are numbered; a node never goes back to a lower number. GET /trust serves {"sets":[sign.Envelope,...]}, oldest first.
+// TrustSet is the payload of a set that the trust key signs. It says which roots and which verifier keys nodes may believe. Sets are
+// numbered from 1, and a node never goes back to a lower number. GET /trust serves {"sets":[sign.Envelope,...]}, oldest first.
 type TrustSet struct {
 	Number      int64     `json:"number"`
 	IssuedAt    time.Time `json:"issued_at"`
