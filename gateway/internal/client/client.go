@@ -56,7 +56,8 @@ func setNumber(q url.Values, name string, n int64) {
 	}
 }
 
-// do makes a request and reads its answer; in and out may be nil.
+// do makes a request and reads its answer; in and out may be nil. Only a GET is made again after a cut: nobody knows whether the gateway
+// has done what a cut request asked for.
 func (c *Client) do(ctx context.Context, method, path string, q url.Values, in, out any) error {
 	var body []byte
 	if in != nil {
@@ -125,6 +126,7 @@ func (c *Client) rest(ctx context.Context) error {
 	}
 }
 
+// failed adds what to do about the way to the gateway. An answer that broke off needs no such hint.
 func (c *Client) failed(err error) error {
 	var broken *brokenOff
 	if c.explain == nil || errors.As(err, &broken) {
@@ -133,7 +135,7 @@ func (c *Client) failed(err error) error {
 	return c.explain(err)
 }
 
-// answer is what the gateway said, or what stood between.
+// answer is what came back: from the gateway, or from something between.
 type answer struct {
 	status int
 	kind   string // the media type
@@ -158,7 +160,7 @@ func (e *brokenOff) Error() string { return "the gateway's answer broke off: " +
 
 func (e *brokenOff) Unwrap() error { return e.err }
 
-// read takes an answer apart. What is not JSON of muster's was sent by something else.
+// read turns an answer into out or an error. An answer that is not muster's JSON came from something else, such as a proxy.
 func read(a *answer, out any) error {
 	ok := a.status/100 == 2
 	if a.kind == "application/json" && !ok {
@@ -171,9 +173,8 @@ func read(a *answer, out any) error {
 		}
 	}
 	if a.kind != "application/json" || !ok {
-		return fmt.Errorf("not muster's admin API: %s answered with status %d and %q; is the URL right, and does it lead to the gateway "+
-			"itself?",
-			a.host, a.status, a.kind)
+		const text = "not muster's admin API: %s answered with status %d and %q; is the URL right, and does it lead to the gateway itself?"
+		return fmt.Errorf(text, a.host, a.status, a.kind)
 	}
 	if out == nil {
 		return nil
@@ -183,8 +184,8 @@ func read(a *answer, out any) error {
 
 func understand(raw []byte, out any) error {
 	if err := json.Unmarshal(raw, out); err != nil {
-		return fmt.Errorf("the gateway's answer is not as this version expects; is the gateway of another one (its path /version says)? %w",
-			err)
+		return fmt.Errorf("the gateway's answer is not as this version expects; is the gateway of another version? "+
+			"Its path /version says: %w", err)
 	}
 	return nil
 }

@@ -123,7 +123,7 @@ func (t Target) roots(ctx context.Context, base string) (*x509.CertPool, error) 
 	return pool, nil
 }
 
-// pinnedRoot fetches the gateway's root bundle from an unproven server and keeps what the pin names: only the pin is
+// pinnedRoot fetches the gateway's root bundle from an unproven server and keeps the root that the pin names. Nothing but the pin is
 // believed.
 func pinnedRoot(ctx context.Context, base, pin string) (*x509.CertPool, error) {
 	want, err := hex.DecodeString(strings.TrimPrefix(pin, "sha256:"))
@@ -170,6 +170,7 @@ func rootsWithKey(bundle, want []byte) *x509.CertPool {
 	return pool
 }
 
+// explainURL adds to an error on the way to a URL what a person can check.
 func explainURL(err error) error {
 	var unknown x509.UnknownAuthorityError
 	var failed *url.Error

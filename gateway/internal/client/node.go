@@ -27,7 +27,7 @@ type Node struct {
 	Recoveries   int               `json:"recoveries"` // renewals with an expired certificate
 	Address      string            `json:"address"`
 	SkewMillis   *int64            `json:"skew_ms"` // gateway's clock minus the node's
-	Notices      []string          `json:"notices"` // what the agent misses
+	Notices      []string          `json:"notices"` // what is wrong on the machine, in the agent's words
 	Cost         json.RawMessage   `json:"cost"`    // a wire.Cost
 	Agent        *Agent            `json:"agent"`
 	Certificate  *Certificate      `json:"certificate"`

@@ -37,12 +37,12 @@ func (e *SocketError) Error() string {
 
 func (e *SocketError) Unwrap() error { return e.Err }
 
-// Nobody tells that no gateway serves there.
+// Nobody tells whether no gateway serves there.
 func (e *SocketError) Nobody() bool {
 	return errors.Is(e.Err, fs.ErrNotExist) || errors.Is(e.Err, syscall.ECONNREFUSED)
 }
 
-// Refused tells that the file mode keeps this user out.
+// Refused tells whether the file mode keeps this user out.
 func (e *SocketError) Refused() bool { return errors.Is(e.Err, fs.ErrPermission) }
 
 func dialSocket(socket string) *Client {

@@ -15,8 +15,8 @@ import (
 	"muster/gateway/internal/shellword"
 )
 
-// Check refuses to take a directory for a gateway's data that is there and belongs to something else: a gateway shuts its directory
-// to all others (mode 0700), and a service makes all that is in it its own. With --data /srv that would be every site of the machine.
+// Check refuses a data directory that already belongs to something else. A gateway shuts its directory to all others (mode 0700), and
+// a service takes over all files in it. With --data /srv that would hit every site of the machine.
 func Check(dir string) error {
 	info, err := os.Stat(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +55,8 @@ func Check(dir string) error {
 	}
 }
 
-// ofGateway tells the names that a gateway, its operator before the first start, or a file system leaves in a data directory.
+// ofGateway tells whether a name is one that a gateway, its operator before the first start, or a file system leaves in a data
+// directory.
 func ofGateway(name string) bool {
 	for _, prefix := range [...]string{"muster.", MasterKey, "restore-", "before-restore-", "backup-"} {
 		if strings.HasPrefix(name, prefix) {
@@ -65,7 +66,7 @@ func ofGateway(name string) bool {
 	return name == "lost+found"
 }
 
-// Absolute is a path from everywhere; where that cannot be said, the path itself.
+// Absolute gives a path that leads to the same file from every directory. Where that cannot be found out, it gives the path as it is.
 func Absolute(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -73,7 +74,7 @@ func Absolute(path string) string {
 	return path
 }
 
-// private tells a directory that its owner has shut to all others: who asks, or the service's user.
+// private tells whether a directory is shut to all but its owner, and its owner is this process's user or the service's.
 func private(info fs.FileInfo) bool {
 	owner, known := info.Sys().(*syscall.Stat_t)
 	if info.Mode().Perm()&0o077 != 0 || !known {

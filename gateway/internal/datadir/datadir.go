@@ -15,7 +15,7 @@ import (
 const (
 	Database  = "muster.db"
 	MasterKey = "master.key"
-	lockFile  = "muster.lock"
+	LockFile  = "muster.lock" // see Lock
 )
 
 // Usual is where root keeps a gateway's data.
@@ -30,8 +30,8 @@ const (
 )
 
 // Default is where a gateway keeps its data unless it is told otherwise. muster serve and every other command ask here, so that
-// they mean the same gateway. Root's is the data of the service that is installed, below root, or the usual place; another
-// user's follows the XDG specification, which has relative paths ignored. Empty: nothing says where.
+// they mean the same gateway. For uid 0 it is the data directory of the service that is installed below root, else Usual. For another
+// user it follows the XDG specification, which says to ignore relative paths. Empty: nothing says where.
 func Default(getenv func(string) string, uid int, root string) string {
 	if uid == 0 {
 		if data := Installed(root); data != "" {
@@ -48,8 +48,8 @@ func Default(getenv func(string) string, uid int, root string) string {
 	return ""
 }
 
-// Installed is the data directory of the service that is installed below root; empty: there is none. Who may not read the
-// service's settings still finds it in the unit.
+// Installed is the data directory of the service that is installed below root; empty: there is none. A user who may not read the
+// service's settings finds it in the unit, which everybody may read.
 func Installed(root string) string {
 	unit, noUnit := os.ReadFile(filepath.Join(root, ServiceUnit))
 	settings, err := os.ReadFile(filepath.Join(root, ServiceSettings))

@@ -17,7 +17,8 @@ func (e *ServedError) Error() string {
 }
 
 // Lock makes the directory where there is none, shuts it to other users, and keeps a second gateway away from it until the file is
-// closed. Where a gateway runs, the error is a *ServedError. Where this user may not, the error wraps fs.ErrPermission.
+// closed. The kernel gives the lock back when the process ends, however it ends: the file itself stays and means nothing. Where a
+// gateway runs, the error is a *ServedError. Where this user may not, the error wraps fs.ErrPermission.
 func Lock(dir string) (*os.File, error) {
 	err := Check(dir)
 	if err == nil {
@@ -32,7 +33,7 @@ func Lock(dir string) (*os.File, error) {
 	if err != nil {
 		return nil, fmt.Errorf("the data directory: %w", err)
 	}
-	file, err := os.OpenFile(filepath.Join(dir, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	file, err := os.OpenFile(filepath.Join(dir, LockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, err
 	}

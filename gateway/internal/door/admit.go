@@ -63,10 +63,11 @@ func (d *Door) admit(raw net.Conn) *Conn {
 }
 
 // room says which connection has to be closed for one more of an address, and why. A reason without a victim means that there is no
-// room. The lock is held.
+// room. The order is that of the package comment: strangers give way first, then known addresses, then owners with many connections.
+// The lock is held.
 func (d *Door) room(a *address) (victim *Conn, why reason) {
 	if a.count >= d.limits.PerAddress {
-		return a.idlest(d.now()), crowdedAddress
+		return a.firstIdle(d.now()), crowdedAddress
 	}
 	if d.strangers.total+d.known.total < d.limits.Unproven && d.open < d.limits.Network {
 		return nil, fine
@@ -75,13 +76,13 @@ func (d *Door) room(a *address) (victim *Conn, why reason) {
 		if a.in == &d.known || g.count > a.count+1 {
 			return g.oldest, crowded
 		}
-		return d.strangers.idlest(d.now()), crowded
+		return d.strangers.firstIdle(d.now()), crowded
 	}
 	if g := d.known.heaviest(); g != nil {
 		if a.in == &d.known && g.count > a.count+1 {
 			return g.oldest, crowded
 		}
-		return d.known.idlest(d.now()), crowded
+		return d.known.firstIdle(d.now()), crowded
 	}
 	if g := d.proven.heaviest(); g != nil && g.count > fewest {
 		return g.oldest, crowdedOwner
@@ -89,9 +90,9 @@ func (d *Door) room(a *address) (victim *Conn, why reason) {
 	return nil, full
 }
 
-// idlest is the first connection of a group that has waited for its peer for longer than Grace. The others that it looks at go to the
-// group's end, so that the next look finds different ones. So nobody can hold all places by keeping a few connections busy.
-func (g *group) idlest(now int64) *Conn {
+// firstIdle is the first connection of a group that has waited for its peer for longer than Grace. The others that it looks at go to
+// the group's end, so that the next look finds different ones. So nobody can hold all places by keeping a few connections busy.
+func (g *group) firstIdle(now int64) *Conn {
 	begin := g.oldest
 	for range looks {
 		c := g.oldest
@@ -105,8 +106,8 @@ func (g *group) idlest(now int64) *Conn {
 	return nil
 }
 
-// idlest does the same for all groups with the most connections, one after another.
-func (w *crowd) idlest(now int64) *Conn {
+// firstIdle does the same for all groups with the most connections, one after another.
+func (w *crowd) firstIdle(now int64) *Conn {
 	begin := w.heaviest().oldest
 	for range looks {
 		g := w.heaviest()

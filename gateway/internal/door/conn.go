@@ -151,7 +151,7 @@ func (c *Conn) SetReadDeadline(t time.Time) error {
 	return c.Conn.SetReadDeadline(t)
 }
 
-// SetDeadline sets both.
+// SetDeadline sets both deadlines.
 func (c *Conn) SetDeadline(t time.Time) error {
 	return errors.Join(c.SetReadDeadline(t), c.SetWriteDeadline(t))
 }
@@ -175,7 +175,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 	queued := 0
 	known := false
 	for {
-		if err := c.waits(time.Now().Add(c.door.limits.Stall)); err != nil {
+		if err := c.waitUntil(time.Now().Add(c.door.limits.Stall)); err != nil {
 			return n, err
 		}
 		m, err := c.Conn.Write(p[n:])
@@ -201,8 +201,8 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 // kernel keeps many bytes only for a peer that takes many.
 func (d *Door) least(queued int) int { return max(d.limits.Least, queued/8) }
 
-// waits sets until when the Write in progress may wait.
-func (c *Conn) waits(until time.Time) error {
+// waitUntil sets until when the Write in progress may wait.
+func (c *Conn) waitUntil(until time.Time) error {
 	c.write.Lock()
 	defer c.write.Unlock()
 	c.writing = until

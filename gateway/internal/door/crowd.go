@@ -2,7 +2,8 @@ package door
 
 import "iter"
 
-// crowd holds groups of connections, ordered by how many each has. So the group with the most is found at once.
+// crowd holds groups of connections, ordered by how many each has. So the group with the most is found at once, and adding or removing
+// a connection takes the same time however many there are. The door's lock guards it.
 type crowd struct {
 	total int     // sum of the groups' counts
 	by    []queue // by[n] has the groups with count n; by[0] is empty

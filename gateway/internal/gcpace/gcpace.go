@@ -17,7 +17,7 @@ const (
 	look   = time.Second / 4
 	usual  = 100      // percent of the live memory, Go's own setting
 	most   = 800      // percent: what grows until the next look stays within bounds
-	least  = 10       // percent: each collection costs as much as there is live memory
+	least  = 10       // percent: with less the collector would run too often, and each run costs in proportion to the live memory
 	always = 64 << 20 // bytes that may gather however little is live
 	apart  = 8        // looks from one collection to the next, where garbage comes slowly
 	step   = 8        // a change by less than this part is not worth the short stop that it costs

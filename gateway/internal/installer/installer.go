@@ -24,8 +24,8 @@ type Installer struct {
 	Logger    *slog.Logger
 }
 
-// Answer gives the script for a request. It names the public URL. Where the operator gave none, a request without TLS gets the address
-// that it was made to, because the one that was made up from --listen may not be reachable from there.
+// Answer gives the script for a request. The script names the public URL. Where the operator gave no public URL, a script that is
+// fetched without TLS names the address that it was fetched from: the URL made up from --listen may not be reachable from there.
 func (i Installer) Answer(r *http.Request) ([]byte, error) {
 	asked := "http://" + r.Host
 	if r.TLS == nil && !i.Reach.PublicGiven && !i.Behind(r) && muster.CheckURL(asked) == nil {

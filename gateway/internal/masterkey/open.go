@@ -10,8 +10,8 @@ import (
 	"muster/store"
 )
 
-// Open opens the database. Where a change of the master key was cut off, the key before still opens it: then the change is brought
-// to its end. Where the key does not fit, the error wraps store.ErrWrongMasterKey; where the file is damaged, store.ErrDamaged.
+// Open opens the database. Where a change of the master key was cut off, the key before still opens it: then Open finishes the change.
+// Where the key does not fit, the error wraps store.ErrWrongMasterKey; where the file is damaged, store.ErrDamaged.
 func (s Source) Open(ctx context.Context) (*store.Store, error) {
 	key, err := s.Key()
 	if err != nil {
@@ -33,7 +33,7 @@ func (s Source) Open(ctx context.Context) (*store.Store, error) {
 	if err := reseal(ctx, o.Path, before, key); err != nil {
 		return nil, err
 	}
-	fmt.Fprintln(s.Say, "ended a rotation of the master key that had been cut off")
+	fmt.Fprintln(s.Say, "finished a rotation of the master key that had been cut off")
 	return store.Open(ctx, o)
 }
 
@@ -58,7 +58,7 @@ func (s Source) wrongKey(ctx context.Context) error {
 	return fmt.Errorf("%w: the key in %s does not open %s%s; %s", store.ErrWrongMasterKey, tried, s.database(), missing, next)
 }
 
-// Opens tells whether a key opens the database.
+// Opens tells whether a key opens the database. It opens the database to find out, so the caller must hold the data directory's lock.
 func (s Source) Opens(ctx context.Context, key []byte) bool {
 	opened, err := store.Open(ctx, store.Options{Path: s.database(), MasterKey: key})
 	return err == nil && opened.Close() == nil

@@ -10,8 +10,8 @@ import (
 	"muster/gateway/internal/durable"
 )
 
-// rotation puts another key in the place of the one that seals the database. Between any two of its steps the file, or the one
-// beside it with oldSuffix, opens the database, and Source.Open goes on from there.
+// rotation puts another key in the place of the one that seals the database. After each of its steps one of two files opens the
+// database: the key's own file, or the one beside it with oldSuffix. So Source.Open can go on from wherever a crash came.
 type rotation struct {
 	database string
 	file     string
@@ -19,7 +19,7 @@ type rotation struct {
 	key      []byte
 }
 
-// step is one that a crash may come before or after.
+// step is one step of a rotation. A test ends the rotation after each of them, as a crash would.
 type step struct {
 	name string
 	run  func(context.Context) error
@@ -76,8 +76,8 @@ func (s Source) Rotate(ctx context.Context, out string) (string, error) {
 	return file, nil
 }
 
-// rotateInto has the new key in a file of its own. A file that is there was written by a try that was cut off: its key may be the
-// only one that opens the database.
+// rotateInto puts the new key into a file of its own. Where that file is there, an earlier try wrote it and was cut off. Its key may be
+// the only one that opens the database, so it is used and never replaced.
 func (s Source) rotateInto(ctx context.Context, before []byte, out string) error {
 	if !exists(out) {
 		key := random()

@@ -45,7 +45,7 @@ func TestRotation(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if ended := strings.Contains(said.String(), "ended a rotation"); ended != (stop == 3) {
+		if ended := strings.Contains(said.String(), "finished a rotation"); ended != (stop == 3) {
 			t.Errorf("after %d steps: said %q", stop, said.String())
 		}
 		rotated(t, s, stop)

@@ -52,6 +52,7 @@ func (p place) String() string {
 	return p.file
 }
 
+// place gives the first place that counts. Only the gateway that systemd started finds systemd's copy.
 func (s Source) place() place {
 	if s.Named != "" {
 		return place{file: s.Named}
@@ -107,8 +108,7 @@ func (s Source) Key() ([]byte, error) {
 	}
 	if exists(s.database()) { // which another key seals
 		const text = "there is no master key for the database in %s: looked for %s; put its key back, or name the file with " +
-			"--master-key-file%s; " +
-			"muster help lost-gateway says where to look"
+			"--master-key-file%s; muster help lost-gateway says where to look"
 		return nil, fmt.Errorf(text, s.Data, s.lookedFor(), s.AtService())
 	}
 	return s.newKey(p.file)
@@ -154,7 +154,7 @@ func Read(path string) ([]byte, error) {
 	return decode(path, string(text))
 }
 
-// Write puts a key into a file in the place of what an earlier try may have left there.
+// Write puts a key into a file, and removes first what an earlier try may have left there.
 func Write(path string, key []byte) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
@@ -173,8 +173,8 @@ func encode(key []byte) []byte { return []byte(base64.StdEncoding.EncodeToString
 func decode(from, text string) ([]byte, error) {
 	key, err := base64.StdEncoding.DecodeString(strings.TrimSpace(text))
 	if err != nil || len(key) != size {
-		const text = "the master key in %s is not 32 bytes in base64; restore it from a backup: without it the database's secrets cannot be " +
-			"opened"
+		const text = "the master key in %s is not 32 bytes in base64; restore it from a backup: " +
+			"without it the database's secrets cannot be opened"
 		return nil, fmt.Errorf(text, from)
 	}
 	return key, nil

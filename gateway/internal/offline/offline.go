@@ -53,7 +53,7 @@ func (o Offline) source(files Files) masterkey.Source {
 	return s
 }
 
-// there refuses a directory without a database, before anything is made in it: a path that was mistyped is no new gateway.
+// there refuses a directory without a database, before anything is made in it: a mistyped path must not become a new gateway.
 func there(data string) error {
 	if _, err := os.Lstat(filepath.Join(data, datadir.Database)); !errors.Is(err, fs.ErrNotExist) {
 		return nil // another error is for whoever opens it
@@ -90,9 +90,9 @@ func (s *site) entering(err error) error {
 	return fmt.Errorf("the gateway has to be stopped for this, and it serves %s: stop that process", s.keys.Data)
 }
 
-// serviceKey is the service's key where that is the key of these data. For other data than the service's it is tried only where they
-// have lost their own, as after service uninstall: a key that does not open the database is refused. A new database never gets
-// another gateway's key.
+// serviceKey is the file of the service's key, where that may be the key of these data; else empty. For data that are not the service's
+// it may be the key only where their own is gone, as after service uninstall. That does no harm: a key that does not open the database
+// is refused. A new database never gets another gateway's key.
 func serviceKey(s masterkey.Source) string {
 	lost := exists(filepath.Join(s.Data, datadir.Database)) && !exists(filepath.Join(s.Data, datadir.MasterKey))
 	if exists(s.InstalledKey()) && (s.Service || lost) {
@@ -129,7 +129,7 @@ func (s *site) leave() error {
 	return errors.Join(err, ownAll(s.keys.Data), s.lock.Close())
 }
 
-// ownAll gives the files of a directory to its owner, where root has worked on what another user's service serves.
+// ownAll gives the files of a directory to the directory's owner. Root may have made new ones, which the service's user has to read.
 func ownAll(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil || os.Geteuid() != 0 {
@@ -180,7 +180,7 @@ func (s *site) sameKey() error {
 		s.keys.Where(), service, s.keys.Data)
 }
 
-// with runs something on the keys of a stopped gateway.
+// with runs something on the keys of a stopped gateway. The lock is held until the database is closed again.
 func (o Offline) with(ctx context.Context, files Files, domain string, run func(*site, *authority.Authority) error) error {
 	s, err := o.enter(files)
 	if err != nil {

@@ -11,11 +11,12 @@ import (
 	"muster/store"
 )
 
-// restoreSets is how often the newest trust set is published again after a restore: more than a gateway is likely to have
-// published since the backup, and nodes take no lower number than they know.
+// restoreSets is how often the newest trust set is published again after a restore. Nodes take no set with a lower number than the one
+// they know, and a gateway is not likely to have published more sets than this since the backup.
 const restoreSets = 8
 
-// prepare does on the copy what a restore has to: tokens end, the window opens, the sets' number grows.
+// prepare does on the copy what a restore has to do: tokens end, the time begins in which certificates are taken over, and the number
+// of the trust set grows. It leaves one file: a log beside it would stay behind when the copy is renamed.
 func (s *site) prepare(ctx context.Context, file string, key []byte, r Restore) (Restored, error) {
 	copied, err := store.Open(ctx, store.Options{Path: file, MasterKey: key})
 	if errors.Is(err, store.ErrWrongMasterKey) {
@@ -33,6 +34,7 @@ func (s *site) prepare(ctx context.Context, file string, key []byte, r Restore) 
 	return done, err
 }
 
+// note writes the restore into the copy. A file without the date of a backup was not made by muster backup, and is refused.
 func note(ctx context.Context, s *store.Store, r Restore) (Restored, error) {
 	at := time.Now().UTC()
 	made, err := s.BackupAt(ctx)

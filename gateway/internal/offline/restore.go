@@ -16,7 +16,7 @@ import (
 	"muster/gateway/internal/masterkey"
 )
 
-// asideTime ends the names of what a restore moves aside.
+// asideTime is the form of the time that ends the names of what a restore moves aside.
 const asideTime = "20060102T150405.000"
 
 // Restore says what to bring back.
@@ -40,7 +40,7 @@ type Restored struct {
 }
 
 // Restore brings the data of a stopped gateway back from a backup. The copy is made ready beside the database and put in its place by
-// one rename; what was there before stays in a directory beside it.
+// one rename. What was there before stays in a directory beside it. The backup itself is only read.
 func (o Offline) Restore(ctx context.Context, r Restore) (Restored, error) {
 	if err := o.restorable(r); err != nil {
 		return Restored{}, err
@@ -53,7 +53,8 @@ func (o Offline) Restore(ctx context.Context, r Restore) (Restored, error) {
 	return done, errors.Join(err, s.leave())
 }
 
-// restorable refuses what cannot be restored before a directory is made for it, which others would take for a gateway's.
+// restorable refuses what cannot be restored. It comes before a directory is made for the data, because other commands would take an
+// empty one for a gateway's.
 func (o Offline) restorable(r Restore) error {
 	backup, err := os.Open(r.File)
 	if err != nil {
@@ -81,6 +82,7 @@ func keyThere(keys masterkey.Source) error {
 	return fmt.Errorf(text, file)
 }
 
+// restore works under the lock. The order matters: until the rename of the copy, whatever fails leaves the database that was there.
 func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
 	data := s.keys.Data
 	database := filepath.Join(data, datadir.Database)
@@ -123,8 +125,9 @@ func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
 	return done, err
 }
 
-// prepareKey writes the key beside the one that the installed service reads, where that is another one. It gives what puts the key
-// into its place, which is done when the database has changed.
+// prepareKey writes the key into a new file beside the one that the installed service reads, where the two keys differ. place then
+// renames the new file over the old one. place comes last, after the database: where anything fails before it, the service still has
+// its old database with the key that opens it.
 func (s *site) prepareKey(key []byte) (place func() (file, aside string, err error), err error) {
 	file := s.keys.InstalledKey()
 	before, err := masterkey.Read(file)
@@ -160,8 +163,8 @@ func (s *site) keyToName(key []byte) string {
 	return cmp.Or(s.keys.Named, s.keys.ServiceKey)
 }
 
-// setAside links the database with its log into a directory beside it, and takes the log away, which belongs to no other
-// database. The database itself stays in its place until another one takes it.
+// setAside links the database and its log into a directory beside it. Then it removes the log from the data directory: it must not be
+// read as the log of the database that comes. The old database stays in its place until the rename replaces it.
 func setAside(data string) (string, error) {
 	if !exists(filepath.Join(data, datadir.Database)) {
 		return "", nil

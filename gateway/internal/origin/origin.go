@@ -44,7 +44,7 @@ func NewResolver(cidrs []string, header string) (Resolver, error) {
 	return r, nil
 }
 
-// outsideName tells characters that people write there and that a header's name cannot have.
+// outsideName tells whether a header's name has no such character.
 func outsideName(c rune) bool {
 	return c != '-' && c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z')
 }
@@ -145,7 +145,7 @@ func (r Resolver) Address(q *http.Request) string {
 	return single(at, q.Header[r.header]).String()
 }
 
-// agreed is the address that both usual headers give, or the one that is there.
+// agreed is the address that both usual headers give. Where only one header is there, it is that one's.
 func (r Resolver) agreed(peer netip.Addr, h http.Header) netip.Addr {
 	if len(h[chainHeader]) == 0 {
 		return single(peer, h[realHeader])
@@ -154,8 +154,9 @@ func (r Resolver) agreed(peer netip.Addr, h http.Header) netip.Addr {
 	if len(h[realHeader]) == 0 {
 		return client
 	}
-	if told := single(peer, h[realHeader]); told == client || r.trusts(told) &&
-		told != peer { // the last of several proxies was asked by another one
+	told := single(peer, h[realHeader])
+	betweenProxies := r.trusts(told) && told != peer // the last of several proxies was asked by another one
+	if told == client || betweenProxies {
 		return client
 	}
 	return peer

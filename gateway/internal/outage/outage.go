@@ -23,7 +23,8 @@ func Tell(s *store.Store, log *slog.Logger) {
 	})
 }
 
-// Quiet leaves out what a part says of a write that failed because the database takes none: every part meets that again and again.
+// Quiet drops records about a write that failed because the database takes none. Every part meets that again and again, and Tell has
+// said it once.
 func Quiet(h slog.Handler) slog.Handler { return quiet{h} }
 
 type quiet struct{ slog.Handler }
@@ -43,8 +44,8 @@ func (q quiet) Handle(ctx context.Context, r slog.Record) error {
 	return q.Handler.Handle(ctx, r)
 }
 
-// WithAttrs keeps the handler's manner.
+// WithAttrs wraps the new handler too. Without this slog would give out one that drops nothing.
 func (q quiet) WithAttrs(attrs []slog.Attr) slog.Handler { return quiet{q.Handler.WithAttrs(attrs)} }
 
-// WithGroup keeps the handler's manner.
+// WithGroup does the same.
 func (q quiet) WithGroup(name string) slog.Handler { return quiet{q.Handler.WithGroup(name)} }

@@ -34,7 +34,7 @@ func (r Reach) CertificateAt(gatewayURL string) muster.Certificate {
 }
 
 // EndsTLS tells whether nobody stands between a machine and this gateway at a URL. That is certain where the certificate is of the
-// gateway's own root, and else where no proxy is trusted and nothing but the gateway's own TLS port can be behind the URL.
+// gateway's own root. Elsewhere it is certain only where no proxy is trusted and only the gateway's own TLS port can be behind the URL.
 func (r Reach) EndsTLS(gatewayURL string) bool {
 	switch r.CertificateAt(gatewayURL) {
 	case muster.OwnCertificate:
@@ -46,7 +46,7 @@ func (r Reach) EndsTLS(gatewayURL string) bool {
 	return err == nil && !r.Proxied && (r.PlainListen == "" || r.ownPort(u))
 }
 
-// NodeURL is where nodes reach this gateway over TLS: the public URL or, where that is plain HTTP, the own TLS port on its host.
+// NodeURL is where nodes reach this gateway over TLS: the public URL or, where that is plain HTTP, the gateway's TLS port on its host.
 func (r Reach) NodeURL() string {
 	u, err := url.Parse(r.PublicURL)
 	if err != nil || u.Scheme == "https" {
@@ -56,9 +56,9 @@ func (r Reach) NodeURL() string {
 	return "https://" + net.JoinHostPort(u.Hostname(), tlsPort)
 }
 
-// FirstHop is where a machine that trusts nothing yet fetches its script, and what it meets there: over plain HTTP where its name does
-// not resolve or the public URL says so, else over TLS. The address is that of NodeURL's host, for machines that cannot resolve it;
-// empty: they can.
+// FirstHop is where a machine that trusts nothing yet fetches its script, and the certificate that it meets there. address is that of
+// NodeURL's host, for machines that cannot resolve its name; empty: they can. With an address, the listener without TLS comes first: the
+// digest in the command vouches for the script there.
 func (r Reach) FirstHop(address string) (string, muster.Certificate) {
 	if address == "" {
 		return r.PublicURL, r.CertificateAt(r.PublicURL)

@@ -35,13 +35,12 @@ func ReadBody(w http.ResponseWriter, r *http.Request, limit int64, within time.D
 		w.Header().Set("Connection", "close")
 		return nil, wire.Refuse(wire.CodeSlowBody, fmt.Sprintf("the body did not arrive within %s", within),
 			"check the network between here and the gateway, then send it again")
-
 	}
 	return nil, wire.Refuse(wire.CodeBadRequest, "the body broke off before its end", "send it again")
 }
 
-// readAll is io.ReadAll for a body whose length is announced. It reads a usual one into one buffer. It makes no larger buffer at first,
-// for anyone can announce a length.
+// readAll is io.ReadAll for a body whose length is announced. A body of a usual size is read into one buffer. The first buffer is never
+// larger than that, because anyone can announce any length.
 func readAll(from io.Reader, announced int64) ([]byte, error) {
 	const usual = 16 << 10
 	size := min(max(announced, 0), usual) + bytes.MinRead
@@ -53,5 +52,4 @@ func readAll(from io.Reader, announced int64) ([]byte, error) {
 func tooLarge(limit int64) error {
 	return wire.Refuse(wire.CodeBodyTooLarge, fmt.Sprintf("the body is larger than %d bytes", limit),
 		"send less in one request")
-
 }

@@ -33,7 +33,7 @@ func (i *Info) Error(err error) (status int, body []byte) {
 	switch {
 	case errors.As(err, &detail):
 		answer.Error = *detail
-		answer.Error.Message = secret.Redact(detail.Message) // they quote what was sent
+		answer.Error.Message = secret.Redact(detail.Message) // a refusal may quote what was sent
 		answer.Error.Hint = secret.Redact(detail.Hint)
 	case errors.As(err, &outage):
 		answer.Error = wire.ErrorDetail{Code: wire.CodeUnavailable, Message: "the gateway cannot write to its database",

@@ -23,6 +23,7 @@ func (i *Info) Strict(mux *http.ServeMux) http.Handler {
 	})
 }
 
+// recover answers a request whose handler panicked. http.ErrAbortHandler goes on: with it a handler asks net/http to cut the connection.
 func (i *Info) recover(w http.ResponseWriter) {
 	switch fault := recover(); fault {
 	case nil:
@@ -40,7 +41,6 @@ func refusal(w http.ResponseWriter, r *http.Request, mux *http.ServeMux) error {
 	if allow == "" {
 		return wire.Refuse(wire.CodeNotFound, "there is nothing at this path",
 			"check the URL, and that gateway and client are of about the same version")
-
 	}
 	w.Header().Set("Allow", allow)
 	return wire.Refuse(wire.CodeMethodNotAllowed, "this path does not take "+Method(r), "it takes "+allow)

@@ -16,11 +16,11 @@ const (
 	batch = 5000             // rows that go in one write
 )
 
-// keepFor is how long the script of a bootstrap token stays after the token's end, for who asks for it is then told why it is gone,
-// and the chain of a certificate after the certificate's.
+// keepFor is how long the script of a bootstrap token stays after the token has ended, and the chain of a certificate after the
+// certificate has.
 const keepFor = 30 * 24 * time.Hour
 
-// Keeper deletes by itself.
+// Keeper deletes in the background. Its fields do not change while Run runs.
 type Keeper struct {
 	Store  *store.Store
 	Events time.Duration // how long events are kept; 0: for ever
@@ -45,7 +45,8 @@ func (k Keeper) Run(ctx context.Context) error {
 	}
 }
 
-// steadyClock keeps a clock that was just set from deleting anything: where it is far ahead, everything looks old.
+// steadyClock notices that the clock was set since the last look. Then nothing is deleted this time: where the clock is far ahead,
+// everything looks old.
 type steadyClock struct{ at time.Time } // the last look
 
 // steady tells whether the clock has gone on since the last look as time has.
