@@ -54,7 +54,7 @@ func firstWord(args []string) (word string, rest []string) {
 	return "", args
 }
 
-// divide parts what this package reads from the flags of muster serve, which it does not know.
+// divide separates the words that this package reads from flags of muster serve, which it does not know.
 func (all catalog) divide(args []string) (known, ofServe []string) {
 	first, rest := firstWord(args)
 	second, rest := firstWord(rest)

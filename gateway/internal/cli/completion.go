@@ -56,7 +56,7 @@ func flagWords(c Command) []string {
 	return words
 }
 
-// bashCompletion looks at the first two words that are no flags; zsh understands it through bashcompinit.
+// bash looks at the first two words that are no flags. zsh understands the script through bashcompinit.
 func (all catalog) bash() string {
 	var out strings.Builder
 	first, next := all.tree()

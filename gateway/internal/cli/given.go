@@ -9,7 +9,8 @@ import (
 	"muster/gateway/internal/client"
 )
 
-// Flags are the flags of one call over the environment.
+// Flags are the flags of one call. A flag that was not given has the value of its environment variable. The methods that read a value
+// refuse a wrong one as used wrongly, and name the flag or the variable that it came from.
 type Flags struct {
 	values map[string][]string
 	getenv func(string) string
@@ -63,9 +64,10 @@ func unknownFlag(arg, name string) error {
 	return Usagef(hint, "there is no flag %s", written)
 }
 
+// Given tells whether the flag itself was given. Its variable does not count.
 func (s Flags) Given(name string) bool { return len(s.values[name]) > 0 }
 
-// text is a flag's last value, else the environment's.
+// Text is a flag's last value, else the variable's; empty: there is neither.
 func (s Flags) Text(name string) string {
 	if values := s.values[name]; len(values) > 0 {
 		return values[len(values)-1]
@@ -76,6 +78,7 @@ func (s Flags) Text(name string) string {
 	return ""
 }
 
+// Bool is false where nothing is set.
 func (s Flags) Bool(name string) (bool, error) {
 	text := s.Text(name)
 	if text == "" {
@@ -88,6 +91,7 @@ func (s Flags) Bool(name string) (bool, error) {
 	return on, nil
 }
 
+// Number is 0 where nothing is set, whatever least is.
 func (s Flags) Number(name string, least int) (int, error) {
 	text := s.Text(name)
 	if text == "" {
@@ -100,6 +104,7 @@ func (s Flags) Number(name string, least int) (int, error) {
 	return n, nil
 }
 
+// Duration is usual where nothing is set.
 func (s Flags) Duration(name string, usual time.Duration) (time.Duration, error) {
 	text := s.Text(name)
 	if text == "" {
@@ -112,6 +117,7 @@ func (s Flags) Duration(name string, usual time.Duration) (time.Duration, error)
 	return d, nil
 }
 
+// OneOf is usual where nothing is set, else one of the known words.
 func (s Flags) OneOf(name, usual string, known ...string) (string, error) {
 	text := s.Text(name)
 	if text == "" {
@@ -123,7 +129,7 @@ func (s Flags) OneOf(name, usual string, known ...string) (string, error) {
 	return text, nil
 }
 
-// labels reads KEY=VALUE; the environment has them with commas between.
+// Labels reads KEY=VALUE. In the variable there are commas between the labels.
 func (s Flags) Labels() (map[string]string, error) {
 	values := s.values["label"]
 	if len(values) == 0 && s.Text("label") != "" {
@@ -140,7 +146,7 @@ func (s Flags) Labels() (map[string]string, error) {
 	return labels, nil
 }
 
-// list gives the values of a flag that may be repeated, each of which may hold several with commas between.
+// List gives the values of a flag that may be repeated. Each may hold several values with commas between.
 func (s Flags) List(name string) []string {
 	values := s.values[name]
 	if len(values) == 0 {
@@ -149,7 +155,7 @@ func (s Flags) List(name string) []string {
 	return strings.FieldsFunc(strings.Join(values, ","), func(r rune) bool { return r == ',' || r == ' ' })
 }
 
-// source names where a value came from, for messages.
+// Source names where a value came from, for messages: the flag or its variable.
 func (s Flags) Source(name string) string {
 	if o, known := lookup(name); known && !s.Given(name) {
 		return o.env()

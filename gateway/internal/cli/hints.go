@@ -36,7 +36,8 @@ func Program(getenv func(string) string) string {
 	return shellword.Quote(self)
 }
 
-// named finds the commands in a text: the program's name with a word behind it. The name as part of a path or of a file's name is none.
+// named finds the commands in a text: the program's name with a word behind it. A name that is part of a path or of a file's name does
+// not count.
 var named = regexp.MustCompile(`(^|[ (:;,"])muster (--help|[a-z]+)`)
 
 // paste gives a text whose commands work where they are pasted. The program is called as a shell finds it, and the flags that led to
@@ -77,7 +78,7 @@ func (s *Session) pasteWith(text, flags string) string {
 	})
 }
 
-// startHint says how the gateway of a data directory comes to answer.
+// startHint says how to make the gateway of a data directory answer.
 func (s *Session) startHint(ctx context.Context, data string) string {
 	installed := datadir.Installed(s.Machine.Root)
 	ours := installed != "" && datadir.Same(data, installed)
@@ -94,7 +95,7 @@ func (s *Session) startHint(ctx context.Context, data string) string {
 		" starts it; --data DIR names another one's directory, --url one on another machine"
 }
 
-// serviceHint looks why a service does not answer.
+// serviceHint says what to do about the installed service, which does not answer.
 func (s *Session) serviceHint(ctx context.Context) string {
 	state, err := s.Machine.UnitState(ctx)
 	if active := state["ActiveState"]; err == nil && (active == "active" || active == "activating") {
@@ -103,8 +104,8 @@ func (s *Session) serviceHint(ctx context.Context) string {
 	return "systemctl start muster"
 }
 
-// Sudo is this command as root gives it, for the gateway of a data directory; "": the gateway that root's commands find. Of a token in
-// the arguments only the public part is shown.
+// Sudo is this command as root would give it, for the gateway of a data directory. Without a directory it is for the gateway that root's
+// commands find. Of a token in the arguments only the public part is shown.
 func (s *Session) Sudo(data string) string {
 	line := "sudo " + s.Program
 	if data != "" && (s.Flags.Given("data") || !datadir.Same(data, datadir.Default(s.Getenv, 0, s.Machine.Root))) {

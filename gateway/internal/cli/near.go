@@ -27,7 +27,9 @@ func distance(a, b string) int {
 			if a[i] == b[j] {
 				cost = 0
 			}
-			diagonal, row[j+1] = row[j+1], min(row[j+1]+1, row[j]+1, diagonal+cost)
+			above := row[j+1]
+			row[j+1] = min(above+1, row[j]+1, diagonal+cost)
+			diagonal = above
 		}
 	}
 	return row[len(b)]

@@ -266,11 +266,11 @@ func TestNodeWait(t *testing.T) {
 		code int
 		says string
 	}{
-		{"node wait nobody --timeout 3s", 1, "after 3s 1 of 1 node not online"},
-		{"node wait -l tier=x --timeout 3s", 1, "after 3s no node matches \"tier=x\""},
+		{"node wait nobody --timeout 3s", 1, "after 3s, not online: 1 of 1 node"},
+		{"node wait -l tier=x --timeout 3s", 1, "after 3s, no node matches \"tier=x\""},
 		{"node wait late --state drained --timeout 1s", 1, "not drained"},
 		{"node wait late --state ready --status online", 0, ""},
-		{"node wait -l tenant=platform --status pending --timeout 1s", 1, "3 of 3 nodes not pending"},
+		{"node wait -l tenant=platform --status pending --timeout 1s", 1, "not pending: 3 of 3 nodes"},
 		{"node wait", 2, "which nodes?"},
 		{"node wait x -l y", 2, "which nodes?"},
 		{"node wait x --status awake", 2, "one of pending, online, stale"},

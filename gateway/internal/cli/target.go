@@ -45,7 +45,7 @@ func (s *Session) Targets(ctx context.Context, c *client.Client, names []string)
 // ActOn acts on the nodes that were named or selected. Where several were selected, or always is true, the person is asked first;
 // verb is what is done, as in "drain these 3 nodes?".
 func (s *Session) ActOn(ctx context.Context, names []string, verb string, always bool,
-	act func(*client.Client, Target) (string, error)) error {
+	act func(*client.Client, Target) (said string, err error)) error {
 	c, err := s.Client(ctx)
 	if err != nil {
 		return err
@@ -60,8 +60,8 @@ func (s *Session) ActOn(ctx context.Context, names []string, verb string, always
 	return s.OnEach(ctx, nodes, func(t Target) (string, error) { return act(c, t) })
 }
 
-// OnEach acts on one target after the other, and prints what came of each. What fails for one does not keep it from the others; only
-// the end of ctx does.
+// OnEach acts on one target after the other, and prints what came of each. Where it fails for one it goes on with the others. Only the
+// end of ctx ends it early.
 func (s *Session) OnEach(ctx context.Context, targets []Target, act func(Target) (string, error)) error {
 	failed := false
 	for _, target := range targets {

@@ -26,8 +26,8 @@ func Commands() []cli.Command {
 				strings.Join(client.KnownScopes(), ", ") +
 				"; * stands for all of them. Without --scope the account may look at nodes, tokens and events, and change nothing. To " +
 				"make or bootstrap a node takes nodes:write and tokens:write.\n\n" +
-				"With --tenant it sees and touches only what is that tenant's. Nobody can make an account that may more, or lives " +
-				"longer, than their own; through the gateway's socket everything may be given.",
+				"With --tenant it sees and touches only what is that tenant's. Nobody can make an account that may do more, or lives " +
+				"longer, than their own. Over the gateway's socket every scope can be given.",
 			Examples: []string{"muster account create alice --scope '*'",
 				"muster account create ci --scope tokens:write,nodes:read --tenant platform --ttl 90d",
 				"muster account create grafana --scope nodes:read -o json"}},
@@ -74,8 +74,8 @@ func accountCreate(ctx context.Context, s *cli.Session) error {
 	return err
 }
 
-// whereUsed says how to use an API token from elsewhere. The account is made already, so that a gateway which does not answer now is no
-// failure.
+// whereUsed says how to use an API token from elsewhere. The account is made already, so it is no failure where the gateway does not
+// answer this question.
 func whereUsed(ctx context.Context, s *cli.Session, c *client.Client) {
 	g, err := c.Gateway(ctx)
 	if err != nil || g.URL == "" {
@@ -108,9 +108,8 @@ func accountList(ctx context.Context, s *cli.Session) error {
 
 func accountColumns() []screen.Column {
 	return []screen.Column{{Name: "NAME", Least: 16, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "STATUS", Rank: 2},
-		{Name: "EXPIRES", Rank: 1},
-		{Name: "USED", Rank: 4}, {Name: "SCOPES", Least: 16, Most: 60}, {Name: "ID", Wide: true}, {Name: "CREATED",
-			Wide: true}, {Name: "BY", Wide: true}}
+		{Name: "EXPIRES", Rank: 1}, {Name: "USED", Rank: 4}, {Name: "SCOPES", Least: 16, Most: 60},
+		{Name: "ID", Wide: true}, {Name: "CREATED", Wide: true}, {Name: "BY", Wide: true}}
 }
 
 func accountRow(a client.Account, now time.Time) []string {
@@ -123,10 +122,10 @@ func accountRow(a client.Account, now time.Time) []string {
 		used = screen.Ago(now, *a.LastUsedAt)
 	}
 	return []string{screen.OrUnknown(a.Name), tenantText(a.Tenant), screen.OrUnknown(a.Status), expires, used,
-		screen.OrUnknown(strings.Join(a.Scopes, ",")),
-		screen.OrUnknown(a.ID), screen.Ago(now, a.CreatedAt), screen.OrUnknown(a.CreatedBy)}
+		screen.OrUnknown(strings.Join(a.Scopes, ",")), screen.OrUnknown(a.ID), screen.Ago(now, a.CreatedAt), screen.OrUnknown(a.CreatedBy)}
 }
 
+// accountRevoke takes a whole API token for its public part, which is the account's id: the token must not stand in a URL.
 func accountRevoke(ctx context.Context, s *cli.Session) error {
 	c, err := s.Client(ctx)
 	if err != nil {

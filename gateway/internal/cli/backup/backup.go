@@ -12,6 +12,7 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/durable"
 	"muster/gateway/internal/shellword"
 )
 
@@ -36,12 +37,13 @@ func Commands() []cli.Command {
 				"Open tokens end, because nobody knows which of them were used since. Nodes that were enrolled before the backup come " +
 				"back by themselves: for 72 hours (--adopt-for) a certificate that was issued since the backup is taken over, once " +
 				"for a node, with an event. Machines that joined since the backup need a new token. " +
-				"What was retired, banned or revoked since the backup is not any more, accounts with their API tokens too: look through " +
-				"them before you start the gateway where others reach it.",
+				"What was retired, banned or revoked since the backup is good again, accounts and their API tokens too: look through " +
+				"nodes and accounts before others reach the gateway.",
 			Examples: []string{"muster restore /backup/muster-2026-11-21.db", "muster restore backup.db --data /var/lib/muster --force"}},
 	}
 }
 
+// backup leaves no file behind where the copy is not whole: half a database would look like a backup.
 func backup(ctx context.Context, s *cli.Session) error {
 	c, err := s.Client(ctx)
 	if err != nil {
@@ -59,20 +61,12 @@ func backup(ctx context.Context, s *cli.Session) error {
 	if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
-	if err := syncDirectory(filepath.Dir(file)); err != nil {
+	if err := durable.SyncDirectory(filepath.Dir(file)); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s: %d bytes.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart "+
 		"from this file.\n", screen.Printable(file), size)
 	return nil
-}
-
-func syncDirectory(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }
 
 func restore(ctx context.Context, s *cli.Session) error {

@@ -158,8 +158,8 @@ func part(s *cli.Session, output string, all json.RawMessage, script, command, u
 	return false, nil
 }
 
-// warnPlatforms says for which machines a script has no agent. A gateway that names no platform at all is an older one: one without agents
-// refuses.
+// warnPlatforms says for which machines a script has no agent. Where the gateway names no platform at all it says nothing: that is an
+// older gateway, because one without agents would have refused.
 func warnPlatforms(s *cli.Session, packages []client.BootstrapPackage) {
 	for _, platform := range []string{"linux/amd64", "linux/arm64"} {
 		if len(packages) > 0 && !slices.ContainsFunc(packages, func(p client.BootstrapPackage) bool { return p.Platform == platform }) {
@@ -177,7 +177,6 @@ func showBootstrap(s *cli.Session, command, userData string, expires time.Time, 
 		text = userData
 	}
 	_, err := fmt.Fprintf(s.Stdout, "%s\n\n%s\n\ngood until %s (%s), and for %s from the first fetch on; it is not shown again\n", what,
-		text, screen.Stamp(&expires),
-		screen.Age(expires.Sub(s.Now())+time.Second/2), screen.Age(window))
+		text, screen.Stamp(&expires), screen.Age(expires.Sub(s.Now())+time.Second/2), screen.Age(window))
 	return err
 }

@@ -26,9 +26,8 @@ func caCommands() []cli.Command {
 				"On a database that has a CA already the same moves that root's key out. " + cli.OfflineText,
 			Examples: []string{"muster ca init --root-out /media/usb/muster-root", "muster ca init --trust-domain fleet.example"}},
 		{Name: "ca show", Flags: []string{"output"}, Run: caShow,
-			Summary: "show roots, intermediate and where their keys are",
-			Text: "A root that is online has its key in the gateway's " +
-				"database. Nodes trust all the roots that are listed.",
+			Summary:  "show roots, intermediate and where their keys are",
+			Text:     "A root that is online has its key in the gateway's database. Nodes trust all the roots that are listed.",
 			Examples: []string{"muster ca show", "muster ca show -o json"}},
 		{Name: "ca intermediate", Flags: []string{"root"}, Run: caIntermediate,
 			Summary: "make a new intermediate and sign with it from now on",
@@ -54,6 +53,7 @@ func caCommands() []cli.Command {
 	}
 }
 
+// caInit works on the files of a stopped gateway. The directory may be new: then the CA is made before the gateway's first start.
 func caInit(ctx context.Context, s *cli.Session) error {
 	data, err := s.DataFiles()
 	if err != nil {
@@ -104,6 +104,8 @@ func yesNo(yes bool) string {
 	return "no"
 }
 
+// caIntermediate has a new intermediate made. Where roots are kept elsewhere it takes two steps: the gateway gives a request, each root
+// signs it here, and the certificates go back together. A root's key never leaves this machine.
 func caIntermediate(ctx context.Context, s *cli.Session) error {
 	c, err := s.Client(ctx)
 	if err != nil {
@@ -141,6 +143,7 @@ func caIntermediate(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
+// caRotateRoot announces a new root that signs nothing yet. Nodes have to hear of it before a certificate under it reaches them.
 func caRotateRoot(ctx context.Context, s *cli.Session) error {
 	c, err := s.Client(ctx)
 	if err != nil {

@@ -96,6 +96,8 @@ func keyRotate(ctx context.Context, s *cli.Session) error {
 	return publish(ctx, s, c, change)
 }
 
+// rotateMaster works on the files of a stopped gateway. The installed service reads its key from one place alone, so it says where the
+// new key has to go when it was written elsewhere.
 func rotateMaster(ctx context.Context, s *cli.Session) error {
 	data, err := s.DataFiles()
 	if err != nil {
@@ -128,6 +130,7 @@ func keyImport(ctx context.Context, s *cli.Session) error {
 	return moveTrust(ctx, s, s.Local.ImportTrust, "The gateway has the trust key again; %s is still there.\n")
 }
 
+// moveTrust asks for --trust although there is one key to move only: a command that takes a key out of the gateway has to name it.
 func moveTrust(ctx context.Context, s *cli.Session, move func(context.Context, cli.DataFiles, string) error, said string) error {
 	if on, err := s.Flags.Bool("trust"); err != nil || !on {
 		if err == nil {

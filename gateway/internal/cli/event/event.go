@@ -54,7 +54,7 @@ func show(ctx context.Context, s *cli.Session, security bool, columns []screen.C
 	if err := known(ctx, c, filter.Node); err != nil {
 		return err
 	}
-	out := &eventWriter{Session: s, json: format == "json", list: s.List(format, columns)}
+	out := &eventWriter{Session: s, json: format == cli.FormatJSON, list: s.List(format, columns)}
 	if filter.Since.IsZero() || limit > 0 {
 		err = out.latest(ctx, c, filter, limit)
 	} else {
@@ -66,8 +66,8 @@ func show(ctx context.Context, s *cli.Session, security bool, columns []screen.C
 	return out.follow(ctx, c, filter)
 }
 
-// known refuses the name of a node that there never was: it has no row, and no event either, since events outlive their node. An account
-// that may not look at nodes is not told.
+// known refuses the name of a node that never was. Such a node has no row and no event: events outlive their node. An account that may
+// not look at nodes gets an empty list instead.
 func known(ctx context.Context, c *client.Client, node string) error {
 	if node == "" {
 		return nil
@@ -121,7 +121,7 @@ func (l *lost) Error() string { return l.err.Error() }
 
 func (l *lost) Unwrap() error { return l.err }
 
-// passing tells trouble that may pass, on the way or in the gateway, from a refusal of the question.
+// passing tells whether the trouble may pass by itself: it is on the way or in the gateway. A refusal of the question does not pass.
 func (l *lost) passing() bool {
 	var refused *wire.ErrorDetail
 	return !errors.As(l.err, &refused) || refused.Code == wire.CodeUnavailable || refused.Code == wire.CodeInternal
@@ -209,7 +209,8 @@ func (w *eventWriter) write(events []client.Event) error {
 	return w.list.Write(rows)
 }
 
-// eventColumns keeps, where there is little room, what happened to which node and how it ended, or, for the audit, who did it.
+// eventColumns says what to leave out first on a narrow screen. For events the detail stays longer than the actor; for the audit, which
+// is about who did it, the actor stays longer.
 func eventColumns(audit bool) []screen.Column {
 	actor := 4
 	detail := 3
@@ -233,7 +234,7 @@ func eventRow(e client.Event) []string {
 		screen.OrUnknown(eventDetail(e.Detail))}
 }
 
-// eventDetail has what happened before the states between which it moved the node: a narrow screen cuts the end.
+// eventDetail puts the states between which a node moved behind all else, because a narrow screen cuts the end.
 func eventDetail(detail map[string]string) string {
 	var pairs, moved []string
 	for _, key := range slices.Sorted(maps.Keys(detail)) {

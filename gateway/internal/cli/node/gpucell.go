@@ -29,7 +29,7 @@ func (v view) mark() string {
 	return mark
 }
 
-// unwell tells that GPUs are ill or missing, or that the probe fails.
+// unwell tells whether GPUs are ill or missing, or the probe fails.
 func (v view) unwell() bool {
 	if v.hardware == nil || v.State == wire.StateRetired {
 		return false
@@ -42,7 +42,7 @@ func (v view) unwell() bool {
 	return ill || v.missing() > 0
 }
 
-// missing is how many GPUs fewer answer than the node has.
+// missing is how many GPUs the node has that do not answer.
 func (v view) missing() int {
 	expected := v.expected()
 	if expected == nil {
@@ -74,7 +74,7 @@ const (
 	longestPace = 86400.0 // seconds
 )
 
-// old tells that the rows were read longer ago than the node's pace explains, or that their GPUs are gone.
+// old tells whether the rows were read longer ago than the node's pace explains, or their GPUs are gone.
 func (v view) old() bool {
 	if v.hardware == nil || len(v.hardware.GPUs) == 0 {
 		return false

@@ -36,7 +36,7 @@ func nodeLabel(ctx context.Context, s *cli.Session) error {
 	})
 }
 
-// labelArguments tells names from KEY=VALUE and KEY-: no name has a = or ends in -.
+// labelArguments separates names from KEY=VALUE and KEY-. That is safe: no name has a = or ends in -.
 func labelArguments(args []string) (names []string, change client.LabelsRequest, err error) {
 	change.Set = map[string]string{}
 	for _, arg := range args {

@@ -93,9 +93,9 @@ func nodeWait(ctx context.Context, s *cli.Session) error {
 	case err != nil:
 		return err
 	case !done && len(seen) == 0: // by a selector: a node that was named is in the list even while there is none
-		return cli.Hinted(fmt.Sprintf("after %s no node matches %q", screen.Age(timeout), s.Flags.Text("selector")), goal.next(seen))
+		return cli.Hinted(fmt.Sprintf("after %s, no node matches %q", screen.Age(timeout), s.Flags.Text("selector")), goal.next(seen))
 	case !done:
-		return cli.Hinted(fmt.Sprintf("after %s %d of %s not %s", screen.Age(timeout), missing, screen.Plural(len(seen), "node"), goal),
+		return cli.Hinted(fmt.Sprintf("after %s, not %s: %d of %s", screen.Age(timeout), goal, missing, screen.Plural(len(seen), "node")),
 			goal.next(seen))
 	}
 	fmt.Fprintf(s.Stdout, "%s: %s\n", screen.Plural(len(seen), "node"), goal)

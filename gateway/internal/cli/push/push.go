@@ -123,8 +123,8 @@ func (p *push) request() (err error) {
 	return err
 }
 
-// joinFlags are the flags of the agent's join. The root's pin is right whatever certificate the gateway shows, because the agent holds it
-// against the roots in the proven welcome.
+// joinFlags are the flags of the agent's join. They always have the root's pin, whatever certificate the gateway shows: the agent compares
+// the pin with the roots in the proven welcome.
 func (p *push) joinFlags() error {
 	gateway := p.gateway.URL
 	if given := p.Flags.Text("gateway"); given != "" {

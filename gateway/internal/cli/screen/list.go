@@ -8,9 +8,9 @@ import (
 // Column is one column of a list.
 type Column struct {
 	Name  string
-	Rank  int  // 0: the column is always there; of the others, that of the highest rank goes first where the screen is too narrow
-	Least int  // to so many columns of the screen its cells may be cut; 0: they are never cut
-	Most  int  // where nothing is cut, one cell makes the column no wider than this; 0: no limit
+	Rank  int  // where the screen is too narrow, the column of the highest rank is left out first; 0: it is always there
+	Least int  // its cells may be cut to this width, in columns of the screen; 0: they are never cut
+	Most  int  // where there is no screen, a cell that is wider than this does not widen the column; 0: no limit
 	Wide  bool // with -o wide alone
 }
 

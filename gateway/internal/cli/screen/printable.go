@@ -21,7 +21,7 @@ func width(s string) int {
 	return n
 }
 
-// wide tells the runes that take two columns (Unicode TR 11, the blocks in use).
+// wide tells whether a rune takes two columns (Unicode TR 11, the blocks in use).
 func wide(r rune) bool {
 	switch {
 	case r < 0x1100:

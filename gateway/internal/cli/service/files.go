@@ -50,7 +50,7 @@ func (s *service) user(ctx context.Context, data string) (uid, gid int, err erro
 // masterKey puts the key into root's own file: it is moved out of the data, copied from --master-key-file, or made. A key that cannot be
 // the database's is refused before anything depends on it.
 func (s *service) masterKey(settings *serviceSettings) error {
-	inData := filepath.Join(settings.flags.Data, "master.key")
+	inData := filepath.Join(settings.flags.Data, datadir.MasterKey)
 	sources := []string{datadir.ServiceKey, inData}
 	if settings.keyFile != "" {
 		sources = append(sources, settings.keyFile)
@@ -88,6 +88,8 @@ func (s *service) masterKey(settings *serviceSettings) error {
 	return s.keepKey(key, from, inData)
 }
 
+// keepKey puts the key where root and systemd read it, and removes it from the data directory: the key must not lie beside the database.
+// The copy is on the disk before the removal.
 func (s *service) keepKey(key []byte, from, inData string) error {
 	how := datadir.ServiceKey + " is there"
 	switch from {
@@ -116,7 +118,8 @@ func (s *service) keepKey(key []byte, from, inData string) error {
 	return s.remove(inData)
 }
 
-// place puts data, program, settings and unit where the service finds them.
+// place puts data, program, settings and unit where the service finds them. It notes what changed, so that start knows whether to
+// restart.
 func (s *service) place(ctx context.Context, settings *serviceSettings, uid, gid int) error {
 	if err := s.data(settings.flags.Data, uid, gid); err != nil {
 		return err

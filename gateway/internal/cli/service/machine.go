@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+
+	"muster/gateway/internal/durable"
 )
 
 // localURL is where this machine reaches a listener.
@@ -81,7 +83,7 @@ func (s *service) write(path string, content []byte, mode fs.FileMode) (err erro
 	if err = os.Rename(file.Name(), place); err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(place))
+	return durable.SyncDirectory(filepath.Dir(place))
 }
 
 // remove removes a file for good; one that is not there is none to remove.
@@ -93,13 +95,5 @@ func (s *service) remove(path string) error {
 	if err != nil {
 		return err
 	}
-	return syncFolder(filepath.Dir(s.at(path)))
-}
-
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return durable.SyncDirectory(filepath.Dir(s.at(path)))
 }

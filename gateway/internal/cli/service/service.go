@@ -62,6 +62,8 @@ func (s *service) say(format string, args ...any) {
 	fmt.Fprintf(s.Stdout, "[%d/%d] %s\n", s.step, serviceSteps, screen.Printable(fmt.Sprintf(format, args...)))
 }
 
+// serviceInstall checks first, and changes the machine only when all checks passed. Each step can be done again, so the same command
+// also finishes what was cut off.
 func serviceInstall(ctx context.Context, session *cli.Session) error {
 	s := &service{Session: session, Machine: session.Machine}
 	if s.UID() != 0 && s.exists(systemdRunning) {
@@ -136,7 +138,7 @@ func (s *service) suited(ctx context.Context, f cli.ServeFlags) error {
 	if err != nil {
 		return err
 	}
-	if state["ActiveState"] != "active" && s.locked(filepath.Join(f.Data, "muster.lock")) {
+	if state["ActiveState"] != "active" && s.locked(filepath.Join(f.Data, datadir.LockFile)) {
 		return cli.Hinted("a gateway that was started by hand serves "+f.Data, "stop that one first; the service takes its data over")
 	}
 	what := "not installed yet"

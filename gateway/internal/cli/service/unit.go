@@ -11,8 +11,8 @@ import (
 func unitText(f cli.ServeFlags) string {
 	capabilities := "# No port below 1024: no capability at all.\nCapabilityBoundingSet=\nAmbientCapabilities="
 	if privileged(f.Listen, f.PlainListen) {
-		capabilities = "# For a port below 1024, and nothing " +
-			"else.\nCapabilityBoundingSet=CAP_NET_BIND_SERVICE\nAmbientCapabilities=CAP_NET_BIND_SERVICE"
+		capabilities = "# For a port below 1024, and nothing else.\n" +
+			"CapabilityBoundingSet=CAP_NET_BIND_SERVICE\nAmbientCapabilities=CAP_NET_BIND_SERVICE"
 	}
 	data := "ReadWritePaths=" + f.Data
 	if name, ok := strings.CutPrefix(f.Data, "/var/lib/"); ok {

@@ -18,6 +18,8 @@ func pskRotate(ctx context.Context, s *cli.Session) error {
 	return newPSK(ctx, s, (*client.Client).RotatePSK, "The one before it is good too until: muster psk clear --keep %s")
 }
 
+// newPSK sets or adds a key by ask. next says what comes after, with %s for the key's id. The gateway prints a secret that it made this
+// once; one that the operator brought is never shown.
 func newPSK(ctx context.Context, s *cli.Session, ask func(*client.Client, context.Context, client.PSKRequest) (client.NewPSK, error),
 	next string) error {
 	format, err := s.Format()

@@ -10,6 +10,7 @@ import (
 	"muster/gateway/internal/client"
 )
 
+// tokenRequest leaves out what no flag says, so that the gateway's defaults hold.
 func tokenRequest(s *cli.Session) (q client.TokenRequest, err error) {
 	q.Tenant = s.Flags.Text("tenant")
 	if q.Uses, err = s.Flags.Number("uses", 1); err != nil {
@@ -43,7 +44,7 @@ func tokenCreate(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	if format == "json" {
+	if format == cli.FormatJSON {
 		return s.WriteJSON(t)
 	}
 	_, err = fmt.Fprintf(s.Stdout, "%s\n\nfor tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token),
@@ -90,6 +91,7 @@ func tokenRow(t client.Token, now time.Time) []string {
 		screen.Labels(t.Labels), screen.Ago(now, t.CreatedAt), screen.OrUnknown(t.CreatedBy), bound, screen.OrUnknown(t.NodeID)}
 }
 
+// tokenRevoke takes a whole token for its public part, so that the secret does not travel in a URL.
 func tokenRevoke(ctx context.Context, s *cli.Session) error {
 	c, err := s.Client(ctx)
 	if err != nil {
