@@ -12,8 +12,8 @@ import (
 // temporary ends the name of a file that is being written. It lies beside the one that it will replace.
 const temporary = ".new"
 
-// Replace writes a file. Readers see the old content or the new one, also after a crash, and the new one is on the disk when
-// Replace returns. The file has exactly this mode, whatever the umask is.
+// Replace writes a file. Readers see the old content or the new one, also after a crash. When Replace returns, the new content is on the
+// disk. The file has exactly this mode, whatever the umask is. One caller at a time may replace a file.
 func Replace(path string, content []byte, mode fs.FileMode) error {
 	err := swap(path, content, mode, func(file *os.File) error {
 		return errors.Join(file.Chmod(mode), file.Sync())
@@ -29,6 +29,8 @@ func ReplaceSoon(path string, content []byte, mode fs.FileMode) error {
 	return swap(path, content, mode, func(*os.File) error { return nil })
 }
 
+// swap writes beside the file and renames. settle is called with all content written and before the rename. After a failure the old file
+// stays, and nothing lies beside it.
 func swap(path string, content []byte, mode fs.FileMode, settle func(*os.File) error) error {
 	file, err := os.OpenFile(path+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
@@ -60,8 +62,8 @@ func Sync(path string) error {
 	return file.Sync()
 }
 
-// NextStep is what a person can do about an error of the system's for the state directory or for a file of the agent. It is
-// empty where nothing better is known than to look.
+// NextStep is what a person can do about an error of the system for the state directory or for a file of the agent. It is empty where
+// nothing special is known.
 func NextStep(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):

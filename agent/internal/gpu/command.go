@@ -70,8 +70,9 @@ func execute(ctx context.Context, call Call) Output {
 	return out
 }
 
-// reap waits until the process pid has ended, and kills its group: when ctx is done, which it reports, and at the end. It does
-// not collect the process. Until somebody does, no other process gets the number pid, so killGroup cannot hit a stranger.
+// reap waits until the process pid has ended. It kills the group when ctx is done, and once more when the process has ended. stopped
+// reports whether ctx was done first. It does not collect the process: until somebody does, no other process gets the number pid, so
+// killGroup cannot hit a stranger.
 func reap(ctx context.Context, pid int) (stopped bool) {
 	ended := make(chan struct{})
 	go func() {

@@ -142,6 +142,7 @@ func (m measure) unit(name string) (float64, bool) {
 	}
 }
 
+// limit is the largest figure that is taken for a measurement.
 func (m measure) limit() float64 {
 	switch m {
 	case percent:
@@ -157,6 +158,6 @@ func (m measure) limit() float64 {
 	case fanPercent:
 		return 200 // some fans run faster than their rated speed
 	default:
-		return 1 << 53
+		return 1 << 53 // a larger whole number does not survive JSON in a float64
 	}
 }

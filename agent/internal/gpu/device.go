@@ -27,8 +27,8 @@ func (r *record) cell(field string) string {
 	return r.cells[i]
 }
 
-// index reads which GPU the row is about. A device that fails may not even say that. Then its place among the rows is taken, for
-// nvidia-smi prints the rows in order.
+// index reads which GPU the row is about. A device that fails may not even say that. Then its place among the rows counts, because
+// nvidia-smi prints the rows in the order of their indices.
 func (r *record) index(place int) (index int, ok bool) {
 	text, kind := classify(r.cell(fieldIndex))
 	r.failure(fieldIndex, text, kind)
@@ -82,6 +82,7 @@ func (r *record) text(field string) string {
 	return ""
 }
 
+// number reads a figure that every healthy device has. What keeps it from being read is recorded as a mark of the device's health.
 func (r *record) number(field string, m measure) *float64 {
 	text, kind := classify(r.cell(field))
 	if kind != present {
@@ -100,6 +101,7 @@ func (r *record) memory(field string) *int64 {
 	return whole(r.number(field, mebibytes))
 }
 
+// mig reports whether the device is divided. It is nil where the device has no such mode, or did not say.
 func (r *record) mig() *bool {
 	text, kind := classify(r.cell(fieldMIG))
 	r.failure(fieldMIG, text, kind)
@@ -203,6 +205,7 @@ func (r *record) addIf(flag *bool, entry string) {
 	}
 }
 
+// add records a mark once. The number of marks is bounded, because some of them hold words of nvidia-smi.
 func (r *record) add(entry string) {
 	if len(r.health) < maxHealth && !slices.Contains(r.health, entry) {
 		r.health = append(r.health, entry)
@@ -221,8 +224,8 @@ func slug(text string) string {
 	return word[:min(len(word), 40)]
 }
 
-// unified reports whether a device of this name shares the system's memory. What nvidia-smi says of such a device's memory
-// is nothing, or, on some, a figure that is wrong: so the name decides.
+// unified reports whether a device of this name shares the system's memory. The name decides, because for such a device nvidia-smi
+// prints no memory or, on some, wrong figures.
 func unified(name string) bool {
 	words := strings.FieldsFunc(strings.ToUpper(name), func(r rune) bool {
 		return (r < 'A' || r > 'Z') && (r < '0' || r > '9')

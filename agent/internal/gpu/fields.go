@@ -179,6 +179,7 @@ func (p *plan) choose() bool {
 	return p.has(fieldIndex) && p.has(fieldUUID)
 }
 
+// usable reports whether this nvidia-smi knows a field by this name, and no query was refused for it.
 func (p *plan) usable(name string) bool {
 	return !slices.Contains(p.refused, name) && slices.ContainsFunc(p.known, func(f Field) bool {
 		return f.Name == name || slices.Contains(f.Aliases, name)
@@ -195,7 +196,7 @@ func (p *plan) refuse(name string) bool {
 		return false
 	}
 	p.refused = append(p.refused, name)
-	if !p.choose() && p.known != nil {
+	if !p.choose() && p.known != nil { // without index or UUID the help is wrong: go on with the core
 		p.known = nil
 		p.choose()
 	}

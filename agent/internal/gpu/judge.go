@@ -52,6 +52,7 @@ func (p *Prober) notFound(err error) outcome {
 	return o
 }
 
+// expectedNow is expects for a caller that does not hold mu.
 func (p *Prober) expectedNow(exist int) int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -77,7 +78,7 @@ func (p *Prober) judge(out Output) outcome {
 	table.Rejected = append(table.Rejected, p.rows(table, &o)...)
 	lost := lostDevices(out)
 	answering := len(o.gpus)
-	unread := distinct(table.Rejected, o.gpus)
+	unread := distinct(table.Rejected, o.gpus) // GPUs that exist, though this look says nothing about them
 	o.exist = min(answering+unread+len(lost), wire.MaxGPUs)
 	o.told = o.exist > 0 || noDevices(out)
 	o.whole = len(table.Rejected) == 0 && len(lost) == 0

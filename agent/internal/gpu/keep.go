@@ -111,11 +111,12 @@ func (p *Prober) Expect(n int) {
 func (p *Prober) expect(n int) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.remember(); p.expected == n {
+	p.remember() // else a record that is read later would overwrite n
+	if p.expected == n {
 		return false
 	}
 	p.expected = n
-	p.overruled = p.shown
+	p.overruled = p.shown // only more GPUs than these raise the number again
 	select {
 	case p.nudged() <- struct{}{}:
 	default:
@@ -165,13 +166,14 @@ func (p *Prober) expects(exist int) int {
 	return max(p.expected, exist)
 }
 
-// devicesOf gives the devices of rows. It is nil where a row has no UUID.
+// devicesOf gives the devices of rows. It is nil where a row has no UUID: then the roster stays as it was.
 func devicesOf(gpus []wire.GPU) []device {
 	all := make([]device, len(gpus))
 	for i, g := range gpus {
-		if all[i] = deviceOf(g); g.UUID == "" {
+		if g.UUID == "" {
 			return nil
 		}
+		all[i] = deviceOf(g)
 	}
 	return all
 }

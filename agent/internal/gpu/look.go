@@ -26,7 +26,7 @@ func (p *Prober) look(ctx context.Context) {
 	for {
 		out, ok := p.call(ctx, path, p.plan.args()...)
 		if !ok {
-			if ctx.Err() == nil {
+			if ctx.Err() == nil { // the call passed its deadline: the next one is a smaller query
 				p.plan.askLess(p.now())
 			}
 			return
@@ -43,7 +43,7 @@ func (p *Prober) look(ctx context.Context) {
 			}
 			return
 		}
-		if !p.plan.refuse(field) {
+		if !p.plan.refuse(field) { // nothing is left to ask for: begin anew at the next look
 			p.plan = plan{}
 			p.settle(p.judge(out))
 			return
@@ -131,7 +131,7 @@ func (p *Prober) hang(started time.Time, out *Output) {
 	p.enter(wire.ProbeHung, text, started.Add(p.deadline()))
 }
 
-// outcome is the result of one look.
+// outcome is the result of one look. publish turns it into the newest reading.
 type outcome struct {
 	state  string
 	err    string

@@ -57,10 +57,12 @@ func (d device) String() string {
 	return id + " at " + clean(d.Bus, 40)
 }
 
+// namedBy reports whether a row that could not be read is about this device. Then the device answers, and is not missing.
 func (d device) namedBy(row Reject) bool {
 	return d.UUID != "" && strings.Contains(row.Text, d.UUID) || d.Bus != "" && strings.Contains(row.Text, d.Bus)
 }
 
+// seenAmong reports whether a device answers. A row without a UUID is compared by its slot.
 func seenAmong(d device, rows []wire.GPU) bool {
 	return slices.ContainsFunc(rows, func(g wire.GPU) bool {
 		return g.UUID == d.UUID || g.UUID == "" && sameBus(g.BusID, d.Bus)

@@ -27,7 +27,7 @@ type started struct {
 	Since time.Time `json:"since"`
 }
 
-// note writes down the call that has just begun. Where that fails, only a restart of the agent misses it.
+// note writes down the call that has just begun. A failure is ignored: the record is needed only if the agent ends before this call.
 func (p *Prober) note(pid int, since time.Time) {
 	if p.State == "" || p.ReadOnly {
 		return
@@ -98,6 +98,7 @@ func startTicks(pid int) (ticks string, alive bool) {
 	return host.StartTicks(string(stat))
 }
 
+// bootID names this boot of the kernel. It is empty where the kernel does not tell, and then process id and start must do.
 func bootID() string {
 	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	return strings.TrimSpace(string(id))

@@ -2,10 +2,10 @@
 //
 // There is at most one nvidia-smi at a time. It runs in a process group of its own. It has a deadline, and is killed with all
 // its children when the deadline passes. A driver that hangs can keep it in uninterruptible sleep, where not even SIGKILL ends
-// it: then it is reported as hung, and no other one is started beside it. Whoever asks for the newest reading never waits.
+// it. Then it is reported as hung, and no other one is started beside it. A caller that asks for the newest reading never waits.
 //
-// A value that could not be read is nil, never 0. The reason is kept: a device without a sensor is healthy, a device whose
-// sensor fails may not be. What nvidia-smi prints is not trusted: its length is bounded, and each line is judged by itself.
+// A value that could not be read is nil, never 0. The reason is kept, because a device without a sensor is healthy, and a device
+// whose sensor fails may not be. What nvidia-smi prints is not trusted: its length is bounded, and each line is judged by itself.
 package gpu
 
 import (
@@ -52,7 +52,7 @@ type Prober struct {
 	running bool // an nvidia-smi has been started and has not ended
 	nudge   chan struct{}
 	plan    plan
-	again   time.Time // when the plan wants another look, even if the interval is longer; zero: it does not
+	again   time.Time // when the help of nvidia-smi is read again, even if the interval is longer; zero: it was read
 	rare    rare      // only the look that is under way writes it
 
 	remembered bool     // the fields below have been read from State
@@ -159,6 +159,7 @@ func (p *Prober) begin() bool {
 	return true
 }
 
+// end gives that right back, and notes when the plan wants another look.
 func (p *Prober) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,5 +1,5 @@
-// Package host reads what Linux says of the machine that the agent runs on: size and use of memory and disk, processors, load,
-// kernel and boot time, what the agent itself takes, and which provider rents the machine out.
+// Package host reads what Linux says about the machine that the agent runs on: size and use of memory and disk, processors, load, kernel
+// and boot time, what the agent itself takes, and which provider rents the machine out.
 //
 // It reads files that are cheap to read. A value that cannot be read is nil, never 0.
 package host
@@ -25,7 +25,7 @@ const maxFile = 1 << 20
 type Facts struct {
 	CPUs           *int
 	MemoryTotalMiB *int64
-	MemoryUsedMiB  *int64 // what new work cannot have; caches do not count
+	MemoryUsedMiB  *int64 // the part that new work cannot have; caches do not count
 	DiskTotalMiB   *int64 // of the file system that holds the state directory
 	DiskUsedMiB    *int64
 	Load1          *float64 // nil in a container that sees the load of the whole machine

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// SystemMemory gives the memory of the machine whose file system begins at root, in MiB: all of it, and the part that new work
-// cannot have. The limits of a container do not count. A value that the kernel does not tell is nil.
+// SystemMemory returns the memory of the machine whose file system begins at root, in MiB. total is all of it, and used is the part that
+// new work cannot have. The limits of a container do not count. A value that the kernel does not tell is nil.
 func SystemMemory(root string) (total, used *int64) {
 	all, taken := tree(root).systemMemory()
 	return mebibytes(all), mebibytes(taken)

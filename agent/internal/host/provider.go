@@ -42,9 +42,9 @@ func DetectProvider(ctx context.Context, env func(string) string, root string, c
 
 // Detect returns the provider and the id of the instance. Each is empty where it is not known.
 //
-// First it looks at variables that providers set: in the agent's environment, in /etc/environment, and in the environment of process
-// 1, for some providers set them there alone. Then it looks at the firmware's vendor. It asks a cloud's metadata service only where
-// the firmware names that cloud, for a second at most. It never looks at other variables, for some hold API keys.
+// First it looks at variables that providers set: in the agent's environment, in /etc/environment, and in the environment of process 1.
+// Some providers set them in one of these places alone. Then it looks at the firmware's vendor. It asks a cloud's metadata service only
+// where the firmware names that cloud, and for a second at most. It never looks at other variables, because some hold API keys.
 func (d Detector) Detect(ctx context.Context) (provider, instanceID string) {
 	if d.Env == nil {
 		d.Env = os.Getenv
@@ -75,7 +75,8 @@ func fromVariables(lookup func(string) string) (provider, instanceID string) {
 	return "", ""
 }
 
-// validID reports whether a text can be an id. A variable, or a web server that is no metadata service, may give anything.
+// validID reports whether a text can be an id. A variable may hold anything, and so may the answer of a web server that is not a metadata
+// service.
 func validID(id string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 	return id != "" && len(id) <= 128 && strings.Trim(id, letters) == ""

@@ -18,7 +18,7 @@ const (
 	hostsMark    = " # muster-bootstrap" // the end of its lines in hosts files
 )
 
-// bootstrapFiles are patterns. The bundle comes last, for registryTrust needs it.
+// bootstrapFiles are patterns. The bundle comes last: registryTrust needs it, also when leave runs again after an interruption.
 var bootstrapFiles = [...]string{
 	tokenPath, musterFolder + "/first-hop.sh", musterFolder + "/.bootstrap.*",
 	systemUnits + "multi-user.target.wants/" + firstHopUnit, systemUnits + "." + firstHopUnit,
@@ -68,7 +68,7 @@ func (m Manager) RemoveBootstrap(ctx context.Context) (removed, stays []string, 
 // RemoveBootstrapFolder removes the folder of the settings where it is empty.
 func (m Manager) RemoveBootstrapFolder() { os.Remove(m.path(musterFolder)) }
 
-// leftovers are what a script left in the state directory, also one that was interrupted.
+// leftovers are the files that a bootstrap script left in the state directory. One that was interrupted leaves more of them.
 func (m Manager) leftovers() (paths []string) {
 	for _, pattern := range []string{".bootstrap.*", ".runtime-begun", staysFile} {
 		more, _ := filepath.Glob(filepath.Join(m.Base, pattern))
@@ -104,6 +104,7 @@ func (m Manager) bootstrapStays() (stays []string) {
 	return stays
 }
 
+// found lists the files of the machine that fit one of the patterns.
 func (m Manager) found(patterns []string) (paths []string) {
 	for _, pattern := range patterns {
 		more, _ := filepath.Glob(m.path(pattern))
@@ -126,6 +127,7 @@ func (m Manager) registryTrust() (paths []string) {
 	return paths
 }
 
+// marked reports whether a bootstrap script wrote this line of a hosts file.
 func marked(line []byte) bool {
 	return strings.HasSuffix(strings.TrimRight(string(line), " \t\r\n"), hostsMark)
 }

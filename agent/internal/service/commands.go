@@ -47,7 +47,7 @@ func (s System) RootProgram() string {
 	return ""
 }
 
-// Called is how a person calls a program in a shell here: by its name where the PATH leads to it, else by its path.
+// Called is how a person calls a program in a shell here. It is the name where the PATH leads to this program, else the path.
 func Called(path, pathVariable string) string {
 	real, err := filepath.EvalSymlinks(path)
 	for _, folder := range filepath.SplitList(pathVariable) {

@@ -30,7 +30,7 @@ func detach(program string, args, env []string) (string, error) {
 	command.ExtraFiles = []*os.File{writer}
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	err = command.Start()
-	writer.Close()
+	writer.Close() // else the read below would not end with the program
 	if err != nil {
 		return "", fmt.Errorf("start the supervisor: %w", err)
 	}
@@ -49,7 +49,8 @@ func detach(program string, args, env []string) (string, error) {
 // readyPrefix is in front of the line where the start succeeded.
 const readyPrefix = "ok: "
 
-// Announcer tells the process that started this one how the start went. It does so once.
+// Announcer tells the process that started this one how the start went. It says one line and then nothing more: the other process
+// waits for the end of the descriptor.
 type Announcer struct {
 	file *os.File
 }

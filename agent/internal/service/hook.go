@@ -28,8 +28,8 @@ func (m Manager) ours(line string) bool {
 	return strings.HasSuffix(line, marker) && strings.Contains(line, Layout{Base: m.Base}.Program()+" ")
 }
 
-// withLine adds our line to a text, and removes older ones of ours. In a script it stands near the top, for what follows may never
-// end.
+// withLine adds our line to a text, and removes older ones of ours. In a script it stands near the top, because a command after it may
+// never end.
 func (m Manager) withLine(text, line string, script bool) string {
 	clean := m.withoutLine(text)
 	if script && strings.HasPrefix(clean, "#!") {
@@ -78,6 +78,7 @@ func (m Manager) bootHook(ctx context.Context) (by string, advice []string, err 
 	return by, nil, nil
 }
 
+// bootAdvice is what a person does where nothing here starts programs at boot.
 func (m Manager) bootAdvice() string {
 	line := strings.TrimSuffix(m.bootLine(), " "+marker)
 	if m.getenv("CONTAINER_ID") != "" || m.getenv("VAST_CONTAINERLABEL") != "" {
@@ -86,9 +87,11 @@ func (m Manager) bootAdvice() string {
 	return "nothing here starts programs at boot: let whatever starts this machine (an entrypoint, a start script) run: " + line
 }
 
+// onstart reports whether the provider's script is there and this user may write it.
 func (m Manager) onstart() bool {
 	info, err := os.Stat(m.path(onstartPath))
-	return err == nil && info.Mode().IsRegular() && syscall.Access(m.path(onstartPath), 2) == nil
+	const toWrite = 2 // W_OK
+	return err == nil && info.Mode().IsRegular() && syscall.Access(m.path(onstartPath), toWrite) == nil
 }
 
 // editOnstart adds the line to the provider's script, or removes it. It changes nothing else in the script.

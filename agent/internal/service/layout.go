@@ -51,6 +51,7 @@ func (l Layout) Current() string { return l.target(currentLink) }
 // Good is the digest of the build that was online last, empty where there is none.
 func (l Layout) Good() string { return l.target(goodLink) }
 
+// target is the digest that a link names, empty where the link or its build is missing or is not one of ours.
 func (l Layout) target(link string) string {
 	to, err := os.Readlink(filepath.Join(l.Base, link))
 	digest, ok := strings.CutPrefix(to, versionsFolder+"/")
@@ -82,8 +83,8 @@ func Digest(path string) (string, error) {
 	return hex.EncodeToString(sum.Sum(nil)), nil
 }
 
-// Install copies a build into its place and gives its digest. It leaves a complete copy alone, and replaces a damaged one. No link
-// points at the build yet.
+// Install copies a build into its place and returns its digest. It leaves a complete copy alone, and replaces a damaged one. It changes
+// no link: SetCurrent does, after the build has been tried.
 func (l Layout) Install(source string) (string, error) {
 	digest, err := Digest(source)
 	if err != nil {
@@ -107,6 +108,8 @@ func (l Layout) Install(source string) (string, error) {
 	return digest, nil
 }
 
+// copy writes beside the target and renames at the end, so that the target is complete or not there. The folder is synced last:
+// without that the name could be lost with the power.
 func (l Layout) copy(source, target string) (err error) {
 	temporary := target + ".new"
 	from, err := os.Open(source)
@@ -151,6 +154,7 @@ func (l Layout) SetCurrent(digest string) error { return l.link(currentLink, dig
 // SetGood notes that the build with this digest was online.
 func (l Layout) SetGood(digest string) error { return l.link(goodLink, digest) }
 
+// link points a link at a build. It makes the new link beside the old one and renames it, so that there is always one.
 func (l Layout) link(name, digest string) error {
 	if _, err := os.Stat(l.Version(digest)); err != nil {
 		return fmt.Errorf("no build %.12s... to point %s at: join again, which copies it: %w", digest, name, err)

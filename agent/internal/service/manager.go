@@ -39,6 +39,7 @@ func (m Manager) Install(ctx context.Context, kind Kind, restart bool) (Outcome,
 	return Outcome{}, fmt.Errorf("no kind of service is called %q", kind)
 }
 
+// installSupervisor adds the hook before it starts anything, so that an interruption leaves nothing that does not come back at boot.
 func (m Manager) installSupervisor(ctx context.Context, restart bool) (Outcome, error) {
 	by, advice, err := m.bootHook(ctx)
 	if err != nil {
@@ -166,8 +167,8 @@ func (m Manager) Traces() []string {
 	return found
 }
 
-// Remove stops the agent, and removes what keeps it, its settings and its state. The order is such that nothing restarts what is
-// being removed, and that a second call goes on where the first one was interrupted.
+// Remove stops the agent, and removes what keeps it, its settings and its state, in this order. So nothing restarts the agent
+// meanwhile, and a second call goes on where the first one was interrupted.
 func (m Manager) Remove(ctx context.Context) (removed []string, err error) {
 	for _, kind := range m.kinds() {
 		path, err := m.removeKind(ctx, kind)
@@ -198,7 +199,7 @@ func (m Manager) Remove(ctx context.Context) (removed []string, err error) {
 	return append(removed, m.Base), nil
 }
 
-// removeKind stops the agent and takes away what of this kind keeps it. The path is that of a unit or a script.
+// removeKind stops the agent and removes what keeps it by this kind. path is the unit or the script that it removed, if there was one.
 func (m Manager) removeKind(ctx context.Context, kind Kind) (path string, err error) {
 	switch kind {
 	case Systemd:
@@ -216,8 +217,8 @@ func (m Manager) removeKind(ctx context.Context, kind Kind) (path string, err er
 	return "", nil
 }
 
-// ourFiles are the names that an agent, its supervisor and its installation write into a state directory, with what an
-// interruption leaves beside them. service.json comes last: it says what is left to undo.
+// ourFiles are the names that an agent, its supervisor and its installation write into a state directory. removeBase also removes the
+// .new files that an interruption leaves beside them. service.json comes last, because it says what is left to undo.
 var ourFiles = [...]string{
 	"identity*.json", "status.json", logName, logName + ".1", supervisorLog, supervisorLog + ".1",
 	gpu.RecordFile, gpu.CallFile, lastWords, startsFile,

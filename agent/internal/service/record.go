@@ -22,6 +22,7 @@ type record struct {
 	Open   bool     `json:"open,omitempty"`   // something was changed, and the agent has not been online with it yet
 }
 
+// record reads the record. One that cannot be read counts as empty: then leave removes less, and never too much.
 func (m Manager) record() (r record) {
 	raw, err := os.ReadFile(filepath.Join(m.Base, recordFile))
 	if err != nil || json.Unmarshal(raw, &r) != nil {
@@ -30,6 +31,7 @@ func (m Manager) record() (r record) {
 	return r
 }
 
+// note changes the record. The change is on the disk when note returns.
 func (m Manager) note(change func(*record)) error {
 	r := m.record()
 	change(&r)
@@ -69,6 +71,7 @@ func (m Manager) MakeBase() error {
 	return m.note(func(r *record) { r.Made = append(r.Made, made[:len(made)-1]...) })
 }
 
+// takeBase takes over an empty directory, and notes its mode and owner for removeBase.
 func (m Manager) takeBase(info os.FileInfo) error {
 	was := &found{Mode: info.Mode().Perm()}
 	if status, ok := info.Sys().(*syscall.Stat_t); ok {

@@ -1,9 +1,9 @@
 // Package service keeps the agent running on a machine, and removes it again without a trace.
 //
-// What the machine has restarts the agent: systemd, OpenRC, or a user's systemd. Where there is none of these, a supervisor of
-// its own does, which cron or a provider's start script starts at boot. Every file is complete and on the disk before it is used.
-// After an interruption, the same call goes on and finishes the work. systemd is reloaded only on request, for a daemon-reload can
-// take the GPUs away from running containers.
+// The machine's own means restart the agent: systemd, OpenRC, or a user's systemd. Where there is none of these, the agent brings a
+// supervisor, which cron or a provider's start script starts at boot. Every file is complete and on the disk before it is used. After
+// an interruption, the same call goes on and finishes the work. systemd is reloaded only on request, because a daemon-reload can take
+// the GPUs away from running containers.
 package service
 
 import (
@@ -167,7 +167,7 @@ func runCommand(ctx context.Context, name string, args ...string) ([]byte, error
 	return out, err
 }
 
-// oneLine makes the text of a tool fit for a line of the screen, at most 300 bytes: the end of it says most.
+// oneLine makes the text of a tool fit for one line of the screen. It keeps the last 300 bytes, because tools say at the end what failed.
 func oneLine(text string) string {
 	text = strings.Join(strings.Fields(strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) {
@@ -205,6 +205,7 @@ func CheckPath(path string) error {
 	return nil
 }
 
+// same reports whether a file has this content already.
 func same(path string, content []byte) bool {
 	old, err := os.ReadFile(path)
 	return err == nil && bytes.Equal(old, content)

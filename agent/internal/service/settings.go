@@ -24,7 +24,7 @@ type Settings map[string]string
 // ReadSettings reads a settings file. Where there is no file, there are no settings.
 func ReadSettings(path string) (Settings, error) {
 	raw, err := os.ReadFile(path)
-	// ENOTDIR: a home may be /dev/null. Whoever writes there is told what is wrong.
+	// ENOTDIR: a home may be /dev/null. SaveSettings says what is wrong with it.
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ENOTDIR) {
 		return Settings{}, nil
 	}
@@ -103,6 +103,7 @@ func settable(value string) bool {
 // special are the characters with a meaning within double quotes.
 const special = "\"\\$`"
 
+// quote writes a value in double quotes where it needs them. systemd and shells agree on the escapes of these four characters.
 func quote(value string) string {
 	plain := func(r rune) bool {
 		return r >= '0' && r <= '9' || r >= 'A' && r <= 'Z' || r >= 'a' && r <= 'z' || strings.ContainsRune("/:._-+@,=%", r)
@@ -122,6 +123,7 @@ func quote(value string) string {
 	return out.String()
 }
 
+// unquote is the reverse of quote, and reads single quotes too. ok is false for text that systemd and a shell might read differently.
 func unquote(text string) (value string, ok bool) {
 	if text == "" || text[0] != '"' && text[0] != '\'' {
 		return text, !strings.ContainsAny(text, "\"'\\`$")
@@ -172,8 +174,8 @@ func (m Manager) LoadSettings() (Settings, error) {
 // Equal compares the settings as they would be written.
 func (s Settings) Equal(other Settings) bool { return bytes.Equal(s.Format(), other.Format()) }
 
-// Or looks a variable up in an environment first. A variable of this program that is not there is taken from the settings, unless
-// it carries a credential.
+// Or looks variables up in an environment first. For a variable of this program that is not there it takes the setting. It never takes
+// a credential from the settings.
 func (s Settings) Or(getenv func(string) string) func(string) string {
 	return func(name string) string {
 		if value := getenv(name); value != "" || variable.Secret(name) || !strings.HasPrefix(name, variable.Prefix) {

@@ -13,7 +13,7 @@ import (
 // startsFile is a file in the state directory.
 const startsFile = "starts.json"
 
-// A crash loop is at least crashLoop unwanted ends within the window.
+// A crash loop is at least crashLoop crashes within crashWindow. The record keeps the last maxCrashes.
 const (
 	crashWindow = time.Hour
 	crashLoop   = 3
@@ -63,23 +63,23 @@ func (s *Starts) End(failed error) {
 	s.save(r)
 }
 
-// save does not wait for the disk: with the power one entry is lost, no more.
+// save does not wait for the disk. If the power fails, one entry is lost and no more.
 func (s *Starts) save(r startsRecord) {
 	if raw, err := json.Marshal(r); err == nil {
 		_ = disk.ReplaceSoon(s.path, append(raw, '\n'), 0o600)
 	}
 }
 
-// Notice tells a person of a crash loop. It is empty where there is none.
+// Notice tells a person about a crash loop. It is empty where there is none.
 func (s *Starts) Notice(now time.Time) string {
-	late := 0
+	recent := 0
 	for _, crash := range s.crashes {
 		if now.Sub(crash).Abs() < crashWindow {
-			late++
+			recent++
 		}
 	}
-	if late < crashLoop {
+	if recent < crashLoop {
 		return ""
 	}
-	return fmt.Sprintf("the agent was restarted %d times within an hour; the last time: %s", late, s.why)
+	return fmt.Sprintf("the agent was restarted %d times within an hour; the last time: %s", recent, s.why)
 }

@@ -107,6 +107,7 @@ func (k Keeper) tell(crashes int, failed error, pause time.Duration) {
 	}
 }
 
+// ending says how a run of the agent ended. An agent that nobody stopped should not end with success either.
 func ending(err error) string {
 	if err == nil {
 		return "exit status 0"

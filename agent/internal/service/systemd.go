@@ -17,8 +17,8 @@ func (m Manager) unitPath(user bool) string {
 	return systemUnits + unitName
 }
 
-// systemctl calls the system's or the user's systemd. For the user's it sets the variable that says where that is, since not every
-// session has it.
+// systemctl calls the system's or the user's systemd. For the user's it sets XDG_RUNTIME_DIR, which says where that listens and which
+// not every session has.
 func (m Manager) systemctl(ctx context.Context, user bool, args ...string) (string, error) {
 	if !user {
 		return m.run(ctx, "systemctl", args...)
@@ -147,6 +147,7 @@ func (m Manager) disableUnit(ctx context.Context, user bool) error {
 	return nil
 }
 
+// stopUnit stops the unit where it is there. It is no error where systemd does not run.
 func (m Manager) stopUnit(ctx context.Context, user bool) error {
 	if user && m.configFolder() == "" || !exists(m.path(m.unitPath(user))) {
 		return nil

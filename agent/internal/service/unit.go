@@ -1,9 +1,6 @@
 package service
 
-import (
-	"path/filepath"
-	"strings"
-)
+import "strings"
 
 // systemUnits is the folder of the units that a machine's administrator has written.
 const systemUnits = "/etc/systemd/system/"
@@ -90,6 +87,6 @@ depend() {
 
 // openRCText is the init script for an agent in base, with its settings in this file.
 func openRCText(base, settings string) string {
-	return openRCHead + "command=\"" + filepath.Join(base, currentLink, Name) + "\"\n" + openRCTail +
+	return openRCHead + "command=\"" + Layout{Base: base}.Program() + "\"\n" + openRCTail +
 		"\nif [ -f \"" + settings + "\" ]; then\n\tset -o allexport\n\t. \"" + settings + "\"\n\tset +o allexport\nfi\n"
 }
