@@ -10,24 +10,25 @@ import (
 // Account is an operator or a service account, with a hash of its API token's secret.
 type Account struct {
 	ID         string // msa_...
-	Name       string // unique among those not revoked
-	Tenant     string // "" all
+	Name       string // unique among the accounts that are not revoked
+	Tenant     string // "": all
 	Scopes     []string
 	SecretHash []byte
 	CreatedAt  time.Time
 	ExpiresAt  *time.Time
 	RevokedAt  *time.Time
 	LastUsedAt *time.Time
-	CreatedBy  string // who made it, as events name an actor; empty: not known
-	Maker      string // the id of the account that made it; empty: none did
+	CreatedBy  string // Actor.Name of who made it; empty: not known
+	Maker      string // the id of the account that made it; empty: no account did
 }
 
-// CreateAccount stores an account; ErrConflict when a live one has the name.
+// CreateAccount stores an account. ErrConflict if an account that is not revoked has the name.
 func (s *Store) CreateAccount(ctx context.Context, a Account, events ...Event) error {
 	return s.change(ctx, []statement{insertAccount(a)}, events)
 }
 
-// FirstAccount stores an account only when there has never been one.
+// FirstAccount stores an account only if there has never been one. Rows of accounts are never deleted, so of several callers at
+// once one succeeds.
 func (s *Store) FirstAccount(ctx context.Context, a Account, events ...Event) (created bool, err error) {
 	err = s.change(ctx, []statement{guard("NOT EXISTS(SELECT 1 FROM accounts)"), insertAccount(a)}, events)
 	if errors.Is(err, ErrConflict) {
@@ -57,18 +58,18 @@ func readAccount(r *row) Account {
 	return a
 }
 
-// Account returns an account by id, also an expired or revoked one. ErrNotFound when there is none.
+// Account returns an account by its id, also an expired or revoked one. ErrNotFound if there is none.
 func (s *Store) Account(ctx context.Context, id string) (Account, error) {
 	return first(ctx, s, readAccount, do("SELECT "+accountColumns+" FROM accounts WHERE id = ?", id))
 }
 
-// Accounts returns the accounts of a tenant ("" all), revoked ones too, by name.
+// Accounts returns the accounts of a tenant ("": of all), revoked ones too, ordered by name.
 func (s *Store) Accounts(ctx context.Context, tenant string) ([]Account, error) {
 	return all(ctx, s, readAccount,
 		do("SELECT "+accountColumns+" FROM accounts WHERE tenant = ? OR ? = '' ORDER BY name, created_at, id", tenant, tenant))
 }
 
-// RevokeAccount ends a live account of a tenant ("" any); ErrNotFound when there is none.
+// RevokeAccount revokes an account of a tenant ("": of any). ErrNotFound if no account of this name or id is left to revoke.
 func (s *Store) RevokeAccount(ctx context.Context, tenant, nameOrID string, at time.Time, events ...Event) error {
 	const which = "(id = ? OR name = ?) AND (tenant = ? OR ? = '') AND revoked_at IS NULL"
 	return notFound(s.change(ctx, []statement{
@@ -77,7 +78,7 @@ func (s *Store) RevokeAccount(ctx context.Context, tenant, nameOrID string, at t
 	}, events))
 }
 
-// TouchAccount notes that an account was used; an older time changes nothing.
+// TouchAccount notes that an account was used. An older time changes nothing.
 func (s *Store) TouchAccount(ctx context.Context, id string, at time.Time) error {
 	return s.change(ctx, []statement{
 		do("UPDATE accounts SET last_used_at = ? WHERE id = ? AND COALESCE(last_used_at, 0) < ?", millis(at), id, millis(at)),

@@ -1,8 +1,7 @@
 package store
 
-// Actor is who does something, as events name them: "operator:socket", "account:ci", "token:mse_ab12", "node:<id>",
-// "gateway". Address is where the request came from, empty for the gateway itself.
+// Actor is who does something.
 type Actor struct {
-	Name    string
-	Address string
+	Name    string // as events show it: "operator:socket", "account:ci", "token:mse_ab12", "node:<id>", "gateway"
+	Address string // where the request came from; empty for the gateway itself
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Beat is what a heartbeat leaves behind.
+// Beat is what is stored of a heartbeat.
 type Beat struct {
 	NodeID     string
 	At         time.Time
@@ -18,15 +18,15 @@ type Beat struct {
 	Agent      string // JSON
 	Cost       string // JSON
 	Notices    []string
-	Hardware   string // JSON; "" keeps the last
-	GPUs       []GPU  // nil: unchanged
-	RaiseGPUs  int    // to what the record of how many GPUs the node has is lifted; 0: as it is
-	Enrolment  string // that the runs and the GPUs were heard in
-	Runs       []Run  // those that changed places; nil: unchanged
+	Hardware   string // JSON; "": the last one stays
+	GPUs       []GPU  // rows to write; none: the rows stay as they are
+	RaiseGPUs  int    // the number to which the record of the node's GPUs is raised; 0: the record stays
+	Enrolment  string // the enrolment in which the runs and the GPUs were heard
+	Runs       []Run  // runs to write
 }
 
-// SaveBeats stores beats in one batch, with the time the gateway was alive (meta alive_at, unix milliseconds). A node's last_seen
-// never goes back: an older beat than the stored one is dropped. Beats of nodes that do not exist are dropped.
+// SaveBeats stores beats in one batch, together with the time until which the gateway was at work (MetaAliveAt). A node's
+// last_seen never goes back: a beat older than the stored one changes nothing there. Beats of unknown nodes are dropped.
 func (s *Store) SaveBeats(ctx context.Context, beats []Beat, aliveAt time.Time) error {
 	statements := make([]statement, 0, len(beats)+1)
 	for _, b := range beats {
@@ -46,7 +46,7 @@ func (s *Store) SaveBeats(ctx context.Context, beats []Beat, aliveAt time.Time) 
 	return s.change(ctx, statements, nil)
 }
 
-// MetaAliveAt is the meta key that SaveBeats writes.
+// MetaAliveAt is the meta key that SaveBeats writes. Its value is in Unix milliseconds.
 const MetaAliveAt = "alive_at"
 
 func (b Beat) update() statement {

@@ -5,22 +5,22 @@ import (
 	"time"
 )
 
-// Bootstrap is a bootstrap token with the script that was frozen for it.
+// Bootstrap is a bootstrap token with its script. The script is stored when the token is made, so that every fetch gets the same.
 type Bootstrap struct {
-	Token        Token         // NodeID says whose it is; ExpiresAt is when it really ends
+	Token        Token         // NodeID is the node that it is for; ExpiresAt is the end, Window included
 	FetchHash    string        // hex SHA-256 of the fetch part
 	Mode         string        // "manual" or "cloud_init"
-	Window       time.Duration // how long it lives from the first fetch on
-	OuterAt      time.Time     // when it ends at the latest
+	Window       time.Duration // how long it lives after the first fetch
+	OuterAt      time.Time     // the latest end, whenever it is fetched
 	FirstFetchAt *time.Time    // nil: not fetched yet
-	Script       string        // without the fetch part and the secret; empty: dropped long after the token's end
+	Script       string        // without the fetch part and the secret; empty: see DropScripts
 	Registry     string        // HOST[:PORT] that the script logs in to; empty: none
 	FetchSHA256  string        // hex, of the script with the fetch part
 	WholeSHA256  string        // hex, of the script with the whole token
 }
 
-// CreateBootstrap stores a bootstrap token for a node that is in this enrolment ("" none yet) and not retired; ErrConflict when
-// that does not hold or the id is taken.
+// CreateBootstrap stores a bootstrap token for a node. ErrConflict if the node is retired or not in this enrolment ("": it has
+// none yet), or if the id is taken.
 func (s *Store) CreateBootstrap(ctx context.Context, b Bootstrap, enrolmentID string, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL AND enrolment_id = ?)", b.Token.NodeID, enrolmentID),
@@ -51,8 +51,8 @@ func readBootstrap(r *row) Bootstrap {
 		FirstFetchAt: r.maybe(), Script: r.text(), FetchSHA256: r.text(), WholeSHA256: r.text(), Registry: r.text()}
 }
 
-// FetchBootstrap records that the script of a live token was fetched. The first time begins the token's last window: it ends
-// then, or at its outer limit. ErrConflict when the token has ended.
+// FetchBootstrap records that the script of a token was fetched. The first fetch shortens the token's life: it ends a Window later,
+// or earlier at OuterAt. ErrConflict if the token has ended.
 func (s *Store) FetchBootstrap(ctx context.Context, id string, at time.Time, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM tokens t WHERE t.id = ? AND t.revoked_at IS NULL AND t.expires_at > ? AND t.uses > "+tokenUsed+")", id,
@@ -63,13 +63,13 @@ func (s *Store) FetchBootstrap(ctx context.Context, id string, at time.Time, eve
 	}, events)
 }
 
-// endBootstraps ends the other tokens that are bound to a node which has just enrolled.
+// endBootstraps revokes the other tokens that are bound to a node, after the node enrolled with one of them.
 func endBootstraps(nodeID, credential string, at time.Time) statement {
 	return do("UPDATE tokens SET revoked_at = ? WHERE node_id = ? AND node_id <> '' AND id <> ? AND revoked_at IS NULL", millis(at),
 		nodeID, credential)
 }
 
-// DropScripts drops the scripts of bootstrap tokens that had ended by a time, and keeps the rest of what is known of them.
+// DropScripts empties the scripts of bootstrap tokens that ended before a time. The rest of the rows stays.
 func (s *Store) DropScripts(ctx context.Context, ended time.Time) error {
 	return s.change(ctx, []statement{
 		do(`UPDATE bootstraps SET script = '' WHERE script <> '' AND EXISTS(

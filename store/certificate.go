@@ -13,11 +13,11 @@ import (
 const (
 	CertificatePending    = "pending"    // issued by renewal, not used yet
 	CertificateCurrent    = "current"    // the node's identity
-	CertificateSuperseded = "superseded" // its successor has been used, or another one was issued instead
+	CertificateSuperseded = "superseded" // a later one has been used, or was issued before this one was used
 	CertificateRevoked    = "revoked"    // ended by re-enrolment or by an operator
 )
 
-// Certificate is a node certificate on record: the record, not the chain, decides what it is worth.
+// Certificate is a node certificate on record. The record decides whether it is good, not the chain.
 type Certificate struct {
 	Fingerprint string // SHA-256 of the leaf
 	NodeID      string
@@ -32,28 +32,28 @@ type Certificate struct {
 	IssuedAt    time.Time
 	FirstUsedAt *time.Time
 	EndedAt     *time.Time // when it was superseded or revoked
-	OverdueAt   *time.Time // when its renewal was found to be overdue
-	Recovery    bool       // issued to an expired certificate
+	OverdueAt   *time.Time // when a sweep found that its renewal is overdue
+	Recovery    bool       // it was issued when the earlier one had expired
 }
 
-// Identity is what a fingerprint stands for: all that judging a node's request takes.
+// Identity is a certificate and its node: everything that is needed to judge a node's request.
 type Identity struct {
 	Certificate     Certificate
 	NodeName        string
 	Tenant          string
 	State           string
-	NodeEnrolmentID string // differs from the certificate's after a re-enrolment
+	NodeEnrolmentID string // differs from the certificate's after the node enrolled again
 	RecoveryUntil   *time.Time
-	SuccessorUsedAt *time.Time // of a superseded certificate: when one that came after it was first used; nil: not yet
+	SuccessorUsedAt *time.Time // when a later certificate was first used, if this one is superseded; nil: not yet
 	Reasons         []Reason
 	Banned          bool
 	GPUsExpected    int
-	GPUsSaid        bool // a person's word
-	GPUsAsSeen      bool // a person wants what is seen, whatever the node remembers
+	GPUsSaid        bool // a person set GPUsExpected
+	GPUsAsSeen      bool // a person wants the number that is seen; what the node remembers does not count
 }
 
-// NewCertificate is what of a certificate's row its issuer knows: everything but whose it is. der is the leaf, key its
-// SubjectPublicKeyInfo; the dates get the whole seconds that certificates have.
+// NewCertificate fills in what the issuer knows of a certificate's row: everything except the node. der is the leaf, key its
+// SubjectPublicKeyInfo. The dates are cut to whole seconds, as certificates have them.
 func NewCertificate(der, key []byte, notBefore, notAfter time.Time, chain string) Certificate {
 	fingerprint := sha256.Sum256(der)
 	keyHash := sha256.Sum256(key)
@@ -87,14 +87,14 @@ func insertCertificate(c Certificate) statement {
 		millis(c.NotBefore), millis(c.NotAfter), millis(c.IssuedAt), maybeMillis(c.FirstUsedAt), maybeMillis(c.EndedAt), flag(c.Recovery))
 }
 
-// revokeCertificates ends all that a node has; a superseded one keeps the time at which it ended.
+// revokeCertificates revokes all certificates of a node. A superseded one keeps the time at which it ended.
 func revokeCertificates(nodeID string, at time.Time) statement {
 	return do("UPDATE certificates SET status = 'revoked', ended_at = COALESCE(ended_at, ?) WHERE node_id = ? AND status <> 'revoked'",
 		millis(at), nodeID)
 }
 
-// successorUse is asked of superseded certificates only. One that was never used, because another one was issued in its stead, has
-// that one's generation.
+// successorUse is when a later certificate of the same enrolment was first used. Only superseded certificates have one. The later
+// one may have the same generation: a certificate that was replaced before its first use leaves its generation to the next one.
 const successorUse = `CASE WHEN c.status = 'superseded' THEN (SELECT min(s.first_used_at) FROM certificates s WHERE s.node_id = c.node_id
 	AND s.enrolment_id = c.enrolment_id AND s.generation >= c.generation AND s.fingerprint <> c.fingerprint
 	AND s.first_used_at >= c.issued_at) END`
@@ -123,8 +123,8 @@ func readIdentity(r *row) Identity {
 	return i
 }
 
-// AddCertificate stores a pending certificate. ErrConflict when currentFingerprint is no longer the node's current one or the key is
-// known; an earlier pending certificate of the node becomes superseded. One with Recovery is counted in the node's recoveries.
+// AddCertificate stores a pending certificate. An earlier pending one of the node becomes superseded. With Recovery it is counted in
+// the node's recoveries. ErrConflict if currentFingerprint is not the node's current certificate any more, or if the key is known.
 func (s *Store) AddCertificate(ctx context.Context, c Certificate, currentFingerprint string, events ...Event) error {
 	c.Status = CertificatePending
 	statements := []statement{
@@ -146,8 +146,8 @@ func (s *Store) PendingCertificate(ctx context.Context, nodeID, keyHash string) 
 		" FROM certificates c WHERE c.key_hash = ? AND c.node_id = ? AND c.status = 'pending'", keyHash, nodeID))
 }
 
-// PromoteCertificate makes a pending certificate the current one, first used at this time, and supersedes the one before, in one
-// batch; ErrConflict when it is not pending. The use of one with Recovery closes what an operator had opened for it.
+// PromoteCertificate makes a pending certificate the current one, first used at this time. The earlier current one becomes
+// superseded. With Recovery it also ends the recovery that an operator allowed. ErrConflict if the certificate is not pending.
 func (s *Store) PromoteCertificate(ctx context.Context, fingerprint string, at time.Time, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND status = 'pending')", fingerprint),
@@ -159,7 +159,7 @@ func (s *Store) PromoteCertificate(ctx context.Context, fingerprint string, at t
 	}, events)
 }
 
-// MarkFirstUse notes the first use of a certificate; later calls change nothing.
+// MarkFirstUse notes the first use of a certificate. Later calls change nothing.
 func (s *Store) MarkFirstUse(ctx context.Context, fingerprint string, at time.Time) error {
 	return s.change(ctx, []statement{
 		do("UPDATE certificates SET first_used_at = ? WHERE fingerprint = ? AND first_used_at IS NULL", millis(at), fingerprint),

@@ -10,37 +10,38 @@ import (
 type Enrolment struct {
 	ID               string
 	Credential       string // public token id, or psk-<8 hex>
-	ConsumeToken     bool   // the credential is a token and a use of it is taken
+	ConsumeToken     bool   // the credential is a token, and the enrolment takes a use of it
 	KeyHash          string // of the CSR's key
 	Provider         string
 	InstanceID       string
-	BindInstance     bool // the token's uses belong to instances: a known instance takes its own use over
+	BindInstance     bool // the token's uses belong to instances: a known instance takes its own use again
 	Address          string
 	At               time.Time
 	Node             Node // ID, Name, Tenant, State, GPUsExpected; the rest comes from the other fields
 	NewNode          bool
-	TakeOver         *TakeOver // when NewNode is false: what must still hold
+	TakeOver         *TakeOver // not nil if NewNode is false: what must still be true
 	CredentialLabels map[string]string
 	AgentLabels      map[string]string
 	Certificate      Certificate // Fingerprint, PublicKey, Chain and times; stored as current, generation 1, of this enrolment and key
 	Agent            string      // JSON
-	Hardware         string      // JSON, "" none
+	Hardware         string      // JSON; "": none
 	Notices          []string
 	Events           []Event
 }
 
-// TakeOver says what a decision to update an existing node relied on.
+// TakeOver says what the decision to update an existing node rests on. Enrol checks that it is still true.
 type TakeOver struct {
-	EnrolmentID    string     // the node's enrolment as read
-	LastSeenAtMost *time.Time // nil: no matter
-	State          string     // as read
-	UseRecovery    bool       // spends an allow-recovery
-	SignedBy       string     // fingerprint of the node's own certificate, which must not have ended; "": no matter
-	Without        string     // a reason that must not stand against the node; "": no matter
+	EnrolmentID    string     // the node's enrolment, as it was read
+	LastSeenAtMost *time.Time // the node was not heard after this time; nil: not checked
+	State          string     // the node's state, as it was read
+	UseRecovery    bool       // an operator allowed a recovery, which this enrolment uses
+	SignedBy       string     // fingerprint of a certificate of the node that is current or pending; "": not checked
+	Without        string     // a reason that the node does not have; "": not checked
 }
 
-// Enrol takes the use, creates or updates the node and records its certificate, in one atomic batch. ErrConflict when anything that
-// had to hold did not: the token (revoked, expired, used up, of another tenant or node), the PSK, the name, the key, the take-over.
+// Enrol takes the use, creates or updates the node, and records its certificate, in one atomic batch. ErrConflict if a condition is
+// not true: the token is revoked, expired, used up, or of another tenant or node; the PSK is gone; the name or the key is taken; or
+// what TakeOver says has changed.
 func (s *Store) Enrol(ctx context.Context, e Enrolment) error {
 	if e.NewNode == (e.TakeOver != nil) {
 		return errors.New("an enrolment makes a new node or takes one over, exactly one of them")
@@ -75,7 +76,8 @@ func (e Enrolment) use() []statement {
 	}
 }
 
-// nextUse is the number after the highest; the unique index and tokenHolds make sure that it is one use and a free one.
+// nextUse is the number after the highest one. A unique index makes sure that no other enrolment gets it, and tokenHolds that the
+// token allows so many.
 const nextUse = "(SELECT COALESCE(max(number), 0) + 1 FROM enrolments WHERE credential = ? AND number IS NOT NULL)"
 
 func (e Enrolment) insert(number string, args ...any) statement {
@@ -84,9 +86,10 @@ func (e Enrolment) insert(number string, args ...any) statement {
 		append([]any{e.ID, e.Credential, e.KeyHash, e.Node.ID, millis(e.At), e.Provider, e.InstanceID, e.Address}, args...)...)
 }
 
-// inheritUse takes over the number of the enrolment that this instance made before. Statements cannot hand values on, so the number
-// waits as a negative one, out of the way of the unique index, and is struck from the old row at the end. The + keeps SQLite from
-// reading all uses of the token instead of those of the instance.
+// inheritUse takes over the number of the enrolment that this instance made before. Three statements do that, because a statement
+// cannot give a value to the next one. The first makes the number negative, where the unique index does not see it. The second
+// copies it. The third removes it from the old row. The + keeps SQLite from searching by the number: it would read all uses of the
+// token, and not those of the instance.
 func (e Enrolment) inheritUse() []statement {
 	return []statement{
 		do(`UPDATE enrolments SET number = -number WHERE credential = ? AND provider = ? AND instance_id = ? AND instance_id <> ''
@@ -97,7 +100,7 @@ func (e Enrolment) inheritUse() []statement {
 	}
 }
 
-// tokenHolds is checked after the use is taken, so that it sees its number.
+// tokenHolds checks the token. It comes after the statement that takes the use, because it needs the number of the use.
 func (e Enrolment) tokenHolds() statement {
 	return guard(`EXISTS(SELECT 1 FROM tokens t JOIN enrolments e ON e.id = ? AND e.number BETWEEN 1 AND t.uses
 		WHERE t.id = ? AND t.revoked_at IS NULL AND t.expires_at > ? AND t.tenant = ? AND t.node_id IN ('', ?))`,
@@ -119,9 +122,8 @@ func (e Enrolment) newNode() []statement {
 	return append(insertNode(n), enrolmentLabels(n.ID, e.CredentialLabels, e.AgentLabels)...)
 }
 
-// takeOver updates a node that the caller read before, as long as everything still holds that the caller decided on. Another process
-// reports next, so run id and counter start anew and the former runs are forgotten. last_seen stays: it is when the node was last
-// heard.
+// takeOver updates a node, if everything in TakeOver is still true. Another process reports next, so run id and counter are cleared
+// and the earlier runs are forgotten. last_seen stays, because it is when the node was last heard.
 func (e Enrolment) takeOver() []statement {
 	statements := []statement{
 		e.takeOverHolds(),

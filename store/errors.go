@@ -8,9 +8,9 @@ import (
 
 // Sentinels that callers branch on. Everything else is a fault of the machine or of the program.
 var (
-	// ErrNotFound says that no such row exists, or none of the tenant that was asked for.
+	// ErrNotFound says that no such row exists, or none in the tenant that was asked for.
 	ErrNotFound = errors.New("not found")
-	// ErrConflict says that a condition of the write did not hold, so nothing of it was stored. Read again to learn which.
+	// ErrConflict says that a condition of the write was not true, so nothing was stored. To learn which one, read again.
 	ErrConflict = sqlite.ErrConflict
 	// ErrWrongMasterKey says that the database was sealed under another master key.
 	ErrWrongMasterKey = errors.New("the master key is not the one that this database was sealed with")
@@ -24,10 +24,10 @@ var (
 	ErrClosed = sqlite.ErrClosed
 )
 
-// Outage is a write that failed for reasons that lie under the database, such as a full disk. Nothing of it was stored.
+// Outage is a write that failed because of the machine, such as a full disk. Nothing of it was stored.
 type Outage = sqlite.Outage
 
-// notFound is for writes whose only condition is that the row exists.
+// notFound turns ErrConflict into ErrNotFound. It is for writes whose only condition is that the row exists.
 func notFound(err error) error {
 	if errors.Is(err, ErrConflict) {
 		return ErrNotFound

@@ -6,12 +6,12 @@ import (
 	"time"
 )
 
-// Event is one row of the append-only log: who did what, to which node, from where, and how it ended.
+// Event is one row of the append-only log. It says who did what, to which node, from where, and how it ended.
 type Event struct {
-	ID       int64 // given by the store, growing
+	ID       int64 // the store gives it; later events have higher ones
 	At       time.Time
-	Kind     string // "node.enrolled"
-	Actor    string // "operator:socket", "token:mse_ab12", "node:<id>", "gateway"
+	Kind     string // such as "node.enrolled"
+	Actor    string // see Actor.Name
 	NodeID   string
 	NodeName string
 	Tenant   string
@@ -24,20 +24,20 @@ type Event struct {
 // Outcomes of events, beside the codes of refusals.
 const (
 	OutcomeOK   = "ok"
-	OutcomeNone = "none" // nobody was refused, but there was nothing to give
+	OutcomeNone = "none" // the request was allowed, but there was nothing to give
 )
 
-// EventQuery picks events; a zero field leaves none out. Limit 0 means 100, the most is 1000.
+// EventQuery selects events. A zero field does not restrict the result.
 type EventQuery struct {
 	Tenant    string
 	Node      string // id, or name of nodes on record
 	Kind      string
 	Security  bool // security events only
 	Since     time.Time
-	AfterID   int64 // only younger ones
-	BeforeID  int64 // only older ones
-	Limit     int
-	Ascending bool // oldest first
+	AfterID   int64 // only events after this one
+	BeforeID  int64 // only events before this one
+	Limit     int   // see pageLimit
+	Ascending bool  // oldest first
 }
 
 // AddEvents appends events in one batch.
@@ -45,7 +45,7 @@ func (s *Store) AddEvents(ctx context.Context, events ...Event) error {
 	return s.change(ctx, nil, events)
 }
 
-// change runs a write and logs its events in the same batch.
+// change runs a write and adds its events in the same batch: no change is without its event, and no event without its change.
 func (s *Store) change(ctx context.Context, statements []statement, events []Event) error {
 	for _, e := range events {
 		statements = append(statements, insertEvent(e))
@@ -63,7 +63,7 @@ func insertEvent(e Event) statement {
 		millis(e.At), e.Kind, e.Actor, e.NodeID, e.NodeName, e.Tenant, e.Address, e.Outcome, object(e.Detail), flag(e.Security))
 }
 
-// Events returns the picked events, newest first unless Ascending.
+// Events returns the selected events, newest first unless Ascending.
 func (s *Store) Events(ctx context.Context, q EventQuery) ([]Event, error) {
 	return all(ctx, s, readEvent, q.statement())
 }
@@ -73,7 +73,7 @@ func (q EventQuery) statement() statement {
 	if q.Tenant != "" {
 		where.and("tenant = ? AND tenant <> ''", q.Tenant)
 	}
-	if q.Node != "" { // a node's row stays for good, so its name leads to it
+	if q.Node != "" { // rows of nodes are never deleted, so a name always finds them
 		where.and(`id IN (SELECT e.id FROM events e WHERE e.node_id <> '' AND e.node_id IN (SELECT ? UNION SELECT n.id FROM nodes n
 			WHERE n.name = ?))`,
 			q.Node, q.Node)
@@ -85,7 +85,7 @@ func (q EventQuery) statement() statement {
 		where.and("security = 1")
 	}
 	if !q.Since.IsZero() {
-		// The first condition decides; the second, through events_at, keeps the search from going back to the beginning of the log.
+		// The first condition decides. The second one, by the index events_at, keeps SQLite from reading the whole log.
 		where.and("at >= ? AND id >= (SELECT min(+id) FROM events WHERE at >= ?)", millis(q.Since), millis(q.Since))
 	}
 	if q.AfterID != 0 {
@@ -110,7 +110,7 @@ func readEvent(r *row) Event {
 	return e
 }
 
-// pageLimit bounds how many rows one query returns.
+// pageLimit is how many rows one query returns: 100 if nothing was asked for, and 1000 at most.
 func pageLimit(asked int) int64 {
 	const usual, most = 100, 1000
 	if asked <= 0 {
@@ -119,7 +119,7 @@ func pageLimit(asked int) int64 {
 	return int64(min(asked, most))
 }
 
-// filter collects the conditions of a query that all have to hold.
+// filter collects the conditions of a query. All of them must be true.
 type filter struct {
 	conditions []string
 	args       []any

@@ -5,15 +5,15 @@ import (
 	"strings"
 )
 
-// Where a label comes from; the lowest wins.
+// Where a label comes from. If a key has several labels, the lowest number wins.
 const (
 	originOperator   = 0
 	originCredential = 1
 	originAgent      = 2
 )
 
-// insertLabels stores labels, at least one, that the node does not have from this origin. A node has few labels, so there are few
-// texts to prepare.
+// insertLabels stores one or more labels that the node does not have from this origin yet. The SQL text depends on the number of
+// labels only. A node has few labels, so there are few texts to prepare.
 func insertLabels(nodeID string, labels map[string]string, origin int64) statement {
 	const row = "(?, ?, ?, ?)"
 	args := make([]any, 0, 4*len(labels))
@@ -23,7 +23,7 @@ func insertLabels(nodeID string, labels map[string]string, origin int64) stateme
 	return do("INSERT INTO labels(node_id, key, value, origin) VALUES "+row+strings.Repeat(", "+row, len(labels)-1), args...)
 }
 
-// replaceLabels stores what an enrolment brings in place of what the one before brought.
+// replaceLabels replaces the labels of the earlier enrolment. The operator's labels stay.
 func replaceLabels(nodeID string, credential, agent map[string]string) []statement {
 	statements := []statement{do("DELETE FROM labels WHERE node_id = ? AND origin <> ?", nodeID, int64(originOperator))}
 	return append(statements, enrolmentLabels(nodeID, credential, agent)...)
@@ -40,8 +40,9 @@ func enrolmentLabels(nodeID string, credential, agent map[string]string) []state
 	return statements
 }
 
-// SetLabels sets and removes labels as the operator, whose word hides the credential's and the agent's: a removed label stays
-// hidden until the operator sets it. A key that is in both is removed. ErrConflict when the node does not exist.
+// SetLabels sets and removes labels for the operator. They hide the labels of the credential and the agent. A removed label is
+// stored as NULL: so it stays hidden, whatever the agent sends, until the operator sets it again. A key in both set and remove is
+// removed. ErrConflict if the node does not exist.
 func (s *Store) SetLabels(ctx context.Context, nodeID string, set map[string]string, remove []string, events ...Event) error {
 	statements := []statement{guard("EXISTS(SELECT 1 FROM nodes WHERE id = ?)", nodeID)}
 	const upsert = `INSERT INTO labels(node_id, key, value, origin) VALUES (?, ?, ?, 0)

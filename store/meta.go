@@ -8,7 +8,7 @@ import (
 
 const setMeta = "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
 
-// Meta returns the value of a key of the gateway's own, or ErrNotFound.
+// Meta returns the value under a key, or ErrNotFound. Meta values are the gateway's own, not about any node.
 func (s *Store) Meta(ctx context.Context, key string) (string, error) {
 	return s.value(ctx, do("SELECT value FROM meta WHERE key = ?", key))
 }
@@ -26,7 +26,7 @@ func (s *Store) value(ctx context.Context, st statement) (string, error) {
 	return r.text(), r.err
 }
 
-// SetMeta stores a value, replacing what was there.
+// SetMeta stores a value in place of the earlier one.
 func (s *Store) SetMeta(ctx context.Context, key, value string) error {
 	return s.change(ctx, []statement{do(setMeta, key, value)}, nil)
 }
@@ -36,12 +36,13 @@ func (s *Store) AddMeta(ctx context.Context, key, value string, events ...Event)
 	return s.change(ctx, []statement{do("INSERT INTO meta(key, value) VALUES (?, ?)", key, value)}, events)
 }
 
-// MetaOnce stores a value unless the key has one, and returns the one that is kept.
+// MetaOnce stores a value unless the key has one, and returns the value that the key has now. Of several callers at once, all get
+// the same value.
 func (s *Store) MetaOnce(ctx context.Context, key, value string) (string, error) {
 	return s.once(ctx, "INSERT INTO meta(key, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value RETURNING value", key, value)
 }
 
-// once runs an insert that leaves an earlier row alone and returns the value of the row that there is.
+// once runs an insert that keeps an earlier row, and returns the value of the kept row.
 func (s *Store) once(ctx context.Context, insert, key, value string) (string, error) {
 	results, err := s.batch(ctx, []statement{{SQL: insert, Args: []any{key, value}, Returns: true}})
 	if err != nil {
@@ -54,7 +55,7 @@ func (s *Store) once(ctx context.Context, insert, key, value string) (string, er
 	return r.text(), r.err
 }
 
-// Ready reports whether the database takes writes, by making one.
+// Ready returns nil if the database can be written. It finds out by writing.
 func (s *Store) Ready(ctx context.Context) error {
 	return s.SetMeta(ctx, "ready_at", strconv.FormatInt(millis(s.now()), 10))
 }

@@ -8,20 +8,20 @@ import (
 // Move changes a node's state, its reasons, or both.
 type Move struct {
 	NodeID             string
-	From, To           string // equal: only the reasons change
+	From, To           string // equal: the state stays
 	At                 time.Time
 	AddReasons         []Reason // a zero Since means At
 	RemoveReasons      []string
-	ClearReasons       bool // all of them, before AddReasons
+	ClearReasons       bool // remove all reasons, before AddReasons
 	RevokeCertificates bool
-	KeepCertificate    string     // of the present enrolment, good from now on: all others end, and the runs heard so far are forgotten
-	RecoveryUntil      *time.Time // nil: as it is
-	Ban                bool       // with To retired: the name stays taken and the tokens bound to the node are revoked
+	KeepCertificate    string     // a fingerprint of the present enrolment: all others end, and the runs heard so far are forgotten
+	RecoveryUntil      *time.Time // nil: stays as it is
+	Ban                bool       // with To retired: the name stays taken, and the tokens bound to the node are revoked
 	Events             []Event
 }
 
-// MoveNode applies a move in one batch; ErrConflict when the node is no longer in From, a ban's name is taken
-// meanwhile, or KeepCertificate is none of its present enrolment.
+// MoveNode writes a move in one batch. ErrConflict if the node is not in From any more, if another node has the name of a node that
+// is to be banned, or if KeepCertificate does not belong to the present enrolment.
 func (s *Store) MoveNode(ctx context.Context, m Move) error {
 	statements := []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND state = ?)", m.NodeID, m.From),
@@ -39,7 +39,8 @@ func (s *Store) MoveNode(ctx context.Context, m Move) error {
 	return s.change(ctx, statements, m.Events)
 }
 
-// keep makes one certificate the only one. The others go first: a node has one current certificate at most.
+// keep makes one certificate the only good one. It revokes the others first, because an index allows one current certificate for a
+// node.
 func (m Move) keep() []statement {
 	var statements []statement
 	if m.KeepCertificate != "" {
@@ -60,7 +61,8 @@ func (m Move) keep() []statement {
 	return statements
 }
 
-// update sets the state. Retiring frees the name through the index nodes_held_name, unless the node is banned.
+// update sets the state. The index nodes_held_name covers nodes that are not retired or are banned. So retiring a node frees its
+// name, and banning keeps it taken.
 func (m Move) update() statement {
 	retired := flag(m.To == StateRetired)
 	return do(`UPDATE nodes SET state_since = CASE WHEN state = ? THEN state_since ELSE ? END, state = ?,
@@ -69,7 +71,7 @@ func (m Move) update() statement {
 		WHERE id = ?`, m.To, millis(m.At), m.To, retired, millis(m.At), flag(m.Ban), retired, m.NodeID)
 }
 
-// reasons adds a reason that already holds without changing since when it does; a person's word outlasts the machine's.
+// reasons removes and adds reasons. A reason that the node has already keeps its Since, and stays a person's if it is one.
 func (m Move) reasons() []statement {
 	var statements []statement
 	if m.ClearReasons {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// StateRetired is the one state of a node that the store itself gives a meaning: its name is free, its certificates are not listed.
+// StateRetired is the one state with a meaning in the store: the node's name is free, and lists leave the node out.
 const StateRetired = "retired"
 
 // StateReady is the state in which CreateNode stores a node.
 const StateReady = "ready"
 
-// Reason is why a node is in its state; several can hold at once.
+// Reason is why a node is in its state. A node can have several.
 type Reason struct {
 	Reason string
-	Person bool // set by a person, so it does not go by itself
+	Person bool // a person gave it, so only a person takes it away
 	Since  time.Time
-	Detail string // what stands behind it, for a person; "" nothing more is known
+	Detail string // says more to a person; "": nothing more is known
 }
 
 // Node is one machine of the fleet.
@@ -38,14 +38,14 @@ type Node struct {
 	EnrolledAt    *time.Time
 	RetiredAt     *time.Time
 	Banned        bool
-	EnrolmentID   string // "" never enrolled
-	GPUsExpected  int    // the record of how many it has; 0 none
-	GPUsSaid      bool   // a person's word, also 0: what is seen does not raise it
+	EnrolmentID   string // "": never enrolled
+	GPUsExpected  int    // the record of how many GPUs it has; 0: no record, unless GPUsSaid
+	GPUsSaid      bool   // a person set GPUsExpected, which may be 0: what is seen does not raise it
 	RecoveryUntil *time.Time
-	Recoveries    int // certificates issued to an expired one
+	Recoveries    int // how many certificates were issued when the earlier one had expired
 
 	LastSeen   *time.Time
-	Interval   time.Duration // as reported
+	Interval   time.Duration // between heartbeats, as the agent says
 	RunID      string
 	Counter    uint64
 	SkewMillis *int64
@@ -53,10 +53,10 @@ type Node struct {
 	Agent      string // JSON
 	Cost       string // JSON
 	Notices    []string
-	Hardware   string // JSON, "" none
+	Hardware   string // JSON; "": none
 
-	// Certificate is the current one, else the pending one, else zero: Fingerprint, NotAfter, Generation, Status and
-	// OverdueAt only.
+	// Certificate is the current one, else the pending one, else zero. Only Fingerprint, NotAfter, Generation, Status and
+	// OverdueAt are filled in.
 	Certificate Certificate
 }
 
@@ -72,8 +72,8 @@ const (
 		k.fingerprint, k.not_after, k.generation, k.status, k.overdue_at, n.recoveries, n.gpus_said`
 	nodeJoins = ` JOIN liveness v ON v.node_id = n.id
 		LEFT JOIN certificates k ON k.fingerprint = COALESCE(` + nodeCurrent + `, ` + nodePending + `)`
-	// The second condition on the status is that of the index certificates_live: SQLite takes it for nothing less. Asking for both
-	// at once would have SQLite build a table for the IN, for every node.
+	// The second condition on the status repeats the one of the index certificates_live: SQLite uses that index only then. One
+	// query for both statuses would be slower, because SQLite would build a table for the IN for every node.
 	nodeCurrent = `(SELECT fingerprint FROM certificates WHERE node_id = n.id AND status = 'current' AND status IN ('current', 'pending'))`
 	nodePending = `(SELECT fingerprint FROM certificates WHERE node_id = n.id AND status = 'pending' AND status IN ('current', 'pending'))`
 )
@@ -112,7 +112,7 @@ func readNode(r *row) Node {
 	return n
 }
 
-// readReasons reads what nodeReasons selects, and brings it into order: SQLite would set up a sorter for every node.
+// readReasons reads what nodeReasons selects, and sorts it. Sorting in SQL is slower: SQLite sets up a sorter for every node.
 func readReasons(r *row) []Reason {
 	var rows []storedReason
 	r.document(&rows)
@@ -140,8 +140,8 @@ func (s *storedReason) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// Node returns a node of a tenant ("" any): by the name of one that is not retired, by id, or by the name of the newest retired one.
-// ErrNotFound when there is none.
+// Node finds a node of a tenant ("": of any). It looks, in this order, for a node with this name that is not retired, for a node
+// with this id, and for the newest retired node with this name. ErrNotFound if there is none.
 func (s *Store) Node(ctx context.Context, tenant, idOrName string) (Node, error) {
 	return first(ctx, s, readNode, do("SELECT "+nodeColumns+" FROM nodes n"+nodeJoins+`
 		WHERE (n.id = ? OR n.name = ?) AND (n.tenant = ? OR ? = '')
@@ -161,7 +161,7 @@ func (s *Store) NodesByGPU(ctx context.Context, uuid string) ([]Node, error) {
 		WHERE g.uuid = ? ORDER BY g.last_seen DESC, n.id DESC`, uuid))
 }
 
-// CreateNode stores a node that has yet to enrol, in state ready; ErrConflict when the name is taken.
+// CreateNode stores a node that has not enrolled yet, in state ready. ErrConflict if the name is taken.
 func (s *Store) CreateNode(ctx context.Context, n Node, operatorLabels map[string]string, events ...Event) error {
 	n.State = StateReady
 	n.StateSince = n.CreatedAt
@@ -174,7 +174,7 @@ func (s *Store) CreateNode(ctx context.Context, n Node, operatorLabels map[strin
 	return s.change(ctx, statements, events)
 }
 
-// insertNode stores a node with its liveness and counts it.
+// insertNode stores a node with its liveness row, and adds it to the totals. A unique index refuses a name that is taken.
 func insertNode(n Node) []statement {
 	return []statement{
 		do(`INSERT INTO nodes(id, name, tenant, provider, instance_id, state, state_since, created_at, enrolled_at, retired_at, banned,
@@ -187,8 +187,8 @@ func insertNode(n Node) []statement {
 	}
 }
 
-// AllowRecovery lets the node's name be taken over once until then, or its expired certificate be renewed. ErrConflict when the node
-// does not exist or is retired.
+// AllowRecovery allows, until the given time, that the node is taken over once or that its expired certificate is renewed.
+// ErrConflict if the node does not exist or is retired.
 func (s *Store) AllowRecovery(ctx context.Context, nodeID string, until time.Time, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND retired_at IS NULL)", nodeID),

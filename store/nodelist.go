@@ -8,20 +8,20 @@ import (
 	"slices"
 )
 
-// NodeQuery picks nodes. Limit 0 means 100, the most is 1000.
+// NodeQuery selects nodes.
 type NodeQuery struct {
-	Tenant  string // "" all
-	Terms   []Term // all must hold
+	Tenant  string // "": all
+	Terms   []Term // all must be true
 	Status  string
 	State   string
-	Retired bool // include retired nodes; asking for State or the term state=retired does too
-	Limit   int
+	Retired bool   // include retired nodes; the state retired, in State or in a term, includes them too
+	Limit   int    // see pageLimit
 	Cursor  string // from the page before
 	Ref     StatusRef
 }
 
-// Nodes returns one page ordered by name and id, the cursor of the next page ("" none), and how many nodes the query picks in all.
-// A cursor that Nodes did not make wraps ErrBadCursor.
+// Nodes returns one page ordered by name and id, the cursor of the next page ("": there is none), and how many nodes the query
+// selects in all. For a cursor that Nodes did not make, the error wraps ErrBadCursor.
 func (s *Store) Nodes(ctx context.Context, q NodeQuery) (nodes []Node, next string, total int, err error) {
 	where, liveness, err := q.filter()
 	if err != nil {
@@ -42,14 +42,15 @@ func (s *Store) Nodes(ctx context.Context, q NodeQuery) (nodes []Node, next stri
 	if nodes, err = all(ctx, s, readNode, page); err != nil {
 		return nil, "", 0, err
 	}
-	if limit := int(pageLimit(q.Limit)); len(nodes) > limit { // one more was asked for, to know that there is a next page
+	if limit := int(pageLimit(q.Limit)); len(nodes) > limit { // page asks for one more: if it comes, there is a next page
 		nodes = nodes[:limit]
 		next = cursor(nodes[limit-1])
 	}
 	return nodes, next, total, nil
 }
 
-// filter returns the conditions of a query, less its cursor, and whether they read the liveness.
+// filter returns the conditions of a query without its cursor, and whether they need the liveness rows. A + before a column keeps
+// SQLite from searching by it: it then searches by a term that selects fewer nodes.
 func (q NodeQuery) filter() (where filter, liveness bool, err error) {
 	terms := q.Terms
 	if q.State != "" {
@@ -78,6 +79,7 @@ func (q NodeQuery) filter() (where filter, liveness bool, err error) {
 	return where, liveness, nil
 }
 
+// retired is true where the query includes retired nodes.
 func (q NodeQuery) retired() bool {
 	if q.Retired || q.State == StateRetired {
 		return true
@@ -90,7 +92,7 @@ func (q NodeQuery) retired() bool {
 	return false
 }
 
-// count reads the kept totals when nothing but the tenant picks nodes.
+// count counts the selected nodes. If only the tenant selects, it reads the totals: counting would read every row of a large fleet.
 func (q NodeQuery) count(where filter, liveness bool) statement {
 	if len(q.Terms) == 0 && q.State == "" && q.Status == "" {
 		return do("SELECT COALESCE(sum(nodes), 0) FROM totals WHERE (tenant = ? OR ? = '') AND retired <= ?", q.Tenant, q.Tenant,
@@ -99,7 +101,7 @@ func (q NodeQuery) count(where filter, liveness bool) statement {
 	return do("SELECT count(*) FROM nodes n"+livenessJoin(liveness)+where.sql(), where.args...)
 }
 
-// page picks the ids first: sorting them is cheap, and only the nodes of the page are put together.
+// page selects and sorts ids first, which is cheap. Then it reads the whole rows of the nodes on the page alone.
 func (q NodeQuery) page(where filter, liveness bool) (statement, error) {
 	if q.Cursor != "" {
 		name, id, err := parseCursor(q.Cursor)
@@ -120,7 +122,7 @@ func livenessJoin(needed bool) string {
 	return " JOIN liveness v ON v.node_id = n.id"
 }
 
-// cursor names the last node of a page.
+// cursor is the name and id of the last node of a page, as text. So a page stays right when nodes come or go between two pages.
 func cursor(n Node) string {
 	return base64.RawURLEncoding.EncodeToString([]byte(list([]string{n.Name, n.ID})))
 }

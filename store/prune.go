@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// PruneEvents deletes the oldest events of before a time, at most limit of them, and logs note with their number and the time in
-// the same batch. It returns how many went; 0: there was none, and nothing is logged. One caller at a time.
+// PruneEvents deletes events from before a time, the oldest first, at most limit of them. It adds note, with the number of deleted
+// events and the time, in the same batch. It returns that number; 0: there was nothing to delete, and note is not added. Only one
+// caller at a time may use it, because it counts before it deletes.
 func (s *Store) PruneEvents(ctx context.Context, before time.Time, limit int, note Event) (int, error) {
 	type span struct{ count, last int64 }
 	old, err := first(ctx, s, func(r *row) span { return span{r.number(), r.number()} },
@@ -22,9 +23,9 @@ func (s *Store) PruneEvents(ctx context.Context, before time.Time, limit int, no
 
 const longEnded = "SELECT fingerprint FROM certificates WHERE ended_at IS NOT NULL AND chain <> '' AND ended_at < ? LIMIT ?"
 
-// DropChains empties the chains of certificates that ended before a time, the largest part of their rows, at most limit of them at
-// once, and returns how many went. The rest of a row stays for good: no key is certified twice, and a copy of an old identity is
-// recognised however late it comes. Nobody is given an ended certificate again, so nobody misses its chain.
+// DropChains empties the chains of certificates that ended before a time, at most limit of them, and returns how many. A chain is
+// the largest part of a row. Nobody is given an ended certificate again, so nobody needs its chain. The rest of the row is never
+// deleted: with it no key is certified twice, and a copy of an old identity is recognised however late it comes.
 func (s *Store) DropChains(ctx context.Context, before time.Time, limit int) (int, error) {
 	results, err := s.batch(ctx, []statement{do("UPDATE certificates SET chain = '' WHERE fingerprint IN ("+longEnded+")", millis(before),
 		int64(limit))})

@@ -5,20 +5,21 @@ import (
 	"time"
 )
 
-// DefaultTenant is whose nodes are that join without a tenant. The PSKs are its own.
+// DefaultTenant is the tenant of nodes that join without one. Nodes that join with a PSK belong to it.
 const DefaultTenant = "default"
 
-// PSK is a live cluster key, stretched: never the passphrase itself.
+// PSK is a live cluster key. The key is stretched from a passphrase, which is never stored.
 type PSK struct {
 	ID        string // psk-<8 hex>
 	Key       []byte
-	Mark      []byte // what a text that may be the passphrase is compared with; nil: the key was set before there was one
+	Mark      []byte // a text that may be the passphrase is compared with it; nil: the key was set before marks existed
 	CreatedAt time.Time
 }
 
-// pskPlace names where a key is sealed.
+// pskPlace is the place of a key for the sealer.
 func pskPlace(id string) string { return "psks/key/" + id }
 
+// markPlace is the place of a mark for the sealer.
 func markPlace(id string) string { return "psks/mark/" + id }
 
 // PSK returns the live key with this id, or ErrNotFound.
@@ -33,7 +34,7 @@ func (s *Store) PSK(ctx context.Context, id string) (PSK, error) {
 	return keys[0], nil
 }
 
-// PSKs returns the live keys, newest first: at most two.
+// PSKs returns the live keys, newest first. There are two at most: while a key is being changed, the old and the new one.
 func (s *Store) PSKs(ctx context.Context) ([]PSK, error) {
 	return s.psks(ctx, do("SELECT id, key, mark, created_at FROM psks ORDER BY created_at DESC, id"))
 }
@@ -55,7 +56,8 @@ func (s *Store) psks(ctx context.Context, st statement) ([]PSK, error) {
 	}, st)
 }
 
-// AddPSK adds a key beside the live one; ErrConflict when two others are live. Adding the same id again adds its mark at most.
+// AddPSK adds a key beside the live one. ErrConflict if two others are live. If the id is there already, AddPSK changes at most its
+// mark.
 func (s *Store) AddPSK(ctx context.Context, k PSK, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("(SELECT count(*) FROM psks WHERE id <> ?) < 2", k.ID),
@@ -78,7 +80,7 @@ func (s *Store) insertPSK(k PSK) statement {
 		k.ID, s.seal.Seal(pskPlace(k.ID), k.Key), mark, millis(k.CreatedAt))
 }
 
-// ClearPSKs removes every key but the one to keep ("" none).
+// ClearPSKs removes every key except the one to keep ("": removes all).
 func (s *Store) ClearPSKs(ctx context.Context, keep string, events ...Event) error {
 	return s.change(ctx, []statement{do("DELETE FROM psks WHERE id <> ?", keep)}, events)
 }

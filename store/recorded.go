@@ -28,7 +28,7 @@ func readRecorded(r *row) Recorded {
 	return e
 }
 
-// Recorded returns what this credential got for this key, or ErrNotFound.
+// Recorded returns the enrolment that this credential and this key made, or ErrNotFound.
 func (s *Store) Recorded(ctx context.Context, credential, keyHash string) (Recorded, error) {
 	return first(ctx, s, readRecorded, do(recordedColumns+" WHERE c.key_hash = ? AND e.credential = ?", keyHash, credential))
 }

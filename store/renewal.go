@@ -5,24 +5,26 @@ import (
 	"time"
 )
 
-// sweepLimit bounds what one write or one answer of a sweep holds.
+// sweepLimit bounds how many rows one write or one answer of a sweep has.
 const sweepLimit = 500
 
-// dueRenewals picks current certificates of live nodes that are past two thirds and a twentieth of their life, 43/60, and were not
-// marked yet. The fraction stands in an index too. A test of package fleet holds it to the times of agent/wire. The parameters are a
-// time and a limit.
+// dueRenewals selects the current certificates whose renewal is overdue, which are not marked yet, and whose nodes are not retired.
+// Overdue is 43/60 of the life: agents renew at two thirds (40/60), and have a twentieth (3/60) more. The index
+// certificates_renewal has the same fraction. A test of package fleet compares it with the times in agent/wire. The parameters are
+// a time and a limit.
 const dueRenewals = `SELECT c.fingerprint FROM certificates c JOIN nodes n ON n.id = c.node_id
 	WHERE c.status = 'current' AND c.overdue_at IS NULL AND c.issued_at + (c.not_after - c.issued_at) * 43 / 60 < ?
 		AND n.retired_at IS NULL
 	ORDER BY c.issued_at + (c.not_after - c.issued_at) * 43 / 60, c.fingerprint LIMIT ?`
 
+// expiredNodes needs overdue_at, because the index certificates_overdue has only such certificates. Overdue comes before expired.
 const expiredNodes = `SELECT n.id FROM certificates c JOIN nodes n ON n.id = c.node_id
 	WHERE c.status = 'current' AND c.overdue_at IS NOT NULL AND c.not_after < ? AND n.retired_at IS NULL
 		AND NOT EXISTS(SELECT 1 FROM reasons WHERE node_id = n.id AND reason = ?)
 	ORDER BY c.not_after, n.id LIMIT ?`
 
-// MarkOverdue marks the certificates whose renewal is overdue and logs an event of this kind for each, in one batch. Each is marked
-// once; a call handles a few hundred, and reports how many.
+// MarkOverdue marks certificates whose renewal is overdue, and adds an event of this kind for each, in one batch. Each certificate
+// is marked once. A call marks sweepLimit at most, and returns how many: so the caller repeats it until it returns 0.
 func (s *Store) MarkOverdue(ctx context.Context, now time.Time, kind, actor string) (int, error) {
 	results, err := s.batch(ctx, []statement{
 		do(`INSERT INTO events(at, kind, actor, node_id, node_name, tenant, address, outcome, detail, security)
@@ -39,20 +41,20 @@ func (s *Store) MarkOverdue(ctx context.Context, now time.Time, kind, actor stri
 	return int(results[1].Affected), nil
 }
 
-// OverdueExists reports whether MarkOverdue would find one, without writing.
+// OverdueExists is true if MarkOverdue would find a certificate. It does not write, and most sweeps find none.
 func (s *Store) OverdueExists(ctx context.Context, now time.Time) (bool, error) {
 	rows, err := s.query(ctx, do(dueRenewals, millis(now), int64(1)))
 	return len(rows) > 0, err
 }
 
-// ExpiredNodes returns the ids of live nodes whose current certificate has expired and that do not have this reason yet, a few
-// hundred at most. Only certificates that were marked as overdue are looked at: that comes first.
+// ExpiredNodes returns the ids of nodes that are not retired, whose current certificate has expired, and that do not have this
+// reason yet; sweepLimit of them at most. It finds only certificates that MarkOverdue has marked, so that must come first.
 func (s *Store) ExpiredNodes(ctx context.Context, now time.Time, reason string) ([]string, error) {
 	return all(ctx, s, func(r *row) string { return r.text() }, do(expiredNodes, millis(now), reason, int64(sweepLimit)))
 }
 
-// Certificates returns those of a node's present enrolment that could still matter, newest first: what is current or pending, and
-// the latest of the others.
+// Certificates returns the eight newest certificates of a node's present enrolment, newest first. An operator chooses from them when
+// two machines use the identity.
 func (s *Store) Certificates(ctx context.Context, nodeID string) ([]Certificate, error) {
 	return all(ctx, s, readCertificate, do("SELECT "+certificateColumns+` FROM certificates c JOIN nodes n ON n.id = c.node_id
 		WHERE n.id = ? AND c.enrolment_id = n.enrolment_id ORDER BY c.generation DESC, c.issued_at DESC, c.fingerprint LIMIT 8`, nodeID))

@@ -6,7 +6,8 @@ import (
 	"muster/store/sqlite"
 )
 
-// sealedColumns are all that is sealed. The place of a value is table/column/row id.
+// sealedColumns are all columns with sealed values. A new one must be added here: otherwise Reseal would leave it under the old
+// key. The place of a value is table/column/row id.
 var sealedColumns = [...]struct {
 	list, set string
 	place     func(id string) string
@@ -17,9 +18,9 @@ var sealedColumns = [...]struct {
 	{"SELECT id, mark FROM psks WHERE mark IS NOT NULL", "UPDATE psks SET mark = ? WHERE id = ? AND mark = ?", markPlace},
 }
 
-// Reseal seals everything under another master key of 32 bytes, in one batch: before it the old key opens the database,
-// after it the new one, and never anything else. It is for a database that nobody else has open; the store itself still
-// seals under the old key, so close it then.
+// Reseal seals everything under another master key of 32 bytes. It does so in one batch, so at every moment exactly one of the two
+// keys opens the database. Nobody else may have the database open. This store still seals under the old key, so the caller closes
+// it afterwards.
 func (s *Store) Reseal(ctx context.Context, masterKey []byte, events ...Event) error {
 	next, err := sqlite.NewSealer(masterKey)
 	if err != nil {

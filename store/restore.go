@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// Keys of what a backup and a restore leave on record, in unix milliseconds.
+// Meta keys that backups and restores write. Their values are in Unix milliseconds.
 const (
 	metaBackupAt   = "backup_at" // when the newest backup began
 	metaRestoredAt = "restored_at"
-	metaRestoredOf = "restored_backup_at" // when the backup was made that this database came from
+	metaRestoredOf = "restored_backup_at" // when the backup was made from which this database was restored
 	metaAdoptUntil = "restored_adopt_until"
 )
 
-// Restoration says that this database was brought back from a backup.
+// Restoration says that this database was restored from a backup.
 type Restoration struct {
-	At         time.Time // of the restore
-	BackupAt   time.Time // what happened after it is not on record
-	AdoptUntil time.Time // until then certificates issued since are taken over
+	At         time.Time // when it was restored
+	BackupAt   time.Time // when the backup was made; the database knows nothing of the time from then to At
+	AdoptUntil time.Time // until then Adopt may record certificates that were issued in that time
 }
 
-// NoteBackup records that a backup begins now. It comes before Backup, so that the copy tells its own age.
+// NoteBackup records that a backup begins now. The caller does this before Backup, so that the copy holds its own age.
 func (s *Store) NoteBackup(ctx context.Context, at time.Time, events ...Event) error {
 	return s.change(ctx, []statement{do(setMeta, metaBackupAt, strconv.FormatInt(millis(at), 10))}, events)
 }
 
-// BackupAt is when the newest backup that this database knows of began, or ErrNotFound. In a copy that Backup made, it is
-// that copy's own time.
+// BackupAt is when the newest backup began that this database knows of, or ErrNotFound. In a copy that Backup made, it is the time
+// of that copy.
 func (s *Store) BackupAt(ctx context.Context) (time.Time, error) {
 	return s.metaTime(ctx, metaBackupAt)
 }
@@ -45,8 +45,8 @@ func (s *Store) metaTime(ctx context.Context, key string) (time.Time, error) {
 	return time.UnixMilli(number).UTC(), nil
 }
 
-// NoteRestore records a restore, and ends every token that could still be used: what became of its uses since the backup
-// is not known.
+// NoteRestore records a restore. It revokes every token that could still be used, because nobody knows which uses were taken after
+// the backup.
 func (s *Store) NoteRestore(ctx context.Context, r Restoration, events ...Event) error {
 	text := func(t time.Time) string { return strconv.FormatInt(millis(t), 10) }
 	return s.change(ctx, []statement{
@@ -70,9 +70,9 @@ func (s *Store) Restoration(ctx context.Context) (r Restoration, err error) {
 	return r, nil
 }
 
-// Adopt records a certificate that was issued after the backup which this database came from, as the current one of its
-// node; c.Generation is the least that it gets. Those on record end as revoked. ErrConflict when the node is not there, never
-// enrolled, retired or banned, has had one adopted since that restore, or the key is known.
+// Adopt records a certificate that was issued after the backup from which this database was restored. It becomes its node's current
+// certificate, and all others of the node are revoked. Its generation is c.Generation or more. ErrConflict if the node does not
+// exist, has never enrolled, is retired or banned, or has adopted one since that restore, or if the key is known.
 func (s *Store) Adopt(ctx context.Context, r Restoration, c Certificate, at time.Time, events ...Event) error {
 	c.Status = CertificateCurrent
 	const ofNode = "(SELECT enrolment_id FROM nodes WHERE id = ?)"

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// row reads the columns of a result from left to right. The first value of an unexpected type makes err non-nil and every later
-// read zero, so callers check once.
+// row reads the columns of a result from left to right. The first value of a wrong type sets err. Callers look at err once, after
+// the last column.
 type row struct {
 	values []any
 	next   int
@@ -68,10 +68,10 @@ func (r *row) number() int64 {
 
 func (r *row) flag() bool { return r.number() != 0 }
 
-// time reads unix milliseconds.
+// time reads Unix milliseconds.
 func (r *row) time() time.Time { return time.UnixMilli(r.number()).UTC() }
 
-// maybe reads unix milliseconds; NULL is nil.
+// maybe reads Unix milliseconds; NULL is nil.
 func (r *row) maybe() *time.Time {
 	v := r.integer()
 	if v == nil {
@@ -81,7 +81,7 @@ func (r *row) maybe() *time.Time {
 	return &t
 }
 
-// document reads JSON text into a value; NULL and "" leave it alone.
+// document reads JSON text into a value. NULL and "" do not change the value.
 func (r *row) document(into any) {
 	text := r.text()
 	if text == "" {
@@ -118,7 +118,7 @@ func all[T any](ctx context.Context, s *Store, read func(*row) T, st statement) 
 	return values, nil
 }
 
-// first is all for a query whose first row is wanted; ErrNotFound when there is none.
+// first is all for a query of which only the first row is wanted; ErrNotFound if there is none.
 func first[T any](ctx context.Context, s *Store, read func(*row) T, st statement) (T, error) {
 	values, err := all(ctx, s, read, st)
 	if err != nil || len(values) == 0 {

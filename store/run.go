@@ -5,26 +5,26 @@ import (
 	"time"
 )
 
-// MaxRuns is how many runs of one node are kept; the ones heard last stay.
+// MaxRuns is how many runs of one node are kept. The runs that were heard last stay.
 const MaxRuns = 8
 
-// Run is one start of a node's agent, as its heartbeats tell.
+// Run is one start of a node's agent, as its heartbeats show it.
 type Run struct {
 	ID          string
-	Fingerprint string // of the certificate that it showed last
+	Fingerprint string // of the certificate that it used last
 	Address     string
-	Counter     uint64    // the highest
+	Counter     uint64    // the highest one heard
 	First       time.Time // when the gateway first heard of it
 	Last        time.Time // its latest proof of life
 	Before      time.Time // the one before that; zero: none
 
-	// What came after what, whatever the clock said: heartbeats of the node are counted, and these are the numbers of the run's first
-	// one, of its latest proof of life and of the one before that; 0: none.
+	// All proofs of life of a node are counted, so their numbers give the order, whatever the clock says. These are the numbers of
+	// the run's first one, of its latest one, and of the one before that; 0: none.
 	FirstBeat, LastBeat, BeforeBeat int64
 }
 
-// Runs returns the latest runs of a node, the one that was heard last first. The counter and the times of a run that goes on may
-// be behind those of the node itself.
+// Runs returns the latest runs of a node; the run that was heard last comes first. A run's row is not written with each heartbeat:
+// the counter and times of a run that goes on may be older than those of the node.
 func (s *Store) Runs(ctx context.Context, nodeID string) ([]Run, error) {
 	return all(ctx, s, readRun, do(`SELECT run_id, fingerprint, address, counter, first_at, last_at, before_at,
 		first_beat, last_beat, before_beat FROM runs WHERE node_id = ?
@@ -42,7 +42,8 @@ func readRun(r *row) Run {
 	return run
 }
 
-// saveRuns writes runs of a node that exists and is still in the enrolment that they were heard in.
+// saveRuns writes runs, if the node exists and is still in the enrolment in which they were heard. Then it drops the oldest beyond
+// MaxRuns.
 func saveRuns(nodeID, enrolmentID string, runs []Run) []statement {
 	var statements []statement
 	for _, r := range runs {
@@ -67,5 +68,5 @@ func saveRuns(nodeID, enrolmentID string, runs []Run) []statement {
 	return statements
 }
 
-// forgetRuns is for whoever makes one machine the node's only one.
+// forgetRuns drops all runs of a node. From then on one machine is the node, and the runs of others must not count against it.
 func forgetRuns(nodeID string) statement { return do("DELETE FROM runs WHERE node_id = ?", nodeID) }

@@ -20,7 +20,7 @@ type (
 	result    = sqlite.Result
 )
 
-// query and batch are all that the entities know of the engine.
+// query and batch are all that the other files of this package use of the engine.
 func (s *Store) query(ctx context.Context, st statement) ([][]any, error) { return s.db.Query(ctx, st) }
 
 func (s *Store) batch(ctx context.Context, statements []statement) ([]result, error) {
@@ -30,8 +30,8 @@ func (s *Store) batch(ctx context.Context, statements []statement) ([]result, er
 // do makes a statement.
 func do(text string, args ...any) statement { return statement{SQL: text, Args: args} }
 
-// guard makes a statement that aborts its batch unless the condition, an SQL expression, is true. It uses VALUES because SQLite
-// would collect the rows of a SELECT in a table of their own first, for the trigger's sake.
+// guard makes a statement that aborts its batch unless the condition, an SQL expression, is true. A trigger on the view guards
+// does that. The statement uses VALUES: for a SELECT, SQLite would first copy the rows into a table because of the trigger.
 func guard(condition string, args ...any) statement {
 	return do("INSERT INTO guards(held) VALUES ("+condition+")", args...)
 }

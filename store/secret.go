@@ -3,13 +3,14 @@ package store
 import (
 	"context"
 	"errors"
+
 	"muster/store/sqlite"
 )
 
-// canary is the secret that tells whether the master key is the right one.
+// canary is a secret whose value is known. It opens only with the right master key.
 const canary = "canary"
 
-// Secret returns an unsealed secret of the gateway's own, or ErrNotFound.
+// Secret returns one of the gateway's own secrets, unsealed, or ErrNotFound.
 func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	sealed, err := s.value(ctx, do("SELECT value FROM secrets WHERE name = ?", name))
 	if err != nil {
@@ -18,7 +19,8 @@ func (s *Store) Secret(ctx context.Context, name string) ([]byte, error) {
 	return s.seal.Open(secretPlace(name), sealed)
 }
 
-// SecretOnce seals and stores a secret unless the name has one, and returns the one that is kept.
+// SecretOnce seals and stores a secret unless the name has one, and returns the secret that the name has now. Of several callers at
+// once, all get the same secret.
 func (s *Store) SecretOnce(ctx context.Context, name string, value []byte) ([]byte, error) {
 	const insert = "INSERT INTO secrets(name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = value RETURNING value"
 	kept, err := s.once(ctx, insert, name, s.seal.Seal(secretPlace(name), value))
@@ -28,13 +30,13 @@ func (s *Store) SecretOnce(ctx context.Context, name string, value []byte) ([]by
 	return s.seal.Open(secretPlace(name), kept)
 }
 
-// SetSecret seals and stores a secret, replacing what was there.
+// SetSecret seals and stores a secret in place of the earlier one.
 func (s *Store) SetSecret(ctx context.Context, name string, value []byte, events ...Event) error {
 	const set = "INSERT INTO secrets(name, value) VALUES (?, ?) ON CONFLICT DO UPDATE SET value = excluded.value"
 	return s.change(ctx, []statement{do(set, name, s.seal.Seal(secretPlace(name), value))}, events)
 }
 
-// DropSecret forgets a secret; ErrNotFound when there is none.
+// DropSecret deletes a secret. ErrNotFound if there is none.
 func (s *Store) DropSecret(ctx context.Context, name string, events ...Event) error {
 	return notFound(s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM secrets WHERE name = ?)", name),
@@ -44,7 +46,8 @@ func (s *Store) DropSecret(ctx context.Context, name string, events ...Event) er
 
 func secretPlace(name string) string { return "secrets/value/" + name }
 
-// checkCanary fails when the database was sealed under another master key, before anything is sealed under the wrong one.
+// checkCanary fails if the database was sealed under another master key. Open calls it first, so that nothing is ever sealed under
+// a wrong key. A new database gets its canary here.
 func (s *Store) checkCanary(ctx context.Context) error {
 	_, err := s.SecretOnce(ctx, canary, []byte(canary))
 	if errors.Is(err, sqlite.ErrSealed) {

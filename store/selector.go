@@ -10,16 +10,16 @@ const (
 	OpAbsent    = "absent"
 )
 
-// Term is one condition of a selector. The keys tenant, name, provider, instance_id and state are columns, status is computed, all
-// others are effective labels.
+// Term is one condition of a selector. The keys tenant, name, provider, instance_id and state are columns. The key status is
+// computed. All other keys are effective labels.
 type Term struct {
 	Key   string
 	Op    string
 	Value string
 }
 
-// condition adds what a term demands of the node n, and reports whether that takes its liveness v. The + says that a column is to be
-// checked, not searched by.
+// condition adds the condition of a term on the node n, and reports whether it needs the liveness row v. For the +, see
+// NodeQuery.filter.
 func (t Term) condition(where *filter, ref StatusRef) (liveness bool, err error) {
 	switch t.Key {
 	case "tenant", "provider", "instance_id", "state":
@@ -33,7 +33,7 @@ func (t Term) condition(where *filter, ref StatusRef) (liveness bool, err error)
 	}
 }
 
-// picksFew reports whether the term is better looked up first than checked on every node of a tenant: it names a label's value.
+// picksFew is true for a term with a label's value. Few nodes have it, so SQLite should search by it, and not by the tenant.
 func (t Term) picksFew() bool {
 	switch t.Key {
 	case "tenant", "name", "provider", "instance_id", "state", "status":
@@ -59,7 +59,8 @@ func (t Term) compare(where *filter, expression string, args ...any) error {
 	return nil
 }
 
-// Labels that have the effective value, or any: nothing of a lower origin lies over them.
+// The nodes on which the effective label has this value, or any value. A label is effective if no label of a lower origin has its
+// key.
 const (
 	withValue = `(SELECT l.node_id FROM labels l WHERE l.key = ? AND l.value = ?
 		AND NOT EXISTS(SELECT 1 FROM labels o WHERE o.node_id = l.node_id AND o.key = l.key AND o.origin < l.origin))`

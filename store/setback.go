@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// SetBack says that the clock was set back, or that it is behind the one by which the database was written.
+// SetBack says that the clock was set back, or that it is behind the clock by which the database was written.
 type SetBack struct {
-	Now          time.Time     // by the clock as it is
-	By           time.Duration // how far it went back, as far as that is known
-	RecoveryKind string        // of the events that record an allowed recovery
+	Now          time.Time     // by the clock after the step
+	By           time.Duration // how far it went back; 0: not known
+	RecoveryKind string        // the kind of the events that record an allowed recovery
 }
 
-// ahead are the columns that say when something happened.
+// ahead are the columns that say when something happened. SetBack corrects those that are in the future.
 var ahead = [...]struct{ table, column string }{
 	{"liveness", "last_seen"}, {"gpus", "first_seen"}, {"gpus", "last_seen"},
 	{"runs", "first_at"}, {"runs", "last_at"}, {"runs", "before_at"},
@@ -22,9 +22,10 @@ var ahead = [...]struct{ table, column string }{
 	{"accounts", "revoked_at"}, {"accounts", "last_used_at"},
 }
 
-// SetBack mends what is recorded as later than now. What happened, happened as long before now as the step leaves it, and no later
-// than now. What was to last for some time from then on (a token, an account, a certificate, an allowed recovery) lasts as long from
-// there. The log of events stays as it was written, and so do the dates in certificates themselves.
+// SetBack corrects the times that are later than now. A time at which something happened moves back by the step, and to now if it is
+// still later. What lasts for some time from then on (a token, an account, a certificate, an allowed recovery) lasts as long as
+// before: its end moves by the same amount. The column set_back keeps that amount for SetForward. Events stay as they were written,
+// and so do the dates inside certificates.
 func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
 	now := millis(b.Now)
 	by := max(b.By, 0).Milliseconds()
@@ -54,8 +55,9 @@ func (s *Store) SetBack(ctx context.Context, b SetBack, events ...Event) error {
 	return s.change(ctx, statements, events)
 }
 
-// SetForward says that the clock came forward. What a step back had made shorter lasts that much longer again, up to what it was to
-// last: the clock may have been behind then, and not ahead before. Nothing is written where there is neither that nor an event.
+// SetForward corrects times after the clock was set forward. The earlier step back may have been the mistake, and not the time
+// before it. So SetForward moves the ends that SetBack moved by the step, but never beyond their first value. It writes nothing if
+// there is no such end and no event.
 func (s *Store) SetForward(ctx context.Context, by time.Duration, events ...Event) error {
 	var statements []statement
 	if by > 0 {
@@ -87,7 +89,7 @@ func setForward(by int64) []statement {
 	}
 }
 
-// Ahead tells that nodes were heard, or tokens made, later than now: the clock was ahead then.
+// Ahead is true if a node was heard or a token made later than now. The clock was ahead then.
 func (s *Store) Ahead(ctx context.Context, now time.Time) (bool, error) {
 	rows, err := s.query(ctx, do(`SELECT EXISTS(SELECT 1 FROM tokens WHERE created_at > ?)
 		OR EXISTS(SELECT 1 FROM liveness WHERE last_seen > ?)`,

@@ -2,25 +2,25 @@ package store
 
 import "time"
 
-// Status of a node, never stored.
+// Status of a node. It depends on the present time, so it is never stored.
 const (
 	StatusPending = "pending" // never heard from
 	StatusOnline  = "online"
 	StatusStale   = "stale"
 )
 
-// StatusRef is what computing a status takes besides the node.
+// StatusRef holds what a status is computed from, besides the node.
 type StatusRef struct {
-	Now     time.Time
-	Start   time.Time // of this gateway
-	AliveAt time.Time // when the gateway before this start last lived
-	Grace   bool      // within the time after a start in which nothing turns stale
-
-	GraceEnd time.Time // when that time ends
+	Now      time.Time
+	Start    time.Time // when this gateway started, or came back after a gap
+	AliveAt  time.Time // when the gateway was last at work before Start
+	Grace    bool      // Now is before GraceEnd: nothing turns stale
+	GraceEnd time.Time
 }
 
-// Status computes the status of a node: online while it was last seen at most three intervals ago. Right after a start it is judged
-// by when the gateway before was last alive, for it could not be heard meanwhile. To the millisecond, as stored.
+// Status computes the status of a node. It is online until three intervals after it was last seen. Within the grace after a
+// start, AliveAt stands for the present time: the gateway could not hear the node since then. It computes in milliseconds, so
+// that the result is the same as in SQL.
 func (r StatusRef) Status(lastSeen *time.Time, interval time.Duration) string {
 	if lastSeen == nil {
 		return StatusPending
@@ -36,7 +36,7 @@ func (r StatusRef) Status(lastSeen *time.Time, interval time.Duration) string {
 	return StatusStale
 }
 
-// Left is for how long a node that was last seen then stays online yet if nothing more is heard of it; 0: it is stale.
+// Left is how much longer a node that was last seen at lastSeen stays online if nothing more is heard of it; 0: it is stale.
 func (r StatusRef) Left(lastSeen time.Time, interval time.Duration) time.Duration {
 	if r.Status(&lastSeen, interval) == StatusStale {
 		return 0
@@ -48,7 +48,7 @@ func (r StatusRef) Left(lastSeen time.Time, interval time.Duration) time.Duratio
 	return max(end.Sub(r.Now), time.Millisecond)
 }
 
-// statusOf is the same in SQL, for the liveness row v; expression's parameters come from args.
+// statusOf is Status in SQL, for the liveness row v. Its parameters come from StatusRef.args.
 const statusOf = `CASE WHEN v.last_seen IS NULL THEN 'pending'
 	WHEN v.last_seen + 3 * v.interval_ms >= CASE WHEN ? AND v.last_seen < ? THEN ? ELSE ? END THEN 'online' ELSE 'stale' END`
 

@@ -1,9 +1,11 @@
-// Package store keeps the gateway's records, one file for each kind of them.
+// Package store keeps the gateway's records. Each kind of record has its own file.
 //
-// What it promises: a write that returned nil survives kill -9 at any moment; a write is one atomic batch whose conditions
-// are in its SQL, so nothing is decided on what was read before; keys are sealed under the master key before they reach the
-// file. Times and ids are parameters and columns are INTEGER or TEXT only, so the same statements can run on rqlite. The engine
-// is package sqlite.
+// It promises three things. A write that returned nil survives kill -9 at any moment. A write is one atomic batch with its
+// conditions in its SQL, so it never relies on something that was read earlier. Keys are sealed under the master key before they
+// reach the file.
+//
+// Times and ids are parameters, and columns are INTEGER or TEXT only, so the same statements can run on rqlite. The engine is
+// package sqlite.
 package store
 
 import (
@@ -16,7 +18,7 @@ import (
 	"muster/store/sqlite"
 )
 
-// Options say where the database lives.
+// Options say where the database is and which key seals its secrets.
 type Options struct {
 	Path      string           // of the database file; created with mode 0600 in a directory that exists
 	MasterKey []byte           // 32 bytes; seals keys at rest
@@ -58,17 +60,17 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// Close finishes the writes that have begun and closes the database. Writes that had not begun, and later ones, get ErrClosed.
+// Close finishes the writes that have begun and closes the database. All other writes get ErrClosed.
 func (s *Store) Close() error { return s.db.Close() }
 
-// Backup writes a consistent copy of the database to a new file with mode 0600, while reads and writes go on. An existing file is
-// refused. Keys in it stay sealed: it is of use only with the master key.
+// Backup writes a consistent copy of the database to a new file with mode 0600. Reads and writes go on meanwhile. It refuses an
+// existing file. Keys stay sealed in the copy, so the copy needs the master key.
 func (s *Store) Backup(ctx context.Context, path string) error { return s.db.Backup(ctx, path) }
 
-// Scrub writes the database file anew, so that what was deleted or replaced is nowhere in it any more. It needs as much
-// free space again, and is for a database that nobody else has open.
+// Scrub writes the whole database file again, so that nothing that was deleted or replaced is left in it. It needs as much free
+// space as the file has. Nobody else may have the database open.
 func (s *Store) Scrub(ctx context.Context) error { return s.db.Scrub(ctx) }
 
-// Outages has tell called with an *Outage for each reason for which writes begin to fail, once however many fail, and with nil when
-// they have succeeded for a minute. tell must return soon and not write to the store.
+// Outages sets the function that is told about outages. It gets an *Outage when writes begin to fail, once for each reason. It
+// gets nil when writes have succeeded for a minute. tell must return soon, and must not write to the store.
 func (s *Store) Outages(tell func(error)) { s.db.Outages(tell) }

@@ -5,17 +5,18 @@ import (
 	"time"
 )
 
-// Token is an enrollment token (mse_) or a bootstrap token (msb_): never the secret, only the key derived from it.
+// Token is an enrollment token (mse_) or a bootstrap token (msb_). It holds the key that is derived from the secret, and never the
+// secret itself.
 type Token struct {
 	ID           string // the public part: mse_ab12
 	Tenant       string
 	Labels       map[string]string
-	Uses         int // how many it allows
-	Used         int // how many were taken
-	GPUs         int // expected number on each node, 0 not said
-	BindInstance bool
-	NodeID       string // a bootstrap token's node
-	NodeName     string // its name now; read only
+	Uses         int    // how many it allows
+	Used         int    // how many were taken; writes ignore it
+	GPUs         int    // expected number on each node; 0: not said
+	BindInstance bool   // each use belongs to an instance, which takes it again when it comes back
+	NodeID       string // the node that it is bound to, as bootstrap tokens are; "": none
+	NodeName     string // the present name of that node; writes ignore it
 	Key          []byte // enrolment key, sealed at rest; nil in lists
 	CreatedAt    time.Time
 	ExpiresAt    time.Time
@@ -23,14 +24,14 @@ type Token struct {
 	CreatedBy    string
 }
 
-// TokenQuery picks tokens.
+// TokenQuery selects tokens.
 type TokenQuery struct {
-	Tenant string // "" all
-	All    bool   // spent ones too: used up, expired, revoked
+	Tenant string // "": all
+	All    bool   // also those that are used up, expired or revoked
 	Now    time.Time
 }
 
-// CreateToken stores a new token; ErrConflict when the id is taken.
+// CreateToken stores a new token. ErrConflict if the id is taken.
 func (s *Store) CreateToken(ctx context.Context, t Token, events ...Event) error {
 	return s.change(ctx, []statement{s.insertToken(t)}, events)
 }
@@ -46,7 +47,7 @@ func (s *Store) insertToken(t Token) statement {
 
 func tokenPlace(id string) string { return "tokens/key/" + id }
 
-// Uses are numbered from 1 and a number is never given up, so the highest one is how many were taken.
+// Uses are numbered from 1, and no number is ever free again. So the highest number is how many were taken.
 const (
 	tokenUsed    = "(SELECT COALESCE(max(e.number), 0) FROM enrolments e WHERE e.credential = t.id AND e.number IS NOT NULL)"
 	tokenColumns = "t.id, t.tenant, t.labels, t.uses, " + tokenUsed +
@@ -70,7 +71,7 @@ func readToken(r *row) Token {
 	return t
 }
 
-// Token returns a token by its public id, also an expired, used up or revoked one. ErrNotFound when there is none.
+// Token returns a token by its public id, also an expired, used up or revoked one. ErrNotFound if there is none.
 func (s *Store) Token(ctx context.Context, id string) (Token, error) {
 	rows, err := s.query(ctx, do("SELECT "+tokenColumns+", t.key FROM tokens t WHERE t.id = ?", id))
 	if err != nil {
@@ -89,7 +90,7 @@ func (s *Store) Token(ctx context.Context, id string) (Token, error) {
 	return t, err
 }
 
-// Tokens returns the picked tokens, newest first, without their keys.
+// Tokens returns the selected tokens, newest first, without their keys.
 func (s *Store) Tokens(ctx context.Context, q TokenQuery) ([]Token, error) {
 	var where filter
 	if q.Tenant != "" {
@@ -102,7 +103,8 @@ func (s *Store) Tokens(ctx context.Context, q TokenQuery) ([]Token, error) {
 		do("SELECT "+tokenColumns+" FROM tokens t"+where.sql()+" ORDER BY t.created_at DESC, t.id", where.args...))
 }
 
-// RevokeToken ends a token of a tenant ("" any). Revoking twice keeps the first time. ErrNotFound when there is none.
+// RevokeToken revokes a token of a tenant ("": of any). If it is revoked already, the first time stays. ErrNotFound if there is no
+// such token.
 func (s *Store) RevokeToken(ctx context.Context, tenant, id string, at time.Time, events ...Event) error {
 	return notFound(s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM tokens WHERE id = ? AND (tenant = ? OR ? = ''))", id, tenant, tenant),

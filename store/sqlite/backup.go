@@ -9,8 +9,8 @@ import (
 	"path/filepath"
 )
 
-// Backup writes a consistent copy of the database to a new file with mode 0600, while reads and writes go on. An existing file is
-// refused. Keys in it stay sealed: it is of use only with the master key.
+// Backup writes a consistent copy of the database to a new file with mode 0600. Reads and writes go on meanwhile. It refuses an
+// existing file. Keys stay sealed in the copy, so the copy needs the master key.
 func (db *DB) Backup(ctx context.Context, path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -22,7 +22,7 @@ func (db *DB) Backup(ctx context.Context, path string) error {
 	return syncDirectory(filepath.Dir(path))
 }
 
-// vacuumInto needs a connection of its own: those of the readers refuse the statement, and the writer has to go on writing.
+// vacuumInto opens its own connection. The readers' connections refuse the statement, and the writer must go on writing.
 func (db *DB) vacuumInto(ctx context.Context, path string) error {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
@@ -36,7 +36,7 @@ func (db *DB) vacuumInto(ctx context.Context, path string) error {
 	return errors.Join(err, own.Close())
 }
 
-// syncDirectory makes the name of a new file as durable as its content.
+// syncDirectory makes the name of a new file durable. The file's own Sync does that for its content alone.
 func syncDirectory(path string) error {
 	d, err := os.Open(path)
 	if err != nil {
@@ -45,8 +45,8 @@ func syncDirectory(path string) error {
 	return errors.Join(d.Sync(), d.Close())
 }
 
-// Scrub writes the database file anew, so that what was deleted or replaced is nowhere in it any more. It needs as much
-// free space again, and is for a database that nobody else has open.
+// Scrub writes the whole database file again, so that nothing that was deleted or replaced is left in it. It needs as much free
+// space as the file has. Nobody else may have the database open.
 func (db *DB) Scrub(ctx context.Context) error {
 	own, err := sql.Open(driverName, dataSource(db.path, false))
 	if err != nil {

@@ -15,7 +15,7 @@ type migration struct {
 	script string
 }
 
-// migrations returns the steps of a directory of files named 0001_what.sql, which have to be numbered from 1 without a gap.
+// migrations returns the steps in a directory of files named 0001_what.sql. The numbers begin at 1 and have no gap.
 func migrations(dir fs.FS) ([]migration, error) {
 	entries, err := fs.ReadDir(dir, ".") // sorted by name
 	if err != nil {
@@ -45,7 +45,7 @@ func (w *writer) migrate(ctx context.Context, dir fs.FS, now time.Time) error {
 	return w.apply(ctx, steps, now)
 }
 
-// apply runs the steps that the database has not had, each in a transaction with its number.
+// apply runs the steps that the database has not had yet. Each step and the record of its number are one transaction.
 func (w *writer) apply(ctx context.Context, steps []migration, now time.Time) error {
 	const table = "CREATE TABLE IF NOT EXISTS migrations (number INTEGER PRIMARY KEY, name TEXT NOT NULL, at INTEGER NOT NULL) STRICT"
 	if _, err := w.conn.ExecContext(ctx, table); err != nil {
@@ -72,7 +72,8 @@ func (w *writer) migrated(ctx context.Context) (int, error) {
 	return number, err
 }
 
-// step applies one migration. Another process that opened the same file may have been faster: then the number is there.
+// step applies one migration. Another process may have opened the same file and applied it meanwhile. Then its number is there, and
+// step does nothing.
 func (w *writer) step(ctx context.Context, step migration, now time.Time) error {
 	if _, err := w.conn.ExecContext(ctx, "BEGIN IMMEDIATE"); err != nil {
 		return err

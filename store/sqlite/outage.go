@@ -5,10 +5,10 @@ import (
 	"time"
 )
 
-// calm is how long writes must have succeeded before an outage is over: on a disk that is nearly full a small one fits now and then.
+// calm is how long writes must succeed before an outage is over. On a disk that is nearly full, a small write succeeds now and then.
 const calm = time.Minute
 
-// outages tells of writes that fail for reasons below the database. note is for the writer alone.
+// outages tells of writes that fail because of the machine. Only the writer calls note.
 type outages struct {
 	tell atomic.Pointer[func(error)]
 	now  func() time.Time
@@ -45,6 +45,6 @@ func (o *outages) say(err error) {
 	}
 }
 
-// Outages has tell called with an *Outage for each reason for which writes begin to fail, once however many fail, and with nil when
-// they have succeeded for a minute. tell must return soon and not write to the database.
+// Outages sets the function that is told about outages. It gets an *Outage when writes begin to fail, once for each reason. It gets
+// nil when writes have succeeded for a minute. The writer calls tell, so tell must return soon, and must not write to the database.
 func (db *DB) Outages(tell func(error)) { db.write.outages.tell.Store(&tell) }

@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// maxPrepared bounds the prepared reads: the selectors that people write would otherwise pile up.
+// maxPrepared bounds the prepared reads. Every selector that a person writes is a new text.
 const maxPrepared = 128
 
-// reader answers queries from a pool of connections.
+// reader answers queries from a pool of connections. It is safe for concurrent use.
 type reader struct {
 	db       *sql.DB
 	mu       sync.Mutex
@@ -33,7 +33,7 @@ func (r *reader) query(ctx context.Context, st Statement) ([][]any, error) {
 	return collect(rows)
 }
 
-// prepare returns nil without an error when there are enough prepared statements already.
+// prepare returns the prepared statement for a text. It returns nil and no error if there are maxPrepared others already.
 func (r *reader) prepare(ctx context.Context, text string) (*sql.Stmt, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

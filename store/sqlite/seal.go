@@ -8,11 +8,12 @@ import (
 	"strings"
 )
 
-// sealedV1 marks values sealed as: AES-256-GCM, a random nonce of 12 bytes in front, all in standard base64.
+// sealedV1 begins values that are sealed with AES-256-GCM. After it comes, in standard base64, a random nonce of 12 bytes and the
+// sealed value.
 const sealedV1 = "v1:"
 
-// Sealer keeps values secret in the file, and bound to the row that they were stored in. Random nonces allow 2^32 values under
-// one master key.
+// Sealer encrypts values for the file. A sealed value opens only in the place for which it was sealed, so nobody can move it to
+// another row. With random nonces, one master key is good for 2^32 values (NIST SP 800-38D, 8.3).
 type Sealer struct{ aead cipher.AEAD }
 
 // NewSealer takes a master key of 32 bytes.
@@ -33,7 +34,7 @@ func (s Sealer) Seal(place string, value []byte) string {
 	return sealedV1 + base64.StdEncoding.EncodeToString(s.aead.Seal(nil, nil, value, []byte(place)))
 }
 
-// Open undoes Seal for the same place.
+// Open returns the value that Seal was given for the same place, or ErrSealed.
 func (s Sealer) Open(place, sealed string) ([]byte, error) {
 	text, ok := strings.CutPrefix(sealed, sealedV1)
 	if !ok {

@@ -1,9 +1,9 @@
-// Package sqlite is the store's engine: one SQLite file, its schema's migrations, one writer, some readers, and the seal of
-// what is secret in it. It knows no table.
+// Package sqlite is the store's engine: one SQLite file, the migrations of its schema, one writer, some readers, and the sealing of
+// secrets. It knows no table.
 //
-// Query and Batch are the whole seam to the records above. A batch is atomic and carries its conditions in its SQL: nothing
-// looks at one statement to decide on the next. Parameters and columns are integers and text alone. So rqlite, which takes lists
-// of statements over HTTP as JSON, can stand behind the same two methods.
+// The records above it use Query and Batch, and nothing else to read and write. A batch is atomic, and its conditions are in its
+// SQL: no Go code looks at the result of one statement before the next one. Parameters and columns are integers and text only. So
+// rqlite can stand behind the same two methods: it takes lists of statements as JSON over HTTP.
 package sqlite
 
 import (
@@ -18,10 +18,10 @@ import (
 	"time"
 )
 
-// readers is how many connections serve reads at once: more do not help, for each may keep a core busy.
+// readers is how many connections serve reads at once. Each may keep a core busy, so more would not help.
 const readers = 4
 
-// Options say where the database lives and what its schema is.
+// Options say where the database is and what its schema is.
 type Options struct {
 	Path       string           // of the database file; created with mode 0600 in a directory that exists
 	Migrations fs.FS            // files named 0001_what.sql, numbered from 1 without a gap
@@ -76,7 +76,8 @@ func (db *DB) open(ctx context.Context, o Options) error {
 	return nil
 }
 
-// createPrivate makes the file before SQLite does, which would leave its mode to the umask. The -wal and -shm files take it over.
+// createPrivate makes the file before SQLite does. SQLite would leave the mode to the umask. The -wal and -shm files get the mode of
+// this file.
 func createPrivate(path string) error {
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
@@ -85,7 +86,7 @@ func createPrivate(path string) error {
 	return f.Close()
 }
 
-// Close finishes the writes that have begun and closes the database. Writes that had not begun, and later ones, get ErrClosed.
+// Close finishes the writes that have begun and closes the database. All other writes get ErrClosed.
 func (db *DB) Close() error {
 	var err error
 	db.close.Do(func() {

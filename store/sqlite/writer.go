@@ -12,11 +12,11 @@ import (
 // maxGroup is how many batches share one commit at most.
 const maxGroup = 256
 
-// job is one caller's batch on its way through the writer. The writer owns it from the moment it takes it to the answer.
+// job is one caller's batch. After the writer has taken it from the queue, the caller waits for the answer and must not change it.
 type job struct {
 	ctx        context.Context
 	statements []Statement
-	answer     chan<- answer
+	answer     chan<- answer // has room for the one answer, so the writer never waits
 }
 
 type answer struct {
@@ -24,16 +24,16 @@ type answer struct {
 	err     error
 }
 
-// writer is the one connection that writes. Callers hand their batches to its goroutine, which commits those that wait together:
-// one fsync then serves them all.
+// writer is the one connection that writes. Callers send their batches to its goroutine. It commits all waiting batches together,
+// so that they share one fsync. Fields without a comment belong to that goroutine once start has been called.
 type writer struct {
 	db       *sql.DB
 	conn     *sql.Conn // nil after a fault, until it is opened again
 	prepared map[string]*sql.Stmt
-	queue    chan job // unbuffered: a batch that was not taken can still be withdrawn by its caller
-	closing  chan struct{}
-	closed   chan struct{}
-	running  bool
+	queue    chan job      // unbuffered: the caller can withdraw a batch that the writer has not taken
+	closing  chan struct{} // closed by close
+	closed   chan struct{} // closed when the goroutine has ended
+	running  bool          // the goroutine was started
 	outages  outages
 }
 
@@ -63,8 +63,8 @@ func (w *writer) connect(ctx context.Context) error {
 	return nil
 }
 
-// batch hands statements to the writer. A context that ends before the writer takes them withdraws them; after that the caller
-// waits, to be told truthfully what became of them.
+// batch sends statements to the writer and waits for the answer. If ctx ends before the writer takes them, they are withdrawn. After
+// that the caller waits for the commit, because it must learn whether they were written.
 func (w *writer) batch(ctx context.Context, statements []Statement) ([]Result, error) {
 	answers := make(chan answer, 1)
 	select {
@@ -83,7 +83,7 @@ func (w *writer) batch(ctx context.Context, statements []Statement) ([]Result, e
 	return a.results, a.err
 }
 
-// start begins to serve batches; not before the database is migrated.
+// start begins to serve batches. Migrations use the connection without the goroutine, so they must be done.
 func (w *writer) start() {
 	w.running = true
 	go w.run()
@@ -101,8 +101,8 @@ func (w *writer) run() {
 	}
 }
 
-// group takes the batches that are waiting. The callers that the last commit answered get a turn first, so that their next
-// batches are among them.
+// group takes the batches that wait. It lets other goroutines run first: callers that the last commit answered can then send their
+// next batches, which join this group.
 func (w *writer) group(first job) []job {
 	runtime.Gosched()
 	jobs := []job{first}
@@ -134,8 +134,9 @@ func (w *writer) commit(jobs []job) {
 	}
 }
 
-// transaction returns an error only when the fate of the whole group hangs on it. Savepoints cost a third of the speed, so the
-// group is tried without them first; when a batch of it fails, everything is undone and run again, each batch in a savepoint.
+// transaction runs a group and fills in the answers. Its error concerns the whole group. Savepoints cost a third of the speed, so it
+// tries without them first. If a batch fails, it undoes everything and runs it again, with each batch in a savepoint. A group of one
+// needs no second run: its answer is known.
 func (w *writer) transaction(jobs []job, answers []answer) error {
 	if err := w.connect(context.Background()); err != nil {
 		return err
@@ -155,8 +156,8 @@ func (w *writer) transaction(jobs []job, answers []answer) error {
 	return nil
 }
 
-// attempt begins a transaction and runs the group in it. failed says that the transaction has to be rolled back, because
-// a batch failed halfway with nothing to isolate it.
+// attempt begins a transaction and runs the group in it. failed says that the caller must roll it back: a batch failed halfway, and
+// had no savepoint.
 func (w *writer) attempt(jobs []job, answers []answer, savepoints bool) (failed bool, err error) {
 	if err := w.exec("BEGIN IMMEDIATE"); err != nil {
 		return false, err
@@ -180,8 +181,8 @@ func (w *writer) attempt(jobs []job, answers []answer, savepoints bool) (failed 
 	return false, nil
 }
 
-// isolated runs one batch inside a savepoint: when a statement of it fails, only its caller gets the error. The error that it
-// returns itself is one of the whole transaction.
+// isolated runs one batch inside a savepoint. If one of its statements fails, the error is in the answer and the other batches go
+// on. The second result is an error of the whole transaction.
 func (w *writer) isolated(statements []Statement) (answer, error) {
 	if err := w.exec("SAVEPOINT batch"); err != nil {
 		return answer{}, err
@@ -198,7 +199,7 @@ func (w *writer) isolated(statements []Statement) (answer, error) {
 	return a, w.exec("RELEASE batch")
 }
 
-// statements runs one batch up to the first statement that fails.
+// statements runs one batch up to the first statement that fails. Its results are those of isolated.
 func (w *writer) statements(statements []Statement) (answer, error) {
 	results := make([]Result, len(statements))
 	for i, st := range statements {
@@ -245,7 +246,7 @@ func (w *writer) exec(text string) error {
 	return err
 }
 
-// prepare compiles a statement once for the life of the connection: the store writes a bounded number of texts.
+// prepare compiles a statement once for the life of the connection. It needs no bound, because the texts of writes are few.
 func (w *writer) prepare(text string) (*sql.Stmt, error) {
 	if st := w.prepared[text]; st != nil {
 		return st, nil
@@ -258,7 +259,7 @@ func (w *writer) prepare(text string) (*sql.Stmt, error) {
 	return st, nil
 }
 
-// disconnect drops the connection after a fault, with whatever transaction it had open; the next group opens a new one.
+// disconnect drops the connection after a fault, together with its open transaction. The next group opens a new connection.
 func (w *writer) disconnect() {
 	if w.conn == nil {
 		return
@@ -271,7 +272,7 @@ func (w *writer) disconnect() {
 	w.prepared = nil
 }
 
-// close lets the group that is being written finish.
+// close waits for the group that is being written.
 func (w *writer) close() error {
 	close(w.closing)
 	if w.running {
