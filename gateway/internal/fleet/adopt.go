@@ -12,18 +12,18 @@ import (
 )
 
 // Adoptee is a certificate that is not on record. The caller has checked that it chains to the gateway's issuer, that it names
-// NodeID, and that who shows it holds its key.
+// NodeID, and that the sender holds its key.
 type Adoptee struct {
 	NodeID     string
 	Leaf       *x509.Certificate
 	Chain      string // PEM, leaf first
-	Generation int    // as the node counts
+	Generation int    // that the node gives; nobody has checked it
 	Address    string
 }
 
-// Adopt takes a certificate over that was issued between the backup and the restore of this gateway's database, once for a
-// node and within the time that the restore allows. It gives the generation that the certificate has on record. Refusals
-// carry the code unknown_certificate; each one within that time is an event.
+// Adopt records a certificate that was issued after the backup from which this gateway's database was restored. It does so once
+// for each node, within the time that the restore allows. It returns the generation that the certificate has on record.
+// Refusals carry the code unknown_certificate. Each refusal within that time is an event.
 func (f *Fleet) Adopt(ctx context.Context, a Adoptee) (int, error) {
 	restored, err := f.store.Restoration(ctx)
 	if errors.Is(err, store.ErrNotFound) || err == nil && !f.now().Before(restored.AdoptUntil) {

@@ -10,46 +10,49 @@ import (
 )
 
 const (
-	gpuRefresh = 10 * time.Minute // how often an unchanged node's GPU rows are looked at again
-	gpuPause   = time.Minute      // between two looks at a node that is started again and again
-	flushBatch = 500              // heartbeats in one batch
+	gpuRefresh = 10 * time.Minute // how often the GPU rows of one run are written again
+	gpuPause   = time.Minute      // the same for a new run, so that an agent that restarts all the time causes few writes
+	flushBatch = 500              // heartbeats in one write: others must not wait long for the writer
+	forgetLive = time.Hour        // a node that is silent for so long leaves memory; the database has all of it
 )
 
-// live is what is known of a node since its last flush, and what the next heartbeat is compared with.
+// live is what memory has of a node: the heartbeat that waits for the next flush, and what the next heartbeat is compared with.
+// Fleet.beats guards it.
 type live struct {
 	beat   store.Beat
-	dirty  bool
-	gpusAt time.Duration // when, in the fleet's up time, the GPU rows were last read out of a reading
-	gpuRun string        // of which run; empty: they were not
+	dirty  bool          // beat is newer than the database
+	gpusAt time.Duration // when the GPU rows were last written, in the clock's up time
+	gpuRun string        // the run whose GPU rows were last written; empty: none
 
 	current string // the run that was heard last
 	runs    []*run
-	beats   int64         // how many proofs of life were counted, over all runs
-	touched time.Duration // when it was last heard, in the fleet's up time
+	beats   int64         // how many proofs of life were counted, over all runs; it orders them
+	touched time.Duration // when the node was last heard, in the clock's up time
 
-	leftOut string // the notice of what the last reading had to lose
+	leftOut string // the notice that names what was left out of the last reading
 
-	gpusSeen  int               // the most GPUs that were seen, or remembered by the node, since memory has it
-	ills      map[string]string // what the rows of its GPUs last said, by GPU
-	illHash   uint64            // stands for it
-	illEvents allowance         // of events about it
-	retold    allowance         // of changes of what stands behind a reason
+	gpusSeen  int               // the most GPUs that were seen, or that the node remembers, since the node is in memory
+	ills      map[string]string // the health that the GPU rows last said, by GPU
+	illHash   uint64            // Report.Ills for ills
+	illEvents allowance         // bounds the events about ills
+	retold    allowance         // bounds the changes of a reason's detail
 }
 
-// Report is what a heartbeat says beside its plain members, in JSON of the shape that the API promises.
+// Report is the part of a heartbeat that the node API has already put into the API's JSON.
 type Report struct {
-	Agent, Cost string // "" not said
-	Hardware    string // "" leaves the last reading in place
-	LeftOut     string // a notice that names what did not have the shape; "" all did
+	Agent, Cost string // "": not said
+	Hardware    string // "": the last reading stays
+	LeftOut     string // a notice that names what had a wrong shape and was left out; "": nothing was
 
-	// Of the reading, as long as there is one:
+	// These describe the reading, if there is one:
 	Probe    string // the probe's state
-	GPUs     int    // rows
-	Expected int    // how many GPUs the node remembers to have; 0: it does not say
-	Ills     uint64 // stands for what the rows' health lists say: equal numbers are equal lists; 0: all are empty
+	GPUs     int    // the number of rows
+	Expected int    // how many GPUs the node remembers; 0: it does not say
+	Ills     uint64 // a hash of the rows' health lists; 0: all lists are empty
 }
 
-// Beat takes one heartbeat of a node and gives its state. The reading itself is not decoded here: nobody has asked for it.
+// Beat takes one heartbeat of a node and returns the node's state. It does not decode the reading: most readings are replaced
+// before anybody asks for them.
 func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *wire.HeartbeatRequest, report Report) (State, error) {
 	f.watch(ctx)
 	if err := f.remember(ctx, id.NodeID); err != nil {
@@ -68,7 +71,7 @@ func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Heartbe
 			"why": "two runs of the agent report at once", "run": b.RunID, "other_run": clashing.ID, "other_address": clashing.Address,
 			"other_fingerprint": clashing.Fingerprint,
 		})
-	case id.InConflict(): // who of two is well is nothing to go by
+	case id.InConflict(): // two machines report, so their health says nothing about the node
 		state, err = f.heard(ctx, id, nil, nil)
 	default:
 		expected := f.expect(id, b, report)
@@ -90,8 +93,8 @@ func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Heartbe
 	return state, nil
 }
 
-// follow keeps the memory of the node's runs. A heartbeat that a later one of the same run has overtaken on the way proves
-// that the node is alive; what it says of the node is old.
+// follow adds a heartbeat to the node's runs. A heartbeat can arrive after a later one of the same run: it is overtaken. It
+// still proves that the node is alive, but what it says about the node is old.
 func (f *Fleet) follow(id *Identity, p Proof, b *wire.HeartbeatRequest) (overtaken bool, clashing *run) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
@@ -104,13 +107,13 @@ func (f *Fleet) follow(id *Identity, p Proof, b *wire.HeartbeatRequest) (overtak
 		l.dirty = true
 	}
 	if clashing != nil {
-		other := *clashing // it goes on changing
+		other := *clashing // a copy: the original may change once the lock is released
 		clashing = &other
 	}
 	return overtaken, clashing
 }
 
-// live is what memory has of a node. The caller holds the lock.
+// live returns what memory has of a node, and makes it if there is nothing. The caller holds the lock of beats.
 func (f *Fleet) live(nodeID string) *live {
 	l := f.beats.live[nodeID]
 	if l == nil {
@@ -120,7 +123,8 @@ func (f *Fleet) live(nodeID string) *live {
 	return l
 }
 
-// take puts a heartbeat in line for the next flush. What was left out of a reading is told for as long as that is shown.
+// take keeps a heartbeat for the next flush. The notice of what was left out of a reading stays for as long as that reading
+// is shown.
 func (f *Fleet) take(beat store.Beat, leftOut string) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
@@ -134,19 +138,19 @@ func (f *Fleet) take(beat store.Beat, leftOut string) {
 	if beat.Hardware == "" && l.dirty {
 		beat.Hardware = l.beat.Hardware
 	}
-	beat.At = f.now() // under the lock, so that last_seen never goes back
+	beat.At = f.now() // read while the lock is held, so that last_seen never goes back
 	l.beat = beat
 	l.dirty = true
 }
 
-// forgetBeat drops what a node's former identity reported and nothing has written yet.
+// forgetBeat drops what memory has of a node. After a take-over or a recovery, what was heard before belongs to another machine.
 func (f *Fleet) forgetBeat(nodeID string) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	delete(f.beats.live, nodeID)
 }
 
-// heard moves the node where being heard from, and its health, lead.
+// heard moves the node to the state that follows from a heartbeat and its health, and returns that state.
 func (f *Fleet) heard(ctx context.Context, id *Identity, health []string, detail map[string]string) (State, error) {
 	state := id.State
 	if to, err := Decide(Situation{State: state, Person: id.Person}, Heartbeat); err != nil {
@@ -162,7 +166,7 @@ func (f *Fleet) heard(ctx context.Context, id *Identity, health []string, detail
 		return state, nil
 	}
 	add, remove := healthChange(id.Reasons, health)
-	if has(id.Reasons, wire.ReasonExpired) { // a heartbeat takes a certificate that is good
+	if has(id.Reasons, wire.ReasonExpired) { // a heartbeat needs a valid certificate, so it is not expired any more
 		remove = append(remove, wire.ReasonExpired)
 	}
 	if len(add)+len(remove) == 0 {
@@ -172,7 +176,8 @@ func (f *Fleet) heard(ctx context.Context, id *Identity, health []string, detail
 	return State(moved.State), err
 }
 
-// Flush writes the heartbeats that wait. When it returns nil, everything heard before the call is in the database.
+// Flush writes the heartbeats that wait. When it returns nil, everything that was heard before the call is in the database.
+// It writes at least once, also where no heartbeat waits: each write records that the gateway is at work.
 func (f *Fleet) Flush(ctx context.Context) error {
 	f.watch(ctx)
 	f.flushing.Lock()
@@ -185,7 +190,7 @@ func (f *Fleet) Flush(ctx context.Context) error {
 			return err
 		}
 		for _, beat := range waiting[:n] {
-			if beat.RaiseGPUs > 0 { // its identities hold the record of before
+			if beat.RaiseGPUs > 0 { // the cached identities hold the old number
 				f.Forget(beat.NodeID)
 			}
 		}
@@ -194,6 +199,7 @@ func (f *Fleet) Flush(ctx context.Context) error {
 	return nil
 }
 
+// takeDirty returns the heartbeats that wait, and marks them as written. giveBack undoes that.
 func (f *Fleet) takeDirty() []store.Beat {
 	f.beats.Lock()
 	defer f.beats.Unlock()
@@ -201,7 +207,7 @@ func (f *Fleet) takeDirty() []store.Beat {
 	up := f.clock.Up()
 	for id, l := range f.beats.live {
 		if !l.dirty {
-			if up-l.touched > time.Hour {
+			if up-l.touched > forgetLive {
 				delete(f.beats.live, id)
 			}
 			continue
@@ -222,13 +228,14 @@ func (f *Fleet) takeDirty() []store.Beat {
 	return waiting
 }
 
-// giveBack puts beats that could not be written back in line, unless a newer one is there.
+// giveBack keeps beats that could not be written for the next flush, unless a newer one came meanwhile. A newer one without a
+// reading gets the reading of the older one.
 func (f *Fleet) giveBack(waiting []store.Beat) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	for _, beat := range waiting {
 		l := f.beats.live[beat.NodeID]
-		if l == nil { // a take-over dropped it meanwhile
+		if l == nil { // forgetBeat dropped it meanwhile
 			continue
 		}
 		if !l.dirty {
@@ -242,7 +249,7 @@ func (f *Fleet) giveBack(waiting []store.Beat) {
 	}
 }
 
-// overlay puts what was heard since the last flush over what the database says.
+// overlay replaces what the database says of a node with what was heard since the last flush.
 func (f *Fleet) overlay(n *store.Node) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
@@ -250,7 +257,8 @@ func (f *Fleet) overlay(n *store.Node) {
 	if l != nil && !n.GPUsSaid {
 		n.GPUsExpected = max(n.GPUsExpected, l.gpusSeen)
 	}
-	if l == nil || l.beat.NodeID == "" || n.LastSeen != nil && l.beat.At.Before(*n.LastSeen) { // also while a flush is under way
+	// A beat that a flush is writing is not dirty any more, so the times decide.
+	if l == nil || l.beat.NodeID == "" || n.LastSeen != nil && l.beat.At.Before(*n.LastSeen) {
 		return
 	}
 	b := l.beat

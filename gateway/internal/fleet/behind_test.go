@@ -10,8 +10,8 @@ import (
 	"muster/store"
 )
 
-// TestClockThatWasBehind: what a clock that was behind for ten seconds has taken from whatever lasts for some time is given back when it
-// is right again, also to a node that was silent meanwhile.
+// TestClockThatWasBehind: a clock that is behind for ten seconds makes certificates, tokens and accounts end earlier. When the clock is
+// right again, they get that time back, also those of a node that was silent meanwhile.
 func TestClockThatWasBehind(t *testing.T) {
 	for _, by := range []time.Duration{40 * time.Second, 5 * time.Hour, 30 * time.Hour, 5 * 24 * time.Hour, year} {
 		for _, restarts := range []string{"", "into it", "out of it", "both"} {
@@ -136,7 +136,7 @@ func (f *tide) restartOften() {
 	f.restart()
 }
 
-// TestIssuedByAClockThatWasBehind: such a certificate has ended before it could be renewed, and is not lost for that.
+// TestIssuedByAClockThatWasBehind: such a certificate ends before it can be renewed. The node can renew it all the same.
 func TestIssuedByAClockThatWasBehind(t *testing.T) {
 	f := newTide(t, true)
 	f.pass(20 * 24 * time.Hour) // the CA is older than the step
@@ -178,7 +178,7 @@ func TestGivenBackOnce(t *testing.T) {
 	}
 }
 
-// TestAbsenceOfAClockThatWasAhead: an absence that was noted by a clock far ahead excuses nothing that comes.
+// TestAbsenceOfAClockThatWasAhead: an absence that a clock far ahead has noted makes no later grace longer.
 func TestAbsenceOfAClockThatWasAhead(t *testing.T) {
 	f := newTide(t, true)
 	ad := f.enrolled("box")

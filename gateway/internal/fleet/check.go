@@ -10,18 +10,20 @@ import (
 	"muster/store"
 )
 
-// Purpose is what an identity is to be used for.
+// Purpose is what a request wants to do with an identity.
 type Purpose int
 
-// Purposes. They differ in what is open to an expired certificate and to a node whose identity is in conflict.
+// Purposes. They differ in what an expired certificate may do, and what a node may do whose identity is in conflict.
 const (
 	ForAnything  Purpose = iota
-	ForHeartbeat         // open in conflict too, so that the node stays visible
-	ForRenewal           // open to an expired certificate, within the grace or what an operator allowed
+	ForHeartbeat         // allowed in conflict too, so that the node stays visible
+	ForRenewal           // allowed to an expired certificate, within the grace or the time that an operator allowed
 )
 
-// Check tells whether an identity may be used now, and refuses with the code that says why not. The gateway's clock and
-// record decide, not the certificate's chain.
+// Check returns nil if an identity may be used now. Otherwise it refuses with the code that says why not. The gateway's clock
+// and record decide, not the certificate's chain: so a change on record works at once.
+//
+// The order of the cases is the order of their weight: a banned node hears that it is banned, whatever else is wrong with it.
 func (f *Fleet) Check(id *Identity, purpose Purpose) error {
 	conflict := id.InConflict()
 	switch {
@@ -53,8 +55,8 @@ func (f *Fleet) checkDates(id *Identity, purpose Purpose) error {
 		return nil
 	case purpose != ForRenewal:
 		return wire.Refuse(wire.CodeExpired, expired, "renew it: only that is open to it")
-	case f.grace > 0 && !now.After(id.NotAfter.Add(f.grace+f.clock.Absent(id.NotAfter, now))): // while it was away nobody could renew
-		return nil
+	case f.grace > 0 && !now.After(id.NotAfter.Add(f.grace+f.clock.Absent(id.NotAfter, now))):
+		return nil // nobody could renew while the gateway was away, so that time does not count
 	case id.recovery != nil && now.Before(*id.recovery):
 		return nil
 	}
@@ -62,19 +64,19 @@ func (f *Fleet) checkDates(id *Identity, purpose Purpose) error {
 		"an operator can allow it without a visit: muster node allow-recovery "+id.Name+"; or enrol again with a new token")
 }
 
-// InConflict tells that two machines were seen to use this identity.
+// InConflict is true where two machines were seen to use this identity.
 func (id *Identity) InConflict() bool { return has(id.Reasons, wire.ReasonConflict) }
 
-// Superseded tells a certificate in whose stead another one was used or issued.
+// Superseded is true for a certificate that a later one has replaced.
 func (id *Identity) Superseded() bool { return id.certificate == store.CertificateSuperseded }
 
 func has(reasons []store.Reason, name string) bool {
 	return slices.ContainsFunc(reasons, func(x store.Reason) bool { return x.Reason == name })
 }
 
-// Use records that a checked identity was used, and judges it anew where the node changed since it was looked up. The first
-// use of a pending certificate makes it the current one and ends the one before, in one batch; the identity that is returned
-// is the one to go on with.
+// Use records that a checked identity was used. If the node changed since the lookup, Use checks the identity again. The first
+// use of a pending certificate makes it the current one and ends the earlier one, in one transaction. The caller goes on with
+// the identity that Use returns.
 func (f *Fleet) Use(ctx context.Context, id *Identity, purpose Purpose) (*Identity, error) {
 	switch {
 	case id.certificate == store.CertificatePending:
@@ -88,7 +90,7 @@ func (f *Fleet) Use(ctx context.Context, id *Identity, purpose Purpose) (*Identi
 			return nil, err
 		}
 	default:
-		if now, _ := f.cache.lookup(id.Fingerprint); now == id {
+		if now, _ := f.cache.lookup(id.Fingerprint); now == id { // no change since: each change drops the entry
 			return id, nil
 		}
 		return f.judged(ctx, id.Fingerprint, purpose)
@@ -97,6 +99,7 @@ func (f *Fleet) Use(ctx context.Context, id *Identity, purpose Purpose) (*Identi
 	return f.judged(ctx, id.Fingerprint, purpose)
 }
 
+// judged looks an identity up again and checks it.
 func (f *Fleet) judged(ctx context.Context, fingerprint string, purpose Purpose) (*Identity, error) {
 	again, err := f.Identity(ctx, fingerprint)
 	if err != nil {

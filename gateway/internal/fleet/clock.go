@@ -8,13 +8,13 @@ import (
 	"muster/store"
 )
 
-// stepTold is from which step of the clock on an operator is told by an event.
+// stepTold is the size of a step of the clock above which an event tells the operator.
 const stepTold = time.Minute
 
-// metaAbsences is where the store keeps what timeline.Clock.Absences gives.
+// metaAbsences is the key under which the store keeps the text of timeline.Clock.Absences.
 const metaAbsences = "absences"
 
-// watch notices that the clock was set, and mends what that makes wrong before anything rests on it: whatever depends on times
+// watch notices that the clock was set, and corrects the times that are wrong now. Every method whose answer depends on times
 // calls it first. The caller holds no lock.
 func (f *Fleet) watch(ctx context.Context) {
 	if f.clock.Read(); f.clock.Settled() {
@@ -25,20 +25,21 @@ func (f *Fleet) watch(ctx context.Context) {
 	f.flushing.Lock()
 	defer f.flushing.Unlock()
 	if err := f.mend(ctx, f.clock.Take()); err != nil {
-		f.log.Error("times that are ahead of the clock wait to be mended: the database takes no writes", "error", err)
+		f.log.Error("times that are ahead of the clock could not be corrected yet: the database cannot be written", "error", err)
 	}
 }
 
-// mend puts steps of the clock on record, and sets back what is ahead of it in memory and in the database; what an earlier step had
-// made shorter it gives back when the clock comes forward again. The caller holds the lock of the flushes, so that none brings back what
-// was ahead.
+// mend corrects memory and database after steps of the clock. After a step back it sets back the times that are in the future
+// now. After a step forward it gives back the validity that an earlier step had taken. It also records the larger steps as
+// events. The caller holds flushing, so that no flush writes times from before the step.
 func (f *Fleet) mend(ctx context.Context, steps []timeline.Step) error {
 	now := f.clock.Now()
 	var back, forward time.Duration
 	var events []store.Event
 	for i, s := range steps {
-		if forward += s.By; s.By < 0 {
-			back = back - s.By
+		forward += s.By
+		if s.By < 0 { // a step back makes earlier steps forward irrelevant
+			back -= s.By
 			forward = 0
 		}
 		if !s.Logged {
@@ -74,7 +75,7 @@ func stepWords(by time.Duration) string {
 	return "the clock was set forward, or the machine slept"
 }
 
-// stepEvent tells an operator of a step, which explains times in the log that do not follow each other.
+// stepEvent is the event for a step. It explains why times in the log are not in order.
 func (f *Fleet) stepEvent(s timeline.Step) store.Event {
 	return store.Event{At: s.At, Kind: "clock.stepped", Actor: "gateway", Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{
@@ -83,7 +84,7 @@ func (f *Fleet) stepEvent(s timeline.Step) store.Event {
 		}}
 }
 
-// setBeatsBack mends what memory has of heartbeats and runs.
+// setBeatsBack sets back the times of the heartbeats and runs in memory.
 func (f *Fleet) setBeatsBack(now time.Time, by time.Duration) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
@@ -97,7 +98,7 @@ func (f *Fleet) setBeatsBack(now time.Time, by time.Duration) {
 	}
 }
 
-// noteAbsences puts the absences on record, for a gateway that starts later.
+// noteAbsences writes the absences to the database, for the next start of the gateway.
 func (f *Fleet) noteAbsences(ctx context.Context) error {
 	return f.store.SetMeta(ctx, metaAbsences, f.clock.Absences())
 }

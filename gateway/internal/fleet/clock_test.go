@@ -19,7 +19,7 @@ const year = 365 * 24 * time.Hour
 type tide struct {
 	*world
 	passed time.Duration
-	told   bool // the registry is told how much time has passed, as a real clock tells it
+	told   bool // the fleet is told how much time has passed, as a real clock tells it
 	log    bytes.Buffer
 }
 
@@ -29,7 +29,7 @@ func newTide(t *testing.T, told bool) *tide {
 	return f
 }
 
-// restart opens the registry anew: a gateway that starts knows nothing of the time that had passed before.
+// restart opens another fleet: a gateway that starts does not know how much time passed before.
 func (f *tide) restart() {
 	f.t.Helper()
 	c := fleet.Config{Store: f.store, Now: f.clock.Now, RenewGrace: grace, Logger: slog.New(slog.NewTextHandler(&f.log, nil))}
@@ -53,8 +53,8 @@ func (f *tide) tell(ad fleet.Admission, run string, counter uint64) { f.heard(ad
 // steps are what a clock can do: by seconds, minutes, hours and years, either way.
 var steps = []time.Duration{3 * time.Second, 40 * time.Second, 3 * time.Minute, 10 * time.Hour, 30 * 24 * time.Hour, 10 * year}
 
-// TestClockThatWasWrong: the clock is off for ten seconds and right again. Nothing of that stays, neither while the gateway goes on
-// nor when it starts again.
+// TestClockThatWasWrong: the clock is wrong for ten seconds and then right again. That leaves no trace, whether the gateway goes on or
+// starts again.
 func TestClockThatWasWrong(t *testing.T) {
 	for _, told := range []bool{true, false} {
 		for _, size := range steps {
@@ -188,7 +188,8 @@ func TestStepIsNoSilence(t *testing.T) {
 	}
 }
 
-// TestStragglerAfterAStep: what was on its way when a certificate was superseded accuses nobody because the clock was set since.
+// TestStragglerAfterAStep: a request was on its way when its certificate was superseded. It shows no conflict, also if the clock was
+// set meanwhile.
 func TestStragglerAfterAStep(t *testing.T) {
 	for _, by := range []time.Duration{3 * time.Minute, 10 * time.Hour, -10 * time.Hour} {
 		f := newTide(t, true)
@@ -255,7 +256,7 @@ func TestSmallStepsAddUp(t *testing.T) {
 	}
 }
 
-// TestDatabaseOfAWrongClock: another gateway has left times behind that are ahead of this one's clock, whether it knew so or not.
+// TestDatabaseOfAWrongClock: an earlier gateway left times that are ahead of this one's clock, whether it knew that or not.
 func TestDatabaseOfAWrongClock(t *testing.T) {
 	for _, aliveAt := range []time.Duration{0, 10 * time.Hour} {
 		f := newTide(t, true)
@@ -279,7 +280,8 @@ func TestDatabaseOfAWrongClock(t *testing.T) {
 	}
 }
 
-// TestMadeByAWrongClock: what was made while the clock was ahead lasts as long as it was to, counted from when it is right again.
+// TestMadeByAWrongClock: something that was made while the clock was ahead lasts as long as planned, counted from when the clock is
+// right again.
 func TestMadeByAWrongClock(t *testing.T) {
 	const ahead = 10 * time.Hour
 	for _, restart := range []bool{false, true} {
@@ -337,7 +339,7 @@ func TestMadeByAWrongClock(t *testing.T) {
 	}
 }
 
-// TestOverdueByAWrongClock: what a sweep found while the clock was ahead is found no more.
+// TestOverdueByAWrongClock: marks of a sweep from when the clock was ahead are taken back.
 func TestOverdueByAWrongClock(t *testing.T) {
 	f := newTide(t, false)
 	ad := f.enrolled("box")

@@ -13,26 +13,26 @@ import (
 )
 
 const (
-	// lateUse is how long after the first use of its successor a certificate may still show up without meaning anything:
-	// requests were on their way.
+	// lateUse is how long a certificate may still be used after the first use of its successor. Such a request was sent before
+	// that, and proves no second machine.
 	lateUse = time.Minute
-	// strayPause is how often the use of an ancient certificate is put on record.
+	// strayPause is the pause between two events about the use of one long expired certificate.
 	strayPause = time.Hour
-	strayKeys  = 10_000
+	strayKeys  = 10_000 // certificates whose pause is remembered
 )
 
-// recoveryAllowed is the kind of the event of an allowed recovery.
+// recoveryAllowed is the kind of the event that an operator allowed a recovery.
 const recoveryAllowed = "node.recovery_allowed"
 
-// settle is what ends a conflict.
+// settle is the hint that says how an operator ends a conflict.
 func settle(name string) string {
 	return "muster node show " + name + " lists what was seen; stop the machine that should not be, then: muster node allow-recovery " +
 		name + " --fingerprint F"
 }
 
-// Stray judges the proven use of a superseded certificate, which Check has refused. Soon after the first use of its
-// successor it means nothing. Later it shows that two machines hold the node's identity, and that closes the node. One that
-// could not even be renewed any more harms nobody and is only put on record. Nil: the request may go on.
+// Stray judges a proven use of a superseded certificate, which Check has refused. Soon after the first use of the successor it
+// means nothing. Later it shows that two machines hold the node's identity, so Stray closes the node. A certificate that is
+// too old to be renewed can do no harm, so its use is only recorded. Nil: the request may go on.
 func (f *Fleet) Stray(ctx context.Context, id *Identity, p Proof, purpose Purpose) error {
 	refused := f.Check(id, purpose)
 	switch {
@@ -44,7 +44,7 @@ func (f *Fleet) Stray(ctx context.Context, id *Identity, p Proof, purpose Purpos
 	case !p.At.After(id.succeeded.Add(f.lateness(id, p))), f.clock.Leapt(*id.succeeded, straggle):
 		return refused
 	}
-	ctx = context.WithoutCancel(ctx) // also where the one who used it has hung up
+	ctx = context.WithoutCancel(ctx) // a sender that hangs up must not prevent this
 	_, err := f.conflict(ctx, id, p, map[string]string{"why": "a certificate was used after its successor",
 		"generation": strconv.Itoa(id.Generation), "successor_used": id.succeeded.UTC().Format(time.RFC3339)})
 	if err != nil {
@@ -57,8 +57,8 @@ func (f *Fleet) Stray(ctx context.Context, id *Identity, p Proof, purpose Purpos
 	return f.Check(again, purpose)
 }
 
-// lateness is longer on a connection from before the successor's first use: the kernel may have sent the request anew for
-// longer than that, and the proof was made when the connection was opened.
+// lateness is how late a proof may be. It is longer for a connection that was opened before the successor's first use: the
+// proof was made when the connection was opened, and the kernel may send a lost request again for longer than lateUse.
 func (f *Fleet) lateness(id *Identity, p Proof) time.Duration {
 	if !p.Opened.IsZero() && p.Opened.Before(*id.succeeded) {
 		return straggle
@@ -66,7 +66,7 @@ func (f *Fleet) lateness(id *Identity, p Proof) time.Duration {
 	return lateUse
 }
 
-// recordStray logs the use of an ancient certificate, now and then.
+// recordStray records the use of a long expired certificate, at most once in strayPause.
 func (f *Fleet) recordStray(ctx context.Context, id *Identity, p Proof) {
 	if f.strays.Over(id.Fingerprint) {
 		return
@@ -81,7 +81,7 @@ func (f *Fleet) recordStray(ctx context.Context, id *Identity, p Proof) {
 	}
 }
 
-// conflict closes a node whose identity two machines use.
+// conflict closes a node whose identity two machines use. It adds the fingerprint to detail.
 func (f *Fleet) conflict(ctx context.Context, id *Identity, p Proof, detail map[string]string) (State, error) {
 	detail["fingerprint"] = id.Fingerprint
 	row, err := f.apply(ctx, id.NodeID, change{
@@ -97,19 +97,19 @@ func (f *Fleet) conflict(ctx context.Context, id *Identity, p Proof, detail map[
 
 // Recovery is what an operator allows a node.
 type Recovery struct {
-	Fingerprint string        // of the certificate that is good from now on, or its first 8 or more digits; empty: as it is
-	For         time.Duration // how long the window is open; 0: an hour
+	Fingerprint string        // the one good certificate from now on, or its first 8 or more digits; empty: no certificate changes
+	For         time.Duration // how long the recovery is open; 0: an hour
 }
 
-// Bounds of a recovery's window.
+// How long a recovery is open.
 const (
 	usualRecovery = time.Hour
 	maxRecovery   = 7 * 24 * time.Hour
 )
 
-// AllowRecovery lets a node back in without a visit. Within the window its expired certificate may renew however long ago
-// it expired, and its name may be taken over once. With a fingerprint it also ends a conflict: that certificate becomes the
-// one good one of the node, and all others are revoked.
+// AllowRecovery lets a node back in, so that nobody has to go to the machine. While the recovery is open, the node's expired
+// certificate may renew, however long ago it expired. Also another machine may take the node's name over, once. With a
+// fingerprint it also ends a conflict: that certificate is good from now on, and all others of the node are revoked.
 func (f *Fleet) AllowRecovery(ctx context.Context, tenant, idOrName string, q Recovery, by store.Actor) (Node, error) {
 	if q.For == 0 {
 		q.For = usualRecovery
@@ -136,8 +136,8 @@ func (f *Fleet) AllowRecovery(ctx context.Context, tenant, idOrName string, q Re
 	return Node{}, wire.Refuse(wire.CodeUnavailable, "the node changes too fast", "try again")
 }
 
-// recover writes a recovery. What was heard until then says nothing about the machine that stays, so no flush may bring it
-// back.
+// recover writes a recovery. What was heard until now may come from the machine that loses. So recover drops it, and holds
+// flushing so that no flush writes it later.
 func (f *Fleet) recover(ctx context.Context, move *store.Move) error {
 	f.flushing.Lock()
 	defer f.flushing.Unlock()
@@ -180,7 +180,7 @@ func (f *Fleet) recovery(ctx context.Context, nodeID string, q Recovery, by stor
 	return move, nil
 }
 
-// endConflict moves the node to where it would be without the reason.
+// endConflict removes the reason for the conflict, and moves the node to the state that it has without it.
 func (f *Fleet) endConflict(row store.Node, move *store.Move) {
 	if !has(row.Reasons, wire.ReasonConflict) {
 		return
@@ -194,7 +194,7 @@ func (f *Fleet) endConflict(row store.Node, move *store.Move) {
 	}
 }
 
-// choose finds the one certificate of the present enrolment whose fingerprint begins so.
+// choose finds the one certificate of the present enrolment whose fingerprint begins with the given digits.
 func (f *Fleet) choose(ctx context.Context, row store.Node, fingerprint string) (string, error) {
 	fingerprint = strings.ToLower(strings.TrimPrefix(fingerprint, "sha256:"))
 	bad := func(what string) error {

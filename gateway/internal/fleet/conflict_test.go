@@ -88,7 +88,7 @@ func TestStray(t *testing.T) {
 	}
 }
 
-// TestStrayThatHangsUp: what the use of a superseded certificate shows is on record also where its user does not wait for the answer.
+// TestStrayThatHangsUp: the use of a superseded certificate is recorded also if its sender does not wait for the answer.
 func TestStrayThatHangsUp(t *testing.T) {
 	for event, after := range map[string]time.Duration{"identity.conflict": time.Hour, "identity.stray": 25*time.Hour + grace} {
 		f := newFleet(t)
@@ -106,7 +106,7 @@ func TestStrayThatHangsUp(t *testing.T) {
 	}
 }
 
-// TestStrayForSomethingElse trips it just as well, and gets nothing.
+// TestStrayForSomethingElse: a request that is no heartbeat closes the node too, and is refused.
 func TestStrayForSomethingElse(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")
@@ -200,7 +200,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestChooseAmongRuns: while both machines hold one certificate, the copy trips it again unless it was stopped.
+// TestChooseAmongRuns: while both machines hold one certificate, the copy closes the node again unless it was stopped.
 func TestChooseAmongRuns(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")

@@ -9,15 +9,16 @@ import (
 	"muster/store"
 )
 
-// NewNode says what a node is to be that has yet to join.
+// NewNode describes a node before its machine joins.
 type NewNode struct {
 	Name   string
-	Tenant string // empty: default
+	Tenant string // empty: the default tenant
 	Labels map[string]string
 	GPUs   int // how many GPUs it is expected to show; 0: not said
 }
 
-// Create makes a node in state ready, which waits for its bootstrap. Refusals: bad_name, bad_label, bad_request, name_in_use, banned.
+// Create makes a node in state ready, which waits for its bootstrap. Refusals: bad_name, bad_label, bad_request, name_in_use,
+// banned.
 func (f *Fleet) Create(ctx context.Context, q NewNode, by store.Actor) (Node, error) {
 	if q.Tenant == "" {
 		q.Tenant = store.DefaultTenant
@@ -58,7 +59,8 @@ func (q NewNode) check() error {
 	return nil
 }
 
-// nameTaken says nothing of another tenant's node.
+// nameTaken says why a name cannot be used. It looks in the caller's tenant alone, so it tells nothing about the nodes of
+// other tenants.
 func (f *Fleet) nameTaken(ctx context.Context, q NewNode) error {
 	holder, err := f.store.Node(ctx, q.Tenant, q.Name)
 	switch {
@@ -76,8 +78,8 @@ func (f *Fleet) nameTaken(ctx context.Context, q NewNode) error {
 		"choose another, or bootstrap that node again: muster bootstrap "+q.Name+" --again")
 }
 
-// Bootstrappable refuses a bootstrap token for a node that cannot use one: a retired one, one that is not offered yet, and, unless
-// again is set, one that has enrolled.
+// Bootstrappable refuses a bootstrap token for a node that cannot use one: a banned, a retired or a commissioned node. Unless
+// again is set, it also refuses a node that has enrolled, because a bootstrap replaces its machine.
 func (n Node) Bootstrappable(again bool) error {
 	switch state := State(n.State); {
 	case n.Banned:
@@ -86,7 +88,7 @@ func (n Node) Bootstrappable(again bool) error {
 		return wire.Refuse(wire.CodeRetired, "node "+n.Name+" was retired", "create it anew: muster node create "+n.Name)
 	case state == Commissioned:
 		return wire.Refuse(wire.CodeIllegalMove, "node "+n.Name+" is commissioned: it is not ready to be bootstrapped",
-			"it has to be accepted first")
+			"it must be accepted first")
 	case n.EnrolmentID != "" && !again:
 		return wire.Refuse(wire.CodeIllegalMove,
 			"node "+n.Name+" is "+n.State+": it has enrolled already, and a new bootstrap replaces the machine that it is now",
@@ -95,15 +97,15 @@ func (n Node) Bootstrappable(again bool) error {
 	return nil
 }
 
-// Fetched says that the bootstrap script of a node was fetched: ready becomes deploying, every other state in which that is legal
-// stays. Refused with retired or banned for a node that is gone.
+// Fetched records that the bootstrap script of a node was fetched. A ready node becomes deploying; other states stay. A node
+// that is commissioned or retired is refused.
 func (f *Fleet) Fetched(ctx context.Context, nodeID string, by store.Actor) error {
 	_, err := f.apply(ctx, nodeID, change{verb: Fetch, by: by})
 	return err
 }
 
-// bound is where a token leads that is bound to a node: to that node, whatever name is asked for. A machine that says it is
-// another node has got hold of the wrong token.
+// bound is the place for a token that is bound to a node: that node, whatever name is asked for. A machine that says it is
+// another node has the wrong token.
 func (f *Fleet) bound(ctx context.Context, a Applicant) (place, error) {
 	node, err := f.store.Node(ctx, "", a.Credential.NodeID)
 	if err != nil {

@@ -13,20 +13,20 @@ import (
 	"muster/store"
 )
 
-// enrolTries bounds how often an enrolment is decided again because something changed in between.
+// enrolTries bounds how often an enrolment is decided again because what it rests on changed meanwhile.
 const enrolTries = 4
 
-// Applicant is a register request that was proven: who asks, with which credential, for which key.
+// Applicant is a register request whose proof was checked: who asks, with which credential, for which key.
 type Applicant struct {
 	Credential store.Token // a PSK has no Uses
 	IsPSK      bool
 	Request    *wire.RegisterRequest
-	GPUs       int       // that its reading shows; 0: none, or no reading
-	Notices    []string  // what the request says that cannot be kept
+	GPUs       int       // how many its reading shows; 0: none, or no reading
+	Notices    []string  // these name what was left out of the request
 	KeyHash    string    // hex SHA-256 of the CSR key's SPKI
-	Identity   *Identity // who also signed the request, nil: nobody
+	Identity   *Identity // an identity that signed the request too; nil: none
 	Address    string
-	Issue      func(ctx context.Context, nodeID string) (store.Certificate, error)
+	Issue      func(ctx context.Context, nodeID string) (store.Certificate, error) // may be called once for each try
 }
 
 // Admission is what an applicant gets.
@@ -34,13 +34,13 @@ type Admission struct {
 	Node        store.Node
 	Certificate store.Certificate
 	New         bool // the node was not known before
-	Again       bool // the recorded answer of an earlier request
+	Again       bool // this is the answer that an earlier request got
 }
 
-// Enrol gives an applicant an identity. The same credential with the same key gets the recorded one again, for as long as
-// that is current. Otherwise the use of the credential, the node and its certificate are written in one batch: all of it or
-// nothing. Refusals carry the codes of section 3.1 of the design: token_used, token_expired, token_revoked, name_in_use,
-// key_in_use, banned; each is an event with the address that asked, unless Config.CountAgain counts it.
+// Enrol gives an applicant an identity. The same credential with the same key gets the recorded identity again, as long as that
+// is current. Otherwise the use of the credential, the node and its certificate are written in one transaction. Refusals carry
+// the codes of section 3.1 of the design: token_used, token_expired, token_revoked, name_in_use, key_in_use, banned. Each
+// refusal is an event with the address that asked, unless Config.CountAgain counts it.
 func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 	f.watch(ctx)
 	for try := range enrolTries {
@@ -49,7 +49,7 @@ func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 			once = f.enrolNew
 		}
 		done, err := once(ctx, a)
-		if errors.Is(err, store.ErrConflict) { // what was decided on changed: decide again, the refusal then has its own code
+		if errors.Is(err, store.ErrConflict) { // something changed meanwhile: decide again, so that a refusal has the right code
 			if a.Identity, err = f.stillGood(ctx, a.Identity); err != nil {
 				return Admission{}, err
 			}
@@ -61,29 +61,30 @@ func (f *Fleet) Enrol(ctx context.Context, a Applicant) (Admission, error) {
 		}
 		return done, err
 	}
-	// All that another enrolment may have changed was read anew each time; what no reading shows is a key that was
-	// certified under another credential.
+	// Each try read everything that another enrolment may have changed. One thing cannot be read beforehand: whether the key
+	// was certified under another credential. So that is the conflict.
 	f.refused(ctx, a, wire.CodeKeyInUse)
 	return Admission{}, wire.Refuse(wire.CodeKeyInUse, "this key was certified before, under another credential",
 		"make a new key; the agent does so by itself")
 }
 
-// likelyNew tells an applicant who, as far as the credential says that was read for the proof, is a new node: most are.
+// likelyNew is true where the applicant seems to be a new node, judged by the credential as it was read for the proof. Most
+// applicants are new nodes.
 func (f *Fleet) likelyNew(a Applicant) bool {
 	t := a.Credential
 	live := a.IsPSK || t.RevokedAt == nil && f.now().Before(t.ExpiresAt) && t.Used < t.Uses
 	return live && !t.BindInstance && t.NodeID == "" && a.Identity == nil && !likeID(a.Request.Name)
 }
 
-// enrolNew writes without reading first. The batch holds every condition of a new node (a live credential with a use left,
-// a free name, a key that was never certified), so what it refuses is decided again by enrolOnce, with the right code.
-// That is worth a third of an enrolment, the database included: BenchmarkRegister of package nodeapi.
+// enrolNew writes without reading first. The transaction checks every condition of a new node: a live credential with a use
+// left, a free name, a key that was never certified. If it refuses, enrolOnce decides again and finds the right code. This
+// saves a third of the time of an enrolment, the database included (BenchmarkRegister of package nodeapi).
 func (f *Fleet) enrolNew(ctx context.Context, a Applicant) (Admission, error) {
 	return f.write(ctx, a, f.newNode(a))
 }
 
-// enrolOnce looks for the record, decides where there is none, and looks again before it refuses: an equal request may have
-// taken the use and the name while this one was on its way to them.
+// enrolOnce returns the recorded answer, or decides where there is none. It looks for the record again before it refuses: an
+// equal request may have taken the use and the name meanwhile, and both must get the same answer.
 func (f *Fleet) enrolOnce(ctx context.Context, a Applicant) (Admission, error) {
 	done, known, err := f.recorded(ctx, a)
 	if err != nil || known {
@@ -99,7 +100,7 @@ func (f *Fleet) enrolOnce(ctx context.Context, a Applicant) (Admission, error) {
 	return Admission{}, err
 }
 
-// recorded gives the answer that this credential and key got before, if they did.
+// recorded returns the answer that this credential and key got before, if there is one.
 func (f *Fleet) recorded(ctx context.Context, a Applicant) (done Admission, known bool, err error) {
 	recorded, err := f.store.Recorded(ctx, a.Credential.ID, a.KeyHash)
 	if errors.Is(err, store.ErrNotFound) {
@@ -112,6 +113,7 @@ func (f *Fleet) recorded(ctx context.Context, a Applicant) (done Admission, know
 	return done, true, err
 }
 
+// admit checks the credential, then the key, then the name. The first one that fails gives the refusal its code.
 func (f *Fleet) admit(ctx context.Context, a Applicant) (Admission, error) {
 	bound, err := f.usable(ctx, a)
 	if err != nil {
@@ -128,7 +130,7 @@ func (f *Fleet) admit(ctx context.Context, a Applicant) (Admission, error) {
 	return f.write(ctx, a, place)
 }
 
-// again gives the recorded answer, as long as the certificate in it is the one the node uses.
+// again returns the recorded answer, if the node still uses the certificate in it.
 func again(recorded store.Recorded) (Admission, error) {
 	node := recorded.Node
 	if node.Banned {
@@ -141,8 +143,8 @@ func again(recorded store.Recorded) (Admission, error) {
 		"make a new key; the agent does so by itself")
 }
 
-// usable checks the credential's own conditions, so that a refusal can name the one that fails; the batch checks them
-// again. Where the same instance has a use of a bound token already, it gives that enrolment.
+// usable checks the credential's own conditions, so that a refusal can name the one that fails. The transaction checks them
+// again. If this instance has taken a use of an instance-bound token before, usable returns that enrolment.
 func (f *Fleet) usable(ctx context.Context, a Applicant) (*store.Recorded, error) {
 	t := a.Credential
 	if a.IsPSK {
@@ -182,7 +184,7 @@ func (f *Fleet) usable(ctx context.Context, a Applicant) (*store.Recorded, error
 	return bound, nil
 }
 
-// anew says how an operator makes another token of the same kind.
+// anew is the hint that says how an operator makes another token of the same kind.
 func anew(t store.Token) string {
 	if t.NodeID != "" {
 		return "ask the operator for a new one: muster bootstrap NODE"
@@ -190,6 +192,8 @@ func anew(t store.Token) string {
 	return "ask the operator for a new one: muster token create"
 }
 
+// write issues the certificate and writes the enrolment. Issuing can take seconds, so the conditions of the decision are
+// checked once more in the transaction.
 func (f *Fleet) write(ctx context.Context, a Applicant, p place) (Admission, error) {
 	issued, err := a.Issue(ctx, p.node.ID)
 	if err != nil {
@@ -222,8 +226,8 @@ func (f *Fleet) write(ctx context.Context, a Applicant, p place) (Admission, err
 	return Admission{Node: p.node, Certificate: e.Certificate, New: p.takeOver == nil}, nil
 }
 
-// Certificate completes the row of a certificate that was issued to a node in its present enrolment. Whoever records it sets
-// IssuedAt.
+// Certificate completes the row of a certificate that was issued to a node in its present enrolment. The caller sets IssuedAt
+// when it records the row.
 func Certificate(node store.Node, issued store.Certificate, generation int) store.Certificate {
 	issued.NodeID = node.ID
 	issued.EnrolmentID = node.EnrolmentID
@@ -231,10 +235,11 @@ func Certificate(node store.Node, issued store.Certificate, generation int) stor
 	return issued
 }
 
+// refused records a refused enrolment.
 func (f *Fleet) refused(ctx context.Context, a Applicant, code string) {
-	ctx = context.WithoutCancel(ctx) // whoever hangs up is recorded too
+	ctx = context.WithoutCancel(ctx) // an applicant that hangs up early is recorded too
 	e := f.event("enrol.refused", about{id: a.Credential.NodeID, tenant: a.Credential.Tenant}, actor(a))
-	if e.NodeID != "" { // whose token it is, whatever machine has got hold of it
+	if e.NodeID != "" { // the event is about the node of the token, whichever machine uses it
 		if node, err := f.store.Node(ctx, "", e.NodeID); err == nil {
 			e.NodeName = node.Name
 		}
@@ -273,9 +278,10 @@ func marshal(v any) string {
 	return string(text)
 }
 
-// newID makes an identifier of 16 hex digits behind a letter that says of what. The first 9 are the time in tenths of a
-// second, so that rows that are written together lie together in every index, and a commit writes a few pages, not some for
-// each; 7 are random. Whoever meets an identifier that is taken makes another.
+// newID makes an identifier: a prefix that says what it identifies, a dash, and 16 hex digits. The first 9 digits are the time
+// in tenths of a second. So rows that are written together lie together in every index, and a commit writes few pages. The
+// other 7 digits are random. An identifier may be taken already: the database then reports a conflict, and the next try makes
+// another.
 func newID(prefix string, now time.Time) string {
 	var random [8]byte
 	rand.Read(random[4:])

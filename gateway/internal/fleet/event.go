@@ -9,7 +9,7 @@ func aboutNode(n store.Node) about { return about{n.ID, n.Name, n.Tenant} }
 
 func (id *Identity) about() about { return about{id.NodeID, id.Name, id.Tenant} }
 
-// event begins an event of now that went well.
+// event makes an event of this moment with the outcome ok. The caller adds the rest.
 func (f *Fleet) event(kind string, node about, by store.Actor) store.Event {
 	return store.Event{
 		At: f.now(), Kind: kind, NodeID: node.id, NodeName: node.name, Tenant: node.tenant, Actor: by.Name, Address: by.Address,
@@ -17,7 +17,7 @@ func (f *Fleet) event(kind string, node about, by store.Actor) store.Event {
 	}
 }
 
-// itself is a node as the actor of what it does. The address is empty where it is not known.
+// itself is the actor for what a node does itself. The address is empty where it is not known.
 func itself(nodeID, address string) store.Actor {
 	return store.Actor{Name: "node:" + nodeID, Address: address}
 }

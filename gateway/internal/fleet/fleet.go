@@ -1,8 +1,11 @@
-// Package fleet keeps the fleet's nodes: who they are, where they are in their life, when they were last heard.
+// Package fleet keeps the fleet's nodes: who they are, which state they are in, and when they were last heard.
 //
 // The database is the truth. Two things live in memory beside it. Heartbeats wait there for the next flush, a few seconds
-// at most; a crash loses that much of last_seen and nothing else. Identities are cached because every request of a node
-// needs one; each change of a node drops its entries before the change is answered.
+// at most. A crash loses these seconds of last_seen and nothing else. Identities are cached because every request of a node
+// needs one. Each change of a node drops its entries before the change is answered.
+//
+// Locks nest in one order: flushing first, then the lock of beats or of the cache. Nobody calls watch while holding a lock,
+// because watch may take flushing.
 package fleet
 
 import (
@@ -24,15 +27,16 @@ const (
 	usualInterval = 30 * time.Second // of heartbeats
 )
 
-// Config says what a Fleet works with. Zero fields mean the usual.
+// Config says what a Fleet works with. A zero field means the default.
 type Config struct {
 	Store      *store.Store
 	Now        func() time.Time
-	Elapsed    func() time.Duration // since any moment, as no setting of the clock changes it; nil: Now's monotonic readings tell
-	FlushEvery time.Duration        // how long a heartbeat may live in memory alone; 2 s
+	Elapsed    func() time.Duration // time since any fixed moment; setting the clock must not change it; nil: from Now's monotonic readings
+	FlushEvery time.Duration        // how long a heartbeat may live in memory alone; 0: 2 s
 	RenewGrace time.Duration        // how long an expired certificate may still renew; 0: not at all
 	Logger     *slog.Logger
-	// CountAgain counts an event that is like one of the last minute, and tells so; the others are recorded. Nil: all are recorded.
+	// CountAgain counts an event that comes too often, and then returns true: the Fleet does not record it. Nil: the Fleet
+	// records every event.
 	CountAgain func(context.Context, store.Event) bool
 }
 
@@ -40,7 +44,7 @@ type Config struct {
 type Fleet struct {
 	store *store.Store
 	clock timeline.Clock
-	now   func() time.Time // of the clock
+	now   func() time.Time // clock.Now
 	flush time.Duration
 	grace time.Duration
 	log   *slog.Logger
@@ -54,31 +58,32 @@ type Fleet struct {
 		sync.Mutex
 		byNode map[string]*replay.Memory
 	}
-	strays   *limit.Limiter // uses of ancient certificates that are put on record, by fingerprint
-	flushing sync.Mutex     // one flush at a time, so that a reader can wait for it
+	strays   *limit.Limiter // limits the events about uses of long expired certificates, by fingerprint
+	flushing sync.Mutex     // one flush at a time; who holds it knows that no flush writes what was heard earlier
 	cache    identityCache
 }
 
 // Open makes a Fleet on a store.
 func Open(ctx context.Context, c Config) (*Fleet, error) {
-	r := &Fleet{store: c.Store, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain}
-	r.clock.Wall = c.Now
-	r.clock.Elapsed = c.Elapsed
-	r.now = r.clock.Now
-	if r.flush == 0 {
-		r.flush = defaultFlush
+	f := &Fleet{store: c.Store, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain}
+	f.clock.Wall = c.Now
+	f.clock.Elapsed = c.Elapsed
+	f.now = f.clock.Now
+	if f.flush == 0 {
+		f.flush = defaultFlush
 	}
-	if r.log == nil {
-		r.log = slog.New(slog.DiscardHandler)
+	if f.log == nil {
+		f.log = slog.New(slog.DiscardHandler)
 	}
-	r.beats.live = map[string]*live{}
-	r.replays.byNode = map[string]*replay.Memory{}
-	r.cache.init()
-	r.strays = limit.New(limit.Config{Burst: 1, Every: strayPause, Keys: strayKeys, Now: r.now})
-	return r, r.begin(ctx)
+	f.beats.live = map[string]*live{}
+	f.replays.byNode = map[string]*replay.Memory{}
+	f.cache.init()
+	f.strays = limit.New(limit.Config{Burst: 1, Every: strayPause, Keys: strayKeys, Now: f.now})
+	return f, f.begin(ctx)
 }
 
-// begin takes over from the gateway before, whose clock may have been ahead of this one.
+// begin compares this start with what the previous run of the gateway left in the database. The clock of that run may have
+// been ahead: then the database holds times that are in the future now.
 func (f *Fleet) begin(ctx context.Context) error {
 	alive, err := f.store.Meta(ctx, store.MetaAliveAt)
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -106,7 +111,8 @@ func (f *Fleet) begin(ctx context.Context) error {
 	return f.store.SetBack(ctx, store.SetBack{Now: f.now(), RecoveryKind: recoveryAllowed})
 }
 
-// cameBack is for a gateway that was away, or whose predecessor's clock was behind: both look the same.
+// cameBack handles a gap between the previous run and this one. The gateway was away, or the clock of the previous run was
+// behind: both look the same from here.
 func (f *Fleet) cameBack(ctx context.Context, gap time.Duration) error {
 	if gap < timeline.StepGap {
 		return nil
@@ -114,7 +120,7 @@ func (f *Fleet) cameBack(ctx context.Context, gap time.Duration) error {
 	return errors.Join(f.store.SetForward(ctx, gap), f.noteAbsences(ctx))
 }
 
-// Run flushes heartbeats until ctx ends, and once more then. Now and then it sweeps.
+// Run flushes heartbeats until ctx ends, and once more after that. With every few flushes it sweeps.
 func (f *Fleet) Run(ctx context.Context) error {
 	ticker := time.NewTicker(f.flush)
 	defer ticker.Stop()
@@ -122,21 +128,21 @@ func (f *Fleet) Run(ctx context.Context) error {
 		select {
 		case <-ticker.C:
 			if err := f.Flush(ctx); err != nil && ctx.Err() == nil {
-				f.log.Error("heartbeats wait in memory: the database takes no writes", "error", err)
+				f.log.Error("heartbeats wait in memory: the database cannot be written", "error", err)
 			}
 			if tick%sweepEvery != 0 {
 				continue
 			}
 			if err := f.Sweep(ctx); err != nil && ctx.Err() == nil {
-				f.log.Error("nodes whose certificates end were not looked for", "error", err)
+				f.log.Error("the search for certificates that end soon failed", "error", err)
 			}
 		case <-ctx.Done():
-			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second) // ctx has ended already
 			defer cancel()
 			return f.Flush(last)
 		}
 	}
 }
 
-// ref is what statuses are computed against now.
+// ref is what the statuses of nodes are computed from at this moment.
 func (f *Fleet) ref() store.StatusRef { return f.clock.Ref() }

@@ -209,7 +209,7 @@ func (f *world) flush() {
 	}
 }
 
-// seen is a node as the registry shows it.
+// seen is a node as the fleet shows it.
 func (f *world) seen(name string) fleet.Node {
 	f.t.Helper()
 	n, err := f.Node(f.t.Context(), "", name)

@@ -14,11 +14,12 @@ import (
 	"muster/store"
 )
 
-// A node's record of how many GPUs it has is the gateway's: the highest number that was ever seen, or what the token or a person said.
-// An agent forgets when its disk is lost, and a machine that shows seven of eight must not become a machine of seven.
+// The gateway keeps the record of how many GPUs a node has: the highest number that was ever seen, or the number that the token
+// or a person gave. The agent cannot keep it alone, because it forgets when its disk is lost. A machine that shows seven of its
+// eight GPUs must not become a machine of seven.
 
-// seenGPUs is how many GPUs a heartbeat knows to exist; false: it does not say. An agent of before gpus_seen tells by its rows,
-// which are those of the last look that ended well.
+// seenGPUs is how many GPUs the machine has as far as this heartbeat says; false: it does not say. Older agents do not send
+// gpus_seen. For them the number of rows counts, which come from the last look that ended well.
 func seenGPUs(b *wire.HeartbeatRequest, report Report) (int, bool) {
 	switch {
 	case b.GPUsSeen != nil:
@@ -29,8 +30,8 @@ func seenGPUs(b *wire.HeartbeatRequest, report Report) (int, bool) {
 	return 0, false
 }
 
-// remembered is how many GPUs the node itself remembers to have. It counts where no person has said anything: a gateway that had no
-// record yet, or that lost what it had, must not teach a node to forget.
+// remembered is how many GPUs the node remembers, or 0 where that does not count. A person's word goes first. The node's memory
+// helps a gateway that has no record yet, or that lost its record.
 func remembered(id *Identity, report Report) int {
 	if id.gpusSaid || id.gpusAsSeen || report.Expected > wire.MaxGPUs {
 		return 0
@@ -38,7 +39,7 @@ func remembered(id *Identity, report Report) int {
 	return report.Expected
 }
 
-// expect takes what a heartbeat saw into the record and gives the record. What raises it is written with the next flush.
+// expect raises the record to what a heartbeat saw, and returns it. The next flush writes it.
 func (f *Fleet) expect(id *Identity, b *wire.HeartbeatRequest, report Report) int {
 	seen, told := seenGPUs(b, report)
 	f.beats.Lock()
@@ -51,6 +52,7 @@ func (f *Fleet) expect(id *Identity, b *wire.HeartbeatRequest, report Report) in
 	return l.expected(id)
 }
 
+// expected is the record: a person's number, or the highest number in the database or in memory.
 func (l *live) expected(id *Identity) int {
 	if id.gpusSaid {
 		return id.gpusExpected
@@ -58,7 +60,7 @@ func (l *live) expected(id *Identity) int {
 	return max(id.gpusExpected, l.gpusSeen)
 }
 
-// GPUsExpected is the record of how many GPUs an identity's node has; nil: there is none.
+// GPUsExpected is the record of how many GPUs the identity's node has; nil: there is no record.
 func (f *Fleet) GPUsExpected(ctx context.Context, id *Identity) *int {
 	if now, err := f.Identity(ctx, id.Fingerprint); err == nil {
 		id = now
@@ -76,8 +78,8 @@ func (f *Fleet) GPUsExpected(ctx context.Context, id *Identity) *int {
 	return &n
 }
 
-// health is what a heartbeat says against the node, with what the gateway knows better: an agent that has lost its memory does not
-// miss what it does not know of. Nil: nobody has looked.
+// health returns the health reasons of a heartbeat, and adds missing GPUs that the agent does not report: an agent that lost its
+// memory does not know how many there were. Nil: the agent has not looked.
 func health(b *wire.HeartbeatRequest, report Report, expected int) (reasons []string, detail map[string]string) {
 	if b.Health == nil {
 		return nil, nil
@@ -101,7 +103,7 @@ func health(b *wire.HeartbeatRequest, report Report, expected int) (reasons []st
 	return append(slices.Clip(reasons), wire.HealthGPUMissing), detail
 }
 
-// isHealth tells the reasons that an agent gives, and takes back by itself.
+// isHealth is true for the reasons that an agent gives, and takes back itself.
 func isHealth(reason string) bool {
 	switch reason {
 	case wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUMissing, wire.HealthGPUFault:
@@ -110,8 +112,8 @@ func isHealth(reason string) bool {
 	return false
 }
 
-// SetGPUs sets the record of how many GPUs a node has: to n, which then stands until a person says otherwise or the node enrols
-// anew, or, with n below zero, back to the highest number that is seen from now on.
+// SetGPUs sets the record of how many GPUs a node has. The number n stays until a person changes it or the node enrols again.
+// With n below zero the record is the highest number that is seen from now on.
 func (f *Fleet) SetGPUs(ctx context.Context, tenant, idOrName string, n int, by store.Actor) (Node, error) {
 	if n > wire.MaxGPUs {
 		return Node{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%d GPUs: not allowed", n), fmt.Sprintf("0 to %d", wire.MaxGPUs))
@@ -136,7 +138,7 @@ func (f *Fleet) SetGPUs(ctx context.Context, tenant, idOrName string, n int, by 
 	return f.Node(ctx, "", node.ID)
 }
 
-// setGPUs lets no flush bring back what was seen before.
+// setGPUs holds flushing, so that no flush writes the number that was seen earlier.
 func (f *Fleet) setGPUs(ctx context.Context, nodeID string, n int, e store.Event) error {
 	f.flushing.Lock()
 	defer f.flushing.Unlock()
@@ -155,13 +157,13 @@ func (f *Fleet) setGPUs(ctx context.Context, nodeID string, n int, e store.Event
 }
 
 const (
-	illPause  = time.Minute // between two events about what the rows of a node say, after a few
+	illPause  = time.Minute // between two events about the rows of one node, after the first few
 	mostIll   = 8           // GPUs that one event names
-	illUnread = 1           // stands for a reading that was stored and not hashed: no hash is ever believed to be it
+	illUnread = 1           // the hash of a reading that came from the database, where no hash is kept; a heartbeat is decoded then
 )
 
-// ill puts on record what the health of a node's GPU rows says newly, or no longer: the mild things, which are no reason to keep
-// work away. A change of what rows say is noticed by their hash; only then are they decoded.
+// ill records changes in the health of a node's GPU rows. These are mild things, which are no reason to keep work away. The hash
+// of the health lists tells whether they changed. The rows are decoded only then.
 func (f *Fleet) ill(ctx context.Context, id *Identity, p Proof, report Report) {
 	if report.Hardware == "" || !f.changed(id.NodeID, report.Ills) {
 		return
@@ -184,8 +186,8 @@ func (f *Fleet) changed(nodeID string, hash uint64) bool {
 	return f.live(nodeID).illHash != hash
 }
 
-// newIlls keeps what the rows say now and gives what they said before. A GPU that no row shows any more is as ill as it was. What
-// changes too fast is looked at again with a later heartbeat.
+// newIlls keeps what the rows say now, and returns what they said before. A GPU without a row keeps its earlier health. Where
+// changes come too fast, due is false and nothing is kept, so that a later heartbeat is compared again.
 func (f *Fleet) newIlls(nodeID string, now map[string]string, shown map[string]bool, hash uint64) (before map[string]string, due bool) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
@@ -208,6 +210,7 @@ func (f *Fleet) newIlls(nodeID string, now map[string]string, shown map[string]b
 	return before, true
 }
 
+// difference is the event's detail: the GPUs whose health changed. It names mostIll of them and counts the rest.
 func difference(before, now map[string]string) map[string]string {
 	detail := map[string]string{}
 	more := 0
@@ -240,8 +243,10 @@ func plural(n int) string {
 	return strconv.Itoa(n) + " other GPUs"
 }
 
+// gpuRows are the GPUs of a reading by which a node can be found. A reading is foreign text, so rows without a usable UUID are
+// left out.
 func gpuRows(hardware string) []store.GPU {
-	rows := []store.GPU{}
+	var rows []store.GPU
 	for _, g := range reading.GPUs(hardware) {
 		if g.UUID != "" && len(g.UUID) <= 80 {
 			rows = append(rows, store.GPU{UUID: g.UUID, Name: g.Name, BusID: g.BusID, Index: g.Index})

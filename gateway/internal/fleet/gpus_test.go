@@ -27,7 +27,7 @@ func machine(state string, gpus int, ills map[int]string) string {
 	return `{"probe":{"state":"` + state + `"},"gpus":[` + strings.Join(rows, ",") + `]}`
 }
 
-// look is a heartbeat after a look: how many GPUs are known to exist, -1: an agent of before, which does not say.
+// look is a heartbeat after a look. It says how many GPUs are known to exist; -1: an older agent, which does not say.
 func look(state string, gpus, seen int, health ...string) func(*wire.HeartbeatRequest) {
 	return func(b *wire.HeartbeatRequest) {
 		b.Hardware = []byte(machine(state, gpus, nil))
@@ -186,7 +186,7 @@ func TestRecordOfGPUsAtEnrolment(t *testing.T) {
 	}
 }
 
-// TestHealthThatIsNotKnown: who has not looked adds nothing and cures nothing; and who has lost its memory does not make a node well.
+// TestHealthThatIsNotKnown: an agent that has not looked adds nothing and cures nothing. An agent that lost its memory cures nothing.
 func TestHealthThatIsNotKnown(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -314,7 +314,7 @@ func TestHealthDetail(t *testing.T) {
 	}
 }
 
-// TestGPUHealthEvents: what a row says mildly is an event when it appears and when it goes, and no reason.
+// TestGPUHealthEvents: a mild fault in a row is an event when it appears and when it goes. It is no reason.
 func TestGPUHealthEvents(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")

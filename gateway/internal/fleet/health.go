@@ -10,18 +10,18 @@ import (
 )
 
 const (
-	// tellPause is how often what stands behind a reason may change, after a few times: it is for a person, and an agent's words can
-	// hold a number that is another one each time.
+	// tellPause is the pause between two changes of a reason's detail, after the first few. The detail is for a person. The agent's
+	// text may hold a number that differs in each heartbeat, and each change is a write and an event.
 	tellPause = 10 * time.Minute
-	atOnce    = 5 // of what an allowance bounds
+	atOnce    = 5 // how many an allowance lets through at once
 )
 
-// allowance bounds what a node can have written, so that one gone wild does not fill the log: a few at once, and then one each time
-// that a pause is over.
-type allowance struct{ full time.Time } // when it is whole again
+// allowance bounds what a node can have written, so that a broken node does not fill the log: atOnce at once, and then one in
+// each pause.
+type allowance struct{ full time.Time } // when atOnce are free again
 
 func (a *allowance) take(now time.Time, pause time.Duration) bool {
-	if left := a.full.Sub(now); left < 0 || left > atOnce*pause { // whole, or the clock went back
+	if left := a.full.Sub(now); left < 0 || left > atOnce*pause { // all are free, or the clock was set back
 		a.full = now
 	}
 	if a.full.Sub(now) > (atOnce-1)*pause {
@@ -31,8 +31,8 @@ func (a *allowance) take(now time.Time, pause time.Duration) bool {
 	return true
 }
 
-// healthChange compares the health reasons on record with what the node says now. A node that has not looked says nothing (nil):
-// that adds nothing and cures nothing.
+// healthChange compares the health reasons on record with what the node says now. Nil health means that the node has not
+// looked: then nothing is added and nothing is removed.
 func healthChange(reasons []store.Reason, health []string) (add, remove []string) {
 	if health == nil || len(reasons)+len(health) == 0 {
 		return nil, nil
@@ -50,7 +50,7 @@ func healthChange(reasons []store.Reason, health []string) (add, remove []string
 	return add, remove
 }
 
-// retell records that something else stands behind reasons that hold already: one GPU was gone, now it is two.
+// retell records a new detail of reasons that the node has already. Example: one GPU was gone, now it is two.
 func (f *Fleet) retell(ctx context.Context, id *Identity, health []string, detail map[string]string) error {
 	for _, reason := range id.Reasons {
 		now := reading.Plain(detail[reason.Reason])
@@ -75,7 +75,7 @@ func (f *Fleet) mayTell(nodeID string) bool {
 	return f.live(nodeID).retold.take(f.now(), tellPause)
 }
 
-// applyHealth records what newly speaks against a node, or no longer does, and moves it accordingly.
+// applyHealth adds and removes reasons of a node. The node fails while any reason is left, and is cured when none is.
 func (f *Fleet) applyHealth(ctx context.Context, nodeID string, add, remove []string, detail map[string]string) (store.Node, error) {
 	row, err := f.store.Node(ctx, "", nodeID)
 	if err != nil {

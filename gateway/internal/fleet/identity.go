@@ -15,13 +15,13 @@ import (
 	"muster/store"
 )
 
-// Identity is one certificate on record and the node it stands for, as they were when it was looked up. It is shared and
-// never changed.
+// Identity is one certificate on record and its node, as both were when they were looked up. Many requests share one
+// Identity, so nobody may change it.
 type Identity struct {
 	NodeID      string
 	Name        string
 	Tenant      string
-	Enrolment   string // the certificate's
+	Enrolment   string // that the certificate was issued in
 	Fingerprint string // hex SHA-256 of the certificate's DER
 	Generation  int
 	Key         *ecdsa.PublicKey
@@ -35,15 +35,15 @@ type Identity struct {
 	reenrolled   bool   // the node has a later enrolment
 	banned       bool
 	firstUsed    bool
-	recovery     *time.Time // until when an operator lets it renew however long ago it expired
-	gpusExpected int        // the record of how many GPUs the node has; 0 none
-	gpusSaid     bool       // a person's word
-	gpusAsSeen   bool       // a person wants what is seen, whatever the node remembers
-	succeeded    *time.Time // when a certificate that came after it was first used; nil: none was
+	recovery     *time.Time // until then an operator lets it renew, however long ago it expired
+	gpusExpected int        // how many GPUs the record says that the node has; 0: no record
+	gpusSaid     bool       // a person set gpusExpected
+	gpusAsSeen   bool       // a person wants the number that is seen; what the node remembers does not count
+	succeeded    *time.Time // when a later certificate was first used; nil: none was
 }
 
-// identityCache holds identities by fingerprint. version grows with every drop, so that a lookup that began before one
-// cannot put back what was dropped.
+// identityCache holds identities by fingerprint. Every drop raises version. A lookup that began before a drop sees another
+// version afterwards, and so cannot put back what was dropped.
 type identityCache struct {
 	sync.RWMutex
 	byFingerprint map[string]*Identity
@@ -72,7 +72,7 @@ func (c *identityCache) keep(id *Identity, version uint64) {
 	c.byNode[id.NodeID] = append(c.byNode[id.NodeID], id.Fingerprint)
 }
 
-// drop forgets what is cached of a node, but for the nonces its certificates have used.
+// drop forgets a node's identities. The nonces that they have used stay: see replay.
 func (c *identityCache) drop(nodeID string) {
 	c.Lock()
 	defer c.Unlock()
@@ -83,7 +83,7 @@ func (c *identityCache) drop(nodeID string) {
 	delete(c.byNode, nodeID)
 }
 
-// dropAll forgets all that is cached.
+// dropAll forgets every identity.
 func (c *identityCache) dropAll() {
 	c.Lock()
 	defer c.Unlock()
@@ -91,8 +91,8 @@ func (c *identityCache) dropAll() {
 	c.init()
 }
 
-// Identity looks a certificate up by its fingerprint. A fingerprint that is not on record is a refusal with code
-// unknown_certificate; whether a known one may be used is Check's to say.
+// Identity finds a certificate by its fingerprint. A fingerprint that is not on record is refused with code
+// unknown_certificate. Check decides whether a known one may be used.
 func (f *Fleet) Identity(ctx context.Context, fingerprint string) (*Identity, error) {
 	f.watch(ctx)
 	id, version := f.cache.lookup(fingerprint)
@@ -117,8 +117,8 @@ func (f *Fleet) Identity(ctx context.Context, fingerprint string) (*Identity, er
 	return id, nil
 }
 
-// Reasons are what holds an identity's node in its state, as of now. It looks into memory unless the node has just changed; where
-// that look fails they are left out, for the request itself was good.
+// Reasons returns the names of the reasons that the identity's node has now. It reads the database only if the node has just
+// changed. Where that fails it returns nil: the request itself was good, and must not fail for this.
 func (f *Fleet) Reasons(ctx context.Context, id *Identity) []string {
 	now, err := f.Identity(ctx, id.Fingerprint)
 	if err != nil {
@@ -152,8 +152,8 @@ func identityOf(row store.Identity, replay *replay.Memory) (*Identity, error) {
 	return id, nil
 }
 
-// AddCertificate records the next generation's certificate, which becomes the node's when it is first used. One that is given
-// for an expired certificate is a recovery: counted, and an event for the auditor.
+// AddCertificate records the certificate of the next generation. It becomes the node's certificate when it is first used. If
+// the present certificate has expired, this is a recovery: it is counted, and its event is one for the auditor.
 func (f *Fleet) AddCertificate(ctx context.Context, id *Identity, next store.Certificate, address string) error {
 	e := f.event("certificate.issued", id.about(), itself(id.NodeID, address))
 	e.Detail = map[string]string{"fingerprint": next.Fingerprint, "generation": strconv.Itoa(next.Generation)}
@@ -174,5 +174,5 @@ func (f *Fleet) AddCertificate(ctx context.Context, id *Identity, next store.Cer
 	return err
 }
 
-// Forget drops what is cached of a node. Whoever changes a node's row or certificates calls it before answering.
+// Forget drops a node's identities from the cache. Whoever changes a node's row or certificates calls it before answering.
 func (f *Fleet) Forget(nodeID string) { f.cache.drop(nodeID) }

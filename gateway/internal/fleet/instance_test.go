@@ -119,8 +119,8 @@ func TestInstanceComesBack(t *testing.T) {
 	}
 }
 
-// TestInstanceOfAnotherNow: the node went to another machine since, so the instance that was has no more right to it than its name's
-// rules give.
+// TestInstanceOfAnotherNow: another machine has taken the node over. So the earlier instance gets it back only by the rules for its
+// name.
 func TestInstanceOfAnotherNow(t *testing.T) {
 	f := newFleet(t)
 	token := f.bound()

@@ -6,10 +6,10 @@ import (
 	"muster/agent/wire"
 )
 
-// State is where a node is in its life.
+// State is the state of a node in its life.
 type State string
 
-// States. The way through them is Decide's table.
+// States. Decide says which moves there are.
 const (
 	Commissioned State = wire.StateCommissioned
 	Ready        State = wire.StateReady
@@ -32,28 +32,28 @@ const (
 	Heartbeat    Verb = "heartbeat"    // it was heard from
 	Fail         Verb = "fail"         // a reason not to rely on it appeared
 	Cure         Verb = "cure"         // the last such reason went away
-	Suspend      Verb = "suspend"      // a person takes it out
+	Suspend      Verb = "suspend"      // a person makes it unavailable
 	Drain        Verb = "drain"        // a person wants no new work on it
 	Resume       Verb = "resume"       // a person wants it back
-	Redeploy     Verb = "redeploy"     // it is to be set up anew
+	Redeploy     Verb = "redeploy"     // it will be set up again from the start
 	Decommission Verb = "decommission" // its provider takes it back for commissioning
-	Retire       Verb = "retire"       // it is given back, by a person or by itself
-	Ban          Verb = "ban"          // it is given back and must not return
+	Retire       Verb = "retire"       // its life ends, by a person or by itself; its name is free again
+	Ban          Verb = "ban"          // it is retired, and neither its name nor its key may return
 )
 
-// verbs are all, in the order in which people read them.
+// verbs are all verbs, in the order of a node's life. Refusals list them in this order.
 var verbs = [...]Verb{
 	Accept, Fetch, Enrol, Heartbeat, Fail, Cure, Suspend, Drain, Resume, Redeploy, Decommission, Retire, Ban,
 }
 
-// Situation is what a decision rests on: the state, and whether a person put the node there.
+// Situation is what Decide looks at.
 type Situation struct {
 	State  State
-	Person bool
+	Person bool // a person put the node into this state
 }
 
-// Decide gives the state that a verb leads to. It is the only place that knows; an illegal move is a refusal with code
-// illegal_move that names the legal ones.
+// Decide returns the state that a verb leads to. No other place in the program knows this. An illegal move is refused with code
+// illegal_move, and the hint names the legal moves.
 func Decide(s Situation, verb Verb) (State, error) {
 	if to, ok := next(s, verb); ok {
 		return to, nil
@@ -101,7 +101,7 @@ func next(s Situation, verb Verb) (State, bool) {
 	return "", false
 }
 
-// fetched: a second fetch changes nothing, and a node at work may fetch its script again without losing its state.
+// fetched: a second fetch changes nothing. A node at work may fetch its script again and keeps its state.
 func fetched(s State) (State, bool) {
 	switch s {
 	case Ready, Deploying:
@@ -112,7 +112,7 @@ func fetched(s State) (State, bool) {
 	return "", false
 }
 
-// enrolled: what a person decided outlives a re-enrolment.
+// enrolled: what a person decided stays when the node enrols again.
 func enrolled(s Situation) (State, bool) {
 	switch s.State {
 	case Drained:
@@ -128,6 +128,7 @@ func enrolled(s Situation) (State, bool) {
 	return "", false
 }
 
+// heard: a heartbeat makes an enrolled node active. It undoes nothing that a person or a fault has done.
 func heard(s State) (State, bool) {
 	switch s {
 	case Enrolled, Active:
@@ -138,7 +139,7 @@ func heard(s State) (State, bool) {
 	return "", false
 }
 
-// failed: a node that takes no new work anyway stays where it is; its reasons are recorded beside.
+// failed: a node that gets no new work anyway keeps its state. Its reasons are recorded all the same.
 func failed(s State) (State, bool) {
 	switch s {
 	case Enrolled, Active, Unavailable:
@@ -149,6 +150,7 @@ func failed(s State) (State, bool) {
 	return "", false
 }
 
+// cured: only a person ends what a person began.
 func cured(s Situation) (State, bool) {
 	switch s.State {
 	case Unavailable:

@@ -11,7 +11,7 @@ import (
 	"muster/store"
 )
 
-// moveTries bounds how often a move is decided again because the node changed in between.
+// moveTries bounds how often a move is decided again because the node changed meanwhile.
 const moveTries = 5
 
 // change is one move to decide and write.
@@ -20,14 +20,14 @@ type change struct {
 	by          store.Actor
 	addHealth   []string
 	clearHealth []string
-	because     map[string]string // what stands behind a reason that is added, by reason
-	kind        string            // of the event in the log; empty: as the move itself says
-	detail      map[string]string // added to the event's own
-	security    bool
+	because     map[string]string // the details of the added reasons, by reason
+	kind        string            // of the event; empty: made from the verb
+	detail      map[string]string // added to the event's own details
+	security    bool              // the event is one for the auditor, whether the state changes or not
 }
 
-// Apply moves a node as a verb says. The answer is the node afterwards; a move that leads where the node is already is
-// no error and no second event in the log.
+// Apply moves a node as a verb says, and returns the node afterwards. If the node is in that state already, this is no error
+// and makes no second event.
 func (f *Fleet) Apply(ctx context.Context, tenant, idOrName string, verb Verb, by store.Actor) (Node, error) {
 	node, err := f.Node(ctx, tenant, idOrName)
 	if err != nil {
@@ -40,6 +40,8 @@ func (f *Fleet) Apply(ctx context.Context, tenant, idOrName string, verb Verb, b
 	return f.node(row), nil
 }
 
+// apply decides a change on the node's present row and writes it. The store refuses with ErrConflict if the node has left that
+// state meanwhile. Then apply decides again.
 func (f *Fleet) apply(ctx context.Context, nodeID string, c change) (store.Node, error) {
 	for range moveTries {
 		row, err := f.store.Node(ctx, "", nodeID)
@@ -62,7 +64,7 @@ func (f *Fleet) apply(ctx context.Context, nodeID string, c change) (store.Node,
 	return store.Node{}, wire.Refuse(wire.CodeUnavailable, "the node changes too fast to be moved", "try again")
 }
 
-// decide turns a change into a store.Move, or nil where nothing is to be done.
+// decide turns a change into a store.Move, or nil if there is nothing to do.
 func (f *Fleet) decide(row store.Node, c change) (*store.Move, error) {
 	if c.verb == Resume && has(row.Reasons, wire.ReasonConflict) {
 		return nil, wire.Refuse(wire.CodeIllegalMove,
@@ -115,7 +117,7 @@ func (f *Fleet) moveEvent(row store.Node, move store.Move, c change) store.Event
 	return e
 }
 
-// pastTense is how the kind of an event in the log names a move.
+// pastTense is the word for a move in the kind of its event. These words are part of the API: auditors search for them.
 func pastTense(verb Verb) string {
 	switch verb {
 	case Drain:
@@ -140,7 +142,7 @@ func pastTense(verb Verb) string {
 	return string(verb)
 }
 
-// SetLabels sets and removes labels in the operator's name; they win over the credential's and the agent's.
+// SetLabels sets and removes labels for the operator. They win over the labels of the credential and of the agent.
 func (f *Fleet) SetLabels(
 	ctx context.Context, tenant, idOrName string, set map[string]string, remove []string, by store.Actor,
 ) (Node, error) {
@@ -171,6 +173,7 @@ func (f *Fleet) SetLabels(
 	return f.Node(ctx, "", node.ID)
 }
 
+// personSet is true where a person gave one of the reasons. Only a person may then bring the node back.
 func personSet(reasons []store.Reason) bool {
 	return slices.ContainsFunc(reasons, func(x store.Reason) bool { return x.Person })
 }

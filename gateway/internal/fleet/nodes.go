@@ -12,7 +12,7 @@ import (
 	"muster/store"
 )
 
-// Node is a node's row with its status as of now.
+// Node is a node's row with its present status.
 type Node struct {
 	store.Node
 	Status string // pending, online or stale
@@ -36,7 +36,7 @@ type Page struct {
 	Total int
 }
 
-// Nodes gives one page.
+// Nodes returns one page. A query by status flushes first, because the database finds the nodes by the last_seen that it holds.
 func (f *Fleet) Nodes(ctx context.Context, q Query) (Page, error) {
 	terms, err := selector.Parse(q.Selector)
 	if err != nil {
@@ -56,7 +56,7 @@ func (f *Fleet) Nodes(ctx context.Context, q Query) (Page, error) {
 		Retired: q.All || q.State == string(Retired), Limit: q.Limit, Cursor: q.Cursor, Ref: f.ref(),
 	})
 	if errors.Is(err, store.ErrBadCursor) {
-		return Page{}, wire.Refuse(wire.CodeBadRequest, "this cursor is not one that a list gave", "begin again without a cursor")
+		return Page{}, wire.Refuse(wire.CodeBadRequest, "this cursor does not come from a list", "begin again without a cursor")
 	}
 	if err != nil {
 		return Page{}, err
@@ -87,6 +87,7 @@ func (f *Fleet) node(row store.Node) Node {
 	return Node{Node: row, Status: f.ref().Status(row.LastSeen, row.Interval)}
 }
 
+// checkStatus refuses a status or a state that does not exist. Otherwise a wrong word would give an empty list.
 func checkStatus(status, state string, terms []store.Term) error {
 	bad := func(key, value string) error {
 		return wire.Refuse(wire.CodeBadSelector, fmt.Sprintf("%.40q is not a %s", value, key),
@@ -115,14 +116,14 @@ func byStatus(status string, terms []store.Term) bool {
 	return status != ""
 }
 
-// Detail is a node with what an operator chooses by when two machines use its identity.
+// Detail is a node with its certificates and runs. An operator needs them to choose when two machines use its identity.
 type Detail struct {
 	Node
 	Certificates []store.Certificate // of the present enrolment, newest first
-	Runs         []store.Run         // of its agents, the one that was heard last first
+	Runs         []store.Run         // of its agents; the run that was heard last comes first
 }
 
-// Detail finds one node as Node does.
+// Detail finds one node as Node does. Memory knows more about the runs than the database, if it knows the node.
 func (f *Fleet) Detail(ctx context.Context, tenant, idOrName string) (Detail, error) {
 	n, err := f.Node(ctx, tenant, idOrName)
 	if err != nil {

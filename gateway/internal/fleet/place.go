@@ -12,13 +12,14 @@ import (
 // nodePrefix begins the id of every node.
 const nodePrefix = "n"
 
-// place is where an applicant goes: a new node, or an existing one with what must still hold when it is written.
+// place is the node that an applicant becomes: a new one, or an existing one that it takes over.
 type place struct {
 	node     store.Node
-	takeOver *store.TakeOver
-	why      string // what allowed the take-over
+	takeOver *store.TakeOver // what must still be true when the take-over is written; nil: a new node
+	why      string          // what allowed the take-over
 }
 
+// detail is the detail of the event of the enrolment.
 func (p place) detail(a Applicant) map[string]string {
 	detail := map[string]string{"credential": a.Credential.ID, "enrolment": p.node.EnrolmentID}
 	if p.why != "" {
@@ -27,8 +28,8 @@ func (p place) detail(a Applicant) map[string]string {
 	return detail
 }
 
-// place decides by name: one name, one node. A bound use leads to its instance's own node whatever name is asked for, as long as
-// that node has not become another instance's.
+// place decides by name, because a name belongs to one node. There is one exception: an instance that used this token before
+// gets its own node back, whatever name it asks for, unless another instance has taken that node over.
 func (f *Fleet) place(ctx context.Context, a Applicant, bound *store.Recorded) (place, error) {
 	if bound != nil && bound.Node.Banned {
 		return place{}, wire.Refuse(wire.CodeBanned, "this instance's node is banned", "ask the operator; nothing can be done from here")
@@ -59,12 +60,13 @@ func (f *Fleet) place(ctx context.Context, a Applicant, bound *store.Recorded) (
 	return f.replace(ctx, a, holder)
 }
 
-// likeID tells names that a person could mean another node with: nodes are found by either.
+// likeID is true for names that look like a node's id. Nodes are found by name or by id, so such a name could hide another node.
 func likeID(name string) bool {
 	digits, ok := strings.CutPrefix(name, nodePrefix+"-")
 	return ok && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
+// newNode is a place that no node has yet. The transaction makes sure that the name is free.
 func (f *Fleet) newNode(a Applicant) place {
 	return place{node: store.Node{
 		ID: newID(nodePrefix, f.now()), Name: a.Request.Name, Tenant: a.Credential.Tenant, Provider: a.Request.Provider,

@@ -5,7 +5,7 @@ import (
 	"muster/gateway/internal/replay"
 )
 
-// replayBound is how many nonces one node may have in flight; an honest agent has a handful.
+// replayBound is how many nonces of one node are remembered at most. An honest agent uses a few in each signature window.
 const replayBound = 4096
 
 // NewReplay makes one node's memory of nonces.
@@ -13,7 +13,8 @@ func NewReplay() *replay.Memory {
 	return &replay.Memory{Bound: replayBound, Window: wire.SignatureWindow}
 }
 
-// replay gives a node's memory of nonces. It outlives the cached identities: dropping those must not open a replay.
+// replay returns a node's memory of nonces. It outlives the cached identities: otherwise each drop would let old requests be
+// sent again.
 func (f *Fleet) replay(nodeID string) *replay.Memory {
 	f.replays.Lock()
 	defer f.replays.Unlock()

@@ -11,15 +11,15 @@ import (
 	"muster/store"
 )
 
-// straggle is how long after its sender died a request can still arrive: the kernel goes on sending what a killed process
-// left behind, at growing distances, for a minute or two.
+// straggle is how long after its sender died a request can still arrive. The kernel sends the last data of a killed process
+// again and again, at growing distances, for a minute or two.
 const straggle = 2 * time.Minute
 
 // Proof says how and when a request was proven.
 type Proof struct {
 	Address string
-	At      time.Time // when it was made: a signature's time, or the arrival on a connection with a client certificate
-	Opened  time.Time // that connection; zero: signed, or not known
+	At      time.Time // when it was made: the time in the signature; on a connection with a client certificate, the arrival
+	Opened  time.Time // when that connection was opened; zero: the request was signed, or this is not known
 }
 
 // moment is one reading of the fleet's clock.
@@ -28,27 +28,27 @@ type moment struct {
 	up  time.Duration
 }
 
-// run is one start of an agent on whatever machine shows this identity. Which came first is told by the numbers of heartbeats, and
-// how much later by the fleet's up time: both of them whatever the clock said meanwhile.
+// run is one start of an agent, on any machine that uses this identity. The numbers of the heartbeats say which one came first.
+// The clock's up time says how much later the other came. Setting the clock changes neither.
 type run struct {
 	store.Run
-	began   time.Duration // when this gateway first knew of it
-	life    time.Duration // when its latest proof of life was made
-	heard   bool          // by this gateway
-	unsaved bool
+	began   time.Duration // when this gateway first knew of the run, in up time
+	life    time.Duration // when its latest proof of life was made, in up time
+	heard   bool          // this gateway has heard it since its own start
+	unsaved bool          // its row in the database is older
 }
 
-// lives tells that the run showed life after another one was first heard: twice, or once so late that it cannot be what a run that
-// had died before then left on its way. A run that dies leaves one request at most.
+// lives is true where the run showed life after the other run was first heard. A run that dies leaves one request on its way at
+// most. So two proofs of life are enough. One is enough if it was made too long after the other run began to be such a request.
 func (x *run) lives(other *run) bool {
 	return x.BeforeBeat > other.FirstBeat || x.LastBeat > other.FirstBeat && x.heard && x.life > other.began+straggle
 }
 
-// clash tells that two runs were alive at once: each after the other had been heard.
+// clash is true where two runs were alive at the same time: each showed life after the other was first heard.
 func clash(a, b *run) bool { return a.lives(b) && b.lives(a) }
 
-// hear takes a heartbeat into the memory of a node's runs. Overtaken is one that a later one of its run came before.
-// Clashing is another run of the same identity that is alive at the same time.
+// hear adds a heartbeat to the node's runs. It is overtaken if a later heartbeat of the same run arrived before it. Clashing is
+// another run of the same identity that is alive at the same time; nil: there is none.
 func (l *live) hear(b *wire.HeartbeatRequest, fingerprint string, p Proof, m moment) (overtaken bool, clashing *run) {
 	this := l.run(b.RunID)
 	switch {
@@ -57,7 +57,7 @@ func (l *live) hear(b *wire.HeartbeatRequest, fingerprint string, p Proof, m mom
 		l.sign(this, p, m)
 	case b.Counter < this.Counter:
 		return true, nil
-	case b.Counter > this.Counter: // one that was sent twice is no second sign of life
+	case b.Counter > this.Counter: // an equal counter is the same heartbeat, sent again: no second proof of life
 		l.sign(this, p, m)
 	}
 	this.Counter = b.Counter
@@ -76,8 +76,8 @@ func (l *live) hear(b *wire.HeartbeatRequest, fingerprint string, p Proof, m mom
 	return false, nil
 }
 
-// sign counts a proof of life. One that was made before another run was first heard does not come after that, however late it
-// arrives.
+// sign counts a proof of life. The time when it was made decides its number, not the arrival: a proof that was made before
+// another run was first heard gets no higher number than that run's first heartbeat.
 func (l *live) sign(x *run, p Proof, m moment) {
 	l.beats++
 	number := l.beats
@@ -107,7 +107,7 @@ func (l *live) run(id string) *run {
 	return nil
 }
 
-// newRun makes room for another run where there is none left: the one that was silent longest goes.
+// newRun adds a run. If there are too many, the run that has been silent longest goes.
 func (l *live) newRun(id string, m moment) *run {
 	if len(l.runs) >= store.MaxRuns {
 		oldest := slices.MinFunc(l.runs, func(a, b *run) int { return cmp.Compare(a.LastBeat, b.LastBeat) })
@@ -118,7 +118,7 @@ func (l *live) newRun(id string, m moment) *run {
 	return x
 }
 
-// resave puts runs back in line that could not be written.
+// resave marks runs that could not be written for the next flush.
 func (l *live) resave(rows []store.Run) {
 	for _, row := range rows {
 		if x := l.run(row.ID); x != nil {
@@ -127,7 +127,7 @@ func (l *live) resave(rows []store.Run) {
 	}
 }
 
-// takeUnsaved gives the runs that have to be written.
+// takeUnsaved returns the runs whose rows are old, and marks them as written.
 func (l *live) takeUnsaved() []store.Run {
 	var rows []store.Run
 	for _, x := range l.runs {
@@ -139,8 +139,9 @@ func (l *live) takeUnsaved() []store.Run {
 	return rows
 }
 
-// remember gives what is known of a node, reading its runs where that has not been done since it was last forgotten. The
-// caller holds no lock.
+// remember makes sure that memory has the node, and reads its runs from the database if it does not. Without that a restart of
+// the gateway would hide a copy. The database is read without the lock, so another call may be first: its result then stays.
+// The caller holds no lock.
 func (f *Fleet) remember(ctx context.Context, nodeID string) error {
 	f.beats.Lock()
 	l := f.beats.live[nodeID]
@@ -160,7 +161,8 @@ func (f *Fleet) remember(ctx context.Context, nodeID string) error {
 	return nil
 }
 
-// readRuns brings the run that goes on up to what its heartbeats left: its own row is written when it begins and ends.
+// readRuns reads a node's runs. A run's row is written only when the run begins and ends. So the node's own row, which every
+// heartbeat changes, completes the run that still goes on.
 func (f *Fleet) readRuns(ctx context.Context, nodeID string) (*live, error) {
 	rows, err := f.store.Runs(ctx, nodeID)
 	if err != nil {
@@ -185,10 +187,10 @@ func (f *Fleet) readRuns(ctx context.Context, nodeID string) (*live, error) {
 	return l, nil
 }
 
-// goOn counts what the node's row tells of the run that goes on. Of its heartbeats since its own row was written two at most matter.
+// goOn adds to the run that goes on what the node's row knows. It counts two of the newer heartbeats at most: lives needs no more.
 func (l *live) goOn(node store.Node, up time.Duration) {
 	going := l.run(node.RunID)
-	if going == nil { // heard before runs were recorded: since when is not known, but for long
+	if going == nil { // heard before the database kept runs: its beginning is not known, so it comes before all others
 		going = l.newRun(node.RunID, moment{up: up})
 		going.FirstBeat = 0
 	}
@@ -204,7 +206,7 @@ func (l *live) goOn(node store.Node, up time.Duration) {
 	going.Counter = max(going.Counter, node.Counter)
 }
 
-// runs gives the runs of a node that memory has, the one that was heard last first; nil: none.
+// runs returns the runs of a node that memory has; the one that was heard last comes first. Nil: memory has none.
 func (f *Fleet) runs(nodeID string) []store.Run {
 	f.beats.Lock()
 	defer f.beats.Unlock()

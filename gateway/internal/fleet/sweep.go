@@ -8,12 +8,12 @@ import (
 	"muster/store"
 )
 
-// sweepEvery is how many flushes lie between two sweeps.
+// sweepEvery is how many flushes there are for one sweep.
 const sweepEvery = 3
 
-// Sweep looks for what no request tells: certificates whose renewal does not come, each an event, and nodes whose
-// certificate has expired, which are unavailable from then on. Right after a start it finds nothing, for the nodes had
-// nobody to ask.
+// Sweep looks for what no request tells. A certificate whose renewal does not come becomes an event. A node whose certificate
+// has expired becomes unavailable. Sweep does nothing in the grace after a start, because the nodes could not renew while the
+// gateway was away.
 func (f *Fleet) Sweep(ctx context.Context) error {
 	f.watch(ctx)
 	if f.ref().Grace {
@@ -31,7 +31,7 @@ func (f *Fleet) Sweep(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		f.log.Warn("certificates are not renewed in time; muster node ls marks their nodes", "nodes", n)
+		f.log.Warn("certificates were not renewed in time; muster node ls marks their nodes", "nodes", n)
 	}
 	nodes, err := f.store.ExpiredNodes(ctx, f.now(), wire.ReasonExpired)
 	if err != nil {
@@ -40,7 +40,8 @@ func (f *Fleet) Sweep(ctx context.Context) error {
 	for _, node := range nodes {
 		_, err := f.apply(ctx, node, change{verb: Fail, by: store.Actor{Name: "gateway"}, addHealth: []string{wire.ReasonExpired}})
 		var refused *wire.ErrorDetail
-		if err != nil && !errors.As(err, &refused) && !errors.Is(err, store.ErrNotFound) { // where it is it cannot fail
+		// A refusal means that the node left its state meanwhile, and cannot fail in the new one.
+		if err != nil && !errors.As(err, &refused) && !errors.Is(err, store.ErrNotFound) {
 			return err
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"muster/store"
 )
 
-// Reasons that allow a name to be taken over, as events give them.
+// Reasons that allow an applicant to take a node over. Events show these words.
 const (
 	becauseKey      = "signed by the node's own key"
 	becauseStale    = "the node was silent and the token is newer"
@@ -19,13 +19,13 @@ const (
 	becauseBound    = "a token bound to this node"
 )
 
-// ofInstance tells that a node is still the one of the instance that asks: another machine may have taken it over since.
+// ofInstance is true where the node still belongs to the instance that asks. Another machine may have taken it over.
 func ofInstance(n store.Node, q *wire.RegisterRequest) bool {
 	return n.Provider == q.Provider && n.InstanceID == q.InstanceID
 }
 
-// comeBack is for an instance that enrolled with this token before: to its own node, once that is silent. An instance id is a
-// claim that every holder of the token can make, so it takes nothing from a node that lives.
+// comeBack gives an instance that enrolled with this token before its own node again, once that node is silent. Every holder of
+// the token can claim any instance id, so the claim alone takes nothing from a node that lives.
 func (f *Fleet) comeBack(ctx context.Context, a Applicant, own store.Node) (place, error) {
 	if has(own.Reasons, wire.ReasonConflict) {
 		return place{}, wire.Refuse(wire.CodeNameInUse,
@@ -44,7 +44,7 @@ func (f *Fleet) comeBack(ctx context.Context, a Applicant, own store.Node) (plac
 	return f.takeOver(a, own, becauseInstance)
 }
 
-// stillLives refuses the place of a node that has not been silent for long enough, and says how long that takes.
+// stillLives refuses a take-over because the node has not been silent for long enough, and says how much longer that takes.
 func (f *Fleet) stillLives(own store.Node, left time.Duration) error {
 	ago := max(f.now().Sub(lastHeard(own)), 0).Round(time.Second).String()
 	seconds := max(int((left+time.Second-1)/time.Second), 1)
@@ -57,7 +57,7 @@ func (f *Fleet) stillLives(own store.Node, left time.Duration) error {
 	}
 }
 
-// replace holds the rules for a name that a live node has. The refusal says nothing of another tenant.
+// replace holds the rules for a name that another node has. A refusal tells nothing about a node of another tenant.
 func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (place, error) {
 	inUse := wire.Refuse(wire.CodeNameInUse, "the name "+a.Request.Name+" belongs to a node that is there already",
 		"choose another with --name; if this machine is that node, or replaces it, the operator lets it in with: "+
@@ -66,7 +66,7 @@ func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (pl
 	if holder.Tenant != a.Credential.Tenant {
 		return place{}, taken(a.Request.Name)
 	}
-	if has(holder.Reasons, wire.ReasonConflict) { // either of the two could bring a key, a silence or a token
+	if has(holder.Reasons, wire.ReasonConflict) { // either machine could meet the conditions below
 		return place{}, wire.Refuse(wire.CodeNameInUse,
 			"two machines use the identity of node "+holder.Name+": nobody takes it over before that is settled",
 			settle(holder.Name)+"; or enrol with a token that is bound to the node")
@@ -74,7 +74,7 @@ func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (pl
 	if why := f.allowed(a, holder); why != "" {
 		return f.takeOver(a, holder, why)
 	}
-	if a.IsPSK || holder.EnrolmentID == "" { // a node that waits for its first enrolment is not stale, it has its own token
+	if a.IsPSK || holder.EnrolmentID == "" { // a node before its first enrolment is not stale: it waits for its own token
 		return place{}, inUse
 	}
 	holder, left, err := f.silence(ctx, holder.ID)
@@ -91,7 +91,7 @@ func taken(name string) error {
 	return wire.Refuse(wire.CodeNameInUse, "the name "+name+" is taken", "choose another with --name")
 }
 
-// allowed gives what lets an applicant in whether the node lives or not, empty where nothing does.
+// allowed returns the reason that lets an applicant in even if the node lives; empty: there is none.
 func (f *Fleet) allowed(a Applicant, holder store.Node) string {
 	switch {
 	case a.Identity != nil && a.Identity.NodeID == holder.ID:
@@ -102,8 +102,8 @@ func (f *Fleet) allowed(a Applicant, holder store.Node) string {
 	return ""
 }
 
-// silence reads a node with all that was heard of it, and gives how long it has to be silent yet before it counts as stale. An
-// enrolment counts as being heard: whoever has just got the node has a chance to report first.
+// silence flushes and then reads a node. It returns how much longer the node must be silent to be stale. An enrolment counts as
+// a sign of life: a machine that has just enrolled gets the time to report.
 func (f *Fleet) silence(ctx context.Context, nodeID string) (store.Node, time.Duration, error) {
 	if err := f.Flush(ctx); err != nil {
 		return store.Node{}, 0, err
@@ -115,12 +115,12 @@ func (f *Fleet) silence(ctx context.Context, nodeID string) (store.Node, time.Du
 	heard := lastHeard(n)
 	interval := n.Interval
 	if n.LastSeen == nil || n.LastSeen.Before(heard) || interval == 0 {
-		interval = usualInterval // it has not said how often it means to report
+		interval = usualInterval // this enrolment has not said yet how often it reports
 	}
 	return n, f.ref().Left(heard, interval), nil
 }
 
-// lastReport is the last heartbeat, or the enrolment where none was ever heard.
+// lastReport is the last heartbeat, else the enrolment, else the creation.
 func lastReport(n store.Node) time.Time {
 	switch {
 	case n.LastSeen != nil:
@@ -140,7 +140,7 @@ func lastHeard(n store.Node) time.Time {
 	return heard
 }
 
-// heardSince tells that a node has reported after it was read, which the database may not know yet.
+// heardSince is true where a node has reported after its row was read. The database may not know that yet.
 func (f *Fleet) heardSince(nodeID string, read time.Time) bool {
 	f.beats.Lock()
 	defer f.beats.Unlock()
@@ -148,8 +148,8 @@ func (f *Fleet) heardSince(nodeID string, read time.Time) bool {
 	return l != nil && l.beat.NodeID != "" && l.beat.At.UnixMilli() > read.UnixMilli()
 }
 
-// takeOver re-enrols an existing node: its tenant and what a person decided stay, its older certificates end. What the decision
-// rests on has to hold still when it is written.
+// takeOver enrols an existing node again. Its tenant and what a person decided stay; its older certificates end. The result
+// names what the decision rests on, so that the store can check that it is still true.
 func (f *Fleet) takeOver(a Applicant, node store.Node, why string) (place, error) {
 	to, err := Decide(Situation{State: State(node.State), Person: personSet(node.Reasons)}, Enrol)
 	if err != nil {
@@ -174,13 +174,14 @@ func (f *Fleet) takeOver(a Applicant, node store.Node, why string) (place, error
 	node.EnrolmentID = newID("e", f.now())
 	node.Provider = a.Request.Provider
 	node.InstanceID = a.Request.InstanceID
-	if node.GPUsExpected = max(a.Credential.GPUs, a.GPUs); still.EnrolmentID == "" { // its first machine: what was said of it holds
+	node.GPUsExpected = max(a.Credential.GPUs, a.GPUs)
+	if still.EnrolmentID == "" { // the node's first machine: the number from its creation counts too
 		node.GPUsExpected = max(node.GPUsExpected, said)
 	}
 	return place{node: node, takeOver: still, why: why}, nil
 }
 
-// stillGood gives the identity that also signed a request as it is now, nil once it can prove nothing any more.
+// stillGood looks up again the identity that signed the request too. It returns nil if that identity proves nothing any more.
 func (f *Fleet) stillGood(ctx context.Context, id *Identity) (*Identity, error) {
 	if id == nil {
 		return nil, nil
@@ -192,5 +193,6 @@ func (f *Fleet) stillGood(ctx context.Context, id *Identity) (*Identity, error) 
 	return now, nil
 }
 
-// errHeard says that a node which was to be taken over for its silence has just reported.
+// errHeard says that a node has just reported which was to be taken over because it was silent. It is a conflict, so that Enrol
+// decides again.
 var errHeard = errors.Join(store.ErrConflict, errors.New("the node was heard"))

@@ -207,7 +207,7 @@ func TestTakeOverKeepsWhatAPersonDecided(t *testing.T) {
 	}
 }
 
-// TestTakeOverDropsOldReports: what the former machine sent last is not the new one's.
+// TestTakeOverDropsOldReports: what the earlier machine sent last does not count for the new one.
 func TestTakeOverDropsOldReports(t *testing.T) {
 	f := newFleet(t)
 	holder := f.enrolled("box")

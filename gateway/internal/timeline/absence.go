@@ -7,16 +7,18 @@ import (
 	"time"
 )
 
-// maxAbsences is how many are remembered. The longest stay.
+// maxAbsences is how many absences are remembered. Where there are more, the shortest goes.
 const maxAbsences = 32
 
-// absence is a time in which no node could ask for anything: the gateway did not run, its machine slept, or its clock left the time out.
+// absence is a time in which no node could ask for anything: the gateway did not run, its machine slept, or its clock skipped
+// the time.
 type absence struct{ from, to time.Time }
 
-// absences are in the order of time, and none overlaps another.
+// absences are in the order of time, and none overlaps another. No method changes the list that it is called on.
 type absences []absence
 
-// add gives the list with one more, which came after all others; hardly any time between makes it one with the latest.
+// add returns the list with one more absence at its end. It joins the last one if less than StepGap lies between. An absence
+// that is empty, or that ends before the last one does, is left out.
 func (a absences) add(from, to time.Time) absences {
 	if n := len(a); n > 0 && to.Before(a[n-1].to) || !from.Before(to) {
 		return a
@@ -36,7 +38,7 @@ func (a absences) add(from, to time.Time) absences {
 
 func (x absence) length() time.Duration { return x.to.Sub(x.from) }
 
-// until gives the list as far as it lies before a clock that was set back.
+// until returns the part of the list that lies before now. It is for a clock that was set back.
 func (a absences) until(now time.Time) absences {
 	var before absences
 	for _, x := range a {
@@ -50,7 +52,7 @@ func (a absences) until(now time.Time) absences {
 	return before
 }
 
-// within is how much of the time between two moments they are.
+// within is how much time of the absences lies between two moments.
 func (a absences) within(from, to time.Time) (sum time.Duration) {
 	for _, x := range a {
 		if x.from.Before(from) {
@@ -64,7 +66,7 @@ func (a absences) within(from, to time.Time) (sum time.Duration) {
 	return sum
 }
 
-// String is the form in which they are kept: pairs of Unix milliseconds.
+// String is the text that the database keeps: pairs of Unix milliseconds.
 func (a absences) String() string {
 	var parts []string
 	for _, x := range a {
@@ -73,7 +75,7 @@ func (a absences) String() string {
 	return strings.Join(parts, " ")
 }
 
-// parseAbsences reads what String wrote. What it cannot read it leaves out.
+// parseAbsences reads what String wrote. It leaves out what it cannot read.
 func parseAbsences(text string) (a absences) {
 	for part := range strings.FieldsSeq(text) {
 		first, second, _ := strings.Cut(part, "-")

@@ -1,4 +1,5 @@
-// Package timeline tells the time to a gateway whose clock may be set, and whose machine may sleep.
+// Package timeline tells the time to a gateway. The machine's clock may be set, and the machine may sleep. Both change the
+// clock in one step. Whoever compares times needs to know of these steps, and of the times in which the gateway was away.
 package timeline
 
 import (
@@ -9,42 +10,42 @@ import (
 )
 
 const (
-	// StepLeast is from how much on a clock that disagrees with the time that has passed counts as set.
+	// StepLeast is the smallest step. Where the clock and the time that has passed differ by less, the clock was not set.
 	StepLeast = time.Second
-	// StepGap is from how much on a step forward could make nodes look silent that are not.
+	// StepGap is the smallest step forward that matters for silence: it could make nodes look silent that are not.
 	StepGap = 15 * time.Second
-	// startGrace is the agents' longest back-off plus one interval: until then a node that has not come back after the
-	// gateway's own absence is no news.
+	// startGrace is the time that nodes have to come back after the gateway was away. It is the agents' longest back-off plus
+	// one interval. A node that is silent for less is not stale.
 	startGrace = 6 * time.Minute
 )
 
-// Clock is the machine's clock, and beside it the time that has passed, which no setting of the clock changes. Where the two part,
-// the clock was set, or the machine slept. The zero value is ready. It is safe for concurrent use.
+// Clock reads the machine's clock and the time that has passed. Setting the clock does not change the second. Where the two
+// disagree, the clock was set, or the machine slept. The zero value is ready. It is safe for concurrent use.
 type Clock struct {
 	Wall    func() time.Time     // nil: time.Now
-	Elapsed func() time.Duration // since any moment; nil: what Wall's monotonic readings tell
+	Elapsed func() time.Duration // time since any fixed moment; nil: from Wall's monotonic readings
 
 	mu      sync.Mutex
-	origin  time.Time     // the first reading
-	base    time.Duration // elapsed then
-	up      time.Duration // passed since, as of the latest reading
-	lost    time.Duration // what a clock without monotonic readings went back by
-	offset  time.Duration // how far the clock was set since the first reading
-	jumped  time.Time     // by the clock as it is now: when it was last set forward; zero: never
-	start   time.Time     // of this gateway, or of its presence after a gap
-	aliveAt time.Time     // when it was last at work before that; zero: never
+	origin  time.Time     // the first reading of Wall
+	base    time.Duration // the first reading of Elapsed
+	up      time.Duration // the time that has passed from the first reading to the latest one
+	lost    time.Duration // how far a clock without monotonic readings went back in all
+	offset  time.Duration // the sum of all steps since the first reading
+	jumped  time.Time     // when the clock was last set forward, corrected by later steps back; zero: never
+	start   time.Time     // when this gateway started, or came back after a gap
+	aliveAt time.Time     // when the gateway was last at work before start; zero: never
 	away    absences
-	steps   []Step // that are not settled
+	steps   []Step // that nobody has taken yet: see Take
 }
 
 // Step is one setting of the clock.
 type Step struct {
-	At     time.Time // by the clock as it is since
+	At     time.Time // by the clock after the step
 	By     time.Duration
-	Logged bool // for who settles it
+	Logged bool // for the caller of Take and Owe: the step is in the log already
 }
 
-// Read gives the time by the clock, and how much has passed since the first reading.
+// Read returns the time by the clock, and how much time has passed since the first reading. It notices steps.
 func (c *Clock) Read() (now time.Time, up time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -62,6 +63,7 @@ func (c *Clock) Read() (now time.Time, up time.Duration) {
 	return now, up
 }
 
+// sample reads both sources. The caller holds the lock.
 func (c *Clock) sample() (now time.Time, up time.Duration) {
 	now = time.Now()
 	if c.Wall != nil {
@@ -80,7 +82,8 @@ func (c *Clock) sample() (now time.Time, up time.Duration) {
 	return now, now.Sub(c.origin) + c.lost
 }
 
-// set takes over a step. Forward it is as if the gateway had been away: nobody could be heard in the time that was left out.
+// set notes a step and corrects the clock's own times. A step forward counts as an absence of the gateway: nobody could be
+// heard in the time that the clock left out. The caller holds the lock.
 func (c *Clock) set(now time.Time, by time.Duration) {
 	c.steps = append(c.steps, Step{At: now, By: by})
 	if by < 0 {
@@ -98,7 +101,8 @@ func (c *Clock) set(now time.Time, by time.Duration) {
 	}
 }
 
-// SetBack is a time as it would have been noted had the clock not been ahead.
+// SetBack corrects a time that was noted while the clock was ahead. now is the time after a step back by the given amount. A
+// time that is not in the future stays as it is.
 func SetBack(at, now time.Time, by time.Duration) time.Time {
 	if !at.Round(0).After(now) {
 		return at
@@ -109,14 +113,14 @@ func SetBack(at, now time.Time, by time.Duration) time.Time {
 	return at
 }
 
-// Begin says when the gateway before this one was last at work (zero: there was none), and when it and those before were not, as
-// Absences gave it. It gives for how long there was none.
+// Begin takes what the previous run of the gateway left: when it was last at work (zero: there was none), and the text of its
+// Absences. It returns how long the gateway was away.
 func (c *Clock) Begin(aliveAt time.Time, kept string) (gap time.Duration) {
 	read, _ := c.Read()
 	now := read.Round(0)
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	away := parseAbsences(kept).until(now) // a gateway whose clock was ahead may have noted more
+	away := parseAbsences(kept).until(now) // an earlier run whose clock was ahead may have noted times in the future
 	c.start = now
 	c.aliveAt = aliveAt
 	c.away = away
@@ -127,7 +131,8 @@ func (c *Clock) Begin(aliveAt time.Time, kept string) (gap time.Duration) {
 		c.set(now, gap)
 		return 0
 	}
-	if n := len(away); n > 0 && aliveAt.Before(away[n-1].to) { // the one before was not at work for long: what it noted is older
+	// A run that ended within its grace left an aliveAt from before its own start. The gap begins with its last absence then.
+	if n := len(away); n > 0 && aliveAt.Before(away[n-1].to) {
 		gap = now.Sub(away[n-1].to)
 	}
 	if gap >= StepGap {
@@ -136,26 +141,28 @@ func (c *Clock) Begin(aliveAt time.Time, kept string) (gap time.Duration) {
 	return gap
 }
 
-// Absent is for how much of the time since then the gateway was away.
+// Absent is how long the gateway was away between since and now.
 func (c *Clock) Absent(since, now time.Time) time.Duration {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.away.within(since.Round(0), now.Round(0))
 }
 
-// Absences is the form in which the absences are kept, for Begin.
+// Absences returns the absences as text, for Begin after the next start.
 func (c *Clock) Absences() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.away.String()
 }
 
+// grace is true while the nodes have had no time yet to come back after an absence. The caller holds the lock.
 func (c *Clock) grace(now time.Time) bool {
 	return !c.aliveAt.IsZero() && now.Before(c.start.Add(startGrace))
 }
 
-// livedAt is until when this gateway is known to have been at work, for judging silence by. A start has not heard from its nodes
-// yet, so what was known before it stays: else a second one within the grace would find them stale.
+// livedAt is the latest time at which the gateway counts as having been at work. Silence of nodes is measured up to it. Within
+// the grace the gateway has not heard from its nodes yet, so the earlier value stays. Otherwise a second start within the grace
+// would find the nodes stale.
 func (c *Clock) livedAt(now time.Time) time.Time {
 	if c.grace(now) {
 		return c.aliveAt
@@ -163,7 +170,7 @@ func (c *Clock) livedAt(now time.Time) time.Time {
 	return now
 }
 
-// Lived is until when the gateway counts as having been at work: now, unless its nodes had no time yet to come back.
+// Lived is what Begin needs after the next start: when the gateway was last at work. See livedAt.
 func (c *Clock) Lived() time.Time {
 	now, _ := c.Read()
 	c.mu.Lock()
@@ -171,7 +178,7 @@ func (c *Clock) Lived() time.Time {
 	return c.livedAt(now.Round(0))
 }
 
-// Ref is what statuses are computed against now.
+// Ref is what the statuses of nodes are computed from at this moment.
 func (c *Clock) Ref() store.StatusRef {
 	now, _ := c.Read()
 	c.mu.Lock()
@@ -180,8 +187,8 @@ func (c *Clock) Ref() store.StatusRef {
 	return store.StatusRef{Now: now, Start: c.start, AliveAt: c.aliveAt, Grace: c.grace(now), GraceEnd: c.start.Add(startGrace)}
 }
 
-// Leapt tells that the clock was set forward after since, and not longer ago than within. The clock cannot tell then how long ago
-// since was.
+// Leapt is true where the clock was set forward after since, and not longer ago than within. Then the clock cannot say how much
+// time has passed since that moment.
 func (c *Clock) Leapt(since time.Time, within time.Duration) bool {
 	now, _ := c.Read()
 	c.mu.Lock()
@@ -189,7 +196,8 @@ func (c *Clock) Leapt(since time.Time, within time.Duration) bool {
 	return !c.jumped.IsZero() && !since.After(c.jumped) && now.Round(0).Sub(c.jumped) <= within
 }
 
-// Take gives the steps that are to be settled.
+// Take returns the steps that nobody has taken yet. The caller corrects the times that depend on the clock, or gives the steps
+// back with Owe.
 func (c *Clock) Take() []Step {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -198,21 +206,21 @@ func (c *Clock) Take() []Step {
 	return steps
 }
 
-// Owe puts back steps that could not be settled.
+// Owe gives back steps after Take, because the times could not be corrected. They come before the steps that happened meanwhile.
 func (c *Clock) Owe(steps []Step) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.steps = append(steps, c.steps...)
 }
 
-// Settled tells that no step waits to be settled.
+// Settled is true where no step waits for Take.
 func (c *Clock) Settled() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.steps) == 0
 }
 
-// Up is how long the gateway has been at work, which no setting of the clock changes.
+// Up is the time that has passed since the first reading. Setting the clock does not change it.
 func (c *Clock) Up() time.Duration {
 	_, up := c.Read()
 	return up
