@@ -160,7 +160,8 @@ func TestUnknownIsNull(t *testing.T) {
 func TestHealthThatIsNotKnown(t *testing.T) {
 	unknown := encoded(t, wire.HeartbeatRequest{})
 	well := encoded(t, wire.HeartbeatRequest{Health: []string{}})
-	if got, want := string(unknown["health"])+" "+string(well["health"]), "null []"; got != want {
+	const want = "null []"
+	if got := string(unknown["health"]) + " " + string(well["health"]); got != want {
 		t.Errorf("no look and a good one = %s, want %s", got, want)
 	}
 	var none int

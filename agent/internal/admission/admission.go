@@ -1,5 +1,5 @@
-// Package admission gets a machine its identity: it decides which name, which credential and which root pins an enrolment
-// goes by, and what of the identity from before still counts.
+// Package admission gets a machine its identity. It decides which name, which credential and which root pins an enrolment uses, and
+// what still counts of the identity from before. Both join and run use it.
 package admission
 
 import (
@@ -17,16 +17,16 @@ import (
 	"muster/agent/internal/transport"
 )
 
-// Applicant is this machine before a gateway. It is used from one goroutine.
+// Applicant is this machine as it asks a gateway for an identity. One goroutine uses it.
 type Applicant struct {
 	command.Program
 	options.Options
 	Directory *identity.Directory
 	Log       *slog.Logger
 	Client    *transport.Client // to the gateway, after Enrol or Connect
-	Status    identity.Status   // what a person is told while an enrolment goes on
-	Progress  func(error)       // told how it goes, nil as long as nothing is wrong; nil: nobody is told
-	ByHand    bool              // a person has just called join: a root pin was given now
+	Status    identity.Status   // what status.json says while an enrolment goes on
+	Progress  func(error)       // gets each failure, and nil at the beginning; nil: nobody does
+	ByHand    bool              // a person has just called join, so a given root pin is what they mean now
 	Anew      bool              // the gateway was set up anew: what the identity from before knew of it does not count
 }
 
@@ -37,8 +37,8 @@ func Begin(version, gateway string) identity.Status {
 	}
 }
 
-// Moved reports whether the identity was made on another rented machine. Such an identity is never used here: a copied disk
-// would make two nodes of one. Where no credential was given for another identity, that is an error.
+// Moved reports whether the identity was made on another rented machine. Such an identity is never used here, because with a copied disk
+// two machines would be one node. It is an error where no credential was given to get another identity.
 func (a *Applicant) Moved(state identity.State) (bool, error) {
 	if state.Current == nil || !a.Elsewhere(state) {
 		return false, nil
@@ -58,7 +58,7 @@ func (a *Applicant) Enrol(ctx context.Context, state identity.State) (identity.S
 		return state, err
 	}
 	defer credential.Forget()
-	a.ForgetSecret()
+	a.ForgetSecret() // from here on the key alone is needed
 	name := a.Name
 	if name == "" {
 		hostname, _ := os.Hostname()
@@ -89,7 +89,7 @@ func (a *Applicant) Connect(first transport.FirstContact) (err error) {
 	return err
 }
 
-// report tells how the enrolment goes, on this machine alone.
+// report says on this machine how the enrolment goes.
 func (a *Applicant) report(err error) {
 	if err != nil {
 		a.Status.LastError = err.Error()

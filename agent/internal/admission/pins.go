@@ -11,9 +11,9 @@ import (
 	"muster/agent/internal/trust"
 )
 
-// pins are the root pins that an enrolment goes by. own says that they are the roots that the identity from before trusts.
-// A pin that run was given has stood in a unit or an entry point since the first enrolment, so the identity's roots are newer.
-// A pin that join was given is what a person says now.
+// pins are the root pins that an enrolment uses. own says that they are those of the roots that the identity from before trusts. The
+// identity's roots win over a pin that run was given: that pin has stood in a unit or an entry point since the first enrolment, and the
+// roots are newer. A pin that join was given wins over the identity's roots, because a person gives it now.
 func (a *Applicant) pins(state identity.State) (pins transport.Pins, own bool) {
 	if a.Anew || !a.Knows(state) || a.ByHand && a.Pin != nil {
 		return a.Pinned(), false
@@ -21,8 +21,8 @@ func (a *Applicant) pins(state identity.State) (pins transport.Pins, own bool) {
 	return transport.PinsOf(state.Gateway.Roots), true
 }
 
-// enrolKnowing enrols with a gateway. The gateway may have changed its roots while this machine slept: then the agent follows
-// the signed sets from the roots that it knows to the new ones, and enrols with those.
+// enrolKnowing enrols, and uses what this machine knows of the gateway. The gateway may have changed its roots while this machine was
+// off. Then the agent follows the signed sets from the roots that it knows to the new ones, and enrols with those.
 func (a *Applicant) enrolKnowing(ctx context.Context, state identity.State, c enroll.Config) (identity.State, error) {
 	pins, own := a.pins(state)
 	if !own {
@@ -47,7 +47,7 @@ func (a *Applicant) enrolKnowing(ctx context.Context, state identity.State, c en
 
 // newer is what this machine knows after it has followed the gateway's signed sets. news says that they brought something.
 func (a *Applicant) newer(ctx context.Context) (next identity.State, news bool) {
-	state, err := a.Directory.Load() // with the key that the failed enrolment has made
+	state, err := a.Directory.Load() // it has the key that the failed enrolment made, which the next attempt must use
 	if err != nil {
 		return state, false
 	}
@@ -60,6 +60,8 @@ func stranger(err error) bool {
 	return errors.Is(err, enroll.ErrOtherRoot) || errors.Is(err, enroll.ErrNotContinued) || errors.Is(err, transport.ErrUntrusted)
 }
 
+// enrolPinned enrols with a gateway that has one of these roots. A pre-shared key needs that, because its handshake does not prove which
+// gateway it is.
 func (a *Applicant) enrolPinned(ctx context.Context, state identity.State, c enroll.Config, pins transport.Pins) (identity.State, error) {
 	if err := a.Connect(transport.FirstContact{NeedTrust: c.Credential.Shared, Pins: pins}); err != nil {
 		return state, err

@@ -1,5 +1,5 @@
-// Command bareloop is the least that an agent can be: a loop of net/http, crypto/tls, os/exec and encoding/json. What the
-// agent takes of a node's memory is measured beside it.
+// Command bareloop is the smallest possible agent: a loop of net/http, crypto/tls, os/exec and encoding/json. A benchmark compares the
+// memory of the real agent with its memory.
 package main
 
 import (

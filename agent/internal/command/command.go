@@ -1,5 +1,5 @@
-// Package command is what every command of the agent works with: the environment, the screens, the machine, and flags that
-// may also be variables.
+// Package command is what every command of the agent works with: the environment, input and output, the machine, and flags that may also
+// be variables.
 package command
 
 import (
@@ -36,7 +36,7 @@ func (u UsageError) Error() string { return u.message }
 // Usagef makes a UsageError.
 func Usagef(format string, args ...any) error { return UsageError{fmt.Sprintf(format, args...)} }
 
-// Limit is the regular time limit, or what a test waits where that is less.
+// Limit is the regular time limit, or Patience where a test has set a shorter one.
 func (p Program) Limit(regular time.Duration) time.Duration {
 	if p.Patience > 0 {
 		return min(p.Patience, regular)

@@ -26,7 +26,8 @@ func (p Program) Flags(name, about, examples string) *Flags {
 	return f
 }
 
-// Parse reads the arguments, which may be flags only, and then the variables of the flags that are not given.
+// Parse reads the arguments, which may only be flags. For the flags that are not given it reads their variables. It never repeats an
+// argument that is not a flag, because that may be a token.
 func (f *Flags) Parse(args []string) error {
 	for len(args) > 0 {
 		err := f.FlagSet.Parse(args)
@@ -37,14 +38,15 @@ func (f *Flags) Parse(args []string) error {
 		if err != nil {
 			return UsageError{err.Error()}
 		}
-		if args = f.Args(); len(args) > 0 {
+		args = f.Args()
+		if len(args) > 0 {
 			return Usagef("%s takes flags only: a token goes into MUSTER_TOKEN, and a flag's value after the flag", f.Name())
 		}
 	}
 	return f.environment()
 }
 
-// environment sets the flags that the command line did not set.
+// environment sets the flags that the command line did not set. Flags of one letter have no variable.
 func (f *Flags) environment() error {
 	f.Visit(func(one *flag.Flag) { f.fromLine[one.Name] = true })
 	var failed error

@@ -9,8 +9,8 @@ import (
 	"muster/agent/internal/service"
 )
 
-// Named is how a person calls the agent in a shell on this machine: the agent that is installed in base, else the program that runs.
-// The copy that install.sh runs does not count, for install.sh removes it.
+// Named is how a person calls the agent in a shell on this machine: the agent that is installed in base, else the program that runs. It
+// never names the copy that install.sh runs, because install.sh removes that one.
 func (p Program) Named(base string) string {
 	path, err := os.Executable()
 	if layout := (service.Layout{Base: base}); layout.Current() != "" {
@@ -23,7 +23,7 @@ func (p Program) Named(base string) string {
 	return service.Called(path, p.Getenv("PATH"))
 }
 
-// AsRoot tells a user who has no agent of root's agent. It is empty where root has none either.
+// AsRoot is a hint for a user who has no agent: it names root's agent. It is empty where root has none either.
 func (p Program) AsRoot(command string) string {
 	if p.System.UID == 0 {
 		return ""

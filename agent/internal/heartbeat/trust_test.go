@@ -74,7 +74,8 @@ func TestNumberAlone(t *testing.T) {
 		n := newNode(t, true, nil)
 		rotate(t, n.g)
 		n.run(t, time.Minute)
-		if got, s := trust.Number(n.saved(t).Gateway), n.status(t); got != 3 || s.Phase != identity.PhaseOnline || s.Transport != "mtls" {
+		got := trust.Number(n.saved(t).Gateway)
+		if s := n.status(t); got != 3 || s.Phase != identity.PhaseOnline || s.Transport != "mtls" {
 			t.Errorf("set %d, status %+v", got, s)
 		}
 	})
@@ -137,7 +138,8 @@ func TestSetsThatDoNotHelp(t *testing.T) {
 		n := newNode(t, false, nil)
 		n.g.Answer = gatewaytest.New(t).Answer
 		n.run(t, time.Hour)
-		if asked, beats := len(n.g.Requests(wire.PathTrust)), len(n.g.Requests("/heartbeat")); asked == 0 || asked > beats || beats > 100 {
+		asked := len(n.g.Requests(wire.PathTrust))
+		if beats := len(n.g.Requests("/heartbeat")); asked == 0 || asked > beats || beats > 100 {
 			t.Errorf("the sets were fetched %d times with %d heartbeats", asked, beats)
 		}
 	})

@@ -22,6 +22,7 @@ type findings struct {
 	broken int
 }
 
+// say prints the line of one check.
 func (c *findings) say(ok bool, what, format string, args ...any) {
 	verdict := "ok"
 	if !ok {
@@ -55,6 +56,7 @@ func (j *joining) checkAll(ctx context.Context) error {
 	return nil
 }
 
+// network checks the way to the gateway, layer by layer: name, connection, certificate, answer, clock.
 func (c *findings) network(ctx context.Context) {
 	client, err := transport.New(transport.Config{
 		Gateway: c.j.Gateway, Version: c.j.Version, Timeout: c.j.Limit(reachTime / 2), Way: c.j.Way,
@@ -112,6 +114,7 @@ func failedPart(err error) string {
 	return "TLS"
 }
 
+// clock compares the clocks. A wrong clock is no failure: the agent takes the time from the gateway.
 func (c *findings) clock(sight transport.Sight) {
 	switch {
 	case sight.Ahead == nil:
@@ -138,6 +141,7 @@ func (c *findings) token() {
 	c.say(true, "token", "%s is typed right; not sent, so not spent", credential.ID)
 }
 
+// joined checks whether this machine is enrolled already, and with the gateway that was named.
 func (c *findings) joined(ctx context.Context) {
 	state, err := identity.Read(c.j.State)
 	if err == nil && state.Current == nil {
@@ -167,6 +171,7 @@ func (c *findings) places(ctx context.Context) {
 	}
 }
 
+// gpus says what a look at the GPUs gives. A node without GPUs may join too, so this never fails the check.
 func (c *findings) gpus(ctx context.Context) {
 	if c.j.NoGPU {
 		c.hint("GPU", "not looked at (--no-gpu)")
@@ -181,6 +186,7 @@ func (c *findings) gpus(ctx context.Context) {
 	c.say(true, "GPU", "%s", machine.Summarize(reading))
 }
 
+// service says what would keep the agent running.
 func (c *findings) service(ctx context.Context) {
 	if c.j.System.UID == 0 {
 		c.say(true, "privileges", "root")

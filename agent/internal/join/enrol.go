@@ -25,7 +25,7 @@ func (j *joining) enrol(ctx context.Context) (string, error) {
 		return "", err
 	}
 	if state.Current == nil && !j.HasSecret() {
-		return "", options.ErrNoCredential // nothing has been made yet that would stay behind
+		return "", options.ErrNoCredential // before anything is made that would stay behind
 	}
 	word := "known here as"
 	step := j.goOn
@@ -64,13 +64,13 @@ func (j *joining) prepare(ctx context.Context, state identity.State) error {
 	if err == nil {
 		err = tryProgram(ctx, j.layout.Version(digest))
 	}
-	if err == nil || state.Current != nil || state.Pending != "" { // a key that was sent must stay: by it the gateway knows a retry
+	if err == nil || state.Current != nil || state.Pending != "" { // a key that may have been sent must stay: by it the gateway knows a retry
 		return err
 	}
 	return errors.Join(fmt.Errorf("%w (the token is not spent)", err), j.manager.Undo())
 }
 
-// goOn keeps the identity that is there.
+// goOn keeps the identity that is here.
 func (j *joining) goOn(ctx context.Context, state identity.State) (identity.State, error) {
 	if err := j.checkPin(ctx, state); err != nil {
 		return state, err
@@ -81,7 +81,8 @@ func (j *joining) goOn(ctx context.Context, state identity.State) (identity.Stat
 	return state, nil
 }
 
-// dropToken removes the file in which cloud-init left a bootstrap token, for the token is used up. It removes no other file.
+// dropToken removes the file in which cloud-init left a bootstrap token, because the token is used up. It removes no other file: a person
+// may need that one for other machines.
 func (j *joining) dropToken() {
 	if from, err := filepath.Abs(j.from); j.from == "" || err != nil || from != j.manager.BootstrapToken() {
 		return
@@ -91,7 +92,8 @@ func (j *joining) dropToken() {
 	}
 }
 
-// replaceIdentity stops the agent at work, which holds the lock of the state directory, and enrols.
+// replaceIdentity stops the agent at work, because that holds the lock of the state directory, and enrols. Where the enrolment fails, it
+// starts the agent again with the identity from before.
 func (j *joining) replaceIdentity(ctx context.Context, state identity.State) (identity.State, error) {
 	switch {
 	case j.HasSecret():
@@ -113,8 +115,8 @@ func (j *joining) replaceIdentity(ctx context.Context, state identity.State) (id
 	return next, err
 }
 
-// moveGateway stores the new address of the gateway. The identity still trusts the same root only, so another gateway at that address
-// is refused.
+// moveGateway stores the new address of the gateway. The identity still trusts only the root that it knows, so the agent refuses another
+// gateway at that address.
 func (j *joining) moveGateway(ctx context.Context) (identity.State, error) {
 	if err := j.manager.Stop(ctx); err != nil {
 		return identity.State{}, err
@@ -181,11 +183,11 @@ func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
 	return next, err
 }
 
-// errNotYet ends an enrolment that would go on for ever.
+// errNotYet ends an enrolment, which by itself would go on for ever.
 var errNotYet = errors.New("no end of the enrolment in sight")
 
-// enrolBounded enrols, and gives up after a while. It gives up sooner where answers are not proven: they may come from something
-// between, or from a gateway that does not know the credential.
+// enrolBounded enrols, and gives up after enrolTime. It gives up after the third answer that is not proven: such answers come from
+// something between, or from a gateway that does not know the credential, and a person has to look.
 func (j *joining) enrolBounded(ctx context.Context, a *admission.Applicant, state identity.State) (identity.State, error) {
 	ctx, giveUp := context.WithCancelCause(ctx)
 	defer giveUp(nil)

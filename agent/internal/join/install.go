@@ -15,8 +15,8 @@ import (
 
 // install is step 3: it puts the program in its place, and writes the settings.
 func (j *joining) install(ctx context.Context) (string, error) {
-	j.previous = j.layout.Current()
-	j.restart = j.previous != "" && (j.previous != j.digest || !j.settings.Equal(j.before) || j.manager.Unfinished())
+	previous := j.layout.Current()
+	j.restart = previous != "" && (previous != j.digest || !j.settings.Equal(j.before) || j.manager.Unfinished())
 	if err := j.manager.Open(); err != nil {
 		return "", err
 	}
@@ -37,7 +37,7 @@ func (j *joining) install(ctx context.Context) (string, error) {
 	return fmt.Sprintf("agent %s %s/%s sha256:%.12s... in %s", j.Version, runtime.GOOS, runtime.GOARCH, digest, path), nil
 }
 
-// tryProgram starts the program once. A file system may forbid that, and then only this says why.
+// tryProgram starts the program once. A file system may forbid that, and a service manager would not say so clearly.
 func tryProgram(ctx context.Context, path string) error {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
@@ -53,7 +53,7 @@ func tryProgram(ctx context.Context, path string) error {
 	return nil
 }
 
-// stay is step 4: it makes what the machine has keep the agent running.
+// stay is step 4: it has systemd, OpenRC or the supervisor keep the agent running.
 func (j *joining) stay(ctx context.Context) (string, error) {
 	if j.restart || j.manager.Agent() == 0 {
 		status, _ := identity.ReadStatus(j.State)

@@ -1,5 +1,7 @@
-// Package join makes a machine a node that stays one: it enrols, installs the agent, makes what the machine has keep it
-// running, and waits until the gateway has heard from it. Each step can be interrupted, and the same command goes on from there.
+// Package join makes a machine a node for good. It enrols, installs the agent, has the machine's service manager keep it running, and
+// waits until the gateway has heard from it.
+//
+// Each step can be interrupted, and the same command goes on from there. All that may fail is checked before the credential is spent.
 package join
 
 import (
@@ -41,13 +43,12 @@ type joining struct {
 	check    bool
 	force    bool
 
-	kind     service.Kind // keeps the agent running from now on
-	from     string       // the file that the credential came from
-	digest   string       // of this program
-	previous string       // digest of the build that was current before
-	anew     bool         // the gateway is not the one of the identity: it proved that
-	restart  bool         // an agent that runs must be restarted
-	oldPID   int          // the status of this process does not count: it is the agent from before
+	kind    service.Kind // keeps the agent running from now on
+	from    string       // the file that the credential came from
+	digest  string       // of this program
+	anew    bool         // the gateway is not the one of the identity
+	restart bool         // an agent that runs must be restarted
+	oldPID  int          // the status of this process does not count: it is the agent from before
 }
 
 // joinSteps is the number of steps.
@@ -107,7 +108,7 @@ func (j *joining) note(format string, args ...any) {
 	fmt.Fprintf(j.Stdout, "      "+format+"\n", args...)
 }
 
-// prepareJoin reads the flags. Where one is not given, what an earlier run was told counts.
+// prepareJoin reads the flags. For a flag that is not given, what an earlier run was told counts.
 func prepareJoin(p command.Program, args []string) (*joining, error) {
 	path := p.System.SettingsPath()
 	before, err := service.Manager{System: p.System, Settings: path}.LoadSettings()
@@ -145,7 +146,8 @@ func prepareJoin(p command.Program, args []string) (*joining, error) {
 	return j, nil
 }
 
-// refuseOther is the error where this machine is joined to another gateway, so that nobody changes the gateway by mistake.
+// refuseOther is the error where this machine is joined to another gateway, so that nobody changes the gateway by mistake, or where an
+// agent runs here that join did not install.
 func (j *joining) refuseOther() error {
 	state, err := identity.Read(j.State)
 	if err != nil {
@@ -163,8 +165,8 @@ func (j *joining) refuseOther() error {
 	return nil
 }
 
-// installedAgent reports whether the agent at work is one that join installed. It waits a moment, for an agent that has just started
-// has not written its process id yet.
+// installedAgent reports whether the agent at work is one that join installed. It looks for up to a second, because an agent that has
+// just started has not written its process id yet.
 func (j *joining) installedAgent() bool {
 	for range 20 {
 		if j.manager.Agent() != 0 || !identity.Running(j.State) {
@@ -175,7 +177,8 @@ func (j *joining) installedAgent() bool {
 	return false
 }
 
-// nothingToDo is the line to print where the agent is installed as this command would install it, and online. Otherwise it is empty.
+// nothingToDo is the line to print where the agent is online and installed as this command would install it. Otherwise it is empty, and
+// join takes all its steps.
 func (j *joining) nothingToDo() string {
 	state, err := identity.Read(j.State)
 	status, unread := identity.ReadStatus(j.State)

@@ -12,24 +12,24 @@ import (
 	"unsafe"
 )
 
-// live is a screen. What is tried again takes one line on it for as long as it fails for the same reason. On a terminal, a second line
-// says for how long, and is written over. Its methods are safe for concurrent use.
+// live is a screen. Something that is tried again and again takes one line on it, as long as it fails for the same reason. On a
+// terminal a second line says for how long, and each try overwrites it. Its methods are safe for concurrent use.
 type live struct {
 	to    io.Writer
 	width func() int       // of the terminal; 0: this is no terminal
 	now   func() time.Time // nil: time.Now
 
 	mu    sync.Mutex
-	open  bool // the last line may be written over
-	said  string
-	since time.Time
+	open  bool      // the last line may be overwritten
+	said  string    // the last reason; empty: the last text was another one
+	since time.Time // when the tries for it began
 }
 
 func newLive(to io.Writer) *live {
 	return &live{to: to, width: func() int { return terminalWidth(to) }}
 }
 
-// Write prints everything else, on a line of its own.
+// Write prints any other text. It begins on a line of its own.
 func (l *live) Write(text []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -38,7 +38,7 @@ func (l *live) Write(text []byte) (int, error) {
 	return l.to.Write(text)
 }
 
-// clear removes the line that may be written over.
+// clear removes the line that may be overwritten. The caller holds mu.
 func (l *live) clear() {
 	if l.open {
 		fmt.Fprint(l.to, "\r\x1b[K")
@@ -59,7 +59,8 @@ func (l *live) again(what string, why error) {
 		l.since = now()
 	}
 	fresh := !same(l.said, text)
-	if l.said = text; fresh {
+	l.said = text
+	if fresh {
 		l.clear()
 		fmt.Fprintf(l.to, "      %s\n", text)
 	}

@@ -17,13 +17,15 @@ func (j *joining) online(ctx context.Context) (string, error) {
 		err = fmt.Errorf("%w: with a new token (muster token create, on the gateway) the same command enrols this machine afresh", err)
 	} else if errors.Is(err, errRefused) {
 		j.note("%v; enrolling afresh", err)
-		if status, err = j.again(ctx); err == nil {
+		status, err = j.again(ctx)
+		if err == nil {
 			j.note("enrolled as %s (tenant %s)", status.Name, status.Tenant)
 		}
 	}
 	if err != nil {
 		return "", j.back(ctx, err)
 	}
+	// Only a build that was online may replace the good one: back returns to it.
 	if err := j.layout.SetGood(j.digest); err != nil {
 		return "", err
 	}
@@ -37,7 +39,7 @@ func (j *joining) online(ctx context.Context) (string, error) {
 	return "online: " + gpus + ", first heartbeat accepted", nil
 }
 
-// again replaces an identity that the gateway refuses. A credential was given for that.
+// again replaces an identity that the gateway refuses. The caller knows that a credential was given.
 func (j *joining) again(ctx context.Context) (identity.Status, error) {
 	status, _ := identity.ReadStatus(j.State)
 	j.oldPID = status.PID
@@ -56,7 +58,8 @@ func (j *joining) again(ctx context.Context) (identity.Status, error) {
 // errRefused means that the gateway has refused this node in a proven answer.
 var errRefused = errors.New("the gateway refuses this node")
 
-// await waits until the agent's status says that it is online. Meanwhile it prints the errors from the status.
+// await waits until the agent's status says that it is online. Meanwhile it prints the errors from the status. A status that the agent
+// from before wrote does not count.
 func (j *joining) await(ctx context.Context) (identity.Status, error) {
 	deadline := time.Now().Add(j.Limit(onlineTime))
 	told := ""
@@ -82,6 +85,7 @@ func (j *joining) await(ctx context.Context) (identity.Status, error) {
 	}
 }
 
+// notOnline is the error at the end of the wait. told is the last error from the status.
 func (j *joining) notOnline(told string) error {
 	switch {
 	case told != "":
@@ -94,7 +98,7 @@ func (j *joining) notOnline(told string) error {
 		j.Limit(onlineTime), told, j.layout.Log())
 }
 
-// back starts the build from before, where one was online, and gives the error with that.
+// back starts the earlier build again, where one was online. It returns failed, and says that it went back.
 func (j *joining) back(ctx context.Context, failed error) error {
 	good := j.layout.Good()
 	if good == "" || good == j.digest || ctx.Err() != nil {

@@ -10,13 +10,14 @@ import (
 	"muster/agent/internal/trust"
 )
 
-// signedSets is what the gateway's signed sets say to an identity.
+// signedSets is what the gateway's signed sets mean for an identity.
 type signedSets struct {
 	newest identity.Gateway // what the identity knows after it has followed the sets
 	other  bool             // the sets are not those of the gateway that the identity knows
-	former transport.Pins   // of all roots that the sets have named; this is not proven
+	former transport.Pins   // of all roots that the sets have ever named; nothing proves them
 }
 
+// sets fetches the signed sets from the gateway that was named, and follows them from what the identity knows.
 func (j *joining) sets(ctx context.Context, state identity.State) (signedSets, error) {
 	s := signedSets{newest: state.Gateway}
 	client, err := transport.New(transport.Config{Gateway: j.Gateway, Version: j.Version, Timeout: j.Limit(reachTime / 2), Way: j.Way})
@@ -34,9 +35,9 @@ func (j *joining) sets(ctx context.Context, state identity.State) (signedSets, e
 	return s, err
 }
 
-// dropFormerPin drops the given root pin where it is that of a former root of the gateway, and says so: a command that was kept and is
-// run again has such a pin. It is not proven that the root was the gateway's, and it need not be: what the identity trusts does not
-// change. With --force the pin counts, for it may name another gateway.
+// dropFormerPin drops the given root pin where it names a former root of the gateway, and says so. A command that somebody kept and
+// runs again has such a pin. Nothing proves that the root was the gateway's, and nothing needs to, because what the identity trusts
+// does not change. With --force the pin counts, because it may name another gateway.
 func (j *joining) dropFormerPin(ctx context.Context) (said string) {
 	state, err := identity.Read(j.State)
 	if err != nil || j.force || !j.Knows(state) || j.Fits(state.Gateway) {
@@ -52,14 +53,14 @@ func (j *joining) dropFormerPin(ctx context.Context) (said string) {
 	return said
 }
 
-// strange reports whether the gateway is not that of the identity, or not the one that the given pin names.
+// strange reports whether the gateway is another one than that of the identity, or another one than the given pin names.
 func (j *joining) strange(ctx context.Context, state identity.State) bool {
 	sets, _ := j.sets(ctx, state)
 	return sets.other || !j.Fits(sets.newest)
 }
 
-// checkPin is the error where the gateway of the identity does not have the given pin. Roots that this machine has not heard of yet count
-// too.
+// checkPin is the error where the gateway of the identity does not have the given pin. It also accepts a root that the gateway's signed
+// sets have added since this machine last looked.
 func (j *joining) checkPin(ctx context.Context, state identity.State) error {
 	if j.Fits(state.Gateway) {
 		return nil

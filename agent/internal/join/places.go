@@ -24,8 +24,8 @@ type finding struct {
 	what, text string
 }
 
-// places checks all that join will write: the state directory, where the agent must also be able to run, and the files that keep it
-// running. join and join --check use the same list.
+// places checks every place that join will write to: the state directory, where the agent must also be able to run, and the files that
+// keep it running. join and join --check use the same list, so that a check that passes promises the join.
 func (j *joining) places(kind service.Kind) []finding {
 	list := stateFindings(j.State)
 	for i := range list {
@@ -45,7 +45,7 @@ func (j *joining) places(kind service.Kind) []finding {
 	return list
 }
 
-// fit is the error where join cannot write or run in its places.
+// fit is the error where join cannot write to one of its places, or cannot run there.
 func (j *joining) fit() error {
 	var wrong []error
 	for _, found := range j.places(j.kind) {
@@ -128,6 +128,7 @@ func (j *joining) placeForSettings() string {
 	return "make it writable, or set HOME to a directory that this user may write, for this and every later call of muster-agent"
 }
 
+// otherStates are folders that are often on another file system than the usual place.
 func (j *joining) otherStates() []string {
 	if j.System.UID == 0 {
 		return []string{"/opt/muster-agent", "/usr/local/lib/muster-agent", "/srv/muster-agent", "/root/.muster-agent"}

@@ -17,11 +17,12 @@ import (
 // count.
 var notKept = [...]string{"token", "token-file", "root-pin", "check", "force", "reload-units"}
 
-// ambient are variables of other programs. Without them the agent might not reach a gateway that join reaches.
+// ambient are variables of other programs that decide how to reach a gateway. A service does not inherit the environment of join, so
+// without them the agent might not reach a gateway that join reached.
 var ambient = [...]string{"HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
-// described are the variables with which a bootstrap script describes this node in the settings file. The agent does not read them, and
-// keeps them.
+// described are the variables with which a bootstrap script describes this node in the settings file, for other programs. The agent
+// keeps them and does not read them.
 var described = [...]string{
 	"MUSTER_NODE_ID", "MUSTER_NODE_URL", "MUSTER_CA_BUNDLE", "MUSTER_IDENTITY", "MUSTER_PROGRAM", "MUSTER_TRUST_KEY",
 	"MUSTER_ANSWER_KEYS", "MUSTER_TASK_KEYS", "MUSTER_RELEASE_KEYS",
@@ -30,7 +31,7 @@ var described = [...]string{
 // servicePath are the folders in which every service looks for programs.
 var servicePath = [...]string{"/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin"}
 
-// wantedSettings are the settings from now on: what the flags and the environment say, and else what an earlier run was told.
+// wantedSettings are the settings from now on. Flags win over the environment, and the environment over what an earlier run was told.
 func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 	s := service.Settings{}
 	f.VisitAll(func(one *flag.Flag) {
@@ -58,7 +59,7 @@ func (j *joining) wantedSettings(f *command.Flags) service.Settings {
 	return s
 }
 
-// kept are the settings of an earlier run that count where nothing else is said now.
+// kept are the settings of an earlier run that count where this one is told nothing else.
 func kept(before service.Settings) service.Settings {
 	s := maps.Clone(before)
 	for _, name := range notKept {

@@ -9,20 +9,20 @@ import (
 )
 
 const (
-	// longestSilence is the longest wait for the former node of this machine, from before it lost its disk, to become silent.
+	// longestSilence is the longest time that join waits until the former node of this machine counts as silent.
 	longestSilence = 10 * time.Minute
 	// silenceSpare is added for the last request, and for a heartbeat that was on its way when the disk was lost.
 	silenceSpare = 45 * time.Second
 )
 
-// silence is the wait of a machine that lost its disk: the gateway does not replace a node that has reported lately, not even for the
-// same instance.
+// silence is the wait of a machine that lost its disk. The gateway does not replace a node that has reported lately, even where the new
+// one is the same instance: the old one may still run.
 type silence struct {
 	began time.Time
 	over  bool // the wait would be too long
 }
 
-// wanted is how long to wait until the gateway may take what it refuses now. It is 0 where waiting does not help.
+// wanted is how long to wait until the gateway may accept the request that it refuses now. It is 0 where waiting does not help.
 func wanted(err error) time.Duration {
 	var refusal *transport.Refusal
 	if !errors.As(err, &refusal) {
@@ -31,7 +31,8 @@ func wanted(err error) time.Duration {
 	return time.Duration(refusal.RetrySeconds) * time.Second
 }
 
-// wait prints how long the wait still is. The first call sets timer to the end of it.
+// wait prints how long the wait still is. The first call sets the timer of the enrolment to the end of this wait, because the usual
+// time would not be enough.
 func (s *silence) wait(j *joining, timer *time.Timer, err error) {
 	left := wanted(err)
 	switch {

@@ -1,4 +1,5 @@
-// Package leave gives a node back: the gateway retires it, and then everything of the agent is removed from the machine.
+// Package leave gives a node back. First the gateway retires it, and then everything of the agent is removed from the machine. The other
+// order would lose the key with which the node proves its request.
 package leave
 
 import (
@@ -28,7 +29,7 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 	settingsPath := p.System.SettingsPath()
 	settings, err := service.Manager{System: p.System, Settings: settingsPath}.LoadSettings()
 	if err != nil {
-		settings = service.Settings{} // they are about to go
+		settings = service.Settings{} // a damaged file must not stop leave, which removes it
 	}
 	p.Getenv = settings.Or(p.Getenv)
 	f := p.Flags("leave", "Gives this node back and removes the agent from this machine without a trace.", leaveExamples)
@@ -118,8 +119,8 @@ func (l *leaving) tell(ctx context.Context, force bool) error {
 	return nil
 }
 
-// untold says what an operator does about a node that left and could not tell the gateway. In an identity conflict, another machine
-// has the same name and stays.
+// untold says what an operator has to do about a node that left without telling the gateway. In an identity conflict the operator must
+// not retire the node, because another machine uses the same identity and stays.
 func untold(err error, name string) string {
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) && refusal.Code == wire.CodeIdentityConflict {
@@ -129,7 +130,7 @@ func untold(err error, name string) string {
 	return "an operator should run muster node retire " + name
 }
 
-// retire asks the gateway to retire the node. It is no error where the gateway has given the node up already.
+// retire asks the gateway to retire the node. It is no error where the gateway already counts the node as gone.
 func (l *leaving) retire(ctx context.Context, state identity.State) error {
 	client, err := transport.New(transport.Config{
 		Gateway: l.gateway, Version: l.Version, Timeout: l.Limit(transport.DefaultTimeout), Way: transport.Auto,

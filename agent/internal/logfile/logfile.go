@@ -15,7 +15,7 @@ const maxLog = 1 << 20
 // reopenPause is the wait after a failure, before the log file is tried again.
 const reopenPause = time.Minute
 
-// File writes to a bounded file. A failure of the disk is no error for whoever logs: the lines are lost, and Trouble says why. Its
+// File writes to a bounded file. A failure of the disk is no error for the code that logs: the lines are lost, and Trouble says why. Its
 // methods are safe for concurrent use.
 type File struct {
 	path string
@@ -42,13 +42,15 @@ func (l *File) Write(line []byte) (int, error) {
 	if l.trouble != nil && now().Before(l.retry) {
 		return len(line), nil
 	}
-	if l.trouble = l.append(line); l.trouble != nil {
+	l.trouble = l.append(line)
+	if l.trouble != nil {
 		l.retry = now().Add(reopenPause)
 		l.close()
 	}
 	return len(line), nil
 }
 
+// append writes a line. The rename comes before the line that would not fit, so no file is longer than maxLog unless one line is.
 func (l *File) append(line []byte) error {
 	if l.file != nil && l.size+int64(len(line)) > maxLog {
 		l.close()

@@ -17,7 +17,7 @@ import (
 
 // The routes are those of the test that runs this program.
 const (
-	size  = 2 << 20               // bytes of a body, more than is taken without being asked for
+	size  = 2 << 20               // bytes of a body, more than wire.MaxBody
 	piece = 64 << 10              // bytes until the next pause
 	pause = 40 * time.Millisecond // in which nothing is read or written
 )
@@ -77,7 +77,7 @@ func (c *calls) download(ctx context.Context) error {
 	return nil
 }
 
-// slowly is a file on a slow disk.
+// slowly reads like a file on a slow disk. Without the pauses a call would end before the certificate is renewed.
 type slowly struct {
 	from  io.ReaderAt
 	pause time.Duration
@@ -88,7 +88,7 @@ func (s *slowly) ReadAt(data []byte, offset int64) (int, error) {
 	return s.from.ReadAt(data[:min(len(data), piece)], offset)
 }
 
-// slowWriter is the same for writing.
+// slowWriter writes like a file on a slow disk.
 type slowWriter struct {
 	bytes.Buffer
 	last int

@@ -1,5 +1,5 @@
-// Command longcalls is an agent for tests: beside its heartbeats it makes calls that take seconds, in both directions, while its
-// certificate is renewed. It ends with a count of what became of them, in JSON.
+// Command longcalls is an agent for tests. Beside its heartbeats it makes calls that take seconds, in both directions, while its
+// certificate is renewed. At the end it prints in JSON how many calls were done, cut, refused or lost.
 package main
 
 import (
@@ -28,7 +28,7 @@ func main() {
 	way := flag.String("transport", "direct", "direct or curl")
 	length := flag.Duration("for", 10*time.Second, "how long to go on")
 	flag.Parse()
-	ctx, cancel := context.WithCancel(context.Background()) // without a deadline, which curl would go by
+	ctx, cancel := context.WithCancel(context.Background()) // no deadline: curl would take its own limit from it
 	time.AfterFunc(*length, cancel)
 	tally, err := run(ctx, *gateway, *state, transport.Way(*way))
 	if err != nil {

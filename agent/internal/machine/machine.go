@@ -1,4 +1,5 @@
-// Package machine is what the agent sees of the computer that it runs on: its GPUs, its memory and disk, and where it is rented.
+// Package machine is what the agent sees of the computer that it runs on: its GPUs, its memory and disk, and the provider that rents it
+// out.
 package machine
 
 import (
@@ -17,10 +18,11 @@ import (
 type Machine struct {
 	Prober   *gpu.Prober // nil: GPUs are not looked at
 	stateDir string
-	facts    host.Facts // of the last reading; only one goroutine reads
+	facts    host.Facts // of the last reading; one goroutine alone calls Read, Hardware, Notices and Cost
 	cut      string     // says what was left out of the last reading; empty: nothing was
 }
 
+// New makes a machine whose GPUs nobody has looked at yet. expected is how many GPUs the credential named; 0: none.
 func New(nvidiaSMI string, noGPU bool, expected int, stateDir string) *Machine {
 	m := &Machine{stateDir: stateDir}
 	if !noGPU {
@@ -61,8 +63,8 @@ func (m *Machine) Hardware(limit int) json.RawMessage {
 	return raw
 }
 
-// fit encodes a reading in at most limit bytes. Where it is too long, fit first drops the values that lists do not show from the
-// rows of the GPUs, and then as many rows as it must.
+// fit encodes a reading in at most limit bytes, and says in cut what it left out. Where the reading is too long, fit first leaves out
+// the values that lists do not show, and then as many GPUs as it must.
 func fit(h wire.Hardware, limit int) (raw json.RawMessage, cut string) {
 	raw, err := json.Marshal(h)
 	if err != nil || len(raw) <= limit {
@@ -82,6 +84,7 @@ func fit(h wire.Hardware, limit int) (raw json.RawMessage, cut string) {
 	return raw, fmt.Sprintf("the report on %d GPUs is too long: it has the first %d of them, with the most important values", all, len(h.GPUs))
 }
 
+// Read reads the host now and takes the newest reading of the GPUs. ok is false before the first look at them has ended.
 func (m *Machine) Read() (h wire.Hardware, ok bool) {
 	m.facts = host.Read("/", m.stateDir)
 	m.facts.Fill(&h)
@@ -139,7 +142,8 @@ func (m *Machine) Cost() wire.Cost {
 	return m.facts.Cost(m.Prober.Reading().Probe.TookMS)
 }
 
-// Place is where the machine is rented: what the operator says, else what can be found out here.
+// Place is the provider of the machine and its instance id there. What the operator says wins over what can be found out here. An id
+// that was found counts only for the provider that it was found with.
 func Place(ctx context.Context, getenv func(string) string, provider, instanceID string) (string, string) {
 	if instanceID != "" {
 		return provider, instanceID

@@ -8,7 +8,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Summary describes the GPUs for a person in a few words. It is empty before the first look.
+// Summary is Summarize of the newest reading.
 func (m *Machine) Summary() string {
 	if m.Prober == nil {
 		return "GPUs are not looked at (--no-gpu)"
@@ -16,6 +16,7 @@ func (m *Machine) Summary() string {
 	return Summarize(m.Prober.Reading())
 }
 
+// Summarize describes a reading of the GPUs for a person in a few words. It is empty before the first look.
 func Summarize(r gpu.Reading) string {
 	switch r.Probe.State {
 	case "":

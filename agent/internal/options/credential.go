@@ -26,8 +26,8 @@ const (
 var ErrNoCredential = errors.New("this machine is not enrolled and no credential was given: set MUSTER_TOKEN or give " +
 	"--token-file FILE (muster token create prints a token on the gateway)")
 
-// errShown is returned where an enrolment would use a pre-shared key that stands in the arguments. A token there is soon
-// used up; the key of the whole fleet is not. An agent that is enrolled needs neither, so it starts all the same.
+// errShown is returned where an enrolment would use a pre-shared key from the arguments, which every user of the machine can read. A token
+// there is soon used up. The key of the whole fleet stays good. An agent that is enrolled needs neither, so it starts all the same.
 var errShown = errors.New("--token takes a token alone (mse_... or msb_...), for every user of this machine can read what " +
 	"stands there: give a pre-shared key in MUSTER_TOKEN or --token-file FILE; where others may have read it, change it on the " +
 	"gateway (muster psk rotate)")
@@ -65,8 +65,8 @@ func (o *Options) ForgetSecret() {
 	os.Unsetenv(variable.Token)
 }
 
-// HoldSecret reads the credential once, from wherever it is, and keeps its text in place of its source. It refuses a
-// mistyped one, so that this is said before anything is done. from is the file that it was in, if it was in one.
+// HoldSecret reads the credential once and keeps its text in place of its source, because standard input can be read only once. It
+// refuses a mistyped one before anything is done. from is the file that it was in, if it was in one.
 func (o *Options) HoldSecret(p command.Program) (from string, err error) {
 	if !o.HasSecret() {
 		return "", nil
@@ -102,9 +102,11 @@ func (o *Options) Credential(p command.Program) (enroll.Credential, error) {
 	return enroll.ParseCredential(text)
 }
 
-// shows names the flag whose value, which the gateway shows to everybody, holds the secret. It is empty where none does.
+// shows names a flag whose value holds the secret. The gateway shows the values of these flags to every user. It is empty where none
+// holds it.
 func (o *Options) shows(secret string) string {
-	if secret = strings.TrimSpace(secret); secret == "" {
+	secret = strings.TrimSpace(secret)
+	if secret == "" {
 		return ""
 	}
 	for key, value := range o.Labels {
@@ -120,6 +122,7 @@ func (o *Options) shows(secret string) string {
 	return ""
 }
 
+// secret is the text of the credential. A file that others can read is used all the same, with a warning: it may be too late already.
 func (o *Options) secret(p command.Program) (string, error) {
 	switch {
 	case o.source.text != "":
@@ -156,7 +159,7 @@ func readSecret(from io.Reader, name string) (string, error) {
 	return text, nil
 }
 
-// IsToken tells tokens from pre-shared keys by their first letters.
+// IsToken reports whether a credential is a token, by its prefix. The others are pre-shared keys.
 func IsToken(text string) bool {
 	kind, _, found := strings.Cut(text, "_")
 	switch sign.TokenKind(kind) {

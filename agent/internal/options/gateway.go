@@ -7,8 +7,8 @@ import (
 	"muster/agent/internal/transport"
 )
 
-// A root pin is what a person says about the gateway, for an enrolment. An identity has its own trust, which follows the
-// gateway's signed sets to new roots. So no pin is kept, and an identity that is here is not refused because of one.
+// A root pin is what a person says about the gateway for an enrolment. An identity has its own trust, which follows the gateway's
+// signed sets to new roots. So no pin is stored, and no pin makes the agent refuse the identity that is here.
 
 // Pinned is the pin that was given, as an enrolment takes it.
 func (o *Options) Pinned() transport.Pins {
@@ -37,7 +37,7 @@ func (o *Options) Fits(gateway identity.Gateway) bool {
 	return o.Pin == nil || slices.Contains(transport.PinsOf(gateway.Roots), *o.Pin)
 }
 
-// Elsewhere reports whether an identity was made on another rented machine than this one.
+// Elsewhere reports whether an identity was made on another rented machine. It is false where one of the two instance ids is not known.
 func (o *Options) Elsewhere(state identity.State) bool {
 	return state.InstanceID != "" && o.InstanceID != "" && state.InstanceID != o.InstanceID
 }

@@ -23,7 +23,8 @@ func (l Labels) String() string {
 func (l Labels) Set(text string) error {
 	for part := range strings.SplitSeq(text, ",") {
 		key, value, ok := strings.Cut(part, "=")
-		if key = strings.TrimSpace(key); !ok || key == "" {
+		key = strings.TrimSpace(key)
+		if !ok || key == "" {
 			return errors.New("a label is KEY=VALUE, such as tier=sovereign")
 		}
 		l[key] = strings.TrimSpace(value)

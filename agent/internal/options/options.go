@@ -1,5 +1,5 @@
-// Package options reads what run and join are called with: their flags, the variables that stand in for them, and the
-// credential, wherever it was given.
+// Package options reads what run and join are called with: their flags, the variables that stand in for the flags, and the credential,
+// from wherever it was given.
 package options
 
 import (
@@ -40,7 +40,7 @@ type Options struct {
 	source source
 }
 
-// Parse adds the flags of run to those that a command has of its own, and reads them all.
+// Parse adds the flags of run to the command's own flags, and reads them all.
 func Parse(f *command.Flags, args []string) (Options, error) {
 	o := Options{Labels: Labels{}}
 	f.StringVar(&o.Gateway, "gateway", "", "`URL` of the gateway")

@@ -1,4 +1,4 @@
-// Package probe shows a machine as the agent would report it.
+// Package probe is the command that shows a machine as the agent would report it. It works beside an agent and without one.
 package probe
 
 import (
@@ -34,7 +34,7 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 	}
 	m := machine.New(*nvidiaSMI, *noGPU, 0, *state)
 	if m.Prober != nil {
-		m.Prober.ReadOnly = true
+		m.Prober.ReadOnly = true // the state directory may be that of an agent at work
 	}
 	if *capture {
 		raw, err := m.Prober.Capture(ctx)

@@ -38,6 +38,7 @@ func (t table) line(name, value string) {
 	}
 }
 
+// printGPU writes the paragraph of one GPU. Memory, use, temperature and power have a line even where they are not known.
 func (t table) printGPU(g wire.GPU) {
 	fmt.Fprintf(t.to, "\nGPU %d  %s\n", g.Index, join("  ", g.Name, g.UUID, g.BusID))
 	sub := func(name string, parts ...string) { t.line("  "+name, join(", ", parts...)) }
@@ -72,6 +73,7 @@ func (t table) printGPU(g wire.GPU) {
 	sub("health", orElse(strings.Join(g.Health, " "), "nothing is known to be wrong"))
 }
 
+// printMemoryErrors writes what is known about bad memory. Older GPUs retire pages, and newer ones remap rows.
 func (t table) printMemoryErrors(g wire.GPU) {
 	if e := g.ECC; e != nil {
 		t.line("  ECC", join(", ", yes(e.Enabled, "on", "off"),
@@ -100,6 +102,7 @@ func processes(p *wire.Processes) string {
 	return join(" with ", count(p.Count, "processes"), size(p.MemoryUsedMiB, "MiB"))
 }
 
+// mig lists the instances of a divided GPU. No list and an empty one mean different things.
 func mig(instances []wire.MIGInstance) string {
 	if instances == nil {
 		return "on, instances not known"
@@ -110,6 +113,8 @@ func mig(instances []wire.MIGInstance) string {
 	}
 	return orElse(strings.Join(parts, ", "), "on, no instances")
 }
+
+// The functions below give "" for a value that is not known, and join leaves it out.
 
 // join joins the parts that are not empty.
 func join(between string, parts ...string) string {
@@ -173,6 +178,7 @@ func size(value *int64, of string) string {
 	return strconv.FormatInt(*value, 10) + " " + of
 }
 
+// of writes used/total, with ? for the one that is not known.
 func of(used, total *int64, unit string) string {
 	show := func(value *int64) string { return orElse(strings.TrimSpace(size(value, "")), "?") }
 	if used == nil && total == nil {
@@ -181,6 +187,7 @@ func of(used, total *int64, unit string) string {
 	return show(used) + "/" + show(total) + " " + unit
 }
 
+// outOf writes what a PCIe link has now and what it could have.
 func outOf(value, most *int) string {
 	if most == nil {
 		return whole(value)
@@ -188,6 +195,7 @@ func outOf(value, most *int) string {
 	return orElse(whole(value), "?") + " of " + whole(most)
 }
 
+// yes gives the words for a flag that is on or off.
 func yes(flag *bool, on, off string) string {
 	switch {
 	case flag == nil:

@@ -1,4 +1,4 @@
-// Package protocolpage reads muster help protocol for tests, which hold what it says against what the agent does.
+// Package protocolpage reads the page muster help protocol, for tests that compare it with what the agent does.
 package protocolpage
 
 import (
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// leastCodes is how many codes the page has at least: a test of none would pass.
+// leastCodes is fewer codes than the page has. If the table were not found, a test of no codes would pass.
 const leastCodes = 30
 
 // Code is one row of the page's table of refusals.
@@ -18,7 +18,7 @@ type Code struct {
 	Name      string
 	Status    int
 	Enrolling string // what an agent does about it while it enrols
-	Enrolled  string // the same of a node
+	Enrolled  string // what it does about it as a node
 }
 
 // Words are the page's words in one line.

@@ -31,13 +31,13 @@ func Run(_ context.Context, p command.Program, args []string) error {
 		return err
 	}
 	s, err := identity.ReadStatus(*state)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) {
+	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, fs.ErrPermission) { // without permission: the agent of root, in most cases
 		return fmt.Errorf("no agent has run on %s: give --state where it keeps its state%s", *state, p.AsRoot("status"))
 	}
 	if err != nil {
 		return err
 	}
-	running := identity.Running(*state)
+	running := identity.Running(*state) // the lock decides: a killed agent leaves its last status behind
 	if *output == command.JSON {
 		err = printJSON(p, s, running)
 	} else {
@@ -49,7 +49,7 @@ func Run(_ context.Context, p command.Program, args []string) error {
 	return err
 }
 
-// notOnline is the error where the gateway does not hear from this node. It says what to do.
+// notOnline is the error where the gateway does not hear from this node. It says what to do. Scripts go by its exit status.
 func notOnline(p command.Program, s identity.Status, running bool, state string) error {
 	switch {
 	case !running:
@@ -70,6 +70,7 @@ func away(s identity.Status, now time.Time) string {
 	return "it was last online at " + ago(*s.LastOnline, now)
 }
 
+// ago writes a time, and how long ago it was. A time that seems to lie ahead counts as now.
 func ago(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s ago)", t.UTC().Format(time.RFC3339), max(now.Sub(t), 0).Round(time.Second))
 }

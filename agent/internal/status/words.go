@@ -8,6 +8,7 @@ import (
 	"muster/agent/wire"
 )
 
+// phaseWords says in words what the agent is doing. A phase of a newer agent is printed as it is.
 func phaseWords(s identity.Status) string {
 	switch {
 	case s.Phase == identity.PhaseRetrying && s.LastError == "":
@@ -59,8 +60,8 @@ func clockWords(s identity.Status) string {
 	return Clocks(off)
 }
 
-// Clocks compares this machine's clock with the gateway's, which is ahead of it by this much. Less than a second does not count, for
-// the gateway's answers give whole seconds.
+// Clocks compares this machine's clock with the gateway's, which is ahead by this much. Less than a second does not count, because an
+// HTTP date has whole seconds.
 func Clocks(ahead time.Duration) string {
 	switch {
 	case ahead >= time.Second:

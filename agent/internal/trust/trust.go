@@ -83,7 +83,7 @@ func Continues(pinned identity.Gateway, set, document []byte) bool {
 	return err == nil && Number(offered) > Number(pinned) && Holds(offered, document)
 }
 
-// same reports whether two gateways have the same pinned set..
+// same reports whether two gateways have the same pinned set.
 func same(one, other identity.Gateway) bool {
 	var ours, theirs sign.Envelope
 	return json.Unmarshal(one.Trust, &ours) == nil && json.Unmarshal(other.Trust, &theirs) == nil &&

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Prefix begins the name of every variable of the agent. What other programs inherit has none of them: some hold secrets.
+// Prefix begins the name of every variable of the agent. Programs that the agent starts inherit none of them, because some hold secrets.
 const Prefix = "MUSTER_"
 
 // Variables that are read in more than one place. Every flag has a variable too: see Of.
@@ -15,7 +15,7 @@ const (
 	State      = Prefix + "STATE"
 	Token      = Prefix + "TOKEN"
 	TokenFile  = Prefix + "TOKEN_FILE"
-	Supervised = Prefix + "SUPERVISED" // set by the supervisor: standard error is a file without a bound, so do not log there
+	Supervised = Prefix + "SUPERVISED" // set by the supervisor: standard error is a file that nothing bounds, so do not log there
 )
 
 // Of is the variable that stands in for a flag.
