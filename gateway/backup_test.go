@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestBackupRestore: a copy is made while the gateway is at work; nodes that renewed and keys that were rotated since come
-// back after a restore, what was open is void, and nothing is taken over twice.
+// TestBackupRestore: a copy is made while the gateway is at work. After a restore nodes come back that have renewed since the copy, also
+// where keys were rotated since. Open tokens have ended, and no certificate is taken over twice.
 func TestBackupRestore(t *testing.T) {
 	h := newHouse(t, "--cert-ttl", "5s", "--plain-listen", "127.0.0.1:0")
 	tls := h.url
@@ -100,7 +100,7 @@ func (h *house) underLoad(run func()) {
 	wait.Wait()
 }
 
-// TestRestoreRefuses is what a restore needs.
+// TestRestoreRefuses: without what it needs a restore says so, and leaves nothing behind.
 func TestRestoreRefuses(t *testing.T) {
 	h := newHouse(t)
 	file := filepath.Join(t.TempDir(), "backup.db")

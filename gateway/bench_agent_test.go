@@ -25,8 +25,8 @@ case "$*" in
 esac
 `
 
-// idlers are an agent and the least that an agent can be. They run from the start of the benchmark at an easy pace, so that
-// their memory is what it is between heartbeats, not what a rush leaves behind.
+// idlers are an agent and the bare loop, which does the least that an agent can do. They run from the start of the benchmark at an easy
+// pace, so that their memory is what it is between heartbeats, and not what a rush leaves behind.
 type idlers struct {
 	path, smi   string // of the agent and of the nvidia-smi that it sees
 	agent, bare *child // bare is nil where there is none

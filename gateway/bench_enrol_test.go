@@ -22,7 +22,8 @@ const benchEnrols = 1000 // nodes that enrol and renew in one round
 // enrolments compares enrolments and renewals with step-ca's. Both are played by the same client: as many nodes, as many
 // connections, the same requests in flight. Neither server writes a line a request.
 func (m *bench) enrolments(t *table) {
-	const enrolments, renewals = "enrolments (MAC, durable batch, certificate)", "renewals, mTLS"
+	const enrolments = "enrolments (MAC, durable batch, certificate)"
+	const renewals = "renewals, mTLS"
 	ca, err := m.stepCA()
 	if err != nil {
 		why := "step-ca is not here and cannot be built: " + err.Error()
@@ -33,8 +34,8 @@ func (m *bench) enrolments(t *table) {
 	g := m.serve(filepath.Join(m.dir, "enrol"))
 	var enrolled, renewed pairs
 	for range benchRounds {
-		// Two heartbeats each lie between: a node that renews has reported for hours, so its identity is in memory, and the write
-		// that an identity's first use takes is no part of a renewal.
+		// Each node sends two heartbeats before it renews. Real nodes have reported for hours by then, so their identity is in memory.
+		// The write that an identity's first use takes is not part of a renewal.
 		ours := m.play(g, "-nodes", decimal(benchEnrols), "-duration", "1m", "-beats", "2", "-transport", "mtls", "-renew")
 		theirs := m.run(nil, "-gateway", "https://"+ca.address, "-step-ca", ca.provisioner, "-nodes", decimal(benchEnrols), "-transport",
 			"mtls", "-renew")

@@ -18,8 +18,8 @@ import (
 const (
 	fleetSize  = 100_000
 	smallFleet = 100
-	samePage   = 1.25 // what still counts as as fast
-	onePage    = 100  // nodes, what node ls asks for at first
+	samePage   = 1.25 // a ratio up to this counts as "as fast"
+	onePage    = 100  // nodes of the page
 	pages      = 30   // of one round
 )
 
@@ -81,7 +81,7 @@ func (m *bench) seed(dir string, nodes int) {
 	m.seedBeats(g, nodes)
 }
 
-// seeded is one node. What stands for its certificate is bytes that name it: the record decides, and it only signs.
+// seeded is one node. Its certificate is only bytes that name it: no such node ever calls, so nothing checks them.
 func seeded(i int, psk string, public []byte, issuer string) store.Enrolment {
 	name := fmt.Sprintf("seed-%06d", i)
 	leaf := []byte("certificate of " + name)

@@ -20,8 +20,8 @@ const (
 	onlineEvery = 200 * time.Millisecond // between two looks at the node list
 )
 
-// atPace has all nodes report at their usual pace, kills the gateway, and weighs it while they are connected and when they are
-// gone. The no-op server is weighed in the same way.
+// atPace has all nodes report at their usual pace, and kills the gateway once. It measures the gateway's memory while the nodes are
+// connected and after they are gone. The no-op server's memory is measured in the same way.
 func (m *bench) atPace(t *table) {
 	c := m.nodes()
 	flags := []string{"-nodes", decimal(c.nodes), "-keep", c.keep, "-transport", "mtls", "-conns", decimal(crowdConns), "-insist",

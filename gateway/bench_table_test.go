@@ -18,8 +18,8 @@ type tableRow struct {
 	without                                     string // what the figure leaves out
 }
 
-// pairs are what was measured by turns: ours, theirs, ours, theirs. The ratio is the median of the rounds' ratios. So a machine
-// that is slow for a while, and slows both, does not change it.
+// pairs are what was measured by turns: ours, theirs, ours, theirs. The ratio is the median of the rounds' ratios. A machine that is
+// slow for a while slows both sides of a round, and does not change the ratio.
 type pairs struct{ ours, theirs []float64 }
 
 func (p *pairs) add(ours, theirs float64) {
@@ -112,8 +112,7 @@ func amount(v float64) string {
 
 func (t *table) print(out io.Writer) {
 	fmt.Fprintf(out, "\n%s, %s/%s, %d cores, %s, all programs on this machine\n", time.Now().UTC().Format(time.DateOnly), runtime.GOOS,
-		runtime.GOARCH,
-		runtime.GOMAXPROCS(0), runtime.Version())
+		runtime.GOARCH, runtime.GOMAXPROCS(0), runtime.Version())
 	fmt.Fprintf(out, "Value and peer are medians of %d rounds by turns (ours, theirs, ours, ...). "+
 		"The ratio is the median of the rounds' own ratios.\n\n", benchRounds)
 	w := tabwriter.NewWriter(out, 0, 0, 2, ' ', 0)

@@ -86,7 +86,7 @@ run sh "$S"`, len(m.Script)-3))
 	}
 }
 
-// TestBootstrapStopped: what was stopped, or had no room, is finished by the next run.
+// TestBootstrapStopped: a run that was stopped, or had no room, is finished by the next run.
 func TestBootstrapStopped(t *testing.T) {
 	agents := recorder(t)
 	for _, platform := range []string{"linux-amd64", "linux-arm64"} {
@@ -125,7 +125,7 @@ func TestBootstrapStopped(t *testing.T) {
 	}
 }
 
-// TestBootstrapRefuses: a machine or a gateway that it cannot work with.
+// TestBootstrapRefuses: on a machine that it cannot work with, the script says why and what to do, and leaves nothing.
 func TestBootstrapRefuses(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")

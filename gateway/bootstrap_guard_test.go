@@ -61,7 +61,8 @@ func TestBootstrapAnotherNode(t *testing.T) {
 	}
 }
 
-// TestBootstrapAlone: two runs do not meet, what a killed one left is swept, and what a run starts does not hold its lock.
+// TestBootstrapAlone: two runs never work at once. A run removes what a killed one left. A process that a run starts and that goes on
+// does not keep the lock.
 func TestBootstrapAlone(t *testing.T) {
 	plain := freeAddress(t)
 	h := agentsHouse(t, recorder(t), "--plain-listen", plain)
@@ -86,7 +87,7 @@ KEEPS_RUNNING=yes run sh "$S"; run sh "$S"`)
 	}
 }
 
-// TestBootstrapEnvironment: what the caller's muster is set to does not reach the node.
+// TestBootstrapEnvironment: the caller's own MUSTER_ variables do not reach the node.
 func TestBootstrapEnvironment(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
@@ -100,7 +101,7 @@ MUSTER_X=y' run sh "$S"`)
 	b.settled(m)
 }
 
-// TestBootstrapTyping: tokens as editors and people spoil them.
+// TestBootstrapTyping: token files that an editor or a person has spoiled.
 func TestBootstrapTyping(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
@@ -138,7 +139,8 @@ func TestBootstrapOverride(t *testing.T) {
 	h.muster("node", "create", "gpu-7")
 	plain := h.bootstrap("gpu-7").Script
 	script := strings.Replace(plain, "RESOLVE_ADDRESS=''", "RESOLVE_ADDRESS='192.0.2.7'", 1)
-	const line, head = "192.0.2.7 127.0.0.1 # muster-bootstrap\n", "## template:jinja\n"
+	const line = "192.0.2.7 127.0.0.1 # muster-bootstrap\n"
+	const head = "## template:jinja\n"
 	for _, c := range []struct{ name, script, hosts, template, want, wantTemplate string }{
 		{"no newline at the end", script, `127.0.0.1 localhost`, head + "127.0.1.1 me", line + "127.0.0.1 localhost\n",
 			head + line + "127.0.1.1 me\n"},

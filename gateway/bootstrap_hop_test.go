@@ -113,7 +113,7 @@ func TestBootstrapWithoutSystemd(t *testing.T) {
 	}
 }
 
-// TestBootstrapHopTriesAgain: what may pass by itself is waited for, and said once.
+// TestBootstrapHopTriesAgain: trouble that may pass by itself is waited for, and said once.
 func TestBootstrapHopTriesAgain(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
@@ -140,7 +140,7 @@ exec `+curl+` "$@"`)
 	}
 }
 
-// TestBootstrapHopHandsOver: a boot is not held up; a unit goes on with it, and goes when it is done.
+// TestBootstrapHopHandsOver: the boot is not held up. A unit goes on with the work, and is removed when the node has joined.
 func TestBootstrapHopHandsOver(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
@@ -181,7 +181,8 @@ func TestBootstrapHopHandsOver(t *testing.T) {
 	}
 }
 
-// TestBootstrapHopJoined: a new instance id of a machine that has joined costs nothing. Another node's machine is not this one.
+// TestBootstrapHopJoined: a machine that has joined and gets a new instance id fetches nothing and uses up no token. A machine that is
+// another node already is refused.
 func TestBootstrapHopJoined(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")

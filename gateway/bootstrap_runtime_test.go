@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestBootstrapLogin: what the script makes of a gateway that lends no credential.
+// TestBootstrapLogin: what the script does where the gateway lends no credential.
 func TestBootstrapLogin(t *testing.T) {
 	h := agentsHouse(t, recorder(t), "--bootstrap-registry", "registry.example:5000")
 	h.muster("node", "create", "gpu-7")

@@ -211,7 +211,7 @@ func one(of []string, name string) bool {
 	return false
 }
 
-// standard tells the standard library's paths by their first element, which never has a dot; ours begin with the module.
+// standard tells whether a path is of the standard library: its first element has no dot, and it does not begin with our module.
 func standard(path string) bool {
 	first, _, _ := strings.Cut(path, "/")
 	return !strings.Contains(first, ".") && !strings.HasPrefix(path, module) && path != root

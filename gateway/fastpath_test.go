@@ -60,8 +60,8 @@ func (c *recorded) check(t *testing.T) (looked, unlooked int) {
 	return looked, unlooked
 }
 
-// TestFastPath: all that a real agent sends, with a real reading of its GPUs and before it has one, is read in one pass by the
-// gateway. A field that is new to the agent belongs into reading.Heartbeat's pass too.
+// TestFastPath: the gateway reads all that a real agent sends in one pass, before the agent's first reading of its GPUs and after it. A
+// field that is new in the agent has to be added to reading.Heartbeat's pass too.
 func TestFastPath(t *testing.T) {
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0", "--trusted-proxy", "127.0.0.1")
 	origin, err := url.Parse("http://" + strings.TrimPrefix(h.gateway.await("without TLS: "), "without TLS: "))

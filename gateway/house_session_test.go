@@ -168,7 +168,7 @@ func TestHundred(t *testing.T) {
 	}
 }
 
-// TestServeRefuses is what a wrong start says.
+// TestServeRefuses: a gateway that is started wrongly says what to change.
 func TestServeRefuses(t *testing.T) {
 	h := newHouse(t)
 	var out, errs strings.Builder
@@ -229,7 +229,7 @@ func TestProbeTruths(t *testing.T) {
 	h.until("active again by itself", func() bool { return h.online("truths") })
 }
 
-// TestBringBack: what the refusal of a retired node promises: started with a new token, the machine enrols again.
+// TestBringBack: the refusal of a retired node says that the machine enrols again when it is started with a new token. So it does.
 func TestBringBack(t *testing.T) {
 	h := newHouse(t)
 	first := h.agent("back", h.token(), "--no-gpu")

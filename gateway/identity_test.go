@@ -154,7 +154,7 @@ func TestReinstalled(t *testing.T) {
 	}
 }
 
-// TestBanned: at once, on an open connection, and the agent neither ends nor spins nor gives anything up.
+// TestBanned: a ban works at once, also on an open connection. The agent does not end, does not ask all the time, and keeps its identity.
 func TestBanned(t *testing.T) {
 	for verb, code := range map[string]string{"ban": "banned", "retire": "retired"} {
 		t.Run(verb, func(t *testing.T) {
@@ -212,7 +212,7 @@ func TestExpiredWhileOff(t *testing.T) {
 	}
 }
 
-// TestExpiredForGood: without a grace only the operator's word brings it back, and no visit.
+// TestExpiredForGood: without a grace the operator's word alone brings the node back. Nobody has to go to the machine.
 func TestExpiredForGood(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t, "--cert-ttl", "5s", "--renew-grace", "0s")

@@ -158,7 +158,7 @@ func (b *box) token() string {
 	return ""
 }
 
-// clean says what the script left in the home, above all the token.
+// clean fails the test where the script left something in the home, above all the token.
 func (b *box) clean(token string) {
 	b.t.Helper()
 	err := filepath.WalkDir(b.home, func(path string, entry fs.DirEntry, err error) error {

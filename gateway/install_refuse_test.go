@@ -107,7 +107,7 @@ func TestInstallRefuses(t *testing.T) {
 	}
 }
 
-// TestInstallRetries: what passes by itself is waited for.
+// TestInstallRetries: trouble that passes by itself is waited for.
 func TestInstallRetries(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	b := newBox(t, "curl")
@@ -197,7 +197,7 @@ func fieldOf(script, name string) string {
 	return value
 }
 
-// TestInstallList: what answers instead of a list of agents is not taken for one.
+// TestInstallList: an answer that is no list of agents is not taken for one.
 func TestInstallList(t *testing.T) {
 	raw, err := os.ReadFile("../install.sh")
 	if err != nil {
@@ -228,7 +228,7 @@ func TestInstallList(t *testing.T) {
 	}
 }
 
-// TestInstallCareless: a configuration file that says that certificates do not matter is not read.
+// TestInstallCareless: a configuration file of curl or wget that turns the checking of certificates off is not read.
 func TestInstallCareless(t *testing.T) {
 	h := agentsHouse(t, recorder(t))
 	i := anInstaller()

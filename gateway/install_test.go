@@ -67,7 +67,7 @@ func TestInstallPaste(t *testing.T) {
 	}
 }
 
-// TestInstallPasteChanged: whoever changes the script on its way over plain HTTP gets nothing to run.
+// TestInstallPasteChanged: a script that was changed on its way over plain HTTP does not run.
 func TestInstallPasteChanged(t *testing.T) {
 	plain := freeAddress(t)
 	h := agentsHouse(t, recorder(t), "--plain-listen", plain, "--public-url", "http://"+plain)
@@ -218,7 +218,7 @@ func TestInstallNoexec(t *testing.T) {
 	b.clean("")
 }
 
-// TestInstallInterrupted: an end from outside leaves nothing either.
+// TestInstallInterrupted: a script that a signal ends leaves nothing behind.
 func TestInstallInterrupted(t *testing.T) {
 	script := agentsHouse(t, recorder(t)).served()
 	for _, shell := range shells(t) {
@@ -230,8 +230,6 @@ func TestInstallInterrupted(t *testing.T) {
 		b.joined("")
 	}
 }
-
-// house and box: what the tests above and their neighbours stand on.
 
 // withAgents names the folder of agents that a test's gateway carries.
 const withAgents = "MUSTER_TEST_AGENTS"

@@ -36,7 +36,7 @@ type shown struct {
 	where string
 }
 
-// whole tells a bootstrap token from its fetch part.
+// whole tells whether a bootstrap token is shown whole: its fetch part has no dot.
 func (s shown) whole() bool { return strings.Contains(s.text, ".") }
 
 // caller is one kind of caller: what is known of it, from which the expected answers follow, and how its requests look.
@@ -181,7 +181,7 @@ func (m *matrix) dress(r *http.Request, c caller, self *identity, body []byte) {
 	}
 }
 
-// registerBody is what an applicant sends.
+// body is the register request that an applicant sends.
 func (e *enrolment) body() []byte {
 	nonce := make([]byte, 16)
 	rand.Read(nonce)

@@ -24,15 +24,15 @@ type face struct {
 	tls       bool
 	forwarded string // how the client came to the trusted proxy in between: https or http; empty: there is no proxy
 	admin     bool   // the admin API answers here
-	adminOnly bool   // nothing but the admin API can answer in another way than on a face before
+	adminOnly bool   // only the admin API can answer differently here than on the faces before
 }
 
 func (f face) socket() bool { return f.network == "unix" }
 
-// private: nobody but the gateway reads what comes this way.
+// private tells whether nobody but the gateway reads what comes this way.
 func (f face) private() bool { return f.tls && f.forwarded == "" }
 
-// overheard: what comes this way went over a network in the clear.
+// overheard tells whether what comes this way went over a network in the clear.
 func (f face) overheard() bool { return f.forwarded == "http" || !f.tls && f.forwarded == "" }
 
 // matrixGateway opens the real listeners twice over the same parts: as they usually are, and with --admin-behind-proxy.

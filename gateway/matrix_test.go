@@ -55,12 +55,12 @@ type row struct {
 
 func (r row) pattern() string { return r.method + " " + r.path }
 
-// takesToken: its path holds a bootstrap token.
+// takesToken tells whether the route's path holds a bootstrap token.
 func (r row) takesToken() bool {
 	return r.node != nil && (r.node.Proof == nodeapi.FetchPart || r.node.Proof == nodeapi.WholeToken)
 }
 
-// absent: what the matrix names in a request to this route is not there.
+// absent tells whether the matrix names something that does not exist in its requests to this route.
 func (r row) absent() bool {
 	name := r.parameter()
 	return name == "root" || name == "key" || strings.Contains(samples[r.pattern()].query, "none")
@@ -73,8 +73,8 @@ func (r row) parameter() string {
 	return name
 }
 
-// samples are what a route is sent where {} would not reach what it is about, or would do harm to the others: they ask for what is
-// not there.
+// samples are what a route is sent where the body {} would be refused too early, or would end what other calls need. Those ask for what
+// does not exist.
 var samples = map[string]struct{ query, body string }{
 	"POST /api/v1/admin/nodes/{node}/labels": {"", `{"set":{"matrix":"x"}}`},
 	"PATCH /api/v1/admin/nodes/{node}":       {"", `{"gpus_expected":1}`},
@@ -188,8 +188,8 @@ func (r row) refused(code string) bool {
 	return false
 }
 
-// self is the node that calls. Who is let in may change, so it is one that nobody else is. So is a superseded one: what it does a
-// minute after its successor's first use would be evidence of a copy.
+// self is the node that calls. A call that is let in may change its node, so each such call has a node of its own. So has a superseded
+// node: a call more than a minute after its successor's first use would be evidence of a copy.
 func (m *matrix) self(r row, c caller, want string) *identity {
 	switch {
 	case c.node == "":
@@ -238,8 +238,8 @@ func (m *matrix) path(r row, c caller, self *identity, want string) string {
 	return path
 }
 
-// thing is what a part of a path names: something of the first tenant, or what is not there. Who is let in may end it, so it is one
-// that nobody else is about.
+// thing is what a part of a path names: something of the first tenant, or something that does not exist. A call that is let in may end
+// it, so each such call gets a thing of its own.
 func (m *matrix) thing(parameter string, c caller, self *identity, want string) string {
 	m.t.Helper()
 	switch parameter {
@@ -295,7 +295,7 @@ func TestServedRoutes(t *testing.T) {
 	want := []string{
 		"internal/adminapi/adminapi.go", // the table's
 		"internal/nodeapi/route.go",     // the table's
-		"internal/reply/strict.go",      // for what no route takes
+		"internal/reply/strict.go",      // for requests that no route takes
 		"listen.go",                     // the admin API as a whole
 	}
 	if got := handling(t); !slices.Equal(got, want) {

@@ -18,7 +18,7 @@ import (
 	"muster/gateway/internal/nodeapi"
 )
 
-// granted is the expectation of who is let in, whatever comes of it.
+// granted is what is wanted where the caller is let in, whatever the route then answers.
 const granted = ""
 
 // want is the code of the refusal that a call must get.
@@ -35,7 +35,7 @@ func (m *matrix) want(f face, r row, c caller) string {
 	return wantProof(f, r, c)
 }
 
-// exposed is the refusal of a secret where none belongs, whoever sends it.
+// exposed is the refusal of a secret that stands where none belongs, whoever sends it.
 func exposed(f face, r row, s shown) string {
 	judges := r.admin != nil && f.admin // the admin API looks by itself
 	registers := r.node != nil && r.node.Proof == nodeapi.Credential
@@ -80,7 +80,7 @@ func exposedInPath(f face, r row, s shown, judges bool) string {
 	return granted
 }
 
-// wantAccount is the refusal by the needs of an admin route.
+// wantAccount is the refusal that follows from what an admin route needs.
 func (m *matrix) wantAccount(f face, r row, c caller) string {
 	need := r.admin.Need
 	switch {
@@ -103,12 +103,12 @@ func (m *matrix) wantAccount(f face, r row, c caller) string {
 	return granted
 }
 
-// ownThing: the route is about something that belongs to a tenant, the first one's here.
+// ownThing tells whether the route is about something that belongs to a tenant. Here that is always the first tenant.
 func ownThing(r row) bool {
 	return r.admin != nil && r.admin.Need.Reach == account.OwnTenant && r.parameter() != ""
 }
 
-// wantProof is the refusal by the proof that a node's route wants.
+// wantProof is the refusal that follows from the proof that a node's route wants.
 func wantProof(f face, r row, c caller) string {
 	switch r.node.Proof {
 	case nodeapi.NoProof:

@@ -35,8 +35,8 @@ func (h *house) refusals() (events []map[string]any, text string) {
 	return events, text
 }
 
-// TestMisplacedTokens shows a gateway's doors a bootstrap token where it is not good: each time it is refused, it is an event that
-// says whose it was, nobody is led on, and the secret is in no event, log or answer.
+// TestMisplacedTokens sends a bootstrap token to every listener in places where it is not good. Each time it is refused, there is an
+// event that says whose it was, no redirect leads on, and the secret is in no event, log or answer.
 func TestMisplacedTokens(t *testing.T) {
 	plain := freeAddress(t)
 	h := agentsHouse(t, recorder(t), "--plain-listen", plain)
@@ -164,7 +164,7 @@ func (h *house) noise(at string) {
 	}
 }
 
-// TestMisplacedBehindAProxy: where the admin API does not answer, nobody looks at what is sent to it but the guard.
+// TestMisplacedBehindAProxy: where the admin API does not answer, only the guard looks at what is sent to it.
 func TestMisplacedBehindAProxy(t *testing.T) {
 	for _, c := range []struct {
 		args          []string
@@ -216,8 +216,8 @@ func TestMisplacedBehindAProxy(t *testing.T) {
 	}
 }
 
-// TestWholeTokenBehindAProxy: what a proxy has read goes no further, though it comes over TLS; a machine at the proxy's address that
-// says nothing of another is one by itself.
+// TestWholeTokenBehindAProxy: a whole token that a proxy has read is refused, though it comes over TLS. A request from the proxy's
+// address without a forwarding header counts as that machine's own.
 func TestWholeTokenBehindAProxy(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "credential")
 	write(t, file, "robot:secret\n")

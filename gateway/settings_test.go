@@ -10,7 +10,8 @@ import (
 	"muster/gateway/internal/bootstrap"
 )
 
-// TestBootstrapSettings: flags win over MUSTER_ variables, those over the NODE_ ones; what makes no sense is named.
+// TestBootstrapSettings: flags win over MUSTER_ variables, and those over NODE_ variables. A wrong value is refused by its flag's or its
+// variable's name.
 func TestBootstrapSettings(t *testing.T) {
 	for _, c := range []struct {
 		name string

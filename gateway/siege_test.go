@@ -137,8 +137,8 @@ func (s *siege) end() {
 	s.work.Wait()
 }
 
-// TestSiege: while thousands of connections of every idle kind stand at the gateway, nodes report, newcomers enrol, and the operator
-// works over the socket and over TLS, without one failure. So it is also where there are far fewer descriptors than besiegers.
+// TestSiege: thousands of connections of every idle kind are open against the gateway. Meanwhile nodes report, newcomers enrol, and the
+// operator works over the socket and over TLS, without one failure. The same holds with far fewer descriptors than besiegers.
 func TestSiege(t *testing.T) {
 	all := door.Descriptors()
 	t.Run("all descriptors", func(t *testing.T) { withstand(t, all, min(besiegersAllowed, all-keptBack), 200) })
@@ -226,8 +226,8 @@ func (h *house) worksFromAfar(until time.Time, token, pin string) {
 	}
 }
 
-// comes is a stranger with one connection at a time. It may be turned away while the house is full of others that came just now,
-// so it tries as anyone would, a few times.
+// comes is a stranger with one connection at a time. It may be turned away while all places belong to others that came just now. So it
+// tries a few times, as anyone would.
 func (h *house) comes(until time.Time) {
 	for n := 0; time.Now().Before(until); n++ {
 		var err error

@@ -90,8 +90,8 @@ func (h *house) rotateRoot() {
 	h.muster("ca", "drop-root", old[len(old)-1].Pin, "--yes")
 }
 
-// TestSleepThroughRotations: answer key and root are rotated twice, the former ones believed no longer. Agents that were awake
-// hear of it, those that slept find out by themselves, directly and through what ends TLS.
+// TestSleepThroughRotations: answer key and root are rotated twice, and the ones before are not believed any more. Agents that were
+// awake hear of it. Agents that slept find out by themselves. Both are shown directly and behind something that ends TLS.
 func TestSleepThroughRotations(t *testing.T) {
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0", "--cert-ttl", "1h")
 	tls := h.url
@@ -254,7 +254,7 @@ func TestRootOffline(t *testing.T) {
 	}
 }
 
-// TestTrustKeyOffline: with the trust key kept elsewhere nothing changes what nodes believe but its signature, made here.
+// TestTrustKeyOffline: with the trust key kept elsewhere, what nodes believe changes only with its signature, which the command makes.
 func TestTrustKeyOffline(t *testing.T) {
 	h := newHouse(t)
 	h.agent("node", h.token(), "--no-gpu")

@@ -22,7 +22,7 @@ var (
 	verb      = regexp.MustCompile(`^[a-z][a-z-]*$`)
 )
 
-// dead gives what a text names and what is not there.
+// dead lists what a text names that does not exist.
 func (l *lexicon) dead(text string) []string {
 	var found []string
 	for _, name := range variables.FindAllString(text, -1) {

@@ -58,7 +58,7 @@ func newHouse(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { h.store.Close() })
-	reg, err := fleet.Open(t.Context(), fleet.Config{Store: h.store, Now: clock})
+	nodes, err := fleet.Open(t.Context(), fleet.Config{Store: h.store, Now: clock})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -67,7 +67,7 @@ func newHouse(t testing.TB) *house {
 	tokens := bootstrap.New(bootstrap.Config{Store: h.store, Now: clock})
 	gate := account.NewGate(account.Config{Store: h.store, Info: info, Audit: audit.New(audit.Config{Store: h.store, Now: clock}),
 		PSKs: tokens, Socket: true, Now: clock, Logger: quiet})
-	h.api = adminapi.API{Gate: gate, Fleet: reg, Bootstrap: tokens, Store: h.store, Info: info, Now: clock, Logger: quiet,
+	h.api = adminapi.API{Gate: gate, Fleet: nodes, Bootstrap: tokens, Store: h.store, Info: info, Now: clock, Logger: quiet,
 		Command: func(token string) string {
 			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`
 		}}

@@ -28,8 +28,10 @@ func crowd(t *testing.T) *house {
 		}
 		return `"gpus":[` + strings.Join(rows, ",") + `]}`
 	}
-	const fine, ill, old = `,"health":[]`, `,"health":["ecc_uncorrected","row_remap_pending"]`,
-		`{"probe":{"state":"hung","since":"2026-11-21T09:40:00Z","error":"nvidia-smi does not answer","sampled_at":"2026-11-21T09:40:00Z"},`
+	const fine = `,"health":[]`
+	const ill = `,"health":["ecc_uncorrected","row_remap_pending"]`
+	const old = `{"probe":{"state":"hung","since":"2026-11-21T09:40:00Z","error":"nvidia-smi does not answer",` +
+		`"sampled_at":"2026-11-21T09:40:00Z"},`
 	kinds := map[string]string{
 		"a-node-whose-name-has-all-of-the-sixty-three-letters-that-it-may": `{` + probeOK + `,` + many(8, "NVIDIA H100 80GB HBM3", fine),
 		"eight-of-one-kind": `{` + probeOK + `,` + many(8, "NVIDIA H100 80GB HBM3", fine),

@@ -217,9 +217,10 @@ func (s *street) seize(from string) net.Conn {
 	return c
 }
 
-// TestBusyOnesDoNotKeepOthersOut: many of the oldest connections look busy, and an idle one is found soon all the same.
+// TestBusyOnesDoNotKeepOthersOut: many of the oldest connections look busy, and still an idle one is found soon.
 func TestBusyOnesDoNotKeepOthersOut(t *testing.T) {
-	const busy, idle = 100, 10
+	const busy = 100
+	const idle = 10
 	for _, c := range []struct {
 		name string
 		from func(i int) string

@@ -94,7 +94,7 @@ func TestAdopt(t *testing.T) {
 	}
 }
 
-// TestAdoptExpired: what expired since is taken over within the grace, and renews.
+// TestAdoptExpired: a certificate that has expired meanwhile is taken over within the grace, and renews.
 func TestAdoptExpired(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		s := newSite(t, nil)
@@ -242,7 +242,7 @@ func wrongRequests(t *testing.T) map[string]adoptAttempt {
 	}
 }
 
-// TestAdoptOnABrokenStore: a database that is away is an error of the gateway's, no verdict.
+// TestAdoptOnABrokenStore: where the database is away, the answer is an error of the gateway and no verdict on the node.
 func TestAdoptOnABrokenStore(t *testing.T) {
 	s := newSite(t, nil)
 	old := s.enrol("one")
@@ -255,7 +255,7 @@ func TestAdoptOnABrokenStore(t *testing.T) {
 	}
 }
 
-// FuzzAdopt: no body makes the gateway take anything or answer with more than a refusal.
+// FuzzAdopt: whatever the body is, the gateway takes no certificate over and answers with a refusal.
 func FuzzAdopt(f *testing.F) {
 	s := newSite(f, nil)
 	s.restored()

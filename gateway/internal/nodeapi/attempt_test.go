@@ -15,7 +15,7 @@ import (
 	"muster/gateway/internal/nodeapi"
 )
 
-// TestEveryRefusalIsProven: whatever an answer to a request with a credential on record says, it carries a proof by that one's key.
+// TestEveryRefusalIsProven: where a request names a credential on record, every answer carries a proof by the credential's key.
 func TestEveryRefusalIsProven(t *testing.T) {
 	s := newSite(t, nil)
 	c := s.token(nil)
@@ -102,7 +102,7 @@ func TestEveryRefusalIsProven(t *testing.T) {
 	s.want("the bytes again", s.register(c, good), 401, wire.CodeReplayed)
 }
 
-// TestRefusalsOfABrokenBodyAreProven: so are those of a body that is slow or breaks off, whose nonce nobody can read.
+// TestRefusalsOfABrokenBodyAreProven: the refusal of a body that is slow or breaks off is proven too, though nobody can read its nonce.
 func TestRefusalsOfABrokenBodyAreProven(t *testing.T) {
 	s := newSite(t, nil).impatient()
 	c := s.token(nil)
@@ -119,7 +119,7 @@ func TestRefusalsOfABrokenBodyAreProven(t *testing.T) {
 	s.proven(c, nil, a)
 }
 
-// TestFaultsAreProven: a fault in the gateway, and a request that its caller or a shutdown ended.
+// TestFaultsAreProven: so is the answer after a fault in the gateway, and to a request that its caller or a shutdown ended.
 func TestFaultsAreProven(t *testing.T) {
 	s := newSite(t, nil)
 	c := s.token(nil)

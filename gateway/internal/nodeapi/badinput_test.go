@@ -33,7 +33,7 @@ func (s *site) events(kind string) []store.Event {
 	return events
 }
 
-// TestBadRegister has what is refused of a request whose proof is right. None of it takes the token's use.
+// TestBadRegister: requests whose proof is right, and whose content is refused. None of them uses up the token.
 func TestBadRegister(t *testing.T) {
 	s := newSite(t, nil)
 	c := s.token(nil)

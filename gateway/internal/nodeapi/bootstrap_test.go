@@ -117,7 +117,7 @@ func TestBootstrapRegister(t *testing.T) {
 	}
 }
 
-// TestBootstrapThroughAProxy: what the proxy has seen is not said to have crossed the network in the clear.
+// TestBootstrapThroughAProxy: the refusal of a token that a proxy has read does not claim that it crossed the network in the clear.
 func TestBootstrapThroughAProxy(t *testing.T) {
 	h := newHall(t)
 	m := h.mint(0)
@@ -132,7 +132,7 @@ func TestBootstrapThroughAProxy(t *testing.T) {
 	}
 }
 
-// TestBootstrapHead: to ask for the headers is no fetch.
+// TestBootstrapHead: a HEAD request does not count as a fetch.
 func TestBootstrapHead(t *testing.T) {
 	h := newHall(t)
 	m := h.mint(24 * time.Hour)

@@ -9,8 +9,8 @@ import (
 	"muster/store"
 )
 
-// TestRenewalByAWrongClock: a certificate is issued while the gateway's clock is ahead. It is good when the clock is right again, and no
-// longer than it was to be; one whose answer was lost is not given to a node that could not use it yet.
+// TestRenewalByAWrongClock: a certificate is issued while the gateway's clock is ahead. It is good when the clock is right again, and
+// not for longer than it should be. Where its answer was lost, it is not given to a node that could not use it yet.
 func TestRenewalByAWrongClock(t *testing.T) {
 	for _, ahead := range []time.Duration{3 * time.Minute, 10 * time.Hour, 23 * time.Hour} {
 		s := newSite(t, nil)
@@ -45,8 +45,8 @@ func TestRenewalByAWrongClock(t *testing.T) {
 	}
 }
 
-// TestReplayAfterAWrongClock: a request that was captured is taken once, also when the clock was ahead meanwhile and what had been used
-// was forgotten.
+// TestReplayAfterAWrongClock: a captured request is taken only once, although the clock was ahead meanwhile, so that the gateway forgot
+// the nonces that were used.
 func TestReplayAfterAWrongClock(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")

@@ -90,7 +90,8 @@ func TestSuperseded(t *testing.T) {
 	}
 }
 
-// TestReplayedStray: what somebody recorded and sends again closes nothing, nor does what is not signed by the key.
+// TestReplayedStray: a request that somebody recorded and sends again does not close a node. A request that the key did not sign does
+// not either.
 func TestReplayedStray(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")
@@ -123,7 +124,8 @@ func TestReplayedStray(t *testing.T) {
 	}
 }
 
-// TestStrayOnAnOldConnection: one that was open before the renewal gets more time.
+// TestStrayOnAnOldConnection: the old certificate on a connection that was open before the renewal is refused, but for longer than
+// elsewhere it is no evidence of a copy.
 func TestStrayOnAnOldConnection(t *testing.T) {
 	s := newSite(t, nil)
 	api := nodeapi.New(s.config)
@@ -152,7 +154,8 @@ func TestStrayOnAnOldConnection(t *testing.T) {
 	}
 }
 
-// TestCertificatesThatProveNothing: of another gateway, signed by our own CA but not on record, of a retired node.
+// TestCertificatesThatProveNothing: a certificate of another gateway, one that our CA signed but that is not on record, and one of a
+// retired node.
 func TestCertificatesThatProveNothing(t *testing.T) {
 	s := newSite(t, nil)
 	elsewhere := newSite(t, nil)
@@ -192,7 +195,8 @@ func TestCertificatesThatProveNothing(t *testing.T) {
 	}
 }
 
-// TestExpiryToTheSecond: by a second, and by the window plus a second, on both transports.
+// TestExpiryToTheSecond: a certificate is good in its last second, and can renew in the last second of the grace. A second later each is
+// refused, on both transports.
 func TestExpiryToTheSecond(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")

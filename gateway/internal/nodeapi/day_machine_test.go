@@ -9,16 +9,17 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
-	"muster/agent/sign"
-	"muster/agent/wire"
-	"muster/gateway/internal/authority"
-	"muster/gateway/internal/fleet"
-	"muster/store"
 	"net/http"
 	"net/http/httptest"
 	"sync"
 	"testing"
 	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/authority"
+	"muster/gateway/internal/fleet"
+	"muster/store"
 )
 
 // machine is one box: what is on its disk, its clock, its line.

@@ -99,8 +99,8 @@ func (w *world) now() (http.Handler, string) {
 	return w.handler, w.epoch
 }
 
-// TestDay is a day of a small swarm in seconds. In the end every node is there, and none was taken for a copy of itself; one
-// that is copied, is.
+// TestDay is a day of a small swarm in seconds. In the end every node is there, and none was taken for a copy of itself. Then one is
+// copied, and that is noticed.
 func TestDay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("takes seconds of a processor")

@@ -6,15 +6,16 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"testing"
+	"time"
+
 	"muster/agent/wire"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
 	"muster/store"
-	"net/http"
-	"net/http/httptest"
-	"testing"
-	"time"
 )
 
 // hall is a site whose scripts are rendered and whose doors are guarded, with one node that waits.

@@ -3,17 +3,18 @@ package nodeapi_test
 import (
 	"encoding/json"
 	"fmt"
-	"muster/agent/sign"
-	"muster/agent/wire"
-	"muster/store"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
 )
 
-// refusedToken is a request with a token that is good no more, or stands where none belongs.
+// refusedToken is a request with a token that has ended, or that stands where none belongs.
 type refusedToken struct {
 	name, method, target string
 	secure               bool // over TLS
@@ -195,7 +196,7 @@ func TestBootstrapRefusals(t *testing.T) {
 	}
 }
 
-// TestTokensWhereTheyMayBe: what the guard has nothing to say about.
+// TestTokensWhereTheyMayBe: tokens in places where the guard lets them pass.
 func TestTokensWhereTheyMayBe(t *testing.T) {
 	h := newHall(t)
 	account, err := sign.NewToken(sign.AccountToken, nil)
@@ -235,7 +236,8 @@ func TestTokensWhereTheyMayBe(t *testing.T) {
 	}
 }
 
-// TestTokensInUnusualBodies: the path of registering takes a POST alone, and a secret that is sent to it otherwise is known to others too.
+// TestTokensInUnusualBodies: the path of registering takes POST alone. A secret in the body of another method is refused and recorded
+// too.
 func TestTokensInUnusualBodies(t *testing.T) {
 	h := newHall(t)
 	m := h.mint(time.Hour)

@@ -12,8 +12,8 @@ import (
 	"muster/gateway/internal/fleet"
 )
 
-// TestPSKInARequest: a PSK that was pasted where it is stored and shown is refused and recorded, whichever form it has, and is stored
-// nowhere. So is one in a path, a query or a header.
+// TestPSKInARequest: a PSK in a field that is stored and shown is refused and recorded, whichever form it has. It is stored nowhere. The
+// same holds for a PSK in a path, a query or a header.
 func TestPSKInARequest(t *testing.T) {
 	for name, chosen := range map[string]string{"generated": "", "chosen": "correct-horse battery staple",
 		"escaped": `quote"back\slash größer`,
@@ -56,8 +56,8 @@ func (s *site) pskInBodies(psk string) {
 		"name":         func(q *wire.RegisterRequest) { q.Name = psk },
 		"label":        func(q *wire.RegisterRequest) { q.Labels = map[string]string{"a": psk} },
 		"label's key":  func(q *wire.RegisterRequest) { q.Labels = map[string]string{psk: "a"} },
-		"provider":     func(q *wire.RegisterRequest) { q.Provider, q.InstanceID = psk, "1" },
-		"instance":     func(q *wire.RegisterRequest) { q.Provider, q.InstanceID = "vast_ai", psk },
+		"provider":     on(psk, "1"),
+		"instance":     on("vast_ai", psk),
 		"version":      func(q *wire.RegisterRequest) { q.Agent.Version = psk },
 		"architecture": func(q *wire.RegisterRequest) { q.Agent.Arch = psk },
 		"hardware": func(q *wire.RegisterRequest) {

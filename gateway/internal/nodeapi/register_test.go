@@ -18,7 +18,10 @@ import (
 
 func TestRegister(t *testing.T) {
 	s := newSite(t, nil)
-	c := s.token(func(q *bootstrap.TokenRequest) { q.GPUs, q.Labels = 2, map[string]string{"tier": "sovereign"} })
+	c := s.token(func(q *bootstrap.TokenRequest) {
+		q.GPUs = 2
+		q.Labels = map[string]string{"tier": "sovereign"}
+	})
 	key := newKey(t)
 	q := s.application("box", key)
 	a := s.register(c, encode(t, q))
@@ -129,7 +132,7 @@ func TestCredentials(t *testing.T) {
 	}
 }
 
-// TestManyWrongProofs: the address is held up, the right proof is not.
+// TestManyWrongProofs: after many wrong proofs the address is held up, but a right proof from it is not.
 func TestManyWrongProofs(t *testing.T) {
 	s := newSite(t, nil)
 	c := s.token(nil)
@@ -247,7 +250,15 @@ func TestPlaintextBesideAWrongProof(t *testing.T) {
 	}
 }
 
-// TestTokensAsNames: what everybody is shown may be no token.
+// on names a provider and its instance in a register request.
+func on(provider, instance string) func(*wire.RegisterRequest) {
+	return func(q *wire.RegisterRequest) {
+		q.Provider = provider
+		q.InstanceID = instance
+	}
+}
+
+// TestTokensAsNames: a token is refused in every field that everybody is shown.
 func TestTokensAsNames(t *testing.T) {
 	s := newSite(t, nil)
 	whole, _, err := s.bootstrap.MintToken(t.Context(), bootstrap.TokenRequest{}, operator)
@@ -269,8 +280,8 @@ func TestTokensAsNames(t *testing.T) {
 		t.Errorf("events: %+v", e)
 	}
 	for name, change := range map[string]func(*wire.RegisterRequest){
-		"provider":     func(q *wire.RegisterRequest) { q.Provider, q.InstanceID = "msb_x", "1" },
-		"instance":     func(q *wire.RegisterRequest) { q.Provider, q.InstanceID = "vast_ai", "mse_ab12" },
+		"provider":     on("msb_x", "1"),
+		"instance":     on("vast_ai", "mse_ab12"),
 		"version":      func(q *wire.RegisterRequest) { q.Agent.Version = "v1-mse_ab12_x" },
 		"system":       func(q *wire.RegisterRequest) { q.Agent.OS = "msa_ab12" },
 		"architecture": func(q *wire.RegisterRequest) { q.Agent.Arch = "msb_ab12" },

@@ -10,8 +10,8 @@ import (
 	"muster/agent/wire"
 )
 
-// TestReadingsAreHeldToTheirShape: what a node sends that no typed reader could take is not there, and is named for as long as the
-// rest of that reading is shown.
+// TestReadingsAreHeldToTheirShape: a value of the wrong type is left out of a reading. What was left out is named for as long as the rest
+// of that reading is shown.
 func TestReadingsAreHeldToTheirShape(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")

@@ -92,7 +92,7 @@ func nonceIn(t *testing.T, body []byte) string {
 	return nonce
 }
 
-// TestSlowBodies: a body that does not arrive is given up, also where the request is refused before anybody reads it.
+// TestSlowBodies: the gateway stops waiting for a body that does not arrive, also where it refuses the request without reading the body.
 func TestSlowBodies(t *testing.T) {
 	s := newSite(t, nil).impatient()
 	c := s.token(nil)
@@ -144,7 +144,7 @@ func TestSlowHeartbeat(t *testing.T) {
 	s.answered(nonce, answer{status: response.StatusCode, header: response.Header, body: []byte(content)})
 }
 
-// TestBrokenOff: a body that ends before its end is no request, and takes nothing.
+// TestBrokenOff: a body that is shorter than announced is no request, and uses nothing up.
 func TestBrokenOff(t *testing.T) {
 	s := newSite(t, nil)
 	c := s.token(nil)

@@ -196,7 +196,7 @@ func TestOrderOfChecks(t *testing.T) {
 	s.want("the nonce of a request that was spoilt", s.do(http.DefaultClient, kept), 200, "ok")
 }
 
-// TestUnreadableSignatures cannot be proven: there is no nonce to prove an answer with.
+// TestUnreadableSignatures: their refusals are not proven, because there is no nonce to prove an answer with.
 func TestUnreadableSignatures(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")
@@ -260,7 +260,7 @@ func (s *site) proxy(change func(*http.Request)) *httptest.Server {
 	return p
 }
 
-// TestBehindAProxy: signatures and proofs go through something that ends TLS; what it changes is refused.
+// TestBehindAProxy: signatures and proofs pass through something that ends TLS. A request that it changes is refused.
 func TestBehindAProxy(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")

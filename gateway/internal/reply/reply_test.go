@@ -160,14 +160,13 @@ func TestReadBody(t *testing.T) {
 	}
 }
 
-// FuzzLogPath: what stands behind a token's public part is nowhere.
-// TestCarries: more than a public part, and as much as a whole token.
+// fullDisk is an error as the store gives it while the disk is full.
 type fullDisk struct{}
 
 func (fullDisk) Error() string       { return "no space left" }
 func (fullDisk) Unavailable() string { return "free disk space" }
 
-// TestOutage: a database that takes no writes is said to whoever waits, and is not logged here: its owner does so once.
+// TestOutage: a caller is told that the database takes no writes. It is not logged here: package outage logs it once.
 func TestOutage(t *testing.T) {
 	var log bytes.Buffer
 	info := &reply.Info{Logger: slog.New(slog.NewTextHandler(&log, nil))}

@@ -40,8 +40,7 @@ func caCommands() []cli.Command {
 			Text: "Nodes trust it beside the one before, from their next heartbeat on. It signs nothing yet: muster ca intermediate " +
 				"makes an intermediate under it, muster ca drop-root ends the old one. A node that sleeps through all of that fetches " +
 				"the signed sets and follows them. " +
-				"With --root-out the new root's key is made in DIR and the gateway never sees it; a gateway whose root is kept out needs " +
-				"that.",
+				"With --root-out the new root's key is made in DIR and the gateway never sees it. A gateway whose root is kept out needs that.",
 			Examples: []string{"muster ca rotate-root", "muster ca rotate-root --root-out /media/usb/root-2027"}},
 		{Name: "ca drop-root", Args: "PIN", Least: 1, Most: 1, Flags: []string{"trust-key", "yes"}, Run: caDropRoot,
 			Summary: "make nodes stop trusting a root",
