@@ -6,14 +6,15 @@ import (
 	"time"
 )
 
-// Bounds of a back-off: the first wait is drawn from up to firstWait, and none is longer than MaxWait.
+// Bounds of a back-off. Every wait is at least leastWait, the first one at most firstWait, and none is longer than MaxWait.
 const (
 	MaxWait   = 5 * time.Minute
 	firstWait = 2 * time.Second
 	leastWait = 200 * time.Millisecond
 )
 
-// Backoff draws growing waits with full jitter, so that many nodes do not come back at one moment. The zero value is ready.
+// Backoff draws growing waits with full jitter, so that many nodes do not come back at one moment. The zero value is ready. One goroutine
+// uses it.
 type Backoff struct {
 	failures int
 }
@@ -28,7 +29,7 @@ func (b *Backoff) Next() time.Duration {
 // Reset begins anew after a success.
 func (b *Backoff) Reset() { b.failures = 0 }
 
-// Sleep waits, and reports whether it was not interrupted by the context.
+// Sleep waits. It reports false where the context was done before the end.
 func Sleep(ctx context.Context, wait time.Duration) bool {
 	timer := time.NewTimer(wait)
 	defer timer.Stop()

@@ -40,6 +40,7 @@ func Section(kind string, from io.ReaderAt, offset, size int64) (*Body, error) {
 	return b, nil
 }
 
+// reader reads the body from its beginning. Readers of one body may be in use at the same time.
 func (b *Body) reader() io.Reader {
 	if b == nil {
 		return bytes.NewReader(nil)
@@ -47,7 +48,7 @@ func (b *Body) reader() io.Reader {
 	return io.NewSectionReader(b.from, b.offset, b.size)
 }
 
-// contentDigest is also that of a request without a body, which is signed as an empty one.
+// contentDigest is the Content-Digest to sign. A request without a body is signed like one with an empty body.
 func (b *Body) contentDigest() string {
 	if b == nil {
 		return sign.ContentDigest(nil)

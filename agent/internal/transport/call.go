@@ -16,18 +16,18 @@ import (
 // maxAttempts bounds how often one call is signed anew because the gateway asks for it.
 const maxAttempts = 4
 
-// attempt is one exchange of a call with what is needed to judge its answer.
+// attempt is one exchange of a call, and what is needed to judge its answer.
 type attempt struct {
 	Answer
 	identity Identity
 	sent     time.Time
 	signed   bool
-	via      Way // what carried it
+	via      Way // the way that carried it
 	nonce    string
 	strict   bool // the certificate's dates were checked
 }
 
-// Facts are what any proven answer may carry.
+// Facts are what every proven answer may carry. From an answer that is not proven they count for nothing.
 type Facts struct {
 	Error wire.ErrorDetail `json:"error"`
 	Time  *time.Time       `json:"time"`
@@ -50,11 +50,14 @@ func (c *Client) Call(ctx context.Context, path string, in, out any) error {
 	return nil
 }
 
-// Do sends a request of the node and gives the proven answer, whose status is 2xx. The proof is about status and body; headers
-// count for nothing where the request was signed. The error is a *Refusal where the gateway provably refused, an *Unproven
-// where something else answered, ErrIdentityChanged where the call was cut because the node has another identity now, and
-// anything else where nothing answered. Clock and epoch are corrected from proven answers, and the request is signed again
-// where the gateway asks for that.
+// Do sends a request of the node and returns the proven answer, whose status is 2xx. The proof covers status and body. Headers count for
+// nothing where the request was signed.
+//
+// The error is a *Refusal where the gateway provably refused, and an *Unproven where something else answered. It wraps
+// ErrIdentityChanged where the call was cut because the node has another identity now. Any other error means that nothing answered.
+//
+// Do corrects clock and epoch by proven answers, and signs the request again where the gateway asks for that. It is safe for concurrent
+// use.
 func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	t, err := c.enter(ctx)
 	if err != nil {
@@ -77,7 +80,7 @@ func (c *Client) Do(ctx context.Context, q Request) (Answer, error) {
 	return Answer{}, err
 }
 
-// settle repeats a request for as long as the gateway has it signed anew.
+// settle repeats a request as long as the gateway wants it signed anew, at most maxAttempts times.
 func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, error) {
 	var last error
 	for range maxAttempts {
@@ -98,8 +101,8 @@ func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, erro
 	return Answer{}, fmt.Errorf("%s does not take a request that was signed %d times: %v", c.base.Host, maxAttempts, last)
 }
 
-// attempt sends the request once on each way that it takes. Where only the dates of the gateway's certificate stand against
-// it, the request goes out signed with the dates ignored: the proven answer tells whose clock is wrong.
+// attempt sends the request on the way that is in use, and once more on the other one where carry says so. Where only the dates of the
+// gateway's certificate are wrong, it ignores them and sends the request signed: the proven answer tells whose clock is wrong.
 func (c *Client) attempt(ctx context.Context, t *tenure, q Request) (attempt, error) {
 	return c.carry(ctx, func(via Way) (attempt, error) {
 		a, err := c.send(ctx, c.over(t, via, strict), t, q, via == Curl || !c.isMutual(t))
@@ -113,6 +116,7 @@ func (c *Client) attempt(ctx context.Context, t *tenure, q Request) (attempt, er
 	})
 }
 
+// send makes one exchange. Every exchange of a signed request has a new nonce, because the gateway takes a nonce only once.
 func (c *Client) send(ctx context.Context, through exchanger, t *tenure, q Request, signed bool) (attempt, error) {
 	a := attempt{identity: t.identity, signed: signed, sent: c.cfg.Now()}
 	o := c.outgoing(q)
@@ -144,10 +148,10 @@ func (c *Client) signInto(o outgoing, signer sign.Signer) (nonce string, err err
 	return signer.SignDigest(r, o.body.contentDigest(), epoch, c.Now())
 }
 
-// judge decides what an answer means: nil for a proven yes, again where the request has to be sent anew.
+// judge decides what an answer means. The error is nil for a proven success. again says that the request has to be sent anew.
 func (c *Client) judge(t *tenure, a attempt) (again bool, err error) {
 	if !c.proven(a) {
-		if !a.signed { // the connection changed under us
+		if !a.signed { // since the last exchange something else answers: sign from now on
 			c.setMutual(t, false)
 			return true, a.Unproven()
 		}
@@ -172,6 +176,7 @@ func (c *Client) judge(t *tenure, a attempt) (again bool, err error) {
 	return false, refusal
 }
 
+// proven reports whether an answer is the gateway's. An answer to an unsigned request is proven by its connection alone.
 func (c *Client) proven(a attempt) bool {
 	if !a.signed {
 		return a.chained && a.strict
@@ -185,7 +190,7 @@ func (c *Client) proven(a attempt) bool {
 	return false
 }
 
-// learn takes clock and epoch from a proven answer. Its time is taken for the middle of the round trip.
+// learn takes clock and epoch from a proven answer. It assumes that the gateway wrote its time in the middle of the round trip.
 func (c *Client) learn(a attempt) Facts {
 	f := a.facts()
 	c.LearnEpoch(f.Epoch)
@@ -195,7 +200,7 @@ func (c *Client) learn(a attempt) Facts {
 	return f
 }
 
-// Refusal reads an answer that the caller has proven and that is not a yes.
+// Refusal reads an answer that the caller has proven and that is not a success.
 func (a Answer) Refusal() (*Refusal, Facts) {
 	f := a.facts()
 	return a.refusal(f.Error), f
@@ -216,11 +221,11 @@ func (a Answer) refusal(detail wire.ErrorDetail) *Refusal {
 	return &Refusal{Status: a.Status, ErrorDetail: detail, RetryAfter: retryAfter(a.Header)}
 }
 
-// retryAfter reads the header in its form of seconds. Nothing proves it, so it counts for five minutes at most.
+// retryAfter reads the header in its form of seconds. The header is not proven, so it counts for five minutes at most.
 func retryAfter(header http.Header) int {
 	seconds, err := strconv.Atoi(header.Get("Retry-After"))
 	if err != nil || seconds < 0 {
 		return 0
 	}
-	return min(seconds, 300)
+	return min(seconds, int(MaxWait/time.Second))
 }

@@ -15,23 +15,23 @@ import (
 	"muster/agent/internal/variable"
 )
 
-// curl exchanges through the curl program, for networks that let curl through and not this agent. Edges tell clients apart by
-// their TLS handshake and their User-Agent, so curl keeps its own. Requests are always signed, and only its signature proves an
-// answer. curl verifies the gateway's certificate besides, by this machine's clock.
+// curl exchanges through the curl program, for networks that let curl through and not this agent. Such networks tell clients apart by
+// their TLS handshake and their User-Agent, so curl keeps its own. Requests are always signed, and only the signature of an answer
+// proves it. curl also verifies the gateway's certificate, by this machine's clock.
 type curl struct {
 	client *Client
 	role   role
 
 	mu    sync.Mutex
-	works trust // what let the last exchange through
+	works trust // the trust of the fence that let the last exchange through
 }
 
-// trust is whose word on the gateway's certificate a fence takes.
+// trust is what a fence believes about the gateway's certificate.
 type trust int
 
 const (
 	ofGateway trust = iota // muster's own root, for the gateway's host
-	ofLocal                // the same for the name localhost, which every certificate of muster's own carries, whatever the host is called
+	ofLocal                // muster's own root, for localhost: every certificate of muster's own carries that name, whatever the host's is
 	ofSystem               // what the system trusts, for the gateway's host
 	ofNobody               // none: something else proves the gateway
 )
@@ -41,7 +41,7 @@ type fence struct {
 	trust trust
 	roots string // PEM; empty: what curl takes by itself
 	trial trial  // of the system's trust
-	turn  int    // of the search that it is a part of
+	turn  int    // of the search for an anchor that it belongs to
 }
 
 // fences are the ways to verify the gateway here, in the order of trying. A node with an identity always verifies it. Muster's own
@@ -83,8 +83,8 @@ func rank(f fence, works trust) int {
 	return 1
 }
 
-// exchange sends one request and takes the answer in; redirects are answers. A certificate that one fence does not take
-// was refused before anything was sent, so the next fence may be tried.
+// exchange sends one request and reads the answer. It follows no redirect: see direct.exchange. Where a fence refuses the certificate,
+// nothing was sent yet, so exchange tries the next fence.
 func (t *curl) exchange(ctx context.Context, o outgoing) (Answer, error) {
 	c := t.client
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
@@ -126,7 +126,7 @@ func (t *curl) passed(f fence) {
 
 func (t *curl) close() {}
 
-// config is what curl reads from its standard input.
+// config is what curl reads from its standard input. Nothing of it stands in the arguments, which every user of the machine can read.
 func (t *curl) config(ctx context.Context, f fence, o outgoing) ([]byte, error) {
 	c := t.client
 	url := *c.base
@@ -161,7 +161,7 @@ func (t *curl) config(ctx context.Context, f fence, o outgoing) ([]byte, error) 
 	return b.done()
 }
 
-// limit is curl's own limit of time: a little less than what is left, so that curl is the one that says so.
+// limit is curl's own limit of time. It is a little less than the time that is left, so that curl ends by itself and says where it was.
 func limit(ctx context.Context) time.Duration {
 	deadline, ok := ctx.Deadline()
 	if !ok {
@@ -170,7 +170,7 @@ func limit(ctx context.Context) time.Duration {
 	return max(time.Until(deadline)*19/20, time.Millisecond)
 }
 
-// read makes an answer of what curl left behind.
+// read turns what a run of curl left behind into an answer or an error.
 func (t *curl) read(ctx context.Context, o outgoing, out outcome) (Answer, error) {
 	host := t.client.base.Host
 	switch {
@@ -188,7 +188,7 @@ func (t *curl) read(ctx context.Context, o outgoing, out outcome) (Answer, error
 	return out.answer, nil
 }
 
-// findCurl looks for the program at each exchange: it may be installed, or go, while the agent runs.
+// findCurl looks for the program at each exchange, because somebody may install or remove it while the agent runs.
 func (c *Client) findCurl() (string, error) {
 	name := c.cfg.Curl
 	if name == "" {
@@ -202,7 +202,7 @@ func (c *Client) findCurl() (string, error) {
 	return program, nil
 }
 
-// environ is what curl inherits, before anything is taken out.
+// environ is the environment from which curlEnvironment takes out what curl must not have.
 func (c *Client) environ() []string {
 	if c.cfg.Environ != nil {
 		return c.cfg.Environ

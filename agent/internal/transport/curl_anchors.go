@@ -21,11 +21,11 @@ type anchors struct {
 	stamp  time.Time // of the file, when it was read
 	size   int64
 	known  []string // roots that have verified the gateway, PEM; several where an edge shows several certificates
-	search []string // candidates for one more; nil: none is looked for
-	all    int      // how many there were at first
-	turn   int      // of the search: grows with every change
-	misses int      // exchanges that nothing in search verified
-	futile bool     // the file is not what curl goes by: nothing in it verifies the gateway
+	search []string // candidates for one more root; nil: no search goes on
+	all    int      // how many candidates the search began with
+	turn   int      // grows with every change of the search, so that the fences of an older one are recognised
+	misses int      // exchanges that no candidate verified
+	futile bool     // curl uses another file: nothing in this one verifies the gateway
 }
 
 const (
@@ -41,7 +41,7 @@ const (
 	tryKnown         // the roots that verified the gateway before
 	tryLower         // one half of the candidates
 	tryUpper         // the other half
-	tryAll           // all candidates: together they may do what no half does
+	tryAll           // all candidates: a chain may need roots of both halves
 	tryDefault       // what curl takes by itself
 )
 
@@ -117,7 +117,7 @@ func (a *anchors) refresh(env []string) {
 	a.turn++
 }
 
-// verified notes which fence let an exchange through. One of an older search says nothing any more.
+// verified notes which fence let an exchange through. A fence of an older search does not count.
 func (a *anchors) verified(f fence) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -146,6 +146,7 @@ func (a *anchors) begin() {
 	a.turn++
 }
 
+// narrow goes on with one half of the candidates.
 func (a *anchors) narrow(half []string) {
 	a.search = half
 	a.misses = 0
@@ -155,7 +156,7 @@ func (a *anchors) narrow(half []string) {
 	}
 }
 
-// keep ends a search.
+// keep ends a search with the roots that it found.
 func (a *anchors) keep(roots string) {
 	a.search = nil
 	a.turn++
@@ -165,8 +166,8 @@ func (a *anchors) keep(roots string) {
 	}
 }
 
-// missed notes that nothing among the candidates verified the gateway and curl's own trust did: an edge that shows several
-// certificates does so now and then; one that has changed its authority, always.
+// missed notes that curl's own trust verified the gateway and no candidate did. With an edge that shows several certificates this
+// happens now and then. With one that has changed its authority it happens every time, so the search ends after maxMisses.
 func (a *anchors) missed() {
 	if a.misses++; a.misses < maxMisses {
 		return

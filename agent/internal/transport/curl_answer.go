@@ -12,8 +12,8 @@ import (
 
 var errNoHTTP = errors.New("what answers there does not speak HTTP: check the port of --gateway")
 
-// parseHeaders reads what curl dumps: the header block of the answer, after those of a proxy's CONNECT and of 1xx answers
-// where there are any, and before trailers. The last block counts.
+// parseHeaders reads what curl dumps. The header block of the answer may follow others: those of a proxy's CONNECT and of 1xx answers.
+// Trailers may follow it. The last block with a status line counts.
 func parseHeaders(raw []byte) (status int, header http.Header, err error) {
 	inside := false
 	for line := range bytes.Lines(raw) {
@@ -54,16 +54,16 @@ func statusOf(line string) int {
 	return code
 }
 
-// arrival takes an answer from curl's two pipes: body on one, head on the other. The body is held until its head says where it
-// goes, for nothing orders the two. Its Write is the body's.
+// arrival takes an answer from curl's two pipes: the body from one, the head from the other. Either may come first, so it holds the body
+// until the head says where the body goes. Its Write takes the body. Two goroutines write.
 type arrival struct {
 	out  outgoing
 	kill func()
 
 	mu    sync.Mutex
 	heads []byte
-	held  []byte
-	flows bool // the body goes to the download
+	held  []byte // the part of the body that has gone nowhere yet
+	flows bool   // the body goes to the download
 	err   error
 }
 
@@ -96,7 +96,8 @@ func (a *arrival) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// look passes on what is held where the head allows that. That of a proxy, which comes first, carries no proof.
+// look passes on what is held where the head allows that. The head of a proxy's answer, which comes first, allows nothing: it carries no
+// proof. The caller holds mu.
 func (a *arrival) look() {
 	if a.out.into == nil || a.err != nil {
 		return
@@ -119,12 +120,13 @@ func (a *arrival) look() {
 	a.held = a.held[:0]
 }
 
+// fail ends curl, because the rest of the answer is of no use. The caller holds mu.
 func (a *arrival) fail(err error) {
 	a.err = err
 	a.kill()
 }
 
-// end gives the answer when nothing more comes. done: curl has received all of it.
+// end returns the answer when nothing more comes. done says that curl has received all of it.
 func (a *arrival) end(done bool) (Answer, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -134,7 +136,7 @@ func (a *arrival) end(done bool) (Answer, error) {
 	}
 	status, header, err := parseHeaders(a.heads)
 	if err != nil {
-		return Answer{}, nil // whoever asks sees status 0
+		return Answer{}, nil // the caller sees status 0
 	}
 	answer := Answer{Status: status, Header: header}
 	if a.flows {

@@ -23,7 +23,7 @@ const (
 	rootsFile   = "/proc/self/fd/5"
 )
 
-// noRoots is a folder without certificates, in the place of the system's, which curl would believe beside rootsFile.
+// noRoots is a folder without certificates. It replaces the system's folder, which curl would believe beside rootsFile.
 const noRoots = "/proc/self/fdinfo"
 
 // curlConfig collects options in the syntax of curl's --config. The first error is kept.
@@ -57,15 +57,15 @@ func (b *curlConfig) request(method, target string) {
 	b.set("request", method)
 }
 
-// body names where the request's body is. curl reads all of it before it sends anything, so a large one is an upload instead,
-// which it sends as it comes.
+// body names where the request's body is. curl reads all data of a request into memory before it sends anything. So a large body is an
+// upload: curl sends that as it comes.
 func (b *curlConfig) body(body *Body) {
 	switch {
 	case body == nil || body.size <= wire.MaxBody:
 		b.set("data-binary", "@"+bodyFile)
 	default:
 		b.set("upload-file", bodyFile)
-		b.set("header", "Transfer-Encoding:") // else a curl that does not heed the length sends chunks
+		b.set("header", "Transfer-Encoding:") // else some versions of curl ignore the length and send chunks
 		b.set("header", "Content-Length: "+strconv.FormatInt(body.size, 10))
 	}
 	b.set("header", "Expect:") // no waiting for 100 Continue

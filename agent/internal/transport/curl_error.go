@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// explain turns a failed run into a sentence with the next step.
+// explain turns a failed run of curl into an error that says what to look at.
 func (t *curl) explain(ctx context.Context, out outcome, within time.Duration) error {
 	host := t.client.base.Host
 	switch {
@@ -68,17 +68,16 @@ func (t *curl) untrusted(ownRoots bool, said []string) error {
 	switch {
 	case enrolled && ownRoots:
 		return fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts for %s; "+
-			"%s (curl says: %s)",
-			ErrUntrusted, host, clock, words)
+			"%s (curl says: %s)", ErrUntrusted, host, clock, words)
 	case ownRoots || c.cfg.First.Pins != nil:
 		return fmt.Errorf("%w: it does not chain to the root %s, nor to one that this system trusts for %s; %s; %s (curl says: %s)",
 			ErrUntrusted, c.cfg.First.Pins, host, comparePins, clock, words)
 	case enrolled:
 		return fmt.Errorf("%w for %s by this system; %s (curl says: %s)", ErrUntrusted, host, clock, words)
 	}
-	return fmt.Errorf("%w by this system, and every node has a pre-shared key, so that it does not prove the gateway: add --root-pin "+
-		"sha256:... "+
-		"(muster psk set prints it on the gateway), or join with an enrollment token (curl says: %s)", ErrUntrusted, words)
+	return fmt.Errorf("%w by this system, and every node has a pre-shared key, so that it does not prove the gateway: "+
+		"add --root-pin sha256:... (muster psk set prints it on the gateway), or join with an enrollment token (curl says: %s)",
+		ErrUntrusted, words)
 }
 
 func appendNew(list []string, text string) []string {

@@ -27,9 +27,9 @@ type invocation struct {
 	out     outgoing
 }
 
-// outcome is what one run left behind.
+// outcome is the result of one run.
 type outcome struct {
-	answer Answer // with status 0 where curl wrote no head of one
+	answer Answer // with status 0 where curl wrote no head of an answer
 	stderr string
 	code   int // exit status; -1 when a signal ended it
 	err    error
@@ -73,7 +73,7 @@ func (i invocation) run(ctx context.Context) outcome {
 	if err == nil {
 		err = cmd.Wait()
 	}
-	_ = pipes.headers.SetReadDeadline(time.Now().Add(pipeGrace)) // whoever still holds the pipe is not waited for
+	_ = pipes.headers.SetReadDeadline(time.Now().Add(pipeGrace)) // do not wait for a child of curl's that still holds the pipe
 	<-received
 	_ = pipes.headers.Close()
 	result := outcome{stderr: string(stderr.kept), code: -1}
@@ -92,7 +92,7 @@ func (i invocation) run(ctx context.Context) outcome {
 	return result
 }
 
-// pipes are curl's besides the standard ones.
+// pipes are curl's pipes beside the standard ones, in the order of bodyFile, headersFile and rootsFile.
 type pipes struct {
 	child   []*os.File // curl's ends, from descriptor 3 on
 	headers *os.File
@@ -122,7 +122,7 @@ func openPipes(body, roots io.Reader) (*pipes, error) {
 	return p, nil
 }
 
-// feed gives a pipe that the data can be read from. Its writer ends when the last reader has gone.
+// feed gives a pipe from which the data can be read. Its goroutine ends when the last reader has closed the pipe.
 func feed(data io.Reader) (*os.File, error) {
 	read, write, err := os.Pipe()
 	if err != nil {
@@ -141,7 +141,7 @@ func (p *pipes) closeChild() {
 	}
 }
 
-// bounded keeps the first bytes written to it and swallows the rest.
+// bounded keeps the first bytes that are written to it and drops the rest, so that the writer never blocks.
 type bounded struct {
 	kept []byte
 	most int

@@ -17,18 +17,18 @@ import (
 	"time"
 )
 
-// Answer is what came back, believed or not.
+// Answer is what came back. Whether it is proven depends on where it comes from: see Do and Register.
 type Answer struct {
 	Status int
 	Header http.Header
 	Body   []byte
 
 	chained bool   // over TLS that chains to muster's root
-	noCurl  bool   // an edge's, and there is no curl to try
+	noCurl  bool   // it comes from an edge, and there is no curl to try
 	digest  string // the Content-Digest of what was written to a Download; empty: Body holds all
 }
 
-// direct exchanges through net/http. It keeps one connection alive.
+// direct exchanges through net/http. It keeps one idle connection open. It is safe for concurrent use.
 type direct struct {
 	client    *Client
 	tenure    *tenure // whose connections these are; nil: nobody's, so that no certificate is shown
@@ -39,7 +39,7 @@ type direct struct {
 	verdicts [4]verdict // of the last handshakes
 }
 
-// verdict is what was found out about the connection that showed this leaf.
+// verdict is what the handshake of a connection found out. The leaf, by its address, tells which connection that was.
 type verdict struct {
 	leaf    *x509.Certificate
 	chained bool
@@ -71,7 +71,7 @@ func newDirect(c *Client, t *tenure, verify func([]*x509.Certificate) (bool, err
 	return d
 }
 
-// judge looks at a handshake. A certificate for another name than the gateway's is the one of an https proxy.
+// judge looks at a handshake. A handshake for another name than the gateway's is one with an https proxy.
 func (d *direct) judge(state tls.ConnectionState) error {
 	c := d.client
 	if state.ServerName != "" && !strings.EqualFold(state.ServerName, c.base.Hostname()) {
@@ -94,6 +94,8 @@ func (d *direct) judge(state tls.ConnectionState) error {
 	return nil
 }
 
+// chainedTo reports whether the connection of an answer chained to muster's root. net/http does not say on which of its connections an
+// answer came, but its TLS state has the very leaf that judge has seen.
 func (d *direct) chainedTo(state *tls.ConnectionState) bool {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return false
@@ -108,8 +110,8 @@ func (d *direct) chainedTo(state *tls.ConnectionState) bool {
 	return false
 }
 
-// clientCertificate answers the gateway's wish for a certificate. Whoever does not chain to muster's root gets none: it
-// would learn which node this is and could do nothing with it.
+// clientCertificate answers a server that asks for a certificate. A server that does not chain to muster's root gets none: it could do
+// nothing with the certificate but learn which node this is.
 func (d *direct) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 	c := d.client
 	t := d.tenure
@@ -122,14 +124,14 @@ func (d *direct) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificat
 	return &t.identity.Certificate, nil
 }
 
-// exchange sends one request and takes the answer in. Redirects are answers: following one would sign for another path,
-// and let anyone between choose where the node goes.
+// exchange sends one request and reads the answer. It follows no redirect, because the signature is for this path alone, and because
+// anybody between could choose where the node goes.
 func (d *direct) exchange(ctx context.Context, o outgoing) (Answer, error) {
 	host := d.client.base.Host
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	var cut atomic.Bool
-	var at atomic.Value // the stage that it is in
+	var at atomic.Value // the stage of the exchange
 	at.Store(asking)
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{
 		DNSStart:         func(httptrace.DNSStartInfo) { at.Store(lookingUp) },
@@ -187,7 +189,7 @@ var errTooLarge = errors.New("too large")
 // errHandshake means that the other side, or something between, ended a TLS handshake that had nothing wrong on this one.
 var errHandshake = errors.New("the TLS handshake was cut off: an edge or a firewall between may let only other programs through")
 
-// wasCut reports whether a handshake ended so: by a reset, an end, an alert, or silence.
+// wasCut reports whether the other side ended a handshake: by a reset, by closing, by an alert, or by silence.
 func wasCut(err error) bool {
 	var operation *net.OpError
 	var network net.Error
@@ -211,7 +213,7 @@ const (
 	asking                  // for TLS and for an answer
 )
 
-// silent is the error for an exchange whose time is up: who has not answered.
+// silent is the error for an exchange whose time is up. It says who has not answered.
 func (c *Client) silent(at stage, within time.Duration, err error) error {
 	switch at {
 	case lookingUp:

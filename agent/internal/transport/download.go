@@ -14,27 +14,27 @@ import (
 
 // Download is an answer that goes to a writer as it comes, because it is too large for the memory.
 //
-// Until a call with it has returned nil, nothing of what was written is proven: it may come from anyone. After nil all of it is
-// proven, whatever the number of calls that it took. Where a call fails, the next call with the same Download goes on where it
-// broke off, also under another identity of the node. Only after an error that wraps ErrVoid it cannot go on: then begin anew
-// with an empty writer and a new Download. One Download is for one call at a time.
+// Until a call with it has returned nil, nothing that was written is proven: it may come from anybody. After nil all of it is proven,
+// also where it took several calls. Where a call fails, the next call with the same Download goes on where it broke off, also under
+// another identity of the node. Only after an error that wraps ErrVoid it cannot go on: then begin anew with an empty writer and a new
+// Download. One Download is for one call at a time.
 type Download struct {
 	To   io.Writer
 	Most int64 // bytes of the whole; a larger answer is an error
 
 	sum  hash.Hash // of all bytes so far
 	got  int64     // how many they are
-	tag  string    // the strong ETag of what they are the beginning of
-	void error     // why it cannot go on
+	tag  string    // the strong ETag of the content that they begin
+	void error     // why it cannot go on; nil: it can
 }
 
-// ErrVoid is wrapped by errors after which what a Download has written is of no use.
+// ErrVoid is wrapped by errors after which the bytes that a Download has written are of no use.
 var ErrVoid = errors.New("what has arrived so far is of no use: begin anew")
 
 // Size is how many bytes were written.
 func (d *Download) Size() int64 { return d.got }
 
-// ask adds to a request what makes the answer go on behind the bytes that are here.
+// ask makes a request ask only for the bytes that are missing. If-Range makes the gateway send everything where the content has changed.
 func (d *Download) ask(header http.Header) error {
 	switch {
 	case d.void != nil:
@@ -49,7 +49,7 @@ func (d *Download) ask(header http.Header) error {
 	return nil
 }
 
-// begin looks at the head of an answer whose body is to be written.
+// begin checks the head of an answer before its body is written: the body must be the whole content, or the part that was asked for.
 func (d *Download) begin(a Answer) error {
 	tag := a.Header.Get("ETag")
 	if strings.HasPrefix(tag, "W/") {
@@ -90,7 +90,7 @@ func (d *Download) spoilt(err error) error {
 // digest is the Content-Digest of all that was written.
 func (d *Download) digest() string { return sign.SumDigest(d.sum.Sum(nil)) }
 
-// whole reports whether an answer's last byte is the last one of the whole: a server may give less than was asked for.
+// whole reports whether the content is complete with this answer. A server may send a smaller part than was asked for.
 func (d *Download) whole(a Answer) bool {
 	_, total, ok := strings.Cut(a.Header.Get("Content-Range"), "/")
 	return a.Status == http.StatusOK || !ok || total == "*" || total == fmt.Sprint(d.got)

@@ -13,12 +13,12 @@ var ErrIdentityChanged = errors.New("the node's identity changed during this cal
 
 const (
 	drainTime = 5 * time.Second // for calls that run when the identity changes, until they are cut
-	cutTime   = 3 * time.Second // for calls that were cut, until nobody waits for them any more; curl needs pipeGrace
+	cutTime   = 3 * time.Second // for calls that were cut, until Use stops waiting for them; curl needs pipeGrace
 )
 
-// tenure is one identity while it is in use, with the calls and connections that belong to it. Once a renewed certificate has been
-// used, the gateway takes whoever uses the one before for a copy of the node. So no connection outlives its tenure, and no call
-// runs in two.
+// tenure is the time in which one identity is in use, with the calls and connections that belong to it. Once a renewed certificate has
+// been used, the gateway takes a request under the one before for that of a copied node. So no connection outlives its tenure, and no
+// call runs in two of them.
 type tenure struct {
 	identity Identity
 	direct   [roles]exchanger // only strict and lenient
@@ -31,7 +31,7 @@ type tenure struct {
 	drained chan struct{} // closed when the last call has left; nil: nobody waits for that
 	asked   bool          // the last handshake asked for a client certificate
 	chained bool          // the last handshake chained to muster's root
-	mutual  bool          // the certificate is proof enough, requests go unsigned
+	mutual  bool          // the client certificate is proof enough, so requests go unsigned
 }
 
 func (c *Client) newTenure(id Identity) *tenure {
@@ -100,11 +100,12 @@ func within(done <-chan struct{}, limit time.Duration) bool {
 	}
 }
 
-// enter has a call run under the identity in use. While that changes, the call waits for the next one.
+// enter makes a call part of the tenure of the identity in use. While the identity changes, the call waits. The caller calls leave.
 func (c *Client) enter(ctx context.Context) (*tenure, error) {
 	for {
 		c.mu.Lock()
-		t, changing := c.tenure, c.changing
+		t := c.tenure
+		changing := c.changing
 		if changing == nil && t != nil {
 			t.calls++
 		}
@@ -123,6 +124,7 @@ func (c *Client) enter(ctx context.Context) (*tenure, error) {
 	}
 }
 
+// leave ends a call. The last one lets end go on.
 func (c *Client) leave(t *tenure) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -144,6 +146,7 @@ func (c *Client) isMutual(t *tenure) bool {
 	return t.mutual
 }
 
+// setMutual says whether requests go unsigned. They do so only on a connection that asked for the certificate and chains to muster's root.
 func (c *Client) setMutual(t *tenure, on bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

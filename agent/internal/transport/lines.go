@@ -57,7 +57,7 @@ func (k *line) Close() error {
 	return k.Conn.Close()
 }
 
-// cut ends all that are open, and those that are being opened. What the kernel has yet to send is thrown away.
+// cut ends all connections that are open, and those that are being opened. The kernel drops what it has not sent yet.
 func (l *lines) cut() {
 	l.mu.Lock()
 	open := l.open

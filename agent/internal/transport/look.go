@@ -10,7 +10,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Certificate is what the gateway's TLS showed to somebody without an identity.
+// Certificate is what the gateway's TLS showed to a client without an identity.
 type Certificate string
 
 // What it may have shown.
@@ -18,16 +18,16 @@ const (
 	CertificateNone      Certificate = "plain"  // no TLS: every exchange is signed
 	CertificateSystem    Certificate = "system" // one that this system trusts for the host
 	CertificatePinned    Certificate = "pinned" // one that chains to a root with a given pin
-	CertificateUnpinned  Certificate = "own"    // another one; a token's handshake proves the gateway by itself
-	CertificateForeigner Certificate = "wrong"  // one that fits none of the pins that were given
+	CertificateUnpinned  Certificate = "own"    // another one, and no pin was given; a token's handshake proves the gateway by itself
+	CertificateForeigner Certificate = "wrong"  // one that chains to no root with a given pin, and that this system does not trust
 )
 
-// Sight is what a first look at the gateway gave. Nothing in it is proven: it is for telling a person what is there.
+// Sight is the result of a first look at the gateway. Nothing in it is proven. It tells a person what is there.
 type Sight struct {
 	Certificate Certificate    // empty: not seen, as where curl asked
 	Through     Way            // Direct or Curl: what got the answer
-	Ahead       *time.Duration // the other side's clock before this machine's, nil: it does not say
-	Between     *Unproven      // what answered, where it does not look like a gateway; nil: it does
+	Ahead       *time.Duration // by how much the other side's clock is ahead of this machine's; nil: it does not say
+	Between     *Unproven      // what answered, where that does not look like a gateway; nil: it does
 	Proxy       string         // the host of the proxy that the request went through, empty: none
 	Edge        string         // what forwarded the answer, as it says itself; empty: nothing said so
 }
@@ -49,7 +49,8 @@ func (c *Client) Look(ctx context.Context) (Sight, error) {
 	if err != nil {
 		return sight, err
 	}
-	if sight.Through = Direct; answer.via == Curl {
+	sight.Through = Direct
+	if answer.via == Curl {
 		sight.Through = Curl
 		chain = nil
 	}
@@ -57,14 +58,15 @@ func (c *Client) Look(ctx context.Context) (Sight, error) {
 		sight.Certificate = ""
 	}
 	if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
-		ahead := date.Add(500 * time.Millisecond).Sub(c.cfg.Now()) // it is given in whole seconds
+		ahead := date.Add(500 * time.Millisecond).Sub(c.cfg.Now()) // the date has whole seconds: assume the middle
 		sight.Ahead = &ahead
 	}
 	var health struct{ Status string }
 	if answer.Status != http.StatusOK || json.Unmarshal(answer.Body, &health) != nil || health.Status == "" {
 		sight.Between = answer.Unproven()
 	}
-	if sight.Edge = plain(answer.Header.Get("Via"), 60); answer.Header.Get("Cf-Ray") != "" {
+	sight.Edge = plain(answer.Header.Get("Via"), 60)
+	if answer.Header.Get("Cf-Ray") != "" {
 		sight.Edge = "Cloudflare"
 	}
 	if chain != nil {
@@ -73,6 +75,7 @@ func (c *Client) Look(ctx context.Context) (Sight, error) {
 	return sight, nil
 }
 
+// judgeCertificate compares a chain with the pins, or with the system's roots where no pin was given.
 func (c *Client) judgeCertificate(ctx context.Context, chain []*x509.Certificate) Certificate {
 	system := verifyChain(chain, c.cfg.SystemRoots, c.base.Hostname(), c.Now(), true) == nil
 	if c.cfg.First.Pins == nil {

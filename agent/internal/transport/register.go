@@ -11,13 +11,12 @@ import (
 	"muster/agent/wire"
 )
 
-// Register posts a register request. Nothing about the answer is proven yet: the caller checks its Muster-Proof. The error
-// wraps ErrUntrusted where the gateway would have to show a certificate and does not; then nothing was sent.
+// Register posts a register request. Nothing of the answer is proven yet: the caller checks its Muster-Proof. The error wraps
+// ErrUntrusted where the gateway has to show a certificate that is trusted and does not. Then nothing was sent.
 func (c *Client) Register(ctx context.Context, authorization string, body []byte) (Answer, error) {
 	if c.cfg.First.NeedTrust && c.base.Scheme != "https" {
 		return Answer{}, fmt.Errorf("%w: every node has a pre-shared key, so that it does not prove the gateway, and plain http shows no "+
-			"certificate: "+
-			"use the https address, or join with an enrollment token", ErrUntrusted)
+			"certificate: use the https address, or join with an enrollment token", ErrUntrusted)
 	}
 	send := func(via Way) (attempt, error) {
 		o := c.outgoing(Request{Path: wire.PathRegister, Body: Bytes(kindJSON, body)})
@@ -36,8 +35,8 @@ func (c *Client) Register(ctx context.Context, authorization string, body []byte
 	return a.Answer, err
 }
 
-// fetchPinned fetches the roots, from whoever answers, and keeps those that have a pin. A server need not send its root in the
-// handshake, and the pin proves the root, whoever sent it.
+// fetchPinned fetches the gateway's roots and keeps those that have a pin. It is needed because a server may leave its root out of the
+// handshake. Anybody may answer: the pin proves the root.
 func (c *Client) fetchPinned(ctx context.Context, via Way) bool {
 	if c.cfg.First.Pins == nil {
 		return false

@@ -14,13 +14,13 @@ import (
 // kindJSON is the Content-Type of most bodies.
 const kindJSON = "application/json"
 
-// Request is one call to a route of the node. What has no end, such as a log that goes on, is a row of calls: each of them is
-// proven by itself.
+// Request is one call to a route of the node. Something without an end, such as a log that goes on, takes one call after another. Each of
+// them is proven by itself.
 type Request struct {
 	Method  string        // empty: POST where there is a body, else GET
 	Path    string        // with its query
 	Body    *Body         // nil: none
-	Timeout time.Duration // of one exchange, connecting included; 0: the client's
+	Timeout time.Duration // of one exchange with its connecting; 0: the client's
 	Most    int64         // bytes of an answer in memory; 0: wire.MaxBody. A larger one is an error
 	Into    *Download     // takes an answer with status 200 or 206; nil: every answer comes in memory
 }
@@ -54,11 +54,11 @@ func (c *Client) outgoing(q Request) outgoing {
 	return o
 }
 
-// get asks for what is open to anyone.
+// get is a request for something that is open to everybody.
 func (c *Client) get(path string) outgoing { return c.outgoing(Request{Path: path}) }
 
-// streams reports whether the body of an answer with this head goes to the download. An answer that cannot be proven in the end
-// does not: where the request is signed the head carries the proof, else the connection is one.
+// streams reports whether the body of an answer with this head goes to the download. An answer that could not be proven at the end does
+// not. To a signed request the head must carry the proof, and to an unsigned one the connection must be the proof.
 func (o outgoing) streams(a Answer) bool {
 	switch {
 	case o.into == nil, a.Status != http.StatusOK && a.Status != http.StatusPartialContent:
@@ -104,7 +104,7 @@ func (o outgoing) fits(size int) error {
 	return nil
 }
 
-// contentDigest is what the proof of an answer is about.
+// contentDigest is the digest that the proof of an answer covers.
 func (a Answer) contentDigest() string {
 	if a.digest != "" {
 		return a.digest

@@ -15,8 +15,8 @@ import (
 // Way is what carries the requests.
 type Way string
 
-// The ways. Auto begins with the direct one, changes to curl where an edge stops that, and looks now and then whether the
-// direct one works again.
+// The ways. Auto begins with the direct way. It changes to curl where an edge (a proxy or filter in the network) stops the direct way,
+// and looks now and then whether the direct way works again.
 const (
 	Direct Way = "direct"
 	Curl   Way = "curl"
@@ -32,20 +32,20 @@ func ParseWay(text string) (Way, error) {
 	return "", fmt.Errorf("a transport is auto, direct or curl, not %.40q", text)
 }
 
-// exchanger sends one request and gives the whole answer, whoever it is from. The two are direct and curl.
+// exchanger sends one request and returns the whole answer, whoever sent it. Direct and curl are the two of them.
 type exchanger interface {
 	exchange(ctx context.Context, o outgoing) (Answer, error)
 	close()
 }
 
-// role is what the gateway's certificate has to show in an exchange.
+// role says what an exchange demands of the gateway's certificate.
 type role int
 
 const (
-	strict  role = iota // an enrolled node's gateway, dates count
-	lenient             // they do not: for learning the time
-	first               // before enrolment
-	anyone              // no certificate counts: something else verifies what comes
+	strict  role = iota // the gateway of an enrolled node, at this time
+	lenient             // the same at any time: to learn what time it is
+	first               // what Config.First demands, before enrolment
+	anyone              // nothing: the caller verifies what comes, or only looks
 	roles
 )
 
@@ -60,22 +60,22 @@ func (c *Client) over(t *tenure, via Way, r role) exchanger {
 	return c.direct[r]
 }
 
-// Pauses between looks whether the direct way works again: the first is short, for an edge's trouble may have passed.
+// Pauses between looks whether the direct way works again. The first pause is short, because the trouble may pass soon.
 const (
 	firstLook = 5 * time.Minute
 	maxLook   = time.Hour
 )
 
-// route is where Auto stands.
+// route is what Auto knows. The client's lock guards it.
 type route struct {
-	curl    bool // in use
-	look    time.Time
-	pause   time.Duration
-	lacking bool // the log has it that there is no curl
+	curl    bool          // in use
+	look    time.Time     // when to look at the direct way again
+	pause   time.Duration // the last pause between two looks
+	lacking bool          // the log says already that there is no curl
 }
 
-// carry makes one try on the way that is in use and, where an edge stops it, another one through curl. Each try proves
-// itself anew.
+// carry makes one try on the way that is in use. Where an edge stops the direct one, it makes another try through curl. try must sign
+// its request anew each time.
 func (c *Client) carry(ctx context.Context, try func(via Way) (attempt, error)) (attempt, error) {
 	if c.cfg.Way != Auto {
 		return try(c.cfg.Way)
@@ -99,7 +99,8 @@ func (c *Client) carry(ctx context.Context, try func(via Way) (attempt, error)) 
 	}
 	if _, missing := c.findCurl(); missing != nil {
 		c.lacks(why, missing)
-		if a.noCurl = true; err != nil {
+		a.noCurl = true
+		if err != nil {
 			err = fmt.Errorf("%w; %s", err, needsCurl)
 		}
 		return a, err
@@ -123,7 +124,7 @@ func (c *Client) standing() (onCurl, look bool) {
 	return c.route.curl, !c.cfg.Now().Before(c.route.look)
 }
 
-// lookSoon has the next request try the direct way first.
+// lookSoon makes the next request try the direct way first.
 func (c *Client) lookSoon() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -166,7 +167,7 @@ func (c *Client) lacks(why string, missing error) {
 	}
 }
 
-// stopped says why a try seems to have been stopped by an edge. Empty: it does not seem so.
+// stopped says why an edge seems to have stopped a try. It is empty where none seems to.
 func stopped(a Answer, err error) string {
 	switch {
 	case errors.Is(err, errHandshake):
@@ -177,8 +178,8 @@ func stopped(a Answer, err error) string {
 	return a.edge()
 }
 
-// edge says why an answer seems to come from an edge: it is a challenge, a page, or an error of Cloudflare's. Empty: it does not
-// seem so, or it carries a proof, even a wrong one.
+// edge says why an answer seems to come from an edge: it is a challenge, a page, or an error of Cloudflare's. It is empty where the answer
+// does not look so, or carries a proof, even a wrong one.
 func (a Answer) edge() string {
 	if a.claimsProof() {
 		return ""
@@ -193,14 +194,16 @@ func (a Answer) edge() string {
 	return ""
 }
 
-// arrived reports whether an answer may well be the gateway's. It need not be proven: where the gateway does not know a
-// credential there is no proof.
+// arrived reports whether an answer is probably the gateway's. It need not be proven: a gateway that does not know the credential cannot
+// prove its answer.
 func (a Answer) arrived() bool { return a.claimsProof() || a.edge() == "" && !a.page() }
 
+// claimsProof reports whether an answer carries a proof. It does not check the proof.
 func (a Answer) claimsProof() bool {
 	return a.Header.Get(wire.HeaderAnswer) != "" || a.Header.Get(wire.HeaderProof) != "" || a.chained
 }
 
+// page reports whether an answer is a web page. A gateway never sends one on these routes.
 func (a Answer) page() bool {
 	return strings.Contains(strings.ToLower(a.Header.Get("Content-Type")), "html") || bytes.HasPrefix(bytes.TrimSpace(a.Body), []byte("<"))
 }

@@ -206,7 +206,10 @@ func TestStaysDirectWhereCurlDoesNotHelp(t *testing.T) {
 	})
 	t.Run("nobody there", func(t *testing.T) {
 		program, runs := counting(t)
-		client := curlClient(t, "http://127.0.0.1:1", nil, func(cfg *transport.Config) { cfg.Way, cfg.Curl = transport.Auto, program })
+		client := curlClient(t, "http://127.0.0.1:1", nil, func(cfg *transport.Config) {
+			cfg.Way = transport.Auto
+			cfg.Curl = program
+		})
 		client.Use(gatewaytest.New(t).Identity(t))
 		if _, err := call(client); err == nil || runs() != 0 {
 			t.Errorf("%d runs of curl, error %v", runs(), err)

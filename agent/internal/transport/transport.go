@@ -1,12 +1,12 @@
 // Package transport carries requests from a node to its gateway and says which answers may be believed.
 //
-// Every request proves the node's key: by the client certificate where the gateway's own TLS reaches this machine, else by
-// a signature (RFC 9421). Every answer has to be proven too: by the gateway's signature over it, or by a TLS chain to the
-// root that was pinned at enrolment. A network may put anything between the two: an edge, a captive portal, a proxy. Nothing that
-// these say changes the clock, the pace or the identity, and nothing of it counts as a refusal.
+// Every request proves the node's key: by the client certificate where the gateway's own TLS reaches this machine, else by a signature
+// (RFC 9421). Every answer has to be proven too: by the gateway's signature over it, or by a TLS chain to the root that was pinned at
+// enrolment. A network may put something between the two: an edge, a captive portal, a proxy. What these say never changes the clock,
+// the pace or the identity, and never counts as a refusal.
 //
-// What is proven when: Call and Do check the proof before they return, so an answer in memory is proven, and so is a Refusal. An
-// answer to a Download is written before it is proven; it counts only after a Do with it has returned nil.
+// Call and Do check the proof before they return, so the Answer and the Refusal that they give are proven. The bytes of a Download are
+// written before they are proven. They count only after a Do with it has returned nil.
 //
 // Connections and calls belong to one identity. Client.Use changes it, and says what becomes of them.
 package transport
@@ -46,19 +46,19 @@ type Config struct {
 	Environ []string // that curl inherits, less MUSTER_*; nil: this process's
 }
 
-// FirstContact is what the gateway's TLS has to show before enrolment. A token's handshake proves the gateway by itself;
-// a pre-shared key is known to others, so there the certificate has to.
+// FirstContact says what the gateway's TLS has to show before enrolment. A token's handshake proves the gateway by itself. A pre-shared
+// key is known to every node, so with one the certificate has to prove the gateway.
 type FirstContact struct {
-	NeedTrust bool
-	Pins      Pins // of muster's roots, nil: none known
+	NeedTrust bool // the certificate has to be trusted by the system or by a pin
+	Pins      Pins // of muster's roots; nil: none known
 }
 
-// Identity is what a node proves itself with, and what proves its gateway.
+// Identity is what a node proves itself by, and what proves its gateway.
 type Identity struct {
 	Certificate tls.Certificate // with its Leaf
 	Signer      sign.Signer
 	Roots       *x509.CertPool      // muster's, pinned at enrolment
-	RootsPEM    string              // the same in PEM, for curl; empty: it goes by the system's alone
+	RootsPEM    string              // the same in PEM, for curl; empty: curl believes the system's roots alone
 	AnswerKeys  []ed25519.PublicKey // any of them proves an answer
 }
 
@@ -149,7 +149,7 @@ func (c *Client) Offset() time.Duration {
 	return c.offset
 }
 
-// LearnTime takes over the gateway's time from an answer whose proof the caller has checked.
+// LearnTime takes over the gateway's time from an answer whose proof the caller has checked. A time that no clock can have is ignored.
 func (c *Client) LearnTime(t time.Time) {
 	if t.Year() < 2000 || t.Year() > 9000 {
 		return
@@ -159,8 +159,8 @@ func (c *Client) LearnTime(t time.Time) {
 	c.offset = t.Sub(c.cfg.Now())
 }
 
-// LearnEpoch takes over the gateway's epoch from an answer whose proof the caller has checked. A wrong one costs a round
-// trip, no more.
+// LearnEpoch takes over the gateway's epoch from an answer whose proof the caller has checked. A wrong epoch only costs one more round
+// trip.
 func (c *Client) LearnEpoch(epoch string) {
 	if epoch == "" || len(epoch) > wire.MaxEpoch {
 		return
@@ -170,7 +170,7 @@ func (c *Client) LearnEpoch(epoch string) {
 	c.epoch = epoch
 }
 
-// Mode says how the node proves itself at present: mtls, signed, or curl, where it is signed and goes through that.
+// Mode says how the node proves itself now: mtls, signed, or curl (signed, and sent through curl).
 func (c *Client) Mode() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -7,8 +7,8 @@ import (
 	"muster/agent/wire"
 )
 
-// FetchTrust fetches the gateway's chain of trust sets from whoever answers: only the signatures in it are worth anything.
-// The error is an *Unproven where what came does not look like a gateway's.
+// FetchTrust fetches the gateway's chain of trust sets. Anybody may have answered: only the signatures in the chain prove anything. The
+// error is an *Unproven where the answer does not look like a gateway's.
 func (c *Client) FetchTrust(ctx context.Context) ([]byte, error) {
 	a, err := c.carry(ctx, func(via Way) (attempt, error) {
 		through := c.over(nil, via, anyone)

@@ -10,13 +10,13 @@ import (
 	"muster/agent/wire"
 )
 
-// Unproven is the error for an answer that does not carry the gateway's proof. Nothing in it is believed; What describes
-// it for a person.
+// Unproven is the error for an answer that does not carry the gateway's proof. Nothing in the answer is believed. What describes it for a
+// person.
 type Unproven struct {
 	What   string
-	Signed bool   // it carries what may be a gateway's signature by a key that this node has not heard of
-	Claim  string // the code of the error that it says it is, such as unknown_credential
-	NoCurl bool   // curl might get through what answered, and is not there
+	Signed bool   // it carries a signature, perhaps by a key of the gateway that this node has not heard of
+	Claim  string // the code of the error that the answer claims to be, such as unknown_credential
+	NoCurl bool   // curl might get past what answered, and there is no curl here
 }
 
 // needsCurl is the next step where only curl might get through.
@@ -28,7 +28,7 @@ const wantsTLS = "if this port speaks TLS, give --gateway with https://"
 
 // Error says what to look at next.
 func (u *Unproven) Error() string {
-	if u.Claim == wire.CodeUnknownCredential || u.Claim == wire.CodeBadMAC { // no gateway can prove these to one that has another key
+	if u.Claim == wire.CodeUnknownCredential || u.Claim == wire.CodeBadMAC { // a gateway without the node's key cannot prove these
 		return "the gateway does not seem to know this token: check that --gateway and the token belong together, and that the token was " +
 			"not revoked; the answer was " + u.What
 	}
@@ -39,11 +39,11 @@ func (u *Unproven) Error() string {
 	return text
 }
 
-// Refusal is a proven no of the gateway.
+// Refusal is the error for a request that the gateway provably refused.
 type Refusal struct {
 	Status int
 	wire.ErrorDetail
-	RetryAfter int // seconds that the gateway asks to wait, 0: does not say
+	RetryAfter int // seconds that the gateway asks to wait; 0: it does not say
 }
 
 // Error is the gateway's message with its hint.
@@ -71,8 +71,8 @@ func (a Answer) Unproven() *Unproven {
 		NoCurl: a.noCurl}
 }
 
-// shape says what the body looks like. The words of an error are repeated, though nothing proves whose they are, because a
-// person needs them when the credential is unknown to the gateway: then no proof is possible.
+// shape says what the body looks like. It repeats the words of an error, though nothing proves whose they are. A person needs them where
+// the gateway does not know the credential, because then no proof is possible.
 func (a Answer) shape() string {
 	body := bytes.TrimSpace(a.Body)
 	kind := strings.ToLower(a.Header.Get("Content-Type"))
@@ -88,7 +88,7 @@ func (a Answer) shape() string {
 	return "without the gateway's proof"
 }
 
-// claim is the refusal that the body says it is, zero where it says none.
+// claim is the refusal that the body claims to be. It is zero where it claims none.
 func (a Answer) claim() wire.ErrorDetail {
 	var claim wire.Error
 	if json.Unmarshal(a.Body, &claim) != nil {
@@ -97,6 +97,7 @@ func (a Answer) claim() wire.ErrorDetail {
 	return claim.Error
 }
 
+// title is the title of a web page, in words for a person. Such titles often name the product that answered.
 func title(page []byte) string {
 	lower := bytes.ToLower(page)
 	start := bytes.Index(lower, []byte("<title>"))
@@ -110,7 +111,8 @@ func title(page []byte) string {
 	return ""
 }
 
-// plain makes foreign text safe for a terminal and a log line.
+// plain makes text from outside safe for a terminal and a log line. It drops control characters and those that change the direction of
+// text.
 func plain(text string, most int) string {
 	text = strings.Map(func(r rune) rune {
 		if r < ' ' || r >= 0x7f && r < 0xa0 || r == '\uFFFD' || r >= 0x2028 && r <= 0x202e || r >= 0x2066 && r <= 0x2069 {

@@ -15,7 +15,7 @@ import (
 // ErrUntrusted is wrapped by errors about a gateway whose certificate proves nothing to this node.
 var ErrUntrusted = errors.New("the gateway's certificate is not trusted")
 
-// errDates means that a certificate is good but for its dates by this node's clock.
+// errDates means that only the dates of a certificate are wrong, by this node's clock.
 var errDates = errors.New("the gateway's certificate is not valid at this time: one of the two clocks is wrong, or it has expired")
 
 // Pin is the SHA-256 of a root's public key (its SubjectPublicKeyInfo in DER).
@@ -42,7 +42,7 @@ func (p Pin) Fits(certificate *x509.Certificate) bool {
 // Pins name roots. A gateway must have one of them. With no pins, any gateway will do.
 type Pins []Pin
 
-// PinsOf are the pins of the roots in a PEM bundle, none where it is no bundle.
+// PinsOf are the pins of the roots in a PEM bundle. Text that is not a bundle has none.
 func PinsOf(bundle string) (pins Pins) {
 	for _, certificate := range certificatesIn([]byte(bundle)) {
 		pins = append(pins, sha256.Sum256(certificate.RawSubjectPublicKeyInfo))
@@ -64,8 +64,8 @@ func (p Pins) String() string {
 	return strings.Join(texts, " or ")
 }
 
-// verifyNode judges the gateway's chain after enrolment: muster's root, any host name; else the system's roots and the
-// host that was dialled.
+// verifyNode judges the gateway's chain after enrolment. A chain to muster's root is good for every host name, and chained says so. A
+// chain to one of the system's roots must be for the host that was dialled, and then each answer needs a signature.
 func (c *Client) verifyNode(id Identity, ignoreDates bool) func([]*x509.Certificate) (bool, error) {
 	return func(chain []*x509.Certificate) (bool, error) {
 		own := verifyChain(chain, id.Roots, "", c.Now(), ignoreDates)
@@ -80,13 +80,13 @@ func (c *Client) verifyNode(id Identity, ignoreDates bool) func([]*x509.Certific
 			return false, errDates
 		}
 		return false, fmt.Errorf("%w: it chains neither to the root that this node was enrolled with nor to one that this system trusts "+
-			"for %s; "+
-			"if the gateway was set up anew, join it again with a new token: muster-agent join --force (%w)",
+			"for %s; if the gateway was set up anew, join it again with a new token: muster-agent join --force (%w)",
 			ErrUntrusted, c.base.Hostname(), system)
 	}
 }
 
-// verifyFirst judges it before enrolment. Dates are not relied on: the answer brings the right time.
+// verifyFirst judges the chain before enrolment. It ignores the dates, because this machine's clock may be wrong until the answer brings
+// the time.
 func (c *Client) verifyFirst(chain []*x509.Certificate) (bool, error) {
 	if !c.cfg.First.NeedTrust {
 		return false, nil
@@ -99,9 +99,8 @@ func (c *Client) verifyFirst(chain []*x509.Certificate) (bool, error) {
 		return false, fmt.Errorf("%w: it does not chain to the root %s, nor to one that this system trusts for %s; %s",
 			ErrUntrusted, c.cfg.First.Pins, c.base.Hostname(), comparePins)
 	}
-	return false, fmt.Errorf("%w by this system, and every node has a pre-shared key, so that it does not prove the gateway: add "+
-		"--root-pin sha256:... "+
-		"(muster psk set prints it on the gateway), or join with an enrollment token (%w)", ErrUntrusted, err)
+	return false, fmt.Errorf("%w by this system, and every node has a pre-shared key, so that it does not prove the gateway: "+
+		"add --root-pin sha256:... (muster psk set prints it on the gateway), or join with an enrollment token (%w)", ErrUntrusted, err)
 }
 
 // comparePins is the next step where a gateway has another root than it should.
@@ -125,8 +124,8 @@ func (c *Client) chainsToPin(chain []*x509.Certificate) bool {
 	return false
 }
 
-// verifyChain verifies for serverAuth. The error is errDates where only the time stands against it. With ignoreDates the
-// leaf's own first and last moment are tried instead.
+// verifyChain verifies a server's chain. The error is errDates where only the time is wrong. With ignoreDates the first or the last moment
+// of the leaf's own life is good enough.
 func verifyChain(chain []*x509.Certificate, roots *x509.CertPool, host string, now time.Time, ignoreDates bool) error {
 	if len(chain) == 0 {
 		return errors.New("the gateway sent no certificate")

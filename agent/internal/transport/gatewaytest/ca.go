@@ -32,7 +32,7 @@ func NewCA(t testing.TB, now time.Time) *CA {
 	rootKey := newKey(t)
 	key := newKey(t)
 	root := template("root", now.AddDate(-5, 0, 0), now.AddDate(20, 0, 0))
-	root.Subject.CommonName += " " + root.SerialNumber.String() // who looks for a root by its name finds this one alone
+	root.Subject.CommonName += " " + root.SerialNumber.String() // so that OpenSSL, which finds roots by name, finds this one alone
 	root.IsCA = true
 	root.KeyUsage = x509.KeyUsageCertSign
 	ca := &CA{key: key}
@@ -75,7 +75,7 @@ func issue(child, parent *x509.Certificate, key *ecdsa.PublicKey, signer *ecdsa.
 	return certificate
 }
 
-// Node issues a node's certificate, backdated as the gateway does it.
+// Node issues a node's certificate, backdated as by the real gateway.
 func (ca *CA) Node(key *ecdsa.PublicKey, nodeID string, now time.Time, ttl time.Duration) (*x509.Certificate, string) {
 	child := template(nodeID, now.Add(-wire.Backdate), now.Add(ttl))
 	child.KeyUsage = x509.KeyUsageDigitalSignature

@@ -22,7 +22,7 @@ import (
 	"muster/agent/wire"
 )
 
-// Gateway is one scripted gateway. Its exported fields may be set before it is used, and by scripts.
+// Gateway is one scripted gateway. Tests set its exported fields before they use it. Scripts may set them later too.
 type Gateway struct {
 	CA       *CA
 	Now      func() time.Time // the gateway's clock
@@ -30,9 +30,9 @@ type Gateway struct {
 	Interval int              // seconds, as wished from nodes
 	MaxBody  int64            // bytes of a request's body that are read; 0: wire.MaxBody
 	Epoch    string
-	// Script answers a request in the gateway's stead; nil, or nil from it: the regular answer.
+	// Script answers a request instead of the gateway. Where it or its result is nil, the gateway gives the regular answer.
 	Script func(Request) *Reply
-	// Route answers what a node has proven, in the stead of the heartbeat's answer; nil, or nil from it: that one.
+	// Route answers a node's proven request. Where it or its result is nil, the gateway answers as to a heartbeat.
 	Route func(Request) *Reply
 	// Tamper changes an answer after it was proven.
 	Tamper func(Request, *Reply)
@@ -42,11 +42,11 @@ type Gateway struct {
 	Answer ed25519.PrivateKey
 	Trust  ed25519.PrivateKey
 	Sets   []json.RawMessage // what GET /trust serves, from number 1 on
-	Newest int64             // the number that heartbeats are answered with
+	Newest int64             // the number of the newest set in answers to heartbeats
 
 	mu          sync.Mutex
 	credentials map[string][]byte
-	welcomes    map[string][]byte // by key: recorded answers
+	welcomes    map[string][]byte // recorded answers, by the node's public key
 	keys        map[string]*ecdsa.PublicKey
 	nonces      map[string]bool
 	requests    []Request
@@ -61,7 +61,7 @@ type Request struct {
 	Peer         *x509.Certificate // of the client's TLS, nil without
 	Signature    *sign.Signature   // nil: unsigned
 	At           time.Time         // by the gateway's clock
-	Came         time.Time         // by the test's own, which nobody sets
+	Came         time.Time         // by the test's own clock, which no test sets
 }
 
 // Reply is an answer. One without Unproven gets the proof that fits its request.
@@ -72,7 +72,7 @@ type Reply struct {
 	Unproven bool
 	Hangup   bool   // close the connection instead
 	Cut      int    // close it after so many bytes of the body; 0: do not
-	Whole    []byte // what the body is a part of, for the proof; nil: nothing
+	Whole    []byte // the whole that the body is a part of, for the proof; nil: the body is all
 }
 
 // Refusal is a reply with this code.
@@ -81,7 +81,7 @@ func Refusal(status int, code string) *Reply {
 	return &Reply{Status: status, Body: body}
 }
 
-// NotYet is the refusal of a name whose holder is this machine's own former node, which has to be silent for so long yet.
+// NotYet is the refusal of a name that this machine's own former node still has. That node must be silent for so many more seconds.
 func NotYet(seconds int) *Reply {
 	body, _ := json.Marshal(wire.Error{Error: wire.ErrorDetail{
 		Code: wire.CodeNameInUse, Message: "node gpu-1 of this instance was heard 3s ago", Hint: "do something", RetrySeconds: seconds,
@@ -131,7 +131,7 @@ func (g *Gateway) PSK(t testing.TB, psk string) {
 	g.learn(sign.PSKID(key), key)
 }
 
-// learn makes a credential known, also while the gateway serves: who asks may be another process, which nothing orders.
+// learn makes a credential known, also while the gateway serves: requests of another process come at any time.
 func (g *Gateway) learn(id string, key []byte) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -145,7 +145,7 @@ func (g *Gateway) credential(id string) []byte {
 	return g.credentials[id]
 }
 
-// Requests are those that arrived so far, oldest first, whose path ends so.
+// Requests are the requests so far whose path ends with suffix, the oldest first.
 func (g *Gateway) Requests(suffix string) []Request {
 	g.mu.Lock()
 	defer g.mu.Unlock()

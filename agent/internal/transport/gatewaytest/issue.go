@@ -60,7 +60,8 @@ func (g *Gateway) welcome(request wire.RegisterRequest) *Reply {
 		Roots: g.CA.RootPEM(), TrustKey: sign.EncodeKey(g.Trust.Public().(ed25519.PublicKey)),
 		AnswerKey: sign.EncodeKey(g.Answer.Public().(ed25519.PublicKey)), Epoch: g.Epoch, IntervalSeconds: g.Interval, Time: g.Now().UTC(),
 	}
-	if welcome.Trust = g.firstSet(); len(g.Sets) > 0 {
+	welcome.Trust = g.firstSet()
+	if len(g.Sets) > 0 {
 		welcome.Trust = g.Sets[len(g.Sets)-1]
 	}
 	if g.Welcome != nil {
@@ -71,7 +72,7 @@ func (g *Gateway) welcome(request wire.RegisterRequest) *Reply {
 	return &Reply{Status: 201, Body: body}
 }
 
-// firstSet is the one with number 1, always the same.
+// firstSet is the trust set with number 1. It has the same bytes each time.
 func (g *Gateway) firstSet() json.RawMessage {
 	key := func(k ed25519.PrivateKey) string { return sign.EncodeKey(k.Public().(ed25519.PublicKey)) }
 	return g.TrustSet(wire.TrustSet{
@@ -109,7 +110,7 @@ func (g *Gateway) issue(csr *x509.CertificateRequest) string {
 	return chain
 }
 
-// Forget makes the gateway not know any certificate that it issued, but for those of these generations' keys.
+// Forget makes the gateway forget every certificate that it issued, except these.
 func (g *Gateway) Forget(keep ...*x509.Certificate) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

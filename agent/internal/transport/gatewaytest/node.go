@@ -13,7 +13,7 @@ import (
 	"muster/agent/sign"
 )
 
-// Node makes an enrolled node and gives what its agent has on the disk.
+// Node makes an enrolled node and returns the state that its agent has on the disk.
 func (g *Gateway) Node(t testing.TB) identity.State {
 	t.Helper()
 	key, text, err := identity.NewKey()
@@ -37,7 +37,7 @@ func (g *Gateway) Node(t testing.TB) identity.State {
 	}
 }
 
-// Identity is a node's in the form that the transport takes.
+// Identity is the identity of a new node, in the form that the transport takes.
 func (g *Gateway) Identity(t testing.TB) transport.Identity {
 	t.Helper()
 	id, err := g.Node(t).Transport()

@@ -15,7 +15,7 @@ import (
 // Host is the name under which the in-memory network knows every gateway.
 const Host = "gateway.test"
 
-// Pipe is a network of one server, in memory, so that it works with synthetic time.
+// Pipe is a network with one server. It is in memory, because sockets do not work in a bubble of testing/synctest.
 type Pipe struct {
 	connections chan net.Conn
 	done        chan struct{}
