@@ -5,8 +5,8 @@
 #   MUSTER_TOKEN=mse_... sh -c 's=$(unset MUSTER_TOKEN; curl -fsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'
 #   sh install.sh --gateway https://gw.example:7443 --token-file /run/token --label tier=spot
 #
-# The gateway fills in the constants. In a copy that did not come from a gateway they are empty. All the rest is one function. The
-# last line calls it, in braces: so a download that broke off does nothing, wherever it broke off.
+# The gateway fills in the constants. In a copy that did not come from a gateway they are empty. All the rest is one function, and the
+# last line calls it in braces. So a download that broke off does nothing, wherever it broke off.
 
 GATEWAY=''
 ROOT_PIN=''
@@ -41,7 +41,7 @@ main() {
 		say
 		say '  --gateway URL         the gateway; a copy that a gateway served knows its own'
 		say '  --token-file FILE     the credential; better still in the environment, as MUSTER_TOKEN'
-		say '  --token TOKEN         the same, for other users of this machine to see while this script runs'
+		say '  --token TOKEN         the credential; other users of this machine can see it while this script runs'
 		say '  --name N, --label K=V and every other flag go to muster-agent join'
 		say '  --check               say whether joining would work, and change nothing'
 		say
@@ -52,7 +52,7 @@ main() {
 		say 'Exit status: 0 done, 1 failed, 2 used wrongly.'
 	}
 
-	# take NAME VALUE: remembers the flags that this script itself needs
+	# take NAME VALUE: remembers a flag that this script itself needs. A given --root-pin replaces the one that the gateway filled in.
 	take() {
 		case $1 in
 		gateway) gateway=$2 gateway_given=yes ;;
@@ -89,10 +89,11 @@ main() {
 		sha256//?* | '') ;;
 		*) die '--pinned-key is not a pin' 'write sha256//BASE64, as muster token create prints it' 2 ;;
 		esac
-		[ -z "$digest_given" ] || hex64 "$digest" || die '--digest is not one' 'write sha256: and 64 digits of 0-9a-f' 2
+		[ -z "$digest_given" ] || hex64 "$digest" || die '--digest is not a digest' 'write sha256: and 64 digits of 0-9a-f' 2
 		check_gateway
 	}
 
+	# hex64 TEXT: succeeds for the 64 digits of a SHA-256
 	hex64() {
 		case $1 in
 		*[!0-9a-f]*) return 1 ;;
@@ -117,7 +118,7 @@ main() {
 			'build the gateway with make build; or copy a muster-agent here and run: ./muster-agent join --gateway URL'
 	}
 
-	# base_folder finds the state directory as join does.
+	# base_folder finds the state directory as join does (identity.DefaultPath): the download should lie on the same file system.
 	base_folder() {
 		[ -z "$base" ] || return 0
 		if [ "$(id -u)" = 0 ]; then
@@ -224,7 +225,7 @@ main() {
 		esac
 	}
 
-	# fetch URL FILE [FLAG...]: tries four times where the failure may pass by itself
+	# fetch URL FILE [FLAG...]: downloads, and tries up to four times where the failure may pass by itself
 	fetch() {
 		for pause in 1 2 4 0; do
 			attempt "$@"
@@ -264,7 +265,7 @@ main() {
 		esac
 	}
 
-	# read_manifest asks the gateway for the digest. Only TLS proves that answer.
+	# read_manifest asks the gateway for the digest of the agent. Only TLS proves that answer, so it refuses every way without a check.
 	read_manifest() {
 		case $trust:$tool:$url in
 		*:*:http://*) die 'over plain HTTP nothing vouches for the agent' 'give --digest sha256:HEX of the agent, or an https URL' ;;
@@ -315,7 +316,7 @@ main() {
 		say "fetched: sha256:$digest, as it should be"
 	}
 
-	# move_to FOLDER: makes a private folder in it the work folder, and moves the agent there if it has come already
+	# move_to FOLDER: makes a private work folder in FOLDER, and moves the agent there if it was downloaded already
 	move_to() {
 		[ -n "$1" ] && [ "$1" != / ] && [ -d "$1" ] && [ -w "$1" ] || return 1
 		next=$(mktemp -d "${1%/}/.muster-install.XXXXXX" 2>/dev/null) || return 1

@@ -92,7 +92,7 @@ func (b *box) manager() service.Manager {
 	return service.Manager{System: b.program(nil, nil).System, Base: b.base, Settings: "/etc/muster/agent.env"}
 }
 
-// answer gives the answers that the scripted gateway does not have.
+// answer answers requests for which the scripted gateway has no answer.
 func (b *box) answer(q gatewaytest.Request) *gatewaytest.Reply {
 	if rule := b.script.Load(); rule != nil {
 		if reply := (*rule)(q); reply != nil {
@@ -209,7 +209,7 @@ func (b *box) status() identity.Status {
 	return status
 }
 
-// until polls a condition on other processes, for they give no other sign.
+// until polls a condition on other processes, because they give no other sign.
 func (b *box) until(what string, ok func() bool) {
 	b.t.Helper()
 	deadline := time.Now().Add(20 * time.Second)

@@ -32,7 +32,7 @@ const (
 	replaceTime = 2 * time.Minute
 )
 
-// foreground is one agent at work.
+// foreground is one agent at work. It is used from one goroutine until its loops start.
 type foreground struct {
 	admission.Applicant
 	file     *logfile.File
@@ -40,7 +40,8 @@ type foreground struct {
 	starts   *service.Starts
 }
 
-// work is the command run: it gets an identity if there is none, and then reports until ctx is done.
+// work is the command run. It gets an identity if there is none, and then reports until ctx is done. A stop by a signal counts as
+// success.
 func work(ctx context.Context, p command.Program, args []string) error {
 	f := p.Flags("run", "Enrols this machine if needed, then reports to the gateway until it is told to stop.", runExamples)
 	o, err := options.Parse(f, args)
@@ -61,12 +62,13 @@ func work(ctx context.Context, p command.Program, args []string) error {
 		return nil
 	}
 	a.starts.End(err)
-	if err != nil {
+	if err != nil { // main prints it on stderr; the log file gets it here
 		fmt.Fprintf(a.file, "time=%s level=ERROR msg=%q\n", time.Now().UTC().Format(time.RFC3339), err)
 	}
 	return err
 }
 
+// newForeground makes the parts that an agent needs before it has an identity: logs, the service manager's socket, the status.
 func newForeground(p command.Program, o options.Options, directory *identity.Directory) *foreground {
 	a := &foreground{file: logfile.New(service.Layout{Base: o.State}.Log())}
 	screen := p.Stderr
@@ -113,8 +115,8 @@ func (a *foreground) work(ctx context.Context) error {
 	return runLoops(ctx, loops)
 }
 
-// outlived reports whether a new credential replaces the identity: one was given, and the gateway refused the identity for
-// good when it was last used.
+// outlived reports whether a new identity replaces the one that is here. That is so where a credential was given, and the gateway refused
+// the identity for good when it was last used.
 func (a *foreground) outlived() bool {
 	if !a.HasSecret() {
 		return false
@@ -123,7 +125,7 @@ func (a *foreground) outlived() bool {
 	return err == nil && status.Phase == identity.PhaseRefused
 }
 
-// replace enrols afresh. Where that fails, the identity that is there is used further: an operator may allow it again.
+// replace enrols afresh. Where that fails, the agent goes on with the identity that is here, because an operator may allow it again.
 func (a *foreground) replace(ctx context.Context, state identity.State) (identity.State, error) {
 	bounded, cancel := context.WithTimeout(ctx, replaceTime)
 	defer cancel()
@@ -132,13 +134,14 @@ func (a *foreground) replace(ctx context.Context, state identity.State) (identit
 		return next, err
 	}
 	a.Log.Warn("not enrolled afresh: going on with the identity that is here", "node", state.NodeID, "error", err)
-	if state, err = a.Directory.Load(); err != nil {
+	state, err = a.Directory.Load() // the enrolment may have left a key in it
+	if err != nil {
 		return state, err
 	}
 	return state, a.resume(state)
 }
 
-// resume goes on with the identity that is there.
+// resume goes on with the identity that is here.
 func (a *foreground) resume(state identity.State) error {
 	if a.HasSecret() {
 		a.Log.Info("this machine is enrolled already: the credential is not used", "node", state.NodeID, "name", state.Name)

@@ -63,7 +63,7 @@ func beats(t *testing.T, g *gatewaytest.Gateway, from int) (all []wire.Heartbeat
 	return all
 }
 
-// A restart of the agent does not hide a missing GPU: the new run misses what the run before has seen.
+// A restart of the agent does not hide a missing GPU: the new run knows which GPUs the run before has seen.
 func TestRestartCuresNoGPU(t *testing.T) {
 	g := gatewaytest.New(t)
 	url := gatewaytest.Listen(t, g, nil)
@@ -104,7 +104,7 @@ func TestRestartCuresNoGPU(t *testing.T) {
 	}
 }
 
-// join keeps the pace of the looks with the other settings, and leave removes what is known of the GPUs.
+// join stores the interval of the looks with the other settings, and leave removes what is known about the GPUs.
 func TestJoinKeepsTheGPUPaceAndLeaveForgets(t *testing.T) {
 	b := systemdBox(t)
 	before := b.tree()

@@ -104,7 +104,7 @@ func TestLeaveWithoutTheGateway(t *testing.T) {
 	}
 }
 
-// TestLeaveWhatIsRetired: it is enough where the gateway has given up this node already.
+// TestLeaveWhatIsRetired: leave goes on where the gateway has retired this node already.
 func TestLeaveWhatIsRetired(t *testing.T) {
 	b := systemdBox(t)
 	b.joined()

@@ -17,11 +17,11 @@ type loop struct {
 	run  func(context.Context) error // runs until ctx is done; an error before that ends the agent
 }
 
-// loops are all that an enrolled agent does, in the order in which they start. They end the other way round: the heartbeat
-// first, so that nothing that it reports on is gone before it.
+// loops are everything that an enrolled agent does, in the order in which they start. They end in the reverse order. The heartbeat ends
+// first, because it reports what the others see.
 func (a *foreground) loops(state identity.State) ([]loop, error) {
 	m := machine.New(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
-	news := make(chan struct{}, 1)
+	news := make(chan struct{}, 1) // one entry is enough: a heartbeat reports everything that is new
 	beat, err := heartbeat.New(heartbeat.Config{
 		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(),
 		Hardware: m.Hardware, Cost: m.Cost, Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,
@@ -38,8 +38,8 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	}, nil
 }
 
-// gpuInterval is the pace of the looks at the GPUs: what the operator says, else that of the heartbeats, since nobody sees a
-// look in between. It is at most one a second.
+// gpuInterval is the time between two looks at the GPUs. What the operator says wins. Otherwise it is the interval of the heartbeats,
+// because nobody sees a look in between. It is never shorter than options.LeastGPUInterval.
 func (a *foreground) gpuInterval(state identity.State) time.Duration {
 	pace := a.GPUInterval
 	if pace == 0 {
@@ -54,8 +54,10 @@ func (a *foreground) gpuInterval(state identity.State) time.Duration {
 	return max(pace, options.LeastGPUInterval)
 }
 
-// runLoops starts the loops in their order. When ctx is done, or when one of them ends by itself, it ends them one after the
+// runLoops starts the loops in their order. When ctx is done, or when one of them ends by itself, it ends all of them one after the
 // other, the last one first, and waits for each. The error is that of the loop that ended by itself.
+//
+// Each loop has a context of its own, which does not end with ctx: else all would end at once, and in no order.
 func runLoops(ctx context.Context, loops []loop) error {
 	ended := make(chan error, len(loops))
 	var ends []func()

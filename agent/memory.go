@@ -8,14 +8,14 @@ import (
 )
 
 const (
-	// heapGrowth is by how many percent the heap may grow before it is collected. The agent allocates little, so an early
-	// collection costs almost no time, and leaves more of the node's memory to others.
+	// heapGrowth is by how many percent the heap may grow before the next garbage collection. The agent allocates little, so an early
+	// collection costs almost no time, and it leaves more of the node's memory to others.
 	heapGrowth = 25
 	// mostCores bounds how many cores the runtime keeps memory for. A node may have hundreds, and the agent needs two.
 	mostCores = 2
 
-	settled   = 15 * time.Second // to the first time: an enrolment takes more memory than reports do
-	giveEvery = time.Minute      // a collection takes about a millisecond
+	settled   = 15 * time.Second // until the first time: an enrolment needs more memory than reports do
+	giveEvery = time.Minute      // between two times: each takes about a millisecond
 )
 
 // beSmall keeps the runtime from using memory to save time. The variables GOGC and GOMAXPROCS win.

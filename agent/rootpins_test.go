@@ -49,7 +49,7 @@ func refusedBefore(t *testing.T, path string) {
 // otherPin is the pin of a root that no gateway here has.
 func otherPin(t *testing.T) string { return gatewaytest.NewCA(t, time.Now()).Pin() }
 
-// sleptThrough makes a node know older roots than the gateway has. It can follow this many signed sets to the newest ones.
+// sleptThrough makes a node know older roots than the gateway has. This many signed sets lead it to the newest ones.
 func sleptThrough(t *testing.T, g *gatewaytest.Gateway, rotations int64) func(*identity.State) {
 	t.Helper()
 	set := func(number int64, roots string) json.RawMessage {
@@ -149,8 +149,8 @@ func TestEnrolAfreshWithAPinFromBefore(t *testing.T) {
 	}
 }
 
-// TestEnrolAfreshWithAStranger: another gateway has taken the address. What the identity knows of the right one keeps the stranger out,
-// also where the old pin is the stranger's.
+// TestEnrolAfreshWithAStranger: another gateway has taken the address. The identity knows the right gateway, so the machine does not
+// enrol with the other one, even where the old pin is the other one's.
 func TestEnrolAfreshWithAStranger(t *testing.T) {
 	const psk = "correct horse battery staple"
 	for _, test := range []struct {
@@ -189,7 +189,8 @@ func TestEnrolAfreshWithAStranger(t *testing.T) {
 	}
 }
 
-// copyRoot makes a stranger serve what everybody can copy from a gateway: its root and its signed sets, with one of its own behind them.
+// copyRoot makes another gateway serve what everybody can copy from a gateway: its root and its signed sets. A set of its own follows
+// them.
 func copyRoot(t *testing.T, g, stranger *gatewaytest.Gateway) {
 	t.Helper()
 	key := func(k ed25519.PrivateKey) string { return sign.EncodeKey(k.Public().(ed25519.PublicKey)) }
@@ -313,7 +314,7 @@ func TestJoinAfterRotations(t *testing.T) {
 	}
 }
 
-// swap is an address that first one gateway has and then another.
+// swap is an address at which one gateway answers first, and another one later.
 type swap struct {
 	now atomic.Pointer[gatewaytest.Gateway]
 }

@@ -42,7 +42,7 @@ Every flag can also be given as an environment variable: --root-pin as MUSTER_RO
 Exit status: 0 done, 1 failed, 2 used wrongly.
 `
 
-// entry is one command of the agent.
+// entry is one command of the agent, with its line in the overview.
 type entry struct {
 	name  string
 	about string
@@ -61,7 +61,7 @@ func commands() []entry {
 	}
 }
 
-// run is the whole program, apart from the process around it.
+// run is the whole program without the process around it, so that a test can run it.
 func run(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	p := command.Program{Version: version, Getenv: getenv, Stdin: stdin, Stdout: stdout, Stderr: stderr}
 	p.System = service.System{UID: os.Geteuid(), Getenv: getenv}
@@ -84,6 +84,8 @@ func execute(ctx context.Context, p command.Program, args []string) int {
 	return exitFailed
 }
 
+// dispatch runs the command of this name. Without any argument the agent prints its overview and fails, because a script that lost its
+// arguments must notice.
 func dispatch(ctx context.Context, p command.Program, name string, args []string) error {
 	switch name {
 	case "--version":
@@ -117,7 +119,8 @@ func printOverview(to io.Writer) {
 	fmt.Fprint(to, overviewTail)
 }
 
-// findCommand takes the command out of the arguments. Flags may stand in front of it. A flag that is no switch has a value behind it.
+// findCommand takes the command out of the arguments. Flags may stand in front of it. A flag takes the next argument as its value unless
+// it is a switch, so this function must know every switch: TestFlagsBeforeTheCommand checks that.
 func findCommand(args []string) (name string, rest []string) {
 	for i := 0; i < len(args); i++ {
 		arg := args[i]

@@ -10,7 +10,7 @@ import (
 	"muster/agent/internal/service"
 )
 
-// runOn is main for the machine in the folder root.
+// runOn is the main function for a machine whose files are in the folder root.
 func runOn(root string) {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	p := command.Program{Version: version, Getenv: os.Getenv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}

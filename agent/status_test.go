@@ -107,7 +107,7 @@ func TestHowToStart(t *testing.T) {
 	}
 }
 
-// TestOfRoots: a user who has no agent is told of root's agent, with sudo.
+// TestOfRoots: a user who has no agent gets the hint that root has one, with the command that needs sudo.
 func TestOfRoots(t *testing.T) {
 	for path, text := range map[string]string{
 		"etc/systemd/system/muster-agent.service": "[Service]\nExecStart=/srv/a%%b/current/muster-agent run\n",

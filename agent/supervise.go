@@ -19,7 +19,7 @@ Where there is no init system, join starts this by itself and has it started at 
 directory does nothing and says so.
 `
 
-// supervise is the command of that name.
+// supervise is the command supervise. Without a flag it starts itself again, detached, and ends.
 func supervise(ctx context.Context, p command.Program, args []string) error {
 	f := p.Flags("supervise", "Keeps the agent running where there is no init system: restarts it whenever it ends.", superviseExamples)
 	state := f.String("state", p.StatePath(), "state `DIR` of an agent that was joined")
@@ -47,7 +47,7 @@ func supervise(ctx context.Context, p command.Program, args []string) error {
 	return keep(ctx, p, base, p.System.Root+*settings, *detached)
 }
 
-// keep is the supervisor itself.
+// keep is the supervisor itself. A detached one says how its start went to the process that started it, since it has no screen.
 func keep(ctx context.Context, p command.Program, base, settings string, detached bool) error {
 	file := logfile.New(service.Layout{Base: base}.SupervisorLog())
 	k := service.Keeper{Base: base, Settings: settings}

@@ -20,7 +20,7 @@ func BenchmarkSign(b *testing.B) {
 	}
 }
 
-// BenchmarkParse is all of a verification but the elliptic curve and the body's digest.
+// BenchmarkParse measures a verification without the elliptic curve and without the digest of the body.
 func BenchmarkParse(b *testing.B) {
 	r, _ := signed(b, signingKey(b))
 	b.ReportAllocs()

@@ -46,7 +46,7 @@ func (v enrollVector) key(t *testing.T) []byte {
 	return key
 }
 
-// The vectors were computed apart from this code, with Python's hmac and hashlib.
+// The vectors were computed without this code, with Python's hmac and hashlib.
 func TestEnrollVectors(t *testing.T) {
 	var all []enrollVector
 	vectors(t, "enroll.json", &all)
@@ -134,8 +134,8 @@ func TestWelcomeTampered(t *testing.T) {
 	}
 }
 
-// Refusals are proven too, also for a request that somebody made up to get one. Nothing that is put into the nonce may make
-// the proof of a refusal fit a welcome.
+// Refusals are proven too, also those of a request that somebody made up to get one. No nonce may make the proof of a refusal fit a
+// welcome.
 func TestWelcomeProofOfACraftedNonce(t *testing.T) {
 	key, _ := sign.EnrollKey("one")
 	const nonce, forged, refusal = "AAECAwQFBgcICQoLDA0ODw==", `{"node_id":"evil"}`, `{"error":{}}`

@@ -105,7 +105,7 @@ func send(t *testing.T, client *http.Client, r *http.Request) (int, string) {
 	return answer.StatusCode, string(text)
 }
 
-// What the net/http client would never write: the request line is given byte by byte.
+// These request lines are written byte by byte, because the net/http client would never write them.
 func TestRawRequestLines(t *testing.T) {
 	key := signingKey(t)
 	s := server(t, &key.PublicKey)
@@ -270,8 +270,8 @@ func TestSignAgainReplacesTheSignature(t *testing.T) {
 	}
 }
 
-// TestNonceOwner: the nonce of one identity in a request that names another is not even read, so that nobody can have an
-// answer proven for a nonce that they saw on its way.
+// TestNonceOwner: a request that names one identity and carries the nonce of another is refused as malformed. So nobody gets a proven
+// answer for a nonce that they saw on its way.
 func TestNonceOwner(t *testing.T) {
 	key := signingKey(t)
 	other := strings.Repeat("0", 64)

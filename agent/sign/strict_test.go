@@ -111,7 +111,7 @@ func TestDecodeStrictRefuses(t *testing.T) {
 	}
 }
 
-// TestDecodeOnce: what a newer peer adds is passed over, what could be understood in two ways is refused.
+// TestDecodeOnce: keys that a newer peer adds are skipped. A text that could be understood in two ways is refused.
 func TestDecodeOnce(t *testing.T) {
 	for text, ok := range map[string]bool{
 		`{"name":"a"}`: true, `{"name":"a","of_a_later_version":{"x":[{"y":1}]}}`: true,

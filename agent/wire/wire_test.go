@@ -45,8 +45,7 @@ func read(t *testing.T, name string) []byte {
 	return data
 }
 
-// A message that is decoded and encoded again must be the vector, field by field and in its order: the vectors are what the
-// other end reads too.
+// A message that is decoded and encoded again must equal the vector, with every field in its order. The other end reads the same vectors.
 func TestVectors(t *testing.T) {
 	for name, m := range messages {
 		data := read(t, name)
@@ -78,7 +77,7 @@ func sameJSON(t *testing.T, name string, data []byte, into any) {
 	}
 }
 
-// complete fails for a field that a vector leaves at zero: a new field belongs into the vector.
+// complete fails for a field that the vector leaves at zero, so that nobody forgets to add a new field to the vector.
 func complete(t *testing.T, path string, v reflect.Value) {
 	t.Helper()
 	switch {
@@ -131,7 +130,7 @@ func TestHardwareInMessages(t *testing.T) {
 	}
 }
 
-// What could not be read is null and never 0; what is 0 stays 0.
+// A value that could not be read is null and never 0. A value of 0 stays 0.
 func TestUnknownIsNull(t *testing.T) {
 	for _, v := range []any{wire.Hardware{}, wire.GPU{}, wire.Clocks{}, wire.PCIe{}, wire.ECC{}, wire.Remaps{}, wire.Fabric{},
 		wire.Processes{},
@@ -156,7 +155,7 @@ func TestUnknownIsNull(t *testing.T) {
 	}
 }
 
-// A run that has not looked yet says null, which cures nothing; one that looked and found nothing wrong says so.
+// A run that has not looked yet says null, which cures nothing. One that looked and found nothing wrong sends an empty list.
 func TestHealthThatIsNotKnown(t *testing.T) {
 	unknown := encoded(t, wire.HeartbeatRequest{})
 	well := encoded(t, wire.HeartbeatRequest{Health: []string{}})
@@ -183,7 +182,7 @@ func encoded(t *testing.T, v any) map[string]json.RawMessage {
 	return fields
 }
 
-// Measured numbers are pointers: a plain one could not say that nobody knows it.
+// Measured numbers are pointers, because a plain number could not say that it is not known.
 func TestMeasuredNumbersArePointers(t *testing.T) {
 	plain := map[string]bool{"Index": true} // an index is not measured
 	for _, typ := range []reflect.Type{

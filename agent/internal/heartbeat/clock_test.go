@@ -52,7 +52,7 @@ func newClocks(t *testing.T, secure bool) (n *node, own, gateway *setting) {
 	return n, own, gateway
 }
 
-// gaps gives the longest time between two requests of a kind that were sent from a moment on.
+// gaps gives the longest time between two requests of a kind. Requests before a given moment do not count.
 func (n *node) gap(suffix string, since time.Time) (longest time.Duration) {
 	last := since
 	for _, r := range n.g.Requests(suffix) {
@@ -64,8 +64,8 @@ func (n *node) gap(suffix string, since time.Time) (longest time.Duration) {
 	return max(longest, time.Since(last))
 }
 
-// TestOwnClockIsSet: whatever happens to this machine's clock, the node reports at its pace, renews in time and not without need,
-// and says nothing of the future.
+// TestOwnClockIsSet: whatever happens to this machine's clock, the node reports at its pace and renews in time, but not without need. No
+// time in its status lies in the future.
 func TestOwnClockIsSet(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		for _, by := range bothWays() {
@@ -115,7 +115,7 @@ func TestStartWithAWrongClock(t *testing.T) {
 	}
 }
 
-// TestGatewaysClockIsSet: the gateway's clock is off for ten seconds or for hours, and right again.
+// TestGatewaysClockIsSet: the gateway's clock is wrong for ten seconds or for hours, and then right again.
 func TestGatewaysClockIsSet(t *testing.T) {
 	for _, by := range bothWays() {
 		for _, length := range []time.Duration{10 * time.Second, 5 * time.Hour} {
@@ -138,7 +138,8 @@ func TestGatewaysClockIsSet(t *testing.T) {
 	}
 }
 
-// TestCertificateOfTomorrow: one that was issued while the gateway's clock was ahead is taken, and renewed in time that passes.
+// TestCertificateOfTomorrow: the node takes a certificate that was issued while the gateway's clock was ahead. It counts the time that
+// passes, and renews by that.
 func TestCertificateOfTomorrow(t *testing.T) {
 	for _, ahead := range []time.Duration{10 * time.Hour, 10 * year} {
 		synctest.Test(t, func(t *testing.T) {
@@ -168,7 +169,7 @@ func TestCertificateOfTomorrow(t *testing.T) {
 	}
 }
 
-// TestAfterSleep: the machine slept, in which time its timers stood still, and its clock did not.
+// TestAfterSleep: the machine slept. Meanwhile its timers stood still, and its clock went on.
 func TestAfterSleep(t *testing.T) {
 	for _, c := range []struct {
 		slept time.Duration
@@ -205,7 +206,7 @@ func TestAfterSleep(t *testing.T) {
 	}
 }
 
-// TestBackOffDoesNotHangOnTheClock: the gateway is away and comes back while the clock is off.
+// TestBackOffDoesNotHangOnTheClock: the gateway is away and comes back while the clock is wrong.
 func TestBackOffDoesNotHangOnTheClock(t *testing.T) {
 	for _, by := range bothWays() {
 		synctest.Test(t, func(t *testing.T) {

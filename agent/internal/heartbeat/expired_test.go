@@ -14,7 +14,7 @@ import (
 	"muster/agent/wire"
 )
 
-// wall is a machine's clock that is off, and can be set while the agent runs.
+// wall is a machine's clock that is wrong, and can be set while the agent runs.
 type wall struct {
 	mu  sync.Mutex
 	off time.Duration
@@ -48,7 +48,7 @@ func (n *node) withClock(t *testing.T, off time.Duration) *wall {
 	return w
 }
 
-// TestExpiredForGood: nothing but the renewal is asked for, every few minutes, until an operator allows it.
+// TestExpiredForGood: the node asks for nothing but the renewal, every few minutes, until an operator allows it.
 func TestExpiredForGood(t *testing.T) {
 	for _, secure := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
@@ -90,7 +90,7 @@ func TestExpiredForGood(t *testing.T) {
 	}
 }
 
-// TestExpiresAtOnce: a gateway whose certificates are over when they arrive does not make the agent spin.
+// TestExpiresAtOnce: a gateway whose certificates have expired when they arrive does not make the agent ask without a pause.
 func TestExpiresAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)

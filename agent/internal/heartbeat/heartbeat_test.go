@@ -170,7 +170,7 @@ func TestWhatABeatCarries(t *testing.T) {
 	})
 }
 
-// What is not known goes out as null; what the gateway has on record is taken from a proven answer alone.
+// A value that is not known goes out as null. The agent takes the gateway's number of GPUs from a proven answer alone.
 func TestHealthAndWhatIsExpected(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var proven atomic.Bool
@@ -224,7 +224,7 @@ func TestHealthAndWhatIsExpected(t *testing.T) {
 	})
 }
 
-// A gateway that takes less than this agent sends gets a shorter reading at once, and from then on.
+// A gateway that does not take a reading of this length gets a shorter one at once, and only short ones from then on.
 func TestShorterReadingForAnOlderGateway(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)

@@ -11,10 +11,10 @@ import (
 	"muster/agent/wire"
 )
 
-// watchdog is what a service manager waits for at most.
+// watchdog is the longest time that a service manager waits for a sign of life.
 const watchdog = 2 * time.Minute
 
-// TestProgressFeedsAWatchdog whatever the gateway says, and only while the loop gets on.
+// TestProgressFeedsAWatchdog: the loop gives a sign of life in time, whatever the gateway says. A loop that is stuck gives none.
 func TestProgressFeedsAWatchdog(t *testing.T) {
 	for _, test := range []struct {
 		name   string

@@ -6,7 +6,7 @@ import (
 	"muster/agent/internal/protocolpage"
 )
 
-// TestProtocolPage holds what muster help protocol says of refusals after enrolment against what this agent does: final, or not.
+// TestProtocolPage compares what muster help protocol says about refusals after enrolment with what this agent does: final, or not.
 func TestProtocolPage(t *testing.T) {
 	for _, code := range protocolpage.Codes(t) {
 		if forGood(code.Name) != (code.Enrolled == "final") {

@@ -204,8 +204,8 @@ func TestPairBeforeIsUsedOnlyForAForgetfulGateway(t *testing.T) {
 	}
 }
 
-// TestForwardAgain: a gateway that did not know the newer certificate for a moment, and then asks for it, finds it in use
-// again without a restart.
+// TestForwardAgain: a gateway does not know the newer certificate for a moment, and later asks for it. The node uses it again without a
+// restart.
 func TestForwardAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)

@@ -12,7 +12,7 @@ import (
 	"muster/agent/wire"
 )
 
-// TestWhyTheNodeIsHeldBack: what the gateway says of the node's state is in the log once per change, and in the status.
+// TestWhyTheNodeIsHeldBack: what the gateway says about the node's state is in the status, and once per change in the log.
 func TestWhyTheNodeIsHeldBack(t *testing.T) {
 	for _, test := range []struct {
 		name    string

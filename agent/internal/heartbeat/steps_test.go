@@ -16,7 +16,7 @@ import (
 	"muster/agent/wire"
 )
 
-// step is where a renewal is cut off, while on is set.
+// step is a place at which a renewal is cut off.
 type step struct {
 	name   string
 	down   bool // the gateway cannot be reached at all
@@ -26,8 +26,8 @@ type step struct {
 	disk   bool // the answer arrives and cannot be saved
 }
 
-// TestSteps cuts a renewal off at one step after the other, as a crash or a cut line would, and goes on from what is on the
-// disk: the next try is with the same key, and the node never stops.
+// TestSteps cuts a renewal off at one step after the other, as a crash or a broken connection would. It goes on from what is on the disk:
+// the next try uses the same key, and the node never stops.
 func TestSteps(t *testing.T) {
 	for _, c := range []step{
 		{name: "before it is asked", down: true},
@@ -73,7 +73,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-// reload is what an agent that is started again finds.
+// reload is an agent that is started again, with what it finds on the disk.
 func (n *node) reload(t *testing.T) {
 	t.Helper()
 	state, err := n.cfg.Directory.Load()

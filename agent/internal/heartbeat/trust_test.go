@@ -46,8 +46,8 @@ func (n *node) saved(t *testing.T) identity.State {
 	return state
 }
 
-// TestKeyThatNobodyHeardOf: answers are signed with a key two rotations away. The node finds it through the signed sets, has
-// them on the disk and goes on at once; a later start goes by what was saved.
+// TestKeyThatNobodyHeardOf: answers are signed with a key two rotations away. The node finds the key through the signed sets, saves them
+// and goes on at once. A later start uses what was saved.
 func TestKeyThatNobodyHeardOf(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)
@@ -68,7 +68,7 @@ func TestKeyThatNobodyHeardOf(t *testing.T) {
 	})
 }
 
-// TestNumberAlone: over TLS nothing fails when keys change; the number in the answers has the node fetch the set all the same.
+// TestNumberAlone: over TLS nothing fails when keys change. The number in the answers makes the node fetch the set all the same.
 func TestNumberAlone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, true, nil)
@@ -106,7 +106,7 @@ func TestAnotherRoot(t *testing.T) {
 	}
 }
 
-// TestPagesBringNoSets: what an edge says by itself never has the node look for other keys.
+// TestPagesBringNoSets: a page of a proxy never makes the node look for other keys.
 func TestPagesBringNoSets(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)
@@ -121,8 +121,8 @@ func TestPagesBringNoSets(t *testing.T) {
 	})
 }
 
-// TestSetsThatDoNotHelp: a gateway that answers with a strange key and has no set for it is asked at the pace of any failure,
-// and a number that leads nowhere every few minutes at most.
+// TestSetsThatDoNotHelp: a gateway answers with a strange key and has no set for it. The node asks it as often as after any failure. A
+// higher number without a set makes the node fetch the sets every few minutes at most.
 func TestSetsThatDoNotHelp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, true, func(g *gatewaytest.Gateway) { g.Newest = 9 })
@@ -145,7 +145,7 @@ func TestSetsThatDoNotHelp(t *testing.T) {
 	})
 }
 
-// TestSetsOnAFullDisk: what cannot be made durable is not gone by.
+// TestSetsOnAFullDisk: the node does not use sets that it cannot save.
 func TestSetsOnAFullDisk(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)
@@ -158,7 +158,7 @@ func TestSetsOnAFullDisk(t *testing.T) {
 	})
 }
 
-// TestRenewedUnderAnotherRoot: behind something that ends TLS, the first word of a new root is the renewed certificate.
+// TestRenewedUnderAnotherRoot: behind a proxy that ends TLS, the node first sees a new root in its renewed certificate.
 func TestRenewedUnderAnotherRoot(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t, false, nil)
@@ -174,7 +174,7 @@ func TestRenewedUnderAnotherRoot(t *testing.T) {
 	})
 }
 
-// TestAdopted: a gateway that was restored takes the certificate, and the node counts on from what it gives.
+// TestAdopted: a gateway that was restored takes the certificate over, and the node counts its generations on from the gateway's number.
 func TestAdopted(t *testing.T) {
 	for name, c := range map[string]struct {
 		answer func(*gatewaytest.Gateway) *gatewaytest.Reply

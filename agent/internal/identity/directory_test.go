@@ -172,7 +172,7 @@ func TestUnusableDirectories(t *testing.T) {
 	}
 }
 
-// TestTakesAVolumeOver: a directory that is there and as good as empty becomes the agent's, whoever owned it.
+// TestTakesAVolumeOver: an existing directory that counts as empty becomes the agent's, whoever owned it.
 func TestTakesAVolumeOver(t *testing.T) {
 	for _, inside := range []string{"", "lost+found", ".muster-install.aB12cd"} {
 		path := filepath.Join(t.TempDir(), "volume")

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFilesOfSomebodyElse: what others put into a directory before it was closed to them is not taken for the agent's own.
+// TestFilesOfSomebodyElse: files that others put into a directory before it was closed to them do not count as the agent's own.
 func TestFilesOfSomebodyElse(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "volume")
 	if err := os.Mkdir(path, 0o777); err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// TestTriedAgain: what repeats itself takes one line, which a terminal writes over and cuts.
+// TestTriedAgain: a reason that repeats itself takes one line. A terminal overwrites that line, and cuts it to its width.
 func TestTriedAgain(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	play := func(width int) string {

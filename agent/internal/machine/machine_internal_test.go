@@ -24,7 +24,7 @@ func fullRow(t *testing.T) (g wire.GPU) {
 	return h.GPUs[0]
 }
 
-// A report fits into what a gateway takes, however many GPUs there are; what had to be left out is told.
+// A report is short enough for a gateway, however many GPUs there are. It says what it left out.
 func TestReportFits(t *testing.T) {
 	for _, test := range []struct {
 		gpus, limit, least int

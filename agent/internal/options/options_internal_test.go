@@ -40,7 +40,7 @@ func TestWhereTheSecretComesFrom(t *testing.T) {
 	}
 }
 
-// TestSecretThatIsShown: a credential that was pasted into what everybody is shown is found before any request.
+// TestSecretThatIsShown: a person pasted a credential into a value that the gateway shows to everybody. It is found before any request.
 func TestSecretThatIsShown(t *testing.T) {
 	psk, err := sign.NewPSK(nil)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"muster/agent/internal/service"
 )
 
-// TestCalled: a program that the PATH leads to is called by its name, every other one by its path.
+// TestCalled: a program to which the PATH leads is called by its name, and every other one by its path.
 func TestCalled(t *testing.T) {
 	mine := t.TempDir()
 	theirs := t.TempDir()

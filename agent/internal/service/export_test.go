@@ -1,12 +1,12 @@
 package service
 
-// WithStep gives a layout that tells of every change before it is made.
+// WithStep returns a layout that calls step before every change.
 func (l Layout) WithStep(step func(string)) Layout {
 	l.step = step
 	return l
 }
 
-// What external tests look at.
+// Names that the tests outside of the package use.
 var (
 	UnitText   = unitText
 	OpenRCText = openRCText

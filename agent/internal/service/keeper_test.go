@@ -90,7 +90,7 @@ func TestKeeperIsAlone(t *testing.T) {
 	}
 }
 
-// TestKeeperWaitsForAnAgent does not start a second one beside an agent that another supervisor left.
+// TestKeeperWaitsForAnAgent: a supervisor does not start a second agent beside one that another supervisor left behind.
 func TestKeeperWaitsForAnAgent(t *testing.T) {
 	base := privateDir(t)
 	synctest.Test(t, func(t *testing.T) {

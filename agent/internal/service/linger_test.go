@@ -69,7 +69,7 @@ func TestChoose(t *testing.T) {
 	}
 }
 
-// TestWhoTheUserIs: su, sudo and setpriv may leave the environment of the caller, and that is not the user who must linger.
+// TestWhoTheUserIs: after su, sudo or setpriv the environment may name the caller, and another user must linger.
 func TestWhoTheUserIs(t *testing.T) {
 	const passwd = "root:x:0:0:root:/root:/bin/sh\nbob:x:1001:1001::/home/bob:/bin/sh\n\nbroken\n+carol:x:1002:1::/:/bin/sh\n"
 	for _, test := range []struct {
@@ -122,7 +122,8 @@ func TestUserKeptByCron(t *testing.T) {
 	}
 }
 
-// TestLingerIsRefusedAfterAll: nothing is started then that would end at logout.
+// TestLingerIsRefusedAfterAll: the check found that the user may linger, or that cron takes entries, and then it is refused. Nothing is
+// started that would end at logout.
 func TestLingerIsRefusedAfterAll(t *testing.T) {
 	b := login(t)
 	b.fail["loginctl --no-ask-password enable-linger"] = "Could not enable linger: Access denied"

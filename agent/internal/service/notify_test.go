@@ -56,7 +56,7 @@ func TestNotifier(t *testing.T) {
 	}
 }
 
-// TestNotifierWithoutSocket: READY is sent as soon as somebody listens.
+// TestNotifierWithoutSocket: nobody listens at first. READY is sent as soon as somebody does.
 func TestNotifierWithoutSocket(t *testing.T) {
 	n := service.NewNotifier(func(string) string { return "" })
 	n.Progress("online")

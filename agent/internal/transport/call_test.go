@@ -384,7 +384,7 @@ func TestHangingGatewayIsGivenUp(t *testing.T) {
 	})
 }
 
-// TestNoTLSOnATLSPort: a server that wants TLS answers 400 and often breaks off in it, for it does not read the request's body.
+// TestNoTLSOnATLSPort: a server that wants TLS answers 400. It often breaks the answer off, because it does not read the request's body.
 func FuzzUnproven(f *testing.F) {
 	f.Add(403, "text/html", []byte("<title>no</title>"))
 	f.Add(401, "application/json", []byte(`{"error":{"code":"revoked","message":"x"}}`))

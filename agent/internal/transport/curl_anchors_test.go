@@ -20,7 +20,7 @@ import (
 	"muster/agent/internal/transport/gatewaytest"
 )
 
-// counted is a curl that writes down how many certificates it was given at each start, 0 where it took the system's own.
+// counted is a curl that notes at each start how many certificates it was given. It notes 0 where it took the system's own.
 type counted struct {
 	t       *testing.T
 	program string
@@ -38,7 +38,7 @@ func newCounted(t *testing.T) *counted {
 	return c
 }
 
-// counts are those since the last call.
+// counts are the notes since the last call of counts.
 func (c *counted) counts() (all []int) {
 	c.t.Helper()
 	raw, err := os.ReadFile(filepath.Join(c.folder, "counts"))
@@ -95,7 +95,7 @@ func mustCall(t *testing.T, client *transport.Client, times int) {
 	}
 }
 
-// TestCurlIsGivenOneRoot: with the gateway's own root always, with a public one after a few exchanges.
+// TestCurlIsGivenOneRoot: curl always gets one root where the gateway has its own. For a public certificate it does after a few exchanges.
 func TestCurlIsGivenOneRoot(t *testing.T) {
 	authority := gatewaytest.NewCA(t, time.Now())
 	file := filepath.Join(t.TempDir(), "system.pem")
@@ -126,8 +126,7 @@ func TestCurlIsGivenOneRoot(t *testing.T) {
 	}
 }
 
-// TestAnchorChanges: an edge that goes over to another authority, or shows one of two each time, is followed, and costs no
-// more soon after.
+// TestAnchorChanges: an edge changes to another authority, or shows one of two each time. After a few exchanges curl gets few roots again.
 func TestAnchorChanges(t *testing.T) {
 	now := time.Now()
 	authorities := [2]*gatewaytest.CA{gatewaytest.NewCA(t, now), gatewaytest.NewCA(t, now)}
@@ -173,7 +172,7 @@ func TestAnchorChanges(t *testing.T) {
 	}
 }
 
-// TestCurlGoesByAnother: a curl that trusts other certificates than the system's file is not searched for ever.
+// TestCurlGoesByAnother: for a curl that uses other certificates than the system's file, the search ends.
 func TestCurlGoesByAnother(t *testing.T) {
 	authority := gatewaytest.NewCA(t, time.Now())
 	folder := t.TempDir()

@@ -186,7 +186,7 @@ func TestCurlIsGivenUpInTime(t *testing.T) {
 	}
 }
 
-// TestTheWholeGroupIsKilled has a program that ignores its time and starts another one. Both hold a pipe open.
+// TestTheWholeGroupIsKilled: the program ignores its limit of time and starts another one. Both hold a pipe open, and both are killed.
 func TestTheWholeGroupIsKilled(t *testing.T) {
 	fifo := filepath.Join(t.TempDir(), "alive")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -363,7 +363,7 @@ func FuzzParseHeaders(f *testing.F) {
 	})
 }
 
-// FuzzQuote has curl read a quoted value and send it.
+// FuzzQuote makes curl read a quoted value and send it.
 func FuzzQuote(f *testing.F) {
 	for _, seed := range []string{
 		"", "plain", `"`, `\`, `\\`, `\n`, `\"`, "a\nb", "\r\n", "\t\v\f\x01\x7f", "# no comment", " spaces ", "'", `" url = "x`,

@@ -22,8 +22,8 @@ import (
 	"muster/agent/wire"
 )
 
-// curlClient makes a client without an identity for a gateway on the loopback interface. system is what this machine's
-// curl trusts; nil: nothing that any gateway here has.
+// curlClient makes a client without an identity for a gateway on the loopback interface. system is what this machine's curl trusts. Where
+// it is nil, curl trusts no gateway of these tests.
 func curlClient(t *testing.T, url string, system *gatewaytest.CA, change func(*transport.Config)) *transport.Client {
 	t.Helper()
 	if _, err := exec.LookPath("curl"); err != nil {
@@ -216,7 +216,7 @@ func TestBothWaysGiveTheSameTexts(t *testing.T) {
 	}
 }
 
-// TestCurlGoesThroughTheProxy has one that is asked for whole URLs and for tunnels.
+// TestCurlGoesThroughTheProxy: curl asks a proxy for whole URLs over http, and for tunnels over https.
 func TestCurlGoesThroughTheProxy(t *testing.T) {
 	now := time.Now()
 	for _, variable := range []string{"http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY"} {

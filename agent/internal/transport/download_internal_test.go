@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzDownloadHead has anyone write the head of an answer: what goes on begins where it broke off, with the same tag.
+// FuzzDownloadHead takes any head of an answer. A download goes on only with a part that begins where it broke off and has the same tag.
 func FuzzDownloadHead(f *testing.F) {
 	f.Add(206, `"a"`, "bytes 4-7/8", []byte("5678"))
 	f.Add(206, `"a"`, "bytes 4-7/*", []byte("5678"))

@@ -44,7 +44,7 @@ func ways(t *testing.T, test func(t *testing.T, g *gatewaytest.Gateway, client *
 	})
 }
 
-// noise is a blob that no two places of are alike.
+// noise is content in which no two places are alike.
 func noise(size int) []byte {
 	data := make([]byte, size)
 	random := rand.NewChaCha8([32]byte{1})
@@ -86,7 +86,7 @@ func fetch(client *transport.Client, d *transport.Download) error {
 	return err
 }
 
-// TestDownloadGoesOnWhereItBrokeOff has an answer of 3 MiB break off twice.
+// TestDownloadGoesOnWhereItBrokeOff: an answer of 3 MiB breaks off twice.
 func TestDownloadGoesOnWhereItBrokeOff(t *testing.T) {
 	ways(t, func(t *testing.T, g *gatewaytest.Gateway, client *transport.Client) {
 		b := &blob{content: noise(3 << 20), tag: `"a"`, cuts: []int{1 << 20, 1 << 20}}
@@ -108,7 +108,7 @@ func TestDownloadGoesOnWhereItBrokeOff(t *testing.T) {
 	})
 }
 
-// TestDownloadUnderAnotherIdentity goes on after a renewal.
+// TestDownloadUnderAnotherIdentity: a download goes on after the certificate was renewed.
 func TestDownloadUnderAnotherIdentity(t *testing.T) {
 	ways(t, func(t *testing.T, g *gatewaytest.Gateway, client *transport.Client) {
 		b := &blob{content: noise(64 << 10), tag: `"a"`, cuts: []int{40 << 10}}
@@ -125,7 +125,7 @@ func TestDownloadUnderAnotherIdentity(t *testing.T) {
 	})
 }
 
-// TestDownloadIsOfNoUse: what cannot be proven or kept any more says so, and goes on saying so.
+// TestDownloadIsOfNoUse: a download that cannot be proven or written any more ends with ErrVoid, and so does every later call with it.
 func TestDownloadIsOfNoUse(t *testing.T) {
 	for _, test := range []struct {
 		name   string
@@ -189,7 +189,7 @@ func TestDownloadToAFullDisk(t *testing.T) {
 	})
 }
 
-// TestDownloadProvenAsAWhole changes one byte of the first part. The parts together are not what the gateway proves then.
+// TestDownloadProvenAsAWhole changes one byte of the first part. Then the parts together are not the content that the gateway proves.
 func TestDownloadProvenAsAWhole(t *testing.T) {
 	signed := func(t *testing.T, g *gatewaytest.Gateway, client *transport.Client) {
 		b := &blob{content: noise(64 << 10), tag: `"a"`, cuts: []int{32 << 10}}
@@ -248,7 +248,7 @@ func TestDownloadTakesNoOtherAnswers(t *testing.T) {
 	})
 }
 
-// TestDownloadOfPieces: a server that gives less than the rest is asked again.
+// TestDownloadOfPieces: a server may send less than the rest. Then the next call asks for what is missing.
 func TestDownloadOfPieces(t *testing.T) {
 	ways(t, func(t *testing.T, g *gatewaytest.Gateway, client *transport.Client) {
 		b := &blob{content: noise(64 << 10), tag: `"a"`, cuts: []int{1}}

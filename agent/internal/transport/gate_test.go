@@ -24,7 +24,7 @@ func under(q gatewaytest.Request) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// gated is a client in synthetic time whose gateway takes as long for /long/<duration> as that says.
+// gated is a client in synthetic time. Its gateway answers /long/<duration> after that duration.
 func gated(t *testing.T, secure bool, change func(*transport.Config)) (*gatewaytest.Gateway, *transport.Client) {
 	t.Helper()
 	g := gatewaytest.New(t)
@@ -52,7 +52,7 @@ func long(client *transport.Client, length string) error {
 	return err
 }
 
-// TestNothingGoesOutUnderTheIdentityBefore: a call that runs when the identity changes may end; its connection is not used again.
+// TestNothingGoesOutUnderTheIdentityBefore: a call that runs when the identity changes may end. Its connection is not used again.
 func TestNothingGoesOutUnderTheIdentityBefore(t *testing.T) {
 	for name, secure := range map[string]bool{"mtls": true, "signed": false} {
 		t.Run(name, func(t *testing.T) {
@@ -91,7 +91,7 @@ func TestNothingGoesOutUnderTheIdentityBefore(t *testing.T) {
 	}
 }
 
-// TestCallsAreCutWhenTheIdentityChanges: one that takes too long ends with an error of its own, and is made again.
+// TestCallsAreCutWhenTheIdentityChanges: a call that takes too long ends with ErrIdentityChanged, and can be made again.
 func TestCallsAreCutWhenTheIdentityChanges(t *testing.T) {
 	for name, secure := range map[string]bool{"mtls": true, "signed": false} {
 		t.Run(name, func(t *testing.T) {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// TestLinesEndWithTheirIdentity: what is open is cut, and what is dialled later is closed at once.
+// TestLinesEndWithTheirIdentity: open connections are cut, and those that are dialled later are closed at once.
 func TestLinesEndWithTheirIdentity(t *testing.T) {
 	var l lines
 	var far []net.Conn
@@ -48,7 +48,7 @@ func TestLinesEndWithTheirIdentity(t *testing.T) {
 	}
 }
 
-// TestCurlUploadsWhatIsLarge: curl reads data-binary as a whole before it sends any of it.
+// TestCurlUploadsWhatIsLarge: a large body is an upload, because curl reads data-binary as a whole before it sends any of it.
 func TestCurlUploadsWhatIsLarge(t *testing.T) {
 	for size, option := range map[int64]string{1 << 20: "data-binary", 1<<20 + 1: "upload-file"} {
 		var b curlConfig

@@ -8,7 +8,7 @@ import (
 	"muster/agent/internal/protocolpage"
 )
 
-// TestProtocolPage holds what muster help protocol says of trying again against what this agent does.
+// TestProtocolPage compares what muster help protocol says about trying again with what this agent does.
 func TestProtocolPage(t *testing.T) {
 	text := protocolpage.Words(t)
 	for _, want := range []string{

@@ -90,7 +90,7 @@ func TestFirstContact(t *testing.T) {
 	}
 }
 
-// pins are those of a text such as --root-pin's, one or several with a blank between.
+// pins reads one or several root pins with blanks between them.
 func pins(t *testing.T, text string) (all transport.Pins) {
 	t.Helper()
 	for one := range strings.FieldsSeq(text) {

@@ -62,7 +62,7 @@ func TestRequestsOfEveryKind(t *testing.T) {
 	}
 }
 
-// TestLargeAnswersOnlyWhereAskedFor keeps the usual bound for whoever names no other.
+// TestLargeAnswersOnlyWhereAskedFor: a call that names no bound of its own has the usual one.
 func TestLargeAnswersOnlyWhereAskedFor(t *testing.T) {
 	ways(t, func(t *testing.T, g *gatewaytest.Gateway, client *transport.Client) {
 		body := noise(wire.MaxBody + 1)

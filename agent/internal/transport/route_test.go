@@ -24,7 +24,7 @@ import (
 	"muster/agent/internal/transport/gatewaytest"
 )
 
-// edge lets curl through to a gateway and, while it is up, answers everybody else itself.
+// edge lets curl through to a gateway. While it is up, it answers all other clients itself.
 type edge struct {
 	g       *gatewaytest.Gateway
 	up      atomic.Bool
@@ -75,7 +75,7 @@ func newAuto(t *testing.T, change func(*transport.Config)) *auto {
 	return a
 }
 
-// beat calls once and says how many requests the edge stopped meanwhile.
+// beat makes one call, and returns how many requests the edge stopped meanwhile.
 func (a *auto) beat() (stopped int32, err error) {
 	before := a.edge.stopped.Load()
 	_, err = call(a.Client)
@@ -252,8 +252,8 @@ func TestSaysOnceThatCurlIsLacking(t *testing.T) {
 	}
 }
 
-// pickyServer serves the gateway's own TLS and, while blocked, ends the handshakes of Go, which it knows by its offering no
-// protocols; curl does.
+// pickyServer serves the gateway's own TLS. While blocked, it ends the handshakes of Go, and not those of curl: curl offers protocols
+// (ALPN), and Go here offers none.
 func pickyServer(t *testing.T, g *gatewaytest.Gateway, blocked func() bool, end func(net.Conn) error) string {
 	t.Helper()
 	certificate := g.Serving(t)

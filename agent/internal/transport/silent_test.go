@@ -12,7 +12,7 @@ import (
 	"muster/agent/internal/transport"
 )
 
-// TestSilence: who has not answered is told apart, for the next step is another one each time.
+// TestSilence: the error says who has not answered, because each case has another next step.
 func TestSilence(t *testing.T) {
 	quiet := func(ctx context.Context, _, _ string) (net.Conn, error) {
 		<-ctx.Done()

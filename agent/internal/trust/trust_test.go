@@ -42,7 +42,7 @@ func newFleet(t testing.TB) *fleet {
 
 func public(key ed25519.PrivateKey) string { return sign.EncodeKey(key.Public().(ed25519.PublicKey)) }
 
-// set is the one with a number, good in all its parts.
+// set is the trust set with this number. All its parts are good.
 func (f *fleet) set(number int64) wire.TrustSet {
 	return wire.TrustSet{
 		Number: number, IssuedAt: time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC), TrustDomain: gatewaytest.Domain,
@@ -83,7 +83,7 @@ func (f *fleet) document(sets ...json.RawMessage) []byte {
 	return raw
 }
 
-// pinned is what a node knows that has followed to a set.
+// pinned is what a node knows after it has followed the sets to this one.
 func (f *fleet) pinned(set json.RawMessage) identity.Gateway {
 	return identity.Gateway{Roots: f.root, TrustKey: public(f.trust), Trust: set, AnswerKey: public(f.answer)}
 }
@@ -123,7 +123,7 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestForgedSets: none of these is believed, and what is pinned stays as it is.
+// TestForgedSets: the node believes none of these, and what it has pinned stays as it is.
 func TestForgedSets(t *testing.T) {
 	f := newFleet(t)
 	first := f.good(1)
@@ -187,7 +187,7 @@ func TestForgedSets(t *testing.T) {
 	}
 }
 
-// TestHolds tells the gateway that a set is of from another one, whose sets may have the same numbers.
+// TestHolds: the gateway that issued a set is told from another one, whose sets may have the same numbers.
 func TestHolds(t *testing.T) {
 	f := newFleet(t)
 	other := newFleet(t)
@@ -217,7 +217,7 @@ func TestHolds(t *testing.T) {
 	}
 }
 
-// TestContinues: an enrolment afresh leads on from what is pinned, or is somebody else's.
+// TestContinues: the set of a new enrolment continues what is pinned, or it is another gateway's.
 func TestContinues(t *testing.T) {
 	f := newFleet(t)
 	other := newFleet(t)
@@ -249,7 +249,7 @@ func TestContinues(t *testing.T) {
 	}
 }
 
-// TestRoots names former roots too, and passes over what is no set.
+// TestRoots: former roots are named too, and entries that are not sets are skipped.
 func TestRoots(t *testing.T) {
 	f := newFleet(t)
 	other := newFleet(t)

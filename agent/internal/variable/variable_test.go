@@ -7,7 +7,7 @@ import (
 	"muster/agent/internal/variable"
 )
 
-// TestWithout: a child gets everything but what is the agent's.
+// TestWithout: a child gets every variable except the agent's.
 func TestWithout(t *testing.T) {
 	all := []string{"PATH=/bin", "MUSTER_TOKEN=mse_x", "MUSTERED=1", "MUSTER_NAME="}
 	got := variable.Without(all)
