@@ -35,7 +35,7 @@ tools:
 test:
 	go test ./...
 
-# The programs that tests start look for races too. What they find is in the reports.
+# The programs that tests start look for races too. They write what they find into files, which are shown at the end.
 race:
 	@command -v gcc >/dev/null || $(call install,gcc libc6-dev)
 	@reports=$$(mktemp -d) && chmod 1777 $$reports && code=0; \
@@ -52,10 +52,10 @@ check: build
 	go vet -tags real ./... && go run $(STATICCHECK) -tags real ./...
 	@{ command -v shellcheck && command -v readelf; } >/dev/null || $(call install,binutils shellcheck)
 	@shellcheck .ci/run install.sh gateway/internal/bootstrap/*.sh
-	@! go version -m bin/muster-agent | grep '^.dep' && ! readelf -l bin/muster-agent | grep INTERP || { echo "bin/muster-agent has that beside the standard library, or is not static"; exit 1; }
+	@! go version -m bin/muster-agent | grep '^.dep' && ! readelf -l bin/muster-agent | grep INTERP || { echo "bin/muster-agent must be static and use the standard library alone: see the line above"; exit 1; }
 	@size=$$(stat -c %s bin/muster-agent); echo "bin/muster-agent: $$size bytes"; test $$size -le 9500000
 
-# The first time it builds the step-ca that it compares with, which takes some minutes and the network.
+# The first run builds the step-ca that it compares with. That takes some minutes and needs the network.
 bench:
 	@go test -run '^$$' -bench Budgets -benchtime 1x -timeout 40m ./gateway
 
