@@ -50,6 +50,7 @@ func (s *Session) paste(text string) string {
 	return strings.Join(lines, "\n")
 }
 
+// pasteLine leaves the flags out where the line names a gateway itself, and where it is about --help, which needs none.
 func (s *Session) pasteLine(text string) string {
 	if strings.Contains(text, "--data") || strings.Contains(text, "--url") || strings.Contains(text, "--help") {
 		return s.pasteWith(text, "")

@@ -23,7 +23,8 @@ type Session struct {
 	files    string // the data directory that the command works on without a gateway; empty: it does not
 }
 
-// Client reaches the gateway that the flags and the environment name.
+// Client reaches the gateway that the flags and the environment name. A flag wins over every variable, so --data wins over MUSTER_URL.
+// Of the two variables MUSTER_URL wins.
 func (s *Session) Client(ctx context.Context) (*client.Client, error) {
 	if s.Flags.Given("url") && s.Flags.Given("data") {
 		return nil, Usagef("a gateway is reached by its socket or by its URL", "--data and --url exclude each other")

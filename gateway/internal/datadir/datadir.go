@@ -93,7 +93,7 @@ func ParseEnv(text string) map[string]string {
 	return values
 }
 
-// Same tells whether two paths lead to one directory, which need not exist.
+// Same tells whether two paths lead to one directory. Where a directory does not exist yet, the paths are compared.
 func Same(one, other string) bool {
 	a, errA := os.Stat(one)
 	b, errB := os.Stat(other)

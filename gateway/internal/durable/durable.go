@@ -31,6 +31,8 @@ func Copy(from, to string) error {
 	})
 }
 
+// create brings the content to the disk before the name: after a crash no name leads to half a file. It refuses a file that is there
+// (O_EXCL), so that nobody's link is followed and no key is written over.
 func create(path string, mode fs.FileMode, fill func(io.Writer) error) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {

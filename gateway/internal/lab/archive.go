@@ -84,7 +84,7 @@ func Index(dir string) error {
 	return os.WriteFile(filepath.Join(dir, "Packages"), []byte(index.String()), 0o644)
 }
 
-// Bind shows a directory of this machine at a path of the box, which must not have started yet.
+// Bind shows a directory of this machine at a path of the box. The box must not have started yet: it would not see a later mount.
 func (b *Box) Bind(dir, path string) {
 	b.lab.T.Helper()
 	b.Write(path+"/.here", "", 0o600)

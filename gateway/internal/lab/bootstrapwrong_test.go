@@ -63,8 +63,8 @@ func TestBootstrapWrongly(t *testing.T) {
 	s.expired(s.machine(), expiring, minting)
 }
 
-// hostsMounted runs the script where /etc/hosts is a mount: first one that cannot be written but has the name already, then one
-// that can be written but not replaced, as in containers.
+// hostsMounted runs the script where /etc/hosts is a mount. The first mount cannot be written, but has the name already. The second can
+// be written but not replaced, as in containers.
 func (s *site) hostsMounted(box *lab.Box, was lab.Node, m minted) {
 	s.Helper()
 	box.Sh("sed -i /muster-bootstrap/d /etc/hosts; echo 127.0.0.1 " + lab.GatewayName +

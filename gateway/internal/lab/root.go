@@ -18,8 +18,8 @@ const keyring = "/usr/share/keyrings/debian-archive-keyring.gpg"
 type Root struct {
 	name     string
 	packages string
-	systemd  bool
-	bare     bool // of that root the boxes get busybox alone
+	systemd  bool // its first process is systemd
+	bare     bool // boxes get nothing of this root but busybox
 }
 
 // Systemd is a Debian machine as people rent or rack it.
@@ -94,6 +94,8 @@ func busyboxTree(busybox, root string) error {
 	return nil
 }
 
+// made gives the root's directory in the cache. Its name holds a digest of the packages, so that other packages make another root. The
+// lock keeps two test processes from making the same root at once.
 func (r Root) made() (string, error) {
 	cache, err := cacheDir()
 	if err != nil {
@@ -115,6 +117,7 @@ func (r Root) made() (string, error) {
 	return path, r.build(path)
 }
 
+// cacheDir is where roots, archives and programs of others are kept for the next run.
 func cacheDir() (string, error) {
 	cache := os.Getenv("MUSTER_LAB_CACHE")
 	if cache == "" {

@@ -108,7 +108,7 @@ func uninstalled(t *testing.T, host *lab.Box, before map[string]string) {
 		t.Error("uninstall removed the data")
 	}
 	for _, line := range lab.Differences(before, host.Tree()) {
-		// useradd changes these, and the user stays, who owns the data.
+		// useradd changes these files. They stay changed: the user stays too, because it owns the data.
 		if !strings.HasPrefix(line, "/var/lib/muster") && !strings.HasPrefix(line, "/etc/muster") && !contains(line, "/etc/", "passwd") &&
 			!contains(line, "/etc/", "shadow") && !contains(line, "/etc/", "group") && !strings.HasPrefix(line, "/root/muster:") {
 			t.Errorf("uninstall left %s", line)

@@ -18,7 +18,7 @@ import (
 
 const (
 	stepAddress = "127.0.0.1:9443"
-	// shortLife is enough for a node to renew within seconds; stepClaims let step-ca give it.
+	// shortLife is so short that a node renews within seconds. stepClaims let step-ca issue for so short a time.
 	shortLife  = "12s"
 	stepClaims = `{"minTLSCertDuration": "5s", "maxTLSCertDuration": "24h", "defaultTLSCertDuration": "24h", "disableRenewal": true}`
 	// nodeTemplate is what muster help step-ca tells operators to give the provisioner.

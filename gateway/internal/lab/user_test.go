@@ -30,7 +30,8 @@ func TestUserWhoLingers(t *testing.T) {
 	s.leave()
 }
 
-// TestUserWhoMayNotLinger: then cron keeps the agent, and where there is none, join says so before it spends the token.
+// TestUserWhoMayNotLinger: where polkit does not allow it, cron keeps the agent. Where there is no cron either, join says so before it
+// uses the token up.
 func TestUserWhoMayNotLinger(t *testing.T) {
 	s := login(t, "rm /usr/bin/pkcheck; systemctl mask --now polkit.service")
 	s.step("no cron: nothing is made, and the token is good")

@@ -17,8 +17,8 @@ var AnyToken = regexp.MustCompile(`mse_[0-9A-Za-z]{8,}_[0-9A-Za-z]{20,}`)
 // Literal is the pattern of one text.
 func Literal(text string) *regexp.Regexp { return regexp.MustCompile(regexp.QuoteMeta(text)) }
 
-// Watch looks for a pattern in the arguments of every process of the lab, again and again. It gives a function that ends this and
-// gives what was found. A process that ends within one look may be missed.
+// Watch looks for a pattern in the arguments of every process of the lab, again and again. It gives a function that ends the search and
+// says what was found. A process that lives for a few milliseconds may be missed.
 func (l *Lab) Watch(pattern *regexp.Regexp) (stop func() []string) {
 	quit := make(chan struct{})
 	var found []string

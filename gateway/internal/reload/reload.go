@@ -88,6 +88,7 @@ func (f *Files[T]) follow() {
 	f.config.Logger.Info(f.config.What+" reloaded", said...)
 }
 
+// look gives nil for a file that cannot be looked at: Read says what is wrong with it.
 func look(names []string) []os.FileInfo {
 	var seen []os.FileInfo
 	for _, name := range names {

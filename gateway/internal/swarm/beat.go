@@ -18,7 +18,8 @@ const (
 	proofSample = 64
 )
 
-// pattern is a heartbeat's body around what differs from one to the next.
+// pattern is a heartbeat's body in three parts. Between them stand the run id and the counter, which differ from one heartbeat to the
+// next. So a body is put together without encoding JSON.
 type pattern struct {
 	before, between, after []byte // run id, counter
 }
@@ -113,9 +114,8 @@ func (s *swarm) connectAll(ctx context.Context) {
 	})
 }
 
-// signAhead signs heartbeats before the clock starts, for as long as they will be sent. The gateway has more to do for each than
-// the signer, so there are enough. It gives a queue for each node of each worker, and nil where heartbeats are signed as they are
-// sent.
+// signAhead signs heartbeats before the clock starts, for as long as the run will take. The gateway has more work with each than the
+// signer, so there will be enough. It gives each worker a queue for each of its nodes; nil: heartbeats are signed as they are sent.
 func (s *swarm) signAhead(ctx context.Context, p pattern) ([]map[*node][]ahead, error) {
 	switch {
 	case s.transport == viaMTLS || s.rate > 0:
@@ -165,12 +165,12 @@ func (w *worker) queue(ctx context.Context, p pattern, end time.Time) (map[*node
 type beater struct {
 	*worker
 	pattern pattern
-	queues  map[*node][]ahead
+	queues  map[*node][]ahead // nil: heartbeats are signed as they are sent
 	end     time.Time
-	done    int
-	body    []byte
+	done    int    // heartbeats so far
+	body    []byte // reused, as raw is: making new ones would cost as much as the gateway's own work
 	raw     []byte
-	dry     bool
+	dry     bool // there is nothing more to send
 }
 
 func (b *beater) run(ctx context.Context) {

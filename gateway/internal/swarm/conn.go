@@ -129,7 +129,7 @@ func (c *conn) chunks() ([]byte, error) {
 	return body, err
 }
 
-// header reads up to the empty line. The names are spelled as net/http writes them.
+// header reads up to the empty line. It compares names as net/http spells them: only servers written in Go are asked.
 func (c *conn) header(a *answer) (length int, err error) {
 	length = -1
 	for {

@@ -27,7 +27,7 @@ type sent struct {
 	prove func(a answer) error // nil: the connection is the proof, or this one is not looked at
 	from  time.Time            // when it was due; zero: when it is sent
 	nonce string               // of a signed one
-	again bool                 // a connection was lost on its account
+	again bool                 // a connection was lost before it was answered
 }
 
 // send makes one request for a node and counts what comes of it. ok is false for everything but a proven success.
@@ -51,8 +51,8 @@ func (w *worker) send(ctx context.Context, n *node, q sent) (a answer, ok bool) 
 	}
 }
 
-// lost counts a connection that could not be opened or that broke, and tells whether to try again. A gateway that is away is
-// left some time to come back.
+// lost counts a connection that could not be opened or that broke, and tells whether to try again. It waits first, so that a gateway
+// that is away has some time to come back.
 func (w *worker) lost(ctx context.Context, err error) (again bool) {
 	if ctx.Err() != nil {
 		return false
@@ -83,8 +83,8 @@ func (w *worker) judge(a answer, q sent, took time.Duration) bool {
 		w.tally.refuse(codeForeign, shorten(a.body))
 		return false
 	}
-	if refusal.Error.Code == wire.CodeStaleNonce && !ofEpoch(q.nonce,
-		string(a.epoch)) { // of before a restart: the next one names the new epoch
+	beforeRestart := refusal.Error.Code == wire.CodeStaleNonce && !ofEpoch(q.nonce, string(a.epoch))
+	if beforeRestart { // the next nonce names the new epoch, so this refusal does not count
 		w.epoch.learn(a.epoch)
 		return false
 	}

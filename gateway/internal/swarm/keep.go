@@ -116,6 +116,7 @@ func (s *swarm) unplayed() ([]keptNode, error) {
 	return k.Nodes[min(len(k.Nodes), len(s.nodes)):], nil
 }
 
+// replace writes a file as a whole. A run that is ended in the middle must not cost the identities of the run before.
 func replace(path string, text []byte) error {
 	f, err := os.CreateTemp(filepath.Dir(path), ".swarm-*") // 0600
 	if err != nil {

@@ -92,8 +92,8 @@ func (n *node) certificate() *tls.Certificate {
 	return c
 }
 
-// connect opens the node's own connection. The server's chain to the pinned roots proves every answer on it. Without roots the
-// server is not checked: it is one to compare with.
+// connect opens the node's own connection, where there is none. The server's chain to the pinned roots proves every answer on it.
+// Without roots the server is not checked: it is a server to compare with.
 func (n *node) connect(ctx context.Context, d dialer, roots *x509.CertPool) error {
 	if n.conn != nil {
 		return nil
@@ -112,7 +112,7 @@ func (n *node) connect(ctx context.Context, d dialer, roots *x509.CertPool) erro
 	return err
 }
 
-// connection is the one for this node's next request.
+// connection gives the connection for this node's next request: the node's own over mTLS, else the one that the worker's nodes share.
 func (w *worker) connection(ctx context.Context, n *node) (*conn, error) {
 	if n.direct {
 		roots := w.pinned.roots
@@ -141,7 +141,7 @@ func (w *worker) hangUp(n *node) {
 	}
 }
 
-// pause waits, shorter when the run ends.
+// pause waits for d, or until the run ends.
 func pause(ctx context.Context, d time.Duration) {
 	timer := time.NewTimer(d)
 	defer timer.Stop()

@@ -159,7 +159,8 @@ func (o *options) check() error {
 	return nil
 }
 
-// loopback refuses every gateway but one on this machine.
+// loopback refuses every gateway that is not on this machine: thousands of nodes are an attack on any other. It adds the port where
+// the URL has none.
 func loopback(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if text == "" || err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" ||

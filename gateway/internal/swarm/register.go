@@ -83,7 +83,8 @@ func (s *swarm) enrol(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// applicants makes nodes. write makes each one's key and its request; no clock is running yet.
+// applicants makes nodes. write makes each one's key and request, on all cores. That comes before the clock starts: it is the nodes'
+// work and not the gateway's.
 func (s *swarm) applicants(missing int, write func(*applicant) error) ([]*applicant, error) {
 	prefix := s.name
 	if prefix == "" {
@@ -103,6 +104,7 @@ func (s *swarm) applicants(missing int, write func(*applicant) error) ([]*applic
 	return applicants, s.prepare(nodes, func(n *node) error { return write(byNode[n]) })
 }
 
+// directly tells whether the node of this number uses mTLS. It depends on the number alone, so a later run gives the same answer.
 func (s *swarm) directly(number int) bool {
 	return s.transport == viaMTLS || s.transport == viaMixed && number%2 == 0
 }

@@ -44,6 +44,7 @@ func (s *swarm) renewAll(ctx context.Context) error {
 	return s.firstUse(ctx)
 }
 
+// renewal asks for one certificate, and gives the answer's body. The connection's next exchange reuses the bytes, so it gives a copy.
 func (w *worker) renewal(ctx context.Context, n *node) (body []byte, ok bool) {
 	asked, err := json.Marshal(wire.RenewRequest{CSR: n.csr})
 	if err != nil {
@@ -59,6 +60,7 @@ func (w *worker) renewal(ctx context.Context, n *node) (body []byte, ok bool) {
 	return append([]byte(nil), a.body...), ok
 }
 
+// firstUse sends one heartbeat with each new certificate. It is a phase of its own, because it costs the gateway a durable write.
 func (s *swarm) firstUse(ctx context.Context) error {
 	p, err := newPattern(s.gpus)
 	if err != nil {

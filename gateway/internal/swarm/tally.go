@@ -94,7 +94,7 @@ type phase struct {
 	spent   time.Duration // processor time of this program: what the gateway did not have
 }
 
-// processor is the time that this process has had on all cores.
+// processor is the time that this process has had on all cores so far; 0 where the system does not say.
 func processor() time.Duration {
 	var usage syscall.Rusage
 	if syscall.Getrusage(syscall.RUSAGE_SELF, &usage) != nil {

@@ -27,6 +27,7 @@ func (n Notifier) Run(ctx context.Context) error {
 	return nil
 }
 
+// say logs a failure and goes on: a gateway that serves must not end because systemd was not told.
 func (n Notifier) say(state string) {
 	if err := notify(n.Socket, state); err != nil {
 		n.Logger.Error("systemd cannot be told that this gateway is alive, and may restart it", "error", err)

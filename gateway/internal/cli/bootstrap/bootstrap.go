@@ -169,6 +169,7 @@ func warnPlatforms(s *cli.Session, packages []client.BootstrapPackage) {
 	}
 }
 
+// showBootstrap is the text for a person. The half second rounds a time that has just begun to run: 15m, and not 14m.
 func showBootstrap(s *cli.Session, command, userData string, expires time.Time, window time.Duration) error {
 	what := "On the machine, as root:"
 	text := screen.Indent(command)

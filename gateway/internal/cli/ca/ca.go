@@ -85,6 +85,7 @@ func caShow(ctx context.Context, s *cli.Session) error {
 	})
 }
 
+// fetchCA is the question of ca show and of key ls: one answer has both.
 func fetchCA(ctx context.Context) func(*client.Client) (client.CA, error) {
 	return func(c *client.Client) (client.CA, error) { return c.CA(ctx) }
 }

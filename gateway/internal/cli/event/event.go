@@ -127,6 +127,7 @@ func (l *lost) passing() bool {
 	return !errors.As(l.err, &refused) || refused.Code == wire.CodeUnavailable || refused.Code == wire.CodeInternal
 }
 
+// eventFilter gives limit 0 where nobody set one.
 func eventFilter(s *cli.Session, security bool) (f client.EventFilter, limit int, err error) {
 	f.Node = s.Flags.Text("node")
 	f.Kind = s.Flags.Text("kind")
@@ -190,6 +191,7 @@ func (w *eventWriter) forward(ctx context.Context, c *client.Client, f client.Ev
 	}
 }
 
+// write prints the header once, also where there is no event yet.
 func (w *eventWriter) write(events []client.Event) error {
 	rows := make([][]string, 0, len(events))
 	for _, e := range events {

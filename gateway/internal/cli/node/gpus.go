@@ -39,6 +39,7 @@ func nodeGPUs(ctx context.Context, s *cli.Session) error {
 	})
 }
 
+// gpusArguments takes the last argument for the number. Without names the nodes are selected.
 func gpusArguments(args []string) (names []string, patch client.NodePatch, err error) {
 	last := args[len(args)-1]
 	names = args[:len(args)-1]

@@ -20,6 +20,8 @@ func filter(s *cli.Session) (client.NodeFilter, error) {
 	return client.NodeFilter{Selector: s.Flags.Text("selector"), Status: wanted.status, State: wanted.state, All: all}, err
 }
 
+// nodeList prints page by page as the pages come, so that a list of any length needs the memory of one page. A filter that matches
+// nothing is no error. Without a filter an empty list says how to get a node.
 func nodeList(ctx context.Context, s *cli.Session) error {
 	filter, err := filter(s)
 	if err != nil {
@@ -71,6 +73,7 @@ type tally struct {
 	unwell, old                          int // rows that bear a mark
 }
 
+// add counts a retired node as retired alone: it has no status that anybody waits for.
 func (t *tally) add(v view) {
 	t.all++
 	if v.unwell() {
@@ -141,6 +144,7 @@ func nodeListJSON(ctx context.Context, w io.Writer, c *client.Client, filter cli
 	return err
 }
 
+// nodeShow goes on with the other nodes where one cannot be shown, and fails in the end.
 func nodeShow(ctx context.Context, s *cli.Session) error {
 	c, format, err := s.Begin(ctx)
 	if err != nil {

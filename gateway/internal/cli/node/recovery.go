@@ -25,6 +25,7 @@ func recoveryCommand() cli.Command {
 			"muster node allow-recovery vast-h100-39467543 --fingerprint 1dffb077c49b8760"}}
 }
 
+// nodeAllowRecovery takes a fingerprint for one named node alone: a selector could pick another node than the person looked at.
 func nodeAllowRecovery(ctx context.Context, s *cli.Session) error {
 	window, err := s.Flags.Duration("for", 0)
 	if err != nil {

@@ -110,6 +110,7 @@ func (v view) statusLine() string {
 	return word(screen.OrUnknown(v.Status)) + ", seen " + v.since(v.LastSeen) + " ago"
 }
 
+// clockLine turns the sign round: the skew is the gateway's clock minus the node's, and a person asks about the node's.
 func (v view) clockLine() string {
 	if v.SkewMillis == nil {
 		return notKnown

@@ -57,7 +57,8 @@ type push struct {
 	single  bool // one box: its ssh may ask the person for a password
 }
 
-// pushNodes carries the agent to boxes over the system's own ssh and joins them.
+// pushNodes carries the agent to boxes over the system's own ssh and joins them, pushParallel of them at once. Each box has its own
+// time, which begins when its turn comes.
 func pushNodes(ctx context.Context, s *cli.Session) error {
 	p, err := newPush(ctx, s)
 	if err != nil {
@@ -81,6 +82,7 @@ func pushNodes(ctx context.Context, s *cli.Session) error {
 	return p.summary(ctx, results)
 }
 
+// newPush checks all that can be checked without a box: a wrong flag must not leave some boxes joined and others not.
 func newPush(ctx context.Context, s *cli.Session) (*push, error) {
 	p := &push{Session: s, single: len(s.Words) == 1, agents: &agentCopies{from: s.Agents}}
 	for i, host := range s.Words {
@@ -162,6 +164,7 @@ func (p *push) joinFlags() error {
 	return nil
 }
 
+// onlyHere tells whether a URL leads every other machine to itself.
 func onlyHere(gateway string) bool {
 	u, err := url.Parse(gateway)
 	if err != nil {

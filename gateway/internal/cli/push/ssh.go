@@ -35,6 +35,7 @@ type remoteError struct {
 
 func (e *remoteError) Error() string { return e.why }
 
+// broken tells whether the connection ended a step. Then nobody knows what the box did after that, and the folder may still be there.
 func broken(err error) bool {
 	var remote *remoteError
 	return errors.As(err, &remote) && remote.cut
@@ -81,6 +82,7 @@ func folder(dir string) bool {
 		only(unique, letters)
 }
 
+// look reaches the box for the first time. What it says is the word of a stranger: it goes into commands only after it was checked.
 func (p *push) look(ctx context.Context, host string) (platform, dir string, err error) {
 	said, err := p.remote(ctx, host, lookScript, nil, nil)
 	if err != nil {

@@ -188,7 +188,8 @@ func (s *service) data(data string, uid, gid int) error {
 	})
 }
 
-// program copies the running program to its place, unless it is there already.
+// program copies the running program to its place, unless it is there already. The copy replaces the file and does not write into it:
+// the system refuses to write into a program that runs.
 func (s *service) program() (copied bool, err error) {
 	installed, err := os.Stat(s.at(programPath))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {

@@ -30,7 +30,7 @@ func (s *service) exists(path string) bool {
 	return err == nil
 }
 
-// read gives nil when there is no such file.
+// read gives nil when there is no such file, and an empty slice for an empty one: an empty key is an error, and a missing one is not.
 func (s *service) read(path string) ([]byte, error) {
 	raw, err := os.ReadFile(s.at(path))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -51,7 +51,7 @@ func (s *service) same(one, other string) bool {
 	return err == nil && os.SameFile(a, b)
 }
 
-// locked tells whether a gateway holds the lock of a data directory.
+// locked tells whether a gateway holds the lock of a data directory. To find out it takes the lock itself for a moment, where it is free.
 func (s *service) locked(path string) bool {
 	file, err := os.OpenFile(s.at(path), os.O_RDWR, 0)
 	if err != nil {

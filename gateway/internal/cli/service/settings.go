@@ -19,7 +19,8 @@ type serviceSettings struct {
 	keyFile  string   // --master-key-file: where the key comes from, this once
 }
 
-// settings puts the arguments over what the settings file has.
+// settings puts the arguments over this process's environment, and that over what the settings file has. serve itself reads all of
+// them, so that a setting that serve would refuse is refused before anything is changed.
 func (s *service) settings() (*serviceSettings, error) {
 	if s.Serve == nil {
 		return nil, cli.Hinted("this program has no gateway in it", "use the one that make build makes")

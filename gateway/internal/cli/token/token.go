@@ -67,6 +67,7 @@ func tokenList(ctx context.Context, s *cli.Session) error {
 	})
 }
 
+// tokenColumns keeps the id on every screen: without it no token can be revoked.
 func tokenColumns() []screen.Column {
 	return []screen.Column{{Name: "ID"}, {Name: "TENANT", Rank: 4, Least: 8, Most: 24}, {Name: "NODE", Least: 12, Most: 40},
 		{Name: "STATUS", Rank: 1}, {Name: "USED", Rank: 3},
