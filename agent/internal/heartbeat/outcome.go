@@ -40,7 +40,7 @@ func (l *Loop) failed(err error) {
 	l.report.contact()
 	l.phase.answered = true
 	switch refusal.Code {
-	case wire.CodeUnknownCertificate, wire.CodeSupersededRetry:
+	case wire.CodeUnknownCertificate, wire.CodeSupersededRetry, wire.CodeRevoked:
 		if l.swap(refusal.Code) {
 			return
 		}
@@ -102,15 +102,17 @@ func (l *Loop) refused(refusal *transport.Refusal) {
 }
 
 // swap changes to the other pair of key and certificate. It goes back where the gateway provably does not know the current pair,
-// because it was restored from a backup. It goes forward where the gateway asks for the newer pair. It goes back only once until
-// the gateway has answered something else, and it goes forward each time.
+// because it was restored from a backup. It goes forward where the gateway asks for the newer pair, and where it has revoked the
+// older one: it took the newer one over, and its answer to that was lost. It goes back only once until the gateway has answered
+// something else, and it goes forward each time.
 func (l *Loop) swap(code string) bool {
 	other := l.State.Previous
 	if other == nil {
 		return false
 	}
-	forward := other.Generation > l.State.Current.Generation
-	if code == wire.CodeSupersededRetry && !forward || code != wire.CodeSupersededRetry && l.phase.swapped {
+	newer := other.Generation > l.State.Current.Generation
+	forward := code == wire.CodeSupersededRetry || code == wire.CodeRevoked
+	if forward && !newer || !forward && l.phase.swapped {
 		return false
 	}
 	next := l.State

@@ -235,3 +235,39 @@ func TestForwardAgain(t *testing.T) {
 		}
 	})
 }
+
+// TestLostAdoption: the gateway took the newer certificate over, which revokes the older one, and its answer was lost. The node comes
+// back with the newer one, also where it has been changed to the older one by an earlier run.
+func TestLostAdoption(t *testing.T) {
+	for _, name := range []string{"at once", "after a restart"} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, false, nil)
+				n.cfg.Interval = 5 * time.Minute
+				n.run(t, 17*time.Hour) // renewed once
+				n.cfg.State = n.saved(t)
+				first := identity.Fingerprint(gatewaytest.Leaf(t, n.cfg.State.Previous.Certificate))
+				adopted := name != "at once"
+				if adopted {
+					n.cfg.State.Current, n.cfg.State.Previous = n.cfg.State.Previous, n.cfg.State.Current
+				}
+				n.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+					switch {
+					case strings.HasSuffix(q.Path, "/adopt"):
+						adopted = true
+						return &gatewaytest.Reply{Status: 502, Unproven: true}
+					case !adopted:
+						return gatewaytest.Refusal(401, wire.CodeUnknownCertificate)
+					case q.Signature.Fingerprint == first:
+						return gatewaytest.Refusal(403, wire.CodeRevoked)
+					}
+					return nil
+				}
+				n.run(t, time.Minute)
+				if s := n.status(t); s.Phase != identity.PhaseOnline || n.saved(t).Current.Generation < 2 {
+					t.Errorf("generation %d, status %+v\n%s", n.saved(t).Current.Generation, s, n.log.String())
+				}
+			})
+		})
+	}
+}
