@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 
 	"muster/agent/sign"
 	"muster/agent/wire"
@@ -83,7 +84,9 @@ func (b *Bootstrap) ClearPSK(ctx context.Context, keep string, by store.Actor) e
 // PSKs lists the live PSKs, newest first.
 func (b *Bootstrap) PSKs(ctx context.Context) ([]store.PSK, error) { return b.store.PSKs(ctx) }
 
+// newPSK cuts off what agents cut off too: with it no machine could join.
 func (b *Bootstrap) newPSK(secret string) (store.PSK, error) {
+	secret = strings.TrimSpace(strings.TrimPrefix(secret, "\ufeff")) // the mark that some editors put before a text
 	if len([]rune(secret)) < minPSK {
 		return store.PSK{}, wire.Refuse(
 			wire.CodeWeakSecret, fmt.Sprintf("a PSK needs at least %d characters", minPSK),

@@ -83,6 +83,7 @@ func TestSetPSK(t *testing.T) {
 		{"20 letters", "äöüßabcdefghijklmnop", "ok"},
 		{"19 characters", "abcdefghijklmnopqrs", wire.CodeWeakSecret},
 		{"19 letters of two bytes", strings.Repeat("ä", 19), wire.CodeWeakSecret},
+		{"19 characters between blanks", " abcdefghijklmnopqrs\n", wire.CodeWeakSecret},
 		{"nothing", "", wire.CodeWeakSecret},
 		{"a token", token.Reveal(), wire.CodeWeakSecret},
 		{"a mistyped token", token.Reveal()[:40], wire.CodeWeakSecret},
@@ -100,6 +101,24 @@ func TestSetPSK(t *testing.T) {
 	}
 	if live, err := d.PSKs(t.Context()); err != nil || len(live) != 1 {
 		t.Errorf("%d live, %v, want the one that was not refused", len(live), err)
+	}
+}
+
+// TestPSKBetweenBlanks: an agent cuts white space off what it is given, so the gateway does so too.
+func TestPSKBetweenBlanks(t *testing.T) {
+	d := newDesk(t)
+	const chosen = "a person chose this secret"
+	key, err := sign.PSKKey(chosen)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, text := range []string{chosen, "  " + chosen + " ", chosen + "\r\n", "\ufeff\t" + chosen, "\u00a0" + chosen + "\u00a0"} {
+		if id, err := d.SetPSK(t.Context(), text, operator); err != nil || id != sign.PSKID(key) {
+			t.Errorf("set %q: got %s, %v", text, id, err)
+		}
+		if _, id, err := d.RotatePSK(t.Context(), text, operator); err != nil || id != sign.PSKID(key) {
+			t.Errorf("rotate %q: got %s, %v", text, id, err)
+		}
 	}
 }
 
