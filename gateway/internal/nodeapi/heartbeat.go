@@ -19,9 +19,9 @@ func checkHeartbeat(b *reading.Heartbeat) error {
 	case b.SkewMillis > wire.MaxSkewMillis || b.SkewMillis < -wire.MaxSkewMillis:
 		return bad("the skew is out of bounds", "skew_ms is the gateway's clock minus the node's")
 	case len(b.Agent) > wire.MaxSelf || len(b.Cost) > wire.MaxSelf || !shallow(b, b.Agent) || !shallow(b, b.Cost):
-		return bad("agent and cost are not small objects", "see wire.HeartbeatRequest")
+		return bad("agent and cost are not small objects", "each is an object of at most 1024 bytes and 16 levels")
 	case len(b.Notices) > wire.MaxNotices || len(b.Health) > wire.MaxNotices || len(strings.Join(b.Notices, "")) > wire.MaxNoticeBytes:
-		return bad("too many notices", "at most 16, 8 KiB together")
+		return bad("too many notices, or too many entries of health", "at most 16 of each, the notices together 8 KiB")
 	}
 	if b.Scanned && len(b.Hardware) <= maxHardware && shallow(b, b.Hardware) {
 		return nil
