@@ -116,6 +116,7 @@ func (g *gateway) adminAPI(socket bool) *adminapi.API {
 	}
 }
 
+// facts is what an operator needs to point machines at this gateway.
 func (g *gateway) facts() client.Gateway {
 	return client.Gateway{
 		URL: g.settings.publicURL, Version: version, TrustDomain: g.authority.TrustDomain(),
@@ -154,6 +155,8 @@ func (g *gateway) proxied(r *http.Request) bool {
 	return g.origin.Secured(r)
 }
 
+// server makes the server of one listener. net/http's own complaints about connections are for debugging only: the door counts what
+// strangers do.
 func (g *gateway) server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: g.door.Handler(h), ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
@@ -222,6 +225,7 @@ func (l *listeners) Run(ctx context.Context) error {
 	return err
 }
 
+// shutdown ends all servers at the same time, so that together they take no longer than shutdownTime.
 func (l *listeners) shutdown() {
 	ctx, cancel := context.WithTimeout(context.Background(), shutdownTime)
 	defer cancel()

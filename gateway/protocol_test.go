@@ -9,7 +9,7 @@ import (
 	"muster/gateway/internal/door"
 )
 
-// TestProtocolPage holds what muster help protocol says of connections against what the listeners do.
+// TestProtocolPage compares what muster help protocol says about connections with what the listeners do.
 func TestProtocolPage(t *testing.T) {
 	page, err := os.ReadFile("internal/cli/help/protocol.md")
 	if err != nil {

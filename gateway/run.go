@@ -52,6 +52,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	return exitDone
 }
 
+// commandLine is every command but serve. It runs in the operator's own process, and reaches the gateway over the admin API.
 func commandLine(ctx context.Context, args []string, getenv func(string) string, stdin io.Reader, stdout, stderr io.Writer) int {
 	agents, err := agentFiles()
 	if err != nil {

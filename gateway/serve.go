@@ -57,7 +57,7 @@ type gateway struct {
 }
 
 // serve builds the parts, opens the listeners and serves until ctx ends. It says where it serves only when the listeners are open:
-// scripts and tests wait for that line.
+// tests wait for that line.
 func serve(ctx context.Context, s settings, getenv func(string) string, stdout, stderr io.Writer) error {
 	if err := checkClock(time.Now()); err != nil {
 		return err
@@ -80,7 +80,7 @@ func serve(ctx context.Context, s settings, getenv func(string) string, stdout, 
 	return g.run(ctx, l)
 }
 
-// greet says where the gateway is and how to use it.
+// greet says where the gateway is and how to use it. Tests read the addresses out of these lines.
 func (g *gateway) greet(stdout io.Writer, l *listeners) {
 	certificate := "the files' certificate"
 	if g.settings.tlsCert == "" {
@@ -191,6 +191,7 @@ func (g *gateway) openIssuer() error {
 	return err
 }
 
+// openNodes makes the node API. A node may renew a hundred times in a certificate's life, which is far more than it needs.
 func (g *gateway) openNodes() error {
 	agents := g.settings.agents
 	if agents == nil {
@@ -257,7 +258,7 @@ func (g *gateway) installer() installer.Installer {
 	}
 }
 
-// site is what a bootstrap script says of this gateway now.
+// site is what a bootstrap script says of this gateway now, with the newest trust set.
 func (g *gateway) site() (bootstrap.Site, error) {
 	sets := g.authority.TrustSets()
 	return g.settings.bootstrap.Site(bootstrap.Gateway{

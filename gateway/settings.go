@@ -127,6 +127,7 @@ func parseSettings(args []string, getenv func(string) string, out io.Writer) (se
 	return s, s.check()
 }
 
+// issuerFlags adds the flags of --issuer. checkIssuer keeps them together: a flag of step-ca without --issuer step-ca is a mistake.
 func (s *settings) issuerFlags(f *flag.FlagSet) {
 	f.StringVar(&s.issuer, "issuer", issuerBuiltIn, "who signs the nodes' certificates: builtin or step-ca")
 	f.StringVar(&s.stepCA.URL, "step-ca-url", "", "`URL` of step-ca, with a host from dnsNames in its ca.json")
@@ -136,6 +137,7 @@ func (s *settings) issuerFlags(f *flag.FlagSet) {
 	f.StringVar(&s.stepCA.CertFile, "step-ca-cert", "", "PEM `FILE` with the certificate of that key: an X5C provisioner")
 }
 
+// bootstrapFlags adds the flags of bootstrap scripts. Their names are constants of package bootstrap, whose errors name them.
 func (s *settings) bootstrapFlags(f *flag.FlagSet) {
 	b := &s.bootstrap
 	b.InstallRuntime = true
@@ -254,7 +256,7 @@ func (l *list) Set(value string) error {
 	return nil
 }
 
-// days is a duration flag that takes whole days too.
+// days is a duration flag that takes whole days too, and 0 without a unit.
 type days time.Duration
 
 func (d *days) String() string { return time.Duration(*d).String() }
@@ -274,6 +276,7 @@ type yesNo bool
 
 func (y *yesNo) String() string { return strconv.FormatBool(bool(*y)) }
 
+// IsBoolFlag lets package flag take the flag without a value, for yes.
 func (y *yesNo) IsBoolFlag() bool { return true }
 
 func (y *yesNo) Set(value string) error {

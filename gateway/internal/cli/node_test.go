@@ -58,7 +58,7 @@ vast-h100-39467543  platform  vast_ai   1x H100 80GB HBM3  39233/81559 MiB  99% 
 	}
 }
 
-// TestNodeListOfEveryKind has what can be unknown unknown, and text that means harm.
+// TestNodeListOfEveryKind lists nodes of which everything is unknown that can be, and nodes whose text could harm a terminal.
 func TestNodeListOfEveryKind(t *testing.T) {
 	h := example(t)
 	partly := `"memory_total_mib":81559,"memory_used_mib":null,"utilization_percent":null`

@@ -38,7 +38,7 @@ func (d desk) command(context.Context, string, ...string) (string, error) {
 	return "ActiveState=" + d.state + "\n", nil
 }
 
-// TestWhoAnswers: a gateway that does not answer is started as it was set up, and by whom may start it.
+// TestWhoAnswers: where no gateway answers, the hint says how to start the one that was set up here, and who may do that.
 func TestWhoAnswers(t *testing.T) {
 	bare := t.TempDir()
 	home := t.TempDir()
@@ -114,7 +114,7 @@ func TestWhoAnswers(t *testing.T) {
 	}
 }
 
-// TestSudoHidesTokens: a command that root has to give stands there whole, but for what is secret in it.
+// TestSudoHidesTokens: a hint shows a command for root in full, without the secret in it.
 func TestSudoHidesTokens(t *testing.T) {
 	h := newHouse(t)
 	token, _, _ := strings.Cut(h.done("token", "create"), "\n")

@@ -70,7 +70,7 @@ var lists = [...]string{"node ls", "token ls --all", "account ls --all", "psk ls
 
 const bootstrapped = "a-node-that-waits-for-its-bootstrap"
 
-// furnish has something in every list.
+// furnish puts something into every list.
 func (h *house) furnish() {
 	h.t.Helper()
 	h.done("token", "create", "--tenant", "a-tenant-of-a-longer-name", "--label", "a-long-key/of-a-label=a-long-value-of-a-label", "--gpus",

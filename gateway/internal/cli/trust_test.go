@@ -91,7 +91,7 @@ func TestTrustUsage(t *testing.T) {
 	}
 }
 
-// TestSignedHere: with the trust key elsewhere, nothing is published without it, and whoever signs sees what it is.
+// TestSignedHere: with the trust key elsewhere, nothing is published without it. The person who signs is shown what is signed.
 func TestSignedHere(t *testing.T) {
 	h := newTrustHouse(t)
 	file := filepath.Join(t.TempDir(), "trust.key")
@@ -193,7 +193,7 @@ func TestLocalCommands(t *testing.T) {
 	}
 }
 
-// TestKeyForService: a master key that was rotated elsewhere than where the installed service reads it is said to belong there.
+// TestKeyForService: after a rotation into another file, the command says where the installed service reads its key.
 func TestKeyForService(t *testing.T) {
 	root := t.TempDir()
 	data := t.TempDir()

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// TestUnreached: what is in the way to a gateway is called by its name.
+// TestUnreached: an error on the way to a gateway says what is wrong, and what to check.
 func TestUnreached(t *testing.T) {
 	for want, err := range map[string]error{
 		"DNS knows no gw.example; check --url":                    &net.DNSError{Name: "gw.example", Err: "no such host", IsNotFound: true},

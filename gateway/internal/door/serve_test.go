@@ -105,7 +105,7 @@ func closes(t *testing.T, c net.Conn) string {
 	return string(got)
 }
 
-// TestSlow: whatever a peer does not finish, its connection ends, on every path, before and after TLS begins.
+// TestSlow: a peer that does not finish what it began loses its connection, on every path, before and after TLS begins.
 func TestSlow(t *testing.T) {
 	unread := "POST /nope HTTP/1.1\r\nHost: x\r\nContent-Length: 10\r\n\r\n"
 	for _, c := range []struct {
@@ -351,7 +351,7 @@ func status(t *testing.T, client *http.Client, url string) int {
 	return answer.StatusCode
 }
 
-// TestNoWindow: an HTTP/2 peer that takes nothing of a stream does not hold its handler, though the connection is alive.
+// TestNoWindow: a handler does not wait for ever for an HTTP/2 peer that takes nothing of its stream, though the connection is alive.
 func TestNoWindow(t *testing.T) {
 	w := &stuck{header: http.Header{}}
 	if _, err := door.Patient(w).Write(make([]byte, 100<<10)); !errors.Is(err, errStuck) {

@@ -13,7 +13,7 @@ import (
 	"muster/gateway/internal/lab"
 )
 
-// carried is where the agent lies that somebody brought to a machine.
+// carried is the path of the agent that somebody brought to a machine.
 const carried = "/srv/muster-agent"
 
 // member is one machine of a fleet.
@@ -180,7 +180,7 @@ func (f *fleet) back(some []*member, after time.Time) {
 	}
 }
 
-// rotate replaces all that nodes trust, and waits until those that are awake use the new.
+// rotate replaces all that nodes trust, and waits until the nodes that are awake use the new keys.
 func (f *fleet) rotate(awake []*member) {
 	f.Helper()
 	old := f.roots()

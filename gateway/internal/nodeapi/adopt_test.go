@@ -145,7 +145,7 @@ type adoptAttempt struct {
 	try    func(s *site, id string) answer
 }
 
-// wrongCertificates are proven as they should be.
+// wrongCertificates are attempts whose proof is right, with a certificate that must not be taken over.
 func wrongCertificates(t *testing.T) map[string]adoptAttempt {
 	elsewhere := newSite(t, nil)
 	return map[string]adoptAttempt{
@@ -196,7 +196,7 @@ func wrongCertificates(t *testing.T) map[string]adoptAttempt {
 	}
 }
 
-// wrongRequests show a certificate that would be adopted, or none.
+// wrongRequests are attempts with a certificate that would be taken over, or with none. Their proof or their form is wrong.
 func wrongRequests(t *testing.T) map[string]adoptAttempt {
 	return map[string]adoptAttempt{
 		"no proof": {401, wire.CodeNoIdentity, func(s *site, id string) answer {

@@ -49,7 +49,7 @@ func TestBootstrapCredential(t *testing.T) {
 		t.Errorf("none: got %d %s", a.status, a.body)
 	}
 	c := bootstrap.RegistryCredential{Registry: "registry.example", Username: "robot", Password: "hidden"}
-	if err := h.desk.SetRegistryCredential(t.Context(), c, store.Actor{Name: "gateway"}); err != nil {
+	if err := h.scripts.SetRegistryCredential(t.Context(), c, store.Actor{Name: "gateway"}); err != nil {
 		t.Fatal(err)
 	}
 	if a := h.ask("GET", wire.RegistryCredentialPath(m.Token.Reveal()), true); a.status != http.StatusOK ||

@@ -37,7 +37,7 @@ func (s *site) conflicted(name string) bool {
 	return len(n.Reasons) == 1 && n.Reasons[0].Reason == wire.ReasonConflict && n.State == "unavailable"
 }
 
-// TestSuperseded: the use of a certificate after its successor, on both transports.
+// TestSuperseded: a certificate is used after its successor was, on both transports.
 func TestSuperseded(t *testing.T) {
 	for _, direct := range []bool{false, true} {
 		t.Run(fmt.Sprintf("direct %v", direct), func(t *testing.T) {

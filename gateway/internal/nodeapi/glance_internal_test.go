@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzGlance holds what is read of an unproven body against encoding/json.
+// FuzzGlance compares what is read of an unproven body with what encoding/json reads.
 func FuzzGlance(f *testing.F) {
 	for _, seed := range []string{
 		`{"protocol":1,"name":"box","nonce":"AAAAAAAAAAAAAAAAAAAAAA==","time":"2026-11-21T12:00:00Z","csr":"x","hardware":{"nonce":"b"}}`,

@@ -22,7 +22,7 @@ import (
 type hall struct {
 	*site
 	handler http.Handler
-	desk    *bootstrap.Bootstrap
+	scripts *bootstrap.Bootstrap
 	node    fleet.Node
 }
 
@@ -30,12 +30,12 @@ func newHall(t testing.TB) *hall {
 	t.Helper()
 	h := &hall{}
 	h.site = newSite(t, func(c *nodeapi.Config) {
-		h.desk = bootstrap.New(bootstrap.Config{Store: c.Store, Now: c.Now, Site: func() (bootstrap.Site, error) {
+		h.scripts = bootstrap.New(bootstrap.Config{Store: c.Store, Now: c.Now, Site: func() (bootstrap.Site, error) {
 			return bootstrap.Site{NodeURL: "https://gw:7443", FirstHop: "https://gw:7443", FirstHopTrust: bootstrap.SystemTrust,
 				Registry: "registry.example",
 				Agents:   []wire.Platform{{OS: "linux", Arch: "amd64", SHA256: "ab", Path: "/agent/linux/amd64"}}}, nil
 		}})
-		c.Bootstrap = h.desk
+		c.Bootstrap = h.scripts
 	})
 	api := nodeapi.New(h.config)
 	mux := http.NewServeMux()
@@ -61,7 +61,7 @@ func (h *hall) mint(ttl time.Duration) bootstrap.Minted {
 	if err != nil {
 		h.t.Fatal(err)
 	}
-	m, err := h.desk.MintNodeToken(h.t.Context(), bootstrap.NodeTokenRequest{Node: row, TTL: ttl}, store.Actor{Name: "operator:socket"})
+	m, err := h.scripts.MintNodeToken(h.t.Context(), bootstrap.NodeTokenRequest{Node: row, TTL: ttl}, store.Actor{Name: "operator:socket"})
 	if err != nil {
 		h.t.Fatal(err)
 	}

@@ -32,7 +32,7 @@ type keys struct {
 func (h *hall) keys() keys {
 	h.t.Helper()
 	k := keys{good: h.mint(24 * time.Hour).Token, short: h.mint(time.Minute).Token, revoked: h.mint(0).Token}
-	if err := h.desk.RevokeToken(h.t.Context(), "", k.revoked.Public(), store.Actor{Name: "operator:socket"}); err != nil {
+	if err := h.scripts.RevokeToken(h.t.Context(), "", k.revoked.Public(), store.Actor{Name: "operator:socket"}); err != nil {
 		h.t.Fatal(err)
 	}
 	h.clock.Forward(2 * time.Minute)

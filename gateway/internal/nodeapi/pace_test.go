@@ -8,7 +8,7 @@ import (
 	"muster/gateway/internal/nodeapi"
 )
 
-// TestRenewAgainAndAgain: a node that asks without end is held up, by itself and for a while.
+// TestRenewAgainAndAgain: a node that renews again and again is held up for a while. Other nodes are not.
 func TestRenewAgainAndAgain(t *testing.T) {
 	s := newSite(t, func(c *nodeapi.Config) { c.RenewEvery = time.Minute })
 	wild := s.enrol("wild")

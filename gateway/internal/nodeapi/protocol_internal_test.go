@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestProtocolPage holds what muster help protocol says of haste against what this API allows.
+// TestProtocolPage compares what muster help protocol says about the pace of renewals with what this API allows.
 func TestProtocolPage(t *testing.T) {
 	page, err := os.ReadFile("../cli/help/protocol.md")
 	if err != nil {

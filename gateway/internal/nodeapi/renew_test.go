@@ -105,8 +105,8 @@ func TestBadRenewals(t *testing.T) {
 	s.want("another node's key", a, 409, wire.CodeKeyInUse)
 }
 
-// TestFetchedTooLate: a certificate whose answer was lost, and whose time is over when the agent asks again, is no answer; with
-// another key it gets a new one.
+// TestFetchedTooLate: the answer with a certificate was lost, and the agent asks again with the same key. It gets that certificate while
+// there is time left to use it. Later it is refused, and gets a new one with another key.
 func TestFetchedTooLate(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")
@@ -176,7 +176,7 @@ func TestSameRenewalAtOnce(t *testing.T) {
 	}
 }
 
-// TestExpired: an expired certificate opens its renewal alone, and that for a while only; both ways of proof alike.
+// TestExpired: an expired certificate is good for its renewal alone, and only within the grace, by both ways of proof.
 func TestExpired(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")

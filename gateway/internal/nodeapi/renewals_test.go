@@ -48,7 +48,8 @@ func TestLongCallsBesideRenewals(t *testing.T) {
 func longCalls(t *testing.T, length time.Duration) {
 	g := newLively(t)
 	program := filepath.Join(t.TempDir(), "longcalls")
-	_ = filepath.WalkDir("../../../agent", func(string, fs.DirEntry, error) error { return nil }) // has go test see that the agent changed
+	// go test runs this anew when a file that the test looked at has changed.
+	_ = filepath.WalkDir("../../../agent", func(string, fs.DirEntry, error) error { return nil })
 	if out, err := exec.Command("go", "build", "-o", program, "muster/agent/internal/longcalls").CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
@@ -227,7 +228,8 @@ func (g *lively) watched(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&refusal{ResponseWriter: w, g: g}, r) })
 }
 
-// refused is what was refused, but for what a call that is cut leaves behind, and for the first request, which learns the epoch.
+// refused lists the codes of refusals. It leaves out two: a call that is cut ends with bad_request, and the first request learns the
+// epoch from stale_nonce.
 func (g *lively) refused() (codes []string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -244,7 +246,7 @@ func (g *lively) refused() (codes []string) {
 // proxiedHost is a name that nothing but the proxy knows.
 const proxiedHost = "gateway.test"
 
-// proxy is one for CONNECT, to the gateway's own TLS wherever it is asked to go.
+// proxy starts a proxy for CONNECT. It leads to the gateway's own TLS listener, and refuses every other host than proxiedHost.
 func (g *lively) proxy(t *testing.T) string {
 	p := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Method != http.MethodConnect || r.Host != proxiedHost+":443" {

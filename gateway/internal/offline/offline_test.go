@@ -116,7 +116,7 @@ func TestKeyOfItsOwnData(t *testing.T) {
 	e.refused("no credential", e.init(other, ""), own, "/run/credentials/x/master.key")
 }
 
-// TestServiceKeyOfNewData: a new database of the service's is not sealed with what the service will not have.
+// TestServiceKeyOfNewData: a new database of the service is not sealed with a key that the service will not have.
 func TestServiceKeyOfNewData(t *testing.T) {
 	e := newEstate(t)
 	e.write("/mine", aKey('m'))
@@ -144,7 +144,7 @@ func TestKeyAfterUninstall(t *testing.T) {
 	}
 }
 
-// TestServedData: what needs a stopped gateway says how to stop it.
+// TestServedData: a command that needs a stopped gateway says how to stop it.
 func TestServedData(t *testing.T) {
 	e := newEstate(t)
 	other := t.TempDir()
@@ -176,8 +176,8 @@ func TestDataOfOthers(t *testing.T) {
 	}
 }
 
-// TestMistypedData: what works on a gateway that is there makes none where it is not. A trust key of a new CA is nobody's, and others
-// would take the directory for a gateway's.
+// TestMistypedData: a command for an existing gateway makes nothing where there is none. Otherwise a mistyped path would become a
+// gateway's directory, with a trust key that no node knows.
 func TestMistypedData(t *testing.T) {
 	e := newEstate(t)
 	backup := filepath.Join(e.root, "etc/muster/gateway.env")

@@ -33,7 +33,7 @@ const (
 	edge      = "CF-Connecting-IP"
 )
 
-// TestAddress holds what a client can write against what its trusted proxies saw.
+// TestAddress: the address is what trusted proxies saw, whatever the client wrote.
 func TestAddress(t *testing.T) {
 	trusted := []string{"10.0.0.0/8", "fd00::/8", "127.0.0.1"}
 	for _, c := range []struct {
@@ -199,7 +199,7 @@ func FuzzAddress(f *testing.F) {
 	})
 }
 
-// TestForwarded: only what a trusted proxy writes says that it read the request, and over what that came to it.
+// TestForwarded: only a trusted proxy's headers say that it has read a request, and whether the request came to it over TLS.
 func TestForwarded(t *testing.T) {
 	r, err := origin.NewResolver([]string{"10.0.0.0/8"}, "")
 	if err != nil {
@@ -235,7 +235,7 @@ func TestForwarded(t *testing.T) {
 	}
 }
 
-// TestSiteOf: one customer's network counts as one, and what is no address as it is.
+// TestSiteOf: one customer's network counts as one. A text that is no address stays as it is.
 func TestSiteOf(t *testing.T) {
 	for text, want := range map[string]string{
 		"192.0.2.9": "192.0.2.9", "::ffff:192.0.2.9": "192.0.2.9", "socket": "socket", "": "",

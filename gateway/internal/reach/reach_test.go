@@ -10,7 +10,7 @@ import (
 	"muster/gateway/internal/reach"
 )
 
-// TestFirstHop: where a machine fetches its script that trusts nothing yet, and where it goes from there.
+// TestFirstHop: where a machine that trusts nothing yet fetches its script, and where it goes from there.
 func TestFirstHop(t *testing.T) {
 	for _, c := range []struct {
 		name, public, plain, resolve string

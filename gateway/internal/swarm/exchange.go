@@ -135,7 +135,7 @@ func ofEpoch(nonce, epoch string) bool {
 	return named == epoch
 }
 
-// proof checks an answer to a signed request.
+// proof makes the check of the answer to one signed request, by the answer key that was pinned at enrolment.
 func (s *swarm) proof(nonce string) func(a answer) error {
 	return func(a answer) error {
 		return sign.VerifyAnswer(string(a.proof), s.pinned.answerKey, nonce, a.status, a.body)

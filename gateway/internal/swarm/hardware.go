@@ -26,7 +26,7 @@ func reading(gpus int) json.RawMessage {
 	return body
 }
 
-// gpu is an H100 at work, with all that its driver tells.
+// gpu is an H100 at work, with all that its driver tells, so that a heartbeat has its full size.
 func gpu(i int) wire.GPU {
 	return wire.GPU{
 		Index: i, UUID: fmt.Sprintf("GPU-5ca1ab1e-0000-4000-8000-%012d", i), Name: "NVIDIA H100 80GB HBM3",

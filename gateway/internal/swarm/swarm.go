@@ -114,13 +114,15 @@ func (s *swarm) meet(ctx context.Context) error {
 	return nil
 }
 
+// hangUp closes the nodes' own connections. Connections that nodes share are closed at the end of each phase.
 func (s *swarm) hangUp() {
 	for _, n := range s.nodes {
 		n.hangUp()
 	}
 }
 
-// worker is one of the goroutines of a phase. Nodes are dealt out among them, so that a node's requests keep their order.
+// worker is one of the goroutines of a phase. Each node belongs to one worker, so that a node's requests keep their order and nothing
+// needs a lock.
 type worker struct {
 	*swarm
 	number, of int

@@ -9,7 +9,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 )
 
-// TestColumns asks what is no terminal.
+// TestColumns: what is no terminal has no columns.
 func TestColumns(t *testing.T) {
 	file, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
