@@ -49,6 +49,7 @@ type entry struct {
 	run   func(ctx context.Context, p command.Program, args []string) error
 }
 
+// commands are listed in the order in which a person needs them. It is a function because the table would be a global variable.
 func commands() []entry {
 	return []entry{
 		{"join", "enrol, install the agent so that it stays, wait until it is online", join.Run},
@@ -68,7 +69,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdin i
 	return execute(ctx, p, args)
 }
 
-// execute runs one command, and says what went wrong.
+// execute runs one command, and says what went wrong. Everything that a command prints for programs goes to stdout, and errors to stderr.
 func execute(ctx context.Context, p command.Program, args []string) int {
 	name, rest := findCommand(args)
 	err := dispatch(ctx, p, name, rest)

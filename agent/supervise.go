@@ -37,7 +37,7 @@ func supervise(ctx context.Context, p command.Program, args []string) error {
 		return fmt.Errorf("no agent is installed in %s: join first (%s join --help), or give --state where it was joined%s",
 			base, p.Named(base), p.AsRoot("supervise"))
 	}
-	if !*foreground && !*detached {
+	if !*foreground && !*detached { // a person or a boot hook called: come back at once
 		line, err := service.Manager{System: p.System, Base: base, Settings: *settings}.StartSupervisor()
 		if err == nil {
 			fmt.Fprintln(p.Stdout, line)
@@ -62,7 +62,7 @@ func keep(ctx context.Context, p command.Program, base, settings string, detache
 	k.Ready = func() { say("supervisor started") }
 	err := k.Run(ctx)
 	var running service.SupervisedError
-	if errors.As(err, &running) {
+	if errors.As(err, &running) { // no failure: boot hooks call this again and again
 		say(running.Error())
 		return nil
 	}

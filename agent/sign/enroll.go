@@ -115,6 +115,7 @@ func VerifyWelcome(header string, key []byte, nonce string, status int, body []b
 	return nil
 }
 
+// registerMAC and welcomeMAC begin with different contexts, so that a MAC of the one never passes for a MAC of the other.
 func registerMAC(key, body []byte) []byte {
 	h := hmac.New(sha256.New, key)
 	h.Write([]byte(registerContext))

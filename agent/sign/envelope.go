@@ -48,6 +48,7 @@ func KeyID(key ed25519.PublicKey) string {
 	return hex.EncodeToString(sum[:8])
 }
 
+// preAuth is DSSE's pre-authentication encoding. The lengths in it make sure that no other role and payload have the same bytes.
 func preAuth(role Role, payload []byte) []byte {
 	kind := "application/vnd.muster." + string(role) + "+json"
 	out := []byte("DSSEv1 " + strconv.Itoa(len(kind)) + " " + kind + " " + strconv.Itoa(len(payload)) + " ")

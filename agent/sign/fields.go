@@ -148,6 +148,7 @@ func (s *scanner) next() (more bool, err error) {
 	return true, nil
 }
 
+// key reads the name of a member or of a parameter, "" where there is none.
 func (s *scanner) key() string {
 	if c := s.peek(); c != '*' && (c < 'a' || c > 'z') {
 		return ""
@@ -192,6 +193,8 @@ func (s *scanner) bytes() (string, error) {
 	return text, nil
 }
 
+// innerList reads one member of Signature-Input: the components in brackets, and the parameters. It keeps the exact text, because the
+// signature is over that.
 func (s *scanner) innerList() (signatureInput, error) {
 	var in signatureInput
 	start := s.at
@@ -265,6 +268,7 @@ func (in *signatureInput) set(name string, value parameter) bool {
 	return !twice
 }
 
+// bareItem reads the value of a parameter. Only strings and whole numbers of up to 15 digits (RFC 8941 section 3.3.1) count.
 func (s *scanner) bareItem() (parameter, error) {
 	switch s.peek() {
 	case '"':

@@ -65,6 +65,7 @@ func strictValue(d *json.Decoder, t reflect.Type, newer bool, depth int) error {
 	return nil
 }
 
+// strictObject walks the members of one object up to its closing brace. encoding/json would take the last of two equal keys.
 func strictObject(d *json.Decoder, t reflect.Type, newer bool, depth int) error {
 	seen := map[string]bool{}
 	for d.More() {

@@ -102,6 +102,7 @@ func wordForm(s string, most int) bool {
 	return true
 }
 
+// alphanumeric takes ASCII alone: letters that look alike in other scripts would make names that look the same.
 func alphanumeric(c byte) bool {
 	return c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 }

@@ -21,7 +21,7 @@ type Flags struct {
 // Flags is an empty set for a command; about and examples are for its help.
 func (p Program) Flags(name, about, examples string) *Flags {
 	f := &Flags{flag.NewFlagSet(name, flag.ContinueOnError), p, about, examples, map[string]bool{}}
-	f.SetOutput(io.Discard)
+	f.SetOutput(io.Discard) // package flag would print its own errors and usage
 	f.Usage = func() {}
 	return f
 }

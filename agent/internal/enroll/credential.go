@@ -32,6 +32,7 @@ func ParseCredential(text string) (Credential, error) {
 		return Credential{}, errors.New("this is an operator's API token (msa_), which enrols nobody: make an enrollment token " +
 			"with muster token create")
 	}
+	// A short text is neither: say so before the slow key derivation.
 	if n := utf8.RuneCountInString(text); n < minPSK && !strings.HasPrefix(text, sign.PSKPrefix) {
 		return Credential{}, fmt.Errorf("neither a token (mse_... or msb_...) nor a pre-shared key, which has at least %d characters: "+
 			"copy it again as the gateway printed it", minPSK)
@@ -46,6 +47,8 @@ func ParseCredential(text string) (Credential, error) {
 	return Credential{ID: sign.PSKID(key), Shared: true, key: key}, nil
 }
 
+// parseToken reads a token. The fetch part of a bootstrap token, which stands in URLs, is easily taken for the whole, so it has an error
+// of its own.
 func parseToken(text string) (Credential, error) {
 	if strings.HasPrefix(text, string(sign.BootstrapToken)+"_") && (!strings.Contains(text, ".") || strings.HasSuffix(text, ".")) {
 		return Credential{}, errors.New("this is only the fetch part of a bootstrap token, which enrols nobody: what stands behind the " +

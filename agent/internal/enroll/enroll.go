@@ -124,9 +124,9 @@ func (e *enrolment) judge(err error) (again bool, fatal error) {
 	}
 	e.atOnce++
 	switch refusal.Code {
-	case wire.CodeClockSkew, wire.CodeReplayed:
+	case wire.CodeClockSkew, wire.CodeReplayed: // the next request has the gateway's time and a new nonce
 		return e.atOnce <= 3, nil
-	case wire.CodeKeyInUse:
+	case wire.CodeKeyInUse: // an identity has this key already, so it cannot be asked for again
 		if e.newKey {
 			return false, err
 		}
@@ -179,7 +179,7 @@ func (e *enrolment) once(ctx context.Context) error {
 		return err
 	}
 	if sign.VerifyWelcome(answer.Header.Get(wire.HeaderProof), key, nonce, answer.Status, answer.Body) != nil {
-		return answer.Unproven()
+		return answer.Unproven() // it may come from anybody, so it never ends the enrolment
 	}
 	if answer.Status != 200 && answer.Status != 201 {
 		return e.refused(answer)
@@ -203,6 +203,7 @@ func (e *enrolment) refused(answer transport.Answer) error {
 	return refusal
 }
 
+// body is the register request. Its bytes are what the MAC covers, so they are sent exactly so.
 func (e *enrolment) body(nonce string) ([]byte, error) {
 	csr, err := identity.CSR(e.key)
 	if err != nil {
@@ -223,6 +224,7 @@ func (e *enrolment) body(nonce string) ([]byte, error) {
 	return body, err
 }
 
+// newNonce is new for each attempt, so that no recorded answer of another attempt passes for this one's.
 func newNonce() string {
 	var random [16]byte
 	rand.Read(random[:])

@@ -36,6 +36,7 @@ func (e *enrolment) accept(ctx context.Context, w wire.Welcome) error {
 	if err != nil {
 		return err
 	}
+	// All of the welcome is checked. What follows replaces the identity as a whole.
 	next := e.state
 	next.NodeID = w.NodeID
 	next.Name = w.Name
@@ -50,7 +51,7 @@ func (e *enrolment) accept(ctx context.Context, w wire.Welcome) error {
 		URL: e.Client.Gateway(), Roots: w.Roots, TrustKey: set.TrustKey, Trust: w.Trust, AnswerKey: w.AnswerKey, AnswerKeys: set.AnswerKeys,
 		GPUsExpected: w.GPUsExpected, Channel: w.Channel, ChannelSequence: w.ChannelSequence, IntervalSeconds: w.IntervalSeconds,
 	}
-	next.Previous = nil
+	next.Previous = nil // it belongs to the former identity
 	if e.state.Current != nil { // the identity was good until now, and a person may want it back
 		kept, err := e.Directory.Keep(e.state.NodeID)
 		if err != nil {
@@ -68,6 +69,7 @@ func (e *enrolment) accept(ctx context.Context, w wire.Welcome) error {
 // checkTrust checks the signed set. Each root and the answer key of the welcome must be in the set too, because later sets continue
 // this one and nothing else of the welcome.
 func (e *enrolment) checkTrust(w wire.Welcome) (wire.TrustSet, error) {
+	// The trust key is believed here because the proof of the welcome covers it. Later sets are believed by signatures alone.
 	var set wire.TrustSet
 	trustKey, err := sign.DecodeKey(w.TrustKey)
 	if err != nil {

@@ -106,6 +106,7 @@ const (
 // number reads a figure. It reports false for everything but a plain decimal number within the limit of its measure. Such a value
 // is unknown, not 0.
 func (m measure) number(text string) (float64, bool) {
+	// Only digits and a dot pass, so no sign, exponent, "inf" or "nan" reaches ParseFloat.
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789."))
 	value, err := strconv.ParseFloat(text[:digits], 64)
 	worth, known := m.unit(strings.TrimSpace(text[digits:]))

@@ -23,7 +23,7 @@ func (r *record) details(g *wire.GPU) {
 			g.MemoryFreeMiB = free
 		}
 	}
-	if g.MIG == nil || !*g.MIG {
+	if g.MIG == nil || !*g.MIG { // the figures of a divided GPU say nothing about its instances
 		g.MemoryUtilizationPercent = r.optional(fieldMemoryBusy, percent)
 		g.EncoderUtilizationPercent = r.optional(fieldEncoder, percent)
 		g.DecoderUtilizationPercent = r.optional(fieldDecoder, percent)
@@ -42,7 +42,7 @@ func (r *record) details(g *wire.GPU) {
 	if clocks.SMMHz != nil || clocks.MemoryMHz != nil || clocks.Reasons != nil {
 		g.Clocks = &clocks
 	}
-	if g.MIG != nil && !*g.MIG {
+	if g.MIG != nil && !*g.MIG { // known to be none; for a divided GPU lookRarely lists them
 		g.MIGInstances = []wire.MIGInstance{}
 	}
 }

@@ -46,6 +46,7 @@ func explain(out Output, notes []string) string {
 	return text
 }
 
+// startFailure says why the program did not run at all.
 func startFailure(err error) string {
 	text := "nvidia-smi cannot be started: " + clean(err.Error(), maxLine)
 	switch {
@@ -137,6 +138,7 @@ func lostDevices(out Output) (buses []string) {
 	return buses
 }
 
+// lostDevice reports whether nvidia-smi says in this line that it cannot reach a device.
 func lostDevice(line string) bool {
 	return strings.HasPrefix(line, "Unable to determine the device handle for")
 }

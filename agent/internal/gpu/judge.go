@@ -122,7 +122,7 @@ func (o *outcome) fail(why string) {
 // rows turns the rows of the table into the GPUs of o, and returns the rows that it rejects.
 func (p *Prober) rows(table Table, o *outcome) (rejected []Reject) {
 	seen := map[string]bool{}
-	nameless := []int{}
+	nameless := []int{} // places of rows whose device cannot say its UUID any more
 	for i, cells := range table.Rows {
 		r := record{columns: p.plan.columns, cells: cells}
 		index, ok := r.index(i)

@@ -23,13 +23,14 @@ func (l *Loop) adopted(ctx context.Context, err error) bool {
 		l.Logger.Debug("the gateway does not adopt this node's certificate", "error", err)
 		return false
 	}
+	// The restored gateway may have counted this node's certificates higher. The node counts on from its number.
 	if answer.Generation > current.Generation {
 		counted := *current
 		next := l.State
 		counted.Generation = answer.Generation
 		next.Current = &counted
 		if err := l.Directory.Save(next); err != nil {
-			l.Logger.Warn("the certificate's new number could not be saved", "error", err)
+			l.Logger.Warn("the certificate's new number could not be saved", "error", err) // the certificate is good all the same
 		} else {
 			l.State = next
 		}

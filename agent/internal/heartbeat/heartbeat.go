@@ -109,6 +109,7 @@ func (l *Loop) Run(ctx context.Context) error {
 	return nil
 }
 
+// newRunID names this run. Two machines with one identity have different ones, and so the gateway notices them.
 func newRunID() string {
 	var random [16]byte
 	rand.Read(random[:])
@@ -145,6 +146,7 @@ func (l *Loop) step(ctx context.Context) {
 
 func (l *Loop) beatDue() bool { return !time.Now().Before(l.nextBeat) }
 
+// progress feeds the watchdog. It is called after each exchange, because one alone may take as long as progressPause.
 func (l *Loop) progress(ctx context.Context) {
 	if l.Progress != nil && ctx.Err() == nil {
 		l.Progress(l.report.status.Phase)
@@ -164,7 +166,7 @@ func (l *Loop) rest(ctx context.Context, wait time.Duration) {
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-l.Wake:
-		if l.backoff == (transport.Backoff{}) && !l.phase.refused {
+		if l.backoff == (transport.Backoff{}) && !l.phase.refused { // news does not shorten the wait after a failure
 			l.nextBeat = time.Now()
 		}
 		transport.Sleep(ctx, 10*time.Millisecond)
@@ -197,11 +199,12 @@ func (l *Loop) setInterval(seconds int) {
 	}
 }
 
-// jittered is the interval give or take a tenth.
+// jittered is the interval plus or minus up to a tenth, so that nodes that started together spread out.
 func jittered(interval time.Duration) time.Duration {
 	return interval - interval/10 + mathrand.N(interval/5+1)
 }
 
+// request is the next report. The counter grows even where the report gets lost, so no two reports of a run have the same one.
 func (l *Loop) request() wire.HeartbeatRequest {
 	l.counter++
 	r := wire.HeartbeatRequest{
@@ -224,6 +227,7 @@ func (l *Loop) request() wire.HeartbeatRequest {
 	return r
 }
 
+// hardwareLimit is how long a reading may be, with room for the rest of the request.
 func (l *Loop) hardwareLimit() int {
 	if l.short {
 		return firstHardware

@@ -14,6 +14,7 @@ import (
 // refusedPause is the least pause between beats of a node that is refused for good; at random up to twice as long.
 const refusedPause = 5 * time.Minute
 
+// accepted notes that the gateway took a heartbeat. It ends every state of the phase: refused, swapped, adopted.
 func (l *Loop) accepted(answer wire.HeartbeatAnswer) {
 	if l.report.status.Phase != identity.PhaseOnline {
 		l.Logger.Info("online", "gateway", l.Client.Gateway(), "node", l.State.NodeID, "transport", l.Client.Mode())
@@ -81,6 +82,7 @@ func forGood(code string) bool {
 	return false
 }
 
+// retry plans the next beat by the back-off, and no earlier than the gateway asks.
 func (l *Loop) retry(err error, least time.Duration) {
 	wait := max(l.backoff.Next(), least)
 	l.nextBeat = time.Now().Add(wait)
@@ -122,7 +124,7 @@ func (l *Loop) swap(code string) bool {
 		l.Logger.Error("cannot change to the other certificate", "error", err)
 		return false
 	}
-	if err := l.use(next); err != nil {
+	if err := l.use(next); err != nil { // not to be expected: the other pair was in use before
 		return false
 	}
 	l.phase.swapped = true

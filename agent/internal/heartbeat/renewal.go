@@ -15,7 +15,8 @@ import (
 	"muster/agent/wire"
 )
 
-// renewal is when the next certificate is asked for.
+// renewal is when the next certificate is asked for. Two clocks count: at by the gateway's clock, and after by the time that passes here.
+// Whichever comes first starts the renewal, so that a clock that is set cannot delay it.
 type renewal struct {
 	at      time.Time     // by the gateway's clock
 	after   time.Duration // of use, at the latest: the clock may have been ahead when the certificate was issued
@@ -29,7 +30,7 @@ type renewal struct {
 // planRenewal chooses the moment by wire.RenewAfter, less a random part of wire.RenewSpread, counted from the issue.
 func (l *Loop) planRenewal(leaf *x509.Certificate) {
 	lifetime := leaf.NotAfter.Sub(l.State.Current.IssuedAt)
-	if lifetime <= 0 {
+	if lifetime <= 0 { // an identity file without a usable IssuedAt
 		lifetime = leaf.NotAfter.Sub(leaf.NotBefore)
 	}
 	l.renewal.ends = leaf.NotAfter
@@ -73,7 +74,7 @@ func (l *Loop) renew(ctx context.Context) {
 		l.saveStatus(true)
 		return
 	}
-	if l.trusted(ctx, err, 0) {
+	if l.trusted(ctx, err, 0) { // newer roots or keys: the loop comes back at once
 		return
 	}
 	l.renewal.trouble = "the certificate could not be renewed: " + err.Error()
@@ -87,6 +88,7 @@ func (l *Loop) renew(ctx context.Context) {
 		}
 		return
 	}
+	// The certificate in use is still good, so a refused renewal does not stop the heartbeats.
 	wait := l.renewal.backoff.Next()
 	if refusal != nil && forGood(refusal.Code) {
 		wait = refusedPause + mathrand.N(refusedPause)
@@ -95,6 +97,8 @@ func (l *Loop) renew(ctx context.Context) {
 	l.Logger.Warn("certificate not renewed, trying again", "in", wait.Round(100*time.Millisecond).String(), "error", err)
 }
 
+// renewOnce makes one attempt. The pair before stays on the disk as Previous, for a gateway that is restored from a backup and does not
+// know the new one. The new pair is on the disk before it is used: its first use makes the gateway refuse the one before.
 func (l *Loop) renewOnce(ctx context.Context) error {
 	key, err := l.pendingKey()
 	if err != nil {

@@ -21,6 +21,7 @@ type report struct {
 	trouble string // a notice: why it could not be written
 }
 
+// identity notes which node this is, and until when its certificate is good.
 func (r *report) identity(state identity.State, leaf *x509.Certificate) {
 	r.status.NodeID = state.NodeID
 	r.status.Name = state.Name
@@ -62,7 +63,7 @@ func (l *Loop) tellState(answer wire.HeartbeatAnswer) {
 	}
 }
 
-// saveStatus writes what changed, and otherwise only now and then.
+// saveStatus writes the status at once where something changed or force says so, and otherwise every statusPause at most.
 func (l *Loop) saveStatus(force bool) {
 	r := &l.report
 	if l.GPUs != nil {
@@ -82,7 +83,7 @@ func (l *Loop) saveStatus(force bool) {
 	r.phase = r.status.Phase
 	r.said = r.status.LastError
 	err := l.Directory.SaveStatus(r.status)
-	if err != nil && r.trouble == "" {
+	if err != nil && r.trouble == "" { // once per trouble: the next beat reports it as a notice too
 		l.Logger.Warn("the status file cannot be written", "error", err)
 	}
 	r.trouble = ""

@@ -154,6 +154,7 @@ func disk(dir string) (total, used *int64) {
 		return nil, nil
 	}
 	var fs syscall.Statfs_t
+	// The state directory may not exist yet: then its nearest parent tells the file system.
 	for err = syscall.Statfs(dir, &fs); err == syscall.ENOENT && dir != "/"; err = syscall.Statfs(dir, &fs) {
 		dir = filepath.Dir(dir)
 	}

@@ -97,6 +97,7 @@ func CheckCertificate(chain string, w Wanted) (*x509.Certificate, error) {
 	return leaf, nil
 }
 
+// checkURI checks the name in a node's certificate: spiffe://DOMAIN/node/ID and no other name.
 func checkURI(leaf *x509.Certificate, w Wanted) error {
 	if len(leaf.URIs) != 1 || len(leaf.DNSNames)+len(leaf.IPAddresses)+len(leaf.EmailAddresses) > 0 {
 		return fmt.Errorf("%w: it does not carry exactly one URI as its name", ErrBadCertificate)

@@ -129,6 +129,8 @@ func Read(path string) (State, error) {
 	return s, nil
 }
 
+// check makes sure that the parts fit together, so that later code may rely on it: pending key, node id, key and certificate, roots,
+// answer keys.
 func (s State) check() error {
 	if s.Pending != "" {
 		if _, err := ParseKey(s.Pending); err != nil {
@@ -145,6 +147,7 @@ func (s State) check() error {
 	return err
 }
 
+// broken is the error for a damaged file. The agent never repairs or replaces it, because it may hold the only copy of the key.
 func broken(file string, err error) error {
 	return fmt.Errorf("%s is damaged and was left as it is: bring it back from a backup, or move it away and join again "+
 		"with a new token: %w", file, err)

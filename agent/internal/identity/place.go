@@ -30,6 +30,7 @@ func makePrivate(path string, looked func()) error {
 	if err == nil {
 		mend, err = look(path)
 	}
+	// The directory is closed now. What was put into it between the first look and the close cannot be trusted.
 	if err == nil && empty && !Empty(path) {
 		return fmt.Errorf("somebody else put files into state directory %s while it was taken over, and it is closed to others now: "+
 			"see what they are, remove them, and do the same again", path)
@@ -109,6 +110,7 @@ func foreignOwner(path string) (uid uint32, foreign bool) {
 	return status.Uid, int(status.Uid) != os.Geteuid()
 }
 
+// hasFiles is the error for a directory whose files another user can change.
 func hasFiles(path string, uid uint32) error {
 	return fmt.Errorf("state directory %s belongs to another user (%d) and holds files, which that user can change: "+
 		"give --state a directory of its own", path, uid)

@@ -13,11 +13,12 @@ import (
 	"muster/agent/internal/service"
 )
 
-// install is step 3: it puts the program in its place, and writes the settings.
+// install is step 3: it puts the program in its place, and writes the settings. The link changes only after the new build has run once
+// here, so a build that cannot run never replaces one that can.
 func (j *joining) install(ctx context.Context) (string, error) {
 	previous := j.layout.Current()
 	j.restart = previous != "" && (previous != j.digest || !j.settings.Equal(j.before) || j.manager.Unfinished())
-	if err := j.manager.Open(); err != nil {
+	if err := j.manager.Open(); err != nil { // until Finish, in step 5, another join knows that this one is not done
 		return "", err
 	}
 	digest, err := j.layout.Install(service.OwnProgram)
@@ -55,7 +56,7 @@ func tryProgram(ctx context.Context, path string) error {
 
 // stay is step 4: it has systemd, OpenRC or the supervisor keep the agent running.
 func (j *joining) stay(ctx context.Context) (string, error) {
-	if j.restart || j.manager.Agent() == 0 {
+	if j.restart || j.manager.Agent() == 0 { // a new process comes: the old status must not pass for its own
 		status, _ := identity.ReadStatus(j.State)
 		j.oldPID = status.PID
 	}

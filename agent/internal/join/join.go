@@ -77,7 +77,7 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 		return err
 	}
 	if line := j.nothingToDo(); line != "" {
-		j.dropToken()
+		j.dropToken() // an earlier join may have been interrupted before it did
 		fmt.Fprintln(j.Stdout, line)
 		return nil
 	}
@@ -115,7 +115,7 @@ func prepareJoin(p command.Program, args []string) (*joining, error) {
 	if err != nil {
 		return nil, err
 	}
-	p.Getenv = kept(before).Or(p.Getenv)
+	p.Getenv = kept(before).Or(p.Getenv) // flags read their defaults through it
 	screen := newLive(p.Stdout)
 	p.Stdout = screen
 	j := &joining{Program: p, before: before, live: screen}

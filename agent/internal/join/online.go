@@ -35,7 +35,7 @@ func (j *joining) online(ctx context.Context) (string, error) {
 	if err := j.manager.Finish(); err != nil {
 		return "", err
 	}
-	gpus := j.awaitGPUs(ctx, status)
+	gpus := j.awaitGPUs(ctx, status) // only for the line: the node is online without them
 	return "online: " + gpus + ", first heartbeat accepted", nil
 }
 
@@ -101,7 +101,7 @@ func (j *joining) notOnline(told string) error {
 // back starts the earlier build again, where one was online. It returns failed, and says that it went back.
 func (j *joining) back(ctx context.Context, failed error) error {
 	good := j.layout.Good()
-	if good == "" || good == j.digest || ctx.Err() != nil {
+	if good == "" || good == j.digest || ctx.Err() != nil { // nothing to go back to, or a person interrupted
 		return failed
 	}
 	if err := j.layout.SetCurrent(good); err != nil {

@@ -71,7 +71,7 @@ func stateFindings(state string) []finding {
 	if !disk.ok {
 		disk.text = fmt.Sprintf("only %d MiB are free for %s, and %d are needed", free>>20, state, leastDisk>>20)
 	}
-	if err == nil && there == state {
+	if err == nil && there == state { // an existing directory must also be fit for a key
 		err = identity.CheckPrivate(state)
 	}
 	write := finding{err == nil, "writable", fmt.Sprintf("%s, for %s", there, state)}

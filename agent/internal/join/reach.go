@@ -21,7 +21,8 @@ const (
 	gpuTime    = 5 * time.Second // for the first look at the GPUs, once the node is online
 )
 
-// reach is step 1: it looks at the gateway.
+// reach is step 1: it looks at the gateway, for up to reachTime. No secret is sent. Nothing is proven yet, so only an unreachable gateway
+// or a wrong pin ends the join.
 func (j *joining) reach(ctx context.Context) (string, error) {
 	client, err := transport.New(transport.Config{
 		Gateway: j.Gateway, Version: j.Version, Timeout: j.Limit(reachTime / 2), First: transport.FirstContact{Pins: j.Pinned()}, Way: j.Way,
@@ -52,7 +53,7 @@ func (j *joining) reached(ctx context.Context, client *transport.Client, sight t
 	return describeSight(client.Gateway(), sight, j.Pin)
 }
 
-// describeSight says in one line what the gateway is like. The error says that it is another gateway than the pin names.
+// describeSight says in one line what the first look has seen. The error says that it is another gateway than the pin names.
 func describeSight(gateway string, sight transport.Sight, pin *transport.Pin) (string, error) {
 	parts := []string{"reachable"}
 	if sight.Proxy != "" {

@@ -74,7 +74,8 @@ type leaving struct {
 	gateway string // its URL; empty: the one of the identity
 }
 
-// remove removes all of muster from the machine, and prints what it removed.
+// remove removes all of muster from the machine, and prints what it removed. It can be interrupted and called again. The bootstrap's files
+// go first, because its note of what stays lies in the state directory.
 func (l *leaving) remove(ctx context.Context) (stays []string, err error) {
 	var removed []string
 	if l.System.UID == 0 {
@@ -111,7 +112,7 @@ func (l *leaving) tell(ctx context.Context, force bool) error {
 		fmt.Fprintf(l.Stdout, "told %s: node %s is retired\n", l.gateway, state.Name)
 		return nil
 	}
-	if !force {
+	if !force { // a node that is only removed here stays on the gateway's books
 		return fmt.Errorf("%w\nnothing was removed: try again when the gateway can be reached, or add --force to remove the agent "+
 			"all the same", err)
 	}
@@ -140,6 +141,7 @@ func (l *leaving) retire(ctx context.Context, state identity.State) error {
 	}
 	defer client.Close()
 	err = say(ctx, client, state)
+	// What Refresh learns is not saved: the state directory is about to go.
 	if trust.Stale(err) { // the gateway's roots or keys have changed since the agent last heard of them
 		if next, news, failed := trust.Refresh(ctx, client, state); failed == nil && news {
 			err = say(ctx, client, next)

@@ -38,7 +38,7 @@ func (m *Machine) Watch(ctx context.Context, interval time.Duration, news chan<-
 		<-ctx.Done()
 		return nil
 	}
-	told := "nothing"
+	told := "nothing" // differs from every list of reasons, so that the first look is news
 	m.Prober.Run(ctx, interval, func() {
 		reasons, _ := m.Health()
 		if now := fmt.Sprint(reasons); now != told {

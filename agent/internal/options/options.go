@@ -69,8 +69,9 @@ func Parse(f *command.Flags, args []string) (Options, error) {
 	return o, o.check(*pin, *way)
 }
 
+// check refuses values that cannot work, before anything is done, and reads those that package flag cannot read.
 func (o *Options) check(pin, way string) error {
-	if _, err := transport.New(transport.Config{Gateway: o.Gateway}); err != nil {
+	if _, err := transport.New(transport.Config{Gateway: o.Gateway}); err != nil { // it owns the form of the URL
 		return command.Usagef("%s", err)
 	}
 	parsed, err := transport.ParseWay(way)

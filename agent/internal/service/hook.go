@@ -122,7 +122,7 @@ func rewrite(path string, content []byte) error {
 		return explain(path, err)
 	}
 	err = replace(path, content, info.Mode().Perm())
-	if err == nil {
+	if err == nil { // the new file belongs to this process: give it the owner of the old one
 		if owner, ok := info.Sys().(*syscall.Stat_t); ok {
 			err = os.Chown(path, int(owner.Uid), int(owner.Gid))
 		}

@@ -53,6 +53,7 @@ func writePID(file *os.File) error {
 	return err
 }
 
+// readPID is 0 where the holder of the lock has not written its id yet.
 func readPID(file *os.File) int {
 	raw, err := io.ReadAll(io.NewSectionReader(file, 0, 32))
 	if err != nil {

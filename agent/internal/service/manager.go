@@ -185,7 +185,7 @@ func (m Manager) Remove(ctx context.Context) (removed []string, err error) {
 		}
 		removed = append(removed, path)
 	}
-	if identity.Running(m.Base) {
+	if identity.Running(m.Base) { // all that join has installed is stopped by now
 		return removed, fmt.Errorf("another muster-agent still runs on %s, started by hand: end it, then leave again", m.Base)
 	}
 	r := m.record()

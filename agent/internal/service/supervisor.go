@@ -129,7 +129,7 @@ func (k Keeper) agent(ctx context.Context) error {
 	defer said.Close()
 	command := exec.CommandContext(ctx, program, "run")
 	command.Env = append(variable.Without(os.Environ()), settings.Environ()...)
-	command.Env = append(command.Env, variable.Supervised+"=1")
+	command.Env = append(command.Env, variable.Supervised+"=1") // the agent then logs to its file alone
 	command.Stderr = said
 	command.Dir = "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

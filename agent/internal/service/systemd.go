@@ -38,7 +38,7 @@ func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, 
 	}
 	path := m.path(m.unitPath(user))
 	text := []byte(unitText(m.Base, m.Settings, user))
-	known := exists(path)
+	known := exists(path) // systemd may have read it, and then goes by what it has read
 	switch {
 	case !known:
 		if err := m.makeFolder(filepath.Dir(path), 0o755); err != nil {
@@ -65,7 +65,7 @@ func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, 
 	if _, err := m.systemctl(ctx, user, "enable", "--no-reload", unitName); err != nil {
 		return out, fmt.Errorf("%w: read what systemctl says, then join again", err)
 	}
-	settlePaths(filepath.Join(filepath.Dir(path), "*.wants"), filepath.Dir(path))
+	settlePaths(filepath.Join(filepath.Dir(path), "*.wants"), filepath.Dir(path)) // the link that enable made
 	verb := "start"
 	if known && restart {
 		verb = "restart"
@@ -164,6 +164,8 @@ func (m Manager) stopUnit(ctx context.Context, user bool) error {
 
 const openRCPath = "/etc/init.d/" + Name
 
+// installOpenRC writes the init script, adds it to the default runlevel and starts it. OpenRC reads the script at each call, so a changed
+// one needs no reload.
 func (m Manager) installOpenRC(ctx context.Context, restart bool) (Outcome, error) {
 	path := m.path(openRCPath)
 	text := []byte(openRCText(m.Base, m.Settings))
@@ -195,6 +197,7 @@ func (m Manager) removeOpenRC(ctx context.Context) (removed string, err error) {
 	if !exists(path) {
 		return "", nil
 	}
+	// Both are tried, so that a service that does not stop is at least not started at boot.
 	_, stopped := m.run(ctx, "rc-service", Name, "stop")
 	_, deleted := m.run(ctx, "rc-update", "del", Name, "default")
 	if err := errors.Join(stopped, deleted); err != nil {

@@ -19,7 +19,8 @@ const statusExamples = `  muster-agent status
   muster-agent status --state ~/.local/state/muster-agent
 `
 
-// Run is the command status.
+// Run is the command status. It reads the status file and the lock alone, and never asks the gateway or the agent, so it answers at once
+// whatever those two do.
 func Run(_ context.Context, p command.Program, args []string) error {
 	f := p.Flags("status", "Prints what the agent on this machine is doing. Exit status 1: it is not online.", statusExamples)
 	state := f.String("state", p.StatePath(), "state `DIR`")
@@ -82,6 +83,7 @@ func printJSON(p command.Program, s identity.Status, running bool) error {
 	}{running, s})
 }
 
+// printStatus prints the lines that have something to say. For an agent that does not run they say what was true last.
 func printStatus(to io.Writer, s identity.Status, running bool) {
 	phase := phaseWords(s)
 	if !running {

@@ -12,7 +12,7 @@ import (
 // explain turns a failed run of curl into an error that says what to look at.
 func (t *curl) explain(ctx context.Context, out outcome, within time.Duration) error {
 	host := t.client.base.Host
-	switch {
+	switch { // 28 is curl's exit status for a limit of time, and 51, 60 and 77 are those for certificates
 	case out.code == 28 && strings.Contains(out.stderr, "Resolving timed out"):
 		return t.client.silent(lookingUp, within, context.DeadlineExceeded)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded), out.code == 28:
@@ -58,7 +58,8 @@ func reason(code int) string {
 	return fmt.Sprintf("curl ended with exit status %d: look it up in its manual", code)
 }
 
-// untrusted is the error after every fence has refused the certificate.
+// untrusted is the error after every fence has refused the certificate. said is what curl said each time, without repetitions. The next
+// step depends on what the node could have believed.
 func (t *curl) untrusted(ownRoots bool, said []string) error {
 	c := t.client
 	host := c.base.Hostname()
@@ -80,6 +81,7 @@ func (t *curl) untrusted(ownRoots bool, said []string) error {
 		ErrUntrusted, words)
 }
 
+// appendNew appends a text that is not in the list yet: several fences often fail with the same words.
 func appendNew(list []string, text string) []string {
 	if slices.Contains(list, text) {
 		return list

@@ -53,7 +53,7 @@ func (i invocation) run(ctx context.Context) outcome {
 	defer kill()
 	arriving := arrival{out: i.out, kill: kill}
 	stderr := bounded{most: maxSays}
-	cmd := exec.CommandContext(ctx, i.program, "-q", "--config", "-")
+	cmd := exec.CommandContext(ctx, i.program, "-q", "--config", "-") // -q: no configuration file of the user's
 	cmd.Env = i.env
 	cmd.Stdin = bytes.NewReader(i.config)
 	cmd.Stdout = &arriving
@@ -67,7 +67,7 @@ func (i invocation) run(ctx context.Context) outcome {
 	}
 	cmd.ExtraFiles = pipes.child
 	err = cmd.Start()
-	pipes.closeChild()
+	pipes.closeChild() // else this process would hold the pipes open, and reading them would not end
 	received := make(chan struct{})
 	go func() { defer close(received); _, _ = io.Copy(head{&arriving}, pipes.headers) }()
 	if err == nil {

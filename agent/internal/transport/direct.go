@@ -152,6 +152,7 @@ func (d *direct) exchange(ctx context.Context, o outgoing) (Answer, error) {
 		return Answer{}, d.explain(err, at.Load().(stage), o.timeout)
 	}
 	defer response.Body.Close()
+	// From here on net/http has an answer. What fails now broke off in its body.
 	a := Answer{Status: response.StatusCode, Header: response.Header, chained: d.chainedTo(response.TLS)}
 	err = o.take(&a, response.Body)
 	switch {

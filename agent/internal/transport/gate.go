@@ -53,7 +53,7 @@ func (c *Client) Use(id Identity) {
 	old := c.tenure
 	c.changing = next
 	c.mu.Unlock()
-	if old != nil {
+	if old != nil { // a short-lived certificate must not spend its life on draining
 		left := id.Certificate.Leaf.NotAfter.Sub(c.Now())
 		c.end(old, min(drainTime, left/10))
 	}

@@ -26,6 +26,7 @@ func (c *Client) Register(ctx context.Context, authorization string, body []byte
 	}
 	a, err := c.carry(ctx, func(via Way) (attempt, error) {
 		a, err := send(via)
+		// The chain may lack the pinned root: fetch the roots, and try once more.
 		if errors.Is(err, ErrUntrusted) && c.fetchPinned(ctx, via) {
 			a, err = send(via)
 		}

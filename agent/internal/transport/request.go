@@ -37,6 +37,7 @@ type outgoing struct {
 	signed  bool
 }
 
+// outgoing fills in the defaults. The header is new for each exchange, because signing writes into it.
 func (c *Client) outgoing(q Request) outgoing {
 	o := outgoing{
 		method: q.Method, path: q.Path, header: http.Header{}, body: q.Body, into: q.Into,
@@ -97,6 +98,7 @@ func (o outgoing) taken(a *Answer) error {
 	return nil
 }
 
+// fits checks the size of an answer in memory.
 func (o outgoing) fits(size int) error {
 	if int64(size) > o.most {
 		return fmt.Errorf("larger than %d bytes: %w", o.most, errTooLarge)
