@@ -21,7 +21,7 @@ func (h *house) accountToken(name string) (id string) {
 	return made.ID
 }
 
-// accountBy stores an account as another one made it.
+// accountBy stores an account that another account made; an empty maker: an earlier version made it.
 func (h *house) accountBy(maker, name string) {
 	h.t.Helper()
 	if err := h.store.CreateAccount(h.t.Context(),

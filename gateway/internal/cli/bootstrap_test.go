@@ -127,7 +127,7 @@ func TestAudit(t *testing.T) {
 	if code, _, errs := h.muster("node", "retire", "gpu-7", "--yes"); code != 0 {
 		t.Fatal(errs)
 	}
-	// Nothing of a kind is no error.
+	// It is no error where no event has the kind that is asked for.
 	for args, want := range map[string]string{"--node gpu-7": "bootstrap.created", "--node gpu-7 --kind nope": "KIND"} {
 		code, stdout, errs := h.muster(append([]string{"audit"}, strings.Fields(args)...)...)
 		if code != 0 || !strings.Contains(stdout, want) {

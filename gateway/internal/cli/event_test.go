@@ -14,8 +14,8 @@ import (
 	"muster/store"
 )
 
-// TestEventsFollowOutage: a gateway that is away is waited for, and nothing is lost or shown twice; its word that the question is
-// wrong ends it, as does a broken pipe.
+// TestEventsFollowOutage: events -f waits for a gateway that is away, and then loses nothing and shows nothing twice. A refusal of the
+// question ends it, and so does a gateway that was never there.
 func TestEventsFollowOutage(t *testing.T) {
 	h := newHouse(t)
 	var answers atomic.Pointer[http.Handler]
@@ -33,9 +33,12 @@ func TestEventsFollowOutage(t *testing.T) {
 		away http.Handler
 		code int
 	}{
-		"gone": {gone, 0}, "a proxy's page": {bad, 0}, "unavailable": {refuse(wire.CodeUnavailable, 503),
-			0}, "internal": {refuse(wire.CodeInternal, 500), 0},
-		"revoked": {refuse(wire.CodeUnauthorized, 401), 1}, "forbidden": {refuse(wire.CodeForbidden, 403), 1},
+		"gone":           {gone, 0},
+		"a proxy's page": {bad, 0},
+		"unavailable":    {refuse(wire.CodeUnavailable, 503), 0},
+		"internal":       {refuse(wire.CodeInternal, 500), 0},
+		"revoked":        {refuse(wire.CodeUnauthorized, 401), 1},
+		"forbidden":      {refuse(wire.CodeForbidden, 403), 1},
 	} {
 		t.Run(strings.ReplaceAll(name, " ", "-"), func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
@@ -76,7 +79,7 @@ func TestEventsFollowOutage(t *testing.T) {
 	}
 }
 
-// TestEventDetail: on a screen of 80 columns the start of the detail is all that is seen: it says what happened, not the states.
+// TestEventDetail: a screen of 80 columns shows only the start of the detail. So what happened stands there, and the states behind it.
 func TestEventDetail(t *testing.T) {
 	h := newHouse(t)
 	h.node(store.Node{Name: "box", Tenant: "platform"}, -1, "")

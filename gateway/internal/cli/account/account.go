@@ -81,9 +81,9 @@ func whereUsed(ctx context.Context, s *cli.Session, c *client.Client) {
 	if err != nil || g.URL == "" {
 		return
 	}
-	fmt.Fprintf(s.Stdout, "\nWhere it is used, set MUSTER_API_TOKEN to it, and:\n\n  MUSTER_URL=%s\n  MUSTER_ROOT_PIN=%s   only where "+
-		"the gateway shows its own certificate\n",
-		screen.Printable(g.URL), screen.Printable(g.RootPin))
+	const text = "\nWhere it is used, set MUSTER_API_TOKEN to it, and:\n\n  MUSTER_URL=%s\n" +
+		"  MUSTER_ROOT_PIN=%s   only where the gateway shows its own certificate\n"
+	fmt.Fprintf(s.Stdout, text, screen.Printable(g.URL), screen.Printable(g.RootPin))
 }
 
 func tenantText(tenant string) string {

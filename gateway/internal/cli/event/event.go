@@ -220,10 +220,11 @@ func eventColumns(audit bool) []screen.Column {
 		actor = 3
 		detail = 4
 	}
-	return []screen.Column{{Name: "TIME"}, {Name: "KIND", Least: 18, Most: 30}, {Name: "NODE", Rank: 2, Least: 12, Most: 40},
-		{Name: "ACTOR", Rank: actor, Least: 12, Most: 40},
-		{Name: "FROM", Rank: 5, Least: 9, Most: 40}, {Name: "OUTCOME", Rank: 1, Least: 8, Most: 24}, {Name: "DETAIL", Rank: detail,
-			Least: 14}}
+	return []screen.Column{
+		{Name: "TIME"}, {Name: "KIND", Least: 18, Most: 30}, {Name: "NODE", Rank: 2, Least: 12, Most: 40},
+		{Name: "ACTOR", Rank: actor, Least: 12, Most: 40}, {Name: "FROM", Rank: 5, Least: 9, Most: 40},
+		{Name: "OUTCOME", Rank: 1, Least: 8, Most: 24}, {Name: "DETAIL", Rank: detail, Least: 14},
+	}
 }
 
 func eventRow(e client.Event) []string {
@@ -232,8 +233,7 @@ func eventRow(e client.Event) []string {
 		node = e.NodeID
 	}
 	return []string{screen.Stamp(&e.At), screen.OrUnknown(e.Kind), screen.OrUnknown(node), screen.OrUnknown(e.Actor),
-		screen.OrUnknown(e.Address), screen.OrUnknown(e.Outcome),
-		screen.OrUnknown(eventDetail(e.Detail))}
+		screen.OrUnknown(e.Address), screen.OrUnknown(e.Outcome), screen.OrUnknown(eventDetail(e.Detail))}
 }
 
 // eventDetail puts the states between which a node moved behind all else, because a narrow screen cuts the end.

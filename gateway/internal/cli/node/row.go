@@ -33,24 +33,37 @@ func readNode(raw json.RawMessage, now time.Time) (view, error) {
 }
 
 func nodeColumns() []screen.Column {
-	return []screen.Column{{Name: "NAME", Least: 20, Most: 40}, {Name: "TENANT", Rank: 7, Least: 8, Most: 24},
+	return []screen.Column{
+		{Name: "NAME", Least: 20, Most: 40},
+		{Name: "TENANT", Rank: 7, Least: 8, Most: 24},
 		{Name: "PROVIDER", Rank: 8, Least: 8, Most: 24},
-		{Name: "GPU", Least: 16, Most: 40}, {Name: "MEMORY", Rank: 4, Most: 24}, {Name: "UTIL", Rank: 3}, {Name: "STATE", Least: 11,
-			Most: 12},
-		{Name: "STATUS", Rank: 2}, {Name: "SEEN", Rank: 5},
-		{Name: "HEALTH", Most: 40, Wide: true}, {Name: "READ", Wide: true}, {Name: "ID", Wide: true}, {Name: "VERSION", Most: 24,
-			Wide: true},
-		{Name: "ADDRESS", Most: 40, Wide: true}, {Name: "LABELS", Most: 40, Wide: true}, {Name: "CERT", Wide: true}, {Name: "PROBE",
-			Wide: true},
-		{Name: "SKEW", Wide: true}, {Name: "INSTANCE", Most: 24, Wide: true}}
+		{Name: "GPU", Least: 16, Most: 40},
+		{Name: "MEMORY", Rank: 4, Most: 24},
+		{Name: "UTIL", Rank: 3},
+		{Name: "STATE", Least: 11, Most: 12},
+		{Name: "STATUS", Rank: 2},
+		{Name: "SEEN", Rank: 5},
+		{Name: "HEALTH", Most: 40, Wide: true},
+		{Name: "READ", Wide: true},
+		{Name: "ID", Wide: true},
+		{Name: "VERSION", Most: 24, Wide: true},
+		{Name: "ADDRESS", Most: 40, Wide: true},
+		{Name: "LABELS", Most: 40, Wide: true},
+		{Name: "CERT", Wide: true},
+		{Name: "PROBE", Wide: true},
+		{Name: "SKEW", Wide: true},
+		{Name: "INSTANCE", Most: 24, Wide: true},
+	}
 }
 
+// row has a cell for each of nodeColumns, in their order.
 func (v view) row(wide bool) []string {
-	return []string{screen.OrUnknown(v.Name), screen.OrUnknown(v.Tenant), screen.OrUnknown(v.Provider), v.mark() + v.gpus(),
-		v.aged(v.memory()), v.aged(v.utilization()),
-		v.state(wide), v.status(), v.since(v.LastSeen), v.ills(), v.readAge(), screen.OrUnknown(v.ID), v.version(),
-		screen.OrUnknown(v.Address), screen.Labels(v.Labels),
-		v.expiry(), v.probe(), v.skew(), screen.OrUnknown(v.InstanceID)}
+	return []string{
+		screen.OrUnknown(v.Name), screen.OrUnknown(v.Tenant), screen.OrUnknown(v.Provider), v.mark() + v.gpus(),
+		v.aged(v.memory()), v.aged(v.utilization()), v.state(wide), v.status(), v.since(v.LastSeen),
+		v.ills(), v.readAge(), screen.OrUnknown(v.ID), v.version(), screen.OrUnknown(v.Address), screen.Labels(v.Labels),
+		v.expiry(), v.probe(), v.skew(), screen.OrUnknown(v.InstanceID),
+	}
 }
 
 // status is online, stale or pending. A retired node has none.

@@ -80,8 +80,8 @@ func gpuLine(g wire.GPU) string {
 		power += " of " + decimal(g.PowerLimitWatts, " W")
 	}
 	line := fmt.Sprintf("%s, %s, utilization %s, temperature %s, %s, bus %s, %s", word(screen.OrUnknown(g.Name)), memory,
-		decimal(g.UtilizationPercent, "%"),
-		decimal(g.TemperatureCelsius, " C"), power, word(screen.OrUnknown(g.BusID)), word(screen.OrUnknown(g.UUID)))
+		decimal(g.UtilizationPercent, "%"), decimal(g.TemperatureCelsius, " C"), power,
+		word(screen.OrUnknown(g.BusID)), word(screen.OrUnknown(g.UUID)))
 	if g.MIG != nil && *g.MIG {
 		line += ", MIG"
 	}

@@ -48,8 +48,8 @@ func tokenCreate(ctx context.Context, s *cli.Session) error {
 		return s.WriteJSON(t)
 	}
 	_, err = fmt.Fprintf(s.Stdout, "%s\n\nfor tenant %s, %s, until %s (%s); it is not shown again\n", screen.Printable(t.Token),
-		screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"),
-		screen.Stamp(&t.ExpiresAt), screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
+		screen.Printable(t.Tenant), screen.Plural(t.Uses, "use"), screen.Stamp(&t.ExpiresAt),
+		screen.Age(t.ExpiresAt.Sub(s.Now())+time.Second/2))
 	if err == nil && t.Command != "" {
 		_, err = fmt.Fprintf(s.Stdout, "\nOn the machine that joins:\n\n%s\n", screen.Indent(t.Command))
 	}
@@ -69,10 +69,12 @@ func tokenList(ctx context.Context, s *cli.Session) error {
 
 // tokenColumns keeps the id on every screen: without it no token can be revoked.
 func tokenColumns() []screen.Column {
-	return []screen.Column{{Name: "ID"}, {Name: "TENANT", Rank: 4, Least: 8, Most: 24}, {Name: "NODE", Least: 12, Most: 40},
-		{Name: "STATUS", Rank: 1}, {Name: "USED", Rank: 3},
-		{Name: "EXPIRES"}, {Name: "GPUS", Rank: 5}, {Name: "LABELS", Rank: 6, Least: 10, Most: 40},
-		{Name: "CREATED", Wide: true}, {Name: "BY", Wide: true}, {Name: "BOUND", Wide: true}, {Name: "NODE ID", Wide: true}}
+	return []screen.Column{
+		{Name: "ID"}, {Name: "TENANT", Rank: 4, Least: 8, Most: 24}, {Name: "NODE", Least: 12, Most: 40},
+		{Name: "STATUS", Rank: 1}, {Name: "USED", Rank: 3}, {Name: "EXPIRES"}, {Name: "GPUS", Rank: 5},
+		{Name: "LABELS", Rank: 6, Least: 10, Most: 40},
+		{Name: "CREATED", Wide: true}, {Name: "BY", Wide: true}, {Name: "BOUND", Wide: true}, {Name: "NODE ID", Wide: true},
+	}
 }
 
 func tokenRow(t client.Token, now time.Time) []string {
