@@ -17,6 +17,11 @@ func TestProtocolPage(t *testing.T) {
 			t.Errorf("the page says of %s %q, the agent does %q", code.Name, code.Enrolling, does)
 		}
 	}
+	for status, want := range map[int]string{400: "final", 409: "final", 500: "wait", 503: "wait"} {
+		if does := done(t, &transport.Refusal{Status: status, ErrorDetail: wire.ErrorDetail{Code: "of_tomorrow"}}); does != want {
+			t.Errorf("the page says %q of a code that is not known with the status %d, the agent does %q", want, status, does)
+		}
+	}
 }
 
 // done is what an enrolment does about a refusal, in the page's words.
