@@ -23,7 +23,8 @@ func caCommands() []cli.Command {
 			Text: "With --root-out the root's key goes into DIR/root.key (mode 0600, unencrypted: keep the directory on a medium that is " +
 				"not connected) and its certificate into DIR/root.pem; the database keeps the certificate and an intermediate, which " +
 				"signs from now on. " +
-				"On a database that has a CA already the same moves that root's key out. " + cli.OfflineText,
+				"On a database that has a CA already the same moves the newest root's key out; drop an older root whose key is still " +
+				"in the database (muster ca show, muster ca drop-root). " + cli.OfflineText,
 			Examples: []string{"muster ca init --root-out /media/usb/muster-root", "muster ca init --trust-domain fleet.example"}},
 		{Name: "ca show", Flags: []string{"output"}, Run: caShow,
 			Summary:  "show roots, intermediate and where their keys are",
