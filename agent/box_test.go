@@ -105,7 +105,7 @@ func (b *box) answer(q gatewaytest.Request) *gatewaytest.Reply {
 	return nil
 }
 
-// rule scripts the gateway from now on; nil ends that.
+// rule scripts the gateway from now on. nil ends that.
 func (b *box) rule(script func(gatewaytest.Request) *gatewaytest.Reply) {
 	if script == nil {
 		b.script.Store(nil)

@@ -54,7 +54,7 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 	}
 	trust := filepath.Join(b.root, "etc/docker/certs.d/r.example:5000/ca.crt")
 	if code != 0 || !strings.Contains(out, "stays: "+trust+" (trust in a registry") ||
-		!strings.HasSuffix(out, "left: but for what stays, this machine is as it was before\n") ||
+		!strings.HasSuffix(out, "left: apart from what stays, this machine is as it was before\n") ||
 		!strings.Contains(out, "removed the bootstrap's line in ") || strings.Contains(out, "own.example") {
 		t.Errorf("exit %d\n%s%s", code, out, errs)
 	}

@@ -47,7 +47,7 @@ func supervise(ctx context.Context, p command.Program, args []string) error {
 	return keep(ctx, p, base, p.System.Root+*settings, *detached)
 }
 
-// keep is the supervisor itself. A detached one says how its start went to the process that started it, since it has no screen.
+// keep is the supervisor itself. A detached one says how its start went to the process that started it, because it has no screen.
 func keep(ctx context.Context, p command.Program, base, settings string, detached bool) error {
 	file := logfile.New(service.Layout{Base: base}.SupervisorLog())
 	k := service.Keeper{Base: base, Settings: settings}

@@ -27,7 +27,7 @@ func signP256(key *ecdsa.PrivateKey, message []byte) ([]byte, error) {
 	return out, nil
 }
 
-// verifyP256 checks what signP256 made. The length is checked too: without that a shorter r or s would have many forms.
+// verifyP256 checks what signP256 made.
 func verifyP256(key *ecdsa.PublicKey, message, signature []byte) bool {
 	if key == nil || key.Curve != elliptic.P256() || len(signature) != 2*p256Size {
 		return false

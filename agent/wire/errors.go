@@ -2,7 +2,7 @@ package wire
 
 import "time"
 
-// Error is the body of every refusal. Codes are only added, never changed or removed, because old agents go by them. A proven refusal
+// Error is the body of every refusal. Codes are only added, never changed or removed, because old agents act on them. A proven refusal
 // may carry Time and Epoch: with them the agent corrects its clock and its nonces.
 type Error struct {
 	Error     ErrorDetail `json:"error"`

@@ -66,7 +66,7 @@ type Welcome struct {
 }
 
 // HeartbeatRequest reports that the agent is alive and, when it has a reading, what it saw. RunID is random per start of
-// the agent; Counter grows by one with every heartbeat of that run. An empty Hardware leaves the last reading in place.
+// the agent. Counter grows by one with every heartbeat of that run. An empty Hardware leaves the last reading in place.
 type HeartbeatRequest struct {
 	RunID           string    `json:"run_id"`
 	Counter         uint64    `json:"counter"`
@@ -82,7 +82,7 @@ type HeartbeatRequest struct {
 	// GPUsSeen is how many GPUs the last finished look knows to exist: rows that answer, rows that could not be read, and
 	// devices that are named as lost. Nil: no look has told.
 	GPUsSeen *int `json:"gpus_seen,omitempty"`
-	// HealthDetail says in words for a person what stands behind an entry of Health, by that entry; MaxHealthDetail bytes each.
+	// HealthDetail explains entries of Health to a person. The key is the entry. Each text has at most MaxHealthDetail bytes.
 	HealthDetail map[string]string `json:"health_detail,omitempty"`
 
 	Hardware json.RawMessage `json:"hardware,omitempty"`
@@ -114,7 +114,7 @@ type HeartbeatAnswer struct {
 	Time            time.Time `json:"time"`
 	Trust           int64     `json:"trust,omitempty"` // number of the newest trust set: a node with a lower one fetches GET /trust
 
-	// GPUsExpected is how many GPUs the gateway's record of this node has; it replaces what the agent expects, up or down.
+	// GPUsExpected is how many GPUs the gateway's record of this node has. It replaces the number that the agent expects, up or down.
 	// Nil: there is no record.
 	GPUsExpected *int `json:"gpus_expected,omitempty"`
 }

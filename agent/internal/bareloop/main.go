@@ -25,7 +25,7 @@ func main() {
 	}
 }
 
-// beat runs a program, posts what it printed, and reads the answer. It ignores failures, for the next beat comes.
+// beat runs a program, posts what it printed, and reads the answer. It ignores failures, because the next beat comes soon.
 func beat(client *http.Client, url, command string, counter int) {
 	output, _ := exec.Command(command).CombinedOutput()
 	body, _ := json.Marshal(map[string]any{"counter": counter, "output": string(output)})

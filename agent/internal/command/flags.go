@@ -18,7 +18,7 @@ type Flags struct {
 	fromLine        map[string]bool // the flags that the command line has
 }
 
-// Flags is an empty set for a command; about and examples are for its help.
+// Flags is an empty set for a command. Its help shows about and examples.
 func (p Program) Flags(name, about, examples string) *Flags {
 	f := &Flags{flag.NewFlagSet(name, flag.ContinueOnError), p, about, examples, map[string]bool{}}
 	f.SetOutput(io.Discard) // package flag would print its own errors and usage

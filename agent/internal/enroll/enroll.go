@@ -49,7 +49,7 @@ type enrolment struct {
 	atOnce int  // refusals since the last wait
 }
 
-// Run asks until the gateway accepts the node or provably refuses it. state is what the directory holds; Run uses a pending key in it
+// Run asks until the gateway accepts the node or provably refuses it. state is what the directory holds. Run uses a pending key in it
 // again. Run returns the identity after it is saved. The error is a *transport.Refusal, or the context's, or it says what is wrong
 // with the welcome or with this machine.
 func Run(ctx context.Context, state identity.State, cfg Config) (identity.State, error) {

@@ -51,7 +51,7 @@ func (e *enrolment) accept(ctx context.Context, w wire.Welcome) error {
 		URL: e.Client.Gateway(), Roots: w.Roots, TrustKey: set.TrustKey, Trust: w.Trust, AnswerKey: w.AnswerKey, AnswerKeys: set.AnswerKeys,
 		GPUsExpected: w.GPUsExpected, Channel: w.Channel, ChannelSequence: w.ChannelSequence, IntervalSeconds: w.IntervalSeconds,
 	}
-	next.Previous = nil // it belongs to the former identity
+	next.Previous = nil         // it belongs to the former identity
 	if e.state.Current != nil { // the identity was good until now, and a person may want it back
 		kept, err := e.Directory.Keep(e.state.NodeID)
 		if err != nil {

@@ -89,8 +89,8 @@ func classify(cell string) (string, kind) {
 	return cell, present
 }
 
-// measure is a physical quantity. It knows the units that may stand behind a number, since nounits does not remove all of them,
-// and the limit above which a number is no measurement.
+// measure is a physical quantity. It knows the units that may stand behind a number, because nounits does not remove all of them,
+// and the limit above which a number cannot be a measurement.
 type measure int
 
 const (

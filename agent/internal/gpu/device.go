@@ -140,7 +140,7 @@ func (r *record) faults(g *wire.GPU) {
 	}
 }
 
-// recovery is what the driver wants somebody to do, in one word. Older drivers say it with two flags.
+// recovery is what the driver asks for, in one word such as reset. Older drivers say it with two flags.
 func (r *record) recovery() *string {
 	action, kind := classify(r.cell(fieldRecovery))
 	r.failure(fieldRecovery, action, kind)

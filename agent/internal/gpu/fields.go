@@ -218,7 +218,7 @@ type Field struct {
 }
 
 // ParseHelp reads the answer to --help-query-gpu. A property stands at the start of a line in quotes, followed by its other names
-// ("a" or "b"). All other lines describe it. A text that is no help gives nothing.
+// ("a" or "b"). All other lines describe it. Other text gives no fields.
 func ParseHelp(text []byte) (fields []Field) {
 	for line := range strings.Lines(string(text)) {
 		names := quoted(strings.TrimSpace(line))

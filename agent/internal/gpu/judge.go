@@ -16,7 +16,7 @@ const program = "nvidia-smi"
 // named reports whether the operator named a program.
 func (p *Prober) named() bool { return p.Path != "" && p.Path != program }
 
-// find looks the program up. Every look does that again, for a driver may be installed while the agent runs.
+// find looks the program up. Every look does that again, because somebody may install a driver while the agent runs.
 func (p *Prober) find() (string, error) {
 	if p.named() {
 		return exec.LookPath(p.Path)
@@ -110,7 +110,7 @@ func (p *Prober) describe(o *outcome, out Output, table Table, expected int) {
 		o.err = fmt.Sprintf("nvidia-smi took %.1f s; persistence mode (nvidia-smi -pm 1, nvidia-persistenced) usually cures that",
 			out.Took.Seconds())
 	case warned || !quiet:
-		o.err = explain(out, table.Notes) // a warning, though all rows are there: it is shown, and is no failure
+		o.err = explain(out, table.Notes) // a warning with all rows there: it is shown, and the probe has not failed
 	}
 }
 
@@ -151,7 +151,7 @@ func (p *Prober) rows(table Table, o *outcome) (rejected []Reject) {
 	return rejected
 }
 
-// distinct counts the GPUs behind rows that could not be read. Rows with the same index count once; a row with the index of a GPU
+// distinct counts the GPUs behind rows that could not be read. Rows with the same index count once. A row with the index of a GPU
 // that answers does not count.
 func distinct(rejected []Reject, answering []wire.GPU) (n int) {
 	seen := map[string]bool{}

@@ -96,7 +96,7 @@ func (p *Prober) call(ctx context.Context, path string, args ...string) (Output,
 	return out, false
 }
 
-// await waits until a call has ended. The call is killed at its deadline; await gives it killGrace more to end then.
+// await waits until a call has ended. The call is killed at its deadline. Then await gives it killGrace more to end.
 func (p *Prober) await(ctx, limited context.Context, started time.Time, ended <-chan Output) (Output, bool) {
 	select {
 	case out := <-ended:

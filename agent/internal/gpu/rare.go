@@ -60,7 +60,7 @@ func (p *Prober) setRare(s *rare) {
 	p.reading.GPUs = s.addTo(p.reading.GPUs, s.at)
 }
 
-// addTo returns the rows with what was seen. It copies them, for readers share the rows.
+// addTo returns the rows with what was seen. It copies them, because readers share the rows.
 func (s rare) addTo(gpus []wire.GPU, now time.Time) []wire.GPU {
 	if s.at.IsZero() || now.Sub(s.at) > rareStale {
 		return gpus

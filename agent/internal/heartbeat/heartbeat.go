@@ -39,7 +39,7 @@ type Config struct {
 	Expect    func(gpus int)                  // told how many the gateway has on record; nil: nobody
 	Notices   func() []string                 // what the agent misses, for a person; nil: nothing
 	GPUs      func() string                   // what was seen of them, for a person; nil: nothing
-	Wake      <-chan struct{}                 // a beat is wanted now, for there is news; nil: never
+	Wake      <-chan struct{}                 // there is news, so a beat is wanted now; nil: never
 	Progress  func(phase string)              // told whenever the loop gets on, at least twice a minute; nil: nobody
 	Status    identity.Status                 // what the loop does not know itself: PID, Version, Since
 	Logger    *slog.Logger

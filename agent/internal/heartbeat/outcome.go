@@ -11,7 +11,7 @@ import (
 	"muster/agent/wire"
 )
 
-// refusedPause is the least pause between beats of a node that is refused for good; at random up to twice as long.
+// refusedPause is the shortest pause between beats of a node that is refused for good. At random it is up to twice as long.
 const refusedPause = 5 * time.Minute
 
 // accepted notes that the gateway took a heartbeat. It ends every state of the phase: refused, swapped, adopted.

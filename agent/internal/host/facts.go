@@ -189,7 +189,7 @@ func (t tree) cpus() *int {
 	return &n
 }
 
-// countList counts the members of a list such as 0-15,32-47. It is 0 where the text is no such list.
+// countList counts the members of a list such as 0-15,32-47. It is 0 for other text.
 func countList(list string) (n int) {
 	for part := range strings.SplitSeq(list, ",") {
 		first, last, isRange := strings.Cut(part, "-")
@@ -218,7 +218,7 @@ func countProcessors(info string) (n int) {
 }
 
 // cpuQuota is how many processors a container may use, rounded up. It is 0 where there is no limit. It reads only the top of the
-// mounted cgroup tree: in a container that is the container; on a host the top has no limit, and the agent's unit is below it.
+// mounted cgroup tree. In a container that is the container. On a host the top has no limit, and the agent's unit is below it.
 func (t tree) cpuQuota() int {
 	quota := t.number("sys/fs/cgroup/cpu/cpu.cfs_quota_us")
 	period := t.number("sys/fs/cgroup/cpu/cpu.cfs_period_us")

@@ -62,7 +62,7 @@ func (d Detector) Detect(ctx context.Context) (provider, instanceID string) {
 
 // fromVariables knows the variables of providers whose machines are containers. A value that cannot be an id counts as none.
 func fromVariables(lookup func(string) string) (provider, instanceID string) {
-	// Other software sets CONTAINER_ID too; that of vast.ai is a number.
+	// Other software sets CONTAINER_ID too. The one of vast.ai is a number.
 	if id := lookup("CONTAINER_ID"); validID(id) && strings.Trim(id, "0123456789") == "" {
 		return VastAI, id
 	}

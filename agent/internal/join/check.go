@@ -126,7 +126,7 @@ func (c *findings) clock(sight transport.Sight) {
 	}
 }
 
-// token checks whether the credential is mistyped. It does not ask the gateway, for that would spend a token.
+// token checks whether the credential is mistyped. It does not ask the gateway, because that would spend a token.
 func (c *findings) token() {
 	if !c.j.HasSecret() {
 		c.hint("token", "none given: one is needed unless this machine is enrolled already (muster token create, on the gateway)")

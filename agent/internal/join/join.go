@@ -25,10 +25,10 @@ const joinExamples = `  MUSTER_TOKEN=mse_... muster-agent join --gateway https:/
   muster-agent join --gateway https://gateway.example --token-file /run/token --name gpu-1 --label tier=sovereign
   muster-agent join --check --gateway https://gateway.example --token mse_...
 
-It enrols this machine, installs the agent below its state directory, makes what this machine has (systemd, OpenRC, cron)
-keep it running, and ends when the node is online, or with what is wrong and what to do. The same command again changes
-nothing, or finishes what was interrupted; with a newer agent it updates. What --name, --label and the like were is kept in
-the settings, the token nowhere.
+It enrols this machine, installs the agent below its state directory, has systemd, OpenRC or cron keep it running, and ends
+when the node is online. Otherwise it says what is wrong and what to do. The same command again changes nothing, or
+finishes what was interrupted. With a newer agent it updates. The settings keep --name, --label and the like. They never
+hold the token.
 `
 
 // joining is one run of join.
@@ -200,7 +200,7 @@ func (j *joining) nothingToDo() string {
 	return fmt.Sprintf("already joined as %s and online since %s: nothing to do", state.Name, status.Since.Format(time.RFC3339))
 }
 
-// quiet is this program without a screen, for join itself prints what matters.
+// quiet is this program without a screen. join itself prints what matters.
 func (j *joining) quiet() command.Program {
 	p := j.Program
 	p.Stderr = io.Discard

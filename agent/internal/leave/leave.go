@@ -19,9 +19,9 @@ import (
 const leaveExamples = `  muster-agent leave
   muster-agent leave --force          also where the gateway cannot be told
 
-The gateway retires the node: its certificate is worth nothing from then on, and its name is free. Then the service, its
-settings, the agent's state and the agent itself are removed, with what a bootstrap script put beside them: what of that
-stays, such as the trust in a registry, is named. To come back, join with a new token.
+The gateway retires the node: its certificate is worth nothing from then on, and its name is free. Then leave removes the
+service, its settings, the agent's state and the agent itself, and what a bootstrap script put on this machine. It names
+what stays of that, such as the trust in a registry. To come back, join with a new token.
 `
 
 // Run is the command leave.
@@ -63,7 +63,7 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 		fmt.Fprintln(p.Stdout, "left: this machine is as it was before")
 		return nil
 	}
-	fmt.Fprintln(p.Stdout, "left: but for what stays, this machine is as it was before")
+	fmt.Fprintln(p.Stdout, "left: apart from what stays, this machine is as it was before")
 	return nil
 }
 
@@ -112,7 +112,7 @@ func (l *leaving) tell(ctx context.Context, force bool) error {
 		fmt.Fprintf(l.Stdout, "told %s: node %s is retired\n", l.gateway, state.Name)
 		return nil
 	}
-	if !force { // a node that is only removed here stays on the gateway's books
+	if !force { // the gateway would go on counting a node that is only removed here
 		return fmt.Errorf("%w\nnothing was removed: try again when the gateway can be reached, or add --force to remove the agent "+
 			"all the same", err)
 	}

@@ -170,7 +170,7 @@ func (m Manager) crontab(ctx context.Context) (string, error) {
 // such as a graphical one.
 const revival = "*/5 * * * *"
 
-// cronLines are our entries. The second one prints nothing, for cron mails what an entry prints.
+// cronLines are our entries. The second one prints nothing, because cron mails what an entry prints.
 func (m Manager) cronLines() string {
 	line := "@reboot " + m.bootLine()
 	if m.boundToLogins() {

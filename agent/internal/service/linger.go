@@ -60,7 +60,7 @@ func (m Manager) lingers(ctx context.Context) bool {
 	return err == nil && text == "yes"
 }
 
-// mayLinger asks polkit whether this user may turn lingering on without a password, for logind asks polkit too. On a machine
+// mayLinger asks polkit whether this user may turn lingering on without a password. logind asks polkit too. On a machine
 // without polkit only root may.
 func (m Manager) mayLinger(ctx context.Context) bool {
 	_, err := m.run(ctx, "pkcheck", "--action-id", "org.freedesktop.login1.set-self-linger", "--process", fmt.Sprint(os.Getpid()))
@@ -102,5 +102,5 @@ func (m Manager) user() string {
 	return fmt.Sprint(m.UID)
 }
 
-// plainName refuses a name that a tool would take for a flag, and "+", which is no name but sends NIS to another list.
+// plainName refuses a name that a tool would take for a flag, and "+", which is not a name: NIS reads it as a reference to another list.
 func plainName(name string) bool { return name != "" && !strings.ContainsAny(name[:1], "-+") }

@@ -49,12 +49,12 @@ func (s System) kinds() []Kind {
 	return []Kind{Systemd, OpenRC, UserSystemd, Supervised}
 }
 
-// System is the machine. The zero value of every field but UID means the real machine; tests set the fields.
+// System is the machine. The zero value of every field except UID means the real machine. Tests set the fields.
 type System struct {
 	Root   string // stands in front of every path of the system; empty: nothing does
 	UID    int
 	Getenv func(string) string
-	// Command runs a tool of the system and gives what it printed; nil really runs it, without any MUSTER_ variable.
+	// Command runs a tool of the system and returns what it printed. Where it is nil, the real tool runs, without any MUSTER_ variable.
 	Command func(ctx context.Context, name string, args ...string) ([]byte, error)
 	// Detach starts a program in a session of its own, with this environment alone, and gives the one line that it prints.
 	Detach func(program string, args, env []string) (string, error)

@@ -36,7 +36,7 @@ type Keeper struct {
 	Base     string
 	Settings string // the file with the agent's settings; it is read before every start
 	Logger   *slog.Logger
-	// Agent runs the agent until it ends; nil runs the current build in Base.
+	// Agent runs the agent until it ends. Where it is nil, the current build in Base runs.
 	Agent func(ctx context.Context) error
 	// Ready is called once, when this process has become the supervisor; nil: nobody is told.
 	Ready func()

@@ -38,7 +38,7 @@ func (m Manager) installUnit(ctx context.Context, user, restart bool) (Outcome, 
 	}
 	path := m.path(m.unitPath(user))
 	text := []byte(unitText(m.Base, m.Settings, user))
-	known := exists(path) // systemd may have read it, and then goes by what it has read
+	known := exists(path) // systemd may have read it, and then uses what it has read
 	switch {
 	case !known:
 		if err := m.makeFolder(filepath.Dir(path), 0o755); err != nil {
@@ -113,7 +113,7 @@ func (m Manager) journal(user bool) string {
 	return "journalctl -u " + unitName + " -n 50, and " + m.log()
 }
 
-// removeUnit stops the unit and removes it. systemd forgets it by itself.
+// removeUnit stops the unit and removes it. A reload is not needed: systemd forgets a unit that is stopped and whose file is gone.
 func (m Manager) removeUnit(ctx context.Context, user bool) (removed string, err error) {
 	path := m.path(m.unitPath(user))
 	if user && m.configFolder() == "" || !exists(path) {

@@ -211,7 +211,7 @@ func (c *Client) environ() []string {
 }
 
 // curlEnvironment is env without muster's variables, which may hold a token, and without SSLKEYLOGFILE, which makes curl write down
-// session keys. Go also reads HTTP_PROXY in capitals; curl reads http_proxy alone.
+// session keys. Go also reads HTTP_PROXY in capitals, and curl reads only http_proxy.
 func curlEnvironment(env []string) []string {
 	kept := make([]string, 0, len(env)+1)
 	capitals := ""

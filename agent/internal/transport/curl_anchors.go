@@ -55,7 +55,7 @@ var bundles = [...]string{
 	"/etc/ssl/cert.pem",
 }
 
-// systemBundle is the file of certificates that the system trusts; the variables are those that curl reads.
+// systemBundle is the file of certificates that the system trusts. It reads the variables that curl reads.
 func systemBundle(env []string) string {
 	for _, name := range []string{"CURL_CA_BUNDLE", "SSL_CERT_FILE"} {
 		for _, pair := range env {

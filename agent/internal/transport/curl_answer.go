@@ -40,7 +40,7 @@ func parseHeaders(raw []byte) (status int, header http.Header, err error) {
 	return status, header, nil
 }
 
-// statusOf reads a status line such as "HTTP/1.1 200 OK" or "HTTP/2 200"; 0: it is none.
+// statusOf reads a status line such as "HTTP/1.1 200 OK" or "HTTP/2 200". It is 0 for another line.
 func statusOf(line string) int {
 	version, rest, ok := strings.Cut(line, " ")
 	digits, _, _ := strings.Cut(rest, " ")

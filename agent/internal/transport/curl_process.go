@@ -18,7 +18,7 @@ const (
 	pipeGrace  = 2 * time.Second // for output after curl has ended
 )
 
-// invocation is one run of curl. Its arguments are always the same; everything else goes through pipes.
+// invocation is one run of curl. Its arguments are always the same. Everything else goes through pipes, which other users cannot read.
 type invocation struct {
 	program string
 	env     []string
