@@ -1,9 +1,9 @@
 // Package limit bounds how often each of many callers may do something.
 //
-// A caller may do it a number of times in a row, and once more with each interval that passes (the generic cell rate algorithm).
-// What is over the limit costs the caller nothing: whoever waits as long as Take says is let in.
+// A caller may do it a number of times in a row, and once more with each interval that passes (the generic cell rate algorithm). A
+// call over the limit does not count: a caller who waits as long as Take says may do it again.
 //
-// Nothing here decides safety: after a restart every caller begins anew.
+// No security may depend on a limiter: after a restart every caller has the whole allowance again.
 package limit
 
 import (
@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// Config says how much is allowed. Zero fields mean the usual.
+// Config says how much is allowed. A zero field means the default.
 type Config struct {
-	Burst int              // so often in a row
-	Every time.Duration    // once more in each interval; 0: there is no limit
+	Burst int              // how often in a row
+	Every time.Duration    // the interval; 0: there is no limit
 	Keys  int              // how many callers are remembered; all others share one allowance; 0: 4096
 	Now   func() time.Time // nil: time.Now
 }
 
-// usualKeys times about 100 bytes is what a limiter remembers at most.
+// usualKeys is the default of Config.Keys. A key takes about 100 bytes.
 const usualKeys = 4096
 
 // shared is the key of all callers beyond the number that is remembered.
@@ -27,8 +27,8 @@ const shared = ""
 
 // Limiter counts by key, which is any text that names a caller. It is safe for concurrent use.
 //
-// It looks at differences of Now alone. A clock that goes forward at most gives allowances back early. A clock that is set back
-// gives them back too, so that no caller waits until the time has come again that the clock showed before.
+// It uses only differences of Now. If the clock is set forward, callers get their allowance back early. If the clock is set back,
+// they get it back too: otherwise they would wait until the clock shows the earlier time again.
 type Limiter struct {
 	burst int
 	every time.Duration
@@ -36,7 +36,7 @@ type Limiter struct {
 	now   func() time.Time
 
 	mu    sync.Mutex
-	whole map[string]time.Time // when the caller's allowance is whole again
+	whole map[string]time.Time // when the caller's allowance is whole again; absent: it is whole
 	swept time.Time
 }
 
@@ -52,12 +52,12 @@ func New(c Config) *Limiter {
 	return l
 }
 
-// Minute makes a limiter that allows each of so many keys a number in a minute, at once or one by one.
+// Minute makes a limiter that allows each key a number of times in a minute, at once or one by one.
 func Minute(number, keys int, now func() time.Time) *Limiter {
 	return New(Config{Burst: number, Every: time.Minute / time.Duration(number), Keys: keys, Now: now})
 }
 
-// Take uses one of the key's allowance up, and gives 0; or it takes nothing, and says how long the caller has to wait.
+// Take takes one from the key's allowance and returns 0. If nothing is left, it returns how long the caller must wait.
 func (l *Limiter) Take(key string) (wait time.Duration) {
 	if l.every == 0 {
 		return 0
@@ -81,20 +81,20 @@ func (l *Limiter) Take(key string) (wait time.Duration) {
 	return 0
 }
 
-// Over tells whether the key is over its limit; else it takes one of its allowance.
+// Over is Take for callers who do not wait: it is true where the key is over its limit.
 func (l *Limiter) Over(key string) bool { return l.Take(key) > 0 }
 
-// most is how long an allowance that is used up takes to be whole again.
+// most is how long an empty allowance takes to be whole again.
 func (l *Limiter) most() time.Duration { return time.Duration(l.burst) * l.every }
 
-// counts tells whether an allowance has to be remembered still. One that would take longer than any can was noted by a clock that
-// has been set back since.
+// counts is true where an allowance is not whole yet, and must be remembered. If it would take longer than most, the clock was set
+// back since.
 func (l *Limiter) counts(whole, now time.Time) bool {
 	return whole.After(now) && whole.Sub(now) <= l.most()
 }
 
-// sweep forgets the callers whose allowance is whole. It looks once in the time that an allowance takes, and once an interval
-// where there is no room, so that a crowd does not make every call look through all of it.
+// sweep forgets the callers whose allowance is whole. It does so once in the time that an allowance takes, or once in an interval if
+// there is no room. Otherwise, with many callers, every call would look through all keys.
 func (l *Limiter) sweep(now time.Time) {
 	pause := l.most()
 	if len(l.whole) >= l.keys {

@@ -10,24 +10,24 @@ import (
 	"muster/agent/wire"
 )
 
-// Summary is what the one pass over a reading tells of it.
+// Summary is what one pass over a reading finds out.
 type Summary struct {
 	State    string // of the probe
-	GPUs     int    // rows
-	Expected int    // how many GPUs the node remembers to have; 0: it does not say
-	// Ills stands for what the GPUs' health lists say, and of which GPU: as long as it stays the same, so do they, until the
-	// process ends. 0: all are empty.
+	GPUs     int    // the number of rows
+	Expected int    // how many GPUs the node remembers; 0: it does not say
+	// Ills is a hash of the GPUs' health lists and UUIDs; 0: all lists are empty. The seed differs in every process, so a node
+	// cannot choose a reading with an equal hash, and the hash must not be stored.
 	Ills uint64
 }
 
-// Fits tells whether a text is an object of this shape, as an agent writes it: the members in their order, each at most once, none
-// that the shape does not have. A text that does not fit may still be good: Mend says.
+// Fits is true where a text is an object of this shape, written as agents write it: the members are in their order, each at most
+// once, and no others. A text that does not fit may still be good: Mend finds out.
 func (sh *Shape) Fits(raw []byte) bool {
 	s := Scanner{text: raw}
 	return s.object(sh) && s.at == len(raw) && utf8.Valid(raw)
 }
 
-// object reads an object of the shape.
+// object reads an object of the shape. A member may be left out if it is not required.
 func (s *Scanner) object(sh *Shape) bool {
 	if !s.take('{') {
 		return false
@@ -67,7 +67,8 @@ func (s *Scanner) object(sh *Shape) bool {
 	return sh.skippable(next, len(sh.fields))
 }
 
-// find gives the place of the field of this name; the ones that are passed over must be ones that can be left out.
+// find returns the place of the field with this name, at from or later. It is -1 where there is none, or where a required field comes
+// before it.
 func (sh *Shape) find(from int, name []byte) int {
 	for i := from; i < len(sh.fields); i++ {
 		if sh.fields[i].name == string(name) {
@@ -80,6 +81,7 @@ func (sh *Shape) find(from int, name []byte) int {
 	return -1
 }
 
+// skippable is true where none of these fields is required.
 func (sh *Shape) skippable(from, to int) bool {
 	for i := from; i < to; i++ {
 		if sh.fields[i].required {
@@ -89,13 +91,13 @@ func (sh *Shape) skippable(from, to int) bool {
 	return true
 }
 
-// note keeps what a Summary tells.
+// note adds a value to the Summary. A GPU's uuid comes before its health, so it is kept until then.
 func (s *Scanner) note(m mark, value []byte, uuid *[]byte) {
 	switch m {
 	case markState:
 		s.Seen.State = string(value[1 : len(value)-1])
 	case markExpected:
-		s.Seen.Expected, _ = strconv.Atoi(string(value)) // null: 0
+		s.Seen.Expected, _ = strconv.Atoi(string(value)) // 0 for null
 	case markUUID:
 		*uuid = value
 	case markHealth:
@@ -107,12 +109,12 @@ func (s *Scanner) note(m mark, value []byte, uuid *[]byte) {
 
 var seed = maphash.MakeSeed()
 
-// ill adds one GPU's health to those before it.
+// ill adds one GPU's health to the hash of the GPUs before it.
 func ill(before uint64, uuid, health []byte) uint64 {
 	return before*31 + maphash.Bytes(seed, uuid)*7 + maphash.Bytes(seed, health)
 }
 
-// field reads a value as the field takes it.
+// field reads a value that the field allows.
 func (s *Scanner) field(f *field) bool {
 	if s.at < len(s.text) && s.text[s.at] == 'n' {
 		return f.null && s.word("null")
@@ -179,7 +181,7 @@ func (s *Scanner) simple() bool {
 	return false
 }
 
-// wholeNumber reads a number that every reader holds: of 15 digits at most.
+// wholeNumber reads an integer of 15 digits at most. A reader that keeps numbers as float64, such as JavaScript, holds it exactly.
 func (s *Scanner) wholeNumber(signed bool) bool {
 	if signed {
 		s.take('-')
@@ -191,6 +193,7 @@ func (s *Scanner) wholeNumber(signed bool) bool {
 	return s.at == len(s.text) || s.text[s.at] != '.' && s.text[s.at] != 'e' && s.text[s.at] != 'E'
 }
 
+// decimalNumber reads a number that fits a float64. Without an exponent, 32 characters cannot be too large.
 func (s *Scanner) decimalNumber(signed bool) bool {
 	start := s.at
 	if !s.number() || !signed && s.text[start] == '-' || s.at-start > 32 {
@@ -225,7 +228,8 @@ func (s *Scanner) rows(f *field) bool {
 	return n >= 0
 }
 
-// elements reads an array of at most so many and counts them; -1: it is none.
+// elements reads an array and returns the number of its elements. It is -1 where the text is no array, or where the array has too
+// many elements or one that does not fit.
 func (s *Scanner) elements(f *field) int {
 	if !s.take('[') {
 		return -1

@@ -9,23 +9,24 @@ import (
 	"muster/agent/wire"
 )
 
-// Heartbeat is a wire.HeartbeatRequest whose agent, cost and hardware are left as they came: nobody has asked to read them.
+// Heartbeat is a wire.HeartbeatRequest with the JSON of agent, cost and hardware as it came: most of it is replaced before anybody
+// reads it, so decoding it would be wasted.
 type Heartbeat struct {
 	wire.HeartbeatRequest
 	Agent json.RawMessage `json:"agent"`
 	Cost  json.RawMessage `json:"cost"`
 
-	// Scanned tells that one pass read all of it. Agent, cost and hardware are well-formed then, and not too deep.
+	// Scanned is true where one pass read all of it. Then agent, cost and hardware are well-formed, and not nested too deeply.
 	Scanned bool `json:"-"`
 
-	AgentFits    bool    `json:"-"` // it has its shape, as the pass found
+	AgentFits    bool    `json:"-"` // agent has its shape; false also where the pass did not find out
 	CostFits     bool    `json:"-"`
 	HardwareFits bool    `json:"-"`
-	Seen         Summary `json:"-"` // of the hardware, where that fits
+	Seen         Summary `json:"-"` // of the hardware, if that fits
 }
 
-// ParseHeartbeat reads a heartbeat. Those that this agent sends are read in one pass, which checks what is kept as it came. Where that
-// pass and encoding/json could understand two things (a key twice, in another case, or escaped) encoding/json decides.
+// ParseHeartbeat reads a heartbeat. One pass reads those that muster agents send, and checks the parts that are kept as they came. If
+// the pass could understand a text in another way than encoding/json (a key twice, in another case, or escaped), encoding/json decides.
 func ParseHeartbeat(body []byte) (b Heartbeat, err error) {
 	if b, ok := scanHeartbeat(body); ok {
 		return b, nil
@@ -34,8 +35,8 @@ func ParseHeartbeat(body []byte) (b Heartbeat, err error) {
 	return b, err
 }
 
-// Decode reads a body. JSON is UTF-8 (RFC 8259 section 8.1), which encoding/json does not insist on, and what is passed on as it came
-// must not break the answers that it ends up in.
+// Decode reads a body. JSON is UTF-8 (RFC 8259 section 8.1), but encoding/json accepts other bytes. Parts of the body become parts of
+// answers as they came, and must not break these.
 func Decode(body []byte, into any) error {
 	if !utf8.Valid(body) {
 		return errors.New("not UTF-8")
@@ -43,7 +44,7 @@ func Decode(body []byte, into any) error {
 	return json.Unmarshal(body, into)
 }
 
-// Nonce reads the nonce of a register request in one pass. It is not ok where the body has a member that a wire.RegisterRequest does
+// Nonce reads the nonce of a register request in one pass. ok is false where the body has a member that a wire.RegisterRequest does
 // not have, or where encoding/json could find another nonce.
 func Nonce(body []byte) (nonce string, ok bool) {
 	s := Scan(body)
@@ -59,7 +60,7 @@ func Nonce(body []byte) (nonce string, ok bool) {
 	return nonce, ok && s.Whole()
 }
 
-// scanHeartbeat reads what this agent's heartbeats are made of, each member at most once.
+// scanHeartbeat reads a heartbeat in one pass. ok is false where it has a member that is unknown, or a member twice.
 func scanHeartbeat(body []byte) (b Heartbeat, ok bool) {
 	s := Scan(body)
 	s.Shapes = shapes
@@ -75,7 +76,7 @@ func scanHeartbeat(body []byte) (b Heartbeat, ok bool) {
 	return b, s.Whole() && utf8.Valid(body)
 }
 
-// shapes are those of the members that are kept as they came.
+// shapes gives the shape of a member that is kept as it came; nil for the others.
 func shapes(name []byte) *Shape {
 	switch string(name) {
 	case "agent":
@@ -88,12 +89,12 @@ func shapes(name []byte) *Shape {
 	return nil
 }
 
-// member takes one member over and gives its place among them.
+// member reads one member into b, and returns its number: scanHeartbeat finds a member that comes twice by it.
 func (b *Heartbeat) member(s *Scanner) (at int, ok bool) {
 	value := s.Value
 	name := string(s.Name)
-	if string(value) == "null" { // means another thing for each
-		return 7, name == "health" // not looked yet: every run begins with it
+	if string(value) == "null" { // encoding/json decides what it means, except in health: every run begins with that
+		return 7, name == "health"
 	}
 	switch name {
 	case "run_id":
@@ -139,7 +140,7 @@ func (b *Heartbeat) member(s *Scanner) (at int, ok bool) {
 	return 0, false
 }
 
-// texts reads an array of strings, which is mostly empty.
+// texts reads an array of strings. Most are empty, so that case does not use encoding/json.
 func texts(value []byte, into *[]string) bool {
 	if string(value) == "[]" {
 		*into = []string{}

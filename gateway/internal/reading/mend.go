@@ -18,12 +18,12 @@ import (
 )
 
 const (
-	maxNamed   = 8   // of the members that were left out
-	maxMembers = 256 // of one object
+	maxNamed   = 8   // how many of the members that were left out a notice names
+	maxMembers = 256 // how many members one object may have: names are compared with each other
 )
 
-// Mend gives a text of this shape and names what it had to leave out: members that are of another type, out of bounds, there twice or
-// not known. A text that fits is given as it is. Of one that is no object nothing is left: fits is "" then.
+// Mend returns a text of this shape, and the paths of what it left out: members with a wrong type, out of bounds, unknown, or there
+// twice. A text that fits is returned unchanged. For a text that is no object, fits is "".
 func (sh *Shape) Mend(raw string) (fits string, left []string) {
 	if sh.Fits([]byte(raw)) {
 		return raw, nil
@@ -40,18 +40,18 @@ func (sh *Shape) Mend(raw string) (fits string, left []string) {
 	return string(out), m.named()
 }
 
-// LeftOut is the notice that names what a node sent and nobody is shown.
+// LeftOut is the notice that names what a node sent and the gateway left out.
 func LeftOut(what string, paths []string) string {
 	return "the gateway left out of " + what + " what does not fit its API: " + strings.Join(paths, ", ")
 }
 
-// Summarise gives the Summary of a text that has the shape Hardware.
+// Summarise returns the Summary of a text that Mend gave for the shape Hardware.
 func Summarise(text string) Summary {
 	s := Scanner{text: []byte(text)}
 	if s.object(Hardware) {
 		return s.Seen
 	}
-	var h wire.Hardware // with an escape in it, or a time of another zone
+	var h wire.Hardware // the pass does not read texts with an escape
 	if json.Unmarshal([]byte(text), &h) != nil {
 		return Summary{}
 	}
@@ -67,19 +67,18 @@ func Summarise(text string) Summary {
 	return seen
 }
 
-// mender puts a value together from what fits.
+// mender builds a value from the parts that fit, and collects the paths of the others.
 type mender struct {
 	left []string
-	more int
+	more int // paths beyond maxNamed
 }
 
-func (m *mender) leave(path string) bool {
+func (m *mender) leave(path string) {
 	if len(m.left) < maxNamed {
 		m.left = append(m.left, path)
 	} else {
 		m.more++
 	}
-	return false
 }
 
 func (m *mender) named() []string {
@@ -89,7 +88,8 @@ func (m *mender) named() []string {
 	return m.left
 }
 
-// object reads the members that fit into v. It is false where there is no object.
+// object reads the members that fit into v. A member that is there twice is left out: readers differ in which one they take. It is
+// false where the text is no object.
 func (m *mender) object(sh *Shape, raw []byte, v reflect.Value, path string) bool {
 	names, values, ok := members(raw)
 	if !ok || len(names) > maxMembers {
@@ -99,7 +99,7 @@ func (m *mender) object(sh *Shape, raw []byte, v reflect.Value, path string) boo
 		at := sh.index(name)
 		inner := join(path, name)
 		switch first := slices.Index(names, name); {
-		case first < i: // named with the first
+		case first < i: // it was left out and named when the first one came
 		case at < 0, slices.Contains(names[i+1:], name):
 			m.leave(shown(inner))
 		case !m.field(&sh.fields[at], values[i], v.Field(at), inner):
@@ -110,7 +110,7 @@ func (m *mender) object(sh *Shape, raw []byte, v reflect.Value, path string) boo
 	return true
 }
 
-// members takes an object apart.
+// members splits an object into names and values, in their order. encoding/json would give one of two equal names.
 func members(raw []byte) (names []string, values []json.RawMessage, ok bool) {
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if token, err := d.Token(); err != nil || token != json.Delim('{') {
@@ -141,7 +141,7 @@ func (sh *Shape) index(name string) int {
 	return -1
 }
 
-// complete gives readers what they count on: lists, and words that are never empty.
+// complete fills in the required members that are missing: a list becomes empty, and a text its usual word.
 func (sh *Shape) complete(v reflect.Value) {
 	for i := range sh.fields {
 		f := &sh.fields[i]
@@ -165,7 +165,7 @@ func join(path, name string) string {
 	return path + "." + name
 }
 
-// shown makes a foreign name fit to be read by a person.
+// shown makes a name that a node sent safe to show: it is printable and short.
 func shown(path string) string {
 	const most = 80
 	clean := strings.Map(func(r rune) rune {
@@ -180,8 +180,8 @@ func shown(path string) string {
 	return clean
 }
 
-// field reads one value. It is false where the value does not fit and nothing of it was kept. A list that is null where none may be
-// is an empty one: Go writes both alike.
+// field reads one value. It is false where the value does not fit; v is unchanged then. A null for a list that may not be null counts
+// as an empty list: a Go program writes null for a nil slice.
 func (m *mender) field(f *field, raw json.RawMessage, v reflect.Value, path string) bool {
 	if string(raw) == "null" {
 		return f.null || f.kind == list || f.kind == rows
@@ -225,7 +225,7 @@ func setText(f *field, raw []byte, v reflect.Value) bool {
 	return true
 }
 
-// unreadable also tells the halves of characters that \u can spell.
+// unreadable is true for control characters, and for the replacement character: encoding/json gives that for half of a surrogate pair.
 func unreadable(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }
 
 func setWhole(f *field, raw []byte, v reflect.Value) bool {
@@ -252,14 +252,14 @@ func setMoment(raw []byte, v reflect.Value) bool {
 		return false
 	}
 	t = t.UTC()
-	if _, err := t.MarshalJSON(); err != nil { // a zone can lead out of the years that have four digits
+	if _, err := t.MarshalJSON(); err != nil { // in UTC the year may have more than four digits
 		return false
 	}
 	v.Set(reflect.ValueOf(t))
 	return true
 }
 
-// elements reads those elements that fit. A row without an index of its own has that of its place.
+// elements reads the elements that fit. A row without an index gets its place in the list as its index.
 func (m *mender) elements(f *field, raw []byte, v reflect.Value, path string) bool {
 	var all []json.RawMessage
 	if json.Unmarshal(raw, &all) != nil {

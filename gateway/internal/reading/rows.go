@@ -10,7 +10,7 @@ import (
 	"muster/agent/wire"
 )
 
-// GPUs gives the GPU rows of a reading; nil: it has none, or is no reading.
+// GPUs returns the GPU rows of a reading. It is nil where there are none, or where the text is no reading.
 func GPUs(hardware string) []wire.GPU {
 	var h struct {
 		GPUs []wire.GPU `json:"gpus"`
@@ -21,11 +21,11 @@ func GPUs(hardware string) []wire.GPU {
 	return h.GPUs
 }
 
-// Health gives the health lists of a reading that are not empty, by GPU, and which GPUs the reading shows. A GPU is named by its UUID,
-// or by its index where the row has none.
+// Health returns the health lists of a reading that are not empty, by GPU, and which GPUs the reading shows. The name of a GPU is its
+// UUID, or its index if the row has no UUID.
 func Health(hardware string) (found map[string]string, shown map[string]bool) {
 	var h struct {
-		GPUs []struct { // every node's is read after a start of the gateway: no more than what is asked for
+		GPUs []struct { // only what is needed: after a start, the gateway decodes the reading of every node
 			Index  int      `json:"index"`
 			UUID   string   `json:"uuid"`
 			Health []string `json:"health"`
@@ -48,7 +48,7 @@ func Health(hardware string) (found map[string]string, shown map[string]bool) {
 	return found, shown
 }
 
-// Plain makes what an agent says fit for a log line and a screen.
+// Plain makes a text of an agent safe for a log line and a screen: valid UTF-8 without control characters, and not too long.
 func Plain(s string) string {
 	s = strings.Join(strings.FieldsFunc(strings.ToValidUTF8(s, "?"), func(r rune) bool { return r == ' ' || unicode.IsControl(r) }), " ")
 	if len(s) > wire.MaxHealthDetail {

@@ -7,27 +7,27 @@ import (
 	"muster/agent/wire"
 )
 
-// Scanner walks JSON text without decoding it. It takes less than encoding/json does, nothing more: who meets a text that it does
-// not take asks encoding/json, which has the word. Its unexported methods tell whether what they are named for stands at at, and
-// go behind it.
+// Scanner reads JSON text without decoding it. It accepts nothing that encoding/json refuses, but it refuses more. The caller gives
+// such a text to encoding/json, which decides. Each unexported method reads one thing at the place at, and moves at behind it. It
+// returns false where that thing is not there; at is then of no use.
 type Scanner struct {
-	Name  []byte // of the last member, as it stands: escapes and all
+	Name  []byte // of the last member; escapes are not decoded
 	Value []byte // of the last member, well-formed (RFC 8259) and at most wire.MaxDepth levels deep
 
-	// Shapes gives the shape that a member's value should have; nil, or nil from it: any. Fits tells whether the last one has it.
+	// Shapes gives the shape that a member's value should have. Nil, or a nil shape: any value will do.
 	Shapes func(name []byte) *Shape
-	Fits   bool
-	Seen   Summary // of the last value that had to have the shape Hardware and does
+	Fits   bool    // the last value has its shape
+	Seen   Summary // of the last value with the shape Hardware
 
 	text  []byte
 	at    int
 	ended bool
 }
 
-// Scan begins to walk a text.
+// Scan makes a Scanner for the object that a text is.
 func Scan(text []byte) *Scanner { return &Scanner{text: text} }
 
-// Next reads the next member of the object that the text is. After the last one it is false, and Whole says whether that was the end.
+// Next reads the next member of the object. It is false after the last one, and where the text is broken: Whole says which.
 func (s *Scanner) Next() bool {
 	s.space()
 	open := byte(',')
@@ -42,13 +42,13 @@ func (s *Scanner) Next() bool {
 	return s.member()
 }
 
-// Whole says that Next has read an object of one member or more, and that nothing stands behind it.
+// Whole is true where Next has read a whole object with one member or more, and nothing comes after it.
 func (s *Scanner) Whole() bool {
 	s.space()
 	return s.ended && s.at == len(s.text)
 }
 
-// Plain gives the last member's value when it is a string that stands there as it is.
+// Plain returns the last member's value, if it is a string without escapes.
 func (s *Scanner) Plain() (text string, ok bool) {
 	v := s.Value
 	if len(v) < 2 || v[0] != '"' || bytes.IndexByte(v, '\\') >= 0 || !utf8.Valid(v) {
@@ -80,7 +80,7 @@ func (s *Scanner) member() bool {
 	return true
 }
 
-// shaped reads a value that has the shape it should have.
+// shaped reads a value that has the shape that Shapes gives. On false, member reads the value again as any value.
 func (s *Scanner) shaped() bool {
 	s.Fits = false
 	if s.Shapes == nil {
@@ -117,7 +117,7 @@ func (s *Scanner) any(level int) bool {
 }
 
 func (s *Scanner) container(level int) bool {
-	end := s.text[s.at] + 2 // both pairs of brackets are two apart
+	end := s.text[s.at] + 2 // in ASCII, { and } differ by two, and so do [ and ]
 	s.at++
 	s.space()
 	if s.take(end) {

@@ -1,9 +1,9 @@
-// Package reading holds what nodes report to the shape that the API promises (wire.Hardware, wire.Cost, wire.AgentInfo), so that
-// whoever reads a list of nodes never meets a value of another type, a number that no reader can hold, or a key twice.
+// Package reading checks that what nodes report has the shape that the API promises (wire.Hardware, wire.Cost, wire.AgentInfo). So a
+// reader of a list of nodes never gets a value of a wrong type, a number that is too large, or the same key twice.
 //
-// What an agent sends fits, and is told so in the one pass that looks at its JSON anyway; it is kept byte for byte. Anything else
-// is taken apart, put together again from what fits, and what was left out is named. The shapes come from the types of package
-// wire: a field that is added there is known here.
+// What a muster agent sends fits. One pass over the JSON finds that out, and the text is kept byte for byte. Any other text is
+// decoded, and encoded again from the members that fit; the others are named in a notice. The shapes are made from the types of
+// package wire, so a field that is added there is known here.
 package reading
 
 import (
@@ -22,7 +22,7 @@ var (
 	Agent    = shapeOf(reflect.TypeFor[wire.AgentInfo](), "")
 )
 
-// Shape is what a JSON object is to look like. It never changes.
+// Shape says which members a JSON object has, and what their values may be. It never changes.
 type Shape struct {
 	fields []field
 	of     reflect.Type
@@ -45,17 +45,17 @@ const (
 type field struct {
 	name     string
 	kind     kind
-	null     bool // null stands for not known
-	required bool // a reader counts on it: neither null nor absent
+	null     bool // null is allowed, and means that the value is not known
+	required bool // readers rely on it: it is never null and never absent
 	signed   bool
-	most     int      // bytes of a text, or elements
-	words    []string // the only texts; nil: any
-	usual    string   // stands for a text that is missing
-	shape    *Shape
+	most     int      // how many bytes a text may have, or how many elements a list
+	words    []string // the only texts that are allowed; nil: any
+	usual    string   // the text that a missing one becomes
+	shape    *Shape   // of an object, or of each row
 	mark     mark
 }
 
-// mark is what a value means to a Summary.
+// mark says which part of a Summary a value becomes.
 type mark int
 
 const (
@@ -67,7 +67,7 @@ const (
 	markHealth
 )
 
-// exception is what the type of a field does not say.
+// exception is what is known of a field beyond its Go type.
 type exception struct {
 	most   int
 	words  []string
@@ -77,7 +77,7 @@ type exception struct {
 	mark   mark
 }
 
-// exceptions by the path of the field.
+// exceptions gives the exception of the field with this path.
 func exceptions(path string) exception {
 	switch path {
 	case "probe.state":
@@ -107,6 +107,8 @@ func shapeOf(t reflect.Type, path string) *Shape {
 	return s
 }
 
+// fieldOf makes a field of a member's Go type. It panics at a type that it does not know, so that a new one in package wire fails in
+// every test.
 func fieldOf(t reflect.Type, name, path string, optional bool) field {
 	if path != "" {
 		path += "."

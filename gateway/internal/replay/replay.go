@@ -1,7 +1,8 @@
 // Package replay remembers the nonces of requests that were accepted, so that none is accepted twice.
 //
-// A nonce is remembered for as long as its request could be accepted, by the gateway's clock. The clock may be set. Where it was ahead
-// and is set back, nonces were forgotten whose requests would be good again. So nothing is new then that was made before that moment.
+// A nonce is remembered for as long as its request could be accepted, by the gateway's clock. The clock may be set. If it was ahead
+// and is set back, some nonces are forgotten already, but their requests would be accepted again. So after a step back, no request
+// counts as new that was made before the step.
 package replay
 
 import (
@@ -18,31 +19,32 @@ type Outcome int
 // Outcomes.
 const (
 	Fresh    Outcome = iota // the nonce was never seen; it is remembered now
-	Repeated                // it was seen, or may have been
+	Repeated                // it was seen, or may have been seen
 	Full                    // too many are remembered: nothing was taken
 )
 
 const (
 	pruneEvery = 10 * time.Second
-	pruneCost  = 100 * time.Nanosecond // between two looks at a full memory, for each of its nonces; a look takes about a tenth of that
+	// pruneCost is the pause after pruning a full memory, for each nonce in it. Pruning takes about a tenth of that.
+	pruneCost = 100 * time.Nanosecond
 )
 
-// key is the beginning of a nonce's SHA-256: a long nonce takes as much memory as a short one.
+// key is the first part of a nonce's SHA-256, so a long nonce takes no more memory than a short one.
 type key [16]byte
 
 // Memory is safe for concurrent use. Set its fields before its first use.
 type Memory struct {
-	Bound  int           // nonces that are remembered at a time, of about 40 bytes each
-	Window time.Duration // how far a request's time may be off, either way
+	Bound  int           // how many nonces are remembered at most; each takes about 40 bytes
+	Window time.Duration // how far a request's time may be off, in either direction
 
 	mu     sync.Mutex
-	used   map[key]int64 // until when it is remembered, in milliseconds of Unix time
-	pruned time.Time
-	latest time.Time // the latest time that was read
-	floor  time.Time // when the clock was last set back; zero: never
+	used   map[key]int64 // until when a nonce is remembered, in Unix milliseconds
+	pruned time.Time     // when it was last pruned
+	latest time.Time     // the latest time that was read
+	floor  time.Time     // when the clock was last set back; zero: never
 }
 
-// Take remembers a nonce until a time, and tells whether it is new. made is the time that its request says of itself.
+// Take remembers a nonce until a time, and says whether it is new. made is the time in its request.
 func (m *Memory) Take(nonce string, made, until, now time.Time) Outcome {
 	sum := sha256.Sum256([]byte(nonce))
 	k := key(sum[:len(key{})])
@@ -64,10 +66,10 @@ func (m *Memory) Take(nonce string, made, until, now time.Time) Outcome {
 	return Fresh
 }
 
-// look notices a clock that was set back.
+// look notices that the clock was set back. The caller holds the lock.
 func (m *Memory) look(now time.Time) {
 	if m.latest.Sub(now) > timeline.StepLeast {
-		m.floor = now.Truncate(time.Second) // requests have whole seconds
+		m.floor = now.Truncate(time.Second) // times in requests are whole seconds
 		m.pruned = time.Time{}
 		m.latest = now
 	}
@@ -76,8 +78,8 @@ func (m *Memory) look(now time.Time) {
 	}
 }
 
-// prune forgets, now and then, what cannot be accepted any more. Where there is no room it also forgets what only a clock far ahead
-// could accept.
+// prune forgets, now and then, nonces whose requests cannot be accepted any more. In a full memory it also forgets those that only a
+// clock far ahead could accept. The caller holds the lock.
 func (m *Memory) prune(now time.Time) {
 	full := len(m.used) >= m.Bound
 	pause := pruneEvery

@@ -1,4 +1,4 @@
-// Package selector reads how operators choose nodes: by labels, and by what the gateway itself knows of them.
+// Package selector reads the selectors by which operators choose nodes: by labels, and by what the gateway knows of a node itself.
 package selector
 
 import (
@@ -9,7 +9,11 @@ import (
 	"muster/store"
 )
 
-// Parse reads "tier=sovereign,tenant=platform,gpu!=h100,spot,!broken": all terms must hold.
+// mostTerms bounds the terms of a selector: each is a condition of the query.
+const mostTerms = 16
+
+// Parse reads a selector such as "tier=sovereign,tenant=platform,gpu!=h100,spot,!broken". A node is chosen if all terms are true. An
+// empty selector has no terms and chooses all nodes. A reserved key, such as tenant, always has a value, so it needs one in a term.
 func Parse(selector string) ([]store.Term, error) {
 	var terms []store.Term
 	for _, part := range strings.Split(selector, ",") {
@@ -30,12 +34,13 @@ func Parse(selector string) ([]store.Term, error) {
 		}
 		terms = append(terms, term)
 	}
-	if len(terms) > 16 {
-		return nil, badSelector("more than 16 terms", selector)
+	if len(terms) > mostTerms {
+		return nil, badSelector(fmt.Sprintf("more than %d terms", mostTerms), selector)
 	}
 	return terms, nil
 }
 
+// parseTerm reads one term. The order matters: != holds a =, and the value of a = may begin with !. Two equal signs are read as one.
 func parseTerm(part string) store.Term {
 	if key, value, ok := strings.Cut(part, "!="); ok {
 		return store.Term{Key: key, Op: store.OpNotEquals, Value: value}
