@@ -21,7 +21,7 @@ func (s *server) whoami(c *call) (any, error) {
 		ExpiresAt: utc(who.Account.ExpiresAt)}, nil
 }
 
-// listAccounts leaves out those that are good for nothing any more, unless all are asked for.
+// listAccounts leaves out expired and revoked accounts, unless all are asked for.
 func (s *server) listAccounts(c *call) (any, error) {
 	all, tenant, err := c.list()
 	if err != nil {
@@ -35,7 +35,7 @@ func (s *server) listAccounts(c *call) (any, error) {
 	return client.AccountList{Accounts: each(accounts, func(a store.Account) client.Account { return accountShape(a, now) })}, err
 }
 
-// createAccount shows the API token once: the record has its hash alone.
+// createAccount shows the API token once: the record has only its hash.
 func (s *server) createAccount(c *call, q client.AccountRequest) (any, error) {
 	a, err := c.caller.Make(q, s.now())
 	if err != nil {
@@ -56,7 +56,7 @@ func (s *server) createAccount(c *call, q client.AccountRequest) (any, error) {
 	return client.NewAccount{ID: a.ID, Token: token.Reveal(), Name: a.Name, Scopes: a.Scopes, Tenant: a.Tenant, ExpiresAt: a.ExpiresAt}, nil
 }
 
-// nameTaken says nothing of another tenant's account. That the name is taken cannot be hidden, because names are unique in the fleet.
+// nameTaken tells nothing about an account of another tenant, except that its name is taken: names are unique in the fleet.
 func (s *server) nameTaken(c *call, name string) error {
 	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.Tenant)
 	if err != nil {
@@ -69,8 +69,8 @@ func (s *server) nameTaken(c *call, name string) error {
 	return wire.Refuse(wire.CodeAlreadyThere, "the name "+name+" is taken", "choose another")
 }
 
-// revokeAccount ends an account at once, and names the accounts that it made: they stay, and the operator may want to end them too.
-// Nobody revokes an account that may more than the caller, else an account that can only revoke could shut the operator out.
+// revokeAccount ends an account at once. Accounts that it made stay. The answer names them, because the operator may want to end them
+// too. A caller cannot revoke an account with more scopes than its own: otherwise it could shut the operator out.
 func (s *server) revokeAccount(c *call) (any, error) {
 	name := c.r.PathValue("account")
 	accounts, err := s.Store.Accounts(c.r.Context(), c.caller.Tenant)
@@ -84,7 +84,7 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	a := accounts[at]
 	if missing := c.caller.Lacks(a.Scopes); missing != "" {
 		return nil, wire.Refuse(wire.CodeForbidden, "this account lacks the scope "+missing+", which "+a.Name+" has, so it cannot revoke it",
-			"use an account that may all that this one may, or the gateway's socket")
+			"use an account that has all its scopes, or the gateway's socket")
 	}
 	now := s.now()
 	err = s.Store.RevokeAccount(c.r.Context(), c.caller.Tenant, a.ID, now, c.accountEvent("account.revoked", a))
@@ -98,13 +98,13 @@ func (s *server) revokeAccount(c *call) (any, error) {
 	}, err
 }
 
-// perhapsMade tells whether an account that names no maker may be of this one: it was made before makers were kept. Its record has
-// the maker's name alone, which others may have had.
+// perhapsMade is true where this maker may have made an account whose record names no maker's id. Such an account is older than that
+// field. Its record has only the maker's name, and another account may have had that name.
 func perhapsMade(a, maker store.Account) bool {
 	return a.Maker == "" && a.CreatedBy == account.ActorName(maker) && !a.CreatedAt.Before(maker.CreatedAt)
 }
 
-// liveNames names the live ones of the accounts that are asked for.
+// liveNames are the names of the live accounts for which asked is true.
 func liveNames(accounts []store.Account, now time.Time, asked func(store.Account) bool) []string {
 	names := []string{}
 	for _, a := range accounts {

@@ -1,8 +1,8 @@
 // Package adminapi is the operator's API.
 //
-// Its routes are a table: each row says what is asked, which scopes and which tenant rule it takes, and who answers. Package account
-// judges the caller by the row before the handler runs. Every change is an event that the part which makes it writes in the same
-// batch; refused calls are security events of package account.
+// Its routes are a table. Each row has the method and path, the scopes and the tenant rule, and the handler. Package account judges the
+// caller by the row before the handler runs. Every change is an event: the part that makes the change writes it in the same
+// transaction. Package account records refused calls as security events.
 package adminapi
 
 import (
@@ -20,14 +20,14 @@ import (
 	"muster/store"
 )
 
-// API is what the routes rest on. It may be copied, for listeners with gates of their own.
+// API is what the routes need. It may be copied: each listener has a gate of its own.
 type API struct {
 	Gate      *account.Gate // of the listener
 	Fleet     *fleet.Fleet
 	Bootstrap *bootstrap.Bootstrap
 	Store     *store.Store
 	Authority *authority.Authority
-	Scratch   string // directory where a copy of the database may lie for a moment
+	Scratch   string // directory in which a backup puts a copy of the database for a moment
 	Info      *reply.Info
 	Gateway   client.Gateway
 	Command   func(token string) string // the joining command for an enrollment token; nil: none
@@ -41,14 +41,14 @@ type Handler struct {
 	mux *http.ServeMux
 }
 
-// Takes tells whether a row of the table takes this request, so that the gate looks for who calls and for tokens in the wrong place.
-// Nothing here looks at the other requests.
+// Takes is true where a row of the table is for this request. Then the gate checks the caller, and looks for tokens in the URL. For
+// other requests the listener must do that.
 func (h *Handler) Takes(r *http.Request) bool {
 	if path.Clean(r.URL.Path) != r.URL.Path { // ServeMux would redirect it
 		return false
 	}
 	_, pattern := h.mux.Handler(r)
-	return pattern != "" && pattern != "/" // the latter is Strict's, for what no route takes
+	return pattern != "" && pattern != "/" // Strict answers requests without a route by the pattern "/"
 }
 
 // Routes makes the handler of the whole table.
@@ -72,8 +72,8 @@ type server struct{ API }
 
 func (s *server) now() time.Time { return s.Now().UTC() }
 
-// guarded is the one way to a handler: no route is served without it. It runs a route's handler for callers that the gate lets in, and
-// answers what it gives.
+// guarded is the only way to a handler: no route is served without it. It runs a route's handler if the gate lets the caller in, and
+// sends what the handler returns.
 func (s *server) guarded(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		who, err := s.Gate.Admit(r, route.Need)
@@ -97,8 +97,8 @@ func (s *server) guarded(route Route) http.Handler {
 	})
 }
 
-// streamed marks an answer that is on its way already.
+// streamed says that the handler has sent the answer itself.
 type streamed struct{}
 
-// withScript marks an answer that holds a script, which a root shell may be fed by mistake.
+// withScript marks JSON that holds a script. Somebody may pipe it into a root shell by mistake, so reply.Inert makes it harmless there.
 type withScript struct{ shape any }

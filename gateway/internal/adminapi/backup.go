@@ -14,11 +14,11 @@ import (
 	"muster/gateway/internal/door"
 )
 
-// scratch begins the name of the directory in which a copy lies for a moment.
+// scratch begins the name of the directory for a copy.
 const scratch = "backup-"
 
-// backup streams a consistent copy of the database. It is made beside the database first, so that it is whole or fails
-// before the first byte.
+// backup sends a consistent copy of the database. It makes the whole copy as a file first, so that a failure is answered as an error,
+// and not in the middle of the copy.
 func (s *server) backup(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
@@ -46,7 +46,7 @@ func (s *server) backup(c *call) (any, error) {
 		return nil, err
 	}
 	defer file.Close()
-	if err := os.RemoveAll(dir); err != nil { // the open file is enough, and nothing is left however this ends
+	if err := os.RemoveAll(dir); err != nil { // the open file is enough; removed now, it is gone even if the process dies
 		return nil, err
 	}
 	return streamed{}, s.stream(c.w, file)
@@ -66,8 +66,8 @@ func (s *server) stream(w http.ResponseWriter, file *os.File) error {
 	return nil
 }
 
-// RemoveScratch removes the copies of the database that a gateway made for a backup and did not get to remove. No gateway may be at
-// work on the directory.
+// RemoveScratch removes copies of the database that a gateway left because it died during a backup. No gateway may use the directory
+// meanwhile.
 func RemoveScratch(dir string) {
 	left, _ := filepath.Glob(filepath.Join(dir, scratch+"*", datadir.Database))
 	for _, path := range left {

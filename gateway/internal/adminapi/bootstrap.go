@@ -13,7 +13,8 @@ import (
 	"muster/gateway/internal/secret"
 )
 
-// Hints of answers that hold a script. A shell that is fed one complains of a command with this name, so it has no slash.
+// Hints in answers that hold a script. A shell that runs such an answer says that there is no command with this name. So the hint has
+// no slash: with one, the shell would look for a file.
 const (
 	noShell       = "this answer is JSON, which no shell can run: "
 	orCommand     = ", or add -o script to the muster command"
@@ -21,7 +22,7 @@ const (
 	notAScriptYet = noShell + "ask for bootstrap-script of this node with format=script to get a script" + orCommand
 )
 
-// createNode makes a node that waits for its bootstrap, and the token and the script for that.
+// createNode makes a node that waits for its bootstrap, with a token and a script.
 func (s *server) createNode(c *call, q client.CreateNodeRequest) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
@@ -37,7 +38,7 @@ func (s *server) createNode(c *call, q client.CreateNodeRequest) (any, error) {
 	if err := wanted.Complete(); err != nil {
 		return nil, err
 	}
-	if err := s.Bootstrap.Ready(); err != nil { // a refusal leaves no node without a token
+	if err := s.Bootstrap.Ready(); err != nil { // checked first, so that a refusal leaves no node without a token
 		return nil, err
 	}
 	node, err := s.Fleet.Create(c.r.Context(), fleet.NewNode{Name: q.Name, Tenant: tenant, Labels: q.Labels, GPUs: q.GPUs}, c.caller.Actor)
@@ -68,7 +69,7 @@ func noToken(name string, labels map[string]string) error {
 	return nil
 }
 
-// bootstrapScript mints a token for a node that is there, and gives the script as JSON or, where that is asked for, as it is.
+// bootstrapScript mints a token for an existing node. It answers with JSON, or with the script itself if the caller asks for that.
 func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 	p, err := c.query("mode", "again", "format", "ttl")
 	if err != nil {
@@ -115,7 +116,7 @@ func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
 	return q, q.Complete()
 }
 
-// wantsScript: the parameter format decides, and without it the header Accept.
+// wantsScript is true where the caller wants the script itself. The parameter format decides, or without it the header Accept.
 func wantsScript(c *call, p parameters) (bool, error) {
 	switch p.text("format") {
 	case "":
@@ -128,7 +129,7 @@ func wantsScript(c *call, p parameters) (bool, error) {
 	return false, wire.Refuse(wire.CodeBadRequest, "the parameter \"format\" is neither json nor script", "leave it out for JSON")
 }
 
-// sendScript tells proxies to change nothing: the operator has the script's digest.
+// sendScript tells proxies to change nothing, because the operator compares the script's digest.
 func sendScript(w http.ResponseWriter, m bootstrap.Minted) {
 	h := w.Header()
 	h.Set("Content-Type", client.ScriptType+"; charset=utf-8")

@@ -49,8 +49,8 @@ func (s *server) dropRoot(c *call) (any, error) {
 	return trustChange(s.Authority.DropRoot(c.r.Context(), c.r.PathValue("root"), c.caller.Actor))
 }
 
-// trustChange is a set that nodes believe from now on. Where the trust key is kept elsewhere it is a draft, to be signed there and
-// published.
+// trustChange answers with a set that nodes believe from now on. If the trust key is kept elsewhere, it answers with a draft: the
+// operator signs it there and publishes it.
 func trustChange(change authority.Change, err error) (any, error) {
 	out := client.TrustChange{Number: change.Number, Published: change.Published}
 	if !change.Published {
@@ -64,8 +64,8 @@ func (s *server) publishTrust(c *call, q client.SignedSet) (any, error) {
 	return client.TrustChange{Number: number, Published: true}, err
 }
 
-// intermediate changes the certificate that signs the nodes'. Where the root's key is kept elsewhere that takes two calls: one that
-// prepares a request, and one with the certificates that were made from it.
+// intermediate changes the certificate that signs the nodes' certificates. If the root's key is kept elsewhere, that takes two calls:
+// the first prepares a request, and the second brings the certificates that were made from it.
 func (s *server) intermediate(c *call, q client.IntermediateRequest) (any, error) {
 	answer := client.IntermediateAnswer{TrustDomain: s.Authority.TrustDomain()}
 	var err error

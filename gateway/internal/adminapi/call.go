@@ -17,14 +17,14 @@ import (
 	"muster/store"
 )
 
-// call is one admitted request on its way through a handler.
+// call is one request that the gate let in, for its handler.
 type call struct {
 	server *server
 	w      http.ResponseWriter
 	r      *http.Request
 	route  Route
 	caller account.Caller
-	status int // of the answer when it is no refusal
+	status int // of the answer, unless it is a refusal
 }
 
 // decode reads the body into the struct that v points to. No body at all leaves v as it is. Unknown fields are refused
@@ -53,12 +53,12 @@ func (c *call) decode(v any) error {
 	return nil
 }
 
-// showsPSK tells whether one of the body's texts is or holds the cluster's PSK.
+// showsPSK is true where one of the body's texts is or holds the cluster's PSK.
 func (c *call) showsPSK(body []byte) bool {
 	return slices.ContainsFunc(secret.Texts(body, 1), secret.HasPSK) || c.server.Bootstrap.PSKInBody(c.r.Context(), body) != ""
 }
 
-// fieldError puts a fault of the JSON decoder in the words of the API: which field, and what it takes.
+// fieldError turns an error of the JSON decoder into a refusal that names the field and what it takes.
 func fieldError(err error, known []string) error {
 	var wrong *json.UnmarshalTypeError
 	if errors.As(err, &wrong) {
@@ -94,7 +94,7 @@ func fieldNames(v any) []string {
 	return names
 }
 
-// event is a security event of what the caller does.
+// event begins a security event about what the caller does.
 func (c *call) event(kind string) store.Event {
 	return store.Event{At: c.server.now(), Kind: kind, Actor: c.caller.Actor.Name, Address: c.caller.Actor.Address, Outcome: store.OutcomeOK,
 		Security: true}

@@ -7,7 +7,7 @@ import (
 	"muster/store"
 )
 
-// listEvents gives the newest first, and the oldest first where a reader follows the log with after.
+// listEvents lists the newest events first. With the parameter after, a reader follows the log, so it lists the oldest first.
 func (s *server) listEvents(c *call) (any, error) {
 	p, err := c.query("node", "kind", "since", "after", "before", "limit", "security", "tenant")
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 	"muster/gateway/internal/fleet"
 )
 
-// listNodes gives one page. The fleet keeps to the caller's tenant, so a selector for another one finds nothing.
+// listNodes lists one page of nodes. The query has the caller's tenant, so a selector for another tenant finds nothing.
 func (s *server) listNodes(c *call) (any, error) {
 	p, err := c.query("selector", "status", "state", "all", "limit", "cursor")
 	if err != nil {
@@ -69,12 +69,12 @@ func (s *server) allowRecovery(c *call, q client.RecoveryRequest) (any, error) {
 // patchNode sets how many GPUs a node should have.
 func (s *server) patchNode(c *call, q client.NodePatch) (any, error) {
 	const example = `send {"gpus_expected":7} or {"gpus_as_seen":true}`
-	n := -1 // as many as are seen
+	n := -1 // the number that is seen
 	switch {
 	case (q.GPUsExpected == nil) == !q.GPUsAsSeen:
 		return nil, wire.Refuse(wire.CodeBadRequest, "one of gpus_expected and gpus_as_seen has to be set", example)
 	case q.GPUsExpected != nil && *q.GPUsExpected < 0:
-		return nil, wire.Refuse(wire.CodeBadRequest, "a node has no fewer than 0 GPUs", example)
+		return nil, wire.Refuse(wire.CodeBadRequest, "a node cannot have fewer than 0 GPUs", example)
 	case q.GPUsExpected != nil:
 		n = *q.GPUsExpected
 	}

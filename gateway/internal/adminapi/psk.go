@@ -7,7 +7,7 @@ import (
 	"muster/gateway/internal/client"
 )
 
-// listPSKs shows ids alone. The gateway keeps the PSKs' keys, and nobody gets those.
+// listPSKs shows only ids. Nobody gets the keys that the gateway keeps.
 func (s *server) listPSKs(c *call) (any, error) {
 	if _, err := c.query(); err != nil {
 		return nil, err
@@ -16,7 +16,7 @@ func (s *server) listPSKs(c *call) (any, error) {
 	return client.PSKList{PSKs: each(psks, pskShape)}, err
 }
 
-// setPSK makes a PSK the only live one. The answer holds it where the gateway generated it, and never again.
+// setPSK makes a PSK the only live one. If the gateway generated it, the answer holds it. It is never shown again.
 func (s *server) setPSK(c *call, q client.PSKRequest) (any, error) {
 	if err := eitherPSK(q); err != nil {
 		return nil, err

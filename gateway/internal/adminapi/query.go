@@ -12,7 +12,8 @@ import (
 	"muster/agent/wire"
 )
 
-// query reads the parameters that a route knows, each at most once.
+// query reads the parameters of a route. It refuses one that the route does not know, and one that is there twice: a mistyped name
+// must not be ignored.
 func (c *call) query(known ...string) (parameters, error) {
 	values, err := url.ParseQuery(c.r.URL.RawQuery)
 	if err != nil {
@@ -29,7 +30,7 @@ func (c *call) query(known ...string) (parameters, error) {
 	return parameters(values), nil
 }
 
-// list reads the parameters of a list that has a whole form, and may be of one tenant.
+// list reads the parameters all and tenant, which several lists have.
 func (c *call) list() (all bool, tenant string, err error) {
 	p, err := c.query("all", "tenant")
 	if err != nil {
@@ -104,7 +105,8 @@ func (p parameters) time(name string) (time.Time, error) {
 	}
 	at, err := time.Parse(time.RFC3339, text)
 	if err != nil {
-		return time.Time{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no time", name), "write it as 2026-11-21T10:00:00Z")
+		return time.Time{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no time", name),
+			"write it as 2026-11-21T10:00:00Z")
 	}
 	return at, nil
 }

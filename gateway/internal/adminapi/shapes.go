@@ -13,7 +13,7 @@ import (
 	"muster/store"
 )
 
-// each gives the shapes of rows, an empty list where there are none: the API has no null for a list.
+// each returns the shapes of rows. It is never nil, because a list in the API is never null.
 func each[Row, Shape any](rows []Row, shape func(Row) Shape) []Shape {
 	out := make([]Shape, 0, len(rows))
 	for _, row := range rows {
@@ -44,7 +44,7 @@ func utc(at *time.Time) *time.Time {
 	return &u
 }
 
-// nodeShape is a node as the API has it. What was never reported is null, never 0 or empty.
+// nodeShape is a node as the API shows it. A value that was never reported is null, and not 0 or empty.
 func nodeShape(n fleet.Node) client.Node {
 	out := client.Node{
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: orEmpty(n.Labels), Provider: n.Provider, InstanceID: n.InstanceID,
@@ -73,7 +73,8 @@ func nodeShape(n fleet.Node) client.Node {
 	return out
 }
 
-// readingShape adds what a node said of its hardware and its agent. A gateway of before kept that as it came.
+// readingShape adds what a node said of its hardware and its agent. It mends both again, because earlier gateways stored them as they
+// came.
 func readingShape(n fleet.Node, out *client.Node) {
 	hardware, left := reading.Hardware.Mend(n.Hardware)
 	out.Hardware = reported(reading.Hardware, hardware)
@@ -85,7 +86,7 @@ func readingShape(n fleet.Node, out *client.Node) {
 	}
 }
 
-// reported gives what a node said of itself, and null where it did not.
+// reported returns what a node said of itself, or null if it said nothing.
 func reported(shape *reading.Shape, text string) json.RawMessage {
 	if text, _ = shape.Mend(text); text == "" {
 		return json.RawMessage("null")
@@ -106,7 +107,7 @@ func runShape(r store.Run) client.NodeRun {
 	return client.NodeRun{RunID: r.ID, Fingerprint: r.Fingerprint, Address: r.Address, FirstHeard: r.First.UTC(), LastHeard: r.Last.UTC()}
 }
 
-// tokenShape says how a token stands: a token that was revoked is that first, whatever else ended it later.
+// tokenShape is a token as the API shows it. If several things have ended it, its status is revoked first, then used.
 func tokenShape(t store.Token, now time.Time) client.Token {
 	out := client.Token{ID: t.ID, Tenant: t.Tenant, Status: client.StatusLive, Uses: t.Uses, Used: t.Used, Labels: orEmpty(t.Labels),
 		BindInstance: t.BindInstance, NodeID: t.NodeID, Node: t.NodeName, CreatedAt: t.CreatedAt.UTC(), ExpiresAt: t.ExpiresAt.UTC(),

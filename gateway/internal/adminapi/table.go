@@ -9,11 +9,11 @@ import (
 	"muster/gateway/internal/fleet"
 )
 
-// Route is one row of the table. Everything that decides who may call it stands in the row; a handler only narrows what it shows or
-// touches to the caller's tenant.
+// Route is one row of the table. The row decides who may call it. The handler only limits what it shows or changes to the caller's
+// tenant.
 type Route struct {
 	Method string
-	Path   string // below wire.PrefixAdmin, as http.ServeMux takes it
+	Path   string // below wire.PrefixAdmin, in the syntax of http.ServeMux
 	Need   account.Need
 	Body   Body
 
@@ -24,17 +24,16 @@ type Route struct {
 type Body struct {
 	Bytes int64         // 0: it reads none
 	Time  time.Duration // for the body to arrive
-	PSK   bool          // it may hold the cluster's PSK; elsewhere one is refused
+	PSK   bool          // the body may hold the cluster's PSK; other routes refuse it
 }
 
-// Pattern is what http.ServeMux knows the route by.
+// Pattern is the route's pattern for http.ServeMux.
 func (r Route) Pattern() string { return r.Method + " " + wire.PrefixAdmin + r.Path }
 
-// Table is every route of this API. A new route is a new row here, and the authorisation matrix in package main asks it as every kind
+// Table is every route of this API. A new route is a new row here. The authorisation matrix in package main then calls it as every kind
 // of caller.
 //
-// The ids of the PSKs can be read with psk:write alone, and accounts with accounts:write alone: who may not change them needs no list
-// of them.
+// Listing PSKs needs psk:write, and listing accounts needs accounts:write: a caller who cannot change them needs no list.
 func Table() []Route {
 	none := Body{}
 	usual := Body{Bytes: wire.MaxBody, Time: 10 * time.Second}
@@ -78,7 +77,8 @@ func Table() []Route {
 	}
 }
 
-// takes serves a route whose body is a Request, which it reads before the handler runs. No body at all is a Request without values.
+// takes makes a handler for a route whose body is a Request. It reads the body before the handler runs. An empty body is a Request
+// without values.
 func takes[Request any](handler func(*server, *call, Request) (any, error)) func(*server, *call) (any, error) {
 	return func(s *server, c *call) (any, error) {
 		var q Request
@@ -89,7 +89,7 @@ func takes[Request any](handler func(*server, *call, Request) (any, error)) func
 	}
 }
 
-// tenants is the need of a route that serves accounts of one tenant too.
+// tenants is the need of a route that accounts of one tenant may call too.
 func tenants(scopes ...string) account.Need {
 	return account.Need{Scopes: scopes, Reach: account.OwnTenant}
 }

@@ -1,16 +1,17 @@
-// Package authority is the gateway's certificate authority and the keeper of its signing keys.
+// Package authority is the gateway's certificate authority, and keeps its signing keys.
 //
-// One root (20 years, path length 1) signs one intermediate (5 years), which signs the nodes' certificates and the
-// gateway's own serving certificate. Beside them stand Ed25519 keys with one role each: trust signs sets of roots and
-// verifier keys and nothing else; answer, task and release are named in those sets.
+// One root (20 years, path length 1) signs one intermediate (5 years). The intermediate signs the nodes' certificates and the
+// gateway's own serving certificate. There are also Ed25519 keys, each with one role. The trust key signs trust sets and nothing
+// else. A trust set is a list of roots and of the public keys for the roles answer, task and release.
 //
-// The store keeps the keys as sealed secrets. A level's key and certificate are one value: many processes may start at the same
-// moment on one database, and all end with the same CA. The root's key is read to sign an intermediate, and dropped after that. It
-// and the trust key may be kept elsewhere; then the store has their public halves alone. A certificate takes nothing from a
-// certificate request but its public key, and CheckCSR refuses requests that ask for more.
+// The store keeps the keys as sealed secrets. The key and the certificate of a level (root or intermediate) are one value: so if
+// many processes start at the same moment on one database, all get the same CA. The root's key is read only to sign an
+// intermediate, and is not kept in memory. The root's key and the trust key may be kept elsewhere; then the store has only their
+// public halves. A certificate takes nothing from a certificate request except its public key, and CheckCSR refuses requests that
+// ask for more.
 //
-// What nodes believe (roots and verifier keys) changes by a next trust set alone. The set is stored before anything signs with its
-// keys. The intermediate may change at any time, because nodes verify by root.
+// Nodes believe what the newest trust set names, so a change needs a new set. The set is stored before anything signs with its
+// keys. The intermediate may change at any time, because nodes verify up to the root.
 package authority
 
 import (
@@ -42,14 +43,14 @@ const (
 	DefaultTTL = 24 * time.Hour
 )
 
-// ErrClock is wrapped by errors that come from a clock outside the dates of the CA's own certificates. Nothing can be
-// issued that anyone would accept then.
+// ErrClock is wrapped by errors that come from a clock outside the dates of the CA's own certificates. Nobody would accept a
+// certificate that is issued then.
 var ErrClock = errors.New("the gateway's clock lies outside its CA's dates")
 
 // Issuer signs node certificates. Implementations are safe for concurrent use.
 type Issuer interface {
-	// Issue certifies the request's public key for a node. The request's CSR must have passed CheckCSR. What it gives is a
-	// store.NewCertificate whose chain begins with the leaf and goes on with the intermediate.
+	// Issue certifies the request's public key for a node. The request's CSR must have passed CheckCSR. The result is made by
+	// store.NewCertificate. Its chain is the leaf and then the intermediate.
 	Issue(ctx context.Context, r Request) (store.Certificate, error)
 	// Roots are the certificates that a chain may end in. The caller must not change them.
 	Roots() []*x509.Certificate
@@ -66,7 +67,7 @@ type Request struct {
 type Config struct {
 	Store       *store.Store
 	TrustDomain string        // empty: the one on record, at first start "muster-" and 8 random hex digits
-	CertTTL     time.Duration // node certificates, MinTTL to MaxTTL; 0: DefaultTTL
+	CertTTL     time.Duration // lifetime of node certificates, MinTTL to MaxTTL; 0: DefaultTTL
 
 	Now    func() time.Time // nil: time.Now
 	Rand   io.Reader        // nil: crypto/rand; for serial numbers and the trust domain, keys always use crypto/rand
@@ -76,17 +77,17 @@ type Config struct {
 // Authority is the built-in CA with the gateway's Ed25519 keys. It is safe for concurrent use.
 type Authority struct {
 	config   Config
-	changing sync.Mutex // one change at a time
-	held     atomic.Pointer[held]
+	changing sync.Mutex           // one change at a time: from reading held to replacing it
+	held     atomic.Pointer[held] // readers take it without a lock
 }
 
 var _ Issuer = (*Authority)(nil)
 
-// Open reads the CA and the keys from the store, and makes those that are not there yet. An intermediate that is in its
-// last year, or was made under a clock that ran ahead, is replaced. Errors wrap ErrClock where the clock is to blame.
+// Open reads the CA and the keys from the store, and makes those that are missing. It replaces an intermediate that is in its last
+// year, or that was made while the clock was ahead. Errors wrap ErrClock if the clock is the cause.
 func Open(ctx context.Context, c Config) (*Authority, error) {
 	a := &Authority{config: withDefaults(c)}
-	if err := checkTTL(a.config.CertTTL); err != nil {
+	if err := CheckTTL(a.config.CertTTL); err != nil {
 		return nil, err
 	}
 	domain, err := a.keptDomain(ctx)
@@ -100,7 +101,7 @@ func Open(ctx context.Context, c Config) (*Authority, error) {
 	return a, nil
 }
 
-// open makes what is missing at a first start, reads all of it, and replaces an intermediate that is worn.
+// open makes what is missing at the first start, reads everything, and replaces an intermediate that is worn.
 func (a *Authority) open(ctx context.Context) error {
 	first, err := a.firstSet(ctx)
 	if err != nil {
@@ -136,7 +137,8 @@ func withDefaults(c Config) Config {
 	return c
 }
 
-func checkTTL(ttl time.Duration) error {
+// CheckTTL refuses a lifetime of node certificates that is not from MinTTL to MaxTTL.
+func CheckTTL(ttl time.Duration) error {
 	if ttl < MinTTL || ttl > MaxTTL {
 		return fmt.Errorf("certificate lifetime %v: choose one from %v to %v", ttl, MinTTL, MaxTTL)
 	}
@@ -145,7 +147,7 @@ func checkTTL(ttl time.Duration) error {
 
 const metaDomain = "ca/trust-domain"
 
-// keptDomain gives the trust domain on record. It stands in every certificate, so it cannot change afterwards.
+// keptDomain returns the trust domain on record. Every certificate names it, so it never changes.
 func (a *Authority) keptDomain(ctx context.Context) (string, error) {
 	wanted := a.config.TrustDomain
 	if wanted == "" {
@@ -169,7 +171,8 @@ func (a *Authority) keptDomain(ctx context.Context) (string, error) {
 	return kept, nil
 }
 
-// validDomain takes a narrow form of what SPIFFE allows (SPIFFE-ID section 2.1); 63 fits into a certificate's name.
+// validDomain accepts less than SPIFFE does (SPIFFE-ID section 2.1). A domain of 63 characters still fits into a certificate's name,
+// which has 64 at most (RFC 5280 appendix A).
 func validDomain(domain string) bool {
 	for i := 0; i < len(domain); i++ {
 		c := domain[i]
@@ -192,14 +195,14 @@ func (a *Authority) nodeURL(nodeID string) *url.URL {
 	return &url.URL{Scheme: "spiffe", Host: a.config.TrustDomain, Path: "/node/" + nodeID}
 }
 
-// Roots are those of the newest trust set, oldest first.
+// Roots are the roots of the newest trust set, oldest first.
 func (a *Authority) Roots() []*x509.Certificate { return slices.Clone(a.held.Load().roots) }
 
 // RootPEM is Roots as a PEM bundle.
 func (a *Authority) RootPEM() string { return a.held.Load().set().Roots }
 
-// RootPin is the pin of the newest root that the serving chain ends in, in the form of --root-pin. While the chain ends in two
-// roots, a pin of either is good.
+// RootPin is the pin of the newest root that signed the intermediate, in the form of --root-pin. While two roots have signed it, a pin
+// of either is good.
 func (a *Authority) RootPin() string { return Pin(a.held.Load().root()) }
 
 // Pin is "sha256:" and the hex SHA-256 of a certificate's public key (SubjectPublicKeyInfo, DER).
@@ -208,22 +211,22 @@ func Pin(certificate *x509.Certificate) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// AnswerKey signs the answers to signed requests: the newest one that nodes have had time to hear of. The caller must not
-// change it.
+// AnswerKey signs the answers to signed requests. It is the newest answer key that nodes have had time to hear of. The caller must
+// not change it.
 func (a *Authority) AnswerKey() ed25519.PrivateKey { return a.held.Load().answerKey(a.config.Now()) }
 
 // TrustKey is the public key that verifies the newest trust set. The set names the key that signs the next one.
 func (a *Authority) TrustKey() ed25519.PublicKey { return a.held.Load().verifies }
 
-// Welcome is what a node that enrols pins, all of one moment.
+// Welcome is what a node pins when it enrols. All parts belong to the same trust set.
 type Welcome struct {
-	Set       json.RawMessage   // the newest, a sign.Envelope
-	Key       ed25519.PublicKey // that verifies it
-	Roots     string            // PEM bundle, those of the set
-	AnswerKey ed25519.PublicKey // that signs now; the set names it
+	Set       json.RawMessage   // the newest trust set, as a sign.Envelope
+	Key       ed25519.PublicKey // verifies the set
+	Roots     string            // PEM bundle; the set names the same roots
+	AnswerKey ed25519.PublicKey // signs answers now; the set names it
 }
 
-// Welcome gives what a node that enrols pins.
+// Welcome returns what a node pins when it enrols.
 func (a *Authority) Welcome() Welcome {
 	h := a.held.Load()
 	return Welcome{

@@ -14,10 +14,10 @@ import (
 	"muster/store"
 )
 
-// Change is what became of a change to what nodes believe.
+// Change is the result of a change to the trust set.
 type Change struct {
-	Number    int64  // of the set
-	Published bool   // false: the trust key is kept elsewhere, and Payload waits for its signature
+	Number    int64  // of the new set
+	Published bool   // false: the trust key is kept elsewhere, and Payload must be signed with it
 	Payload   []byte // a wire.TrustSet to sign with Seal in the role trust, for Publish
 }
 
@@ -31,10 +31,10 @@ func (a *Authority) event(kind string, by store.Actor, detail map[string]string)
 		Detail: detail}
 }
 
-// RotateKey adds a new key of a role (answer, task, release) to the next set, in front of the one before, which stays good;
-// older ones leave. With atOnce the new key stands alone, for when the one before has leaked: the gateway signs with a new
-// answer key at once then, and nodes fetch the set when they meet it. The role trust names the key that signs the set after
-// the next one.
+// RotateKey adds a new key of a role (answer, task, release) to the next set, before the present one. The present key stays good;
+// older ones go. With atOnce the new key is the only one, because the present key has leaked. The gateway then signs with a new
+// answer key at once, and a node that gets such an answer fetches the new set. For the role trust, the next set names the new key,
+// which signs the set after it.
 func (a *Authority) RotateKey(ctx context.Context, role string, atOnce bool, by store.Actor) (Change, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -64,7 +64,7 @@ func (a *Authority) RotateKey(ctx context.Context, role string, atOnce bool, by 
 	return a.propose(ctx, next, a.event("key.rotated", by, map[string]string{"role": role, "key": idOf(key)}))
 }
 
-// DropKey takes a key, named by its id, out of the next set. The last key of a role stays.
+// DropKey makes a next set without the key that has this id. It refuses to drop the only key of a role.
 func (a *Authority) DropKey(ctx context.Context, id string, by store.Actor) (Change, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -119,9 +119,9 @@ func (a *Authority) next() wire.TrustSet {
 	return next
 }
 
-// AddRoot announces a new root: the next set trusts it beside those before. It signs nothing before an intermediate is made
-// under it. An empty bundle has one made here, its key in the store; else the bundle is the certificate (PEM) of one that
-// NewRootDir made, whose key the gateway never sees.
+// AddRoot adds a new root to the next set, beside the present ones. The root signs nothing until an intermediate is made under it.
+// With an empty bundle, AddRoot makes the root and keeps its key in the store. Otherwise the bundle is the certificate (PEM) of a
+// root that NewRootDir made, whose key the gateway never sees.
 func (a *Authority) AddRoot(ctx context.Context, bundle string, by store.Actor) (Change, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -181,8 +181,8 @@ func (a *Authority) checkRoot(root level) error {
 	return nil
 }
 
-// DropRoot takes a root, named by its pin or at least 8 of its hex digits, out of the next set. Its key leaves the store. A
-// root that the intermediate needs stays.
+// DropRoot makes a next set without a root. When that set is published, the root's key is deleted from the store. The root is named
+// by its pin, or by 8 or more hex digits of it. DropRoot refuses the only root under which the intermediate is signed.
 func (a *Authority) DropRoot(ctx context.Context, pin string, by store.Actor) (Change, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()

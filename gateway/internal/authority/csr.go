@@ -20,17 +20,17 @@ import (
 // ErrBadCSR is wrapped by every refusal of a certificate request; the text before it names what is wrong.
 var ErrBadCSR = errors.New("unusable certificate request")
 
-// keyP256 is what every P-256 key begins with as SubjectPublicKeyInfo (RFC 5480 section 2): the algorithm, the curve, and the
-// mark of a point whose two coordinates of 32 bytes follow.
+// keyP256 begins every P-256 key as SubjectPublicKeyInfo (RFC 5480 section 2). It is the algorithm, the curve, and the mark of an
+// uncompressed point. The two coordinates follow, with 32 bytes each.
 const keyP256 = "\x30\x59\x30\x13\x06\x07\x2a\x86\x48\xce\x3d\x02\x01\x06\x08\x2a\x86\x48\xce\x3d\x03\x01\x07\x03\x42\x00\x04"
 
 const blockCSR = "CERTIFICATE REQUEST"
 
-// Subject is what a certificate request may say about its node. A request that says something else is refused. Nothing of it gets
-// into the certificate.
+// Subject is what a certificate request may say about its node. A request that says something else is refused. Nothing of this
+// becomes part of the certificate.
 type Subject struct {
-	Names []string // common names that may stand there; none need to
-	URI   string   // the one URI that may stand as subject alternative name; empty: none
+	Names []string // the common names that are allowed; a request may have none
+	URI   string   // the one URI that is allowed as subject alternative name; empty: none
 }
 
 // CheckCSR reads a certificate request (PKCS #10, RFC 2986, in PEM: one block and nothing else). The key must be ECDSA P-256 and must
@@ -57,7 +57,7 @@ func CheckCSR(pemText string, allow Subject) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// KeyHash is the hex SHA-256 of a public key (SubjectPublicKeyInfo, DER): the name of a key whatever certificate it is in.
+// KeyHash is the hex SHA-256 of a public key (SubjectPublicKeyInfo, DER). It is the same in every certificate for the key.
 func KeyHash(key []byte) string {
 	sum := sha256.Sum256(key)
 	return hex.EncodeToString(sum[:])
@@ -136,8 +136,8 @@ func checkNames(csr *x509.CertificateRequest, allow Subject) error {
 	return nil
 }
 
-// checkExtensions looks at the bytes themselves, because crypto/x509 passes over attributes and kinds of alternative
-// names that it does not know.
+// checkExtensions reads the bytes themselves, because crypto/x509 ignores attributes and alternative names of a kind that it does not
+// know.
 func checkExtensions(csr *x509.CertificateRequest, allow Subject) error {
 	attributes, err := attributes(csr)
 	if err != nil {
@@ -167,8 +167,8 @@ func checkExtensions(csr *x509.CertificateRequest, allow Subject) error {
 	return nil
 }
 
-// attributes gives the request's attributes. It refuses elements after them, because encoding/asn1 takes additional elements at the
-// end of a structure.
+// attributes returns the request's attributes. It refuses elements after them, because encoding/asn1 accepts more elements at the end
+// of a structure.
 func attributes(csr *x509.CertificateRequest) ([]asn1.RawValue, error) {
 	var whole asn1.RawValue
 	if unmarshal(asn1.RawValue{FullBytes: csr.Raw}, &whole) != nil {
@@ -189,7 +189,7 @@ func attributes(csr *x509.CertificateRequest) ([]asn1.RawValue, error) {
 	return list, nil
 }
 
-// checkAlternative wants a subject alternative name (RFC 5280 section 4.2.1.6) to be this one URI.
+// checkAlternative refuses a subject alternative name (RFC 5280 section 4.2.1.6) that is not this one URI.
 func checkAlternative(value []byte, uri string) error {
 	const tagURI = 6
 	var sequence asn1.RawValue

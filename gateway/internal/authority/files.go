@@ -15,8 +15,8 @@ import (
 	"muster/gateway/internal/reload"
 )
 
-// Files gives the gateway's TLS certificate from two PEM files and follows their changes. A new pair that cannot be used leaves the
-// last good one in place. It is safe for concurrent use.
+// Files reads the gateway's TLS certificate from two PEM files, and reads them again when they change. If a new pair cannot be used,
+// the last good one stays in use. It is safe for concurrent use.
 type Files struct {
 	pair *reload.Files[*tls.Certificate]
 }
@@ -62,7 +62,8 @@ func readPair(certFile, keyFile string) (*tls.Certificate, error) {
 	return &pair, nil
 }
 
-// checkCertificateText tells a bad certificate from a bad key, which tls.X509KeyPair leaves open.
+// checkCertificateText returns an error if the certificate is bad. The error of tls.X509KeyPair does not say whether the certificate
+// or the key is bad.
 func checkCertificateText(text []byte) error {
 	for block, rest := pem.Decode(text); block != nil; block, rest = pem.Decode(rest) {
 		if block.Type != "CERTIFICATE" {

@@ -19,19 +19,19 @@ import (
 // with their next heartbeat, which comes within ten minutes.
 const Settling = 15 * time.Minute
 
-// held is what an authority works with at one moment. A change makes a new one; nobody changes a held.
+// held is everything that an authority works with at one moment. Nobody changes a held: a change makes a new one.
 type held struct {
-	envelopes []sign.Envelope // the chain of sets, oldest first
-	sets      []wire.TrustSet // the same, opened
-	newest    []byte          // the last envelope, in JSON
-	verifies  ed25519.PublicKey
-	signer    ed25519.PublicKey // of the next set
+	envelopes []sign.Envelope   // the chain of sets, oldest first
+	sets      []wire.TrustSet   // the same, verified and decoded
+	newest    []byte            // the last envelope, in JSON
+	verifies  ed25519.PublicKey // verifies the newest set
+	signer    ed25519.PublicKey // will verify the next set
 	roots     []*x509.Certificate
 	issuing   intermediate
 	answers   []answerKey // newest first
 }
 
-// answerKey is one that the newest set names and the store holds.
+// answerKey is an answer key that the newest set names and the store has.
 type answerKey struct {
 	key     ed25519.PrivateKey
 	settled time.Time // from then on it may sign
@@ -40,10 +40,10 @@ type answerKey struct {
 // set is the newest set.
 func (h *held) set() *wire.TrustSet { return &h.sets[len(h.sets)-1] }
 
-// root is the newest one that the intermediate was signed by.
+// root is the newest root that signed the intermediate.
 func (h *held) root() *x509.Certificate { return h.issuing.roots[len(h.issuing.roots)-1] }
 
-// answerKey is the newest key that has settled, else the one that nodes have known for the longest time.
+// answerKey is the newest key that has settled. If none has, it is the oldest one: nodes have known it for the longest time.
 func (h *held) answerKey(now time.Time) ed25519.PrivateKey {
 	for _, a := range h.answers {
 		if !now.Before(a.settled) {
@@ -53,8 +53,8 @@ func (h *held) answerKey(now time.Time) ed25519.PrivateKey {
 	return h.answers[len(h.answers)-1].key
 }
 
-// read reads what is on record: the chain of sets, and the keys that the newest one names. A chain that does not verify is an
-// error, because every node would get it and refuse it.
+// read reads the chain of sets from the database, and the keys that the newest set names. A chain that does not verify is an error,
+// because every node would refuse it.
 func (a *Authority) read(ctx context.Context) (*held, error) {
 	h := &held{}
 	first, err := a.key(ctx, secretTrust)
@@ -80,7 +80,7 @@ func (a *Authority) read(ctx context.Context) (*held, error) {
 	return h, nil
 }
 
-// complete finds the roots, keys and the intermediate that go with the newest set.
+// complete finds the roots, the keys and the intermediate for the newest set.
 func (a *Authority) complete(ctx context.Context, h *held) error {
 	var err error
 	if h.roots, err = parseRoots(h.set().Roots); err != nil {
@@ -96,7 +96,7 @@ func (a *Authority) complete(ctx context.Context, h *held) error {
 	return err
 }
 
-// checkFirstRoot refuses a database whose parts come from two gateways.
+// checkFirstRoot refuses a database whose parts come from two gateways: its root is not in its first set.
 func (a *Authority) checkFirstRoot(ctx context.Context, h *held) error {
 	value, err := a.config.Store.Secret(ctx, secretRoot)
 	if err != nil {
@@ -134,7 +134,7 @@ func (a *Authority) findAnswers(ctx context.Context, h *held) error {
 	return nil
 }
 
-// settles is from when on an answer key may sign; a key of the first set always may.
+// settles is when an answer key may begin to sign. A key that all sets have named may always sign: every node knows it.
 func (h *held) settles(key string) time.Time {
 	if at := h.began(roleAnswer, key); at > 0 {
 		return h.sets[at].IssuedAt.Add(Settling)
@@ -142,7 +142,7 @@ func (h *held) settles(key string) time.Time {
 	return time.Time{}
 }
 
-// began is the index of the set since which all sets up to the newest have named a key.
+// began is the index of the first set from which on every set, up to the newest, names the key.
 func (h *held) began(role, key string) int {
 	at := len(h.sets) - 1
 	for ; at > 0; at-- {
@@ -153,7 +153,7 @@ func (h *held) began(role, key string) int {
 	return at
 }
 
-// follow verifies the next set and adds it.
+// follow verifies the next set of the chain and adds it.
 func (h *held) follow(text []byte, domain string) error {
 	var envelope sign.Envelope
 	if err := sign.DecodeStrict(text, &envelope); err != nil {

@@ -16,16 +16,16 @@ import (
 	"muster/store"
 )
 
-// secretWaiting holds the key of an intermediate whose certificate a root that is kept elsewhere has yet to sign.
+// secretWaiting holds the key of a new intermediate until a root that is kept elsewhere has signed its certificate.
 const secretWaiting = "ca/intermediate/waiting"
 
-// intermediate is the key that signs, with a certificate for it under each root that has signed one: while two roots are
-// trusted, a node that knows either verifies the same chain.
+// intermediate is the key that signs, with one certificate for it under each root that signed it. While two roots are trusted, a node
+// that knows only one of them can verify the same chain.
 type intermediate struct {
 	key          *ecdsa.PrivateKey
 	certificates []*x509.Certificate // in the order of roots
-	roots        []*x509.Certificate // who signed them, oldest first
-	chainTail    string              // PEM of what follows a leaf
+	roots        []*x509.Certificate // the roots that signed them, oldest first
+	chainTail    string              // PEM of what follows a leaf in its chain
 }
 
 // shortest is the certificate that ends first.
@@ -33,7 +33,7 @@ func (i *intermediate) shortest() *x509.Certificate {
 	return slices.MinFunc(i.certificates, func(a, b *x509.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
 }
 
-// keep takes the certificates that one of the roots has signed. No node believes the others any more.
+// keep adds the certificates that one of the roots has signed. No node believes the others any more.
 func (i *intermediate) keep(certificates, roots []*x509.Certificate) {
 	for _, root := range roots {
 		for _, certificate := range certificates {
@@ -78,14 +78,15 @@ func (a *Authority) findIntermediate(ctx context.Context, roots []*x509.Certific
 	return out, nil
 }
 
+// outside is the error for a clock outside a root's dates.
 func outside(now time.Time, root *x509.Certificate) error {
 	return fmt.Errorf("the clock says %s, the CA's root is good from %s to %s; set the clock (if it was wrong at the very first start, "+
 		"start with a new data directory): %w",
 		date(now), date(root.NotBefore), date(root.NotAfter), ErrClock)
 }
 
-// makeIntermediate gives an intermediate in its stored form: the key (nil: a new one) certified by each of the roots whose
-// key is in the store, and with the certificates that were signed elsewhere.
+// makeIntermediate returns an intermediate in its stored form. Each root whose key is in the store signs the key (nil: a new one). For
+// the other roots it takes the certificates that were signed elsewhere.
 func (a *Authority) makeIntermediate(ctx context.Context, key *ecdsa.PrivateKey, roots, signed []*x509.Certificate) ([]byte, error) {
 	if key == nil {
 		var err error
@@ -118,10 +119,10 @@ func (a *Authority) makeIntermediate(ctx context.Context, key *ecdsa.PrivateKey,
 	return encodeLevel(key, certificates...)
 }
 
-// ErrOffline is wrapped where a key is needed that is kept elsewhere.
+// ErrOffline is wrapped by errors that come from a root's key that is kept elsewhere.
 var ErrOffline = errors.New("the root's key is not in the database")
 
-// rootLevel gives a root with its key, nil where that is kept elsewhere.
+// rootLevel returns a root with its key. The key is nil if it is kept elsewhere.
 func (a *Authority) rootLevel(ctx context.Context, root *x509.Certificate) (level, error) {
 	for _, name := range [...]string{rootSecret(root), secretRoot} {
 		value, err := a.config.Store.Secret(ctx, name)
@@ -142,19 +143,20 @@ func (a *Authority) rootLevel(ctx context.Context, root *x509.Certificate) (leve
 	return level{certificate: root}, nil
 }
 
-// rootSecret names where a root that came later than the first one rests.
+// rootSecret is the name of the secret with a root that is not the first one. The first one is in secretRoot.
 func rootSecret(root *x509.Certificate) string {
 	return secretRoot + "/" + strings.TrimPrefix(Pin(root), "sha256:")[:16]
 }
 
-// worn reports whether the intermediate is in its last year, or was made under a clock that ran ahead.
+// worn is true where the intermediate is in its last year, or was made while the clock was ahead. One that ends with its root is not
+// worn: a new one would end then too.
 func (h *held) worn(now time.Time) bool {
 	c := h.issuing.shortest()
 	return now.Before(c.NotBefore) || now.After(c.NotAfter.Add(-intermediateSpare)) && c.NotAfter.Before(h.root().NotAfter)
 }
 
-// replaceWorn makes a new intermediate at start. It needs no guard against a second process that does the same: both chain
-// to the root, and node certificates are judged by the record.
+// replaceWorn makes a new intermediate at start. A second process may do the same at the same time. That does no harm: both
+// intermediates chain to the root.
 func (a *Authority) replaceWorn(ctx context.Context, h *held) error {
 	online, err := a.rootLevel(ctx, h.root())
 	if err != nil {
@@ -169,8 +171,8 @@ func (a *Authority) replaceWorn(ctx context.Context, h *held) error {
 	return a.setIntermediate(ctx, nil, nil, store.Actor{Name: "gateway"})
 }
 
-// NewIntermediate makes a new intermediate under every root whose key is in the store and has it sign from now on. The
-// error wraps ErrOffline where there is none: see RequestIntermediate.
+// NewIntermediate makes a new intermediate under every root whose key is in the store. It signs from now on. The error wraps ErrOffline
+// if the store has no root's key: then RequestIntermediate is the way.
 func (a *Authority) NewIntermediate(ctx context.Context, by store.Actor) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -199,8 +201,8 @@ func (a *Authority) setIntermediate(ctx context.Context, key *ecdsa.PrivateKey, 
 	return nil
 }
 
-// RequestIntermediate makes the key of a new intermediate and gives a certificate request (PEM) for SignIntermediate,
-// wherever the root's key is. Nothing signs with it before InstallIntermediate.
+// RequestIntermediate makes the key of a new intermediate. It returns a certificate request (PEM) for SignIntermediate, which runs
+// where the root's key is. Nothing signs with the new key before InstallIntermediate.
 func (a *Authority) RequestIntermediate(ctx context.Context) (string, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -220,14 +222,14 @@ func (a *Authority) RequestIntermediate(ctx context.Context) (string, error) {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: der})), nil
 }
 
-// InstallIntermediate takes the certificates (PEM) that SignIntermediate made for the last request, and has that
-// intermediate sign from now on. Roots whose key is in the store sign it too.
+// InstallIntermediate takes the certificates (PEM) that SignIntermediate made for the last request. That intermediate signs from now
+// on. Roots whose key is in the store sign it too.
 func (a *Authority) InstallIntermediate(ctx context.Context, bundle string, by store.Actor) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()
 	raw, err := a.config.Store.Secret(ctx, secretWaiting)
 	if errors.Is(err, store.ErrNotFound) {
-		return badChange("no intermediate waits for its certificate", "begin anew: muster ca intermediate --root DIR")
+		return badChange("no intermediate waits for its certificate", "begin again: muster ca intermediate --root DIR")
 	}
 	if err != nil {
 		return err
@@ -251,7 +253,8 @@ func checkIntermediates(key *ecdsa.PrivateKey, signed, roots []*x509.Certificate
 		ours := slices.ContainsFunc(roots, func(root *x509.Certificate) bool { return certificate.CheckSignatureFrom(root) == nil })
 		switch {
 		case !key.PublicKey.Equal(certificate.PublicKey):
-			return badChange("the intermediate is for another key than the one that waits", "begin anew: muster ca intermediate --root DIR")
+			return badChange("the intermediate is for another key than the one that waits",
+				"begin again: muster ca intermediate --root DIR")
 		case !ours:
 			return badChange("the intermediate is signed by none of the roots that nodes trust",
 				"muster ca show lists them; a new one is announced first: muster ca rotate-root")

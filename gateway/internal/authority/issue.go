@@ -16,8 +16,8 @@ import (
 	"muster/store"
 )
 
-// Issue signs a node's certificate. It takes nothing from the CSR but its public key. The lifetime counts from now and never goes
-// past the intermediate's. Errors wrap ErrClock where the clock is to blame.
+// Issue signs a node's certificate. It takes nothing from the CSR except its public key. The lifetime begins now, and the certificate
+// never ends after the intermediate. Errors wrap ErrClock if the clock is the cause.
 func (a *Authority) Issue(ctx context.Context, r Request) (store.Certificate, error) {
 	if err := ctx.Err(); err != nil {
 		return store.Certificate{}, err
@@ -26,7 +26,7 @@ func (a *Authority) Issue(ctx context.Context, r Request) (store.Certificate, er
 	if ttl == 0 {
 		ttl = a.config.CertTTL
 	}
-	if err := checkTTL(ttl); err != nil {
+	if err := CheckTTL(ttl); err != nil {
 		return store.Certificate{}, err
 	}
 	if !validID(r.NodeID) {
@@ -66,7 +66,7 @@ func (a *Authority) signNode(h *held, r Request, key *ecdsa.PublicKey, ttl time.
 	return store.NewCertificate(der, r.CSR.RawSubjectPublicKeyInfo, template.NotBefore, template.NotAfter, chain), nil
 }
 
-// leafDates are those of a leaf of this lifetime that is made now: within its parent's.
+// leafDates are the dates of a leaf with this lifetime that is made now. They stay within the dates of its parent.
 func (a *Authority) leafDates(parent *x509.Certificate, ttl time.Duration) (from, to time.Time, err error) {
 	now := a.config.Now().UTC()
 	if now.Before(parent.NotBefore) || !now.Before(parent.NotAfter) {
@@ -92,12 +92,12 @@ func (a *Authority) completeLeaf(h *held, key *ecdsa.PublicKey, ttl time.Duratio
 	return &template, nil
 }
 
-// signLeaf gives a leaf in DER.
+// signLeaf returns a leaf in DER. It names the certificate that ends first as its issuer; all have the same subject and key.
 func signLeaf(h *held, key *ecdsa.PublicKey, template *x509.Certificate) ([]byte, error) {
 	return x509.CreateCertificate(rand.Reader, template, h.issuing.shortest(), key, h.issuing.key)
 }
 
-// validID keeps a node id to what needs no escape in a URI and fits into a common name.
+// validID accepts node ids that need no escape in a URI and fit into a common name.
 func validID(id string) bool {
 	for i := 0; i < len(id); i++ {
 		c := id[i]

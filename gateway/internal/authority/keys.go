@@ -14,7 +14,7 @@ import (
 	"muster/store"
 )
 
-// Roles of the Ed25519 keys, as Rotate takes them.
+// Roles of the Ed25519 keys, as RotateKey takes them.
 const (
 	roleTrust   = "trust"
 	roleAnswer  = "answer"
@@ -24,14 +24,17 @@ const (
 	secretTrust = "key/" + roleTrust
 )
 
-// ed25519Key is a key of which the private half may be kept elsewhere.
+// ed25519Key is a key whose private half may be kept elsewhere.
 type ed25519Key struct {
 	public  ed25519.PublicKey
 	private ed25519.PrivateKey // nil: not in the store
 }
 
-// keySecret names where a key rests. The first one of its role has the role's own name.
-func keySecret(role, id string) string { return "key/" + role + "/" + id }
+// firstSecret is the name of the secret with the first key of a role.
+func firstSecret(role string) string { return "key/" + role }
+
+// keySecret is the name of the secret with a later key of a role.
+func keySecret(role, id string) string { return firstSecret(role) + "/" + id }
 
 // key reads the key that the store has under a name.
 func (a *Authority) key(ctx context.Context, name string) (ed25519Key, error) {
@@ -57,13 +60,13 @@ func parseKey(name string, value []byte) (ed25519Key, error) {
 	return ed25519Key{}, fmt.Errorf("secret %s is not an Ed25519 key in PKCS#8", name)
 }
 
-// keyOf finds the key of a role that a set names; its private half is nil where the store does not have it.
+// keyOf finds the key of a role that a set names. Its private half is nil if the store does not have it.
 func (a *Authority) keyOf(ctx context.Context, role, encoded string) (ed25519Key, error) {
 	public, err := sign.DecodeKey(encoded)
 	if err != nil {
 		return ed25519Key{}, err
 	}
-	for _, name := range [...]string{keySecret(role, sign.KeyID(public)), "key/" + role} {
+	for _, name := range [...]string{keySecret(role, sign.KeyID(public)), firstSecret(role)} {
 		found, err := a.key(ctx, name)
 		if errors.Is(err, store.ErrNotFound) {
 			continue
@@ -86,7 +89,7 @@ func newEd25519() ([]byte, error) {
 	return x509.MarshalPKCS8PrivateKey(key)
 }
 
-// newKey makes and stores a key of a role. It is used once a set names it.
+// newKey makes and stores a key of a role. It is used when a set names it: if none ever does, the stored key does no harm.
 func (a *Authority) newKey(ctx context.Context, role string) (string, error) {
 	value, err := newEd25519()
 	if err != nil {
@@ -105,7 +108,8 @@ func (a *Authority) newKey(ctx context.Context, role string) (string, error) {
 
 func metaSet(number int) string { return "trust/" + strconv.Itoa(number) }
 
-// firstSet is the set with number 1: the one on record, else a new one. Its keys and its root are made where they are not there yet.
+// firstSet is the set with number 1. It is the one on record, or a new one, for which the keys and the root are made if they are
+// missing.
 func (a *Authority) firstSet(ctx context.Context) (string, error) {
 	recorded, err := a.config.Store.Meta(ctx, metaSet(1))
 	if err == nil || !errors.Is(err, store.ErrNotFound) {
@@ -117,11 +121,11 @@ func (a *Authority) firstSet(ctx context.Context) (string, error) {
 	}
 	keys := map[string]ed25519Key{}
 	for _, role := range [...]string{roleTrust, roleAnswer, roleTask, roleRelease} {
-		value, err := a.keptSecret(ctx, "key/"+role, newEd25519)
+		value, err := a.keptSecret(ctx, firstSecret(role), newEd25519)
 		if err != nil {
 			return "", err
 		}
-		if keys[role], err = parseKey("key/"+role, value); err != nil {
+		if keys[role], err = parseKey(firstSecret(role), value); err != nil {
 			return "", err
 		}
 	}

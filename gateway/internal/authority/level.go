@@ -27,14 +27,15 @@ const (
 	rootLife          = 20 * year
 	intermediateLife  = 5 * year
 	intermediateSpare = year
-	// levelBackdate is longer than a leaf's, so that a machine with a slow clock finds the whole chain in force.
+	// levelBackdate is longer than that of a leaf (wire.Backdate), so that the whole chain is valid on a machine whose clock is behind.
 	levelBackdate = 24 * time.Hour
 )
 
-// level is a CA certificate and its key. Both are one sealed value, so that they cannot come from two first starts.
+// level is a CA certificate and its key. Both are in one sealed value. Otherwise two processes that start at once could store one
+// each.
 type level struct {
 	certificate *x509.Certificate
-	key         *ecdsa.PrivateKey // nil: a root's that is kept elsewhere
+	key         *ecdsa.PrivateKey // nil: it is a root's key, and is kept elsewhere
 }
 
 func (a *Authority) keptLevel(ctx context.Context, name string, make func() ([]byte, error)) (level, error) {
@@ -49,8 +50,8 @@ func (a *Authority) keptLevel(ctx context.Context, name string, make func() ([]b
 	return l, nil
 }
 
-// keptSecret gives the value on record under a name. Where there is none it makes one. Of two that do so at once, the first wins and
-// both get its value.
+// keptSecret returns the value on record under a name, or makes one. If two processes make one at once, both get the value that was
+// stored first.
 func (a *Authority) keptSecret(ctx context.Context, name string, make func() ([]byte, error)) ([]byte, error) {
 	value, err := a.config.Store.Secret(ctx, name)
 	if err == nil {
@@ -68,7 +69,7 @@ func (a *Authority) keptSecret(ctx context.Context, name string, make func() ([]
 	return value, nil
 }
 
-// newRoot makes a root and gives it in its stored form.
+// newRoot makes a root and returns it in its stored form.
 func newRoot(domain string, now time.Time, random io.Reader) ([]byte, error) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -119,7 +120,7 @@ func levelTemplate(domain, name string, key *ecdsa.PublicKey, now time.Time, ran
 	}, nil
 }
 
-// encodeLevel gives a key and certificates for it in their stored form; no key: that is kept elsewhere.
+// encodeLevel returns a key and its certificates in their stored form. The key may be nil: it is kept elsewhere.
 func encodeLevel(key *ecdsa.PrivateKey, certificates ...[]byte) ([]byte, error) {
 	var out []byte
 	if key != nil {
@@ -135,7 +136,7 @@ func encodeLevel(key *ecdsa.PrivateKey, certificates ...[]byte) ([]byte, error) 
 	return out, nil
 }
 
-// parseLevel reads what encodeLevel wrote of a root. Its errors say nothing of the value.
+// parseLevel reads a root that encodeLevel wrote. Its errors hold nothing of the value, which is secret.
 func parseLevel(value []byte) (level, error) {
 	if block, rest := pem.Decode(value); block != nil && block.Type == "CERTIFICATE" && len(rest) == 0 {
 		certificate, err := x509.ParseCertificate(block.Bytes)
@@ -185,7 +186,7 @@ func parseP256(der []byte) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// serial draws 128 random bits (at least 64 are asked for by the CA/Browser Forum's baseline requirements 7.1).
+// serial draws 128 random bits. The CA/Browser Forum's baseline requirements (7.1) ask for at least 64.
 func serial(random io.Reader) (*big.Int, error) {
 	var drawn [16]byte
 	if _, err := io.ReadFull(random, drawn[:]); err != nil {
@@ -197,7 +198,7 @@ func serial(random io.Reader) (*big.Int, error) {
 // keyIdentifier is the leftmost 160 bits of the SHA-256 of the point (RFC 7093 section 2, method 1).
 func keyIdentifier(key *ecdsa.PublicKey) []byte {
 	point, err := key.Bytes()
-	if err != nil { // a key that is no point; signing refuses it
+	if err != nil { // the key is no point on the curve: signing refuses it later
 		return nil
 	}
 	sum := sha256.Sum256(point)

@@ -41,12 +41,12 @@ type IntermediateInfo struct {
 type KeyInfo struct {
 	Role   string
 	ID     string
-	Since  *time.Time // when a set first named it; nil: it is not known for a trust key
+	Since  *time.Time // when the first set with it was issued; nil for a trust key
 	Online bool       // its private half is in the database
 	InUse  bool       // it signs now
 }
 
-// Overview tells what is there.
+// Overview returns an overview of the CA and the keys.
 func (a *Authority) Overview(ctx context.Context) (Overview, error) {
 	h := a.held.Load()
 	out := Overview{TrustDomain: a.config.TrustDomain, Number: h.set().Number, IssuedAt: h.set().IssuedAt}

@@ -15,7 +15,7 @@ import (
 	"muster/store"
 )
 
-// trustSigner is the private key that signs the next set, nil where it is kept elsewhere.
+// trustSigner is the key that signs the next set. It is nil if its private half is kept elsewhere.
 func (a *Authority) trustSigner(ctx context.Context) (*ed25519Key, error) {
 	found, err := a.keyOf(ctx, roleTrust, sign.EncodeKey(a.held.Load().signer))
 	if err != nil || found.private == nil {
@@ -24,7 +24,7 @@ func (a *Authority) trustSigner(ctx context.Context) (*ed25519Key, error) {
 	return &found, nil
 }
 
-// propose signs the next set and publishes it, or gives it to be signed elsewhere.
+// propose signs the next set and publishes it. If the trust key is kept elsewhere, the Change holds the set to sign there.
 func (a *Authority) propose(ctx context.Context, next wire.TrustSet, event store.Event) (Change, error) {
 	payload, err := json.Marshal(next)
 	if err != nil {
@@ -39,8 +39,9 @@ func (a *Authority) propose(ctx context.Context, next wire.TrustSet, event store
 	return out, a.publish(ctx, sign.Seal(signer.private, sign.RoleTrust, payload), event)
 }
 
-// Publish takes a set that was signed with a trust key that is kept elsewhere. It must be the next set, complete, and name a
-// root of this gateway's intermediate and an answer key that this gateway has. Refusals carry a *wire.ErrorDetail.
+// Publish publishes a set that was signed elsewhere. It must be the next set and complete. It must name a root that signed this
+// gateway's intermediate, and an answer key that this gateway has: otherwise the gateway could not serve it. Refusals are
+// *wire.ErrorDetail.
 func (a *Authority) Publish(ctx context.Context, envelope sign.Envelope, by store.Actor) (int64, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -64,7 +65,7 @@ func (a *Authority) publish(ctx context.Context, envelope sign.Envelope, event s
 		return err
 	}
 	if err := a.complete(ctx, next); err != nil {
-		return badChange("the set cannot be served by: "+err.Error(), "sign what the gateway drafted")
+		return badChange("this gateway cannot work with the set: "+err.Error(), "sign what the gateway drafted")
 	}
 	err = a.config.Store.AddMeta(ctx, metaSet(len(next.sets)), string(text), event)
 	if errors.Is(err, store.ErrConflict) {
@@ -77,7 +78,7 @@ func (a *Authority) publish(ctx context.Context, envelope sign.Envelope, event s
 	return a.forgetRoots(ctx, now.roots, next.roots)
 }
 
-// checkVerifiers refuses a set whose keys do not decode, or that uses one key for two things.
+// checkVerifiers refuses a set with a key that does not decode, or with one key for two roles.
 func checkVerifiers(set *wire.TrustSet) error {
 	seen := map[string]bool{set.TrustKey: true}
 	for _, list := range [][]string{set.AnswerKeys, set.TaskKeys, set.ReleaseKeys} {
@@ -104,7 +105,7 @@ func (a *Authority) forgetRoots(ctx context.Context, before, now []*x509.Certifi
 	return nil
 }
 
-// stripRoot removes a root's key from the store and leaves its certificate.
+// stripRoot removes a root's key from the store. Its certificate stays.
 func (a *Authority) stripRoot(ctx context.Context, root *x509.Certificate) error {
 	for _, name := range [...]string{rootSecret(root), secretRoot} {
 		value, err := a.config.Store.Secret(ctx, name)
@@ -129,9 +130,9 @@ func (a *Authority) stripRoot(ctx context.Context, root *x509.Certificate) error
 	return nil
 }
 
-// Repeat publishes the newest set again, this many times, each time under the next number. After a restore this brings the number above
-// what nodes may have seen since the backup, because they take no lower one. key is the trust key; nil: the one in the store.
-// The error wraps ErrTrustKey where there is none.
+// Repeat publishes the newest set again this many times, each time under the next number. That is for a restore: nodes may have seen
+// higher numbers since the backup, and refuse lower ones. key is the trust key; nil: the one in the store. The error wraps
+// ErrTrustKey if there is none.
 func (a *Authority) Repeat(ctx context.Context, times int, key ed25519.PrivateKey, by store.Actor) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -159,5 +160,5 @@ func (a *Authority) Repeat(ctx context.Context, times int, key ed25519.PrivateKe
 	return nil
 }
 
-// ErrTrustKey is wrapped where the trust key is needed and kept elsewhere.
+// ErrTrustKey is wrapped by errors that come from a trust key that is kept elsewhere.
 var ErrTrustKey = errors.New("the trust key is not in the database")

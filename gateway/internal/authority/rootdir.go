@@ -21,7 +21,7 @@ const (
 	RootCertificateFile = "root.pem"
 )
 
-// NewRootDir makes a root for a trust domain in a directory that has none, and gives its certificate (PEM) for AddRoot. now
+// NewRootDir makes a root for a trust domain in a directory that has none. It returns its certificate (PEM) for AddRoot. now may be
 // nil: time.Now.
 func NewRootDir(dir, domain string, now func() time.Time) (string, error) {
 	if !validDomain(domain) {
@@ -60,7 +60,7 @@ func writeRootDir(dir string, root level) error {
 	return durable.SyncDirectory(dir)
 }
 
-// writeNew writes a file that must not be there. A file with the same content is as good: an earlier try was cut off after it.
+// writeNew writes a new file. An existing file with the same content is accepted: an earlier try stopped after writing it.
 func writeNew(path string, content []byte, mode os.FileMode) error {
 	err := durable.Create(path, mode, content)
 	if errors.Is(err, os.ErrExist) {
@@ -88,8 +88,8 @@ func readRootDir(dir string) (level, error) {
 	return root, nil
 }
 
-// SignIntermediate certifies the key of a request of RequestIntermediate under the root in a directory, and gives the
-// certificate (PEM) for InstallIntermediate. now nil: time.Now.
+// SignIntermediate signs a request from RequestIntermediate with the root in a directory. It returns the certificate (PEM) for
+// InstallIntermediate. now may be nil: time.Now.
 func SignIntermediate(dir, request, domain string, now func() time.Time) (string, error) {
 	root, err := readRootDir(dir)
 	if err != nil {
@@ -112,8 +112,9 @@ func SignIntermediate(dir, request, domain string, now func() time.Time) (string
 	return encodeCertificate(certificate.Raw), nil
 }
 
-// ExportRoot moves the newest root's key out of the store into a directory, and leaves its certificate. The key is on the
-// disk there before it leaves the store. It is for a database that no gateway serves; scrub the database afterwards.
+// ExportRoot moves the newest root's key from the store to a directory. The certificate stays in the store. The key is on the disk
+// there before the store loses it. No gateway may serve the database meanwhile. The caller scrubs the database afterwards, because
+// the file still holds the deleted key.
 func (a *Authority) ExportRoot(ctx context.Context, dir string) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()

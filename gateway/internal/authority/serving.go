@@ -26,9 +26,8 @@ const (
 	servingLife   = 90 * 24 * time.Hour
 )
 
-// Serving gives the gateway's TLS certificate from its own CA. The key stays the same, so that a pinned public key outlives the
-// certificates. A new certificate is made at start, when two thirds of its life are over, and as soon as the intermediate changes.
-// It is safe for concurrent use.
+// Serving is the gateway's TLS certificate from its own CA. The key never changes, so that a pinned public key stays good. A new
+// certificate is made at start, after two thirds of its life, and when the CA has changed. It is safe for concurrent use.
 type Serving struct {
 	authority *Authority
 	key       *ecdsa.PrivateKey
@@ -37,13 +36,13 @@ type Serving struct {
 
 	mu      sync.Mutex
 	current *tls.Certificate
-	made    *held // what it was made with
+	made    *held // the state of the CA that it was made with
 	renewAt time.Time
-	failed  bool // the last renewal failed, which is in the log
+	failed  bool // the last renewal failed, and the log says so
 }
 
-// NewServing makes a serving certificate for these hosts: names (also *.name) and IP addresses. localhost, 127.0.0.1 and
-// ::1 are always among them. Errors wrap ErrClock where the clock is to blame.
+// NewServing makes a serving certificate for these hosts: names (also *.name) and IP addresses. It adds localhost, 127.0.0.1 and ::1.
+// Errors wrap ErrClock if the clock is the cause.
 func NewServing(ctx context.Context, a *Authority, hosts []string) (*Serving, error) {
 	s := &Serving{authority: a}
 	for _, host := range append(slices.Clone(hosts), "localhost", "127.0.0.1", "::1") {
@@ -70,7 +69,7 @@ func NewServing(ctx context.Context, a *Authority, hosts []string) (*Serving, er
 	return s, nil
 }
 
-// add takes one host once.
+// add adds a host, unless it is there already.
 func (s *Serving) add(host string) error {
 	if address, err := netip.ParseAddr(strings.Trim(host, "[]")); err == nil && address.Zone() == "" {
 		ip := net.IP(address.Unmap().AsSlice())
@@ -90,7 +89,7 @@ func (s *Serving) add(host string) error {
 	return nil
 }
 
-// validHost takes a DNS name of RFC 1123, underscores too, with at most one wildcard as its first label.
+// validHost accepts DNS names of RFC 1123, and underscores. The first label may be a wildcard.
 func validHost(name string) bool {
 	name = strings.TrimPrefix(name, "*.")
 	for _, label := range strings.Split(name, ".") {
@@ -107,8 +106,8 @@ func validHost(name string) bool {
 	return len(name) <= 253
 }
 
-// GetCertificate is for tls.Config. It renews the certificate when it is time; when that fails, it says so once in the
-// log and goes on with the last one.
+// GetCertificate is for tls.Config. It renews the certificate when it is time. If that fails, it logs the first failure and goes on
+// with the last certificate; every handshake then tries again.
 func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -126,7 +125,7 @@ func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 	return s.current, nil
 }
 
-// renew makes a new certificate for the same key. The root is not sent: a client has it, or does not believe it.
+// renew makes a new certificate for the same key. The chain has no root: a client either has the root already, or does not believe it.
 func (s *Serving) renew() error {
 	a := s.authority
 	h := a.held.Load()

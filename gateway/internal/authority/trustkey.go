@@ -14,9 +14,9 @@ import (
 	"muster/gateway/internal/durable"
 )
 
-// ExportTrustKey moves the key that signs the next set out of the store into a new file (PKCS#8 PEM, mode 0600), and leaves
-// its public half. The key is on the disk there before it leaves the store. It is for a database that no gateway serves;
-// scrub the database afterwards.
+// ExportTrustKey moves the key that signs the next set from the store to a new file (PKCS#8 PEM, mode 0600). Its public half stays in
+// the store. The key is on the disk there before the store loses it. No gateway may serve the database meanwhile. The caller scrubs
+// the database afterwards, because the file still holds the deleted key.
 func (a *Authority) ExportTrustKey(ctx context.Context, file string) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -44,7 +44,7 @@ func (a *Authority) ExportTrustKey(ctx context.Context, file string) error {
 	return a.config.Store.SetSecret(ctx, a.trustSecret(ctx, signer.public), public)
 }
 
-// ImportTrustKey takes a key that ExportTrustKey wrote back into the store.
+// ImportTrustKey puts a key that ExportTrustKey wrote back into the store.
 func (a *Authority) ImportTrustKey(ctx context.Context, file string) error {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -63,7 +63,7 @@ func (a *Authority) ImportTrustKey(ctx context.Context, file string) error {
 	return a.config.Store.SetSecret(ctx, a.trustSecret(ctx, public), raw)
 }
 
-// trustSecret is where a trust key rests: the first one under its role's name.
+// trustSecret is the name of the secret with a trust key. The first trust key has a name of its own.
 func (a *Authority) trustSecret(ctx context.Context, key ed25519.PublicKey) string {
 	if first, err := a.key(ctx, secretTrust); err == nil && first.public.Equal(key) {
 		return secretTrust

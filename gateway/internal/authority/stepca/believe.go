@@ -17,10 +17,10 @@ import (
 	"muster/store"
 )
 
-// slack is how far step-ca's clock may be from ours. step-ca allows tokens the same.
+// slack is how far step-ca's clock may be from ours. step-ca allows the same difference for tokens.
 const slack = time.Minute
 
-// believe reads an answer to an order and checks the certificate in all its parts.
+// believe reads the answer to an order, and checks every part of the certificate. step-ca's templates can change each of them.
 func (i *Issuer) believe(o order, answer []byte) (store.Certificate, error) {
 	sent, err := parseAnswer(answer)
 	if err != nil {
@@ -70,8 +70,8 @@ func parseAnswer(answer []byte) ([]*x509.Certificate, error) {
 	return parseCertificates([]byte(strings.Join(said.Chain, "\n")))
 }
 
-// checkNames refuses a certificate with anything but the node's key, id and URI. The subject must be that of the built-in CA, byte for
-// byte, because a node's subject and name stay the same over all its certificates.
+// checkNames refuses a certificate unless it has exactly the node's key, id and URI. The subject must be byte for byte the one that the
+// built-in CA gives, because a node's subject never changes.
 func checkNames(leaf *x509.Certificate, o order) error {
 	key, err := x509.MarshalPKIXPublicKey(o.csr.PublicKey)
 	if err != nil || !bytes.Equal(key, leaf.RawSubjectPublicKeyInfo) {
@@ -107,7 +107,7 @@ func checkUse(leaf *x509.Certificate) error {
 	return nil
 }
 
-// checkDates refuses a longer life than ordered. Templates and X5C credentials can make it shorter.
+// checkDates refuses a longer life than was ordered. A shorter one is accepted: templates and X5C credentials can cause that.
 func checkDates(leaf *x509.Certificate, o order, now time.Time) error {
 	span := leaf.NotBefore.UTC().Format(time.RFC3339) + " to " + leaf.NotAfter.UTC().Format(time.RFC3339)
 	switch {
@@ -121,7 +121,7 @@ func checkDates(leaf *x509.Certificate, o order, now time.Time) error {
 	return nil
 }
 
-// verify gives the chain up to the configured root.
+// verify returns the chain from the leaf to the configured root.
 func (i *Issuer) verify(sent []*x509.Certificate, now time.Time) ([]*x509.Certificate, error) {
 	if now.Before(sent[0].NotBefore) { // within the slack
 		now = sent[0].NotBefore

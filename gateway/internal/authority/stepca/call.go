@@ -18,13 +18,14 @@ import (
 const (
 	pathSign = "/1.0/sign"
 
-	patience  = 6 * time.Second // for one certificate, tries and pauses together; a node that waits sends no heartbeat
+	patience  = 6 * time.Second // for one certificate, all tries and pauses included; a node that waits sends no heartbeat
 	tryTime   = 4 * time.Second // for one try
 	firstWait = 200 * time.Millisecond
 	longWait  = 2 * time.Second
 
-	maxAnswer = 64 << 10 // bytes; a chain of P-256 certificates has 2 KiB, of RSA ones 8
-	// maxTokens bounds the tries in which step-ca refuses a token. After a restart of step-ca a fresh token is good; otherwise none is.
+	maxAnswer = 64 << 10 // bytes; a chain of P-256 certificates has about 2 KiB, one of RSA certificates 8 KiB
+	// maxTokens is how many tokens step-ca may refuse before sign gives up. If step-ca has just restarted, it accepts a fresh token.
+	// Otherwise it refuses all of them.
 	maxTokens = 3
 )
 
@@ -32,14 +33,14 @@ const (
 type signRequest struct {
 	Request string `json:"csr"`      // PEM
 	Token   string `json:"ott"`      // one-time
-	Expires string `json:"notAfter"` // a duration from step-ca's present, or a time
+	Expires string `json:"notAfter"` // a duration from now by step-ca's clock, or a time
 }
 
-// sign orders a certificate until step-ca gives one, refuses for good, or patience ends.
+// sign orders a certificate. It tries again until step-ca gives one, the failure is final, or patience ends.
 func (i *Issuer) sign(ctx context.Context, o order) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
-	var floor time.Time // step-ca's clock, where it was ahead of ours
+	var floor time.Time // step-ca's clock in its last refusal: a token must not be issued before that
 	refused := 0
 	for try := 0; ; try++ {
 		answer, err := i.signOnce(ctx, o, floor)
@@ -82,8 +83,8 @@ func (i *Issuer) signOnce(ctx context.Context, o order, floor time.Time) ([]byte
 	return i.exchange(ctx, http.MethodPost, pathSign, body, http.StatusCreated)
 }
 
-// lifetime is what to ask for. It is the wanted time, counted by step-ca's own clock, so that the clocks need not agree. It is never
-// longer than an X5C credential is still good, because step-ca would refuse that.
+// lifetime is the lifetime to ask for. Usually it is a duration, which step-ca counts by its own clock: so the two clocks need not
+// agree. An X5C credential that ends earlier limits it, because step-ca would refuse more.
 func lifetime(o order, c *credential, now time.Time) (string, error) {
 	if end, ends := c.expires(); ends {
 		if !now.Before(end) {
@@ -101,7 +102,7 @@ func encodeRequest(csr *x509.CertificateRequest) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE REQUEST", Bytes: csr.Raw}))
 }
 
-// exchange sends one request and gives the body of an answer with the wanted status.
+// exchange sends one request, and returns the body of an answer with the wanted status. Other answers are failures.
 func (i *Issuer) exchange(ctx context.Context, method, path string, body []byte, want int) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, tryTime)
 	defer cancel()
@@ -112,7 +113,7 @@ func (i *Issuer) exchange(ctx context.Context, method, path string, body []byte,
 	request.Header.Set("Content-Type", "application/json")
 	request.Header.Set("User-Agent", "muster-gateway")
 	client := *i.config.Client
-	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // a token goes nowhere else
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse } // no other server gets a token
 	response, err := client.Do(request)
 	if err != nil {
 		return nil, unreachable(err)
@@ -130,7 +131,7 @@ func (i *Issuer) exchange(ctx context.Context, method, path string, body []byte,
 	return answer, nil
 }
 
-// unreachable distinguishes trouble that passes from a server that is the wrong one.
+// unreachable makes a failure of a connection error. A wrong server is final; anything else may pass.
 func unreachable(err error) *failure {
 	var untrusted x509.UnknownAuthorityError
 	var name x509.HostnameError
@@ -168,8 +169,8 @@ func (i *Issuer) refusal(response *http.Response, body []byte) *failure {
 	case status == http.StatusForbidden:
 		f = failed("it refuses to sign (%s): %s", words, forbiddenHint(said.Message))
 	case status == http.StatusBadRequest:
-		f = failed("it does not understand the request (%s): a template of the provisioner may be wrong, or its version is another than this "+
-			"gateway knows; its log has the reason", words)
+		f = failed("it does not understand the request (%s): a template of the provisioner may be wrong, or this gateway does not know its "+
+			"version; its log has the reason", words)
 	default:
 		f = failed("it answers %s: something else than step-ca may answer at this URL", words)
 	}
@@ -177,7 +178,7 @@ func (i *Issuer) refusal(response *http.Response, body []byte) *failure {
 	return f
 }
 
-// forbiddenHint says what an operator changes.
+// forbiddenHint says what the operator can change.
 func forbiddenHint(message string) string {
 	switch {
 	case strings.Contains(message, "minimum certificate duration"):
@@ -187,11 +188,11 @@ func forbiddenHint(message string) string {
 	case strings.Contains(message, "provisioning credential"):
 		return "the gateway's X5C certificate does not cover that time; renew it"
 	default:
-		return "its policy, template or a webhook is against it; allow the URI spiffe://<trust-domain>/node/* for this provisioner"
+		return "its policy, a template or a webhook forbids it; allow the URI spiffe://<trust-domain>/node/* for this provisioner"
 	}
 }
 
-// apart tells how far step-ca's clock is from ours, where that matters.
+// apart says how far step-ca's clock is from ours. It is empty where the difference is too small to matter.
 func (i *Issuer) apart(date time.Time) string {
 	if date.IsZero() {
 		return ""
@@ -206,7 +207,7 @@ func (i *Issuer) apart(date time.Time) string {
 	return fmt.Sprintf(" (the gateway's is %s ahead of step-ca's)", by)
 }
 
-// pause waits between two tries; false: there is no time for another.
+// pause waits between two tries. It is false where no time is left for another try.
 func pause(ctx context.Context, try int) bool {
 	wait := min(longWait, firstWait<<min(try, 8))
 	wait = wait/2 + rand.N(wait/2)
@@ -223,7 +224,7 @@ func pause(ctx context.Context, try int) bool {
 	}
 }
 
-// cut bounds a foreign text.
+// cut limits the length of a text that comes from step-ca.
 func cut(text string, most int) string {
 	if len(text) > most {
 		return text[:most] + "..."

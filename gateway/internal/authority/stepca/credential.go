@@ -17,14 +17,14 @@ import (
 	"muster/gateway/internal/reload"
 )
 
-// credential is what the gateway proves to step-ca that it may ask.
+// credential is the key with which the gateway signs tokens for step-ca.
 type credential struct {
 	key   *ecdsa.PrivateKey
 	keyID string              // of a JWK provisioner
 	chain []*x509.Certificate // of an X5C provisioner, leaf first; nil: JWK
 }
 
-// expires is when an X5C credential ends, which no certificate may outlive; false: it does not end.
+// expires is when an X5C credential ends. No certificate may end later. False: the credential never ends.
 func (c *credential) expires() (time.Time, bool) {
 	if c.chain == nil {
 		return time.Time{}, false
@@ -32,7 +32,7 @@ func (c *credential) expires() (time.Time, bool) {
 	return c.chain[0].NotAfter, true
 }
 
-// openCredential follows the files, so that an X5C certificate may be renewed under a running gateway.
+// openCredential reads the files, and reads them again when they change: so an X5C certificate can be renewed while the gateway runs.
 func openCredential(c Config) (*reload.Files[*credential], error) {
 	return reload.Open(reload.Config[*credential]{
 		What: "credential for step-ca", Names: []string{c.KeyFile, c.CertFile}, Now: c.Now, Logger: c.Logger,
@@ -40,7 +40,7 @@ func openCredential(c Config) (*reload.Files[*credential], error) {
 	})
 }
 
-// readCredential gives the credential that the files hold now. Its errors name the file and hold nothing of a key.
+// readCredential reads the credential from the files. Its errors name the file, and hold nothing of a key.
 func readCredential(s Settings, givenID string) (*credential, error) {
 	text, err := os.ReadFile(s.KeyFile)
 	if err != nil {
@@ -70,7 +70,7 @@ func readCredential(s Settings, givenID string) (*credential, error) {
 	return &credential{key: key, chain: chain}, nil
 }
 
-// checkSigner refuses a certificate that step-ca would not take for signing X5C tokens.
+// checkSigner refuses a certificate with which step-ca accepts no X5C token.
 func checkSigner(leaf *x509.Certificate, key *ecdsa.PrivateKey) error {
 	switch {
 	case !key.PublicKey.Equal(leaf.PublicKey):

@@ -8,10 +8,10 @@ import (
 	"muster/agent/wire"
 )
 
-// failure is why there is no certificate: the whole story for the gateway's log, and a word for the node.
+// failure is why there is no certificate. The gateway's log gets the text with all particulars. The node gets only detail.
 type failure struct {
 	text   string
-	detail *wire.ErrorDetail // nil: unavailable
+	detail *wire.ErrorDetail // nil: see unavailable
 	cause  error             // nil: none
 	again  verdict
 	date   time.Time // step-ca's clock in the refusal; zero: it gave none
@@ -22,13 +22,13 @@ type verdict int
 
 const (
 	final      verdict = iota
-	later              // step-ca is away or in trouble
-	freshToken         // the token may be older than step-ca's last start, which it does not take
+	later              // step-ca is away or in trouble: try again
+	freshToken         // try again with a fresh token: step-ca refuses those from before its own start
 )
 
 func (f *failure) Error() string { return f.text }
 
-// Unwrap gives what callers look for.
+// Unwrap returns the answer for the node, and the cause.
 func (f *failure) Unwrap() []error {
 	out := []error{f.detail}
 	if f.detail == nil {
@@ -46,7 +46,7 @@ func unavailable() *wire.ErrorDetail {
 
 }
 
-// failed makes a final failure of a formatted text; a wrapped error becomes its cause.
+// failed makes a final failure from a formatted text. An error that the text wraps becomes its cause.
 func failed(format string, args ...any) *failure {
 	err := fmt.Errorf(format, args...)
 	return &failure{text: err.Error(), cause: errors.Unwrap(err)}

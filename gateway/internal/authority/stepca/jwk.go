@@ -16,7 +16,7 @@ var (
 		"file of mode 0600")
 )
 
-// jwk is a private key of kind EC (RFC 7518 section 6.2), or the marks of an encrypted one (RFC 7516 section 7.2).
+// jwk is a private key of kind EC (RFC 7518 section 6.2). An encrypted one (RFC 7516 section 7.2) has a ciphertext instead.
 type jwk struct {
 	Kind       string `json:"kty"`
 	Curve      string `json:"crv"`
@@ -64,7 +64,7 @@ func coordinates(key *ecdsa.PublicKey) (x, y string, err error) {
 	return base64.RawURLEncoding.EncodeToString(point[1:33]), base64.RawURLEncoding.EncodeToString(point[33:]), nil
 }
 
-// thumbprint is the key's name by RFC 7638, which step takes as kid of a new provisioner.
+// thumbprint is the key's name by RFC 7638. The step command uses it as the kid of a new provisioner.
 func thumbprint(key *ecdsa.PublicKey) (string, error) {
 	x, y, err := coordinates(key)
 	if err != nil {

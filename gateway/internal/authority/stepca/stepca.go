@@ -1,14 +1,13 @@
-// Package stepca has a running step-ca (smallstep certificates, seen with 0.30) sign the nodes' certificates in place of
-// the built-in CA.
+// Package stepca lets a running step-ca sign the nodes' certificates, in place of the built-in CA. It was checked with step-ca 0.30
+// (smallstep certificates).
 //
-// The gateway holds a provisioner's key and makes a one-time token for each certificate. The token is a JWT that names the node, its
-// SPIFFE URI as the one alternative name, and the hash of the one request that it is good for. The request stays as the node made it:
-// step-ca takes the names from the token, and a request may name none or the same ones. Every part of the answer is checked before
-// the gateway believes it.
+// The gateway has a provisioner's key, and makes a one-time token for each certificate. The token is a JWT. It names the node, its
+// SPIFFE URI as the only alternative name, and the hash of the request for which it is good. The node's request is sent unchanged:
+// step-ca takes the names from the token, and a request may name none or the same ones. The gateway checks every part of the answer.
 //
 // A renewal is a new token for a new request. step-ca's own /renew is not used: it keeps the old key, or wants the node's certificate
-// on the connection, and it would decide who may renew. The gateway decides that by its record. For the same reason nothing is revoked
-// at step-ca. Where an answer is lost on the way, the certificate is on no record of the gateway, which refuses it.
+// on the connection, and step-ca would decide who may renew. The gateway decides that by its record. For the same reason nothing is
+// revoked at step-ca. If an answer is lost, the certificate is on no record, and the gateway refuses it.
 package stepca
 
 import (
@@ -59,7 +58,7 @@ type Config struct {
 	Logger  *slog.Logger     // nil: slog.Default()
 }
 
-// Issuer is the authority.Issuer. It is safe for concurrent use. Key and certificate files are read again when they change.
+// Issuer is an authority.Issuer. It is safe for concurrent use. It reads the key and certificate files again when they change.
 type Issuer struct {
 	config     Config
 	base       *url.URL
@@ -71,13 +70,13 @@ type Issuer struct {
 
 var _ authority.Issuer = (*Issuer)(nil)
 
-// New reads the files. It does not ask step-ca, which may be away when the gateway starts; Check does.
+// New reads the files. It sends nothing to step-ca, which may be away when the gateway starts. Check does that.
 func New(c Config) (*Issuer, error) {
 	i := &Issuer{config: withDefaults(c)}
 	if c.Provisioner == "" || c.TrustDomain == "" {
 		return nil, errors.New("step-ca: give the provisioner's name and the trust domain")
 	}
-	if err := checkTTL(i.config.CertTTL); err != nil {
+	if err := authority.CheckTTL(i.config.CertTTL); err != nil {
 		return nil, err
 	}
 	var err error
@@ -112,13 +111,6 @@ func withDefaults(c Config) Config {
 	return c
 }
 
-func checkTTL(ttl time.Duration) error {
-	if ttl < authority.MinTTL || ttl > authority.MaxTTL {
-		return fmt.Errorf("certificate lifetime %v: choose one from %v to %v", ttl, authority.MinTTL, authority.MaxTTL)
-	}
-	return nil
-}
-
 func parseURL(text string) (*url.URL, error) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme != "https" || u.Hostname() == "" || strings.Trim(u.Path, "/") != "" || u.RawQuery != "" || u.Fragment != "" ||
@@ -148,7 +140,7 @@ func readRoots(file string) ([]*x509.Certificate, *x509.CertPool, error) {
 	return roots, pool, nil
 }
 
-// parseCertificates reads PEM with certificates alone, at least one.
+// parseCertificates reads PEM text with one or more certificates and nothing else.
 func parseCertificates(text []byte) ([]*x509.Certificate, error) {
 	var out []*x509.Certificate
 	for {
@@ -179,17 +171,17 @@ func newClient(roots *x509.CertPool) *http.Client {
 	return &http.Client{Transport: transport}
 }
 
-// Roots are step-ca's. The caller must not change them.
+// Roots are the roots of step-ca. The caller must not change them.
 func (i *Issuer) Roots() []*x509.Certificate { return i.roots }
 
-// Check asks step-ca whether it is well. It finds a wrong URL or root at the start.
+// Check asks step-ca for its health. So a wrong URL or root is noticed when the gateway starts.
 func (i *Issuer) Check(ctx context.Context) error {
 	_, err := i.exchange(ctx, http.MethodGet, "/health", nil, http.StatusOK)
 	return i.named(err)
 }
 
-// Run says in the log where no certificate can be issued when the gateway starts. Nodes that are enrolled need none then, so it goes
-// on until ctx ends.
+// Run logs a warning if step-ca cannot be used when the gateway starts. The gateway works all the same, because enrolled nodes have
+// certificates. Then Run waits until ctx ends.
 func (i *Issuer) Run(ctx context.Context) error {
 	if err := i.Check(ctx); err != nil && ctx.Err() == nil {
 		i.config.Logger.Warn("no certificate can be issued at the moment", "error", err)
@@ -198,9 +190,9 @@ func (i *Issuer) Run(ctx context.Context) error {
 	return nil
 }
 
-// Issue has step-ca certify the request's key for the node. It tries again, each time with a fresh token, while step-ca is
-// away or has just restarted, for at most patience or until ctx ends. The chain ends in step-ca's root, so that a node that
-// knows the gateway's roots alone can check it. Errors carry a *wire.ErrorDetail for the node; the reason goes to the log.
+// Issue lets step-ca certify the request's key for the node. While step-ca is away or has just restarted, it tries again with a fresh
+// token, until patience or ctx ends. The chain includes step-ca's root, so that a node that knows only the gateway's roots can check
+// it. Errors hold a *wire.ErrorDetail for the node; the reason goes to the log.
 func (i *Issuer) Issue(ctx context.Context, r authority.Request) (store.Certificate, error) {
 	issued, err := i.issue(ctx, r)
 	if err != nil && ctx.Err() == nil {
@@ -222,7 +214,7 @@ func (i *Issuer) issue(ctx context.Context, r authority.Request) (store.Certific
 	return issued, i.named(err)
 }
 
-// order is one certificate that is wanted.
+// order is what to ask of step-ca for one certificate.
 type order struct {
 	csr    *x509.CertificateRequest
 	nodeID string
@@ -235,12 +227,12 @@ func (i *Issuer) newOrder(r authority.Request) (order, error) {
 	if o.ttl == 0 {
 		o.ttl = i.config.CertTTL
 	}
-	if err := checkTTL(o.ttl); err != nil {
+	if err := authority.CheckTTL(o.ttl); err != nil {
 		return o, err
 	}
 	u := url.URL{Scheme: "spiffe", Host: i.config.TrustDomain, Path: "/node/" + r.NodeID}
 	o.uri = u.String()
-	if r.NodeID == "" || len(r.NodeID) > 64 || o.uri != "spiffe://"+i.config.TrustDomain+"/node/"+r.NodeID ||
+	if r.NodeID == "" || len(r.NodeID) > wire.MaxNodeID || o.uri != "spiffe://"+i.config.TrustDomain+"/node/"+r.NodeID ||
 		strings.ContainsAny(r.NodeID, "/.") {
 		return o, fmt.Errorf("node id %.80q cannot stand in a certificate", r.NodeID)
 	}

@@ -16,7 +16,8 @@ import (
 // tokenLife is how long a one-time token is good for, step's own default.
 const tokenLife = 5 * time.Minute
 
-// header is a token's JOSE header (RFC 7515 section 4.1). A JWK provisioner is found by kid, an X5C one believes the chain.
+// header is a token's JOSE header (RFC 7515 section 4.1). step-ca finds a JWK provisioner by kid, and an X5C provisioner checks the
+// chain.
 type header struct {
 	Algorithm string   `json:"alg"`
 	Type      string   `json:"typ"`
@@ -24,7 +25,8 @@ type header struct {
 	Chain     [][]byte `json:"x5c,omitempty"` // DER, in standard base64 as []byte is in JSON
 }
 
-// claims are a token's (RFC 7519 section 4.1), with step-ca's sans and the fingerprint of the one request it is good for.
+// claims are the claims of a token (RFC 7519 section 4.1). step-ca adds sans, and the fingerprint of the request for which the token
+// is good.
 type claims struct {
 	Issuer    string       `json:"iss"`
 	Subject   string       `json:"sub"`
@@ -55,7 +57,7 @@ func (i *Issuer) token(o order, c *credential, at time.Time) (string, error) {
 	})
 }
 
-// audience names the route, and for an X5C provisioner which one it is.
+// audience names the route. For an X5C provisioner it also names the provisioner, because such a token has no kid.
 func (i *Issuer) audience(c *credential) string {
 	u := url.URL{Scheme: i.base.Scheme, Host: i.base.Host, Path: pathSign}
 	if c.chain != nil {
@@ -64,7 +66,7 @@ func (i *Issuer) audience(c *credential) string {
 	return u.String()
 }
 
-// signToken gives the compact form (RFC 7515 section 3.1) with ES256 (RFC 7518 section 3.4).
+// signToken returns the token in compact form (RFC 7515 section 3.1), signed with ES256 (RFC 7518 section 3.4).
 func signToken(c *credential, content claims) (string, error) {
 	head := header{Algorithm: "ES256", Type: "JWT", KeyID: c.keyID}
 	for _, certificate := range c.chain {
