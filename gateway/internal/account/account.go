@@ -1,10 +1,10 @@
-// Package account tells who calls: an account, by its API token, or the operator on the gateway's own machine, by the socket.
+// Package account finds out who calls: an account, by its API token, or the operator on the gateway's own machine, by the socket.
 //
 // A Gate answers one question for every listener that serves operators: may this request do what it asks for? It looks at the
 // Authorization header alone. A token in any other place of a request is refused, because others may have read it there.
 //
-// An account has scopes, and maybe one tenant. It sees and touches what is that tenant's; what is another tenant's is answered
-// as if it did not exist. Who is refused is recorded, and slowed down after some refusals.
+// An account has scopes, and may belong to one tenant. Such an account sees and changes only what belongs to that tenant. Everything
+// else is answered as if it did not exist. Refused callers are recorded, and must wait after several refusals.
 package account
 
 import (
@@ -20,14 +20,14 @@ import (
 	"muster/store"
 )
 
-// A caller may be refused so often at once, and once more each refill.
+// How many refusals of one caller are recorded one by one. Then there is one more in each refill.
 const (
 	refusalBurst = 10
 	writeBurst   = 60 // refused writes of a caller who may write
 	refill       = 6 * time.Second
 )
 
-// Need is what a route asks of its callers. The zero value lets any account in that is for all tenants.
+// Need is what a route asks of its callers. The zero value lets in every account that is for all tenants.
 type Need struct {
 	Scopes []string // the caller has all of them
 	Reach  Reach
@@ -37,9 +37,9 @@ type Need struct {
 type Reach int
 
 const (
-	// WholeFleet: what it shows or does is not one tenant's. An account of one tenant is refused.
+	// WholeFleet is for a route that concerns more than one tenant. An account of one tenant is refused.
 	WholeFleet Reach = iota
-	// OwnTenant: an account of one tenant may call it, and the handler shows it what is that tenant's alone.
+	// OwnTenant is for a route that an account of one tenant may call. The handler must show it only what belongs to that tenant.
 	OwnTenant
 )
 
@@ -50,12 +50,12 @@ type Config struct {
 	Audit   *audit.Trail // where refusals go
 	PSKs    PSKs
 	Address func(*http.Request) string // the client's address
-	Socket  bool                       // whoever can connect is the operator
+	Socket  bool                       // everybody who can connect is the operator
 	Now     func() time.Time           // nil: time.Now
 	Logger  *slog.Logger               // nil: slog.Default
 }
 
-// PSKs finds the cluster's PSKs in texts and gives their ids. Package bootstrap does it, which packages of this storey may not import.
+// PSKs finds the cluster's PSKs in texts, and returns their ids. Package bootstrap implements it, which this package may not import.
 type PSKs interface {
 	PSKIn(ctx context.Context, texts ...string) (id string)
 	PSKInPath(ctx context.Context, segments []string) (id, without string)
@@ -65,10 +65,10 @@ type PSKs interface {
 type Gate struct {
 	Config
 	refusals *limit.Limiter // of callers who are not let in
-	writes   *limit.Limiter // of callers who are let in, and ask for what cannot be
+	writes   *limit.Limiter // of callers who are let in, and whose writes are refused
 }
 
-// NewGate makes a gate with a memory of its own of refused callers.
+// NewGate makes a gate. Each gate counts refusals by itself.
 func NewGate(c Config) *Gate {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -83,7 +83,9 @@ func NewGate(c Config) *Gate {
 	}
 }
 
-// Admit tells who calls, or why the request is refused. The caller is filled in as far as it is known also with an error.
+// Admit returns who calls, or why the request is refused. With an error, the caller is filled in as far as it is known.
+//
+// The URL is checked also where the caller is not known: a token in it has leaked, whoever sends it.
 func (g *Gate) Admit(r *http.Request, need Need) (Caller, error) {
 	who, err := g.authenticate(r)
 	if err == nil && !g.Socket {

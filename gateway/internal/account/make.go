@@ -15,15 +15,15 @@ import (
 	"muster/store"
 )
 
-// shortest is how long an account lives at least: in less time nobody can use it.
+// shortest is the shortest life of an account. Nobody could use one that ends earlier.
 const shortest = time.Minute
 
-// usualScopes are those of an account that was asked for without any: it may look and not touch.
+// usualScopes are the scopes of an account for which none were asked: it can read, and change nothing.
 func usualScopes() []string {
 	return []string{client.ScopeNodesRead, client.ScopeTokensRead, client.ScopeEventsRead}
 }
 
-// Mint gives an account its API token, of which the record keeps a hash. The token is nowhere else.
+// Mint makes an account's API token, and puts the token's id and hash into the record. The token itself is kept nowhere.
 func Mint(a *store.Account, random io.Reader) (sign.Token, error) {
 	token, err := sign.NewToken(sign.AccountToken, random)
 	if err != nil {
@@ -35,7 +35,7 @@ func Mint(a *store.Account, random io.Reader) (sign.Token, error) {
 	return token, nil
 }
 
-// First makes the account "operator", which has all scopes, unless there has ever been an account. The token is good where made is true.
+// First makes the account "operator" with all scopes, if there has never been an account. The token is good only if made is true.
 func First(ctx context.Context, accounts *store.Store, now time.Time) (token sign.Token, made bool, err error) {
 	a := store.Account{Name: "operator", Scopes: []string{client.ScopeAll}, CreatedAt: now, CreatedBy: "gateway"}
 	if token, err = Mint(&a, nil); err != nil {
@@ -47,7 +47,7 @@ func First(ctx context.Context, accounts *store.Store, now time.Time) (token sig
 	return token, made, err
 }
 
-// Make is the account that a caller asks for, without its API token. Nobody makes one that may more, or lives longer, than the caller.
+// Make returns the account that a caller asks for, without its API token. The account cannot do more, or live longer, than the caller.
 func (c Caller) Make(q client.AccountRequest, now time.Time) (store.Account, error) {
 	a := store.Account{Name: q.Name, CreatedAt: now, CreatedBy: c.Actor.Name, Maker: c.Account.ID}
 	if wire.CheckName(q.Name) != nil || strings.HasPrefix(q.Name, string(sign.AccountToken)+"_") || secret.HasToken(q.Name) {
@@ -70,7 +70,7 @@ func (c Caller) Make(q client.AccountRequest, now time.Time) (store.Account, err
 	return a, err
 }
 
-// scopesFor gives the scopes in order, each once, so that lists and events of accounts can be compared.
+// scopesFor returns the scopes in order, each once, so that lists and events of accounts can be compared.
 func (c Caller) scopesFor(asked []string) ([]string, error) {
 	scopes := slices.Clone(asked)
 	if len(scopes) == 0 {
@@ -91,7 +91,7 @@ func (c Caller) scopesFor(asked []string) ([]string, error) {
 	return scopes, nil
 }
 
-// expiryFor gives nil for an account without an end. Without a ttl the account ends with the caller's own.
+// expiryFor returns when the account ends; nil: never. Without a ttl it ends with the caller's account.
 func (c Caller) expiryFor(ttl time.Duration, now time.Time) (*time.Time, error) {
 	limit := c.Account.ExpiresAt
 	switch {

@@ -17,9 +17,9 @@ import (
 	"muster/store"
 )
 
-// Refuse answers an error that Admit gave, or that the route's handler gave. A refusal of the caller is a security event, and so is
-// every refusal of a write. Both are limited, so that nobody fills the log: those beyond the limit are counted, and their number is
-// recorded. Who is not let in too often is told to wait.
+// Refuse answers with an error from Admit or from the route's handler. A refusal of the caller is a security event, and so is every
+// refusal of a write. Both are limited, so that nobody can fill the log. Refusals beyond the limit are counted, and their number is
+// recorded. A caller who is refused too often is told to wait.
 func (g *Gate) Refuse(w http.ResponseWriter, r *http.Request, who Caller, need Need, err error) {
 	status, body := g.Info.Error(err)
 	var detail *wire.ErrorDetail
@@ -42,10 +42,10 @@ func (g *Gate) Refuse(w http.ResponseWriter, r *http.Request, who Caller, need N
 	reply.Write(w, status, body)
 }
 
-// record makes an event of a refusal, or counts it where there are too many. A token on record that was shown to others has an
-// allowance of its own, so that no noise hides it.
+// record records a refusal as an event, or counts it if there are too many. A token on record that others may have read has a limit
+// of its own, so that many other refusals cannot hide it.
 func (g *Gate) record(r *http.Request, who Caller, need Need, detail *wire.ErrorDetail, tooMany bool) {
-	ctx := context.WithoutCancel(r.Context()) // whoever hangs up is recorded too
+	ctx := context.WithoutCancel(r.Context()) // a caller who hangs up is recorded too
 	e := store.Event{At: g.Now().UTC(), Kind: "admin.refused", Actor: who.Actor.Name, Tenant: who.Tenant, Address: who.Actor.Address,
 		Outcome: detail.Code, Security: true, Detail: map[string]string{"method": reply.Method(r), "path": g.logPath(ctx, r)}}
 	if len(need.Scopes) > 0 {
@@ -62,7 +62,7 @@ func (g *Gate) record(r *http.Request, who Caller, need Need, detail *wire.Error
 	g.Audit.Refused(ctx, e, tooMany)
 }
 
-// nameNode adds to an event the node that the call is about. Who was not let in does not get to choose what an event speaks of.
+// nameNode adds to an event the node that the call is about. A caller who was not let in cannot choose the node of an event.
 func (g *Gate) nameNode(ctx context.Context, r *http.Request, who Caller, e *store.Event) {
 	name := r.PathValue("node")
 	if name == "" || len(who.Scopes) == 0 {
@@ -77,7 +77,7 @@ func (g *Gate) nameNode(ctx context.Context, r *http.Request, who Caller, e *sto
 	e.Tenant = node.Tenant
 }
 
-// logPath is secret.LogPath without a PSK that has no form of its own.
+// logPath is secret.LogPath, which also leaves out a PSK that a person chose: only the database can recognise that.
 func (g *Gate) logPath(ctx context.Context, r *http.Request) string {
 	if psk, without := g.PSKs.PSKInPath(ctx, secret.Segments(r)); psk != "" {
 		return secret.PathForLog(without)
@@ -85,8 +85,8 @@ func (g *Gate) logPath(ctx context.Context, r *http.Request) string {
 	return secret.LogPath(r)
 }
 
-// shownIDs are the public parts of the tokens and the ids of the PSKs that a refused call shows. A caller who was let in names tokens by
-// these in the path. That shows nothing, unless the refusal is for a secret that stood there.
+// shownIDs are the public parts of the tokens, and the ids of the PSKs, that a refused call shows. A caller who was let in uses public
+// parts in the path to name tokens. That shows no secret, unless the refusal says so.
 func (g *Gate) shownIDs(ctx context.Context, r *http.Request, who Caller, code string) []string {
 	if len(who.Scopes) > 0 && code != wire.CodePlaintextSecret {
 		return nil

@@ -17,10 +17,10 @@ import (
 	"muster/store"
 )
 
-// touchEvery is how exact an account's last use is: not every call is a write to the database.
+// touchEvery is how exact the time of an account's last use is. Otherwise every call would be a write to the database.
 const touchEvery = time.Minute
 
-// authenticate finds out who calls. The caller is filled in as far as it is known also with an error.
+// authenticate finds out who calls. With an error, the caller is filled in as far as it is known.
 func (g *Gate) authenticate(r *http.Request) (Caller, error) {
 	if g.Socket {
 		return Caller{Actor: store.Actor{Name: "operator:socket", Address: "socket"}, Scopes: []string{client.ScopeAll}}, nil
@@ -47,7 +47,7 @@ func bearer(r *http.Request) (string, error) {
 	return text, nil
 }
 
-// notAPI is the refusal of what is no API token. It says what it is, as far as that can be seen.
+// notAPI is the refusal of a text that is no API token. It says what the text is, if that can be seen.
 func (g *Gate) notAPI(ctx context.Context, text string, token sign.Token, err error) error {
 	switch {
 	case err != nil && (secret.HasPSK(text) || g.PSKs.PSKIn(ctx, text) != ""):
@@ -61,8 +61,8 @@ func (g *Gate) notAPI(ctx context.Context, text string, token sign.Token, err er
 	return wire.Refuse(wire.CodeUnauthorized, "this is not an API token", "API tokens begin with msa_; enrollment tokens are for agents")
 }
 
-// account looks a token's account up. The comparison takes the same time for a wrong secret and for an account that is not there, and
-// both get the same answer: nobody learns from it which accounts exist.
+// account finds a token's account. A wrong secret and an unknown account get the same answer after the same comparison, so nobody
+// learns which accounts exist.
 func (g *Gate) account(ctx context.Context, who Caller, token sign.Token) (Caller, error) {
 	account, err := g.Store.Account(ctx, token.Public())
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -102,7 +102,7 @@ func (g *Gate) touch(ctx context.Context, account store.Account, now time.Time) 
 	}
 }
 
-// Status tells whether an account is good for anything.
+// Status is the status of an account. Only client.StatusLive can be used.
 func Status(a store.Account, now time.Time) string {
 	switch {
 	case a.RevokedAt != nil:

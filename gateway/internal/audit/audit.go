@@ -1,8 +1,8 @@
-// Package audit decides what is recorded of calls that are refused, or made again and again, and how much of it.
+// Package audit decides how calls are recorded that are refused, or that are made again and again.
 //
-// Each such call costs its caller nothing, so a record of all of them would fill the log of events. The first ones of a minute are
-// events. The others are counted, and their number is an event when the minute is over: none is lost. What names a token on record
-// is counted apart from what anyone can make up, so that no noise hides a token that leaked.
+// Such a call costs its caller nothing, so recording each one would fill the log of events. The first calls of a minute are events.
+// The others are counted, and their number becomes an event when the minute is over: so none is lost. Calls with a token on record
+// are counted separately from calls with names that anybody can invent, so that many of these cannot hide a token that leaked.
 package audit
 
 import (
@@ -19,12 +19,12 @@ import (
 // Bounds of what is recorded in a minute.
 const (
 	window   = time.Minute
-	ofSource = 20     // refused tokens of one address, and of one token from there
-	ofAll    = 120    // refusals of all addresses: of tokens on record, and as many of others
-	mostKeys = 50_000 // addresses, and kinds of events from one
+	ofSource = 20     // refused tokens from one address, and refusals of one token from one address
+	ofAll    = 120    // refusals from all addresses, for each class
+	mostKeys = 50_000 // keys that each limiter remembers
 )
 
-// Config says what a Trail works with. Zero fields mean the usual.
+// Config says what a Trail works with. A zero field means the default.
 type Config struct {
 	Store  *store.Store
 	Now    func() time.Time
@@ -58,7 +58,7 @@ func New(c Config) *Trail {
 	return t
 }
 
-// Record adds events. It does so also where the caller, who caused them or was the next to come, has hung up.
+// Record adds events. It does so also if the caller has hung up.
 func (t *Trail) Record(ctx context.Context, events ...store.Event) {
 	if len(events) == 0 {
 		return
@@ -68,8 +68,8 @@ func (t *Trail) Record(ctx context.Context, events ...store.Event) {
 	}
 }
 
-// Refused records an event about somebody who was refused. It counts the event instead where it is one of too many: of one source,
-// as the caller knows, or of all sources.
+// Refused records an event about a refusal, or counts it if there are too many. tooMany says that there are too many from this source;
+// Refused itself knows whether there are too many from all sources.
 func (t *Trail) Refused(ctx context.Context, e store.Event, tooMany bool) {
 	if tooMany || t.refused.Over(class(e)) {
 		t.Count(ctx, e)
@@ -78,7 +78,8 @@ func (t *Trail) Refused(ctx context.Context, e store.Event, tooMany bool) {
 	t.Record(ctx, e)
 }
 
-// class tells events that name something on record from those that anyone can cause with a name that was made up.
+// class separates events that name something on record from events that anybody can cause with an invented name. Only the first have a
+// tenant.
 func class(e store.Event) string {
 	if e.Tenant != "" {
 		return "known"
@@ -86,19 +87,19 @@ func class(e store.Event) string {
 	return "unknown"
 }
 
-// Repeated tells whether an event was recorded in this minute that has the same kind, actor, node, outcome and network, or whether
-// there were too many refusals of all kinds. It has counted the event then. Else the caller has to record it.
+// Repeated returns true if it counted an event, because one with the same kind, actor, node, outcome and network was recorded in the
+// last minute, or because there were too many refusals of all kinds. If it returns false, the caller must record the event.
 func (t *Trail) Repeated(ctx context.Context, e store.Event) bool {
 	key := strings.Join([]string{e.Kind, e.Actor, e.NodeID, e.Outcome, origin.SiteOf(e.Address)}, " ")
-	if !t.repeated.Over(key) && (e.Outcome == "ok" || !t.refused.Over(class(e))) {
+	if !t.repeated.Over(key) && (e.Outcome == store.OutcomeOK || !t.refused.Over(class(e))) {
 		return false
 	}
 	t.Count(ctx, e)
 	return true
 }
 
-// Count counts an event that is one of too many to be recorded each. A minute after the first of them one event has their number in
-// detail.more. Settle, or the next Count, records it.
+// Count counts an event instead of recording it. A minute after the first such event, one event holds their number in detail.more.
+// Settle records that one, or the next Count does.
 func (t *Trail) Count(ctx context.Context, e store.Event) {
 	now := t.now()
 	due := t.surplus.due(now, false)
@@ -106,7 +107,7 @@ func (t *Trail) Count(ctx context.Context, e store.Event) {
 	t.Record(ctx, due...)
 }
 
-// Settle records the numbers of what was counted: those that are older than a minute, or with all every one.
+// Settle records the numbers of counted events: those that are older than a minute, or with all, every number.
 func (t *Trail) Settle(ctx context.Context, all bool) {
 	t.Record(ctx, t.surplus.due(t.now(), all)...)
 }

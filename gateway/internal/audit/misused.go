@@ -12,16 +12,16 @@ import (
 	"muster/store"
 )
 
-// Misused records that a token was refused: it was presented where it is not good, or is good no more. It gives the refusal to answer.
-// ids are the public parts of the tokens that the request shows, proven or not; the event names the owner of the first one on record.
-// An address that presents too many is answered with too_many_requests, and its events are counted. A token on record that was shown
-// to others has a count of its own and always its own answer.
+// Misused records that a token was refused: it has ended, or it was used in a wrong place. It returns the refusal to answer with. ids
+// are the public parts of the tokens that the request shows, proven or not. The event names the owner of the first one on record. An
+// address with too many refusals gets too_many_requests, and its events are counted. A token on record that others may have read is
+// counted by itself, and always gets its own answer.
 func (t *Trail) Misused(ctx context.Context, refused error, ids []string, e store.Event) error {
 	var detail *wire.ErrorDetail
 	if !errors.As(refused, &detail) {
 		return refused
 	}
-	ctx = context.WithoutCancel(ctx) // the event is recorded although the caller hangs up
+	ctx = context.WithoutCancel(ctx) // a caller who hangs up is recorded too
 	e.At = t.now()
 	e.Kind = "bootstrap.refused"
 	e.Outcome = detail.Code
@@ -41,13 +41,13 @@ func (t *Trail) Misused(ctx context.Context, refused error, ids []string, e stor
 		"wait a minute, then try again with the right one")
 }
 
-// Leaks tells the codes of refusals after which others may know the token that was sent.
+// Leaks is true for the codes of refusals where others may have read the token that was sent.
 func Leaks(code string) bool {
 	return code == wire.CodePlaintextSecret || code == wire.CodeTokenWrongRoute || code == wire.CodeTLSRequired
 }
 
-// NameOwner says in an event whose token it is about, by the ids that a request shows. It takes the first id that is on record, gives
-// it, and adds the owner's tenant, node or account. Where none is on record, detail.token is the first of all. Nothing is proven by it.
+// NameOwner adds to an event whose token a request shows. It returns the first id that is on record, and adds the tenant, node or
+// account of its owner. If none is on record, detail.token is the first id. The request has proven nothing: anybody can send an id.
 func (t *Trail) NameOwner(ctx context.Context, ids []string, e *store.Event) (known string) {
 	ctx = context.WithoutCancel(ctx)
 	if len(ids) == 0 {
@@ -64,7 +64,7 @@ func (t *Trail) NameOwner(ctx context.Context, ids []string, e *store.Event) (kn
 	return ""
 }
 
-// detailOf is a copy of an event's detail: others may hold the map.
+// detailOf is a copy of an event's detail, because others may use the map.
 func detailOf(e store.Event) map[string]string {
 	if e.Detail == nil {
 		return map[string]string{}
@@ -72,7 +72,7 @@ func detailOf(e store.Event) map[string]string {
 	return maps.Clone(e.Detail)
 }
 
-// owner adds to an event who owns a token, and tells whether that is on record.
+// owner adds to an event who owns a token. It is false where no such token is on record.
 func (t *Trail) owner(ctx context.Context, id string, e *store.Event) bool {
 	switch {
 	case strings.HasPrefix(id, string(sign.AccountToken)+"_"):

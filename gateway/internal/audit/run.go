@@ -10,7 +10,7 @@ const (
 	lastSettle  = 5 * time.Second // for the last numbers, when the program ends
 )
 
-// Run records the numbers of what was too much to be recorded one by one, until ctx ends, and then all that are left.
+// Run settles now and then until ctx ends, and then settles everything that is left.
 func (t *Trail) Run(ctx context.Context) error {
 	often := time.NewTicker(settleEvery)
 	defer often.Stop()

@@ -10,15 +10,15 @@ import (
 	"muster/store"
 )
 
-// surplus holds the events that were only counted. The zero value is ready; it is safe for concurrent use.
+// surplus holds the events that were only counted. The zero value is ready. It is safe for concurrent use.
 type surplus struct {
 	mu   sync.Mutex
 	held map[surplusKey]*heldBack
-	keys map[string]int // of each class
+	keys map[string]int // how many entries of held each class has
 }
 
-// surplusKey is what events have in common that are counted together. Only a token on record is a part of it: any other could be
-// made up, and each would take a place.
+// surplusKey is what events have in common that are counted together. A token is part of it only if it is on record: others can be
+// invented, and each would take a place.
 type surplusKey struct{ kind, outcome, node, token, from string }
 
 func keyOf(e store.Event) surplusKey {
@@ -35,7 +35,7 @@ type heldBack struct {
 	since time.Time
 }
 
-// surplusBound is how many keys of a class are held; beyond it all of a kind share one.
+// surplusBound is how many keys of a class are held. Beyond it, all events of a kind share one key.
 const surplusBound = 100
 
 func (s *surplus) add(e store.Event, now time.Time) {
@@ -60,7 +60,8 @@ func (s *surplus) add(e store.Event, now time.Time) {
 	h.more++
 }
 
-// due takes out what was begun more than a minute ago, or with all everything.
+// due takes out the entries that began more than a minute ago, or with all, every entry. An entry from the future is due too: the
+// clock was set back.
 func (s *surplus) due(now time.Time, all bool) []store.Event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -76,7 +77,7 @@ func (s *surplus) due(now time.Time, all bool) []store.Event {
 	return out
 }
 
-// sum is the one event for all that were counted. What was particular to the first of them is left out.
+// sum is the one event for all that were counted. Details that are true of the first one alone are left out.
 func (h *heldBack) sum(now time.Time) store.Event {
 	e := h.event
 	e.At = now

@@ -1,7 +1,8 @@
-// Package bootstrap keeps the credentials that can enrol a node: enrollment tokens, the cluster's PSK, and bootstrap tokens with their
-// scripts. It mints and revokes them, finds them by their public part, and checks the proofs that are made with them.
+// Package bootstrap keeps the credentials with which a node can enrol: enrollment tokens, the cluster's PSKs, and bootstrap tokens with
+// their scripts. It makes and revokes them, finds them by their public part, and checks the proofs that are made with them.
 //
-// The database has keys that are derived from the secrets, sealed, and never the secrets. A secret is shown once, when it is made.
+// The database never has the secrets. It has keys that are derived from them, and these are sealed. A secret is shown once, when it is
+// made.
 package bootstrap
 
 import (
@@ -20,14 +21,14 @@ import (
 	"muster/store"
 )
 
-// Config says what a Bootstrap works with. Zero fields mean the usual.
+// Config says what a Bootstrap works with. A zero field means the default.
 type Config struct {
 	Store  *store.Store
 	Now    func() time.Time
 	Rand   io.Reader
 	Logger *slog.Logger
-	Audit  *audit.Trail         // nil: one of its own
-	Site   func() (Site, error) // what scripts say of the gateway; nil: it renders none
+	Audit  *audit.Trail         // nil: New makes one
+	Site   func() (Site, error) // what scripts say about the gateway; nil: it makes no scripts
 }
 
 // Bootstrap is safe for concurrent use.
@@ -66,9 +67,9 @@ func New(c Config) *Bootstrap {
 }
 
 // Credential finds the credential that a register request names in its Authorization header: a token by mse_<id> or msb_<id>, or a PSK
-// by psk-<8 hex>. A PSK is given as a token of the default tenant that has no bound on its uses. A spent token is found too, because
-// the node that it enrolled may ask again. Uses and expiry may be a second old: no decision may rest on them. The caller must not
-// change what the token refers to.
+// by psk-<8 hex>. It returns a PSK as a token of the default tenant, without a number of uses. It finds a token that has ended too,
+// because the node that it enrolled may ask again. Uses and expiry may be a second old, so no decision may rest on them. The caller must
+// not change the token's labels and key: others share them.
 func (b *Bootstrap) Credential(ctx context.Context, id string) (store.Token, error) {
 	now := b.now()
 	known, version, found := b.known.find(id, now)
@@ -109,8 +110,8 @@ func unknownCredential(id string) error {
 
 }
 
-// Proven checks a register request's MAC over its body. The refusals are bad_mac, and too_many_requests for an address that keeps
-// failing. A right MAC is never held up. For each address and credential one failure in a minute is an event; the others are counted.
+// Proven checks a register request's MAC over its body. It refuses with bad_mac, or with too_many_requests if the address has failed too
+// often. A right MAC is always accepted. For each address and credential, one failure in a minute is an event. The others are counted.
 func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.Token, body []byte, address string) error {
 	if p.Verify(token.Key, body) == nil {
 		return nil
@@ -131,7 +132,8 @@ func (b *Bootstrap) Proven(ctx context.Context, p sign.Presented, token store.To
 
 }
 
-// Timely checks a proven request's time, within the window of five minutes either way, and that its nonce is new.
+// Timely checks that a proven request's time is off by wire.EnrollWindow at most, in either direction, and that its nonce is new. The
+// MAC must be checked first: otherwise anybody could fill the memory of nonces.
 func (b *Bootstrap) Timely(credential, nonce string, at time.Time) error {
 	now := b.now()
 	if off := now.Sub(at); off > wire.EnrollWindow || off < -wire.EnrollWindow {
@@ -153,7 +155,7 @@ func (b *Bootstrap) Timely(credential, nonce string, at time.Time) error {
 	return nil
 }
 
-// roughly says a difference of clocks. A Duration cannot hold a difference of many years, as that of a clock that was never set.
+// roughly says how far two clocks differ. A clock that was never set can be off by more years than a Duration holds.
 func roughly(off time.Duration) string {
 	if off = off.Abs(); off > 365*24*time.Hour {
 		return "more than a year"

@@ -12,13 +12,13 @@ const (
 	credentialBound  = 1024
 )
 
-// credentials remembers for a moment which credentials were read. When a fleet enrols with one token, the token is read once a second
-// and not once a node. That is safe: the key never changes after the token was minted, and the write that uses the token decides
-// whether it is still good. The zero value is ready. It is safe for concurrent use.
+// credentials remembers credentials for a second. When a fleet enrols with one token, the token is then read once a second, and not once
+// for each node. That is safe: a token's key never changes, and the write that uses the token decides whether it is still good. The zero
+// value is ready. It is safe for concurrent use.
 type credentials struct {
 	mu      sync.Mutex
 	known   map[string]knownCredential
-	version uint64 // grows with every forget: what was read before that is not kept afterwards
+	version uint64 // every forget raises it: keep ignores what was read before that
 }
 
 type knownCredential struct {
@@ -26,7 +26,7 @@ type knownCredential struct {
 	at    time.Time
 }
 
-// find gives a credential that is remembered. Where there is none, the caller reads it and hands the version to keep.
+// find returns a credential that is remembered. If it is not found, the caller reads it and gives the version to keep.
 func (c *credentials) find(id string, now time.Time) (token store.Token, version uint64, found bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -35,7 +35,7 @@ func (c *credentials) find(id string, now time.Time) (token store.Token, version
 	return k.token, c.version, found && age >= 0 && age < credentialMemory
 }
 
-// forget is called when a credential has ended.
+// forget forgets all credentials. Whoever ends one calls it.
 func (c *credentials) forget() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -43,7 +43,7 @@ func (c *credentials) forget() {
 	c.version++
 }
 
-// keep remembers one. When there are many it drops those that are too old, or all where that is not enough.
+// keep remembers a credential. If there are too many, it drops the old ones, and if that is not enough, all.
 func (c *credentials) keep(t store.Token, now time.Time, version uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

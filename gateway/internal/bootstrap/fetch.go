@@ -13,10 +13,10 @@ import (
 	"muster/store"
 )
 
-// Visit is a bootstrap token that was presented in a path, and proven by its fetch part or by all of it.
+// Visit is a bootstrap token in the path of a request, after its fetch part, or all of it, was checked.
 type Visit struct {
 	store.Bootstrap
-	Whole  bool
+	Whole  bool // the request has the whole token, not the fetch part alone
 	fetch  string
 	secret string
 }
@@ -56,9 +56,8 @@ func badToken(message string) error {
 	return wire.Refuse(wire.CodeBadRequest, message, "use the URL that muster bootstrap printed, unchanged")
 }
 
-// Visited checks a token that ParsePath gave. One with a wrong fetch part or secret is refused as unknown, as a token that never was.
-// One that has ended is refused with token_used, token_revoked or token_expired. A token that was proven is in the Visit also where
-// there is an error.
+// Visited checks a token that ParsePath returned. A wrong fetch part or secret is refused like a token that does not exist. A token that
+// has ended is refused with token_used, token_revoked or token_expired; the Visit then holds it all the same.
 func (b *Bootstrap) Visited(ctx context.Context, t sign.Token, whole bool) (Visit, error) {
 	kept, err := b.store.Bootstrap(ctx, t.Public())
 	if err != nil && !errors.Is(err, store.ErrNotFound) {
@@ -81,7 +80,7 @@ func (b *Bootstrap) Visited(ctx context.Context, t sign.Token, whole bool) (Visi
 	return v, b.ended(kept)
 }
 
-// ended says why a token is good no more.
+// ended returns a refusal that says why a token has ended, or nil.
 func (b *Bootstrap) ended(kept store.Bootstrap) error {
 	const again = "mint a new one: muster bootstrap NODE (with --again for a node that is enrolled)"
 	switch t := kept.Token; {
@@ -95,11 +94,11 @@ func (b *Bootstrap) ended(kept store.Bootstrap) error {
 	return nil
 }
 
-// Script is the script as it was kept, with as much of the token as was presented.
+// Script is the stored script, with as much of the token as the request had.
 func (v Visit) Script() (string, error) { return thaw(v.Bootstrap.Script, v.fetch, v.secret) }
 
-// Fetched records that a visit got the script. The first visit begins the token's last window. One visit of an address in a minute is
-// an event; the others are counted, so that whoever has the fetch part alone cannot fill the log.
+// Fetched records that a visit got the script. The first visit shortens the token's life to its window. For each address, one visit in a
+// minute is an event. The others are counted, so that somebody with the fetch part alone cannot fill the log.
 func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, address string) error {
 	part := "fetch"
 	if v.Whole {
@@ -115,7 +114,7 @@ func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, addre
 	if !errors.Is(err, store.ErrConflict) {
 		return err
 	}
-	kept, err := b.store.Bootstrap(ctx, v.Token.ID) // it ended just now
+	kept, err := b.store.Bootstrap(ctx, v.Token.ID) // it ended after Visited looked: find out why
 	if err != nil {
 		return err
 	}
@@ -125,9 +124,9 @@ func (b *Bootstrap) Fetched(ctx context.Context, v Visit, node store.Node, addre
 	return store.ErrConflict
 }
 
-// Lend gives the credential for the registry that a token's script logs in to. The caller has made sure that the whole token was
-// presented. ok is false where there is no credential for that registry, and the event says why. One loan of an address in a minute
-// is an event; the others are counted.
+// Lend returns the credential for the registry to which a token's script logs in. The caller has made sure that v.Whole is true. ok is
+// false if there is no credential for that registry, and the event says why. For each address, one call in a minute is an event. The
+// others are counted.
 func (b *Bootstrap) Lend(ctx context.Context, v Visit, node store.Node, address string) (c RegistryCredential, ok bool, err error) {
 	c, why, err := b.lendable(ctx, v.Registry)
 	if err != nil {

@@ -14,15 +14,17 @@ import (
 	"muster/store"
 )
 
-// A mark finds a PSK that somebody pasted where names and labels go. It is a salt of 16 bytes and the HMAC-SHA256 of the PSK under that
-// salt. To compare a text with it costs a millionth of what the PSK's own key costs, so every text of a request can be compared.
+// A mark finds a PSK that somebody pasted as a name or a label. It is a salt of 16 bytes, and the HMAC-SHA256 of the PSK under that
+// salt. Comparing a text with it takes a millionth of the time that deriving the PSK's key takes, so every text of a request can be
+// compared.
 //
-// It is sealed as the key is. Whoever can open the seals has the key already, and with that everything that the PSK opens here. But
-// from its mark a person's PSK is easier to guess than from its key, for use elsewhere. That is another reason to generate one.
+// The mark is sealed, like the key. Somebody who can open sealed values has the key too, and with it everything that the PSK opens
+// here. But a PSK that a person chose is easier to guess from its mark than from its key, and may be used elsewhere too. That is another
+// reason to generate one.
 const (
 	markSalt    = 16
 	markContext = "muster psk mark v1\n"
-	markMemory  = time.Second // as credentials are remembered
+	markMemory  = credentialMemory
 )
 
 func newMark(secret string, random io.Reader) ([]byte, error) {
@@ -42,7 +44,7 @@ func markSum(salt []byte, text string) []byte {
 	return h.Sum(nil)
 }
 
-// marks remembers for a moment the live PSKs that have one. The zero value is ready; it is safe for concurrent use.
+// marks remembers the live PSKs for markMemory. The zero value is ready. It is safe for concurrent use.
 type marks struct {
 	mu    sync.Mutex
 	known []store.PSK
@@ -50,15 +52,15 @@ type marks struct {
 	read  bool
 }
 
-// forget is called when another set of PSKs becomes live.
+// forget makes the next request read the PSKs again. Whoever adds or ends one calls it.
 func (m *marks) forget() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.read = false
 }
 
-// marked are the live PSKs. Where the database cannot be read, those that were read before have to do: the request will fail for the
-// same reason when it writes.
+// marked are the live PSKs. If the database cannot be read, it returns those that were read earlier: the request will fail for the same
+// reason when it writes.
 func (b *Bootstrap) marked(ctx context.Context) []store.PSK {
 	b.marks.mu.Lock()
 	defer b.marks.mu.Unlock()
@@ -77,7 +79,7 @@ func (b *Bootstrap) marked(ctx context.Context) []store.PSK {
 	return live
 }
 
-// PSKInBody gives the id of the live PSK that one of a body's texts is or holds. It is empty where there is none.
+// PSKInBody returns the id of the live PSK that one of a body's texts is or holds; empty: there is none.
 func (b *Bootstrap) PSKInBody(ctx context.Context, body []byte) (id string) {
 	if len(body) < minPSK || len(b.marked(ctx)) == 0 {
 		return ""
@@ -85,8 +87,8 @@ func (b *Bootstrap) PSKInBody(ctx context.Context, body []byte) (id string) {
 	return b.PSKIn(ctx, secret.Texts(body, minPSK)...)
 }
 
-// PSKIn gives the id of the live PSK that one of the texts is, or holds between separators. It is empty where there is none. A PSK that
-// was set by a gateway of before there were marks is not found.
+// PSKIn returns the id of the live PSK that one of the texts is, or holds between separators; empty: there is none. It does not find a
+// PSK without a mark, which an earlier gateway set.
 func (b *Bootstrap) PSKIn(ctx context.Context, texts ...string) (id string) {
 	var live []store.PSK
 	for _, text := range texts {
@@ -107,7 +109,7 @@ func (b *Bootstrap) PSKIn(ctx context.Context, texts ...string) (id string) {
 	return ""
 }
 
-// same gives the id of the PSK that the text is.
+// same returns the id of the PSK that is equal to the text.
 func same(live []store.PSK, text string) (id string) {
 	for _, k := range live {
 		if len(k.Mark) > markSalt && hmac.Equal(markSum(k.Mark[:markSalt], text), k.Mark[markSalt:]) {
@@ -117,15 +119,14 @@ func same(live []store.PSK, text string) (id string) {
 	return ""
 }
 
-// A tool may have made the PSK in base64 (RFC 4648). That has about one slash in 64 characters, so it can stand in several segments of
-// a path.
+// A PSK may be base64 text (RFC 4648), in which about one character in 64 is a slash. In a path such a PSK takes several segments.
 const (
-	mostSlashes  = 4
-	mostSegments = 64 // of a path, that are looked at together: a log shows no more of them
+	mostSlashes  = 4  // how many slashes of a PSK are looked for
+	mostSegments = 64 // only so many segments of a path are joined: a log shows no more of them
 )
 
-// PSKInPath gives the id of a live PSK that stands in the segments of a path, and the path without it. Where there is none it gives no
-// id, and the path as it is.
+// PSKInPath returns the id of a live PSK in the segments of a path, and the path without it. If there is none, the id is empty and the
+// path is unchanged.
 func (b *Bootstrap) PSKInPath(ctx context.Context, segments []string) (id, without string) {
 	var kept []string
 	for at := 0; at < len(segments); at++ {
@@ -156,7 +157,7 @@ func (b *Bootstrap) pskFrom(ctx context.Context, segments []string, at int) (id 
 	return b.PSKIn(ctx, segments[at]), 1
 }
 
-// TellUnmarked says in the log which live PSKs nothing recognizes in a request: a gateway before this one set them.
+// TellUnmarked logs the live PSKs without a mark, which an earlier gateway set. Nothing recognises them in a request.
 func (b *Bootstrap) TellUnmarked(ctx context.Context) error {
 	live, err := b.store.PSKs(ctx)
 	for _, k := range live {

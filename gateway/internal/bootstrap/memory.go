@@ -6,10 +6,10 @@ import (
 )
 
 const (
-	nonceMemory  = 2 * wire.EnrollWindow // as long as a request's time could still be accepted
-	nonceBound   = 1_000_000             // only holders of credentials can fill it
-	failsAllowed = 20                    // wrong proofs of one address in a minute
-	failBound    = 50_000                // addresses
+	nonceMemory  = 2 * wire.EnrollWindow // for so long a request could be accepted again
+	nonceBound   = 1_000_000             // only somebody with a credential can add nonces
+	failsAllowed = 20                    // wrong proofs from one address in a minute
+	failBound    = 50_000                // keys that a limiter remembers
 )
 
 // newNonces makes the memory of the nonces of proven register requests.

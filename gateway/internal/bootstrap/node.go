@@ -11,14 +11,14 @@ import (
 	"muster/store"
 )
 
-// Bounds of a bootstrap token. It ends FetchWindow after the first fetch of its script, and at its outer limit at the latest.
+// Bounds of a bootstrap token. It ends FetchWindow after the first fetch of its script, or earlier at its outer limit.
 const (
 	FetchWindow     = 15 * time.Minute
 	manualOuter     = 15 * time.Minute
 	cloudInitOuter  = 24 * time.Hour
 	shortestOuter   = time.Minute
 	longestOuter    = 30 * 24 * time.Hour
-	longestUserData = 16 << 10 // bytes: what EC2 takes
+	longestUserData = 16 << 10 // bytes; EC2 accepts no more
 )
 
 // NodeTokenRequest asks for a bootstrap token. The caller has made sure that the node may be bootstrapped.
@@ -28,7 +28,7 @@ type NodeTokenRequest struct {
 	TTL  time.Duration // the outer limit; 0: 15 minutes for Manual, 24 hours for CloudInit
 }
 
-// Complete fills in the usual values and refuses those that make no sense.
+// Complete fills in the defaults, and refuses values that make no sense.
 func (q *NodeTokenRequest) Complete() error {
 	switch q.Mode {
 	case "":
@@ -63,13 +63,13 @@ type Minted struct {
 	FetchSum    string // hex SHA-256 of the script without the secret, which URL gives
 	URL         string
 	Command     string
-	UserData    string // of CloudInit; empty else
+	UserData    string // for CloudInit; otherwise empty
 	TrustNumber int64
 	Packages    []Package
 	Registry    string // that the script logs in to; empty: none
 }
 
-// MintNodeToken makes a bootstrap token and keeps its script as it is now. Earlier tokens of the node stay good until their own end.
+// MintNodeToken makes a bootstrap token, and stores its script as it is now. Earlier tokens of the node stay good until their own end.
 func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by store.Actor) (Minted, error) {
 	if err := q.Complete(); err != nil {
 		return Minted{}, err
@@ -91,7 +91,7 @@ func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by st
 	return m, b.keep(ctx, q, m, kept, by)
 }
 
-// Ready refuses with unavailable where no bootstrap token could work: this gateway renders no scripts, or carries no agent.
+// Ready refuses with unavailable if no bootstrap token could work: this gateway makes no scripts, or has no agent to install.
 func (b *Bootstrap) Ready() error {
 	_, err := b.ready()
 	return err
@@ -113,7 +113,7 @@ func (b *Bootstrap) ready() (Site, error) {
 	return site, nil
 }
 
-// mint renders everything that goes with a token.
+// mint makes the scripts, the command and the user-data for a token. kept is the script to store.
 func (s Site) mint(q NodeTokenRequest, t sign.Token) (m Minted, kept string, err error) {
 	m = Minted{Token: t, Window: FetchWindow, Mode: q.Mode, URL: s.URL(t.FetchPart()), TrustNumber: s.TrustNumber, Packages: s.Packages(),
 		Registry: s.Registry}

@@ -14,7 +14,7 @@ import (
 // minPSK is the least length in characters of a PSK that a person chooses.
 const minPSK = 20
 
-// GeneratePSK makes a PSK of 131 random bits the only live one. The secret is nowhere else.
+// GeneratePSK makes a PSK of 131 random bits, and makes it the only live one. The secret is kept nowhere.
 func (b *Bootstrap) GeneratePSK(ctx context.Context, by store.Actor) (secret, id string, err error) {
 	if secret, err = sign.NewPSK(b.rand); err != nil {
 		return "", "", err
@@ -36,8 +36,8 @@ func (b *Bootstrap) SetPSK(ctx context.Context, secret string, by store.Actor) (
 	return psk.ID, b.store.SetPSK(ctx, psk, e)
 }
 
-// RotatePSK adds a second live PSK. An empty secret generates one. Nodes may come with either until the older one is cleared. A third
-// is refused as psk_limit.
+// RotatePSK adds a second live PSK; with an empty secret it generates one. Nodes may join with either PSK until the older one is
+// cleared. A third one is refused as psk_limit.
 func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor) (shown, id string, err error) {
 	if secret == "" {
 		if secret, err = sign.NewPSK(b.rand); err != nil {
@@ -61,7 +61,7 @@ func (b *Bootstrap) RotatePSK(ctx context.Context, secret string, by store.Actor
 	return secret, psk.ID, err
 }
 
-// ClearPSK ends every PSK but the one whose id is keep. An empty keep ends all.
+// ClearPSK ends every PSK except the one with the id keep. An empty keep ends all.
 func (b *Bootstrap) ClearPSK(ctx context.Context, keep string, by store.Actor) error {
 	if keep != "" {
 		_, err := b.store.PSK(ctx, keep)

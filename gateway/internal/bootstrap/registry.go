@@ -14,7 +14,7 @@ import (
 // registrySecret is the name under which the credential is sealed.
 const registrySecret = "bootstrap/registry"
 
-// RegistryCredential is what a container runtime logs in to a registry with.
+// RegistryCredential is the user and password with which a container runtime logs in to a registry.
 type RegistryCredential struct {
 	Registry string `json:"registry"` // HOST[:PORT]
 	Username string `json:"username"`
@@ -30,7 +30,7 @@ func ParseRegistryCredential(registry string, text []byte) (RegistryCredential, 
 	return RegistryCredential{Registry: registry, Username: user, Password: password}, nil
 }
 
-// SetRegistryCredential seals a credential in the place of the one before. It does nothing where they are equal.
+// SetRegistryCredential seals a credential in place of the earlier one. If both are equal, it does nothing, and makes no event.
 func (b *Bootstrap) SetRegistryCredential(ctx context.Context, c RegistryCredential, by store.Actor) error {
 	text, err := json.Marshal(c)
 	if err != nil {
@@ -57,7 +57,7 @@ func (b *Bootstrap) DropRegistryCredential(ctx context.Context, by store.Actor) 
 	return err
 }
 
-// SealedRegistry is the registry that a credential is sealed for, empty where none is.
+// SealedRegistry is the registry for which a credential is sealed; empty: there is none.
 func (b *Bootstrap) SealedRegistry(ctx context.Context) (string, error) {
 	c, err := b.sealed(ctx)
 	if errors.Is(err, store.ErrNotFound) {
@@ -66,8 +66,8 @@ func (b *Bootstrap) SealedRegistry(ctx context.Context) (string, error) {
 	return c.Registry, err
 }
 
-// lendable gives the credential for the registry of a script, or says why there is none. The setting and the sealed credential must both
-// be for that registry still, so that it never gets another registry's password.
+// lendable returns the credential for the registry of a script, or says why there is none. The present setting and the sealed credential
+// must both be for that registry, so that a registry never gets the password of another one.
 func (b *Bootstrap) lendable(ctx context.Context, registry string) (c RegistryCredential, why string, err error) {
 	if registry == "" {
 		return c, "the script logs in to no registry", nil

@@ -11,8 +11,8 @@ import (
 	"muster/store"
 )
 
-// TakeCredential takes the registry's credential over from its file, which may be gone once it is sealed. An empty file ends the
-// sealed one. named says how the operator set a flag.
+// TakeCredential reads the registry's credential from its file and seals it. After that the file may be removed. An empty file removes
+// the sealed credential. named says how the operator set a flag.
 func (b *Bootstrap) TakeCredential(ctx context.Context, s Settings, named func(flag string) string) error {
 	if s.CredentialFile == "" {
 		return b.credentialLeft(ctx, s.Registry)
@@ -39,7 +39,7 @@ func (b *Bootstrap) TakeCredential(ctx context.Context, s Settings, named func(f
 	return b.SetRegistryCredential(ctx, c, store.Actor{Name: "gateway"})
 }
 
-// credentialLeft warns of a credential that outlived its setting: to leave the setting out ends nothing.
+// credentialLeft warns of a sealed credential without a setting: leaving the setting out does not remove the credential.
 func (b *Bootstrap) credentialLeft(ctx context.Context, registry string) error {
 	sealed, err := b.SealedRegistry(ctx)
 	if err != nil || sealed == "" {
@@ -54,7 +54,8 @@ func (b *Bootstrap) credentialLeft(ctx context.Context, registry string) error {
 	return nil
 }
 
-// sealedServes looks for the sealed credential. A file that is not there was removed after an earlier start, or its path is wrong.
+// sealedServes is for a file that does not exist. Either it was removed after an earlier start, and the credential is sealed, or its
+// path is wrong, which is an error.
 func (b *Bootstrap) sealedServes(ctx context.Context, s Settings, setting string) error {
 	sealed, err := b.SealedRegistry(ctx)
 	if err != nil {

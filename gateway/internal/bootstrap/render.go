@@ -22,10 +22,10 @@ const (
 	CloudInit = "cloud_init"
 )
 
-// constant is one NAME=” line of a template with its value.
+// constant is a line NAME=<two single quotes> of a template, and the value for it.
 type constant struct{ name, value string }
 
-// fill puts values, quoted for a shell, in the place of a template's empty constants.
+// fill writes values, quoted for a shell, into the empty constants of a template.
 func fill(text string, constants []constant) (string, error) {
 	for _, c := range constants {
 		before, after, ok := strings.Cut(text, "\n"+c.name+"=''\n")
@@ -37,10 +37,10 @@ func fill(text string, constants []constant) (string, error) {
 	return text, nil
 }
 
-// quote makes one word of a POSIX shell of any text.
+// quote turns any text into one word for a POSIX shell.
 func quote(value string) string { return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'" }
 
-// frozen renders the script that is kept. Only the fetch part and the secret are missing in it.
+// frozen makes the script that is stored. Only the fetch part and the secret are missing in it.
 func (s Site) frozen(nodeID, nodeName, mode, tokenID string) (string, error) {
 	certificate := "system"
 	if s.OwnCertificate {
@@ -64,8 +64,8 @@ func yes(so bool) string {
 	return ""
 }
 
-// thaw makes the script that is served of the one that is kept. There is no other way, so that the digest is known beforehand. Without
-// a secret the script takes the token from its environment.
+// thaw makes the script that is served from the one that is stored. Every script is made by it, so the digest that an operator gets is
+// the digest of what a machine fetches. Without a secret, the script takes the token from its environment.
 func thaw(kept, fetch, secret string) (string, error) {
 	text, err := fill(kept, []constant{{"FETCH", fetch}})
 	if err != nil || secret == "" {
@@ -74,7 +74,7 @@ func thaw(kept, fetch, secret string) (string, error) {
 	return fill(text, []constant{{"SECRET", secret}})
 }
 
-// userData is cloud-init's part: the token, where the script is, and the first hop to it.
+// userData is the text for cloud-init. It holds the token, the URL of the script, and the small script that fetches it.
 func (s Site) userData(q NodeTokenRequest, fetchPart, token, digest string) (string, error) {
 	hop, err := fill(firstHopTemplate, []constant{{"URL", s.URL(fetchPart)}, {"SHA256", digest}, {"NODE_ID", q.Node.ID},
 		{"NODE_NAME", q.Node.Name},
@@ -100,7 +100,7 @@ write_files:
 `, nil
 }
 
-// indent puts by in front of every line that is not empty. It turns tabs into blanks, because some YAML readers refuse tabs.
+// indent writes by before every line that is not empty. It turns tabs into blanks, because some YAML readers refuse tabs.
 func indent(text, by string) string {
 	var out strings.Builder
 	for line := range strings.Lines(strings.ReplaceAll(text, "\t", "  ")) {

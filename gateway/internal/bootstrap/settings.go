@@ -25,7 +25,7 @@ const (
 	FlagCredentialFile = "bootstrap-registry-credential"
 )
 
-// Settings say what scripts do on machines.
+// Settings say what scripts do on the machines of nodes.
 type Settings struct {
 	InstallRuntime bool
 	RuntimePackage string // apt's
@@ -39,7 +39,7 @@ var (
 	hostForm    = regexp.MustCompile(`^(?i:[0-9a-z]([0-9a-z-]{0,61}[0-9a-z])?)(?i:\.[0-9a-z]([0-9a-z-]{0,61}[0-9a-z])?)*$`)
 )
 
-// Check says what makes no sense. named says how the operator set a flag.
+// Check returns an error for a setting that makes no sense. named says how the operator set a flag.
 func (s Settings) Check(named func(flag string) string) error {
 	switch {
 	case !packageForm.MatchString(s.RuntimePackage):
@@ -55,14 +55,14 @@ func (s Settings) Check(named func(flag string) string) error {
 	return nil
 }
 
-// empty tells a file that is there and holds nothing.
+// empty is true for a file that exists and holds only white space.
 func empty(file string) bool {
 	text, err := os.ReadFile(file)
 	return err == nil && len(bytes.TrimSpace(text)) == 0
 }
 
-// hostAddress accepts what one machine may have as its address: not "this network" (RFC 1122 section 3.2.1.3) and not what is
-// reserved (240.0.0.0/4, RFC 1112 section 4), of which broadcast is one.
+// hostAddress accepts an address that one machine may have. It refuses "this network" (RFC 1122 section 3.2.1.3) and reserved addresses
+// (240.0.0.0/4, RFC 1112 section 4), which include broadcast.
 func hostAddress(text string) bool {
 	ip := net.ParseIP(text)
 	if v4 := ip.To4(); v4 != nil && (v4[0] == 0 || v4[0] >= 240) {
@@ -86,7 +86,8 @@ func hostPort(text string) bool {
 		inner, ok = strings.CutSuffix(inner, "]")
 		return ok && strings.Contains(inner, ":") && net.ParseIP(inner) != nil
 	}
-	if numeric(host[strings.LastIndexByte(host, '.')+1:]) { // no name ends so: it is an IPv4 address or a slip (RFC 3696 section 2)
+	// No name ends with a number (RFC 3696 section 2), so this is an IPv4 address or a mistake.
+	if numeric(host[strings.LastIndexByte(host, '.')+1:]) {
 		ip := net.ParseIP(host)
 		return ip != nil && hostAddress(host)
 	}
@@ -95,17 +96,17 @@ func hostPort(text string) bool {
 
 func numeric(text string) bool { return text != "" && strings.Trim(text, "0123456789") == "" }
 
-// Gateway is what scripts have to know of the gateway beside the settings.
+// Gateway is what scripts must know about the gateway, besides the settings.
 type Gateway struct {
 	Reach     reach.Reach
-	PinnedKey string // of the serving certificate, where that is of the gateway's own CA
+	PinnedKey string // of the serving certificate, if the gateway's own CA issued that
 	RootPin   string
 	Roots     string          // PEM bundle
 	TrustSet  []byte          // payload of the newest one
 	Agents    []wire.Platform // that the gateway carries
 }
 
-// Site is what a script says of this gateway now.
+// Site returns what a script says about this gateway now.
 func (s Settings) Site(g Gateway) (Site, error) {
 	var set wire.TrustSet
 	if err := json.Unmarshal(g.TrustSet, &set); err != nil {

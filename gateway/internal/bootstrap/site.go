@@ -8,21 +8,21 @@ import (
 	"muster/gateway/internal/paste"
 )
 
-// Trust says what vouches for the gateway on the first hop.
+// Trust says how a machine checks the gateway when it fetches the script: the first hop.
 type Trust string
 
 // The values of Trust.
 const (
 	SystemTrust Trust = "system" // a certificate that systems trust
 	PinnedTrust Trust = "own"    // the gateway's own key, pinned
-	PlainTrust  Trust = "plain"  // nothing, over plain HTTP: the script's digest vouches for it
+	PlainTrust  Trust = "plain"  // nothing, because it is plain HTTP: the machine checks the script's digest
 )
 
-// Site is what a script says of its gateway, as it is when the script is rendered.
+// Site is what a script says about its gateway. It does not change after the script is made.
 type Site struct {
 	NodeURL        string // https://HOST[:PORT], for everything after the first hop
-	OwnCertificate bool   // NodeURL's certificate is of the root bundle, else one that systems trust
-	Direct         bool   // the gateway itself ends NodeURL's TLS, so that nobody between sees a URL that holds a token
+	OwnCertificate bool   // NodeURL's certificate chains to Roots; otherwise to a root that systems trust
+	Direct         bool   // the gateway itself ends NodeURL's TLS, so nobody else sees a URL with a token
 	FirstHop       string // scheme, host and port under which the script itself is fetched
 	FirstHopTrust  Trust
 	PinnedKey      string // sha256//<base64>, with PinnedTrust
@@ -40,7 +40,7 @@ type Site struct {
 	Registry       string // HOST[:PORT] that nodes log in to; empty: none
 }
 
-// URL is where the first hop of a token goes. It holds the fetch part, never the secret.
+// URL is where a machine fetches the script of a token. It holds the fetch part, and never the secret.
 func (s Site) URL(fetchPart string) string { return s.FirstHop + wire.BootstrapScriptPath(fetchPart) }
 
 // Package is the agent for one platform.
@@ -51,7 +51,7 @@ type Package struct {
 	Digest string // sha256:<hex>
 }
 
-// Packages are the agents that a script fetches. The one that most machines take comes first.
+// Packages are the agents that a script can fetch, in the order of Agents.
 func (s Site) Packages() []Package {
 	var out []Package
 	for _, p := range s.Agents {
@@ -69,8 +69,8 @@ func (s Site) digest(arch string) string {
 	return ""
 }
 
-// Command is what an operator pastes into a root shell of the machine. What is fetched is checked before it runs: by a
-// certificate, by the pinned key, or by the digest.
+// Command is what an operator pastes into a root shell of the machine. The script is checked before it runs: by a certificate, by the
+// pinned key, or by the digest.
 func (s Site) Command(fetchPart, token, digest string) string {
 	d := paste.Download{URL: s.URL(fetchPart)}
 	switch s.FirstHopTrust {
@@ -84,7 +84,7 @@ func (s Site) Command(fetchPart, token, digest string) string {
 	return d.Command(token)
 }
 
-// resolve is curl's own override of a name that the machine cannot resolve.
+// resolve is the value of curl's option --resolve, for a name that the machine cannot resolve; empty: it is not needed.
 func (s Site) resolve() string {
 	u, err := url.Parse(s.FirstHop)
 	if err != nil || s.ResolveAddress == "" || net.ParseIP(u.Hostname()) != nil {

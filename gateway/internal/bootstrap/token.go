@@ -21,7 +21,7 @@ const (
 	maxUses    = 100_000
 )
 
-// TokenRequest says what an enrollment token will be good for. Zero fields mean the default tenant, one use, one hour.
+// TokenRequest says what an enrollment token is good for. Zero fields mean the default tenant, one use, and one hour.
 type TokenRequest struct {
 	Tenant       string
 	Uses         int
@@ -31,7 +31,7 @@ type TokenRequest struct {
 	BindInstance bool // a use belongs to (provider, instance id): the same instance may enrol again with it
 }
 
-// MintToken makes an enrollment token. The sign.Token holds the secret, which is nowhere else.
+// MintToken makes an enrollment token. The sign.Token holds the secret, which is kept nowhere else.
 func (b *Bootstrap) MintToken(ctx context.Context, q TokenRequest, by store.Actor) (sign.Token, store.Token, error) {
 	if err := q.complete(); err != nil {
 		return sign.Token{}, store.Token{}, err
@@ -82,12 +82,12 @@ func (q *TokenRequest) complete() error {
 	return nil
 }
 
-// Tokens lists tokens of a tenant (empty: of all), newest first. With all it lists spent ones too.
+// Tokens lists the tokens of a tenant (empty: of all), newest first. With all, it also lists those that have ended.
 func (b *Bootstrap) Tokens(ctx context.Context, tenant string, all bool) ([]store.Token, error) {
 	return b.store.Tokens(ctx, store.TokenQuery{Tenant: tenant, All: all, Now: b.now()})
 }
 
-// RevokeToken ends a token at once. What it enrolled stays.
+// RevokeToken ends a token at once. Nodes that enrolled with it stay.
 func (b *Bootstrap) RevokeToken(ctx context.Context, tenant, id string, by store.Actor) error {
 	id = publicPart(id)
 	e := b.event("token.revoked", tenant, by)

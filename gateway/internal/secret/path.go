@@ -8,14 +8,15 @@ import (
 	"muster/agent/wire"
 )
 
-// longestLogPath is how many characters of a path a log holds.
+// longestLogPath is how many characters of a path are logged at most.
 const longestLogPath = 256
 
-// LogPath is the request's path as a log may hold it. A token is cut down to its public part. Behind it only the words of routes stay.
+// LogPath is the request's path in the form for logs. A token is cut down to its public part. After it only the words of routes stay.
 // Control characters are escaped, and the query is left out.
 func LogPath(r *http.Request) string { return PathForLog(r.URL.Path) }
 
-// Segments are the parts of the request's path, each without its escapes. A slash that was sent as %2F belongs to its segment.
+// Segments are the parts of the request's path between slashes, each without its escapes. A slash that was sent as %2F is part of its
+// segment.
 func Segments(r *http.Request) []string {
 	segments := strings.Split(r.URL.EscapedPath(), "/")
 	for i, segment := range segments {
@@ -24,7 +25,7 @@ func Segments(r *http.Request) []string {
 	return segments
 }
 
-// QueryValues are the request's query string without its escapes, and each value in it, as it is and with blanks for plus signs.
+// QueryValues are the request's query string without its escapes, and each value in it twice: as it is, and with blanks for plus signs.
 func QueryValues(r *http.Request) []string {
 	if r.URL.RawQuery == "" {
 		return nil
@@ -37,7 +38,7 @@ func QueryValues(r *http.Request) []string {
 	return values
 }
 
-// PathForLog is LogPath for a path from which something was taken already.
+// PathForLog is LogPath for a path that the caller has already changed.
 func PathForLog(path string) string {
 	if plain := Unescape(path); tokenStart(plain) >= 0 {
 		path = plain
@@ -53,8 +54,8 @@ func PathForLog(path string) string {
 	return path
 }
 
-// cutToken parts a path at the first token. What stands behind the token's id up to the next slash becomes "_...": whatever
-// is written in the place of the dot (a blank, a comma, a slash, a line's end), a secret may follow it.
+// cutToken splits a path at the first token. Everything after the token's id, up to the next slash, becomes "_...". A person may write
+// another character in the place of the dot (a blank, a comma, a line's end), and the secret still follows it.
 func cutToken(path string) (before, token, behind string) {
 	at := tokenStart(path)
 	if at < 0 {
@@ -74,7 +75,8 @@ func cutToken(path string) (before, token, behind string) {
 	return path[:at], token, behind
 }
 
-// routeWords keeps the segments of a path that routes have behind a name, and drops all others: one may be a secret.
+// routeWords keeps the segments of a path that are words of routes, and hides all others, because one may be a secret. A new route with
+// such a word adds it here; without it, logs only show less.
 func routeWords(path string) string {
 	segments := strings.Split(path, "/")
 	for i, s := range segments {

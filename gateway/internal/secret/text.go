@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// Texts are the strings of a JSON body that have at least this many bytes, names of members too. A body that is no JSON object is one
-// text. Of broken JSON it reads what it can: it serves to look for what should not be there.
+// Texts are the strings of a JSON body that have at least this many bytes, including the names of members. A body that is no JSON object
+// is one text. From broken JSON it reads what it can, because it is used to search for secrets.
 func Texts(body []byte, least int) []string {
 	if !bytes.HasPrefix(bytes.TrimSpace(body), []byte("{")) {
 		return []string{string(body)}
@@ -32,7 +32,7 @@ func Texts(body []byte, least int) []string {
 	}
 }
 
-// stringEnd is the length of the string that a text begins with, quotes included. A string without an end takes all of the text.
+// stringEnd is the length of the string at the beginning of a text, quotes included. A string without an end takes the whole text.
 func stringEnd(text []byte) int {
 	for i := 1; i < len(text); i++ {
 		switch text[i] {
@@ -53,8 +53,8 @@ func stringOf(quoted []byte) string {
 	return string(bytes.Trim(quoted, `"`))
 }
 
-// Unescape undoes percent-encoding, twice at most. What is malformed stays as it is. It serves to look for what somebody hid, not to
-// read a request.
+// Unescape undoes percent-encoding, twice at most. Malformed parts stay as they are. It is used to search for secrets, and not to read
+// a request.
 func Unescape(text string) string {
 	for range 2 {
 		if strings.IndexByte(text, '%') < 0 {
@@ -80,7 +80,7 @@ func unescapeOnce(text string) string {
 	return out.String()
 }
 
-// Header is all values of a header in one text, without the encodings in which a header can hide a token.
+// Header is all values of a header in one text. Encodings that could hide a token are undone.
 func Header(values []string) string {
 	if len(values) == 1 {
 		return Unescape(credentials(values[0]))
@@ -92,8 +92,8 @@ func Header(values []string) string {
 	return strings.Join(texts, "\n")
 }
 
-// credentials decodes a token that stands in base64 behind the name of a scheme. Basic has it so (RFC 7617), and some clients write it
-// so for other schemes. Any other value stays as it is.
+// credentials decodes a token in base64 after the name of a scheme. The scheme Basic is written so (RFC 7617), and some clients do it
+// for other schemes. Any other value stays as it is.
 func credentials(value string) string {
 	at := strings.IndexAny(value, " \t")
 	if at < 0 {
@@ -108,7 +108,7 @@ func credentials(value string) string {
 	return value
 }
 
-// Decoded is the text that stands in base64 behind the name of a scheme. It is empty where there is none.
+// Decoded is the text that a header value has in base64 after the name of a scheme; empty: there is none.
 func Decoded(value string) string {
 	_, text, _ := strings.Cut(value, " ")
 	plain, err := base64.RawStdEncoding.DecodeString(strings.TrimRight(strings.TrimSpace(text), "="))
@@ -118,11 +118,11 @@ func Decoded(value string) string {
 	return string(plain)
 }
 
-// separators stand before and behind a secret in a URL, a header, an assignment or a message.
+// separators can come before and after a secret in a URL, a header, an assignment or a message.
 const separators = " \t\r\n\"'`=:,;/&?()[]{}<>"
 
-// Parts are the parts of a text that may be a secret of at least so many bytes: all of the text, all of it behind the first separator
-// (for a person's secret may have blanks), and every part between two separators.
+// Parts are the parts of a text that may be a secret with at least this many bytes: the whole text, everything after the first separator
+// (a secret that a person chose may have blanks), and every part between two separators.
 func Parts(text string, least int) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		text = strings.TrimSpace(text)

@@ -1,5 +1,5 @@
-// Package secret knows what tokens and pre-shared keys look like in any text: to find them where none belongs, and to cut them down
-// to what may be shown. Package sign says what a token is; this one is about texts that may hold one, whole, in part or mistyped.
+// Package secret finds tokens and pre-shared keys in any text, in places where they do not belong, and cuts them down to what may be
+// shown. Package sign says what a token is. This package is about texts that may hold a token: whole, in part or mistyped.
 package secret
 
 import (
@@ -9,14 +9,14 @@ import (
 	"muster/agent/sign"
 )
 
-// longestID is how many base62 characters may be shown of what stands where a token's id should: more may be a secret.
+// longestID is the longest text in the place of a token's id that may be shown, in base62 characters. A longer one may be a secret.
 const longestID = 16
 
-// prefixLength is how long the kind of a token is with its underscore, and PSKPrefix.
+// prefixLength is the length of a token's kind with its underscore. PSKPrefix has the same length.
 const prefixLength = len(sign.PSKPrefix)
 
-// TokenID is the public part, such as msb_ab12, of the first token that the text holds or seems to hold. It is empty where there is
-// none, and where the id is so long that it may be a secret.
+// TokenID is the public part, such as msb_ab12, of the first token that the text holds or seems to hold. It is empty if there is none,
+// or if the id is so long that it may be a secret.
 func TokenID(text string) string {
 	at := tokenStart(text)
 	if at < 0 {
@@ -29,11 +29,11 @@ func TokenID(text string) string {
 	return text[at:end]
 }
 
-// mostIDs bounds how many tokens are looked for in one text.
+// mostIDs is how many different ids TokenIDs returns at most.
 const mostIDs = 64
 
-// TokenIDs are the public parts of all tokens that the texts hold or seem to hold, as TokenID gives them: each once, the first 64 of
-// them. Those of accounts come last: where a header holds two tokens, an account's is the one that may belong there.
+// TokenIDs are the public parts of all tokens that the texts hold or seem to hold, as TokenID returns them, each once. Those of accounts
+// come last: if a header holds two tokens, the account's token may belong there, and the other one does not.
 func TokenIDs(texts ...string) []string {
 	var ids []string
 	for _, text := range texts {
@@ -70,7 +70,7 @@ func Carries(text string) bool {
 	return false
 }
 
-// wholeToken is how many characters at least a whole token, or a fetch part, has behind its kind.
+// wholeToken is the least number of characters that a whole token, or a fetch part, has after its kind.
 const wholeToken = 24
 
 // Whole reports whether the text holds something as long as a whole token. It is for texts that may hold anything: there Carries would
@@ -114,7 +114,7 @@ func Redact(text string) string {
 // HasToken reports whether something in the text looks like a whole or partial token.
 func HasToken(text string) bool { return tokenStart(text) >= 0 }
 
-// TokenLike reports whether a name, or a label's value, may be a token: it begins as one, or holds more of one than its public part.
+// TokenLike reports whether a name, or a label's value, may be a token: it begins like one, or holds more of one than its public part.
 func TokenLike(text string) bool {
 	return len(text) >= prefixLength && isKind(text[:prefixLength]) || Redact(text) != text
 }
@@ -130,8 +130,8 @@ func HasPSK(text string) bool {
 	return false
 }
 
-// tokenStart is where the first token or pre-shared key begins, -1 where there is none. A token is mse_, msb_ or msa_ with a character
-// of an id behind it. A pre-shared key is msk_ with more characters than an id has: no part of it may be shown, and msk_1 is a name.
+// tokenStart is where the first token or pre-shared key begins; -1: there is none. A token is mse_, msb_ or msa_ and then a character of
+// an id. A pre-shared key is msk_ and then more characters than an id has: no part of it may be shown. So msk_1 is a name and no key.
 func tokenStart(s string) int {
 	for i := 0; i+prefixLength < len(s); i++ {
 		if s[i] != 'm' || !isBase62(s[i+prefixLength]) {
@@ -147,7 +147,7 @@ func tokenStart(s string) int {
 	return -1
 }
 
-// isKind tells the kind of a token, with its underscore.
+// isKind is true for the kind of a token with its underscore.
 func isKind(prefix string) bool {
 	name, underscored := strings.CutSuffix(prefix, "_")
 	kind := sign.TokenKind(name)
