@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 )
 
@@ -17,7 +18,7 @@ func (p Program) Named(base string) string {
 		path = layout.Program()
 		err = nil
 	}
-	if err != nil || strings.Contains(path, "/.muster-install.") {
+	if err != nil || strings.Contains(path, "/"+identity.InstallPrefix) {
 		return service.Name
 	}
 	return service.Called(path, p.Getenv("PATH"))

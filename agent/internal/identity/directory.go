@@ -15,12 +15,17 @@ import (
 	"muster/agent/internal/disk"
 )
 
-// Names of the files in a state directory.
+// Names of the files in a state directory. Package service removes them when the node leaves.
 const (
+	Files      = "identity*.json" // a pattern: the identity, and those that Keep has kept
+	LockFile   = "agent.lock"
+	StatusFile = "status.json"
+
 	identityFile = "identity.json"
-	lockFile     = "agent.lock"
-	statusFile   = "status.json"
 )
+
+// InstallPrefix begins the name of the folder that install.sh runs the agent from. It may lie in the state directory for a while.
+const InstallPrefix = ".muster-install."
 
 // ErrLocked is returned where another agent works on the same state directory.
 var ErrLocked = errors.New("another muster-agent is running on this state directory: stop it, or give --state another directory")
@@ -56,7 +61,7 @@ func Open(path string) (*Directory, error) {
 	if err := MakePrivate(path); err != nil {
 		return nil, err
 	}
-	lock, err := os.OpenFile(filepath.Join(path, lockFile), os.O_RDWR|os.O_CREATE, 0o600)
+	lock, err := os.OpenFile(filepath.Join(path, LockFile), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return nil, explain(path, err)
 	}
@@ -88,7 +93,7 @@ func takeLock(file *os.File) error {
 
 // Running reports whether an agent holds the lock of a state directory.
 func Running(path string) bool {
-	file, err := os.Open(filepath.Join(path, lockFile))
+	file, err := os.Open(filepath.Join(path, LockFile))
 	if err != nil {
 		return false
 	}

@@ -125,7 +125,7 @@ func content(path string) (empty, ours bool, err error) {
 	empty = true
 	for _, entry := range entries {
 		name := entry.Name()
-		ours = ours || name == lockFile || name == identityFile
+		ours = ours || name == LockFile || name == identityFile
 		empty = empty && ignored(name)
 	}
 	return empty, ours, nil
@@ -138,5 +138,5 @@ func Empty(path string) bool {
 }
 
 func ignored(name string) bool {
-	return name == "lost+found" || strings.HasPrefix(name, ".muster-install.")
+	return name == "lost+found" || strings.HasPrefix(name, InstallPrefix)
 }

@@ -35,7 +35,7 @@ func TestFilesOfSomebodyElse(t *testing.T) {
 		if err := os.Mkdir(path, 0o700); err != nil {
 			t.Fatal(err)
 		}
-		for _, name := range []string{lockFile, identityFile} {
+		for _, name := range []string{LockFile, identityFile} {
 			if err := os.WriteFile(filepath.Join(path, name), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}

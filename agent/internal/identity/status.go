@@ -47,7 +47,7 @@ func (d *Directory) SaveStatus(s Status) error {
 	if err != nil {
 		return err
 	}
-	return explain(d.path, disk.ReplaceSoon(filepath.Join(d.path, statusFile), append(raw, '\n'), 0o644))
+	return explain(d.path, disk.ReplaceSoon(filepath.Join(d.path, StatusFile), append(raw, '\n'), 0o644))
 }
 
 // WriteStatus is SaveStatus for a supervisor, while no agent is at work on the directory. It leaves the lock free, because a held lock
@@ -56,7 +56,7 @@ func WriteStatus(path string, s Status) error { return (&Directory{path: path}).
 
 // ReadStatus reads what the agent on a state directory wrote last, whether or not it still runs.
 func ReadStatus(path string) (Status, error) {
-	file := filepath.Join(path, statusFile)
+	file := filepath.Join(path, StatusFile)
 	raw, err := os.ReadFile(file)
 	if err != nil {
 		return Status{}, err

@@ -220,9 +220,9 @@ func (m Manager) removeKind(ctx context.Context, kind Kind) (path string, err er
 // ourFiles are the names that an agent, its supervisor and its installation write into a state directory. removeBase also removes the
 // .new files that an interruption leaves beside them. service.json comes last, because it says what is left to undo.
 var ourFiles = [...]string{
-	"identity*.json", "status.json", logName, logName + ".1", supervisorLog, supervisorLog + ".1",
+	identity.Files, identity.StatusFile, logName, logName + ".1", supervisorLog, supervisorLog + ".1",
 	gpu.RecordFile, gpu.CallFile, lastWords, startsFile,
-	"crontab", "agent.lock", supervisorLock, recordFile,
+	"crontab", identity.LockFile, supervisorLock, recordFile,
 }
 
 // removeBase removes the agent's files from the state directory, and then the directory. A directory that was there before the
