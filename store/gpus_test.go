@@ -8,7 +8,7 @@ import (
 	"muster/store"
 )
 
-// TestGPURowsAreBounded: a node that makes up UUIDs fills no database, and costs no other node its rows.
+// TestGPURowsAreBounded: a node that invents UUIDs cannot fill the database, and no other node loses its rows.
 func TestGPURowsAreBounded(t *testing.T) {
 	s := enrolled(t, "n", "other")
 	report := func(node, kind string, count, minute int) {

@@ -130,7 +130,7 @@ func TestMigrateRegistry(t *testing.T) {
 	}
 }
 
-// TestMigrateRuns numbers runs by their starts, one after the other, whatever a clock that was ahead left in their other times.
+// TestMigrateRuns: the migration numbers runs by their starts. Their other times do not matter: a clock that was ahead may have left them.
 func TestMigrateRuns(t *testing.T) {
 	dir, err := store.Migrations()
 	must(t, err)

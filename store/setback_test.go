@@ -7,7 +7,7 @@ import (
 	"muster/store"
 )
 
-// TestSetBack: what is ahead of the clock comes back to it, and what is not stays as it is.
+// TestSetBack: times in the future are corrected. All others stay as they are.
 func TestSetBack(t *testing.T) {
 	const ahead = 10 * time.Hour
 	s := enrolled(t, "n", "old")
@@ -87,7 +87,7 @@ func TestSetBack(t *testing.T) {
 	}
 }
 
-// TestSetForward: what a step back took is given back step by step, and never more.
+// TestSetForward: steps forward give back what a step back took, and never more.
 func TestSetForward(t *testing.T) {
 	s := enrolled(t, "n")
 	ctx := t.Context()

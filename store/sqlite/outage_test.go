@@ -10,7 +10,7 @@ import (
 	"muster/store/sqlite"
 )
 
-// TestOutages: a full disk is told of once, however many writes it fails and however often one of them fits, and so is its end.
+// TestOutages: a full disk is told once, however many writes fail, and although a small one succeeds now and then. Its end is told once.
 func TestOutages(t *testing.T) {
 	now := time.Date(2026, 5, 4, 12, 0, 0, 0, time.UTC)
 	db := openAt(t, filepath.Join(t.TempDir(), "test.db"), func() time.Time { return now })

@@ -14,7 +14,7 @@ import (
 )
 
 func TestRefusedCallers(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	past := d.now.Add(-time.Second)
 	good := d.account(store.Account{Name: "ops", Scopes: everything()})
 	stranger, err := sign.NewToken(sign.AccountToken, nil)
@@ -73,7 +73,7 @@ func TestRefusedCallers(t *testing.T) {
 
 // TestSocket: who can open the socket is the operator, whatever the request shows, unless a secret stands in the URL.
 func TestSocket(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	d.gate = d.open(true)
 	if w, _ := d.call(request("GET", "/things", "Bearer hello"), all(client.ScopeKeysWrite), nil); w.Code != 200 ||
 		!strings.Contains(w.Body.String(), "operator:socket") {
@@ -85,7 +85,7 @@ func TestSocket(t *testing.T) {
 }
 
 func TestTwoAuthorizationHeaders(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	boot := "Bearer " + d.bootstrapToken().Reveal()
 	a := "Bearer " + d.account(store.Account{Name: "a", Scopes: everything()})
 	b := "Bearer " + d.account(store.Account{Name: "b", Scopes: everything()})
@@ -104,7 +104,7 @@ func TestTwoAuthorizationHeaders(t *testing.T) {
 }
 
 func TestSecretInURL(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	good := d.account(store.Account{Name: "ops", Scopes: everything()})
 	psk, _, err := d.psks.GeneratePSK(t.Context(), store.Actor{Name: "test"})
 	if err != nil {
@@ -127,7 +127,7 @@ func TestSecretInURL(t *testing.T) {
 }
 
 func TestLastUse(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	token := d.account(store.Account{Name: "ops"})
 	id := token[:strings.LastIndex(token, "_")]
 	start := d.now
@@ -145,7 +145,7 @@ func TestLastUse(t *testing.T) {
 
 // TestBrokenStore: an account that cannot be looked up is nobody's fault, and nobody is let in.
 func TestBrokenStore(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	token := d.account(store.Account{Name: "ops", Scopes: everything()})
 	d.store.Close()
 	if w, code := d.look(token, own()); w.Code != 500 || code != wire.CodeInternal {
@@ -187,7 +187,7 @@ func FuzzAuthorization(f *testing.F) {
 		"\x00"} {
 		f.Add(s)
 	}
-	d := newDesk(f)
+	d := newFixture(f)
 	f.Fuzz(func(t *testing.T, header string) {
 		d.t = t
 		d.gate = d.open(false)

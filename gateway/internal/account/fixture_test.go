@@ -22,8 +22,8 @@ import (
 	"muster/store"
 )
 
-// desk is a gate with a database of accounts behind it.
-type desk struct {
+// fixture is a gate with a database of accounts behind it.
+type fixture struct {
 	t     testing.TB
 	now   time.Time
 	store *store.Store
@@ -32,9 +32,9 @@ type desk struct {
 	gate  *account.Gate
 }
 
-func newDesk(t testing.TB) *desk {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	d := &desk{t: t, now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
+	d := &fixture{t: t, now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
 	var err error
 	d.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32), Now: d.clock})
 	if err != nil {
@@ -47,18 +47,18 @@ func newDesk(t testing.TB) *desk {
 	return d
 }
 
-func (d *desk) clock() time.Time { return d.now }
+func (d *fixture) clock() time.Time { return d.now }
 
-func (d *desk) quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
+func (d *fixture) quiet() *slog.Logger { return slog.New(slog.NewTextHandler(io.Discard, nil)) }
 
 // open makes a gate that has refused nobody yet.
-func (d *desk) open(socket bool) *account.Gate {
+func (d *fixture) open(socket bool) *account.Gate {
 	return account.NewGate(account.Config{Store: d.store, Info: &reply.Info{Now: d.clock, Logger: d.quiet()}, Audit: d.trail, PSKs: d.psks,
 		Address: new(origin.Resolver).Address, Socket: socket, Now: d.clock, Logger: d.quiet()})
 }
 
 // account makes an account and gives its API token.
-func (d *desk) account(a store.Account) string {
+func (d *fixture) account(a store.Account) string {
 	d.t.Helper()
 	a.CreatedAt = d.now
 	token, err := account.Mint(&a, nil)
@@ -79,7 +79,7 @@ func request(method, path string, authorization ...string) *http.Request {
 }
 
 // call passes a request through the gate to a route that answers with the actor's name, or refuses with an error.
-func (d *desk) call(r *http.Request, need account.Need, refuses error) (*httptest.ResponseRecorder, string) {
+func (d *fixture) call(r *http.Request, need account.Need, refuses error) (*httptest.ResponseRecorder, string) {
 	d.t.Helper()
 	w := httptest.NewRecorder()
 	who, err := d.gate.Admit(r, need)
@@ -97,12 +97,12 @@ func (d *desk) call(r *http.Request, need account.Need, refuses error) (*httptes
 }
 
 // look is a call that reads, with one API token.
-func (d *desk) look(token string, need account.Need) (*httptest.ResponseRecorder, string) {
+func (d *fixture) look(token string, need account.Need) (*httptest.ResponseRecorder, string) {
 	d.t.Helper()
 	return d.call(request("GET", "/things", "Bearer "+token), need, nil)
 }
 
-func (d *desk) refusals() []store.Event {
+func (d *fixture) refusals() []store.Event {
 	d.t.Helper()
 	events, err := d.store.Events(d.t.Context(), store.EventQuery{Kind: "admin.refused"})
 	if err != nil {
@@ -112,7 +112,7 @@ func (d *desk) refusals() []store.Event {
 }
 
 // bootstrapToken is one that is on record for the node gpu-7.
-func (d *desk) bootstrapToken() sign.Token {
+func (d *fixture) bootstrapToken() sign.Token {
 	d.t.Helper()
 	token, err := sign.NewToken(sign.BootstrapToken, nil)
 	if err != nil {
@@ -138,5 +138,5 @@ func own(scopes ...string) account.Need {
 	return account.Need{Scopes: scopes, Reach: account.OwnTenant}
 }
 
-// everything are the scopes of an account that may everything.
+// everything are the scopes of an account that may do everything.
 func everything() []string { return []string{client.ScopeAll} }

@@ -13,7 +13,7 @@ import (
 )
 
 // from is a call with an API token from an address.
-func (d *desk) from(address, token string) *httptest.ResponseRecorder {
+func (d *fixture) from(address, token string) *httptest.ResponseRecorder {
 	d.t.Helper()
 	r := request("GET", "/things", "Bearer "+token)
 	r.RemoteAddr = address
@@ -22,7 +22,7 @@ func (d *desk) from(address, token string) *httptest.ResponseRecorder {
 }
 
 func TestRefusalsAreLimited(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	good := d.account(store.Account{Name: "ops"})
 	for i := range 30 {
 		want := 401
@@ -58,7 +58,7 @@ func TestRefusalsAreLimited(t *testing.T) {
 
 // TestLimiterIsBounded refuses more addresses than are remembered: those beyond share one count.
 func TestLimiterIsBounded(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	d.store.Close() // events cannot be written, which is not what is asked about here
 	limited := 0
 	for i := range 4096 + 20 {
@@ -73,7 +73,7 @@ func TestLimiterIsBounded(t *testing.T) {
 
 // TestForbiddenCallsDoNotFillTheLog has an account that keeps asking for what it may not have.
 func TestForbiddenCallsDoNotFillTheLog(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	token := d.account(store.Account{Name: "reader", Scopes: []string{client.ScopeNodesRead}})
 	for range 30 {
 		if w, code := d.look(token, all(client.ScopePSKWrite)); w.Code != 403 || code != wire.CodeForbidden {
@@ -88,7 +88,7 @@ func TestForbiddenCallsDoNotFillTheLog(t *testing.T) {
 
 // TestRefusedWritesAreBounded: a script that goes wrong in a loop is counted, not told to wait. What was only read is not recorded.
 func TestRefusedWritesAreBounded(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	header := "Bearer " + d.account(store.Account{Name: "ci", Tenant: "platform"})
 	missing := wire.Refuse(wire.CodeNotFound, "no node has this name", "")
 	for range 100 {
@@ -113,7 +113,7 @@ func TestRefusedWritesAreBounded(t *testing.T) {
 
 // TestLeakAmongNoise: a token on record that somebody shows is in the log, however many refusals came before it.
 func TestLeakAmongNoise(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	boot := d.bootstrapToken().Reveal()
 	for range 30 {
 		d.look("wrong", own())

@@ -70,7 +70,7 @@ const (
 
 // TestFirst: only a gateway without any account makes the first one, which may everything.
 func TestFirst(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	token, made, err := account.First(t.Context(), d.store, d.now)
 	if err != nil || !made {
 		t.Fatalf("made %v, %v", made, err)

@@ -78,7 +78,7 @@ func TestAccountEvents(t *testing.T) {
 	}
 }
 
-// TestAccountLimits has accounts make and revoke others: never one that may more, or lives longer, than themselves.
+// TestAccountLimits: an account can make and revoke only accounts with no more scopes than its own, and make none that live longer.
 func TestAccountLimits(t *testing.T) {
 	h := newHouse(t)
 	soon := h.now.Add(time.Hour)
@@ -189,8 +189,8 @@ func TestAccountRefusals(t *testing.T) {
 	}
 }
 
-// TestScopeOfBefore: an account that has a scope which opens nothing any more, or nothing yet, goes on with its others. It is shown with
-// all that it has, can be revoked, and no new account gets that scope.
+// TestScopeOfBefore: an account may have a scope that no route uses any more, or none uses yet. Its other scopes still work. Lists show
+// all its scopes, it can be revoked, and no new account gets that scope.
 func TestScopeOfBefore(t *testing.T) {
 	h := newHouse(t)
 	const former = "releases:write"

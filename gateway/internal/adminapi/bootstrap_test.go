@@ -218,7 +218,7 @@ func TestBootstrapTenants(t *testing.T) {
 	}
 }
 
-// TestBootstrapScopes: who may change nodes may not mint what takes a live one over, nor the other way round.
+// TestBootstrapScopes: a bootstrap of a live node needs the scope for nodes and the scope for tokens. One of them is not enough.
 func TestBootstrapScopes(t *testing.T) {
 	h := newHouse(t).withScripts()
 	h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)
@@ -256,7 +256,7 @@ func TestNoAgents(t *testing.T) {
 	}
 }
 
-// TestBootstrapTokenAsAPIToken: it opens nothing here, and somebody hears of it.
+// TestBootstrapTokenAsAPIToken: a bootstrap token is no API token. Using it as one is a security event.
 func TestBootstrapTokenAsAPIToken(t *testing.T) {
 	h := newHouse(t).withScripts()
 	made := decode[client.CreatedNode](t, second(h.ask("POST", "nodes", "", `{"name":"gpu-7"}`)))

@@ -278,7 +278,8 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestRowsOfBefore: a gateway of before kept what nodes sent as it came. One such row must not spoil the page for a typed reader.
+// TestRowsOfBefore: earlier gateways stored what nodes sent as it came. A reader with types must still be able to decode a page with
+// such a row.
 func TestRowsOfBefore(t *testing.T) {
 	h := newHouse(t)
 	h.node("a", "platform", `{"probe":{"state":"ok"},"gpus":"str"}`)

@@ -92,7 +92,7 @@ func TestTakes(t *testing.T) {
 	}
 }
 
-// TestBodies: what changes something by what it is sent says how much of that it reads, and nothing else reads any.
+// TestBodies: a route that reads a body has a bound for it. No other route reads one.
 func TestBodies(t *testing.T) {
 	for _, route := range adminapi.Table() {
 		sent := route.Method == "POST" || route.Method == "PATCH"

@@ -20,17 +20,17 @@ import (
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// desk is a Trail on a database of its own, with a clock that the test sets.
-type desk struct {
+// fixture is a Trail on a database of its own, with a clock that the test sets.
+type fixture struct {
 	*audit.Trail
 	t     testing.TB
 	store *store.Store
 	now   time.Time
 }
 
-func newDesk(t testing.TB) *desk {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	d := &desk{t: t, now: start}
+	d := &fixture{t: t, now: start}
 	clock := func() time.Time { return d.now }
 	var err error
 	d.store, err = store.Open(t.Context(), store.Options{
@@ -44,13 +44,13 @@ func newDesk(t testing.TB) *desk {
 	return d
 }
 
-// tokenID is a bootstrap token's on record.
+// tokenID is the id of a bootstrap token on record.
 const tokenID = "msb_known1234567"
 
-// withToken is a desk where a node and its bootstrap token are on record.
-func withToken(t testing.TB) (*desk, store.Node) {
+// withToken is a fixture where a node and its bootstrap token are on record.
+func withToken(t testing.TB) (*fixture, store.Node) {
 	t.Helper()
-	d := newDesk(t)
+	d := newFixture(t)
 	node := store.Node{ID: "n-0123456789abcdef", Name: "gpu-7", Tenant: "platform", CreatedAt: start}
 	if err := d.store.CreateNode(t.Context(), node, nil); err != nil {
 		t.Fatal(err)
@@ -64,7 +64,7 @@ func withToken(t testing.TB) (*desk, store.Node) {
 	return d, node
 }
 
-func (d *desk) events(kind string) []store.Event {
+func (d *fixture) events(kind string) []store.Event {
 	d.t.Helper()
 	events, err := d.store.Events(d.t.Context(), store.EventQuery{Kind: kind, Limit: 1000})
 	if err != nil {
@@ -84,7 +84,7 @@ func code(err error) string {
 
 // TestMisused: beyond a number refusals are counted, and the count is an event when the minute is over.
 func TestMisused(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	refused := wire.Refuse(wire.CodeTokenWrongRoute, "x", "y")
 	misuse := func(n int) string { // from another address of the same network each time
 		e := store.Event{Actor: "unknown", Address: fmt.Sprintf("2001:db8::%x", n)}
@@ -123,7 +123,8 @@ func TestMisused(t *testing.T) {
 	}
 }
 
-// noise takes no place from what names a token on record.
+// TestRefusedByAll: however many addresses there are, the events of a minute are bounded. Each further refusal is counted, and refusals
+// with invented names leave room for those that name a token on record.
 func TestRefusedByAll(t *testing.T) {
 	d, _ := withToken(t)
 	const addresses = 3000
@@ -162,6 +163,7 @@ func TestRefusedByAll(t *testing.T) {
 	}
 }
 
+// TestWhoHangsUpIsRecorded: a refusal is an event that names the token's owner, and the numbers of others are recorded, also if the caller
 // did not wait for the answer.
 func TestWhoHangsUpIsRecorded(t *testing.T) {
 	d, node := withToken(t)
@@ -230,7 +232,7 @@ func TestMisusedLeak(t *testing.T) {
 
 // TestRepeated: what differs in credential, network or outcome is another event, and has a sum of its own.
 func TestRepeated(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	count := func(credential, address, outcome string) bool {
 		e := store.Event{Kind: "enrol.refused", Actor: "token:" + credential, Tenant: "default", Address: address, Outcome: outcome}
 		e.Detail = map[string]string{"credential": credential, "name": "box"}
@@ -290,7 +292,7 @@ func TestNameOwner(t *testing.T) {
 
 // TestNotRecorded: an event that the database does not take is in the log, by its kind alone.
 func TestNotRecorded(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	var log bytes.Buffer
 	trail := audit.New(audit.Config{Store: d.store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	if err := d.store.Close(); err != nil {

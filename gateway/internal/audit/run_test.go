@@ -13,7 +13,7 @@ import (
 // TestRun: numbers are recorded when their minute is over, and those that are left at the end.
 func TestRun(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
+		d := newFixture(t)
 		trail := audit.New(audit.Config{Store: d.store})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)

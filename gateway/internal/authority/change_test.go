@@ -48,8 +48,8 @@ func published(t *testing.T) func(authority.Change, error) authority.Change {
 	}
 }
 
-// TestAnswerKeySettles: a new answer key signs when nodes have had time to hear of it, at once where the one before has
-// leaked, and all of that outlives a restart.
+// TestAnswerKeySettles: a new answer key signs after nodes have had time to hear of it, or at once if the earlier one has leaked. A
+// restart changes nothing about that.
 func TestAnswerKeySettles(t *testing.T) {
 	s := newStore(t)
 	now := newClock()
@@ -324,7 +324,7 @@ func TestRootDirRefuses(t *testing.T) {
 	}
 }
 
-// TestPublish: of sets that were signed elsewhere only the one that follows, by the right key and in the right role, is taken.
+// TestPublish: a set that was signed elsewhere is accepted only if it is the next one, with the right key and the right role.
 func TestPublish(t *testing.T) {
 	s := newStore(t)
 	now := newClock()

@@ -25,18 +25,18 @@ func TestTimely(t *testing.T) {
 		{290 * 365 * 24 * time.Hour, wire.CodeClockSkew}, // about as much as a Duration holds
 		{-290 * 365 * 24 * time.Hour, wire.CodeClockSkew},
 	} {
-		if err := newDesk(t).Timely("mse_a", "nonce", start.Add(c.off)); code(err) != c.want {
+		if err := newFixture(t).Timely("mse_a", "nonce", start.Add(c.off)); code(err) != c.want {
 			t.Errorf("off by %v: got %v, want %s", c.off, err, c.want)
 		}
 	}
-	if err := newDesk(t).Timely("mse_a", "nonce", time.Time{}); code(err) != wire.CodeClockSkew {
+	if err := newFixture(t).Timely("mse_a", "nonce", time.Time{}); code(err) != wire.CodeClockSkew {
 		t.Errorf("no time at all: got %v, want clock_skew", err)
 	}
 }
 
 // TestNonceMemory: a nonce is known for as long as its request could be accepted again.
 func TestNonceMemory(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	ahead := start.Add(5 * time.Minute) // of a clock that runs five minutes fast
 	take := func(credential, nonce string) string { return code(d.Timely(credential, nonce, ahead)) }
 	if got := take("mse_a", "1"); got != "ok" {
@@ -68,7 +68,7 @@ func TestNonceMemory(t *testing.T) {
 
 // TestSkewTakesNoNonce: the agent corrects its clock and may send the same nonce again.
 func TestSkewTakesNoNonce(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	if err := d.Timely("mse_a", "1", start.Add(time.Hour)); code(err) != wire.CodeClockSkew {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func proof(t *testing.T, id string, key, body []byte) sign.Presented {
 
 // TestProven: wrong proofs are limited by address, a right one is never held up.
 func TestProven(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	_, token, err := d.MintToken(t.Context(), bootstrap.TokenRequest{Tenant: "platform"}, operator)
 	if err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestProven(t *testing.T) {
 }
 
 // wantFailures: one event for each address and minute, so that failing costs the log nothing.
-func (d *desk) wantFailures(token store.Token) {
+func (d *fixture) wantFailures(token store.Token) {
 	d.t.Helper()
 	got := ""
 	for _, e := range d.events("enrol.refused") {
@@ -132,7 +132,7 @@ func (d *desk) wantFailures(token store.Token) {
 }
 
 func TestProvenWithoutADatabase(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	token := store.Token{ID: "mse_abcd", Key: make([]byte, 32)}
 	if err := d.store.Close(); err != nil {
 		t.Fatal(err)
@@ -144,7 +144,7 @@ func TestProvenWithoutADatabase(t *testing.T) {
 
 // TestReplayAfterTheClockWasSet: a request that was used is not taken again when the clock was ahead for a while and is right again.
 func TestReplayAfterTheClockWasSet(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	if err := d.Timely("mse_a", "1", start); err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +163,7 @@ func TestReplayAfterTheClockWasSet(t *testing.T) {
 
 // TestTooManyNonces: beyond a bound nothing is taken, until the memory of the first ones is over.
 func TestTooManyNonces(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	refused := 0
 	for i := range 1_000_000 + 7 {
 		if code(d.Timely("mse_a", strconv.Itoa(i), start)) == wire.CodeTooManyRequests {
@@ -184,7 +184,7 @@ func FuzzTimely(f *testing.F) {
 	f.Add("mse_a", "AAAAAAAAAAAAAAAAAAAAAA==", int64(0))
 	f.Add("", "", int64(300))
 	f.Add("psk-00c0ffee", "\x00 \n", int64(-301))
-	d := newDesk(f)
+	d := newFixture(f)
 	seen := map[string]bool{}
 	f.Fuzz(func(t *testing.T, credential, nonce string, off int64) {
 		key := fmt.Sprintf("%s %s", credential, nonce)

@@ -19,8 +19,8 @@ var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 var operator = store.Actor{Name: "operator:socket", Address: "socket"}
 
-// desk is a Bootstrap on a database of its own, with a clock that the test sets.
-type desk struct {
+// fixture is a Bootstrap on a database of its own, with a clock that the test sets.
+type fixture struct {
 	*bootstrap.Bootstrap
 	t     testing.TB
 	store *store.Store
@@ -28,9 +28,9 @@ type desk struct {
 	now   time.Time
 }
 
-func newDesk(t testing.TB) *desk {
+func newFixture(t testing.TB) *fixture {
 	t.Helper()
-	d := &desk{t: t, now: start}
+	d := &fixture{t: t, now: start}
 	clock := func() time.Time { return d.now }
 	var err error
 	d.store, err = store.Open(t.Context(), store.Options{
@@ -45,7 +45,7 @@ func newDesk(t testing.TB) *desk {
 	return d
 }
 
-func (d *desk) events(kind string) []store.Event {
+func (d *fixture) events(kind string) []store.Event {
 	d.t.Helper()
 	events, err := d.store.Events(d.t.Context(), store.EventQuery{Kind: kind, Limit: 1000})
 	if err != nil {

@@ -18,7 +18,7 @@ const chosen = "correct horse battery staple" // a person's PSK
 
 // TestPSKIn: a PSK is known as a whole text and as a part of one, for as long as it is live, also by another process.
 func TestPSKIn(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	if got := d.PSKIn(t.Context(), chosen); got != "" {
 		t.Errorf("without any: %s", got)
 	}
@@ -75,7 +75,7 @@ func TestPSKIn(t *testing.T) {
 
 // TestUnmarked: a PSK that an earlier gateway set goes on, is named, and is known once it is set again.
 func TestUnmarked(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	var log bytes.Buffer
 	d.Bootstrap = bootstrap.New(bootstrap.Config{Store: d.store, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	key, err := sign.PSKKey(chosen)
@@ -103,7 +103,7 @@ func TestUnmarked(t *testing.T) {
 
 // TestPSKThatIsMistyped: a text that begins as a generated PSK has to be one: agents would refuse it.
 func TestPSKThatIsMistyped(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	psk, err := sign.NewPSK(nil)
 	if err != nil {
 		t.Fatal(err)

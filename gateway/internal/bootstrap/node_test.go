@@ -33,10 +33,10 @@ func site() bootstrap.Site {
 	}
 }
 
-// bootstraps is a desk that renders scripts, with one node that waits.
-func bootstraps(t testing.TB, random string, s bootstrap.Site) (*desk, store.Node) {
+// bootstraps is a fixture that renders scripts, with one node that waits.
+func bootstraps(t testing.TB, random string, s bootstrap.Site) (*fixture, store.Node) {
 	t.Helper()
-	d := newDesk(t)
+	d := newFixture(t)
 	c := bootstrap.Config{Store: d.store, Now: func() time.Time { return d.now }, Audit: d.audit}
 	c.Site = func() (bootstrap.Site, error) { return s, nil }
 	if random != "" {
@@ -172,7 +172,8 @@ func TestMintNodeTokenRefusals(t *testing.T) {
 	if _, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: gone}, operator); code(err) != wire.CodeIllegalMove {
 		t.Errorf("no such node: %v", err)
 	}
-	if _, err := newDesk(t).MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator); code(err) != wire.CodeUnavailable {
+	_, err := newFixture(t).MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator)
+	if code(err) != wire.CodeUnavailable {
 		t.Errorf("without a site: %v", err)
 	}
 	broken := bootstrap.New(bootstrap.Config{Store: d.store,

@@ -11,7 +11,7 @@ import (
 )
 
 func TestPSKLife(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	first, firstID, err := d.GeneratePSK(t.Context(), operator)
 	if err != nil || len(first) < 22 {
 		t.Fatalf("got %d characters, %v, want 131 bits", len(first), err)
@@ -58,7 +58,7 @@ func TestPSKLife(t *testing.T) {
 	d.wantNoSecret(first, second)
 }
 
-func (d *desk) wantNoSecret(secrets ...string) {
+func (d *fixture) wantNoSecret(secrets ...string) {
 	d.t.Helper()
 	all := fmt.Sprint(d.events("psk.set"), d.events("psk.rotated"), d.events("psk.cleared"))
 	for kind, want := range map[string]int{"psk.set": 1, "psk.rotated": 2, "psk.cleared": 2} {
@@ -74,7 +74,7 @@ func (d *desk) wantNoSecret(secrets ...string) {
 }
 
 func TestSetPSK(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	token, err := sign.NewToken(sign.EnrollmentToken, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -106,7 +106,7 @@ func TestSetPSK(t *testing.T) {
 
 // TestPSKBetweenBlanks: an agent cuts white space off what it is given, so the gateway does so too.
 func TestPSKBetweenBlanks(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	const chosen = "a person chose this secret"
 	key, err := sign.PSKKey(chosen)
 	if err != nil {
@@ -123,7 +123,7 @@ func TestPSKBetweenBlanks(t *testing.T) {
 }
 
 func TestPSKWithoutADatabase(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	if err := d.store.Close(); err != nil {
 		t.Fatal(err)
 	}

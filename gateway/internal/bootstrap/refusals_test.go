@@ -9,9 +9,7 @@ import (
 	"time"
 )
 
-// TestRefusedByAll: however many addresses there are, the events of a minute are bounded, each refusal is in a number of one, and
-// TestWhoHangsUpIsRecorded: a refusal is an event, with whose token it was, and the numbers of others are not lost, where the caller
-// TestFetchedOften: who has the fetch part alone cannot fill the log: one event a minute for each address, with a count.
+// TestFetchedOften: somebody with the fetch part alone cannot fill the log. For each address there is one event a minute, and a count.
 func TestFetchedOften(t *testing.T) {
 	d, node := bootstraps(t, "", site())
 	m, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator)
@@ -45,7 +43,7 @@ func TestFetchedOften(t *testing.T) {
 	}
 }
 
-// TestLentOften: nor can who has the whole one.
+// TestLentOften: somebody with the whole token cannot fill the log either.
 func TestLentOften(t *testing.T) {
 	d, node := bootstraps(t, "", site())
 	m, err := d.MintNodeToken(t.Context(), bootstrap.NodeTokenRequest{Node: node}, operator)

@@ -16,7 +16,7 @@ import (
 )
 
 func TestMintToken(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	secret, row, err := d.MintToken(t.Context(), bootstrap.TokenRequest{}, operator)
 	if err != nil || secret.Kind != sign.EnrollmentToken || row.ID != secret.Public() || row.Tenant != "default" || row.Uses != 1 ||
 		!row.ExpiresAt.Equal(start.Add(time.Hour)) || row.CreatedBy != operator.Name {
@@ -47,7 +47,7 @@ func TestMintToken(t *testing.T) {
 }
 
 func TestMintTokenBounds(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	for _, c := range []struct {
 		name string
 		q    bootstrap.TokenRequest
@@ -75,7 +75,7 @@ func TestMintTokenBounds(t *testing.T) {
 }
 
 func TestMintTokenWithoutRandomness(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	broken := bootstrap.New(bootstrap.Config{Store: d.store, Rand: iotest.ErrReader(errors.New("no randomness"))})
 	if token, _, err := broken.MintToken(t.Context(), bootstrap.TokenRequest{}, operator); err == nil {
 		t.Errorf("got %v", token)
@@ -89,7 +89,7 @@ func TestMintTokenWithoutRandomness(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	mint := func(tenant string, ttl time.Duration) string {
 		d.now = d.now.Add(time.Second)
 		_, row, err := d.MintToken(t.Context(), bootstrap.TokenRequest{Tenant: tenant, TTL: ttl}, operator)
@@ -131,9 +131,9 @@ func TestTokens(t *testing.T) {
 	}
 }
 
-// TestRevokePasted: who pastes the whole token, mistyped or not, means its id, and nothing repeats the secret.
+// TestRevokePasted: a pasted whole token, mistyped or not, stands for its id, and no answer repeats the secret.
 func TestRevokePasted(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	secret, row, err := d.MintToken(t.Context(), bootstrap.TokenRequest{Tenant: "platform"}, operator)
 	if err != nil {
 		t.Fatal(err)
@@ -162,7 +162,7 @@ func TestRevokePasted(t *testing.T) {
 }
 
 func TestCredential(t *testing.T) {
-	d := newDesk(t)
+	d := newFixture(t)
 	_, row, err := d.MintToken(t.Context(), bootstrap.TokenRequest{TTL: time.Second}, operator)
 	if err != nil {
 		t.Fatal(err)

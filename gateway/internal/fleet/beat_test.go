@@ -51,7 +51,7 @@ func TestBeat(t *testing.T) {
 	}
 }
 
-// TestReadingsStay: nothing but a reading replaces a reading.
+// TestReadingsStay: a heartbeat without a reading leaves the last reading in place.
 func TestReadingsStay(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
 		f := newFleet(t)
@@ -75,7 +75,7 @@ func TestReadingsStay(t *testing.T) {
 	}
 }
 
-// TestFailedFlush: what could not be written is written the next time, and is shown all the while.
+// TestFailedFlush: heartbeats that could not be written are written by the next flush, and are shown meanwhile.
 func TestFailedFlush(t *testing.T) {
 	f := newFleet(t)
 	var ads []fleet.Admission
@@ -121,7 +121,7 @@ func TestFlushWithoutADatabase(t *testing.T) {
 	}
 }
 
-// TestOrder: a heartbeat that a later one has overtaken proves life and nothing else; another run starts anew.
+// TestOrder: a heartbeat that arrives after a later one proves only that the node is alive. Another run begins with its own counter.
 func TestOrder(t *testing.T) {
 	for _, flushed := range []bool{false, true} {
 		f := newFleet(t)
@@ -226,7 +226,7 @@ func reasons(n fleet.Node) string {
 	return strings.Join(names, ",")
 }
 
-// TestHealthBesideAPersonsWord: health comes and goes, where a person put the node it stays.
+// TestHealthBesideAPersonsWord: health reasons come and go, but the node stays in the state in which a person put it.
 func TestHealthBesideAPersonsWord(t *testing.T) {
 	for _, c := range []struct {
 		verbs []fleet.Verb
@@ -256,7 +256,7 @@ func TestHealthBesideAPersonsWord(t *testing.T) {
 	}
 }
 
-// TestResumeWithAFault: a person brings the node back, its next heartbeat says what is still wrong.
+// TestResumeWithAFault: a person resumes the node. Its next heartbeat still reports the fault, so it is unavailable again.
 func TestResumeWithAFault(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")
@@ -289,7 +289,7 @@ func TestBeatOfARetiredNode(t *testing.T) {
 	}
 }
 
-// TestGPURows: rows follow the readings, also what nobody would expect of one.
+// TestGPURows: the GPU rows follow the readings. Strange readings give no rows.
 func TestGPURows(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")
@@ -321,7 +321,7 @@ func TestGPURows(t *testing.T) {
 	}
 }
 
-// TestRun writes what waits when it is told to end.
+// TestRun: when its context ends, Run writes the heartbeats that wait.
 func TestRun(t *testing.T) {
 	f := newFleet(t)
 	f.beat(f.enrolled("box"), 1, nil)

@@ -89,7 +89,7 @@ func TestBoundToken(t *testing.T) {
 	}
 }
 
-// TestCreateTaken: the way out of a name that is taken is one that works.
+// TestCreateTaken: the hint for a name that is taken names a way that works.
 func TestCreateTaken(t *testing.T) {
 	f := newFleet(t)
 	by := store.Actor{Name: "operator:socket"}

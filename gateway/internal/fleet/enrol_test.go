@@ -50,7 +50,7 @@ func TestEnrolNewNode(t *testing.T) {
 	}
 }
 
-// TestEnrolAgain asks for the recorded answer in every situation that may have come since.
+// TestEnrolAgain repeats a request after everything that may have happened meanwhile, and wants the recorded answer.
 func TestEnrolAgain(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -236,7 +236,7 @@ func TestPSKEnrols(t *testing.T) {
 	f.wantRefusal(err, wire.CodeUnknownCredential)
 }
 
-// TestRaceForOneUse: one machine gets the use, 99 are told so.
+// TestRaceForOneUse: one machine gets the use, and 99 are refused.
 func TestRaceForOneUse(t *testing.T) {
 	f := newFleet(t)
 	token := f.token("mse_race", nil)
@@ -274,7 +274,7 @@ func TestSameRequestAtOnce(t *testing.T) {
 	}
 }
 
-// TestIssuerFails: nothing is consumed where no certificate could be made.
+// TestIssuerFails: no use is taken if no certificate could be made.
 func TestIssuerFails(t *testing.T) {
 	f := newFleet(t)
 	token := f.token("mse_fail", nil)
@@ -320,7 +320,7 @@ func parallel(n int, call func(i int) string) map[string]int {
 	return outcomes
 }
 
-// TestRefusedOften: what CountAgain counts is recorded by it alone.
+// TestRefusedOften: the fleet does not record an event that CountAgain has counted.
 func TestRefusedOften(t *testing.T) {
 	f := newFleet(t)
 	counted := 0

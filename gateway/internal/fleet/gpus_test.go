@@ -92,8 +92,8 @@ func TestRecordOfGPUs(t *testing.T) {
 	}
 }
 
-// TestNodeRemembersItsGPUs: a gateway without a record, as after an update or a restore, takes over what the node remembers and so makes
-// no node forget. What a person said goes before that.
+// TestNodeRemembersItsGPUs: after an update or a restore, the gateway may have no record. It then takes the number that the node
+// remembers. A person's number goes first.
 func TestNodeRemembersItsGPUs(t *testing.T) {
 	remembers := func(n int, change func(*wire.HeartbeatRequest)) func(*wire.HeartbeatRequest) {
 		return func(b *wire.HeartbeatRequest) {
@@ -146,7 +146,8 @@ func TestNodeRemembersItsGPUs(t *testing.T) {
 	set(-1, 0, look(wire.ProbeAbsent, 0, 0))
 }
 
-// TestRecordOfGPUsAtEnrolment: the first reading counts, a token's word counts, and who enrols anew begins anew.
+// TestRecordOfGPUsAtEnrolment: the number in the first reading counts, and so does the token's. A node that enrols again gets a new
+// record.
 func TestRecordOfGPUsAtEnrolment(t *testing.T) {
 	f := newFleet(t)
 	enrol := func(token string, gpus int, change func(*store.Token)) fleet.Admission {
@@ -268,7 +269,7 @@ func TestSetGPUsRefuses(t *testing.T) {
 	}
 }
 
-// TestHealthDetail: a reason says what stands behind it, and what stands behind it may change, but not with every heartbeat.
+// TestHealthDetail: a reason has a detail. The detail may change, but not with every heartbeat.
 func TestHealthDetail(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")

@@ -56,7 +56,7 @@ func TestUnknownIdentity(t *testing.T) {
 	}
 }
 
-// TestEndsAtOnce: whatever ends an identity holds for the very next request, cached or not.
+// TestEndsAtOnce: when an identity ends, the next request is refused, whether the identity is cached or not.
 func TestEndsAtOnce(t *testing.T) {
 	for _, c := range []struct {
 		name string
@@ -220,7 +220,7 @@ func TestLookupRacesWithRetire(t *testing.T) {
 	}
 }
 
-// TestReplayOutlivesTheCache: dropping an identity must not open a replay.
+// TestReplayOutlivesTheCache: after an identity is dropped from the cache, its old requests are still refused.
 func TestReplayOutlivesTheCache(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")

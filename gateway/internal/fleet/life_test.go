@@ -106,7 +106,7 @@ func TestUnknownState(t *testing.T) {
 	}
 }
 
-// The store imports nothing of the protocol's. The few words that it spells itself have to be those of everybody else.
+// The store does not import the protocol's words. The few that it has must be the same.
 func TestStoreSpellsTheSameWords(t *testing.T) {
 	for ours, theirs := range map[string]string{
 		wire.StateReady:    store.StateReady,

@@ -97,7 +97,7 @@ func TestRestart(t *testing.T) {
 	want("when the grace ends", "pending stale stale stale")
 }
 
-// TestRestartTwice: a second restart within the grace of the first is no reason for alarm either.
+// TestRestartTwice: a second restart within the grace of the first makes no node stale either.
 func TestRestartTwice(t *testing.T) {
 	f := newFleet(t)
 	f.beat(f.enrolled("quiet"), 1, nil)

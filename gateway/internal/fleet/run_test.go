@@ -96,7 +96,7 @@ func (f *world) play(ad fleet.Admission, beats string) {
 	}
 }
 
-// TestRunsOfBefore: a run that was heard before runs were recorded counts as one that has gone on for long.
+// TestRunsOfBefore: a run from before the database kept runs counts as older than all others.
 func TestRunsOfBefore(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")

@@ -68,7 +68,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestSweepOfMany: a fleet whose renewals stop is told of whole.
+// TestSweepOfMany: if all renewals of a large fleet stop, every node gets its event.
 func TestSweepOfMany(t *testing.T) {
 	f := newFleet(t)
 	const nodes = 520 // more than one write holds
@@ -82,7 +82,7 @@ func TestSweepOfMany(t *testing.T) {
 	}
 }
 
-// TestSweepAfterAStart: nodes that had nobody to ask are given the time to come back.
+// TestSweepAfterAStart: nodes could not renew while the gateway was away, so they get time to come back.
 func TestSweepAfterAStart(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")

@@ -165,7 +165,7 @@ func TestNeverHeard(t *testing.T) {
 	}
 }
 
-// TestWaitingNode: a node that was created and waits for its bootstrap is its own token's alone.
+// TestWaitingNode: only its own token can enrol a node that waits for its bootstrap.
 func TestWaitingNode(t *testing.T) {
 	f := newFleet(t)
 	if err := f.store.CreateNode(t.Context(), store.Node{ID: "n-1", Name: "box", Tenant: "platform", CreatedAt: start}, nil); err != nil {

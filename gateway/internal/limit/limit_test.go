@@ -93,8 +93,8 @@ func TestNoLimit(t *testing.T) {
 	}
 }
 
-// TestClockIsSet: what was noted by a clock that was ahead holds nobody up until that time has come, and a clock that jumps
-// ahead takes nothing away.
+// TestClockIsSet: after the clock was ahead and is set back, no caller waits until that time. After the clock is set forward, no caller
+// loses its allowance.
 func TestClockIsSet(t *testing.T) {
 	for _, step := range []time.Duration{time.Hour, 10 * time.Hour, 10 * 365 * 24 * time.Hour, -time.Hour, -10 * 365 * 24 * time.Hour} {
 		c := &clock{start}

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// FuzzParseHeartbeat holds the shortcut against encoding/json, which has the word.
+// FuzzParseHeartbeat: the one pass must read the same as encoding/json.
 func FuzzParseHeartbeat(f *testing.F) {
 	for _, seed := range []string{
 		`{"run_id":"0123456789abcdef","counter":7,"interval_seconds":30,"hardware":{"probe":{"state":"ok"},"gpus":[{"index":0}]}}`,
@@ -43,7 +43,7 @@ func FuzzParseHeartbeat(f *testing.F) {
 	})
 }
 
-// What this agent sends takes the short way, whether it has looked at the GPUs or not.
+// TestTheUsualHeartbeatTakesTheShortWay: one pass reads what muster agents send, whether they have looked at the GPUs or not.
 func TestTheUsualHeartbeatTakesTheShortWay(t *testing.T) {
 	vector, err := os.ReadFile("../../../testdata/wire/heartbeat.json")
 	if err != nil {

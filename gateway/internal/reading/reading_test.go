@@ -20,7 +20,7 @@ func hardware(gpus, rest string) string {
 
 func gpuWith(from, to string) string { return strings.Replace(gpu, from, to, 1) }
 
-// TestFits: what an agent writes is kept byte for byte, and so is what one of the former version wrote.
+// TestFits: readings of this agent and of the version before it are kept byte for byte.
 func TestFits(t *testing.T) {
 	vector, err := os.ReadFile(filepath.Join("..", "..", "..", "testdata", "wire", "hardware.json"))
 	if err != nil {
@@ -49,7 +49,7 @@ func TestFits(t *testing.T) {
 	}
 }
 
-// TestMend: what does not fit is left out and named, all else stays.
+// TestMend: members that do not fit are left out and named. All others stay.
 func TestMend(t *testing.T) {
 	many := strings.TrimSuffix(strings.Repeat(gpu+",", wire.MaxGPUs+1), ",")
 	for _, c := range []struct{ name, text, left, has string }{
@@ -114,7 +114,7 @@ func TestMend(t *testing.T) {
 	}
 }
 
-// sound fails for what a typed reader would stumble over.
+// sound fails if a reader with types cannot decode the text.
 func sound(t *testing.T, text string) {
 	t.Helper()
 	var h wire.Hardware
@@ -131,7 +131,7 @@ func sound(t *testing.T, text string) {
 	}
 }
 
-// TestSummary: equal ills are equal numbers, of whichever GPU, and a healthy machine has none.
+// TestSummary: equal health lists of equal GPUs give equal hashes, and a healthy machine has the hash 0.
 func TestSummary(t *testing.T) {
 	look := func(gpus string) reading.Summary {
 		s := reading.Scan([]byte(`{"hardware":` + hardware(gpus, "") + `}`))
@@ -162,7 +162,8 @@ func TestSummary(t *testing.T) {
 	}
 }
 
-// FuzzMend: whatever a node sends, a typed reader takes what is left of it, and what fits is what encoding/json reads.
+// FuzzMend: whatever a node sends, a reader with types can decode what Mend returns, and a text that fits means the same to
+// encoding/json.
 func FuzzMend(f *testing.F) {
 	for _, seed := range []string{
 		hardware(gpu, ""), hardware(gpu+","+gpu, `,"cpus":2,"load1":0.5,"kernel":"x"`), `{"gpus":"str"}`, `{"gpus":[{"index":1e999}]}`,

@@ -95,7 +95,8 @@ func TestClockIsSetBack(t *testing.T) {
 	}
 }
 
-// TestClockIsSetForward: a clock that jumps forgets early what it would not accept anyway, and refuses nothing that is new.
+// TestClockIsSetForward: after a step forward, only nonces are forgotten whose requests would be refused anyway. New requests are
+// accepted.
 func TestClockIsSetForward(t *testing.T) {
 	m := newMemory(4096)
 	take(m, "used", start, start)
@@ -117,7 +118,7 @@ func TestClockFarAhead(t *testing.T) {
 	}
 }
 
-// TestSmallSteps: as a clock is kept right it goes back by less than a second, which makes nothing old.
+// TestSmallSteps: a clock that is kept right goes back by less than a second now and then. No new request is refused because of that.
 func TestSmallSteps(t *testing.T) {
 	m := newMemory(4096)
 	take(m, "a", start, start)

@@ -141,8 +141,8 @@ type order struct {
 	}
 }
 
-// fakeCA plays what step-ca says in the forms that a real one cannot be brought to; what it accepts, a real one is seen to
-// accept in the laboratory.
+// fakeCA gives answers that a real step-ca cannot be made to give in a test. The laboratory shows that a real one accepts what fakeCA
+// accepts.
 type fakeCA struct {
 	t            testing.TB
 	dir          string

@@ -15,7 +15,7 @@ import (
 	"muster/gateway/internal/authority"
 )
 
-// TestFreshTokens goes through everything that passes by itself, up to the certificate: each try has a token of its own.
+// TestFreshTokens: after every failure that passes, a later try gets the certificate. Each try has a new token.
 func TestFreshTokens(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake(t)
@@ -62,7 +62,7 @@ func TestFreshTokens(t *testing.T) {
 	})
 }
 
-// TestGivesUp expects an end to every trouble that stays, soon enough for the agent that waits.
+// TestGivesUp: if a failure does not pass, Issue gives up early enough for the agent that waits.
 func TestGivesUp(t *testing.T) {
 	for _, test := range []struct {
 		name     string
