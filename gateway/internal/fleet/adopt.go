@@ -22,7 +22,7 @@ type Adoptee struct {
 }
 
 // Adopt records a certificate that was issued after the backup from which this gateway's database was restored. It does so once
-// for each node, within the time that the restore allows. It returns the generation that the certificate has on record.
+// for each node, within the time that the restore allows; the same certificate may be shown again. It returns the generation that the certificate has on record.
 // Refusals carry the code unknown_certificate. Each refusal within that time is an event.
 func (f *Fleet) Adopt(ctx context.Context, a Adoptee) (int, error) {
 	restored, err := f.store.Restoration(ctx)
@@ -73,13 +73,23 @@ func (f *Fleet) adopt(ctx context.Context, restored store.Restoration, a Adoptee
 		"generation": strconv.Itoa(c.Generation)}
 	err = f.store.Adopt(ctx, restored, c, now, e)
 	if errors.Is(err, store.ErrConflict) {
-		return 0, notAdopted("the node is retired, or another certificate of it was taken over since the restore")
+		return f.adoptedBefore(ctx, c)
 	}
 	if err != nil {
 		return 0, err
 	}
 	f.Forget(node.ID)
 	row, err := f.store.Identity(ctx, c.Fingerprint)
+	return row.Certificate.Generation, err
+}
+
+// adoptedBefore answers a node that shows the same certificate again because the first answer was lost.
+func (f *Fleet) adoptedBefore(ctx context.Context, c store.Certificate) (int, error) {
+	row, err := f.store.Identity(ctx, c.Fingerprint)
+	if errors.Is(err, store.ErrNotFound) || err == nil && (row.Certificate.NodeID != c.NodeID ||
+		row.Certificate.Status != store.CertificateCurrent) {
+		return 0, notAdopted("the node is retired, or another certificate of it was taken over since the restore")
+	}
 	return row.Certificate.Generation, err
 }
 

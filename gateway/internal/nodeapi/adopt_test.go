@@ -71,6 +71,10 @@ func TestAdopt(t *testing.T) {
 		if a.status != 200 || !strings.Contains(string(a.body), `"generation":7`) {
 			t.Fatalf("direct %t: %d %s", direct, a.status, a.body)
 		}
+		again := s.plainly(n, wire.AdoptPath(n.id), encode(t, shown(n))) // the first answer was lost
+		if again.status != 200 || !strings.Contains(string(again.body), `"generation":7`) {
+			t.Errorf("the same one again: %d %s", again.status, again.body)
+		}
 		if a := s.plainly(n, wire.HeartbeatPath(n.id), beat(2)); a.status != 200 {
 			t.Errorf("a heartbeat afterwards: %d %s", a.status, a.body)
 		}
@@ -91,6 +95,10 @@ func TestAdopt(t *testing.T) {
 			!strings.Contains(string(a.body), `"generation":8`) {
 			t.Errorf("a renewal afterwards: %d %s", a.status, a.body)
 		}
+		if _, err := s.fleet.Apply(t.Context(), "", old.id, fleet.Retire, store.Actor{Name: "operator:socket"}); err != nil {
+			t.Fatal(err)
+		}
+		s.want("of a node that is retired", s.plainly(n, wire.AdoptPath(n.id), encode(t, shown(n))), 401, wire.CodeUnknownCertificate)
 	}
 }
 
