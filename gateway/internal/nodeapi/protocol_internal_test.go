@@ -15,7 +15,7 @@ func TestProtocolPage(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(string(page)), " ")
 	for _, want := range []string{
-		fmt.Sprintf("A node may renew %d times in a row, then once in a hundredth", paceBurst),
+		fmt.Sprintf("A node may ask %d times in a row, then once in a hundredth", paceBurst),
 		fmt.Sprintf("| time for a body to arrive | %d s |", int(usualBodyTime.Seconds())),
 	} {
 		if !strings.Contains(text, want) {
