@@ -107,6 +107,7 @@ func (e Enrolment) tokenHolds() statement {
 		e.ID, e.Credential, millis(e.At), e.Node.Tenant, e.Node.ID)
 }
 
+// newNode inserts the node. A unique index refuses a name that is taken.
 func (e Enrolment) newNode() []statement {
 	n := e.Node
 	n.CreatedAt = e.At
@@ -141,6 +142,7 @@ func (e Enrolment) takeOver() []statement {
 	return append(statements, replaceLabels(e.Node.ID, e.CredentialLabels, e.AgentLabels)...)
 }
 
+// takeOverHolds aborts the batch if the node is no longer as TakeOver says.
 func (e Enrolment) takeOverHolds() statement {
 	where := filter{}
 	where.and("n.id = ? AND n.tenant = ? AND n.retired_at IS NULL", e.Node.ID, e.Node.Tenant)

@@ -26,6 +26,7 @@ func (r *row) take() any {
 	return r.values[r.next-1]
 }
 
+// fail keeps the first error only: later ones follow from it.
 func (r *row) fail(what any) {
 	if r.err == nil {
 		r.err = fmt.Errorf("column %d of a row: %v", r.next, what)

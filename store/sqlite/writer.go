@@ -50,6 +50,7 @@ func openWriter(ctx context.Context, source string) (*writer, error) {
 	return w, nil
 }
 
+// connect opens the connection, unless there is one.
 func (w *writer) connect(ctx context.Context) error {
 	if w.conn != nil {
 		return nil

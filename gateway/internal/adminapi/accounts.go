@@ -115,6 +115,7 @@ func liveNames(accounts []store.Account, now time.Time, asked func(store.Account
 	return names
 }
 
+// noAccount is the refusal for an unknown account, and for one of another tenant: both are answered alike.
 func noAccount(name string) error {
 	return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no live account is called %.80q", name), "muster account ls shows them")
 }

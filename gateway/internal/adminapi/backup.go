@@ -52,6 +52,7 @@ func (s *server) backup(c *call) (any, error) {
 	return streamed{}, s.stream(c.w, file)
 }
 
+// stream sends the copy. Its length is sent first, so a client notices a copy that broke off. No error can be answered any more.
 func (s *server) stream(w http.ResponseWriter, file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {

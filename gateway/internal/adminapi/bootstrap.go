@@ -106,6 +106,7 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 	return withScript{scriptShape(node, m)}, nil
 }
 
+// mintRequest reads what the parameters mode and ttl ask for.
 func mintRequest(p parameters) (q bootstrap.NodeTokenRequest, err error) {
 	q.Mode = p.text("mode")
 	if text := p.text("ttl"); text != "" {

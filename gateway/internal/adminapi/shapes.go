@@ -36,6 +36,7 @@ func orEmpty(texts map[string]string) map[string]string {
 	return texts
 }
 
+// utc returns a time in UTC: the API shows no other zone.
 func utc(at *time.Time) *time.Time {
 	if at == nil {
 		return nil
@@ -145,6 +146,7 @@ func createdShape(n fleet.Node, m bootstrap.Minted) client.CreatedNode {
 		ScriptSHA256: m.ScriptSum, Packages: each(m.Packages, packageShape)}
 }
 
+// scriptShape is the answer with a script. PackageRef and PackageDigest repeat the first package.
 func scriptShape(n fleet.Node, m bootstrap.Minted) client.BootstrapScript {
 	out := client.BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
 		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: client.Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum,

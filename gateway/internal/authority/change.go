@@ -87,6 +87,7 @@ func (a *Authority) DropKey(ctx context.Context, id string, by store.Actor) (Cha
 	return Change{}, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no key %.40q in the newest set", id), "muster key ls shows them")
 }
 
+// idOf is the id of a key in the encoding of trust sets; empty: it does not decode.
 func idOf(encoded string) string {
 	key, err := sign.DecodeKey(encoded)
 	if err != nil {
@@ -205,6 +206,7 @@ func (a *Authority) DropRoot(ctx context.Context, pin string, by store.Actor) (C
 	return a.propose(ctx, next, a.event("ca.root_dropped", by, map[string]string{"root": Pin(root)}))
 }
 
+// rootByPin finds the one root of the newest set whose pin begins with the given digits.
 func (h *held) rootByPin(pin string) (*x509.Certificate, error) {
 	digits := strings.ToLower(strings.TrimPrefix(pin, "sha256:"))
 	var found []*x509.Certificate

@@ -86,6 +86,7 @@ func oneBlock(pemText string) ([]byte, error) {
 	return block.Bytes, nil
 }
 
+// checkKey refuses a key that is not P-256, and a request that is not signed with its key.
 func checkKey(csr *x509.CertificateRequest) error {
 	key, ok := csr.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() {
@@ -106,6 +107,7 @@ func checkKey(csr *x509.CertificateRequest) error {
 	return nil
 }
 
+// usualKey is true for a key that is encoded as crypto/x509 does it.
 func usualKey(csr *x509.CertificateRequest) bool {
 	raw := csr.RawSubjectPublicKeyInfo
 	return len(raw) == len(keyP256)+64 && string(raw[:len(keyP256)]) == keyP256
@@ -121,6 +123,7 @@ func keyKind(csr *x509.CertificateRequest, key *ecdsa.PublicKey) string {
 	return csr.PublicKeyAlgorithm.String()
 }
 
+// checkNames accepts an empty subject, or one with an allowed common name and nothing else.
 func checkNames(csr *x509.CertificateRequest, allow Subject) error {
 	names := csr.Subject.Names
 	if len(names) == 0 {

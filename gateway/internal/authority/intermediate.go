@@ -179,6 +179,7 @@ func (a *Authority) NewIntermediate(ctx context.Context, by store.Actor) error {
 	return a.setIntermediate(ctx, nil, nil, by)
 }
 
+// setIntermediate makes an intermediate, stores it, and then signs with it. The caller holds changing, except at the start.
 func (a *Authority) setIntermediate(ctx context.Context, key *ecdsa.PrivateKey, signed []*x509.Certificate, by store.Actor) error {
 	h := *a.held.Load()
 	value, err := a.makeIntermediate(ctx, key, h.roots, signed)
@@ -248,6 +249,7 @@ func (a *Authority) InstallIntermediate(ctx context.Context, bundle string, by s
 	return a.setIntermediate(ctx, key, signed, by)
 }
 
+// checkIntermediates refuses certificates that are not for the waiting key, or that no node would believe now.
 func checkIntermediates(key *ecdsa.PrivateKey, signed, roots []*x509.Certificate, now time.Time) error {
 	for _, certificate := range signed {
 		ours := slices.ContainsFunc(roots, func(root *x509.Certificate) bool { return certificate.CheckSignatureFrom(root) == nil })

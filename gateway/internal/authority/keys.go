@@ -106,6 +106,7 @@ func (a *Authority) newKey(ctx context.Context, role string) (string, error) {
 	return sign.EncodeKey(made.public), nil
 }
 
+// metaSet is the meta key of the trust set with this number.
 func metaSet(number int) string { return "trust/" + strconv.Itoa(number) }
 
 // firstSet is the set with number 1. It is the one on record, or a new one, for which the keys and the root are made if they are

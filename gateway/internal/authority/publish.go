@@ -50,6 +50,7 @@ func (a *Authority) Publish(ctx context.Context, envelope sign.Envelope, by stor
 	return number, a.publish(ctx, envelope, event)
 }
 
+// publish verifies a signed set as nodes will, stores it, and only then works with it. The caller holds the lock changing.
 func (a *Authority) publish(ctx context.Context, envelope sign.Envelope, event store.Event) error {
 	text, err := json.Marshal(envelope)
 	if err != nil {

@@ -72,6 +72,7 @@ func writeNew(path string, content []byte, mode os.FileMode) error {
 	return err
 }
 
+// readRootDir reads a root that writeRootDir wrote.
 func readRootDir(dir string) (level, error) {
 	key, err := os.ReadFile(filepath.Join(dir, RootKeyFile))
 	if err != nil {

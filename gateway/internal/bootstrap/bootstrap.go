@@ -83,6 +83,7 @@ func (b *Bootstrap) Credential(ctx context.Context, id string) (store.Token, err
 	return token, err
 }
 
+// read reads a credential from the database.
 func (b *Bootstrap) read(ctx context.Context, id string) (store.Token, error) {
 	var token store.Token
 	var err error

@@ -52,6 +52,7 @@ func ParsePath(text string) (t sign.Token, whole bool, err error) {
 	return t, false, nil
 }
 
+// badToken is a refusal that does not repeat the text from the path, because it may hold a secret.
 func badToken(message string) error {
 	return wire.Refuse(wire.CodeBadRequest, message, "use the URL that muster bootstrap printed, unchanged")
 }

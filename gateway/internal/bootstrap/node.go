@@ -139,6 +139,7 @@ func (s Site) mint(q NodeTokenRequest, t sign.Token) (m Minted, kept string, err
 	return m, kept, err
 }
 
+// keep stores a token with its script. It is refused if the node enrolled or retired after the caller looked at it.
 func (b *Bootstrap) keep(ctx context.Context, q NodeTokenRequest, m Minted, kept string, by store.Actor) error {
 	key, err := sign.EnrollKey(m.Token.Secret)
 	if err != nil {

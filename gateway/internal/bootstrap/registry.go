@@ -84,6 +84,7 @@ func (b *Bootstrap) lendable(ctx context.Context, registry string) (c RegistryCr
 	return b.sealedFor(ctx, registry)
 }
 
+// sealedFor returns the sealed credential if it is for this registry.
 func (b *Bootstrap) sealedFor(ctx context.Context, registry string) (c RegistryCredential, why string, err error) {
 	c, err = b.sealed(ctx)
 	if errors.Is(err, store.ErrNotFound) {

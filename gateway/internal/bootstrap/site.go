@@ -60,6 +60,7 @@ func (s Site) Packages() []Package {
 	return out
 }
 
+// digest is the SHA-256 of the Linux agent for an architecture; empty: the gateway has none.
 func (s Site) digest(arch string) string {
 	for _, p := range s.Agents {
 		if p.OS == "linux" && p.Arch == arch {

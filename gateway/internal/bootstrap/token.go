@@ -54,6 +54,7 @@ func (b *Bootstrap) MintToken(ctx context.Context, q TokenRequest, by store.Acto
 	return secret, row, b.store.CreateToken(ctx, row, e)
 }
 
+// complete fills in the defaults, and refuses values that make no sense.
 func (q *TokenRequest) complete() error {
 	if q.Tenant == "" {
 		q.Tenant = store.DefaultTenant

@@ -180,6 +180,7 @@ func (f *Fleet) ill(ctx context.Context, id *Identity, p Proof, report Report) {
 	}
 }
 
+// changed is true where the health lists are not those that memory has.
 func (f *Fleet) changed(nodeID string, hash uint64) bool {
 	f.beats.Lock()
 	defer f.beats.Unlock()

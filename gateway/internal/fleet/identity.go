@@ -131,6 +131,7 @@ func (f *Fleet) Reasons(ctx context.Context, id *Identity) []string {
 	return names
 }
 
+// identityOf makes an Identity from its row. A key of another kind on record is a fault of the database.
 func identityOf(row store.Identity, replay *replay.Memory) (*Identity, error) {
 	public, err := x509.ParsePKIXPublicKey(row.Certificate.PublicKey)
 	if err != nil {

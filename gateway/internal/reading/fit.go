@@ -147,6 +147,7 @@ func (s *Scanner) textValue(f *field) bool {
 	return f.words == nil || one(f.words, s.text[start+1:s.at-1])
 }
 
+// one is true where the text is one of the words.
 func one(words []string, text []byte) bool {
 	for _, w := range words {
 		if w == string(text) {
@@ -156,6 +157,7 @@ func one(words []string, text []byte) bool {
 	return false
 }
 
+// simple reads a string that is safe to show as it is: no escapes, no control characters, valid UTF-8.
 func (s *Scanner) simple() bool {
 	if !s.take('"') {
 		return false
@@ -220,6 +222,7 @@ func (s *Scanner) moment() bool {
 
 func (s *Scanner) list(f *field) bool { return s.elements(f) >= 0 }
 
+// rows reads a list of objects. It counts the GPUs for the Summary.
 func (s *Scanner) rows(f *field) bool {
 	n := s.elements(f)
 	if f.mark == markGPUs {

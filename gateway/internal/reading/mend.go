@@ -73,6 +73,7 @@ type mender struct {
 	more int // paths beyond maxNamed
 }
 
+// leave notes a member that was left out. A node can send any number of them, so it names the first and counts the rest.
 func (m *mender) leave(path string) {
 	if len(m.left) < maxNamed {
 		m.left = append(m.left, path)
@@ -132,6 +133,7 @@ func members(raw []byte) (names []string, values []json.RawMessage, ok bool) {
 	return names, values, err == io.EOF
 }
 
+// index is the place of the member with this name; -1: there is none. encoding/json would also match another case of the letters.
 func (sh *Shape) index(name string) int {
 	for i := range sh.fields {
 		if sh.fields[i].name == name {
@@ -197,6 +199,7 @@ func (m *mender) field(f *field, raw json.RawMessage, v reflect.Value, path stri
 	return m.value(f, raw, v, path)
 }
 
+// value reads a value that is not null into v, by the kind of its field.
 func (m *mender) value(f *field, raw json.RawMessage, v reflect.Value, path string) bool {
 	switch f.kind {
 	case text:
@@ -228,6 +231,7 @@ func setText(f *field, raw []byte, v reflect.Value) bool {
 // unreadable is true for control characters, and for the replacement character: encoding/json gives that for half of a surrogate pair.
 func unreadable(r rune) bool { return unicode.IsControl(r) || r == utf8.RuneError }
 
+// setWhole has the bounds of wholeNumber.
 func setWhole(f *field, raw []byte, v reflect.Value) bool {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil || n < 0 && !f.signed || n >= 1e15 || n <= -1e15 {
@@ -237,6 +241,7 @@ func setWhole(f *field, raw []byte, v reflect.Value) bool {
 	return true
 }
 
+// setDecimal refuses a text in quotes, and a number that no JSON text can hold.
 func setDecimal(f *field, raw []byte, v reflect.Value) bool {
 	n, err := strconv.ParseFloat(string(raw), 64)
 	if err != nil || math.IsInf(n, 0) || math.IsNaN(n) || n < 0 && !f.signed || raw[0] == '"' {
@@ -289,6 +294,7 @@ func (m *mender) elements(f *field, raw []byte, v reflect.Value, path string) bo
 	return true
 }
 
+// row reads one row. The index that the node sent, if it fits, replaces the one from its place.
 func (m *mender) row(sh *Shape, raw []byte, v reflect.Value, path string, place int) bool {
 	if at := sh.index("index"); at >= 0 {
 		v.Field(at).SetInt(int64(place))

@@ -97,6 +97,7 @@ func (s *Scanner) shaped() bool {
 	return s.Fits
 }
 
+// any reads any value. level counts how deeply it is nested: deeper text could use up the stack of a reader.
 func (s *Scanner) any(level int) bool {
 	if s.at >= len(s.text) {
 		return false
@@ -116,6 +117,7 @@ func (s *Scanner) any(level int) bool {
 	return s.number()
 }
 
+// container reads an object or an array.
 func (s *Scanner) container(level int) bool {
 	end := s.text[s.at] + 2 // in ASCII, { and } differ by two, and so do [ and ]
 	s.at++
@@ -150,6 +152,7 @@ func (s *Scanner) key() bool {
 	return true
 }
 
+// quoted reads a string with or without escapes. It does not check that the bytes are UTF-8.
 func (s *Scanner) quoted() bool {
 	if !s.take('"') {
 		return false
@@ -190,6 +193,7 @@ func (s *Scanner) escape() bool {
 	return true
 }
 
+// number reads a number as RFC 8259 section 6 defines it.
 func (s *Scanner) number() bool {
 	s.take('-')
 	if !s.take('0') && !s.digits() {

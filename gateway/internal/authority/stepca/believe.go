@@ -95,6 +95,7 @@ func checkNames(leaf *x509.Certificate, o order) error {
 	return fmt.Errorf("its alternative names are not %s alone: the provisioner's template must hold \"sans\": {{ toJson .SANs }}", o.uri)
 }
 
+// checkUse refuses a certificate that is good for too much (a CA), or not good for a node as a TLS client.
 func checkUse(leaf *x509.Certificate) error {
 	switch {
 	case leaf.IsCA || leaf.KeyUsage&x509.KeyUsageCertSign != 0:
