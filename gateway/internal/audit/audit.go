@@ -78,13 +78,17 @@ func (t *Trail) Refused(ctx context.Context, e store.Event, tooMany bool) {
 	t.Record(ctx, e)
 }
 
-// class separates events that name something on record from events that anybody can cause with an invented name. Only the first have a
-// tenant.
+// class separates events that name something on record from events that anybody can cause with an invented name.
 func class(e store.Event) string {
-	if e.Tenant != "" {
+	if onRecord(e) {
 		return "known"
 	}
 	return "unknown"
+}
+
+// onRecord says whether an event names something on record. An account of all tenants has no tenant, so its name says it.
+func onRecord(e store.Event) bool {
+	return e.Tenant != "" || e.Detail["account"] != "" || strings.HasPrefix(e.Actor, "account:")
 }
 
 // Repeated returns true if it counted an event, because one with the same kind, actor, node, outcome and network was recorded in the

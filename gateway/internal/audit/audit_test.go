@@ -230,6 +230,57 @@ func TestMisusedLeak(t *testing.T) {
 	}
 }
 
+// TestLeakOfAllTenants: the token of an account of all tenants is named although strangers used up what is recorded of theirs, and
+// what is counted of it keeps its name.
+func TestLeakOfAllTenants(t *testing.T) {
+	d := newFixture(t)
+	operator := store.Account{ID: "msa_abcd1234", Name: "operator", CreatedAt: d.now}
+	if err := d.store.CreateAccount(t.Context(), operator); err != nil {
+		t.Fatal(err)
+	}
+	refused := wire.Refuse(wire.CodePlaintextSecret, "x", "y")
+	misuse := func(address, token string) {
+		_ = d.Misused(t.Context(), refused, []string{token}, store.Event{Actor: "unknown", Address: address})
+	}
+	for n := range 300 {
+		misuse(fmt.Sprintf("2001:db8:0:%x::1", n), "msa_unknown1")
+	}
+	const leaks = 30
+	for range leaks {
+		misuse("192.0.2.9", operator.ID)
+	}
+	d.Settle(t.Context(), true)
+	named := 0
+	for _, e := range d.events("bootstrap.refused") {
+		if e.Detail["token"] == operator.ID && e.Detail["account"] == "operator" && e.Address == "192.0.2.9" {
+			n, err := strconv.Atoi(cmp.Or(e.Detail["more"], "1"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			named += n
+		}
+	}
+	if named != leaks {
+		t.Errorf("%d of %d leaks are recorded with the token and its account", named, leaks)
+	}
+}
+
+// TestCountedByActor: refusals of two accounts at one address are not counted as those of one.
+func TestCountedByActor(t *testing.T) {
+	d := newFixture(t)
+	for _, actor := range []string{"account:ci", "account:operator", "account:operator"} {
+		d.Refused(t.Context(), store.Event{Kind: "admin.refused", Actor: actor, Address: "192.0.2.9", Outcome: "forbidden"}, true)
+	}
+	d.Settle(t.Context(), true)
+	more := map[string]string{}
+	for _, e := range d.events("admin.refused") {
+		more[e.Actor] = e.Detail["more"]
+	}
+	if len(more) != 2 || more["account:ci"] != "1" || more["account:operator"] != "2" {
+		t.Errorf("counted by actor: %v", more)
+	}
+}
+
 // TestRepeated: what differs in credential, network or outcome is another event, and has a sum of its own.
 func TestRepeated(t *testing.T) {
 	d := newFixture(t)
