@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 
 	"muster/agent/internal/command"
@@ -92,11 +93,7 @@ func dispatch(ctx context.Context, p command.Program, name string, args []string
 	case "--version":
 		name = "version"
 	case "":
-		printOverview(p.Stdout)
-		if len(args) == 0 {
-			return command.Usagef("no command given")
-		}
-		return nil
+		return noCommand(p, args)
 	case "help", "--help", "-help", "-h":
 		printOverview(p.Stdout)
 		return nil
@@ -110,6 +107,28 @@ func dispatch(ctx context.Context, p command.Program, name string, args []string
 	}
 	last := len(names) - 1
 	return command.Usagef("there is no command %.40q: the commands are %s and %s", name, strings.Join(names[:last], ", "), names[last])
+}
+
+// noCommand answers what names no command. With flags it is a mistake too: a unit that lost its "run" must not count as done.
+func noCommand(p command.Program, args []string) error {
+	if len(args) == 0 || asksHelp(args) {
+		printOverview(p.Stdout)
+	}
+	if asksHelp(args) {
+		return nil
+	}
+	return command.Usagef("no command given")
+}
+
+// asksHelp tells whether one of the arguments asks for help.
+func asksHelp(args []string) bool {
+	return slices.ContainsFunc(args, func(arg string) bool {
+		switch strings.TrimLeft(arg, "-") {
+		case "help", "h":
+			return strings.HasPrefix(arg, "-")
+		}
+		return false
+	})
 }
 
 func printOverview(to io.Writer) {

@@ -78,7 +78,9 @@ func TestUsage(t *testing.T) {
 		want   string // on either screen
 	}{
 		{"nothing", nil, none, 2, "no command given"},
+		{"flags without a command", []string{"--gateway", "https://gw"}, none, 2, "no command given"},
 		{"help", []string{"--help"}, none, 0, "Examples:"},
+		{"help among flags", []string{"--gateway", "https://gw", "--help"}, none, 0, "Examples:"},
 		{"help command", []string{"help"}, none, 0, "Examples:"},
 		{"unknown command", []string{"fly"}, none, 2, "there is no command"},
 		{"run help", []string{"run", "--help"}, none, 0, "--root-pin PIN"},

@@ -371,6 +371,23 @@ func TestBodiesAreBounded(t *testing.T) {
 	}
 }
 
+// TestLongTrustChain: a gateway adds a set per rotation, so that the chain of an old one is larger than other answers.
+func TestLongTrustChain(t *testing.T) {
+	for size, fits := range map[int]bool{wire.MaxBody + 1: true, 8<<20 + 1: false} {
+		g := gatewaytest.New(t)
+		g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+			if q.Path != wire.PathTrust {
+				return nil
+			}
+			return &gatewaytest.Reply{Status: 200, Body: make([]byte, size)}
+		}
+		document, err := connect(t, g, nil, nil).FetchTrust(t.Context())
+		if (err == nil) != fits || fits && len(document) != size {
+			t.Errorf("%d bytes: got %d, %v", size, len(document), err)
+		}
+	}
+}
+
 func TestHangingGatewayIsGivenUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gatewaytest.New(t)
