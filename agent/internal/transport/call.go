@@ -105,7 +105,8 @@ func (c *Client) settle(ctx context.Context, t *tenure, q Request) (Answer, erro
 // gateway's certificate are wrong, it ignores them and sends the request signed: the proven answer tells whose clock is wrong.
 func (c *Client) attempt(ctx context.Context, t *tenure, q Request) (attempt, error) {
 	return c.carry(ctx, func(via Way) (attempt, error) {
-		a, err := c.send(ctx, c.over(t, via, strict), t, q, via == Curl || !c.isMutual(t))
+		signed := via == Curl || !c.isMutual(t) || q.Into.needsSignature()
+		a, err := c.send(ctx, c.over(t, via, strict), t, q, signed)
 		a.strict = true
 		if errors.Is(err, errDates) {
 			c.cfg.Logger.Warn("the gateway's certificate fails by its dates alone: asking for the time", "host", c.base.Host)

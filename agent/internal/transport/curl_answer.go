@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 var errNoHTTP = errors.New("what answers there does not speak HTTP: check the port of --gateway")
@@ -59,6 +60,7 @@ func statusOf(line string) int {
 type arrival struct {
 	out  outgoing
 	kill func()
+	news chan struct{} // has room for one: the head has grown
 
 	mu    sync.Mutex
 	heads []byte
@@ -79,6 +81,10 @@ func (h head) Write(data []byte) (int, error) {
 		return len(data), nil
 	}
 	a.heads = append(a.heads, data...)
+	select {
+	case a.news <- struct{}{}:
+	default:
+	}
 	return len(data), nil
 }
 
@@ -90,10 +96,35 @@ func (a *arrival) Write(data []byte) (int, error) {
 	}
 	a.held = append(a.held, data...)
 	a.look()
-	if err := a.out.fits(len(a.held)); err != nil {
+	if a.crowded() {
+		a.await()
+	}
+	if err := a.out.fits(len(a.held)); err != nil && a.err == nil {
 		a.fail(err)
 	}
 	return len(data), nil
+}
+
+// crowded reports whether more is held than belongs in memory, though the head may yet say that it goes to the download.
+func (a *arrival) crowded() bool {
+	return a.out.into != nil && a.err == nil && a.out.fits(len(a.held)) != nil
+}
+
+// await waits for the head: on a busy machine the body may be read long before it.
+func (a *arrival) await() {
+	late := time.NewTimer(pipeGrace)
+	defer late.Stop()
+	for a.crowded() {
+		a.mu.Unlock()
+		select {
+		case <-a.news:
+			a.mu.Lock()
+		case <-late.C:
+			a.mu.Lock()
+			return
+		}
+		a.look()
+	}
 }
 
 // look passes on what is held where the head allows that. The head of a proxy's answer, which comes first, allows nothing: it carries no
@@ -109,7 +140,7 @@ func (a *arrival) look() {
 			return
 		}
 		a.flows = true
-		if err := a.out.into.begin(answer); err != nil {
+		if err := a.out.into.begin(answer, a.out.signed); err != nil {
 			a.fail(err)
 			return
 		}

@@ -51,7 +51,7 @@ func (o outcome) says() string {
 func (i invocation) run(ctx context.Context) outcome {
 	ctx, kill := context.WithCancel(ctx)
 	defer kill()
-	arriving := arrival{out: i.out, kill: kill}
+	arriving := arrival{out: i.out, kill: kill, news: make(chan struct{}, 1)}
 	stderr := bounded{most: maxSays}
 	cmd := exec.CommandContext(ctx, i.program, "-q", "--config", "-") // -q: no configuration file of the user's
 	cmd.Env = i.env

@@ -60,6 +60,8 @@ func newDirect(c *Client, t *tenure, verify func([]*x509.Certificate) (bool, err
 		DisableCompression:  true,
 		ReadBufferSize:      2 << 10,
 		WriteBufferSize:     2 << 10,
+
+		MaxResponseHeaderBytes: maxHeaders,
 		TLSClientConfig: &tls.Config{
 			MinVersion:                  tls.VersionTLS12,
 			InsecureSkipVerify:          true, // judge below decides
@@ -154,6 +156,9 @@ func (d *direct) exchange(ctx context.Context, o outgoing) (Answer, error) {
 	defer response.Body.Close()
 	// From here on net/http has an answer. What fails now broke off in its body.
 	a := Answer{Status: response.StatusCode, Header: response.Header, chained: d.chainedTo(response.TLS)}
+	if a.Status == http.StatusSwitchingProtocols { // its body is the connection, which ends with no context
+		return a, nil
+	}
 	err = o.take(&a, response.Body)
 	switch {
 	case err != nil && response.StatusCode == http.StatusBadRequest && response.TLS == nil:

@@ -26,6 +26,8 @@ type Download struct {
 	got  int64     // how many they are
 	tag  string    // the strong ETag of the content that they begin
 	void error     // why it cannot go on; nil: it can
+
+	signed bool // a part came to a signed request: only a signature over the whole proves that part
 }
 
 // ErrVoid is wrapped by errors after which the bytes that a Download has written are of no use.
@@ -49,8 +51,12 @@ func (d *Download) ask(header http.Header) error {
 	return nil
 }
 
+// needsSignature reports whether the connection alone does not prove the whole: what is here may come from anyone.
+func (d *Download) needsSignature() bool { return d != nil && d.signed }
+
 // begin checks the head of an answer before its body is written: the body must be the whole content, or the part that was asked for.
-func (d *Download) begin(a Answer) error {
+// signed: its request was.
+func (d *Download) begin(a Answer, signed bool) error {
 	tag := a.Header.Get("ETag")
 	if strings.HasPrefix(tag, "W/") {
 		tag = ""
@@ -65,6 +71,7 @@ func (d *Download) begin(a Answer) error {
 		d.sum = sha256.New()
 		d.tag = tag
 	}
+	d.signed = d.signed || signed
 	return nil
 }
 

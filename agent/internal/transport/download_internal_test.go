@@ -17,14 +17,14 @@ func FuzzDownloadHead(f *testing.F) {
 		var got bytes.Buffer
 		d := &Download{To: &got, Most: 16}
 		first := Answer{Status: 200, Header: http.Header{"Etag": {`"a"`}}}
-		if err := d.begin(first); err != nil {
+		if err := d.begin(first, true); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := d.Write([]byte("1234")); err != nil {
 			t.Fatal(err)
 		}
 		a := Answer{Status: status, Header: http.Header{"Etag": {tag}, "Content-Range": {part}}}
-		err := d.begin(a)
+		err := d.begin(a, true)
 		if err == nil && (status == 200 || tag != `"a"` || !bytes.HasPrefix([]byte(part), []byte("bytes 4-"))) {
 			t.Fatalf("status %d with tag %q and range %q goes on", status, tag, part)
 		}

@@ -73,7 +73,7 @@ func (o outgoing) streams(a Answer) bool {
 // take reads the body of an answer to its end.
 func (o outgoing) take(a *Answer, body io.Reader) error {
 	if o.streams(*a) {
-		if err := o.into.begin(*a); err != nil {
+		if err := o.into.begin(*a, o.signed); err != nil {
 			return err
 		}
 		if _, err := io.Copy(o.into, body); err != nil {
