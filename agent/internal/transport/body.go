@@ -40,6 +40,36 @@ func Section(kind string, from io.ReaderAt, offset, size int64) (*Body, error) {
 	return b, nil
 }
 
+// loan is the time in which a body may be read. Who sends it does not always know when the call has ended: net/http goes on reading
+// after an early answer, and so does what feeds curl.
+type loan struct{ free chan struct{} } // holds one while nobody reads, and none any more when it is over
+
+func newLoan() *loan {
+	l := &loan{make(chan struct{}, 1)}
+	l.free <- struct{}{}
+	return l
+}
+
+// end waits for a read that is under way. No other one begins.
+func (l *loan) end() {
+	<-l.free
+	close(l.free)
+}
+
+// lent is a body while it is on loan.
+type lent struct {
+	from io.Reader
+	loan *loan
+}
+
+func (r lent) Read(data []byte) (int, error) {
+	if _, on := <-r.loan.free; !on {
+		return 0, io.ErrClosedPipe
+	}
+	defer func() { r.loan.free <- struct{}{} }()
+	return r.from.Read(data)
+}
+
 // reader reads the body from its beginning. Readers of one body may be in use at the same time.
 func (b *Body) reader() io.Reader {
 	if b == nil {

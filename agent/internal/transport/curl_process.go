@@ -61,7 +61,9 @@ func (i invocation) run(ctx context.Context) outcome {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = pipeGrace
-	pipes, err := openPipes(i.out.body.reader(), bytes.NewReader(i.roots))
+	loan := newLoan()
+	defer loan.end()
+	pipes, err := openPipes(lent{i.out.body.reader(), loan}, bytes.NewReader(i.roots))
 	if err != nil {
 		return outcome{err: err}
 	}

@@ -142,7 +142,9 @@ func (d *direct) exchange(ctx context.Context, o outgoing) (Answer, error) {
 		ConnectDone:      func(string, string, error) { at.Store(asking) },
 		TLSHandshakeDone: func(_ tls.ConnectionState, err error) { cut.Store(wasCut(err)) },
 	})
-	r, err := d.request(ctx, o)
+	loan := newLoan()
+	defer loan.end()
+	r, err := d.request(ctx, o, loan)
 	if err != nil {
 		return Answer{}, err
 	}
@@ -171,8 +173,8 @@ func (d *direct) exchange(ctx context.Context, o outgoing) (Answer, error) {
 	return a, nil
 }
 
-func (d *direct) request(ctx context.Context, o outgoing) (*http.Request, error) {
-	r, err := http.NewRequestWithContext(ctx, o.method, d.client.base.String()+o.path, o.body.reader())
+func (d *direct) request(ctx context.Context, o outgoing, loan *loan) (*http.Request, error) {
+	r, err := http.NewRequestWithContext(ctx, o.method, d.client.base.String()+o.path, lent{o.body.reader(), loan})
 	if err != nil {
 		return nil, err
 	}
@@ -186,7 +188,7 @@ func (d *direct) request(ctx context.Context, o outgoing) (*http.Request, error)
 		return r, nil
 	}
 	r.ContentLength = o.body.size
-	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(o.body.reader()), nil }
+	r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(lent{o.body.reader(), loan}), nil }
 	return r, nil
 }
 
