@@ -53,9 +53,13 @@ func (s *Store) ExpiredNodes(ctx context.Context, now time.Time, reason string) 
 	return all(ctx, s, func(r *row) string { return r.text() }, do(expiredNodes, millis(now), reason, int64(sweepLimit)))
 }
 
-// Certificates returns the eight newest certificates of a node's present enrolment, newest first. An operator chooses from them when
-// two machines use the identity.
+// Certificates returns the newest eight certificates of a node's present enrolment, newest first, and the current and the pending one
+// where they are older than those. An operator chooses from them when two machines use the identity. An earlier choice may have made an
+// old generation the current one.
 func (s *Store) Certificates(ctx context.Context, nodeID string) ([]Certificate, error) {
-	return all(ctx, s, readCertificate, do("SELECT "+certificateColumns+` FROM certificates c JOIN nodes n ON n.id = c.node_id
-		WHERE n.id = ? AND c.enrolment_id = n.enrolment_id ORDER BY c.generation DESC, c.issued_at DESC, c.fingerprint LIMIT 8`, nodeID))
+	const newest = ` ORDER BY c.generation DESC, c.issued_at DESC, c.fingerprint`
+	const ofEnrolment = ` FROM certificates c JOIN nodes n ON n.id = c.node_id WHERE n.id = ? AND c.enrolment_id = n.enrolment_id`
+	return all(ctx, s, readCertificate, do("SELECT "+certificateColumns+ofEnrolment+
+		" AND (c.status IN ('current', 'pending') OR c.fingerprint IN (SELECT c.fingerprint"+ofEnrolment+newest+" LIMIT 8))"+newest,
+		nodeID, nodeID))
 }

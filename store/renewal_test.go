@@ -105,6 +105,28 @@ func TestKeepCertificate(t *testing.T) {
 	}
 }
 
+// TestOldCertificateIsListed: a certificate that an operator chose is on the list, however many newer ones there were.
+func TestOldCertificateIsListed(t *testing.T) {
+	s := enrolled(t, "n")
+	ctx := t.Context()
+	current := "print-n"
+	for generation := 2; generation <= 10; generation++ {
+		next := renewed("n", generation)
+		must(t, s.AddCertificate(ctx, next, current))
+		must(t, s.PromoteCertificate(ctx, next.Fingerprint, after(time.Hour)))
+		current = next.Fingerprint
+	}
+	choice := store.Move{NodeID: "id-n", From: "enrolled", To: "enrolled", At: after(2 * time.Hour), KeepCertificate: "print-n"}
+	must(t, s.MoveNode(ctx, choice))
+	certificates, err := s.Certificates(ctx, "id-n")
+	if err != nil || len(certificates) != 9 {
+		t.Fatalf("got %d certificates, %v", len(certificates), err)
+	}
+	if last := certificates[8]; last.Fingerprint != "print-n" || certificates[0].Generation != 10 {
+		t.Errorf("the last is %s, the first has generation %d", last.Fingerprint, certificates[0].Generation)
+	}
+}
+
 // TestRecoveries counts what is issued to an expired certificate, and its first use closes what an operator opened.
 func TestRecoveries(t *testing.T) {
 	s := enrolled(t, "n")
