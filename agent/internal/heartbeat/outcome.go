@@ -120,11 +120,15 @@ func (l *Loop) swap(code string) bool {
 	next := l.State
 	next.Current = other
 	next.Previous = l.State.Current
-	if err := l.Directory.Save(next); err != nil {
+	_, err := next.Transport() // a damaged pair must not become the current one: the next start would refuse the file
+	if err == nil {
+		err = l.Directory.Save(next)
+	}
+	if err != nil {
 		l.Logger.Error("cannot change to the other certificate", "error", err)
 		return false
 	}
-	if err := l.use(next); err != nil { // not to be expected: the other pair was in use before
+	if err := l.use(next); err != nil { // not to be expected: the pair was read just now
 		return false
 	}
 	l.phase.swapped = true

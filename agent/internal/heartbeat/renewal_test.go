@@ -271,3 +271,21 @@ func TestLostAdoption(t *testing.T) {
 		})
 	}
 }
+
+// TestDamagedPairIsNotUsed: where the pair before cannot be read, the node keeps the pair that it has.
+func TestDamagedPairIsNotUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, false, nil)
+		n.cfg.Interval = 5 * time.Minute
+		n.run(t, 17*time.Hour) // renewed once
+		n.cfg.State = n.saved(t)
+		n.cfg.State.Previous.Key = "damaged"
+		n.g.Script = func(gatewaytest.Request) *gatewaytest.Reply {
+			return gatewaytest.Refusal(401, wire.CodeUnknownCertificate)
+		}
+		n.run(t, time.Minute)
+		if got := n.saved(t).Current.Generation; got != 2 {
+			t.Errorf("generation %d is the current one", got)
+		}
+	})
+}
