@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptrace"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -36,10 +37,11 @@ type direct struct {
 	transport *http.Transport
 
 	mu       sync.Mutex
-	verdicts [4]verdict // of the last handshakes
+	verdicts [4]verdict // of the leaves that were seen last; connections of an older leaf may still be at work
 }
 
-// verdict is what the handshake of a connection found out. The leaf, by its address, tells which connection that was.
+// verdict is what a handshake found out about the server's leaf. crypto/tls parses a leaf once and shares it among the connections
+// that show it, so its address names it.
 type verdict struct {
 	leaf    *x509.Certificate
 	chained bool
@@ -89,15 +91,26 @@ func (d *direct) judge(state tls.ConnectionState) error {
 		d.tenure.asked = false
 		c.mu.Unlock()
 	}
-	d.mu.Lock()
-	copy(d.verdicts[1:], d.verdicts[:])
-	d.verdicts[0] = verdict{leaf: state.PeerCertificates[0], chained: chained}
-	d.mu.Unlock()
+	d.remember(verdict{leaf: state.PeerCertificates[0], chained: chained})
 	return nil
 }
 
+// remember keeps a verdict in place of an earlier one on the same leaf, or else of the oldest. So many connections of one leaf do not
+// push out the leaf of a call that takes long.
+func (d *direct) remember(v verdict) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	last := len(d.verdicts) - 1
+	at := slices.IndexFunc(d.verdicts[:last], func(known verdict) bool { return known.leaf == v.leaf })
+	if at < 0 {
+		at = last
+	}
+	copy(d.verdicts[1:at+1], d.verdicts[:at])
+	d.verdicts[0] = v
+}
+
 // chainedTo reports whether the connection of an answer chained to muster's root. net/http does not say on which of its connections an
-// answer came, but its TLS state has the very leaf that judge has seen.
+// answer came, but the answer's TLS state has the very leaf that judge has seen.
 func (d *direct) chainedTo(state *tls.ConnectionState) bool {
 	if state == nil || len(state.PeerCertificates) == 0 {
 		return false
