@@ -22,7 +22,8 @@ type Adoptee struct {
 }
 
 // Adopt records a certificate that was issued after the backup from which this gateway's database was restored. It does so once
-// for each node, within the time that the restore allows; the same certificate may be shown again. It returns the generation that the certificate has on record.
+// for each node, within the time that the restore allows; the same certificate may be shown
+// again. It returns the generation that the certificate has on record.
 // Refusals carry the code unknown_certificate. Each refusal within that time is an event.
 func (f *Fleet) Adopt(ctx context.Context, a Adoptee) (int, error) {
 	restored, err := f.store.Restoration(ctx)
