@@ -163,6 +163,7 @@ func TestOldReadings(t *testing.T) {
 		}
 	}
 	if wide := h.done("node", "ls", "-o", "wide"); !strings.Contains(wide, "  8m  ") ||
+		!strings.Contains(wide, "  hung 11s  ") || // not 10s
 		!strings.Contains(wide, "warning: infoROM is corrupted") || strings.Contains(h.done("node", "ls", "-o", "json"), "~") {
 		t.Errorf("got\n%s", wide)
 	}

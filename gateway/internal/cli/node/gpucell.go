@@ -98,14 +98,19 @@ func (v view) old() bool {
 
 // sampled is when the GPU rows were read, by the gateway's clock.
 func (v view) sampled() *time.Time {
-	if v.hardware == nil || v.hardware.Probe.SampledAt == nil {
+	if v.hardware == nil {
 		return nil
 	}
-	at := *v.hardware.Probe.SampledAt
-	if v.SkewMillis != nil && math.Abs(float64(*v.SkewMillis)) < 1e14 {
-		at = at.Add(time.Duration(*v.SkewMillis) * time.Millisecond)
+	return v.byGateway(v.hardware.Probe.SampledAt)
+}
+
+// byGateway is a time of the node's clock by the gateway's clock.
+func (v view) byGateway(at *time.Time) *time.Time {
+	if at == nil || v.SkewMillis == nil || math.Abs(float64(*v.SkewMillis)) >= 1e14 {
+		return at
 	}
-	return &at
+	moved := at.Add(time.Duration(*v.SkewMillis) * time.Millisecond)
+	return &moved
 }
 
 func (v view) readAge() string {

@@ -130,7 +130,7 @@ func (v view) probe() string {
 	if p.Since == nil || p.State == wire.ProbeOK || p.State == wire.ProbeAbsent {
 		return screen.OrUnknown(p.State)
 	}
-	return screen.OrUnknown(p.State) + " " + v.since(p.Since)
+	return screen.OrUnknown(p.State) + " " + v.since(v.byGateway(p.Since))
 }
 
 func (v view) skew() string {
