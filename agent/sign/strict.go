@@ -4,8 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
-	"io"
 	"reflect"
+	"strconv"
 	"strings"
 	"unicode/utf8"
 )
@@ -23,12 +23,12 @@ func decodeStrict(data []byte, v any, newer bool) error {
 	if !utf8.Valid(data) || bytes.Equal(bytes.TrimSpace(data), []byte("null")) { // json would repair the one and ignore the other
 		return fmt.Errorf("not UTF-8, or null: %w", ErrMalformed)
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	if err := strictValue(d, reflect.TypeOf(v), newer, 0); err != nil {
-		return err
+	if !json.Valid(data) {
+		return fmt.Errorf("not JSON, or data after the document: %w", ErrMalformed)
 	}
-	if _, err := d.Token(); err != io.EOF {
-		return fmt.Errorf("data after the document: %w", ErrMalformed)
+	w := walker{text: data, newer: newer}
+	if err := w.value(reflect.TypeOf(v), 0); err != nil {
+		return err
 	}
 	if err := json.Unmarshal(data, v); err != nil {
 		return fmt.Errorf("%w: %w", ErrMalformed, err)
@@ -36,54 +36,123 @@ func decodeStrict(data []byte, v any, newer bool) error {
 	return nil
 }
 
-// strictValue walks one JSON value along the Go type into which it will be read.
-func strictValue(d *json.Decoder, t reflect.Type, newer bool, depth int) error {
+// maxDepth is how deeply a document may be nested.
+const maxDepth = 32
+
+// walker reads well-formed JSON, and refuses what encoding/json accepts. json.Decoder's tokens would do as well, but json.Decoder decodes
+// a value for each of them, which takes five times as long.
+type walker struct {
+	text  []byte
+	at    int
+	newer bool // unknown keys are skipped
+}
+
+// value reads one JSON value along the Go type into which it is read.
+func (w *walker) value(t reflect.Type, depth int) error {
+	if depth > maxDepth {
+		return fmt.Errorf("nested too deeply: %w", ErrMalformed)
+	}
 	for t != nil && t.Kind() == reflect.Pointer {
 		t = t.Elem()
 	}
-	token, err := d.Token()
-	if err != nil || depth > 32 {
-		return fmt.Errorf("not JSON, or nested too deeply: %w", ErrMalformed)
-	}
-	switch token {
-	case json.Delim('['):
-		for d.More() {
-			if err := strictValue(d, element(t), newer, depth+1); err != nil {
-				return err
-			}
-		}
-	case json.Delim('{'):
-		if err := strictObject(d, t, newer, depth); err != nil {
-			return err
-		}
-	default:
+	switch w.next() {
+	case '{':
+		return w.object(t, depth)
+	case '[':
+		return w.array(element(t), depth)
+	case '"':
+		w.quoted()
 		return nil
 	}
-	if _, err := d.Token(); err != nil {
-		return fmt.Errorf("not JSON: %w", ErrMalformed)
+	return w.literal()
+}
+
+func (w *walker) array(t reflect.Type, depth int) error {
+	w.at++
+	for w.more(']') {
+		if err := w.value(t, depth+1); err != nil {
+			return err
+		}
 	}
 	return nil
 }
 
-// strictObject walks the members of one object up to its closing brace. encoding/json would take the last of two equal keys.
-func strictObject(d *json.Decoder, t reflect.Type, newer bool, depth int) error {
+// object reads an object. encoding/json would take the last of two equal keys.
+func (w *walker) object(t reflect.Type, depth int) error {
+	w.at++
 	seen := map[string]bool{}
-	for d.More() {
-		token, err := d.Token()
-		key, ok := token.(string)
-		if err != nil || !ok {
-			return fmt.Errorf("not JSON: %w", ErrMalformed)
-		}
+	for w.more('}') {
+		key := w.key()
 		inner, known := member(t, key)
-		if seen[key] || !known && (!newer || variant(t, key)) {
+		if seen[key] || !known && (!w.newer || variant(t, key)) {
 			return fmt.Errorf("key %.40q is unknown or stands twice: %w", key, ErrMalformed)
 		}
 		seen[key] = true
-		if err := strictValue(d, inner, newer, depth+1); err != nil {
+		if err := w.value(inner, depth+1); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// more goes to the next element of a container, or behind the container's end.
+func (w *walker) more(end byte) bool {
+	c := w.next()
+	if c == ',' {
+		w.at++
+		c = w.next()
+	}
+	if c == end {
+		w.at++
+	}
+	return c != end
+}
+
+// key reads the key of a member and goes to its value.
+func (w *walker) key() string {
+	raw := w.quoted()
+	w.next()
+	w.at++ // the colon
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return string(raw[1 : len(raw)-1])
+	}
+	var key string
+	_ = json.Unmarshal(raw, &key) // it was read before
+	return key
+}
+
+// quoted reads a string as it stands, with its quotes.
+func (w *walker) quoted() []byte {
+	start := w.at
+	for w.at++; w.text[w.at] != '"'; w.at++ {
+		if w.text[w.at] == '\\' {
+			w.at++
+		}
+	}
+	w.at++
+	return w.text[start:w.at]
+}
+
+// literal reads a number, true, false or null. A number that is skipped must fit a float64 too.
+func (w *walker) literal() error {
+	start := w.at
+	for w.at < len(w.text) && bytes.IndexByte([]byte(",]} \t\r\n"), w.text[w.at]) < 0 {
+		w.at++
+	}
+	if c := w.text[start]; c != 't' && c != 'f' && c != 'n' {
+		if _, err := strconv.ParseFloat(string(w.text[start:w.at]), 64); err != nil {
+			return fmt.Errorf("%w: %w", ErrMalformed, err)
+		}
+	}
+	return nil
+}
+
+// next skips white space, and gives the byte after it.
+func (w *walker) next() byte {
+	for bytes.IndexByte([]byte(" \t\r\n"), w.text[w.at]) >= 0 {
+		w.at++
+	}
+	return w.text[w.at]
 }
 
 // variant reports whether encoding/json would take an unknown key for a known one.

@@ -43,7 +43,8 @@ func TestDecodeStrictTakes(t *testing.T) {
 		`{}`, " {\n} \n", `{"name":"a","number":3,"time":"2026-05-04T12:00:00Z"}`, `{"number":null,"inner":null,"list":null}`,
 		`{"labels":{"A":"1","a":"2","anything":"3"}}`, `{"inner":{"deep":"x"},"list":[{"deep":"y"},{"deep":"z"}]}`,
 		`{"groups":{"g":{"deep":"x"}},"pair":[{"deep":"a"},{"deep":"b"}]}`, `{"any":{"a":{"A":[1,{"b":null}]}},"raw":{"x":[{"y":1}]}}`,
-		`{"bytes":"AAAA","Bare":"x","shared":"s","Plain":1}`, `{"n\u0061me":"ü"}`,
+		`{"bytes":"AAAA","Bare":"x","shared":"s","Plain":1}`, `{"n\u0061me":"ü"}`, `{"name":"\"}\\","raw":["\\",{"]\"":"{"}]}`,
+		"{ \"number\" :\t-3 ,\r\n\"any\": [ 1.5e3 , true,null ] }",
 	} {
 		var got, want document
 		if err := json.Unmarshal([]byte(text), &want); err != nil {
@@ -70,6 +71,8 @@ func TestDecodeStrictRefuses(t *testing.T) {
 		"unknown in an array":    `{"pair":[{"x":1}]}`,
 		"duplicate":              `{"name":"a","name":"a"}`,
 		"duplicate by an escape": `{"name":"a","n\u0061me":"b"}`,
+		"duplicate after \\\"":   `{"name":"\"}","name":"b"}`,
+		"duplicate after \\\\":   `{"name":"\\","name":"b"}`,
 		"duplicate within":       `{"inner":{"deep":"a","deep":"b"}}`,
 		"duplicate in a map":     `{"labels":{"a":"1","a":"2"}}`,
 		"duplicate in any":       `{"any":{"a":1,"a":2}}`,
@@ -99,8 +102,10 @@ func TestDecodeStrictRefuses(t *testing.T) {
 		"not UTF-8":              "{\"name\":\"\xff\"}",
 		"number too large":       `{"any":1e999}`,
 		"number too large here":  `{"number":99999999999999999999}`,
+		"number too large raw":   `{"raw":[1e999]}`,
 		"bad time":               `{"time":"yesterday"}`,
 		"deep lists":             `{"any":` + strings.Repeat("[", 40) + strings.Repeat("]", 40) + `}`,
+		"deep raw":               `{"raw":` + strings.Repeat("[", 32) + "1" + strings.Repeat("]", 32) + `}`,
 		"deep objects":           `{"any":` + strings.Repeat(`{"a":`, 40) + "1" + strings.Repeat("}", 40) + `}`,
 		"bottomless":             strings.Repeat("[", 1<<20),
 	} {
