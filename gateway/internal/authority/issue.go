@@ -4,12 +4,11 @@ import (
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
-	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
+	"encoding/asn1"
 	"errors"
 	"fmt"
-	"net/url"
 	"time"
 
 	"muster/agent/wire"
@@ -50,20 +49,29 @@ func (a *Authority) Issue(ctx context.Context, r Request) (store.Certificate, er
 
 // signNode makes a node's certificate.
 func (a *Authority) signNode(h *held, r Request, key *ecdsa.PublicKey, ttl time.Duration) (store.Certificate, error) {
-	template, err := a.completeLeaf(h, key, ttl, x509.Certificate{
-		Subject:     pkix.Name{CommonName: r.NodeID},
-		URIs:        []*url.URL{a.nodeURL(r.NodeID)},
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
-	})
+	parent := h.issuing.shortest()
+	from, to, err := a.leafDates(parent, ttl)
 	if err != nil {
 		return store.Certificate{}, err
 	}
-	der, err := signLeaf(h, key, template)
+	number, err := serial(a.config.Rand)
+	if err != nil {
+		return store.Certificate{}, err
+	}
+	extensions, err := nodeExtensions(keyIdentifier(key), parent.SubjectKeyId, a.NodeURI(r.NodeID))
+	if err != nil {
+		return store.Certificate{}, err
+	}
+	leaf := nodeLeaf{
+		Serial: number, Validity: validity{from, to}, Subject: pkix.Name{CommonName: r.NodeID}.ToRDNSequence(),
+		Key: asn1.RawValue{FullBytes: r.CSR.RawSubjectPublicKeyInfo}, Extensions: extensions,
+	}
+	der, err := leaf.sign(parent, h.issuing.key)
 	if err != nil {
 		return store.Certificate{}, err
 	}
 	chain := encodeCertificate(der) + h.issuing.chainTail
-	return store.NewCertificate(der, r.CSR.RawSubjectPublicKeyInfo, template.NotBefore, template.NotAfter, chain), nil
+	return store.NewCertificate(der, r.CSR.RawSubjectPublicKeyInfo, from, to, chain), nil
 }
 
 // leafDates are the dates of a leaf with this lifetime that is made now. They stay within the dates of its parent.
@@ -75,26 +83,6 @@ func (a *Authority) leafDates(parent *x509.Certificate, ttl time.Duration) (from
 			date(now), date(parent.NotBefore), date(parent.NotAfter), ErrClock)
 	}
 	return later(now.Add(-wire.Backdate), parent.NotBefore), earlier(now.Add(ttl), parent.NotAfter), nil
-}
-
-// completeLeaf adds to a template what all leaves have in common.
-func (a *Authority) completeLeaf(h *held, key *ecdsa.PublicKey, ttl time.Duration, template x509.Certificate) (*x509.Certificate, error) {
-	var err error
-	if template.NotBefore, template.NotAfter, err = a.leafDates(h.issuing.shortest(), ttl); err != nil {
-		return nil, err
-	}
-	if template.SerialNumber, err = serial(a.config.Rand); err != nil {
-		return nil, err
-	}
-	template.KeyUsage = x509.KeyUsageDigitalSignature
-	template.BasicConstraintsValid = true
-	template.SubjectKeyId = keyIdentifier(key)
-	return &template, nil
-}
-
-// signLeaf returns a leaf in DER. It names the certificate that ends first as its issuer; all have the same subject and key.
-func signLeaf(h *held, key *ecdsa.PublicKey, template *x509.Certificate) ([]byte, error) {
-	return x509.CreateCertificate(rand.Reader, template, h.issuing.shortest(), key, h.issuing.key)
 }
 
 // validID accepts node ids that need no escape in a URI and fit into a common name.

@@ -198,7 +198,7 @@ func serial(random io.Reader) (*big.Int, error) {
 // keyIdentifier is the leftmost 160 bits of the SHA-256 of the point (RFC 7093 section 2, method 1).
 func keyIdentifier(key *ecdsa.PublicKey) []byte {
 	point, err := key.Bytes()
-	if err != nil { // the key is no point on the curve: signing refuses it later
+	if err != nil { // the key is no point on the curve: crypto/x509 reads no such key, and signs none
 		return nil
 	}
 	sum := sha256.Sum256(point)

@@ -127,24 +127,10 @@ func (s *Serving) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
 // renew makes a new certificate for the same key. The chain has no root: a client either has the root already, or does not believe it.
 func (s *Serving) renew() error {
-	a := s.authority
-	h := a.held.Load()
-	template, err := a.completeLeaf(h, &s.key.PublicKey, servingLife, x509.Certificate{
-		Subject:     pkix.Name{Organization: []string{a.config.TrustDomain}, CommonName: "muster gateway"},
-		DNSNames:    s.names,
-		IPAddresses: s.addresses,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
-	})
+	h := s.authority.held.Load()
+	leaf, err := s.sign(h)
 	if err != nil {
 		return fmt.Errorf("sign the serving certificate: %w", err)
-	}
-	der, err := signLeaf(h, &s.key.PublicKey, template)
-	if err != nil {
-		return fmt.Errorf("sign the serving certificate: %w", err)
-	}
-	leaf, err := x509.ParseCertificate(der)
-	if err != nil {
-		return err
 	}
 	issued := leaf.NotBefore.Add(wire.Backdate)
 	s.renewAt = issued.Add(wire.RenewAfter(leaf.NotAfter.Sub(issued)))
@@ -156,6 +142,34 @@ func (s *Serving) renew() error {
 	}
 	s.made = h
 	return nil
+}
+
+// sign makes the certificate. It names the intermediate that ends first as its issuer; all have the same subject and key.
+func (s *Serving) sign(h *held) (*x509.Certificate, error) {
+	a := s.authority
+	parent := h.issuing.shortest()
+	from, to, err := a.leafDates(parent, servingLife)
+	if err != nil {
+		return nil, err
+	}
+	number, err := serial(a.config.Rand)
+	if err != nil {
+		return nil, err
+	}
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{
+		SerialNumber: number, NotBefore: from, NotAfter: to,
+		Subject:               pkix.Name{Organization: []string{a.config.TrustDomain}, CommonName: "muster gateway"},
+		DNSNames:              s.names,
+		IPAddresses:           s.addresses,
+		KeyUsage:              x509.KeyUsageDigitalSignature,
+		ExtKeyUsage:           []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth},
+		BasicConstraintsValid: true,
+		SubjectKeyId:          keyIdentifier(&s.key.PublicKey),
+	}, parent, &s.key.PublicKey, h.issuing.key)
+	if err != nil {
+		return nil, err
+	}
+	return x509.ParseCertificate(der)
 }
 
 // PinnedPublicKey is the serving key in the form of curl's --pinnedpubkey: "sha256//" and the base64 SHA-256 of the
