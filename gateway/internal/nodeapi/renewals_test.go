@@ -204,6 +204,7 @@ type refusal struct {
 	http.ResponseWriter
 	g      *lively
 	status int
+	asker  context.Context // done when nobody reads the answer: the agent has cut the call
 }
 
 func (r *refusal) WriteHeader(status int) {
@@ -213,7 +214,7 @@ func (r *refusal) WriteHeader(status int) {
 
 func (r *refusal) Write(body []byte) (int, error) {
 	var said wire.Error
-	if r.status >= 400 && json.Unmarshal(body, &said) == nil {
+	if r.status >= 400 && r.asker.Err() == nil && json.Unmarshal(body, &said) == nil {
 		r.g.mu.Lock()
 		r.g.codes = append(r.g.codes, said.Error.Code)
 		r.g.mu.Unlock()
@@ -225,7 +226,9 @@ func (r *refusal) Write(body []byte) (int, error) {
 func (r *refusal) Unwrap() http.ResponseWriter { return r.ResponseWriter }
 
 func (g *lively) watched(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { next.ServeHTTP(&refusal{ResponseWriter: w, g: g}, r) })
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		next.ServeHTTP(&refusal{ResponseWriter: w, g: g, asker: r.Context()}, r)
+	})
 }
 
 // refused lists the codes of refusals. It leaves out two: a call that is cut ends with bad_request, and the first request learns the
