@@ -2,6 +2,7 @@ package main
 
 import (
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -41,6 +42,28 @@ func TestIssuerFlags(t *testing.T) {
 	}
 }
 
+// TestLeaveStepCA: a service's settings keep the flags of step-ca. --issuer builtin alone takes such a gateway back to its own CA.
+func TestLeaveStepCA(t *testing.T) {
+	kept := map[string]string{"MUSTER_ISSUER": "step-ca", "MUSTER_STEP_CA_URL": "https://ca.example", "MUSTER_STEP_CA_ROOT": "root.crt",
+		"MUSTER_STEP_CA_PROVISIONER": "nodes", "MUSTER_STEP_CA_KEY": "nodes.jwk"}
+	getenv := func(name string) string { return kept[name] }
+	f, err := serveFlags([]string{"--issuer", "builtin"}, getenv)
+	if err != nil || f.Given["issuer"] != issuerBuiltIn || len(f.Files) != 0 {
+		t.Errorf("--issuer builtin over the settings: %v, %v, files %v", err, f.Given, f.Files)
+	}
+	kept["MUSTER_ISSUER"] = issuerBuiltIn
+	if _, err := serveFlags(nil, getenv); err != nil {
+		t.Errorf("the next start: %v", err)
+	}
+	if _, err := serveFlags([]string{"--step-ca-url", "https://other.example"}, getenv); err == nil {
+		t.Error("took an argument for step-ca beside --issuer builtin")
+	}
+	delete(kept, "MUSTER_ISSUER")
+	if _, err := serveFlags(nil, getenv); err == nil {
+		t.Error("took the settings of step-ca without an issuer")
+	}
+}
+
 func TestOpenIssuer(t *testing.T) {
 	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: make([]byte, 32)})
 	if err != nil {
@@ -65,5 +88,19 @@ func TestOpenIssuer(t *testing.T) {
 	}
 	if err := g.openIssuer(); err == nil || !strings.Contains(err.Error(), "provisioner's key") {
 		t.Errorf("without a key: %v", err)
+	}
+}
+
+// TestServeFiles: muster service install learns which flags name files, so that it can check them.
+func TestServeFiles(t *testing.T) {
+	dir := t.TempDir()
+	args := "--tls-cert a --tls-key b --master-key-file c --issuer step-ca --step-ca-url https://ca.example --step-ca-root d " +
+		"--step-ca-provisioner nodes --step-ca-key e --step-ca-cert f --bootstrap-registry r.example " +
+		"--bootstrap-registry-credential g --data " + dir
+	got, err := serveFlags(strings.Fields(args), func(string) string { return "" })
+	want := map[string]bool{"tls-cert": true, "tls-key": true, "master-key-file": true, "step-ca-root": true, "step-ca-key": true,
+		"step-ca-cert": true, "bootstrap-registry-credential": false}
+	if err != nil || !maps.Equal(got.Files, want) {
+		t.Errorf("%v, %v", got.Files, err)
 	}
 }

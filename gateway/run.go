@@ -66,7 +66,8 @@ func commandLine(ctx context.Context, args []string, getenv func(string) string,
 // serveFlags reads serve's flags for the command that installs the service.
 func serveFlags(args []string, getenv func(string) string) (cli.ServeFlags, error) {
 	s, err := parseSettings(args, getenv, io.Discard)
-	return cli.ServeFlags{Given: s.given, Data: s.data, Listen: s.listen, PlainListen: s.plainListen, PublicURL: s.publicURL}, err
+	return cli.ServeFlags{Given: s.given, Data: s.data, Listen: s.listen, PlainListen: s.plainListen, PublicURL: s.publicURL,
+		Files: s.files}, err
 }
 
 // onlyFlags tells whether args holds flags and their values alone, as before the command in `--data DIR serve`. A word that follows

@@ -25,6 +25,8 @@ import (
 const (
 	issuerBuiltIn = "builtin"
 	issuerStepCA  = "step-ca"
+
+	stepCAFlags = "step-ca-" // begins the names of the flags that only --issuer step-ca needs
 )
 
 // settings are serve's flags. Each is also an environment variable MUSTER_<FLAG>; a flag wins.
@@ -51,6 +53,7 @@ type settings struct {
 	retention     days // of events; 0: for ever
 	logLevel      string
 	given         map[string]string // flags that were set, by arguments or environment
+	files         map[string]bool   // those of given that name a file; true: it has to be there at every start
 	from          map[string]string // by flag: the variable that set it, where no argument did
 	program       string            // how an operator calls this program
 	agents        fs.FS             // <os>-<arch>/muster-agent; nil: what the program carries
@@ -123,7 +126,14 @@ func parseSettings(args []string, getenv func(string) string, out io.Writer) (se
 		}
 	}
 	s.given = map[string]string{}
-	f.Visit(func(one *flag.Flag) { s.given[one.Name] = one.Value.String() })
+	s.files = map[string]bool{}
+	f.Visit(func(one *flag.Flag) {
+		s.given[one.Name] = one.Value.String()
+		what, _ := flag.UnquoteUsage(one) // as its help calls the value
+		if what == "FILE" && (s.issuer == issuerStepCA || !strings.HasPrefix(one.Name, stepCAFlags)) {
+			s.files[one.Name] = one.Name != bootstrap.FlagCredentialFile // that one is sealed at a start, and may go then
+		}
+	})
 	return s, s.check()
 }
 
@@ -220,8 +230,11 @@ func (s *settings) checkIssuer() error {
 	c := s.stepCA
 	switch s.issuer {
 	case issuerBuiltIn, "":
-		if c != (stepca.Settings{}) {
-			return fmt.Errorf("the --step-ca flags need --issuer step-ca")
+		for name, value := range s.given {
+			left := s.given["issuer"] != "" && s.from[name] != "" // in a service's settings, by an earlier --issuer step-ca
+			if strings.HasPrefix(name, stepCAFlags) && value != "" && !left {
+				return fmt.Errorf("the --step-ca flags need --issuer step-ca")
+			}
 		}
 		return nil
 	case issuerStepCA:

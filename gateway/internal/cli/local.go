@@ -59,4 +59,5 @@ type ServeFlags struct {
 	Listen      string
 	PlainListen string // "": none
 	PublicURL   string
+	Files       map[string]bool // of Given, those that name a file; true: it has to be there at every start
 }

@@ -125,10 +125,12 @@ func (c *computer) command(_ context.Context, name string, args ...string) (stri
 
 // serve reads a few of serve's flags, as the gateway itself does.
 func serve(args []string, getenv func(string) string) (cli.ServeFlags, error) {
-	f := cli.ServeFlags{Given: map[string]string{}, Data: "/var/lib/muster", Listen: ":7443", PublicURL: "https://gw:7443"}
+	f := cli.ServeFlags{Given: map[string]string{}, Data: "/var/lib/muster", Listen: ":7443", PublicURL: "https://gw:7443",
+		Files: map[string]bool{"tls-cert": true, "tls-key": true, "step-ca-key": true, "credential": false, "master-key-file": true}}
 	for name, to := range map[string]*string{"data": &f.Data, "listen": &f.Listen, "plain-listen": &f.PlainListen,
 		"public-url": &f.PublicURL,
-		"tls-cert":   new(string), "tls-key": new(string), "master-key-file": new(string)} {
+		"tls-cert":   new(string), "tls-key": new(string), "master-key-file": new(string), "step-ca-key": new(string),
+		"credential": new(string)} {
 		value := getenv("MUSTER_" + strings.ToUpper(strings.ReplaceAll(name, "-", "_")))
 		for i, arg := range args {
 			if arg == "--"+name && i+1 < len(args) {
@@ -326,10 +328,11 @@ func TestServiceRefusals(t *testing.T) {
 		{"never ready", func(c *computer) { c.ready = errors.New("connection refused") }, "", 1, "not ready after 30s"},
 		{"wrong flag", nil, "--wrong", 2, "not defined: -wrong"},
 		{"data in a home", nil, "--data /home/me/muster", 2, "sees neither homes"},
+		{"data in /dev/null", nil, "--data /dev/null", 2, "sees neither homes"},
 		{"data with blanks", nil, "--data /srv/%h", 2, "letters, digits"},
 		{"key in a home", nil, "--tls-key /root/key.pem", 2, "sees neither homes"},
-		{"key that the user may not read", func(c *computer) { c.refuse = "runuser" }, "--tls-key /etc/ssl/key.pem", 1,
-			"setfacl -m u:muster:r /etc/ssl/key.pem"},
+		{"step-ca's key in a home", nil, "--step-ca-key /root/nodes.jwk", 2, "sudo install -D -m 600 /root/nodes.jwk -t /etc/muster"},
+		{"key that is not there", nil, "--tls-key /etc/ssl/key.pem", 1, "hint: correct --tls-key"},
 	} {
 		m := newComputer(t)
 		if c.set != nil {

@@ -124,11 +124,15 @@ func (s *service) place(ctx context.Context, settings *serviceSettings, uid, gid
 	if err := s.data(settings.flags.Data, uid, gid); err != nil {
 		return err
 	}
-	for _, path := range settings.readable {
-		if _, err := s.Command(ctx, "runuser", "-u", datadir.ServiceUser, "--", "test", "-r", path); err != nil {
-			return cli.Hinted("the user "+datadir.ServiceUser+" may not read "+path,
-				"setfacl -m u:"+datadir.ServiceUser+":r "+path+" lets it, and its folders need the same with x; or have what renews the "+
-					"file put a copy into /etc/muster")
+	for _, f := range settings.readable {
+		if !s.exists(f.path) {
+			continue
+		}
+		if _, err := s.Command(ctx, "runuser", "-u", datadir.ServiceUser, "--", "test", "-r", f.path); err != nil {
+			return cli.Hinted("the user "+datadir.ServiceUser+" may not read "+f.path,
+				"chown "+datadir.ServiceUser+" "+f.path+" lets it, or setfacl -m u:"+datadir.ServiceUser+":r "+f.path+
+					"; its folders need x for that user; or have what renews the file put a copy into "+
+					filepath.Dir(datadir.ServiceSettings))
 		}
 	}
 	copied, err := s.program()

@@ -1,7 +1,9 @@
 package service
 
 import (
+	"maps"
 	"net"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -14,10 +16,16 @@ import (
 // serviceSettings are serve's flags as the service's settings file shall have them.
 type serviceSettings struct {
 	flags    cli.ServeFlags
-	text     string   // of the file
-	readable []string // files that the service's user must be able to read
-	keyFile  string   // --master-key-file: where the key comes from, this once
+	text     string // of the file
+	readable []file // that the service's user must be able to read, where they are there
+	keyFile  string // --master-key-file: where the key comes from, this once
 }
+
+// file is what a flag names.
+type file struct{ flag, path string }
+
+// keyFlag names the file that the master key comes from.
+const keyFlag = "master-key-file"
 
 // settings puts the arguments over this process's environment, and that over what the settings file has. serve itself reads all of
 // them, so that a setting that serve would refuse is refused before anything is changed.
@@ -45,6 +53,9 @@ func (s *service) settings() (*serviceSettings, error) {
 	if err := out.paths(); err != nil {
 		return nil, err
 	}
+	if err := s.present(out); err != nil {
+		return nil, err
+	}
 	out.text = withSettings(string(raw), out.flags.Given, old.Given)
 	return out, nil
 }
@@ -53,8 +64,8 @@ func (s *service) settings() (*serviceSettings, error) {
 func (t *serviceSettings) paths() error {
 	given := t.flags.Given
 	given["data"] = t.flags.Data
-	for _, name := range []string{"data", "tls-cert", "tls-key", "master-key-file"} {
-		if given[name] == "" {
+	for _, name := range append(slices.Sorted(maps.Keys(t.flags.Files)), "data") {
+		if given[name] == "" || name != "data" && given[name] == os.DevNull {
 			continue
 		}
 		path, err := filepath.Abs(given[name])
@@ -62,20 +73,40 @@ func (t *serviceSettings) paths() error {
 			return err
 		}
 		given[name] = path
-		if name == "master-key-file" { // root reads it, this once
+		if name == keyFlag { // root reads it, this once
 			continue
 		}
 		if hidden(path) || strings.Trim(path, pathBytes) != "" || path == "/" {
-			return cli.Usagef("choose one such as /var/lib/muster or /srv/muster, of letters, digits, dots, dashes and underscores",
-				"--%s %q is not for a service, which sees neither homes nor temporary files", name, path)
+			return cli.Usagef(suggest(name, path), "--%s %q is not for a service, which sees neither homes nor temporary files", name, path)
+		}
+		if name != "data" {
+			t.readable = append(t.readable, file{flag: name, path: path})
 		}
 	}
 	t.flags.Data = given["data"]
-	t.keyFile = given["master-key-file"]
-	delete(given, "master-key-file")
-	for _, name := range []string{"tls-cert", "tls-key"} {
-		if given[name] != "" {
-			t.readable = append(t.readable, given[name])
+	t.keyFile = given[keyFlag]
+	delete(given, keyFlag)
+	return nil
+}
+
+// suggest says where the service would see what a flag names.
+func suggest(flag, path string) string {
+	folder := filepath.Dir(datadir.ServiceSettings)
+	if flag != "data" && strings.Trim(path, pathBytes) == "" {
+		return "put a copy into " + folder + ", and name that: sudo install -D -m 600 " + path + " -t " + folder
+	}
+	place := "/srv/muster"
+	if flag != "data" {
+		place = folder + "/" + flag
+	}
+	return "choose one such as " + place + ", of letters, digits, dots, dashes and underscores"
+}
+
+// present refuses a file that is not there, before anything is changed: a service that runs would stop for it.
+func (s *service) present(t *serviceSettings) error {
+	for _, f := range t.readable {
+		if t.flags.Files[f.flag] && !s.exists(f.path) {
+			return cli.Hinted("there is no "+f.path, "correct --"+f.flag)
 		}
 	}
 	return nil
