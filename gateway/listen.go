@@ -96,7 +96,9 @@ func (g *gateway) routes(admin, direct bool) http.Handler {
 	mux := http.NewServeMux()
 	g.nodes.Routes(mux)
 	doors := nodeapi.Doors{Proxied: g.proxied, Open: g.origin.Open}
-	if admin {
+	if !admin {
+		mux.HandleFunc(wire.PrefixAdmin, g.noAdmin)
+	} else {
 		routes := g.adminAPI(false).Routes()
 		mux.Handle(wire.PrefixAdmin, g.admin(routes, direct))
 		doors.Admin = func(r *http.Request) bool { return g.adminServes(r, direct) && routes.Takes(r) }
@@ -139,10 +141,15 @@ func (g *gateway) admin(routes http.Handler, direct bool) http.Handler {
 			routes.ServeHTTP(w, r)
 			return
 		}
-		g.info.WriteError(w, wire.Refuse(
-			wire.CodeNotFound, "the admin API does not answer here",
-			"use the gateway's own TLS port or its socket; through a proxy only with --admin-behind-proxy"))
+		g.noAdmin(w, r)
 	})
+}
+
+// noAdmin says where the admin API is. "Nothing at this path" would send an operator behind a proxy looking for a wrong URL.
+func (g *gateway) noAdmin(w http.ResponseWriter, _ *http.Request) {
+	g.info.WriteError(w, wire.Refuse(
+		wire.CodeNotFound, "the admin API does not answer here",
+		"use the gateway's own TLS port or its socket; through a proxy only with --admin-behind-proxy"))
 }
 
 // proxied tells whether a trusted proxy has read a request that came over TLS. On the listener without TLS, the proxy's header says

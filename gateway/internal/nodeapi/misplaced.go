@@ -164,7 +164,8 @@ func proves(q arrival) bool {
 // overheard refuses an API token that came without TLS.
 func overheard() error {
 	return wire.Refuse(wire.CodeTLSRequired, "an API token came over plain HTTP: others may have read it",
-		"revoke its account (muster account revoke) and make another; use the gateway's https URL")
+		"revoke its account (muster account revoke) and make another; use the gateway's https URL. "+
+			"If it came by https to a proxy, have the proxy say so: X-Forwarded-Proto")
 }
 
 func wrongRoute(where string) error {
