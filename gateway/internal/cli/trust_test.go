@@ -131,6 +131,10 @@ func TestBackupCommand(t *testing.T) {
 	if code, _, errs := h.muster("backup", file); code != 1 || !strings.Contains(errs, "already") {
 		t.Errorf("exit %d, %s", code, errs)
 	}
+	nowhere := filepath.Join(t.TempDir(), "no", "copy.db")
+	if code, _, errs := h.muster("backup", nowhere); code != 1 || !strings.Contains(errs, "there is no folder "+filepath.Dir(nowhere)) {
+		t.Errorf("into a folder that is not there: exit %d, %s", code, errs)
+	}
 	if again, err := os.Stat(file); err != nil || again.Size() != info.Size() {
 		t.Error("the file that was there changed")
 	}

@@ -51,10 +51,14 @@ func backup(ctx context.Context, s *cli.Session) error {
 	}
 	file := s.Words[0]
 	to, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrExist) {
+	switch {
+	case errors.Is(err, os.ErrExist):
 		return fmt.Errorf("%s is there already and is left as it is; name another file", file)
-	}
-	if err != nil {
+	case errors.Is(err, os.ErrNotExist):
+		return cli.Hinted("there is no folder "+filepath.Dir(file), "make it, or name a file in another folder")
+	case errors.Is(err, os.ErrPermission):
+		return cli.Hinted(err.Error(), "name a file in a folder that you may write to")
+	case err != nil:
 		return err
 	}
 	size, err := c.Backup(ctx, to)
