@@ -144,11 +144,14 @@ func (r Root) build(path string) error {
 	if err := os.RemoveAll(part); err != nil {
 		return err
 	}
-	args := []string{"--variant=minbase", "--include=" + r.packages, release, part, list}
+	// mmdebstrap mounts /proc and /sys into the root. In a mount namespace of its own these go with it also when it is killed, and the
+	// next run removes no more than its files.
+	args := []string{"--mount", "--propagation", "private", "mmdebstrap"}
 	for _, option := range aptProxies() {
-		args = append([]string{"--aptopt=" + option}, args...)
+		args = append(args, "--aptopt="+option)
 	}
-	if out, err := exec.Command("mmdebstrap", args...).CombinedOutput(); err != nil {
+	args = append(args, "--variant=minbase", "--include="+r.packages, release, part, list)
+	if out, err := exec.Command("unshare", args...).CombinedOutput(); err != nil {
 		return fmt.Errorf("mmdebstrap: %w\n%s", err, out)
 	}
 	return os.Rename(part, path)
