@@ -96,13 +96,13 @@ func (g *gateway) routes(admin, direct bool) http.Handler {
 	mux := http.NewServeMux()
 	g.nodes.Routes(mux)
 	doors := nodeapi.Doors{Proxied: g.proxied, Open: g.origin.Open}
-	if !admin {
-		mux.HandleFunc(wire.PrefixAdmin, g.noAdmin)
-	} else {
+	operators := http.Handler(http.HandlerFunc(g.noAdmin))
+	if admin {
 		routes := g.adminAPI(false).Routes()
-		mux.Handle(wire.PrefixAdmin, g.admin(routes, direct))
+		operators = g.admin(routes, direct)
 		doors.Admin = func(r *http.Request) bool { return g.adminServes(r, direct) && routes.Takes(r) }
 	}
+	mux.Handle(wire.PrefixAdmin, operators)
 	return g.nodes.Guard(g.info.Strict(mux), doors)
 }
 
