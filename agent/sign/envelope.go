@@ -5,6 +5,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"strconv"
+
+	"muster/agent/wire"
 )
 
 // Role says what a key signs. The role is part of the signed text, so a document of one role never passes for one of another.
@@ -53,4 +55,29 @@ func preAuth(role Role, payload []byte) []byte {
 	kind := "application/vnd.muster." + string(role) + "+json"
 	out := []byte("DSSEv1 " + strconv.Itoa(len(kind)) + " " + kind + " " + strconv.Itoa(len(payload)) + " ")
 	return append(out, payload...)
+}
+
+// SealTask signs a task's payload.
+func SealTask(key ed25519.PrivateKey, payload []byte) wire.SignedTask {
+	e := Seal(key, RoleTask, payload)
+	return wire.SignedTask{Payload: e.Payload, Signature: e.Signature, SigningKeyID: e.KeyID}
+}
+
+// OpenTask verifies a task's signature with any of the keys, and only then reads the payload, strictly. It returns the id of the key
+// that verified; the id in the message is not looked at. The error is ErrBadProof, or wraps ErrMalformed.
+func OpenTask(signed wire.SignedTask, keys []ed25519.PublicKey) (wire.TaskPayload, string, error) {
+	var task wire.TaskPayload
+	if len(signed.Payload) > wire.MaxTaskPayload {
+		return task, "", ErrBadProof
+	}
+	e := Envelope{Role: RoleTask, Payload: signed.Payload, Signature: signed.Signature}
+	for _, key := range keys {
+		payload, err := e.Open(key, RoleTask)
+		if err != nil {
+			continue
+		}
+		err = DecodeStrict(payload, &task)
+		return task, KeyID(key), err
+	}
+	return task, "", ErrBadProof
 }

@@ -86,4 +86,11 @@ const (
 	CodeBadSelector  = "bad_selector"  // 400
 	CodeReservedKey  = "reserved_key"  // 400
 	CodeAlreadyThere = "already_there" // 409
+
+	CodeTaskTypeUnknown   = "task_type_unknown"   // 400: there is no such type, or the node's agent is too old for it
+	CodeTaskParamsInvalid = "task_params_invalid" // 400
+	CodeTaskExpired       = "task_expired"        // 409: its time was over before the node began
+	CodeTaskForbidden     = "task_forbidden"      // 403: the node's own policy does not allow it
+	CodeTaskFinished      = "task_finished"       // 409: it has ended, in another way
+	CodeClaimMismatch     = "claim_mismatch"      // 409: another identity has claimed it
 )

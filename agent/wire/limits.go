@@ -50,3 +50,22 @@ const (
 	MaxEpoch        = 64      // characters
 	MaxNodeID       = 64      // characters
 )
+
+// Limits of tasks.
+const (
+	MaxTaskWait    = 55 * time.Second // of one long poll; less than a minute, after which proxies cut
+	MaxTaskPayload = 64 << 10         // bytes that are signed
+	MaxTaskHead    = 64 << 10         // bytes of output kept from its beginning
+	MaxTaskTail    = 192 << 10        // bytes of output kept from its end
+	MaxTaskPiece   = 512 << 10        // bytes of data in one TaskOutput
+	MaxTaskArchive = 32 << 20         // bytes of the file that a task makes
+	MaxTaskError   = 2 << 10          // bytes of TaskResult.Error
+	MaxTaskValues  = 64 << 10         // bytes of JSON of TaskResult.Values
+	MaxTaskLife    = 7 * 24 * time.Hour
+
+	// TaskLease is how long after a node was last heard its claims stay open. After that they end as lost.
+	TaskLease = 15 * time.Minute
+
+	// TaskPulse is how often the node says that a task is at work where the task writes nothing. It bounds how long a cancel takes.
+	TaskPulse = 2 * time.Second
+)

@@ -18,6 +18,7 @@ const (
 const (
 	PrefixNodes     = "/nodes/"                 // for a node with its identity; PathRegister begins so too
 	PrefixInternal  = "/internal/v1/nodes/"     // for a node with its identity
+	PrefixTasks     = "/internal/v1/tasks/"     // for the node that has claimed the task
 	PrefixBootstrap = PathBootstrap + "/nodes/" // for a bootstrap token, which follows
 	PrefixAdmin     = "/api/v1/admin/"          // for an account
 )
@@ -33,6 +34,24 @@ func RenewPath(nodeID string) string { return PrefixInternal + nodeID + "/renew"
 
 // AdoptPath is where the node with this id sends an AdoptRequest.
 func AdoptPath(nodeID string) string { return PrefixInternal + nodeID + "/adopt" }
+
+// TaskWaitPath is where the node with this id waits for work. The query's TaskWaitSeconds says for how long.
+func TaskWaitPath(nodeID string) string { return PrefixInternal + nodeID + "/tasks/wait" }
+
+// TaskWaitSeconds is the parameter of TaskWaitPath: 0 to MaxTaskWait in whole seconds.
+const TaskWaitSeconds = "seconds"
+
+// TaskStartedPath is where the claimer says that it begins: a TaskStarted.
+func TaskStartedPath(taskID string) string { return PrefixTasks + taskID + "/started" }
+
+// TaskOutputPath is where the claimer sends what the task writes: a TaskOutput.
+func TaskOutputPath(taskID string) string { return PrefixTasks + taskID + "/output" }
+
+// TaskResultPath is where the claimer ends the task: a TaskResult.
+func TaskResultPath(taskID string) string { return PrefixTasks + taskID + "/result" }
+
+// TaskSecretsPath is where the claimer of a running task gets the secrets that its params refer to: a TaskSecrets.
+func TaskSecretsPath(taskID string) string { return PrefixTasks + taskID + "/secrets" }
 
 // AgentPath is where the agent's binary for one platform lies.
 func AgentPath(system, arch string) string { return PathAgent + "/" + system + "/" + arch }

@@ -49,6 +49,7 @@ type RegisterRequest struct {
 type Welcome struct {
 	Protocol        int             `json:"protocol"`
 	NodeID          string          `json:"node_id"`
+	Enrolment       string          `json:"enrolment,omitempty"` // names this enrolment; tasks are bound to it
 	Name            string          `json:"name"`
 	Tenant          string          `json:"tenant"`
 	Certificate     string          `json:"certificate"` // PEM, leaf first
@@ -109,6 +110,7 @@ type HeartbeatAnswer struct {
 	State           string    `json:"state"`
 	StateReasons    []string  `json:"state_reasons,omitempty"` // what holds the node there, such as ReasonConflict
 	Tasks           int       `json:"tasks"`                   // how many tasks wait for this node
+	Enrolment       string    `json:"enrolment,omitempty"`     // as in the Welcome, for nodes that enrolled before it stood there
 	Release         string    `json:"release,omitempty"`       // digest of the wanted release
 	Epoch           string    `json:"epoch"`
 	Time            time.Time `json:"time"`

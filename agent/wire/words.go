@@ -33,3 +33,35 @@ func States() []string {
 
 // Statuses are the statuses of a node.
 func Statuses() []string { return []string{StatusPending, StatusOnline, StatusStale} }
+
+// Statuses of a task. A TaskResult and the admin API name them.
+const (
+	TaskQueued     = "queued"     // waits for its node
+	TaskDispatched = "dispatched" // claimed, not reported as started yet
+	TaskRunning    = "running"
+	TaskCompleted  = "completed"
+	TaskFailed     = "failed"
+	TaskExpired    = "expired"  // not started in time
+	TaskCanceled   = "canceled" // somebody ended it
+	TaskLost       = "lost"     // its node, or the identity that claimed it, is gone: nobody knows whether it was done
+)
+
+// TaskStatuses are the statuses of a task, in the order of its life.
+func TaskStatuses() []string {
+	return []string{TaskQueued, TaskDispatched, TaskRunning, TaskCompleted, TaskFailed, TaskExpired, TaskCanceled, TaskLost}
+}
+
+// Values of TaskResult.Code, beside the codes of refusals.
+const (
+	TaskInterrupted = "interrupted" // the agent or the machine went down while it ran; it is not run again
+	TaskTimedOut    = "timed_out"   // it took longer than its type or its params allow
+)
+
+// TaskEnded tells whether a status is final.
+func TaskEnded(status string) bool {
+	switch status {
+	case TaskQueued, TaskDispatched, TaskRunning:
+		return false
+	}
+	return true
+}

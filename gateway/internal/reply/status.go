@@ -11,7 +11,7 @@ import (
 func Status(code string) int {
 	switch code {
 	case wire.CodeBadRequest, wire.CodePlaintextSecret, wire.CodeBadName, wire.CodeBadLabel, wire.CodeBadCSR, wire.CodeBadDigest,
-		wire.CodeWeakSecret, wire.CodeBadSelector, wire.CodeReservedKey:
+		wire.CodeWeakSecret, wire.CodeBadSelector, wire.CodeReservedKey, wire.CodeTaskTypeUnknown, wire.CodeTaskParamsInvalid:
 		return http.StatusBadRequest
 	case wire.CodeBadAuthorization, wire.CodeUnknownCredential, wire.CodeBadMAC, wire.CodeNoIdentity, wire.CodeUnknownCertificate,
 		wire.CodeSupersededRetry, wire.CodeIdentityMismatch, wire.CodeClockSkew, wire.CodeReplayed, wire.CodeStaleNonce,
@@ -19,7 +19,7 @@ func Status(code string) int {
 		return http.StatusUnauthorized
 	case wire.CodeTokenExpired, wire.CodeTokenRevoked, wire.CodeTokenWrongRoute, wire.CodeTLSRequired, wire.CodeBanned, wire.CodeMTLSRequired,
 		wire.CodeExpired, wire.CodeSuperseded, wire.CodeRevoked, wire.CodeRetired, wire.CodeWrongNode, wire.CodeIdentityConflict,
-		wire.CodeForbidden:
+		wire.CodeForbidden, wire.CodeTaskForbidden:
 		return http.StatusForbidden
 	case wire.CodeNotFound:
 		return http.StatusNotFound
@@ -28,7 +28,7 @@ func Status(code string) int {
 	case wire.CodeSlowBody:
 		return http.StatusRequestTimeout
 	case wire.CodeTokenUsed, wire.CodeNameInUse, wire.CodeKeyInUse, wire.CodeIllegalMove, wire.CodePSKLimit,
-		wire.CodeAlreadyThere:
+		wire.CodeAlreadyThere, wire.CodeTaskExpired, wire.CodeTaskFinished, wire.CodeClaimMismatch:
 		return http.StatusConflict
 	case wire.CodeBodyTooLarge:
 		return http.StatusRequestEntityTooLarge

@@ -1,0 +1,298 @@
+package wire
+
+import (
+	"encoding/base64"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Check refuses what useradd or sshd would not take, or would read in another way.
+func (p *ProvisionUser) Check() error {
+	if !UserName(p.Username) {
+		return badParam("username", p.Username, "1 to 32 lower-case letters, digits, dashes and underscores; the first is no digit and no dash")
+	}
+	for _, line := range p.Keys {
+		if !publicKeyLine(line) {
+			return badParam("ssh_public_keys", line, "lines such as ssh-ed25519 AAAA... COMMENT, without options; @FILE reads them from a file")
+		}
+	}
+	for _, group := range p.Groups {
+		if !UserName(group) || group == "root" {
+			return badParam("groups", group, "names of groups, and not root")
+		}
+	}
+	if p.Shell != "" && !plainPath(p.Shell) {
+		return badParam("shell", p.Shell, "the absolute path of a program")
+	}
+	return p.check()
+}
+
+// Check refuses params that name no account, or both one and all.
+func (p *DeprovisionUser) Check() error {
+	if p.All == (p.Username != "") {
+		return badParam("username", p.Username, "the name of an account, or use all=true")
+	}
+	if p.Username != "" && !UserName(p.Username) {
+		return badParam("username", p.Username, "the name of an account")
+	}
+	return p.check()
+}
+
+// Check refuses what a container runtime would not take, or would read in another way.
+func (p *WorkloadLaunch) Check() error {
+	checks := []func() error{p.checkWhat, p.checkEnvironment, p.checkDevices, p.checkPorts, p.checkMounts, p.check}
+	for _, check := range checks {
+		if err := check(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (p *WorkloadLaunch) checkWhat() error {
+	switch {
+	case !wordForm(p.Name, MaxNameLength):
+		return badParam("name", p.Name, "the form of a node's name")
+	case !imageByDigest(p.Image):
+		return badParam("image", p.Image, "HOST/PATH@sha256:DIGEST: a tag can change, a digest cannot")
+	case slices.ContainsFunc(p.Command, func(word string) bool { return strings.ContainsRune(word, 0) }):
+		return badParam("command", strings.Join(p.Command, " "), "words without a zero byte")
+	case p.User != "" && !userInside(p.User):
+		return badParam("user", p.User, "UID[:GID] or a name")
+	case p.Workdir != "" && !plainPath(p.Workdir):
+		return badParam("workdir", p.Workdir, "an absolute path")
+	case p.Login != "" && !wordForm(p.Login, MaxNameLength):
+		return badParam("registry_secret", p.Login, "the name of a secret")
+	case !slices.Contains([]string{"", "docker", "podman", "nerdctl"}, p.Runtime):
+		return badParam("runtime", p.Runtime, "docker, podman or nerdctl")
+	}
+	return nil
+}
+
+func (p *WorkloadLaunch) checkEnvironment() error {
+	for name, value := range p.Env {
+		if !variableName(name) || strings.ContainsRune(value, 0) {
+			return badParam("env", name, "NAME=text, with a name of letters, digits and underscores")
+		}
+	}
+	for name, secret := range p.SecretEnv {
+		if _, twice := p.Env[name]; twice || !variableName(name) || !wordForm(secret, MaxNameLength) {
+			return badParam("secret_env", name, "NAME=SECRET, with the name of a secret; env may not set the same NAME")
+		}
+	}
+	return nil
+}
+
+func (p *WorkloadLaunch) checkDevices() error {
+	for _, gpu := range p.GPUs {
+		if gpu != "all" && !gpuUUID(gpu) || gpu == "all" && len(p.GPUs) > 1 {
+			return badParam("gpus", gpu, "UUIDs such as GPU-5d2f..., or all alone; muster node gpus shows them")
+		}
+	}
+	if p.ShmMiB < 0 {
+		return badParam("shm_mib", strconv.Itoa(p.ShmMiB), "a number of MiB")
+	}
+	if p.MemoryMiB < 0 {
+		return badParam("memory_mib", strconv.Itoa(p.MemoryMiB), "a number of MiB")
+	}
+	return nil
+}
+
+func (p *WorkloadLaunch) checkPorts() error {
+	for _, text := range p.Ports {
+		if !portMapping(text) {
+			return badParam("ports", text, "[ADDRESS:]HOST:CONTAINER[/udp], such as 127.0.0.1:8080:80")
+		}
+	}
+	return nil
+}
+
+func (p *WorkloadLaunch) checkMounts() error {
+	for _, text := range p.Mounts {
+		if _, err := ParseMount(text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Mount is one entry of WorkloadLaunch.Mounts.
+type Mount struct {
+	Host      string // absolute and clean
+	Container string // absolute and clean
+	ReadOnly  bool
+}
+
+// ParseMount reads HOST:CONTAINER[:ro]. A path that is not clean is refused, because what it names could be another folder than it
+// seems. Links on the node are for the node to look at.
+func ParseMount(text string) (Mount, error) {
+	parts := strings.Split(text, ":")
+	readOnly := len(parts) == 3 && parts[2] == "ro"
+	if len(parts) < 2 || len(parts) > 2 && !readOnly || !plainPath(parts[0]) || !plainPath(parts[1]) || parts[0] == "/" || parts[1] == "/" {
+		return Mount{}, badParam("mounts", text, "HOST:CONTAINER[:ro] with absolute paths without .. and without special characters")
+	}
+	return Mount{parts[0], parts[1], readOnly}, nil
+}
+
+// Check refuses params that name no workload, or both one and all.
+func (p *WorkloadStop) Check() error {
+	if p.All == (p.Name != "") {
+		return badParam("name", p.Name, "the name of a workload, or use all=true")
+	}
+	if p.Name != "" && !wordForm(p.Name, MaxNameLength) {
+		return badParam("name", p.Name, "the name of a workload")
+	}
+	if p.Grace < 0 || p.Grace > 3600 {
+		return badParam("grace_seconds", strconv.Itoa(p.Grace), "0 to 3600")
+	}
+	return p.check()
+}
+
+// Check refuses what is no workload's name.
+func (p *WorkloadStatus) Check() error {
+	if p.Name != "" && !wordForm(p.Name, MaxNameLength) {
+		return badParam("name", p.Name, "the name of a workload")
+	}
+	return p.check()
+}
+
+// Check refuses what is no workload's name.
+func (p *WorkloadLogs) Check() error {
+	if !wordForm(p.Name, MaxNameLength) {
+		return badParam("name", p.Name, "the name of a workload")
+	}
+	if p.Lines < 0 {
+		return badParam("lines", strconv.Itoa(p.Lines), "a number of lines")
+	}
+	return p.check()
+}
+
+// Check refuses a time that is out of bounds.
+func (p *DiagCollect) Check() error { return p.check() }
+
+// Check refuses a time that is out of bounds.
+func (p *AgentRestart) Check() error { return p.check() }
+
+// Check refuses a time that is out of bounds.
+func (p *AgentUninstall) Check() error { return p.check() }
+
+func (t TaskTime) check() error {
+	if t.TimeoutSeconds < 0 || t.Limit() > MaxTaskLife {
+		return badParam("timeout_seconds", fmt.Sprint(t.TimeoutSeconds), "a number of seconds, up to a week")
+	}
+	return nil
+}
+
+func badParam(name, value, want string) error {
+	return Refuse(CodeTaskParamsInvalid, fmt.Sprintf("the param %s cannot be %.80q", name, value), "it takes "+want)
+}
+
+// UserName tells whether s is a name that useradd of Debian takes by default, without the dollar sign at the end.
+func UserName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		first := c >= 'a' && c <= 'z' || c == '_'
+		if !first && (i == 0 || (c < '0' || c > '9') && c != '-') {
+			return false
+		}
+	}
+	return len(s) >= 1 && len(s) <= 32
+}
+
+// publicKeyLine accepts TYPE BASE64 [COMMENT] of OpenSSH's key types. The type in the line is the one inside the key. Options in front
+// could name a command, so a line with options is refused.
+func publicKeyLine(line string) bool {
+	fields := strings.Fields(line)
+	if len(fields) < 2 || len(line) > 16<<10 || strings.ContainsAny(line, "\r\n\x00") {
+		return false
+	}
+	kinds := []string{
+		"ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256", "ecdsa-sha2-nistp384", "ecdsa-sha2-nistp521", "sk-ssh-ed25519@openssh.com",
+		"sk-ecdsa-sha2-nistp256@openssh.com",
+	}
+	blob, err := base64.StdEncoding.DecodeString(fields[1])
+	name := fields[0]
+	return err == nil && slices.Contains(kinds, name) && len(blob) > 4+len(name) && string(blob[4:4+len(name)]) == name
+}
+
+// imageByDigest accepts a reference such as registry.example:5000/team/model@sha256:<64 hex>.
+func imageByDigest(s string) bool {
+	name, digest, found := strings.Cut(s, "@sha256:")
+	raw, err := hex.DecodeString(digest)
+	host, rest, split := strings.Cut(name, "/")
+	if !found || err != nil || len(raw) != 32 || strings.ToLower(digest) != digest || !split || rest == "" || len(name) > 255 {
+		return false
+	}
+	bare, port, hasPort := strings.Cut(host, ":")
+	if !wordForm(bare, MaxLabelValue) || hasPort && !portNumber(port) {
+		return false
+	}
+	for part := range strings.SplitSeq(rest, "/") {
+		if !wordForm(part, MaxLabelValue) || strings.ToLower(part) != part {
+			return false
+		}
+	}
+	return true
+}
+
+// userInside accepts UID[:GID] and names, as --user of the runtimes takes them.
+func userInside(s string) bool {
+	user, group, both := strings.Cut(s, ":")
+	return wordForm(user, 32) && (!both || wordForm(group, 32))
+}
+
+func variableName(s string) bool {
+	for i := 0; i < len(s); i++ {
+		if !alphanumeric(s[i]) && s[i] != '_' || i == 0 && s[i] <= '9' {
+			return false
+		}
+	}
+	return s != "" && len(s) <= MaxLabelValue
+}
+
+// gpuUUID accepts what nvidia-smi -L names: GPU-<uuid> and MIG-<uuid>.
+func gpuUUID(s string) bool {
+	prefix, id, _ := strings.Cut(s, "-")
+	if prefix != "GPU" && prefix != "MIG" || len(id) < 8 || len(id) > 64 {
+		return false
+	}
+	return strings.Trim(id, "0123456789abcdefABCDEF-") == ""
+}
+
+// portMapping accepts [ADDRESS:]HOST:CONTAINER[/tcp|/udp] with an IPv4 address.
+func portMapping(s string) bool {
+	ports, protocol, said := strings.Cut(s, "/")
+	if said && protocol != "tcp" && protocol != "udp" {
+		return false
+	}
+	parts := strings.Split(ports, ":")
+	if len(parts) == 3 {
+		if strings.Trim(parts[0], "0123456789.") != "" || strings.Count(parts[0], ".") != 3 {
+			return false
+		}
+		parts = parts[1:]
+	}
+	return len(parts) == 2 && portNumber(parts[0]) && portNumber(parts[1])
+}
+
+func portNumber(s string) bool {
+	n, err := strconv.Atoi(s)
+	return err == nil && n >= 1 && n <= 65535 && strconv.Itoa(n) == s
+}
+
+// plainPath accepts an absolute, clean path of characters that no program reads in a special way.
+func plainPath(s string) bool {
+	if !strings.HasPrefix(s, "/") || path.Clean(s) != s || len(s) > 1024 {
+		return false
+	}
+	for i := 0; i < len(s); i++ {
+		if !alphanumeric(s[i]) && !strings.ContainsRune("/._-+@=", rune(s[i])) {
+			return false
+		}
+	}
+	return true
+}

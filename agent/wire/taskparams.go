@@ -1,0 +1,78 @@
+package wire
+
+import "time"
+
+// TaskTime is what the params of every type have.
+type TaskTime struct {
+	TimeoutSeconds int `json:"timeout_seconds,omitempty" about:"how long the work may take on the node"`
+}
+
+// Limit is how long the work may take; 0: as the type says.
+func (t TaskTime) Limit() time.Duration { return time.Duration(t.TimeoutSeconds) * time.Second }
+
+// ProvisionUser are the params of TaskProvisionUser.
+type ProvisionUser struct {
+	Username string   `json:"username" required:"" about:"the account's name"`
+	Keys     []string `json:"ssh_public_keys,omitempty" about:"lines for authorized_keys; they replace those of before"`
+	Groups   []string `json:"groups,omitempty" about:"groups that exist on the node and that the account joins, such as docker"`
+	Sudo     bool     `json:"sudo,omitempty" about:"it may do everything as root, without a password"`
+	Shell    string   `json:"shell,omitempty" about:"its login shell; /bin/bash where that exists"`
+	TaskTime
+}
+
+// DeprovisionUser are the params of TaskDeprovisionUser.
+type DeprovisionUser struct {
+	Username   string `json:"username,omitempty" about:"the account's name"`
+	All        bool   `json:"all,omitempty" about:"all accounts that muster made on the node"`
+	RemoveHome bool   `json:"remove_home,omitempty" about:"remove the home directory too"`
+	TaskTime
+}
+
+// WorkloadLaunch are the params of TaskWorkloadLaunch.
+type WorkloadLaunch struct {
+	Name      string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
+	Image     string            `json:"image" required:"" about:"HOST/PATH@sha256:DIGEST"`
+	Command   []string          `json:"command,omitempty" about:"what to run instead of the image's own command"`
+	Env       map[string]string `json:"env,omitempty" about:"environment"`
+	SecretEnv map[string]string `json:"secret_env,omitempty" about:"environment whose value is the name of a secret (muster secret set)"`
+	GPUs      []string          `json:"gpus,omitempty" about:"UUIDs of GPUs, or all"`
+	Ports     []string          `json:"ports,omitempty" about:"[ADDRESS:]HOST:CONTAINER[/udp]"`
+	Mounts    []string          `json:"mounts,omitempty" about:"HOST:CONTAINER[:ro], below a folder that the node's policy names"`
+	User      string            `json:"user,omitempty" about:"UID[:GID] or name inside the container"`
+	Workdir   string            `json:"workdir,omitempty" about:"folder inside the container"`
+	ShmMiB    int               `json:"shm_mib,omitempty" about:"size of /dev/shm"`
+	MemoryMiB int               `json:"memory_mib,omitempty" about:"most memory that it may take"`
+	Login     string            `json:"registry_secret,omitempty" about:"name of a secret USER:PASSWORD for the image's registry"`
+	Runtime   string            `json:"runtime,omitempty" about:"docker, podman or nerdctl; the first of them that is there"`
+	TaskTime
+}
+
+// WorkloadStop are the params of TaskWorkloadStop.
+type WorkloadStop struct {
+	Name  string `json:"name,omitempty" about:"the workload's name"`
+	All   bool   `json:"all,omitempty" about:"all workloads that muster launched on the node"`
+	Grace int    `json:"grace_seconds,omitempty" about:"from asking it to end to killing it; 10 unless said"`
+	TaskTime
+}
+
+// WorkloadStatus are the params of TaskWorkloadStatus.
+type WorkloadStatus struct {
+	Name string `json:"name,omitempty" about:"the workload's name; all of them unless said"`
+	TaskTime
+}
+
+// WorkloadLogs are the params of TaskWorkloadLogs.
+type WorkloadLogs struct {
+	Name  string `json:"name" required:"" about:"the workload's name"`
+	Lines int    `json:"lines,omitempty" about:"only so many of the last lines"`
+	TaskTime
+}
+
+// DiagCollect are the params of TaskDiagCollect.
+type DiagCollect struct{ TaskTime }
+
+// AgentRestart are the params of TaskAgentRestart.
+type AgentRestart struct{ TaskTime }
+
+// AgentUninstall are the params of TaskAgentUninstall.
+type AgentUninstall struct{ TaskTime }
