@@ -32,9 +32,9 @@ func (a *Authority) event(kind string, by store.Actor, detail map[string]string)
 }
 
 // RotateKey adds a new key of a role (answer, task, release) to the next set, before the present one. The present key stays good;
-// older ones go. With atOnce the new key is the only one, because the present key has leaked. The gateway then signs with a new
-// answer key at once, and a node that gets such an answer fetches the new set. For the role trust, the next set names the new key,
-// which signs the set after it.
+// older ones go. With atOnce the present key goes too, because it has leaked. The gateway then signs with a new answer key at once,
+// and a node that gets such an answer fetches the new set. Keys that operators keep stay. For the role trust, the next set names the
+// new key, which signs the set after it.
 func (a *Authority) RotateKey(ctx context.Context, role string, atOnce bool, by store.Actor) (Change, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
@@ -53,13 +53,14 @@ func (a *Authority) RotateKey(ctx context.Context, role string, atOnce bool, by 
 	if err != nil {
 		return Change{}, err
 	}
-	switch {
-	case role == roleTrust:
+	if role == roleTrust {
 		next.TrustKey = key
-	case atOnce:
-		*list = []string{key}
-	default:
-		*list = append([]string{key}, (*list)[:min(1, len(*list))]...)
+	} else {
+		stay, err := a.kept(ctx, role, *list, atOnce)
+		if err != nil {
+			return Change{}, err
+		}
+		*list = append([]string{key}, stay...)
 	}
 	return a.propose(ctx, next, a.event("key.rotated", by, map[string]string{"role": role, "key": idOf(key)}))
 }

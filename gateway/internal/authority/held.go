@@ -28,7 +28,9 @@ type held struct {
 	signer    ed25519.PublicKey // will verify the next set
 	roots     []*x509.Certificate
 	issuing   intermediate
-	answers   []answerKey // newest first
+	answers   []answerKey         // newest first
+	taskKeys  []ed25519.PublicKey // as the newest set has them
+	taskKey   ed25519.PrivateKey  // signs tasks; nil: operators keep all task keys
 }
 
 // answerKey is an answer key that the newest set names and the store has.
@@ -90,6 +92,9 @@ func (a *Authority) complete(ctx context.Context, h *held) error {
 		return err
 	}
 	if err := a.findAnswers(ctx, h); err != nil {
+		return err
+	}
+	if err := a.findTasks(ctx, h); err != nil {
 		return err
 	}
 	h.issuing, err = a.findIntermediate(ctx, h.roots)

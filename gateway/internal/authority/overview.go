@@ -92,8 +92,11 @@ func (a *Authority) keyInfos(ctx context.Context, h *held) ([]KeyInfo, error) {
 				since := h.sets[h.began(list.role, encoded)].IssuedAt
 				info.Since = &since
 			}
-			if list.role == roleAnswer {
+			switch list.role {
+			case roleAnswer:
 				info.InUse = encoded == answering
+			case roleTask:
+				info.InUse = h.taskKey != nil && found.public.Equal(h.taskKey.Public())
 			}
 			out = append(out, info)
 		}

@@ -1,0 +1,99 @@
+package authority
+
+import (
+	"context"
+	"crypto/ed25519"
+	"fmt"
+	"slices"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// mostKeys bounds the keys of one role in a set. Every node reads the whole set.
+const mostKeys = 16
+
+// SignTask signs a task's payload with the newest task key whose private half is in the database. Nodes that have not heard of the key
+// fetch the set that names it. So a new key may sign at once. The refusal is a *wire.ErrorDetail if operators keep all task keys.
+func (a *Authority) SignTask(payload []byte) (wire.SignedTask, error) {
+	key := a.held.Load().taskKey
+	if key == nil {
+		return wire.SignedTask{}, wire.Refuse(wire.CodeBadRequest, "this gateway has no task key of its own, so it cannot sign the task",
+			"sign it with an operator's key: muster task run --key FILE; or give the gateway one: muster key rotate --task")
+	}
+	return sign.SealTask(key, payload), nil
+}
+
+// TaskKeys are the task keys of the newest set, those of operators too. Nodes believe a task by each of them. The caller must not
+// change them.
+func (a *Authority) TaskKeys() []ed25519.PublicKey { return a.held.Load().taskKeys }
+
+// AddKey adds a key to the next set whose private half an operator keeps. Only the role task has such keys. The key comes as
+// sign.EncodeKey writes it. It goes behind the present ones, because the gateway cannot sign with it. A rotation leaves it where it is,
+// and DropKey takes it out.
+func (a *Authority) AddKey(ctx context.Context, role, encoded string, by store.Actor) (Change, error) {
+	a.changing.Lock()
+	defer a.changing.Unlock()
+	if role != roleTask {
+		return Change{}, badChange(fmt.Sprintf("a key of the role %.40q cannot be added: operators keep task keys alone", role),
+			"add a task key: muster key add --task FILE")
+	}
+	key, err := sign.DecodeKey(encoded)
+	if err != nil {
+		return Change{}, badChange("the new key is no public Ed25519 key", "send its 32 bytes in base64, as muster key add does")
+	}
+	next := a.next()
+	encoded = sign.EncodeKey(key)
+	if slices.Contains(keysNamed(&next), encoded) {
+		return Change{}, wire.Refuse(wire.CodeAlreadyThere, "the newest set names the key "+sign.KeyID(key)+" already",
+			"muster key ls shows the keys")
+	}
+	if len(next.TaskKeys) >= mostKeys {
+		return Change{}, badChange(fmt.Sprintf("there are %d task keys already", mostKeys), "drop one that nobody uses: muster key drop ID")
+	}
+	next.TaskKeys = append(next.TaskKeys, encoded)
+	return a.propose(ctx, next, a.event("key.added", by, map[string]string{"role": role, "key": sign.KeyID(key)}))
+}
+
+// keysNamed are all keys that a set names, whatever their role.
+func keysNamed(set *wire.TrustSet) []string {
+	return slices.Concat([]string{set.TrustKey}, set.AnswerKeys, set.TaskKeys, set.ReleaseKeys)
+}
+
+// kept returns the keys of a role that stay when its newest key is replaced. Of the gateway's own, the newest stays, and none with
+// atOnce. Task keys of operators stay, because a key of the gateway that has leaked says nothing about them.
+func (a *Authority) kept(ctx context.Context, role string, keys []string, atOnce bool) ([]string, error) {
+	var stay []string
+	enough := atOnce
+	for _, encoded := range keys {
+		found, err := a.keyOf(ctx, role, encoded)
+		if err != nil {
+			return nil, err
+		}
+		if role == roleTask && found.private == nil {
+			stay = append(stay, encoded)
+			continue
+		}
+		if !enough {
+			stay = append(stay, encoded)
+			enough = true
+		}
+	}
+	return stay, nil
+}
+
+// findTasks finds the task keys of the newest set.
+func (a *Authority) findTasks(ctx context.Context, h *held) error {
+	for _, text := range h.set().TaskKeys {
+		found, err := a.keyOf(ctx, roleTask, text)
+		if err != nil {
+			return err
+		}
+		h.taskKeys = append(h.taskKeys, found.public)
+		if h.taskKey == nil {
+			h.taskKey = found.private
+		}
+	}
+	return nil
+}
