@@ -1,0 +1,161 @@
+// Package child runs the programs that a task needs, never through a shell. A program runs in a process group of its own, so that
+// all it has started can be ended with it.
+package child
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"muster/agent/internal/variable"
+)
+
+const (
+	// DefaultGrace is the time from asking a program to end until it is killed.
+	DefaultGrace = 5 * time.Second
+	// pipeGrace is for output after the program has ended: what it started may hold the pipe open for ever.
+	pipeGrace = 2 * time.Second
+)
+
+// Command is one program to run.
+type Command struct {
+	Program string    // a path, or a name that is looked for on the PATH
+	Args    []string  // without the program's name
+	Env     []string  // all of it; nil: Environ()
+	Dir     string    // empty: this process's
+	Stdin   io.Reader // nil: nothing to read
+	Stdout  io.Writer // nil: dropped
+	Stderr  io.Writer // nil: dropped; where it is the same as Stdout, nothing is written to it at the same time
+	Grace   time.Duration
+}
+
+// ExitError says that a program ended in another way than with 0.
+type ExitError struct {
+	Program string // without its folder
+	Code    int    // -1 where a signal ended it
+	Signal  string // that ended it, by name
+}
+
+// Error names the program and how it ended, and nothing of what it was given.
+func (e *ExitError) Error() string {
+	if e.Signal != "" {
+		return e.Program + " was ended by a signal: " + e.Signal
+	}
+	return fmt.Sprintf("%s ended with exit code %d", e.Program, e.Code)
+}
+
+// Environ is this process's environment without the agent's own variables, which may hold a credential.
+func Environ() []string { return variable.Without(os.Environ()) }
+
+// Run runs a program to its end. When ctx is done, it asks the program's group to end, and kills the group after the grace. The error
+// wraps the cause of ctx then. It is an *ExitError where the program failed, and wraps exec.ErrNotFound where there is no such program.
+//
+// A program that ended by itself may leave others behind, as a container runtime does on purpose. They are not killed.
+func Run(ctx context.Context, c Command) error {
+	name := filepath.Base(c.Program)
+	if err := context.Cause(ctx); err != nil {
+		return fmt.Errorf("%s was not started: %w", name, err)
+	}
+	cmd := c.prepare()
+	if err := cmd.Start(); err != nil {
+		return fmt.Errorf("start %s: %w", name, err)
+	}
+	stopped := c.watch(ctx, cmd.Process.Pid)
+	err := cmd.Wait()
+	var exit *exec.ExitError
+	switch {
+	case stopped:
+		return fmt.Errorf("%s was stopped: %w", name, context.Cause(ctx))
+	case errors.As(err, &exit):
+		return describe(name, exit)
+	case errors.Is(err, exec.ErrWaitDelay): // it has ended well, and only somebody else holds its output
+		return nil
+	case err != nil:
+		return fmt.Errorf("run %s: %w", name, err)
+	}
+	return nil
+}
+
+func (c Command) prepare() *exec.Cmd {
+	cmd := exec.Command(c.Program, c.Args...)
+	cmd.Env = c.Env
+	if c.Env == nil {
+		cmd.Env = Environ()
+	}
+	cmd.Dir = c.Dir
+	cmd.Stdin = c.Stdin
+	cmd.Stdout = c.Stdout
+	cmd.Stderr = c.Stderr
+	cmd.WaitDelay = pipeGrace
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	return cmd
+}
+
+func describe(name string, exit *exec.ExitError) error {
+	e := &ExitError{Program: name, Code: exit.ExitCode()}
+	if status, ok := exit.Sys().(syscall.WaitStatus); ok && status.Signaled() {
+		e.Signal = status.Signal().String()
+	}
+	return e
+}
+
+// watch waits until the process has ended, and ends its group when ctx is done. It does not collect the process: until somebody does,
+// no other process gets its number, so that a signal cannot hit a stranger.
+func (c Command) watch(ctx context.Context, pid int) (stopped bool) {
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		awaitExit(pid)
+	}()
+	select {
+	case <-ended:
+		return false
+	case <-ctx.Done():
+	}
+	grace := c.Grace
+	if grace == 0 {
+		grace = DefaultGrace
+	}
+	_ = syscall.Kill(-pid, syscall.SIGTERM)
+	timer := time.NewTimer(grace)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+	}
+	_ = syscall.Kill(-pid, syscall.SIGKILL) // what is left of the group, too
+	<-ended
+	return true
+}
+
+// awaitExit blocks until the child pid has ended, and does not collect it: waitid(2) with WNOWAIT.
+func awaitExit(pid int) {
+	const byPID = 1 // P_PID
+	for {
+		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)
+		if errno != syscall.EINTR {
+			return
+		}
+	}
+}
+
+// Bounded keeps the first Most bytes that are written to it. It takes the rest too and drops it, so that the program never blocks.
+type Bounded struct {
+	Most int
+	Kept []byte
+	Cut  bool // something was dropped
+}
+
+// Write never fails.
+func (b *Bounded) Write(data []byte) (int, error) {
+	take := min(len(data), max(b.Most-len(b.Kept), 0))
+	b.Kept = append(b.Kept, data[:take]...)
+	b.Cut = b.Cut || take < len(data)
+	return len(data), nil
+}
