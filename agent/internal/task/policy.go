@@ -1,0 +1,167 @@
+package task
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// PolicyFile is the name of the file in which the node's owner says what the gateway may ask for.
+const PolicyFile = "policy.json"
+
+// maxPolicy bounds the file, in bytes.
+const maxPolicy = 1 << 20
+
+// Policy is what the node's owner allows, whatever the gateway signs. The zero value allows everything, and mounts nothing.
+//
+// A pattern is the name of a type, the beginning of names with .* at the end, such as workload.*, or * alone.
+type Policy struct {
+	Forbid []string `json:"forbid"` // patterns of types that are refused
+	Allow  []string `json:"allow"`  // patterns; where there are any, every other type is refused
+	// OperatorKeys demands for the types of a pattern that one of these keys has signed: base64 Ed25519 public keys. The gateway must
+	// vouch for the key too. Where two patterns name a type, the longer one counts.
+	OperatorKeys map[string][]string `json:"operator_keys"`
+	MountRoots   []string            `json:"mount_roots"` // folders below which a workload may mount
+}
+
+// LoadPolicy reads the first of the files that is there. It is no error where none is. It is one where the file could have been written
+// by another user than this one and root, or where anything in it is not understood: then nothing may be done.
+func LoadPolicy(files ...string) (Policy, error) {
+	for _, file := range files {
+		raw, err := readOwned(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return Policy{}, fmt.Errorf("the policy %s cannot be relied on: %w", file, err)
+		}
+		p, err := parsePolicy(raw)
+		if err != nil {
+			return Policy{}, fmt.Errorf("the policy %s is wrong: %w", file, err)
+		}
+		return p, nil
+	}
+	return Policy{}, nil
+}
+
+// readOwned reads a file that only root and this user can change or replace.
+func readOwned(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not hold this up
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err == nil && !info.Mode().IsRegular() {
+		err = errors.New("it is not a file")
+	}
+	if err == nil {
+		err = owned(info)
+	}
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.Stat(filepath.Dir(path))
+	if err == nil {
+		err = owned(folder)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("its folder: %w", err)
+	}
+	raw, err := io.ReadAll(io.LimitReader(file, maxPolicy+1))
+	if err == nil && len(raw) > maxPolicy {
+		err = fmt.Errorf("it is larger than %d bytes", maxPolicy)
+	}
+	return raw, err
+}
+
+// owned refuses what another user could have written.
+func owned(info fs.FileInfo) error {
+	status, ok := info.Sys().(*syscall.Stat_t)
+	switch {
+	case !ok || status.Uid != 0 && int(status.Uid) != os.Geteuid():
+		return errors.New("another user owns it: make root its owner (chown root)")
+	case info.Mode().Perm()&0o022 != 0:
+		return errors.New("other users may write it: take that from them (chmod go-w)")
+	}
+	return nil
+}
+
+func parsePolicy(raw []byte) (Policy, error) {
+	var p Policy
+	if err := sign.DecodeStrict(raw, &p); err != nil {
+		return p, err
+	}
+	patterns := slices.Concat(p.Forbid, p.Allow)
+	for pattern, keys := range p.OperatorKeys {
+		patterns = append(patterns, pattern)
+		for _, key := range keys {
+			if _, err := sign.DecodeKey(key); err != nil {
+				return p, fmt.Errorf("operator_keys: %.60q is not an Ed25519 public key in base64", key)
+			}
+		}
+	}
+	for _, pattern := range patterns {
+		if !slices.ContainsFunc(wire.TaskTypes(), func(t wire.TaskType) bool { return matches(pattern, t.Name) }) {
+			return p, fmt.Errorf("%.60q names no task type: muster task types lists them", pattern)
+		}
+	}
+	for _, root := range p.MountRoots {
+		if !filepath.IsAbs(root) || filepath.Clean(root) != root {
+			return p, fmt.Errorf("mount_roots: %.60q is not an absolute path in its shortest form", root)
+		}
+	}
+	return p, nil
+}
+
+// matches tells whether a pattern names a type.
+func matches(pattern, name string) bool {
+	if pattern == "*" || pattern == name {
+		return true
+	}
+	family, found := strings.CutSuffix(pattern, "*")
+	return found && strings.HasSuffix(family, ".") && strings.HasPrefix(name, family)
+}
+
+func anyMatches(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
+}
+
+// Check refuses a type that the policy does not allow, or that another key has signed than the policy demands. keyID names the key
+// that verified the task. The refusal has the code wire.CodeTaskForbidden.
+func (p Policy) Check(name, keyID string) error {
+	const hint = "its owner changes " + PolicyFile + " there, or another node does the work"
+	switch {
+	case anyMatches(p.Forbid, name), p.Allow != nil && !anyMatches(p.Allow, name):
+		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node does not allow "+name, hint)
+	case !p.signedWell(name, keyID):
+		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node demands an operator's signature for "+name,
+			"sign it with one of the keys that the policy names: muster task run --key FILE")
+	}
+	return nil
+}
+
+func (p Policy) signedWell(name, keyID string) bool {
+	longest := ""
+	for pattern := range p.OperatorKeys {
+		if matches(pattern, name) && len(pattern) > len(longest) {
+			longest = pattern
+		}
+	}
+	if longest == "" {
+		return true
+	}
+	return slices.ContainsFunc(p.OperatorKeys[longest], func(text string) bool {
+		key, err := sign.DecodeKey(text)
+		return err == nil && sign.KeyID(key) == keyID
+	})
+}

@@ -1,0 +1,176 @@
+package task_test
+
+import (
+	"crypto/ed25519"
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"syscall"
+	"testing"
+
+	"muster/agent/internal/task"
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+func newKey(t testing.TB) ed25519.PrivateKey {
+	t.Helper()
+	_, key, err := ed25519.GenerateKey(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func public(key ed25519.PrivateKey) ed25519.PublicKey { return key.Public().(ed25519.PublicKey) }
+
+// policyFile writes a policy into a folder of its own.
+func policyFile(t *testing.T, text string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), task.PolicyFile)
+	if err := os.Chmod(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestPolicy(t *testing.T) {
+	one := newKey(t)
+	two := newKey(t)
+	ones := `["` + sign.EncodeKey(public(one)) + `"]`
+	twos := `["` + sign.EncodeKey(public(two)) + `"]`
+	for text, want := range map[string]string{ // the types that are done where the first key signed
+		`{}`:                                   "users workload diag agent",
+		`{"allow":[]}`:                         "",
+		`{"forbid":["workload.*"]}`:            "users diag agent",
+		`{"forbid":["*"],"allow":["*"]}`:       "",
+		`{"allow":["diag.*","agent.*"]}`:       "diag agent",
+		`{"allow":["provision_user"]}`:         "users",
+		`{"operator_keys":{"*":` + ones + `}}`: "users workload diag agent",
+		`{"operator_keys":{"*":` + twos + `}}`: "",
+		`{"operator_keys":{"*":` + twos + `,"diag.*":` + ones + `}}`:              "diag",
+		`{"operator_keys":{"agent.*":` + twos + `,"agent.restart":` + ones + `}}`: "users workload diag agent",
+		`{"operator_keys":{"agent.*":[]}}`:                                        "users workload diag",
+		`{"operator_keys":{"agent.*":` + ones + `},"forbid":["agent.restart"]}`:   "users workload diag",
+	} {
+		p, err := task.LoadPolicy(policyFile(t, text))
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+		var done []string
+		for _, family := range [][2]string{{"users", wire.TaskProvisionUser}, {"workload", wire.TaskWorkloadStop},
+			{"diag", wire.TaskDiagCollect}, {"agent", wire.TaskAgentRestart}} {
+			err := p.Check(family[1], sign.KeyID(public(one)))
+			var refusal *wire.ErrorDetail
+			switch {
+			case err == nil:
+				done = append(done, family[0])
+			case !errors.As(err, &refusal) || refusal.Code != wire.CodeTaskForbidden:
+				t.Errorf("%s: %v", text, err)
+			}
+		}
+		if got := strings.Join(done, " "); got != want {
+			t.Errorf("%s: %q, not %q", text, got, want)
+		}
+	}
+}
+
+// TestPolicyFailsClosed: a file that is not understood as a whole allows nothing.
+func TestPolicyFailsClosed(t *testing.T) {
+	for text, want := range map[string]string{
+		``:                                 "malformed",
+		`{`:                                "malformed",
+		`null`:                             "malformed",
+		`[]`:                               "malformed",
+		`{"forbid":["workload.*"]} x`:      "malformed",
+		`{"Forbid":["workload.*"]}`:        "malformed",
+		`{"forbids":["workload.*"]}`:       "malformed",
+		`{"forbid":[],"forbid":["*"]}`:     "malformed",
+		`{"forbid":"workload.*"}`:          "malformed",
+		`{"forbid":["workloads.*"]}`:       `"workloads.*" names no task type`,
+		`{"forbid":["workload*"]}`:         "names no task type",
+		`{"allow":[""]}`:                   "names no task type",
+		`{"operator_keys":{"users":[]}}`:   "names no task type",
+		`{"operator_keys":{"*":["AAAA"]}}`: "is not an Ed25519 public key",
+		`{"mount_roots":["srv"]}`:          "is not an absolute path",
+		`{"mount_roots":["/srv/../etc"]}`:  "is not an absolute path",
+		`{"mount_roots":["/srv/"]}`:        "is not an absolute path",
+		strings.Repeat(" ", 1<<20) + "{}":  "larger than",
+	} {
+		if _, err := task.LoadPolicy(policyFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60s: %v", text, err)
+		}
+	}
+}
+
+// TestPolicyOfOthers: who could write the file could allow everything.
+func TestPolicyOfOthers(t *testing.T) {
+	for name, spoil := range map[string]func(path string) error{
+		"the group may write it": func(path string) error { return os.Chmod(path, 0o620) },
+		"everybody may write it": func(path string) error { return os.Chmod(path, 0o602) },
+		"others may replace it":  func(path string) error { return os.Chmod(filepath.Dir(path), 0o703) },
+		"it cannot be read":      func(path string) error { return errors.Join(os.Remove(path), os.Symlink(path, path)) },
+		"a pipe":                 func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
+		"a folder":               func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+		"another user's (root only)": func(path string) error {
+			if os.Geteuid() != 0 {
+				return os.Chmod(path, 0o606)
+			}
+			return os.Chown(path, 12345, 0)
+		},
+	} {
+		path := policyFile(t, `{}`)
+		if err := spoil(path); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := task.LoadPolicy(path); err == nil {
+			t.Errorf("%s: it was taken", name)
+		}
+	}
+}
+
+func TestPolicyOrder(t *testing.T) {
+	missing := filepath.Join(t.TempDir(), "none.json")
+	if p, err := task.LoadPolicy(missing); err != nil || !reflect.DeepEqual(p, task.Policy{}) {
+		t.Errorf("%+v, %v", p, err)
+	}
+	first := policyFile(t, `{"mount_roots":["/srv"]}`)
+	second := policyFile(t, `{"forbid":["*"]}`)
+	p, err := task.LoadPolicy(missing, first, second)
+	if err != nil || !reflect.DeepEqual(p, task.Policy{MountRoots: []string{"/srv"}}) {
+		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+func FuzzPolicy(f *testing.F) {
+	f.Add([]byte(`{"forbid":["workload.*"],"allow":["*"],"operator_keys":{"agent.*":[]},"mount_roots":["/srv"]}`))
+	path := filepath.Join(f.TempDir(), task.PolicyFile)
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if err := os.WriteFile(path, raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		p, err := task.LoadPolicy(path)
+		if err != nil {
+			return
+		}
+		for _, one := range wire.TaskTypes() {
+			if p.Check(one.Name, "") == nil && len(p.OperatorKeys["*"]) > 0 && len(p.OperatorKeys) == 1 {
+				t.Errorf("%s needs no key under %q", one.Name, raw)
+			}
+		}
+	})
+}
+
+func TestFailed(t *testing.T) {
+	if o := task.Failed(wire.Refuse(wire.CodeTaskForbidden, "no", "yes")); o.ExitCode != 1 || o.Code != wire.CodeTaskForbidden || o.Error != "no (yes)" {
+		t.Errorf("%+v", o)
+	}
+	if o := task.Failf("step %d: %w", 2, errors.New("why")); o.ExitCode != 1 || o.Code != "" || o.Error != "step 2: why" {
+		t.Errorf("%+v", o)
+	}
+}
