@@ -16,6 +16,7 @@ var sealedColumns = [...]struct {
 	{"SELECT id, key FROM tokens", "UPDATE tokens SET key = ? WHERE id = ? AND key = ?", tokenPlace},
 	{"SELECT id, key FROM psks", "UPDATE psks SET key = ? WHERE id = ? AND key = ?", pskPlace},
 	{"SELECT id, mark FROM psks WHERE mark IS NOT NULL", "UPDATE psks SET mark = ? WHERE id = ? AND mark = ?", markPlace},
+	{"SELECT id, value FROM lent_secrets", "UPDATE lent_secrets SET value = ? WHERE id = ? AND value = ?", lentPlace},
 }
 
 // Reseal seals everything under another master key of 32 bytes. It does so in one batch, so at every moment exactly one of the two
