@@ -30,6 +30,7 @@ const (
 // Need is what a route asks of its callers. The zero value lets in every account that is for all tenants.
 type Need struct {
 	Scopes []string // the caller has all of them
+	Parts  bool     // a part of each scope lets in too, as tasks:write:TYPE is one of tasks:write; the handler asks Caller.Part which one
 	Reach  Reach
 }
 

@@ -197,3 +197,40 @@ func FuzzAuthorization(f *testing.F) {
 		}
 	})
 }
+
+// TestParts: a part of a scope lets in where the route says so, and is good for that part alone. The whole scope is good for each part.
+func TestParts(t *testing.T) {
+	d := newFixture(t)
+	part := client.ScopePart(client.ScopeTasksWrite, wire.TaskDiagCollect)
+	parts := account.Need{Scopes: []string{client.ScopeTasksWrite}, Parts: true, Reach: account.OwnTenant}
+	for i, c := range []struct {
+		scopes      []string
+		in          bool // where a part is enough
+		diag, other bool // the part of diag.collect, and of another type
+	}{
+		{[]string{part}, true, true, false},
+		{[]string{client.ScopeTasksWrite}, true, true, true},
+		{everything(), true, true, true},
+		{[]string{client.ScopeTasksRead}, false, false, false},
+		{[]string{client.ScopeTasksWrite + "x"}, false, false, false},
+	} {
+		token := d.account(store.Account{Name: fmt.Sprint("a", i), Scopes: c.scopes})
+		w, code := d.look(token, parts)
+		if (w.Code == 200) != c.in || !c.in && code != wire.CodeForbidden {
+			t.Errorf("%s where a part is enough: got %d %s", c.scopes, w.Code, w.Body)
+		}
+		who := account.Caller{Scopes: c.scopes}
+		diag := who.Part(client.ScopeTasksWrite, wire.TaskDiagCollect)
+		other := who.Part(client.ScopeTasksWrite, wire.TaskAgentRestart)
+		if (diag == nil) != c.diag || (other == nil) != c.other {
+			t.Errorf("%s may not do its part: %v, %v", c.scopes, diag, other)
+		}
+		if !c.other && !strings.Contains(other.Error(), "lacks the scope tasks:write:agent.restart") {
+			t.Errorf("%s: %v", c.scopes, other)
+		}
+	}
+	token := d.account(store.Account{Name: "part", Scopes: []string{part}})
+	if w, code := d.look(token, own(client.ScopeTasksWrite)); w.Code != 403 || code != wire.CodeForbidden {
+		t.Errorf("a part where the whole is needed: got %d %s", w.Code, w.Body)
+	}
+}

@@ -21,9 +21,27 @@ type Caller struct {
 // ActorName is an account's name as events and records have it.
 func ActorName(a store.Account) string { return "account:" + a.Name }
 
-// May is true where a caller has a scope.
+// May is true where a caller has a scope, or one that the scope is a part of: tasks:write has tasks:write:TYPE in it.
 func (c Caller) May(scope string) bool {
-	return slices.Contains(c.Scopes, client.ScopeAll) || slices.Contains(c.Scopes, scope)
+	if slices.Contains(c.Scopes, client.ScopeAll) || slices.Contains(c.Scopes, scope) {
+		return true
+	}
+	at := strings.LastIndexByte(scope, ':')
+	return at > 0 && slices.Contains(c.Scopes, scope[:at])
+}
+
+// Part refuses a caller who has neither a scope nor this part of it.
+func (c Caller) Part(scope, part string) error {
+	if wanted := client.ScopePart(scope, part); !c.May(wanted) {
+		return c.lacks(wanted, []string{wanted + " or " + scope})
+	}
+	return nil
+}
+
+// lacks is the refusal of a caller without a scope.
+func (c Caller) lacks(missing string, wanted []string) error {
+	return wire.Refuse(wire.CodeForbidden, "this account lacks the scope "+missing,
+		"use an account that has "+strings.Join(wanted, " and ")+"; this one has "+strings.Join(c.Scopes, ", "))
 }
 
 // Lacks returns the first of the scopes that a caller does not have; empty: it has all of them.
@@ -54,13 +72,23 @@ func (c Caller) Within(asked string) (string, error) {
 
 // meets returns nil if the caller has what a route needs, and otherwise the refusal.
 func (c Caller) meets(need Need) error {
-	if missing := c.Lacks(need.Scopes); missing != "" {
-		return wire.Refuse(wire.CodeForbidden, "this account lacks the scope "+missing,
-			"use an account that has "+strings.Join(need.Scopes, " and ")+"; this one has "+strings.Join(c.Scopes, ", "))
+	if missing := c.Lacks(need.Scopes); missing != "" && !(need.Parts && c.hasParts(need.Scopes)) {
+		return c.lacks(missing, need.Scopes)
 	}
 	if need.Reach == WholeFleet && c.Tenant != "" {
 		return wire.Refuse(wire.CodeForbidden, "this concerns the whole fleet, and this account is for the tenant "+c.Tenant+" only",
 			"use an account of all tenants; for a PSK, mint an enrollment token instead")
 	}
 	return nil
+}
+
+// hasParts is true where the caller has each of the scopes or a part of it.
+func (c Caller) hasParts(scopes []string) bool {
+	for _, scope := range scopes {
+		within := func(s string) bool { return strings.HasPrefix(s, client.ScopePart(scope, "")) }
+		if !c.May(scope) && !slices.ContainsFunc(c.Scopes, within) {
+			return false
+		}
+	}
+	return true
 }

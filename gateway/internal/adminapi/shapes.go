@@ -52,7 +52,7 @@ func nodeShape(n fleet.Node) client.Node {
 		State: n.State, StateReasons: []string{}, StateDetails: map[string]string{}, StateSince: n.StateSince.UTC(),
 		Status: n.Status, CreatedAt: n.CreatedAt.UTC(), LastSeen: utc(n.LastSeen), Banned: n.Banned,
 		Recoveries: n.Recoveries, RecoveryUntil: utc(n.RecoveryUntil), Address: n.Address, SkewMillis: n.SkewMillis,
-		Notices: orNone(n.Notices), Cost: reported(reading.Cost, n.Cost),
+		Notices: orNone(n.Notices), Cost: reported(reading.Cost, n.Cost), Enrolment: n.EnrolmentID,
 	}
 	for _, reason := range n.Reasons {
 		out.StateReasons = append(out.StateReasons, reason.Reason)

@@ -1,5 +1,7 @@
 package client
 
+import "muster/agent/wire"
+
 // Scopes of accounts. A route of the admin API names those that it needs.
 const (
 	ScopeAll           = "*"
@@ -8,11 +10,17 @@ const (
 	ScopeTokensRead    = "tokens:read"
 	ScopeTokensWrite   = "tokens:write"
 	ScopePSKWrite      = "psk:write"
+	ScopeTasksRead     = "tasks:read"
+	ScopeTasksWrite    = "tasks:write" // has a part for each type of task
+	ScopeSecretsWrite  = "secrets:write"
 	ScopeEventsRead    = "events:read"
 	ScopeAccountsWrite = "accounts:write"
 	ScopeKeysWrite     = "keys:write"
 	ScopeBackupRead    = "backup:read"
 )
+
+// ScopePart is the scope that opens a part of what a scope opens.
+func ScopePart(scope, part string) string { return scope + ":" + part }
 
 // Scope is one row of the table of scopes.
 type Scope struct {
@@ -25,7 +33,7 @@ type Scope struct {
 // Accounts that an earlier version made may have releases:write, which opens nothing yet. They keep it and are shown with it. No
 // new account gets it before there is a route for it.
 func Scopes() []Scope {
-	return []Scope{
+	all := []Scope{
 		{ScopeAll, "all of them, also those of later versions"},
 		{ScopeNodesRead, "to look at nodes, and for an account of all tenants at the CA and the keys"},
 		{ScopeNodesWrite, "to drain, resume, retire, ban, label, set the number of GPUs, allow recovery; with `tokens:write` also " +
@@ -33,11 +41,18 @@ func Scopes() []Scope {
 		{ScopeTokensRead, "to look at tokens"},
 		{ScopeTokensWrite, "to make and revoke tokens"},
 		{ScopePSKWrite, "to look at the pre-shared keys by their ids, to set, rotate and clear them. Only for an account of all tenants"},
+		{ScopeTasksRead, "to look at tasks, at what they wrote, and at the files that they made"},
+		{ScopeTasksWrite, "to give nodes tasks of every type, and to cancel them: with it an account is root on its nodes"},
+		{ScopeSecretsWrite, "to look at the names of the secrets that tasks use, to set and delete them. No value is ever shown"},
 		{ScopeEventsRead, "to look at events and the audit"},
 		{ScopeAccountsWrite, "to look at accounts, to make and revoke those that may do no more than itself"},
 		{ScopeKeysWrite, "to change what nodes believe: roots and verifier keys. Only for an account of all tenants"},
 		{ScopeBackupRead, "to copy the whole database, its secrets sealed. Only for an account of all tenants"},
 	}
+	for _, t := range wire.TaskTypes() {
+		all = append(all, Scope{ScopePart(ScopeTasksWrite, t.Name), "the same as `tasks:write`, for tasks of this one type"})
+	}
+	return all
 }
 
 // KnownScopes are the names of all scopes.
