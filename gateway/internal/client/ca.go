@@ -51,6 +51,12 @@ type RotateRequest struct {
 	Now  bool   `json:"now,omitempty"` // nodes stop believing the key before at once
 }
 
+// AddKeyRequest adds a key whose private half an operator keeps.
+type AddKeyRequest struct {
+	Role      string `json:"role"`       // task
+	PublicKey string `json:"public_key"` // Ed25519, as sign.EncodeKey writes it
+}
+
 // RootRequest announces a new root.
 type RootRequest struct {
 	Certificate string `json:"certificate,omitempty"` // PEM; empty: the gateway makes one and keeps its key
@@ -92,6 +98,11 @@ func (c *Client) CA(ctx context.Context) (CA, error) {
 // RotateKey adds a new key of a role to the trust set.
 func (c *Client) RotateKey(ctx context.Context, q RotateRequest) (TrustChange, error) {
 	return c.trust(ctx, http.MethodPost, "keys/rotate", q)
+}
+
+// AddKey adds an operator's key to the trust set. Tasks that are signed with it are good once the set is published.
+func (c *Client) AddKey(ctx context.Context, q AddKeyRequest) (TrustChange, error) {
+	return c.trust(ctx, http.MethodPost, "keys", q)
 }
 
 // DropKey takes a key out of the trust set.

@@ -66,10 +66,7 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values, in, 
 			return err
 		}
 	}
-	address := c.BaseURL + wire.PrefixAdmin + path
-	if len(q) > 0 {
-		address += "?" + q.Encode()
-	}
+	address := c.address(path, q)
 	answer, err := c.send(ctx, method, address, body)
 	if method == http.MethodGet && wasCut(err) && c.rest(ctx) == nil {
 		answer, err = c.send(ctx, method, address, body)
@@ -78,6 +75,40 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values, in, 
 		return c.failed(err)
 	}
 	return read(answer, out)
+}
+
+func (c *Client) address(path string, q url.Values) string {
+	address := c.BaseURL + wire.PrefixAdmin + path
+	if len(q) > 0 {
+		address += "?" + q.Encode()
+	}
+	return address
+}
+
+// long makes a request for an answer of another kind than JSON. The answer may take as long as within says, 0 without a bound. The
+// caller reads and closes its body.
+func (c *Client) long(ctx context.Context, path string, q url.Values, kind string, within time.Duration) (*http.Response, error) {
+	r, err := c.request(ctx, http.MethodGet, c.address(path, q), nil)
+	if err != nil {
+		return nil, err
+	}
+	patient := *c.HTTP
+	patient.Timeout = within
+	response, err := patient.Do(r)
+	if err != nil {
+		return nil, c.failed(err)
+	}
+	if got, _, _ := mime.ParseMediaType(response.Header.Get("Content-Type")); response.StatusCode == http.StatusOK && got == kind {
+		return response, nil
+	}
+	refusal, err := take(response)
+	if err == nil {
+		err = read(refusal, nil)
+	}
+	if err == nil {
+		err = errors.New("the gateway's answer is of another kind than this version expects, " + kind)
+	}
+	return nil, err
 }
 
 // send makes one request, and reads the whole answer.

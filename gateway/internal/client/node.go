@@ -31,7 +31,7 @@ type Node struct {
 	Cost         json.RawMessage   `json:"cost"`    // a wire.Cost
 	Agent        *Agent            `json:"agent"`
 	Certificate  *Certificate      `json:"certificate"`
-	Enrolment    string            `json:"enrolment"` // names its last enrolment, for a task that is signed elsewhere; empty: it never enrolled
+	Enrolment    string            `json:"enrolment"` // its last one, for a task that is signed elsewhere; empty: none
 
 	GPUsExpected    *int     `json:"gpus_expected"`    // the gateway's record of how many GPUs it has; null: none
 	IntervalSeconds *float64 `json:"interval_seconds"` // between its heartbeats, as it says

@@ -37,7 +37,7 @@ type Task struct {
 	Proof            string          `json:"proof"`       // of the result: the node's signature, or the fingerprint of its TLS connection
 	RetryOf          string          `json:"retry_of"`    // the lost task that this one repeats
 	RetriedAs        string          `json:"retried_as"`  // the task that repeats this lost one
-	QueueReason      string          `json:"waiting_for"` // why a queued task is not given out, such as a node that is drained; empty: nothing
+	QueueReason      string          `json:"waiting_for"` // why a queued task is not given out, such as a drained node; empty: nothing
 }
 
 // TaskLog is what a task has written, as text. Bytes that are no UTF-8 are replaced; Client.TaskOutput has them.
