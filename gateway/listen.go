@@ -112,8 +112,8 @@ func (g *gateway) adminAPI(socket bool) *adminapi.API {
 		Store: g.store, Info: g.info, Audit: g.audit, PSKs: g.bootstrap, Address: g.origin.Address, Socket: socket, Logger: g.log,
 	})
 	return &adminapi.API{
-		Gate: gate, Fleet: g.fleet, Bootstrap: g.bootstrap, Store: g.store, Authority: g.authority, Scratch: g.settings.data, Info: g.info,
-		Gateway: g.facts(),
+		Gate: gate, Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Store: g.store, Authority: g.authority, Scratch: g.settings.data,
+		Info: g.info, Gateway: g.facts(),
 		Command: func(token string) string { return g.installer().Command(token) }, Logger: g.log,
 	}
 }

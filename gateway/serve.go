@@ -32,6 +32,7 @@ import (
 	"muster/gateway/internal/retention"
 	"muster/gateway/internal/runlist"
 	"muster/gateway/internal/systemd"
+	"muster/gateway/internal/task"
 	"muster/store"
 )
 
@@ -46,6 +47,7 @@ type gateway struct {
 	fleet     *fleet.Fleet
 	audit     *audit.Trail
 	bootstrap *bootstrap.Bootstrap
+	tasks     *task.Desk
 	info      *reply.Info
 	origin    origin.Resolver
 	door      *door.Door
@@ -136,6 +138,12 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if err != nil {
 		return err
 	}
+	g.tasks, err = task.New(ctx, task.Config{
+		Store: g.store, Sign: g.authority.SignTask, Keys: g.authority.TaskKeys, Logger: g.log, CountAgain: g.audit.Repeated,
+	})
+	if err != nil {
+		return err
+	}
 	if err := g.bootstrap.TakeCredential(ctx, g.settings.bootstrap, g.settings.named); err != nil {
 		return err
 	}
@@ -211,8 +219,8 @@ func (g *gateway) openNodes() error {
 // run does the gateway's own work until ctx ends or a piece of that work fails.
 func (g *gateway) run(ctx context.Context, l *listeners) error { return runlist.Run(ctx, g.work(l)...) }
 
-// work lists what the gateway does by itself. The last in the list ends first, so that nothing is lost. First the listeners close,
-// and nobody new comes in. Then the refusals that were only counted are recorded. The fleet writes last: it has the newest reports.
+// work lists what the gateway does by itself. The last in the list ends first, so that nothing is lost. First all waits for tasks end,
+// because the listeners would wait for them. Then the listeners close, and nobody new comes in. Then the refusals that were only counted are recorded. The fleet writes last: it has the newest reports.
 func (g *gateway) work(l *listeners) []runlist.Part {
 	keeper := retention.Keeper{Store: g.store, Events: time.Duration(g.settings.retention), Logger: g.log}
 	parts := []runlist.Part{
@@ -226,7 +234,8 @@ func (g *gateway) work(l *listeners) []runlist.Part {
 		parts = append(parts, runlist.Part{Name: "step-ca", Run: g.stepCA.Run})
 	}
 	notifier := systemd.Notifier{Socket: g.notifySocket, Logger: g.log}
-	return append(parts, runlist.Part{Name: "listeners", Run: l.Run}, runlist.Part{Name: "systemd", Run: notifier.Run})
+	return append(parts, runlist.Part{Name: "listeners", Run: l.Run}, runlist.Part{Name: "tasks", Run: g.tasks.Run},
+		runlist.Part{Name: "systemd", Run: notifier.Run})
 }
 
 // close closes the database before it gives the lock back: until then no other gateway may open the database.

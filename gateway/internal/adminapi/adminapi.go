@@ -17,6 +17,7 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/task"
 	"muster/store"
 )
 
@@ -25,6 +26,7 @@ type API struct {
 	Gate      *account.Gate // of the listener
 	Fleet     *fleet.Fleet
 	Bootstrap *bootstrap.Bootstrap
+	Tasks     *task.Desk
 	Store     *store.Store
 	Authority *authority.Authority
 	Scratch   string // directory in which a backup puts a copy of the database for a moment

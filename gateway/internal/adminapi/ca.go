@@ -37,6 +37,11 @@ func (s *server) rotateKey(c *call, q client.RotateRequest) (any, error) {
 	return trustChange(s.Authority.RotateKey(c.r.Context(), q.Role, q.Now, c.caller.Actor))
 }
 
+// addKey adds a key whose private half never comes to the gateway.
+func (s *server) addKey(c *call, q client.AddKeyRequest) (any, error) {
+	return trustChange(s.Authority.AddKey(c.r.Context(), q.Role, q.PublicKey, c.caller.Actor))
+}
+
 func (s *server) dropKey(c *call) (any, error) {
 	return trustChange(s.Authority.DropKey(c.r.Context(), c.r.PathValue("key"), c.caller.Actor))
 }

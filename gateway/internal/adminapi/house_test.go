@@ -28,6 +28,7 @@ import (
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/task"
 	"muster/store"
 )
 
@@ -59,10 +60,15 @@ func newHouse(t testing.TB) *house {
 		t.Fatal(err)
 	}
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	desk, err := task.New(t.Context(), task.Config{Store: h.store, Sign: ca.SignTask, Keys: ca.TaskKeys, Now: clock, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
 	h.audit = audit.New(audit.Config{Store: h.store, Now: clock})
 	h.api = adminapi.API{
-		Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Store: h.store, Authority: ca, Scratch: t.TempDir(),
-		Info: &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
+		Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Tasks: desk, Store: h.store, Authority: ca,
+		Scratch: t.TempDir(),
+		Info:    &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
 		Gateway: client.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"},
 		Command: func(token string) string { return "join with " + token },
 	}

@@ -33,7 +33,8 @@ func (r Route) Pattern() string { return r.Method + " " + wire.PrefixAdmin + r.P
 // Table is every route of this API. A new route is a new row here. The authorisation matrix in package main then calls it as every kind
 // of caller.
 //
-// Listing PSKs needs psk:write, and listing accounts needs accounts:write: a caller who cannot change them needs no list.
+// Listing PSKs needs psk:write, listing accounts needs accounts:write, and listing secrets needs secrets:write: a caller who cannot
+// change them needs no list.
 func Table() []Route {
 	none := Body{}
 	usual := Body{Bytes: wire.MaxBody, Time: 10 * time.Second}
@@ -62,6 +63,15 @@ func Table() []Route {
 		{"GET", "accounts", tenants(client.ScopeAccountsWrite), none, (*server).listAccounts},
 		{"POST", "accounts", tenants(client.ScopeAccountsWrite), usual, takes((*server).createAccount)},
 		{"DELETE", "accounts/{account}", tenants(client.ScopeAccountsWrite), none, (*server).revokeAccount},
+		{"GET", "tasks", tenants(client.ScopeTasksRead), none, (*server).listTasks},
+		{"POST", "tasks", parts(client.ScopeTasksWrite), usual, takes((*server).createTask)},
+		{"GET", "tasks/{task}", tenants(client.ScopeTasksRead), none, (*server).showTask},
+		{"POST", "tasks/{task}/cancel", parts(client.ScopeTasksWrite), usual, takes((*server).cancelTask)},
+		{"GET", "tasks/{task}/output", tenants(client.ScopeTasksRead), none, (*server).taskOutput},
+		{"GET", "tasks/{task}/archive", tenants(client.ScopeTasksRead), none, (*server).taskArchive},
+		{"GET", "secrets", tenants(client.ScopeSecretsWrite), none, (*server).listSecrets},
+		{"PUT", "secrets/{secret}", tenants(client.ScopeSecretsWrite), usual, takes((*server).setSecret)},
+		{"DELETE", "secrets/{secret}", tenants(client.ScopeSecretsWrite), none, (*server).dropSecret},
 		{"GET", "events", tenants(client.ScopeEventsRead), none, (*server).listEvents},
 		{"GET", "whoami", tenants(), none, (*server).whoami},
 		{"GET", "gateway", tenants(), none, (*server).showGateway},
@@ -70,6 +80,7 @@ func Table() []Route {
 		{"POST", "ca/roots", fleetWide(client.ScopeKeysWrite), usual, takes((*server).addRoot)},
 		{"DELETE", "ca/roots/{root}", fleetWide(client.ScopeKeysWrite), none, (*server).dropRoot},
 		{"GET", "keys", fleetWide(client.ScopeNodesRead), none, (*server).showCA},
+		{"POST", "keys", fleetWide(client.ScopeKeysWrite), usual, takes((*server).addKey)},
 		{"POST", "keys/rotate", fleetWide(client.ScopeKeysWrite), usual, takes((*server).rotateKey)},
 		{"DELETE", "keys/{key}", fleetWide(client.ScopeKeysWrite), none, (*server).dropKey},
 		{"POST", "trust", fleetWide(client.ScopeKeysWrite), usual, takes((*server).publishTrust)},
@@ -92,6 +103,11 @@ func takes[Request any](handler func(*server, *call, Request) (any, error)) func
 // tenants is the need of a route that accounts of one tenant may call too.
 func tenants(scopes ...string) account.Need {
 	return account.Need{Scopes: scopes, Reach: account.OwnTenant}
+}
+
+// parts is the need of a route for which a part of each scope is enough. Its handler asks for the very part.
+func parts(scopes ...string) account.Need {
+	return account.Need{Scopes: scopes, Parts: true, Reach: account.OwnTenant}
 }
 
 // fleetWide is the need of a route that no account of one tenant may call.

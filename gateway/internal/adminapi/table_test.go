@@ -25,6 +25,9 @@ func TestTable(t *testing.T) {
 		if who == "" {
 			who = "any account"
 		}
+		if route.Need.Parts {
+			who += " or a part of it"
+		}
 		if route.Need.Reach == account.WholeFleet {
 			who += ", of all tenants"
 		}
@@ -51,6 +54,9 @@ func TestScopesAndRoutes(t *testing.T) {
 				t.Errorf("%s needs %q, which is no scope of accounts", route.Pattern(), scope)
 			}
 			used = append(used, scope)
+			if route.Need.Parts {
+				used = append(used, partsOf(scope)...)
+			}
 		}
 	}
 	for _, scope := range client.KnownScopes() {
@@ -60,13 +66,22 @@ func TestScopesAndRoutes(t *testing.T) {
 	}
 }
 
+// partsOf are the known parts of a scope.
+func partsOf(scope string) []string {
+	return slices.DeleteFunc(client.KnownScopes(), func(s string) bool { return !strings.HasPrefix(s, scope+":") })
+}
+
 // TestScopes has an account with every scope but one that is needed, for every route and each of its scopes.
 func TestScopes(t *testing.T) {
 	h := newHouse(t)
 	for i, route := range adminapi.Table() {
 		path := strings.NewReplacer("{", "no-", "}", "").Replace(route.Path)
 		for _, scope := range route.Need.Scopes {
-			others := slices.DeleteFunc(client.KnownScopes(), func(s string) bool { return s == scope || s == client.ScopeAll })
+			opens := []string{scope, client.ScopeAll}
+			if route.Need.Parts {
+				opens = append(opens, partsOf(scope)...)
+			}
+			others := slices.DeleteFunc(client.KnownScopes(), func(s string) bool { return slices.Contains(opens, s) })
 			without := h.account(fmt.Sprintf("%d-without-%s", i, scope[:4]), "", others...)
 			if status, body := h.ask(route.Method, path, without, ""); status != 403 || !strings.Contains(string(body), "lacks the scope "+scope) {
 				t.Errorf("%s without %s: got %d %s", route.Pattern(), scope, status, body)
@@ -82,7 +97,7 @@ func TestScopes(t *testing.T) {
 func TestTakes(t *testing.T) {
 	h := newHouse(t)
 	routes := h.routes(false)
-	for target, want := range map[string]bool{"GET nodes": true, "POST nodes": true, "PUT nodes": false, "GET nope": false,
+	for target, want := range map[string]bool{"GET nodes": true, "POST nodes": true, "PUT nodes": false, "PUT secrets/a": true, "GET nope": false,
 		"GET nodes/a": true, "GET nodes//a": false,
 		"GET x/../nodes": false, "GET nodes/": false, "GET nodes/a%2Fb": true} {
 		method, path, _ := strings.Cut(target, " ")
@@ -95,7 +110,7 @@ func TestTakes(t *testing.T) {
 // TestBodies: a route that reads a body has a bound for it. No other route reads one.
 func TestBodies(t *testing.T) {
 	for _, route := range adminapi.Table() {
-		sent := route.Method == "POST" || route.Method == "PATCH"
+		sent := route.Method == "POST" || route.Method == "PATCH" || route.Method == "PUT"
 		if (route.Body.Bytes > 0) != sent || (route.Body.Time > 0) != sent {
 			t.Errorf("%s reads %d bytes within %s", route.Pattern(), route.Body.Bytes, route.Body.Time)
 		}

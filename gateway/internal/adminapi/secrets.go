@@ -1,0 +1,99 @@
+package adminapi
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/store"
+)
+
+// listSecrets shows names. No value ever leaves the gateway but for the node that runs a task which names it.
+func (s *server) listSecrets(c *call) (any, error) {
+	p, err := c.query("tenant")
+	if err != nil {
+		return nil, err
+	}
+	tenant, err := c.caller.Within(p.text("tenant"))
+	if err != nil {
+		return nil, err
+	}
+	secrets, err := s.Store.LentSecrets(c.r.Context(), tenant)
+	return client.SecretList{Secrets: each(secrets, lentShape)}, err
+}
+
+// setSecret answers 201 for a new secret.
+func (s *server) setSecret(c *call, q client.SecretRequest) (any, error) {
+	tenant, name, err := c.secret()
+	if err != nil {
+		return nil, err
+	}
+	switch {
+	case q.Value == "":
+		return nil, wire.Refuse(wire.CodeBadRequest, "the value is empty", `send {"value":"..."}; muster secret rm deletes a secret`)
+	case len(q.Value) > client.MaxSecret || strings.ContainsRune(q.Value, 0):
+		return nil, wire.Refuse(wire.CodeBadRequest, "a process cannot take the value as a variable",
+			fmt.Sprintf("a value has at most %d bytes, none of them zero", client.MaxSecret))
+	}
+	row := store.LentSecret{Tenant: tenant, Name: name, CreatedAt: s.now(), ChangedAt: s.now(), ChangedBy: c.caller.Actor.Name}
+	if err := s.Store.SetLentSecret(c.r.Context(), row, []byte(q.Value), c.secretEvent("secret.set", row)); err != nil {
+		return nil, err
+	}
+	secrets, err := s.Store.LentSecrets(c.r.Context(), tenant)
+	if err != nil {
+		return nil, err
+	}
+	if at := slices.IndexFunc(secrets, func(kept store.LentSecret) bool { return kept.Name == name }); at >= 0 {
+		row = secrets[at]
+	}
+	if row.CreatedAt.Equal(row.ChangedAt) {
+		c.status = http.StatusCreated
+	}
+	return lentShape(row), nil
+}
+
+func (s *server) dropSecret(c *call) (any, error) {
+	tenant, name, err := c.secret()
+	if err != nil {
+		return nil, err
+	}
+	row := store.LentSecret{Tenant: tenant, Name: name}
+	err = s.Store.DropLentSecret(c.r.Context(), tenant, name, c.secretEvent("secret.deleted", row))
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("the tenant %s has no secret %q", tenant, name), "muster secret ls shows them")
+	}
+	return client.Done{ID: name, Status: "deleted"}, err
+}
+
+// secret is the tenant and the name of the secret that the call is about.
+func (c *call) secret() (tenant, name string, err error) {
+	p, err := c.query("tenant")
+	if err != nil {
+		return "", "", err
+	}
+	if tenant, err = c.caller.Within(p.text("tenant")); err != nil {
+		return "", "", err
+	}
+	tenant = cmp.Or(tenant, store.DefaultTenant)
+	if err := wire.CheckTenant(tenant); err != nil {
+		return "", "", err
+	}
+	name = c.r.PathValue("secret")
+	if wire.CheckName(name) != nil {
+		return "", "", wire.Refuse(wire.CodeBadName, "this is not a secret's name", // it may be the value
+			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends")
+	}
+	return tenant, name, nil
+}
+
+func (c *call) secretEvent(kind string, s store.LentSecret) store.Event {
+	e := c.event(kind)
+	e.Tenant = s.Tenant
+	e.Detail = map[string]string{"secret": s.Name}
+	return e
+}

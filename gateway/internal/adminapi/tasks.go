@@ -1,0 +1,145 @@
+package adminapi
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/secret"
+	"muster/gateway/internal/task"
+	"muster/store"
+)
+
+// listTasks lists one page of tasks, the newest first.
+func (s *server) listTasks(c *call) (any, error) {
+	p, err := c.query("node", "type", "status", "tenant", "open", "limit", "cursor")
+	if err != nil {
+		return nil, err
+	}
+	q := store.TaskQuery{Node: p.text("node"), Type: p.text("type"), Status: p.text("status"), Cursor: p.text("cursor")}
+	if q.Tenant, err = c.caller.Within(p.text("tenant")); err != nil {
+		return nil, err
+	}
+	if q.Open, err = p.flag("open"); err != nil {
+		return nil, err
+	}
+	if q.Limit, err = p.limit(); err != nil {
+		return nil, err
+	}
+	if err := knownTask(q.Type, q.Status); err != nil {
+		return nil, err
+	}
+	tasks, next, err := s.Tasks.Tasks(c.r.Context(), q)
+	return client.TaskPage{Tasks: each(tasks, taskShape), Next: next}, err
+}
+
+// knownTask refuses a type and a status that no task can have. Empty ones are not asked for.
+func knownTask(kind, status string) error {
+	if kind != "" {
+		if _, err := wire.FindTaskType(kind); err != nil {
+			return err
+		}
+	}
+	if known := wire.TaskStatuses(); status != "" && !slices.Contains(known, status) {
+		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no status of a task", status), "it is one of "+strings.Join(known, ", "))
+	}
+	return nil
+}
+
+// createTask answers 200 where the same task is there already. An envelope is verified before anything is read from it, its type too.
+func (s *server) createTask(c *call, q client.NewTask) (any, error) {
+	if err := checkNewTask(q); err != nil {
+		return nil, err
+	}
+	made, created, err := s.Tasks.Create(c.r.Context(), c.caller.Tenant, task.Request{
+		ID: q.ID, Node: q.Node, Type: q.Type, Params: q.Params, Expires: time.Duration(q.ExpiresSeconds) * time.Second, Signed: q.Signed,
+		May: c.mayTask,
+	}, c.caller.Actor)
+	if err != nil {
+		return nil, err
+	}
+	if created {
+		c.status = http.StatusCreated
+	}
+	return s.shownTask(c, made)
+}
+
+// checkNewTask refuses a request that asks for two things at once, and params with a token in them.
+func checkNewTask(q client.NewTask) error {
+	const longest = int(wire.MaxTaskLife / time.Second)
+	gateway := q.Node != "" || q.Type != "" || q.Params != nil || q.ExpiresSeconds != 0
+	switch {
+	case q.Signed != nil && gateway:
+		return wire.Refuse(wire.CodeBadRequest, "the task is signed already, so nothing beside it can say what to do",
+			"send signed alone, or node, type and params")
+	case q.Signed == nil && (q.Node == "" || q.Type == ""):
+		return wire.Refuse(wire.CodeBadRequest, "a task needs a node and a type", `send {"node":"NAME","type":"diag.collect"}`)
+	case q.ExpiresSeconds < 0 || q.ExpiresSeconds > longest:
+		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("expires_seconds cannot be %d", q.ExpiresSeconds),
+			fmt.Sprintf("it takes 1 to %d, or leave it out for an hour", longest))
+	}
+	params := []byte(q.Params)
+	if q.Signed != nil {
+		params = q.Signed.Payload
+	}
+	if slices.ContainsFunc(secret.Texts(params, 1), secret.HasToken) {
+		return wire.Refuse(wire.CodeTaskParamsInvalid, "the params hold a token of this gateway",
+			"everybody who may look at tasks sees params: keep the token as a secret (muster secret set), and revoke this one")
+	}
+	return nil
+}
+
+// mayTask refuses a caller who may not give nodes tasks of a type.
+func (c *call) mayTask(kind string) error { return c.caller.Part(client.ScopeTasksWrite, kind) }
+
+func (s *server) showTask(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	t, err := c.task()
+	if err != nil {
+		return nil, err
+	}
+	return s.shownTask(c, t)
+}
+
+func (s *server) cancelTask(c *call, _ struct{}) (any, error) {
+	t, err := c.task()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.mayTask(t.Type); err != nil {
+		return nil, err
+	}
+	if t, err = s.Tasks.Cancel(c.r.Context(), c.caller.Tenant, t.ID, c.caller.Actor); err != nil {
+		return nil, err
+	}
+	return s.shownTask(c, t)
+}
+
+// task is the one that the path names. That of another tenant is not found.
+func (c *call) task() (store.Task, error) {
+	id := c.r.PathValue("task")
+	if err := wire.CheckTaskID(id); err != nil {
+		return store.Task{}, err
+	}
+	return c.server.Tasks.Task(c.r.Context(), c.caller.Tenant, id)
+}
+
+// shownTask is a task with what it has written.
+func (s *server) shownTask(c *call, t store.Task) (any, error) {
+	out := taskShape(t)
+	log, err := s.Tasks.Log(c.r.Context(), t)
+	if err != nil {
+		return nil, err
+	}
+	out.Output = client.TaskLog{Head: text(log.Head), Tail: text(log.Tail), Bytes: log.Bytes, Truncated: log.Truncated}
+	return out, nil
+}
+
+// text replaces what is no UTF-8, because JSON has no other text.
+func text(data []byte) string { return strings.ToValidUTF8(string(data), "\ufffd") }

@@ -1,0 +1,42 @@
+package adminapi
+
+import (
+	"encoding/json"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/task"
+	"muster/store"
+)
+
+// taskShape is a task as lists show it, without what it has written.
+func taskShape(t store.Task) client.Task {
+	return client.Task{
+		ID: t.ID, Node: t.NodeName, NodeID: t.NodeID, Tenant: t.Tenant, Type: t.Type, Params: task.Params(t), Status: t.Status,
+		ExitCode: t.ExitCode, Code: t.Code, Error: t.Error, Output: client.TaskLog{Bytes: t.Bytes, Truncated: t.Truncated},
+		Archive: fileShape(t.Archive), Values: valuesShape(t.Values), CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt.UTC(),
+		ExpiresAt: t.ExpiresAt.UTC(), ClaimedAt: utc(t.ClaimedAt), StartedAt: utc(t.StartedAt), FinishedAt: utc(t.FinishedAt),
+		CancelAskedAt: utc(t.CancelAskedAt), CancelAskedBy: t.CancelAskedBy, ClaimFingerprint: t.ClaimFingerprint,
+		SigningKeyID: t.SigningKeyID, Proof: t.Proof, RetryOf: t.RetryOf, RetriedAs: t.RetriedAs, QueueReason: task.WaitingFor(t),
+	}
+}
+
+func fileShape(f *store.TaskFile) *wire.TaskFile {
+	if f == nil {
+		return nil
+	}
+	return &wire.TaskFile{Name: f.Name, Size: f.Size, SHA256: f.SHA256}
+}
+
+// valuesShape is never null: a task that has found out nothing has no values.
+func valuesShape(found string) wire.TaskValues {
+	values := wire.TaskValues{}
+	if found == "" || json.Unmarshal([]byte(found), &values) != nil || values == nil {
+		return wire.TaskValues{}
+	}
+	return values
+}
+
+func lentShape(s store.LentSecret) client.Secret {
+	return client.Secret{Name: s.Name, Tenant: s.Tenant, CreatedAt: s.CreatedAt.UTC(), ChangedAt: s.ChangedAt.UTC(), ChangedBy: s.ChangedBy}
+}
