@@ -40,6 +40,9 @@ func Program(getenv func(string) string) string {
 // not count.
 var named = regexp.MustCompile(`(^|[ (:;,"])muster (--help|[a-z]+)`)
 
+// Pasted is a command of this program as it can be pasted: line is what stands behind "muster ".
+func (s *Session) Pasted(line string) string { return s.paste("muster " + line) }
+
 // paste gives a text whose commands work where they are pasted. The program is called as a shell finds it, and the flags that led to
 // the gateway this time stand in the command, except on a line that names the gateway itself.
 func (s *Session) paste(text string) string {

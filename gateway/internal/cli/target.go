@@ -50,14 +50,20 @@ func (s *Session) ActOn(ctx context.Context, names []string, verb string, always
 	if err != nil {
 		return err
 	}
-	nodes, selected, err := s.Targets(ctx, c, names)
+	nodes, err := s.Chosen(ctx, c, names, verb, always)
 	if err != nil {
 		return err
 	}
-	if err := s.confirm(verb, nodes, selected, always); err != nil {
-		return err
-	}
 	return s.OnEach(ctx, nodes, func(t Target) (string, error) { return act(c, t) })
+}
+
+// Chosen are the nodes that were named or selected, after the person was asked as ActOn says.
+func (s *Session) Chosen(ctx context.Context, c *client.Client, names []string, verb string, always bool) ([]Target, error) {
+	nodes, selected, err := s.Targets(ctx, c, names)
+	if err != nil {
+		return nil, err
+	}
+	return nodes, s.confirm(verb, nodes, selected, always)
 }
 
 // OnEach acts on one target after the other, and prints what came of each. Where it fails for one it goes on with the others. Only the

@@ -14,7 +14,7 @@ import (
 )
 
 // Commands are all of the group.
-func Commands() []cli.Command { return slices.Concat(caCommands(), keyCommands()) }
+func Commands() []cli.Command { return slices.Concat(caCommands(), keyCommands(), taskKeyCommands()) }
 
 func caCommands() []cli.Command {
 	return []cli.Command{

@@ -13,6 +13,7 @@ import (
 	"muster/gateway/internal/cli/node"
 	"muster/gateway/internal/cli/push"
 	"muster/gateway/internal/cli/service"
+	"muster/gateway/internal/cli/task"
 	"muster/gateway/internal/cli/token"
 )
 
@@ -22,6 +23,7 @@ func All() []cli.Command {
 		token.Commands(),
 		bootstrap.Commands(),
 		node.Commands(),
+		task.Commands(),
 		push.Commands(),
 		account.Commands(),
 		ca.Commands(),

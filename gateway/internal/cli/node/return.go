@@ -1,0 +1,244 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+const (
+	returnsAtOnce = 8                // nodes that are cleaned at the same time
+	stepTime      = 20 * time.Minute // for one step on a node, until it counts as failed
+	leavingTime   = 2 * time.Minute  // for a node to retire itself after its agent is gone
+)
+
+func returnCommand() cli.Command {
+	return cli.Command{Name: "node return", Args: "NAME...", Most: -1, Flags: []string{"selector", "remove-home", "force", "yes"}, Run: nodeReturn,
+		Says: map[string]string{
+			"force": "retire also nodes that could not be cleaned, as when they are switched off",
+		},
+		Summary: "clean nodes and give them back",
+		Text: "Each node is drained; then its workloads are stopped, the users that muster made are removed, and the agent with all that it " +
+			"put on the machine, logins to registries included; then the node is retired. What could not be done is said, and the node is " +
+			"kept: the same command goes on where it was. The last lines are the instances that still have to be destroyed at their " +
+			"provider. It asks first unless --yes is given.",
+		Examples: []string{"muster node return vast-h100-39467543", "muster node return -l tier=spot --yes"}}
+}
+
+// giveBack is one call of node return.
+type giveBack struct {
+	*cli.Session
+	client     *client.Client
+	removeHome bool
+	force      bool
+
+	mu      sync.Mutex
+	failed  bool
+	remains []string // instances to be destroyed
+}
+
+func nodeReturn(ctx context.Context, s *cli.Session) error {
+	g := &giveBack{Session: s}
+	var err error
+	if g.removeHome, err = s.Flags.Bool("remove-home"); err != nil {
+		return err
+	}
+	if g.force, err = s.Flags.Bool("force"); err != nil {
+		return err
+	}
+	if g.client, err = s.Client(ctx); err != nil {
+		return err
+	}
+	nodes, err := s.Chosen(ctx, g.client, s.Words, "clean and give back", true)
+	if err != nil {
+		return err
+	}
+	g.all(ctx, nodes)
+	if len(g.remains) > 0 {
+		fmt.Fprintln(s.Stdout, "still to be destroyed at the provider:")
+	}
+	for _, line := range g.remains {
+		fmt.Fprintln(s.Stdout, "  "+line)
+	}
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case g.failed:
+		return cli.ErrReported
+	}
+	return nil
+}
+
+func (g *giveBack) all(ctx context.Context, nodes []cli.Target) {
+	places := make(chan struct{}, returnsAtOnce)
+	var running sync.WaitGroup
+	for _, node := range nodes {
+		select {
+		case places <- struct{}{}:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil {
+			break
+		}
+		running.Go(func() {
+			defer func() { <-places }()
+			if err := g.one(ctx, node); err != nil && ctx.Err() == nil {
+				g.trouble(ctx, node.Name, err)
+			}
+		})
+	}
+	running.Wait()
+}
+
+// one gives one node back. Each step looks at how things are, so a second call does what is left.
+func (g *giveBack) one(ctx context.Context, target cli.Target) error {
+	node, err := g.look(ctx, target.ID)
+	if err != nil {
+		return err
+	}
+	if node.State == wire.StateRetired {
+		g.say(node, "is retired already")
+		g.remember(node)
+		return nil
+	}
+	unclean := g.clean(ctx, node)
+	if unclean != nil && (!g.force || ctx.Err() != nil) {
+		return unclean
+	}
+	if unclean != nil {
+		g.trouble(ctx, node.Name, unclean)
+	}
+	if err := g.retire(ctx, node, unclean == nil); err != nil {
+		return err
+	}
+	g.say(node, "retired")
+	g.remember(node)
+	return nil
+}
+
+// clean removes from the machine what muster brought. A node that is not heard from cannot be cleaned.
+func (g *giveBack) clean(ctx context.Context, node client.Node) error {
+	if node.State == wire.StateActive {
+		if _, err := g.client.Apply(ctx, node.ID, "drain"); err != nil {
+			return err
+		}
+		g.say(node, "drained")
+	}
+	if node.Status != wire.StatusOnline {
+		return cli.Hinted("it is "+node.Status+", so nothing on the machine was cleaned",
+			"bring it back and give the same command again, or retire it as it is with --force")
+	}
+	for _, step := range g.steps() {
+		if err := g.do(ctx, node, step); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// step is one task of a return.
+type step struct {
+	kind   string
+	params any
+	said   string
+}
+
+// steps are what is done on a node. Logins to registries go with the agent: it keeps those of tasks for no longer than the task, and
+// removes the one that a bootstrap script made.
+func (g *giveBack) steps() []step {
+	return []step{
+		{wire.TaskWorkloadStop, wire.WorkloadStop{All: true}, "workloads stopped"},
+		{wire.TaskDeprovisionUser, wire.DeprovisionUser{All: true, RemoveHome: g.removeHome}, "users removed"},
+		{wire.TaskAgentUninstall, wire.AgentUninstall{}, "agent removed"},
+	}
+}
+
+// do runs one step on a node, and waits for its end.
+func (g *giveBack) do(ctx context.Context, node client.Node, s step) error {
+	params, err := json.Marshal(s.params)
+	if err != nil {
+		return err
+	}
+	task, err := g.client.CreateTask(ctx, client.NewTask{ID: wire.NewTaskID(), Node: node.ID, Type: s.kind, Params: params,
+		ExpiresSeconds: int(stepTime.Seconds())})
+	if err != nil {
+		return err
+	}
+	done, err := g.Poll(ctx, waitPause, stepTime+time.Minute, func() (bool, error) {
+		now, err := g.client.Task(ctx, task.ID)
+		if err == nil {
+			task = now
+		}
+		return wire.TaskEnded(task.Status), err
+	})
+	switch {
+	case err != nil:
+		return err
+	case !done:
+		return cli.Hinted(fmt.Sprintf("%s is still %s after %s", s.kind, task.Status, screen.Age(stepTime)),
+			"muster task show "+task.ID+" says more; then give the same command again")
+	case task.Status != wire.TaskCompleted:
+		return cli.Hinted(fmt.Sprintf("%s: %s %s", s.kind, task.Status, task.Error), "muster task show "+task.ID+
+			" says more; mend it and give the same command again")
+	}
+	g.say(node, s.said)
+	return nil
+}
+
+// retire waits for a cleaned node to retire itself, which its agent does as the last thing, and does it where that does not come.
+func (g *giveBack) retire(ctx context.Context, node client.Node, cleaned bool) error {
+	if cleaned {
+		done, err := g.Poll(ctx, waitPause, leavingTime, func() (bool, error) {
+			now, err := g.look(ctx, node.ID)
+			return now.State == wire.StateRetired, err
+		})
+		if done || err != nil {
+			return err
+		}
+	}
+	_, err := g.client.Apply(ctx, node.ID, "retire")
+	return err
+}
+
+func (g *giveBack) look(ctx context.Context, id string) (client.Node, error) {
+	raw, err := g.client.Node(ctx, id)
+	if err != nil {
+		return client.Node{}, err
+	}
+	return client.ReadNode(raw)
+}
+
+// remember notes what the provider still bills.
+func (g *giveBack) remember(node client.Node) {
+	if node.InstanceID == "" {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.remains = append(g.remains, fmt.Sprintf("%s %s (%s)", screen.OrUnknown(node.Provider), screen.Printable(node.InstanceID),
+		screen.Printable(node.Name)))
+}
+
+func (g *giveBack) say(node client.Node, what string) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	fmt.Fprintf(g.Stdout, "%s: %s\n", screen.Printable(node.Name), what)
+}
+
+func (g *giveBack) trouble(ctx context.Context, name string, err error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.failed = true
+	if errors.Is(err, context.Canceled) {
+		return
+	}
+	g.Trouble(ctx, name, err)
+}

@@ -1,0 +1,92 @@
+package task
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// taskDownload gets the file that a task made. It is whole under its name, or not there.
+func taskDownload(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	task, err := c.Task(ctx, s.Words[0])
+	if err != nil {
+		return err
+	}
+	if task.Archive == nil {
+		return cli.Hinted("task "+task.ID+" has made no file", "muster task show "+task.ID+" says what it did")
+	}
+	if len(s.Words) == 2 && s.Words[1] == "-" {
+		return fetchArchive(ctx, c, task, s.Stdout)
+	}
+	name := fileName(task)
+	if len(s.Words) == 2 {
+		name = s.Words[1]
+	}
+	force, err := s.Flags.Bool("force")
+	if err != nil {
+		return err
+	}
+	if err := saveArchive(ctx, c, task, name, force); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s: %s, sha256 %s\n", screen.Printable(name), screen.Plural(int(task.Archive.Size), "byte"),
+		screen.Printable(task.Archive.SHA256))
+	return nil
+}
+
+// fileName is the name that the node gave the file, as long as it is a plain name: a node chooses no folder on this machine.
+func fileName(task client.Task) string {
+	name := task.Archive.Name
+	if name == "" || name != filepath.Base(name) || name == "." || name == ".." || name[0] == '.' || screen.Printable(name) != name {
+		return "task-" + task.ID
+	}
+	return name
+}
+
+// saveArchive writes beside the file first. Without force it replaces nothing.
+func saveArchive(ctx context.Context, c *client.Client, task client.Task, name string, force bool) error {
+	if _, err := os.Lstat(name); err == nil && !force {
+		return cli.Hinted(name+" is there already", "name another file, or add --force to replace it")
+	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(name), ".muster-*")
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name())
+	err = fetchArchive(ctx, c, task, f)
+	if closed := f.Close(); err == nil {
+		err = closed
+	}
+	if err != nil {
+		return err
+	}
+	return os.Rename(f.Name(), name)
+}
+
+// fetchArchive copies the file and compares it with what the node said of it.
+func fetchArchive(ctx context.Context, c *client.Client, task client.Task, to io.Writer) error {
+	sum := sha256.New()
+	if err := c.TaskArchive(ctx, task.ID, io.MultiWriter(to, sum)); err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(sum.Sum(nil)); got != task.Archive.SHA256 {
+		return fmt.Errorf("the file has the SHA-256 %s, and the node said %s: get it again", got, screen.Printable(task.Archive.SHA256))
+	}
+	return nil
+}

@@ -1,0 +1,131 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+const (
+	usualList = 100 // tasks of a table
+	pageSize  = 500 // tasks of one question
+)
+
+func taskList(ctx context.Context, s *cli.Session) error {
+	filter, limit, err := filterOf(s)
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if limit == 0 && format != cli.FormatJSON {
+		limit = usualList
+	}
+	tasks, more, err := fetch(ctx, c, filter, limit)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(client.TaskPage{Tasks: tasks})
+	}
+	if err := s.List(format, columns()).Write(cli.Rows(tasks, func(t client.Task) []string { return row(t, s.Now()) })); err != nil {
+		return err
+	}
+	footer := screen.Plural(len(tasks), "task")
+	if more {
+		footer += "; there are older ones: --limit N shows more"
+	}
+	fmt.Fprintln(s.Stdout, footer)
+	return nil
+}
+
+func filterOf(s *cli.Session) (f client.TaskFilter, limit int, err error) {
+	f.Node = s.Flags.Text("node")
+	f.Tenant = s.Flags.Text("tenant")
+	if f.Type = s.Flags.Text("type"); f.Type != "" {
+		if _, err := findType(f.Type); err != nil {
+			return f, 0, err
+		}
+	}
+	if f.Status, err = s.Flags.OneOf("status", "", wire.TaskStatuses()...); err != nil {
+		return f, 0, err
+	}
+	if f.Open, err = s.Flags.Bool("open"); err != nil {
+		return f, 0, err
+	}
+	limit, err = s.Flags.Number("limit", 1)
+	return f, limit, err
+}
+
+// fetch gets so many tasks, page by page; 0: all.
+func fetch(ctx context.Context, c *client.Client, f client.TaskFilter, limit int) (tasks []client.Task, more bool, err error) {
+	tasks = []client.Task{}
+	for {
+		f.Limit = pageSize
+		if limit > 0 {
+			f.Limit = min(limit-len(tasks), pageSize)
+		}
+		page, err := c.Tasks(ctx, f)
+		if err != nil {
+			return nil, false, err
+		}
+		tasks = append(tasks, page.Tasks...)
+		if page.Next == "" || limit > 0 && len(tasks) >= limit {
+			return tasks, page.Next != "", nil
+		}
+		f.Cursor = page.Next
+	}
+}
+
+func columns() []screen.Column {
+	return []screen.Column{
+		{Name: "ID"}, {Name: "NODE", Least: 12, Most: 40}, {Name: "TYPE", Least: 10}, {Name: "STATUS"}, {Name: "EXIT", Rank: 3},
+		{Name: "AGE", Rank: 1}, {Name: "TOOK", Rank: 4}, {Name: "BY", Rank: 5, Least: 8, Most: 30}, {Name: "WHY", Rank: 2, Least: 12, Most: 60},
+	}
+}
+
+func row(t client.Task, now time.Time) []string {
+	return []string{
+		screen.Printable(t.ID), screen.OrUnknown(t.Node), screen.OrUnknown(t.Type), statusOf(t), screen.Number(t.ExitCode),
+		screen.Age(now.Sub(t.CreatedAt)), took(t, now), screen.OrUnknown(t.CreatedBy), screen.OrUnknown(why(t)),
+	}
+}
+
+// statusOf says that a running task is to end.
+func statusOf(t client.Task) string {
+	if t.CancelAskedAt != nil && !wire.TaskEnded(t.Status) {
+		return screen.Printable(t.Status) + ", to end"
+	}
+	return screen.OrUnknown(t.Status)
+}
+
+// took is how long the work has taken until its end, or until now.
+func took(t client.Task, now time.Time) string {
+	switch {
+	case t.StartedAt == nil:
+		return screen.Unknown
+	case t.FinishedAt != nil:
+		return screen.Age(t.FinishedAt.Sub(*t.StartedAt))
+	case wire.TaskEnded(t.Status):
+		return screen.Unknown
+	}
+	return screen.Age(now.Sub(*t.StartedAt))
+}
+
+// why says what keeps a task, or what went wrong with it.
+func why(t client.Task) string {
+	switch {
+	case t.QueueReason != "":
+		return t.QueueReason
+	case t.Code != "" && t.Error != "":
+		return t.Code + ": " + t.Error
+	}
+	return t.Code + t.Error
+}

@@ -1,0 +1,185 @@
+package task
+
+import (
+	"context"
+	"crypto/ed25519"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// usualExpiry is how long a task waits for its node where --expires says nothing.
+const usualExpiry = time.Hour
+
+// order is one call of task run.
+type order struct {
+	*cli.Session
+	client    *client.Client
+	asked     asked
+	key       ed25519.PrivateKey // of the operator; nil: the gateway signs
+	expires   time.Duration
+	wait      bool
+	json      bool
+	atMost    int // tasks that have not ended, at the same time; 0: no limit
+	stopAfter int // failures; 0: never
+}
+
+func taskRun(ctx context.Context, s *cli.Session) error {
+	o := &order{Session: s}
+	if err := o.read(); err != nil {
+		return err
+	}
+	var err error
+	if o.client, err = s.Client(ctx); err != nil {
+		return err
+	}
+	nodes, err := s.Chosen(ctx, o.client, o.asked.nodes, "run "+o.asked.kind.Name+" on", o.asked.kind.Name == wire.TaskAgentUninstall)
+	if err != nil {
+		return err
+	}
+	if !o.wait {
+		return o.queueAll(ctx, nodes)
+	}
+	return o.watchAll(ctx, nodes)
+}
+
+// read reads the words and the flags.
+func (o *order) read() error {
+	var err error
+	if o.asked, err = readWords(o.Session); err != nil {
+		return err
+	}
+	if o.expires, err = o.Flags.Duration("expires", usualExpiry); err != nil {
+		return err
+	}
+	if o.wait, err = o.Flags.Bool("wait"); err != nil {
+		return err
+	}
+	if o.atMost, err = o.Flags.Number("at-most", 1); err != nil {
+		return err
+	}
+	if o.stopAfter, err = o.Flags.Number("stop-after", 1); err != nil {
+		return err
+	}
+	format, err := o.Flags.OneOf("output", "table", "table", cli.FormatJSON)
+	if err != nil {
+		return err
+	}
+	o.json = format == cli.FormatJSON
+	o.wait = o.wait || o.atMost > 0 || o.stopAfter > 0
+	if file := o.Flags.Text("key"); file != "" {
+		o.key, err = readKey(o.Session, file)
+	}
+	return err
+}
+
+// queueAll queues one task for each node, and does not wait for any.
+func (o *order) queueAll(ctx context.Context, nodes []cli.Target) error {
+	return o.OnEach(ctx, nodes, func(t cli.Target) (string, error) {
+		task, err := o.queue(ctx, t)
+		if err != nil {
+			return "", err
+		}
+		return o.queued(task), nil
+	})
+}
+
+func (o *order) queued(task client.Task) string {
+	said := "task " + task.ID + " " + task.Status
+	if task.QueueReason != "" {
+		said += " (" + task.QueueReason + ")"
+	}
+	return said
+}
+
+// queue makes one task. Its id is chosen here, so that a request whose answer got lost can be made again without a second task.
+func (o *order) queue(ctx context.Context, t cli.Target) (client.Task, error) {
+	q := client.NewTask{ID: wire.NewTaskID(), Node: t.ID, Type: o.asked.kind.Name, Params: o.asked.params,
+		ExpiresSeconds: int(o.expires.Seconds())}
+	if o.key != nil {
+		signed, err := o.sign(ctx, q)
+		if err != nil {
+			return client.Task{}, err
+		}
+		q = client.NewTask{Signed: &signed}
+	}
+	task, err := o.client.CreateTask(ctx, q)
+	var refusal *wire.ErrorDetail
+	if err == nil || errors.As(err, &refusal) || ctx.Err() != nil {
+		return task, err
+	}
+	if o.Pause(ctx, time.Second) != nil {
+		return task, err
+	}
+	return o.client.CreateTask(ctx, q)
+}
+
+// sign signs a task here. The node's id and enrolment come from the gateway; the node compares them with its own.
+func (o *order) sign(ctx context.Context, q client.NewTask) (wire.SignedTask, error) {
+	raw, err := o.client.Node(ctx, q.Node)
+	if err != nil {
+		return wire.SignedTask{}, err
+	}
+	node, err := client.ReadNode(raw)
+	if err != nil {
+		return wire.SignedTask{}, err
+	}
+	now := o.Now().UTC()
+	payload, err := json.Marshal(wire.TaskPayload{
+		TaskID: q.ID, NodeID: node.ID, Enrolment: node.Enrolment, Type: q.Type, Params: q.Params, IssuedAt: now,
+		ExpiresAt: now.Add(o.expires), Nonce: wire.NewTaskID(),
+	})
+	if err != nil {
+		return wire.SignedTask{}, err
+	}
+	return sign.SealTask(o.key, payload), nil
+}
+
+// watchAll queues the tasks and shows them until all have ended. At most atMost of them are open at the same time.
+func (o *order) watchAll(ctx context.Context, nodes []cli.Target) error {
+	w := newWatch(o, nodes)
+	defer w.progress.clear()
+	window := o.atMost
+	if window == 0 {
+		window = len(nodes)
+	}
+	open := make(chan struct{}, window)
+	var running sync.WaitGroup
+	for _, node := range nodes {
+		select {
+		case open <- struct{}{}:
+		case <-ctx.Done():
+		}
+		if ctx.Err() != nil || w.stopped() {
+			break
+		}
+		running.Go(func() {
+			defer func() { <-open }()
+			w.one(ctx, node)
+		})
+	}
+	running.Wait()
+	w.progress.clear()
+	return w.end(ctx)
+}
+
+// summary counts the tasks of one call by their statuses.
+func summary(nodes int, counts map[string]int) string {
+	text := screen.Plural(nodes, "node") + ":"
+	glue := " "
+	for _, status := range append(wire.TaskStatuses(), notQueued, notBegun) {
+		if n := counts[status]; n > 0 {
+			text += fmt.Sprintf("%s%d %s", glue, n, status)
+			glue = ", "
+		}
+	}
+	return text
+}

@@ -1,0 +1,66 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func secretSet(ctx context.Context, s *cli.Session) error {
+	file := s.Flags.Text("file")
+	if file == "" && s.Interactive() {
+		return cli.Usagef("--file FILE or a pipe gives it", "where does the secret come from?")
+	}
+	if file == "" {
+		file = "-"
+	}
+	raw, err := s.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read the secret: %w", err)
+	}
+	value := strings.TrimRight(string(raw), "\r\n")
+	if value == "" {
+		return cli.Usagef("--file FILE or a pipe gives it", "the secret is empty")
+	}
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	set, err := c.SetSecret(ctx, s.Words[0], client.NewSecret{Tenant: s.Flags.Text("tenant"), Value: value})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "The secret %s of the tenant %s is kept. Tasks of that tenant can name it.\n", screen.Printable(set.Name),
+		screen.Printable(set.Tenant))
+	return nil
+}
+
+func secretList(ctx context.Context, s *cli.Session) error {
+	list := func(c *client.Client) (client.SecretList, error) { return c.Secrets(ctx, s.Flags.Text("tenant")) }
+	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "TENANT", Least: 8}, {Name: "SET"}, {Name: "BY", Rank: 1, Least: 8}}
+	return cli.ShowList(ctx, s, list, columns, func(l client.SecretList) [][]string {
+		return cli.Rows(l.Secrets, func(k client.Secret) []string {
+			return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Tenant), screen.Ago(s.Now(), k.SetAt), screen.OrUnknown(k.SetBy)}
+		})
+	})
+}
+
+func secretDrop(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	deed := "drop the secret " + s.Words[0]
+	if err := s.Agree(deed, deed); err != nil {
+		return err
+	}
+	if err := c.DropSecret(ctx, s.Words[0], s.Flags.Text("tenant")); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "The secret %s is forgotten.\n", screen.Printable(s.Words[0]))
+	return nil
+}

@@ -1,0 +1,111 @@
+package task
+
+import (
+	"context"
+	"fmt"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+// shownType is a type in JSON.
+type shownType struct {
+	Name           string           `json:"name"`
+	About          string           `json:"about"`
+	Touches        string           `json:"touches"`
+	TimeoutSeconds int              `json:"timeout_seconds"`
+	LongestSeconds int              `json:"longest_seconds"`
+	Drained        bool             `json:"runs_on_drained_nodes"`
+	Repeat         bool             `json:"may_be_repeated"`
+	Params         []wire.TaskParam `json:"params"`
+}
+
+func taskTypes(_ context.Context, s *cli.Session) error {
+	format, err := s.Format()
+	if err != nil {
+		return err
+	}
+	types := wire.TaskTypes()
+	if len(s.Words) > 0 {
+		one, err := findType(s.Words[0])
+		if err != nil {
+			return err
+		}
+		types = []wire.TaskType{one}
+	}
+	switch {
+	case format == cli.FormatJSON:
+		return s.WriteJSON(struct {
+			Types []shownType `json:"types"`
+		}{shownTypes(types)})
+	case len(s.Words) > 0:
+		return showType(s, types[0])
+	}
+	columns := []screen.Column{{Name: "TYPE"}, {Name: "WHAT IT DOES", Least: 20}, {Name: "PARAMS", Wide: true}}
+	return s.List(format, columns).Write(cli.Rows(types, func(t wire.TaskType) []string {
+		return []string{t.Name, t.About, paramNames(t)}
+	}))
+}
+
+func shownTypes(types []wire.TaskType) []shownType {
+	shown := make([]shownType, 0, len(types))
+	for _, t := range types {
+		shown = append(shown, shownType{
+			Name: t.Name, About: t.About, Touches: t.Touches, TimeoutSeconds: int(t.Timeout.Seconds()),
+			LongestSeconds: int(t.Longest.Seconds()), Drained: t.Drained, Repeat: t.Repeat, Params: t.Params(),
+		})
+	}
+	return shown
+}
+
+func paramNames(t wire.TaskType) string {
+	text := ""
+	for _, p := range t.Params() {
+		if text != "" {
+			text += " "
+		}
+		if p.Required {
+			text += p.Name + "=..."
+		} else {
+			text += "[" + p.Name + "=...]"
+		}
+	}
+	return text
+}
+
+// showType prints one type with its params.
+func showType(s *cli.Session, t wire.TaskType) error {
+	touches := t.Touches
+	if touches == "" {
+		touches = "nothing: it only looks"
+	}
+	screen.Pairs(s.Stdout, s.Screen(), [][]string{
+		{"type", t.Name}, {"does", t.About}, {"touches", touches},
+		{"takes", fmt.Sprintf("at most %s, or as timeout_seconds says, up to %s", screen.Age(t.Timeout), screen.Age(t.Longest))},
+		{"drained nodes", mayRun(t.Drained)}, {"if it gets lost", repeats(t.Repeat)},
+	})
+	fmt.Fprintln(s.Stdout)
+	columns := []screen.Column{{Name: "PARAM"}, {Name: "KIND"}, {Name: "NEEDED", Rank: 1}, {Name: "WHAT IT IS", Least: 20}}
+	return s.List("", columns).Write(cli.Rows(t.Params(), func(p wire.TaskParam) []string {
+		needed := "no"
+		if p.Required {
+			needed = "yes"
+		}
+		return []string{p.Name, p.Kind, needed, p.About}
+	}))
+}
+
+func mayRun(drained bool) string {
+	if drained {
+		return "run it too"
+	}
+	return "do not run it"
+}
+
+func repeats(repeat bool) string {
+	if repeat {
+		return "it is queued anew: doing it twice does no harm"
+	}
+	return "it stays lost, because doing it twice may do harm; a person decides"
+}
