@@ -201,6 +201,7 @@ type operation struct {
 	Count     int            `json:"count"`
 	Seconds   float64        `json:"seconds"`
 	PerSecond float64        `json:"per_second"`
+	P50       float64        `json:"p50_ms"`
 	P99       float64        `json:"p99_ms"`
 	Refused   map[string]int `json:"refused"`
 }

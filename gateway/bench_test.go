@@ -43,6 +43,7 @@ func BenchmarkBudgets(b *testing.B) {
 		{"mtls", (*bench).overMTLS},
 		{"signed", (*bench).signed},
 		{"pace", (*bench).atPace},
+		{"tasks", (*bench).tasks},
 		{"fleet", (*bench).fleet},
 		{"agent", (*bench).agent},
 	} {

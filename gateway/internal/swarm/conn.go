@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
 	"net/http/httputil"
 	"strconv"
 	"time"
@@ -101,6 +102,9 @@ func (c *conn) read() (answer, error) {
 	if err != nil {
 		return answer{}, err
 	}
+	if a.status == http.StatusNoContent { // it has neither a body nor a length
+		return a, nil
+	}
 	if length == inChunks {
 		a.body, err = c.chunks()
 		return a, err
@@ -156,7 +160,7 @@ func (c *conn) header(a *answer) (length int, err error) {
 			a.epoch = c.epoch
 		}
 	}
-	if length < 0 && length != inChunks || length > maxAnswer {
+	if length < 0 && length != inChunks && a.status != http.StatusNoContent || length > maxAnswer {
 		return 0, fmt.Errorf("a body of %d bytes: %w", length, errAnswer)
 	}
 	return length, nil

@@ -50,6 +50,8 @@ type options struct {
 	inTurns   bool
 	stepCA    string
 	noop      string
+	work      bool
+	apiToken  string
 }
 
 const help = `swarm plays many nodes against a running gateway and prints rates and latencies.
@@ -89,6 +91,8 @@ func parseOptions(args []string, getenv func(string) string, stdout io.Writer) (
 		"read lines on standard input: with each the nodes report, and a line of JSON answers it; "+
 			"-duration, -rate, -beats, -conns and -gpus may stand in a line")
 	f.StringVar(&o.stepCA, "step-ca", "", "the server is a step-ca: have it sign and renew; `FILE` has its JWK provisioner in JSON")
+	f.BoolVar(&o.work, "work", false,
+		"the nodes wait for tasks instead of reporting; tasks are given to them with -rate and -duration, by the account of MUSTER_API_TOKEN")
 	f.StringVar(&o.noop, "noop", "", "be the server to compare heartbeats with, on this `ADDRESS`; it reads requests and does nothing")
 	f.StringVar(&o.keep, "keep", "", "`FILE` for the nodes' identities (mode 0600): a later run goes on with them")
 	expect := f.String("expect", "", "refusal `CODES`, with commas between, that do not make the run fail")
@@ -107,6 +111,7 @@ func parseOptions(args []string, getenv func(string) string, stdout io.Writer) (
 	if o.token == "" {
 		o.token = getenv("MUSTER_TOKEN")
 	}
+	o.apiToken = getenv("MUSTER_API_TOKEN")
 	if *expect != "" {
 		o.expect = strings.Split(*expect, ",")
 	}
@@ -149,6 +154,10 @@ func (o *options) check() error {
 		return fmt.Errorf("-transport %s needs https://; without TLS nodes can only sign: -transport signed", o.transport)
 	case o.inTurns && (o.renew || o.stepCA != ""):
 		return fmt.Errorf("-turns is for heartbeats alone, without -renew and -step-ca")
+	case o.work && (o.transport != viaMTLS || o.inTurns || o.peer || o.stepCA != ""):
+		return fmt.Errorf("-work needs -transport mtls, and is without -turns, -peer and -step-ca")
+	case o.work && o.apiToken == "":
+		return fmt.Errorf("-work needs MUSTER_API_TOKEN, the token of an account that may give tasks")
 	case o.stepCA != "" && o.gateway.Scheme != "https":
 		return fmt.Errorf("-step-ca needs https://")
 	case o.peer && (o.keep == "" || o.renew):

@@ -80,6 +80,9 @@ func (s *swarm) play(ctx context.Context, in io.Reader, out io.Writer) error {
 		s.hangUp()
 		return err
 	}
+	if s.work && len(s.nodes) > 0 {
+		return s.giveWork(ctx)
+	}
 	if s.duration > 0 && len(s.nodes) > 0 {
 		if err := s.beat(ctx); err != nil {
 			return err
