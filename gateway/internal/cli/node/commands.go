@@ -40,9 +40,9 @@ func Commands() []cli.Command {
 				"muster node label -l tier=spot price_per_hour=1.99 --yes"}},
 		gpusCommand(),
 		recoveryCommand(),
-		returnCommand(),
 		move("drain", "take nodes out of work", "A drained node stays alive and takes no new work. "+cli.AskText),
 		move("resume", "put drained nodes back to work", "Also ends what a person set a node unavailable for. "+cli.AskText),
+		returnCommand(),
 		move("retire", "give nodes back", "Their certificates are revoked and their names become free. The entry is kept; node ls --all "+
 			"shows it. It asks first unless --yes is given."),
 		move("ban", "give nodes back and refuse their return",

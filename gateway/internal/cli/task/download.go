@@ -2,11 +2,8 @@ package task
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -30,7 +27,7 @@ func taskDownload(ctx context.Context, s *cli.Session) error {
 		return cli.Hinted("task "+task.ID+" has made no file", "muster task show "+task.ID+" says what it did")
 	}
 	if len(s.Words) == 2 && s.Words[1] == "-" {
-		return fetchArchive(ctx, c, task, s.Stdout)
+		return c.TaskArchive(ctx, task, s.Stdout)
 	}
 	name := fileName(task)
 	if len(s.Words) == 2 {
@@ -69,7 +66,7 @@ func saveArchive(ctx context.Context, c *client.Client, task client.Task, name s
 		return err
 	}
 	defer os.Remove(f.Name())
-	err = fetchArchive(ctx, c, task, f)
+	err = c.TaskArchive(ctx, task, f)
 	if closed := f.Close(); err == nil {
 		err = closed
 	}
@@ -77,16 +74,4 @@ func saveArchive(ctx context.Context, c *client.Client, task client.Task, name s
 		return err
 	}
 	return os.Rename(f.Name(), name)
-}
-
-// fetchArchive copies the file and compares it with what the node said of it.
-func fetchArchive(ctx context.Context, c *client.Client, task client.Task, to io.Writer) error {
-	sum := sha256.New()
-	if err := c.TaskArchive(ctx, task.ID, io.MultiWriter(to, sum)); err != nil {
-		return err
-	}
-	if got := hex.EncodeToString(sum.Sum(nil)); got != task.Archive.SHA256 {
-		return fmt.Errorf("the file has the SHA-256 %s, and the node said %s: get it again", got, screen.Printable(task.Archive.SHA256))
-	}
-	return nil
 }

@@ -2,60 +2,31 @@ package task
 
 import (
 	"context"
-	"errors"
-	"io"
-	"time"
+	"fmt"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
 )
 
-const (
-	followPause = 500 * time.Millisecond // after a stream that ended before its task
-	longestRest = 30 * time.Second       // between two tries to reach a gateway that does not answer
-)
-
-// follow reads what a task writes, until the task has ended, and gives the task as it is then. A gateway that is away, as in a restart, is
-// waited for: the stream goes on where it broke off. to may be nil.
-func follow(ctx context.Context, s *cli.Session, c *client.Client, task client.Task, to *lines) (client.Task, error) {
-	var out io.Writer = io.Discard
+// follow shows what a task writes until the task has ended, and gives the task as it is then. to may be nil.
+func follow(ctx context.Context, c *client.Client, id string, to *lines) (client.Task, error) {
+	var next int64
+	task, err := c.FollowTask(ctx, id, 0, func(offset int64, data []byte) error {
+		if to == nil {
+			return nil
+		}
+		if offset > next {
+			to.gap(offset - next)
+		}
+		next = offset + int64(len(data))
+		_, err := to.Write(data)
+		return err
+	})
 	if to != nil {
-		out = to
-		defer to.end()
+		to.end()
 	}
-	var from int64
-	rest := followPause
-	for {
-		next, err := c.TaskOutput(ctx, task.ID, from, true, out)
-		from = max(from, next)
-		var now client.Task
-		if err == nil {
-			now, err = c.Task(ctx, task.ID)
-		}
-		switch {
-		case err == nil && wire.TaskEnded(now.Status):
-			return now, nil
-		case err == nil:
-			rest = followPause
-		case !passing(err):
-			return task, err
-		default:
-			rest = min(2*rest, longestRest)
-		}
-		if err := s.Pause(ctx, rest); err != nil {
-			return task, err
-		}
-	}
-}
-
-// passing tells whether the trouble may pass by itself: it is on the way or in the gateway. A refusal of the question does not pass.
-func passing(err error) bool {
-	var refused *wire.ErrorDetail
-	if errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) {
-		return false
-	}
-	return !errors.As(err, &refused) || refused.Code == wire.CodeUnavailable || refused.Code == wire.CodeInternal
+	return task, err
 }
 
 func taskLogs(ctx context.Context, s *cli.Session) error {
@@ -67,19 +38,24 @@ func taskLogs(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	task, err := c.Task(ctx, s.Words[0])
-	if err != nil {
-		return err
-	}
 	to := &lines{progress: newProgress(s, false)}
-	defer to.end()
-	if !on || wire.TaskEnded(task.Status) {
-		_, err := c.TaskOutput(ctx, task.ID, 0, false, to)
+	if !on {
+		err := c.TaskOutput(ctx, s.Words[0], to)
+		to.end()
 		return err
 	}
-	task, err = follow(ctx, s, c, task, to)
+	task, err := follow(ctx, c, s.Words[0], to)
+	if ctx.Err() != nil {
+		return nil // a person ended it
+	}
 	if err == nil && task.Status != wire.TaskCompleted {
 		s.Report(ending(task), "")
 	}
 	return err
+}
+
+// gap says that something was not kept.
+func (l *lines) gap(bytes int64) {
+	l.end()
+	l.progress.say(fmt.Sprintf("%s[%d bytes are not kept]", l.name, bytes))
 }

@@ -30,7 +30,7 @@ func secretSet(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	set, err := c.SetSecret(ctx, s.Words[0], client.NewSecret{Tenant: s.Flags.Text("tenant"), Value: value})
+	set, err := c.SetSecret(ctx, s.Flags.Text("tenant"), s.Words[0], value)
 	if err != nil {
 		return err
 	}
@@ -44,7 +44,7 @@ func secretList(ctx context.Context, s *cli.Session) error {
 	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "TENANT", Least: 8}, {Name: "SET"}, {Name: "BY", Rank: 1, Least: 8}}
 	return cli.ShowList(ctx, s, list, columns, func(l client.SecretList) [][]string {
 		return cli.Rows(l.Secrets, func(k client.Secret) []string {
-			return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Tenant), screen.Ago(s.Now(), k.SetAt), screen.OrUnknown(k.SetBy)}
+			return []string{screen.OrUnknown(k.Name), screen.OrUnknown(k.Tenant), screen.Ago(s.Now(), k.ChangedAt), screen.OrUnknown(k.ChangedBy)}
 		})
 	})
 }
@@ -58,7 +58,7 @@ func secretDrop(ctx context.Context, s *cli.Session) error {
 	if err := s.Agree(deed, deed); err != nil {
 		return err
 	}
-	if err := c.DropSecret(ctx, s.Words[0], s.Flags.Text("tenant")); err != nil {
+	if err := c.DropSecret(ctx, s.Flags.Text("tenant"), s.Words[0]); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "The secret %s is forgotten.\n", screen.Printable(s.Words[0]))
