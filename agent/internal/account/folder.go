@@ -1,0 +1,109 @@
+package account
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+)
+
+// temporary is the name of a file that is being written. It lies beside the one that it will replace.
+const temporary = ".muster.new"
+
+// folder is an open directory. Its methods take names of entries and no paths, and follow no link.
+type folder struct{ file *os.File }
+
+func (f folder) close() { f.file.Close() }
+
+func (f folder) fd() int { return int(f.file.Fd()) }
+
+// open opens an entry. A pipe or a device does not hold it up.
+func (f folder) open(name string, flags int, mode uint32) (*os.File, error) {
+	const always = syscall.O_NOFOLLOW | syscall.O_NONBLOCK | syscall.O_CLOEXEC
+	for {
+		fd, err := syscall.Openat(f.fd(), name, flags|always, mode)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil {
+			return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+		}
+		return os.NewFile(uintptr(fd), name), nil
+	}
+}
+
+// folder opens a directory in this one.
+func (f folder) folder(name string) (folder, error) {
+	file, err := f.open(name, syscall.O_RDONLY|syscall.O_DIRECTORY, 0)
+	return folder{file}, err
+}
+
+// info says what the directory itself is.
+func (f folder) info() (fs.FileInfo, error) { return f.file.Stat() }
+
+// makeFolder makes a directory that only its owner may enter.
+func (f folder) makeFolder(name string) error {
+	if err := syscall.Mkdirat(f.fd(), name, 0o700); err != nil {
+		return &fs.PathError{Op: "mkdir", Path: name, Err: err}
+	}
+	return nil
+}
+
+// read gives a regular file. Anything else under the name counts as no file, and so does one that may not be read.
+func (f folder) read(name string, most int) (text []byte, info fs.FileInfo, err error) {
+	file, err := f.open(name, syscall.O_RDONLY, 0)
+	for _, none := range []error{fs.ErrNotExist, fs.ErrPermission, syscall.ELOOP, syscall.ENXIO} {
+		if errors.Is(err, none) {
+			return nil, nil, nil
+		}
+	}
+	if err != nil {
+		return nil, nil, err
+	}
+	defer file.Close()
+	info, err = file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return nil, nil, err
+	}
+	text, err = io.ReadAll(io.LimitReader(file, int64(most)+1))
+	if err == nil && len(text) > most {
+		err = fmt.Errorf("%s has more than %d bytes: shorten it", name, most)
+	}
+	return text, info, err
+}
+
+// replace writes a file beside the one of this name, and renames it. Who looks sees the old content or the new one.
+func (f folder) replace(name string, content []byte, mode fs.FileMode) error {
+	if err := f.remove(temporary); err != nil {
+		return err
+	}
+	file, err := f.open(temporary, syscall.O_WRONLY|syscall.O_CREAT|syscall.O_EXCL, 0o600)
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(content)
+	if err == nil {
+		err = errors.Join(file.Chmod(mode), file.Sync())
+	}
+	if closed := file.Close(); err == nil {
+		err = closed
+	}
+	if err == nil {
+		err = syscall.Renameat(f.fd(), temporary, f.fd(), name)
+	}
+	if err != nil {
+		return errors.Join(err, f.remove(temporary))
+	}
+	return f.file.Sync()
+}
+
+// remove removes a file. It is no error where there is none.
+func (f folder) remove(name string) error {
+	err := syscall.Unlinkat(f.fd(), name)
+	if err == nil || errors.Is(err, syscall.ENOENT) {
+		return nil
+	}
+	return &fs.PathError{Op: "remove", Path: name, Err: err}
+}

@@ -1,0 +1,46 @@
+package account
+
+import (
+	"context"
+	"encoding/json"
+
+	"muster/agent/internal/task"
+	"muster/agent/wire"
+)
+
+// DoProvision does a task provision_user. Its values are changed, and uid and home where it came to its end.
+func (a *Accounts) DoProvision(ctx context.Context, job task.Job, params *wire.ProvisionUser) task.Outcome {
+	done, err := a.Provision(ctx, params, job.Output)
+	values := map[string]any{"changed": done.Changed}
+	if err == nil {
+		values["uid"] = done.UID
+		values["home"] = done.Home
+	}
+	return outcome(err, values)
+}
+
+// DoDeprovision does a task deprovision_user. Its values are changed, removed (the accounts) and kept (the home directories that are
+// still there).
+func (a *Accounts) DoDeprovision(ctx context.Context, job task.Job, params *wire.DeprovisionUser) task.Outcome {
+	done, err := a.Deprovision(ctx, params, job.Output)
+	return outcome(err, map[string]any{"changed": done.Changed, "removed": list(done.Removed), "kept": list(done.Kept)})
+}
+
+// outcome gives the values of a failure too: what was done before it counts.
+func outcome(err error, values map[string]any) task.Outcome {
+	var o task.Outcome
+	if err != nil {
+		o = task.Failed(err)
+	}
+	o.Values = wire.TaskValues{}
+	for name, value := range values {
+		raw, err := json.Marshal(value)
+		if err == nil {
+			o.Values[name] = raw
+		}
+	}
+	return o
+}
+
+// list is a list in JSON also where it is empty.
+func list(names []string) []string { return append([]string{}, names...) }
