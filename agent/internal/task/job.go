@@ -38,7 +38,7 @@ type Outcome struct {
 	Values   wire.TaskValues // what the task's type documents
 	Archive  string          // the name of a file in Dir that goes to the operator; empty: none. It gets there under this name
 	// After runs once the gateway has the result, for what ends this process. It runs at most once: not again where the agent ends
-	// before it. nil: nothing. Its error is logged.
+	// before it. Its ctx is done when the agent stops. nil: nothing. A notice tells its error.
 	After func(ctx context.Context) error
 }
 

@@ -167,7 +167,8 @@ func FuzzPolicy(f *testing.F) {
 }
 
 func TestFailed(t *testing.T) {
-	if o := task.Failed(wire.Refuse(wire.CodeTaskForbidden, "no", "yes")); o.ExitCode != 1 || o.Code != wire.CodeTaskForbidden || o.Error != "no (yes)" {
+	o := task.Failed(wire.Refuse(wire.CodeTaskForbidden, "no", "yes"))
+	if o.ExitCode != 1 || o.Code != wire.CodeTaskForbidden || o.Error != "no (yes)" {
 		t.Errorf("%+v", o)
 	}
 	if o := task.Failf("step %d: %w", 2, errors.New("why")); o.ExitCode != 1 || o.Code != "" || o.Error != "step 2: why" {

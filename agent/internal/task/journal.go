@@ -1,0 +1,286 @@
+package task
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"slices"
+	"sync"
+	"time"
+
+	"muster/agent/internal/disk"
+	"muster/agent/wire"
+)
+
+// JournalFile is the journal's name in the agent's state directory.
+const JournalFile = "tasks.journal"
+
+// journalGrowth is by how many bytes the journal may grow before it is written anew without what is not needed any more.
+const journalGrowth = 1 << 20
+
+// Steps of a task in the journal, in their order.
+const (
+	stepAccepted = "accepted" // it was verified, and is ours to do
+	stepStarted  = "started"  // the gateway knows, and the handler begins now
+	stepFinished = "finished" // its result is known
+	stepReported = "reported" // the gateway has the result, or wants none
+)
+
+// entry is a task that the gateway waits for.
+type entry struct {
+	id      string
+	step    string
+	signed  wire.SignedTask
+	expires time.Time
+	started *time.Time
+	result  *wire.TaskResult
+	archive string // of the Outcome
+}
+
+// journal remembers tasks across restarts and power cuts. What it has taken is on the disk. Its methods are safe for concurrent use.
+type journal struct {
+	path string
+	now  func() time.Time // by the gateway's clock
+
+	mu      sync.Mutex
+	file    *os.File // nil: it has to be written anew before it takes more
+	size    int64
+	written int64 // its size when it was last written anew
+	open    map[string]*entry
+	done    map[string]time.Time // tasks that are reported, with the time after which their payloads count for nothing
+	horizon time.Time            // what expires by then and is not known here is a task that was forgotten
+	damaged int                  // lines that could not be read
+}
+
+// openJournal reads a journal, or begins one. A damaged line costs only itself: a crash can cut off the last one.
+func openJournal(path string, now func() time.Time) (*journal, error) {
+	j := &journal{path: path, now: now, open: map[string]*entry{}, done: map[string]time.Time{}}
+	raw, err := os.ReadFile(path)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("the journal of tasks cannot be read: %w", err)
+	}
+	for record, err := range readRecords(raw) {
+		if err != nil {
+			j.damaged++
+			continue
+		}
+		j.apply(record)
+	}
+	return j, j.rewrite()
+}
+
+// ready tells whether the journal can be written, as far as one can know before.
+func (j *journal) ready() error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.file != nil {
+		return nil
+	}
+	return j.rewrite()
+}
+
+// close ends the use of the file.
+func (j *journal) close() {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.shut()
+}
+
+func (j *journal) shut() {
+	if j.file != nil {
+		j.file.Close()
+		j.file = nil
+	}
+}
+
+// apply takes what a record says. A task never goes back a step, so an old record after a new one says nothing.
+func (j *journal) apply(r record) {
+	if r.Horizon.After(j.horizon) {
+		j.horizon = r.Horizon
+	}
+	if _, over := j.done[r.Task]; over || r.Task == "" {
+		return
+	}
+	e := j.open[r.Task]
+	if e == nil {
+		e = &entry{id: r.Task}
+		j.open[r.Task] = e
+	}
+	if !r.Expires.IsZero() {
+		e.expires = r.Expires
+	}
+	switch r.Step {
+	case stepAccepted:
+		e.signed = *cmp.Or(r.Signed, &wire.SignedTask{})
+		e.step = cmp.Or(e.step, stepAccepted)
+	case stepStarted:
+		e.started = cmp.Or(r.Started, e.started)
+		if e.step != stepFinished {
+			e.step = stepStarted
+		}
+	case stepFinished:
+		e.result = r.Result
+		e.archive = r.Archive
+		e.step = stepFinished
+	case stepReported:
+		delete(j.open, r.Task)
+		j.done[r.Task] = e.expires
+	}
+}
+
+// seen tells whether a task was accepted before, or may have been.
+func (j *journal) seen(id string, expires time.Time) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	_, over := j.done[id]
+	return over || j.open[id] != nil || !expires.After(j.horizon)
+}
+
+// unreported are the tasks that the gateway waits for, in the order of their ids.
+func (j *journal) unreported() []entry {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	var all []entry
+	for _, id := range slices.Sorted(maps.Keys(j.open)) {
+		all = append(all, *j.open[id])
+	}
+	return all
+}
+
+// accept notes that a task is ours to do. Where the error is not nil, nothing may be begun.
+func (j *journal) accept(id string, signed wire.SignedTask, expires time.Time) error {
+	return j.take(record{Task: id, Step: stepAccepted, Signed: &signed, Expires: expires}, false)
+}
+
+// start notes that the handler begins. Where the error is not nil, it must not.
+func (j *journal) start(id string, at time.Time) error {
+	return j.take(record{Task: id, Step: stepStarted, Started: &at}, false)
+}
+
+// finish notes the result. It counts in this process also where it could not be written.
+func (j *journal) finish(id string, result wire.TaskResult, archive string) error {
+	return j.take(record{Task: id, Step: stepFinished, Result: &result, Archive: archive}, true)
+}
+
+// report notes that the gateway does not wait for the task any more. It counts in this process also where it could not be written.
+func (j *journal) report(id string) error {
+	return j.take(record{Task: id, Step: stepReported}, true)
+}
+
+// take writes one record to the disk and applies it. always says that it counts also where it could not be written.
+func (j *journal) take(r record, always bool) error {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if e := j.open[r.Task]; e != nil && r.Expires.IsZero() {
+		r.Expires = e.expires
+	}
+	err := j.append(r)
+	if err == nil || always {
+		j.apply(r)
+	}
+	if err == nil && j.size > j.written+journalGrowth {
+		err = j.rewrite()
+	}
+	if err != nil {
+		return fmt.Errorf("the journal of tasks cannot be written: %w", explain(err))
+	}
+	return nil
+}
+
+// append writes a line and waits for the disk. After a failure nobody knows what of it is on the disk. Then the file is written anew
+// before it takes the next line.
+func (j *journal) append(r record) error {
+	if j.file == nil {
+		if err := j.rewrite(); err != nil {
+			return err
+		}
+	}
+	line, err := r.line()
+	if err != nil {
+		return err
+	}
+	_, err = j.file.Write(line)
+	if err == nil {
+		err = j.file.Sync()
+	}
+	if err != nil {
+		j.shut()
+		return err
+	}
+	j.size += int64(len(line))
+	return nil
+}
+
+// rewrite replaces the file by one that has only what is needed: the tasks that are not reported, and the names of those whose
+// payloads could come again.
+func (j *journal) rewrite() error {
+	j.shut()
+	j.forget()
+	records := []record{{Horizon: j.horizon}}
+	for id, expires := range j.done {
+		records = append(records, record{Task: id, Step: stepReported, Expires: expires})
+	}
+	for _, e := range j.open {
+		records = append(records, e.records()...)
+	}
+	var content []byte
+	for _, r := range records {
+		line, err := r.line()
+		if err != nil {
+			return err
+		}
+		content = append(content, line...)
+	}
+	if err := disk.Replace(j.path, content, 0o600); err != nil {
+		return err
+	}
+	file, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return err
+	}
+	j.file = file
+	j.size = int64(len(content))
+	j.written = j.size
+	return nil
+}
+
+// forget drops the names of reported tasks whose payloads have expired by both clocks, the gateway's and this machine's. A clock that
+// is set back later does not bring them back, for the horizon stays.
+func (j *journal) forget() {
+	now := j.now()
+	if local := time.Now(); local.Before(now) {
+		now = local
+	}
+	for id, expires := range j.done {
+		if !expires.Before(now) {
+			continue
+		}
+		delete(j.done, id)
+		if expires.After(j.horizon) {
+			j.horizon = expires
+		}
+	}
+}
+
+// records say all of an entry.
+func (e *entry) records() []record {
+	all := []record{{Task: e.id, Step: stepAccepted, Signed: &e.signed, Expires: e.expires}}
+	if e.started != nil {
+		all = append(all, record{Task: e.id, Step: stepStarted, Started: e.started})
+	}
+	if e.step == stepFinished {
+		all = append(all, record{Task: e.id, Step: stepFinished, Result: e.result, Archive: e.archive})
+	}
+	return all
+}
+
+// explain adds what a person can do.
+func explain(err error) error {
+	if step := disk.NextStep(err); step != "" {
+		return fmt.Errorf("%s: %w", step, err)
+	}
+	return err
+}

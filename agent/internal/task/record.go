@@ -1,0 +1,69 @@
+package task
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"iter"
+	"strconv"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// record is one line of the journal: the CRC-32 of what follows in 8 hex digits, a space, and JSON.
+type record struct {
+	Task    string           `json:"task,omitempty"`
+	Step    string           `json:"step,omitempty"`
+	Expires time.Time        `json:"expires,omitzero"`
+	Signed  *wire.SignedTask `json:"signed,omitempty"`
+	Started *time.Time       `json:"started,omitempty"`
+	Result  *wire.TaskResult `json:"result,omitempty"`
+	Archive string           `json:"archive,omitempty"`
+	Horizon time.Time        `json:"horizon,omitzero"`
+}
+
+// errDamaged means that a line is not as it was written.
+var errDamaged = errors.New("a damaged line in the journal")
+
+const sumLength = 8 // hex digits of a CRC-32
+
+func (r record) line() ([]byte, error) {
+	text, err := json.Marshal(r)
+	if err != nil {
+		return nil, err
+	}
+	return fmt.Appendf(nil, "%0*x %s\n", sumLength, crc32.ChecksumIEEE(text), text), nil
+}
+
+// readRecords gives the records of a journal, and errDamaged for each line that is none.
+func readRecords(raw []byte) iter.Seq2[record, error] {
+	return func(yield func(record, error) bool) {
+		for line := range bytes.Lines(raw) {
+			r, err := readRecord(line)
+			if !yield(r, err) {
+				return
+			}
+		}
+	}
+}
+
+// readRecord reads one line. What the checksum does not fit was cut off or overwritten. A record that says nothing usable is damaged too.
+func readRecord(line []byte) (record, error) {
+	var r record
+	text, whole := bytes.CutSuffix(line, []byte("\n"))
+	if !whole || len(text) < sumLength+1 || text[sumLength] != ' ' {
+		return r, errDamaged
+	}
+	sum, err := strconv.ParseUint(string(text[:sumLength]), 16, 32)
+	text = text[sumLength+1:]
+	if err != nil || uint32(sum) != crc32.ChecksumIEEE(text) || json.Unmarshal(text, &r) != nil {
+		return record{}, errDamaged
+	}
+	if r.Task != "" && wire.CheckTaskID(r.Task) != nil || r.Step == stepFinished && r.Result == nil {
+		return record{}, errDamaged
+	}
+	return r, nil
+}

@@ -1,0 +1,178 @@
+package task
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"muster/agent/internal/transport"
+	"muster/agent/wire"
+)
+
+const (
+	// outputPause is the least time between two pieces of output.
+	outputPause = 500 * time.Millisecond
+	// outputPiece is the most bytes of output in one of them. More than that is not kept anyway.
+	outputPiece = wire.MaxTaskHead + wire.MaxTaskTail
+)
+
+// call sends a request of this task, and reads the answer into out. in nil: it only asks. The transport speaks for the identity that is
+// in use now. A call that a change of the identity cut is made again under the new one.
+func (k *work) call(ctx context.Context, path string, in, out any) error {
+	var body *transport.Body
+	if in != nil {
+		raw, err := json.Marshal(in)
+		if err != nil {
+			return err
+		}
+		body = transport.Bytes("application/json", raw)
+	}
+	for {
+		answer, err := k.Client.Do(ctx, transport.Request{Path: path, Body: body})
+		switch {
+		case errors.Is(err, transport.ErrIdentityChanged) && ctx.Err() == nil:
+			continue
+		case err != nil || len(answer.Body) == 0:
+			return err
+		}
+		if err := json.Unmarshal(answer.Body, out); err != nil {
+			return fmt.Errorf("read the gateway's answer: %w", err)
+		}
+		return nil
+	}
+}
+
+// refusedForGood gives the code of a refusal that the same request gets each time; empty: it may be taken later.
+func refusedForGood(err error) string {
+	var refusal *transport.Refusal
+	if !errors.As(err, &refusal) {
+		return ""
+	}
+	switch refusal.Code {
+	case wire.CodeTaskFinished, wire.CodeClaimMismatch, wire.CodeNotFound, wire.CodeTaskExpired, wire.CodeBadRequest, wire.CodeBodyTooLarge:
+		return refusal.Code
+	}
+	return ""
+}
+
+// insist makes a call until the gateway takes it or refuses it for good, or ctx is done.
+func (k *work) insist(ctx context.Context, path string, in, out any) error {
+	var backoff transport.Backoff
+	for {
+		err := k.call(ctx, path, in, out)
+		if err == nil || refusedForGood(err) != "" {
+			return err
+		}
+		wait := backoff.Next()
+		var refusal *transport.Refusal
+		if errors.As(err, &refusal) {
+			wait = max(wait, time.Duration(refusal.RetryAfter)*time.Second)
+		}
+		k.Logger.Debug("the gateway was not told of a task, trying again", "task", k.id, "in", wait, "error", err)
+		if !transport.Sleep(ctx, wait) {
+			return err
+		}
+	}
+}
+
+// tellStarted says that the node begins, until the gateway knows or the task has expired.
+func (k *work) tellStarted(ctx context.Context) (wire.TaskProgress, error) {
+	bounded, cancel := context.WithTimeout(ctx, k.expires.Sub(k.Client.Now()))
+	defer cancel()
+	var progress wire.TaskProgress
+	err := k.insist(bounded, wire.TaskStartedPath(k.id), wire.TaskStarted{StartedAt: k.now()}, &progress)
+	return progress, err
+}
+
+// stream sends what the task writes, while it works. Without anything new it says now and then that the task is at work. It learns in
+// this way that the task is to end. What does not get through in time is skipped: the result has the beginning and the end.
+func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
+	var backoff transport.Backoff
+	var sent int64
+	timer := time.NewTimer(wire.TaskPulse)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-k.output.news:
+			if !transport.Sleep(ctx, outputPause) {
+				return
+			}
+		}
+		data, at := k.output.since(sent, outputPiece)
+		var progress wire.TaskProgress
+		err := k.call(ctx, wire.TaskOutputPath(k.id), wire.TaskOutput{Offset: at, Data: data}, &progress)
+		pause := wire.TaskPulse
+		switch {
+		case err == nil:
+			sent = at + int64(len(data))
+			backoff.Reset()
+		case refusedForGood(err) != "":
+			cancel(errUnwanted)
+			return
+		default:
+			pause = max(pause, backoff.Next())
+		}
+		if progress.Cancel {
+			cancel(errCanceled)
+		}
+		timer.Reset(pause)
+	}
+}
+
+// report sends the archive and the result, until the gateway has them or does not want them. It reports false where the agent stops
+// before: the next run sends them then.
+func (k *work) report() bool {
+	if k.archive != "" {
+		if err := k.sendArchive(); err != nil {
+			if k.life.Err() != nil {
+				return false
+			}
+			k.Logger.Warn("the file of a task was not sent", "task", k.id, "error", err)
+		}
+	}
+	err := k.insist(k.life, wire.TaskResultPath(k.id), k.result, new(struct{}))
+	if code := refusedForGood(err); code == wire.CodeBadRequest || code == wire.CodeBodyTooLarge {
+		less := k.ended(wire.TaskFailed, "", "the gateway did not take the task's own result: "+err.Error())
+		less.Output = wire.TaskLog{Bytes: k.result.Output.Bytes, Truncated: k.result.Output.Bytes > 0}
+		err = k.insist(k.life, wire.TaskResultPath(k.id), less, new(struct{}))
+	}
+	if err != nil && refusedForGood(err) == "" {
+		return false
+	}
+	if err != nil {
+		k.Logger.Warn("the gateway does not want the result of a task", "task", k.id, "error", err)
+	}
+	if err := k.journal.report(k.id); err != nil {
+		k.note("journal", fmt.Sprintf("no tasks are taken: %v", err))
+	}
+	return true
+}
+
+// sendArchive sends the file piece by piece.
+func (k *work) sendArchive() error {
+	file, size, err := k.openArchive(k.archive)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	piece := make([]byte, min(size, wire.MaxTaskPiece))
+	for offset := int64(0); offset < size; {
+		n, err := file.ReadAt(piece, offset)
+		if n == 0 && err != nil {
+			return fmt.Errorf("read the file: %w", errors.Join(err, io.ErrUnexpectedEOF))
+		}
+		var progress wire.TaskProgress
+		part := wire.TaskOutput{File: wire.TaskArchive, Offset: offset, Data: piece[:n]}
+		if err := k.insist(k.life, wire.TaskOutputPath(k.id), part, &progress); err != nil {
+			return err
+		}
+		offset += int64(n)
+	}
+	return nil
+}

@@ -1,0 +1,288 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// stuckTime is how long a handler may go on after it was asked to end, until its task ends without it.
+const stuckTime = 30 * time.Second
+
+// Why a handler is asked to end.
+var (
+	errCanceled = errors.New("somebody canceled the task")
+	errTimedOut = errors.New("the task took too long")
+	errUnwanted = errors.New("the gateway does not wait for this task any more")
+	errStops    = errors.New("the agent stops")
+)
+
+// order is a task that fits its type.
+type order struct {
+	payload wire.TaskPayload
+	kind    wire.TaskType
+	params  wire.TaskParams
+	policy  Policy
+}
+
+// work is one task on its way from the journal to its result.
+type work struct {
+	*Worker
+	entry
+	journal *journal
+	output  *output
+	told    chan struct{} // closed when the gateway knows, or need not
+	free    func()        // gives the slot back
+	stuck   chan struct{} // closed when a handler that was given up has come back; nil: none was
+}
+
+// begin goes on with a task at the step where it is. It calls free when the task needs no slot any more. told is closed when the gateway
+// does not give the task again.
+func (w *Worker) begin(e entry, free func()) (told <-chan struct{}) {
+	k := &work{Worker: w, entry: e, journal: w.openJournal(), output: newOutput(), told: make(chan struct{}), free: free}
+	w.running.Add(1)
+	w.count(1)
+	go func() {
+		defer w.running.Done()
+		defer w.count(-1)
+		k.goOn()
+	}()
+	return k.told
+}
+
+// goOn does what is left of the task.
+func (k *work) goOn() {
+	var after func(context.Context) error
+	switch k.step {
+	case stepAccepted:
+		outcome, done := k.fromTheStart()
+		if !done {
+			return
+		}
+		after = outcome.After
+	case stepStarted:
+		k.finish(k.ended(wire.TaskFailed, wire.TaskInterrupted,
+			"the agent or the machine went down while the task ran: see what it left, and start it anew where it is still wanted"), "")
+	}
+	k.know()
+	k.release()
+	if !k.report() {
+		return
+	}
+	if err := os.RemoveAll(k.folder()); err != nil {
+		k.Logger.Warn("the folder of a task cannot be removed", "task", k.id, "error", err)
+	}
+	if after == nil {
+		return
+	}
+	if err := after(k.life); err != nil {
+		k.note("task", fmt.Sprintf("what follows task %s failed: %v", k.id, err))
+	}
+}
+
+// know says that the gateway need not be told of the start any more.
+func (k *work) know() {
+	select {
+	case <-k.told:
+	default:
+		close(k.told)
+	}
+}
+
+// release gives the slot back, or leaves it with a handler that does not come back.
+func (k *work) release() {
+	if k.stuck == nil {
+		k.free()
+		return
+	}
+	go func() { <-k.stuck; k.free() }()
+}
+
+// fromTheStart does a task that was accepted and not begun. done is false where the agent stops before it has begun: the next run
+// does the task then.
+func (k *work) fromTheStart() (outcome Outcome, done bool) {
+	o, err := k.examine()
+	if err != nil {
+		k.finish(k.refused(err), "")
+		return Outcome{}, true
+	}
+	ctx, cancel := context.WithCancelCause(k.life)
+	defer cancel(nil)
+	progress, err := k.tellStarted(ctx)
+	switch {
+	case k.life.Err() != nil:
+		return Outcome{}, false
+	case refusedForGood(err) != "":
+		k.drop(err)
+		return Outcome{}, false
+	case err != nil:
+		k.finish(k.refused(expired()), "")
+		return Outcome{}, true
+	case progress.Cancel:
+		k.finish(k.ended(wire.TaskCanceled, "", errCanceled.Error()+" before it began"), "")
+		return Outcome{}, true
+	}
+	k.know()
+	streamed := make(chan struct{})
+	go func() { defer close(streamed); k.stream(ctx, cancel) }()
+	defer func() { cancel(nil); <-streamed }()
+	return k.inTurn(ctx, o)
+}
+
+// inTurn waits for a task of the same type that is at work, and runs the handler.
+func (k *work) inTurn(ctx context.Context, o order) (outcome Outcome, done bool) {
+	turn := k.kind(o.kind.Name)
+	select {
+	case turn <- struct{}{}:
+	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // also where both were ready
+		if k.life.Err() != nil {
+			return Outcome{}, false
+		}
+		k.finish(k.ended(wire.TaskCanceled, "", context.Cause(ctx).Error()+" before it began"), "")
+		return Outcome{}, true
+	}
+	defer func() {
+		if k.stuck == nil {
+			<-turn
+			return
+		}
+		go func() { <-k.stuck; <-turn }()
+	}()
+	if err := k.inTime(o.payload); err != nil {
+		k.finish(k.refused(err), "")
+		return Outcome{}, true
+	}
+	now := k.now()
+	if err := k.journal.start(k.id, now); err != nil {
+		k.note("journal", fmt.Sprintf("no tasks are taken: %v", err))
+		k.finish(k.refused(fmt.Errorf("it was not begun: %w", err)), "")
+		return Outcome{}, true
+	}
+	k.started = &now
+	outcome = k.run(ctx, o)
+	return outcome, true
+}
+
+// now is the time by the gateway's clock, as it stands in JSON.
+func (k *work) now() time.Time { return k.Client.Now().UTC().Truncate(time.Millisecond) }
+
+// examine checks all that the signature does not: the time, the type, the params and the policy, in this order.
+func (k *work) examine() (order, error) {
+	state := k.identity()
+	payload, err := verify(state, k.signed) // once more, because a journal of an earlier run may be older than the keys
+	o := order{payload: payload}
+	if err != nil {
+		return o, err
+	}
+	if err := k.inTime(payload); err != nil {
+		return o, err
+	}
+	if o.kind, err = wire.FindTaskType(payload.Type); err != nil {
+		return o, err
+	}
+	o.params = o.kind.New()
+	if err := sign.DecodeStrict(payload.Params, o.params); err != nil {
+		return o, wire.Refuse(wire.CodeTaskParamsInvalid, "the params are not those of "+payload.Type+": "+err.Error(),
+			"muster task types lists them")
+	}
+	if err := o.params.Check(); err != nil {
+		return o, err
+	}
+	return o, k.allowed(&o)
+}
+
+func (k *work) inTime(payload wire.TaskPayload) error {
+	if k.now().Before(payload.ExpiresAt) {
+		return nil
+	}
+	return expired()
+}
+
+func expired() error {
+	return wire.Refuse(wire.CodeTaskExpired, "the task expired before the node began", "start it anew where it is still wanted")
+}
+
+// allowed asks the policy, which is read anew for each task.
+func (k *work) allowed(o *order) error {
+	policy, err := LoadPolicy(k.Policies...)
+	if err != nil {
+		k.note("policy", fmt.Sprintf("no tasks are done: %v", err))
+		return wire.Refuse(wire.CodeTaskForbidden, err.Error(), "the owner of this node mends the file")
+	}
+	k.note("policy", "")
+	o.policy = policy
+	_, keyID, err := sign.OpenTask(k.signed, taskKeys(k.identity()))
+	if err != nil {
+		return err
+	}
+	return policy.Check(o.kind.Name, keyID)
+}
+
+// run lets the handler do the task, and writes the result into the journal.
+func (k *work) run(ctx context.Context, o order) Outcome {
+	limit := o.kind.Limit(o.params)
+	bounded, cancel := context.WithTimeoutCause(ctx, limit, errTimedOut)
+	defer cancel()
+	k.Logger.Info("task begins", "task", k.id, "type", o.kind.Name)
+	job := Job{
+		ID: k.id, Type: o.kind.Name, Params: o.params, Output: k.output, Secrets: k.secrets, Dir: k.folder(),
+		Log: k.Logger.With("task", k.id), Policy: o.policy,
+	}
+	outcome := k.handle(bounded, job)
+	var cause error
+	if bounded.Err() != nil {
+		cause = context.Cause(bounded)
+	}
+	result, archive := k.judge(outcome, cause, limit)
+	k.finish(result, archive)
+	k.Logger.Info("task ended", "task", k.id, "type", o.kind.Name, "status", result.Status, "error", result.Error)
+	return outcome
+}
+
+// handle calls the handler, and comes back even where the handler does not.
+func (k *work) handle(ctx context.Context, job Job) Outcome {
+	if err := os.MkdirAll(filepath.Dir(job.Dir), 0o700); err != nil {
+		return Failf("make a folder for the task: %w", explain(err))
+	}
+	if err := os.Mkdir(job.Dir, 0o700); err != nil {
+		return Failf("make a folder for the task: %w", explain(err))
+	}
+	outcome := make(chan Outcome, 1)
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		defer func() {
+			if p := recover(); p != nil {
+				k.Logger.Error("the handler of a task panicked", "task", k.id, "panic", p, "stack", string(debug.Stack()))
+				outcome <- Failf("the agent has a fault in this type of task: %v", p)
+			}
+		}()
+		outcome <- k.Handle(ctx, job)
+	}()
+	select {
+	case o := <-outcome:
+		return o
+	case <-ctx.Done():
+	}
+	timer := time.NewTimer(stuckTime)
+	defer timer.Stop()
+	select {
+	case o := <-outcome:
+		return o
+	case <-timer.C:
+		k.stuck = back
+		return Failf("the work does not end, and may still go on: look at the node")
+	}
+}
+
+// folder is the task's own.
+func (k *work) folder() string { return filepath.Join(k.Folder, WorkFolder, k.id) }

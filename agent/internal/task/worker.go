@@ -1,0 +1,210 @@
+package task
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+	"muster/agent/internal/trust"
+)
+
+// WorkFolder is a folder in the agent's state directory. It has a folder for each task that is at work.
+const WorkFolder = "tasks"
+
+const (
+	slots = 4 // tasks that are at work at the same time
+	// most is how many tasks may wait for the gateway to take their results. With more, the node asks for no work.
+	most = 64
+	// stopTime is for the handlers to end when the agent ends. The service manager kills it a little later.
+	stopTime = 8 * time.Second
+)
+
+// Config is what a Worker works with.
+type Config struct {
+	Client   *transport.Client
+	State    identity.State // at the start; later it comes with each Wait
+	Folder   string         // the agent's state directory
+	Policies []string       // files, the first that is there counts
+	Handle   func(ctx context.Context, job Job) Outcome
+	Logger   *slog.Logger
+}
+
+// Worker does tasks. Wait is called from one goroutine. The other methods are safe for concurrent use.
+type Worker struct {
+	Config
+	slots   chan struct{} // holds one for each task that is at work
+	life    context.Context
+	end     context.CancelCauseFunc
+	running sync.WaitGroup
+	backoff transport.Backoff // of the wait
+	pause   time.Time         // the next wait begins no earlier
+	number  int64             // of the trust set that the last Wait came with
+
+	mu      sync.Mutex
+	journal *journal // nil: it cannot be used, and nothing is begun
+	kinds   map[string]chan struct{}
+	state   identity.State
+	asked   int               // results that the gateway has not taken yet
+	trouble map[string]string // notices, by what they are about
+}
+
+// New makes a Worker. It begins with nothing before Run.
+func New(c Config) *Worker {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	w := &Worker{Config: c, slots: make(chan struct{}, slots), state: c.State, kinds: map[string]chan struct{}{}, trouble: map[string]string{}}
+	w.life, w.end = context.WithCancelCause(context.Background())
+	w.openJournal()
+	return w
+}
+
+// Run goes on with the tasks of an earlier run of the agent, and with those that Wait brings, until ctx is done. Then it asks the
+// handlers to end, and waits for them for a while.
+func (w *Worker) Run(ctx context.Context) error {
+	w.resume()
+	<-ctx.Done()
+	w.end(errStops)
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		w.running.Wait()
+	}()
+	timer := time.NewTimer(stopTime)
+	defer timer.Stop()
+	select {
+	case <-ended:
+	case <-timer.C:
+		w.Logger.Warn("a task does not end: the next run of the agent reports it as interrupted")
+	}
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.journal != nil {
+		w.journal.close()
+	}
+	return nil
+}
+
+// openJournal opens the journal, and says in a notice where that fails.
+func (w *Worker) openJournal() *journal {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.journal != nil {
+		return w.journal
+	}
+	j, err := openJournal(filepath.Join(w.Folder, JournalFile), w.Client.Now)
+	if err != nil {
+		w.noteLocked("journal", fmt.Sprintf("no tasks are taken: %v", explain(err)))
+		return nil
+	}
+	delete(w.trouble, "journal")
+	if j.damaged > 0 {
+		w.Logger.Warn("the journal of tasks was damaged: what could be read of it counts", "lines", j.damaged)
+	}
+	w.journal = j
+	return j
+}
+
+// resume takes up what an earlier run has left, and removes the folders that nobody needs any more.
+func (w *Worker) resume() {
+	j := w.openJournal()
+	if j == nil {
+		return
+	}
+	left := j.unreported()
+	kept := map[string]bool{}
+	for _, e := range left {
+		kept[e.id] = e.step == stepFinished && e.archive != ""
+	}
+	folder := filepath.Join(w.Folder, WorkFolder)
+	entries, _ := os.ReadDir(folder)
+	for _, entry := range entries {
+		if !kept[entry.Name()] {
+			_ = os.RemoveAll(filepath.Join(folder, entry.Name()))
+		}
+	}
+	for _, e := range left {
+		w.Logger.Info("going on with a task of before", "task", e.id, "step", e.step)
+		free := func() {}
+		if e.step == stepAccepted { // there are no more of them than slots
+			w.slots <- struct{}{}
+			free = func() { <-w.slots }
+		}
+		w.begin(e, free)
+	}
+}
+
+// Notices are what a person should know.
+func (w *Worker) Notices() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	var all []string
+	for _, about := range []string{"journal", "policy", "task"} {
+		if text := w.trouble[about]; text != "" {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// note sets a notice, and logs it where it is new. An empty text ends it.
+func (w *Worker) note(about, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.noteLocked(about, text)
+}
+
+func (w *Worker) noteLocked(about, text string) {
+	if text != "" && w.trouble[about] != text {
+		w.Logger.Warn(text)
+	}
+	w.trouble[about] = text
+}
+
+// identity is the newest state of the identity that a Wait came with.
+func (w *Worker) identity() identity.State {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.state
+}
+
+// learn takes over the newest state of the identity. Newer keys may verify what was refused before.
+func (w *Worker) learn(state identity.State) {
+	number := trust.Number(state.Gateway)
+	if number != w.number {
+		w.pause = time.Time{}
+	}
+	w.number = number
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.state = state
+}
+
+// busy counts results that the gateway has not taken. It reports false where there are too many.
+func (w *Worker) busy() bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.asked >= most
+}
+
+func (w *Worker) count(by int) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.asked += by
+}
+
+// kind is a lock that tasks of one type share. Who puts one into it holds it.
+func (w *Worker) kind(name string) chan struct{} {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.kinds[name] == nil {
+		w.kinds[name] = make(chan struct{}, 1)
+	}
+	return w.kinds[name]
+}
