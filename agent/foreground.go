@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -38,6 +39,7 @@ type foreground struct {
 	file     *logfile.File
 	notifier *service.Notifier
 	starts   *service.Starts
+	ending   chan error // takes why the agent ends by itself: errRestart or errUninstall
 }
 
 // work is the command run. It gets an identity if there is none, and then reports until ctx is done. A stop by a signal counts as
@@ -61,6 +63,13 @@ func work(ctx context.Context, p command.Program, args []string) error {
 		a.Log.Info("stopped")
 		return nil
 	}
+	if errors.Is(err, errRestart) || errors.Is(err, errUninstall) {
+		a.starts.End(nil)
+		directory.Close()
+		if err = a.follow(ctx, err); err == nil {
+			return nil
+		}
+	}
 	a.starts.End(err)
 	if err != nil { // main prints it on stderr; the log file gets it here
 		fmt.Fprintf(a.file, "time=%s level=ERROR msg=%q\n", time.Now().UTC().Format(time.RFC3339), err)
@@ -70,7 +79,7 @@ func work(ctx context.Context, p command.Program, args []string) error {
 
 // newForeground makes the parts that an agent needs before it has an identity: logs, the service manager's socket, the status.
 func newForeground(p command.Program, o options.Options, directory *identity.Directory) *foreground {
-	a := &foreground{file: logfile.New(service.Layout{Base: o.State}.Log())}
+	a := &foreground{ending: make(chan error, 1), file: logfile.New(service.Layout{Base: o.State}.Log())}
 	screen := p.Stderr
 	if p.Getenv(variable.Supervised) != "" {
 		screen = io.Discard // the supervisor writes it to a file that nobody bounds

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"fmt"
+	"slices"
 	"time"
 
 	"muster/agent/internal/heartbeat"
@@ -22,11 +23,12 @@ type loop struct {
 func (a *foreground) loops(state identity.State) ([]loop, error) {
 	m := machine.New(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
 	news := make(chan struct{}, 1) // one entry is enough: a heartbeat reports everything that is new
+	tasks := a.tasks(state)
 	beat, err := heartbeat.New(heartbeat.Config{
 		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(),
 		Hardware: m.Hardware, Cost: m.Cost, Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,
-		Notices: func() []string { return append(a.notices(), m.Notices()...) },
-		Status:  a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
+		Notices: func() []string { return slices.Concat(a.notices(), m.Notices(), tasks.Notices()) }, Work: tasks.Wait,
+		Status: a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
 	})
 	if err != nil {
 		return nil, err
@@ -34,6 +36,8 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	return []loop{
 		{"memory", giveMemoryBack},
 		{"GPUs", func(ctx context.Context) error { return m.Watch(ctx, a.gpuInterval(state), news) }},
+		{"tasks", tasks.Run},
+		{"ending", a.awaitEnd},
 		{"heartbeat", beat.Run},
 	}, nil
 }

@@ -41,6 +41,7 @@ func (e *enrolment) accept(ctx context.Context, w wire.Welcome) error {
 	next.NodeID = w.NodeID
 	next.Name = w.Name
 	next.Tenant = w.Tenant
+	next.Enrolment = w.Enrolment
 	next.Provider = e.Provider
 	next.InstanceID = e.InstanceID
 	next.Current = &identity.Pair{

@@ -4,7 +4,8 @@
 // It goes on whatever happens. A gateway that cannot be reached is tried again, after waits that grow and are random. A gateway
 // that provably refuses this node for good is asked again every few minutes. No answer makes the agent delete anything.
 //
-// One goroutine does all of this. Before a renewed identity is used, the transport ends what other goroutines send.
+// One goroutine does all of this, and waits for work too: so an idle node has one connection, and no renewal runs beside a wait.
+// Before a renewed identity is used, the transport ends what other goroutines send.
 package heartbeat
 
 import (
@@ -40,13 +41,18 @@ type Config struct {
 	Notices   func() []string                 // what the agent misses, for a person; nil: nothing
 	GPUs      func() string                   // what was seen of them, for a person; nil: nothing
 	Wake      <-chan struct{}                 // there is news, so a beat is wanted now; nil: never
-	Progress  func(phase string)              // told whenever the loop gets on, at least twice a minute; nil: nobody
+	Work      Work                            // what the loop does while nothing else is due; nil: it waits
+	Progress  func(phase string)              // told whenever the loop gets on, at least every workPause; nil: nobody
 	Status    identity.Status                 // what the loop does not know itself: PID, Version, Since
 	Logger    *slog.Logger
 }
 
 // Health gives wire.HeartbeatRequest's Health and HealthDetail: nil where nobody has looked yet, empty where nothing is wrong.
 type Health func() (reasons []string, detail map[string]string)
+
+// Work does something until ctx is done, and comes back before that only where it has a reason. The loop may call it again at once. Where
+// its error says that the pinned trust set may be out of date (trust.Stale), the loop looks for a newer one.
+type Work func(ctx context.Context, state identity.State, until time.Time) error
 
 // The bytes of a request that the hardware may take. The first gateways refuse a reading of more than 64 KiB.
 const (
@@ -57,6 +63,9 @@ const (
 // progressPause is the longest wait of the loop. After it the loop reports progress, and checks whether the clock was set. An
 // exchange takes no longer either.
 const progressPause = 30 * time.Second
+
+// workPause is the same for a wait for work. It is a little longer than the usual interval, so that one such wait fits between two reports.
+const workPause = 40 * time.Second
 
 // Loop is one run of the agent.
 type Loop struct {
@@ -156,21 +165,28 @@ func (l *Loop) progress(ctx context.Context) {
 // untilDue is the time until the next report or renewal.
 func (l *Loop) untilDue() time.Duration { return min(time.Until(l.nextBeat), l.untilRenewal()) }
 
-// rest waits until the next thing is due, or for news. A request that waits for work belongs here: it ends when the next thing is
-// due, so that it never delays a report nor runs beside a renewal. After news rest waits a moment more, so that no amount of it makes
-// the loop spin.
+// rest waits until the next thing is due, or for news. A node that is online waits for work meanwhile.
 func (l *Loop) rest(ctx context.Context, wait time.Duration) {
+	if l.Work != nil && wait > 0 && l.mayWork() {
+		l.work(ctx, min(wait, workPause))
+		return
+	}
 	timer := time.NewTimer(max(min(wait, progressPause), 10*time.Millisecond))
 	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 	case <-timer.C:
 	case <-l.Wake:
-		if l.backoff == (transport.Backoff{}) && !l.phase.refused { // news does not shorten the wait after a failure
-			l.nextBeat = time.Now()
-		}
-		transport.Sleep(ctx, 10*time.Millisecond)
+		l.heed(ctx)
 	}
+}
+
+// heed makes the loop report news at once. It waits a moment first, so that no amount of news makes the loop spin.
+func (l *Loop) heed(ctx context.Context) {
+	if l.backoff == (transport.Backoff{}) && !l.phase.refused { // news does not shorten the wait after a failure
+		l.nextBeat = time.Now()
+	}
+	transport.Sleep(ctx, 10*time.Millisecond)
 }
 
 // use takes over an identity: the connections of the one before are closed.
@@ -268,6 +284,7 @@ func (l *Loop) beat(ctx context.Context) {
 	l.setInterval(answer.IntervalSeconds)
 	l.nextBeat = time.Now().Add(jittered(l.interval))
 	l.accepted(answer)
+	l.enrolled(answer.Enrolment)
 	l.trusted(ctx, nil, answer.Trust)
 }
 

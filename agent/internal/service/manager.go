@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
+	"muster/agent/internal/task"
 	"muster/agent/internal/variable"
 )
 
@@ -77,6 +79,30 @@ func (m Manager) StartSupervisor() (string, error) {
 	args := []string{"supervise", "--detached", "--state", m.Base, "--settings", m.Settings}
 	return start(Layout{Base: m.Base}.Program(), args, variable.Without(os.Environ()))
 }
+
+// StartLeave starts the command leave of the installed agent. It outlives the agent, which it stops. It writes to a file in the state
+// directory, which it removes at the end. ended is called where the command ends before this process.
+func (m Manager) StartLeave(ended func(error)) error {
+	log, err := os.OpenFile(filepath.Join(m.Base, leaveLog), os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return explain(m.Base, err)
+	}
+	defer log.Close()
+	command := exec.Command(Layout{Base: m.Base}.Program(), "leave", "--state", m.Base)
+	command.Env = variable.Without(os.Environ())
+	command.Dir = "/"
+	command.Stdout = log
+	command.Stderr = log
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start the removal: %w", err)
+	}
+	go func() { ended(command.Wait()) }()
+	return nil
+}
+
+// LeaveLog is the file that StartLeave's command writes to.
+func (m Manager) LeaveLog() string { return filepath.Join(m.Base, leaveLog) }
 
 // Stop ends the agent, whatever keeps it. It does not change what starts it at boot.
 func (m Manager) Stop(ctx context.Context) error {
@@ -217,11 +243,14 @@ func (m Manager) removeKind(ctx context.Context, kind Kind) (path string, err er
 	return "", nil
 }
 
+// leaveLog is a file in the state directory.
+const leaveLog = "leave.log"
+
 // ourFiles are the names that an agent, its supervisor and its installation write into a state directory. removeBase also removes the
 // .new files that an interruption leaves beside them. service.json comes last, because it says what is left to undo.
 var ourFiles = [...]string{
 	identity.Files, identity.StatusFile, logName, logName + ".1", supervisorLog, supervisorLog + ".1",
-	gpu.RecordFile, gpu.CallFile, lastWords, startsFile,
+	gpu.RecordFile, gpu.CallFile, lastWords, startsFile, task.JournalFile, task.PolicyFile, leaveLog,
 	"crontab", identity.LockFile, supervisorLock, recordFile,
 }
 
@@ -229,8 +258,10 @@ var ourFiles = [...]string{
 // agent stays, with its former mode and owner.
 func (m Manager) removeBase() error {
 	before := m.record().Found
-	if err := os.RemoveAll(filepath.Join(m.Base, versionsFolder)); err != nil {
-		return explain(m.Base, err)
+	for _, folder := range []string{versionsFolder, task.WorkFolder} {
+		if err := os.RemoveAll(filepath.Join(m.Base, folder)); err != nil {
+			return explain(m.Base, err)
+		}
 	}
 	for _, name := range append([]string{currentLink, goodLink}, ourFiles[:]...) {
 		for _, pattern := range []string{name + ".new", name} {

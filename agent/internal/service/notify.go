@@ -13,6 +13,7 @@ import (
 // use.
 type Notifier struct {
 	socket string
+	taken  []string // out of the environment
 	mu     sync.Mutex
 	ready  bool
 	status string
@@ -23,10 +24,16 @@ type Notifier struct {
 func NewNotifier(getenv func(string) string) *Notifier {
 	n := &Notifier{socket: getenv("NOTIFY_SOCKET")}
 	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+		if value := getenv(name); value != "" {
+			n.taken = append(n.taken, name+"="+value)
+		}
 		os.Unsetenv(name)
 	}
 	return n
 }
+
+// Environ is this process's environment as it was before NewNotifier, for a process that takes its place.
+func (n *Notifier) Environ() []string { return append(os.Environ(), n.taken...) }
 
 // Progress feeds the watchdog and says how the agent is. The first call also says that the agent has started.
 func (n *Notifier) Progress(status string) {

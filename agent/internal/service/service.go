@@ -56,6 +56,8 @@ type System struct {
 	Getenv func(string) string
 	// Command runs a tool of the system and returns what it printed. Where it is nil, the real tool runs, without any MUSTER_ variable.
 	Command func(ctx context.Context, name string, args ...string) ([]byte, error)
+	// Again replaces this process by a new one of the same program, with this environment. Nil: the system does that.
+	Again func(environ []string) error
 	// Detach starts a program in a session of its own, with this environment alone, and gives the one line that it prints.
 	Detach func(program string, args, env []string) (string, error)
 }
@@ -94,6 +96,9 @@ func (s System) SettingsPath() string {
 	}
 	return ""
 }
+
+// OwnerFolder is where the owner of a machine says what its agent may do. The agent never writes there.
+func (s System) OwnerFolder() string { return s.path(musterFolder) }
 
 func (s System) configFolder() string {
 	if base := s.getenv("XDG_CONFIG_HOME"); filepath.IsAbs(base) {

@@ -8,14 +8,18 @@ import (
 	"muster/agent/internal/transport"
 )
 
+// ErrUnknownKey is wrapped by errors about a document that no key of the pinned set has signed in its role.
+var ErrUnknownKey = errors.New("no key that the pinned trust set names has signed")
+
 // Stale reports whether an error may mean that the pinned set is out of date. That is so for a certificate that chains to no pinned
-// root, and for an answer whose signature no pinned key made. An answer without a signature comes from a proxy and says nothing.
+// root, and for an answer or a document whose signature no pinned key made. An answer without a signature comes from a proxy and says
+// nothing.
 func Stale(err error) bool {
 	var unproven *transport.Unproven
 	if errors.As(err, &unproven) {
 		return unproven.Signed
 	}
-	return errors.Is(err, transport.ErrUntrusted) || errors.Is(err, identity.ErrBadCertificate)
+	return errors.Is(err, transport.ErrUntrusted) || errors.Is(err, identity.ErrBadCertificate) || errors.Is(err, ErrUnknownKey)
 }
 
 // Refresh fetches the trust sets and follows them. news says that the state has changed. The caller must save it before the client

@@ -12,6 +12,7 @@ import (
 	"encoding/json"
 	"io"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
@@ -41,8 +42,9 @@ type Gateway struct {
 
 	Answer ed25519.PrivateKey
 	Trust  ed25519.PrivateKey
-	Sets   []json.RawMessage // what GET /trust serves, from number 1 on
-	Newest int64             // the number of the newest set in answers to heartbeats
+	Tasks  []ed25519.PrivateKey // whose public keys the first trust set names for tasks
+	Sets   []json.RawMessage    // what GET /trust serves, from number 1 on
+	Newest int64                // the number of the newest set in answers to heartbeats
 
 	mu          sync.Mutex
 	credentials map[string][]byte
@@ -56,6 +58,8 @@ type Gateway struct {
 // Request is one request as it arrived.
 type Request struct {
 	Method, Path string
+	Query        url.Values
+	Gone         <-chan struct{} // closed when the client does not wait for the answer any more
 	Header       http.Header
 	Body         []byte
 	Peer         *x509.Certificate // of the client's TLS, nil without
@@ -164,7 +168,7 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	q := Request{Method: r.Method, Path: r.URL.Path, Header: r.Header, Body: body, At: g.Now(), Came: time.Now()}
+	q := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Gone: r.Context().Done(), Header: r.Header, Body: body, At: g.Now(), Came: time.Now()}
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		q.Peer = r.TLS.PeerCertificates[0]
 	}

@@ -14,6 +14,9 @@ import (
 // NodeID is the id of every node that this gateway enrols.
 const NodeID = "n0123456789"
 
+// Enrolment names the enrolment of every node.
+const Enrolment = "e0123456789"
+
 // Domain is its trust domain.
 const Domain = "muster-test"
 
@@ -56,7 +59,7 @@ func (g *Gateway) welcome(request wire.RegisterRequest) *Reply {
 	}
 	g.generation = 1
 	welcome := wire.Welcome{
-		Protocol: 1, NodeID: NodeID, Name: request.Name, Tenant: "default", Certificate: g.issue(csr), Generation: 1,
+		Protocol: 1, NodeID: NodeID, Enrolment: Enrolment, Name: request.Name, Tenant: "default", Certificate: g.issue(csr), Generation: 1,
 		Roots: g.CA.RootPEM(), TrustKey: sign.EncodeKey(g.Trust.Public().(ed25519.PublicKey)),
 		AnswerKey: sign.EncodeKey(g.Answer.Public().(ed25519.PublicKey)), Epoch: g.Epoch, IntervalSeconds: g.Interval, Time: g.Now().UTC(),
 	}
@@ -75,10 +78,14 @@ func (g *Gateway) welcome(request wire.RegisterRequest) *Reply {
 // firstSet is the trust set with number 1. It has the same bytes each time.
 func (g *Gateway) firstSet() json.RawMessage {
 	key := func(k ed25519.PrivateKey) string { return sign.EncodeKey(k.Public().(ed25519.PublicKey)) }
-	return g.TrustSet(wire.TrustSet{
+	set := wire.TrustSet{
 		Number: 1, IssuedAt: g.CA.Root.NotBefore, TrustDomain: Domain, TrustKey: key(g.Trust), Roots: g.CA.RootPEM(),
 		AnswerKeys: []string{key(g.Answer)},
-	})
+	}
+	for _, one := range g.Tasks {
+		set.TaskKeys = append(set.TaskKeys, key(one))
+	}
+	return g.TrustSet(set)
 }
 
 // TrustSet signs a set.

@@ -28,7 +28,7 @@ func (g *Gateway) Node(t testing.TB) identity.State {
 	trust := sign.EncodeKey(g.Trust.Public().(ed25519.PublicKey))
 	answer := sign.EncodeKey(g.Answer.Public().(ed25519.PublicKey))
 	return identity.State{
-		NodeID: NodeID, Name: "node-1", Tenant: "default",
+		NodeID: NodeID, Enrolment: Enrolment, Name: "node-1", Tenant: "default",
 		Current: &identity.Pair{Key: text, Certificate: chain, Generation: 1, IssuedAt: g.Now()},
 		Gateway: identity.Gateway{
 			Roots: g.CA.RootPEM(), TrustKey: trust, AnswerKey: answer, IntervalSeconds: g.Interval,

@@ -1,0 +1,69 @@
+package heartbeat
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/wire"
+)
+
+// A wait for work that comes back with less than earlyBeat to go until the next report brings the report forward. So there is no gap in
+// which work would wait. Reports at a fast pace are not brought forward.
+const (
+	earlyBeat    = 1500 * time.Millisecond
+	leastWorkFor = 2 * earlyBeat
+)
+
+// mayWork reports whether the gateway would give this node work. Otherwise the loop does not ask.
+func (l *Loop) mayWork() bool {
+	s := l.report.status
+	return s.Phase == identity.PhaseOnline && !l.expired() && !slices.Contains(s.Reasons, wire.ReasonConflict)
+}
+
+// work lets Work wait until the next thing is due. Then it is cut, so that it never delays a report nor runs beside a renewal. News cuts
+// it too.
+func (l *Loop) work(ctx context.Context, wait time.Duration) {
+	bounded, cut := context.WithTimeout(ctx, wait)
+	defer cut()
+	ended := make(chan struct{})
+	news := make(chan bool)
+	go func() {
+		select {
+		case <-l.Wake:
+			cut()
+			news <- true
+		case <-ended:
+			news <- false
+		}
+	}()
+	err := l.Work(bounded, l.State, time.Now().Add(wait))
+	close(ended)
+	if <-news {
+		l.heed(ctx)
+		return
+	}
+	if err != nil {
+		l.trusted(ctx, err, 0)
+		return
+	}
+	if left := time.Until(l.nextBeat); left > 0 && left < earlyBeat && wait >= leastWorkFor && bounded.Err() == nil {
+		l.nextBeat = time.Now()
+	}
+}
+
+// enrolled keeps the gateway's name for this enrolment, where the node enrolled before gateways gave one. A name that is known already
+// never changes: what an answer says later could make the node take a task that was meant for an earlier enrolment.
+func (l *Loop) enrolled(name string) {
+	if name == "" || l.State.Enrolment != "" {
+		return
+	}
+	next := l.State
+	next.Enrolment = name
+	if err := l.Directory.Save(next); err != nil {
+		l.Logger.Warn("the name of this enrolment cannot be kept: no tasks are taken", "error", err)
+		return
+	}
+	l.State = next
+}

@@ -1,0 +1,22 @@
+package service
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+)
+
+// Replace starts this program anew in the place of this process, with the same arguments. Whatever keeps the agent does not notice: the
+// process stays. It returns only where that fails. The program is looked for by the name with which it was started, so that after an update
+// the new build starts.
+func (s System) Replace(environ []string) error {
+	if s.Again != nil {
+		return s.Again(environ)
+	}
+	program, err := exec.LookPath(os.Args[0])
+	if err != nil {
+		program = OwnProgram
+	}
+	return fmt.Errorf("start the agent anew: %w", syscall.Exec(program, os.Args, environ))
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/leave"
+	"muster/agent/internal/service"
+	"muster/agent/internal/task"
+	"muster/agent/wire"
+)
+
+// Why the agent ends by itself, because a task wants it.
+var (
+	errRestart   = errors.New("a task starts the agent anew")
+	errUninstall = errors.New("a task removes the agent")
+)
+
+// tasks does the work that the gateway gives this node.
+func (a *foreground) tasks(state identity.State) *task.Worker {
+	policies := []string{filepath.Join(a.System.OwnerFolder(), task.PolicyFile), filepath.Join(a.State, task.PolicyFile)}
+	return task.New(task.Config{
+		Client: a.Client, State: state, Folder: a.State, Policies: policies, Handle: a.handle, Logger: a.Log,
+	})
+}
+
+// handle does one task. This switch is the one place that knows what does the tasks of a type.
+func (a *foreground) handle(_ context.Context, job task.Job) task.Outcome {
+	switch job.Params.(type) {
+	case *wire.AgentRestart:
+		return task.Outcome{After: func(context.Context) error { a.ending <- errRestart; return nil }}
+	case *wire.AgentUninstall:
+		return task.Outcome{After: a.uninstall}
+	}
+	return task.Failed(wire.Refuse(wire.CodeTaskTypeUnknown, "this agent does not know how to do "+job.Type, "update it"))
+}
+
+// awaitEnd ends with what ends the agent.
+func (a *foreground) awaitEnd(ctx context.Context) error {
+	select {
+	case why := <-a.ending:
+		return why
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// uninstall removes the agent. An installed one is stopped by what removes it, which is therefore a process of its own. Another one ends,
+// and removes itself then.
+func (a *foreground) uninstall(ctx context.Context) error {
+	m := service.Manager{System: a.System, Base: a.State, Settings: a.System.SettingsPath()}
+	if m.Agent() != os.Getpid() {
+		a.ending <- errUninstall
+		return nil
+	}
+	ended := make(chan error, 1)
+	if err := m.StartLeave(func(err error) { ended <- err }); err != nil {
+		return err
+	}
+	select {
+	case err := <-ended:
+		return fmt.Errorf("the agent was not removed (%w): see %s, or run muster-agent leave on the node", err, m.LeaveLog())
+	case <-ctx.Done():
+		return nil
+	}
+}
+
+// follow does what the agent ended for. Nothing of it runs any more.
+func (a *foreground) follow(ctx context.Context, why error) error {
+	if errors.Is(why, errUninstall) {
+		return leave.Run(ctx, a.Program, []string{"--state", a.State})
+	}
+	a.Log.Info("starting anew")
+	return a.System.Replace(a.notifier.Environ())
+}
