@@ -139,6 +139,7 @@ func (e Enrolment) takeOver() []statement {
 		forgetRuns(e.Node.ID),
 		endBootstraps(e.Node.ID, e.Credential, e.At),
 	}
+	statements = append(statements, endTasks(e.Node.ID, e.At, "its node enrolled again")...)
 	return append(statements, replaceLabels(e.Node.ID, e.CredentialLabels, e.AgentLabels)...)
 }
 

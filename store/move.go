@@ -31,6 +31,9 @@ func (s *Store) MoveNode(ctx context.Context, m Move) error {
 	if m.RevokeCertificates {
 		statements = append(statements, revokeCertificates(m.NodeID, m.At))
 	}
+	if m.RevokeCertificates || m.Ban || m.To == StateRetired {
+		statements = append(statements, endTasks(m.NodeID, m.At, "its node was retired, or its certificates were revoked")...)
+	}
 	statements = append(statements, m.keep()...)
 	if m.Ban {
 		statements = append(statements,
@@ -54,6 +57,7 @@ func (m Move) keep() []statement {
 				millis(m.At), m.KeepCertificate),
 			do("UPDATE liveness SET run_id = '', counter = 0 WHERE node_id = ?", m.NodeID),
 			forgetRuns(m.NodeID))
+		statements = append(statements, loseClaims(m.NodeID, m.KeepCertificate, m.At, "another certificate of its node had claimed it")...)
 	}
 	if m.RecoveryUntil != nil {
 		statements = append(statements, do("UPDATE nodes SET recovery_until = ? WHERE id = ?", millis(*m.RecoveryUntil), m.NodeID))

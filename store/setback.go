@@ -20,6 +20,8 @@ var ahead = [...]struct{ table, column string }{
 	{"enrolments", "at"}, {"certificates", "first_used_at"}, {"certificates", "ended_at"},
 	{"tokens", "revoked_at"}, {"bootstraps", "first_fetch_at"}, {"psks", "created_at"},
 	{"accounts", "revoked_at"}, {"accounts", "last_used_at"},
+	{"tasks", "created_at"}, {"tasks", "claimed_at"}, {"tasks", "delivered_at"}, {"tasks", "started_at"}, {"tasks", "finished_at"},
+	{"tasks", "cancel_asked_at"}, {"lent_secrets", "created_at"}, {"lent_secrets", "changed_at"},
 }
 
 // SetBack corrects the times that are later than now. A time at which something happened moves back by the step, and to now if it is

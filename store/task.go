@@ -1,6 +1,10 @@
 package store
 
-import "time"
+import (
+	"context"
+	"encoding/base64"
+	"time"
+)
 
 // Task is a piece of work for one node. What decides anything is in the payload, which is signed: the node reads nothing else. The
 // other fields repeat it for queries, or say what became of the task.
@@ -33,9 +37,11 @@ type Task struct {
 	TaskEnd
 
 	// These are its node's, as they are now.
-	NodeName  string
-	Tenant    string
-	NodeState string
+	NodeName    string
+	Tenant      string
+	NodeState   string
+	NodeReasons []string // of a queued task alone
+	Behind      bool     // it is queued, and its node is at work on another task of its type
 }
 
 // Statuses of a task. A test of package task compares them with those of the protocol.
@@ -60,7 +66,7 @@ type TaskEnd struct {
 	Truncated bool   // not all of them are kept
 	Archive   *TaskFile
 	Digest    string // of the result, so that the same one is known again; "": the gateway ended the task
-	Proof     string // of the result
+	Proof     string // of the result; "": the gateway ended the task
 }
 
 // TaskFile is the file that a task has made.
@@ -70,19 +76,95 @@ type TaskFile struct {
 	SHA256 string // hex
 }
 
-// TaskPiece is a part of what a task has written, or of its file.
-type TaskPiece struct {
-	Offset int64
-	Data   []byte
+// The parts of a query for tasks: t is the task, n its node.
+const (
+	taskColumns = `t.number, t.id, t.node_id, t.enrolment_id, t.type, t.payload, t.signature, t.signing_key_id, t.drained, t.repeats,
+		t.created_by, t.created_at, t.expires_at, t.retry_of, t.retried_as, t.status, t.deliveries, t.claim_fingerprint, t.claimed_at,
+		t.started_at, t.finished_at, t.cancel_asked_at, t.cancel_asked_by, t.exit_code, t.code, t.error, t.found, t.bytes, t.truncated,
+		t.archive_name, t.archive_size, t.archive_sha256, t.result_digest, t.proof, n.name, n.tenant, n.state,
+		CASE t.status WHEN 'queued' THEN (SELECT json_group_array(reason) FROM reasons WHERE node_id = n.id) END,
+		CASE t.status WHEN 'queued' THEN ` + taskBehind + ` END`
+	taskBehind = `EXISTS(SELECT 1 FROM tasks o WHERE o.node_id = t.node_id AND o.finished_at IS NULL AND o.status <> 'queued'
+		AND o.type = t.type)`
+	taskTables = ` FROM tasks t JOIN nodes n ON n.id = t.node_id`
+)
+
+func readTask(r *row) Task {
+	t := Task{Number: r.number(), ID: r.text(), NodeID: r.text(), EnrolmentID: r.text(), Type: r.text(), Payload: r.bytes(),
+		Signature: r.bytes(), SigningKeyID: r.text()}
+	t.Drained = r.flag()
+	t.Repeats = int(r.number())
+	t.CreatedBy = r.text()
+	t.CreatedAt = r.time()
+	t.ExpiresAt = r.time()
+	t.RetryOf = r.text()
+	t.RetriedAs = r.text()
+	t.Status = r.text()
+	t.Deliveries = int(r.number())
+	t.ClaimFingerprint = r.text()
+	t.ClaimedAt = r.maybe()
+	t.StartedAt = r.maybe()
+	t.FinishedAt = r.maybe()
+	t.CancelAskedAt = r.maybe()
+	t.CancelAskedBy = r.text()
+	t.TaskEnd = readTaskEnd(r)
+	t.NodeName = r.text()
+	t.Tenant = r.text()
+	t.NodeState = r.text()
+	r.document(&t.NodeReasons)
+	t.Behind = r.flag()
+	return t
 }
 
-// TaskQuery selects tasks. A zero field does not restrict the result.
-type TaskQuery struct {
-	Tenant string
-	Node   string // id, or name of nodes on record
-	Type   string
-	Status string
-	Open   bool   // only those that have not ended
-	Limit  int    // see pageLimit
-	Cursor string // from the page before
+func readTaskEnd(r *row) TaskEnd {
+	var end TaskEnd
+	if code := r.integer(); code != nil {
+		exit := int(*code)
+		end.ExitCode = &exit
+	}
+	end.Code = r.text()
+	end.Error = r.text()
+	end.Values = r.text()
+	end.Bytes = r.number()
+	end.Truncated = r.flag()
+	file := TaskFile{Name: r.text(), Size: r.number(), SHA256: r.text()}
+	if file.SHA256 != "" {
+		end.Archive = &file
+	}
+	end.Digest = r.text()
+	end.Proof = r.text()
+	return end
+}
+
+// Task returns a task of a tenant ("": of any), or ErrNotFound.
+func (s *Store) Task(ctx context.Context, tenant, id string) (Task, error) {
+	return first(ctx, s, readTask, do("SELECT "+taskColumns+taskTables+" WHERE t.id = ? AND (n.tenant = ? OR ? = '')", id, tenant, tenant))
+}
+
+// CreateTask queues a task. ErrConflict if there is a task with this id, or if its node is not on record with this enrolment, or is
+// retired or banned.
+func (s *Store) CreateTask(ctx context.Context, t Task, events ...Event) error {
+	return s.change(ctx, insertTask(t), events)
+}
+
+// RepeatTask queues a task in place of a lost one. ErrConflict also if the earlier one is not lost, or is repeated already, or may not be.
+func (s *Store) RepeatTask(ctx context.Context, next Task, events ...Event) error {
+	repeat := []statement{
+		guard("EXISTS(SELECT 1 FROM tasks WHERE id = ? AND status = 'lost' AND repeats > ? AND retried_as = '')", next.RetryOf,
+			int64(next.Repeats)),
+		do("UPDATE tasks SET retried_as = ? WHERE id = ?", next.ID, next.RetryOf),
+	}
+	return s.change(ctx, append(repeat, insertTask(next)...), events)
+}
+
+func insertTask(t Task) []statement {
+	text := base64.StdEncoding.EncodeToString
+	return []statement{
+		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND enrolment_id = ? AND enrolment_id <> '' AND retired_at IS NULL AND banned = 0)",
+			t.NodeID, t.EnrolmentID),
+		do(`INSERT INTO tasks(id, node_id, enrolment_id, type, drained, repeats, created_by, created_at, expires_at, retry_of,
+			signing_key_id, signature, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			t.ID, t.NodeID, t.EnrolmentID, t.Type, flag(t.Drained), int64(t.Repeats), t.CreatedBy, millis(t.CreatedAt), millis(t.ExpiresAt),
+			t.RetryOf, t.SigningKeyID, text(t.Signature), text(t.Payload)),
+	}
 }

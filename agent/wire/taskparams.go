@@ -1,6 +1,10 @@
 package wire
 
-import "time"
+import (
+	"maps"
+	"slices"
+	"time"
+)
 
 // TaskTime is what the params of every type have.
 type TaskTime struct {
@@ -76,3 +80,17 @@ type AgentRestart struct{ TaskTime }
 
 // AgentUninstall are the params of TaskAgentUninstall.
 type AgentUninstall struct{ TaskTime }
+
+// TaskSecretNames are the names of the secrets that params refer to. The node is lent these while the task runs.
+func TaskSecretNames(p TaskParams) []string {
+	launch, ok := p.(*WorkloadLaunch)
+	if !ok {
+		return nil
+	}
+	names := slices.Collect(maps.Values(launch.SecretEnv))
+	if launch.Login != "" {
+		names = append(names, launch.Login)
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
+}

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// TaskClaim says who asks for work, and under which conditions a task is given out.
+type TaskClaim struct {
+	NodeID      string
+	EnrolmentID string
+	Fingerprint string // of the asking certificate, which must be the node's current one
+	At          time.Time
+	Active      string    // the state in which a node gets tasks of all types; in others it gets those that are marked Drained
+	Without     string    // a reason with which a node gets none
+	Again       time.Time // a task that was given to the asking certificate before this time, and was not begun, is given again
+	Deliveries  int       // a task is given out so often at most
+}
+
+// claimable selects the oldest task that a claim gets. A node gets one task of a type at a time: the next one stays here, where it can
+// still be canceled or expire.
+const claimable = `SELECT t.number FROM tasks t JOIN nodes n ON n.id = t.node_id
+	WHERE t.node_id = ? AND t.finished_at IS NULL AND t.expires_at > ? AND t.enrolment_id = ? AND n.enrolment_id = t.enrolment_id
+		AND n.retired_at IS NULL AND n.banned = 0
+		AND EXISTS(SELECT 1 FROM certificates c WHERE c.fingerprint = ? AND c.node_id = n.id AND c.enrolment_id = n.enrolment_id
+			AND c.status = 'current')
+		AND NOT EXISTS(SELECT 1 FROM reasons WHERE node_id = n.id AND reason = ?)
+		AND (t.status = 'queued' AND (n.state = ? OR t.drained = 1) AND NOT ` + taskBehind + `
+			OR t.status = 'dispatched' AND t.claim_fingerprint = ? AND t.delivered_at < ? AND t.deliveries < ?)
+	ORDER BY t.number LIMIT 1`
+
+func (c TaskClaim) args() []any {
+	return []any{c.NodeID, millis(c.At), c.EnrolmentID, c.Fingerprint, c.Without, c.Active, c.Fingerprint, millis(c.Again),
+		int64(c.Deliveries)}
+}
+
+// Claimable is true if ClaimTask would find a task now. It does not write.
+func (s *Store) Claimable(ctx context.Context, c TaskClaim) (bool, error) {
+	rows, err := s.query(ctx, do(claimable, c.args()...))
+	return len(rows) > 0, err
+}
+
+// ClaimTask gives a node its next task, and binds the task to the certificate that asked. One statement finds the task, checks every
+// condition and stores the claim, so two claims never get the same task. ErrNotFound if there is none. Only ID, Payload, Signature,
+// SigningKeyID and Deliveries of the task are filled in.
+func (s *Store) ClaimTask(ctx context.Context, c TaskClaim) (Task, error) {
+	claim := statement{SQL: `UPDATE tasks SET status = 'dispatched', claim_fingerprint = ?, claimed_at = COALESCE(claimed_at, ?),
+			delivered_at = ?, deliveries = deliveries + 1 WHERE number = (` + claimable + `)
+		RETURNING id, payload, signature, signing_key_id, deliveries`,
+		Args: append([]any{c.Fingerprint, millis(c.At), millis(c.At)}, c.args()...), Returns: true}
+	results, err := s.batch(ctx, []statement{claim})
+	if err != nil {
+		return Task{}, err
+	}
+	if len(results[0].Rows) == 0 {
+		return Task{}, ErrNotFound
+	}
+	r := row{values: results[0].Rows[0]}
+	t := Task{ID: r.text(), Payload: r.bytes(), Signature: r.bytes(), SigningKeyID: r.text(), Deliveries: int(r.number())}
+	return t, r.err
+}
+
+// StartTask notes that the claimer begins. ErrConflict if this certificate has no claim on it, or if the task is not dispatched any
+// more, is to be canceled, or has expired.
+func (s *Store) StartTask(ctx context.Context, id, fingerprint string, at time.Time) error {
+	const begins = "id = ? AND claim_fingerprint = ? AND status = 'dispatched' AND cancel_asked_at IS NULL AND expires_at > ?"
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM tasks WHERE "+begins+")", id, fingerprint, millis(at)),
+		do("UPDATE tasks SET status = 'running', started_at = ? WHERE "+begins, millis(at), id, fingerprint, millis(at)),
+	}, nil)
+}
+
+// TaskResult is what a claimer says about the end of a task.
+type TaskResult struct {
+	ID          string
+	Fingerprint string
+	Status      string
+	At          time.Time
+	TaskEnd
+	Head []byte // of what it has written; it takes the place of all that is on record
+	Tail []byte // the rest, up to Bytes
+}
+
+// FinishTask ends a task. ErrConflict if it has ended, or if this certificate has no claim on it.
+func (s *Store) FinishTask(ctx context.Context, t TaskResult, events ...Event) error {
+	statements := []statement{
+		guard("EXISTS(SELECT 1 FROM tasks WHERE id = ? AND claim_fingerprint = ? AND finished_at IS NULL AND status <> 'queued')", t.ID,
+			t.Fingerprint),
+		t.update(),
+		do("DELETE FROM task_pieces WHERE task = ? AND (file = '' OR ? = '')", t.ID, t.file().SHA256),
+	}
+	statements = append(statements, insertPiece(t.ID, "", TaskPiece{0, t.Head})...)
+	statements = append(statements, insertPiece(t.ID, "", TaskPiece{t.Bytes - int64(len(t.Tail)), t.Tail})...)
+	return s.change(ctx, statements, events)
+}
+
+func (t TaskResult) update() statement {
+	var exit any
+	if t.ExitCode != nil {
+		exit = int64(*t.ExitCode)
+	}
+	file := t.file()
+	return do(`UPDATE tasks SET status = ?, finished_at = max(?, COALESCE(started_at, claimed_at)), exit_code = ?, code = ?, error = ?,
+			found = ?, bytes = ?, truncated = ?, archive_name = ?, archive_size = ?, archive_sha256 = ?, result_digest = ?, proof = ?
+		WHERE id = ?`,
+		t.Status, millis(t.At), exit, t.Code, t.Error, t.Values, t.Bytes, flag(t.Truncated), file.Name, file.Size, file.SHA256, t.Digest,
+		t.Proof, t.ID)
+}
+
+func (t TaskResult) file() TaskFile {
+	if t.Archive == nil {
+		return TaskFile{}
+	}
+	return *t.Archive
+}
+
+// moveClaims gives the open claims of a node's current certificate to the one that takes its place. It comes before the current one
+// becomes superseded.
+func moveClaims(fingerprint string) statement {
+	return do(`UPDATE tasks SET claim_fingerprint = ? WHERE node_id = (SELECT node_id FROM certificates WHERE fingerprint = ?)
+		AND finished_at IS NULL AND status <> 'queued' AND claim_fingerprint = (SELECT c.fingerprint FROM certificates c
+			WHERE c.node_id = tasks.node_id AND c.status = 'current' AND c.status IN ('current', 'pending'))`, fingerprint, fingerprint)
+}

@@ -1,0 +1,145 @@
+package store
+
+import (
+	"context"
+	"time"
+)
+
+// Kinds of events that the store itself adds, because its statements alone know which tasks they are about.
+const (
+	taskCanceled    = "task.canceled"
+	taskCancelAsked = "task.cancel_asked"
+	taskExpired     = "task.expired"
+	taskLost        = "task.lost"
+	taskFinished    = "task.finished"
+)
+
+// byGateway is the actor of what the gateway does by itself.
+const byGateway = "gateway"
+
+// EndedTask names a task that the gateway itself ended, and its node.
+type EndedTask struct{ ID, NodeID string }
+
+// ending ends open tasks without a result, each with an event.
+type ending struct {
+	at     time.Time
+	kind   string // of the events
+	status string
+	why    string // for a person
+	final  bool   // none of them is queued anew
+	most   int64  // at most so many; -1: all
+	where  string // selects them by t, and by v, which is the node's liveness
+	args   []any
+}
+
+const endingTables = " FROM tasks t JOIN liveness v ON v.node_id = t.node_id WHERE t.finished_at IS NULL AND "
+
+func (e ending) numbers() string {
+	return "SELECT t.number" + endingTables + e.where + " ORDER BY t.number LIMIT ?"
+}
+
+// with gives parameters that come before those of numbers.
+func (e ending) with(args ...any) []any { return append(append(args, e.args...), e.most) }
+
+// statements end with the one that ends the tasks. Its rows are those of an EndedTask.
+func (e ending) statements() []statement {
+	end := do("UPDATE tasks SET status = ?, finished_at = ?, error = ?, repeats = CASE WHEN ? THEN 0 ELSE repeats END "+
+		"WHERE number IN ("+e.numbers()+") RETURNING id, node_id", e.with(e.status, millis(e.at), e.why, flag(e.final))...)
+	end.Returns = true
+	return []statement{
+		do(`INSERT INTO events(at, kind, actor, node_id, node_name, tenant, address, outcome, detail, security)
+			SELECT ?, ?, ?, n.id, n.name, n.tenant, '', ?, json_object('task', t.id, 'type', t.type, 'was', t.status, 'why', ?), ?`+taskTables+
+			" WHERE t.number IN ("+e.numbers()+") ORDER BY t.number",
+			e.with(millis(e.at), e.kind, byGateway, e.status, e.why, flag(e.kind == taskCanceled))...),
+		do("DELETE FROM task_pieces WHERE file <> '' AND task IN (SELECT id FROM tasks WHERE number IN ("+e.numbers()+"))", e.with()...),
+		end,
+	}
+}
+
+// endTasks ends all open tasks of a node whose identity ends. What was claimed is lost: nobody knows whether it was done.
+func endTasks(nodeID string, at time.Time, why string) []statement {
+	lost := ending{at: at, kind: taskLost, status: TaskLost, why: why, final: true, most: -1,
+		where: "t.node_id = ? AND t.status <> 'queued'", args: []any{nodeID}}
+	canceled := ending{at: at, kind: taskCanceled, status: TaskCanceled, why: why, final: true, most: -1,
+		where: "t.node_id = ? AND t.status = 'queued'", args: []any{nodeID}}
+	return append(lost.statements(), canceled.statements()...)
+}
+
+// loseClaims ends the claims of a node's certificates but one. Tasks that wait go to that one.
+func loseClaims(nodeID, kept string, at time.Time, why string) []statement {
+	return ending{at: at, kind: taskLost, status: TaskLost, why: why, most: -1,
+		where: "t.node_id = ? AND t.status <> 'queued' AND t.claim_fingerprint <> ?", args: []any{nodeID, kept}}.statements()
+}
+
+// loseAll ends every open task after a restore: each may have been done after the backup, also one that was queued then.
+func loseAll(at time.Time) []statement {
+	return ending{at: at, kind: taskLost, status: TaskLost, why: "the gateway was restored from a backup", most: -1, where: "1"}.statements()
+}
+
+// TaskSweep says which open tasks are overdue.
+type TaskSweep struct {
+	At         time.Time // what was not begun, and expires now or has expired, is expired
+	Silent     time.Time // claims from before it of nodes that were last heard before it are lost; zero: none are
+	Begun      time.Time // what was begun before it is lost
+	Delivered  time.Time // what was delivered Deliveries times, the last time before it, and was not begun, has failed
+	Deliveries int
+}
+
+func (q TaskSweep) endings() []ending {
+	all := []ending{
+		{kind: taskExpired, status: TaskExpired, why: "its time was over before the node began",
+			where: "t.started_at IS NULL AND t.expires_at <= ?", args: []any{millis(q.At)}},
+		{kind: taskFinished, status: TaskFailed, why: "the node never began it: see its notices",
+			where: "t.status = 'dispatched' AND t.deliveries >= ? AND t.delivered_at < ?", args: []any{int64(q.Deliveries), millis(q.Delivered)}},
+		{kind: taskLost, status: TaskLost, why: "it began so long ago that nobody knows of it any more",
+			where: "t.claimed_at IS NOT NULL AND t.started_at < ?", args: []any{millis(q.Begun)}},
+	}
+	if !q.Silent.IsZero() {
+		all = append(all, ending{kind: taskLost, status: TaskLost, why: "its node has fallen silent",
+			where: "t.claimed_at < ? AND COALESCE(v.last_seen, 0) < ?", args: []any{millis(q.Silent), millis(q.Silent)}})
+	}
+	return all
+}
+
+// SweepTasks ends the tasks that are overdue, sweepLimit of each kind at most, and returns them. It writes only where there are some.
+func (s *Store) SweepTasks(ctx context.Context, q TaskSweep) ([]EndedTask, error) {
+	var ended []EndedTask
+	for _, e := range q.endings() {
+		e.at = q.At
+		e.most = sweepLimit
+		found, err := s.query(ctx, do("SELECT 1 WHERE EXISTS("+e.numbers()+")", e.with()...))
+		if err != nil {
+			return ended, err
+		}
+		if len(found) == 0 {
+			continue
+		}
+		results, err := s.batch(ctx, e.statements())
+		if err != nil {
+			return ended, err
+		}
+		for _, values := range results[2].Rows {
+			r := row{values: values}
+			ended = append(ended, EndedTask{r.text(), r.text()})
+			if r.err != nil {
+				return ended, r.err
+			}
+		}
+	}
+	return ended, nil
+}
+
+// AskCancel ends a task that waits. For one that its node has, it notes that it is to end: the node hears it with its next message.
+// ErrConflict if the task has ended. Asked again it changes nothing.
+func (s *Store) AskCancel(ctx context.Context, id string, at time.Time, by Actor) error {
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM tasks WHERE id = ? AND finished_at IS NULL)", id),
+		do(`INSERT INTO events(at, kind, actor, node_id, node_name, tenant, address, outcome, detail, security)
+			SELECT ?, CASE t.status WHEN 'queued' THEN ? ELSE ? END, ?, n.id, n.name, n.tenant, ?, ?,
+				json_object('task', t.id, 'type', t.type, 'was', t.status), 1`+taskTables+" WHERE t.id = ? AND t.cancel_asked_at IS NULL",
+			millis(at), taskCanceled, taskCancelAsked, by.Name, by.Address, OutcomeOK, id),
+		do(`UPDATE tasks SET cancel_asked_at = ?, cancel_asked_by = ?, finished_at = CASE status WHEN 'queued' THEN ? END,
+				status = CASE status WHEN 'queued' THEN 'canceled' ELSE status END
+			WHERE id = ? AND finished_at IS NULL AND cancel_asked_at IS NULL`, millis(at), by.Name, millis(at), id),
+	}, nil)
+}

@@ -1,0 +1,87 @@
+package store
+
+import (
+	"context"
+	"encoding/base64"
+)
+
+// TaskPiece is a part of what a task has written, or of the file that it has made.
+type TaskPiece struct {
+	Offset int64
+	Data   []byte
+}
+
+func (p TaskPiece) end() int64 { return p.Offset + int64(len(p.Data)) }
+
+// TaskWork is what the gateway has to know of a task for each message of its node.
+type TaskWork struct {
+	NodeID           string
+	EnrolmentID      string
+	Type             string
+	Status           string
+	ClaimFingerprint string
+	CancelAsked      bool
+	Digest           string // of its result
+	End              int64  // of what is on record of the file that was asked for
+	NodeName         string
+	Tenant           string
+}
+
+// TaskWork returns a task's work, with the end of one of its files ("": its output), or ErrNotFound.
+func (s *Store) TaskWork(ctx context.Context, id, file string) (TaskWork, error) {
+	return first(ctx, s, func(r *row) TaskWork {
+		w := TaskWork{NodeID: r.text(), EnrolmentID: r.text(), Type: r.text(), Status: r.text(), ClaimFingerprint: r.text()}
+		w.CancelAsked = r.integer() != nil
+		w.Digest = r.text()
+		w.End = r.number()
+		w.NodeName = r.text()
+		w.Tenant = r.text()
+		return w
+	}, do("SELECT t.node_id, t.enrolment_id, t.type, t.status, t.claim_fingerprint, t.cancel_asked_at, t.result_digest, "+pieceEnd+
+		", n.name, n.tenant"+taskTables+" WHERE t.id = ?", file, id))
+}
+
+// pieceEnd is where the last piece of a task's file ends. Pieces do not overlap, so that is the one that begins last.
+const pieceEnd = "(SELECT p.start + p.size FROM task_pieces p WHERE p.task = t.id AND p.file = ? ORDER BY p.start DESC LIMIT 1)"
+
+// TaskOutput says what is added to what a task has written.
+type TaskOutput struct {
+	ID          string
+	Fingerprint string
+	File        string // "": the output
+	TaskPiece
+	Head int64 // of the output so many bytes of its beginning
+	Tail int64 // and of its end are kept; 0: everything is
+}
+
+// AddTaskOutput stores a piece behind those that are on record. What lies between the head and the tail goes in the same batch.
+// ErrConflict if the piece begins before the end of the last one, or if the task is not running under this certificate's claim.
+func (s *Store) AddTaskOutput(ctx context.Context, o TaskOutput) error {
+	statements := []statement{
+		guard(`EXISTS(SELECT 1 FROM tasks t WHERE t.id = ? AND t.claim_fingerprint = ? AND t.status = 'running'
+			AND COALESCE(`+pieceEnd+`, 0) <= ?)`, o.ID, o.Fingerprint, o.File, o.Offset),
+	}
+	statements = append(statements, insertPiece(o.ID, o.File, o.TaskPiece)...)
+	if o.Tail > 0 {
+		statements = append(statements, do("DELETE FROM task_pieces WHERE task = ? AND file = ? AND start >= ? AND start + size <= ?",
+			o.ID, o.File, o.Head, o.end()-o.Tail))
+	}
+	return s.change(ctx, statements, nil)
+}
+
+func insertPiece(task, file string, p TaskPiece) []statement {
+	if len(p.Data) == 0 {
+		return nil
+	}
+	return []statement{do("INSERT INTO task_pieces(task, file, start, size, data) VALUES (?, ?, ?, ?, ?)", task, file, p.Offset,
+		int64(len(p.Data)), base64.StdEncoding.EncodeToString(p.Data))}
+}
+
+// TaskPieces returns the pieces of a task's file that go beyond an offset, in order, at most limit of them. The first one may begin
+// before the offset.
+func (s *Store) TaskPieces(ctx context.Context, id, file string, from int64, limit int) ([]TaskPiece, error) {
+	return all(ctx, s, func(r *row) TaskPiece { return TaskPiece{Offset: r.number(), Data: r.bytes()} },
+		do(`SELECT start, data FROM task_pieces WHERE task = ? AND file = ? AND start + size > ? AND start >= COALESCE(
+				(SELECT max(start) FROM task_pieces WHERE task = ? AND file = ? AND start <= ?), 0)
+			ORDER BY start LIMIT ?`, id, file, from, id, file, from, int64(limit)))
+}
