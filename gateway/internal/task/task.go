@@ -1,20 +1,28 @@
 // Package task is the desk over which work goes to the nodes: it queues tasks, gives each to the one identity that claims it, takes what
 // the task writes and how it ended, and ends what cannot end by itself.
 //
-// The database is the truth, and its statements decide: one of them claims a task, with all conditions in it. What is in memory is a hint
-// for which nodes there may be work, so that thousands of waits cost no query, and a bell for those who read what a task writes.
+// The database is the truth, and its statements decide: one of them claims a task, with all conditions in it. What is in memory are
+// hints: for which nodes there may be work, so that thousands of waits cost no query, and bells for those who wait for something.
 package task
 
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
+	"errors"
 	"log/slog"
 	"sync"
 	"time"
 
 	"muster/agent/wire"
 	"muster/store"
+)
+
+const (
+	sweepEvery = 5 * time.Second
+	lookAgain  = 5 * time.Second  // between two looks for a node whose tasks cannot be given out now
+	again      = 10 * time.Second // a task that was given out and not begun for so long is given out again: the answer was lost
+	deliveries = 10               // of one task
+	repeats    = 2                // of a lost task whose type allows it
 )
 
 // Config says what a Desk works with.
@@ -31,108 +39,156 @@ type Config struct {
 // Desk is safe for concurrent use.
 type Desk struct {
 	Config
-	mu sync.Mutex
+	mu        sync.Mutex                        // guards all below
+	waiting   map[string]hint                   // by node
+	counts    uint64                            // how often tasks were counted
+	waits     map[string]chan struct{}          // by node: the bell of its wait, closed to end it
+	followers map[string]map[chan struct{}]bool // by task: the bells of those who read what it writes
+	stopped   bool
+	stopping  chan struct{} // closed with stopped
+
+	upSince  time.Time // since when the gateway has been at work without a pause
+	lookedAt time.Time // when the last sweep was
 }
 
-// Claimer is a node that has proven its identity.
-type Claimer struct {
-	NodeID, Enrolment, Fingerprint string
-	Proof                          string // of this very request, for the record: its signature with what that covers, or "tls:" and the fingerprint
-	Address                        string
+// hint is how many tasks wait for a node, by the count with this number.
+type hint struct {
+	tasks  int
+	number uint64
 }
 
-// Request asks for a task: either NodeID, Type and Params, and the gateway signs; or Signed, with the key of an operator.
-type Request struct {
-	ID      string // chosen by the caller, so that the same request again makes no second task; "": the Desk chooses
-	Node    string // name or id
-	Type    string
-	Params  json.RawMessage
-	Expires time.Duration // until the node must have started it; 0: an hour
-	Signed  *wire.SignedTask
-
-	// May refuses a type that the caller may not ask for. It is called as soon as the type is known. Nil: any type.
-	May func(taskType string) error
+// New makes a Desk. It reads from the database which nodes have tasks waiting.
+func New(ctx context.Context, c Config) (*Desk, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	waiting, err := c.Store.WaitingTasks(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	hints := map[string]hint{}
+	for node, tasks := range waiting {
+		hints[node] = hint{tasks: tasks}
+	}
+	now := c.Now()
+	return &Desk{Config: c, waiting: hints, waits: map[string]chan struct{}{}, followers: map[string]map[chan struct{}]bool{},
+		stopping: make(chan struct{}), upSince: now, lookedAt: now}, nil
 }
 
-// New makes a Desk. It reads from the database which nodes have work waiting.
-func New(ctx context.Context, c Config) (*Desk, error) { return &Desk{Config: c}, nil }
-
-// Run ends what is overdue, and queues lost tasks anew where their type allows that, until ctx ends. Then it ends all waits.
+// Run ends what is overdue, and queues lost tasks anew where their type allows that, until ctx ends. Then it ends all waits, and nobody
+// waits any more.
 func (d *Desk) Run(ctx context.Context) error {
-	<-ctx.Done()
-	return nil
+	defer d.stop()
+	ticker := time.NewTicker(sweepEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := d.Sweep(ctx); err != nil && ctx.Err() == nil {
+				d.Logger.Error("tasks that are overdue stay open", "error", err)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
 }
 
-// Create queues a task for a node of a tenant ("": of any). The same request again gives the task on record; created is false then.
-func (d *Desk) Create(ctx context.Context, tenant string, q Request, by store.Actor) (t store.Task, created bool, err error) {
-	return store.Task{}, false, notYet()
+// stop ends all waits and all reading of output.
+func (d *Desk) stop() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped {
+		return
+	}
+	d.stopped = true
+	close(d.stopping)
+	for node, bell := range d.waits {
+		close(bell)
+		delete(d.waits, node)
+	}
+}
+
+// Sweep ends tasks that are overdue, and repeats lost ones.
+func (d *Desk) Sweep(ctx context.Context) error {
+	ended, err := d.Store.SweepTasks(ctx, d.overdue())
+	for _, t := range ended {
+		d.ringFollowers(t.ID)
+		err = errors.Join(err, d.recount(ctx, t.NodeID))
+	}
+	return errors.Join(err, d.repeatLost(ctx))
+}
+
+// overdue says which tasks are overdue now. A lease ends only when the gateway was there for all of it: a node cannot be heard by a
+// gateway that is away.
+func (d *Desk) overdue() store.TaskSweep {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	now := d.Now()
+	if pause := now.Sub(d.lookedAt); pause > time.Minute || pause < -time.Minute {
+		d.upSince = now
+	}
+	d.lookedAt = now
+	q := store.TaskSweep{At: now, Begun: now.Add(-wire.MaxTaskLife), Delivered: now.Add(-again), Deliveries: deliveries}
+	if now.Sub(d.upSince) >= wire.TaskLease {
+		q.Silent = now.Add(-wire.TaskLease)
+	}
+	return q
 }
 
 // Task gives a task of a tenant ("": of any).
 func (d *Desk) Task(ctx context.Context, tenant, id string) (store.Task, error) {
-	return store.Task{}, notYet()
+	t, err := d.Store.Task(ctx, tenant, id)
+	if errors.Is(err, store.ErrNotFound) {
+		return t, noTask(id)
+	}
+	return t, err
 }
 
 // Tasks gives one page of tasks, newest first, and the cursor of the next page.
 func (d *Desk) Tasks(ctx context.Context, q store.TaskQuery) (tasks []store.Task, next string, err error) {
-	return nil, "", notYet()
+	tasks, next, err = d.Store.Tasks(ctx, q)
+	if errors.Is(err, store.ErrBadCursor) {
+		return nil, "", wire.Refuse(wire.CodeBadRequest, "the cursor is not one of this list", "start again without one")
+	}
+	return tasks, next, err
 }
 
 // Cancel ends a task that waits, and asks the node to end one that it has. Again it changes nothing. A task that has ended is refused.
 func (d *Desk) Cancel(ctx context.Context, tenant, id string, by store.Actor) (store.Task, error) {
-	return store.Task{}, notYet()
+	t, err := d.Task(ctx, tenant, id)
+	if err != nil {
+		return t, err
+	}
+	err = d.Store.AskCancel(ctx, id, d.Now(), by)
+	if errors.Is(err, store.ErrConflict) {
+		if t, err = d.Task(ctx, tenant, id); err == nil && t.Status != wire.TaskCanceled {
+			err = wire.Refuse(wire.CodeTaskFinished, "this task has ended already: "+t.Status, "muster task show "+id)
+		}
+		return t, err
+	}
+	if err != nil {
+		return t, err
+	}
+	d.ringFollowers(id)
+	if err := d.recount(ctx, t.NodeID); err != nil {
+		return t, err
+	}
+	return d.Task(ctx, tenant, id)
 }
 
-// Log gives the beginning and the end of what a task has written so far.
-func (d *Desk) Log(ctx context.Context, t store.Task) (wire.TaskLog, error) {
-	return wire.TaskLog{}, notYet()
+func noTask(id string) error {
+	return wire.Refuse(wire.CodeNotFound, "there is no task "+id, "muster task ls")
 }
 
-// Follow calls each with what the task has written from an offset on, in order, until the task has ended or each gives an error. Where an
-// offset is beyond the one that was expected, what is between was not kept.
-func (d *Desk) Follow(ctx context.Context, t store.Task, from int64, each func(offset int64, data []byte) error) error {
-	return notYet()
-}
-
-// Archive calls each with the parts of the file that an ended task has made, in order.
-func (d *Desk) Archive(ctx context.Context, t store.Task, each func(data []byte) error) error {
-	return notYet()
-}
-
-// Waiting is how many tasks wait for a node, as far as memory knows.
-func (d *Desk) Waiting(nodeID string) int { return 0 }
-
-// Wait gives the node's next task as soon as there is one; nil: there was none within that time. A later wait of the same node ends this one.
-func (d *Desk) Wait(ctx context.Context, c Claimer, within time.Duration) (*wire.SignedTask, error) {
-	return nil, notYet()
-}
-
-// Started notes that the claimer begins with a task.
-func (d *Desk) Started(ctx context.Context, c Claimer, taskID string, q wire.TaskStarted) (wire.TaskProgress, error) {
-	return wire.TaskProgress{}, notYet()
-}
-
-// Output takes what a task has written since.
-func (d *Desk) Output(ctx context.Context, c Claimer, taskID string, q wire.TaskOutput) (wire.TaskProgress, error) {
-	return wire.TaskProgress{}, notYet()
-}
-
-// Result ends a task. body is the TaskResult as it came.
-func (d *Desk) Result(ctx context.Context, c Claimer, taskID string, body []byte) error {
-	return notYet()
-}
-
-// Secrets lends the secrets which the params of a task name to its claimer.
-func (d *Desk) Secrets(ctx context.Context, c Claimer, taskID string) (wire.TaskSecrets, error) {
-	return wire.TaskSecrets{}, notYet()
-}
-
-// WaitingFor says why a task that is queued is not given out; "": nothing holds it back.
-func WaitingFor(t store.Task) string { return "" }
-
-// Params are the params of a task, as they were signed.
-func Params(t store.Task) json.RawMessage { return nil }
-
-func notYet() error {
-	return wire.Refuse(wire.CodeUnavailable, "tasks are not there yet", "use a later version of the gateway")
+// record writes an event that stands alone. The caller gets no error: what the event is about has happened.
+func (d *Desk) record(ctx context.Context, e store.Event) {
+	if d.CountAgain != nil && d.CountAgain(ctx, e) {
+		return
+	}
+	if err := d.Store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
+		d.Logger.Error("an event was not recorded", "kind", e.Kind, "error", err)
+	}
 }

@@ -1,0 +1,120 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// Started notes that the claimer begins with a task. Again it changes nothing.
+func (d *Desk) Started(ctx context.Context, c Claimer, taskID string) (wire.TaskProgress, error) {
+	err := d.Store.StartTask(ctx, taskID, c.Fingerprint, d.Now())
+	if err == nil {
+		return wire.TaskProgress{}, d.recount(ctx, c.NodeID)
+	}
+	if !errors.Is(err, store.ErrConflict) {
+		return wire.TaskProgress{}, err
+	}
+	work, err := d.work(ctx, taskID, "")
+	if err != nil {
+		return wire.TaskProgress{}, err
+	}
+	if work.Status == wire.TaskExpired && mine(c, work) {
+		return wire.TaskProgress{}, tooLate(taskID)
+	}
+	if err := d.refusal(ctx, c, taskID, work, ""); err != nil {
+		return wire.TaskProgress{}, err
+	}
+	if work.CancelAsked || work.Status == wire.TaskRunning {
+		return wire.TaskProgress{Cancel: work.CancelAsked}, nil
+	}
+	return wire.TaskProgress{}, tooLate(taskID)
+}
+
+func tooLate(taskID string) error {
+	return wire.Refuse(wire.CodeTaskExpired, "the time of task "+taskID+" was over before it began", "make a new one")
+}
+
+// Output takes what a task has written since. What is on record of it already is left out, so the same again changes nothing.
+func (d *Desk) Output(ctx context.Context, c Claimer, taskID string, q wire.TaskOutput) (wire.TaskProgress, error) {
+	if err := checkOutput(q); err != nil {
+		return wire.TaskProgress{}, err
+	}
+	work, err := d.work(ctx, taskID, q.File)
+	if err == nil {
+		err = d.refusal(ctx, c, taskID, work, "")
+	}
+	if err != nil {
+		return wire.TaskProgress{}, err
+	}
+	progress := wire.TaskProgress{Cancel: work.CancelAsked}
+	if known := work.End - q.Offset; known > 0 {
+		q.Data = q.Data[min(known, int64(len(q.Data))):]
+		q.Offset = work.End
+	}
+	if len(q.Data) == 0 {
+		return progress, nil
+	}
+	piece := store.TaskOutput{ID: taskID, Fingerprint: c.Fingerprint, File: q.File, TaskPiece: store.TaskPiece{Offset: q.Offset, Data: q.Data}}
+	if q.File == "" {
+		piece.Head = wire.MaxTaskHead
+		piece.Tail = wire.MaxTaskTail
+	}
+	err = d.Store.AddTaskOutput(ctx, piece)
+	if errors.Is(err, store.ErrConflict) {
+		return progress, wire.Refuse(wire.CodeUnavailable, "the task changed while this came", "send it again")
+	}
+	d.ringFollowers(taskID)
+	return progress, err
+}
+
+func checkOutput(q wire.TaskOutput) error {
+	switch {
+	case q.File != "" && q.File != wire.TaskArchive:
+		return wire.Refuse(wire.CodeBadRequest, "a task has no such file", `leave it out, or "`+wire.TaskArchive+`"`)
+	case q.Offset < 0 || len(q.Data) > wire.MaxTaskPiece:
+		return wire.Refuse(wire.CodeBadRequest, "the offset or the length of the data is out of bounds",
+			"at most "+strconv.Itoa(wire.MaxTaskPiece)+" bytes in one request")
+	case q.File == wire.TaskArchive && q.Offset+int64(len(q.Data)) > wire.MaxTaskArchive:
+		return wire.Refuse(wire.CodeBadRequest, "the file of a task is too large", "at most "+strconv.Itoa(wire.MaxTaskArchive)+" bytes")
+	case q.Offset > 1<<53: // what a number in JSON can hold
+		return wire.Refuse(wire.CodeBadRequest, "the offset is out of bounds", "")
+	}
+	return nil
+}
+
+// work looks at a task, and at the end of one of its files.
+func (d *Desk) work(ctx context.Context, taskID, file string) (store.TaskWork, error) {
+	work, err := d.Store.TaskWork(ctx, taskID, file)
+	if errors.Is(err, store.ErrNotFound) {
+		return work, noTask(taskID)
+	}
+	return work, err
+}
+
+// mine tells whether a task is for the enrolment of this claimer.
+func mine(c Claimer, work store.TaskWork) bool {
+	return work.NodeID == c.NodeID && work.EnrolmentID == c.Enrolment
+}
+
+// refusal says why a claimer may not report on a task; nil: it may. A refusal is an event for the auditor. said is the status that a
+// result would have given the task; "": it is no result.
+func (d *Desk) refusal(ctx context.Context, c Claimer, taskID string, work store.TaskWork, said string) error {
+	var refused *wire.ErrorDetail
+	switch ended := wire.TaskEnded(work.Status); {
+	case !mine(c, work), !ended && work.ClaimFingerprint != c.Fingerprint:
+		refused = wire.Refuse(wire.CodeClaimMismatch, "another identity has claimed task "+taskID, "only that one may report on it")
+	case ended:
+		refused = wire.Refuse(wire.CodeTaskFinished, "task "+taskID+" has ended: "+work.Status, "nothing more is taken")
+	default:
+		return nil
+	}
+	d.record(ctx, store.Event{At: d.Now(), Kind: "task.result_refused", Actor: "node:" + c.NodeID, NodeID: work.NodeID,
+		NodeName: work.NodeName, Tenant: work.Tenant, Address: c.Address, Outcome: refused.Code, Security: true,
+		Detail: map[string]string{"task": taskID, "type": work.Type, "status": work.Status, "said": said, "fingerprint": c.Fingerprint,
+			"claim_fingerprint": work.ClaimFingerprint}})
+	return refused
+}

@@ -1,0 +1,166 @@
+package task
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// Claimer is a node that has proven its identity.
+type Claimer struct {
+	NodeID, Enrolment, Fingerprint string
+	Proof                          string // of this very request, for the record: its signature with what that covers, or "tls:" and the fingerprint
+	Address                        string
+}
+
+// Wait gives the node's next task as soon as there is one; nil: there was none within that time. A later wait of the same node ends this
+// one. A wait for which there is no task asks the database nothing.
+func (d *Desk) Wait(ctx context.Context, c Claimer, within time.Duration) (*wire.SignedTask, error) {
+	bell := d.enter(c.NodeID)
+	if bell == nil {
+		return nil, nil
+	}
+	defer d.leave(c.NodeID, bell)
+	end := time.NewTimer(within)
+	defer end.Stop()
+	for {
+		var look <-chan time.Time
+		if d.Waiting(c.NodeID) > 0 {
+			if t, err := d.claim(ctx, c); t != nil || err != nil {
+				return t, err
+			}
+			look = time.After(lookAgain)
+		}
+		select {
+		case _, open := <-bell:
+			if !open {
+				return nil, nil
+			}
+		case <-look:
+		case <-end.C:
+			return nil, nil
+		case <-ctx.Done():
+			return nil, nil // nobody reads the answer
+		}
+	}
+}
+
+// enter makes the bell of a wait, and ends the earlier wait of this node. It gives nil when the gateway stops.
+func (d *Desk) enter(nodeID string) chan struct{} {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.stopped {
+		return nil
+	}
+	if earlier := d.waits[nodeID]; earlier != nil {
+		close(earlier)
+	}
+	bell := make(chan struct{}, 1)
+	d.waits[nodeID] = bell
+	return bell
+}
+
+func (d *Desk) leave(nodeID string, bell chan struct{}) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.waits[nodeID] == bell {
+		delete(d.waits, nodeID)
+	}
+}
+
+// Waiting is how many tasks wait for a node, as far as memory knows.
+func (d *Desk) Waiting(nodeID string) int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.waiting[nodeID].tasks
+}
+
+// ring wakes the one who waits for a bell, now or when it looks next.
+func ring(bell chan struct{}) {
+	select {
+	case bell <- struct{}{}:
+	default:
+	}
+}
+
+// recount reads how many tasks wait for a node, and wakes its wait where there are some. Whatever changes that number calls it after its
+// write. Of two counts at once the one that began later stands: it has seen the writes of both.
+func (d *Desk) recount(ctx context.Context, nodeID string) error {
+	n, err := d.count(ctx, nodeID)
+	if err != nil || n == 0 {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if bell := d.waits[nodeID]; bell != nil {
+		ring(bell)
+	}
+	return nil
+}
+
+// count is recount without the bell.
+func (d *Desk) count(ctx context.Context, nodeID string) (int, error) {
+	d.mu.Lock()
+	d.counts++
+	number := d.counts
+	d.mu.Unlock()
+	waiting, err := d.Store.WaitingTasks(context.WithoutCancel(ctx), nodeID)
+	if err != nil {
+		return 0, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch n := waiting[nodeID]; {
+	case d.waiting[nodeID].number > number:
+	case n == 0:
+		delete(d.waiting, nodeID)
+	default:
+		d.waiting[nodeID] = hint{n, number}
+	}
+	return waiting[nodeID], nil
+}
+
+// claim asks the database for the node's next task; nil: there is none that it may have now.
+func (d *Desk) claim(ctx context.Context, c Claimer) (*wire.SignedTask, error) {
+	now := d.Now()
+	q := store.TaskClaim{NodeID: c.NodeID, EnrolmentID: c.Enrolment, Fingerprint: c.Fingerprint, At: now, Active: wire.StateActive,
+		Without: wire.ReasonConflict, Again: now.Add(-again), Deliveries: deliveries}
+	found, err := d.Store.Claimable(ctx, q)
+	if err != nil {
+		return nil, err
+	}
+	if !found {
+		_, err := d.count(ctx, c.NodeID) // it is the wait itself that asks: without the bell
+		return nil, err
+	}
+	t, err := d.Store.ClaimTask(ctx, q)
+	if errors.Is(err, store.ErrNotFound) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return &wire.SignedTask{Payload: t.Payload, Signature: t.Signature, SigningKeyID: t.SigningKeyID}, nil
+}
+
+// WaitingFor says why a task that is queued is not given out; "": nothing holds it back.
+func WaitingFor(t store.Task) string {
+	if t.Status != wire.TaskQueued {
+		return ""
+	}
+	for _, reason := range t.NodeReasons {
+		if reason == wire.ReasonConflict {
+			return "two machines use its node's identity"
+		}
+	}
+	switch {
+	case t.NodeState != wire.StateActive && !t.Drained:
+		return "its node is " + t.NodeState
+	case t.Behind:
+		return "its node is at work on another task of this type"
+	}
+	return ""
+}
