@@ -32,7 +32,8 @@ type DeprovisionUser struct {
 	TaskTime
 }
 
-// WorkloadLaunch are the params of TaskWorkloadLaunch.
+// WorkloadLaunch are the params of TaskWorkloadLaunch. The task's values are changed (false: it ran already), runtime, container (the id),
+// image, state, and exit_code where the container has ended.
 type WorkloadLaunch struct {
 	Name      string            `json:"name" required:"" about:"the workload's name, by which the others name it"`
 	Image     string            `json:"image" required:"" about:"HOST/PATH@sha256:DIGEST"`
@@ -51,7 +52,7 @@ type WorkloadLaunch struct {
 	TaskTime
 }
 
-// WorkloadStop are the params of TaskWorkloadStop.
+// WorkloadStop are the params of TaskWorkloadStop. The task's values are changed, and stopped: the names of the workloads.
 type WorkloadStop struct {
 	Name  string `json:"name,omitempty" about:"the workload's name"`
 	All   bool   `json:"all,omitempty" about:"all workloads that muster launched on the node"`
@@ -59,13 +60,14 @@ type WorkloadStop struct {
 	TaskTime
 }
 
-// WorkloadStatus are the params of TaskWorkloadStatus.
+// WorkloadStatus are the params of TaskWorkloadStatus. The task's values are workloads, left_out (how many there was no space for) and
+// runtimes (those that answered). A workload has name, image, state, exit_code, started_at, finished_at, task, runtime and gpus.
 type WorkloadStatus struct {
 	Name string `json:"name,omitempty" about:"the workload's name; all of them unless said"`
 	TaskTime
 }
 
-// WorkloadLogs are the params of TaskWorkloadLogs.
+// WorkloadLogs are the params of TaskWorkloadLogs. The log is the task's output. Its values are lines, and truncated (it is longer).
 type WorkloadLogs struct {
 	Name  string `json:"name" required:"" about:"the workload's name"`
 	Lines int    `json:"lines,omitempty" about:"only so many of the last lines"`

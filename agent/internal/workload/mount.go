@@ -1,0 +1,71 @@
+package workload
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"muster/agent/wire"
+)
+
+// resolveMounts follows the links in the paths on the node, and refuses what does not end below one of the roots. The links are followed
+// before the engine sees the path, so a link inside a root cannot lead out of it.
+func resolveMounts(wanted, roots []string) ([]wire.Mount, error) {
+	var all []wire.Mount
+	for _, text := range wanted {
+		m, err := wire.ParseMount(text)
+		if err == nil {
+			m.Host, err = resolveMount(m.Host, roots)
+		}
+		if err == nil {
+			_, err = wire.ParseMount(m.Host + ":" + m.Container) // a link may lead to a name that the engine's client reads in another way
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, m)
+	}
+	return all, nil
+}
+
+func resolveMount(path string, roots []string) (string, error) {
+	forbidden := wire.Refuse(wire.CodeTaskForbidden, fmt.Sprintf("the policy of this node does not allow to mount %s", path),
+		"its owner names the folders below which a workload may mount, as mount_roots in policy.json there")
+	if !below(path, roots) { // nothing is told about paths that no workload may have
+		return "", forbidden
+	}
+	real, err := filepath.EvalSymlinks(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return "", fmt.Errorf("the folder %s is not on this node: make it there first", path)
+	}
+	if err != nil {
+		return "", err
+	}
+	var ends []string
+	for _, root := range roots {
+		if end, err := filepath.EvalSymlinks(root); err == nil {
+			ends = append(ends, end)
+		}
+	}
+	if !below(real, ends) {
+		return "", forbidden
+	}
+	info, err := os.Stat(real)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a folder: name the folder that it is in", path)
+	}
+	return real, err
+}
+
+// below tells whether a path is one of the roots or inside of one.
+func below(path string, roots []string) bool {
+	for _, root := range roots {
+		if path == root || strings.HasPrefix(path, strings.TrimSuffix(root, "/")+"/") {
+			return true
+		}
+	}
+	return false
+}

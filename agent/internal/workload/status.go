@@ -1,0 +1,91 @@
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"text/tabwriter"
+	"time"
+
+	"muster/agent/internal/task"
+	"muster/agent/wire"
+)
+
+// maxRows bounds what a report says about containers, in bytes of JSON. The rest of TaskValues is for what stands around it.
+const maxRows = wire.MaxTaskValues - 4<<10
+
+// row is what a report says about one workload.
+type row struct {
+	Name       string     `json:"name"`
+	Image      string     `json:"image"`
+	State      string     `json:"state"`
+	ExitCode   *int       `json:"exit_code"` // nil: it has not ended
+	StartedAt  *time.Time `json:"started_at"`
+	FinishedAt *time.Time `json:"finished_at"`
+	Task       string     `json:"task"`
+	Runtime    string     `json:"runtime"`
+	GPUs       []string   `json:"gpus"`
+}
+
+func newRow(c container) row {
+	r := row{Name: c.workload(), Image: c.label(labelImage), State: c.State.Status, StartedAt: moment(c.State.StartedAt),
+		Task: c.label(labelTask), Runtime: c.engine.name, GPUs: []string{}}
+	if gpus := c.label(labelGPUs); gpus != "" {
+		r.GPUs = strings.Split(gpus, ",")
+	}
+	if !c.alive() {
+		r.FinishedAt = moment(c.State.FinishedAt)
+	}
+	if r.FinishedAt != nil {
+		r.ExitCode = &c.State.ExitCode
+	}
+	return r
+}
+
+// Status says how the workloads are, as a table and as values.
+func (h Host) Status(ctx context.Context, job task.Job, params *wire.WorkloadStatus) task.Outcome {
+	v := h.look(ctx, params.Name)
+	rows := []row{}
+	size := 0
+	for _, c := range v.found {
+		r := newRow(c)
+		raw, _ := json.Marshal(r) // texts and numbers can always be written
+		size += len(raw) + 1
+		if size > maxRows {
+			break
+		}
+		rows = append(rows, r)
+	}
+	runtimes := []string{}
+	for _, e := range v.engines {
+		runtimes = append(runtimes, e.name)
+	}
+	report := values(map[string]any{"workloads": rows, "left_out": len(v.found) - len(rows), "runtimes": runtimes})
+	table(job, rows)
+	if v.trouble != nil {
+		return failed(v.trouble, report)
+	}
+	return task.Outcome{Values: report}
+}
+
+func table(job task.Job, rows []row) {
+	if len(rows) == 0 {
+		fmt.Fprintln(job.Output, "no workloads")
+		return
+	}
+	out := tabwriter.NewWriter(job.Output, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(out, "NAME\tSTATE\tSTARTED\tRUNTIME\tIMAGE")
+	for _, r := range rows {
+		state := r.State
+		if r.ExitCode != nil {
+			state = fmt.Sprintf("%s (%d)", r.State, *r.ExitCode)
+		}
+		started := "-"
+		if r.StartedAt != nil {
+			started = r.StartedAt.Format(time.RFC3339)
+		}
+		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", r.Name, state, started, r.Runtime, r.Image)
+	}
+	_ = out.Flush() // a job's output never fails
+}

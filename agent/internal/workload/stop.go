@@ -1,0 +1,116 @@
+package workload
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/internal/task"
+	"muster/agent/wire"
+)
+
+const (
+	// defaultGrace is how long a container may take to end when it is asked to. The param's description says so too.
+	defaultGrace = 10 * time.Second
+	// stopMargin is what is left of the task's time for killing and removing.
+	stopMargin = 15 * time.Second
+)
+
+// Stop ends one workload or all of them, and removes their containers. Nothing to stop is a success.
+func (h Host) Stop(ctx context.Context, job task.Job, params *wire.WorkloadStop) task.Outcome {
+	v := h.look(ctx, params.Name)
+	failures := []error{v.trouble}
+	var stopped []container
+	for _, e := range v.engines {
+		var some []container
+		for _, c := range v.found {
+			if c.engine.name == e.name {
+				some = append(some, c)
+			}
+		}
+		if len(some) == 0 {
+			continue
+		}
+		fmt.Fprintf(job.Output, "%s stops %s\n", e.name, names(some))
+		if err := e.stop(ctx, some, grace(ctx, params), job.Output); err != nil {
+			failures = append(failures, err)
+			continue
+		}
+		stopped = append(stopped, some...)
+	}
+	list := []string{}
+	for _, c := range stopped {
+		list = append(list, c.workload())
+	}
+	report := values(map[string]any{"changed": len(stopped) > 0, "stopped": list})
+	if err := errors.Join(failures...); err != nil {
+		return failed(err, report)
+	}
+	if len(v.found) == 0 {
+		fmt.Fprintln(job.Output, "there was nothing to stop")
+	}
+	return task.Outcome{Values: report}
+}
+
+// grace is how long the containers may take to end. It never takes all the time that the task has.
+func grace(ctx context.Context, params *wire.WorkloadStop) time.Duration {
+	want := defaultGrace
+	if params.Grace > 0 {
+		want = time.Duration(params.Grace) * time.Second
+	}
+	if end, limited := ctx.Deadline(); limited {
+		want = min(want, max(time.Until(end)-stopMargin, time.Second))
+	}
+	return want
+}
+
+// stop asks the containers of one engine to end, all at once, kills those that do not, and removes them. A container that cannot be
+// stopped may still be removed by force, so only what is left in the end is a failure.
+func (e engine) stop(ctx context.Context, all []container, grace time.Duration, out io.Writer) error {
+	var ids []string
+	for _, c := range all {
+		ids = append(ids, c.ID)
+	}
+	seconds := strconv.Itoa(int(grace.Seconds()))
+	if _, err := e.ask(ctx, append([]string{"stop", "-t", seconds}, ids...)...); err != nil {
+		fmt.Fprintf(out, "%v\n", err)
+	}
+	return e.remove(ctx, "label="+labelName, ids...)
+}
+
+// maxLines is how many of the last lines of a log are read where the params name no number, or a larger one.
+const maxLines = 10_000
+
+// Logs gives the end of what a workload has written, on both its streams. Secrets that its variables hold are hidden.
+func (h Host) Logs(ctx context.Context, job task.Job, params *wire.WorkloadLogs) task.Outcome {
+	c, err := h.one(ctx, params.Name)
+	if err != nil {
+		return task.Failed(err)
+	}
+	lines := params.Lines
+	if lines == 0 || lines > maxLines {
+		lines = maxLines
+	}
+	kept := tail{most: wire.MaxTaskHead + wire.MaxTaskTail}
+	err = c.engine.logs(ctx, c.ID, lines, &kept)
+	last := kept.bytes()
+	if kept.dropped > 0 {
+		_, rest, _ := strings.Cut(string(last), "\n") // the first line may have lost its beginning
+		fmt.Fprintf(job.Output, "[the log is longer: this is its end]\n%s", newMask(c.secrets()...).text(rest))
+	} else {
+		fmt.Fprint(job.Output, newMask(c.secrets()...).text(string(last)))
+	}
+	if err != nil {
+		return task.Failed(errors.New(newMask(c.secrets()...).text(err.Error())))
+	}
+	return task.Outcome{Values: values(map[string]any{"lines": strings.Count(string(last), "\n"), "truncated": kept.dropped > 0})}
+}
+
+// logs writes the last lines of a container's log, both streams as they come.
+func (e engine) logs(ctx context.Context, id string, lines int, to io.Writer) error {
+	return e.stream(ctx, to, "logs", "--tail="+strconv.Itoa(lines), id)
+}

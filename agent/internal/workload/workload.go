@@ -1,0 +1,131 @@
+// Package workload runs containers on the node, with docker, podman or nerdctl, whichever is there. It installs none of them.
+//
+// What belongs to muster is told by labels on the containers alone, so that the agent finds its containers again after a restart, and
+// never touches another one. An image is named by its digest, pulled by it, and checked before it runs. No param can become an option
+// of the engine's command, and nothing goes through a shell.
+package workload
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/internal/child"
+	"muster/agent/internal/task"
+	"muster/agent/wire"
+)
+
+// defaultSettle is how long a new container is watched. A wrong command, a missing file or a missing driver shows within that time.
+const defaultSettle = 3 * time.Second
+
+// Host is the machine that the containers run on.
+type Host struct {
+	State  string        // the agent's state directory; it holds which engines have been used
+	Node   string        // the node's id, for a label; empty: not said
+	Env    []string      // what the engines' commands get; nil: the agent's own, without its variables
+	Settle time.Duration // how long a new container is watched; 0: 3 s
+	// Exec runs a command of an engine to its end; nil: child.Run
+	Exec func(ctx context.Context, c child.Command) error
+}
+
+func (h Host) env() []string {
+	if h.Env != nil {
+		return slices.Clone(h.Env)
+	}
+	return child.Environ()
+}
+
+func (h Host) exec() func(context.Context, child.Command) error {
+	if h.Exec != nil {
+		return h.Exec
+	}
+	return child.Run
+}
+
+func (h Host) settle() time.Duration {
+	if h.Settle > 0 {
+		return h.Settle
+	}
+	return defaultSettle
+}
+
+// view is what the engines of the node say.
+type view struct {
+	found   []container
+	engines []engine // that answer
+	silent  []silent
+	// trouble says that there may be more containers: an engine that was used here does not answer now. What was found is true.
+	trouble error
+}
+
+// look asks all engines for the containers of a workload; the empty name stands for all workloads.
+func (h Host) look(ctx context.Context, name string) view {
+	var v view
+	v.engines, v.silent = h.engines(ctx)
+	var failed []error
+	for _, e := range v.engines {
+		some, err := e.workloads(ctx, name)
+		if err != nil {
+			failed = append(failed, fmt.Errorf("%s cannot say which containers there are: %w", e.name, err))
+		}
+		v.found = append(v.found, some...)
+	}
+	for _, s := range v.silent {
+		if h.used(s.name) {
+			failed = append(failed, fmt.Errorf("%s has run workloads on this node, and does not answer now: %w; start it again first (%s)",
+				s.name, s.err, startHint(s.name)))
+		}
+	}
+	slices.SortFunc(v.found, func(a, b container) int { return strings.Compare(a.workload(), b.workload()) })
+	v.trouble = errors.Join(failed...)
+	return v
+}
+
+// one gives the container of a workload. Where it is not there, the failure names those that are.
+func (h Host) one(ctx context.Context, name string) (container, error) {
+	v := h.look(ctx, "")
+	for _, c := range v.found {
+		if c.workload() == name {
+			return c, nil
+		}
+	}
+	if v.trouble != nil {
+		return container{}, v.trouble
+	}
+	hint := "it has " + names(v.found)
+	if len(v.found) == 0 {
+		hint = "it has none at all"
+	}
+	return container{}, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no workload %q on this node", name), hint)
+}
+
+func names(all []container) string {
+	var texts []string
+	for _, c := range all {
+		texts = append(texts, c.workload())
+	}
+	return strings.Join(texts, ", ")
+}
+
+// values turns what was found out into what a task reports.
+func values(pairs map[string]any) wire.TaskValues {
+	all := wire.TaskValues{}
+	for name, value := range pairs {
+		raw, err := json.Marshal(value)
+		if err == nil { // nothing that cannot be written as JSON is ever put there
+			all[name] = raw
+		}
+	}
+	return all
+}
+
+// failed is the outcome of a task that failed after it had found out something.
+func failed(err error, found wire.TaskValues) task.Outcome {
+	outcome := task.Failed(err)
+	outcome.Values = found
+	return outcome
+}
