@@ -24,7 +24,7 @@ type box struct {
 	t        *testing.T
 	accounts *Accounts
 	root     string
-	owners   map[uint64]int    // by inode, without root
+	owners   map[string]int    // by inode and kind, without root
 	ldap     map[string]bool   // users of a directory
 	calls    []string          // of tools that change something
 	fails    map[string]string // what a tool says when it fails
@@ -35,7 +35,7 @@ type box struct {
 const sudoersText = "Defaults env_reset\n@includedir /etc/sudoers.d\n"
 
 func newBox(t *testing.T) *box {
-	b := &box{t: t, root: t.TempDir(), owners: map[uint64]int{}, ldap: map[string]bool{}, fails: map[string]string{}}
+	b := &box{t: t, root: t.TempDir(), owners: map[string]int{}, ldap: map[string]bool{}, fails: map[string]string{}}
 	for path, text := range map[string]string{
 		"etc/passwd":          "root:x:0:0:root:/root:/bin/bash\nbackup:x:34:34:backup:/var:/bin/sh\nalice:x:1000:1000::/home/alice:/bin/bash\n",
 		"etc/group":           "root:x:0:\ndocker:x:998:alice\nvideo:x:44:\nrender:x:105:\nalice:x:1000:\n",
@@ -76,7 +76,8 @@ func (b *box) agent() *Accounts {
 	return a
 }
 
-func inode(info fs.FileInfo) uint64 { return info.Sys().(*syscall.Stat_t).Ino }
+// inode names a file. The number of one that is gone may pass on to one of another kind.
+func inode(info fs.FileInfo) string { return fmt.Sprint(info.Sys().(*syscall.Stat_t).Ino, info.Mode().Type()) }
 
 func (b *box) path(name string) string { return filepath.Join(b.root, name) }
 

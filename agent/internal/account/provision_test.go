@@ -317,7 +317,11 @@ func TestHostileHome(t *testing.T) {
 			if b.read("etc/target") != secret || b.has("etc/authorized_keys") {
 				t.Error("root wrote through a link")
 			}
-			if one.want == "" && b.read("home/ada/.ssh/authorized_keys") != keysHead+keyOne+"\n" {
+			want := keysHead + keyOne + "\n"
+			if name == "the file is a hard link" && os.Geteuid() != 0 {
+				want = secret + want // here the user may read it
+			}
+			if one.want == "" && b.read("home/ada/.ssh/authorized_keys") != want {
 				t.Errorf("%q", b.read("home/ada/.ssh/authorized_keys"))
 			}
 		})

@@ -1,0 +1,97 @@
+// Package mask takes secrets out of texts that leave this machine: logs, settings, what tools print.
+//
+// It knows the forms that secrets have, and the places where they stand. Each rule looks at the whole text by itself, and everything
+// that any of them finds is masked: so no rule can hide a secret from another one. Where it is in doubt, it masks.
+package mask
+
+import (
+	"bytes"
+	"cmp"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+)
+
+const (
+	// stars stand in the place of a secret.
+	stars = "***"
+	// longest is the length of a line that is looked into. A longer one is left out: nobody reads it, and the search would take long.
+	longest = 8 << 10
+	// leastKnown is the length of a known secret that is looked for. A shorter one would be found everywhere.
+	leastKnown = 6
+)
+
+// Masker masks what looks like a secret, and the secrets that it was told.
+type Masker struct{ known []string }
+
+// New makes a masker that also knows these secrets. Those with several lines are looked for line by line.
+func New(secrets ...string) Masker {
+	var m Masker
+	for _, secret := range secrets {
+		for line := range strings.Lines(secret) {
+			line = strings.TrimSpace(line)
+			for _, form := range []string{line, url.QueryEscape(line), url.PathEscape(line)} {
+				if len(form) >= leastKnown && !slices.Contains(m.known, form) {
+					m.known = append(m.known, form)
+				}
+			}
+		}
+	}
+	return m
+}
+
+// span is a part of a text.
+type span struct{ from, to int }
+
+// Text gives a text without its secrets.
+func (m Masker) Text(text []byte) []byte {
+	text = shorten(text)
+	var found []span
+	for _, rule := range []func([]byte) []span{m.knownOnes, tokens, privateKeys, bareKeys, pairs, flags, schemes, userinfos, others} {
+		found = append(found, rule(text)...)
+	}
+	slices.SortFunc(found, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	var out bytes.Buffer
+	at := 0
+	for _, one := range found {
+		if one.to <= at || one.from == one.to {
+			continue
+		}
+		if one.from >= at {
+			out.Write(text[at:one.from])
+			out.WriteString(stars)
+		}
+		at = one.to
+	}
+	out.Write(text[at:])
+	return out.Bytes()
+}
+
+// shorten leaves out lines that are too long.
+func shorten(text []byte) []byte {
+	var out bytes.Buffer
+	for line := range bytes.Lines(text) {
+		if len(line) > longest {
+			fmt.Fprintf(&out, "(a line of %d bytes was left out)\n", len(line))
+			continue
+		}
+		out.Write(line)
+	}
+	return out.Bytes()
+}
+
+func (m Masker) knownOnes(text []byte) []span {
+	var found []span
+	for _, secret := range m.known {
+		for at := 0; ; {
+			next := bytes.Index(text[at:], []byte(secret))
+			if next < 0 {
+				break
+			}
+			found = append(found, span{at + next, at + next + len(secret)})
+			at += next + 1
+		}
+	}
+	return found
+}
