@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"muster/agent/internal/account"
 	"muster/agent/internal/admission"
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
@@ -39,6 +40,7 @@ type foreground struct {
 	file     *logfile.File
 	notifier *service.Notifier
 	starts   *service.Starts
+	accounts account.Accounts
 	ending   chan error // takes why the agent ends by itself: errRestart or errUninstall
 }
 
@@ -80,6 +82,8 @@ func work(ctx context.Context, p command.Program, args []string) error {
 // newForeground makes the parts that an agent needs before it has an identity: logs, the service manager's socket, the status.
 func newForeground(p command.Program, o options.Options, directory *identity.Directory) *foreground {
 	a := &foreground{ending: make(chan error, 1), file: logfile.New(service.Layout{Base: o.State}.Log())}
+	a.accounts.State = o.State
+	a.accounts.UID = p.System.UID
 	screen := p.Stderr
 	if p.Getenv(variable.Supervised) != "" {
 		screen = io.Discard // the supervisor writes it to a file that nobody bounds

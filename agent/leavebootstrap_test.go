@@ -40,6 +40,10 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 	b.put("etc/docker/certs.d/r.example:5000/ca.crt", "bundle", 0o644)
 	b.joined()
 	b.put("base/.runtime-begun", "", 0o600)
+	if os.Geteuid() == 0 { // what an ordinary user owns is not believed
+		b.put("base/accounts.json", `{"version":1,"accounts":[{"name":"ada","uid":1001,"home":"/home/ada","mark":"m","phase":"present"},
+			{"name":"bob","uid":1002,"home":"/home/bob","mark":"m","phase":"kept"}]}`, 0o600)
+	}
 	b.put("base/.bootstrap.1.abc/muster-agent", "", 0o600)
 	b.put("base/.bootstrap-stays", "runtime docker.io docker-cli\nlogin docker r.example:5000\nlogin docker r.example:5000\nodd\n", 0o600)
 	code, out, errs := b.call("leave", "--state", b.base)
@@ -51,6 +55,9 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 		if strings.Count(out, want) != 1 {
 			t.Errorf("no line %q in\n%s", want, out)
 		}
+	}
+	if strings.Contains(out, "stays: the account ada, which a task has made (userdel ada") != (os.Geteuid() == 0) || strings.Contains(out, "bob") {
+		t.Errorf("not the account that stays:\n%s", out)
 	}
 	trust := filepath.Join(b.root, "etc/docker/certs.d/r.example:5000/ca.crt")
 	if code != 0 || !strings.Contains(out, "stays: "+trust+" (trust in a registry") ||

@@ -29,8 +29,12 @@ func (a *foreground) tasks(state identity.State) *task.Worker {
 }
 
 // handle does one task. This switch is the one place that knows what does the tasks of a type.
-func (a *foreground) handle(_ context.Context, job task.Job) task.Outcome {
-	switch job.Params.(type) {
+func (a *foreground) handle(ctx context.Context, job task.Job) task.Outcome {
+	switch params := job.Params.(type) {
+	case *wire.ProvisionUser:
+		return a.accounts.DoProvision(ctx, job, params)
+	case *wire.DeprovisionUser:
+		return a.accounts.DoDeprovision(ctx, job, params)
 	case *wire.AgentRestart:
 		return task.Outcome{After: func(context.Context) error { a.ending <- errRestart; return nil }}
 	case *wire.AgentUninstall:

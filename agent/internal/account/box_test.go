@@ -77,7 +77,9 @@ func (b *box) agent() *Accounts {
 }
 
 // inode names a file. The number of one that is gone may pass on to one of another kind.
-func inode(info fs.FileInfo) string { return fmt.Sprint(info.Sys().(*syscall.Stat_t).Ino, info.Mode().Type()) }
+func inode(info fs.FileInfo) string {
+	return fmt.Sprint(info.Sys().(*syscall.Stat_t).Ino, info.Mode().Type())
+}
 
 func (b *box) path(name string) string { return filepath.Join(b.root, name) }
 

@@ -140,3 +140,20 @@ func (r record) find(name string) (account, bool) {
 
 // home is where an account lives.
 func home(name string) string { return "/home/" + name }
+
+// Names are the accounts that muster made and that are still there, as far as the record can be read.
+func (a *Accounts) Names() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	r, err := a.load()
+	if err != nil {
+		return nil
+	}
+	var names []string
+	for _, one := range r.Accounts {
+		if one.Phase != kept {
+			names = append(names, one.Name)
+		}
+	}
+	return names
+}

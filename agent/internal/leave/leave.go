@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 
+	"muster/agent/internal/account"
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
@@ -78,8 +79,13 @@ type leaving struct {
 // go first, because its note of what stays lies in the state directory.
 func (l *leaving) remove(ctx context.Context) (stays []string, err error) {
 	var removed []string
+	accounts := account.Accounts{State: l.manager.Base, UID: l.System.UID}
+	names := accounts.Names()
 	if l.System.UID == 0 {
 		removed, stays, err = l.manager.RemoveBootstrap(ctx)
+	}
+	for _, name := range names {
+		stays = append(stays, "the account "+name+", which a task has made (userdel "+name+", and remove /etc/sudoers.d/muster-"+name+")")
 	}
 	if err == nil {
 		var more []string

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 
+	"muster/agent/internal/account"
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/task"
@@ -250,7 +251,7 @@ const leaveLog = "leave.log"
 // .new files that an interruption leaves beside them. service.json comes last, because it says what is left to undo.
 var ourFiles = [...]string{
 	identity.Files, identity.StatusFile, logName, logName + ".1", supervisorLog, supervisorLog + ".1",
-	gpu.RecordFile, gpu.CallFile, lastWords, startsFile, task.JournalFile, task.PolicyFile, leaveLog,
+	gpu.RecordFile, gpu.CallFile, lastWords, startsFile, task.JournalFile, task.PolicyFile, leaveLog, account.RecordFile,
 	"crontab", identity.LockFile, supervisorLock, recordFile,
 }
 
