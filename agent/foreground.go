@@ -17,6 +17,7 @@ import (
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/variable"
+	"muster/agent/internal/workload"
 )
 
 const runExamples = `  MUSTER_TOKEN=mse_... muster-agent run --gateway https://gateway.example:7443
@@ -42,6 +43,8 @@ type foreground struct {
 	starts   *service.Starts
 	accounts account.Accounts
 	ending   chan error // takes why the agent ends by itself: errRestart or errUninstall
+
+	workloads workload.Host
 }
 
 // work is the command run. It gets an identity if there is none, and then reports until ctx is done. A stop by a signal counts as

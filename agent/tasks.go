@@ -11,6 +11,7 @@ import (
 	"muster/agent/internal/leave"
 	"muster/agent/internal/service"
 	"muster/agent/internal/task"
+	"muster/agent/internal/workload"
 	"muster/agent/wire"
 )
 
@@ -22,6 +23,7 @@ var (
 
 // tasks does the work that the gateway gives this node.
 func (a *foreground) tasks(state identity.State) *task.Worker {
+	a.workloads = workload.Host{State: a.State, Node: state.NodeID}
 	policies := []string{filepath.Join(a.System.OwnerFolder(), task.PolicyFile), filepath.Join(a.State, task.PolicyFile)}
 	return task.New(task.Config{
 		Client: a.Client, State: state, Folder: a.State, Policies: policies, Handle: a.handle, Logger: a.Log,
@@ -35,6 +37,14 @@ func (a *foreground) handle(ctx context.Context, job task.Job) task.Outcome {
 		return a.accounts.DoProvision(ctx, job, params)
 	case *wire.DeprovisionUser:
 		return a.accounts.DoDeprovision(ctx, job, params)
+	case *wire.WorkloadLaunch:
+		return a.workloads.Launch(ctx, job, params)
+	case *wire.WorkloadStop:
+		return a.workloads.Stop(ctx, job, params)
+	case *wire.WorkloadStatus:
+		return a.workloads.Status(ctx, job, params)
+	case *wire.WorkloadLogs:
+		return a.workloads.Logs(ctx, job, params)
 	case *wire.AgentRestart:
 		return task.Outcome{After: func(context.Context) error { a.ending <- errRestart; return nil }}
 	case *wire.AgentUninstall:

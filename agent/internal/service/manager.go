@@ -15,6 +15,7 @@ import (
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/task"
+	"muster/agent/internal/workload"
 	"muster/agent/internal/variable"
 )
 
@@ -259,7 +260,7 @@ var ourFiles = [...]string{
 // agent stays, with its former mode and owner.
 func (m Manager) removeBase() error {
 	before := m.record().Found
-	for _, folder := range []string{versionsFolder, task.WorkFolder} {
+	for _, folder := range []string{versionsFolder, task.WorkFolder, workload.EnginesFolder} {
 		if err := os.RemoveAll(filepath.Join(m.Base, folder)); err != nil {
 			return explain(m.Base, err)
 		}

@@ -177,13 +177,13 @@ func startHint(name string) string {
 	return "podman info, as the agent's user, says more"
 }
 
-// The folder of the state directory that remembers which engines have been used, as empty files.
-const usedFolder = "workload-engines"
+// EnginesFolder is a folder in the agent's state directory. It has an empty file for each engine that has been used.
+const EnginesFolder = "workload-engines"
 
 // use remembers that an engine is used. Without that, an engine that stands idle on the node and does not answer would be taken for one
 // whose containers cannot be seen.
 func (h Host) use(name string) error {
-	folder := filepath.Join(h.State, usedFolder)
+	folder := filepath.Join(h.State, EnginesFolder)
 	if err := os.Mkdir(folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
@@ -192,6 +192,6 @@ func (h Host) use(name string) error {
 
 // used is true where nobody can tell.
 func (h Host) used(name string) bool {
-	_, err := os.Stat(filepath.Join(h.State, usedFolder, name))
+	_, err := os.Stat(filepath.Join(h.State, EnginesFolder, name))
 	return !errors.Is(err, fs.ErrNotExist)
 }

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// cleanTime is how long what a failed launch has left may take to remove.
-	cleanTime = time.Minute
+	// cleanTime is how long what a failed launch has left may take to remove. A task that was ended does not get more than half a minute.
+	cleanTime = 25 * time.Second
 	// lastLines is how much of its log a container that ended at once leaves in the task's output.
 	lastLines = 50
 	// maxLast bounds how much of that stands in the error, in bytes.
