@@ -111,7 +111,11 @@ func (b *Box) spawn() {
 	} else {
 		args = append(args, "/bin/sh", "-c", bareShell)
 	}
-	b.nspawn = b.lab.Start(b.name, b.lab.Command(args...))
+	c := b.lab.Command(args...)
+	if b.root.unified {
+		c.Env = append(c.Env, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
+	}
+	b.nspawn = b.lab.Start(b.name, c)
 	b.lab.T.Cleanup(func() {
 		b.nspawn.Kill()
 		b.lab.Until(b.name+" leaves its control group", func() bool { return leaveGroup(b.group) })

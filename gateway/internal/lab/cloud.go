@@ -5,7 +5,7 @@ import "time"
 // CloudInit is a Debian machine as clouds boot it, with cloud-init, and with sudo and jq, which people use to bootstrap one by
 // hand. Without a Seed cloud-init finds no datasource and turns itself off.
 func CloudInit() Root {
-	return Root{"cloud", "ca-certificates,cloud-init,curl,dbus,iproute2,jq,procps,sudo,systemd,systemd-sysv", true, false}
+	return Root{name: "cloud", packages: "ca-certificates,cloud-init,curl,dbus,iproute2,jq,procps,sudo,systemd,systemd-sysv", systemd: true}
 }
 
 // imageSettings are what the maker of an image tells cloud-init: to make no locales, and to write /etc/hosts anew at every boot.

@@ -20,28 +20,36 @@ type Root struct {
 	packages string
 	systemd  bool // its first process is systemd
 	bare     bool // boxes get nothing of this root but busybox
+	unified  bool // boxes have control groups of version 2 alone, as a Debian machine has
 }
 
 // Systemd is a Debian machine as people rent or rack it.
 func Systemd() Root {
-	return Root{"systemd", "systemd,systemd-sysv,dbus,ca-certificates,cron,curl,iproute2,openssh-server,procps", true, false}
+	return Root{name: "systemd", packages: "systemd,systemd-sysv,dbus,ca-certificates,cron,curl,iproute2,openssh-server,procps", systemd: true}
 }
 
 // Logins is a Debian machine with systemd that people log in to: each has a systemd of their own while they are there, and
 // polkit says who may keep it.
 func Logins() Root {
 	r := Systemd()
-	return Root{"logins", r.packages + ",libpam-systemd,polkitd", true, false}
+	return Root{name: "logins", packages: r.packages + ",libpam-systemd,polkitd", systemd: true}
+}
+
+// Containers is a Debian machine with systemd that runs containers with podman, and a registry for their images. Its boxes need
+// Podman.
+func Containers() Root {
+	r := Systemd()
+	return Root{name: "containers", packages: r.packages + ",busybox-static,docker-registry,podman,runc", systemd: true, unified: true}
 }
 
 // OpenRC is a machine whose services OpenRC runs, once a shell has started that.
 func OpenRC() Root {
-	return Root{"openrc", Plain().packages + ",openrc", false, false}
+	return Root{name: "openrc", packages: Plain().packages + ",openrc"}
 }
 
 // Plain is a container's file system: no init system, and what the other tests need of a machine without one.
 func Plain() Root {
-	return Root{"plain", "busybox-static,ca-certificates,cron,curl,iproute2,nginx-light,openssh-server,procps,wget", false, false}
+	return Root{name: "plain", packages: "busybox-static,ca-certificates,cron,curl,iproute2,nginx-light,openssh-server,procps,wget"}
 }
 
 // Busybox is a small image's file system: nothing but busybox.
