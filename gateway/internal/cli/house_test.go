@@ -45,6 +45,7 @@ type house struct {
 	stdin       string
 	interactive bool
 	pause       func(context.Context) error // instead of waiting
+	still       bool                        // waiting does not move the clock
 }
 
 func newHouse(t testing.TB) *house {
@@ -114,7 +115,9 @@ func (h *house) run(ctx context.Context, args ...string) (code int, stdout, stde
 		Stdout: &out, Stderr: &errs, Version: "1.2.3", Screen: func() int { return h.screen }, Local: h.local,
 		Interactive: func() bool { return h.interactive }, Now: func() time.Time { return h.now },
 		Pause: func(ctx context.Context, d time.Duration) error {
-			h.now = h.now.Add(d)
+			if !h.still {
+				h.now = h.now.Add(d)
+			}
 			if h.pause == nil {
 				return ctx.Err()
 			}

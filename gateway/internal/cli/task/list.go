@@ -86,7 +86,7 @@ func fetch(ctx context.Context, c *client.Client, f client.TaskFilter, limit int
 
 func columns() []screen.Column {
 	return []screen.Column{
-		{Name: "ID"}, {Name: "NODE", Least: 12, Most: 40}, {Name: "TYPE", Least: 10}, {Name: "STATUS"}, {Name: "EXIT", Rank: 3},
+		{Name: "ID"}, {Name: "NODE", Least: 12, Most: 40}, {Name: "TYPE", Least: 18}, {Name: "STATUS"}, {Name: "EXIT", Rank: 3},
 		{Name: "AGE", Rank: 1}, {Name: "TOOK", Rank: 4}, {Name: "BY", Rank: 5, Least: 8, Most: 30}, {Name: "WHY", Rank: 2, Least: 12, Most: 60},
 	}
 }
