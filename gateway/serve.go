@@ -209,9 +209,10 @@ func (g *gateway) openNodes() error {
 		}
 	}
 	g.nodes = nodeapi.New(nodeapi.Config{
-		Fleet: g.fleet, Bootstrap: g.bootstrap, Audit: g.audit, Authority: g.authority, Issuer: g.issuer, Store: g.store, Info: g.info,
-		Address: g.origin.Address, Interval: g.settings.interval, RenewEvery: g.settings.certTTL / 100, RequireMTLS: g.settings.requireMTLS,
-		Agents: agents, Version: version, Installer: func(r *http.Request) ([]byte, error) { return g.installer().Answer(r) }, Logger: g.log,
+		Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Audit: g.audit, Authority: g.authority, Issuer: g.issuer, Store: g.store,
+		Info: g.info, Address: g.origin.Address, Interval: g.settings.interval, RenewEvery: g.settings.certTTL / 100,
+		RequireMTLS: g.settings.requireMTLS,
+		Agents:      agents, Version: version, Installer: func(r *http.Request) ([]byte, error) { return g.installer().Answer(r) }, Logger: g.log,
 	})
 	return nil
 }
@@ -220,7 +221,8 @@ func (g *gateway) openNodes() error {
 func (g *gateway) run(ctx context.Context, l *listeners) error { return runlist.Run(ctx, g.work(l)...) }
 
 // work lists what the gateway does by itself. The last in the list ends first, so that nothing is lost. First all waits for tasks end,
-// because the listeners would wait for them. Then the listeners close, and nobody new comes in. Then the refusals that were only counted are recorded. The fleet writes last: it has the newest reports.
+// because the listeners would wait for them. Then the listeners close, and nobody new comes in. Then the refusals that were only counted
+// are recorded. The fleet writes last: it has the newest reports.
 func (g *gateway) work(l *listeners) []runlist.Part {
 	keeper := retention.Keeper{Store: g.store, Events: time.Duration(g.settings.retention), Logger: g.log}
 	parts := []runlist.Part{

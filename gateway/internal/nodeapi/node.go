@@ -54,16 +54,19 @@ func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, 
 	if id, err = a.Fleet.Use(r.Context(), id, route.Purpose); err != nil {
 		return nil, err
 	}
-	return route.Node(r.Context(), Call{Identity: id, Body: body, Proof: proof})
+	return route.Node(r.Context(), Call{Identity: id, Body: body, Proof: proof, request: r, signed: s != nil})
 }
 
-// answer writes what a handler gave. The status of every success is 200.
+// answer writes what a handler gave. The status of a success is 200, or 204 where there is nothing to say.
 func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err error) {
 	status := http.StatusOK
 	var body []byte
-	if err != nil {
+	switch {
+	case err != nil:
 		status, body = a.Info.Error(err)
-	} else {
+	case answer == nil:
+		status = http.StatusNoContent
+	default:
 		body = reply.JSON(answer)
 	}
 	if s != nil {
@@ -76,6 +79,11 @@ func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err e
 func write(w http.ResponseWriter, status int, body []byte) {
 	if status == http.StatusTooManyRequests {
 		w.Header().Set("Retry-After", "60")
+	}
+	if status == http.StatusNoContent {
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(status)
+		return
 	}
 	reply.Write(w, status, body)
 }

@@ -25,13 +25,13 @@ const (
 // Route is one path of this API. Both network listeners have all of them; the operator's socket has none.
 type Route struct {
 	Method   string // GET takes HEAD as well
-	Path     string // as http.ServeMux has patterns; with Identity, {id} is the node
+	Path     string // as http.ServeMux has patterns; with Identity, {id} is the node, where there is one
 	Proof    Proof
 	Purpose  fleet.Purpose // of Identity
 	MaxBody  int64         // bytes
 	BodyTime time.Duration // how long the body may take to arrive; 0: Config.BodyTime
 
-	// Node answers a proven request of a node, for the proof Identity.
+	// Node answers a proven request of a node, for the proof Identity. Nil is an answer without a body.
 	Node func(context.Context, Call) (any, error)
 
 	// serve answers a request, for all other proofs, and checks the proof itself.
@@ -43,6 +43,9 @@ type Call struct {
 	Identity *fleet.Identity
 	Body     []byte
 	Proof    fleet.Proof
+
+	request *http.Request
+	signed  bool // by a signature of ours, beside which there may be a client certificate
 }
 
 // anyone serves a route that wants no proof.

@@ -33,6 +33,7 @@ import (
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/task"
 	"muster/store"
 )
 
@@ -68,6 +69,7 @@ type site struct {
 	ca        *authority.Authority
 	fleet     *fleet.Fleet
 	bootstrap *bootstrap.Bootstrap
+	desk      *task.Desk
 	config    nodeapi.Config
 	handler   http.Handler
 	tls       *httptest.Server
@@ -92,8 +94,12 @@ func newSite(t testing.TB, change func(*nodeapi.Config)) *site {
 		t.Fatal(err)
 	}
 	s.bootstrap = bootstrap.New(bootstrap.Config{Store: s.store, Now: s.clock.Now})
+	s.desk, err = task.New(t.Context(), task.Config{Store: s.store, Now: s.clock.Now, Sign: s.ca.SignTask, Keys: s.ca.TaskKeys})
+	if err != nil {
+		t.Fatal(err)
+	}
 	c := nodeapi.Config{
-		Fleet: s.fleet, Bootstrap: s.bootstrap, Authority: s.ca, Issuer: s.ca, Store: s.store, Now: s.clock.Now,
+		Fleet: s.fleet, Bootstrap: s.bootstrap, Tasks: s.desk, Authority: s.ca, Issuer: s.ca, Store: s.store, Now: s.clock.Now,
 		Info:    &reply.Info{Epoch: epoch, Now: s.clock.Now, Logger: slog.New(slog.DiscardHandler)},
 		Address: origin.Resolver{}.Address, Interval: 30 * time.Second, Version: "v1",
 	}

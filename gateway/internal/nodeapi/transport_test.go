@@ -57,7 +57,12 @@ func TestHeartbeatAnswer(t *testing.T) {
 	s := newSite(t, nil)
 	n := s.enrol("box")
 	a := s.plainly(n, wire.HeartbeatPath(n.id), beat(1))
-	want := `{"interval_seconds":30,"state":"active","tasks":0,"epoch":"epoch1","time":"2026-11-21T12:00:00Z","trust":1}`
+	row, err := s.store.Node(t.Context(), "", n.id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `{"interval_seconds":30,"state":"active","tasks":0,"enrolment":"` + row.EnrolmentID +
+		`","epoch":"epoch1","time":"2026-11-21T12:00:00Z","trust":1}`
 	if strings.TrimSpace(string(a.body)) != want {
 		t.Errorf("got %s, want %s", a.body, want)
 	}

@@ -30,7 +30,8 @@ func TestLife(t *testing.T) {
 	if got := h.take(n); got != made.ID {
 		t.Fatalf("got %q, want %q", got, made.ID)
 	}
-	if got := h.get(made.ID); got.Status != wire.TaskDispatched || got.ClaimFingerprint != "print-n" || got.ClaimedAt == nil || got.Deliveries != 1 {
+	if got := h.get(made.ID); got.Status != wire.TaskDispatched || got.ClaimFingerprint != "print-n" ||
+		got.ClaimedAt == nil || got.Deliveries != 1 {
 		t.Errorf("got %+v", got)
 	}
 	h.clock.Forward(time.Second)

@@ -171,7 +171,8 @@ func (d *Desk) node(ctx context.Context, tenant string, o order) (store.Node, er
 	case err != nil:
 		return node, err
 	case node.RetiredAt != nil:
-		return node, wire.Refuse(wire.CodeIllegalMove, "node "+node.Name+" is retired: it takes no tasks", "")
+		return node, wire.Refuse(wire.CodeIllegalMove, "node "+node.Name+" is retired: it takes no tasks",
+			"to bring it back, enrol it with a new token")
 	case node.EnrolmentID == "":
 		return node, wire.Refuse(wire.CodeIllegalMove, "node "+node.Name+" has not enrolled yet", "wait for it: muster node wait "+node.Name)
 	case o.Signed != nil && node.EnrolmentID != o.payload.Enrolment:

@@ -181,7 +181,8 @@ func (h *hall) begin(c task.Claimer, id string) {
 // result is what a node says about a task that went well.
 func result(change func(*wire.TaskResult)) []byte {
 	exit := 0
-	r := wire.TaskResult{Status: wire.TaskCompleted, ExitCode: &exit, FinishedAt: start, Output: wire.TaskLog{Head: []byte("done\n"), Bytes: 5}}
+	r := wire.TaskResult{Status: wire.TaskCompleted, ExitCode: &exit, FinishedAt: start,
+		Output: wire.TaskLog{Head: []byte("done\n"), Bytes: 5}}
 	if change != nil {
 		change(&r)
 	}

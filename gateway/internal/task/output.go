@@ -107,7 +107,7 @@ func (d *Desk) Follow(ctx context.Context, t store.Task, from int64, each func(o
 // Archive calls each with the parts of the file that an ended task has made, in order.
 func (d *Desk) Archive(ctx context.Context, t store.Task, each func(data []byte) error) error {
 	if t.Archive == nil {
-		return wire.Refuse(wire.CodeNotFound, "task "+t.ID+" has made no file", "")
+		return wire.Refuse(wire.CodeNotFound, "task "+t.ID+" has made no file", "muster task show "+t.ID)
 	}
 	return d.pieces(ctx, t.ID, wire.TaskArchive, 0, func(_ int64, data []byte) error { return each(data) })
 }

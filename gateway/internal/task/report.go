@@ -81,7 +81,7 @@ func checkOutput(q wire.TaskOutput) error {
 	case q.File == wire.TaskArchive && q.Offset+int64(len(q.Data)) > wire.MaxTaskArchive:
 		return wire.Refuse(wire.CodeBadRequest, "the file of a task is too large", "at most "+strconv.Itoa(wire.MaxTaskArchive)+" bytes")
 	case q.Offset > 1<<53: // what a number in JSON can hold
-		return wire.Refuse(wire.CodeBadRequest, "the offset is out of bounds", "")
+		return wire.Refuse(wire.CodeBadRequest, "the offset is out of bounds", "it counts bytes")
 	}
 	return nil
 }

@@ -12,7 +12,7 @@ import (
 // Claimer is a node that has proven its identity.
 type Claimer struct {
 	NodeID, Enrolment, Fingerprint string
-	Proof                          string // of this very request, for the record: its signature with what that covers, or "tls:" and the fingerprint
+	Proof                          string // of a result, for the record: its request's signature with what that covers, or "tls:FINGERPRINT"
 	Address                        string
 }
 

@@ -1,0 +1,133 @@
+package nodeapi
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"net/url"
+	"strconv"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/task"
+)
+
+// pieceTime is how long a piece of a task's output may take to arrive: it can be a hundred times as long as a heartbeat.
+const pieceTime = time.Minute
+
+// taskRoutes are those over which a node gets work and reports on it. {task} is the task; its claimer alone may name it.
+func (a *API) taskRoutes() []Route {
+	if a.Tasks == nil {
+		return nil
+	}
+	task := "{task}"
+	routes := []Route{
+		{Method: "GET", Path: wire.TaskWaitPath("{id}"), Node: a.taskWait},
+		{Method: "POST", Path: wire.TaskStartedPath(task), MaxBody: wire.MaxBody, Node: a.taskStarted},
+		{Method: "POST", Path: wire.TaskOutputPath(task), MaxBody: wire.MaxBody, BodyTime: pieceTime, Node: a.taskOutput},
+		{Method: "POST", Path: wire.TaskResultPath(task), MaxBody: wire.MaxBody, BodyTime: pieceTime, Node: a.taskResult},
+		{Method: "POST", Path: wire.TaskSecretsPath(task), MaxBody: wire.MaxBody, Node: a.taskSecrets},
+	}
+	for i := range routes {
+		routes[i].Proof = Identity
+		routes[i].Purpose = fleet.ForAnything
+	}
+	return routes
+}
+
+// taskWait answers nothing where no task came.
+func (a *API) taskWait(ctx context.Context, c Call) (any, error) {
+	if c.request.Method == http.MethodHead {
+		return nil, wire.Refuse(wire.CodeMethodNotAllowed, "a task cannot be looked at, only fetched", "use GET")
+	}
+	within, err := waitTime(c.request.URL.RawQuery)
+	if err != nil {
+		return nil, err
+	}
+	signed, err := a.Tasks.Wait(ctx, claimer(c, ""), within)
+	if signed == nil || err != nil {
+		return nil, err
+	}
+	return signed, nil
+}
+
+// waitTime reads the query of a wait; without one it is as long as a wait can be.
+func waitTime(query string) (time.Duration, error) {
+	if query == "" {
+		return wire.MaxTaskWait, nil
+	}
+	values, err := url.ParseQuery(query)
+	seconds, wrong := strconv.Atoi(values.Get(wire.TaskWaitSeconds))
+	if err != nil || wrong != nil || len(values) != 1 || len(values[wire.TaskWaitSeconds]) != 1 || seconds < 0 ||
+		seconds > int(wire.MaxTaskWait/time.Second) {
+		return 0, wire.Refuse(wire.CodeBadRequest, "the query of a wait is not as it should be",
+			wire.TaskWaitSeconds+"=0 to "+strconv.Itoa(int(wire.MaxTaskWait/time.Second)))
+	}
+	return time.Duration(seconds) * time.Second, nil
+}
+
+func (a *API) taskStarted(ctx context.Context, c Call) (any, error) {
+	var q wire.TaskStarted
+	if err := readTask(c.Body, &q); err != nil {
+		return nil, err
+	}
+	return some(a.Tasks.Started(ctx, claimer(c, ""), c.request.PathValue("task")))
+}
+
+func (a *API) taskOutput(ctx context.Context, c Call) (any, error) {
+	var q wire.TaskOutput
+	if err := readTask(c.Body, &q); err != nil {
+		return nil, err
+	}
+	return some(a.Tasks.Output(ctx, claimer(c, ""), c.request.PathValue("task"), q))
+}
+
+func (a *API) taskResult(ctx context.Context, c Call) (any, error) {
+	return struct{}{}, a.Tasks.Result(ctx, claimer(c, c.evidence()), c.request.PathValue("task"), c.Body)
+}
+
+func (a *API) taskSecrets(ctx context.Context, c Call) (any, error) {
+	return some(a.Tasks.Secrets(ctx, claimer(c, ""), c.request.PathValue("task")))
+}
+
+// some makes an answer of a value.
+func some[T any](answer T, err error) (any, error) { return answer, err }
+
+func claimer(c Call, evidence string) task.Claimer {
+	return task.Claimer{NodeID: c.Identity.NodeID, Enrolment: c.Identity.Enrolment, Fingerprint: c.Identity.Fingerprint, Proof: evidence,
+		Address: c.Proof.Address}
+}
+
+// readTask reads what a node says about a task. A newer agent may say more.
+func readTask(body []byte, into any) error {
+	if err := sign.DecodeOnce(body, into); err != nil {
+		return wire.Refuse(wire.CodeBadRequest, "the body cannot be read: "+err.Error(), "agent and gateway must be of the same protocol")
+	}
+	return nil
+}
+
+// evidence is what proves a request, for the record: its signature with all that it covers, or the certificate of its TLS connection.
+func (c Call) evidence() string {
+	if !c.signed {
+		return "tls:" + c.Identity.Fingerprint
+	}
+	h := c.request.Header
+	text, err := json.Marshal(map[string]string{
+		"method": c.request.Method, "path": c.request.URL.EscapedPath(), "query": c.request.URL.RawQuery,
+		"content-digest": h.Get("Content-Digest"), "signature-input": h.Get("Signature-Input"), "signature": h.Get("Signature"),
+	})
+	if err != nil {
+		panic("nodeapi: " + err.Error()) // texts always encode
+	}
+	return string(text)
+}
+
+// waiting is how many tasks wait for a node.
+func (a *API) waiting(nodeID string) int {
+	if a.Tasks == nil {
+		return 0
+	}
+	return a.Tasks.Waiting(nodeID)
+}

@@ -1,0 +1,152 @@
+package task_test
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/task"
+)
+
+// ended is what a wait gave, and when.
+type ended struct {
+	signed *wire.SignedTask
+	err    error
+	after  time.Duration
+}
+
+// waits begins a wait and gives its end. The caller is in a bubble of synctest.
+func (h *hall) waits(ctx context.Context, c task.Claimer, within time.Duration) <-chan ended {
+	begin := time.Now()
+	end := make(chan ended, 1)
+	go func() {
+		signed, err := h.Wait(ctx, c, within)
+		end <- ended{signed, err, time.Since(begin)}
+	}()
+	synctest.Wait()
+	return end
+}
+
+// TestWaitIsWoken: a new task ends a wait at once, and what is for another node does not.
+func TestWaitIsWoken(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, "n", "m")
+		end := h.waits(context.Background(), h.claimer("n"), wire.MaxTaskWait)
+		time.Sleep(10 * time.Second) // of the bubble
+		h.make("m", wire.TaskDiagCollect)
+		synctest.Wait()
+		if len(end) != 0 {
+			t.Error("woken by another node's task")
+		}
+		h.make("n", wire.TaskDiagCollect)
+		if got := <-end; got.signed == nil || got.err != nil || got.after != 10*time.Second {
+			t.Errorf("got %+v", got)
+		}
+	})
+}
+
+// TestWaitEnds: by its time, by a later wait, by its caller, by the gateway's end.
+func TestWaitEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, "n")
+		n := h.claimer("n")
+		ctx, hangUp := context.WithCancel(context.Background())
+		if got := <-h.waits(ctx, n, 20*time.Second); got.signed != nil || got.err != nil || got.after != 20*time.Second {
+			t.Errorf("its time is over: got %+v", got)
+		}
+		first := h.waits(ctx, n, time.Minute)
+		second := h.waits(ctx, n, time.Minute)
+		if got := <-first; got.signed != nil || got.err != nil || got.after != 0 {
+			t.Errorf("another wait came: got %+v", got)
+		}
+		hangUp()
+		if got := <-second; got.signed != nil || got.err != nil || got.after != 0 {
+			t.Errorf("its caller hung up: got %+v", got)
+		}
+		third := h.waits(context.Background(), n, time.Minute)
+		stop, cancel := context.WithCancel(context.Background())
+		cancel()
+		must(t, h.Run(stop))
+		must(t, h.Run(stop)) // again
+		if got := <-third; got.signed != nil || got.err != nil || got.after != 0 {
+			t.Errorf("the gateway stops: got %+v", got)
+		}
+		if got := <-h.waits(context.Background(), n, time.Minute); got.signed != nil || got.after != 0 {
+			t.Errorf("the gateway has stopped: got %+v", got)
+		}
+	})
+}
+
+// TestWaitLooksAgain: what holds a task back can end without a word to the desk. And what is over costs no further looks.
+func TestWaitLooksAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, "n")
+		n := h.claimer("n")
+		h.move("n", "active", "drained")
+		_, _, err := h.Create(context.Background(), "", task.Request{Node: "n", Type: wire.TaskProvisionUser,
+			Params: []byte(`{"username":"ada"}`)}, operator())
+		must(t, err)
+		end := h.waits(context.Background(), n, wire.MaxTaskWait)
+		time.Sleep(12 * time.Second)
+		h.move("n", "drained", "active")
+		if got := <-end; got.signed == nil || got.after != 15*time.Second {
+			t.Errorf("got %+v", got)
+		}
+		h.again("n")
+		if h.Waiting("id-n") != 1 {
+			t.Errorf("%d wait", h.Waiting("id-n"))
+		}
+		if got := h.take(n); got != "" || h.Waiting("id-n") != 0 {
+			t.Errorf("got %q, and %d wait", got, h.Waiting("id-n"))
+		}
+	})
+}
+
+// TestNextOfType: the end of a task wakes the wait for the next one of its type.
+func TestNextOfType(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, "n")
+		n := h.claimer("n")
+		first := h.make("n", wire.TaskDiagCollect).ID
+		second := h.make("n", wire.TaskDiagCollect).ID
+		if got := h.take(n); got != first {
+			t.Fatalf("got %q", got)
+		}
+		h.begin(n, first)
+		end := h.waits(context.Background(), n, wire.MaxTaskWait)
+		time.Sleep(time.Second)
+		h.end(n, first)
+		if got := <-end; got.signed == nil || got.after != time.Second {
+			t.Errorf("got %+v", got)
+		}
+		if got := h.get(second).Status; got != wire.TaskDispatched {
+			t.Errorf("the second is %s", got)
+		}
+	})
+}
+
+// TestHintsAfterStart: a new desk knows from the database what waits.
+func TestHintsAfterStart(t *testing.T) {
+	h := newHall(t, "n", "m")
+	id := h.make("n", wire.TaskDiagCollect).ID
+	h.open()
+	if h.Waiting("id-n") != 1 || h.Waiting("id-m") != 0 {
+		t.Errorf("got %d and %d", h.Waiting("id-n"), h.Waiting("id-m"))
+	}
+	if got := h.take(h.claimer("n")); got != id {
+		t.Errorf("got %q", got)
+	}
+}
+
+// TestWaitOfClosedStore: a database that fails is an error of the wait, and not its end without a task.
+func TestWaitOfClosedStore(t *testing.T) {
+	h := newHall(t, "n")
+	h.make("n", wire.TaskDiagCollect)
+	must(t, h.store.Close())
+	if _, err := h.Wait(t.Context(), h.claimer("n"), 0); err == nil || errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+}
