@@ -60,8 +60,17 @@ func openJournal(path string, now func() time.Time) (*journal, error) {
 	j := &journal{path: path, now: now, open: map[string]*entry{}, done: map[string]time.Time{}}
 	raw, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("the journal of tasks cannot be read: %w", err)
+		return nil, err
 	}
+	j.load(raw)
+	if err := j.rewrite(); err != nil {
+		return nil, err
+	}
+	return j, nil
+}
+
+// load takes what a journal says.
+func (j *journal) load(raw []byte) {
 	for record, err := range readRecords(raw) {
 		if err != nil {
 			j.damaged++
@@ -69,11 +78,10 @@ func openJournal(path string, now func() time.Time) (*journal, error) {
 		}
 		j.apply(record)
 	}
-	return j, j.rewrite()
 }
 
-// ready tells whether the journal can be written, as far as one can know before.
-func (j *journal) ready() error {
+// writable tells whether the journal can be written, as far as one can know before.
+func (j *journal) writable() error {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	if j.file != nil {
@@ -101,7 +109,9 @@ func (j *journal) apply(r record) {
 	if r.Horizon.After(j.horizon) {
 		j.horizon = r.Horizon
 	}
-	if _, over := j.done[r.Task]; over || r.Task == "" {
+	_, over := j.done[r.Task]
+	known := slices.Contains([]string{stepAccepted, stepStarted, stepFinished, stepReported}, r.Step)
+	if over || r.Task == "" || !known {
 		return
 	}
 	e := j.open[r.Task]
@@ -185,7 +195,7 @@ func (j *journal) take(r record, always bool) error {
 		err = j.rewrite()
 	}
 	if err != nil {
-		return fmt.Errorf("the journal of tasks cannot be written: %w", explain(err))
+		return fmt.Errorf("write it: %w", err)
 	}
 	return nil
 }
@@ -219,20 +229,9 @@ func (j *journal) append(r record) error {
 func (j *journal) rewrite() error {
 	j.shut()
 	j.forget()
-	records := []record{{Horizon: j.horizon}}
-	for id, expires := range j.done {
-		records = append(records, record{Task: id, Step: stepReported, Expires: expires})
-	}
-	for _, e := range j.open {
-		records = append(records, e.records()...)
-	}
-	var content []byte
-	for _, r := range records {
-		line, err := r.line()
-		if err != nil {
-			return err
-		}
-		content = append(content, line...)
+	content, err := j.content()
+	if err != nil {
+		return err
 	}
 	if err := disk.Replace(j.path, content, 0o600); err != nil {
 		return err
@@ -245,6 +244,25 @@ func (j *journal) rewrite() error {
 	j.size = int64(len(content))
 	j.written = j.size
 	return nil
+}
+
+// content is all that is known, as lines.
+func (j *journal) content() (content []byte, err error) {
+	records := []record{{Horizon: j.horizon}}
+	for id, expires := range j.done {
+		records = append(records, record{Task: id, Step: stepReported, Expires: expires})
+	}
+	for _, e := range j.open {
+		records = append(records, e.records()...)
+	}
+	for _, r := range records {
+		line, err := r.line()
+		if err != nil {
+			return nil, err
+		}
+		content = append(content, line...)
+	}
+	return content, nil
 }
 
 // forget drops the names of reported tasks whose payloads have expired by both clocks, the gateway's and this machine's. A clock that
@@ -268,7 +286,7 @@ func (j *journal) forget() {
 // records say all of an entry.
 func (e *entry) records() []record {
 	all := []record{{Task: e.id, Step: stepAccepted, Signed: &e.signed, Expires: e.expires}}
-	if e.started != nil {
+	if e.started != nil || e.step == stepStarted {
 		all = append(all, record{Task: e.id, Step: stepStarted, Started: e.started})
 	}
 	if e.step == stepFinished {

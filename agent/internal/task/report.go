@@ -149,7 +149,7 @@ func (k *work) report() bool {
 		k.Logger.Warn("the gateway does not want the result of a task", "task", k.id, "error", err)
 	}
 	if err := k.journal.report(k.id); err != nil {
-		k.note("journal", fmt.Sprintf("no tasks are taken: %v", err))
+		k.noteJournal(err)
 	}
 	return true
 }

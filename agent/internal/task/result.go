@@ -93,7 +93,7 @@ func (k *work) finish(result wire.TaskResult, archive string) {
 	k.result = &result
 	k.archive = archive
 	if err := k.journal.finish(k.id, result, archive); err != nil {
-		k.note("journal", fmt.Sprintf("no tasks are taken: %v", err))
+		k.noteJournal(err)
 	}
 }
 
@@ -103,7 +103,7 @@ func (k *work) drop(why error) {
 	k.know()
 	k.release()
 	if err := k.journal.report(k.id); err != nil {
-		k.note("journal", fmt.Sprintf("no tasks are taken: %v", err))
+		k.noteJournal(err)
 	}
 	_ = os.RemoveAll(k.folder())
 }

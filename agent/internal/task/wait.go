@@ -30,7 +30,7 @@ const (
 // The error wraps trust.ErrUnknownKey where a key that the pinned trust set does not name has signed a task: a newer set may name it.
 func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time) error {
 	w.learn(state)
-	if state.Enrolment == "" || w.busy() || !w.sleep(ctx) || !w.canRecord() || !w.slot(ctx) {
+	if state.Enrolment == "" || w.busy() || !w.isReady(ctx) || !w.sleep(ctx) || !w.canRecord() || !w.slot(ctx) {
 		<-ctx.Done()
 		return nil
 	}
@@ -72,26 +72,32 @@ func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time
 	return err
 }
 
+// isReady waits until Run has taken up what was left. It reports false where ctx was done before.
+func (w *Worker) isReady(ctx context.Context) bool {
+	select {
+	case <-w.ready:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
 // canRecord reports whether the journal takes what would be begun. Without that nothing may be claimed.
 func (w *Worker) canRecord() bool {
-	j := w.openJournal()
-	if j == nil {
-		return false
-	}
-	if err := j.ready(); err != nil {
-		w.note("journal", fmt.Sprintf("no tasks are taken: %v", explain(err)))
-		return false
-	}
-	w.note("journal", "")
-	return true
+	err := w.journal.writable()
+	w.noteJournal(err)
+	return err == nil
 }
 
 // later plans the next wait.
 func (w *Worker) later(pause time.Duration) { w.pause = time.Now().Add(pause) }
 
-// sleep waits for the planned moment. It reports false where ctx was done before.
+// sleep waits for the planned moment. It reports false where ctx is done before, or in the same moment.
 func (w *Worker) sleep(ctx context.Context) bool {
 	pause := time.Until(w.pause)
+	if end, bounded := ctx.Deadline(); bounded && !w.pause.Before(end) {
+		return false
+	}
 	return pause <= 0 || transport.Sleep(ctx, pause)
 }
 
@@ -128,17 +134,13 @@ func (w *Worker) take(ctx context.Context, state identity.State, signed wire.Sig
 		return false, err
 	}
 	w.note("task", "")
-	j := w.openJournal()
-	if j == nil {
-		return false, nil
-	}
-	if j.seen(payload.TaskID, payload.ExpiresAt) {
+	if w.journal.seen(payload.TaskID, payload.ExpiresAt) {
 		w.Logger.Info("the gateway gave this node a task again: it is not done again", "task", payload.TaskID)
 		w.later(time.Second)
 		return false, nil
 	}
-	if err := j.accept(payload.TaskID, signed, payload.ExpiresAt); err != nil {
-		w.note("journal", fmt.Sprintf("no tasks are taken: %v", err))
+	if err := w.journal.accept(payload.TaskID, signed, payload.ExpiresAt); err != nil {
+		w.noteJournal(err)
 		w.later(w.backoff.Next())
 		return false, nil
 	}

@@ -36,17 +36,16 @@ type order struct {
 type work struct {
 	*Worker
 	entry
-	journal *journal
-	output  *output
-	told    chan struct{} // closed when the gateway knows, or need not
-	free    func()        // gives the slot back
-	stuck   chan struct{} // closed when a handler that was given up has come back; nil: none was
+	output *output
+	told   chan struct{} // closed when the gateway knows, or need not
+	free   func()        // gives the slot back
+	stuck  chan struct{} // closed when a handler that was given up has come back; nil: none was
 }
 
 // begin goes on with a task at the step where it is. It calls free when the task needs no slot any more. told is closed when the gateway
 // does not give the task again.
 func (w *Worker) begin(e entry, free func()) (told <-chan struct{}) {
-	k := &work{Worker: w, entry: e, journal: w.openJournal(), output: newOutput(), told: make(chan struct{}), free: free}
+	k := &work{Worker: w, entry: e, output: newOutput(), told: make(chan struct{}), free: free}
 	w.running.Add(1)
 	w.count(1)
 	go func() {
@@ -163,7 +162,7 @@ func (k *work) inTurn(ctx context.Context, o order) (outcome Outcome, done bool)
 	}
 	now := k.now()
 	if err := k.journal.start(k.id, now); err != nil {
-		k.note("journal", fmt.Sprintf("no tasks are taken: %v", err))
+		k.noteJournal(err)
 		k.finish(k.refused(fmt.Errorf("it was not begun: %w", err)), "")
 		return Outcome{}, true
 	}
@@ -253,7 +252,7 @@ func (k *work) handle(ctx context.Context, job Job) Outcome {
 	if err := os.MkdirAll(filepath.Dir(job.Dir), 0o700); err != nil {
 		return Failf("make a folder for the task: %w", explain(err))
 	}
-	if err := os.Mkdir(job.Dir, 0o700); err != nil {
+	if err := errors.Join(os.RemoveAll(job.Dir), os.Mkdir(job.Dir, 0o700)); err != nil {
 		return Failf("make a folder for the task: %w", explain(err))
 	}
 	outcome := make(chan Outcome, 1)

@@ -21,6 +21,8 @@ const (
 	slots = 4 // tasks that are at work at the same time
 	// most is how many tasks may wait for the gateway to take their results. With more, the node asks for no work.
 	most = 64
+	// journalPause is the time between two tries to open a journal that cannot be used.
+	journalPause = 30 * time.Second
 	// stopTime is for the handlers to end when the agent ends. The service manager kills it a little later.
 	stopTime = 8 * time.Second
 )
@@ -39,6 +41,8 @@ type Config struct {
 type Worker struct {
 	Config
 	slots   chan struct{} // holds one for each task that is at work
+	ready   chan struct{} // closed when there is a journal, and what was left of an earlier run goes on
+	journal *journal      // nil before that
 	life    context.Context
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
@@ -47,7 +51,6 @@ type Worker struct {
 	number  int64             // of the trust set that the last Wait came with
 
 	mu      sync.Mutex
-	journal *journal // nil: it cannot be used, and nothing is begun
 	kinds   map[string]chan struct{}
 	state   identity.State
 	asked   int               // results that the gateway has not taken yet
@@ -59,16 +62,23 @@ func New(c Config) *Worker {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	w := &Worker{Config: c, slots: make(chan struct{}, slots), state: c.State, kinds: map[string]chan struct{}{}, trouble: map[string]string{}}
+	w := &Worker{
+		Config: c, slots: make(chan struct{}, slots), ready: make(chan struct{}), state: c.State, kinds: map[string]chan struct{}{},
+		trouble: map[string]string{},
+	}
 	w.life, w.end = context.WithCancelCause(context.Background())
-	w.openJournal()
 	return w
 }
 
 // Run goes on with the tasks of an earlier run of the agent, and with those that Wait brings, until ctx is done. Then it asks the
 // handlers to end, and waits for them for a while.
 func (w *Worker) Run(ctx context.Context) error {
-	w.resume()
+	for !w.resume() {
+		if !transport.Sleep(ctx, journalPause) {
+			return nil
+		}
+	}
+	close(w.ready)
 	<-ctx.Done()
 	w.end(errStops)
 	ended := make(chan struct{})
@@ -83,40 +93,22 @@ func (w *Worker) Run(ctx context.Context) error {
 	case <-timer.C:
 		w.Logger.Warn("a task does not end: the next run of the agent reports it as interrupted")
 	}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.journal != nil {
-		w.journal.close()
-	}
+	w.journal.close()
 	return nil
 }
 
-// openJournal opens the journal, and says in a notice where that fails.
-func (w *Worker) openJournal() *journal {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.journal != nil {
-		return w.journal
-	}
+// resume opens the journal, takes up what an earlier run has left, and removes the folders that nobody needs any more. It reports false
+// where the journal cannot be used: then nothing may be done.
+func (w *Worker) resume() bool {
 	j, err := openJournal(filepath.Join(w.Folder, JournalFile), w.Client.Now)
+	w.noteJournal(err)
 	if err != nil {
-		w.noteLocked("journal", fmt.Sprintf("no tasks are taken: %v", explain(err)))
-		return nil
+		return false
 	}
-	delete(w.trouble, "journal")
 	if j.damaged > 0 {
 		w.Logger.Warn("the journal of tasks was damaged: what could be read of it counts", "lines", j.damaged)
 	}
 	w.journal = j
-	return j
-}
-
-// resume takes up what an earlier run has left, and removes the folders that nobody needs any more.
-func (w *Worker) resume() {
-	j := w.openJournal()
-	if j == nil {
-		return
-	}
 	left := j.unreported()
 	kept := map[string]bool{}
 	for _, e := range left {
@@ -138,6 +130,7 @@ func (w *Worker) resume() {
 		}
 		w.begin(e, free)
 	}
+	return true
 }
 
 // Notices are what a person should know.
@@ -153,14 +146,19 @@ func (w *Worker) Notices() []string {
 	return all
 }
 
+// noteJournal says in a notice that the journal cannot be used; nil: it can.
+func (w *Worker) noteJournal(err error) {
+	text := ""
+	if err != nil {
+		text = fmt.Sprintf("no tasks are taken, since what is begun could not be noted in %s: %v", JournalFile, explain(err))
+	}
+	w.note("journal", text)
+}
+
 // note sets a notice, and logs it where it is new. An empty text ends it.
 func (w *Worker) note(about, text string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.noteLocked(about, text)
-}
-
-func (w *Worker) noteLocked(about, text string) {
 	if text != "" && w.trouble[about] != text {
 		w.Logger.Warn(text)
 	}
