@@ -7,7 +7,6 @@ import (
 	"io"
 	"time"
 
-	"muster/agent/internal/account"
 	"muster/agent/internal/admission"
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
@@ -17,7 +16,6 @@ import (
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/variable"
-	"muster/agent/internal/workload"
 )
 
 const runExamples = `  MUSTER_TOKEN=mse_... muster-agent run --gateway https://gateway.example:7443
@@ -41,10 +39,8 @@ type foreground struct {
 	file     *logfile.File
 	notifier *service.Notifier
 	starts   *service.Starts
-	accounts account.Accounts
 	ending   chan error // takes why the agent ends by itself: errRestart or errUninstall
 
-	workloads workload.Host
 }
 
 // work is the command run. It gets an identity if there is none, and then reports until ctx is done. A stop by a signal counts as
@@ -85,8 +81,6 @@ func work(ctx context.Context, p command.Program, args []string) error {
 // newForeground makes the parts that an agent needs before it has an identity: logs, the service manager's socket, the status.
 func newForeground(p command.Program, o options.Options, directory *identity.Directory) *foreground {
 	a := &foreground{ending: make(chan error, 1), file: logfile.New(service.Layout{Base: o.State}.Log())}
-	a.accounts.State = o.State
-	a.accounts.UID = p.System.UID
 	screen := p.Stderr
 	if p.Getenv(variable.Supervised) != "" {
 		screen = io.Discard // the supervisor writes it to a file that nobody bounds

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 
+	"muster/agent/internal/account"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/leave"
 	"muster/agent/internal/service"
@@ -21,34 +22,45 @@ var (
 	errUninstall = errors.New("a task removes the agent")
 )
 
+// hands are what does the tasks.
+type hands struct {
+	*foreground
+	accounts  *account.Accounts
+	workloads workload.Host
+}
+
 // tasks does the work that the gateway gives this node.
 func (a *foreground) tasks(state identity.State) *task.Worker {
-	a.workloads = workload.Host{State: a.State, Node: state.NodeID}
+	h := hands{
+		foreground: a,
+		accounts:   &account.Accounts{State: a.State, Root: a.System.Root, UID: a.System.UID},
+		workloads:  workload.Host{State: a.State, Node: state.NodeID},
+	}
 	policies := []string{filepath.Join(a.System.OwnerFolder(), task.PolicyFile), filepath.Join(a.State, task.PolicyFile)}
 	return task.New(task.Config{
-		Client: a.Client, State: state, Folder: a.State, Policies: policies, Handle: a.handle, Logger: a.Log,
+		Client: a.Client, State: state, Folder: a.State, Policies: policies, Handle: h.handle, Logger: a.Log,
 	})
 }
 
 // handle does one task. This switch is the one place that knows what does the tasks of a type.
-func (a *foreground) handle(ctx context.Context, job task.Job) task.Outcome {
+func (h hands) handle(ctx context.Context, job task.Job) task.Outcome {
 	switch params := job.Params.(type) {
 	case *wire.ProvisionUser:
-		return a.accounts.DoProvision(ctx, job, params)
+		return h.accounts.DoProvision(ctx, job, params)
 	case *wire.DeprovisionUser:
-		return a.accounts.DoDeprovision(ctx, job, params)
+		return h.accounts.DoDeprovision(ctx, job, params)
 	case *wire.WorkloadLaunch:
-		return a.workloads.Launch(ctx, job, params)
+		return h.workloads.Launch(ctx, job, params)
 	case *wire.WorkloadStop:
-		return a.workloads.Stop(ctx, job, params)
+		return h.workloads.Stop(ctx, job, params)
 	case *wire.WorkloadStatus:
-		return a.workloads.Status(ctx, job, params)
+		return h.workloads.Status(ctx, job, params)
 	case *wire.WorkloadLogs:
-		return a.workloads.Logs(ctx, job, params)
+		return h.workloads.Logs(ctx, job, params)
 	case *wire.AgentRestart:
-		return task.Outcome{After: func(context.Context) error { a.ending <- errRestart; return nil }}
+		return task.Outcome{After: func(context.Context) error { h.ending <- errRestart; return nil }}
 	case *wire.AgentUninstall:
-		return task.Outcome{After: a.uninstall}
+		return task.Outcome{After: h.uninstall}
 	}
 	return task.Failed(wire.Refuse(wire.CodeTaskTypeUnknown, "this agent does not know how to do "+job.Type, "update it"))
 }
@@ -66,7 +78,11 @@ func (a *foreground) awaitEnd(ctx context.Context) error {
 // uninstall removes the agent. An installed one is stopped by what removes it, which is therefore a process of its own. Another one ends,
 // and removes itself then.
 func (a *foreground) uninstall(ctx context.Context) error {
-	m := service.Manager{System: a.System, Base: a.State, Settings: a.System.SettingsPath()}
+	base, err := filepath.Abs(a.State)
+	if err != nil {
+		return err
+	}
+	m := service.Manager{System: a.System, Base: base, Settings: a.System.SettingsPath()}
 	if m.Agent() != os.Getpid() {
 		a.ending <- errUninstall
 		return nil

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 
 	"muster/agent/internal/account"
@@ -14,6 +15,7 @@ import (
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/trust"
+	"muster/agent/internal/workload"
 	"muster/agent/wire"
 )
 
@@ -79,14 +81,11 @@ type leaving struct {
 // go first, because its note of what stays lies in the state directory.
 func (l *leaving) remove(ctx context.Context) (stays []string, err error) {
 	var removed []string
-	accounts := account.Accounts{State: l.manager.Base, UID: l.System.UID}
-	names := accounts.Names()
+	made := l.made() // says so by what lies in the state directory
 	if l.System.UID == 0 {
 		removed, stays, err = l.manager.RemoveBootstrap(ctx)
 	}
-	for _, name := range names {
-		stays = append(stays, "the account "+name+", which a task has made (userdel "+name+", and remove /etc/sudoers.d/muster-"+name+")")
-	}
+	stays = append(stays, made...)
 	if err == nil {
 		var more []string
 		more, err = l.manager.Remove(ctx)
@@ -99,6 +98,20 @@ func (l *leaving) remove(ctx context.Context) (stays []string, err error) {
 		fmt.Fprintf(l.Stdout, "removed %s\n", path)
 	}
 	return stays, err
+}
+
+// made is what tasks have made on this machine, and what people may still need. leave never removes it.
+func (l *leaving) made() (stays []string) {
+	accounts := account.Accounts{State: l.manager.Base, Root: l.System.Root, UID: l.System.UID}
+	for _, name := range accounts.Names() {
+		stays = append(stays, "the account "+name+", which a task has made (userdel "+name+", and remove /etc/sudoers.d/muster-"+name+")")
+	}
+	engines, _ := os.ReadDir(filepath.Join(l.manager.Base, workload.EnginesFolder))
+	for _, engine := range engines {
+		stays = append(stays, fmt.Sprintf("containers that tasks have started, if there are any: %s ps --all --filter label=%s lists them",
+			engine.Name(), workload.Label))
+	}
+	return stays
 }
 
 // tell makes the gateway retire the node. It comes first: where the gateway cannot be told, nothing on the machine has changed.

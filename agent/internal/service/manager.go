@@ -15,8 +15,8 @@ import (
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/task"
-	"muster/agent/internal/workload"
 	"muster/agent/internal/variable"
+	"muster/agent/internal/workload"
 )
 
 // Install makes this kind keep the agent running, from now on and after every boot. It changes nothing where all is as it should
@@ -252,7 +252,7 @@ const leaveLog = "leave.log"
 // .new files that an interruption leaves beside them. service.json comes last, because it says what is left to undo.
 var ourFiles = [...]string{
 	identity.Files, identity.StatusFile, logName, logName + ".1", supervisorLog, supervisorLog + ".1",
-	gpu.RecordFile, gpu.CallFile, lastWords, startsFile, task.JournalFile, task.PolicyFile, leaveLog, account.RecordFile,
+	gpu.RecordFile, gpu.CallFile, lastWords, startsFile, task.JournalFile, task.PolicyFile, account.RecordFile, leaveLog,
 	"crontab", identity.LockFile, supervisorLock, recordFile,
 }
 

@@ -175,8 +175,9 @@ func FuzzJournal(f *testing.F) {
 	id := "abcdefghijklmnop"
 	now := time.Now().UTC()
 	for _, r := range []record{
-		{Task: id, Step: stepAccepted, Signed: &wire.SignedTask{Payload: []byte("p")}, Expires: now}, {Task: id, Step: stepStarted, Started: &now},
-		{Task: id, Step: stepFinished, Result: &wire.TaskResult{}}, {Task: id, Step: stepReported}, {Horizon: now}, {Task: id, Step: "of tomorrow"},
+		{Task: id, Step: stepAccepted, Signed: &wire.SignedTask{Payload: []byte("p")}, Expires: now},
+		{Task: id, Step: stepStarted, Started: &now}, {Task: id, Step: stepFinished, Result: &wire.TaskResult{}},
+		{Task: id, Step: stepReported}, {Horizon: now}, {Task: id, Step: "of tomorrow"},
 	} {
 		line, err := r.line()
 		must(f, err)

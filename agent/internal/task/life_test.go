@@ -218,7 +218,9 @@ func TestBadHandlers(t *testing.T) {
 			}
 			return task.Failed(ctx.Err())
 		}, wire.TaskTimedOut, "", 5 * time.Second},
-		{"says too much", func(context.Context, task.Job) task.Outcome { return task.Failf("%s", strings.Repeat("ä\xff", 4000)) }, "", "ä?ä?", 0},
+		{"says too much", func(context.Context, task.Job) task.Outcome {
+			return task.Failf("%s", strings.Repeat("ä\xff", 4000))
+		}, "", "ä?ä?", 0},
 		{"finds too much", func(context.Context, task.Job) task.Outcome {
 			raw, _ := json.Marshal(strings.Repeat("x", wire.MaxTaskValues))
 			return task.Outcome{Values: wire.TaskValues{"x": raw}}
@@ -300,8 +302,8 @@ func TestAtTheSameTime(t *testing.T) {
 	})
 }
 
-// TestStops: the agent is told to stop while a task runs. The next run reports that it was interrupted, and does not do it again. A task that
-// waits for its turn has not begun, so the next run does it.
+// TestStops: the agent is told to stop while a task runs. The next run reports that it was interrupted, and does not do it again. A task
+// that waits for its turn has not begun, so the next run does it.
 func TestStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
@@ -396,7 +398,10 @@ func TestAwayGateway(t *testing.T) {
 		step string
 		away time.Duration
 		want string
-	}{{"started", 30 * time.Minute, wire.TaskCompleted}, {"started", 2 * time.Hour, wire.TaskExpired}, {"result", 3 * time.Hour, wire.TaskCompleted}} {
+	}{
+		{"started", 30 * time.Minute, wire.TaskCompleted}, {"started", 2 * time.Hour, wire.TaskExpired},
+		{"result", 3 * time.Hour, wire.TaskCompleted},
+	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(t)
 			id := d.diag()
@@ -431,7 +436,8 @@ func TestResultThatIsNotTaken(t *testing.T) {
 			return nil
 		}
 		d.run(time.Minute)
-		if r := d.result(id); r.Status != wire.TaskFailed || !strings.Contains(r.Error, "did not take") || r.Output.Bytes != 4 || r.Output.Head != nil {
+		r := d.result(id)
+		if r.Status != wire.TaskFailed || !strings.Contains(r.Error, "did not take") || r.Output.Bytes != 4 || r.Output.Head != nil {
 			t.Errorf("%+v", r)
 		}
 	})

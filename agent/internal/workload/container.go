@@ -16,7 +16,7 @@ import (
 // The labels of a container that belongs to muster. A launch sets all of them, because an image may bring labels of its own.
 const (
 	labelTask    = "muster.task"       // the task that launched it
-	labelName    = "muster.workload"   // the workload's name
+	Label        = "muster.workload"   // the workload's name; every container that belongs to muster has it
 	labelNode    = "muster.node"       // the node's id at that time
 	labelSpec    = "muster.spec"       // tells whether another launch wants the same
 	labelImage   = "muster.image"      // as the params have it
@@ -52,7 +52,7 @@ type container struct {
 	}
 }
 
-func (c container) workload() string         { return c.Config.Labels[labelName] }
+func (c container) workload() string         { return c.Config.Labels[Label] }
 func (c container) label(name string) string { return c.Config.Labels[name] }
 
 // alive tells whether the container has a process.
@@ -85,7 +85,7 @@ func moment(text string) *time.Time {
 
 // workloads gives the containers of a workload; the empty name stands for all of them.
 func (e engine) workloads(ctx context.Context, name string) ([]container, error) {
-	filter := "label=" + labelName
+	filter := "label=" + Label
 	if name != "" {
 		filter += "=" + name
 	}

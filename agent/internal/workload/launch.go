@@ -63,7 +63,7 @@ func (l *launch) do(ctx context.Context) task.Outcome {
 	}
 	if before != nil {
 		fmt.Fprintf(l.out, "%s has ended before: its container is replaced\n", l.params.Name)
-		if err := before.engine.remove(ctx, labelFilter(labelName, l.params.Name), before.ID); err != nil {
+		if err := before.engine.remove(ctx, labelFilter(Label, l.params.Name), before.ID); err != nil {
 			return task.Failed(fmt.Errorf("the container that has ended could not be removed: %w", err))
 		}
 	}

@@ -62,7 +62,7 @@ func (l *launch) labels() []string {
 	secrets := slices.Sorted(maps.Keys(p.SecretEnv))
 	return []string{
 		labelTask + "=" + l.job.ID,
-		labelName + "=" + p.Name,
+		Label + "=" + p.Name,
 		labelNode + "=" + l.host.Node,
 		labelSpec + "=" + spec(p),
 		labelImage + "=" + p.Image,

@@ -79,7 +79,7 @@ func (e engine) stop(ctx context.Context, all []container, grace time.Duration, 
 	if _, err := e.ask(ctx, append([]string{"stop", "-t", seconds}, ids...)...); err != nil {
 		fmt.Fprintf(out, "%v\n", err)
 	}
-	return e.remove(ctx, "label="+labelName, ids...)
+	return e.remove(ctx, "label="+Label, ids...)
 }
 
 // maxLines is how many of the last lines of a log are read where the params name no number, or a larger one.
