@@ -20,6 +20,7 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/task"
 	"muster/store"
 )
 
@@ -42,6 +43,7 @@ type matrix struct {
 	boot       sign.Token
 	psk, pskID string
 	target     *identity            // a node of the first tenant, which routes are about and which never calls
+	worker     *identity            // another one, which tasks are for, and which nobody retires
 	shared     map[string]*identity // by state, for calls that are refused
 	things     map[string]string    // what paths name
 }
@@ -63,7 +65,7 @@ func (r row) takesToken() bool {
 // absent tells whether the matrix names something that does not exist in its requests to this route.
 func (r row) absent() bool {
 	name := r.parameter()
-	return name == "root" || name == "key" || strings.Contains(samples[r.pattern()].query, "none")
+	return name == "root" || name == "key" || strings.HasSuffix(r.path, "/archive") || strings.Contains(samples[r.pattern()].query, "none")
 }
 
 // parameter is the name of the first part of the path that stands for something; empty where there is none.
@@ -74,7 +76,7 @@ func (r row) parameter() string {
 }
 
 // samples are what a route is sent where the body {} would be refused too early, or would end what other calls need. Those ask for what
-// does not exist.
+// does not exist. {node} in a body stands for the node that tasks are for.
 var samples = map[string]struct{ query, body string }{
 	"POST /api/v1/admin/nodes/{node}/labels": {"", `{"set":{"matrix":"x"}}`},
 	"PATCH /api/v1/admin/nodes/{node}":       {"", `{"gpus_expected":1}`},
@@ -82,7 +84,13 @@ var samples = map[string]struct{ query, body string }{
 	"GET /api/v1/admin/backup":               {"?of=nothing", ""}, // it takes as long as all others together
 	"POST /api/v1/admin/ca/roots":            {"", `{"certificate":"x"}`},
 	"POST /api/v1/admin/ca/intermediate":     {"", `{"prepare":true,"certificates":"x"}`},
+	"POST /api/v1/admin/tasks":               {"", `{"node":"{node}","type":"` + taskOfMatrix + `"}`},
+	"PUT /api/v1/admin/secrets/{secret}":     {"", `{"value":"x"}`},
+	"GET " + wire.TaskWaitPath("{id}"):       {"?" + wire.TaskWaitSeconds + "=0", ""}, // a call that is let in would wait
 }
+
+// taskOfMatrix is the type of all tasks here. An account that may only give tasks of another type is refused.
+const taskOfMatrix = wire.TaskWorkloadStatus
 
 // TestMatrix asks every route of both tables as every kind of caller, on every listener. What has to come follows from the route's
 // row, the caller and the way that the request takes; no cell is listed. A new row is in here by itself.
@@ -121,6 +129,7 @@ func (m *matrix) furnish() {
 	m.must(err)
 	_, m.boot = m.bootstrapToken()
 	m.target = m.nodeIn(nodeActive)
+	m.worker = m.nodeIn(nodeActive)
 }
 
 func (m *matrix) rows() []row {
@@ -247,7 +256,7 @@ func (m *matrix) thing(parameter string, c caller, self *identity, want string) 
 		return m.target.id
 	case "id":
 		return m.about(c, self).id
-	case "account", "token":
+	case "account", "token", "task", "secret":
 		if want == granted || m.things[parameter] == "" {
 			m.things[parameter] = m.fresh(parameter)
 		}
@@ -263,13 +272,27 @@ func (m *matrix) thing(parameter string, c caller, self *identity, want string) 
 	return ""
 }
 
-// fresh makes an account or a token of the first tenant, and gives its name.
+// fresh makes an account, a token, a task or a secret of the first tenant, and gives its name. An account of all tenants who names none
+// asks for a secret of the usual tenant, so the secret is there too.
 func (m *matrix) fresh(kind string) string {
-	if kind == "account" {
+	ctx := m.t.Context()
+	by := store.Actor{Name: "test"}
+	switch kind {
+	case "account":
 		made, _ := m.accountOf(store.Account{Tenant: ours})
 		return made.ID
+	case "task":
+		made, _, err := m.gateway.tasks.Create(ctx, ours, task.Request{Node: m.worker.id, Type: taskOfMatrix}, by)
+		m.must(err)
+		return made.ID
+	case "secret":
+		name := m.name(kind)
+		for _, tenant := range []string{ours, store.DefaultTenant} {
+			m.must(m.gateway.store.SetLentSecret(ctx, store.LentSecret{Tenant: tenant, Name: name, ChangedAt: time.Now()}, []byte("x")))
+		}
+		return name
 	}
-	token, _, err := m.gateway.bootstrap.MintToken(m.t.Context(), bootstrap.TokenRequest{Tenant: ours}, store.Actor{Name: "test"})
+	token, _, err := m.gateway.bootstrap.MintToken(ctx, bootstrap.TokenRequest{Tenant: ours}, by)
 	m.must(err)
 	return token.Public()
 }
@@ -285,7 +308,7 @@ func (m *matrix) body(r row, c caller, self *identity) []byte {
 		m.must(err)
 		return body
 	case samples[r.pattern()].body != "":
-		return []byte(samples[r.pattern()].body)
+		return []byte(strings.ReplaceAll(samples[r.pattern()].body, "{node}", m.worker.id))
 	}
 	return []byte("{}")
 }

@@ -5,6 +5,7 @@ import (
 	"go/parser"
 	"go/token"
 	"io/fs"
+	"net/http"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -92,8 +93,7 @@ func (m *matrix) wantAccount(f face, r row, c caller) string {
 		return wire.CodeTokenWrongRoute
 	case c.account == nil || account.Status(*c.account, time.Now()) != client.StatusLive:
 		return wire.CodeUnauthorized
-	case !slices.Contains(c.account.Scopes, client.ScopeAll) &&
-		slices.ContainsFunc(need.Scopes, func(s string) bool { return !slices.Contains(c.account.Scopes, s) }):
+	case lacks(c.account.Scopes, need):
 		return wire.CodeForbidden
 	case need.Reach == account.WholeFleet && c.account.Tenant != "":
 		return wire.CodeForbidden
@@ -103,9 +103,22 @@ func (m *matrix) wantAccount(f face, r row, c caller) string {
 	return granted
 }
 
-// ownThing tells whether the route is about something that belongs to a tenant. Here that is always the first tenant.
+// lacks tells whether one of the scopes is missing. Where a part of it is enough, it is the part for tasks of the matrix.
+func lacks(scopes []string, need account.Need) bool {
+	if slices.Contains(scopes, client.ScopeAll) {
+		return false
+	}
+	return slices.ContainsFunc(need.Scopes, func(s string) bool {
+		part := need.Parts && slices.Contains(scopes, client.ScopePart(s, taskOfMatrix))
+		return !part && !slices.Contains(scopes, s)
+	})
+}
+
+// ownThing tells whether the route is about something that belongs to a tenant. Here that is always the first tenant. What a PUT names
+// is made by it, in the tenant of the caller.
 func ownThing(r row) bool {
-	return r.admin != nil && r.admin.Need.Reach == account.OwnTenant && r.parameter() != ""
+	names := r.parameter() != "" && r.method != http.MethodPut || strings.Contains(samples[r.pattern()].body, "{node}")
+	return r.admin != nil && r.admin.Need.Reach == account.OwnTenant && names
 }
 
 // wantProof is the refusal that follows from the proof that a node's route wants.
@@ -131,7 +144,7 @@ func wantProof(f face, r row, c caller) string {
 		return wire.CodeIdentityMismatch
 	case r.node.Proof == nodeapi.Certificate, c.node == nodeUnknown: // it is proven, and only after a restore one is taken over
 		return wire.CodeUnknownCertificate
-	case c.other:
+	case c.other && r.parameter() == "id":
 		return wire.CodeWrongNode
 	}
 	return wantNode(c.node, r.node.Purpose)
