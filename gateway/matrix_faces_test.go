@@ -99,11 +99,12 @@ func serveListeners(t *testing.T, g *gateway) *listeners {
 // callsOfAnAddress are fewer than the gateway takes of one address before it says to wait.
 const callsOfAnAddress = 8
 
-// visits are the connections of a matrix. Direct callers come from 127.1.0.0 and up, each address for a few calls; behind a proxy each
-// call is another client's.
+// visits are the connections of a matrix. Direct callers come from 127.1.0.0 and up, each address for a few calls; so do the clients of
+// a proxy, from 10.1.0.0 and up.
 type visits struct {
-	open  map[string]*visitOf
-	count int
+	open      map[string]*visitOf
+	count     int
+	forwarded int
 }
 
 type visitOf struct {
@@ -158,9 +159,10 @@ func (v *visits) forward(f face, r *http.Request) {
 	if f.forwarded == "" {
 		return
 	}
-	v.count++
+	client := v.forwarded / callsOfAnAddress
+	v.forwarded++
 	r.Header.Set("X-Forwarded-Proto", f.forwarded)
-	r.Header.Set("X-Forwarded-For", fmt.Sprintf("10.1.%d.%d", byte(v.count>>8), byte(v.count)))
+	r.Header.Set("X-Forwarded-For", fmt.Sprintf("10.1.%d.%d", byte(client>>8), byte(client)))
 }
 
 func (v *visits) close() {

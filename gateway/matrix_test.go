@@ -257,7 +257,10 @@ func (m *matrix) thing(parameter string, c caller, self *identity, want string) 
 	case "id":
 		return m.about(c, self).id
 	case "account", "token", "task", "secret":
-		if want == granted || m.things[parameter] == "" {
+		if want == granted {
+			return m.fresh(parameter)
+		}
+		if m.things[parameter] == "" {
 			m.things[parameter] = m.fresh(parameter)
 		}
 		return m.things[parameter]
