@@ -128,7 +128,7 @@ func (d *Desk) open(o *order) error {
 	var err error
 	o.payload, o.keyID, err = sign.OpenTask(*o.Signed, d.Keys())
 	if errors.Is(err, sign.ErrBadProof) {
-		return wire.Refuse(wire.CodeBadSignature, "no task key that the nodes believe has signed this task",
+		return wire.Refuse(wire.CodeBadRequest, "no task key that the nodes believe has signed this task",
 			"muster key add --task FILE.pub makes them believe a key of yours")
 	}
 	if err != nil {

@@ -1,0 +1,137 @@
+package adminapi_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+)
+
+func (h *house) dial() *client.Client {
+	h.t.Helper()
+	c, err := client.Dial(h.t.Context(), client.Target{DataDir: h.onSocket()})
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	return c
+}
+
+// TestFollowTask: what a task writes arrives while it runs, and the client gets the task when it has ended.
+func TestFollowTask(t *testing.T) {
+	h := newHouse(t)
+	node := h.enrolled("n", "platform")
+	made := h.give("n", wire.TaskDiagCollect, "{}")
+	c := h.dial()
+	came := make(chan string)
+	type end struct {
+		task client.Task
+		err  error
+	}
+	ended := make(chan end, 1)
+	go func() {
+		task, err := c.FollowTask(t.Context(), made.ID, 0, func(_ int64, data []byte) error {
+			came <- string(data)
+			return nil
+		})
+		ended <- end{task, err}
+	}()
+	h.begin(node)
+	offset := 0
+	for _, text := range []string{"first\n", "second\n"} {
+		h.writes(node, made.ID, wire.TaskOutput{Offset: int64(offset), Data: []byte(text)})
+		offset += len(text)
+		if got := <-came; got != text {
+			t.Errorf("got %q, want %q", got, text)
+		}
+	}
+	h.finishes(node, made.ID, wire.TaskResult{Status: wire.TaskFailed, Error: "no",
+		Output: wire.TaskLog{Head: []byte("first\nsecond\n"), Bytes: 13}})
+	if got := <-ended; got.err != nil || got.task.Status != wire.TaskFailed || got.task.Error != "no" ||
+		got.task.Output.Head != "first\nsecond\n" {
+		t.Errorf("got %+v, %v", got.task, got.err)
+	}
+	var whole bytes.Buffer
+	if err := c.TaskOutput(t.Context(), made.ID, &whole); err != nil || whole.String() != "first\nsecond\n" {
+		t.Errorf("got %q, %v", whole.String(), err)
+	}
+}
+
+// TestFollowEnds: a gateway that stops does not wait for those who read what a task writes. Their answers do not look whole.
+func TestFollowEnds(t *testing.T) {
+	h := newHouse(t)
+	node := h.enrolled("n", "platform")
+	made := h.give("n", wire.TaskDiagCollect, "{}")
+	c := h.dial()
+	ctx, stop := context.WithCancel(t.Context())
+	stopped := make(chan error, 1)
+	go func() { stopped <- h.api.Tasks.Run(ctx) }()
+	h.begin(node)
+	h.writes(node, made.ID, wire.TaskOutput{Data: []byte("first\n")})
+	follow := func() *http.Response {
+		t.Helper()
+		response, err := c.HTTP.Get(c.BaseURL + wire.PrefixAdmin + "tasks/" + made.ID + "/output?follow=true")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { response.Body.Close() })
+		return response
+	}
+	live := follow()
+	first := make([]byte, len("first\n"))
+	if _, err := io.ReadFull(live.Body, first); err != nil || string(first) != "first\n" {
+		t.Fatalf("got %q, %v", first, err)
+	}
+	stop()
+	if err := <-stopped; err != nil {
+		t.Error(err)
+	}
+	if rest, err := io.ReadAll(live.Body); !errors.Is(err, io.ErrUnexpectedEOF) || len(rest) > 0 {
+		t.Errorf("got %q, %v", rest, err)
+	}
+	if rest, err := io.ReadAll(follow().Body); !errors.Is(err, io.ErrUnexpectedEOF) || string(rest) != "first\n" {
+		t.Errorf("after the stop: got %q, %v", rest, err)
+	}
+}
+
+// TestClientOfTasks: the calls that a command line makes.
+func TestClientOfTasks(t *testing.T) {
+	h := newHouse(t)
+	h.enrolled("n", "platform")
+	c := h.dial()
+	ctx := t.Context()
+	if _, err := c.SetSecret(ctx, "platform", "key", "hidden"); err != nil {
+		t.Error(err)
+	}
+	if list, err := c.Secrets(ctx, ""); err != nil || len(list.Secrets) != 1 || list.Secrets[0].Tenant != "platform" {
+		t.Errorf("got %+v, %v", list, err)
+	}
+	if err := c.DropSecret(ctx, "platform", "key"); err != nil {
+		t.Error(err)
+	}
+	if err := c.DropSecret(ctx, "platform", "key"); !client.IsNotFound(err) {
+		t.Errorf("a secret that is gone: %v", err)
+	}
+	made, err := c.CreateTask(ctx, client.NewTask{Node: "n", Type: wire.TaskDiagCollect})
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := c.Tasks(ctx, client.TaskFilter{Node: "n", Open: true})
+	if err != nil || len(page.Tasks) != 1 || page.Tasks[0].ID != made.ID {
+		t.Errorf("got %+v, %v", page, err)
+	}
+	if canceled, err := c.CancelTask(ctx, made.ID); err != nil || canceled.Status != wire.TaskCanceled {
+		t.Errorf("got %+v, %v", canceled, err)
+	}
+	if got, err := c.FollowTask(ctx, made.ID, 0, nil); err != nil || got.Status != wire.TaskCanceled {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	const key = "11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=" // RFC 8032 section 7.1, test 1
+	if change, err := c.AddKey(ctx, client.AddKeyRequest{Role: "task", PublicKey: key}); err != nil || !change.Published {
+		t.Errorf("got %+v, %v", change, err)
+	}
+}
