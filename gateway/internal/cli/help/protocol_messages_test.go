@@ -106,7 +106,8 @@ func (s story) welcome(name, status string, body []byte) {
 
 func welcome(id identity) wire.Welcome {
 	return wire.Welcome{
-		Protocol: 1, NodeID: storyNode, Name: "vast-h100-39467543", Tenant: "platform", Certificate: id.chain(), Generation: 1,
+		Protocol: 1, NodeID: storyNode, Enrolment: storyEnrolment, Name: "vast-h100-39467543", Tenant: "platform",
+		Certificate: id.chain(), Generation: 1,
 		Roots: pemOf("CERTIFICATE", root().Raw), TrustKey: edPublic("trust"), Trust: encode(envelope()), AnswerKey: edPublic("answer"),
 		Epoch: storyEpoch, IntervalSeconds: 30, GPUsExpected: 1, Time: storyTime,
 	}
@@ -148,6 +149,7 @@ func (s story) heartbeat() {
 	expected := 1
 	s.examples["heartbeat-answer-text"] = s.answer("heartbeat-answer", r, "200 OK", wire.HeartbeatAnswer{
 		IntervalSeconds: 30, State: "active", Epoch: storyEpoch, Time: storyTime, Trust: 1, GPUsExpected: &expected,
+		Tasks: 1, Enrolment: storyEnrolment,
 	})
 }
 

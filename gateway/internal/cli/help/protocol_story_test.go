@@ -133,6 +133,7 @@ func tell(t *testing.T) map[string]string {
 	s.leave()
 	s.adopt()
 	s.staleNonce()
+	s.task()
 	return s.examples
 }
 
@@ -180,12 +181,17 @@ type signed struct {
 
 // request adds a signed request under a name, with a nonce whose random part is made from that name.
 func (s story) request(name, path, epoch string, id identity, body []byte) signed {
+	return s.requestAs(name, "POST", path, "", requestHead(path, body), epoch, id, body)
+}
+
+// requestAs adds a signed request with another method, a query, or another head.
+func (s story) requestAs(name, method, path, query, head, epoch string, id identity, body []byte) signed {
 	nonce := epoch + "." + id.fingerprint() + strings.TrimRight(b64(seed("nonce " + name)[:16]), "=")
 	params := fmt.Sprintf(`("@method" "@path" "@query" "content-digest");created=%d;nonce="%s";keyid="%s";tag="muster"`,
 		s.at.Unix(), nonce, id.fingerprint())
-	base := `"@method": POST` + "\n" + `"@path": ` + path + "\n" + `"@query": ?` + "\n" +
+	base := `"@method": ` + method + "\n" + `"@path": ` + path + "\n" + `"@query": ?` + query + "\n" +
 		`"content-digest": ` + digestOf(body) + "\n" + `"@signature-params": ` + params
-	s.examples[name+"-request"] = requestHead(path, body) + "Content-Digest: " + digestOf(body) +
+	s.examples[name+"-request"] = head + "Content-Digest: " + digestOf(body) +
 		"\nSignature-Input: muster=" + params + "\nSignature: muster=:" + b64(rs(id.key, base)) + ":"
 	return signed{path: path, base: base, nonce: nonce}
 }
