@@ -23,7 +23,7 @@ type loop struct {
 func (a *foreground) loops(state identity.State) ([]loop, error) {
 	m := machine.New(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
 	news := make(chan struct{}, 1) // one entry is enough: a heartbeat reports everything that is new
-	tasks := a.tasks(state)
+	tasks := a.tasks(state, m)
 	beat, err := heartbeat.New(heartbeat.Config{
 		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(),
 		Hardware: m.Hardware, Cost: m.Cost, Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,

@@ -8,10 +8,13 @@ import (
 	"path/filepath"
 
 	"muster/agent/internal/account"
+	"muster/agent/internal/diag"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/leave"
+	"muster/agent/internal/machine"
 	"muster/agent/internal/service"
 	"muster/agent/internal/task"
+	"muster/agent/internal/variable"
 	"muster/agent/internal/workload"
 	"muster/agent/wire"
 )
@@ -27,23 +30,27 @@ type hands struct {
 	*foreground
 	accounts  *account.Accounts
 	workloads workload.Host
+	machine   *machine.Machine
+	worker    *task.Worker
 }
 
 // tasks does the work that the gateway gives this node.
-func (a *foreground) tasks(state identity.State) *task.Worker {
-	h := hands{
+func (a *foreground) tasks(state identity.State, m *machine.Machine) *task.Worker {
+	h := &hands{
 		foreground: a,
+		machine:    m,
 		accounts:   &account.Accounts{State: a.State, Root: a.System.Root, UID: a.System.UID},
 		workloads:  workload.Host{State: a.State, Node: state.NodeID},
 	}
 	policies := []string{filepath.Join(a.System.OwnerFolder(), task.PolicyFile), filepath.Join(a.State, task.PolicyFile)}
-	return task.New(task.Config{
+	h.worker = task.New(task.Config{
 		Client: a.Client, State: state, Folder: a.State, Policies: policies, Handle: h.handle, Logger: a.Log,
 	})
+	return h.worker
 }
 
 // handle does one task. This switch is the one place that knows what does the tasks of a type.
-func (h hands) handle(ctx context.Context, job task.Job) task.Outcome {
+func (h *hands) handle(ctx context.Context, job task.Job) task.Outcome {
 	switch params := job.Params.(type) {
 	case *wire.ProvisionUser:
 		return h.accounts.DoProvision(ctx, job, params)
@@ -57,12 +64,27 @@ func (h hands) handle(ctx context.Context, job task.Job) task.Outcome {
 		return h.workloads.Status(ctx, job, params)
 	case *wire.WorkloadLogs:
 		return h.workloads.Logs(ctx, job, params)
+	case *wire.DiagCollect:
+		return h.collector().Do(ctx, job)
 	case *wire.AgentRestart:
 		return task.Outcome{After: func(context.Context) error { h.ending <- errRestart; return nil }}
 	case *wire.AgentUninstall:
 		return task.Outcome{After: h.uninstall}
 	}
 	return task.Failed(wire.Refuse(wire.CodeTaskTypeUnknown, "this agent does not know how to do "+job.Type, "update it"))
+}
+
+// collector knows what diag.collect takes from this machine.
+func (h *hands) collector() diag.Collector {
+	c := diag.Collector{
+		Version: h.Version, State: h.State, Settings: h.System.SettingsPath(), Root: h.System.Root, User: h.System.UID != 0,
+		Token: h.Getenv(variable.Token), Tasks: h.worker.Steps,
+	}
+	if prober := h.machine.Prober; prober != nil {
+		c.Describe = prober.Describe
+		c.Reading = func() any { return prober.Reading() }
+	}
+	return c
 }
 
 // awaitEnd ends with what ends the agent.

@@ -8,13 +8,18 @@ import (
 	"muster/agent/sign"
 )
 
-// tokens finds muster's own secrets, also mistyped ones and those that are cut off. The part that names a token stays.
-func tokens(text []byte) []span {
+// tokenKinds begin muster's own secrets.
+func tokenKinds() []string {
 	kinds := []string{sign.PSKPrefix}
 	for _, kind := range []sign.TokenKind{sign.EnrollmentToken, sign.BootstrapToken, sign.AccountToken} {
 		kinds = append(kinds, string(kind)+"_")
 	}
-	form := regexp.MustCompile(`(?:` + strings.Join(kinds, "|") + `)([0-9A-Za-z_.%]+)`)
+	return kinds
+}
+
+// tokens finds muster's own secrets, also mistyped ones and those that are cut off. The part that names a token stays.
+func tokens(text []byte) []span {
+	form := regexp.MustCompile(`(?:` + strings.Join(tokenKinds(), "|") + `)([0-9A-Za-z_.%]+)`)
 	public := regexp.MustCompile(`^[0-9A-Za-z]{4,64}_`)
 	var found []span
 	for _, at := range form.FindAllSubmatchIndex(text, -1) {
@@ -114,17 +119,26 @@ func userinfos(text []byte) []span {
 	return found
 }
 
-// others finds well-known forms of other people's secrets that stand in the command lines and logs of such machines: JSON web tokens,
-// and the keys of GitHub, GitLab, Hugging Face, NVIDIA, OpenAI, Slack, Docker and AWS.
+// webTokens finds JSON web tokens.
+func webTokens(text []byte) []span {
+	return everywhere(text, `eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`)
+}
+
+// otherKinds begin other people's secrets that stand in the command lines and logs of such machines: those of GitHub, GitLab, Hugging
+// Face, NVIDIA, OpenAI, Slack, Docker and AWS.
+func otherKinds() []string {
+	return []string{"ghp_", "gho_", "ghu_", "ghs_", "ghr_", "github_pat_", "glpat-", "hf_", "nvapi-", "sk-", "xoxb-", "xoxp-", "xoxa-",
+		"dckr_pat_", "akia", "asia"}
+}
+
 func others(text []byte) []span {
+	return everywhere(text, `(?i:`+strings.Join(otherKinds(), "|")+`)[A-Za-z0-9_-]{12,}`)
+}
+
+func everywhere(text []byte, form string) []span {
 	var found []span
-	for _, form := range []string{
-		`eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*`,
-		`(?:gh[pousr]_|github_pat_|glpat-|hf_|nvapi-|sk-|xox[a-z]-|dckr_pat_|AKIA|ASIA)[A-Za-z0-9_-]{12,}`,
-	} {
-		for _, at := range regexp.MustCompile(form).FindAllIndex(text, -1) {
-			found = append(found, span{at[0], at[1]})
-		}
+	for _, at := range regexp.MustCompile(form).FindAllIndex(text, -1) {
+		found = append(found, span{at[0], at[1]})
 	}
 	return found
 }

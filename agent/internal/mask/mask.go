@@ -7,6 +7,7 @@ package mask
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
@@ -47,9 +48,13 @@ type span struct{ from, to int }
 // Text gives a text without its secrets.
 func (m Masker) Text(text []byte) []byte {
 	text = shorten(text)
+	lower := lowered(text)
 	var found []span
-	for _, rule := range []func([]byte) []span{m.knownOnes, tokens, privateKeys, bareKeys, pairs, flags, schemes, userinfos, others} {
-		found = append(found, rule(text)...)
+	for _, one := range m.rules() {
+		holds := func(word string) bool { return bytes.Contains(lower, []byte(word)) }
+		if one.words == nil || slices.ContainsFunc(one.words, holds) {
+			found = append(found, one.find(text)...)
+		}
 	}
 	slices.SortFunc(found, func(a, b span) int { return cmp.Compare(a.from, b.from) })
 	var out bytes.Buffer
@@ -66,6 +71,70 @@ func (m Masker) Text(text []byte) []byte {
 	}
 	out.Write(text[at:])
 	return out.Bytes()
+}
+
+// rule finds one kind of secrets.
+type rule struct {
+	words []string // in small letters; without any of them there is nothing to find, and they are found fast. nil: look always
+	find  func(text []byte) []span
+}
+
+func (m Masker) rules() []rule {
+	return []rule{
+		{nil, m.knownOnes},
+		{tokenKinds(), tokens},
+		{[]string{"private key"}, privateKeys},
+		{nil, bareKeys},
+		{nil, pairs},
+		{secretWords(), flags},
+		{[]string{"bearer", "basic"}, schemes},
+		{[]string{"://"}, userinfos},
+		{[]string{"eyj"}, webTokens},
+		{otherKinds(), others},
+	}
+}
+
+// lowered is a text with small letters. Only ASCII counts, so that all places stay what they are.
+func lowered(text []byte) []byte {
+	lower := bytes.Clone(text)
+	for i, c := range lower {
+		if c >= 'A' && c <= 'Z' {
+			lower[i] = c + 'a' - 'A'
+		}
+	}
+	return lower
+}
+
+// JSON gives a value as JSON without the secrets in its texts. It stays JSON, whatever is masked.
+func (m Masker) JSON(text []byte) ([]byte, error) {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.UseNumber()
+	var value any
+	if err := decoder.Decode(&value); err != nil {
+		return nil, err
+	}
+	out, err := json.MarshalIndent(m.value("", value), "", "  ")
+	return append(out, '\n'), err
+}
+
+// value masks what a name has.
+func (m Masker) value(name string, value any) any {
+	switch v := value.(type) {
+	case map[string]any:
+		for inner, one := range v {
+			v[inner] = m.value(inner, one)
+		}
+	case []any:
+		for i, one := range v {
+			v[i] = m.value(name, one)
+		}
+	case string:
+		if v != "" && secretName(strings.ToLower(name), false) {
+			return stars
+		}
+		return string(m.Text([]byte(v)))
+	}
+	return value
 }
 
 // shorten leaves out lines that are too long.

@@ -188,6 +188,20 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
+// TestJSON: what is masked stays JSON.
+func TestJSON(t *testing.T) {
+	m := mask.New("correct horse")
+	text := `{"a":"token: abc","b":["it is correct horse",1.50,null],"c":{"password":"x","key":"","my_tokens":["y"]},"d":"plain"}`
+	want := "{\n  \"a\": \"token: ***\",\n  \"b\": [\n    \"it is ***\",\n    1.50,\n    null\n  ],\n" +
+		"  \"c\": {\n    \"key\": \"\",\n    \"my_tokens\": [\n      \"***\"\n    ],\n    \"password\": \"***\"\n  },\n  \"d\": \"plain\"\n}\n"
+	if got, err := m.JSON([]byte(text)); err != nil || string(got) != want {
+		t.Errorf("%s %v", got, err)
+	}
+	if got, err := m.JSON([]byte("{")); err == nil {
+		t.Errorf("%s", got)
+	}
+}
+
 // FuzzText puts a secret between texts of any kind. None of them may bring it through.
 func FuzzText(f *testing.F) {
 	for i := range 100 {

@@ -63,10 +63,15 @@ func nameBefore(text []byte) string {
 	return string(text[from:])
 }
 
+// secretWords stand in the names of secrets.
+func secretWords() []string {
+	return []string{"token", "secret", "passw", "passphrase", "passcode", "psk", "credential", "apikey", "api-key"}
+}
+
 // secretName tells whether a name is that of a secret. A colon stands in plain sentences too, so the word key in front of one counts
 // only at the end of the name.
 func secretName(name string, colon bool) bool {
-	for _, word := range []string{"token", "secret", "passw", "passphrase", "passcode", "psk", "credential"} {
+	for _, word := range secretWords() {
 		if strings.Contains(name, word) {
 			return true
 		}
@@ -114,7 +119,7 @@ func closing(text []byte, quote string) int {
 
 // flags finds values behind the flags of a command line.
 func flags(text []byte) []span {
-	form := regexp.MustCompile(`(?i)-[a-z0-9-]*(?:token|secret|passw|passphrase|psk|credential|api-?key)[a-z0-9-]*[ \t]+`)
+	form := regexp.MustCompile(`(?i)-[a-z0-9-]*(?:` + strings.Join(secretWords(), "|") + `)[a-z0-9-]*[ \t]+`)
 	var found []span
 	for _, at := range form.FindAllIndex(text, -1) {
 		end := len(text)

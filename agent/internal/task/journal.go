@@ -160,6 +160,20 @@ func (j *journal) unreported() []entry {
 	return all
 }
 
+// steps are all tasks, with how far each came.
+func (j *journal) steps() map[string]string {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	all := map[string]string{}
+	for id := range j.done {
+		all[id] = stepReported
+	}
+	for id, e := range j.open {
+		all[id] = e.step
+	}
+	return all
+}
+
 // accept notes that a task is ours to do. Where the error is not nil, nothing may be begun.
 func (j *journal) accept(id string, signed wire.SignedTask, expires time.Time) error {
 	return j.take(record{Task: id, Step: stepAccepted, Signed: &signed, Expires: expires}, false)

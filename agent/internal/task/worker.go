@@ -206,3 +206,14 @@ func (w *Worker) kind(name string) chan struct{} {
 	}
 	return w.kinds[name]
 }
+
+// Steps are the tasks that the journal remembers, with how far each came.
+func (w *Worker) Steps() map[string]string {
+	w.mu.Lock()
+	j := w.journal
+	w.mu.Unlock()
+	if j == nil {
+		return nil
+	}
+	return j.steps()
+}

@@ -1,0 +1,160 @@
+package diag
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"regexp"
+	"slices"
+	"syscall"
+	"time"
+
+	"muster/agent/internal/child"
+	"muster/agent/internal/service"
+	"muster/agent/internal/workload"
+)
+
+// sources is the table of all files of the archive but the manifest.
+func (c Collector) sources() []source {
+	logs := service.Layout{Base: c.State}
+	kernel := regexp.MustCompile(`(?i)nvrm|xid|nvidia|oom|out of memory|killed process|hardware error|mce:|i/o error`)
+	nvidia := regexp.MustCompile(`(?i)nvidia|nouveau`)
+	all := []source{
+		{file: "agent/status.json", read: c.readStatus},
+		{file: "agent/identity.json", read: c.readNode},
+		{file: "agent/settings.env", read: c.settings},
+		{file: "agent/tasks.txt", read: c.readTasks},
+		{file: "agent/agent.log", limit: 4 << 20, read: tail(logs.Log())},
+		{file: "agent/agent.log.1", limit: 4 << 20, read: tail(logs.Log() + ".1")},
+		{file: "agent/supervisor.log", limit: 4 << 20, read: tail(logs.SupervisorLog())},
+		{file: "agent/unit.txt", read: c.systemctl("status", "--no-pager", "--full", service.Name)},
+		{file: "agent/unit-journal.txt", limit: 4 << 20, read: c.journal("--no-pager", "--output=short-iso", "--lines=5000")},
+		{file: "gpu/nvidia-smi-q.txt", limit: 2 << 20, time: time.Minute, read: c.describeGPUs},
+		{file: "gpu/last-look.json", read: c.readLook},
+		{file: "gpu/driver.txt", read: tail(c.path("/proc/driver/nvidia/version"))},
+		{file: "gpu/lspci.txt", read: only(nvidia, tool("lspci", "-nn"))},
+		{file: "gpu/modules.txt", read: only(nvidia, tail(c.path("/proc/modules")))},
+		{file: "gpu/dmesg.txt", limit: 2 << 20, read: only(kernel, tool("dmesg"))},
+		{file: "system/uname.txt", read: tool("uname", "-a")},
+		{file: "system/os-release.txt", read: tail(c.path("/etc/os-release"))},
+		{file: "system/cmdline.txt", read: tail(c.path("/proc/cmdline"))},
+		{file: "system/uptime.txt", read: tool("uptime")},
+		{file: "system/memory.txt", read: tail(c.path("/proc/meminfo"))},
+		{file: "system/pressure.txt", read: tail(c.path("/proc/pressure/memory"))},
+		{file: "system/mounts.txt", read: tail(c.path("/proc/self/mounts"))},
+		{file: "system/df.txt", read: tool("df", "-h")},
+		{file: "system/inodes.txt", read: tool("df", "-i")},
+		{file: "system/clock.txt", read: tool("timedatectl")},
+		{file: "network/addresses.txt", read: tool("ip", "addr")},
+		{file: "network/routes.txt", read: tool("ip", "route")},
+		{file: "network/resolv.conf.txt", read: tail(c.path("/etc/resolv.conf"))},
+		{file: "containers/nvidia-ctk.txt", read: tool("nvidia-ctk", "--version")},
+		{file: "containers/nvidia-container-cli.txt", read: tool("nvidia-container-cli", "--version")},
+	}
+	for _, runtime := range []string{"docker", "podman", "nerdctl"} {
+		all = append(all,
+			source{file: "containers/" + runtime + "-version.txt", read: tool(runtime, "--version")},
+			source{file: "containers/" + runtime + "-ours.txt", read: tool(runtime, "ps", "--all", "--no-trunc",
+				"--filter", "label="+workload.Label, "--format", "{{.ID}} {{.Names}} {{.Image}} {{.Status}}")})
+	}
+	return all
+}
+
+// systemctl asks the systemd that runs the agent. Exit code 3 says that the unit does not run, with what it says about that.
+func (c Collector) systemctl(args ...string) func(context.Context) ([]byte, error) {
+	if c.User {
+		args = append([]string{"--user"}, args...)
+	}
+	ask := tool("systemctl", args...)
+	return func(ctx context.Context) ([]byte, error) {
+		text, err := ask(ctx)
+		var exit *child.ExitError
+		if errors.As(err, &exit) && exit.Code == 3 {
+			return text, nil
+		}
+		return text, err
+	}
+}
+
+func (c Collector) journal(args ...string) func(context.Context) ([]byte, error) {
+	if c.User {
+		return tool("journalctl", append(args, "--user-unit="+service.Name)...)
+	}
+	return tool("journalctl", append(args, "--unit="+service.Name)...)
+}
+
+// settings gives the settings of the agent.
+func (c Collector) settings(ctx context.Context) ([]byte, error) {
+	if c.Settings == "" {
+		return nil, errAbsent
+	}
+	return tail(c.Settings)(ctx)
+}
+
+// maxRead is how much of a source is read. The pack keeps less.
+const maxRead = 5 << 20
+
+// tool runs a program of the machine, and gives both its streams.
+func tool(name string, args ...string) func(context.Context) ([]byte, error) {
+	return func(ctx context.Context) ([]byte, error) {
+		said := child.Bounded{Most: maxRead}
+		env := append(slices.DeleteFunc(child.Environ(), func(pair string) bool { return bytes.HasPrefix([]byte(pair), []byte("LC_")) }),
+			"LC_ALL=C", "SYSTEMD_COLORS=0")
+		err := child.Run(ctx, child.Command{Program: name, Args: args, Env: env, Stdout: &said, Stderr: &said, Grace: time.Second})
+		text := said.Kept
+		if said.Cut { // half a line could be half a secret
+			text = text[:bytes.LastIndexByte(text, '\n')+1]
+		}
+		return text, err
+	}
+}
+
+// tail reads a file. Of a long one it gives the end, from the beginning of a line.
+func tail(path string) func(context.Context) ([]byte, error) {
+	return func(context.Context) ([]byte, error) {
+		file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			return nil, err
+		}
+		defer file.Close()
+		info, err := file.Stat()
+		if err != nil {
+			return nil, err
+		}
+		if !info.Mode().IsRegular() {
+			return nil, fmt.Errorf("%s is not a file", path)
+		}
+		cut := info.Size() > maxRead
+		if cut {
+			_, err = file.Seek(-maxRead, io.SeekEnd)
+		}
+		if err != nil {
+			return nil, err
+		}
+		text, err := io.ReadAll(io.LimitReader(file, maxRead))
+		if cut {
+			text = text[bytes.IndexByte(text, '\n')+1:]
+		}
+		return text, err
+	}
+}
+
+// only keeps the lines that fit. Of a source that failed it keeps all, because they say why.
+func only(form *regexp.Regexp, read func(context.Context) ([]byte, error)) func(context.Context) ([]byte, error) {
+	return func(ctx context.Context) ([]byte, error) {
+		text, err := read(ctx)
+		if err != nil {
+			return text, err
+		}
+		var kept bytes.Buffer
+		for line := range bytes.Lines(text) {
+			if form.Match(line) {
+				kept.Write(line)
+			}
+		}
+		return kept.Bytes(), nil
+	}
+}
