@@ -147,7 +147,8 @@ func (s *Store) PendingCertificate(ctx context.Context, nodeID, keyHash string) 
 }
 
 // PromoteCertificate makes a pending certificate the current one, first used at this time. The earlier current one becomes
-// superseded, and its open claims on tasks go to the new one. With Recovery it also ends the recovery that an operator allowed. ErrConflict if the certificate is not pending.
+// superseded, and its open claims on tasks go to the new one. With Recovery it also ends the recovery that an operator allowed.
+// ErrConflict if the certificate is not pending.
 func (s *Store) PromoteCertificate(ctx context.Context, fingerprint string, at time.Time, events ...Event) error {
 	return s.change(ctx, []statement{
 		guard("EXISTS(SELECT 1 FROM certificates WHERE fingerprint = ? AND status = 'pending')", fingerprint),

@@ -1,5 +1,5 @@
-// Package retention deletes what is kept no longer: old events, the scripts of bootstrap tokens that ended, and the chains of
-// certificates that did.
+// Package retention deletes what is kept no longer: old events, tasks that ended as long ago, the scripts of bootstrap tokens that ended,
+// and the chains of certificates that did.
 package retention
 
 import (
@@ -14,6 +14,7 @@ const (
 	every = time.Hour
 	first = 10 * time.Minute // after the start, by when the clock of a machine that has just booted is right
 	batch = 5000             // rows that go in one write
+	tasks = 50               // tasks that go in one write: each may have a file of many MiB
 )
 
 // keepFor is how long the script of a bootstrap token stays after the token has ended, and the chain of a certificate after the
@@ -23,7 +24,7 @@ const keepFor = 30 * 24 * time.Hour
 // Keeper deletes in the background. Its fields do not change while Run runs.
 type Keeper struct {
 	Store  *store.Store
-	Events time.Duration // how long events are kept; 0: for ever
+	Events time.Duration // how long events and ended tasks are kept; 0: for ever
 	Logger *slog.Logger
 }
 
@@ -58,6 +59,7 @@ func (c *steadyClock) steady(now time.Time, passed time.Duration) bool {
 
 func (k Keeper) prune(ctx context.Context, now time.Time) {
 	k.report(ctx, "old events are not deleted", k.pruneEvents(ctx, now))
+	k.report(ctx, "old tasks are not deleted", k.pruneTasks(ctx, now))
 	k.report(ctx, "chains of old certificates are not dropped", k.dropChains(ctx, now.Add(-keepFor)))
 	k.report(ctx, "scripts of old bootstrap tokens are not dropped", k.Store.DropScripts(ctx, now.Add(-keepFor)))
 }
@@ -77,6 +79,18 @@ func (k Keeper) pruneEvents(ctx context.Context, now time.Time) error {
 	for {
 		n, err := k.Store.PruneEvents(ctx, now.Add(-k.Events), batch, note)
 		if err != nil || n < batch {
+			return err
+		}
+	}
+}
+
+func (k Keeper) pruneTasks(ctx context.Context, now time.Time) error {
+	if k.Events == 0 {
+		return nil
+	}
+	for {
+		n, err := k.Store.PruneTasks(ctx, now.Add(-k.Events), tasks)
+		if err != nil || n < tasks {
 			return err
 		}
 	}

@@ -3,6 +3,7 @@ package retention
 import (
 	"log/slog"
 	"path/filepath"
+	"strconv"
 	"testing"
 	"time"
 
@@ -74,5 +75,43 @@ func TestPrune(t *testing.T) {
 	}
 	if left, err := opened.Events(t.Context(), store.EventQuery{Limit: 1000}); err != nil || len(left) != 3 {
 		t.Errorf("%d events left, %v", len(left), err)
+	}
+}
+
+// TestPruneTasks deletes in batches what ended longer ago than events are kept, and nothing where they are kept for ever.
+func TestPruneTasks(t *testing.T) {
+	opened, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer opened.Close()
+	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	must := func(err error) {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(opened.AddPSK(t.Context(), store.PSK{ID: "psk-1", Key: []byte("k"), CreatedAt: now}))
+	must(opened.Enrol(t.Context(), store.Enrolment{ID: "e", Credential: "psk-1", KeyHash: "k", At: now, NewNode: true,
+		Node: store.Node{ID: "n", Name: "n", Tenant: "default", State: "enrolled"}, Certificate: store.Certificate{Fingerprint: "f"}}))
+	for i := range tasks + 2 {
+		id := strconv.Itoa(i)
+		must(opened.CreateTask(t.Context(), store.Task{ID: id, NodeID: "n", EnrolmentID: "e", CreatedAt: now, ExpiresAt: now}))
+		if i > 0 { // the first one stays open
+			must(opened.AskCancel(t.Context(), id, now, store.Actor{}))
+		}
+	}
+	k := Keeper{Store: opened, Logger: slog.New(slog.DiscardHandler)}
+	for _, c := range []struct {
+		keep  time.Duration
+		after time.Duration
+		want  int
+	}{{0, 1000 * time.Hour, tasks + 2}, {time.Hour, time.Hour, tasks + 2}, {time.Hour, time.Hour + time.Millisecond, 1}} {
+		k.Events = c.keep
+		must(k.pruneTasks(t.Context(), now.Add(c.after)))
+		if left, _, err := opened.Tasks(t.Context(), store.TaskQuery{Limit: 1000}); err != nil || len(left) != c.want {
+			t.Errorf("kept for %s, after %s: %d are left, %v", c.keep, c.after, len(left), err)
+		}
 	}
 }
