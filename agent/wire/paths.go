@@ -50,7 +50,8 @@ func TaskOutputPath(taskID string) string { return PrefixTasks + taskID + "/outp
 // TaskResultPath is where the claimer ends the task: a TaskResult.
 func TaskResultPath(taskID string) string { return PrefixTasks + taskID + "/result" }
 
-// TaskSecretsPath is where the claimer of a running task gets the secrets that its params refer to: a TaskSecrets.
+// TaskSecretsPath is where the claimer of a running task gets the secrets that its params refer to, with POST because each lending is
+// recorded: a TaskSecrets.
 func TaskSecretsPath(taskID string) string { return PrefixTasks + taskID + "/secrets" }
 
 // AgentPath is where the agent's binary for one platform lies.

@@ -179,7 +179,7 @@ func (d *desk) route(q gatewaytest.Request) *gatewaytest.Reply {
 		d.results[id] = result
 		return d.g.JSON(200, struct{}{})
 	case "secrets":
-		if q.Method != "GET" {
+		if q.Method != "POST" {
 			d.t.Errorf("%s of secrets", q.Method)
 		}
 		return d.g.JSON(200, wire.TaskSecrets{Secrets: d.secrets})

@@ -149,7 +149,7 @@ func (k *work) measure(name string) (*wire.TaskFile, error) {
 // secrets asks for the secrets of the params.
 func (k *work) secrets(ctx context.Context) (map[string]string, error) {
 	var answer wire.TaskSecrets
-	if err := k.call(ctx, wire.TaskSecretsPath(k.id), nil, &answer); err != nil {
+	if err := k.call(ctx, wire.TaskSecretsPath(k.id), struct{}{}, &answer); err != nil {
 		return nil, fmt.Errorf("get the task's secrets from the gateway: %w", err)
 	}
 	return answer.Secrets, nil
