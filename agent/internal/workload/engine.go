@@ -132,11 +132,13 @@ func (e engine) run(ctx context.Context, c call) ([]byte, error) {
 	if err == nil && out.Cut {
 		err = fmt.Errorf("%s %s printed more than %d bytes", e.name, c.args[0], maxAnswer)
 	}
-	if text := strings.TrimSpace(string(complaint.bytes())); err != nil && text != "" {
+	if text := strings.Join(strings.FieldsFunc(string(complaint.bytes()), isLineEnd), "; "); err != nil && text != "" {
 		err = fmt.Errorf("%s %s: %w: %s", e.name, c.args[0], err, text)
 	}
 	return out.Kept, err
 }
+
+func isLineEnd(r rune) bool { return r == '\n' || r == '\r' }
 
 // stream runs a command and writes what it prints on both its streams, in their order as far as that can be told.
 func (e engine) stream(ctx context.Context, to io.Writer, args ...string) error {

@@ -148,8 +148,8 @@ func TestLaunchOtherImage(t *testing.T) {
 // TestLaunchPullFails: the engine's own words are in the error, and the progress is in the output.
 func TestLaunchPullFails(t *testing.T) {
 	n := newNode(t, "docker")
-	n.play("docker", played{Says: "layer 1 of 2\n", PullFails: "manifest unknown"})
-	n.refused(n.launch(params()), "could not be pulled", "manifest unknown")
+	n.play("docker", played{Says: "layer 1 of 2\n", PullFails: "trying\n\nmanifest unknown"})
+	n.refused(n.launch(params()), "could not be pulled", "trying; manifest unknown")
 	n.printed("layer 1 of 2", "manifest unknown")
 }
 
