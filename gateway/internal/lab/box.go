@@ -106,13 +106,16 @@ func (b *Box) spawn() {
 	args := []string{"sh", "-c", joinGroup, b.group, "unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc",
 		"systemd-nspawn", "--quiet", "--directory", b.dir, "--machine", b.name, "--register=no", "--keep-unit", "--console=pipe",
 		"--network-namespace-path=/proc/self/ns/net", "--resolv-conf=off", "--timezone=off", "--link-journal=no"}
+	if b.root.nests {
+		args = append(args, "--system-call-filter=bpf @keyring")
+	}
 	if b.root.systemd {
 		args = append(args, "--boot")
 	} else {
 		args = append(args, "/bin/sh", "-c", bareShell)
 	}
 	c := b.lab.Command(args...)
-	if b.root.unified {
+	if b.root.nests { // version 2 of control groups alone, which the runtimes of containers want, and its devices by bpf
 		c.Env = append(c.Env, "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY=1")
 	}
 	b.nspawn = b.lab.Start(b.name, c)

@@ -20,7 +20,7 @@ type Root struct {
 	packages string
 	systemd  bool // its first process is systemd
 	bare     bool // boxes get nothing of this root but busybox
-	unified  bool // boxes have control groups of version 2 alone, as a Debian machine has
+	nests    bool // boxes may run containers, as a real machine may
 }
 
 // Systemd is a Debian machine as people rent or rack it.
@@ -39,7 +39,7 @@ func Logins() Root {
 // Podman.
 func Containers() Root {
 	r := Systemd()
-	return Root{name: "containers", packages: r.packages + ",busybox-static,docker-registry,podman,runc", systemd: true, unified: true}
+	return Root{name: "containers", packages: r.packages + ",busybox-static,docker-registry,podman,runc", systemd: true, nests: true}
 }
 
 // OpenRC is a machine whose services OpenRC runs, once a shell has started that.
