@@ -66,8 +66,8 @@ func (s *Session) Chosen(ctx context.Context, c *client.Client, names []string, 
 	return nodes, s.confirm(verb, nodes, selected, always)
 }
 
-// OnEach acts on one target after the other, and prints what came of each. Where it fails for one it goes on with the others. Only the
-// end of ctx ends it early.
+// OnEach acts on one target after the other, and prints what came of each; "": nothing. Where it fails for one it goes on with the others.
+// Only the end of ctx ends it early.
 func (s *Session) OnEach(ctx context.Context, targets []Target, act func(Target) (string, error)) error {
 	failed := false
 	for _, target := range targets {
@@ -80,7 +80,9 @@ func (s *Session) OnEach(ctx context.Context, targets []Target, act func(Target)
 			failed = true
 			continue
 		}
-		fmt.Fprintf(s.Stdout, "%s: %s\n", screen.Printable(target.Name), screen.Printable(said))
+		if said != "" {
+			fmt.Fprintf(s.Stdout, "%s: %s\n", screen.Printable(target.Name), screen.Printable(said))
+		}
 	}
 	if failed {
 		return ErrReported

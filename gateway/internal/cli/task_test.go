@@ -99,6 +99,11 @@ func TestTaskRunMany(t *testing.T) {
 	if code != 1 || len(lines) != 2 || !json.Valid([]byte(lines[0])) || !json.Valid([]byte(lines[1])) {
 		t.Errorf("code %d\n%s", code, stdout)
 	}
+	var made client.Task
+	text := h.done("task", "run", "gpu-1", "diag.collect", "-o", "json")
+	if err := json.Unmarshal([]byte(text), &made); err != nil || made.Node != "gpu-1" {
+		t.Errorf("without --wait: %v in %s", err, text)
+	}
 }
 
 // TestTaskRunStops: after so many failures no further task begins, and never are more open than asked for.

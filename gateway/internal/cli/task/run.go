@@ -88,6 +88,9 @@ func (o *order) queueAll(ctx context.Context, nodes []cli.Target) error {
 		if err != nil {
 			return "", err
 		}
+		if o.json {
+			return "", o.WriteJSON(task)
+		}
 		return o.queued(task), nil
 	})
 }
