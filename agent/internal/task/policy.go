@@ -57,7 +57,7 @@ func LoadPolicy(files ...string) (Policy, error) {
 func readOwned(path string) ([]byte, error) {
 	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a pipe must not hold this up
 	if err != nil {
-		return nil, err
+		return nil, missing(path, err)
 	}
 	defer file.Close()
 	info, err := file.Stat()
@@ -82,6 +82,15 @@ func readOwned(path string) ([]byte, error) {
 		err = fmt.Errorf("it is larger than %d bytes", maxPolicy)
 	}
 	return raw, err
+}
+
+// missing tells a file that is not there from a link that leads nowhere, as to a file system that is not mounted now. Its owner has a
+// policy, and nobody knows what it says.
+func missing(path string, err error) error {
+	if _, there := os.Lstat(path); there == nil && errors.Is(err, fs.ErrNotExist) {
+		return errors.New("it is a link, and what it leads to is not there")
+	}
+	return err
 }
 
 // owned refuses what another user could have written.

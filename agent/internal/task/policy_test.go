@@ -115,8 +115,11 @@ func TestPolicyOfOthers(t *testing.T) {
 		"everybody may write it": func(path string) error { return os.Chmod(path, 0o602) },
 		"others may replace it":  func(path string) error { return os.Chmod(filepath.Dir(path), 0o703) },
 		"it cannot be read":      func(path string) error { return errors.Join(os.Remove(path), os.Symlink(path, path)) },
-		"a pipe":                 func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
-		"a folder":               func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
+		"a link to nowhere": func(path string) error {
+			return errors.Join(os.Remove(path), os.Symlink(filepath.Join(t.TempDir(), "not mounted"), path))
+		},
+		"a pipe":   func(path string) error { return errors.Join(os.Remove(path), syscall.Mkfifo(path, 0o600)) },
+		"a folder": func(path string) error { return errors.Join(os.Remove(path), os.Mkdir(path, 0o700)) },
 		"another user's (root only)": func(path string) error {
 			if os.Geteuid() != 0 {
 				return os.Chmod(path, 0o606)
