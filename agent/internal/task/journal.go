@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"maps"
 	"os"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"muster/agent/internal/disk"
@@ -20,6 +22,9 @@ const JournalFile = "tasks.journal"
 
 // journalGrowth is by how many bytes the journal may grow before it is written anew without what is not needed any more.
 const journalGrowth = 1 << 20
+
+// maxJournal is more bytes than a journal ever has: most tasks with their payloads and results, and the names of a week.
+const maxJournal = 128 << 20
 
 // Steps of a task in the journal, in their order.
 const (
@@ -38,6 +43,7 @@ type entry struct {
 	started *time.Time
 	result  *wire.TaskResult
 	archive string // of the Outcome
+	follows bool   // the Outcome has an After
 }
 
 // journal remembers tasks across restarts and power cuts. What it has taken is on the disk. Its methods are safe for concurrent use.
@@ -58,7 +64,7 @@ type journal struct {
 // openJournal reads a journal, or begins one. A damaged line costs only itself: a crash can cut off the last one.
 func openJournal(path string, now func() time.Time) (*journal, error) {
 	j := &journal{path: path, now: now, open: map[string]*entry{}, done: map[string]time.Time{}}
-	raw, err := os.ReadFile(path)
+	raw, err := readJournal(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
 	}
@@ -67,6 +73,23 @@ func openJournal(path string, now func() time.Time) (*journal, error) {
 		return nil, err
 	}
 	return j, nil
+}
+
+// readJournal reads the file. One that no agent wrote, a pipe or something huge, must not hold up the agent, nor take its memory.
+func readJournal(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > maxJournal) {
+		err = fmt.Errorf("%s is not what an agent wrote (%v, %d bytes): move it away", path, info.Mode(), info.Size())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(file)
 }
 
 // load takes what a journal says.
@@ -134,6 +157,7 @@ func (j *journal) apply(r record) {
 	case stepFinished:
 		e.result = r.Result
 		e.archive = r.Archive
+		e.follows = r.Follows
 		e.step = stepFinished
 	case stepReported:
 		delete(j.open, r.Task)
@@ -185,8 +209,8 @@ func (j *journal) start(id string, at time.Time) error {
 }
 
 // finish notes the result. It counts in this process also where it could not be written.
-func (j *journal) finish(id string, result wire.TaskResult, archive string) error {
-	return j.take(record{Task: id, Step: stepFinished, Result: &result, Archive: archive}, true)
+func (j *journal) finish(id string, result wire.TaskResult, archive string, follows bool) error {
+	return j.take(record{Task: id, Step: stepFinished, Result: &result, Archive: archive, Follows: follows}, true)
 }
 
 // report notes that the gateway does not wait for the task any more. It counts in this process also where it could not be written.
@@ -304,7 +328,7 @@ func (e *entry) records() []record {
 		all = append(all, record{Task: e.id, Step: stepStarted, Started: e.started})
 	}
 	if e.step == stepFinished {
-		all = append(all, record{Task: e.id, Step: stepFinished, Result: e.result, Archive: e.archive})
+		all = append(all, record{Task: e.id, Step: stepFinished, Result: e.result, Archive: e.archive, Follows: e.follows})
 	}
 	return all
 }

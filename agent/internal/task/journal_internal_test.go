@@ -60,7 +60,7 @@ func TestFullDisk(t *testing.T) {
 	if err := j.writable(); err == nil {
 		t.Error("it can be written")
 	}
-	if err := j.finish(begun, wire.TaskResult{Status: wire.TaskCompleted}, ""); err == nil {
+	if err := j.finish(begun, wire.TaskResult{Status: wire.TaskCompleted}, "", false); err == nil {
 		t.Error("it was written")
 	}
 	if left := j.unreported(); len(left) != 1 || left[0].step != stepFinished {
@@ -142,7 +142,7 @@ func TestJournalStaysSmall(t *testing.T) {
 	for range 400 {
 		id := wire.NewTaskID()
 		must(t, j.accept(id, wire.SignedTask{Payload: make([]byte, 10<<10)}, expires), j.start(id, now.UTC()),
-			j.finish(id, wire.TaskResult{}, ""), j.report(id))
+			j.finish(id, wire.TaskResult{}, "", false), j.report(id))
 		most = max(most, j.size)
 	}
 	if most > 2*journalGrowth {
@@ -159,15 +159,26 @@ func TestJournalStaysSmall(t *testing.T) {
 	}
 }
 
-// TestUnreadableJournal: where it cannot be read, it is not begun anew, because it may hold what was begun.
+// TestUnreadableJournal: where it cannot be read, it is not begun anew, because it may hold what was begun. What no agent wrote holds up
+// nothing.
 func TestUnreadableJournal(t *testing.T) {
-	path := filepath.Join(t.TempDir(), JournalFile)
-	must(t, os.Mkdir(path, 0o700))
-	if _, err := openJournal(path, time.Now); err == nil {
-		t.Error("it was opened")
-	}
-	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		t.Errorf("%v, %v", info, err)
+	for name, put := range map[string]func(path string) error{
+		"a folder": func(path string) error { return os.Mkdir(path, 0o700) },
+		"a pipe":   func(path string) error { return syscall.Mkfifo(path, 0o600) },
+		"a disk of zeroes": func(path string) error {
+			return errors.Join(os.WriteFile(path, nil, 0o600), os.Truncate(path, 1<<40))
+		},
+	} {
+		path := filepath.Join(t.TempDir(), JournalFile)
+		must(t, put(path))
+		before, err := os.Stat(path)
+		must(t, err)
+		if _, err := openJournal(path, time.Now); err == nil {
+			t.Errorf("%s: it was opened", name)
+		}
+		if after, err := os.Stat(path); err != nil || after.Mode() != before.Mode() || after.Size() != before.Size() {
+			t.Errorf("%s: %v, %v", name, after, err)
+		}
 	}
 }
 

@@ -22,6 +22,7 @@ type record struct {
 	Started *time.Time       `json:"started,omitempty"`
 	Result  *wire.TaskResult `json:"result,omitempty"`
 	Archive string           `json:"archive,omitempty"`
+	Follows bool             `json:"follows,omitempty"` // something is to be done once the gateway has the result
 	Horizon time.Time        `json:"horizon,omitzero"`
 }
 

@@ -66,11 +66,7 @@ func (k *work) insist(ctx context.Context, path string, in, out any) error {
 		if err == nil || refusedForGood(err) != "" {
 			return err
 		}
-		wait := backoff.Next()
-		var refusal *transport.Refusal
-		if errors.As(err, &refusal) {
-			wait = max(wait, time.Duration(refusal.RetryAfter)*time.Second)
-		}
+		wait := patience(&backoff, err)
 		k.Logger.Debug("the gateway was not told of a task, trying again", "task", k.id, "in", wait, "error", err)
 		if !transport.Sleep(ctx, wait) {
 			return err
@@ -92,6 +88,7 @@ func (k *work) tellStarted(ctx context.Context) (wire.TaskProgress, error) {
 func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 	var backoff transport.Backoff
 	var sent int64
+	news := k.output.news
 	timer := time.NewTimer(wire.TaskPulse)
 	defer timer.Stop()
 	for {
@@ -99,7 +96,7 @@ func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 		case <-ctx.Done():
 			return
 		case <-timer.C:
-		case <-k.output.news:
+		case <-news:
 			if !transport.Sleep(ctx, outputPause) {
 				return
 			}
@@ -108,6 +105,7 @@ func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 		var progress wire.TaskProgress
 		err := k.call(ctx, wire.TaskOutputPath(k.id), wire.TaskOutput{Offset: at, Data: data}, &progress)
 		pause := wire.TaskPulse
+		news = k.output.news
 		switch {
 		case err == nil:
 			sent = at + int64(len(data))
@@ -116,7 +114,8 @@ func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 			cancel(errUnwanted)
 			return
 		default:
-			pause = max(pause, backoff.Next())
+			pause = max(pause, patience(&backoff, err))
+			news = nil // more output is no reason to ask a gateway again that has just failed
 		}
 		if progress.Cancel {
 			cancel(errCanceled)
@@ -125,25 +124,36 @@ func (k *work) stream(ctx context.Context, cancel context.CancelCauseFunc) {
 	}
 }
 
-// report sends the archive and the result, until the gateway has them or does not want them. It reports false where the agent stops
-// before: the next run sends them then.
-func (k *work) report() bool {
+// patience is how long to wait after a failure: longer each time, and at least as long as the gateway asks for.
+func patience(backoff *transport.Backoff, err error) time.Duration {
+	wait := backoff.Next()
+	var refusal *transport.Refusal
+	if errors.As(err, &refusal) {
+		wait = max(wait, time.Duration(refusal.RetryAfter)*time.Second)
+	}
+	return wait
+}
+
+// report sends the archive and the result, until the gateway has them or does not want them. over is false where the agent stops before:
+// the next run sends them then. taken says that the gateway has the very result.
+func (k *work) report() (over, taken bool) {
 	if k.archive != "" {
 		if err := k.sendArchive(); err != nil {
 			if k.life.Err() != nil {
-				return false
+				return false, false
 			}
 			k.Logger.Warn("the file of a task was not sent", "task", k.id, "error", err)
 		}
 	}
 	err := k.insist(k.life, wire.TaskResultPath(k.id), k.result, new(struct{}))
+	taken = err == nil
 	if code := refusedForGood(err); code == wire.CodeBadRequest || code == wire.CodeBodyTooLarge {
 		less := k.ended(wire.TaskFailed, "", "the gateway did not take the task's own result: "+err.Error())
 		less.Output = wire.TaskLog{Bytes: k.result.Output.Bytes, Truncated: k.result.Output.Bytes > 0}
 		err = k.insist(k.life, wire.TaskResultPath(k.id), less, new(struct{}))
 	}
 	if err != nil && refusedForGood(err) == "" {
-		return false
+		return false, false
 	}
 	if err != nil {
 		k.Logger.Warn("the gateway does not want the result of a task", "task", k.id, "error", err)
@@ -151,7 +161,7 @@ func (k *work) report() bool {
 	if err := k.journal.report(k.id); err != nil {
 		k.noteJournal(err)
 	}
-	return true
+	return true, taken
 }
 
 // sendArchive sends the file piece by piece.

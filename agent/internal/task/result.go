@@ -92,7 +92,7 @@ func (k *work) finish(result wire.TaskResult, archive string) {
 	k.step = stepFinished
 	k.result = &result
 	k.archive = archive
-	if err := k.journal.finish(k.id, result, archive); err != nil {
+	if err := k.journal.finish(k.id, result, archive, k.follows); err != nil {
 		k.noteJournal(err)
 	}
 }

@@ -26,10 +26,9 @@ var (
 
 // order is a task that fits its type.
 type order struct {
-	payload wire.TaskPayload
-	kind    wire.TaskType
-	params  wire.TaskParams
-	policy  Policy
+	kind   wire.TaskType
+	params wire.TaskParams
+	policy Policy
 }
 
 // work is one task on its way from the journal to its result.
@@ -69,16 +68,24 @@ func (k *work) goOn() {
 	case stepStarted:
 		k.finish(k.ended(wire.TaskFailed, wire.TaskInterrupted,
 			"the agent or the machine went down while the task ran: see what it left, and start it anew where it is still wanted"), "")
+	case stepFinished:
+		if k.follows { // it was to happen in the process that is gone
+			k.follows = false
+			k.finish(k.ended(wire.TaskFailed, wire.TaskInterrupted,
+				"the agent or the machine went down before it did what follows the result: start the task anew where it is still wanted"), "")
+		}
 	}
 	k.know()
 	k.release()
-	if !k.report() {
+	k.output = newOutput() // the result has what is kept of it
+	over, taken := k.report()
+	if !over {
 		return
 	}
 	if err := os.RemoveAll(k.folder()); err != nil {
 		k.Logger.Warn("the folder of a task cannot be removed", "task", k.id, "error", err)
 	}
-	if after == nil {
+	if after == nil || !taken {
 		return
 	}
 	if err := after(k.life); err != nil {
@@ -132,12 +139,12 @@ func (k *work) fromTheStart() (outcome Outcome, done bool) {
 	streamed := make(chan struct{})
 	go func() { defer close(streamed); k.stream(ctx, cancel) }()
 	defer func() { cancel(nil); <-streamed }()
-	return k.inTurn(ctx, o)
+	return k.inTurn(ctx, o.kind.Name)
 }
 
-// inTurn waits for a task of the same type that is at work, and runs the handler.
-func (k *work) inTurn(ctx context.Context, o order) (outcome Outcome, done bool) {
-	turn := k.kind(o.kind.Name)
+// inTurn waits for a task of the same type that is at work, checks the task again, and runs the handler.
+func (k *work) inTurn(ctx context.Context, kind string) (outcome Outcome, done bool) {
+	turn := k.kind(kind)
 	select {
 	case turn <- struct{}{}:
 	case <-ctx.Done():
@@ -156,7 +163,8 @@ func (k *work) inTurn(ctx context.Context, o order) (outcome Outcome, done bool)
 		}
 		go func() { <-k.stuck; <-turn }()
 	}()
-	if err := k.inTime(o.payload); err != nil {
+	o, err := k.examine() // anew: the wait may have been long, and what counts is the time, the policy and the keys of now
+	if err != nil {
 		k.finish(k.refused(err), "")
 		return Outcome{}, true
 	}
@@ -178,7 +186,7 @@ func (k *work) now() time.Time { return k.Client.Now().UTC().Truncate(time.Milli
 func (k *work) examine() (order, error) {
 	state := k.identity()
 	payload, err := verify(state, k.signed) // once more, because a journal of an earlier run may be older than the keys
-	o := order{payload: payload}
+	var o order
 	if err != nil {
 		return o, err
 	}
@@ -242,6 +250,7 @@ func (k *work) run(ctx context.Context, o order) Outcome {
 		cause = context.Cause(bounded)
 	}
 	result, archive := k.judge(outcome, cause, limit)
+	k.follows = outcome.After != nil
 	k.finish(result, archive)
 	k.Logger.Info("task ended", "task", k.id, "type", o.kind.Name, "status", result.Status, "error", result.Error)
 	return outcome

@@ -19,8 +19,9 @@ const WorkFolder = "tasks"
 
 const (
 	slots = 4 // tasks that are at work at the same time
-	// most is how many tasks may wait for the gateway to take their results. With more, the node asks for no work.
-	most = 64
+	// most is how many tasks may be at work or wait for the gateway to take their results. With more, the node asks for no work. The result
+	// of each may have wire.MaxTaskHead + wire.MaxTaskTail bytes of output in memory, and wire.MaxTaskArchive bytes on the disk.
+	most = 16
 	// journalPause is the time between two tries to open a journal that cannot be used.
 	journalPause = 30 * time.Second
 	// stopTime is for the handlers to end when the agent ends. The service manager kills it a little later.

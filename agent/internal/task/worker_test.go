@@ -202,6 +202,42 @@ func TestPolicyIsReadAnew(t *testing.T) {
 	})
 }
 
+// TestCheckedAgain: while a task waits for its turn, the owner forbids its type, or its key is struck. Then it does not begin.
+func TestCheckedAgain(t *testing.T) {
+	for name, change := range map[string]func(d *desk, policy string) error{
+		"forbidden": func(_ *desk, policy string) error { return os.WriteFile(policy, []byte(`{"forbid":["*"]}`), 0o600) },
+		"struck": func(d *desk, _ string) error {
+			set, err := trust.Pinned(d.state.Gateway)
+			set.Number++
+			set.TaskKeys = set.TaskKeys[:1]
+			d.state.Gateway.Trust = d.g.TrustSet(set)
+			return err
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			d := newDesk(t)
+			policy := filepath.Join(d.cfg.Folder, task.PolicyFile)
+			d.cfg.Policies = []string{policy}
+			d.handle = func(context.Context, task.Job) task.Outcome { time.Sleep(40 * time.Second); return task.Outcome{} }
+			first := d.diag()
+			second := d.diag()
+			go func() {
+				time.Sleep(20 * time.Second)
+				if err := change(d, policy); err != nil {
+					t.Error(err)
+				}
+			}()
+			d.run(time.Minute)
+			if r := d.result(first); r.Status != wire.TaskCompleted {
+				t.Errorf("%s: %+v", name, r)
+			}
+			if r := d.result(second); r.Status != wire.TaskFailed || r.StartedAt != nil || d.begun() != 1 {
+				t.Errorf("%s: %+v, %d begun", name, r, d.begun())
+			}
+		})
+	}
+}
+
 // TestUnknownKey: the loop learns that the pinned set may be too old. With a newer one the same task is asked for at once.
 func TestUnknownKey(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
