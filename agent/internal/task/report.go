@@ -2,7 +2,6 @@ package task
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -22,26 +21,11 @@ const (
 // call sends a request of this task, and reads the answer into out. in nil: it only asks. The transport speaks for the identity that is
 // in use now. A call that a change of the identity cut is made again under the new one.
 func (k *work) call(ctx context.Context, path string, in, out any) error {
-	var body *transport.Body
-	if in != nil {
-		raw, err := json.Marshal(in)
-		if err != nil {
-			return err
-		}
-		body = transport.Bytes("application/json", raw)
-	}
 	for {
-		answer, err := k.Client.Do(ctx, transport.Request{Path: path, Body: body})
-		switch {
-		case errors.Is(err, transport.ErrIdentityChanged) && ctx.Err() == nil:
-			continue
-		case err != nil || len(answer.Body) == 0:
+		err := k.Client.Call(ctx, path, in, out)
+		if !errors.Is(err, transport.ErrIdentityChanged) || ctx.Err() != nil {
 			return err
 		}
-		if err := json.Unmarshal(answer.Body, out); err != nil {
-			return fmt.Errorf("read the gateway's answer: %w", err)
-		}
-		return nil
 	}
 }
 
