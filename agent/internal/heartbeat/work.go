@@ -6,14 +6,16 @@ import (
 	"time"
 
 	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
 	"muster/agent/wire"
 )
 
-// A wait for work that comes back with less than earlyBeat to go until the next report brings the report forward. So there is no gap in
-// which work would wait. Reports at a fast pace are not brought forward.
 const (
-	earlyBeat    = 1500 * time.Millisecond
-	leastWorkFor = 2 * earlyBeat
+	// earlyBeat is by how much a report is brought forward where a wait for work comes back so short before it: a wait has whole seconds,
+	// and in a gap between the two, work would wait. It is never more than a tenth of the interval.
+	earlyBeat = 1500 * time.Millisecond
+
+	leastWork = 10 * time.Millisecond // from one Work to the next
 )
 
 // mayWork reports whether the gateway would give this node work. Otherwise the loop does not ask.
@@ -38,7 +40,11 @@ func (l *Loop) work(ctx context.Context, wait time.Duration) {
 			news <- false
 		}
 	}()
-	err := l.Work(bounded, l.State, time.Now().Add(wait))
+	began := time.Now()
+	err := l.Work(bounded, l.State, began.Add(wait))
+	if time.Since(began) < leastWork { // so that nothing makes the loop spin
+		transport.Sleep(ctx, leastWork)
+	}
 	close(ended)
 	if <-news {
 		l.heed(ctx)
@@ -48,7 +54,7 @@ func (l *Loop) work(ctx context.Context, wait time.Duration) {
 		l.trusted(ctx, err, 0)
 		return
 	}
-	if left := time.Until(l.nextBeat); left > 0 && left < earlyBeat && wait >= leastWorkFor && bounded.Err() == nil {
+	if left := time.Until(l.nextBeat); left > 0 && left <= min(earlyBeat, l.interval/10) && bounded.Err() == nil {
 		l.nextBeat = time.Now()
 	}
 }
