@@ -56,7 +56,8 @@ func TestLeaveAfterBootstrap(t *testing.T) {
 			t.Errorf("no line %q in\n%s", want, out)
 		}
 	}
-	if strings.Contains(out, "stays: the account ada, which a task has made (userdel ada") != (os.Geteuid() == 0) || strings.Contains(out, "bob") {
+	named := strings.Contains(out, "stays: the account ada, which a task has made (userdel ada")
+	if named != (os.Geteuid() == 0) || strings.Contains(out, "bob") {
 		t.Errorf("not the account that stays:\n%s", out)
 	}
 	trust := filepath.Join(b.root, "etc/docker/certs.d/r.example:5000/ca.crt")

@@ -32,8 +32,8 @@ func (a *Accounts) endProcesses(ctx context.Context, uid int) (ended int, err er
 	if err := context.Cause(ctx); err != nil {
 		return ended, err
 	}
-	return ended, fmt.Errorf("processes of the UID %d do not end, not even when they are killed: %v; see what they wait for (ps -o pid,stat,wchan)",
-		uid, a.processes(uid))
+	return ended, fmt.Errorf("processes of the UID %d do not end, not even when they are killed: %v; "+
+		"see what they wait for (ps -o pid,stat,wchan)", uid, a.processes(uid))
 }
 
 // gone waits until no process of the user is left. Where there is a signal, it sends that each time before it looks again.

@@ -97,18 +97,18 @@ func (a *Accounts) ours(ctx context.Context, r record, t tables, name string) (a
 	there, exists := t.user(name)
 	switch {
 	case exists && (!recorded || mine.Phase == kept):
-		return account{}, fmt.Errorf("this machine has an account %s that muster did not make: choose another name", name)
+		return account{}, fmt.Errorf("this machine has an account %s that muster did not make and leaves alone: use another name", name)
 	case exists && there.uid < leastUID:
-		return account{}, fmt.Errorf("the account %s has the UID %d, which belongs to the system: choose another name", name, there.uid)
+		return account{}, fmt.Errorf("the account %s has the UID %d, which belongs to the system: use another name", name, there.uid)
 	case exists && (there.uid != mine.UID || there.comment != mine.Mark):
 		return account{}, fmt.Errorf("the account %s is not the one that muster made: muster's has the UID %d and the comment %q; "+
-			"choose another name, or remove the account on the machine (userdel %s)", name, mine.UID, mine.Mark, name)
+			"use another name, or remove the account on the machine (userdel %s)", name, mine.UID, mine.Mark, name)
 	case exists:
 		return mine, nil
 	}
 	elsewhere, err := a.known(ctx, name)
 	if err == nil && elsewhere {
-		err = fmt.Errorf("this machine knows a user %s from a directory such as LDAP: choose another name", name)
+		err = fmt.Errorf("this machine knows a user %s from a directory such as LDAP: use another name", name)
 	}
 	return mine, err
 }

@@ -59,7 +59,8 @@ func (a *Accounts) load() (record, error) {
 		return record{}, err
 	}
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o022 != 0 || a.ownerOf(info) != a.UID {
-		return record{}, fmt.Errorf("%s could have been written by others than root: see who did that, and remove it or mend its owner and mode", path)
+		return record{}, fmt.Errorf("%s could have been written by others than root: see who did that, and remove it or mend "+
+			"its owner and mode", path)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

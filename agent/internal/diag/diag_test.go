@@ -35,7 +35,8 @@ type box struct {
 
 func newBox(t *testing.T) *box {
 	b := &box{t: t, root: t.TempDir()}
-	b.Collector = Collector{Version: "v1", State: filepath.Join(b.root, "state"), Root: b.root, Settings: filepath.Join(b.root, "etc/agent.env")}
+	b.Collector = Collector{Version: "v1", State: filepath.Join(b.root, "state"), Root: b.root}
+	b.Settings = filepath.Join(b.root, "etc/agent.env")
 	b.Now = func() time.Time { return time.Date(2026, 11, 22, 15, 4, 5, 0, time.UTC) }
 	b.job = task.Job{ID: "t1", Dir: t.TempDir(), Output: &b.out}
 	t.Setenv("PATH", filepath.Join(b.root, "bin"))
@@ -210,7 +211,8 @@ func TestNoSecrets(t *testing.T) {
 	b.Token = "correct horse battery"
 	t.Setenv("MUSTER_TOKEN", b.Token)
 	t.Setenv("HUNTER", "environment-of-the-agent")
-	all := strings.Join(key, "\nx ") + "\n" + token.Reveal() + "\nDB_PASSWORD=hunter2hunter2\nAuthorization: Basic aHVudGVyMg==\nit is " + b.Token + "\n"
+	all := strings.Join(key, "\nx ") + "\n" + token.Reveal() +
+		"\nDB_PASSWORD=hunter2hunter2\nAuthorization: Basic aHVudGVyMg==\nit is " + b.Token + "\n"
 	b.put("state/agent.log", all, 0o600)
 	b.put("etc/agent.env", all, 0o600)
 	b.put("state/status.json", `{"last_error":"`+strings.ReplaceAll(all, "\n", `\n`)+`"}`, 0o644)
@@ -270,7 +272,8 @@ func TestHangs(t *testing.T) {
 		defer close(never)
 		start := time.Now()
 		_, err := source{read: func(context.Context) ([]byte, error) { <-never; return nil, nil }}.get(t.Context())
-		if took := time.Since(start); err == nil || !strings.Contains(err.Error(), "longer than 10s, and it does not end") || took != sourceTime+leaveTime {
+		took := time.Since(start)
+		if err == nil || !strings.Contains(err.Error(), "longer than 10s, and it does not end") || took != sourceTime+leaveTime {
 			t.Errorf("%v after %v", err, took)
 		}
 		obeys := func(ctx context.Context) ([]byte, error) { <-ctx.Done(); return []byte("so far"), context.Cause(ctx) }
@@ -288,7 +291,8 @@ func TestHangs(t *testing.T) {
 	b.play("uname", "while :; do echo 0123456789012345678901234567890123456789; done | /usr/bin/head -c 9000000")
 	files, m := b.collected()
 	at := slices.IndexFunc(m.Sources, func(e Entry) bool { return e.File == "system/uname.txt" })
-	if text := files["system/uname.txt"]; len(text) > 1<<20 || len(text) < 1<<19 || !strings.HasSuffix(text, "789\n") || !m.Sources[at].Truncated {
+	text := files["system/uname.txt"]
+	if len(text) > 1<<20 || len(text) < 1<<19 || !strings.HasSuffix(text, "789\n") || !m.Sources[at].Truncated {
 		t.Errorf("%d bytes, %+v", len(text), m.Sources[at])
 	}
 }
@@ -361,7 +365,8 @@ func TestTail(t *testing.T) {
 		t.Fatal(err)
 	}
 	text, err := tail(path)(t.Context())
-	if err != nil || len(text) > maxRead || len(text) < maxRead-len(line) || !bytes.HasPrefix(text, []byte(line)) || !bytes.HasSuffix(text, []byte("last\n")) {
+	if err != nil || len(text) > maxRead || len(text) < maxRead-len(line) || !bytes.HasPrefix(text, []byte(line)) ||
+		!bytes.HasSuffix(text, []byte("last\n")) {
 		t.Errorf("%d %v", len(text), err)
 	}
 	if _, err := tail(path + ".none")(t.Context()); !errors.Is(err, fs.ErrNotExist) {

@@ -52,7 +52,8 @@ func secrets(t testing.TB, seed byte) []secret {
 	add(`{"key":`+string(quoted)+`}`, body(block)...)
 	add(`"current":`+string(quoted), body(block)...)
 	word := strings.ToLower(psk[4:20]) + "/+x" // no form by which it could be known
-	for _, name := range []string{"MUSTER_TOKEN", "DB_PASSWORD_OLD", "clientSecret", "passphrase", "psk", "AWS_SECRET_ACCESS_KEY", "credential"} {
+	names := []string{"MUSTER_TOKEN", "DB_PASSWORD_OLD", "clientSecret", "passphrase", "psk", "AWS_SECRET_ACCESS_KEY", "credential"}
+	for _, name := range names {
 		add(name+"="+word, word)
 		add("export "+name+"='"+word+" two words'", word)
 		add(name+`="`+word+` \" more" after="`, word)
@@ -182,7 +183,8 @@ func TestLongLine(t *testing.T) {
 	if got := string(mask.New().Text([]byte(text))); got != want {
 		t.Errorf("%.200q", got)
 	}
-	for _, part := range []string{"key=", "key=\"", "key=\\\"'", "-----BEGIN PRIVATE KEY", "--token ", "://a:", "key: ", "msk_", "Cookie:", "basic "} {
+	parts := []string{"key=", "key=\"", "key=\\\"'", "-----BEGIN PRIVATE KEY", "--token ", "://a:", "key: ", "msk_", "Cookie:", "basic "}
+	for _, part := range parts {
 		line := strings.Repeat(part, 8000/len(part)) + "\n"
 		mask.New().Text([]byte(strings.Repeat(line, 20)))
 	}

@@ -42,6 +42,11 @@ func Containers() Root {
 	return Root{name: "containers", packages: r.packages + ",busybox-static,docker-registry,podman,runc", systemd: true, nests: true}
 }
 
+// Accounts is a Debian machine with sudo.
+func Accounts() Root {
+	return Root{name: "accounts", packages: Systemd().packages + ",sudo", systemd: true}
+}
+
 // OpenRC is a machine whose services OpenRC runs, once a shell has started that.
 func OpenRC() Root {
 	return Root{name: "openrc", packages: Plain().packages + ",openrc"}
