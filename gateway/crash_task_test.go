@@ -129,14 +129,20 @@ rm) /bin/rm -f "up.$last" ;;
 esac
 `
 
-func newCrew(t *testing.T) *crew {
-	c := &crew{house: newHouse(t, "--plain-listen", "127.0.0.1:0", "--trusted-proxy", "127.0.0.1"), engine: t.TempDir()}
-	plain := strings.TrimPrefix(c.gateway.await("without TLS: "), "without TLS: ")
-	c.args[3] = plain // the next start has it too
-	script := strings.ReplaceAll(playedPodman, "DIR", c.engine)
-	if err := os.WriteFile(filepath.Join(c.engine, "podman"), []byte(script), 0o755); err != nil {
+// podman makes a folder with a played podman.
+func podman(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "podman"), []byte(strings.ReplaceAll(playedPodman, "DIR", dir)), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	return dir
+}
+
+func newCrew(t *testing.T) *crew {
+	c := &crew{house: newHouse(t, "--plain-listen", "127.0.0.1:0", "--trusted-proxy", "127.0.0.1"), engine: podman(t)}
+	plain := strings.TrimPrefix(c.gateway.await("without TLS: "), "without TLS: ")
+	c.args[3] = plain // the next start has it too
 	for _, s := range taskSteps() {
 		h := &hand{step: s, roots: filepath.Join(c.data, s.name+".pem")}
 		forward := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: plain})
