@@ -13,6 +13,8 @@ const (
 	keysFolder = ".ssh"
 	keysFile   = "authorized_keys"
 
+	olderKeysFile = "authorized_keys2" // sshd reads it too unless it is told otherwise
+
 	// keysHead stands above the keys of muster, for the user.
 	keysHead = "# The keys below are muster's. Its task provision_user replaces them.\n"
 
@@ -118,5 +120,5 @@ func dropKeys(home folder) error {
 		return err
 	}
 	defer ssh.close()
-	return ssh.remove(keysFile)
+	return errors.Join(ssh.remove(keysFile), ssh.remove(olderKeysFile))
 }

@@ -223,7 +223,8 @@ func TestUIDs(t *testing.T) {
 // TestKeptHome: who comes back gets the home directory, and nobody gets in by a key of before.
 func TestKeptHome(t *testing.T) {
 	for name, spoil := range map[string]func(*box){
-		"keys": func(b *box) { b.write("home/ada/.ssh/authorized_keys", "ssh-rsa AAAA old\n"+keyTwo+"\n", 0o600) },
+		"keys":       func(b *box) { b.write("home/ada/.ssh/authorized_keys", "ssh-rsa AAAA old\n"+keyTwo+"\n", 0o600) },
+		"older keys": func(b *box) { b.write("home/ada/.ssh/authorized_keys2", keyTwo+"\n", 0o600) },
 		"a link to keys": func(b *box) {
 			b.check(os.Rename(b.path("home/ada/.ssh"), b.path("home/ada/dot")))
 			b.check(os.Symlink("dot", b.path("home/ada/.ssh")))
@@ -241,7 +242,8 @@ func TestKeptHome(t *testing.T) {
 				t.Error("the home directory is gone")
 			}
 			done := b.made(ada(nil))
-			if text := b.read("home/ada/.ssh/authorized_keys"); text != keysHead+keyOne+"\n" || done.UID != 1001 || !b.has("home/ada/thesis") {
+			if text := b.read("home/ada/.ssh/authorized_keys"); text != keysHead+keyOne+"\n" || done.UID != 1001 || !b.has("home/ada/thesis") ||
+				b.has("home/ada/.ssh/authorized_keys2") {
 				t.Errorf("%+v %q", done, text)
 			}
 		})
