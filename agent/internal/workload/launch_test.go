@@ -251,6 +251,13 @@ func TestMounts(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(root, "file"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	for dir, mode := range map[string]os.FileMode{"team": 0o775, "all": 0o777, "drop": 0o777 | os.ModeSticky} {
+		for _, made := range []error{os.MkdirAll(filepath.Join(root, dir, "sub/deep"), 0o755), os.Chmod(filepath.Join(root, dir), mode)} {
+			if made != nil {
+				t.Fatal(made)
+			}
+		}
+	}
 	for _, test := range []struct {
 		path   string
 		roots  []string
@@ -270,6 +277,11 @@ func TestMounts(t *testing.T) {
 		{root + "/file", []string{root}, "", []string{"is not a folder"}},
 		{root + "/file/x", []string{root}, "", []string{"not a directory"}},
 		{root + "/odd", []string{root}, "", []string{"mounts"}},
+		{root + "/team", []string{root}, root + "/team", nil},
+		{root + "/drop/sub", []string{root}, root + "/drop/sub", nil},
+		{root + "/team/sub", []string{root}, "", []string{"in the place of " + root + "/team/sub", "mount " + root + "/team "}},
+		{root + "/all/sub/deep", []string{root}, "", []string{"in the place of " + root + "/all/sub "}},
+		{root + "/all/sub", []string{root, root + "/all/sub"}, root + "/all/sub", nil},
 	} {
 		n := newNode(t, "podman")
 		n.job.Policy.MountRoots = test.roots
@@ -278,7 +290,7 @@ func TestMounts(t *testing.T) {
 		outcome := n.launch(p)
 		if test.source == "" {
 			n.refused(outcome, test.words...)
-			if strings.Contains(outcome.Error, "policy") != (outcome.Code == wire.CodeTaskForbidden) {
+			if (strings.Contains(outcome.Error, "policy") || strings.Contains(outcome.Error, "place")) != (outcome.Code == wire.CodeTaskForbidden) {
 				t.Errorf("%s: code %q: %s", test.path, outcome.Code, outcome.Error)
 			}
 			if len(n.calls()) > 0 {

@@ -6,7 +6,9 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 
 	"muster/agent/wire"
 )
@@ -46,18 +48,49 @@ func resolveMount(path string, roots []string) (string, error) {
 	}
 	var ends []string
 	for _, root := range roots {
-		if end, err := filepath.EvalSymlinks(root); err == nil {
+		if end, err := filepath.EvalSymlinks(root); err == nil && below(real, []string{end}) {
 			ends = append(ends, end)
 		}
 	}
-	if !below(real, ends) {
+	if len(ends) == 0 {
 		return "", forbidden
 	}
 	info, err := os.Stat(real)
 	if err == nil && !info.IsDir() {
 		err = fmt.Errorf("%s is not a folder: name the folder that it is in", path)
 	}
+	if err == nil {
+		err = steady(real, ends)
+	}
 	return real, err
+}
+
+// steady refuses a path that another user can change between this look and the engine's: a link could stand there by then, which leads
+// out of the root. What stands above the root is for the node's owner to look after.
+func steady(real string, ends []string) error {
+	for child := real; !slices.Contains(ends, child); child = filepath.Dir(child) {
+		parent := filepath.Dir(child)
+		above, err := os.Lstat(parent)
+		if err != nil {
+			return err
+		}
+		it, err := os.Lstat(child)
+		if err != nil {
+			return err
+		}
+		free := above.Mode().Perm()&0o022 != 0 && (above.Mode()&fs.ModeSticky == 0 || !trusted(it))
+		if free || !trusted(above) {
+			return wire.Refuse(wire.CodeTaskForbidden, fmt.Sprintf("other users than root can put something else in the place of %s", child),
+				"mount "+parent+" as a whole, or take the right to write there from others")
+		}
+	}
+	return nil
+}
+
+// trusted tells whether root or this user owns something.
+func trusted(info fs.FileInfo) bool {
+	status, ok := info.Sys().(*syscall.Stat_t)
+	return ok && (status.Uid == 0 || int(status.Uid) == os.Geteuid())
 }
 
 // below tells whether a path is one of the roots or inside of one.
