@@ -62,6 +62,7 @@ func New(ctx context.Context, c Config) (*Desk, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
+	c.Now = wall(c.Now)
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
@@ -76,6 +77,12 @@ func New(ctx context.Context, c Config) (*Desk, error) {
 	now := c.Now()
 	return &Desk{Config: c, waiting: hints, waits: map[string]chan struct{}{}, followers: map[string]map[chan struct{}]bool{},
 		stopping: make(chan struct{}), upSince: now, lookedAt: now}, nil
+}
+
+// wall makes a clock that gives the time of day alone. Between two times of time.Now, Sub gives how long the machine was at work: it does
+// not see that the clock was set, nor that a machine slept.
+func wall(now func() time.Time) func() time.Time {
+	return func() time.Time { return now().Round(0) }
 }
 
 // Run ends what is overdue, and queues lost tasks anew where their type allows that, until ctx ends. Then it ends all waits, and nobody
