@@ -141,8 +141,11 @@ func (s *Store) Task(ctx context.Context, tenant, id string) (Task, error) {
 	return first(ctx, s, readTask, do("SELECT "+taskColumns+taskTables+" WHERE t.id = ? AND (n.tenant = ? OR ? = '')", id, tenant, tenant))
 }
 
-// CreateTask queues a task. ErrConflict if there is a task with this id, or if its node is not on record with this enrolment, or is
-// retired or banned.
+// MostOpenTasks is how many tasks of one node can be open. Each claim looks through them.
+const MostOpenTasks = 1000
+
+// CreateTask queues a task. ErrConflict if there is a task with this id, if its node is not on record with this enrolment, or is retired
+// or banned, or if MostOpenTasks of that node are open.
 func (s *Store) CreateTask(ctx context.Context, t Task, events ...Event) error {
 	return s.change(ctx, insertTask(t), events)
 }
@@ -150,8 +153,8 @@ func (s *Store) CreateTask(ctx context.Context, t Task, events ...Event) error {
 // RepeatTask queues a task in place of a lost one. ErrConflict also if the earlier one is not lost, or is repeated already, or may not be.
 func (s *Store) RepeatTask(ctx context.Context, next Task, events ...Event) error {
 	repeat := []statement{
-		guard("EXISTS(SELECT 1 FROM tasks WHERE id = ? AND status = 'lost' AND repeats > ? AND retried_as = '')", next.RetryOf,
-			int64(next.Repeats)),
+		guard(`EXISTS(SELECT 1 FROM tasks WHERE id = ? AND status = 'lost' AND repeats > ? AND retried_as = ''
+			AND cancel_asked_at IS NULL)`, next.RetryOf, int64(next.Repeats)),
 		do("UPDATE tasks SET retried_as = ? WHERE id = ?", next.ID, next.RetryOf),
 	}
 	return s.change(ctx, append(repeat, insertTask(next)...), events)
@@ -162,6 +165,7 @@ func insertTask(t Task) []statement {
 	return []statement{
 		guard("EXISTS(SELECT 1 FROM nodes WHERE id = ? AND enrolment_id = ? AND enrolment_id <> '' AND retired_at IS NULL AND banned = 0)",
 			t.NodeID, t.EnrolmentID),
+		guard("(SELECT count(*) FROM tasks WHERE node_id = ? AND finished_at IS NULL) < ?", t.NodeID, int64(MostOpenTasks)),
 		do(`INSERT INTO tasks(id, node_id, enrolment_id, type, drained, repeats, created_by, created_at, expires_at, retry_of,
 			signing_key_id, signature, payload) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			t.ID, t.NodeID, t.EnrolmentID, t.Type, flag(t.Drained), int64(t.Repeats), t.CreatedBy, millis(t.CreatedAt), millis(t.ExpiresAt),

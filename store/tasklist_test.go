@@ -69,12 +69,12 @@ func TestPruneTasks(t *testing.T) {
 		running(t, s, id, "n")
 		must(t, s.AddTaskOutput(ctx, store.TaskOutput{ID: id, Fingerprint: "print-n", TaskPiece: store.TaskPiece{Data: []byte("x")}}))
 	}
-	for id, at := range map[string]time.Time{"old1": after(4 * time.Minute), "old2": after(5 * time.Minute), "new": after(time.Hour)} {
+	for id, at := range map[string]time.Time{"old1": after(4 * time.Minute), "old2": after(5 * time.Minute), "new": after(2 * time.Hour)} {
 		must(t, s.FinishTask(ctx, store.TaskResult{ID: id, Fingerprint: "print-n", Status: store.TaskCompleted, At: at,
 			TaskEnd: store.TaskEnd{Bytes: 1}, Head: []byte("x")}))
 	}
 	for _, want := range []int{1, 1, 0} {
-		if got, err := s.PruneTasks(ctx, after(time.Hour), 1); err != nil || got != want {
+		if got, err := s.PruneTasks(ctx, after(90*time.Minute), 1); err != nil || got != want {
 			t.Errorf("got %d, %v, want %d", got, err, want)
 		}
 	}

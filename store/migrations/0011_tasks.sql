@@ -39,10 +39,11 @@ CREATE TABLE tasks (
 ) STRICT;
 CREATE INDEX tasks_node ON tasks(node_id, number);
 CREATE INDEX tasks_open ON tasks(node_id, number) WHERE finished_at IS NULL;
+CREATE INDEX tasks_taken ON tasks(node_id, type) WHERE finished_at IS NULL AND status <> 'queued';
 CREATE INDEX tasks_expiry ON tasks(expires_at) WHERE finished_at IS NULL AND started_at IS NULL;
 CREATE INDEX tasks_begun ON tasks(claimed_at) WHERE finished_at IS NULL AND claimed_at IS NOT NULL;
 CREATE INDEX tasks_finished ON tasks(finished_at) WHERE finished_at IS NOT NULL;
-CREATE INDEX tasks_lost ON tasks(number) WHERE status = 'lost' AND repeats > 0 AND retried_as = '';
+CREATE INDEX tasks_lost ON tasks(number) WHERE status = 'lost' AND repeats > 0 AND retried_as = '' AND cancel_asked_at IS NULL;
 
 -- What tasks write, in base64: the output that people read, and the file that a task makes.
 CREATE TABLE task_pieces (

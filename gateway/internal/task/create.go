@@ -63,7 +63,7 @@ func (d *Desk) Create(ctx context.Context, tenant string, q Request, by store.Ac
 	}
 	err = d.Store.CreateTask(ctx, t, d.created(t, node, by))
 	if errors.Is(err, store.ErrConflict) {
-		return d.lostRace(ctx, tenant, o)
+		return d.lostRace(ctx, tenant, o, node)
 	}
 	if err != nil {
 		return t, false, err
@@ -241,10 +241,18 @@ func (d *Desk) created(t store.Task, node store.Node, by store.Actor) store.Even
 		Address: by.Address, Outcome: store.OutcomeOK, Security: true, Detail: detail}
 }
 
-// lostRace tells two reasons for a write that was refused apart: the same id came first, or the node changed.
-func (d *Desk) lostRace(ctx context.Context, tenant string, o order) (store.Task, bool, error) {
+// lostRace tells the reasons for a write that was refused apart: the same id came first, the node changed, or it has too many tasks.
+func (d *Desk) lostRace(ctx context.Context, tenant string, o order, node store.Node) (store.Task, bool, error) {
 	earlier, err := d.Store.Task(ctx, "", o.payload.TaskID)
 	if errors.Is(err, store.ErrNotFound) {
+		now, err := d.node(ctx, tenant, o)
+		if err == nil && now.EnrolmentID == node.EnrolmentID {
+			err = wire.Refuse(wire.CodeIllegalMove, fmt.Sprintf("node %s has %d tasks that have not ended", node.Name, store.MostOpenTasks),
+				"cancel some: muster task ls --open --node "+node.Name)
+		}
+		if err != nil {
+			return earlier, false, err
+		}
 		return earlier, false, wire.Refuse(wire.CodeIllegalMove, "the node has enrolled again or was retired just now", "look: muster node ls")
 	}
 	if err != nil {
