@@ -54,6 +54,10 @@ type TaskOutput struct {
 	Tail int64 // and of its end are kept; 0: everything is
 }
 
+// mostPieces is how many pieces of the beginning, and how many of the end, of what a running task writes are kept. A node that sends
+// single bytes would else fill the database with rows.
+const mostPieces = 1024
+
 // AddTaskOutput stores a piece behind those that are on record. What lies between the head and the tail goes in the same batch.
 // ErrConflict if the piece begins before the end of the last one, or if the task is not running under this certificate's claim.
 func (s *Store) AddTaskOutput(ctx context.Context, o TaskOutput) error {
@@ -63,10 +67,21 @@ func (s *Store) AddTaskOutput(ctx context.Context, o TaskOutput) error {
 	}
 	statements = append(statements, insertPiece(o.ID, o.File, o.TaskPiece)...)
 	if o.Tail > 0 {
-		statements = append(statements, do("DELETE FROM task_pieces WHERE task = ? AND file = ? AND start >= ? AND start + size <= ?",
-			o.ID, o.File, o.Head, o.end()-o.Tail))
+		statements = append(statements, o.dropMiddle()...)
 	}
 	return s.change(ctx, statements, nil)
+}
+
+// dropMiddle deletes what lies between the head and the tail, by bytes and by pieces. The bounds of start keep it from looking through
+// the tail each time.
+func (o TaskOutput) dropMiddle() []statement {
+	const nth = "(SELECT start FROM task_pieces WHERE task = ? AND file = ? ORDER BY start"
+	return []statement{
+		do("DELETE FROM task_pieces WHERE task = ? AND file = ? AND start >= ? AND start < ? AND start + size <= ?",
+			o.ID, o.File, o.Head, o.end()-o.Tail, o.end()-o.Tail),
+		do("DELETE FROM task_pieces WHERE task = ? AND file = ? AND start > "+nth+" LIMIT 1 OFFSET ?) AND start < "+nth+
+			" DESC LIMIT 1 OFFSET ?)", o.ID, o.File, o.ID, o.File, int64(mostPieces-1), o.ID, o.File, int64(mostPieces-1)),
+	}
 }
 
 func insertPiece(task, file string, p TaskPiece) []statement {

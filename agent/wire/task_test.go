@@ -106,6 +106,7 @@ func TestTaskParams(t *testing.T) {
 		{wire.TaskProvisionUser, `{"username":"ada","shell":"/bin/../tmp/x"}`, "shell"},
 		{wire.TaskProvisionUser, `{"username":"ada","timeout_seconds":-1}`, "timeout_seconds"},
 		{wire.TaskProvisionUser, `{"username":"ada","timeout_seconds":604801}`, "timeout_seconds"},
+		{wire.TaskProvisionUser, `{"username":"ada","timeout_seconds":18446744074}`, "timeout_seconds"}, // as a Duration it is 0.3 s
 		{wire.TaskDeprovisionUser, `{"username":"ada"}`, ""},
 		{wire.TaskDeprovisionUser, `{"all":true,"remove_home":true}`, ""},
 		{wire.TaskDeprovisionUser, `{}`, "username"},

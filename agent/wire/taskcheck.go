@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // Check refuses what useradd or sshd would not take, or would read in another way.
@@ -181,7 +182,7 @@ func (p *AgentRestart) Check() error { return p.check() }
 func (p *AgentUninstall) Check() error { return p.check() }
 
 func (t TaskTime) check() error {
-	if t.TimeoutSeconds < 0 || t.Limit() > MaxTaskLife {
+	if t.TimeoutSeconds < 0 || t.TimeoutSeconds > int(MaxTaskLife/time.Second) {
 		return badParam("timeout_seconds", fmt.Sprint(t.TimeoutSeconds), "a number of seconds, up to a week")
 	}
 	return nil

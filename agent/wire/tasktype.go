@@ -18,6 +18,7 @@ type TaskType struct {
 	Longest time.Duration // that the params may name
 	Drained bool          // may run on a drained node
 	Repeat  bool          // doing it twice does no harm, so a lost one is queued anew
+	File    bool          // it may make a file for the operator
 	New     func() TaskParams
 }
 
@@ -47,26 +48,26 @@ func TaskTypes() []TaskType {
 	const short = 5 * time.Minute
 	return []TaskType{
 		{TaskProvisionUser, "make an account that people log in with, or bring one that muster made to what the params say",
-			"the account and its home directory, its groups, authorized_keys, one file in /etc/sudoers.d", short, time.Hour, false, true,
+			"the account and its home directory, its groups, authorized_keys, one file in /etc/sudoers.d", short, time.Hour, false, true, false,
 			func() TaskParams { return &ProvisionUser{} }},
 		{TaskDeprovisionUser, "remove an account that muster made; one that it did not make is never touched",
-			"the account, its processes, its home directory where asked, its file in /etc/sudoers.d", short, time.Hour, true, true,
+			"the account, its processes, its home directory where asked, its file in /etc/sudoers.d", short, time.Hour, true, true, false,
 			func() TaskParams { return &DeprovisionUser{} }},
 		{TaskWorkloadLaunch, "run a container from an image that is named by digest",
-			"one container and its image, with docker, podman or nerdctl", 30 * time.Minute, 6 * time.Hour, false, false,
+			"one container and its image, with docker, podman or nerdctl", 30 * time.Minute, 6 * time.Hour, false, false, false,
 			func() TaskParams { return &WorkloadLaunch{} }},
-		{TaskWorkloadStop, "stop and remove containers that muster launched", "these containers", short, time.Hour, true, true,
+		{TaskWorkloadStop, "stop and remove containers that muster launched", "these containers", short, time.Hour, true, true, false,
 			func() TaskParams { return &WorkloadStop{} }},
-		{TaskWorkloadStatus, "say how the containers are that muster launched", "", short, time.Hour, true, true,
+		{TaskWorkloadStatus, "say how the containers are that muster launched", "", short, time.Hour, true, true, false,
 			func() TaskParams { return &WorkloadStatus{} }},
-		{TaskWorkloadLogs, "give what a container that muster launched has written", "", short, time.Hour, true, true,
+		{TaskWorkloadLogs, "give what a container that muster launched has written", "", short, time.Hour, true, true, false,
 			func() TaskParams { return &WorkloadLogs{} }},
 		{TaskDiagCollect, "collect what a support person asks for, secrets masked, as one archive", "", 10 * time.Minute, time.Hour, true, true,
-			func() TaskParams { return &DiagCollect{} }},
-		{TaskAgentRestart, "start the agent anew; workloads go on", "the agent's process", short, time.Hour, true, true,
+			true, func() TaskParams { return &DiagCollect{} }},
+		{TaskAgentRestart, "start the agent anew; workloads go on", "the agent's process", short, time.Hour, true, true, false,
 			func() TaskParams { return &AgentRestart{} }},
 		{TaskAgentUninstall, "remove the agent from the node, and retire the node", "everything that the agent has put on the machine", short,
-			time.Hour, true, false, func() TaskParams { return &AgentUninstall{} }},
+			time.Hour, true, false, false, func() TaskParams { return &AgentUninstall{} }},
 	}
 }
 

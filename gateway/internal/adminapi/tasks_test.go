@@ -89,12 +89,12 @@ func TestTask(t *testing.T) {
 	h := newHouse(t)
 	node := h.enrolled("n", "platform")
 	id := wire.NewTaskID()
-	request := `{"id":"` + id + `","node":"n","type":"workload.logs","params":{"name":"web"},"expires_seconds":60}`
+	request := `{"id":"` + id + `","node":"n","type":"diag.collect","params":{"timeout_seconds":9},"expires_seconds":60}`
 	status, body := h.ask("POST", "tasks", "", request)
 	made := decode[client.Task](t, body)
 	if status != 201 || made.ID != id || made.Node != "n" || made.NodeID != "id-n" || made.Tenant != "platform" ||
 		made.Status != wire.TaskQueued || made.CreatedBy != "operator:socket" || !made.ExpiresAt.Equal(h.now.Add(time.Minute)) ||
-		string(made.Params) != `{"name":"web"}` {
+		string(made.Params) != `{"timeout_seconds":9}` {
 		t.Fatalf("got %d %s", status, body)
 	}
 	if status, body := h.ask("POST", "tasks", "", request); status != 200 || decode[client.Task](t, body).ID != id {

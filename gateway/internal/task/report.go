@@ -47,6 +47,9 @@ func (d *Desk) Output(ctx context.Context, c Claimer, taskID string, q wire.Task
 	if err == nil {
 		err = d.refusal(ctx, c, taskID, work, "")
 	}
+	if err == nil && q.File == wire.TaskArchive {
+		err = checkArchive(work, q)
+	}
 	if err != nil {
 		return wire.TaskProgress{}, err
 	}
@@ -82,6 +85,21 @@ func checkOutput(q wire.TaskOutput) error {
 		return wire.Refuse(wire.CodeBadRequest, "the file of a task is too large", "at most "+strconv.Itoa(wire.MaxTaskArchive)+" bytes")
 	case q.Offset > 1<<53: // what a number in JSON can hold
 		return wire.Refuse(wire.CodeBadRequest, "the offset is out of bounds", "it counts bytes")
+	}
+	return nil
+}
+
+// checkArchive refuses what would let a node fill the disk: a file that nobody asked for, and one in pieces of a few bytes. A piece that
+// comes again is no mistake.
+func checkArchive(work store.TaskWork, q wire.TaskOutput) error {
+	kind, err := wire.FindTaskType(work.Type)
+	end := q.Offset + int64(len(q.Data))
+	switch {
+	case err != nil || !kind.File:
+		return wire.Refuse(wire.CodeBadRequest, "a task of type "+work.Type+" makes no file", "send what it writes as its output")
+	case q.Offset%wire.MaxTaskPiece != 0, q.Offset < work.End && end > work.End:
+		return wire.Refuse(wire.CodeBadRequest, "the pieces of the file are not as they should be",
+			"each has "+strconv.Itoa(wire.MaxTaskPiece)+" bytes, and the last one the rest")
 	}
 	return nil
 }

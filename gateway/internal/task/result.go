@@ -94,11 +94,7 @@ func (d *Desk) end(ctx context.Context, taskID string, q wire.TaskResult) (store
 	end := store.TaskEnd{ExitCode: q.ExitCode, Code: q.Code, Error: q.Error, Bytes: log.Bytes,
 		Truncated: log.Truncated || log.Bytes > int64(len(log.Head)+len(log.Tail))}
 	if len(q.Values) > 0 {
-		values, err := json.Marshal(q.Values)
-		if err != nil {
-			return end, err
-		}
-		end.Values = string(values)
+		end.Values = encoded(q.Values)
 	}
 	if q.Archive == nil {
 		return end, nil
@@ -138,7 +134,7 @@ func checkResult(q wire.TaskResult) error {
 		return bad("head, tail and bytes of the output do not fit together", "a head of at most 64 KiB, a tail of at most 192 KiB")
 	case len(q.Error) > wire.MaxTaskError || len(q.Code) > maxCode:
 		return bad("code or error are too long", "at most "+strconv.Itoa(wire.MaxTaskError)+" bytes")
-	case valuesSize(q.Values) > wire.MaxTaskValues:
+	case len(encoded(q.Values)) > wire.MaxTaskValues:
 		return bad("the values are too large", "at most "+strconv.Itoa(wire.MaxTaskValues)+" bytes of JSON")
 	case q.Archive != nil && !fileName(q.Archive.Name):
 		return bad("the name of the file is not one for a disk", "letters, digits, dots, dashes and underscores, without a folder")
@@ -160,12 +156,15 @@ func ending(status string) bool {
 	return false
 }
 
-func valuesSize(values wire.TaskValues) int {
-	size := 0
-	for name, value := range values {
-		size += len(name) + len(value) + len(`"":,`)
+// encoded are the values as they are kept. Characters of HTML stay as they are: escaped, they would take six times the space.
+func encoded(values wire.TaskValues) string {
+	var text strings.Builder
+	encoder := json.NewEncoder(&text)
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(values); err != nil {
+		panic("task: " + err.Error()) // they came as JSON
 	}
-	return size
+	return strings.TrimSuffix(text.String(), "\n")
 }
 
 // fileName accepts names that no system and no shell reads in another way.
