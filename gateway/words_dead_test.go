@@ -12,9 +12,9 @@ var (
 	fences    = regexp.MustCompile("(?ms)^ *```[a-z]*\n(.*?)^ *```")
 	spans     = regexp.MustCompile("`([^`]+)`")
 	called    = regexp.MustCompile(`(?:^|[\s;&|("'/])(muster|muster-agent) +([^|;&#>)"']*)`)
-	domain    = regexp.MustCompile(`muster( [a-z]+)+ v[0-9]`)    // what a MAC or a signature begins with
-	toJoin    = regexp.MustCompile(`(?:^|\s)-- (--.*)`)          // flags behind the installer's command
-	units     = regexp.MustCompile(`-u (muster|muster-agent)\b`) // of systemd
+	domain    = regexp.MustCompile(`muster( [a-z]+)+ v[0-9]`)       // what a MAC or a signature begins with
+	toJoin    = regexp.MustCompile(`(?:^|\s)-- (--.*)`)             // flags behind the installer's command
+	units     = regexp.MustCompile(`-[uo] (muster|muster-agent)\b`) // of systemd, and the owner of a file
 	variables = regexp.MustCompile(`\b(?:MUSTER|NODE_BOOTSTRAP)_[A-Z0-9_]*[A-Z0-9]`)
 	codeWord  = regexp.MustCompile(`^([a-z0-9]+(_[a-z0-9]+)+|(node|token|enrol|adopt|events|identity|certificate)\.[a-z_]+)$`)
 	target    = regexp.MustCompile(`^make ([a-z-]+)`)
