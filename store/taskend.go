@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"encoding/json"
 	"time"
 )
 
@@ -80,8 +81,11 @@ func loseAll(at time.Time) []statement {
 
 // TaskSweep says which open tasks are overdue.
 type TaskSweep struct {
-	At         time.Time // what was not begun, and expires now or has expired, is expired
-	Silent     time.Time // claims from before it of nodes that were last heard before it are lost; zero: none are
+	At time.Time // what was not begun, and expires now or has expired, is expired
+	// Silent: claims from before it of nodes that were last heard before it are lost. So is what was begun before it, and is not in Heard:
+	// its node has forgotten it. Zero: none are.
+	Silent     time.Time
+	Heard      []string  // tasks of which their nodes have said something since Silent: they are running still
 	Begun      time.Time // what was begun before it is lost
 	Delivered  time.Time // what was delivered Deliveries times, the last time before it, and was not begun, has failed
 	Deliveries int
@@ -97,11 +101,16 @@ func (q TaskSweep) endings() []ending {
 		{kind: taskLost, status: TaskLost, why: "it began so long ago that nobody knows of it any more",
 			where: "t.claimed_at IS NOT NULL AND t.started_at < ?", args: []any{millis(q.Begun)}},
 	}
-	if !q.Silent.IsZero() {
-		all = append(all, ending{kind: taskLost, status: TaskLost, why: "its node has fallen silent",
-			where: "t.claimed_at < ? AND COALESCE(v.last_seen, 0) < ?", args: []any{millis(q.Silent), millis(q.Silent)}})
+	if q.Silent.IsZero() {
+		return all
 	}
-	return all
+	heard, _ := json.Marshal(append([]string{}, q.Heard...)) // texts can always be written; null in place of [] would fit no task
+	return append(all,
+		ending{kind: taskLost, status: TaskLost, why: "its node has fallen silent",
+			where: "t.claimed_at < ? AND COALESCE(v.last_seen, 0) < ?", args: []any{millis(q.Silent), millis(q.Silent)}},
+		ending{kind: taskLost, status: TaskLost, why: "its node says nothing of it any more",
+			where: "t.claimed_at < ? AND t.status = 'running' AND t.started_at < ? AND t.id NOT IN (SELECT value FROM json_each(?))",
+			args:  []any{millis(q.Silent), millis(q.Silent), string(heard)}})
 }
 
 // SweepTasks ends the tasks that are overdue, sweepLimit of each kind at most, and returns them. It writes only where there are some.

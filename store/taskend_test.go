@@ -114,6 +114,7 @@ func TestSweepTasks(t *testing.T) {
 	claimed(t, s, "held", "loud")
 	running(t, s, "silent", "n")
 	running(t, s, "heard", "loud")
+	running(t, s, "old", "loud")
 	must(t, s.CreateTask(ctx, queued("waits", "n")))
 	at := after(time.Hour)
 	must(t, s.SaveBeats(ctx, []store.Beat{{NodeID: "id-loud", At: at, RunID: "r"}}, at))
@@ -137,7 +138,8 @@ func TestSweepTasks(t *testing.T) {
 		t.Errorf("expired: got %v, want %v", got, want)
 	}
 	want = map[string]bool{"silent of id-n": true}
-	if got := sweep(store.TaskSweep{At: at, Begun: day(), Delivered: at, Silent: at.Add(-time.Minute)}); !reflect.DeepEqual(got, want) {
+	silent := store.TaskSweep{At: at, Begun: day(), Delivered: at, Silent: at.Add(-time.Minute), Heard: []string{"x", "heard", "old"}}
+	if got := sweep(silent); !reflect.DeepEqual(got, want) {
 		t.Errorf("silent: got %v, want %v", got, want)
 	}
 	pieces, err := s.TaskPieces(ctx, "silent", "archive", 0, 1)
@@ -145,17 +147,22 @@ func TestSweepTasks(t *testing.T) {
 		t.Errorf("half a file is left: %v, %v", pieces, err)
 	}
 	want = map[string]bool{"heard of id-loud": true}
+	silent.Heard = []string{"old"}
+	if got := sweep(silent); !reflect.DeepEqual(got, want) {
+		t.Errorf("forgotten: got %v, want %v", got, want)
+	}
+	want = map[string]bool{"old of id-loud": true}
 	if got := sweep(store.TaskSweep{At: at, Begun: at, Delivered: at}); !reflect.DeepEqual(got, want) {
 		t.Errorf("begun long ago: got %v, want %v", got, want)
 	}
 	for id, want := range map[string]string{"waits": store.TaskExpired, "held": store.TaskExpired, "silent": store.TaskLost,
-		"heard": store.TaskLost} {
+		"heard": store.TaskLost, "old": store.TaskLost} {
 		if got := getTask(t, s, id); got.Status != want || got.Error == "" || got.Digest != "" {
 			t.Errorf("%s: got %+v", id, got)
 		}
 	}
-	if n := countEvents(t, s, store.EventQuery{Kind: "task.expired"}) + countEvents(t, s, store.EventQuery{Kind: "task.lost"}); n != 4 {
-		t.Errorf("got %d events, want 4", n)
+	if n := countEvents(t, s, store.EventQuery{Kind: "task.expired"}) + countEvents(t, s, store.EventQuery{Kind: "task.lost"}); n != 5 {
+		t.Errorf("got %d events, want 5", n)
 	}
 }
 

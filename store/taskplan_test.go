@@ -31,7 +31,7 @@ func TestTaskQueriesUseIndexes(t *testing.T) {
 		{store.ClaimableQuery, "SEARCH t USING INDEX tasks_open"}, {store.ClaimableQuery, "SEARCH o USING INDEX tasks_taken (node_id=? AND type=?)"},
 	}
 	for i, sql := range store.TaskSweepQueries() {
-		index := []string{"tasks_expiry", "tasks_begun", "tasks_begun", "tasks_begun"}[i]
+		index := []string{"tasks_expiry", "tasks_begun", "tasks_begun", "tasks_begun", "tasks_begun"}[i]
 		want = append(want, struct{ sql, index string }{sql, "USING INDEX " + index})
 	}
 	for _, w := range want {

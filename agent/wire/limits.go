@@ -63,7 +63,8 @@ const (
 	MaxTaskValues  = 64 << 10         // bytes of JSON of TaskResult.Values
 	MaxTaskLife    = 7 * 24 * time.Hour
 
-	// TaskLease is how long after a node was last heard its claims stay open. After that they end as lost.
+	// TaskLease is how long after a node was last heard its claims stay open, and how long a running task may go without a word of its
+	// own. After that they end as lost.
 	TaskLease = 15 * time.Minute
 
 	// TaskPulse is how often the node says that a task is at work where the task writes nothing. It bounds how long a cancel takes.

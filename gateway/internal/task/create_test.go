@@ -205,3 +205,30 @@ func TestLease(t *testing.T) {
 		t.Errorf("repeated a third time: %+v", got)
 	}
 }
+
+// TestForgotten: a node that has lost what it knew of a task says nothing of it any more, and reports on. The task does not stay open, nor
+// in the way of the next one. One that is at work stays.
+func TestForgotten(t *testing.T) {
+	h := newHall(t, "n")
+	ctx := t.Context()
+	n := h.claimer("n")
+	forgotten := h.make("n", wire.TaskWorkloadStatus).ID
+	h.take(n)
+	h.begin(n, forgotten)
+	works := h.make("n", wire.TaskDiagCollect).ID
+	h.take(n)
+	h.begin(n, works)
+	for range 2 * int(wire.TaskLease/time.Minute) {
+		h.clock.Forward(time.Minute)
+		h.heard("n")
+		_, err := h.Output(ctx, n, works, wire.TaskOutput{})
+		must(t, err)
+		must(t, h.Sweep(ctx))
+	}
+	if got := h.get(forgotten); got.Status != wire.TaskLost || got.Error != "its node says nothing of it any more" {
+		t.Errorf("got %+v", got)
+	}
+	if got := h.get(works).Status; got != wire.TaskRunning {
+		t.Errorf("the other task is %s", got)
+	}
+}

@@ -44,9 +44,11 @@ func TestClockIsSet(t *testing.T) {
 			must(t, h.Sweep(t.Context()))
 		}
 		h.heard("n")
-		_, id := h.beginning("n", wire.TaskDiagCollect)
+		n, id := h.beginning("n", wire.TaskDiagCollect)
 		for range 20 {
 			h.heard("n")
+			_, err := h.Output(t.Context(), n, id, wire.TaskOutput{})
+			must(t, err)
 			step(time.Minute)
 		}
 		step(jump)

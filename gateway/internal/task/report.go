@@ -13,6 +13,7 @@ import (
 func (d *Desk) Started(ctx context.Context, c Claimer, taskID string) (wire.TaskProgress, error) {
 	err := d.Store.StartTask(ctx, taskID, c.Fingerprint, d.Now())
 	if err == nil {
+		d.hear(taskID)
 		return wire.TaskProgress{}, d.recount(ctx, c.NodeID)
 	}
 	if !errors.Is(err, store.ErrConflict) {
@@ -118,8 +119,8 @@ func mine(c Claimer, work store.TaskWork) bool {
 	return work.NodeID == c.NodeID && work.EnrolmentID == c.Enrolment
 }
 
-// refusal says why a claimer may not report on a task; nil: it may. A refusal is an event for the auditor. said is the status that a
-// result would have given the task; "": it is no result.
+// refusal says why a claimer may not report on a task; nil: it may, and is heard. A refusal is an event for the auditor. said is the
+// status that a result would have given the task; "": it is no result.
 func (d *Desk) refusal(ctx context.Context, c Claimer, taskID string, work store.TaskWork, said string) error {
 	var refused *wire.ErrorDetail
 	switch ended := wire.TaskEnded(work.Status); {
@@ -128,6 +129,7 @@ func (d *Desk) refusal(ctx context.Context, c Claimer, taskID string, work store
 	case ended:
 		refused = wire.Refuse(wire.CodeTaskFinished, "task "+taskID+" has ended: "+work.Status, "nothing more is taken")
 	default:
+		d.hear(taskID)
 		return nil
 	}
 	d.record(ctx, store.Event{At: d.Now(), Kind: "task.result_refused", Actor: "node:" + c.NodeID, NodeID: work.NodeID,

@@ -10,6 +10,8 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -47,8 +49,9 @@ type Desk struct {
 	stopped   bool
 	stopping  chan struct{} // closed with stopped
 
-	upSince  time.Time // since when the gateway has been at work without a pause
-	lookedAt time.Time // when the last sweep was
+	heard    map[string]time.Time // by task: when its node last said something of it, for a lease at least
+	upSince  time.Time            // since when the gateway has been at work without a pause
+	lookedAt time.Time            // when the last sweep was
 }
 
 // hint is how many tasks wait for a node, by the count with this number.
@@ -76,7 +79,7 @@ func New(ctx context.Context, c Config) (*Desk, error) {
 	}
 	now := c.Now()
 	return &Desk{Config: c, waiting: hints, waits: map[string]chan struct{}{}, followers: map[string]map[chan struct{}]bool{},
-		stopping: make(chan struct{}), upSince: now, lookedAt: now}, nil
+		stopping: make(chan struct{}), heard: map[string]time.Time{}, upSince: now, lookedAt: now}, nil
 }
 
 // wall makes a clock that gives the time of day alone. Between two times of time.Now, Sub gives how long the machine was at work: it does
@@ -139,10 +142,20 @@ func (d *Desk) overdue() store.TaskSweep {
 	}
 	d.lookedAt = now
 	q := store.TaskSweep{At: now, Begun: now.Add(-wire.MaxTaskLife), Delivered: now.Add(-again), Deliveries: deliveries}
-	if now.Sub(d.upSince) >= wire.TaskLease {
-		q.Silent = now.Add(-wire.TaskLease)
+	silent := now.Add(-wire.TaskLease)
+	maps.DeleteFunc(d.heard, func(_ string, at time.Time) bool { return at.Before(silent) })
+	if !d.upSince.After(silent) {
+		q.Silent = silent
+		q.Heard = slices.Collect(maps.Keys(d.heard))
 	}
 	return q
+}
+
+// hear notes that a node knows of its task. A node that works on one says so every wire.TaskPulse, and insists on its result.
+func (d *Desk) hear(taskID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.heard[taskID] = d.Now()
 }
 
 // Task gives a task of a tenant ("": of any).
