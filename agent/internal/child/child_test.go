@@ -67,9 +67,9 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-// stop runs a line that makes the file at $1 when it is ready, and ends the context then. It returns what Run said, and the ids that
-// the line has written to the file.
-func stop(t *testing.T, line string, grace time.Duration) (err error, pids []int) {
+// stop runs a line that makes the file at $1 when it is ready, and ends the context then. It returns the ids that the
+// line has written to the file.
+func stop(t *testing.T, line string, grace time.Duration) (pids []int) {
 	t.Helper()
 	ready := filepath.Join(t.TempDir(), "ready")
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -88,7 +88,7 @@ func stop(t *testing.T, line string, grace time.Duration) (err error, pids []int
 		time.Sleep(time.Millisecond)
 	}
 	cancel(why)
-	err = <-result
+	err := <-result
 	if !errors.Is(err, why) || !strings.Contains(err.Error(), "sh was stopped") {
 		t.Errorf("%v", err)
 	}
@@ -97,7 +97,7 @@ func stop(t *testing.T, line string, grace time.Duration) (err error, pids []int
 			pids = append(pids, pid)
 		}
 	}
-	return err, pids
+	return pids
 }
 
 // TestAskedToEnd: a program may clean up when it is asked to end.
@@ -111,7 +111,7 @@ func TestAskedToEnd(t *testing.T) {
 
 // TestKilledWithItsChildren: neither who ignores the signal nor what it started lives on.
 func TestKilledWithItsChildren(t *testing.T) {
-	_, pids := stop(t, `trap '' TERM; sleep 1000 & { echo $$ $!; echo ready; } > "$1"; while :; do sleep 1000; done`, 50*time.Millisecond)
+	pids := stop(t, `trap '' TERM; sleep 1000 & { echo $$ $!; echo ready; } > "$1"; while :; do sleep 1000; done`, 50*time.Millisecond)
 	if len(pids) != 2 {
 		t.Fatalf("%v", pids)
 	}
@@ -122,7 +122,7 @@ func TestKilledWithItsChildren(t *testing.T) {
 
 // TestChildrenOfOneThatObeys: the program ends when it is asked, and what it started ignores that.
 func TestChildrenOfOneThatObeys(t *testing.T) {
-	_, pids := stop(t, `sh -c 'trap "" TERM; while :; do sleep 1000; done' & trap 'exit 0' TERM
+	pids := stop(t, `sh -c 'trap "" TERM; while :; do sleep 1000; done' & trap 'exit 0' TERM
 		sleep 0.1; { echo $!; echo ready; } > "$1"; wait`, time.Minute)
 	if len(pids) != 1 {
 		t.Fatalf("%v", pids)

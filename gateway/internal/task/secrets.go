@@ -64,5 +64,6 @@ func (d *Desk) secretNames(ctx context.Context, taskID string) ([]string, error)
 }
 
 func noSecret(tenant, name string) error {
-	return wire.Refuse(wire.CodeNotFound, "tenant "+tenant+" has no secret "+name, "an operator sets it: muster secret set "+name+" --tenant "+tenant)
+	return wire.Refuse(wire.CodeNotFound, "tenant "+tenant+" has no secret "+name,
+		"an operator sets it: muster secret set "+name+" --tenant "+tenant)
 }

@@ -168,7 +168,8 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if err != nil {
 		return
 	}
-	q := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Gone: r.Context().Done(), Header: r.Header, Body: body, At: g.Now(), Came: time.Now()}
+	q := Request{Method: r.Method, Path: r.URL.Path, Query: r.URL.Query(), Gone: r.Context().Done(), Header: r.Header, Body: body,
+		At: g.Now(), Came: time.Now()}
 	if r.TLS != nil && len(r.TLS.PeerCertificates) > 0 {
 		q.Peer = r.TLS.PeerCertificates[0]
 	}

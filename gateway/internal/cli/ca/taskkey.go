@@ -17,8 +17,8 @@ import (
 	"muster/gateway/internal/client"
 )
 
-const taskKeyText = "A task key that the gateway does not have keeps whoever takes the gateway over from giving work to nodes whose policy " +
-	"demands it: muster help tasks says how. "
+const taskKeyText = "A task key that the gateway does not have keeps whoever takes the gateway over from giving work to nodes " +
+	"whose policy demands it: muster help tasks says how. "
 
 func taskKeyCommands() []cli.Command {
 	return []cli.Command{

@@ -21,7 +21,8 @@ const (
 )
 
 func returnCommand() cli.Command {
-	return cli.Command{Name: "node return", Args: "NAME...", Most: -1, Flags: []string{"selector", "remove-home", "force", "yes"}, Run: nodeReturn,
+	return cli.Command{Name: "node return", Args: "NAME...", Most: -1,
+		Flags: []string{"selector", "remove-home", "force", "yes"}, Run: nodeReturn,
 		Says: map[string]string{
 			"force": "retire also nodes that could not be cleaned, as when they are switched off",
 		},

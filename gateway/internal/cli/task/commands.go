@@ -3,8 +3,8 @@ package task
 
 import "muster/gateway/internal/cli"
 
-const paramText = "Params stand behind the type as NAME=VALUE. NAME=@FILE takes the value from a file (for a list of texts, each line is one), " +
-	"@- from standard input; a text that begins with @ is written with two. A list takes NAME=VALUE again and again, a map NAME=KEY=VALUE. " +
+const paramText = "Params stand behind the type as NAME=VALUE. NAME=@FILE takes the value from a file (for a list of texts, each line is " +
+	"one), @- from standard input; a text that begins with @ is written with two. A list takes NAME=VALUE again and again, a map NAME=KEY=VALUE. " +
 	"muster task types TYPE shows the params of a type."
 
 // Commands are all of the group.
@@ -60,7 +60,8 @@ func Commands() []cli.Command {
 			Text: "The value comes from standard input or --file, never from the arguments; a newline at its end is cut. The gateway seals " +
 				"it, and lends it to a node only for a task that names it and while that task runs. It is never shown again. The same name " +
 				"replaces the value.",
-			Examples: []string{"muster secret set hf-token --file token.txt", "pass show registry | muster secret set registry-login --tenant platform"}},
+			Examples: []string{"muster secret set hf-token --file token.txt",
+				"pass show registry | muster secret set registry-login --tenant platform"}},
 		{Name: "secret ls", Flags: []string{"tenant", "output"}, Run: secretList,
 			Summary: "list secrets by name, without their values", Text: "A secret belongs to one tenant, and only its tasks can name it.",
 			Examples: []string{"muster secret ls"}},
