@@ -52,6 +52,16 @@ func (s *Store) LentSecretValue(ctx context.Context, tenant, name string) ([]byt
 	return s.seal.Open(lentPlace(id), sealed)
 }
 
+// LendSecrets notes that a task's claimer is given the secrets that the task names. ErrConflict if this certificate has no claim on it, if
+// it has ended, or if that happened so often already.
+func (s *Store) LendSecrets(ctx context.Context, taskID, fingerprint string, most int, events ...Event) error {
+	return s.change(ctx, []statement{
+		guard("EXISTS(SELECT 1 FROM tasks WHERE id = ? AND claim_fingerprint = ? AND finished_at IS NULL AND lent < ?)", taskID, fingerprint,
+			int64(most)),
+		do("UPDATE tasks SET lent = lent + 1 WHERE id = ?", taskID),
+	}, events)
+}
+
 // lentID is unique, because no name of a tenant has a slash.
 func lentID(tenant, name string) string { return tenant + "/" + name }
 

@@ -19,6 +19,7 @@ CREATE TABLE tasks (
   claim_fingerprint TEXT NOT NULL DEFAULT '',
   claimed_at        INTEGER,
   started_at        INTEGER,
+  lent              INTEGER NOT NULL DEFAULT 0, -- how often its node was given secrets
   finished_at       INTEGER,
   cancel_asked_at   INTEGER,
   cancel_asked_by   TEXT NOT NULL DEFAULT '',

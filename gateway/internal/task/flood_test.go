@@ -2,6 +2,7 @@ package task_test
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -171,5 +172,39 @@ func TestSignedTaskIsNotQueuedTwice(t *testing.T) {
 		if got, err := h.store.PruneTasks(t.Context(), h.clock.Now(), 10); err != nil || got != want {
 			t.Errorf("after %v: %d went, %v", h.clock.Now().Sub(start), got, err)
 		}
+	}
+}
+
+// TestSecretsAreLentSeldom: a node that asks for its secrets without end gets no more of them, and makes no more events.
+func TestSecretsAreLentSeldom(t *testing.T) {
+	h := newHall(t, "n")
+	ctx := t.Context()
+	must(t, h.store.SetLentSecret(ctx, store.LentSecret{Tenant: "default", Name: "login"}, []byte("robot:hunter2")))
+	_, _, err := h.Create(ctx, "", task.Request{Node: "n", Type: wire.TaskWorkloadLaunch, Params: []byte(
+		`{"name":"web","image":"r.example/a@sha256:` + strings.Repeat("ab", 32) + `","registry_secret":"login"}`)}, operator())
+	must(t, err)
+	n := h.claimer("n")
+	id := h.take(n)
+	for range 100 {
+		lent, err := h.Secrets(ctx, n, id)
+		if must(t, err); lent.Secrets["login"] != "robot:hunter2" {
+			t.Fatalf("got %v", lent)
+		}
+	}
+	lent, err := h.Secrets(ctx, n, id)
+	if wantCode(t, err, wire.CodeTooManyRequests); len(lent.Secrets) > 0 {
+		t.Error("they were lent once more")
+	}
+	events, err := h.store.Events(ctx, store.EventQuery{Kind: "task.secret_lent", Limit: 1000})
+	if must(t, err); len(events) != 100 {
+		t.Errorf("%d events", len(events))
+	}
+	err = h.store.LendSecrets(ctx, id, "print-other", 1000)
+	if !errors.Is(err, store.ErrConflict) {
+		t.Errorf("to another certificate: %v", err)
+	}
+	h.end(n, id)
+	if err = h.store.LendSecrets(ctx, id, n.Fingerprint, 1000); !errors.Is(err, store.ErrConflict) {
+		t.Errorf("after the end: %v", err)
 	}
 }

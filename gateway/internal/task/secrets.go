@@ -4,11 +4,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strconv"
 	"strings"
 
 	"muster/agent/wire"
 	"muster/store"
 )
+
+// mostLent is how often the secrets of one task are lent. Its node needs them once, or once more where an answer was lost.
+const mostLent = 100
 
 // Secrets lends the secrets which the params of a task name to the one who has claimed it, while the task is open. Each time is an event.
 func (d *Desk) Secrets(ctx context.Context, c Claimer, taskID string) (wire.TaskSecrets, error) {
@@ -37,13 +41,28 @@ func (d *Desk) Secrets(ctx context.Context, c Claimer, taskID string) (wire.Task
 	if len(names) == 0 {
 		return lent, nil
 	}
-	err = d.Store.AddEvents(ctx, store.Event{At: d.Now(), Kind: "task.secret_lent", Actor: "node:" + c.NodeID, NodeID: c.NodeID,
+	err = d.Store.LendSecrets(ctx, taskID, c.Fingerprint, mostLent, store.Event{At: d.Now(), Kind: "task.secret_lent", Actor: "node:" + c.NodeID, NodeID: c.NodeID,
 		NodeName: work.NodeName, Tenant: work.Tenant, Address: c.Address, Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{"task": taskID, "type": work.Type, "secrets": strings.Join(names, ","), "fingerprint": c.Fingerprint}})
+	if errors.Is(err, store.ErrConflict) {
+		err = d.notLent(ctx, c, taskID)
+	}
 	if err != nil {
 		return wire.TaskSecrets{}, err // nothing is lent that is not on record
 	}
 	return lent, nil
+}
+
+// notLent says why the record refused: the task has ended meanwhile, or its node asks without end.
+func (d *Desk) notLent(ctx context.Context, c Claimer, taskID string) error {
+	work, err := d.work(ctx, taskID, "")
+	if err == nil {
+		err = d.refusal(ctx, c, taskID, work, "")
+	}
+	if err == nil {
+		err = wire.Refuse(wire.CodeTooManyRequests, "task "+taskID+" was lent its secrets "+strconv.Itoa(mostLent)+" times", "keep them")
+	}
+	return err
 }
 
 // secretNames reads the names of secrets out of the params that were signed.
