@@ -188,7 +188,7 @@ func FuzzJournal(f *testing.F) {
 	for _, r := range []record{
 		{Task: id, Step: stepAccepted, Signed: &wire.SignedTask{Payload: []byte("p")}, Expires: now},
 		{Task: id, Step: stepStarted, Started: &now}, {Task: id, Step: stepFinished, Result: &wire.TaskResult{}},
-		{Task: id, Step: stepReported}, {Horizon: now}, {Task: id, Step: "of tomorrow"},
+		{Task: id, Step: stepReported}, {Horizon: now}, {Task: id, Step: "of tomorrow"}, {Task: id, Step: stepStarted},
 	} {
 		line, err := r.line()
 		must(f, err)
