@@ -229,8 +229,14 @@ func (c *crew) unended() []crewTask {
 
 // runs is how often the handler of a hand's task was at work.
 func (c *crew) runs(h *hand) int {
+	n := 0
 	raw, _ := os.ReadFile(filepath.Join(c.engine, "runs"))
-	return strings.Count("\n"+string(raw), "\n"+h.name+"\n")
+	for line := range strings.Lines(string(raw)) {
+		if line == h.name+"\n" {
+			n++
+		}
+	}
+	return n
 }
 
 // noted tells whether the hand's journal says that its task got so far.
