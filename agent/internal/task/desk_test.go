@@ -31,20 +31,19 @@ type desk struct {
 	cfg   task.Config
 	log   bytes.Buffer
 
-	mu       sync.Mutex
-	queue    []wire.SignedTask // given out one after the other
-	bell     chan struct{}
-	waits    int
-	steps    []string // what the node did, by task: started, output, result
-	bodies   map[string][][]byte
-	results  map[string]wire.TaskResult
-	output   map[string][]wire.TaskOutput
-	cancel   map[string]bool
-	secrets  map[string]string
-	refuse   func(step, id string) *gatewaytest.Reply // nil, or nil from it: as usual
-	jobs     []task.Job
-	handle   func(ctx context.Context, job task.Job) task.Outcome
-	handling int
+	mu      sync.Mutex
+	queue   []wire.SignedTask // given out one after the other
+	bell    chan struct{}
+	waits   int
+	steps   []string // what the node did, by task: started, output, result
+	bodies  map[string][][]byte
+	results map[string]wire.TaskResult
+	output  map[string][]wire.TaskOutput
+	cancel  map[string]bool
+	secrets map[string]string
+	refuse  func(step, id string) *gatewaytest.Reply // nil, or nil from it: as usual
+	jobs    []task.Job
+	handle  func(ctx context.Context, job task.Job) task.Outcome
 }
 
 func newDesk(t *testing.T) *desk {
