@@ -157,9 +157,15 @@ func (h *hall) take(c task.Claimer) string {
 	if signed == nil {
 		return ""
 	}
+	return h.opened(signed).TaskID
+}
+
+// opened is what a node reads in a task that it got.
+func (h *hall) opened(signed *wire.SignedTask) wire.TaskPayload {
+	h.t.Helper()
 	payload, _, err := sign.OpenTask(*signed, []ed25519.PublicKey{h.key.Public().(ed25519.PublicKey), h.operator.Public().(ed25519.PublicKey)})
 	must(h.t, err)
-	return payload.TaskID
+	return payload
 }
 
 func (h *hall) get(id string) store.Task {

@@ -208,3 +208,20 @@ func TestSecretsAreLentSeldom(t *testing.T) {
 		t.Errorf("after the end: %v", err)
 	}
 }
+
+// TestLostWithoutKey: where operators keep all task keys, a lost task of before is not repeated. No sweep fails for it, every five seconds.
+func TestLostWithoutKey(t *testing.T) {
+	h := newHall(t, "n")
+	h.heard("n")
+	_, id := h.beginning("n", wire.TaskDiagCollect)
+	h.Sign = func([]byte) (wire.SignedTask, error) {
+		return wire.SignedTask{}, wire.Refuse(wire.CodeBadRequest, "no key", "use yours")
+	}
+	for range 17 {
+		h.clock.Forward(time.Minute)
+		must(t, h.Sweep(t.Context()))
+	}
+	if got := h.get(id); got.Status != wire.TaskLost || got.RetriedAs != "" {
+		t.Errorf("it is %s, and repeated as %q", got.Status, got.RetriedAs)
+	}
+}
