@@ -3,7 +3,6 @@ package task_test
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -443,34 +442,6 @@ func TestResultThatIsNotTaken(t *testing.T) {
 		r := d.result(id)
 		if r.Status != wire.TaskFailed || !strings.Contains(r.Error, "did not take") || r.Output.Bytes != 4 || r.Output.Head != nil {
 			t.Errorf("%+v", r)
-		}
-	})
-}
-
-// TestAfter: what ends the agent happens once the gateway and the journal have the result, and not where they do not.
-func TestAfter(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		d := newDesk(t)
-		did := ""
-		d.handle = func(context.Context, task.Job) task.Outcome {
-			return task.Outcome{After: func(context.Context) error { did = d.did(); return errors.New("no way") }}
-		}
-		d.diag()
-		w := d.run(time.Minute)
-		if did != "started result" || len(w.Notices()) != 1 || !strings.Contains(w.Notices()[0], "no way") {
-			t.Errorf("%q, %q", did, w.Notices())
-		}
-		did = ""
-		d.refuse = func(step, _ string) *gatewaytest.Reply {
-			if step == "result" {
-				return gatewaytest.Refusal(503, wire.CodeUnavailable)
-			}
-			return nil
-		}
-		d.diag()
-		d.run(time.Minute)
-		if did != "" {
-			t.Errorf("after %s", did)
 		}
 	})
 }

@@ -2,7 +2,9 @@ package task_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +13,34 @@ import (
 	"muster/agent/internal/transport/gatewaytest"
 	"muster/agent/wire"
 )
+
+// TestAfter: what ends the agent happens once the gateway and the journal have the result, and not where they do not.
+func TestAfter(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		did := ""
+		d.handle = func(context.Context, task.Job) task.Outcome {
+			return task.Outcome{After: func(context.Context) error { did = d.did(); return errors.New("no way") }}
+		}
+		d.diag()
+		w := d.run(time.Minute)
+		if did != "started result" || len(w.Notices()) != 1 || !strings.Contains(w.Notices()[0], "no way") {
+			t.Errorf("%q, %q", did, w.Notices())
+		}
+		did = ""
+		d.refuse = func(step, _ string) *gatewaytest.Reply {
+			if step == "result" {
+				return gatewaytest.Refusal(503, wire.CodeUnavailable)
+			}
+			return nil
+		}
+		d.diag()
+		d.run(time.Minute)
+		if did != "" {
+			t.Errorf("after %s", did)
+		}
+	})
+}
 
 // TestAfterWithoutTheResult: a gateway that refuses the result for good has given the task up, so nothing follows. Where the agent ends
 // before the gateway has the result, the next run does not say that all was done.
@@ -38,7 +68,8 @@ func TestAfterWithoutTheResult(t *testing.T) {
 			d.refuse = nil
 			d.run(time.Minute)
 			r, sent := d.results[id]
-			if open := code == wire.CodeUnavailable; open && (r.Code != wire.TaskInterrupted || r.Status != wire.TaskFailed) || followed || d.begun() != 1 {
+			interrupted := r.Code == wire.TaskInterrupted && r.Status == wire.TaskFailed
+			if code == wire.CodeUnavailable && !interrupted || followed || d.begun() != 1 {
 				t.Errorf("%s: %v %+v, %d begun", code, sent, r, d.begun())
 			}
 			n := len(d.steps)

@@ -165,7 +165,8 @@ func verify(state identity.State, signed wire.SignedTask) (wire.TaskPayload, err
 	payload, _, err := sign.OpenTask(signed, taskKeys(state))
 	switch {
 	case errors.Is(err, sign.ErrBadProof):
-		return payload, fmt.Errorf("%w it: its key was replaced or dropped since, or it is forged (muster key ls on the gateway lists the keys)", trust.ErrUnknownKey)
+		return payload, fmt.Errorf("%w it: its key was replaced or dropped since, or it is forged (muster key ls on the gateway lists the keys)",
+			trust.ErrUnknownKey)
 	case err != nil:
 		return payload, err
 	case wire.CheckTaskID(payload.TaskID) != nil:
