@@ -221,7 +221,8 @@ func TestProbeTruths(t *testing.T) {
 	}
 	h.until("unavailable, yet online and with its last rows", func() bool {
 		n, _ := h.node("truths")
-		return n.State == "unavailable" && n.Status == "online" && n.Hardware.Probe.State == "failed" && len(n.Hardware.GPUs) == 2
+		apart := n.State == "unavailable" && n.Status == "online" && n.Hardware != nil
+		return apart && n.Hardware.Probe.State == "failed" && len(n.Hardware.GPUs) == 2
 	})
 	if err := os.Remove(control); err != nil {
 		t.Fatal(err)

@@ -46,15 +46,15 @@ func insertAccount(a Account) statement {
 }
 
 func readAccount(r *row) Account {
-	a := Account{ID: r.text(), Name: r.text(), Tenant: r.text()}
-	r.document(&a.Scopes)
-	a.SecretHash = r.bytes()
-	a.CreatedAt = r.time()
-	a.ExpiresAt = r.maybe()
-	a.RevokedAt = r.maybe()
-	a.LastUsedAt = r.maybe()
-	a.CreatedBy = r.text()
-	a.Maker = r.text()
+	a := Account{ID: r.Text(), Name: r.Text(), Tenant: r.Text()}
+	r.Document(&a.Scopes)
+	a.SecretHash = r.Bytes()
+	a.CreatedAt = r.Time()
+	a.ExpiresAt = r.Maybe()
+	a.RevokedAt = r.Maybe()
+	a.LastUsedAt = r.Maybe()
+	a.CreatedBy = r.Text()
+	a.Maker = r.Text()
 	return a
 }
 

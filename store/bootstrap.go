@@ -47,8 +47,8 @@ func (s *Store) Bootstrap(ctx context.Context, id string) (Bootstrap, error) {
 }
 
 func readBootstrap(r *row) Bootstrap {
-	return Bootstrap{FetchHash: r.text(), Mode: r.text(), Window: time.Duration(r.number()) * time.Millisecond, OuterAt: r.time(),
-		FirstFetchAt: r.maybe(), Script: r.text(), FetchSHA256: r.text(), WholeSHA256: r.text(), Registry: r.text()}
+	return Bootstrap{FetchHash: r.Text(), Mode: r.Text(), Window: time.Duration(r.Number()) * time.Millisecond, OuterAt: r.Time(),
+		FirstFetchAt: r.Maybe(), Script: r.Text(), FetchSHA256: r.Text(), WholeSHA256: r.Text(), Registry: r.Text()}
 }
 
 // FetchBootstrap records that the script of a token was fetched. The first fetch shortens the token's life: it ends a Window later,

@@ -67,15 +67,15 @@ const certificateColumns = `c.fingerprint, c.node_id, c.enrolment_id, c.generati
 	c.not_before, c.not_after, c.issued_at, c.first_used_at, c.ended_at, c.overdue_at, c.recovery`
 
 func readCertificate(r *row) Certificate {
-	c := Certificate{Fingerprint: r.text(), NodeID: r.text(), EnrolmentID: r.text(), Generation: int(r.number()), Status: r.text(),
-		KeyHash: r.text(), PublicKey: r.bytes(), Chain: r.text()}
-	c.NotBefore = r.time()
-	c.NotAfter = r.time()
-	c.IssuedAt = r.time()
-	c.FirstUsedAt = r.maybe()
-	c.EndedAt = r.maybe()
-	c.OverdueAt = r.maybe()
-	c.Recovery = r.flag()
+	c := Certificate{Fingerprint: r.Text(), NodeID: r.Text(), EnrolmentID: r.Text(), Generation: int(r.Number()), Status: r.Text(),
+		KeyHash: r.Text(), PublicKey: r.Bytes(), Chain: r.Text()}
+	c.NotBefore = r.Time()
+	c.NotAfter = r.Time()
+	c.IssuedAt = r.Time()
+	c.FirstUsedAt = r.Maybe()
+	c.EndedAt = r.Maybe()
+	c.OverdueAt = r.Maybe()
+	c.Recovery = r.Flag()
 	return c
 }
 
@@ -108,17 +108,17 @@ func (s *Store) Identity(ctx context.Context, fingerprint string) (Identity, err
 
 func readIdentity(r *row) Identity {
 	i := Identity{Certificate: readCertificate(r)}
-	i.NodeName = r.text()
-	i.Tenant = r.text()
-	i.State = r.text()
-	i.NodeEnrolmentID = r.text()
-	i.Banned = r.flag()
-	i.RecoveryUntil = r.maybe()
-	i.GPUsExpected = int(r.number())
-	said := r.number()
+	i.NodeName = r.Text()
+	i.Tenant = r.Text()
+	i.State = r.Text()
+	i.NodeEnrolmentID = r.Text()
+	i.Banned = r.Flag()
+	i.RecoveryUntil = r.Maybe()
+	i.GPUsExpected = int(r.Number())
+	said := r.Number()
 	i.GPUsSaid = said == saidNumber
 	i.GPUsAsSeen = said == saidAsSeen
-	i.SuccessorUsedAt = r.maybe()
+	i.SuccessorUsedAt = r.Maybe()
 	i.Reasons = readReasons(r)
 	return i
 }

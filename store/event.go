@@ -103,10 +103,10 @@ func (q EventQuery) statement() statement {
 }
 
 func readEvent(r *row) Event {
-	e := Event{ID: r.number(), At: r.time(), Kind: r.text(), Actor: r.text(), NodeID: r.text(), NodeName: r.text(), Tenant: r.text(),
-		Address: r.text(), Outcome: r.text()}
-	r.document(&e.Detail)
-	e.Security = r.flag()
+	e := Event{ID: r.Number(), At: r.Time(), Kind: r.Text(), Actor: r.Text(), NodeID: r.Text(), NodeName: r.Text(), Tenant: r.Text(),
+		Address: r.Text(), Outcome: r.Text()}
+	r.Document(&e.Detail)
+	e.Security = r.Flag()
 	return e
 }
 

@@ -7,16 +7,16 @@ func Migrations() (fs.FS, error) { return migrations() }
 
 // ReadAll reads one column of each kind from the values of a row and returns the row's error.
 func ReadAll(values ...any) error {
-	r := row{values: values}
+	r := row{Values: values}
 	var document map[string]string
-	_ = r.text()
-	_ = r.number()
-	_ = r.flag()
-	_ = r.time()
-	_ = r.maybe()
-	_ = r.bytes()
-	r.document(&document)
-	return r.err
+	_ = r.Text()
+	_ = r.Number()
+	_ = r.Flag()
+	_ = r.Time()
+	_ = r.Maybe()
+	_ = r.Bytes()
+	r.Document(&document)
+	return r.Err
 }
 
 // The queries of the sweeps, for their plans.

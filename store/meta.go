@@ -22,8 +22,8 @@ func (s *Store) value(ctx context.Context, st statement) (string, error) {
 	if len(rows) == 0 {
 		return "", ErrNotFound
 	}
-	r := row{values: rows[0]}
-	return r.text(), r.err
+	r := row{Values: rows[0]}
+	return r.Text(), r.Err
 }
 
 // SetMeta stores a value in place of the earlier one.
@@ -51,8 +51,8 @@ func (s *Store) once(ctx context.Context, insert, key, value string) (string, er
 	if len(results[0].Rows) != 1 {
 		return "", fmt.Errorf("insert of %s returned %d rows", key, len(results[0].Rows))
 	}
-	r := row{values: results[0].Rows[0]}
-	return r.text(), r.err
+	r := row{Values: results[0].Rows[0]}
+	return r.Text(), r.Err
 }
 
 // Ready returns nil if the database can be written. It finds out by writing.

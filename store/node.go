@@ -79,43 +79,43 @@ const (
 )
 
 func readNode(r *row) Node {
-	n := Node{ID: r.text(), Name: r.text(), Tenant: r.text(), Provider: r.text(), InstanceID: r.text(), State: r.text(),
-		StateSince: r.time()}
+	n := Node{ID: r.Text(), Name: r.Text(), Tenant: r.Text(), Provider: r.Text(), InstanceID: r.Text(), State: r.Text(),
+		StateSince: r.Time()}
 	n.Reasons = readReasons(r)
-	r.document(&n.Labels)
-	n.CreatedAt = r.time()
-	n.EnrolledAt = r.maybe()
-	n.RetiredAt = r.maybe()
-	n.Banned = r.flag()
-	n.EnrolmentID = r.text()
-	n.GPUsExpected = int(r.number())
-	n.RecoveryUntil = r.maybe()
-	n.LastSeen = r.maybe()
-	n.Interval = time.Duration(r.number()) * time.Millisecond
-	n.RunID = r.text()
-	n.Counter = uint64(r.number())
-	n.SkewMillis = r.integer()
-	n.Address = r.text()
-	n.Agent = r.text()
-	n.Cost = r.text()
-	r.document(&n.Notices)
-	n.Hardware = r.text()
-	n.Certificate.Fingerprint = r.text()
-	if notAfter := r.maybe(); notAfter != nil {
+	r.Document(&n.Labels)
+	n.CreatedAt = r.Time()
+	n.EnrolledAt = r.Maybe()
+	n.RetiredAt = r.Maybe()
+	n.Banned = r.Flag()
+	n.EnrolmentID = r.Text()
+	n.GPUsExpected = int(r.Number())
+	n.RecoveryUntil = r.Maybe()
+	n.LastSeen = r.Maybe()
+	n.Interval = time.Duration(r.Number()) * time.Millisecond
+	n.RunID = r.Text()
+	n.Counter = uint64(r.Number())
+	n.SkewMillis = r.Integer()
+	n.Address = r.Text()
+	n.Agent = r.Text()
+	n.Cost = r.Text()
+	r.Document(&n.Notices)
+	n.Hardware = r.Text()
+	n.Certificate.Fingerprint = r.Text()
+	if notAfter := r.Maybe(); notAfter != nil {
 		n.Certificate.NotAfter = *notAfter
 	}
-	n.Certificate.Generation = int(r.number())
-	n.Certificate.Status = r.text()
-	n.Certificate.OverdueAt = r.maybe()
-	n.Recoveries = int(r.number())
-	n.GPUsSaid = r.number() == saidNumber
+	n.Certificate.Generation = int(r.Number())
+	n.Certificate.Status = r.Text()
+	n.Certificate.OverdueAt = r.Maybe()
+	n.Recoveries = int(r.Number())
+	n.GPUsSaid = r.Number() == saidNumber
 	return n
 }
 
 // readReasons reads what nodeReasons selects, and sorts it. Sorting in SQL is slower: SQLite sets up a sorter for every node.
 func readReasons(r *row) []Reason {
 	var rows []storedReason
-	r.document(&rows)
+	r.Document(&rows)
 	reasons := make([]Reason, 0, len(rows))
 	for _, stored := range rows {
 		reasons = append(reasons, Reason(stored))

@@ -31,9 +31,9 @@ func (s *Store) Nodes(ctx context.Context, q NodeQuery) (nodes []Node, next stri
 	if err != nil {
 		return nil, "", 0, err
 	}
-	r := row{values: counted[0]}
-	if total = int(r.number()); r.err != nil {
-		return nil, "", 0, r.err
+	r := row{Values: counted[0]}
+	if total = int(r.Number()); r.Err != nil {
+		return nil, "", 0, r.Err
 	}
 	page, err := q.page(where, liveness)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 // caller at a time may use it, because it counts before it deletes.
 func (s *Store) PruneEvents(ctx context.Context, before time.Time, limit int, note Event) (int, error) {
 	type span struct{ count, last int64 }
-	old, err := first(ctx, s, func(r *row) span { return span{r.number(), r.number()} },
+	old, err := first(ctx, s, func(r *row) span { return span{r.Number(), r.Number()} },
 		do("SELECT count(*), max(id) FROM (SELECT id FROM events WHERE at < ? ORDER BY id LIMIT ?)", millis(before), int64(limit)))
 	if err != nil || old.count == 0 {
 		return 0, err

@@ -41,17 +41,17 @@ func (s *Store) PSKs(ctx context.Context) ([]PSK, error) {
 
 func (s *Store) psks(ctx context.Context, st statement) ([]PSK, error) {
 	return all(ctx, s, func(r *row) PSK {
-		k := PSK{ID: r.text()}
+		k := PSK{ID: r.Text()}
 		var err error
-		if k.Key, err = s.seal.Open(pskPlace(k.ID), r.text()); err != nil {
-			r.fail(err)
+		if k.Key, err = s.seal.Open(pskPlace(k.ID), r.Text()); err != nil {
+			r.Fail(err)
 		}
-		if sealed := r.text(); sealed != "" {
+		if sealed := r.Text(); sealed != "" {
 			if k.Mark, err = s.seal.Open(markPlace(k.ID), sealed); err != nil {
-				r.fail(err)
+				r.Fail(err)
 			}
 		}
-		k.CreatedAt = r.time()
+		k.CreatedAt = r.Time()
 		return k
 	}, st)
 }

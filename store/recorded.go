@@ -22,7 +22,7 @@ const recordedColumns = "SELECT e.id, e.credential, e.node_id, e.at, e.provider,
 	FROM enrolments e JOIN certificates c ON c.key_hash = e.key_hash AND c.enrolment_id = e.id JOIN nodes n ON n.id = e.node_id` + nodeJoins
 
 func readRecorded(r *row) Recorded {
-	e := Recorded{ID: r.text(), Credential: r.text(), NodeID: r.text(), At: r.time(), Provider: r.text(), InstanceID: r.text()}
+	e := Recorded{ID: r.Text(), Credential: r.Text(), NodeID: r.Text(), At: r.Time(), Provider: r.Text(), InstanceID: r.Text()}
 	e.Certificate = readCertificate(r)
 	e.Node = readNode(r)
 	return e

@@ -50,7 +50,7 @@ func (s *Store) OverdueExists(ctx context.Context, now time.Time) (bool, error) 
 // ExpiredNodes returns the ids of nodes that are not retired, whose current certificate has expired, and that do not have this
 // reason yet; sweepLimit of them at most. It finds only certificates that MarkOverdue has marked, so that must come first.
 func (s *Store) ExpiredNodes(ctx context.Context, now time.Time, reason string) ([]string, error) {
-	return all(ctx, s, func(r *row) string { return r.text() }, do(expiredNodes, millis(now), reason, int64(sweepLimit)))
+	return all(ctx, s, func(r *row) string { return r.Text() }, do(expiredNodes, millis(now), reason, int64(sweepLimit)))
 }
 
 // Certificates returns the newest eight certificates of a node's present enrolment, newest first, and the current and the pending one

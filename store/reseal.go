@@ -34,11 +34,11 @@ func (s *Store) Reseal(ctx context.Context, masterKey []byte, events ...Event) e
 			return err
 		}
 		for _, values := range rows {
-			r := row{values: values}
-			id := r.text()
-			sealed := r.text()
-			if r.err != nil {
-				return r.err
+			r := row{Values: values}
+			id := r.Text()
+			sealed := r.Text()
+			if r.Err != nil {
+				return r.Err
 			}
 			value, err := s.seal.Open(column.place(id), sealed)
 			if err != nil {

@@ -32,13 +32,13 @@ func (s *Store) Runs(ctx context.Context, nodeID string) ([]Run, error) {
 }
 
 func readRun(r *row) Run {
-	run := Run{ID: r.text(), Fingerprint: r.text(), Address: r.text(), Counter: uint64(r.number()), First: r.time(), Last: r.time()}
-	if before := r.time(); before.UnixMilli() != 0 {
+	run := Run{ID: r.Text(), Fingerprint: r.Text(), Address: r.Text(), Counter: uint64(r.Number()), First: r.Time(), Last: r.Time()}
+	if before := r.Time(); before.UnixMilli() != 0 {
 		run.Before = before
 	}
-	run.FirstBeat = r.number()
-	run.LastBeat = r.number()
-	run.BeforeBeat = r.number()
+	run.FirstBeat = r.Number()
+	run.LastBeat = r.Number()
+	run.BeforeBeat = r.Number()
 	return run
 }
 

@@ -18,6 +18,7 @@ func migrations() (fs.FS, error) { return fs.Sub(migrationFiles, "migrations") }
 type (
 	statement = sqlite.Statement
 	result    = sqlite.Result
+	row       = sqlite.Row
 )
 
 // query and batch are all that the other files of this package use of the engine.

@@ -99,6 +99,6 @@ func (s *Store) Ahead(ctx context.Context, now time.Time) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	r := row{values: rows[0]}
-	return r.flag(), r.err
+	r := row{Values: rows[0]}
+	return r.Flag(), r.Err
 }

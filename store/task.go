@@ -90,49 +90,49 @@ const (
 )
 
 func readTask(r *row) Task {
-	t := Task{Number: r.number(), ID: r.text(), NodeID: r.text(), EnrolmentID: r.text(), Type: r.text(), Payload: r.bytes(),
-		Signature: r.bytes(), SigningKeyID: r.text()}
-	t.Drained = r.flag()
-	t.Repeats = int(r.number())
-	t.CreatedBy = r.text()
-	t.CreatedAt = r.time()
-	t.ExpiresAt = r.time()
-	t.RetryOf = r.text()
-	t.RetriedAs = r.text()
-	t.Status = r.text()
-	t.Deliveries = int(r.number())
-	t.ClaimFingerprint = r.text()
-	t.ClaimedAt = r.maybe()
-	t.StartedAt = r.maybe()
-	t.FinishedAt = r.maybe()
-	t.CancelAskedAt = r.maybe()
-	t.CancelAskedBy = r.text()
+	t := Task{Number: r.Number(), ID: r.Text(), NodeID: r.Text(), EnrolmentID: r.Text(), Type: r.Text(), Payload: r.Bytes(),
+		Signature: r.Bytes(), SigningKeyID: r.Text()}
+	t.Drained = r.Flag()
+	t.Repeats = int(r.Number())
+	t.CreatedBy = r.Text()
+	t.CreatedAt = r.Time()
+	t.ExpiresAt = r.Time()
+	t.RetryOf = r.Text()
+	t.RetriedAs = r.Text()
+	t.Status = r.Text()
+	t.Deliveries = int(r.Number())
+	t.ClaimFingerprint = r.Text()
+	t.ClaimedAt = r.Maybe()
+	t.StartedAt = r.Maybe()
+	t.FinishedAt = r.Maybe()
+	t.CancelAskedAt = r.Maybe()
+	t.CancelAskedBy = r.Text()
 	t.TaskEnd = readTaskEnd(r)
-	t.NodeName = r.text()
-	t.Tenant = r.text()
-	t.NodeState = r.text()
-	r.document(&t.NodeReasons)
-	t.Behind = r.flag()
+	t.NodeName = r.Text()
+	t.Tenant = r.Text()
+	t.NodeState = r.Text()
+	r.Document(&t.NodeReasons)
+	t.Behind = r.Flag()
 	return t
 }
 
 func readTaskEnd(r *row) TaskEnd {
 	var end TaskEnd
-	if code := r.integer(); code != nil {
+	if code := r.Integer(); code != nil {
 		exit := int(*code)
 		end.ExitCode = &exit
 	}
-	end.Code = r.text()
-	end.Error = r.text()
-	end.Values = r.text()
-	end.Bytes = r.number()
-	end.Truncated = r.flag()
-	file := TaskFile{Name: r.text(), Size: r.number(), SHA256: r.text()}
+	end.Code = r.Text()
+	end.Error = r.Text()
+	end.Values = r.Text()
+	end.Bytes = r.Number()
+	end.Truncated = r.Flag()
+	file := TaskFile{Name: r.Text(), Size: r.Number(), SHA256: r.Text()}
 	if file.SHA256 != "" {
 		end.Archive = &file
 	}
-	end.Digest = r.text()
-	end.Proof = r.text()
+	end.Digest = r.Text()
+	end.Proof = r.Text()
 	return end
 }
 

@@ -55,9 +55,9 @@ func (s *Store) ClaimTask(ctx context.Context, c TaskClaim) (Task, error) {
 	if len(results[0].Rows) == 0 {
 		return Task{}, ErrNotFound
 	}
-	r := row{values: results[0].Rows[0]}
-	t := Task{ID: r.text(), Payload: r.bytes(), Signature: r.bytes(), SigningKeyID: r.text(), Deliveries: int(r.number())}
-	return t, r.err
+	r := row{Values: results[0].Rows[0]}
+	t := Task{ID: r.Text(), Payload: r.Bytes(), Signature: r.Bytes(), SigningKeyID: r.Text(), Deliveries: int(r.Number())}
+	return t, r.Err
 }
 
 // StartTask notes that the claimer begins. ErrConflict if this certificate has no claim on it, or if the task is not dispatched any

@@ -131,10 +131,10 @@ func (s *Store) SweepTasks(ctx context.Context, q TaskSweep) ([]EndedTask, error
 			return ended, err
 		}
 		for _, values := range results[2].Rows {
-			r := row{values: values}
-			ended = append(ended, EndedTask{r.text(), r.text()})
-			if r.err != nil {
-				return ended, r.err
+			r := row{Values: values}
+			ended = append(ended, EndedTask{r.Text(), r.Text()})
+			if r.Err != nil {
+				return ended, r.Err
 			}
 		}
 	}

@@ -79,11 +79,11 @@ func (s *Store) WaitingTasks(ctx context.Context, nodeID string) (map[string]int
 	}
 	waiting := map[string]int{}
 	for _, values := range rows {
-		r := row{values: values}
-		node := r.text()
-		waiting[node] = int(r.number())
-		if r.err != nil {
-			return nil, r.err
+		r := row{Values: values}
+		node := r.Text()
+		waiting[node] = int(r.Number())
+		if r.Err != nil {
+			return nil, r.Err
 		}
 	}
 	return waiting, nil

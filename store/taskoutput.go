@@ -30,12 +30,12 @@ type TaskWork struct {
 // TaskWork returns a task's work, with the end of one of its files ("": its output), or ErrNotFound.
 func (s *Store) TaskWork(ctx context.Context, id, file string) (TaskWork, error) {
 	return first(ctx, s, func(r *row) TaskWork {
-		w := TaskWork{NodeID: r.text(), EnrolmentID: r.text(), Type: r.text(), Status: r.text(), ClaimFingerprint: r.text()}
-		w.CancelAsked = r.integer() != nil
-		w.Digest = r.text()
-		w.End = r.number()
-		w.NodeName = r.text()
-		w.Tenant = r.text()
+		w := TaskWork{NodeID: r.Text(), EnrolmentID: r.Text(), Type: r.Text(), Status: r.Text(), ClaimFingerprint: r.Text()}
+		w.CancelAsked = r.Integer() != nil
+		w.Digest = r.Text()
+		w.End = r.Number()
+		w.NodeName = r.Text()
+		w.Tenant = r.Text()
 		return w
 	}, do("SELECT t.node_id, t.enrolment_id, t.type, t.status, t.claim_fingerprint, t.cancel_asked_at, t.result_digest, "+pieceEnd+
 		", n.name, n.tenant"+taskTables+" WHERE t.id = ?", file, id))
@@ -95,7 +95,7 @@ func insertPiece(task, file string, p TaskPiece) []statement {
 // TaskPieces returns the pieces of a task's file that go beyond an offset, in order, at most limit of them. The first one may begin
 // before the offset.
 func (s *Store) TaskPieces(ctx context.Context, id, file string, from int64, limit int) ([]TaskPiece, error) {
-	return all(ctx, s, func(r *row) TaskPiece { return TaskPiece{Offset: r.number(), Data: r.bytes()} },
+	return all(ctx, s, func(r *row) TaskPiece { return TaskPiece{Offset: r.Number(), Data: r.Bytes()} },
 		do(`SELECT start, data FROM task_pieces WHERE task = ? AND file = ? AND start + size > ? AND start >= COALESCE(
 				(SELECT max(start) FROM task_pieces WHERE task = ? AND file = ? AND start <= ?), 0)
 			ORDER BY start LIMIT ?`, id, file, from, id, file, from, int64(limit)))

@@ -28,7 +28,8 @@ func TestTaskQueriesUseIndexes(t *testing.T) {
 		return strings.Join(all, "\n")
 	}
 	want := []struct{ sql, index string }{
-		{store.ClaimableQuery, "SEARCH t USING INDEX tasks_open"}, {store.ClaimableQuery, "SEARCH o USING INDEX tasks_taken (node_id=? AND type=?)"},
+		{store.ClaimableQuery, "SEARCH t USING INDEX tasks_open"},
+		{store.ClaimableQuery, "SEARCH o USING INDEX tasks_taken (node_id=? AND type=?)"},
 	}
 	for i, sql := range store.TaskSweepQueries() {
 		index := []string{"tasks_expiry", "tasks_begun", "tasks_begun", "tasks_begun", "tasks_begun"}[i]

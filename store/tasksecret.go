@@ -37,7 +37,7 @@ func (s *Store) DropLentSecret(ctx context.Context, tenant, name string, events 
 // LentSecrets lists the secrets of a tenant ("": of all), by tenant and name, without their values.
 func (s *Store) LentSecrets(ctx context.Context, tenant string) ([]LentSecret, error) {
 	return all(ctx, s, func(r *row) LentSecret {
-		return LentSecret{Tenant: r.text(), Name: r.text(), CreatedAt: r.time(), ChangedAt: r.time(), ChangedBy: r.text()}
+		return LentSecret{Tenant: r.Text(), Name: r.Text(), CreatedAt: r.Time(), ChangedAt: r.Time(), ChangedBy: r.Text()}
 	}, do(`SELECT tenant, name, created_at, changed_at, changed_by FROM lent_secrets WHERE tenant = ? OR ? = ''
 		ORDER BY tenant, name`, tenant, tenant))
 }

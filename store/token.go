@@ -56,18 +56,18 @@ const (
 )
 
 func readToken(r *row) Token {
-	t := Token{ID: r.text(), Tenant: r.text()}
-	r.document(&t.Labels)
-	t.Uses = int(r.number())
-	t.Used = int(r.number())
-	t.GPUs = int(r.number())
-	t.BindInstance = r.flag()
-	t.NodeID = r.text()
-	t.CreatedAt = r.time()
-	t.ExpiresAt = r.time()
-	t.RevokedAt = r.maybe()
-	t.CreatedBy = r.text()
-	t.NodeName = r.text()
+	t := Token{ID: r.Text(), Tenant: r.Text()}
+	r.Document(&t.Labels)
+	t.Uses = int(r.Number())
+	t.Used = int(r.Number())
+	t.GPUs = int(r.Number())
+	t.BindInstance = r.Flag()
+	t.NodeID = r.Text()
+	t.CreatedAt = r.Time()
+	t.ExpiresAt = r.Time()
+	t.RevokedAt = r.Maybe()
+	t.CreatedBy = r.Text()
+	t.NodeName = r.Text()
 	return t
 }
 
@@ -80,11 +80,11 @@ func (s *Store) Token(ctx context.Context, id string) (Token, error) {
 	if len(rows) == 0 {
 		return Token{}, ErrNotFound
 	}
-	r := row{values: rows[0]}
+	r := row{Values: rows[0]}
 	t := readToken(&r)
-	sealed := r.text()
-	if r.err != nil {
-		return Token{}, r.err
+	sealed := r.Text()
+	if r.Err != nil {
+		return Token{}, r.Err
 	}
 	t.Key, err = s.seal.Open(tokenPlace(id), sealed)
 	return t, err

@@ -124,7 +124,8 @@ func (s *site) proof(got store.Task, n node, body []byte) {
 		s.t.Error(err)
 	}
 	sum := sha256.Sum256(body)
-	if want := "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"; kept["content-digest"] != want || got.Digest != hex.EncodeToString(sum[:]) {
+	want := "sha-256=:" + base64.StdEncoding.EncodeToString(sum[:]) + ":"
+	if kept["content-digest"] != want || got.Digest != hex.EncodeToString(sum[:]) {
 		s.t.Errorf("the digests are %s and %s", kept["content-digest"], got.Digest)
 	}
 }

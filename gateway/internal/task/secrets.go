@@ -41,7 +41,8 @@ func (d *Desk) Secrets(ctx context.Context, c Claimer, taskID string) (wire.Task
 	if len(names) == 0 {
 		return lent, nil
 	}
-	err = d.Store.LendSecrets(ctx, taskID, c.Fingerprint, mostLent, store.Event{At: d.Now(), Kind: "task.secret_lent", Actor: "node:" + c.NodeID, NodeID: c.NodeID,
+	err = d.Store.LendSecrets(ctx, taskID, c.Fingerprint, mostLent, store.Event{At: d.Now(), Kind: "task.secret_lent",
+		Actor: "node:" + c.NodeID, NodeID: c.NodeID,
 		NodeName: work.NodeName, Tenant: work.Tenant, Address: c.Address, Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{"task": taskID, "type": work.Type, "secrets": strings.Join(names, ","), "fingerprint": c.Fingerprint}})
 	if errors.Is(err, store.ErrConflict) {

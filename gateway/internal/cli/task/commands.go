@@ -4,8 +4,8 @@ package task
 import "muster/gateway/internal/cli"
 
 const paramText = "Params stand behind the type as NAME=VALUE. NAME=@FILE takes the value from a file (for a list of texts, each line is " +
-	"one), @- from standard input; a text that begins with @ is written with two. A list takes NAME=VALUE again and again, a map NAME=KEY=VALUE. " +
-	"muster task types TYPE shows the params of a type."
+	"one), @- from standard input; a text that begins with @ is written with two. A list takes NAME=VALUE again and again, a " +
+	"map NAME=KEY=VALUE. muster task types TYPE shows the params of a type."
 
 // Commands are all of the group.
 func Commands() []cli.Command {
