@@ -35,13 +35,21 @@ type work struct {
 // to the node. A node ends each task at once, and waits again.
 func (s *swarm) giveWork(ctx context.Context) error {
 	w := &work{swarm: s, given: map[string]time.Time{}}
-	s.connectAll(ctx)
 	waiting, stop := context.WithCancel(ctx)
 	defer stop()
-	var nodes sync.WaitGroup
+	var nodes, connected sync.WaitGroup
+	connected.Add(len(s.nodes))
+	places := make(chan struct{}, s.conns)
 	for _, n := range s.nodes {
-		nodes.Go(func() { w.node(waiting, n) })
+		nodes.Go(func() {
+			places <- struct{}{}
+			err := w.waits(ctx, n)
+			<-places
+			connected.Done()
+			w.node(waiting, n, err)
+		})
 	}
+	connected.Wait()
 	pause(ctx, settleWait)
 	fmt.Fprintf(s.say, "%d nodes wait for work\n", len(s.nodes))
 	spent := processor()
@@ -58,12 +66,33 @@ func (s *swarm) giveWork(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// node waits for work again and again, until the run ends.
-func (w *work) node(ctx context.Context, n *node) {
-	head := "GET " + wire.TaskWaitPath(n.id) + "?" + wire.TaskWaitSeconds + "=" + strconv.Itoa(int(wire.MaxTaskWait.Seconds())) +
-		" HTTP/1.1\r\nHost: " + w.dialer.host + "\r\n\r\n"
-	for ctx.Err() == nil {
-		a, err := w.call(n, []byte(head), waitTime)
+// waits connects a node and sends its first wait at once: a gateway closes connections that stay silent.
+func (w *work) waits(ctx context.Context, n *node) error {
+	if err := n.connect(ctx, w.dialer, w.pinned.roots); err != nil {
+		return err
+	}
+	_, err := n.conn.Write(w.question(n))
+	return err
+}
+
+// question is the request of a wait.
+func (w *work) question(n *node) []byte {
+	return []byte("GET " + wire.TaskWaitPath(n.id) + "?" + wire.TaskWaitSeconds + "=" + strconv.Itoa(int(wire.MaxTaskWait.Seconds())) +
+		" HTTP/1.1\r\nHost: " + w.dialer.host + "\r\n\r\n")
+}
+
+// node takes the answer of its first wait, and waits again and again, until the run ends.
+func (w *work) node(ctx context.Context, n *node, err error) {
+	if err != nil {
+		w.refuse(codeNetwork, err.Error())
+		return
+	}
+	for first := true; ctx.Err() == nil; first = false {
+		var request []byte
+		if !first {
+			request = w.question(n)
+		}
+		a, err := w.call(n, request, waitTime)
 		at := time.Now()
 		switch {
 		case ctx.Err() != nil:
@@ -91,6 +120,9 @@ func (w *work) call(n *node, request []byte, within time.Duration) (answer, erro
 	}
 	if err := n.conn.SetDeadline(time.Now().Add(within)); err != nil {
 		return answer{}, err
+	}
+	if len(request) == 0 { // it is on its way already
+		return n.conn.read()
 	}
 	if _, err := n.conn.Write(request); err != nil {
 		return answer{}, err
