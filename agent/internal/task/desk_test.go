@@ -27,7 +27,7 @@ type desk struct {
 	g     *gatewaytest.Gateway
 	pipe  *gatewaytest.Pipe
 	key   ed25519.PrivateKey // the gateway's task key
-	state identity.State
+	state identity.State     // under mu while the worker runs
 	cfg   task.Config
 	log   bytes.Buffer
 
@@ -93,7 +93,10 @@ func (d *desk) runUntil(ctx context.Context) *task.Worker {
 	for ctx.Err() == nil {
 		bounded, cut := context.WithTimeout(ctx, 30*time.Second)
 		until, _ := bounded.Deadline()
-		_ = w.Wait(bounded, d.state, until)
+		d.mu.Lock()
+		state := d.state
+		d.mu.Unlock()
+		_ = w.Wait(bounded, state, until)
 		cut()
 	}
 	if err := <-ended; err != nil {

@@ -196,6 +196,7 @@ func TestPolicyIsReadAnew(t *testing.T) {
 			}
 		}()
 		d.run(time.Minute)
+		synctest.Wait() // for what has written ids
 		if first, second := d.result(ids[0]), d.result(ids[1]); first.Code != wire.CodeTaskForbidden || second.Status != wire.TaskCompleted {
 			t.Errorf("%+v, %+v", first, second)
 		}
@@ -207,6 +208,8 @@ func TestCheckedAgain(t *testing.T) {
 	for name, change := range map[string]func(d *desk, policy string) error{
 		"forbidden": func(_ *desk, policy string) error { return os.WriteFile(policy, []byte(`{"forbid":["*"]}`), 0o600) },
 		"struck": func(d *desk, _ string) error {
+			d.mu.Lock()
+			defer d.mu.Unlock()
 			set, err := trust.Pinned(d.state.Gateway)
 			set.Number++
 			set.TaskKeys = set.TaskKeys[:1]
