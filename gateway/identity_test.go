@@ -124,7 +124,7 @@ func TestFiveFromOneSnapshot(t *testing.T) {
 func TestReinstalled(t *testing.T) {
 	t.Parallel()
 	h := newHouse(t)
-	first := h.agent("desk", h.token(), "--no-gpu")
+	first := h.agent("desk", h.token(), "--no-gpu", "--interval", "30s") // a stale node's name would be free for a new token
 	h.until("online", func() bool { return h.online("desk") })
 	before, _ := h.node("desk")
 	first.kill()
