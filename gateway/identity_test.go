@@ -138,7 +138,7 @@ func TestReinstalled(t *testing.T) {
 		t.Errorf("the refusal says:\n%s", refused.text())
 	}
 	h.muster("node", "allow-recovery", "desk")
-	h.agent("desk", token, "--no-gpu")
+	h.agent("desk", token, "--no-gpu", "--interval", "30s")
 	h.until("online again with another certificate", func() bool {
 		n, _ := h.node("desk")
 		return h.online("desk") && n.Certificate.Fingerprint != before.Certificate.Fingerprint
