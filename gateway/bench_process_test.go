@@ -37,7 +37,7 @@ func (m *bench) child(out io.Writer, env []string, path string, args ...string) 
 	m.Helper()
 	log, err := os.CreateTemp(m.dir, filepath.Base(path)+"-*.log")
 	m.must(err)
-	defer log.Close()
+	m.Cleanup(func() { _ = log.Close() }) // the process gets it when it starts
 	c := &child{bench: m, cmd: exec.Command(path, args...), log: log.Name()}
 	c.cmd.Env = append(os.Environ(), env...)
 	c.cmd.Stdout = log

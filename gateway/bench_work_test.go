@@ -72,5 +72,8 @@ func (m *bench) during(swarm *child, g *served) float64 {
 	}
 	close(stop)
 	<-watched
+	if len(seen) == 0 {
+		m.Fatalf("the swarm did not say that its nodes wait: %q", swarm.said())
+	}
 	return median(seen)
 }
