@@ -56,7 +56,8 @@ type siege struct {
 	opened, closed atomic.Int64
 }
 
-// besiege opens number connections from many addresses, and each again when it is closed.
+// besiege opens number connections from many addresses, and each again when it is closed. Nodes of the swarm have addresses of their
+// own: 127.1.0.1 and up.
 func besiege(h *house, number int) *siege {
 	s := &siege{secret: strings.TrimPrefix(h.url, "https://"), plain: strings.TrimPrefix(h.plain(), "http://"), stop: make(chan struct{})}
 	const crews = 50
@@ -108,7 +109,7 @@ func (s *siege) hold(c net.Conn, crew, i int) net.Conn {
 	if how.secret {
 		to = s.secret
 	}
-	dialer := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 1, byte(crew), byte(i%5+1))}}
+	dialer := net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 3, byte(crew), byte(i%5+1))}}
 	c, err := dialer.Dial("tcp", to)
 	if err != nil {
 		return nil
@@ -137,8 +138,9 @@ func (s *siege) end() {
 	s.work.Wait()
 }
 
-// TestSiege: thousands of connections of every idle kind are open against the gateway. Meanwhile nodes report, newcomers enrol, and the
-// operator works over the socket and over TLS, without one failure. The same holds with far fewer descriptors than besiegers.
+// TestSiege: thousands of connections of every idle kind are open against the gateway. Meanwhile nodes that it knows report, and the
+// operator works over the socket and over TLS, without one failure. Newcomers enrol and report too. They are strangers until then, so
+// they may lose their first connection, and try again as an agent does. The same holds with far fewer descriptors than besiegers.
 func TestSiege(t *testing.T) {
 	all := door.Descriptors()
 	t.Run("all descriptors", func(t *testing.T) { withstand(t, all, min(besiegersAllowed, all-keptBack), 200) })
@@ -155,11 +157,17 @@ func withstand(t *testing.T, descriptors, besiegers, nodes int) {
 	agent := h.agent("steady", h.token())
 	h.until("the agent is online", func() bool { return h.online("steady") })
 
+	swarm := h.buildSwarm()
+	keep := filepath.Join(h.data, "swarm.json")
+	h.swarms(swarm, h.token("--uses", strconv.Itoa(nodes)), nodes, "-keep", keep, "-beats", "1")
+
 	s := besiege(h, besiegers)
 	h.until("the siege stands", func() bool { return s.opened.Load() >= int64(besiegers*9/10) })
+	newcomers := h.token("--uses", strconv.Itoa(nodes))
 	over := time.Now().Add(siegeTime)
 	var work sync.WaitGroup
-	work.Go(func() { h.swarms(nodes) })
+	work.Go(func() { h.swarms(swarm, "", nodes, "-keep", keep, "-rate", "100", "-duration", siegeTime.String()) })
+	work.Go(func() { h.swarms(swarm, newcomers, nodes, "-insist", "-rate", "20", "-duration", siegeTime.String()) })
 	work.Go(func() { h.works(over) })
 	work.Go(func() { h.worksFromAfar(over, token, pin) })
 	work.Go(func() { h.comes(over) })
@@ -186,18 +194,20 @@ func word(text, beginning string) string {
 	return strings.Fields(text[at:])[0]
 }
 
-// swarms has new nodes enrol and report; one request that is not answered as it should be makes it fail.
-func (h *house) swarms(nodes int) {
-	program := filepath.Join(h.data, "swarm")
+func (h *house) buildSwarm() (program string) {
+	program = filepath.Join(h.data, "swarm")
 	if out, err := exec.Command("go", "build", "-o", program, "muster/gateway/internal/swarm").CombinedOutput(); err != nil {
-		h.t.Errorf("build the swarm: %v\n%s", err, out)
-		return
+		h.t.Fatalf("build the swarm: %v\n%s", err, out)
 	}
-	command := exec.Command(program, "-gateway", h.url, "-nodes", strconv.Itoa(nodes), "-duration", siegeTime.String(), "-rate", "100",
-		"-json")
-	command.Env = append(cleanEnv(), "MUSTER_TOKEN="+h.token("--uses", strconv.Itoa(nodes)))
+	return program
+}
+
+// swarms has nodes enrol, where there is a token for them, and report. It fails when one request is not answered as it should be.
+func (h *house) swarms(program, token string, nodes int, flags ...string) {
+	command := exec.Command(program, append([]string{"-gateway", h.url, "-nodes", strconv.Itoa(nodes), "-json"}, flags...)...)
+	command.Env = append(cleanEnv(), "MUSTER_TOKEN="+token)
 	if out, err := command.CombinedOutput(); err != nil {
-		h.t.Errorf("the swarm: %v\n%s", err, out)
+		h.t.Errorf("the swarm %s: %v\n%s", flags, err, out)
 	}
 }
 
