@@ -28,7 +28,7 @@ var (
 
 	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
 	sharedNames = []string{
-		"account", "audit", "limit", "reply", "origin", "reading", "replay", "selector", "timeline", "door", "secret", "masterkey",
+		"account", "artifact", "audit", "limit", "reply", "origin", "reading", "replay", "selector", "timeline", "door", "secret", "masterkey",
 		"outage", "reach", "installer",
 	}
 
@@ -41,6 +41,9 @@ var (
 	// machineNames know this machine: its data directory, its files and its shell. The command line works with them too.
 	machineNames = []string{"datadir", "durable", "shellword"}
 )
+
+// recordNames are packages of records beside package store, which would be too large with them. They use its engine and its events.
+var recordNames = []string{"store/registry", "store/releases"}
 
 // clientName is the admin API as its callers see it: its shapes, which its server uses too.
 const clientName = "client"
@@ -84,6 +87,16 @@ func TestImportRules(t *testing.T) {
 		{"store/sqlite", "store", false},
 		{"gateway/internal/fleet", "store/sqlite", false},
 		{"store", "agent/wire", false},
+		{"store/releases", "store", true},
+		{"store/releases", "store/sqlite", true},
+		{"store/releases", "store/registry", false},
+		{"store/releases", "modernc.org/sqlite", false},
+		{"store", "store/releases", false},
+		{"gateway/internal/release", "store/releases", true},
+		{"gateway/internal/release", "gateway/internal/artifact", true},
+		{"gateway/internal/oci", "gateway/internal/artifact", true},
+		{"gateway/internal/artifact", "gateway/internal/oci", false},
+		{"gateway/internal/cli", "store/registry", false},
 		{"gateway/internal/fleet", "store", true},
 		{"gateway/internal/fleet", "gateway/internal/authority", false},
 		{"gateway/internal/authority/stepca", "gateway/internal/authority", true},
@@ -156,10 +169,12 @@ func allowed(from, to string) bool {
 		return inside && (to == "agent" || strings.HasPrefix(to, "agent/"))
 	case from == "store":
 		return to == "store/sqlite"
+	case one(recordNames, from):
+		return to == "store" || to == "store/sqlite"
 	case from == "store/sqlite":
 		return to == "modernc.org/sqlite" || strings.HasPrefix(to, "modernc.org/sqlite/")
 	case from == "gateway":
-		return inside && (protocol || to == "store" || strings.HasPrefix(to, "gateway/internal/"))
+		return inside && (protocol || to == "store" || one(recordNames, to) || strings.HasPrefix(to, "gateway/internal/"))
 	case strings.HasPrefix(from, "gateway/internal/"):
 		return inside && internalEdge(strings.TrimPrefix(from, "gateway/internal/"), to, protocol)
 	}
@@ -169,7 +184,7 @@ func allowed(from, to string) bool {
 func internalEdge(from, to string, protocol bool) bool {
 	name, _, backend := strings.Cut(from, "/")
 	target := strings.TrimPrefix(to, "gateway/internal/")
-	below := protocol || to == "store" || one(leafNames, target) || one(machineNames, target)
+	below := protocol || to == "store" || one(recordNames, to) || one(leafNames, target) || one(machineNames, target)
 	switch {
 	case one(leafNames, name):
 		return false

@@ -45,16 +45,8 @@ func (s *Store) AddEvents(ctx context.Context, events ...Event) error {
 	return s.change(ctx, nil, events)
 }
 
-// change runs a write and adds its events in the same batch: no change is without its event, and no event without its change.
 func (s *Store) change(ctx context.Context, statements []statement, events []Event) error {
-	for _, e := range events {
-		statements = append(statements, insertEvent(e))
-	}
-	if len(statements) == 0 {
-		return nil
-	}
-	_, err := s.batch(ctx, statements)
-	return err
+	return s.Records().Change(ctx, statements, events...)
 }
 
 func insertEvent(e Event) statement {

@@ -28,11 +28,24 @@ func (s *Store) batch(ctx context.Context, statements []statement) ([]result, er
 	return s.db.Batch(ctx, statements)
 }
 
-// do makes a statement.
-func do(text string, args ...any) statement { return statement{SQL: text, Args: args} }
+func do(text string, args ...any) statement { return sqlite.Do(text, args...) }
 
-// guard makes a statement that aborts its batch unless the condition, an SQL expression, is true. A trigger on the view guards
-// does that. The statement uses VALUES: for a SELECT, SQLite would first copy the rows into a table because of the trigger.
-func guard(condition string, args ...any) statement {
-	return do("INSERT INTO guards(held) VALUES ("+condition+")", args...)
+func guard(condition string, args ...any) statement { return sqlite.Guard(condition, args...) }
+
+// Records is the database as the packages of records below this one use it: store/registry and store/releases. Nobody else does.
+type Records struct{ *sqlite.DB }
+
+// Records gives the database to a package of records.
+func (s *Store) Records() Records { return Records{s.db} }
+
+// Change runs a write and adds its events in the same batch: no change is without its event, and no event without its change.
+func (r Records) Change(ctx context.Context, statements []sqlite.Statement, events ...Event) error {
+	for _, e := range events {
+		statements = append(statements, insertEvent(e))
+	}
+	if len(statements) == 0 {
+		return nil
+	}
+	_, err := r.Batch(ctx, statements)
+	return err
 }

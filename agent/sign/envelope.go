@@ -4,6 +4,7 @@ import (
 	"crypto/ed25519"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"strconv"
 
 	"muster/agent/wire"
@@ -80,4 +81,23 @@ func OpenTask(signed wire.SignedTask, keys []ed25519.PublicKey) (wire.TaskPayloa
 		return task, KeyID(key), err
 	}
 	return task, "", ErrBadProof
+}
+
+// OpenRelease verifies a release pointer, an Envelope in JSON, with any of the keys, and only then reads the payload, strictly. It returns
+// the id of the key that verified. The error is ErrBadProof, or wraps ErrMalformed.
+func OpenRelease(envelope []byte, keys []ed25519.PublicKey) (wire.ReleasePointer, string, error) {
+	var pointer wire.ReleasePointer
+	var e Envelope
+	if len(envelope) > 2*wire.MaxPointer || json.Unmarshal(envelope, &e) != nil || len(e.Payload) > wire.MaxPointer {
+		return pointer, "", ErrBadProof
+	}
+	for _, key := range keys {
+		payload, err := e.Open(key, RoleRelease)
+		if err != nil {
+			continue
+		}
+		err = DecodeStrict(payload, &pointer)
+		return pointer, KeyID(key), err
+	}
+	return pointer, "", ErrBadProof
 }

@@ -70,3 +70,20 @@ const (
 	// TaskPulse is how often the node says that a task is at work where the task writes nothing. It bounds how long a cancel takes.
 	TaskPulse = 2 * time.Second
 )
+
+// Limits of releases and of their trial on a node.
+const (
+	MaxPointer      = 64 << 10  // bytes that are signed
+	MaxLayer        = 256 << 20 // bytes of one platform's layer
+	MaxProgram      = 256 << 20 // bytes of the program in it
+	MaxChannel      = 63        // characters of a channel's name
+	MaxUpdateLog    = 16 << 10  // bytes of Update.Log
+	MaxUpdateDetail = 1 << 10   // bytes of Update.Detail
+	MaxStagger      = time.Hour // a node waits no longer than that for its share
+
+	TrialBeat   = 10 * time.Second // between the heartbeats of a version on trial
+	TrialBeats  = 3                // so many of them must be accepted
+	TrialStable = 12 * time.Second // so long the process must have lived
+	TrialTime   = 90 * time.Second // so long it has for all that; the way back must be complete 30 s later
+	TrialCap    = 15 * time.Minute // so long at most, where the version before does not reach the gateway either
+)

@@ -11,7 +11,9 @@ const (
 	PathHealth    = "/healthz"
 	PathReady     = "/readyz"
 	PathVersion   = "/version"
-	PathBootstrap = "/api/v1/bootstrap" // begins the paths that a bootstrap token opens
+	PathBootstrap = "/api/v1/bootstrap"               // begins the paths that a bootstrap token opens
+	PathRelease   = "/internal/v1/node-agent/release" // what the asking node should run: a Release, or no content
+	PathRegistry  = "/v2/"                            // begins the paths of the OCI registry
 )
 
 // Prefixes of the paths of a group. Each ends with a slash.
@@ -53,6 +55,9 @@ func TaskResultPath(taskID string) string { return PrefixTasks + taskID + "/resu
 // TaskSecretsPath is where the claimer of a running task gets the secrets that its params refer to, with POST because each lending is
 // recorded: a TaskSecrets.
 func TaskSecretsPath(taskID string) string { return PrefixTasks + taskID + "/secrets" }
+
+// ReleaseBlobPath is where a node gets a layer of a release that this gateway keeps.
+func ReleaseBlobPath(digest string) string { return "/internal/v1/node-agent/blobs/" + digest }
 
 // AgentPath is where the agent's binary for one platform lies.
 func AgentPath(system, arch string) string { return PathAgent + "/" + system + "/" + arch }

@@ -86,6 +86,8 @@ type HeartbeatRequest struct {
 	// HealthDetail explains entries of Health to a person. The key is the entry. Each text has at most MaxHealthDetail bytes.
 	HealthDetail map[string]string `json:"health_detail,omitempty"`
 
+	Update *Update `json:"update,omitempty"` // nil: this agent cannot update itself
+
 	Hardware json.RawMessage `json:"hardware,omitempty"`
 }
 
@@ -108,10 +110,12 @@ type Cost struct {
 type HeartbeatAnswer struct {
 	IntervalSeconds int       `json:"interval_seconds"`
 	State           string    `json:"state"`
-	StateReasons    []string  `json:"state_reasons,omitempty"` // what holds the node there, such as ReasonConflict
-	Tasks           int       `json:"tasks"`                   // how many tasks wait for this node
-	Enrolment       string    `json:"enrolment,omitempty"`     // as in the Welcome, for nodes that enrolled before it stood there
-	Release         string    `json:"release,omitempty"`       // digest of the wanted release
+	StateReasons    []string  `json:"state_reasons,omitempty"`    // what holds the node there, such as ReasonConflict
+	Tasks           int       `json:"tasks"`                      // how many tasks wait for this node
+	Enrolment       string    `json:"enrolment,omitempty"`        // as in the Welcome, for nodes that enrolled before it stood there
+	Release         string    `json:"release,omitempty"`          // digest of the wanted release; empty: stay with the present one
+	Channel         string    `json:"channel,omitempty"`          // the node's channel, where the node has said another one
+	ChannelSequence int64     `json:"channel_sequence,omitempty"` // with Channel: the node obeys no lower number on it
 	Epoch           string    `json:"epoch"`
 	Time            time.Time `json:"time"`
 	Trust           int64     `json:"trust,omitempty"` // number of the newest trust set: a node with a lower one fetches GET /trust

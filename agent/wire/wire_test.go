@@ -37,6 +37,8 @@ var messages = map[string]struct {
 	"task_progress.json":    {into: &wire.TaskProgress{}},
 	"task_result.json":      {into: &wire.TaskResult{}},
 	"task_secrets.json":     {into: &wire.TaskSecrets{}},
+	"release.json":          {into: &wire.Release{}},
+	"release_pointer.json":  {into: &wire.ReleasePointer{}},
 	"error.json":            {into: &wire.Error{}},
 	"error_short.json":      {into: &wire.Error{}, short: true},
 	"hardware.json":         {into: &wire.Hardware{}},
