@@ -1,0 +1,49 @@
+package artifact
+
+import (
+	"errors"
+	"fmt"
+)
+
+// Codes of errors. The first ones are those of the OCI distribution specification, the last two are Docker's.
+const (
+	CodeBlobUnknown         = "BLOB_UNKNOWN"
+	CodeBlobUploadInvalid   = "BLOB_UPLOAD_INVALID"
+	CodeBlobUploadUnknown   = "BLOB_UPLOAD_UNKNOWN"
+	CodeDigestInvalid       = "DIGEST_INVALID"
+	CodeManifestBlobUnknown = "MANIFEST_BLOB_UNKNOWN"
+	CodeManifestInvalid     = "MANIFEST_INVALID"
+	CodeManifestUnknown     = "MANIFEST_UNKNOWN"
+	CodeNameInvalid         = "NAME_INVALID"
+	CodeNameUnknown         = "NAME_UNKNOWN"
+	CodeSizeInvalid         = "SIZE_INVALID" // too large: always status 413
+	CodeDenied              = "DENIED"       // over the quota, or held
+	CodeTooManyRequests     = "TOOMANYREQUESTS"
+	CodeRangeInvalid        = "RANGE_INVALID" // a chunk at the wrong place; the upload goes on: status 416
+	CodeUnavailable         = "UNAVAILABLE"   // the disk is full or broken: status 503
+)
+
+// Error is what the registry answers when it does not do what it was asked. Every other error is a fault of the machine, whose text
+// is for the log alone.
+type Error struct {
+	Code    string
+	Message string // for a person: what to do
+	Detail  any    // encodes as JSON; nil: none
+}
+
+func (e *Error) Error() string { return e.Code + ": " + e.Message }
+
+// refuse makes an error about something that the caller named, cut to a length that fits in a line.
+func refuse(code, message, about string) *Error {
+	const most = 300
+	if len(about) > most {
+		about = about[:most]
+	}
+	return &Error{Code: code, Message: fmt.Sprintf("%s: not %q", message, about)}
+}
+
+// Is tells whether an error has a code.
+func Is(err error, code string) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Code == code
+}
