@@ -43,6 +43,7 @@ const (
 	CodeMethodNotAllowed = "method_not_allowed" // 405
 	CodeSlowBody         = "slow_body"          // 408: the body did not arrive in time
 	CodeTooManyRequests  = "too_many_requests"  // 429: wait as Retry-After says
+	CodeBadRange         = "bad_range"          // 416: the file ends before the part that was asked for
 
 	CodePlaintextSecret   = "plaintext_secret"   // 400: a secret was sent instead of a proof of it
 	CodeBadAuthorization  = "bad_authorization"  // 401: no or malformed Authorization

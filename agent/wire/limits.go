@@ -79,6 +79,7 @@ const (
 	MaxChannel      = 63        // characters of a channel's name
 	MaxUpdateLog    = 16 << 10  // bytes of Update.Log
 	MaxUpdateDetail = 1 << 10   // bytes of Update.Detail
+	MaxUpdateWord   = 32        // characters of Update.Phase and Update.Code
 	MaxStagger      = time.Hour // a node waits no longer than that for its share
 
 	TrialBeat   = 10 * time.Second // between the heartbeats of a version on trial

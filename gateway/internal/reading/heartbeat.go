@@ -64,7 +64,7 @@ func Nonce(body []byte) (nonce string, ok bool) {
 func scanHeartbeat(body []byte) (b Heartbeat, ok bool) {
 	s := Scan(body)
 	s.Shapes = shapes
-	var seen [11]bool
+	var seen [12]bool
 	for s.Next() {
 		at, ok := b.member(s)
 		if !ok || seen[at] {
@@ -136,6 +136,8 @@ func (b *Heartbeat) member(s *Scanner) (at int, ok bool) {
 		return 9, err == nil
 	case "health_detail":
 		return 10, json.Unmarshal(value, &b.HealthDetail) == nil
+	case "update":
+		return 11, b.update(value)
 	}
 	return 0, false
 }

@@ -3,6 +3,7 @@ package reading_test
 import (
 	"bytes"
 	"encoding/json"
+	"muster/agent/wire"
 	"muster/gateway/internal/reading"
 	"os"
 	"testing"
@@ -22,6 +23,10 @@ func FuzzParseHeartbeat(f *testing.F) {
 		`{"counter":1e2,"hardware":{}}`, `{"hardware":1}`, `{}`, `nul`, "",
 		`{"health":null,"gpus_seen":8,"health_detail":{"gpu_missing":"GPU-1 at 3B"}}`, `{"health":null,"health":["a"]}`,
 		`{"gpus_seen":1.0}`, `{"gpus_seen":-1}`, `{"gpus_seen":"8"}`, `{"gpus_seen":99999999999999999999}`, `{"health_detail":[]}`,
+		`{"update":{"channel":"stable","seq":3}}`, `{"update":{"seq":3,"seq":4}}`, `{"update":{"channel":"a","Channel":"b"}}`,
+		`{"update":{"channel":"stable","seq":3,"phase":"trial","log":"a\\nb"}}`, `{"update":{}}`, `{"update":null}`, `{"update":[]}`,
+		`{"update":{"seq":1.5}}`, `{"update":{"seq":1e400}}`, `{"update":{"channel":"\\u0061","seq":1}}`, `{"update":{"seq":null}}`,
+		`{"update":{"seq":1},"update":{"channel":"a"}}`,
 		`{"health_detail":{"a":"1","a":null}}`, `{"health_detail":{"a":1}}`, `{"gpus_seen":null}`, `{"counter":null}`,
 	} {
 		f.Add([]byte(seed))
@@ -79,6 +84,23 @@ func TestNonce(t *testing.T) {
 		}
 		if nonce != want {
 			t.Errorf("%s: got %s, want %s", body, nonce, want)
+		}
+	}
+}
+
+// TestUpdateTakesTheShortWay: what a heartbeat says about releases does not send it to encoding/json as a whole, whether an update is
+// under way or not.
+func TestUpdateTakesTheShortWay(t *testing.T) {
+	for update, want := range map[string]wire.Update{
+		`{"channel":"stable","seq":3}`: {Channel: "stable", Sequence: 3},
+		`{"channel":"stable","seq":3,"about":4,"phase":"rolled_back","code":"crashed","log":"panic:\n\tat 1"}`: {Channel: "stable", Sequence: 3,
+			About: 4, Phase: wire.UpdateRolledBack, Code: wire.UpdateCrashed, Log: "panic:\n\tat 1"},
+		`{"seq":3,"log":"x"}`: {Sequence: 3, Log: "x"},
+	} {
+		body := `{"run_id":"0123456789abcdef","counter":1,"interval_seconds":30,"skew_ms":0,"agent":{},"cost":{},"health":[],"update":` + update + `}`
+		b, err := reading.ParseHeartbeat([]byte(body))
+		if err != nil || !b.Scanned || b.Update == nil || *b.Update != want {
+			t.Errorf("%s is read as %+v, %v, scanned %v", update, b.Update, err, b.Scanned)
 		}
 	}
 }

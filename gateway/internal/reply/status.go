@@ -32,6 +32,8 @@ func Status(code string) int {
 		return http.StatusConflict
 	case wire.CodeBodyTooLarge:
 		return http.StatusRequestEntityTooLarge
+	case wire.CodeBadRange:
+		return http.StatusRequestedRangeNotSatisfiable
 	case wire.CodeTooManyRequests:
 		return http.StatusTooManyRequests
 	case wire.CodeUnavailable:
