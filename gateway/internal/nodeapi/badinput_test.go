@@ -212,6 +212,8 @@ func TestBadHeartbeats(t *testing.T) {
 		{"an interval below zero", `{"run_id":"run00001","interval_seconds":-1}`, wire.CodeBadRequest},
 		{"a counter below zero", `{"run_id":"run00001","interval_seconds":30,"counter":-1}`, wire.CodeBadRequest},
 		{"a skew that cannot travel", with(`,"skew_ms":9007199254740993`), wire.CodeBadRequest},
+		{"an update of a channel with a blank", with(`,"update":{"channel":"a b","seq":1}`), wire.CodeBadRequest},
+		{"an update as a list", with(`,"update":[]`), wire.CodeBadRequest},
 		{"an agent that is no object", with(`,"agent":"v1"`), wire.CodeBadRequest},
 		{"an agent of 2 KiB", with(`,"agent":{"version":"` + strings.Repeat("v", 2048) + `"}`), wire.CodeBadRequest},
 		{"a cost that is no object", with(`,"cost":[]`), wire.CodeBadRequest},

@@ -19,6 +19,10 @@ func (a *API) node(w http.ResponseWriter, r *http.Request, route *Route) {
 	if err == nil {
 		answer, err = a.proven(w, r, signature, route)
 	}
+	if file, ok := answer.(Content); ok {
+		a.send(w, r, signature, file)
+		return
+	}
 	a.answer(w, signature, answer, err)
 }
 
