@@ -94,4 +94,10 @@ const (
 	CodeTaskForbidden     = "task_forbidden"      // 403: the node's own policy does not allow it
 	CodeTaskFinished      = "task_finished"       // 409: it has ended, in another way
 	CodeClaimMismatch     = "claim_mismatch"      // 409: another identity has claimed it
+
+	CodeReleaseUnknown  = "release_unknown"  // 404
+	CodeReleaseUnusable = "release_unusable" // 400: its content is not what a node can install
+	CodeReleaseInUse    = "release_in_use"   // 409: a channel or a pin needs it
+	CodeChannelUnknown  = "channel_unknown"  // 404: nothing was ever promoted there
+	CodeSignatureWanted = "signature_wanted" // 409: an operator's key has to sign this pointer, and the one that came is none or another
 )

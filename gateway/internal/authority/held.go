@@ -31,6 +31,9 @@ type held struct {
 	answers   []answerKey         // newest first
 	taskKeys  []ed25519.PublicKey // as the newest set has them
 	taskKey   ed25519.PrivateKey  // signs tasks; nil: operators keep all task keys
+
+	releaseKeys []ed25519.PublicKey // as the newest set has them
+	releaseKey  ed25519.PrivateKey  // signs release pointers; nil: operators keep all release keys
 }
 
 // answerKey is an answer key that the newest set names and the store has.
@@ -94,7 +97,7 @@ func (a *Authority) complete(ctx context.Context, h *held) error {
 	if err := a.findAnswers(ctx, h); err != nil {
 		return err
 	}
-	if err := a.findTasks(ctx, h); err != nil {
+	if err := a.findWork(ctx, h); err != nil {
 		return err
 	}
 	h.issuing, err = a.findIntermediate(ctx, h.roots)

@@ -97,6 +97,8 @@ func (a *Authority) keyInfos(ctx context.Context, h *held) ([]KeyInfo, error) {
 				info.InUse = encoded == answering
 			case roleTask:
 				info.InUse = h.taskKey != nil && found.public.Equal(h.taskKey.Public())
+			case roleRelease:
+				info.InUse = h.releaseKey != nil && found.public.Equal(h.releaseKey.Public())
 			}
 			out = append(out, info)
 		}

@@ -3,6 +3,7 @@ package authority
 import (
 	"context"
 	"crypto/ed25519"
+	"encoding/json"
 	"fmt"
 	"slices"
 
@@ -29,15 +30,30 @@ func (a *Authority) SignTask(payload []byte) (wire.SignedTask, error) {
 // change them.
 func (a *Authority) TaskKeys() []ed25519.PublicKey { return a.held.Load().taskKeys }
 
-// AddKey adds a key to the next set whose private half an operator keeps. Only the role task has such keys. The key comes as
+// SignRelease signs a release pointer's payload with the newest release key whose private half is in the database, and gives a
+// sign.Envelope in JSON. The refusal is a *wire.ErrorDetail if operators keep all release keys.
+func (a *Authority) SignRelease(payload []byte) ([]byte, error) {
+	key := a.held.Load().releaseKey
+	if key == nil {
+		return nil, wire.Refuse(wire.CodeSignatureWanted, "this gateway has no release key of its own, so it cannot sign the pointer",
+			"sign it with an operator's key: muster release sign --key FILE; or give the gateway one: muster key rotate --release")
+	}
+	return json.Marshal(sign.Seal(key, sign.RoleRelease, payload))
+}
+
+// ReleaseKeys are the release keys of the newest set, those of operators too. Nodes believe a pointer by each of them. The caller must not
+// change them.
+func (a *Authority) ReleaseKeys() []ed25519.PublicKey { return a.held.Load().releaseKeys }
+
+// AddKey adds a key to the next set whose private half an operator keeps. The roles task and release have such keys. The key comes as
 // sign.EncodeKey writes it. It goes behind the present ones, because the gateway cannot sign with it. A rotation leaves it where it is,
 // and DropKey takes it out.
 func (a *Authority) AddKey(ctx context.Context, role, encoded string, by store.Actor) (Change, error) {
 	a.changing.Lock()
 	defer a.changing.Unlock()
-	if role != roleTask {
-		return Change{}, badChange(fmt.Sprintf("a key of the role %.40q cannot be added: operators keep task keys alone", role),
-			"add a task key: muster key add --task FILE")
+	if !operatorsKeep(role) {
+		return Change{}, badChange(fmt.Sprintf("a key of the role %.40q cannot be added: operators keep keys for tasks and releases", role),
+			"add a key: muster key add --task FILE, or muster key add --release FILE")
 	}
 	key, err := sign.DecodeKey(encoded)
 	if err != nil {
@@ -49,12 +65,20 @@ func (a *Authority) AddKey(ctx context.Context, role, encoded string, by store.A
 		return Change{}, wire.Refuse(wire.CodeAlreadyThere, "the newest set names the key "+sign.KeyID(key)+" already",
 			"muster key ls shows the keys")
 	}
-	if len(next.TaskKeys) >= mostKeys {
-		return Change{}, badChange(fmt.Sprintf("there are %d task keys already", mostKeys), "drop one that nobody uses: muster key drop ID")
+	list, err := keysOf(&next, role)
+	if err != nil {
+		return Change{}, err
 	}
-	next.TaskKeys = append(next.TaskKeys, encoded)
+	if len(*list) >= mostKeys {
+		return Change{}, badChange(fmt.Sprintf("there are %d %s keys already", mostKeys, role),
+			"drop one that nobody uses: muster key drop ID")
+	}
+	*list = append(*list, encoded)
 	return a.propose(ctx, next, a.event("key.added", by, map[string]string{"role": role, "key": sign.KeyID(key)}))
 }
+
+// operatorsKeep tells whether operators may keep keys of a role.
+func operatorsKeep(role string) bool { return role == roleTask || role == roleRelease }
 
 // keysNamed are all keys that a set names, whatever their role.
 func keysNamed(set *wire.TrustSet) []string {
@@ -62,7 +86,7 @@ func keysNamed(set *wire.TrustSet) []string {
 }
 
 // kept returns the keys of a role that stay when its newest key is replaced. Of the gateway's own, the newest stays, and none with
-// atOnce. Task keys of operators stay, because a key of the gateway that has leaked says nothing about them.
+// atOnce. Keys of operators stay, because a key of the gateway that has leaked says nothing about them.
 func (a *Authority) kept(ctx context.Context, role string, keys []string, atOnce bool) ([]string, error) {
 	var stay []string
 	enough := atOnce
@@ -71,7 +95,7 @@ func (a *Authority) kept(ctx context.Context, role string, keys []string, atOnce
 		if err != nil {
 			return nil, err
 		}
-		if role == roleTask && found.private == nil {
+		if operatorsKeep(role) && found.private == nil {
 			stay = append(stay, encoded)
 			continue
 		}
@@ -83,17 +107,27 @@ func (a *Authority) kept(ctx context.Context, role string, keys []string, atOnce
 	return stay, nil
 }
 
-// findTasks finds the task keys of the newest set.
-func (a *Authority) findTasks(ctx context.Context, h *held) error {
-	for _, text := range h.set().TaskKeys {
-		found, err := a.keyOf(ctx, roleTask, text)
+// findWork finds the keys of the newest set that sign what nodes do: tasks and releases.
+func (a *Authority) findWork(ctx context.Context, h *held) error {
+	var err error
+	if h.taskKeys, h.taskKey, err = a.findKeys(ctx, roleTask, h.set().TaskKeys); err != nil {
+		return err
+	}
+	h.releaseKeys, h.releaseKey, err = a.findKeys(ctx, roleRelease, h.set().ReleaseKeys)
+	return err
+}
+
+// findKeys finds the keys of a role, and the first of them whose private half is in the store (nil: none is).
+func (a *Authority) findKeys(ctx context.Context, role string, encoded []string) (all []ed25519.PublicKey, own ed25519.PrivateKey, err error) {
+	for _, text := range encoded {
+		found, err := a.keyOf(ctx, role, text)
 		if err != nil {
-			return err
+			return nil, nil, err
 		}
-		h.taskKeys = append(h.taskKeys, found.public)
-		if h.taskKey == nil {
-			h.taskKey = found.private
+		all = append(all, found.public)
+		if own == nil {
+			own = found.private
 		}
 	}
-	return nil
+	return all, own, nil
 }

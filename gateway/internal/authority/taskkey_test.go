@@ -2,6 +2,7 @@ package authority_test
 
 import (
 	"crypto/ed25519"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"path/filepath"
@@ -115,9 +116,9 @@ func TestAddKeyRefused(t *testing.T) {
 		{"task", set.TrustKey, wire.CodeAlreadyThere, "already"},
 		{"task", set.AnswerKeys[0], wire.CodeAlreadyThere, "already"},
 		{"task", set.ReleaseKeys[0], wire.CodeAlreadyThere, "already"},
-		{"answer", held, wire.CodeBadRequest, "operators keep task keys alone"},
-		{"trust", held, wire.CodeBadRequest, "operators keep task keys alone"},
-		{"", held, wire.CodeBadRequest, "operators keep task keys alone"},
+		{"answer", held, wire.CodeBadRequest, "operators keep keys for tasks and releases"},
+		{"trust", held, wire.CodeBadRequest, "operators keep keys for tasks and releases"},
+		{"", held, wire.CodeBadRequest, "operators keep keys for tasks and releases"},
 	} {
 		_, err := a.AddKey(t.Context(), c.role, c.key, operator)
 		var refused *wire.ErrorDetail
@@ -156,5 +157,66 @@ func TestAddKeyOffline(t *testing.T) {
 	}
 	if _, err := a.Publish(t.Context(), envelope, operator); err != nil || len(a.TaskKeys()) != 2 {
 		t.Errorf("%d task keys, %v", len(a.TaskKeys()), err)
+	}
+}
+
+// TestReleaseKeys: release keys are kept as task keys are, and a pointer by each of them is believed.
+func TestReleaseKeys(t *testing.T) {
+	s := newStore(t)
+	a := open(t, s, newClock().Now)
+	payload := []byte(`{"channel":"stable","seq":1,"digest":"d","size":1,"version":"v","platforms":[],` +
+		`"not_before":"2026-11-22T12:00:00Z","expires":"2026-11-23T12:00:00Z"}`)
+	by := func() string {
+		t.Helper()
+		envelope, err := a.SignRelease(payload)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pointer, key, err := sign.OpenRelease(envelope, a.ReleaseKeys())
+		if err != nil || pointer.Sequence != 1 {
+			t.Fatalf("a node reads %+v: %v", pointer, err)
+		}
+		if _, _, err := sign.OpenRelease(envelope, a.TaskKeys()); err == nil {
+			t.Fatal("a task key verifies a release")
+		}
+		return key
+	}
+	first := by()
+	private, held := operatorKey(t)
+	published(t)(a.AddKey(t.Context(), "release", held, operator))
+	published(t)(a.RotateKey(t.Context(), "release", true, operator))
+	set := newest(t, a)
+	if len(set.ReleaseKeys) != 2 || set.ReleaseKeys[1] != held || len(set.TaskKeys) != 1 {
+		t.Errorf("after a leak the set names %q", set.ReleaseKeys)
+	}
+	second := by()
+	if second == first {
+		t.Error("the key that leaked signs")
+	}
+	offline, err := json.Marshal(sign.Seal(private, sign.RoleRelease, payload))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, err := sign.OpenRelease(offline, a.ReleaseKeys()); err != nil {
+		t.Errorf("the operator's pointer: %v", err)
+	}
+	a = open(t, s, newClock().Now)
+	if by() != second {
+		t.Error("after a restart another key signs")
+	}
+	published(t)(a.DropKey(t.Context(), second, operator))
+	_, err = a.SignRelease(payload)
+	var refused *wire.ErrorDetail
+	if !errors.As(err, &refused) || refused.Code != wire.CodeSignatureWanted {
+		t.Errorf("got %v", err)
+	}
+	wantError(t, err, "no release key of its own", "muster release sign --key FILE")
+	overview, err := a.Overview(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	at := slices.IndexFunc(overview.Keys, func(k authority.KeyInfo) bool { return k.Role == "release" })
+	if k := overview.Keys[at]; k.Online || k.InUse || len(a.ReleaseKeys()) != 1 {
+		t.Errorf("an operator's key is shown as %+v", k)
 	}
 }

@@ -11,7 +11,8 @@ import (
 func Status(code string) int {
 	switch code {
 	case wire.CodeBadRequest, wire.CodePlaintextSecret, wire.CodeBadName, wire.CodeBadLabel, wire.CodeBadCSR, wire.CodeBadDigest,
-		wire.CodeWeakSecret, wire.CodeBadSelector, wire.CodeReservedKey, wire.CodeTaskTypeUnknown, wire.CodeTaskParamsInvalid:
+		wire.CodeWeakSecret, wire.CodeBadSelector, wire.CodeReservedKey, wire.CodeTaskTypeUnknown, wire.CodeTaskParamsInvalid,
+		wire.CodeReleaseUnusable:
 		return http.StatusBadRequest
 	case wire.CodeBadAuthorization, wire.CodeUnknownCredential, wire.CodeBadMAC, wire.CodeNoIdentity, wire.CodeUnknownCertificate,
 		wire.CodeSupersededRetry, wire.CodeIdentityMismatch, wire.CodeClockSkew, wire.CodeReplayed, wire.CodeStaleNonce,
@@ -21,14 +22,15 @@ func Status(code string) int {
 		wire.CodeExpired, wire.CodeSuperseded, wire.CodeRevoked, wire.CodeRetired, wire.CodeWrongNode, wire.CodeIdentityConflict,
 		wire.CodeForbidden, wire.CodeTaskForbidden:
 		return http.StatusForbidden
-	case wire.CodeNotFound:
+	case wire.CodeNotFound, wire.CodeReleaseUnknown, wire.CodeChannelUnknown:
 		return http.StatusNotFound
 	case wire.CodeMethodNotAllowed:
 		return http.StatusMethodNotAllowed
 	case wire.CodeSlowBody:
 		return http.StatusRequestTimeout
 	case wire.CodeTokenUsed, wire.CodeNameInUse, wire.CodeKeyInUse, wire.CodeIllegalMove, wire.CodePSKLimit,
-		wire.CodeAlreadyThere, wire.CodeTaskExpired, wire.CodeTaskFinished, wire.CodeClaimMismatch:
+		wire.CodeAlreadyThere, wire.CodeTaskExpired, wire.CodeTaskFinished, wire.CodeClaimMismatch,
+		wire.CodeReleaseInUse, wire.CodeSignatureWanted:
 		return http.StatusConflict
 	case wire.CodeBodyTooLarge:
 		return http.StatusRequestEntityTooLarge
