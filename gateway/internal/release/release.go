@@ -1,0 +1,146 @@
+// Package release decides which agent each node should run. It makes releases of what lies in a registry, points channels at them with
+// signed pointers, lets the nodes in wave by wave, and stops by itself where too many of them fail.
+//
+// The database is the truth. What is in memory repeats it, so that a heartbeat costs no query, and knows of each node what its last
+// heartbeat said. A restart builds it anew.
+package release
+
+import (
+	"crypto/ed25519"
+	"log/slog"
+	"time"
+
+	"muster/gateway/internal/artifact"
+	"muster/store"
+	"muster/store/releases"
+)
+
+// Config says what a Desk works with.
+type Config struct {
+	Store     *store.Store
+	Artifacts *artifact.Registry
+	Sign      func(payload []byte) (envelope []byte, err error) // with the gateway's release key; an error: operators keep them all
+	Keys      func() []ed25519.PublicKey                        // the release keys that nodes believe now
+	Now       func() time.Time                                  // nil: time.Now
+	Logger    *slog.Logger                                      // nil: none
+}
+
+// Release is a release as operators see it.
+type Release struct {
+	releases.Release
+	Channels []string // that point at it
+	SignedBy string   // id of the key that signed the newest of their pointers; "": none does
+}
+
+// Addition makes a release of what is in a registry.
+type Addition struct {
+	Digest     string
+	Version    string // "": as the index says
+	Reference  string // "", a repository of this registry, or host/repository
+	Credential string // name of the stored credential for another registry; "": none
+}
+
+// Promotion points a channel at a release.
+type Promotion struct {
+	Digest  string
+	Plan    *Plan  // nil: all nodes at once
+	Pointer []byte // a signed envelope, where an operator signs; nil: the gateway signs
+}
+
+// Plan says in which waves nodes are let in.
+type Plan struct {
+	Canary      string   `json:"canary,omitempty"` // a count, or a percentage of the nodes: the first wave; "": none
+	Steps       []string `json:"steps,omitempty"`  // percentages of all nodes, rising; the last one is always 100%
+	SoakSeconds int      `json:"soak_seconds"`     // how long a wave's nodes must have been well before the next wave
+	MaxFailed   string   `json:"max_failed"`       // so many nodes of a wave may fail, as a count or a percentage; of a canary none may
+}
+
+// DefaultPlan is the plan of a promotion that names none: one canary, then the others.
+func DefaultPlan() Plan {
+	return Plan{Canary: "1", Steps: []string{"100%"}, SoakSeconds: 600, MaxFailed: "10%"}
+}
+
+// Channel is a channel as operators see it.
+type Channel struct {
+	releases.Channel
+	Version  string
+	SignedBy string // id of the key that signed its pointer
+	Expires  time.Time
+	State    string // of its newest rollout; "": it never had one
+	Why      string
+	Wave     int // from 1; 0: none
+	Waves    int
+	Counts   Counts
+	Sign     string // what an operator has to sign so that the channel goes on; "": nothing
+}
+
+// Counts are how many nodes of a channel stand where.
+type Counts struct {
+	Nodes      int // of the channel: all that are on record
+	Running    int // that run its release
+	Waiting    int // online, and not let in yet
+	Admitted   int // let in, and not through
+	Failed     int // that went back, or could not install it
+	Silent     int // that fell silent after they were let in
+	Held       int // by their maintenance window, or by a window that cannot be read
+	Pinned     int
+	Unable     int // whose agent cannot update itself
+	Offline    int
+	Committed  int // of this rollout
+	RolledBack int // of this rollout, among Failed
+}
+
+// Status is a channel with its nodes.
+type Status struct {
+	Channel
+	Rollout *releases.Rollout // the newest; nil: there was none
+	Plan    *Plan
+	Nodes   []NodeStatus // by name
+}
+
+// NodeStatus is a node of a channel.
+type NodeStatus struct {
+	ID, Name, Tenant string
+	Wave             int    // from 1; 0: it was not let in
+	State            string // one of the words of Counts, in lower case
+	Phase            string // that it last said of this release
+	Code             string
+	Detail           string
+	Log              string // the last lines of a version that it went back from
+	Held             string // why it gets nothing now, for a person
+	At               *time.Time
+	Running          string // digest of the program that it runs
+}
+
+// Node is a node as its heartbeat describes it.
+type Node struct {
+	ID, Name, Tenant string
+	OS, Arch         string
+	Digest           string        // of the running program
+	Interval         time.Duration // between its heartbeats
+	Conflict         bool          // two machines use its identity: it gets nothing
+}
+
+// Ref names a node on record.
+type Ref struct{ ID, Name, Tenant string }
+
+// Pin is a pinned node.
+type Pin struct {
+	releases.Pin
+	Node    Ref
+	Version string // of its own release
+}
+
+// Credential opens a registry elsewhere. The gateway alone uses it, and nodes get tokens that live for minutes.
+type Credential struct {
+	Name     string
+	Host     string // of the registry
+	Realm    string // host that gives out its tokens, where that is another one
+	Username string
+	Password string // never shown again
+}
+
+// Desk is safe for concurrent use.
+type Desk struct {
+	Config
+}

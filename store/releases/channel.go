@@ -1,0 +1,106 @@
+package releases
+
+import (
+	"context"
+	"time"
+
+	"muster/store"
+	"muster/store/sqlite"
+)
+
+// Channel points at a release.
+type Channel struct {
+	Channel   string
+	Digest    string
+	Previous  string // the release before; "": none
+	Sequence  int64  // of its present pointer
+	Last      int64  // the highest number that was ever taken on it
+	UpdatedAt time.Time
+	UpdatedBy string
+}
+
+// Pointer is a signed pointer.
+type Pointer struct {
+	Channel   string
+	Sequence  int64
+	Digest    string
+	KeyID     string // of the key that signed
+	Own       bool   // the gateway signed it
+	SignedAt  time.Time
+	ExpiresAt time.Time
+	SignedBy  string // who had it signed
+	Envelope  string // JSON
+}
+
+// Step is a change of what a channel points at. It takes the pointer's number.
+type Step struct {
+	Pointer
+	Last    int64    // the highest number before; another one is a conflict. 0: there is no such channel yet
+	Rollout *Rollout // begins with the pointer and ends the open one; nil: the same release goes on
+}
+
+func readChannel(r *sqlite.Row) Channel {
+	return Channel{Channel: r.Text(), Digest: r.Text(), Previous: r.Text(), Sequence: r.Number(), Last: r.Number(), UpdatedAt: r.Time(),
+		UpdatedBy: r.Text()}
+}
+
+// Channels are all channels, by name.
+func (r Records) Channels(ctx context.Context) ([]Channel, error) {
+	const all = "SELECT channel, digest, previous, seq, last, updated_at, updated_by FROM channels ORDER BY channel"
+	return sqlite.All(ctx, r.db.DB, readChannel, sqlite.Do(all))
+}
+
+// Pointers are those that nodes can be offered now: of the channels, and of pins.
+func (r Records) Pointers(ctx context.Context) ([]Pointer, error) {
+	const live = `SELECT channel, seq, digest, key_id, own, signed_at, expires_at, signed_by, envelope FROM pointers p
+		WHERE seq = (SELECT seq FROM channels WHERE channel = p.channel)
+			OR EXISTS(SELECT 1 FROM pins WHERE channel = p.channel AND seq = p.seq AND digest <> '')`
+	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Pointer {
+		p := Pointer{Channel: r.Text(), Sequence: r.Number(), Digest: r.Text(), KeyID: r.Text()}
+		p.Own = r.Flag()
+		p.SignedAt = r.Time()
+		p.ExpiresAt = r.Time()
+		p.SignedBy = r.Text()
+		p.Envelope = r.Text()
+		return p
+	}, sqlite.Do(live))
+}
+
+// Point changes what a channel points at. ErrConflict if another change took a number since Last was read, or if there is no such release.
+func (r Records) Point(ctx context.Context, s Step, events ...store.Event) error {
+	p := s.Pointer
+	statements := []sqlite.Statement{
+		sqlite.Guard("EXISTS(SELECT 1 FROM releases WHERE digest = ?)", p.Digest),
+		free(p.Channel, s.Last, p.Sequence),
+		// A release that comes again is no going back: the one before stays.
+		sqlite.Do(`INSERT INTO channels(channel, digest, previous, seq, last, updated_at, updated_by) VALUES (?, ?, '', ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET previous = CASE digest WHEN excluded.digest THEN previous ELSE digest END, digest = excluded.digest,
+				seq = excluded.seq, last = excluded.last, updated_at = excluded.updated_at, updated_by = excluded.updated_by`,
+			p.Channel, p.Digest, p.Sequence, p.Sequence, sqlite.Millis(p.SignedAt), p.SignedBy),
+		insertPointer(p),
+	}
+	if s.Rollout != nil {
+		statements = append(statements, begin(*s.Rollout)...)
+	}
+	return r.db.Change(ctx, statements, events...)
+}
+
+// Refresh replaces a pointer by one of the same number and release, which lives longer. ErrConflict if the number stands for another one.
+func (r Records) Refresh(ctx context.Context, p Pointer, events ...store.Event) error {
+	return r.db.Change(ctx, []sqlite.Statement{
+		sqlite.Guard("EXISTS(SELECT 1 FROM pointers WHERE channel = ? AND seq = ? AND digest = ? AND own = 1)", p.Channel, p.Sequence, p.Digest),
+		sqlite.Do("UPDATE pointers SET key_id = ?, signed_at = ?, expires_at = ?, envelope = ? WHERE channel = ? AND seq = ?", p.KeyID,
+			sqlite.Millis(p.SignedAt), sqlite.Millis(p.ExpiresAt), p.Envelope, p.Channel, p.Sequence),
+	}, events...)
+}
+
+// free is the guard that the next number of a channel was not taken since last was read, and that the number rises.
+func free(channel string, last, next int64) sqlite.Statement {
+	return sqlite.Guard("COALESCE((SELECT last FROM channels WHERE channel = ?), 0) = ? AND ? > ?", channel, last, next, last)
+}
+
+func insertPointer(p Pointer) sqlite.Statement {
+	return sqlite.Do(`INSERT INTO pointers(channel, seq, digest, key_id, own, signed_at, expires_at, signed_by, envelope)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, p.Channel, p.Sequence, p.Digest, p.KeyID, sqlite.Flag(p.Own), sqlite.Millis(p.SignedAt),
+		sqlite.Millis(p.ExpiresAt), p.SignedBy, p.Envelope)
+}

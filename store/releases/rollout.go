@@ -1,0 +1,112 @@
+package releases
+
+import (
+	"context"
+	"time"
+
+	"muster/store"
+	"muster/store/sqlite"
+)
+
+// States of a rollout.
+const (
+	Running = "running"
+	Paused  = "paused"  // an operator holds it
+	Halted  = "halted"  // too many nodes failed
+	Aborted = "aborted" // an operator ended it
+	Done    = "done"    // it has reached all nodes, or a later one took its place
+)
+
+// Rollout is how a channel's release comes to its nodes.
+type Rollout struct {
+	Number    int64 // later ones have higher ones; the store gives it
+	Channel   string
+	Sequence  int64 // the first number of the release on the channel in this rollout
+	Digest    string
+	Plan      string // JSON
+	State     string
+	Why       string
+	Wave      int        // the one that is under way, from 0
+	Forgiven  int        // failed nodes of that wave that an operator has accepted
+	WaveAt    time.Time  // when that wave began
+	StillAt   *time.Time // since when all of its nodes are through
+	CreatedAt time.Time
+	CreatedBy string
+	EndedAt   *time.Time
+}
+
+// Node is a node in a rollout.
+type Node struct {
+	Rollout    int64
+	NodeID     string
+	Wave       int
+	State      string
+	AdmittedAt time.Time
+	ChangedAt  time.Time
+}
+
+const rolloutColumns = `number, channel, seq, digest, plan, state, why, wave, forgiven, wave_at, still_at, created_at, created_by, ended_at`
+
+func readRollout(r *sqlite.Row) Rollout {
+	o := Rollout{Number: r.Number(), Channel: r.Text(), Sequence: r.Number(), Digest: r.Text(), Plan: r.Text(), State: r.Text(),
+		Why: r.Text()}
+	o.Wave = int(r.Number())
+	o.Forgiven = int(r.Number())
+	o.WaveAt = r.Time()
+	o.StillAt = r.Maybe()
+	o.CreatedAt = r.Time()
+	o.CreatedBy = r.Text()
+	o.EndedAt = r.Maybe()
+	return o
+}
+
+// Rollouts gives the newest rollout of each channel.
+func (r Records) Rollouts(ctx context.Context) ([]Rollout, error) {
+	const newest = "SELECT " + rolloutColumns + " FROM rollouts WHERE number IN (SELECT max(number) FROM rollouts GROUP BY channel)"
+	return sqlite.All(ctx, r.db.DB, readRollout, sqlite.Do(newest))
+}
+
+// begin ends the open rollout of a channel, and stores the next one.
+func begin(o Rollout) []sqlite.Statement {
+	at := sqlite.Millis(o.CreatedAt)
+	return []sqlite.Statement{
+		sqlite.Do("UPDATE rollouts SET state = 'done', why = 'a later one took its place', ended_at = ? WHERE channel = ? AND ended_at IS NULL",
+			at, o.Channel),
+		sqlite.Do(`INSERT INTO rollouts(channel, seq, digest, plan, state, why, wave_at, created_at, created_by)
+			VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?)`, o.Channel, o.Sequence, o.Digest, o.Plan, o.Why, at, at, o.CreatedBy),
+	}
+}
+
+// ChangeRollout stores where a rollout stands. ErrConflict unless it is open and in the given state.
+func (r Records) ChangeRollout(ctx context.Context, o Rollout, from string, nodes []Node, events ...store.Event) error {
+	statements := []sqlite.Statement{
+		sqlite.Guard("EXISTS(SELECT 1 FROM rollouts WHERE number = ? AND state = ? AND ended_at IS NULL)", o.Number, from),
+		sqlite.Do("UPDATE rollouts SET state = ?, why = ?, wave = ?, forgiven = ?, wave_at = ?, still_at = ?, ended_at = ? WHERE number = ?",
+			o.State, o.Why, int64(o.Wave), int64(o.Forgiven), sqlite.Millis(o.WaveAt), sqlite.MaybeMillis(o.StillAt),
+			sqlite.MaybeMillis(o.EndedAt), o.Number),
+	}
+	for _, n := range nodes {
+		statements = append(statements, putNode(n))
+	}
+	return r.db.Change(ctx, statements, events...)
+}
+
+// RolloutNodes are the nodes of a rollout.
+func (r Records) RolloutNodes(ctx context.Context, number int64) ([]Node, error) {
+	const of = "SELECT rollout, node_id, wave, state, admitted_at, changed_at FROM rollout_nodes WHERE rollout = ?"
+	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Node {
+		n := Node{Rollout: r.Number(), NodeID: r.Text()}
+		n.Wave = int(r.Number())
+		n.State = r.Text()
+		n.AdmittedAt = r.Time()
+		n.ChangedAt = r.Time()
+		return n
+	}, sqlite.Do(of, number))
+}
+
+func putNode(n Node) sqlite.Statement {
+	return sqlite.Do(`INSERT INTO rollout_nodes(rollout, node_id, wave, state, admitted_at, changed_at) VALUES (?, ?, ?, ?, ?, ?)
+		ON CONFLICT DO UPDATE SET wave = excluded.wave, state = excluded.state, changed_at = excluded.changed_at,
+			admitted_at = excluded.admitted_at`,
+		n.Rollout, n.NodeID, int64(n.Wave), n.State, sqlite.Millis(n.AdmittedAt), sqlite.Millis(n.ChangedAt))
+}
