@@ -105,12 +105,11 @@ func (m *matrix) wantAccount(f face, r row, c caller) string {
 
 // lacks tells whether one of the scopes is missing. Where a part of it is enough, it is the part for tasks of the matrix.
 func lacks(scopes []string, need account.Need) bool {
-	if slices.Contains(scopes, client.ScopeAll) {
-		return false
-	}
+	has := func(s string) bool { return slices.Contains(scopes, s) }
 	return slices.ContainsFunc(need.Scopes, func(s string) bool {
-		part := need.Parts && slices.Contains(scopes, client.ScopePart(s, taskOfMatrix))
-		return !part && !slices.Contains(scopes, s)
+		part := need.Parts && has(client.ScopePart(s, taskOfMatrix))
+		implied := s == client.ScopeReleasesRead && has(client.ScopeReleasesWrite)
+		return !part && !implied && !has(s) && !has(client.ScopeAll)
 	})
 }
 

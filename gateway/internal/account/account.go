@@ -3,6 +3,8 @@
 // A Gate answers one question for every listener that serves operators: may this request do what it asks for? It looks at the
 // Authorization header alone. A token in any other place of a request is refused, because others may have read it there.
 //
+// The registry's clients log in once with the name and the API token of an account, and get a Pass for what they are about to do.
+//
 // An account has scopes, and may belong to one tenant. Such an account sees and changes only what belongs to that tenant. Everything
 // else is answered as if it did not exist. Refused callers are recorded, and must wait after several refusals.
 package account
@@ -52,6 +54,8 @@ type Config struct {
 	PSKs    PSKs
 	Address func(*http.Request) string // the client's address
 	Socket  bool                       // everybody who can connect is the operator
+	Passes  *Passes                    // of the registry, which takes passes and Basic beside API tokens; nil: API tokens alone
+	Logins  func(*http.Request) bool   // accounts may call in this way; nil: always. Passes that are nobody's are good in any case
 	Now     func() time.Time           // nil: time.Now
 	Logger  *slog.Logger               // nil: slog.Default
 }
@@ -90,7 +94,7 @@ func NewGate(c Config) *Gate {
 func (g *Gate) Admit(r *http.Request, need Need) (Caller, error) {
 	who, err := g.authenticate(r)
 	if err == nil && !g.Socket {
-		door.Prove(r.Context(), who.Account.ID)
+		door.Prove(r.Context(), who.owner())
 	}
 	if leak := g.inURL(r); leak != nil {
 		return who, leak

@@ -16,6 +16,15 @@ type Caller struct {
 	Account store.Account // zero on the socket
 	Tenant  string        // empty: all tenants
 	Scopes  []string
+	Pass    *Pass // that the caller showed, in the place of an API token; nil: none
+}
+
+// owner is under which name the caller's connections are counted.
+func (c Caller) owner() string {
+	if c.Account.ID == "" && c.Pass != nil {
+		return c.Pass.ID
+	}
+	return c.Account.ID
 }
 
 // ActorName is an account's name as events and records have it.
@@ -23,11 +32,7 @@ func ActorName(a store.Account) string { return "account:" + a.Name }
 
 // May is true where a caller has a scope, or one that the scope is a part of: tasks:write has tasks:write:TYPE in it.
 func (c Caller) May(scope string) bool {
-	if slices.Contains(c.Scopes, client.ScopeAll) || slices.Contains(c.Scopes, scope) {
-		return true
-	}
-	at := strings.LastIndexByte(scope, ':')
-	return at > 0 && slices.Contains(c.Scopes, scope[:at])
+	return slices.ContainsFunc(client.ScopesWith(scope), func(with string) bool { return slices.Contains(c.Scopes, with) })
 }
 
 // Part refuses a caller who has neither a scope nor this part of it.

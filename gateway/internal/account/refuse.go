@@ -17,24 +17,12 @@ import (
 	"muster/store"
 )
 
-// Refuse answers with an error from Admit or from the route's handler. A refusal of the caller is a security event, and so is every
-// refusal of a write. Both are limited, so that nobody can fill the log. Refusals beyond the limit are counted, and their number is
-// recorded. A caller who is refused too often is told to wait.
+// Refuse answers with an error from Admit or from the route's handler, as Refused says.
 func (g *Gate) Refuse(w http.ResponseWriter, r *http.Request, who Caller, need Need, err error) {
+	wait, err := g.Refused(r, who, need, err)
 	status, body := g.Info.Error(err)
-	var detail *wire.ErrorDetail
-	switch known := errors.As(err, &detail); {
-	case !known:
-	case status == http.StatusUnauthorized || status == http.StatusForbidden || detail.Code == wire.CodePlaintextSecret:
-		wait := g.refusals.Take(limitKey(who))
-		g.record(r, who, need, detail, wait > 0)
-		if wait > 0 && status == http.StatusUnauthorized {
-			w.Header().Set("Retry-After", strconv.Itoa(int(wait/time.Second)+1))
-			status, body = g.Info.Error(wire.Refuse(wire.CodeTooManyRequests,
-				"too many refused calls from this address", "wait as Retry-After says, and check the API token"))
-		}
-	case r.Method != http.MethodGet && r.Method != http.MethodHead:
-		g.record(r, who, need, detail, g.writes.Over(limitKey(who)))
+	if wait > 0 {
+		w.Header().Set("Retry-After", RetryAfter(wait))
 	}
 	if status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="muster"`)
@@ -42,11 +30,37 @@ func (g *Gate) Refuse(w http.ResponseWriter, r *http.Request, who Caller, need N
 	reply.Write(w, status, body)
 }
 
+// RetryAfter is the header of that name for a caller who must wait.
+func RetryAfter(wait time.Duration) string { return strconv.Itoa(int(wait/time.Second) + 1) }
+
+// Refused records a refusal and returns what to answer. A refusal of the caller is a security event, and so is every refusal of a write.
+// Both are limited, so that nobody can fill the log. Refusals beyond the limit are counted, and their number is recorded. A caller who is
+// refused too often is told to wait: then wait is not 0. A caller who only has to log in is no event.
+func (g *Gate) Refused(r *http.Request, who Caller, need Need, err error) (wait time.Duration, answer error) {
+	var detail *wire.ErrorDetail
+	if !errors.As(err, &detail) || errors.Is(err, ErrLogin) {
+		return 0, err
+	}
+	status := reply.Status(detail.Code)
+	switch {
+	case status == http.StatusUnauthorized || status == http.StatusForbidden || detail.Code == wire.CodePlaintextSecret:
+		wait := g.refusals.Take(limitKey(who))
+		g.record(r, who, need, detail, wait > 0)
+		if wait > 0 && status == http.StatusUnauthorized {
+			return wait, wire.Refuse(wire.CodeTooManyRequests, "too many refused calls from this address",
+				"wait as Retry-After says, and check the API token")
+		}
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		g.record(r, who, need, detail, g.writes.Over(limitKey(who)))
+	}
+	return 0, err
+}
+
 // record records a refusal as an event, or counts it if there are too many. A token on record that others may have read has a limit
 // of its own, so that many other refusals cannot hide it.
 func (g *Gate) record(r *http.Request, who Caller, need Need, detail *wire.ErrorDetail, tooMany bool) {
 	ctx := context.WithoutCancel(r.Context()) // a caller who hangs up is recorded too
-	e := store.Event{At: g.Now().UTC(), Kind: "admin.refused", Actor: who.Actor.Name, Tenant: who.Tenant, Address: who.Actor.Address,
+	e := store.Event{At: g.Now().UTC(), Kind: g.kind(), Actor: who.Actor.Name, Tenant: who.Tenant, Address: who.Actor.Address,
 		Outcome: detail.Code, Security: true, Detail: map[string]string{"method": reply.Method(r), "path": g.logPath(ctx, r)}}
 	if len(need.Scopes) > 0 {
 		e.Detail["scope"] = strings.Join(need.Scopes, ",")
@@ -60,6 +74,14 @@ func (g *Gate) record(r *http.Request, who Caller, need Need, detail *wire.Error
 		tooMany = g.refusals.Over(known + " " + limitKey(who))
 	}
 	g.Audit.Refused(ctx, e, tooMany)
+}
+
+// kind is the kind of the events.
+func (g *Gate) kind() string {
+	if g.Passes != nil {
+		return "registry.refused"
+	}
+	return "admin.refused"
 }
 
 // nameNode adds to an event the node that the call is about. A caller who was not let in cannot choose the node of an event.

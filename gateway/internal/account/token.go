@@ -26,15 +26,23 @@ func (g *Gate) authenticate(r *http.Request) (Caller, error) {
 		return Caller{Actor: store.Actor{Name: "operator:socket", Address: "socket"}, Scopes: []string{client.ScopeAll}}, nil
 	}
 	who := Caller{Actor: store.Actor{Name: "unknown", Address: g.Address(r)}}
+	if g.Passes != nil {
+		return g.registry(r, who)
+	}
 	text, err := bearer(r)
 	if err != nil {
 		return who, err
 	}
+	return g.token(r.Context(), who, text)
+}
+
+// token finds out whose API token a text is.
+func (g *Gate) token(ctx context.Context, who Caller, text string) (Caller, error) {
 	token, err := sign.ParseToken(text)
 	if err != nil || token.Kind != sign.AccountToken {
-		return who, g.notAPI(r.Context(), text, token, err)
+		return who, g.notAPI(ctx, text, token, err)
 	}
-	return g.account(r.Context(), who, token)
+	return g.account(ctx, who, token)
 }
 
 // bearer is the text that a request shows as its API token.
@@ -77,6 +85,11 @@ func (g *Gate) account(ctx context.Context, who Caller, token sign.Token) (Calle
 		return who, wire.Refuse(wire.CodeUnauthorized, "this gateway does not know that API token",
 			"check MUSTER_URL and MUSTER_API_TOKEN: the token is of another gateway, or wrong")
 	}
+	return g.live(ctx, who, account)
+}
+
+// live makes an account the caller, unless it has ended.
+func (g *Gate) live(ctx context.Context, who Caller, account store.Account) (Caller, error) {
 	who.Actor.Name = ActorName(account)
 	who.Account = account
 	who.Tenant = account.Tenant

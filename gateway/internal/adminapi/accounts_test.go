@@ -193,7 +193,7 @@ func TestAccountRefusals(t *testing.T) {
 // all its scopes, it can be revoked, and no new account gets that scope.
 func TestScopeOfBefore(t *testing.T) {
 	h := newHouse(t)
-	const former = "releases:write"
+	const former = "releases:sign"
 	ci := h.account("ci", "", "nodes:read", former)
 	if status, body := h.ask("GET", "whoami", ci, ""); status != 200 ||
 		!slices.Equal(decode[client.Caller](t, body).Scopes, []string{"nodes:read", former}) {

@@ -1,6 +1,10 @@
 package client
 
-import "muster/agent/wire"
+import (
+	"strings"
+
+	"muster/agent/wire"
+)
 
 // Scopes of accounts. A route of the admin API names those that it needs.
 const (
@@ -17,6 +21,8 @@ const (
 	ScopeAccountsWrite = "accounts:write"
 	ScopeKeysWrite     = "keys:write"
 	ScopeBackupRead    = "backup:read"
+	ScopeReleasesRead  = "releases:read"
+	ScopeReleasesWrite = "releases:write"
 )
 
 // ScopePart is the scope that opens a part of what a scope opens.
@@ -28,10 +34,19 @@ type Scope struct {
 	Opens string // what an account with it may do
 }
 
+// ScopesWith are the scopes that have this one in them: each is enough where it is asked for.
+func ScopesWith(scope string) []string {
+	with := []string{ScopeAll, scope}
+	if scope == ScopeReleasesRead {
+		with = append(with, ScopeReleasesWrite)
+	}
+	if at := strings.LastIndexByte(scope, ':'); at > 0 {
+		with = append(with, scope[:at])
+	}
+	return with
+}
+
 // Scopes is the table of all scopes that an account can be given.
-//
-// Accounts that an earlier version made may have releases:write, which opens nothing yet. They keep it and are shown with it. No
-// new account gets it before there is a route for it.
 func Scopes() []Scope {
 	all := []Scope{
 		{ScopeAll, "all of them, also those of later versions"},
@@ -48,6 +63,9 @@ func Scopes() []Scope {
 		{ScopeAccountsWrite, "to look at accounts, to make and revoke those that may do no more than itself"},
 		{ScopeKeysWrite, "to change what nodes believe: roots and verifier keys. Only for an account of all tenants"},
 		{ScopeBackupRead, "to copy the whole database, its secrets sealed. Only for an account of all tenants"},
+		{ScopeReleasesRead, "to look at agent releases and channels, and to pull from the registry"},
+		{ScopeReleasesWrite, "the same, and to push to the registry, delete there, make releases and move channels: with it an account " +
+			"is root on every node that follows a channel. Changes need an account of all tenants"},
 	}
 	for _, t := range wire.TaskTypes() {
 		all = append(all, Scope{ScopePart(ScopeTasksWrite, t.Name), "the same as `tasks:write`, for tasks of this one type"})
