@@ -12,6 +12,7 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/leave"
 	"muster/agent/internal/machine"
+	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
 	"muster/agent/internal/task"
 	"muster/agent/internal/variable"
@@ -42,7 +43,7 @@ func (a *foreground) tasks(state identity.State, m *machine.Machine) *task.Worke
 		accounts:   &account.Accounts{State: a.State, Root: a.System.Root, UID: a.System.UID},
 		workloads:  workload.Host{State: a.State, Node: state.NodeID},
 	}
-	policies := []string{filepath.Join(a.System.OwnerFolder(), task.PolicyFile), filepath.Join(a.State, task.PolicyFile)}
+	policies := []string{filepath.Join(a.System.OwnerFolder(), policy.File), filepath.Join(a.State, policy.File)}
 	h.worker = task.New(task.Config{
 		Client: a.Client, State: state, Folder: a.State, Policies: policies, Handle: h.handle, Logger: a.Log,
 	})

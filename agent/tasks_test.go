@@ -14,7 +14,7 @@ import (
 
 	"muster/agent/internal/account"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/task"
+	"muster/agent/internal/policy"
 	"muster/agent/internal/transport/gatewaytest"
 	"muster/agent/internal/workload"
 	"muster/agent/sign"
@@ -180,7 +180,7 @@ func TestLeaveSaysWhatTasksMade(t *testing.T) {
 	b.put("base/"+account.RecordFile, `{"version":1,"accounts":[{"name":"ada","uid":1000,"home":"/home/ada","mark":"m","phase":"present"},`+
 		`{"name":"bob","uid":1001,"home":"/home/bob","mark":"m","phase":"kept"}]}`, 0o600)
 	b.put("base/"+workload.EnginesFolder+"/podman", "", 0o600)
-	b.put("base/"+task.PolicyFile, "{}", 0o600)
+	b.put("base/"+policy.File, "{}", 0o600)
 	code, out, errs := b.call("leave", "--state", b.base)
 	for _, want := range []string{"stays: the account ada", "stays: containers that tasks have started, if there are any: podman ps"} {
 		if code != 0 || !strings.Contains(out, want) || strings.Contains(out, "bob") {

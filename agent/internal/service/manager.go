@@ -14,6 +14,7 @@ import (
 	"muster/agent/internal/account"
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
+	"muster/agent/internal/policy"
 	"muster/agent/internal/task"
 	"muster/agent/internal/variable"
 	"muster/agent/internal/workload"
@@ -252,7 +253,7 @@ const leaveLog = "leave.log"
 // .new files that an interruption leaves beside them. service.json comes last, because it says what is left to undo.
 var ourFiles = [...]string{
 	identity.Files, identity.StatusFile, logName, logName + ".1", supervisorLog, supervisorLog + ".1",
-	gpu.RecordFile, gpu.CallFile, lastWords, startsFile, task.JournalFile, task.PolicyFile, account.RecordFile, leaveLog,
+	gpu.RecordFile, gpu.CallFile, lastWords, startsFile, task.JournalFile, policy.File, account.RecordFile, leaveLog,
 	"crontab", identity.LockFile, supervisorLock, recordFile,
 }
 

@@ -30,6 +30,10 @@ const (
 // The error wraps trust.ErrUnknownKey where a key that the pinned trust set does not name has signed a task: a newer set may name it.
 func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time) error {
 	w.learn(state)
+	if !w.enter(ctx) {
+		return nil
+	}
+	defer w.goOut()
 	if state.Enrolment == "" || w.busy() || !w.isReady(ctx) || !w.sleep(ctx) || !w.canRecord() || !w.slot(ctx) {
 		<-ctx.Done()
 		return nil

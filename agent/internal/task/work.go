@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"muster/agent/internal/policy"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -28,7 +29,7 @@ var (
 type order struct {
 	kind   wire.TaskType
 	params wire.TaskParams
-	policy Policy
+	policy policy.Policy
 }
 
 // work is one task on its way from the journal to its result.
@@ -220,18 +221,18 @@ func expired() error {
 
 // allowed asks the policy, which is read anew for each task.
 func (k *work) allowed(o *order) error {
-	policy, err := LoadPolicy(k.Policies...)
+	owners, err := policy.Load(k.Policies...)
 	if err != nil {
 		k.note("policy", fmt.Sprintf("no tasks are done: %v", err))
 		return wire.Refuse(wire.CodeTaskForbidden, err.Error(), "the owner of this node mends the file")
 	}
 	k.note("policy", "")
-	o.policy = policy
+	o.policy = owners
 	_, keyID, err := sign.OpenTask(k.signed, taskKeys(k.identity()))
 	if err != nil {
 		return err
 	}
-	return policy.Check(o.kind.Name, keyID)
+	return owners.Check(o.kind.Name, keyID)
 }
 
 // run lets the handler do the task, and writes the result into the journal.

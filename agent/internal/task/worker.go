@@ -42,6 +42,7 @@ type Config struct {
 type Worker struct {
 	Config
 	slots   chan struct{} // holds one for each task that is at work
+	door    chan struct{} // holds one while Wait, or who has called Hold, is inside
 	ready   chan struct{} // closed when there is a journal, and what was left of an earlier run goes on
 	journal *journal      // nil before that
 	life    context.Context
@@ -64,7 +65,7 @@ func New(c Config) *Worker {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &Worker{
-		Config: c, slots: make(chan struct{}, slots), ready: make(chan struct{}), state: c.State, kinds: map[string]chan struct{}{},
+		Config: c, slots: make(chan struct{}, slots), door: make(chan struct{}, 1), ready: make(chan struct{}), state: c.State, kinds: map[string]chan struct{}{},
 		trouble: map[string]string{},
 	}
 	w.life, w.end = context.WithCancelCause(context.Background())
@@ -97,6 +98,31 @@ func (w *Worker) Run(ctx context.Context) error {
 	w.journal.close()
 	return nil
 }
+
+// Hold keeps new tasks out, while none is at work, until release is called. It reports false where a task is at work, and where ctx is
+// done before it is known. A Wait that goes on is not cut: Hold waits for its end.
+func (w *Worker) Hold(ctx context.Context) (release func(), ok bool) {
+	if !w.isReady(ctx) || !w.enter(ctx) {
+		return nil, false
+	}
+	if len(w.slots) > 0 {
+		w.goOut()
+		return nil, false
+	}
+	return w.goOut, true
+}
+
+// enter waits until nobody is inside. It reports false where ctx was done before.
+func (w *Worker) enter(ctx context.Context) bool {
+	select {
+	case w.door <- struct{}{}:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+func (w *Worker) goOut() { <-w.door }
 
 // resume opens the journal, takes up what an earlier run has left, and removes the folders that nobody needs any more. It reports false
 // where the journal cannot be used: then nothing may be done.

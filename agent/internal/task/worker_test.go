@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"muster/agent/internal/policy"
 	"muster/agent/internal/task"
 	"muster/agent/internal/trust"
 	"muster/agent/sign"
@@ -180,7 +181,7 @@ func TestExpiresToTheSecond(t *testing.T) {
 func TestPolicyIsReadAnew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
-		file := filepath.Join(d.cfg.Folder, task.PolicyFile)
+		file := filepath.Join(d.cfg.Folder, policy.File)
 		d.cfg.Policies = []string{"/nonexistent/policy.json", file}
 		write := func(text string) {
 			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -219,7 +220,7 @@ func TestCheckedAgain(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(t)
-			policy := filepath.Join(d.cfg.Folder, task.PolicyFile)
+			policy := filepath.Join(d.cfg.Folder, policy.File)
 			d.cfg.Policies = []string{policy}
 			d.handle = func(context.Context, task.Job) task.Outcome { time.Sleep(40 * time.Second); return task.Outcome{} }
 			first := d.diag()

@@ -1,4 +1,5 @@
-package task
+// Package policy reads what the owner of a node allows, whatever the gateway signs.
+package policy
 
 import (
 	"errors"
@@ -15,11 +16,11 @@ import (
 	"muster/agent/wire"
 )
 
-// PolicyFile is the name of the file in which the node's owner says what the gateway may ask for.
-const PolicyFile = "policy.json"
+// File is the name of the file in which the node's owner says what the gateway may ask for.
+const File = "policy.json"
 
-// maxPolicy bounds the file, in bytes.
-const maxPolicy = 1 << 20
+// mostBytes bounds the file, in bytes.
+const mostBytes = 1 << 20
 
 // Policy is what the node's owner allows, whatever the gateway signs. The zero value allows everything, and mounts nothing.
 //
@@ -30,12 +31,15 @@ type Policy struct {
 	// OperatorKeys demands for the types of a pattern that one of these keys has signed: base64 Ed25519 public keys. The gateway must
 	// vouch for the key too. Where two patterns name a type, the longer one counts.
 	OperatorKeys map[string][]string `json:"operator_keys"`
-	MountRoots   []string            `json:"mount_roots"` // folders below which a workload may mount
+	// ReleaseKeys demands that one of these keys has signed what the agent updates itself to: base64 Ed25519 public keys. The gateway must
+	// vouch for the key too. Where there are OperatorKeys and none of these, the agent does not update itself.
+	ReleaseKeys []string `json:"release_keys"`
+	MountRoots  []string `json:"mount_roots"` // folders below which a workload may mount
 }
 
-// LoadPolicy reads the first of the files that is there. It is no error where none is. It is one where the file could have been written
+// Load reads the first of the files that is there. It is no error where none is. It is one where the file could have been written
 // by another user than this one and root, or where anything in it is not understood: then nothing may be done.
-func LoadPolicy(files ...string) (Policy, error) {
+func Load(files ...string) (Policy, error) {
 	for _, file := range files {
 		raw, err := readOwned(file)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -44,7 +48,7 @@ func LoadPolicy(files ...string) (Policy, error) {
 		if err != nil {
 			return Policy{}, fmt.Errorf("the policy %s cannot be relied on: %w", file, err)
 		}
-		p, err := parsePolicy(raw)
+		p, err := parse(raw)
 		if err != nil {
 			return Policy{}, fmt.Errorf("the policy %s is wrong: %w", file, err)
 		}
@@ -77,9 +81,9 @@ func readOwned(path string) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("its folder: %w", err)
 	}
-	raw, err := io.ReadAll(io.LimitReader(file, maxPolicy+1))
-	if err == nil && len(raw) > maxPolicy {
-		err = fmt.Errorf("it is larger than %d bytes", maxPolicy)
+	raw, err := io.ReadAll(io.LimitReader(file, mostBytes+1))
+	if err == nil && len(raw) > mostBytes {
+		err = fmt.Errorf("it is larger than %d bytes", mostBytes)
 	}
 	return raw, err
 }
@@ -105,7 +109,7 @@ func owned(info fs.FileInfo) error {
 	return nil
 }
 
-func parsePolicy(raw []byte) (Policy, error) {
+func parse(raw []byte) (Policy, error) {
 	var p Policy
 	if err := sign.DecodeStrict(raw, &p); err != nil {
 		return p, err
@@ -117,6 +121,11 @@ func parsePolicy(raw []byte) (Policy, error) {
 			if _, err := sign.DecodeKey(key); err != nil {
 				return p, fmt.Errorf("operator_keys: %.60q is not an Ed25519 public key in base64", key)
 			}
+		}
+	}
+	for _, key := range p.ReleaseKeys {
+		if _, err := sign.DecodeKey(key); err != nil {
+			return p, fmt.Errorf("release_keys: %.60q is not an Ed25519 public key in base64", key)
 		}
 	}
 	for _, pattern := range patterns {
@@ -148,7 +157,7 @@ func anyMatches(patterns []string, name string) bool {
 // Check refuses a type that the policy does not allow, or that another key has signed than the policy demands. keyID names the key
 // that verified the task. The refusal has the code wire.CodeTaskForbidden.
 func (p Policy) Check(name, keyID string) error {
-	const hint = "its owner changes " + PolicyFile + " there, or another node does the work"
+	const hint = "its owner changes " + File + " there, or another node does the work"
 	switch {
 	case anyMatches(p.Forbid, name), p.Allow != nil && !anyMatches(p.Allow, name):
 		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node does not allow "+name, hint)
@@ -169,7 +178,25 @@ func (p Policy) signedWell(name, keyID string) bool {
 	if longest == "" {
 		return true
 	}
-	return slices.ContainsFunc(p.OperatorKeys[longest], func(text string) bool {
+	return among(p.OperatorKeys[longest], keyID)
+}
+
+// CheckRelease refuses a release that another key has signed than the policy demands. keyID names the key that verified it.
+func (p Policy) CheckRelease(keyID string) error {
+	switch {
+	case len(p.ReleaseKeys) > 0 && !among(p.ReleaseKeys, keyID):
+		return errors.New("the policy of this node demands another signature for releases: " +
+			"sign it with one of the release_keys that " + File + " names")
+	case len(p.ReleaseKeys) == 0 && len(p.OperatorKeys) > 0:
+		return errors.New("the policy of this node demands operators' keys for tasks, and names none for releases: " +
+			"its owner adds release_keys to " + File)
+	}
+	return nil
+}
+
+// among reports whether one of the keys has this name.
+func among(keys []string, keyID string) bool {
+	return slices.ContainsFunc(keys, func(text string) bool {
 		key, err := sign.DecodeKey(text)
 		return err == nil && sign.KeyID(key) == keyID
 	})

@@ -1,4 +1,4 @@
-package task_test
+package policy_test
 
 import (
 	"crypto/ed25519"
@@ -10,7 +10,7 @@ import (
 	"syscall"
 	"testing"
 
-	"muster/agent/internal/task"
+	"muster/agent/internal/policy"
 	"muster/agent/sign"
 	"muster/agent/wire"
 )
@@ -29,7 +29,7 @@ func public(key ed25519.PrivateKey) ed25519.PublicKey { return key.Public().(ed2
 // policyFile writes a policy into a folder of its own.
 func policyFile(t *testing.T, text string) string {
 	t.Helper()
-	path := filepath.Join(t.TempDir(), task.PolicyFile)
+	path := filepath.Join(t.TempDir(), policy.File)
 	if err := os.Chmod(filepath.Dir(path), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -58,7 +58,7 @@ func TestPolicy(t *testing.T) {
 		`{"operator_keys":{"agent.*":[]}}`:                                        "users workload diag",
 		`{"operator_keys":{"agent.*":` + ones + `},"forbid":["agent.restart"]}`:   "users workload diag",
 	} {
-		p, err := task.LoadPolicy(policyFile(t, text))
+		p, err := policy.Load(policyFile(t, text))
 		if err != nil {
 			t.Errorf("%s: %v", text, err)
 		}
@@ -97,12 +97,13 @@ func TestPolicyFailsClosed(t *testing.T) {
 		`{"allow":[""]}`:                   "names no task type",
 		`{"operator_keys":{"users":[]}}`:   "names no task type",
 		`{"operator_keys":{"*":["AAAA"]}}`: "is not an Ed25519 public key",
+		`{"release_keys":["AAAA"]}`:        "is not an Ed25519 public key",
 		`{"mount_roots":["srv"]}`:          "is not an absolute path",
 		`{"mount_roots":["/srv/../etc"]}`:  "is not an absolute path",
 		`{"mount_roots":["/srv/"]}`:        "is not an absolute path",
 		strings.Repeat(" ", 1<<20) + "{}":  "larger than",
 	} {
-		if _, err := task.LoadPolicy(policyFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := policy.Load(policyFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v", text, err)
 		}
 	}
@@ -131,7 +132,7 @@ func TestPolicyOfOthers(t *testing.T) {
 		if err := spoil(path); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := task.LoadPolicy(path); err == nil {
+		if _, err := policy.Load(path); err == nil {
 			t.Errorf("%s: it was taken", name)
 		}
 	}
@@ -139,25 +140,25 @@ func TestPolicyOfOthers(t *testing.T) {
 
 func TestPolicyOrder(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "none.json")
-	if p, err := task.LoadPolicy(missing); err != nil || !reflect.DeepEqual(p, task.Policy{}) {
+	if p, err := policy.Load(missing); err != nil || !reflect.DeepEqual(p, policy.Policy{}) {
 		t.Errorf("%+v, %v", p, err)
 	}
 	first := policyFile(t, `{"mount_roots":["/srv"]}`)
 	second := policyFile(t, `{"forbid":["*"]}`)
-	p, err := task.LoadPolicy(missing, first, second)
-	if err != nil || !reflect.DeepEqual(p, task.Policy{MountRoots: []string{"/srv"}}) {
+	p, err := policy.Load(missing, first, second)
+	if err != nil || !reflect.DeepEqual(p, policy.Policy{MountRoots: []string{"/srv"}}) {
 		t.Errorf("%+v, %v", p, err)
 	}
 }
 
 func FuzzPolicy(f *testing.F) {
 	f.Add([]byte(`{"forbid":["workload.*"],"allow":["*"],"operator_keys":{"agent.*":[]},"mount_roots":["/srv"]}`))
-	path := filepath.Join(f.TempDir(), task.PolicyFile)
+	path := filepath.Join(f.TempDir(), policy.File)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		p, err := task.LoadPolicy(path)
+		p, err := policy.Load(path)
 		if err != nil {
 			return
 		}
@@ -169,12 +170,31 @@ func FuzzPolicy(f *testing.F) {
 	})
 }
 
-func TestFailed(t *testing.T) {
-	o := task.Failed(wire.Refuse(wire.CodeTaskForbidden, "no", "yes"))
-	if o.ExitCode != 1 || o.Code != wire.CodeTaskForbidden || o.Error != "no (yes)" {
-		t.Errorf("%+v", o)
-	}
-	if o := task.Failf("step %d: %w", 2, errors.New("why")); o.ExitCode != 1 || o.Code != "" || o.Error != "step 2: why" {
-		t.Errorf("%+v", o)
+// TestPolicyReleases: an owner who trusts operators' keys alone does not get another agent by the gateway's key.
+func TestPolicyReleases(t *testing.T) {
+	one := newKey(t)
+	ones := `["` + sign.EncodeKey(public(one)) + `"]`
+	twos := `["` + sign.EncodeKey(public(newKey(t))) + `"]`
+	for text, want := range map[string]bool{ // whether a release of the first key is taken
+		`{}`:                                   true,
+		`{"forbid":["*"]}`:                     true, // of tasks
+		`{"release_keys":[]}`:                  true,
+		`{"release_keys":null}`:                true,
+		`{"operator_keys":{}}`:                 true,
+		`{"release_keys":` + ones + `}`:        true,
+		`{"release_keys":` + twos + `}`:        false,
+		`{"operator_keys":{"*":` + ones + `}}`: false,
+		`{"operator_keys":{"agent.*":[]}}`:     false,
+		`{"operator_keys":{"*":` + ones + `},"release_keys":[]}`:           false,
+		`{"operator_keys":{"*":` + twos + `},"release_keys":` + ones + `}`: true,
+		`{"operator_keys":{"*":` + ones + `},"release_keys":` + twos + `}`: false,
+	} {
+		p, err := policy.Load(policyFile(t, text))
+		if err != nil {
+			t.Fatalf("%s: %v", text, err)
+		}
+		if err := p.CheckRelease(sign.KeyID(public(one))); (err == nil) != want {
+			t.Errorf("%s: %v", text, err)
+		}
 	}
 }
