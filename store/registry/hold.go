@@ -1,0 +1,41 @@
+package registry
+
+import (
+	"context"
+
+	"muster/store"
+	"muster/store/sqlite"
+)
+
+// needed is what held manifests need: themselves, and what they and their manifests name. Each row has one holder. UNION drops rows
+// that are there already, so the walk ends, and each manifest is walked once for each holder.
+const needed = `WITH RECURSIVE needed(holder, repository, digest) AS (
+		SELECT holder, repository, digest FROM registry_holds
+		UNION
+		SELECT h.holder, h.repository, n.digest FROM needed h JOIN registry_names n ON n.repository = h.repository AND n.manifest = h.digest)
+	`
+
+// notHeld aborts a batch that deletes what a held manifest needs.
+func notHeld(repository, digest string) sqlite.Statement {
+	return sqlite.Guard("NOT EXISTS("+needed+"SELECT 1 FROM needed WHERE repository = ? AND digest = ?)", repository, digest)
+}
+
+// Hold keeps a manifest and what it names until its holder lets go. ErrConflict where the manifest is not there.
+func (r Records) Hold(ctx context.Context, repository, digest, holder string) error {
+	_, err := r.write(ctx,
+		sqlite.Guard("EXISTS(SELECT 1 FROM registry_manifests WHERE repository = ? AND digest = ?)", repository, digest),
+		sqlite.Do("INSERT INTO registry_holds(holder, repository, digest) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", holder, repository, digest))
+	return err
+}
+
+// LetGo ends all that a holder holds.
+func (r Records) LetGo(ctx context.Context, holder string) error {
+	_, err := r.write(ctx, sqlite.Do("DELETE FROM registry_holds WHERE holder = ?", holder))
+	return err
+}
+
+// Holder returns who needs a manifest or a blob of a repository, the first of them by name, or ErrNotFound.
+func (r Records) Holder(ctx context.Context, repository, digest string) (string, error) {
+	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, (*sqlite.Row).Text,
+		sqlite.Do(needed+"SELECT holder FROM needed WHERE repository = ? AND digest = ? ORDER BY holder LIMIT 1", repository, digest))
+}

@@ -1,0 +1,43 @@
+// Package registry keeps the records of the registry of artifacts: repositories, which blobs they have, manifests, tags, what refers
+// to what, and what must stay. The files of blobs are not its business.
+//
+// It promises what package store promises: each write is one atomic batch with its conditions in its SQL.
+package registry
+
+import (
+	"context"
+
+	"muster/store"
+	"muster/store/sqlite"
+)
+
+// Records are the records of one registry. Its methods may be called from any number of goroutines.
+type Records struct{ db store.Records }
+
+// On gives the records in a database.
+func On(db store.Records) Records { return Records{db} }
+
+// Bytes is the size of all blobs and manifests. A blob that several repositories have counts once.
+func (r Records) Bytes(ctx context.Context) (int64, error) {
+	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, (*sqlite.Row).Number, sqlite.Do(`SELECT
+		(SELECT COALESCE(sum(size), 0) FROM registry_blobs) + (SELECT COALESCE(sum(size), 0) FROM registry_manifests)`))
+}
+
+// Repositories lists the names of all repositories in their order.
+func (r Records) Repositories(ctx context.Context) ([]string, error) {
+	return sqlite.All(ctx, r.db.DB, (*sqlite.Row).Text, sqlite.Do("SELECT name FROM registry_repositories ORDER BY name"))
+}
+
+// Exists tells whether there is a repository of this name.
+func (r Records) Exists(ctx context.Context, repository string) (bool, error) {
+	return r.is(ctx, "EXISTS(SELECT 1 FROM registry_repositories WHERE name = ?)", repository)
+}
+
+func (r Records) is(ctx context.Context, condition string, args ...any) (bool, error) {
+	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, (*sqlite.Row).Flag, sqlite.Do("SELECT "+condition, args...))
+}
+
+// write runs a batch and tells how many rows each statement changed.
+func (r Records) write(ctx context.Context, statements ...sqlite.Statement) ([]sqlite.Result, error) {
+	return r.db.Batch(ctx, statements)
+}
