@@ -28,6 +28,9 @@ type Download struct {
 	void error     // why it cannot go on; nil: it can
 
 	signed bool // a part came to a signed request: only a signature over the whole proves that part
+
+	alive func() // not nil: it comes from elsewhere, and nothing proves it; told of each write
+	skip  int64  // bytes that come again, because such a server gives the content as a whole
 }
 
 // ErrVoid is wrapped by errors after which the bytes that a Download has written are of no use.
@@ -57,6 +60,9 @@ func (d *Download) needsSignature() bool { return d != nil && d.signed }
 // begin checks the head of an answer before its body is written: the body must be the whole content, or the part that was asked for.
 // signed: its request was.
 func (d *Download) begin(a Answer, signed bool) error {
+	if d.alive != nil {
+		return d.beginOpen(a)
+	}
 	tag := a.Header.Get("ETag")
 	if strings.HasPrefix(tag, "W/") {
 		tag = ""
@@ -77,6 +83,14 @@ func (d *Download) begin(a Answer, signed bool) error {
 
 // Write takes the next bytes of an answer. It is for the transport alone.
 func (d *Download) Write(data []byte) (int, error) {
+	if d.alive != nil {
+		d.alive()
+	}
+	if known := min(d.skip, int64(len(data))); known > 0 {
+		d.skip -= known
+		n, err := d.Write(data[known:])
+		return int(known) + n, err
+	}
 	if d.got+int64(len(data)) > d.Most {
 		return 0, d.spoilt(fmt.Errorf("it is larger than %d bytes: %w", d.Most, errTooLarge))
 	}

@@ -64,6 +64,8 @@ func (o outgoing) streams(a Answer) bool {
 	switch {
 	case o.into == nil, a.Status != http.StatusOK && a.Status != http.StatusPartialContent:
 		return false
+	case o.into.alive != nil:
+		return true
 	case o.signed:
 		return a.Header.Get(wire.HeaderAnswer) != ""
 	}

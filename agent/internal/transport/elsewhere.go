@@ -1,0 +1,89 @@
+package transport
+
+import (
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strings"
+	"time"
+)
+
+const (
+	maxHops   = 5                // redirects that Elsewhere follows
+	maxWhole  = 30 * time.Minute // of one exchange
+	stallTime = time.Minute      // without a byte
+)
+
+// Elsewhere writes what an https URL gives, from this byte on, until its end. The server needs a certificate that this system trusts. The
+// authorization goes to the host of the URL alone: after a redirect to another host it is left out. Nothing proves what comes: the caller
+// knows its digest. An error of the writer ends it. It goes the way on which this client goes.
+func (c *Client) Elsewhere(ctx context.Context, address, authorization string, from int64, to io.Writer) error {
+	for range maxHops {
+		u, err := url.Parse(address)
+		if err != nil || u.Scheme != "https" || u.Host == "" || u.User != nil {
+			return errors.New("the content is not at an https URL, or its URL carries a password: where it lies has to be set right at the gateway")
+		}
+		answer, err := c.foreign(ctx, u, authorization, &Download{To: to, Most: 1 << 62, got: from})
+		if err != nil {
+			return err
+		}
+		next, err := u.Parse(answer.Header.Get("Location"))
+		switch {
+		case answer.Status == http.StatusOK, answer.Status == http.StatusPartialContent:
+			return nil
+		case answer.Status/100 != 3 || answer.Header.Get("Location") == "" || err != nil:
+			return fmt.Errorf("fetch from %s: HTTP %d, %s", u.Host, answer.Status, answer.shape())
+		case next.Scheme != u.Scheme || next.Host != u.Host:
+			authorization = ""
+		}
+		address = next.String()
+	}
+	return fmt.Errorf("more than %d redirects", maxHops)
+}
+
+// foreign makes one exchange with another server than the gateway, through a client of its own. It ends an exchange that stalls.
+func (c *Client) foreign(ctx context.Context, u *url.URL, authorization string, into *Download) (Answer, error) {
+	cfg := c.cfg
+	cfg.Gateway = u.Scheme + "://" + u.Host
+	cfg.First = FirstContact{NeedTrust: true}
+	other, err := New(cfg)
+	if err != nil {
+		return Answer{}, err
+	}
+	defer other.Close()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	stalled := time.AfterFunc(stallTime, func() { cancel(fmt.Errorf("fetch from %s: no byte within %s", u.Host, stallTime)) })
+	into.alive = func() { stalled.Reset(stallTime) }
+	answer, err := other.carry(ctx, func(via Way) (attempt, error) {
+		o := other.outgoing(Request{Path: u.RequestURI(), Timeout: maxWhole, Into: into})
+		if authorization != "" {
+			o.header.Set("Authorization", authorization)
+		}
+		if into.got > 0 {
+			o.header.Set("Range", fmt.Sprintf("bytes=%d-", into.got))
+		}
+		answer, err := other.over(nil, via, first).exchange(ctx, o)
+		return attempt{Answer: answer, via: via}, err
+	})
+	return answer.Answer, cmp.Or(context.Cause(ctx), err)
+}
+
+// beginOpen is begin for what comes from elsewhere.
+func (d *Download) beginOpen(a Answer) error {
+	d.sum = sha256.New()
+	switch {
+	case a.page():
+		return errors.New("a web page came instead of the content: something between answers, or the URL is that of a page")
+	case a.Status == http.StatusOK:
+		d.skip = d.got
+	case !strings.HasPrefix(a.Header.Get("Content-Range"), fmt.Sprintf("bytes %d-", d.got)):
+		return errors.New("the answer is not the part that was asked for")
+	}
+	return nil
+}
