@@ -1,5 +1,8 @@
 package update
 
+// RecordFile is a file in the state directory.
+const RecordFile = "update.json"
+
 // Record is the content of update.json in the state directory. The version before and the next one read it too, so a decoder takes what
 // it knows and leaves the rest. Times of a trial are not of a clock that somebody can set: see Trial.
 type Record struct {
