@@ -12,12 +12,35 @@ import (
 // temporary ends the name of a file that is being written. It lies beside the one that it will replace.
 const temporary = ".new"
 
+// Steps is told of every change to the disk before it is made. An error from it ends what goes on there, as one of the system would. So a
+// test stops the work at every place. nil: nobody is told.
+type Steps func(step string) error
+
+// At tells of one step.
+func (s Steps) At(step string) error {
+	if s == nil {
+		return nil
+	}
+	return s(step)
+}
+
 // Replace writes a file. Readers see the old content or the new one, also after a crash. When Replace returns, the new content is on the
 // disk. The file has exactly this mode, whatever the umask is. One caller at a time may replace a file.
 func Replace(path string, content []byte, mode fs.FileMode) error {
-	err := swap(path, content, mode, func(file *os.File) error {
+	return Steps(nil).Replace(path, content, mode)
+}
+
+// Replace is the function of this name, told step by step.
+func (s Steps) Replace(path string, content []byte, mode fs.FileMode) error {
+	err := s.swap(path, content, mode, func(file *os.File) error {
+		if err := s.At("sync " + filepath.Base(path)); err != nil {
+			return err
+		}
 		return errors.Join(file.Chmod(mode), file.Sync())
 	})
+	if err == nil {
+		err = s.At("sync the folder of " + filepath.Base(path))
+	}
 	if err != nil {
 		return err
 	}
@@ -26,22 +49,31 @@ func Replace(path string, content []byte, mode fs.FileMode) error {
 
 // ReplaceSoon is Replace for a file that may be lost with the power. It does not wait for the disk, and the umask counts.
 func ReplaceSoon(path string, content []byte, mode fs.FileMode) error {
-	return swap(path, content, mode, func(*os.File) error { return nil })
+	return Steps(nil).swap(path, content, mode, func(*os.File) error { return nil })
 }
 
 // swap writes beside the file and renames. settle is called with all content written and before the rename. After a failure the old file
 // stays, and nothing lies beside it.
-func swap(path string, content []byte, mode fs.FileMode, settle func(*os.File) error) error {
+func (s Steps) swap(path string, content []byte, mode fs.FileMode, settle func(*os.File) error) error {
+	name := filepath.Base(path)
+	if err := s.At("open " + name); err != nil {
+		return err
+	}
 	file, err := os.OpenFile(path+temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, mode)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(content)
+	if err = s.At("write " + name); err == nil {
+		_, err = file.Write(content)
+	}
 	if err == nil {
 		err = settle(file)
 	}
 	if closed := file.Close(); err == nil {
 		err = closed
+	}
+	if err == nil {
+		err = s.At("rename " + name)
 	}
 	if err == nil {
 		err = os.Rename(path+temporary, path)

@@ -2,7 +2,7 @@ package service
 
 // WithStep returns a layout that calls step before every change.
 func (l Layout) WithStep(step func(string)) Layout {
-	l.step = step
+	l.Steps = func(name string) error { step(name); return nil }
 	return l
 }
 

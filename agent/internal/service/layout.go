@@ -6,9 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
+
+	"muster/agent/internal/disk"
 )
 
 // Names below a state directory.
@@ -16,9 +19,14 @@ const (
 	versionsFolder = "versions"
 	currentLink    = "current" // what runs
 	goodLink       = "good"    // what was online last
+	backLink       = "back"    // made beside current before it changes, so that the way back needs no room on the disk
+	arrivalEnd     = ".arriving"
 	logName        = "agent.log"
 	supervisorLog  = "supervisor.log"
 )
+
+// UpdateFile is the record of package update in a state directory, which leave removes.
+const UpdateFile = "update.json"
 
 // OwnProgram is the file of the program that runs, also where that file was deleted or replaced after the start.
 const OwnProgram = "/proc/self/exe"
@@ -26,9 +34,8 @@ const OwnProgram = "/proc/self/exe"
 // Layout is where the builds of the agent are in a state directory: versions/<SHA-256 in hex>/muster-agent, and links to two of
 // them. A build is complete or not there. A link changes in one step.
 type Layout struct {
-	Base string
-
-	step func(string) // called before every change, so that a test can end the process there
+	Base  string
+	Steps disk.Steps
 }
 
 // Program is the path by which the agent is started. It is the same for all versions.
@@ -36,6 +43,14 @@ func (l Layout) Program() string { return filepath.Join(l.Base, currentLink, Nam
 
 // Log is the agent's log file.
 func (l Layout) Log() string { return filepath.Join(l.Base, logName) }
+
+// LastWords is the file with what the agent wrote to its standard error since the built-in supervisor has started it.
+func (l Layout) LastWords() string { return filepath.Join(l.Base, lastWords) }
+
+// Arrival is where a file with this digest is while it arrives. It need not be a program.
+func (l Layout) Arrival(digest string) string {
+	return filepath.Join(l.Base, versionsFolder, digest+arrivalEnd)
+}
 
 // SupervisorLog is the log file of the built-in supervisor.
 func (l Layout) SupervisorLog() string { return filepath.Join(l.Base, supervisorLog) }
@@ -55,7 +70,7 @@ func (l Layout) Good() string { return l.target(goodLink) }
 func (l Layout) target(link string) string {
 	to, err := os.Readlink(filepath.Join(l.Base, link))
 	digest, ok := strings.CutPrefix(to, versionsFolder+"/")
-	if err != nil || !ok || !isDigest(digest) {
+	if err != nil || !ok || !IsDigest(digest) {
 		return ""
 	}
 	if info, err := os.Stat(l.Version(digest)); err != nil || !info.Mode().IsRegular() {
@@ -64,7 +79,8 @@ func (l Layout) target(link string) string {
 	return digest
 }
 
-func isDigest(text string) bool {
+// IsDigest reports whether a text is a SHA-256 in lower-case hex, and so names no other place in a path.
+func IsDigest(text string) bool {
 	raw, err := hex.DecodeString(text)
 	return err == nil && len(raw) == sha256.Size && strings.ToLower(text) == text
 }
@@ -94,14 +110,15 @@ func (l Layout) Install(source string) (string, error) {
 	if there, err := Digest(target); err == nil && there == digest {
 		return digest, explain(target, os.Chmod(target, 0o755))
 	}
-	l.at("folder")
+	if err := l.Steps.At("make the folder of a build"); err != nil {
+		return "", err
+	}
 	if _, err := makeDirectories(filepath.Dir(target), 0o755); err != nil {
 		return "", err
 	}
 	if err := l.copy(source, target); err != nil {
 		return "", err
 	}
-	l.at("verify")
 	if there, err := Digest(target); err != nil || there != digest {
 		return "", fmt.Errorf("%s does not read back as it was written: check this disk, or give --state a directory on another one", target)
 	}
@@ -117,7 +134,9 @@ func (l Layout) copy(source, target string) (err error) {
 		return err
 	}
 	defer from.Close()
-	l.at("open")
+	if err := l.Steps.At("open the build"); err != nil {
+		return err
+	}
 	to, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755)
 	if err != nil {
 		return explain(target, err)
@@ -128,24 +147,37 @@ func (l Layout) copy(source, target string) (err error) {
 			err = explain(target, err)
 		}
 	}()
-	l.at("write")
-	_, err = io.Copy(to, from)
-	l.at("sync")
-	if err == nil {
-		err = errors.Join(to.Chmod(0o755), to.Sync())
-	}
+	err = l.fill(to, from)
 	if closed := to.Close(); err == nil {
 		err = closed
 	}
-	l.at("rename")
+	if err == nil {
+		err = l.Steps.At("rename the build")
+	}
 	if err == nil {
 		err = os.Rename(temporary, target)
 	}
-	l.at("sync folder")
+	if err == nil {
+		err = l.Steps.At("sync the folder of the build")
+	}
 	if err == nil {
 		err = syncDirectory(filepath.Dir(target))
 	}
 	return err
+}
+
+// fill copies a program and puts it on the disk.
+func (l Layout) fill(to, from *os.File) error {
+	if err := l.Steps.At("write the build"); err != nil {
+		return err
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		return err
+	}
+	if err := l.Steps.At("sync the build"); err != nil {
+		return err
+	}
+	return errors.Join(to.Chmod(0o755), to.Sync())
 }
 
 // SetCurrent makes the build with this digest the one that is started from now on.
@@ -153,6 +185,27 @@ func (l Layout) SetCurrent(digest string) error { return l.link(currentLink, dig
 
 // SetGood notes that the build with this digest was online.
 func (l Layout) SetGood(digest string) error { return l.link(goodLink, digest) }
+
+// PrepareBack makes the link by which GoBack returns to the build with this digest.
+func (l Layout) PrepareBack(digest string) error { return l.link(backLink, digest) }
+
+// GoBack makes the build with this digest current. After PrepareBack it takes no room on the disk.
+func (l Layout) GoBack(digest string) error {
+	if l.target(backLink) != digest {
+		return l.SetCurrent(digest)
+	}
+	if err := l.Steps.At("rename back"); err != nil {
+		return err
+	}
+	path := filepath.Join(l.Base, currentLink)
+	if err := os.Rename(filepath.Join(l.Base, backLink), path); err != nil {
+		return explain(path, err)
+	}
+	if err := l.Steps.At("sync back"); err != nil {
+		return err
+	}
+	return syncDirectory(l.Base)
+}
 
 // link points a link at a build. It makes the new link beside the old one and renames it, so that there is always one.
 func (l Layout) link(name, digest string) error {
@@ -163,25 +216,34 @@ func (l Layout) link(name, digest string) error {
 		return nil
 	}
 	path := filepath.Join(l.Base, name)
-	l.at(name + ": clear")
+	if err := l.Steps.At("clear " + name); err != nil {
+		return err
+	}
 	if err := remove(path + ".new"); err != nil {
 		return err
 	}
-	l.at(name + ": link")
+	if err := l.Steps.At("make " + name); err != nil {
+		return err
+	}
 	if err := os.Symlink(filepath.Join(versionsFolder, digest), path+".new"); err != nil {
 		return explain(path, err)
 	}
-	l.at(name + ": rename")
-	if err := os.Rename(path+".new", path); err != nil {
+	err := l.Steps.At("rename " + name)
+	if err == nil {
+		err = os.Rename(path+".new", path)
+	}
+	if err != nil {
 		os.Remove(path + ".new")
 		return explain(path, err)
 	}
-	l.at(name + ": sync")
+	if err := l.Steps.At("sync " + name); err != nil {
+		return err
+	}
 	return syncDirectory(l.Base)
 }
 
-// Prune removes the builds that no link points at, and what an interrupted copy left. Where no build is good yet, it removes
-// nothing.
+// Prune removes the builds that no link points at, and what an interrupted copy left. Where no build is good yet, it removes nothing. It
+// never removes the program of this process, whatever the links say.
 func (l Layout) Prune() error {
 	current := l.Current()
 	good := l.Good()
@@ -194,16 +256,44 @@ func (l Layout) Prune() error {
 	}
 	var failed []error
 	for _, entry := range entries {
-		if name := entry.Name(); isDigest(name) && name != current && name != good {
-			l.at("prune")
-			failed = append(failed, os.RemoveAll(filepath.Join(l.Base, versionsFolder, name)))
+		name := entry.Name()
+		if !IsDigest(name) || name == current || name == good || l.isOwn(name) {
+			continue
 		}
+		if err := l.Steps.At("remove a build"); err != nil {
+			return err
+		}
+		failed = append(failed, os.RemoveAll(filepath.Join(l.Base, versionsFolder, name)))
 	}
 	return errors.Join(failed...)
 }
 
-func (l Layout) at(step string) {
-	if l.step != nil {
-		l.step(step)
+// PruneArrivals removes what has arrived, but for the file with this digest.
+func (l Layout) PruneArrivals(but string) error {
+	entries, err := os.ReadDir(filepath.Join(l.Base, versionsFolder))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
 	}
+	failed := []error{err}
+	for _, entry := range entries {
+		digest, found := strings.CutSuffix(entry.Name(), arrivalEnd)
+		if !found || digest == but {
+			continue
+		}
+		if err := l.Steps.At("remove an arrival"); err != nil {
+			return err
+		}
+		failed = append(failed, os.Remove(filepath.Join(l.Base, versionsFolder, entry.Name())))
+	}
+	return errors.Join(failed...)
+}
+
+// isOwn reports whether this process runs the build with this digest.
+func (l Layout) isOwn(digest string) bool {
+	own, err := os.Stat(OwnProgram)
+	if err != nil {
+		return false
+	}
+	build, err := os.Stat(l.Version(digest))
+	return err == nil && os.SameFile(own, build)
 }

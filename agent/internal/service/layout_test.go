@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"muster/agent/internal/service"
@@ -170,5 +171,87 @@ func TestLayoutErrors(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(l.Base, "current.new")); err == nil {
 		t.Error("a link is left over")
+	}
+}
+
+// TestGoBack: the way back is there before current changes, and takes no room. Where it is not there, it is made.
+func TestGoBack(t *testing.T) {
+	for name, c := range map[string]struct {
+		prepare bool
+		full    bool
+		works   bool
+	}{"prepared": {true, false, true}, "prepared, full": {true, true, true}, "not prepared": {false, false, true},
+		"not prepared, full": {false, true, false}} {
+		l := service.Layout{Base: t.TempDir()}
+		old, oldDigest := program(t, "old")
+		next, nextDigest := program(t, "next")
+		if err := deploy(l, old); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := l.Install(next); err != nil {
+			t.Fatal(err)
+		}
+		if c.prepare {
+			if err := l.PrepareBack(oldDigest); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if err := l.SetCurrent(nextDigest); err != nil {
+			t.Fatal(err)
+		}
+		if c.full {
+			l.Steps = func(step string) error {
+				if strings.HasPrefix(step, "make ") {
+					return syscall.ENOSPC
+				}
+				return nil
+			}
+		}
+		err := l.GoBack(oldDigest)
+		if (err == nil) != c.works || (l.Current() == oldDigest) != c.works || l.Good() != oldDigest {
+			t.Errorf("%s: %v, current %.8s", name, err, l.Current())
+		}
+	}
+}
+
+// TestPruneSpares: neither the program of this process is removed nor, of what arrives, the file that is wanted.
+func TestPruneSpares(t *testing.T) {
+	l := service.Layout{Base: t.TempDir()}
+	one, _ := program(t, "one")
+	if err := deploy(l, one); err != nil {
+		t.Fatal(err)
+	}
+	own, err := l.Install(service.OwnProgram)
+	if err != nil {
+		t.Fatal(err)
+	}
+	executable, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	os.Remove(l.Version(own))
+	if err := os.Link(executable, l.Version(own)); err != nil {
+		t.Skip(err) // the temporary folder is on another file system
+	}
+	if err := l.Prune(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(l.Version(own)); err != nil {
+		t.Error("the program that runs was removed")
+	}
+	for _, digest := range []string{own, l.Good()} {
+		os.WriteFile(l.Arrival(digest), nil, 0o600)
+	}
+	if err := l.PruneArrivals(own); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(l.Arrival(own)); err != nil {
+		t.Error("what arrives was removed")
+	}
+	if _, err := os.Stat(l.Arrival(l.Good())); err == nil || l.Good() == "" {
+		t.Error("what nobody wants was left")
+	}
+	if err := (service.Layout{Base: t.TempDir()}).PruneArrivals(""); err != nil {
+		t.Errorf("without a build: %v", err)
 	}
 }

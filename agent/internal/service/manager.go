@@ -254,7 +254,7 @@ const leaveLog = "leave.log"
 var ourFiles = [...]string{
 	identity.Files, identity.StatusFile, logName, logName + ".1", supervisorLog, supervisorLog + ".1",
 	gpu.RecordFile, gpu.CallFile, lastWords, startsFile, task.JournalFile, policy.File, account.RecordFile, leaveLog,
-	"crontab", identity.LockFile, supervisorLock, recordFile,
+	UpdateFile, "crontab", identity.LockFile, supervisorLock, recordFile,
 }
 
 // removeBase removes the agent's files from the state directory, and then the directory. A directory that was there before the
@@ -266,7 +266,7 @@ func (m Manager) removeBase() error {
 			return explain(m.Base, err)
 		}
 	}
-	for _, name := range append([]string{currentLink, goodLink}, ourFiles[:]...) {
+	for _, name := range append([]string{currentLink, goodLink, backLink}, ourFiles[:]...) {
 		for _, pattern := range []string{name + ".new", name} {
 			paths, _ := filepath.Glob(filepath.Join(m.Base, pattern))
 			for _, path := range paths {
