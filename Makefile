@@ -46,6 +46,7 @@ test-real: build
 	@[ $$(id -u) != 0 ] || dpkg -s $(LAB) >/dev/null 2>&1 || $(call install,$(LAB))
 	go test -tags real -count 1 -v -timeout 30m ./gateway/internal/lab
 	go test -tags real -count 1 -v -run Minutes ./gateway/internal/nodeapi
+	go test -tags real -count 1 -v -run TestVersions ./gateway
 
 check: build
 	@test -z "$$(gofmt -l agent gateway store install.go)" || { gofmt -l agent gateway store install.go; echo "run gofmt -w on these"; exit 1; }

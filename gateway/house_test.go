@@ -3,6 +3,7 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"encoding/pem"
@@ -186,6 +187,7 @@ type house struct {
 	url     string
 	env     []string
 	args    []string
+	program string // the gateway; empty: this test's own binary
 	gateway *process
 }
 
@@ -206,7 +208,7 @@ func newHouse(t *testing.T, args ...string) *house {
 func (h *house) open() {
 	h.t.Helper()
 	args := append([]string{"serve", "--data", h.data}, h.args...)
-	h.gateway = start(h.t, "gateway", append([]string{asGateway + "=1"}, h.env...), os.Args[0], args...)
+	h.gateway = start(h.t, "gateway", append([]string{asGateway + "=1"}, h.env...), cmp.Or(h.program, os.Args[0]), args...)
 	line := h.gateway.await(" serves ")
 	_, rest, _ := strings.Cut(line, " on ")
 	address, _, _ := strings.Cut(rest, " ")
@@ -247,12 +249,17 @@ func (h *house) token(args ...string) string {
 // agent starts a real agent that reports every 200 ms, with a state directory of its own name.
 func (h *house) agent(name, token string, more ...string) *process {
 	h.t.Helper()
+	return h.agentWith(nil, agentBinary(h.t), name, token, more...)
+}
+
+// agentWith is agent with more environment and another program.
+func (h *house) agentWith(env []string, program, name, token string, more ...string) *process {
+	h.t.Helper()
 	args := []string{"run", "--gateway", h.url, "--name", name, "--state", filepath.Join(h.data, "agent-"+name), "--interval", "200ms"}
-	env := []string{}
 	if token != "" {
-		env = append(env, "MUSTER_TOKEN="+token)
+		env = append(slices.Clone(env), "MUSTER_TOKEN="+token)
 	}
-	return start(h.t, "agent "+name, env, agentBinary(h.t), append(args, more...)...)
+	return start(h.t, "agent "+name, env, program, append(args, more...)...)
 }
 
 type listedNode struct {

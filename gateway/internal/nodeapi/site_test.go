@@ -61,6 +61,12 @@ func (c *clock) Forward(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
+func (c *clock) Set(at time.Time) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = at
+}
+
 // site is a gateway's node API with everything real behind it, on a TLS and a plain listener.
 type site struct {
 	t         testing.TB
@@ -78,12 +84,17 @@ type site struct {
 
 func newSite(t testing.TB, change func(*nodeapi.Config)) *site {
 	t.Helper()
-	s := &site{t: t, clock: &clock{at: start}}
+	fresh := store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32)}
+	return newSiteOn(t, fresh, epoch, start, change)
+}
+
+// newSiteOn is a gateway on a database that may be there already.
+func newSiteOn(t testing.TB, o store.Options, epoch string, at time.Time, change func(*nodeapi.Config)) *site {
+	t.Helper()
+	s := &site{t: t, clock: &clock{at: at}}
+	o.Now = s.clock.Now
 	var err error
-	s.store, err = store.Open(t.Context(), store.Options{
-		Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32), Now: s.clock.Now,
-	})
-	if err != nil {
+	if s.store, err = store.Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = s.store.Close() })
@@ -167,8 +178,8 @@ func (s *site) do(client *http.Client, r *http.Request) answer {
 			s.t.Fatalf("a refusal that is not JSON: %s", a.body)
 		}
 	}
-	if a.header.Get(wire.HeaderEpoch) != epoch {
-		s.t.Errorf("got epoch %q in the header, want %s", a.header.Get(wire.HeaderEpoch), epoch)
+	if want := s.config.Info.Epoch; a.header.Get(wire.HeaderEpoch) != want {
+		s.t.Errorf("got epoch %q in the header, want %s", a.header.Get(wire.HeaderEpoch), want)
 	}
 	return a
 }
