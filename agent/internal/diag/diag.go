@@ -12,7 +12,6 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"muster/agent/internal/mask"
@@ -207,24 +206,9 @@ func (c Collector) path(name string) string { return filepath.Join("/", c.Root, 
 
 // masker knows the secrets that the agent itself has.
 func (c Collector) masker() mask.Masker {
-	secrets := []string{c.Token}
 	state, err := c.identity()
-	if err == nil {
-		secrets = append(secrets, keyLines(state.Pending))
-		for _, pair := range pairs(state) {
-			secrets = append(secrets, keyLines(pair.Key))
-		}
+	if err != nil {
+		return mask.New(c.Token)
 	}
-	return mask.New(secrets...)
-}
-
-// keyLines is a PEM block without its first and last line, which are no secrets.
-func keyLines(block string) string {
-	var kept strings.Builder
-	for line := range strings.Lines(block) {
-		if !strings.HasPrefix(line, "-----") {
-			kept.WriteString(line)
-		}
-	}
-	return kept.String()
+	return mask.New(append(state.Secrets(), c.Token)...)
 }

@@ -131,7 +131,7 @@ func (b *box) enrol() []string {
 	if err := d.Save(identity.State{Name: "gpu/1", Pending: key, Gateway: identity.Gateway{URL: "https://gw.example"}}); err != nil {
 		b.t.Fatal(err)
 	}
-	return strings.Fields(keyLines(key))
+	return strings.Fields(identity.State{Pending: key}.Secrets()[0])
 }
 
 func TestCollect(t *testing.T) {

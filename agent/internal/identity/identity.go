@@ -15,6 +15,7 @@ import (
 	"encoding/pem"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -57,6 +58,28 @@ type Gateway struct {
 
 // formatVersion grows when an older agent would misread the file.
 const formatVersion = 1
+
+// Secrets are what nobody may see of a state, for what masks it: its keys, without the first and last lines of their blocks.
+func (s State) Secrets() []string {
+	secrets := []string{keyLines(s.Pending)}
+	for _, pair := range []*Pair{s.Current, s.Previous} {
+		if pair != nil {
+			secrets = append(secrets, keyLines(pair.Key))
+		}
+	}
+	return secrets
+}
+
+// keyLines is a PEM block without its first and last line, which are no secrets.
+func keyLines(block string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(block) {
+		if !strings.HasPrefix(line, "-----") {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
+}
 
 // NewKey makes a P-256 key and its PEM form.
 func NewKey() (*ecdsa.PrivateKey, string, error) {

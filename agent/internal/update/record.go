@@ -1,7 +1,31 @@
 package update
 
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"slices"
+	"syscall"
+
+	"muster/agent/internal/disk"
+	"muster/agent/internal/service"
+	"muster/agent/wire"
+)
+
 // RecordFile is a file in the state directory.
-const RecordFile = "update.json"
+const RecordFile = service.UpdateFile
+
+// Bounds of a record.
+const (
+	maxRecord   = 1 << 20 // bytes
+	maxFloors   = 64
+	maxFailures = 32
+)
 
 // Record is the content of update.json in the state directory. The version before and the next one read it too, so a decoder takes what
 // it knows and leaves the rest. Times of a trial are not of a clock that somebody can set: see Trial.
@@ -30,23 +54,145 @@ type Last struct {
 	Trial *Trial `json:"trial,omitempty"`
 }
 
-// Trial counts what a version on trial has had. Its times are in milliseconds since the boot that it names, and for how long it has been
-// going on in all. A clock that is set changes none of them.
-type Trial struct {
-	Boot     string `json:"boot"`
-	At       int64  `json:"at"`                 // since the boot: when the rest was written
-	Window   int64  `json:"window"`             // how long it had by then, since the last extension
-	Spent    int64  `json:"spent"`              // how long it had by then, all in all
-	Starts   int    `json:"starts"`             // by Settle
-	Up       int    `json:"up"`                 // of them, the last one in which the new version came up itself
-	GaveUp   string `json:"gave_up,omitempty"`  // the new version ended itself, because of that
-	Extended int    `json:"extended,omitempty"` // how often
-	LogSize  int64  `json:"log_size,omitempty"` // of the log when the trial began
-}
-
 // Failure is a release that failed on this node. It is tried again only for a higher number.
 type Failure struct {
 	Channel  string `json:"channel"`
 	Digest   string `json:"digest"` // of the release
 	Sequence int64  `json:"seq"`
+}
+
+// files are the state directory as this package sees it.
+type files struct{ service.Layout }
+
+func newFiles(base string) files { return files{service.Layout{Base: base}} }
+
+func (f files) recordPath() string { return f.Base + "/" + RecordFile }
+
+// load reads the record. An error means that there is one that cannot be read. It is empty then.
+func (f files) load() (Record, error) {
+	raw, err := readSmall(f.recordPath(), maxRecord)
+	if errors.Is(err, fs.ErrNotExist) {
+		return Record{}, nil
+	}
+	if err != nil {
+		return Record{}, err
+	}
+	return decode(raw)
+}
+
+// save puts the record on the disk. When it returns without an error, a loss of power does not lose it.
+func (f files) save(r Record) error {
+	raw, err := json.MarshalIndent(r, "", " ")
+	if err != nil {
+		return err
+	}
+	err = f.Steps.Replace(f.recordPath(), append(raw, '\n'), 0o600)
+	if next := disk.NextStep(err); err != nil && next != "" {
+		return fmt.Errorf("%s: %w", next, err)
+	}
+	return err
+}
+
+// readSmall reads a file of a bounded size. A pipe or something huge in its place must not hold up the agent.
+func readSmall(path string, most int64) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err == nil && (!info.Mode().IsRegular() || info.Size() > most) {
+		err = fmt.Errorf("%s is not what an agent wrote (%v, %d bytes)", path, info.Mode(), info.Size())
+	}
+	if err != nil {
+		return nil, err
+	}
+	return io.ReadAll(io.LimitReader(file, most))
+}
+
+// decode reads a record, and leaves out what could do harm. What a later version has added is not looked at.
+func decode(raw []byte) (Record, error) {
+	var r Record
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return Record{}, fmt.Errorf("%s is damaged: %w", RecordFile, err)
+	}
+	for _, build := range []*string{&r.Last.From, &r.Last.To} {
+		if !service.IsDigest(*build) { // it becomes a part of a path
+			*build = ""
+		}
+	}
+	maps.DeleteFunc(r.Floors, func(channel string, number int64) bool { return number < 0 || len(channel) > wire.MaxChannel })
+	r.Last.Log = last(r.Last.Log, wire.MaxUpdateLog)
+	if r.Last.Trial != nil {
+		r.Last.Trial.mend()
+	}
+	return r, nil
+}
+
+// last is the end of a text, of at most so many bytes, from the beginning of a line.
+func last(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	text = text[len(text)-most:]
+	for i := range len(text) {
+		if text[i] == '\n' {
+			return text[i+1:]
+		}
+	}
+	return ""
+}
+
+// floor is the lowest number that this node obeys on a channel.
+func (r *Record) floor(channel string) int64 { return r.Floors[channel] }
+
+// raise takes a higher floor over. It reports whether anything has changed.
+func (r *Record) raise(channel string, number int64) bool {
+	if channel == "" || len(channel) > wire.MaxChannel || number <= r.Floors[channel] {
+		return false
+	}
+	floors := maps.Clone(r.Floors)
+	if floors == nil || len(floors) >= maxFloors { // nobody moves a node through so many channels: begin anew with the present one
+		floors = map[string]int64{}
+	}
+	floors[channel] = number
+	r.Floors = floors
+	return true
+}
+
+// fail remembers that a release has failed.
+func (r *Record) fail(channel, digest string, number int64) {
+	r.Failed = slices.DeleteFunc(slices.Clone(r.Failed), func(f Failure) bool { return f.Channel == channel && f.Digest == digest })
+	r.Failed = append(r.Failed, Failure{Channel: channel, Digest: digest, Sequence: number})
+	r.Failed = r.Failed[max(0, len(r.Failed)-maxFailures):]
+}
+
+// failedAt is the number under which a release has failed; math.MinInt64: it has not.
+func (r *Record) failedAt(channel, digest string) int64 {
+	for _, f := range r.Failed {
+		if f.Channel == channel && f.Digest == digest {
+			return f.Sequence
+		}
+	}
+	return math.MinInt64
+}
+
+// end notes the end of the update under way. What a heartbeat has said before does not count for it.
+func (r *Record) end(phase, code, detail string) {
+	r.Last.Phase = phase
+	r.Last.Code = code
+	r.Last.Detail = cut(detail, wire.MaxUpdateDetail)
+	r.Last.Told = false
+	r.Last.Trial = nil
+}
+
+// cut is the beginning of a text, of at most so many bytes, without half a character at its end.
+func cut(text string, most int) string {
+	if len(text) <= most {
+		return text
+	}
+	for most > 0 && text[most]&0xc0 == 0x80 {
+		most--
+	}
+	return text[:most]
 }

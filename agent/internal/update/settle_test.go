@@ -3,13 +3,16 @@ package update
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 )
 
 func TestOnTrial(t *testing.T) {
 	base := t.TempDir()
+	hex := strings.Repeat("ab", 32)
 	for text, want := range map[string]string{
-		`{"last":{"phase":"trial","to":"abc"}}`: "abc", `{"last":{"phase":"committed","to":"abc"}}`: "", `{}`: "", `{"last"`: "",
+		`{"last":{"phase":"trial","to":"` + hex + `"}}`: hex, `{"last":{"phase":"committed","to":"` + hex + `"}}`: "", `{}`: "", `{"last"`: "",
+		`{"last":{"phase":"trial","to":"../../../etc"}}`: "",
 	} {
 		if err := os.WriteFile(filepath.Join(base, RecordFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
