@@ -93,7 +93,7 @@ func TestHowToStart(t *testing.T) {
 	for kind, want := range map[service.Kind]string{
 		service.Systemd: "systemctl start muster-agent", service.OpenRC: "rc-service muster-agent start",
 		service.UserSystemd: "systemctl --user start muster-agent",
-		service.Supervised:  "BASE/current/muster-agent supervise --state BASE --settings /etc/muster/agent.env",
+		service.Supervised:  "BASE/good/muster-agent supervise --state BASE --settings /etc/muster/agent.env",
 	} {
 		b := newBox(t)
 		raw, _ := json.Marshal(map[string]any{"kind": kind})

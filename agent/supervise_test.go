@@ -37,7 +37,7 @@ func (b *box) supervisor() int {
 // hook runs the command that starts the supervisor at boot, in a shell that ends at once.
 func (b *box) hook() string {
 	b.t.Helper()
-	line := b.base + "/current/muster-agent supervise --state " + b.base + " --settings /etc/muster/agent.env"
+	line := b.base + "/good/muster-agent supervise --state " + b.base + " --settings /etc/muster/agent.env"
 	out, err := exec.Command("sh", "-c", line).CombinedOutput()
 	if err != nil {
 		b.t.Fatalf("%v\n%s", err, out)
@@ -116,7 +116,7 @@ func TestSupervisorSurvivesItsShell(t *testing.T) {
 	kill(t, b.supervisor())
 	kill(t, b.manager().Agent())
 	b.until("all is gone", func() bool { _, running := service.Supervisor(b.base); return !running && !identity.Running(b.base) })
-	line := b.base + "/current/muster-agent supervise --state " + b.base + " --settings /etc/muster/agent.env; echo done; exec cat"
+	line := b.base + "/good/muster-agent supervise --state " + b.base + " --settings /etc/muster/agent.env; echo done; exec cat"
 	shell := exec.Command("sh", "-c", line)
 	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	stdin, err := shell.StdinPipe()

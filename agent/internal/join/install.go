@@ -32,6 +32,11 @@ func (j *joining) install(ctx context.Context) (string, error) {
 	if err := j.layout.SetCurrent(digest); err != nil {
 		return "", err
 	}
+	if j.layout.Good() == "" { // what starts the agent asks the good version first: at the beginning there is this one alone
+		if err := j.layout.SetGood(digest); err != nil {
+			return "", err
+		}
+	}
 	if err := j.manager.SaveSettings(j.settings); err != nil {
 		return "", err
 	}

@@ -1,5 +1,10 @@
 package service
 
+import (
+	"context"
+	"time"
+)
+
 // WithStep returns a layout that calls step before every change.
 func (l Layout) WithStep(step func(string)) Layout {
 	l.Steps = func(name string) error { step(name); return nil }
@@ -22,3 +27,14 @@ func (m Manager) WithoutLine(text string) string { return m.withoutLine(text) }
 
 // BootLine is bootLine.
 func (m Manager) BootLine() string { return m.bootLine() }
+
+// EndRuns is endRuns.
+func (l Layout) EndRuns(ctx context.Context, build string) error { return l.endRuns(ctx, build) }
+
+// Budget is what the parts of the way back may take.
+type Budget struct{ Restart, Start, Stop, Watchdog, Guard, Grace, Pause time.Duration }
+
+// TheBudget is the one that the unit and the guard have.
+func TheBudget() Budget {
+	return Budget{unitRestart, unitStart, unitStop, unitWatchdog, guardTime + guardLook, guardGrace, firstPause}
+}

@@ -17,15 +17,18 @@ const marker = "# " + Name
 // onstartPath is the script that vast.ai runs when an instance starts.
 const onstartPath = "/root/onstart.sh"
 
-// bootLine is the shell command that starts the supervisor. It returns at once, and does nothing where a supervisor runs.
+// bootLine is the shell command that starts the supervisor. It returns at once, and does nothing where a supervisor runs. The last good
+// version is the supervisor, because the one that is started may be on trial.
 func (m Manager) bootLine() string {
-	return fmt.Sprintf("%s supervise --state %s --settings %s %s", Layout{Base: m.Base}.Program(), m.Base, m.Settings, marker)
+	return fmt.Sprintf("%s supervise --state %s --settings %s %s", Layout{Base: m.Base}.GoodProgram(), m.Base, m.Settings, marker)
 }
 
-// ours reports whether an installation in this state directory has added a line.
+// ours reports whether an installation in this state directory has added a line. Older versions named the program by its other link.
 func (m Manager) ours(line string) bool {
 	line = strings.TrimRight(line, "\r\n")
-	return strings.HasSuffix(line, marker) && strings.Contains(line, Layout{Base: m.Base}.Program()+" ")
+	layout := Layout{Base: m.Base}
+	named := strings.Contains(line, layout.GoodProgram()+" ") || strings.Contains(line, layout.Program()+" ")
+	return strings.HasSuffix(line, marker) && named
 }
 
 // withLine adds our line to a text, and removes older ones of ours. In a script it stands near the top, because a command after it may

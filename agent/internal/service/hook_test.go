@@ -12,7 +12,7 @@ import (
 
 func TestLinesInOthersFiles(t *testing.T) {
 	m := service.Manager{Base: "/base", Settings: "/settings"}
-	const line = "/base/current/muster-agent supervise --state /base --settings /settings # muster-agent"
+	const line = "/base/good/muster-agent supervise --state /base --settings /settings # muster-agent"
 	if m.BootLine() != line {
 		t.Fatalf("%s", m.BootLine())
 	}
@@ -43,6 +43,7 @@ func TestLinesInOthersFiles(t *testing.T) {
 			t.Errorf("%q: taken out again %q", test.text, back)
 		}
 		older := strings.ReplaceAll(once, "--settings /settings", "--old")
+		older = strings.ReplaceAll(older, "/base/good/", "/base/current/") // as versions before wrote it
 		if mended := m.WithLine(older, line, test.script); mended != once {
 			t.Errorf("%q: an older line became %q", test.text, mended)
 		}
@@ -65,7 +66,7 @@ func TestOnstart(t *testing.T) {
 	if info, _ := os.Stat(filepath.Join(b.Root, "/root/onstart.sh")); info.Mode().Perm() != 0o750 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	want := b.Base + "/current/muster-agent supervise --detached --state " + b.Base + " --settings /etc/muster/agent.env"
+	want := b.Base + "/good/muster-agent supervise --detached --state " + b.Base + " --settings /etc/muster/agent.env"
 	if len(b.started) != 2 || b.started[0] != want {
 		t.Errorf("started %q", b.started)
 	}
@@ -100,7 +101,7 @@ func TestNothingStartsItAtBoot(t *testing.T) {
 	b := prepared(t, 0)
 	outcome := installed(t, b)
 	if len(outcome.Advice) != 1 || !strings.Contains(outcome.Advice[0], "let whatever starts this machine") ||
-		!strings.Contains(outcome.Advice[0], b.Base+"/current/muster-agent supervise --state "+b.Base) {
+		!strings.Contains(outcome.Advice[0], b.Base+"/good/muster-agent supervise --state "+b.Base) {
 		t.Errorf("%+v", outcome)
 	}
 	if calls := b.called(); calls != "" {

@@ -41,6 +41,17 @@ type Layout struct {
 // Program is the path by which the agent is started. It is the same for all versions.
 func (l Layout) Program() string { return filepath.Join(l.Base, currentLink, Name) }
 
+// GoodProgram is the path of the last good version. What decides about the version that is started is started by it.
+func (l Layout) GoodProgram() string { return filepath.Join(l.Base, goodLink, Name) }
+
+// keeping is the program that keeps the agent: the last good version, or the one that is started where none is good yet.
+func (l Layout) keeping() string {
+	if l.Good() == "" {
+		return l.Program()
+	}
+	return l.GoodProgram()
+}
+
 // Log is the agent's log file.
 func (l Layout) Log() string { return filepath.Join(l.Base, logName) }
 

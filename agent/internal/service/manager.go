@@ -80,7 +80,7 @@ func (m Manager) StartSupervisor() (string, error) {
 		start = detach
 	}
 	args := []string{"supervise", "--detached", "--state", m.Base, "--settings", m.Settings}
-	return start(Layout{Base: m.Base}.Program(), args, variable.Without(os.Environ()))
+	return start(Layout{Base: m.Base}.keeping(), args, variable.Without(os.Environ()))
 }
 
 // StartLeave starts the command leave of the installed agent. It outlives the agent, which it stops. It writes to a file in the state
@@ -254,7 +254,7 @@ const leaveLog = "leave.log"
 var ourFiles = [...]string{
 	identity.Files, identity.StatusFile, logName, logName + ".1", supervisorLog, supervisorLog + ".1",
 	gpu.RecordFile, gpu.CallFile, lastWords, startsFile, task.JournalFile, policy.File, account.RecordFile, leaveLog,
-	UpdateFile, "crontab", identity.LockFile, supervisorLock, recordFile,
+	UpdateFile, guardLock, settleLock, "crontab", identity.LockFile, supervisorLock, recordFile,
 }
 
 // removeBase removes the agent's files from the state directory, and then the directory. A directory that was there before the

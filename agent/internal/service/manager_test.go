@@ -246,7 +246,7 @@ func TestRemoveLeavesNoTrace(t *testing.T) {
 		if during := tree(t, b.Root) + tree(t, filepath.Dir(b.Base)); during == before {
 			t.Errorf("%s: installing changed nothing", test.name)
 		}
-		if test.cron && (b.crontab == nil || !strings.HasPrefix(*b.crontab, "@reboot "+b.Base+"/current/muster-agent supervise --state ")) {
+		if test.cron && (b.crontab == nil || !strings.HasPrefix(*b.crontab, "@reboot "+b.Base+"/good/muster-agent supervise --state ")) {
 			t.Errorf("%s: crontab %v", test.name, b.crontab)
 		}
 		removed, err := b.Remove(context.Background())

@@ -38,6 +38,9 @@ type Keeper struct {
 	Logger   *slog.Logger
 	// Agent runs the agent until it ends. Where it is nil, the current build in Base runs.
 	Agent func(ctx context.Context) error
+	// Settle is called before every start. It may change which build is the current one. Where it is nil, the command settle of the last
+	// good build does that.
+	Settle func(ctx context.Context)
 	// Ready is called once, when this process has become the supervisor; nil: nobody is told.
 	Ready func()
 }
@@ -57,6 +60,9 @@ func (k Keeper) Run(ctx context.Context) error {
 	if k.Agent == nil {
 		k.Agent = k.agent
 	}
+	if k.Settle == nil {
+		k.Settle = k.settle
+	}
 	if k.Ready != nil {
 		k.Ready()
 	}
@@ -65,6 +71,8 @@ func (k Keeper) Run(ctx context.Context) error {
 		if !k.adopt(ctx) {
 			break
 		}
+		k.Settle(ctx)
+		build := Layout{Base: k.Base}.Current()
 		started := time.Now()
 		err := k.Agent(ctx)
 		if ctx.Err() != nil {
@@ -73,6 +81,13 @@ func (k Keeper) Run(ctx context.Context) error {
 		if time.Since(started) >= steady {
 			pause = firstPause
 			crashes = 0
+		}
+		if next := (Layout{Base: k.Base}).Current(); next != build { // it ended for that, and a version on trial has no time for long pauses
+			k.Logger.Info("another version is started", "build", "sha256:"+next)
+			pause = firstPause
+			crashes = -1
+			transport.Sleep(ctx, pause)
+			continue
 		}
 		k.Logger.Warn("the agent ended", "after", time.Since(started).Round(time.Millisecond).String(), "why", ending(err),
 			"again_in", pause.String())
@@ -115,10 +130,36 @@ func ending(err error) string {
 	return err.Error()
 }
 
+// environ is what the agent is started with.
+func (k Keeper) environ() ([]string, error) {
+	settings, err := ReadSettings(k.Settings)
+	if err != nil {
+		return nil, err
+	}
+	environ := append(variable.Without(os.Environ()), settings.Environ()...)
+	return append(environ, variable.Supervised+"=1"), nil // the agent then logs to its file alone
+}
+
+// settle lets the last good build decide which build is started. Whatever happens to it, the start goes on.
+func (k Keeper) settle(ctx context.Context) {
+	environ, err := k.environ()
+	if err != nil || (Layout{Base: k.Base}).Good() == "" {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, SettleTime)
+	defer cancel()
+	command := exec.CommandContext(ctx, Layout{Base: k.Base}.GoodProgram(), "settle", "--state", k.Base)
+	command.Env = environ
+	command.Dir = "/"
+	command.WaitDelay = time.Second
+	if out, err := command.CombinedOutput(); err != nil {
+		k.Logger.Warn("the last good version did not look at the one that is started", "error", err, "says", oneLine(string(out)))
+	}
+}
+
 // agent runs the current build, in a session of its own: a signal to the supervisor's session does not reach it.
 func (k Keeper) agent(ctx context.Context) error {
-	program := Layout{Base: k.Base}.Program()
-	settings, err := ReadSettings(k.Settings)
+	environ, err := k.environ()
 	if err != nil {
 		return err
 	}
@@ -127,9 +168,8 @@ func (k Keeper) agent(ctx context.Context) error {
 		return err
 	}
 	defer said.Close()
-	command := exec.CommandContext(ctx, program, "run")
-	command.Env = append(variable.Without(os.Environ()), settings.Environ()...)
-	command.Env = append(command.Env, variable.Supervised+"=1") // the agent then logs to its file alone
+	command := exec.CommandContext(ctx, Layout{Base: k.Base}.Program(), "run")
+	command.Env = environ
 	command.Stderr = said
 	command.Dir = "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}

@@ -1,12 +1,39 @@
 package service
 
-import "strings"
+import (
+	"fmt"
+	"strings"
+	"time"
+)
 
 // systemUnits is the folder of the units that a machine's administrator has written.
 const systemUnits = "/etc/systemd/system/"
 
 // unitName is the name of the unit, in the system's systemd and in a user's.
 const unitName = Name + ".service"
+
+// What each failing kind of release costs, counted from the moment in which its trial begins. The old agent ends within 1 s, and systemd
+// starts the new one unitRestart later, after settle, which takes at most SettleTime. Settle goes back after three starts that came to
+// nothing, and after wire.TrialTime. All of them must be over within WayBack.
+//
+//   - It ends at its start, or cannot be started at all: three starts, and the settle of the fourth.
+//   - It hangs before it is ready: systemd ends it after unitStart, or kills it unitStop later.
+//   - It hangs once it is ready: unitWatchdog after its last sign of life, and unitStop later where it does not take the signal.
+//   - It runs and does not reach the gateway, or hangs late: the guard that settle has started ends it, GuardTime after the beginning, and
+//     kills it guardGrace later.
+//
+// A healthy agent gives a sign of life at least every 40 s, and has asked its gateway 30 s after its start.
+const (
+	unitRestart  = 2 * time.Second
+	unitStart    = 60 * time.Second
+	unitStop     = 15 * time.Second
+	unitWatchdog = 60 * time.Second
+
+	// SettleTime bounds one settle. It is more than what the one call that settle makes may take.
+	SettleTime = 12 * time.Second
+	// WayBack is how long after the beginning of a trial a version that has failed is replaced by the one before.
+	WayBack = 2 * time.Minute
+)
 
 // unitHead and unitTail are the parts of the unit that are the same on all machines. Nothing in the unit depends on the agent's
 // version: an update changes a link, never the unit.
@@ -26,11 +53,11 @@ NotifyAccess=main
 `
 
 const unitTail = `Restart=always
-RestartSec=2
-TimeoutStartSec=90
-TimeoutStopSec=15
+RestartSec=%d
+TimeoutStartSec=%d
+TimeoutStopSec=%d
 # Fed by the loop that reports, when it gets on: a loop that is stuck is not fed, and the agent is restarted.
-WatchdogSec=120
+WatchdogSec=%d
 # Only the agent itself is stopped. What it started for others runs on through its restarts and updates.
 KillMode=process
 # Work that runs out of memory does not take the agent down.
@@ -54,9 +81,16 @@ func unitText(base, settings string, user bool) string {
 	if user {
 		target = "default.target"
 	}
-	return unitHead + "ExecStart=" + escapeUnit(Layout{Base: base}.Program()) + " run\nEnvironmentFile=" + escapeUnit(settings) + "\n" +
-		unitTail + "WantedBy=" + target + "\n"
+	layout := Layout{Base: base}
+	settle := escapeUnit(layout.GoodProgram()) + " settle --state " + escapeUnit(base)
+	start := escapeUnit(layout.Program()) + " run"
+	tail := fmt.Sprintf(unitTail, seconds(unitRestart), seconds(unitStart), seconds(unitStop), seconds(unitWatchdog))
+	return unitHead + "# The last good version looks first whether the one that is started has failed. Without it the start goes on.\n" +
+		"ExecStartPre=-" + settle + "\nExecStart=" + start + "\nEnvironmentFile=" + escapeUnit(settings) + "\n" +
+		tail + "WantedBy=" + target + "\n"
 }
+
+func seconds(d time.Duration) int { return int(d / time.Second) }
 
 // escapeUnit protects % from systemd, for which it begins a specifier. CheckPath has refused all other special characters.
 func escapeUnit(path string) string { return strings.ReplaceAll(path, "%", "%%") }
@@ -69,8 +103,7 @@ description="reports this machine to its fleet"
 supervisor=supervise-daemon
 `
 
-const openRCTail = `command_args="run"
-pidfile="/run/${RC_SVCNAME}.pid"
+const openRCTail = `pidfile="/run/${RC_SVCNAME}.pid"
 # Restarted for ever, however often it ends.
 respawn_delay=2
 respawn_max=0
@@ -87,6 +120,7 @@ depend() {
 
 // openRCText is the init script for an agent in base, with its settings in this file.
 func openRCText(base, settings string) string {
-	return openRCHead + "command=\"" + Layout{Base: base}.Program() + "\"\n" + openRCTail +
+	return openRCHead + "# The last good version looks first whether the one that is started has failed, and then becomes it.\n" +
+		"command=\"" + Layout{Base: base}.GoodProgram() + "\"\ncommand_args=\"launch --state " + base + "\"\n" + openRCTail +
 		"\nif [ -f \"" + settings + "\" ]; then\n\tset -o allexport\n\t. \"" + settings + "\"\n\tset +o allexport\nfi\n"
 }

@@ -49,7 +49,7 @@ func (m *member) power(again bool) {
 func members() []*member {
 	const openRC = "mkdir -p /run/openrc && touch /run/openrc/softlevel && openrc --quiet default"
 	const supervise = "at=/var/lib/muster-agent; [ ! -d $at ] || " +
-		"$at/current/muster-agent supervise --state $at --settings /etc/muster/agent.env"
+		"$at/good/muster-agent supervise --state $at --settings /etc/muster/agent.env"
 	return []*member{
 		{what: "systemd", root: lab.Systemd(), user: "root"},
 		{what: "systemd of a user", root: lab.Logins(), user: "alice"},

@@ -1,0 +1,148 @@
+package service
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"muster/agent/internal/transport"
+	"muster/agent/internal/variable"
+	"muster/agent/wire"
+)
+
+const (
+	// guardTime is how long a guard leaves a version on trial to itself. The version ends itself at wire.TrialTime, unless it hangs.
+	guardTime  = wire.TrialTime + 3*time.Second
+	guardLook  = time.Second     // between two looks whether the trial has ended
+	guardPause = 5 * time.Second // between two decisions, once its time is over
+	guardGrace = 5 * time.Second // for the failed version to end by itself
+)
+
+// guardLock is a file in the state directory. The guard that runs holds its lock.
+const guardLock = "guard.lock"
+
+// Guard watches a version on trial from outside. It comes from the last good version. It makes the way back safe where nothing else would
+// take it: where the version hangs, and where what keeps the agent was installed before agents could settle. After a loss of power there is
+// none until settle starts another one.
+type Guard struct {
+	Base string
+	// Open reports whether the trial goes on, and of which build.
+	Open func() (build string, open bool)
+	// Settle decides about the trial. It reports whether the good version is the current one again.
+	Settle func(ctx context.Context) (back bool)
+}
+
+// StartGuard starts the guard of a state directory from its last good version, in a session of its own. Where one runs already, the second
+// one ends at once.
+func StartGuard(base string) error {
+	layout := Layout{Base: base}
+	command := exec.Command(layout.GoodProgram(), "settle", "--guard", "--state", base)
+	command.Env = variable.Without(os.Environ()) // it reads the settings itself
+	command.Dir = "/"
+	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := command.Start(); err != nil {
+		return fmt.Errorf("start the guard of the new version: %w", err)
+	}
+	go func() { _ = command.Wait() }() // it may end before this process
+	return nil
+}
+
+// Run watches until the trial has ended. It is no error where another guard does.
+func (g Guard) Run(ctx context.Context) error {
+	lock, err := os.OpenFile(filepath.Join(g.Base, guardLock), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return explain(g.Base, err)
+	}
+	defer lock.Close()
+	if err := syscall.Flock(int(lock.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
+		return nil
+	} else if err != nil {
+		return explain(lock.Name(), err)
+	}
+	for due := time.Now().Add(guardTime); ; {
+		build, open := g.Open()
+		switch {
+		case !open:
+			return nil
+		case !time.Now().Before(due):
+			if g.Settle(ctx) {
+				return Layout{Base: g.Base}.endRuns(ctx, build)
+			}
+			due = time.Now().Add(guardPause)
+		}
+		if !transport.Sleep(ctx, guardLook) {
+			return nil
+		}
+	}
+}
+
+// endRuns ends the agents that run from a build. It kills those that do not end in time. What keeps the agent starts the current build then.
+func (l Layout) endRuns(ctx context.Context, build string) error {
+	deadline := time.Now().Add(guardGrace)
+	for signal := syscall.SIGTERM; ; {
+		pids := l.runs(build)
+		if len(pids) == 0 {
+			return nil
+		}
+		for _, pid := range pids {
+			if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
+				return fmt.Errorf("end process %d: %w", pid, err)
+			}
+		}
+		if !time.Now().Before(deadline) {
+			signal = syscall.SIGKILL
+		}
+		if !transport.Sleep(ctx, 500*time.Millisecond) {
+			return ctx.Err()
+		}
+	}
+}
+
+// runs lists the processes that run the agent from a build. It does not go by the lock or the status, because a version that is no good
+// may have neither.
+func (l Layout) runs(build string) (pids []int) {
+	program, err := filepath.EvalSymlinks(l.Version(build))
+	if err != nil {
+		return nil
+	}
+	processes, _ := filepath.Glob("/proc/[0-9]*")
+	for _, process := range processes {
+		pid, err := strconv.Atoi(filepath.Base(process))
+		if to, unread := os.Readlink(filepath.Join(process, "exe")); err != nil || unread != nil || to != program {
+			continue
+		}
+		line, _ := os.ReadFile(filepath.Join(process, "cmdline"))
+		if words := strings.Split(string(line), "\x00"); len(words) > 1 && words[1] == "run" {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// SettleLock makes one process at a time decide about the version that is started next. It waits for another one no longer than ctx.
+func SettleLock(ctx context.Context, base string) (free func(), err error) {
+	file, err := os.OpenFile(filepath.Join(base, settleLock), os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return nil, explain(base, err)
+	}
+	for {
+		err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
+		if err == nil {
+			return func() { file.Close() }, nil
+		}
+		if !errors.Is(err, syscall.EWOULDBLOCK) || !transport.Sleep(ctx, 20*time.Millisecond) {
+			file.Close()
+			return nil, explain(file.Name(), err)
+		}
+	}
+}
+
+// settleLock is a file in the state directory.
+const settleLock = "settle.lock"
