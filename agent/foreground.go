@@ -39,8 +39,8 @@ type foreground struct {
 	file     *logfile.File
 	notifier *service.Notifier
 	starts   *service.Starts
-	ending   chan error // takes why the agent ends by itself: errRestart or errUninstall
-
+	flags    []string   // that it was started with
+	ending   chan error // takes why the agent ends by itself: one of the errors in tasks.go
 }
 
 // work is the command run. It gets an identity if there is none, and then reports until ctx is done. A stop by a signal counts as
@@ -57,6 +57,7 @@ func work(ctx context.Context, p command.Program, args []string) error {
 	}
 	defer directory.Close()
 	a := newForeground(p, o, directory)
+	a.flags = args
 	err = a.work(ctx)
 	if ctx.Err() != nil {
 		a.notifier.Stopping()
@@ -64,7 +65,7 @@ func work(ctx context.Context, p command.Program, args []string) error {
 		a.Log.Info("stopped")
 		return nil
 	}
-	if errors.Is(err, errRestart) || errors.Is(err, errUninstall) {
+	if errors.Is(err, errRestart) || errors.Is(err, errUninstall) || errors.Is(err, errUpdate) {
 		a.starts.End(nil)
 		directory.Close()
 		if err = a.follow(ctx, err); err == nil {

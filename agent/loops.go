@@ -24,10 +24,12 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	m := machine.New(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
 	news := make(chan struct{}, 1) // one entry is enough: a heartbeat reports everything that is new
 	tasks := a.tasks(state, m)
+	updates := a.updates(state, tasks, news)
 	beat, err := heartbeat.New(heartbeat.Config{
 		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(),
 		Hardware: m.Hardware, Cost: m.Cost, Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,
-		Notices: func() []string { return slices.Concat(a.notices(), m.Notices(), tasks.Notices()) }, Work: tasks.Wait,
+		Notices: func() []string { return slices.Concat(a.notices(), m.Notices(), tasks.Notices(), updates.Notices()) },
+		Work:    updates.Waiting(tasks.Wait), Update: updates.Report, Heard: updates.Heard, Pace: updates.Pace,
 		Status: a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
 	})
 	if err != nil {
@@ -37,6 +39,7 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 		{"memory", giveMemoryBack},
 		{"GPUs", func(ctx context.Context) error { return m.Watch(ctx, a.gpuInterval(state), news) }},
 		{"tasks", tasks.Run},
+		{"updates", updates.Run},
 		{"ending", a.awaitEnd},
 		{"heartbeat", beat.Run},
 	}, nil

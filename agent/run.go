@@ -15,6 +15,7 @@ import (
 	"muster/agent/internal/leave"
 	"muster/agent/internal/probe"
 	"muster/agent/internal/service"
+	"muster/agent/internal/settle"
 	"muster/agent/internal/status"
 )
 
@@ -59,6 +60,8 @@ func commands() []entry {
 		{"probe", "what this machine looks like to the agent, as JSON", probe.Run},
 		{"leave", "give the node back and remove the agent without a trace", leave.Run},
 		{"supervise", "keep the agent running where there is no init system", supervise},
+		{"settle", "for services: decide which version is started next", settle.Run},
+		{"launch", "for services: decide that, and start it", settle.Launch},
 		{"version", "which build this is", showVersion},
 	}
 }
@@ -152,7 +155,7 @@ func findCommand(args []string) (name string, rest []string) {
 			if i == 0 && len(args) == 1 {
 				return arg, nil
 			}
-		case "no-gpu", "capture", "check", "force", "reload-units", "foreground", "detached":
+		case "no-gpu", "capture", "check", "force", "reload-units", "foreground", "detached", "guard", "stay":
 		default:
 			if !strings.Contains(arg, "=") {
 				i++

@@ -10,7 +10,6 @@ import (
 	"muster/agent/internal/account"
 	"muster/agent/internal/diag"
 	"muster/agent/internal/identity"
-	"muster/agent/internal/leave"
 	"muster/agent/internal/machine"
 	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
@@ -20,10 +19,11 @@ import (
 	"muster/agent/wire"
 )
 
-// Why the agent ends by itself, because a task wants it.
+// Why the agent ends by itself.
 var (
 	errRestart   = errors.New("a task starts the agent anew")
 	errUninstall = errors.New("a task removes the agent")
+	errUpdate    = errors.New("another version of the agent is to be started")
 )
 
 // hands are what does the tasks.
@@ -43,11 +43,15 @@ func (a *foreground) tasks(state identity.State, m *machine.Machine) *task.Worke
 		accounts:   &account.Accounts{State: a.State, Root: a.System.Root, UID: a.System.UID},
 		workloads:  workload.Host{State: a.State, Node: state.NodeID},
 	}
-	policies := []string{filepath.Join(a.System.OwnerFolder(), policy.File), filepath.Join(a.State, policy.File)}
 	h.worker = task.New(task.Config{
-		Client: a.Client, State: state, Folder: a.State, Policies: policies, Handle: h.handle, Logger: a.Log,
+		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Handle: h.handle, Logger: a.Log,
 	})
 	return h.worker
+}
+
+// policies are the files in which the owner may say what is done here.
+func (a *foreground) policies() []string {
+	return []string{filepath.Join(a.System.OwnerFolder(), policy.File), filepath.Join(a.State, policy.File)}
 }
 
 // handle does one task. This switch is the one place that knows what does the tasks of a type.
@@ -120,13 +124,4 @@ func (a *foreground) uninstall(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
-}
-
-// follow does what the agent ended for. Nothing of it runs any more.
-func (a *foreground) follow(ctx context.Context, why error) error {
-	if errors.Is(why, errUninstall) {
-		return leave.Run(ctx, a.Program, []string{"--state", a.State})
-	}
-	a.Log.Info("starting anew")
-	return a.System.Replace(a.notifier.Environ())
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"syscall"
@@ -27,6 +28,7 @@ func (c Collector) sources() []source {
 		{file: "agent/identity.json", read: c.readNode},
 		{file: "agent/settings.env", read: c.settings},
 		{file: "agent/tasks.txt", read: c.readTasks},
+		{file: "agent/update.json", read: tail(filepath.Join(c.State, service.UpdateFile))},
 		{file: "agent/agent.log", limit: 4 << 20, read: tail(logs.Log())},
 		{file: "agent/agent.log.1", limit: 4 << 20, read: tail(logs.Log() + ".1")},
 		{file: "agent/supervisor.log", limit: 4 << 20, read: tail(logs.SupervisorLog())},

@@ -42,6 +42,9 @@ type Config struct {
 	GPUs      func() string                   // what was seen of them, for a person; nil: nothing
 	Wake      <-chan struct{}                 // there is news, so a beat is wanted now; nil: never
 	Work      Work                            // what the loop does while nothing else is due; nil: it waits
+	Update    func() *wire.Update             // what the next report says about updates; nil: nothing
+	Heard     Heard                           // told of each accepted report; nil: nobody
+	Pace      func() time.Duration            // the longest time from one report to the next; nil, or 0 from it: as usual
 	Progress  func(phase string)              // told whenever the loop gets on, at least every workPause; nil: nobody
 	Status    identity.Status                 // what the loop does not know itself: PID, Version, Since
 	Logger    *slog.Logger
@@ -49,6 +52,9 @@ type Config struct {
 
 // Health gives wire.HeartbeatRequest's Health and HealthDetail: nil where nobody has looked yet, empty where nothing is wrong.
 type Health func() (reasons []string, detail map[string]string)
+
+// Heard takes the proven answer to an accepted report. said is what Update gave for that report.
+type Heard func(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer)
 
 // Work does something until ctx is done, and comes back before that only where it has a reason. The loop may call it again at once. Where
 // its error says that the pinned trust set may be out of date (trust.Stale), the loop looks for a newer one.
@@ -215,6 +221,17 @@ func (l *Loop) setInterval(seconds int) {
 	}
 }
 
+// paced is a wait as it is while a version is on trial: no longer than its pace.
+func (l *Loop) paced(wait time.Duration) time.Duration {
+	if l.Pace == nil {
+		return wait
+	}
+	if pace := l.Pace(); pace > 0 {
+		return min(wait, pace)
+	}
+	return wait
+}
+
 // jittered is the interval plus or minus up to a tenth, so that nodes that started together spread out.
 func jittered(interval time.Duration) time.Duration {
 	return interval - interval/10 + mathrand.N(interval/5+1)
@@ -239,6 +256,9 @@ func (l *Loop) request() wire.HeartbeatRequest {
 	}
 	if l.Cost != nil {
 		r.Cost = l.Cost()
+	}
+	if l.Update != nil {
+		r.Update = l.Update()
 	}
 	return r
 }
@@ -282,7 +302,10 @@ func (l *Loop) beat(ctx context.Context) {
 		return
 	}
 	l.setInterval(answer.IntervalSeconds)
-	l.nextBeat = time.Now().Add(jittered(l.interval))
+	if l.Heard != nil {
+		l.Heard(l.State, request.Update, answer)
+	}
+	l.nextBeat = time.Now().Add(jittered(l.paced(l.interval)))
 	l.accepted(answer)
 	l.enrolled(answer.Enrolment)
 	l.trusted(ctx, nil, answer.Trust)

@@ -18,6 +18,7 @@ func (l *Loop) trusted(ctx context.Context, err error, newest int64) bool {
 	if !trust.Stale(err) && !behind || ctx.Err() != nil {
 		return false
 	}
+	l.progress(ctx) // the exchange before this one may have taken its whole time
 	l.setsPoll = time.Now().Add(setsPause)
 	next, news, failed := trust.Refresh(ctx, l.Client, l.State)
 	if failed == nil && news {

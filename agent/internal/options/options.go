@@ -52,8 +52,7 @@ func Parse(f *command.Flags, args []string) (Options, error) {
 	f.StringVar(&o.source.text, tokenFlag, "", "enrollment `TOKEN` or bootstrap token; better: MUSTER_TOKEN")
 	f.StringVar(&o.source.file, fileFlag, "", "`FILE` that holds it; - is standard input")
 	pin := f.String("root-pin", "", "`PIN` of the gateway's root, for an enrolment: sha256:<hex>")
-	way := f.String("transport", string(transport.Auto),
-		"`WAY` to the gateway: direct, curl, or auto, which tries curl where an edge stops the agent")
+	way := WayFlag(f)
 	f.StringVar(&o.NvidiaSMI, "nvidia-smi", "nvidia-smi", "`PATH` or name of nvidia-smi")
 	f.BoolVar(&o.NoGPU, "no-gpu", false, "do not look at GPUs")
 	f.DurationVar(&o.Interval, "interval", 0, "`TIME` between heartbeats, at least 100ms (default: as the gateway wishes, 30s)")
@@ -67,6 +66,12 @@ func Parse(f *command.Flags, args []string) (Options, error) {
 		return o, err
 	}
 	return o, o.check(*pin, *way)
+}
+
+// WayFlag adds the flag --transport.
+func WayFlag(f *command.Flags) *string {
+	return f.String("transport", string(transport.Auto),
+		"`WAY` to the gateway: direct, curl, or auto, which tries curl where an edge stops the agent")
 }
 
 // check refuses values that cannot work, before anything is done, and reads those that package flag cannot read.

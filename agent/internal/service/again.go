@@ -11,12 +11,17 @@ import (
 // process stays. It returns only where that fails. The program is looked for by the name with which it was started, so that after an update
 // the new build starts.
 func (s System) Replace(environ []string) error {
-	if s.Again != nil {
-		return s.Again(environ)
-	}
 	program, err := exec.LookPath(os.Args[0])
 	if err != nil {
 		program = OwnProgram
 	}
-	return fmt.Errorf("start the agent anew: %w", syscall.Exec(program, os.Args, environ))
+	return fmt.Errorf("start the agent anew: %w", s.Become(program, os.Args, environ))
+}
+
+// Become replaces this process by a program. It returns only where that fails.
+func (s System) Become(program string, args, environ []string) error {
+	if s.Exec != nil {
+		return s.Exec(program, args, environ)
+	}
+	return syscall.Exec(program, args, environ)
 }

@@ -66,7 +66,7 @@ func TestOnstart(t *testing.T) {
 	if info, _ := os.Stat(filepath.Join(b.Root, "/root/onstart.sh")); info.Mode().Perm() != 0o750 {
 		t.Errorf("mode %v", info.Mode())
 	}
-	want := b.Base + "/good/muster-agent supervise --detached --state " + b.Base + " --settings /etc/muster/agent.env"
+	want := b.Base + "/current/muster-agent supervise --detached --state " + b.Base + " --settings /etc/muster/agent.env"
 	if len(b.started) != 2 || b.started[0] != want {
 		t.Errorf("started %q", b.started)
 	}

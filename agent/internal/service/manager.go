@@ -55,7 +55,7 @@ func (m Manager) installSupervisor(ctx context.Context, restart bool) (Outcome, 
 			return Outcome{}, err
 		}
 	}
-	if _, err := m.StartSupervisor(); err != nil {
+	if _, err := m.startSupervisor(Layout{Base: m.Base}.Program()); err != nil { // the build that join has just tried
 		return Outcome{}, err
 	}
 	line := m.Without() + ": built-in supervisor started"
@@ -73,14 +73,19 @@ func (m Manager) Without() string {
 	return "no init system here"
 }
 
-// StartSupervisor starts the supervisor in a session of its own, and gives what it prints. It is no error where one runs already.
+// StartSupervisor starts the supervisor in a session of its own, from the last good version, and gives what it prints. It is no error
+// where one runs already.
 func (m Manager) StartSupervisor() (string, error) {
+	return m.startSupervisor(Layout{Base: m.Base}.keeping())
+}
+
+func (m Manager) startSupervisor(program string) (string, error) {
 	start := m.Detach
 	if start == nil {
 		start = detach
 	}
 	args := []string{"supervise", "--detached", "--state", m.Base, "--settings", m.Settings}
-	return start(Layout{Base: m.Base}.keeping(), args, variable.Without(os.Environ()))
+	return start(program, args, variable.Without(os.Environ()))
 }
 
 // StartLeave starts the command leave of the installed agent. It outlives the agent, which it stops. It writes to a file in the state

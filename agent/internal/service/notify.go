@@ -35,6 +35,9 @@ func NewNotifier(getenv func(string) string) *Notifier {
 // Environ is this process's environment as it was before NewNotifier, for a process that takes its place.
 func (n *Notifier) Environ() []string { return append(os.Environ(), n.taken...) }
 
+// Told reports whether systemd is told anything.
+func (n *Notifier) Told() bool { return n.socket != "" }
+
 // Progress feeds the watchdog and says how the agent is. The first call also says that the agent has started.
 func (n *Notifier) Progress(status string) {
 	n.mu.Lock()

@@ -56,8 +56,8 @@ type System struct {
 	Getenv func(string) string
 	// Command runs a tool of the system and returns what it printed. Where it is nil, the real tool runs, without any MUSTER_ variable.
 	Command func(ctx context.Context, name string, args ...string) ([]byte, error)
-	// Again replaces this process by a new one of the same program, with this environment. Nil: the system does that.
-	Again func(environ []string) error
+	// Exec replaces this process by a program, with these arguments and this environment. Nil: the system does that.
+	Exec func(program string, args, environ []string) error
 	// Detach starts a program in a session of its own, with this environment alone, and gives the one line that it prints.
 	Detach func(program string, args, env []string) (string, error)
 }

@@ -16,6 +16,7 @@ const (
 	Token      = Prefix + "TOKEN"
 	TokenFile  = Prefix + "TOKEN_FILE"
 	Supervised = Prefix + "SUPERVISED" // set by the supervisor: standard error is a file that nothing bounds, so do not log there
+	Kept       = Prefix + "KEPT"       // set by who starts the agent again when it ends
 )
 
 // Of is the variable that stands in for a flag.
