@@ -1,0 +1,157 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"muster/agent/internal/command"
+	"muster/agent/internal/options"
+	"muster/agent/internal/service"
+	"muster/agent/internal/variable"
+)
+
+// programs installs scripts as builds, the first one as the good and the current version.
+func programs(t *testing.T, scripts ...string) (l service.Layout, builds []string) {
+	t.Helper()
+	l = service.Layout{Base: t.TempDir()}
+	for i, script := range scripts {
+		path := filepath.Join(t.TempDir(), "program")
+		if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\n# %d\n%s\n", i, strings.ReplaceAll(script, "BASE", l.Base)), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		build, err := l.Install(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		builds = append(builds, build)
+	}
+	if err := errors.Join(l.SetCurrent(builds[0]), l.SetGood(builds[0])); err != nil {
+		t.Fatal(err)
+	}
+	return l, builds
+}
+
+// outside is a program on a machine whose files are below a folder.
+func outside(t *testing.T, out, errs *screen, env ...string) command.Program {
+	p := command.Program{Version: "1", Getenv: environment(env...), Stdin: strings.NewReader(""), Stdout: out, Stderr: errs}
+	p.System = service.System{Root: t.TempDir(), UID: os.Geteuid(), Getenv: p.Getenv}
+	return p
+}
+
+func TestSettleNeedsAnAgent(t *testing.T) {
+	for _, args := range [][]string{{"settle"}, {"launch"}} {
+		var out, errs screen
+		p := outside(t, &out, &errs)
+		if code := execute(t.Context(), p, append(args, "--state", t.TempDir())); code != 1 || !strings.Contains(errs.String(), "--state") {
+			t.Errorf("%s: exit %d, %s", args, code, errs.String())
+		}
+		if code := execute(t.Context(), p, append(args, "--state", "/", "--transport", "no")); code == 0 {
+			t.Errorf("%s: a wrong transport: exit %d", args, code)
+		}
+		if code := execute(t.Context(), p, append(args, "--help")); code != 0 || !strings.Contains(out.String(), "last good version") {
+			t.Errorf("%s: exit %d, %s", args, code, out.String())
+		}
+	}
+}
+
+// TestSettleStopsNoStart: with nothing on trial it says nothing and changes nothing.
+func TestSettleStopsNoStart(t *testing.T) {
+	l, builds := programs(t, "", "")
+	if err := l.SetCurrent(builds[1]); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		var out, errs screen
+		code := execute(t.Context(), outside(t, &out, &errs), []string{"settle", "--state", l.Base})
+		if code != 0 || out.String()+errs.String() != "" || l.Current() != builds[1] || l.Good() != builds[0] {
+			t.Errorf("exit %d, %s%s, current %s", code, out.String(), errs.String(), l.Current())
+		}
+	}
+}
+
+func TestLaunchBecomesTheCurrentVersion(t *testing.T) {
+	l, _ := programs(t, "")
+	for failures := range 3 {
+		var out, errs screen
+		p := outside(t, &out, &errs)
+		var calls []string
+		p.System.Exec = func(program string, args, _ []string) error {
+			calls = append(calls, program+" "+strings.Join(args, " "))
+			if len(calls) <= failures {
+				return errors.New("exec format error")
+			}
+			panic("this process is another one now")
+		}
+		code := func() (code int) {
+			defer func() { _ = recover() }()
+			return execute(t.Context(), p, []string{"launch", "--state", l.Base, "--", "--no-gpu", "--gateway", "x"})
+		}()
+		want := l.Program() + " " + l.Program() + " run --no-gpu --gateway x"
+		if len(calls) != min(failures+1, 2) || calls[0] != want || (code == 1) != (failures == 2) {
+			t.Errorf("%d failures: exit %d, %q, %s", failures, code, calls, errs.String())
+		}
+	}
+}
+
+// TestLaunchStaysDuringATrial: the child has the terminal, and knows that it is started again. What ends with nothing on trial, ends.
+func TestLaunchStaysDuringATrial(t *testing.T) {
+	l, builds := programs(t, `echo "$MUSTER_KEPT $*"; exit 3`, "")
+	var out, errs screen
+	code := execute(t.Context(), outside(t, &out, &errs), []string{"launch", "--stay", "--state", l.Base, "--", "--no-gpu"})
+	if code != 1 || out.String() != "1 run --no-gpu\n" || !strings.Contains(errs.String(), "exit status 3") || l.Current() != builds[0] {
+		t.Errorf("exit %d, %q, %s", code, out.String(), errs.String())
+	}
+}
+
+// TestLaunchStaysForAnotherVersion: a child that ends because another version is current is followed by that one.
+func TestLaunchStaysForAnotherVersion(t *testing.T) {
+	l, builds := programs(t, `echo one; ln -sfn "$(cat BASE/next)" BASE/current; exit 0`, "echo two; exit 4")
+	if err := os.WriteFile(filepath.Join(l.Base, "next"), []byte("versions/"+builds[1]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out, errs screen
+	code := execute(t.Context(), outside(t, &out, &errs), []string{"launch", "--stay", "--state", l.Base})
+	if code != 1 || out.String() != "one\ntwo\n" || !strings.Contains(errs.String(), "exit status 4") {
+		t.Errorf("exit %d, %q, %s", code, out.String(), errs.String())
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	stop()
+	if code := execute(ctx, outside(t, &out, &errs), []string{"launch", "--stay", "--state", l.Base}); code != 0 {
+		t.Errorf("told to stop: exit %d", code)
+	}
+}
+
+func TestHandOver(t *testing.T) {
+	l, _ := programs(t, "")
+	for _, test := range []struct {
+		name string
+		env  []string
+		kept bool
+	}{
+		{"by hand", nil, false}, {"the supervisor's", []string{variable.Supervised, "1"}, true}, {"launched", []string{variable.Kept, "1"}, true},
+		{"systemd's", []string{"NOTIFY_SOCKET", "@muster-test"}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var out, errs screen
+			p := outside(t, &out, &errs, test.env...)
+			call := ""
+			failed := errors.New("no such program")
+			p.System.Exec = func(program string, args, environ []string) error {
+				call = program + ": " + strings.Join(args, " ")
+				return failed
+			}
+			a := newForeground(p, options.Options{State: l.Base, Way: "auto"}, nil)
+			a.flags = []string{"--gateway", "https://g"}
+			err := a.follow(t.Context(), errUpdate)
+			want := l.GoodProgram() + ": " + l.GoodProgram() + " launch --stay --state " + l.Base + " --transport auto -- --gateway https://g"
+			if test.kept && (err != nil || call != "") || !test.kept && (!errors.Is(err, failed) || call != want) {
+				t.Errorf("%v, called %q", err, call)
+			}
+		})
+	}
+}
