@@ -77,6 +77,7 @@ func (h *house) rooms() http.Handler {
 			w.WriteHeader(http.StatusRequestTimeout)
 		}
 	})
+	mux.HandleFunc("/upload", upload)
 	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = door.Patient(w).Write(make([]byte, large))
 	})
