@@ -22,12 +22,18 @@ type Info struct {
 	Logger *slog.Logger     // nil: slog.Default
 }
 
-// Error gives status and body of a refusal. A *wire.ErrorDetail in err's chain is passed on with its own status. A context that ended
+// Error gives status and body of a refusal, as Answer says.
+func (i *Info) Error(err error) (status int, body []byte) {
+	status, answer := i.Answer(err)
+	return status, JSON(answer)
+}
+
+// Answer gives status and content of a refusal. A *wire.ErrorDetail in err's chain is passed on with its own status. A context that ended
 // is 503. So is a database that takes no writes, which its owner logs. Anything else is a bare 500: its cause goes to the log alone,
 // under the request id that the body names.
-func (i *Info) Error(err error) (status int, body []byte) {
+func (i *Info) Answer(err error) (status int, answer wire.Error) {
 	now := i.now()
-	answer := wire.Error{Time: &now, Epoch: i.Epoch}
+	answer = wire.Error{Time: &now, Epoch: i.Epoch}
 	var detail *wire.ErrorDetail
 	var outage interface{ Unavailable() string }
 	switch {
@@ -49,7 +55,7 @@ func (i *Info) Error(err error) (status int, body []byte) {
 		answer.RequestID = rand.Text()[:16]
 		i.logger().Error("request went wrong", "request_id", answer.RequestID, "error", secret.Redact(err.Error()))
 	}
-	return status, JSON(answer)
+	return status, answer
 }
 
 // WriteError answers with Error(err).
