@@ -60,10 +60,12 @@ func (r Records) Blob(ctx context.Context, repository, digest string) (Link, err
 
 func readBlob(row *sqlite.Row) Blob { return Blob{Digest: row.Text(), Size: row.Number()} }
 
-// TouchBlob notes that a blob of a repository was asked for, so that it is not collected before its manifest comes.
+// TouchBlob notes that a blob of a repository was asked for, so that it is not collected before its manifest comes. ErrConflict where
+// the repository does not have it.
 func (r Records) TouchBlob(ctx context.Context, repository, digest string, at time.Time) error {
-	_, err := r.write(ctx, sqlite.Do("UPDATE registry_links SET used_at = max(used_at, ?) WHERE repository = ? AND digest = ?",
-		sqlite.Millis(at), repository, digest))
+	_, err := r.write(ctx, sqlite.Guard("EXISTS(SELECT 1 FROM registry_links WHERE repository = ? AND digest = ?)", repository, digest),
+		sqlite.Do("UPDATE registry_links SET used_at = max(used_at, ?) WHERE repository = ? AND digest = ?", sqlite.Millis(at),
+			repository, digest))
 	return err
 }
 

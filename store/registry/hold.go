@@ -20,10 +20,19 @@ func notHeld(repository, digest string) sqlite.Statement {
 	return sqlite.Guard("NOT EXISTS("+needed+"SELECT 1 FROM needed WHERE repository = ? AND digest = ?)", repository, digest)
 }
 
-// Hold keeps a manifest and what it names until its holder lets go. ErrConflict where the manifest is not there.
-func (r Records) Hold(ctx context.Context, repository, digest, holder string) error {
+// below is the digest of a manifest, and all that it and its manifests name.
+const below = `WITH RECURSIVE below(digest) AS (
+		SELECT ?
+		UNION
+		SELECT n.digest FROM below b JOIN registry_names n ON n.repository = ? AND n.manifest = b.digest)
+	`
+
+// Hold keeps a manifest and what it names until its holder lets go. ErrConflict where the manifest is not there, or has more than so
+// many others below it.
+func (r Records) Hold(ctx context.Context, repository, digest, holder string, most int) error {
 	_, err := r.write(ctx,
 		sqlite.Guard("EXISTS(SELECT 1 FROM registry_manifests WHERE repository = ? AND digest = ?)", repository, digest),
+		sqlite.Guard("("+below+"SELECT count(*) FROM (SELECT 1 FROM below LIMIT ?)) <= ?", digest, repository, int64(most)+2, int64(most)+1),
 		sqlite.Do("INSERT INTO registry_holds(holder, repository, digest) VALUES (?, ?, ?) ON CONFLICT DO NOTHING", holder, repository, digest))
 	return err
 }

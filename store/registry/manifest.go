@@ -92,11 +92,15 @@ func (r Records) DropTag(ctx context.Context, repository, tag string, events ...
 	}, events...)
 }
 
-// DropManifest deletes a manifest and its tags. ErrConflict where there is none, or it is held: see Holder.
-func (r Records) DropManifest(ctx context.Context, repository, digest string, events ...store.Event) error {
+// DropManifest deletes a manifest and its tags. ErrConflict where there is none, or it is held: see Holder. What it named counts as used
+// at that time: a client may just have been told that it need not push it again.
+func (r Records) DropManifest(ctx context.Context, repository, digest string, at time.Time, events ...store.Event) error {
 	return r.db.Change(ctx, []sqlite.Statement{
 		sqlite.Guard("EXISTS(SELECT 1 FROM registry_manifests WHERE repository = ? AND digest = ?)", repository, digest),
 		notHeld(repository, digest),
+		sqlite.Do(`UPDATE registry_links SET used_at = max(used_at, ?) WHERE repository = ?
+			AND digest IN (SELECT digest FROM registry_names WHERE repository = ? AND manifest = ?)`, sqlite.Millis(at), repository, repository,
+			digest),
 		sqlite.Do("DELETE FROM registry_tags WHERE repository = ? AND digest = ?", repository, digest),
 		sqlite.Do("DELETE FROM registry_names WHERE repository = ? AND manifest = ?", repository, digest),
 		sqlite.Do("DELETE FROM registry_manifests WHERE repository = ? AND digest = ?", repository, digest),

@@ -138,9 +138,13 @@ func TestCollect(t *testing.T) {
 	f.manifest("a", "m", "named")
 	f.must(f.TouchBlob(ctx, "a", "touched", start))
 	f.must(f.TouchBlob(ctx, "a", "touched", old))
+	f.want("touch what is not there", f.TouchBlob(ctx, "c", "touched", start), store.ErrConflict)
+	f.manifest("a", "gone", "of gone")
+	f.blob("a", "of gone", old)
+	f.must(f.DropManifest(ctx, "a", "gone", start))
 	blobs, repositories, err := f.Collect(ctx, start.Add(-time.Hour))
 	f.same("collected", err, []int64{blobs, repositories}, []int64{5, 2}) // a: old; b: all three; empty: old
-	for digest, want := range map[string]error{"named": nil, "new": nil, "touched": nil, "old": store.ErrNotFound} {
+	for digest, want := range map[string]error{"named": nil, "new": nil, "touched": nil, "of gone": nil, "old": store.ErrNotFound} {
 		_, err := f.Blob(ctx, "a", digest)
 		f.want(digest, err, want)
 	}
@@ -201,8 +205,8 @@ func TestDropManifests(t *testing.T) {
 	f.want("drop a tag again", f.DropTag(ctx, "a", "v1", event("untagged")), store.ErrConflict)
 	_, err := f.Manifest(ctx, "a", "m")
 	f.must(err)
-	f.must(f.DropManifest(ctx, "a", "m", event("dropped")))
-	f.want("drop again", f.DropManifest(ctx, "a", "m", event("dropped")), store.ErrConflict)
+	f.must(f.DropManifest(ctx, "a", "m", start, event("dropped")))
+	f.want("drop again", f.DropManifest(ctx, "a", "m", start, event("dropped")), store.ErrConflict)
 	f.same("events", nil, f.events(), []string{"dropped", "untagged"})
 	tags, err := f.Tags(ctx, "a", "", -1)
 	f.same("tags", err, tags, []string{})
@@ -251,7 +255,7 @@ func TestReferrers(t *testing.T) {
 func TestHolds(t *testing.T) {
 	f := newFixture(t)
 	ctx := t.Context()
-	f.want("hold what is not there", f.Hold(ctx, "a", "top", "h1"), store.ErrConflict)
+	f.want("hold what is not there", f.Hold(ctx, "a", "top", "h1", 4), store.ErrConflict)
 	f.blob("a", "layer", start)
 	f.blob("b", "layer", start)
 	f.manifest("a", "top", "index", "away")
@@ -259,24 +263,25 @@ func TestHolds(t *testing.T) {
 	f.manifest("a", "image", "layer")
 	f.manifest("a", "other", "top")
 	f.manifest("b", "image", "layer")
-	f.must(errors.Join(f.Hold(ctx, "a", "top", "h1"), f.Hold(ctx, "a", "top", "h1"), f.Hold(ctx, "a", "index", "h2")))
+	f.want("hold more than may be", f.Hold(ctx, "a", "top", "h1", 3), store.ErrConflict)
+	f.must(errors.Join(f.Hold(ctx, "a", "top", "h1", 4), f.Hold(ctx, "a", "top", "h1", 4), f.Hold(ctx, "a", "index", "h2", 2)))
 	for _, digest := range []string{"top", "index", "image"} {
-		f.want("drop "+digest, f.DropManifest(ctx, "a", digest), store.ErrConflict)
+		f.want("drop "+digest, f.DropManifest(ctx, "a", digest, start), store.ErrConflict)
 	}
 	f.want("drop the layer", f.DropLink(ctx, "a", "layer"), store.ErrConflict)
 	holder, err := f.Holder(ctx, "a", "layer")
 	f.same("the holder", err, holder, "h1")
-	f.must(errors.Join(f.DropLink(ctx, "b", "layer"), f.DropManifest(ctx, "b", "image"), f.DropManifest(ctx, "a", "other")))
+	f.must(errors.Join(f.DropLink(ctx, "b", "layer"), f.DropManifest(ctx, "b", "image", start), f.DropManifest(ctx, "a", "other", start)))
 
 	f.must(f.LetGo(ctx, "h1"))
 	holder, err = f.Holder(ctx, "a", "layer")
 	f.same("the other holder", err, holder, "h2")
-	f.must(f.DropManifest(ctx, "a", "top"))
-	f.want("drop what the other holds", f.DropManifest(ctx, "a", "image"), store.ErrConflict)
+	f.must(f.DropManifest(ctx, "a", "top", start))
+	f.want("drop what the other holds", f.DropManifest(ctx, "a", "image", start), store.ErrConflict)
 	f.must(f.LetGo(ctx, "h2"))
 	_, err = f.Holder(ctx, "a", "layer")
 	f.want("nobody holds it", err, store.ErrNotFound)
-	f.must(errors.Join(f.DropManifest(ctx, "a", "image"), f.DropLink(ctx, "a", "layer")))
+	f.must(errors.Join(f.DropManifest(ctx, "a", "image", start), f.DropLink(ctx, "a", "layer")))
 }
 
 // TestCanceled gives up every kind of call.

@@ -33,13 +33,24 @@ type Error struct {
 
 func (e *Error) Error() string { return e.Code + ": " + e.Message }
 
-// refuse makes an error about something that the caller named, cut to a length that fits in a line.
-func refuse(code, message, about string) *Error {
+// refuse makes an error about something that the caller gave.
+func refuse(code, message, given string) *Error {
+	return &Error{Code: code, Message: fmt.Sprintf("%s: not %q", message, short(given))}
+}
+
+// missing makes an error about something that is not there.
+func missing(code, what, name string) *Error {
+	name = short(name)
+	return &Error{Code: code, Message: fmt.Sprintf("there is no %s %q here", what, name), Detail: map[string]string{"name": name}}
+}
+
+// short cuts a text that anybody may have made to a length that fits in a line.
+func short(text string) string {
 	const most = 300
-	if len(about) > most {
-		about = about[:most]
+	if len(text) > most {
+		return text[:most]
 	}
-	return &Error{Code: code, Message: fmt.Sprintf("%s: not %q", message, about)}
+	return text
 }
 
 // Is tells whether an error has a code.

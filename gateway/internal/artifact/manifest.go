@@ -2,14 +2,25 @@ package artifact
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
 
 	"muster/store"
+	"muster/store/registry"
 )
+
+// MaxManifest is how many bytes a manifest may have: 4 MiB, which is more than the 4 MB that every registry must take.
+const MaxManifest = 4 << 20
+
+// maxTags is how many tags one push may set.
+const maxTags = 100
 
 // PutManifest is a manifest as it is pushed.
 type PutManifest struct {
 	Reference string      // a tag, or the digest of Body
-	MediaType string      // as the client gives it, without parameters
+	MediaType string      // as the client gives it, without parameters; empty: Body says it
 	Body      []byte      // at most MaxManifest; kept byte by byte
 	Tags      []string    // further tags
 	By        store.Actor // for the event
@@ -19,7 +30,7 @@ type PutManifest struct {
 type Stored struct {
 	Digest  string
 	Subject string   // the digest that it refers to; empty: none
-	Tags    []string // those that point at it now
+	Tags    []string // those that this push pointed at it
 }
 
 // Manifest is a manifest as it was pushed.
@@ -29,46 +40,235 @@ type Manifest struct {
 	Body      []byte
 }
 
-// PutManifest stores a manifest and points its tags at it. MANIFEST_INVALID where it is none, MANIFEST_BLOB_UNKNOWN where the repository
-// does not have what it names. An index may name manifests that are not there, a subject may come later, and layers that must not be
-// distributed need not be there at all.
+// PutManifest stores a manifest and points its tags at it. MANIFEST_INVALID where it is none, DIGEST_INVALID where its digest is another,
+// MANIFEST_BLOB_UNKNOWN where the repository does not have its config. Layers, and the manifests of an index, need not be there: some
+// must not be distributed, others are left away by who copies a part. A subject may come later.
 func (r *Registry) PutManifest(ctx context.Context, repository string, m PutManifest) (Stored, error) {
-	return Stored{}, errUnsupported()
+	if err := CheckName(repository); err != nil {
+		return Stored{}, err
+	}
+	document, err := Parse(m.MediaType, m.Body)
+	if err != nil {
+		return Stored{}, err
+	}
+	done, err := m.stored()
+	if err != nil {
+		return Stored{}, err
+	}
+	if err := r.roomFor(int64(len(m.Body))); err != nil {
+		return Stored{}, err
+	}
+	record := m.record(repository, done, document)
+	record.PushedAt = r.now()
+	if document.Subject != nil {
+		done.Subject = document.Subject.Digest
+	}
+	err = r.records.PutManifest(ctx, record, done.Tags, r.event(eventPushed, m.By, map[string]string{
+		"repository": repository, "digest": done.Digest, "tags": strings.Join(done.Tags, " "), "media_type": document.MediaType}))
+	if errors.Is(err, store.ErrConflict) {
+		return Stored{}, &Error{Code: CodeManifestBlobUnknown, Message: "this repository does not have the manifest's config: push it first",
+			Detail: map[string]string{"digest": record.Config}}
+	}
+	if err != nil {
+		return Stored{}, err
+	}
+	r.recount(ctx, 0)
+	return done, nil
+}
+
+// stored works out the digest and the tags. A push by tag has the usual algorithm, a push by digest the one of that digest.
+func (m PutManifest) stored() (Stored, error) {
+	tags := slices.Clone(m.Tags)
+	algorithm := SHA256
+	if strings.Contains(m.Reference, ":") {
+		d, err := ParseDigest(m.Reference)
+		if err != nil {
+			return Stored{}, err
+		}
+		algorithm = d.Algorithm
+	} else {
+		tags = append(tags, m.Reference)
+	}
+	got := digestBy(algorithm, m.Body).String()
+	if strings.Contains(m.Reference, ":") && got != m.Reference {
+		return Stored{}, refuse(CodeDigestInvalid, "the manifest has the digest "+got, m.Reference)
+	}
+	for _, tag := range tags {
+		if !IsTag(tag) {
+			return Stored{}, refuse(CodeManifestInvalid, "a tag has at most 128 letters, digits, and _ . -", tag)
+		}
+	}
+	slices.Sort(tags)
+	tags = slices.Compact(tags)
+	if len(tags) > maxTags {
+		return Stored{}, invalid(fmt.Sprintf("one push sets at most %d tags", maxTags))
+	}
+	return Stored{Digest: got, Tags: tags}, nil
+}
+
+func (m PutManifest) record(repository string, done Stored, d Document) registry.Manifest {
+	record := registry.Manifest{Repository: repository, Digest: done.Digest, MediaType: d.MediaType, Body: m.Body, PushedBy: m.By.Name}
+	if d.Config != nil {
+		record.Config = d.Config.Digest
+	}
+	for _, named := range d.needs() {
+		record.Names = append(record.Names, named.Digest)
+	}
+	if d.Subject != nil {
+		record.Referrer = registry.Referrer{Subject: d.Subject.Digest, ArtifactType: d.ArtifactType, Annotations: d.Annotations}
+	}
+	return record
+}
+
+// roomFor refuses a manifest that would be over the quota.
+func (r *Registry) roomFor(more int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.checkQuota(more)
 }
 
 // Manifest reads a manifest by tag or digest. MANIFEST_UNKNOWN where there is none.
 func (r *Registry) Manifest(ctx context.Context, repository, reference string) (Manifest, error) {
-	return Manifest{}, errUnsupported()
+	byDigest, err := checkReference(repository, reference)
+	if err != nil {
+		return Manifest{}, err
+	}
+	read := r.records.Tagged
+	if byDigest {
+		read = r.records.Manifest
+	}
+	m, err := read(ctx, repository, reference)
+	if errors.Is(err, store.ErrNotFound) {
+		return Manifest{}, unknownManifest(reference)
+	}
+	return Manifest{Digest: m.Digest, MediaType: m.MediaType, Body: m.Body}, err
+}
+
+func checkReference(repository, reference string) (byDigest bool, err error) {
+	if err := CheckName(repository); err != nil {
+		return false, err
+	}
+	if strings.Contains(reference, ":") {
+		_, err := ParseDigest(reference)
+		return true, err
+	}
+	if !IsTag(reference) {
+		return false, unknownManifest(reference)
+	}
+	return false, nil
+}
+
+func unknownManifest(reference string) error {
+	return missing(CodeManifestUnknown, "manifest", reference)
 }
 
 // DeleteManifest deletes a tag, or by digest a manifest and all its tags. MANIFEST_UNKNOWN where there is none, DENIED where it is held:
-// the message says by what.
+// the message says by what. A tag can always go.
 func (r *Registry) DeleteManifest(ctx context.Context, repository, reference string, by store.Actor) error {
-	return errUnsupported()
+	byDigest, err := checkReference(repository, reference)
+	if err != nil {
+		return err
+	}
+	if !byDigest {
+		err := r.records.DropTag(ctx, repository, reference,
+			r.event(eventDeleted, by, map[string]string{"repository": repository, "tag": reference}))
+		if errors.Is(err, store.ErrConflict) {
+			return unknownManifest(reference)
+		}
+		return err
+	}
+	err = r.records.DropManifest(ctx, repository, reference, r.now(),
+		r.event(eventDeleted, by, map[string]string{"repository": repository, "digest": reference}))
+	if errors.Is(err, store.ErrConflict) {
+		return r.whyNot(ctx, repository, reference, unknownManifest(reference))
+	}
+	if err != nil {
+		return err
+	}
+	r.recount(ctx, 0)
+	return nil
 }
 
 // Tags lists the tags after last in their order, n at most; n < 0: all. more says that there are further ones. NAME_UNKNOWN where there
 // is no such repository.
 func (r *Registry) Tags(ctx context.Context, repository string, n int, last string) (tags []string, more bool, err error) {
-	return nil, false, errUnsupported()
+	if err := CheckName(repository); err != nil {
+		return nil, false, err
+	}
+	there, err := r.records.Exists(ctx, repository)
+	if err != nil {
+		return nil, false, err
+	}
+	if !there {
+		return nil, false, missing(CodeNameUnknown, "repository", repository)
+	}
+	if n == 0 {
+		return []string{}, false, nil
+	}
+	if n < 0 {
+		tags, err = r.records.Tags(ctx, repository, last, -1)
+		return tags, false, err
+	}
+	const most = 10_000
+	n = min(n, most)
+	tags, err = r.records.Tags(ctx, repository, last, n+1) // one more is asked for: if it comes, there are further ones
+	if err != nil || len(tags) <= n {
+		return tags, false, err
+	}
+	return tags[:n], true, nil
 }
 
 // Repositories lists the names of all repositories in their order.
-func (r *Registry) Repositories(ctx context.Context) ([]string, error) { return nil, errUnsupported() }
-
-// Referrers lists the manifests of a repository whose subject is this digest, by digest; with an artifact type, those of it alone. An
-// unknown repository or digest has none.
-func (r *Registry) Referrers(ctx context.Context, repository, digest, artifactType string) ([]Descriptor, error) {
-	return nil, errUnsupported()
+func (r *Registry) Repositories(ctx context.Context) ([]string, error) {
+	return r.records.Repositories(ctx)
 }
 
-// Hold keeps a manifest, the manifests and blobs that it names, and those that refer to it, until the holder releases it. Held twice by
-// one holder it is held once. MANIFEST_UNKNOWN where it is not there. The holder is a text for people, such as release sha256:...
+// Referrers lists the manifests of a repository whose subject is this digest, by digest; with an artifact type, those of it alone. An
+// unknown repository or digest has none. A list does not grow without bound: when it has MaxManifest bytes of annotations, the rest
+// comes without.
+func (r *Registry) Referrers(ctx context.Context, repository, digest, artifactType string) ([]Descriptor, error) {
+	if err := checkBoth(repository, digest); err != nil {
+		return nil, err
+	}
+	found, err := r.records.Referrers(ctx, repository, digest, artifactType)
+	if err != nil {
+		return nil, err
+	}
+	list := make([]Descriptor, 0, len(found))
+	room := MaxManifest
+	for _, m := range found {
+		d := Descriptor{MediaType: m.MediaType, Digest: m.Digest, Size: m.Size, ArtifactType: m.ArtifactType}
+		for key, value := range m.Annotations {
+			room -= len(key) + len(value)
+		}
+		if room >= 0 {
+			d.Annotations = m.Annotations
+		}
+		list = append(list, d)
+	}
+	return list, nil
+}
+
+// Hold keeps a manifest, and the manifests and blobs that it names, until the holder releases it. Held twice by one holder it is held
+// once. MANIFEST_UNKNOWN where it is not there, DENIED where it names more than MaxNames others, its indexes' manifests included. The
+// holder is a text for people, such as release sha256:...
 //
 // What refers to a held manifest is not collected, but can be deleted by who asks for that: hold it too where it must not be.
 func (r *Registry) Hold(ctx context.Context, repository, digest, holder string) error {
-	return errUnsupported()
+	if err := checkBoth(repository, digest); err != nil {
+		return err
+	}
+	err := r.records.Hold(ctx, repository, digest, holder, MaxNames)
+	if !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	if _, err := r.Manifest(ctx, repository, digest); err != nil {
+		return err
+	}
+	return &Error{Code: CodeDenied, Message: fmt.Sprintf("it names more than %d others, too many to keep for a release", MaxNames)}
 }
 
 // Release ends everything that a holder holds.
-func (r *Registry) Release(ctx context.Context, holder string) error { return errUnsupported() }
+func (r *Registry) Release(ctx context.Context, holder string) error {
+	return r.records.LetGo(ctx, holder)
+}

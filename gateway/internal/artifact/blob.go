@@ -1,0 +1,200 @@
+package artifact
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"muster/store"
+	"muster/store/registry"
+)
+
+// Kinds of events.
+const (
+	eventPushed  = "artifact.pushed"
+	eventDeleted = "artifact.deleted"
+)
+
+// Info names one blob.
+type Info struct {
+	Digest string
+	Size   int64
+}
+
+// Blob is a blob that is open for reading. It reads from an *os.File, so that http.ServeContent can hand the file to the kernel.
+type Blob struct {
+	Info
+	io.ReadSeekCloser
+}
+
+// Blob opens a blob of a repository. BLOB_UNKNOWN where the repository does not have it.
+func (r *Registry) Blob(ctx context.Context, repository, digest string) (Blob, error) {
+	link, err := r.link(ctx, repository, digest)
+	if err != nil {
+		return Blob{}, err
+	}
+	return r.openBlob(Info(link.Blob))
+}
+
+func (r *Registry) openBlob(info Info) (Blob, error) {
+	file, err := r.folder.open(info)
+	if err != nil {
+		return Blob{}, err
+	}
+	return Blob{info, file}, nil
+}
+
+// link finds a blob of a repository.
+func (r *Registry) link(ctx context.Context, repository, digest string) (registry.Link, error) {
+	if err := checkBoth(repository, digest); err != nil {
+		return registry.Link{}, err
+	}
+	link, err := r.records.Blob(ctx, repository, digest)
+	if errors.Is(err, store.ErrNotFound) {
+		err = unknownBlob(digest)
+	}
+	return link, err
+}
+
+func checkBoth(repository, digest string) error {
+	if err := CheckName(repository); err != nil {
+		return err
+	}
+	_, err := ParseDigest(digest)
+	return err
+}
+
+// Stat gives the size of a blob of a repository. BLOB_UNKNOWN where the repository does not have it. A blob that was asked for stays
+// for a while, so that a client that is told of it need not push it again before its manifest.
+func (r *Registry) Stat(ctx context.Context, repository, digest string) (int64, error) {
+	link, err := r.link(ctx, repository, digest)
+	if err != nil {
+		return 0, err
+	}
+	if !r.folder.has(Info(link.Blob)) {
+		return 0, unknownBlob(digest)
+	}
+	now := r.now()
+	if link.Named || now.Sub(link.UsedAt) < grace/2 {
+		return link.Size, nil
+	}
+	if err := r.records.TouchBlob(ctx, repository, digest, now); errors.Is(err, store.ErrConflict) {
+		return 0, unknownBlob(digest)
+	} else if err != nil {
+		return 0, err
+	}
+	return link.Size, nil
+}
+
+// DeleteBlob takes a blob from a repository. DENIED where a held manifest needs it.
+func (r *Registry) DeleteBlob(ctx context.Context, repository, digest string, by store.Actor) error {
+	if err := checkBoth(repository, digest); err != nil {
+		return err
+	}
+	event := r.event(eventDeleted, by, map[string]string{"repository": repository, "blob": digest})
+	err := r.records.DropLink(ctx, repository, digest, event)
+	if errors.Is(err, store.ErrConflict) {
+		return r.whyNot(ctx, repository, digest, unknownBlob(digest))
+	}
+	if err != nil {
+		return err
+	}
+	select {
+	case r.wake <- struct{}{}:
+	default: // it is to wake up already
+	}
+	return nil
+}
+
+func (r *Registry) event(kind string, by store.Actor, detail map[string]string) store.Event {
+	return store.Event{At: r.now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Detail: detail, Security: true}
+}
+
+// whyNot tells why something was not deleted: it is held, or it is not there.
+func (r *Registry) whyNot(ctx context.Context, repository, digest string, missing error) error {
+	holder, err := r.records.Holder(ctx, repository, digest)
+	if errors.Is(err, store.ErrNotFound) {
+		return missing
+	}
+	if err != nil {
+		return err
+	}
+	return &Error{Code: CodeDenied, Message: "it cannot be deleted, because this needs it: " + holder,
+		Detail: map[string]string{"digest": digest, "held_by": holder}}
+}
+
+// Mount gives a repository a blob that another one has; from "": that any repository has. It returns false where there is no such blob:
+// then the client pushes it.
+func (r *Registry) Mount(ctx context.Context, repository, digest, from string) (bool, error) {
+	if err := checkBoth(repository, digest); err != nil {
+		return false, err
+	}
+	blob, err := r.records.Stored(ctx, digest)
+	if errors.Is(err, store.ErrNotFound) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	if !r.folder.has(Info(blob)) {
+		return false, nil
+	}
+	err = r.records.MountBlob(ctx, repository, digest, from, r.now())
+	if errors.Is(err, store.ErrConflict) {
+		return false, nil
+	}
+	return err == nil, err
+}
+
+// Each gives every blob, whichever repository has it, in the order of their digests, until the function returns an error.
+func (r *Registry) Each(ctx context.Context, do func(Info) error) error {
+	const page = 1000
+	after := ""
+	for {
+		blobs, err := r.records.Blobs(ctx, after, page)
+		if err != nil {
+			return err
+		}
+		for _, blob := range blobs {
+			if err := do(Info(blob)); err != nil {
+				return err
+			}
+			after = blob.Digest
+		}
+		if len(blobs) < page {
+			return nil
+		}
+	}
+}
+
+// Keep removes no blob from disk while a function runs. A backup first copies the database and then what Each gives, in one Keep: so it
+// has every blob that its database knows.
+func (r *Registry) Keep(do func() error) error {
+	r.keeping.RLock()
+	defer r.keeping.RUnlock()
+	return do()
+}
+
+// Raw opens a blob by its digest, whichever repository has it. It is for backups.
+func (r *Registry) Raw(ctx context.Context, digest string) (Blob, error) {
+	if _, err := ParseDigest(digest); err != nil {
+		return Blob{}, err
+	}
+	blob, err := r.records.Stored(ctx, digest)
+	if errors.Is(err, store.ErrNotFound) {
+		return Blob{}, unknownBlob(digest)
+	}
+	if err != nil {
+		return Blob{}, err
+	}
+	return r.openBlob(Info(blob))
+}
+
+// dropOrphan removes the file of a blob unless the database knows it. The lock of the digest must be held.
+func (r *Registry) dropOrphan(ctx context.Context, d Digest) (bool, error) {
+	_, err := r.records.Stored(context.WithoutCancel(ctx), d.String())
+	if errors.Is(err, store.ErrNotFound) {
+		return true, r.folder.remove(r.folder.blob(d))
+	}
+	return false, err
+}
