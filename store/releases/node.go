@@ -59,11 +59,14 @@ func (r Records) Retired(ctx context.Context, ids []string) ([]string, error) {
 		sqlite.Do("SELECT id FROM nodes WHERE retired_at IS NOT NULL AND id IN (SELECT value FROM json_each(?))", sqlite.JSON(ids)))
 }
 
-// Labels are the effective values of two labels, by node. A node without both is not there.
-func (r Records) Labels(ctx context.Context, first, second string) (map[string][2]string, error) {
-	// With min(), SQLite takes the value from the row that has the minimum: the operator's label hides the others.
-	const both = "SELECT node_id, key, value, min(origin) FROM labels WHERE key IN (?, ?) GROUP BY node_id, key"
-	rows, err := r.db.Query(ctx, sqlite.Do(both, first, second))
+// Labels are the values that operators and credentials gave to two labels, of one node ("": of all nodes), by node. A node without both is
+// not there. What the node itself says does not count.
+func (r Records) Labels(ctx context.Context, first, second, nodeID string) (map[string][2]string, error) {
+	// With min(), SQLite takes the value from the row that has the minimum: the operator's label (origin 0) hides the credential's (1). The
+	// + keeps SQLite from reading all labels of all nodes in the order of the primary key.
+	const both = `SELECT node_id, key, value, min(origin) FROM labels WHERE key IN (?, ?) AND origin < 2 AND (? = '' OR node_id = ?)
+		GROUP BY +node_id, key`
+	rows, err := r.db.Query(ctx, sqlite.Do(both, first, second, nodeID, nodeID))
 	if err != nil {
 		return nil, err
 	}

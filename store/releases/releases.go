@@ -85,3 +85,9 @@ func (r Records) DropRelease(ctx context.Context, digest string, events ...store
 	}
 	return err
 }
+
+// Secrets are the names of the gateway's own secrets that begin so, in order. Package store keeps their values.
+func (r Records) Secrets(ctx context.Context, prefix string) ([]string, error) {
+	return sqlite.All(ctx, r.db.DB, (*sqlite.Row).Text,
+		sqlite.Do("SELECT name FROM secrets WHERE substr(name, 1, length(?)) = ? ORDER BY name", prefix, prefix))
+}

@@ -6,11 +6,14 @@
 package release
 
 import (
+	"context"
 	"crypto/ed25519"
 	"log/slog"
+	"net/http"
 	"time"
 
 	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/remote"
 	"muster/store"
 	"muster/store/releases"
 )
@@ -23,6 +26,10 @@ type Config struct {
 	Keys      func() []ed25519.PublicKey                        // the release keys that nodes believe now
 	Now       func() time.Time                                  // nil: time.Now
 	Logger    *slog.Logger                                      // nil: none
+	// CountAgain counts an event that comes too often, and then returns true: the Desk does not record it. Nil: it records every event.
+	CountAgain func(context.Context, store.Event) bool
+	// Transport reaches registries elsewhere; nil: the usual one.
+	Transport http.RoundTripper
 }
 
 // Release is a release as operators see it.
@@ -131,16 +138,5 @@ type Pin struct {
 	Version string // of its own release
 }
 
-// Credential opens a registry elsewhere. The gateway alone uses it, and nodes get tokens that live for minutes.
-type Credential struct {
-	Name     string
-	Host     string // of the registry
-	Realm    string // host that gives out its tokens, where that is another one
-	Username string
-	Password string // never shown again
-}
-
-// Desk is safe for concurrent use.
-type Desk struct {
-	Config
-}
+// Credential opens a registry elsewhere.
+type Credential = remote.Credential

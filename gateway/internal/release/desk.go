@@ -1,0 +1,264 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"log/slog"
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/remote"
+	"muster/store"
+	"muster/store/releases"
+)
+
+// Desk is safe for concurrent use.
+type Desk struct {
+	Config
+	records releases.Records
+	remote  *remote.Client
+	restore store.Restoration // the last one; zero: none
+
+	// changing keeps changes of channels apart from what nodes say: the first hold it alone, the others share it. Whoever holds it alone
+	// may read the records and replace what is in memory.
+	changing sync.RWMutex
+
+	mu       sync.Mutex // guards all below; never held over a query
+	releases map[string]releases.Release
+	channels map[string]*channel
+	pointers map[address]releases.Pointer
+	pins     map[string]releases.Pin
+	nodes    map[string]*node
+	upSince  time.Time // since when the gateway has been at work without a pause
+	looked   time.Time // when the last round was
+	aliveAt  time.Time // when nodes were last heard before upSince
+}
+
+// address is the place of a pointer.
+type address struct {
+	channel  string
+	sequence int64
+}
+
+// channel is what memory has of a channel.
+type channel struct {
+	releases.Channel
+	rollout  *releases.Rollout // the newest; nil: there was none. It is replaced, never changed.
+	plan     Plan
+	waves    waves
+	rows     map[string]releases.Node // of the rollout
+	halting  bool                     // the rollout was halted in memory alone, and the next round stores that
+	reported int64                    // the highest number that a node says it has obeyed, while a restore lets it count
+}
+
+// node is what memory has of a node.
+type node struct {
+	Node
+	seen    time.Time
+	heard   bool // since upSince
+	able    bool // its agent can update itself
+	channel string
+	label   string // of its maintenance window
+	window  window
+	bad     string          // why the label cannot be read; "": it can
+	said    releases.Update // without the log
+	obeyed  int64           // the highest number of its channel, as it says
+}
+
+// Open reads where everything stands.
+func Open(ctx context.Context, c Config) (*Desk, error) {
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	d := &Desk{Config: c, records: releases.New(c.Store.Records()), nodes: map[string]*node{}}
+	d.remote = remote.New(remote.Config{Transport: c.Transport, Now: c.Now})
+	d.upSince = c.Now()
+	d.looked = d.upSince
+	if restored, err := c.Store.Restoration(ctx); err == nil {
+		d.restore = restored
+	}
+	if err := d.readNodes(ctx); err != nil {
+		return nil, err
+	}
+	return d, d.reload(ctx)
+}
+
+// readNodes reads what the database knows of the nodes, so that a rollout that goes on after a restart knows how many there are.
+func (d *Desk) readNodes(ctx context.Context) error {
+	known, err := d.records.Known(ctx)
+	if err != nil {
+		return err
+	}
+	said, err := d.records.Updates(ctx)
+	if err != nil {
+		return err
+	}
+	for _, k := range known {
+		n := &node{Node: Node{ID: k.ID, Name: k.Name, Tenant: k.Tenant, Interval: k.Interval}, able: true} // its heartbeat says if not
+		var agent wire.AgentInfo
+		if json.Unmarshal([]byte(k.Agent), &agent) == nil {
+			n.OS = agent.OS
+			n.Arch = agent.Arch
+			n.Digest = agent.Digest
+		}
+		if k.LastSeen != nil {
+			n.seen = *k.LastSeen
+		}
+		if n.seen.After(d.aliveAt) {
+			d.aliveAt = n.seen
+		}
+		d.nodes[k.ID] = n
+	}
+	for _, u := range said {
+		if n := d.nodes[u.NodeID]; n != nil {
+			n.said = u
+		}
+	}
+	return d.readLabels(ctx, "")
+}
+
+// readLabels reads the labels of one node ("": of all) that say how it is updated.
+func (d *Desk) readLabels(ctx context.Context, nodeID string) error {
+	labels, err := d.records.Labels(ctx, wire.LabelChannel, wire.LabelWindow, nodeID)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for id, n := range d.nodes {
+		if nodeID == "" || id == nodeID {
+			n.take(labels[id])
+		}
+	}
+	return nil
+}
+
+// take takes a node's labels. A window that cannot be read holds the node, so that it is not updated by mistake.
+func (n *node) take(labels [2]string) {
+	n.channel = cmp.Or(labels[0], wire.DefaultChannel)
+	if n.label == labels[1] {
+		return
+	}
+	n.label = labels[1]
+	n.bad = ""
+	var err error
+	if n.window, err = parseWindow(n.label); err != nil {
+		n.bad = err.Error()
+	}
+}
+
+// reload reads releases, channels, pointers, pins and rollouts. The caller holds changing alone.
+func (d *Desk) reload(ctx context.Context) error {
+	all, err := d.records.Releases(ctx)
+	if err != nil {
+		return err
+	}
+	channels, err := d.readChannels(ctx)
+	if err != nil {
+		return err
+	}
+	pointers, err := d.records.Pointers(ctx)
+	if err != nil {
+		return err
+	}
+	pins, err := d.records.Pins(ctx)
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.releases = map[string]releases.Release{}
+	for _, one := range all {
+		d.releases[one.Digest] = one
+	}
+	for name, c := range channels {
+		if before := d.channels[name]; before != nil {
+			c.reported = before.reported
+		}
+	}
+	d.channels = channels
+	d.pointers = map[address]releases.Pointer{}
+	for _, p := range pointers {
+		d.pointers[address{p.Channel, p.Sequence}] = p
+	}
+	d.pins = map[string]releases.Pin{}
+	for _, p := range pins {
+		d.pins[p.NodeID] = p
+	}
+	for _, c := range channels {
+		d.stop(c)
+	}
+	return nil
+}
+
+func (d *Desk) readChannels(ctx context.Context) (map[string]*channel, error) {
+	rows, err := d.records.Channels(ctx)
+	if err != nil {
+		return nil, err
+	}
+	channels := map[string]*channel{}
+	for _, row := range rows {
+		channels[row.Channel] = &channel{Channel: row, rows: map[string]releases.Node{}}
+	}
+	rollouts, err := d.records.Rollouts(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for i, o := range rollouts {
+		c := channels[o.Channel]
+		c.rollout = &rollouts[i]
+		if c.plan, c.waves, err = readPlan(o.Plan); err != nil {
+			return nil, err
+		}
+		nodes, err := d.records.RolloutNodes(ctx, o.Number)
+		if err != nil {
+			return nil, err
+		}
+		for _, n := range nodes {
+			c.rows[n.NodeID] = n
+		}
+	}
+	return channels, nil
+}
+
+// names are the channels' names in order.
+func (d *Desk) names() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return slices.Sorted(maps.Keys(d.channels))
+}
+
+// lookEvery is how often rollouts are moved on.
+const lookEvery = 2 * time.Second
+
+// Run moves the rollouts on, and refreshes pointers before they expire, until ctx ends.
+func (d *Desk) Run(ctx context.Context) error {
+	ticker := time.NewTicker(lookEvery)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			if err := d.Look(ctx); err != nil && ctx.Err() == nil {
+				d.Logger.Error("releases do not move on", "error", err)
+			}
+		case <-ctx.Done():
+			return nil
+		}
+	}
+}
+
+// event is an event about a channel or a release. One about what nodes run belongs to security.
+func (d *Desk) event(kind string, by store.Actor, security bool, detail map[string]string) store.Event {
+	return store.Event{At: d.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: security,
+		Detail: detail}
+}
+
+// gatewayActor is who does what the gateway does by itself.
+func gatewayActor() store.Actor { return store.Actor{Name: "gateway"} }

@@ -1,0 +1,185 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"muster/agent/wire"
+	"muster/store"
+	"muster/store/releases"
+)
+
+// mostPins bounds how many nodes one call pins.
+const mostPins = 10_000
+
+// Pin keeps nodes where they are (digest "") or gives them a release of their own. pointer is as in Promotion: with one, all of the nodes
+// must have the channel that it names.
+func (d *Desk) Pin(ctx context.Context, nodes []Ref, digest string, pointer []byte, by store.Actor) error {
+	if err := checkNodes(nodes); err != nil {
+		return err
+	}
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	if digest == "" {
+		pins := make([]releases.Pin, 0, len(nodes))
+		for _, n := range nodes {
+			pins = append(pins, releases.Pin{NodeID: n.ID, At: d.Now(), By: by.Name})
+		}
+		return errors.Join(d.records.Pin(ctx, pins, nil, 0, d.aboutNodes("release.pinned", nodes, nil, by)...), d.reload(ctx))
+	}
+	groups := d.byChannel(nodes)
+	if len(groups) > 1 && len(pointer) > 0 {
+		return wire.Refuse(wire.CodeBadRequest, "the nodes are of several channels, and the signed pointer is for one", "pin them channel by channel")
+	}
+	for _, g := range groups {
+		if err := d.pinOn(ctx, g, digest, pointer, by); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// group is nodes of one channel.
+type group struct {
+	channel string
+	nodes   []Ref
+}
+
+func (d *Desk) byChannel(nodes []Ref) []group {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var groups []group
+	for _, n := range nodes {
+		name := wire.DefaultChannel
+		if k := d.nodes[n.ID]; k != nil {
+			name = k.channel
+		}
+		at := slices.IndexFunc(groups, func(g group) bool { return g.channel == name })
+		if at < 0 {
+			groups = append(groups, group{channel: name})
+			at = len(groups) - 1
+		}
+		groups[at].nodes = append(groups[at].nodes, n)
+	}
+	slices.SortFunc(groups, func(a, b group) int { return cmp.Compare(a.channel, b.channel) })
+	return groups
+}
+
+// pinOn pins nodes of one channel to a release, under the channel's next number. The caller holds changing alone.
+func (d *Desk) pinOn(ctx context.Context, g group, digest string, pointer []byte, by store.Actor) error {
+	for try := 1; ; try++ {
+		d.mu.Lock()
+		r, last, err := d.wanted(g.channel, digest)
+		stored := d.last(g.channel)
+		known := d.channels[g.channel] != nil
+		want := d.next(g.channel, r, last+1)
+		d.mu.Unlock()
+		if err == nil && !known {
+			err = noChannel(g.channel)
+		}
+		if err != nil {
+			return err
+		}
+		p, err := d.signed(want, pointer, by)
+		if err != nil {
+			return err
+		}
+		pins := make([]releases.Pin, 0, len(g.nodes))
+		for _, n := range g.nodes {
+			pins = append(pins, releases.Pin{NodeID: n.ID, Digest: digest, Channel: g.channel, Sequence: p.Sequence, At: p.SignedAt, By: by.Name})
+		}
+		detail := map[string]string{"release": digest, "channel": g.channel, "seq": strconv.FormatInt(p.Sequence, 10), "key": p.KeyID}
+		err = d.records.Pin(ctx, pins, &p, stored, d.aboutNodes("release.pinned", g.nodes, detail, by)...)
+		if err == nil || !errors.Is(err, store.ErrConflict) || try == again {
+			return errors.Join(err, d.reload(ctx))
+		}
+		if err := d.reload(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+// Unpin lets nodes follow their channel again. Where they have obeyed a number above the channel's, the channel's release comes under a
+// new number, so that they obey it: pointer is that, as in Promotion.
+func (d *Desk) Unpin(ctx context.Context, nodes []Ref, pointer []byte, by store.Actor) error {
+	if err := checkNodes(nodes); err != nil {
+		return err
+	}
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	var ids []string
+	var pinned []Ref
+	above := map[string]bool{} // channels whose number the pins have passed
+	d.mu.Lock()
+	for _, n := range nodes {
+		pin, ok := d.pins[n.ID]
+		if !ok {
+			continue
+		}
+		ids = append(ids, n.ID)
+		pinned = append(pinned, n)
+		if c := d.channels[pin.Channel]; c != nil && pin.Sequence > c.Sequence {
+			above[pin.Channel] = true
+		}
+	}
+	d.mu.Unlock()
+	if len(ids) == 0 {
+		return nil
+	}
+	for _, name := range sorted(above) {
+		if err := d.reissue(ctx, name, 0, pointer, "nodes are pinned no longer", by); err != nil {
+			return err
+		}
+	}
+	return errors.Join(d.records.Unpin(ctx, ids, d.aboutNodes("release.unpinned", pinned, nil, by)...), d.reload(ctx))
+}
+
+func sorted(set map[string]bool) []string {
+	var names []string
+	for name := range set {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func checkNodes(nodes []Ref) error {
+	if len(nodes) == 0 || len(nodes) > mostPins {
+		return wire.Refuse(wire.CodeBadRequest, "name from 1 to "+strconv.Itoa(mostPins)+" nodes", "muster node ls shows them")
+	}
+	return nil
+}
+
+// aboutNodes makes an event for each node.
+func (d *Desk) aboutNodes(kind string, nodes []Ref, detail map[string]string, by store.Actor) []store.Event {
+	events := make([]store.Event, 0, len(nodes))
+	for _, n := range nodes {
+		e := d.event(kind, by, true, detail)
+		e.NodeID = n.ID
+		e.NodeName = n.Name
+		e.Tenant = n.Tenant
+		events = append(events, e)
+	}
+	return events
+}
+
+// Pins are all pinned nodes.
+func (d *Desk) Pins(_ context.Context) ([]Pin, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	pins := make([]Pin, 0, len(d.pins))
+	for id, pin := range d.pins {
+		one := Pin{Pin: pin, Node: Ref{ID: id}, Version: d.releases[pin.Digest].Version}
+		if n := d.nodes[id]; n != nil {
+			one.Node = Ref{ID: id, Name: n.Name, Tenant: n.Tenant}
+		}
+		pins = append(pins, one)
+	}
+	slices.SortFunc(pins, func(a, b Pin) int {
+		return cmp.Or(cmp.Compare(a.Node.Name, b.Node.Name), cmp.Compare(a.NodeID, b.NodeID))
+	})
+	return pins, nil
+}

@@ -1,0 +1,350 @@
+package release_test
+
+import (
+	"context"
+	"crypto/ed25519"
+	"crypto/rand"
+	"encoding/json"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/release"
+	"muster/store"
+	"muster/store/releases"
+)
+
+// opened is the pointer that a node is given, by the keys that it believes.
+func (h *hall) opened(name string) wire.ReleasePointer {
+	h.t.Helper()
+	r, err := h.Wanted(context.Background(), "id-"+name)
+	must(h.t, err)
+	if r == nil {
+		h.t.Fatalf("%s is offered nothing", name)
+	}
+	p, _, err := sign.OpenRelease(r.Pointer, h.keys())
+	must(h.t, err)
+	if p.Sequence != r.Sequence || p.Digest != r.Digest || p.Channel != r.Channel || p.Size != r.Size {
+		h.t.Errorf("the pointer %+v is not the answer's %+v", p, r)
+	}
+	return p
+}
+
+// TestPointer: what a node gets is signed, begins a little before now, and names what it fetches.
+func TestPointer(t *testing.T) {
+	h := newHall(t, "n")
+	v1 := h.release("v1")
+	h.point(v1, nil)
+	h.look()
+	p := h.opened("n")
+	want := wire.ReleasePointer{Channel: "stable", Sequence: 1, Digest: v1, Size: 100, Version: "v1",
+		Platforms: []wire.ReleasePlatform{{OS: "linux", Arch: "amd64", MediaType: wire.MediaProgram, Digest: program("v1"), Size: 10,
+			Program: program("v1"), ProgramSize: 10}},
+		NotBefore: start.Add(-wire.Backdate), Expires: start.Add(90 * 24 * time.Hour)}
+	if a, b := asJSON(p), asJSON(want); a != b {
+		t.Errorf("got  %s\nwant %s", a, b)
+	}
+	r, err := h.Wanted(t.Context(), "id-n")
+	if err != nil || r.URL != wire.ReleaseBlobPath(program("v1")) || r.Authorization != "" {
+		t.Errorf("got %+v, %v", r, err)
+	}
+	if r, err := h.Wanted(t.Context(), "id-nobody"); r != nil || err != nil {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+func asJSON(v any) string {
+	text, err := json.Marshal(v)
+	if err != nil {
+		panic(err)
+	}
+	return string(text)
+}
+
+// seal signs a payload with an operator's key, after a change.
+func (h *hall) seal(key ed25519.PrivateKey, payload []byte, change func(*wire.ReleasePointer)) []byte {
+	h.t.Helper()
+	var p wire.ReleasePointer
+	must(h.t, json.Unmarshal(payload, &p))
+	if change != nil {
+		change(&p)
+		payload = []byte(asJSON(p))
+	}
+	return []byte(asJSON(sign.Seal(key, sign.RoleRelease, payload)))
+}
+
+// TestSignedOffline: without a key of its own the gateway says what to sign, and takes that alone.
+func TestSignedOffline(t *testing.T) {
+	h := newHall(t, "n")
+	v1 := h.release("v1")
+	h.release("v2")
+	h.key = nil
+	_, err := h.Point(t.Context(), "stable", release.Promotion{Digest: v1}, operator)
+	wantCode(t, err, wire.CodeSignatureWanted)
+	payload, err := h.Unsigned(t.Context(), "stable", v1)
+	must(t, err)
+	_, stranger, _ := ed25519.GenerateKey(rand.Reader)
+	good := h.seal(h.operator, payload, nil)
+	for name, envelope := range map[string][]byte{
+		"an unknown key": h.seal(stranger, payload, nil),
+		"no envelope":    []byte("{}"),
+		"a task":         []byte(asJSON(sign.Seal(h.operator, sign.RoleTask, payload))),
+		"a number":       h.seal(h.operator, payload, func(p *wire.ReleasePointer) { p.Sequence++ }),
+		"a channel":      h.seal(h.operator, payload, func(p *wire.ReleasePointer) { p.Channel = "beta" }),
+		"a digest":       h.seal(h.operator, payload, func(p *wire.ReleasePointer) { p.Digest = sum("v2") }),
+		"a version":      h.seal(h.operator, payload, func(p *wire.ReleasePointer) { p.Version = "v9" }),
+		"a program":      h.seal(h.operator, payload, func(p *wire.ReleasePointer) { p.Platforms[0].Program = sum("evil") }),
+		"no platforms":   h.seal(h.operator, payload, func(p *wire.ReleasePointer) { p.Platforms = nil }),
+		"later":          h.seal(h.operator, payload, func(p *wire.ReleasePointer) { p.NotBefore = start.Add(time.Hour) }),
+		"over":           h.seal(h.operator, payload, func(p *wire.ReleasePointer) { p.Expires = start.Add(time.Minute) }),
+		"for ever":       h.seal(h.operator, payload, func(p *wire.ReleasePointer) { p.Expires = start.AddDate(9, 0, 0) }),
+		"an unknown key in the payload": []byte(asJSON(sign.Seal(h.operator, sign.RoleRelease,
+			[]byte(strings.Replace(string(payload), "{", `{"also":1,`, 1))))),
+		"a broken signature": []byte(strings.Replace(string(good), `"signature":"`, `"signature":"AAAA`, 1)),
+	} {
+		_, err := h.Point(t.Context(), "stable", release.Promotion{Digest: v1, Pointer: envelope}, operator)
+		if err == nil {
+			t.Errorf("%s is taken", name)
+			continue
+		}
+		wantCode(t, err, wire.CodeSignatureWanted)
+	}
+	longer := h.seal(h.operator, payload, func(p *wire.ReleasePointer) { p.Expires = start.AddDate(1, 0, 0) })
+	c, err := h.Point(t.Context(), "stable", release.Promotion{Digest: v1, Pointer: longer}, operator)
+	must(t, err)
+	if c.SignedBy != sign.KeyID(h.operator.Public().(ed25519.PublicKey)) || !c.Expires.Equal(start.AddDate(1, 0, 0)) || c.Sign != "" {
+		t.Errorf("got %+v", c)
+	}
+	_, err = h.Point(t.Context(), "stable", release.Promotion{Digest: v1, Pointer: longer}, operator)
+	wantCode(t, err, wire.CodeSignatureWanted) // the number is taken
+	h.look()
+	if p := h.opened("n"); !p.Expires.Equal(start.AddDate(1, 0, 0)) {
+		t.Errorf("the node gets %+v", p)
+	}
+	h.clock.at = start.AddDate(0, 11, 15)
+	must(t, h.Look(t.Context()))
+	if c, err = h.Channel(t.Context(), "stable"); err != nil || !strings.Contains(c.Sign, "its pointer ends") {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+// TestUnsigned refuses what no pointer can be made of.
+func TestUnsigned(t *testing.T) {
+	h := newHall(t)
+	v1 := h.release("v1")
+	_, err := h.Unsigned(t.Context(), "stable", sum("none"))
+	wantCode(t, err, wire.CodeReleaseUnknown)
+	_, err = h.Unsigned(t.Context(), "stable", "")
+	wantCode(t, err, wire.CodeChannelUnknown)
+	for _, name := range []string{"", "a b", strings.Repeat("a", 64), "a/b", "\n"} {
+		_, err = h.Unsigned(t.Context(), name, v1)
+		wantCode(t, err, wire.CodeBadRequest)
+		_, err = h.Point(t.Context(), name, release.Promotion{Digest: v1}, operator)
+		wantCode(t, err, wire.CodeBadRequest)
+	}
+	_, err = h.Point(t.Context(), "stable", release.Promotion{}, operator)
+	wantCode(t, err, wire.CodeReleaseUnknown)
+}
+
+// TestNumbersRace: many operators at once, on two gateways even, and no number is taken twice.
+func TestNumbersRace(t *testing.T) {
+	h := newHall(t)
+	v1 := h.release("v1")
+	v2 := h.release("v2")
+	other, err := release.Open(t.Context(), h.config)
+	must(t, err)
+	desks := []*release.Desk{h.Desk, other}
+	var all sync.WaitGroup
+	taken := make(chan int64, 40)
+	for i := range 20 {
+		all.Go(func() {
+			digest := []string{v1, v2}[i%2]
+			c, err := desks[i%2].Point(t.Context(), "stable", release.Promotion{Digest: digest}, operator)
+			if err != nil {
+				return // the other gateway was faster too often
+			}
+			taken <- c.Sequence
+		})
+	}
+	all.Wait()
+	close(taken)
+	h.open()
+	c, err := h.Channel(t.Context(), "stable")
+	must(t, err)
+	n := int64(len(h.events("channel.pointed")))
+	if n == 0 || c.Sequence != n || c.Last != n {
+		t.Errorf("%d changes, and the channel is at %+v", n, c)
+	}
+}
+
+// TestRefresh: the gateway signs its pointers anew before they end, under the same number, and those whose key was struck.
+func TestRefresh(t *testing.T) {
+	h := newHall(t, "n")
+	v1 := h.release("v1")
+	h.point(v1, nil)
+	h.clock.Forward(29 * 24 * time.Hour)
+	must(t, h.Look(t.Context()))
+	if c := h.shown(); !c.Expires.Equal(start.Add(90 * 24 * time.Hour)) {
+		t.Errorf("it ends %s", c.Expires)
+	}
+	h.clock.Forward(24 * time.Hour)
+	must(t, h.Look(t.Context()))
+	c := h.shown()
+	if !c.Expires.Equal(start.Add(120*24*time.Hour)) || c.Sequence != 1 {
+		t.Errorf("got %+v", c)
+	}
+	_, h.key, _ = ed25519.GenerateKey(rand.Reader)
+	must(t, h.Look(t.Context()))
+	h.look()
+	if p := h.opened("n"); p.Sequence != 1 {
+		t.Errorf("got %+v", p)
+	}
+	if len(h.events("channel.refreshed")) != 2 {
+		t.Error("events are missing")
+	}
+	h.key = nil
+	must(t, h.Look(t.Context()))
+	if c := h.shown(); !strings.Contains(c.Sign, "struck") {
+		t.Errorf("got %q", c.Sign)
+	}
+}
+
+// TestExpired: a pointer that has ended is offered to nobody.
+func TestExpired(t *testing.T) {
+	h := newHall(t, "n")
+	v1 := h.release("v1")
+	h.point(v1, nil)
+	h.look()
+	h.key = nil
+	h.pass(time.Minute)
+	h.clock.Forward(91 * 24 * time.Hour)
+	h.beats(0)
+	if wanted := h.beat("n"); wanted != "" {
+		t.Errorf("offered %s", wanted)
+	}
+}
+
+// TestRestored: while the restore's time lasts, numbers go on above what nodes have obeyed, and not without bound.
+func TestRestored(t *testing.T) {
+	for name, c := range map[string]struct {
+		after  time.Duration
+		obeyed int64
+		want   int64
+	}{
+		"a little": {0, 7, 8}, "the farthest": {0, 1_000_001, 1_000_002}, "too far": {0, 1_000_002, 1}, "too late": {49 * time.Hour, 7, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newHall(t, "n")
+			v1 := h.release("v1")
+			h.point(v1, nil)
+			must(t, h.store.NoteRestore(t.Context(), store.Restoration{At: start, BackupAt: start, AdoptUntil: start.Add(48 * time.Hour)}))
+			h.open()
+			h.clock.Forward(c.after)
+			h.look()
+			h.nodes["n"].obeyed = c.obeyed
+			h.look()
+			got := h.state(releases.Running)
+			if got.Sequence != c.want || got.Digest != v1 {
+				t.Errorf("got %+v", got)
+			}
+			if h.opened("n").Sequence != c.want {
+				t.Error("the node gets another number")
+			}
+			h.look()
+			if again := h.state(releases.Running); again.Sequence != c.want {
+				t.Errorf("it rises for ever: %d", again.Sequence)
+			}
+		})
+	}
+}
+
+// TestRestoredOffline: where the operator keeps the key, the channel says what to sign, and a pointer above all is what comes next.
+func TestRestoredOffline(t *testing.T) {
+	h := newHall(t, "n")
+	v1 := h.release("v1")
+	h.point(v1, nil)
+	must(t, h.store.NoteRestore(t.Context(), store.Restoration{At: start, BackupAt: start, AdoptUntil: start.Add(48 * time.Hour)}))
+	h.key = nil
+	h.open()
+	h.nodes["n"].obeyed = 7
+	h.look()
+	if c := h.state(releases.Running); c.Sequence != 1 || !strings.Contains(c.Sign, "above 7") {
+		t.Errorf("got %+v", c)
+	}
+	payload, err := h.Unsigned(t.Context(), "stable", v1)
+	must(t, err)
+	c, err := h.Point(t.Context(), "stable", release.Promotion{Digest: v1, Pointer: h.seal(h.operator, payload, nil)}, operator)
+	if err != nil || c.Sequence != 8 || c.Sign != "" {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
+// TestPins: a pinned node stays, or gets its own release under a number that no other node is offered; afterwards it follows its channel.
+func TestPins(t *testing.T) {
+	h := newHall(t, "a", "b", "c")
+	v1 := h.release("v1")
+	v2 := h.release("v2")
+	a := []release.Ref{{ID: "id-a", Name: "a", Tenant: "default"}}
+	b := []release.Ref{{ID: "id-b", Name: "b", Tenant: "default"}}
+	wantCode(t, h.Pin(t.Context(), a, v2, nil, operator), wire.CodeChannelUnknown)
+	wantCode(t, h.Pin(t.Context(), nil, v2, nil, operator), wire.CodeBadRequest)
+	h.point(v1, nil)
+	wantCode(t, h.Pin(t.Context(), a, sum("none"), nil, operator), wire.CodeReleaseUnknown)
+	must(t, h.Pin(t.Context(), a, "", nil, operator))
+	must(t, h.Pin(t.Context(), b, v2, nil, operator))
+	offered := h.look()
+	if len(offered) != 2 || offered["b"] != v2 || offered["c"] != v1 {
+		t.Errorf("offered %v", offered)
+	}
+	if p := h.opened("b"); p.Sequence != 2 {
+		t.Errorf("got %+v", p)
+	}
+	h.install("b", "v2")
+	h.install("c", "v1")
+	h.open()
+	pins, err := h.Pins(t.Context())
+	if err != nil || len(pins) != 2 || pins[0].Node.Name != "a" || pins[1].Version != "v2" || pins[1].Sequence != 2 {
+		t.Errorf("got %+v, %v", pins, err)
+	}
+	wantCode(t, h.Drop(t.Context(), v2, operator), wire.CodeReleaseInUse)
+	must(t, h.Unpin(t.Context(), append(a, b...), nil, operator))
+	h.look()
+	offered = h.look()
+	if len(offered) != 2 || offered["a"] != v1 || offered["b"] != v1 {
+		t.Errorf("offered %v", offered)
+	}
+	if p := h.opened("b"); p.Sequence != 3 {
+		t.Errorf("got %+v", p)
+	}
+	must(t, h.Unpin(t.Context(), a, nil, operator)) // again
+	if len(h.events("release.pinned")) != 2 || len(h.events("release.unpinned")) != 2 || len(h.events("channel.reissued")) != 1 {
+		t.Error("events are missing")
+	}
+	must(t, h.Drop(t.Context(), v2, operator))
+	wantCode(t, h.Drop(t.Context(), v2, operator), wire.CodeReleaseUnknown)
+	wantCode(t, h.Drop(t.Context(), v1, operator), wire.CodeReleaseInUse)
+}
+
+// TestPinMoves: a pinned node that gets another channel gets its release under a number of that one.
+func TestPinMoves(t *testing.T) {
+	h := newHall(t, "a")
+	v1 := h.release("v1")
+	v2 := h.release("v2")
+	h.point(v1, nil)
+	_, err := h.Point(t.Context(), "beta", release.Promotion{Digest: v1}, operator)
+	must(t, err)
+	must(t, h.Pin(t.Context(), []release.Ref{{ID: "id-a", Name: "a"}}, v2, nil, operator))
+	must(t, h.store.SetLabels(t.Context(), "id-a", map[string]string{wire.LabelChannel: "beta"}, nil))
+	h.look()
+	if p := h.opened("a"); p.Channel != "beta" || p.Sequence != 2 || p.Digest != v2 {
+		t.Errorf("got %+v", p)
+	}
+	// An operator's key is for one channel.
+	h.enrol("b", nil)
+	h.beat("b")
+	two := []release.Ref{{ID: "id-a", Name: "a"}, {ID: "id-b", Name: "b"}}
+	wantCode(t, h.Pin(t.Context(), two, v1, []byte("{}"), operator), wire.CodeBadRequest)
+}

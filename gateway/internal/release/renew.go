@@ -1,0 +1,108 @@
+package release
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"slices"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/store"
+	"muster/store/releases"
+)
+
+// renew brings pointers up to date: those that live no longer for long or whose key was struck, those of nodes whose channel has another number after a restore,
+// and those of pinned nodes that have moved to another channel. Where operators keep the keys, Channel says what they have to sign. The
+// caller holds changing alone.
+func (d *Desk) renew(ctx context.Context) error {
+	d.mu.Lock()
+	var old []releases.Pointer
+	for _, p := range d.pointers {
+		if p.Own && (d.Now().Sub(p.SignedAt) >= refreshAfter || !d.believed(p.KeyID)) {
+			old = append(old, p)
+		}
+	}
+	var behind []string
+	for name, c := range d.channels {
+		if c.reported >= c.Last && c.reported > 0 {
+			behind = append(behind, name)
+		}
+	}
+	moved := map[string][]Ref{} // by the release of their pin
+	for id, pin := range d.pins {
+		if n := d.nodes[id]; n != nil && pin.Digest != "" && pin.Channel != n.channel && d.channels[n.channel] != nil {
+			moved[pin.Digest] = append(moved[pin.Digest], Ref{id, n.Name, n.Tenant})
+		}
+	}
+	d.mu.Unlock()
+	var err error
+	for _, p := range old {
+		err = errors.Join(err, quiet(d.refresh(ctx, p)))
+	}
+	for _, name := range behind {
+		err = errors.Join(err, quiet(d.reissue(ctx, name, d.reported(name), nil, "nodes have obeyed a higher number than the restored database knows",
+			gatewayActor())))
+	}
+	for digest, nodes := range moved {
+		for _, g := range d.byChannel(nodes) {
+			err = errors.Join(err, quiet(d.pinOn(ctx, g, digest, nil, gatewayActor())))
+		}
+	}
+	return err
+}
+
+// believed tells whether nodes believe a key now.
+func (d *Desk) believed(id string) bool {
+	return slices.ContainsFunc(d.Keys(), func(key ed25519.PublicKey) bool { return sign.KeyID(key) == id })
+}
+
+// quiet drops the refusal of a gateway that has no release key: the channel's status says what to sign.
+func quiet(err error) error {
+	var refused *wire.ErrorDetail
+	if errors.As(err, &refused) && refused.Code == wire.CodeSignatureWanted {
+		return nil
+	}
+	return err
+}
+
+func (d *Desk) reported(name string) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.channels[name].reported
+}
+
+// refresh signs a pointer anew under the same number, before it expires.
+func (d *Desk) refresh(ctx context.Context, p releases.Pointer) error {
+	d.mu.Lock()
+	r := d.releases[p.Digest]
+	d.mu.Unlock()
+	fresh, err := d.signed(d.next(p.Channel, r, p.Sequence), nil, gatewayActor())
+	if err != nil {
+		return err
+	}
+	err = d.records.Refresh(ctx, fresh, d.event("channel.refreshed", gatewayActor(), false, map[string]string{
+		"channel": p.Channel, "release": p.Digest, "key": fresh.KeyID}))
+	if err == nil {
+		d.attach(ctx, fresh)
+	}
+	return errors.Join(err, d.reload(ctx))
+}
+
+// reissue gives a channel's release a new number, above least.
+func (d *Desk) reissue(ctx context.Context, name string, least int64, pointer []byte, why string, by store.Actor) error {
+	d.mu.Lock()
+	c := d.channels[name]
+	if c == nil {
+		d.mu.Unlock()
+		return noChannel(name)
+	}
+	c.reported = max(c.reported, least)
+	digest := c.Digest
+	d.mu.Unlock()
+	p, err := d.step(ctx, name, step{digest: digest, pointer: pointer, kind: "channel.reissued", why: why}, by)
+	if err == nil {
+		d.attach(ctx, p)
+	}
+	return err
+}

@@ -1,0 +1,247 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store/releases"
+)
+
+// Releases are all releases, the newest first.
+func (d *Desk) Releases(_ context.Context) ([]Release, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := make([]Release, 0, len(d.releases))
+	for _, r := range d.releases {
+		all = append(all, d.shown(r))
+	}
+	slices.SortFunc(all, func(a, b Release) int {
+		return cmp.Or(b.CreatedAt.Compare(a.CreatedAt), strings.Compare(a.Digest, b.Digest))
+	})
+	return all, nil
+}
+
+// shown is a release with the channels that point at it. The caller holds mu.
+func (d *Desk) shown(r releases.Release) Release {
+	out := Release{Release: r}
+	var newest time.Time
+	for name, c := range d.channels {
+		if c.Digest != r.Digest {
+			continue
+		}
+		out.Channels = append(out.Channels, name)
+		if p := d.pointers[address{name, c.Sequence}]; p.SignedAt.After(newest) {
+			newest = p.SignedAt
+			out.SignedBy = p.KeyID
+		}
+	}
+	slices.Sort(out.Channels)
+	return out
+}
+
+// Release is the one with this digest, or whose version or beginning of the digest is this, if that names one alone.
+func (d *Desk) Release(_ context.Context, name string) (Release, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if r, ok := d.releases[name]; ok {
+		return d.shown(r), nil
+	}
+	const least = 4 // digits of a digest that are worth looking for
+	hex := strings.TrimPrefix(name, "sha256:")
+	var found []releases.Release
+	for _, r := range d.releases {
+		begins := len(hex) >= least && strings.HasPrefix(r.Digest, "sha256:"+hex)
+		if begins || r.Version == name && name != "" {
+			found = append(found, r)
+		}
+	}
+	if len(found) > 1 {
+		return Release{}, wire.Refuse(wire.CodeReleaseUnknown, fmt.Sprintf("%.80q names %d releases", name, len(found)), "give the whole digest")
+	}
+	if len(found) == 0 {
+		return Release{}, noRelease(name)
+	}
+	return d.shown(found[0]), nil
+}
+
+// Channels are all channels, by name.
+func (d *Desk) Channels(_ context.Context) ([]Channel, error) {
+	var all []Channel
+	for _, name := range d.names() {
+		c, err := d.channel(name)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, c)
+	}
+	return all, nil
+}
+
+// Channel is one channel.
+func (d *Desk) Channel(_ context.Context, name string) (Channel, error) { return d.channel(name) }
+
+func (d *Desk) channel(name string) (Channel, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.channels[name]
+	if c == nil {
+		return Channel{}, noChannel(name)
+	}
+	out, _ := d.view(c)
+	return out, nil
+}
+
+// Status is one channel with its nodes.
+func (d *Desk) Status(ctx context.Context, name string) (Status, error) {
+	d.mu.Lock()
+	c := d.channels[name]
+	if c == nil {
+		d.mu.Unlock()
+		return Status{}, noChannel(name)
+	}
+	var s Status
+	s.Channel, s.Nodes = d.view(c)
+	if c.rollout != nil {
+		o := *c.rollout
+		plan := c.plan
+		s.Rollout = &o
+		s.Plan = &plan
+	}
+	d.mu.Unlock()
+	for i, n := range s.Nodes {
+		if n.Phase != wire.UpdateRolledBack && n.Phase != wire.UpdateFailed {
+			continue
+		}
+		if u, err := d.records.Update(ctx, n.ID); err == nil && u.Digest == s.Digest {
+			s.Nodes[i].Log = u.Log
+		}
+	}
+	return s, nil
+}
+
+// Update is what a node last said of an update, with the log of a version that it went back from. store.ErrNotFound: it said nothing yet.
+func (d *Desk) Update(ctx context.Context, nodeID string) (releases.Update, error) {
+	return d.records.Update(ctx, nodeID)
+}
+
+// view shows a channel and its nodes, by name. The caller holds mu.
+func (d *Desk) view(c *channel) (Channel, []NodeStatus) {
+	now := d.Now()
+	p := d.pointers[address{c.Channel.Channel, c.Sequence}]
+	out := Channel{Channel: c.Channel, Version: d.releases[c.Digest].Version, SignedBy: p.KeyID, Expires: p.ExpiresAt}
+	if o := c.rollout; o != nil {
+		out.State = o.State
+		out.Why = o.Why
+		out.Wave = o.Wave + 1
+		out.Waves = len(c.waves.sizes)
+	}
+	var nodes []NodeStatus
+	for _, n := range d.nodes {
+		if n.channel != c.Channel.Channel {
+			continue
+		}
+		one := d.stand(c, n, now)
+		out.Counts.add(one.State)
+		nodes = append(nodes, one)
+	}
+	slices.SortFunc(nodes, func(a, b NodeStatus) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID)) })
+	out.Sign = d.toSign(c, p)
+	return out, nodes
+}
+
+// toSign says what an operator has to sign; "": nothing.
+func (d *Desk) toSign(c *channel, p releases.Pointer) string {
+	const how = ": muster release sign --key FILE"
+	switch {
+	case c.rollout != nil && c.rollout.State == releases.Aborted && c.rollout.Digest == c.Digest && c.Previous != "":
+		return "the release before, so that nodes go back" + how
+	case c.reported >= c.Last && c.reported > 0:
+		return fmt.Sprintf("the present release under a number above %d, which nodes have obeyed before the restore%s", c.reported, how)
+	case !d.believed(p.KeyID):
+		return "the present release again, because the key of its pointer was struck" + how
+	case !p.Own && p.ExpiresAt.Sub(d.Now()) < refreshAfter:
+		return "the present release again, because its pointer ends at " + p.ExpiresAt.Format(time.RFC3339) + how
+	}
+	return ""
+}
+
+// Words of NodeStatus.State that are no state in a rollout.
+const (
+	standRunning = "running" // it runs the release
+	standWaiting = "waiting" // online, and not let in yet
+	standHeld    = "held"    // by its maintenance window, or by something else that passes
+	standPinned  = "pinned"
+	standUnable  = "unable"
+	standOffline = "offline"
+)
+
+// stand tells where a node of a channel stands.
+func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
+	out := NodeStatus{ID: n.ID, Name: n.Name, Tenant: n.Tenant, Running: n.Digest}
+	if n.said.Digest == c.Digest && n.said.Channel == c.Channel.Channel {
+		at := n.said.At
+		out.At = &at
+		out.Phase = n.said.Phase
+		out.Code = n.said.Code
+		out.Detail = n.said.Detail
+	}
+	row, let := c.rows[n.ID]
+	let = let && row.State != stateOut && c.rollout.Digest == c.Digest
+	if let {
+		out.Wave = row.Wave + 1
+	}
+	_, pinned := d.pins[n.ID]
+	_, out.Held = d.offer(n, now)
+	switch {
+	case pinned:
+		out.State = standPinned
+	case let && (fallen(row.State) || active(row.State)):
+		out.State = row.State
+	case d.runs(n, c.Digest):
+		out.State = standRunning
+	case !n.able:
+		out.State = standUnable
+	case !d.online(n, now):
+		out.State = standOffline
+	case n.failed(c.Channel.Channel, c.Digest, 0):
+		out.State = n.said.Phase
+	case n.Conflict || n.bad != "" || !n.window.open(now):
+		out.State = standHeld
+	default:
+		out.State = standWaiting
+	}
+	return out
+}
+
+// add counts a node.
+func (c *Counts) add(state string) {
+	c.Nodes++
+	switch state {
+	case standRunning:
+		c.Running++
+	case standWaiting:
+		c.Waiting++
+	case stateAdmitted, stateBegun:
+		c.Admitted++
+	case stateFailed:
+		c.Failed++
+	case stateRolledBack:
+		c.Failed++
+		c.RolledBack++
+	case stateSilent:
+		c.Silent++
+	case standHeld:
+		c.Held++
+	case standPinned:
+		c.Pinned++
+	case standUnable:
+		c.Unable++
+	case standOffline:
+		c.Offline++
+	}
+}

@@ -1,0 +1,117 @@
+package release
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/artifact"
+	"muster/store/releases"
+)
+
+// updatesPerSecond is how many nodes begin in a second when many are let in at once.
+const (
+	updatesPerSecond = 20
+	mostStagger      = 10 * time.Minute
+)
+
+// Wanted is the answer for a node that asks what to run; nil: what it runs.
+func (d *Desk) Wanted(ctx context.Context, nodeID string) (*wire.Release, error) {
+	d.mu.Lock()
+	n := d.nodes[nodeID]
+	if n == nil {
+		d.mu.Unlock()
+		return nil, nil
+	}
+	p, held := d.offer(n, d.Now())
+	r := d.releases[p.Digest]
+	mine, fits := platform(r, n.Node)
+	out := &wire.Release{Channel: p.Channel, Sequence: p.Sequence, Digest: p.Digest, Size: r.Size, Pointer: []byte(p.Envelope),
+		StaggerSeconds: d.stagger(n.channel), URL: wire.ReleaseBlobPath(mine.Digest)}
+	runs := d.runs(n, p.Digest)
+	d.mu.Unlock()
+	if held != "" || runs {
+		return nil, nil
+	}
+	if !fits || !elsewhere(r.Reference) { // the node says that it has no agent in it
+		return out, nil
+	}
+	c, err := d.credential(ctx, r.Credential)
+	if err != nil {
+		return nil, err
+	}
+	there, err := d.remote.Repository(r.Reference, c)
+	if err != nil {
+		return nil, err
+	}
+	out.URL, out.Authorization, err = there.Lend(ctx, mine.Digest)
+	return out, err
+}
+
+// stagger is the time over which the nodes spread that are let in at once, in seconds. The caller holds mu.
+func (d *Desk) stagger(name string) int {
+	c := d.channels[name]
+	if c == nil {
+		return 0
+	}
+	count := 0
+	if c.rollout != nil && c.rollout.State == releases.Running {
+		for _, row := range c.rows {
+			if active(row.State) {
+				count++
+			}
+		}
+	} else {
+		for _, n := range d.nodes {
+			if n.channel == name && !d.runs(n, c.Digest) {
+				count++
+			}
+		}
+	}
+	return min(count/updatesPerSecond, int(min(mostStagger, wire.MaxStagger).Seconds()))
+}
+
+// Layer opens a layer that this gateway keeps, for a node whose channel or pin names it.
+func (d *Desk) Layer(ctx context.Context, nodeID, digest string) (artifact.Blob, error) {
+	d.mu.Lock()
+	r, ok := d.layerOf(nodeID, digest)
+	d.mu.Unlock()
+	if !ok {
+		return artifact.Blob{}, wire.Refuse(wire.CodeNotFound, "no release that this node may get has this layer",
+			"ask again what to run: the channel may have moved on")
+	}
+	return d.Artifacts.Blob(ctx, repository(r.Reference), digest)
+}
+
+// layerOf finds the release with a layer among those that a node may be offered: its pin's, and its channel's with the one before.
+func (d *Desk) layerOf(nodeID, digest string) (releases.Release, bool) {
+	n := d.nodes[nodeID]
+	if n == nil || n.Conflict {
+		return releases.Release{}, false
+	}
+	candidates := []string{d.pins[nodeID].Digest}
+	if c := d.channels[n.channel]; c != nil {
+		candidates = append(candidates, c.Digest, c.Previous)
+	}
+	for _, candidate := range candidates {
+		r, ok := d.releases[candidate]
+		if !ok || elsewhere(r.Reference) {
+			continue
+		}
+		for _, p := range r.Platforms {
+			if p.Digest == digest {
+				return r, true
+			}
+		}
+	}
+	return releases.Release{}, false
+}
+
+// Floor is the channel of a new node with the labels that its credential gives, and the number below which it obeys no pointer.
+func (d *Desk) Floor(labels map[string]string) (channel string, floor int64) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := cmp.Or(labels[wire.LabelChannel], wire.DefaultChannel)
+	return name, d.floor(&node{channel: name})
+}
