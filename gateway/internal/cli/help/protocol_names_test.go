@@ -114,8 +114,13 @@ func TestProtocolFields(t *testing.T) {
 		delete(constants, name)
 	}
 	for name, text := range constants {
-		if text != "" && !regexp.MustCompile("`((GET|POST) )?"+text+"`").MatchString(prose) {
+		if text != "" && !regexp.MustCompile("`((GET|POST) )?"+regexp.QuoteMeta(text)+"`").MatchString(prose) {
 			t.Errorf("the page does not name %s, %q", name, text)
+		}
+	}
+	for _, path := range []string{wire.PathRelease, wire.ReleaseBlobPath("{digest}")} {
+		if !strings.Contains(prose, "| `GET "+path+"` |") {
+			t.Errorf("the page does not name %s", path)
 		}
 	}
 	const task = "{task}"
@@ -203,6 +208,19 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxTaskLife":     "life of a task | " + seconds(wire.MaxTaskLife),
 		"TaskLease":       "silence of a node until its tasks are lost | " + seconds(wire.TaskLease),
 		"TaskPulse":       "time between two signs of life of a task | " + seconds(wire.TaskPulse),
+		"MaxPointer":      fmt.Sprintf("pointer of a release | %d bytes", wire.MaxPointer),
+		"MaxLayer":        fmt.Sprintf("layer of a release | %d bytes", wire.MaxLayer),
+		"MaxProgram":      fmt.Sprintf("program in a layer | %d bytes", wire.MaxProgram),
+		"MaxChannel":      fmt.Sprintf("name of a channel | %d characters", wire.MaxChannel),
+		"MaxUpdateLog":    fmt.Sprintf("log of an update | %d bytes", wire.MaxUpdateLog),
+		"MaxUpdateDetail": fmt.Sprintf("detail of an update | %d bytes", wire.MaxUpdateDetail),
+		"MaxUpdateWord":   fmt.Sprintf("phase and code of an update | %d characters each", wire.MaxUpdateWord),
+		"MaxStagger":      "time over which nodes spread an update | " + seconds(wire.MaxStagger),
+		"TrialBeat":       "time between two heartbeats of a trial | " + seconds(wire.TrialBeat),
+		"TrialBeats":      fmt.Sprintf("heartbeats that a trial needs | %d", wire.TrialBeats),
+		"TrialStable":     "life that a trial needs | " + seconds(wire.TrialStable),
+		"TrialTime":       "time of a trial | " + seconds(wire.TrialTime),
+		"TrialCap":        "time of a trial while the gateway is away | " + seconds(wire.TrialCap),
 		"ProtocolVersion": fmt.Sprintf("`protocol` | integer | %d", wire.ProtocolVersion),
 	}
 	for name, text := range constantsOf(wireFiles(t)) {

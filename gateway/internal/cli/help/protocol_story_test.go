@@ -134,6 +134,7 @@ func tell(t *testing.T) map[string]string {
 	s.adopt()
 	s.staleNonce()
 	s.task()
+	s.release()
 	return s.examples
 }
 
