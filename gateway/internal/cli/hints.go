@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"muster/agent/sign"
+	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/shellword"
 )
@@ -42,6 +43,15 @@ var named = regexp.MustCompile(`(^|[ (:;,"])muster (--help|[a-z]+)`)
 
 // Pasted is a command of this program as it can be pasted: line is what stands behind "muster ".
 func (s *Session) Pasted(line string) string { return s.paste("muster " + line) }
+
+// PastedText is a text for a person, line by line safe to print, whose commands can be pasted.
+func (s *Session) PastedText(text string) string {
+	var out strings.Builder
+	for line := range strings.Lines(s.paste(text)) {
+		out.WriteString(screen.Printable(strings.TrimSuffix(line, "\n")) + "\n")
+	}
+	return out.String()
+}
 
 // paste gives a text whose commands work where they are pasted. The program is called as a shell finds it, and the flags that led to
 // the gateway this time stand in the command, except on a line that names the gateway itself.

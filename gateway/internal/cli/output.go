@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"strings"
 
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -80,7 +79,5 @@ func (s *Session) Print(text string) error {
 
 // Printf prints a text for a person. The commands in it can be pasted.
 func (s *Session) Printf(format string, args ...any) {
-	for line := range strings.Lines(s.paste(fmt.Sprintf(format, args...))) {
-		fmt.Fprintln(s.Stdout, screen.Printable(strings.TrimSuffix(line, "\n")))
-	}
+	fmt.Fprint(s.Stdout, s.PastedText(fmt.Sprintf(format, args...)))
 }

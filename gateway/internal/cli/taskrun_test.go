@@ -43,7 +43,7 @@ func TestTaskUsage(t *testing.T) {
 		{"task ls --type odd", "there is no task type", wire.TaskDiagCollect},
 		{"task types odd", "there is no task type", wire.TaskDiagCollect},
 		{"task show", "needs ID", "muster task show"},
-		{"key add x.pub", "say so with --task", "add --task"},
+		{"key add x.pub", "sign tasks, or releases", "--task or --release"},
 		{"key add --task " + bad, "holds no key in PEM", "muster key generate"},
 		{"node return", "which nodes?", "-l tier=sovereign"},
 	} {

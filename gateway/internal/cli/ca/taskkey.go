@@ -23,14 +23,15 @@ const taskKeyText = "A task key that the gateway does not have keeps whoever tak
 func taskKeyCommands() []cli.Command {
 	return []cli.Command{
 		{Name: "key generate", Args: "FILE", Least: 1, Most: 1, Run: keyGenerate,
-			Summary: "make a key that signs tasks, for an operator",
+			Summary: "make a key that signs tasks or releases, for an operator",
 			Text: "FILE gets the private key (mode 0600, not encrypted: keep it on a medium that is not connected), FILE.pub the public one. " +
 				"Neither may be there already. " + taskKeyText + "The gateway is not asked.",
 			Examples: []string{"muster key generate /media/usb/task.key"}},
-		{Name: "key add", Args: "FILE.pub", Least: 1, Most: 1, Flags: []string{"task", "trust-key"}, Run: keyAdd,
-			Summary:  "make nodes trust an operator's key",
-			Text:     taskKeyText + "Nodes trust it from their next heartbeat on. muster key drop ends that.",
-			Examples: []string{"muster key add --task /media/usb/task.key.pub"}},
+		{Name: "key add", Args: "FILE.pub", Least: 1, Most: 1, Flags: []string{"task", "release", "trust-key"}, Run: keyAdd,
+			Summary: "make nodes trust an operator's key",
+			Text: taskKeyText + "With --release it signs pointers of releases: muster help releases. Nodes trust it from their next heartbeat " +
+				"on. muster key drop ends that. A key has one role.",
+			Examples: []string{"muster key add --task /media/usb/task.key.pub", "muster key add --release /media/usb/release.key.pub"}},
 	}
 }
 
@@ -59,7 +60,8 @@ func keyGenerate(_ context.Context, s *cli.Session) error {
 	}
 	fmt.Fprintf(s.Stdout, "The key %s is in %s, and its public half in %s.pub.\n", sign.KeyID(public), screen.Printable(file),
 		screen.Printable(file))
-	s.Printf("Make nodes trust it: muster key add --task %s.pub\nFor a node's policy.json: %s\n", file, sign.EncodeKey(public))
+	s.Printf("Make nodes trust it for tasks: muster key add --task %s.pub\nor for releases: muster key add --release %s.pub\n"+
+		"For a node's policy.json: %s\n", file, file, sign.EncodeKey(public))
 	return nil
 }
 
@@ -82,14 +84,11 @@ func newFile(name string, mode fs.FileMode, block *pem.Block) error {
 	return err
 }
 
-// keyAdd asks for --task although there is one role only: a command that lets a key give work to nodes has to say so.
+// keyAdd has no usual role: a command that lets a key give work or programs to nodes has to say which.
 func keyAdd(ctx context.Context, s *cli.Session) error {
-	on, err := s.Flags.Bool("task")
+	role, err := addedRole(s)
 	if err != nil {
 		return err
-	}
-	if !on {
-		return cli.Usagef("add --task", "muster key add lets a key sign tasks: say so with --task")
 	}
 	public, err := readPublic(s, s.Words[0])
 	if err != nil {
@@ -99,11 +98,28 @@ func keyAdd(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	change, err := c.AddKey(ctx, client.AddKeyRequest{Role: string(sign.RoleTask), PublicKey: sign.EncodeKey(public)})
+	change, err := c.AddKey(ctx, client.AddKeyRequest{Role: string(role), PublicKey: sign.EncodeKey(public)})
 	if err != nil {
 		return err
 	}
 	return publish(ctx, s, c, change)
+}
+
+func addedRole(s *cli.Session) (sign.Role, error) {
+	task, err := s.Flags.Bool("task")
+	if err != nil {
+		return "", err
+	}
+	release, err := s.Flags.Bool("release")
+	switch {
+	case err != nil:
+		return "", err
+	case task == release:
+		return "", cli.Usagef("--task or --release", "muster key add lets a key sign tasks, or releases: say which")
+	case task:
+		return sign.RoleTask, nil
+	}
+	return sign.RoleRelease, nil
 }
 
 func readPublic(s *cli.Session, file string) (ed25519.PublicKey, error) {

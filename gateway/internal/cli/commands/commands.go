@@ -12,6 +12,7 @@ import (
 	"muster/gateway/internal/cli/event"
 	"muster/gateway/internal/cli/node"
 	"muster/gateway/internal/cli/push"
+	"muster/gateway/internal/cli/release"
 	"muster/gateway/internal/cli/service"
 	"muster/gateway/internal/cli/task"
 	"muster/gateway/internal/cli/token"
@@ -24,6 +25,7 @@ func All() []cli.Command {
 		bootstrap.Commands(),
 		node.Commands(),
 		task.Commands(),
+		release.Commands(),
 		push.Commands(),
 		account.Commands(),
 		ca.Commands(),

@@ -76,7 +76,7 @@ func (o *order) read() error {
 	o.json = format == cli.FormatJSON
 	o.wait = o.wait || o.atMost > 0 || o.stopAfter > 0
 	if file := o.Flags.Text("key"); file != "" {
-		o.key, err = readKey(o.Session, file)
+		o.key, err = o.SigningKey(file)
 	}
 	return err
 }

@@ -1,0 +1,116 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// shortDigest is how much of a digest is enough for a person: the algorithm and 12 digits.
+const shortDigest = len("sha256:") + 12
+
+// short cuts a digest where nothing is copied from it.
+func short(digest string) string {
+	return screen.OrUnknown(digest[:min(len(digest), shortDigest)])
+}
+
+func platforms(r client.Release) string { return strings.Join(r.Platforms, ", ") }
+
+func releaseList(ctx context.Context, s *cli.Session) error {
+	columns := []screen.Column{
+		{Name: "VERSION", Least: 8, Most: 40}, {Name: "DIGEST"}, {Name: "CHANNELS", Least: 8}, {Name: "PLATFORMS", Rank: 2, Least: 12},
+		{Name: "SIZE", Rank: 4}, {Name: "SIGNED BY", Rank: 5}, {Name: "AGE", Rank: 1}, {Name: "BY", Rank: 3, Least: 8, Most: 30},
+		{Name: "REFERENCE", Wide: true},
+	}
+	wide := s.Flags.Text("output") == cli.FormatWide
+	return cli.ShowList(ctx, s, func(c *client.Client) (client.ReleaseList, error) { return c.Releases(ctx) }, columns,
+		func(l client.ReleaseList) [][]string {
+			return cli.Rows(l.Releases, func(r client.Release) []string { return releaseRow(s, r, wide) })
+		})
+}
+
+func releaseRow(s *cli.Session, r client.Release, wide bool) []string {
+	digest := short(r.Digest)
+	if wide {
+		digest = screen.OrUnknown(r.Digest)
+	}
+	by := r.CreatedBy
+	if r.Carried {
+		by = "this gateway"
+	}
+	return []string{
+		screen.OrUnknown(r.Version), digest, screen.OrUnknown(strings.Join(r.Channels, ",")), screen.OrUnknown(strings.Join(r.Platforms, ",")),
+		bytesOf(layers(r)), screen.OrUnknown(r.SignedBy), screen.Age(s.Now().Sub(r.CreatedAt)), screen.OrUnknown(by),
+		screen.OrUnknown(r.Reference),
+	}
+}
+
+// layers is how much all that nodes fetch of a release takes.
+func layers(r client.Release) int64 {
+	var sum int64
+	for _, p := range r.Programs {
+		sum += p.Size
+	}
+	return sum
+}
+
+func releaseShow(ctx context.Context, s *cli.Session) error {
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := c.Release(ctx, s.Words[0])
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(r)
+	}
+	where := "this gateway's registry"
+	if r.Reference != "" {
+		where = r.Reference
+	}
+	rows := [][]string{
+		{"version", screen.OrUnknown(r.Version)}, {"digest", screen.OrUnknown(r.Digest)},
+		{"channels", orNone(strings.Join(r.Channels, ", "))}, {"signed by", orNone(r.SignedBy)}, {"lies in", screen.Printable(where)},
+		{"made", fmt.Sprintf("%s by %s (%s)", screen.Stamp(&r.CreatedAt), screen.OrUnknown(r.CreatedBy), screen.Ago(s.Now(), r.CreatedAt))},
+	}
+	for _, p := range r.Programs {
+		rows = append(rows, []string{screen.Printable(p.OS + "/" + p.Arch),
+			screen.Printable(fmt.Sprintf("%s, %s", p.Program, bytesOf(p.ProgramSize)))})
+	}
+	screen.Pairs(s.Stdout, s.Screen(), rows)
+	return nil
+}
+
+func orNone(text string) string {
+	if text == "" {
+		return "none"
+	}
+	return screen.Printable(text)
+}
+
+func releaseDrop(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := c.Release(ctx, s.Words[0])
+	if err != nil {
+		return err
+	}
+	deed := "take release " + r.Version + " (" + short(r.Digest) + ") off the record"
+	if err := s.Agree(deed, deed); err != nil {
+		return err
+	}
+	if err := c.DropRelease(ctx, r.Digest); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "Release %s is off the record. Its content stays in the registry until it is deleted there.\n",
+		screen.Printable(r.Version))
+	return nil
+}

@@ -1,0 +1,103 @@
+package release
+
+import (
+	"context"
+	"fmt"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// releasePin keeps nodes where they are, or gives them a release of their own.
+func releasePin(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	verb := "hold where they are, whatever their channel says,"
+	q := client.NewPins{}
+	if name := s.Flags.Text("digest"); name != "" {
+		r, err := c.Release(ctx, name)
+		if err != nil {
+			return err
+		}
+		q.Digest = r.Digest
+		verb = fmt.Sprintf("pin to %s (%s)", r.Version, short(r.Digest))
+	}
+	nodes, err := s.Chosen(ctx, c, s.Words, verb, false)
+	if err != nil {
+		return err
+	}
+	q.Nodes = ids(nodes)
+	if q.Digest != "" {
+		if q.Pointer, err = pinPointer(ctx, s, c, q.Digest); err != nil {
+			return err
+		}
+	}
+	if _, err := c.Pin(ctx, q); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s pinned.\n", screen.Plural(len(nodes), "node"))
+	return nil
+}
+
+func releaseUnpin(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	nodes, err := s.Chosen(ctx, c, s.Words, "let follow their channel again", false)
+	if err != nil {
+		return err
+	}
+	q := client.NewPins{Nodes: ids(nodes)}
+	if q.Pointer, err = pinPointer(ctx, s, c, ""); err != nil {
+		return err
+	}
+	if err := c.Unpin(ctx, q); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s on the channel again.\n", screen.Plural(len(nodes), "node"))
+	return nil
+}
+
+// pinPointer is the pointer that an operator signs for pinned nodes; with no digest it is the channel's own, under a new number.
+func pinPointer(ctx context.Context, s *cli.Session, c *client.Client, digest string) ([]byte, error) {
+	name, err := channelOf(s)
+	if err != nil {
+		return nil, err
+	}
+	if digest == "" && s.Flags.Text("key") != "" {
+		now, err := c.Channel(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		digest = now.Digest
+	}
+	return pointerOf(ctx, s, c, name, digest)
+}
+
+func ids(nodes []cli.Target) []string {
+	all := make([]string, 0, len(nodes))
+	for _, n := range nodes {
+		all = append(all, n.ID)
+	}
+	return all
+}
+
+func releasePins(ctx context.Context, s *cli.Session) error {
+	columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8}, {Name: "RELEASE", Least: 8},
+		{Name: "CHANNEL", Rank: 2}, {Name: "PINNED"}, {Name: "BY", Rank: 1, Least: 8}}
+	return cli.ShowList(ctx, s, func(c *client.Client) (client.PinList, error) { return c.Pins(ctx) }, columns,
+		func(l client.PinList) [][]string {
+			return cli.Rows(l.Pins, func(p client.Pin) []string {
+				release := "as it is"
+				if p.Digest != "" {
+					release = screen.OrUnknown(p.Version) + " " + short(p.Digest)
+				}
+				return []string{screen.OrUnknown(p.Node), screen.OrUnknown(p.Tenant), release, screen.OrUnknown(p.Channel),
+					screen.Ago(s.Now(), p.At), screen.OrUnknown(p.By)}
+			})
+		})
+}

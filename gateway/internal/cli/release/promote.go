@@ -1,0 +1,245 @@
+package release
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// channelOf is the channel that a command is about.
+func channelOf(s *cli.Session) (string, error) {
+	name := s.Flags.Text("channel")
+	if name == "" {
+		name = wire.DefaultChannel
+	}
+	return name, wire.CheckChannel(name)
+}
+
+// releasePromote points a channel at a release.
+func releasePromote(ctx context.Context, s *cli.Session) error {
+	wave, err := wavesOf(s, nil)
+	if err != nil {
+		return err
+	}
+	return move(ctx, s, wave, func(c *client.Client, now client.Channel) (order, error) {
+		r, err := c.Release(ctx, s.Words[0])
+		if err != nil {
+			return order{}, err
+		}
+		if r.Digest == now.Digest && now.Digest != "" {
+			return order{}, cli.Hinted(fmt.Sprintf("the channel %s points at %s already", now.Channel, r.Version),
+				"muster release status --channel "+now.Channel+" shows where it stands")
+		}
+		return order{verb: "point the channel " + now.Channel + " at", release: r, do: c.Promote}, nil
+	})
+}
+
+// releaseRollback points a channel at the release before the present one, at once unless waves are asked for.
+func releaseRollback(ctx context.Context, s *cli.Session) error {
+	wave, err := wavesOf(s, client.AllAtOnce())
+	if err != nil {
+		return err
+	}
+	return move(ctx, s, wave, func(c *client.Client, now client.Channel) (order, error) {
+		before, err := previous(ctx, c, now)
+		return order{verb: "take the channel " + now.Channel + " back to", release: before, do: c.RollBack}, err
+	})
+}
+
+// previous is the release that a channel would go back to.
+func previous(ctx context.Context, c *client.Client, now client.Channel) (client.Release, error) {
+	if now.Previous == "" {
+		return client.Release{}, cli.Hinted(fmt.Sprintf("the channel %s has no release before the present one", now.Channel),
+			"muster release ls shows all releases; muster release promote DIGEST --channel "+now.Channel+" points it at one")
+	}
+	return c.Release(ctx, now.Previous)
+}
+
+// order is a change of a channel.
+type order struct {
+	verb    string // with the channel: "point the channel stable at"
+	release client.Release
+	do      func(ctx context.Context, channel string, p client.Promotion) (client.Channel, error)
+}
+
+// move asks, gets the pointer signed where an operator signs, and changes the channel.
+func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*client.Client, client.Channel) (order, error)) error {
+	name, err := channelOf(s)
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := c.Channel(ctx, name)
+	if err != nil && !unknownChannel(err) {
+		return err
+	}
+	now.Channel = name
+	o, err := plan(c, now)
+	if err != nil {
+		return err
+	}
+	deed := fmt.Sprintf("%s %s (%s)", o.verb, o.release.Version, short(o.release.Digest))
+	if err := s.Agree(deed+": "+consequence(now, o.release, wave), deed); err != nil {
+		return err
+	}
+	pointer, err := pointerOf(ctx, s, c, name, o.release.Digest)
+	if err != nil {
+		return err
+	}
+	after, err := o.do(ctx, name, client.Promotion{Digest: o.release.Digest, Wave: wave, Pointer: pointer})
+	if err != nil {
+		return wanted(err, name, o.release.Digest)
+	}
+	return said(s, after, format)
+}
+
+// unknownChannel tells whether nothing was ever promoted to a channel.
+func unknownChannel(err error) bool {
+	var detail *wire.ErrorDetail
+	return errors.As(err, &detail) && detail.Code == wire.CodeChannelUnknown
+}
+
+// wanted adds how to sign where the gateway has no key for it.
+func wanted(err error, channel, digest string) error {
+	var detail *wire.ErrorDetail
+	if !errors.As(err, &detail) || detail.Code != wire.CodeSignatureWanted {
+		return err
+	}
+	return cli.Hinted(detail.Message, fmt.Sprintf("add --key FILE; or sign elsewhere: muster release sign --channel %s --digest %s",
+		channel, digest))
+}
+
+// consequence says what a change will do to how many nodes.
+func consequence(now client.Channel, r client.Release, wave json.RawMessage) string {
+	if now.Digest == "" {
+		return "nothing was promoted there yet, and each node that follows it gets the release"
+	}
+	nodes := screen.Plural(now.Counts.Nodes-now.Counts.Pinned, "node")
+	if now.Counts.Pinned > 0 {
+		nodes += fmt.Sprintf(", %d more are pinned", now.Counts.Pinned)
+	}
+	text := fmt.Sprintf("%s; now it has %s. %s", nodes, now.Version, wavesText(wave))
+	if now.State == stateRunning || now.State == statePaused || now.State == stateHalted {
+		text += fmt.Sprintf(" The rollout of %s, which is %s, ends", now.Version, now.State)
+	}
+	return text
+}
+
+// said tells what became of a change.
+func said(s *cli.Session, now client.Channel, format string) error {
+	if format == cli.FormatJSON {
+		return s.WriteJSON(now)
+	}
+	s.Printf("The channel %s points at %s (%s), number %d. %s\n", now.Channel, now.Version, short(now.Digest), now.Sequence, progressOf(now))
+	if now.State == stateRunning {
+		s.Printf("muster release status --channel %s --watch shows how it goes.\n", now.Channel)
+	}
+	return nil
+}
+
+// releasePause, releaseResume and releaseAbort steer a rollout.
+func releasePause(ctx context.Context, s *cli.Session) error {
+	return steer(ctx, s, (*client.Client).PauseRollout)
+}
+
+func releaseResume(ctx context.Context, s *cli.Session) error {
+	return steer(ctx, s, (*client.Client).ResumeRollout)
+}
+
+func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.Context, string) (client.Channel, error)) error {
+	name, err := channelOf(s)
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	after, err := do(c, ctx, name)
+	if err != nil {
+		return err
+	}
+	return said(s, after, format)
+}
+
+func releaseAbort(ctx context.Context, s *cli.Session) error {
+	return move(ctx, s, nil, func(c *client.Client, now client.Channel) (order, error) {
+		before, err := previous(ctx, c, now)
+		verb := fmt.Sprintf("end the rollout of %s on the channel %s, and give the nodes that have it", now.Version, now.Channel)
+		return order{verb: verb, release: before, do: c.AbortRollout}, err
+	})
+}
+
+// wavesOf are the waves that the flags ask for; usual where there are none.
+func wavesOf(s *cli.Session, usual json.RawMessage) (json.RawMessage, error) {
+	now, err := s.Flags.Bool("now")
+	if err != nil {
+		return nil, err
+	}
+	w := client.Waves{Canary: s.Flags.Text("canary"), Steps: s.Flags.List("steps"), MaxFailed: s.Flags.Text("max-failed")}
+	soak, err := s.Flags.Duration("soak", 0)
+	if err != nil {
+		return nil, err
+	}
+	if soak > 0 {
+		seconds := int(soak.Seconds())
+		w.SoakSeconds = &seconds
+	}
+	asked := w.Canary != "" || len(w.Steps) > 0 || w.MaxFailed != "" || soak > 0
+	switch {
+	case now && asked:
+		return nil, cli.Usagef("leave --now or the others out",
+			"--now lets all nodes in at once, and --canary, --steps, --soak and --max-failed say how to wait")
+	case now:
+		return client.AllAtOnce(), nil
+	case !asked:
+		return usual, nil
+	}
+	return complete(w), nil
+}
+
+// complete fills in the usual first wave where the flags name waves and no canary; --canary 0 is for none.
+func complete(w client.Waves) json.RawMessage {
+	if w.Canary == "" {
+		w.Canary = usualCanary
+	}
+	if w.Canary == "0" {
+		w.Canary = ""
+	}
+	if len(w.Steps) == 0 {
+		w.Steps = []string{wholeFleet}
+	}
+	return encode(w)
+}
+
+// Usual waves, which the gateway has too.
+const (
+	usualCanary = "1"
+	wholeFleet  = "100%"
+)
+
+// wavesText says the waves in words.
+func wavesText(wave json.RawMessage) string {
+	if string(wave) == string(client.AllAtOnce()) {
+		return "All nodes get it at once."
+	}
+	var w client.Waves
+	if len(wave) == 0 || json.Unmarshal(wave, &w) != nil {
+		return "One node gets it first, and the others when that one has been well for ten minutes."
+	}
+	waves := w.Steps
+	if w.Canary != "" {
+		waves = append([]string{w.Canary}, waves...)
+	}
+	return "The waves are " + strings.Join(waves, ", ") + "."
+}

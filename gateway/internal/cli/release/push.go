@@ -1,0 +1,162 @@
+package release
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// releasePush uploads what the registry does not have yet, and makes it a release.
+func releasePush(ctx context.Context, s *cli.Session) error {
+	version := s.Flags.Text("version")
+	if version == "" {
+		return cli.Usagef("add --version V, such as 0.4.0", "muster release push: which version is it?")
+	}
+	format, err := s.Format()
+	if err != nil {
+		return err
+	}
+	at, err := created(s.Getenv)
+	if err != nil {
+		return err
+	}
+	programs, err := find(s.Words)
+	if err != nil {
+		return err
+	}
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	b := pack(programs, version, at)
+	if err := upload(ctx, s, c, b); err != nil {
+		return err
+	}
+	return register(ctx, s, c, client.NewRelease{Digest: b.digest, Version: version, Channel: s.Flags.Text("channel")}, format)
+}
+
+// releaseAdd makes a release of what another tool has pushed.
+func releaseAdd(ctx context.Context, s *cli.Session) error {
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	return register(ctx, s, c, client.NewRelease{Digest: s.Words[0], Version: s.Flags.Text("version"), Channel: s.Flags.Text("channel"),
+		Reference: s.Flags.Text("reference"), Credential: s.Flags.Text("credential")}, format)
+}
+
+// register records a release. Where a channel is named it points at it, which is asked for before.
+func register(ctx context.Context, s *cli.Session, c *client.Client, q client.NewRelease, format string) error {
+	if q.Channel != "" {
+		deed := "point the channel " + q.Channel + " at " + q.Digest
+		if err := s.Agree(deed, deed); err != nil {
+			return err
+		}
+	}
+	r, err := c.AddRelease(ctx, q)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(r)
+	}
+	fmt.Fprintf(s.Stdout, "%s\n", screen.Printable(r.Digest))
+	told := fmt.Sprintf("Release %s of %s is on record.\n", r.Version, platforms(r))
+	if q.Channel != "" {
+		told += fmt.Sprintf("The channel %s points at it: muster release status --channel %s --watch shows how it goes.\n", q.Channel, q.Channel)
+	} else {
+		told += fmt.Sprintf("Let nodes have it: muster release promote %s --channel %s\n", r.Digest, wire.DefaultChannel)
+	}
+	tell(s, told)
+	return nil
+}
+
+// tell prints the next step beside the result, which a script may read.
+func tell(s *cli.Session, text string) {
+	fmt.Fprint(s.Stderr, s.PastedText(text))
+}
+
+// upload brings the blobs first: the registry refuses a manifest whose blobs it does not have.
+func upload(ctx context.Context, s *cli.Session, c *client.Client, b bundle) error {
+	if err := put(ctx, s, c, "the config", digestOf([]byte(emptyConfig)), int64(len(emptyConfig)), emptyFile); err != nil {
+		return err
+	}
+	for _, p := range b.programs {
+		if err := put(ctx, s, c, p.platform(), p.digest, p.size, func() (io.ReadCloser, error) { return os.Open(p.file) }); err != nil {
+			return err
+		}
+		if err := c.PutManifest(ctx, wire.AgentRepository, digestOf(p.manifest), wire.MediaManifest, p.manifest); err != nil {
+			return err
+		}
+	}
+	return c.PutManifest(ctx, wire.AgentRepository, b.digest, wire.MediaIndex, b.index)
+}
+
+func emptyFile() (io.ReadCloser, error) {
+	return io.NopCloser(bytes.NewReader([]byte(emptyConfig))), nil
+}
+
+// put uploads one blob, unless it is there already.
+func put(ctx context.Context, s *cli.Session, c *client.Client, name, digest string, size int64, open func() (io.ReadCloser, error)) error {
+	there, err := c.HasBlob(ctx, wire.AgentRepository, digest)
+	if err != nil || there {
+		return err
+	}
+	from, err := open()
+	if err != nil {
+		return err
+	}
+	defer from.Close()
+	m := &meter{session: s, name: name, size: size, from: from}
+	defer m.end()
+	if err := c.PutBlob(ctx, wire.AgentRepository, digest, size, m); err != nil {
+		return fmt.Errorf("upload %s: %w", name, err)
+	}
+	return nil
+}
+
+// meter shows on a terminal how much of an upload is done.
+type meter struct {
+	session *cli.Session
+	name    string
+	size    int64
+	from    io.Reader
+	sent    int64
+	shown   time.Time
+}
+
+// meterPause is how long a line of the meter stays at least.
+const meterPause = 200 * time.Millisecond
+
+func (m *meter) Read(into []byte) (int, error) {
+	n, err := m.from.Read(into)
+	m.sent += int64(n)
+	if now := m.session.Now(); m.session.Screen() > 0 && now.Sub(m.shown) >= meterPause {
+		m.shown = now
+		fmt.Fprintf(m.session.Stderr, "\r\x1b[K%s: %s of %s", m.name, bytesOf(m.sent), bytesOf(m.size))
+	}
+	return n, err
+}
+
+func (m *meter) end() {
+	if !m.shown.IsZero() {
+		fmt.Fprint(m.session.Stderr, "\r\x1b[K")
+	}
+}
+
+// bytesOf is a size as people say it.
+func bytesOf(n int64) string {
+	const unit = 1 << 20
+	if n < unit {
+		return screen.Plural(int(n), "byte")
+	}
+	return fmt.Sprintf("%.1f MiB", float64(n)/unit)
+}

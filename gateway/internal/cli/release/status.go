@@ -1,0 +1,269 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// States of a rollout.
+const (
+	stateRunning = "running"
+	statePaused  = "paused"
+	stateHalted  = "halted"
+	stateAborted = "aborted"
+)
+
+const (
+	watchPause  = 2 * time.Second
+	watchTime   = 30 * 24 * time.Hour // a rollout may wait for maintenance windows
+	shownFailed = 20                  // nodes with their logs
+	shownLog    = 10                  // lines of one log
+	pageSize    = 500
+)
+
+// view is a channel with its nodes, as -o json prints it.
+type view struct {
+	client.Channel
+	Nodes []client.ChannelNode `json:"nodes"`
+}
+
+func releaseStatus(ctx context.Context, s *cli.Session) error {
+	watch, err := s.Flags.Bool("watch")
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if s.Flags.Text("channel") == "" && !watch {
+		return allChannels(ctx, s, c, format)
+	}
+	name, err := channelOf(s)
+	if err != nil {
+		return err
+	}
+	if watch {
+		if err := follow(ctx, s, c, name); err != nil {
+			return err
+		}
+	}
+	now, err := look(ctx, c, name)
+	if err != nil {
+		return err
+	}
+	if err := show(s, now, format); err != nil {
+		return err
+	}
+	if watch && (now.State == stateHalted || now.State == stateAborted) {
+		return cli.ErrReported
+	}
+	return nil
+}
+
+// allChannels shows a line for each channel, or all of it where there is one only.
+func allChannels(ctx context.Context, s *cli.Session, c *client.Client, format string) error {
+	list, err := c.Channels(ctx)
+	switch {
+	case err != nil:
+		return err
+	case format == cli.FormatJSON:
+		return s.WriteJSON(list)
+	case len(list.Channels) == 0:
+		return cli.Hinted("there is no channel yet", "muster release promote DIGEST --channel "+wire.DefaultChannel+" makes one")
+	case len(list.Channels) == 1:
+		now, err := look(ctx, c, list.Channels[0].Channel)
+		if err != nil {
+			return err
+		}
+		return show(s, now, format)
+	}
+	columns := []screen.Column{{Name: "CHANNEL", Least: 8}, {Name: "VERSION", Least: 8, Most: 40}, {Name: "DIGEST", Rank: 3},
+		{Name: "ROLLOUT"}, {Name: "WAVE", Rank: 1}, {Name: "NODES"}, {Name: "RUN IT"}, {Name: "FAILED"}, {Name: "WHY", Rank: 2, Least: 12, Most: 60}}
+	return s.List(format, columns).Write(cli.Rows(list.Channels, func(n client.Channel) []string {
+		return []string{screen.OrUnknown(n.Channel), screen.OrUnknown(n.Version), short(n.Digest), screen.OrUnknown(n.State), waveOf(n),
+			fmt.Sprint(n.Counts.Nodes), fmt.Sprint(n.Counts.Running), fmt.Sprint(n.Counts.Failed + n.Counts.Silent), screen.OrUnknown(n.Why)}
+	}))
+}
+
+func look(ctx context.Context, c *client.Client, name string) (view, error) {
+	now, err := c.Channel(ctx, name)
+	if err != nil {
+		return view{}, err
+	}
+	v := view{Channel: now, Nodes: []client.ChannelNode{}}
+	f := client.ChannelNodeFilter{Limit: pageSize}
+	for {
+		page, err := c.ChannelNodes(ctx, name, f)
+		if err != nil {
+			return view{}, err
+		}
+		v.Nodes = append(v.Nodes, page.Nodes...)
+		if page.Next == "" {
+			return v, nil
+		}
+		f.Cursor = page.Next
+	}
+}
+
+// follow prints a line whenever something has changed, until the rollout is not running any more. A paused one may go on.
+func follow(ctx context.Context, s *cli.Session, c *client.Client, name string) error {
+	last := ""
+	_, err := s.Poll(ctx, watchPause, watchTime, func() (bool, error) {
+		now, err := c.Channel(ctx, name)
+		if err != nil {
+			return false, err
+		}
+		if line := progressOf(now); line != last {
+			fmt.Fprintf(s.Stderr, "%s %s\n", s.Now().UTC().Format(time.TimeOnly), screen.Printable(line))
+			last = line
+		}
+		return now.State != stateRunning && now.State != statePaused, nil
+	})
+	return err
+}
+
+// progressOf says in a line where a rollout stands.
+func progressOf(n client.Channel) string {
+	if n.State == "" {
+		return "There is no rollout."
+	}
+	text := "Rollout " + n.State
+	if wave := waveOf(n); wave != screen.Unknown && n.State != stateAborted {
+		text += ", wave " + wave
+	}
+	text += ": " + countsText(n.Counts)
+	if n.Why != "" {
+		text += "; " + n.Why
+	}
+	return text + "."
+}
+
+func waveOf(n client.Channel) string {
+	if n.Wave == 0 {
+		return screen.Unknown
+	}
+	return fmt.Sprintf("%d of %d", n.Wave, n.Waves)
+}
+
+// countsText names what is not zero.
+func countsText(n client.RolloutCounts) string {
+	text := fmt.Sprintf("%d of %s on it", n.Running, screen.Plural(n.Nodes, "node"))
+	for _, part := range []struct {
+		number int
+		word   string
+	}{{n.Admitted, "at it"}, {n.Waiting, "waiting"}, {n.Failed, "failed"}, {n.Silent, "silent"}, {n.Held, "held by their window"},
+		{n.Pinned, "pinned"}, {n.Offline, "offline"}, {n.Unable, "unable to update"}} {
+		if part.number > 0 {
+			text += fmt.Sprintf(", %d %s", part.number, part.word)
+		}
+	}
+	return text
+}
+
+func show(s *cli.Session, v view, format string) error {
+	if format == cli.FormatJSON {
+		return s.WriteJSON(v)
+	}
+	rows := [][]string{
+		{"channel", screen.OrUnknown(v.Channel.Channel)},
+		{"release", screen.OrUnknown(v.Version) + ", " + screen.OrUnknown(v.Digest)},
+		{"pointer", fmt.Sprintf("number %d, signed by %s, expires %s", v.Sequence, screen.OrUnknown(v.SignedBy),
+			screen.When(s.Now(), v.Expires))},
+		{"changed", screen.Ago(s.Now(), v.UpdatedAt) + " by " + screen.OrUnknown(v.UpdatedBy)},
+		{"rollout", stateLine(v.Channel)},
+		{"nodes", countsText(v.Counts)},
+	}
+	if v.ToSign != "" {
+		rows = append(rows, []string{"to sign", screen.Printable(v.ToSign)})
+	}
+	screen.Pairs(s.Stdout, s.Screen(), rows)
+	showNodes(s, v, format)
+	return nil
+}
+
+func stateLine(n client.Channel) string {
+	if n.State == "" {
+		return "none"
+	}
+	text := n.State
+	if n.Wave > 0 {
+		text += ", wave " + waveOf(n)
+	}
+	if n.Why != "" {
+		text += ": " + n.Why
+	}
+	return screen.Printable(text)
+}
+
+// showNodes lists the nodes that are at work on it or have a reason; -o wide lists all. What failed comes with its last lines.
+func showNodes(s *cli.Session, v view, format string) {
+	columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "WAVE", Rank: 2}, {Name: "STATE"}, {Name: "PHASE", Rank: 1},
+		{Name: "SINCE", Rank: 3}, {Name: "WHY", Least: 16, Most: 100}}
+	var rows [][]string
+	var failed []client.ChannelNode
+	for _, n := range v.Nodes {
+		if n.Log != "" {
+			failed = append(failed, n)
+		}
+		if format == cli.FormatWide || telling(n) {
+			rows = append(rows, nodeRow(s, n))
+		}
+	}
+	if len(rows) > 0 {
+		fmt.Fprintln(s.Stdout)
+		_ = s.List(format, columns).Write(rows)
+	}
+	for _, n := range failed[:min(len(failed), shownFailed)] {
+		fmt.Fprintf(s.Stdout, "\nlast lines of %s on %s:\n%s", screen.OrUnknown(v.Version), screen.OrUnknown(n.Name), tail(n.Log))
+	}
+	if more := len(failed) - shownFailed; more > 0 {
+		fmt.Fprintf(s.Stdout, "\n%s more with a log; -o json has all\n", screen.Plural(more, "node"))
+	}
+}
+
+// telling tells whether a person wants to see a node in the short list.
+func telling(n client.ChannelNode) bool {
+	return n.Code != "" || n.Held != "" || n.Phase != "" && n.Phase != wire.UpdateCommitted || n.State == "silent" || n.State == "failed"
+}
+
+func nodeRow(s *cli.Session, n client.ChannelNode) []string {
+	wave := screen.Unknown
+	if n.Wave > 0 {
+		wave = fmt.Sprint(n.Wave)
+	}
+	since := screen.Unknown
+	if n.At != nil {
+		since = screen.Ago(s.Now(), *n.At)
+	}
+	return []string{screen.OrUnknown(n.Name), wave, screen.OrUnknown(n.State), screen.OrUnknown(n.Phase), since, screen.OrUnknown(reason(n))}
+}
+
+// reason says in one line why a node does not have the release.
+func reason(n client.ChannelNode) string {
+	parts := []string{}
+	for _, part := range []string{n.Code, n.Detail, n.Held} {
+		if part != "" {
+			parts = append(parts, part)
+		}
+	}
+	return strings.Join(parts, ": ")
+}
+
+// tail is the end of a log, for a terminal.
+func tail(log string) string {
+	lines := strings.Split(strings.TrimRight(log, "\r\n"), "\n")
+	lines = lines[max(len(lines)-shownLog, 0):]
+	var out strings.Builder
+	for _, line := range lines {
+		out.WriteString("  " + screen.Printable(strings.ReplaceAll(strings.TrimRight(line, "\r"), "\t", "    ")) + "\n")
+	}
+	return out.String()
+}
