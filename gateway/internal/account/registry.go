@@ -61,12 +61,12 @@ func (g *Gate) bearerOf(r *http.Request, who Caller, pass *Pass) (Caller, error)
 
 // login takes an API token. With a user's name, it has to be that account's.
 func (g *Gate) login(r *http.Request, who Caller, name, text string) (Caller, error) {
-	who, err := g.token(r.Context(), who, text)
-	if err == nil && name != "" && name != who.Account.Name && name != who.Account.ID {
+	known, err := g.token(r.Context(), who, text)
+	if err == nil && name != "" && name != known.Account.Name && name != known.Account.ID {
 		return who, wire.Refuse(wire.CodeUnauthorized, "the API token is not of the account "+fmt.Sprintf("%.80q", secret.Redact(name)),
 			"the user's name is that of the account: muster account ls")
 	}
-	return who, err
+	return known, err
 }
 
 // shown is what a request shows in the header Authorization, with the user's name where the scheme is Basic.

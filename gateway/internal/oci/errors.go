@@ -1,0 +1,113 @@
+package oci
+
+import (
+	"errors"
+	"net/http"
+	"os"
+
+	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/reply"
+	"muster/gateway/internal/secret"
+)
+
+// Codes beside those of package artifact. The last two are Docker's.
+const (
+	codeUnauthorized = "UNAUTHORIZED"
+	codeUnsupported  = "UNSUPPORTED"
+	codePage         = "PAGINATION_NUMBER_INVALID"
+	codeUnknown      = "UNKNOWN"
+)
+
+// problem is one error as clients read it.
+type problem struct {
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	Detail  any    `json:"detail,omitempty"`
+}
+
+// Status is the table of the HTTP statuses that go with the codes. A code that it does not have is a fault of the gateway.
+func Status(code string) int {
+	switch code {
+	case artifact.CodeBlobUploadInvalid, artifact.CodeDigestInvalid, artifact.CodeManifestBlobUnknown, artifact.CodeManifestInvalid,
+		artifact.CodeNameInvalid, codePage:
+		return http.StatusBadRequest
+	case codeUnauthorized:
+		return http.StatusUnauthorized
+	case artifact.CodeDenied:
+		return http.StatusForbidden
+	case artifact.CodeBlobUnknown, artifact.CodeBlobUploadUnknown, artifact.CodeManifestUnknown, artifact.CodeNameUnknown:
+		return http.StatusNotFound
+	case codeUnsupported:
+		return http.StatusMethodNotAllowed
+	case artifact.CodeSizeInvalid:
+		return http.StatusRequestEntityTooLarge
+	case artifact.CodeRangeInvalid:
+		return http.StatusRequestedRangeNotSatisfiable
+	case artifact.CodeTooManyRequests:
+		return http.StatusTooManyRequests
+	case artifact.CodeUnavailable:
+		return http.StatusServiceUnavailable
+	}
+	return http.StatusInternalServerError
+}
+
+// fail answers with an error: one of package artifact, one of a body, or one of the gate. A change of mind of the client is no fault of
+// the gateway, so it does not go to the log.
+func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	var known *artifact.Error
+	var cut *brokenBody
+	switch {
+	case errors.As(err, &cut):
+		w.Header().Set("Connection", "close")
+		status := http.StatusBadRequest
+		if errors.Is(cut, os.ErrDeadlineExceeded) {
+			status = http.StatusRequestTimeout
+		}
+		write(w, status, problem{Code: artifact.CodeBlobUploadInvalid, Message: "the body broke off before its end: go on where it ended"})
+	case errors.As(err, &known):
+		status := Status(known.Code)
+		if status == http.StatusTooManyRequests || status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "1")
+		}
+		write(w, status, problem{Code: known.Code, Message: secret.Redact(known.Message), Detail: known.Detail})
+	default:
+		status, answer := s.Info.Answer(err)
+		text := answer.Error.Message + ": " + answer.Error.Hint
+		if answer.RequestID != "" {
+			text += " " + answer.RequestID
+		}
+		write(w, status, problem{Code: codeOf(status), Message: text})
+	}
+}
+
+// codeOf is the code for a refusal of another package, by its status.
+func codeOf(status int) string {
+	switch status {
+	case http.StatusUnauthorized:
+		return codeUnauthorized
+	case http.StatusForbidden, http.StatusBadRequest: // a secret in a URL is the one bad request that the gate knows
+		return artifact.CodeDenied
+	case http.StatusTooManyRequests:
+		return artifact.CodeTooManyRequests
+	case http.StatusServiceUnavailable:
+		return artifact.CodeUnavailable
+	}
+	return codeUnknown
+}
+
+// write sends one error.
+func write(w http.ResponseWriter, status int, p problem) {
+	h := w.Header()
+	if status != http.StatusUnauthorized {
+		h.Del("WWW-Authenticate")
+	}
+	for _, name := range [...]string{headerDigest, "ETag", "Last-Modified", "Location"} { // of an answer that did not come about
+		h.Del(name)
+	}
+	reply.Write(w, status, reply.JSON(map[string][]problem{"errors": {p}}))
+}
+
+// brokenBody is why the rest of a body did not come. It sets the peer's faults apart from those of the disk.
+type brokenBody struct{ error }
+
+func (b *brokenBody) Unwrap() error { return b.error }
