@@ -19,6 +19,7 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/nodeapi"
+	"muster/gateway/internal/oci"
 	"muster/gateway/internal/reach"
 )
 
@@ -62,7 +63,7 @@ func (g *gateway) listen() (*listeners, error) {
 		l.close()
 		return nil, err
 	}
-	l.add(g.door.Local(l.socket), g.server(g.adminAPI(true).Routes()))
+	l.add(g.door.Local(l.socket), g.server(g.socketRoutes()))
 	if g.settings.plainListen == "" {
 		return l, nil
 	}
@@ -103,16 +104,44 @@ func (g *gateway) routes(admin, direct bool) http.Handler {
 		doors.Admin = func(r *http.Request) bool { return g.adminServes(r, direct) && routes.Takes(r) }
 	}
 	mux.Handle(wire.PrefixAdmin, operators)
+	logins := func(r *http.Request) bool { return admin && g.adminServes(r, direct) && !g.origin.Open(r) }
+	mux.Handle(wire.PathRegistry, g.registry(false, logins))
 	return g.nodes.Guard(g.info.Strict(mux), doors)
+}
+
+// socketRoutes answers the operator on this machine.
+func (g *gateway) socketRoutes() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle(wire.PrefixAdmin, g.adminAPI(true).Routes())
+	mux.Handle(wire.PathRegistry, g.registry(true, nil))
+	return g.info.Strict(mux)
+}
+
+// gate judges the callers of one listener.
+func (g *gateway) gate(c account.Config) *account.Gate {
+	c.Store = g.store
+	c.Info = g.info
+	c.Audit = g.audit
+	c.PSKs = g.bootstrap
+	c.Address = g.origin.Address
+	c.Logger = g.log
+	return account.NewGate(c)
+}
+
+// registry is made once for each listener, as the admin API is. logins tells for which requests accounts may log in. Who shows a pass
+// that is nobody's may pull in any way.
+func (g *gateway) registry(socket bool, logins func(*http.Request) bool) http.Handler {
+	api := oci.API{
+		Gate:     g.gate(account.Config{Socket: socket, Passes: g.passes, Logins: logins}),
+		Registry: g.artifacts, Info: g.info, URL: g.settings.publicURL,
+	}
+	return api.Routes()
 }
 
 // adminAPI is made once for each listener. On the socket the file mode is the authentication, elsewhere the API token.
 func (g *gateway) adminAPI(socket bool) *adminapi.API {
-	gate := account.NewGate(account.Config{
-		Store: g.store, Info: g.info, Audit: g.audit, PSKs: g.bootstrap, Address: g.origin.Address, Socket: socket, Logger: g.log,
-	})
 	return &adminapi.API{
-		Gate: gate, Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Store: g.store, Authority: g.authority, Scratch: g.settings.data,
+		Gate: g.gate(account.Config{Socket: socket}), Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Store: g.store, Authority: g.authority, Scratch: g.settings.data,
 		Info: g.info, Gateway: g.facts(),
 		Command: func(token string) string { return g.installer().Command(token) }, Logger: g.log,
 	}

@@ -7,6 +7,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"time"
 
@@ -47,6 +48,7 @@ type caller struct {
 	node    string // the state of the node that it proves to be; empty: it is none
 	mtls    bool   // it does so in the TLS handshake; else it signs
 	other   bool   // it asks about another node than it is
+	pass    *account.Pass
 	enrols  *enrolment
 }
 
@@ -104,7 +106,26 @@ func (m *matrix) callers() []caller {
 	}
 	all = append(all, caller{name: "another node, signed", node: nodeActive, other: true},
 		caller{name: "another node, mTLS", node: nodeActive, other: true, mtls: true})
-	return append(append(all, m.leaks()...), m.applicants()...)
+	return slices.Concat(all, m.passes(), m.leaks(), m.applicants())
+}
+
+// passes are callers who show a pass of the registry.
+func (m *matrix) passes() []caller {
+	push := []account.Grant{{Repository: wire.AgentRepository, Actions: []string{account.ActionPull, account.ActionPush}}}
+	pull := []account.Grant{{Repository: wire.AgentRepository, Actions: []string{account.ActionPull}}}
+	other := []account.Grant{{Repository: "other", Actions: []string{account.ActionPull}}}
+	all := []caller{{name: "nobody's pass", pass: &account.Pass{Grants: pull}},
+		{name: "nobody's pass elsewhere", pass: &account.Pass{Grants: other}}, {name: "nobody's pass to push", pass: &account.Pass{Grants: push}}}
+	for name, a := range map[string]store.Account{"a reader": {Scopes: []string{client.ScopeReleasesRead}},
+		"a writer": {Scopes: []string{client.ScopeReleasesWrite}}, "a writer of a tenant": {Scopes: []string{client.ScopeAll}, Tenant: theirs}} {
+		made, _ := m.accountOf(a)
+		all = append(all, caller{name: name + "'s pass", account: made, pass: &account.Pass{Account: made.ID, Grants: push}})
+	}
+	for i, c := range all {
+		made := m.gateway.passes.Issue(c.pass.Account, c.pass.Grants, time.Hour)
+		all[i].shows = shown{text: made.Text, where: asBearer}
+	}
+	return all
 }
 
 // leaks are callers who show tokens and PSKs where they do not belong.

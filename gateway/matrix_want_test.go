@@ -32,13 +32,15 @@ func (m *matrix) want(f face, r row, c caller) string {
 		return wire.CodeNotFound
 	case r.admin != nil:
 		return m.wantAccount(f, r, c)
+	case r.registry != nil:
+		return wantRegistry(f, r, c)
 	}
 	return wantProof(f, r, c)
 }
 
 // exposed is the refusal of a secret that stands where none belongs, whoever sends it.
 func exposed(f face, r row, s shown) string {
-	judges := r.admin != nil && f.admin // the admin API looks by itself
+	judges := r.admin != nil && f.admin || r.registry != nil && f.socket() // the route's own gate looks
 	registers := r.node != nil && r.node.Proof == nodeapi.Credential
 	switch {
 	case s.kind == 0, f.socket() && (r.node != nil || s.where == asBearer || s.where == asBasic || s.where == asMAC || s.where == asKey):
@@ -91,7 +93,7 @@ func (m *matrix) wantAccount(f face, r row, c caller) string {
 		return wire.CodePlaintextSecret
 	case c.shows.where == asBearer && c.shows.kind == 'b' && c.shows.whole():
 		return wire.CodeTokenWrongRoute
-	case c.account == nil || account.Status(*c.account, time.Now()) != client.StatusLive:
+	case c.account == nil || c.pass != nil || account.Status(*c.account, time.Now()) != client.StatusLive:
 		return wire.CodeUnauthorized
 	case lacks(c.account.Scopes, need):
 		return wire.CodeForbidden
@@ -101,6 +103,43 @@ func (m *matrix) wantAccount(f face, r row, c caller) string {
 		return wire.CodeNotFound
 	}
 	return granted
+}
+
+// registryCodes are the registry's codes for refusals with these statuses.
+var registryCodes = map[int]string{http.StatusBadRequest: "DENIED", http.StatusUnauthorized: "UNAUTHORIZED", http.StatusForbidden: "DENIED"}
+
+// wantRegistry is the refusal that follows from what a route of the registry needs, and from what a pass opens.
+func wantRegistry(f face, r row, c caller) string {
+	logsIn := strings.HasSuffix(r.path, "/token")
+	nobodys := c.pass != nil && c.account == nil
+	scopes := []string{client.ScopeReleasesRead} // of nobody's pass
+	if c.account != nil {
+		scopes = c.account.Scopes
+	}
+	switch {
+	case f.socket() && logsIn:
+		return wire.CodeForbidden // nobody needs to
+	case f.socket():
+		return granted
+	case c.shows.where != asBearer && c.shows.where != asBasic:
+		return wire.CodeUnauthorized
+	case (!f.admin || f.overheard()) && !nobodys:
+		return wire.CodeForbidden
+	case c.account == nil && !nobodys, c.account != nil && account.Status(*c.account, time.Now()) != client.StatusLive:
+		return wire.CodeUnauthorized
+	case lacks(scopes, r.registry.Need), r.registry.Need.Reach == account.WholeFleet && c.account.Tenant != "":
+		return wire.CodeForbidden
+	case c.pass != nil && r.registry.Action != "" && !opens(c.pass, r.registry.Action):
+		return wire.CodeUnauthorized
+	}
+	return granted
+}
+
+// opens tells whether a pass opens an action in the repository that the matrix asks for.
+func opens(p *account.Pass, action string) bool {
+	return slices.ContainsFunc(p.Grants, func(g account.Grant) bool {
+		return g.Repository == wire.AgentRepository && slices.Contains(g.Actions, action)
+	})
 }
 
 // lacks tells whether one of the scopes is missing. Where a part of it is enough, it is the part for tasks of the matrix.

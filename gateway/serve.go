@@ -11,10 +11,12 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"path/filepath"
 	"time"
 
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
@@ -52,6 +54,8 @@ type gateway struct {
 	origin    origin.Resolver
 	door      *door.Door
 	nodes     *nodeapi.API
+	artifacts *artifact.Registry
+	passes    *account.Passes // for the registry
 	lock      *os.File
 
 	notifySocket string         // systemd's
@@ -144,6 +148,9 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if err != nil {
 		return err
 	}
+	if err := g.openRegistry(ctx); err != nil {
+		return err
+	}
 	if err := g.bootstrap.TakeCredential(ctx, g.settings.bootstrap, g.settings.named); err != nil {
 		return err
 	}
@@ -199,6 +206,20 @@ func (g *gateway) openIssuer() error {
 	return err
 }
 
+// openRegistry opens the registry of agent releases, whose blobs lie in a folder beside the database.
+func (g *gateway) openRegistry(ctx context.Context) error {
+	var err error
+	g.artifacts, err = artifact.Open(ctx, artifact.Config{
+		Folder: filepath.Join(g.settings.data, datadir.Registry), Records: g.store.Records(), MaxBlob: int64(g.settings.maxBlob),
+		Quota: int64(g.settings.quota), Logger: g.log,
+	})
+	if err != nil {
+		return err
+	}
+	g.passes, err = account.OpenPasses(ctx, g.store, nil)
+	return err
+}
+
 // openNodes makes the node API. A node may renew a hundred times in a certificate's life, which is far more than it needs.
 func (g *gateway) openNodes() error {
 	agents := g.settings.agents
@@ -230,6 +251,7 @@ func (g *gateway) work(l *listeners) []runlist.Part {
 		{Name: "fleet", Run: g.fleet.Run},
 		{Name: "refusals", Run: g.audit.Run},
 		{Name: "retention", Run: keeper.Run},
+		{Name: "registry", Run: g.artifacts.Run},
 		{Name: "door", Run: g.door.Run},
 	}
 	if g.stepCA != nil {

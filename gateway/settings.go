@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"math"
 	"net"
 	"strconv"
 	"strings"
 	"time"
 
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
@@ -52,6 +54,8 @@ type settings struct {
 	bootstrap     bootstrap.Settings
 	retention     days // of events; 0: for ever
 	logLevel      string
+	quota         size              // of the registry; 0: none
+	maxBlob       size              // of the registry; 0: none
 	given         map[string]string // flags that were set, by arguments or environment
 	files         map[string]bool   // those of given that name a file; true: it has to be there at every start
 	from          map[string]string // by flag: the variable that set it, where no argument did
@@ -102,6 +106,7 @@ func parseSettings(args []string, getenv func(string) string, out io.Writer) (se
 	s.issuerFlags(f)
 	s.bootstrapFlags(f)
 	f.Var(&s.retention, "events-retention", "how long events are kept, a `DURATION` such as 90d; 0: for ever")
+	s.registryFlags(f)
 	f.StringVar(&s.masterKey, "master-key-file", "",
 		"`FILE` with the key that seals secrets in the database; muster help settings says where it is otherwise")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -161,6 +166,15 @@ func (s *settings) bootstrapFlags(f *flag.FlagSet) {
 	f.StringVar(&b.CredentialFile, bootstrap.FlagCredentialFile, "",
 		"`FILE` with USERNAME:PASSWORD for it; sealed in the database, so the file may be deleted after a start. An empty file (/dev/null) "+
 			"removes what is sealed; leaving the flag out does not")
+}
+
+// registryFlags adds the bounds of the OCI registry. Its errors name the flags.
+func (s *settings) registryFlags(f *flag.FlagSet) {
+	s.quota = 20 << 30
+	s.maxBlob = 2 << 30
+	f.Var(&s.quota, strings.TrimPrefix(artifact.SettingQuota, "--"),
+		"what the registry may keep on disk in all, a `SIZE` such as 20GiB; 0: no limit")
+	f.Var(&s.maxBlob, strings.TrimPrefix(artifact.SettingMaxBlob, "--"), "the largest blob that it takes, a `SIZE`; 0: no limit")
 }
 
 // fromEnvironment sets every flag that has a variable: MUSTER_<FLAG>, and for the flags of bootstrap also NODE_BOOTSTRAP_<FLAG>. It
@@ -282,6 +296,32 @@ func (d *days) Set(value string) error {
 	parsed, err := client.ParseDuration(value)
 	*d = days(parsed)
 	return err
+}
+
+// size is a number of bytes as a flag: a whole number with KiB, MiB, GiB or TiB, or without a unit.
+type size int64
+
+func (s *size) String() string {
+	units := [...]string{"", "KiB", "MiB", "GiB", "TiB"}
+	n := *s
+	at := 0
+	for n != 0 && n%1024 == 0 && at < len(units)-1 {
+		n /= 1024
+		at++
+	}
+	return strconv.FormatInt(int64(n), 10) + units[at]
+}
+
+func (s *size) Set(value string) error {
+	digits := strings.TrimRight(value, "KMGTiB")
+	shift := map[string]int{"": 0, "KiB": 10, "MiB": 20, "GiB": 30, "TiB": 40}
+	by, known := shift[value[len(digits):]]
+	n, err := strconv.ParseUint(digits, 10, 63)
+	if err != nil || !known || n > math.MaxInt64>>by {
+		return errors.New("write a size such as 500MiB or 20GiB, or 0 for no limit")
+	}
+	*s = size(n << by)
+	return nil
 }
 
 // yesNo is a flag that takes every usual spelling of a yes and a no.

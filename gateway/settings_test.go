@@ -91,3 +91,23 @@ func TestYesNo(t *testing.T) {
 		}
 	}
 }
+
+// TestRegistrySettings: sizes with a unit, the bounds that hold where nothing is said, and what is no size.
+func TestRegistrySettings(t *testing.T) {
+	for _, c := range []struct{ quota, want string }{
+		{"", "20GiB"}, {"0", "0"}, {"1", "1"}, {"1024", "1KiB"}, {"1500MiB", "1500MiB"}, {"7TiB", "7TiB"}, {"8388607TiB", "8388607TiB"},
+		{"-1", ""}, {"+1", ""}, {"GiB", ""}, {"1GB", ""}, {"1.5GiB", ""}, {"1 GiB", ""}, {"8388608TiB", ""}, {"9223372036854775808", ""},
+	} {
+		s, err := parseSettings([]string{"--data", t.TempDir()}, func(name string) string {
+			return map[string]string{"MUSTER_REGISTRY_QUOTA": c.quota}[name]
+		}, io.Discard)
+		if err == nil && (s.quota.String() != c.want || s.maxBlob.String() != "2GiB") || err != nil &&
+			(c.want != "" || !strings.Contains(err.Error(), "MUSTER_REGISTRY_QUOTA")) {
+			t.Errorf("%q: %s, %v", c.quota, &s.quota, err)
+		}
+	}
+	s, err := parseSettings([]string{"--data", t.TempDir(), "--registry-max-blob", "0"}, func(string) string { return "" }, io.Discard)
+	if err != nil || s.maxBlob != 0 {
+		t.Errorf("no bound: %s, %v", &s.maxBlob, err)
+	}
+}

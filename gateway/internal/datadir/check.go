@@ -63,7 +63,7 @@ func ofGateway(name string) bool {
 			return true
 		}
 	}
-	return name == "lost+found"
+	return name == Registry || name == "lost+found"
 }
 
 // Absolute gives a path that leads to the same file from every directory. Where that cannot be found out, it gives the path as it is.

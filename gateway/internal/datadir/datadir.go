@@ -16,6 +16,7 @@ const (
 	Database  = "muster.db"
 	MasterKey = "master.key"
 	LockFile  = "muster.lock" // see Lock
+	Registry  = "registry"    // the folder of the OCI registry's blobs
 )
 
 // Usual is where root keeps a gateway's data.

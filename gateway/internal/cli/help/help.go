@@ -21,8 +21,8 @@ type Topic struct {
 
 // subjects are the pages about one part of muster, in the order in which a newcomer needs them.
 func subjects() []string {
-	return []string{"joining", "bootstrap", "gpus", "tasks", "accounts", "audit-log", "certificates", "step-ca", "proxies", "settings",
-		"backup", "upgrades", "security", "protocol"}
+	return []string{"joining", "bootstrap", "gpus", "tasks", "accounts", "audit-log", "certificates", "step-ca", "proxies", "registry",
+		"settings", "backup", "upgrades", "security", "protocol"}
 }
 
 // runbooks are the pages about one symptom.
