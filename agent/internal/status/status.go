@@ -12,6 +12,8 @@ import (
 
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
+	"muster/agent/internal/update"
+	"muster/agent/wire"
 )
 
 const statusExamples = `  muster-agent status
@@ -38,11 +40,15 @@ func Run(_ context.Context, p command.Program, args []string) error {
 	if err != nil {
 		return err
 	}
+	record, unread := update.Read(*state)
+	if unread != nil {
+		s.Notices = append(s.Notices, "what is known of updates cannot be read: "+unread.Error())
+	}
 	running := identity.Running(*state) // the lock decides: a killed agent leaves its last status behind
 	if *output == command.JSON {
-		err = printJSON(p, s, running)
+		err = printJSON(p, s, running, record)
 	} else {
-		printStatus(p.Stdout, s, running)
+		printStatus(p.Stdout, s, running, record)
 	}
 	if err == nil {
 		err = notOnline(p, s, running, *state)
@@ -76,15 +82,16 @@ func ago(t, now time.Time) string {
 	return fmt.Sprintf("%s (%s ago)", t.UTC().Format(time.RFC3339), max(now.Sub(t), 0).Round(time.Second))
 }
 
-func printJSON(p command.Program, s identity.Status, running bool) error {
+func printJSON(p command.Program, s identity.Status, running bool, record update.Record) error {
 	return p.PrintJSON(struct {
 		Running bool `json:"running"`
 		identity.Status
-	}{running, s})
+		Update *wire.Update `json:"update,omitempty"`
+	}{running, s, updateJSON(record)})
 }
 
 // printStatus prints the lines that have something to say. For an agent that does not run they say what was true last.
-func printStatus(to io.Writer, s identity.Status, running bool) {
+func printStatus(to io.Writer, s identity.Status, running bool, record update.Record) {
 	phase := phaseWords(s)
 	if !running {
 		phase = "not running (was " + s.Phase + ")"
@@ -106,7 +113,8 @@ func printStatus(to io.Writer, s identity.Status, running bool) {
 		{"node", strings.TrimSpace(s.Name + " " + s.NodeID)}, {"tenant", s.Tenant}, {"state", stateWords(s)},
 		{"gateway", s.Gateway}, {"transport", s.Transport}, {"certificate", certificate}, {"clock", clockWords(s)},
 		{"gpus", s.GPUs}, {"last contact", contact}, {"last error", s.LastError}, {"started", s.Since.Format(time.RFC3339)},
-		{"version", s.Version}, {"notices", strings.Join(s.Notices, "; ")},
+		{"version", s.Version}, {"channel", channelWords(record)}, {"update", updateWords(record.Last)},
+		{"notices", strings.Join(s.Notices, "; ")},
 	} {
 		if line[1] != "" {
 			fmt.Fprintf(to, "%-13s %s\n", line[0], line[1])

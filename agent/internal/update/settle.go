@@ -197,7 +197,6 @@ func (s *settling) judge(ctx context.Context) Verdict {
 	}
 	t := l.Trial
 	started := t.Starts > 0
-	up := started && t.Up == t.Starts
 	lived := t.tick(s.clock)
 	if t.Stopped && !s.Running {
 		t.Stopped = false
@@ -218,7 +217,7 @@ func (s *settling) judge(ctx context.Context) Verdict {
 		return s.ask(ctx, wire.UpdateHung, fmt.Sprintf("it has not proven itself within %v, and did not say why", wire.TrialTime))
 	case s.Running:
 		return Verdict{Decision: GoOn}
-	case up && started && lived >= hangTime:
+	case started && lived >= hangTime:
 		return s.ask(ctx, wire.UpdateHung, fmt.Sprintf("it ended without a word, or was killed, after %v", lived.Round(time.Second)))
 	case t.Starts >= mostStarts && t.Up == 0:
 		return s.goBack(wire.UpdateNoStart, fmt.Sprintf("it was started %d times, and never came up", t.Starts))
@@ -295,3 +294,6 @@ func OnTrial(base string) string {
 	}
 	return r.Last.To
 }
+
+// Read gives the record of a state directory to those who only look. It is empty where there is none.
+func Read(base string) (Record, error) { return newFiles(base).load() }
