@@ -119,6 +119,7 @@ func (a *foreground) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.settleIn(state)
 	loops, err := a.loops(state)
 	if err != nil {
 		return err

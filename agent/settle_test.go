@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"muster/agent/internal/command"
+	"muster/agent/internal/identity"
 	"muster/agent/internal/options"
 	"muster/agent/internal/service"
 	"muster/agent/internal/variable"
@@ -153,5 +154,50 @@ func TestHandOver(t *testing.T) {
 				t.Errorf("%v, called %q", err, call)
 			}
 		})
+	}
+}
+
+// TestSettleIn: an agent in the foreground installs itself once. One that was replaced by an update before hands over to its successor.
+func TestSettleIn(t *testing.T) {
+	own, err := service.Digest(service.OwnProgram)
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, builds := programs(t, "")
+	var out, errs screen
+	p := outside(t, &out, &errs)
+	launched := ""
+	p.System.Exec = func(program string, _, _ []string) error { launched = program; return errors.New("no such program") }
+	a := newForeground(p, options.Options{State: l.Base, Way: "auto"}, nil)
+	record := func(text string) {
+		if err := os.WriteFile(filepath.Join(l.Base, "update.json"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var state identity.State
+	a.settleIn(state)
+	if l.Current() != builds[0] {
+		t.Errorf("without a channel it is %s", l.Current())
+	}
+	record(`{"channel":"stable","last":{"phase":"committed","from":"` + own + `","to":"` + builds[0] + `"}}`)
+	a.settleIn(state)
+	if launched != l.GoodProgram() || l.Current() != builds[0] || !strings.Contains(errs.String(), "no such program") {
+		t.Errorf("launched %q, current %s, said %s", launched, l.Current(), errs.String())
+	}
+	launched = ""
+	record(`{"channel":"stable","last":{"phase":"rolled_back","from":"` + own + `","to":"` + builds[0] + `"}}`)
+	for range 2 {
+		a.settleIn(state)
+		if launched != "" || l.Current() != own || l.Good() != own {
+			t.Errorf("launched %q, current %s, good %s", launched, l.Current(), l.Good())
+		}
+	}
+	fresh := t.TempDir()
+	a.State = fresh
+	state.Gateway.Channel = "stable"
+	a.Getenv = environment(variable.Supervised, "1")
+	a.settleIn(state)
+	if (service.Layout{Base: fresh}).Current() != "" {
+		t.Error("one that is kept has installed itself")
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"strings"
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/leave"
@@ -12,6 +13,7 @@ import (
 	"muster/agent/internal/task"
 	"muster/agent/internal/update"
 	"muster/agent/internal/variable"
+	"muster/agent/wire"
 )
 
 // updates keeps this agent at the version that the gateway wants.
@@ -32,6 +34,38 @@ func (a *foreground) updates(state identity.State, tasks *task.Worker, news chan
 			}
 		},
 	})
+}
+
+// settleIn makes an agent that nothing keeps one that can update itself: what it updates is an installed build. Where this very program was
+// replaced by an update before, such as in a container that begins anew from its image, that build takes over. Where it
+// returns, this program goes on.
+func (a *foreground) settleIn(state identity.State) {
+	base, err := filepath.Abs(a.State)
+	record, unread := update.Read(base)
+	if err != nil || state.Gateway.Channel == "" && record.Channel == "" { // it is given no updates
+		return
+	}
+	if a.kept(base) || (service.Manager{System: a.System, Base: base}).Installed() != "" {
+		return
+	}
+	layout := service.Layout{Base: base}
+	own := strings.TrimPrefix(a.AgentInfo().Digest, "sha256:")
+	last := record.Last
+	switch {
+	case layout.Current() == own && layout.Good() != "":
+		return
+	case unread == nil && last.Phase == wire.UpdateCommitted && last.From == own && last.To == layout.Current():
+		a.Log.Info("this program was updated before: the newer one takes over", "version", last.Version)
+		err = a.launch(base)
+	default:
+		_, err = layout.Install(service.OwnProgram)
+		if err == nil {
+			err = errors.Join(layout.SetCurrent(own), layout.SetGood(own))
+		}
+	}
+	if err != nil {
+		a.Log.Warn("this agent cannot update itself", "error", err)
+	}
 }
 
 // follow does what the agent ended for. Nothing of it runs any more.
@@ -63,6 +97,11 @@ func (a *foreground) handOver() error {
 		}
 		return nil
 	}
+	return a.launch(base)
+}
+
+// launch makes this process what starts the current version, and starts it again while it is on trial.
+func (a *foreground) launch(base string) error {
 	keeper := service.Layout{Base: base}.GoodProgram()
 	args := append([]string{keeper, "launch", "--stay", "--state", base, "--transport", string(a.Way), "--"}, a.flags...)
 	return a.System.Become(keeper, args, a.notifier.Environ())
