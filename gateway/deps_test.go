@@ -39,7 +39,7 @@ var (
 	installerNames = []string{"gateway", "gateway/internal/installer", "gateway/internal/reach", "gateway/internal/bootstrap"}
 
 	// machineNames know this machine: its data directory, its files and its shell. The command line works with them too.
-	machineNames = []string{"datadir", "durable", "shellword"}
+	machineNames = []string{"archive", "datadir", "durable", "shellword"}
 )
 
 // recordNames are packages of records beside package store, which would be too large with them. They use its engine and its events.
