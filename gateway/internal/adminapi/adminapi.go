@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
@@ -29,7 +30,8 @@ type API struct {
 	Tasks     *task.Desk
 	Store     *store.Store
 	Authority *authority.Authority
-	Scratch   string // directory in which a backup puts a copy of the database for a moment
+	Artifacts *artifact.Registry // nil: a backup has the database alone
+	Scratch   string             // directory in which a backup puts a copy of the database for a moment
 	Info      *reply.Info
 	Gateway   client.Gateway
 	Command   func(token string) string // the joining command for an enrollment token; nil: none

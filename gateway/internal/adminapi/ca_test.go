@@ -3,6 +3,7 @@ package adminapi_test
 import (
 	"bytes"
 	"crypto/ed25519"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,8 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/archive"
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/client"
 )
@@ -163,6 +166,30 @@ func TestTrustRefusals(t *testing.T) {
 	}
 }
 
+// registry gives the house a registry with blobs, and gives its folder.
+func (h *house) registry(texts ...string) string {
+	h.t.Helper()
+	folder := h.t.TempDir()
+	r, err := artifact.Open(h.t.Context(), artifact.Config{Folder: folder, Records: h.store.Records()})
+	for _, text := range texts {
+		err = errors.Join(err, r.Put(h.t.Context(), "muster/agent", artifact.DigestOf([]byte(text)), int64(len(text)), strings.NewReader(text)))
+	}
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	h.api.Artifacts = r
+	return folder
+}
+
+// spoil changes a byte of a blob on disk.
+func spoil(t *testing.T, folder, text string) {
+	t.Helper()
+	path := filepath.Join(folder, "blobs", strings.Replace(artifact.DigestOf([]byte(text)), ":", "/", 1))
+	if err := os.WriteFile(path, []byte("x"+text[1:]), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
 // TestBackup: the copy comes whole, nothing of it stays behind, and one that broke off is an error.
 func TestBackup(t *testing.T) {
 	h := newHouse(t)
@@ -171,6 +198,19 @@ func TestBackup(t *testing.T) {
 	if n, err := h.client().Backup(t.Context(), &copied); err != nil || n != int64(copied.Len()) ||
 		!bytes.HasPrefix(copied.Bytes(), []byte("SQLite format 3\x00")) {
 		t.Errorf("%d bytes, %v", n, err)
+	}
+	copied.Reset()
+	blobs := h.registry("one", "three")
+	n, err := h.client().BackupAll(t.Context(), &copied)
+	said, wrong := archive.Read(&copied, archive.Visitor{})
+	if err != nil || wrong != nil || n <= said.Database || said.Blobs != 2 || said.Bytes != 8 {
+		t.Errorf("with the registry: %d bytes, %v, %+v, %v", n, err, said, wrong)
+	}
+	spoil(t, blobs, "three")
+	copied.Reset()
+	_, err = h.client().BackupAll(t.Context(), &copied)
+	if _, wrong := archive.Read(&copied, archive.Visitor{}); wrong == nil || err != nil {
+		t.Errorf("with a damaged blob: %v, %v", err, wrong)
 	}
 	if left, err := os.ReadDir(h.api.Scratch); err != nil || len(left) != 0 {
 		t.Errorf("%v is left, %v", left, err)

@@ -66,6 +66,7 @@ func ownFlags() []flag {
 		{name: "trust-key", value: "FILE", usage: "the trust key, where it is kept out of the gateway"},
 		{name: "master-key-file", value: "FILE", usage: "file with the master key; without it, muster looks where the gateway looks"},
 		{name: "master-key-out", value: "FILE", usage: "new file for the new master key, where the old one is not a file to replace"},
+		{name: "without-registry", usage: "the database alone, without the blobs of the registry"},
 		{name: "adopt-for", value: "DURATION", usage: "how long certificates issued since the backup are taken over (72h)"},
 		{name: "answer", usage: "the key that signs answers"},
 		{name: "task", usage: "the key that signs tasks"},

@@ -45,6 +45,8 @@ type Restore struct {
 type Restored struct {
 	BackupAt     time.Time
 	AdoptUntil   time.Time
+	Blobs        int    // of the registry, that came with it
+	LostBlobs    int    // that the database named, and that are in neither the backup nor the data directory
 	Aside        string // where the database is that was there before; empty: there was none
 	TrustKeyAway bool   // no higher trust sets could be signed
 	KeyFile      string // where the master key was put for the installed service; empty: it was there, or there is no service

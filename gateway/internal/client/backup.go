@@ -2,15 +2,21 @@ package client
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"net/http"
 	"net/url"
 	"time"
 )
 
+// The forms of a backup, and the parameter that asks for the second one.
 const (
-	BackupType = "application/vnd.sqlite3"
-	backupTime = time.Hour // for the whole file to travel, as the client sees it
+	BackupType        = "application/vnd.sqlite3" // the database alone
+	BackupArchiveType = "application/x-tar"       // see package archive
+	BackupRegistry    = "registry"
+
+	backupTime = 12 * time.Hour // for the whole file to travel, as the client sees it
 )
 
 // Backup writes a copy of the gateway's database to w and gives its size.
@@ -19,13 +25,28 @@ func (c *Client) Backup(ctx context.Context, w io.Writer) (int64, error) {
 	if err != nil {
 		return 0, err
 	}
-	defer response.Body.Close()
-	n, err := io.Copy(w, response.Body)
+	n, err := copied(w, response)
 	if err == nil && n != response.ContentLength {
-		err = io.ErrUnexpectedEOF
+		err = brokeOff(io.ErrUnexpectedEOF)
 	}
-	if err != nil {
-		return n, fmt.Errorf("the copy broke off: %w", err)
-	}
-	return n, nil
+	return n, err
 }
+
+// BackupAll writes an archive of the gateway's database and registry to w and gives its size. Whether the archive is whole, its end tells.
+func (c *Client) BackupAll(ctx context.Context, w io.Writer) (int64, error) {
+	response, err := c.long(ctx, "backup", url.Values{BackupRegistry: {"true"}}, BackupArchiveType, backupTime)
+	if err != nil {
+		return 0, err
+	}
+	return copied(w, response)
+}
+
+func copied(w io.Writer, response *http.Response) (int64, error) {
+	n, err := io.Copy(w, response.Body)
+	if err = errors.Join(err, response.Body.Close()); err != nil {
+		err = brokeOff(err)
+	}
+	return n, err
+}
+
+func brokeOff(err error) error { return fmt.Errorf("the copy broke off: %w", err) }

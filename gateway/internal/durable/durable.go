@@ -25,8 +25,13 @@ func Copy(from, to string) error {
 		return err
 	}
 	defer source.Close()
-	return create(to, 0o600, func(file io.Writer) error {
-		_, err := io.Copy(file, source)
+	return Fill(to, source)
+}
+
+// Fill makes a file that must not be there yet, for its owner alone, of what comes.
+func Fill(path string, content io.Reader) error {
+	return create(path, 0o600, func(file io.Writer) error {
+		_, err := io.Copy(file, content)
 		return err
 	})
 }

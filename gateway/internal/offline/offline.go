@@ -13,6 +13,7 @@ import (
 	"os/user"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ type Offline struct {
 	Getenv func(string) string
 	Say    io.Writer // is told of a master key that was made
 	Root   string    // stands before the service's paths; a test's machine
+
+	at func(step string) // called before each step of a restore, so that a test can end the process there; nil: nothing
 }
 
 // Files names the data of a gateway.
@@ -43,6 +46,7 @@ type site struct {
 	keys  masterkey.Source
 	lock  *os.File
 	store *store.Store // nil until open
+	step  func(string)
 }
 
 // source says where the master key of a data directory can be.
@@ -63,7 +67,10 @@ func there(data string) error {
 
 // enter takes the data directory's lock, and makes the directory where there is none.
 func (o Offline) enter(files Files) (*site, error) {
-	s := &site{keys: o.source(files)}
+	s := &site{keys: o.source(files), step: o.at}
+	if s.step == nil {
+		s.step = func(string) {}
+	}
 	fresh := !exists(files.Data)
 	var err error
 	if s.lock, err = datadir.Lock(files.Data); err != nil {
@@ -129,7 +136,8 @@ func (s *site) leave() error {
 	return errors.Join(err, ownAll(s.keys.Data), s.lock.Close())
 }
 
-// ownAll gives the files of a directory to the directory's owner. Root may have made new ones, which the service's user has to read.
+// ownAll gives the files of a directory, and the registry in it, to the directory's owner. Root may have made new ones, which the
+// service's user has to read.
 func ownAll(dir string) error {
 	info, err := os.Stat(dir)
 	if err != nil || os.Geteuid() != 0 {
@@ -139,13 +147,19 @@ func ownAll(dir string) error {
 	if !ok || owner.Uid == 0 {
 		return nil
 	}
-	entries, err := os.ReadDir(dir)
-	for _, entry := range entries {
-		if entry.Type().IsRegular() {
-			err = errors.Join(err, os.Lchown(filepath.Join(dir, entry.Name()), int(owner.Uid), int(owner.Gid)))
+	return filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return err
+		case path == dir:
+			return nil
+		case entry.Type().IsRegular(), path == folderOf(dir), strings.HasPrefix(path, folderOf(dir)+"/") && entry.IsDir():
+			return os.Lchown(path, int(owner.Uid), int(owner.Gid))
+		case entry.IsDir():
+			return fs.SkipDir
 		}
-	}
-	return err
+		return nil
+	})
 }
 
 // open opens the database and the keys in it, which are made where there are none yet.

@@ -17,7 +17,7 @@ const restoreSets = 8
 
 // prepare does on the copy what a restore has to do: tokens end, the time begins in which certificates are taken over, and the number
 // of the trust set grows. It leaves one file: a log beside it would stay behind when the copy is renamed.
-func (s *site) prepare(ctx context.Context, file string, key []byte, r Restore) (Restored, error) {
+func (s *site) prepare(ctx context.Context, file string, key []byte, r Restore, b backup) (Restored, error) {
 	copied, err := store.Open(ctx, store.Options{Path: file, MasterKey: key})
 	if errors.Is(err, store.ErrWrongMasterKey) {
 		err = fmt.Errorf("it was sealed with another master key than the one in %s: name the file of the right key with --master-key-file",
@@ -27,6 +27,12 @@ func (s *site) prepare(ctx context.Context, file string, key []byte, r Restore) 
 		return Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
 	}
 	done, err := note(ctx, copied, r)
+	if err == nil {
+		done.Blobs = len(b.blobs)
+		if done.LostBlobs, err = b.complete(ctx, copied, folderOf(s.keys.Data)); err != nil {
+			err = fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
+		}
+	}
 	err = errors.Join(err, copied.Close())
 	if err == nil && exists(file+"-wal") {
 		err = errors.New("the copy could not be completed: try again")

@@ -9,6 +9,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"muster/gateway/internal/datadir"
@@ -18,6 +20,9 @@ import (
 
 // asideTime is the form of the time that ends the names of what a restore moves aside.
 const asideTime = "20060102T150405.000"
+
+// workPrefix begins the name of the directory in which a restore works.
+const workPrefix = "restore-"
 
 // Restore says what to bring back.
 type Restore struct {
@@ -32,6 +37,8 @@ type Restore struct {
 type Restored struct {
 	BackupAt     time.Time
 	AdoptUntil   time.Time
+	Blobs        int    // of the registry, that came with it
+	LostBlobs    int    // that the database named, and that are in neither the backup nor the data directory
 	Aside        string // where the database is that was there before; empty: there was none
 	TrustKeyAway bool   // no higher trust sets could be signed
 	KeyFile      string // where the master key was put for the installed service; empty: it was there, or there is no service
@@ -39,8 +46,9 @@ type Restored struct {
 	KeyToName    string // the master key's file, where a gateway does not find it by itself
 }
 
-// Restore brings the data of a stopped gateway back from a backup. The copy is made ready beside the database and put in its place by
-// one rename. What was there before stays in a directory beside it. The backup itself is only read.
+// Restore brings the data of a stopped gateway back from a backup. The copy is made ready beside the database, and the registry gets the
+// backup's blobs. Then one rename puts the copy in its place. So at every moment there is one database, with all of its blobs. What was
+// there before stays in a directory beside it. The backup itself is only read.
 func (o Offline) Restore(ctx context.Context, r Restore) (Restored, error) {
 	if err := o.restorable(r); err != nil {
 		return Restored{}, err
@@ -93,20 +101,24 @@ func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
 	if err := keyThere(s.keys); err != nil {
 		return Restored{}, err
 	}
-	work, err := os.MkdirTemp(data, "restore-")
+	removeWork(data)
+	work, err := os.MkdirTemp(data, workPrefix)
 	if err != nil {
 		return Restored{}, err
 	}
 	defer os.RemoveAll(work)
 	copied := filepath.Join(work, datadir.Database)
-	if err := durable.Copy(r.File, copied); err != nil {
-		return Restored{}, fmt.Errorf("the backup: %w", err)
+	s.step("take")
+	b, err := take(r.File, copied)
+	if err != nil {
+		return Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
 	}
 	key, err := s.keys.Key()
 	if err != nil {
 		return Restored{}, err
 	}
-	done, err := s.prepare(ctx, copied, key, r)
+	s.step("prepare")
+	done, err := s.prepare(ctx, copied, key, r, b)
 	if err != nil {
 		return done, err
 	}
@@ -114,15 +126,33 @@ func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
 	if err != nil {
 		return done, err
 	}
-	if done.Aside, err = setAside(data); err != nil {
+	if err := b.place(folderOf(data), s.step); err != nil {
+		return done, fmt.Errorf("the blobs of the registry: %w", err)
+	}
+	s.step("aside")
+	if done.Aside, err = s.setAside(); err != nil {
 		return done, err
 	}
+	s.step("rename")
 	if err := durable.Rename(copied, database); err != nil {
 		return done, err
 	}
+	s.step("renamed")
 	done.KeyFile, done.KeyAside, err = placeKey()
 	done.KeyToName = s.keyToName(key)
 	return done, err
+}
+
+// removeWork removes what restores left that were killed: folders with nothing but a database, or with nothing.
+func removeWork(data string) {
+	left, _ := filepath.Glob(filepath.Join(data, workPrefix+"*"))
+	for _, dir := range left {
+		entries, err := os.ReadDir(dir)
+		other := slices.ContainsFunc(entries, func(e fs.DirEntry) bool { return !strings.HasPrefix(e.Name(), datadir.Database) })
+		if err == nil && !other {
+			os.RemoveAll(dir)
+		}
+	}
 }
 
 // prepareKey writes the key into a new file beside the one that the installed service reads, where the two keys differ. place then
@@ -163,9 +193,10 @@ func (s *site) keyToName(key []byte) string {
 	return cmp.Or(s.keys.Named, s.keys.ServiceKey)
 }
 
-// setAside links the database and its log into a directory beside it. Then it removes the log from the data directory: it must not be
-// read as the log of the database that comes. The old database stays in its place until the rename replaces it.
-func setAside(data string) (string, error) {
+// setAside links the database, its log and the registry's blobs into a directory beside them. Then it removes the log from the data
+// directory: it must not be read as the log of the database that comes. The old database stays in its place until the rename replaces it.
+func (s *site) setAside() (string, error) {
+	data := s.keys.Data
 	if !exists(filepath.Join(data, datadir.Database)) {
 		return "", nil
 	}
@@ -173,8 +204,12 @@ func setAside(data string) (string, error) {
 	if err := os.Mkdir(aside, 0o700); err != nil {
 		return "", err
 	}
+	if err := keepBlobs(folderOf(data), folderOf(aside)); err != nil {
+		return "", err
+	}
 	log := [...]string{datadir.Database + "-wal", datadir.Database + "-shm"}
 	for _, name := range append(log[:], datadir.Database) {
+		s.step("link")
 		if err := os.Link(filepath.Join(data, name), filepath.Join(aside, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -183,6 +218,7 @@ func setAside(data string) (string, error) {
 		return "", err
 	}
 	for _, name := range log {
+		s.step("log")
 		if err := os.Remove(filepath.Join(data, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}

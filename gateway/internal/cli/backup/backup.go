@@ -5,12 +5,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"time"
 
+	"muster/gateway/internal/archive"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/durable"
 	"muster/gateway/internal/shellword"
@@ -22,12 +25,13 @@ const usualAdoption = 72 * time.Hour
 // Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
-		{Name: "backup", Args: "FILE", Least: 1, Most: 1, Run: backup,
-			Summary: "copy the database of a running gateway",
+		{Name: "backup", Args: "FILE", Least: 1, Most: 1, Flags: []string{"without-registry"}, Run: backup,
+			Summary: "copy the database and the registry of a running gateway",
 			Text: "The copy is consistent, however much is going on, and made by the gateway itself; FILE (mode 0600) must not be there " +
-				"yet. The secrets in it are sealed: it is of use only with the master key, which is NOT in it. " +
+				"yet. It has the releases of agents and whatever else was pushed to the registry; --without-registry leaves that out, " +
+				"for a small copy. The secrets in it are sealed: it is of use only with the master key, which is NOT in it. " +
 				"Keep a copy of the master key too, and apart from the backups: whoever has both has the gateway.",
-			Examples: []string{"muster backup /backup/muster-$(date +%F).db"}},
+			Examples: []string{"muster backup /backup/muster-$(date +%F).tar"}},
 		{Name: "restore", Args: "FILE", Least: 1, Most: 1, Flags: []string{"force", "adopt-for", "master-key-file", "trust-key"},
 			Run:     restore,
 			Summary: "bring a gateway back from a backup",
@@ -39,7 +43,7 @@ func Commands() []cli.Command {
 				"for a node, with an event. Machines that joined since the backup need a new token. " +
 				"What was retired, banned or revoked since the backup is good again, accounts and their API tokens too: look through " +
 				"nodes and accounts before others reach the gateway.",
-			Examples: []string{"muster restore /backup/muster-2026-11-21.db", "muster restore backup.db --data /var/lib/muster --force"}},
+			Examples: []string{"muster restore /backup/muster-2026-11-21.tar", "muster restore backup.tar --data /var/lib/muster --force"}},
 	}
 }
 
@@ -61,16 +65,46 @@ func backup(ctx context.Context, s *cli.Session) error {
 	case err != nil:
 		return err
 	}
-	size, err := c.Backup(ctx, to)
+	said, err := receive(ctx, s, c, to)
 	if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
 	if err := durable.SyncDirectory(filepath.Dir(file)); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "%s: %d bytes.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart "+
-		"from this file.\n", screen.Printable(file), size)
+	fmt.Fprintf(s.Stdout, "%s: %s.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart "+
+		"from this file.\n", screen.Printable(file), said)
 	return nil
+}
+
+// receive writes the backup and says how large it is. An archive is verified while it comes.
+func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer) (string, error) {
+	small, err := s.Flags.Bool("without-registry")
+	if err != nil {
+		return "", err
+	}
+	if small {
+		size, err := c.Backup(ctx, to)
+		return fmt.Sprintf("%d bytes, without the registry", size), err
+	}
+	read, written := io.Pipe()
+	type verdict struct {
+		archive.Summary
+		err error
+	}
+	verified := make(chan verdict, 1)
+	go func() {
+		summary, err := archive.Read(read, archive.Visitor{})
+		_, _ = io.Copy(io.Discard, read) // what stands behind the end has to go somewhere
+		verified <- verdict{summary, err}
+	}()
+	size, err := c.BackupAll(ctx, io.MultiWriter(to, written))
+	written.Close()
+	v := <-verified
+	if err == nil && v.err != nil {
+		err = fmt.Errorf("the backup that came is of no use: %w", v.err)
+	}
+	return fmt.Sprintf("%d bytes: the database with %d, and %d blobs of the registry with %d", size, v.Database, v.Blobs, v.Bytes), err
 }
 
 func restore(ctx context.Context, s *cli.Session) error {
@@ -90,8 +124,15 @@ func restore(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s is as it was on %s. Open tokens have ended.\n", screen.Printable(r.Data), screen.Stamp(&done.BackupAt))
+	if done.Blobs > 0 {
+		fmt.Fprintf(s.Stdout, "The registry has the %d blobs of the backup.\n", done.Blobs)
+	}
+	if done.LostBlobs > 0 {
+		fmt.Fprintf(s.Stdout, "The registry has lost %d blobs: the backup was made without the registry, and they are not here. Push what "+
+			"needs them again: muster release ls.\n", done.LostBlobs)
+	}
 	if done.Aside != "" {
-		fmt.Fprintf(s.Stdout, "The database that was there is in %s.\n", screen.Printable(done.Aside))
+		fmt.Fprintf(s.Stdout, "The database that was there is in %s, with its registry.\n", screen.Printable(done.Aside))
 	}
 	restoredKey(s, r.Data, done)
 	s.Printf("Certificates that were issued since then are taken over until %s.\nStart the gateway, and look through muster account ls "+
