@@ -1,6 +1,7 @@
 package cli_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"os"
@@ -121,8 +122,15 @@ func TestSignedHere(t *testing.T) {
 func TestBackupCommand(t *testing.T) {
 	h := newTrustHouse(t)
 	file := filepath.Join(t.TempDir(), "copy.db")
-	if out := h.done("backup", file); !strings.Contains(out, "master key is not in it") {
+	if out := h.done("backup", file); !strings.Contains(out, "master key is not in it") || !strings.Contains(out, "and 0 blobs of") {
 		t.Errorf("said %s", out)
+	}
+	small := filepath.Join(t.TempDir(), "small.db")
+	if out := h.done("backup", small, "--without-registry"); !strings.Contains(out, "without the registry") {
+		t.Errorf("said %s", out)
+	}
+	if head, err := os.ReadFile(small); err != nil || !bytes.HasPrefix(head, []byte("SQLite format 3\x00")) {
+		t.Errorf("it is not the database alone: %v", err)
 	}
 	info, err := os.Stat(file)
 	if err != nil || info.Mode().Perm() != 0o600 {
