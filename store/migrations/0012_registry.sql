@@ -34,7 +34,8 @@ CREATE TABLE registry_manifests (
   body          TEXT NOT NULL,    -- base64 of the exact bytes
   UNIQUE (repository, digest)
 ) STRICT;
-CREATE INDEX registry_manifests_subject ON registry_manifests(repository, subject) WHERE subject <> '';
+CREATE INDEX registry_manifests_subject ON registry_manifests(repository, subject, digest) WHERE subject <> '';
+CREATE INDEX registry_manifests_size ON registry_manifests(size); -- the sum of all is asked for often, and must not read the bodies
 
 -- What a manifest needs: its config and layers, or the manifests of an index. They need not be there.
 CREATE TABLE registry_names (

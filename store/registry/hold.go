@@ -8,11 +8,13 @@ import (
 )
 
 // needed is what held manifests need: themselves, and what they and their manifests name. Each row has one holder. UNION drops rows
-// that are there already, so the walk ends, and each manifest is walked once for each holder.
+// that are there already, so the walk ends, and each manifest is walked once for each holder. CROSS JOIN keeps SQLite from reading all
+// names of the repository for each row.
 const needed = `WITH RECURSIVE needed(holder, repository, digest) AS (
 		SELECT holder, repository, digest FROM registry_holds
 		UNION
-		SELECT h.holder, h.repository, n.digest FROM needed h JOIN registry_names n ON n.repository = h.repository AND n.manifest = h.digest)
+		SELECT h.holder, h.repository, n.digest FROM needed h
+			CROSS JOIN registry_names n ON n.repository = h.repository AND n.manifest = h.digest)
 	`
 
 // notHeld aborts a batch that deletes what a held manifest needs.
@@ -24,7 +26,7 @@ func notHeld(repository, digest string) sqlite.Statement {
 const below = `WITH RECURSIVE below(digest) AS (
 		SELECT ?
 		UNION
-		SELECT n.digest FROM below b JOIN registry_names n ON n.repository = ? AND n.manifest = b.digest)
+		SELECT n.digest FROM below b CROSS JOIN registry_names n ON n.repository = ? AND n.manifest = b.digest)
 	`
 
 // Hold keeps a manifest and what it names until its holder lets go. ErrConflict where the manifest is not there, or has more than so

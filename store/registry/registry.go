@@ -17,10 +17,11 @@ type Records struct{ db store.Records }
 // On gives the records in a database.
 func On(db store.Records) Records { return Records{db} }
 
+const bytesKept = `SELECT (SELECT COALESCE(sum(size), 0) FROM registry_blobs) + (SELECT COALESCE(sum(size), 0) FROM registry_manifests)`
+
 // Bytes is the size of all blobs and manifests. A blob that several repositories have counts once.
 func (r Records) Bytes(ctx context.Context) (int64, error) {
-	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, (*sqlite.Row).Number, sqlite.Do(`SELECT
-		(SELECT COALESCE(sum(size), 0) FROM registry_blobs) + (SELECT COALESCE(sum(size), 0) FROM registry_manifests)`))
+	return sqlite.First(ctx, r.db.DB, store.ErrNotFound, (*sqlite.Row).Number, sqlite.Do(bytesKept))
 }
 
 // Repositories lists the names of all repositories in their order.

@@ -7,11 +7,13 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"muster/store"
 	"muster/store/registry"
+	"muster/store/sqlite"
 )
 
 var start = time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
@@ -298,5 +300,18 @@ func TestCanceled(t *testing.T) {
 		"collect": collect, "drop": drop, "stored": stored, "repositories": repositories, "exists": exists,
 	} {
 		f.want(what, err, context.Canceled)
+	}
+}
+
+// TestPlans has SQLite explain queries that would be slow by another plan: one that read all names of a repository took minutes.
+func TestPlans(t *testing.T) {
+	f := newFixture(t)
+	for query, want := range registry.Plans() {
+		args := []any{"a", "b", "c"}[:strings.Count(query, "?")]
+		rows, err := f.store.Records().Query(t.Context(), sqlite.Do("EXPLAIN QUERY PLAN "+query, args...))
+		f.must(err)
+		if plan := fmt.Sprint(rows); !strings.Contains(plan, want) {
+			t.Errorf("%s\nplan: %s\nwant %s", query, plan, want)
+		}
 	}
 }

@@ -154,6 +154,11 @@ func (f *fixture) files(below ...string) (names []string) {
 	return names
 }
 
+// file is the path of a blob by SHA-256.
+func (f *fixture) file(digest string) string {
+	return filepath.Join(f.config.Folder, "blobs", artifact.SHA256, strings.TrimPrefix(digest, "sha256:"))
+}
+
 // sound fails the test unless every file in blobs is whole, and every record has its file.
 func (f *fixture) sound() {
 	f.t.Helper()

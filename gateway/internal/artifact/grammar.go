@@ -5,7 +5,6 @@ import (
 	"crypto/sha512"
 	"encoding/hex"
 	"hash"
-	"io"
 	"regexp"
 	"strings"
 )
@@ -79,13 +78,4 @@ func newHash(algorithm string) hash.Hash {
 
 func sumOf(algorithm string, sum hash.Hash) Digest {
 	return Digest{algorithm, hex.EncodeToString(sum.Sum(nil))}
-}
-
-// fits tells whether a reader's bytes have this digest.
-func (d Digest) fits(content io.Reader) (bool, error) {
-	sum := newHash(d.Algorithm)
-	if _, err := io.Copy(sum, content); err != nil {
-		return false, err
-	}
-	return sumOf(d.Algorithm, sum) == d, nil
 }
