@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/agent/internal/command"
 	"muster/agent/internal/identity"
@@ -72,6 +73,75 @@ func TestSettleStopsNoStart(t *testing.T) {
 		if code != 0 || out.String()+errs.String() != "" || l.Current() != builds[1] || l.Good() != builds[0] {
 			t.Errorf("exit %d, %s%s, current %s", code, out.String(), errs.String(), l.Current())
 		}
+	}
+}
+
+// onTrial puts the second of two builds on trial.
+func onTrial(t *testing.T, l service.Layout, builds []string) {
+	t.Helper()
+	record := `{"last":{"phase":"trial","from":"` + builds[0] + `","to":"` + builds[1] + `","trial":{}}}`
+	if err := os.WriteFile(filepath.Join(l.Base, "update.json"), []byte(record), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.SetCurrent(builds[1]); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestSettleEndsATrialThatFails: each settle counts a start and has the good version guard the trial. The fourth one goes back.
+func TestSettleEndsATrialThatFails(t *testing.T) {
+	l, builds := programs(t, `echo "$*" >>BASE/guards`, "")
+	onTrial(t, l, builds)
+	for start := range 5 {
+		var out, errs screen
+		code := execute(t.Context(), outside(t, &out, &errs), []string{"settle", "--state", l.Base})
+		if code != 0 || out.String() != "" || (l.Current() == builds[0]) != (start >= 3) {
+			t.Errorf("start %d: exit %d, %s%s, current %s", start, code, out.String(), errs.String(), l.Current())
+		}
+	}
+	var guards string
+	for deadline := time.Now().Add(5 * time.Second); strings.Count(guards, "\n") < 3 && time.Now().Before(deadline); {
+		raw, _ := os.ReadFile(filepath.Join(l.Base, "guards"))
+		guards = string(raw)
+		<-time.After(5 * time.Millisecond)
+	}
+	if guards != strings.Repeat("settle --guard --state "+l.Base+"\n", 3) {
+		t.Errorf("guards were started with %q", guards)
+	}
+}
+
+// TestGuardEndsWithTheTrial: without a trial it ends at once, and with one when it has ended.
+func TestGuardEndsWithTheTrial(t *testing.T) {
+	l, builds := programs(t, "", "")
+	guard := func() int {
+		var out, errs screen
+		return execute(t.Context(), outside(t, &out, &errs), []string{"settle", "--guard", "--state", l.Base})
+	}
+	if code := guard(); code != 0 {
+		t.Errorf("exit %d", code)
+	}
+	onTrial(t, l, builds)
+	ended := make(chan int)
+	go func() { ended <- guard() }()
+	select {
+	case code := <-ended:
+		t.Errorf("it ended with %d during a trial", code)
+	case <-time.After(50 * time.Millisecond):
+	}
+	os.Remove(filepath.Join(l.Base, "update.json"))
+	if code := <-ended; code != 0 {
+		t.Errorf("exit %d", code)
+	}
+}
+
+// TestLaunchTriesAVersionThreeTimes: what stays starts a version on trial again, and then the one before.
+func TestLaunchTriesAVersionThreeTimes(t *testing.T) {
+	l, builds := programs(t, `[ "$1" = run ] || exit 0; echo good; exit 4`, "echo new; exit 3")
+	onTrial(t, l, builds)
+	var out, errs screen
+	code := execute(t.Context(), outside(t, &out, &errs), []string{"launch", "--stay", "--state", l.Base})
+	if code != 1 || out.String() != "new\nnew\nnew\ngood\n" || !strings.Contains(errs.String(), "exit status 4") {
+		t.Errorf("exit %d, %q, %s", code, out.String(), errs.String())
 	}
 }
 

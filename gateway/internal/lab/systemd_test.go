@@ -65,7 +65,7 @@ func (s *scene) unit() {
 	s.Helper()
 	for property, want := range map[string]string{
 		"ActiveState": "active", "SubState": "running", "Type": "notify", "NotifyAccess": "main", "Restart": "always",
-		"WatchdogUSec": "2min", "StartLimitIntervalUSec": "0", "UnitFileState": "enabled", "NeedDaemonReload": "no", "NRestarts": "0",
+		"WatchdogUSec": "1min", "StartLimitIntervalUSec": "0", "UnitFileState": "enabled", "NeedDaemonReload": "no", "NRestarts": "0",
 	} {
 		if got := s.show(property); got != want {
 			s.Errorf("%s=%s, want %s", property, got, want)

@@ -1,0 +1,120 @@
+//go:build real
+
+package lab_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/lab"
+)
+
+// push makes a release of a program for this machine's platform.
+func (f *fleet) push(path, version string) {
+	f.Helper()
+	f.Log(f.gateway.Muster("release", "push", path, "--version", version))
+}
+
+// promote lets all nodes have a release at once.
+func (f *fleet) promote(version string) {
+	f.Helper()
+	f.Log(f.gateway.Muster("release", "promote", version, "--now", "--yes"))
+}
+
+// runs expects that machines run a version for good: it has proven itself, and the gateway has heard that.
+func (f *fleet) runs(some []*member, version string, limit time.Duration) {
+	f.Helper()
+	for _, m := range some {
+		took := f.lab.Within(limit, m.what+" runs "+version+" for good", func() bool {
+			if n := f.node(m); n.Agent.Version != version || n.Status != "online" {
+				return false
+			}
+			return m.installed("good") == m.installed("current")
+		})
+		f.Logf("%s: runs %s for good after %s more", m.what, version, took.Round(time.Second))
+		if now := f.node(m); now.ID != m.node.ID {
+			f.Errorf("%s: node %s now, and was %s", m.what, now.ID, m.node.ID)
+		}
+	}
+}
+
+// trial waits until a machine has a version on trial, and gives the build.
+func (f *fleet) trial(m *member) {
+	f.Helper()
+	f.lab.Until(m.what+" has a version on trial", func() bool {
+		state, _ := m.home()
+		text, err := m.box.Try("root", "cat "+state+"/update.json")
+		var record struct{ Last struct{ Phase string } }
+		return err == nil && json.Unmarshal([]byte(text), &record) == nil && record.Last.Phase == wire.UpdateTrial &&
+			m.installed("current") != m.installed("good")
+	})
+}
+
+// TestReleases takes machines through releases as an operator orders them: one that is good, one that ends at its start, the way back by a
+// pointer, and one during whose trial the gateway is away. Two of the machines lose power on the way.
+func TestReleases(t *testing.T) {
+	l := lab.New(t)
+	f := &fleet{T: t, lab: l, gateway: l.Gateway()}
+	tries := f.machines(
+		&member{what: "systemd", root: lab.Systemd(), user: "root"},
+		&member{what: "systemd, power lost at the change", root: lab.Systemd(), user: "root"},
+		&member{what: "systemd, power lost on trial", root: lab.Systemd(), user: "root"},
+		&member{what: "supervisor of a user", root: lab.Plain(), user: "alice", boot: "cron"},
+		&member{what: "supervisor, power lost on trial", root: lab.Plain(), user: "root", boot: "cron"},
+		&member{what: "OpenRC", root: lab.OpenRC(), user: "root",
+			boot: "mkdir -p /run/openrc && touch /run/openrc/softlevel && openrc --quiet default"},
+	)
+	first := f.node(f.all[0]).Agent.Version
+
+	f.push(l.Agent("9.1.0"), "9.1.0")
+	f.promote("9.1.0")
+	change, trial, supervised := tries[1], tries[2], tries[4]
+	f.trial(change.member)
+	change.box.PowerCut()
+	f.trial(trial.member)
+	f.trial(supervised.member)
+	change.box.Boot()
+	time.Sleep(8 * time.Second) // of the trial
+	for _, y := range []*try{trial, supervised} {
+		y.box.PowerCut()
+		y.power(false)
+	}
+	f.runs(f.all, "9.1.0", 2*time.Minute)
+	for _, i := range []int{0, 3, 5} {
+		tries[i].work.Unharmed()
+	}
+
+	f.push(l.Failing(lab.Crashing, "9.2.0"), "9.2.0")
+	f.Log(f.gateway.Muster("release", "promote", "9.2.0", "--canary", "6", "--yes"))
+	for _, m := range f.all {
+		l.Within(time.Minute, m.what+" has gone back, and said so", func() bool {
+			out, _ := f.gateway.Try("release", "status", "--channel", wire.DefaultChannel, "-o", "wide")
+			return m.last().Phase == wire.UpdateRolledBack && strings.Contains(out, f.node(m).Name)
+		})
+	}
+	f.Log(f.gateway.Muster("release", "status", "--channel", wire.DefaultChannel, "-o", "wide"))
+	f.runs(f.all, "9.1.0", time.Minute)
+
+	f.Log(f.gateway.Muster("release", "promote", first, "--now", "--yes")) // back by a higher number
+	f.runs(f.all, first, 2*time.Minute)
+
+	f.promote("9.1.0")
+	for _, m := range f.all {
+		f.trial(m)
+	}
+	f.gateway.Stop()
+	time.Sleep(wire.TrialTime + 10*time.Second) // the time of the trial
+	for _, m := range f.all {
+		if last := m.last(); last.Phase != wire.UpdateTrial {
+			t.Errorf("%s: without a gateway the machine says %+v", m.what, last)
+		}
+	}
+	f.gateway.Open()
+	f.runs(f.all, "9.1.0", 2*time.Minute)
+	for _, i := range []int{0, 3, 5} {
+		tries[i].work.Unharmed()
+	}
+}
