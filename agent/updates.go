@@ -20,7 +20,7 @@ import (
 func (a *foreground) updates(state identity.State, tasks *task.Worker, news chan<- struct{}) *update.Updater {
 	return update.New(update.Config{
 		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Digest: a.AgentInfo().Digest, Logger: a.Log,
-		Hold: tasks.Hold, Elsewhere: a.Client.Elsewhere,
+		Hold: tasks.Hold, Answered: tasks.Answered, Elsewhere: a.Client.Elsewhere,
 		Restart: func() {
 			select {
 			case a.ending <- errUpdate:

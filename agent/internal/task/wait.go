@@ -51,6 +51,9 @@ func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time
 		w.later(time.Second)
 	}
 	signed, err := w.ask(ctx, state.NodeID, seconds)
+	if err == nil {
+		w.heard.Store(true)
+	}
 	switch {
 	case ctx.Err() != nil:
 		return nil

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/agent/internal/identity"
@@ -51,6 +52,7 @@ type Worker struct {
 	backoff transport.Backoff // of the wait
 	pause   time.Time         // the next wait begins no earlier
 	number  int64             // of the trust set that the last Wait came with
+	heard   atomic.Bool       // the gateway has answered a wait
 
 	mu      sync.Mutex
 	kinds   map[string]chan struct{}
@@ -111,6 +113,9 @@ func (w *Worker) Hold(ctx context.Context) (release func(), ok bool) {
 	}
 	return w.goOut, true
 }
+
+// Answered reports whether the gateway has provably answered a wait of this worker.
+func (w *Worker) Answered() bool { return w.heard.Load() }
 
 // enter waits until nobody is inside. It reports false where ctx was done before.
 func (w *Worker) enter(ctx context.Context) bool {

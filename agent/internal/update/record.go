@@ -9,6 +9,7 @@ import (
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 
@@ -62,11 +63,19 @@ type Failure struct {
 }
 
 // files are the state directory as this package sees it.
-type files struct{ service.Layout }
+type files struct {
+	service.Layout
+	program string // the file of the program of this process
+}
 
-func newFiles(base string) files { return files{service.Layout{Base: base}} }
+func newFiles(base string) files {
+	if whole, err := filepath.Abs(base); err == nil {
+		base = whole
+	}
+	return files{Layout: service.Layout{Base: base}, program: service.OwnProgram}
+}
 
-func (f files) recordPath() string { return f.Base + "/" + RecordFile }
+func (f files) recordPath() string { return filepath.Join(f.Base, RecordFile) }
 
 // load reads the record. An error means that there is one that cannot be read. It is empty then.
 func (f files) load() (Record, error) {

@@ -148,8 +148,8 @@ func (s *settling) damaged(build string) error {
 
 // back is the build to go back to; empty: there is none.
 func (s *settling) back() string {
-	for _, build := range []string{s.Good(), s.record.Last.From, s.own()} {
-		if build != "" && s.unfit(build) == nil {
+	for _, find := range []func() string{s.Good, func() string { return s.record.Last.From }, s.own} {
+		if build := find(); build != "" && s.unfit(build) == nil {
 			return build
 		}
 	}
@@ -158,7 +158,7 @@ func (s *settling) back() string {
 
 // own is the build of this program, empty where it does not run from the layout.
 func (s *settling) own() string {
-	digest, err := service.Digest(service.OwnProgram)
+	digest, err := service.Digest(s.program)
 	if err != nil {
 		return ""
 	}
@@ -272,7 +272,7 @@ func (s *settling) goBack(code, detail string) Verdict {
 	}
 	if l.Phase != wire.UpdateRolledBack {
 		l.Log = s.failedLog(l.Trial)
-		if l.Release != "" {
+		if l.Release != "" && code != wire.UpdateNoRoom { // a full disk is no fault of the release
 			s.record.fail(l.Channel, l.Release, l.About)
 		}
 		s.record.end(wire.UpdateRolledBack, code, detail)

@@ -105,9 +105,14 @@ func TestSettle(t *testing.T) {
 		code  string
 		calls int
 	}{
-		"the first start":                  {(*place).settle, GoOn, "", 0},
-		"the third start":                  {func(p *place) Verdict { p.settle(); p.settle(); return p.settle() }, GoOn, "", 0},
-		"it never came up in three starts": {func(p *place) Verdict { p.settle(); p.settle(); p.settle(); return p.settle() }, GoBack, wire.UpdateNoStart, 0},
+		"the first start": {(*place).settle, GoOn, "", 0},
+		"the third start": {func(p *place) Verdict { p.settle(); p.settle(); return p.settle() }, GoOn, "", 0},
+		"it never came up in three starts": {func(p *place) Verdict {
+			p.settle()
+			p.settle()
+			p.settle()
+			return p.settle()
+		}, GoBack, wire.UpdateNoStart, 0},
 		"it crashed three times": {func(p *place) Verdict {
 			for range 3 {
 				p.settle()
@@ -215,8 +220,11 @@ func TestSettle(t *testing.T) {
 			return p.settle()
 		}, GoBack, wire.UpdateNoStart, 0},
 		"it is not executable": {func(p *place) Verdict { os.Chmod(p.Version(p.new), 0o644); return p.settle() }, GoBack, wire.UpdateNoStart, 0},
-		"it is gone":           {func(p *place) Verdict { os.RemoveAll(filepath.Dir(p.Version(p.new))); return p.settle() }, GoBack, wire.UpdateNoStart, 0},
-		"current is gone":      {func(p *place) Verdict { os.Remove(p.Base + "/current"); return p.settle() }, GoBack, wire.UpdateNoStart, 0},
+		"it is gone": {func(p *place) Verdict {
+			os.RemoveAll(filepath.Dir(p.Version(p.new)))
+			return p.settle()
+		}, GoBack, wire.UpdateNoStart, 0},
+		"current is gone": {func(p *place) Verdict { os.Remove(p.Base + "/current"); return p.settle() }, GoBack, wire.UpdateNoStart, 0},
 		"the record is damaged, and it never comes up": {func(p *place) Verdict {
 			os.WriteFile(p.recordPath(), []byte(`{"last":{"pha`), 0o600)
 			for range 3 {

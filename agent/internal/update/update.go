@@ -13,10 +13,14 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"slices"
+	"strings"
+	"sync"
 	"time"
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
+	"muster/agent/internal/trust"
 	"muster/agent/wire"
 )
 
@@ -29,6 +33,8 @@ type Config struct {
 	Digest   string         // of the program that runs, as wire.AgentInfo has it
 	// Hold keeps new tasks out while none is at work. It reports false where one is at work, or where ctx is done.
 	Hold func(ctx context.Context) (release func(), ok bool)
+	// Answered reports whether the gateway has provably answered a wait for tasks in this run.
+	Answered func() bool
 	// Elsewhere writes what an https URL gives, from this byte on, until its end. The authorization goes to that host alone. Nothing of it
 	// need be proven: the digest is checked at the end. An error of the writer ends it. nil: only the gateway's own layers are fetched.
 	Elsewhere func(ctx context.Context, url, authorization string, from int64, to io.Writer) error
@@ -37,38 +43,253 @@ type Config struct {
 	Logger    *slog.Logger
 }
 
-// Sink takes a layer as it arrives. Its error ends the transfer.
-type Sink interface {
-	Write(data []byte) (int, error)
-}
-
 // Work waits for tasks as the heartbeat's loop has it done.
 type Work = func(ctx context.Context, state identity.State, until time.Time) error
 
 // Updater keeps the agent at the version that its channel points at. Its methods are safe for concurrent use.
 type Updater struct {
 	Config
+	files
+	clock   clock
+	free    func() (int64, error) // bytes on the disk
+	build   string                // that runs, as the layout names it; empty: this program is not installed, and does not update itself
+	started time.Time
+	wake    chan struct{} // one entry is enough
+
+	mu      sync.Mutex
+	state   identity.State
+	record  Record
+	dirty   bool               // the record has to be saved
+	offer   string             // the release that the last heartbeat's answer named
+	changed bool               // what is wanted, or whom to believe, has changed
+	stop    context.CancelFunc // ends what is being done about the last offer; nil: nothing is
+	going   *wire.Update       // held or fetching; nil: neither
+	proof   *proof             // of a version on trial; nil: this one is not
+	stale   bool               // a newer trust set may name the key of a release
+	cut     context.CancelFunc // ends the wait for tasks that goes on; nil: none does
+	trouble string             // a notice
+
+	first    wanted // whose share of the stagger is counted
+	firstAt  time.Time
+	testTime time.Duration // of the self-test
+	tries    int           // fetches that failed in a row
+	doubted  int64         // number of the trust set by which a pointer was not believed
+	begun    bool          // a new version is on trial, and this process is about to end
+}
+
+// proof is what a version on trial has shown in this process.
+type proof struct {
+	beats    int
+	answered bool // one wait for tasks, or the gateway lets this node not wait
 }
 
 // New reads the record. What it cannot read counts as nothing, and is said in a notice.
-func New(c Config) *Updater { return &Updater{Config: c} }
+func New(c Config) *Updater {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	u := &Updater{Config: c, files: newFiles(c.Folder), clock: systemClock, state: c.State, started: time.Now(), wake: make(chan struct{}, 1)}
+	u.free = u.room
+	u.testTime = selfTestTime
+	if build := strings.TrimPrefix(c.Digest, digestPrefix); build != "" && build == u.Current() {
+		u.build = build
+	}
+	var err error
+	if u.record, err = u.load(); err != nil {
+		u.note("what was known of updates is lost: " + err.Error())
+	}
+	u.enrolled()
+	u.takeUp()
+	return u
+}
 
-// Run follows what the gateway wants until ctx is done. An error ends the agent: it is on trial and has not proven itself in time, and
-// Settle decides what is started next.
-func (u *Updater) Run(ctx context.Context) error { <-ctx.Done(); return nil }
+// enrolled makes the record that of this enrolment. Another gateway may have numbers of its own.
+func (u *Updater) enrolled() {
+	r := &u.record
+	if r.Node != u.state.NodeID {
+		r.Node = u.state.NodeID
+		r.Channel = ""
+		r.Floors = nil
+		r.Failed = nil
+	}
+	if r.Channel == "" {
+		r.Channel = u.state.Gateway.Channel
+	}
+	r.raise(u.state.Gateway.Channel, u.state.Gateway.ChannelSequence)
+}
+
+// takeUp goes on where the record says that an update stopped.
+func (u *Updater) takeUp() {
+	l := &u.record.Last
+	if u.build == "" || l.Phase != wire.UpdateTrial {
+		return
+	}
+	switch {
+	case l.To == u.build && u.Good() == u.build: // the power failed between the link and the record
+		u.record.end(wire.UpdateCommitted, "", "")
+	case l.To == u.build:
+		u.proof = &proof{}
+		return
+	case l.Trial != nil && l.Trial.Starts > 0 && l.Release != "":
+		l.Log = u.failedLog(l.Trial)
+		u.record.fail(l.Channel, l.Release, l.About)
+		u.record.end(wire.UpdateRolledBack, wire.UpdateNoRoom, "the node went back, and could not write why")
+	default: // the power failed before it began, or another version was installed by hand
+		u.record.Last = Last{}
+	}
+	u.dirty = true
+}
 
 // Heard takes the proven answer to a heartbeat that was accepted. said is what Report gave for that heartbeat.
-func (u *Updater) Heard(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer) {}
+func (u *Updater) Heard(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if trust.Number(state.Gateway) != trust.Number(u.state.Gateway) {
+		u.changed = true
+	}
+	u.state = state
+	u.learnChannel(answer)
+	if answer.Release != u.offer {
+		u.offer = answer.Release
+		u.changed = true
+	}
+	if l := &u.record.Last; said != nil && wire.UpdateEnded(said.Phase) && !l.Told && said.Phase == l.Phase && said.Release == l.Release &&
+		said.About == l.About {
+		l.Told = true
+		l.Log = ""
+		u.dirty = true
+	}
+	if u.proof != nil {
+		u.proof.beats++
+		u.proof.answered = u.proof.answered || slices.Contains(answer.StateReasons, wire.ReasonConflict) // then it is given no wait
+	}
+	if u.changed && u.stop != nil {
+		u.stop()
+	}
+	u.poke()
+}
 
-// Report is what a heartbeat says about updates.
-func (u *Updater) Report() *wire.Update { return nil }
+// learnChannel takes over which channel this node follows, and from which number on.
+func (u *Updater) learnChannel(answer wire.HeartbeatAnswer) {
+	if answer.Channel == "" || len(answer.Channel) > wire.MaxChannel {
+		return
+	}
+	if answer.Channel != u.record.Channel {
+		u.record.Channel = answer.Channel
+		u.changed = true
+		u.dirty = true
+	}
+	u.dirty = u.record.raise(answer.Channel, answer.ChannelSequence) || u.dirty
+}
+
+// Report is what a heartbeat says about updates. It is nil where this program does not update itself, because it is not installed.
+func (u *Updater) Report() *wire.Update {
+	if u.build == "" {
+		return nil
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	said := wire.Update{Channel: u.record.Channel, Sequence: u.record.floor(u.record.Channel)}
+	l := u.record.Last
+	switch {
+	case u.going != nil:
+		said.Release = u.going.Release
+		said.About = u.going.About
+		said.Phase = u.going.Phase
+		said.Code = u.going.Code
+		said.Detail = u.going.Detail
+	case l.Phase == wire.UpdateTrial || wire.UpdateEnded(l.Phase) && !l.Told:
+		said.Release = l.Release
+		said.About = l.About
+		said.Phase = l.Phase
+		said.Code = l.Code
+		said.Detail = l.Detail
+		said.Log = l.Log
+	}
+	return &said
+}
 
 // Pace is the longest time from one heartbeat to the next; 0: as usual.
-func (u *Updater) Pace() time.Duration { return 0 }
+func (u *Updater) Pace() time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.proof != nil {
+		return wire.TrialBeat
+	}
+	return 0
+}
 
-// Waiting passes a wait for tasks on, and notes that the gateway has answered one. It ends the wait with an error that trust.Stale knows
+// Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that trust.Stale knows
 // where a newer trust set may name the key of a release.
-func (u *Updater) Waiting(wait Work) Work { return wait }
+func (u *Updater) Waiting(wait Work) Work {
+	return func(ctx context.Context, state identity.State, until time.Time) error {
+		bounded, cut := context.WithCancel(ctx)
+		defer cut()
+		if u.beginWait(cut) {
+			return trust.ErrUnknownKey
+		}
+		err := wait(bounded, state, until)
+		if u.endWait() && err == nil && ctx.Err() == nil {
+			return trust.ErrUnknownKey
+		}
+		return err
+	}
+}
+
+// beginWait notes how the wait is cut. stale: it need not begin.
+func (u *Updater) beginWait(cut context.CancelFunc) (stale bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	stale = u.stale
+	u.stale = false
+	u.cut = cut
+	return stale
+}
+
+// endWait notes what the wait has brought. stale: it was cut, or the next one need not begin.
+func (u *Updater) endWait() (stale bool) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.cut = nil
+	if u.proof != nil && u.Answered() {
+		u.proof.answered = true
+		u.poke()
+	}
+	stale = u.stale
+	u.stale = false
+	return stale
+}
 
 // Notices are what a person should know.
-func (u *Updater) Notices() []string { return nil }
+func (u *Updater) Notices() []string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.trouble == "" {
+		return nil
+	}
+	return []string{u.trouble}
+}
+
+// note sets the notice, and logs it where it is new. An empty text ends it.
+func (u *Updater) note(text string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if text != "" && text != u.trouble {
+		u.Logger.Warn(text)
+	}
+	u.trouble = text
+}
+
+// poke wakes Run.
+func (u *Updater) poke() {
+	select {
+	case u.wake <- struct{}{}:
+	default:
+	}
+}
+
+func (u *Updater) news() {
+	if u.News != nil {
+		u.News()
+	}
+}

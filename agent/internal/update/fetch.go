@@ -1,0 +1,278 @@
+package update
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"syscall"
+	"time"
+
+	"muster/agent/internal/child"
+	"muster/agent/internal/disk"
+	"muster/agent/internal/service"
+	"muster/agent/internal/transport"
+	"muster/agent/wire"
+)
+
+const (
+	roomBeside   = 64 << 20 // bytes that stay free on the disk
+	fetchTime    = 30 * time.Minute
+	stallTime    = time.Minute // without a byte
+	selfTestTime = 10 * time.Second
+)
+
+// get fetches a release's layer, and installs its program beside the version that runs.
+func (u *Updater) get(ctx context.Context, w wanted, release wire.Release) error {
+	u.clean()
+	if err := u.PruneArrivals(w.layer); err != nil {
+		u.Logger.Warn("what arrived of another release cannot be removed", "error", err)
+	}
+	if err := u.enough(w.platform); err != nil {
+		return err
+	}
+	if err := u.save(u.copyRecord()); err != nil { // where not even that can be written, nothing is fetched
+		return fail(wire.UpdateNoRoom, "%w", err)
+	}
+	u.say(w, wire.UpdateFetching, "", "")
+	layer := u.Arrival(w.layer)
+	if err := u.fetch(ctx, w, release, layer); err != nil {
+		return err
+	}
+	if err := u.install(w, layer); err != nil {
+		return err
+	}
+	if err := u.selfTest(ctx, w); err != nil {
+		return err
+	}
+	return u.PruneArrivals("")
+}
+
+func (u *Updater) copyRecord() Record {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.record
+}
+
+// room is how many bytes may be written.
+func (u *Updater) room() (int64, error) {
+	var s syscall.Statfs_t
+	if err := syscall.Statfs(u.Base, &s); err != nil {
+		return 0, err
+	}
+	return int64(s.Bavail) * s.Bsize, nil
+}
+
+// enough refuses what would fill the disk.
+func (u *Updater) enough(p wire.ReleasePlatform) error {
+	free, err := u.free()
+	if err != nil {
+		return fail(wire.UpdateNoRoom, "see how much room there is: %w", err)
+	}
+	if need := p.Size + p.ProgramSize + max(p.Size, p.ProgramSize) + roomBeside; free < need {
+		return fail(wire.UpdateNoRoom, "the disk has %d MB free, and an update needs %d MB", free>>20, need>>20)
+	}
+	return nil
+}
+
+// fetch makes the file a complete layer. What an earlier try has left is gone on with. Where that turns out to be wrong, it begins anew.
+func (u *Updater) fetch(ctx context.Context, w wanted, release wire.Release, path string) error {
+	for fresh := false; ; fresh = true {
+		resumed, err := u.fetchOnce(ctx, w, release, path, fresh)
+		if err == nil {
+			err = checkLayer(path, w.platform)
+		}
+		switch {
+		case err == nil:
+			return nil
+		case errors.Is(err, errContent), errors.Is(err, transport.ErrVoid):
+			if removed := os.Remove(path); removed != nil {
+				return fail(wire.UpdateNoRoom, "%w", removed)
+			}
+			if resumed && !fresh {
+				continue
+			}
+		}
+		var failed *os.PathError
+		switch {
+		case errors.Is(err, errContent):
+			return fail(wire.UpdateBadContent, "%w", err)
+		case errors.As(err, &failed), errors.Is(err, syscall.ENOSPC):
+			return fail(wire.UpdateNoRoom, "%w", err)
+		}
+		return fail(wire.UpdateNotFetched, "the layer was not fetched: %w", err)
+	}
+}
+
+// fetchOnce gets what is missing of a layer. resumed: a part of it was there.
+func (u *Updater) fetchOnce(ctx context.Context, w wanted, release wire.Release, path string, fresh bool) (resumed bool, err error) {
+	if err := u.Steps.At("open the layer"); err != nil {
+		return false, err
+	}
+	mode := os.O_RDWR | os.O_CREATE
+	if fresh {
+		mode |= os.O_TRUNC
+	}
+	file, err := os.OpenFile(path, mode, 0o600)
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	size, err := file.Seek(0, io.SeekEnd)
+	if err != nil {
+		return false, err
+	}
+	if size > w.platform.Size {
+		return true, badContent("more has arrived than it has")
+	}
+	if size < w.platform.Size {
+		err = u.transfer(ctx, w.platform, release, file, size)
+	}
+	if err == nil {
+		err = u.Steps.At("sync the layer")
+	}
+	if err == nil {
+		err = file.Sync()
+	}
+	return size > 0, err
+}
+
+// transfer appends to the file what it lacks.
+func (u *Updater) transfer(ctx context.Context, p wire.ReleasePlatform, release wire.Release, file *os.File, size int64) error {
+	bounded, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	sink := &sink{file: file, left: p.Size - size, steps: u.Steps}
+	sink.stalled = time.AfterFunc(stallTime, func() { cancel(fmt.Errorf("no byte came within %v", stallTime)) })
+	defer sink.stalled.Stop()
+	var err error
+	switch {
+	case strings.HasPrefix(release.URL, "/"):
+		err = u.fromGateway(bounded, p, release.URL, file, size, sink)
+	case u.Elsewhere == nil:
+		err = errors.New("this agent fetches from its gateway alone")
+	default:
+		err = u.Elsewhere(bounded, release.URL, release.Authorization, size, sink)
+	}
+	switch {
+	case sink.failed != nil: // before what the transport made of it
+		return sink.failed
+	case err != nil && context.Cause(bounded) != nil:
+		return context.Cause(bounded)
+	}
+	return err
+}
+
+// fromGateway fetches from the gateway itself.
+func (u *Updater) fromGateway(ctx context.Context, p wire.ReleasePlatform, path string, file *os.File, size int64, to io.Writer) error {
+	download := &transport.Download{To: to, Most: 2 * wire.MaxLayer} // the writer takes no more than the layer has
+	if size > 0 {
+		if err := download.Resume(io.NewSectionReader(file, 0, size), `"`+p.Digest+`"`); err != nil {
+			return err
+		}
+	}
+	_, err := u.Client.Do(ctx, transport.Request{Path: path, Into: download, Timeout: fetchTime})
+	return err
+}
+
+// sink takes a layer as it arrives, and no more than it has.
+type sink struct {
+	file    io.Writer
+	left    int64
+	stalled *time.Timer
+	steps   disk.Steps
+	failed  error
+}
+
+func (s *sink) Write(data []byte) (int, error) {
+	s.stalled.Reset(stallTime)
+	if int64(len(data)) > s.left {
+		s.failed = badContent("more comes than it has")
+		return 0, s.failed
+	}
+	if s.failed = s.steps.At("write the layer"); s.failed != nil {
+		return 0, s.failed
+	}
+	n, err := s.file.Write(data)
+	s.left -= int64(n)
+	s.failed = err
+	return n, err
+}
+
+// install puts the program of a layer into its place. It is not started by that.
+func (u *Updater) install(w wanted, layer string) error {
+	program := layer
+	if w.platform.MediaType != wire.MediaProgram {
+		program = u.Arrival(w.program)
+		if err := u.unpackTo(w, layer, program); err != nil {
+			return err
+		}
+	}
+	build, err := u.Install(program)
+	if err != nil {
+		return fail(wire.UpdateNoRoom, "%w", err)
+	}
+	if build != w.program {
+		return fail(wire.UpdateBadContent, "%w: the program has another digest", errContent)
+	}
+	return nil
+}
+
+// unpackTo writes the program of an archive beside the layer.
+func (u *Updater) unpackTo(w wanted, layer, program string) error {
+	from, err := os.Open(layer)
+	if err != nil {
+		return fail(wire.UpdateNoRoom, "%w", err)
+	}
+	defer from.Close()
+	if err := u.Steps.At("open the program"); err != nil {
+		return fail(wire.UpdateNoRoom, "%w", err)
+	}
+	to, err := os.OpenFile(program, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err != nil {
+		return fail(wire.UpdateNoRoom, "%w", err)
+	}
+	if err = u.Steps.At("write the program"); err == nil {
+		err = unpack(from, w.platform, to)
+	}
+	if closed := to.Close(); err == nil {
+		err = closed
+	}
+	switch {
+	case errors.Is(err, errContent):
+		return errors.Join(fail(wire.UpdateBadContent, "%w", err), os.Remove(program), os.Remove(layer))
+	case err != nil:
+		return fail(wire.UpdateNoRoom, "%w", err)
+	}
+	return nil
+}
+
+// selfTest starts the new program once. A program that does not even say its version here is not put on trial.
+func (u *Updater) selfTest(ctx context.Context, w wanted) error {
+	bounded, cancel := context.WithTimeoutCause(ctx, u.testTime, fmt.Errorf("it did not answer within %v", u.testTime))
+	defer cancel()
+	var said child.Bounded
+	said.Most = 4 << 10
+	command := child.Command{
+		Program: u.Version(w.program), Args: []string{"version"}, Env: []string{"PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"},
+		Dir: "/", Stdout: &said, Stderr: &said, Grace: time.Second,
+	}
+	err := child.Run(bounded, command)
+	for range 5 { // another thread may just be starting a program, which has the new file open until it runs
+		if !errors.Is(err, syscall.ETXTBSY) || !transport.Sleep(bounded, 100*time.Millisecond) {
+			break
+		}
+		err = child.Run(bounded, command)
+	}
+	text := string(said.Kept)
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil:
+		return fail(wire.UpdateSelfTest, "the new version does not run here: %w: %.300s", err, text)
+	case !strings.HasPrefix(text, service.Name+" "):
+		return fail(wire.UpdateSelfTest, "the new version does not say its version, but %.300q", text)
+	}
+	return nil
+}

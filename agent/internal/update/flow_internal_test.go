@@ -1,0 +1,521 @@
+package update
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/transport"
+	"muster/agent/internal/transport/gatewaytest"
+	"muster/agent/internal/trust"
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// node is an agent that hears of releases at its gateway, in synthetic time.
+type node struct {
+	files
+	t       *testing.T
+	f       *fleet
+	g       *gatewaytest.Gateway
+	pipe    *gatewaytest.Pipe
+	state   identity.State
+	old     string
+	release wire.Release
+	layer   []byte
+	offer   string
+	cuts    []int // after how many bytes each answer with the layer breaks off
+	blob    func(gatewaytest.Request) *gatewaytest.Reply
+	ranges  []string
+	busy    bool
+	refuse  bool // heartbeats are not accepted
+	silent  bool // waits for tasks are not answered
+	free    int64
+
+	said      []string // what the heartbeats said: phase and code, without fetching and without repetitions
+	last      wire.Update
+	news      chan struct{}
+	restarted bool
+	waited    int
+}
+
+func newNode(t *testing.T) *node {
+	n := &node{files: newFiles(fastFolder(t)), t: t, f: newFleet(t), g: gatewaytest.New(t), free: 1 << 40, news: make(chan struct{}, 1)}
+	n.g.Route = n.route
+	n.pipe = gatewaytest.ServePipe(t, n.g, nil)
+	n.state = n.g.Node(t)
+	n.state.Gateway.Channel = "stable"
+	n.state.Gateway.Trust = n.f.state().Gateway.Trust
+	n.old = build(t, n.files, oldScript)
+	for _, err := range []error{n.SetCurrent(n.old), n.SetGood(n.old)} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	n.publish(newScript("muster-agent 2 new"), nil)
+	return n
+}
+
+// publish makes a program the wanted release.
+func (n *node) publish(program []byte, change func(*wire.ReleasePointer)) {
+	n.layer = program
+	n.release = n.f.release(program, change)
+	n.release.URL = wire.ReleaseBlobPath(digestPrefix + hexOf(program))
+	n.offer = n.release.Digest
+}
+
+func (n *node) route(q gatewaytest.Request) *gatewaytest.Reply {
+	switch {
+	case q.Path == wire.PathRelease:
+		return n.g.JSON(200, n.release)
+	case q.Path == wire.ReleaseBlobPath(digestPrefix+hexOf(n.layer)):
+		n.ranges = append(n.ranges, q.Header.Get("Range"))
+		if n.blob != nil {
+			return n.blob(q)
+		}
+		return n.part(q)
+	}
+	return nil
+}
+
+// part is the layer, or the part of it that is asked for.
+func (n *node) part(q gatewaytest.Request) *gatewaytest.Reply {
+	tag := `"` + digestPrefix + hexOf(n.layer) + `"`
+	reply := &gatewaytest.Reply{Status: 200, Body: n.layer, Header: map[string]string{"ETag": tag}}
+	from := 0
+	if _, err := fmt.Sscanf(q.Header.Get("Range"), "bytes=%d-", &from); err == nil && q.Header.Get("If-Range") == tag {
+		reply.Status = 206
+		reply.Body = n.layer[from:]
+		reply.Whole = n.layer
+		reply.Header["Content-Range"] = fmt.Sprintf("bytes %d-%d/%d", from, len(n.layer)-1, len(n.layer))
+	}
+	if len(n.cuts) > 0 {
+		reply.Cut = n.cuts[0]
+		n.cuts = n.cuts[1:]
+	}
+	return reply
+}
+
+// run is one process of the agent, of at most this length. It ends when it asks for a restart.
+func (n *node) run(length time.Duration) error {
+	n.t.Helper()
+	ctx, cancel := context.WithTimeout(n.t.Context(), length)
+	defer cancel()
+	client, err := transport.New(transport.Config{Gateway: "http://" + gatewaytest.Host, Dial: n.pipe.Dial})
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	defer client.Close()
+	id, err := n.state.Transport()
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	client.Use(id)
+	build := n.Current()
+	u := New(Config{
+		Client: client, State: n.state, Folder: n.Base, Digest: digestPrefix + build, Answered: func() bool { return !n.silent },
+		Hold:    func(context.Context) (func(), bool) { return func() {}, !n.busy },
+		Restart: func() { n.restarted = true; cancel() },
+		News: func() {
+			select {
+			case n.news <- struct{}{}:
+			default:
+			}
+		},
+	})
+	u.program = n.Version(build)
+	u.free = func() (int64, error) { return n.free, nil }
+	u.testTime = 300 * time.Millisecond
+	ended := make(chan error, 1)
+	go func() { ended <- u.Run(ctx); cancel() }()
+	n.beat(ctx, u)
+	return <-ended
+}
+
+// beat does what the heartbeats' loop does.
+func (n *node) beat(ctx context.Context, u *Updater) {
+	for ctx.Err() == nil {
+		pace := 30 * time.Second
+		if faster := u.Pace(); faster > 0 {
+			pace = faster
+		}
+		said := u.Report()
+		n.last = *said
+		if word := strings.TrimSpace(said.Phase + " " + said.Code); word != "" && word != wire.UpdateFetching && (len(n.said) == 0 || n.said[len(n.said)-1] != word) {
+			n.said = append(n.said, word)
+		}
+		if !n.refuse {
+			u.Heard(n.state, said, wire.HeartbeatAnswer{Release: n.offer})
+		}
+		bounded, cut := context.WithTimeout(ctx, pace)
+		err := u.Waiting(n.wait)(bounded, n.state, time.Now().Add(pace))
+		if trust.Stale(err) {
+			n.state.Gateway.Trust = n.f.state(n.f.other, n.f.key, n.f.unknown).Gateway.Trust
+		}
+		cut()
+	}
+}
+
+// wait is one for tasks, which news cuts.
+func (n *node) wait(ctx context.Context, _ identity.State, _ time.Time) error {
+	n.waited++
+	select {
+	case <-ctx.Done():
+	case <-n.news:
+		transport.Sleep(ctx, 10*time.Millisecond)
+	}
+	return nil
+}
+
+// goes asserts what the heartbeats have said.
+func (n *node) goes(when string, want ...string) {
+	n.t.Helper()
+	if !slices.Equal(n.said, want) {
+		n.t.Errorf("%s: the heartbeats said %q, want %q", when, n.said, want)
+	}
+	n.said = nil
+}
+
+// settle is what comes before a start.
+func (n *node) settle() Verdict {
+	at := time.Now()
+	return Settle(n.t.Context(), Settling{Base: n.Base, clock: func() (string, int64) { return "one", at.UnixMilli() },
+		Call: func(context.Context) error { return nil }})
+}
+
+// TestUpdate: a release is fetched in pieces over two runs of the agent, put on trial, and committed.
+func TestUpdate(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.release.StaggerSeconds = 600
+		n.cuts = []int{40 << 10, 10} // the transport tries twice
+		began := time.Now()
+		due := share(n.state.NodeID, 7, 10*time.Minute)
+		n.run(due + 5*time.Second)
+		n.goes("first", "held stagger")
+		if time.Since(began) < due || n.restarted || len(n.ranges) != 2 {
+			t.Errorf("after %v of %v: asked for %q", time.Since(began), due, n.ranges)
+		}
+		n.release.StaggerSeconds = 0
+		n.run(time.Hour)
+		if want := []string{"", "bytes=40960-", "bytes=40970-"}; !n.restarted || !slices.Equal(n.ranges, want) || n.Current() != hexOf(n.layer) || n.Good() != n.old {
+			t.Fatalf("restarted %t, asked for %q, said %q", n.restarted, n.ranges, n.said)
+		}
+		n.said = nil
+		if v := n.settle(); v.Decision != GoOn {
+			t.Fatalf("%+v", v)
+		}
+		n.offer = ""
+		began = time.Now()
+		n.run(time.Minute)
+		n.goes("on trial", "trial", "committed")
+		if n.Good() != hexOf(n.layer) || n.last.Sequence != 7 || n.last.Phase != "" {
+			t.Errorf("good %.8s, last %+v", n.Good(), n.last)
+		}
+		entries, _ := os.ReadDir(n.Base + "/versions")
+		if len(entries) != 1 {
+			t.Errorf("%d files are left", len(entries))
+		}
+		n.offer = n.release.Digest
+		n.publish(n.layer, func(p *wire.ReleasePointer) { p.Sequence = 12 })
+		n.restarted = false
+		n.run(time.Minute)
+		n.goes("the same under a higher number")
+		if r, _ := n.load(); n.restarted || r.floor("stable") != 12 || len(n.ranges) != 3 {
+			t.Errorf("restarted %t, floor %d, asked for %q", n.restarted, r.floor("stable"), n.ranges)
+		}
+	})
+}
+
+// TestTrialEnds: a version on trial beats fast, and ends itself when its time is over. The good version then goes back, and tells why.
+func TestTrialEnds(t *testing.T) {
+	for name, play := range map[string]func(n *node){
+		"no heartbeat": func(n *node) { n.refuse = true }, "no wait": func(n *node) { n.silent = true },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t)
+			n.run(time.Hour)
+			n.settle()
+			play(n)
+			n.waited = 0
+			began := time.Now()
+			err := n.run(time.Hour)
+			if lived := time.Since(began); !errors.Is(err, ErrNotProven) || lived.Round(time.Second) != wire.TrialTime || n.waited < 8 {
+				t.Errorf("%s: %v after %v, %d beats", name, err, lived, n.waited)
+			}
+			n.said = nil
+			if v := n.settle(); v.Decision != GoBack || v.Code != wire.UpdateUnreachable || n.Current() != n.old {
+				t.Errorf("%s: %+v", name, v)
+			}
+			n.refuse = false
+			n.restarted = false
+			n.ranges = nil
+			n.run(time.Hour)
+			n.goes(name, "rolled_back no_gateway")
+			if n.restarted || len(n.ranges) > 0 || n.last.Sequence != 7 {
+				t.Errorf("%s: the failed version was taken again: %+v", name, n.last)
+			}
+		})
+	}
+}
+
+// TestTrialStopped: a stop of the agent is no crash, and the trial goes on with the next start.
+func TestTrialStopped(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.run(time.Hour)
+		for range 5 {
+			n.settle()
+			if err := n.run(5 * time.Second); err != nil {
+				t.Error(err)
+			}
+		}
+		n.settle()
+		n.run(time.Minute)
+		if n.Good() != hexOf(n.layer) {
+			t.Errorf("not committed: %q", n.said)
+		}
+	})
+}
+
+// TestNotTaken: what stops an update before it begins, and what the gateway hears of it.
+func TestNotTaken(t *testing.T) {
+	for name, c := range map[string]struct {
+		play func(n *node)
+		want []string
+		most int // requests for the layer within some hours
+	}{
+		"tasks run":        {func(n *node) { n.busy = true }, []string{"held tasks_run"}, 0},
+		"no room":          {func(n *node) { n.free = 64 << 20 }, []string{"failed no_room"}, 0},
+		"an older release": {func(n *node) { n.state.Gateway.ChannelSequence = 8 }, []string{"failed older"}, 0},
+		"expired": {func(n *node) {
+			n.publish(n.layer, func(p *wire.ReleasePointer) { p.Expires = p.NotBefore })
+		}, []string{"failed not_valid"}, 0},
+		"no release there": {func(n *node) {
+			n.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+				if q.Path == wire.PathRelease {
+					return &gatewaytest.Reply{Status: 502, Body: []byte("<html>"), Unproven: true}
+				}
+				return nil
+			}
+		}, nil, 0},
+		"a page": {func(n *node) {
+			n.blob = func(gatewaytest.Request) *gatewaytest.Reply {
+				return &gatewaytest.Reply{Status: 200, Body: []byte("<html>Just a moment..."), Unproven: true}
+			}
+		}, []string{"failed not_fetched"}, 25},
+		"a redirect": {func(n *node) {
+			n.blob = func(gatewaytest.Request) *gatewaytest.Reply {
+				return &gatewaytest.Reply{Status: 302, Header: map[string]string{"Location": "https://elsewhere.example/"}, Unproven: true}
+			}
+		}, []string{"failed not_fetched"}, 25},
+		"it stalls": {func(n *node) {
+			n.blob = func(q gatewaytest.Request) *gatewaytest.Reply { <-q.Gone; return nil }
+		}, []string{"failed not_fetched"}, 25},
+		"another content": {func(n *node) {
+			n.blob = func(q gatewaytest.Request) *gatewaytest.Reply {
+				reply := n.part(q)
+				reply.Body = append([]byte("x"), reply.Body[1:]...)
+				return reply
+			}
+		}, []string{"failed bad_content"}, 25},
+		"more than it has": {func(n *node) {
+			n.blob = func(q gatewaytest.Request) *gatewaytest.Reply {
+				reply := n.part(q)
+				reply.Body = append(slices.Clone(reply.Body), 'x')
+				return reply
+			}
+		}, []string{"failed bad_content"}, 25},
+		"less than it has": {func(n *node) {
+			n.blob = func(q gatewaytest.Request) *gatewaytest.Reply {
+				reply := n.part(q)
+				reply.Body = reply.Body[:len(reply.Body)-1]
+				return reply
+			}
+		}, []string{"failed bad_content"}, 25},
+		"it fails its test": {func(n *node) { n.publish([]byte("#!/bin/sh\nexit 3\n"), nil) }, []string{"failed self_test"}, 1},
+		"it says nothing":   {func(n *node) { n.publish([]byte("#!/bin/sh\n"), nil) }, []string{"failed self_test"}, 1},
+		"it hangs":          {func(n *node) { n.publish([]byte("#!/bin/sh\nsleep 30\n"), nil) }, []string{"failed self_test"}, 1},
+		"it is no program":  {func(n *node) { n.publish([]byte("MZ\x00\x00"), nil) }, []string{"failed self_test"}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			play := func(t *testing.T) {
+				n := newNode(t)
+				c.play(n)
+				length := 8 * time.Hour
+				if name == "it hangs" {
+					length = 3 * time.Second
+				}
+				err := n.run(length)
+				got := n.said[:min(len(n.said), len(c.want))]
+				if err != nil || n.restarted || n.Current() != n.old || !slices.Equal(got, c.want) || len(n.ranges) > c.most ||
+					c.most > 0 && len(n.ranges) == 0 {
+					t.Errorf("%v, restarted %t, said %.6q, %d requests: %s", err, n.restarted, n.said, len(n.ranges), n.last.Detail)
+				}
+			}
+			if name == "it hangs" { // a real program hangs in real time
+				play(t)
+				return
+			}
+			synctest.Test(t, play)
+		})
+	}
+}
+
+// TestWithdrawn: what the gateway does not want any more is not fetched.
+func TestWithdrawn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.release.StaggerSeconds = 3600
+		go func() { time.Sleep(10 * time.Second); n.offer = "" }()
+		n.run(2 * time.Hour)
+		n.goes("withdrawn", "held stagger")
+		if n.restarted || len(n.ranges) > 0 || n.last.Phase != "" {
+			t.Errorf("asked for %q, %+v", n.ranges, n.last)
+		}
+	})
+}
+
+// TestNewKey: a pointer of a key that is not known makes the node follow the trust sets, and is taken where a newer one names the key. The
+// gateway hears of no failure.
+func TestNewKey(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.release.Pointer = n.f.seal(n.f.unknown, sign.RoleRelease, n.f.pointer(n.layer))
+		n.run(2 * time.Minute)
+		if !n.restarted || slices.ContainsFunc(n.said, func(s string) bool { return strings.HasPrefix(s, "failed") }) {
+			t.Errorf("restarted %t, said %q", n.restarted, n.said)
+		}
+	})
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.release.Pointer = n.f.seal(newKey(t), sign.RoleRelease, n.f.pointer(n.layer))
+		n.run(10 * time.Minute)
+		n.goes("a forged one", "failed bad_pointer")
+	})
+}
+
+// TestChannel: the channel and its floor come from proven answers, and another enrolment begins anew.
+func TestChannel(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.offer = ""
+		n.run(time.Minute)
+		u := New(Config{Folder: n.Base, State: n.state, Digest: digestPrefix + n.old})
+		u.Heard(n.state, u.Report(), wire.HeartbeatAnswer{Channel: "edge", ChannelSequence: 40})
+		u.Heard(n.state, u.Report(), wire.HeartbeatAnswer{Channel: "edge", ChannelSequence: 30})
+		u.flush()
+		u = New(Config{Folder: n.Base, State: n.state, Digest: digestPrefix + n.old})
+		if said := u.Report(); said.Channel != "edge" || said.Sequence != 40 {
+			t.Errorf("%+v", said)
+		}
+		n.state.NodeID = "another"
+		u = New(Config{Folder: n.Base, State: n.state, Digest: digestPrefix + n.old})
+		if said := u.Report(); said.Channel != "stable" || said.Sequence != 0 {
+			t.Errorf("after another enrolment: %+v", said)
+		}
+		if u := New(Config{Folder: n.Base, State: n.state, Digest: digestPrefix + hexOf(nil)}); u.Report() != nil {
+			t.Error("a program that is not installed says that it updates itself")
+		}
+		os.WriteFile(n.recordPath(), []byte("{"), 0o600)
+		if u := New(Config{Folder: n.Base, State: n.state}); len(u.Notices()) != 1 {
+			t.Error("nobody hears of a damaged record")
+		}
+	})
+}
+
+// TestTakeUp: what a record says of an update that stopped in between.
+func TestTakeUp(t *testing.T) {
+	for name, c := range map[string]struct {
+		starts  int
+		current bool // the new version
+		good    bool
+		runs    bool
+		phase   string
+	}{
+		"never begun":                {0, false, false, false, ""},
+		"back, and not written":      {2, false, false, false, "rolled_back no_room"},
+		"on trial":                   {1, true, false, true, "trial"},
+		"committed, and not written": {1, true, true, true, "committed"},
+	} {
+		p := newPlace(t)
+		p.amend(func(r *Record) { r.Last.Trial.Starts = c.starts; r.Node = "n1" })
+		running := p.old
+		if c.runs {
+			running = p.new
+		}
+		if !c.current {
+			p.SetCurrent(p.old)
+		}
+		if c.good {
+			p.SetGood(p.new)
+		}
+		f := newFleet(t)
+		u := New(Config{Folder: p.Base, State: f.state(), Digest: digestPrefix + running})
+		said := u.Report()
+		if got := strings.TrimSpace(said.Phase + " " + said.Code); got != c.phase || said.Sequence != 7 {
+			t.Errorf("%s: %+v", name, said)
+		}
+		if on := u.Pace() == wire.TrialBeat; on != (c.phase == "trial") {
+			t.Errorf("%s: pace %v", name, u.Pace())
+		}
+	}
+}
+
+// TestShare: the shares of nodes spread over the stagger, and stay the same.
+func TestShare(t *testing.T) {
+	var quarters [4]int
+	for i := range 400 {
+		id := fmt.Sprintf("node-%d", i)
+		at := share(id, 7, time.Hour)
+		if at < 0 || at >= time.Hour || at != share(id, 7, time.Hour) {
+			t.Fatalf("%s: %v", id, at)
+		}
+		quarters[at/(15*time.Minute)]++
+	}
+	for _, count := range quarters {
+		if count < 60 || count > 140 {
+			t.Errorf("%v", quarters)
+		}
+	}
+	if share("n", 7, time.Hour) == share("n", 8, time.Hour) || share("n", 7, 0) != 0 || share("n", 7, -time.Second) != 0 {
+		t.Error("the share does not go by the number, or by no time")
+	}
+}
+
+// TestAcknowledged: a heartbeat that was accepted ends the report that it carried, and no other.
+func TestAcknowledged(t *testing.T) {
+	p := newPlace(t)
+	p.amend(func(r *Record) {
+		r.end(wire.UpdateRolledBack, wire.UpdateCrashed, "x")
+		r.Last.Log = "log"
+		r.Node = "n1"
+	})
+	p.SetCurrent(p.old)
+	f := newFleet(t)
+	u := New(Config{Folder: p.Base, State: f.state(), Digest: digestPrefix + p.old})
+	for _, other := range []*wire.Update{nil, {Phase: wire.UpdateFetching}, {Phase: wire.UpdateRolledBack, Release: "x", About: 7}} {
+		u.Heard(f.state(), other, wire.HeartbeatAnswer{})
+		if said := u.Report(); said.Phase != wire.UpdateRolledBack || said.Log != "log" {
+			t.Errorf("%+v ended %+v", other, said)
+		}
+	}
+	u.Heard(f.state(), u.Report(), wire.HeartbeatAnswer{})
+	if said := u.Report(); said.Phase != "" {
+		t.Errorf("%+v", said)
+	}
+	u.flush()
+	raw, _ := os.ReadFile(p.recordPath())
+	var r Record
+	if json.Unmarshal(raw, &r) != nil || !r.Last.Told || r.Last.Log != "" {
+		t.Errorf("%s", raw)
+	}
+}
