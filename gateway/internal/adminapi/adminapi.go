@@ -17,6 +17,7 @@ import (
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/task"
 	"muster/store"
@@ -28,6 +29,7 @@ type API struct {
 	Fleet     *fleet.Fleet
 	Bootstrap *bootstrap.Bootstrap
 	Tasks     *task.Desk
+	Releases  *release.Desk
 	Store     *store.Store
 	Authority *authority.Authority
 	Artifacts *artifact.Registry // nil: a backup has the database alone

@@ -21,12 +21,14 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/origin"
+	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/task"
 	"muster/store"
@@ -39,6 +41,8 @@ type house struct {
 	audit *audit.Trail
 	api   adminapi.API
 	now   time.Time
+
+	artifacts *artifact.Registry
 }
 
 func newHouse(t testing.TB) *house {
@@ -64,11 +68,22 @@ func newHouse(t testing.TB) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	registry, err := artifact.Open(t.Context(), artifact.Config{Folder: t.TempDir(), Records: h.store.Records(), Now: clock, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	releases, err := release.Open(t.Context(), release.Config{Store: h.store, Artifacts: registry, Sign: ca.SignRelease, Keys: ca.ReleaseKeys,
+		Now: clock, Logger: quiet})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.artifacts = registry
 	h.audit = audit.New(audit.Config{Store: h.store, Now: clock})
 	h.api = adminapi.API{
-		Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Tasks: desk, Store: h.store, Authority: ca,
-		Scratch: t.TempDir(),
-		Info:    &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
+		Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Tasks: desk, Releases: releases, Store: h.store,
+		Authority: ca,
+		Scratch:   t.TempDir(),
+		Info:      &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
 		Gateway: client.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"},
 		Command: func(token string) string { return "join with " + token },
 	}

@@ -7,6 +7,7 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/release"
 )
 
 // Route is one row of the table. The row decides who may call it. The handler only limits what it shows or changes to the caller's
@@ -69,6 +70,23 @@ func Table() []Route {
 		{"POST", "tasks/{task}/cancel", parts(client.ScopeTasksWrite), usual, takes((*server).cancelTask)},
 		{"GET", "tasks/{task}/output", tenants(client.ScopeTasksRead), none, (*server).taskOutput},
 		{"GET", "tasks/{task}/archive", tenants(client.ScopeTasksRead), none, (*server).taskArchive},
+		{"GET", "node-agent-releases", tenants(client.ScopeReleasesRead), none, (*server).listReleases},
+		{"POST", "node-agent-releases", fleetWide(client.ScopeReleasesWrite), usual, takes((*server).addRelease)},
+		{"GET", "node-agent-releases/{release}", tenants(client.ScopeReleasesRead), none, (*server).showRelease},
+		{"DELETE", "node-agent-releases/{release}", fleetWide(client.ScopeReleasesWrite), none, (*server).dropRelease},
+		{"GET", "channels", fleetWide(client.ScopeReleasesRead), none, (*server).listChannels},
+		{"GET", "channels/{channel}", fleetWide(client.ScopeReleasesRead), none, (*server).showChannel},
+		{"PATCH", "channels/{channel}", fleetWide(client.ScopeReleasesWrite), usual, takes((*server).patchChannel)},
+		{"POST", "channels/{channel}/pause", fleetWide(client.ScopeReleasesWrite), usual, steers((*release.Desk).Pause)},
+		{"POST", "channels/{channel}/resume", fleetWide(client.ScopeReleasesWrite), usual, steers((*release.Desk).Resume)},
+		{"POST", "channels/{channel}/abort", fleetWide(client.ScopeReleasesWrite), usual, takes((*server).abortChannel)},
+		{"POST", "channels/{channel}/rollback", fleetWide(client.ScopeReleasesWrite), usual, takes((*server).rollbackChannel)},
+		{"GET", "channels/{channel}/pointer", fleetWide(client.ScopeReleasesRead), none, (*server).channelPointer},
+		{"GET", "channels/{channel}/nodes", fleetWide(client.ScopeReleasesRead), none, (*server).channelNodes},
+		{"GET", "pins", fleetWide(client.ScopeReleasesRead), none, (*server).listPins},
+		{"POST", "pins", fleetWide(client.ScopeReleasesWrite), usual, takes((*server).addPins)},
+		{"POST", "pins/drop", fleetWide(client.ScopeReleasesWrite), usual, takes((*server).dropPins)},
+		{"DELETE", "pins/{node}", fleetWide(client.ScopeReleasesWrite), none, (*server).dropPin},
 		{"GET", "secrets", tenants(client.ScopeSecretsWrite), none, (*server).listSecrets},
 		{"PUT", "secrets/{secret}", tenants(client.ScopeSecretsWrite), usual, takes((*server).setSecret)},
 		{"DELETE", "secrets/{secret}", tenants(client.ScopeSecretsWrite), none, (*server).dropSecret},

@@ -1,0 +1,195 @@
+package adminapi
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/release"
+	"muster/store"
+)
+
+func (s *server) listChannels(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	all, err := s.Releases.Channels(c.r.Context())
+	return client.ChannelList{Channels: each(all, channelShape)}, err
+}
+
+func (s *server) showChannel(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	name, err := c.channel()
+	if err != nil {
+		return nil, err
+	}
+	return shownChannel(s.Releases.Channel(c.r.Context(), name))
+}
+
+// channel is the one that the path names.
+func (c *call) channel() (string, error) {
+	name := c.r.PathValue("channel")
+	return name, wire.CheckChannel(name)
+}
+
+func shownChannel(ch release.Channel, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return channelShape(ch), nil
+}
+
+// patchChannel points a channel at a release, which its version names too.
+func (s *server) patchChannel(c *call, q client.Promotion) (any, error) {
+	name, err := c.channel()
+	if err != nil {
+		return nil, err
+	}
+	if q.Digest == "" {
+		return nil, wire.Refuse(wire.CodeBadRequest, "a channel needs a release to point at", `send {"digest":"sha256:<64 hex digits>"}`)
+	}
+	usual := release.DefaultPlan()
+	plan, err := planOf(q.Wave, &usual)
+	if err != nil {
+		return nil, err
+	}
+	r, err := s.Releases.Release(c.r.Context(), q.Digest)
+	if err != nil {
+		return nil, err
+	}
+	p := release.Promotion{Digest: r.Digest, Plan: plan, Pointer: q.Pointer}
+	return shownChannel(s.Releases.Point(c.r.Context(), name, p, c.caller.Actor))
+}
+
+// rollbackChannel goes back to the release before, at once unless the request asks for waves.
+func (s *server) rollbackChannel(c *call, q client.Promotion) (any, error) {
+	name, err := c.channel()
+	if err != nil {
+		return nil, err
+	}
+	plan, err := planOf(q.Wave, nil)
+	if err != nil {
+		return nil, err
+	}
+	return shownChannel(s.Releases.Rollback(c.r.Context(), name, release.Promotion{Plan: plan, Pointer: q.Pointer}, c.caller.Actor))
+}
+
+func (s *server) abortChannel(c *call, q client.Promotion) (any, error) {
+	name, err := c.channel()
+	if err != nil {
+		return nil, err
+	}
+	return shownChannel(s.Releases.Abort(c.r.Context(), name, q.Pointer, c.caller.Actor))
+}
+
+// steers is the handler of a change of a rollout that needs nothing but the channel.
+func steers(do func(*release.Desk, context.Context, string, store.Actor) (release.Channel, error)) func(*server, *call) (any, error) {
+	return takes(func(s *server, c *call, _ struct{}) (any, error) {
+		name, err := c.channel()
+		if err != nil {
+			return nil, err
+		}
+		return shownChannel(do(s.Releases, c.r.Context(), name, c.caller.Actor))
+	})
+}
+
+// planOf reads the member wave. Where it is not there the plan is the usual one; null lets all nodes in at once. A wave that leaves out
+// how long to wait, or how many may fail, has the usual values there.
+func planOf(wave json.RawMessage, usual *release.Plan) (*release.Plan, error) {
+	switch {
+	case len(wave) == 0:
+		return usual, nil
+	case bytes.Equal(wave, client.AllAtOnce()):
+		return nil, nil
+	}
+	var w client.Waves
+	if err := sign.DecodeStrict(wave, &w); err != nil {
+		return nil, wire.Refuse(wire.CodeBadRequest, "the wave cannot be read: "+err.Error(),
+			`such as {"canary":"1","steps":["25%","100%"],"soak_seconds":600,"max_failed":"10%"}, or null for all nodes at once`)
+	}
+	plan := release.DefaultPlan()
+	plan.Canary = w.Canary
+	plan.Steps = w.Steps
+	if w.SoakSeconds != nil {
+		plan.SoakSeconds = *w.SoakSeconds
+	}
+	if w.MaxFailed != "" {
+		plan.MaxFailed = w.MaxFailed
+	}
+	return &plan, nil
+}
+
+func (s *server) channelPointer(c *call) (any, error) {
+	p, err := c.query("digest")
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.channel()
+	if err != nil {
+		return nil, err
+	}
+	ctx := c.r.Context()
+	digest := p.text("digest")
+	if digest != "" {
+		r, err := s.Releases.Release(ctx, digest)
+		if err != nil {
+			return nil, err
+		}
+		digest = r.Digest
+	}
+	payload, err := s.Releases.Unsigned(ctx, name, digest)
+	return client.UnsignedPointer{Payload: payload}, err
+}
+
+// channelNodes is one page of a channel's nodes. The cursor is the name of the last node of the page before.
+func (s *server) channelNodes(c *call) (any, error) {
+	p, err := c.query("state", "phase", "limit", "cursor")
+	if err != nil {
+		return nil, err
+	}
+	name, err := c.channel()
+	if err != nil {
+		return nil, err
+	}
+	limit, err := p.limit()
+	if err != nil {
+		return nil, err
+	}
+	if phases := wire.UpdatePhases(); p.has("phase") && !slices.Contains(phases, p.text("phase")) {
+		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no phase of an update", p.text("phase")),
+			"it is one of "+strings.Join(phases, ", "))
+	}
+	now, err := s.Releases.Status(c.r.Context(), name)
+	if err != nil {
+		return nil, err
+	}
+	nodes := slices.DeleteFunc(now.Nodes, func(n release.NodeStatus) bool {
+		return p.has("phase") && n.Phase != p.text("phase") || p.has("state") && n.State != p.text("state")
+	})
+	slices.SortFunc(nodes, func(a, b release.NodeStatus) int { return strings.Compare(placeOf(a), placeOf(b)) })
+	out := client.ChannelNodes{Total: len(nodes), Nodes: []client.ChannelNode{}}
+	at, there := slices.BinarySearchFunc(nodes, p.text("cursor"), func(n release.NodeStatus, cursor string) int {
+		return strings.Compare(placeOf(n), cursor)
+	})
+	if there {
+		at++
+	}
+	page := nodes[at:]
+	if len(page) > limit {
+		page = page[:limit]
+		out.Next = placeOf(page[limit-1])
+	}
+	out.Nodes = each(page, channelNodeShape)
+	return out, nil
+}
+
+// placeOf orders nodes by name. Nodes of two tenants may have one name.
+func placeOf(n release.NodeStatus) string { return n.Name + "/" + n.ID }

@@ -1,0 +1,138 @@
+package adminapi
+
+import (
+	"net/http"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/release"
+)
+
+func (s *server) listReleases(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	all, err := s.Releases.Releases(c.r.Context())
+	return client.ReleaseList{Releases: each(all, releaseShape)}, err
+}
+
+func (s *server) showRelease(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	r, err := s.Releases.Release(c.r.Context(), c.r.PathValue("release"))
+	if err != nil {
+		return nil, err
+	}
+	return releaseShape(r), nil
+}
+
+// addRelease makes a release. With a channel it also points that at it, in the usual waves. Where that fails the release stays, and the
+// same request again goes on.
+func (s *server) addRelease(c *call, q client.NewRelease) (any, error) {
+	if !wire.IsDigest(q.Digest) {
+		return nil, wire.Refuse(wire.CodeBadRequest, "a release is named by the digest of its index", `send {"digest":"sha256:<64 hex digits>"}`)
+	}
+	if q.Channel != "" {
+		if err := wire.CheckChannel(q.Channel); err != nil {
+			return nil, err
+		}
+	}
+	ctx := c.r.Context()
+	r, err := s.Releases.Add(ctx, release.Addition{Digest: q.Digest, Version: q.Version, Reference: q.Reference, Credential: q.Credential},
+		c.caller.Actor)
+	if err != nil {
+		return nil, err
+	}
+	c.status = http.StatusCreated
+	if q.Channel == "" {
+		return releaseShape(r), nil
+	}
+	plan := release.DefaultPlan()
+	if _, err := s.Releases.Point(ctx, q.Channel, release.Promotion{Digest: r.Digest, Plan: &plan}, c.caller.Actor); err != nil {
+		return nil, err
+	}
+	r, err = s.Releases.Release(ctx, r.Digest)
+	return releaseShape(r), err
+}
+
+func (s *server) dropRelease(c *call) (any, error) {
+	ctx := c.r.Context()
+	r, err := s.Releases.Release(ctx, c.r.PathValue("release"))
+	if err != nil {
+		return nil, err
+	}
+	return client.Done{ID: r.Digest, Status: "dropped"}, s.Releases.Drop(ctx, r.Digest, c.caller.Actor)
+}
+
+func (s *server) listPins(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	return s.pinList(c)
+}
+
+func (s *server) pinList(c *call) (any, error) {
+	pins, err := s.Releases.Pins(c.r.Context())
+	return client.PinList{Pins: each(pins, pinShape)}, err
+}
+
+// addPins pins nodes. A release of their own is looked up first, so that its version will do.
+func (s *server) addPins(c *call, q client.NewPins) (any, error) {
+	refs, err := s.refs(c, q.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	ctx := c.r.Context()
+	digest := q.Digest
+	if digest != "" {
+		r, err := s.Releases.Release(ctx, digest)
+		if err != nil {
+			return nil, err
+		}
+		digest = r.Digest
+	}
+	if err := s.Releases.Pin(ctx, refs, digest, q.Pointer, c.caller.Actor); err != nil {
+		return nil, err
+	}
+	return s.pinList(c)
+}
+
+func (s *server) dropPins(c *call, q client.NewPins) (any, error) {
+	if q.Digest != "" {
+		return nil, wire.Refuse(wire.CodeBadRequest, "the nodes follow their channel again, so there is no digest", "leave digest out")
+	}
+	refs, err := s.refs(c, q.Nodes)
+	if err != nil {
+		return nil, err
+	}
+	return client.Done{Status: "unpinned"}, s.Releases.Unpin(c.r.Context(), refs, q.Pointer, c.caller.Actor)
+}
+
+// dropPin ends the pin of one node.
+func (s *server) dropPin(c *call) (any, error) {
+	refs, err := s.refs(c, []string{c.r.PathValue("node")})
+	if err != nil {
+		return nil, err
+	}
+	return client.Done{ID: refs[0].ID, Status: "unpinned"}, s.Releases.Unpin(c.r.Context(), refs, nil, c.caller.Actor)
+}
+
+// mostPinned is how many nodes one request may pin.
+const mostPinned = 10_000
+
+// refs are the nodes that a request names.
+func (s *server) refs(c *call, names []string) ([]release.Ref, error) {
+	if len(names) == 0 || len(names) > mostPinned {
+		return nil, wire.Refuse(wire.CodeBadRequest, "a request names one node or more, and at most 10,000", `send {"nodes":["NAME"]}`)
+	}
+	refs := make([]release.Ref, 0, len(names))
+	for _, name := range names {
+		n, err := s.Fleet.Node(c.r.Context(), c.caller.Tenant, name)
+		if err != nil {
+			return nil, err
+		}
+		refs = append(refs, release.Ref{ID: n.ID, Name: n.Name, Tenant: n.Tenant})
+	}
+	return refs, nil
+}
