@@ -141,8 +141,8 @@ func (g *gateway) registry(socket bool, logins func(*http.Request) bool) http.Ha
 // adminAPI is made once for each listener. On the socket the file mode is the authentication, elsewhere the API token.
 func (g *gateway) adminAPI(socket bool) *adminapi.API {
 	return &adminapi.API{
-		Gate: g.gate(account.Config{Socket: socket}), Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Store: g.store, Authority: g.authority,
-		Artifacts: g.artifacts, Scratch: g.settings.data,
+		Gate: g.gate(account.Config{Socket: socket}), Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Releases: g.releases,
+		Store: g.store, Authority: g.authority, Artifacts: g.artifacts, Scratch: g.settings.data,
 		Info: g.info, Gateway: g.facts(),
 		Command: func(token string) string { return g.installer().Command(token) }, Logger: g.log,
 	}

@@ -67,7 +67,8 @@ func (r row) takesToken() bool {
 // absent tells whether the matrix names something that does not exist in its requests to this route.
 func (r row) absent() bool {
 	name := r.parameter()
-	return name == "root" || name == "key" || strings.HasSuffix(r.path, "/archive") || strings.Contains(samples[r.pattern()].query, "none")
+	nothing := name == "root" || name == "key" || name == "digest"
+	return nothing || strings.HasSuffix(r.path, "/archive") || strings.Contains(samples[r.pattern()].query, "none")
 }
 
 // parameter is the name of the first part of the path that stands for something; empty where there is none.
@@ -89,7 +90,15 @@ var samples = map[string]struct{ query, body string }{
 	"POST /api/v1/admin/tasks":               {"", `{"node":"{node}","type":"` + taskOfMatrix + `"}`},
 	"PUT /api/v1/admin/secrets/{secret}":     {"", `{"value":"x"}`},
 	"GET " + wire.TaskWaitPath("{id}"):       {"?" + wire.TaskWaitSeconds + "=0", ""}, // a call that is let in would wait
+
+	"POST /api/v1/admin/node-agent-releases": {"", `{"digest":"` + noRelease + `"}`},
+	"PATCH /api/v1/admin/channels/{channel}": {"", `{"digest":"` + noRelease + `"}`},
+	"POST /api/v1/admin/pins":                {"", `{"nodes":["{node}"]}`},
+	"POST /api/v1/admin/pins/drop":           {"", `{"nodes":["{node}"]}`},
 }
+
+// noRelease is the digest of no release.
+const noRelease = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 // taskOfMatrix is the type of all tasks here. An account that may only give tasks of another type is refused.
 const taskOfMatrix = wire.TaskWorkloadStatus
@@ -293,10 +302,12 @@ func (m *matrix) thing(parameter string, c caller, self *identity, want string) 
 		return "0123456789abcdef"
 	case "name":
 		return wire.AgentRepository
-	case "digest", "upload":
-		return "sha256:" + strings.Repeat("0", 64)
+	case "digest", "upload", "release":
+		return noRelease
 	case "reference":
 		return "latest"
+	case "channel":
+		return wire.DefaultChannel
 	}
 	m.t.Fatalf("say what stands for {%s} in a path", parameter)
 	return ""

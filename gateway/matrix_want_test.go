@@ -153,9 +153,10 @@ func lacks(scopes []string, need account.Need) bool {
 }
 
 // ownThing tells whether the route is about something that belongs to a tenant. Here that is always the first tenant. What a PUT names
-// is made by it, in the tenant of the caller.
+// is made by it, in the tenant of the caller. A release is of no tenant.
 func ownThing(r row) bool {
-	names := r.parameter() != "" && r.method != http.MethodPut || strings.Contains(samples[r.pattern()].body, "{node}")
+	names := r.parameter() != "" && r.parameter() != "release" && r.method != http.MethodPut ||
+		strings.Contains(samples[r.pattern()].body, "{node}")
 	return r.admin != nil && r.admin.Need.Reach == account.OwnTenant && names
 }
 

@@ -30,6 +30,7 @@ import (
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/outage"
+	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/retention"
 	"muster/gateway/internal/runlist"
@@ -50,6 +51,7 @@ type gateway struct {
 	audit     *audit.Trail
 	bootstrap *bootstrap.Bootstrap
 	tasks     *task.Desk
+	releases  *release.Desk
 	info      *reply.Info
 	origin    origin.Resolver
 	door      *door.Door
@@ -158,9 +160,14 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 		return err
 	}
 	g.info = &reply.Info{Epoch: newEpoch(), Logger: g.log}
-	if err := g.openNodes(); err != nil {
+	agents, err := g.agents()
+	if err != nil {
 		return err
 	}
+	if err := g.openReleases(ctx, agents); err != nil {
+		return err
+	}
+	g.openNodes(agents)
 	return g.firstAccount(ctx, getenv, stdout)
 }
 
@@ -220,22 +227,38 @@ func (g *gateway) openRegistry(ctx context.Context) error {
 	return err
 }
 
-// openNodes makes the node API. A node may renew a hundred times in a certificate's life, which is far more than it needs.
-func (g *gateway) openNodes() error {
-	agents := g.settings.agents
-	if agents == nil {
-		var err error
-		if agents, err = agentFiles(); err != nil {
-			return err
-		}
+// agents are the agent binaries that this gateway carries.
+func (g *gateway) agents() (fs.FS, error) {
+	if g.settings.agents != nil {
+		return g.settings.agents, nil
 	}
+	return agentFiles()
+}
+
+// openReleases opens what decides which agent each node runs. A gateway whose own agents do not get into its registry serves all the
+// same: a full disk must not keep its nodes from it.
+func (g *gateway) openReleases(ctx context.Context, agents fs.FS) error {
+	var err error
+	g.releases, err = release.Open(ctx, release.Config{Store: g.store, Artifacts: g.artifacts, Sign: g.authority.SignRelease,
+		Keys: g.authority.ReleaseKeys, Logger: g.log})
+	if err != nil {
+		return err
+	}
+	if _, err := g.releases.Import(ctx, agents, version); err != nil {
+		g.log.Error("the agents that this gateway carries are no release", "error", err)
+	}
+	return nil
+}
+
+// openNodes makes the node API. A node may renew a hundred times in a certificate's life, which is far more than it needs.
+func (g *gateway) openNodes(agents fs.FS) {
 	g.nodes = nodeapi.New(nodeapi.Config{
-		Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Audit: g.audit, Authority: g.authority, Issuer: g.issuer, Store: g.store,
+		Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Releases: g.releases, Audit: g.audit, Authority: g.authority,
+		Issuer: g.issuer, Store: g.store,
 		Info: g.info, Address: g.origin.Address, Interval: g.settings.interval, RenewEvery: g.settings.certTTL / 100,
 		RequireMTLS: g.settings.requireMTLS,
 		Agents:      agents, Version: version, Installer: func(r *http.Request) ([]byte, error) { return g.installer().Answer(r) }, Logger: g.log,
 	})
-	return nil
 }
 
 // run does the gateway's own work until ctx ends or a piece of that work fails.
@@ -253,6 +276,7 @@ func (g *gateway) work(l *listeners) []runlist.Part {
 		{Name: "retention", Run: keeper.Run},
 		{Name: "registry", Run: g.artifacts.Run},
 		{Name: "door", Run: g.door.Run},
+		{Name: "releases", Run: g.releases.Run},
 	}
 	if g.stepCA != nil {
 		parts = append(parts, runlist.Part{Name: "step-ca", Run: g.stepCA.Run})

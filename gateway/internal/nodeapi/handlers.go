@@ -27,11 +27,12 @@ func (a *API) heartbeat(ctx context.Context, c Call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return wire.HeartbeatAnswer{
+	answer := wire.HeartbeatAnswer{
 		IntervalSeconds: int(a.Interval.Seconds()), State: string(state), StateReasons: a.Fleet.Reasons(ctx, c.Identity),
 		GPUsExpected: a.Fleet.GPUsExpected(ctx, c.Identity), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
 		Tasks: a.waiting(c.Identity.NodeID), Enrolment: c.Identity.Enrolment,
-	}, nil
+	}
+	return answer, a.updates(ctx, c.Identity, &b, &answer)
 }
 
 func checkHardware(raw json.RawMessage) error {

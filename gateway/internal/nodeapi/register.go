@@ -245,11 +245,15 @@ func (a *API) issue(csr *x509.CertificateRequest) func(context.Context, string) 
 
 func (a *API) welcome(ad fleet.Admission) wire.Welcome {
 	pinned := a.Authority.Welcome()
-	return wire.Welcome{
+	welcome := wire.Welcome{
 		Protocol: wire.ProtocolVersion, NodeID: ad.Node.ID, Enrolment: ad.Node.EnrolmentID, Name: ad.Node.Name, Tenant: ad.Node.Tenant,
 		Certificate: ad.Certificate.Chain, Generation: ad.Certificate.Generation, Roots: pinned.Roots,
 		TrustKey: sign.EncodeKey(pinned.Key), Trust: pinned.Set,
 		AnswerKey: sign.EncodeKey(pinned.AnswerKey), Epoch: a.Info.Epoch,
 		IntervalSeconds: int(a.Interval.Seconds()), GPUsExpected: ad.Node.GPUsExpected, Time: a.Now().UTC(),
 	}
+	if a.Releases != nil {
+		welcome.Channel, welcome.ChannelSequence = a.Releases.Floor(ad.Node.Labels)
+	}
+	return welcome
 }

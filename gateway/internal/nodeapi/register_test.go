@@ -31,7 +31,7 @@ func TestRegister(t *testing.T) {
 	w := s.welcome(a)
 	if w.Protocol != 1 || w.NodeID == "" || w.Name != "box" || w.Tenant != "platform" || w.Generation != 1 || w.Roots != s.ca.RootPEM() ||
 		w.Epoch != epoch || w.IntervalSeconds != 30 || w.GPUsExpected != 2 || !w.Time.Equal(start) || w.AnswerKey != s.answerKey() ||
-		w.TrustKey != sign.EncodeKey(s.ca.TrustKey()) || w.Channel != "" {
+		w.TrustKey != sign.EncodeKey(s.ca.TrustKey()) || w.Channel != wire.DefaultChannel || w.ChannelSequence != 0 {
 		t.Errorf("got %+v", w)
 	}
 	var set sign.Envelope

@@ -1,6 +1,6 @@
 // Package nodeapi answers nodes, and machines that are to become nodes: enrolment, heartbeats, renewal, leaving, and what a
-// machine needs before it has an identity (the agent's binary, the roots). Nodes also get work here and report on it. ownRoutes and
-// taskRoutes list every route with the proof that it wants.
+// machine needs before it has an identity (the agent's binary, the roots). Nodes also get work here and report on it. ownRoutes,
+// taskRoutes and releaseRoutes list every route with the proof that it wants.
 //
 // Two rules hold everywhere. A request's proof is checked before its content is looked at. And every answer to a proven request is
 // proven too, refusals included, so that a node believes the gateway and nobody in between.
@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"log/slog"
 	"net/http"
+	"slices"
 	"time"
 
 	"muster/agent/wire"
@@ -18,6 +19,7 @@ import (
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/limit"
+	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/task"
 	"muster/store"
@@ -30,8 +32,9 @@ const usualBodyTime = 15 * time.Second
 type Config struct {
 	Fleet       *fleet.Fleet
 	Bootstrap   *bootstrap.Bootstrap
-	Tasks       *task.Desk   // nil: there are no routes for tasks
-	Audit       *audit.Trail // nil: one of its own
+	Tasks       *task.Desk    // nil: there are no routes for tasks
+	Releases    *release.Desk // nil: there are no routes for releases, and heartbeats hear of none
+	Audit       *audit.Trail  // nil: one of its own
 	Authority   *authority.Authority
 	Issuer      authority.Issuer
 	Store       *store.Store
@@ -74,7 +77,7 @@ func New(c Config) *API {
 		c.Audit = audit.New(audit.Config{Store: c.Store, Now: c.Now, Logger: c.Logger})
 	}
 	a := &API{Config: c, agents: newAgents(c.Agents, c.Version), pace: c.pace()}
-	a.routes = append(append(a.ownRoutes(), a.taskRoutes()...), c.More...)
+	a.routes = slices.Concat(a.ownRoutes(), a.taskRoutes(), a.releaseRoutes(), c.More)
 	a.mux = http.NewServeMux()
 	a.Routes(a.mux)
 	return a

@@ -26,12 +26,14 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
+	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/task"
 	"muster/store"
@@ -76,6 +78,8 @@ type site struct {
 	fleet     *fleet.Fleet
 	bootstrap *bootstrap.Bootstrap
 	desk      *task.Desk
+	artifacts *artifact.Registry
+	releases  *release.Desk
 	config    nodeapi.Config
 	handler   http.Handler
 	tls       *httptest.Server
@@ -109,8 +113,10 @@ func newSiteOn(t testing.TB, o store.Options, epoch string, at time.Time, change
 	if err != nil {
 		t.Fatal(err)
 	}
+	s.openReleases()
 	c := nodeapi.Config{
-		Fleet: s.fleet, Bootstrap: s.bootstrap, Tasks: s.desk, Authority: s.ca, Issuer: s.ca, Store: s.store, Now: s.clock.Now,
+		Fleet: s.fleet, Bootstrap: s.bootstrap, Tasks: s.desk, Releases: s.releases, Authority: s.ca, Issuer: s.ca,
+		Store: s.store, Now: s.clock.Now,
 		Info:    &reply.Info{Epoch: epoch, Now: s.clock.Now, Logger: slog.New(slog.DiscardHandler)},
 		Address: origin.Resolver{}.Address, Interval: 30 * time.Second, Version: "v1",
 	}
@@ -125,6 +131,20 @@ func newSiteOn(t testing.TB, o store.Options, epoch string, at time.Time, change
 	s.tls.StartTLS()
 	t.Cleanup(s.tls.Close)
 	return s
+}
+
+func (s *site) openReleases() {
+	s.t.Helper()
+	var err error
+	s.artifacts, err = artifact.Open(s.t.Context(), artifact.Config{Folder: s.t.TempDir(), Records: s.store.Records(), Now: s.clock.Now})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	s.releases, err = release.Open(s.t.Context(), release.Config{Store: s.store, Artifacts: s.artifacts, Sign: s.ca.SignRelease,
+		Keys: s.ca.ReleaseKeys, Now: s.clock.Now})
+	if err != nil {
+		s.t.Fatal(err)
+	}
 }
 
 // listen serves the API on a plain listener.
