@@ -3,7 +3,7 @@ package artifact
 import (
 	"context"
 	"errors"
-	"io"
+	"os"
 
 	"muster/store"
 	"muster/store/registry"
@@ -21,10 +21,10 @@ type Info struct {
 	Size   int64
 }
 
-// Blob is a blob that is open for reading. It reads from an *os.File, so that http.ServeContent can hand the file to the kernel.
+// Blob is a blob that is open for reading. It is a file, so that http.ServeContent can have the kernel send it.
 type Blob struct {
 	Info
-	io.ReadSeekCloser
+	*os.File
 }
 
 // Blob opens a blob of a repository. BLOB_UNKNOWN where the repository does not have it.

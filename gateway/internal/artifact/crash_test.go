@@ -159,7 +159,6 @@ func TestFullDisk(t *testing.T) {
 				}
 				return nil
 			}
-			seen["folder"] = 4
 			err := work(t.Context(), f.Registry)
 			if !failed || err == nil {
 				t.Fatalf("failed: %v, %v", failed, err)
@@ -208,7 +207,7 @@ func (f *fixture) leftBy(step string) {
 
 func TestFullFolder(t *testing.T) {
 	f := newFixture(t)
-	for i := range 4 {
+	for i := range 5 {
 		left := i
 		_, err := artifact.OpenSteps(t.Context(), f.config, func(string) error {
 			left--

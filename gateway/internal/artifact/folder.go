@@ -43,17 +43,17 @@ func (f folder) uploads() string { return filepath.Join(f.path, uploadsFolder) }
 
 func (f folder) upload(id string) string { return filepath.Join(f.uploads(), id) }
 
-// make makes the folders, and shuts them to other users.
+// make makes the folders, and shuts them to other users. Their names are on the disk before anything comes into them.
 func (f folder) make() error {
-	for _, path := range []string{f.path, f.algorithm(SHA256), f.algorithm(SHA512), f.uploads()} {
+	for _, path := range []string{f.path, filepath.Join(f.path, blobsFolder), f.algorithm(SHA256), f.algorithm(SHA512), f.uploads()} {
 		if err := f.at("folder"); err != nil {
 			return diskError(err)
 		}
 		if err := os.MkdirAll(path, 0o700); err != nil {
 			return diskError(err)
 		}
-		if err := os.Chmod(path, 0o700); err != nil {
-			return err
+		if err := errors.Join(os.Chmod(path, 0o700), durable.SyncDirectory(filepath.Dir(path))); err != nil {
+			return diskError(err)
 		}
 	}
 	return nil

@@ -55,7 +55,8 @@ func (r *Registry) PutManifest(ctx context.Context, repository string, m PutMani
 	if err != nil {
 		return Stored{}, err
 	}
-	if err := r.roomFor(int64(len(m.Body))); err != nil {
+	size := int64(len(m.Body))
+	if err := r.keepRoom(size); err != nil {
 		return Stored{}, err
 	}
 	record := m.record(repository, done, document)
@@ -65,15 +66,16 @@ func (r *Registry) PutManifest(ctx context.Context, repository string, m PutMani
 	}
 	err = r.records.PutManifest(ctx, record, done.Tags, r.event(eventPushed, m.By, map[string]string{
 		"repository": repository, "digest": done.Digest, "tags": strings.Join(done.Tags, " "), "media_type": document.MediaType}))
+	if err == nil {
+		r.recount(ctx, size)
+		return done, nil
+	}
+	r.giveRoom(size)
 	if errors.Is(err, store.ErrConflict) {
 		return Stored{}, &Error{Code: CodeManifestBlobUnknown, Message: "this repository does not have the manifest's config: push it first",
 			Detail: map[string]string{"digest": record.Config}}
 	}
-	if err != nil {
-		return Stored{}, err
-	}
-	r.recount(ctx, 0)
-	return done, nil
+	return Stored{}, err
 }
 
 // stored works out the digest and the tags. A push by tag has the usual algorithm, a push by digest the one of that digest.
@@ -118,13 +120,6 @@ func (m PutManifest) record(repository string, done Stored, d Document) registry
 		record.Referrer = registry.Referrer{Subject: d.Subject.Digest, ArtifactType: d.ArtifactType, Annotations: d.Annotations}
 	}
 	return record
-}
-
-// roomFor refuses a manifest that would be over the quota.
-func (r *Registry) roomFor(more int64) error {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.checkQuota(more)
 }
 
 // Manifest reads a manifest by tag or digest. MANIFEST_UNKNOWN where there is none.

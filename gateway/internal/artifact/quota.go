@@ -41,6 +41,24 @@ func (r *Registry) reserve(u *upload, more int64) error {
 	return nil
 }
 
+// keepRoom counts a manifest as an upload, until a recount or giveRoom.
+func (r *Registry) keepRoom(size int64) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if err := r.checkQuota(size); err != nil {
+		return err
+	}
+	r.uploading += size
+	return nil
+}
+
+// giveRoom uncounts a manifest that was not stored.
+func (r *Registry) giveRoom(size int64) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.uploading -= size
+}
+
 // giveBack uncounts bytes of an upload that were cut off.
 func (r *Registry) giveBack(u *upload, less int64) {
 	r.mu.Lock()
@@ -49,8 +67,8 @@ func (r *Registry) giveBack(u *upload, less int64) {
 	r.uploading -= less
 }
 
-// recount reads how much is stored, after a change of it. ended are the bytes of an upload that became a blob: they count once all the
-// time. Recounts come one after the other, so that no older sum replaces a newer one.
+// recount reads how much is stored, after a change of it. ended are the bytes of an upload that became a blob, or of a manifest: they
+// count once all the time. Recounts come one after the other, so that no older sum replaces a newer one.
 func (r *Registry) recount(ctx context.Context, ended int64) {
 	r.counting.Lock()
 	defer r.counting.Unlock()

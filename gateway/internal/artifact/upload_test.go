@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/iotest"
 	"time"
@@ -302,6 +303,17 @@ func TestQuotaRace(t *testing.T) {
 	group.Wait()
 	if used, _ := f.Usage(t.Context()); used > 1000 || used != int64(100*len(f.files())) {
 		t.Errorf("%d bytes are counted for %d blobs", used, len(f.files()))
+	}
+}
+
+// TestKernelSends has what package net asks for before it hands a file to the kernel.
+func TestKernelSends(t *testing.T) {
+	f := newFixture(t)
+	blob, err := f.Blob(t.Context(), "a", f.put("a", "x"))
+	f.must(err)
+	defer blob.Close()
+	if _, ok := any(blob).(syscall.Conn); !ok {
+		t.Errorf("%T cannot be handed to the kernel", blob)
 	}
 }
 
