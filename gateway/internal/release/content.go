@@ -26,8 +26,11 @@ const (
 	dockerGzip = "application/vnd.docker.image.rootfs.diff.tar.gzip"
 )
 
-// mostArchive bounds what an archive may hold besides the program: headers, folders, padding.
-const mostArchive = 1 << 20
+// What an archive may hold besides the program. With the bound of the program, this bounds what a small gzip unpacks to.
+const (
+	mostEntries = 100
+	mostPadding = 1 << 20
+)
 
 // program is what a layer holds.
 type program struct {
@@ -85,11 +88,7 @@ func (l layer) open(content io.Reader) (program, error) {
 		return program{}, unusable("the layer %s is no gzip", l.digest)
 	}
 	unpacked.Multistream(false)
-	bounded := newCounted(io.LimitReader(unpacked, wire.MaxProgram+mostArchive+1))
-	found, err := readTar(bounded, l.digest)
-	if bounded.count > wire.MaxProgram+mostArchive {
-		return program{}, unusable("the layer %s unpacks to more than %d bytes", l.digest, wire.MaxProgram+mostArchive)
-	}
+	found, err := readTar(unpacked, l.digest)
 	if err != nil {
 		return program{}, err
 	}
@@ -103,10 +102,13 @@ func (l layer) open(content io.Reader) (program, error) {
 func readTar(content io.Reader, digest string) (program, error) {
 	var found *program
 	archive := tar.NewReader(content)
-	for {
+	for entries := 0; ; entries++ {
 		header, err := archive.Next()
 		if err == io.EOF {
 			break
+		}
+		if entries == mostEntries {
+			return program{}, unusable("the layer %s has more than %d entries: it may have one file, and its folders", digest, mostEntries)
 		}
 		if err != nil {
 			return program{}, unusable("the layer %s is no whole tar archive: %v", digest, err)
@@ -163,7 +165,7 @@ func inside(name string) bool {
 // onlyZeros accepts the padding behind an archive.
 func onlyZeros(content io.Reader, digest string) error {
 	buffer := make([]byte, 32<<10)
-	left := mostArchive
+	left := mostPadding
 	for {
 		n, err := content.Read(buffer)
 		if left -= n; left < 0 || strings.Trim(string(buffer[:n]), "\x00") != "" {

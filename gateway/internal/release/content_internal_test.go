@@ -66,21 +66,25 @@ func packed(content []byte) []byte {
 	return out.Bytes()
 }
 
-// bomb is a gzip of very many zeros in an archive that names them as the program.
-func bomb() []byte {
+// bomb is a small gzip of very many blocks: those of a folder's header, or zeros behind an archive.
+func bomb(block, behind []byte) []byte {
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
-	archive := tar.NewWriter(w)
-	if err := archive.WriteHeader(&tar.Header{Name: "etc/", Typeflag: tar.TypeDir}); err != nil {
+	w.Write(behind)
+	many := bytes.Repeat(block, (1<<20)/len(block))
+	for range 64 {
+		w.Write(many)
+	}
+	w.Close()
+	return out.Bytes()
+}
+
+// largeHeader is the beginning of an archive with a program that is too large.
+func largeHeader() []byte {
+	var out bytes.Buffer
+	if err := tar.NewWriter(&out).WriteHeader(&tar.Header{Name: programName, Typeflag: tar.TypeReg, Size: wire.MaxProgram + 1}); err != nil {
 		panic(err)
 	}
-	archive.Flush()
-	zeros := make([]byte, 1<<20)
-	for range (wire.MaxProgram + mostArchive) >> 20 {
-		w.Write(zeros)
-	}
-	w.Write(zeros)
-	w.Close()
 	return out.Bytes()
 }
 
@@ -122,8 +126,10 @@ func TestLayer(t *testing.T) {
 		"data behind the gzip":  {wire.MediaTarGzip, append(packed(good), 'x'), "data after its end"},
 		"zeros behind the gzip": {wire.MediaTarGzip, append(packed(good), 0), "data after its end"},
 		"a second gzip":         {wire.MediaTarGzip, append(packed(good), packed(good)...), "data after its end"},
-		"endless padding":       {wire.MediaTar, append(bytes.Clone(good), make([]byte, mostArchive+1)...), "data after the archive's end"},
-		"a bomb":                {wire.MediaTarGzip, bomb(), "data after the archive's end|unpacks to more"},
+		"endless padding":       {wire.MediaTar, append(bytes.Clone(good), make([]byte, mostPadding+1)...), "data after the archive's end"},
+		"a bomb of folders":     {wire.MediaTarGzip, bomb(archive(file{name: "a/", kind: tar.TypeDir})[:512], nil), "more than 100 entries"},
+		"a bomb of zeros":       {wire.MediaTarGzip, bomb([]byte{0}, good), "data after the archive's end"},
+		"a large program":       {wire.MediaTar, largeHeader(), "is larger than"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p, err := layerOf(c.mediaType, c.content).read(bytes.NewReader(c.content))
