@@ -74,6 +74,8 @@ func (r *Repository) token(ctx context.Context) (header string, life time.Durati
 	if r.client.now().Before(l.until) {
 		return l.header, l.life, l.failed
 	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), documentTime) // one caller who hangs up is no failure for the others
+	defer cancel()
 	l.header, l.life, l.failed = r.login(ctx)
 	keep := l.life - spare
 	if l.failed != nil {
