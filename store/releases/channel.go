@@ -88,7 +88,8 @@ func (r Records) Point(ctx context.Context, s Step, events ...store.Event) error
 // Refresh replaces a pointer by one of the same number and release, which lives longer. ErrConflict if the number stands for another one.
 func (r Records) Refresh(ctx context.Context, p Pointer, events ...store.Event) error {
 	return r.db.Change(ctx, []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM pointers WHERE channel = ? AND seq = ? AND digest = ? AND own = 1)", p.Channel, p.Sequence, p.Digest),
+		sqlite.Guard("EXISTS(SELECT 1 FROM pointers WHERE channel = ? AND seq = ? AND digest = ? AND own = 1)", p.Channel, p.Sequence,
+			p.Digest),
 		sqlite.Do("UPDATE pointers SET key_id = ?, signed_at = ?, expires_at = ?, envelope = ? WHERE channel = ? AND seq = ?", p.KeyID,
 			sqlite.Millis(p.SignedAt), sqlite.Millis(p.ExpiresAt), p.Envelope, p.Channel, p.Sequence),
 	}, events...)

@@ -68,7 +68,8 @@ func (r Records) AddRelease(ctx context.Context, n Release, events ...store.Even
 	}, events...)
 }
 
-// DropRelease deletes a release. ErrNotFound if there is none, ErrConflict if a channel or a pin needs it, or a channel would go back to it.
+// DropRelease deletes a release. ErrNotFound if there is none, ErrConflict if a channel or a pin needs it, or a channel would go back
+// to it.
 func (r Records) DropRelease(ctx context.Context, digest string, events ...store.Event) error {
 	err := r.db.Change(ctx, []sqlite.Statement{
 		sqlite.Guard("NOT EXISTS(SELECT 1 FROM channels WHERE digest = ? OR previous = ?)", digest, digest),

@@ -70,8 +70,8 @@ func (r Records) Rollouts(ctx context.Context) ([]Rollout, error) {
 func begin(o Rollout) []sqlite.Statement {
 	at := sqlite.Millis(o.CreatedAt)
 	return []sqlite.Statement{
-		sqlite.Do("UPDATE rollouts SET state = 'done', why = 'a later one took its place', ended_at = ? WHERE channel = ? AND ended_at IS NULL",
-			at, o.Channel),
+		sqlite.Do(`UPDATE rollouts SET state = 'done', why = 'a later one took its place', ended_at = ?
+			WHERE channel = ? AND ended_at IS NULL`, at, o.Channel),
 		sqlite.Do(`INSERT INTO rollouts(channel, seq, digest, plan, state, why, wave_at, created_at, created_by)
 			VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?)`, o.Channel, o.Sequence, o.Digest, o.Plan, o.Why, at, at, o.CreatedBy),
 	}
@@ -81,7 +81,8 @@ func begin(o Rollout) []sqlite.Statement {
 func (r Records) ChangeRollout(ctx context.Context, o Rollout, from string, nodes []Node, events ...store.Event) error {
 	statements := []sqlite.Statement{
 		sqlite.Guard("EXISTS(SELECT 1 FROM rollouts WHERE number = ? AND state = ? AND ended_at IS NULL)", o.Number, from),
-		sqlite.Do("UPDATE rollouts SET state = ?, why = ?, wave = ?, forgiven = ?, wave_at = ?, still_at = ?, ended_at = ? WHERE number = ?",
+		sqlite.Do(`UPDATE rollouts SET state = ?, why = ?, wave = ?, forgiven = ?, wave_at = ?, still_at = ?, ended_at = ?
+			WHERE number = ?`,
 			o.State, o.Why, int64(o.Wave), int64(o.Forgiven), sqlite.Millis(o.WaveAt), sqlite.MaybeMillis(o.StillAt),
 			sqlite.MaybeMillis(o.EndedAt), o.Number),
 	}

@@ -60,7 +60,8 @@ func (o own) refused(err error) error {
 	return err
 }
 
-// elsewhere tells whether a reference names a registry elsewhere: as docker has it, its first part then has a dot or a port, or is localhost.
+// elsewhere tells whether a reference names a registry elsewhere: as docker has it, its first part then has a dot or a port, or is
+// localhost.
 func elsewhere(reference string) bool {
 	host, _, ok := strings.Cut(reference, "/")
 	return ok && (strings.ContainsAny(host, ".:") || host == "localhost")
@@ -72,7 +73,8 @@ func repository(reference string) string { return cmp.Or(reference, wire.AgentRe
 func (d *Desk) source(ctx context.Context, reference, credential string) (source, error) {
 	if !elsewhere(reference) {
 		if err := artifact.CheckName(repository(reference)); err != nil {
-			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.80q is no repository", reference), "write team/agent, or host/team/agent")
+			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.80q is no repository", reference),
+				"write team/agent, or host/team/agent")
 		}
 		return own{d.Artifacts, repository(reference)}, nil
 	}
@@ -262,8 +264,8 @@ func stated(ctx context.Context, from source, entry artifact.Descriptor, documen
 		return "", "", unusable("the config %s is no JSON", c.Digest)
 	}
 	if system != "" && config.OS != "" && (config.OS != system || config.Architecture != arch) {
-		return "", "", unusable("the index says %s/%s of the manifest %s, and its config says %.20s/%.20s", system, arch, entry.Digest, config.OS,
-			config.Architecture)
+		return "", "", unusable("the index says %s/%s of the manifest %s, and its config says %.20s/%.20s", system, arch, entry.Digest,
+			config.OS, config.Architecture)
 	}
 	return cmp.Or(system, config.OS), cmp.Or(arch, config.Architecture), nil
 }

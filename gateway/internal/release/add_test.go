@@ -153,7 +153,8 @@ func TestAdd(t *testing.T) {
 // TestAddManifest: one manifest alone is a release too, and its program says for which machine.
 func TestAddManifest(t *testing.T) {
 	h := withRegistry(t)
-	m := map[string]any{"schemaVersion": 2, "mediaType": wire.MediaManifest, "config": h.blob(wire.AgentRepository, wire.MediaEmpty, []byte("{}")),
+	m := map[string]any{"schemaVersion": 2, "mediaType": wire.MediaManifest,
+		"config": h.blob(wire.AgentRepository, wire.MediaEmpty, []byte("{}")),
 		"layers": []any{h.blob(wire.AgentRepository, wire.MediaProgram, elf(183, ""))}}
 	digest := h.document(wire.AgentRepository, wire.MediaManifest, m)["digest"].(string)
 	_, err := h.Add(t.Context(), release.Addition{Digest: digest}, operator)
@@ -190,7 +191,8 @@ func TestAddRefused(t *testing.T) {
 		}, "no manifest"},
 		"a missing manifest": {func(_ *hall, b *built) {
 			b.index = func(m map[string]any) {
-				m["manifests"] = append(m["manifests"].([]any), map[string]any{"mediaType": wire.MediaManifest, "digest": sum("none"), "size": 5})
+				none := map[string]any{"mediaType": wire.MediaManifest, "digest": sum("none"), "size": 5}
+				m["manifests"] = append(m["manifests"].([]any), none)
 			}
 		}, "this registry"},
 		"a size": {func(_ *hall, b *built) {

@@ -17,7 +17,7 @@ const secretPrefix = "registry/"
 
 // SetCredential stores a credential in place of the earlier one with its name.
 func (d *Desk) SetCredential(ctx context.Context, c Credential, by store.Actor) error {
-	if c.Name == "" || len(c.Name) > 63 || !wire.LabelValue(c.Name) {
+	if !isName(c.Name) {
 		return badCredential(fmt.Sprintf("%.80q is no name of a credential", c.Name))
 	}
 	if c.Password == "" || strings.ContainsAny(c.Username, ":\r\n") || len(c.Password) > 16<<10 {

@@ -20,6 +20,7 @@ import (
 	"muster/gateway/internal/release"
 	"muster/store"
 	"muster/store/releases"
+	"muster/store/sqlite"
 )
 
 var (
@@ -54,7 +55,6 @@ type hall struct {
 	records  releases.Records
 	key      ed25519.PrivateKey // nil: operators keep all keys
 	operator ed25519.PrivateKey
-	struck   bool // the gateway's first key is not believed any more
 	config   release.Config
 	nodes    map[string]*machine
 }
@@ -302,6 +302,9 @@ func wantCode(t testing.TB, err error, code string) {
 		t.Errorf("got %v, want %s", err, code)
 	}
 }
+
+// statement is a query for what no method shows.
+func statement(text string) sqlite.Statement { return sqlite.Do(text) }
 
 func storeMove(id, from string, at time.Time) store.Move {
 	return store.Move{NodeID: id, From: from, To: store.StateRetired, At: at}

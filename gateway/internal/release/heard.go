@@ -95,13 +95,15 @@ func (d *Desk) hear(n Node, u *wire.Update) bool {
 		d.surpass(k)
 	}
 	s := k.said
-	return u.Phase != "" && (s.Phase != u.Phase || s.Digest != u.Release || s.About != u.About || s.Code != u.Code || s.Channel != u.Channel)
+	same := s.Phase == u.Phase && s.Digest == u.Release && s.About == u.About && s.Code == u.Code && s.Channel == u.Channel
+	return u.Phase != "" && !same
 }
 
 // surpass notes that a node has obeyed a higher number than the channel has given out: the restored database does not know of it.
 func (d *Desk) surpass(k *node) {
 	c := d.channels[k.channel]
-	if c == nil || k.obeyed <= max(c.Last, c.reported) || k.obeyed-c.Last > mostJump || k.Conflict || !d.Now().Before(d.restore.AdoptUntil) {
+	if c == nil || k.obeyed <= max(c.Last, c.reported) || k.obeyed-c.Last > mostJump || k.Conflict ||
+		!d.Now().Before(d.restore.AdoptUntil) {
 		return
 	}
 	c.reported = k.obeyed

@@ -120,7 +120,8 @@ func (d *Desk) putDocument(ctx context.Context, repository string, m document) (
 	if err != nil {
 		return artifact.Descriptor{}, err
 	}
-	entry := artifact.Descriptor{MediaType: m.MediaType, Digest: artifact.DigestOf(body), Size: int64(len(body)), ArtifactType: m.ArtifactType}
+	entry := artifact.Descriptor{MediaType: m.MediaType, Digest: artifact.DigestOf(body), Size: int64(len(body)),
+		ArtifactType: m.ArtifactType}
 	_, err = d.Artifacts.PutManifest(ctx, repository, artifact.PutManifest{Reference: entry.Digest, MediaType: m.MediaType, Body: body,
 		By: gatewayActor()})
 	return entry, err

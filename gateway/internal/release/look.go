@@ -325,7 +325,8 @@ func (r *round) wants(n *node) bool {
 
 func (r *round) admit(ids []string) {
 	for _, id := range ids {
-		r.changed[id] = releases.Node{Rollout: r.o.Number, NodeID: id, Wave: r.o.Wave, State: stateAdmitted, AdmittedAt: r.now, ChangedAt: r.now}
+		r.changed[id] = releases.Node{Rollout: r.o.Number, NodeID: id, Wave: r.o.Wave, State: stateAdmitted, AdmittedAt: r.now,
+			ChangedAt: r.now}
 	}
 }
 

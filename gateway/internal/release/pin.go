@@ -32,7 +32,8 @@ func (d *Desk) Pin(ctx context.Context, nodes []Ref, digest string, pointer []by
 	}
 	groups := d.byChannel(nodes)
 	if len(groups) > 1 && len(pointer) > 0 {
-		return wire.Refuse(wire.CodeBadRequest, "the nodes are of several channels, and the signed pointer is for one", "pin them channel by channel")
+		return wire.Refuse(wire.CodeBadRequest, "the nodes are of several channels, and the signed pointer is for one",
+			"pin them channel by channel")
 	}
 	for _, g := range groups {
 		if err := d.pinOn(ctx, g, digest, pointer, by); err != nil {
@@ -89,7 +90,8 @@ func (d *Desk) pinOn(ctx context.Context, g group, digest string, pointer []byte
 		}
 		pins := make([]releases.Pin, 0, len(g.nodes))
 		for _, n := range g.nodes {
-			pins = append(pins, releases.Pin{NodeID: n.ID, Digest: digest, Channel: g.channel, Sequence: p.Sequence, At: p.SignedAt, By: by.Name})
+			pins = append(pins, releases.Pin{NodeID: n.ID, Digest: digest, Channel: g.channel, Sequence: p.Sequence, At: p.SignedAt,
+				By: by.Name})
 		}
 		detail := map[string]string{"release": digest, "channel": g.channel, "seq": strconv.FormatInt(p.Sequence, 10), "key": p.KeyID}
 		err = d.records.Pin(ctx, pins, &p, stored, d.aboutNodes("release.pinned", g.nodes, detail, by)...)

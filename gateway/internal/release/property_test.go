@@ -23,8 +23,8 @@ const (
 	isSlow
 )
 
-// TestRolloutsAtRandom: whatever nodes and operators do, numbers rise, a node is offered one release at a time and never an older number, no
-// wave has more failed nodes at its halt than the plan admits and one, and nobody begins after a halt.
+// TestRolloutsAtRandom: whatever nodes and operators do, numbers rise, a node is offered one release at a time and never an older number,
+// no wave has more failed nodes at its halt than the plan admits and one, and nobody begins after a halt.
 func TestRolloutsAtRandom(t *testing.T) {
 	for seed := range uint64(5) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) { atRandom(t, rand.New(rand.NewPCG(seed, 1))) })

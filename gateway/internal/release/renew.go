@@ -12,9 +12,9 @@ import (
 	"muster/store/releases"
 )
 
-// renew brings pointers up to date: those that live no longer for long or whose key was struck, those of nodes whose channel has another number after a restore,
-// and those of pinned nodes that have moved to another channel. Where operators keep the keys, Channel says what they have to sign. The
-// caller holds changing alone.
+// renew brings pointers up to date: those that end soon or whose key was struck, those of channels whose number nodes had passed before a
+// restore, and those of pinned nodes that have moved to another channel. Where operators keep the keys, Channel says what they have to
+// sign. The caller holds changing alone.
 func (d *Desk) renew(ctx context.Context) error {
 	d.mu.Lock()
 	var old []releases.Pointer
@@ -41,8 +41,8 @@ func (d *Desk) renew(ctx context.Context) error {
 		err = errors.Join(err, quiet(d.refresh(ctx, p)))
 	}
 	for _, name := range behind {
-		err = errors.Join(err, quiet(d.reissue(ctx, name, d.reported(name), nil, "nodes have obeyed a higher number than the restored database knows",
-			gatewayActor())))
+		const why = "nodes have obeyed a higher number than the restored database knows"
+		err = errors.Join(err, quiet(d.reissue(ctx, name, d.reported(name), nil, why, gatewayActor())))
 	}
 	for digest, nodes := range moved {
 		for _, g := range d.byChannel(nodes) {

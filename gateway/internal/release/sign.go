@@ -135,10 +135,15 @@ func (d *Desk) wanted(name, digest string) (releases.Release, int64, error) {
 	return r, last, nil
 }
 
-// checkChannel refuses what is no name of a channel. Names stand in commands, paths and tags.
-func checkChannel(name string) error {
+// isName accepts names of channels and credentials. They stand in commands, paths and tags.
+func isName(name string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-	if len(name) > wire.MaxChannel || strings.Trim(name, letters+"._-") != "" || strings.IndexAny(name, letters) != 0 {
+	return len(name) <= wire.MaxChannel && strings.Trim(name, letters+"._-") == "" && strings.IndexAny(name, letters) == 0
+}
+
+// checkChannel refuses what is no name of a channel.
+func checkChannel(name string) error {
+	if !isName(name) {
 		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.80q is no name of a channel", name),
 			fmt.Sprintf("use 1 to %d letters, digits, dots, dashes and underscores", wire.MaxChannel))
 	}

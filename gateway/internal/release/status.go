@@ -61,7 +61,8 @@ func (d *Desk) Release(_ context.Context, name string) (Release, error) {
 		}
 	}
 	if len(found) > 1 {
-		return Release{}, wire.Refuse(wire.CodeReleaseUnknown, fmt.Sprintf("%.80q names %d releases", name, len(found)), "give the whole digest")
+		return Release{}, wire.Refuse(wire.CodeReleaseUnknown, fmt.Sprintf("%.80q names %d releases", name, len(found)),
+			"give the whole digest")
 	}
 	if len(found) == 0 {
 		return Release{}, noRelease(name)

@@ -43,7 +43,8 @@ func FuzzChallenge(f *testing.F) {
 
 // FuzzToken: what is taken from a token's answer can stand in a header.
 func FuzzToken(f *testing.F) {
-	for _, s := range []string{`{"token":"a","expires_in":5}`, `{"access_token":"b"}`, `{"token":"a\r\nb"}`, `[]`, `{"token":"x","expires_in":1e9}`} {
+	for _, s := range []string{`{"token":"a","expires_in":5}`, `{"access_token":"b"}`,
+		`{"token":"a\r\nb"}`, `[]`, `{"token":"x","expires_in":1e9}`} {
 		f.Add(s)
 	}
 	r := &Repository{host: "h", name: "n"}

@@ -85,8 +85,8 @@ func (c *Client) Repository(reference string, credential Credential) (*Repositor
 		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.120q is no repository elsewhere", reference), "write host/team/agent")
 	}
 	if credential.Password != "" && credential.Host != host {
-		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the credential %s is for %s, and the repository is on %s", credential.Name,
-			credential.Host, host), "store one for that host")
+		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the credential %s is for %s, and the repository is on %s",
+			credential.Name, credential.Host, host), "store one for that host")
 	}
 	return &Repository{client: c, host: host, name: name, credential: credential}, nil
 }
@@ -201,7 +201,8 @@ func (r *Repository) good(response *http.Response) (*http.Response, error) {
 
 // broken is a refusal about what the registry does.
 func (r *Repository) broken(format string, args ...any) error {
-	return wire.Refuse(wire.CodeReleaseUnusable, "the registry "+r.host+" "+fmt.Sprintf(format, args...), "check the reference and the credential")
+	return wire.Refuse(wire.CodeReleaseUnusable, "the registry "+r.host+" "+fmt.Sprintf(format, args...),
+		"check the reference and the credential")
 }
 
 // away is a refusal about a registry that does not answer. The error's text may have a URL with a token: it is not passed on.

@@ -226,7 +226,8 @@ func TestOddAnswers(t *testing.T) {
 	_, _, err = r.Manifest(t.Context(), digestOf(index))
 	wantRefused(t, err, wire.CodeReleaseUnusable, "no https URL")
 	client := remote.New(remote.Config{Transport: g})
-	for _, reference := range []string{"", here, here + "/", "/team", here + "/a b", here + "/../x", here + "/a//b", here + "/a?x", "a b/c", "u@h/x", here + "/A"} {
+	for _, reference := range []string{"", here, here + "/", "/team", here + "/a b", here + "/../x", here + "/a//b", here + "/a?x", "a b/c",
+		"u@h/x", here + "/A"} {
 		if _, err := client.Repository(reference, remote.Credential{}); err == nil {
 			t.Errorf("%q is taken", reference)
 		}
