@@ -117,7 +117,7 @@ const (
 	UpdateNoPlatform  = "no_platform"  // failed: the release has no agent for this machine
 	UpdateNotFetched  = "not_fetched"  // failed: the registry did not give it in time
 	UpdateBadContent  = "bad_content"  // failed: size, digest or archive are not as the pointer says
-	UpdateNoRoom      = "no_room"      // failed: the disk is full, or cannot be written
+	UpdateNoRoom      = "no_room"      // failed, rolled_back: the disk is full, or cannot be written
 	UpdateSelfTest    = "self_test"    // failed: the program does not run here
 	UpdateCrashed     = "crashed"      // rolled_back: it ended too often
 	UpdateNoStart     = "no_start"     // rolled_back: it could not be started

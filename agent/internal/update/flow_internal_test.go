@@ -32,7 +32,8 @@ type node struct {
 	release wire.Release
 	layer   []byte
 	offer   string
-	cuts    []int // after how many bytes each answer with the layer breaks off
+	until   time.Time // then the gateway wants nothing any more; zero: never
+	cuts    []int     // after how many bytes each answer with the layer breaks off
 	blob    func(gatewaytest.Request) *gatewaytest.Reply
 	ranges  []string
 	busy    bool
@@ -147,6 +148,9 @@ func (n *node) beat(ctx context.Context, u *Updater) {
 		if faster := u.Pace(); faster > 0 {
 			pace = faster
 		}
+		if !n.until.IsZero() && time.Now().After(n.until) {
+			n.offer = ""
+		}
 		said := u.Report()
 		n.last = *said
 		if word := strings.TrimSpace(said.Phase + " " + said.Code); word != "" && word != wire.UpdateFetching && (len(n.said) == 0 || n.said[len(n.said)-1] != word) {
@@ -214,7 +218,6 @@ func TestUpdate(t *testing.T) {
 			t.Fatalf("%+v", v)
 		}
 		n.offer = ""
-		began = time.Now()
 		n.run(time.Minute)
 		n.goes("on trial", "trial", "committed")
 		if n.Good() != hexOf(n.layer) || n.last.Sequence != 7 || n.last.Phase != "" {
@@ -375,7 +378,7 @@ func TestWithdrawn(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNode(t)
 		n.release.StaggerSeconds = 3600
-		go func() { time.Sleep(10 * time.Second); n.offer = "" }()
+		n.until = time.Now().Add(10 * time.Second)
 		n.run(2 * time.Hour)
 		n.goes("withdrawn", "held stagger")
 		if n.restarted || len(n.ranges) > 0 || n.last.Phase != "" {
@@ -468,6 +471,49 @@ func TestTakeUp(t *testing.T) {
 			t.Errorf("%s: pace %v", name, u.Pace())
 		}
 	}
+}
+
+// TestByHand: a version that failed as an update may be installed by hand, and is not taken away again.
+func TestByHand(t *testing.T) {
+	p := newPlace(t)
+	p.amend(func(r *Record) { r.Last.Trial.GaveUp = "x"; r.Node = "n1" })
+	p.settle()
+	u := New(Config{Folder: p.Base, State: newFleet(t).state(), Digest: digestPrefix + p.old})
+	u.flush()
+	if err := p.SetCurrent(p.new); err != nil {
+		t.Fatal(err)
+	}
+	if v := p.settle(); v.Decision != GoOn || p.Current() != p.new {
+		t.Errorf("%+v", v)
+	}
+	if said := u.Report(); said.Phase != wire.UpdateRolledBack {
+		t.Errorf("%+v", said)
+	}
+}
+
+// TestStoppedThenCrashes: only the start that was told to end does not count.
+func TestStoppedThenCrashes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.run(time.Hour)
+		n.settle()
+		n.run(2 * time.Second)
+		n.run(2 * time.Second) // a restart in place: nobody settles
+		r, err := n.load()
+		if err != nil || r.Last.Trial == nil || !r.Last.Trial.Stopped || r.Last.Trial.Up != 1 {
+			t.Fatalf("%+v, %v", r.Last.Trial, err)
+		}
+		short, cut := context.WithTimeout(t.Context(), time.Second)
+		defer cut()
+		u := New(Config{Folder: n.Base, State: n.state, Digest: digestPrefix + n.Current(), Answered: func() bool { return false }})
+		ended := make(chan error)
+		go func() { ended <- u.Run(short) }()
+		synctest.Wait()
+		if r, _ := n.load(); r.Last.Trial.Stopped {
+			t.Error("it runs, and counts as stopped")
+		}
+		<-ended
+	})
 }
 
 // TestShare: the shares of nodes spread over the stagger, and stay the same.

@@ -254,7 +254,7 @@ func (u *Updater) ready() error {
 	case err != nil:
 		return err
 	case build != u.build:
-		return fmt.Errorf("this program has changed since it was started: its digest is %.12s...", build)
+		return fmt.Errorf("this program has changed since it was started: its digest is %.12s now", build)
 	}
 	if err := u.SetGood(build); err != nil {
 		return err

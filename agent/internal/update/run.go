@@ -155,7 +155,11 @@ func (u *Updater) onTrial() bool {
 // prove waits until this version has proven itself, and makes it the good one then.
 func (u *Updater) prove(ctx context.Context) error {
 	u.Logger.Info("this version is on trial", "build", u.build)
-	u.amend(func(t *Trial) { t.Up = max(t.Starts, 1); t.Starts = t.Up })
+	u.amend(func(t *Trial) {
+		t.Starts = max(t.Starts, 1)
+		t.Up = t.Starts
+		t.Stopped = false
+	})
 	u.mu.Lock()
 	left := wire.TrialTime
 	if t := u.record.Last.Trial; t != nil {

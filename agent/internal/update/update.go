@@ -121,10 +121,13 @@ func (u *Updater) enrolled() {
 // takeUp goes on where the record says that an update stopped.
 func (u *Updater) takeUp() {
 	l := &u.record.Last
-	if u.build == "" || l.Phase != wire.UpdateTrial {
-		return
-	}
 	switch {
+	case u.build == "":
+		return
+	case l.Phase == wire.UpdateRolledBack && l.To != "" && l.To != u.build: // the way back is complete: from now on a person may install it
+		l.To = ""
+	case l.Phase != wire.UpdateTrial:
+		return
 	case l.To == u.build && u.Good() == u.build: // the power failed between the link and the record
 		u.record.end(wire.UpdateCommitted, "", "")
 	case l.To == u.build:
