@@ -41,6 +41,8 @@ type judge struct {
 	base string
 	way  transport.Way
 	log  *slog.Logger
+
+	journal string // the program
 }
 
 // Run is the command settle.
@@ -81,7 +83,7 @@ func parse(f *command.Flags, args []string) (judge, error) {
 		return judge{}, command.Usagef("--transport: %v", err)
 	}
 	log := logfile.NewLogger(slog.LevelInfo, f.Stderr, logfile.New(service.Layout{Base: base}.Log()))
-	return judge{f.Program, base, parsed, log}, nil
+	return judge{Program: f.Program, base: base, way: parsed, log: log, journal: "journalctl"}, nil
 }
 
 // settle has package update decide, one process at a time, and starts the guard of a trial that goes on.
@@ -94,6 +96,9 @@ func (j judge) settle(ctx context.Context, s update.Settling) update.Verdict {
 		return update.Verdict{Decision: update.GoOn, Detail: err.Error()}
 	}
 	defer free()
+	if update.OnTrial(j.base) != "" {
+		j.keepWords(ctx)
+	}
 	s.Base = j.base
 	s.Call = j.call
 	s.Logger = j.log

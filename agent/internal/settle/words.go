@@ -1,0 +1,46 @@
+package settle
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"time"
+
+	"muster/agent/internal/child"
+	"muster/agent/internal/service"
+)
+
+const (
+	wordsTime  = 2 * time.Second // for the journal to answer
+	wordsSince = "-150s"         // longer than a trial, so that all of its starts are in it
+	mostWords  = 64 << 10        // bytes
+)
+
+// keepWords keeps what systemd's journal has of a version on trial, such as a panic, where the supervisor would have kept it. The agent's
+// own lines are left out: they are in its log. A journal that does not answer stops nothing.
+func (j judge) keepWords(ctx context.Context) {
+	if j.Getenv("INVOCATION_ID") == "" { // systemd sets it
+		return
+	}
+	unit := "--unit=" + service.Name
+	if j.System.UID != 0 {
+		unit = "--user-unit=" + service.Name
+	}
+	ctx, cancel := context.WithTimeout(ctx, wordsTime)
+	defer cancel()
+	said := child.Bounded{Most: mostWords}
+	err := child.Run(ctx, child.Command{
+		Program: j.journal, Args: []string{"--no-pager", "--quiet", "--output=cat", "--since=" + wordsSince, "--lines=200", unit},
+		Stdout: &said, Grace: time.Second,
+	})
+	if err != nil {
+		return
+	}
+	var kept bytes.Buffer
+	for line := range bytes.Lines(said.Kept) {
+		if !bytes.HasPrefix(line, []byte("time=")) {
+			kept.Write(line)
+		}
+	}
+	_ = os.WriteFile(service.Layout{Base: j.base}.LastWords(), kept.Bytes(), 0o600)
+}

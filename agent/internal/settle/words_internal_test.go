@@ -1,0 +1,51 @@
+package settle
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/internal/service"
+)
+
+// TestKeepWords: what the journal has of a failed version is kept, without the lines that are in the agent's log.
+func TestKeepWords(t *testing.T) {
+	for _, test := range []struct {
+		name, invocation, script, want string
+		uid                            int
+	}{
+		{"a panic", "x", `echo 'time=now msg=online'; echo 'panic: no'; echo "$*"`,
+			"panic: no\n--no-pager --quiet --output=cat --since=-150s --lines=200 --unit=muster-agent\n", 0},
+		{"of a user", "x", `echo "$6"`, "--user-unit=muster-agent\n", 1000},
+		{"no systemd", "", "echo no", "before", 0},
+		{"no journal", "x", "echo no; exit 1", "before", 0},
+		{"a journal that hangs", "x", "echo no; exec sleep 60", "before", 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			t.Parallel()
+			base := t.TempDir()
+			words := service.Layout{Base: base}.LastWords()
+			program := filepath.Join(t.TempDir(), "journalctl")
+			if err := os.WriteFile(program, []byte("#!/bin/sh\n"+test.script+"\n"), 0o755); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(words, []byte("before"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			j := judge{base: base, journal: program}
+			j.System.UID = test.uid
+			j.Getenv = func(name string) string { return map[string]string{"INVOCATION_ID": test.invocation}[name] }
+			began := time.Now()
+			j.keepWords(t.Context())
+			raw, err := os.ReadFile(words)
+			if err != nil || string(raw) != test.want || time.Since(began) > judgeTime {
+				t.Errorf("%v, kept %q after %s", err, raw, time.Since(began))
+			}
+			if strings.Contains(string(raw), "time=") {
+				t.Error("lines of the log are kept")
+			}
+		})
+	}
+}
