@@ -56,6 +56,7 @@ func (f *fleet) trial(m *member) {
 // TestReleases takes machines through releases as an operator orders them: one that is good, one that ends at its start, the way back by a
 // pointer, and one during whose trial the gateway is away. Two of the machines lose power on the way.
 func TestReleases(t *testing.T) {
+	t.Parallel() // with TestTrials: both wait most of the time
 	l := lab.New(t)
 	f := &fleet{T: t, lab: l, gateway: l.Gateway()}
 	tries := f.machines(

@@ -148,6 +148,7 @@ func (f *fleet) machines(members ...*member) (tries []*try) {
 // unit of an older agent knows nothing of trials. Every machine is back with the version before within two minutes, and what else runs
 // there does not notice.
 func TestTrials(t *testing.T) {
+	t.Parallel() // with TestReleases: both wait most of the time
 	l := lab.New(t)
 	f := &fleet{T: t, lab: l, gateway: l.Gateway()}
 	tries := f.machines(
