@@ -21,13 +21,13 @@ type Topic struct {
 
 // subjects are the pages about one part of muster, in the order in which a newcomer needs them.
 func subjects() []string {
-	return []string{"joining", "bootstrap", "gpus", "tasks", "accounts", "audit-log", "certificates", "step-ca", "proxies", "registry",
-		"settings", "backup", "upgrades", "security", "protocol"}
+	return []string{"joining", "bootstrap", "gpus", "tasks", "accounts", "audit-log", "certificates", "step-ca", "proxies", "releases",
+		"registry", "settings", "backup", "upgrades", "security", "protocol"}
 }
 
 // runbooks are the pages about one symptom.
 func runbooks() []string {
-	return []string{"not-joining", "identity-trouble", "no-telemetry", "stale-node", "tasks-not-pulled", "lost-gateway"}
+	return []string{"not-joining", "identity-trouble", "no-telemetry", "stale-node", "tasks-not-pulled", "updates-failing", "lost-gateway"}
 }
 
 // Topics are all the pages: the subjects, then the runbooks.
