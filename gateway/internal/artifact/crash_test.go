@@ -250,7 +250,11 @@ func TestFullDiskThenRoom(t *testing.T) {
 		t.Errorf("%d bytes stayed", size)
 	}
 	f.uses("the upload", 4)
+	info, err := os.Stat(filepath.Join(f.config.Folder, "uploads", id))
+	f.must(err)
+	f.same("bytes on disk", nil, info.Size(), 4)
 	f.step = nil
+	long = strings.Repeat("y", len(long)) // what was hashed of the chunk that did not fit must be forgotten
 	f.must(f.Finish(ctx, "a", id, 4, digestOf("0123"+long), strings.NewReader(long)))
 	f.sound()
 }
