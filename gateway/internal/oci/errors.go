@@ -2,8 +2,10 @@ package oci
 
 import (
 	"errors"
+	"io"
 	"net/http"
 	"os"
+	"time"
 
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/reply"
@@ -54,6 +56,7 @@ func Status(code string) int {
 // fail answers with an error: one of package artifact, one of a body, or one of the gate. A change of mind of the client is no fault of
 // the gateway, so it does not go to the log.
 func (s *server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	defer linger(w, r)
 	var known *artifact.Error
 	var cut *brokenBody
 	switch {
@@ -105,6 +108,30 @@ func write(w http.ResponseWriter, status int, p problem) {
 		h.Del(name)
 	}
 	reply.Write(w, status, reply.JSON(map[string][]problem{"errors": {p}}))
+}
+
+// Bounds of what is read of a body that nobody wants.
+const (
+	lingerTime  = 5 * time.Second
+	lingerBytes = 64 << 20
+)
+
+// linger reads what the client still sends, after it was told why its blob is not taken. Without that the connection would be reset under
+// the client's hands, and many clients then show the reset instead of the answer. HTTP/2 ends the one stream by itself.
+func linger(w http.ResponseWriter, r *http.Request) {
+	control := http.NewResponseController(w)
+	if r.ProtoMajor != 1 || r.Body == nil || r.Body == http.NoBody || control.Flush() != nil {
+		return
+	}
+	_ = control.SetReadDeadline(time.Now().Add(lingerTime)) // the kernel's clock
+	_, _ = io.CopyN(io.Discard, r.Body, lingerBytes)        // the answer is out: nobody wants to know
+}
+
+// answersEarly lets an answer go out before the whole body is here.
+func answersEarly(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 && r.Body != nil && r.Body != http.NoBody {
+		_ = http.NewResponseController(w).EnableFullDuplex() // a writer of a test cannot
+	}
 }
 
 // brokenBody is why the rest of a body did not come. It sets the peer's faults apart from those of the disk.

@@ -69,6 +69,7 @@ type place struct {
 
 // ServeHTTP finds the row of a request. No content is ever run by a browser, whatever its media type says.
 func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	answersEarly(w, r)
 	h := w.Header()
 	h.Set("Docker-Distribution-Api-Version", "registry/2.0")
 	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
@@ -112,6 +113,7 @@ func (s *server) guarded(w http.ResponseWriter, r *http.Request, route *Route, a
 		return
 	}
 	if route.Action != "" && !who.Opens(at.name, route.Action) {
+		defer linger(w, r)
 		s.challenge(w, route, at, insufficient)
 		write(w, http.StatusUnauthorized, problem{Code: codeUnauthorized, Message: "this pass does not open that"})
 		return
