@@ -7,6 +7,7 @@ VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILT   := $(shell date -u +%Y-%m-%dT00:00:00Z)
 AGENT   := CGO_ENABLED=0 go build -trimpath -tags nethttpomithttp2 -ldflags "-s -w -X main.version=$(VERSION)"
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+CLIENTS := podman skopeo
 LAB := debian-archive-keyring iproute2 mmdebstrap systemd-container util-linux
 TOOLS := binutils busybox curl dash fish gcc ksh93u+m libc6-dev mksh openssl shellcheck util-linux wget zsh
 install = { [ $$(id -u) = 0 ] && apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends $(1); } >/dev/null || { echo "install these: $(1)"; exit 1; }
@@ -46,6 +47,8 @@ test-real: build
 	@[ $$(id -u) != 0 ] || dpkg -s $(LAB) >/dev/null 2>&1 || $(call install,$(LAB))
 	go test -tags real -count 1 -v -timeout 30m ./gateway/internal/lab
 	go test -tags real -count 1 -v -run Minutes ./gateway/internal/nodeapi
+	@[ $$(id -u) != 0 ] || dpkg -s $(CLIENTS) >/dev/null 2>&1 || $(call install,$(CLIENTS))
+	go test -tags real -count 1 -v -run Registry ./gateway
 	go test -tags real -count 1 -v -run TestVersions ./gateway
 
 check: build
