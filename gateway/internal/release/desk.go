@@ -35,6 +35,7 @@ type Desk struct {
 	nodes    map[string]*node
 	upSince  time.Time // since when the gateway has been at work without a pause
 	looked   time.Time // when the last round was
+	forgot   time.Time // when retired nodes were last looked for
 	aliveAt  time.Time // when nodes were last heard before upSince
 }
 

@@ -43,12 +43,22 @@ func (d *Desk) watch() {
 	d.looked = now
 }
 
-// forget takes nodes that are retired out of memory. It looks at those that are silent alone.
+// forgetEvery is how often all retired nodes leave memory.
+const forgetEvery = time.Minute
+
+// forget takes nodes that are retired out of memory. It looks at those that are silent: at once at those that were let in, because who
+// left has not failed, and at the others now and then.
 func (d *Desk) forget(ctx context.Context) error {
 	var silent []string
 	d.mu.Lock()
+	now := d.Now()
+	since := now.Sub(d.forgot)
+	all := since < 0 || since >= forgetEvery
+	if all {
+		d.forgot = now
+	}
 	for id, n := range d.nodes {
-		if !d.online(n, d.Now()) {
+		if (all || d.let(n)) && !d.online(n, now) {
 			silent = append(silent, id)
 		}
 	}
@@ -63,6 +73,16 @@ func (d *Desk) forget(ctx context.Context) error {
 		delete(d.nodes, id)
 	}
 	return err
+}
+
+// let tells whether a node was let into its channel's open rollout, and is neither out nor counted as silent yet.
+func (d *Desk) let(n *node) bool {
+	c := d.channels[n.channel]
+	if c == nil || c.rollout == nil || c.rollout.EndedAt != nil {
+		return false
+	}
+	state := c.rows[n.ID].State
+	return active(state) || state == stateCommitted
 }
 
 // round is one look at a rollout.
