@@ -38,9 +38,20 @@ func (j judge) keepWords(ctx context.Context) {
 	}
 	var kept bytes.Buffer
 	for line := range bytes.Lines(said.Kept) {
-		if !bytes.HasPrefix(line, []byte("time=")) {
+		if !bytes.HasPrefix(line, []byte("time=")) && !aboutOthers(line) {
 			kept.Write(line)
 		}
 	}
 	_ = os.WriteFile(service.Layout{Base: j.base}.LastWords(), kept.Bytes(), 0o600)
+}
+
+// aboutOthers reports whether systemd says that something else of the unit runs on. That is meant so: it is the guard, and what tasks have
+// started.
+func aboutOthers(line []byte) bool {
+	for _, words := range []string{"remains running after unit stopped", "left-over process", "This usually indicates unclean termination"} {
+		if bytes.Contains(line, []byte(words)) {
+			return true
+		}
+	}
+	return false
 }

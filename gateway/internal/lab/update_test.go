@@ -87,7 +87,8 @@ func (f *fleet) begin(y *try) {
 	}
 	y.began = time.Now()
 	y.box.Write(state+"/update.json", string(record), 0o600)
-	y.box.Sh("cd " + state + " && chown --reference=. -R versions update.json && ln -sfn versions/" + y.to + " current.new && mv -T current.new current")
+	y.box.Sh("cd " + state + " && chown --reference=. -R versions update.json && ln -sfn versions/" + y.to + " current.new && " +
+		"mv -T current.new current")
 	if out, err := y.box.Try(y.user, "setsid "+state+"/good/muster-agent settle --guard --state "+state+" >/dev/null 2>&1 &"); err != nil {
 		f.Fatalf("the guard: %v\n%s", err, out)
 	}
