@@ -26,7 +26,7 @@ func (s *server) listNodes(c *call) (any, error) {
 		Tenant: c.caller.Tenant, Selector: p.text("selector"), Status: p.text("status"), State: p.text("state"),
 		All: all, Limit: limit, Cursor: p.text("cursor"),
 	})
-	return client.NodePage{Nodes: each(page.Nodes, nodeShape), Next: page.Next, Total: page.Total}, err
+	return client.NodePage{Nodes: each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
 }
 
 // showNode finds a node by its name or its id.
@@ -35,14 +35,29 @@ func (s *server) showNode(c *call) (any, error) {
 		return nil, err
 	}
 	d, err := s.Fleet.Detail(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"))
-	return detailShape(d), err
+	return s.detail(d), err
+}
+
+// node is a node with what the release part knows of it.
+func (s *server) node(n fleet.Node) client.Node {
+	out := nodeShape(n)
+	if s.Releases != nil {
+		out.Update = updateShape(s.Releases.Updating(n.ID))
+	}
+	return out
+}
+
+func (s *server) detail(d fleet.Detail) client.NodeDetail {
+	out := detailShape(d)
+	out.Node = s.node(d.Node)
+	return out
 }
 
 // apply serves the routes that move a node.
 func apply(verb fleet.Verb) func(*server, *call) (any, error) {
 	return takes(func(s *server, c *call, _ struct{}) (any, error) {
 		n, err := s.Fleet.Apply(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), verb, c.caller.Actor)
-		return nodeShape(n), err
+		return s.node(n), err
 	})
 }
 
@@ -56,14 +71,14 @@ func (s *server) setLabels(c *call, q client.LabelsRequest) (any, error) {
 		return nil, err
 	}
 	n, err := s.Fleet.SetLabels(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), q.Set, q.Remove, c.caller.Actor)
-	return nodeShape(n), err
+	return s.node(n), err
 }
 
 // allowRecovery lets a node back in, or ends an identity conflict in favour of one certificate.
 func (s *server) allowRecovery(c *call, q client.RecoveryRequest) (any, error) {
 	n, err := s.Fleet.AllowRecovery(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"),
 		fleet.Recovery{Fingerprint: q.Fingerprint, For: time.Duration(q.For)}, c.caller.Actor)
-	return nodeShape(n), err
+	return s.node(n), err
 }
 
 // patchNode sets how many GPUs a node should have.
@@ -79,5 +94,5 @@ func (s *server) patchNode(c *call, q client.NodePatch) (any, error) {
 		n = *q.GPUsExpected
 	}
 	node, err := s.Fleet.SetGPUs(c.r.Context(), c.caller.Tenant, c.r.PathValue("node"), n, c.caller.Actor)
-	return nodeShape(node), err
+	return s.node(node), err
 }

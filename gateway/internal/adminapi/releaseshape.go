@@ -40,3 +40,12 @@ func pinShape(p release.Pin) client.Pin {
 		By: p.By,
 	}
 }
+
+func updateShape(u *release.NodeUpdate) *client.NodeUpdate {
+	if u == nil {
+		return nil
+	}
+	out := client.NodeUpdate(*u)
+	out.At = utc(u.At)
+	return &out
+}

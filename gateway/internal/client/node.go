@@ -30,6 +30,7 @@ type Node struct {
 	Notices      []string          `json:"notices"` // what is wrong on the machine, in the agent's words
 	Cost         json.RawMessage   `json:"cost"`    // a wire.Cost
 	Agent        *Agent            `json:"agent"`
+	Update       *NodeUpdate       `json:"update"` // null: nothing is known of releases
 	Certificate  *Certificate      `json:"certificate"`
 	Enrolment    string            `json:"enrolment"` // its last one, for a task that is signed elsewhere; empty: none
 
@@ -47,6 +48,21 @@ type Agent struct {
 	OS      string `json:"os"`
 	Arch    string `json:"arch"`
 	Digest  string `json:"digest"`
+}
+
+// NodeUpdate is where a node stands with its channel.
+type NodeUpdate struct {
+	Channel  string     `json:"channel"`
+	Sequence int64      `json:"seq"`     // the highest number that it has obeyed there
+	Digest   string     `json:"digest"`  // of the release that it last spoke about; empty: none
+	Version  string     `json:"version"` // of that release
+	Phase    string     `json:"phase"`   // of that: one of wire.UpdatePhases
+	Code     string     `json:"code"`    // why it did not go on: one of wire.UpdateCodes
+	Detail   string     `json:"detail"`
+	At       *time.Time `json:"at"`   // when it said so
+	Held     string     `json:"held"` // why it gets nothing now
+	Pinned   bool       `json:"pinned"`
+	Unable   bool       `json:"unable"` // its agent cannot update itself
 }
 
 // Certificate is a node's current identity.

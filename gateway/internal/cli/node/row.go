@@ -47,6 +47,8 @@ func nodeColumns() []screen.Column {
 		{Name: "READ", Wide: true},
 		{Name: "ID", Wide: true},
 		{Name: "VERSION", Most: 24, Wide: true},
+		{Name: "CHANNEL", Most: 24, Wide: true},
+		{Name: "UPDATE", Most: 40, Wide: true},
 		{Name: "ADDRESS", Most: 40, Wide: true},
 		{Name: "LABELS", Most: 40, Wide: true},
 		{Name: "CERT", Wide: true},
@@ -61,7 +63,8 @@ func (v view) row(wide bool) []string {
 	return []string{
 		screen.OrUnknown(v.Name), screen.OrUnknown(v.Tenant), screen.OrUnknown(v.Provider), v.mark() + v.gpus(),
 		v.aged(v.memory()), v.aged(v.utilization()), v.state(wide), v.status(), v.since(v.LastSeen),
-		v.ills(), v.readAge(), screen.OrUnknown(v.ID), v.version(), screen.OrUnknown(v.Address), screen.Labels(v.Labels),
+		v.ills(), v.readAge(), screen.OrUnknown(v.ID), v.version(), v.channel(), v.update(),
+		screen.OrUnknown(v.Address), screen.Labels(v.Labels),
 		v.expiry(), v.probe(), v.skew(), screen.OrUnknown(v.InstanceID),
 	}
 }

@@ -29,10 +29,13 @@ func (v view) show(w io.Writer, columns int, identity [][]string) {
 		{"  labels", orNone(screen.Labels(v.Labels))},
 		{"  address", word(screen.OrUnknown(v.Address))},
 		{"  agent", v.agentLine()},
+	}
+	rows = append(rows, v.updateRows()...)
+	rows = append(rows, [][]string{
 		{"  certificate", v.certificateLine()},
 		{"  clock", v.clockLine()},
 		{"  created", screen.Stamp(&v.CreatedAt)},
-	}
+	}...)
 	if page := v.page(); page != "" {
 		rows = append(rows, []string{"  help", "muster help " + page})
 	}
