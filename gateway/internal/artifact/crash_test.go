@@ -283,3 +283,17 @@ func TestDatabaseFails(t *testing.T) {
 		t.Errorf("left: %v", g.files("blobs"))
 	}
 }
+
+// TestBytesBeyond has more bytes on disk than were counted, as when a failed chunk could not be cut off.
+func TestBytesBeyond(t *testing.T) {
+	f := newFixture(t)
+	ctx := t.Context()
+	id, err := f.Begin(ctx, "a")
+	f.must(err)
+	f.must(os.WriteFile(filepath.Join(f.config.Folder, "uploads", id), []byte("0123456789"), 0o600))
+	f.must(f.Finish(ctx, "a", id, 0, digestOf("abc"), strings.NewReader("abc")))
+	if got := f.read("a", digestOf("abc")); got != "abc" {
+		t.Errorf("got %q", got)
+	}
+	f.sound()
+}
