@@ -139,7 +139,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	g.openDoor()
 	grace := g.settings.renewGrace
 	g.audit = audit.New(audit.Config{Store: g.store, Logger: g.log})
-	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Audit: g.audit, Site: g.site})
+	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Audit: g.audit, Site: g.site, Release: g.scriptRelease})
 	g.fleet, err = fleet.Open(ctx, fleet.Config{Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.audit.Repeated})
 	if err != nil {
 		return err
@@ -253,8 +253,8 @@ func (g *gateway) openReleases(ctx context.Context, agents fs.FS) error {
 // openNodes makes the node API. A node may renew a hundred times in a certificate's life, which is far more than it needs.
 func (g *gateway) openNodes(agents fs.FS) {
 	g.nodes = nodeapi.New(nodeapi.Config{
-		Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Releases: g.releases, Audit: g.audit, Authority: g.authority,
-		Issuer: g.issuer, Store: g.store,
+		Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Releases: g.releases, Newcomer: g.newcomer, Audit: g.audit,
+		Authority: g.authority, Issuer: g.issuer, Store: g.store,
 		Info: g.info, Address: g.origin.Address, Interval: g.settings.interval, RenewEvery: g.settings.certTTL / 100,
 		RequireMTLS: g.settings.requireMTLS,
 		Agents:      agents, Version: version, Installer: func(r *http.Request) ([]byte, error) { return g.installer().Answer(r) }, Logger: g.log,

@@ -65,6 +65,13 @@ func AgentPath(system, arch string) string { return PathAgent + "/" + system + "
 // BootstrapScriptPath is where the script of a bootstrap token lies. It takes only the part of the token that may stand in a URL.
 func BootstrapScriptPath(fetchPart string) string { return PrefixBootstrap + fetchPart + "/script" }
 
+// BootstrapReleasePath is where a bootstrap script asks what its node's channel points at. The query's BootstrapArch says for which
+// architecture.
+func BootstrapReleasePath(fetchPart string) string { return PrefixBootstrap + fetchPart + "/release" }
+
+// BootstrapArch is the parameter of BootstrapReleasePath: as Go names architectures, such as amd64.
+const BootstrapArch = "arch"
+
 // RegistryCredentialPath is where a bootstrap script gets the credential for its container registry.
 func RegistryCredentialPath(fetchPart string) string {
 	return PrefixBootstrap + fetchPart + "/registry-credential"

@@ -146,14 +146,17 @@ func createdShape(n fleet.Node, m bootstrap.Minted) client.CreatedNode {
 		ScriptSHA256: m.ScriptSum, Packages: each(m.Packages, packageShape)}
 }
 
-// scriptShape is the answer with a script. PackageRef and PackageDigest repeat the first package.
+// scriptShape is the answer with a script. PackageRef and PackageDigest name the release that it installs,
+// and repeat the first package where there is none.
 func scriptShape(n fleet.Node, m bootstrap.Minted) client.BootstrapScript {
 	out := client.BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
 		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: client.Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum,
 		FetchSHA256: m.FetchSum, Mode: m.Mode, Command: m.Command, UserData: m.UserData}
 	out.Metadata.TrustBundleVersion = client.NewTrustVersion(m.TrustNumber)
 	out.Metadata.Packages = each(m.Packages, packageShape)
-	if len(out.Metadata.Packages) > 0 {
+	out.Metadata.PackageRef = m.Release.Reference
+	out.Metadata.PackageDigest = m.Release.Digest
+	if m.Release.Reference == "" && len(out.Metadata.Packages) > 0 {
 		first := out.Metadata.Packages[0]
 		out.Metadata.PackageRef = first.Ref
 		out.Metadata.PackageDigest = first.Digest

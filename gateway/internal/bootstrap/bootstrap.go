@@ -29,19 +29,22 @@ type Config struct {
 	Logger *slog.Logger
 	Audit  *audit.Trail         // nil: New makes one
 	Site   func() (Site, error) // what scripts say about the gateway; nil: it makes no scripts
+	// Release is what a node's script installs. Nil: the agents that the gateway carries.
+	Release func(store.Node) Release
 }
 
 // Bootstrap is safe for concurrent use.
 type Bootstrap struct {
-	store  *store.Store
-	now    func() time.Time
-	rand   io.Reader
-	log    *slog.Logger
-	site   func() (Site, error)
-	known  credentials
-	marks  marks // of PSKs
-	nonces *replay.Memory
-	audit  *audit.Trail
+	store   *store.Store
+	now     func() time.Time
+	rand    io.Reader
+	log     *slog.Logger
+	site    func() (Site, error)
+	release func(store.Node) Release
+	known   credentials
+	marks   marks // of PSKs
+	nonces  *replay.Memory
+	audit   *audit.Trail
 
 	fails   *limit.Limiter // wrong proofs, by address
 	macs    *limit.Limiter // events of wrong proofs, by address and credential
@@ -50,7 +53,10 @@ type Bootstrap struct {
 
 // New makes a Bootstrap.
 func New(c Config) *Bootstrap {
-	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, nonces: newNonces()}
+	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, release: c.Release, nonces: newNonces()}
+	if b.release == nil {
+		b.release = func(store.Node) Release { return Release{} }
+	}
 	if b.now == nil {
 		b.now = time.Now
 	}

@@ -18,6 +18,12 @@ TASK_KEYS=''
 RELEASE_KEYS=''
 SHA256_AMD64=''
 SHA256_ARM64=''
+PACKAGE_REF=''
+PACKAGE_DIGEST=''
+CHANNEL=''
+SEQUENCE=''
+LAYER_AMD64=''
+LAYER_ARM64=''
 RESOLVE_ADDRESS=''
 INSTALL_RUNTIME=''
 RUNTIME_PACKAGE=''
@@ -43,7 +49,7 @@ main() {
 	done
 	conf=/etc/muster base=/var/lib/muster-agent lock=/run/muster-bootstrap.lock
 	token_file=$conf/bootstrap-token bundle=$conf/ca-bundle.crt settings=$conf/agent.env
-	work='' credential='' token='' is='' locked='' number=0 status=0
+	work='' credential='' token='' is='' locked='' authorization='' number=0 status=0
 	began=$(seconds)
 	export HOME="${HOME:-/root}" # cloud-init sets none, and the runtimes keep their login there
 	host=${GATEWAY#https://} host_port=${GATEWAY#https://}
@@ -103,8 +109,8 @@ main() {
 	check_machine() {
 		[ "$(uname -s)" = Linux ] || die 'a node runs Linux' 'run this on the machine that has the GPUs'
 		case $(uname -m) in
-		x86_64 | amd64) arch=amd64 digest=$SHA256_AMD64 ;;
-		aarch64 | arm64) arch=arm64 digest=$SHA256_ARM64 ;;
+		x86_64 | amd64) arch=amd64 digest=$SHA256_AMD64 layer=$LAYER_AMD64 ;;
+		aarch64 | arm64) arch=arm64 digest=$SHA256_ARM64 layer=$LAYER_ARM64 ;;
 		*) die "there is no agent for $(uname -m)" 'there are agents for x86_64 and aarch64 (64 bit) only' ;;
 		esac
 		[ -n "$digest" ] || die "the gateway $GATEWAY carried no agent for linux/$arch when this script was made" \
@@ -276,9 +282,14 @@ main() {
 
 	# fetch URL FILE [TYPE]: over HTTPS. Where the gateway's certificate is its own, this script's trust alone counts: not what the
 	# system trusts, nor what a configuration file says. A URL may hold the token, so it stands in no program's arguments. code is
-	# the HTTP status, refused the gateway's word for a refusal; what the tool said is in $work/why.
+	# the HTTP status, refused the gateway's word for a refusal; what the tool said is in $work/why. authorization, where it is set, goes
+	# along as a header, in no argument either.
 	fetch() {
-		url=$1 to=$2 type=${3:-*/*} code='' refused='' failed=0
+		url=$1 to=$2 type=${3:-*/*} code='' refused='' failed=0 roots=$CERTIFICATE
+		case $url in
+		"$GATEWAY"/*) ;;
+		*) roots=system ;;
+		esac
 		case $tool in
 		curl) with_curl || failed=$? ;;
 		wget) with_wget || failed=$? ;;
@@ -294,19 +305,28 @@ main() {
 
 	with_curl() {
 		set --
-		[ "$CERTIFICATE" != own ] || set -- --cacert "$bundle" --capath "$work/none"
-		code=$(printf 'url = "%s"\n' "$url" | curl -qgsS --proto =https --connect-timeout 20 --speed-limit 1024 --speed-time 30 --retry 3 --retry-delay 2 \
+		[ "$roots" != own ] || set -- --cacert "$bundle" --capath "$work/none"
+		case $url in # a registry elsewhere may keep its blobs in yet another place
+		"$GATEWAY"/*) ;;
+		*) set -- "$@" --location --max-redirs 3 --proto-redir =https ;;
+		esac
+		code=$(printf '%surl = "%s"\n' "${authorization:+header = \"Authorization: $authorization\"
+}" "$url" | curl -qgsS --proto =https --connect-timeout 20 --speed-limit 1024 --speed-time 30 --retry 3 --retry-delay 2 \
 			-H "Accept: $type" -o "$to" -w '%{http_code}' "$@" -K - 2>"$work/why")
 	}
 
 	# with_wget: a wget with GnuTLS leaves the system's trust out where it is given a folder, one with OpenSSL asks the environment.
 	with_wget() {
-		set --
-		[ "$CERTIFICATE" != own ] || set -- --ca-certificate="$bundle" --ca-directory="$work/none"
+		set -- --no-config
+		if [ -n "$authorization" ]; then
+			printf 'header = Authorization: %s\n' "$authorization" >"$work/wgetrc"
+			set -- --config="$work/wgetrc"
+		fi
+		[ "$roots" != own ] || set -- "$@" --ca-certificate="$bundle" --ca-directory="$work/none"
 		printf '%s\n' "$url" >"$work/url" # wget2 reads no list from a pipe
 		if (
-			[ "$CERTIFICATE" != own ] || export SSL_CERT_FILE="$bundle" SSL_CERT_DIR="$work/none"
-			LC_ALL=C exec wget --no-config -nv -S --https-only --max-redirect=0 --content-on-error -t 3 -T 30 --header="Accept: $type" -O "$to" "$@" -i "$work/url"
+			[ "$roots" != own ] || export SSL_CERT_FILE="$bundle" SSL_CERT_DIR="$work/none"
+			LC_ALL=C exec wget "$@" -nv -S --https-only --max-redirect=0 --content-on-error -t 3 -T 30 --header="Accept: $type" -O "$to" -i "$work/url"
 		) 2>"$work/why"; then
 			code=200
 			return 0
@@ -317,20 +337,115 @@ main() {
 
 	agent() {
 		find_tool
-		step "agent for linux/$arch, sha256:$digest"
+		step "agent for linux/$arch, ${PACKAGE_REF:-sha256:$digest}"
+		offer
 		program=$base/current/muster-agent
 		if [ -x "$program" ] && [ "$(sha256 "$program")" = "$digest" ]; then
 			found 'installed already'
 			return
 		fi
 		program=$work/muster-agent
+		from_registry || from_gateway
+		chmod 700 "$program"
+		why=$("$program" version 2>&1) || die "the agent does not run from $base: $why" 'is its file system mounted noexec? make it executable, then run this again'
+		found 'fetched, as it should be'
+	}
+
+	from_gateway() {
 		fetch "$GATEWAY/agent/linux/$arch" "$program" || unreachable "the agent cannot be fetched from $GATEWAY/agent/linux/$arch"
 		got=$(sha256 "$program")
 		[ "$got" = "$digest" ] || die "the agent that came is not the one to be expected: sha256:$got" \
 			"the gateway was updated since, or something between changed it: get a new script with muster bootstrap $NODE_NAME; nothing was installed"
-		chmod 700 "$program"
-		why=$("$program" version 2>&1) || die "the agent does not run from $base: $why" 'is its file system mounted noexec? make it executable, then run this again'
-		found 'fetched, as it should be'
+	}
+
+	# offer asks what the channel of this node points at now. The answer has four lines: the pointer and its signature in base64, where
+	# the agent's layer is, and the header that opens that place for some minutes. Only the signature decides what is installed. Where
+	# none can be checked, it is what this script was made with.
+	offer() {
+		place='' opens='' signed="$work/signed" pointer="$work/pointer"
+		[ -n "$PACKAGE_DIGEST" ] || return 0
+		if ! fetch "$GATEWAY/api/v1/bootstrap/nodes/${TOKEN_ID}_$FETCH/release?arch=$arch" "$work/offer" text/plain || [ ! -s "$work/offer" ]; then
+			found "the gateway does not say what its channel $CHANNEL points at (${refused:-HTTP ${code:-none}}): taking the release of this script"
+			return 0
+		fi
+		place=$(sed -n 3p "$work/offer") opens=$(sed -n 4p "$work/offer")
+		case $place$opens in
+		*[!A-Za-z0-9:/._~%?=\&+\ -]*) place='' ;;
+		esac
+		if newest=$(pointed); then
+			read -r media content digest release sequence <<-END
+				$newest
+			END
+			layer="$media $content"
+			found "release $release by the signature of channel $CHANNEL, number $sequence"
+			return 0
+		fi
+		found "${newest:-the pointer of channel $CHANNEL cannot be checked here}: taking the release of this script"
+		case $place in # the same registry, and the layer that this script names
+		*/sha256:*) place=${place%/sha256:*}/sha256:${layer#* } ;;
+		*) place='' ;;
+		esac
+	}
+
+	# pointed checks the pointer, and says: media type and digest of the layer, digest of the program, release, number. Where it fails it says
+	# why. What it reads was signed before, and JSON has no quote behind a comma or a brace within a text: so its patterns find members alone.
+	pointed() {
+		[ -n "$(sed -n 1p "$work/offer")" ] || { say "the rollout on channel $CHANNEL is not through"; return 1; }
+		has openssl || { say 'there is no openssl to check a signature with'; return 1; }
+		sed -n 1p "$work/offer" | openssl base64 -d -A >"$pointer" 2>/dev/null && sed -n 2p "$work/offer" | openssl base64 -d -A >"$signed" 2>/dev/null || return 1
+		kind=application/vnd.muster.release+json
+		{ printf 'DSSEv1 %s %s %s ' ${#kind} "$kind" "$(($(wc -c <"$pointer")))" && cat "$pointer"; } >"$work/text" || return 1
+		by_release_key || { say 'no release key of this script has signed the pointer, or this openssl is too old'; return 1; }
+		{ cat "$pointer" && echo; } >"$work/lines" || return 1
+		sed -n 's/^{"channel":"\([a-z0-9._-]*\)","seq":\([0-9]\{1,18\}\),"digest":"sha256:\([0-9a-f]\{64\}\)","size":[0-9]*,.*/\1 \2 \3/p' "$work/lines" >"$work/head"
+		read -r of sequence release <"$work/head" || { say 'the pointer is of another form than this script knows'; return 1; }
+		[ "$of" = "$CHANNEL" ] || { say "the pointer is of the channel $of"; return 1; }
+		[ "$sequence" -ge "$SEQUENCE" ] || { say "the pointer has the number $sequence, which is older than $SEQUENCE"; return 1; }
+		timely || { say "the pointer is not valid at $(date -u '+%Y-%m-%dT%H:%M:%SZ')"; return 1; }
+		entry=$(tr '{' '\n' <"$work/lines" | sed -n 's|^"os":"linux","arch":"'"$arch"'","media_type":"\([a-z0-9.+/-]*\)","digest":"sha256:\([0-9a-f]\{64\}\)","size":[0-9]*,"program":"sha256:\([0-9a-f]\{64\}\)",.*|\1 \2 \3|p')
+		[ -n "$entry" ] || { say "the release has no agent for linux/$arch"; return 1; }
+		say "$entry sha256:$release $sequence"
+	}
+
+	# by_release_key: one of the keys has signed the text. The prefix makes a key in the form that openssl reads of its 32 bytes.
+	by_release_key() {
+		for key in $(say "$RELEASE_KEYS" | tr , ' '); do
+			printf -- '-----BEGIN PUBLIC KEY-----\nMCowBQYDK2VwAyEA%s\n-----END PUBLIC KEY-----\n' "$key" >"$work/key"
+			openssl pkeyutl -verify -rawin -pubin -inkey "$work/key" -sigfile "$signed" -in "$work/text" >/dev/null 2>&1 && return 0
+		done
+		return 1
+	}
+
+	timely() {
+		sed -n 's/.*\],"not_before":"\([-0-9T:]*\)[.0-9]*Z","expires":"\([-0-9T:]*\)[.0-9]*Z"}$/\1 \2/p' "$work/lines" | tr -d 'T:-' >"$work/dates"
+		read -r since until <"$work/dates" && now=$(date -u '+%Y%m%d%H%M%S') || return 1
+		[ ${#since}${#until} = 1414 ] && [ "$since" -le "$now" ] && [ "$now" -lt "$until" ]
+	}
+
+	# from_registry fetches the layer, and unpacks the program where it is in an archive. Both have to be what they should be.
+	from_registry() {
+		[ -n "$place" ] || return 1
+		case $place in
+		/*) place=$GATEWAY$place ;;
+		https://*) ;;
+		*) return 1 ;;
+		esac
+		authorization=$opens
+		fetch "$place" "$work/layer" || place=''
+		authorization=''
+		if [ -z "$place" ]; then
+			said
+			found "not from the registry (${refused:-HTTP ${code:-none}}): trying the gateway's own agent"
+			return 1
+		fi
+		[ "$(sha256 "$work/layer")" = "${layer#* }" ] || { found "what came from the registry is not the layer to be expected: trying the gateway's own agent"; return 1; }
+		case ${layer% *} in
+		*tar+gzip | *tar.gzip) gzip -dc <"$work/layer" | tar -xOf - >"$program" ;;
+		*tar) tar -xOf "$work/layer" >"$program" ;;
+		*) mv "$work/layer" "$program" ;;
+		esac || return 1
+		rm -f "$work/layer"
+		[ "$(sha256 "$program")" = "$digest" ] || { found "the registry's layer holds another agent than it should: trying the gateway's own one"; return 1; }
 	}
 
 	# said shows what the tool said, without the token of a URL.

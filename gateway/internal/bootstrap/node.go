@@ -66,7 +66,8 @@ type Minted struct {
 	UserData    string // for CloudInit; otherwise empty
 	TrustNumber int64
 	Packages    []Package
-	Registry    string // that the script logs in to; empty: none
+	Release     Release // what the script installs; its Reference is empty where it installs one of Packages
+	Registry    string  // that the script logs in to; empty: none
 }
 
 // MintNodeToken makes a bootstrap token, and stores its script as it is now. Earlier tokens of the node stay good until their own end.
@@ -82,7 +83,7 @@ func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by st
 	if err != nil {
 		return Minted{}, err
 	}
-	m, kept, err := site.mint(q, secret)
+	m, kept, err := site.mint(q, secret, b.release(q.Node))
 	if err != nil {
 		return Minted{}, err
 	}
@@ -114,10 +115,10 @@ func (b *Bootstrap) ready() (Site, error) {
 }
 
 // mint makes the scripts, the command and the user-data for a token. kept is the script to store.
-func (s Site) mint(q NodeTokenRequest, t sign.Token) (m Minted, kept string, err error) {
+func (s Site) mint(q NodeTokenRequest, t sign.Token, r Release) (m Minted, kept string, err error) {
 	m = Minted{Token: t, Window: FetchWindow, Mode: q.Mode, URL: s.URL(t.FetchPart()), TrustNumber: s.TrustNumber, Packages: s.Packages(),
-		Registry: s.Registry}
-	if kept, err = s.frozen(q.Node.ID, q.Node.Name, q.Mode, t.Public()); err != nil {
+		Registry: s.Registry, Release: r}
+	if kept, err = s.frozen(q, t.Public(), r); err != nil {
 		return m, "", err
 	}
 	public, err := thaw(kept, t.Fetch, "")

@@ -41,16 +41,27 @@ func fill(text string, constants []constant) (string, error) {
 func quote(value string) string { return "'" + strings.ReplaceAll(value, "'", `'\''`) + "'" }
 
 // frozen makes the script that is stored. Only the fetch part and the secret are missing in it.
-func (s Site) frozen(nodeID, nodeName, mode, tokenID string) (string, error) {
+func (s Site) frozen(q NodeTokenRequest, tokenID string, r Release) (string, error) {
 	certificate := "system"
 	if s.OwnCertificate {
 		certificate = "own"
 	}
+	amd64, layerAMD64 := r.program("amd64")
+	arm64, layerARM64 := r.program("arm64")
+	sequence := ""
+	if r.Reference == "" {
+		amd64 = s.digest("amd64")
+		arm64 = s.digest("arm64")
+	} else {
+		sequence = strconv.FormatInt(r.Sequence, 10)
+	}
 	return fill(scriptTemplate, []constant{
-		{"MODE", mode}, {"NODE_ID", nodeID}, {"NODE_NAME", nodeName}, {"GATEWAY", s.NodeURL}, {"CERTIFICATE", certificate},
+		{"MODE", q.Mode}, {"NODE_ID", q.Node.ID}, {"NODE_NAME", q.Node.Name}, {"GATEWAY", s.NodeURL}, {"CERTIFICATE", certificate},
 		{"ROOT_PIN", s.RootPin}, {"TRUST_NUMBER", strconv.FormatInt(s.TrustNumber, 10)}, {"TRUST_KEY", s.TrustKey},
 		{"ANSWER_KEYS", strings.Join(s.AnswerKeys, ",")}, {"TASK_KEYS", strings.Join(s.TaskKeys, ",")},
-		{"RELEASE_KEYS", strings.Join(s.ReleaseKeys, ",")}, {"SHA256_AMD64", s.digest("amd64")}, {"SHA256_ARM64", s.digest("arm64")},
+		{"RELEASE_KEYS", strings.Join(s.ReleaseKeys, ",")}, {"SHA256_AMD64", amd64}, {"SHA256_ARM64", arm64},
+		{"PACKAGE_REF", r.Reference}, {"PACKAGE_DIGEST", r.Digest}, {"CHANNEL", r.Channel}, {"SEQUENCE", sequence},
+		{"LAYER_AMD64", layerAMD64}, {"LAYER_ARM64", layerARM64},
 		{"RESOLVE_ADDRESS", s.ResolveAddress}, {"INSTALL_RUNTIME", yes(s.InstallRuntime)}, {"RUNTIME_PACKAGE", s.RuntimePackage},
 		{"REGISTRY", s.Registry}, {"LOGIN", yes(s.Direct)}, {"TOKEN_ID", tokenID}, {"ROOTS", strings.TrimSpace(s.Roots)},
 	})

@@ -3,6 +3,7 @@ package bootstrap
 import (
 	"net"
 	"net/url"
+	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/paste"
@@ -38,6 +39,25 @@ type Site struct {
 	InstallRuntime bool   // install a container runtime where there is none
 	RuntimePackage string // its apt package
 	Registry       string // HOST[:PORT] that nodes log in to; empty: none
+}
+
+// Release is the release of the channel of a script's node, as it was when the script was made.
+type Release struct {
+	Reference string // HOST[:PORT]/repository@sha256:<hex>, as OCI's clients write it; empty: there is none, and Agents are installed
+	Digest    string // sha256:<hex> of its index
+	Channel   string
+	Sequence  int64 // the script obeys no lower number
+	Platforms []wire.ReleasePlatform
+}
+
+// program is what the release installs on Linux of an architecture: the digest of the program, and type and digest of its layer.
+func (r Release) program(arch string) (program, layer string) {
+	for _, p := range r.Platforms {
+		if p.OS == "linux" && p.Arch == arch {
+			return strings.TrimPrefix(p.Program, "sha256:"), p.MediaType + " " + strings.TrimPrefix(p.Digest, "sha256:")
+		}
+	}
+	return "", ""
 }
 
 // URL is where a machine fetches the script of a token. It holds the fetch part, and never the secret.

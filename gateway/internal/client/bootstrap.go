@@ -55,8 +55,8 @@ type BootstrapScript struct {
 // BootstrapMetadata says what a script brings.
 type BootstrapMetadata struct {
 	TrustBundleVersion TrustVersion       `json:"trust_bundle_version"`
-	PackageRef         string             `json:"package_ref"`    // for the usual platform; empty: the gateway carries no agent
-	PackageDigest      string             `json:"package_digest"` // sha256:<hex>
+	PackageRef         string             `json:"package_ref"`    // HOST[:PORT]/repository@sha256:<hex>; without a release, the URL of the usual platform's agent
+	PackageDigest      string             `json:"package_digest"` // sha256:<hex>, of the release's index or of that agent
 	Packages           []BootstrapPackage `json:"packages"`
 }
 

@@ -7,6 +7,7 @@
 package nodeapi
 
 import (
+	"context"
 	"io/fs"
 	"log/slog"
 	"net/http"
@@ -39,17 +40,19 @@ type Config struct {
 	Issuer      authority.Issuer
 	Store       *store.Store
 	Info        *reply.Info
-	Address     func(*http.Request) string          // of the client, as far as it can be trusted
-	Now         func() time.Time                    // nil: time.Now
-	Interval    time.Duration                       // between heartbeats, as the gateway wishes it
-	RenewEvery  time.Duration                       // a node may renew once in it, and some times in a row; 0: no bound
-	RequireMTLS bool                                // signatures are good for renewal alone
-	Agents      fs.FS                               // the agent binaries: <os>-<arch>/muster-agent; nil: none
-	Version     string                              // of this gateway and the agents it carries
-	BodyTime    time.Duration                       // how long a request's body may take to arrive; 0: 15 s
-	Installer   func(*http.Request) ([]byte, error) // the joining script for whoever asks; nil: there is none
-	More        []Route                             // routes beside this package's own, with the proof Identity
-	Logger      *slog.Logger
+	Address     func(*http.Request) string // of the client, as far as it can be trusted
+	Now         func() time.Time           // nil: time.Now
+	Interval    time.Duration              // between heartbeats, as the gateway wishes it
+	RenewEvery  time.Duration              // a node may renew once in it, and some times in a row; 0: no bound
+	RequireMTLS bool                       // signatures are good for renewal alone
+	Agents      fs.FS                      // the agent binaries: <os>-<arch>/muster-agent; nil: none
+	Version     string                     // of this gateway and the agents it carries
+	BodyTime    time.Duration              // how long a request's body may take to arrive; 0: 15 s
+	// Newcomer is what the machine of a node should install for an architecture; nil, or a nil Release: what its script was made with.
+	Newcomer  func(ctx context.Context, n store.Node, arch string) (*wire.Release, error)
+	Installer func(*http.Request) ([]byte, error) // the joining script for whoever asks; nil: there is none
+	More      []Route                             // routes beside this package's own, with the proof Identity
+	Logger    *slog.Logger
 }
 
 // API is safe for concurrent use.
@@ -99,6 +102,7 @@ func (a *API) ownRoutes() []Route {
 
 		{Method: "GET", Path: wire.BootstrapScriptPath(token), Proof: FetchPart, serve: a.script},
 		{Method: "POST", Path: wire.BootstrapScriptPath(token), Proof: FetchPart, serve: a.script},
+		{Method: "GET", Path: wire.BootstrapReleasePath(token), Proof: FetchPart, serve: a.newcomer},
 		{Method: "GET", Path: wire.RegistryCredentialPath(token), Proof: WholeToken, serve: a.registryCredential},
 
 		{Method: "POST", Path: wire.PathRegister, Proof: Credential, MaxBody: wire.MaxRegisterBody, serve: a.register},

@@ -1,0 +1,69 @@
+package release
+
+import (
+	"cmp"
+	"context"
+
+	"muster/agent/wire"
+	"muster/store/releases"
+)
+
+// Newcomer is what a machine installs that becomes a node of a channel.
+type Newcomer struct {
+	releases.Release
+	Channel  string
+	Sequence int64  // that the channel had
+	Pointer  string // the envelope of its signed pointer; "": none that a newcomer should obey
+}
+
+// Newcomer gives the release for machines whose labels are these; false: there is none. Until a rollout is done, that is the release before:
+// a newcomer does not try what nobody has tried.
+func (d *Desk) Newcomer(labels map[string]string) (Newcomer, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	name := cmp.Or(labels[wire.LabelChannel], wire.DefaultChannel)
+	c := d.channels[name]
+	if c == nil {
+		return Newcomer{}, false
+	}
+	n := Newcomer{Channel: name, Sequence: c.Sequence}
+	if c.tried() || c.Previous == "" {
+		n.Release = d.releases[c.Digest]
+		n.Pointer = d.pointers[address{name, c.Sequence}].Envelope
+		return n, true
+	}
+	n.Release = d.releases[c.Previous]
+	return n, true
+}
+
+// tried tells whether everybody may have the channel's release: its rollout is done, or never had waves.
+func (c *channel) tried() bool {
+	o := c.rollout
+	if o == nil || o.Digest != c.Digest || o.State == releases.Done {
+		return true
+	}
+	return o.State == releases.Running && c.plan.Canary == "" && len(c.plan.Steps) <= 1
+}
+
+// Place is where a machine without an identity gets a layer of a release that lies elsewhere, with the header that it has to show. For a
+// release of this registry both are empty.
+func (d *Desk) Place(ctx context.Context, r releases.Release, layer string) (url, authorization string, err error) {
+	if !elsewhere(r.Reference) {
+		return "", "", nil
+	}
+	c, err := d.credential(ctx, r.Credential)
+	if err != nil {
+		return "", "", err
+	}
+	there, err := d.remote.Repository(r.Reference, c)
+	if err != nil {
+		return "", "", err
+	}
+	return there.Lend(ctx, layer)
+}
+
+// Repository is where a release lies: a repository of this registry, or host/repository.
+func Repository(r releases.Release) string { return repository(r.Reference) }
+
+// Elsewhere tells whether a release lies in another registry.
+func Elsewhere(r releases.Release) bool { return elsewhere(r.Reference) }
