@@ -105,7 +105,8 @@ func (p *pusher) workshop() *workshop {
 	if err != nil {
 		p.t.Fatal(err)
 	}
-	c.env = append(cleanEnv(), "HOME="+c.dir, "SSL_CERT_FILE="+root, "DOCKER_CONFIG="+c.dir, "REGISTRY_AUTH_FILE="+c.dir+"/auth.json",
+	// podman manifest inspect does not look at REGISTRY_AUTH_FILE, so that names what podman looks at by itself.
+	c.env = append(cleanEnv(), "HOME="+c.dir, "SSL_CERT_FILE="+root, "DOCKER_CONFIG="+c.dir, "REGISTRY_AUTH_FILE="+c.dir+"/containers/auth.json",
 		"CONTAINERS_STORAGE_CONF="+c.dir+"/storage.conf", "XDG_RUNTIME_DIR="+c.dir)
 	return c
 }
