@@ -44,6 +44,7 @@ func BenchmarkBudgets(b *testing.B) {
 		{"signed", (*bench).signed},
 		{"pace", (*bench).atPace},
 		{"tasks", (*bench).tasks},
+		{"pull", (*bench).pulls},
 		{"fleet", (*bench).fleet},
 		{"agent", (*bench).agent},
 	} {

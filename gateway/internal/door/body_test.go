@@ -6,9 +6,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"strings"
 	"testing"
+	"testing/iotest"
 	"time"
 
 	"muster/gateway/internal/door"
@@ -92,5 +94,26 @@ func TestUploads(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// TestPatientCopies: what is copied to a patient writer arrives whole, from a reader with a bound and from one without.
+func TestPatientCopies(t *testing.T) {
+	content := bytes.Repeat([]byte("0123456789abcdef"), 64<<10) // more than one piece
+	for name, from := range map[string]func() io.Reader{
+		"bounded":           func() io.Reader { return io.LimitReader(bytes.NewReader(content), int64(len(content))) },
+		"unbounded":         func() io.Reader { return struct{ io.Reader }{bytes.NewReader(content)} },
+		"shorter than said": func() io.Reader { return io.LimitReader(bytes.NewReader(content), 1<<40) },
+	} {
+		w := httptest.NewRecorder()
+		n, err := io.Copy(door.Patient(w), from())
+		if err != nil || n != int64(len(content)) || !bytes.Equal(w.Body.Bytes(), content) {
+			t.Errorf("%s: %d bytes, %v", name, n, err)
+		}
+	}
+	fault := errors.New("the disk")
+	if n, err := io.Copy(door.Patient(httptest.NewRecorder()), io.MultiReader(strings.NewReader("half"), iotest.ErrReader(fault))); n != 4 ||
+		!errors.Is(err, fault) {
+		t.Errorf("%d bytes, %v", n, err)
 	}
 }

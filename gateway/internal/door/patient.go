@@ -1,6 +1,9 @@
 package door
 
 import (
+	"errors"
+	"io"
+	"math"
 	"net/http"
 	"time"
 )
@@ -8,6 +11,7 @@ import (
 const (
 	patience  = 2 * time.Minute // for each piece of a long answer
 	pieceSize = 16 << 10
+	filePiece = 128 << 10 // of an answer that is copied
 )
 
 // Patient gives a writer for a long answer. The answer may take as long as the peer goes on taking it, because a slow line is no
@@ -35,4 +39,26 @@ func (p *patient) Write(text []byte) (n int, err error) {
 			return n, err
 		}
 	}
+}
+
+// ReadFrom lets net/http copy by its own means, piece by piece, each with its own deadline. A piece is read from what an io.LimitedReader
+// limits: net/http looks through one of them, and no further.
+func (p *patient) ReadFrom(from io.Reader) (n int64, err error) {
+	whole, ok := from.(*io.LimitedReader)
+	if !ok {
+		whole = &io.LimitedReader{R: from, N: math.MaxInt64}
+	}
+	for whole.N > 0 {
+		_ = p.control.SetWriteDeadline(time.Now().Add(patience)) // the kernel's clock; a writer of a test has none
+		m, err := io.CopyN(p.ResponseWriter, whole.R, min(filePiece, whole.N))
+		n += m
+		whole.N -= m
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+	}
+	return n, nil
 }

@@ -35,7 +35,7 @@ func (c *call) getBlob() error {
 	}
 	defer blob.Close()
 	c.content("application/octet-stream", blob.Digest)
-	http.ServeContent(c.w, c.r, "", time.Time{}, blob)
+	http.ServeContent(c.w, c.r, "", time.Time{}, blob.File)
 	return nil
 }
 
