@@ -28,7 +28,7 @@ var (
 
 	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
 	sharedNames = []string{
-		"account", "artifact", "audit", "remote", "limit", "reply", "origin", "reading", "replay", "selector", "timeline", "door", "secret", "masterkey",
+		"account", "artifact", "audit", "build", "remote", "limit", "reply", "origin", "reading", "replay", "selector", "timeline", "door", "secret", "masterkey",
 		"outage", "reach", "installer",
 	}
 

@@ -11,6 +11,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/build"
 	"muster/store/releases"
 )
 
@@ -59,15 +60,15 @@ func (d *Desk) Import(ctx context.Context, agents fs.FS, version string) (Releas
 
 // carry puts the agents into the registry, and gives the digest of their index; "": there are none.
 func (d *Desk) carry(ctx context.Context, agents fs.FS, version string) (string, error) {
-	names, err := fs.Glob(agents, "*-*/"+programName)
+	names, err := fs.Glob(agents, "*-*/"+build.ProgramName)
 	if err != nil {
 		return "", err
 	}
 	slices.Sort(names)
 	index := document{SchemaVersion: 2, MediaType: wire.MediaIndex, ArtifactType: wire.ArtifactAgent,
-		Annotations: map[string]string{versionLabel: version}}
+		Annotations: map[string]string{build.VersionLabel: version}}
 	for _, name := range names {
-		system, arch, _ := strings.Cut(strings.TrimSuffix(name, "/"+programName), "-")
+		system, arch, _ := strings.Cut(strings.TrimSuffix(name, "/"+build.ProgramName), "-")
 		content, err := fs.ReadFile(agents, name)
 		if err != nil {
 			return "", err
@@ -91,7 +92,7 @@ func (d *Desk) carryOne(ctx context.Context, content []byte) (artifact.Descripto
 	if err != nil {
 		return layer, err
 	}
-	layer.Annotations = map[string]string{titleLabel: programName}
+	layer.Annotations = map[string]string{titleLabel: build.ProgramName}
 	return d.putArtifact(ctx, wire.AgentRepository, document{ArtifactType: wire.ArtifactAgent, Layers: []artifact.Descriptor{layer}})
 }
 

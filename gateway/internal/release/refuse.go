@@ -18,8 +18,3 @@ func noChannel(name string) error {
 func inUse(digest, by string) error {
 	return wire.Refuse(wire.CodeReleaseInUse, "the release "+digest+" is needed by "+by, "promote another one there first")
 }
-
-// unusable says what is wrong with the content of a release.
-func unusable(format string, args ...any) error {
-	return wire.Refuse(wire.CodeReleaseUnusable, fmt.Sprintf(format, args...), "muster release push makes one that nodes can install")
-}

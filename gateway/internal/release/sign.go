@@ -11,6 +11,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/build"
 	"muster/store"
 	"muster/store/releases"
 )
@@ -49,7 +50,7 @@ func (d *Desk) signed(want wire.ReleasePointer, offered []byte, by store.Actor) 
 		return p, err
 	}
 	if len(payload) > wire.MaxPointer {
-		return p, unusable("the pointer has %d bytes, and nodes read %d at most", len(payload), wire.MaxPointer)
+		return p, build.Unusable("the pointer has %d bytes, and nodes read %d at most", len(payload), wire.MaxPointer)
 	}
 	envelope, err := d.Sign(payload)
 	if err != nil {

@@ -1,4 +1,4 @@
-package release
+package build
 
 import (
 	"archive/tar"
@@ -16,9 +16,6 @@ import (
 	"muster/agent/wire"
 	"muster/store/releases"
 )
-
-// programName is the one file of a layer that is an archive.
-const programName = "muster-agent"
 
 // Media types of layers as docker names them.
 const (
@@ -66,11 +63,11 @@ func (l layer) read(content io.Reader) (program, error) {
 	case whole.failed != nil:
 		return program{}, fmt.Errorf("read the layer %s: %w", l.digest, whole.failed)
 	case whole.count > l.size:
-		return program{}, unusable("the layer %s is larger than the %d bytes that its manifest says", l.digest, l.size)
+		return program{}, Unusable("the layer %s is larger than the %d bytes that its manifest says", l.digest, l.size)
 	case whole.count < l.size:
-		return program{}, unusable("the layer %s is cut off: it has %d bytes of %d", l.digest, whole.count, l.size)
+		return program{}, Unusable("the layer %s is cut off: it has %d bytes of %d", l.digest, whole.count, l.size)
 	case whole.digest() != l.digest:
-		return program{}, unusable("the layer %s has another digest, %s", l.digest, whole.digest())
+		return program{}, Unusable("the layer %s has another digest, %s", l.digest, whole.digest())
 	}
 	return found, err
 }
@@ -85,7 +82,7 @@ func (l layer) open(content io.Reader) (program, error) {
 	packed := bufio.NewReader(content)
 	unpacked, err := gzip.NewReader(packed)
 	if err != nil {
-		return program{}, unusable("the layer %s is no gzip", l.digest)
+		return program{}, Unusable("the layer %s is no gzip", l.digest)
 	}
 	unpacked.Multistream(false)
 	found, err := readTar(unpacked, l.digest)
@@ -93,7 +90,7 @@ func (l layer) open(content io.Reader) (program, error) {
 		return program{}, err
 	}
 	if _, err := packed.ReadByte(); err != io.EOF {
-		return program{}, unusable("the layer %s has data after its end", l.digest)
+		return program{}, Unusable("the layer %s has data after its end", l.digest)
 	}
 	return found, nil
 }
@@ -108,10 +105,10 @@ func readTar(content io.Reader, digest string) (program, error) {
 			break
 		}
 		if entries == mostEntries {
-			return program{}, unusable("the layer %s has more than %d entries: it may have one file, and its folders", digest, mostEntries)
+			return program{}, Unusable("the layer %s has more than %d entries: it may have one file, and its folders", digest, mostEntries)
 		}
 		if err != nil {
-			return program{}, unusable("the layer %s is no whole tar archive: %v", digest, err)
+			return program{}, Unusable("the layer %s is no whole tar archive: %v", digest, err)
 		}
 		if header.Typeflag == tar.TypeDir && inside(header.Name) {
 			continue
@@ -121,12 +118,12 @@ func readTar(content io.Reader, digest string) (program, error) {
 		}
 		read, err := readProgram(archive)
 		if err != nil {
-			return program{}, unusable("the layer %s is cut off within the program", digest)
+			return program{}, Unusable("the layer %s is cut off within the program", digest)
 		}
 		found = &read
 	}
 	if found == nil {
-		return program{}, unusable("the layer %s has no file %s", digest, programName)
+		return program{}, Unusable("the layer %s has no file %s", digest, ProgramName)
 	}
 	return *found, onlyZeros(content, digest)
 }
@@ -134,17 +131,17 @@ func readTar(content io.Reader, digest string) (program, error) {
 func checkEntry(header *tar.Header, second bool, digest string) error {
 	switch {
 	case !inside(header.Name):
-		return unusable("the layer %s has a name that climbs out: %.80q", digest, header.Name)
+		return Unusable("the layer %s has a name that climbs out: %.80q", digest, header.Name)
 	case header.Typeflag == tar.TypeSymlink, header.Typeflag == tar.TypeLink:
-		return unusable("the layer %s has a link, %.80q: it may have one regular file alone", digest, header.Name)
+		return Unusable("the layer %s has a link, %.80q: it may have one regular file alone", digest, header.Name)
 	case header.Typeflag != tar.TypeReg:
-		return unusable("the layer %s has %.80q, which is no regular file", digest, header.Name)
+		return Unusable("the layer %s has %.80q, which is no regular file", digest, header.Name)
 	case second:
-		return unusable("the layer %s has a second file, %.80q", digest, header.Name)
-	case path.Base(header.Name) != programName:
-		return unusable("the layer %s has the file %.80q: it must be %s", digest, header.Name, programName)
+		return Unusable("the layer %s has a second file, %.80q", digest, header.Name)
+	case path.Base(header.Name) != ProgramName:
+		return Unusable("the layer %s has the file %.80q: it must be %s", digest, header.Name, ProgramName)
 	case header.Size > wire.MaxProgram:
-		return unusable("the program in the layer %s is larger than %d bytes", digest, wire.MaxProgram)
+		return Unusable("the program in the layer %s is larger than %d bytes", digest, wire.MaxProgram)
 	}
 	return nil
 }
@@ -169,13 +166,13 @@ func onlyZeros(content io.Reader, digest string) error {
 	for {
 		n, err := content.Read(buffer)
 		if left -= n; left < 0 || strings.Trim(string(buffer[:n]), "\x00") != "" {
-			return unusable("the layer %s has data after the archive's end", digest)
+			return Unusable("the layer %s has data after the archive's end", digest)
 		}
 		if err == io.EOF {
 			return nil
 		}
 		if err != nil {
-			return unusable("the layer %s is damaged at its end: %v", digest, err)
+			return Unusable("the layer %s is damaged at its end: %v", digest, err)
 		}
 	}
 }
@@ -212,17 +209,17 @@ func machineOf(arch string) (byte, bool) {
 func checkProgram(p program, system, arch string) error {
 	machine, known := machineOf(arch)
 	if system != "linux" || !known {
-		return unusable("there is no agent for %.20q/%.20q: releases are for linux/amd64 and linux/arm64", system, arch)
+		return Unusable("there is no agent for %.20q/%.20q: releases are for linux/amd64 and linux/arm64", system, arch)
 	}
 	if p.size > wire.MaxProgram {
-		return unusable("the program for %s/%s is larger than %d bytes", system, arch, wire.MaxProgram)
+		return Unusable("the program for %s/%s is larger than %d bytes", system, arch, wire.MaxProgram)
 	}
 	h := p.head
 	if len(h) < elfHeader || string(h[:4]) != "\x7fELF" || h[4] != 2 || h[5] != 1 || h[17] != 0 || h[16] != 2 && h[16] != 3 {
-		return unusable("the program for %s/%s is no 64-bit ELF program", system, arch)
+		return Unusable("the program for %s/%s is no 64-bit ELF program", system, arch)
 	}
 	if h[18] != machine || h[19] != 0 {
-		return unusable("the program for %s/%s is built for another machine", system, arch)
+		return Unusable("the program for %s/%s is built for another machine", system, arch)
 	}
 	return nil
 }

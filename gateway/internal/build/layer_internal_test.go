@@ -1,4 +1,4 @@
-package release
+package build
 
 import (
 	"archive/tar"
@@ -82,7 +82,7 @@ func bomb(block, behind []byte) []byte {
 // largeHeader is the beginning of an archive with a program that is too large.
 func largeHeader() []byte {
 	var out bytes.Buffer
-	if err := tar.NewWriter(&out).WriteHeader(&tar.Header{Name: programName, Typeflag: tar.TypeReg, Size: wire.MaxProgram + 1}); err != nil {
+	if err := tar.NewWriter(&out).WriteHeader(&tar.Header{Name: ProgramName, Typeflag: tar.TypeReg, Size: wire.MaxProgram + 1}); err != nil {
 		panic(err)
 	}
 	return out.Bytes()
@@ -93,7 +93,7 @@ func layerOf(mediaType string, content []byte) layer {
 }
 
 func TestLayer(t *testing.T) {
-	good := archive(regular(programName))
+	good := archive(regular(ProgramName))
 	plain := elf(amd64, 4000)
 	for name, c := range map[string]struct {
 		mediaType string
@@ -105,17 +105,17 @@ func TestLayer(t *testing.T) {
 		"tar of docker":         {dockerTar, good, ""},
 		"tar+gzip":              {wire.MediaTarGzip, packed(good), ""},
 		"tar+gzip of docker":    {dockerGzip, packed(good), ""},
-		"in a folder":           {wire.MediaTar, archive(file{name: "usr/", kind: tar.TypeDir}, regular("usr/bin/"+programName)), ""},
+		"in a folder":           {wire.MediaTar, archive(file{name: "usr/", kind: tar.TypeDir}, regular("usr/bin/"+ProgramName)), ""},
 		"no padding":            {wire.MediaTar, bytes.TrimRight(good, "\x00"), "cut off|no whole tar"},
 		"much padding":          {wire.MediaTar, append(bytes.Clone(good), make([]byte, 10240)...), ""},
-		"climbs":                {wire.MediaTar, archive(regular("../" + programName)), "climbs out"},
-		"climbs inside":         {wire.MediaTar, archive(regular("a/../../" + programName)), "climbs out"},
-		"absolute":              {wire.MediaTar, archive(regular("/bin/" + programName)), "climbs out"},
+		"climbs":                {wire.MediaTar, archive(regular("../" + ProgramName)), "climbs out"},
+		"climbs inside":         {wire.MediaTar, archive(regular("a/../../" + ProgramName)), "climbs out"},
+		"absolute":              {wire.MediaTar, archive(regular("/bin/" + ProgramName)), "climbs out"},
 		"a climbing folder":     {wire.MediaTar, archive(file{name: "../x/", kind: tar.TypeDir}), "climbs out"},
-		"a symbolic link":       {wire.MediaTar, archive(file{name: programName, kind: tar.TypeSymlink, link: "/bin/sh"}), "a link"},
-		"a hard link":           {wire.MediaTar, archive(regular(programName), file{name: "b", kind: tar.TypeLink, link: programName}), "a link"},
-		"a device":              {wire.MediaTar, archive(file{name: programName, kind: tar.TypeChar}), "no regular file"},
-		"a second file":         {wire.MediaTar, archive(regular(programName), regular("x/"+programName)), "a second file"},
+		"a symbolic link":       {wire.MediaTar, archive(file{name: ProgramName, kind: tar.TypeSymlink, link: "/bin/sh"}), "a link"},
+		"a hard link":           {wire.MediaTar, archive(regular(ProgramName), file{name: "b", kind: tar.TypeLink, link: ProgramName}), "a link"},
+		"a device":              {wire.MediaTar, archive(file{name: ProgramName, kind: tar.TypeChar}), "no regular file"},
+		"a second file":         {wire.MediaTar, archive(regular(ProgramName), regular("x/"+ProgramName)), "a second file"},
 		"another name":          {wire.MediaTar, archive(regular("agent")), "it must be muster-agent"},
 		"empty":                 {wire.MediaTar, archive(), "has no file muster-agent"},
 		"no tar":                {wire.MediaTar, plain, "no whole tar"},
@@ -161,7 +161,7 @@ func refused(t *testing.T, err error, want ...string) {
 
 // TestLayerAsStated: size and digest are those of the manifest.
 func TestLayerAsStated(t *testing.T) {
-	content := packed(archive(regular(programName)))
+	content := packed(archive(regular(ProgramName)))
 	l := layerOf(wire.MediaTarGzip, content)
 	longer := l
 	longer.size++
@@ -224,7 +224,7 @@ func TestCheckProgram(t *testing.T) {
 
 // FuzzLayer: whatever the bytes are, nothing panics, and what is taken is a program of the stated bytes.
 func FuzzLayer(f *testing.F) {
-	good := archive(regular(programName))
+	good := archive(regular(ProgramName))
 	f.Add(good, 0)
 	f.Add(packed(good), 1)
 	f.Add(elf(amd64, 30), 2)
