@@ -1,0 +1,49 @@
+package release_test
+
+import (
+	"testing"
+
+	"muster/agent/wire"
+	"muster/store/releases"
+)
+
+// TestClaims: a node that says it has committed, and runs another program, is not through.
+func TestClaims(t *testing.T) {
+	h := newHall(t, names(3)...)
+	v1 := h.release("v1")
+	h.point(v1, waves())
+	canary := one(t, h.look())
+	h.say(canary, wire.UpdateTrial, "")
+	h.say(canary, wire.UpdateCommitted, "")
+	h.look()
+	if c := h.state(releases.Running); c.Counts.Admitted != 1 || c.Counts.Running != 0 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// TestAfterwards: when a rollout is done, a late node gets its release too: in its window alone, and not again where it failed, until a
+// higher number orders it.
+func TestAfterwards(t *testing.T) {
+	h := newHall(t)
+	v1 := h.release("v1")
+	h.point(v1, nil)
+	h.look()
+	h.state(releases.Done)
+	h.enrol("shut", map[string]string{wire.LabelWindow: "Mon 02:00-04:00"})
+	h.enrol("late", nil)
+	if offered := h.look(); one(t, offered) != "late" {
+		t.Fatalf("offered %v", offered)
+	}
+	h.say("late", wire.UpdateRolledBack, wire.UpdateHung)
+	if offered := h.look(); len(offered) != 0 {
+		t.Errorf("after it failed: %v", offered)
+	}
+	h.open()
+	if offered := h.look(); len(offered) != 0 {
+		t.Errorf("after a restart: %v", offered)
+	}
+	h.point(v1, nil)
+	if offered := h.look(); one(t, offered) != "late" {
+		t.Errorf("under a higher number: %v", offered)
+	}
+}
