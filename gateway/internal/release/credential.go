@@ -13,7 +13,7 @@ import (
 )
 
 // secretPrefix begins the names of the gateway's own secrets that open registries elsewhere. The store seals them.
-const secretPrefix = "registry/"
+const secretPrefix = "registry-credential/"
 
 // SetCredential stores a credential in place of the earlier one with its name.
 func (d *Desk) SetCredential(ctx context.Context, c Credential, by store.Actor) error {

@@ -128,7 +128,7 @@ func TestCredentials(t *testing.T) {
 	if err != nil || len(all) != 1 || all[0] != ci {
 		t.Errorf("got %+v, %v", all, err)
 	}
-	rows, err := h.store.Records().Query(t.Context(), statement("SELECT value FROM secrets WHERE name LIKE 'registry/%'"))
+	rows, err := h.store.Records().Query(t.Context(), statement("SELECT value FROM secrets WHERE name LIKE 'registry-credential/%'"))
 	if err != nil || len(rows) != 1 || strings.Contains(rows[0][0].(string), password) {
 		t.Errorf("on the disk: %v, %v", rows, err)
 	}
