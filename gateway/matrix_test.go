@@ -67,7 +67,7 @@ func (r row) takesToken() bool {
 // absent tells whether the matrix names something that does not exist in its requests to this route.
 func (r row) absent() bool {
 	name := r.parameter()
-	nothing := name == "root" || name == "key" || name == "digest"
+	nothing := name == "credential" || name == "root" || name == "key" || name == "digest"
 	return nothing || strings.HasSuffix(r.path, "/archive") || strings.Contains(samples[r.pattern()].query, "none")
 }
 
@@ -308,6 +308,8 @@ func (m *matrix) thing(parameter string, c caller, self *identity, want string) 
 		return "latest"
 	case "channel":
 		return wire.DefaultChannel
+	case "credential":
+		return "none"
 	}
 	m.t.Fatalf("say what stands for {%s} in a path", parameter)
 	return ""

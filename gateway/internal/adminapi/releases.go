@@ -73,7 +73,16 @@ func (s *server) listPins(c *call) (any, error) {
 }
 
 func (s *server) pinList(c *call) (any, error) {
-	pins, err := s.Releases.Pins(c.r.Context())
+	ctx := c.r.Context()
+	pins, err := s.Releases.Pins(ctx)
+	for i := range pins {
+		if pins[i].Node.Name != "" {
+			continue
+		}
+		if n, err := s.Fleet.Node(ctx, "", pins[i].NodeID); err == nil { // the release part knows only nodes that have enrolled
+			pins[i].Node = release.Ref{ID: n.ID, Name: n.Name, Tenant: n.Tenant}
+		}
+	}
 	return client.PinList{Pins: each(pins, pinShape)}, err
 }
 

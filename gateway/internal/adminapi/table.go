@@ -34,8 +34,8 @@ func (r Route) Pattern() string { return r.Method + " " + wire.PrefixAdmin + r.P
 // Table is every route of this API. A new route is a new row here. The authorisation matrix in package main then calls it as every kind
 // of caller.
 //
-// Listing PSKs needs psk:write, listing accounts needs accounts:write, and listing secrets needs secrets:write: a caller who cannot
-// change them needs no list.
+// Listing PSKs needs psk:write, listing accounts needs accounts:write, listing secrets needs secrets:write, and listing credentials of
+// registries needs releases:write: a caller who cannot change them needs no list.
 func Table() []Route {
 	none := Body{}
 	usual := Body{Bytes: wire.MaxBody, Time: 10 * time.Second}
@@ -87,6 +87,9 @@ func Table() []Route {
 		{"POST", "pins", fleetWide(client.ScopeReleasesWrite), usual, takes((*server).addPins)},
 		{"POST", "pins/drop", fleetWide(client.ScopeReleasesWrite), usual, takes((*server).dropPins)},
 		{"DELETE", "pins/{node}", fleetWide(client.ScopeReleasesWrite), none, (*server).dropPin},
+		{"GET", "registry-credentials", fleetWide(client.ScopeReleasesWrite), none, (*server).listCredentials},
+		{"PUT", "registry-credentials/{credential}", fleetWide(client.ScopeReleasesWrite), usual, takes((*server).setCredential)},
+		{"DELETE", "registry-credentials/{credential}", fleetWide(client.ScopeReleasesWrite), none, (*server).dropCredential},
 		{"GET", "secrets", tenants(client.ScopeSecretsWrite), none, (*server).listSecrets},
 		{"PUT", "secrets/{secret}", tenants(client.ScopeSecretsWrite), usual, takes((*server).setSecret)},
 		{"DELETE", "secrets/{secret}", tenants(client.ScopeSecretsWrite), none, (*server).dropSecret},

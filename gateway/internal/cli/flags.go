@@ -92,6 +92,8 @@ func ownFlags() []flag {
 		{name: "digest", value: "DIGEST", usage: "the release, by digest or version", unset: true},
 		{name: "reference", value: "HOST/REPOSITORY", usage: "another registry that has the release"},
 		{name: "credential", value: "NAME", usage: "the credential of that registry"},
+		{name: "username", value: "NAME", usage: "the user's name at the registry, else the password is a token", unset: true},
+		{name: "realm", value: "HOST", usage: "the host that gives out the registry's tokens, where that is another one", unset: true},
 		{name: "canary", value: "N|N%", usage: "so many nodes get it first (1); 0: none"},
 		{name: "steps", value: "N%,...", usage: "the waves after that, in percent of all nodes (100%)"},
 		{name: "soak", value: "DURATION", usage: "so long a wave must have been well before the next one (10m)"},

@@ -23,7 +23,7 @@ func nowText() map[string]string {
 
 // Commands are all of the group.
 func Commands() []cli.Command {
-	return append(contentCommands(), append(channelCommands(), pinCommands()...)...)
+	return append(contentCommands(), append(channelCommands(), append(pinCommands(), loginCommands()...)...)...)
 }
 
 func contentCommands() []cli.Command {

@@ -1,0 +1,47 @@
+package adminapi
+
+import (
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/release"
+)
+
+// listCredentials shows what opens registries elsewhere. No password ever leaves the gateway but to its own registry.
+func (s *server) listCredentials(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	all, err := s.Releases.Credentials(c.r.Context())
+	return client.RegistryCredentialList{Credentials: each(all, credentialShape)}, err
+}
+
+func (s *server) setCredential(c *call, q client.RegistryCredentialRequest) (any, error) {
+	name, err := c.credential()
+	if err != nil {
+		return nil, err
+	}
+	set := release.Credential{Name: name, Host: q.Host, Realm: q.Realm, Username: q.Username, Password: q.Password}
+	return credentialShape(set), s.Releases.SetCredential(c.r.Context(), set, c.caller.Actor)
+}
+
+func (s *server) dropCredential(c *call) (any, error) {
+	name, err := c.credential()
+	if err != nil {
+		return nil, err
+	}
+	return client.Done{ID: name, Status: "deleted"}, s.Releases.DropCredential(c.r.Context(), name, c.caller.Actor)
+}
+
+// credential is the name that the path has. What is not a name is not repeated: it may be the password.
+func (c *call) credential() (string, error) {
+	name := c.r.PathValue("credential")
+	if wire.CheckName(name) != nil {
+		return "", wire.Refuse(wire.CodeBadName, "this is not a credential's name",
+			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends")
+	}
+	return name, nil
+}
+
+func credentialShape(c release.Credential) client.RegistryCredential {
+	return client.RegistryCredential{Name: c.Name, Host: c.Host, Realm: c.Realm, Username: c.Username}
+}

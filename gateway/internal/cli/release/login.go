@@ -1,0 +1,84 @@
+package release
+
+import (
+	"context"
+	"fmt"
+	"strings"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func loginCommands() []cli.Command {
+	return []cli.Command{
+		{Name: "release login", Args: "NAME HOST", Least: 2, Most: 2, Flags: []string{"username", "realm", "file"}, Run: releaseLogin,
+			Says:    map[string]string{"file": "file with the password or token (- is standard input)"},
+			Summary: "keep what opens another registry, for releases that lie there",
+			Text: "The password comes from standard input or --file, never from the arguments; a newline at its end is cut. The gateway seals " +
+				"it, and shows it never again. Nodes do not get it: the gateway asks that registry for tokens that live for minutes. Take an " +
+				"account there that may only pull.",
+			Examples: []string{"muster release login ghcr ghcr.io --username robot --file token.txt",
+				"muster release add sha256:4f9a... --reference ghcr.io/example/muster-agent --credential ghcr"}},
+		{Name: "release logins", Flags: []string{"output"}, Run: releaseLogins, Summary: "list what opens other registries, without passwords",
+			Text: "A release names the one that it needs.", Examples: []string{"muster release logins"}},
+		{Name: "release logout", Args: "NAME", Least: 1, Most: 1, Flags: []string{"yes"}, Run: releaseLogout,
+			Summary: "forget what opens another registry", Text: "One that a release needs stays. It asks first unless --yes is given.",
+			Examples: []string{"muster release logout ghcr"}},
+	}
+}
+
+func releaseLogin(ctx context.Context, s *cli.Session) error {
+	file := s.Flags.Text("file")
+	if file == "" && s.Interactive() {
+		return cli.Usagef("--file FILE or a pipe gives it", "where does the password come from?")
+	}
+	if file == "" {
+		file = "-"
+	}
+	raw, err := s.ReadFile(file)
+	if err != nil {
+		return fmt.Errorf("read the password: %w", err)
+	}
+	password := strings.TrimRight(string(raw), "\r\n")
+	if password == "" {
+		return cli.Usagef("--file FILE or a pipe gives it", "the password is empty")
+	}
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	set, err := c.SetRegistryCredential(ctx, s.Words[0], client.RegistryCredentialRequest{Host: s.Words[1], Realm: s.Flags.Text("realm"),
+		Username: s.Flags.Text("username"), Password: password})
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "The credential %s of %s is kept.\n", screen.Printable(set.Name), screen.Printable(set.Host))
+	return nil
+}
+
+func releaseLogins(ctx context.Context, s *cli.Session) error {
+	columns := []screen.Column{{Name: "NAME", Least: 12}, {Name: "HOST", Least: 12}, {Name: "USER", Least: 8}, {Name: "REALM", Rank: 1}}
+	return cli.ShowList(ctx, s, func(c *client.Client) (client.RegistryCredentialList, error) { return c.RegistryCredentials(ctx) }, columns,
+		func(l client.RegistryCredentialList) [][]string {
+			return cli.Rows(l.Credentials, func(r client.RegistryCredential) []string {
+				return []string{screen.OrUnknown(r.Name), screen.OrUnknown(r.Host), screen.OrUnknown(r.Username), screen.OrUnknown(r.Realm)}
+			})
+		})
+}
+
+func releaseLogout(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	deed := "forget the credential " + s.Words[0]
+	if err := s.Agree(deed, deed); err != nil {
+		return err
+	}
+	if err := c.DropRegistryCredential(ctx, s.Words[0]); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "The credential %s is forgotten.\n", screen.Printable(s.Words[0]))
+	return nil
+}
