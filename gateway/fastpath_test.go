@@ -51,6 +51,9 @@ func (c *recorded) check(t *testing.T) (looked, unlooked int) {
 		if err != nil || !b.Scanned || !b.AgentFits || !b.CostFits || len(b.Hardware) > 0 && !b.HardwareFits {
 			t.Fatalf("a heartbeat is not read in one pass: %v, %+v\n%s", err, b, body)
 		}
+		if b.Update == nil || b.Update.Channel == "" {
+			t.Fatalf("a heartbeat says nothing of releases: %s", body)
+		}
 		if b.Seen.GPUs > 0 {
 			looked++
 		} else {
