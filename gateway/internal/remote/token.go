@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"io"
 	"net/http"
@@ -68,7 +69,7 @@ func (r *Repository) Lend(ctx context.Context, digest string) (at, authorization
 
 // token is the header that opens the repository now; "": it is open to everybody.
 func (r *Repository) token(ctx context.Context) (header string, life time.Duration, err error) {
-	l := r.client.lease(r.host + " " + r.name + " " + r.credential.Name)
+	l := r.client.lease(r.place())
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if r.client.now().Before(l.until) {
@@ -77,12 +78,18 @@ func (r *Repository) token(ctx context.Context) (header string, life time.Durati
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), documentTime) // one caller who hangs up is no failure for the others
 	defer cancel()
 	l.header, l.life, l.failed = r.login(ctx)
-	keep := l.life - spare
+	keep := min(l.life, mostLent) - spare
 	if l.failed != nil {
 		keep = failedFor
 	}
 	l.until = r.client.now().Add(keep)
 	return l.header, l.life, l.failed
+}
+
+// place is where the repository's token is kept. It has all of the credential, so that nobody gets a token of the one before.
+func (r *Repository) place() string {
+	key := sha256.Sum256([]byte(strings.Join([]string{r.host, r.name, r.credential.Realm, r.credential.Username, r.credential.Password}, "\n")))
+	return string(key[:])
 }
 
 func (c *Client) lease(key string) *lease {
