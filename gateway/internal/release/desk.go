@@ -143,7 +143,10 @@ func (d *Desk) readLabels(ctx context.Context, nodeID string) error {
 
 // take takes a node's labels. A window that cannot be read holds the node, so that it is not updated by mistake.
 func (n *node) take(labels [2]string) {
-	n.channel = cmp.Or(labels[0], wire.DefaultChannel)
+	if name := cmp.Or(labels[0], wire.DefaultChannel); n.channel != name {
+		n.channel = name
+		n.obeyed = 0 // its heartbeats say it of the other channel
+	}
 	if n.label == labels[1] {
 		return
 	}

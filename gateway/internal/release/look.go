@@ -110,6 +110,7 @@ func (d *Desk) advance(ctx context.Context, name string) error {
 		r.o.State = from
 	}
 	r.judge()
+	r.o.Forgiven = min(r.o.Forgiven, r.tally().fallen) // who came back was not forgiven what it does next
 	r.move()
 	d.mu.Unlock()
 	if r.o == *c.rollout && len(r.changed) == 0 && from == r.o.State {
@@ -234,8 +235,11 @@ func (r *round) move() {
 		if r.halt() {
 			return
 		}
-		candidates, expected := r.candidates()
+		candidates, expected, shut := r.candidates()
 		t := r.tally()
+		if t.let == 0 {
+			expected += shut // without this, nobody would try the release before all of them get it
+		}
 		reach := r.c.waves.reach(r.o.Wave, t.let+len(candidates)+expected)
 		if more := min(reach-t.let, len(candidates)); more > 0 {
 			r.admit(candidates[:more])
@@ -312,16 +316,19 @@ func (r *round) tell(kind string, security bool, detail map[string]string) {
 }
 
 // candidates are the nodes that may be let in now, in an order that looks random and stays the same. expected counts those that would be
-// among them, and that have not been heard since a start that was only just now.
-func (r *round) candidates() (ids []string, expected int) {
+// among them, and that have not been heard since a start that was only just now. shut counts those whose window is closed.
+func (r *round) candidates() (ids []string, expected, shut int) {
 	for id, n := range r.d.nodes {
 		row, let := r.row(id)
 		if let && row.State != stateOut || !r.wants(n) {
 			continue
 		}
-		if n.heard {
+		switch {
+		case !n.window.open(r.now):
+			shut++
+		case n.heard:
 			ids = append(ids, id)
-		} else {
+		default:
 			expected++
 		}
 	}
@@ -331,12 +338,12 @@ func (r *round) candidates() (ids []string, expected int) {
 		keys[id] = sum[:]
 	}
 	slices.SortFunc(ids, func(a, b string) int { return cmp.Or(bytes.Compare(keys[a], keys[b]), cmp.Compare(a, b)) })
-	return ids, expected
+	return ids, expected, shut
 }
 
-// wants tells whether a node is of the group that the rollout is for, and can be updated now.
+// wants tells whether a node is of the group that the rollout is for, and can be updated now or when its window opens.
 func (r *round) wants(n *node) bool {
-	if n.channel != r.o.Channel || !n.able || n.Conflict || r.pinned(n.ID) || n.bad != "" || !n.window.open(r.now) {
+	if n.channel != r.o.Channel || !n.able || n.Conflict || r.pinned(n.ID) || n.bad != "" {
 		return false
 	}
 	return r.d.online(n, r.now) && !r.d.runs(n, r.o.Digest) && r.d.fits(n, r.o.Digest) &&

@@ -37,6 +37,7 @@ const (
 	heldTurn     = "it is not its turn"
 	heldFailed   = "this release has failed here: promote it again to try again"
 	heldWindow   = "its maintenance window is closed"
+	heldStruck   = "the key of the pointer was struck: promote again"
 	heldExpired  = "the pointer has expired: promote again"
 )
 
@@ -60,6 +61,8 @@ func (d *Desk) offer(n *node, now time.Time) (p releases.Pointer, held string) {
 		return p, n.bad
 	case !begun && !n.window.open(now):
 		return p, heldWindow
+	case !d.believed(p.KeyID):
+		return p, heldStruck
 	case !now.Before(p.ExpiresAt):
 		return p, heldExpired
 	}

@@ -126,6 +126,9 @@ func (d *Desk) Unpin(ctx context.Context, nodes []Ref, pointer []byte, by store.
 		if c := d.channels[pin.Channel]; c != nil && pin.Sequence > c.Sequence {
 			above[pin.Channel] = true
 		}
+		if k := d.nodes[n.ID]; k != nil && d.stranded(k, d.numberOf(k.channel)) {
+			above[k.channel] = true
+		}
 	}
 	d.mu.Unlock()
 	if len(ids) == 0 {

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"errors"
 	"slices"
+	"time"
 
 	"muster/agent/sign"
 	"muster/agent/wire"
@@ -12,8 +13,11 @@ import (
 	"muster/store/releases"
 )
 
-// renew brings pointers up to date: those that end soon or whose key was struck, those of channels whose number nodes had passed before a
-// restore, and those of pinned nodes that have moved to another channel. Where operators keep the keys, Channel says what they have to
+// strandedFor is how long a number stands at least before a node's word moves it.
+const strandedFor = time.Minute
+
+// renew brings pointers up to date: those that end soon or whose key was struck, those whose number nodes had passed before a restore or
+// under a pin, and those of pinned nodes that have moved to another channel. Where operators keep the keys, Channel says what they have to
 // sign. The caller holds changing alone.
 func (d *Desk) renew(ctx context.Context) error {
 	d.mu.Lock()
@@ -23,16 +27,21 @@ func (d *Desk) renew(ctx context.Context) error {
 			old = append(old, p)
 		}
 	}
-	var behind []string
-	for name, c := range d.channels {
-		if c.reported >= c.Last && c.reported > 0 {
-			behind = append(behind, name)
+	behind := map[string]string{} // why, by channel
+	moved := map[string][]Ref{}   // by the release of their pin
+	for id, n := range d.nodes {
+		pin, pinned := d.pins[id]
+		switch {
+		case d.channels[n.channel] == nil:
+		case pinned && pin.Digest != "" && (pin.Channel != n.channel || d.stranded(n, pin.Sequence) && d.rested(pin.At)):
+			moved[pin.Digest] = append(moved[pin.Digest], Ref{id, n.Name, n.Tenant})
+		case !pinned && d.stranded(n, d.numberOf(n.channel)) && d.rested(d.channels[n.channel].UpdatedAt):
+			behind[n.channel] = "a node has obeyed a higher number, which was of a pin"
 		}
 	}
-	moved := map[string][]Ref{} // by the release of their pin
-	for id, pin := range d.pins {
-		if n := d.nodes[id]; n != nil && pin.Digest != "" && pin.Channel != n.channel && d.channels[n.channel] != nil {
-			moved[pin.Digest] = append(moved[pin.Digest], Ref{id, n.Name, n.Tenant})
+	for name, c := range d.channels {
+		if c.reported >= c.Last && c.reported > 0 {
+			behind[name] = "nodes have obeyed a higher number than the restored database knows"
 		}
 	}
 	d.mu.Unlock()
@@ -40,8 +49,7 @@ func (d *Desk) renew(ctx context.Context) error {
 	for _, p := range old {
 		err = errors.Join(err, quiet(d.refresh(ctx, p)))
 	}
-	for _, name := range behind {
-		const why = "nodes have obeyed a higher number than the restored database knows"
+	for name, why := range behind {
 		err = errors.Join(err, quiet(d.reissue(ctx, name, d.reported(name), nil, why, gatewayActor())))
 	}
 	for digest, nodes := range moved {
@@ -51,6 +59,19 @@ func (d *Desk) renew(ctx context.Context) error {
 	}
 	return err
 }
+
+// stranded tells whether a node has obeyed a number above the one that it is offered, of those that its channel has given out. The caller
+// holds mu.
+func (d *Desk) stranded(n *node, offered int64) bool {
+	c := d.channels[n.channel]
+	return c != nil && !n.Conflict && n.obeyed > offered && n.obeyed <= c.Last
+}
+
+// numberOf is the number of a channel's pointer. The caller holds mu.
+func (d *Desk) numberOf(channel string) int64 { return d.floor(&node{channel: channel}) }
+
+// rested keeps nodes that say what is not true from moving numbers all the time.
+func (d *Desk) rested(since time.Time) bool { return d.Now().Sub(since) >= strandedFor }
 
 // believed tells whether nodes believe a key now.
 func (d *Desk) believed(id string) bool {

@@ -1,0 +1,197 @@
+package release_test
+
+import (
+	"crypto/ed25519"
+	"crypto/rand"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/release"
+	"muster/store/releases"
+)
+
+func ref(name string) []release.Ref {
+	return []release.Ref{{ID: "id-" + name, Name: name, Tenant: "default"}}
+}
+
+// TestCredentialNames: no name of a credential reaches another secret of the gateway, such as the key of the registry's passes.
+func TestCredentialNames(t *testing.T) {
+	h := newHall(t)
+	passes, err := account.OpenPasses(t.Context(), h.store, h.clock.Now)
+	must(t, err)
+	pass := passes.PullToken("team/app", time.Minute)
+	if all, err := h.Credentials(t.Context()); err != nil || len(all) != 0 {
+		t.Errorf("got %+v, %v", all, err)
+	}
+	wantCode(t, h.DropCredential(t.Context(), "pass", operator), wire.CodeNotFound)
+	must(t, h.SetCredential(t.Context(), release.Credential{Name: "pass", Host: there, Password: password}, operator))
+	passes, err = account.OpenPasses(t.Context(), h.store, h.clock.Now)
+	must(t, err)
+	if again := passes.PullToken("team/app", time.Minute); len(again) != len(pass) {
+		t.Error("passes have changed")
+	}
+	names, err := h.records.Secrets(t.Context(), "")
+	if err != nil || len(names) < 3 {
+		t.Errorf("a credential took the place of another secret: %v, %v", names, err)
+	}
+}
+
+// TestHeldAfterItsOwn: a node that had its own release, was then held, and is pinned no longer, can obey its channel.
+func TestHeldAfterItsOwn(t *testing.T) {
+	h := newHall(t, "a")
+	v1 := h.release("v1")
+	v2 := h.release("v2")
+	h.point(v1, nil)
+	must(t, h.Pin(t.Context(), ref("a"), v2, nil, operator))
+	h.look()
+	h.install("a", "v2")
+	must(t, h.Pin(t.Context(), ref("a"), "", nil, operator))
+	must(t, h.Unpin(t.Context(), ref("a"), nil, operator))
+	h.look()
+	if offered := h.look(); offered["a"] != v1 {
+		t.Fatalf("offered %v", offered)
+	}
+	if p := h.opened("a"); p.Sequence < h.nodes["a"].obeyed {
+		t.Errorf("it is offered the number %d, and has obeyed %d", p.Sequence, h.nodes["a"].obeyed)
+	}
+}
+
+// TestBackOnItsChannel: a node that had its own release on one channel, left it, was pinned no longer, and comes back, can obey it.
+func TestBackOnItsChannel(t *testing.T) {
+	h := newHall(t, "a")
+	v1 := h.release("v1")
+	v2 := h.release("v2")
+	h.point(v1, nil)
+	_, err := h.Point(t.Context(), "beta", release.Promotion{Digest: v1}, operator)
+	must(t, err)
+	must(t, h.Pin(t.Context(), ref("a"), v2, nil, operator))
+	h.look()
+	h.install("a", "v2")
+	must(t, h.Pin(t.Context(), ref("a"), "", nil, operator))
+	must(t, h.store.SetLabels(t.Context(), "id-a", map[string]string{wire.LabelChannel: "beta"}, nil))
+	h.nodes["a"].obeyed = 0 // on that channel
+	h.look()
+	must(t, h.Unpin(t.Context(), ref("a"), nil, operator))
+	must(t, h.store.SetLabels(t.Context(), "id-a", nil, []string{wire.LabelChannel}))
+	h.look()
+	h.nodes["a"].obeyed = 2
+	h.pass(2 * time.Minute)
+	if p := h.opened("a"); p.Channel != "stable" || p.Sequence != 3 {
+		t.Errorf("it is offered %d, and has obeyed 2", p.Sequence)
+	}
+	h.nodes["a"].obeyed = 1 << 40 // nobody gave that out, and no restore explains it
+	h.pass(3 * time.Minute)
+	if c := h.shown(); c.Last != 3 {
+		t.Errorf("got %+v", c)
+	}
+}
+
+// TestPinBelowFloor: a pinned machine that enrols anew has its channel's number as its floor, and can obey its pin all the same.
+func TestPinBelowFloor(t *testing.T) {
+	h := newHall(t, "a")
+	v1 := h.release("v1")
+	v2 := h.release("v2")
+	h.point(v1, nil)
+	must(t, h.Pin(t.Context(), ref("a"), v1, nil, operator))
+	h.look()
+	h.point(v2, nil)
+	_, h.nodes["a"].obeyed = h.Floor(nil)
+	h.pass(2 * time.Minute)
+	if p := h.opened("a"); p.Digest != v1 || p.Sequence < h.nodes["a"].obeyed {
+		t.Errorf("it is offered %s under %d, and obeys from %d", p.Digest, p.Sequence, h.nodes["a"].obeyed)
+	}
+	last := h.shown().Last
+	h.nodes["a"].obeyed = last
+	h.pass(5 * time.Minute)
+	if again := h.shown().Last; again != last {
+		t.Errorf("its number rises for ever: %d, %d", last, again)
+	}
+}
+
+// TestStruckKey: a pointer whose key was struck is offered to nobody: each node would fail at it, and the rollout halt.
+func TestStruckKey(t *testing.T) {
+	h := newHall(t, "n")
+	v1 := h.release("v1")
+	payload, err := h.Unsigned(t.Context(), "stable", v1)
+	must(t, err)
+	_, err = h.Point(t.Context(), "stable", release.Promotion{Digest: v1, Pointer: h.seal(h.operator, payload, nil)}, operator)
+	must(t, err)
+	if offered := h.look(); len(offered) != 1 {
+		t.Fatalf("offered %v", offered)
+	}
+	_, h.operator, _ = ed25519.GenerateKey(rand.Reader)
+	if offered := h.look(); len(offered) != 0 {
+		t.Errorf("offered %v", offered)
+	}
+	if r, err := h.Wanted(t.Context(), "id-n"); r != nil || err != nil {
+		t.Errorf("got %+v, %v", r, err)
+	}
+}
+
+// TestWindowsOfAll: where every node waits for its window, the canary waits with them. Nobody else is let in without it.
+func TestWindowsOfAll(t *testing.T) {
+	h := newHall(t)
+	for _, name := range names(10) {
+		h.enrol(name, map[string]string{wire.LabelWindow: "14:00-16:00"})
+	}
+	v1 := h.release("v1")
+	h.point(v1, waves())
+	h.look()
+	h.state(releases.Running)
+	h.pass(2*time.Hour + time.Minute)
+	if c := h.state(releases.Running); c.Wave != 1 || c.Counts.Admitted != 1 {
+		t.Errorf("got %+v", c)
+	}
+	one(t, h.look())
+}
+
+// TestSilentWereAccepted: nodes that an operator accepted as silent, and that come back and then go back, stop the rollout again.
+func TestSilentWereAccepted(t *testing.T) {
+	h := newHall(t, names(10)...)
+	v1 := h.release("v1")
+	h.point(v1, &release.Plan{Canary: "3", Steps: []string{"100%"}, MaxFailed: "0", SoakSeconds: 600})
+	offered := h.look()
+	if len(offered) != 3 {
+		t.Fatalf("offered %v", offered)
+	}
+	for name := range offered {
+		h.nodes[name].silent = true
+	}
+	h.pass(7 * time.Minute)
+	h.state(releases.Halted)
+	_, err := h.Resume(t.Context(), wire.DefaultChannel, operator)
+	must(t, err)
+	for name := range offered {
+		h.nodes[name].silent = false
+	}
+	h.look()
+	h.look()
+	h.state(releases.Running)
+	for name := range offered {
+		h.say(name, wire.UpdateRolledBack, wire.UpdateCrashed)
+		h.state(releases.Halted)
+		return
+	}
+}
+
+// TestNewCredential: a credential that was replaced opens nothing any more, at once.
+func TestNewCredential(t *testing.T) {
+	h := newHall(t, "n")
+	f := newForeign()
+	h.config.Transport = f
+	h.open()
+	digest := f.release()
+	ci := release.Credential{Name: "ci", Host: there, Username: "puller", Password: password}
+	must(t, h.SetCredential(t.Context(), ci, operator))
+	_, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: "1", Reference: there + "/team/agent", Credential: "ci"}, operator)
+	must(t, err)
+	h.point(digest, nil)
+	h.look()
+	ci.Password = "struck"
+	must(t, h.SetCredential(t.Context(), ci, operator))
+	if got, err := h.Wanted(t.Context(), "id-n"); err == nil {
+		t.Errorf("a node gets the token of the credential before: %+v", got)
+	}
+}
