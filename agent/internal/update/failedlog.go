@@ -29,7 +29,7 @@ func (f files) failedLog(t *Trial) string {
 	if words := tailOf(f.LastWords(), 0); words != "" {
 		text += "-- standard error:\n" + words
 	}
-	return last(string(mask.New(secrets...).Text([]byte(text))), wire.MaxUpdateLog)
+	return last(plain(string(mask.New(secrets...).Text([]byte(text)))), wire.MaxUpdateLog)
 }
 
 // tailOf is the end of a file, at most wire.MaxUpdateLog bytes of it. What it had before from is left out, unless a new file was begun.

@@ -26,6 +26,9 @@ const (
 
 // get fetches a release's layer, and installs its program beside the version that runs.
 func (u *Updater) get(ctx context.Context, w wanted, release wire.Release) error {
+	if u.isThere(w.program) { // a task came in between the last time, or the node goes back
+		return u.selfTest(ctx, w)
+	}
 	u.clean()
 	if err := u.PruneArrivals(w.layer); err != nil {
 		u.Logger.Warn("what arrived of another release cannot be removed", "error", err)
@@ -48,6 +51,13 @@ func (u *Updater) get(ctx context.Context, w wanted, release wire.Release) error
 		return err
 	}
 	return u.PruneArrivals("")
+}
+
+// isThere reports whether a build is complete in its place.
+func (u *Updater) isThere(build string) bool {
+	path := u.Version(build)
+	there, err := service.Digest(path)
+	return err == nil && there == build && os.Chmod(path, 0o755) == nil
 }
 
 func (u *Updater) copyRecord() Record {
@@ -266,9 +276,17 @@ func (u *Updater) selfTest(ctx context.Context, w wanted) error {
 		err = child.Run(bounded, command)
 	}
 	text := string(said.Kept)
-	switch {
-	case ctx.Err() != nil:
+	if ctx.Err() != nil {
 		return ctx.Err()
+	}
+	return judgeTest(err, text)
+}
+
+// judgeTest is what a self-test says of a release: how it ended, and what it wrote.
+func judgeTest(err error, text string) error {
+	switch {
+	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
+		return fail(wire.UpdateNoRoom, "this machine starts no program now: %w", err) // no fault of the release: it is tried again
 	case err != nil:
 		return fail(wire.UpdateSelfTest, "the new version does not run here: %w: %.300s", err, text)
 	case !strings.HasPrefix(text, service.Name+" "):

@@ -37,8 +37,11 @@ type node struct {
 	blob    func(gatewaytest.Request) *gatewaytest.Reply
 	ranges  []string
 	busy    bool
-	refuse  bool // heartbeats are not accepted
-	silent  bool // waits for tasks are not answered
+	tasks   []int // by number, the times at which a task is at work when the updater asks
+	held    int
+	refuse  bool      // heartbeats are not accepted
+	away    time.Time // nor before this time
+	silent  bool      // waits for tasks are not answered
 	free    int64
 
 	said      []string // what the heartbeats said: phase and code, without fetching and without repetitions
@@ -123,7 +126,10 @@ func (n *node) run(length time.Duration) error {
 	build := n.Current()
 	u := New(Config{
 		Client: client, State: n.state, Folder: n.Base, Digest: digestPrefix + build, Answered: func() bool { return !n.silent },
-		Hold:    func(context.Context) (func(), bool) { return func() {}, !n.busy },
+		Hold: func(context.Context) (func(), bool) {
+			n.held++
+			return func() {}, !n.busy && !slices.Contains(n.tasks, n.held)
+		},
 		Restart: func() { n.restarted = true; cancel() },
 		News: func() {
 			select {
@@ -133,6 +139,7 @@ func (n *node) run(length time.Duration) error {
 		},
 	})
 	u.program = n.Version(build)
+	u.clock = func() (string, int64) { return "one", time.Now().UnixMilli() }
 	u.free = func() (int64, error) { return n.free, nil }
 	u.testTime = 300 * time.Millisecond
 	ended := make(chan error, 1)
@@ -156,7 +163,7 @@ func (n *node) beat(ctx context.Context, u *Updater) {
 		if word := strings.TrimSpace(said.Phase + " " + said.Code); word != "" && word != wire.UpdateFetching && (len(n.said) == 0 || n.said[len(n.said)-1] != word) {
 			n.said = append(n.said, word)
 		}
-		if !n.refuse {
+		if !n.refuse && !time.Now().Before(n.away) {
 			u.Heard(n.state, said, wire.HeartbeatAnswer{Release: n.offer})
 		}
 		bounded, cut := context.WithTimeout(ctx, pace)

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"syscall"
 
 	"muster/agent/internal/disk"
@@ -190,10 +191,13 @@ func (r *Record) failedAt(channel, digest string) int64 {
 func (r *Record) end(phase, code, detail string) {
 	r.Last.Phase = phase
 	r.Last.Code = code
-	r.Last.Detail = cut(detail, wire.MaxUpdateDetail)
+	r.Last.Detail = cut(plain(detail), wire.MaxUpdateDetail)
 	r.Last.Told = false
 	r.Last.Trial = nil
 }
+
+// plain is a text without bytes that are no text. Each of them would take three bytes in JSON, and the gateway refuses what is too long.
+func plain(text string) string { return strings.ToValidUTF8(text, "?") }
 
 // cut is the beginning of a text, of at most so many bytes, without half a character at its end.
 func cut(text string, most int) string {

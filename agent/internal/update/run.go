@@ -18,6 +18,8 @@ const (
 	longRetry   = 24 * time.Hour
 	commitRetry = 2 * time.Second
 	lockTime    = 15 * time.Second // for another process to settle
+	// lateTime is for the heartbeats that are missing after the first one. A gateway that was away may accept that one late in a trial.
+	lateTime = 25 * time.Second
 )
 
 // ErrNotProven ends an agent on trial whose time is over.
@@ -176,6 +178,11 @@ func (u *Updater) prove(ctx context.Context) error {
 			u.amend(func(t *Trial) { t.Stopped = true })
 			return nil
 		case <-over.C:
+			if more := u.late(); more > 0 {
+				u.amend(func(t *Trial) { t.Window = min(t.Window, (wire.TrialTime - more).Milliseconds()) })
+				over.Reset(more)
+				continue
+			}
 			why := u.missing()
 			u.amend(func(t *Trial) { t.GaveUp = why })
 			u.Logger.Error("this version has not proven itself in time", "missing", why)
@@ -193,6 +200,17 @@ func (u *Updater) prove(ctx context.Context) error {
 		u.note("this version has proven itself, and that cannot be kept: " + err.Error())
 		again.Reset(commitRetry)
 	}
+}
+
+// late is the time that this version has beyond its trial, because the gateway has begun to accept its heartbeats only now. The good
+// version would reach the gateway by then, and a whole fleet would go back.
+func (u *Updater) late() time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.proof.beats == 0 {
+		return 0
+	}
+	return time.Until(u.proof.first.Add(lateTime))
 }
 
 // missing says what this version has not shown yet; empty: nothing.

@@ -80,7 +80,8 @@ type Updater struct {
 // proof is what a version on trial has shown in this process.
 type proof struct {
 	beats    int
-	answered bool // one wait for tasks, or the gateway lets this node not wait
+	first    time.Time // when the first of them was accepted
+	answered bool      // one wait for tasks, or the gateway lets this node not wait
 }
 
 // New reads the record. What it cannot read counts as nothing, and is said in a notice.
@@ -133,7 +134,7 @@ func (u *Updater) takeUp() {
 	case l.To == u.build:
 		u.proof = &proof{}
 		return
-	case l.Trial != nil && l.Trial.Starts > 0 && l.Release != "":
+	case l.Trial != nil && l.Trial.Starts > 0 && l.Release != "" && l.From == u.build:
 		l.Log = u.failedLog(l.Trial)
 		u.record.fail(l.Channel, l.Release, l.About)
 		u.record.end(wire.UpdateRolledBack, wire.UpdateNoRoom, "the node went back, and could not write why")
@@ -163,6 +164,9 @@ func (u *Updater) Heard(state identity.State, said *wire.Update, answer wire.Hea
 		u.dirty = true
 	}
 	if u.proof != nil {
+		if u.proof.beats == 0 {
+			u.proof.first = time.Now()
+		}
 		u.proof.beats++
 		u.proof.answered = u.proof.answered || slices.Contains(answer.StateReasons, wire.ReasonConflict) // then it is given no wait
 	}
