@@ -76,6 +76,23 @@ func TestSettleStopsNoStart(t *testing.T) {
 	}
 }
 
+// TestSettleMendsTheLink: where the version that is started is gone from the disk, the good one is started.
+func TestSettleMendsTheLink(t *testing.T) {
+	for _, command := range []string{"settle", "launch"} {
+		l, builds := programs(t, "", "")
+		if err := errors.Join(l.SetCurrent(builds[1]), os.RemoveAll(filepath.Dir(l.Version(builds[1])))); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs screen
+		p := outside(t, &out, &errs)
+		p.System.Exec = func(string, []string, []string) error { return errors.New("a test") }
+		execute(t.Context(), p, []string{command, "--state", l.Base})
+		if l.Current() != builds[0] {
+			t.Errorf("%s: current is %q: %s", command, l.Current(), errs.String())
+		}
+	}
+}
+
 // onTrial puts the second of two builds on trial.
 func onTrial(t *testing.T, l service.Layout, builds []string) {
 	t.Helper()

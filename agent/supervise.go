@@ -33,7 +33,7 @@ func supervise(ctx context.Context, p command.Program, args []string) error {
 	if err != nil {
 		return err
 	}
-	if *state == "" || (service.Layout{Base: base}).Current() == "" {
+	if *state == "" || !(service.Layout{Base: base}).Holds() {
 		return fmt.Errorf("no agent is installed in %s: join first (%s join --help), or give --state where it was joined%s",
 			base, p.Named(base), p.AsRoot("supervise"))
 	}

@@ -77,6 +77,9 @@ func (l Layout) Current() string { return l.target(currentLink) }
 // Good is the digest of the build that was online last, empty where there is none.
 func (l Layout) Good() string { return l.target(goodLink) }
 
+// Holds reports whether there is a build that can be started, or made the one that is.
+func (l Layout) Holds() bool { return l.Current() != "" || l.Good() != "" }
+
 // target is the digest that a link names, empty where the link or its build is missing or is not one of ours.
 func (l Layout) target(link string) string {
 	to, err := os.Readlink(filepath.Join(l.Base, link))

@@ -75,7 +75,7 @@ func parse(f *command.Flags, args []string) (judge, error) {
 	if err != nil {
 		return judge{}, err
 	}
-	if *state == "" || (service.Layout{Base: base}).Current() == "" {
+	if *state == "" || !(service.Layout{Base: base}).Holds() {
 		return judge{}, fmt.Errorf("no agent is installed in %s: give --state where it was joined", base)
 	}
 	parsed, err := transport.ParseWay(*way)
