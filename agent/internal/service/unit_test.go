@@ -3,6 +3,7 @@ package service_test
 import (
 	"flag"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -27,6 +28,36 @@ func TestTexts(t *testing.T) {
 		want, err := os.ReadFile(path)
 		if err != nil || got != string(want) {
 			t.Errorf("%s: %v, got\n%s", name, err, got)
+		}
+	}
+}
+
+// TestOpenRCStartsWithoutAGoodVersion: one that is missing, damaged, or older than launch does not keep the service from starting.
+func TestOpenRCStartsWithoutAGoodVersion(t *testing.T) {
+	for name, good := range map[string]string{
+		"good": "#!/bin/sh\n[ \"$*\" = \"launch --help\" ]\n", "old": "#!/bin/sh\nexit 2\n", "damaged": "\x7fELF", "missing": "",
+	} {
+		base := t.TempDir()
+		program := filepath.Join(base, "good", service.Name)
+		if err := os.Mkdir(filepath.Dir(program), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if good != "" {
+			if err := os.WriteFile(program, []byte(good), 0o755); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want := filepath.Join(base, "current", service.Name)
+		if name == "good" {
+			want = program
+		}
+		script := filepath.Join(base, "script")
+		if err := os.WriteFile(script, []byte(service.OpenRCText(base, "/nowhere")), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command("sh", "-ec", ". "+script+"; start_pre; printf %s \"$command\"").CombinedOutput()
+		if err != nil || string(out) != want {
+			t.Errorf("%s: %v, %q, want %q", name, err, out, want)
 		}
 	}
 }
