@@ -169,7 +169,17 @@ func (c *Conn) SetWriteDeadline(t time.Time) error {
 
 // Write goes on as long as the peer takes Least bytes in each Stall. When it does not, Write ends the connection. Bytes that only the
 // kernel took are no progress: they count when the peer has them.
-func (c *Conn) Write(p []byte) (n int, err error) {
+func (c *Conn) Write(p []byte) (int, error) {
+	n, err := c.send(func(done int64) (int64, error) {
+		m, err := c.Conn.Write(p[done:])
+		return int64(m), err
+	})
+	return int(n), err
+}
+
+// send takes steps until one of them ends otherwise than by the deadline of Stall. A step gets how many bytes are sent, and says how many
+// it sent.
+func (c *Conn) send(step func(done int64) (int64, error)) (n int64, err error) {
 	c.sending.Store(c.door.now())
 	defer c.wrote()
 	queued := 0
@@ -178,7 +188,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 		if err := c.waitUntil(time.Now().Add(c.door.limits.Stall)); err != nil {
 			return n, err
 		}
-		m, err := c.Conn.Write(p[n:])
+		m, err := step(n)
 		n += m
 		if !errors.Is(err, os.ErrDeadlineExceeded) {
 			return n, err
@@ -188,7 +198,7 @@ func (c *Conn) Write(p []byte) (n int, err error) {
 			return n, err
 		}
 		left, told := unsent(c.Conn)
-		if known && m+queued-left < c.door.least(queued) || !told && m < c.door.limits.Least {
+		if known && int(m)+queued-left < c.door.least(queued) || !told && int(m) < c.door.limits.Least {
 			c.cut(notRead)
 			return n, err
 		}

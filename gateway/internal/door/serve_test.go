@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +14,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/netip"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"syscall"
@@ -81,7 +84,30 @@ func (h *house) rooms() http.Handler {
 	mux.HandleFunc("/large", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = door.Patient(w).Write(make([]byte, large))
 	})
+	mux.HandleFunc("/file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(door.Patient(w), r, h.numberedFile()) })
+	mux.HandleFunc("/impatient-file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, h.numberedFile()) })
+	mux.HandleFunc("/reader", func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, io.MultiReader(bytes.NewReader(numbered()), strings.NewReader("end")))
+	})
 	return mux
+}
+
+// numbered is as many bytes as large says. No two pieces of it are equal, so a gap or a repetition is seen.
+func numbered() []byte {
+	var text []byte
+	for n := uint64(0); len(text) < large; n++ {
+		text = binary.BigEndian.AppendUint64(text, n)
+	}
+	return text
+}
+
+// numberedFile is a new one with the numbered bytes.
+func (h *house) numberedFile() string {
+	path := filepath.Join(h.t.TempDir(), "file")
+	if err := os.WriteFile(path, numbered(), 0o600); err != nil {
+		h.t.Error(err)
+	}
+	return path
 }
 
 func (h *house) dial() net.Conn { return dial(h.t, h.plain) }
@@ -197,19 +223,25 @@ func TestHonestIdle(t *testing.T) {
 	}
 }
 
-// TestNotRead: a peer that asks and does not read is cut; one that reads slowly gets all of the answer.
+// TestNotRead: a peer that asks and does not read is cut; one that reads slowly gets all of the answer. The same holds for a file, which
+// the kernel sends.
 func TestNotRead(t *testing.T) {
 	for _, c := range []struct {
 		name  string
+		path  string
 		reads bool
-	}{{"nothing", false}, {"slowly", true}} {
+	}{
+		{"nothing", "large", false}, {"slowly", "large", true}, {"nothing of a file", "file", false}, {"a file slowly", "file", true},
+		{"nothing of a file in one piece", "impatient-file", false}, {"a file in one piece slowly", "impatient-file", true},
+	} {
 		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
 			limits := quick()
 			limits.Stall = time.Second / 2
 			limits.Least = 1
 			h := newHouse(t, limits)
 			connection := h.dial()
-			if _, err := io.WriteString(connection, "GET /large HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
+			if _, err := io.WriteString(connection, "GET /"+c.path+" HTTP/1.1\r\nHost: x\r\n\r\n"); err != nil {
 				t.Fatal(err)
 			}
 			if !c.reads {
@@ -228,6 +260,25 @@ func TestNotRead(t *testing.T) {
 				t.Errorf("%d bytes came, want %d", n, large)
 			}
 		})
+	}
+}
+
+// TestWholeFiles: what the kernel sends, and what it cannot send, comes whole and in its order, on every listener.
+func TestWholeFiles(t *testing.T) {
+	h := newHouse(t, quick())
+	want := numbered()
+	for path, tail := range map[string]string{"/file": "", "/impatient-file": "", "/reader": "end"} {
+		for _, base := range []string{"http://" + h.plain, h.tls.URL} {
+			answer, err := h.tls.Client().Get(base + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(answer.Body)
+			answer.Body.Close()
+			if err != nil || !bytes.Equal(got, append(bytes.Clone(want), tail...)) {
+				t.Errorf("%s%s: %d bytes, want %d; %v", base, path, len(got), len(want)+len(tail), err)
+			}
+		}
 	}
 }
 
