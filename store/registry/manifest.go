@@ -116,14 +116,17 @@ type Referring struct {
 	Annotations  map[string]string
 }
 
-const referrers = `SELECT digest, media_type, size, artifact_type, annotations FROM registry_manifests
+const referrers = `SELECT digest, media_type, size, artifact_type,
+		CASE WHEN sum(octet_length(annotations)) OVER (ORDER BY digest) <= ? THEN annotations ELSE '{}' END
+	FROM registry_manifests
 	WHERE repository = ? AND subject = ? AND subject <> '' AND ? IN ('', artifact_type) ORDER BY digest`
 
-// Referrers lists the manifests of a repository with this subject, by digest; with an artifact type, those of it alone.
-func (r Records) Referrers(ctx context.Context, repository, subject, artifactType string) ([]Referring, error) {
+// Referrers lists the manifests of a repository with this subject, by digest; with an artifact type, those of it alone. When their
+// annotations have more than room bytes, the rest comes without.
+func (r Records) Referrers(ctx context.Context, repository, subject, artifactType string, room int64) ([]Referring, error) {
 	return sqlite.All(ctx, r.db.DB, func(row *sqlite.Row) Referring {
 		m := Referring{Digest: row.Text(), MediaType: row.Text(), Size: row.Number(), ArtifactType: row.Text()}
 		row.Document(&m.Annotations)
 		return m
-	}, sqlite.Do(referrers, repository, subject, artifactType))
+	}, sqlite.Do(referrers, room, repository, subject, artifactType))
 }

@@ -230,7 +230,7 @@ func TestReferrers(t *testing.T) {
 	}
 	f.manifest("a", "m5")
 	digests := func(subject, kind string) []string {
-		found, err := f.Referrers(ctx, "a", subject, kind)
+		found, err := f.Referrers(ctx, "a", subject, kind, 1<<20)
 		f.must(err)
 		list := []string{}
 		for _, m := range found {
@@ -307,7 +307,7 @@ func TestCanceled(t *testing.T) {
 func TestPlans(t *testing.T) {
 	f := newFixture(t)
 	for query, want := range registry.Plans() {
-		args := []any{"a", "b", "c"}[:strings.Count(query, "?")]
+		args := []any{"a", "b", "c", "d"}[:strings.Count(query, "?")]
 		rows, err := f.store.Records().Query(t.Context(), sqlite.Do("EXPLAIN QUERY PLAN "+query, args...))
 		f.must(err)
 		if plan := fmt.Sprint(rows); !strings.Contains(plan, want) {

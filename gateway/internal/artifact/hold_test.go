@@ -3,6 +3,7 @@ package artifact_test
 import (
 	"errors"
 	"fmt"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -121,5 +122,27 @@ func TestReferrers(t *testing.T) {
 	}
 	if len(list) != len(want)+3 || size == 0 || size > artifact.MaxManifest {
 		t.Errorf("%d referrers with %d bytes of annotations", len(list), size)
+	}
+}
+
+// TestReferrersInMemory: a list that leaves annotations away does not read them all first.
+func TestReferrersInMemory(t *testing.T) {
+	f := newFixture(t)
+	config := f.put("a", "{}")
+	subject := digestOf("subject")
+	const many = 12
+	for i := range many {
+		f.push("a", fmt.Sprint("v", i), encode(map[string]any{"schemaVersion": 2, "mediaType": wire.MediaManifest,
+			"config": map[string]any{"mediaType": wire.MediaEmpty, "digest": config, "size": 2}, "layers": []any{},
+			"subject":     map[string]any{"mediaType": wire.MediaManifest, "digest": subject, "size": 7},
+			"annotations": map[string]string{"k": strings.Repeat("x", artifact.MaxManifest/2), "i": fmt.Sprint(i)}}))
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	list, err := f.Referrers(t.Context(), "a", subject, "")
+	runtime.ReadMemStats(&after)
+	f.must(err)
+	if took := after.TotalAlloc - before.TotalAlloc; len(list) != many || took > 6*artifact.MaxManifest {
+		t.Errorf("%d referrers took %d bytes", len(list), took)
 	}
 }

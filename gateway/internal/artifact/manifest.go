@@ -225,21 +225,14 @@ func (r *Registry) Referrers(ctx context.Context, repository, digest, artifactTy
 	if err := checkBoth(repository, digest); err != nil {
 		return nil, err
 	}
-	found, err := r.records.Referrers(ctx, repository, digest, artifactType)
+	found, err := r.records.Referrers(ctx, repository, digest, artifactType, MaxManifest)
 	if err != nil {
 		return nil, err
 	}
 	list := make([]Descriptor, 0, len(found))
-	room := MaxManifest
 	for _, m := range found {
-		d := Descriptor{MediaType: m.MediaType, Digest: m.Digest, Size: m.Size, ArtifactType: m.ArtifactType}
-		for key, value := range m.Annotations {
-			room -= len(key) + len(value)
-		}
-		if room >= 0 {
-			d.Annotations = m.Annotations
-		}
-		list = append(list, d)
+		list = append(list, Descriptor{MediaType: m.MediaType, Digest: m.Digest, Size: m.Size, ArtifactType: m.ArtifactType,
+			Annotations: m.Annotations})
 	}
 	return list, nil
 }
