@@ -11,7 +11,9 @@ import (
 // Times of the rounds of Run.
 const (
 	round = time.Hour
-	grace = time.Hour // a blob that no manifest names stays so long after it was pushed, mounted or asked for
+	// grace is how long a blob that no manifest names stays after it was pushed, mounted or asked for. The next blob of the same push may
+	// be on its way for as long as an upload lives, and its manifest comes last.
+	grace = uploadLife
 )
 
 // Run removes every hour, and soon after a blob was deleted, what nobody needs: uploads that ended, blobs that no manifest of their
