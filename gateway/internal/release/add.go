@@ -102,6 +102,8 @@ func (d *Desk) add(ctx context.Context, a Addition, carried bool, by store.Actor
 	r, err := build.Inspect(ctx, from, releases.Release{Digest: a.Digest, Version: a.Version, Reference: a.Reference,
 		Credential: a.Credential})
 	if err != nil {
+		d.changing.Lock()
+		defer d.changing.Unlock()
 		return Release{}, errors.Join(err, d.unhold(ctx, a.Digest))
 	}
 	r.Carried = carried
@@ -109,6 +111,11 @@ func (d *Desk) add(ctx context.Context, a Addition, carried bool, by store.Actor
 	r.CreatedBy = by.Name
 	d.changing.Lock()
 	defer d.changing.Unlock()
+	if !elsewhere(a.Reference) { // again: another call for this digest may have failed meanwhile, and ended it
+		if err := d.hold(ctx, a); err != nil {
+			return Release{}, err
+		}
+	}
 	e := d.event("release.added", by, true, map[string]string{"release": r.Digest, "version": r.Version, "reference": r.Reference})
 	err = d.records.AddRelease(ctx, r, e)
 	if errors.Is(err, store.ErrConflict) { // somebody else has added it meanwhile
@@ -126,7 +133,8 @@ func (d *Desk) hold(ctx context.Context, a Addition) error {
 	return own{d.Artifacts, repository(a.Reference)}.refused(d.Artifacts.Hold(ctx, repository(a.Reference), a.Digest, holder(a.Digest)))
 }
 
-// unhold ends what a release holds, unless it is on record: another call may have added it.
+// unhold ends what a release holds, unless it is on record: another call may have added it. The caller holds changing
+// alone.
 func (d *Desk) unhold(ctx context.Context, digest string) error {
 	d.mu.Lock()
 	_, known := d.releases[digest]

@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/release"
 	"muster/store/releases"
 )
@@ -194,4 +195,39 @@ func TestNewCredential(t *testing.T) {
 	if got, err := h.Wanted(t.Context(), "id-n"); err == nil {
 		t.Errorf("a node gets the token of the credential before: %+v", got)
 	}
+}
+
+// TestHeldByOther: a call that fails ends nothing that another call for the same digest needs.
+func TestHeldByOther(t *testing.T) {
+	h := withRegistry(t)
+	digest := h.push(wire.AgentRepository, good())
+	now := h.config.Now
+	failed := false
+	h.config.Now = func() time.Time { // Add asks for the time after it has read all, and before it records
+		if !failed {
+			failed = true
+			_, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: "no version"}, operator)
+			wantCode(t, err, wire.CodeBadRequest)
+		}
+		return now()
+	}
+	failed = true
+	h.open()
+	failed = false
+	_, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: "1"}, operator)
+	must(t, err)
+	if err := h.config.Artifacts.DeleteManifest(t.Context(), wire.AgentRepository, digest, operator); !artifact.Is(err, artifact.CodeDenied) {
+		t.Errorf("the content of a release can be deleted: %v", err)
+	}
+}
+
+// TestRollbackAfterAbort: an aborted release does not come to all nodes because somebody asks for the one before twice.
+func TestRollbackAfterAbort(t *testing.T) {
+	h := inState(t, releases.Aborted)
+	_, err := h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
+	wantCode(t, err, wire.CodeIllegalMove)
+	if c := h.shown(); c.Digest != sum("v1") {
+		t.Errorf("got %+v", c)
+	}
+	h.point(sum("v2"), waves())
 }

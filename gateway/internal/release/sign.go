@@ -124,6 +124,10 @@ func (d *Desk) wanted(name, digest string) (releases.Release, int64, error) {
 		if c == nil {
 			return releases.Release{}, 0, noChannel(name)
 		}
+		if o := c.rollout; o != nil && o.State == releases.Aborted && o.Digest == c.Previous {
+			return releases.Release{}, 0, wire.Refuse(wire.CodeIllegalMove, "the release before on the channel "+name+" is the one that was aborted",
+				"the channel went back when it was aborted; promote a release by its digest: muster release ls")
+		}
 		if digest = c.Previous; digest == "" {
 			return releases.Release{}, 0, wire.Refuse(wire.CodeIllegalMove, "the channel "+name+" has no release before this one",
 				"promote one: muster release promote DIGEST --channel "+name)

@@ -34,7 +34,7 @@ func TestTurns(t *testing.T) {
 			"rollback": releases.Running},
 		releases.Halted: {"pause": "", "resume": releases.Running, "abort": releases.Aborted, "point": releases.Running,
 			"rollback": releases.Running},
-		releases.Aborted: {"pause": "", "resume": "", "abort": "", "point": releases.Running, "rollback": releases.Running},
+		releases.Aborted: {"pause": "", "resume": "", "abort": "", "point": releases.Running, "rollback": ""},
 		releases.Done:    {"pause": "", "resume": "", "abort": "", "point": releases.Running, "rollback": releases.Running},
 	} {
 		if len(want) != len(operations) {
