@@ -69,6 +69,8 @@ func (j judge) stay(ctx context.Context, flags []string) error {
 		switch {
 		case ctx.Err() != nil:
 			return nil
+		case !layout.Holds(): // it was removed
+			return err
 		case err != nil && !errors.As(err, &exit):
 			j.settle(ctx, update.Settling{Broken: err.Error()})
 		case layout.Current() == build && !(tried && update.OnTrial(j.base) == build):
