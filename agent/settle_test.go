@@ -107,11 +107,12 @@ func onTrial(t *testing.T, l service.Layout, builds []string) {
 
 // TestSettleEndsATrialThatFails: each settle counts a start and has the good version guard the trial. The fourth one goes back.
 func TestSettleEndsATrialThatFails(t *testing.T) {
-	l, builds := programs(t, `echo "$*" >>BASE/guards`, "")
+	t.Setenv(variable.Supervised, "1")
+	l, builds := programs(t, `echo "$* $MUSTER_SUPERVISED" >>BASE/guards`, "")
 	onTrial(t, l, builds)
 	for start := range 5 {
 		var out, errs screen
-		code := execute(t.Context(), outside(t, &out, &errs), []string{"settle", "--state", l.Base})
+		code := execute(t.Context(), outside(t, &out, &errs), []string{"settle", "--state", l.Base, "--transport", "direct"})
 		if code != 0 || out.String() != "" || (l.Current() == builds[0]) != (start >= 3) {
 			t.Errorf("start %d: exit %d, %s%s, current %s", start, code, out.String(), errs.String(), l.Current())
 		}
@@ -122,7 +123,7 @@ func TestSettleEndsATrialThatFails(t *testing.T) {
 		guards = string(raw)
 		<-time.After(5 * time.Millisecond)
 	}
-	if guards != strings.Repeat("settle --guard --state "+l.Base+"\n", 3) {
+	if guards != strings.Repeat("settle --guard --state "+l.Base+" --transport direct 1\n", 3) {
 		t.Errorf("guards were started with %q", guards)
 	}
 }
@@ -211,6 +212,17 @@ func TestLaunchStaysForAnotherVersion(t *testing.T) {
 	stop()
 	if code := execute(ctx, outside(t, &out, &errs), []string{"launch", "--stay", "--state", l.Base}); code != 0 {
 		t.Errorf("told to stop: exit %d", code)
+	}
+}
+
+// TestLaunchEndsWithTheInstallation: a child that ends because the agent is removed from the machine is not started again.
+func TestLaunchEndsWithTheInstallation(t *testing.T) {
+	l, _ := programs(t, `rm -r BASE/versions BASE/current BASE/good; exit 0`)
+	ctx, stop := context.WithTimeout(t.Context(), 10*time.Second)
+	defer stop()
+	var out, errs screen
+	if code := execute(ctx, outside(t, &out, &errs), []string{"launch", "--stay", "--state", l.Base}); code != 0 || ctx.Err() != nil {
+		t.Errorf("exit %d, %v, %s", code, ctx.Err(), errs.String())
 	}
 }
 

@@ -90,7 +90,7 @@ func (a *foreground) handOver() error {
 	a.Log.Info("another version is started")
 	if a.kept(base) {
 		if update.OnTrial(base) != "" { // what keeps the agent may be older than guards
-			err = service.StartGuard(base)
+			err = service.StartGuard(base, string(a.Way))
 		}
 		if err != nil {
 			a.Log.Warn("the new version runs without a guard", "error", err)

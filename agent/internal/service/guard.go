@@ -40,11 +40,14 @@ type Guard struct {
 }
 
 // StartGuard starts the guard of a state directory from its last good version, in a session of its own. Where one runs already, the second
-// one ends at once.
-func StartGuard(base string) error {
+// one ends at once. way is how this agent reaches its gateway: an agent in the foreground may have been told so by a flag.
+func StartGuard(base, way string) error {
 	layout := Layout{Base: base}
-	command := exec.Command(layout.GoodProgram(), "settle", "--guard", "--state", base)
+	command := exec.Command(layout.GoodProgram(), "settle", "--guard", "--state", base, "--transport", way)
 	command.Env = variable.Without(os.Environ()) // it reads the settings itself
+	if by := os.Getenv(variable.Supervised); by != "" {
+		command.Env = append(command.Env, variable.Supervised+"="+by)
+	}
 	command.Dir = "/"
 	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	if err := command.Start(); err != nil {

@@ -91,7 +91,7 @@ func TestGuardNeedsItsDirectory(t *testing.T) {
 	if _, err := service.SettleLock(t.Context(), filepath.Join(t.TempDir(), "none")); err == nil {
 		t.Error("no error")
 	}
-	if err := service.StartGuard(t.TempDir()); err == nil {
+	if err := service.StartGuard(t.TempDir(), "auto"); err == nil {
 		t.Error("without a good version: no error")
 	}
 }

@@ -104,7 +104,7 @@ func (j judge) settle(ctx context.Context, s update.Settling) update.Verdict {
 	s.Logger = j.log
 	verdict := update.Settle(ctx, s)
 	if update.OnTrial(j.base) != "" && !s.Running {
-		if err := service.StartGuard(j.base); err != nil {
+		if err := service.StartGuard(j.base, string(j.way)); err != nil {
 			j.log.Warn("the new version runs without a guard", "error", err)
 		}
 	}

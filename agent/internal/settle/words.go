@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/internal/child"
 	"muster/agent/internal/service"
+	"muster/agent/internal/variable"
 )
 
 const (
@@ -19,7 +20,8 @@ const (
 // keepWords keeps what systemd's journal has of a version on trial, such as a panic, where the supervisor would have kept it. The agent's
 // own lines are left out: they are in its log. A journal that does not answer stops nothing.
 func (j judge) keepWords(ctx context.Context) {
-	if j.Getenv("INVOCATION_ID") == "" { // systemd sets it
+	// systemd sets it, also for cron and so for a supervisor that cron has started. A supervisor keeps the words itself.
+	if j.Getenv("INVOCATION_ID") == "" || j.Getenv(variable.Supervised) != "" {
 		return
 	}
 	unit := "--unit=" + service.Name

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/agent/internal/service"
+	"muster/agent/internal/variable"
 )
 
 // TestKeepWords: what the journal has of a failed version is kept, without the lines that are in the agent's log.
@@ -23,6 +24,7 @@ echo 'This usually indicates unclean termination of a previous run, or service i
 			"panic: no\n--no-pager --quiet --output=cat --since=-150s --lines=200 --unit=muster-agent\n", 0},
 		{"of a user", "x", `echo "$6"`, "--user-unit=muster-agent\n", 1000},
 		{"no systemd", "", "echo no", "before", 0},
+		{"a supervisor that cron has started", "supervised", "echo no", "before", 0},
 		{"no journal", "x", "echo no; exit 1", "before", 0},
 		{"a journal that hangs", "x", "echo no; exec sleep 60", "before", 0},
 	} {
@@ -38,7 +40,11 @@ echo 'This usually indicates unclean termination of a previous run, or service i
 			}
 			j := judge{base: base, journal: program}
 			j.System.UID = test.uid
-			j.Getenv = func(name string) string { return map[string]string{"INVOCATION_ID": test.invocation}[name] }
+			environ := map[string]string{"INVOCATION_ID": test.invocation}
+			if test.invocation == "supervised" {
+				environ[variable.Supervised] = "1"
+			}
+			j.Getenv = func(name string) string { return environ[name] }
 			began := time.Now()
 			j.keepWords(t.Context())
 			raw, err := os.ReadFile(words)
