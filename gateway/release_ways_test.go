@@ -219,3 +219,17 @@ func (r *released) goesBack(running string, floor int64) {
 		r.t.Error("the node still hears of the release that was taken back")
 	}
 }
+
+// TestReleaseWords: a node that says something else of a release in each heartbeat does not fill the log of events.
+func TestReleaseWords(t *testing.T) {
+	r := newReleased(t)
+	for i := range int64(40) {
+		said := wire.Update{Channel: "stable", Release: programDigest([]byte{byte(i)}), About: i, Phase: wire.UpdateFailed,
+			Code: "x" + strings.Repeat("y", int(i%10))}
+		r.hears("", said)
+	}
+	events, err := r.gateway.store.Events(t.Context(), store.EventQuery{Kind: "release.failed", Limit: 1000})
+	if err != nil || len(events) == 0 || len(events) > 20 {
+		t.Errorf("%d events, %v", len(events), err)
+	}
+}

@@ -240,7 +240,7 @@ func (g *gateway) agents() (fs.FS, error) {
 func (g *gateway) openReleases(ctx context.Context, agents fs.FS) error {
 	var err error
 	g.releases, err = release.Open(ctx, release.Config{Store: g.store, Artifacts: g.artifacts, Sign: g.authority.SignRelease,
-		Keys: g.authority.ReleaseKeys, Logger: g.log})
+		Keys: g.authority.ReleaseKeys, CountAgain: g.audit.Told, Logger: g.log})
 	if err != nil {
 		return err
 	}

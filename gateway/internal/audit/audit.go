@@ -21,6 +21,7 @@ const (
 	window   = time.Minute
 	ofSource = 20     // refused tokens from one address, and refusals of one token from one address
 	ofAll    = 120    // refusals from all addresses, for each class
+	ofNode   = 10     // events of one kind that one node causes by its word
 	mostKeys = 50_000 // keys that each limiter remembers
 )
 
@@ -40,6 +41,7 @@ type Trail struct {
 	misused  *limit.Limiter // tokens, by address, and by address and token
 	repeated *limit.Limiter // events, by what Repeated compares
 	refused  *limit.Limiter // events, by class
+	told     *limit.Limiter // events, by node and kind
 	surplus  surplus
 }
 
@@ -55,6 +57,7 @@ func New(c Config) *Trail {
 	t.misused = limit.Minute(ofSource, mostKeys, t.now)
 	t.repeated = limit.Minute(1, mostKeys, t.now)
 	t.refused = limit.Minute(ofAll, mostKeys, t.now)
+	t.told = limit.Minute(ofNode, mostKeys, t.now)
 	return t
 }
 
@@ -96,6 +99,16 @@ func onRecord(e store.Event) bool {
 func (t *Trail) Repeated(ctx context.Context, e store.Event) bool {
 	key := strings.Join([]string{e.Kind, e.Actor, e.NodeID, e.Outcome, origin.SiteOf(e.Address)}, " ")
 	if !t.repeated.Over(key) && (e.Outcome == store.OutcomeOK || !t.refused.Over(class(e))) {
+		return false
+	}
+	t.Count(ctx, e)
+	return true
+}
+
+// Told is Repeated for an event that a node causes by what it says: it looks at the node and the kind alone. A node chooses the rest, and
+// what others are refused must not hide it.
+func (t *Trail) Told(ctx context.Context, e store.Event) bool {
+	if !t.told.Over(e.Kind + " " + e.NodeID) {
 		return false
 	}
 	t.Count(ctx, e)
