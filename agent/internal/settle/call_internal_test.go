@@ -24,6 +24,9 @@ func TestCall(t *testing.T) {
 		{"none", gatewaytest.Reply{Status: 204}, true},
 		{"a refusal", *gatewaytest.Refusal(403, wire.CodeBanned), true},
 		{"an older gateway", *gatewaytest.Refusal(404, wire.CodeNotFound), true},
+		{"a gateway in trouble", *gatewaytest.Refusal(500, wire.CodeInternal), false},
+		{"one that ends", *gatewaytest.Refusal(503, wire.CodeUnavailable), false},
+		{"one with too much to do", *gatewaytest.Refusal(429, wire.CodeTooManyRequests), false},
 		{"something between", gatewaytest.Reply{Status: 200, Body: []byte(`<html>`), Unproven: true}, false},
 	} {
 		t.Run(test.name, func(t *testing.T) {

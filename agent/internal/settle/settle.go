@@ -123,7 +123,8 @@ func (j judge) guard(ctx context.Context) error {
 }
 
 // call asks the gateway, as this node, what it should run. Only whether the gateway answers is of interest. A heartbeat would not do: it
-// would look as if two agents ran. A provable refusal is an answer too.
+// would look as if two agents ran. A provable refusal is an answer too, unless the gateway says that it has trouble itself: then it may
+// not accept the heartbeats of any version.
 func (j judge) call(ctx context.Context) error {
 	state, err := identity.Read(j.base)
 	if err != nil {
@@ -146,7 +147,7 @@ func (j judge) call(ctx context.Context) error {
 	defer cancel()
 	_, err = client.Do(ctx, transport.Request{Method: http.MethodGet, Path: wire.PathRelease, Timeout: callTime})
 	var refusal *transport.Refusal
-	if errors.As(err, &refusal) {
+	if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError && refusal.Status != http.StatusTooManyRequests {
 		return nil
 	}
 	return err
