@@ -72,9 +72,13 @@ func (r Records) Point(ctx context.Context, s Step, events ...store.Event) error
 	statements := []sqlite.Statement{
 		sqlite.Guard("EXISTS(SELECT 1 FROM releases WHERE digest = ?)", p.Digest),
 		free(p.Channel, s.Last, p.Sequence),
-		// A release that comes again is no going back: the one before stays.
+		// A release that comes again is no going back: the one before stays. It stays too where the present one was stopped: nobody shall
+		// be taken back to that.
 		sqlite.Do(`INSERT INTO channels(channel, digest, previous, seq, last, updated_at, updated_by) VALUES (?, ?, '', ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET previous = CASE digest WHEN excluded.digest THEN previous ELSE digest END, digest = excluded.digest,
+			ON CONFLICT DO UPDATE SET previous = CASE WHEN digest = excluded.digest OR previous NOT IN ('', excluded.digest)
+					AND EXISTS(SELECT 1 FROM rollouts o WHERE o.digest = channels.digest AND o.state IN ('halted', 'aborted')
+						AND o.number = (SELECT max(number) FROM rollouts WHERE channel = channels.channel))
+					THEN previous ELSE digest END, digest = excluded.digest,
 				seq = excluded.seq, last = excluded.last, updated_at = excluded.updated_at, updated_by = excluded.updated_by`,
 			p.Channel, p.Digest, p.Sequence, p.Sequence, sqlite.Millis(p.SignedAt), p.SignedBy),
 		insertPointer(p),

@@ -231,3 +231,24 @@ func TestRollbackAfterAbort(t *testing.T) {
 	}
 	h.point(sum("v2"), waves())
 }
+
+// TestTwoBadOnes: where two releases in a row were stopped, an abort goes back to the last good one, and newcomers get that meanwhile.
+func TestTwoBadOnes(t *testing.T) {
+	h := inState(t, releases.Halted) // v2, after v1
+	must(t, h.Look(t.Context()))
+	v3 := h.release("v3")
+	h.point(v3, waves())
+	if n, ok := h.Newcomer(nil); !ok || n.Digest != sum("v1") {
+		t.Errorf("a newcomer gets %s", n.Version)
+	}
+	h.say(one(t, h.look()), wire.UpdateRolledBack, wire.UpdateCrashed)
+	h.state(releases.Halted)
+	c, err := h.Abort(t.Context(), wire.DefaultChannel, nil, operator)
+	must(t, err)
+	if c.Digest != sum("v1") {
+		t.Errorf("all nodes get %s", c.Version)
+	}
+	if offered := h.look(); len(offered) != 0 {
+		t.Errorf("offered %v", offered)
+	}
+}
