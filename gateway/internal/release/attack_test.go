@@ -122,12 +122,18 @@ func TestStruckKey(t *testing.T) {
 	if offered := h.look(); len(offered) != 1 {
 		t.Fatalf("offered %v", offered)
 	}
+	if n, ok := h.Newcomer(nil); !ok || n.Pointer == "" {
+		t.Errorf("a newcomer gets %+v", n)
+	}
 	_, h.operator, _ = ed25519.GenerateKey(rand.Reader)
 	if offered := h.look(); len(offered) != 0 {
 		t.Errorf("offered %v", offered)
 	}
 	if r, err := h.Wanted(t.Context(), "id-n"); r != nil || err != nil {
 		t.Errorf("got %+v, %v", r, err)
+	}
+	if n, ok := h.Newcomer(nil); !ok || n.Pointer != "" {
+		t.Errorf("a newcomer gets %+v", n)
 	}
 }
 

@@ -29,7 +29,9 @@ func (d *Desk) Newcomer(labels map[string]string) (Newcomer, bool) {
 	n := Newcomer{Channel: name, Sequence: c.Sequence}
 	if c.tried() || c.Previous == "" {
 		n.Release = d.releases[c.Digest]
-		n.Pointer = d.pointers[address{name, c.Sequence}].Envelope
+		if p := d.pointers[address{name, c.Sequence}]; d.believed(p.KeyID) && d.Now().Before(p.ExpiresAt) {
+			n.Pointer = p.Envelope
+		}
 		return n, true
 	}
 	n.Release = d.releases[c.Previous]
