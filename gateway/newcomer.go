@@ -12,10 +12,10 @@ import (
 )
 
 // scriptRelease is what the bootstrap script of a node installs: the release of its channel.
-func (g *gateway) scriptRelease(n store.Node) bootstrap.Release {
-	now, ok := g.releases.Newcomer(n.Labels)
-	if !ok || now.Digest == "" {
-		return bootstrap.Release{}
+func (g *gateway) scriptRelease(ctx context.Context, nodeID string) (bootstrap.Release, error) {
+	now, ok, err := g.releases.Newcomer(ctx, nodeID)
+	if err != nil || !ok || now.Digest == "" {
+		return bootstrap.Release{}, err
 	}
 	at := release.Repository(now.Release)
 	if !release.Elsewhere(now.Release) {
@@ -25,15 +25,15 @@ func (g *gateway) scriptRelease(n store.Node) bootstrap.Release {
 	for _, p := range now.Platforms {
 		r.Platforms = append(r.Platforms, wire.ReleasePlatform(p))
 	}
-	return r
+	return r, nil
 }
 
 // newcomer tells the machine of a script what its channel points at now, and lends it a pass for that. The pass is made when the script
 // runs, not when it is made: between the two there may be a day.
 func (g *gateway) newcomer(ctx context.Context, n store.Node, arch string) (*wire.Release, error) {
-	now, ok := g.releases.Newcomer(n.Labels)
-	if !ok {
-		return nil, nil
+	now, ok, err := g.releases.Newcomer(ctx, n.ID)
+	if err != nil || !ok {
+		return nil, err
 	}
 	layer := layerFor(now.Release, arch)
 	if layer == "" {
@@ -43,7 +43,6 @@ func (g *gateway) newcomer(ctx context.Context, n store.Node, arch string) (*wir
 	if now.Pointer == "" {
 		out.Pointer = []byte("null")
 	}
-	var err error
 	if release.Elsewhere(now.Release) {
 		out.URL, out.Authorization, err = g.releases.Place(ctx, now.Release, layer)
 		return out, err

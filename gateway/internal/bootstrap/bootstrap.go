@@ -30,7 +30,7 @@ type Config struct {
 	Audit  *audit.Trail         // nil: New makes one
 	Site   func() (Site, error) // what scripts say about the gateway; nil: it makes no scripts
 	// Release is what a node's script installs. Nil: the agents that the gateway carries.
-	Release func(store.Node) Release
+	Release func(ctx context.Context, nodeID string) (Release, error)
 }
 
 // Bootstrap is safe for concurrent use.
@@ -40,7 +40,7 @@ type Bootstrap struct {
 	rand    io.Reader
 	log     *slog.Logger
 	site    func() (Site, error)
-	release func(store.Node) Release
+	release func(ctx context.Context, nodeID string) (Release, error)
 	known   credentials
 	marks   marks // of PSKs
 	nonces  *replay.Memory
@@ -55,7 +55,7 @@ type Bootstrap struct {
 func New(c Config) *Bootstrap {
 	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, release: c.Release, nonces: newNonces()}
 	if b.release == nil {
-		b.release = func(store.Node) Release { return Release{} }
+		b.release = func(context.Context, string) (Release, error) { return Release{}, nil }
 	}
 	if b.now == nil {
 		b.now = time.Now

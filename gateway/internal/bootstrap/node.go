@@ -83,7 +83,11 @@ func (b *Bootstrap) MintNodeToken(ctx context.Context, q NodeTokenRequest, by st
 	if err != nil {
 		return Minted{}, err
 	}
-	m, kept, err := site.mint(q, secret, b.release(q.Node))
+	release, err := b.release(ctx, q.Node.ID)
+	if err != nil {
+		return Minted{}, err
+	}
+	m, kept, err := site.mint(q, secret, release)
 	if err != nil {
 		return Minted{}, err
 	}

@@ -31,7 +31,7 @@ func (a *API) register(w http.ResponseWriter, r *http.Request, route *Route) {
 	if admission.New {
 		status = http.StatusCreated
 	}
-	write(w, status, reply.JSON(a.welcome(admission)))
+	write(w, status, reply.JSON(a.welcome(r.Context(), admission)))
 }
 
 // admission checks, in this order: that no secret was sent, the credential, the body, the proof.
@@ -243,7 +243,7 @@ func (a *API) issue(csr *x509.CertificateRequest) func(context.Context, string) 
 	}
 }
 
-func (a *API) welcome(ad fleet.Admission) wire.Welcome {
+func (a *API) welcome(ctx context.Context, ad fleet.Admission) wire.Welcome {
 	pinned := a.Authority.Welcome()
 	welcome := wire.Welcome{
 		Protocol: wire.ProtocolVersion, NodeID: ad.Node.ID, Enrolment: ad.Node.EnrolmentID, Name: ad.Node.Name, Tenant: ad.Node.Tenant,
@@ -253,7 +253,7 @@ func (a *API) welcome(ad fleet.Admission) wire.Welcome {
 		IntervalSeconds: int(a.Interval.Seconds()), GPUsExpected: ad.Node.GPUsExpected, Time: a.Now().UTC(),
 	}
 	if a.Releases != nil {
-		welcome.Channel, welcome.ChannelSequence = a.Releases.Floor(ad.Node.Labels)
+		welcome.Channel, welcome.ChannelSequence = a.Releases.Floor(ctx, ad.Node.ID)
 	}
 	return welcome
 }

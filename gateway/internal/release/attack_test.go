@@ -98,7 +98,7 @@ func TestPinBelowFloor(t *testing.T) {
 	must(t, h.Pin(t.Context(), ref("a"), v1, nil, operator))
 	h.look()
 	h.point(v2, nil)
-	_, h.nodes["a"].obeyed = h.Floor(nil)
+	_, h.nodes["a"].obeyed = h.Floor(t.Context(), "id-a")
 	h.pass(2 * time.Minute)
 	if p := h.opened("a"); p.Digest != v1 || p.Sequence < h.nodes["a"].obeyed {
 		t.Errorf("it is offered %s under %d, and obeys from %d", p.Digest, p.Sequence, h.nodes["a"].obeyed)
@@ -122,7 +122,7 @@ func TestStruckKey(t *testing.T) {
 	if offered := h.look(); len(offered) != 1 {
 		t.Fatalf("offered %v", offered)
 	}
-	if n, ok := h.Newcomer(nil); !ok || n.Pointer == "" {
+	if n, ok, err := h.Newcomer(t.Context(), "id-new"); err != nil || !ok || n.Pointer == "" {
 		t.Errorf("a newcomer gets %+v", n)
 	}
 	_, h.operator, _ = ed25519.GenerateKey(rand.Reader)
@@ -132,7 +132,7 @@ func TestStruckKey(t *testing.T) {
 	if r, err := h.Wanted(t.Context(), "id-n"); r != nil || err != nil {
 		t.Errorf("got %+v, %v", r, err)
 	}
-	if n, ok := h.Newcomer(nil); !ok || n.Pointer != "" {
+	if n, ok, err := h.Newcomer(t.Context(), "id-new"); err != nil || !ok || n.Pointer != "" {
 		t.Errorf("a newcomer gets %+v", n)
 	}
 }
@@ -244,8 +244,8 @@ func TestTwoBadOnes(t *testing.T) {
 	must(t, h.Look(t.Context()))
 	v3 := h.release("v3")
 	h.point(v3, waves())
-	if n, ok := h.Newcomer(nil); !ok || n.Digest != sum("v1") {
-		t.Errorf("a newcomer gets %s", n.Version)
+	if n, ok, err := h.Newcomer(t.Context(), "id-new"); err != nil || !ok || n.Digest != sum("v1") {
+		t.Errorf("a newcomer gets %s, %v", n.Version, err)
 	}
 	h.say(one(t, h.look()), wire.UpdateRolledBack, wire.UpdateCrashed)
 	h.state(releases.Halted)
@@ -256,5 +256,38 @@ func TestTwoBadOnes(t *testing.T) {
 	}
 	if offered := h.look(); len(offered) != 0 {
 		t.Errorf("offered %v", offered)
+	}
+}
+
+// TestFloorRises: a node that runs the release already learns its number. Else it would obey an older pointer that lies between the
+// number that it has obeyed and that one.
+func TestFloorRises(t *testing.T) {
+	h := newHall(t, "a")
+	v1 := h.release("v1")
+	v2 := h.release("v2")
+	h.nodes["a"].program = program("v1")
+	h.point(v1, nil)
+	h.pass(10 * time.Minute)
+	h.point(v2, nil)
+	h.point(v1, nil)
+	h.pass(10 * time.Minute)
+	if got, want := h.nodes["a"].obeyed, h.shown().Sequence; got != want {
+		t.Errorf("it obeys from %d on, and the channel is at %d", got, want)
+	}
+	if offered := h.beats(10 * time.Second); len(offered) > 0 {
+		t.Errorf("it is offered %v for ever", offered)
+	}
+}
+
+// TestChannelOfAgent: what an agent says in its labels does not choose its channel.
+func TestChannelOfAgent(t *testing.T) {
+	h := newHall(t)
+	h.release("v1")
+	h.enrolSaying("a", map[string]string{wire.LabelChannel: "beta"}, nil)
+	h.enrolSaying("b", map[string]string{wire.LabelChannel: "beta"}, map[string]string{wire.LabelChannel: "gold"})
+	for name, want := range map[string]string{"a": wire.DefaultChannel, "b": "gold"} {
+		if got, _ := h.Floor(t.Context(), "id-"+name); got != want {
+			t.Errorf("%s is told the channel %s, want %s", name, got, want)
+		}
 	}
 }

@@ -117,9 +117,15 @@ func (h *hall) open() {
 // enrol puts a node on record. Its id is id-NAME.
 func (h *hall) enrol(name string, labels map[string]string) *machine {
 	h.t.Helper()
+	return h.enrolSaying(name, nil, labels)
+}
+
+// enrolSaying is the same for an agent that says labels of its own.
+func (h *hall) enrolSaying(name string, said, labels map[string]string) *machine {
+	h.t.Helper()
 	must(h.t, h.store.Enrol(context.Background(), store.Enrolment{ID: "e-" + name, Credential: "mse_many", ConsumeToken: true,
 		KeyHash: "key-" + name, At: h.clock.Now(), Node: store.Node{ID: "id-" + name, Name: name, Tenant: "default", State: "enrolled"},
-		NewNode: true, CredentialLabels: labels, Certificate: store.Certificate{Fingerprint: "print-" + name, KeyHash: "key of " + name,
+		NewNode: true, AgentLabels: said, CredentialLabels: labels, Certificate: store.Certificate{Fingerprint: "print-" + name, KeyHash: "key of " + name,
 			PublicKey: []byte(name), Chain: "chain", NotBefore: start, NotAfter: start.Add(10_000 * time.Hour), IssuedAt: h.clock.Now()}}))
 	h.nodes[name] = &machine{name: name, program: "sha256:old", channel: wire.DefaultChannel}
 	return h.nodes[name]
@@ -167,7 +173,26 @@ func (h *hall) beat(name string) string {
 		n.channel = channel
 	}
 	n.update = nil
+	if wanted != "" && h.raise(n, wanted) {
+		return ""
+	}
 	return wanted
+}
+
+// raise has a node that runs the release already note its number, as an agent does, and tells whether it was so.
+func (h *hall) raise(n *machine, wanted string) bool {
+	r, err := h.Wanted(context.Background(), "id-"+n.name)
+	must(h.t, err)
+	if r == nil || r.Digest != wanted {
+		h.t.Fatalf("%s is told of %s, and then offered %+v", n.name, wanted, r)
+	}
+	known, err := h.Release(context.Background(), wanted)
+	must(h.t, err)
+	if n.program != known.Platforms[0].Program {
+		return false
+	}
+	n.obeyed = r.Sequence
+	return true
 }
 
 // beats lets some time pass, with a heartbeat of every node that is not silent, and gives what each is offered.

@@ -34,8 +34,7 @@ func (d *Desk) Heard(ctx context.Context, n Node, u *wire.Update) (wanted, chann
 	if u == nil || k == nil {
 		return "", "", 0, nil
 	}
-	p, held := d.offer(k, d.Now())
-	if held == "" && !d.runs(k, p.Digest) {
+	if p, wants := d.wants(k); wants {
 		wanted = p.Digest
 	}
 	if u.Channel != k.channel {

@@ -1,10 +1,8 @@
 package release
 
 import (
-	"cmp"
 	"context"
 
-	"muster/agent/wire"
 	"muster/store/releases"
 )
 
@@ -16,15 +14,18 @@ type Newcomer struct {
 	Pointer  string // the envelope of its signed pointer; "": none that a newcomer should obey
 }
 
-// Newcomer gives the release for machines whose labels are these; false: there is none. Until a rollout is done, that is the release before:
+// Newcomer gives the release for the machine of a node that is on record; false: there is none. Until a rollout is done, that is the release before:
 // a newcomer does not try what nobody has tried.
-func (d *Desk) Newcomer(labels map[string]string) (Newcomer, bool) {
+func (d *Desk) Newcomer(ctx context.Context, nodeID string) (Newcomer, bool, error) {
+	name, err := d.channelOf(ctx, nodeID)
+	if err != nil {
+		return Newcomer{}, false, err
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	name := cmp.Or(labels[wire.LabelChannel], wire.DefaultChannel)
 	c := d.channels[name]
 	if c == nil {
-		return Newcomer{}, false
+		return Newcomer{}, false, nil
 	}
 	n := Newcomer{Channel: name, Sequence: c.Sequence}
 	if c.tried() || c.Previous == "" {
@@ -32,10 +33,10 @@ func (d *Desk) Newcomer(labels map[string]string) (Newcomer, bool) {
 		if p := d.pointers[address{name, c.Sequence}]; d.believed(p.KeyID) && d.Now().Before(p.ExpiresAt) {
 			n.Pointer = p.Envelope
 		}
-		return n, true
+		return n, true, nil
 	}
 	n.Release = d.releases[c.Previous]
-	return n, true
+	return n, true, nil
 }
 
 // tried tells whether everybody may have the channel's release: its rollout is done, or never had waves.

@@ -69,6 +69,17 @@ func (d *Desk) offer(n *node, now time.Time) (p releases.Pointer, held string) {
 	return p, ""
 }
 
+// wants is the pointer that a node should ask for, and whether there is one. A node that runs the release already asks too, where it has
+// obeyed a lower number only: else it would obey an older pointer that lies between the two.
+func (d *Desk) wants(n *node) (p releases.Pointer, yes bool) {
+	now := d.Now()
+	p, held := d.offer(n, now)
+	if held != "" || !d.runs(n, p.Digest) {
+		return p, held == ""
+	}
+	return p, n.obeyed < p.Sequence && d.believed(p.KeyID) && now.Before(p.ExpiresAt)
+}
+
 // due is the pointer of a node's pin or channel, if it is its turn. since is the first number under which this release is ordered: the
 // same release under a later number is no reason to try again where it failed.
 func (d *Desk) due(n *node) (p releases.Pointer, since int64, held string) {

@@ -103,6 +103,9 @@ func (w *world) nodesAct() {
 			w.t.Errorf("%s is offered the number %d after %d", name, r.Sequence, w.offered[name])
 		}
 		w.offered[name] = r.Sequence
+		if w.raise(n, r.Digest) {
+			continue
+		}
 		if wanted := w.beat(name); wanted != r.Digest {
 			w.t.Errorf("%s is offered %s and %s", name, wanted, r.Digest)
 		}

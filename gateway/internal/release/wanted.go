@@ -24,14 +24,13 @@ func (d *Desk) Wanted(ctx context.Context, nodeID string) (*wire.Release, error)
 		d.mu.Unlock()
 		return nil, nil
 	}
-	p, held := d.offer(n, d.Now())
+	p, wanted := d.wants(n)
 	r := d.releases[p.Digest]
 	mine, fits := platform(r, n.Node)
 	out := &wire.Release{Channel: p.Channel, Sequence: p.Sequence, Digest: p.Digest, Size: r.Size, Pointer: []byte(p.Envelope),
 		StaggerSeconds: d.stagger(n.channel), URL: wire.ReleaseBlobPath(mine.Digest)}
-	runs := d.runs(n, p.Digest)
 	d.mu.Unlock()
-	if held != "" || runs {
+	if !wanted {
 		return nil, nil
 	}
 	if !fits || !elsewhere(r.Reference) { // the node says that it has no agent in it
@@ -108,10 +107,21 @@ func (d *Desk) layerOf(nodeID, digest string) (releases.Release, bool) {
 	return releases.Release{}, false
 }
 
-// Floor is the channel of a new node with the labels that its credential gives, and the number below which it obeys no pointer.
-func (d *Desk) Floor(labels map[string]string) (channel string, floor int64) {
+// Floor is the channel of a new node, and the number below which it obeys no pointer. Without an answer of the database the channel is
+// empty: the node learns both with its first heartbeat.
+func (d *Desk) Floor(ctx context.Context, nodeID string) (channel string, floor int64) {
+	name, err := d.channelOf(ctx, nodeID)
+	if err != nil {
+		d.Logger.Warn("the channel of a new node cannot be read now: its first heartbeat asks again", "node", nodeID, "error", err)
+		return "", 0
+	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	name := cmp.Or(labels[wire.LabelChannel], wire.DefaultChannel)
 	return name, d.floor(&node{channel: name})
+}
+
+// channelOf reads a node's channel. What the node's agent says in its labels counts for nothing: an operator or a credential says it.
+func (d *Desk) channelOf(ctx context.Context, nodeID string) (string, error) {
+	labels, err := d.records.Labels(ctx, wire.LabelChannel, wire.LabelWindow, nodeID)
+	return cmp.Or(labels[nodeID][0], wire.DefaultChannel), err
 }
