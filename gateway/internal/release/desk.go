@@ -12,6 +12,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/remote"
+	"muster/gateway/internal/window"
 	"muster/store"
 	"muster/store/releases"
 )
@@ -64,7 +65,7 @@ type node struct {
 	able    bool // its agent can update itself
 	channel string
 	label   string // of its maintenance window
-	window  window
+	window  window.Window
 	bad     string          // why the label cannot be read; "": it can
 	said    releases.Update // without the log
 	obeyed  int64           // the highest number of its channel, as it says
@@ -153,7 +154,7 @@ func (n *node) take(labels [2]string) {
 	n.label = labels[1]
 	n.bad = ""
 	var err error
-	if n.window, err = parseWindow(n.label); err != nil {
+	if n.window, err = window.Parse(n.label); err != nil {
 		n.bad = err.Error()
 	}
 }

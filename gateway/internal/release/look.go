@@ -173,7 +173,7 @@ func (r *round) judged(n *node, row releases.Node) string {
 		return stateBegun
 	case !online && (active(row.State) || row.State == stateCommitted && row.Wave == r.o.Wave):
 		return stateSilent
-	case row.State == stateAdmitted && (n.bad != "" || !n.window.open(r.now)):
+	case row.State == stateAdmitted && (n.bad != "" || !n.window.Open(r.now)):
 		return stateOut
 	}
 	return row.State
@@ -324,7 +324,7 @@ func (r *round) candidates() (ids []string, expected, shut int) {
 			continue
 		}
 		switch {
-		case !n.window.open(r.now):
+		case !n.window.Open(r.now):
 			shut++
 		case n.heard:
 			ids = append(ids, id)

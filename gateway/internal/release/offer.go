@@ -59,7 +59,7 @@ func (d *Desk) offer(n *node, now time.Time) (p releases.Pointer, held string) {
 		return p, heldFailed
 	case n.bad != "":
 		return p, n.bad
-	case !begun && !n.window.open(now):
+	case !begun && !n.window.Open(now):
 		return p, heldWindow
 	case !d.believed(p.KeyID):
 		return p, heldStruck

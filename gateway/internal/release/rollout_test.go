@@ -59,7 +59,7 @@ func TestRollout(t *testing.T) {
 	}
 	h.look()
 	c = h.state(releases.Done)
-	if c.Counts.Running != 20 || c.Wave != 3 {
+	if c.Counts.Running != 20 || c.Counts.Committed != 20 || c.Wave != 3 {
 		t.Errorf("got %+v", c)
 	}
 	h.enrol("late", nil)

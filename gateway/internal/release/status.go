@@ -148,6 +148,9 @@ func (d *Desk) view(c *channel) (Channel, []NodeStatus) {
 		}
 		one := d.stand(c, n, now)
 		out.Counts.add(one.State)
+		if c.rows[n.ID].State == stateCommitted {
+			out.Counts.Committed++
+		}
 		nodes = append(nodes, one)
 	}
 	slices.SortFunc(nodes, func(a, b NodeStatus) int { return cmp.Or(strings.Compare(a.Name, b.Name), strings.Compare(a.ID, b.ID)) })
@@ -211,7 +214,7 @@ func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
 		out.State = standOffline
 	case n.failed(c.Channel.Channel, c.Digest, 0):
 		out.State = n.said.Phase
-	case n.Conflict || n.bad != "" || !n.window.open(now):
+	case n.Conflict || n.bad != "" || !n.window.Open(now):
 		out.State = standHeld
 	default:
 		out.State = standWaiting

@@ -1,4 +1,5 @@
-package release
+// Package window reads in which time of a week a node may be updated, and tells whether it is that time.
+package window
 
 import (
 	"fmt"
@@ -6,8 +7,8 @@ import (
 	"time"
 )
 
-// window is the time of a week in which a node may be updated, in UTC. The zero value is always open.
-type window struct{ spans []span }
+// Window is a time of the week, in UTC. The zero value is always open.
+type Window struct{ spans []span }
 
 // span is one part of a window: on its days (by the time it begins) from minute to minute of the day. Where from is not before to, it
 // ends on the day after.
@@ -22,20 +23,20 @@ const (
 	windowHint = `such as "Sat Sun 02:00-04:00" or "22:00-06:00", in UTC, several with ; between`
 )
 
-// parseWindow reads the label of a maintenance window: spans with ; between. A span is names of days (none: every day) and a time such as
+// Parse reads the label of a maintenance window: spans with ; between. A span is names of days (none: every day) and a time such as
 // 22:00-06:00. Its end may be 24:00.
-func parseWindow(label string) (window, error) {
-	var w window
+func Parse(label string) (Window, error) {
+	var w Window
 	if strings.TrimSpace(label) == "" {
 		return w, nil
 	}
 	for part := range strings.SplitSeq(label, ";") {
 		s, err := parseSpan(strings.Fields(part))
 		if err != nil {
-			return window{}, fmt.Errorf("the maintenance window %.80q: %w; write one %s", label, err, windowHint)
+			return Window{}, fmt.Errorf("the maintenance window %.80q: %w; write one %s", label, err, windowHint)
 		}
 		if w.spans = append(w.spans, s); len(w.spans) > mostSpans {
-			return window{}, fmt.Errorf("the maintenance window has more than %d parts", mostSpans)
+			return Window{}, fmt.Errorf("the maintenance window has more than %d parts", mostSpans)
 		}
 	}
 	return w, nil
@@ -95,8 +96,8 @@ func parseMinute(text string) (int, error) {
 	return at.Hour()*60 + at.Minute(), nil
 }
 
-// open tells whether a time lies in the window.
-func (w window) open(at time.Time) bool {
+// Open tells whether a time lies in the window.
+func (w Window) Open(at time.Time) bool {
 	at = at.UTC()
 	minute := at.Hour()*60 + at.Minute()
 	yesterday := (at.Weekday() + 6) % 7
