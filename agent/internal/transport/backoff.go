@@ -31,12 +31,10 @@ func (b *Backoff) Reset() { b.failures = 0 }
 
 // Sleep waits. It reports false where the context was done before the end.
 func Sleep(ctx context.Context, wait time.Duration) bool {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
 	select {
 	case <-ctx.Done():
 		return false
-	case <-timer.C:
+	case <-time.After(wait):
 		return true
 	}
 }

@@ -190,11 +190,7 @@ func (t *curl) read(ctx context.Context, o outgoing, out outcome) (Answer, error
 
 // findCurl looks for the program at each exchange, because somebody may install or remove it while the agent runs.
 func (c *Client) findCurl() (string, error) {
-	name := c.cfg.Curl
-	if name == "" {
-		name = "curl"
-	}
-	program, err := exec.LookPath(name)
+	program, err := exec.LookPath(c.cfg.Curl)
 	if err != nil {
 		return "", fmt.Errorf("reach %s: curl cannot be run on this machine: install it, or choose --transport direct (%w)", c.base.Host,
 			err)

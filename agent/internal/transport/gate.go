@@ -90,12 +90,10 @@ func within(done <-chan struct{}, limit time.Duration) bool {
 		return true
 	default: // also where there is no time left
 	}
-	timer := time.NewTimer(limit)
-	defer timer.Stop()
 	select {
 	case <-done:
 		return true
-	case <-timer.C:
+	case <-time.After(limit):
 		return false
 	}
 }

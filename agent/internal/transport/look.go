@@ -77,18 +77,13 @@ func (c *Client) Look(ctx context.Context) (Sight, error) {
 
 // judgeCertificate compares a chain with the pins, or with the system's roots where no pin was given.
 func (c *Client) judgeCertificate(ctx context.Context, chain []*x509.Certificate) Certificate {
-	system := verifyChain(chain, c.cfg.SystemRoots, c.base.Hostname(), c.Now(), true) == nil
-	if c.cfg.First.Pins == nil {
-		if system {
-			return CertificateSystem
-		}
-		return CertificateUnpinned
-	}
 	switch {
 	case c.chainsToPin(chain), c.fetchPinned(ctx, Direct) && c.chainsToPin(chain):
 		return CertificatePinned
-	case system: // an edge or a public certificate: the welcome has to carry the pinned root
-		return CertificateSystem
+	case verifyChain(chain, c.cfg.SystemRoots, c.base.Hostname(), c.Now(), true) == nil:
+		return CertificateSystem // with a pin, an edge's or a public one: the welcome has to carry the pinned root
+	case c.cfg.First.Pins == nil:
+		return CertificateUnpinned
 	}
 	return CertificateForeigner
 }

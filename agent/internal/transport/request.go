@@ -40,18 +40,15 @@ type outgoing struct {
 // outgoing fills in the defaults. The header is new for each exchange, because signing writes into it.
 func (c *Client) outgoing(q Request) outgoing {
 	o := outgoing{
-		method: q.Method, path: q.Path, header: http.Header{}, body: q.Body, into: q.Into,
+		path: q.Path, header: http.Header{}, body: q.Body, into: q.Into,
 		timeout: cmp.Or(q.Timeout, c.cfg.Timeout), most: cmp.Or(q.Most, wire.MaxBody),
 	}
-	if o.method == "" && o.body == nil {
-		o.method = http.MethodGet
-	}
-	if o.method == "" {
-		o.method = http.MethodPost
-	}
+	usual := http.MethodGet
 	if o.body != nil {
+		usual = http.MethodPost
 		o.header.Set("Content-Type", o.body.kind)
 	}
+	o.method = cmp.Or(q.Method, usual)
 	return o
 }
 
