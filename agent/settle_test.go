@@ -23,7 +23,8 @@ func programs(t *testing.T, scripts ...string) (l service.Layout, builds []strin
 	l = service.Layout{Base: t.TempDir()}
 	for i, script := range scripts {
 		path := filepath.Join(t.TempDir(), "program")
-		if err := os.WriteFile(path, fmt.Appendf(nil, "#!/bin/sh\n# %d\n%s\n", i, strings.ReplaceAll(script, "BASE", l.Base)), 0o755); err != nil {
+		text := fmt.Appendf(nil, "#!/bin/sh\n# %d\n%s\n", i, strings.ReplaceAll(script, "BASE", l.Base))
+		if err := os.WriteFile(path, text, 0o755); err != nil {
 			t.Fatal(err)
 		}
 		build, err := l.Install(path)

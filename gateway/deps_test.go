@@ -28,8 +28,8 @@ var (
 
 	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
 	sharedNames = []string{
-		"account", "artifact", "audit", "build", "remote", "limit", "reply", "origin", "reading", "replay", "selector", "timeline", "door", "secret", "masterkey",
-		"outage", "reach", "installer",
+		"account", "artifact", "audit", "build", "remote", "limit", "reply", "origin", "reading", "replay", "selector", "timeline", "door",
+		"secret", "masterkey", "outage", "reach", "installer",
 	}
 
 	// leafNames are packages of one idea that need nothing of muster's.

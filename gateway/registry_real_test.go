@@ -106,8 +106,8 @@ func (p *pusher) workshop() *workshop {
 		p.t.Fatal(err)
 	}
 	// podman manifest inspect does not look at REGISTRY_AUTH_FILE, so that names what podman looks at by itself.
-	c.env = append(cleanEnv(), "HOME="+c.dir, "SSL_CERT_FILE="+root, "DOCKER_CONFIG="+c.dir, "REGISTRY_AUTH_FILE="+c.dir+"/containers/auth.json",
-		"CONTAINERS_STORAGE_CONF="+c.dir+"/storage.conf", "XDG_RUNTIME_DIR="+c.dir)
+	c.env = append(cleanEnv(), "HOME="+c.dir, "SSL_CERT_FILE="+root, "DOCKER_CONFIG="+c.dir,
+		"REGISTRY_AUTH_FILE="+c.dir+"/containers/auth.json", "CONTAINERS_STORAGE_CONF="+c.dir+"/storage.conf", "XDG_RUNTIME_DIR="+c.dir)
 	return c
 }
 
@@ -227,7 +227,8 @@ func TestRegistrySkopeo(t *testing.T) {
 			t.Errorf("got %s, want %s", got, want)
 		}
 	}
-	do("--insecure-policy", "sync", "--src", "docker", "--dest", "dir", "--src-cert-dir", certs, p.host()+"/team/one", filepath.Join(c.dir, "synced"))
+	do("--insecure-policy", "sync", "--src", "docker", "--dest", "dir", "--src-cert-dir", certs, p.host()+"/team/one",
+		filepath.Join(c.dir, "synced"))
 	do("delete", "--cert-dir", certs, at("team/two:v1"))
 	if out, err := c.try("", "skopeo", "inspect", "--cert-dir", certs, at("team/two:v1")); err == nil {
 		t.Errorf("a deleted image is there: %s", out)
@@ -237,7 +238,8 @@ func TestRegistrySkopeo(t *testing.T) {
 		t.Errorf("without a login: %s", out)
 	}
 	pull := p.mintReader()
-	do("--insecure-policy", "copy", "--src-cert-dir", certs, "--src-creds", "reader:"+pull, at("team/one:v1"), "dir:"+filepath.Join(c.dir, "read"))
+	do("--insecure-policy", "copy", "--src-cert-dir", certs, "--src-creds", "reader:"+pull, at("team/one:v1"),
+		"dir:"+filepath.Join(c.dir, "read"))
 	if out, err := c.try("", "skopeo", "delete", "--cert-dir", certs, "--creds", "reader:"+pull, at("team/one:v1")); err == nil {
 		t.Errorf("a reader deletes: %s", out)
 	}

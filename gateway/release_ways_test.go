@@ -211,7 +211,8 @@ func (r *released) goesBack(running string, floor int64) {
 	if strings.Contains(status, "\x1b") {
 		r.t.Error("what a node says controls the terminal")
 	}
-	if shown := r.muster("node", "show", r.node.name); !strings.Contains(shown, "rolled_back, 0.5.0") || !strings.Contains(shown, "stable, number") {
+	shown := r.muster("node", "show", r.node.name)
+	if !strings.Contains(shown, "rolled_back, 0.5.0") || !strings.Contains(shown, "stable, number") {
 		r.t.Errorf("the node is shown as\n%s", shown)
 	}
 	r.muster("release", "rollback", "--yes")

@@ -45,7 +45,8 @@ type witness struct {
 func (c *witness) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, _ := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	e := exchange{At: time.Now().UTC(), Method: r.Method, URI: r.RequestURI, Body: string(body), Header: map[string]string{}, Proof: map[string]string{}}
+	e := exchange{At: time.Now().UTC(), Method: r.Method, URI: r.RequestURI, Body: string(body),
+		Header: map[string]string{}, Proof: map[string]string{}}
 	for _, name := range []string{"Authorization", "Content-Type", "Content-Digest", "Signature-Input", "Signature"} {
 		if value := r.Header.Get(name); value != "" {
 			e.Header[name] = value
@@ -102,7 +103,8 @@ func TestVersionsRecord(t *testing.T) {
 	r := &recording{agent: agent, engine: podman(t), release: filepath.Join(t.TempDir(), "osrelease"),
 		folder: filepath.Join("..", "testdata", "versions", version)}
 	r.house = &house{t: t, data: t.TempDir(), program: gateway,
-		args: []string{"--listen", "127.0.0.1:0", "--cert-ttl", "1m", "--plain-listen", "127.0.0.1:0", "--trust-domain", "test", "--public-url", "https://gw.example:7443"}}
+		args: []string{"--listen", "127.0.0.1:0", "--cert-ttl", "1m", "--plain-listen", "127.0.0.1:0", "--trust-domain", "test",
+			"--public-url", "https://gw.example:7443"}}
 	if err := os.WriteFile(r.release, []byte("6.1.0-44-amd64\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
@@ -126,8 +128,8 @@ func TestVersionsRecord(t *testing.T) {
 
 // start runs an agent of the version. The machine's kernel is not shown.
 func (r *recording) start(name, token string) *process {
-	args := []string{"-m", "sh", "-c", `mount --bind "$0" /proc/sys/kernel/osrelease && exec "$@"`, r.release, r.agent, "run", "--gateway", r.url,
-		"--name", name, "--state", filepath.Join(r.data, "agent-"+name), "--interval", "5s", "--nvidia-smi", smi(r.t, 2)}
+	args := []string{"-m", "sh", "-c", `mount --bind "$0" /proc/sys/kernel/osrelease && exec "$@"`, r.release, r.agent, "run",
+		"--gateway", r.url, "--name", name, "--state", filepath.Join(r.data, "agent-"+name), "--interval", "5s", "--nvidia-smi", smi(r.t, 2)}
 	env := []string{"PATH=" + r.engine + ":" + os.Getenv("PATH")}
 	if token != "" {
 		env = append(env, "MUSTER_TOKEN="+token)
@@ -228,7 +230,8 @@ func (c *witness) kept() []exchange {
 		at, _, _ := strings.Cut(e.URI, "?")
 		what := path.Base(at) + " " + strconv.Itoa(e.Status)
 		seen[what]++
-		return e.Status == http.StatusNoContent || e.Status == http.StatusBadGateway || seen[what] > 3 || seen["renew 200"] > 0 && path.Base(at) != "renew"
+		return e.Status == http.StatusNoContent || e.Status == http.StatusBadGateway || seen[what] > 3 ||
+			seen["renew 200"] > 0 && path.Base(at) != "renew"
 	})
 }
 

@@ -20,8 +20,10 @@ func TestIsDigest(t *testing.T) {
 }
 
 func TestCheckChannel(t *testing.T) {
-	for name, want := range map[string]bool{"stable": true, "a": true, "canary-2.x_y": true, "": false, "-a": false, "a/b": false, "a b": false,
-		strings.Repeat("a", wire.MaxChannel): true, strings.Repeat("a", wire.MaxChannel+1): false} {
+	for name, want := range map[string]bool{
+		"stable": true, "a": true, "canary-2.x_y": true, "": false, "-a": false, "a/b": false, "a b": false,
+		strings.Repeat("a", wire.MaxChannel): true, strings.Repeat("a", wire.MaxChannel+1): false,
+	} {
 		if got := wire.CheckChannel(name) == nil; got != want {
 			t.Errorf("%q: got %v", name, got)
 		}
@@ -47,7 +49,8 @@ func TestCheckUpdate(t *testing.T) {
 	for what, change := range map[string]func(*wire.Update){
 		"channel": func(u *wire.Update) { u.Channel = "a b" }, "seq": func(u *wire.Update) { u.Sequence = -1 },
 		"about": func(u *wire.Update) { u.About = -1 }, "release": func(u *wire.Update) { u.Release = "latest" },
-		"phase": func(u *wire.Update) { u.Phase = "a\x1b[31m" }, "code": func(u *wire.Update) { u.Code = strings.Repeat("c", wire.MaxUpdateWord+1) },
+		"phase":  func(u *wire.Update) { u.Phase = "a\x1b[31m" },
+		"code":   func(u *wire.Update) { u.Code = strings.Repeat("c", wire.MaxUpdateWord+1) },
 		"detail": func(u *wire.Update) { u.Detail += "d" }, "log": func(u *wire.Update) { u.Log += "l" },
 	} {
 		if wire.CheckUpdate(full(change)) == nil {

@@ -86,7 +86,8 @@ func (g Guard) Run(ctx context.Context) error {
 	}
 }
 
-// endRuns ends the agents that run from a build. It kills those that do not end in time. What keeps the agent starts the current build then.
+// endRuns ends the agents that run from a build. It kills those that do not end in time. What keeps the agent starts the current build
+// then.
 func (l Layout) endRuns(ctx context.Context, build string) error {
 	deadline := time.Now().Add(guardGrace)
 	for signal := syscall.SIGTERM; ; {

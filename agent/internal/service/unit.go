@@ -126,6 +126,7 @@ start_pre() {
 // openRCText is the init script for an agent in base, with its settings in this file.
 func openRCText(base, settings string) string {
 	return openRCHead + "# The last good version looks first whether the one that is started has failed, and then becomes it.\n" +
-		"command=\"" + Layout{Base: base}.GoodProgram() + "\"\ncommand_args=\"launch --state " + base + "\"\n" + fmt.Sprintf(openRCTail, Layout{Base: base}.Program()) +
+		"command=\"" + Layout{Base: base}.GoodProgram() + "\"\ncommand_args=\"launch --state " + base + "\"\n" +
+		fmt.Sprintf(openRCTail, Layout{Base: base}.Program()) +
 		"\nif [ -f \"" + settings + "\" ]; then\n\tset -o allexport\n\t. \"" + settings + "\"\n\tset +o allexport\nfi\n"
 }

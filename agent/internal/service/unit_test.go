@@ -70,8 +70,9 @@ func TestUnitRules(t *testing.T) {
 		t.Error("StartLimitIntervalSec is not in [Unit], where it counts")
 	}
 	for _, line := range []string{
-		"Type=notify", "NotifyAccess=main", "WatchdogSec=60", "TimeoutStartSec=60", "TimeoutStopSec=15", "Restart=always", "RestartSec=2", "KillMode=process", "UMask=0077",
-		"ExecStartPre=-/base/good/muster-agent settle --state /base", "ExecStart=/base/current/muster-agent run", "EnvironmentFile=/settings", "WantedBy=multi-user.target",
+		"Type=notify", "NotifyAccess=main", "WatchdogSec=60", "TimeoutStartSec=60", "TimeoutStopSec=15", "Restart=always",
+		"RestartSec=2", "KillMode=process", "UMask=0077", "ExecStartPre=-/base/good/muster-agent settle --state /base",
+		"ExecStart=/base/current/muster-agent run", "EnvironmentFile=/settings", "WantedBy=multi-user.target",
 	} {
 		if !strings.Contains(rest, "\n"+line+"\n") {
 			t.Errorf("no %s", line)

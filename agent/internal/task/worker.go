@@ -67,8 +67,8 @@ func New(c Config) *Worker {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
 	w := &Worker{
-		Config: c, slots: make(chan struct{}, slots), door: make(chan struct{}, 1), ready: make(chan struct{}), state: c.State, kinds: map[string]chan struct{}{},
-		trouble: map[string]string{},
+		Config: c, slots: make(chan struct{}, slots), door: make(chan struct{}, 1), ready: make(chan struct{}), state: c.State,
+		kinds: map[string]chan struct{}{}, trouble: map[string]string{},
 	}
 	w.life, w.end = context.WithCancelCause(context.Background())
 	return w

@@ -15,8 +15,8 @@ import (
 	"muster/agent/wire"
 )
 
-// TestGatewayComesBackLate: a gateway that was away accepts the first heartbeat late in the trial. The version that reaches it is no failure.
-// Else all nodes on trial would go back when a gateway comes back.
+// TestGatewayComesBackLate: a gateway that was away accepts the first heartbeat late in the trial. The version that reaches it is no
+// failure. Else all nodes on trial would go back when a gateway comes back.
 func TestGatewayComesBackLate(t *testing.T) {
 	for _, away := range []time.Duration{40 * time.Second, 65 * time.Second, 75 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
@@ -116,7 +116,8 @@ func TestBytesThatAreNoText(t *testing.T) {
 // TestMachineStartsNothing: a machine that is out of processes says nothing about a release.
 func TestMachineStartsNothing(t *testing.T) {
 	for _, err := range []error{syscall.EAGAIN, syscall.ENOMEM, syscall.EMFILE, syscall.ENFILE} {
-		if code := codeOf(judgeTest(fmt.Errorf("fork/exec: %w", &os.PathError{Op: "fork/exec", Path: "x", Err: err}), ""), ""); code != wire.UpdateNoRoom {
+		failed := fmt.Errorf("fork/exec: %w", &os.PathError{Op: "fork/exec", Path: "x", Err: err})
+		if code := codeOf(judgeTest(failed, ""), ""); code != wire.UpdateNoRoom {
 			t.Errorf("%v: %s", err, code)
 		}
 	}

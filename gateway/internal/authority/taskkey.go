@@ -118,8 +118,8 @@ func (a *Authority) findWork(ctx context.Context, h *held) error {
 }
 
 // findKeys finds the keys of a role, and the first of them whose private half is in the store (nil: none is).
-func (a *Authority) findKeys(ctx context.Context, role string, encoded []string) (all []ed25519.PublicKey, own ed25519.PrivateKey, err error) {
-	for _, text := range encoded {
+func (a *Authority) findKeys(ctx context.Context, role string, keys []string) (all []ed25519.PublicKey, own ed25519.PrivateKey, err error) {
+	for _, text := range keys {
 		found, err := a.keyOf(ctx, role, text)
 		if err != nil {
 			return nil, nil, err

@@ -53,7 +53,9 @@ type Bootstrap struct {
 
 // New makes a Bootstrap.
 func New(c Config) *Bootstrap {
-	b := &Bootstrap{store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, release: c.Release, nonces: newNonces()}
+	b := &Bootstrap{
+		store: c.Store, now: c.Now, rand: c.Rand, log: c.Logger, audit: c.Audit, site: c.Site, release: c.Release, nonces: newNonces(),
+	}
 	if b.release == nil {
 		b.release = func(context.Context, string) (Release, error) { return Release{}, nil }
 	}

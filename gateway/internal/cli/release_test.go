@@ -92,7 +92,8 @@ func TestReleaseSignOffline(t *testing.T) {
 		}
 	}
 	write(map[string]any{"task_id": "x"})
-	if code, _, stderr := h.muster("release", "sign", "--key", keyFile, file); code == 0 || !strings.Contains(stderr, "no pointer of a release") {
+	code, _, stderr = h.muster("release", "sign", "--key", keyFile, file)
+	if code == 0 || !strings.Contains(stderr, "no pointer of a release") {
 		t.Errorf("a task was signed as a release: %s", stderr)
 	}
 }

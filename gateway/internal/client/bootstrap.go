@@ -54,10 +54,11 @@ type BootstrapScript struct {
 
 // BootstrapMetadata says what a script brings.
 type BootstrapMetadata struct {
-	TrustBundleVersion TrustVersion       `json:"trust_bundle_version"`
-	PackageRef         string             `json:"package_ref"`    // HOST[:PORT]/repository@sha256:<hex>; without a release, the URL of the usual platform's agent
-	PackageDigest      string             `json:"package_digest"` // sha256:<hex>, of the release's index or of that agent
-	Packages           []BootstrapPackage `json:"packages"`
+	TrustBundleVersion TrustVersion `json:"trust_bundle_version"`
+	// PackageRef is HOST[:PORT]/repository@sha256:<hex>. Without a release it is the URL of the usual platform's agent.
+	PackageRef    string             `json:"package_ref"`
+	PackageDigest string             `json:"package_digest"` // sha256:<hex>, of the release's index or of that agent
+	Packages      []BootstrapPackage `json:"packages"`
 }
 
 // TrustVersion is v<number>. Gateways of earlier versions send the number alone, and it is read from them too.

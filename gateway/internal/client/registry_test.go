@@ -23,7 +23,8 @@ func TestPutBlob(t *testing.T) {
 		{"a path", "/v2/muster/agent/blobs/uploads/1?state=x", 201, "", ""},
 		{"another host", "http://127.0.0.2:1/v2/x", 201, "", "which is not"},
 		{"no place", "", 201, "", "which is not"},
-		{"refused as OCI does", "/up", 400, `{"errors":[{"code":"DIGEST_INVALID","message":"it is another one"}]}`, "digest_invalid: it is another one"},
+		{"refused as OCI does", "/up", 400,
+			`{"errors":[{"code":"DIGEST_INVALID","message":"it is another one"}]}`, "digest_invalid: it is another one"},
 		{"refused as muster does", "/up", 403, `{"error":{"code":"forbidden","message":"it lacks a scope"}}`, "it lacks a scope"},
 		{"a page", "/up", 502, "<html>", "status 502"},
 	} {

@@ -255,7 +255,8 @@ func TestNewerAgents(t *testing.T) {
 	w := s.welcome(s.register(token, more(encode(t, q))))
 	n := node{id: w.NodeID, name: "newer", chain: w.Certificate, signer: sign.Signer{Key: key, Fingerprint: fingerprint(t, w.Certificate)}}
 	for i, update := range []string{
-		`{"channel":"stable","seq":7,"phase":"rehearsing","code":"moon_phase","about":8,"release":"sha256:` + strings.Repeat("ab", 32) + `","later":[1]}`,
+		`{"channel":"stable","seq":7,"phase":"rehearsing","code":"moon_phase","about":8,"release":"sha256:` +
+			strings.Repeat("ab", 32) + `","later":[1]}`,
 		`{"channel":"stable","seq":9223372036854775807,"later":{"x":1}}`, `{}`,
 	} {
 		body := strings.Replace(string(beat(i+1)), "{", `{"update":`+update+`,"health_later":["x"],`, 1)

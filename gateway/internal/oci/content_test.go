@@ -76,8 +76,8 @@ func TestReferrers(t *testing.T) {
 	_, subject := h.manifest(repository, "v1", "")
 	extra := `,"artifactType":"application/a","subject":{"mediaType":"` + manifestType + `","digest":"` + subject + `","size":5}`
 	config := h.push(repository, "{}")
-	text := `{"schemaVersion":2,"mediaType":"` + manifestType + `","config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"` + config +
-		`","size":2},"layers":[]` + extra + `}`
+	text := `{"schemaVersion":2,"mediaType":"` + manifestType + `","config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"` +
+		config + `","size":2},"layers":[]` + extra + `}`
 	put := h.want(201, "PUT", repository+"/manifests/"+artifact.DigestOf([]byte(text)), text, "Content-Type", manifestType)
 	if put.Header.Get("OCI-Subject") != subject {
 		t.Errorf("headers %v", put.Header)

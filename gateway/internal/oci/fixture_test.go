@@ -151,8 +151,8 @@ const manifestType = "application/vnd.oci.image.manifest.v1+json"
 func (h *house) manifest(name, reference, extra string) (text, digest string) {
 	h.t.Helper()
 	config := h.push(name, "{}")
-	text = `{"schemaVersion":2,"mediaType":"` + manifestType + `","config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"` + config +
-		`","size":2},"layers":[]` + extra + `}`
+	text = `{"schemaVersion":2,"mediaType":"` + manifestType + `","config":{"mediaType":"application/vnd.oci.empty.v1+json","digest":"` +
+		config + `","size":2},"layers":[]` + extra + `}`
 	digest = artifact.DigestOf([]byte(text))
 	if reference == "" {
 		reference = digest

@@ -105,7 +105,9 @@ func FuzzPage(f *testing.F) {
 
 // FuzzScopes: whatever a client asks for, a pass names only repositories, opens no more than the account may, and stays small.
 func FuzzScopes(f *testing.F) {
-	for _, text := range []string{"repository:a:pull", "repository:a/b:pull,push repository:c:*", "repository:::", "registry:catalog:*", ":", " "} {
+	for _, text := range []string{
+		"repository:a:pull", "repository:a/b:pull,push repository:c:*", "repository:::", "registry:catalog:*", ":", " ",
+	} {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {

@@ -295,7 +295,8 @@ func TestRestoreKilled(t *testing.T) {
 		}
 		before.put("old")
 		run := exec.Command(os.Args[0], "-test.run=^TestRestoreKilled$")
-		run.Env = append(os.Environ(), killedAt+"="+strings.Join([]string{data, file, filepath.Join(h.data, datadir.MasterKey), fmt.Sprint(step)}, "\n"))
+		told := []string{data, file, filepath.Join(h.data, datadir.MasterKey), fmt.Sprint(step)}
+		run.Env = append(os.Environ(), killedAt+"="+strings.Join(told, "\n"))
 		out, err := run.CombinedOutput()
 		names := h.named(data)
 		if err == nil {

@@ -97,7 +97,8 @@ func TestUpdateTakesTheShortWay(t *testing.T) {
 			About: 4, Phase: wire.UpdateRolledBack, Code: wire.UpdateCrashed, Log: "panic:\n\tat 1"},
 		`{"seq":3,"log":"x"}`: {Sequence: 3, Log: "x"},
 	} {
-		body := `{"run_id":"0123456789abcdef","counter":1,"interval_seconds":30,"skew_ms":0,"agent":{},"cost":{},"health":[],"update":` + update + `}`
+		body := `{"run_id":"0123456789abcdef","counter":1,"interval_seconds":30,"skew_ms":0,"agent":{},"cost":{},"health":[],"update":` +
+			update + `}`
 		b, err := reading.ParseHeartbeat([]byte(body))
 		if err != nil || !b.Scanned || b.Update == nil || *b.Update != want {
 			t.Errorf("%s is read as %+v, %v, scanned %v", update, b.Update, err, b.Scanned)

@@ -125,8 +125,9 @@ func (h *hall) enrolSaying(name string, said, labels map[string]string) *machine
 	h.t.Helper()
 	must(h.t, h.store.Enrol(context.Background(), store.Enrolment{ID: "e-" + name, Credential: "mse_many", ConsumeToken: true,
 		KeyHash: "key-" + name, At: h.clock.Now(), Node: store.Node{ID: "id-" + name, Name: name, Tenant: "default", State: "enrolled"},
-		NewNode: true, AgentLabels: said, CredentialLabels: labels, Certificate: store.Certificate{Fingerprint: "print-" + name, KeyHash: "key of " + name,
-			PublicKey: []byte(name), Chain: "chain", NotBefore: start, NotAfter: start.Add(10_000 * time.Hour), IssuedAt: h.clock.Now()}}))
+		NewNode: true, AgentLabels: said, CredentialLabels: labels, Certificate: store.Certificate{Fingerprint: "print-" + name,
+			KeyHash: "key of " + name, PublicKey: []byte(name), Chain: "chain", NotBefore: start, NotAfter: start.Add(10_000 * time.Hour),
+			IssuedAt: h.clock.Now()}}))
 	h.nodes[name] = &machine{name: name, program: "sha256:old", channel: wire.DefaultChannel}
 	return h.nodes[name]
 }

@@ -14,8 +14,8 @@ type Newcomer struct {
 	Pointer  string // the envelope of its signed pointer; "": none that a newcomer should obey
 }
 
-// Newcomer gives the release for the machine of a node that is on record; false: there is none. Until a rollout is done, that is the release before:
-// a newcomer does not try what nobody has tried.
+// Newcomer gives the release for the machine of a node that is on record; false: there is none. Until a rollout is done, that is the
+// release before: a newcomer does not try what nobody has tried.
 func (d *Desk) Newcomer(ctx context.Context, nodeID string) (Newcomer, bool, error) {
 	name, err := d.channelOf(ctx, nodeID)
 	if err != nil {

@@ -88,7 +88,8 @@ func (r *Repository) token(ctx context.Context) (header string, life time.Durati
 
 // place is where the repository's token is kept. It has all of the credential, so that nobody gets a token of the one before.
 func (r *Repository) place() string {
-	key := sha256.Sum256([]byte(strings.Join([]string{r.host, r.name, r.credential.Realm, r.credential.Username, r.credential.Password}, "\n")))
+	parts := []string{r.host, r.name, r.credential.Realm, r.credential.Username, r.credential.Password}
+	key := sha256.Sum256([]byte(strings.Join(parts, "\n")))
 	return string(key[:])
 }
 

@@ -8,10 +8,12 @@ import (
 
 func TestWindow(t *testing.T) {
 	for label, times := range map[string]map[string]bool{
-		"":                                      {"Sun 00:00": true, "Wed 12:00": true},
-		" ":                                     {"Sun 00:00": true},
-		"Sat Sun 02:00-04:00":                   {"Sat 01:59": false, "Sat 02:00": true, "Sun 03:59": true, "Sun 04:00": false, "Mon 02:00": false},
-		"22:00-06:00":                           {"Mon 21:59": false, "Mon 22:00": true, "Tue 05:59": true, "Tue 06:00": false, "Sun 00:00": true},
+		"":  {"Sun 00:00": true, "Wed 12:00": true},
+		" ": {"Sun 00:00": true},
+		"Sat Sun 02:00-04:00": {"Sat 01:59": false, "Sat 02:00": true, "Sun 03:59": true, "Sun 04:00": false,
+			"Mon 02:00": false},
+		"22:00-06:00": {"Mon 21:59": false, "Mon 22:00": true, "Tue 05:59": true, "Tue 06:00": false,
+			"Sun 00:00": true},
 		"fri 22:00-06:00":                       {"Fri 22:00": true, "Sat 05:59": true, "Sat 22:00": false},
 		"SUN 00:00-24:00":                       {"Sun 00:00": true, "Sun 23:59": true, "Mon 00:00": false, "Sat 23:59": false},
 		"Sat 23:00-24:00":                       {"Sat 23:59": true, "Sun 00:00": false},

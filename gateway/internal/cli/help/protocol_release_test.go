@@ -82,7 +82,8 @@ func TestProtocolRelease(t *testing.T) {
 	pointer := p.pointer(release)
 	platform := pointer.Platforms[0]
 	if asked.URL.Path != wire.PathRelease || release.URL != wire.ReleaseBlobPath(platform.Digest) ||
-		wire.CheckChannel(pointer.Channel) != nil || pointer.Sequence != release.Sequence || pointer.Digest != release.Digest || !wire.IsDigest(platform.Digest) {
+		wire.CheckChannel(pointer.Channel) != nil || pointer.Sequence != release.Sequence || pointer.Digest != release.Digest ||
+		!wire.IsDigest(platform.Digest) {
 		t.Errorf("the release %+v, its pointer %+v", release, pointer)
 	}
 	fetched := p.request("layer-request", "")

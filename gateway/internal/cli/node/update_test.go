@@ -25,9 +25,9 @@ func TestUpdateRows(t *testing.T) {
 			[]string{"  channel: stable (pinned), number 7", "  held: it is pinned"}},
 		{&client.NodeUpdate{Channel: "stable", Sequence: 7, Version: "0.5.0", Phase: "committed", At: &at}, "stable", "committed",
 			[]string{"  channel: stable, number 7", "  update: committed, 0.5.0, 2m ago"}},
-		{&client.NodeUpdate{Channel: "stable", Sequence: 7, Version: "0.5.0", Phase: "rolled_back", Code: "crashed", Detail: "3 \x1b[1mtimes", At: &at},
-			"stable", "rolled_back: crashed", []string{"  channel: stable, number 7",
-				"  update: rolled_back, 0.5.0, 2m ago: crashed: 3 \\x1b[1mtimes; muster help updates-failing"}},
+		{&client.NodeUpdate{Channel: "stable", Sequence: 7, Version: "0.5.0", Phase: "rolled_back", Code: "crashed",
+			Detail: "3 \x1b[1mtimes", At: &at}, "stable", "rolled_back: crashed", []string{"  channel: stable, number 7",
+			"  update: rolled_back, 0.5.0, 2m ago: crashed: 3 \\x1b[1mtimes; muster help updates-failing"}},
 	} {
 		v := view{Node: client.Node{Update: c.update}, now: now}
 		var rows []string

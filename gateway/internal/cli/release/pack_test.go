@@ -99,14 +99,16 @@ func TestPackIsReproducible(t *testing.T) {
 	slices.Reverse(turned)
 	at := time.Unix(1, 0)
 	first := pack(programs(), "0.4.0", at)
-	if second := pack(turned, "0.4.0", at.In(time.FixedZone("x", 3600))); second.digest != first.digest || !bytes.Equal(first.index, second.index) {
+	second := pack(turned, "0.4.0", at.In(time.FixedZone("x", 3600)))
+	if second.digest != first.digest || !bytes.Equal(first.index, second.index) {
 		t.Errorf("got %s and %s", first.index, second.index)
 	}
 	if pack(programs(), "0.4.1", at).digest == first.digest || pack(programs(), "0.4.0", time.Unix(2, 0)).digest == first.digest {
 		t.Error("another version or time gives the same digest")
 	}
 	var read index
-	if err := json.Unmarshal(first.index, &read); err != nil || len(read.Manifests) != 2 || read.Manifests[0].Platform.Architecture != "amd64" {
+	err := json.Unmarshal(first.index, &read)
+	if err != nil || len(read.Manifests) != 2 || read.Manifests[0].Platform.Architecture != "amd64" {
 		t.Fatalf("the index is %s, %v", first.index, err)
 	}
 	for i, p := range first.programs {
@@ -130,8 +132,8 @@ func TestCreated(t *testing.T) {
 // TestWavesText: a person is told in words what the waves are.
 func TestWavesText(t *testing.T) {
 	for wave, want := range map[string]string{
-		"": "One node gets it first", "null": "All nodes get it at once.", `{"canary":"5%","steps":["25%","100%"]}`: "The waves are 5%, 25%, 100%.",
-		`{"steps":["100%"]}`: "The waves are 100%.",
+		"": "One node gets it first", "null": "All nodes get it at once.",
+		`{"canary":"5%","steps":["25%","100%"]}`: "The waves are 5%, 25%, 100%.", `{"steps":["100%"]}`: "The waves are 100%.",
 	} {
 		if got := wavesText([]byte(wave)); !strings.HasPrefix(got, want) {
 			t.Errorf("%s: got %q", wave, got)

@@ -86,7 +86,8 @@ func allChannels(ctx context.Context, s *cli.Session, c *client.Client, format s
 		return show(s, now, format)
 	}
 	columns := []screen.Column{{Name: "CHANNEL", Least: 8}, {Name: "VERSION", Least: 8, Most: 40}, {Name: "DIGEST", Rank: 3},
-		{Name: "ROLLOUT"}, {Name: "WAVE", Rank: 1}, {Name: "NODES"}, {Name: "RUN IT"}, {Name: "FAILED"}, {Name: "WHY", Rank: 2, Least: 12, Most: 60}}
+		{Name: "ROLLOUT"}, {Name: "WAVE", Rank: 1}, {Name: "NODES"}, {Name: "RUN IT"}, {Name: "FAILED"},
+		{Name: "WHY", Rank: 2, Least: 12, Most: 60}}
 	return s.List(format, columns).Write(cli.Rows(list.Channels, func(n client.Channel) []string {
 		return []string{screen.OrUnknown(n.Channel), screen.OrUnknown(n.Version), short(n.Digest), screen.OrUnknown(n.State), waveOf(n),
 			fmt.Sprint(n.Counts.Nodes), fmt.Sprint(n.Counts.Running), fmt.Sprint(n.Counts.Failed + n.Counts.Silent), screen.OrUnknown(n.Why)}
