@@ -98,8 +98,11 @@ func TestCanaryHalts(t *testing.T) {
 		s, err := h.Status(t.Context(), wire.DefaultChannel)
 		must(t, err)
 		for _, n := range s.Nodes {
-			if n.Name == canary && (n.State != phase || n.Code != code || n.Log != "last lines of "+canary || n.Wave != 1) {
+			if n.Name == canary && (n.State != phase || n.Code != code || n.Log != "last lines of "+canary || n.Wave != 1 || n.Held != "") {
 				t.Errorf("got %+v", n)
+			}
+			if n.Name != canary && n.Held == "" {
+				t.Errorf("nothing is said of why %s gets nothing", n.Name)
 			}
 		}
 		if len(h.events("rollout.halted")) != 1 || len(h.events("release."+phase)) != 1 {

@@ -200,7 +200,9 @@ func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
 		out.Wave = row.Wave + 1
 	}
 	_, pinned := d.pins[n.ID]
-	_, out.Held = d.offer(n, now)
+	if _, out.Held = d.offer(n, now); let && out.Held == heldTurn {
+		out.Held = "" // it had its turn
+	}
 	switch {
 	case pinned:
 		out.State = standPinned
