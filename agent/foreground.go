@@ -39,7 +39,7 @@ type foreground struct {
 	file     *logfile.File
 	notifier *service.Notifier
 	starts   *service.Starts
-	flags    []string   // that it was started with
+	flags    []string   // for another start of it
 	ending   chan error // takes why the agent ends by itself: one of the errors in tasks.go
 }
 
@@ -57,7 +57,7 @@ func work(ctx context.Context, p command.Program, args []string) error {
 	}
 	defer directory.Close()
 	a := newForeground(p, o, directory)
-	a.flags = args
+	a.flags = options.WithoutCredential(args)
 	err = a.work(ctx)
 	if ctx.Err() != nil {
 		a.notifier.Stopping()

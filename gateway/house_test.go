@@ -113,6 +113,7 @@ func start(t *testing.T, name string, env []string, path string, args ...string)
 	reader, writer := io.Pipe()
 	p.cmd.Stdout = writer
 	p.cmd.Stderr = writer
+	p.cmd.WaitDelay = 20 * time.Second // for what it has started, and has left running
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
@@ -199,7 +200,9 @@ func newHouse(t *testing.T, args ...string) *house {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	h := &house{t: t, data: dir, args: append([]string{"--listen", "127.0.0.1:0"}, args...)}
+	// It carries no agents: those of a build beside the tests would take the place of the agents under test.
+	h := &house{t: t, data: dir, env: []string{withAgents + "=" + filepath.Join(dir, "no-agents")},
+		args: append([]string{"--listen", "127.0.0.1:0"}, args...)}
 	h.open()
 	return h
 }

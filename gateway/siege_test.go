@@ -150,7 +150,7 @@ func TestSiege(t *testing.T) {
 func withstand(t *testing.T, descriptors, besiegers, nodes int) {
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0")
 	h.gateway.stop()
-	h.env = []string{withDescriptors + "=" + strconv.Itoa(descriptors)}
+	h.env = append(h.env, withDescriptors+"="+strconv.Itoa(descriptors))
 	token := word(h.gateway.text(), "msa_")
 	pin := word(h.gateway.text(), "sha256:")
 	h.open()

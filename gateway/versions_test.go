@@ -61,7 +61,7 @@ func TestVersionsMigrate(t *testing.T) {
 // inherit is a house with the data of a version.
 func inherit(t *testing.T, folder string) *house {
 	t.Helper()
-	h := &house{t: t, data: t.TempDir(), args: []string{"--listen", "127.0.0.1:0"}}
+	h := &house{t: t, data: t.TempDir(), env: []string{withAgents + "=" + t.TempDir()}, args: []string{"--listen", "127.0.0.1:0"}}
 	packed, err := os.Open(filepath.Join(folder, "muster.db.gz"))
 	if err != nil {
 		t.Fatal(err)

@@ -56,6 +56,28 @@ func (s *source) choose(f *command.Flags) error {
 	return nil
 }
 
+// WithoutCredential gives the arguments for another start of the agent: without a credential that stands in them, and without standard
+// input, which can be read only once. The agent is enrolled then and needs neither.
+func WithoutCredential(args []string) []string {
+	var rest []string
+	for i := 0; i < len(args); i++ {
+		name, value, joined := strings.Cut(args[i], "=")
+		name = strings.TrimPrefix(strings.TrimPrefix(name, "-"), "-")
+		if !strings.HasPrefix(args[i], "-") || name != tokenFlag && name != fileFlag {
+			rest = append(rest, args[i])
+			continue
+		}
+		if !joined && i+1 < len(args) {
+			i++
+			value = args[i]
+		}
+		if name == fileFlag && value != "-" {
+			rest = append(rest, "--"+fileFlag, value)
+		}
+	}
+	return rest
+}
+
 // HasSecret reports whether a credential was given. It reads no file.
 func (o *Options) HasSecret() bool { return o.source.text != "" || o.source.file != "" }
 

@@ -85,3 +85,22 @@ func TestDefaultName(t *testing.T) {
 		}
 	}
 }
+
+// TestWithoutCredential: no secret, and no standard input, goes on to another start.
+func TestWithoutCredential(t *testing.T) {
+	for given, want := range map[string]string{
+		"":                                   "",
+		"--token mse_x --name a":             "--name a",
+		"-token=mse_x --no-gpu":              "--no-gpu",
+		"--name a --token":                   "--name a",
+		"--token-file - --gateway https://g": "--gateway https://g",
+		"--token-file=- --gateway https://g": "--gateway https://g",
+		"--token-file /run/t --name token":   "--token-file /run/t --name token",
+		"--token-file=/run/t":                "--token-file /run/t",
+		"--label token=1 --token=t=1":        "--label token=1",
+	} {
+		if got := strings.Join(WithoutCredential(strings.Fields(given)), " "); got != want {
+			t.Errorf("%q becomes %q, want %q", given, got, want)
+		}
+	}
+}

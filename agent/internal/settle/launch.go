@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"os/exec"
+	"runtime"
 	"slices"
 	"syscall"
 	"time"
@@ -82,8 +83,11 @@ func (j judge) stay(ctx context.Context, flags []string) error {
 	}
 }
 
-// child runs the current version to its end.
+// child runs the current version to its end. Where this process is killed, the kernel tells the agent to end too: else nothing would keep
+// it any more, and the next one would find it in its way. The kernel looks at the thread that started the child, so that thread stays.
 func (j judge) child(ctx context.Context, flags []string) error {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	c := exec.CommandContext(ctx, service.Layout{Base: j.base}.Program(), append([]string{"run"}, flags...)...)
 	c.Env = append(os.Environ(), variable.Kept+"=1")
 	c.Stdin = j.Stdin
@@ -91,5 +95,6 @@ func (j judge) child(ctx context.Context, flags []string) error {
 	c.Stderr = j.Stderr
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = stopTime
+	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
 	return c.Run()
 }
