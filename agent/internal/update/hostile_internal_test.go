@@ -44,7 +44,7 @@ func TestGatewayComesBackAndGoes(t *testing.T) {
 		n.run(time.Hour)
 		n.settle()
 		n.away = time.Now().Add(80 * time.Second)
-		time.AfterFunc(85*time.Second, func() { n.away = time.Now().Add(time.Hour) })
+		n.gone = time.Now().Add(85 * time.Second)
 		began := time.Now()
 		err := n.run(time.Hour)
 		if lived := time.Since(began); !errors.Is(err, ErrNotProven) || lived < wire.TrialTime || lived > wire.TrialTime+lateTime {

@@ -36,6 +36,7 @@ type node struct {
 	held    int
 	refuse  bool      // heartbeats are not accepted
 	away    time.Time // nor before this time
+	gone    time.Time // nor from this time on; zero: it stays
 	silent  bool      // waits for tasks are not answered
 	free    int64
 
@@ -156,7 +157,7 @@ func (n *node) beat(ctx context.Context, u *Updater) {
 		said := u.Report()
 		n.last = *said
 		n.note(said)
-		if !n.refuse && !time.Now().Before(n.away) {
+		if !n.refuse && !time.Now().Before(n.away) && (n.gone.IsZero() || time.Now().Before(n.gone)) {
 			u.Heard(n.state, said, wire.HeartbeatAnswer{Release: n.offer})
 		}
 		bounded, cut := context.WithTimeout(ctx, pace)
