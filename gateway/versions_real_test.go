@@ -47,7 +47,7 @@ func TestVersionsOldAgent(t *testing.T) {
 // goes on with the data.
 func TestVersionsOldGateway(t *testing.T) {
 	gateway, old := older(t, oldVersion)
-	h := &house{t: t, data: t.TempDir(), program: gateway,
+	h := &house{t: t, data: t.TempDir(), program: gateway, env: []string{withAgents + "=" + t.TempDir()},
 		args: []string{"--listen", "127.0.0.1:0", "--cert-ttl", "6s", "--plain-listen", "127.0.0.1:0"}}
 	h.open()
 	meet(h, agentBinary(t), old)
