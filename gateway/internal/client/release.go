@@ -204,7 +204,7 @@ func (c *Client) RollBack(ctx context.Context, name string, p Promotion) (Channe
 	return c.channel(ctx, "POST", name, "/rollback", p)
 }
 
-// PauseRollout lets no further node in for now.
+// PauseRollout lets no further node in until ResumeRollout.
 func (c *Client) PauseRollout(ctx context.Context, name string) (Channel, error) {
 	return c.channel(ctx, "POST", name, "/pause", struct{}{})
 }

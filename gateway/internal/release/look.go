@@ -346,7 +346,8 @@ func (r *round) wants(n *node) bool {
 	if n.channel != r.o.Channel || !n.able || n.Conflict || r.pinned(n.ID) || n.bad != "" {
 		return false
 	}
-	return r.d.online(n, r.now) && !r.d.runs(n, r.o.Digest) && r.d.fits(n, r.o.Digest) &&
+	_, fits := platform(r.d.releases[r.o.Digest], n.Node)
+	return fits && r.d.online(n, r.now) && !r.d.runs(n, r.o.Digest) &&
 		!n.failed(r.o.Channel, r.o.Digest, r.o.Sequence)
 }
 

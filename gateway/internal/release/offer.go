@@ -146,12 +146,7 @@ func (d *Desk) runs(n *node, digest string) bool {
 	})
 }
 
-// fits tells whether a release has an agent for a node.
-func (d *Desk) fits(n *node, digest string) bool {
-	_, ok := platform(d.releases[digest], n.Node)
-	return ok
-}
-
+// platform is the agent that a release has for a node; false: it has none.
 func platform(r releases.Release, n Node) (releases.Platform, bool) {
 	at := slices.IndexFunc(r.Platforms, func(p releases.Platform) bool { return p.OS == n.OS && p.Arch == n.Arch })
 	if at < 0 {

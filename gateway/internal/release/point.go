@@ -118,7 +118,7 @@ func (d *Desk) stepped(s step, p releases.Pointer, version string, by store.Acto
 	return d.event(s.kind, by, true, detail)
 }
 
-// Pause lets nobody in for now.
+// Pause lets nobody in until Resume.
 func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (Channel, error) {
 	return d.turn(ctx, name, []string{releases.Running}, by, func(o *releases.Rollout, _ tally) store.Event {
 		o.State = releases.Paused

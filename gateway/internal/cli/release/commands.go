@@ -77,7 +77,7 @@ func channelCommands() []cli.Command {
 				"ends with the rollout: with 0 where it is done, with 1 where it was halted or aborted.",
 			Examples: []string{"muster release status", "muster release status --channel stable --watch",
 				"muster release status --channel stable -o json"}},
-		{Name: "release pause", Flags: []string{"channel", "output"}, Run: releasePause, Summary: "let no further node in for now",
+		{Name: "release pause", Flags: []string{"channel", "output"}, Run: releasePause, Summary: "let no further node in until release resume",
 			Says: nowText(), Text: channelText + " Nodes that were let in go on.", Examples: []string{"muster release pause"}},
 		{Name: "release resume", Flags: []string{"channel", "output"}, Run: releaseResume,
 			Summary: "go on with a rollout that is paused or halted", Says: nowText(),
