@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"time"
 
@@ -14,6 +13,7 @@ import (
 	"muster/agent/internal/machine"
 	"muster/agent/internal/options"
 	"muster/agent/internal/service"
+	"muster/agent/internal/starts"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/variable"
 )
@@ -38,7 +38,7 @@ type foreground struct {
 	admission.Applicant
 	file     *logfile.File
 	notifier *service.Notifier
-	starts   *service.Starts
+	starts   *starts.Starts
 	flags    []string   // for another start of it
 	ending   chan error // takes why the agent ends by itself: one of the errors in tasks.go
 }
@@ -57,6 +57,7 @@ func work(ctx context.Context, p command.Program, args []string) error {
 	}
 	defer directory.Close()
 	a := newForeground(p, o, directory)
+	defer a.file.Sync()
 	a.flags = options.WithoutCredential(args)
 	err = a.work(ctx)
 	if ctx.Err() != nil {
@@ -65,7 +66,7 @@ func work(ctx context.Context, p command.Program, args []string) error {
 		a.Log.Info("stopped")
 		return nil
 	}
-	if errors.Is(err, errRestart) || errors.Is(err, errUninstall) || errors.Is(err, errUpdate) {
+	if isAsked(err) {
 		a.starts.End(nil)
 		directory.Close()
 		if err = a.follow(ctx, err); err == nil {
@@ -74,21 +75,30 @@ func work(ctx context.Context, p command.Program, args []string) error {
 	}
 	a.starts.End(err)
 	if err != nil { // main prints it on stderr; the log file gets it here
-		fmt.Fprintf(a.file, "time=%s level=ERROR msg=%q\n", time.Now().UTC().Format(time.RFC3339), err)
+		logfile.NewLogger(o.Level, io.Discard, a.file).Error(err.Error())
 	}
 	return err
+}
+
+// isAsked reports whether the agent ends because the gateway asked for what follows.
+func isAsked(err error) bool {
+	return errors.Is(err, errRestart) || errors.Is(err, errUninstall) || errors.Is(err, errUpdate)
 }
 
 // newForeground makes the parts that an agent needs before it has an identity: logs, the service manager's socket, the status.
 func newForeground(p command.Program, o options.Options, directory *identity.Directory) *foreground {
 	a := &foreground{ending: make(chan error, 1), file: logfile.New(service.Layout{Base: o.State}.Log())}
+	a.file.Hide(o.Secrets()...)
 	screen := p.Stderr
 	if p.Getenv(variable.Supervised) != "" {
 		screen = io.Discard // the supervisor writes it to a file that nobody bounds
 	}
 	a.Applicant = admission.Applicant{Program: p, Options: o, Directory: directory, Log: logfile.NewLogger(o.Level, screen, a.file)}
 	a.notifier = service.NewNotifier(p.Getenv)
-	a.starts = service.Begin(o.State, time.Now())
+	a.starts = starts.Begin(o.State, service.Layout{Base: o.State}.Log(), time.Now())
+	if err := a.starts.Catch(); err != nil {
+		a.Log.Info("a panic of the agent would not be kept in a file", "error", err)
+	}
 	a.Progress = func(error) { a.notifier.Starting(startTime, "enrolling: "+a.Status.LastError) }
 	a.Status = admission.Begin(p.Version, o.Gateway)
 	if was, err := identity.ReadStatus(o.State); err == nil { // when the gateway last heard from an earlier run
@@ -119,6 +129,7 @@ func (a *foreground) work(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	a.file.Hide(state.Secrets()...)
 	a.settleIn(state)
 	loops, err := a.loops(state)
 	if err != nil {

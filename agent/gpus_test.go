@@ -94,6 +94,12 @@ func TestRestartCuresNoGPU(t *testing.T) {
 		t.Fatalf("exit %d, told %t\n%s", code, told(), stderr)
 	}
 	for i, beat := range beats(t, g, from) {
+		if s := beat.Cost.Starts; s == nil || *s.Recent != 2 || *s.Crashes != 0 {
+			t.Errorf("beat %d of the second run tells of starts %+v", i, s)
+		}
+		if beat.Hardware != nil && !strings.Contains(string(beat.Hardware), `"xids":{"state":"`) {
+			t.Errorf("beat %d does not tell of the kernel's log", i)
+		}
 		if beat.Health != nil && len(beat.Health) == 0 {
 			t.Errorf("beat %d of the second run says that nothing is wrong", i)
 		}

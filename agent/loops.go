@@ -10,6 +10,7 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/machine"
 	"muster/agent/internal/options"
+	"muster/agent/wire"
 )
 
 // loop is one thing that the agent does for as long as it runs.
@@ -23,13 +24,15 @@ type loop struct {
 func (a *foreground) loops(state identity.State) ([]loop, error) {
 	m := machine.New(a.NvidiaSMI, a.NoGPU, state.Gateway.GPUsExpected, a.State)
 	news := make(chan struct{}, 1) // one entry is enough: a heartbeat reports everything that is new
-	tasks := a.tasks(state, m)
-	updates := a.updates(state, tasks, news)
+	sessions := a.sessions(state)
+	tasks := a.tasks(state, m, sessions)
+	updates := a.updates(state, holdBoth(tasks, sessions), tasks.Answered, news)
+	shipping := a.shipping(state)
 	beat, err := heartbeat.New(heartbeat.Config{
 		Client: a.Client, Directory: a.Directory, State: state, Interval: a.Interval, Agent: a.AgentInfo(),
-		Hardware: m.Hardware, Cost: m.Cost, Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,
+		Hardware: m.Hardware, Cost: a.cost(m), Health: m.Health, GPUsSeen: m.Seen, Expect: m.Expect, Wake: news,
 		Notices: func() []string { return slices.Concat(a.notices(), m.Notices(), tasks.Notices(), updates.Notices()) },
-		Work:    updates.Waiting(tasks.Wait), Update: updates.Report, Heard: updates.Heard, Pace: updates.Pace,
+		Work:    updates.Waiting(tasks.Wait), Update: updates.Report, Heard: heard(updates, shipping), Pace: updates.Pace, Spare: updates.Spare,
 		Status: a.Status, Logger: a.Log, GPUs: m.Summary, Progress: a.notifier.Progress,
 	})
 	if err != nil {
@@ -38,11 +41,22 @@ func (a *foreground) loops(state identity.State) ([]loop, error) {
 	return []loop{
 		{"memory", giveMemoryBack},
 		{"GPUs", func(ctx context.Context) error { return m.Watch(ctx, a.gpuInterval(state), news) }},
+		{"sessions", sessions.Run},
 		{"tasks", tasks.Run},
 		{"updates", updates.Run},
+		{"log shipping", shipping.Run},
 		{"ending", a.awaitEnd},
 		{"heartbeat", beat.Run},
 	}, nil
+}
+
+// cost is what the agent takes from its machine, and how steadily it runs.
+func (a *foreground) cost(m *machine.Machine) func() wire.Cost {
+	return func() wire.Cost {
+		cost := m.Cost()
+		cost.Starts = a.starts.Report(time.Now())
+		return cost
+	}
 }
 
 // gpuInterval is the time between two looks at the GPUs. What the operator says wins. Otherwise it is the interval of the heartbeats,
@@ -64,14 +78,15 @@ func (a *foreground) gpuInterval(state identity.State) time.Duration {
 // runLoops starts the loops in their order. When ctx is done, or when one of them ends by itself, it ends all of them one after the
 // other, the last one first, and waits for each. The error is that of the loop that ended by itself.
 //
-// Each loop has a context of its own, which does not end with ctx: else all would end at once, and in no order.
+// Each loop has a context of its own, which does not end with ctx: else all would end at once, and in no order. Where a part has failed,
+// that is the cause by which the others end.
 func runLoops(ctx context.Context, loops []loop) error {
 	ended := make(chan error, len(loops))
-	var ends []func()
+	var ends []func(why error)
 	for _, one := range loops {
-		own, cancel := context.WithCancel(context.WithoutCancel(ctx))
+		own, cancel := context.WithCancelCause(context.WithoutCancel(ctx))
 		gone := make(chan struct{})
-		ends = append(ends, func() { cancel(); <-gone })
+		ends = append(ends, func(why error) { cancel(why); <-gone })
 		go func() {
 			defer close(gone)
 			err := one.run(own)
@@ -86,8 +101,12 @@ func runLoops(ctx context.Context, loops []loop) error {
 	case <-ctx.Done():
 	case failed = <-ended:
 	}
+	why := failed
+	if isAsked(failed) {
+		why = nil
+	}
 	for i := len(ends) - 1; i >= 0; i-- {
-		ends[i]()
+		ends[i](why)
 	}
 	return failed
 }

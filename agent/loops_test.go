@@ -19,10 +19,12 @@ func TestLoopsEndInOrder(t *testing.T) {
 		name string
 		last func(context.Context) error
 		want string
+		told bool
 	}{
-		{"told to", func(ctx context.Context) error { <-ctx.Done(); return nil }, ""},
-		{"one fails", func(context.Context) error { return failure }, failure.Error()},
-		{"one ends", func(context.Context) error { return nil }, `"last" of the agent ended by itself`},
+		{"told to", func(ctx context.Context) error { <-ctx.Done(); return nil }, "", true},
+		{"one fails", func(context.Context) error { return failure }, failure.Error(), false},
+		{"one ends", func(context.Context) error { return nil }, `"last" of the agent ended by itself`, false},
+		{"a task asks", func(context.Context) error { return errRestart }, errRestart.Error(), true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
@@ -30,6 +32,9 @@ func TestLoopsEndInOrder(t *testing.T) {
 				slow := func(name string) loop {
 					return loop{name, func(ctx context.Context) error {
 						<-ctx.Done()
+						if told := context.Cause(ctx) == context.Canceled; told != test.told {
+							t.Errorf("it ends because of %v", context.Cause(ctx))
+						}
 						time.Sleep(time.Second) // the clock of the bubble
 						ended = append(ended, name)
 						return nil

@@ -14,6 +14,7 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/options"
 	"muster/agent/internal/service"
+	"muster/agent/internal/starts"
 	"muster/agent/internal/variable"
 )
 
@@ -279,10 +280,28 @@ func TestSettleIn(t *testing.T) {
 	if l.Current() != builds[0] {
 		t.Errorf("without a channel it is %s", l.Current())
 	}
-	record(`{"channel":"stable","last":{"phase":"committed","from":"` + own + `","to":"` + builds[0] + `"}}`)
-	a.settleIn(state)
-	if launched != l.GoodProgram() || l.Current() != builds[0] || !strings.Contains(errs.String(), "no such program") {
-		t.Errorf("launched %q, current %s, said %s", launched, l.Current(), errs.String())
+	for _, phase := range []string{"committed", "trial"} {
+		launched = ""
+		record(`{"channel":"stable","last":{"phase":"` + phase + `","from":"` + own + `","to":"` + builds[0] + `"}}`)
+		a.settleIn(state)
+		if launched != l.GoodProgram() || l.Current() != builds[0] || !strings.Contains(errs.String(), "no such program") {
+			t.Errorf("%s: launched %q, current %s, said %s", phase, launched, l.Current(), errs.String())
+		}
+		if crashes := starts.Begin(l.Base, "", time.Now()).Report(time.Now()).Crashes; *crashes != 0 {
+			t.Errorf("%s: what hands over counts as crashed", phase)
+		}
+	}
+	for what, last := range map[string]string{ // this program is two versions old
+		"another update":         `{"phase":"committed","from":"` + strings.Repeat("ab", 32) + `","to":"` + builds[0] + `"}`,
+		"one that was refused":   `{"phase":"failed"}`,
+		"one that was gone back": `{"phase":"rolled_back","from":"` + builds[0] + `"}`,
+	} {
+		launched = ""
+		record(`{"channel":"stable","replaced":["` + own + `"],"last":` + last + `}`)
+		a.settleIn(state)
+		if launched != l.GoodProgram() || l.Current() != builds[0] {
+			t.Errorf("after %s: launched %q, current %s", what, launched, l.Current())
+		}
 	}
 	launched = ""
 	record(`{"channel":"stable","last":{"phase":"rolled_back","from":"` + own + `","to":"` + builds[0] + `"}}`)

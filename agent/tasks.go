@@ -13,6 +13,7 @@ import (
 	"muster/agent/internal/machine"
 	"muster/agent/internal/policy"
 	"muster/agent/internal/service"
+	"muster/agent/internal/session"
 	"muster/agent/internal/task"
 	"muster/agent/internal/variable"
 	"muster/agent/internal/workload"
@@ -36,7 +37,7 @@ type hands struct {
 }
 
 // tasks does the work that the gateway gives this node.
-func (a *foreground) tasks(state identity.State, m *machine.Machine) *task.Worker {
+func (a *foreground) tasks(state identity.State, m *machine.Machine, sessions *session.Host) *task.Worker {
 	h := &hands{
 		foreground: a,
 		machine:    m,
@@ -44,7 +45,8 @@ func (a *foreground) tasks(state identity.State, m *machine.Machine) *task.Worke
 		workloads:  workload.Host{State: a.State, Node: state.NodeID},
 	}
 	h.worker = task.New(task.Config{
-		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Handle: h.handle, Logger: a.Log,
+		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Handle: h.handle, Session: sessions.Open,
+		Logger: a.Log,
 	})
 	return h.worker
 }

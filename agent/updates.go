@@ -5,22 +5,23 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"muster/agent/internal/identity"
 	"muster/agent/internal/leave"
 	"muster/agent/internal/service"
-	"muster/agent/internal/task"
 	"muster/agent/internal/update"
 	"muster/agent/internal/variable"
 	"muster/agent/wire"
 )
 
 // updates keeps this agent at the version that the gateway wants.
-func (a *foreground) updates(state identity.State, tasks *task.Worker, news chan<- struct{}) *update.Updater {
+func (a *foreground) updates(state identity.State, hold hold, answered func() bool, news chan<- struct{}) *update.Updater {
 	return update.New(update.Config{
 		Client: a.Client, State: state, Folder: a.State, Policies: a.policies(), Digest: a.AgentInfo().Digest, Logger: a.Log,
-		Hold: tasks.Hold, Answered: tasks.Answered, Elsewhere: a.Client.Elsewhere,
+		Hold: hold, Answered: answered, Elsewhere: a.Client.Elsewhere,
+		Refresh: a.refresh,
 		Restart: func() {
 			select {
 			case a.ending <- errUpdate:
@@ -36,9 +37,19 @@ func (a *foreground) updates(state identity.State, tasks *task.Worker, news chan
 	})
 }
 
+// refresh brings what starts this agent up to date on the disk.
+func (a *foreground) refresh(ctx context.Context) error {
+	base, err := filepath.Abs(a.State)
+	if err != nil {
+		return err
+	}
+	return service.Manager{System: a.System, Base: base, Settings: a.System.SettingsPath()}.Refresh(ctx)
+}
+
 // settleIn makes an agent that nothing keeps one that can update itself: what it updates is an installed build. Where this very program was
-// replaced by an update before, such as in a container that begins anew from its image, that build takes over. Where it
-// returns, this program goes on.
+// replaced by an update before, such as in a container that begins anew from its image, the current build takes over, however many
+// updates came since. A program that no update has replaced, such as that of a new image, is installed. Where it returns, this
+// program goes on.
 func (a *foreground) settleIn(state identity.State) {
 	base, err := filepath.Abs(a.State)
 	record, unread := update.Read(base)
@@ -54,8 +65,9 @@ func (a *foreground) settleIn(state identity.State) {
 	switch {
 	case layout.Current() == own && layout.Good() != "":
 		return
-	case unread == nil && last.Phase == wire.UpdateCommitted && last.From == own && last.To == layout.Current():
+	case unread == nil && wasReplaced(record, own) && takesOver(layout, last):
 		a.Log.Info("this program was updated before: the newer one takes over", "version", last.Version)
+		a.starts.End(nil) // the newer one counts its own start
 		err = a.launch(base)
 	default:
 		_, err = layout.Install(service.OwnProgram)
@@ -68,6 +80,24 @@ func (a *foreground) settleIn(state identity.State) {
 	}
 }
 
+// wasReplaced reports whether an update took the place of a build, or is about to.
+func wasReplaced(r update.Record, build string) bool {
+	return r.Last.From == build || slices.Contains(r.Replaced, build)
+}
+
+// takesOver reports whether the current build is started in place of this program: a good one, or the one of the last update. One on trial
+// is: what starts it judges it first, and a container that was started anew says nothing against it.
+func takesOver(l service.Layout, last update.Last) bool {
+	switch current := l.Current(); {
+	case current == "":
+		return false
+	case current == last.To:
+		return last.Phase == wire.UpdateCommitted || last.Phase == wire.UpdateTrial
+	default:
+		return current == l.Good()
+	}
+}
+
 // follow does what the agent ended for. Nothing of it runs any more.
 func (a *foreground) follow(ctx context.Context, why error) error {
 	switch {
@@ -75,6 +105,7 @@ func (a *foreground) follow(ctx context.Context, why error) error {
 		return leave.Run(ctx, a.Program, []string{"--state", a.State})
 	case errors.Is(why, errRestart):
 		a.Log.Info("starting anew")
+		a.file.Sync()
 		return a.System.Replace(a.notifier.Environ())
 	}
 	return a.handOver()
@@ -104,6 +135,7 @@ func (a *foreground) handOver() error {
 func (a *foreground) launch(base string) error {
 	keeper := service.Layout{Base: base}.GoodProgram()
 	args := append([]string{keeper, "launch", "--stay", "--state", base, "--transport", string(a.Way), "--"}, a.flags...)
+	a.file.Sync()
 	return a.System.Become(keeper, args, a.notifier.Environ())
 }
 

@@ -61,6 +61,9 @@ func NewToken(kind TokenKind, random io.Reader) (Token, error) {
 			length = idLength
 		}
 		text, err := randomBase62(random, length)
+		for err == nil && i == 0 && endsLikeKind(text) {
+			text, err = randomBase62(random, length)
+		}
 		if err != nil {
 			return Token{}, err
 		}
@@ -68,6 +71,12 @@ func NewToken(kind TokenKind, random io.Reader) (Token, error) {
 	}
 	t.Secret += t.checksum(t.Secret)
 	return t, nil
+}
+
+// endsLikeKind is true for an id that would look like the beginning of another token or a pre-shared key where its underscore follows.
+func endsLikeKind(id string) bool {
+	tail := id[max(0, len(id)-len(EnrollmentToken)):]
+	return knownKind(TokenKind(tail)) || tail+"_" == PSKPrefix
 }
 
 // ParseToken reads a whole token. The error wraps ErrMalformed where the text does not begin as a token does. It is ErrMistyped where

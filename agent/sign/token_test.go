@@ -248,3 +248,18 @@ func TestIsPSKID(t *testing.T) {
 		}
 	}
 }
+
+// TestTokenInToken: no id ends so that it would look like the beginning of another token. The first id that comes is such a one.
+func TestTokenInToken(t *testing.T) {
+	for _, tail := range []string{"mse", "msb", "msa", "msk"} {
+		first := strings.Repeat("A", 9) + tail
+		draws := make([]byte, 64, 1024)
+		for i, letter := range []byte(first) {
+			draws[i] = byte(strings.IndexByte("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz", letter))
+		}
+		got, err := sign.NewToken(sign.AccountToken, bytes.NewReader(draws[:cap(draws)]))
+		if err != nil || got.ID != strings.Repeat("0", len(first)) {
+			t.Errorf("behind an id with %s came %q, %v", tail, got.ID, err)
+		}
+	}
+}

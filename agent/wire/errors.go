@@ -95,6 +95,9 @@ const (
 	CodeTaskFinished      = "task_finished"       // 409: it has ended, in another way
 	CodeClaimMismatch     = "claim_mismatch"      // 409: another identity has claimed it
 
+	CodeSessionOver   = "session_over"   // 410: the session has ended; the message says why
+	CodeSessionBroken = "session_broken" // 409: the bytes of a channel do not follow those before
+
 	CodeReleaseUnknown  = "release_unknown"  // 404
 	CodeReleaseUnusable = "release_unusable" // 400: its content is not what a node can install
 	CodeReleaseInUse    = "release_in_use"   // 409: a channel or a pin needs it

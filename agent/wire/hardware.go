@@ -17,6 +17,7 @@ type Hardware struct {
 	Load1          *float64   `json:"load1"`
 	Kernel         *string    `json:"kernel"`
 	BootTime       *time.Time `json:"boot_time"`
+	Xids           *Xids      `json:"xids"` // what the kernel said about GPUs; null: an older agent
 }
 
 // States of a probe.
@@ -25,16 +26,20 @@ const (
 	ProbeSlow   = "slow"   // answered, but late
 	ProbeHung   = "hung"   // passed its deadline and did not end
 	ProbeFailed = "failed" // an error, or some of the expected GPUs missing
-	ProbeAbsent = "absent" // no nvidia-smi on this machine
+	ProbeAbsent = "absent" // no nvidia-smi on this machine, and no AMD GPU
 )
+
+// CausePowerCable is the Cause of a probe that found a GPU whose external power cable is not attached.
+const CausePowerCable = "power_cable"
 
 // Probe says how the last look at the GPUs went.
 type Probe struct {
 	State     string     `json:"state"`
 	Error     string     `json:"error,omitempty"`
-	Since     *time.Time `json:"since"`      // since when it has been in this state
-	TookMS    *int64     `json:"took_ms"`    // the last call that ended
-	SampledAt *time.Time `json:"sampled_at"` // when the GPU rows were read
+	Cause     string     `json:"cause,omitempty"` // of the error, where a rule goes by it: CausePowerCable; empty: no such cause
+	Since     *time.Time `json:"since"`           // since when it has been in this state
+	TookMS    *int64     `json:"took_ms"`         // the last call that ended
+	SampledAt *time.Time `json:"sampled_at"`      // when the GPU rows were read
 
 	IntervalSeconds *float64 `json:"interval_seconds"` // between two looks; rows that are much older are not of now
 }
@@ -45,12 +50,20 @@ const (
 	MemoryUnified = "unified" // shared with the CPU: the figures are the system's
 )
 
-// GPU is one device as nvidia-smi describes it. What this device or this driver does not say is null, a whole group included.
+// Vendors of a GPU.
+const (
+	VendorNVIDIA = "nvidia"
+	VendorAMD    = "amd"
+)
+
+// GPU is one device as nvidia-smi or the AMD driver describes it. What this device or this driver does not say is null, a whole group
+// included.
 type GPU struct {
 	Index                     int      `json:"index"` // can change at each boot; UUID is what stays
 	UUID                      string   `json:"uuid"`
 	Name                      string   `json:"name"`
 	BusID                     string   `json:"bus_id"`
+	Vendor                    string   `json:"vendor,omitempty"`   // empty: an older agent, which sees GPUs of NVIDIA alone
 	ComputeCapability         *string  `json:"compute_capability"` // such as 9.0
 	MemoryTotalMiB            *int64   `json:"memory_total_mib"`
 	MemoryUsedMiB             *int64   `json:"memory_used_mib"`
@@ -76,7 +89,8 @@ type GPU struct {
 	RetiredPagesPending       *bool    `json:"retired_pages_pending"` // before Ampere: bad memory pages that wait for a restart
 	RecoveryAction            *string  `json:"recovery_action"`       // that the driver wants: none, reset, reboot, drain_p2p...
 	Fabric                    *Fabric  `json:"fabric"`
-	MIG                       *bool    `json:"mig"` // null: the device has no such mode
+	NVLinks                   *NVLinks `json:"nvlinks"` // null: not known, or the GPU has none
+	MIG                       *bool    `json:"mig"`     // null: the device has no such mode
 
 	MIGInstances []MIGInstance `json:"mig_instances"` // null: not known; empty: none
 	Processes    *Processes    `json:"processes"`     // that compute; null: not known, as where a container hides them
@@ -122,6 +136,13 @@ type Fabric struct {
 	Status *string `json:"status"` // once completed: success, or why not
 }
 
+// NVLinks counts a GPU's links to other GPUs. It is looked at every few minutes. Where all links of a board in a PCIe slot are down,
+// there is mostly no bridge on it, and nothing is wrong.
+type NVLinks struct {
+	Total *int `json:"total"`
+	Down  *int `json:"down"` // null: nvidia-smi said something else of one of them
+}
+
 // MIGInstance is one part of a GPU that is divided.
 type MIGInstance struct {
 	Profile string `json:"profile"` // such as 1g.10gb
@@ -132,4 +153,37 @@ type MIGInstance struct {
 type Processes struct {
 	Count         *int   `json:"count"`
 	MemoryUsedMiB *int64 `json:"memory_used_mib"` // by all of them
+}
+
+// States of what the kernel said.
+const (
+	KernelRead         = "ok"
+	KernelNotAvailable = "not_available" // its log cannot be read here, so nothing is known
+)
+
+// Xids is what the kernel's log said about GPUs since the boot of the machine: at most MaxXids events, the oldest first. In a container
+// that may read its host's log, events of other containers' GPUs are among them: they have no UUID.
+type Xids struct {
+	State  string `json:"state"`
+	Error  string `json:"error,omitempty"` // why the log cannot be read
+	Events []Xid  `json:"events"`
+}
+
+// Kinds of a Xid.
+const (
+	XidReport     = "xid"             // NVIDIA's driver reports an error; Code says which
+	XidBusLost    = "bus_lost"        // a GPU has fallen off the bus; Code is 79, also where the driver named no Xid
+	XidPowerCable = "power_cable"     // a GPU's external power cable is not attached
+	XidGPUReset   = "gpu_reset"       // AMD's driver resets a GPU, because it hung
+	XidRAS        = "ras_uncorrected" // AMD's driver counted uncorrected errors of memory or of another block
+)
+
+// Xid is one event of the kernel's log. Its At stays the same in all readings of one boot, so that nobody takes an old one for a new one.
+type Xid struct {
+	At    time.Time `json:"at"`
+	Kind  string    `json:"kind"`
+	BusID string    `json:"bus_id"` // as the GPU's row has it; where no row fits, as the kernel wrote it; empty: not named
+	UUID  string    `json:"uuid"`   // empty: no GPU of this machine is known at that address
+	Code  *int      `json:"code"`   // of NVIDIA's Xids; null: the event has none
+	Text  string    `json:"text"`   // the kernel's line, cut and fit for a screen
 }

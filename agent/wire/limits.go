@@ -47,9 +47,14 @@ const (
 	MaxDepth        = 16      // levels of JSON in a Hardware, an AgentInfo or a Cost
 	MaxText         = 512     // bytes of one text in them
 	MaxList         = 64      // elements of one list in them, the GPUs aside
+	MaxXids         = 16      // events of the kernel's log in a Hardware
+	MaxStartsWhy    = 200     // bytes of Starts.Why
 	MaxEpoch        = 64      // characters
 	MaxNodeID       = 64      // characters
 )
+
+// StartsWindow is the time in which Starts counts.
+const StartsWindow = 10 * time.Minute
 
 // Limits of tasks.
 const (
@@ -87,4 +92,30 @@ const (
 	TrialStable = 12 * time.Second // so long the process must have lived
 	TrialTime   = 90 * time.Second // so long it has for all that; the way back must be complete 30 s later
 	TrialCap    = 15 * time.Minute // so long at most, where the version before does not reach the gateway either
+)
+
+// Limits of sessions. A path to the node may hold back small answers until they are complete, so bytes travel in pieces: requests and
+// answers that are complete by themselves.
+const (
+	MaxSessionWait    = time.Minute      // from signing a session's document to when the node must have opened it
+	MaxSession        = 24 * time.Hour   // that a session may last
+	MaxPiece          = 256 << 10        // bytes in one piece
+	PipeRoom          = 512 << 10        // bytes that the gateway keeps of one direction of one channel until they are fetched
+	PieceWait         = 20 * time.Second // how long the gateway waits for bytes, or for room, before it answers
+	SessionBridge     = time.Minute      // how long one end may not be heard before the session ends
+	MaxChannels       = 32               // of one session at the same time
+	MaxNodeSessions   = 512              // on one node at the same time
+	MaxSessionCommand = 32 << 10         // bytes of a program and its arguments
+	MaxSessionPath    = 4096             // bytes
+	MaxTerm           = 32               // characters
+	MaxTerminal       = 1000             // rows or columns
+	MaxNumber         = 1 << 53          // what a number in JSON can hold
+)
+
+// Limits of logs.
+const (
+	MaxLogName   = 128       // characters of the name of a unit or a workload
+	MaxLogLine   = 64 << 10  // bytes of a LogLine's message; what is longer is cut, and Cut says so
+	MaxLogBatch  = 512 << 10 // bytes of JSON of a LogBatch
+	MaxLogFields = 16        // of one line
 )

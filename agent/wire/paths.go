@@ -21,6 +21,7 @@ const (
 	PrefixNodes     = "/nodes/"                 // for a node with its identity; PathRegister begins so too
 	PrefixInternal  = "/internal/v1/nodes/"     // for a node with its identity
 	PrefixTasks     = "/internal/v1/tasks/"     // for the node that has claimed the task
+	PrefixSessions  = "/internal/v1/sessions/"  // for the node that has claimed the session
 	PrefixBootstrap = PathBootstrap + "/nodes/" // for a bootstrap token, which follows
 	PrefixAdmin     = "/api/v1/admin/"          // for an account
 )
@@ -42,6 +43,23 @@ func TaskWaitPath(nodeID string) string { return PrefixInternal + nodeID + "/tas
 
 // TaskWaitSeconds is the parameter of TaskWaitPath: 0 to MaxTaskWait in whole seconds.
 const TaskWaitSeconds = "seconds"
+
+// TaskWaitFor is the parameter of TaskWaitPath that says what the node takes: WaitTasks, WaitSessions, or both with a comma between.
+// Without it the node takes tasks alone, as agents did before there were sessions.
+const (
+	TaskWaitFor  = "for"
+	WaitTasks    = "tasks"
+	WaitSessions = "sessions"
+)
+
+// SessionChannelPath is where a node moves the bytes of one channel of its session: with GET it fetches those of the operator, with POST
+// it sends its own. Package pipe has the query and the bodies.
+func SessionChannelPath(sessionID, channel string) string {
+	return PrefixSessions + sessionID + "/channels/" + channel
+}
+
+// LogsPath is where the node with this id ships its logs: a LogBatch, answered by a LogTaken.
+func LogsPath(nodeID string) string { return PrefixInternal + nodeID + "/logs" }
 
 // TaskStartedPath is where the claimer says that it begins: a TaskStarted.
 func TaskStartedPath(taskID string) string { return PrefixTasks + taskID + "/started" }

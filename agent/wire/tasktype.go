@@ -3,7 +3,7 @@ package wire
 import (
 	"fmt"
 	"reflect"
-	"slices"
+	"sort"
 	"strings"
 	"time"
 )
@@ -112,7 +112,7 @@ type TaskParam struct {
 // Params describes the params of a type, those that every type has at the end. The tags of the struct's fields are the source.
 func (t TaskType) Params() []TaskParam {
 	all := taskParams(reflect.TypeOf(t.New()).Elem())
-	slices.SortStableFunc(all, func(a, b TaskParam) int { return commonLast(a) - commonLast(b) })
+	sort.SliceStable(all, func(i, j int) bool { return commonLast(all[i]) < commonLast(all[j]) })
 	return all
 }
 

@@ -103,11 +103,19 @@ const (
 	HealthGPUFault    = "gpu_fault"   // a GPU says that it must not be used: it is lost, waits for a reset, cannot remap memory
 )
 
-// Cost is what the agent itself takes from its node.
+// Cost is what the agent itself takes from its node, and how steadily it runs there.
 type Cost struct {
-	RSSKiB      *int64 `json:"rss_kib"`
-	CPUMillis   *int64 `json:"cpu_ms"`   // user and system since the start of this run, children left out
-	ProbeMillis *int64 `json:"probe_ms"` // the last nvidia-smi, start to end
+	RSSKiB      *int64  `json:"rss_kib"`
+	CPUMillis   *int64  `json:"cpu_ms"`   // user and system since the start of this run, children left out
+	ProbeMillis *int64  `json:"probe_ms"` // the last nvidia-smi, start to end
+	Starts      *Starts `json:"starts"`   // nil: an older agent
+}
+
+// Starts counts how often the agent was started within the last StartsWindow.
+type Starts struct {
+	Recent  *int   `json:"recent"`        // with the start of this run, if that is so recent
+	Crashes *int   `json:"crashes"`       // those of them that came after a run which had not ended as it should
+	Why     string `json:"why,omitempty"` // how the last such run ended, at most MaxStartsWhy bytes; empty: there is none on record
 }
 
 // HeartbeatAnswer answers a heartbeat.
@@ -127,6 +135,8 @@ type HeartbeatAnswer struct {
 	// GPUsExpected is how many GPUs the gateway's record of this node has. It replaces the number that the agent expects, up or down.
 	// Nil: there is no record.
 	GPUsExpected *int `json:"gpus_expected,omitempty"`
+
+	Logs *LogShipping `json:"logs,omitempty"` // nil: the node ships nothing
 }
 
 // RenewRequest asks for the certificate of the next generation. Its key is a new one, saved before the request.

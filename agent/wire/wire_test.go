@@ -142,8 +142,7 @@ func TestHardwareInMessages(t *testing.T) {
 // A value that could not be read is null and never 0. A value of 0 stays 0.
 func TestUnknownIsNull(t *testing.T) {
 	for _, v := range []any{wire.Hardware{}, wire.GPU{}, wire.Clocks{}, wire.PCIe{}, wire.ECC{}, wire.Remaps{}, wire.Fabric{},
-		wire.Processes{},
-		wire.Probe{}, wire.Cost{}} {
+		wire.Processes{}, wire.NVLinks{}, wire.Xids{}, wire.Xid{}, wire.Probe{}, wire.Cost{}, wire.Starts{}} {
 		fields := encoded(t, v)
 		for i := range reflect.TypeOf(v).NumField() {
 			field := reflect.TypeOf(v).Field(i)
@@ -197,7 +196,8 @@ func TestMeasuredNumbersArePointers(t *testing.T) {
 	for _, typ := range []reflect.Type{
 		reflect.TypeFor[wire.Hardware](), reflect.TypeFor[wire.GPU](), reflect.TypeFor[wire.Clocks](), reflect.TypeFor[wire.PCIe](),
 		reflect.TypeFor[wire.ECC](), reflect.TypeFor[wire.Remaps](), reflect.TypeFor[wire.Fabric](), reflect.TypeFor[wire.Processes](),
-		reflect.TypeFor[wire.Probe](), reflect.TypeFor[wire.Cost](),
+		reflect.TypeFor[wire.Probe](), reflect.TypeFor[wire.Cost](), reflect.TypeFor[wire.NVLinks](), reflect.TypeFor[wire.Xids](),
+		reflect.TypeFor[wire.Xid](), reflect.TypeFor[wire.Starts](),
 	} {
 		for i := range typ.NumField() {
 			field := typ.Field(i)

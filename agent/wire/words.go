@@ -34,6 +34,13 @@ func States() []string {
 // Statuses are the statuses of a node.
 func Statuses() []string { return []string{StatusPending, StatusOnline, StatusStale} }
 
+// Severities of what the gateway finds wrong with a node. The admin API names them.
+const (
+	SeverityNote   = "note"   // worth knowing
+	SeverityWarn   = "warn"   // a person should look
+	SeveritySevere = "severe" // the node must not get work
+)
+
 // Statuses of a task. A TaskResult and the admin API name them.
 const (
 	TaskQueued     = "queued"     // waits for its node

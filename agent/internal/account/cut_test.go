@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"muster/agent/internal/rights"
 )
 
 // TestCutOff: wherever a run ends, the next one completes it.
@@ -74,7 +76,7 @@ func (b *box) cutAt(n int, run func()) (cut bool) {
 // becomeAndCrash brings a panic back from the goroutine that has the user's rights.
 func becomeAndCrash(uid, gid int, work func() error) error {
 	var reason any
-	err := asUser(uid, gid, func() error {
+	err := rights.As(uid, gid, nil, func() error {
 		defer func() { reason = recover() }()
 		return work()
 	})

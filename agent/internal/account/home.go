@@ -10,6 +10,8 @@ import (
 	"strconv"
 	"strings"
 	"syscall"
+
+	"muster/agent/internal/rights"
 )
 
 // ownerOf is the UID of a file's owner.
@@ -188,4 +190,12 @@ func unescape(text string) string {
 		out.WriteByte(text[i])
 	}
 	return out.String()
+}
+
+// as does work on files with the rights of a user.
+func (a *Accounts) as(uid, gid int, work func() error) error {
+	if a.become != nil {
+		return a.become(uid, gid, work)
+	}
+	return rights.As(uid, gid, nil, work)
 }

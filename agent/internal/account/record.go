@@ -109,7 +109,13 @@ func (a *Accounts) save(r *record, one account) error {
 // forget puts the record on the disk without this account.
 func (a *Accounts) forget(r *record, name string) error {
 	a.at("record forget")
-	r.Accounts = slices.DeleteFunc(r.Accounts, func(one account) bool { return one.Name == name })
+	kept := []account{}
+	for _, one := range r.Accounts {
+		if one.Name != name {
+			kept = append(kept, one)
+		}
+	}
+	r.Accounts = kept
 	return a.write(*r)
 }
 

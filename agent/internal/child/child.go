@@ -111,7 +111,7 @@ func (c Command) watch(ctx context.Context, pid int) (stopped bool) {
 	ended := make(chan struct{})
 	go func() {
 		defer close(ended)
-		awaitExit(pid)
+		AwaitExit(pid)
 	}()
 	select {
 	case <-ended:
@@ -134,8 +134,8 @@ func (c Command) watch(ctx context.Context, pid int) (stopped bool) {
 	return true
 }
 
-// awaitExit blocks until the child pid has ended, and does not collect it: waitid(2) with WNOWAIT.
-func awaitExit(pid int) {
+// AwaitExit blocks until the child pid has ended, and does not collect it: waitid(2) with WNOWAIT.
+func AwaitExit(pid int) {
 	const byPID = 1 // P_PID
 	for {
 		_, _, errno := syscall.Syscall6(syscall.SYS_WAITID, byPID, uintptr(pid), 0, syscall.WEXITED|syscall.WNOWAIT, 0, 0)

@@ -94,6 +94,11 @@ func Sync(path string) error {
 	return file.Sync()
 }
 
+// TakesNothing reports whether an error says that a disk is full or read-only, whoever writes to it.
+func TakesNothing(err error) bool {
+	return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) || errors.Is(err, syscall.EROFS)
+}
+
 // NextStep is what a person can do about an error of the system for the state directory or for a file of the agent. It is empty where
 // nothing special is known.
 func NextStep(err error) string {

@@ -62,7 +62,7 @@ func Run(ctx context.Context, state identity.State, cfg Config) (identity.State,
 	}
 	var backoff transport.Backoff
 	for {
-		e.Logger.Info("enrolling", "gateway", e.Client.Gateway(), "name", e.Name, "credential", e.Credential.ID)
+		e.Logger.Info("enrolling", "gateway", e.Client.Gateway(), "name", e.Name, "proof", e.Credential.ID)
 		err := e.once(ctx)
 		if err == nil {
 			return e.state, nil

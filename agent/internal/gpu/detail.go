@@ -50,8 +50,9 @@ func (r *record) details(g *wire.GPU) {
 // Short is a row with only the values that lists show, for a report that is too long.
 func Short(g wire.GPU) wire.GPU {
 	return wire.GPU{
-		Index: g.Index, UUID: g.UUID, Name: g.Name, BusID: g.BusID, MemoryTotalMiB: g.MemoryTotalMiB, MemoryUsedMiB: g.MemoryUsedMiB,
-		MemorySource: g.MemorySource, UtilizationPercent: g.UtilizationPercent, TemperatureCelsius: g.TemperatureCelsius,
+		Index: g.Index, UUID: g.UUID, Name: g.Name, BusID: g.BusID, Vendor: g.Vendor, MemoryTotalMiB: g.MemoryTotalMiB,
+		MemoryUsedMiB: g.MemoryUsedMiB,
+		MemorySource:  g.MemorySource, UtilizationPercent: g.UtilizationPercent, TemperatureCelsius: g.TemperatureCelsius,
 		PowerWatts: g.PowerWatts, PowerLimitWatts: g.PowerLimitWatts, MIG: g.MIG, Health: g.Health,
 	}
 }

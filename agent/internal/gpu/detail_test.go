@@ -71,7 +71,7 @@ func TestTelemetry(t *testing.T) {
 		" encoder_utilization_percent=0 fabric={state:completed,status:success} memory_free_mib=41706 memory_reserved_mib=620 " +
 		"memory_temperature_celsius=70 memory_utilization_percent=71 pcie={generation:4,generation_max:5,width:8,width_max:16} " +
 		"performance_state=2 persistence_mode=true power_max_limit_watts=710 recovery_action=none " +
-		"remapped_rows={correctable:1,uncorrectable:0,pending:false,failure:false}"
+		"remapped_rows={correctable:1,uncorrectable:0,pending:false,failure:false} vendor=nvidia"
 	if got := extra(t, probed(t, rich())); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
@@ -112,7 +112,7 @@ func TestTelemetry(t *testing.T) {
 		t.Error("a device without memory of its own has free memory")
 	}
 	nothing := map[string]string{"index": "0", "uuid": "GPU-a", "name": "NVIDIA GeForce", "memory.total": "1000"}
-	if got := extra(t, probed(t, nothing)); got != "" {
+	if got := extra(t, probed(t, nothing)); got != "vendor=nvidia" {
 		t.Errorf("a driver that knows nothing more: got %s", got)
 	}
 }

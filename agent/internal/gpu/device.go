@@ -43,6 +43,7 @@ func (r *record) index(place int) (index int, ok bool) {
 func (r *record) device(index int, systemMemory func() (total, used *int64)) wire.GPU {
 	g := wire.GPU{
 		Index: index, UUID: r.text(fieldUUID), Name: r.text(fieldName), BusID: r.text(fieldBus),
+		Vendor:             wire.VendorNVIDIA,
 		MIG:                r.mig(),
 		MemorySource:       wire.MemoryDevice,
 		MemoryTotalMiB:     r.memory(fieldMemoryTotal),

@@ -9,6 +9,9 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"muster/agent/internal/oneline"
+	"muster/agent/wire"
 )
 
 const (
@@ -79,6 +82,8 @@ func meaningful(all []string) (line, step string) {
 func nextStep(line string) string {
 	has := func(part string) bool { return strings.Contains(strings.ToLower(line), part) }
 	switch {
+	case powerCable(line):
+		return "attach the external power cables of that GPU, with the machine switched off"
 	case has("version mismatch"):
 		return "the driver was updated while in use: restart the machine, or unload and load the nvidia modules"
 	case has("communicate with the nvidia driver"), has("driver not loaded"):
@@ -105,7 +110,7 @@ func codeStep(code int) string {
 	switch code {
 	case 4:
 		return "let the agent's user open /dev/nvidia*, or run it as root"
-	case 8:
+	case noPower:
 		return "a GPU's external power cables are not attached properly"
 	case 9:
 		return "load the driver (modprobe nvidia) or install it for this kernel"
@@ -118,6 +123,20 @@ func codeStep(code int) string {
 	default:
 		return ""
 	}
+}
+
+// causeOf names the cause of a failure, where a rule of the gateway goes by it.
+func causeOf(out Output) string {
+	if out.Err == nil && out.Code == noPower || slices.ContainsFunc(append(lines(out.Stderr), lines(out.Stdout)...), powerCable) {
+		return wire.CausePowerCable
+	}
+	return ""
+}
+
+// powerCable reports whether nvidia-smi says in this line that a GPU has no external power, in the words of NVML or of its manual page.
+func powerCable(line string) bool {
+	line = strings.ToLower(line)
+	return strings.Contains(line, "insufficient external power") || strings.Contains(line, "power cables are not properly attached")
 }
 
 // lostDevices lists the GPUs that do not answer, as nvidia-smi says on either stream. Each is named by its slot, or is "" where
@@ -198,13 +217,5 @@ func clean(text string, limit int) string {
 			return r
 		}
 	}, text)
-	if len(text) <= limit {
-		return text
-	}
-	const mark = "..."
-	cut := limit - len(mark)
-	for cut > 0 && !utf8.RuneStart(text[cut]) {
-		cut--
-	}
-	return text[:cut] + mark
+	return oneline.Cut(text, limit)
 }

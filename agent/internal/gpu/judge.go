@@ -39,6 +39,9 @@ func (p *Prober) notFound(err error) outcome {
 	if !errors.Is(err, exec.ErrNotFound) && !errors.Is(err, fs.ErrNotExist) {
 		return outcome{state: wire.ProbeFailed, unread: true, err: "nvidia-smi cannot be used: " + err.Error() + "; --nvidia-smi names another"}
 	}
+	if len(p.others.GPUs) > 0 {
+		return p.othersAlone()
+	}
 	o := outcome{state: wire.ProbeAbsent} // no error: the machine may have no GPU
 	switch n := p.expectedNow(0); {
 	case n > 0:
@@ -60,8 +63,9 @@ func (p *Prober) expectedNow(exist int) int {
 	return p.expects(exist)
 }
 
-// Exit codes of an nvidia-smi that answers and warns: of a damaged infoROM, or of a GPU that fell off the bus.
+// Exit codes of an nvidia-smi that answers and warns: of a damaged infoROM, or of a GPU that fell off the bus or has no power.
 const (
+	noPower = 8
 	infoROM = 14
 	lostGPU = 15
 )
@@ -77,15 +81,20 @@ func (p *Prober) judge(out Output) outcome {
 	table := ParseCSV(out.Stdout, len(p.plan.columns))
 	table.Rejected = append(table.Rejected, p.rows(table, &o)...)
 	lost := lostDevices(out)
-	answering := len(o.gpus)
 	unread := distinct(table.Rejected, o.gpus) // GPUs that exist, though this look says nothing about them
+	o.told = len(o.gpus)+unread+len(lost) > 0 || noDevices(out)
+	if !o.told && len(p.others.GPUs) > 0 && p.known(wire.VendorNVIDIA) {
+		return p.silent(o, out, table)
+	}
+	p.addOthers(&o)
+	answering := len(o.gpus)
 	o.exist = min(answering+unread+len(lost), wire.MaxGPUs)
-	o.told = o.exist > 0 || noDevices(out)
 	o.whole = len(table.Rejected) == 0 && len(lost) == 0
 	expected := p.expectedNow(o.exist)
 	if missing := expected - answering - unread; o.told && missing > 0 {
 		o.missing = fmt.Sprintf("%d of %d GPUs answer; gone: %s", answering, expected, p.nameMissing(missing, o.gpus, table.Rejected, lost))
 	}
+	o.cause = causeOf(out)
 	p.describe(&o, out, table, expected)
 	o.unread = o.state == wire.ProbeFailed && (o.missing == "" || len(table.Rejected) > 0)
 	return o
@@ -97,10 +106,11 @@ func (p *Prober) describe(o *outcome, out Output, table Table, expected int) {
 	answering := len(o.gpus)
 	warned := (out.Code == infoROM || out.Code == lostGPU) && len(table.Rejected) == 0 && answering >= max(expected, 1)
 	switch {
-	case out.Err != nil || out.Code != 0 && !warned:
+	case out.Err != nil || out.Code != 0 && !warned && !p.alone(out):
 		o.fail(counted(answering, expected) + explain(out, table.Notes))
 	case len(table.Rejected) > 0:
 		o.fail(counted(answering, expected) + "nvidia-smi: " + table.Rejected[0].Wrong)
+	case answering == expected && p.alone(out): // AMD's GPUs are all that this machine has
 	case answering < expected && answering > 0 && quiet:
 		o.fail(counted(answering, expected) + "nvidia-smi does not say why: look for Xid in dmesg, and for the device in lspci")
 	case answering < max(expected, 1):

@@ -32,13 +32,16 @@ type device struct {
 	Index  int    `json:"index"`
 	Name   string `json:"name"`
 	Memory string `json:"memory_source"`
+	Vendor string `json:"vendor,omitempty"` // empty in the record of an older agent
 }
 
-func deviceOf(g wire.GPU) device { return device{g.UUID, g.BusID, g.Index, g.Name, g.MemorySource} }
+func deviceOf(g wire.GPU) device {
+	return device{g.UUID, g.BusID, g.Index, g.Name, g.MemorySource, g.Vendor}
+}
 
 // row is the device in a reading before the first look of this run: it is there, and none of its values is known.
 func (d device) row() wire.GPU {
-	return wire.GPU{UUID: d.UUID, BusID: d.Bus, Index: d.Index, Name: d.Name, MemorySource: d.Memory, Health: []string{}}
+	return wire.GPU{UUID: d.UUID, BusID: d.Bus, Index: d.Index, Name: d.Name, MemorySource: d.Memory, Vendor: d.Vendor, Health: []string{}}
 }
 
 // Forget removes what a state directory remembers of its GPUs. After a new enrolment they are counted from the start.

@@ -8,10 +8,10 @@ import (
 	"muster/agent/wire"
 )
 
-// look makes one full look: it finds the program, learns its fields where they are not known yet, asks, and publishes the
-// result.
+// look makes one full look: it reads AMD's GPUs, finds the program for those of NVIDIA, learns its fields where they are not known yet,
+// asks, and publishes the result. Where one of the two hangs, nothing new is published about the other: one state stands for both.
 func (p *Prober) look(ctx context.Context) {
-	if !p.endOrphan(ctx) {
+	if !p.endOrphan(ctx) || !p.lookAtOthers(ctx) {
 		return
 	}
 	path, err := p.find()
@@ -135,6 +135,7 @@ func (p *Prober) hang(started time.Time, out *Output) {
 type outcome struct {
 	state  string
 	err    string
+	cause  string // of the error, in the words of package wire
 	took   *int64
 	driver *string
 	gpus   []wire.GPU // rows that were read now; where there are none, the last ones stay
@@ -178,6 +179,7 @@ func (p *Prober) publish(o outcome) (changed bool) {
 		p.reading.missing = ""
 	}
 	p.enter(o.state, o.err, now)
+	p.reading.Probe.Cause = o.cause
 	return changed
 }
 
@@ -188,4 +190,5 @@ func (p *Prober) enter(state, text string, at time.Time) {
 	}
 	p.reading.Probe.State = state
 	p.reading.Probe.Error = clean(text, maxError)
+	p.reading.Probe.Cause = ""
 }

@@ -23,6 +23,7 @@ type machine struct {
 	answer *gpu.Output         // instead of the rows
 	apps   gpu.Output          // the list of processes
 	list   gpu.Output          // the list of devices
+	links  gpu.Output          // the states of the links
 	calls  []string            // the first argument of every call
 }
 
@@ -34,6 +35,8 @@ func (m *machine) exec(_ context.Context, call gpu.Call) gpu.Output {
 	switch {
 	case call.Args[0] == "-L":
 		return m.list
+	case call.Args[0] == "nvlink":
+		return m.links
 	case strings.HasPrefix(call.Args[0], "--query-compute-apps="):
 		return m.apps
 	case !isQuery && m.help != nil:

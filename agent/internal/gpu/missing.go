@@ -75,6 +75,25 @@ func sameBus(a, b string) bool {
 	return a != "" && plain(a) == plain(b)
 }
 
+// Locate names the GPU at an address of the bus, also one that does not answer any more: its UUID, and the address as its row has it. Both
+// are empty where no GPU is known there.
+func (p *Prober) Locate(bus string) (uuid, own string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.remember()
+	for _, g := range p.reading.GPUs {
+		if g.UUID != "" && sameBus(g.BusID, bus) {
+			return g.UUID, g.BusID
+		}
+	}
+	for _, d := range p.roster {
+		if sameBus(d.Bus, bus) {
+			return d.UUID, d.Bus
+		}
+	}
+	return "", ""
+}
+
 // enumerate lists names in at most limit bytes. Names that do not fit, and GPUs without a name, are counted.
 func enumerate(names []string, count, limit int) string {
 	text := ""

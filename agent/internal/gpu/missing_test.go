@@ -140,7 +140,7 @@ func TestRowsOutliveARestart(t *testing.T) {
 		t.Fatalf("%d rows of %s", len(got.GPUs), show(got.Probe.SampledAt))
 	}
 	want := wire.GPU{Index: 7, UUID: h100(7)["uuid"], BusID: h100(7)["pci.bus_id"], Name: h100(7)["name"],
-		MemorySource: wire.MemoryDevice, Health: []string{}}
+		MemorySource: wire.MemoryDevice, Vendor: wire.VendorNVIDIA, Health: []string{}}
 	if !reflect.DeepEqual(got.GPUs[7], want) {
 		t.Errorf("got %+v, want %+v", got.GPUs[7], want)
 	}

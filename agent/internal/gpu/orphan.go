@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"time"
 
 	"muster/agent/internal/disk"
@@ -36,7 +35,7 @@ func (p *Prober) note(pid int, since time.Time) {
 	if !alive {
 		return
 	}
-	if raw, err := json.Marshal(started{pid, ticks, bootID(), since}); err == nil {
+	if raw, err := json.Marshal(started{pid, ticks, host.BootID(), since}); err == nil {
 		_ = disk.ReplaceSoon(filepath.Join(p.State, CallFile), raw, 0o600)
 	}
 }
@@ -47,7 +46,7 @@ func (p *Prober) orphan() (s started, alive bool) {
 		return s, false
 	}
 	raw, err := os.ReadFile(filepath.Join(p.State, CallFile))
-	if err != nil || json.Unmarshal(raw, &s) != nil || s.PID <= 1 || s.Boot != bootID() {
+	if err != nil || json.Unmarshal(raw, &s) != nil || s.PID <= 1 || s.Boot != host.BootID() {
 		return s, false
 	}
 	ticks, alive := startTicks(s.PID)
@@ -96,10 +95,4 @@ func startTicks(pid int) (ticks string, alive bool) {
 		return "", false
 	}
 	return host.StartTicks(string(stat))
-}
-
-// bootID names this boot of the kernel. It is empty where the kernel does not tell, and then process id and start must do.
-func bootID() string {
-	id, _ := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(id))
 }

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/internal/gpu"
 	"muster/agent/wire"
 )
 
@@ -26,7 +27,11 @@ func left(t *testing.T, dir string) int {
 		p.Probe(ctx)
 	}()
 	t.Cleanup(func() { cancel(); <-looking })
-	for until := time.Now().Add(30 * time.Second); len(noted(notes)) == 0; {
+	recorded := func() bool { // it runs before the record of it is written
+		raw, err := os.ReadFile(filepath.Join(dir, gpu.CallFile))
+		return err == nil && json.Valid(raw)
+	}
+	for until := time.Now().Add(30 * time.Second); len(noted(notes)) == 0 || !recorded(); {
 		if time.Now().After(until) {
 			t.Fatal("it was not started")
 		}

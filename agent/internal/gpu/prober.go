@@ -1,4 +1,5 @@
-// Package gpu reads a machine's NVIDIA GPUs through nvidia-smi, and never gets in the way of the work on them.
+// Package gpu reads a machine's GPUs, those of NVIDIA through nvidia-smi and those of AMD through package amd, and never gets in the way of
+// the work on them.
 //
 // There is at most one nvidia-smi at a time. It runs in a process group of its own. It has a deadline, and is killed with all
 // its children when the deadline passes. A driver that hangs can keep it in uninterruptible sleep, where not even SIGKILL ends
@@ -13,6 +14,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/agent/internal/amd"
 	"muster/agent/internal/host"
 	"muster/agent/wire"
 )
@@ -38,6 +40,7 @@ type Prober struct {
 	State    string        // directory for what the next run of the agent must know; empty: it is not kept
 	ReadOnly bool          // State belongs to an agent at work: nothing is written, and its nvidia-smi is not killed
 	Now      func() time.Time
+	AMD      *amd.Prober // looks at AMD's GPUs; nil: nobody does
 	// Exec runs one call until it ends; nil runs the program. When ctx is done it ends the process, and returns when that is gone.
 	Exec func(ctx context.Context, call Call) Output
 	// SystemMemory gives the machine's memory in MiB, total and in use, for GPUs that share it; nil reads /proc/meminfo.
@@ -54,6 +57,7 @@ type Prober struct {
 	plan    plan
 	again   time.Time // when the help of nvidia-smi is read again, even if the interval is longer; zero: it was read
 	rare    rare      // only the look that is under way writes it
+	others  amd.Look  // AMD's GPUs, by the look that is under way; only that uses it
 
 	remembered bool     // the fields below have been read from State
 	expected   int      // GPUs that there should be

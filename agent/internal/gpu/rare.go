@@ -22,11 +22,25 @@ type rare struct {
 	at        time.Time                     // when it was looked at; zero: never
 	instances map[string][]wire.MIGInstance // nil: not known
 	processes map[string]*wire.Processes
+	links     map[string]*wire.NVLinks
+	linksAt   time.Time // when these were looked at
+}
+
+// withoutAMD are the GPUs that nvidia-smi knows.
+func withoutAMD(gpus []wire.GPU) []wire.GPU {
+	var known []wire.GPU
+	for i := range gpus {
+		if gpus[i].Vendor != wire.VendorAMD {
+			known = append(known, gpus[i])
+		}
+	}
+	return known
 }
 
 // lookRarely makes the calls that cost too much to be made at every look. It comes after a good reading.
 func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
-	next := rare{at: p.now()}
+	next := rare{at: p.now(), links: p.rare.links, linksAt: p.rare.linksAt}
+	gpus = withoutAMD(gpus)
 	if len(gpus) == 0 || !p.plan.slow.IsZero() || !p.rare.at.IsZero() && next.at.Sub(p.rare.at) < rarePace {
 		return
 	}
@@ -50,6 +64,18 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 	if out.Err == nil && out.Code == 0 {
 		next.processes = p.processes(out.Stdout, gpus)
 	}
+	if !next.wantsLinks() {
+		return
+	}
+	if out, ok = p.call(ctx, path, "nvlink", "--status"); !ok {
+		p.plan.askLess(next.at)
+		return
+	}
+	next.links = nil
+	next.linksAt = next.at
+	if out.Err == nil && out.Code == 0 {
+		next.links = ParseNVLinks(out.Stdout)
+	}
 }
 
 // setRare publishes what was seen, also where a call failed: it is tried again after the usual pause.
@@ -72,6 +98,7 @@ func (s rare) addTo(gpus []wire.GPU, now time.Time) []wire.GPU {
 			g.MIGInstances = s.instances[g.UUID]
 		}
 		g.Processes = s.processes[g.UUID]
+		g.NVLinks = s.links[g.UUID]
 	}
 	return gpus
 }

@@ -45,9 +45,11 @@ type Config struct {
 	Update    func() *wire.Update             // what the next report says about updates; nil: nothing
 	Heard     Heard                           // told of each accepted report; nil: nobody
 	Pace      func() time.Duration            // the longest time from one report to the next; nil, or 0 from it: as usual
-	Progress  func(phase string)              // told whenever the loop gets on, at least every workPause; nil: nobody
-	Status    identity.Status                 // what the loop does not know itself: PID, Version, Since
-	Logger    *slog.Logger
+	// How long a version on trial may wait where the gateway asks for that; nil: no longer than its pace.
+	Spare    func() time.Duration
+	Progress func(phase string) // told whenever the loop gets on, at least every workPause; nil: nobody
+	Status   identity.Status    // what the loop does not know itself: PID, Version, Since
+	Logger   *slog.Logger
 }
 
 // Health gives wire.HeartbeatRequest's Health and HealthDetail: nil where nobody has looked yet, empty where nothing is wrong.
@@ -223,13 +225,42 @@ func (l *Loop) setInterval(seconds int) {
 
 // paced is a wait as it is while a version is on trial: no longer than its pace.
 func (l *Loop) paced(wait time.Duration) time.Duration {
-	if l.Pace == nil {
-		return wait
-	}
-	if pace := l.Pace(); pace > 0 {
+	if pace := l.pace(); pace > 0 {
 		return min(wait, pace)
 	}
 	return wait
+}
+
+// pace is the longest time from one report to the next; 0: as usual.
+func (l *Loop) pace() time.Duration {
+	if l.Pace == nil {
+		return 0
+	}
+	return l.Pace()
+}
+
+// again is the wait after a failure. On trial it is at most half the pace, whatever the back-off says: a gateway that comes back late in a
+// trial must be heard before the trial ends. What the gateway asks for counts as far as the trial has the time to spare.
+func (l *Loop) again(least time.Duration) time.Duration {
+	wait := max(l.backoff.Next(), least)
+	pace := l.pace()
+	if pace == 0 {
+		return wait
+	}
+	soon := min(wait, pace/4+mathrand.N(pace/4+1))
+	if l.Spare == nil || least == 0 {
+		return soon
+	}
+	return max(soon, min(least, l.Spare()))
+}
+
+// hurried bounds an exchange on trial after a failed one by the pace: what is sent into silence would wait for longer than is left of a
+// trial.
+func (l *Loop) hurried(ctx context.Context) (context.Context, context.CancelFunc) {
+	if pace := l.pace(); pace > 0 && l.backoff != (transport.Backoff{}) {
+		return context.WithTimeout(ctx, pace)
+	}
+	return ctx, func() {}
 }
 
 // jittered is the interval plus or minus up to a tenth, so that nodes that started together spread out.
@@ -289,7 +320,9 @@ func (l *Loop) notices() []string {
 func (l *Loop) beat(ctx context.Context) {
 	var answer wire.HeartbeatAnswer
 	request := l.request()
-	err := l.Client.Call(ctx, wire.HeartbeatPath(l.State.NodeID), request, &answer)
+	bounded, cancel := l.hurried(ctx)
+	defer cancel()
+	err := l.Client.Call(bounded, wire.HeartbeatPath(l.State.NodeID), request, &answer)
 	switch {
 	case ctx.Err() != nil:
 		return

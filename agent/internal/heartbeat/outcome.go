@@ -84,7 +84,7 @@ func forGood(code string) bool {
 
 // retry plans the next beat by the back-off, and no earlier than the gateway asks.
 func (l *Loop) retry(err error, least time.Duration) {
-	wait := l.paced(max(l.backoff.Next(), least))
+	wait := l.again(least)
 	l.nextBeat = time.Now().Add(wait)
 	l.Logger.Warn("heartbeat not accepted, trying again", "in", wait.Round(100*time.Millisecond).String(), "error", err)
 	l.report.status.Phase = identity.PhaseRetrying

@@ -83,3 +83,97 @@ func TestTrialPace(t *testing.T) {
 		})
 	}
 }
+
+// TestTrialAfterAnOutage: a version on trial is heard within half its pace after the gateway has come back, however long that was away, and
+// whatever it asked for. Not all nodes come in one moment.
+func TestTrialAfterAnOutage(t *testing.T) {
+	waits := map[time.Duration]bool{}
+	for _, wants := range []string{"", "300"} {
+		for _, away := range []time.Duration{80 * time.Second, 85 * time.Second, 14 * time.Minute} {
+			synctest.Test(t, func(t *testing.T) {
+				n := newNode(t, false, nil)
+				back := time.Now().Add(away)
+				n.cfg.Pace = func() time.Duration { return wire.TrialBeat }
+				n.g.Script = func(gatewaytest.Request) *gatewaytest.Reply {
+					if !time.Now().Before(back) {
+						return nil
+					}
+					if wants == "" {
+						return &gatewaytest.Reply{Hangup: true}
+					}
+					reply := gatewaytest.Refusal(503, wire.CodeUnavailable)
+					reply.Header = map[string]string{"Retry-After": wants}
+					return reply
+				}
+				heard := time.Duration(-1)
+				n.cfg.Heard = func(identity.State, *wire.Update, wire.HeartbeatAnswer) {
+					if heard < 0 {
+						heard = time.Since(back)
+					}
+				}
+				n.run(t, away+time.Minute)
+				if heard < 0 || heard > wire.TrialBeat/2+time.Second {
+					t.Errorf("away for %v, Retry-After %q: heard %v after that", away, wants, heard)
+				}
+				all := n.g.Requests("/heartbeat")
+				for i := 2; i < len(all) && all[i].At.Before(back); i++ {
+					waits[all[i].At.Sub(all[i-1].At).Truncate(100*time.Millisecond)] = true
+				}
+			})
+		}
+	}
+	if len(waits) < 10 {
+		t.Errorf("the waits are %v", waits)
+	}
+}
+
+// TestTrialIntoSilence: where nothing answers at all, a version on trial does not wait for one answer until its trial is over.
+func TestTrialIntoSilence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t, false, nil)
+		back := time.Now().Add(80 * time.Second)
+		n.cfg.Pace = func() time.Duration { return wire.TrialBeat }
+		n.g.Script = func(q gatewaytest.Request) *gatewaytest.Reply {
+			if time.Now().Before(back) {
+				<-q.Gone
+			}
+			return nil
+		}
+		heard := time.Duration(-1)
+		n.cfg.Heard = func(identity.State, *wire.Update, wire.HeartbeatAnswer) {
+			if heard < 0 {
+				heard = time.Since(back)
+			}
+		}
+		n.run(t, 3*time.Minute)
+		if heard < 0 || heard > wire.TrialBeat*3/2+time.Second {
+			t.Errorf("heard %v after the gateway came back", heard)
+		}
+	})
+}
+
+// TestTrialSpares: on trial, a gateway that asks to be left alone is left alone for as long as the trial has time to spare.
+func TestTrialSpares(t *testing.T) {
+	for spare, most := range map[time.Duration]int{0: 100, time.Minute: 15, 20 * time.Second: 20} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNode(t, false, nil)
+			n.cfg.Pace = func() time.Duration { return wire.TrialBeat }
+			n.cfg.Spare = func() time.Duration { return spare }
+			n.g.Script = func(gatewaytest.Request) *gatewaytest.Reply {
+				reply := gatewaytest.Refusal(503, wire.CodeUnavailable)
+				reply.Header = map[string]string{"Retry-After": "30"}
+				return reply
+			}
+			n.run(t, 5*time.Minute)
+			all := n.g.Requests("/heartbeat")
+			if len(all) > most || spare == 0 && len(all) < 50 || len(all) < 5 {
+				t.Errorf("with %v to spare: %d reports", spare, len(all))
+			}
+			for i := 1; i < len(all); i++ {
+				if wait := all[i].At.Sub(all[i-1].At); wait < min(spare, 30*time.Second) {
+					t.Errorf("with %v to spare: %v between two reports", spare, wait)
+				}
+			}
+		})
+	}
+}

@@ -168,9 +168,12 @@ func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
 		return state, err
 	}
 	defer directory.Close()
+	file := logfile.New(j.layout.Log())
+	file.Hide(j.Secrets()...)
+	defer file.Sync()
 	a := &admission.Applicant{
 		Program: j.quiet(), Options: j.Options, Directory: directory, ByHand: true, Anew: j.anew,
-		Log:    logfile.NewLogger(j.Level, io.Discard, logfile.New(j.layout.Log())),
+		Log:    logfile.NewLogger(j.Level, io.Discard, file),
 		Status: admission.Begin(j.Version, j.GatewayURL()),
 	}
 	if _, err := a.Moved(state); err != nil {

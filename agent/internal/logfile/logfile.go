@@ -1,12 +1,12 @@
-// Package logfile writes the agent's logs to files of a bounded size.
+// Package logfile writes the agent's logs to files of a bounded size, as lines of JSON, and reads them.
 package logfile
 
 import (
-	"io"
-	"log/slog"
 	"os"
 	"sync"
 	"time"
+
+	"muster/agent/internal/mask"
 )
 
 // maxLog bounds the log file, in bytes. One older file of the same size is kept beside it.
@@ -19,32 +19,38 @@ const reopenPause = time.Minute
 // methods are safe for concurrent use.
 type File struct {
 	path string
-	now  func() time.Time // nil: time.Now
+	now  func() time.Time
+	sync func(*os.File) error
 
-	mu      sync.Mutex
-	file    *os.File
-	size    int64
-	trouble error
-	retry   time.Time
+	mu       sync.Mutex
+	file     *os.File
+	size     int64
+	trouble  error
+	retry    time.Time
+	syncing  bool // a goroutine syncs
+	unsynced bool // and has to do it once more
+	masker   mask.Masker
 }
 
 // New writes to this path. The file is made with the first line.
-func New(path string) *File { return &File{path: path} }
+func New(path string) *File {
+	return &File{path: path, now: time.Now, sync: (*os.File).Sync, masker: mask.New()}
+}
+
+// Older is the file that was written before the one at this path.
+func Older(path string) string { return path + ".1" }
 
 // Write appends a line. Where the file would be too long, it begins a new one first. It never reports an error.
 func (l *File) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := time.Now
-	if l.now != nil {
-		now = l.now
-	}
-	if l.trouble != nil && now().Before(l.retry) {
+	now := l.now()
+	if l.trouble != nil && now.Before(l.retry) {
 		return len(line), nil
 	}
 	l.trouble = l.append(line)
 	if l.trouble != nil {
-		l.retry = now().Add(reopenPause)
+		l.retry = now.Add(reopenPause)
 		l.close()
 	}
 	return len(line), nil
@@ -54,7 +60,7 @@ func (l *File) Write(line []byte) (int, error) {
 func (l *File) append(line []byte) error {
 	if l.file != nil && l.size+int64(len(line)) > maxLog {
 		l.close()
-		if err := os.Rename(l.path, l.path+".1"); err != nil {
+		if err := os.Rename(l.path, Older(l.path)); err != nil {
 			return err
 		}
 	}
@@ -90,18 +96,44 @@ func (l *File) Trouble() error {
 	return l.trouble
 }
 
-// NewLogger logs to stderr and to the file. Where stderr fails, the file still gets every line.
-func NewLogger(level slog.Level, stderr io.Writer, file *File) *slog.Logger {
-	return slog.New(slog.NewTextHandler(tee{stderr, file}, &slog.HandlerOptions{Level: level}))
+// Sync waits until everything is on the disk. It is called before this process ends or becomes another program.
+func (l *File) Sync() {
+	if file := l.opened(); file != nil {
+		_ = l.sync(file) // what the disk says later is told when the next line is written
+	}
 }
 
-type tee struct {
-	stderr io.Writer
-	file   *File
+// syncSoon brings what was written to the disk, and waits for nothing: a disk that hangs must not stop who logs. While that goes on, a
+// further call has it done once more afterwards, so that a flood of warnings costs one sync at a time.
+func (l *File) syncSoon() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.unsynced = true
+	if l.syncing || l.file == nil {
+		return
+	}
+	l.syncing = true
+	go func() {
+		for file := l.toSync(); file != nil; file = l.toSync() {
+			_ = l.sync(file)
+		}
+	}()
 }
 
-// Write gives the line to both.
-func (t tee) Write(line []byte) (int, error) {
-	t.stderr.Write(line)
-	return t.file.Write(line)
+// toSync is the file where there is something to sync, else nil.
+func (l *File) toSync() *os.File {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if !l.unsynced || l.file == nil {
+		l.syncing = false
+		return nil
+	}
+	l.unsynced = false
+	return l.file
+}
+
+func (l *File) opened() *os.File {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.file
 }

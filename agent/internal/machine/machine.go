@@ -9,14 +9,17 @@ import (
 	"slices"
 	"time"
 
+	"muster/agent/internal/amd"
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/host"
+	"muster/agent/internal/kernel"
 	"muster/agent/wire"
 )
 
 // Machine reads the computer that the agent runs on. No reading waits for nvidia-smi.
 type Machine struct {
 	Prober   *gpu.Prober // nil: GPUs are not looked at
+	Kernel   *kernel.Log // nil with Prober
 	stateDir string
 	facts    host.Facts // of the last reading; one goroutine alone calls Read, Hardware, Notices and Cost
 	cut      string     // says what was left out of the last reading; empty: nothing was
@@ -27,6 +30,8 @@ func New(nvidiaSMI string, noGPU bool, expected int, stateDir string) *Machine {
 	m := &Machine{stateDir: stateDir}
 	if !noGPU {
 		m.Prober = &gpu.Prober{Path: nvidiaSMI, Expected: expected, State: stateDir}
+		m.Prober.AMD = &amd.Prober{SystemMemory: func() (total, used *int64) { return host.SystemMemory("/") }}
+		m.Kernel = &kernel.Log{State: stateDir}
 	}
 	return m
 }
@@ -38,8 +43,11 @@ func (m *Machine) Watch(ctx context.Context, interval time.Duration, news chan<-
 		<-ctx.Done()
 		return nil
 	}
+	defer m.Kernel.Close()
+	m.Kernel.Look()   // before the first look at the GPUs, because that may hang, and then this says why
 	told := "nothing" // differs from every list of reasons, so that the first look is news
 	m.Prober.Run(ctx, interval, func() {
+		m.Kernel.Look()
 		reasons, _ := m.Health()
 		if now := fmt.Sprint(reasons); now != told {
 			told = now
@@ -92,6 +100,7 @@ func (m *Machine) Read() (h wire.Hardware, ok bool) {
 		h.Probe = wire.Probe{State: wire.ProbeAbsent, Error: "the agent was told not to look at GPUs (--no-gpu)"}
 	} else {
 		m.Prober.Reading().Fill(&h)
+		h.Xids = m.Kernel.Report(m.Prober.Locate)
 	}
 	if h.GPUs == nil {
 		h.GPUs = []wire.GPU{}

@@ -1,11 +1,13 @@
 package machine
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/agent/wire"
 )
@@ -50,5 +52,40 @@ func TestReportFits(t *testing.T) {
 			!strings.Contains(cut, "alone")) {
 			t.Errorf("%+v: told %q", test, cut)
 		}
+	}
+}
+
+// The status tells the newest report of the kernel, and nothing where there is none.
+func TestNewestReport(t *testing.T) {
+	at := time.Date(2026, 5, 4, 11, 58, 0, 0, time.UTC)
+	x := &wire.Xids{State: wire.KernelRead, Events: []wire.Xid{{At: at, Text: "first"}, {At: at.Add(time.Hour), Text: "NVRM: Xid"}}}
+	const want = "2 reports of the kernel about GPUs since the boot, the last at 2026-05-04T12:58:00Z: NVRM: Xid"
+	if got := newest(x); got != want {
+		t.Errorf("got %s", got)
+	}
+	if got := newest(&wire.Xids{State: wire.KernelRead}) + newest(nil); got != "" {
+		t.Errorf("of no report: %s", got)
+	}
+}
+
+// A reading says what the kernel's log holds, or why it cannot be read. It says nothing of that before the first look.
+func TestReadingHasTheKernelsLog(t *testing.T) {
+	m := New("/nonexistent", false, 0, t.TempDir())
+	if h, _ := m.Read(); h.Xids != nil {
+		t.Errorf("before a look: %+v", h.Xids)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	news := make(chan struct{}, 1)
+	ended := make(chan error, 1)
+	go func() { ended <- m.Watch(ctx, time.Hour, news) }()
+	<-news // of the first look
+	cancel()
+	<-ended
+	h, ok := m.Read()
+	if !ok || h.Xids == nil || (h.Xids.State == wire.KernelRead) != (h.Xids.Error == "") || h.Xids.Events == nil {
+		t.Errorf("%t, %+v", ok, h.Xids)
+	}
+	if h, _ = New("", true, 0, t.TempDir()).Read(); h.Xids != nil {
+		t.Errorf("--no-gpu: %+v", h.Xids)
 	}
 }

@@ -2,7 +2,9 @@ package machine
 
 import (
 	"fmt"
+	"slices"
 	"strings"
+	"time"
 
 	"muster/agent/internal/gpu"
 	"muster/agent/wire"
@@ -13,7 +15,18 @@ func (m *Machine) Summary() string {
 	if m.Prober == nil {
 		return "GPUs are not looked at (--no-gpu)"
 	}
-	return Summarize(m.Prober.Reading())
+	return strings.Join(slices.DeleteFunc([]string{Summarize(m.Prober.Reading()), newest(m.Kernel.Report(m.Prober.Locate))},
+		func(part string) bool { return part == "" }), "; ")
+}
+
+// newest describes the newest event of the kernel's log. It is empty where there is none.
+func newest(x *wire.Xids) string {
+	if x == nil || len(x.Events) == 0 {
+		return ""
+	}
+	last := x.Events[len(x.Events)-1]
+	return fmt.Sprintf("%d reports of the kernel about GPUs since the boot, the last at %s: %s", len(x.Events),
+		last.At.Format(time.RFC3339), last.Text)
 }
 
 // Summarize describes a reading of the GPUs for a person in a few words. It is empty before the first look.

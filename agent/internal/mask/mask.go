@@ -6,11 +6,11 @@ package mask
 
 import (
 	"bytes"
-	"cmp"
 	"encoding/json"
 	"fmt"
 	"net/url"
 	"slices"
+	"sort"
 	"strings"
 )
 
@@ -23,12 +23,15 @@ const (
 	leastKnown = 6
 )
 
-// Masker masks what looks like a secret, and the secrets that it was told.
-type Masker struct{ known []string }
+// Masker masks what looks like a secret, and the secrets that it was told. New makes it. It is safe for concurrent use.
+type Masker struct {
+	known []string
+	forms *forms
+}
 
 // New makes a masker that also knows these secrets. Those with several lines are looked for line by line.
 func New(secrets ...string) Masker {
-	var m Masker
+	m := Masker{forms: newForms()}
 	for _, secret := range secrets {
 		for line := range strings.Lines(secret) {
 			line = strings.TrimSpace(line)
@@ -48,6 +51,11 @@ type span struct{ from, to int }
 // Text gives a text without its secrets.
 func (m Masker) Text(text []byte) []byte {
 	text = shorten(text)
+	return hide(text, m.spans(text))
+}
+
+// spans are where the secrets of a text are.
+func (m Masker) spans(text []byte) []span {
 	lower := lowered(text)
 	var found []span
 	for _, one := range m.rules() {
@@ -56,7 +64,12 @@ func (m Masker) Text(text []byte) []byte {
 			found = append(found, one.find(text)...)
 		}
 	}
-	slices.SortFunc(found, func(a, b span) int { return cmp.Compare(a.from, b.from) })
+	return found
+}
+
+// hide puts stars in the place of parts of a text.
+func hide(text []byte, found []span) []byte {
+	sort.Slice(found, func(i, j int) bool { return found[i].from < found[j].from })
 	var out bytes.Buffer
 	at := 0
 	for _, one := range found {
@@ -82,15 +95,15 @@ type rule struct {
 func (m Masker) rules() []rule {
 	return []rule{
 		{nil, m.knownOnes},
-		{tokenKinds(), tokens},
-		{[]string{"private key"}, privateKeys},
+		{m.forms.tokenWords, m.forms.tokens},
+		{[]string{"private key"}, m.forms.privateKeys},
 		{nil, bareKeys},
-		{nil, pairs},
-		{secretWords(), flags},
-		{[]string{"bearer", "basic"}, schemes},
-		{[]string{"://"}, userinfos},
-		{[]string{"eyj"}, webTokens},
-		{otherKinds(), others},
+		{nil, m.forms.pairs},
+		{m.forms.secretWords, m.forms.flags},
+		{[]string{"bearer", "basic"}, m.forms.schemes},
+		{[]string{"://"}, m.forms.userinfos},
+		{[]string{"eyj"}, m.forms.webTokens},
+		{m.forms.otherWords, m.forms.others},
 	}
 }
 

@@ -2,20 +2,18 @@ package mask
 
 import (
 	"bytes"
-	"regexp"
 	"sort"
 	"strings"
 )
 
 // pairs finds values behind names that say what they are: NAME=value, "name": "value", name: value, and headers.
-func pairs(text []byte) []span {
-	next := regexp.MustCompile(`[ \t][A-Za-z_][A-Za-z0-9_.-]*=`)
+func (f *forms) pairs(text []byte) []span {
 	var found []span
 	start := 0
 	for line := range bytes.Lines(text) {
 		var stops [][]int
 		if bytes.IndexByte(line, '=') >= 0 {
-			stops = next.FindAllIndex(line, -1)
+			stops = f.next.FindAllIndex(line, -1)
 		}
 		for at, c := range line {
 			if c != '=' && c != ':' {
@@ -118,10 +116,9 @@ func closing(text []byte, quote string) int {
 }
 
 // flags finds values behind the flags of a command line.
-func flags(text []byte) []span {
-	form := regexp.MustCompile(`(?i)-[a-z0-9-]*(?:` + strings.Join(secretWords(), "|") + `)[a-z0-9-]*[ \t]+`)
+func (f *forms) flags(text []byte) []span {
 	var found []span
-	for _, at := range form.FindAllIndex(text, -1) {
+	for _, at := range f.flag.FindAllIndex(text, -1) {
 		end := len(text)
 		if stop := bytes.IndexAny(text[at[1]:], "\r\n"); stop >= 0 {
 			end = at[1] + stop

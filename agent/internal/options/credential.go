@@ -81,6 +81,19 @@ func WithoutCredential(args []string) []string {
 // HasSecret reports whether a credential was given. It reads no file.
 func (o *Options) HasSecret() bool { return o.source.text != "" || o.source.file != "" }
 
+// Secrets are the texts that nobody may see, for what masks them. It reads no standard input, which can be read only once.
+func (o *Options) Secrets() []string {
+	info, err := os.Stat(o.source.file)
+	if o.source.text != "" || err != nil || !info.Mode().IsRegular() || info.Size() > maxSecret {
+		return []string{o.source.text}
+	}
+	text, err := os.ReadFile(o.source.file)
+	if err != nil {
+		return nil
+	}
+	return []string{string(text)}
+}
+
 // ForgetSecret drops the credential from the agent's memory and from the environment that its children inherit.
 func (o *Options) ForgetSecret() {
 	o.source = source{}

@@ -24,7 +24,7 @@ const mostBytes = 1 << 20
 
 // Policy is what the node's owner allows, whatever the gateway signs. The zero value allows everything, and mounts nothing.
 //
-// A pattern is the name of a type, the beginning of names with .* at the end, such as workload.*, or * alone.
+// A pattern is the name of a type of tasks or sessions, the beginning of names with .* at the end, such as workload.*, or * alone.
 type Policy struct {
 	Forbid []string `json:"forbid"` // patterns of types that are refused
 	Allow  []string `json:"allow"`  // patterns; where there are any, every other type is refused
@@ -35,6 +35,10 @@ type Policy struct {
 	// vouch for the key too. Where there are OperatorKeys and none of these, the agent does not update itself.
 	ReleaseKeys []string `json:"release_keys"`
 	MountRoots  []string `json:"mount_roots"` // folders below which a workload may mount
+
+	SessionUsers []string `json:"session_users"` // users that sessions may be; null: any
+	ForwardPorts []string `json:"forward_ports"` // that sessions may reach, such as "22" and "8000-8999"; null: any
+	ForwardHosts []string `json:"forward_hosts"` // that sessions may reach beside the node itself: addresses, networks, names
 }
 
 // Load reads the first of the files that is there. It is no error where none is. It is one where the file could have been written
@@ -129,8 +133,8 @@ func parse(raw []byte) (Policy, error) {
 		}
 	}
 	for _, pattern := range patterns {
-		if !slices.ContainsFunc(wire.TaskTypes(), func(t wire.TaskType) bool { return matches(pattern, t.Name) }) {
-			return p, fmt.Errorf("%.60q names no task type: muster task types lists them", pattern)
+		if !namesType(pattern) {
+			return p, fmt.Errorf("%.60q names no task type, and no type of session: muster task types lists those of tasks", pattern)
 		}
 	}
 	for _, root := range p.MountRoots {
@@ -138,7 +142,12 @@ func parse(raw []byte) (Policy, error) {
 			return p, fmt.Errorf("mount_roots: %.60q is not an absolute path in its shortest form", root)
 		}
 	}
-	return p, nil
+	return p, p.checkForward()
+}
+
+func namesType(pattern string) bool {
+	return slices.ContainsFunc(wire.TaskTypes(), func(t wire.TaskType) bool { return matches(pattern, t.Name) }) ||
+		slices.ContainsFunc(wire.SessionTypes(), func(t wire.SessionType) bool { return matches(pattern, t.Name) })
 }
 
 // matches tells whether a pattern names a type.
@@ -163,22 +172,25 @@ func (p Policy) Check(name, keyID string) error {
 		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node does not allow "+name, hint)
 	case !p.signedWell(name, keyID):
 		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node demands an operator's signature for "+name,
-			"sign it with one of the keys that the policy names: muster task run --key FILE")
+			"sign it with one of the keys that the policy names: --key FILE")
 	}
 	return nil
 }
 
 func (p Policy) signedWell(name, keyID string) bool {
+	pattern := p.keysFor(name)
+	return pattern == "" || among(p.OperatorKeys[pattern], keyID)
+}
+
+// keysFor is the longest pattern of OperatorKeys that names a type; empty: none does.
+func (p Policy) keysFor(name string) string {
 	longest := ""
 	for pattern := range p.OperatorKeys {
 		if matches(pattern, name) && len(pattern) > len(longest) {
 			longest = pattern
 		}
 	}
-	if longest == "" {
-		return true
-	}
-	return among(p.OperatorKeys[longest], keyID)
+	return longest
 }
 
 // CheckRelease refuses a release that another key has signed than the policy demands. keyID names the key that verified it.

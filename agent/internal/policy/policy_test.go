@@ -3,6 +3,7 @@ package policy_test
 import (
 	"crypto/ed25519"
 	"errors"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -45,18 +46,21 @@ func TestPolicy(t *testing.T) {
 	ones := `["` + sign.EncodeKey(public(one)) + `"]`
 	twos := `["` + sign.EncodeKey(public(two)) + `"]`
 	for text, want := range map[string]string{ // the types that are done where the first key signed
-		`{}`:                                   "users workload diag agent",
+		`{}`:                                   "users workload diag agent shell",
 		`{"allow":[]}`:                         "",
-		`{"forbid":["workload.*"]}`:            "users diag agent",
+		`{"forbid":["workload.*"]}`:            "users diag agent shell",
 		`{"forbid":["*"],"allow":["*"]}`:       "",
 		`{"allow":["diag.*","agent.*"]}`:       "diag agent",
 		`{"allow":["provision_user"]}`:         "users",
-		`{"operator_keys":{"*":` + ones + `}}`: "users workload diag agent",
+		`{"operator_keys":{"*":` + ones + `}}`: "users workload diag agent shell",
 		`{"operator_keys":{"*":` + twos + `}}`: "",
 		`{"operator_keys":{"*":` + twos + `,"diag.*":` + ones + `}}`:              "diag",
-		`{"operator_keys":{"agent.*":` + twos + `,"agent.restart":` + ones + `}}`: "users workload diag agent",
-		`{"operator_keys":{"agent.*":[]}}`:                                        "users workload diag",
-		`{"operator_keys":{"agent.*":` + ones + `},"forbid":["agent.restart"]}`:   "users workload diag",
+		`{"operator_keys":{"agent.*":` + twos + `,"agent.restart":` + ones + `}}`: "users workload diag agent shell",
+		`{"operator_keys":{"agent.*":[]}}`:                                        "users workload diag shell",
+		`{"operator_keys":{"agent.*":` + ones + `},"forbid":["agent.restart"]}`:   "users workload diag shell",
+		`{"forbid":["session.*"]}`:                                                "users workload diag agent",
+		`{"allow":["session.shell"]}`:                                             "shell",
+		`{"operator_keys":{"session.*":` + twos + `}}`:                            "users workload diag agent",
 	} {
 		p, err := policy.Load(policyFile(t, text))
 		if err != nil {
@@ -64,7 +68,7 @@ func TestPolicy(t *testing.T) {
 		}
 		var done []string
 		for _, family := range [][2]string{{"users", wire.TaskProvisionUser}, {"workload", wire.TaskWorkloadStop},
-			{"diag", wire.TaskDiagCollect}, {"agent", wire.TaskAgentRestart}} {
+			{"diag", wire.TaskDiagCollect}, {"agent", wire.TaskAgentRestart}, {"shell", wire.SessionShell}} {
 			err := p.Check(family[1], sign.KeyID(public(one)))
 			var refusal *wire.ErrorDetail
 			switch {
@@ -83,25 +87,33 @@ func TestPolicy(t *testing.T) {
 // TestPolicyFailsClosed: a file that is not understood as a whole allows nothing.
 func TestPolicyFailsClosed(t *testing.T) {
 	for text, want := range map[string]string{
-		``:                                 "malformed",
-		`{`:                                "malformed",
-		`null`:                             "malformed",
-		`[]`:                               "malformed",
-		`{"forbid":["workload.*"]} x`:      "malformed",
-		`{"Forbid":["workload.*"]}`:        "malformed",
-		`{"forbids":["workload.*"]}`:       "malformed",
-		`{"forbid":[],"forbid":["*"]}`:     "malformed",
-		`{"forbid":"workload.*"}`:          "malformed",
-		`{"forbid":["workloads.*"]}`:       `"workloads.*" names no task type`,
-		`{"forbid":["workload*"]}`:         "names no task type",
-		`{"allow":[""]}`:                   "names no task type",
-		`{"operator_keys":{"users":[]}}`:   "names no task type",
-		`{"operator_keys":{"*":["AAAA"]}}`: "is not an Ed25519 public key",
-		`{"release_keys":["AAAA"]}`:        "is not an Ed25519 public key",
-		`{"mount_roots":["srv"]}`:          "is not an absolute path",
-		`{"mount_roots":["/srv/../etc"]}`:  "is not an absolute path",
-		`{"mount_roots":["/srv/"]}`:        "is not an absolute path",
-		strings.Repeat(" ", 1<<20) + "{}":  "larger than",
+		``:                                  "malformed",
+		`{`:                                 "malformed",
+		`null`:                              "malformed",
+		`[]`:                                "malformed",
+		`{"forbid":["workload.*"]} x`:       "malformed",
+		`{"Forbid":["workload.*"]}`:         "malformed",
+		`{"forbids":["workload.*"]}`:        "malformed",
+		`{"forbid":[],"forbid":["*"]}`:      "malformed",
+		`{"forbid":"workload.*"}`:           "malformed",
+		`{"forbid":["workloads.*"]}`:        `"workloads.*" names no task type`,
+		`{"forbid":["workload*"]}`:          "names no task type",
+		`{"allow":[""]}`:                    "names no task type",
+		`{"operator_keys":{"users":[]}}`:    "names no task type",
+		`{"operator_keys":{"*":["AAAA"]}}`:  "is not an Ed25519 public key",
+		`{"release_keys":["AAAA"]}`:         "is not an Ed25519 public key",
+		`{"forward_ports":[22]}`:            "malformed",
+		`{"forward_ports":["0"]}`:           "neither a port",
+		`{"forward_ports":["22-"]}`:         "neither a port",
+		`{"forward_ports":["9-8"]}`:         "neither a port",
+		`{"forward_ports":["1-65536"]}`:     "neither a port",
+		`{"forward_hosts":["a b"]}`:         "is no address",
+		`{"forward_hosts":[""]}`:            "is no address",
+		`{"forward_hosts":["10.0.0.0/40"]}`: "is no address",
+		`{"mount_roots":["srv"]}`:           "is not an absolute path",
+		`{"mount_roots":["/srv/../etc"]}`:   "is not an absolute path",
+		`{"mount_roots":["/srv/"]}`:         "is not an absolute path",
+		strings.Repeat(" ", 1<<20) + "{}":   "larger than",
 	} {
 		if _, err := policy.Load(policyFile(t, text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60s: %v", text, err)
@@ -153,6 +165,7 @@ func TestPolicyOrder(t *testing.T) {
 
 func FuzzPolicy(f *testing.F) {
 	f.Add([]byte(`{"forbid":["workload.*"],"allow":["*"],"operator_keys":{"agent.*":[]},"mount_roots":["/srv"]}`))
+	f.Add([]byte(`{"session_users":["ada"],"forward_ports":["22","8000-8999"],"forward_hosts":["10.0.0.0/8","db"]}`))
 	path := filepath.Join(f.TempDir(), policy.File)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if err := os.WriteFile(path, raw, 0o600); err != nil {
@@ -166,6 +179,12 @@ func FuzzPolicy(f *testing.F) {
 			if p.Check(one.Name, "") == nil && len(p.OperatorKeys["*"]) > 0 && len(p.OperatorKeys) == 1 {
 				t.Errorf("%s needs no key under %q", one.Name, raw)
 			}
+		}
+		if p.CheckPort(22) == nil && p.ForwardPorts != nil && len(p.ForwardPorts) == 0 {
+			t.Errorf("a port is open under %q", raw)
+		}
+		if p.CheckAddress(netip.MustParseAddr("10.1.2.3")) == nil && len(p.ForwardHosts) == 0 {
+			t.Errorf("an address is open under %q", raw)
 		}
 	})
 }

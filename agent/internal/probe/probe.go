@@ -35,6 +35,7 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 	m := machine.New(*nvidiaSMI, *noGPU, 0, *state)
 	if m.Prober != nil {
 		m.Prober.ReadOnly = true // the state directory may be that of an agent at work
+		m.Kernel.ReadOnly = true
 	}
 	if *capture {
 		raw, err := m.Prober.Capture(ctx)
@@ -43,6 +44,8 @@ func Run(ctx context.Context, p command.Program, args []string) error {
 	}
 	if m.Prober != nil {
 		m.Prober.Probe(ctx)
+		m.Kernel.Look()
+		defer m.Kernel.Close()
 	}
 	h, _ := m.Read()
 	if *output == command.Table {

@@ -24,11 +24,28 @@ func (t table) print(h wire.Hardware, reasons []string, detail map[string]string
 	}
 	t.line("gpu probe", join(": ", probe, h.Probe.Error))
 	t.line("driver", text(h.DriverVersion))
+	t.printKernel(h.Xids)
 	for _, reason := range reasons {
 		t.line(reason, detail[reason])
 	}
 	for _, g := range h.GPUs {
 		t.printGPU(g)
+	}
+}
+
+// printKernel writes what the kernel said about GPUs. A log that cannot be read is not one without events.
+func (t table) printKernel(x *wire.Xids) {
+	switch {
+	case x == nil:
+		return
+	case x.State != wire.KernelRead:
+		t.line("kernel log", join(": ", "not available", x.Error))
+		return
+	case len(x.Events) == 0:
+		t.line("kernel log", "nothing about GPUs since the boot")
+	}
+	for _, e := range x.Events {
+		t.line("kernel log", join("  ", e.At.Format(time.RFC3339), e.Kind, orElse(e.UUID, e.BusID), e.Text))
 	}
 }
 
@@ -63,6 +80,9 @@ func (t table) printGPU(g wire.GPU) {
 	t.printMemoryErrors(g)
 	if g.Fabric != nil {
 		sub("fabric", text(g.Fabric.State), text(g.Fabric.Status))
+	}
+	if l := g.NVLinks; l != nil {
+		sub("NVLink", count(l.Total, "links"), with("down ", orUnknown(whole(l.Down))))
 	}
 	sub("driver", with("compute capability ", text(g.ComputeCapability)),
 		yes(g.PersistenceMode, "persistence mode on", "persistence mode off"),

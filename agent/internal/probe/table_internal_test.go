@@ -5,6 +5,7 @@ import (
 	"os"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/agent/wire"
 )
@@ -33,11 +34,34 @@ GPU 1  NVIDIA H100 80GB HBM3  GPU-3f1c2a90-0000-4000-8000-0000000000a1  00000000
   remapped    1 correctable, 2 uncorrectable, one waits for a reset, one could not be remapped
   pages       bad ones wait for a restart
   fabric      completed, success
+  NVLink      18 links, down 2
   driver      compute capability 9.0, persistence mode on, recovery action reset
   MIG         1g.10gb MIG-5a1e0b7c-0000-4000-8000-0000000000b1
   health      ecc_uncorrected
 `
 	if screen.String() != want {
 		t.Errorf("got%s", screen.String())
+	}
+}
+
+// The kernel's log that cannot be read, one without events and one with events are three different things.
+func TestTableOfTheKernel(t *testing.T) {
+	at := time.Date(2026, 5, 4, 11, 58, 0, 0, time.UTC)
+	for _, test := range []struct {
+		xids *wire.Xids
+		want string
+	}{
+		{nil, ""},
+		{&wire.Xids{State: wire.KernelNotAvailable, Error: "no right"}, "kernel log    not available: no right\n"},
+		{&wire.Xids{State: wire.KernelRead}, "kernel log    nothing about GPUs since the boot\n"},
+		{&wire.Xids{State: wire.KernelRead, Events: []wire.Xid{
+			{At: at, Kind: wire.XidReport, UUID: "GPU-1", BusID: "b", Text: "NVRM: Xid"}, {At: at, Kind: wire.XidBusLost, BusID: "b", Text: "gone"},
+		}}, "kernel log    2026-05-04T11:58:00Z  xid  GPU-1  NVRM: Xid\nkernel log    2026-05-04T11:58:00Z  bus_lost  b  gone\n"},
+	} {
+		var screen strings.Builder
+		table{&screen}.printKernel(test.xids)
+		if screen.String() != test.want {
+			t.Errorf("got\n%swant\n%s", screen.String(), test.want)
+		}
 	}
 }

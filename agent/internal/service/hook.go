@@ -99,22 +99,29 @@ func (m Manager) onstart() bool {
 
 // editOnstart adds the line to the provider's script, or removes it. It changes nothing else in the script.
 func (m Manager) editOnstart(add bool) error {
-	path, err := filepath.EvalSymlinks(m.path(onstartPath))
+	return edit(m.path(onstartPath), func(text string) string {
+		if add {
+			return m.withLine(text, m.bootLine(), true)
+		}
+		return m.withoutLine(text)
+	})
+}
+
+// edit changes the text of somebody else's file. It follows links.
+func edit(path string, change func(text string) string) error {
+	at, err := filepath.EvalSymlinks(path)
 	if err != nil {
 		return explain(path, err)
 	}
-	raw, err := os.ReadFile(path)
+	raw, err := os.ReadFile(at)
 	if err != nil {
-		return explain(path, err)
+		return explain(at, err)
 	}
-	text := m.withoutLine(string(raw))
-	if add {
-		text = m.withLine(string(raw), m.bootLine(), true)
-	}
+	text := change(string(raw))
 	if text == string(raw) {
 		return nil
 	}
-	return rewrite(path, []byte(text))
+	return rewrite(at, []byte(text))
 }
 
 // rewrite replaces somebody else's file, and keeps its mode and owner. A file that is a mount cannot be renamed over: it is written

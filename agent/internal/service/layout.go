@@ -28,6 +28,9 @@ const (
 // UpdateFile is the record of package update in a state directory, which leave removes.
 const UpdateFile = "update.json"
 
+// FloorsFile is the second copy of the numbers in UpdateFile, which leave removes too.
+const FloorsFile = "floors.json"
+
 // OwnProgram is the file of the program that runs, also where that file was deleted or replaced after the start.
 const OwnProgram = "/proc/self/exe"
 

@@ -14,7 +14,9 @@ import (
 	"muster/agent/internal/account"
 	"muster/agent/internal/gpu"
 	"muster/agent/internal/identity"
+	"muster/agent/internal/kernel"
 	"muster/agent/internal/policy"
+	"muster/agent/internal/starts"
 	"muster/agent/internal/task"
 	"muster/agent/internal/variable"
 	"muster/agent/internal/workload"
@@ -258,8 +260,8 @@ const leaveLog = "leave.log"
 // .new files that an interruption leaves beside them. service.json comes last, because it says what is left to undo.
 var ourFiles = [...]string{
 	identity.Files, identity.StatusFile, logName, logName + ".1", supervisorLog, supervisorLog + ".1",
-	gpu.RecordFile, gpu.CallFile, lastWords, startsFile, task.JournalFile, policy.File, account.RecordFile, leaveLog,
-	UpdateFile, guardLock, settleLock, "crontab", identity.LockFile, supervisorLock, recordFile,
+	gpu.RecordFile, gpu.CallFile, kernel.RecordFile, lastWords, starts.File, starts.CrashFile, task.JournalFile, policy.File,
+	account.RecordFile, leaveLog, UpdateFile, FloorsFile, guardLock, settleLock, "crontab", identity.LockFile, supervisorLock, recordFile,
 }
 
 // removeBase removes the agent's files from the state directory, and then the directory. A directory that was there before the

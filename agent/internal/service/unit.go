@@ -82,12 +82,16 @@ func unitText(base, settings string, user bool) string {
 		target = "default.target"
 	}
 	layout := Layout{Base: base}
-	settle := escapeUnit(layout.GoodProgram()) + " settle --state " + escapeUnit(base)
 	start := escapeUnit(layout.Program()) + " run"
 	tail := fmt.Sprintf(unitTail, seconds(unitRestart), seconds(unitStart), seconds(unitStop), seconds(unitWatchdog))
 	return unitHead + "# The last good version looks first whether the one that is started has failed. Without it the start goes on.\n" +
-		"ExecStartPre=-" + settle + "\nExecStart=" + start + "\nEnvironmentFile=" + escapeUnit(settings) + "\n" +
+		settleLine(base) + "ExecStart=" + start + "\nEnvironmentFile=" + escapeUnit(settings) + "\n" +
 		tail + "WantedBy=" + target + "\n"
+}
+
+// settleLine has the last good version look first at the one that is started.
+func settleLine(base string) string {
+	return "ExecStartPre=-" + escapeUnit(Layout{Base: base}.GoodProgram()) + " settle --state " + escapeUnit(base) + "\n"
 }
 
 func seconds(d time.Duration) int { return int(d / time.Second) }
@@ -116,17 +120,21 @@ depend() {
 	use net dns
 	after firewall
 }
-
-# Where the good version is missing or damaged, or is older than that, the service starts all the same.
-start_pre() {
-	"${command}" launch --help >/dev/null 2>&1 || command="%s"
-}
 `
+
+// openRCFallback starts the service all the same where the good version is missing.
+func openRCFallback(base string) string {
+	return "\n# Where the good version is missing or damaged, or is older than that, the service starts all the same.\nstart_pre() {\n" +
+		"\t\"${command}\" launch --help >/dev/null 2>&1 || command=\"" + Layout{Base: base}.Program() + "\"\n}\n"
+}
+
+// launchArgs have the last good version become the one that is started.
+func launchArgs(base string) string { return "launch --state " + base }
 
 // openRCText is the init script for an agent in base, with its settings in this file.
 func openRCText(base, settings string) string {
 	return openRCHead + "# The last good version looks first whether the one that is started has failed, and then becomes it.\n" +
-		"command=\"" + Layout{Base: base}.GoodProgram() + "\"\ncommand_args=\"launch --state " + base + "\"\n" +
-		fmt.Sprintf(openRCTail, Layout{Base: base}.Program()) +
+		"command=\"" + Layout{Base: base}.GoodProgram() + "\"\ncommand_args=\"" + launchArgs(base) + "\"\n" +
+		openRCTail + openRCFallback(base) +
 		"\nif [ -f \"" + settings + "\" ]; then\n\tset -o allexport\n\t. \"" + settings + "\"\n\tset +o allexport\nfi\n"
 }

@@ -41,6 +41,7 @@ type judge struct {
 	base string
 	way  transport.Way
 	log  *slog.Logger
+	file *logfile.File // of the log; nil: none
 
 	journal string // the program
 }
@@ -82,24 +83,26 @@ func parse(f *command.Flags, args []string) (judge, error) {
 	if err != nil {
 		return judge{}, command.Usagef("--transport: %v", err)
 	}
-	log := logfile.NewLogger(slog.LevelInfo, f.Stderr, logfile.New(service.Layout{Base: base}.Log()))
-	return judge{Program: f.Program, base: base, way: parsed, log: log, journal: "journalctl"}, nil
+	file := logfile.New(service.Layout{Base: base}.Log())
+	log := logfile.NewLogger(slog.LevelInfo, f.Stderr, file)
+	return judge{Program: f.Program, base: base, way: parsed, log: log, file: file, journal: "journalctl"}, nil
 }
 
 // settle has package update decide, one process at a time, and starts the guard of a trial that goes on.
 func (j judge) settle(ctx context.Context, s update.Settling) update.Verdict {
 	ctx, cancel := context.WithTimeout(ctx, judgeTime)
 	defer cancel()
+	if j.file != nil {
+		defer j.file.Sync() // what is started next takes the place of this process
+	}
 	free, err := service.SettleLock(ctx, j.base)
 	if err != nil {
 		j.log.Warn("the version that is started was not looked at", "error", err)
 		return update.Verdict{Decision: update.GoOn, Detail: err.Error()}
 	}
 	defer free()
-	if update.OnTrial(j.base) != "" {
-		j.keepWords(ctx)
-	}
 	s.Base = j.base
+	s.Words = func() { j.keepWords(ctx) }
 	s.Call = j.call
 	s.Logger = j.log
 	verdict := update.Settle(ctx, s)
@@ -122,9 +125,8 @@ func (j judge) guard(ctx context.Context) error {
 	}.Run(ctx)
 }
 
-// call asks the gateway, as this node, what it should run. Only whether the gateway answers is of interest. A heartbeat would not do: it
-// would look as if two agents ran. A provable refusal is an answer too, unless the gateway says that it has trouble itself: then it may
-// not accept the heartbeats of any version.
+// call finds out whether the gateway could accept a heartbeat of this node, of any version. A heartbeat would not do: it would look as if
+// two agents ran. Two answers count: what the node should run, which is proven, and whether the gateway can write.
 func (j judge) call(ctx context.Context) error {
 	state, err := identity.Read(j.base)
 	if err != nil {
@@ -145,9 +147,31 @@ func (j judge) call(ctx context.Context) error {
 	client.Use(id)
 	ctx, cancel := context.WithTimeout(ctx, callTime)
 	defer cancel()
-	_, err = client.Do(ctx, transport.Request{Method: http.MethodGet, Path: wire.PathRelease, Timeout: callTime})
+	if err := answers(ctx, client); err != nil {
+		return err
+	}
+	return writes(ctx, client)
+}
+
+// answers asks for something that only a node may read. A provable refusal is an answer too, whatever it says of this node: the gateway is
+// there. It is none where the gateway says that it has trouble itself.
+func answers(ctx context.Context, client *transport.Client) error {
+	_, err := client.Do(ctx, transport.Request{Method: http.MethodGet, Path: wire.PathRelease, Timeout: callTime})
 	var refusal *transport.Refusal
 	if errors.As(err, &refusal) && refusal.Status < http.StatusInternalServerError && refusal.Status != http.StatusTooManyRequests {
+		return nil
+	}
+	return err
+}
+
+// writes asks whether the gateway can write, because one with a full disk goes on to answer what it only reads. Anybody may ask that, so
+// the answer need not be proven. It counts only where it says that the gateway cannot: a proxy may keep the path to itself.
+func writes(ctx context.Context, client *transport.Client) error {
+	_, err := client.Do(ctx, transport.Request{Method: http.MethodGet, Path: wire.PathReady, Timeout: callTime})
+	var refusal *transport.Refusal
+	var unproven *transport.Unproven
+	switch {
+	case errors.As(err, &refusal) && refusal.Code != wire.CodeUnavailable, errors.As(err, &unproven) && unproven.Claim != wire.CodeUnavailable:
 		return nil
 	}
 	return err

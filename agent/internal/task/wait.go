@@ -22,35 +22,98 @@ const (
 	answerTime = 500 * time.Millisecond
 	// lateTime is how long an answer may come after the time for which the gateway was asked to wait.
 	lateTime = 15 * time.Second
+	// placeTime is how long a place for a task is waited for before sessions alone are asked for.
+	placeTime = 500 * time.Millisecond
+	// olderTime is how long a gateway is taken for one of before there were sessions.
+	olderTime = 10 * time.Minute
 )
 
-// Wait asks the gateway for a task, as the node that state says, until ctx is done or until says so. It returns before that only where
-// there was a task, or where the gateway has answered for the whole time. So it may be called again at once, whatever happened.
+// Wait asks the gateway for a task or a session, as the node that state says, until ctx is done or until says so. It returns before that
+// only where there was one, where the gateway has answered for the whole time, or where a task can be taken now and could not before. So
+// it may be called again at once, whatever happened. Where no task can be taken, it asks for sessions alone.
 //
-// The error wraps trust.ErrUnknownKey where a key that the pinned trust set does not name has signed a task: a newer set may name it.
+// The error wraps trust.ErrUnknownKey where a key that the pinned trust set does not name has signed a document: a newer set may name it.
 func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time) error {
 	w.learn(state)
-	if !w.enter(ctx) {
-		return nil
-	}
-	defer w.goOut()
-	if state.Enrolment == "" || w.busy() || !w.isReady(ctx) || !w.sleep(ctx) || !w.canRecord() || !w.slot(ctx) {
+	if state.Enrolment == "" || !w.sleep(ctx) {
 		<-ctx.Done()
 		return nil
 	}
-	given := false
-	free := func() { <-w.slots }
-	defer func() {
-		if !given {
-			free()
+	patient, cancel := w.patience(ctx)
+	place, ok := w.place(patient)
+	cancel()
+	switch {
+	case ok:
+		defer place.leave()
+		return w.wait(ctx, state, until, place)
+	case !w.sessions() || ctx.Err() != nil:
+		<-ctx.Done()
+		return nil
+	}
+	return w.waitForSessions(ctx, state, until)
+}
+
+// patience is how long to wait for a place. Without one, a node that opens sessions asks for these.
+func (w *Worker) patience(ctx context.Context) (context.Context, context.CancelFunc) {
+	if w.sessions() {
+		return context.WithTimeout(ctx, placeTime)
+	}
+	return context.WithCancel(ctx)
+}
+
+// sessions tells whether to ask for sessions. A gateway of before there were any refuses a wait that does.
+func (w *Worker) sessions() bool { return w.Session != nil && !time.Now().Before(w.older) }
+
+// place is what a task needs that may come: that nobody keeps tasks out, and a slot.
+type place struct {
+	*Worker
+	given bool // the task has the slot
+}
+
+// place waits until a task can be taken. It reports false where ctx is done before, and where nobody knows when that will be.
+func (w *Worker) place(ctx context.Context) (*place, bool) {
+	if !w.enter(ctx) {
+		return nil, false
+	}
+	if w.busy() || !w.isReady(ctx) || !w.canRecord() || !w.slot(ctx) {
+		w.goOut()
+		return nil, false
+	}
+	return &place{Worker: w}, true
+}
+
+func (p *place) leave() {
+	if !p.given {
+		p.free()
+	}
+	p.goOut()
+}
+
+func (p *place) free() { <-p.slots }
+
+// waitForSessions asks for sessions alone. It returns as soon as there is a place for a task.
+func (w *Worker) waitForSessions(ctx context.Context, state identity.State, until time.Time) error {
+	bounded, cut := context.WithCancel(ctx)
+	looked := make(chan struct{})
+	go func() {
+		defer close(looked)
+		if place, ok := w.place(bounded); ok {
+			place.leave()
+			cut()
 		}
 	}()
+	defer func() { cut(); <-looked }()
+	return w.wait(bounded, state, until, nil)
+}
+
+// wait asks the gateway once, for tasks too where there is a place for one.
+func (w *Worker) wait(ctx context.Context, state identity.State, until time.Time, place *place) error {
 	began := time.Now()
 	seconds := int(max(0, min(until.Sub(began)-answerTime, wire.MaxTaskWait)) / time.Second)
 	if seconds == 0 { // there is no time to wait: ask for what is there, and not at the pace of fast reports
 		w.later(time.Second)
 	}
-	signed, err := w.ask(ctx, state.NodeID, seconds)
+	signed, err := w.ask(ctx, state.NodeID, seconds, place != nil)
 	if err == nil {
 		w.heard.Store(true)
 	}
@@ -72,8 +135,7 @@ func (w *Worker) Wait(ctx context.Context, state identity.State, until time.Time
 		}
 		return nil
 	}
-	given, err = w.take(ctx, state, *signed, free)
-	if err != nil {
+	if err = w.take(ctx, state, *signed, place); err != nil {
 		w.pause = until
 	}
 	return err
@@ -119,9 +181,18 @@ func (w *Worker) slot(ctx context.Context) bool {
 }
 
 // ask waits at the gateway. nil without an error: there is nothing to do.
-func (w *Worker) ask(ctx context.Context, nodeID string, seconds int) (*wire.SignedTask, error) {
-	path := wire.TaskWaitPath(nodeID) + "?" + wire.TaskWaitSeconds + "=" + strconv.Itoa(seconds)
-	answer, err := w.Client.Do(ctx, transport.Request{Path: path, Timeout: time.Duration(seconds)*time.Second + lateTime})
+func (w *Worker) ask(ctx context.Context, nodeID string, seconds int, tasks bool) (*wire.SignedTask, error) {
+	query := "?" + wire.TaskWaitSeconds + "=" + strconv.Itoa(seconds)
+	wants := w.wants(tasks)
+	if wants != "" {
+		query += "&" + wire.TaskWaitFor + "=" + wants
+	}
+	limit := time.Duration(seconds)*time.Second + lateTime
+	answer, err := w.Client.Do(ctx, transport.Request{Path: wire.TaskWaitPath(nodeID) + query, Timeout: limit})
+	var refusal *transport.Refusal
+	if wants != "" && errors.As(err, &refusal) && refusal.Code == wire.CodeBadRequest {
+		w.older = time.Now().Add(olderTime)
+	}
 	if err != nil || answer.Status == http.StatusNoContent {
 		return nil, err
 	}
@@ -132,31 +203,54 @@ func (w *Worker) ask(ctx context.Context, nodeID string, seconds int) (*wire.Sig
 	return &signed, nil
 }
 
-// take believes a task or refuses it. What it believes is in the journal before anything else happens. taken says that the task has
-// the slot from now on, and calls free.
-func (w *Worker) take(ctx context.Context, state identity.State, signed wire.SignedTask, free func()) (taken bool, err error) {
-	payload, err := verify(state, signed)
+// wants is what a wait asks for; empty: tasks, as before there were sessions.
+func (w *Worker) wants(tasks bool) string {
+	switch {
+	case !w.sessions():
+		return ""
+	case tasks:
+		return wire.WaitTasks + "," + wire.WaitSessions
+	}
+	return wire.WaitSessions
+}
+
+// take believes a task or a session, or refuses it. What it believes of a task is in the journal before anything else happens. A task that
+// gets the place has its slot from then on, and gives it back.
+func (w *Worker) take(ctx context.Context, state identity.State, signed wire.SignedTask, place *place) error {
+	payload, keyID, err := open(state, signed)
+	if err == nil && w.Session != nil && wire.IsSession(payload.Type) {
+		w.Session(state, payload, keyID)
+		return nil
+	}
+	if err == nil {
+		err = meant(state, payload)
+	}
 	if err != nil {
 		w.note("task", fmt.Sprintf("the gateway gave this node a task that was refused: %v", err))
-		return false, err
+		return err
 	}
 	w.note("task", "")
+	if place == nil { // it was not asked for, and will be given again
+		w.later(time.Second)
+		return nil
+	}
 	if w.journal.seen(payload.TaskID, payload.ExpiresAt) {
 		w.Logger.Info("the gateway gave this node a task again: it is not done again", "task", payload.TaskID)
 		w.later(time.Second)
-		return false, nil
+		return nil
 	}
 	if err := w.journal.accept(payload.TaskID, signed, payload.ExpiresAt); err != nil {
 		w.noteJournal(err)
 		w.later(w.backoff.Next())
-		return false, nil
+		return nil
 	}
-	told := w.begin(entry{id: payload.TaskID, step: stepAccepted, signed: signed, expires: payload.ExpiresAt}, free)
+	place.given = true
+	told := w.begin(entry{id: payload.TaskID, step: stepAccepted, signed: signed, expires: payload.ExpiresAt}, place.free)
 	select { // until the gateway knows, it would give the same task again
 	case <-told:
 	case <-ctx.Done():
 	}
-	return true, nil
+	return nil
 }
 
 // Refusals of a task that the gateway cannot be answered about, because the task is none of this node's.
@@ -167,25 +261,38 @@ var (
 	errTooLong        = fmt.Errorf("it may wait for more than %v", wire.MaxTaskLife)
 )
 
+// open checks the signature, and reads the document after that.
+func open(state identity.State, signed wire.SignedTask) (wire.TaskPayload, string, error) {
+	payload, keyID, err := sign.OpenTask(signed, taskKeys(state))
+	if errors.Is(err, sign.ErrBadProof) {
+		err = fmt.Errorf("%w it: its key was replaced or dropped since, or it is forged (muster key ls on the gateway lists the keys)",
+			trust.ErrUnknownKey)
+	}
+	return payload, keyID, err
+}
+
 // verify checks the signature first, and then whether the task is this node's.
 func verify(state identity.State, signed wire.SignedTask) (wire.TaskPayload, error) {
-	payload, _, err := sign.OpenTask(signed, taskKeys(state))
-	switch {
-	case errors.Is(err, sign.ErrBadProof):
-		return payload, fmt.Errorf("%w it: its key was replaced or dropped since, or it is forged (muster key ls on the gateway lists the keys)",
-			trust.ErrUnknownKey)
-	case err != nil:
-		return payload, err
-	case wire.CheckTaskID(payload.TaskID) != nil:
-		return payload, errNoTask
-	case payload.NodeID != state.NodeID:
-		return payload, errOtherNode
-	case payload.Enrolment != state.Enrolment:
-		return payload, errOtherEnrolment
-	case payload.ExpiresAt.Sub(payload.IssuedAt) > wire.MaxTaskLife:
-		return payload, errTooLong
+	payload, _, err := open(state, signed)
+	if err == nil {
+		err = meant(state, payload)
 	}
-	return payload, nil
+	return payload, err
+}
+
+// meant tells whether a task is this node's.
+func meant(state identity.State, payload wire.TaskPayload) error {
+	switch {
+	case wire.CheckTaskID(payload.TaskID) != nil:
+		return errNoTask
+	case payload.NodeID != state.NodeID:
+		return errOtherNode
+	case payload.Enrolment != state.Enrolment:
+		return errOtherEnrolment
+	case payload.ExpiresAt.Sub(payload.IssuedAt) > wire.MaxTaskLife:
+		return errTooLong
+	}
+	return nil
 }
 
 // taskKeys are the keys that the pinned trust set names for tasks.

@@ -10,9 +10,11 @@ import (
 	"sync/atomic"
 	"time"
 
+	"muster/agent/internal/disk"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/trust"
+	"muster/agent/wire"
 )
 
 // WorkFolder is a folder in the agent's state directory. It has a folder for each task that is at work.
@@ -36,7 +38,9 @@ type Config struct {
 	Folder   string         // the agent's state directory
 	Policies []string       // files, the first that is there counts
 	Handle   func(ctx context.Context, job Job) Outcome
-	Logger   *slog.Logger
+	// Session opens a session. Its document was verified, and nothing else of it was checked. It returns at once. nil: the node opens none.
+	Session func(state identity.State, payload wire.TaskPayload, keyID string)
+	Logger  *slog.Logger
 }
 
 // Worker does tasks. Wait is called from one goroutine. The other methods are safe for concurrent use.
@@ -52,7 +56,9 @@ type Worker struct {
 	backoff transport.Backoff // of the wait
 	pause   time.Time         // the next wait begins no earlier
 	number  int64             // of the trust set that the last Wait came with
+	older   time.Time         // until then the gateway is taken for one that knows no sessions
 	heard   atomic.Bool       // the gateway has answered a wait
+	full    atomic.Bool       // the disk takes no journal now, and so nothing is asked for
 
 	mu      sync.Mutex
 	kinds   map[string]chan struct{}
@@ -114,8 +120,9 @@ func (w *Worker) Hold(ctx context.Context) (release func(), ok bool) {
 	return w.goOut, true
 }
 
-// Answered reports whether the gateway has provably answered a wait of this worker.
-func (w *Worker) Answered() bool { return w.heard.Load() }
+// Answered reports whether the gateway has provably answered a wait of this worker. Where the disk is full or read-only it asks for
+// nothing, as no other version would: that counts as well.
+func (w *Worker) Answered() bool { return w.heard.Load() || w.full.Load() }
 
 // enter waits until nobody is inside. It reports false where ctx was done before.
 func (w *Worker) enter(ctx context.Context) bool {
@@ -180,6 +187,7 @@ func (w *Worker) Notices() []string {
 
 // noteJournal says in a notice that the journal cannot be used; nil: it can.
 func (w *Worker) noteJournal(err error) {
+	w.full.Store(disk.TakesNothing(err))
 	text := ""
 	if err != nil {
 		text = fmt.Sprintf("no tasks are taken, since what is begun could not be noted in %s: %v", JournalFile, explain(err))

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -71,7 +72,7 @@ func (t *curl) fences() []fence {
 	t.mu.Lock()
 	works := t.works
 	t.mu.Unlock()
-	slices.SortStableFunc(list, func(a, b fence) int { return rank(a, works) - rank(b, works) })
+	sort.SliceStable(list, func(i, j int) bool { return rank(list[i], works) < rank(list[j], works) })
 	return list
 }
 

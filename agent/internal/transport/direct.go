@@ -29,7 +29,7 @@ type Answer struct {
 	digest  string // the Content-Digest of what was written to a Download; empty: Body holds all
 }
 
-// direct exchanges through net/http. It keeps one idle connection open. It is safe for concurrent use.
+// direct exchanges through net/http. It keeps few idle connections open. It is safe for concurrent use.
 type direct struct {
 	client    *Client
 	tenure    *tenure // whose connections these are; nil: nobody's, so that no certificate is shown
@@ -56,7 +56,7 @@ func newDirect(c *Client, t *tenure, verify func([]*x509.Certificate) (bool, err
 	d.transport = &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dial,
-		MaxIdleConnsPerHost: 1,
+		MaxIdleConnsPerHost: 4, // those of sessions, which ask and send at the same time
 		IdleConnTimeout:     15 * time.Minute,
 		TLSHandshakeTimeout: 15 * time.Second,
 		DisableCompression:  true,

@@ -4,9 +4,11 @@ import (
 	"errors"
 	"io"
 	"os"
+	"strings"
 	"syscall"
 
 	"muster/agent/internal/identity"
+	"muster/agent/internal/logfile"
 	"muster/agent/internal/mask"
 	"muster/agent/wire"
 )
@@ -25,11 +27,20 @@ func (f files) failedLog(t *Trial) string {
 	} else if !errors.Is(err, os.ErrNotExist) {
 		return "" // its keys cannot be masked
 	}
-	text := tailOf(f.Log(), from)
+	text := asText(tailOf(f.Log(), from))
 	if words := tailOf(f.LastWords(), 0); words != "" {
 		text += "-- standard error:\n" + words
 	}
 	return last(plain(string(mask.New(secrets...).Text([]byte(text)))), wire.MaxUpdateLog)
+}
+
+// asText gives lines of the log as people read them.
+func asText(lines string) string {
+	var out strings.Builder
+	for line := range strings.Lines(lines) {
+		out.WriteString(logfile.Plain([]byte(strings.TrimSuffix(line, "\n"))) + "\n")
+	}
+	return out.String()
 }
 
 // tailOf is the end of a file, at most wire.MaxUpdateLog bytes of it. What it had before from is left out, unless a new file was begun.

@@ -339,6 +339,25 @@ func TestStoppedThenCrashes(t *testing.T) {
 	})
 }
 
+// TestAnotherPartFails: a version of which another part fails was not told to end: that start counts.
+func TestAnotherPartFails(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.run(time.Hour)
+		n.settle()
+		ctx, end := context.WithCancelCause(t.Context())
+		u := New(Config{Folder: n.Base, State: n.state, Digest: digestPrefix + n.Current(), Answered: func() bool { return false }})
+		ended := make(chan error)
+		go func() { ended <- u.Run(ctx) }()
+		synctest.Wait()
+		end(fmt.Errorf("the tasks: %w", context.Canceled))
+		<-ended
+		if r, err := n.load(); err != nil || r.Last.Trial == nil || r.Last.Trial.Stopped || r.Last.Trial.Starts != 1 {
+			t.Errorf("%+v, %v", r.Last.Trial, err)
+		}
+	})
+}
+
 // TestShare: the shares of nodes spread over the stagger, and stay the same.
 func TestShare(t *testing.T) {
 	var quarters [4]int
@@ -386,5 +405,37 @@ func TestAcknowledged(t *testing.T) {
 	var r Record
 	if json.Unmarshal(raw, &r) != nil || !r.Last.Told || r.Last.Log != "" {
 		t.Errorf("%s", raw)
+	}
+}
+
+// TestSpare: in its first time a version on trial follows no wish of the gateway to be left alone. Where the trial was extended it does,
+// but for the end of that time.
+func TestSpare(t *testing.T) {
+	for name, c := range map[string]struct {
+		extended int
+		window   time.Duration
+		want     time.Duration
+	}{
+		"first":      {0, 0, 0},
+		"extended":   {1, 0, wire.TrialTime - spareEnd},
+		"later":      {2, 30 * time.Second, wire.TrialTime - spareEnd - 30*time.Second},
+		"at its end": {1, wire.TrialTime - spareEnd + time.Second, 0},
+	} {
+		p := newPlace(t)
+		p.amend(func(r *Record) {
+			r.Node = "n1"
+			r.Last.Trial.Starts = 1
+			r.Last.Trial.Extended = c.extended
+			r.Last.Trial.Window = c.window.Milliseconds()
+		})
+		u := New(Config{Folder: p.Base, State: newFleet(t).state(), Digest: digestPrefix + p.new})
+		u.clock = p.clock
+		if got := u.Spare(); got != c.want {
+			t.Errorf("%s: %v, want %v", name, got, c.want)
+		}
+		u.proof = nil
+		if got := u.Spare(); got != 0 {
+			t.Errorf("%s: %v without a trial", name, got)
+		}
 	}
 }

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
+	"muster/agent/internal/disk"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
@@ -39,12 +41,33 @@ type node struct {
 	gone    time.Time // nor from this time on; zero: it stays
 	silent  bool      // waits for tasks are not answered
 	free    int64
+	steps   disk.Steps // of the agent that runs; nil: nobody is told
+	notices said       // what its last heartbeat said
+	refresh func() error
 
 	said      []string // what the heartbeats said: phase and code, without fetching and without repetitions
 	last      wire.Update
 	news      chan struct{}
 	restarted bool
 	waited    int
+}
+
+// said is what a heartbeat says, for goroutines beside it.
+type said struct {
+	mu  sync.Mutex
+	all []string
+}
+
+func (s *said) set(all []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all = all
+}
+
+func (s *said) get() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all
 }
 
 func newNode(t *testing.T) *node {
@@ -134,8 +157,12 @@ func (n *node) run(length time.Duration) error {
 			}
 		},
 	})
+	if n.refresh != nil {
+		u.Refresh = func(context.Context) error { return n.refresh() }
+	}
 	u.program = n.Version(build)
 	u.clock = func() (string, int64) { return "one", time.Now().UnixMilli() }
+	u.Steps = n.steps
 	u.free = func() (int64, error) { return n.free, nil }
 	u.testTime = 300 * time.Millisecond
 	ended := make(chan error, 1)
@@ -156,6 +183,7 @@ func (n *node) beat(ctx context.Context, u *Updater) {
 		}
 		said := u.Report()
 		n.last = *said
+		n.notices.set(u.Notices())
 		n.note(said)
 		if !n.refuse && !time.Now().Before(n.away) && (n.gone.IsZero() || time.Now().Before(n.gone)) {
 			u.Heard(n.state, said, wire.HeartbeatAnswer{Release: n.offer})

@@ -153,7 +153,7 @@ func FuzzRecord(f *testing.F) {
 	f.Add([]byte(`{"last":{"phase":7}}`))
 	f.Add([]byte(`[]`))
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		r, err := decode(raw)
+		r, err := decode(RecordFile, raw)
 		if err != nil {
 			return
 		}

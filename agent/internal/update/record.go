@@ -27,6 +27,7 @@ const (
 	maxRecord   = 1 << 20 // bytes
 	maxFloors   = 64
 	maxFailures = 32
+	maxReplaced = 32
 )
 
 // Record is the content of update.json in the state directory. The version before and the next one read it too, so a decoder takes what
@@ -37,6 +38,8 @@ type Record struct {
 	Floors  map[string]int64 `json:"floors,omitempty"`  // by channel: the highest number that this node has obeyed
 	Last    Last             `json:"last,omitzero"`     // the last update
 	Failed  []Failure        `json:"failed,omitempty"`  // what did not prove itself here, the oldest first
+	// Replaced are builds that updates took the place of, the newest last. A container's image may have one of them still.
+	Replaced []string `json:"replaced,omitempty"`
 }
 
 // Last is an update under way, or the last one. Phase and Code are wire.Update's.
@@ -78,16 +81,20 @@ func newFiles(base string) files {
 
 func (f files) recordPath() string { return filepath.Join(f.Base, RecordFile) }
 
-// load reads the record. An error means that there is one that cannot be read. It is empty then.
+// load reads the record. An error means that there is one that cannot be read. Then it has nothing but the floors of the second copy.
 func (f files) load() (Record, error) {
+	var r Record
 	raw, err := readSmall(f.recordPath(), maxRecord)
-	if errors.Is(err, fs.ErrNotExist) {
-		return Record{}, nil
+	missing := errors.Is(err, fs.ErrNotExist)
+	if missing {
+		err = nil
+	} else if err == nil {
+		r, err = decode(RecordFile, raw)
 	}
-	if err != nil {
-		return Record{}, err
+	if kept, damaged := f.loadFloors(); damaged == nil {
+		r.highest(kept, missing || err != nil)
 	}
-	return decode(raw)
+	return r, err
 }
 
 // save puts the record on the disk. When it returns without an error, a loss of power does not lose it.
@@ -96,7 +103,9 @@ func (f files) save(r Record) error {
 	if err != nil {
 		return err
 	}
-	err = f.Steps.Replace(f.recordPath(), append(raw, '\n'), 0o600)
+	if err = f.saveFloors(r); err == nil {
+		err = f.Steps.Replace(f.recordPath(), append(raw, '\n'), 0o600)
+	}
 	if next := disk.NextStep(err); err != nil && next != "" {
 		return fmt.Errorf("%s: %w", next, err)
 	}
@@ -120,11 +129,11 @@ func readSmall(path string, most int64) ([]byte, error) {
 	return io.ReadAll(io.LimitReader(file, most))
 }
 
-// decode reads a record, and leaves out what could do harm. What a later version has added is not looked at.
-func decode(raw []byte) (Record, error) {
+// decode reads a record from a file of this name, and leaves out what could do harm. What a later version has added is not looked at.
+func decode(name string, raw []byte) (Record, error) {
 	var r Record
 	if err := json.Unmarshal(raw, &r); err != nil {
-		return Record{}, fmt.Errorf("%s is damaged: %w", RecordFile, err)
+		return Record{}, fmt.Errorf("%s is damaged: %w", name, err)
 	}
 	for _, build := range []*string{&r.Last.From, &r.Last.To} {
 		if !service.IsDigest(*build) { // it becomes a part of a path
@@ -132,6 +141,7 @@ func decode(raw []byte) (Record, error) {
 		}
 	}
 	maps.DeleteFunc(r.Floors, func(channel string, number int64) bool { return number < 0 || len(channel) > wire.MaxChannel })
+	r.Replaced = r.Replaced[max(0, len(r.Replaced)-maxReplaced):]
 	r.Last.Log = last(r.Last.Log, wire.MaxUpdateLog)
 	if r.Last.Trial != nil {
 		r.Last.Trial.mend()
@@ -161,8 +171,11 @@ func (r *Record) raise(channel string, number int64) bool {
 	if channel == "" || len(channel) > wire.MaxChannel || number <= r.Floors[channel] {
 		return false
 	}
+	if _, known := r.Floors[channel]; !known && len(r.Floors) >= maxFloors {
+		return false // a gateway that names channel after channel must not make this node forget what it has obeyed
+	}
 	floors := maps.Clone(r.Floors)
-	if floors == nil || len(floors) >= maxFloors { // nobody moves a node through so many channels: begin anew with the present one
+	if floors == nil {
 		floors = map[string]int64{}
 	}
 	floors[channel] = number
@@ -172,9 +185,14 @@ func (r *Record) raise(channel string, number int64) bool {
 
 // fail remembers that a release has failed.
 func (r *Record) fail(channel, digest string, number int64) {
-	r.Failed = slices.DeleteFunc(slices.Clone(r.Failed), func(f Failure) bool { return f.Channel == channel && f.Digest == digest })
-	r.Failed = append(r.Failed, Failure{Channel: channel, Digest: digest, Sequence: number})
-	r.Failed = r.Failed[max(0, len(r.Failed)-maxFailures):]
+	var failed []Failure
+	for _, f := range r.Failed {
+		if f.Channel != channel || f.Digest != digest {
+			failed = append(failed, f)
+		}
+	}
+	failed = append(failed, Failure{Channel: channel, Digest: digest, Sequence: number})
+	r.Failed = failed[max(0, len(failed)-maxFailures):]
 }
 
 // failedAt is the number under which a release has failed; math.MinInt64: it has not.
@@ -189,6 +207,11 @@ func (r *Record) failedAt(channel, digest string) int64 {
 
 // end notes the end of the update under way. What a heartbeat has said before does not count for it.
 func (r *Record) end(phase, code, detail string) {
+	if phase == wire.UpdateCommitted && r.Last.From != "" {
+		replaced := slices.DeleteFunc(slices.Clone(r.Replaced), func(build string) bool { return build == r.Last.From })
+		r.Replaced = append(replaced, r.Last.From)
+		r.Replaced = r.Replaced[max(0, len(r.Replaced)-maxReplaced):]
+	}
 	r.Last.Phase = phase
 	r.Last.Code = code
 	r.Last.Detail = cut(plain(detail), wire.MaxUpdateDetail)

@@ -20,6 +20,8 @@ const (
 	lockTime    = 15 * time.Second // for another process to settle
 	// lateTime is for the heartbeats that are missing after the first one. A gateway that was away may accept that one late in a trial.
 	lateTime = 25 * time.Second
+	// spareEnd is the end of a trial time in which no wish of the gateway is followed.
+	spareEnd = 45 * time.Second
 )
 
 // ErrNotProven ends an agent on trial whose time is over.
@@ -35,6 +37,7 @@ func (u *Updater) Run(ctx context.Context) error {
 	}
 	u.flush()
 	u.clean()
+	u.refresh(ctx)
 	next := time.Now()
 	for ctx.Err() == nil {
 		u.await(ctx, next)
@@ -53,6 +56,24 @@ func (u *Updater) Run(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+// refresh has what starts the agent brought up to date. A version on trial leaves it alone. Where that fails, a person hears of it, and a
+// trial is guarded all the same.
+func (u *Updater) refresh(ctx context.Context) {
+	if u.Refresh == nil || u.build == "" {
+		return
+	}
+	text := ""
+	if err := u.Refresh(ctx); err != nil {
+		text = err.Error()
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if text != "" && text != u.older {
+		u.Logger.Warn(text)
+	}
+	u.older = text
 }
 
 // await waits until a time, or until something is new.
@@ -154,8 +175,10 @@ func (u *Updater) onTrial() bool {
 	return u.proof != nil
 }
 
-// prove waits until this version has proven itself, and makes it the good one then.
+// prove waits until this version has proven itself, and makes it the good one then. Where the disk does not take that, it tries for as long
+// as it runs: a disk says nothing against a version.
 func (u *Updater) prove(ctx context.Context) error {
+	defer u.hideProven()
 	u.Logger.Info("this version is on trial", "build", u.build)
 	u.amend(func(t *Trial) {
 		t.Starts = max(t.Starts, 1)
@@ -175,7 +198,7 @@ func (u *Updater) prove(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			u.amend(func(t *Trial) { t.Stopped = true })
+			u.amend(func(t *Trial) { t.Stopped = wasTold(ctx) })
 			return nil
 		case <-over.C:
 			if more := u.late(); more > 0 {
@@ -183,24 +206,29 @@ func (u *Updater) prove(ctx context.Context) error {
 				over.Reset(more)
 				continue
 			}
-			why := u.missing()
-			u.amend(func(t *Trial) { t.GaveUp = why })
-			u.Logger.Error("this version has not proven itself in time", "missing", why)
-			return ErrNotProven
+			if why := u.missing(); why != "" {
+				u.amend(func(t *Trial) { t.GaveUp = why })
+				u.Logger.Error("this version has not proven itself in time", "missing", why)
+				return ErrNotProven
+			}
 		case <-u.wake:
 		case <-again.C:
 		}
 		if u.missing() != "" {
 			continue
 		}
+		u.showProven()
 		err := u.commit(ctx)
 		if err == nil || errors.Is(err, errSettled) {
 			return err
 		}
-		u.note("this version has proven itself, and that cannot be kept: " + err.Error())
+		u.note("this version has proven itself, and that cannot be written down, which is tried again: " + err.Error())
 		again.Reset(commitRetry)
 	}
 }
+
+// wasTold reports whether this process was told to end. Else another part of it has failed, which is the cause then.
+func wasTold(ctx context.Context) bool { return context.Cause(ctx) == ctx.Err() }
 
 // late is the time that this version has beyond its trial, because the gateway has begun to accept its heartbeats only now. The good
 // version would reach the gateway by then, and a whole fleet would go back.

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/internal/disk"
+	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 	"muster/agent/wire"
 )
@@ -33,6 +34,9 @@ type Settling struct {
 	Running bool
 	// Broken says why the current version could not be started; empty: nobody has found that. Then a version on trial has failed.
 	Broken string
+	// Words keeps what the version on trial has said last where a journal has that, before the way back is recorded. nil: nothing has to be
+	// kept.
+	Words  func()
 	Logger *slog.Logger
 
 	steps disk.Steps // nil: nobody is told; for tests
@@ -198,7 +202,12 @@ func (s *settling) judge(ctx context.Context) Verdict {
 	t := l.Trial
 	started := t.Starts > 0
 	lived := t.tick(s.clock)
+	if t.Stopped && s.Running && !identity.Running(s.Base) {
+		return Verdict{Decision: GoOn} // a person has stopped it, and may start it again when they like
+	}
 	if t.Stopped && !s.Running {
+		t.Window = max(t.Window-lived.Milliseconds(), 0) // nothing ran since
+		t.Spent = max(t.Spent-lived.Milliseconds(), 0)
 		t.Stopped = false
 		t.Starts = max(t.Starts-1, 0)
 		t.Up = 0
@@ -211,6 +220,8 @@ func (s *settling) judge(ctx context.Context) Verdict {
 	switch {
 	case broken != "":
 		return s.goBack(wire.UpdateNoStart, "it cannot be started: "+broken)
+	case s.Running && s.showsProven():
+		return Verdict{Decision: GoOn}
 	case t.GaveUp != "":
 		return s.ask(ctx, wire.UpdateUnreachable, t.GaveUp)
 	case t.window() >= wire.TrialTime:
@@ -271,6 +282,9 @@ func (s *settling) goBack(code, detail string) Verdict {
 		return Verdict{Decision: GoOn, Detail: detail + "; there is no version to go back to"}
 	}
 	if l.Phase != wire.UpdateRolledBack {
+		if s.Words != nil {
+			s.Words()
+		}
 		l.Log = s.failedLog(l.Trial)
 		if l.Release != "" && code != wire.UpdateNoRoom { // a full disk is no fault of the release
 			s.record.fail(l.Channel, l.Release, l.About)

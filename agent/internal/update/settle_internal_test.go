@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 	"muster/agent/wire"
 )
@@ -72,6 +73,13 @@ func (p *place) settling() Settling {
 }
 
 func (p *place) settle() Verdict { return Settle(p.t.Context(), p.settling()) }
+
+// guarded is what a guard decides now.
+func (p *place) guarded() Verdict {
+	s := p.settling()
+	s.Running = true
+	return Settle(p.t.Context(), s)
+}
 
 // amend changes the record as the version on trial does.
 func (p *place) amend(change func(*Record)) {
@@ -138,6 +146,43 @@ func TestSettle(t *testing.T) {
 				p.stop()
 			}
 			return p.settle()
+		}, GoBack, wire.UpdateHung, 1},
+		"stopped for an hour": {func(p *place) Verdict {
+			p.settle()
+			p.up()
+			p.at += 5 * time.Second
+			p.stop()
+			p.at += time.Hour
+			return p.settle()
+		}, GoOn, "", 0},
+		"stopped for an hour, then it hangs": {func(p *place) Verdict {
+			p.settle()
+			p.up()
+			p.stop()
+			p.at += time.Hour
+			p.settle()
+			p.at += wire.TrialTime
+			return p.settle()
+		}, GoBack, wire.UpdateHung, 1},
+		"stopped for an hour, and guarded": {func(p *place) Verdict {
+			p.settle()
+			p.up()
+			p.stop()
+			p.at += time.Hour
+			return p.guarded()
+		}, GoOn, "", 0},
+		"told to end, and runs on": {func(p *place) Verdict {
+			closed := os.Chmod(p.Base, 0o700)
+			running, err := identity.Open(p.Base)
+			if errors.Join(closed, err) != nil {
+				p.t.Fatal(closed, err)
+			}
+			defer running.Close()
+			p.settle()
+			p.up()
+			p.stop()
+			p.at += wire.TrialTime
+			return p.guarded()
 		}, GoBack, wire.UpdateHung, 1},
 		"killed after half a minute": {func(p *place) Verdict {
 			p.settle()
@@ -339,13 +384,15 @@ func TestSettleWithoutTrial(t *testing.T) {
 // TestFailedLog: what the failed version has said goes along, and nothing of before, nor a secret.
 func TestFailedLog(t *testing.T) {
 	p := newPlace(t)
-	before := "level=INFO msg=\"the old one\"\n"
-	os.WriteFile(p.Log(), []byte(before+"level=ERROR msg=\"new one\" token=mse_0123456789abcdefghij0123456789abcdefghij01234\n"), 0o600)
+	before := `{"time":"2026-11-01T12:00:00.000Z","level":"info","msg":"the old one"}` + "\n"
+	os.WriteFile(p.Log(), []byte(before+`{"time":"2026-11-01T12:00:00.000Z","level":"error","msg":"new one","token":"mse_0123456789`+
+		"abcdefghij0123456789abcdefghij01234\"}\n"), 0o600)
 	os.WriteFile(p.LastWords(), []byte("panic: no\n"), 0o600)
 	p.amend(func(r *Record) { r.Last.Trial.LogSize = int64(len(before)); r.Last.Trial.GaveUp = "x" })
 	p.settle()
 	r, _ := p.load()
-	if l := r.Last.Log; !strings.Contains(l, "new one") || !strings.Contains(l, "panic: no") || strings.Contains(l, "old one") ||
+	if l := r.Last.Log; !strings.Contains(l, `level=ERROR msg="new one"`) || !strings.Contains(l, "panic: no") ||
+		strings.Contains(l, "old one") ||
 		strings.Contains(l, "mse_0123") {
 		t.Errorf("%q", l)
 	}
@@ -357,5 +404,44 @@ func TestFailedLog(t *testing.T) {
 	os.WriteFile(filepath.Join(p.Base, "identity.json"), []byte("{"), 0o600)
 	if got := p.failedLog(nil); got != "" {
 		t.Errorf("a log without a masker: %.80q", got)
+	}
+}
+
+// TestWords: the journal is asked once, when the node goes back, and before its last lines are kept. A guard that looks every few seconds
+// asks nothing.
+func TestWords(t *testing.T) {
+	p := newPlace(t)
+	asked := 0
+	settle := func(running bool) Verdict {
+		s := p.settling()
+		s.Running = running
+		s.Words = func() {
+			asked++
+			if err := os.WriteFile(p.LastWords(), []byte("panic: now\n"), 0o600); err != nil {
+				t.Error(err)
+			}
+		}
+		return Settle(t.Context(), s)
+	}
+	settle(false)
+	p.up()
+	p.away = true
+	for range 20 {
+		p.at += 5 * time.Second
+		if v := settle(true); v.Decision == GoBack {
+			t.Fatalf("%+v", v)
+		}
+	}
+	if asked != 0 {
+		t.Errorf("asked %d times while the trial goes on", asked)
+	}
+	p.away = false
+	p.at += wire.TrialTime
+	if v := settle(true); v.Decision != GoBack || asked != 1 {
+		t.Errorf("%+v, asked %d times", v, asked)
+	}
+	settle(false)
+	if r, err := p.load(); err != nil || asked != 1 || !strings.Contains(r.Last.Log, "panic: now") {
+		t.Errorf("asked %d times, kept %q, %v", asked, r.Last.Log, err)
 	}
 }

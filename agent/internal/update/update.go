@@ -13,6 +13,7 @@ import (
 	"context"
 	"io"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"sync"
@@ -33,14 +34,16 @@ type Config struct {
 	Digest   string         // of the program that runs, as wire.AgentInfo has it
 	// Hold keeps new tasks out while none is at work. It reports false where one is at work, or where ctx is done.
 	Hold func(ctx context.Context) (release func(), ok bool)
-	// Answered reports whether the gateway has provably answered a wait for tasks in this run.
+	// Answered reports whether the gateway has provably answered a wait for tasks in this run, or nothing is asked for on a full disk.
 	Answered func() bool
 	// Elsewhere writes what an https URL gives, from this byte on, until its end. The authorization goes to that host alone. Nothing of it
 	// need be proven: the digest is checked at the end. An error of the writer ends it. nil: only the gateway's own layers are fetched.
 	Elsewhere func(ctx context.Context, url, authorization string, from int64, to io.Writer) error
-	Restart   func() // asks for a start of what is current now. It returns at once
-	News      func() // asks for a heartbeat soon; nil: nobody
-	Logger    *slog.Logger
+	// Refresh brings what starts the agent up to date on the disk, so that a trial survives a loss of power. nil: nothing starts it.
+	Refresh func(ctx context.Context) error
+	Restart func() // asks for a start of what is current now. It returns at once
+	News    func() // asks for a heartbeat soon; nil: nobody
+	Logger  *slog.Logger
 }
 
 // Work waits for tasks as the heartbeat's loop has it done.
@@ -68,6 +71,8 @@ type Updater struct {
 	stale   bool               // a newer trust set may name the key of a release
 	cut     context.CancelFunc // ends the wait for tasks that goes on; nil: none does
 	trouble string             // a notice
+	damaged []string           // notices about files that this run could not read
+	older   string             // a notice about what starts this agent
 
 	first    wanted // whose share of the stagger is counted
 	firstAt  time.Time
@@ -75,6 +80,7 @@ type Updater struct {
 	tries    int           // fetches that failed in a row
 	doubted  int64         // number of the trust set by which a pointer was not believed
 	begun    bool          // a new version is on trial, and this process is about to end
+	shown    *os.File      // whose lock says that this version has proven itself; nil: none does
 }
 
 // proof is what a version on trial has shown in this process.
@@ -95,13 +101,25 @@ func New(c Config) *Updater {
 	if build := strings.TrimPrefix(c.Digest, digestPrefix); build != "" && build == u.Current() {
 		u.build = build
 	}
-	var err error
-	if u.record, err = u.load(); err != nil {
-		u.note("what was known of updates is lost: " + err.Error())
-	}
+	u.recall()
 	u.enrolled()
 	u.takeUp()
 	return u
+}
+
+// recall reads what the disk knows of updates. A damaged file is named for as long as this run lasts: the next save replaces it.
+func (u *Updater) recall() {
+	record, err := u.load()
+	u.record = record
+	if _, unread := u.loadFloors(); unread != nil {
+		u.damaged = append(u.damaged, "the second copy of the releases' numbers is lost: "+unread.Error())
+	}
+	if err != nil {
+		u.damaged = append(u.damaged, "what was known of updates is lost, but for the releases' numbers: "+err.Error())
+	}
+	for _, text := range u.damaged {
+		u.Logger.Warn(text)
+	}
 }
 
 // enrolled makes the record that of this enrolment. Another gateway may have numbers of its own.
@@ -226,6 +244,19 @@ func (u *Updater) Pace() time.Duration {
 	return 0
 }
 
+// Spare is how long a version on trial may leave the gateway alone where that asks for it: not in the first trial time, because the version
+// before may reach the gateway all the while. Where that did not either, the gateway has trouble, and all nodes ask it at once; then it is
+// what is left but for the end, in which a gateway that is back must be heard.
+func (u *Updater) Spare() time.Duration {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	t := u.record.Last.Trial
+	if u.proof == nil || t == nil || t.Extended == 0 {
+		return 0
+	}
+	return max(t.left(u.clock)-spareEnd, 0)
+}
+
 // Waiting passes a wait for tasks on, and looks whether the gateway has answered one. It ends the wait with an error that trust.Stale knows
 // where a newer trust set may name the key of a release.
 func (u *Updater) Waiting(wait Work) Work {
@@ -271,10 +302,13 @@ func (u *Updater) endWait() (stale bool) {
 func (u *Updater) Notices() []string {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if u.trouble == "" {
-		return nil
+	all := slices.Clone(u.damaged)
+	for _, text := range []string{u.trouble, u.older} {
+		if text != "" {
+			all = append(all, text)
+		}
 	}
-	return []string{u.trouble}
+	return all
 }
 
 // note sets the notice, and logs it where it is new. An empty text ends it.

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 
 	"muster/agent/internal/task"
@@ -74,8 +73,7 @@ func table(job task.Job, rows []row) {
 		fmt.Fprintln(job.Output, "no workloads")
 		return
 	}
-	out := tabwriter.NewWriter(job.Output, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(out, "NAME\tSTATE\tSTARTED\tRUNTIME\tIMAGE")
+	lines := [][]string{{"NAME", "STATE", "STARTED", "RUNTIME", "IMAGE"}}
 	for _, r := range rows {
 		state := r.State
 		if r.ExitCode != nil {
@@ -85,7 +83,18 @@ func table(job task.Job, rows []row) {
 		if r.StartedAt != nil {
 			started = r.StartedAt.Format(time.RFC3339)
 		}
-		fmt.Fprintf(out, "%s\t%s\t%s\t%s\t%s\n", r.Name, state, started, r.Runtime, r.Image)
+		lines = append(lines, []string{r.Name, state, started, r.Runtime, r.Image})
 	}
-	_ = out.Flush() // a job's output never fails
+	widths := make([]int, len(lines[0])-1) // all but the last, which ends the line
+	for _, line := range lines {
+		for i := range widths {
+			widths[i] = max(widths[i], len(line[i]))
+		}
+	}
+	for _, line := range lines {
+		for i, width := range widths {
+			fmt.Fprintf(job.Output, "%-*s  ", width, line[i])
+		}
+		fmt.Fprintln(job.Output, line[len(widths)])
+	}
 }

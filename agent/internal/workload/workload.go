@@ -11,6 +11,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sort"
 	"strings"
 	"time"
 
@@ -80,7 +81,7 @@ func (h Host) look(ctx context.Context, name string) view {
 				s.name, s.err, startHint(s.name)))
 		}
 	}
-	slices.SortFunc(v.found, func(a, b container) int { return strings.Compare(a.workload(), b.workload()) })
+	sort.Slice(v.found, func(i, j int) bool { return v.found[i].workload() < v.found[j].workload() })
 	v.trouble = errors.Join(failed...)
 	return v
 }

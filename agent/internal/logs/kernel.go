@@ -1,0 +1,135 @@
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"syscall"
+	"time"
+
+	"muster/agent/internal/host"
+	"muster/agent/internal/kernel"
+	"muster/agent/wire"
+)
+
+// device is where the kernel's records come from: one with each read.
+type device struct {
+	open   func() (int, error)
+	read   func(file int, into []byte) (int, error)
+	close  func(file int) error
+	uptime func() (time.Duration, bool)
+}
+
+// openKernel reads /dev/kmsg, and asks the journal where that may not be read.
+func (h Host) openKernel(ctx context.Context, ask Ask) (feed, error) {
+	d := h.device()
+	file, err := d.open()
+	if err == nil {
+		k := ring{device: d, file: file, ask: ask, now: h.now, pace: h.pace(), boot: host.BootID()}
+		k.begin()
+		return k.read, nil
+	}
+	choice := []string{"_TRANSPORT=kernel"}
+	found, journalErr := h.probe(ctx, choice)
+	if journalErr == nil && !found {
+		journalErr = errors.New("it has no line of the kernel")
+	}
+	if journalErr != nil {
+		return nil, wire.Refuse(wire.CodeNotFound, "the kernel's log cannot be read: "+kernel.Explain(err),
+			fmt.Sprintf("the journal does not help: %v", journalErr))
+	}
+	return h.journal(ask, choice), nil
+}
+
+// ring reads the kernel's ring of records.
+type ring struct {
+	device device
+	file   int
+	ask    Ask
+	now    func() time.Time
+	pace   time.Duration
+	boot   string
+
+	next    uint64 // number of the record that comes next; 0: any
+	started bool
+}
+
+const ringPlaceForm = "kmsg:%36s:%d"
+
+// begin goes behind the place that was asked for, where it is one of this boot. A record of a later boot is newer in any case.
+func (k *ring) begin() {
+	var boot string
+	var last uint64
+	if n, err := fmt.Sscanf(k.ask.After, ringPlaceForm, &boot, &last); err != nil || n != 2 {
+		return
+	}
+	k.started = true
+	if boot == k.boot {
+		k.next = last + 1
+	}
+}
+
+// read is the feed. The kernel tells nobody of new records whom it does not wake, so it looks every now and then.
+func (k *ring) read(ctx context.Context, give func(entry) error) error {
+	defer func() { _ = k.device.close(k.file) }()
+	raw := make([]byte, kernel.MaxRecord)
+	for {
+		n, err := k.device.read(k.file, raw)
+		switch {
+		case errors.Is(err, syscall.EAGAIN) || err == nil && n == 0:
+			if !k.ask.Follow {
+				return nil
+			}
+			k.started = true
+			select {
+			case <-time.After(k.pace):
+			case <-ctx.Done():
+			}
+		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EINVAL):
+			// EPIPE: records were overwritten before they were read, which their numbers tell; EINVAL: one was too long, and is skipped
+		case err != nil:
+			return errors.New(kernel.Explain(err))
+		default:
+			err = k.record(raw[:n], give)
+			if err != nil {
+				return err
+			}
+		}
+		if err := context.Cause(ctx); err != nil {
+			return err
+		}
+	}
+}
+
+func (k *ring) record(raw []byte, give func(entry) error) error {
+	record, ok := kernel.ParseRecord(raw)
+	if !ok || record.Sequence < k.next {
+		return nil
+	}
+	at := k.moment(record.At)
+	if missed := record.Sequence - k.next; k.next > 0 && missed > 0 {
+		err := give(entry{at: at, dropped: int64(missed), text: "the kernel has overwritten these lines before they were read"})
+		if err != nil {
+			return err
+		}
+	}
+	k.next = record.Sequence + 1
+	if !k.started && at.Before(k.ask.Since) {
+		return nil
+	}
+	k.started = true
+	place := ""
+	if k.boot != "" {
+		place = fmt.Sprintf(ringPlaceForm, k.boot, record.Sequence)
+	}
+	return give(entry{at: at, level: syslogLevel(record.Level), text: record.Text, place: place})
+}
+
+// moment is the time of a record, as far as the clock and the time since the boot tell it.
+func (k *ring) moment(since time.Duration) time.Time {
+	at := k.now().UTC()
+	if up, ok := k.device.uptime(); ok && up > since {
+		at = at.Add(since - up)
+	}
+	return at
+}

@@ -1,0 +1,220 @@
+// Package logs reads the logs of this machine, each as lines of one form: the agent's own, the kernel's, the journal's, those of a unit and
+// those of a workload.
+//
+// No secret leaves it: every line is masked. What it keeps in memory is bounded, whatever a log holds. It changes nothing, and while
+// nobody reads, nothing of it runs.
+package logs
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"strings"
+	"syscall"
+	"time"
+
+	"muster/agent/internal/identity"
+	"muster/agent/internal/kernel"
+	"muster/agent/internal/mask"
+	"muster/agent/internal/service"
+	"muster/agent/internal/workload"
+	"muster/agent/wire"
+)
+
+// Host is the machine whose logs are read.
+type Host struct {
+	State     string        // the agent's state directory
+	User      bool          // the agent is not root: units of its user count too
+	Secrets   []string      // that are masked, beside those of the identity in State
+	Workloads workload.Host // for containers
+
+	seams seams
+}
+
+// seams are what tests put in the place of the machine. The zero value is the machine itself.
+type seams struct {
+	device device
+	pace   time.Duration
+	now    func() time.Time
+}
+
+// Ask says what to read.
+type Ask struct {
+	Source string    // as wire.CheckLogSource allows it
+	Since  time.Time // lines of this time and later; zero: all that there are
+	After  string    // a Position: go on behind it; empty: from Since. Where the log has it no more, the oldest line that is newer comes next
+	Follow bool      // go on with new lines
+}
+
+// pace is the wait between two looks for new lines, where nothing tells of them.
+const pace = 200 * time.Millisecond
+
+func (h Host) now() time.Time {
+	if h.seams.now != nil {
+		return h.seams.now()
+	}
+	return time.Now()
+}
+
+func (h Host) pace() time.Duration {
+	if h.seams.pace > 0 {
+		return h.seams.pace
+	}
+	return pace
+}
+
+func (h Host) device() device {
+	if h.seams.device.open != nil {
+		return h.seams.device
+	}
+	return device{kernel.OpenDevice, syscall.Read, syscall.Close, kernel.Uptime}
+}
+
+// entry is one line as a source has it.
+type entry struct {
+	at      time.Time
+	level   string
+	text    string
+	left    int // so many bytes that followed text are left out
+	fields  []field
+	dropped int64
+	place   string // where to go on behind it
+}
+
+type field struct{ name, value string }
+
+// feed gives the lines of a source, oldest first, until its end or until ctx is done.
+type feed func(ctx context.Context, give func(entry) error) error
+
+// Open begins to read. It fails where the source is not there or may not be read; the error says what to do. The reader ends with ctx.
+func (h Host) Open(ctx context.Context, ask Ask) (*Reader, error) {
+	if err := wire.CheckLogSource(ask.Source); err != nil {
+		return nil, err
+	}
+	if now := h.now(); ask.Since.After(now) { // by another clock: what is written from now on is meant
+		ask.Since = now
+	}
+	secrets, err := h.secrets()
+	if err != nil {
+		return nil, err
+	}
+	r := &Reader{source: ask.Source, place: ask.After, now: h.now, entries: make(chan entry), ended: make(chan struct{})}
+	read, more, err := h.source(ctx, ask)
+	r.masker = mask.New(append(secrets, more...)...)
+	if err != nil {
+		return nil, r.plain(err)
+	}
+	r.stream = r.masker.Stream()
+	life, cancel := context.WithCancelCause(ctx)
+	r.cancel = cancel
+	go r.pump(life, read)
+	return r, nil
+}
+
+// source chooses by the name of a source. secrets are what only this source holds.
+func (h Host) source(ctx context.Context, ask Ask) (read feed, secrets []string, err error) {
+	unit, isUnit := strings.CutPrefix(ask.Source, wire.LogUnit)
+	name, isWorkload := strings.CutPrefix(ask.Source, wire.LogWorkload)
+	switch {
+	case isWorkload:
+		return h.openWorkload(ctx, ask, name)
+	case isUnit:
+		read, err = h.openUnit(ctx, ask, unit)
+	case ask.Source == wire.LogKernel:
+		read, err = h.openKernel(ctx, ask)
+	case ask.Source == wire.LogBoot:
+		read, err = h.openBoot(ctx, ask)
+	default:
+		read, err = h.openAgent(ask)
+	}
+	return read, nil, err
+}
+
+// secrets are those that the agent itself has. Where they cannot be read they could not be masked, so nothing is shown.
+func (h Host) secrets() ([]string, error) {
+	state, err := identity.Read(h.State)
+	if errors.Is(err, fs.ErrNotExist) {
+		return h.Secrets, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("no log is shown, because the agent's own keys could not be masked in it: %w", err)
+	}
+	return append(state.Secrets(), h.Secrets...), nil
+}
+
+func (h Host) openAgent(ask Ask) (feed, error) {
+	f := follower{path: service.Layout{Base: h.State}.Log(), ask: ask, now: h.now, pace: h.pace()}
+	if err := f.begin(); err != nil {
+		return nil, err
+	}
+	return f.read, nil
+}
+
+// Reader gives the lines of one source. It is for one goroutine; only Close may be called by another one.
+type Reader struct {
+	source  string
+	masker  mask.Masker
+	stream  *mask.Stream
+	now     func() time.Time
+	place   string
+	cancel  context.CancelCauseFunc
+	entries chan entry
+	failed  error // why the source ended; set before entries is closed
+	ended   chan struct{}
+}
+
+func (r *Reader) pump(ctx context.Context, read feed) {
+	defer close(r.ended)
+	defer close(r.entries)
+	r.failed = read(ctx, func(e entry) error {
+		select {
+		case r.entries <- e:
+			return nil
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	})
+	r.failed = r.plain(r.failed)
+	r.cancel(nil)
+}
+
+// plain is an error without secrets: it may repeat what a program has said.
+func (r *Reader) plain(err error) error {
+	if err == nil {
+		return nil
+	}
+	if text := r.masker.Value("", err.Error()); text != err.Error() {
+		return errors.New(text)
+	}
+	return err
+}
+
+// Next gives the next line. The error is io.EOF behind the last one, why the source failed, or the cause of ctx.
+func (r *Reader) Next(ctx context.Context) (wire.LogLine, error) {
+	select {
+	case e, more := <-r.entries:
+		if !more && r.failed != nil {
+			return wire.LogLine{}, r.failed
+		}
+		if !more {
+			return wire.LogLine{}, io.EOF
+		}
+		if e.place != "" {
+			r.place = e.place
+		}
+		return r.line(e), nil
+	case <-ctx.Done():
+		return wire.LogLine{}, context.Cause(ctx)
+	}
+}
+
+// Position is the place behind the last line that Next gave, for Ask.After. It means something for this source alone.
+func (r *Reader) Position() string { return r.place }
+
+// Close ends the reader and what it has started, and waits for that.
+func (r *Reader) Close() {
+	r.cancel(io.ErrClosedPipe)
+	<-r.ended
+}

@@ -1,0 +1,81 @@
+package logs
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/agent/internal/oneline"
+)
+
+// openWorkload reads what the container of a workload has written, with the times at which its engine got it.
+func (h Host) openWorkload(ctx context.Context, ask Ask, name string) (feed, []string, error) {
+	w := container{since: ask.Since}
+	w.resume(ask.After)
+	command, secrets, err := h.Workloads.LogCommand(ctx, name, w.since, ask.Follow)
+	if err != nil {
+		return nil, nil, err
+	}
+	p := program{command: command, most: maxText + len(time.RFC3339Nano) + 1, joined: true}
+	return func(ctx context.Context, give func(entry) error) error {
+		_, err := p.run(ctx, func(l one) error { return w.line(l, give) })
+		if cause := context.Cause(ctx); cause != nil {
+			return cause
+		}
+		if err != nil && w.last != "" { // what an engine complains about has no time in front
+			return fmt.Errorf("%w: %s", err, oneline.Of(w.last, 300))
+		}
+		return err
+	}, secrets, nil
+}
+
+// container makes entries of what an engine prints.
+type container struct {
+	since time.Time
+	skip  int // so many lines of since itself were given before
+
+	at    time.Time // of the last line
+	count int       // so many lines had that time
+	last  string    // the last line, where it had no time
+}
+
+const containerPlaceForm = "container:%d:%d"
+
+// resume goes behind a place: a time, and how many lines of it were given.
+func (w *container) resume(place string) {
+	var nanos int64
+	var count int
+	if n, err := fmt.Sscanf(place, containerPlaceForm, &nanos, &count); err == nil && n == 2 && count >= 0 {
+		w.since = time.Unix(0, nanos)
+		w.skip = count
+	}
+}
+
+func (w *container) line(l one, give func(entry) error) error {
+	at, text, ok := containerLine(string(l.text))
+	w.last = ""
+	if !ok {
+		w.last = text
+		return give(entry{at: w.at, text: text, left: l.left})
+	}
+	if !at.Equal(w.at) {
+		w.count = 0
+	}
+	w.at = at
+	w.count++
+	if at.Before(w.since) || at.Equal(w.since) && w.count <= w.skip {
+		return nil
+	}
+	return give(entry{at: at, text: text, left: l.left, place: fmt.Sprintf(containerPlaceForm, at.UnixNano(), w.count)})
+}
+
+// containerLine takes off the time that stands in front of a line. The rest is all that the program in the container has written.
+func containerLine(line string) (at time.Time, text string, ok bool) {
+	stamp, text, _ := strings.Cut(line, " ")
+	at, err := time.Parse(time.RFC3339Nano, stamp)
+	if err != nil {
+		return time.Time{}, line, false
+	}
+	return at.UTC(), text, true
+}

@@ -1,0 +1,258 @@
+package session
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"hash"
+	"io"
+	"io/fs"
+	"os"
+	"syscall"
+	"time"
+
+	"muster/agent/internal/rights"
+	"muster/agent/pipe"
+	"muster/agent/wire"
+)
+
+// rightsOf is a user of this machine whose rights count.
+type rightsOf struct {
+	name     string
+	uid, gid int
+	groups   []int
+}
+
+// copying reads or writes one file. All work on it is done with the rights of its user and no others: a thread of this process gives its
+// own away for that (package rights). A process of its own for each copy would carry every byte once more.
+type copying struct {
+	ctx    context.Context
+	main   *pipe.End
+	frames <-chan frame
+	params *wire.CopyParams
+	who    rightsOf
+}
+
+// frame is one from the operator.
+type frame struct {
+	kind pipe.FrameKind
+	data []byte
+}
+
+// copyFile reads or writes a file. What is wrong with the file stands in the Exit; an error ends the session early.
+func copyFile(ctx context.Context, main *pipe.End, frames *pipe.Frames, p *wire.CopyParams, who rightsOf) (pipe.Exit, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	c := &copying{ctx: ctx, main: main, frames: pump(ctx, frames, cancel), params: p, who: who}
+	work := c.read
+	if p.Write {
+		work = c.write
+	}
+	var exit pipe.Exit
+	err := c.as(func() (err error) {
+		exit, err = work()
+		return err
+	})
+	var lost *channelError
+	switch {
+	case errors.As(err, &lost):
+		return exit, lost.error
+	case ctx.Err() != nil:
+		return exit, context.Cause(ctx)
+	case err != nil:
+		exit = pipe.Exit{Code: 1, Error: c.explain(err)}
+	}
+	return exit, nil
+}
+
+// channelError is one of the session and not of the file.
+type channelError struct{ error }
+
+// pump takes the operator's frames, so that the gateway hears from this end also while a disk is slow. The end of the channel ends the
+// work.
+func pump(ctx context.Context, frames *pipe.Frames, cancel context.CancelCauseFunc) <-chan frame {
+	out := make(chan frame, 8)
+	go func() {
+		for {
+			kind, data, err := frames.Next()
+			if err != nil {
+				cancel(fmt.Errorf("the operator's side ended: %w", err))
+				return
+			}
+			select {
+			case out <- frame{kind: kind, data: append([]byte(nil), data...)}:
+			case <-ctx.Done():
+				return
+			}
+		}
+	}()
+	return out
+}
+
+// as does work as the user.
+func (c *copying) as(work func() error) error {
+	if c.who.uid == os.Geteuid() {
+		return work()
+	}
+	if os.Geteuid() != 0 {
+		return fmt.Errorf("the agent runs as an ordinary user, and cannot act as %s: leave --user out", c.who.name)
+	}
+	return rights.As(c.who.uid, c.who.gid, c.who.groups, work)
+}
+
+// begin says that the session has begun. It is said also where the file turns out to be none: the node has done as it was asked.
+func (c *copying) begin(r pipe.Ready) error {
+	r.User = c.who.name
+	if err := pipe.WriteJSON(c.main, pipe.FrameReady, r); err != nil {
+		return &channelError{err}
+	}
+	return nil
+}
+
+// read sends the file.
+func (c *copying) read() (pipe.Exit, error) {
+	file, info, err := openToRead(c.params.Path)
+	if err != nil {
+		return pipe.Exit{}, errors.Join(err, c.begin(pipe.Ready{}))
+	}
+	defer file.Close()
+	defer c.release(file)()
+	if info.IsDir() {
+		return pipe.Exit{}, c.begin(pipe.Ready{Folder: true})
+	}
+	sum := sha256.New()
+	offset, err := c.resume(file, sum)
+	if err != nil {
+		return pipe.Exit{}, errors.Join(err, c.begin(pipe.Ready{}))
+	}
+	if err := c.begin(pipe.Ready{Size: info.Size(), Mode: int(info.Mode().Perm()), Offset: offset}); err != nil {
+		return pipe.Exit{}, err
+	}
+	sent, err := c.sendAll(file, sum, info.Size()-offset)
+	if err == nil && offset+sent < info.Size() {
+		err = fmt.Errorf("%s became shorter while it was read", c.params.Path)
+	}
+	return pipe.Exit{Bytes: offset + sent, SHA256: hex.EncodeToString(sum.Sum(nil))}, err
+}
+
+// release ends a read that waits, when the session ends. Some files of the kernel have more to say only later, such as /proc/kmsg.
+func (c *copying) release(file *os.File) func() bool {
+	return context.AfterFunc(c.ctx, func() { _ = file.SetReadDeadline(time.Unix(1, 0)) })
+}
+
+// openToRead opens what has bytes to read. It looks before it opens: to open a device can do something.
+func openToRead(path string) (*os.File, fs.FileInfo, error) {
+	info, err := os.Stat(path)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := hasBytes(path, info); err != nil {
+		return nil, nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NONBLOCK|syscall.O_NOCTTY, 0)
+	if err != nil {
+		return nil, nil, err
+	}
+	info, err = file.Stat()
+	if err == nil {
+		err = hasBytes(path, info) // it may be another one by now
+	}
+	if err != nil {
+		file.Close()
+		return nil, nil, err
+	}
+	return file, info, nil
+}
+
+func hasBytes(path string, info fs.FileInfo) error {
+	if info.Mode().IsRegular() || info.IsDir() {
+		return nil
+	}
+	return fmt.Errorf("%s is no file: %s", path, kindOf(info.Mode()))
+}
+
+// kindOf names what is not copied.
+func kindOf(mode fs.FileMode) string {
+	switch {
+	case mode&fs.ModeNamedPipe != 0:
+		return "it is a pipe"
+	case mode&fs.ModeSocket != 0:
+		return "it is a socket"
+	case mode&fs.ModeDevice != 0:
+		return "it is a device"
+	}
+	return "it is of a special kind"
+}
+
+// resume reads what the operator has already. It gives 0 where the operator has the beginning of another file.
+func (c *copying) resume(file *os.File, sum hash.Hash) (int64, error) {
+	if c.params.Offset == 0 {
+		return 0, nil
+	}
+	n, err := io.Copy(sum, &readable{c.ctx, io.LimitReader(file, c.params.Offset)})
+	if err != nil {
+		return 0, err
+	}
+	if n == c.params.Offset && hex.EncodeToString(sum.Sum(nil)) == c.params.SHA256 {
+		return n, nil
+	}
+	sum.Reset()
+	_, err = file.Seek(0, io.SeekStart)
+	return 0, err
+}
+
+// sendAll sends so many bytes of the file. Files of the kernel say that they have none: those are read to their end.
+func (c *copying) sendAll(file *os.File, sum hash.Hash, size int64) (sent int64, err error) {
+	if size == 0 {
+		size = mostUnknown
+	}
+	from := &readable{c.ctx, io.LimitReader(file, size)}
+	buffer := make([]byte, pipe.MaxFrame)
+	for {
+		n, err := io.ReadFull(from, buffer)
+		if n > 0 {
+			sum.Write(buffer[:n])
+			if err := pipe.WriteFrame(c.main, pipe.FrameOutput, buffer[:n]); err != nil {
+				return sent, &channelError{err}
+			}
+			sent += int64(n)
+		}
+		switch {
+		case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+			return sent, nil
+		case err != nil:
+			return sent, err
+		}
+	}
+}
+
+// mostUnknown bounds a file that says that it has no bytes.
+const mostUnknown = 64 << 20
+
+// readable is a reader that fails when ctx is done.
+type readable struct {
+	ctx  context.Context
+	from io.Reader
+}
+
+func (r *readable) Read(p []byte) (int, error) {
+	if err := context.Cause(r.ctx); err != nil {
+		return 0, err
+	}
+	return r.from.Read(p)
+}
+
+// explain says what an error of the file means for the operator.
+func (c *copying) explain(err error) string {
+	switch {
+	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
+		return fmt.Sprintf("the disk of the node has no room for %s: make room there, and copy again: it goes on where it ended", c.params.Path)
+	case errors.Is(err, fs.ErrNotExist):
+		return fmt.Sprintf("there is no %s on the node (as its user %s sees it)", c.params.Path, c.who.name)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Sprintf("the user %s of the node may not do that: %v", c.who.name, err)
+	}
+	return err.Error()
+}

@@ -1,0 +1,234 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"muster/agent/internal/child"
+	"muster/agent/pipe"
+)
+
+const (
+	// hangUpTime is from asking the programs of a session to end until they are killed.
+	hangUpTime = child.DefaultGrace
+	// outputTime is for output after a program has ended: what it has started may hold its output for ever.
+	outputTime = 2 * time.Second
+)
+
+// process is the program of a session, which leads a session of processes of its own. It is not collected before the end, so that no
+// other process gets its number.
+type process struct {
+	cmd   *exec.Cmd
+	ended chan struct{} // closed when it has ended
+}
+
+// start starts a program. Where the agent is killed, the program is, too, if alone says so. The kernel binds that to the thread that has
+// started it, so that thread waits for the end.
+func start(cmd *exec.Cmd, alone bool) (*process, error) {
+	p := &process{cmd: cmd, ended: make(chan struct{})}
+	if alone {
+		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
+	}
+	started := make(chan error, 1)
+	go func() {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		err := cmd.Start()
+		started <- err
+		if err == nil {
+			child.AwaitExit(cmd.Process.Pid)
+			close(p.ended)
+		}
+	}()
+	return p, <-started
+}
+
+// signal sends a signal to the group of the program, while it runs.
+func (p *process) signal(s syscall.Signal) { p.signalGroup(p.cmd.Process.Pid, s) }
+
+// signalGroup sends a signal to a group of processes of the session, while the program runs.
+func (p *process) signalGroup(group int, s syscall.Signal) {
+	select {
+	case <-p.ended:
+	default:
+		_ = syscall.Kill(-group, s)
+	}
+}
+
+// hangUp asks all processes of the session to end, and kills those that do not. Where the agent stops they have less time.
+func (p *process) hangUp(stops <-chan struct{}) {
+	p.each(syscall.SIGHUP)
+	p.each(syscall.SIGCONT) // one that is stopped would not hear the other
+	timer := time.NewTimer(hangUpTime)
+	defer timer.Stop()
+	tick := time.NewTicker(50 * time.Millisecond)
+	defer tick.Stop()
+	for waiting := true; waiting && p.each(0) > 0; {
+		select {
+		case <-tick.C:
+		case <-stops:
+			timer.Reset(stopTime / 2)
+			stops = nil
+		case <-timer.C:
+			waiting = false
+		}
+	}
+	for range 100 { // a process that is killed may have started another one
+		if p.each(syscall.SIGKILL) == 0 {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	<-p.ended
+}
+
+// each sends a signal to all living processes of the session, and gives their number. A process that makes a session of its own, as a
+// daemon does, belongs to it no more. Each is looked at again once it is held: its number may have passed on to another process.
+func (p *process) each(s syscall.Signal) int {
+	leader := p.cmd.Process.Pid
+	names, err := os.ReadDir("/proc")
+	if err != nil {
+		return 0
+	}
+	found := 0
+	for _, name := range names {
+		pid, err := strconv.Atoi(name.Name())
+		if err != nil || !inSession(pid, leader) {
+			continue
+		}
+		held, err := os.FindProcess(pid)
+		if err != nil {
+			continue
+		}
+		if inSession(pid, leader) {
+			found++
+			_ = held.Signal(s)
+		}
+		_ = held.Release()
+	}
+	return found
+}
+
+// inSession reads /proc/PID/stat: after the name in parentheses come the state, the parent, the group and the session.
+func inSession(pid, leader int) bool {
+	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
+	if err != nil {
+		return false
+	}
+	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
+	return len(fields) > 3 && fields[3] == strconv.Itoa(leader) && fields[0] != "Z" && fields[0] != "X"
+}
+
+// collect takes the exit status, once the program has ended.
+func (p *process) collect() pipe.Exit {
+	<-p.ended
+	err := p.cmd.Wait()
+	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
+	switch {
+	case !ok:
+		return pipe.Exit{Code: 1, Error: fmt.Sprint(err)}
+	case status.Signaled():
+		return pipe.Exit{Code: 128 + int(status.Signal()), Signal: signalName(status.Signal())}
+	}
+	return pipe.Exit{Code: status.ExitStatus()}
+}
+
+// source is the output of a program.
+type source interface {
+	io.Reader
+	SetReadDeadline(time.Time) error
+}
+
+// drain sends a program's output until its end. Once the program has ended, it waits no longer than outputTime for more.
+func drain(from source, ended <-chan struct{}, send func([]byte) error) error {
+	stop := make(chan struct{})
+	var watch sync.WaitGroup
+	watch.Go(func() {
+		select {
+		case <-ended:
+			_ = from.SetReadDeadline(time.Now().Add(outputTime))
+		case <-stop:
+		}
+	})
+	defer watch.Wait()
+	defer close(stop)
+	buffer := make([]byte, pipe.MaxFrame/2)
+	for {
+		n, err := from.Read(buffer)
+		if n > 0 {
+			if failed := send(buffer[:n]); failed != nil {
+				return failed
+			}
+		}
+		if err != nil {
+			return nil
+		}
+		select {
+		case <-ended: // the time that sending took does not count
+			_ = from.SetReadDeadline(time.Now().Add(outputTime))
+		default:
+		}
+	}
+}
+
+// find looks for a program as a shell does, on the path of its user. The code is that of shells: 127 not found, 126 not to be run.
+func find(name, path, folder string) (program string, exit *pipe.Exit) {
+	if strings.Contains(name, "/") {
+		full := name
+		if !filepath.IsAbs(name) {
+			full = filepath.Join(folder, name)
+		}
+		if err := runnable(full); err != nil {
+			return "", notFound(name, err)
+		}
+		return full, nil
+	}
+	for _, dir := range filepath.SplitList(path) {
+		full := filepath.Join(dir, name)
+		if filepath.IsAbs(dir) && runnable(full) == nil {
+			return full, nil
+		}
+	}
+	return "", notFound(name, fmt.Errorf("it is not on the path %s: %w", path, fs.ErrNotExist))
+}
+
+func runnable(path string) error {
+	info, err := os.Stat(path)
+	switch {
+	case err != nil:
+		return err
+	case !info.Mode().IsRegular():
+		return errors.New("it is no file")
+	case info.Mode()&0o111 == 0:
+		return errors.New("it is no program: it lacks the permission to be run")
+	}
+	return nil
+}
+
+func notFound(name string, err error) *pipe.Exit {
+	if errors.Is(err, fs.ErrNotExist) {
+		return &pipe.Exit{Code: 127, Error: fmt.Sprintf("the node has no program %.200q: %v", name, err)}
+	}
+	return &pipe.Exit{Code: 126, Error: fmt.Sprintf("%.200q cannot be run on the node: %v", name, err)}
+}
+
+// watch waits until the program has ended. When ctx is done, it ends all processes of the session.
+func (p *process) watch(ctx context.Context, stops <-chan struct{}) {
+	select {
+	case <-p.ended:
+	case <-ctx.Done():
+		p.hangUp(stops)
+	}
+}

@@ -1,0 +1,32 @@
+package session
+
+import (
+	"context"
+
+	"muster/agent/pipe"
+	"muster/agent/wire"
+)
+
+// serve does what a session is for. This switch is the one place that knows what serves the sessions of a type. The error is why the
+// session does not begin, or ends early.
+func (o *opening) serve(ctx context.Context, main *pipe.End, channel func(int) *pipe.End) (pipe.Exit, error) {
+	switch p := o.params.(type) {
+	case *wire.ShellParams:
+		return o.shell(ctx, main, p)
+	case *wire.ExecParams:
+		return o.exec(ctx, main, p)
+	case *wire.ForwardParams:
+		return pipe.Exit{}, forward(ctx, main, pipe.NewFrames(main), channel, p, o.policy)
+	case *wire.CopyParams:
+		who, err := o.person(p.User)
+		if err != nil {
+			return pipe.Exit{}, err
+		}
+		return copyFile(ctx, main, pipe.NewFrames(main), p, rightsOf{name: who.name, uid: who.uid, gid: who.gid, groups: who.groups})
+	case *wire.LogsParams:
+		if o.Logs != nil {
+			return o.Logs(ctx, main, p)
+		}
+	}
+	return pipe.Exit{}, wire.Refuse(wire.CodeTaskTypeUnknown, "this agent does not know how to open "+o.kind, "update it")
+}

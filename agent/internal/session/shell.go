@@ -1,0 +1,167 @@
+package session
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"muster/agent/internal/pty"
+	"muster/agent/pipe"
+	"muster/agent/wire"
+)
+
+// What a terminal is where nobody says more.
+const (
+	usualTerm    = "xterm-256color"
+	usualRows    = 24
+	usualColumns = 80
+)
+
+// shell serves a terminal with a program in it.
+func (o *opening) shell(ctx context.Context, main *pipe.End, params *wire.ShellParams) (pipe.Exit, error) {
+	who, err := o.person(params.User)
+	if err != nil {
+		return pipe.Exit{}, err
+	}
+	cmd, exit := shellCommand(who, params)
+	if exit != nil {
+		return *exit, pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name})
+	}
+	terminal, slave, err := pty.Open(cmp.Or(params.Rows, usualRows), cmp.Or(params.Columns, usualColumns))
+	if err != nil {
+		return pipe.Exit{}, err
+	}
+	defer terminal.Close()
+	lend(slave, who)
+	cmd.Stdin = slave
+	cmd.Stdout = slave
+	cmd.Stderr = slave
+	program, err := start(cmd, false)
+	slave.Close()
+	if err != nil {
+		return pipe.Exit{}, fmt.Errorf("start %s: %w", cmd.Path, err)
+	}
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	if err := pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name, Directory: cmd.Dir}); err != nil {
+		cancel(err)
+	}
+	go func() {
+		if err := typed(pipe.NewFrames(main), terminal, program); err != nil {
+			cancel(err)
+		}
+	}()
+	drained := make(chan struct{})
+	go func() {
+		defer close(drained)
+		send := func(data []byte) error { return pipe.WriteFrame(main, pipe.FrameOutput, data) }
+		if err := drain(terminal, program.ended, send); err != nil {
+			cancel(err)
+		}
+	}()
+	program.watch(ctx, o.life.Done())
+	o.settle(ctx, main, drained)
+	terminal.Close() // who types may wait for a program that does not read
+	return farewell(ctx, program.collect()), nil
+}
+
+// farewell says why a program has ended, where it did not by itself: the signal alone does not tell.
+func farewell(ctx context.Context, exit pipe.Exit) pipe.Exit {
+	if errors.Is(context.Cause(ctx), errLeft) {
+		exit.Error = errLeft.Error()
+	}
+	return exit
+}
+
+// settle waits until all output is sent. Where the session is ended, nobody may take it any more: then it waits for a while.
+func (o *opening) settle(ctx context.Context, main *pipe.End, drained <-chan struct{}) {
+	select {
+	case <-drained:
+		return
+	case <-ctx.Done():
+	}
+	limit := outputTime
+	if o.life.Err() != nil {
+		limit = stopTime / 8
+	}
+	select {
+	case <-drained:
+		return
+	case <-time.After(limit):
+	}
+	main.Close()
+	<-drained
+}
+
+// typed passes on what the operator types, until the session ends. The error is why it does.
+func typed(frames *pipe.Frames, terminal *pty.Terminal, program *process) error {
+	for {
+		kind, data, err := frames.Next()
+		if errors.Is(err, io.EOF) {
+			return errLeft
+		}
+		if err != nil {
+			return fmt.Errorf("the operator's side ended: %w", err)
+		}
+		switch kind {
+		case pipe.FrameInput:
+			_, err = terminal.Write(data)
+		case pipe.FrameSize:
+			resize(terminal, data)
+		case pipe.FrameSignal:
+			group, unknown := terminal.Foreground()
+			if s, found := signals()[string(data)]; found && unknown == nil && group > 1 {
+				program.signalGroup(group, s)
+			}
+		}
+		if err != nil {
+			return fmt.Errorf("write to the terminal: %w", err)
+		}
+	}
+}
+
+// resize sets the size of a terminal. One that cannot be is left out.
+func resize(terminal *pty.Terminal, data []byte) {
+	var size pipe.Size
+	if json.Unmarshal(data, &size) != nil || min(size.Rows, size.Columns) < 1 || max(size.Rows, size.Columns) > wire.MaxTerminal {
+		return
+	}
+	_ = terminal.Resize(size.Rows, size.Columns) // it fails once the terminal is gone
+}
+
+// shellCommand is the user's login shell, or another program in a terminal.
+func shellCommand(who person, params *wire.ShellParams) (*exec.Cmd, *pipe.Exit) {
+	folder := who.folder()
+	environ := who.environ(cmp.Or(params.Term, usualTerm))
+	name := who.shell
+	args := []string{"-" + filepath.Base(who.shell)} // a dash in front makes it a login shell
+	if len(params.Command) > 0 {
+		name = params.Command[0]
+		args = params.Command
+	}
+	program, exit := find(name, value(environ, "PATH"), folder)
+	if exit != nil {
+		return nil, exit
+	}
+	cmd := &exec.Cmd{Path: program, Args: args, Env: environ, Dir: folder}
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: who.credential()}
+	pty.Attach(cmd.SysProcAttr)
+	return cmd, nil
+}
+
+// lend gives the programs' side of a terminal to the user, as login(1) does: some programs open it by its name. Only root can.
+func lend(slave *os.File, who person) {
+	if os.Geteuid() != 0 {
+		return
+	}
+	_ = slave.Chown(who.uid, who.gid)
+	_ = slave.Chmod(0o600)
+}

@@ -1,0 +1,117 @@
+package ship
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"maps"
+	"os"
+	"sync"
+	"time"
+
+	"muster/agent/internal/disk"
+	"muster/agent/wire"
+)
+
+// Place is how far a source was read. One that is too old costs some lines that are sent twice.
+type Place struct {
+	Since time.Time `json:"since"` // of the last line
+	After string    `json:"after"` // the source's own word for it; empty: it has none
+}
+
+// record is what a run leaves for the next one.
+type record struct {
+	wire.LogShipping
+	Places map[string]Place `json:"places"`
+}
+
+// places are how far the sources were read. They are safe for concurrent use.
+type places struct {
+	want *wire.LogShipping
+
+	mu    sync.Mutex
+	at    map[string]Place
+	dirty bool
+}
+
+// load gives what the last run left; nil: nothing that can be read.
+func (s *Shipper) load() *record {
+	text, err := os.ReadFile(s.path("state.json"))
+	var r record
+	if err != nil || json.Unmarshal(text, &r) != nil {
+		return nil
+	}
+	return &r
+}
+
+// places gives where each wanted source goes on. A new one begins now.
+func (s *Shipper) places(want *wire.LogShipping) *places {
+	p := &places{want: want, at: map[string]Place{}, dirty: true}
+	before := s.load()
+	now := time.Now().UTC()
+	for _, source := range want.Sources {
+		p.at[source] = Place{Since: now}
+		if before == nil {
+			continue
+		}
+		if was, known := before.Places[source]; known {
+			p.at[source] = was
+		}
+	}
+	return p
+}
+
+func (p *places) of(source string) Place {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.at[source]
+}
+
+func (p *places) note(source string, at Place) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.at[source] = at
+	p.dirty = true
+}
+
+// save writes the places until ctx ends, where they have changed.
+func (s *Shipper) save(ctx context.Context, p *places) {
+	for ctx.Err() == nil {
+		s.store(p)
+		sleep(ctx, saving)
+	}
+}
+
+func (s *Shipper) store(p *places) {
+	p.mu.Lock()
+	dirty := p.dirty
+	p.dirty = false
+	text, err := json.Marshal(record{*p.want, maps.Clone(p.at)})
+	p.mu.Unlock()
+	if !dirty || err != nil {
+		return
+	}
+	err = os.MkdirAll(s.path("."), 0o700)
+	if err == nil {
+		err = disk.ReplaceSoon(s.path("state.json"), text, 0o600)
+	}
+	if err != nil {
+		p.mu.Lock()
+		p.dirty = true // a full disk may have room later
+		p.mu.Unlock()
+	}
+}
+
+// left reports whether an earlier time has left something.
+func (s *Shipper) left() bool {
+	_, err := os.Lstat(s.path("."))
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+// forget deletes all that was kept.
+func (s *Shipper) forget() {
+	if err := os.RemoveAll(s.path(".")); err != nil {
+		s.Logger.Warn("old log lines that nobody wants stay on the disk", "error", err)
+	}
+}

@@ -1,0 +1,25 @@
+package workload
+
+import (
+	"context"
+	"time"
+
+	"muster/agent/internal/child"
+)
+
+// LogCommand is the engine's command that prints the log of a workload's container, each line with its time in front. Its standard error is
+// part of the log. secrets are the values that the container got as secrets, which the log may repeat.
+func (h Host) LogCommand(ctx context.Context, name string, since time.Time, follow bool) (c child.Command, secrets []string, err error) {
+	found, err := h.one(ctx, name)
+	if err != nil {
+		return child.Command{}, nil, err
+	}
+	args := []string{"logs", "--timestamps"}
+	if !since.IsZero() {
+		args = append(args, "--since="+since.UTC().Format(time.RFC3339)) // not all engines take parts of a second
+	}
+	if follow {
+		args = append(args, "--follow")
+	}
+	return child.Command{Program: found.engine.path, Args: append(args, found.ID), Env: found.engine.env}, found.secrets(), nil
+}

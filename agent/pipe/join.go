@@ -1,0 +1,71 @@
+package pipe
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// Conn is a connection whose two directions end apart, such as one of TCP.
+type Conn interface {
+	io.ReadWriteCloser
+	CloseWrite() error
+}
+
+// Join carries bytes between a connection and a channel, until both directions have ended. The end of one direction is passed on, and the
+// other one goes on. Then it closes both.
+//
+// A connection can also break: what is still on its way to it has no place any more. A channel has no word for that. So hangUp is called,
+// which tells the other side over the channel Main (FrameHangUp), and what still comes is dropped. The other side closes its connection,
+// and so both directions of the channel come to their ends, as the gateway wants it.
+func Join(conn Conn, end *End, hangUp func()) {
+	hangUp = sync.OnceFunc(hangUp)
+	var outward sync.WaitGroup
+	outward.Go(func() {
+		from, to := carry(end, conn)
+		if to != nil { // the session is over
+			conn.Close()
+			return
+		}
+		if from != nil {
+			hangUp()
+		}
+		if end.CloseWrite() != nil {
+			conn.Close()
+		}
+	})
+	from, to := carry(conn, end)
+	switch {
+	case to != nil:
+		hangUp()
+		conn.Close() // ends the other direction
+		_, _ = io.Copy(io.Discard, end)
+	case from != nil:
+		conn.Close()
+	default:
+		_ = conn.CloseWrite() // fails where the connection has broken, and then the other direction says so
+	}
+	outward.Wait()
+	conn.Close()
+	end.Close()
+}
+
+// carrySize is how much is read at once, in bytes.
+const carrySize = 64 << 10
+
+// carry copies until the source ends. It tells a source that fails from a destination that does.
+func carry(dst io.Writer, src io.Reader) (from, to error) {
+	buffer := make([]byte, carrySize)
+	for {
+		n, err := src.Read(buffer)
+		if _, failed := dst.Write(buffer[:n]); failed != nil {
+			return nil, failed
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, nil
+		case err != nil:
+			return err, nil
+		}
+	}
+}

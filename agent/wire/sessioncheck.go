@@ -1,0 +1,126 @@
+package wire
+
+import (
+	"encoding/hex"
+	"fmt"
+	"net/netip"
+	"path"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+func badSession(what, takes string) error {
+	return Refuse(CodeTaskParamsInvalid, what+" of the session cannot be so", takes)
+}
+
+// Check refuses a terminal that cannot be.
+func (p *ShellParams) Check() error {
+	switch {
+	case !sessionUser(p.User):
+		return badSession("user", userForm)
+	case len(p.Term) > MaxTerm || strings.ContainsFunc(p.Term, outsideTerm):
+		return badSession("term", "letters, digits and . + - _, such as xterm-256color")
+	case !terminalSide(p.Rows) || !terminalSide(p.Columns):
+		return badSession("rows and columns", fmt.Sprintf("1 to %d, or 0 for the usual", MaxTerminal))
+	case len(p.Command) > 0 && !argumentsFit(p.Command):
+		return badSession("command", commandForm)
+	}
+	return p.check()
+}
+
+// Check refuses a program that cannot be run.
+func (p *ExecParams) Check() error {
+	switch {
+	case !sessionUser(p.User):
+		return badSession("user", userForm)
+	case !argumentsFit(p.Command):
+		return badSession("command", commandForm)
+	}
+	return p.check()
+}
+
+// Check refuses what is no place for a connection.
+func (p *ForwardParams) Check() error {
+	if p.Host != "" && !hostName(p.Host) && !address(p.Host) {
+		return badSession("host", "an address or a name, without a port")
+	}
+	if p.Port < 1 || p.Port > 65535 {
+		return badSession("port", "1 to 65535")
+	}
+	return p.check()
+}
+
+// Check refuses what is no file.
+func (p *CopyParams) Check() error {
+	switch {
+	case !sessionUser(p.User):
+		return badSession("user", userForm)
+	case !path.IsAbs(p.Path) || len(p.Path) > MaxSessionPath || strings.ContainsRune(p.Path, 0):
+		return badSession("path", "an absolute path")
+	case p.Offset < 0 || p.Size < 0 || p.Offset > p.Size && p.Write || p.Size > MaxNumber || p.Offset > MaxNumber:
+		return badSession("offset and size", "0 or more, and an offset within the file")
+	case p.Mode < 0 || p.Mode > 0o7777:
+		return badSession("mode", "permission bits")
+	case p.SHA256 != "" && !isSHA256(p.SHA256), p.Write && p.SHA256 == "":
+		return badSession("sha256", "64 hex digits; a file that is written needs it")
+	}
+	return p.check()
+}
+
+// Check refuses a source that no node has.
+func (p *LogsParams) Check() error {
+	if err := CheckLogSource(p.Source); err != nil {
+		return err
+	}
+	return p.check()
+}
+
+const (
+	userForm    = "the name of an account on the node"
+	commandForm = "a program and its arguments, without NUL characters, 32 KiB at most"
+)
+
+func sessionUser(name string) bool {
+	return len(name) <= 32 && !strings.HasPrefix(name, "-") && !strings.ContainsFunc(name, func(r rune) bool {
+		return unicode.IsSpace(r) || unicode.IsControl(r) || strings.ContainsRune(":/\\\"'", r) || r == utf8.RuneError
+	})
+}
+
+func outsideTerm(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune(".+-_", r)
+}
+
+func terminalSide(n int) bool { return n >= 0 && n <= MaxTerminal }
+
+func argumentsFit(all []string) bool {
+	if len(all) == 0 || all[0] == "" {
+		return false
+	}
+	size := 0
+	for _, one := range all {
+		size += len(one) + 1
+		if strings.ContainsRune(one, 0) {
+			return false
+		}
+	}
+	return size <= MaxSessionCommand
+}
+
+// hostName tells whether a text can be a host's name (RFC 1123, section 2.1).
+func hostName(text string) bool {
+	return len(text) <= 253 && !strings.HasPrefix(text, "-") && !strings.ContainsFunc(text, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '.' && r != '_'
+	})
+}
+
+// address tells whether a text is an IP address. netip takes whatever stands behind a %, and only names of interfaces stand there.
+func address(text string) bool {
+	addr, err := netip.ParseAddr(text)
+	return err == nil && (addr.Zone() == "" || hostName(addr.Zone()))
+}
+
+func isSHA256(text string) bool {
+	raw, err := hex.DecodeString(text)
+	return err == nil && len(raw) == 32 && strings.ToLower(text) == text
+}
