@@ -156,3 +156,51 @@ func TestMigrateRuns(t *testing.T) {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
+
+// TestMigrateRollouts: what replaced a rollout is told from what ended it, and a channel goes back to what has finished there.
+func TestMigrateRollouts(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "muster.db")
+	must(t, migrate(t, path, prior(t, 13)))
+	db := raw(t, path)
+	for _, digest := range []string{"a", "b", "c"} {
+		execute(t, db, "INSERT INTO releases VALUES ('"+digest+"', '1', 1, '', '', 0, 1, 'me', '[]')")
+	}
+	for channel, c := range map[string]struct {
+		digest, previous string
+		rollouts         []string // digest, state, why
+	}{
+		"replaced": {"c", "b", []string{"'a', 'done', ''", "'b', 'done', 'a later one took its place'", "'c', 'running', ''"}},
+		"first":    {"c", "b", []string{"'b', 'done', 'a later one took its place'", "'c', 'done', ''"}},
+		"carried":  {"a", "", nil},
+		"good":     {"b", "a", []string{"'a', 'done', ''", "'b', 'done', ''"}},
+		"stopped":  {"c", "b", []string{"'a', 'aborted', ''", "'b', 'done', 'a later one took its place'", "'c', 'paused', ''"}},
+	} {
+		execute(t, db, "INSERT INTO channels VALUES ('"+channel+"', '"+c.digest+"', '"+c.previous+"', 9, 9, 1, 'me')")
+		first := c.digest
+		for i, values := range c.rollouts {
+			ended := "1"
+			if i == len(c.rollouts)-1 && !strings.Contains(values, "done") {
+				ended = "NULL"
+			}
+			if i == 0 {
+				first = values[1:2]
+			}
+			execute(t, db, "INSERT INTO rollouts(channel, seq, plan, wave_at, created_at, created_by, ended_at, digest, state, why) VALUES ('"+
+				channel+"', 1, '{}', 1, 1, 'me', "+ended+", "+values+")")
+		}
+		execute(t, db, "INSERT INTO pointers VALUES ('"+channel+"', 1, '"+first+"', 'k', 1, 1, 1, 'me', '{}')")
+	}
+	must(t, migrate(t, path, prior(t, 14)))
+	var got string
+	must(t, db.QueryRowContext(t.Context(), `SELECT json_group_array(json_array(channel, previous, finished, reported))
+		FROM (SELECT * FROM channels ORDER BY channel)`).Scan(&got))
+	want := `[["carried","",1,0],["first","b",1,0],["good","a",1,0],["replaced","a",0,0],["stopped","",0,0]]`
+	if got != want {
+		t.Errorf("got %s, want %s", got, want)
+	}
+	var replaced int
+	must(t, db.QueryRowContext(t.Context(), "SELECT count(*) FROM rollouts WHERE state = 'replaced'").Scan(&replaced))
+	if replaced != 3 {
+		t.Errorf("%d rollouts were replaced, want 3", replaced)
+	}
+}

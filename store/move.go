@@ -34,6 +34,9 @@ func (s *Store) MoveNode(ctx context.Context, m Move) error {
 	if m.RevokeCertificates || m.Ban || m.To == StateRetired {
 		statements = append(statements, endTasks(m.NodeID, m.At, "its node was retired, or its certificates were revoked")...)
 	}
+	if m.Ban || m.To == StateRetired { // else its pin would hold a release for ever
+		statements = append(statements, do("DELETE FROM pins WHERE node_id = ?", m.NodeID))
+	}
 	statements = append(statements, m.keep()...)
 	if m.Ban {
 		statements = append(statements,

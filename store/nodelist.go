@@ -59,7 +59,7 @@ func (q NodeQuery) filter() (where filter, liveness bool, err error) {
 	if q.Status != "" {
 		terms = append([]Term{{"status", OpEquals, q.Status}}, terms...)
 	}
-	if !q.retired() {
+	if !q.WithRetired() {
 		where.and("n.retired_at IS NULL")
 	}
 	switch {
@@ -79,8 +79,8 @@ func (q NodeQuery) filter() (where filter, liveness bool, err error) {
 	return where, liveness, nil
 }
 
-// retired is true where the query includes retired nodes.
-func (q NodeQuery) retired() bool {
+// WithRetired is true where the query includes retired nodes.
+func (q NodeQuery) WithRetired() bool {
 	if q.Retired || q.State == StateRetired {
 		return true
 	}

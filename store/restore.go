@@ -46,11 +46,14 @@ func (s *Store) metaTime(ctx context.Context, key string) (time.Time, error) {
 }
 
 // NoteRestore records a restore. It revokes every token that could still be used, because nobody knows which uses were taken after
-// the backup. It ends every open task as lost, because it may have been done after the backup.
+// the backup. It ends every open task as lost, because it may have been done after the backup. It ends all logins to the console: a code
+// may have been used, and a session ended, after the backup.
 func (s *Store) NoteRestore(ctx context.Context, r Restoration, events ...Event) error {
 	text := func(t time.Time) string { return strconv.FormatInt(millis(t), 10) }
 	return s.change(ctx, append(loseAll(r.At), []statement{
 		do("UPDATE tokens SET revoked_at = ? WHERE revoked_at IS NULL AND expires_at > ?", millis(r.At), millis(r.At)),
+		do("DELETE FROM sessions"),
+		do("DELETE FROM login_codes"),
 		do(setMeta, metaRestoredAt, text(r.At)),
 		do(setMeta, metaRestoredOf, text(r.BackupAt)),
 		do(setMeta, metaAdoptUntil, text(r.AdoptUntil)),

@@ -32,7 +32,8 @@ func do(text string, args ...any) statement { return sqlite.Do(text, args...) }
 
 func guard(condition string, args ...any) statement { return sqlite.Guard(condition, args...) }
 
-// Records is the database as the packages of records below this one use it: store/registry and store/releases. Nobody else does.
+// Records is the database as the packages of records below this one use it: store/logins, store/registry and store/releases.
+// Nobody else does.
 type Records struct{ *sqlite.DB }
 
 // Records gives the database to a package of records.

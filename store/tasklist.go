@@ -77,16 +77,30 @@ func (s *Store) WaitingTasks(ctx context.Context, nodeID string) (map[string]int
 	if err != nil {
 		return nil, err
 	}
-	waiting := map[string]int{}
+	return counts(rows)
+}
+
+// counts reads rows of a text and its number.
+func counts(rows [][]any) (map[string]int, error) {
+	by := map[string]int{}
 	for _, values := range rows {
 		r := row{Values: values}
-		node := r.Text()
-		waiting[node] = int(r.Number())
+		what := r.Text()
+		by[what] = int(r.Number())
 		if r.Err != nil {
 			return nil, r.Err
 		}
 	}
-	return waiting, nil
+	return by, nil
+}
+
+// OpenTasks counts the tasks that have not ended, by status.
+func (s *Store) OpenTasks(ctx context.Context) (map[string]int, error) {
+	rows, err := s.query(ctx, do("SELECT status, count(*) FROM tasks WHERE finished_at IS NULL GROUP BY status"))
+	if err != nil {
+		return nil, err
+	}
+	return counts(rows)
 }
 
 // LostTasks returns lost tasks that may be queued anew: nobody has canceled them, and their nodes are still in the same enrolment.

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"testing"
@@ -100,5 +101,19 @@ func TestWhyTaskWaits(t *testing.T) {
 	must(t, s.CreateTask(t.Context(), q))
 	if got := getTask(t, s, "b"); !got.Behind || !slices.Equal(got.NodeReasons, []string{"hot"}) {
 		t.Errorf("got %+v", got)
+	}
+}
+
+// TestOpenTasks: those that have not ended, by status.
+func TestOpenTasks(t *testing.T) {
+	s := enrolled(t, "n")
+	for _, id := range []string{"a", "b"} {
+		running(t, s, id, "n")
+	}
+	must(t, s.CreateTask(t.Context(), queued("c", "n")))
+	must(t, s.FinishTask(t.Context(), store.TaskResult{ID: "b", Fingerprint: "print-n", Status: store.TaskCompleted, At: after(time.Hour)}))
+	got, err := s.OpenTasks(t.Context())
+	if err != nil || !maps.Equal(got, map[string]int{store.TaskRunning: 1, store.TaskQueued: 1}) {
+		t.Errorf("got %v, %v", got, err)
 	}
 }

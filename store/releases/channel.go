@@ -12,11 +12,13 @@ import (
 type Channel struct {
 	Channel   string
 	Digest    string
-	Previous  string // the release before; "": none
+	Previous  string // the release to go back to: the last one before that has finished; "": none
 	Sequence  int64  // of its present pointer
 	Last      int64  // the highest number that was ever taken on it
 	UpdatedAt time.Time
 	UpdatedBy string
+	Finished  bool  // this release has come to all nodes here once
+	Reported  int64 // the highest number that nodes have obeyed and that a restored database does not know of; 0: none
 }
 
 // Pointer is a signed pointer.
@@ -40,13 +42,16 @@ type Step struct {
 }
 
 func readChannel(r *sqlite.Row) Channel {
-	return Channel{Channel: r.Text(), Digest: r.Text(), Previous: r.Text(), Sequence: r.Number(), Last: r.Number(), UpdatedAt: r.Time(),
+	c := Channel{Channel: r.Text(), Digest: r.Text(), Previous: r.Text(), Sequence: r.Number(), Last: r.Number(), UpdatedAt: r.Time(),
 		UpdatedBy: r.Text()}
+	c.Finished = r.Flag()
+	c.Reported = r.Number()
+	return c
 }
 
 // Channels are all channels, by name.
 func (r Records) Channels(ctx context.Context) ([]Channel, error) {
-	const all = "SELECT channel, digest, previous, seq, last, updated_at, updated_by FROM channels ORDER BY channel"
+	const all = "SELECT channel, digest, previous, seq, last, updated_at, updated_by, finished, reported FROM channels ORDER BY channel"
 	return sqlite.All(ctx, r.db.DB, readChannel, sqlite.Do(all))
 }
 
@@ -66,27 +71,43 @@ func (r Records) Pointers(ctx context.Context) ([]Pointer, error) {
 	}, sqlite.Do(live))
 }
 
-// Point changes what a channel points at. ErrConflict if another change took a number since Last was read, or if there is no such release.
+// hasFinished is true where nobody is harmed who is taken back to a channel's present release: its rollout came to its end once, or it is
+// the first that the channel had, and was not stopped. Where there is another one to go back to, it is not one that a person has just
+// aborted: it is bad after all.
+const hasFinished = `(finished = 1 AND (previous = '' OR NOT EXISTS(SELECT 1 FROM rollouts o WHERE o.channel = channels.channel
+		AND o.digest = channels.digest AND o.state = 'aborted' AND o.number = (SELECT max(number) FROM rollouts WHERE channel = o.channel)))
+	OR previous = '' AND NOT EXISTS(SELECT 1 FROM rollouts o WHERE o.channel = channels.channel
+		AND (o.digest <> channels.digest OR o.state IN ('halted', 'aborted'))))`
+
+// Point changes what a channel points at. A release that comes again is no going back: the one before stays. One that has not finished
+// never becomes the one before: nobody shall be taken back to that. ErrConflict if another change took a number since Last was read, or if
+// there is no such release.
 func (r Records) Point(ctx context.Context, s Step, events ...store.Event) error {
 	p := s.Pointer
 	statements := []sqlite.Statement{
 		sqlite.Guard("EXISTS(SELECT 1 FROM releases WHERE digest = ?)", p.Digest),
 		free(p.Channel, s.Last, p.Sequence),
-		// A release that comes again is no going back: the one before stays. It stays too where the present one was stopped: nobody shall
-		// be taken back to that.
-		sqlite.Do(`INSERT INTO channels(channel, digest, previous, seq, last, updated_at, updated_by) VALUES (?, ?, '', ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET previous = CASE WHEN digest = excluded.digest OR previous NOT IN ('', excluded.digest)
-					AND EXISTS(SELECT 1 FROM rollouts o WHERE o.digest = channels.digest AND o.state IN ('halted', 'aborted')
-						AND o.number = (SELECT max(number) FROM rollouts WHERE channel = channels.channel))
-					THEN previous ELSE digest END, digest = excluded.digest,
-				seq = excluded.seq, last = excluded.last, updated_at = excluded.updated_at, updated_by = excluded.updated_by`,
-			p.Channel, p.Digest, p.Sequence, p.Sequence, sqlite.Millis(p.SignedAt), p.SignedBy),
+		sqlite.Do(`INSERT INTO channels(channel, digest, previous, seq, last, updated_at, updated_by, finished)
+				VALUES (?, ?, '', ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET previous = CASE WHEN digest = excluded.digest THEN previous WHEN `+hasFinished+` THEN digest
+					WHEN previous = excluded.digest THEN '' ELSE previous END,
+				finished = CASE WHEN digest = excluded.digest THEN finished ELSE previous = excluded.digest END, digest = excluded.digest,
+				seq = excluded.seq, last = excluded.last, updated_at = excluded.updated_at, updated_by = excluded.updated_by, reported = 0`,
+			p.Channel, p.Digest, p.Sequence, p.Sequence, sqlite.Millis(p.SignedAt), p.SignedBy, sqlite.Flag(s.Rollout == nil)),
 		insertPointer(p),
 	}
 	if s.Rollout != nil {
 		statements = append(statements, begin(*s.Rollout)...)
 	}
 	return r.db.Change(ctx, statements, events...)
+}
+
+// Behind notes the highest number that nodes have obeyed on a channel, and that the restored database does not know of. It stays until a
+// person points the channel at something.
+func (r Records) Behind(ctx context.Context, channel string, reported int64, events ...store.Event) error {
+	return r.db.Change(ctx, []sqlite.Statement{
+		sqlite.Do("UPDATE channels SET reported = max(reported, ?) WHERE channel = ?", reported, channel),
+	}, events...)
 }
 
 // Refresh replaces a pointer by one of the same number and release, which lives longer. ErrConflict if the number stands for another one.

@@ -14,7 +14,9 @@ const (
 	Paused  = "paused"  // an operator holds it
 	Halted  = "halted"  // too many nodes failed
 	Aborted = "aborted" // an operator ended it
-	Done    = "done"    // it has reached all nodes, or a later one took its place
+	Done    = "done"    // it has reached all nodes
+
+	replaced = "replaced" // a later one took its place while it was open
 )
 
 // Rollout is how a channel's release comes to its nodes.
@@ -70,21 +72,25 @@ func (r Records) Rollouts(ctx context.Context) ([]Rollout, error) {
 func begin(o Rollout) []sqlite.Statement {
 	at := sqlite.Millis(o.CreatedAt)
 	return []sqlite.Statement{
-		sqlite.Do(`UPDATE rollouts SET state = 'done', why = 'a later one took its place', ended_at = ?
-			WHERE channel = ? AND ended_at IS NULL`, at, o.Channel),
+		sqlite.Do("UPDATE rollouts SET state = ?, why = 'a later one took its place', ended_at = ? WHERE channel = ? AND ended_at IS NULL",
+			replaced, at, o.Channel),
 		sqlite.Do(`INSERT INTO rollouts(channel, seq, digest, plan, state, why, wave_at, created_at, created_by)
 			VALUES (?, ?, ?, ?, 'running', ?, ?, ?, ?)`, o.Channel, o.Sequence, o.Digest, o.Plan, o.Why, at, at, o.CreatedBy),
 	}
 }
 
-// ChangeRollout stores where a rollout stands. ErrConflict unless it is open and in the given state.
+// ChangeRollout stores where a rollout stands. ErrConflict unless it is in the given state, and open or done and the channel's newest.
 func (r Records) ChangeRollout(ctx context.Context, o Rollout, from string, nodes []Node, events ...store.Event) error {
 	statements := []sqlite.Statement{
-		sqlite.Guard("EXISTS(SELECT 1 FROM rollouts WHERE number = ? AND state = ? AND ended_at IS NULL)", o.Number, from),
+		sqlite.Guard("EXISTS(SELECT 1 FROM rollouts WHERE number = ? AND state = ? AND (ended_at IS NULL OR state = ?))", o.Number, from, Done),
+		sqlite.Guard("? = (SELECT max(number) FROM rollouts WHERE channel = ?)", o.Number, o.Channel),
 		sqlite.Do(`UPDATE rollouts SET state = ?, why = ?, wave = ?, forgiven = ?, wave_at = ?, still_at = ?, ended_at = ?
 			WHERE number = ?`,
 			o.State, o.Why, int64(o.Wave), int64(o.Forgiven), sqlite.Millis(o.WaveAt), sqlite.MaybeMillis(o.StillAt),
 			sqlite.MaybeMillis(o.EndedAt), o.Number),
+	}
+	if o.State == Done {
+		statements = append(statements, sqlite.Do("UPDATE channels SET finished = 1 WHERE channel = ? AND digest = ?", o.Channel, o.Digest))
 	}
 	for _, n := range nodes {
 		statements = append(statements, putNode(n))

@@ -28,7 +28,7 @@ func (db *DB) vacuumInto(ctx context.Context, path string) error {
 	if err != nil {
 		return err
 	}
-	own, err := sql.Open(driverName, dataSource(db.path, false))
+	own, err := sql.Open(driverName, db.o.dataSource(false))
 	if err != nil {
 		return err
 	}
@@ -48,7 +48,7 @@ func syncDirectory(path string) error {
 // Scrub writes the whole database file again, so that nothing that was deleted or replaced is left in it. It needs as much free
 // space as the file has. Nobody else may have the database open.
 func (db *DB) Scrub(ctx context.Context) error {
-	own, err := sql.Open(driverName, dataSource(db.path, false))
+	own, err := sql.Open(driverName, db.o.dataSource(false))
 	if err != nil {
 		return err
 	}

@@ -55,9 +55,12 @@ func conflict(err error) error {
 
 // damaged turns the driver's codes for a file that is no database into ErrDamaged.
 func damaged(err error) error {
+	if errors.Is(err, ErrDamaged) {
+		return err
+	}
 	switch code(err) & 0xff {
 	case lib.SQLITE_NOTADB, lib.SQLITE_CORRUPT:
-		return fmt.Errorf("%w (%v)", ErrDamaged, err)
+		return fmt.Errorf("%w (%w)", ErrDamaged, err)
 	}
 	return err
 }

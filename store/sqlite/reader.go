@@ -17,6 +17,11 @@ type reader struct {
 }
 
 func (r *reader) query(ctx context.Context, st Statement) ([][]any, error) {
+	rows, err := r.run(ctx, st)
+	return rows, damaged(err)
+}
+
+func (r *reader) run(ctx context.Context, st Statement) ([][]any, error) {
 	prepared, err := r.prepare(ctx, st.SQL)
 	if err != nil {
 		return nil, err

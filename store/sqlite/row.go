@@ -92,6 +92,19 @@ func (r *Row) Document(into any) {
 	}
 }
 
+// Blob reads BLOB; NULL is nil.
+func (r *Row) Blob() []byte {
+	switch v := r.take().(type) {
+	case nil:
+		return nil
+	case []byte:
+		return v
+	default:
+		r.Fail(fmt.Sprintf("%T, want a blob", v))
+		return nil
+	}
+}
+
 // Bytes reads base64 text.
 func (r *Row) Bytes() []byte {
 	value, err := base64.StdEncoding.DecodeString(r.Text())

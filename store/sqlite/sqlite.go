@@ -26,11 +26,15 @@ type Options struct {
 	Path       string           // of the database file; created with mode 0600 in a directory that exists
 	Migrations fs.FS            // files named 0001_what.sql, numbered from 1 without a gap
 	Now        func() time.Time // nil: time.Now; used by migrations and Outages
+
+	// Lax is for a file of which the last writes may be lost when the machine dies, though never when the process does: a commit does
+	// not wait for the disk. What is deleted can be given back to the file system, see Shrink.
+	Lax bool
 }
 
 // DB is an open database. Its methods may be called from any number of goroutines.
 type DB struct {
-	path  string
+	o     Options // Path is absolute
 	read  *reader
 	write *writer
 	close sync.Once
@@ -48,24 +52,25 @@ func Open(ctx context.Context, o Options) (*DB, error) {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	db := &DB{path: path}
-	if err := db.open(ctx, o); err != nil {
+	o.Path = path
+	db := &DB{o: o}
+	if err := db.open(ctx); err != nil {
 		return nil, fmt.Errorf("open %s: %w", path, errors.Join(damaged(err), db.Close()))
 	}
 	return db, nil
 }
 
-func (db *DB) open(ctx context.Context, o Options) error {
-	w, err := openWriter(ctx, dataSource(db.path, false))
+func (db *DB) open(ctx context.Context) error {
+	w, err := openWriter(ctx, db.o.dataSource(false))
 	if err != nil {
 		return err
 	}
-	w.outages.now = o.Now
+	w.outages.now = db.o.Now
 	db.write = w
-	if err := w.migrate(ctx, o.Migrations, o.Now()); err != nil {
+	if err := w.migrate(ctx, db.o.Migrations, db.o.Now()); err != nil {
 		return err
 	}
-	pool, err := sql.Open(driverName, dataSource(db.path, true))
+	pool, err := sql.Open(driverName, db.o.dataSource(true))
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,8 @@ package sqlite
 
 import "context"
 
-// Statement is one SQL statement with its parameters. They are int64, string or nil, so that it can be sent as JSON.
+// Statement is one SQL statement with its parameters. They are int64, string or nil, so that it can be sent as JSON. In a file that will
+// never stand behind rqlite, []byte may stand for a BLOB too.
 //
 // rqlite stores a string parameter that looks like x'48' as a BLOB, which a STRICT TEXT column refuses. A backend for rqlite must
 // send such text in another form.
@@ -18,7 +19,8 @@ type Result struct {
 	Rows     [][]any // of a statement with Returns
 }
 
-// Query runs one SELECT on a snapshot of the committed data. The values in the rows are int64, string or nil.
+// Query runs one SELECT on a snapshot of the committed data. The values in the rows are int64, string, []byte
+// or nil. Errors: ErrDamaged.
 func (db *DB) Query(ctx context.Context, st Statement) ([][]any, error) {
 	return db.read.query(ctx, st)
 }

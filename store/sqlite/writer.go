@@ -123,7 +123,7 @@ func (w *writer) commit(jobs []job) {
 	answers := make([]answer, len(jobs))
 	var failed *Outage
 	if err := w.transaction(jobs, answers); err != nil {
-		failed = &Outage{err}
+		failed = &Outage{damaged(err)}
 		for i := range answers {
 			answers[i] = answer{err: failed}
 		}
