@@ -54,6 +54,7 @@ type Config struct {
 	PSKs    PSKs
 	Address func(*http.Request) string // the client's address
 	Socket  bool                       // everybody who can connect is the operator
+	Within  bool                       // calls come from within this process alone: Enter says who makes them, and no header does
 	Passes  *Passes                    // of the registry, which takes passes and Basic beside API tokens; nil: API tokens alone
 	Logins  func(*http.Request) bool   // accounts may call in this way; nil: always. Passes that are nobody's are good in any case
 	Now     func() time.Time           // nil: time.Now

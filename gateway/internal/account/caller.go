@@ -43,6 +43,14 @@ func (c Caller) Part(scope, part string) error {
 	return nil
 }
 
+// Needs refuses a caller who lacks one of the scopes, for what only a part of a route's requests needs.
+func (c Caller) Needs(scopes ...string) error {
+	if missing := c.Lacks(scopes); missing != "" {
+		return c.lacks(missing, scopes)
+	}
+	return nil
+}
+
 // lacks is the refusal of a caller without a scope.
 func (c Caller) lacks(missing string, wanted []string) error {
 	return wire.Refuse(wire.CodeForbidden, "this account lacks the scope "+missing,

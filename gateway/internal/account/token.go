@@ -25,6 +25,9 @@ func (g *Gate) authenticate(r *http.Request) (Caller, error) {
 	if g.Socket {
 		return Caller{Actor: store.Actor{Name: "operator:socket", Address: "socket"}, Scopes: []string{client.ScopeAll}}, nil
 	}
+	if g.Within {
+		return g.within(r.Context())
+	}
 	who := Caller{Actor: store.Actor{Name: "unknown", Address: g.Address(r)}}
 	if g.Passes != nil {
 		return g.registry(r, who)

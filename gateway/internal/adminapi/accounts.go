@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
 	"muster/store"
 )
@@ -17,8 +18,8 @@ import (
 // whoami is open to every account, so that a caller can find out what its token is good for.
 func (s *server) whoami(c *call) (any, error) {
 	who := c.caller
-	return client.Caller{Actor: who.Actor.Name, AccountID: who.Account.ID, Tenant: who.Tenant, Scopes: orNone(who.Scopes),
-		ExpiresAt: utc(who.Account.ExpiresAt)}, nil
+	return client.Caller{Actor: who.Actor.Name, AccountID: who.Account.ID, Tenant: who.Tenant, Scopes: shape.OrNone(who.Scopes),
+		ExpiresAt: shape.UTC(who.Account.ExpiresAt)}, nil
 }
 
 // listAccounts leaves out expired and revoked accounts, unless all are asked for.
@@ -32,7 +33,7 @@ func (s *server) listAccounts(c *call) (any, error) {
 	if !all {
 		accounts = slices.DeleteFunc(accounts, func(a store.Account) bool { return account.Status(a, now) != client.StatusLive })
 	}
-	return client.AccountList{Accounts: each(accounts, func(a store.Account) client.Account { return accountShape(a, now) })}, err
+	return client.AccountList{Accounts: shape.Each(accounts, func(a store.Account) client.Account { return shape.Account(a, now) })}, err
 }
 
 // createAccount shows the API token once: the record has only its hash.

@@ -12,27 +12,52 @@ import (
 	"time"
 
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/alert"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/cost"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/health"
+	"muster/gateway/internal/history"
+	"muster/gateway/internal/livestream"
+	"muster/gateway/internal/login"
+	"muster/gateway/internal/logs"
+	"muster/gateway/internal/overview"
+	"muster/gateway/internal/recording"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/session"
+	"muster/gateway/internal/ship"
+	"muster/gateway/internal/tail"
 	"muster/gateway/internal/task"
 	"muster/store"
 )
 
 // API is what the routes need. It may be copied: each listener has a gate of its own.
 type API struct {
-	Gate      *account.Gate // of the listener
+	Gate       *account.Gate    // of the listener
+	Recordings *recording.Shelf // of sessions; nil where Sessions is
+
 	Fleet     *fleet.Fleet
 	Bootstrap *bootstrap.Bootstrap
 	Tasks     *task.Desk
+	Sessions  *session.Desk // nil: none of its routes is called
 	Releases  *release.Desk
+	Overview  *overview.Picture
+	Tail      *tail.Tail
+	Streams   *livestream.Streams // of all listeners; nil: this API has its own
+	Health    *health.Desk        // nil: no findings
+	Alerts    *alert.Desk         // nil: none of its routes is called
+	Costs     *cost.Desk
+	Logs      *logs.Hub  // nil: its route is not called
+	Shipping  *ship.Desk // nil: none of its routes is called
 	Store     *store.Store
+	Logins    *login.Desk
 	Authority *authority.Authority
 	Artifacts *artifact.Registry // nil: a backup has the database alone
+	History   *history.Book      // nil: it is switched off
 	Scratch   string             // directory in which a backup puts a copy of the database for a moment
 	Info      *reply.Info
 	Gateway   client.Gateway
@@ -62,6 +87,9 @@ func (a *API) Routes() *Handler {
 	s := &server{API: *a}
 	if s.Now == nil {
 		s.Now = time.Now
+	}
+	if s.Streams == nil {
+		s.Streams = livestream.New()
 	}
 	if s.Logger == nil {
 		s.Logger = slog.Default()

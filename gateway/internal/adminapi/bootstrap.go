@@ -6,20 +6,12 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
-)
-
-// Hints in answers that hold a script. A shell that runs such an answer says that there is no command with this name. So the hint has
-// no slash: with one, the shell would look for a file.
-const (
-	noShell       = "this answer is JSON, which no shell can run: "
-	orCommand     = ", or add -o script to the muster command"
-	notAScript    = noShell + "add format=script to the URL to get the script by itself" + orCommand
-	notAScriptYet = noShell + "ask for bootstrap-script of this node with format=script to get a script" + orCommand
 )
 
 // createNode makes a node that waits for its bootstrap, with a token and a script.
@@ -51,7 +43,7 @@ func (s *server) createNode(c *call, q client.CreateNodeRequest) (any, error) {
 		return nil, err
 	}
 	c.status = http.StatusCreated
-	return withScript{createdShape(node, m)}, nil
+	return withScript{shape.Created(node, m)}, nil
 }
 
 // noToken refuses names and labels that may be tokens: both are shown to everybody.
@@ -103,7 +95,7 @@ func (s *server) bootstrapScript(c *call, _ struct{}) (any, error) {
 		sendScript(c.w, m)
 		return streamed{}, nil
 	}
-	return withScript{scriptShape(node, m)}, nil
+	return withScript{shape.Script(node, m)}, nil
 }
 
 // mintRequest reads what the parameters mode and ttl ask for.

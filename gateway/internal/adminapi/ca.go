@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/client"
 )
@@ -11,7 +12,7 @@ import (
 // showGateway says where the gateway is and how it proves itself.
 func (s *server) showGateway(*call) (any, error) {
 	answer := s.Gateway
-	answer.PublicURLs = orNone(answer.PublicURLs)
+	answer.PublicURLs = shape.OrNone(answer.PublicURLs)
 	if s.Authority != nil {
 		answer.RootPin = s.Authority.RootPin()
 	}
@@ -29,8 +30,8 @@ func (s *server) showCA(c *call) (any, error) {
 	}
 	return client.CA{TrustDomain: o.TrustDomain, TrustNumber: o.Number, IssuedAt: o.IssuedAt.UTC(),
 		Intermediate: client.Intermediate(o.Intermediate),
-		Roots:        each(o.Roots, func(r authority.RootInfo) client.Root { return client.Root(r) }),
-		Keys:         each(o.Keys, func(k authority.KeyInfo) client.Key { return client.Key(k) })}, nil
+		Roots:        shape.Each(o.Roots, func(r authority.RootInfo) client.Root { return client.Root(r) }),
+		Keys:         shape.Each(o.Keys, func(k authority.KeyInfo) client.Key { return client.Key(k) })}, nil
 }
 
 func (s *server) rotateKey(c *call, q client.RotateRequest) (any, error) {

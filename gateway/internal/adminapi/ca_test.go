@@ -209,8 +209,8 @@ func TestBackup(t *testing.T) {
 	spoil(t, blobs, "three")
 	copied.Reset()
 	_, err = h.client().BackupAll(t.Context(), &copied)
-	if _, wrong := archive.Read(&copied, archive.Visitor{}); wrong == nil || err != nil {
-		t.Errorf("with a damaged blob: %v, %v", err, wrong)
+	if said, wrong := archive.Read(&copied, archive.Visitor{}); wrong != nil || err != nil || said.Blobs != 1 || said.Lacks != 1 {
+		t.Errorf("with a damaged blob: %v, %+v, %v", err, said, wrong)
 	}
 	if left, err := os.ReadDir(h.api.Scratch); err != nil || len(left) != 0 {
 		t.Errorf("%v is left, %v", left, err)

@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/release"
 	"muster/store"
@@ -20,7 +21,7 @@ func (s *server) listChannels(c *call) (any, error) {
 		return nil, err
 	}
 	all, err := s.Releases.Channels(c.r.Context())
-	return client.ChannelList{Channels: each(all, channelShape)}, err
+	return client.ChannelList{Channels: shape.Each(all, shape.Channel)}, err
 }
 
 func (s *server) showChannel(c *call) (any, error) {
@@ -44,7 +45,7 @@ func shownChannel(ch release.Channel, err error) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return channelShape(ch), nil
+	return shape.Channel(ch), nil
 }
 
 // patchChannel points a channel at a release, which its version names too.
@@ -65,7 +66,7 @@ func (s *server) patchChannel(c *call, q client.Promotion) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := release.Promotion{Digest: r.Digest, Plan: plan, Pointer: q.Pointer}
+	p := release.Promotion{Digest: r.Digest, Plan: plan, Pointer: q.Pointer, Seen: q.Seen}
 	return shownChannel(s.Releases.Point(c.r.Context(), name, p, c.caller.Actor))
 }
 
@@ -79,7 +80,8 @@ func (s *server) rollbackChannel(c *call, q client.Promotion) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shownChannel(s.Releases.Rollback(c.r.Context(), name, release.Promotion{Plan: plan, Pointer: q.Pointer}, c.caller.Actor))
+	p := release.Promotion{Plan: plan, Pointer: q.Pointer, Seen: q.Seen}
+	return shownChannel(s.Releases.Rollback(c.r.Context(), name, p, c.caller.Actor))
 }
 
 func (s *server) abortChannel(c *call, q client.Promotion) (any, error) {
@@ -87,7 +89,8 @@ func (s *server) abortChannel(c *call, q client.Promotion) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return shownChannel(s.Releases.Abort(c.r.Context(), name, q.Pointer, c.caller.Actor))
+	p := release.Promotion{Pointer: q.Pointer, Seen: q.Seen}
+	return shownChannel(s.Releases.Abort(c.r.Context(), name, p, c.caller.Actor))
 }
 
 // steers is the handler of a change of a rollout that needs nothing but the channel.
@@ -187,7 +190,7 @@ func (s *server) channelNodes(c *call) (any, error) {
 		page = page[:limit]
 		out.Next = placeOf(page[limit-1])
 	}
-	out.Nodes = each(page, channelNodeShape)
+	out.Nodes = shape.Each(page, shape.ChannelNode)
 	return out, nil
 }
 

@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/release"
 )
@@ -12,7 +13,7 @@ func (s *server) listCredentials(c *call) (any, error) {
 		return nil, err
 	}
 	all, err := s.Releases.Credentials(c.r.Context())
-	return client.RegistryCredentialList{Credentials: each(all, credentialShape)}, err
+	return client.RegistryCredentialList{Credentials: shape.Each(all, shape.Credential)}, err
 }
 
 func (s *server) setCredential(c *call, q client.RegistryCredentialRequest) (any, error) {
@@ -21,7 +22,7 @@ func (s *server) setCredential(c *call, q client.RegistryCredentialRequest) (any
 		return nil, err
 	}
 	set := release.Credential{Name: name, Host: q.Host, Realm: q.Realm, Username: q.Username, Password: q.Password}
-	return credentialShape(set), s.Releases.SetCredential(c.r.Context(), set, c.caller.Actor)
+	return shape.Credential(set), s.Releases.SetCredential(c.r.Context(), set, c.caller.Actor)
 }
 
 func (s *server) dropCredential(c *call) (any, error) {
@@ -40,8 +41,4 @@ func (c *call) credential() (string, error) {
 			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends")
 	}
 	return name, nil
-}
-
-func credentialShape(c release.Credential) client.RegistryCredential {
-	return client.RegistryCredential{Name: c.Name, Host: c.Host, Realm: c.Realm, Username: c.Username}
 }

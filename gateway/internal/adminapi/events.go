@@ -3,6 +3,7 @@ package adminapi
 import (
 	"math"
 
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
 	"muster/store"
 )
@@ -21,7 +22,7 @@ func (s *server) listEvents(c *call) (any, error) {
 		return nil, err
 	}
 	events, err := s.Store.Events(c.r.Context(), q)
-	return client.EventList{Events: each(events, eventShape)}, err
+	return client.EventList{Events: shape.Each(events, shape.Event)}, err
 }
 
 func eventQuery(p parameters) (store.EventQuery, error) {

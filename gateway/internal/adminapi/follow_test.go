@@ -7,9 +7,12 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/store"
 )
 
 func (h *house) dial() *client.Client {
@@ -134,4 +137,44 @@ func TestClientOfTasks(t *testing.T) {
 	if change, err := c.AddKey(ctx, client.AddKeyRequest{Role: "task", PublicKey: key}); err != nil || !change.Published {
 		t.Errorf("got %+v, %v", change, err)
 	}
+}
+
+// TestFollowRevoked: who may not read tasks any more reads no further, whether the account was revoked or has expired.
+func TestFollowRevoked(t *testing.T) {
+	inBubble(t, func(h *house) {
+		node := h.enrolled("n", "platform")
+		made := h.give("n", wire.TaskDiagCollect, "{}")
+		h.begin(node)
+		h.writes(node, made.ID, wire.TaskOutput{Data: []byte("first\n")})
+		end := h.now.Add(time.Minute)
+		routes := h.routes(false)
+		path := "tasks/" + made.ID + "/output?follow=true"
+		stays := h.follow(routes, path, h.account("stays", "", "tasks:read"))
+		gone := h.follow(routes, path, h.account("gone", "", "tasks:read"))
+		early := h.follow(routes, path+"&from=6", h.account("early", "", "tasks:read"))
+		short := h.follow(routes, path, h.accountWith(store.Account{Name: "short", Scopes: []string{"tasks:read"}, ExpiresAt: &end}))
+		h.ask("DELETE", "accounts/gone", "", "")
+		h.ask("DELETE", "accounts/early", "", "")
+		stays.hear()
+		if !gone.isOver() || !gone.broke || !early.isOver() || early.Code != 401 {
+			t.Errorf("after the revocation: over %v, cut %v; the one that had got nothing: over %v, %d", gone.isOver(), gone.broke,
+				early.isOver(), early.Code)
+		}
+		if short.isOver() {
+			t.Error("it ended before its account did")
+		}
+		h.later(2 * time.Minute)
+		time.Sleep(16 * time.Second)
+		synctest.Wait()
+		if !short.isOver() || !short.broke {
+			t.Errorf("after the expiry: over %v, cut %v", short.isOver(), short.broke)
+		}
+		if stays.isOver() {
+			t.Error("it ended for an account that is good")
+		}
+		for _, l := range []*listener{stays, gone, early, short} {
+			l.leave()
+			<-l.ended
+		}
+	})
 }

@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -26,12 +27,19 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/cost"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/glance"
+	"muster/gateway/internal/login"
 	"muster/gateway/internal/origin"
+	"muster/gateway/internal/overview"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/session"
+	"muster/gateway/internal/tail"
 	"muster/gateway/internal/task"
 	"muster/store"
+	"muster/store/costs"
 )
 
 // house is a gateway's insides with the admin API on top.
@@ -42,13 +50,27 @@ type house struct {
 	api   adminapi.API
 	now   time.Time
 
+	setting   sync.Mutex // held while now changes beside a stream
 	artifacts *artifact.Registry
+}
+
+func (h *house) clock() time.Time {
+	h.setting.Lock()
+	defer h.setting.Unlock()
+	return h.now
+}
+
+// later lets time pass beside a stream.
+func (h *house) later(d time.Duration) {
+	h.setting.Lock()
+	defer h.setting.Unlock()
+	h.now = h.now.Add(d)
 }
 
 func newHouse(t testing.TB) *house {
 	t.Helper()
 	h := &house{t: t, now: time.Date(2026, 11, 21, 10, 0, 0, 0, time.UTC)}
-	clock := func() time.Time { return h.now }
+	clock := h.clock
 	var err error
 	h.store, err = store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "db"), MasterKey: make([]byte, 32), Now: clock})
 	if err != nil {
@@ -68,6 +90,10 @@ func newHouse(t testing.TB) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	live, err := session.New(t.Context(), session.Config{Store: h.store, Sign: ca.SignTask, Keys: ca.TaskKeys, Ref: reg.Ref, Now: clock})
+	if err != nil {
+		t.Fatal(err)
+	}
 	registry, err := artifact.Open(t.Context(), artifact.Config{Folder: t.TempDir(), Records: h.store.Records(), Now: clock, Logger: quiet})
 	if err != nil {
 		t.Fatal(err)
@@ -77,17 +103,41 @@ func newHouse(t testing.TB) *house {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := releases.Load(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	h.artifacts = registry
 	h.audit = audit.New(audit.Config{Store: h.store, Now: clock})
 	h.api = adminapi.API{
-		Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Tasks: desk, Releases: releases, Store: h.store,
+		Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Tasks: desk, Sessions: live, Releases: releases,
+		Store:     h.store,
+		Overview:  overview.Open(overview.Config{Store: h.store, Ref: reg.Ref, Today: h.today}),
+		Logins:    login.New(h.store, clock, quiet),
 		Authority: ca,
 		Scratch:   t.TempDir(),
 		Info:      &reply.Info{Epoch: "e1", Now: clock, Logger: quiet}, Now: clock, Logger: quiet,
 		Gateway: client.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"},
 		Command: func(token string) string { return "join with " + token },
 	}
+	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})
+	h.api.Overview.Load(t.Context())
+	takers := []tail.Taker{{Name: "overview", Take: h.api.Overview.Changed}}
+	if h.api.Tail, err = tail.Open(t.Context(), tail.Config{Store: h.store, Takers: takers}); err != nil {
+		t.Fatal(err)
+	}
 	return h
+}
+
+func (h *house) rows() []*glance.Node {
+	rows, _ := h.api.Overview.Rows(overview.Query{})
+	return rows
+}
+
+func (h *house) today(nodeID string) *glance.Today {
+	if h.api.Costs == nil { // nothing is open yet
+		return nil
+	}
+	return h.api.Costs.Today(nodeID)
 }
 
 // routes are the API's on a listener: on TLS, or on the socket. Each time they begin with nobody refused.

@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
 )
@@ -26,7 +27,7 @@ func (s *server) listNodes(c *call) (any, error) {
 		Tenant: c.caller.Tenant, Selector: p.text("selector"), Status: p.text("status"), State: p.text("state"),
 		All: all, Limit: limit, Cursor: p.text("cursor"),
 	})
-	return client.NodePage{Nodes: each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
+	return client.NodePage{Nodes: shape.Each(page.Nodes, s.node), Next: page.Next, Total: page.Total}, err
 }
 
 // showNode finds a node by its name or its id.
@@ -40,16 +41,18 @@ func (s *server) showNode(c *call) (any, error) {
 
 // node is a node with what the release part knows of it.
 func (s *server) node(n fleet.Node) client.Node {
-	out := nodeShape(n)
+	out := shape.Node(n)
 	if s.Releases != nil {
-		out.Update = updateShape(s.Releases.Updating(n.ID))
+		out.Update = shape.Update(s.Releases.Updating(n.ID))
 	}
 	return out
 }
 
 func (s *server) detail(d fleet.Detail) client.NodeDetail {
-	out := detailShape(d)
+	out := shape.Detail(d)
 	out.Node = s.node(d.Node)
+	out.Findings = s.findings(d.ID)
+	out.Today = s.today(d.ID)
 	return out
 }
 

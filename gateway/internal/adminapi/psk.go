@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
 )
 
@@ -13,7 +14,7 @@ func (s *server) listPSKs(c *call) (any, error) {
 		return nil, err
 	}
 	psks, err := s.Bootstrap.PSKs(c.r.Context())
-	return client.PSKList{PSKs: each(psks, pskShape)}, err
+	return client.PSKList{PSKs: shape.Each(psks, shape.PSK)}, err
 }
 
 // setPSK makes a PSK the only live one. If the gateway generated it, the answer holds it. It is never shown again.

@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/selector"
+	"muster/store"
 )
 
 // query reads the parameters of a route. It refuses one that the route does not know, and one that is there twice: a mistyped name
@@ -109,4 +111,15 @@ func (p parameters) time(name string) (time.Time, error) {
 			"write it as 2026-11-21T10:00:00Z")
 	}
 	return at, nil
+}
+
+// picked gives the tenant and the selector of the nodes that a list is asked for. An account of one tenant asks for its own.
+func (c *call) picked(p parameters) (tenant string, terms []store.Term, err error) {
+	if tenant, err = c.caller.Within(p.text("tenant")); err != nil {
+		return "", nil, err
+	}
+	if terms, err = selector.Parse(p.text("selector")); err != nil {
+		return "", nil, err
+	}
+	return tenant, terms, selector.Check("", "", terms)
 }

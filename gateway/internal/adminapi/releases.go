@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/release"
 )
@@ -13,7 +14,7 @@ func (s *server) listReleases(c *call) (any, error) {
 		return nil, err
 	}
 	all, err := s.Releases.Releases(c.r.Context())
-	return client.ReleaseList{Releases: each(all, releaseShape)}, err
+	return client.ReleaseList{Releases: shape.Each(all, shape.Release)}, err
 }
 
 func (s *server) showRelease(c *call) (any, error) {
@@ -24,7 +25,7 @@ func (s *server) showRelease(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return releaseShape(r), nil
+	return shape.Release(r), nil
 }
 
 // addRelease makes a release. With a channel it also points that at it, in the usual waves. Where that fails the release stays, and the
@@ -46,14 +47,14 @@ func (s *server) addRelease(c *call, q client.NewRelease) (any, error) {
 	}
 	c.status = http.StatusCreated
 	if q.Channel == "" {
-		return releaseShape(r), nil
+		return shape.Release(r), nil
 	}
 	plan := release.DefaultPlan()
 	if _, err := s.Releases.Point(ctx, q.Channel, release.Promotion{Digest: r.Digest, Plan: &plan}, c.caller.Actor); err != nil {
 		return nil, err
 	}
 	r, err = s.Releases.Release(ctx, r.Digest)
-	return releaseShape(r), err
+	return shape.Release(r), err
 }
 
 func (s *server) dropRelease(c *call) (any, error) {
@@ -83,7 +84,7 @@ func (s *server) pinList(c *call) (any, error) {
 			pins[i].Node = release.Ref{ID: n.ID, Name: n.Name, Tenant: n.Tenant}
 		}
 	}
-	return client.PinList{Pins: each(pins, pinShape)}, err
+	return client.PinList{Pins: shape.Each(pins, shape.Pin)}, err
 }
 
 // addPins pins nodes. A release of their own is looked up first, so that its version will do.

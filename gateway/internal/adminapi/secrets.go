@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
 	"muster/store"
 )
@@ -24,7 +25,7 @@ func (s *server) listSecrets(c *call) (any, error) {
 		return nil, err
 	}
 	secrets, err := s.Store.LentSecrets(c.r.Context(), tenant)
-	return client.SecretList{Secrets: each(secrets, lentShape)}, err
+	return client.SecretList{Secrets: shape.Each(secrets, shape.Lent)}, err
 }
 
 // setSecret answers 201 for a new secret.
@@ -54,7 +55,7 @@ func (s *server) setSecret(c *call, q client.SecretRequest) (any, error) {
 	if row.CreatedAt.Equal(row.ChangedAt) {
 		c.status = http.StatusCreated
 	}
-	return lentShape(row), nil
+	return shape.Lent(row), nil
 }
 
 func (s *server) dropSecret(c *call) (any, error) {

@@ -3,6 +3,7 @@ package adminapi
 import (
 	"time"
 
+	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/client"
@@ -39,12 +40,15 @@ func (r Route) Pattern() string { return r.Method + " " + wire.PrefixAdmin + r.P
 func Table() []Route {
 	none := Body{}
 	usual := Body{Bytes: wire.MaxBody, Time: 10 * time.Second}
+	piece := Body{Bytes: pipe.MaxBody, Time: time.Minute}
 	psk := usual
 	psk.PSK = true
 	return []Route{
 		{"GET", "nodes", tenants(client.ScopeNodesRead), none, (*server).listNodes},
 		{"POST", "nodes", tenants(client.ScopeNodesWrite, client.ScopeTokensWrite), usual, takes((*server).createNode)},
 		{"GET", "nodes/{node}", tenants(client.ScopeNodesRead), none, (*server).showNode},
+		{"GET", "nodes/{node}/series", tenants(client.ScopeNodesRead), none, (*server).nodeSeries},
+		{"GET", "nodes/{node}/logs", tenants(client.ScopeLogsRead), none, (*server).nodeLogs},
 		{"PATCH", "nodes/{node}", tenants(client.ScopeNodesWrite), usual, takes((*server).patchNode)},
 		{"POST", "nodes/{node}/drain", tenants(client.ScopeNodesWrite), usual, apply(fleet.Drain)},
 		{"POST", "nodes/{node}/resume", tenants(client.ScopeNodesWrite), usual, apply(fleet.Resume)},
@@ -54,6 +58,25 @@ func Table() []Route {
 		{"POST", "nodes/{node}/labels", tenants(client.ScopeNodesWrite), usual, takes((*server).setLabels)},
 		{"POST", "nodes/{node}/bootstrap-script", tenants(client.ScopeNodesWrite, client.ScopeTokensWrite), usual,
 			takes((*server).bootstrapScript)},
+		{"GET", "fleet", tenants(client.ScopeNodesRead), none, (*server).showFleet},
+		{"GET", "fleet/costs", tenants(client.ScopeNodesRead), none, (*server).listCosts},
+		{"GET", "stream", tenants(client.ScopeNodesRead), none, (*server).liveStream},
+		{"GET", "findings", tenants(client.ScopeNodesRead), none, (*server).listFindings},
+		{"GET", "health-rules", fleetWide(client.ScopeNodesRead), none, (*server).listHealthRules},
+		{"PUT", "health-rules/{rule}", fleetWide(client.ScopeNodesWrite), usual, takes((*server).setHealthRule)},
+		{"DELETE", "health-rules/{rule}", fleetWide(client.ScopeNodesWrite), none, (*server).unsetHealthRule},
+		{"GET", "alerts", tenants(client.ScopeAlertsRead), none, (*server).listAlerts},
+		{"GET", "alert-silences", tenants(client.ScopeAlertsRead), none, (*server).listSilences},
+		{"POST", "alert-silences", tenants(client.ScopeAlertsWrite), usual, takes((*server).addSilence)},
+		{"DELETE", "alert-silences/{silence}", tenants(client.ScopeAlertsWrite), none, (*server).endSilence},
+		{"GET", "alert-receivers", fleetWide(client.ScopeAlertsRead), none, (*server).listReceivers},
+		{"PUT", "alert-receivers/{receiver}", fleetWide(client.ScopeAlertsWrite), usual, takes((*server).setReceiver)},
+		{"DELETE", "alert-receivers/{receiver}", fleetWide(client.ScopeAlertsWrite), none, (*server).dropReceiver},
+		{"POST", "alert-receivers/{receiver}/test", fleetWide(client.ScopeAlertsWrite), usual, takes((*server).testReceiver)},
+		{"GET", "log-shippings", tenants(client.ScopeLogsRead), none, (*server).listShippings},
+		{"PUT", "log-shippings/{shipping}", tenants(client.ScopeLogsWrite), usual, takes((*server).setShipping)},
+		{"DELETE", "log-shippings/{shipping}", tenants(client.ScopeLogsWrite), none, (*server).dropShipping},
+		{"POST", "log-shippings/{shipping}/test", tenants(client.ScopeLogsWrite), usual, takes((*server).testShipping)},
 		{"GET", "tokens", tenants(client.ScopeTokensRead), none, (*server).listTokens},
 		{"POST", "tokens", tenants(client.ScopeTokensWrite), usual, takes((*server).createToken)},
 		{"DELETE", "tokens/{token}", tenants(client.ScopeTokensWrite), none, (*server).revokeToken},
@@ -70,6 +93,16 @@ func Table() []Route {
 		{"POST", "tasks/{task}/cancel", parts(client.ScopeTasksWrite), usual, takes((*server).cancelTask)},
 		{"GET", "tasks/{task}/output", tenants(client.ScopeTasksRead), none, (*server).taskOutput},
 		{"GET", "tasks/{task}/archive", tenants(client.ScopeTasksRead), none, (*server).taskArchive},
+		{"GET", "sessions", parts(client.ScopeSessions), none, (*server).listSessions},
+		{"GET", "sessions/{session}", parts(client.ScopeSessions), none, (*server).showSession},
+		{"GET", "sessions/{session}/recording", parts(client.ScopeSessions), none, (*server).playSession},
+		{"GET", "nodes/{node}/sessions", parts(client.ScopeSessions), none, (*server).listSessions},
+		{"POST", "nodes/{node}/sessions", parts(client.ScopeSessions), usual, takes((*server).openSession)},
+		{"GET", "nodes/{node}/sessions/{session}", parts(client.ScopeSessions), none, (*server).showSession},
+		{"DELETE", "nodes/{node}/sessions/{session}", parts(client.ScopeSessions), none, (*server).killSession},
+		{"GET", "nodes/{node}/sessions/{session}/stream", parts(client.ScopeSessions), none, (*server).fetchPiece},
+		{"POST", "nodes/{node}/sessions/{session}/stream", parts(client.ScopeSessions), piece, (*server).sendPiece},
+		{"GET", "nodes/{node}/sessions/{session}/watch", parts(client.ScopeSessions), none, (*server).watchSession},
 		{"GET", "node-agent-releases", tenants(client.ScopeReleasesRead), none, (*server).listReleases},
 		{"POST", "node-agent-releases", fleetWide(client.ScopeReleasesWrite), usual, takes((*server).addRelease)},
 		{"GET", "node-agent-releases/{release}", tenants(client.ScopeReleasesRead), none, (*server).showRelease},
@@ -94,6 +127,7 @@ func Table() []Route {
 		{"PUT", "secrets/{secret}", tenants(client.ScopeSecretsWrite), usual, takes((*server).setSecret)},
 		{"DELETE", "secrets/{secret}", tenants(client.ScopeSecretsWrite), none, (*server).dropSecret},
 		{"GET", "events", tenants(client.ScopeEventsRead), none, (*server).listEvents},
+		{"POST", "logins", tenants(), usual, takes((*server).createLogin)},
 		{"GET", "whoami", tenants(), none, (*server).whoami},
 		{"GET", "gateway", tenants(), none, (*server).showGateway},
 		{"GET", "ca", fleetWide(client.ScopeNodesRead), none, (*server).showCA},

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/secret"
 	"muster/gateway/internal/task"
@@ -34,7 +35,7 @@ func (s *server) listTasks(c *call) (any, error) {
 		return nil, err
 	}
 	tasks, next, err := s.Tasks.Tasks(c.r.Context(), q)
-	return client.TaskPage{Tasks: each(tasks, taskShape), Next: next}, err
+	return client.TaskPage{Tasks: shape.Each(tasks, shape.Task), Next: next}, err
 }
 
 // knownTask refuses a type and a status that no task can have. Empty ones are not asked for.
@@ -132,7 +133,7 @@ func (c *call) task() (store.Task, error) {
 
 // shownTask is a task with what it has written.
 func (s *server) shownTask(c *call, t store.Task) (any, error) {
-	out := taskShape(t)
+	out := shape.Task(t)
 	log, err := s.Tasks.Log(c.r.Context(), t)
 	if err != nil {
 		return nil, err

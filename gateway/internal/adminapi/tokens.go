@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"time"
 
+	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
 	"muster/store"
@@ -16,7 +17,7 @@ func (s *server) listTokens(c *call) (any, error) {
 	}
 	now := s.now()
 	tokens, err := s.Bootstrap.Tokens(c.r.Context(), tenant, all)
-	return client.TokenList{Tokens: each(tokens, func(t store.Token) client.Token { return tokenShape(t, now) })}, err
+	return client.TokenList{Tokens: shape.Each(tokens, func(t store.Token) client.Token { return shape.Token(t, now) })}, err
 }
 
 // createToken shows the enrollment token once, with the command to join by it.
@@ -34,9 +35,9 @@ func (s *server) createToken(c *call, q client.TokenRequest) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	shape := tokenShape(row, s.now())
-	answer := client.NewToken{ID: shape.ID, Token: secret.Reveal(), ExpiresAt: shape.ExpiresAt, Tenant: shape.Tenant, Uses: shape.Uses,
-		Labels: shape.Labels, GPUs: shape.GPUs, BindInstance: shape.BindInstance}
+	made := shape.Token(row, s.now())
+	answer := client.NewToken{ID: made.ID, Token: secret.Reveal(), ExpiresAt: made.ExpiresAt, Tenant: made.Tenant, Uses: made.Uses,
+		Labels: made.Labels, GPUs: made.GPUs, BindInstance: made.BindInstance}
 	if s.Command != nil {
 		answer.Command = s.Command(answer.Token)
 	}

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"hash"
 	"io"
+	"slices"
 	"strings"
 	"time"
 )
@@ -38,13 +39,23 @@ type Summary struct {
 	DatabaseDigest string `json:"database"`      // sha256:<hex>
 	Blobs          int    `json:"blobs"`
 	Bytes          int64  `json:"blob_bytes"`
+	Lacks          int    `json:"lacks,omitempty"` // blobs that the database names and the gateway's disk has lost or damaged
 }
 
 // last is the last entry.
 type last struct {
 	Summary
-	Failed string `json:"failed,omitempty"` // why the gateway could not go on
+	Missing []string `json:"missing,omitempty"` // digests of some of those that it lacks
+	Needed  []string `json:"needed,omitempty"`  // some of what needs them, for a person
+	Failed  string   `json:"failed,omitempty"`  // why the gateway could not go on
 }
+
+// Bounds of the last entry, so that it is never longer than maxEnd, whatever has to be escaped in it.
+const (
+	mostMissing = 20  // of the blobs that an archive lacks are named
+	mostNeeded  = 3   // of what needs them is named
+	mostText    = 400 // bytes of a reason; an eighth of it for what needs a blob
+)
 
 // Blob is what an archive says of one blob.
 type Blob struct {
@@ -57,7 +68,9 @@ type Writer struct {
 	tar     *tar.Writer
 	at      time.Time
 	summary Summary
-	broken  bool // no further entry can be written
+	missing []string // the first of those that it lacks
+	needed  []string // the first of what needs them
+	broken  bool     // no further entry can be written
 }
 
 // NewWriter begins an archive that is made at this time.
@@ -91,6 +104,30 @@ func (w *Writer) Add(b Blob, content io.Reader) error {
 	return nil
 }
 
+// Lack notes a blob that the gateway's disk has lost or damaged, and what needs it, for a person. The archive is good without it, and says
+// so at its end.
+func (w *Writer) Lack(digest string, needed ...string) {
+	w.summary.Lacks++
+	if len(w.missing) < mostMissing {
+		w.missing = append(w.missing, digest)
+	}
+	for _, text := range needed {
+		if text = short(text, mostText/8); len(w.needed) < mostNeeded && !slices.Contains(w.needed, text) {
+			w.needed = append(w.needed, text)
+		}
+	}
+}
+
+// Missing is what the archive lacks: how many blobs, the first of them, and the first of what needs them.
+func (w *Writer) Missing() (count int, some, needed []string) {
+	return w.summary.Lacks, w.missing, w.needed
+}
+
+// short is the beginning of a text, of at most so many bytes.
+func short(text string, most int) string {
+	return strings.ToValidUTF8(text[:min(len(text), most)], "")
+}
+
 func (w *Writer) entry(name string, size int64, content io.Reader) error {
 	if err := w.tar.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: name, Size: size, Mode: 0o600, ModTime: w.at}); err != nil {
 		return err
@@ -104,14 +141,16 @@ func (w *Writer) entry(name string, size int64, content io.Reader) error {
 }
 
 // Close writes the end of a whole archive.
-func (w *Writer) Close() error { return w.end(last{Summary: w.summary}) }
+func (w *Writer) Close() error {
+	return w.end(last{Summary: w.summary, Missing: w.missing, Needed: w.needed})
+}
 
 // Fail ends an archive that could not be made whole. Whoever reads it is told why, where that can still be written.
 func (w *Writer) Fail(why error) error {
 	if w.broken {
 		return why
 	}
-	return errors.Join(why, w.end(last{Failed: why.Error()}))
+	return errors.Join(why, w.end(last{Failed: short(why.Error(), mostText)}))
 }
 
 func (w *Writer) end(l last) error {

@@ -170,10 +170,47 @@ func TestFailed(t *testing.T) {
 	out.Reset()
 	w = archive.NewWriter(&out, made)
 	err := errors.Join(w.Database(int64(len(content)), strings.NewReader(content)))
-	_ = w.Fail(errors.New("the disk is gone"))
+	_ = w.Fail(errors.New("the disk is gone" + strings.Repeat("\x01", 10_000))) // bounded, so that it can be read
 	_, failed = archive.Read(&out, archive.Visitor{})
 	if err != nil || failed == nil || !strings.Contains(failed.Error(), "the disk is gone") {
 		t.Errorf("got %v", failed)
+	}
+}
+
+// TestLacks: an archive of a registry that has lost blobs is good, and says what it lacks. Nobody can make it say less.
+func TestLacks(t *testing.T) {
+	var out bytes.Buffer
+	w := archive.NewWriter(&out, made)
+	err := errors.Join(w.Database(int64(len(content)), strings.NewReader(content)),
+		w.Add(archive.Blob{Digest: digest("one"), Size: 3}, strings.NewReader("one")))
+	for i := range 30 {
+		w.Lack(digest512(strings.Repeat("x", i)), fmt.Sprint("release ", i/2, strings.Repeat("\x01", 100)))
+	}
+	if err := errors.Join(err, w.Close()); err != nil {
+		t.Fatal(err)
+	}
+	var missing, needed []string
+	summary, err := archive.Read(bytes.NewReader(out.Bytes()), archive.Visitor{Missing: func(digests, by []string) {
+		missing = digests
+		needed = by
+	}})
+	if err != nil || summary.Lacks != 30 || summary.Blobs != 1 || len(missing) != 20 || missing[0] != digest512("") {
+		t.Errorf("got %+v, %d are named, %v", summary, len(missing), err)
+	}
+	if len(needed) != 3 || !strings.HasPrefix(needed[1], "release 1") || len(needed[1]) > 100 {
+		t.Errorf("needed by %q", needed)
+	}
+	for what, pair := range map[string][2]string{
+		"fewer": {`"lacks":30`, `"lacks":10`}, "a name": {`"missing":["sha512:`, `"missing":["sha256:`},
+	} {
+		changed := bytes.Replace(out.Bytes(), []byte(pair[0]), []byte(pair[1]), 1)
+		if _, err := archive.Read(bytes.NewReader(changed), archive.Visitor{}); err == nil || !strings.Contains(err.Error(), "damaged") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	whole := archive.Visitor{Missing: func(_, _ []string) { t.Error("nothing is missing") }}
+	if _, err := archive.Read(bytes.NewReader(sample(t)), whole); err != nil {
+		t.Error(err)
 	}
 }
 

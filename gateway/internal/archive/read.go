@@ -26,6 +26,7 @@ func IsDatabase(file io.Reader) bool {
 type Visitor struct {
 	Database func(size int64, content io.Reader) error
 	Blob     func(b Blob, content io.Reader) error
+	Missing  func(digests, needed []string) // some of the blobs that it lacks, and some of what needs them; see Summary.Lacks
 }
 
 // Read reads an archive to its end and verifies all of it. A nil function of the visitor is left out.
@@ -142,8 +143,17 @@ func (r *reader) end(size int64) error {
 	if l.Failed != "" {
 		return fmt.Errorf("the gateway could not go on: %.300q", l.Failed)
 	}
-	if l.Summary != r.summary {
+	r.summary.Lacks = l.Lacks
+	if l.Summary != r.summary || l.Lacks < len(l.Missing) {
 		return errors.New("it is damaged: it does not hold what its end says")
+	}
+	for _, digest := range l.Missing {
+		if _, _, err := named(digest); err != nil {
+			return fmt.Errorf("it is damaged: %w", err)
+		}
+	}
+	if r.visitor.Missing != nil && l.Lacks > 0 {
+		r.visitor.Missing(l.Missing, l.Needed)
 	}
 	return nil
 }

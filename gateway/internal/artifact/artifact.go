@@ -6,6 +6,7 @@
 //
 //	blobs/sha256/<64 hex>    one whole, verified blob
 //	blobs/sha512/<128 hex>   the same, for what was pushed by such a digest
+//	blobs/*/<hex>.damaged    a blob whose bytes have changed on the disk: it goes when the blob is pushed again
 //	uploads/<64 hex>         one upload that is under way: its size is how far it has come
 //
 // A file comes into blobs whole, in one step, before the database knows of it. So a crash leaves at most a file that nobody knows, and

@@ -3,6 +3,7 @@ package artifact
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 
 	"muster/store"
@@ -175,19 +176,47 @@ func (r *Registry) Keep(do func() error) error {
 	return do()
 }
 
-// Raw opens a blob by its digest, whichever repository has it. It is for backups.
+// Raw opens a blob by its digest, whichever repository has it, and makes sure of its bytes first. It is for backups. BLOB_UNKNOWN where it
+// is lost, damaged, or cannot be read. One that is damaged is set aside, so that it can be pushed again.
 func (r *Registry) Raw(ctx context.Context, digest string) (Blob, error) {
-	if _, err := ParseDigest(digest); err != nil {
+	d, err := ParseDigest(digest)
+	if err != nil {
 		return Blob{}, err
 	}
-	blob, err := r.records.Stored(ctx, digest)
+	stored, err := r.records.Stored(ctx, digest)
 	if errors.Is(err, store.ErrNotFound) {
 		return Blob{}, unknownBlob(digest)
 	}
 	if err != nil {
 		return Blob{}, err
 	}
-	return r.openBlob(Info(blob))
+	blob, err := r.openBlob(Info(stored))
+	if err != nil {
+		return blob, err
+	}
+	sum := newHash(d.Algorithm)
+	_, err = io.Copy(sum, blob)
+	if err == nil {
+		_, err = blob.Seek(0, io.SeekStart)
+	}
+	switch {
+	case err != nil:
+		r.log.Error("a blob cannot be read", "digest", digest, "error", err)
+	case sumOf(d.Algorithm, sum) != d:
+		r.setAside(d, blob.File)
+	default:
+		return blob, nil
+	}
+	return Blob{}, errors.Join(unknownBlob(digest), blob.Close())
+}
+
+// setAside gives a blob's file another name, unless it was replaced meanwhile. Who has it open reads on.
+func (r *Registry) setAside(d Digest, damaged *os.File) {
+	lock := r.lock(d)
+	lock.Lock()
+	defer lock.Unlock()
+	to, err := r.folder.setAside(d, damaged)
+	r.log.Error("a blob is damaged: push again what needs it", "digest", d.String(), "aside", to, "error", err)
 }
 
 // dropOrphan removes the file of a blob unless the database knows it. The lock of the digest must be held.

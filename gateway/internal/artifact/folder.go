@@ -20,6 +20,7 @@ import (
 const (
 	blobsFolder   = "blobs"
 	uploadsFolder = "uploads"
+	damagedEnd    = ".damaged" // behind the name of a blob whose bytes are others
 )
 
 // folder is the registry on disk. Every path in it is made of digits that were checked, never of what a client named.
@@ -112,6 +113,7 @@ func (f folder) publish(file *os.File, id string, blob Info) error {
 	if err := os.Rename(f.upload(id), f.blob(d)); err != nil {
 		return diskError(err)
 	}
+	_ = os.Remove(f.blob(d) + damagedEnd) // most have none
 	if err := f.at("sync folder"); err != nil {
 		return diskError(err)
 	}
@@ -148,6 +150,26 @@ func (f folder) has(blob Info) bool {
 		return false
 	}
 	return file.Close() == nil
+}
+
+// setAside takes the name from a file of a blob, if it has it still.
+func (f folder) setAside(d Digest, file *os.File) (to string, err error) {
+	named, err := os.Stat(f.blob(d))
+	if err != nil {
+		return "", err
+	}
+	open, err := file.Stat()
+	if err != nil || !os.SameFile(named, open) {
+		return "", err
+	}
+	if err := f.at("set aside"); err != nil {
+		return "", err
+	}
+	to = f.blob(d) + damagedEnd
+	if err := os.Rename(f.blob(d), to); err != nil {
+		return "", err
+	}
+	return to, durable.SyncDirectory(f.algorithm(d.Algorithm))
 }
 
 // remove removes a file. One that is not there is no error.

@@ -378,3 +378,43 @@ func TestImport(t *testing.T) {
 	_, err = f.Raw(t.Context(), "x")
 	f.want("raw: no digest", err, artifact.CodeDigestInvalid)
 }
+
+// TestDamaged: a blob whose bytes have changed on the disk is set aside, so that a client is told to push it again. Then all is well.
+func TestDamaged(t *testing.T) {
+	f := newFixture(t)
+	digest := f.put("a", "hello")
+	f.must(os.WriteFile(f.file(digest), []byte("hallo"), 0o600))
+	_, err := f.Raw(t.Context(), digest)
+	f.want("raw", err, artifact.CodeBlobUnknown)
+	_, err = f.Stat(t.Context(), "a", digest)
+	f.want("stat", err, artifact.CodeBlobUnknown)
+	if _, err := os.Stat(f.file(digest) + ".damaged"); err != nil {
+		t.Errorf("it is not set aside: %v", err)
+	}
+	f.must(f.Sweep(t.Context()))
+	f.put("a", "hello")
+	if got := f.read("a", digest); got != "hello" {
+		t.Errorf("pushed again: %q", got)
+	}
+	f.sound()
+	if left := f.files("blobs"); len(left) != 1 {
+		t.Errorf("left: %v", left)
+	}
+}
+
+// TestUnreadable: a blob that cannot be read counts as lost, and keeps its place.
+func TestUnreadable(t *testing.T) {
+	f := newFixture(t)
+	folder := filepath.Join(f.config.Folder, "a folder") // it opens, and cannot be read
+	f.must(os.Mkdir(folder, 0o700))
+	info, err := os.Stat(folder)
+	f.must(err)
+	digest := f.put("a", strings.Repeat("x", int(info.Size())))
+	f.must(os.Remove(f.file(digest)))
+	f.must(os.Rename(folder, f.file(digest)))
+	_, err = f.Raw(t.Context(), digest)
+	f.want("raw", err, artifact.CodeBlobUnknown)
+	if _, err := os.Stat(f.file(digest)); err != nil {
+		t.Error(err)
+	}
+}

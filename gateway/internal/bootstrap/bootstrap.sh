@@ -280,12 +280,43 @@ main() {
 		say "${sum%% *}"
 	}
 
-	# fetch URL FILE [TYPE]: over HTTPS. Where the gateway's certificate is its own, this script's trust alone counts: not what the
+	# fetch URL FILE [TYPE]: over HTTPS. A registry elsewhere may keep its blobs in yet another place. The tools follow nothing by themselves:
+	# some of them would give authorization to that place as well. It is for its own host alone.
+	fetch() {
+		! ask "$@" || return 0
+		for _ in 1 2 3; do
+			case $url in
+			"$GATEWAY"/*) return 1 ;;
+			esac
+			case $code in
+			30[12378]) ;;
+			*) return 1 ;;
+			esac
+			here=${url#https://} here=${here%%[/?]*}
+			case $moved in
+			*[!A-Za-z0-9:/._~%?=\&+,\;@!*\(\)-]*) return 1 ;;
+			//*) moved=https:$moved ;;
+			/*) moved=https://$here$moved ;; # curl says it whole, wget as it came
+			https://*) ;;
+			*) return 1 ;;
+			esac
+			there=${moved#https://} there=${there%%[/?]*}
+			case $there in
+			*@*) return 1 ;;
+			"$here") ;;
+			*) authorization='' ;;
+			esac
+			! ask "$moved" "$2" "${3:-*/*}" || return 0
+		done
+		return 1
+	}
+
+	# ask URL FILE [TYPE]: once. Where the gateway's certificate is its own, this script's trust alone counts: not what the
 	# system trusts, nor what a configuration file says. A URL may hold the token, so it stands in no program's arguments. code is
 	# the HTTP status, refused the gateway's word for a refusal; what the tool said is in $work/why. authorization, where it is set, goes
-	# along as a header, in no argument either.
-	fetch() {
-		url=$1 to=$2 type=${3:-*/*} code='' refused='' failed=0 roots=$CERTIFICATE
+	# along as a header, in no argument either. moved is where a redirect leads to.
+	ask() {
+		url=$1 to=$2 type=${3:-*/*} code='' moved='' refused='' failed=0 roots=$CERTIFICATE
 		case $url in
 		"$GATEWAY"/*) ;;
 		*) roots=system ;;
@@ -306,13 +337,11 @@ main() {
 	with_curl() {
 		set --
 		[ "$roots" != own ] || set -- --cacert "$bundle" --capath "$work/none"
-		case $url in # a registry elsewhere may keep its blobs in yet another place
-		"$GATEWAY"/*) ;;
-		*) set -- "$@" --location --max-redirs 3 --proto-redir =https ;;
-		esac
 		code=$(printf '%surl = "%s"\n' "${authorization:+header = \"Authorization: $authorization\"
 }" "$url" | curl -qgsS --proto =https --connect-timeout 20 --speed-limit 1024 --speed-time 30 --retry 3 --retry-delay 2 \
-			-H "Accept: $type" -o "$to" -w '%{http_code}' "$@" -K - 2>"$work/why")
+			-H "Accept: $type" -o "$to" -w '%{http_code} %{redirect_url}' "$@" -K - 2>"$work/why") || failed=$?
+		moved=${code#* } code=${code%% *}
+		return "$failed"
 	}
 
 	# with_wget: a wget with GnuTLS leaves the system's trust out where it is given a folder, one with OpenSSL asks the environment.
@@ -332,6 +361,7 @@ main() {
 			return 0
 		fi
 		code=$(sed -n 's/.*HTTP\/[0-9.]* \([1-5][0-9][0-9]\).*/\1/p' "$work/why" | sed -n '$p')
+		moved=$(sed -n 's/^ *[Ll]ocation: *\([^ ]*\).*/\1/p' "$work/why" | sed -n '$p')
 		return 1
 	}
 

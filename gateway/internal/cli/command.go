@@ -14,6 +14,7 @@ type Command struct {
 	Most       int    // arguments; -1: any number
 	Flags      []string
 	Says       map[string]string // what a flag means here, where its usual words do not fit
+	Program    bool              // words behind -- are a program with its arguments, which the command reads by Session.Behind
 	ServeFlags bool              // what stands behind the name are flags of muster serve; the command reads them by Env.Serve
 	NoGateway  bool              // it reaches no gateway, so that the flags which lead to one mean nothing to it
 	Summary    string
@@ -82,7 +83,7 @@ func (all catalog) find(words []string) (*Command, []string, error) {
 		if len(words) >= len(parts) && slices.Equal(words[:len(parts)], parts) {
 			return &all[i], words[len(parts):], nil
 		}
-		group = group || len(words) == 1 && parts[0] == words[0]
+		group = group || len(words) < len(parts) && slices.Equal(words, parts[:len(words)])
 		names = append(names, all[i].Name)
 	}
 	if group {
@@ -103,11 +104,12 @@ func (all catalog) tree() (first []string, next map[string][]string) {
 	first = []string{serveName, helpName}
 	next = map[string][]string{completionName: shells(), helpName: topicNames()}
 	for _, c := range all {
-		word, second, _ := strings.Cut(c.Name, " ")
+		word, rest, _ := strings.Cut(c.Name, " ")
 		if !slices.Contains(first, word) {
 			first = append(first, word)
 		}
-		if second != "" {
+		second, _, _ := strings.Cut(rest, " ")
+		if second != "" && !slices.Contains(next[word], second) {
 			next[word] = append(next[word], second)
 		}
 	}

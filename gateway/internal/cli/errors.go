@@ -9,7 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/client"
+	"muster/gateway/internal/client/dial"
 )
 
 // ErrReported ends a command whose failures were printed as they came.
@@ -19,6 +19,21 @@ var ErrReported = errors.New("reported")
 type usageError struct{ message, hint string }
 
 func (e *usageError) Error() string { return e.message }
+
+// EndedWith ends a command with an exit code of its own: that of a program that it ran elsewhere.
+type EndedWith struct {
+	Code int
+	Err  error // printed first; nil: all was said
+}
+
+func (e *EndedWith) Error() string {
+	if e.Err != nil {
+		return e.Err.Error()
+	}
+	return fmt.Sprintf("exit code %d", e.Code)
+}
+
+func (e *EndedWith) Unwrap() error { return e.Err }
 
 // Usagef is the error of a command that was used wrongly, with a hint at the right use.
 func Usagef(hint, format string, args ...any) error {
@@ -45,7 +60,7 @@ func (s *Session) Trouble(ctx context.Context, name string, err error) {
 // explain gives the words for an error, and the next step where there is one.
 func (s *Session) explain(ctx context.Context, err error) (message, hint string) {
 	var detail *wire.ErrorDetail
-	var socket *client.SocketError
+	var socket *dial.SocketError
 	switch {
 	case errors.As(err, &detail):
 		return detail.Message, detail.Hint

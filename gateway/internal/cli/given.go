@@ -16,13 +16,13 @@ type Flags struct {
 	getenv func(string) string
 }
 
-// split parts words from flags, which may stand anywhere; "--" ends them.
-func split(args []string) (words []string, s Flags, err error) {
+// split parts words from flags, which may stand anywhere; "--" ends them. behind are the words after it, nil where there is none.
+func split(args []string) (words, behind []string, s Flags, err error) {
 	s.values = map[string][]string{}
 	for i := 0; i < len(args); i++ {
 		arg := args[i]
 		if arg == "--" {
-			return append(words, args[i+1:]...), s, nil
+			return words, append([]string{}, args[i+1:]...), s, nil
 		}
 		if len(arg) < 2 || arg[0] != '-' {
 			words = append(words, arg)
@@ -32,20 +32,20 @@ func split(args []string) (words []string, s Flags, err error) {
 		o, known := lookup(name)
 		switch {
 		case !known:
-			return nil, s, unknownFlag(arg, name)
+			return nil, nil, s, unknownFlag(arg, name)
 		case o.value == "" && inline && value != "true":
-			return nil, s, Usagef("write --"+o.name+" alone", "--%s takes no value", o.name)
+			return nil, nil, s, Usagef("write --"+o.name+" alone", "--%s takes no value", o.name)
 		case o.value == "":
 			value = "true"
 		case !inline && i+1 == len(args):
-			return nil, s, Usagef("write --"+o.name+" "+o.value, "--%s needs a value", o.name)
+			return nil, nil, s, Usagef("write --"+o.name+" "+o.value, "--%s needs a value", o.name)
 		case !inline:
 			i++
 			value = args[i]
 		}
 		s.values[o.name] = append(s.values[o.name], value)
 	}
-	return words, s, nil
+	return words, nil, s, nil
 }
 
 // unknownFlag says what there is instead. arg is the flag as it was written.

@@ -105,8 +105,8 @@ func (s *Session) help(cmd *Command, words []string, asked bool) error {
 		commandHelp(&text, cmd)
 	case serve:
 		fmt.Fprintln(&text, "muster serve --help shows the gateway's own flags.")
-	case len(words) == 1:
-		s.commands.groupHelp(&text, words[0])
+	case len(words) > 0:
+		s.commands.groupHelp(&text, strings.Join(words, " "))
 	default:
 		s.commands.overview(&text)
 	}

@@ -23,9 +23,15 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/cost"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/glance"
+	"muster/gateway/internal/login"
+	"muster/gateway/internal/overview"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/tail"
 	"muster/store"
+	"muster/store/costs"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -68,13 +74,25 @@ func newHouse(t testing.TB) *house {
 	tokens := bootstrap.New(bootstrap.Config{Store: h.store, Now: clock})
 	gate := account.NewGate(account.Config{Store: h.store, Info: info, Audit: audit.New(audit.Config{Store: h.store, Now: clock}),
 		PSKs: tokens, Socket: true, Now: clock, Logger: quiet})
-	h.api = adminapi.API{Gate: gate, Fleet: nodes, Bootstrap: tokens, Store: h.store, Info: info, Now: clock, Logger: quiet,
+	h.api = adminapi.API{Gate: gate, Fleet: nodes, Bootstrap: tokens, Store: h.store, Logins: login.New(h.store, clock, quiet),
+		Overview: overview.Open(overview.Config{Store: h.store, Ref: nodes.Ref, Today: h.today}), Info: info, Now: clock, Logger: quiet,
 		Command: func(token string) string {
 			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`
 		}}
+	if h.api.Tail, err = tail.Open(t.Context(), tail.Config{Store: h.store}); err != nil {
+		t.Fatal(err)
+	}
+	h.api.Costs = cost.New(cost.Config{Records: costs.New(h.store.Records()), Ready: h.api.Overview.Ready, Nodes: h.rows, Now: clock})
 	h.dir = h.listen()
 	return h
 }
+
+func (h *house) rows() []*glance.Node {
+	rows, _ := h.api.Overview.Rows(overview.Query{})
+	return rows
+}
+
+func (h *house) today(nodeID string) *glance.Today { return h.api.Costs.Today(nodeID) }
 
 func (h *house) listen() string { return listen(h.t, h.api.Routes()) }
 
@@ -110,6 +128,9 @@ func (h *house) muster(args ...string) (code int, stdout, stderr string) {
 
 func (h *house) run(ctx context.Context, args ...string) (code int, stdout, stderr string) {
 	h.t.Helper()
+	if _, _, _, err := h.store.Nodes(ctx, store.NodeQuery{Limit: 1}); err == nil { // a test may have closed it
+		h.api.Overview.Load(h.t.Context()) // a gateway does that by itself
+	}
 	var out, errs bytes.Buffer
 	code = cli.Run(ctx, cli.Env{Args: args, Getenv: func(name string) string { return h.env[name] }, Stdin: strings.NewReader(h.stdin),
 		Stdout: &out, Stderr: &errs, Version: "1.2.3", Screen: func() int { return h.screen }, Local: h.local,

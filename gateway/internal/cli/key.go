@@ -1,10 +1,18 @@
 package cli
 
 import (
+	"context"
 	"crypto/ed25519"
 	"crypto/x509"
+	"encoding/json"
 	"encoding/pem"
+	"errors"
 	"fmt"
+	"time"
+
+	"muster/agent/sign"
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
 )
 
 // SigningKey reads an operator's private Ed25519 key in PKCS#8, as muster key generate and openssl genpkey write it.
@@ -24,4 +32,55 @@ func (s *Session) SigningKey(file string) (ed25519.PrivateKey, error) {
 		return nil, Hinted(file+" holds no private Ed25519 key", hint)
 	}
 	return key, nil
+}
+
+// OperatorKey is the key that --key names; nil: the gateway signs.
+func (s *Session) OperatorKey() (ed25519.PrivateKey, error) {
+	file := s.Flags.Text("key")
+	if file == "" {
+		return nil, nil
+	}
+	return s.SigningKey(file)
+}
+
+// Sign signs a task or the opening of a session here. The node's id and enrolment come from the gateway; the node compares them with its
+// own. The document says what p says of its id, type and params, and is good for so long.
+func (s *Session) Sign(ctx context.Context, c *client.Client, key ed25519.PrivateKey, node string, p wire.TaskPayload,
+	lasts time.Duration) (*wire.SignedTask, error) {
+	raw, err := c.Node(ctx, node)
+	if err != nil {
+		return nil, err
+	}
+	n, err := client.ReadNode(raw)
+	if err != nil {
+		return nil, err
+	}
+	p.NodeID = n.ID
+	p.Enrolment = n.Enrolment
+	p.IssuedAt = s.Now().UTC()
+	p.ExpiresAt = p.IssuedAt.Add(lasts)
+	p.Nonce = wire.NewTaskID()
+	payload, err := json.Marshal(p)
+	if err != nil {
+		return nil, err
+	}
+	signed := sign.SealTask(key, payload)
+	return &signed, nil
+}
+
+// Ask is how a command asks for a session with a node: signed here where there is a key.
+func (s *Session) Ask(ctx context.Context, c *client.Client, key ed25519.PrivateKey, node, kind string,
+	params wire.SessionParams) (client.SessionAsk, error) {
+	var refusal *wire.ErrorDetail
+	if err := params.Check(); errors.As(err, &refusal) {
+		return client.SessionAsk{}, Usagef(refusal.Hint, "%s", refusal.Message)
+	} else if err != nil {
+		return client.SessionAsk{}, err
+	}
+	raw, err := json.Marshal(params)
+	if err != nil || key == nil {
+		return client.SessionAsk{Type: kind, Params: raw}, err
+	}
+	signed, err := s.Sign(ctx, c, key, node, wire.TaskPayload{TaskID: wire.NewSessionID(), Type: kind, Params: raw}, wire.MaxSessionWait)
+	return client.SessionAsk{Signed: signed}, err
 }

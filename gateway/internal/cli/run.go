@@ -11,6 +11,9 @@ import (
 	"errors"
 	"io"
 	"io/fs"
+	"os"
+	"os/signal"
+	"syscall"
 	"time"
 
 	"muster/gateway/internal/cli/screen"
@@ -40,6 +43,7 @@ type Env struct {
 
 	Screen      func() int                                 // columns of the terminal that Stdout is, 0: it is none; nil: it is asked
 	Interactive func() bool                                // a person can answer questions; nil: Stdin is a terminal
+	Signals     func() (<-chan os.Signal, func())          // what a person interrupts with, until the func is called; nil: the process's
 	Now         func() time.Time                           // nil: time.Now
 	Pause       func(context.Context, time.Duration) error // between two looks; nil: a timer
 }
@@ -56,6 +60,9 @@ func (e Env) complete() Env {
 	if e.Interactive == nil {
 		e.Interactive = func() bool { return isTerminal(e.Stdin) }
 	}
+	if e.Signals == nil {
+		e.Signals = signals
+	}
 	if e.Now == nil {
 		e.Now = time.Now
 	}
@@ -66,14 +73,21 @@ func (e Env) complete() Env {
 	return e
 }
 
-// Run runs one of the commands and gives the exit code: 0 done, 1 failed, 2 used wrongly.
+// Run runs one of the commands and gives the exit code: 0 done, 1 failed, 2 used wrongly; a command that runs a program elsewhere gives
+// that one's.
 func Run(ctx context.Context, env Env, commands []Command) int {
 	s := &Session{Env: env.complete(), commands: commands}
 	err := s.execute(ctx)
 	var usage *usageError
+	var ended *EndedWith
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &ended):
+		if ended.Err != nil {
+			s.Report(s.explain(ctx, ended.Err))
+		}
+		return ended.Code
 	case errors.As(err, &usage):
 		s.Report(usage.message, usage.hint)
 		return exitUsage
@@ -90,12 +104,12 @@ func Run(ctx context.Context, env Env, commands []Command) int {
 // execute finds the command and runs it.
 func (s *Session) execute(ctx context.Context) error {
 	args, ofServe := s.commands.divide(s.Args)
-	words, flags, err := split(args)
+	words, behind, flags, err := split(args)
 	if err != nil {
 		return err
 	}
 	s.Flags = flags
-	command, rest, err := s.commands.find(words)
+	command, rest, err := s.commands.find(append(words, behind...))
 	if err != nil {
 		return err
 	}
@@ -105,12 +119,17 @@ func (s *Session) execute(ctx context.Context) error {
 	case command == nil || flags.Given("help"):
 		return s.help(command, rest, flags.Given("help"))
 	}
+	if command.Program {
+		rest = rest[:max(len(rest)-len(behind), 0)]
+		s.Behind = behind
+	}
 	if err := command.check(flags, rest); err != nil {
 		return err
 	}
 	s.Name = command.Name
 	s.Words = append(rest, ofServe...)
 	s.Flags.getenv = s.Getenv
+	s.plainOut = s.Stdout
 	out := &checked{w: s.Stdout}
 	s.Stdout = out
 	if err := command.Run(ctx, s); err != nil {
@@ -131,4 +150,11 @@ func (c *checked) Write(b []byte) (int, error) {
 		c.err = err
 	}
 	return n, err
+}
+
+// signals are those that ask a program to end.
+func signals() (<-chan os.Signal, func()) {
+	came := make(chan os.Signal, 4)
+	signal.Notify(came, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	return came, func() { signal.Stop(came) }
 }

@@ -15,12 +15,14 @@ import (
 // Session is one command at work.
 type Session struct {
 	Env
-	Flags Flags
-	Words []string // the command's arguments that are no flags
-	Name  string   // of the command: "node ls"
+	Flags  Flags
+	Words  []string // the command's arguments that are no flags
+	Behind []string // of a command with Program: the words behind --; nil: there was none
+	Name   string   // of the command: "node ls"
 
 	commands catalog
-	files    string // the data directory that the command works on without a gateway; empty: it does not
+	plainOut io.Writer // Stdout as the process has it
+	files    string    // the data directory that the command works on without a gateway; empty: it does not
 }
 
 // Client reaches the gateway that the flags and the environment name. A flag wins over every variable, so --data wins over MUSTER_URL.
@@ -77,6 +79,28 @@ func (s *Session) ReadFile(name string) ([]byte, error) {
 	return raw, err
 }
 
+// ReadValue reads a value that is to be kept secret: from the file that --file names, or from a pipe, and never from the arguments. A line
+// feed at its end is cut. what names it in errors: "secret".
+func (s *Session) ReadValue(what string) (string, error) {
+	const hint = "--file FILE or a pipe gives it"
+	file := s.Flags.Text("file")
+	if file == "" && s.Interactive() {
+		return "", Usagef(hint, "where does the %s come from?", what)
+	}
+	if file == "" {
+		file = "-"
+	}
+	raw, err := s.ReadFile(file)
+	if err != nil {
+		return "", fmt.Errorf("read the %s: %w", what, err)
+	}
+	value := strings.TrimRight(string(raw), "\r\n")
+	if value == "" {
+		return "", Usagef(hint, "the %s is empty", what)
+	}
+	return value, nil
+}
+
 // dataDir is the data directory that this call is about.
 func (s *Session) dataDir() (string, error) {
 	dir := s.Flags.Text("data")
@@ -129,6 +153,25 @@ func pause(ctx context.Context, d time.Duration) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Terminal is the terminal that can show a live picture, and that keys come from; nil: there is none, or one that can only print.
+func (s *Session) Terminal() (in, out *os.File) {
+	term := s.Getenv("TERM")
+	if term == "" || term == "dumb" {
+		return nil, nil
+	}
+	return s.Keyboard()
+}
+
+// Keyboard is the terminal that a person types on, whatever it can show; nil: there is none.
+func (s *Session) Keyboard() (in, out *os.File) {
+	in, _ = s.Stdin.(*os.File)
+	out, _ = s.plainOut.(*os.File)
+	if in == nil || out == nil || s.Screen() == 0 || !s.Interactive() {
+		return nil, nil
+	}
+	return in, out
 }
 
 // isTerminal tells whether a person may be at the other end.

@@ -32,6 +32,7 @@ type CreatedNode struct {
 	ScriptSHA256   string    `json:"script_sha256"`
 
 	Packages []BootstrapPackage `json:"packages"`
+	Metadata BootstrapMetadata  `json:"metadata"`
 }
 
 // BootstrapScript answers POST nodes/{node}/bootstrap-script: the only time that the token is shown.

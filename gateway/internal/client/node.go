@@ -23,6 +23,8 @@ type Node struct {
 	Status       string            `json:"status"`
 	LastSeen     *time.Time        `json:"last_seen"`
 	CreatedAt    time.Time         `json:"created_at"`
+	EnrolledAt   *time.Time        `json:"enrolled_at"` // null: it has not joined yet
+	RetiredAt    *time.Time        `json:"retired_at"`  // null: it is not given back
 	Banned       bool              `json:"banned"`
 	Recoveries   int               `json:"recoveries"` // renewals with an expired certificate
 	Address      string            `json:"address"`
@@ -35,6 +37,7 @@ type Node struct {
 	Enrolment    string            `json:"enrolment"` // its last one, for a task that is signed elsewhere; empty: none
 
 	GPUsExpected    *int     `json:"gpus_expected"`    // the gateway's record of how many GPUs it has; null: none
+	PricePerHour    *float64 `json:"price_per_hour"`   // by its label; null: no price, or none that can be read
 	IntervalSeconds *float64 `json:"interval_seconds"` // between its heartbeats, as it says
 
 	RecoveryUntil *time.Time `json:"recovery_until"` // until when an operator lets it back in

@@ -55,20 +55,23 @@ type Promotion struct {
 	Digest  string          `json:"digest,omitempty"`  // digest or version; a rollback leaves it out
 	Wave    json.RawMessage `json:"wave,omitempty"`    // Waves; left out: the usual ones; null: all nodes at once
 	Pointer json.RawMessage `json:"pointer,omitempty"` // signed by an operator; left out: the gateway signs
+	Seen    int64           `json:"seen,omitempty"`    // seq of the channel as the caller saw it: another one by now is refused
 }
 
 // Channel is a channel as the API shows it.
 type Channel struct {
-	Channel   string        `json:"channel"`
-	Digest    string        `json:"digest"`
-	Version   string        `json:"version"`
-	Previous  string        `json:"previous"` // digest of the release before; empty: there was none
-	Sequence  int64         `json:"seq"`
-	SignedBy  string        `json:"signed_by"`
-	State     string        `json:"state"` // of the newest rollout: running, paused, halted, aborted or done; empty: there was none
+	Channel  string `json:"channel"`
+	Digest   string `json:"digest"`
+	Version  string `json:"version"`
+	Previous string `json:"previous"` // digest of the release before; empty: there was none
+	Sequence int64  `json:"seq"`
+	SignedBy string `json:"signed_by"`
+	// State is of the newest rollout: running, paused, halted, aborted or done; behind after a restore; empty: there was none.
+	State     string        `json:"state"`
 	Why       string        `json:"why"`
 	Wave      int           `json:"wave"` // that is under way, from 1; 0: none
 	Waves     int           `json:"waves"`
+	NextAt    *time.Time    `json:"next_wave_at,omitempty"` // this wave is through, and watched until then
 	Counts    RolloutCounts `json:"counts"`
 	UpdatedAt time.Time     `json:"updated_at"`
 	UpdatedBy string        `json:"updated_by"`
@@ -84,6 +87,7 @@ type RolloutCounts struct {
 	Admitted   int `json:"admitted"`    // let in, and not through
 	Failed     int `json:"failed"`      // went back, or could not install it
 	Silent     int `json:"silent"`      // fell silent after they were let in
+	Late       int `json:"late"`        // are heard, and did not begin or get through in time
 	Held       int `json:"held"`        // by their maintenance window
 	Pinned     int `json:"pinned"`      //
 	Unable     int `json:"unable"`      // have an agent that cannot update itself

@@ -18,11 +18,17 @@ const (
 	ScopeTasksWrite    = "tasks:write" // has a part for each type of task
 	ScopeSecretsWrite  = "secrets:write"
 	ScopeEventsRead    = "events:read"
+	ScopeAlertsRead    = "alerts:read"
+	ScopeAlertsWrite   = "alerts:write"
 	ScopeAccountsWrite = "accounts:write"
 	ScopeKeysWrite     = "keys:write"
 	ScopeBackupRead    = "backup:read"
 	ScopeReleasesRead  = "releases:read"
 	ScopeReleasesWrite = "releases:write"
+	ScopeMetricsRead   = "metrics:read"
+	ScopeSessions      = "sessions"   // has the parts wire.SessionOpeners
+	ScopeLogsRead      = "logs:read"  // of nodes
+	ScopeLogsWrite     = "logs:write" // where logs are shipped to
 )
 
 // ScopePart is the scope that opens a part of what a scope opens.
@@ -60,17 +66,38 @@ func Scopes() []Scope {
 		{ScopeTasksWrite, "to give nodes tasks of every type, and to cancel them: with it an account is root on its nodes"},
 		{ScopeSecretsWrite, "to look at the names of the secrets that tasks use, to set and delete them. No value is ever shown"},
 		{ScopeEventsRead, "to look at events and the audit"},
+		{ScopeAlertsRead, "to look at alerts and silences, and for an account of all tenants at who receives alerts"},
+		{ScopeAlertsWrite, "to silence alerts; an account of all tenants also says who receives them, which is a way out for what they say"},
 		{ScopeAccountsWrite, "to look at accounts, to make and revoke those that may do no more than itself"},
 		{ScopeKeysWrite, "to change what nodes believe: roots and verifier keys. Only for an account of all tenants"},
 		{ScopeBackupRead, "to copy the whole database, its secrets sealed. Only for an account of all tenants"},
 		{ScopeReleasesRead, "to look at agent releases and channels, and to pull from the registry"},
 		{ScopeReleasesWrite, "the same, and to push to the registry, delete there, make releases and move channels: with it an account " +
 			"is root on every node that follows a channel. Changes need an account of all tenants"},
+		{ScopeMetricsRead, "to read the metrics and the list of targets, for Prometheus. An account of one tenant reads those of its nodes"},
+		{ScopeLogsRead, "to read the logs of nodes"},
+		{ScopeLogsWrite, "to say which logs nodes ship, and to where: a way out for what they say"},
+		{ScopeSessions, "to open a shell, programs and connections on nodes, to look at sessions, to watch and to end them: with it an " +
+			"account is root on its nodes"},
 	}
 	for _, t := range wire.TaskTypes() {
 		all = append(all, Scope{ScopePart(ScopeTasksWrite, t.Name), "the same as `tasks:write`, for tasks of this one type"})
 	}
+	for _, part := range wire.SessionOpeners() {
+		all = append(all, Scope{ScopePart(ScopeSessions, part), "the same as `sessions`, for this one kind: " + sessionsOf(part)})
+	}
 	return all
+}
+
+// sessionsOf says which types of sessions a part of the scope opens.
+func sessionsOf(part string) string {
+	var about []string
+	for _, t := range wire.SessionTypes() {
+		if t.Opener == part {
+			about = append(about, t.About)
+		}
+	}
+	return strings.Join(about, "; ")
 }
 
 // KnownScopes are the names of all scopes.

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/client/dial"
 )
 
 // What a task has written, and the file that it has made.
@@ -28,7 +29,7 @@ const (
 
 // TaskOutput writes what is kept of a task's output to w. A line stands for what was not kept.
 func (c *Client) TaskOutput(ctx context.Context, id string, w io.Writer) error {
-	response, err := c.long(ctx, outputPath(id), nil, TaskOutputType, requestTimeout)
+	response, err := c.long(ctx, outputPath(id), nil, TaskOutputType, dial.RequestTime)
 	if err != nil {
 		return err
 	}

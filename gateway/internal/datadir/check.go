@@ -58,12 +58,12 @@ func Check(dir string) error {
 // ofGateway tells whether a name is one that a gateway, its operator before the first start, or a file system leaves in a data
 // directory.
 func ofGateway(name string) bool {
-	for _, prefix := range [...]string{"muster.", MasterKey, "restore-", "before-restore-", "backup-"} {
+	for _, prefix := range [...]string{"muster.", History, MasterKey, "restore-", "before-restore-", "backup-"} {
 		if strings.HasPrefix(name, prefix) {
 			return true
 		}
 	}
-	return name == Registry || name == "lost+found"
+	return name == Registry || name == Recordings || name == Logs || name == "lost+found"
 }
 
 // Absolute gives a path that leads to the same file from every directory. Where that cannot be found out, it gives the path as it is.

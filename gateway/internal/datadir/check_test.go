@@ -22,7 +22,7 @@ func TestCheck(t *testing.T) {
 		"a new volume":                   {0o755, "lost+found/", ""},
 		"prepared for a restore":         {0o755, "master.key", ""},
 		"a gateway's":                    {0o755, "muster.db muster.db-wal chain.pem www/", ""},
-		"what a gateway left":            {0o755, "muster.lock backup-1/ before-restore-20261122T011323.744/", ""},
+		"what a gateway left":            {0o755, "muster.lock recordings/ registry/ backup-1/ before-restore-20261122T011323.744/", ""},
 		"the owner's alone":              {0o700, "chain.pem", ""},
 		"another's files":                {0o755, "www/", `"www" is in it`},
 		"a file beside":                  {0o750, "muster.lock chain.pem", `"chain.pem" is in it`},

@@ -15,8 +15,12 @@ import (
 const (
 	Database  = "muster.db"
 	MasterKey = "master.key"
+	History   = "history.db"  // samples of the nodes
 	LockFile  = "muster.lock" // see Lock
 	Registry  = "registry"    // the folder of the OCI registry's blobs
+	Logs      = "logs"        // the folder of log lines that wait for their sinks
+
+	Recordings = "recordings" // the folder of what terminals showed
 )
 
 // Usual is where root keeps a gateway's data.

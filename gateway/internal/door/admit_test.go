@@ -366,6 +366,15 @@ func TestNoDescriptor(t *testing.T) {
 		if _, err := s.inner.Accept(); !errors.Is(err, syscall.EMFILE) {
 			t.Errorf("got %v, want the error as it came", err)
 		}
+		for range 2 { // what was told in the log stays counted
+			if closed := s.door.Closed(); closed["no_descriptor_left"] != 1 || closed["slow_request"] != 0 {
+				t.Errorf("closed are %v", closed)
+			}
+			s.door.Tell(t.Context())
+		}
+		if got := s.door.Limits(); got != small() {
+			t.Errorf("the limits are %+v", got)
+		}
 	})
 }
 

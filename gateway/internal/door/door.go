@@ -46,7 +46,8 @@ type Door struct {
 	place  func(net.Addr) (netip.Addr, bool)
 	log    *slog.Logger
 	start  time.Time
-	cuts   [reasons]atomic.Int64
+	cuts   [reasons]atomic.Int64 // since the start
+	told   [reasons]int64        // of cuts; only tell uses it
 
 	mu        sync.Mutex
 	open      int // connections from the network

@@ -32,10 +32,12 @@ func (d *Door) tell(ctx context.Context) {
 	level := slog.LevelInfo
 	var numbers []any
 	for r := range reasons {
-		n := d.cuts[r].Swap(0)
+		all := d.cuts[r].Load()
+		n := all - d.told[r]
 		if n == 0 {
 			continue
 		}
+		d.told[r] = all
 		numbers = append(numbers, r.String(), n)
 		if r != idleUnproven {
 			level = slog.LevelWarn
@@ -54,3 +56,15 @@ func (d *Door) Open() (all, unproven int) {
 	defer d.mu.Unlock()
 	return d.open, d.strangers.total + d.known.total
 }
+
+// Closed says how many connections were closed, or not let in, since the start, by reason.
+func (d *Door) Closed() map[string]int64 {
+	by := map[string]int64{}
+	for r := fine + 1; r < reasons; r++ {
+		by[r.String()] = d.cuts[r].Load()
+	}
+	return by
+}
+
+// Limits says how many connections there may be.
+func (d *Door) Limits() Limits { return d.limits }

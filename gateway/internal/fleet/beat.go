@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/clash"
+	"muster/gateway/internal/limit"
 	"muster/store"
 )
 
@@ -24,9 +26,7 @@ type live struct {
 	gpusAt time.Duration // when the GPU rows were last written, in the clock's up time
 	gpuRun string        // the run whose GPU rows were last written; empty: none
 
-	current string // the run that was heard last
-	runs    []*run
-	beats   int64         // how many proofs of life were counted, over all runs; it orders them
+	runs    clash.Book
 	touched time.Duration // when the node was last heard, in the clock's up time
 
 	leftOut string // the notice that names what was left out of the last reading
@@ -34,8 +34,8 @@ type live struct {
 	gpusSeen  int               // the most GPUs that were seen, or that the node remembers, since the node is in memory
 	ills      map[string]string // the health that the GPU rows last said, by GPU
 	illHash   uint64            // Report.Ills for ills
-	illEvents allowance         // bounds the events about ills
-	retold    allowance         // bounds the changes of a reason's detail
+	illEvents limit.Allowance   // bounds the events about ills
+	retold    limit.Allowance   // bounds the changes of a reason's detail
 }
 
 // Report is the part of a heartbeat that the node API has already put into the API's JSON.
@@ -64,6 +64,8 @@ func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Heartbe
 	}
 	var state State
 	var err error
+	var reasons []string
+	var detail map[string]string
 	raise := 0
 	switch {
 	case clashing != nil && !id.InConflict():
@@ -78,8 +80,8 @@ func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Heartbe
 		if !id.gpusSaid && expected > id.gpusExpected {
 			raise = expected
 		}
-		reasons, detail := health(b, report, expected)
-		state, err = f.heard(ctx, id, reasons, detail)
+		reasons, detail = health(b, report, expected)
+		state, err = f.heard(ctx, id, f.counted(id.NodeID, reasons), detail)
 		f.ill(ctx, id, p, report)
 	}
 	if err != nil {
@@ -89,26 +91,23 @@ func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Heartbe
 		NodeID: id.NodeID, Enrolment: id.Enrolment, RunID: b.RunID, Counter: b.Counter, SkewMillis: b.SkewMillis,
 		Interval: time.Duration(b.IntervalSeconds * float64(time.Second)),
 		Address:  p.Address, Agent: report.Agent, Cost: report.Cost, Notices: b.Notices, Hardware: report.Hardware, RaiseGPUs: raise,
+		Health: reasons, HealthDetail: detail,
 	}, report.LeftOut)
 	return state, nil
 }
 
 // follow adds a heartbeat to the node's runs. A heartbeat can arrive after a later one of the same run: it is overtaken. It
 // still proves that the node is alive, but what it says about the node is old.
-func (f *Fleet) follow(id *Identity, p Proof, b *wire.HeartbeatRequest) (overtaken bool, clashing *run) {
+func (f *Fleet) follow(id *Identity, p Proof, b *wire.HeartbeatRequest) (overtaken bool, clashing *store.Run) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	l := f.live(id.NodeID)
 	now, up := f.clock.Read()
 	l.touched = up
-	overtaken, clashing = l.hear(b, id.Fingerprint, p, moment{now, up})
+	overtaken, clashing = l.runs.Hear(b, id.Fingerprint, p, clash.Moment{Now: now, Up: up})
 	if overtaken && l.beat.RunID == b.RunID {
 		l.beat.At = now
 		l.dirty = true
-	}
-	if clashing != nil {
-		other := *clashing // a copy: the original may change once the lock is released
-		clashing = &other
 	}
 	return overtaken, clashing
 }
@@ -172,7 +171,7 @@ func (f *Fleet) heard(ctx context.Context, id *Identity, health []string, detail
 	if len(add)+len(remove) == 0 {
 		return state, f.retell(ctx, id, health, detail)
 	}
-	moved, err := f.applyHealth(ctx, id.NodeID, add, remove, detail)
+	moved, err := f.applyHealth(ctx, id.NodeID, itself(id.NodeID, ""), add, remove, detail)
 	return State(moved.State), err
 }
 
@@ -188,6 +187,9 @@ func (f *Fleet) Flush(ctx context.Context) error {
 		if err := f.store.SaveBeats(ctx, waiting[:n], f.clock.Lived()); err != nil {
 			f.giveBack(waiting)
 			return err
+		}
+		if f.wrote != nil {
+			f.wrote(waiting[:n])
 		}
 		for _, beat := range waiting[:n] {
 			if beat.RaiseGPUs > 0 { // the cached identities hold the old number
@@ -220,7 +222,7 @@ func (f *Fleet) takeDirty() []store.Beat {
 			l.gpuRun = beat.RunID
 			l.gpusAt = up
 		}
-		beat.Runs = l.takeUnsaved()
+		beat.Runs = l.runs.TakeUnsaved()
 		waiting = append(waiting, beat)
 		l.dirty = false
 		l.beat.Hardware = ""
@@ -245,7 +247,7 @@ func (f *Fleet) giveBack(waiting []store.Beat) {
 			l.beat.Hardware = beat.Hardware
 		}
 		l.gpuRun = ""
-		l.resave(beat.Runs)
+		l.runs.Resave(beat.Runs)
 	}
 }
 

@@ -119,6 +119,24 @@ func TestFlushWithoutADatabase(t *testing.T) {
 	if _, err := f.Nodes(t.Context(), fleet.Query{Status: "online"}); err == nil {
 		t.Error("a list by status that could not flush: got no error")
 	}
+	if len(f.written) > 0 {
+		t.Errorf("%+v was handed on, which is not in the database", f.written)
+	}
+}
+
+// TestWritten: each heartbeat is handed on once, after it was written.
+func TestWritten(t *testing.T) {
+	f := newFleet(t)
+	ad := f.enrolled("box")
+	f.beat(ad, 1, hardware(oneGPU))
+	if len(f.written) > 0 {
+		t.Errorf("%+v was handed on before it was written", f.written)
+	}
+	f.flush()
+	f.flush()
+	if len(f.written) != 1 || f.written[0].NodeID != ad.Node.ID || f.written[0].Hardware != oneGPU {
+		t.Errorf("got %+v, want the one heartbeat once", f.written)
+	}
 }
 
 // TestOrder: a heartbeat that arrives after a later one proves only that the node is alive. Another run begins with its own counter.

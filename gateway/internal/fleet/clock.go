@@ -90,11 +90,7 @@ func (f *Fleet) setBeatsBack(now time.Time, by time.Duration) {
 	defer f.beats.Unlock()
 	for _, l := range f.beats.live {
 		l.beat.At = timeline.SetBack(l.beat.At, now, by)
-		for _, x := range l.runs {
-			for _, at := range []*time.Time{&x.First, &x.Last, &x.Before} {
-				*at = timeline.SetBack(*at, now, by)
-			}
-		}
+		l.runs.SetBack(now, by)
 	}
 }
 

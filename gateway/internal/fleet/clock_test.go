@@ -56,11 +56,13 @@ var steps = []time.Duration{3 * time.Second, 40 * time.Second, 3 * time.Minute, 
 // TestClockThatWasWrong: the clock is wrong for ten seconds and then right again. That leaves no trace, whether the gateway goes on or
 // starts again.
 func TestClockThatWasWrong(t *testing.T) {
+	t.Parallel()
 	for _, told := range []bool{true, false} {
 		for _, size := range steps {
 			for _, by := range []time.Duration{size, -size} {
 				for _, restart := range []string{"", "right after", "meanwhile"} {
 					t.Run(fmt.Sprint("told ", told, " by ", by, " restart ", restart), func(t *testing.T) {
+						t.Parallel()
 						wrongForAWhile(t, told, by, restart)
 					})
 				}
@@ -138,6 +140,7 @@ func wrongForAWhile(t *testing.T, told bool, by time.Duration, restart string) {
 
 // TestCopyWhileTheClockIsSet: two machines that use one identity are found whatever the clock does between their heartbeats.
 func TestCopyWhileTheClockIsSet(t *testing.T) {
+	t.Parallel()
 	for _, told := range []bool{true, false} {
 		for _, size := range steps {
 			for _, by := range []time.Duration{size, -size} {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/clash"
 	"muster/store"
 )
 
@@ -41,7 +42,7 @@ func (f *Fleet) Stray(ctx context.Context, id *Identity, p Proof, purpose Purpos
 	case f.now().After(id.NotAfter.Add(f.grace)):
 		f.recordStray(ctx, id, p)
 		return refused
-	case !p.At.After(id.succeeded.Add(f.lateness(id, p))), f.clock.Leapt(*id.succeeded, straggle):
+	case !p.At.After(id.succeeded.Add(f.lateness(id, p))), f.clock.Leapt(*id.succeeded, clash.Straggle):
 		return refused
 	}
 	ctx = context.WithoutCancel(ctx) // a sender that hangs up must not prevent this
@@ -61,7 +62,7 @@ func (f *Fleet) Stray(ctx context.Context, id *Identity, p Proof, purpose Purpos
 // proof was made when the connection was opened, and the kernel may send a lost request again for longer than lateUse.
 func (f *Fleet) lateness(id *Identity, p Proof) time.Duration {
 	if !p.Opened.IsZero() && p.Opened.Before(*id.succeeded) {
-		return straggle
+		return clash.Straggle
 	}
 	return lateUse
 }

@@ -38,6 +38,10 @@ type Config struct {
 	// CountAgain counts an event that comes too often, and then returns true: the Fleet does not record it. Nil: the Fleet
 	// records every event.
 	CountAgain func(context.Context, store.Event) bool
+	// Ignores is true where a health reason of a node does not count, because the rule behind it is switched off there. It is asked for
+	// each reason of each heartbeat. Nil: all count.
+	Ignores func(nodeID, reason string) bool
+	Written func([]store.Beat) // gets each batch of heartbeats after it is in the database, and must not wait; nil: nobody
 }
 
 // Fleet is safe for concurrent use.
@@ -49,6 +53,9 @@ type Fleet struct {
 	grace time.Duration
 	log   *slog.Logger
 	again func(context.Context, store.Event) bool
+	wrote func([]store.Beat)
+
+	ignores func(nodeID, reason string) bool
 
 	beats struct {
 		sync.Mutex
@@ -65,7 +72,8 @@ type Fleet struct {
 
 // Open makes a Fleet on a store.
 func Open(ctx context.Context, c Config) (*Fleet, error) {
-	f := &Fleet{store: c.Store, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain}
+	f := &Fleet{store: c.Store, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain, wrote: c.Written,
+		ignores: c.Ignores}
 	f.clock.Wall = c.Now
 	f.clock.Elapsed = c.Elapsed
 	f.now = f.clock.Now
@@ -144,5 +152,5 @@ func (f *Fleet) Run(ctx context.Context) error {
 	}
 }
 
-// ref is what the statuses of nodes are computed from at this moment.
-func (f *Fleet) ref() store.StatusRef { return f.clock.Ref() }
+// Ref is what the statuses of nodes are computed from at this moment.
+func (f *Fleet) Ref() store.StatusRef { return f.clock.Ref() }

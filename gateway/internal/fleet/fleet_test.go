@@ -56,6 +56,8 @@ type world struct {
 	store *store.Store
 	ca    *authority.Authority
 	*fleet.Fleet
+
+	written []store.Beat // that the fleet has handed on
 }
 
 func newFleet(t testing.TB) *world {
@@ -80,12 +82,15 @@ func newFleet(t testing.TB) *world {
 // restart opens another fleet on the same database, as a gateway that starts again does.
 func (f *world) restart() {
 	f.t.Helper()
-	r, err := fleet.Open(f.t.Context(), fleet.Config{Store: f.store, Now: f.clock.Now, RenewGrace: grace})
+	r, err := fleet.Open(f.t.Context(), fleet.Config{Store: f.store, Now: f.clock.Now, RenewGrace: grace, Written: f.took})
 	if err != nil {
 		f.t.Fatal(err)
 	}
 	f.Fleet = r
 }
+
+// took collects what the fleet has written.
+func (f *world) took(beats []store.Beat) { f.written = append(f.written, beats...) }
 
 // token stores an enrollment token for tenant platform, one use and one hour unless change says otherwise.
 func (f *world) token(id string, change func(*store.Token)) store.Token {

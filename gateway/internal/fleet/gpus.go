@@ -203,7 +203,7 @@ func (f *Fleet) newIlls(nodeID string, now map[string]string, shown map[string]b
 		l.illHash = hash
 		return nil, false
 	}
-	if !l.illEvents.take(f.now(), illPause) {
+	if !l.illEvents.Take(f.now(), illPause) {
 		return nil, false
 	}
 	l.ills = now

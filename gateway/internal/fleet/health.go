@@ -9,27 +9,9 @@ import (
 	"muster/store"
 )
 
-const (
-	// tellPause is the pause between two changes of a reason's detail, after the first few. The detail is for a person. The agent's
-	// text may hold a number that differs in each heartbeat, and each change is a write and an event.
-	tellPause = 10 * time.Minute
-	atOnce    = 5 // how many an allowance lets through at once
-)
-
-// allowance bounds what a node can have written, so that a broken node does not fill the log: atOnce at once, and then one in
-// each pause.
-type allowance struct{ full time.Time } // when atOnce are free again
-
-func (a *allowance) take(now time.Time, pause time.Duration) bool {
-	if left := a.full.Sub(now); left < 0 || left > atOnce*pause { // all are free, or the clock was set back
-		a.full = now
-	}
-	if a.full.Sub(now) > (atOnce-1)*pause {
-		return false
-	}
-	a.full = a.full.Add(pause)
-	return true
-}
+// tellPause is the pause between two changes of a reason's detail, after the first few. The detail is for a person. The agent's text may
+// hold a number that differs in each heartbeat, and each change is a write and an event.
+const tellPause = 10 * time.Minute
 
 // healthChange compares the health reasons on record with what the node says now. Nil health means that the node has not
 // looked: then nothing is added and nothing is removed.
@@ -72,11 +54,13 @@ func (f *Fleet) retell(ctx context.Context, id *Identity, health []string, detai
 func (f *Fleet) mayTell(nodeID string) bool {
 	f.beats.Lock()
 	defer f.beats.Unlock()
-	return f.live(nodeID).retold.take(f.now(), tellPause)
+	return f.live(nodeID).retold.Take(f.now(), tellPause)
 }
 
 // applyHealth adds and removes reasons of a node. The node fails while any reason is left, and is cured when none is.
-func (f *Fleet) applyHealth(ctx context.Context, nodeID string, add, remove []string, detail map[string]string) (store.Node, error) {
+func (f *Fleet) applyHealth(
+	ctx context.Context, nodeID string, by store.Actor, add, remove []string, detail map[string]string,
+) (store.Node, error) {
 	row, err := f.store.Node(ctx, "", nodeID)
 	if err != nil {
 		return store.Node{}, err
@@ -91,7 +75,7 @@ func (f *Fleet) applyHealth(ctx context.Context, nodeID string, add, remove []st
 	if left+len(add) > 0 {
 		verb = Fail
 	}
-	c := change{verb: verb, by: itself(nodeID, ""), addHealth: add, clearHealth: remove, because: map[string]string{}}
+	c := change{verb: verb, by: by, addHealth: add, clearHealth: remove, because: map[string]string{}}
 	for _, reason := range add {
 		if text := reading.Plain(detail[reason]); text != "" {
 			c.because[reason] = text

@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/selector"
@@ -42,7 +40,7 @@ func (f *Fleet) Nodes(ctx context.Context, q Query) (Page, error) {
 	if err != nil {
 		return Page{}, err
 	}
-	if err := checkStatus(q.Status, q.State, terms); err != nil {
+	if err := selector.Check(q.Status, q.State, terms); err != nil {
 		return Page{}, err
 	}
 	f.watch(ctx)
@@ -53,7 +51,7 @@ func (f *Fleet) Nodes(ctx context.Context, q Query) (Page, error) {
 	}
 	rows, next, total, err := f.store.Nodes(ctx, store.NodeQuery{
 		Tenant: q.Tenant, Terms: terms, Status: q.Status, State: q.State,
-		Retired: q.All || q.State == string(Retired), Limit: q.Limit, Cursor: q.Cursor, Ref: f.ref(),
+		Retired: q.All || q.State == string(Retired), Limit: q.Limit, Cursor: q.Cursor, Ref: f.Ref(),
 	})
 	if errors.Is(err, store.ErrBadCursor) {
 		return Page{}, wire.Refuse(wire.CodeBadRequest, "this cursor does not come from a list", "begin again without a cursor")
@@ -84,27 +82,7 @@ func (f *Fleet) Node(ctx context.Context, tenant, idOrName string) (Node, error)
 
 func (f *Fleet) node(row store.Node) Node {
 	f.overlay(&row)
-	return Node{Node: row, Status: f.ref().Status(row.LastSeen, row.Interval)}
-}
-
-// checkStatus refuses a status or a state that does not exist. Otherwise a wrong word would give an empty list.
-func checkStatus(status, state string, terms []store.Term) error {
-	bad := func(key, value string) error {
-		return wire.Refuse(wire.CodeBadSelector, fmt.Sprintf("%.40q is not a %s", value, key),
-			"status: "+strings.Join(wire.Statuses(), ", ")+"; state: "+strings.Join(wire.States(), ", "))
-	}
-	if status != "" && !slices.Contains(wire.Statuses(), status) {
-		return bad("status", status)
-	}
-	if state != "" && !slices.Contains(wire.States(), state) {
-		return bad("state", state)
-	}
-	for _, t := range terms {
-		if t.Key == "status" && !slices.Contains(wire.Statuses(), t.Value) || t.Key == "state" && !slices.Contains(wire.States(), t.Value) {
-			return bad(t.Key, t.Value)
-		}
-	}
-	return nil
+	return Node{Node: row, Status: f.Ref().Status(row.LastSeen, row.Interval)}
 }
 
 func byStatus(status string, terms []store.Term) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/clash"
 )
 
 // TestProtocolPage holds what muster help protocol says of late uses, and of backdating, against what is judged here.
@@ -18,8 +19,8 @@ func TestProtocolPage(t *testing.T) {
 	text := strings.Join(strings.Fields(string(page)), " ")
 	for _, want := range []string{
 		fmt.Sprintf("more than %d seconds after the first use (on a connection from before it: %d minutes)", int(lateUse.Seconds()),
-			int(straggle.Minutes())),
-		fmt.Sprintf("or once more than %d minutes after it", int(straggle.Minutes())),
+			int(clash.Straggle.Minutes())),
+		fmt.Sprintf("or once more than %d minutes after it", int(clash.Straggle.Minutes())),
 		fmt.Sprintf("it was issued %d minutes after its NotBefore", int(wire.Backdate.Minutes())),
 	} {
 		if !strings.Contains(text, want) {

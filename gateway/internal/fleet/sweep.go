@@ -2,10 +2,8 @@ package fleet
 
 import (
 	"context"
-	"errors"
 
 	"muster/agent/wire"
-	"muster/store"
 )
 
 // sweepEvery is how many flushes there are for one sweep.
@@ -16,7 +14,7 @@ const sweepEvery = 3
 // gateway was away.
 func (f *Fleet) Sweep(ctx context.Context) error {
 	f.watch(ctx)
-	if f.ref().Grace {
+	if f.Ref().Grace {
 		return nil
 	}
 	for {
@@ -27,7 +25,7 @@ func (f *Fleet) Sweep(ctx context.Context) error {
 		if !due {
 			break
 		}
-		n, err := f.store.MarkOverdue(ctx, f.now(), "renewal.overdue", "gateway")
+		n, err := f.store.MarkOverdue(ctx, f.now(), "renewal.overdue", byGateway().Name)
 		if err != nil {
 			return err
 		}
@@ -38,10 +36,8 @@ func (f *Fleet) Sweep(ctx context.Context) error {
 		return err
 	}
 	for _, node := range nodes {
-		_, err := f.apply(ctx, node, change{verb: Fail, by: store.Actor{Name: "gateway"}, addHealth: []string{wire.ReasonExpired}})
-		var refused *wire.ErrorDetail
-		// A refusal means that the node left its state meanwhile, and cannot fail in the new one.
-		if err != nil && !errors.As(err, &refused) && !errors.Is(err, store.ErrNotFound) {
+		_, err := f.apply(ctx, node, change{verb: Fail, by: byGateway(), addHealth: []string{wire.ReasonExpired}})
+		if err := unlessRefused(err); err != nil {
 			return err
 		}
 	}

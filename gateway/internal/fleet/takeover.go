@@ -117,7 +117,7 @@ func (f *Fleet) silence(ctx context.Context, nodeID string) (store.Node, time.Du
 	if n.LastSeen == nil || n.LastSeen.Before(heard) || interval == 0 {
 		interval = usualInterval // this enrolment has not said yet how often it reports
 	}
-	return n, f.ref().Left(heard, interval), nil
+	return n, f.Ref().Left(heard, interval), nil
 }
 
 // lastReport is the last heartbeat, else the enrolment, else the creation.

@@ -162,7 +162,7 @@ func TestDiagnosis(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"agent/unit.txt": "Active: active (running)", "agent/agent.log": "level=INFO", "agent/identity.json": `"not_after"`,
+		"agent/unit.txt": "Active: active (running)", "agent/agent.log": `"level":"info"`, "agent/identity.json": `"not_after"`,
 		"agent/settings.env": "MUSTER_GATEWAY=", "system/os-release.txt": "ID=debian", "system/uname.txt": "Linux", "network/routes.txt": "",
 		"gpu/last-look.json": lab.GPU, "manifest.json": `"file": "agent/tasks.txt"`, "agent/tasks.txt": " started\n",
 	} {

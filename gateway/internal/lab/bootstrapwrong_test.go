@@ -57,7 +57,7 @@ func TestBootstrapWrongly(t *testing.T) {
 			t.Errorf("the node %s: %+v, want %s", name, n, state)
 		}
 	}
-	wrong("no room to install the agent", m.Script, small(base, "9m"), "mount -o remount,size=128m "+base, "MiB are free for "+base,
+	wrong("no room to install the agent", m.Script, small(base, "10m"), "mount -o remount,size=128m "+base, "MiB are free for "+base,
 		"the token is not spent")
 	s.hostsMounted(box, was, m)
 	s.expired(s.machine(), expiring, minting)

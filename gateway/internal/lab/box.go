@@ -70,6 +70,9 @@ func (b *Box) Write(path, text string, mode os.FileMode) {
 	}
 }
 
+// Link is where a symbolic link of the box points, also while the box is off.
+func (b *Box) Link(path string) (string, error) { return os.Readlink(b.Path(path)) }
+
 // Install copies a program of this machine into the box.
 func (b *Box) Install(program, path string) {
 	b.lab.T.Helper()
@@ -83,7 +86,13 @@ func (b *Box) Install(program, path string) {
 // Boot starts the box and waits until it is up.
 func (b *Box) Boot() {
 	b.lab.T.Helper()
-	b.spawn()
+	b.Start()
+	b.Await()
+}
+
+// Await waits until a box that was started is up.
+func (b *Box) Await() {
+	b.lab.T.Helper()
 	up := "test -e /run/up"
 	if b.root.systemd {
 		up = "case $(systemctl is-system-running 2>/dev/null) in running | degraded) ;; *) exit 1 ;; esac"
@@ -100,8 +109,8 @@ func (b *Box) Boot() {
 	})
 }
 
-// spawn runs the machine in its own control group and process namespace, so that all of it ends with this one process.
-func (b *Box) spawn() {
+// Start runs the machine in its own control group and process namespace, so that all of it ends with this one process.
+func (b *Box) Start() {
 	b.lab.T.Helper()
 	args := []string{"sh", "-c", joinGroup, b.group, "unshare", "--pid", "--fork", "--kill-child=KILL", "--mount-proc",
 		"systemd-nspawn", "--quiet", "--directory", b.dir, "--machine", b.name, "--register=no", "--keep-unit", "--console=pipe",

@@ -35,7 +35,7 @@ func (b *Box) Seed(userData string) {
 // that, such as "status: done" and more lines.
 func (b *Box) FirstBoot(limit time.Duration) string {
 	b.lab.T.Helper()
-	b.spawn()
+	b.Start()
 	status := ""
 	b.lab.Within(limit, "cloud-init of "+b.name+" ends", func() bool {
 		if b.nspawn.Ended() {
@@ -53,7 +53,7 @@ func (b *Box) FirstBoot(limit time.Duration) string {
 // Begin starts a box and waits for its first process only. At that time cloud-init has hardly begun.
 func (b *Box) Begin() {
 	b.lab.T.Helper()
-	b.spawn()
+	b.Start()
 	b.lab.Until(b.name+" begins", func() bool {
 		if b.nspawn.Ended() {
 			b.lab.T.Fatalf("%s did not start:\n%s", b.name, b.nspawn.Text())

@@ -136,7 +136,7 @@ func TestCloudInitRefused(t *testing.T) {
 			if got := box.Console(); !contains(got, "muster bootstrap of gpu-7: FAILED", c.want) {
 				t.Errorf("the console: %s", got)
 			}
-			if !contains(status, "status: error") || box.Sh("systemctl is-system-running || true") != "degraded" {
+			if !contains(status, "status: error") || box.Sh("systemctl is-system-running --wait || true") != "degraded" {
 				t.Errorf("cloud-init is content: %s", status)
 			}
 			const left = "ls /etc/muster /etc/systemd/system | grep -e token -e first-hop -e muster-agent | tr '\\n' ' '"

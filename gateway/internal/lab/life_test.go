@@ -134,6 +134,12 @@ func (f *fleet) join(m *member, pin string) {
 	m.box = f.lab.Box(m.root)
 	m.box.Install(filepath.Join(lab.Tree(), "bin", "muster-agent"), carried)
 	m.power(false)
+	f.enrol(m, pin)
+}
+
+// enrol makes a machine a node that is up, with the agent that somebody brought.
+func (f *fleet) enrol(m *member, pin string) {
+	f.Helper()
 	if m.user != "root" {
 		m.box.Sh("useradd --create-home --shell /bin/sh " + m.user)
 	}

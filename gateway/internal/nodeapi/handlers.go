@@ -32,6 +32,9 @@ func (a *API) heartbeat(ctx context.Context, c Call) (any, error) {
 		GPUsExpected: a.Fleet.GPUsExpected(ctx, c.Identity), Epoch: a.Info.Epoch, Time: a.Now().UTC(), Trust: a.Authority.TrustNumber(),
 		Tasks: a.waiting(c.Identity.NodeID), Enrolment: c.Identity.Enrolment,
 	}
+	if a.Logs != nil {
+		answer.Logs = a.Logs(c.Identity.NodeID)
+	}
 	return answer, a.updates(ctx, c.Identity, &b, &answer)
 }
 

@@ -65,16 +65,25 @@ func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, 
 func (a *API) answer(w http.ResponseWriter, s *sign.Signature, answer any, err error) {
 	status := http.StatusOK
 	var body []byte
+	kind := ""
+	plain, isPlain := answer.(Bytes)
 	switch {
 	case err != nil:
 		status, body = a.Info.Error(err)
 	case answer == nil:
 		status = http.StatusNoContent
+	case isPlain:
+		body = plain.Data
+		kind = plain.Kind
 	default:
 		body = reply.JSON(answer)
 	}
 	if s != nil {
 		w.Header().Set(wire.HeaderAnswer, sign.SignAnswer(a.Authority.AnswerKey(), s.Nonce, status, body))
+	}
+	if kind != "" {
+		reply.WriteKind(w, status, kind, body)
+		return
 	}
 	write(w, status, body)
 }

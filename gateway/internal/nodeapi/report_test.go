@@ -34,12 +34,12 @@ func TestReadingsAreHeldToTheirShape(t *testing.T) {
 			if err != nil || !slices.Equal(got.Notices, want) || json.Unmarshal([]byte(got.Hardware), &h) != nil || h.GPUs == nil || *h.CPUs != 2 {
 				t.Errorf("%s, flushed %v: got %v and %s, %v; want %v", when, flush, got.Notices, got.Hardware, err, want)
 			}
-			if got.Cost != `{"rss_kib":null,"cpu_ms":1,"probe_ms":null}` || got.Agent != `{"version":"v1","os":"","arch":""}` {
+			if got.Cost != `{"rss_kib":null,"cpu_ms":1,"probe_ms":null,"starts":null}` || got.Agent != `{"version":"v1","os":"","arch":""}` {
 				t.Errorf("%s, flushed %v: got %s, %s", when, flush, got.Cost, got.Agent)
 			}
 		}
 	}
-	const cost = `,"agent":{"version":"v1"},"cost":{"rss_kib":null,"cpu_ms":1,"probe_ms":null}`
+	const cost = `,"agent":{"version":"v1"},"cost":{"rss_kib":null,"cpu_ms":1,"probe_ms":null,"starts":null}`
 	beat("1", cost+`,"hardware":{"probe":{"state":"ok"},"gpus":"str","cpus":2,"load1":1e999}`)
 	check("a reading that does not fit", "no init system", notice)
 	beat("2", cost)

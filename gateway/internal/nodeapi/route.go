@@ -31,7 +31,8 @@ type Route struct {
 	MaxBody  int64         // bytes
 	BodyTime time.Duration // how long the body may take to arrive; 0: Config.BodyTime
 
-	// Node answers a proven request of a node, for the proof Identity. Nil is an answer without a body, a Content one that is a file.
+	// Node answers a proven request of a node, for the proof Identity. Nil is an answer without a body, a Content one that is a file, Bytes
+	// one that is not JSON.
 	Node func(context.Context, Call) (any, error)
 
 	// serve answers a request, for all other proofs, and checks the proof itself.

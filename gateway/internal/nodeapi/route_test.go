@@ -26,7 +26,7 @@ func TestTable(t *testing.T) {
 		}
 	}
 	want := map[nodeapi.Proof]int{
-		nodeapi.NoProof: 8, nodeapi.Credential: 1, nodeapi.Certificate: 1, nodeapi.Identity: 10, nodeapi.FetchPart: 3, nodeapi.WholeToken: 1,
+		nodeapi.NoProof: 8, nodeapi.Credential: 1, nodeapi.Certificate: 1, nodeapi.Identity: 12, nodeapi.FetchPart: 3, nodeapi.WholeToken: 1,
 	}
 	for proof, number := range want {
 		if proofs[proof] != number {

@@ -1,6 +1,6 @@
 // Package nodeapi answers nodes, and machines that are to become nodes: enrolment, heartbeats, renewal, leaving, and what a
 // machine needs before it has an identity (the agent's binary, the roots). Nodes also get work here and report on it. ownRoutes,
-// taskRoutes and releaseRoutes list every route with the proof that it wants.
+// taskRoutes, sessionRoutes and releaseRoutes list every route with the proof that it wants.
 //
 // Two rules hold everywhere. A request's proof is checked before its content is looked at. And every answer to a proven request is
 // proven too, refusals included, so that a node believes the gateway and nobody in between.
@@ -22,6 +22,7 @@ import (
 	"muster/gateway/internal/limit"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/session"
 	"muster/gateway/internal/task"
 	"muster/store"
 )
@@ -34,6 +35,7 @@ type Config struct {
 	Fleet       *fleet.Fleet
 	Bootstrap   *bootstrap.Bootstrap
 	Tasks       *task.Desk    // nil: there are no routes for tasks
+	Sessions    *session.Desk // nil: there are no routes for sessions
 	Releases    *release.Desk // nil: there are no routes for releases, and heartbeats hear of none
 	Audit       *audit.Trail  // nil: one of its own
 	Authority   *authority.Authority
@@ -51,8 +53,10 @@ type Config struct {
 	// Newcomer is what the machine of a node should install for an architecture; nil, or a nil Release: what its script was made with.
 	Newcomer  func(ctx context.Context, n store.Node, arch string) (*wire.Release, error)
 	Installer func(*http.Request) ([]byte, error) // the joining script for whoever asks; nil: there is none
-	More      []Route                             // routes beside this package's own, with the proof Identity
-	Logger    *slog.Logger
+	// Logs is what a node is to ship; nil, or nil from it: nothing. It must not wait.
+	Logs   func(nodeID string) *wire.LogShipping
+	More   []Route // routes beside this package's own, with the proof Identity
+	Logger *slog.Logger
 }
 
 // API is safe for concurrent use.
@@ -80,7 +84,7 @@ func New(c Config) *API {
 		c.Audit = audit.New(audit.Config{Store: c.Store, Now: c.Now, Logger: c.Logger})
 	}
 	a := &API{Config: c, agents: newAgents(c.Agents, c.Version), pace: c.pace()}
-	a.routes = slices.Concat(a.ownRoutes(), a.taskRoutes(), a.releaseRoutes(), c.More)
+	a.routes = slices.Concat(a.ownRoutes(), a.taskRoutes(), a.sessionRoutes(), a.releaseRoutes(), c.More)
 	a.mux = http.NewServeMux()
 	a.Routes(a.mux)
 	return a

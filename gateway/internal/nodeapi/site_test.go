@@ -35,6 +35,7 @@ import (
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/session"
 	"muster/gateway/internal/task"
 	"muster/store"
 )
@@ -78,6 +79,7 @@ type site struct {
 	fleet     *fleet.Fleet
 	bootstrap *bootstrap.Bootstrap
 	desk      *task.Desk
+	sessions  *session.Desk
 	artifacts *artifact.Registry
 	releases  *release.Desk
 	config    nodeapi.Config
@@ -109,13 +111,21 @@ func newSiteOn(t testing.TB, o store.Options, epoch string, at time.Time, change
 		t.Fatal(err)
 	}
 	s.bootstrap = bootstrap.New(bootstrap.Config{Store: s.store, Now: s.clock.Now})
-	s.desk, err = task.New(t.Context(), task.Config{Store: s.store, Now: s.clock.Now, Sign: s.ca.SignTask, Keys: s.ca.TaskKeys})
+	s.desk, err = task.New(t.Context(), task.Config{Store: s.store, Now: s.clock.Now, Sign: s.ca.SignTask, Keys: s.ca.TaskKeys,
+		Aside: func(c task.Claimer) *wire.SignedTask {
+			return s.sessions.Aside(session.Claimer{NodeID: c.NodeID, Enrolment: c.Enrolment, Fingerprint: c.Fingerprint, Generation: c.Generation})
+		}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.sessions, err = session.New(t.Context(), session.Config{Store: s.store, Now: s.clock.Now, Sign: s.ca.SignTask, Keys: s.ca.TaskKeys,
+		Ref: s.fleet.Ref, Ring: func(node string) { s.desk.Ring(node) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	s.openReleases()
 	c := nodeapi.Config{
-		Fleet: s.fleet, Bootstrap: s.bootstrap, Tasks: s.desk, Releases: s.releases, Authority: s.ca, Issuer: s.ca,
+		Fleet: s.fleet, Bootstrap: s.bootstrap, Tasks: s.desk, Sessions: s.sessions, Releases: s.releases, Authority: s.ca, Issuer: s.ca,
 		Store: s.store, Now: s.clock.Now,
 		Info:    &reply.Info{Epoch: epoch, Now: s.clock.Now, Logger: slog.New(slog.DiscardHandler)},
 		Address: origin.Resolver{}.Address, Interval: 30 * time.Second, Version: "v1",
@@ -143,6 +153,9 @@ func (s *site) openReleases() {
 	s.releases, err = release.Open(s.t.Context(), release.Config{Store: s.store, Artifacts: s.artifacts, Sign: s.ca.SignRelease,
 		Keys: s.ca.ReleaseKeys, Now: s.clock.Now})
 	if err != nil {
+		s.t.Fatal(err)
+	}
+	if err := s.releases.Load(s.t.Context()); err != nil {
 		s.t.Fatal(err)
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"strings"
 	"time"
 
 	"muster/agent/sign"
@@ -42,30 +43,64 @@ func (a *API) taskWait(ctx context.Context, c Call) (any, error) {
 	if c.request.Method == http.MethodHead {
 		return nil, wire.Refuse(wire.CodeMethodNotAllowed, "a task cannot be looked at, only fetched", "use GET")
 	}
-	within, err := waitTime(c.request.URL.RawQuery)
+	within, takes, err := waitQuery(c.request.URL.RawQuery)
 	if err != nil {
 		return nil, err
 	}
-	signed, err := a.Tasks.Wait(ctx, claimer(c, ""), within)
+	signed, err := a.Tasks.WaitFor(ctx, claimer(c, ""), within, takes)
 	if signed == nil || err != nil {
 		return nil, err
 	}
 	return signed, nil
 }
 
-// waitTime reads the query of a wait; without one it is as long as a wait can be.
-func waitTime(query string) (time.Duration, error) {
-	if query == "" {
-		return wire.MaxTaskWait, nil
-	}
+// waitQuery reads the query of a wait. Without one it is as long as a wait can be. Without wire.TaskWaitFor it takes tasks alone.
+func waitQuery(query string) (time.Duration, task.Takes, error) {
 	values, err := url.ParseQuery(query)
-	seconds, wrong := strconv.Atoi(values.Get(wire.TaskWaitSeconds))
-	if err != nil || wrong != nil || len(values) != 1 || len(values[wire.TaskWaitSeconds]) != 1 || seconds < 0 ||
-		seconds > int(wire.MaxTaskWait/time.Second) {
-		return 0, wire.Refuse(wire.CodeBadRequest, "the query of a wait is not as it should be",
-			wire.TaskWaitSeconds+"=0 to "+strconv.Itoa(int(wire.MaxTaskWait/time.Second)))
+	if err != nil {
+		return 0, task.Takes{}, badWait()
 	}
-	return time.Duration(seconds) * time.Second, nil
+	within := wire.MaxTaskWait
+	takes := task.Takes{Tasks: true}
+	for name, all := range values {
+		switch {
+		case len(all) != 1:
+			return 0, takes, badWait()
+		case name == wire.TaskWaitSeconds:
+			seconds, err := strconv.Atoi(all[0])
+			if err != nil || seconds < 0 || seconds > int(wire.MaxTaskWait/time.Second) {
+				return 0, takes, badWait()
+			}
+			within = time.Duration(seconds) * time.Second
+		case name == wire.TaskWaitFor:
+			takes = waitTakes(all[0])
+			if takes == (task.Takes{}) {
+				return 0, takes, badWait()
+			}
+		default:
+			return 0, takes, badWait()
+		}
+	}
+	return within, takes, nil
+}
+
+// waitTakes reads wire.TaskWaitFor. A later agent may name more.
+func waitTakes(text string) (takes task.Takes) {
+	for _, what := range strings.Split(text, ",") {
+		switch what {
+		case wire.WaitTasks:
+			takes.Tasks = true
+		case wire.WaitSessions:
+			takes.Sessions = true
+		}
+	}
+	return takes
+}
+
+func badWait() error {
+	return wire.Refuse(wire.CodeBadRequest, "the query of a wait is not as it should be",
+		wire.TaskWaitSeconds+"=0 to "+strconv.Itoa(int(wire.MaxTaskWait/time.Second))+", and "+wire.TaskWaitFor+"="+wire.WaitTasks+","+
+			wire.WaitSessions)
 }
 
 func (a *API) taskStarted(ctx context.Context, c Call) (any, error) {
@@ -96,8 +131,8 @@ func (a *API) taskSecrets(ctx context.Context, c Call) (any, error) {
 func some[T any](answer T, err error) (any, error) { return answer, err }
 
 func claimer(c Call, evidence string) task.Claimer {
-	return task.Claimer{NodeID: c.Identity.NodeID, Enrolment: c.Identity.Enrolment, Fingerprint: c.Identity.Fingerprint, Proof: evidence,
-		Address: c.Proof.Address}
+	return task.Claimer{NodeID: c.Identity.NodeID, Enrolment: c.Identity.Enrolment, Fingerprint: c.Identity.Fingerprint,
+		Generation: c.Identity.Generation, Proof: evidence, Address: c.Proof.Address}
 }
 
 // readTask reads what a node says about a task. A newer agent may say more.

@@ -22,6 +22,7 @@ import (
 type backup struct {
 	path  string
 	blobs map[string]int64 // sizes by digest; nil: it is the database alone
+	lacks int              // blobs that the gateway had lost when it made the backup
 }
 
 // take reads a backup to its end, and writes its database into a new file. Nothing of a backup that is damaged or cut off is used.
@@ -39,18 +40,20 @@ func take(path, database string) (backup, error) {
 		return b, err
 	}
 	b.blobs = map[string]int64{}
-	_, err = archive.Read(file, archive.Visitor{
+	summary, err := archive.Read(file, archive.Visitor{
 		Database: func(_ int64, content io.Reader) error { return durable.Fill(database, content) },
 		Blob: func(blob archive.Blob, _ io.Reader) error {
 			b.blobs[blob.Digest] = blob.Size
 			return nil
 		},
 	})
+	b.lacks = summary.Lacks
 	return b, err
 }
 
-// complete makes sure that each blob that the copy of the database names is in the backup. Where the backup is the database alone, a blob
-// may be in the data directory still. The copy forgets the others, so that they can be pushed again. It gives their number.
+// complete makes sure that each blob that the copy of the database names is in the backup, but for those that it says it lacks. Where the
+// backup is the database alone, a blob may be in the data directory still. The copy forgets the others, so that they can be pushed again.
+// It gives their number.
 func (b backup) complete(ctx context.Context, s *store.Store, folder string) (lost int, err error) {
 	const page = 1000
 	records := registry.On(s.Records())
@@ -70,7 +73,7 @@ func (b backup) complete(ctx context.Context, s *store.Store, folder string) (lo
 			break
 		}
 	}
-	if b.blobs != nil && len(gone) > 0 {
+	if b.blobs != nil && len(gone) > b.lacks {
 		return 0, fmt.Errorf("it lacks %d blobs of its registry, the first is %s", len(gone), gone[0])
 	}
 	return len(gone), records.ForgetBlobs(ctx, gone)

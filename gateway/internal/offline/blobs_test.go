@@ -196,6 +196,21 @@ func TestRestoreWithoutRegistry(t *testing.T) {
 	}
 }
 
+// TestRestoreLacking: a backup that says what it lacks can be brought back. What it lacks is forgotten, so that it can be pushed again.
+func TestRestoreLacking(t *testing.T) {
+	h := newHouse(t)
+	h.put("one", "two")
+	file := filepath.Join(t.TempDir(), "backup")
+	if err := os.WriteFile(file, h.copied(func(w *archive.Writer, digest string) { w.Lack(digest) }, "two"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	fresh := filepath.Join(t.TempDir(), "fresh")
+	done, err := h.restore(fresh, file)
+	if err != nil || done.Blobs != 1 || done.LostBlobs != 1 || len(h.named(fresh)) != 1 {
+		t.Errorf("%+v, %v", done, err)
+	}
+}
+
 // TestRestoreDamaged: a backup that is damaged or cut off changes nothing.
 func TestRestoreDamaged(t *testing.T) {
 	h := newHouse(t)
@@ -239,6 +254,12 @@ func TestRestoreDamaged(t *testing.T) {
 // without gives a backup that lacks one blob, and says nothing of that.
 func (h house) without(text string) []byte {
 	h.t.Helper()
+	return h.copied(func(*archive.Writer, string) {}, text)
+}
+
+// copied gives a backup without one blob; lack is called for that.
+func (h house) copied(lack func(*archive.Writer, string), text string) []byte {
+	h.t.Helper()
 	var out bytes.Buffer
 	w := archive.NewWriter(&out, time.Now())
 	file, err := os.Open(h.backup(true))
@@ -248,6 +269,7 @@ func (h house) without(text string) []byte {
 	defer file.Close()
 	_, err = archive.Read(file, archive.Visitor{Database: w.Database, Blob: func(b archive.Blob, content io.Reader) error {
 		if b.Digest == digest(text) {
+			lack(w, b.Digest)
 			return nil
 		}
 		return w.Add(b, content)

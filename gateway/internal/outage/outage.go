@@ -5,22 +5,52 @@ package outage
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
+	"sync/atomic"
+	"time"
 
 	"muster/store"
 )
 
+// Watch knows whether the database takes writes.
+type Watch struct{ outage atomic.Pointer[began] }
+
+type began struct {
+	at     time.Time
+	reason string
+}
+
+// Writable is true unless writes fail.
+func (w *Watch) Writable() bool { return w.outage.Load() == nil }
+
+// Lasts tells since when the database takes no writes, and why. lasts is false while it does.
+func (w *Watch) Lasts() (since time.Time, reason string, lasts bool) {
+	b := w.outage.Load()
+	if b == nil {
+		return time.Time{}, "", false
+	}
+	return b.at, b.reason, true
+}
+
 // Tell has the log say once that the database takes no writes, for each reason, and once that it does again.
-func Tell(s *store.Store, log *slog.Logger) {
-	s.Outages(func(err error) {
-		var outage *store.Outage
-		if errors.As(err, &outage) {
-			log.Error("the database takes no writes: heartbeats wait in memory, requests that change something are refused",
-				"reason", errors.Unwrap(outage), "hint", outage.Unavailable())
-			return
-		}
-		log.Info("the database takes writes again")
-	})
+func Tell(s *store.Store, log *slog.Logger) *Watch {
+	w := &Watch{}
+	s.Outages(func(err error) { w.note(err, log) })
+	return w
+}
+
+// note takes an *store.Outage, or nil when it is over.
+func (w *Watch) note(err error, log *slog.Logger) {
+	var outage *store.Outage
+	if errors.As(err, &outage) {
+		w.outage.CompareAndSwap(nil, &began{time.Now(), fmt.Sprint(errors.Unwrap(outage))})
+		log.Error("the database takes no writes: heartbeats wait in memory, requests that change something are refused",
+			"reason", errors.Unwrap(outage), "hint", outage.Unavailable())
+		return
+	}
+	w.outage.Store(nil)
+	log.Info("the database takes writes again")
 }
 
 // Quiet drops records about a write that failed because the database takes none. Every part meets that again and again, and Tell has

@@ -1,7 +1,9 @@
 package reading
 
 import (
+	"bytes"
 	"hash/maphash"
+	"math"
 	"strconv"
 	"time"
 	"unicode"
@@ -195,19 +197,18 @@ func (s *Scanner) wholeNumber(signed bool) bool {
 	return s.at == len(s.text) || s.text[s.at] != '.' && s.text[s.at] != 'e' && s.text[s.at] != 'E'
 }
 
-// decimalNumber reads a number that fits a float64. Without an exponent, 32 characters cannot be too large.
+// decimalNumber reads a number below mostDecimal. One that is as short as that and has no exponent is.
 func (s *Scanner) decimalNumber(signed bool) bool {
 	start := s.at
 	if !s.number() || !signed && s.text[start] == '-' || s.at-start > 32 {
 		return false
 	}
-	for _, c := range s.text[start:s.at] {
-		if c == 'e' || c == 'E' {
-			_, err := strconv.ParseFloat(string(s.text[start:s.at]), 64)
-			return err == nil
-		}
+	text := s.text[start:s.at]
+	if len(text) <= 15 && !bytes.ContainsAny(text, "eE") {
+		return true
 	}
-	return true
+	n, err := strconv.ParseFloat(string(text), 64)
+	return err == nil && math.Abs(n) < mostDecimal
 }
 
 // moment reads a time in UTC.

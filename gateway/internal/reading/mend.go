@@ -241,10 +241,14 @@ func setWhole(f *field, raw []byte, v reflect.Value) bool {
 	return true
 }
 
-// setDecimal refuses a text in quotes, and a number that no JSON text can hold.
+// mostDecimal bounds numbers with a fraction, as whole numbers are. The gateway adds up what nodes say: a sum that no JSON text can hold
+// would cost everybody the list of the fleet.
+const mostDecimal = 1e15
+
+// setDecimal refuses a text in quotes, and has the bound of decimalNumber.
 func setDecimal(f *field, raw []byte, v reflect.Value) bool {
 	n, err := strconv.ParseFloat(string(raw), 64)
-	if err != nil || math.IsInf(n, 0) || math.IsNaN(n) || n < 0 && !f.signed || raw[0] == '"' {
+	if err != nil || !(math.Abs(n) < mostDecimal) || n < 0 && !f.signed || raw[0] == '"' {
 		return false
 	}
 	v.SetFloat(n)

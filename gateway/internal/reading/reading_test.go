@@ -14,6 +14,8 @@ import (
 
 const gpu = `{"index":0,"uuid":"GPU-1","name":"NVIDIA H100","bus_id":"00000000:01:00.0","memory_source":"device","health":[]}`
 
+const xid = `{"at":"2026-11-21T12:00:00Z","kind":"xid","bus_id":"","uuid":"","code":94,"text":"NVRM: Xid"}`
+
 func hardware(gpus, rest string) string {
 	return `{"probe":{"state":"ok","since":null,"took_ms":41,"sampled_at":"2026-11-21T12:00:00Z"},"gpus":[` + gpus + `]` + rest + `}`
 }
@@ -33,16 +35,23 @@ func TestFits(t *testing.T) {
 	for _, text := range []string{
 		string(vector), string(written), hardware("", ""), hardware(gpu, ""),
 		hardware(gpu+" , "+gpu, `,"load1":1.5e-7,"kernel":"6.1 für Ümläute"`),
+		hardware(gpu, `,"load1":999999999999999.1`), hardware(gpu, `,"load1":0.12345678901234567890123`),
 		hardware(gpuWith(`"memory_source"`, `"memory_total_mib":0,"memory_used_mib":null,"memory_source"`), ""),
 		hardware(gpuWith(`"health"`, `"temperature_celsius":-5,"health"`), ""),
+		hardware(gpuWith(`"memory_source"`, `"vendor":"amd","memory_source"`), `,"xids":{"state":"ok","events":[`+xid+`]}`),
 	} {
 		text = strings.TrimSpace(text)
 		if got, left := reading.Hardware.Mend(text); got != text || len(left) > 0 || !reading.Hardware.Fits([]byte(text)) {
 			t.Errorf("%s\nwas taken for %s, less %v", text, got, left)
 		}
 	}
-	if cost := `{"rss_kib":6400,"cpu_ms":250,"probe_ms":null}`; !reading.Cost.Fits([]byte(cost)) {
-		t.Errorf("%s does not fit", cost)
+	for _, cost := range []string{
+		`{"rss_kib":6400,"cpu_ms":250,"probe_ms":null}`, // of the first agents
+		`{"rss_kib":6400,"cpu_ms":250,"probe_ms":null,"starts":{"recent":1,"crashes":0}}`,
+	} {
+		if !reading.Cost.Fits([]byte(cost)) {
+			t.Errorf("%s does not fit", cost)
+		}
 	}
 	if agent := `{"version":"v1","os":"linux","arch":"amd64"}`; !reading.Agent.Fits([]byte(agent)) {
 		t.Errorf("%s does not fit", agent)
@@ -60,6 +69,8 @@ func TestMend(t *testing.T) {
 		{"a text for the probe", `{"probe":"ok","gpus":[]}`, "probe", `"state":"failed"`},
 		{"a state that nobody knows", `{"probe":{"state":"fine"},"gpus":[]}`, "probe.state", `"state":"failed"`},
 		{"a number that nobody holds", hardware(gpu, `,"load1":1e999`), "load1", `"load1":null`},
+		{"a number whose sum nobody holds", hardware(gpu, `,"load1":1.7e308`), "load1", `"load1":null`},
+		{"the same without an exponent", hardware(gpu, `,"load1":1000000000000000`), "load1", `"load1":null`},
 		{"a whole number that JavaScript rounds", hardware(gpu, `,"memory_total_mib":9007199254740993`), "memory_total_mib",
 			`"memory_total_mib":null`},
 		{"a fraction for a whole number", hardware(gpu, `,"cpus":1.5`), "cpus", `"cpus":null`},
@@ -85,6 +96,11 @@ func TestMend(t *testing.T) {
 		{"health of numbers", hardware(gpuWith("[]", `[1,"ecc"]`), ""), "gpus[0].health[0]", `"health":["ecc"]`},
 		{"null for a text", hardware(gpuWith(`"GPU-1"`, "null"), ""), "gpus[0].uuid", `"uuid":""`},
 		{"another source of memory", hardware(gpuWith("device", "cloud"), ""), "gpus[0].memory_source", `"memory_source":"device"`},
+		{"another vendor", hardware(gpuWith(`"memory_source"`, `"vendor":"matrox","memory_source"`), ""), "gpus[0].vendor", `"uuid":"GPU-1"`},
+		{"a kernel in another state", hardware(gpu, `,"xids":{"state":"fine","events":null}`), "xids.state",
+			`"xids":{"state":"not_available","events":[]}`},
+		{"too many events of the kernel", hardware(gpu, `,"xids":{"state":"ok","events":[`+strings.Repeat(xid+",", wire.MaxXids)+xid+`]}`),
+			"xids.events from 16 on", `"code":94`},
 		{"a time that is none", hardware(gpu, `,"boot_time":"yesterday"`), "boot_time", `"boot_time":null`},
 		{"a time in another zone", hardware(gpu, `,"boot_time":"2026-11-21T12:00:00+02:00"`), "", `"boot_time":"2026-11-21T10:00:00Z"`},
 		{"a time that UTC does not have", hardware(gpu, `,"boot_time":"0000-01-01T00:00:00+23:00"`), "boot_time", `"boot_time":null`},
@@ -105,9 +121,14 @@ func TestMend(t *testing.T) {
 			sound(t, got)
 		}
 	}
-	if got, left := reading.Cost.Mend(`{"rss_kib":"str","cpu_ms":7}`); got != `{"rss_kib":null,"cpu_ms":7,"probe_ms":null}` ||
+	if got, left := reading.Cost.Mend(`{"rss_kib":"str","cpu_ms":7}`); got != `{"rss_kib":null,"cpu_ms":7,"probe_ms":null,"starts":null}` ||
 		len(left) != 1 {
 		t.Errorf("cost: got %s less %v", got, left)
+	}
+	crashing := `{"rss_kib":1,"cpu_ms":7,"probe_ms":3,"starts":{"recent":4,"crashes":"3","why":"panic"}}`
+	if got, left := reading.Cost.Mend(crashing); strings.Join(left, " ") != "starts.crashes" ||
+		!strings.Contains(got, `"starts":{"recent":4,"crashes":null,"why":"panic"}`) {
+		t.Errorf("starts: got %s less %v", got, left)
 	}
 	if got, left := reading.Agent.Mend(`{"version":1,"os":"linux"}`); got != `{"version":"","os":"linux","arch":""}` || len(left) != 1 {
 		t.Errorf("agent: got %s less %v", got, left)

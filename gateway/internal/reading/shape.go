@@ -93,6 +93,12 @@ func exceptions(path string) exception {
 		return exception{always: true, mark: markHealth}
 	case "gpus.memory_source":
 		return exception{words: []string{wire.MemoryDevice, wire.MemoryUnified}, usual: wire.MemoryDevice}
+	case "gpus.vendor":
+		return exception{words: []string{wire.VendorNVIDIA, wire.VendorAMD}}
+	case "xids.state":
+		return exception{words: []string{wire.KernelRead, wire.KernelNotAvailable}, usual: wire.KernelNotAvailable}
+	case "xids.events":
+		return exception{most: wire.MaxXids, always: true}
 	}
 	return exception{signed: strings.HasSuffix(path, "_celsius")}
 }

@@ -249,7 +249,7 @@ func TestTwoBadOnes(t *testing.T) {
 	}
 	h.say(one(t, h.look()), wire.UpdateRolledBack, wire.UpdateCrashed)
 	h.state(releases.Halted)
-	c, err := h.Abort(t.Context(), wire.DefaultChannel, nil, operator)
+	c, err := h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 	must(t, err)
 	if c.Digest != sum("v1") {
 		t.Errorf("all nodes get %s", c.Version)
@@ -288,6 +288,59 @@ func TestChannelOfAgent(t *testing.T) {
 	for name, want := range map[string]string{"a": wire.DefaultChannel, "b": "gold"} {
 		if got, _ := h.Floor(t.Context(), "id-"+name); got != want {
 			t.Errorf("%s is told the channel %s, want %s", name, got, want)
+		}
+	}
+}
+
+// TestEndNeedsNoAllowance: a node that has said much lately has its release's end recorded at once, for the rollout waits for it.
+func TestEndNeedsNoAllowance(t *testing.T) {
+	h := newHall(t, names(2)...)
+	h.point(h.release("v1"), nil)
+	h.look()
+	wanted, err := h.Wanted(t.Context(), "id-n000")
+	must(t, err)
+	for i := range 10 {
+		h.sayOf(h.nodes["n000"], wanted, []string{wire.UpdateFetching, wire.UpdateHeld}[i%2], "")
+	}
+	h.sayOf(h.nodes["n000"], wanted, wire.UpdateRolledBack, wire.UpdateCrashed)
+	if len(h.events("release.rolled_back")) != 1 {
+		t.Error("the way back is not recorded")
+	}
+}
+
+// TestManyPhases: a node that says another phase with every heartbeat has few of them recorded. The last one is, when its allowance has
+// room again, also where the node says nothing of it any more; and nothing is lost where the database fails meanwhile.
+func TestManyPhases(t *testing.T) {
+	h := newHall(t, names(2)...)
+	h.point(h.release("v1"), nil)
+	h.look()
+	wanted, err := h.Wanted(t.Context(), "id-n000")
+	must(t, err)
+	for i := range 40 {
+		h.clock.Forward(time.Second)
+		h.sayOf(h.nodes["n000"], wanted, []string{wire.UpdateFetching, wire.UpdateRolledBack}[i%2], wire.UpdateCrashed)
+	}
+	if n := len(h.events("release.rolled_back")); n > 3 {
+		t.Errorf("%d of 20 are recorded", n)
+	}
+	h.sayOf(h.nodes["n000"], wanted, wire.UpdateFailed, wire.UpdateNoRoom)
+	if len(h.events("release.failed")) != 0 {
+		t.Error("the allowance has room for more")
+	}
+	h.clock.Forward(2 * time.Minute)
+	h.beat("n000")
+	if len(h.events("release.failed")) != 1 {
+		t.Error("what it said last is lost")
+	}
+	for i := range 10 {
+		h.sayOf(h.nodes["n000"], wanted, []string{wire.UpdateFetching, wire.UpdateTrial}[i%2], "")
+	}
+	h.clock.Forward(2 * time.Minute)
+	must(t, h.store.Close())
+	n := release.Node{ID: "id-n000", Name: "n000", OS: "linux", Arch: "amd64", Digest: "sha256:old", Interval: 30 * time.Second}
+	for range 2 {
+		if _, _, _, err := h.Heard(t.Context(), n, &wire.Update{Channel: wire.DefaultChannel}); err == nil {
+			t.Error("what was not recorded is forgotten")
 		}
 	}
 }

@@ -11,7 +11,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/limit"
 	"muster/gateway/internal/remote"
+	"muster/gateway/internal/rollout"
 	"muster/gateway/internal/window"
 	"muster/store"
 	"muster/store/releases"
@@ -23,6 +25,9 @@ type Desk struct {
 	records releases.Records
 	remote  *remote.Client
 	restore store.Restoration // the last one; zero: none
+	// settling is how long nodes first say what they have obeyed, where the gateway was restored.
+	settling time.Duration
+	loaded   chan struct{} // closed when the nodes are read
 
 	// changing keeps changes of channels apart from what nodes say: the first hold it alone, the others share it. Whoever holds it alone
 	// may read the records and replace what is in memory.
@@ -51,10 +56,11 @@ type channel struct {
 	releases.Channel
 	rollout  *releases.Rollout // the newest; nil: there was none. It is replaced, never changed.
 	plan     Plan
-	waves    waves
+	waves    rollout.Waves
 	rows     map[string]releases.Node // of the rollout
-	halting  bool                     // the rollout was halted in memory alone, and the next round stores that
-	reported int64                    // the highest number that a node says it has obeyed, while a restore lets it count
+	halting  *releases.Rollout        // as it is on record, where it was halted in memory alone and the next round stores that; nil: no
+	reported int64                    // the highest number that a node says it has obeyed, where a restore does not know of it; 0: none
+	claimed  int64                    // the highest number above Last that a node says it has obeyed, at any time; 0: none
 }
 
 // node is what memory has of a node.
@@ -68,10 +74,13 @@ type node struct {
 	window  window.Window
 	bad     string          // why the label cannot be read; "": it can
 	said    releases.Update // without the log
+	later   *wire.Update    // what it said, and is not recorded yet; nil: nothing
+	notes   limit.Allowance // bounds what it has recorded
+	quiet   bool            // its last heartbeat said nothing of an update, and nothing waits to be recorded
 	obeyed  int64           // the highest number of its channel, as it says
 }
 
-// Open reads where everything stands.
+// Open reads where the channels stand. What is asked about nodes waits until Load has read them.
 func Open(ctx context.Context, c Config) (*Desk, error) {
 	if c.Now == nil {
 		c.Now = time.Now
@@ -79,17 +88,35 @@ func Open(ctx context.Context, c Config) (*Desk, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	d := &Desk{Config: c, records: releases.New(c.Store.Records()), nodes: map[string]*node{}}
+	d := &Desk{Config: c, records: releases.New(c.Store.Records()), nodes: map[string]*node{}, loaded: make(chan struct{})}
 	d.remote = remote.New(remote.Config{Transport: c.Transport, Now: c.Now})
 	d.upSince = c.Now()
+	d.settling = settling
 	d.looked = d.upSince
 	if restored, err := c.Store.Restoration(ctx); err == nil {
 		d.restore = restored
 	}
-	if err := d.readNodes(ctx); err != nil {
-		return nil, err
-	}
 	return d, d.reload(ctx)
+}
+
+// Load reads the nodes. Whoever waits for them goes on then. With many nodes it takes seconds, and the gateway serves meanwhile. Run calls
+// it first. Whoever does not run a Desk calls it once.
+func (d *Desk) Load(ctx context.Context) error {
+	if err := d.readNodes(ctx); err != nil {
+		return err
+	}
+	close(d.loaded)
+	return nil
+}
+
+// ready waits until the nodes are read.
+func (d *Desk) ready(ctx context.Context) error {
+	select {
+	case <-d.loaded:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 // readNodes reads what the database knows of the nodes, so that a rollout that goes on after a restart knows how many there are.
@@ -102,6 +129,7 @@ func (d *Desk) readNodes(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	d.mu.Lock()
 	for _, k := range known {
 		n := &node{Node: Node{ID: k.ID, Name: k.Name, Tenant: k.Tenant, Interval: k.Interval}, able: true} // its heartbeat says if not
 		var agent wire.AgentInfo
@@ -112,6 +140,7 @@ func (d *Desk) readNodes(ctx context.Context) error {
 		}
 		if k.LastSeen != nil {
 			n.seen = *k.LastSeen
+			d.settling = max(d.settling, rollout.Span(k.Interval))
 		}
 		if n.seen.After(d.aliveAt) {
 			d.aliveAt = n.seen
@@ -123,6 +152,7 @@ func (d *Desk) readNodes(ctx context.Context) error {
 			n.said = u
 		}
 	}
+	d.mu.Unlock()
 	return d.readLabels(ctx, "")
 }
 
@@ -184,8 +214,14 @@ func (d *Desk) reload(ctx context.Context) error {
 		d.releases[one.Digest] = one
 	}
 	for name, c := range channels {
-		if before := d.channels[name]; before != nil {
-			c.reported = before.reported
+		c.reported = c.Reported
+		before := d.channels[name]
+		if before == nil {
+			continue
+		}
+		c.claimed = before.claimed
+		if before.reported > max(c.reported, c.Last) {
+			c.reported = before.reported // the next round stores it
 		}
 	}
 	d.channels = channels
@@ -219,7 +255,7 @@ func (d *Desk) readChannels(ctx context.Context) (map[string]*channel, error) {
 	for i, o := range rollouts {
 		c := channels[o.Channel]
 		c.rollout = &rollouts[i]
-		if c.plan, c.waves, err = readPlan(o.Plan); err != nil {
+		if c.plan, c.waves, err = rollout.ReadPlan(o.Plan); err != nil {
 			return nil, err
 		}
 		nodes, err := d.records.RolloutNodes(ctx, o.Number)
@@ -245,6 +281,12 @@ const lookEvery = 2 * time.Second
 
 // Run moves the rollouts on, and refreshes pointers before they expire, until ctx ends.
 func (d *Desk) Run(ctx context.Context) error {
+	if err := d.Load(ctx); err != nil {
+		if ctx.Err() != nil {
+			return nil
+		}
+		return err
+	}
 	ticker := time.NewTicker(lookEvery)
 	defer ticker.Stop()
 	for {

@@ -2,6 +2,7 @@ package release_test
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/ed25519"
 	"crypto/rand"
@@ -68,7 +69,10 @@ type machine struct {
 	update  *wire.Update // what it says next besides; nil: nothing
 	old     bool         // its agent cannot update itself
 	silent  bool
+	every   time.Duration // between its heartbeats; 0: half a minute
 }
+
+func (n *machine) interval() time.Duration { return cmp.Or(n.every, 30*time.Second) }
 
 func newHall(t testing.TB, nodes ...string) *hall {
 	t.Helper()
@@ -112,6 +116,7 @@ func (h *hall) open() {
 	var err error
 	h.Desk, err = release.Open(context.Background(), h.config)
 	must(h.t, err)
+	must(h.t, h.Load(context.Background()))
 }
 
 // enrol puts a node on record. Its id is id-NAME.
@@ -168,7 +173,7 @@ func (h *hall) beat(name string) string {
 		said = nil
 	}
 	wanted, channel, _, err := h.Heard(context.Background(), release.Node{ID: "id-" + name, Name: name, Tenant: "default", OS: "linux",
-		Arch: "amd64", Digest: n.program, Interval: 30 * time.Second}, said)
+		Arch: "amd64", Digest: n.program, Interval: n.interval()}, said)
 	must(h.t, err)
 	if channel != "" {
 		n.channel = channel
@@ -346,6 +351,6 @@ func (h *hall) seen() {
 		agent, err := json.Marshal(wire.AgentInfo{OS: "linux", Arch: "amd64", Digest: n.program})
 		must(h.t, err)
 		must(h.t, h.store.SaveBeats(context.Background(), []store.Beat{{NodeID: "id-" + name, Enrolment: "e-" + name, At: h.clock.Now(),
-			Interval: 30 * time.Second, Agent: string(agent)}}, h.clock.Now()))
+			Interval: n.interval(), Agent: string(agent)}}, h.clock.Now()))
 	}
 }

@@ -5,26 +5,31 @@ import (
 	"context"
 	"strconv"
 	"strings"
+	"time"
 	"unicode"
 	"unicode/utf8"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/rollout"
 	"muster/store"
 	"muster/store/releases"
 )
-
-// mostJump bounds how far a node's word moves a channel's numbers after a restore.
-const mostJump = 1_000_000
 
 // Heard takes what a heartbeat says of releases (u nil: the agent cannot update itself). It gives the digest of the release that the node
 // should get now ("": stay), and its channel with the floor, where the node has said another channel. After an error the heartbeat must
 // fail, so that the node says it again.
 func (d *Desk) Heard(ctx context.Context, n Node, u *wire.Update) (wanted, channel string, floor int64, err error) {
+	if err := d.ready(ctx); err != nil {
+		return "", "", 0, err
+	}
 	if err := d.meet(ctx, n); err != nil {
 		return "", "", 0, err
 	}
-	if d.hear(n, u) {
-		if err := d.note(ctx, n.ID, *u); err != nil {
+	if said := d.hear(n, u); said != nil {
+		if err := d.note(ctx, n.ID, *said); err != nil {
+			if u.Phase == "" { // the node has said it before, and does not say it again
+				d.keep(n.ID, said)
+			}
 			return "", "", 0, err
 		}
 	}
@@ -57,7 +62,7 @@ func (d *Desk) meet(ctx context.Context, n Node) error {
 	d.mu.Lock()
 	known := d.nodes[n.ID] != nil
 	if !known {
-		d.nodes[n.ID] = &node{Node: n, channel: wire.DefaultChannel, bad: "its labels are not read yet"}
+		d.nodes[n.ID] = &node{Node: n, channel: wire.DefaultChannel, bad: heldUnread}
 	}
 	d.mu.Unlock()
 	if known {
@@ -74,20 +79,25 @@ func (d *Desk) meet(ctx context.Context, n Node) error {
 	return err
 }
 
-// hear keeps what a heartbeat says, and tells whether it says something of an update that is not on record.
-func (d *Desk) hear(n Node, u *wire.Update) bool {
+// notePause is the pause between two records of what a node says of updates, after the first few. An update has a handful of phases. A
+// node that says another one with every heartbeat costs no more writes than that.
+const notePause = time.Minute
+
+// hear keeps what a heartbeat says, and gives what is to be recorded of an update; nil: nothing now. What the node's allowance does not
+// cover waits for a later heartbeat, and then the newest counts.
+func (d *Desk) hear(n Node, u *wire.Update) *wire.Update {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.nodes[n.ID]
 	if k == nil {
-		return false
+		return nil
 	}
 	k.Node = n
 	k.seen = d.Now()
 	k.heard = true
 	k.able = u != nil
 	if u == nil {
-		return false
+		return nil
 	}
 	if u.Channel == k.channel {
 		k.obeyed = u.Sequence
@@ -95,27 +105,54 @@ func (d *Desk) hear(n Node, u *wire.Update) bool {
 	}
 	s := k.said
 	same := s.Phase == u.Phase && s.Digest == u.Release && s.About == u.About && s.Code == u.Code && s.Channel == u.Channel
-	return u.Phase != "" && !same
+	if u.Phase != "" {
+		k.later = nil
+		if !same {
+			said := *u
+			k.later = &said
+		}
+	}
+	k.quiet = u.Phase == "" && k.later == nil
+	if k.later == nil || !k.notes.Take(d.Now(), notePause) && !d.ends(k, *k.later) {
+		return nil
+	}
+	said := k.later
+	k.later = nil
+	return said
 }
 
-// surpass notes that a node has obeyed a higher number than the channel has given out: the restored database does not know of it.
-func (d *Desk) surpass(k *node) {
-	c := d.channels[k.channel]
-	if c == nil || k.obeyed <= max(c.Last, c.reported) || k.obeyed-c.Last > mostJump || k.Conflict ||
-		!d.Now().Before(d.restore.AdoptUntil) {
-		return
+// ends is true where a node says for the first time how its rollout's release went. Others wait for that word, so the allowance does not
+// hold it. What could come after it needs the allowance, so this costs one write more.
+func (d *Desk) ends(k *node, u wire.Update) bool {
+	row := d.moved(k, d.update(k.ID, u))
+	if row == nil || !wire.UpdateEnded(u.Phase) {
+		return false
 	}
-	c.reported = k.obeyed
+	before := d.channels[k.channel].rows[k.ID].State
+	return rollout.Active(before)
+}
+
+// update is what is recorded of a node's word.
+func (d *Desk) update(nodeID string, u wire.Update) releases.Update {
+	return releases.Update{NodeID: nodeID, Channel: clean(u.Channel, wire.MaxChannel), Digest: clean(u.Release, 128), About: u.About,
+		Phase: clean(u.Phase, 32), Code: clean(u.Code, 32), At: d.Now(), Detail: clean(u.Detail, wire.MaxUpdateDetail),
+		Log: clean(u.Log, wire.MaxUpdateLog)}
+}
+
+// keep keeps for the next heartbeat what could not be recorded with this one.
+func (d *Desk) keep(nodeID string, said *wire.Update) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if k := d.nodes[nodeID]; k != nil && k.later == nil {
+		k.later = said
+	}
 }
 
 // note records what a node says of an update, and where that leaves it in its channel's rollout.
 func (d *Desk) note(ctx context.Context, nodeID string, u wire.Update) error {
 	d.changing.RLock()
 	defer d.changing.RUnlock()
-	now := d.Now()
-	said := releases.Update{NodeID: nodeID, Channel: clean(u.Channel, wire.MaxChannel), Digest: clean(u.Release, 128), About: u.About,
-		Phase: clean(u.Phase, 32), Code: clean(u.Code, 32), At: now, Detail: clean(u.Detail, wire.MaxUpdateDetail),
-		Log: clean(u.Log, wire.MaxUpdateLog)}
+	said := d.update(nodeID, u)
 	d.mu.Lock()
 	k := d.nodes[nodeID]
 	if k == nil {
@@ -152,23 +189,23 @@ func (d *Desk) moved(k *node, said releases.Update) *releases.Node {
 	}
 	o := c.rollout
 	row, let := c.rows[k.ID]
-	if !let || said.Channel != o.Channel || said.Digest != o.Digest || said.About < o.Sequence || o.State == releases.Done {
+	if !let || said.Channel != o.Channel || said.Digest != o.Digest || said.About < o.Sequence {
 		return nil
 	}
 	state := row.State
 	switch said.Phase {
 	case wire.UpdateFetching, wire.UpdateTrial:
-		state = stateBegun
+		state = rollout.Begun
 	case wire.UpdateRolledBack:
-		state = stateRolledBack
+		state = rollout.RolledBack
 	case wire.UpdateFailed:
-		state = stateFailed
+		state = rollout.Failed
 	case wire.UpdateCommitted:
 		if d.runs(k, o.Digest) {
-			state = stateCommitted
+			state = rollout.Committed
 		}
 	}
-	if state == row.State || row.State == stateOut {
+	if state == row.State || row.State == rollout.Out {
 		return nil
 	}
 	row.State = state

@@ -15,7 +15,8 @@ type Newcomer struct {
 }
 
 // Newcomer gives the release for the machine of a node that is on record; false: there is none. Until a rollout is done, that is the
-// release before: a newcomer does not try what nobody has tried.
+// release before: a newcomer does not try what nobody has tried. On the way back it is the one that is gone back to, which was tried. There
+// is none where the channel's first release was stopped.
 func (d *Desk) Newcomer(ctx context.Context, nodeID string) (Newcomer, bool, error) {
 	name, err := d.channelOf(ctx, nodeID)
 	if err != nil {
@@ -24,7 +25,7 @@ func (d *Desk) Newcomer(ctx context.Context, nodeID string) (Newcomer, bool, err
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := d.channels[name]
-	if c == nil {
+	if c == nil || c.behind() || !c.tried() && c.Previous == "" && c.stopped() {
 		return Newcomer{}, false, nil
 	}
 	n := Newcomer{Channel: name, Sequence: c.Sequence}
@@ -39,13 +40,18 @@ func (d *Desk) Newcomer(ctx context.Context, nodeID string) (Newcomer, bool, err
 	return n, true, nil
 }
 
-// tried tells whether everybody may have the channel's release: its rollout is done, or never had waves.
+// tried tells whether everybody may have the channel's release: it has finished here once, or never had waves.
 func (c *channel) tried() bool {
 	o := c.rollout
-	if o == nil || o.Digest != c.Digest || o.State == releases.Done {
+	if c.Finished || o == nil || o.Digest != c.Digest {
 		return true
 	}
-	return o.State == releases.Running && c.plan.Canary == "" && len(c.plan.Steps) <= 1
+	return o.State == releases.Running && c.plan.Together()
+}
+
+// stopped tells whether the newest rollout was stopped, by itself or by a person.
+func (c *channel) stopped() bool {
+	return c.rollout.State == releases.Halted || c.rollout.State == releases.Aborted
 }
 
 // Place is where a machine without an identity gets a layer of a release that lies elsewhere, with the header that it has to show. For a

@@ -5,27 +5,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/rollout"
 	"muster/store/releases"
 )
-
-// States of a node in a rollout.
-const (
-	stateAdmitted   = "admitted"    // let in, and not begun
-	stateBegun      = "begun"       // it fetches, or the new version is on trial
-	stateCommitted  = "committed"   // it runs the release
-	stateRolledBack = "rolled_back" // it went back
-	stateFailed     = "failed"      // it could not install it
-	stateSilent     = "silent"      // it is heard no more
-	stateOut        = "out"         // it left, or its window closed before it began: it may come again
-)
-
-// active tells whether a node is let in and not through.
-func active(state string) bool { return state == stateAdmitted || state == stateBegun }
-
-// fallen tells whether a state counts as failed.
-func fallen(state string) bool {
-	return state == stateRolledBack || state == stateFailed || state == stateSilent
-}
 
 // Why a node gets nothing now, for a person. The empty text: it gets the pointer, or runs the release already.
 const (
@@ -35,8 +17,11 @@ const (
 	heldMoved    = "its pin is for another channel than it has now, and nobody has signed the new pointer yet"
 	heldNothing  = "nothing was ever promoted on its channel"
 	heldTurn     = "it is not its turn"
+	heldBehind   = "its channel is behind its nodes after a restore: a person has to decide"
+	heldRestored = "the gateway was restored: nodes first say what they have obeyed"
 	heldFailed   = "this release has failed here: promote it again to try again"
 	heldWindow   = "its maintenance window is closed"
+	heldUnread   = "its labels are not read yet"
 	heldStruck   = "the key of the pointer was struck: promote again"
 	heldExpired  = "the pointer has expired: promote again"
 )
@@ -50,23 +35,54 @@ func (d *Desk) offer(n *node, now time.Time) (p releases.Pointer, held string) {
 		return p, heldConflict
 	}
 	p, since, held := d.due(n)
-	if held != "" || d.runs(n, p.Digest) {
+	if held != "" && held != heldTurn || d.runs(n, p.Digest) {
 		return p, held
 	}
-	begun := n.trying(p.Channel, p.Digest, since)
+	shut := d.shut(n, now)
 	switch {
+	case shut != "" && !(shut == heldWindow && n.trying(p.Channel, p.Digest, since)):
+		return p, shut
+	case held != "":
+		return p, held
 	case n.failed(p.Channel, p.Digest, since):
 		return p, heldFailed
-	case n.bad != "":
-		return p, n.bad
-	case !begun && !n.window.Open(now):
-		return p, heldWindow
 	case !d.believed(p.KeyID):
 		return p, heldStruck
 	case !now.Before(p.ExpiresAt):
 		return p, heldExpired
 	}
 	return p, ""
+}
+
+// shut is why a node's maintenance window keeps it as it is; "": it does not. Who goes back waits for no window.
+func (d *Desk) shut(n *node, now time.Time) string {
+	switch {
+	case n.bad == heldUnread:
+		return n.bad
+	case d.goesBack(n):
+		return ""
+	case n.bad != "":
+		return n.bad
+	case !n.window.Open(now):
+		return heldWindow
+	}
+	return ""
+}
+
+// goesBack tells whether a node follows its channel, and runs a release that the channel was taken back from.
+func (d *Desk) goesBack(n *node) bool {
+	c := d.channels[n.channel]
+	if _, pinned := d.pins[n.ID]; pinned || c == nil || c.rollout == nil {
+		return false
+	}
+	left := c.plan.Leaves
+	if c.rollout.Digest != c.Digest {
+		left = ""
+		if c.rollout.State == releases.Aborted {
+			left = c.rollout.Digest
+		}
+	}
+	return left != "" && d.runs(n, left)
 }
 
 // wants is the pointer that a node should ask for, and whether there is one. A node that runs the release already asks too, where it has
@@ -83,6 +99,15 @@ func (d *Desk) wants(n *node) (p releases.Pointer, yes bool) {
 // due is the pointer of a node's pin or channel, if it is its turn. since is the first number under which this release is ordered: the
 // same release under a later number is no reason to try again where it failed.
 func (d *Desk) due(n *node) (p releases.Pointer, since int64, held string) {
+	c := d.channels[n.channel]
+	switch {
+	case c == nil:
+		return p, 0, heldNothing
+	case c.behind():
+		return p, 0, heldBehind
+	case d.restored(c):
+		return p, 0, heldRestored
+	}
 	if pin, pinned := d.pins[n.ID]; pinned {
 		switch {
 		case pin.Digest == "":
@@ -92,18 +117,14 @@ func (d *Desk) due(n *node) (p releases.Pointer, since int64, held string) {
 		}
 		return d.pointers[address{pin.Channel, pin.Sequence}], pin.Sequence, ""
 	}
-	c := d.channels[n.channel]
-	if c == nil {
-		return p, 0, heldNothing
-	}
-	if !c.admits(n.ID) {
-		return p, 0, heldTurn
-	}
 	since = c.Sequence
 	if o := c.rollout; o != nil && o.Digest == c.Digest {
 		since = o.Sequence
 	}
-	return d.pointers[address{c.Channel.Channel, c.Sequence}], since, ""
+	if runs := c.rollout != nil && c.rollout.State == releases.Done && d.runs(n, c.Digest); !runs && !c.admits(n.ID) {
+		held = heldTurn
+	}
+	return d.pointers[address{c.Channel.Channel, c.Sequence}], since, held
 }
 
 // admits tells whether a node may get the channel's release now.
@@ -114,12 +135,10 @@ func (c *channel) admits(nodeID string) bool {
 	}
 	state := c.rows[nodeID].State
 	switch o.State {
-	case releases.Done:
-		return true
-	case releases.Running:
-		return active(state) || state == stateSilent
+	case releases.Running, releases.Done:
+		return rollout.Open(state)
 	case releases.Paused:
-		return state == stateBegun
+		return state == rollout.Begun
 	}
 	return false
 }
@@ -129,9 +148,15 @@ func (n *node) of(channel, digest string, since int64) bool {
 	return n.said.Digest == digest && n.said.Channel == channel && n.said.About >= since
 }
 
-// trying tells whether a node is at work on a release.
+// trying tells whether a node is at work on a release. Each heartbeat says that a trial goes on. Where one does not, the word that it has
+// ended came just before a restart of the gateway, and was not recorded.
 func (n *node) trying(channel, digest string, since int64) bool {
-	return n.of(channel, digest, since) && (n.said.Phase == wire.UpdateFetching || n.said.Phase == wire.UpdateTrial)
+	return n.of(channel, digest, since) && (n.said.Phase == wire.UpdateFetching || n.said.Phase == wire.UpdateTrial && !n.quiet)
+}
+
+// busy tells whether a node waits with a release until no task runs.
+func (n *node) busy(channel, digest string, since int64) bool {
+	return n.of(channel, digest, since) && n.said.Phase == wire.UpdateHeld && n.said.Code == wire.UpdateBusy
 }
 
 // failed tells whether a node went back from a release, or could not install it.
@@ -155,20 +180,15 @@ func platform(r releases.Release, n Node) (releases.Platform, bool) {
 	return r.Platforms[at], true
 }
 
-const (
-	// settling is how long after a start of the gateway a node is not missed: as long as the longest pause of an agent between two tries.
-	settling = 6 * time.Minute
-	// leastSilence is how long a node may be silent at least: a way back from a bad release takes up to two minutes.
-	leastSilence = wire.TrialTime + time.Minute
-)
+// settling is how long after a start of the gateway a node is not missed at least: as long as the longest pause of an agent between two
+// tries.
+const settling = 6 * time.Minute
 
 // online tells whether a node is heard from. For some time after a start, those that were heard before it count too.
 func (d *Desk) online(n *node, now time.Time) bool {
-	span := max(3*n.Interval, leastSilence)
-	if n.heard || !d.settles(now) {
+	span := rollout.Span(n.Interval)
+	if n.heard || now.Sub(d.upSince) >= max(settling, span) {
 		return n.heard && now.Sub(n.seen) <= span
 	}
 	return !n.seen.IsZero() && d.aliveAt.Sub(n.seen) <= span
 }
-
-func (d *Desk) settles(now time.Time) bool { return now.Sub(d.upSince) < settling }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"maps"
 	"slices"
 	"strconv"
 
@@ -18,7 +19,7 @@ const mostPins = 10_000
 // Pin keeps nodes where they are (digest "") or gives them a release of their own. pointer is as in Promotion: with one, all of the nodes
 // must have the channel that it names.
 func (d *Desk) Pin(ctx context.Context, nodes []Ref, digest string, pointer []byte, by store.Actor) error {
-	if err := checkNodes(nodes); err != nil {
+	if err := errors.Join(checkNodes(nodes), d.ready(ctx)); err != nil {
 		return err
 	}
 	d.changing.Lock()
@@ -29,6 +30,9 @@ func (d *Desk) Pin(ctx context.Context, nodes []Ref, digest string, pointer []by
 			pins = append(pins, releases.Pin{NodeID: n.ID, At: d.Now(), By: by.Name})
 		}
 		return errors.Join(d.records.Pin(ctx, pins, nil, 0, d.aboutNodes("release.pinned", nodes, nil, by)...), d.reload(ctx))
+	}
+	if err := d.holdBehind(ctx); err != nil { // the pin's number must not hide it
+		return err
 	}
 	groups := d.byChannel(nodes)
 	if len(groups) > 1 && len(pointer) > 0 {
@@ -105,9 +109,10 @@ func (d *Desk) pinOn(ctx context.Context, g group, digest string, pointer []byte
 }
 
 // Unpin lets nodes follow their channel again. Where they have obeyed a number above the channel's, the channel's release comes under a
-// new number, so that they obey it: pointer is that, as in Promotion.
+// new number, so that they obey it: pointer is that, as in Promotion. A channel that is behind its nodes waits for a person: what they
+// order there comes under a number above all others.
 func (d *Desk) Unpin(ctx context.Context, nodes []Ref, pointer []byte, by store.Actor) error {
-	if err := checkNodes(nodes); err != nil {
+	if err := errors.Join(checkNodes(nodes), d.ready(ctx)); err != nil {
 		return err
 	}
 	d.changing.Lock()
@@ -130,12 +135,13 @@ func (d *Desk) Unpin(ctx context.Context, nodes []Ref, pointer []byte, by store.
 			above[k.channel] = true
 		}
 	}
+	maps.DeleteFunc(above, func(name string, _ bool) bool { return d.channels[name].behind() })
 	d.mu.Unlock()
 	if len(ids) == 0 {
 		return nil
 	}
 	for _, name := range sorted(above) {
-		if err := d.reissue(ctx, name, 0, pointer, "nodes are pinned no longer", by); err != nil {
+		if err := d.reissue(ctx, name, pointer, "nodes are pinned no longer", by); err != nil {
 			return err
 		}
 	}

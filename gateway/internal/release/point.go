@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/rollout"
 	"muster/store"
 	"muster/store/releases"
 )
@@ -19,20 +20,26 @@ func (d *Desk) Point(ctx context.Context, name string, p Promotion, by store.Act
 	if p.Digest == "" {
 		return Channel{}, noRelease("")
 	}
-	plan := allAtOnce()
+	if err := d.ready(ctx); err != nil {
+		return Channel{}, err
+	}
+	plan := rollout.AllAtOnce()
 	if p.Plan != nil {
 		plan = *p.Plan
 	}
-	return d.point(ctx, name, step{digest: p.Digest, plan: &plan, pointer: p.Pointer, kind: "channel.pointed"}, by)
+	return d.point(ctx, name, step{digest: p.Digest, plan: &plan, pointer: p.Pointer, kind: "channel.pointed", seen: p.Seen}, by)
 }
 
 // Rollback points a channel at the release before the present one. Digest of the promotion is not read.
 func (d *Desk) Rollback(ctx context.Context, name string, p Promotion, by store.Actor) (Channel, error) {
-	plan := wayBack()
+	if err := d.ready(ctx); err != nil {
+		return Channel{}, err
+	}
+	plan := rollout.WayBack()
 	if p.Plan != nil {
 		plan = *p.Plan
 	}
-	return d.point(ctx, name, step{plan: &plan, pointer: p.Pointer, kind: "channel.rolled_back"}, by)
+	return d.point(ctx, name, step{plan: &plan, pointer: p.Pointer, kind: "channel.rolled_back", seen: p.Seen}, by)
 }
 
 // step is a change of what a channel points at.
@@ -42,6 +49,7 @@ type step struct {
 	pointer []byte
 	kind    string // of the event
 	why     string
+	seen    int64 // number of the channel's pointer, by whoever wants the step; 0: any
 }
 
 func (d *Desk) point(ctx context.Context, name string, s step, by store.Actor) (Channel, error) {
@@ -49,7 +57,7 @@ func (d *Desk) point(ctx context.Context, name string, s step, by store.Actor) (
 		return Channel{}, err
 	}
 	if s.plan != nil {
-		if _, err := s.plan.read(); err != nil {
+		if _, err := s.plan.Read(); err != nil {
 			return Channel{}, err
 		}
 	}
@@ -69,9 +77,18 @@ func (d *Desk) step(ctx context.Context, name string, s step, by store.Actor) (r
 	var p releases.Pointer
 	for try := 1; ; try++ {
 		d.mu.Lock()
+		if err := d.channels[name].stillAt(s.seen); err != nil {
+			d.mu.Unlock()
+			return p, err
+		}
 		r, last, err := d.wanted(name, s.digest)
 		want := d.next(name, r, last+1)
 		stored := d.last(name)
+		if s.digest == "" && s.plan != nil && err == nil {
+			back := *s.plan
+			back.Leaves = d.channels[name].Digest
+			s.plan = &back
+		}
 		d.mu.Unlock()
 		if err != nil {
 			return p, err
@@ -87,6 +104,15 @@ func (d *Desk) step(ctx context.Context, name string, s step, by store.Actor) (r
 			return p, err
 		}
 	}
+}
+
+// stillAt refuses what somebody decided who saw the channel before its last change. c may be nil: nobody has pointed the channel yet.
+func (c *channel) stillAt(seen int64) error {
+	if seen == 0 || c != nil && c.Sequence == seen {
+		return nil
+	}
+	return wire.Refuse(wire.CodeIllegalMove, "the channel has changed since you looked at it",
+		"look at it again: this may mean another release now")
 }
 
 // last is the highest number of a channel on record. The caller holds mu.
@@ -116,100 +142,4 @@ func (d *Desk) stepped(s step, p releases.Pointer, version string, by store.Acto
 		detail["why"] = s.why
 	}
 	return d.event(s.kind, by, true, detail)
-}
-
-// Pause lets nobody in until Resume.
-func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (Channel, error) {
-	return d.turn(ctx, name, []string{releases.Running}, by, func(o *releases.Rollout, _ tally) store.Event {
-		o.State = releases.Paused
-		o.Why = "paused by " + by.Name
-		return d.event("rollout.paused", by, false, nil)
-	})
-}
-
-// Resume goes on, and accepts the nodes that have failed so far.
-func (d *Desk) Resume(ctx context.Context, name string, by store.Actor) (Channel, error) {
-	return d.turn(ctx, name, []string{releases.Paused, releases.Halted}, by, func(o *releases.Rollout, t tally) store.Event {
-		if o.State == releases.Halted {
-			o.Forgiven = t.fallen
-		}
-		o.State = releases.Running
-		o.Why = ""
-		return d.event("rollout.resumed", by, true, nil)
-	})
-}
-
-// Abort ends a rollout, and takes the nodes that were let in back to the release before. pointer is as in Promotion. Where nobody can sign
-// now, the rollout ends, and the channel says what to sign.
-func (d *Desk) Abort(ctx context.Context, name string, pointer []byte, by store.Actor) (Channel, error) {
-	open := []string{releases.Running, releases.Paused, releases.Halted}
-	c, err := d.turn(ctx, name, open, by, func(o *releases.Rollout, _ tally) store.Event {
-		at := d.Now()
-		o.State = releases.Aborted
-		o.Why = "aborted by " + by.Name
-		o.EndedAt = &at
-		return d.event("rollout.aborted", by, true, nil)
-	})
-	if err != nil || c.Previous == "" {
-		return c, err
-	}
-	back, err := d.point(ctx, name, step{pointer: pointer, kind: "channel.rolled_back", why: "the rollout was aborted"}, by)
-	var refused *wire.ErrorDetail
-	if errors.As(err, &refused) && refused.Code == wire.CodeSignatureWanted && len(pointer) == 0 {
-		return d.Channel(ctx, name)
-	}
-	return back, err
-}
-
-// turn changes the state of a channel's open rollout.
-func (d *Desk) turn(
-	ctx context.Context, name string, from []string, by store.Actor, change func(*releases.Rollout, tally) store.Event,
-) (Channel, error) {
-	d.changing.Lock()
-	defer d.changing.Unlock()
-	d.mu.Lock()
-	c := d.channels[name]
-	if c == nil {
-		d.mu.Unlock()
-		return Channel{}, noChannel(name)
-	}
-	o, t, err := d.turning(c, from)
-	d.mu.Unlock()
-	if err != nil {
-		return Channel{}, err
-	}
-	was := o.State
-	if c.halting { // it is halted in memory alone
-		was = releases.Running
-	}
-	e := change(&o, t)
-	e.Detail = map[string]string{"channel": name, "release": o.Digest, "wave": strconv.Itoa(o.Wave + 1)}
-	err = d.records.ChangeRollout(ctx, o, was, nil, e)
-	if errors.Is(err, store.ErrConflict) {
-		err = illegalTurn(name, "the rollout changed at this moment")
-	}
-	if err := errors.Join(err, d.reload(ctx)); err != nil {
-		return Channel{}, err
-	}
-	return d.channel(name)
-}
-
-func (d *Desk) turning(c *channel, from []string) (releases.Rollout, tally, error) {
-	name := c.Channel.Channel
-	if c.rollout == nil {
-		return releases.Rollout{}, tally{}, illegalTurn(name, "no rollout ever began there")
-	}
-	o := *c.rollout
-	for _, state := range from {
-		if o.State == state {
-			r := &round{d: d, c: c, o: o, now: d.Now(), changed: map[string]releases.Node{}}
-			return o, r.tally(), nil
-		}
-	}
-	return o, tally{}, illegalTurn(name, "the rollout is "+o.State)
-}
-
-func illegalTurn(name, why string) error {
-	return wire.Refuse(wire.CodeIllegalMove, "the rollout of the channel "+name+" cannot do this: "+why,
-		"muster release status --channel "+name)
 }

@@ -5,6 +5,7 @@ import (
 	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
+	"errors"
 	"strings"
 	"sync"
 	"testing"
@@ -13,8 +14,6 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/release"
-	"muster/store"
-	"muster/store/releases"
 )
 
 // opened is the pointer that a node is given, by the keys that it believes.
@@ -156,6 +155,7 @@ func TestNumbersRace(t *testing.T) {
 	v2 := h.release("v2")
 	other, err := release.Open(t.Context(), h.config)
 	must(t, err)
+	must(t, other.Load(t.Context()))
 	desks := []*release.Desk{h.Desk, other}
 	var all sync.WaitGroup
 	taken := make(chan int64, 40)
@@ -227,61 +227,6 @@ func TestExpired(t *testing.T) {
 	}
 }
 
-// TestRestored: while the restore's time lasts, numbers go on above what nodes have obeyed, and not without bound.
-func TestRestored(t *testing.T) {
-	for name, c := range map[string]struct {
-		after  time.Duration
-		obeyed int64
-		want   int64
-	}{
-		"a little": {0, 7, 8}, "the farthest": {0, 1_000_001, 1_000_002}, "too far": {0, 1_000_002, 1}, "too late": {49 * time.Hour, 7, 1},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := newHall(t, "n")
-			v1 := h.release("v1")
-			h.point(v1, nil)
-			must(t, h.store.NoteRestore(t.Context(), store.Restoration{At: start, BackupAt: start, AdoptUntil: start.Add(48 * time.Hour)}))
-			h.open()
-			h.clock.Forward(c.after)
-			h.look()
-			h.nodes["n"].obeyed = c.obeyed
-			h.look()
-			got := h.state(releases.Running)
-			if got.Sequence != c.want || got.Digest != v1 {
-				t.Errorf("got %+v", got)
-			}
-			if h.opened("n").Sequence != c.want {
-				t.Error("the node gets another number")
-			}
-			h.look()
-			if again := h.state(releases.Running); again.Sequence != c.want {
-				t.Errorf("it rises for ever: %d", again.Sequence)
-			}
-		})
-	}
-}
-
-// TestRestoredOffline: where the operator keeps the key, the channel says what to sign, and a pointer above all is what comes next.
-func TestRestoredOffline(t *testing.T) {
-	h := newHall(t, "n")
-	v1 := h.release("v1")
-	h.point(v1, nil)
-	must(t, h.store.NoteRestore(t.Context(), store.Restoration{At: start, BackupAt: start, AdoptUntil: start.Add(48 * time.Hour)}))
-	h.key = nil
-	h.open()
-	h.nodes["n"].obeyed = 7
-	h.look()
-	if c := h.state(releases.Running); c.Sequence != 1 || !strings.Contains(c.Sign, "above 7") {
-		t.Errorf("got %+v", c)
-	}
-	payload, err := h.Unsigned(t.Context(), "stable", v1)
-	must(t, err)
-	c, err := h.Point(t.Context(), "stable", release.Promotion{Digest: v1, Pointer: h.seal(h.operator, payload, nil)}, operator)
-	if err != nil || c.Sequence != 8 || c.Sign != "" {
-		t.Errorf("got %+v, %v", c, err)
-	}
-}
-
 // TestPins: a pinned node stays, or gets its own release under a number that no other node is offered; afterwards it follows its channel.
 func TestPins(t *testing.T) {
 	h := newHall(t, "a", "b", "c")
@@ -347,4 +292,42 @@ func TestPinMoves(t *testing.T) {
 	h.beat("b")
 	two := []release.Ref{{ID: "id-a", Name: "a"}, {ID: "id-b", Name: "b"}}
 	wantCode(t, h.Pin(t.Context(), two, v1, []byte("{}"), operator), wire.CodeBadRequest)
+}
+
+// TestNodesLater: who asks about nodes before they are read waits, and what is read by then stays as it was said.
+func TestNodesLater(t *testing.T) {
+	h := newHall(t)
+	v1 := h.release("v1")
+	h.enrol("a", nil)
+	desk, err := release.Open(t.Context(), h.config)
+	must(t, err)
+	impatient, cancel := context.WithCancel(t.Context())
+	cancel()
+	promotion := release.Promotion{Digest: v1}
+	refs := []release.Ref{{ID: "id-a", Name: "a"}}
+	_, _, _, heard := desk.Heard(impatient, release.Node{ID: "id-a"}, nil)
+	_, wanted := desk.Wanted(impatient, "id-a")
+	_, layer := desk.Layer(impatient, "id-a", v1)
+	_, status := desk.Status(impatient, "stable")
+	_, channel := desk.Channel(impatient, "stable")
+	_, channels := desk.Channels(impatient)
+	_, point := desk.Point(impatient, "stable", promotion, operator)
+	_, back := desk.Rollback(impatient, "stable", promotion, operator)
+	_, pause := desk.Pause(impatient, "stable", operator)
+	_, resume := desk.Resume(impatient, "stable", operator)
+	_, abort := desk.Abort(impatient, "stable", promotion, operator)
+	pin := desk.Pin(impatient, refs, v1, nil, operator)
+	unpin := desk.Unpin(impatient, refs, nil, operator)
+	for i, err := range []error{heard, wanted, layer, status, channel, channels, point, back, pause, resume, abort, pin, unpin} {
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("call %d does not wait for the nodes: %v", i, err)
+		}
+	}
+	must(t, desk.Load(t.Context()))
+	if _, _, _, err := desk.Heard(t.Context(), release.Node{ID: "id-a"}, nil); err != nil {
+		t.Error(err)
+	}
+	if n := desk.Updating("id-a"); n == nil {
+		t.Error("the node is not known after Load")
+	}
 }

@@ -75,7 +75,7 @@ func (w *world) operate(digests []string) {
 	case 3, 4:
 		_, _ = w.Resume(ctx, wire.DefaultChannel, operator)
 	case 5:
-		_, _ = w.Abort(ctx, wire.DefaultChannel, nil, operator)
+		_, _ = w.Abort(ctx, wire.DefaultChannel, release.Promotion{}, operator)
 	case 6:
 		_, _ = w.Rollback(ctx, wire.DefaultChannel, release.Promotion{}, operator)
 	case 7:

@@ -14,6 +14,7 @@ import (
 
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/remote"
+	"muster/gateway/internal/rollout"
 	"muster/store"
 	"muster/store/releases"
 )
@@ -52,20 +53,18 @@ type Promotion struct {
 	Digest  string
 	Plan    *Plan  // nil: all nodes at once
 	Pointer []byte // a signed envelope, where an operator signs; nil: the gateway signs
+	Seen    int64  // number of the pointer that the caller saw: another one by now is refused; 0: whatever it is
 }
 
 // Plan says in which waves nodes are let in.
-type Plan struct {
-	Canary      string   `json:"canary,omitempty"` // a count, or a percentage of the nodes: the first wave; "": none
-	Steps       []string `json:"steps,omitempty"`  // percentages of all nodes, rising; the last one is always 100%
-	SoakSeconds int      `json:"soak_seconds"`     // how long a wave's nodes must have been well before the next wave
-	MaxFailed   string   `json:"max_failed"`       // so many nodes of a wave may fail, as a count or a percentage; of a canary none may
-}
+type Plan = rollout.Plan
 
-// DefaultPlan is the plan of a promotion that names none: one canary, then the others.
-func DefaultPlan() Plan {
-	return Plan{Canary: "1", Steps: []string{"100%"}, SoakSeconds: 600, MaxFailed: "10%"}
-}
+// DefaultPlan is the plan of a promotion that names none.
+func DefaultPlan() Plan { return rollout.DefaultPlan() }
+
+// StateBehind is the state of a channel whose nodes have obeyed higher numbers than a restored database knows. It is told in place of its
+// rollout's state.
+const StateBehind = "behind"
 
 // Channel is a channel as operators see it.
 type Channel struct {
@@ -73,10 +72,11 @@ type Channel struct {
 	Version  string
 	SignedBy string // id of the key that signed its pointer
 	Expires  time.Time
-	State    string // of its newest rollout; "": it never had one
+	State    string // of its newest rollout, or StateBehind; "": it never had one
 	Why      string
 	Wave     int // from 1; 0: none
 	Waves    int
+	NextAt   *time.Time // when the next wave begins; nil: it is not known, or there is none
 	Counts   Counts
 	Sign     string // what an operator has to sign so that the channel goes on; "": nothing
 }
@@ -89,6 +89,7 @@ type Counts struct {
 	Admitted   int // let in, and not through
 	Failed     int // that went back, or could not install it
 	Silent     int // that fell silent after they were let in
+	Late       int // that are heard, and did not begin or get through in time
 	Held       int // by their maintenance window, or by a window that cannot be read
 	Pinned     int
 	Unable     int // whose agent cannot update itself

@@ -16,8 +16,8 @@ import (
 // strandedFor is how long a number stands at least before a node's word moves it.
 const strandedFor = time.Minute
 
-// renew brings pointers up to date: those that end soon or whose key was struck, those whose number nodes had passed before a restore or
-// under a pin, and those of pinned nodes that have moved to another channel. Where operators keep the keys, Channel says what they have to
+// renew brings pointers up to date: those that end soon or whose key was struck, those whose number nodes have passed under a pin, and
+// those of pinned nodes that have moved to another channel. Where operators keep the keys, Channel says what they have to
 // sign. The caller holds changing alone.
 func (d *Desk) renew(ctx context.Context) error {
 	d.mu.Lock()
@@ -32,16 +32,11 @@ func (d *Desk) renew(ctx context.Context) error {
 	for id, n := range d.nodes {
 		pin, pinned := d.pins[id]
 		switch {
-		case d.channels[n.channel] == nil:
+		case d.channels[n.channel] == nil || d.channels[n.channel].behind():
 		case pinned && pin.Digest != "" && (pin.Channel != n.channel || d.stranded(n, pin.Sequence) && d.rested(pin.At)):
 			moved[pin.Digest] = append(moved[pin.Digest], Ref{id, n.Name, n.Tenant})
 		case !pinned && d.stranded(n, d.numberOf(n.channel)) && d.rested(d.channels[n.channel].UpdatedAt):
 			behind[n.channel] = "a node has obeyed a higher number, which was of a pin"
-		}
-	}
-	for name, c := range d.channels {
-		if c.reported >= c.Last && c.reported > 0 {
-			behind[name] = "nodes have obeyed a higher number than the restored database knows"
 		}
 	}
 	d.mu.Unlock()
@@ -50,7 +45,7 @@ func (d *Desk) renew(ctx context.Context) error {
 		err = errors.Join(err, quiet(d.refresh(ctx, p)))
 	}
 	for name, why := range behind {
-		err = errors.Join(err, quiet(d.reissue(ctx, name, d.reported(name), nil, why, gatewayActor())))
+		err = errors.Join(err, quiet(d.reissue(ctx, name, nil, why, gatewayActor())))
 	}
 	for digest, nodes := range moved {
 		for _, g := range d.byChannel(nodes) {
@@ -87,12 +82,6 @@ func quiet(err error) error {
 	return err
 }
 
-func (d *Desk) reported(name string) int64 {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.channels[name].reported
-}
-
 // refresh signs a pointer anew under the same number, before it expires.
 func (d *Desk) refresh(ctx context.Context, p releases.Pointer) error {
 	d.mu.Lock()
@@ -110,17 +99,20 @@ func (d *Desk) refresh(ctx context.Context, p releases.Pointer) error {
 	return errors.Join(err, d.reload(ctx))
 }
 
-// reissue gives a channel's release a new number, above least.
-func (d *Desk) reissue(ctx context.Context, name string, least int64, pointer []byte, why string, by store.Actor) error {
+// reissue gives a channel's release a new number.
+func (d *Desk) reissue(ctx context.Context, name string, pointer []byte, why string, by store.Actor) error {
 	d.mu.Lock()
 	c := d.channels[name]
 	if c == nil {
 		d.mu.Unlock()
 		return noChannel(name)
 	}
-	c.reported = max(c.reported, least)
 	digest := c.Digest
+	behind := c.behind() && by == gatewayActor()
 	d.mu.Unlock()
+	if behind { // found only just now
+		return nil
+	}
 	p, err := d.step(ctx, name, step{digest: digest, pointer: pointer, kind: "channel.reissued", why: why}, by)
 	if err == nil {
 		d.attach(ctx, p)

@@ -63,7 +63,8 @@ func TestRollout(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 	h.enrol("late", nil)
-	if h.beat("late") != v1 {
+	h.beat("late")
+	if offered := h.look(); one(t, offered) != "late" {
 		t.Error("a node that comes when it is done gets nothing")
 	}
 	if len(h.events("rollout.wave")) != 2 || len(h.events("rollout.done")) != 1 || len(h.events("release.committed")) != 20 {
@@ -208,7 +209,7 @@ func TestAbort(t *testing.T) {
 	h.point(v2, waves())
 	canary := one(t, h.look())
 	h.install(canary, "v2")
-	c, err := h.Abort(t.Context(), wire.DefaultChannel, nil, operator)
+	c, err := h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 	must(t, err)
 	if c.Digest != v1 || c.Sequence != 3 || c.State != releases.Aborted {
 		t.Errorf("got %+v", c)
@@ -216,7 +217,7 @@ func TestAbort(t *testing.T) {
 	if offered := h.look(); one(t, offered) != canary || offered[canary] != v1 {
 		t.Errorf("offered %v", offered)
 	}
-	_, err = h.Abort(t.Context(), wire.DefaultChannel, nil, operator)
+	_, err = h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 	wantCode(t, err, wire.CodeIllegalMove)
 	h.install(canary, "v1")
 	if offered := h.look(); len(offered) != 0 {
@@ -230,7 +231,7 @@ func TestAbortFirst(t *testing.T) {
 	v1 := h.release("v1")
 	h.point(v1, waves())
 	h.look()
-	c, err := h.Abort(t.Context(), wire.DefaultChannel, nil, operator)
+	c, err := h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 	must(t, err)
 	if c.Digest != v1 || c.State != releases.Aborted || len(h.look()) != 0 {
 		t.Errorf("got %+v", c)
@@ -239,6 +240,9 @@ func TestAbortFirst(t *testing.T) {
 	h.enrol("late", nil)
 	if offered := h.look(); len(offered) != 0 {
 		t.Errorf("offered %v", offered)
+	}
+	if n, ok, err := h.Newcomer(t.Context(), "id-late"); err != nil || ok {
+		t.Errorf("a newcomer installs %s, %v", n.Version, err)
 	}
 }
 
@@ -253,12 +257,19 @@ func TestRollback(t *testing.T) {
 	_, err = h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 	wantCode(t, err, wire.CodeIllegalMove)
 	h.point(v2, nil)
+	c, err := h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
+	if err != nil || c.Digest != v1 || c.Previous != "" {
+		t.Errorf("a rollback of what has not finished: %+v, %v", c, err)
+	}
+	h.point(v2, nil)
 	for name := range h.look() {
 		h.install(name, "v2")
 	}
-	c, err := h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
+	h.look()
+	h.state(releases.Done)
+	c, err = h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 	must(t, err)
-	if c.Digest != v1 || c.Previous != v2 || c.Sequence != 3 {
+	if c.Digest != v1 || c.Previous != v2 || c.Sequence != 5 {
 		t.Errorf("got %+v", c)
 	}
 	if offered := h.look(); len(offered) != 5 || offered["n000"] != v1 {
@@ -335,6 +346,7 @@ func TestGroup(t *testing.T) {
 	h.look()
 	h.state(releases.Done)
 	h.clock.at = time.Date(2026, 11, 23, 3, 0, 0, 0, time.UTC)
+	h.look() // nobody was heard for a day
 	if offered := h.look(); one(t, offered) != "shut" {
 		t.Errorf("in the window: %v", offered)
 	}
@@ -343,7 +355,7 @@ func TestGroup(t *testing.T) {
 // TestWindowCloses: a node whose window closes before it begins is let in again later, and the rollout does not wait for it.
 func TestWindowCloses(t *testing.T) {
 	h := newHall(t)
-	h.enrol("a", map[string]string{wire.LabelWindow: "12:00-12:30"})
+	h.enrol("a", map[string]string{wire.LabelWindow: "12:00-12:05"})
 	h.enrol("b", nil)
 	v1 := h.release("v1")
 	h.point(v1, nil)
@@ -351,8 +363,7 @@ func TestWindowCloses(t *testing.T) {
 		t.Fatalf("offered %v", offered)
 	}
 	h.install("b", "v1")
-	h.pass(20 * time.Minute)
-	h.pass(11 * time.Minute)
+	h.pass(6 * time.Minute)
 	if offered := h.look(); len(offered) != 0 {
 		t.Errorf("offered %v", offered)
 	}
@@ -409,4 +420,26 @@ func TestRestart(t *testing.T) {
 	if c := h.state(releases.Running); c.Wave != 2 {
 		t.Errorf("before the others were heard: %+v", c)
 	}
+}
+
+// TestRestartWithRareReports: nodes that report every ten minutes are not taken for silent while they cannot have been heard yet, and not
+// for well either.
+func TestRestartWithRareReports(t *testing.T) {
+	h := newHall(t, names(4)...)
+	for _, n := range h.nodes {
+		n.every = 10 * time.Minute
+	}
+	h.point(h.release("v1"), waves())
+	canary := one(t, h.look())
+	h.install(canary, "v1")
+	h.look()
+	h.seen()
+	h.open()
+	h.nodes[canary].silent = true
+	h.pass(29 * time.Minute)
+	if c := h.state(releases.Running); c.Wave != 1 {
+		t.Errorf("got %+v", c)
+	}
+	h.pass(2 * time.Minute)
+	h.state(releases.Halted)
 }

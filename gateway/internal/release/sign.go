@@ -40,6 +40,7 @@ func (d *Desk) signed(want wire.ReleasePointer, offered []byte, by store.Actor) 
 	p := releases.Pointer{Channel: want.Channel, Sequence: want.Sequence, Digest: want.Digest, SignedAt: d.Now(), SignedBy: by.Name}
 	if len(offered) > 0 {
 		got, key, err := d.offered(want, offered)
+		p.Sequence = got.Sequence
 		p.KeyID = key
 		p.ExpiresAt = got.Expires
 		p.Envelope = string(offered)
@@ -65,7 +66,8 @@ func (d *Desk) signed(want wire.ReleasePointer, offered []byte, by store.Actor) 
 	return p, nil
 }
 
-// offered checks a pointer that an operator has signed: it must be the one that comes next, apart from its dates.
+// offered checks a pointer that an operator has signed: it must be the one that comes next, apart from its dates. A node that says
+// meanwhile that it has obeyed a higher number does not make the signature worthless.
 func (d *Desk) offered(want wire.ReleasePointer, envelope []byte) (wire.ReleasePointer, string, error) {
 	got, key, err := sign.OpenRelease(envelope, d.Keys())
 	if errors.Is(err, sign.ErrMalformed) {
@@ -74,11 +76,12 @@ func (d *Desk) offered(want wire.ReleasePointer, envelope []byte) (wire.ReleaseP
 	if err != nil {
 		return got, key, signAgain("the pointer is signed by no release key that nodes believe")
 	}
-	if got.Sequence != want.Sequence {
+	if got.Sequence > want.Sequence || got.Sequence <= d.taken(want.Channel) {
 		return got, key, signAgain(fmt.Sprintf("the signed pointer has the number %d, and the channel's next one is %d", got.Sequence,
 			want.Sequence))
 	}
 	same := got
+	same.Sequence = want.Sequence
 	same.NotBefore = want.NotBefore
 	same.Expires = want.Expires
 	if !reflect.DeepEqual(same, want) {
@@ -91,6 +94,17 @@ func (d *Desk) offered(want wire.ReleasePointer, envelope []byte) (wire.ReleaseP
 			got.Expires.Format(time.RFC3339)))
 	}
 	return got, key, nil
+}
+
+// taken is the highest number of a channel that is given out, or that a restore makes it go beyond.
+func (d *Desk) taken(name string) int64 {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.channels[name]
+	if c == nil {
+		return 0
+	}
+	return max(c.Last, c.reported)
 }
 
 func signAgain(why string) error {
@@ -118,7 +132,7 @@ func (d *Desk) wanted(name, digest string) (releases.Release, int64, error) {
 	var last int64
 	c := d.channels[name]
 	if c != nil {
-		last = max(c.Last, c.reported)
+		last = max(c.Last, c.reported, c.claimed)
 	}
 	if digest == "" {
 		if c == nil {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/rollout"
 	"muster/store/releases"
 )
 
@@ -70,8 +71,27 @@ func (d *Desk) Release(_ context.Context, name string) (Release, error) {
 	return d.shown(found[0]), nil
 }
 
+// Needs names the releases of this registry whose agent a blob is, with the platform, in order.
+func (d *Desk) Needs(blob string) []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []string
+	for _, r := range d.releases {
+		for _, p := range r.Platforms {
+			if p.Digest == blob && !elsewhere(r.Reference) {
+				all = append(all, fmt.Sprintf("release %s (%s/%s)", r.Version, p.OS, p.Arch))
+			}
+		}
+	}
+	slices.Sort(all)
+	return all
+}
+
 // Channels are all channels, by name.
-func (d *Desk) Channels(_ context.Context) ([]Channel, error) {
+func (d *Desk) Channels(ctx context.Context) ([]Channel, error) {
+	if err := d.ready(ctx); err != nil {
+		return nil, err
+	}
 	var all []Channel
 	for _, name := range d.names() {
 		c, err := d.channel(name)
@@ -84,7 +104,12 @@ func (d *Desk) Channels(_ context.Context) ([]Channel, error) {
 }
 
 // Channel is one channel.
-func (d *Desk) Channel(_ context.Context, name string) (Channel, error) { return d.channel(name) }
+func (d *Desk) Channel(ctx context.Context, name string) (Channel, error) {
+	if err := d.ready(ctx); err != nil {
+		return Channel{}, err
+	}
+	return d.channel(name)
+}
 
 func (d *Desk) channel(name string) (Channel, error) {
 	d.mu.Lock()
@@ -99,6 +124,9 @@ func (d *Desk) channel(name string) (Channel, error) {
 
 // Status is one channel with its nodes.
 func (d *Desk) Status(ctx context.Context, name string) (Status, error) {
+	if err := d.ready(ctx); err != nil {
+		return Status{}, err
+	}
 	d.mu.Lock()
 	c := d.channels[name]
 	if c == nil {
@@ -139,7 +167,13 @@ func (d *Desk) view(c *channel) (Channel, []NodeStatus) {
 		out.State = o.State
 		out.Why = o.Why
 		out.Wave = o.Wave + 1
-		out.Waves = len(c.waves.sizes)
+		out.Waves = c.waves.Count()
+		out.NextAt = c.waves.Next(*o)
+	}
+	if c.behind() {
+		out.State = StateBehind
+		out.Why = fmt.Sprintf("nodes have obeyed the number %d, which the restored database does not know: it may be older than a rollback. "+
+			"Nobody gets anything until a release is promoted, or the present one is ordered again by a resume", c.reported)
 	}
 	var nodes []NodeStatus
 	for _, n := range d.nodes {
@@ -148,7 +182,7 @@ func (d *Desk) view(c *channel) (Channel, []NodeStatus) {
 		}
 		one := d.stand(c, n, now)
 		out.Counts.add(one.State)
-		if c.rows[n.ID].State == stateCommitted {
+		if c.rows[n.ID].State == rollout.Committed {
 			out.Counts.Committed++
 		}
 		nodes = append(nodes, one)
@@ -164,8 +198,6 @@ func (d *Desk) toSign(c *channel, p releases.Pointer) string {
 	switch {
 	case c.rollout != nil && c.rollout.State == releases.Aborted && c.rollout.Digest == c.Digest && c.Previous != "":
 		return "the release before, so that nodes go back" + how
-	case c.reported >= c.Last && c.reported > 0:
-		return fmt.Sprintf("the present release under a number above %d, which nodes have obeyed before the restore%s", c.reported, how)
 	case !d.believed(p.KeyID):
 		return "the present release again, because the key of its pointer was struck" + how
 	case !p.Own && p.ExpiresAt.Sub(d.Now()) < refreshAfter:
@@ -195,7 +227,7 @@ func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
 		out.Detail = n.said.Detail
 	}
 	row, let := c.rows[n.ID]
-	let = let && row.State != stateOut && c.rollout.Digest == c.Digest
+	let = let && row.State != rollout.Out && c.rollout.Digest == c.Digest
 	if let {
 		out.Wave = row.Wave + 1
 	}
@@ -206,7 +238,7 @@ func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
 	switch {
 	case pinned:
 		out.State = standPinned
-	case let && (fallen(row.State) || active(row.State)):
+	case let && (rollout.Fallen(row.State) || rollout.Active(row.State)):
 		out.State = row.State
 	case d.runs(n, c.Digest):
 		out.State = standRunning
@@ -216,7 +248,7 @@ func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
 		out.State = standOffline
 	case n.failed(c.Channel.Channel, c.Digest, 0):
 		out.State = n.said.Phase
-	case n.Conflict || n.bad != "" || !n.window.Open(now):
+	case n.Conflict || d.shut(n, now) != "":
 		out.State = standHeld
 	default:
 		out.State = standWaiting
@@ -232,15 +264,17 @@ func (c *Counts) add(state string) {
 		c.Running++
 	case standWaiting:
 		c.Waiting++
-	case stateAdmitted, stateBegun:
+	case rollout.Admitted, rollout.Begun:
 		c.Admitted++
-	case stateFailed:
+	case rollout.Failed:
 		c.Failed++
-	case stateRolledBack:
+	case rollout.RolledBack:
 		c.Failed++
 		c.RolledBack++
-	case stateSilent:
+	case rollout.Silent:
 		c.Silent++
+	case rollout.Late:
+		c.Late++
 	case standHeld:
 		c.Held++
 	case standPinned:

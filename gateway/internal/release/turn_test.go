@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/release"
@@ -17,7 +18,10 @@ func TestTurns(t *testing.T) {
 	operations := map[string]func(*hall) error{
 		"pause":  func(h *hall) error { _, err := h.Pause(ctx, wire.DefaultChannel, operator); return err },
 		"resume": func(h *hall) error { _, err := h.Resume(ctx, wire.DefaultChannel, operator); return err },
-		"abort":  func(h *hall) error { _, err := h.Abort(ctx, wire.DefaultChannel, nil, operator); return err },
+		"abort": func(h *hall) error {
+			_, err := h.Abort(ctx, wire.DefaultChannel, release.Promotion{}, operator)
+			return err
+		},
 		"point": func(h *hall) error {
 			_, err := h.Point(ctx, wire.DefaultChannel, release.Promotion{Digest: sum("v1"), Plan: waves()}, operator)
 			return err
@@ -81,7 +85,7 @@ func inState(t *testing.T, state string) *hall {
 	case releases.Halted:
 		h.say(canary, wire.UpdateRolledBack, wire.UpdateCrashed)
 	case releases.Aborted:
-		_, err = h.Abort(t.Context(), wire.DefaultChannel, nil, operator)
+		_, err = h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 	case releases.Done:
 		h.point(v2, nil)
 		for name := range h.look() {
@@ -127,5 +131,114 @@ func TestCounted(t *testing.T) {
 	}
 	if got := len(h.events("release.failed")); got != 1 || counted != 5 {
 		t.Errorf("%d events of %d", got, counted)
+	}
+}
+
+// TestAsSeen: who decided by what the channel was before its last change is refused, and nothing moves.
+func TestAsSeen(t *testing.T) {
+	h := newHall(t, names(4)...)
+	v1 := h.release("v1")
+	v2 := h.release("v2")
+	v3 := h.release("v3")
+	ctx := t.Context()
+	name := wire.DefaultChannel
+	h.point(v1, nil)
+	for node := range h.look() {
+		h.install(node, "v1")
+	}
+	h.look()
+	h.point(v2, waves())
+	seen, err := h.Channel(ctx, name)
+	must(t, err)
+	h.point(v3, waves())
+	for what, do := range map[string]func(seen int64) (release.Channel, error){
+		"abort": func(n int64) (release.Channel, error) {
+			return h.Abort(ctx, name, release.Promotion{Seen: n}, operator)
+		},
+		"rollback": func(n int64) (release.Channel, error) {
+			return h.Rollback(ctx, name, release.Promotion{Seen: n}, operator)
+		},
+		"point": func(n int64) (release.Channel, error) {
+			return h.Point(ctx, name, release.Promotion{Digest: v1, Seen: n}, operator)
+		},
+	} {
+		_, err := do(seen.Sequence)
+		wantCode(t, err, wire.CodeIllegalMove)
+		if now, err := h.Channel(ctx, name); err != nil || now.Digest != v3 || now.State != releases.Running {
+			t.Errorf("%s: %+v, %v", what, now, err)
+		}
+	}
+	_, err = h.Point(ctx, "unheard", release.Promotion{Digest: v1, Seen: 7}, operator)
+	wantCode(t, err, wire.CodeIllegalMove)
+	c, err := h.Abort(ctx, name, release.Promotion{Seen: seen.Sequence + 1}, operator)
+	if err != nil || c.Digest != v1 || c.State != releases.Aborted {
+		t.Errorf("as it is now: %+v, %v", c, err)
+	}
+}
+
+// TestBackOutsideOfWindow: who runs a release that is taken back goes back at once, also where its window is shut or cannot be read. Who
+// never had it waits for its window, and so does a node that is pinned.
+func TestBackOutsideOfWindow(t *testing.T) {
+	ways := map[string]func(*hall) (release.Channel, error){
+		"abort": func(h *hall) (release.Channel, error) {
+			return h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
+		},
+		"rollback": func(h *hall) (release.Channel, error) {
+			return h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
+		},
+		"rollback in waves": func(h *hall) (release.Channel, error) {
+			plan := release.Plan{Canary: "2", MaxFailed: "0"}
+			return h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{Plan: &plan}, operator)
+		},
+	}
+	for name, back := range ways {
+		t.Run(name, func(t *testing.T) {
+			h := newHall(t)
+			had := []string{"had", "unreadable", "pinned"}
+			for _, name := range append(had, "never") {
+				h.enrol(name, map[string]string{wire.LabelWindow: "11:00-13:00"}) // it is 12:00
+			}
+			h.nodes["never"].silent = true // it comes later, with another version still
+			h.point(h.release("v1"), nil)
+			h.look()
+			for _, name := range had {
+				h.install(name, "v1")
+			}
+			h.look()
+			h.state(releases.Done)
+			v2 := h.release("v2")
+			h.point(v2, &release.Plan{Steps: []string{"90%"}, SoakSeconds: 3600, MaxFailed: "0"})
+			h.look()
+			for _, name := range had {
+				h.install(name, "v2")
+			}
+			must(t, h.Pin(t.Context(), []release.Ref{{ID: "id-pinned", Name: "pinned"}}, sum("v1"), nil, operator))
+			must(t, h.store.SetLabels(t.Context(), "id-unreadable", map[string]string{wire.LabelWindow: "at night"}, nil))
+			h.clock.at = start.Add(3 * time.Hour)
+			h.look() // nobody was heard for long
+			h.nodes["never"].silent = false
+			if offered := h.look(); len(offered) != 0 {
+				t.Fatalf("with all windows shut: %v", offered)
+			}
+			if _, err := back(h); err != nil {
+				t.Fatal(err)
+			}
+			h.look()
+			if offered := h.look(); len(offered) != 2 || offered["had"] != sum("v1") || offered["unreadable"] != sum("v1") {
+				t.Errorf("offered %v", offered)
+			}
+			h.open() // also after a restart
+			h.look()
+			if offered := h.look(); len(offered) != 2 {
+				t.Errorf("after a restart: %v", offered)
+			}
+			h.install("had", "v1")
+			h.install("unreadable", "v1")
+			h.point(v2, nil) // forward again: the windows count
+			h.look()
+			if offered := h.look(); len(offered) != 0 {
+				t.Errorf("forward: %v", offered)
+			}
+		})
 	}
 }

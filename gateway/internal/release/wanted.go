@@ -3,21 +3,18 @@ package release
 import (
 	"cmp"
 	"context"
-	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/rollout"
 	"muster/store/releases"
-)
-
-// updatesPerSecond is how many nodes begin in a second when many are let in at once.
-const (
-	updatesPerSecond = 20
-	mostStagger      = 10 * time.Minute
 )
 
 // Wanted is the answer for a node that asks what to run; nil: what it runs.
 func (d *Desk) Wanted(ctx context.Context, nodeID string) (*wire.Release, error) {
+	if err := d.ready(ctx); err != nil {
+		return nil, err
+	}
 	d.mu.Lock()
 	n := d.nodes[nodeID]
 	if n == nil {
@@ -55,9 +52,9 @@ func (d *Desk) stagger(name string) int {
 		return 0
 	}
 	count := 0
-	if c.rollout != nil && c.rollout.State == releases.Running {
+	if c.rollout != nil && rollout.Watched(*c.rollout) {
 		for _, row := range c.rows {
-			if active(row.State) {
+			if rollout.Active(row.State) {
 				count++
 			}
 		}
@@ -68,11 +65,14 @@ func (d *Desk) stagger(name string) int {
 			}
 		}
 	}
-	return min(count/updatesPerSecond, int(min(mostStagger, wire.MaxStagger).Seconds()))
+	return int(rollout.Stagger(count).Seconds())
 }
 
 // Layer opens a layer that this gateway keeps, for a node whose channel or pin names it.
 func (d *Desk) Layer(ctx context.Context, nodeID, digest string) (artifact.Blob, error) {
+	if err := d.ready(ctx); err != nil {
+		return artifact.Blob{}, err
+	}
 	d.mu.Lock()
 	r, ok := d.layerOf(nodeID, digest)
 	d.mu.Unlock()

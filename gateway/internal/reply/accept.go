@@ -36,3 +36,24 @@ func weight(text string) float64 {
 	}
 	return q
 }
+
+// TakesGzip tells whether a request's Accept-Encoding takes gzip (RFC 9110 section 12.5.3).
+func TakesGzip(r *http.Request) bool {
+	named := -1.0
+	any := 0.0
+	for part := range strings.SplitSeq(strings.Join(r.Header["Accept-Encoding"], ","), ",") {
+		coding, rest, _ := strings.Cut(part, ";")
+		key, value, _ := strings.Cut(strings.TrimSpace(rest), "=")
+		q := 1.0
+		if strings.EqualFold(strings.TrimSpace(key), "q") {
+			q = weight(strings.TrimSpace(value))
+		}
+		switch strings.ToLower(strings.TrimSpace(coding)) {
+		case "gzip", "x-gzip":
+			named = max(named, q)
+		case "*":
+			any = q
+		}
+	}
+	return named > 0 || named < 0 && any > 0
+}

@@ -2,6 +2,8 @@ package reply_test
 
 import (
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"muster/gateway/internal/reply"
@@ -20,4 +22,31 @@ func TestPrefers(t *testing.T) {
 			t.Errorf("%q: got %v, want %v", accept, got, want)
 		}
 	}
+}
+
+func TestTakesGzip(t *testing.T) {
+	for accept, want := range map[string]bool{
+		"": false, "gzip": true, "deflate, gzip;q=0.5": true, "gzip;q=0": false, "gzip;q=0, *": false, "*": true, "*;q=0": false,
+		"GZIP ; Q=1": true, "x-gzip": true, "br": false, "gzip;q=x": false, "gzip;level=1": true,
+	} {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header.Set("Accept-Encoding", accept)
+		if got := reply.TakesGzip(r); got != want {
+			t.Errorf("%q: got %v", accept, got)
+		}
+	}
+	if reply.TakesGzip(httptest.NewRequest(http.MethodGet, "/", nil)) {
+		t.Error("without the header")
+	}
+}
+
+func FuzzTakesGzip(f *testing.F) {
+	f.Add("gzip;q=0.5, *;q=0")
+	f.Fuzz(func(t *testing.T, accept string) {
+		r := httptest.NewRequest(http.MethodGet, "/", nil)
+		r.Header["Accept-Encoding"] = []string{accept}
+		if reply.TakesGzip(r) && !strings.Contains(strings.ToLower(accept), "gzip") && !strings.Contains(accept, "*") {
+			t.Errorf("%q takes gzip", accept)
+		}
+	})
 }

@@ -80,8 +80,13 @@ func (i *Info) logger() *slog.Logger {
 
 // Write sends a JSON body with the headers that every answer of the gateway's API carries.
 func Write(w http.ResponseWriter, status int, body []byte) {
+	WriteKind(w, status, "application/json", body)
+}
+
+// WriteKind is Write for a body of another media type. Nothing on the way may change its bytes.
+func WriteKind(w http.ResponseWriter, status int, kind string, body []byte) {
 	h := w.Header()
-	h.Set("Content-Type", "application/json")
+	h.Set("Content-Type", kind)
 	h.Set("Content-Length", strconv.Itoa(len(body)))
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")

@@ -30,8 +30,10 @@ func Status(code string) int {
 		return http.StatusRequestTimeout
 	case wire.CodeTokenUsed, wire.CodeNameInUse, wire.CodeKeyInUse, wire.CodeIllegalMove, wire.CodePSKLimit,
 		wire.CodeAlreadyThere, wire.CodeTaskExpired, wire.CodeTaskFinished, wire.CodeClaimMismatch,
-		wire.CodeReleaseInUse, wire.CodeSignatureWanted:
+		wire.CodeReleaseInUse, wire.CodeSignatureWanted, wire.CodeSessionBroken:
 		return http.StatusConflict
+	case wire.CodeSessionOver:
+		return http.StatusGone
 	case wire.CodeBodyTooLarge:
 		return http.StatusRequestEntityTooLarge
 	case wire.CodeBadRange:

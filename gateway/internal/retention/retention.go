@@ -1,5 +1,5 @@
-// Package retention deletes what is kept no longer: old events, tasks that ended as long ago, the scripts of bootstrap tokens that ended,
-// and the chains of certificates that did.
+// Package retention deletes what is kept no longer: old events, tasks and sessions that ended as long ago, the scripts of bootstrap tokens
+// that ended, the chains of certificates that did, and what is left of old releases' pointers and rollouts.
 package retention
 
 import (
@@ -8,6 +8,8 @@ import (
 	"time"
 
 	"muster/store"
+	"muster/store/releases"
+	"muster/store/sessions"
 )
 
 const (
@@ -18,13 +20,13 @@ const (
 )
 
 // keepFor is how long the script of a bootstrap token stays after the token has ended, and the chain of a certificate after the
-// certificate has.
+// certificate has; and what a retired node said of its updates, and the pointers and rollouts that later ones have replaced.
 const keepFor = 30 * 24 * time.Hour
 
 // Keeper deletes in the background. Its fields do not change while Run runs.
 type Keeper struct {
 	Store  *store.Store
-	Events time.Duration // how long events and ended tasks are kept; 0: for ever
+	Events time.Duration // how long events, ended tasks and ended sessions are kept; 0: for ever
 	Logger *slog.Logger
 }
 
@@ -60,8 +62,10 @@ func (c *steadyClock) steady(now time.Time, passed time.Duration) bool {
 func (k Keeper) prune(ctx context.Context, now time.Time) {
 	k.report(ctx, "old events are not deleted", k.pruneEvents(ctx, now))
 	k.report(ctx, "old tasks are not deleted", k.pruneTasks(ctx, now))
+	k.report(ctx, "old sessions are not deleted", k.pruneSessions(ctx, now))
 	k.report(ctx, "chains of old certificates are not dropped", k.dropChains(ctx, now.Add(-keepFor)))
 	k.report(ctx, "scripts of old bootstrap tokens are not dropped", k.Store.DropScripts(ctx, now.Add(-keepFor)))
+	k.report(ctx, "what is left of old rollouts is not deleted", k.pruneReleases(ctx, now.Add(-keepFor)))
 }
 
 func (k Keeper) report(ctx context.Context, what string, err error) {
@@ -94,6 +98,23 @@ func (k Keeper) pruneTasks(ctx context.Context, now time.Time) error {
 			return err
 		}
 	}
+}
+
+func (k Keeper) pruneSessions(ctx context.Context, now time.Time) error {
+	if k.Events == 0 {
+		return nil
+	}
+	rows := sessions.New(k.Store.Records())
+	for {
+		n, err := rows.Prune(ctx, now.Add(-k.Events), batch)
+		if err != nil || n < batch {
+			return err
+		}
+	}
+}
+
+func (k Keeper) pruneReleases(ctx context.Context, before time.Time) error {
+	return releases.New(k.Store.Records()).Prune(ctx, before, batch)
 }
 
 func (k Keeper) dropChains(ctx context.Context, before time.Time) error {

@@ -1,6 +1,7 @@
 package retention
 
 import (
+	"errors"
 	"log/slog"
 	"path/filepath"
 	"strconv"
@@ -8,6 +9,8 @@ import (
 	"time"
 
 	"muster/store"
+	"muster/store/releases"
+	"muster/store/sessions"
 )
 
 // TestSteadyClock: a clock that was set since the last look deletes nothing.
@@ -64,6 +67,22 @@ func TestPrune(t *testing.T) {
 	if err := opened.CreateBootstrap(t.Context(), b, ""); err != nil {
 		t.Fatal(err)
 	}
+	said := releases.New(opened.Records())
+	if err := said.Note(t.Context(), releases.Update{NodeID: "gone", Phase: "trial", At: now}, nil); err != nil {
+		t.Fatal(err)
+	}
+	rows := sessions.New(opened.Records())
+	for id, ended := range map[string]time.Time{"s-old": now.Add(-49 * time.Hour), "s-young": now.Add(47 * time.Hour)} {
+		s := sessions.Session{ID: id, NodeID: "n-1", CreatedAt: ended, EndedAt: &ended}
+		if err := errors.Join(rows.Add(t.Context(), s), rows.End(t.Context(), s)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	k.Events = 48 * time.Hour
+	if err := k.pruneSessions(t.Context(), now); err != nil {
+		t.Fatal(err)
+	}
+	k.Events = 0
 	for _, c := range []struct {
 		after time.Duration
 		want  string
@@ -72,6 +91,12 @@ func TestPrune(t *testing.T) {
 		if kept, err := opened.Bootstrap(t.Context(), "msb_abcd"); err != nil || kept.Script != c.want {
 			t.Errorf("after %s: %q, %v", c.after, kept.Script, err)
 		}
+	}
+	if left, _, err := rows.List(t.Context(), sessions.Query{}); err != nil || len(left) != 1 || left[0].ID != "s-young" {
+		t.Errorf("sessions that are left: %+v, %v", left, err)
+	}
+	if left, err := said.Updates(t.Context()); err != nil || len(left) != 0 {
+		t.Errorf("what a node said that is gone: %+v, %v", left, err)
 	}
 	if left, err := opened.Events(t.Context(), store.EventQuery{Limit: 1000}); err != nil || len(left) != 3 {
 		t.Errorf("%d events left, %v", len(left), err)

@@ -3,6 +3,7 @@ package selector
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"muster/agent/wire"
@@ -52,6 +53,27 @@ func parseTerm(part string) store.Term {
 		return store.Term{Key: key, Op: store.OpAbsent}
 	}
 	return store.Term{Key: part, Op: store.OpExists}
+}
+
+// Check refuses a status or a state that does not exist. Otherwise a wrong word would give an empty list.
+func Check(status, state string, terms []store.Term) error {
+	if status != "" && !slices.Contains(wire.Statuses(), status) {
+		return badWord("status", status)
+	}
+	if state != "" && !slices.Contains(wire.States(), state) {
+		return badWord("state", state)
+	}
+	for _, t := range terms {
+		if t.Key == "status" && !slices.Contains(wire.Statuses(), t.Value) || t.Key == "state" && !slices.Contains(wire.States(), t.Value) {
+			return badWord(t.Key, t.Value)
+		}
+	}
+	return nil
+}
+
+func badWord(key, value string) error {
+	return wire.Refuse(wire.CodeBadSelector, fmt.Sprintf("%.40q is not a %s", value, key),
+		"status: "+strings.Join(wire.Statuses(), ", ")+"; state: "+strings.Join(wire.States(), ", "))
 }
 
 func badSelector(what, selector string) error {

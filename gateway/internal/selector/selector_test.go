@@ -98,3 +98,47 @@ func render(terms []store.Term) string {
 	}
 	return strings.Join(parts, ",")
 }
+
+// TestMatches has every key and every operator. Package overview compares it with the database.
+func TestMatches(t *testing.T) {
+	subject := &selector.Subject{Tenant: "x", Name: "n", InstanceID: "7", State: "active", Status: "online",
+		Labels: map[string]string{"tier": "spot", "empty": ""}}
+	for text, want := range map[string]bool{
+		"": true, "tenant=x": true, "tenant=y": false, "name=n": true, "name!=n": false, "instance_id=7": true, "state=active": true,
+		"status!=online": false, "provider=": true, "provider!=vast_ai": true, "provider=vast_ai": false, "tier": true, "!tier": false,
+		"tier=spot,tenant=x": true, "tier=spot,tenant=y": false, "tier!=spot": false, "none!=spot": true, "none=": false, "empty": true,
+		"empty=": true, "!none": true, "none": false,
+	} {
+		terms, err := selector.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := selector.Matches(terms, subject); got != want {
+			t.Errorf("%q: got %v", text, got)
+		}
+	}
+	if selector.Matches([]store.Term{{Key: "tier", Op: "~", Value: "spot"}}, subject) {
+		t.Error("an operator that there is not matches")
+	}
+}
+
+func TestCheck(t *testing.T) {
+	terms := func(text string) []store.Term {
+		parsed, err := selector.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return parsed
+	}
+	for _, err := range []error{
+		selector.Check("dead", "", nil), selector.Check("", "dead", nil), selector.Check("", "", terms("status=dead")),
+		selector.Check("", "", terms("a=b,state!=dead")),
+	} {
+		if code, hint := refusal(err); code != wire.CodeBadSelector || !strings.Contains(hint, "unavailable") {
+			t.Errorf("got %v", err)
+		}
+	}
+	if err := selector.Check("online", "retired", terms("status=stale,state=active,tier=dead")); err != nil {
+		t.Error(err)
+	}
+}

@@ -86,35 +86,65 @@ func (c *conn) exchange(request []byte) (answer, error) {
 	return c.read()
 }
 
+// fetch sends one request and hands the body of a 200 to a writer, whatever its size. Every other answer is read as exchange does.
+func (c *conn) fetch(request []byte, to io.Writer, within time.Duration) (a answer, size int64, err error) {
+	if err := c.SetDeadline(time.Now().Add(within)); err != nil {
+		return answer{}, 0, err
+	}
+	if _, err := c.Write(request); err != nil {
+		return answer{}, 0, err
+	}
+	a, length, err := c.head()
+	if err != nil {
+		return a, 0, err
+	}
+	if a.status != http.StatusOK || length < 0 {
+		a.body, err = c.content(length)
+		return a, 0, err
+	}
+	size, err = io.CopyN(to, c.reader, int64(length))
+	return a, size, err
+}
+
 func (c *conn) read() (answer, error) {
+	a, length, err := c.head()
+	if err != nil || a.status == http.StatusNoContent { // that has neither a body nor a length
+		return a, err
+	}
+	a.body, err = c.content(length)
+	return a, err
+}
+
+// head reads an answer up to its body. The length is inChunks where it is not said.
+func (c *conn) head() (a answer, length int, err error) {
 	line, err := c.line()
 	if err != nil {
-		return answer{}, err
+		return answer{}, 0, err
 	}
 	if len(line) < len("HTTP/1.1 200") || !bytes.HasPrefix(line, []byte("HTTP/1.1 ")) {
-		return answer{}, errAnswer
+		return answer{}, 0, errAnswer
 	}
-	a := answer{}
 	if a.status, err = strconv.Atoi(string(line[9:12])); err != nil {
-		return answer{}, errAnswer
+		return answer{}, 0, errAnswer
 	}
-	length, err := c.header(&a)
-	if err != nil {
-		return answer{}, err
-	}
-	if a.status == http.StatusNoContent { // it has neither a body nor a length
-		return a, nil
-	}
+	length, err = c.header(&a)
+	return a, length, err
+}
+
+// content reads a body that is small enough for the memory.
+func (c *conn) content(length int) ([]byte, error) {
 	if length == inChunks {
-		a.body, err = c.chunks()
-		return a, err
+		return c.chunks()
+	}
+	if length > maxAnswer {
+		return nil, fmt.Errorf("a body of %d bytes: %w", length, errAnswer)
 	}
 	if cap(c.body) < length {
 		c.body = make([]byte, length)
 	}
-	a.body = c.body[:length]
-	_, err = io.ReadFull(c.reader, a.body)
-	return a, err
+	body := c.body[:length]
+	_, err := io.ReadFull(c.reader, body)
+	return body, err
 }
 
 // chunks reads a body in chunks. A gateway sends none, a step-ca does.
@@ -160,7 +190,7 @@ func (c *conn) header(a *answer) (length int, err error) {
 			a.epoch = c.epoch
 		}
 	}
-	if length < 0 && length != inChunks && a.status != http.StatusNoContent || length > maxAnswer {
+	if length < 0 && length != inChunks && a.status != http.StatusNoContent {
 		return 0, fmt.Errorf("a body of %d bytes: %w", length, errAnswer)
 	}
 	return length, nil

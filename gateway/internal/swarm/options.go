@@ -30,28 +30,31 @@ const (
 
 // options are what swarm was called with.
 type options struct {
-	gateway   *url.URL
-	token     string
-	name      string
-	nodes     int
-	duration  time.Duration
-	rate      float64
-	beats     int
-	transport string
-	conns     int
-	gpus      int
-	renew     bool
-	verify    bool
-	peer      bool
-	keep      string
-	expect    []string
-	json      bool
-	insist    bool
-	inTurns   bool
-	stepCA    string
-	noop      string
-	work      bool
-	apiToken  string
+	gateway    *url.URL
+	token      string
+	name       string
+	nodes      int
+	duration   time.Duration
+	rate       float64
+	beats      int
+	transport  string
+	conns      int
+	gpus       int
+	renew      bool
+	verify     bool
+	peer       bool
+	keep       string
+	expect     []string
+	json       bool
+	insist     bool
+	inTurns    bool
+	stepCA     string
+	noop       string
+	work       bool
+	update     bool
+	program    string
+	trialPause time.Duration
+	apiToken   string
 }
 
 const help = `swarm plays many nodes against a running gateway and prints rates and latencies.
@@ -93,6 +96,10 @@ func parseOptions(args []string, getenv func(string) string, stdout io.Writer) (
 	f.StringVar(&o.stepCA, "step-ca", "", "the server is a step-ca: have it sign and renew; `FILE` has its JWK provisioner in JSON")
 	f.BoolVar(&o.work, "work", false,
 		"the nodes wait for tasks instead of reporting; tasks are given to them with -rate and -duration, by the account of MUSTER_API_TOKEN")
+	f.BoolVar(&o.update, "update", false,
+		"a node that hears of a release fetches its layer, starts anew with it and reports as on trial; needs -transport mtls and -rate")
+	f.StringVar(&o.program, "program", "", "with -update: the `DIGEST` of the agent that the nodes run at first")
+	f.DurationVar(&o.trialPause, "trial", wire.TrialBeat, "with -update: the time between two heartbeats of a node on trial")
 	f.StringVar(&o.noop, "noop", "", "be the server to compare heartbeats with, on this `ADDRESS`; it reads requests and does nothing")
 	f.StringVar(&o.keep, "keep", "", "`FILE` for the nodes' identities (mode 0600): a later run goes on with them")
 	expect := f.String("expect", "", "refusal `CODES`, with commas between, that do not make the run fail")
@@ -156,6 +163,10 @@ func (o *options) check() error {
 		return fmt.Errorf("-turns is for heartbeats alone, without -renew and -step-ca")
 	case o.work && (o.transport != viaMTLS || o.inTurns || o.peer || o.stepCA != ""):
 		return fmt.Errorf("-work needs -transport mtls, and is without -turns, -peer and -step-ca")
+	case o.update && (o.transport != viaMTLS || o.peer || o.work || o.stepCA != "" || !o.inTurns && o.rate == 0):
+		return fmt.Errorf("-update needs -transport mtls and -rate, and is without -peer, -work and -step-ca")
+	case o.update != (o.program != "") || o.update && !wire.IsDigest(o.program):
+		return fmt.Errorf("-update and -program go together: -program is sha256: and 64 hexadecimal digits, as in the heartbeat of an agent")
 	case o.work && o.apiToken == "":
 		return fmt.Errorf("-work needs MUSTER_API_TOKEN, the token of an account that may give tasks")
 	case o.stepCA != "" && o.gateway.Scheme != "https":

@@ -14,6 +14,7 @@ func noEnv(string) string { return "" }
 
 func TestOptions(t *testing.T) {
 	const gateway = "-gateway=https://127.0.0.1:7443"
+	program := "sha256:" + strings.Repeat("ab", 32)
 	for _, c := range []struct {
 		args string
 		want string // part of the error, empty for none
@@ -55,6 +56,13 @@ func TestOptions(t *testing.T) {
 		{gateway + " -turns -renew", "-turns"},
 		{gateway + " -turns -step-ca=x", "-turns"},
 		{"-gateway=http://127.0.0.1 -transport=signed -step-ca=x", "-step-ca"},
+		{gateway + " -turns -transport=mtls -update -program=" + program, ""},
+		{gateway + " -rate=1 -transport=mtls -update -program=" + program, ""},
+		{gateway + " -transport=mtls -update -program=" + program, "-rate"},
+		{gateway + " -rate=1 -update -program=" + program, "-transport mtls"},
+		{gateway + " -rate=1 -transport=mtls -update", "go together"},
+		{gateway + " -rate=1 -transport=mtls -program=" + program, "go together"},
+		{gateway + " -rate=1 -transport=mtls -update -program=x", "64 hexadecimal digits"},
 		{gateway + " more", "no arguments"},
 		{gateway + " -unknown", "-unknown"},
 	} {

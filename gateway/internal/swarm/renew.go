@@ -62,7 +62,7 @@ func (w *worker) renewal(ctx context.Context, n *node) (body []byte, ok bool) {
 
 // firstUse sends one heartbeat with each new certificate. It is a phase of its own, because it costs the gateway a durable write.
 func (s *swarm) firstUse(ctx context.Context) error {
-	p, err := newPattern(s.gpus)
+	p, err := newPattern(s.gpus, "", nil)
 	if err != nil {
 		return err
 	}

@@ -14,10 +14,12 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/nodeapi"
+	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -30,8 +32,9 @@ type gateway struct {
 	token func(uses int) string
 	store *store.Store
 
-	start   func(epoch string) // anew, as after a restart
-	serving atomic.Pointer[http.Handler]
+	releases *release.Desk
+	start    func(epoch string) // anew, as after a restart
+	serving  atomic.Pointer[http.Handler]
 
 	mu     sync.Mutex
 	counts map[string]int // answers of success by operation
@@ -47,12 +50,17 @@ func newGateway(t *testing.T) *gateway {
 	serving := must(authority.NewServing(ctx, a, []string{"127.0.0.1"}))(t)
 	r := must(fleet.Open(ctx, fleet.Config{Store: s}))(t)
 	b := bootstrap.New(bootstrap.Config{Store: s})
-	g := &gateway{t: t, store: s, counts: map[string]int{}, direct: map[string]int{}}
+	desk := must(release.Open(ctx, release.Config{Store: s, Sign: a.SignRelease, Keys: a.ReleaseKeys,
+		Artifacts: must(artifact.Open(ctx, artifact.Config{Folder: t.TempDir(), Records: s.Records()}))(t)}))(t)
+	if err := desk.Load(ctx); err != nil {
+		t.Fatal(err)
+	}
+	g := &gateway{t: t, store: s, releases: desk, counts: map[string]int{}, direct: map[string]int{}}
 	g.start = func(epoch string) {
 		info := &reply.Info{Epoch: epoch}
 		mux := http.NewServeMux()
 		nodeapi.New(nodeapi.Config{
-			Fleet: r, Bootstrap: b, Authority: a, Issuer: a, Store: s, Info: info,
+			Fleet: r, Bootstrap: b, Authority: a, Issuer: a, Store: s, Info: info, Releases: desk,
 			Address: func(r *http.Request) string { return r.RemoteAddr }, Interval: 30_000_000_000,
 		}).Routes(mux)
 		handler := info.Strict(mux)
@@ -316,7 +324,7 @@ func TestCannotStart(t *testing.T) {
 // TestPattern wants the heartbeats to be what the encoder would write, and of the size that the budgets speak of.
 func TestPattern(t *testing.T) {
 	for gpus, most := range map[int]int{1: 2200, 8: 12_000} {
-		p, err := newPattern(gpus)
+		p, err := newPattern(gpus, "", nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -46,6 +46,9 @@ type hall struct {
 	store    *store.Store
 	key      ed25519.PrivateKey
 	operator ed25519.PrivateKey
+	telling  sync.Mutex
+	moved    []string // "node task" in the order in which it was told
+	aside    []*wire.SignedTask
 }
 
 func newHall(t testing.TB, nodes ...string) *hall {
@@ -73,6 +76,19 @@ func (h *hall) open() {
 	var err error
 	h.Desk, err = task.New(context.Background(), task.Config{
 		Store: h.store, Now: h.clock.Now,
+		Moved: func(node, id string) {
+			h.telling.Lock()
+			defer h.telling.Unlock()
+			h.moved = append(h.moved, node+" "+id)
+		},
+		Aside: func(task.Claimer) *wire.SignedTask {
+			if len(h.aside) == 0 {
+				return nil
+			}
+			first := h.aside[0]
+			h.aside = h.aside[1:]
+			return first
+		},
 		Sign: func(payload []byte) (wire.SignedTask, error) { return sign.SealTask(h.key, payload), nil },
 		Keys: func() []ed25519.PublicKey {
 			return []ed25519.PublicKey{h.key.Public().(ed25519.PublicKey), h.operator.Public().(ed25519.PublicKey)}

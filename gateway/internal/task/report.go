@@ -14,6 +14,7 @@ func (d *Desk) Started(ctx context.Context, c Claimer, taskID string) (wire.Task
 	err := d.Store.StartTask(ctx, taskID, c.Fingerprint, d.Now())
 	if err == nil {
 		d.hear(taskID)
+		d.Moved(c.NodeID, taskID)
 		return wire.TaskProgress{}, d.recount(ctx, c.NodeID)
 	}
 	if !errors.Is(err, store.ErrConflict) {

@@ -12,13 +12,22 @@ import (
 // Claimer is a node that has proven its identity.
 type Claimer struct {
 	NodeID, Enrolment, Fingerprint string
+	Generation                     int
 	Proof                          string // of a result, for the record: its request's signature with what that covers, or "tls:FINGERPRINT"
 	Address                        string
 }
 
+// Takes is what a wait takes.
+type Takes struct{ Tasks, Sessions bool }
+
 // Wait gives the node's next task as soon as there is one; nil: there was none within that time. A later wait of the same node ends this
 // one. A wait for which there is no task asks the database nothing.
 func (d *Desk) Wait(ctx context.Context, c Claimer, within time.Duration) (*wire.SignedTask, error) {
+	return d.WaitFor(ctx, c, within, Takes{Tasks: true})
+}
+
+// WaitFor is Wait for a node that says what it takes. Sessions come before tasks: a person waits.
+func (d *Desk) WaitFor(ctx context.Context, c Claimer, within time.Duration, takes Takes) (*wire.SignedTask, error) {
 	bell := d.enter(c.NodeID)
 	if bell == nil {
 		return nil, nil
@@ -27,8 +36,13 @@ func (d *Desk) Wait(ctx context.Context, c Claimer, within time.Duration) (*wire
 	end := time.NewTimer(within)
 	defer end.Stop()
 	for {
+		if takes.Sessions && ctx.Err() == nil {
+			if t := d.Aside(c); t != nil {
+				return t, nil
+			}
+		}
 		var look <-chan time.Time
-		if d.Waiting(c.NodeID) > 0 {
+		if takes.Tasks && d.Waiting(c.NodeID) > 0 {
 			if t, err := d.claim(ctx, c); t != nil || err != nil {
 				return t, err
 			}
@@ -71,6 +85,15 @@ func (d *Desk) leave(nodeID string, bell chan struct{}) {
 	}
 }
 
+// Ring wakes the wait of a node: there is something for it aside.
+func (d *Desk) Ring(nodeID string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if bell := d.waits[nodeID]; bell != nil {
+		ring(bell)
+	}
+}
+
 // Waiting is how many tasks wait for a node, as far as memory knows.
 func (d *Desk) Waiting(nodeID string) int {
 	d.mu.Lock()
@@ -93,11 +116,7 @@ func (d *Desk) recount(ctx context.Context, nodeID string) error {
 	if err != nil || n == 0 {
 		return err
 	}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if bell := d.waits[nodeID]; bell != nil {
-		ring(bell)
-	}
+	d.Ring(nodeID)
 	return nil
 }
 
@@ -143,6 +162,7 @@ func (d *Desk) claim(ctx context.Context, c Claimer) (*wire.SignedTask, error) {
 	if err != nil {
 		return nil, err
 	}
+	d.Moved(c.NodeID, t.ID)
 	return &wire.SignedTask{Payload: t.Payload, Signature: t.Signature, SigningKeyID: t.SigningKeyID}, nil
 }
 

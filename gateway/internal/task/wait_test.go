@@ -3,6 +3,7 @@ package task_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -149,4 +150,60 @@ func TestWaitOfClosedStore(t *testing.T) {
 	if _, err := h.Wait(t.Context(), h.claimer("n"), 0); err == nil || errors.Is(err, context.Canceled) {
 		t.Errorf("got %v", err)
 	}
+}
+
+// TestMoved: that a task was given out, and that it has begun, is told once each; what is refused is not.
+func TestMoved(t *testing.T) {
+	h := newHall(t, "n", "m")
+	n := h.claimer("n")
+	made := h.make("n", wire.TaskDiagCollect)
+	id := h.take(n)
+	if _, err := h.Started(t.Context(), h.claimer("m"), id); err == nil {
+		t.Error("another node has begun with it")
+	}
+	h.begin(n, id)
+	want := n.NodeID + " " + made.ID
+	if got := fmt.Sprint(h.moved); got != fmt.Sprint([]string{want, want}) {
+		t.Errorf("told %s", got)
+	}
+}
+
+// TestAside: what is aside comes first and ends a wait at once, for who takes it. Who takes nothing else gets no task.
+func TestAside(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHall(t, "n")
+		n := h.claimer("n")
+		both := task.Takes{Tasks: true, Sessions: true}
+		waits := func(takes task.Takes, within time.Duration) <-chan ended {
+			begin := time.Now()
+			end := make(chan ended, 1)
+			go func() {
+				signed, err := h.WaitFor(context.Background(), n, within, takes)
+				end <- ended{signed, err, time.Since(begin)}
+			}()
+			synctest.Wait()
+			return end
+		}
+		end := waits(both, time.Minute)
+		document := &wire.SignedTask{Payload: []byte("a session")}
+		h.aside = append(h.aside, document)
+		time.Sleep(time.Second) // of the bubble
+		h.Ring("id-n")
+		if got := <-end; got.signed != document || got.after != time.Second {
+			t.Errorf("rung: got %+v", got)
+		}
+		h.make("n", wire.TaskDiagCollect)
+		h.aside = append(h.aside, document)
+		if got := <-waits(task.Takes{Tasks: true}, time.Minute); got.signed == nil || got.signed == document {
+			t.Errorf("for tasks alone: got %+v", got)
+		}
+		if got := <-waits(both, time.Minute); got.signed != document || got.after != 0 {
+			t.Errorf("for both: got %+v", got)
+		}
+		h.make("n", wire.TaskAgentRestart)
+		if got := <-waits(task.Takes{Sessions: true}, time.Minute); got.signed != nil || got.after != time.Minute {
+			t.Errorf("for sessions alone: got %+v", got)
+		}
+		h.Ring("nobody")
+	})
 }

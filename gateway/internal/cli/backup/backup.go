@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"muster/gateway/internal/archive"
@@ -29,7 +30,8 @@ func Commands() []cli.Command {
 			Summary: "copy the database and the registry of a running gateway",
 			Text: "The copy is consistent, however much is going on, and made by the gateway itself; FILE (mode 0600) must not be there " +
 				"yet. It has the releases of agents and whatever else was pushed to the registry; --without-registry leaves that out, " +
-				"for a small copy. The secrets in it are sealed: it is of use only with the master key, which is NOT in it. " +
+				"for a small copy. Recordings of sessions are not in it: copy the folder DATA/recordings beside it. " +
+				"The secrets in the backup are sealed: it is of use only with the master key, which is NOT in it. " +
 				"Keep a copy of the master key too, and apart from the backups: whoever has both has the gateway.",
 			Examples: []string{"muster backup /backup/muster-$(date +%F).tar"}},
 		{Name: "restore", Args: "FILE", Least: 1, Most: 1, Flags: []string{"force", "adopt-for", "master-key-file", "trust-key"},
@@ -65,7 +67,7 @@ func backup(ctx context.Context, s *cli.Session) error {
 	case err != nil:
 		return err
 	}
-	said, err := receive(ctx, s, c, to)
+	got, err := receive(ctx, s, c, to)
 	if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
@@ -73,30 +75,58 @@ func backup(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s: %s.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart "+
-		"from this file.\n", screen.Printable(file), said)
-	return nil
+		"from this file.\n", screen.Printable(file), got.said)
+	return got.lacks()
 }
 
-// receive writes the backup and says how large it is. An archive is verified while it comes.
-func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer) (string, error) {
+// received is a backup that has come.
+type received struct {
+	archive.Summary
+	said    string   // how large it is
+	missing []string // some of the blobs that it lacks
+	needed  []string // some of what needs them
+}
+
+// lacks is the error of a backup that lacks blobs. It is kept: all the rest is in it.
+func (r received) lacks() error {
+	if r.Lacks == 0 {
+		return nil
+	}
+	names := strings.Join(r.missing, ", ")
+	if more := r.Lacks - len(r.missing); more > 0 {
+		names += fmt.Sprintf(" and %d more", more)
+	}
+	text := fmt.Sprintf("the backup lacks %s that the gateway's disk has lost or damaged: %s", screen.Plural(r.Lacks, "blob"), names)
+	if len(r.needed) > 0 {
+		text += "; they belong to " + screen.Printable(strings.Join(r.needed, ", "))
+	}
+	return cli.Hinted(text, "push that again from the same build, then make another backup: muster help backup")
+}
+
+// receive writes the backup. An archive is verified while it comes.
+func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer) (received, error) {
 	small, err := s.Flags.Bool("without-registry")
 	if err != nil {
-		return "", err
+		return received{}, err
 	}
 	if small {
 		size, err := c.Backup(ctx, to)
-		return fmt.Sprintf("%d bytes, without the registry", size), err
+		return received{said: fmt.Sprintf("%d bytes, without the registry", size)}, err
 	}
 	read, written := io.Pipe()
 	type verdict struct {
-		archive.Summary
+		received
 		err error
 	}
 	verified := make(chan verdict, 1)
 	go func() {
-		summary, err := archive.Read(read, archive.Visitor{})
+		var v verdict
+		v.Summary, v.err = archive.Read(read, archive.Visitor{Missing: func(digests, needed []string) {
+			v.missing = digests
+			v.needed = needed
+		}})
 		_, _ = io.Copy(io.Discard, read) // what stands behind the end has to go somewhere
-		verified <- verdict{summary, err}
+		verified <- v
 	}()
 	size, err := c.BackupAll(ctx, io.MultiWriter(to, written))
 	written.Close()
@@ -104,7 +134,8 @@ func receive(ctx context.Context, s *cli.Session, c *client.Client, to io.Writer
 	if err == nil && v.err != nil {
 		err = fmt.Errorf("the backup that came is of no use: %w", v.err)
 	}
-	return fmt.Sprintf("%d bytes: the database with %d, and %d blobs of the registry with %d", size, v.Database, v.Blobs, v.Bytes), err
+	v.said = fmt.Sprintf("%d bytes: the database with %d, and %d blobs of the registry with %d", size, v.Database, v.Blobs, v.Bytes)
+	return v.received, err
 }
 
 func restore(ctx context.Context, s *cli.Session) error {
@@ -128,8 +159,8 @@ func restore(ctx context.Context, s *cli.Session) error {
 		fmt.Fprintf(s.Stdout, "The registry has the %d blobs of the backup.\n", done.Blobs)
 	}
 	if done.LostBlobs > 0 {
-		fmt.Fprintf(s.Stdout, "The registry has lost %d blobs: the backup was made without the registry, and they are not here. Push what "+
-			"needs them again: muster release ls.\n", done.LostBlobs)
+		fmt.Fprintf(s.Stdout, "The registry has lost %d blobs: they are not in the backup, and not here. Push what needs them again: "+
+			"muster release ls.\n", done.LostBlobs)
 	}
 	if done.Aside != "" {
 		fmt.Fprintf(s.Stdout, "The database that was there is in %s, with its registry.\n", screen.Printable(done.Aside))

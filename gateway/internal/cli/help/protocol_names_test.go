@@ -86,7 +86,8 @@ func addConstants(g *ast.GenDecl, into map[string]string) {
 var notOfNodes = []string{
 	"PathInstaller", "PathBootstrap", "PrefixNodes", "PrefixInternal", "PrefixBootstrap", "PrefixAdmin",
 	"StateCommissioned", "StateReady", "StatusPending", "StatusOnline", "StatusStale",
-	"PrefixTasks", "ParamText", "ParamFlag", "ParamInt", "ParamList", "ParamMap",
+	"PrefixTasks", "PrefixSessions", "OpenerShell", "OpenerExec", "OpenerForward", "userForm", "commandForm", "sessionMark", "ParamText",
+	"ParamFlag", "ParamInt", "ParamList", "ParamMap", "SeverityNote", "SeverityWarn", "SeveritySevere",
 }
 
 // fieldsOfTypes are how muster task types describes params to operators. The page says what params there are: see TestProtocolTaskTypes.
@@ -118,14 +119,16 @@ func TestProtocolFields(t *testing.T) {
 			t.Errorf("the page does not name %s, %q", name, text)
 		}
 	}
-	for _, path := range []string{wire.PathRelease, wire.ReleaseBlobPath("{digest}")} {
+	channel := wire.SessionChannelPath("{session}", "{channel}")
+	for _, path := range []string{wire.PathRelease, wire.ReleaseBlobPath("{digest}"), channel} {
 		if !strings.Contains(prose, "| `GET "+path+"` |") {
 			t.Errorf("the page does not name %s", path)
 		}
 	}
 	const task = "{task}"
 	for _, path := range []string{wire.HeartbeatPath("{id}"), wire.LeavePath("{id}"), wire.RenewPath("{id}"), wire.AdoptPath("{id}"),
-		wire.TaskStartedPath(task), wire.TaskOutputPath(task), wire.TaskResultPath(task), wire.TaskSecretsPath(task)} {
+		wire.TaskStartedPath(task), wire.TaskOutputPath(task), wire.TaskResultPath(task), wire.TaskSecretsPath(task), channel,
+		wire.LogsPath("{id}")} {
 		if !strings.Contains(prose, "| `POST "+path+"` |") {
 			t.Errorf("the page does not name %s", path)
 		}
@@ -189,6 +192,9 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxDepth":        fmt.Sprintf("levels of JSON in hardware | %d", wire.MaxDepth),
 		"MaxText":         fmt.Sprintf("text in hardware | %d bytes", wire.MaxText),
 		"MaxList":         fmt.Sprintf("list in hardware | %d", wire.MaxList),
+		"MaxXids":         fmt.Sprintf("events of the kernel in hardware | %d", wire.MaxXids),
+		"MaxStartsWhy":    fmt.Sprintf("why the last run of the agent ended | %d bytes", wire.MaxStartsWhy),
+		"StartsWindow":    fmt.Sprintf("time in which starts of the agent count | %.0f s", wire.StartsWindow.Seconds()),
 		"MaxGeneration":   fmt.Sprintf("generation in adopt | %d", wire.MaxGeneration),
 		"EnrollWindow":    "time of a register request is off | " + seconds(wire.EnrollWindow),
 		"SignatureWindow": "created of a signature is off | " + seconds(wire.SignatureWindow),
@@ -221,6 +227,25 @@ func TestProtocolLimits(t *testing.T) {
 		"TrialStable":     "life that a trial needs | " + seconds(wire.TrialStable),
 		"TrialTime":       "time of a trial | " + seconds(wire.TrialTime),
 		"TrialCap":        "time of a trial while the gateway is away | " + seconds(wire.TrialCap),
+
+		"MaxSessionWait":    "time in which a node must open a session | " + seconds(wire.MaxSessionWait),
+		"MaxSession":        "time that a session lasts | " + seconds(wire.MaxSession),
+		"MaxPiece":          fmt.Sprintf("data in one piece of a session | %d bytes", wire.MaxPiece),
+		"PipeRoom":          fmt.Sprintf("bytes of one direction of a channel that wait | %d bytes", wire.PipeRoom),
+		"PieceWait":         "wait for bytes of a session | " + seconds(wire.PieceWait),
+		"SessionBridge":     "silence until a session ends | " + seconds(wire.SessionBridge),
+		"MaxChannels":       fmt.Sprintf("channels of a session | %d", wire.MaxChannels),
+		"MaxNodeSessions":   fmt.Sprintf("sessions of a node | %d", wire.MaxNodeSessions),
+		"MaxSessionCommand": fmt.Sprintf("command of a session | %d bytes", wire.MaxSessionCommand),
+		"MaxSessionPath":    fmt.Sprintf("path in a session | %d bytes", wire.MaxSessionPath),
+		"MaxTerm":           fmt.Sprintf("term of a terminal | %d characters", wire.MaxTerm),
+		"MaxTerminal":       fmt.Sprintf("rows, and columns, of a terminal | %d", wire.MaxTerminal),
+		"MaxNumber":         fmt.Sprintf("number in a session | %d", int64(wire.MaxNumber)),
+		"MaxLogName":        fmt.Sprintf("name in a source of logs | %d characters", wire.MaxLogName),
+		"MaxLogLine":        fmt.Sprintf("message of a line of a log | %d bytes", wire.MaxLogLine),
+		"MaxLogBatch":       fmt.Sprintf("body of lines of logs | %d bytes", wire.MaxLogBatch),
+		"MaxLogFields":      fmt.Sprintf("fields of a line of a log | %d", wire.MaxLogFields),
+
 		"ProtocolVersion": fmt.Sprintf("`protocol` | integer | %d", wire.ProtocolVersion),
 	}
 	for name, text := range constantsOf(wireFiles(t)) {

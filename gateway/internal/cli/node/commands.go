@@ -14,13 +14,18 @@ const (
 // Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
-		{Name: "node ls", Flags: []string{"selector", "status", "state", "all", "output"}, Run: nodeList,
+		{Name: "node ls", Flags: []string{"selector", "status", "state", "all", "idle", "watch", "output"}, Run: nodeList,
+			Says:    map[string]string{"watch": "keep the list up to date until q"},
 			Summary: "list nodes with their GPUs",
 			Text: selectorText +
-				"\n\nRetired nodes are left out unless --all is given. What is not known is shown as -.\n\n" +
+				"\n\nRetired nodes are left out unless --all is given. What is not known is shown as -. --idle shows nodes on which " +
+				"utilisation, memory and power of all GPUs have said for ten minutes that nothing works there, the longest idle first, with what " +
+				"that costs in an hour and has cost on this day (UTC), as far as the gateway watched.\n\n" +
 				"A mark stands before the GPUs: " + marksText +
-				" On a terminal, columns are left out and cells are cut where the screen is too narrow; -o wide has everything.",
-			Examples: []string{"muster node ls", "muster node ls -l tier=sovereign --status stale",
+				" On a terminal, columns are left out and cells are cut where the screen is too narrow; -o wide has everything.\n\n" +
+				watchText,
+			Examples: []string{"muster node ls", "muster node ls --watch -l tenant=platform",
+				"muster node ls -l tier=sovereign --status stale", "muster node ls --idle",
 				"muster node ls -o json | jq -r '.nodes[].name'"}},
 		{Name: "node show", Args: "NAME...", Most: -1, Flags: []string{"selector", "output"}, Run: nodeShow,
 			Summary:  "show all that is known of nodes",
@@ -38,7 +43,9 @@ func Commands() []cli.Command {
 				"tokens and agents. " + cli.AskText,
 			Examples: []string{"muster node label gpu-1 tier=sovereign", "muster node label gpu-1 gpu-2 rack=7 old-",
 				"muster node label -l tier=spot price_per_hour=1.99 --yes"}},
+		seriesCommand(),
 		gpusCommand(),
+		billCommand(),
 		recoveryCommand(),
 		move("drain", "take nodes out of work", "A drained node stays alive and takes no new work. "+cli.AskText),
 		move("resume", "put drained nodes back to work", "Also ends what a person set a node unavailable for. "+cli.AskText),

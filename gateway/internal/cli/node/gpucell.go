@@ -2,7 +2,6 @@ package node
 
 import (
 	"fmt"
-	"math"
 	"slices"
 	"sort"
 	"strings"
@@ -10,6 +9,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/glance"
 )
 
 // Marks before the GPUs of a node in a list.
@@ -67,33 +67,9 @@ func (v view) expected() *int {
 	return v.hardware.GPUsExpected
 }
 
-// A reading that is no older than this is shown without the mark of an old one.
-const (
-	readings    = 3 // so many times the time between two heartbeats, or between two looks at the GPUs, whichever is longer
-	freshAtMost = 90 * time.Second
-	longestPace = 86400.0 // seconds
-)
-
-// old tells whether the rows were read longer ago than the node's pace explains, or their GPUs are gone.
+// old tells whether the rows are not of now.
 func (v view) old() bool {
-	if v.hardware == nil || len(v.hardware.GPUs) == 0 {
-		return false
-	}
-	at := v.sampled()
-	if v.answering() == 0 || at == nil {
-		return v.answering() == 0
-	}
-	probe := v.hardware.Probe
-	if probe.Since != nil && probe.SampledAt.Before(*probe.Since) && (probe.State == wire.ProbeHung || probe.State == wire.ProbeFailed) {
-		return true // no row was read since
-	}
-	fresh := freshAtMost
-	for _, pace := range []*float64{v.IntervalSeconds, v.hardware.Probe.IntervalSeconds} {
-		if pace != nil && *pace < longestPace {
-			fresh = max(fresh, time.Duration(readings**pace*float64(time.Second)))
-		}
-	}
-	return v.now.Sub(*at) > fresh
+	return v.hardware != nil && len(v.hardware.GPUs) > 0 && glance.Old(v.hardware.Probe, v.IntervalSeconds, v.SkewMillis, v.now)
 }
 
 // sampled is when the GPU rows were read, by the gateway's clock.
@@ -105,13 +81,7 @@ func (v view) sampled() *time.Time {
 }
 
 // byGateway is a time of the node's clock by the gateway's clock.
-func (v view) byGateway(at *time.Time) *time.Time {
-	if at == nil || v.SkewMillis == nil || math.Abs(float64(*v.SkewMillis)) >= 1e14 {
-		return at
-	}
-	moved := at.Add(time.Duration(*v.SkewMillis) * time.Millisecond)
-	return &moved
-}
+func (v view) byGateway(at *time.Time) *time.Time { return glance.ReadAt(at, v.SkewMillis) }
 
 func (v view) readAge() string {
 	if v.hardware == nil || len(v.hardware.GPUs) == 0 {

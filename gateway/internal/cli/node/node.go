@@ -2,8 +2,10 @@ package node
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
@@ -27,14 +29,32 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
+	live, err := s.Flags.Bool("watch")
+	if err != nil {
+		return err
+	}
+	if live {
+		return watch(ctx, s, filter)
+	}
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	if format == cli.FormatJSON {
-		return nodeListJSON(ctx, s.Stdout, c, filter)
+	idle, err := s.Flags.Bool("idle")
+	if err != nil {
+		return err
 	}
-	counts, err := nodeTable(ctx, s, c, filter, format)
+	if idle && format != cli.FormatJSON {
+		return idleList(ctx, s, c, filter, format)
+	}
+	each, err := pages(ctx, s, c, filter)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return nodeListJSON(s.Stdout, each)
+	}
+	counts, err := nodeTable(s, each, format)
 	if err != nil {
 		return err
 	}
@@ -48,10 +68,37 @@ func nodeList(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-func nodeTable(ctx context.Context, s *cli.Session, c *client.Client, filter client.NodeFilter, format string) (tally, error) {
+// eachPage calls use with every page of a list.
+type eachPage func(use func(client.NodeRows) error) error
+
+// pages are those of the list, without the nodes that are not idle where --idle is given.
+func pages(ctx context.Context, s *cli.Session, c *client.Client, filter client.NodeFilter) (eachPage, error) {
+	all := func(use func(client.NodeRows) error) error { return c.EachPage(ctx, filter, use) }
+	idle, err := s.Flags.Bool("idle")
+	if err != nil || !idle {
+		return all, err
+	}
+	view, err := c.WholeFleet(ctx, client.FleetFilter{Selector: filter.Selector, Status: filter.Status, State: filter.State, Idle: true})
+	ids := map[string]bool{}
+	for i := range view.Nodes {
+		ids[view.Nodes[i].ID] = true
+	}
+	return func(use func(client.NodeRows) error) error {
+		return all(func(page client.NodeRows) error {
+			page.Total = len(ids)
+			page.Nodes = slices.DeleteFunc(page.Nodes, func(raw json.RawMessage) bool {
+				n, err := client.ReadNode(raw)
+				return err == nil && !ids[n.ID]
+			})
+			return use(page)
+		})
+	}, err
+}
+
+func nodeTable(s *cli.Session, each eachPage, format string) (tally, error) {
 	var counts tally
 	l := s.List(format, nodeColumns())
-	err := c.EachPage(ctx, filter, func(page client.NodeRows) error {
+	err := each(func(page client.NodeRows) error {
 		lines := make([][]string, 0, len(page.Nodes))
 		for _, raw := range page.Nodes {
 			v, err := readNode(raw, s.Now())
@@ -116,10 +163,10 @@ func (t tally) explain(w io.Writer, columns int) {
 }
 
 // nodeListJSON writes one object as the API has it. The nodes of all pages are in it, each written as it comes.
-func nodeListJSON(ctx context.Context, w io.Writer, c *client.Client, filter client.NodeFilter) error {
+func nodeListJSON(w io.Writer, each eachPage) error {
 	written := 0
 	total := 0
-	err := c.EachPage(ctx, filter, func(page client.NodeRows) error {
+	err := each(func(page client.NodeRows) error {
 		for _, raw := range page.Nodes {
 			before := ",\n"
 			if written == 0 {
@@ -173,7 +220,7 @@ func nodeShow(ctx context.Context, s *cli.Session) error {
 		if i > 0 {
 			fmt.Fprintln(s.Stdout)
 		}
-		v.show(s.Stdout, s.Screen(), v.identityRows(raw))
+		v.show(s.Stdout, s.Screen(), slices.Concat(v.findingRows(raw), v.todayRows(raw), v.identityRows(raw)))
 	}
 	if failed {
 		return cli.ErrReported

@@ -17,8 +17,8 @@ const (
 	none     = "none"    // there is none
 )
 
-// show prints all that is known of a node, for a person, and says what is unknown; identity has the rows about its certificates.
-func (v view) show(w io.Writer, columns int, identity [][]string) {
+// show prints all that is known of a node, for a person, and says what is unknown; more has the rows about its findings and certificates.
+func (v view) show(w io.Writer, columns int, more [][]string) {
 	fmt.Fprintln(w, screen.OrUnknown(v.Name))
 	rows := [][]string{
 		{"  id", word(screen.OrUnknown(v.ID))},
@@ -44,7 +44,7 @@ func (v view) show(w io.Writer, columns int, identity [][]string) {
 			rows = append(rows, []string{"  " + screen.Printable(reason), screen.Printable(detail)})
 		}
 	}
-	rows = append(rows, identity...)
+	rows = append(rows, more...)
 	rows = append(rows, v.hardwareRows()...)
 	for _, notice := range v.Notices {
 		rows = append(rows, []string{"  notice", screen.Printable(notice)})

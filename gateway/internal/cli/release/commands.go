@@ -13,12 +13,13 @@ const (
 
 // ways are the flags of a change that waves may carry.
 func ways() []string {
-	return []string{"channel", "canary", "steps", "soak", "max-failed", "now", "key", "pointer", "yes", "output"}
+	return []string{"channel", "canary", "steps", "soak", "max-failed", "now", "key", "pointer", "watch", "yes", "output"}
 }
 
 // nowText says what --now means here.
 func nowText() map[string]string {
-	return map[string]string{"now": "let all nodes in at once", "output": "table or json; json prints the channel"}
+	return map[string]string{"now": "let all nodes in at once", "watch": "show how the rollout goes until it ends, as release status does",
+		"output": "table or json; json prints the channel"}
 }
 
 // Commands are all of the group.
@@ -64,7 +65,7 @@ func channelCommands() []cli.Command {
 				"many nodes of a wave fail or fall silent. It asks first unless --yes is given.\n\n" + keyText,
 			Examples: []string{"muster release promote 0.4.0 --channel stable",
 				"muster release promote 0.4.0 --canary 5% --steps 25%,100% --soak 30m --max-failed 2%",
-				"muster release promote 0.4.0 --now --yes", "muster release promote 0.4.0 --key /media/usb/release.key"}},
+				"muster release promote 0.4.0 --now --yes --watch", "muster release promote 0.4.0 --key /media/usb/release.key"}},
 		{Name: "release rollback", Flags: ways(), Run: releaseRollback, Says: nowText(),
 			Summary: "point a channel at the release before the present one",
 			Text: channelText + " All nodes get it at once, unless flags ask for waves. It is a new number on the old digest, so nodes obey it. " +

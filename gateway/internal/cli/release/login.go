@@ -3,7 +3,6 @@ package release
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
@@ -29,20 +28,9 @@ func loginCommands() []cli.Command {
 }
 
 func releaseLogin(ctx context.Context, s *cli.Session) error {
-	file := s.Flags.Text("file")
-	if file == "" && s.Interactive() {
-		return cli.Usagef("--file FILE or a pipe gives it", "where does the password come from?")
-	}
-	if file == "" {
-		file = "-"
-	}
-	raw, err := s.ReadFile(file)
+	password, err := s.ReadValue("password")
 	if err != nil {
-		return fmt.Errorf("read the password: %w", err)
-	}
-	password := strings.TrimRight(string(raw), "\r\n")
-	if password == "" {
-		return cli.Usagef("--file FILE or a pipe gives it", "the password is empty")
+		return err
 	}
 	c, err := s.Client(ctx)
 	if err != nil {

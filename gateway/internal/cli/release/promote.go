@@ -1,6 +1,7 @@
 package release
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -22,7 +23,8 @@ func channelOf(s *cli.Session) (string, error) {
 	return name, wire.CheckChannel(name)
 }
 
-// releasePromote points a channel at a release.
+// releasePromote points a channel at a release. The one that it points at already is ordered anew: nodes on which it failed try it again,
+// and a pointer that ends is replaced.
 func releasePromote(ctx context.Context, s *cli.Session) error {
 	wave, err := wavesOf(s, nil)
 	if err != nil {
@@ -33,9 +35,8 @@ func releasePromote(ctx context.Context, s *cli.Session) error {
 		if err != nil {
 			return order{}, err
 		}
-		if r.Digest == now.Digest && now.Digest != "" {
-			return order{}, cli.Hinted(fmt.Sprintf("the channel %s points at %s already", now.Channel, r.Version),
-				"muster release status --channel "+now.Channel+" shows where it stands")
+		if r.Digest == now.Digest {
+			return order{verb: "order anew on the channel " + now.Channel, release: r, do: c.Promote}, nil
 		}
 		return order{verb: "point the channel " + now.Channel + " at", release: r, do: c.Promote}, nil
 	})
@@ -49,9 +50,12 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 	}
 	return move(ctx, s, wave, func(c *client.Client, now client.Channel) (order, error) {
 		before, err := previous(ctx, c, now)
-		return order{verb: "take the channel " + now.Channel + " back to", release: before, do: c.RollBack}, err
+		return order{verb: "take the channel " + now.Channel + " back to", release: before, when: wavesText(wave) + noWindow, do: c.RollBack}, err
 	})
 }
+
+// noWindow says what holds nobody back who goes back.
+const noWindow = " Maintenance windows do not hold them back."
 
 // previous is the release that a channel would go back to.
 func previous(ctx context.Context, c *client.Client, now client.Channel) (client.Release, error) {
@@ -66,6 +70,7 @@ func previous(ctx context.Context, c *client.Client, now client.Channel) (client
 type order struct {
 	verb    string // with the channel: "point the channel stable at"
 	release client.Release
+	when    string // who gets it when, for a person
 	do      func(ctx context.Context, channel string, p client.Promotion) (client.Channel, error)
 }
 
@@ -89,7 +94,7 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*
 		return err
 	}
 	deed := fmt.Sprintf("%s %s (%s)", o.verb, o.release.Version, short(o.release.Digest))
-	if err := s.Agree(deed+": "+consequence(now, o.release, wave), deed); err != nil {
+	if err := s.Agree(deed+": "+consequence(now, cmp.Or(o.when, wavesText(wave))), deed); err != nil {
 		return err
 	}
 	pointer, err := pointerOf(ctx, s, c, name, o.release.Digest)
@@ -99,6 +104,13 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*
 	after, err := o.do(ctx, name, client.Promotion{Digest: o.release.Digest, Wave: wave, Pointer: pointer})
 	if err != nil {
 		return wanted(err, name, o.release.Digest)
+	}
+	watch, err := s.Flags.Bool("watch")
+	if err != nil {
+		return err
+	}
+	if watch {
+		return showStatus(ctx, s, c, name, format, true)
 	}
 	return said(s, after, format)
 }
@@ -120,7 +132,7 @@ func wanted(err error, channel, digest string) error {
 }
 
 // consequence says what a change will do to how many nodes.
-func consequence(now client.Channel, r client.Release, wave json.RawMessage) string {
+func consequence(now client.Channel, when string) string {
 	if now.Digest == "" {
 		return "nothing was promoted there yet, and each node that follows it gets the release"
 	}
@@ -128,7 +140,7 @@ func consequence(now client.Channel, r client.Release, wave json.RawMessage) str
 	if now.Counts.Pinned > 0 {
 		nodes += fmt.Sprintf(", %d more are pinned", now.Counts.Pinned)
 	}
-	text := fmt.Sprintf("%s; now it has %s. %s", nodes, now.Version, wavesText(wave))
+	text := fmt.Sprintf("%s; now it has %s. %s", nodes, now.Version, when)
 	if now.State == stateRunning || now.State == statePaused || now.State == stateHalted {
 		text += fmt.Sprintf(" The rollout of %s, which is %s, ends", now.Version, now.State)
 	}
@@ -174,9 +186,13 @@ func steer(ctx context.Context, s *cli.Session, do func(*client.Client, context.
 
 func releaseAbort(ctx context.Context, s *cli.Session) error {
 	return move(ctx, s, nil, func(c *client.Client, now client.Channel) (order, error) {
+		if now.Previous == "" {
+			return order{verb: "end the rollout on the channel " + now.Channel + ", which has no release before", do: c.AbortRollout,
+				release: client.Release{Digest: now.Digest, Version: now.Version}, when: "The nodes that have it keep it."}, nil
+		}
 		before, err := previous(ctx, c, now)
 		verb := fmt.Sprintf("end the rollout of %s on the channel %s, and give the nodes that have it", now.Version, now.Channel)
-		return order{verb: verb, release: before, do: c.AbortRollout}, err
+		return order{verb: verb, release: before, when: "They get it at once." + noWindow, do: c.AbortRollout}, err
 	})
 }
 
@@ -187,15 +203,10 @@ func wavesOf(s *cli.Session, usual json.RawMessage) (json.RawMessage, error) {
 		return nil, err
 	}
 	w := client.Waves{Canary: s.Flags.Text("canary"), Steps: s.Flags.List("steps"), MaxFailed: s.Flags.Text("max-failed")}
-	soak, err := s.Flags.Duration("soak", 0)
-	if err != nil {
+	if w.SoakSeconds, err = soakOf(s); err != nil {
 		return nil, err
 	}
-	if soak > 0 {
-		seconds := int(soak.Seconds())
-		w.SoakSeconds = &seconds
-	}
-	asked := w.Canary != "" || len(w.Steps) > 0 || w.MaxFailed != "" || soak > 0
+	asked := w.Canary != "" || len(w.Steps) > 0 || w.MaxFailed != "" || w.SoakSeconds != nil
 	switch {
 	case now && asked:
 		return nil, cli.Usagef("leave --now or the others out",
@@ -206,6 +217,21 @@ func wavesOf(s *cli.Session, usual json.RawMessage) (json.RawMessage, error) {
 		return usual, nil
 	}
 	return complete(w), nil
+}
+
+// soakOf is how long a wave must have been well, in seconds; nil: the flag is not given. Without a unit, 0 is a duration too.
+func soakOf(s *cli.Session) (*int, error) {
+	const flag = "soak"
+	seconds := 0
+	switch s.Flags.Text(flag) {
+	case "":
+		return nil, nil
+	case "0", "0s":
+		return &seconds, nil
+	}
+	soak, err := s.Flags.Duration(flag, 0)
+	seconds = int(soak.Seconds())
+	return &seconds, err
 }
 
 // complete fills in the usual first wave where the flags name waves and no canary; --canary 0 is for none.

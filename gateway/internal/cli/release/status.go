@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,6 +19,7 @@ const (
 	statePaused  = "paused"
 	stateHalted  = "halted"
 	stateAborted = "aborted"
+	stateBehind  = "behind" // a restore has left the channel behind its nodes
 )
 
 const (
@@ -50,6 +52,11 @@ func releaseStatus(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
+	return showStatus(ctx, s, c, name, format, watch)
+}
+
+// showStatus shows a channel. With watch it shows first how its rollout goes, and fails where that does not end well.
+func showStatus(ctx context.Context, s *cli.Session, c *client.Client, name, format string, watch bool) error {
 	if watch {
 		if err := follow(ctx, s, c, name); err != nil {
 			return err
@@ -62,7 +69,7 @@ func releaseStatus(ctx context.Context, s *cli.Session) error {
 	if err := show(s, now, format); err != nil {
 		return err
 	}
-	if watch && (now.State == stateHalted || now.State == stateAborted) {
+	if watch && (now.State == stateHalted || now.State == stateAborted || now.State == stateBehind) {
 		return cli.ErrReported
 	}
 	return nil
@@ -89,8 +96,9 @@ func allChannels(ctx context.Context, s *cli.Session, c *client.Client, format s
 		{Name: "ROLLOUT"}, {Name: "WAVE", Rank: 1}, {Name: "NODES"}, {Name: "RUN IT"}, {Name: "FAILED"},
 		{Name: "WHY", Rank: 2, Least: 12, Most: 60}}
 	return s.List(format, columns).Write(cli.Rows(list.Channels, func(n client.Channel) []string {
+		failed := n.Counts.Failed + n.Counts.Silent + n.Counts.Late
 		return []string{screen.OrUnknown(n.Channel), screen.OrUnknown(n.Version), short(n.Digest), screen.OrUnknown(n.State), waveOf(n),
-			fmt.Sprint(n.Counts.Nodes), fmt.Sprint(n.Counts.Running), fmt.Sprint(n.Counts.Failed + n.Counts.Silent), screen.OrUnknown(n.Why)}
+			fmt.Sprint(n.Counts.Nodes), fmt.Sprint(n.Counts.Running), fmt.Sprint(failed), screen.OrUnknown(n.Why)}
 	}))
 }
 
@@ -141,6 +149,9 @@ func progressOf(n client.Channel) string {
 		text += ", wave " + wave
 	}
 	text += ": " + countsText(n.Counts)
+	if n.NextAt != nil {
+		text += "; this wave is watched, and the next one begins at " + n.NextAt.UTC().Format(time.TimeOnly)
+	}
 	if n.Why != "" {
 		text += "; " + n.Why
 	}
@@ -160,8 +171,8 @@ func countsText(n client.RolloutCounts) string {
 	for _, part := range []struct {
 		number int
 		word   string
-	}{{n.Admitted, "at it"}, {n.Waiting, "waiting"}, {n.Failed, "failed"}, {n.Silent, "silent"}, {n.Held, "held by their window"},
-		{n.Pinned, "pinned"}, {n.Offline, "offline"}, {n.Unable, "unable to update"}} {
+	}{{n.Admitted, "at it"}, {n.Waiting, "waiting"}, {n.Failed, "failed"}, {n.Silent, "silent"}, {n.Late, "late"},
+		{n.Held, "held by their window"}, {n.Pinned, "pinned"}, {n.Offline, "offline"}, {n.Unable, "unable to update"}} {
 		if part.number > 0 {
 			text += fmt.Sprintf(", %d %s", part.number, part.word)
 		}
@@ -179,7 +190,7 @@ func show(s *cli.Session, v view, format string) error {
 		{"pointer", fmt.Sprintf("number %d, signed by %s, expires %s", v.Sequence, screen.OrUnknown(v.SignedBy),
 			screen.When(s.Now(), v.Expires))},
 		{"changed", screen.Ago(s.Now(), v.UpdatedAt) + " by " + screen.OrUnknown(v.UpdatedBy)},
-		{"rollout", stateLine(v.Channel)},
+		{"rollout", stateLine(s.Now(), v.Channel)},
 		{"nodes", countsText(v.Counts)},
 	}
 	if v.ToSign != "" {
@@ -190,13 +201,16 @@ func show(s *cli.Session, v view, format string) error {
 	return nil
 }
 
-func stateLine(n client.Channel) string {
+func stateLine(now time.Time, n client.Channel) string {
 	if n.State == "" {
 		return "none"
 	}
 	text := n.State
 	if n.Wave > 0 {
 		text += ", wave " + waveOf(n)
+	}
+	if n.NextAt != nil {
+		text += ": it is watched, and the next one begins " + screen.When(now, *n.NextAt)
 	}
 	if n.Why != "" {
 		text += ": " + n.Why
@@ -232,7 +246,8 @@ func showNodes(s *cli.Session, v view, format string) {
 
 // telling tells whether a person wants to see a node in the short list.
 func telling(n client.ChannelNode) bool {
-	return n.Code != "" || n.Held != "" || n.Phase != "" && n.Phase != wire.UpdateCommitted || n.State == "silent" || n.State == "failed"
+	return n.Code != "" || n.Held != "" || n.Phase != "" && n.Phase != wire.UpdateCommitted ||
+		slices.Contains([]string{"silent", "late", "failed"}, n.State)
 }
 
 func nodeRow(s *cli.Session, n client.ChannelNode) []string {

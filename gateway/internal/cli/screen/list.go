@@ -150,7 +150,9 @@ func (l *List) line(row []string) string {
 	return strings.TrimRight(line.String(), " ")
 }
 
-// cut makes a text fit into so many columns of a screen.
+// Cut makes a text fit into so many columns of a screen.
+func Cut(s string, columns int) string { return cut(s, columns) }
+
 func cut(s string, columns int) string {
 	if width(s) <= columns {
 		return s

@@ -6,7 +6,9 @@ import (
 	"unicode"
 )
 
-// width is how many columns of a terminal a text takes.
+// Width is how many columns of a terminal a text takes.
+func Width(s string) int { return width(s) }
+
 func width(s string) int {
 	n := 0
 	for _, r := range s {
@@ -51,6 +53,11 @@ func Printable(s string) string {
 		}
 	}
 	return out.String()
+}
+
+// PrintableLine is Printable for a line of a program's output: tabs become spaces, and a carriage return at its end is left out.
+func PrintableLine(s string) string {
+	return Printable(strings.ReplaceAll(strings.TrimSuffix(s, "\r"), "\t", "    "))
 }
 
 func unsafeRune(r rune) bool {

@@ -3,7 +3,6 @@ package task
 import (
 	"bytes"
 	"fmt"
-	"strings"
 	"sync"
 
 	"muster/gateway/internal/cli"
@@ -113,6 +112,5 @@ func (l *lines) end() {
 }
 
 func (l *lines) print(line []byte) {
-	text := strings.ReplaceAll(strings.TrimSuffix(string(line), "\r"), "\t", "    ")
-	l.progress.around(func() { fmt.Fprintln(l.progress.session.Stdout, l.name+screen.Printable(text)) })
+	l.progress.around(func() { fmt.Fprintln(l.progress.session.Stdout, l.name+screen.PrintableLine(string(line))) })
 }

@@ -3,13 +3,11 @@ package task
 import (
 	"context"
 	"crypto/ed25519"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"sync"
 	"time"
 
-	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
@@ -75,9 +73,7 @@ func (o *order) read() error {
 	}
 	o.json = format == cli.FormatJSON
 	o.wait = o.wait || o.atMost > 0 || o.stopAfter > 0
-	if file := o.Flags.Text("key"); file != "" {
-		o.key, err = o.SigningKey(file)
-	}
+	o.key, err = o.OperatorKey()
 	return err
 }
 
@@ -108,11 +104,11 @@ func (o *order) queue(ctx context.Context, t cli.Target) (client.Task, error) {
 	q := client.NewTask{ID: wire.NewTaskID(), Node: t.ID, Type: o.asked.kind.Name, Params: o.asked.params,
 		ExpiresSeconds: int(o.expires.Seconds())}
 	if o.key != nil {
-		signed, err := o.sign(ctx, q)
+		signed, err := o.Sign(ctx, o.client, o.key, q.Node, wire.TaskPayload{TaskID: q.ID, Type: q.Type, Params: q.Params}, o.expires)
 		if err != nil {
 			return client.Task{}, err
 		}
-		q = client.NewTask{Signed: &signed}
+		q = client.NewTask{Signed: signed}
 	}
 	task, err := o.client.CreateTask(ctx, q)
 	var refusal *wire.ErrorDetail
@@ -123,27 +119,6 @@ func (o *order) queue(ctx context.Context, t cli.Target) (client.Task, error) {
 		return task, err
 	}
 	return o.client.CreateTask(ctx, q)
-}
-
-// sign signs a task here. The node's id and enrolment come from the gateway; the node compares them with its own.
-func (o *order) sign(ctx context.Context, q client.NewTask) (wire.SignedTask, error) {
-	raw, err := o.client.Node(ctx, q.Node)
-	if err != nil {
-		return wire.SignedTask{}, err
-	}
-	node, err := client.ReadNode(raw)
-	if err != nil {
-		return wire.SignedTask{}, err
-	}
-	now := o.Now().UTC()
-	payload, err := json.Marshal(wire.TaskPayload{
-		TaskID: q.ID, NodeID: node.ID, Enrolment: node.Enrolment, Type: q.Type, Params: q.Params, IssuedAt: now,
-		ExpiresAt: now.Add(o.expires), Nonce: wire.NewTaskID(),
-	})
-	if err != nil {
-		return wire.SignedTask{}, err
-	}
-	return sign.SealTask(o.key, payload), nil
 }
 
 // watchAll queues the tasks and shows them until all have ended. At most atMost of them are open at the same time.

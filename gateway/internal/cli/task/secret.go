@@ -3,7 +3,6 @@ package task
 import (
 	"context"
 	"fmt"
-	"strings"
 
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
@@ -11,20 +10,9 @@ import (
 )
 
 func secretSet(ctx context.Context, s *cli.Session) error {
-	file := s.Flags.Text("file")
-	if file == "" && s.Interactive() {
-		return cli.Usagef("--file FILE or a pipe gives it", "where does the secret come from?")
-	}
-	if file == "" {
-		file = "-"
-	}
-	raw, err := s.ReadFile(file)
+	value, err := s.ReadValue("secret")
 	if err != nil {
-		return fmt.Errorf("read the secret: %w", err)
-	}
-	value := strings.TrimRight(string(raw), "\r\n")
-	if value == "" {
-		return cli.Usagef("--file FILE or a pipe gives it", "the secret is empty")
+		return err
 	}
 	c, err := s.Client(ctx)
 	if err != nil {

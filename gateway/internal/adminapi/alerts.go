@@ -1,0 +1,114 @@
+package adminapi
+
+import (
+	"time"
+
+	"muster/gateway/internal/adminapi/shape"
+	"muster/gateway/internal/alert"
+	"muster/gateway/internal/client"
+	records "muster/store/alerts"
+)
+
+// listAlerts lists what people are told of. It is in memory.
+func (s *server) listAlerts(c *call) (any, error) {
+	p, err := c.query("id", "selector", "tenant", "cause", "all")
+	if err != nil {
+		return nil, err
+	}
+	q := alert.Query{ID: p.text("id"), Cause: p.text("cause")}
+	if q.Tenant, q.Terms, err = c.picked(p); err != nil {
+		return nil, err
+	}
+	if q.All, err = p.flag("all"); err != nil {
+		return nil, err
+	}
+	found := s.Alerts.List(q)
+	list := client.AlertList{Total: len(found)}
+	list.Alerts = shape.Each(found[:min(len(found), client.MostAlerts)], func(a alert.Alert) client.Alert {
+		if c.caller.Tenant != "" {
+			a = ofTenant(a)
+		}
+		return shape.Alert(a)
+	})
+	return list, nil
+}
+
+// ofTenant leaves out what is of the whole fleet: who receives alerts, and the words of a silence that is not the tenant's own.
+func ofTenant(a alert.Alert) alert.Alert {
+	a.Deliveries = nil
+	if a.Silence != nil && a.Silence.Tenant != a.Tenant {
+		a.Silence = &records.Silence{ID: a.Silence.ID, EndsAt: a.Silence.EndsAt}
+	}
+	return a
+}
+
+func (s *server) listSilences(c *call) (any, error) {
+	p, err := c.query("tenant")
+	if err != nil {
+		return nil, err
+	}
+	tenant, err := c.caller.Within(p.text("tenant"))
+	return client.AlertSilenceList{Silences: shape.Each(s.Alerts.Silences(tenant), shape.Silence)}, err
+}
+
+func (s *server) addSilence(c *call, q client.AlertSilenceRequest) (any, error) {
+	tenant, err := c.caller.Within(q.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	if err := noToken("", map[string]string{"reason": q.Reason, "selector": q.Selector}); err != nil {
+		return nil, err
+	}
+	made, err := s.Alerts.Silence(c.r.Context(), alert.SilenceRequest{Node: q.Node, Selector: q.Selector, Cause: q.Cause, Tenant: tenant,
+		For: time.Duration(q.For), Reason: q.Reason}, c.caller.Actor)
+	return shape.Silence(made), err
+}
+
+func (s *server) endSilence(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	id := c.r.PathValue("silence")
+	return client.Done{ID: id, Status: "ended"}, s.Alerts.Unsilence(c.r.Context(), id, c.caller.Tenant, c.caller.Actor)
+}
+
+func (s *server) listReceivers(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	return client.AlertReceiverList{Receivers: shape.Each(s.Alerts.Receivers(), shape.Receiver)}, nil
+}
+
+func (s *server) setReceiver(c *call, q client.AlertReceiverRequest) (any, error) {
+	name := c.r.PathValue("receiver")
+	if err := noToken("", map[string]string{"selector": q.Selector}); err != nil {
+		return nil, err
+	}
+	secret, err := s.Alerts.SetReceiver(c.r.Context(), alert.Request{Name: name, Kind: q.Kind, URL: q.URL, Token: q.Token,
+		Selector: q.Selector, Tenant: q.Tenant, Causes: q.Causes, Severity: q.Severity, Priority: q.Priority}, c.caller.Actor)
+	if err != nil {
+		return nil, err
+	}
+	out := client.AlertReceiver{Name: name}
+	for _, r := range s.Alerts.Receivers() {
+		if r.Name == name {
+			out = shape.Receiver(r)
+		}
+	}
+	out.Secret = secret
+	return out, nil
+}
+
+func (s *server) dropReceiver(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	name := c.r.PathValue("receiver")
+	return client.Done{ID: name, Status: "deleted"}, s.Alerts.DropReceiver(c.r.Context(), name, c.caller.Actor)
+}
+
+func (s *server) testReceiver(c *call, _ struct{}) (any, error) {
+	t, err := s.Alerts.Test(c.r.Context(), c.r.PathValue("receiver"), c.caller.Actor)
+	return client.AlertTest{Delivered: err == nil && t.Error == "", Status: t.Status, TookMS: t.Took.Milliseconds(), Error: t.Error,
+		Next: t.Next}, err
+}

@@ -1,0 +1,62 @@
+package adminapi
+
+import (
+	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/glance"
+)
+
+// listCosts answers what nodes have cost, and how much of that their idle GPUs. Retired nodes count too.
+func (s *server) listCosts(c *call) (any, error) {
+	p, err := c.query("selector", "tenant", "since", "until")
+	if err != nil {
+		return nil, err
+	}
+	q, err := c.fleetQuery(p)
+	if err != nil {
+		return nil, err
+	}
+	since, err := p.time("since")
+	if err != nil {
+		return nil, err
+	}
+	until, err := p.time("until")
+	if err != nil {
+		return nil, err
+	}
+	if until.IsZero() {
+		until = s.now()
+	}
+	if !s.Overview.Ready() {
+		return nil, stillReading()
+	}
+	q.All = true
+	rows, _ := s.Overview.Rows(q)
+	if len(rows) > client.LargestFleet {
+		return nil, wire.Refuse(wire.CodeBadRequest, "these are too many nodes for one answer", "name fewer with selector=")
+	}
+	picked := make(map[string]bool, len(rows))
+	for _, row := range rows {
+		picked[row.ID] = true
+	}
+	sums, err := s.Costs.Sums(c.r.Context(), since, until, func(id string) bool { return picked[id] })
+	if err != nil {
+		return nil, err
+	}
+	list := client.CostList{Costs: []client.NodeCost{}}
+	for _, row := range rows {
+		if sum := sums[row.ID]; sum != nil {
+			list.Costs = append(list.Costs, shape.Cost(row, sum))
+		}
+	}
+	return list, nil
+}
+
+// today is what was seen of a node on this day.
+func (s *server) today(nodeID string) *glance.Today {
+	if row, known := s.Overview.Row(nodeID); known {
+		return row.Today
+	}
+	return nil
+}

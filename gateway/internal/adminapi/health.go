@@ -1,0 +1,74 @@
+package adminapi
+
+import (
+	"muster/gateway/internal/adminapi/shape"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/glance"
+	"muster/gateway/internal/health"
+	records "muster/store/health"
+)
+
+// listFindings lists what is wrong with nodes now. It is in memory.
+func (s *server) listFindings(c *call) (any, error) {
+	p, err := c.query("selector", "tenant", "severe")
+	if err != nil {
+		return nil, err
+	}
+	q := health.Query{}
+	if q.Tenant, q.Terms, err = c.picked(p); err != nil {
+		return nil, err
+	}
+	if q.Severe, err = p.flag("severe"); err != nil {
+		return nil, err
+	}
+	if !s.Overview.Ready() {
+		return nil, stillReading()
+	}
+	found := s.Health.List(q)
+	list := client.FindingList{Total: len(found)}
+	list.Findings = shape.Each(found[:min(len(found), client.MostFindings)], func(f health.NodeFinding) client.NodeFinding {
+		return client.NodeFinding{Node: f.Name, NodeID: f.NodeID, Tenant: f.Tenant, Finding: shape.Finding(f.Finding)}
+	})
+	return list, nil
+}
+
+// findings are what is open of a node.
+func (s *server) findings(nodeID string) []glance.Finding {
+	if s.Health == nil {
+		return []glance.Finding{}
+	}
+	return shape.Each(s.Health.Findings(nodeID), shape.Finding)
+}
+
+func (s *server) listHealthRules(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	return client.HealthRuleList{Rules: shape.Each(s.Health.Rules(), shape.Rule)}, nil
+}
+
+func (s *server) setHealthRule(c *call, q client.HealthRuleRequest) (any, error) {
+	name := c.r.PathValue("rule")
+	if err := noToken("", map[string]string{"selector": q.Selector}); err != nil {
+		return nil, err
+	}
+	set := records.Setting{Rule: name, Selector: q.Selector, Off: q.Off, Limit: q.Limit}
+	if err := s.Health.Set(c.r.Context(), set, c.caller.Actor); err != nil {
+		return nil, err
+	}
+	for _, r := range s.Health.Rules() {
+		if r.Name == name {
+			return shape.Rule(r), nil
+		}
+	}
+	return client.HealthRule{}, nil
+}
+
+func (s *server) unsetHealthRule(c *call) (any, error) {
+	p, err := c.query("selector")
+	if err != nil {
+		return nil, err
+	}
+	rule := c.r.PathValue("rule")
+	return client.Done{ID: rule, Status: "deleted"}, s.Health.Unset(c.r.Context(), rule, p.text("selector"), c.caller.Actor)
+}

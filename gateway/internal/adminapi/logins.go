@@ -1,0 +1,54 @@
+package adminapi
+
+import (
+	"net/http"
+	"slices"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/client"
+	"muster/store"
+)
+
+// usualOperator is the account of the first start, which people on the socket mean when they name none.
+const usualOperator = "operator"
+
+// createLogin mints a code for the caller's own account. On the socket, which may do everything, it can be for any account.
+func (s *server) createLogin(c *call, q client.LoginRequest) (any, error) {
+	a, err := s.loginAccount(c, q.Account)
+	if err != nil {
+		return nil, err
+	}
+	code, expires, err := s.Logins.Mint(c.r.Context(), a, c.caller.Actor)
+	if err != nil {
+		return nil, err
+	}
+	c.status = http.StatusCreated
+	return client.Login{Account: a.Name, Code: code, URL: s.Gateway.URL + client.PathLogin + "#" + code, ExpiresAt: expires}, nil
+}
+
+func (s *server) loginAccount(c *call, name string) (store.Account, error) {
+	own := c.caller.Account
+	switch {
+	case own.ID == "" && name == "":
+		name = usualOperator
+	case own.ID == "":
+	case name == "" || name == own.Name || name == own.ID:
+		return own, nil
+	default:
+		return own, wire.Refuse(wire.CodeForbidden, "an account can log in itself alone, and this is "+own.Name,
+			"leave the account out, or run muster login on the gateway's machine, by its socket")
+	}
+	accounts, err := s.Store.Accounts(c.r.Context(), "")
+	if err != nil {
+		return own, err
+	}
+	now := s.now()
+	at := slices.IndexFunc(accounts, func(a store.Account) bool {
+		return (a.Name == name || a.ID == name) && account.Status(a, now) == client.StatusLive
+	})
+	if at < 0 {
+		return own, noAccount(name)
+	}
+	return accounts[at], nil
+}

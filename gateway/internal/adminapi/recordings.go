@@ -1,0 +1,47 @@
+package adminapi
+
+import (
+	"net/http"
+	"strconv"
+
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/door"
+)
+
+// playSession sends what the terminal of a session showed. All of it was verified before. Nobody looks at it unseen.
+func (s *server) playSession(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	v, err := s.session(c)
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Recordings.Find(v.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer p.Close()
+	e := c.event("session.played")
+	e.NodeID = v.NodeID
+	e.Detail = map[string]string{"session": v.ID, "recording": string(p.State)}
+	if err := s.Store.AddEvents(c.r.Context(), e); err != nil {
+		return nil, err
+	}
+	if p.Why != nil {
+		s.Logger.Warn("a recording is not all there", "session", v.ID, "error", p.Why)
+	}
+	w := door.Patient(c.w)
+	h := w.Header()
+	h.Set("Content-Type", client.RecordingType)
+	h.Set(client.HeaderRecording, string(p.State))
+	h.Set("Content-Length", strconv.FormatInt(p.Bytes, 10))
+	h.Set("Content-Disposition", attachment(v.ID+".cast"))
+	h.Set("Cache-Control", "no-store, no-transform")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusOK)
+	if _, err := p.WriteTo(w); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	return streamed{}, nil
+}

@@ -1,0 +1,214 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+
+	"muster/agent/pipe"
+	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/door"
+	"muster/gateway/internal/livestream"
+	"muster/gateway/internal/reply"
+	"muster/gateway/internal/session"
+	"muster/store/sessions"
+)
+
+// operator is the caller as the desk of sessions knows callers.
+func (c *call) operator() session.Caller {
+	return session.Caller{Actor: c.caller.Actor, Account: c.caller.Account.ID, Tenant: c.caller.Tenant, May: func(opener string) error {
+		if opener == "" {
+			return c.caller.Needs(client.ScopeSessions) // no part opens it
+		}
+		return c.caller.Part(client.ScopeSessions, opener)
+	}}
+}
+
+// listSessions lists those of one node, or of all.
+func (s *server) listSessions(c *call) (any, error) {
+	p, err := c.query("type", "status", "tenant", "limit", "cursor")
+	if err != nil {
+		return nil, err
+	}
+	q := sessions.Query{Node: c.r.PathValue("node"), Type: p.text("type"), Cursor: p.text("cursor")}
+	if q.Tenant, err = c.caller.Within(p.text("tenant")); err != nil {
+		return nil, err
+	}
+	if q.Limit, err = p.limit(); err != nil {
+		return nil, err
+	}
+	if q.Type != "" {
+		if _, err := wire.FindSessionType(q.Type); err != nil {
+			return nil, err
+		}
+	}
+	status := p.text("status")
+	if known := client.SessionStatuses(); status != "" && !slices.Contains(known, status) {
+		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.40q is no status of a session", status),
+			"it is one of "+strings.Join(known, ", "))
+	}
+	if status != "" {
+		ended := status == client.SessionEnded
+		q.Ended = &ended
+	}
+	if q.Node != "" {
+		if _, err := s.Fleet.Node(c.r.Context(), c.caller.Tenant, q.Node); err != nil {
+			return nil, err
+		}
+	}
+	views, next, err := s.Sessions.List(c.r.Context(), c.operator(), q)
+	if err != nil {
+		return nil, err
+	}
+	shown := slices.DeleteFunc(shape.Each(views, shape.Session), func(one client.Session) bool { return status != "" && one.Status != status })
+	return client.SessionPage{Sessions: shown, Next: next}, nil
+}
+
+// openSession answers with the session that waits for its node. A document is verified before anything is read from it.
+func (s *server) openSession(c *call, q client.SessionAsk) (any, error) {
+	if q.Signed == nil && q.Type == "" {
+		return nil, wire.Refuse(wire.CodeBadRequest, "a session needs a type", `send {"type":"`+wire.SessionShell+`"}`)
+	}
+	v, err := s.Sessions.Open(c.r.Context(), c.operator(), session.Ask{Node: c.r.PathValue("node"), Type: q.Type, Params: q.Params,
+		Signed: q.Signed})
+	if err != nil {
+		return nil, err
+	}
+	c.status = http.StatusCreated
+	return shape.Session(v), nil
+}
+
+// session is the one that the path names, of the node that the path names, if it names one.
+func (s *server) session(c *call) (session.View, error) {
+	id := c.r.PathValue("session")
+	if err := wire.CheckSessionID(id); err != nil {
+		return session.View{}, err
+	}
+	v, err := s.Sessions.Get(c.r.Context(), c.operator(), id)
+	if node := c.r.PathValue("node"); err == nil && node != "" && node != v.NodeID && node != v.NodeName {
+		err = wire.Refuse(wire.CodeNotFound, fmt.Sprintf("node %.80q has no session %s", node, id), "muster session ls")
+	}
+	return v, err
+}
+
+func (s *server) showSession(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	v, err := s.session(c)
+	return shape.Session(v), err
+}
+
+func (s *server) killSession(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	v, err := s.session(c)
+	if err == nil {
+		v, err = s.Sessions.Kill(c.r.Context(), c.operator(), v.ID, "")
+	}
+	return shape.Session(v), err
+}
+
+// piece reads which piece of which session a request is about. The desk looks at whose session it is.
+func (c *call) piece() (id string, channel int, q pipe.Query, err error) {
+	p, err := c.query(client.ParamChannel, pipe.ParamAt, pipe.ParamWait)
+	if err != nil {
+		return "", 0, q, err
+	}
+	number, err := p.number(client.ParamChannel, 0, wire.MaxNumber)
+	if err != nil {
+		return "", 0, q, err
+	}
+	if q, err = pipe.ReadQuery(map[string][]string(p)); err != nil {
+		return "", 0, q, wire.Refuse(wire.CodeBadRequest, err.Error(), "muster help protocol")
+	}
+	id = c.r.PathValue("session")
+	return id, int(number), q, wire.CheckSessionID(id)
+}
+
+func (s *server) fetchPiece(c *call) (any, error) {
+	id, channel, q, err := c.piece()
+	if err != nil {
+		return nil, err
+	}
+	p, err := s.Sessions.Fetch(c.r.Context(), c.operator(), id, channel, q.At, q.Wait)
+	if err != nil {
+		return nil, err
+	}
+	reply.WriteKind(c.w, http.StatusOK, pipe.Kind, p.Body())
+	return streamed{}, nil
+}
+
+func (s *server) sendPiece(c *call) (any, error) {
+	id, channel, q, err := c.piece()
+	if err != nil {
+		return nil, err
+	}
+	body, err := reply.ReadBody(c.w, c.r, c.route.Body.Bytes, c.route.Body.Time)
+	if err != nil {
+		return nil, err
+	}
+	p, err := pipe.ReadPiece(body)
+	if err != nil {
+		return nil, wire.Refuse(wire.CodeBadRequest, err.Error(), "muster and the gateway must be of the same protocol")
+	}
+	next, err := s.Sessions.Send(c.r.Context(), c.operator(), id, channel, q.At, p)
+	var over *wire.ErrorDetail
+	if errors.As(err, &over) && over.Code == wire.CodeSessionOver {
+		s.Info.WriteError(c.w, err) // every session ends so at last: it is no refused write for the log
+		return streamed{}, nil
+	}
+	return pipe.Taken{Next: next}, err
+}
+
+// watchSession sends what the terminal of a session shows, until it ends or until the caller may not watch it any more.
+func (s *server) watchSession(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	v, err := s.session(c)
+	if err != nil {
+		return nil, err
+	}
+	watcher, err := s.Sessions.Watch(c.r.Context(), c.operator(), v.ID)
+	if err != nil {
+		return nil, err
+	}
+	defer watcher.Close()
+	w := door.Patient(c.w)
+	h := w.Header()
+	h.Set("Content-Type", client.WatchKind)
+	h.Set("Cache-Control", "no-store, no-transform")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep it back
+	w.WriteHeader(http.StatusOK)
+	return streamed{}, s.showWatched(c, w, watcher)
+}
+
+func (s *server) showWatched(c *call, w http.ResponseWriter, watcher *session.Watcher) error {
+	ctx, leave := context.WithCancelCause(c.r.Context())
+	defer leave(nil)
+	go func() {
+		leave(livestream.Guard(ctx, s.Tail, func() error {
+			_, err := s.Gate.Admit(c.r, c.route.Need)
+			return err
+		}))
+	}()
+	flusher := http.NewResponseController(w)
+	for {
+		_ = flusher.Flush() // at first: the reader sees that it is let in
+		frames, err := watcher.Next(ctx)
+		if err != nil {
+			return nil
+		}
+		if _, err := w.Write(frames); err != nil {
+			return nil
+		}
+	}
+}

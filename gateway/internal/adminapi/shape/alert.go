@@ -1,0 +1,43 @@
+package shape
+
+import (
+	"muster/gateway/internal/alert"
+	"muster/gateway/internal/client"
+	records "muster/store/alerts"
+)
+
+// Alert is an alert, with who was told of it.
+func Alert(a alert.Alert) client.Alert {
+	out := client.Alert{ID: a.ID, Cause: a.Cause, Subject: a.Subject, Severity: a.Severity, Tenant: a.Tenant, Node: a.NodeName,
+		NodeID: a.NodeID, NodeIDs: a.Members, Text: a.Text, Next: a.Next, Topic: a.Topic, Since: a.Since.UTC(), FiredAt: a.FiredAt.UTC(),
+		ResolvedAt: a.ResolvedAt}
+	if out.NodeIDs == nil {
+		out.NodeIDs = []string{}
+	}
+	if a.Silence != nil {
+		silence := Silence(*a.Silence)
+		out.Silence = &silence
+	}
+	out.Deliveries = Each(a.Deliveries, func(v records.Delivery) client.AlertDelivery {
+		return client.AlertDelivery{Receiver: v.Receiver, Told: v.Told, ToldAt: v.ToldAt, Waiting: v.Told != v.Want && !v.GaveUp,
+			GivenUp: v.GaveUp, Tries: v.Tries, Error: v.Error}
+	})
+	return out
+}
+
+// Silence is why people are not told of an alert.
+func Silence(s records.Silence) client.AlertSilence {
+	return client.AlertSilence{ID: s.ID, Node: s.NodeName, Selector: s.Selector, Cause: s.Cause, Tenant: s.Tenant, Reason: s.Reason,
+		CreatedAt: s.CreatedAt.UTC(), CreatedBy: s.CreatedBy, EndsAt: s.EndsAt.UTC()}
+}
+
+// Receiver is who is told of alerts. Its secrets are left out.
+func Receiver(r alert.Receiver) client.AlertReceiver {
+	out := client.AlertReceiver{Name: r.Name, Kind: r.Kind, Host: r.Host, Selector: r.Selector, Tenant: r.Tenant, Causes: r.Causes,
+		Severity: r.Severity, Priority: r.Priority, HasToken: r.HasToken, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy,
+		SentAt: r.SentAt, FailedAt: r.FailedAt, Error: r.Error, Waiting: r.Waiting, GivenUp: r.GivenUp}
+	if out.Causes == nil {
+		out.Causes = []string{}
+	}
+	return out
+}

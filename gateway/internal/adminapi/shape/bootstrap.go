@@ -1,0 +1,47 @@
+package shape
+
+import (
+	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/fleet"
+)
+
+// Hints in answers that hold a script. A shell that runs such an answer says that there is no command with this name. So the hint has
+// no slash: with one, the shell would look for a file.
+const (
+	noShell       = "this answer is JSON, which no shell can run: "
+	orCommand     = ", or add -o script to the muster command"
+	notAScript    = noShell + "add format=script to the URL to get the script by itself" + orCommand
+	notAScriptYet = noShell + "ask for bootstrap-script of this node with format=script to get a script" + orCommand
+)
+
+// Created is a new node, with what installs it.
+func Created(n fleet.Node, m bootstrap.Minted) client.CreatedNode {
+	return client.CreatedNode{Hint: notAScriptYet, Node: Node(n), BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
+		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: client.Duration(m.Window), Command: m.Command, UserData: m.UserData, Script: m.Script,
+		ScriptSHA256: m.ScriptSum, Packages: Each(m.Packages, packageOf), Metadata: metadataOf(m)}
+}
+
+// Script is what installs an existing node.
+func Script(n fleet.Node, m bootstrap.Minted) client.BootstrapScript {
+	return client.BootstrapScript{Hint: notAScript, NodeID: n.ID, Node: n.Name, BootstrapToken: m.Token.Reveal(), BootstrapURL: m.URL,
+		ExpiresAt: m.ExpiresAt.UTC(), FetchWindow: client.Duration(m.Window), Script: m.Script, ScriptSHA256: m.ScriptSum,
+		FetchSHA256: m.FetchSum, Mode: m.Mode, Command: m.Command, UserData: m.UserData, Metadata: metadataOf(m)}
+}
+
+// metadataOf says what a script brings. PackageRef and PackageDigest name the release that it installs, and repeat the first package
+// where there is none.
+func metadataOf(m bootstrap.Minted) client.BootstrapMetadata {
+	out := client.BootstrapMetadata{TrustBundleVersion: client.NewTrustVersion(m.TrustNumber), Packages: Each(m.Packages, packageOf),
+		PackageRef: m.Release.Reference, PackageDigest: m.Release.Digest}
+	if m.Release.Reference == "" && len(out.Packages) > 0 {
+		first := out.Packages[0]
+		out.PackageRef = first.Ref
+		out.PackageDigest = first.Digest
+	}
+	return out
+}
+
+func packageOf(p bootstrap.Package) client.BootstrapPackage {
+	return client.BootstrapPackage{Platform: p.OS + "/" + p.Arch, Ref: p.Ref, Digest: p.Digest}
+}

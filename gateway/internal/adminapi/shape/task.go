@@ -1,0 +1,43 @@
+package shape
+
+import (
+	"encoding/json"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/task"
+	"muster/store"
+)
+
+// Task is a task as lists show it, without what it has written.
+func Task(t store.Task) client.Task {
+	return client.Task{
+		ID: t.ID, Node: t.NodeName, NodeID: t.NodeID, Tenant: t.Tenant, Type: t.Type, Params: task.Params(t), Status: t.Status,
+		ExitCode: t.ExitCode, Code: t.Code, Error: t.Error, Output: client.TaskLog{Bytes: t.Bytes, Truncated: t.Truncated},
+		Archive: fileOf(t.Archive), Values: valuesOf(t.Values), CreatedBy: t.CreatedBy, CreatedAt: t.CreatedAt.UTC(),
+		ExpiresAt: t.ExpiresAt.UTC(), ClaimedAt: UTC(t.ClaimedAt), StartedAt: UTC(t.StartedAt), FinishedAt: UTC(t.FinishedAt),
+		CancelAskedAt: UTC(t.CancelAskedAt), CancelAskedBy: t.CancelAskedBy, ClaimFingerprint: t.ClaimFingerprint,
+		SigningKeyID: t.SigningKeyID, Proof: t.Proof, RetryOf: t.RetryOf, RetriedAs: t.RetriedAs, QueueReason: task.WaitingFor(t),
+	}
+}
+
+func fileOf(f *store.TaskFile) *wire.TaskFile {
+	if f == nil {
+		return nil
+	}
+	return &wire.TaskFile{Name: f.Name, Size: f.Size, SHA256: f.SHA256}
+}
+
+// valuesOf is never null: a task that has found out nothing has no values.
+func valuesOf(found string) wire.TaskValues {
+	values := wire.TaskValues{}
+	if found == "" || json.Unmarshal([]byte(found), &values) != nil || values == nil {
+		return wire.TaskValues{}
+	}
+	return values
+}
+
+// Lent is a secret that tasks may use, without its value.
+func Lent(s store.LentSecret) client.Secret {
+	return client.Secret{Name: s.Name, Tenant: s.Tenant, CreatedAt: s.CreatedAt.UTC(), ChangedAt: s.ChangedAt.UTC(), ChangedBy: s.ChangedBy}
+}

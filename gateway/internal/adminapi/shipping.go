@@ -1,0 +1,57 @@
+package adminapi
+
+import (
+	"muster/gateway/internal/adminapi/shape"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/ship"
+)
+
+func (s *server) listShippings(c *call) (any, error) {
+	p, err := c.query("tenant")
+	if err != nil {
+		return nil, err
+	}
+	tenant, err := c.caller.Within(p.text("tenant"))
+	if err != nil {
+		return nil, err
+	}
+	return client.LogShippingList{Shippings: shape.Each(s.Shipping.Rules(tenant), shape.Shipping)}, nil
+}
+
+func (s *server) setShipping(c *call, q client.LogShippingRequest) (any, error) {
+	tenant, err := c.caller.Within(q.Tenant)
+	if err != nil {
+		return nil, err
+	}
+	if err := noToken("", map[string]string{"selector": q.Selector, "to": q.To, "tenant_id": q.TenantID}); err != nil {
+		return nil, err
+	}
+	name := c.r.PathValue("shipping")
+	err = s.Shipping.Put(c.r.Context(), ship.Request{Name: name, Tenant: tenant, Selector: q.Selector, Sources: q.Sources, To: q.To,
+		BytesPerSecond: q.BytesPerSecond, Auth: ship.Auth{Basic: q.Basic, Bearer: q.Bearer, Org: q.TenantID, CA: q.CA}},
+		c.caller.Tenant, c.caller.Actor)
+	if err != nil {
+		return nil, err
+	}
+	out := client.LogShipping{Name: name}
+	for _, r := range s.Shipping.Rules(tenant) {
+		if r.Name == name {
+			out = shape.Shipping(r)
+		}
+	}
+	return out, nil
+}
+
+func (s *server) dropShipping(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	name := c.r.PathValue("shipping")
+	return client.Done{ID: name, Status: "deleted"}, s.Shipping.Drop(c.r.Context(), name, c.caller.Tenant, c.caller.Actor)
+}
+
+func (s *server) testShipping(c *call, _ struct{}) (any, error) {
+	t, err := s.Shipping.Test(c.r.Context(), c.r.PathValue("shipping"), c.caller.Tenant, c.caller.Actor)
+	return client.AlertTest{Delivered: err == nil && t.Error == "", Status: t.Status, TookMS: t.Took.Milliseconds(), Error: t.Error,
+		Next: t.Next}, err
+}

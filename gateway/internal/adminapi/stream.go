@@ -1,0 +1,75 @@
+package adminapi
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/shape"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/livestream"
+)
+
+// liveStream tells one reader what changes, as server-sent events, until the reader leaves, the account ends or the gateway stops.
+func (s *server) liveStream(c *call) (any, error) {
+	p, err := c.query("selector", "tenant", "kinds", "all")
+	if err != nil {
+		return nil, err
+	}
+	q, err := c.fleetQuery(p)
+	if err != nil {
+		return nil, err
+	}
+	kinds, err := c.streamKinds(p.text("kinds"))
+	if err != nil {
+		return nil, err
+	}
+	from := livestream.Source{Tail: s.Tail, Overview: s.Overview, Event: shape.Event, Task: s.taskNow}
+	to := livestream.Reader{Account: c.caller.Account.ID, Nodes: q, Kinds: kinds}
+	to.Still = func() bool { return c.mayStillStream(kinds) }
+	return streamed{}, s.Streams.Serve(c.w, c.r, from, to)
+}
+
+func (s *server) taskNow(ctx context.Context, tenant, id string) (client.Task, error) {
+	t, err := s.Tasks.Task(ctx, tenant, id)
+	if err != nil {
+		return client.Task{}, err
+	}
+	return shape.Task(t), nil
+}
+
+// mayStillStream has the gate look at the request once more.
+func (c *call) mayStillStream(kinds []string) bool {
+	who, err := c.server.Gate.Admit(c.r, c.route.Need)
+	if err != nil {
+		return false
+	}
+	c.caller = who
+	return c.mayStream(kinds) == nil
+}
+
+// streamKinds refuses a kind that the caller may not read. Nodes are open to everybody who may call the route.
+func (c *call) streamKinds(text string) ([]string, error) {
+	kinds := strings.Split(cmp.Or(text, client.StreamNode), ",")
+	for _, kind := range kinds {
+		if !slices.Contains(client.StreamKinds(), kind) {
+			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the stream has no kind %.40q", kind),
+				"it has "+strings.Join(client.StreamKinds(), ", "))
+		}
+	}
+	return kinds, c.mayStream(kinds)
+}
+
+func (c *call) mayStream(kinds []string) error {
+	var scopes []string
+	if slices.Contains(kinds, client.StreamTask) {
+		scopes = append(scopes, client.ScopeTasksRead)
+	}
+	if slices.Contains(kinds, client.StreamEvent) {
+		scopes = append(scopes, client.ScopeEventsRead)
+	}
+	return c.caller.Needs(scopes...)
+}

@@ -1,0 +1,113 @@
+package adminapi
+
+import (
+	"context"
+	"errors"
+	"io"
+	"math"
+	"mime"
+	"net/http"
+	"strconv"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/door"
+	"muster/gateway/internal/livestream"
+	"muster/gateway/internal/transcript"
+	"muster/store"
+)
+
+// taskOutput sends what a task has written. With follow it goes on until the task has ended. A program that counts bytes gives from, and
+// a person does not: package transcript says what that changes.
+func (s *server) taskOutput(c *call) (any, error) {
+	p, err := c.query("follow", "from")
+	if err != nil {
+		return nil, err
+	}
+	follow, err := p.flag("follow")
+	if err != nil {
+		return nil, err
+	}
+	from, err := p.number("from", 0, math.MaxInt64)
+	if err != nil {
+		return nil, err
+	}
+	t, err := c.task()
+	if err != nil {
+		return nil, err
+	}
+	out := &transcript.Writer{To: door.Patient(c.w), Next: from, Exact: p.has("from"), Live: follow}
+	if follow {
+		err = s.follow(c, t, out)
+	} else {
+		err = s.kept(c, t, out)
+	}
+	return streamed{}, out.End(err)
+}
+
+// follow sends what the task writes until it has ended, or until the caller may not call the route any more: a task may run for days.
+func (s *server) follow(c *call, t store.Task, out *transcript.Writer) error {
+	ctx, leave := context.WithCancelCause(c.r.Context())
+	defer leave(nil)
+	go func() {
+		leave(livestream.Guard(ctx, s.Tail, func() error {
+			_, err := s.Gate.Admit(c.r, c.route.Need)
+			return err
+		}))
+	}()
+	err := s.Tasks.Follow(ctx, t, out.Next, out.Piece)
+	if err != nil && ctx.Err() != nil {
+		return context.Cause(ctx)
+	}
+	return err
+}
+
+// kept sends the beginning and the end of what a task has written so far.
+func (s *server) kept(c *call, t store.Task, out *transcript.Writer) error {
+	log, err := s.Tasks.Log(c.r.Context(), t)
+	if err == nil {
+		err = out.Piece(0, log.Head)
+	}
+	if err == nil {
+		err = out.Piece(log.Bytes-int64(len(log.Tail)), log.Tail)
+	}
+	return err
+}
+
+// taskArchive sends the file that a task has made.
+func (s *server) taskArchive(c *call) (any, error) {
+	if _, err := c.query(); err != nil {
+		return nil, err
+	}
+	t, err := c.task()
+	if err != nil {
+		return nil, err
+	}
+	if t.Archive == nil {
+		return nil, wire.Refuse(wire.CodeNotFound, "this task has made no file", "muster task show "+t.ID+" says how it went")
+	}
+	w := door.Patient(c.w)
+	h := w.Header()
+	h.Set("Content-Type", client.TaskArchiveType)
+	h.Set("Content-Length", strconv.FormatInt(t.Archive.Size, 10))
+	h.Set("Content-Disposition", attachment(t.Archive.Name))
+	h.Set("Cache-Control", "no-store, no-transform")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(http.StatusOK)
+	err = s.Tasks.Archive(c.r.Context(), t, func(data []byte) error {
+		_, err := w.Write(data)
+		return err
+	})
+	if err != nil && !errors.Is(err, io.EOF) {
+		panic(http.ErrAbortHandler)
+	}
+	return streamed{}, nil
+}
+
+// attachment makes a browser keep a file. A name that does not fit into a header is left out.
+func attachment(name string) string {
+	if with := mime.FormatMediaType("attachment", map[string]string{"filename": name}); with != "" {
+		return with
+	}
+	return "attachment"
+}

@@ -1,0 +1,169 @@
+package alert
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	records "muster/store/alerts"
+)
+
+// Bounds of what makes one alert of many.
+const (
+	mostSingle  = 20               // more stale nodes of one tenant at once are one alert
+	leastWhole  = 3                // so many nodes are one alert also where they are all that the tenant has
+	joinWithin  = 10 * time.Minute // a node that turns stale so soon after the others is one of them
+	leftOfGroup = 3                // so few that stay stale get alerts of their own
+)
+
+// group is one alert about many nodes that are stale.
+type group struct {
+	alert   *alert
+	members map[string]bool
+}
+
+// drop takes a node out, which is stale no more or has an alert of its own.
+func (g *group) drop(id string) {
+	delete(g.members, id)
+	g.alert.Members = slices.DeleteFunc(slices.Clone(g.alert.Members), func(one string) bool { return one == id })
+	g.alert.dirty = true
+}
+
+func (g *group) add(id string, t *track) {
+	t.group = g
+	g.members[id] = true
+	g.alert.Members = append(g.alert.Members, id)
+	g.alert.dirty = true
+}
+
+// fireStale tells of stale nodes of one tenant: of each one, or of all at once where they are many.
+func (d *Desk) fireStale(tenant string, due []key, nodes int, now time.Time) {
+	if g := d.youngGroup(tenant, now); g != nil {
+		for _, k := range due {
+			g.add(k.subject, d.tracks[k])
+		}
+		return
+	}
+	all := d.staleAlone(tenant, now)
+	if len(all) <= mostSingle && (len(all) < nodes || len(all) < leastWhole) {
+		for _, k := range due {
+			d.fire(k, d.tracks[k], now)
+		}
+		return
+	}
+	g := &group{members: map[string]bool{}, alert: &alert{Alert: records.Alert{Cause: NodeStale, Tenant: tenant, Severity: wire.SeveritySevere,
+		Subject: "many/" + tenant + "/" + strconv.FormatInt(now.UnixMilli(), 10), FiredAt: now, Since: now}}}
+	g.alert.next = "Look at what they have in common: a provider, a site, a network; and whether they reach this gateway."
+	for _, k := range all {
+		t := d.tracks[k]
+		g.add(k.subject, t)
+		if t.began.Before(g.alert.Since) {
+			g.alert.Since = t.began
+		}
+	}
+	g.alert.Text = d.groupText(g, len(all), nodes)
+	d.groups = append(d.groups, g)
+	d.open(g.alert)
+}
+
+// youngGroup is the tenant's group that stale nodes still join; nil: there is none.
+func (d *Desk) youngGroup(tenant string, now time.Time) *group {
+	for _, g := range d.groups {
+		if g.alert.Tenant == tenant && now.Sub(g.alert.FiredAt) < joinWithin {
+			return g
+		}
+	}
+	return nil
+}
+
+// staleAlone are the stale nodes of a tenant that no alert is about, also those that are not due yet, by name.
+func (d *Desk) staleAlone(tenant string, now time.Time) []key {
+	var all []key
+	for k, t := range d.tracks {
+		if k.cause == NodeStale && t.tenant == tenant && t.alert == nil && t.group == nil && !t.from.IsZero() &&
+			!d.silenced(d.draft(k, t, now), now) {
+			all = append(all, k)
+		}
+	}
+	slices.SortFunc(all, func(a, b key) int { return strings.Compare(d.tracks[a].node.Name, d.tracks[b].node.Name) })
+	return all
+}
+
+func (d *Desk) groupText(g *group, stale, nodes int) string {
+	const shown = 5
+	var names []string
+	for _, id := range g.alert.Members[:min(shown, len(g.alert.Members))] {
+		if t := d.tracks[key{NodeStale, id}]; t != nil && t.node != nil {
+			names = append(names, t.node.Name)
+		}
+	}
+	text := fmt.Sprintf("%d of %d nodes turned silent at once: %s", stale, nodes, strings.Join(names, ", "))
+	if stale > shown {
+		text += ", ..."
+	}
+	return text
+}
+
+// settleGroups resolves a group when none of its nodes is stale any more. A few that stay stale get alerts of their own.
+func (d *Desk) settleGroups(now time.Time) {
+	d.groups = slices.DeleteFunc(d.groups, func(g *group) bool {
+		old := now.Sub(g.alert.FiredAt) >= joinWithin
+		if old && len(g.members) <= leftOfGroup {
+			for _, id := range slices.Clone(g.alert.Members) {
+				t := d.tracks[key{NodeStale, id}]
+				g.drop(id)
+				t.group = nil
+				if t.node != nil && !t.from.IsZero() {
+					t.began = t.last.since
+					d.fire(key{NodeStale, id}, t, now)
+				}
+			}
+		}
+		if len(g.members) > 0 {
+			return false
+		}
+		d.resolve(g.alert, now)
+		return true
+	})
+}
+
+// gather makes one alert of many stale nodes of a tenant that a silence kept back until now. Else each would be told alone.
+func (d *Desk) gather(now time.Time, nodes map[string]int) {
+	freed := map[string][]key{}
+	for k, t := range d.tracks {
+		switch {
+		case k.cause != NodeStale || t.alert == nil:
+		case d.silenced(t.alert, now):
+			t.alert.kept = d.untold(t.alert)
+		case t.alert.kept:
+			t.alert.kept = false
+			freed[t.tenant] = append(freed[t.tenant], k)
+		}
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(freed)) {
+		keys := freed[tenant]
+		if len(keys) <= mostSingle {
+			continue
+		}
+		for _, k := range keys {
+			t := d.tracks[k]
+			d.resolve(t.alert, now)
+			t.alert = nil
+		}
+		d.fireStale(tenant, keys, nodes[tenant], now)
+	}
+}
+
+// untold is true while nobody was told of an alert, nor is to be.
+func (d *Desk) untold(a *alert) bool {
+	for name := range d.receivers {
+		if d.deliveries[place{a.ID, name}] != nil {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,99 @@
+package cli_test
+
+import (
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/alert"
+	"muster/gateway/internal/glance"
+)
+
+// withAlerts is the example with an alert about one node.
+func withAlerts(t *testing.T) *house {
+	h := example(t)
+	sick := &glance.Node{ID: "id-gpu-7", Name: "gpu-7", Tenant: "platform", State: wire.StateUnavailable, StateSince: h.now,
+		StateReasons: []string{wire.ReasonConflict}}
+	var err error
+	h.api.Alerts, err = alert.Open(t.Context(), alert.Config{Store: h.store, Ready: func() bool { return true },
+		Nodes: func() []*glance.Node { return []*glance.Node{sick} }, Node: func(string) (*glance.Node, bool) { return sick, true },
+		Now: func() time.Time { return h.now }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.api.Alerts.Round()
+	h.dir = h.listen()
+	return h
+}
+
+func TestAlert(t *testing.T) {
+	h := withAlerts(t)
+	answer := http.StatusOK
+	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(answer) }))
+	t.Cleanup(hook.Close)
+	file := filepath.Join(t.TempDir(), "url.txt")
+	if err := os.WriteFile(file, []byte(hook.URL+"/path-9f8e7d\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, out, _ := h.muster("alert", "ls", "-o", "json")
+	id := regexp.MustCompile(`al-[0-9a-f]{16}`).FindString(out)
+	all := ""
+	for _, c := range []struct {
+		args      string
+		code      int
+		out, says string
+	}{
+		{"alert ls", 0, "severe    identity_conflict  0s     firing  two machines use the identity of gpu-7\n", ""},
+		{"alert ls --cause node_stale", 0, "", "nothing is wrong"},
+		{"alert ls --all=perhaps", 2, "", ""},
+		{"alert show " + id, 0, "two machines use the identity of gpu-7", ""},
+		{"alert show " + id + " -o json", 0, `"cause":"identity_conflict"`, ""},
+		{"alert show al-none", 1, "", "there is no alert"},
+		{"alert silence --node gpu-7", 2, "", "needs a reason"},
+		{"alert silence --reason x", 1, "", "names nothing"},
+		{"alert silence --node gpu-7 --for 4h --reason power", 0, ": node gpu-7, tenant platform, until ", ""},
+		{"alert ls", 0, "silenced", ""},
+		{"alert show " + id, 0, "by operator:socket: power", ""},
+		{"alert silences", 0, "node gpu-7, tenant platform  in 4h", ""},
+		{"alert silences -o json", 0, `"reason":"power"`, ""},
+		{"alert unsilence si-none", 1, "", "there is no silence"},
+		{"alert receiver add ops --file " + file, 2, "", "what kind of receiver"},
+		{"alert receiver add ops --kind webhook --priority none --file " + file, 2, "", ""},
+		{"alert receiver add ops --kind webhook --file /none", 1, "", "read the URL"},
+		{"alert receiver add ops --kind webhook --cause node_stale,gpus_missing --severity warn -l tier=lab --tenant platform --file " + file,
+			0, "This secret signs what it gets. It is shown this once:\n\n  whs_", ""},
+		{"alert receiver add ops --kind webhook --file /dev/null", 0, "Try it: muster alert receiver test ops\n", ""},
+		{"alert receiver ls", 0, "all", ""},
+		{"alert receiver ls -o json", 0, `"kind":"webhook"`, ""},
+		{"alert receiver test ops", 0, "ops took the test alert: status 200 after", ""},
+		{"alert receiver test none", 1, "", "there is no receiver none"},
+		{"alert receiver rm ops", 2, "", "--yes"},
+		{"alert receiver rm ops --yes", 0, "ops is told no more.\n", ""},
+		{"alert receiver rm ops --yes", 1, "", "there is no receiver"},
+		{"alert receiver", 2, "", "alert receiver add"},
+	} {
+		code, out, says := h.muster(strings.Fields(c.args)...)
+		if code != c.code || !strings.Contains(out, c.out) || !strings.Contains(says, c.says) {
+			t.Errorf("%s: code %d, out %s, says %s", c.args, code, out, says)
+		}
+		all += out + says
+	}
+	if strings.Contains(all, "9f8e7d") {
+		t.Error("the address of a receiver is shown")
+	}
+	answer = http.StatusBadGateway
+	h.muster("alert", "receiver", "add", "ops", "--kind", "slack", "--file", file)
+	code, _, says := h.muster("alert", "receiver", "test", "ops")
+	if code != 1 || !strings.Contains(says, "status 502: it is broken") || !strings.Contains(says, "own log") {
+		t.Errorf("a failed test: %d %s", code, says)
+	}
+	if code, out, _ = h.muster("alert", "receiver", "test", "ops", "-o", "json"); code != 1 || !strings.Contains(out, `"delivered":false`) {
+		t.Errorf("a failed test in JSON: %d %s", code, out)
+	}
+}

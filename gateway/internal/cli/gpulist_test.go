@@ -1,0 +1,125 @@
+package cli_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/store"
+)
+
+// device is one GPU of a reading.
+func device(index, utilization, used int) string {
+	return fmt.Sprintf(`{"index":%d,"uuid":"GPU-%d","name":"NVIDIA H100 80GB HBM3","memory_total_mib":81559,"memory_used_mib":%d,
+		"utilization_percent":%d,"power_watts":70,"power_limit_watts":700,"temperature_celsius":30,"memory_source":"device"}`,
+		index, index, used, utilization)
+}
+
+func (h *house) devices(rows ...string) string {
+	return fmt.Sprintf(`{"probe":{"state":"ok","sampled_at":%q},"gpus":[%s]}`, h.now.Format(time.RFC3339), strings.Join(rows, ","))
+}
+
+// TestGPUList: room first, and what is not known is shown as -.
+func TestGPUList(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "busy", Tenant: "x"}, 0, h.devices(device(0, 99, 70000), device(1, 0, 10)))
+	h.node(store.Node{Name: "free", Tenant: "x"}, 0, h.devices(device(0, 0, 0)))
+	h.node(store.Node{Name: "dark", Tenant: "y"}, 0, h.devices(`{"index":0,"uuid":"GPU-9","name":"Orin (nvgpu)"}`))
+	h.node(store.Node{Name: "drained", Tenant: "x"}, 0, h.devices(device(0, 0, 0)))
+	h.done("node", "drain", "drained")
+	want := `NODE     GPU  MODEL            FREE      TOTAL     UTIL  POWER  TEMP  IDLE FOR  STATE    STATUS
+free     0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    70 W   30 C  -         active   online
+busy     1    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    70 W   30 C  -         active   online
+busy     0    H100 80GB HBM3   11.3 GiB  79.6 GiB  99%   70 W   30 C  -         active   online
+dark     0    Orin (nvgpu)     -         -         -     -      -     -         active   online
+drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    70 W   30 C  -         drained  online
+5 GPUs on 4 nodes
+`
+	want = strings.ReplaceAll(want, "HBM3   ", "HBM3  ")
+	want = strings.ReplaceAll(want, "(nvgpu)     ", "(nvgpu)    ")
+	want = strings.ReplaceAll(want, "MODEL            ", "MODEL           ")
+	if got := h.done("gpu", "ls"); got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	for args, want := range map[string]string{
+		"gpu ls --free-memory 40GiB":                             "2 GPUs on 2 nodes",
+		"gpu ls --free-memory 11GiB -l name=busy":                "2 GPUs on 1 node",
+		"gpu ls --free-memory 80GiB":                             "0 GPUs on 0 nodes",
+		"gpu ls --tenant y":                                      "1 GPU on 1 node",
+		"gpu ls --state drained":                                 "1 GPU on 1 node",
+		"gpu ls --status stale":                                  "0 GPUs on 0 nodes",
+		"gpu ls --idle":                                          "0 GPUs on 0 nodes",
+		"gpu ls -o json -l name=free":                            `"node":"free"`,
+		"node ls --idle":                                         "0 nodes idle: 0.00 an hour",
+		"node ls --idle -o json":                                 `{"nodes":[],"next":"","total":0}`,
+		"gpu ls --selector tenant=x,name!=busy,name!=drained -a": "",
+	} {
+		code, out, errs := h.muster(strings.Fields(args)...)
+		if want == "" && code != 2 || want != "" && (code != 0 || !strings.Contains(out, want)) {
+			t.Errorf("%s: code %d\n%s%s", args, code, out, errs)
+		}
+	}
+	for args, says := range map[string]string{
+		"gpu ls --free-memory 40":   "such as 40GiB",
+		"gpu ls --idle=perhaps":     "takes no value",
+		"gpu ls -l =":               "selector",
+		"node ls --idle=perhaps":    "takes no value",
+		"node ls --idle -l =":       "selector",
+		"gpu ls --output colourful": "one of table",
+	} {
+		if code, _, errs := h.muster(strings.Fields(args)...); code == 0 || !strings.Contains(errs, says) {
+			t.Errorf("%s: code %d, %s", args, code, errs)
+		}
+	}
+}
+
+// TestIdleList: after ten minutes in which nothing works on a node, with what that costs.
+func TestIdleList(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "rests", Tenant: "x"}, 0, h.devices(device(0, 0, 0)))
+	h.node(store.Node{Name: "half", Tenant: "x"}, 0, h.devices(device(0, 0, 0), device(1, 90, 0)))
+	h.done("node", "label", "rests", "price_per_hour=6", "--yes")
+	h.done("node", "label", "half", "price_per_hour=4", "--yes")
+	minute := func() {
+		h.done("gpu", "ls") // the picture is read anew
+		h.now = h.now.Add(time.Minute)
+		for name, rows := range map[string]string{"rests": h.devices(device(0, 0, 0)), "half": h.devices(device(0, 0, 0), device(1, 90, 0))} {
+			if err := h.beat(name, 0, rows); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for range 11 {
+		minute()
+	}
+	if out := h.done("node", "ls", "--idle"); !strings.Contains(out, "rests") || strings.Contains(out, "half") ||
+		!strings.Contains(out, "1 node idle: 6.00 an hour, - today") { // nothing was watched yet
+		t.Errorf("got:\n%s", out)
+	}
+	for range 60 {
+		minute()
+		for range 6 { // the last of these counts nothing twice
+			h.api.Costs.Look(t.Context())
+			h.now = h.now.Add(10 * time.Second)
+		}
+		h.now = h.now.Add(-time.Minute)
+	}
+	for args, parts := range map[string][]string{
+		"node ls --idle": {"NAME   TENANT  PROVIDER  GPUS  IDLE FOR  COST/H  IDLE TODAY  WATCHED  STATE",
+			"rests  x       -         1     1h        6.00    "},
+		"node ls --idle -o json":   {`"total":1`, `"name":"rests"`},
+		"gpu ls --idle":            {"2 GPUs on 2 nodes", "IDLE FOR  TODAY"},
+		"gpu ls --idle -o json":    {`"node_idle_cost_today":`},
+		"node show rests":          {"today ", "idle GPU hours, which cost "},
+		"node show rests -o json":  {`"today":{"day":"2026-11-21"`},
+		"node ls --idle -l name=x": {"0 nodes idle"},
+	} {
+		out := h.done(strings.Fields(args)...)
+		for _, part := range parts {
+			if !strings.Contains(out, part) {
+				t.Errorf("%s has no %q:\n%s", args, part, out)
+			}
+		}
+	}
+}

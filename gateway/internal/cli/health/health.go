@@ -1,0 +1,143 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/glance"
+)
+
+func healthList(ctx context.Context, s *cli.Session) error {
+	severe, err := s.Flags.Bool("severe")
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	list, err := c.Findings(ctx, client.FindingFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant"), Severe: severe})
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(list)
+	}
+	columns := []screen.Column{{Name: "NODE", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "SEVERITY"},
+		{Name: "RULE"}, {Name: "SINCE", Rank: 1}, {Name: "WHAT", Least: 24}, {Name: "NEXT", Wide: true}, {Name: "GPU", Wide: true}}
+	rows := cli.Rows(list.Findings, func(f client.NodeFinding) []string {
+		return []string{screen.OrUnknown(f.Node), screen.OrUnknown(f.Tenant), screen.OrUnknown(f.Severity), screen.OrUnknown(f.Rule),
+			screen.Age(s.Now().Sub(f.Since)), what(f.Finding), screen.Printable(f.Next), screen.OrUnknown(f.GPU)}
+	})
+	if err := s.List(format, columns).Write(rows); err != nil {
+		return err
+	}
+	if left := list.Total - len(list.Findings); left > 0 {
+		fmt.Fprintf(s.Stdout, "and %d more: select nodes with -l\n", left)
+	}
+	if list.Total == 0 {
+		fmt.Fprintln(s.Stderr, "nothing is found; muster health rules lists what is looked for")
+	}
+	return nil
+}
+
+func what(f glance.Finding) string {
+	if f.Old {
+		return "(old) " + screen.Printable(f.Text)
+	}
+	return screen.Printable(f.Text)
+}
+
+func healthRules(ctx context.Context, s *cli.Session) error {
+	columns := []screen.Column{{Name: "RULE"}, {Name: "SEVERITY"}, {Name: "LIMIT"}, {Name: "SETTINGS", Least: 8, Most: 60},
+		{Name: "MEANING", Rank: 1, Least: 24}, {Name: "NEXT", Wide: true}}
+	return cli.ShowList(ctx, s, func(c *client.Client) (client.HealthRuleList, error) { return c.HealthRules(ctx) }, columns,
+		func(l client.HealthRuleList) [][]string { return cli.Rows(l.Rules, ruleRow) })
+}
+
+func ruleRow(r client.HealthRule) []string {
+	var settings []string
+	for _, set := range r.Settings {
+		settings = append(settings, setting(r, set))
+	}
+	return []string{screen.OrUnknown(r.Rule), screen.OrUnknown(r.Severity), limit(r.Limit, r.Unit),
+		screen.OrUnknown(strings.Join(settings, "; ")), screen.Printable(r.Meaning), screen.Printable(r.Next)}
+}
+
+// setting is such as "off for tier=lab".
+func setting(r client.HealthRule, set client.HealthSetting) string {
+	text := "off"
+	if !set.Off && set.Limit != nil {
+		text = limit(set.Limit, r.Unit)
+	}
+	if set.Selector == "" {
+		return text + " for all"
+	}
+	return text + " for " + set.Selector
+}
+
+func limit(value *float64, unit string) string {
+	if value == nil {
+		return screen.Unknown
+	}
+	return strings.TrimSpace(strconv.FormatFloat(*value, 'g', -1, 64) + " " + screen.Printable(unit))
+}
+
+func healthSet(ctx context.Context, s *cli.Session) error {
+	q, err := request(s)
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	r, err := c.SetHealthRule(ctx, s.Words[0], q)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(r)
+	}
+	fmt.Fprintf(s.Stdout, "%s: %s.\n", screen.Printable(r.Rule),
+		screen.Printable(setting(r, client.HealthSetting{Selector: q.Selector, Off: q.Off, Limit: q.Limit})))
+	return nil
+}
+
+func request(s *cli.Session) (client.HealthRuleRequest, error) {
+	q := client.HealthRuleRequest{Selector: s.Flags.Text("selector")}
+	var err error
+	if q.Off, err = s.Flags.Bool("off"); err != nil {
+		return q, err
+	}
+	text := s.Flags.Text("limit")
+	if (text == "") == !q.Off {
+		return q, cli.Usagef("muster health set gpu_hot --limit 85, or muster health set gpu_hot --off", "give one of --limit and --off")
+	}
+	if text == "" {
+		return q, nil
+	}
+	value, err := strconv.ParseFloat(text, 64)
+	if err != nil {
+		return q, cli.Usagef("write a number such as 85", "--limit %q is no number", text)
+	}
+	q.Limit = &value
+	return q, nil
+}
+
+func healthUnset(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	if err := c.UnsetHealthRule(ctx, s.Words[0], s.Flags.Text("selector")); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s: the setting is dropped.\n", screen.Printable(s.Words[0]))
+	return nil
+}

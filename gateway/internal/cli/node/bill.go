@@ -1,0 +1,265 @@
+package node
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func billCommand() cli.Command {
+	return cli.Command{Name: "node bill", Flags: []string{"selector", "since", "by", "output"}, Run: nodeBill,
+		Says:    map[string]string{"output": "table or json"},
+		Summary: "say what nodes have cost",
+		Text: "The time from when a node joined until it was given back, or until now, times its price: the one that the gateway has recorded " +
+			"for the day, else the label price_per_hour as it is now. Retired nodes count too. A node without a price is listed without a " +
+			"cost. --since leaves out what was before. The provider's own bill may differ: it counts by its clock, and perhaps a machine " +
+			"that is switched off.\n\nIDLE is the part of the cost that idle GPUs had, by their share of the node, as far as the gateway " +
+			"watched them: -o json says for how long that was. It counts whole days (UTC).",
+		Examples: []string{"muster node bill -l batch=7", "muster node bill -l provider=vast_ai --since 7d --by team",
+			"muster node bill -l batch=7 -o json | jq '.cost'"}}
+}
+
+// bill is what nodes have cost, as JSON has it.
+type bill struct {
+	Since  *time.Time `json:"since"` // null: from the beginning
+	Until  time.Time  `json:"until"`
+	Nodes  []billLine `json:"nodes"`
+	Groups []billSum  `json:"groups"` // by the value of a label, where one was named
+	billSum
+}
+
+type billLine struct {
+	ID           string     `json:"id"`
+	Name         string     `json:"name"`
+	Tenant       string     `json:"tenant"`
+	JoinedAt     *time.Time `json:"joined_at"`
+	ReturnedAt   *time.Time `json:"returned_at"` // null: it is still there
+	Hours        float64    `json:"hours"`
+	PricePerHour *float64   `json:"price_per_hour"` // null: none, or none that can be read
+	Cost         *float64   `json:"cost"`
+	watched
+
+	group string
+}
+
+// billSum sums nodes. Unpriced ones are not in the cost.
+type billSum struct {
+	Value    string  `json:"value,omitempty"` // of the label
+	Count    int     `json:"count"`
+	Unpriced int     `json:"unpriced"`
+	Hours    float64 `json:"hours"`
+	Cost     float64 `json:"cost"`
+	watched
+}
+
+// watched is what the gateway has seen. What it did not see is not in it.
+type watched struct {
+	WatchedHours float64 `json:"watched_hours"` // for which the GPUs were known
+	IdleGPUHours float64 `json:"idle_gpu_hours"`
+	IdleCost     float64 `json:"idle_cost"`
+}
+
+func (w *watched) add(other watched) {
+	w.WatchedHours += other.WatchedHours
+	w.IdleGPUHours += other.IdleGPUHours
+	w.IdleCost += other.IdleCost
+}
+
+func (b *billSum) add(l billLine) {
+	b.Count++
+	b.Hours += l.Hours
+	b.watched.add(l.watched)
+	if l.Cost == nil {
+		b.Unpriced++
+		return
+	}
+	b.Cost += *l.Cost
+}
+
+func nodeBill(ctx context.Context, s *cli.Session) error {
+	since, err := s.Flags.Duration("since", 0)
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	b := bill{Until: s.Now().UTC(), Nodes: []billLine{}, Groups: []billSum{}}
+	if since > 0 {
+		from := b.Until.Add(-since)
+		b.Since = &from
+	}
+	by := s.Flags.Text("by")
+	records, err := recordsOf(ctx, c, s.Flags.Text("selector"), b.Since)
+	if err != nil {
+		return err
+	}
+	err = c.EachNode(ctx, client.NodeFilter{Selector: s.Flags.Text("selector"), All: true}, func(n client.Node) error {
+		if l, counts := lineOf(n, records[n.ID], b.Since, b.Until); counts {
+			l.group = n.Labels[by]
+			b.Nodes = append(b.Nodes, l)
+			b.add(l)
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	if by != "" {
+		b.Groups = groups(b.Nodes)
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(b)
+	}
+	return b.show(s, format, by)
+}
+
+// recordsOf are what the gateway has seen of nodes, by their ids. An older gateway has no records.
+func recordsOf(ctx context.Context, c *client.Client, selector string, since *time.Time) (map[string]client.NodeCost, error) {
+	f := client.CostFilter{Selector: selector}
+	if since != nil {
+		f.Since = *since
+	}
+	list, err := c.Costs(ctx, f)
+	if client.IsNotFound(err) {
+		err = nil
+	}
+	records := make(map[string]client.NodeCost, len(list.Costs))
+	for _, r := range list.Costs {
+		records[r.NodeID] = r
+	}
+	return records, err
+}
+
+// lineOf is a node's part of a bill; false: it was not there in that time.
+func lineOf(n client.Node, record client.NodeCost, since *time.Time, until time.Time) (billLine, bool) {
+	if n.EnrolledAt == nil {
+		return billLine{}, false
+	}
+	l := billLine{ID: n.ID, Name: n.Name, Tenant: n.Tenant, JoinedAt: n.EnrolledAt, ReturnedAt: n.RetiredAt}
+	from, to := *n.EnrolledAt, until
+	if n.RetiredAt != nil && n.RetiredAt.Before(to) {
+		to = *n.RetiredAt
+	}
+	if since != nil && since.After(from) {
+		from = *since
+	}
+	if !to.After(from) {
+		return billLine{}, false
+	}
+	l.Hours = to.Sub(from).Hours()
+	l.PricePerHour = n.PricePerHour
+	l.Cost = costOf(from, to, until, record.Prices, n.PricePerHour)
+	l.watched = watched{WatchedHours: hoursOf(record.WatchedSeconds), IdleGPUHours: hoursOf(record.IdleGPUSeconds), IdleCost: record.IdleCost}
+	return l, true
+}
+
+func hoursOf(seconds int64) float64 { return (time.Duration(seconds) * time.Second).Hours() }
+
+// costOf is the time from one moment to another, times the price of each day; nil: there was no price. The days of which the gateway has
+// recorded none, and the present day, count by the price of now.
+func costOf(from, to, until time.Time, recorded []client.PriceSince, now *float64) *float64 {
+	today := until.UTC().Truncate(24 * time.Hour)
+	prices := append([]client.PriceSince{{Since: from, PricePerHour: now}}, recorded...)
+	prices = append(prices, client.PriceSince{Since: today, PricePerHour: now})
+	var cost *float64
+	for i, p := range prices {
+		begin, end := latest(from, p.Since), to
+		if i+1 < len(prices) && prices[i+1].Since.Before(to) {
+			end = prices[i+1].Since
+		}
+		price := cmp.Or(p.PricePerHour, now)
+		if price == nil || !end.After(begin) {
+			continue
+		}
+		sum := end.Sub(begin).Hours() * *price
+		if cost != nil {
+			sum += *cost
+		}
+		cost = &sum
+	}
+	return cost
+}
+
+func latest(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+func groups(lines []billLine) []billSum {
+	sums := map[string]*billSum{}
+	for _, l := range lines {
+		if sums[l.group] == nil {
+			sums[l.group] = &billSum{Value: l.group}
+		}
+		sums[l.group].add(l)
+	}
+	all := make([]billSum, 0, len(sums))
+	for _, value := range slices.Sorted(maps.Keys(sums)) {
+		all = append(all, *sums[value])
+	}
+	return all
+}
+
+func (b *bill) show(s *cli.Session, format, by string) error {
+	var err error
+	if by != "" {
+		columns := []screen.Column{{Name: strings.ToUpper(screen.Printable(by)), Least: 8}, {Name: "NODES"}, {Name: "HOURS"}, {Name: "COST"},
+			{Name: "IDLE", Rank: 1}}
+		err = s.List(format, columns).Write(cli.Rows(b.Groups, func(g billSum) []string {
+			return []string{screen.OrUnknown(g.Value), strconv.Itoa(g.Count), hours(g.Hours), money(g.Cost), g.idle()}
+		}))
+	} else {
+		columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "JOINED", Rank: 1},
+			{Name: "RETURNED", Rank: 2}, {Name: "HOURS"}, {Name: "PRICE"}, {Name: "COST"}, {Name: "IDLE", Rank: 4}}
+		err = s.List(format, columns).Write(cli.Rows(b.Nodes, billRow))
+	}
+	if err != nil {
+		return err
+	}
+	text := fmt.Sprintf("%s, %s hours: %s", screen.Plural(b.Count, "node"), hours(b.Hours), money(b.Cost))
+	if b.WatchedHours > 0 {
+		text += fmt.Sprintf(", of which idle GPUs %s (watched for %s hours)", money(b.IdleCost), hours(b.WatchedHours))
+	}
+	if b.Unpriced > 0 {
+		text += fmt.Sprintf("; %d without a price: muster node label NAME price_per_hour=1.99", b.Unpriced)
+	}
+	fmt.Fprintln(s.Stdout, text)
+	return nil
+}
+
+func billRow(l billLine) []string {
+	price, cost := screen.Unknown, screen.Unknown
+	if l.PricePerHour != nil {
+		price = fmt.Sprintf("%.4g", *l.PricePerHour)
+	}
+	if l.Cost != nil {
+		cost = money(*l.Cost)
+	}
+	return []string{screen.OrUnknown(l.Name), screen.OrUnknown(l.Tenant), screen.Stamp(l.JoinedAt), screen.Stamp(l.ReturnedAt), hours(l.Hours),
+		price, cost, l.idle()}
+}
+
+// idle is what idle GPUs have cost, where the gateway has watched them.
+func (w watched) idle() string {
+	if w.WatchedHours == 0 {
+		return screen.Unknown
+	}
+	return money(w.IdleCost)
+}
+
+func hours(h float64) string { return fmt.Sprintf("%.1f", h) }
+
+func money(m float64) string { return fmt.Sprintf("%.2f", m) }

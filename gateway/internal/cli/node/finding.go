@@ -1,0 +1,26 @@
+package node
+
+import (
+	"encoding/json"
+
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+// findingRows says what is wrong with a node, and what to do.
+func (v view) findingRows(raw json.RawMessage) [][]string {
+	var d client.NodeDetail
+	if json.Unmarshal(raw, &d) != nil { // an older gateway does not say
+		return nil
+	}
+	var rows [][]string
+	for _, f := range d.Findings {
+		text := f.Severity + ", " + f.Rule + ", since " + screen.Age(v.now.Sub(f.Since)) + ": " + f.Text
+		if f.Old {
+			text += " (old: the node is not heard from)"
+		}
+		rows = append(rows, []string{"  finding", screen.Printable(text)})
+		rows = append(rows, []string{"    next", screen.Printable(f.Next + " muster help " + f.Topic)})
+	}
+	return rows
+}

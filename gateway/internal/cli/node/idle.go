@@ -1,0 +1,77 @@
+package node
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/glance"
+)
+
+// idleList lists the nodes whose GPUs are all idle, the longest first, with what that costs.
+func idleList(ctx context.Context, s *cli.Session, c *client.Client, f client.NodeFilter, format string) error {
+	view, err := c.WholeFleet(ctx, client.FleetFilter{Selector: f.Selector, Status: f.Status, State: f.State, Idle: true, All: f.All})
+	if err != nil {
+		return err
+	}
+	slices.SortStableFunc(view.Nodes, func(a, b glance.Node) int { return a.IdleSince.Compare(*b.IdleSince) })
+	columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24},
+		{Name: "PROVIDER", Rank: 4, Least: 8, Most: 24}, {Name: "GPUS", Rank: 1}, {Name: "IDLE FOR"}, {Name: "COST/H", Rank: 2},
+		{Name: "IDLE TODAY"}, {Name: "WATCHED", Rank: 5}, {Name: "STATE", Rank: 6, Least: 11, Most: 12}}
+	rows := cli.Rows(view.Nodes, func(g glance.Node) []string { return idleRow(&g, s.Now()) })
+	if err := s.List(format, columns).Write(rows); err != nil {
+		return err
+	}
+	perHour := sumOf(view.Nodes, view.Totals.IdleCostPerHour, func(g *glance.Node) bool { return g.IdleCostPerHour() != nil })
+	today := sumOf(view.Nodes, view.Totals.IdleCostToday, func(g *glance.Node) bool { return g.Today != nil && g.Today.IdleCost != nil })
+	fmt.Fprintf(s.Stdout, "%s idle: %s an hour, %s today\n", screen.Plural(len(view.Nodes), "node"), perHour, today)
+	return nil
+}
+
+// sumOf is a sum of money over nodes, or - where it is known of none of them.
+func sumOf(nodes []glance.Node, sum float64, known func(*glance.Node) bool) string {
+	for i := range nodes {
+		if known(&nodes[i]) {
+			return money(sum)
+		}
+	}
+	if len(nodes) == 0 {
+		return money(0)
+	}
+	return screen.Unknown
+}
+
+func idleRow(g *glance.Node, now time.Time) []string {
+	cost, today, seen := screen.Unknown, screen.Unknown, screen.Unknown
+	if perHour := g.IdleCostPerHour(); perHour != nil {
+		cost = money(*perHour)
+	}
+	if t := g.Today; t != nil {
+		seen = hours(hoursOf(t.WatchedSeconds)) + " h"
+		if t.IdleCost != nil {
+			today = money(*t.IdleCost)
+		}
+	}
+	return []string{screen.OrUnknown(g.Name), screen.OrUnknown(g.Tenant), screen.OrUnknown(g.Provider), strconv.Itoa(len(g.GPUs)),
+		screen.Age(now.Sub(*g.IdleSince)), cost, today, seen, screen.OrUnknown(g.State)}
+}
+
+// todayRows says what a node has cost on this day, and how much of that its idle GPUs.
+func (v view) todayRows(raw json.RawMessage) [][]string {
+	var d client.NodeDetail
+	if json.Unmarshal(raw, &d) != nil || d.Today == nil { // nothing was seen, or an older gateway does not say
+		return nil
+	}
+	t := d.Today
+	text := fmt.Sprintf("%s idle GPU hours", hours(hoursOf(t.IdleGPUSeconds)))
+	if t.Cost != nil {
+		text += fmt.Sprintf(", which cost %s of %s", money(*t.IdleCost), money(*t.Cost))
+	}
+	return [][]string{{"  today", text + fmt.Sprintf("; watched for %s h (day of UTC)", hours(hoursOf(t.WatchedSeconds)))}}
+}

@@ -1,0 +1,237 @@
+package session
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+const (
+	usualList = 100 // sessions of a table
+	pageSize  = 500 // sessions of one question
+)
+
+func sessionList(ctx context.Context, s *cli.Session) error {
+	filter, limit, err := filterOf(s)
+	if err != nil {
+		return err
+	}
+	open, err := s.Flags.Bool("open")
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	if limit == 0 && format != cli.FormatJSON {
+		limit = usualList
+	}
+	sessions, more, err := fetch(ctx, c, filter, open, limit)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(client.SessionPage{Sessions: sessions})
+	}
+	rows := cli.Rows(sessions, func(one client.Session) []string { return row(one, s.Now()) })
+	if err := s.List(format, columns()).Write(rows); err != nil {
+		return err
+	}
+	footer := screen.Plural(len(sessions), "session")
+	if more {
+		footer += "; there are older ones: --limit N shows more"
+	}
+	fmt.Fprintln(s.Stdout, footer)
+	return nil
+}
+
+func filterOf(s *cli.Session) (f client.SessionFilter, limit int, err error) {
+	f.Node = s.Flags.Text("node")
+	f.Tenant = s.Flags.Text("tenant")
+	if f.Type = s.Flags.Text("type"); f.Type != "" {
+		if _, err := wire.FindSessionType(f.Type); err != nil {
+			return f, 0, err
+		}
+	}
+	limit, err = s.Flags.Number("limit", 1)
+	return f, limit, err
+}
+
+// fetch gets so many sessions, page by page; 0: all. Those that have ended are left out where only open ones are asked for.
+func fetch(ctx context.Context, c *client.Client, f client.SessionFilter, open bool, limit int) (found []client.Session, more bool,
+	err error) {
+	states := []string{""}
+	if open {
+		states = []string{client.SessionWaiting, client.SessionOpen}
+	}
+	found = []client.Session{}
+	for _, f.Status = range states {
+		f.Cursor = ""
+		for more := true; more; more = f.Cursor != "" {
+			f.Limit = pageSize
+			page, err := c.Sessions(ctx, f)
+			if err != nil {
+				return nil, false, err
+			}
+			found = append(found, page.Sessions...)
+			if limit > 0 && (len(found) > limit || len(found) == limit && page.Next != "") {
+				return found[:limit], true, nil
+			}
+			f.Cursor = page.Next
+		}
+	}
+	return found, false, nil
+}
+
+func columns() []screen.Column {
+	return []screen.Column{
+		{Name: "ID"}, {Name: "NODE", Least: 12, Most: 40}, {Name: "TYPE", Least: 10}, {Name: "STATUS"}, {Name: "REC", Rank: 2},
+		{Name: "BY", Rank: 1, Least: 8, Most: 30}, {Name: "FROM", Rank: 6, Least: 8, Most: 40}, {Name: "AGE", Rank: 3},
+		{Name: "TOOK", Rank: 4}, {Name: "BYTES", Rank: 5}, {Name: "WHY", Rank: 7, Least: 12, Most: 60},
+	}
+}
+
+func row(s client.Session, now time.Time) []string {
+	return []string{
+		screen.Printable(s.ID), screen.OrUnknown(s.Node), screen.Printable(strings.TrimPrefix(s.Type, "session.")),
+		screen.OrUnknown(s.Status), yes(s.Recorded), screen.OrUnknown(s.CreatedBy), screen.OrUnknown(s.Address),
+		screen.Age(now.Sub(s.CreatedAt)), took(s, now), strconv.FormatInt(s.BytesIn+s.BytesOut, 10), screen.OrUnknown(s.End),
+	}
+}
+
+func yes(is bool) string {
+	if is {
+		return "yes"
+	}
+	return "no"
+}
+
+// took is how long the session has lasted until its end, or until now.
+func took(s client.Session, now time.Time) string {
+	switch {
+	case s.OpenedAt == nil:
+		return screen.Unknown
+	case s.EndedAt != nil:
+		return screen.Age(s.EndedAt.Sub(*s.OpenedAt))
+	}
+	return screen.Age(now.Sub(*s.OpenedAt))
+}
+
+func sessionShow(ctx context.Context, s *cli.Session) error {
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	failed := false
+	for i, id := range s.Words {
+		one, err := c.FindSession(ctx, id)
+		switch {
+		case err != nil && len(s.Words) == 1:
+			return err
+		case err != nil:
+			s.Trouble(ctx, id, err)
+			failed = true
+			continue
+		case format == cli.FormatJSON:
+			if err := s.WriteJSON(one); err != nil {
+				return err
+			}
+			continue
+		case i > 0:
+			fmt.Fprintln(s.Stdout)
+		}
+		show(s, one)
+	}
+	if failed {
+		return cli.ErrReported
+	}
+	return nil
+}
+
+// show prints one session. What is not known is left out.
+func show(s *cli.Session, one client.Session) {
+	var rows [][]string
+	add := func(name, text string) {
+		if text != "" && text != screen.Unknown {
+			rows = append(rows, []string{name, text})
+		}
+	}
+	add("id", screen.Printable(one.ID))
+	add("node", screen.OrUnknown(one.Node))
+	add("node id", screen.OrUnknown(one.NodeID))
+	add("tenant", screen.OrUnknown(one.Tenant))
+	add("type", screen.OrUnknown(one.Type))
+	if params := string(one.Params); params != "null" {
+		add("params", screen.Printable(params))
+	}
+	for _, name := range slices.Sorted(maps.Keys(one.About)) {
+		add(screen.Printable(name), screen.Printable(one.About[name]))
+	}
+	add("status", screen.OrUnknown(one.Status))
+	add("why", screen.Printable(one.End))
+	add("exit code", screen.Number(one.ExitCode))
+	add("by", screen.OrUnknown(one.CreatedBy))
+	add("from", screen.OrUnknown(one.Address))
+	add("made", screen.Stamp(&one.CreatedAt)+" ("+screen.Ago(s.Now(), one.CreatedAt)+")")
+	add("begun", screen.Stamp(one.OpenedAt))
+	add("ended", screen.Stamp(one.EndedAt))
+	add("took", took(one, s.Now()))
+	add("bytes", fmt.Sprintf("%d to the node, %d from it", one.BytesIn, one.BytesOut))
+	add("ends", bounds(one))
+	add("signed with", screen.Printable(one.SigningKeyID))
+	add("recorded", yes(one.Recorded))
+	if one.Recorded {
+		add("play", s.Pasted("session play "+one.ID))
+	}
+	screen.Pairs(s.Stdout, s.Screen(), rows)
+}
+
+// bounds say when a session that goes on ends by itself.
+func bounds(one client.Session) string {
+	if one.Status == client.SessionEnded {
+		return ""
+	}
+	var parts []string
+	if one.IdleSeconds > 0 {
+		parts = append(parts, "after "+seconds(one.IdleSeconds)+" without a byte")
+	}
+	if one.LimitSeconds > 0 {
+		parts = append(parts, "after "+seconds(one.LimitSeconds)+" in any case")
+	}
+	return strings.Join(parts, ", ")
+}
+
+func seconds(n int) string { return screen.Age(time.Duration(n) * time.Second) }
+
+func sessionKill(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	count := screen.Plural(len(s.Words), "session")
+	question := "end " + count
+	if len(s.Words) == 1 {
+		question = "end session " + s.Words[0]
+	}
+	if err := s.Agree(question, "end "+count); err != nil {
+		return err
+	}
+	return s.OnEach(ctx, cli.Named(s.Words), func(t cli.Target) (string, error) {
+		one, err := c.FindSession(ctx, t.ID)
+		if err != nil {
+			return "", err
+		}
+		one, err = c.KillSession(ctx, one.NodeID, t.ID)
+		return one.Status, err
+	})
+}

@@ -1,0 +1,211 @@
+package shipping
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+	"muster/gateway/internal/client"
+)
+
+func create(ctx context.Context, s *cli.Session) error {
+	q, err := request(s)
+	if err != nil {
+		return err
+	}
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	made, err := c.SetLogShipping(ctx, s.Words[0], q)
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		return s.WriteJSON(made)
+	}
+	name := screen.Printable(made.Name)
+	fmt.Fprintf(s.Stdout, "%s: %s to %s, from %s now. Try it: muster logs ship test %s\n", name,
+		screen.Printable(strings.Join(made.Sources, ", ")), screen.Printable(made.To), screen.Plural(made.Nodes, "node"), name)
+	return nil
+}
+
+// request reads the flags and the files that they name.
+func request(s *cli.Session) (client.LogShippingRequest, error) {
+	q := client.LogShippingRequest{Tenant: s.Flags.Text("tenant"), Selector: s.Flags.Text("selector"), To: s.Flags.Text("to"),
+		TenantID: s.Flags.Text("tenant-id"), Sources: s.Flags.List("source")}
+	switch {
+	case q.To == "":
+		return q, cli.Usagef("--to https://loki.example", "where do the logs go?")
+	case len(q.Sources) == 0:
+		return q, cli.Usagef("--source agent,kernel", "which logs are shipped?")
+	}
+	for flag, to := range map[string]*string{"auth-file": &q.Basic, "bearer-file": &q.Bearer, "sink-ca": &q.CA} {
+		name := s.Flags.Text(flag)
+		if name == "" {
+			continue
+		}
+		raw, err := s.ReadFile(name)
+		if err != nil {
+			return q, fmt.Errorf("read --%s: %w", flag, err)
+		}
+		*to = strings.TrimSpace(string(raw))
+	}
+	var err error
+	q.BytesPerSecond, err = rate(s.Flags.Text("rate"))
+	return q, err
+}
+
+// rate reads a size such as 256KiB; 0: none is given.
+func rate(text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	digits := strings.TrimRight(text, "KMiB")
+	shift, known := map[string]int{"": 0, "KiB": 10, "MiB": 20}[text[len(digits):]]
+	n, err := strconv.ParseUint(digits, 10, 31)
+	if err != nil || !known || n == 0 || n > 1<<31-1>>shift {
+		return 0, cli.Usagef("--rate 256KiB", "%q is no rate", text)
+	}
+	return int(n << shift), nil
+}
+
+func list(ctx context.Context, s *cli.Session) error {
+	columns := []screen.Column{{Name: "NAME", Least: 8}, {Name: "NODES"}, {Name: "SOURCES", Least: 8}, {Name: "STATE"}, {Name: "LAG"},
+		{Name: "SENT"}, {Name: "DROPPED"}, {Name: "WAITING", Rank: 1}, {Name: "ERROR", Least: 12}, {Name: "TO", Wide: true},
+		{Name: "SELECTOR", Wide: true}, {Name: "TENANT", Wide: true}, {Name: "BY", Wide: true}}
+	return cli.ShowList(ctx, s,
+		func(c *client.Client) (client.LogShippingList, error) {
+			return c.LogShippings(ctx, s.Flags.Text("tenant"))
+		}, columns,
+		func(l client.LogShippingList) [][]string { return cli.Rows(l.Shippings, row) })
+}
+
+func row(r client.LogShipping) []string {
+	return []string{screen.OrUnknown(r.Name), strconv.Itoa(r.Nodes), screen.OrUnknown(strings.Join(r.Sources, ",")), state(r),
+		screen.Age(lag(r)), strconv.FormatInt(r.Sent, 10), strconv.FormatInt(dropped(r), 10), strconv.FormatInt(r.Waiting, 10),
+		screen.OrUnknown(r.Error), screen.OrUnknown(r.To), screen.OrUnknown(r.Selector), screen.OrUnknown(r.Tenant),
+		screen.OrUnknown(r.CreatedBy)}
+}
+
+func lag(r client.LogShipping) time.Duration {
+	return time.Duration(r.LagSeconds * float64(time.Second))
+}
+
+func dropped(r client.LogShipping) (all int64) {
+	for _, n := range r.Dropped {
+		all += n
+	}
+	return all
+}
+
+// state is a word for how a rule does.
+func state(r client.LogShipping) string {
+	switch {
+	case r.FailingSince != nil:
+		return "failing"
+	case r.SentAt == nil:
+		return "new"
+	}
+	return "ok"
+}
+
+func show(ctx context.Context, s *cli.Session) error {
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	all, err := c.LogShippings(ctx, "")
+	if err != nil {
+		return err
+	}
+	at := slices.IndexFunc(all.Shippings, func(r client.LogShipping) bool { return r.Name == s.Words[0] })
+	if at < 0 {
+		return cli.Hinted(fmt.Sprintf("there is no rule %q", s.Words[0]), "muster logs ship ls shows them")
+	}
+	r := all.Shippings[at]
+	if format == cli.FormatJSON {
+		return s.WriteJSON(r)
+	}
+	screen.Pairs(s.Stdout, s.Screen(), pairs(r))
+	return nil
+}
+
+func pairs(r client.LogShipping) [][]string {
+	rows := [][]string{{"rule", screen.OrUnknown(r.Name)}, {"state", state(r)}, {"to", screen.OrUnknown(r.To)},
+		{"secret", screen.OrUnknown(r.Auth)},
+		{"tenant-id", screen.OrUnknown(r.TenantID)}, {"tenant", screen.OrUnknown(r.Tenant)}, {"selector", screen.OrUnknown(r.Selector)},
+		{"sources", screen.OrUnknown(strings.Join(r.Sources, ", "))}, {"nodes", strconv.Itoa(r.Nodes)},
+		{"rate", fmt.Sprintf("%d bytes a second of each node", r.BytesPerSecond)},
+		{"sent", fmt.Sprintf("%d lines, %d bytes", r.Sent, r.SentBytes)},
+		{"last sent", screen.Stamp(r.SentAt)}, {"waiting", fmt.Sprintf("%d lines, the oldest for %s", r.Waiting, screen.Age(lag(r)))},
+		{"buffer", fmt.Sprintf("%d bytes", r.BufferBytes)}}
+	for _, reason := range slices.Sorted(maps.Keys(r.Dropped)) {
+		rows = append(rows, []string{"dropped", fmt.Sprintf("%d lines: %s", r.Dropped[reason], why(reason))})
+	}
+	if r.FailingSince != nil {
+		rows = append(rows, []string{"failing since", screen.Stamp(r.FailingSince)})
+	}
+	return append(rows, []string{"error", screen.OrUnknown(r.Error)},
+		[]string{"created", screen.Stamp(&r.CreatedAt) + " by " + screen.OrUnknown(r.CreatedBy)})
+}
+
+// why says in words for what reason lines were dropped.
+func why(reason string) string {
+	switch reason {
+	case "buffer":
+		return "the gateway's buffer was full"
+	case "damaged":
+		return "the gateway's buffer was damaged"
+	case "refused":
+		return "the sink does not want them"
+	case "node":
+		return "they were lost on their nodes"
+	}
+	return screen.OrUnknown(reason)
+}
+
+func test(ctx context.Context, s *cli.Session) error {
+	c, format, err := s.Begin(ctx)
+	if err != nil {
+		return err
+	}
+	t, err := c.TestLogShipping(ctx, s.Words[0])
+	if err != nil {
+		return err
+	}
+	if format == cli.FormatJSON {
+		if err := s.WriteJSON(t); err != nil {
+			return err
+		}
+	}
+	if !t.Delivered {
+		return cli.Hinted(screen.Printable(t.Error), screen.Printable(t.Next))
+	}
+	if format != cli.FormatJSON {
+		fmt.Fprintf(s.Stdout, "The sink of %s took the test line: status %d after %d ms.\n", screen.Printable(s.Words[0]), t.Status, t.TookMS)
+	}
+	return nil
+}
+
+func drop(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	deed := "delete the rule " + s.Words[0]
+	if err := s.Agree(deed, deed); err != nil {
+		return err
+	}
+	if err := c.DropLogShipping(ctx, s.Words[0]); err != nil {
+		return err
+	}
+	fmt.Fprintf(s.Stdout, "%s ships no more.\n", screen.Printable(s.Words[0]))
+	return nil
+}

@@ -1,0 +1,210 @@
+package tunnel_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"testing"
+
+	"muster/agent/pipe"
+	"muster/agent/wire"
+	"muster/gateway/internal/attach/standin"
+)
+
+// louder is a node with a server that gives back what it got, in upper case. It refuses the connections of these channels.
+func louder(refused ...int) func(*standin.Session) {
+	return func(s *standin.Session) {
+		_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
+		frames := pipe.NewFrames(s.Main)
+		for {
+			kind, data, err := frames.Next()
+			if err != nil {
+				_ = pipe.WriteJSON(s.Main, pipe.FrameExit, pipe.Exit{})
+				return
+			}
+			var asked pipe.Dial
+			if kind != pipe.FrameDial || json.Unmarshal(data, &asked) != nil {
+				continue
+			}
+			end := pipe.Open(context.Background(), s, asked.Channel)
+			answer := pipe.Dialed{Channel: asked.Channel}
+			for _, n := range refused {
+				if n == asked.Channel {
+					answer.Error = "nothing listens there"
+				}
+			}
+			_ = pipe.WriteJSON(s.Main, pipe.FrameDialed, answer)
+			go func() {
+				all, _ := io.ReadAll(end)
+				_, _ = end.Write(bytes.ToUpper(all))
+				_ = end.CloseWrite()
+			}()
+		}
+	}
+}
+
+func TestProxy(t *testing.T) {
+	h := newHouse(t, louder())
+	question := strings.Repeat("question ", 100_000)
+	h.stdin = strings.NewReader(question)
+	if got := h.done("node", "proxy", "gpu-1", "22"); got != strings.ToUpper(question) {
+		t.Errorf("%d bytes of %d", len(got), len(question))
+	}
+	var p wire.ForwardParams
+	if h.params(&p); p.Port != 22 || p.Host != "" {
+		t.Errorf("%+v", p)
+	}
+	h.stdin = strings.NewReader("x")
+	h.done("node", "proxy", "gpu-1", "5432", "--host", "db")
+	if h.params(&p); p.Port != 5432 || p.Host != "db" {
+		t.Errorf("%+v", p)
+	}
+}
+
+// TestProxyPatient: the end of the node's side ends the command, also where nobody ends its standard input.
+func TestProxyPatient(t *testing.T) {
+	h := newHouse(t, func(s *standin.Session) {
+		_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
+		_, _, _ = pipe.NewFrames(s.Main).Next()
+		_ = pipe.WriteJSON(s.Main, pipe.FrameDialed, pipe.Dialed{Channel: 1})
+		end := pipe.Open(context.Background(), s, 1)
+		_, _ = end.Write([]byte("SSH-2.0\r\n"))
+		_ = end.CloseWrite()
+		_, _ = io.Copy(io.Discard, end)
+	})
+	open, _ := io.Pipe()
+	h.stdin = open
+	if got := h.done("node", "proxy", "gpu-1", "22"); got != "SSH-2.0\r\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestProxyFails(t *testing.T) {
+	newHouse(t, louder(1)).fails(1, "nothing listens there", "node", "proxy", "gpu-1", "22")
+	over := newHouse(t, func(s *standin.Session) {
+		_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
+		s.End("an operator ended it")
+	})
+	over.fails(1, "an operator ended it", "node", "proxy", "gpu-1", "22")
+	ended := newHouse(t, func(s *standin.Session) {
+		_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
+		_ = pipe.WriteJSON(s.Main, pipe.FrameExit, pipe.Exit{Code: 1, Error: "the agent stops"})
+	})
+	ended.fails(1, "the agent stops", "node", "proxy", "gpu-1", "22")
+	h := newHouse(t, nil)
+	h.fails(2, "is not a port", "node", "proxy", "gpu-1", "0")
+	h.fails(2, "is not a port", "node", "proxy", "gpu-1", "ssh")
+	h.gateway.Refuse = wire.Refuse(wire.CodeNotFound, "there is no node gpu-9", "")
+	h.fails(1, "there is no node gpu-9", "node", "proxy", "gpu-9", "22")
+}
+
+// forwarded runs the command, and gives where it listens. stop is ^C.
+func forwarded(t *testing.T, h *house, args ...string) (addresses []string, stop func() (int, string)) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	reader, writer := io.Pipe()
+	type end struct {
+		code   int
+		stderr string
+	}
+	ended := make(chan end, 1)
+	go func() {
+		code, stderr := h.run(ctx, writer, append([]string{"node", "forward"}, args...)...)
+		writer.Close()
+		ended <- end{code, stderr}
+	}()
+	for range args[1:] {
+		var address, rest string
+		if _, err := fmt.Fscanf(reader, "%s leads to port %s of gpu-1\n", &address, &rest); err != nil {
+			cancel()
+			t.Fatalf("%v: %+v", err, <-ended)
+		}
+		addresses = append(addresses, address)
+	}
+	return addresses, func() (int, string) {
+		cancel()
+		e := <-ended
+		return e.code, e.stderr
+	}
+}
+
+func talk(t *testing.T, address, say string) string {
+	t.Helper()
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	// A connection that the node refuses is cut at any time. So the answer counts, and no error before it.
+	_, _ = io.WriteString(conn, say)
+	_ = conn.(*net.TCPConn).CloseWrite()
+	got, _ := io.ReadAll(conn)
+	return string(got)
+}
+
+func TestForward(t *testing.T) {
+	h := newHouse(t, louder(2))
+	addresses, stop := forwarded(t, h, "gpu-1", "0:8888", "0:22")
+	for i, want := range []string{"ONE", "", "THREE"} { // the second is refused, and the others go on
+		if got := talk(t, addresses[0], []string{"one", "two", "three"}[i]); got != want {
+			t.Errorf("%q, not %q", got, want)
+		}
+	}
+	if got := talk(t, addresses[1], "more"); got != "MORE" {
+		t.Errorf("%q", got)
+	}
+	for _, address := range addresses {
+		if !strings.HasPrefix(address, "127.0.0.1:") {
+			t.Errorf("it listens on %s", address)
+		}
+	}
+	if code, stderr := stop(); code != 0 || !strings.Contains(stderr, "port 8888: nothing listens there") {
+		t.Errorf("%d\n%s", code, stderr)
+	}
+	if conn, err := net.Dial("tcp", addresses[0]); err == nil {
+		conn.Close()
+		t.Error("it listens still")
+	}
+}
+
+// TestForwardOver: the end of the session ends the command, and says why.
+func TestForwardOver(t *testing.T) {
+	h := newHouse(t, func(s *standin.Session) {
+		_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
+		s.End("nothing happened for half an hour")
+	})
+	h.fails(1, "nothing happened for half an hour", "node", "forward", "gpu-1", "0:80")
+}
+
+func TestForwardTaken(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, _ := net.SplitHostPort(listener.Addr().String())
+	h := newHouse(t, nil)
+	h.fails(1, "is in use on this machine", "node", "forward", "gpu-1", port+":80")
+	h.fails(2, "is not a port", "node", "forward", "gpu-1", "80:http")
+	if len(h.gateway.Asked()) > 0 {
+		t.Error("the node was asked before")
+	}
+}
+
+func TestSSHConfig(t *testing.T) {
+	h := newHouse(t, nil)
+	want := "Host gpu-1 gpu-2 gpu-3\n    ProxyCommand muster --data " + h.dir + " node proxy %h %p\n    ServerAliveInterval 60\n"
+	if got := h.done("ssh-config"); got != want {
+		t.Errorf("%s, not %s", got, want)
+	}
+	if got := h.done("ssh-config", "gpu-7"); got != strings.Replace(want, "gpu-1 gpu-2 gpu-3", "gpu-7", 1) {
+		t.Errorf("%s", got)
+	}
+	for _, name := range []string{"gpu-1\n ProxyCommand x", "*", "a b", "-x"} {
+		h.fails(2, "is not a node's name", "ssh-config", "--", name)
+	}
+}

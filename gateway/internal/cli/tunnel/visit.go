@@ -1,0 +1,97 @@
+package tunnel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"sync/atomic"
+
+	"muster/agent/pipe"
+	"muster/agent/wire"
+	"muster/gateway/internal/attach"
+	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
+)
+
+// visit is one session with a node.
+type visit struct {
+	*cli.Session
+	attached *attach.Session
+	ready    pipe.Ready
+	cut      context.CancelFunc
+	free     func() bool
+	leave    func()
+	over     atomic.Bool // the node has said how the session ended
+}
+
+// open opens a session, and waits until the node has begun. When ctx is done, the node is told that nobody is there any more.
+func open(ctx context.Context, s *cli.Session, node, kind string, params wire.SessionParams) (*visit, error) {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return nil, err
+	}
+	key, err := s.OperatorKey()
+	if err != nil {
+		return nil, err
+	}
+	ask, err := s.Ask(ctx, c, key, node, kind, params)
+	if err != nil {
+		return nil, err
+	}
+	life, cut := context.WithCancel(context.WithoutCancel(ctx))
+	v := &visit{Session: s, cut: cut}
+	early := context.AfterFunc(ctx, cut)
+	if v.attached, err = attach.Open(life, c, node, ask); err != nil {
+		cut()
+		return nil, err
+	}
+	early()
+	v.leave = sync.OnceFunc(v.attached.Leave)
+	v.free = context.AfterFunc(ctx, v.leave)
+	v.attached.Notice = v.say
+	v.attached.Trouble = func(err error) { v.say(wayWords(err)) }
+	if v.ready, err = v.attached.Begin(); err != nil {
+		v.close()
+		return nil, interrupted(ctx, err)
+	}
+	return v, nil
+}
+
+// close ends the session, where it has not ended, and waits until the node can know that.
+func (v *visit) close() {
+	v.free()
+	if !v.over.Load() {
+		v.leave()
+	}
+	v.cut()
+}
+
+// interrupted is the error where the person ended it, whatever that broke.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	return err
+}
+
+// say prints a line of muster's own on standard error.
+func (v *visit) say(line string) { fmt.Fprintf(v.Stderr, "muster: %s\n", screen.Printable(line)) }
+
+// wayWords says that the way to the gateway is lost, or good again.
+func wayWords(err error) string {
+	if err == nil {
+		return "connected again; nothing was lost"
+	}
+	return "the connection is lost and is tried again for a minute: " + err.Error()
+}
+
+// ended reads how the node ended the session. The error is the node's.
+func (v *visit) ended(data []byte) (pipe.Exit, error) {
+	v.over.Store(true)
+	exit, err := attach.ReadExit(data)
+	if err == nil && exit.Error != "" {
+		err = errors.New(exit.Error)
+	}
+	return exit, err
+}

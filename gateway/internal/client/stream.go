@@ -1,0 +1,137 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/gateway/internal/glance"
+)
+
+// Kinds of what the stream tells, which are also the names of its server-sent events.
+const (
+	StreamNode  = "node"  // data: StreamNodes
+	StreamTask  = "task"  // data: TaskPage
+	StreamEvent = "event" // data: EventList
+	StreamLost  = "lost"  // something was left out: load again what is shown
+)
+
+// StreamType is the media type of server-sent events.
+const StreamType = "text/event-stream"
+
+// HeaderLastEvent says up to which event a reader has the log. The stream goes on there.
+const HeaderLastEvent = "Last-Event-ID"
+
+// StreamKinds are the kinds that a reader can ask for.
+func StreamKinds() []string { return []string{StreamNode, StreamTask, StreamEvent} }
+
+// StreamNodes tells of nodes that changed, each as it is now, and of those that the reader's query picks no more, by id.
+type StreamNodes struct {
+	Nodes []*glance.Node `json:"nodes"`
+	Gone  []string       `json:"gone"`
+}
+
+// StreamFilter picks what a stream tells. A zero field does not count.
+type StreamFilter struct {
+	Selector, Tenant string
+	All              bool     // retired nodes too
+	Kinds            []string // none: nodes
+}
+
+const (
+	streamQuiet = 45 * time.Second // the gateway says something every 15 s, so one that is quiet for longer is lost
+	streamLine  = 32 << 20         // bytes; one line may tell of many nodes
+)
+
+// Stream calls each with what changes, until ctx ends, each returns an error, or the gateway is lost: then it returns why. begun is called
+// when the stream has begun. Who loads the fleet after that, and then takes what the stream tells, misses nothing.
+func (c *Client) Stream(ctx context.Context, f StreamFilter, begun func() error, each func(kind string, data []byte) error) error {
+	q := url.Values{}
+	set(q, "selector", f.Selector)
+	set(q, "tenant", f.Tenant)
+	set(q, "kinds", strings.Join(f.Kinds, ","))
+	setIf(q, "all", f.All)
+	return c.live(ctx, "stream", q, StreamType, begun, func(from io.Reader, alive func()) error { return readStream(from, alive, each) })
+}
+
+// live has read read an answer that goes on. A gateway that says nothing for long is lost.
+func (c *Client) live(ctx context.Context, path string, q url.Values, kind string, begun func() error,
+	read func(from io.Reader, alive func()) error) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	response, err := c.long(ctx, path, q, kind, 0)
+	if err != nil {
+		return err
+	}
+	defer response.Body.Close()
+	if err := begun(); err != nil {
+		return err
+	}
+	watchdog := time.AfterFunc(streamQuiet, cancel)
+	defer watchdog.Stop()
+	return read(response.Body, func() { watchdog.Reset(streamQuiet) })
+}
+
+// readStream reads server-sent events, which have no end of their own. alive is called with every line.
+func readStream(from io.Reader, alive func(), each func(kind string, data []byte) error) error {
+	kind := ""
+	err := readLines(from, alive, func(line string) error {
+		switch name, value, _ := strings.Cut(line, ":"); name {
+		case "event":
+			kind = strings.TrimPrefix(value, " ")
+		case "data":
+			return each(kind, []byte(strings.TrimPrefix(value, " ")))
+		}
+		return nil
+	})
+	if err == nil {
+		return &brokenOff{io.ErrUnexpectedEOF}
+	}
+	return err
+}
+
+func readLines(from io.Reader, alive func(), each func(line string) error) error {
+	lines := bufio.NewScanner(from)
+	lines.Buffer(nil, streamLine)
+	for lines.Scan() {
+		alive()
+		if err := each(lines.Text()); err != nil {
+			return err
+		}
+	}
+	if err := lines.Err(); err != nil {
+		return &brokenOff{err}
+	}
+	return nil
+}
+
+// ReadStreamNodes reads what a StreamNode tells.
+func ReadStreamNodes(data []byte) (n StreamNodes, err error) {
+	if err = json.Unmarshal(data, &n); err != nil {
+		return n, fmt.Errorf("the gateway's stream is not as this version expects: %w", err)
+	}
+	return n, nil
+}
+
+// IsLost tells whether an error says that an answer of the gateway broke off, so that asking again may help.
+func IsLost(err error) bool {
+	var broken *brokenOff
+	return errors.As(err, &broken)
+}
+
+// LastEvent reads HeaderLastEvent; 0: there is none, or none that the gateway has given.
+func LastEvent(r *http.Request) int64 {
+	id, err := strconv.ParseInt(r.Header.Get(HeaderLastEvent), 10, 64)
+	if err != nil || id < 0 {
+		return 0
+	}
+	return id
+}

@@ -1,0 +1,209 @@
+// Package feed hands the nodes' heartbeats to those who look at them: the picture of the fleet, history and health.
+//
+// Nothing of a heartbeat is decoded on its way in. The fleet gives the feed what it has written, a batch every few seconds. The feed
+// decodes each reading once, away from all requests, and hands it on. It uses a small share of the processors at most. When heartbeats
+// come faster than that, the oldest are dropped and counted, and the log says so: who looks on may be late, but never holds up the fleet.
+package feed
+
+import (
+	"context"
+	"encoding/json"
+	"log/slog"
+	"runtime"
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+)
+
+const (
+	defaultLimit = 16384 // heartbeats: one round of the largest fleet that one gateway is measured with
+	portion      = 256   // samples that are handed on at once
+	share        = 8     // of so many processors the work here uses one at most
+)
+
+// Sample is one heartbeat as the fleet wrote it.
+type Sample struct {
+	NodeID     string
+	At         time.Time // when the gateway heard it
+	RunID      string
+	Counter    uint64
+	Interval   time.Duration
+	SkewMillis int64
+	Address    string
+	Notices    []string
+	Agent      *wire.AgentInfo // nil: not said
+	Cost       *wire.Cost      // nil: not said
+	Hardware   *wire.Hardware  // nil: it brought no reading, and the last one stays
+
+	Health       []string // reasons against work on it, such as wire.HealthProbeHung; nil: it has not looked
+	HealthDetail map[string]string
+}
+
+// Taker is somebody who looks at all samples, in the order in which they were heard. Take must not wait for the disk or the network: it
+// holds up the other takers. It may keep what a sample points to, and must not change it.
+type Taker struct {
+	Name string
+	Take func(ctx context.Context, samples []Sample)
+}
+
+// Config says what a Feed works with. A zero field means the default.
+type Config struct {
+	Takers []Taker
+	Limit  int // heartbeats that may wait; 0: 16,384
+	Now    func() time.Time
+	Logger *slog.Logger
+}
+
+// Feed is safe for concurrent use.
+type Feed struct {
+	Config
+	news chan struct{} // holds one token while heartbeats wait
+
+	mu      sync.Mutex
+	waiting []store.Beat
+	offered int64
+	dropped int64
+	behind  time.Time // since when heartbeats are dropped; zero: they are not
+	told    int64     // dropped, as the log said it last
+}
+
+// Lag says how far a feed is behind.
+type Lag struct {
+	Waiting int
+	Offered int64     // since the start
+	Dropped int64     // of Offered
+	Since   time.Time // since when heartbeats are dropped; zero: they are not
+}
+
+// New makes a Feed.
+func New(c Config) *Feed {
+	if c.Limit == 0 {
+		c.Limit = defaultLimit
+	}
+	if c.Now == nil {
+		c.Now = time.Now
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Feed{Config: c, news: make(chan struct{}, 1)}
+}
+
+// Offer takes a batch of heartbeats. It never waits.
+func (f *Feed) Offer(beats []store.Beat) {
+	if len(beats) == 0 {
+		return
+	}
+	f.mu.Lock()
+	f.offered += int64(len(beats))
+	f.waiting = append(f.waiting, beats...)
+	if surplus := len(f.waiting) - f.Limit; surplus > 0 {
+		f.waiting = append([]store.Beat(nil), f.waiting[surplus:]...)
+		f.dropped += int64(surplus)
+		if f.behind.IsZero() {
+			f.behind = f.Now()
+		}
+	}
+	f.mu.Unlock()
+	select {
+	case f.news <- struct{}{}:
+	default:
+	}
+}
+
+// Behind tells how far the feed is behind.
+func (f *Feed) Behind() Lag {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return Lag{Waiting: len(f.waiting), Offered: f.offered, Dropped: f.dropped, Since: f.behind}
+}
+
+// Run hands heartbeats on until ctx ends, and then what still waits.
+func (f *Feed) Run(ctx context.Context) error {
+	work := context.WithoutCancel(ctx)
+	pause := time.Duration(max(share/runtime.GOMAXPROCS(0)-1, 0)) // times what the work took
+	for {
+		select {
+		case <-ctx.Done():
+		case <-f.news:
+		}
+		for began := f.Now(); f.handOn(work); began = f.Now() {
+			rest(ctx, pause*f.Now().Sub(began))
+		}
+		if ctx.Err() != nil {
+			return nil
+		}
+	}
+}
+
+// handOn hands one portion on. It reports false where nothing waits.
+func (f *Feed) handOn(ctx context.Context) bool {
+	beats := f.take()
+	if len(beats) == 0 {
+		return false
+	}
+	samples := make([]Sample, 0, len(beats))
+	for _, beat := range beats {
+		samples = append(samples, decode(beat))
+	}
+	for _, taker := range f.Takers {
+		taker.Take(ctx, samples)
+	}
+	return true
+}
+
+// rest waits for a time, or until ctx ends.
+func rest(ctx context.Context, long time.Duration) {
+	timer := time.NewTimer(long)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// take removes the oldest portion, and says in the log when the feed falls behind and when it has caught up.
+func (f *Feed) take() []store.Beat {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	n := min(len(f.waiting), portion)
+	beats := f.waiting[:n:n]
+	f.waiting = f.waiting[n:]
+	if len(f.waiting) == 0 {
+		f.waiting = nil // the array goes too
+	}
+	switch {
+	case f.behind.IsZero():
+	case f.told == 0:
+		f.Logger.Warn("heartbeats come faster than the console, history and health can take: some are left out there", "dropped", f.dropped)
+		f.told = f.dropped
+	case len(f.waiting) == 0:
+		f.Logger.Info("the console, history and health keep up again", "dropped", f.dropped, "since", f.behind)
+		f.behind = time.Time{}
+		f.told = 0
+	}
+	return beats
+}
+
+// decode makes a sample. What the node API stored has the right shape; earlier gateways stored readings as they came, so a text that is
+// no reading counts as none.
+func decode(b store.Beat) Sample {
+	return Sample{
+		NodeID: b.NodeID, At: b.At, RunID: b.RunID, Counter: b.Counter, Interval: b.Interval, SkewMillis: b.SkewMillis, Address: b.Address,
+		Notices: b.Notices, Agent: read[wire.AgentInfo](b.Agent), Cost: read[wire.Cost](b.Cost), Hardware: read[wire.Hardware](b.Hardware),
+		Health: b.Health, HealthDetail: b.HealthDetail,
+	}
+}
+
+func read[T any](text string) *T {
+	if text == "" {
+		return nil
+	}
+	into := new(T)
+	if json.Unmarshal([]byte(text), into) != nil {
+		return nil
+	}
+	return into
+}

@@ -1,0 +1,116 @@
+package glance_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/glance"
+)
+
+func some[T any](v T) *T { return &v }
+
+// sorted gives the names in an order.
+func sorted(rows []*glance.Node, by string) string {
+	rows = slices.Clone(rows)
+	glance.Sort(rows, by)
+	var names []string
+	for _, g := range rows {
+		names = append(names, g.Name)
+	}
+	return strings.Join(names, "")
+}
+
+// TestSortFleet uses every order, both ways: what is not known comes last in any case, and equals stay as they are.
+func TestSortFleet(t *testing.T) {
+	at := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	gpu := func(util, used, temp, power float64) glance.GPU {
+		return glance.GPU{UtilizationPercent: &util, MemoryUsedMiB: some(int64(used)), MemoryMiB: some(int64(100)),
+			TemperatureCelsius: &temp, PowerWatts: &power}
+	}
+	a := &glance.Node{Name: "a", Tenant: "y", State: "drained", Status: "stale", LastSeen: some(at), IdleSince: some(at),
+		PricePerHour: some(1.0),
+		GPUs:         []glance.GPU{gpu(0, 10, 90, 10), gpu(50, 10, 20, 10)}, Findings: []glance.Finding{{Severity: glance.SeverityWarn}}}
+	b := &glance.Node{Name: "b", Tenant: "x", State: "active", Status: "online", IdleSince: some(at.Add(-time.Hour)),
+		GPUs: []glance.GPU{gpu(30, 90, 50, 30)}, PricePerHour: some(2.0), Findings: []glance.Finding{{Severity: glance.SeveritySevere}}}
+	b.LastSeen = some(at.Add(time.Second))
+	c := &glance.Node{Name: "c", Tenant: "z", State: "unavailable", Status: "pending"}
+	rows := []*glance.Node{a, b, c}
+	used := 0
+	for by, want := range map[string][2]string{
+		glance.SortName: {"abc", "cba"}, glance.SortTenant: {"bac", "cab"}, glance.SortState: {"bac", "cab"}, glance.SortStatus: {"bca", "acb"},
+		glance.SortFindings: {"bac", "cab"}, glance.SortGPUs: {"abc", "bac"}, glance.SortUtilization: {"bac", "abc"},
+		glance.SortMemory: {"bac", "abc"}, glance.SortTemperature: {"abc", "bac"}, glance.SortPower: {"bac", "abc"},
+		glance.SortPrice: {"bac", "abc"}, glance.SortIdle: {"bac", "abc"}, glance.SortSeen: {"bac", "abc"},
+	} {
+		if !glance.IsSort(by) || !glance.IsSort("-"+by) {
+			t.Errorf("%s is not among the orders", by)
+		}
+		used++
+		if got := sorted(rows, by); got != want[0] {
+			t.Errorf("%s: got %s, want %s", by, got, want[0])
+		}
+		if got := sorted(rows, "-"+by); got != want[1] {
+			t.Errorf("-%s: got %s, want %s", by, got, want[1])
+		}
+	}
+	if used != len(glance.Sorts()) {
+		t.Errorf("%d of %d orders are tried", used, len(glance.Sorts()))
+	}
+	if glance.IsSort("colour") || glance.IsSort("--name") {
+		t.Error("an order that there is not")
+	}
+}
+
+// TestOld: rows are old when their time has passed by the node's pace, when they were not read since the probe failed, and when the GPUs
+// are gone.
+func TestOld(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	ago := func(d time.Duration) *time.Time { return some(now.Add(-d)) }
+	slow := wire.Probe{State: wire.ProbeOK, SampledAt: ago(3 * time.Minute), IntervalSeconds: some(60.0)}
+	hung := wire.Probe{State: wire.ProbeHung, SampledAt: ago(30 * time.Second), Since: ago(time.Second)}
+	for name, c := range map[string]struct {
+		probe    wire.Probe
+		interval *float64
+		skew     *int64
+		want     bool
+	}{
+		"just read":                     {wire.Probe{State: wire.ProbeOK, SampledAt: ago(0)}, nil, nil, false},
+		"90 seconds":                    {wire.Probe{State: wire.ProbeOK, SampledAt: ago(90 * time.Second)}, some(10.0), nil, false},
+		"more":                          {wire.Probe{State: wire.ProbeOK, SampledAt: ago(91 * time.Second)}, some(10.0), nil, true},
+		"a slow pace":                   {wire.Probe{State: wire.ProbeOK, SampledAt: ago(180 * time.Second)}, some(60.0), nil, false},
+		"slow looks":                    {slow, nil, nil, false},
+		"a pace that no node has":       {wire.Probe{State: wire.ProbeOK, SampledAt: ago(180 * time.Second)}, some(1e300), nil, true},
+		"a clock behind":                {wire.Probe{State: wire.ProbeOK, SampledAt: ago(time.Hour)}, nil, some(int64(3600_000)), false},
+		"a skew that no clock has":      {wire.Probe{State: wire.ProbeOK, SampledAt: ago(0)}, nil, some(int64(1e15)), false},
+		"no time":                       {wire.Probe{State: wire.ProbeOK}, nil, nil, false},
+		"gone":                          {wire.Probe{State: wire.ProbeAbsent, SampledAt: ago(0)}, nil, nil, true},
+		"hung since before the reading": {wire.Probe{State: wire.ProbeFailed, SampledAt: ago(0), Since: ago(time.Hour)}, nil, nil, false},
+		"hung":                          {hung, nil, nil, true},
+	} {
+		if got := glance.Old(c.probe, c.interval, c.skew, now); got != c.want {
+			t.Errorf("%s: got %v, want %v", name, got, c.want)
+		}
+	}
+}
+
+// TestReadAt: a time is moved by the skew, and whatever a node says of both can be written as JSON.
+func TestReadAt(t *testing.T) {
+	now := time.Date(2026, 11, 22, 12, 0, 0, 0, time.UTC)
+	if got := glance.ReadAt(&now, some(int64(1500))); !got.Equal(now.Add(1500 * time.Millisecond)) {
+		t.Errorf("1.5 s later is %s", got)
+	}
+	first := time.Date(0, 1, 1, 0, 0, 0, 0, time.UTC)
+	last := time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	for _, at := range []time.Time{first, now, last} {
+		for _, skew := range []int64{0, 3600_000, 365 * 24 * 3600_000, 8e12, 9e13, 1e15} {
+			for _, skew := range []int64{skew, -skew} {
+				if _, err := glance.ReadAt(&at, &skew).MarshalJSON(); err != nil {
+					t.Errorf("%s and %d ms: %v", at, skew, err)
+				}
+			}
+		}
+	}
+}

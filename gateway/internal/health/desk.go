@@ -1,0 +1,255 @@
+package health
+
+import (
+	"context"
+	"iter"
+	"log/slog"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/feed"
+	"muster/gateway/internal/selector"
+	"muster/store"
+	records "muster/store/health"
+)
+
+const (
+	roundEvery = 15 * time.Second // between two looks at what no heartbeat tells
+	portion    = 256              // changes in one write: others must not wait long for the writer
+	mostTracks = 256              // things of one node that are followed at once
+)
+
+// Node is what health needs to know of a node.
+type Node struct {
+	selector.Subject
+	ID             string
+	Reasons        []string // of its state
+	LastSeen       *time.Time
+	Notices        []string // what it last said is wrong on it; only where a silent one is looked at
+	RenewalOverdue bool
+	PricePerHour   *float64 // nil: no price
+}
+
+// Config says what a Desk works with.
+type Config struct {
+	Records records.Records
+
+	// These know the nodes, and must not wait.
+	Ready func() bool                  // all nodes are known
+	Node  func(id string) (Node, bool) // as it is known now
+	Nodes func() iter.Seq[Node]        // all of them
+
+	Tell func(id string, f []Finding) // gets a node's findings when they have changed, and must not wait; nil: nobody
+
+	// Judge moves a node by reasons.
+	Judge func(ctx context.Context, id string, add map[string]string, remove []string) error
+
+	RetireAfter time.Duration // a node is retired that is silent for so long; 0: none is
+	Retire      func(ctx context.Context, id string, after time.Duration) (bool, error)
+
+	// CountAgain counts an event that comes too often, and then returns true: it is not recorded. Nil: every event is.
+	CountAgain func(context.Context, store.Event) bool
+	Now        func() time.Time // nil: time.Now
+	Logger     *slog.Logger     // nil: nothing is logged
+}
+
+// Desk looks at all nodes. It is safe for concurrent use.
+type Desk struct {
+	Config
+	rules []Rule
+	book  atomic.Pointer[book]
+
+	reading sync.Mutex    // held while the book is read
+	wake    chan struct{} // holds one token while changes wait
+	again   chan struct{} // holds one token while a round is wanted
+
+	retirement retirement
+
+	foreign map[string][]records.Finding // by node: those of rules that another version of muster had; only the goroutine of Run uses it
+
+	mu      sync.Mutex
+	nodes   map[string]*watch
+	changes map[records.Place]change // that are not written yet
+	failing bool                     // the last write failed
+}
+
+// watch is what is kept of one node.
+type watch struct {
+	sampled time.Time // when the last rows of GPUs were read, by the node's clock
+	tracks  map[key]*track
+	old     bool // the node was stale when its findings were told last
+}
+
+type key struct{ rule, gpu string }
+
+// change is a finding that was opened or closed.
+type change struct {
+	records.Change
+	name, tenant string
+	at           time.Time
+	why          string // of a closed one that was not cured; "": it was
+}
+
+// Open makes a Desk that goes on with the findings and the settings in the database.
+func Open(ctx context.Context, c Config) (*Desk, error) {
+	d := &Desk{Config: c, rules: Rules(), wake: make(chan struct{}, 1), again: make(chan struct{}, 1), nodes: map[string]*watch{},
+		changes: map[records.Place]change{}, foreign: map[string][]records.Finding{}}
+	if d.Now == nil {
+		d.Now = time.Now
+	}
+	if d.Logger == nil {
+		d.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := d.readBook(ctx); err != nil {
+		return nil, err
+	}
+	open, err := d.Records.Findings(ctx)
+	if err != nil {
+		return nil, err
+	}
+	for _, f := range open {
+		if _, err := d.rule(f.Rule); err != nil { // another version of muster had it
+			d.foreign[f.NodeID] = append(d.foreign[f.NodeID], f)
+			continue
+		}
+		d.watch(f.NodeID).tracks[key{f.Rule, f.GPU}] = &track{open: true, since: f.Since, text: f.Text}
+	}
+	if d.Tell != nil {
+		for id := range d.nodes {
+			d.Tell(id, d.Findings(id))
+		}
+	}
+	return d, nil
+}
+
+// watch gives what is kept of a node. The caller holds the lock, or is alone.
+func (d *Desk) watch(id string) *watch {
+	w := d.nodes[id]
+	if w == nil {
+		w = &watch{tracks: map[key]*track{}}
+		d.nodes[id] = w
+	}
+	return w
+}
+
+// Take looks at heartbeats. It keeps what they change in memory, for Run to write.
+func (d *Desk) Take(_ context.Context, samples []feed.Sample) {
+	if !d.Ready() {
+		return
+	}
+	for i := range samples {
+		n, known := d.Node(samples[i].NodeID)
+		if known && n.isJudged() {
+			d.mu.Lock()
+			d.judge(&n, &samples[i])
+			d.mu.Unlock()
+		}
+	}
+}
+
+// isJudged is false for a node that is gone, and for one that two machines claim to be: nobody knows which of them speaks.
+func (n *Node) isJudged() bool {
+	return n.State != wire.StateRetired && !slices.Contains(n.Reasons, wire.ReasonConflict)
+}
+
+// judge looks at one heartbeat by all rules. The caller holds the lock.
+func (d *Desk) judge(n *Node, s *feed.Sample) {
+	w := d.watch(n.ID)
+	b := *d.book.Load()
+	gap := gapOf(s)
+	isFresh := w.isFresh(s.Hardware) || hasNoGPU(s.Hardware)
+	for i := range d.rules {
+		r := &d.rules[i]
+		limit, off := b.of(r, n)
+		switch {
+		case off:
+			d.close(w, n, r, "the rule is switched off")
+		case r.Name == Silent: // no heartbeat tells that
+		case !r.GPU:
+			d.see(w, n, r, "", r.ofNode(n, s, limit), s.At, gap)
+		case r.Name == XidCritical:
+			d.judgeXids(w, n, r, s, limit, gap)
+		case isFresh:
+			d.judgeGPUs(w, n, r, s, limit, gap)
+		}
+	}
+}
+
+// isFresh is true where a reading has rows of GPUs that were not looked at yet. A reading may repeat the rows of an earlier look.
+func (w *watch) isFresh(h *wire.Hardware) bool {
+	if h == nil || h.Probe.SampledAt == nil || h.Probe.SampledAt.Equal(w.sampled) {
+		return false
+	}
+	w.sampled = *h.Probe.SampledAt
+	return true
+}
+
+// judgeGPUs looks at each GPU. One that is not there any more, in a look that missed none, was taken out.
+func (d *Desk) judgeGPUs(w *watch, n *Node, r *Rule, s *feed.Sample, limit float64, gap time.Duration) {
+	gpus := s.Hardware.GPUs
+	if hasNoGPU(s.Hardware) {
+		gpus = nil // rows of an earlier look
+	}
+	for i := range gpus {
+		g := &gpus[i]
+		l := r.ofGPU(g, limit)
+		d.see(w, n, r, g.UUID, l.of(g), s.At, gap)
+	}
+	for k := range w.tracks {
+		if k.rule == r.Name && isRemoved(s.Hardware, k.gpu) {
+			d.see(w, n, r, k.gpu, look{verdict: good}, s.At, gap)
+		}
+	}
+}
+
+// see takes one look at one thing. Only what is bad, or was, is followed.
+func (d *Desk) see(w *watch, n *Node, r *Rule, gpu string, l look, at time.Time, gap time.Duration) {
+	k := key{r.Name, gpu}
+	t := w.tracks[k]
+	if t == nil {
+		if l.verdict != bad || len(w.tracks) >= mostTracks {
+			return
+		}
+		t = &track{}
+		w.tracks[k] = t
+	}
+	if t.see(l, at, gap, r) {
+		d.note(n, k, t, "")
+	}
+	if t.idle() {
+		delete(w.tracks, k)
+	}
+}
+
+// close ends the findings of a rule for another reason than that they are cured.
+func (d *Desk) close(w *watch, n *Node, r *Rule, why string) {
+	for k, t := range w.tracks {
+		if k.rule != r.Name {
+			continue
+		}
+		if t.open {
+			t.open = false
+			d.note(n, k, t, why)
+		}
+		delete(w.tracks, k)
+	}
+}
+
+// note keeps a change for the next write. The later change of one finding takes the place of the earlier.
+func (d *Desk) note(n *Node, k key, t *track, why string) {
+	place := records.Place{NodeID: n.ID, Rule: k.rule, GPU: k.gpu}
+	d.changes[place] = change{name: n.Name, tenant: n.Tenant, at: d.Now(), why: why,
+		Change: records.Change{Cured: !t.open, Finding: records.Finding{Place: place, Since: t.since, Text: t.text}}}
+	d.nudge(d.wake)
+}
+
+// nudge leaves a token, unless one is there.
+func (d *Desk) nudge(tokens chan struct{}) {
+	select {
+	case tokens <- struct{}{}:
+	default:
+	}
+}

@@ -1,0 +1,207 @@
+package health
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	records "muster/store/health"
+)
+
+// Round looks at what no heartbeat tells: nodes that are silent, rules that were switched off, nodes whose state is not what their
+// findings want, and nodes that are gone.
+func (d *Desk) Round(ctx context.Context) {
+	if !d.Ready() {
+		return
+	}
+	var move []string
+	var count census
+	for n := range d.Nodes() {
+		if n.State == wire.StateRetired {
+			continue
+		}
+		count.count(&n)
+		if !n.isJudged() {
+			continue
+		}
+		if d.fallsSilent(&n) {
+			n.Notices = d.lastWords(ctx, n.ID)
+		}
+		if d.lookAt(&n) {
+			move = append(move, n.ID)
+		}
+		if d.isOverdue(&n) {
+			count.overdue = append(count.overdue, n)
+		}
+	}
+	if d.forgetGone() {
+		d.warn(ctx, "findings of retired nodes stay in the database", d.Records.Forget(ctx))
+	}
+	d.warn(ctx, "nodes could not be moved by their findings", d.apply(ctx, move))
+	d.dropForeign(ctx)
+	d.retireSilent(ctx, &count)
+}
+
+// forgetGone drops what is kept of nodes that are retired, and tells that nothing is wrong with them any more. It reports whether the
+// database may have findings of them.
+func (d *Desk) forgetGone() bool {
+	var unwell []string
+	d.mu.Lock()
+	for id, w := range d.nodes {
+		if n, known := d.Node(id); known && n.State != wire.StateRetired {
+			continue
+		}
+		if len(w.tracks) > 0 {
+			unwell = append(unwell, id)
+		}
+		delete(d.nodes, id)
+	}
+	d.mu.Unlock()
+	for _, id := range unwell {
+		if d.Tell != nil {
+			d.Tell(id, nil)
+		}
+	}
+	return len(unwell) > 0
+}
+
+func (d *Desk) warn(ctx context.Context, what string, err error) {
+	if err != nil && ctx.Err() == nil {
+		d.Logger.Warn(what, "error", err)
+	}
+}
+
+// lookAt judges one node, and reports whether its findings are to be told again, or its state is not what they want.
+func (d *Desk) lookAt(n *Node) (applies bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	b := *d.book.Load()
+	w := d.nodes[n.ID]
+	for i := range d.rules {
+		r := &d.rules[i]
+		limit, off := b.of(r, n)
+		switch {
+		case off && w != nil:
+			d.close(w, n, r, "the rule is switched off")
+		case r.Name == Silent && !off:
+			d.lookForSilence(n, r, limit)
+		}
+		if r.names() && (r.moves() && w.has(r.Name)) != slices.Contains(n.Reasons, r.Name) {
+			applies = true
+		}
+	}
+	if isOld := n.Status == wire.StatusStale; w != nil && w.old != isOld && len(w.tracks) > 0 {
+		w.old = isOld
+		return true
+	}
+	return applies
+}
+
+// dropForeign closes the findings of rules that this version does not have. It first takes the reasons back that they gave: nobody else
+// would.
+func (d *Desk) dropForeign(ctx context.Context) {
+	for id, found := range d.foreign {
+		reasons := make([]string, 0, len(found))
+		for _, f := range found {
+			reasons = append(reasons, f.Rule)
+		}
+		if err := d.Judge(ctx, id, nil, reasons); err != nil {
+			d.warn(ctx, "a node could not be moved by a rule that is gone", err)
+			continue
+		}
+		n, _ := d.Node(id)
+		d.mu.Lock()
+		for _, f := range found {
+			d.changes[f.Place] = change{name: n.Name, tenant: n.Tenant, at: d.Now(), why: "this version has no such rule",
+				Change: records.Change{Cured: true, Finding: f}}
+		}
+		d.mu.Unlock()
+		delete(d.foreign, id)
+		d.nudge(d.wake)
+	}
+}
+
+func (w *watch) has(rule string) bool {
+	if w == nil {
+		return false
+	}
+	for k, t := range w.tracks {
+		if k.rule == rule && t.open {
+			return true
+		}
+	}
+	return false
+}
+
+// lookForSilence opens a finding where a node that costs money is not heard from. It began with the last heartbeat.
+func (d *Desk) lookForSilence(n *Node, r *Rule, limit float64) {
+	w := d.nodes[n.ID]
+	l := look{}
+	silent := time.Duration(0)
+	if n.LastSeen != nil {
+		silent = d.Now().Sub(*n.LastSeen)
+	}
+	switch {
+	case n.PricePerHour == nil, n.Status != wire.StatusStale:
+		l.verdict = good
+	case silent >= time.Duration(limit*float64(time.Minute)):
+		l = look{bad, d.silence(n)}
+	}
+	if w == nil && l.verdict != bad {
+		return
+	}
+	w = d.watch(n.ID)
+	if w.tracks[key{r.Name, ""}] == nil && l.verdict == bad {
+		w.tracks[key{r.Name, ""}] = &track{open: true, since: *n.LastSeen, text: l.text}
+		d.note(n, key{r.Name, ""}, w.tracks[key{r.Name, ""}], "")
+		return
+	}
+	d.see(w, n, r, "", l, d.Now(), time.Hour)
+}
+
+// fallsSilent is true for a node that costs money, is not heard from, and has no finding of that yet.
+func (d *Desk) fallsSilent(n *Node) bool {
+	if n.PricePerHour == nil || n.Status != wire.StatusStale {
+		return false
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return !d.nodes[n.ID].has(Silent)
+}
+
+// lastWords are what a node last said is wrong on it. They are read once, when it falls silent.
+func (d *Desk) lastWords(ctx context.Context, id string) []string {
+	words, err := d.Records.Notices(ctx, id)
+	d.warn(ctx, "the last words of a silent node could not be read", err)
+	return words
+}
+
+// lastly stands in a finding before what the node said last.
+const lastly = "; its last words: "
+
+// stillSilent says again what the silence of a node has cost, which grows, with the words that were read when it began.
+func (d *Desk) stillSilent(n *Node, text string) string {
+	_, words, said := strings.Cut(text, lastly)
+	text = d.silence(n)
+	if said {
+		text += lastly + words
+	}
+	return text
+}
+
+// silence says since when a node is silent, what it has cost since, and what it said last.
+func (d *Desk) silence(n *Node) string {
+	if n.LastSeen == nil || n.PricePerHour == nil {
+		return "it is not heard from, and has a price"
+	}
+	silent := d.Now().Sub(*n.LastSeen)
+	text := fmt.Sprintf("not heard from since %s (%s), and at %.4g an hour that has cost %.2f", n.LastSeen.UTC().Format(time.RFC3339),
+		silent.Round(time.Minute), *n.PricePerHour, max(silent.Hours(), 0)**n.PricePerHour)
+	if len(n.Notices) > 0 {
+		text += lastly + strings.Join(n.Notices, "; ")
+	}
+	return text
+}

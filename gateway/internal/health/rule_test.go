@@ -1,0 +1,176 @@
+package health_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/feed"
+	"muster/gateway/internal/health"
+)
+
+// badly has for each rule a node, or a heartbeat, that it must find. Silent is tested by itself.
+func badly() map[string]feed.Sample {
+	on := func(change func(h *wire.Hardware, g *wire.GPU)) feed.Sample { return reading(change) }
+	word := func(reason string) feed.Sample {
+		s := reading(nil)
+		s.Health = []string{reason}
+		s.HealthDetail = map[string]string{reason: "GPU 3 is gone"}
+		return s
+	}
+	crashes := reading(nil)
+	crashes.Cost = &wire.Cost{Starts: &wire.Starts{Crashes: to(4), Why: "panic: out of luck"}}
+	skewed := reading(nil)
+	skewed.SkewMillis = -45_000
+	return map[string]feed.Sample{
+		health.GPUCountDropped: word(wire.HealthGPUMissing),
+		health.ProbeHung:       word(wire.HealthProbeHung),
+		health.ProbeFailed:     word(wire.HealthProbeFailed),
+		health.GPUFault:        word(wire.HealthGPUFault),
+		health.XidCritical:     on(func(h *wire.Hardware, _ *wire.GPU) { h.Xids.Events = []wire.Xid{xid(79, start, "GPU-3")} }),
+		health.ECCUncorrected:  on(func(_ *wire.Hardware, g *wire.GPU) { g.ECC.UncorrectedVolatile = to(int64(2)) }),
+		health.RemapPending:    on(func(_ *wire.Hardware, g *wire.GPU) { g.RemappedRows.Pending = to(true) }),
+		health.RemapFailed:     on(func(_ *wire.Hardware, g *wire.GPU) { g.RemappedRows.Failure = to(true) }),
+		health.RecoveryAction:  on(func(_ *wire.Hardware, g *wire.GPU) { g.RecoveryAction = to("GPU Reset") }),
+		health.GPUHot:          hot(96),
+		health.GPUThrottled: on(func(_ *wire.Hardware, g *wire.GPU) {
+			g.Clocks.Reasons = []string{"sw_power_cap", "hw_thermal_slowdown"}
+		}),
+		health.PowerCable:     on(func(h *wire.Hardware, _ *wire.GPU) { h.Probe.Cause = wire.CausePowerCable }),
+		health.PCIeSlow:       on(func(_ *wire.Hardware, g *wire.GPU) { g.PCIe.Width = to(8) }),
+		health.NVLinkDown:     on(func(_ *wire.Hardware, g *wire.GPU) { g.NVLinks.Down = to(2) }),
+		health.FabricNotReady: on(func(_ *wire.Hardware, g *wire.GPU) { g.Fabric.State = to("in_progress") }),
+		health.DiskFull:       on(func(h *wire.Hardware, _ *wire.GPU) { h.DiskUsedMiB = to(int64(960)) }),
+		health.ClockOff:       skewed,
+		health.RenewalOverdue: reading(nil), // the node tells
+		health.AgentCrashLoop: crashes,
+	}
+}
+
+func xid(code int, at time.Time, gpu string) wire.Xid {
+	return wire.Xid{At: at, Kind: wire.XidReport, Code: &code, UUID: gpu, Text: "pid=1, name=python"}
+}
+
+// TestEveryRule: each row of the table finds what it is for, alone and not at once where it has to hold, moves a node where it is severe,
+// and is cured again.
+func TestEveryRule(t *testing.T) {
+	cases := badly()
+	for _, r := range health.Rules() {
+		t.Run(r.Name, func(t *testing.T) {
+			if r.Name == health.Silent {
+				return
+			}
+			sick, there := cases[r.Name]
+			if !there {
+				t.Fatal("no heartbeat is bad by this rule")
+			}
+			d := newWorld(t, "n-1")
+			d.hear("n-1", reading(nil))
+			d.nodes["n-1"].RenewalOverdue = r.Name == health.RenewalOverdue
+			looks := d.until("n-1", sick, []string{r.Name})
+			if looks < r.Found.Looks || time.Duration(looks-1)*pace < r.Found.For {
+				t.Errorf("found after %d looks, want at least %+v", looks, r.Found)
+			}
+			f := d.Findings("n-1")[0]
+			if f.Text == "" || f.GPU != "" != r.GPU || f.Since.Before(start) || f.Old || f.Rule.Next == "" {
+				t.Errorf("the finding is %+v", f)
+			}
+			severe := r.Severity == wire.SeveritySevere && r.Reason == ""
+			if moved := slices.Contains(d.nodes["n-1"].Reasons, r.Name); moved != severe {
+				t.Errorf("the node has the reasons %v", d.nodes["n-1"].Reasons)
+			}
+			d.nodes["n-1"].RenewalOverdue = false
+			looks = d.until("n-1", reading(nil), nil)
+			if looks < r.Cured.Looks || time.Duration(looks-1)*pace < r.Cured.For {
+				t.Errorf("cured after %d looks, want at least %+v", looks, r.Cured)
+			}
+			if len(d.nodes["n-1"].Reasons) != 0 || len(d.events("health.found")) != 1 || len(d.events("health.cured")) != 1 {
+				t.Errorf("reasons %v, %d found, %d cured", d.nodes["n-1"].Reasons, len(d.events("health.found")), len(d.events("health.cured")))
+			}
+		})
+	}
+}
+
+// until hears the same heartbeat until exactly these rules have findings, and counts.
+func (d *world) until(id string, s feed.Sample, want []string) int {
+	d.t.Helper()
+	for looks := 1; looks <= 40; looks++ {
+		d.hear(id, s)
+		if got := d.rules(id); slices.Equal(got, want) {
+			return looks
+		} else if len(got) > 1 {
+			d.t.Fatalf("findings of %v, want %v", got, want)
+		}
+	}
+	d.t.Fatalf("findings of %v after 40 looks, want %v", d.rules(id), want)
+	return 0
+}
+
+// TestTable: names are unique, and every rule says what it means, what to do, and which page says more.
+func TestTable(t *testing.T) {
+	seen := map[string]bool{}
+	for _, r := range health.Rules() {
+		if seen[r.Name] || r.Found.Looks < 1 || r.Cured.Looks < 1 {
+			t.Errorf("the rule %q is there twice, or needs no look", r.Name)
+		}
+		seen[r.Name] = true
+		for _, text := range []string{r.Meaning, r.Next} {
+			if !strings.HasSuffix(text, ".") {
+				t.Errorf("%s: %q is no sentence", r.Name, text)
+			}
+		}
+		if (r.Unit == "") != (r.Limit == 0) || r.Limit > r.Most || r.Ease >= r.Limit && r.Unit != "" || r.Topic == "" {
+			t.Errorf("%s has the limit %g %q of at most %g, eased by %g, topic %q", r.Name, r.Limit, r.Unit, r.Most, r.Ease, r.Topic)
+		}
+	}
+}
+
+// TestUnknown: what is not known finds nothing and cures nothing, and things that only look bad are none.
+func TestUnknown(t *testing.T) {
+	harmless := map[string]feed.Sample{
+		"nothing was read": {},
+		"no look was made": {Health: nil, Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeHung}}},
+		"a GPU says nothing": {Health: []string{}, Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeOK},
+			GPUs: []wire.GPU{{UUID: "GPU-3"}}}},
+		"an idle link": reading(func(_ *wire.Hardware, g *wire.GPU) {
+			g.PCIe.Generation = to(1)
+			g.UtilizationPercent = to(0.0)
+		}),
+		"unified memory": reading(func(_ *wire.Hardware, g *wire.GPU) {
+			g.MemorySource = wire.MemoryUnified
+			g.PCIe.Width = to(1)
+		}),
+		"a board without a bridge": reading(func(_ *wire.Hardware, g *wire.GPU) { g.NVLinks.Down = to(18) }),
+		"an Xid of an application": reading(func(h *wire.Hardware, _ *wire.GPU) { h.Xids.Events = []wire.Xid{xid(13, start, "GPU-3")} }),
+		"an Xid of another container": reading(func(h *wire.Hardware, _ *wire.GPU) {
+			h.Xids.Events = []wire.Xid{xid(79, start, "")}
+		}),
+		"an Xid of long ago": reading(func(h *wire.Hardware, _ *wire.GPU) {
+			h.Xids.Events = []wire.Xid{xid(79, start.Add(-25*time.Hour), "GPU-3")}
+		}),
+		"a kernel that cannot be read": reading(func(h *wire.Hardware, _ *wire.GPU) {
+			h.Xids = &wire.Xids{State: wire.KernelNotAvailable, Events: []wire.Xid{xid(79, start, "GPU-3")}}
+		}),
+	}
+	for name, s := range harmless {
+		t.Run(name, func(t *testing.T) {
+			d := newWorld(t, "n-1")
+			for range 30 {
+				d.hear("n-1", s)
+			}
+			if got := d.rules("n-1"); len(got) != 0 {
+				t.Errorf("found %v", got)
+			}
+		})
+	}
+	d := newWorld(t, "n-1")
+	d.until("n-1", hot(96), []string{health.GPUHot})
+	for range 30 {
+		d.hear("n-1", feed.Sample{})
+	}
+	if got := d.rules("n-1"); len(got) != 1 {
+		t.Errorf("after heartbeats that say nothing: %v", got)
+	}
+}

@@ -1,0 +1,192 @@
+package health
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/selector"
+	"muster/store"
+	records "muster/store/health"
+)
+
+// book has the settings of all rules. Nobody changes it: another one takes its place.
+type book map[string][]setting
+
+type setting struct {
+	records.Setting
+	terms []store.Term
+}
+
+// newBook sorts the settings of each rule, the one that wins first. A selector with more terms wins. Of two with as many, the one wins
+// that was set later.
+func newBook(rows []records.Setting) (book, error) {
+	b := book{}
+	for _, row := range rows {
+		terms, err := selector.Parse(row.Selector)
+		if err != nil {
+			return nil, err
+		}
+		b[row.Rule] = append(b[row.Rule], setting{row, terms})
+	}
+	for _, all := range b {
+		slices.SortStableFunc(all, func(x, y setting) int {
+			return cmp.Or(cmp.Compare(len(y.terms), len(x.terms)), y.SetAt.Compare(x.SetAt), strings.Compare(x.Selector, y.Selector))
+		})
+	}
+	return b, nil
+}
+
+// of is what counts for a rule on a node. One setting counts as a whole: what it leaves out is as the rule has it.
+func (b book) of(r *Rule, n *Node) (limit float64, off bool) {
+	for _, s := range b[r.Name] {
+		if !selector.Matches(s.terms, &n.Subject) {
+			continue
+		}
+		if s.Limit != nil {
+			return *s.Limit, s.Off
+		}
+		return r.Limit, s.Off
+	}
+	return r.Limit, false
+}
+
+// RuleView is a rule with its settings, the one that wins first.
+type RuleView struct {
+	Rule
+	Settings []records.Setting
+}
+
+// Rules are all rules with their settings.
+func (d *Desk) Rules() []RuleView {
+	b := *d.book.Load()
+	views := make([]RuleView, 0, len(d.rules))
+	for _, r := range d.rules {
+		v := RuleView{Rule: r}
+		for _, s := range b[r.Name] {
+			v.Settings = append(v.Settings, s.Setting)
+		}
+		views = append(views, v)
+	}
+	return views
+}
+
+// rule finds a rule by its name.
+func (d *Desk) rule(name string) (*Rule, error) {
+	for i := range d.rules {
+		if d.rules[i].Name == name {
+			return &d.rules[i], nil
+		}
+	}
+	return nil, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("no rule of health is called %.60q", name), "muster health rules shows the names")
+}
+
+// Set switches a rule off, or sets its limit, for the nodes that a selector names.
+func (d *Desk) Set(ctx context.Context, s records.Setting, by store.Actor) error {
+	r, err := d.rule(s.Rule)
+	if err != nil {
+		return err
+	}
+	if err := r.check(s); err != nil {
+		return err
+	}
+	s.SetAt = d.Now()
+	s.SetBy = by.Name
+	e := d.event("health.rule_set", by)
+	e.Detail = map[string]string{"rule": s.Rule, "selector": s.Selector, "off": strconv.FormatBool(s.Off)}
+	if s.Limit != nil {
+		e.Detail["limit"] = strconv.FormatFloat(*s.Limit, 'g', -1, 64)
+	}
+	err = d.Records.Set(ctx, s, e)
+	if errors.Is(err, store.ErrConflict) {
+		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there are %d settings of rules already", records.MostSettings),
+			"remove some with muster health unset; one selector can name many nodes")
+	}
+	if err != nil {
+		return err
+	}
+	return d.readBook(ctx)
+}
+
+// check refuses a setting that says nothing, or something that the rule does not know.
+func (r *Rule) check(s records.Setting) error {
+	terms, err := selector.Parse(s.Selector)
+	if err != nil {
+		return err
+	}
+	for _, t := range terms {
+		if t.Key == "status" || t.Key == "state" {
+			return wire.Refuse(wire.CodeBadSelector, "a rule cannot go by "+t.Key+": what it finds may change that",
+				"name the nodes by their labels, tenant, provider or name")
+		}
+	}
+	switch {
+	case s.Limit == nil && !s.Off:
+		return wire.Refuse(wire.CodeBadRequest, "the setting says nothing", `send {"off":true} or {"limit":95}`)
+	case s.Limit != nil && r.Unit == "":
+		return wire.Refuse(wire.CodeBadRequest, "the rule "+r.Name+" has no limit", "it can be switched off alone")
+	case s.Limit != nil && !(*s.Limit > r.Ease && *s.Limit <= r.Most): // turned round so that no NaN passes
+		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%g %s is no limit for the rule %s", *s.Limit, r.Unit, r.Name),
+			fmt.Sprintf("more than %g and at most %g", r.Ease, r.Most))
+	}
+	return nil
+}
+
+// Unset drops a setting.
+func (d *Desk) Unset(ctx context.Context, rule, selected string, by store.Actor) error {
+	if _, err := d.rule(rule); err != nil {
+		return err
+	}
+	e := d.event("health.rule_unset", by)
+	e.Detail = map[string]string{"rule": rule, "selector": selected}
+	err := d.Records.Unset(ctx, rule, selected, e)
+	if errors.Is(err, store.ErrConflict) {
+		return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("the rule %s has no setting for the selector %.120q", rule, selected),
+			"muster health rules -o wide shows the settings")
+	}
+	if err != nil {
+		return err
+	}
+	return d.readBook(ctx)
+}
+
+// readBook takes the settings from the database, and lets the next round close what is switched off now. One reads at a time: of two
+// changes at once, the later one has to be in what is kept.
+func (d *Desk) readBook(ctx context.Context) error {
+	d.reading.Lock()
+	defer d.reading.Unlock()
+	rows, err := d.Records.Settings(ctx)
+	if err != nil {
+		return err
+	}
+	b, err := newBook(rows)
+	if err != nil {
+		return err
+	}
+	d.book.Store(&b)
+	d.nudge(d.again)
+	return nil
+}
+
+// Ignores is true where a reason of a heartbeat does not count for a node, because the rule that stands for it is switched off there.
+func (d *Desk) Ignores(nodeID, reason string) bool {
+	b := *d.book.Load()
+	if len(b) == 0 {
+		return false
+	}
+	for i := range d.rules {
+		r := &d.rules[i]
+		if r.Reason != reason || len(b[r.Name]) == 0 {
+			continue
+		}
+		n, known := d.Node(nodeID)
+		_, off := b.of(r, &n)
+		return known && off
+	}
+	return false
+}

@@ -1,0 +1,47 @@
+package health
+
+import (
+	"bytes"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"muster/store"
+	records "muster/store/health"
+)
+
+// TestSetsAtOnce: who changes a setting reads what is on record after all who read before have kept it. So of two changes at once, the
+// later one is in what is kept.
+func TestSetsAtOnce(t *testing.T) {
+	s, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: bytes.Repeat([]byte{7}, 32)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	d, err := Open(t.Context(), Config{Records: records.New(s.Records())})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := records.Setting{Rule: GPUHot, Selector: "rack=1", Off: true}
+	second := records.Setting{Rule: GPUHot, Selector: "rack=2", Off: true, SetAt: time.Now()}
+	d.reading.Lock() // somebody else reads
+	ended := make(chan error, 1)
+	go func() { ended <- d.Set(t.Context(), first, store.Actor{}) }()
+	for rows := 0; rows == 0; { // until the first is on record
+		kept, err := d.Records.Settings(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows = len(kept)
+	}
+	if err := d.Records.Set(t.Context(), second); err != nil {
+		t.Fatal(err)
+	}
+	d.reading.Unlock()
+	if err := <-ended; err != nil {
+		t.Fatal(err)
+	}
+	if b := *d.book.Load(); len(b[GPUHot]) != 2 {
+		t.Errorf("%d of 2 settings count", len(b[GPUHot]))
+	}
+}

@@ -1,0 +1,120 @@
+package health_test
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"testing"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/health"
+	records "muster/store/health"
+)
+
+func (d *world) set(rule, selector string, limit *float64, off bool) {
+	d.t.Helper()
+	d.now = d.now.Add(time.Second)
+	if err := d.Set(d.t.Context(), records.Setting{Rule: rule, Selector: selector, Limit: limit, Off: off}, operator); err != nil {
+		d.t.Fatal(err)
+	}
+}
+
+// TestWhichSettingCounts: the one with more terms, then the later one, and it counts as a whole.
+func TestWhichSettingCounts(t *testing.T) {
+	d := newWorld(t, "n-1")
+	d.nodes["n-1"].Labels = map[string]string{"tier": "lab", "rack": "7"}
+	d.set(health.GPUHot, "", to(70.0), false)
+	d.until("n-1", hot(75), []string{health.GPUHot})
+	d.set(health.GPUHot, "tier=lab", nil, true)
+	d.Round(t.Context())
+	d.flush()
+	if got := d.rules("n-1"); len(got) != 0 || d.events("health.cured")[0].Detail["why"] == "" {
+		t.Errorf("switched off: %v", got)
+	}
+	for range 10 {
+		d.hear("n-1", hot(99))
+	}
+	if got := d.rules("n-1"); len(got) != 0 {
+		t.Errorf("found although it is off: %v", got)
+	}
+	d.set(health.GPUHot, "rack=7", to(80.0), false) // as many terms, but later
+	d.until("n-1", hot(82), []string{health.GPUHot})
+	d.set(health.GPUHot, "tier=lab,rack=7", to(120.0), false)
+	d.restart()
+	d.until("n-1", hot(99), nil)
+	if err := d.Unset(t.Context(), health.GPUHot, "tier=lab,rack=7", operator); err != nil {
+		t.Fatal(err)
+	}
+	d.until("n-1", hot(99), []string{health.GPUHot})
+	rules := d.Rules()
+	for _, r := range rules {
+		if r.Name == health.GPUHot && (len(r.Settings) != 3 || r.Settings[0].Selector != "rack=7" || r.Settings[2].Selector != "") {
+			t.Errorf("settings in this order: %+v", r.Settings)
+		}
+	}
+	if set, unset := d.events("health.rule_set"), d.events("health.rule_unset"); len(set) != 4 || len(unset) != 1 || !set[0].Security ||
+		set[0].Actor != operator.Name || set[0].Detail["limit"] != "120" || unset[0].Detail["selector"] != "tier=lab,rack=7" {
+		t.Errorf("events %+v, %+v", set, unset)
+	}
+}
+
+// TestSetRefuses names what is wrong, and what to do.
+func TestSetRefuses(t *testing.T) {
+	d := newWorld(t)
+	for _, c := range []struct {
+		set  records.Setting
+		code string
+	}{
+		{records.Setting{Rule: "gpu_sad", Off: true}, wire.CodeNotFound},
+		{records.Setting{Rule: health.GPUHot, Selector: ",", Off: true}, wire.CodeBadSelector},
+		{records.Setting{Rule: health.GPUHot, Selector: "status=online", Off: true}, wire.CodeBadSelector},
+		{records.Setting{Rule: health.GPUHot, Selector: "state!=active", Off: true}, wire.CodeBadSelector},
+		{records.Setting{Rule: health.GPUHot}, wire.CodeBadRequest},
+		{records.Setting{Rule: health.RemapFailed, Limit: to(1.0)}, wire.CodeBadRequest},
+		{records.Setting{Rule: health.GPUHot, Limit: to(5.0)}, wire.CodeBadRequest},
+		{records.Setting{Rule: health.GPUHot, Limit: to(151.0)}, wire.CodeBadRequest},
+		{records.Setting{Rule: health.GPUHot, Limit: to(math.NaN())}, wire.CodeBadRequest},
+	} {
+		wantCode(t, fmt.Sprintf("set %+v", c.set), d.Set(t.Context(), c.set, operator), c.code)
+	}
+	wantCode(t, "unset", d.Unset(t.Context(), health.GPUHot, "", operator), wire.CodeNotFound)
+	wantCode(t, "unset of no rule", d.Unset(t.Context(), "gpu_sad", "", operator), wire.CodeNotFound)
+	for i := range records.MostSettings {
+		d.set(health.GPUHot, fmt.Sprintf("n=%d", i), nil, true)
+	}
+	wantCode(t, "one too many", d.Set(t.Context(), records.Setting{Rule: health.GPUHot, Off: true}, operator), wire.CodeBadRequest)
+	if err := d.store.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if d.Set(t.Context(), records.Setting{Rule: health.GPUHot, Off: true}, operator) == nil ||
+		d.Unset(t.Context(), health.GPUHot, "n=1", operator) == nil {
+		t.Error("no error from a closed store")
+	}
+}
+
+func wantCode(t *testing.T, what string, err error, code string) {
+	t.Helper()
+	var refused *wire.ErrorDetail
+	if !errors.As(err, &refused) || refused.Code != code || refused.Hint == "" {
+		t.Errorf("%s: got %v, want %s with a hint", what, err, code)
+	}
+}
+
+// TestIgnores: a heartbeat's reason does not count where the rule that stands for it is off.
+func TestIgnores(t *testing.T) {
+	d := newWorld(t, "n-1", "n-2")
+	d.nodes["n-1"].Labels["tier"] = "lab"
+	if d.Ignores("n-1", wire.HealthGPUMissing) {
+		t.Error("ignored without a setting")
+	}
+	d.set(health.GPUCountDropped, "tier=lab", nil, true)
+	for id, want := range map[string]bool{"n-1": true, "n-2": false, "n-none": false} {
+		if got := d.Ignores(id, wire.HealthGPUMissing); got != want {
+			t.Errorf("%s: ignored %v, want %v", id, got, want)
+		}
+	}
+	if d.Ignores("n-1", wire.HealthGPUFault) || d.Ignores("n-1", "disk_full") {
+		t.Error("another reason is ignored")
+	}
+}

@@ -1,0 +1,128 @@
+package history
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// Ways to tell a roll-up's value.
+const (
+	Mean  = "mean"
+	Least = "least"
+	Most  = "most"
+)
+
+// Query asks for one metric of one node.
+type Query struct {
+	NodeID       string
+	Metric       string
+	Since, Until time.Time     // zero: an hour before Until, and now
+	Step         time.Duration // between two points; 0: as fits the time; less than a minute: the samples themselves
+	Value        string        // of a point: Mean, Least or Most; empty: Mean
+}
+
+// Series answers a Query.
+type Series struct {
+	Metric Metric
+	Step   time.Duration
+	Tracks []Track // of each GPU by its number, or of the node
+}
+
+// Track is one line of a plot.
+type Track struct {
+	GPU    string // UUID; empty: the node
+	Points []Point
+}
+
+// Point is one value, nil where nothing was heard or said.
+type Point struct {
+	At    time.Time
+	Value *float64
+}
+
+const (
+	usualSpan  = time.Hour
+	fewPoints  = 800     // of a track, where the caller names no step
+	mostPoints = 11_000  // of a track
+	mostInAll  = 400_000 // of all tracks: they are in memory together
+	rawSpan    = 3 * time.Hour
+	mostSpan   = 3 * 366 * 24 * time.Hour // the hours are kept for 400 days, and each day is a look into the file
+	minute     = time.Minute
+)
+
+// Series reads the points of a metric. They stand in the order of time. Steps are counted in UTC.
+func (b *Book) Series(ctx context.Context, q Query) (Series, error) {
+	metric, err := q.complete(b.Now())
+	if err != nil {
+		return Series{}, err
+	}
+	b.reading.RLock()
+	defer b.reading.RUnlock()
+	if b.file == nil {
+		return Series{}, wire.Refuse(wire.CodeUnavailable, "the history's file is not open", "see the gateway's log")
+	}
+	r := &reader{book: b, file: b.file, q: q, metric: metric}
+	answer, err := r.read(ctx)
+	return answer, b.note(err)
+}
+
+// complete fills in what the query leaves out, and refuses what cannot be answered.
+func (q *Query) complete(now time.Time) (Metric, error) {
+	if q.Until.IsZero() {
+		q.Until = now
+	}
+	if q.Since.IsZero() {
+		q.Since = q.Until.Add(-usualSpan)
+	}
+	if q.Value == "" {
+		q.Value = Mean
+	}
+	bad := func(message, hint string) (Metric, error) {
+		return Metric{}, wire.Refuse(wire.CodeBadRequest, message, hint)
+	}
+	switch {
+	case q.Value != Mean && q.Value != Least && q.Value != Most:
+		return bad(fmt.Sprintf("the value %.40q is not known", q.Value), "write mean, least or most")
+	case !q.Since.Before(q.Until):
+		return bad("the time begins after its end", "let since be before until")
+	case q.Until.Sub(q.Since) > mostSpan:
+		return bad("the time is longer than 3 years", "the history keeps 400 days: ask for a shorter time")
+	case q.Step > 0 && q.Until.Sub(q.Since)/q.Step > mostPoints:
+		return bad(fmt.Sprintf("these are more than %d points", mostPoints), "ask for a larger step or a shorter time")
+	}
+	var names []string
+	for _, m := range Metrics() {
+		if m.Name == q.Metric {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	return bad(fmt.Sprintf("there is no metric %.60q", q.Metric), "the metrics are "+strings.Join(names, ", "))
+}
+
+// steps are those that are chosen from, in their order.
+func steps() []time.Duration {
+	return []time.Duration{minute, 2 * minute, 5 * minute, 10 * minute, 15 * minute, 30 * minute, time.Hour, 2 * time.Hour, 6 * time.Hour,
+		12 * time.Hour, 24 * time.Hour}
+}
+
+// choose gives the step that is wanted, and whether the samples themselves are.
+func (q *Query) choose() (step time.Duration, raw bool) {
+	span := q.Until.Sub(q.Since)
+	if q.Step > 0 {
+		return roundUp(q.Step, minute), q.Step < minute
+	}
+	all := steps()
+	for _, step := range all {
+		if span/step <= fewPoints {
+			return step, span <= rawSpan
+		}
+	}
+	return roundUp(span/fewPoints, all[len(all)-1]), false
+}
+
+func roundUp(d, unit time.Duration) time.Duration { return (d + unit - 1) / unit * unit }

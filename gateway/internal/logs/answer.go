@@ -1,0 +1,74 @@
+package logs
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// Answer sends lines to a reader, a JSON object in each line.
+type Answer struct {
+	To    http.ResponseWriter // one that is patient
+	Type  string              // Content-Type
+	Now   func() time.Time
+	begun bool
+}
+
+// Lines sends lines, and an empty line where there are none.
+func (a *Answer) Lines(lines []wire.LogLine) error {
+	a.begin()
+	text := make([]byte, 0, 4<<10)
+	for _, l := range lines {
+		raw, err := json.Marshal(l)
+		if err != nil {
+			return err
+		}
+		text = append(append(text, raw...), '\n')
+	}
+	if len(lines) == 0 {
+		text = append(text, '\n')
+	}
+	if _, err := a.To.Write(text); err != nil {
+		return err
+	}
+	control := http.NewResponseController(a.To)
+	if err := control.Flush(); err != nil && !errors.Is(err, errors.ErrUnsupported) {
+		return err
+	}
+	_ = control.SetWriteDeadline(time.Time{}) // a writer of a test has none
+	return nil
+}
+
+func (a *Answer) begin() {
+	if a.begun {
+		return
+	}
+	a.begun = true
+	h := a.To.Header()
+	h.Set("Content-Type", a.Type)
+	h.Set("Cache-Control", "no-store, no-transform")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("X-Accel-Buffering", "no") // nginx would keep it back
+	a.To.WriteHeader(http.StatusOK)
+}
+
+// End says how the reading ended. A refusal that comes late becomes the last line. Any other end is no end of the log: the answer is cut,
+// so that the reader can tell, and comes again.
+func (a *Answer) End(err error) error {
+	var said *wire.ErrorDetail
+	switch {
+	case err == nil:
+		a.begin()
+		return nil
+	case !a.begun:
+		return err
+	case errors.As(err, &said):
+		if a.Lines([]wire.LogLine{notice(a.Now(), "error", said.Message+"; "+said.Hint)}) == nil {
+			return nil
+		}
+	}
+	panic(http.ErrAbortHandler)
+}

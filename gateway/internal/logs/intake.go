@@ -1,0 +1,230 @@
+package logs
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/pipe"
+	"muster/agent/sign"
+	"muster/agent/wire"
+)
+
+// Bounds of what a node sends.
+const (
+	longestText  = 6*wire.MaxLogLine + 128<<10 // bytes of JSON of one line: each byte of its message may be an escape
+	mostLevel    = 8                           // bytes
+	mostName     = 64                          // bytes of a field's name
+	mostFields   = 16 << 10                    // bytes of all fields of a line
+	mostSaid     = 400                         // bytes of a node's word about why a session ended
+	bytesASecond = 8 << 20                     // that are read of one session; what a node sends beyond that waits there
+)
+
+// intake reads the frames of one session of logs.
+type intake struct {
+	from   io.ReadCloser
+	frames *pipe.Frames
+	source string
+	now    func() time.Time
+	begun  func() // called when the node says that it has begun; nil: nobody asks
+
+	rest []byte // of a line that has not ended
+	lost bool   // the line is longer than any can be: what comes up to its end is left out
+
+	taken int // bytes in this second
+	since time.Time
+}
+
+func newIntake(from io.ReadCloser, source string, now func() time.Time) *intake {
+	return &intake{from: from, frames: pipe.NewFrames(from), source: source, now: now, since: now()}
+}
+
+// next gives the next lines. The error is io.EOF where the log has ended.
+func (i *intake) next(ctx context.Context) ([]wire.LogLine, error) {
+	for {
+		kind, data, err := i.frames.Next()
+		if err != nil {
+			return nil, gone(err)
+		}
+		switch kind {
+		case pipe.FrameReady:
+			if i.begun != nil {
+				i.begun()
+			}
+		case pipe.FrameOutput:
+			if err := i.pace(ctx, len(data)); err != nil {
+				return nil, err
+			}
+			if lines := i.take(data); len(lines) > 0 {
+				return lines, nil
+			}
+		case pipe.FrameRefused:
+			return nil, refusal(data)
+		case pipe.FrameExit:
+			return nil, ending(data)
+		}
+	}
+}
+
+// pace holds up a node that sends faster than one node may.
+func (i *intake) pace(ctx context.Context, n int) error {
+	i.taken += n
+	if i.taken < bytesASecond {
+		return nil
+	}
+	left := time.Second - i.now().Sub(i.since)
+	i.taken = 0
+	if left > 0 && left <= time.Second {
+		timer := time.NewTimer(left)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
+	}
+	i.since = i.now()
+	return nil
+}
+
+// take cuts what came into lines.
+func (i *intake) take(data []byte) []wire.LogLine {
+	var lines []wire.LogLine
+	for len(data) > 0 {
+		head, tail, whole := bytes.Cut(data, []byte("\n"))
+		data = tail
+		if len(i.rest)+len(head) > longestText {
+			i.lost = true
+			i.rest = nil
+		}
+		if !i.lost {
+			i.rest = append(i.rest, head...)
+		}
+		if !whole {
+			break
+		}
+		if i.lost {
+			lines = append(lines, i.unread("the node sent a line that is longer than any can be"))
+		} else if len(i.rest) > 0 {
+			lines = append(lines, i.read(i.rest))
+		}
+		i.rest = nil
+		i.lost = false
+	}
+	return lines
+}
+
+// read reads one line. What is no line becomes one that says so.
+func (i *intake) read(text []byte) wire.LogLine {
+	var l wire.LogLine
+	if err := sign.DecodeOnce(text, &l); err != nil {
+		return i.unread("the node sent something that is no line of a log")
+	}
+	at := i.now().UTC()
+	l.Received = &at
+	l.Source = i.source
+	if y := l.Time.Year(); l.Time.IsZero() || y < 1 || y > 9999 {
+		l.Time = at
+	}
+	if !slices.Contains(wire.LogLevels(), l.Level) {
+		l.Level = ""
+	}
+	l.Cut = min(max(l.Cut, 0), wire.MaxNumber)
+	l.Dropped = min(max(l.Dropped, 0), wire.MaxNumber)
+	if over := len(l.Message) - wire.MaxLogLine; over > 0 {
+		l.Message = strings.ToValidUTF8(l.Message[:wire.MaxLogLine], "")
+		l.Cut = min(l.Cut+over, wire.MaxNumber)
+	}
+	l.Fields = bounded(l.Fields)
+	return l
+}
+
+// bounded leaves out fields that are too many or too large, in the order of their names.
+func bounded(fields map[string]string) map[string]string {
+	size := 0
+	kept := map[string]string{}
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		size += len(name) + len(fields[name])
+		if len(kept) == wire.MaxLogFields || size > mostFields {
+			break
+		}
+		if name != "" && len(name) <= mostName {
+			kept[name] = fields[name]
+		}
+	}
+	if len(kept) == 0 {
+		return nil
+	}
+	return kept
+}
+
+// unread stands for a line that could not be read.
+func (i *intake) unread(why string) wire.LogLine {
+	at := i.now().UTC()
+	return wire.LogLine{Time: at, Received: &at, Source: i.source, Level: "warn", Message: why, Dropped: 1}
+}
+
+// fieldsText is the fields in the order of their names.
+func fieldsText(fields map[string]string) string {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(fields)) {
+		fmt.Fprintf(&text, "%s=%s\x00", name, fields[name])
+	}
+	return text.String()
+}
+
+// errGone says that a session ended although the log did not.
+var errGone = errors.New("the node is not heard from")
+
+// gone is the error of a session that broke off.
+func gone(err error) error {
+	var said *wire.ErrorDetail
+	if errors.As(err, &said) {
+		return fmt.Errorf("%w: %s", errGone, said.Message) // its code is about the session, not about the log
+	}
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return errGone
+	}
+	return fmt.Errorf("%w: %w", errGone, err)
+}
+
+// refusal is a node's word that it does not read this log. Of its code only those count that a node can mean.
+func refusal(data []byte) error {
+	var said wire.SessionRefused
+	if sign.DecodeOnce(data, &said) != nil {
+		return errGone
+	}
+	message := "the node refused: " + clipped(said.Message)
+	switch said.Code {
+	case wire.CodeTaskForbidden:
+		return wire.Refuse(said.Code, message, "its own policy file decides (/etc/muster/policy.json there); muster help logs has the rule")
+	case wire.CodeNotFound:
+		return wire.Refuse(said.Code, message, "muster help logs lists the sources; agent and kernel are on every node")
+	case wire.CodeTaskTypeUnknown, wire.CodeTaskParamsInvalid:
+		return wire.Refuse(said.Code, message, "is its agent too old? muster node show says its version, muster release updates it")
+	}
+	return wire.Refuse(wire.CodeUnavailable, message, "try again; muster node show says how the node is")
+}
+
+// ending is how a session says that it is over.
+func ending(data []byte) error {
+	var exit pipe.Exit
+	if err := json.Unmarshal(data, &exit); err != nil {
+		return errGone
+	}
+	if exit.Error == "" && exit.Code == 0 {
+		return io.EOF
+	}
+	return fmt.Errorf("%w: it stopped reading: %s", errGone, clipped(exit.Error))
+}
+
+func clipped(text string) string {
+	return strings.ToValidUTF8(text[:min(len(text), mostSaid)], "")
+}

@@ -1,0 +1,90 @@
+package metrics
+
+import (
+	"encoding/json"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+
+	"muster/agent/wire"
+	"muster/store/releases"
+)
+
+// TestDashboard: what Grafana needs to import it: a variable for the data source, which every panel uses, and places that do not overlap.
+func TestDashboard(t *testing.T) {
+	type source struct{ UID string }
+	var d struct {
+		Title      string
+		Templating struct{ List []struct{ Name, Type string } }
+		Panels     []struct {
+			ID         int
+			Type       string
+			Title      string
+			Datasource source
+			GridPos    struct{ X, Y, W, H int }
+			Targets    []struct {
+				Expr, RefID string
+				Datasource  source
+			}
+		}
+	}
+	if err := json.Unmarshal([]byte(dashboard), &d); err != nil {
+		t.Fatal(err)
+	}
+	if len(d.Templating.List) == 0 || d.Templating.List[0].Type != "datasource" || d.Templating.List[0].Name != "datasource" {
+		t.Errorf("variables: %+v", d.Templating.List)
+	}
+	places := map[[2]int]string{}
+	ids := map[int]bool{}
+	for _, p := range d.Panels {
+		if p.Type != "row" && (p.Datasource.UID != "${datasource}" || len(p.Targets) == 0) || ids[p.ID] {
+			t.Errorf("panel %q: %+v", p.Title, p)
+		}
+		ids[p.ID] = true
+		for _, target := range p.Targets {
+			if target.Datasource.UID != "${datasource}" || target.Expr == "" || target.RefID == "" {
+				t.Errorf("panel %q: %+v", p.Title, target)
+			}
+		}
+		for x := p.GridPos.X; x < p.GridPos.X+p.GridPos.W; x++ {
+			for y := p.GridPos.Y; y < p.GridPos.Y+p.GridPos.H; y++ {
+				if before := places[[2]int{x, y}]; before != "" || x >= 24 {
+					t.Errorf("%q lies on %q, or beyond the edge", p.Title, before)
+				}
+				places[[2]int{x, y}] = p.Title
+			}
+		}
+	}
+}
+
+// TestRules: each rule has its tests for promtool, one in which it fires and one in which it must not; it says what to do; the words that
+// it asks for are words of the gateway.
+func TestRules(t *testing.T) {
+	tests, err := os.ReadFile("testdata/alerts_test.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	names := regexp.MustCompile(`- alert: (\w+)`).FindAllStringSubmatch(alerts, -1)
+	for _, name := range names {
+		calm := "alertname: " + name[1] + ", exp_alerts: []"
+		fires := "alertname: " + name[1] + "\n        exp_alerts:\n          - exp_labels:"
+		if strings.Count(string(tests), calm) != 1 || strings.Count(string(tests), fires) != 1 {
+			t.Errorf("%s is not tried both ways", name[1])
+		}
+	}
+	n := len(names)
+	if n < 12 || strings.Count(alerts, "summary: ") != n || strings.Count(alerts, "description: ") != n ||
+		strings.Count(alerts, "severity: w")+
+			strings.Count(alerts, "severity: critical") != n {
+		t.Errorf("%d rules, and not each has a summary, a description and a severity", n)
+	}
+	for word, named := range map[string]string{
+		wire.StateDrained: "state=", wire.StateUnavailable: "state=", releases.Halted: "state=", wire.ReasonConflict: "reason=",
+		wire.SeveritySevere: "severity=",
+	} {
+		if !strings.Contains(alerts, named+`"`+word+`"`) {
+			t.Errorf("no rule asks for %s%q", named, word)
+		}
+	}
+}

@@ -1,0 +1,43 @@
+package metrics
+
+import (
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/overview"
+	"muster/gateway/internal/selector"
+)
+
+// query reads the parameters of a route. It refuses one that the route does not know, and one that is there twice.
+func (c *call) query(known ...string) (url.Values, error) {
+	values, err := url.ParseQuery(c.r.URL.RawQuery)
+	if err != nil {
+		return nil, wire.Refuse(wire.CodeBadRequest, "the query string is malformed", "encode it as application/x-www-form-urlencoded")
+	}
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		if !slices.Contains(known, name) || len(values[name]) > 1 {
+			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %.60q is unknown here, or stands more than once", name),
+				"these are known: "+strings.Join(known, ", "))
+		}
+	}
+	return values, nil
+}
+
+// pick reads which nodes the caller wants.
+func (c *call) pick(more ...string) (q overview.Query, err error) {
+	values, err := c.query(append([]string{"selector", "tenant"}, more...)...)
+	if err != nil {
+		return q, err
+	}
+	if q.Tenant, err = c.caller.Within(values.Get("tenant")); err != nil {
+		return q, err
+	}
+	if q.Terms, err = selector.Parse(values.Get("selector")); err != nil {
+		return q, err
+	}
+	return q, selector.Check("", "", q.Terms)
+}

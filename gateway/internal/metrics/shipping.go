@@ -1,0 +1,56 @@
+package metrics
+
+import (
+	"maps"
+	"slices"
+	"time"
+)
+
+// Shipping is how a rule of log shipping does.
+type Shipping struct {
+	Rule        string
+	Sent        int64
+	Dropped     map[string]int64 // lines, by reason
+	Waiting     int64
+	BufferBytes int64
+	Lag         time.Duration
+	Failing     bool
+}
+
+// ofRules makes a family with one value for each rule.
+func ofRules(name, kind, help string, get func(Shipping) float64) gatewayFamily {
+	return gatewayFamily{family{name, kind, help}, func(t *text, w *whole) {
+		for _, s := range w.Shipping {
+			t.label("rule", s.Rule)
+			t.value(get(s))
+		}
+	}}
+}
+
+func shippingFamilies() []gatewayFamily {
+	return []gatewayFamily{
+		ofRules("muster_log_shipping_lines_total", counter, "Log lines that a rule's sink took.",
+			func(s Shipping) float64 { return float64(s.Sent) }),
+		{family{"muster_log_shipping_dropped_lines_total", counter, "Log lines that did not get to a rule's sink, by reason."}, sayDropped},
+		ofRules("muster_log_shipping_waiting_lines", gauge, "Log lines that wait in a rule's buffer.",
+			func(s Shipping) float64 { return float64(s.Waiting) }),
+		ofRules("muster_log_shipping_buffer_bytes", gauge, "Size of a rule's buffer.",
+			func(s Shipping) float64 { return float64(s.BufferBytes) }),
+		ofRules("muster_log_shipping_lag_seconds", gauge, "How old the oldest line is that waits in a rule's buffer.",
+			func(s Shipping) float64 { return s.Lag.Seconds() }),
+		ofRules("muster_log_shipping_failing", gauge, "Whether a rule's sink takes nothing now: 1 or 0.",
+			func(s Shipping) float64 { return flag(s.Failing) }),
+		{family{"muster_log_shipping_held_batches_total", counter, "Batches that nodes above their rate were asked to send later, by tenant."},
+			func(t *text, w *whole) { t.counts("tenant", w.HeldBatches) }},
+	}
+}
+
+func sayDropped(t *text, w *whole) {
+	for _, s := range w.Shipping {
+		for _, reason := range slices.Sorted(maps.Keys(s.Dropped)) {
+			t.label("rule", s.Rule)
+			t.label("reason", reason)
+			t.value(float64(s.Dropped[reason]))
+		}
+	}
+}

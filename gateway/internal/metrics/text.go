@@ -1,0 +1,133 @@
+package metrics
+
+import (
+	"bufio"
+	"io"
+	"strconv"
+	"unicode/utf8"
+)
+
+// TextType is the media type of the text format.
+const TextType = "text/plain; version=0.0.4; charset=utf-8"
+
+// Kinds of a family.
+const (
+	gauge   = "gauge"
+	counter = "counter"
+)
+
+// family is what all samples of one metric have in common.
+type family struct {
+	name string
+	kind string
+	help string
+}
+
+const (
+	mostLabel = 200       // bytes of a label's value
+	piece     = 32 << 10  // bytes that are collected before they are sent
+	lineSize  = 512       // bytes of a usual line
+	replaced  = "\uFFFD"  // stands for bytes that are no UTF-8: with these, Prometheus would refuse the whole answer
+	headings  = "# HELP " // begins a family
+)
+
+// text writes metrics in Prometheus's text format 0.0.4: for each family its help and type, then its samples. A family without samples
+// is left out. It keeps no more than one piece in memory.
+type text struct {
+	to     *bufio.Writer
+	family family
+	headed bool
+	line   []byte
+	cut    int // labels whose value was too long
+}
+
+func newText(to io.Writer) *text {
+	return &text{to: bufio.NewWriterSize(to, piece), line: make([]byte, 0, lineSize)}
+}
+
+// begin begins a family.
+func (t *text) begin(f family) {
+	t.family = f
+	t.headed = false
+}
+
+// label adds a label to the next sample.
+func (t *text) label(name, value string) {
+	separator := byte(',')
+	if len(t.line) == 0 {
+		t.line = append(t.line, t.family.name...)
+		separator = '{'
+	}
+	t.line = append(t.line, separator)
+	t.line = append(t.line, name...)
+	t.line = append(t.line, `="`...)
+	if len(value) > mostLabel {
+		value = shorten(value)
+		t.cut++
+	}
+	t.line = appendEscaped(t.line, value)
+	t.line = append(t.line, '"')
+}
+
+// value ends a sample, whose labels were given before.
+func (t *text) value(v float64) {
+	if !t.headed {
+		t.head()
+	}
+	if len(t.line) == 0 {
+		t.line = append(t.line, t.family.name...)
+	} else {
+		t.line = append(t.line, '}')
+	}
+	t.line = append(t.line, ' ')
+	t.line = strconv.AppendFloat(t.line, v, 'g', -1, 64)
+	t.line = append(t.line, '\n')
+	_, _ = t.to.Write(t.line) // the writer keeps its first error, and end returns it
+	t.line = t.line[:0]
+}
+
+func (t *text) head() {
+	t.headed = true
+	f := t.family
+	for _, part := range [...]string{headings, f.name, " ", f.help, "\n# TYPE ", f.name, " ", f.kind, "\n"} {
+		_, _ = t.to.WriteString(part) // as in value
+	}
+}
+
+// end sends the rest.
+func (t *text) end() error { return t.to.Flush() }
+
+// shorten cuts a value between two runes.
+func shorten(value string) string {
+	n := mostLabel
+	for n > 0 && !utf8.RuneStart(value[n]) {
+		n--
+	}
+	return value[:n]
+}
+
+// appendEscaped adds a label's value.
+func appendEscaped(line []byte, value string) []byte {
+	for i := 0; i < len(value); {
+		switch c := value[i]; {
+		case c == '\n':
+			line = append(line, `\n`...)
+			i++
+		case c == '\\' || c == '"':
+			line = append(line, '\\', c)
+			i++
+		case c < utf8.RuneSelf:
+			line = append(line, c)
+			i++
+		default:
+			r, size := utf8.DecodeRuneInString(value[i:])
+			if r == utf8.RuneError && size == 1 {
+				line = append(line, replaced...)
+			} else {
+				line = append(line, value[i:i+size]...)
+			}
+			i += size
+		}
+	}
+	return line
+}

@@ -1,0 +1,105 @@
+package overview
+
+import (
+	"context"
+	"time"
+
+	"muster/gateway/internal/glance"
+)
+
+// pace is the least time between two answers of a watch.
+const pace = time.Second
+
+// Watch tells one reader what changes. It is for one goroutine.
+type Watch struct {
+	picture *Picture
+	query   Query
+	retired bool
+	seen    uint64    // version of the picture that the reader knows
+	shown   places    // of the nodes that it has
+	last    time.Time // when it was answered last
+}
+
+// Watch begins with what the picture has now. A reader first makes a watch and then asks for the rows: so nothing falls between the two.
+// A change that is in the rows already may come again.
+func (p *Picture) Watch(q Query) *Watch {
+	w := &Watch{picture: p, query: q, retired: q.retired()}
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	w.seen = p.version
+	for _, n := range p.order {
+		if q.picks(n.glance, w.retired) {
+			w.shown.add(n.place)
+		}
+	}
+	return w
+}
+
+// Next waits until something has changed that the query picks. It returns each node once, as it is now, however often it changed, and the
+// ids of nodes that the query picks no more. It answers once in a second at most. The error is that of ctx.
+func (w *Watch) Next(ctx context.Context) (changed []*glance.Node, gone []string, err error) {
+	for {
+		if err := wait(ctx, pace-time.Since(w.last)); err != nil {
+			return nil, nil, err
+		}
+		changed, gone, news := w.look()
+		w.last = time.Now() // also where nothing is for this reader: looking costs something too
+		if len(changed)+len(gone) > 0 {
+			return changed, gone, nil
+		}
+		select {
+		case <-news:
+		case <-ctx.Done():
+			return nil, nil, ctx.Err()
+		}
+	}
+}
+
+func wait(ctx context.Context, d time.Duration) error {
+	if d <= 0 {
+		return ctx.Err()
+	}
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// look collects what is newer than the reader knows. news is closed when there is more.
+func (w *Watch) look() (changed []*glance.Node, gone []string, news <-chan struct{}) {
+	p := w.picture
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	for n := p.newest; n != nil && n.version > w.seen; n = n.older {
+		g := n.glance
+		switch {
+		case w.query.picks(g, w.retired):
+			changed = append(changed, g)
+			w.shown.add(n.place)
+		case w.shown.has(n.place):
+			gone = append(gone, g.ID)
+			w.shown.remove(n.place)
+		}
+	}
+	w.seen = p.version
+	return changed, gone, p.news
+}
+
+// places is a set of nodes, a bit for each: a picture has many readers, and each of them may look at all nodes.
+type places []uint64
+
+func (p *places) add(place int) {
+	for place/64 >= len(*p) {
+		*p = append(*p, 0)
+	}
+	(*p)[place/64] |= 1 << (place % 64)
+}
+
+func (p places) has(place int) bool { return place/64 < len(p) && p[place/64]&(1<<(place%64)) != 0 }
+
+// remove takes out one that is in the set.
+func (p places) remove(place int) { p[place/64] &^= 1 << (place % 64) }

@@ -1,0 +1,103 @@
+package overview_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/gateway/internal/overview"
+	"muster/store"
+)
+
+// next is the next answer of a watch within a minute: names that changed, and ids that are gone.
+func (h *house) next(w *overview.Watch) string {
+	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
+	defer cancel()
+	changed, gone, err := w.Next(ctx)
+	if err != nil {
+		return err.Error()
+	}
+	return names(changed) + fmt.Sprint(gone)
+}
+
+// TestWatch: each node once, as it is now, and never one of another tenant.
+func TestWatch(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		for _, name := range []string{"a", "b"} {
+			h.node(store.Node{Name: name, Tenant: "x"}, nil)
+		}
+		h.node(store.Node{Name: "other", Tenant: "y"}, nil)
+		h.reload()
+		all := h.picture.Watch(overview.Query{Tenant: "x"})
+		online := h.picture.Watch(overview.Query{Tenant: "x", Status: "online"})
+		if got := h.next(all); got != context.DeadlineExceeded.Error() {
+			t.Errorf("nothing has changed: %s", got)
+		}
+		for i := range 5 {
+			h.beat("a", h.reading(gpu(0, i)))
+		}
+		h.beat("other", h.reading(gpu(0, 1)))
+		h.beat("b", "")
+		if got := h.next(all); got != "[b a][]" {
+			t.Errorf("got %s", got)
+		}
+		if got := h.next(online); got != "[b a][]" {
+			t.Errorf("online: got %s", got)
+		}
+		h.beat("other", h.reading(gpu(0, 2)))
+		if got := h.next(online); got != context.DeadlineExceeded.Error() {
+			t.Errorf("of another tenant: %s", got)
+		}
+		h.move("a", "active", "retired")
+		h.reload()
+		if got := h.next(online); got != "[][id-a]" {
+			t.Errorf("gone: got %s", got)
+		}
+		h.reload()
+		if got := h.next(online); got != context.DeadlineExceeded.Error() {
+			t.Errorf("read again without a change: %s", got)
+		}
+	})
+}
+
+// TestWatchPace: one answer in a second at most, and none is lost meanwhile. A reader that leaves is told so.
+func TestWatchPace(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.node(store.Node{Name: "a", Tenant: "x"}, nil)
+		h.reload()
+		w := h.picture.Watch(overview.Query{})
+		ctx, cancel := context.WithCancel(t.Context())
+		answers := 0
+		last := 0.0
+		ended := make(chan error)
+		go func() {
+			for {
+				changed, _, err := w.Next(ctx)
+				if err != nil {
+					ended <- err
+					return
+				}
+				answers++
+				last = *changed[0].GPUs[0].UtilizationPercent
+			}
+		}()
+		for i := range 100 {
+			h.beat("a", h.reading(gpu(0, i)))
+			time.Sleep(50 * time.Millisecond)
+		}
+		time.Sleep(2 * time.Second)
+		synctest.Wait()
+		if answers < 5 || answers > 7 || last != 99 {
+			t.Errorf("%d answers in 5 seconds, the last with %v", answers, last)
+		}
+		cancel()
+		if err := <-ended; !errors.Is(err, context.Canceled) {
+			t.Error(err)
+		}
+	})
+}

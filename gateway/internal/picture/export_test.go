@@ -1,0 +1,8 @@
+package picture
+
+// For tests of this package.
+var (
+	GaugeOf    = gaugeOf
+	SheetNames = sheetNames
+	Amount     = amount
+)

@@ -1,0 +1,64 @@
+package picture
+
+import (
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/glance"
+)
+
+// Tile is one figure of the whole fleet. web/assets/fleetorder.js counts the same from what it has.
+type Tile struct {
+	Name string // for scripts
+	Big  string
+	Text string
+	Bad  bool
+}
+
+// TilesOf are the figures in their order.
+func TilesOf(t glance.Totals) []Tile {
+	nodes := Tile{Name: "nodes", Big: Many(t.Nodes), Text: statusText(t), Bad: t.Statuses[wire.StatusStale] > 0}
+	gpus := Tile{Name: "gpus", Big: Many(t.GPUsSeen) + " of " + Many(t.GPUsExpected), Text: "GPUs seen of those expected",
+		Bad: t.GPUsSeen < t.GPUsExpected}
+	if t.GPUsExpected == 0 {
+		gpus.Big = Many(t.GPUsSeen)
+		gpus.Text = "GPUs seen"
+	}
+	if t.GPUsUnknown > 0 {
+		gpus.Text = "GPUs seen; " + Many(t.GPUsUnknown) + " nodes without a reading"
+	}
+	busy := Tile{Name: "utilization", Big: Unknown, Text: "mean utilisation"}
+	if t.UtilizationPercent != nil {
+		busy.Big = whole(*t.UtilizationPercent) + " %"
+	}
+	memory := Tile{Name: "memory", Big: Unknown, Text: "GPU memory used"}
+	if t.MemoryMiB > 0 {
+		memory.Big = usedText(t.MemoryUsedMiB, t.MemoryMiB)
+		memory.Text = "of " + gibText(t.MemoryMiB) + " GPU memory"
+	}
+	power := Tile{Name: "power", Big: Unknown, Text: "power of the GPUs"}
+	if t.PowerWatts > 0 {
+		power.Big = wattText(t.PowerWatts)
+	}
+	price := Tile{Name: "price", Big: Unknown, Text: "price per hour"}
+	if t.Priced > 0 {
+		price.Big = hundredth(t.PricePerHour)
+		price.Text = "per hour, " + Many(t.Priced) + " nodes have a price"
+	}
+	idle := Tile{Name: "idle", Big: Many(t.GPUsIdle), Text: "idle GPUs"}
+	if t.GPUsSeen == 0 && t.GPUsUnknown > 0 {
+		idle.Big = Unknown
+	}
+	return []Tile{nodes, gpus, busy, memory, power, idle, price}
+}
+
+// statusText names the statuses that there are, the good one first.
+func statusText(t glance.Totals) string {
+	var parts []string
+	for _, status := range []string{wire.StatusOnline, wire.StatusStale, wire.StatusPending} {
+		if n := t.Statuses[status]; n > 0 {
+			parts = append(parts, Many(n)+" "+status)
+		}
+	}
+	return strings.Join(append([]string{"nodes"}, parts...), " · ")
+}

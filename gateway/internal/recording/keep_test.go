@@ -1,0 +1,187 @@
+package recording_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/recording"
+)
+
+// TestFull: a recording stays below its bound, says when it is full, and has its end.
+func TestFull(t *testing.T) {
+	folder := t.TempDir()
+	c := config(folder)
+	c.Most = recording.Least
+	s := open(t, c)
+	id := wire.NewSessionID()
+	tape, err := s.Begin(meta(id))
+	must(t, err)
+	count := 0
+	for err == nil {
+		err = tape.Output(noon(), bytes.Repeat([]byte("\x1b"), 100))
+		count++
+	}
+	if again := tape.Output(noon(), []byte("x")); !errors.Is(err, recording.ErrFull) || !errors.Is(again, recording.ErrFull) {
+		t.Errorf("after %d pieces: %v, then %v", count, err, again)
+	}
+	must(t, tape.End(noon(), strings.Repeat("\x1b", 5000)))
+	if n := size(t, filepath.Join(folder, id+".cast")); n > c.Most || n < c.Most/2 {
+		t.Errorf("the file has %d bytes of %d", n, c.Most)
+	}
+	if got, p := played(t, s, id); p.State != recording.Complete || len(got) != 100*(count-1) {
+		t.Errorf("%s, %d bytes after %d pieces", p.State, len(got), count)
+	}
+}
+
+// TestFullDisk: the session is told, what was written before is read, and no half part stays in the file.
+func TestFullDisk(t *testing.T) {
+	folder := t.TempDir()
+	if err := syscall.Mount("none", folder, "tmpfs", 0, "size=64k"); err != nil {
+		t.Skipf("needs root: %v", err)
+	}
+	t.Cleanup(func() { must(t, syscall.Unmount(folder, syscall.MNT_DETACH)) })
+	s := open(t, config(folder))
+	id := wire.NewSessionID()
+	tape, err := s.Begin(meta(id))
+	must(t, err)
+	shown := 0
+	for err == nil {
+		err = tape.Output(noon(), bytes.Repeat([]byte("x"), 1000))
+		shown += 1000
+	}
+	if !errors.Is(err, recording.ErrUnwritten) || !errors.Is(err, syscall.ENOSPC) {
+		t.Errorf("on a full disk: %v", err)
+	}
+	ballast := filepath.Join(folder, "ballast")
+	if err := os.WriteFile(ballast, make([]byte, 64<<10), 0o600); !errors.Is(err, syscall.ENOSPC) {
+		t.Fatalf("the disk is not full: %v", err)
+	}
+	if _, err := s.Begin(meta(wire.NewSessionID())); !errors.Is(err, recording.ErrUnwritten) {
+		t.Errorf("a new one on a full disk: %v", err)
+	}
+	must(t, os.Remove(ballast))
+	if err := tape.End(noon(), ""); !errors.Is(err, recording.ErrUnwritten) {
+		t.Errorf("its end: %v", err)
+	}
+	got, p := played(t, s, id)
+	if p.State != recording.CutOff || len(got) == 0 || len(got) < shown-40_000 {
+		t.Errorf("%s, %d bytes of %d", p.State, len(got), shown)
+	}
+	if left, _ := filepath.Glob(filepath.Join(folder, "*")); len(left) != 1 {
+		t.Errorf("the folder has %q", left)
+	}
+}
+
+// TestFind: what is no session's id reaches no file.
+func TestFind(t *testing.T) {
+	s := open(t, config(t.TempDir()))
+	var said *wire.ErrorDetail
+	if _, err := s.Find(wire.NewSessionID()); !errors.As(err, &said) || said.Code != wire.CodeNotFound {
+		t.Errorf("no recording: %v", err)
+	}
+	for _, id := range []string{"", "../x", "s-../../etc/passwd", "s-abc"} {
+		_, err := s.Find(id)
+		_, errBegin := s.Begin(meta(id))
+		if err == nil || errBegin == nil {
+			t.Errorf("%q: %v, %v", id, err, errBegin)
+		}
+	}
+	id := wire.NewSessionID()
+	take(t, s, id)
+	if _, err := s.Begin(meta(id)); !errors.Is(err, fs.ErrExist) {
+		t.Errorf("the same session twice: %v", err)
+	}
+}
+
+// TestPrune: the old ones go, then the oldest while all are too large; a live one stays, and so does what is no recording.
+func TestPrune(t *testing.T) {
+	folder := t.TempDir()
+	var told []string
+	c := config(folder)
+	c.Keep = 24 * time.Hour
+	c.Dropped = func(_ context.Context, why string, count int, bytes int64) error {
+		told = append(told, fmt.Sprintf("%s: %d, %v", why, count, bytes > 0))
+		return nil
+	}
+	s := open(t, c)
+	ids := make([]string, 5)
+	for i := range ids {
+		ids[i] = wire.NewSessionID()
+		take(t, s, ids[i], "text")
+		end := noon().Add(-time.Duration(30-10*i) * time.Hour) // 30 h, 20 h, 10 h, now, in 10 h
+		must(t, os.Chtimes(filepath.Join(folder, ids[i]+".cast"), end, end))
+	}
+	live, err := s.Begin(meta(wire.NewSessionID()))
+	must(t, err)
+	must(t, os.WriteFile(filepath.Join(folder, "notes.txt"), nil, 0o600))
+	names, _ := os.ReadDir(folder)
+	must(t, s.Prune(t.Context(), noon(), false)) // the clock was set: nothing is old
+	if left, _ := os.ReadDir(folder); len(left) != len(names) {
+		t.Errorf("%d files of %d", len(left), len(names))
+	}
+	must(t, s.Prune(t.Context(), noon(), true))
+	if _, err := s.Find(ids[0]); err == nil {
+		t.Error("the old one is still there")
+	}
+	s.Quota = 3 * size(t, filepath.Join(folder, ids[1]+".cast"))
+	must(t, s.Prune(t.Context(), noon(), true)) // the live one counts too, so two of four have to go
+	for i, want := range []bool{false, false, false, true, true} {
+		if _, err := os.Stat(filepath.Join(folder, ids[i]+".cast")); (err == nil) != want {
+			t.Errorf("recording %d: %v", i, err)
+		}
+	}
+	must(t, live.End(noon(), ""))
+	want := []string{recording.TooOld + ": 1, true", recording.TooMany + ": 2, true"}
+	if strings.Join(told, "\n") != strings.Join(want, "\n") {
+		t.Errorf("told %q", told)
+	}
+	if left, _ := filepath.Glob(filepath.Join(folder, "notes.txt")); len(left) != 1 {
+		t.Error("a foreign file is gone")
+	}
+	must(t, os.RemoveAll(folder))
+	if err := s.Prune(t.Context(), noon(), true); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("without a folder: %v", err)
+	}
+}
+
+// TestRun looks by itself, and goes on after an error.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		folder := t.TempDir()
+		c := config(folder)
+		c.Keep = time.Hour
+		s := open(t, c)
+		id := wire.NewSessionID()
+		take(t, s, id, "text")
+		end := time.Now().Add(-30 * time.Minute)
+		must(t, os.Chtimes(filepath.Join(folder, id+".cast"), end, end))
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan error)
+		go func() { done <- s.Run(ctx) }()
+		time.Sleep(25 * time.Minute)
+		synctest.Wait()
+		if p, err := s.Find(id); err != nil {
+			t.Error(err)
+		} else {
+			must(t, p.Close())
+		}
+		time.Sleep(20 * time.Minute)
+		synctest.Wait()
+		if _, err := s.Find(id); err == nil {
+			t.Error("it is still there")
+		}
+		cancel()
+		must(t, <-done)
+	})
+}

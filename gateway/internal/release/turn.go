@@ -1,0 +1,140 @@
+package release
+
+import (
+	"context"
+	"errors"
+	"strconv"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/rollout"
+	"muster/store"
+	"muster/store/releases"
+)
+
+// Pause lets nobody in until Resume.
+func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (Channel, error) {
+	return d.turn(ctx, name, turn{from: []string{releases.Running}, kind: "rollout.paused", change: func(v rollout.View) rollout.Outcome {
+		v.Rollout.State = releases.Paused
+		v.Rollout.Why = "paused by " + by.Name
+		return rollout.Outcome{Rollout: v.Rollout}
+	}}, by)
+}
+
+// Resume goes on, and accepts the nodes that have failed so far. Where a restore has left the channel behind its nodes, it orders the
+// channel's release again, under a number above theirs.
+func (d *Desk) Resume(ctx context.Context, name string, by store.Actor) (Channel, error) {
+	if c, err := d.catchUp(ctx, name, by); err != nil || c.Channel.Channel != "" {
+		return c, err
+	}
+	from := []string{releases.Paused, releases.Halted}
+	return d.turn(ctx, name, turn{from: from, kind: "rollout.resumed", security: true, change: rollout.Resume}, by)
+}
+
+// catchUp orders the release of a channel again that is behind its nodes. Any other channel it leaves alone, and gives none.
+func (d *Desk) catchUp(ctx context.Context, name string, by store.Actor) (Channel, error) {
+	if err := d.ready(ctx); err != nil {
+		return Channel{}, err
+	}
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	d.mu.Lock()
+	c := d.channels[name]
+	behind := c != nil && c.behind()
+	d.mu.Unlock()
+	if !behind {
+		return Channel{}, nil
+	}
+	if err := d.reissue(ctx, name, nil, "the channel was behind its nodes after a restore", by); err != nil {
+		return Channel{}, err
+	}
+	return d.channel(name)
+}
+
+// Abort ends a rollout, and takes the nodes that were let in back to the release before. Digest and Plan of the promotion are not read.
+// Where nobody can sign now, the rollout ends, and the channel says what to sign.
+func (d *Desk) Abort(ctx context.Context, name string, p Promotion, by store.Actor) (Channel, error) {
+	open := []string{releases.Running, releases.Paused, releases.Halted}
+	abort := func(v rollout.View) rollout.Outcome {
+		v.Rollout.State = releases.Aborted
+		v.Rollout.Why = "aborted by " + by.Name
+		v.Rollout.EndedAt = &v.Now
+		return rollout.Outcome{Rollout: v.Rollout}
+	}
+	c, err := d.turn(ctx, name, turn{from: open, kind: "rollout.aborted", security: true, change: abort, seen: p.Seen}, by)
+	if err != nil || c.Previous == "" {
+		return c, err
+	}
+	way := step{pointer: p.Pointer, kind: "channel.rolled_back", why: "the rollout was aborted", seen: c.Sequence}
+	back, err := d.point(ctx, name, way, by)
+	var refused *wire.ErrorDetail
+	if errors.As(err, &refused) && refused.Code == wire.CodeSignatureWanted && len(p.Pointer) == 0 {
+		return d.Channel(ctx, name)
+	}
+	return back, err
+}
+
+// turn is what a person does to an open rollout.
+type turn struct {
+	from     []string // the states in which it can be done
+	kind     string   // of the event
+	security bool
+	change   func(rollout.View) rollout.Outcome
+	seen     int64 // as in step
+}
+
+// turn changes the state of a channel's open rollout.
+func (d *Desk) turn(ctx context.Context, name string, t turn, by store.Actor) (Channel, error) {
+	if err := d.ready(ctx); err != nil {
+		return Channel{}, err
+	}
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	d.mu.Lock()
+	c := d.channels[name]
+	if c == nil {
+		d.mu.Unlock()
+		return Channel{}, noChannel(name)
+	}
+	if err := c.can(t); err != nil {
+		d.mu.Unlock()
+		return Channel{}, err
+	}
+	was := c.rollout.State
+	if c.halting != nil {
+		was = c.halting.State
+	}
+	out := t.change(d.seen(c))
+	d.mu.Unlock()
+	o := out.Rollout
+	e := d.event(t.kind, by, t.security, map[string]string{"channel": name, "release": o.Digest, "wave": strconv.Itoa(o.Wave + 1)})
+	err := d.records.ChangeRollout(ctx, o, was, out.Rows, e)
+	if errors.Is(err, store.ErrConflict) {
+		err = illegalTurn(name, "the rollout changed at this moment")
+	}
+	if err := errors.Join(err, d.reload(ctx)); err != nil {
+		return Channel{}, err
+	}
+	return d.channel(name)
+}
+
+// can refuses a turn where a channel's rollout is in none of its states, or is another one than the person saw.
+func (c *channel) can(t turn) error {
+	name := c.Channel.Channel
+	if err := c.stillAt(t.seen); err != nil {
+		return err
+	}
+	if c.rollout == nil {
+		return illegalTurn(name, "no rollout ever began there")
+	}
+	for _, state := range t.from {
+		if c.rollout.State == state {
+			return nil
+		}
+	}
+	return illegalTurn(name, "the rollout is "+c.rollout.State)
+}
+
+func illegalTurn(name, why string) error {
+	return wire.Refuse(wire.CodeIllegalMove, "the rollout of the channel "+name+" cannot do this: "+why,
+		"muster release status --channel "+name)
+}

@@ -1,0 +1,146 @@
+// Package rollout decides how a release comes to the nodes of a channel: who is let in, when a wave is through, and when so many nodes
+// have failed that nobody else is let in. It is told what is known and says what comes of it; it reads no clock and no database.
+package rollout
+
+import (
+	"time"
+
+	"muster/agent/wire"
+	"muster/store/releases"
+)
+
+// States of a node in a rollout.
+const (
+	Admitted   = "admitted"    // let in, and not begun
+	Begun      = "begun"       // it fetches, or the new version is on trial
+	Committed  = "committed"   // it runs the release
+	RolledBack = "rolled_back" // it went back
+	Failed     = "failed"      // it could not install it
+	Silent     = "silent"      // it is heard no more
+	Late       = "late"        // it is heard, and did not begin, or did not get through, in a fair time
+	Out        = "out"         // it left, or its window closed before it began: it may come again
+)
+
+// Active tells whether a node is let in and not through.
+func Active(state string) bool { return state == Admitted || state == Begun }
+
+// Open tells whether a node may still get through: also one that counts as failed because nothing came of it so far.
+func Open(state string) bool { return Active(state) || state == Silent || state == Late }
+
+// Fallen tells whether a state counts as failed.
+func Fallen(state string) bool {
+	return state == RolledBack || state == Failed || state == Silent || state == Late
+}
+
+// Times that a node has.
+const (
+	// LeastSilence is how long a node may be silent at least: a way back from a bad release takes up to two minutes.
+	LeastSilence = wire.TrialTime + time.Minute
+	// fairTime is what a node has to begin in, beyond its share of the stagger and the time in which it must be heard.
+	fairTime = 5 * time.Minute
+	// longTime is what a node has that waits until no task runs, or that has begun. Fetching and trial end by themselves well before.
+	longTime = 6 * time.Hour
+
+	// updatesPerSecond is how many nodes begin when many are let in at once. Each fetches an agent of 9 MB: 5 take a third of a network of
+	// 1 Gbit/s, and leave the processor to the heartbeats.
+	updatesPerSecond = 5
+	mostStagger      = min(10*time.Minute, wire.MaxStagger)
+)
+
+// Span is how long a node may be silent.
+func Span(interval time.Duration) time.Duration { return max(3*interval, LeastSilence) }
+
+// Stagger is the time over which so many nodes spread that are let in at once, in whole seconds.
+func Stagger(nodes int) time.Duration {
+	return min(time.Duration(nodes/updatesPerSecond)*time.Second, mostStagger)
+}
+
+// Standing is what is known of a node now.
+type Standing struct {
+	Name     string
+	Interval time.Duration // between its heartbeats
+	Belongs  bool          // it is of the channel, and not pinned
+	Takes    bool          // it can get the release, now or when its window opens
+	Shut     bool          // its maintenance window is closed, or cannot be read
+	Online   bool
+	Heard    bool // since the gateway is at work
+	Runs     bool // the release
+	Trying   bool // it says that it is at work on the release
+	Busy     bool // it says that it waits until no task runs
+}
+
+// View is what is known of a rollout. Nothing in it is changed.
+type View struct {
+	Now     time.Time
+	Since   time.Time // since when nodes can get the release: the gateway is at work without a pause, and the newest pointer is there
+	Rollout releases.Rollout
+	Waves   Waves
+	Rows    map[string]releases.Node
+	Nodes   map[string]Standing // of the channel; in it, or not, is who was let in
+}
+
+// Outcome is what comes of a View.
+type Outcome struct {
+	Rollout releases.Rollout
+	Rows    []releases.Node // those that changed
+	Told    []Told          // in the order in which it happened
+}
+
+// Told is something that happened: the rollout as it was then.
+type Told struct {
+	Kind string // of the event
+	Wave int
+	Why  string // "": there is nothing to explain
+}
+
+// Kinds of Told.
+const (
+	ToldHalted = "rollout.halted"
+	ToldWave   = "rollout.wave"
+	ToldDone   = "rollout.done"
+)
+
+// Look moves a rollout on as far as it goes. One that is done is watched still: whoever comes to the release later is let in and counted
+// with the last wave.
+func Look(v View) Outcome {
+	r := &round{View: v, o: v.Rollout, changed: map[string]releases.Node{}}
+	r.judge()
+	r.o.Forgiven = min(r.o.Forgiven, r.count().fallen) // who came back was not forgiven what it does next
+	if r.o.State == releases.Done {
+		r.follow()
+	} else {
+		r.move()
+	}
+	return r.outcome()
+}
+
+// Halt looks at the rows alone, and tells whether too many nodes have failed.
+func Halt(v View) (Outcome, bool) {
+	r := &round{View: v, o: v.Rollout, changed: map[string]releases.Node{}}
+	halted := Watched(r.o) && r.halt()
+	return r.outcome(), halted
+}
+
+// Watched tells whether failures can halt a rollout.
+func Watched(o releases.Rollout) bool {
+	return o.State == releases.Done || o.State == releases.Running && o.EndedAt == nil
+}
+
+// Resume lets a rollout go on that was held. Where it was halted, the nodes that have failed so far are accepted. Who was let in and is not
+// through has its whole time again: meanwhile nobody could begin, and who fetched in a halt had to stop.
+func Resume(v View) Outcome {
+	r := &round{View: v, o: v.Rollout, changed: map[string]releases.Node{}}
+	if r.o.State == releases.Halted {
+		r.o.Forgiven = r.count().fallen
+	}
+	for id, row := range r.Rows {
+		if Active(row.State) {
+			row.AdmittedAt = r.Now
+			row.ChangedAt = r.Now
+			r.changed[id] = row
+		}
+	}
+	r.o.State = releases.Running
+	r.o.Why = ""
+	return r.outcome()
+}

@@ -1,0 +1,271 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"muster/agent/pipe"
+	"muster/agent/wire"
+	"muster/store"
+	"muster/store/sessions"
+)
+
+// live is a session in memory. What stands before mu does not change after it was offered to its node.
+type live struct {
+	sessions.Session // its times, bytes and end are guarded by mu; the rest does not change
+	kind             wire.SessionType
+	owner            Caller
+	inside           bool // the gateway itself is the operator's end: the session is on no record
+	enrolment        string
+	signed           wire.SignedTask
+	params           json.RawMessage
+	expires          time.Time // until then the node must take it
+	record           bool
+
+	main talk // what both ends say on the channel pipe.Main
+
+	mu       sync.Mutex
+	claimer  *Claimer
+	channels map[int]*channel
+	gone     numbers
+	closed   error // what everybody hears after the end
+	saved    bool
+	ending   ending
+
+	nodeAt     time.Time // when the node was last heard
+	operatorAt time.Time
+	movedAt    time.Time // when the last byte was taken
+	in, out    int64
+}
+
+// channel is a pair of directions.
+type channel struct {
+	toNode, fromNode *flow
+}
+
+// flow is one direction of a channel.
+type flow struct {
+	room *pipe.Room
+	turn chan struct{} // held by the one who puts
+
+	mu      sync.Mutex
+	weight  int64 // what is counted of it in Desk.kept
+	arrived bool  // its end was fetched
+}
+
+func newFlow() *flow { return &flow{room: pipe.NewRoom(wire.PipeRoom), turn: make(chan struct{}, 1)} }
+
+func newLive(now time.Time, who Caller, kind wire.SessionType, node store.Node) *live {
+	now = now.UTC()
+	s := &live{kind: kind, owner: who, enrolment: node.EnrolmentID, channels: map[int]*channel{}, nodeAt: now, operatorAt: now, movedAt: now}
+	s.Session = sessions.Session{NodeID: node.ID, NodeName: node.Name, Tenant: node.Tenant, Type: kind.Name, Account: who.Account,
+		CreatedBy: who.Actor.Name, Address: who.Actor.Address, CreatedAt: now}
+	s.channels[pipe.Main] = &channel{toNode: newFlow(), fromNode: newFlow()}
+	return s
+}
+
+// view is the session as it is now. Its params are for who opened it.
+func (s *live) view(params bool) View {
+	v := View{Session: s.row()}
+	if params {
+		v.Params = s.params
+	}
+	return v
+}
+
+// row is what is on record of it, as it is now.
+func (s *live) row() sessions.Session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	row := s.Session
+	row.In = s.in
+	row.Out = s.out
+	return row
+}
+
+// over tells when the session ended, zero while it has not, and whether that is on record.
+func (s *live) over() (ended time.Time, saved bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.EndedAt == nil {
+		return time.Time{}, false
+	}
+	return *s.EndedAt, s.saved
+}
+
+// overdue tells whether the time of a session is over, and which.
+func (s *live) overdue(now time.Time) (ending, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.EndedAt != nil:
+		return ending{}, false
+	case s.claimer == nil && now.After(s.expires):
+		return ending{why: "node " + s.NodeName + " did not take the session: it is away, or its agent is too old",
+			hint: "muster node show " + s.NodeName + " says when it was last heard, and its agent's version"}, true
+	case s.claimer != nil && now.Sub(s.nodeAt) > wire.SessionBridge:
+		return ending{why: "the node is not heard from", hint: "muster node show " + s.NodeName}, true
+	case !s.inside && now.Sub(s.operatorAt) > wire.SessionBridge:
+		return ending{why: "its operator is not heard from", hint: "open the session again"}, true
+	case now.Sub(s.movedAt) > s.Idle:
+		return ending{why: fmt.Sprintf("nothing was written for %v", s.Idle), hint: "open the session again"}, true
+	case now.Sub(s.CreatedAt) > s.Limit:
+		return ending{why: fmt.Sprintf("it lasted %v, which is its limit", s.Limit), hint: "open the session again"}, true
+	}
+	return ending{}, false
+}
+
+// parted says why a session cannot go on with its node as it is now; "": it can.
+func (s *live) parted(node store.Node) string {
+	switch {
+	case node.Banned:
+		return "the node was banned"
+	case node.RetiredAt != nil:
+		return "the node was retired"
+	case node.EnrolmentID != s.enrolment:
+		return "the node has enrolled again"
+	case conflicted(node):
+		return "two machines use the node's identity"
+	}
+	return ""
+}
+
+// numbers are the numbers of channels that were used and are gone.
+type numbers struct {
+	below int // all up to it are gone
+	more  map[int]bool
+}
+
+func (n *numbers) has(number int) bool { return number <= n.below || n.more[number] }
+
+func (n *numbers) add(number int) {
+	if n.more == nil {
+		n.more = map[int]bool{}
+	}
+	n.more[number] = true
+	for n.more[n.below+1] {
+		n.below++
+		delete(n.more, n.below)
+	}
+}
+
+// spread is how far the number of a new channel may be beyond those that are gone. So what is remembered of them is bounded.
+const spread = 1 << 12
+
+// channel finds a channel. Those but pipe.Main exist from the first request that names them.
+func (s *live) channel(number int) (*channel, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c := s.channels[number]; c != nil {
+		return c, nil
+	}
+	switch {
+	case s.closed != nil:
+		return nil, s.closed
+	case s.Type != wire.SessionForward || number < 0:
+		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("this session has no channel %d", number), "it has the channel 0")
+	case s.gone.has(number):
+		return nil, errChannelOver
+	case number > s.gone.below+spread:
+		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the number %d of a channel is too high", number), "count from 1")
+	case len(s.channels) > wire.MaxChannels:
+		return nil, wire.Refuse(wire.CodeTooManyRequests, fmt.Sprintf("this session has %d connections open", wire.MaxChannels),
+			"close some, or open another session")
+	}
+	c := &channel{toNode: newFlow(), fromNode: newFlow()}
+	s.channels[number] = c
+	return c, nil
+}
+
+var errChannelOver = wire.Refuse(wire.CodeSessionBroken, "this channel has ended", "a number is good for one connection: use the next one")
+
+// drop forgets a channel both of whose directions have arrived.
+func (s *live) drop(number int, c *channel, kept *atomic.Int64) {
+	if number == pipe.Main || !c.toNode.has() || !c.fromNode.has() {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.channels[number] == c {
+		delete(s.channels, number)
+		s.gone.add(number)
+		c.toNode.unload(kept)
+		c.fromNode.unload(kept)
+	}
+}
+
+// forget gives the memory of an ended session back.
+func (s *live) forget(kept *atomic.Int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, c := range s.channels {
+		c.toNode.unload(kept)
+		c.fromNode.unload(kept)
+	}
+	s.channels = map[int]*channel{}
+}
+
+// enter takes a place for a session, which nobody can use yet.
+func (d *Desk) enter(s *live) error {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all, ofNode, ofAccount := 0, 0, 0
+	for _, other := range d.live {
+		if ended, _ := other.over(); !ended.IsZero() {
+			continue
+		}
+		all++
+		if other.NodeID == s.NodeID {
+			ofNode++
+		}
+		if !other.inside && other.owner.Account == s.owner.Account {
+			ofAccount++
+		}
+	}
+	const close = "end some: muster session ls"
+	switch {
+	case d.stopped:
+		return wire.Refuse(wire.CodeUnavailable, "the gateway stops", "try again when it is back")
+	case d.live[s.ID] != nil:
+		return usedID(store.ErrConflict)
+	case all >= most:
+		return wire.Refuse(wire.CodeTooManyRequests, fmt.Sprintf("the gateway has %d sessions open", all), close)
+	case ofNode >= wire.MaxNodeSessions:
+		return wire.Refuse(wire.CodeTooManyRequests, fmt.Sprintf("node %s has %d sessions open", s.NodeName, ofNode), close)
+	case ofAccount >= mostOfOne && !s.inside:
+		return wire.Refuse(wire.CodeTooManyRequests, fmt.Sprintf("this account has %d sessions open", ofAccount), close)
+	}
+	d.live[s.ID] = s
+	return nil
+}
+
+// leave gives the place back of a session that came to nothing.
+func (d *Desk) leave(s *live) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.live, s.ID)
+}
+
+// offer puts a session where its node finds it.
+func (d *Desk) offer(s *live) {
+	d.mu.Lock()
+	d.waiting[s.NodeID] = append(d.waiting[s.NodeID], s)
+	d.mu.Unlock()
+	d.Ring(s.NodeID)
+}
+
+// withdraw takes back what the node has not taken.
+func (d *Desk) withdraw(s *live) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	left := slices.DeleteFunc(d.waiting[s.NodeID], func(other *live) bool { return other == s })
+	if len(left) == 0 {
+		delete(d.waiting, s.NodeID)
+		return
+	}
+	d.waiting[s.NodeID] = left
+}

@@ -1,0 +1,297 @@
+package session
+
+import (
+	"context"
+	"errors"
+	"sync/atomic"
+	"time"
+
+	"muster/agent/pipe"
+	"muster/agent/wire"
+	"muster/store"
+)
+
+// Claimer is a node that has proven its identity.
+type Claimer struct {
+	NodeID, Enrolment, Fingerprint string
+	Generation                     int
+	Address                        string
+}
+
+// Aside gives the next document that waits for a node; nil: none does. Whoever takes it alone may speak for the session from then on.
+func (d *Desk) Aside(c Claimer) *wire.SignedTask {
+	now := d.Now()
+	for {
+		s := d.next(c.NodeID)
+		if s == nil {
+			return nil
+		}
+		if s.take(c, now) {
+			return &s.signed
+		}
+	}
+}
+
+func (d *Desk) next(nodeID string) *live {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	all := d.waiting[nodeID]
+	if len(all) == 0 {
+		return nil
+	}
+	d.waiting[nodeID] = all[1:]
+	if len(all) == 1 {
+		delete(d.waiting, nodeID)
+	}
+	return all[0]
+}
+
+// take notes who has the document. One for another enrolment, and one whose time is over, is given to nobody: the sweep ends the session.
+func (s *live) take(c Claimer, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.EndedAt != nil || s.claimer != nil || s.enrolment != c.Enrolment || now.After(s.expires) {
+		return false
+	}
+	s.claimer = &c
+	s.nodeAt = now
+	return true
+}
+
+// NodeSend takes a piece from the node.
+func (d *Desk) NodeSend(ctx context.Context, c Claimer, id string, number int, at int64, p pipe.Piece) (next int64, err error) {
+	s, ch, err := d.ofNode(ctx, c, id, number)
+	if err != nil {
+		return at, err
+	}
+	defer func() { s.heard(&s.nodeAt, d.Now()) }()
+	if number == pipe.Main {
+		return d.nodeSays(ctx, s, ch.fromNode, at, p)
+	}
+	return d.put(ctx, ch.fromNode, at, p, func(fresh []byte) { s.count(&s.out, len(fresh), d.Now()) })
+}
+
+// NodeFetch gives the node the piece that begins at this byte, an empty one where none came in time.
+func (d *Desk) NodeFetch(ctx context.Context, c Claimer, id string, number int, at int64, within time.Duration) (pipe.Piece, error) {
+	s, ch, err := d.ofNode(ctx, c, id, number)
+	if errors.Is(err, errChannelOver) && at > 0 {
+		return pipe.Piece{End: true}, nil // the answer that said so was lost
+	}
+	if err != nil {
+		return pipe.Piece{}, err
+	}
+	defer func() { s.heard(&s.nodeAt, d.Now()) }()
+	return d.fetch(ctx, s, number, ch, ch.toNode, at, within)
+}
+
+// Send takes a piece from the operator who opened the session.
+func (d *Desk) Send(ctx context.Context, who Caller, id string, number int, at int64, p pipe.Piece) (next int64, err error) {
+	s, ch, err := d.ofOperator(ctx, who, id, number)
+	if err != nil {
+		return at, err
+	}
+	return d.send(ctx, s, ch, number, at, p)
+}
+
+func (d *Desk) send(ctx context.Context, s *live, ch *channel, number int, at int64, p pipe.Piece) (int64, error) {
+	defer func() { s.heard(&s.operatorAt, d.Now()) }()
+	return d.put(ctx, ch.toNode, at, p, func(fresh []byte) {
+		s.count(&s.in, len(fresh), d.Now())
+		if number == pipe.Main {
+			d.operatorSays(s, fresh)
+		}
+	})
+}
+
+// Fetch gives the operator the piece that begins at this byte, an empty one where none came in time.
+func (d *Desk) Fetch(ctx context.Context, who Caller, id string, number int, at int64, within time.Duration) (pipe.Piece, error) {
+	s, ch, err := d.ofOperator(ctx, who, id, number)
+	if errors.Is(err, errChannelOver) && at > 0 {
+		return pipe.Piece{End: true}, nil
+	}
+	if err != nil {
+		return pipe.Piece{}, err
+	}
+	defer func() { s.heard(&s.operatorAt, d.Now()) }()
+	return d.fetch(ctx, s, number, ch, ch.fromNode, at, within)
+}
+
+// ofNode finds a channel of a session whose claimer this is.
+func (d *Desk) ofNode(ctx context.Context, c Claimer, id string, number int) (*live, *channel, error) {
+	d.mu.Lock()
+	s := d.live[id]
+	d.mu.Unlock()
+	if s == nil {
+		return nil, nil, wire.Refuse(wire.CodeSessionOver, "the gateway knows no such session", "it has ended, or the gateway was restarted")
+	}
+	if !s.claimed(c, d.Now()) {
+		d.tellClaim(ctx, s, c)
+		return nil, nil, wire.Refuse(wire.CodeClaimMismatch, "another identity has taken session "+id, "only that one may speak for it")
+	}
+	ch, err := s.channel(number)
+	return s, ch, err
+}
+
+// claimed tells whether a node has taken the session. A later certificate of the same enrolment stands for the earlier one.
+func (s *live) claimed(c Claimer, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	had := s.claimer
+	if had == nil || had.NodeID != c.NodeID || had.Enrolment != c.Enrolment ||
+		had.Fingerprint != c.Fingerprint && c.Generation <= had.Generation {
+		return false
+	}
+	s.claimer = &c
+	s.nodeAt = now
+	return true
+}
+
+// tellClaim makes an event of a node that spoke for a session of somebody else.
+func (d *Desk) tellClaim(ctx context.Context, s *live, c Claimer) {
+	e := s.event("session.refused", store.Actor{Name: "node:" + c.NodeID, Address: c.Address}, d.Now())
+	e.Outcome = wire.CodeClaimMismatch
+	e.Detail["fingerprint"] = c.Fingerprint
+	if d.CountAgain != nil && d.CountAgain(ctx, e) {
+		return
+	}
+	if err := d.Store.AddEvents(context.WithoutCancel(ctx), e); err != nil {
+		d.Logger.Error("an event was not recorded", "kind", e.Kind, "error", err)
+	}
+}
+
+// ofOperator finds a channel of a session of this caller. That of another one is not found.
+func (d *Desk) ofOperator(ctx context.Context, who Caller, id string, number int) (*live, *channel, error) {
+	d.mu.Lock()
+	s := d.live[id]
+	d.mu.Unlock()
+	if s == nil {
+		return nil, nil, d.known(ctx, who, id)
+	}
+	if s.inside || s.owner.Account != who.Account {
+		return nil, nil, noSession(id)
+	}
+	if err := who.may(s.kind); err != nil {
+		return nil, nil, err
+	}
+	s.heard(&s.operatorAt, d.Now())
+	ch, err := s.channel(number)
+	return s, ch, err
+}
+
+// known is what a late request of its operator hears of a session that is on record alone.
+func (d *Desk) known(ctx context.Context, who Caller, id string) error {
+	row, err := d.records.Get(ctx, who.Tenant, id)
+	switch {
+	case err != nil && !errors.Is(err, store.ErrNotFound):
+		return err
+	case err != nil || row.Account != who.Account || row.EndedAt == nil:
+		return noSession(id)
+	}
+	return wire.Refuse(wire.CodeSessionOver, "the session has ended: "+row.End, "open the session again")
+}
+
+func noSession(id string) error {
+	return wire.Refuse(wire.CodeNotFound, "there is no session "+id, "muster session ls")
+}
+
+func (s *live) heard(who *time.Time, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*who = now
+}
+
+func (s *live) count(way *int64, bytes int, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	*way += int64(bytes)
+	if bytes > 0 {
+		s.movedAt = now
+	}
+}
+
+// put hands a piece to one direction, and what was new of it to each.
+func (d *Desk) put(ctx context.Context, f *flow, at int64, p pipe.Piece, each func(fresh []byte)) (next int64, err error) {
+	ctx, done := context.WithTimeout(ctx, wire.PieceWait)
+	defer done()
+	if err := f.begin(ctx); err != nil {
+		return at, err
+	}
+	defer f.done()
+	return d.add(ctx, f, at, p, each)
+}
+
+// add is put for who has the turn.
+func (d *Desk) add(ctx context.Context, f *flow, at int64, p pipe.Piece, each func(fresh []byte)) (next int64, err error) {
+	before := f.room.Passed()
+	next, err = f.room.Put(ctx, at, d.fit(f, p))
+	f.weigh(&d.kept)
+	if fresh := next - before; fresh > 0 {
+		each(p.Data[before-at : next-at])
+	}
+	return next, err
+}
+
+// fit cuts a piece where all sessions together keep too much.
+func (d *Desk) fit(f *flow, p pipe.Piece) pipe.Piece {
+	if d.kept.Load() < mostKept {
+		return p
+	}
+	if room := max(little-f.room.Kept(), 0); room < len(p.Data) {
+		return pipe.Piece{Data: p.Data[:room]}
+	}
+	return p
+}
+
+// fetch gives what one direction has.
+func (d *Desk) fetch(ctx context.Context, s *live, number int, ch *channel, f *flow, at int64, within time.Duration) (pipe.Piece, error) {
+	ctx, done := context.WithTimeout(ctx, min(within, wire.PieceWait))
+	defer done()
+	p, err := f.room.Get(ctx, at)
+	f.weigh(&d.kept)
+	if p.End && len(p.Data) == 0 {
+		f.end()
+		s.drop(number, ch, &d.kept)
+	}
+	return p, err
+}
+
+// begin waits for the turn: a request that comes again may meet the first one.
+func (f *flow) begin(ctx context.Context) error {
+	select {
+	case f.turn <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return wire.Refuse(wire.CodeUnavailable, "an earlier piece of this channel is still on its way", "send it again")
+	}
+}
+
+func (f *flow) done() { <-f.turn }
+
+// weigh counts what is kept now.
+func (f *flow) weigh(kept *atomic.Int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	now := int64(f.room.Kept())
+	kept.Add(now - f.weight)
+	f.weight = now
+}
+
+// unload counts it no more.
+func (f *flow) unload(kept *atomic.Int64) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	kept.Add(-f.weight)
+	f.weight = 0
+}
+
+func (f *flow) end() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.arrived = true
+}
+
+func (f *flow) has() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.arrived
+}

@@ -1,0 +1,309 @@
+package session
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+	"unicode/utf8"
+
+	"muster/agent/pipe"
+	"muster/agent/wire"
+)
+
+// talk is what the gateway has to know of the channel pipe.Main. What one end says is read by who has the turn of that direction.
+type talk struct {
+	node, operator pipe.Sieve
+	noted          bool    // the node's first frame has passed, and what the gateway has to say behind it
+	border         int64   // where that frame ended
+	said           int64   // how many bytes the gateway itself has put there
+	last           *ending // what the node has said last
+
+	mu       sync.Mutex // guards all below
+	tape     Tape
+	size     *pipe.Size // of the terminal, as it was last
+	watchers []*Watcher
+}
+
+// longestWhy bounds what a node says about an end.
+const longestWhy = 300
+
+// nodeSays takes a piece of the node's frames. The sentence that a session is recorded goes behind the first frame, before any output. So
+// the first piece ends with that frame, and the node counts its bytes without that sentence.
+func (d *Desk) nodeSays(ctx context.Context, s *live, f *flow, at int64, p pipe.Piece) (next int64, err error) {
+	ctx, done := context.WithTimeout(ctx, wire.PieceWait)
+	defer done()
+	if err := f.begin(ctx); err != nil {
+		return at, err
+	}
+	defer f.done()
+	m := &s.main
+	passed := f.room.Passed() - m.said
+	if s.record && !m.noted && at <= passed {
+		p = m.firstFrame(passed-at, p)
+	}
+	if m.said > 0 && at < m.border { // an answer was lost
+		p = pipe.Piece{Data: p.Data[:min(int64(len(p.Data)), m.border-at)]}
+	}
+	shift := int64(0)
+	if m.said > 0 && at >= m.border {
+		shift = m.said
+	}
+	next, err = d.addSeen(ctx, f, at+shift, p, func(fresh []byte) {
+		s.count(&s.out, len(fresh), d.Now())
+		d.readNode(s, fresh)
+	})
+	if m.last != nil {
+		d.end(s, *m.last) // the operator has the node's last word
+	}
+	if err == nil && s.record && !m.noted && m.node.Fresh() && next > 0 {
+		next = d.note(ctx, s, f, next)
+	}
+	if m.said > 0 && next > m.border {
+		next = max(next-m.said, m.border)
+	}
+	return next, err
+}
+
+// addSeen is add where each sees the bytes before the operator can: what cannot be recorded is not shown.
+func (d *Desk) addSeen(ctx context.Context, f *flow, at int64, p pipe.Piece, each func(fresh []byte)) (next int64, err error) {
+	p = d.fit(f, p)
+	known := f.room.Passed() - at
+	if fresh := int64(len(p.Data)) - known; known >= 0 && fresh > 0 {
+		if free := int64(f.room.Free(ctx)); free < fresh {
+			p = pipe.Piece{Data: p.Data[:known+free]}
+		}
+		if int64(len(p.Data)) > known {
+			each(p.Data[known:])
+		}
+	}
+	next, err = f.room.Put(ctx, at, p)
+	f.weigh(&d.kept)
+	return next, err
+}
+
+// firstFrame cuts a piece behind the frame that has begun. known is how much of the piece has passed already.
+func (m *talk) firstFrame(known int64, p pipe.Piece) pipe.Piece {
+	if known >= int64(len(p.Data)) {
+		return p
+	}
+	n, sure := m.node.Border(p.Data[known:])
+	if end := known + int64(n); sure && end < int64(len(p.Data)) {
+		return pipe.Piece{Data: p.Data[:end]}
+	}
+	return p
+}
+
+// note says to the person that the session is recorded, where it is.
+func (d *Desk) note(ctx context.Context, s *live, f *flow, border int64) (next int64) {
+	m := &s.main
+	m.noted = true
+	if !s.taped() {
+		return border
+	}
+	var frame frameText
+	if pipe.WriteFrame(&frame, pipe.FrameNotice, []byte("this session is recorded")) != nil {
+		return border
+	}
+	next, err := f.room.Put(ctx, border, pipe.Piece{Data: frame})
+	if err != nil {
+		return border
+	}
+	m.border = border
+	m.said = next - border
+	return next
+}
+
+// frameText is what frames are written to.
+type frameText []byte
+
+func (f *frameText) Write(p []byte) (int, error) {
+	*f = append(*f, p...)
+	return len(p), nil
+}
+
+// readNode reads what the node says.
+func (d *Desk) readNode(s *live, fresh []byte) {
+	m := &s.main
+	m.node.Wants = func(kind pipe.FrameKind) bool {
+		switch kind {
+		case pipe.FrameReady, pipe.FrameRefused, pipe.FrameExit:
+			return true
+		case pipe.FrameOutput:
+			return s.record || s.watched()
+		}
+		return s.record && !m.noted // the first frame, whatever it is
+	}
+	if err := m.node.Feed(fresh, func(kind pipe.FrameKind, data []byte) { d.nodeFrame(s, kind, data) }); err != nil {
+		d.end(s, ending{why: "the node broke the rules of a session: " + err.Error(), hint: "muster node show " + s.NodeName})
+	}
+}
+
+func (d *Desk) nodeFrame(s *live, kind pipe.FrameKind, data []byte) {
+	switch kind {
+	case pipe.FrameReady:
+		var ready pipe.Ready
+		_ = json.Unmarshal(data, &ready) // what it leaves out is not known
+		d.begun(s, ready)
+	case pipe.FrameOutput:
+		d.showed(s, data)
+	case pipe.FrameRefused:
+		s.main.last = s.refused(data)
+	case pipe.FrameExit:
+		var exit pipe.Exit
+		if err := json.Unmarshal(data, &exit); err != nil {
+			exit = pipe.Exit{Code: 1, Error: "the node does not say how it ended"}
+		}
+		code := int64(exit.Code)
+		s.main.last = &ending{why: howItEnded(s.Type, exit), exit: &code}
+	}
+}
+
+func howItEnded(kind string, exit pipe.Exit) string {
+	switch {
+	case exit.Error != "":
+		return sentence(exit.Error)
+	case exit.Signal != "":
+		return "the program was ended by the signal " + sentence(exit.Signal)
+	}
+	switch kind {
+	case wire.SessionCopy:
+		return "the file was copied"
+	case wire.SessionForward:
+		return "the operator ended it"
+	}
+	return fmt.Sprintf("the program ended with status %d", exit.Code)
+}
+
+// sentence is a node's text, short enough to be kept.
+func sentence(text string) string {
+	if len(text) > longestWhy {
+		text = text[:longestWhy]
+	}
+	for !utf8.ValidString(text) && len(text) > 0 && len(text) >= longestWhy-utf8.UTFMax {
+		text = text[:len(text)-1]
+	}
+	return text
+}
+
+// begun notes that the node has begun, and begins to record.
+func (d *Desk) begun(s *live, ready pipe.Ready) {
+	now := d.Now().UTC()
+	s.mu.Lock()
+	again := s.OpenedAt != nil || s.EndedAt != nil
+	if !again {
+		s.OpenedAt = &now
+	}
+	s.mu.Unlock()
+	if again || !s.record {
+		return
+	}
+	tape, err := d.Record.Begin(s.meta(now, ready))
+	if err != nil {
+		d.Logger.Error("a session cannot be recorded, so it ends", "session", s.ID, "error", err)
+		d.end(s, ending{why: "it cannot be recorded: " + err.Error(), hint: "look at the disk of the gateway"})
+		return
+	}
+	s.mu.Lock()
+	s.Recorded = true
+	s.mu.Unlock()
+	s.main.mu.Lock()
+	s.main.tape = tape
+	size := s.main.size
+	s.main.mu.Unlock()
+	if size != nil {
+		d.taping(s, func(t Tape) error { return t.Size(now, size.Rows, size.Columns) })
+	}
+}
+
+func (s *live) taped() bool {
+	s.main.mu.Lock()
+	defer s.main.mu.Unlock()
+	return s.main.tape != nil
+}
+
+// showed hands output of a terminal to the tape and to who watches.
+func (d *Desk) showed(s *live, data []byte) {
+	now := d.Now()
+	d.taping(s, func(t Tape) error { return t.Output(now, data) })
+	s.tellWatchers(pipe.FrameOutput, data)
+}
+
+// taping writes to the tape. A session that cannot be recorded ends.
+func (d *Desk) taping(s *live, write func(Tape) error) {
+	s.main.mu.Lock()
+	var err error
+	if s.main.tape != nil {
+		err = write(s.main.tape)
+	}
+	s.main.mu.Unlock()
+	if err != nil {
+		d.Logger.Error("a session cannot be recorded any more, so it ends", "session", s.ID, "error", err)
+		d.end(s, ending{why: "it cannot be recorded any more: " + err.Error(), hint: "look at the disk of the gateway"})
+	}
+}
+
+// operatorSays reads what the operator says of the terminal.
+func (d *Desk) operatorSays(s *live, fresh []byte) {
+	if s.Type != wire.SessionShell {
+		return
+	}
+	m := &s.main
+	m.operator.Wants = func(kind pipe.FrameKind) bool { return kind == pipe.FrameSize }
+	err := m.operator.Feed(fresh, func(_ pipe.FrameKind, data []byte) {
+		var size pipe.Size
+		if json.Unmarshal(data, &size) != nil || size.Rows < 1 || size.Columns < 1 || size.Rows > wire.MaxTerminal ||
+			size.Columns > wire.MaxTerminal {
+			return // the node says no to it
+		}
+		d.resized(s, size, data)
+	})
+	if err != nil {
+		d.end(s, ending{why: "the operator's end broke the rules of a session: " + err.Error(), hint: "open the session again"})
+	}
+}
+
+func (d *Desk) resized(s *live, size pipe.Size, data []byte) {
+	s.main.mu.Lock()
+	s.main.size = &size
+	s.main.mu.Unlock()
+	now := d.Now()
+	d.taping(s, func(t Tape) error { return t.Size(now, size.Rows, size.Columns) })
+	s.tellWatchers(pipe.FrameSize, data)
+}
+
+// Recorder keeps what shells show.
+type Recorder interface {
+	// Begin begins a recording. The error ends the session.
+	Begin(m Meta) (Tape, error)
+}
+
+// Tape is one recording. Its methods are called one after the other, in the order of what happened, and keep nothing of what they are
+// given. An error ends the session.
+type Tape interface {
+	Output(at time.Time, data []byte) error
+	Size(at time.Time, rows, columns int) error
+	// End is called once. note says how the session ended.
+	End(at time.Time, note string) error
+}
+
+// Meta says what is recorded.
+type Meta struct {
+	ID, Node      string
+	User          string // on the node
+	Command       []string
+	Term          string
+	Rows, Columns int
+	At            time.Time
+}
+
+func (s *live) meta(now time.Time, ready pipe.Ready) Meta {
+	var p wire.ShellParams
+	_ = json.Unmarshal(s.params, &p) // they were read before
+	m := Meta{ID: s.ID, Node: s.NodeName, User: ready.User, Command: p.Command, Term: p.Term, Rows: p.Rows, Columns: p.Columns, At: now}
+	if m.User == "" {
+		m.User = p.User
+	}
+	return m
+}

@@ -1,0 +1,290 @@
+package ship
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/store"
+	records "muster/store/shipping"
+)
+
+const (
+	mostRules   = 50
+	mostSources = 32
+	longestURL  = 2048
+	longestAuth = 4096
+	longestCA   = 256 << 10
+	longestOrg  = 150 // characters of a tenant in Loki
+
+	// DefaultRate is what a node may ship in a second, in bytes, where the rule says nothing.
+	DefaultRate = 64 << 10
+	leastRate   = 1 << 10
+	mostRate    = 64 << 20
+)
+
+// Auth is how a sink lets the gateway in. At most one of Basic and Bearer is there.
+type Auth struct {
+	Basic  string // USER:PASSWORD
+	Bearer string
+	Org    string // X-Scope-OrgID
+	CA     string // PEM; "": the roots of this machine
+}
+
+// Request says what a rule is to be.
+type Request struct {
+	Name, Tenant, Selector string
+	Sources                []string
+	To                     string
+	BytesPerSecond         int // of a node; 0: DefaultRate
+	Auth                   Auth
+}
+
+// sealed is a rule as it is kept.
+type sealed struct {
+	Request
+	CreatedAt time.Time
+	CreatedBy string
+}
+
+// Rule is a rule as everybody may see it.
+type Rule struct {
+	Name, Tenant, Selector string
+	Sources                []string
+	To                     string
+	Auth                   string // basic, bearer or none
+	Org                    string
+	BytesPerSecond         int
+	CreatedAt              time.Time
+	CreatedBy              string
+
+	Nodes        int // that ship by it now
+	Sent         int64
+	SentBytes    int64
+	Dropped      map[string]int64 // lines, by reason
+	Waiting      int64            // lines in the buffer
+	BufferBytes  int64
+	Lag          time.Duration // how old the oldest line is that waits
+	SentAt       *time.Time
+	FailingSince *time.Time // nil: the last push was taken
+	Error        string     // of the last push that was not taken, or of the last lines that were refused
+}
+
+// pushPath is where Loki takes lines.
+const pushPath = "/loki/api/v1/push"
+
+func bad(why, next string) error { return wire.Refuse(wire.CodeBadRequest, why, next) }
+
+// check refuses a rule that could not work, and completes it.
+func (q *Request) check() error {
+	slices.Sort(q.Sources)
+	q.Sources = slices.Compact(q.Sources)
+	if q.BytesPerSecond == 0 {
+		q.BytesPerSecond = DefaultRate
+	}
+	switch {
+	case wire.CheckName(q.Name) != nil || q.Name[0] == '.':
+		return wire.Refuse(wire.CodeBadName, "this is not a rule's name",
+			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends")
+	case q.Tenant != "" && wire.CheckTenant(q.Tenant) != nil:
+		return wire.CheckTenant(q.Tenant)
+	case len(q.Sources) == 0 || len(q.Sources) > mostSources:
+		return bad(fmt.Sprintf("a rule has 1 to %d sources", mostSources), "such as --source agent,kernel")
+	case q.BytesPerSecond < leastRate || q.BytesPerSecond > mostRate:
+		return bad("this is no rate", "write what a node may send in a second, from 1KiB to 64MiB")
+	}
+	for _, source := range q.Sources {
+		if err := wire.CheckLogSource(source); err != nil {
+			return err
+		}
+	}
+	if err := q.checkURL(); err != nil {
+		return err
+	}
+	return q.Auth.check()
+}
+
+// checkURL refuses an address to which nothing can be pushed, or over which a secret would go in plain text. It adds Loki's path.
+func (q *Request) checkURL() error {
+	u, err := url.Parse(q.To)
+	switch {
+	case q.To == "":
+		return bad("the rule has no URL", "say where the logs go: --to https://loki.example")
+	case err != nil || len(q.To) > longestURL || u.Hostname() == "" || u.Fragment != "" || u.RawQuery != "" || u.ForceQuery ||
+		u.Scheme != "https" && u.Scheme != "http" || strings.ContainsFunc(q.To, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return bad("this is no URL to which logs can go", "write it as https://HOST or https://HOST/PATH"+pushPath)
+	case u.User != nil:
+		return bad("the URL has a user in it", "give USER:PASSWORD in a file: --auth-file FILE")
+	case u.Scheme == "http" && q.Auth.Basic+q.Auth.Bearer != "" && !loopback(u.Hostname()):
+		return bad("a secret would go over plain HTTP", "use https")
+	case q.Tenant != "" && loopback(u.Hostname()):
+		return bad("a rule of a tenant goes to no address of the gateway's own machine", "name the sink by the address that others use")
+	}
+	if !strings.HasSuffix(u.Path, pushPath) {
+		u.Path = strings.TrimSuffix(u.Path, "/") + pushPath
+		u.RawPath = ""
+	}
+	q.To = u.String()
+	return nil
+}
+
+func (a *Auth) check() error {
+	text := func(s string, most int) bool {
+		return len(s) <= most && !strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r > '~' })
+	}
+	switch {
+	case a.Basic != "" && a.Bearer != "":
+		return bad("there are two secrets", "give --auth-file or --bearer-file")
+	case a.Basic != "" && (!text(a.Basic, longestAuth) || strings.Index(a.Basic, ":") < 1):
+		return bad("this is no USER:PASSWORD", "write both on one line, with a colon between")
+	case !text(a.Bearer, longestAuth) || strings.Contains(a.Bearer, " "):
+		return bad("this is no token", "a token is one word")
+	case !text(a.Org, longestOrg) || strings.Contains(a.Org, " "):
+		return bad("this is no tenant of Loki", "it goes into the header X-Scope-OrgID, and is one word")
+	case len(a.CA) > longestCA:
+		return bad("there are too many certificates", "give the one root that vouches for the sink")
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return strings.EqualFold(host, "localhost") || strings.HasSuffix(strings.ToLower(host), ".localhost") ||
+		ip != nil && (ip.IsLoopback() || ip.IsUnspecified())
+}
+
+// Put stores a rule in the place of the one of its name, which keeps its buffer. tenant is the caller's; "": all.
+func (d *Desk) Put(ctx context.Context, q Request, tenant string, by store.Actor) error {
+	if err := q.check(); err != nil {
+		return err
+	}
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	before := d.find(q.Name)
+	if before != nil && tenant != "" && before.Tenant != tenant {
+		return wire.Refuse(wire.CodeAlreadyThere, "this name is taken", "choose another")
+	}
+	if before != nil && q.Tenant != "" && before.Tenant != q.Tenant { // who has the tenant may send the buffer elsewhere
+		return bad("the rule of this name is of another tenant, and its lines that wait may be too",
+			"delete it and create it anew: muster logs ship delete "+q.Name)
+	}
+	if before == nil && len(*d.rules.Load()) >= mostRules {
+		return bad(fmt.Sprintf("there are %d rules already", mostRules), "delete one: muster logs ship delete NAME")
+	}
+	s := sealed{Request: q, CreatedAt: d.Now().UTC(), CreatedBy: by.Name}
+	if before != nil {
+		s.keep(&before.sealed)
+	}
+	r, err := d.make(s)
+	if err != nil {
+		return err
+	}
+	value, err := json.Marshal(r.sealed)
+	if err != nil {
+		return err
+	}
+	e := d.event("shipping.set", by, q.Name)
+	e.Detail["host"] = r.sink.host
+	e.Detail["selector"] = q.Selector
+	e.Detail["sources"] = strings.Join(q.Sources, ",")
+	if err := d.Store.SetSecret(ctx, records.SecretName(q.Name), value, e); err != nil {
+		return err
+	}
+	if before == nil {
+		r.box = d.open(q.Name)
+		r.state = newState()
+	} else {
+		before.halt()
+		r.box = before.box
+		r.state = before.state
+	}
+	d.swap(before, r)
+	return nil
+}
+
+// keep takes over what the operator did not say again. To another address no secret goes by itself.
+func (s *sealed) keep(before *sealed) {
+	s.CreatedAt = before.CreatedAt
+	s.CreatedBy = before.CreatedBy
+	if s.Auth.Basic+s.Auth.Bearer == "" && s.To == before.To {
+		s.Auth.Basic = before.Auth.Basic
+		s.Auth.Bearer = before.Auth.Bearer
+	}
+}
+
+// Drop deletes a rule and what is in its buffer.
+func (d *Desk) Drop(ctx context.Context, name, tenant string, by store.Actor) error {
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	r := d.find(name)
+	if r == nil || tenant != "" && r.Tenant != tenant {
+		return noRule(name)
+	}
+	if err := d.Store.DropSecret(ctx, records.SecretName(name), d.event("shipping.removed", by, name)); err != nil {
+		return err
+	}
+	d.swap(r, nil)
+	r.halt()
+	if err := r.box.Remove(); err != nil {
+		d.Logger.Warn("the buffer of a deleted rule stays on the disk", "rule", name, "error", err)
+	}
+	return nil
+}
+
+func noRule(name string) error {
+	if wire.CheckName(name) != nil {
+		name = "of that name"
+	}
+	return wire.Refuse(wire.CodeNotFound, "there is no rule "+name, "muster logs ship ls shows them")
+}
+
+func (d *Desk) event(kind string, by store.Actor, name string) store.Event {
+	return store.Event{At: d.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true,
+		Detail: map[string]string{"rule": name}}
+}
+
+// Rules are the rules of a tenant, by name; "": all.
+func (d *Desk) Rules(tenant string) []Rule {
+	var all []Rule
+	for _, r := range *d.rules.Load() {
+		if tenant == "" || r.Tenant == tenant {
+			all = append(all, d.view(r))
+		}
+	}
+	return all
+}
+
+func (d *Desk) view(r *rule) Rule {
+	out := Rule{Name: r.Name, Tenant: r.Tenant, Selector: r.Selector, Sources: slices.Clone(r.Sources), To: r.To, Auth: "none",
+		Org: r.Auth.Org, BytesPerSecond: r.BytesPerSecond, CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy, Nodes: d.Count(r.picks)}
+	switch {
+	case r.Auth.Basic != "":
+		out.Auth = "basic"
+	case r.Auth.Bearer != "":
+		out.Auth = "bearer"
+	}
+	box := r.box.Stats()
+	out.Waiting = box.Next - 1 - box.Confirmed
+	out.BufferBytes = box.Bytes
+	r.state.mu.Lock()
+	defer r.state.mu.Unlock()
+	s := &r.state.figures
+	out.Sent = s.sent
+	out.SentBytes = s.bytes
+	out.Dropped = maps.Clone(s.dropped)
+	out.Dropped[ReasonBuffer] += box.Dropped
+	out.SentAt = s.sentAt
+	out.FailingSince = s.failing
+	out.Error = s.problem
+	if s.oldest != nil && out.Waiting > 0 {
+		out.Lag = max(d.Now().Sub(*s.oldest), 0)
+	}
+	return out
+}

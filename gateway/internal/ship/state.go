@@ -1,0 +1,91 @@
+package ship
+
+import (
+	"sync"
+	"time"
+
+	"muster/agent/wire"
+)
+
+// Reasons why lines did not get to a sink. They are part of the API and of the metrics.
+const (
+	ReasonBuffer  = "buffer"  // the rule's buffer was full
+	ReasonDamaged = "damaged" // the buffer was damaged
+	ReasonRefused = "refused" // the sink did not want them
+	ReasonNode    = "node"    // they were lost on the node, which said so
+)
+
+// Reasons are all of them.
+func Reasons() []string { return []string{ReasonBuffer, ReasonDamaged, ReasonRefused, ReasonNode} }
+
+// state is how a rule does, since the gateway started.
+type state struct {
+	mu sync.Mutex
+	figures
+}
+
+type figures struct {
+	sent    int64
+	bytes   int64
+	dropped map[string]int64
+	oldest  *time.Time // when the oldest line that waits was received, as far as it is known
+	sentAt  *time.Time
+	failing *time.Time
+	problem string
+}
+
+func newState() *state { return &state{figures: figures{dropped: map[string]int64{}}} }
+
+func (s *state) drop(reason string, n int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n == 0 {
+		return
+	}
+	s.dropped[reason] = min(s.dropped[reason]+n, wire.MaxNumber) // a node says some of them, and may say too many
+}
+
+// waits notes the line that is pushed next.
+func (s *state) waits(since time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.oldest = &since
+}
+
+// idle notes that nothing waits.
+func (s *state) idle() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.oldest = nil
+}
+
+func (s *state) took(lines int, bytes int, now time.Time) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sent += int64(lines)
+	s.bytes += int64(bytes)
+	s.sentAt = &now
+	s.failing = nil
+	s.problem = ""
+}
+
+// refused notes lines that the sink does not want. It is there, so it is not failing.
+func (s *state) refused(lines int, why string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.dropped[ReasonRefused] += int64(lines)
+	s.failing = nil
+	s.problem = why
+}
+
+// failed notes that the sink took nothing. It reports whether it is the first time in a row.
+func (s *state) failed(why string, now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	first := s.failing == nil
+	if first {
+		s.failing = &now
+	}
+	s.problem = why
+	return first
+}

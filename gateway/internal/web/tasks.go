@@ -1,0 +1,196 @@
+package web
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+)
+
+type tasksPage struct {
+	Tasks    []client.Task
+	Filter   client.TaskFilter
+	Types    []wire.TaskType
+	Statuses []string
+	Older    string // URL; empty: this is the last page
+	Filtered bool
+}
+
+func (v *visit) showTasks() (page, error) {
+	f := client.TaskFilter{Node: v.asked("node"), Type: v.asked("type"), Status: v.asked("status"), Cursor: v.asked("cursor"), Limit: 100}
+	data := tasksPage{Filter: f, Types: wire.TaskTypes(), Statuses: wire.TaskStatuses(), Filtered: f.Node+f.Type+f.Status+f.Cursor != ""}
+	list, err := v.api.Tasks(v.r.Context(), f)
+	if err != nil {
+		return page{}, err
+	}
+	data.Tasks = list.Tasks
+	if list.Next != "" {
+		data.Older = v.with("cursor", list.Next)
+	}
+	return page{name: "tasks", title: "Tasks", section: "tasks", data: data}, nil
+}
+
+type taskPage struct {
+	Task   client.Task
+	Type   wire.TaskType
+	Params string
+	Output string
+	Live   bool // it has not ended
+}
+
+func (v *visit) showTask() (page, error) {
+	t, err := v.api.Task(v.r.Context(), v.r.PathValue("task"))
+	if err != nil {
+		return page{}, err
+	}
+	data := taskPage{Task: t, Params: indented(t.Params), Output: t.Output.Head, Live: !wire.TaskEnded(t.Status)}
+	if missing := t.Output.Bytes - int64(len(t.Output.Head)+len(t.Output.Tail)); t.Output.Truncated && missing > 0 {
+		data.Output += fmt.Sprintf("\n[%d bytes are not kept]\n", missing)
+	}
+	data.Output += t.Output.Tail
+	data.Type, _ = wire.FindTaskType(t.Type) // one of a later version is shown by its name alone
+	return page{name: "task", title: "Task " + t.ID, section: "tasks", data: data}, nil
+}
+
+// indented is JSON for people. What is no JSON is shown as it is.
+func indented(raw json.RawMessage) string {
+	var value any
+	if json.Unmarshal(raw, &value) != nil {
+		return string(raw)
+	}
+	var out strings.Builder
+	e := json.NewEncoder(&out)
+	e.SetEscapeHTML(false)
+	e.SetIndent("", "  ")
+	if e.Encode(value) != nil {
+		return string(raw)
+	}
+	return strings.TrimSpace(out.String())
+}
+
+type newTaskPage struct {
+	Node   string
+	Types  []wire.TaskType // that this account may run
+	Chosen string          // empty: none yet
+	Type   wire.TaskType
+	Params []wire.TaskParam
+}
+
+// showNewTask asks for the type first, and then for the params of that type. Both stand in the URL.
+func (v *visit) showNewTask() (page, error) {
+	data := newTaskPage{Node: v.either("node"), Chosen: v.either("type")}
+	for _, t := range wire.TaskTypes() {
+		if v.may.May(client.ScopePart(client.ScopeTasksWrite, t.Name)) {
+			data.Types = append(data.Types, t)
+		}
+	}
+	if data.Chosen != "" {
+		var err error
+		if data.Type, err = wire.FindTaskType(data.Chosen); err != nil {
+			return page{}, err
+		}
+		data.Params = data.Type.Params()
+	}
+	return page{name: "newtask", title: "Run a task", section: "tasks", data: data}, nil
+}
+
+// either is what the form says, or the URL.
+func (v *visit) either(name string) string {
+	if text := v.field(name); text != "" {
+		return text
+	}
+	return v.asked(name)
+}
+
+// paramField is what a param is called in a form.
+const paramField = "param."
+
+func (v *visit) runTask() (page, error) {
+	kind, err := wire.FindTaskType(v.field("type"))
+	if err != nil {
+		return v.stay((*visit).showNewTask, "run", err)
+	}
+	params, err := readParams(kind.Params(), v.r.PostForm)
+	if err == nil && kind.Name == wire.TaskAgentUninstall {
+		ask := question{Title: "Remove the agent from " + v.field("node") + "?", Button: "Remove the agent", Danger: true,
+			Back: client.PathConsole + "tasks/new", Says: []string{"The task removes everything that the agent has put on the machine.",
+				"The node " + v.field("node") + " is retired, and its certificates end at once.", "To bring it back it has to join again."}}
+		if asks, ok := v.sure(ask, "tasks"); !ok {
+			return asks, nil
+		}
+	}
+	var made client.Task
+	if err == nil {
+		made, err = v.api.CreateTask(v.r.Context(), client.NewTask{Node: v.field("node"), Type: kind.Name, Params: params})
+	}
+	if err != nil {
+		return v.stay((*visit).showNewTask, "run", err)
+	}
+	return page{to: client.PathConsole + "tasks/" + url.PathEscape(made.ID)}, nil
+}
+
+// readParams makes the params of a task from a form. What was left empty is left out.
+func readParams(known []wire.TaskParam, form url.Values) (json.RawMessage, error) {
+	values := map[string]any{}
+	for _, p := range known {
+		text := strings.TrimSpace(form.Get(paramField + p.Name))
+		if text == "" {
+			continue
+		}
+		value, err := readParam(p, text)
+		if err != nil {
+			return nil, err
+		}
+		values[p.Name] = value
+	}
+	return json.Marshal(values)
+}
+
+func readParam(p wire.TaskParam, text string) (any, error) {
+	switch p.Kind {
+	case wire.ParamFlag:
+		return text == "true", nil
+	case wire.ParamInt:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "the field "+p.Name+" is no whole number", "write 8, or leave it empty")
+		}
+		return n, nil
+	case wire.ParamList:
+		return lines(text), nil
+	case wire.ParamMap:
+		pairs := map[string]string{}
+		for _, line := range lines(text) {
+			name, value, ok := strings.Cut(line, "=")
+			if !ok || name == "" {
+				return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "a line of the field "+p.Name+" is not NAME=text", "write one NAME=text in a line")
+			}
+			pairs[name] = value
+		}
+		return pairs, nil
+	}
+	return text, nil
+}
+
+// lines are those that are not empty.
+func lines(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
+
+func (v *visit) cancelTask() (page, error) {
+	id := v.r.PathValue("task")
+	if _, err := v.api.CancelTask(v.r.Context(), id); err != nil {
+		return v.stay((*visit).showTask, "cancel", err)
+	}
+	return page{to: client.PathConsole + "tasks/" + url.PathEscape(id)}, nil
+}

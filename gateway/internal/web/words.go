@@ -1,0 +1,55 @@
+package web
+
+import (
+	"html/template"
+	"maps"
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/picture"
+)
+
+// funcs are what templates can call.
+func (c *Console) funcs() template.FuncMap {
+	return template.FuncMap{
+		"when":     func(at any) picture.Moment { return picture.MomentOf(at, c.Now()) },
+		"mark":     picture.MarkOf,
+		"ended":    picture.OutcomeOf,
+		"over":     wire.TaskEnded,
+		"mib":      picture.MiB,
+		"bytes":    picture.Bytes,
+		"dash":     picture.Dash,
+		"short":    short,
+		"roots":    func() string { return wire.PathRoots },
+		"waves":    waveText,
+		"browser":  picture.Browser,
+		"clock":    picture.Clock,
+		"memory":   picture.OwnMemory,
+		"join":     func(list []string) string { return strings.Join(list, ", ") },
+		"pairs":    labelPairs,
+		"many":     picture.Many,
+		"rowmarks": picture.RowMarks,
+		"modules":  fleetModules,
+		"pick":     func(write bool, row picture.Row) pickRow { return pickRow{write, row} },
+		"text":     func(name, value string) pair { return pair{name, value} },
+	}
+}
+
+// short cuts a digest for a list.
+func short(digest string) string {
+	name, rest, ok := strings.Cut(digest, ":")
+	if !ok || len(rest) < 12 {
+		return picture.Dash(digest)
+	}
+	return name + ":" + rest[:12]
+}
+
+// labelPairs are labels in the order of their names.
+func labelPairs(labels map[string]string) []pair {
+	var all []pair
+	for _, name := range slices.Sorted(maps.Keys(labels)) {
+		all = append(all, pair{name, labels[name]})
+	}
+	return all
+}
