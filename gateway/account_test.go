@@ -8,6 +8,7 @@ import (
 
 // TestFirstAccount: the token of the first account is shown on a terminal, and never goes into the journal.
 func TestFirstAccount(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct {
 		env   []string
 		says  string

@@ -9,6 +9,7 @@ import (
 
 // TestAdminElsewhere: an operator who comes to the listener behind a proxy learns where the admin API is, and what the proxy has to say.
 func TestAdminElsewhere(t *testing.T) {
+	t.Parallel()
 	plain := freeAddress(t)
 	h := agentsHouse(t, recorder(t), "--plain-listen", plain, "--trusted-proxy", "127.0.0.1")
 	account := h.account()

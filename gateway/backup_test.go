@@ -12,6 +12,7 @@ import (
 // TestBackupRestore: a copy is made while the gateway is at work. After a restore nodes come back that have renewed since the copy, also
 // where keys were rotated since. Open tokens have ended, and no certificate is taken over twice.
 func TestBackupRestore(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "--cert-ttl", "5s", "--plain-listen", "127.0.0.1:0")
 	tls := h.url
 	plain := h.plain()
@@ -102,6 +103,7 @@ func (h *house) underLoad(run func()) {
 
 // TestRestoreRefuses: without what it needs a restore says so, and leaves nothing behind.
 func TestRestoreRefuses(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	file := filepath.Join(t.TempDir(), "backup.db")
 	h.muster("backup", file)
@@ -144,6 +146,7 @@ func TestRestoreRefuses(t *testing.T) {
 
 // TestMasterRotationWhole: a real gateway with a node goes on after its master key was rotated.
 func TestMasterRotationWhole(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.agent("node", h.token(), "--no-gpu")
 	h.until("online", func() bool { return h.online("node") })
@@ -161,6 +164,7 @@ func TestMasterRotationWhole(t *testing.T) {
 
 // TestMasterKeyOut: the command writes the key of a gateway that has its key from the environment into a new file.
 func TestMasterKeyOut(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.gateway.stop()
 	file := filepath.Join(t.TempDir(), "new.key")

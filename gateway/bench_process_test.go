@@ -95,15 +95,20 @@ func (c *child) processor() time.Duration {
 }
 
 // resident is the process's memory in bytes.
-func (c *child) resident() float64 {
+func (c *child) resident() float64 { return c.memory("VmRSS:") }
+
+// peak is the most memory that the process has had, in bytes.
+func (c *child) peak() float64 { return c.memory("VmHWM:") }
+
+func (c *child) memory(name string) float64 {
 	for line := range strings.Lines(c.proc("status")) {
-		if value, ok := strings.CutPrefix(line, "VmRSS:"); ok {
+		if value, ok := strings.CutPrefix(line, name); ok {
 			kib, err := strconv.Atoi(strings.Fields(value)[0])
 			c.must(err)
 			return float64(kib) * 1024
 		}
 	}
-	c.Fatal("/proc/PID/status has no VmRSS")
+	c.Fatal("/proc/PID/status has no " + name)
 	return 0
 }
 
@@ -170,9 +175,10 @@ func (m *bench) untilReady(c *child, url string) {
 }
 
 // credential mints a token by the gateway's own command.
-func (g *served) credential() string {
+func (g *served) credential(more ...string) string {
 	g.Helper()
-	text, err := exec.Command(g.muster, "--data", g.data, "token", "create", "--uses", "100000", "-o", "json").Output()
+	create := append([]string{"--data", g.data, "token", "create", "--uses", "100000", "-o", "json"}, more...)
+	text, err := exec.Command(g.muster, create...).Output()
 	g.must(err)
 	var made struct {
 		Token string `json:"token"`
@@ -246,7 +252,19 @@ type player struct {
 
 func (m *bench) player(url string, args ...string) *player {
 	m.Helper()
-	c := m.child(nil, nil, m.swarm, append([]string{"-turns", "-gateway", url, "-conns", decimal(benchConns)}, args...)...)
+	return m.playerAs(url, []string{m.swarm}, args...)
+}
+
+// politePlayer is a swarm that leaves the cores to all others: its nodes do work that nodes do on machines of their own.
+func (m *bench) politePlayer(url string, args ...string) *player {
+	m.Helper()
+	return m.playerAs(url, []string{"nice", "-n", "19", m.swarm}, args...)
+}
+
+func (m *bench) playerAs(url string, command []string, args ...string) *player {
+	m.Helper()
+	flags := append(command[1:], "-turns", "-gateway", url, "-conns", decimal(benchConns))
+	c := m.child(nil, nil, command[0], append(flags, args...)...)
 	p := &player{child: c}
 	var err error
 	p.in, err = c.cmd.StdinPipe()
@@ -262,8 +280,20 @@ func (m *bench) player(url string, args ...string) *player {
 // turn lets the nodes report once more, with these flags.
 func (p *player) turn(flags ...string) operations {
 	p.Helper()
+	p.begin(flags...)
+	return p.result()
+}
+
+// begin starts a turn, so that others play meanwhile.
+func (p *player) begin(flags ...string) {
+	p.Helper()
 	_, err := fmt.Fprintln(p.in, strings.Join(flags, " "))
 	p.must(err)
+}
+
+// result waits for the end of the turn that has begun.
+func (p *player) result() operations {
+	p.Helper()
 	line, err := p.out.ReadBytes('\n')
 	if err != nil {
 		p.Fatalf("swarm: %v\n%s", err, p.said())

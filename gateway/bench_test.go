@@ -14,6 +14,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/fstest"
 	"time"
 
 	"muster/gateway/internal/bootstrap"
@@ -45,7 +46,11 @@ func BenchmarkBudgets(b *testing.B) {
 		{"pace", (*bench).atPace},
 		{"tasks", (*bench).tasks},
 		{"pull", (*bench).pulls},
+		{"blobs", (*bench).blobs},
+		{"sessions", (*bench).sessions},
+		{"update", (*bench).updates},
 		{"fleet", (*bench).fleet},
+		{"history", (*bench).history},
 		{"agent", (*bench).agent},
 	} {
 		b.Run(part.name, func(b *testing.B) {
@@ -106,6 +111,7 @@ func (m *bench) open(dir string) *running {
 	m.Helper()
 	s, err := parseSettings([]string{"--data", dir, "--listen", "127.0.0.1:0"}, func(string) string { return "" }, io.Discard)
 	m.must(err)
+	s.agents = fstest.MapFS{} // else the agents would go over to the release that this gateway carries, and run beside a launcher
 	g := &gateway{settings: s, log: slog.New(slog.DiscardHandler)}
 	ctx, cancel := context.WithCancel(context.Background())
 	m.must(g.open(ctx, func(string) string { return "" }, io.Discard))
@@ -183,13 +189,19 @@ func (m *bench) nodes() *crowd {
 	if c.nodes > 0 {
 		return c
 	}
-	var files syscall.Rlimit
-	m.must(syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
-	c.nodes = int(min(benchNodes, files.Cur-spareFiles))
+	c.nodes = min(benchNodes, m.mostNodes())
 	c.data = filepath.Join(m.dir, "crowd")
 	c.keep = filepath.Join(m.dir, "crowd.json")
 	g := m.serve(c.data)
 	m.play(g, "-nodes", decimal(c.nodes), "-duration", "0", "-keep", c.keep)
 	g.end()
 	return c
+}
+
+// mostNodes is how many nodes may each have a connection of their own in one process.
+func (m *bench) mostNodes() int {
+	m.Helper()
+	var files syscall.Rlimit
+	m.must(syscall.Getrlimit(syscall.RLIMIT_NOFILE, &files))
+	return int(min(files.Cur, 1<<20)) - spareFiles
 }

@@ -15,6 +15,7 @@ import (
 
 // TestBootstrapPaste pastes the printed command, in each of its forms.
 func TestBootstrapPaste(t *testing.T) {
+	t.Parallel()
 	public, roots := publicCertificate(t)
 	plain := freeAddress(t)
 	for _, c := range []struct {
@@ -54,6 +55,7 @@ func TestBootstrapPaste(t *testing.T) {
 
 // TestBootstrapPasteChanged: a script that is not the promised one is not run, and nothing of it is left.
 func TestBootstrapPasteChanged(t *testing.T) {
+	t.Parallel()
 	plain := freeAddress(t)
 	h := agentsHouse(t, recorder(t), "--plain-listen", plain, "--public-url", "http://"+plain)
 	h.muster("node", "create", "gpu-7")
@@ -70,6 +72,7 @@ func TestBootstrapPasteChanged(t *testing.T) {
 
 // TestBootstrapCut: a script that was cut off does nothing, wherever it was cut.
 func TestBootstrapCut(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
@@ -88,6 +91,7 @@ run sh "$S"`, len(m.Script)-3))
 
 // TestBootstrapStopped: a run that was stopped, or had no room, is finished by the next run.
 func TestBootstrapStopped(t *testing.T) {
+	t.Parallel()
 	agents := recorder(t)
 	for _, platform := range []string{"linux-amd64", "linux-arm64"} {
 		path := filepath.Join(agents, platform, "muster-agent")
@@ -127,6 +131,7 @@ func TestBootstrapStopped(t *testing.T) {
 
 // TestBootstrapRefuses: on a machine that it cannot work with, the script says why and what to do, and leaves nothing.
 func TestBootstrapRefuses(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	script := h.bootstrap("gpu-7").Script
@@ -166,6 +171,7 @@ func TestBootstrapRefuses(t *testing.T) {
 
 // TestBootstrapShellcheck reads the scripts as they are served.
 func TestBootstrapShellcheck(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t), "--bootstrap-install-container-runtime", "--bootstrap-registry", "registry.example")
 	h.muster("node", "create", "gpu-7")
 	for _, mode := range []string{"manual", "cloud-init"} {
@@ -195,6 +201,7 @@ func lint(t *testing.T, script string) {
 
 // TestBootstrapEnrols joins a real agent with a bootstrap token: the node becomes what was created, and its other tokens end.
 func TestBootstrapEnrols(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t), "--heartbeat-interval", "5s")
 	h.muster("node", "create", "gpu-7", "--tenant", "platform", "--label", "rack=7")
 	first := h.bootstrap("gpu-7")

@@ -9,6 +9,7 @@ import (
 // TestBootstrapTrust: a gateway with a certificate of its own is believed by this script's root alone, whatever the system trusts and
 // whatever configuration files say.
 func TestBootstrapTrust(t *testing.T) {
+	t.Parallel()
 	public, roots := publicCertificate(t)
 	h := agentsHouse(t, recorder(t), public...)
 	h.muster("node", "create", "gpu-7")
@@ -39,6 +40,7 @@ func TestBootstrapTrust(t *testing.T) {
 
 // TestBootstrapAnotherNode: a machine that is one node already does not pass for another.
 func TestBootstrapAnotherNode(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
@@ -64,6 +66,7 @@ func TestBootstrapAnotherNode(t *testing.T) {
 // TestBootstrapAlone: two runs never work at once. A run removes what a killed one left. A process that a run starts and that goes on
 // does not keep the lock.
 func TestBootstrapAlone(t *testing.T) {
+	t.Parallel()
 	plain := freeAddress(t)
 	h := agentsHouse(t, recorder(t), "--plain-listen", plain)
 	h.muster("node", "create", "gpu-7")
@@ -89,6 +92,7 @@ KEEPS_RUNNING=yes run sh "$S"; run sh "$S"`)
 
 // TestBootstrapEnvironment: the caller's own MUSTER_ variables do not reach the node.
 func TestBootstrapEnvironment(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
@@ -103,6 +107,7 @@ MUSTER_X=y' run sh "$S"`)
 
 // TestBootstrapTyping: token files that an editor or a person has spoiled.
 func TestBootstrapTyping(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
@@ -135,6 +140,7 @@ func TestBootstrapTyping(t *testing.T) {
 
 // TestBootstrapOverride: the hosts file and cloud-init's templates, as people have left them.
 func TestBootstrapOverride(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	plain := h.bootstrap("gpu-7").Script

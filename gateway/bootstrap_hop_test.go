@@ -35,6 +35,7 @@ func limited(script string) string {
 
 // TestBootstrapUserData does what cloud-init does with the user-data: writes the files and runs the command.
 func TestBootstrapUserData(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7", "--mode", "cloud-init")
 	m := h.bootstrap("gpu-7", "--mode", "cloud-init")
@@ -88,11 +89,13 @@ func TestBootstrapUserData(t *testing.T) {
 // TestBootstrapWithoutSystemd: cloud-init's script and its first hop refuse such a machine before they write or fetch anything; the
 // script for people takes what there is.
 func TestBootstrapWithoutSystemd(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7", "--mode", "cloud-init")
 	hop, files := hop(t, m)
-	const before = `: >/var/lib/mark; sleep 0.01; `
+	// Two files of one tick of the kernel's clock have the same time: what is written from here on must be newer than the mark.
+	const before = `: >/var/lib/mark; until : >/var/lib/now; [ "$(find /var/lib/now -newer /var/lib/mark)" ]; do :; done; rm /var/lib/now; `
 	const written = `find /etc /var/lib /run -newer /var/lib/mark -type f; [ ! -e "$RECORD/fetch-argv" ] || echo fetched`
 	b := newRootBox(t)
 	code, out := b.root(m.Script, before+`run sh "$S" || echo "status $?"; `+written)
@@ -115,6 +118,7 @@ func TestBootstrapWithoutSystemd(t *testing.T) {
 
 // TestBootstrapHopTriesAgain: trouble that may pass by itself is waited for, and said once.
 func TestBootstrapHopTriesAgain(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	script, files := hop(t, h.bootstrap("gpu-7", "--mode", "cloud-init"))
@@ -142,6 +146,7 @@ exec `+curl+` "$@"`)
 
 // TestBootstrapHopHandsOver: the boot is not held up. A unit goes on with the work, and is removed when the node has joined.
 func TestBootstrapHopHandsOver(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	script, files := hop(t, h.bootstrap("gpu-7", "--mode", "cloud-init"))
@@ -184,6 +189,7 @@ func TestBootstrapHopHandsOver(t *testing.T) {
 // TestBootstrapHopJoined: a machine that has joined and gets a new instance id fetches nothing and uses up no token. A machine that is
 // another node already is refused.
 func TestBootstrapHopJoined(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7", "--mode", "cloud-init")

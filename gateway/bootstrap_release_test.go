@@ -150,6 +150,7 @@ func (o *outdated) installs(agent, says string, tools ...string) {
 // signature. Where it cannot check that, it installs what it was made with. Both come from the registry, for the gateway itself carries
 // another agent by then.
 func TestBootstrapRelease(t *testing.T) {
+	t.Parallel()
 	o := newOutdated(t)
 	o.lends()
 	second := o.update("second")

@@ -8,6 +8,7 @@ import (
 
 // TestBootstrapLogin: what the script does where the gateway lends no credential.
 func TestBootstrapLogin(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t), "--bootstrap-registry", "registry.example:5000")
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
@@ -70,6 +71,7 @@ printf '%s\n' "$given" | `+curl+` "$@"`)
 
 // TestBootstrapUnfinished: an install that was begun goes on, unless somebody has installed another runtime by hand.
 func TestBootstrapUnfinished(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t), "--bootstrap-install-container-runtime")
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
@@ -94,6 +96,7 @@ func TestBootstrapUnfinished(t *testing.T) {
 
 // TestBootstrapDockerCommand: where a distribution has docker's command apart from its daemon, both are installed.
 func TestBootstrapDockerCommand(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t), "--bootstrap-install-container-runtime")
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")

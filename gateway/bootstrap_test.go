@@ -9,6 +9,7 @@ import (
 // TestBootstrapScript runs the complete script, and the one that takes the token from outside, in every shell here: the first
 // run does all of it, the second finds it done.
 func TestBootstrapScript(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7", "--tenant", "platform")
 	for _, s := range shells(t) {
@@ -71,6 +72,7 @@ func (b *rootBox) settled(m minted) {
 
 // TestBootstrapToken: where the script without the secret takes it from, and what it says where there is none or another one's.
 func TestBootstrapToken(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	h.muster("node", "create", "gpu-7")
 	m := h.bootstrap("gpu-7")
@@ -110,6 +112,7 @@ func TestBootstrapToken(t *testing.T) {
 
 // TestBootstrapHosts: the gateway's name that nobody resolves, and hosts files that cannot be written.
 func TestBootstrapHosts(t *testing.T) {
+	t.Parallel()
 	plain := freeAddress(t)
 	h := agentsHouse(t, recorder(t), "--plain-listen", plain, "--bootstrap-resolve-address", "127.0.0.1")
 	_, port, _ := strings.Cut(strings.TrimPrefix(h.url, "https://"), ":")
@@ -147,6 +150,7 @@ run sh "$S"; run sh "$S"; cp /etc/cloud/templates/hosts.debian.tmpl "$RECORD/tem
 
 // TestBootstrapRuntime: the runtime that is missing, the registry's trust, and the login.
 func TestBootstrapRuntime(t *testing.T) {
+	t.Parallel()
 	file := t.TempDir() + "/credential"
 	write(t, file, "robot:pass word\n")
 	h := agentsHouse(t, recorder(t), "--bootstrap-install-container-runtime", "--bootstrap-registry", "registry.example:5000",

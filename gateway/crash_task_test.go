@@ -269,6 +269,7 @@ func (c *crew) arrive(h *hand) {
 // TestTaskKill: the agent, the gateway or both are killed at every step of a task's life. Every task ends once, as completed, or as
 // interrupted where the handler was cut off. No handler runs twice, and nothing stays open.
 func TestTaskKill(t *testing.T) {
+	t.Parallel()
 	for _, victim := range []string{"agent", "gateway", "both"} {
 		t.Run(victim, func(t *testing.T) {
 			t.Parallel()

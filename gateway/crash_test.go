@@ -194,15 +194,17 @@ func TestKill(t *testing.T) {
 func (a *applicant) live(acknowledged, beats *atomic.Int64, stop <-chan struct{}) {
 	registered := false
 	counter := uint64(0)
+	pause := 20 * time.Millisecond
 	for {
 		select {
 		case <-stop:
 			return
-		case <-time.After(20 * time.Millisecond): // the other side is a process that is dead for a while
+		case <-time.After(pause): // the other side is a process that is dead for a while
 		}
 		if !registered {
 			if registered = a.register() == nil; registered {
 				acknowledged.Add(1)
+				pause = 200 * time.Millisecond // all of them are 1,000 heartbeats a second: some are always under way, and others get on
 			}
 			continue
 		}

@@ -17,36 +17,51 @@ const (
 
 // The four storeys of gateway/internal, the highest first. Each imports lower ones alone.
 var (
-	// listenerNames answer requests, and offline the commands that want a stopped gateway. They do not import one another.
-	listenerNames = []string{"nodeapi", "adminapi", "web", "oci", "offline"}
+	// listenerNames answer requests, and offline the commands that want a stopped gateway. They do not import one another. A listener may
+	// have packages below it, which no other package of gateway/internal imports.
+	listenerNames = []string{"nodeapi", "adminapi", "web", "oci", "metrics", "offline"}
 
 	// partNames are what the gateway is made of. They do not import one another. A part's backend may import its part.
 	partNames = []string{
-		"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "log", "session", "placement", "maas", "provider",
-		"retention",
+		"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "logs", "session", "placement", "maas", "provider",
+		"cost", "retention", "ship",
 	}
 
 	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
 	sharedNames = []string{
-		"account", "artifact", "audit", "build", "remote", "limit", "reply", "origin", "reading", "replay", "selector", "timeline", "door",
-		"secret", "masterkey", "outage", "reach", "installer",
+		"account", "artifact", "audit", "build", "feed", "login", "overview", "remote", "rollout", "limit", "reply", "origin", "reading",
+		"replay", "selector", "timeline", "clash", "door", "secret", "masterkey", "outage", "reach", "installer", "tail",
+		"livestream", "transcript", "picture", "recording",
 	}
 
 	// leafNames are packages of one idea that need nothing of muster's.
-	leafNames = []string{"gcpace", "paste", "reload", "runlist", "systemd", "window"}
+	leafNames = []string{"gcpace", "paste", "plot", "reload", "runlist", "systemd", "window", "markdown"}
 
 	// installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
 	installerNames = []string{"gateway", "gateway/internal/installer", "gateway/internal/reach", "gateway/internal/bootstrap"}
 
 	// machineNames know this machine: its data directory, its files and its shell. The command line works with them too.
-	machineNames = []string{"archive", "datadir", "durable", "shellword"}
+	machineNames = []string{"archive", "asciicast", "datadir", "durable", "shellword"}
 )
 
 // recordNames are packages of records beside package store, which would be too large with them. They use its engine and its events.
-var recordNames = []string{"store/registry", "store/releases"}
+var recordNames = []string{"store/alerts", "store/costs", "store/health", "store/history", "store/logins", "store/registry",
+	"store/releases", "store/sessions", "store/shipping"}
+
+// protocolNames are what agent and gateway have in common: what they say to each other, and both ends of it.
+var protocolNames = []string{"agent/wire", "agent/sign", "agent/pipe", "agent/spool"}
 
 // clientName is the admin API as its callers see it: its shapes, which its server uses too.
 const clientName = "client"
+
+// dialName is the part of the client that makes connections. The command line reads its errors.
+const dialName = "client/dial"
+
+// attachName is the operator's end of a session with a node: commands use it, and it uses the client.
+const attachName = "attach"
+
+// glanceName is what both sides of the admin API say of one node in a list.
+const glanceName = "glance"
 
 type goPackage struct {
 	ImportPath string
@@ -81,12 +96,24 @@ func TestImportRules(t *testing.T) {
 		{"agent/wire", "agent/internal/gpu", false},
 		{"agent/wire", "agent/sign", false},
 		{"agent/sign", "agent/wire", true},
+		{"agent/pipe", "agent/wire", true},
+		{"agent/pipe", "agent/sign", false},
+		{"agent/spool", "agent/wire", true},
+		{"agent/spool", "agent/internal/disk", false},
+		{"agent/internal/session", "agent/pipe", true},
+		{"gateway/internal/session", "agent/pipe", true},
+		{"gateway/internal/ship", "agent/spool", true},
+		{"gateway/internal/cli/shell", "agent/pipe", true},
+		{"gateway/internal/ship", "agent/internal/ship", false},
 		{"store", "store/sqlite", true},
 		{"store", "modernc.org/sqlite", false},
 		{"store/sqlite", "modernc.org/sqlite", true},
 		{"store/sqlite", "store", false},
 		{"gateway/internal/fleet", "store/sqlite", false},
 		{"store", "agent/wire", false},
+		{"store/history", "store/sqlite", true},
+		{"store/history", "modernc.org/sqlite", false},
+		{"gateway/internal/history", "store/history", true},
 		{"store/releases", "store", true},
 		{"store/releases", "store/sqlite", true},
 		{"store/releases", "store/registry", false},
@@ -97,6 +124,9 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/oci", "gateway/internal/artifact", true},
 		{"gateway/internal/artifact", "gateway/internal/oci", false},
 		{"gateway/internal/cli", "store/registry", false},
+		{"gateway/internal/logs", "gateway/internal/door", true},
+		{"gateway/internal/logs", "gateway/internal/session", false},
+		{"gateway/internal/logs", "gateway/internal/client", false},
 		{"gateway/internal/fleet", "store", true},
 		{"gateway/internal/fleet", "gateway/internal/authority", false},
 		{"gateway/internal/authority/stepca", "gateway/internal/authority", true},
@@ -118,6 +148,12 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/reading", "gateway/internal/fleet", false},
 		{"gateway/internal/cli", "gateway/internal/adminapi", false},
 		{"gateway/internal/cli", "gateway/internal/client", true},
+		{"gateway/internal/cli/shell", "gateway/internal/attach", true},
+		{"gateway/internal/attach", "gateway/internal/client", true},
+		{"gateway/internal/attach", "agent/pipe", true},
+		{"gateway/internal/attach", "gateway/internal/cli", false},
+		{"gateway/internal/client", "gateway/internal/attach", false},
+		{"gateway/internal/web", "gateway/internal/attach", false},
 		{"gateway/internal/cli", "gateway/internal/cli/screen", true},
 		{"gateway/internal/cli", "gateway/internal/cli/node", false},
 		{"gateway/internal/cli", "gateway/internal/cli/commands", false},
@@ -126,9 +162,54 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/cli/node", "gateway/internal/cli/token", false},
 		{"gateway/internal/cli/commands", "gateway/internal/cli/node", true},
 		{"gateway/internal/cli/screen", "gateway/internal/cli", false},
+		{"gateway/internal/cli/tty", "gateway/internal/cli", false},
+		{"gateway/internal/cli/top", "gateway/internal/cli/live", true},
+		{"gateway/internal/cli/live", "gateway/internal/cli/tty", true},
+		{"gateway/internal/cli/live", "gateway/internal/cli/top", false},
+		{"gateway/internal/cli", "gateway/internal/cli/live", false},
 		{"gateway/internal/adminapi", "gateway/internal/client", true},
 		{"gateway/internal/client", "gateway/internal/adminapi", false},
+		{"gateway/internal/adminapi", "gateway/internal/adminapi/shape", true},
+		{"gateway/internal/adminapi/shape", "gateway/internal/fleet", true},
+		{"gateway/internal/adminapi/shape", "gateway/internal/adminapi", false},
+		{"gateway/internal/adminapi/shape", "gateway/internal/web", false},
+		{"gateway/internal/web", "gateway/internal/adminapi/shape", false},
+		{"gateway/internal/livestream", "gateway/internal/adminapi/shape", false},
+		{"gateway/internal/adminapi", "gateway/internal/adminapi/backup", true},
+		{"gateway/internal/adminapi/backup", "gateway/internal/archive", true},
+		{"gateway/internal/adminapi/backup", "gateway/internal/adminapi", false},
+		{"gateway/internal/adminapi", "gateway/internal/adminapi/page", true},
+		{"gateway/internal/adminapi/page", "gateway/internal/adminapi/shape", false},
+		{"gateway/internal/nodeapi", "gateway/internal/adminapi/page", false},
+		{"gateway/internal/web", "gateway/internal/picture", true},
+		{"gateway/internal/picture", "gateway/internal/client", true},
+		{"gateway/internal/picture", "gateway/internal/health", false},
+		{"gateway/internal/metrics", "gateway/internal/overview", true},
+		{"gateway/internal/metrics", "gateway/internal/adminapi", false},
+		{"gateway/internal/adminapi", "gateway/internal/livestream", true},
+		{"gateway/internal/livestream", "gateway/internal/overview", true},
+		{"gateway/internal/livestream", "gateway/internal/task", false},
+		{"gateway/internal/transcript", "gateway/internal/client", true},
+		{"gateway/internal/recording", "gateway/internal/asciicast", true},
+		{"gateway/internal/recording", "gateway/internal/session", false},
+		{"gateway/internal/cli/session", "gateway/internal/asciicast", true},
+		{"gateway/internal/web", "gateway/internal/client", true},
+		{"gateway/internal/web", "gateway/internal/adminapi", false},
+		{"gateway/internal/web", "gateway/internal/cli/help", true},
+		{"gateway/internal/web", "gateway/internal/cli/screen", false},
+		{"gateway/internal/adminapi", "gateway/internal/cli/help", false},
 		{"gateway/internal/client", "store", false},
+		{"gateway/internal/client", "gateway/internal/glance", true},
+		{"gateway/internal/glance", "gateway/internal/client", false},
+		{"gateway/internal/client", "gateway/internal/client/dial", true},
+		{"gateway/internal/client/dial", "gateway/internal/client", false},
+		{"gateway/internal/client/dial", "gateway/internal/glance", false},
+		{"gateway/internal/client/dial", "agent/sign", true},
+		{"gateway/internal/cli", "gateway/internal/client/dial", true},
+		{"gateway/internal/web", "gateway/internal/client/dial", false},
+		{"gateway/internal/overview", "gateway/internal/glance", true},
+		{"gateway/internal/alert", "gateway/internal/glance", true},
+		{"gateway/internal/alert", "gateway/internal/client", false},
 		{"gateway/internal/cli", "gateway/internal/fleet", false},
 		{"gateway/internal/cli", "store", false},
 		{"gateway/internal/swarm", "agent/sign", true},
@@ -156,14 +237,14 @@ func TestImportRules(t *testing.T) {
 func allowed(from, to string) bool {
 	from = strings.TrimPrefix(from, module)
 	to, inside := strings.CutPrefix(to, module)
-	protocol := to == "agent/wire" || to == "agent/sign"
+	protocol := one(protocolNames, to)
 	if to == root {
 		return one(installerNames, from)
 	}
 	switch {
 	case from == "agent/wire":
 		return false
-	case from == "agent/sign":
+	case one(protocolNames, from):
 		return to == "agent/wire"
 	case from == "agent" || strings.HasPrefix(from, "agent/"):
 		return inside && (to == "agent" || strings.HasPrefix(to, "agent/"))
@@ -184,7 +265,7 @@ func allowed(from, to string) bool {
 func internalEdge(from, to string, protocol bool) bool {
 	name, _, backend := strings.Cut(from, "/")
 	target := strings.TrimPrefix(to, "gateway/internal/")
-	below := protocol || to == "store" || one(recordNames, to) || one(leafNames, target) || one(machineNames, target)
+	below := protocol || to == "store" || one(recordNames, to) || one(leafNames, target) || one(machineNames, target) || target == glanceName
 	switch {
 	case one(leafNames, name):
 		return false
@@ -195,17 +276,25 @@ func internalEdge(from, to string, protocol bool) bool {
 	case one(partNames, name):
 		return below || one(sharedNames, target) || backend && target == name
 	case one(listenerNames, name):
-		return below || one(sharedNames, target) || one(partNames, target) || target == clientName
+		shown := name == "web" && target == "cli/help" // the console shows the pages of muster help
+		own := !backend && strings.HasPrefix(target, name+"/")
+		return below || one(sharedNames, target) || one(partNames, target) || target == clientName || shown || own
 	case name == "cli":
-		return protocol || target == clientName || one(machineNames, target) || commandLineEdge(from, target)
-	default: // client, and programs for tests such as swarm
+		return protocol || one([]string{clientName, dialName, glanceName, attachName}, target) || one(machineNames, target) ||
+			commandLineEdge(from, target)
+	case name == attachName:
+		return protocol || target == clientName
+	case from == clientName:
+		return protocol || target == glanceName || target == dialName
+	default: // glance, dial, and programs for tests such as swarm
 		return protocol
 	}
 }
 
-// commandLineEdge keeps the command line in layers: what prints and the pages of help, the core, the groups of commands, their list.
+// commandLineEdge keeps the command line in layers: what prints, terminals and the pages of help, the core, live pictures, the groups of
+// commands, their list.
 func commandLineEdge(from, target string) bool {
-	lowest := []string{"cli/screen", "cli/help"}
+	lowest := []string{"cli/screen", "cli/help", "cli/tty"}
 	switch {
 	case one(lowest, from):
 		return false
@@ -214,7 +303,7 @@ func commandLineEdge(from, target string) bool {
 	case from == "cli":
 		return one(lowest, target)
 	}
-	return target == "cli" || one(lowest, target)
+	return target == "cli" || one(lowest, target) || target == "cli/live"
 }
 
 func one(of []string, name string) bool {

@@ -66,6 +66,7 @@ func (c *recorded) check(t *testing.T) (looked, unlooked int) {
 // TestFastPath: the gateway reads all that a real agent sends in one pass, before the agent's first reading of its GPUs and after it. A
 // field that is new in the agent has to be added to reading.Heartbeat's pass too.
 func TestFastPath(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0", "--trusted-proxy", "127.0.0.1")
 	origin, err := url.Parse("http://" + strings.TrimPrefix(h.gateway.await("without TLS: "), "without TLS: "))
 	if err != nil {

@@ -16,6 +16,7 @@ import (
 
 // TestSession is the README's first screen: a token, an agent, its GPUs in the list, and what the operator does next.
 func TestSession(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	token := h.token("--tenant", "platform", "--label", "pool=rental")
 	agent := h.agent("vast-h100-39467543", token, "--label", "tier=sovereign", "--label", "pool=mine", "--provider", "vast_ai",
@@ -63,6 +64,7 @@ func TestSession(t *testing.T) {
 
 // TestRestart: the agent comes back by itself after the gateway was killed, and the nodes are as they were meanwhile.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.agent("desk", h.token(), "--no-gpu")
 	h.until("online", func() bool { return h.online("desk") })
@@ -82,6 +84,7 @@ func TestRestart(t *testing.T) {
 
 // TestRetry: an agent that is started again with its used token goes on with its identity; another machine does not get in.
 func TestRetry(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	token := h.token()
 	first := h.agent("one", token, "--no-gpu")
@@ -105,6 +108,7 @@ func TestRetry(t *testing.T) {
 // TestProxy: behind something that ends TLS the agent signs, and works; when the proxy changes what is signed, or answers
 // itself, nothing is believed.
 func TestProxy(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0", "--trusted-proxy", "127.0.0.1")
 	line := h.gateway.await("without TLS: ")
 	origin, err := url.Parse("http://" + strings.TrimPrefix(line, "without TLS: "))
@@ -147,6 +151,7 @@ func TestProxy(t *testing.T) {
 
 // TestHundred: 100 agents with one token make one node, and 99 are told that the token is used.
 func TestHundred(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	token := h.token()
 	var agents []*process
@@ -170,6 +175,7 @@ func TestHundred(t *testing.T) {
 
 // TestServeRefuses: a gateway that is started wrongly says what to change.
 func TestServeRefuses(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	var out, errs strings.Builder
 	code := run(context.Background(), []string{"serve", "--data", h.data, "--listen", "127.0.0.1:0"}, func(string) string { return "" }, nil,
@@ -206,6 +212,7 @@ func TestServeRefuses(t *testing.T) {
 // TestProbeTruths: the agent is alive whatever nvidia-smi does, and a node whose GPUs cannot be seen is unavailable until
 // they can.
 func TestProbeTruths(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	control := filepath.Join(t.TempDir(), "mode")
 	script := filepath.Join(t.TempDir(), "nvidia-smi")
@@ -215,7 +222,10 @@ func TestProbeTruths(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.agent("truths", h.token("--gpus", "2"), "--nvidia-smi", script)
-	h.until("active", func() bool { return h.online("truths") })
+	h.until("active, and both GPUs were looked at", func() bool { // else there are no last rows
+		n, _ := h.node("truths")
+		return h.online("truths") && n.Hardware != nil && len(n.Hardware.GPUs) == 2
+	})
 	if err := os.WriteFile(control, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -232,6 +242,7 @@ func TestProbeTruths(t *testing.T) {
 
 // TestBringBack: the refusal of a retired node says that the machine enrols again when it is started with a new token. So it does.
 func TestBringBack(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	first := h.agent("back", h.token(), "--no-gpu")
 	h.until("online", func() bool { return h.online("back") })

@@ -94,6 +94,14 @@ func looksForRaces() bool {
 	return built != nil && slices.Contains(built.Settings, debug.BuildSetting{Key: "-race", Value: "true"})
 }
 
+// patience is how long a test waits for what has to come. Programs that look for races are many times slower.
+func patience() time.Duration {
+	if looksForRaces() {
+		return 2 * time.Minute
+	}
+	return 30 * time.Second
+}
+
 // process is a gateway or an agent that a test runs and may kill.
 type process struct {
 	t      *testing.T
@@ -117,10 +125,15 @@ func start(t *testing.T, name string, env []string, path string, args ...string)
 	if err := p.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go p.read(reader)
+	read := make(chan struct{})
+	go func() {
+		p.read(reader)
+		close(read)
+	}()
 	go func() {
 		_ = p.cmd.Wait()
 		writer.Close()
+		<-read // the last line is in its text
 		close(p.done)
 	}()
 	t.Cleanup(func() {
@@ -165,7 +178,7 @@ func (p *process) stop() {
 // await gives the first line that contains text.
 func (p *process) await(text string) string {
 	p.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := time.After(patience())
 	for {
 		select {
 		case line, ok := <-p.lines:
@@ -298,10 +311,10 @@ func (h *house) nodes(args ...string) []listedNode {
 // until polls a condition on the running programs; they are other processes, so there is nothing else to wait on.
 func (h *house) until(what string, ok func() bool) {
 	h.t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(patience())
 	for !ok() {
 		if time.Now().After(deadline) {
-			h.t.Fatalf("not so after 30 s: %s\n%s", what, h.muster("node", "ls", "-o", "wide", "--all"))
+			h.t.Fatalf("not so after %s: %s\n%s", patience(), what, h.muster("node", "ls", "-o", "wide", "--all"))
 		}
 		<-time.After(50 * time.Millisecond)
 	}

@@ -156,6 +156,7 @@ func TestReinstalled(t *testing.T) {
 
 // TestBanned: a ban works at once, also on an open connection. The agent does not end, does not ask all the time, and keeps its identity.
 func TestBanned(t *testing.T) {
+	t.Parallel()
 	for verb, code := range map[string]string{"ban": "banned", "retire": "retired"} {
 		t.Run(verb, func(t *testing.T) {
 			h := newHouse(t)

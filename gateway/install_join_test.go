@@ -42,6 +42,7 @@ func newUserBox(t *testing.T) *box {
 
 // TestInstallAsUser: a user's agent is looked for and put where join puts it, and nothing needs root.
 func TestInstallAsUser(t *testing.T) {
+	t.Parallel()
 	b := newUserBox(t)
 	if code, out := b.script(dash, agentsHouse(t, recorder(t)).served()); code != 0 {
 		t.Fatalf("exit %d\n%s", code, out)
@@ -55,6 +56,7 @@ func TestInstallAsUser(t *testing.T) {
 // TestInstallJoins pastes the command with the real agent: the node is online when it ends, the same again changes
 // nothing, and leaving leaves nothing.
 func TestInstallJoins(t *testing.T) {
+	t.Parallel()
 	b := newUserBox(t)
 	h := agentsHouse(t, realAgents(t))
 	command, token := h.command()
@@ -88,6 +90,7 @@ func TestInstallJoins(t *testing.T) {
 
 // TestInstallJoinFails: a token that is none ends the command with the reason, a failure, and nothing left.
 func TestInstallJoinFails(t *testing.T) {
+	t.Parallel()
 	b := newUserBox(t)
 	command, token := agentsHouse(t, realAgents(t)).command()
 	code, out := b.do("", "sh", "-c", strings.Replace(command, token, token[:len(token)-1]+"_", 1))

@@ -14,6 +14,7 @@ import (
 
 // TestInstallRefuses is every way in which the script ends without the agent: it says which, and what to do.
 func TestInstallRefuses(t *testing.T) {
+	t.Parallel()
 	agents := recorder(t)
 	h := agentsHouse(t, agents)
 	script := h.served()
@@ -109,6 +110,7 @@ func TestInstallRefuses(t *testing.T) {
 
 // TestInstallRetries: trouble that passes by itself is waited for.
 func TestInstallRetries(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	b := newBox(t, "curl")
 	real, err := exec.LookPath("curl")
@@ -128,6 +130,7 @@ exec `+real+` "$@"`)
 
 // TestInstallOldCurl: a curl that cannot pin still brings what the digest vouches for.
 func TestInstallOldCurl(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	b := newBox(t, "curl")
 	real, err := exec.LookPath("curl")
@@ -143,6 +146,7 @@ func TestInstallOldCurl(t *testing.T) {
 
 // TestInstallCopy is install.sh as it stands in the repository: something has to vouch for what it fetches.
 func TestInstallCopy(t *testing.T) {
+	t.Parallel()
 	raw, err := os.ReadFile("../install.sh")
 	if err != nil {
 		t.Fatal(err)
@@ -199,6 +203,7 @@ func fieldOf(script, name string) string {
 
 // TestInstallList: an answer that is no list of agents is not taken for one.
 func TestInstallList(t *testing.T) {
+	t.Parallel()
 	raw, err := os.ReadFile("../install.sh")
 	if err != nil {
 		t.Fatal(err)
@@ -230,6 +235,7 @@ func TestInstallList(t *testing.T) {
 
 // TestInstallCareless: a configuration file of curl or wget that turns the checking of certificates off is not read.
 func TestInstallCareless(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	i := anInstaller()
 	i.Gateway = h.url

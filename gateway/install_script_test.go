@@ -71,6 +71,7 @@ func TestInstallerRender(t *testing.T) {
 // TestInstallerHost: without a public URL the plain listener's script names the address that it was asked at; nothing but
 // an address gets in that way.
 func TestInstallerHost(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0")
 	address := strings.TrimPrefix(h.gateway.await("without TLS: "), "without TLS: ")
 	for host, want := range map[string]string{
@@ -130,6 +131,7 @@ func ask(t *testing.T, address, host string) string {
 }
 
 func TestInstallerAnswer(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0")
 	address := strings.TrimPrefix(h.gateway.await("without TLS: "), "without TLS: ")
 	answer, err := http.Get("http://" + address + "/install.sh")
@@ -147,6 +149,7 @@ func TestInstallerAnswer(t *testing.T) {
 
 // TestInstallTruncated cuts the script wherever a download could break off: nothing may run.
 func TestInstallTruncated(t *testing.T) {
+	t.Parallel()
 	script := rendered(t, anInstaller())
 	for _, s := range shells(t) {
 		t.Run(s.name, func(t *testing.T) {
@@ -189,6 +192,7 @@ func cuts(script string) []int {
 
 // TestShellcheck reads the script as it is and as it is served.
 func TestShellcheck(t *testing.T) {
+	t.Parallel()
 	if _, err := exec.LookPath("shellcheck"); err != nil {
 		lab.Lacking(t, "not run: shellcheck is not installed here; make tools as root installs it")
 	}

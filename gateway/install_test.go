@@ -26,6 +26,7 @@ import (
 
 // TestInstallPaste pastes what token create prints, in each of its three forms.
 func TestInstallPaste(t *testing.T) {
+	t.Parallel()
 	public, roots := publicCertificate(t)
 	plain := freeAddress(t)
 	for _, c := range []struct {
@@ -69,6 +70,7 @@ func TestInstallPaste(t *testing.T) {
 
 // TestInstallPasteChanged: a script that was changed on its way over plain HTTP does not run.
 func TestInstallPasteChanged(t *testing.T) {
+	t.Parallel()
 	plain := freeAddress(t)
 	h := agentsHouse(t, recorder(t), "--plain-listen", plain, "--public-url", "http://"+plain)
 	command, _ := h.command()
@@ -95,6 +97,7 @@ func TestInstallPasteChanged(t *testing.T) {
 // TestInstallShells runs the served script under every shell here, with curl and with wget, as root's and as nobody's PATH
 // would have it.
 func TestInstallShells(t *testing.T) {
+	t.Parallel()
 	h := agentsHouse(t, recorder(t))
 	script := h.served()
 	for _, shell := range shells(t) {
@@ -123,6 +126,7 @@ func TestInstallShells(t *testing.T) {
 
 // TestInstallToken: a token in the arguments of the script goes no further than its environment.
 func TestInstallToken(t *testing.T) {
+	t.Parallel()
 	script := agentsHouse(t, recorder(t)).served()
 	for _, args := range [][]string{{"--token", "mse_argument"}, {"--token=mse_argument"}, {"-token", "mse_argument"}} {
 		b := newBox(t)
@@ -144,6 +148,7 @@ func TestInstallToken(t *testing.T) {
 
 // TestInstallStdin: a token on standard input reaches the agent, whatever else ran before.
 func TestInstallStdin(t *testing.T) {
+	t.Parallel()
 	script := agentsHouse(t, recorder(t)).served()
 	for _, tool := range []string{"curl", "wget"} {
 		b := newBox(t, tool)
@@ -162,6 +167,7 @@ func TestInstallStdin(t *testing.T) {
 
 // TestInstallAgain: what is installed already is not fetched again, and the agent's exit status is the script's.
 func TestInstallAgain(t *testing.T) {
+	t.Parallel()
 	agents := recorder(t)
 	script := agentsHouse(t, agents).served()
 	b := newBox(t, "curl")
@@ -197,6 +203,7 @@ func TestInstallAgain(t *testing.T) {
 
 // TestInstallNoexec: where the agent cannot run on the file system of its state, another folder serves.
 func TestInstallNoexec(t *testing.T) {
+	t.Parallel()
 	script := agentsHouse(t, recorder(t)).served()
 	b := newBox(t)
 	b.state = filepath.Join(t.TempDir(), "not", "made", "yet")
@@ -220,6 +227,7 @@ func TestInstallNoexec(t *testing.T) {
 
 // TestInstallInterrupted: a script that a signal ends leaves nothing behind.
 func TestInstallInterrupted(t *testing.T) {
+	t.Parallel()
 	script := agentsHouse(t, recorder(t)).served()
 	for _, shell := range shells(t) {
 		b := newBox(t)

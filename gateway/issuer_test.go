@@ -65,6 +65,7 @@ func TestLeaveStepCA(t *testing.T) {
 }
 
 func TestOpenIssuer(t *testing.T) {
+	t.Parallel()
 	db, err := store.Open(t.Context(), store.Options{Path: filepath.Join(t.TempDir(), "muster.db"), MasterKey: make([]byte, 32)})
 	if err != nil {
 		t.Fatal(err)

@@ -18,9 +18,11 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/door"
+	"muster/gateway/internal/metrics"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/oci"
 	"muster/gateway/internal/reach"
+	"muster/gateway/internal/web"
 )
 
 const (
@@ -99,11 +101,18 @@ func (g *gateway) routes(admin, direct bool) http.Handler {
 	doors := nodeapi.Doors{Proxied: g.proxied, Open: g.origin.Open}
 	operators := http.Handler(http.HandlerFunc(g.noAdmin))
 	if admin {
+		g.console(mux, direct)
 		routes := g.adminAPI(false).Routes()
 		operators = g.admin(routes, direct)
 		doors.Admin = func(r *http.Request) bool { return g.adminServes(r, direct) && routes.Takes(r) }
 	}
 	mux.Handle(wire.PrefixAdmin, operators)
+	measured := http.Handler(http.HandlerFunc(g.noAdmin))
+	if admin {
+		measured = g.admin(g.metricsAPI(account.Config{}).Routes(), direct)
+	}
+	mux.Handle(metrics.Path, measured)
+	mux.Handle(metrics.Path+"/", measured)
 	logins := func(r *http.Request) bool { return admin && g.adminServes(r, direct) && !g.origin.Open(r) }
 	mux.Handle(wire.PathRegistry, g.registry(false, logins))
 	return g.nodes.Guard(g.info.Strict(mux), doors)
@@ -113,6 +122,9 @@ func (g *gateway) routes(admin, direct bool) http.Handler {
 func (g *gateway) socketRoutes() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle(wire.PrefixAdmin, g.adminAPI(true).Routes())
+	measured := g.metricsAPI(account.Config{Socket: true}).Routes()
+	mux.Handle(metrics.Path, measured)
+	mux.Handle(metrics.Path+"/", measured)
 	mux.Handle(wire.PathRegistry, g.registry(true, nil))
 	return g.info.Strict(mux)
 }
@@ -140,12 +152,36 @@ func (g *gateway) registry(socket bool, logins func(*http.Request) bool) http.Ha
 
 // adminAPI is made once for each listener. On the socket the file mode is the authentication, elsewhere the API token.
 func (g *gateway) adminAPI(socket bool) *adminapi.API {
+	return g.adminAPIFor(account.Config{Socket: socket})
+}
+
+func (g *gateway) adminAPIFor(callers account.Config) *adminapi.API {
 	return &adminapi.API{
-		Gate: g.gate(account.Config{Socket: socket}), Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Releases: g.releases,
-		Store: g.store, Authority: g.authority, Artifacts: g.artifacts, Scratch: g.settings.data,
+		Gate: g.gate(callers), Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Sessions: g.sessions, Recordings: g.recordings,
+		Releases: g.releases, Overview: g.overview, Tail: g.tail, Streams: g.streams, History: g.history, Health: g.health,
+		Alerts: g.alerts, Costs: g.costs, Logs: g.logs, Shipping: g.shipping,
+		Store: g.store, Logins: g.logins, Authority: g.authority, Artifacts: g.artifacts, Scratch: g.settings.data,
 		Info: g.info, Gateway: g.facts(),
 		Command: func(token string) string { return g.installer().Command(token) }, Logger: g.log,
 	}
+}
+
+// console puts the console beside the admin API. It answers where accounts may log in: not where somebody could have read the cookie.
+func (g *gateway) console(mux *http.ServeMux, direct bool) {
+	pages := web.New(web.Config{
+		API: g.adminAPIFor(account.Config{Within: true}).Routes(), Gate: g.gate(account.Config{}), Logins: g.logins, Info: g.info,
+		Address: g.origin.Address, Gateway: g.facts(), Logger: g.log,
+	})
+	serve := func(w http.ResponseWriter, r *http.Request) {
+		if g.adminServes(r, direct) && !g.origin.Open(r) {
+			pages.ServeHTTP(w, r)
+			return
+		}
+		g.info.WriteError(w, wire.Refuse(wire.CodeNotFound, "the console does not answer here",
+			"use the gateway's own TLS port; through a proxy only over https, and with --admin-behind-proxy"))
+	}
+	mux.HandleFunc(client.PathConsole, serve)
+	mux.HandleFunc("/{$}", serve)
 }
 
 // facts is what an operator needs to point machines at this gateway.
@@ -178,7 +214,7 @@ func (g *gateway) admin(routes http.Handler, direct bool) http.Handler {
 // noAdmin says where the admin API is. "Nothing at this path" would send an operator behind a proxy looking for a wrong URL.
 func (g *gateway) noAdmin(w http.ResponseWriter, _ *http.Request) {
 	g.info.WriteError(w, wire.Refuse(
-		wire.CodeNotFound, "the admin API does not answer here",
+		wire.CodeNotFound, "the admin API and the metrics do not answer here",
 		"use the gateway's own TLS port or its socket; through a proxy only with --admin-behind-proxy"))
 }
 

@@ -50,6 +50,9 @@ func matrixGateway(t *testing.T) (*gateway, []face) {
 	if err := g.open(t.Context(), func(string) string { return "" }, io.Discard); err != nil {
 		t.Fatal(err)
 	}
+	if err := g.releases.Load(t.Context()); err != nil { // nothing runs here
+		t.Fatal(err)
+	}
 	t.Cleanup(g.close)
 	usual := serveListeners(t, g)
 	behind := *g

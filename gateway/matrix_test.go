@@ -18,6 +18,8 @@ import (
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/health"
+	"muster/gateway/internal/metrics"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/oci"
 	"muster/gateway/internal/reply"
@@ -55,6 +57,7 @@ type row struct {
 	admin        *adminapi.Route
 	node         *nodeapi.Route
 	registry     *oci.Route
+	metrics      *metrics.Route
 }
 
 func (r row) pattern() string { return r.method + " " + r.path }
@@ -67,8 +70,10 @@ func (r row) takesToken() bool {
 // absent tells whether the matrix names something that does not exist in its requests to this route.
 func (r row) absent() bool {
 	name := r.parameter()
-	nothing := name == "credential" || name == "root" || name == "key" || name == "digest"
-	return nothing || strings.HasSuffix(r.path, "/archive") || strings.Contains(samples[r.pattern()].query, "none")
+	nothing := name == "credential" || name == "receiver" || name == "shipping" || name == "silence" || name == "root" || name == "key" ||
+		name == "digest"
+	return nothing || strings.HasSuffix(r.path, "/archive") || strings.Contains(r.path, "{session}") ||
+		strings.Contains(samples[r.pattern()].query, "none")
 }
 
 // parameter is the name of the first part of the path that stands for something; empty where there is none.
@@ -81,15 +86,23 @@ func (r row) parameter() string {
 // samples are what a route is sent where the body {} would be refused too early, or would end what other calls need. Those ask for what
 // does not exist. {node} in a body stands for the node that tasks are for.
 var samples = map[string]struct{ query, body string }{
-	"POST /api/v1/admin/nodes/{node}/labels": {"", `{"set":{"matrix":"x"}}`},
-	"PATCH /api/v1/admin/nodes/{node}":       {"", `{"gpus_expected":1}`},
-	"DELETE /api/v1/admin/psk":               {"?keep=psk-none", ""},
-	"GET /api/v1/admin/backup":               {"?of=nothing", ""}, // it takes as long as all others together
-	"POST /api/v1/admin/ca/roots":            {"", `{"certificate":"x"}`},
-	"POST /api/v1/admin/ca/intermediate":     {"", `{"prepare":true,"certificates":"x"}`},
-	"POST /api/v1/admin/tasks":               {"", `{"node":"{node}","type":"` + taskOfMatrix + `"}`},
-	"PUT /api/v1/admin/secrets/{secret}":     {"", `{"value":"x"}`},
-	"GET " + wire.TaskWaitPath("{id}"):       {"?" + wire.TaskWaitSeconds + "=0", ""}, // a call that is let in would wait
+	"POST /api/v1/admin/nodes/{node}/labels":   {"", `{"set":{"matrix":"x"}}`},
+	"PATCH /api/v1/admin/nodes/{node}":         {"", `{"gpus_expected":1}`},
+	"DELETE /api/v1/admin/psk":                 {"?keep=psk-none", ""},
+	"DELETE /api/v1/admin/health-rules/{rule}": {"?selector=none", ""},
+	"GET /api/v1/admin/backup":                 {"?of=nothing", ""},     // it takes as long as all others together
+	"GET /api/v1/admin/stream":                 {"?kinds=nothing", ""},  // it would go on
+	"GET /api/v1/admin/nodes/{node}/logs":      {"?source=nothing", ""}, // as well: the node would be waited for
+	"POST /api/v1/admin/ca/roots":              {"", `{"certificate":"x"}`},
+	"POST /api/v1/admin/ca/intermediate":       {"", `{"prepare":true,"certificates":"x"}`},
+	"POST /api/v1/admin/tasks":                 {"", `{"node":"{node}","type":"` + taskOfMatrix + `"}`},
+	"PUT /api/v1/admin/secrets/{secret}":       {"", `{"value":"x"}`},
+
+	"POST /api/v1/admin/nodes/{node}/sessions":                  {"", `{"type":"` + wire.SessionExec + `","params":{"command":["true"]}}`},
+	"GET /api/v1/admin/nodes/{node}/sessions/{session}/stream":  {"?at=0", ""},
+	"POST /api/v1/admin/nodes/{node}/sessions/{session}/stream": {"?at=0", "\x00"},
+
+	"GET " + wire.TaskWaitPath("{id}"): {"?" + wire.TaskWaitSeconds + "=0", ""}, // a call that is let in would wait
 
 	"POST /api/v1/admin/node-agent-releases": {"", `{"digest":"` + noRelease + `"}`},
 	"PATCH /api/v1/admin/channels/{channel}": {"", `{"digest":"` + noRelease + `"}`},
@@ -104,8 +117,10 @@ const noRelease = "sha256:0123456789abcdef0123456789abcdef0123456789abcdef012345
 const taskOfMatrix = wire.TaskWorkloadStatus
 
 // TestMatrix asks every route of the tables as every kind of caller, on every listener. What has to come follows from the route's
-// row, the caller and the way that the request takes; no cell is listed. A new row is in here by itself.
+// row, the caller and the way that the request takes; no cell is listed. A new row is in here by itself. A run that looks for races asks
+// each pair of route and caller on one listener alone; the run without asks all.
 func TestMatrix(t *testing.T) {
+	t.Parallel()
 	began := time.Now()
 	g, faces := matrixGateway(t)
 	m := &matrix{t: t, gateway: g, visits: visits{open: map[string]*visitOf{}}, shared: map[string]*identity{}, things: map[string]string{}}
@@ -113,11 +128,15 @@ func TestMatrix(t *testing.T) {
 	m.furnish()
 	rows := m.rows()
 	callers := m.callers()
-	for _, f := range faces {
-		for _, c := range callers {
-			for _, r := range rows {
+	races := looksForRaces()
+	for i, f := range faces {
+		for j, c := range callers {
+			for k, r := range rows {
 				if c.mtls && !f.tls || c.shows.where == inPath && r.parameter() == "" || f.adminOnly && r.node != nil {
 					continue // there is no such request, or the answer cannot be another than elsewhere
+				}
+				if races && (i+j+k)%len(faces) != 0 {
+					continue // every caller asks every route once: the same handler races with nothing else on another face
 				}
 				m.ask(f, r, c)
 			}
@@ -153,6 +172,9 @@ func (m *matrix) rows() []row {
 	}
 	for _, route := range oci.Table() {
 		all = append(all, row{method: route.Method, path: wire.PathRegistry + route.Path, registry: &route})
+	}
+	for _, route := range metrics.Table() {
+		all = append(all, row{method: route.Method, path: route.Path, metrics: &route})
 	}
 	return all
 }
@@ -308,8 +330,12 @@ func (m *matrix) thing(parameter string, c caller, self *identity, want string) 
 		return "latest"
 	case "channel":
 		return wire.DefaultChannel
-	case "credential":
+	case "credential", "receiver", "shipping", "silence":
 		return "none"
+	case "rule":
+		return health.GPUHot
+	case "session":
+		return "s-aaaaaaaaaaaaaaaa"
 	}
 	m.t.Fatalf("say what stands for {%s} in a path", parameter)
 	return ""
@@ -360,11 +386,19 @@ func (m *matrix) body(r row, c caller, self *identity) []byte {
 func TestServedRoutes(t *testing.T) {
 	want := []string{
 		"internal/adminapi/adminapi.go", // the table's
+		"internal/metrics/metrics.go",   // the table's
 		"internal/nodeapi/route.go",     // the table's
 		"internal/reply/strict.go",      // for requests that no route takes
+		"internal/web/web.go",           // the table's
 		"listen.go",                     // the admin API as a whole, on the socket
+		"listen.go",                     // the metrics, on the socket
+		"listen.go",                     // what lies below them
 		"listen.go",                     // the registry as a whole, on the socket
 		"listen.go",                     // the admin API as a whole
+		"listen.go",                     // the metrics
+		"listen.go",                     // what lies below them
+		"listen.go",                     // the console as a whole
+		"listen.go",                     // the console's front door
 		"listen.go",                     // the registry as a whole
 	}
 	if got := handling(t); !slices.Equal(got, want) {

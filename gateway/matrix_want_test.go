@@ -28,10 +28,12 @@ func (m *matrix) want(f face, r row, c caller) string {
 		return code
 	}
 	switch {
-	case f.socket() && r.node != nil, r.admin != nil && !f.admin:
+	case f.socket() && r.node != nil, (r.admin != nil || r.metrics != nil) && !f.admin:
 		return wire.CodeNotFound
 	case r.admin != nil:
-		return m.wantAccount(f, r, c)
+		return m.wantAccount(f, r, r.admin.Need, c)
+	case r.metrics != nil:
+		return m.wantAccount(f, r, r.metrics.Need, c)
 	case r.registry != nil:
 		return wantRegistry(f, r, c)
 	}
@@ -40,7 +42,7 @@ func (m *matrix) want(f face, r row, c caller) string {
 
 // exposed is the refusal of a secret that stands where none belongs, whoever sends it.
 func exposed(f face, r row, s shown) string {
-	judges := r.admin != nil && f.admin || r.registry != nil && f.socket() // the route's own gate looks
+	judges := r.admin != nil && f.admin || (r.registry != nil || r.metrics != nil) && f.socket() // the route's own gate looks
 	registers := r.node != nil && r.node.Proof == nodeapi.Credential
 	switch {
 	case s.kind == 0, f.socket() && (r.node != nil || s.where == asBearer || s.where == asBasic || s.where == asMAC || s.where == asKey):
@@ -83,9 +85,8 @@ func exposedInPath(f face, r row, s shown, judges bool) string {
 	return granted
 }
 
-// wantAccount is the refusal that follows from what an admin route needs.
-func (m *matrix) wantAccount(f face, r row, c caller) string {
-	need := r.admin.Need
+// wantAccount is the refusal that follows from what a route needs of an account.
+func (m *matrix) wantAccount(f face, r row, need account.Need, c caller) string {
 	switch {
 	case f.socket():
 		return granted
@@ -95,7 +96,7 @@ func (m *matrix) wantAccount(f face, r row, c caller) string {
 		return wire.CodeTokenWrongRoute
 	case c.account == nil || c.pass != nil || account.Status(*c.account, time.Now()) != client.StatusLive:
 		return wire.CodeUnauthorized
-	case lacks(c.account.Scopes, need):
+	case lacks(c.account.Scopes, need, r):
 		return wire.CodeForbidden
 	case need.Reach == account.WholeFleet && c.account.Tenant != "":
 		return wire.CodeForbidden
@@ -127,7 +128,7 @@ func wantRegistry(f face, r row, c caller) string {
 		return wire.CodeForbidden
 	case c.account == nil && !nobodys, c.account != nil && account.Status(*c.account, time.Now()) != client.StatusLive:
 		return wire.CodeUnauthorized
-	case lacks(scopes, r.registry.Need), r.registry.Need.Reach == account.WholeFleet && c.account.Tenant != "":
+	case lacks(scopes, r.registry.Need, r), r.registry.Need.Reach == account.WholeFleet && c.account.Tenant != "":
 		return wire.CodeForbidden
 	case c.pass != nil && r.registry.Action != "" && !opens(c.pass, r.registry.Action):
 		return wire.CodeUnauthorized
@@ -142,14 +143,26 @@ func opens(p *account.Pass, action string) bool {
 	})
 }
 
-// lacks tells whether one of the scopes is missing. Where a part of it is enough, it is the part for tasks of the matrix.
-func lacks(scopes []string, need account.Need) bool {
+// lacks tells whether one of the scopes is missing. Where a part of it is enough, it is one that partsFor names.
+func lacks(scopes []string, need account.Need, r row) bool {
 	has := func(s string) bool { return slices.Contains(scopes, s) }
 	return slices.ContainsFunc(need.Scopes, func(s string) bool {
-		part := need.Parts && has(client.ScopePart(s, taskOfMatrix))
+		part := need.Parts && slices.ContainsFunc(partsFor(r, s), func(p string) bool { return has(client.ScopePart(s, p)) })
 		implied := s == client.ScopeReleasesRead && has(client.ScopeReleasesWrite)
 		return !part && !implied && !has(s) && !has(client.ScopeAll)
 	})
+}
+
+// partsFor are the parts of a scope that open what the matrix asks of a route: that for its tasks, and that for the session which it opens.
+// Lists of sessions, and sessions that do not exist, are open to every part.
+func partsFor(r row, scope string) []string {
+	switch {
+	case scope != client.ScopeSessions:
+		return []string{taskOfMatrix}
+	case r.method == http.MethodPost && !r.absent():
+		return []string{wire.OpenerExec}
+	}
+	return wire.SessionOpeners()
 }
 
 // ownThing tells whether the route is about something that belongs to a tenant. Here that is always the first tenant. What a PUT names

@@ -72,6 +72,7 @@ func randomBytes(n int) (content []byte, digest string) {
 // TestUploadKilled: kill -9 in the middle of an upload. What was acknowledged is there afterwards, nothing else is shown as a blob, and the
 // client goes on from where the gateway says. No credential is in the log.
 func TestUploadKilled(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	p := h.pusher()
 	content, digest := randomBytes(3 << 20)
@@ -120,6 +121,7 @@ func TestUploadKilled(t *testing.T) {
 
 // TestFullDisk: a disk that is full is an answer, no fault, and the gateway goes on. With room again the same push succeeds.
 func TestFullDisk(t *testing.T) {
+	t.Parallel()
 	unshare, err := exec.LookPath("unshare")
 	if os.Geteuid() != 0 || err != nil {
 		t.Skip("a small file system needs root and unshare")

@@ -138,6 +138,7 @@ func (r *released) wanted() (wire.Release, wire.ReleasePointer) {
 // TestReleaseWays is a release's life: an operator pushes and promotes it, a node hears of it, fetches it and takes it, and goes back from
 // the next one.
 func TestReleaseWays(t *testing.T) {
+	t.Parallel()
 	r := newReleased(t)
 	old := "sha256:" + strings.Repeat("0", 64)
 	file, program := r.agent("the new one")
@@ -223,6 +224,7 @@ func (r *released) goesBack(running string, floor int64) {
 
 // TestReleaseWords: a node that says something else of a release in each heartbeat does not fill the log of events.
 func TestReleaseWords(t *testing.T) {
+	t.Parallel()
 	r := newReleased(t)
 	for i := range int64(40) {
 		said := wire.Update{Channel: "stable", Release: programDigest([]byte{byte(i)}), About: i, Phase: wire.UpdateFailed,

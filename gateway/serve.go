@@ -15,26 +15,40 @@ import (
 	"time"
 
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/adminapi/backup"
+	"muster/gateway/internal/alert"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/cost"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/door"
+	"muster/gateway/internal/feed"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/gcpace"
+	"muster/gateway/internal/health"
+	"muster/gateway/internal/history"
 	"muster/gateway/internal/installer"
+	"muster/gateway/internal/livestream"
+	"muster/gateway/internal/login"
+	"muster/gateway/internal/logs"
 	"muster/gateway/internal/masterkey"
+	"muster/gateway/internal/metrics"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/outage"
+	"muster/gateway/internal/overview"
+	"muster/gateway/internal/recording"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/retention"
 	"muster/gateway/internal/runlist"
+	"muster/gateway/internal/session"
+	"muster/gateway/internal/ship"
 	"muster/gateway/internal/systemd"
+	"muster/gateway/internal/tail"
 	"muster/gateway/internal/task"
 	"muster/store"
 )
@@ -47,10 +61,25 @@ type gateway struct {
 	authority *authority.Authority
 	issuer    authority.Issuer // of the nodes' certificates
 	serving   certificates
+	overview  *overview.Picture
+	costs     *cost.Desk
+	health    *health.Desk
+	alerts    *alert.Desk
+	shipping  *ship.Desk
+	tail      *tail.Tail
+	streams   *livestream.Streams
+	logs      *logs.Hub
+	feed      *feed.Feed
+	history   *history.Book // nil: none is kept
 	fleet     *fleet.Fleet
+	logins    *login.Desk
+	outage    *outage.Watch
+	tally     *metrics.Tally
+	room      *metrics.Room
 	audit     *audit.Trail
 	bootstrap *bootstrap.Bootstrap
 	tasks     *task.Desk
+	sessions  *session.Desk
 	releases  *release.Desk
 	info      *reply.Info
 	origin    origin.Resolver
@@ -60,6 +89,9 @@ type gateway struct {
 	passes    *account.Passes // for the registry
 	lock      *os.File
 
+	recordings *recording.Shelf
+
+	started      time.Time      // when open began
 	notifySocket string         // systemd's
 	stepCA       *stepca.Issuer // nil: the built-in CA issues
 }
@@ -115,6 +147,7 @@ func checkClock(now time.Time) error {
 // open builds the parts. Each stands on those before it. The lock comes first, so that no second gateway opens the database, and
 // close gives it back last. The first account comes last: its token is shown only when all the rest is good.
 func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout io.Writer) error {
+	g.started = time.Now()
 	keys := masterkey.Source{Data: g.settings.data, Named: g.settings.masterKey, Getenv: getenv, Say: stdout}
 	var err error
 	g.lock, err = datadir.Lock(g.settings.data)
@@ -127,8 +160,10 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	if g.store, err = keys.Open(ctx); err != nil {
 		return err
 	}
-	outage.Tell(g.store, g.log)
-	adminapi.RemoveScratch(g.settings.data)
+	g.outage = outage.Tell(g.store, g.log)
+	g.tally = &metrics.Tally{}
+	g.room = &metrics.Room{}
+	backup.RemoveScratch(g.settings.data)
 	g.tellRestore(ctx)
 	if err := g.openTrust(ctx); err != nil {
 		return err
@@ -139,15 +174,45 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	g.openDoor()
 	grace := g.settings.renewGrace
 	g.audit = audit.New(audit.Config{Store: g.store, Logger: g.log})
+	g.logins = login.New(g.store, nil, g.log)
 	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Audit: g.audit, Site: g.site, Release: g.scriptRelease})
-	g.fleet, err = fleet.Open(ctx, fleet.Config{Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.audit.Repeated})
+	g.overview = overview.Open(overview.Config{Store: g.store, Ref: func() store.StatusRef { return g.fleet.Ref() }, Today: g.today,
+		Logger: g.log})
+	g.openCosts()
+	if err := g.openShipping(ctx); err != nil {
+		return err
+	}
+	if err := g.openAlerts(ctx); err != nil {
+		return err
+	}
+	if g.tail, err = tail.Open(ctx, tail.Config{Store: g.store, Takers: g.followers(), Logger: g.log}); err != nil {
+		return err
+	}
+	g.streams = livestream.New()
+	g.logs = logs.New(logs.Config{Open: g.openLog})
+	g.openHistory()
+	if err := g.openHealth(ctx); err != nil {
+		return err
+	}
+	g.feed = feed.New(feed.Config{Takers: g.takers(), Logger: g.log})
+	g.fleet, err = fleet.Open(ctx, fleet.Config{
+		Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.audit.Repeated, Written: g.feed.Offer,
+		Ignores: g.health.Ignores,
+	})
 	if err != nil {
 		return err
 	}
 	g.tasks, err = task.New(ctx, task.Config{
 		Store: g.store, Sign: g.authority.SignTask, Keys: g.authority.TaskKeys, Logger: g.log, CountAgain: g.audit.Repeated,
+		Moved: g.streams.TaskMoved, Aside: g.sessionFor,
 	})
 	if err != nil {
+		return err
+	}
+	if err := g.openRecordings(ctx); err != nil {
+		return err
+	}
+	if err := g.openSessions(ctx); err != nil {
 		return err
 	}
 	if err := g.openRegistry(ctx); err != nil {
@@ -253,28 +318,37 @@ func (g *gateway) openReleases(ctx context.Context, agents fs.FS) error {
 // openNodes makes the node API. A node may renew a hundred times in a certificate's life, which is far more than it needs.
 func (g *gateway) openNodes(agents fs.FS) {
 	g.nodes = nodeapi.New(nodeapi.Config{
-		Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Releases: g.releases, Newcomer: g.newcomer, Audit: g.audit,
+		Fleet: g.fleet, Bootstrap: g.bootstrap, Tasks: g.tasks, Sessions: g.sessions, Releases: g.releases, Newcomer: g.newcomer, Audit: g.audit,
 		Authority: g.authority, Issuer: g.issuer, Store: g.store,
 		Info: g.info, Address: g.origin.Address, Interval: g.settings.interval, RenewEvery: g.settings.certTTL / 100,
-		RequireMTLS: g.settings.requireMTLS,
-		Agents:      agents, Version: version, Installer: func(r *http.Request) ([]byte, error) { return g.installer().Answer(r) }, Logger: g.log,
+		RequireMTLS: g.settings.requireMTLS, Logs: g.shipping.Wanted, More: []nodeapi.Route{g.shippingRoute()},
+		Agents: agents, Version: version, Installer: func(r *http.Request) ([]byte, error) { return g.installer().Answer(r) }, Logger: g.log,
 	})
 }
 
 // run does the gateway's own work until ctx ends or a piece of that work fails.
 func (g *gateway) run(ctx context.Context, l *listeners) error { return runlist.Run(ctx, g.work(l)...) }
 
-// work lists what the gateway does by itself. The last in the list ends first, so that nothing is lost. First all waits for tasks end,
-// because the listeners would wait for them. Then the listeners close, and nobody new comes in. Then the refusals that were only counted
-// are recorded. The fleet writes last: it has the newest reports.
+// work lists what the gateway does by itself. The last in the list ends first, so that nothing is lost. First all live streams, all
+// sessions and all waits for tasks end, because the listeners would wait for them. Then the listeners close, and nobody new comes in. Then
+// the refusals that were only counted are recorded. The fleet writes last: it has the newest reports.
 func (g *gateway) work(l *listeners) []runlist.Part {
 	keeper := retention.Keeper{Store: g.store, Events: time.Duration(g.settings.retention), Logger: g.log}
 	parts := []runlist.Part{
 		{Name: "garbage collection", Run: gcpace.Run},
+		{Name: "overview", Run: g.overview.Run},
+		{Name: "costs", Run: g.costs.Run},
+		{Name: "health", Run: g.health.Run},
+		{Name: "alerts", Run: g.alerts.Run},
+		{Name: "log shipping", Run: g.shipping.Run},
+		{Name: "tail", Run: g.tail.Run},
+		{Name: "history", Run: g.keepHistory}, // it ends after the feed has handed it the last heartbeats
+		{Name: "feed", Run: g.feed.Run},
 		{Name: "fleet", Run: g.fleet.Run},
 		{Name: "refusals", Run: g.audit.Run},
 		{Name: "retention", Run: keeper.Run},
 		{Name: "registry", Run: g.artifacts.Run},
+		{Name: "recordings", Run: g.recordings.Run},
 		{Name: "door", Run: g.door.Run},
 		{Name: "releases", Run: g.releases.Run},
 	}
@@ -283,6 +357,8 @@ func (g *gateway) work(l *listeners) []runlist.Part {
 	}
 	notifier := systemd.Notifier{Socket: g.notifySocket, Logger: g.log}
 	return append(parts, runlist.Part{Name: "listeners", Run: l.Run}, runlist.Part{Name: "tasks", Run: g.tasks.Run},
+		runlist.Part{Name: "sessions", Run: g.sessions.Run},
+		runlist.Part{Name: "streams", Run: g.streams.Run}, runlist.Part{Name: "logs", Run: g.logs.Run},
 		runlist.Part{Name: "systemd", Run: notifier.Run})
 }
 

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
@@ -21,12 +22,16 @@ import (
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/reach"
 	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/ship"
 )
 
 // Values of --issuer: who signs the nodes' certificates. The gateway's own serving certificate is never affected.
 const (
 	issuerBuiltIn = "builtin"
 	issuerStepCA  = "step-ca"
+
+	leastHistory    = 16 << 20 // bytes; less would not keep an hour of a small fleet
+	leastLogsBuffer = 1 << 20  // bytes; a batch of a node must fit in
 
 	stepCAFlags = "step-ca-" // begins the names of the flags that only --issuer step-ca needs
 )
@@ -52,7 +57,13 @@ type settings struct {
 	issuer        string // issuerBuiltIn or issuerStepCA
 	stepCA        stepca.Settings
 	bootstrap     bootstrap.Settings
-	retention     days // of events; 0: for ever
+	retention     days          // of events; 0: for ever
+	history       size          // of the file of samples; 0: none is kept
+	sessionIdle   time.Duration // a session without a byte for so long ends; 0: none does
+	sessionLimit  time.Duration // a session ends after so long
+	logsBuffer    size          // of each rule of log shipping
+	retireStale   days          // a node that is silent for so long is retired; 0: none is
+	recordings    recordingSettings
 	logLevel      string
 	quota         size              // of the registry; 0: none
 	maxBlob       size              // of the registry; 0: none
@@ -106,7 +117,17 @@ func parseSettings(args []string, getenv func(string) string, out io.Writer) (se
 	s.issuerFlags(f)
 	s.bootstrapFlags(f)
 	f.Var(&s.retention, "events-retention", "how long events are kept, a `DURATION` such as 90d; 0: for ever")
+	s.history = 1 << 30
+	f.Var(&s.history, "history", "how large the file with the nodes' history may get, a `SIZE` such as 5GiB; 0: keep none")
+	f.DurationVar(&s.sessionIdle, "session-idle", 30*time.Minute, "end a session over which nothing went for so long; 0: end none for that")
+	f.DurationVar(&s.sessionLimit, "session-limit", 12*time.Hour, "how long a session may last in any case, at most 24h")
+	s.logsBuffer = ship.DefaultBound
+	f.Var(&s.logsBuffer, "logs-buffer",
+		"log lines that wait for a sink, for each rule of muster logs ship, a `SIZE` such as 1GiB; the oldest go first")
+	f.Var(&s.retireStale, "retire-stale-after",
+		"retire a node that was not heard from for a `DURATION` such as 14d, unless a person holds it; without it none is retired so")
 	s.registryFlags(f)
+	s.recordings.flags(f)
 	f.StringVar(&s.masterKey, "master-key-file", "",
 		"`FILE` with the key that seals secrets in the database; muster help settings says where it is otherwise")
 	f.StringVar(&s.logLevel, "log-level", "info", "debug, info, warn or error")
@@ -221,6 +242,16 @@ func (s *settings) check() error {
 		return fmt.Errorf("%s %s: write a value between 5s and 720h", s.named("cert-ttl"), s.certTTL)
 	case s.retention < 0 || s.retention > 0 && time.Duration(s.retention) < time.Hour:
 		return fmt.Errorf("%s %s: write 0 (for ever), or at least 1h", s.named("events-retention"), &s.retention)
+	case s.history > 0 && s.history < leastHistory:
+		return fmt.Errorf("%s %s: write 0 (none), or at least 16MiB", s.named("history"), &s.history)
+	case s.sessionIdle != 0 && (s.sessionIdle < time.Minute || s.sessionIdle > wire.MaxSession):
+		return fmt.Errorf("%s %s: write 0 (never), or a value between 1m and 24h", s.named("session-idle"), s.sessionIdle)
+	case s.sessionLimit < time.Minute || s.sessionLimit > wire.MaxSession:
+		return fmt.Errorf("%s %s: write a value between 1m and 24h", s.named("session-limit"), s.sessionLimit)
+	case s.logsBuffer < leastLogsBuffer:
+		return fmt.Errorf("%s %s: write at least 1MiB", s.named("logs-buffer"), &s.logsBuffer)
+	case s.retireStale < 0 || s.retireStale > 0 && time.Duration(s.retireStale) < time.Hour:
+		return fmt.Errorf("%s %s: write 0 (never), or at least 1h", s.named("retire-stale-after"), &s.retireStale)
 	case s.renewGrace < 0:
 		return fmt.Errorf("%s %s: write 0 or more", s.named("renew-grace"), s.renewGrace)
 	case s.addressHeader != "" && len(s.proxies) == 0:
@@ -231,7 +262,7 @@ func (s *settings) check() error {
 	if _, _, err := net.SplitHostPort(s.listen); err != nil {
 		return fmt.Errorf("%s %q: write host:port or :port", s.named("listen"), s.listen)
 	}
-	if err := errors.Join(s.checkIssuer(), s.bootstrap.Check(s.named)); err != nil {
+	if err := errors.Join(s.checkIssuer(), s.bootstrap.Check(s.named), s.recordings.check(s.named)); err != nil {
 		return err
 	}
 	complete, err := s.reach().Complete(s.named("public-url"))
@@ -318,7 +349,7 @@ func (s *size) Set(value string) error {
 	by, known := shift[value[len(digits):]]
 	n, err := strconv.ParseUint(digits, 10, 63)
 	if err != nil || !known || n > math.MaxInt64>>by {
-		return errors.New("write a size such as 500MiB or 20GiB, or 0 for no limit")
+		return errors.New("write a size such as 500MiB or 20GiB, or 0; muster help settings says what 0 means")
 	}
 	*s = size(n << by)
 	return nil

@@ -53,6 +53,10 @@ func TestBootstrapSettings(t *testing.T) {
 		{"this network", []string{"--bootstrap-resolve-address", "0.1.2.3"}, nil, bootstrap.Settings{}, "not the IP address of a machine"},
 		{"reserved", []string{"--bootstrap-resolve-address", "240.0.0.1"}, nil, bootstrap.Settings{}, "not the IP address of a machine"},
 		{"hasty retention", []string{"--events-retention", "1s"}, nil, bootstrap.Settings{}, "--events-retention 1s"},
+		{"hasty recordings", []string{"--recordings-keep", "1m"}, nil, bootstrap.Settings{}, "--recordings-keep 1m0s: write 0 (for ever)"},
+		{"a small recording", []string{"--recording-max", "1KiB"}, nil, bootstrap.Settings{}, "--recording-max 1KiB: write at least 64KiB"},
+		{"a quota below one", nil, map[string]string{"MUSTER_RECORDINGS_QUOTA": "1MiB"}, bootstrap.Settings{},
+			"MUSTER_RECORDINGS_QUOTA is less than the 256MiB of one recording"},
 		{"no retention", []string{"--events-retention", "soon"}, nil, bootstrap.Settings{}, "is no duration"},
 	} {
 		s, err := parseSettings(append([]string{"--data", t.TempDir()}, c.args...), func(name string) string { return c.env[name] }, io.Discard)
@@ -109,5 +113,23 @@ func TestRegistrySettings(t *testing.T) {
 	s, err := parseSettings([]string{"--data", t.TempDir(), "--registry-max-blob", "0"}, func(string) string { return "" }, io.Discard)
 	if err != nil || s.maxBlob != 0 {
 		t.Errorf("no bound: %s, %v", &s.maxBlob, err)
+	}
+}
+
+// TestSessionSettings: the limits of sessions, and what is none.
+func TestSessionSettings(t *testing.T) {
+	for _, c := range []struct {
+		flag, value string
+		fits        bool
+	}{{"--session-idle", "0", true}, {"--session-idle", "1m", true}, {"--session-idle", "59s", false}, {"--session-idle", "25h", false},
+		{"--session-limit", "24h", true}, {"--session-limit", "0", false}, {"--session-limit", "25h", false}} {
+		s, err := parseSettings([]string{"--data", t.TempDir(), c.flag, c.value}, func(string) string { return "" }, io.Discard)
+		if (err == nil) != c.fits || err != nil && !strings.Contains(err.Error(), c.flag) {
+			t.Errorf("%s %s: %v, %v, %v", c.flag, c.value, s.sessionIdle, s.sessionLimit, err)
+		}
+	}
+	if s, err := parseSettings([]string{"--data", t.TempDir()}, func(string) string { return "" }, io.Discard); err != nil ||
+		s.sessionIdle != 30*time.Minute || s.sessionLimit != 12*time.Hour {
+		t.Errorf("got %v and %v, %v", s.sessionIdle, s.sessionLimit, err)
 	}
 }

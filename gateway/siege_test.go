@@ -178,7 +178,8 @@ func withstand(t *testing.T, descriptors, besiegers, nodes int) {
 	if open > descriptors-16 {
 		t.Errorf("the gateway has %d descriptors open of %d", open, descriptors)
 	}
-	if !h.online("steady") || !alive(agent) || strings.Contains(agent.text(), "level=ERROR") {
+	h.until("the agent is online still, or again", func() bool { return h.online("steady") })
+	if !alive(agent) || strings.Contains(agent.text(), "level=ERROR") {
 		t.Errorf("the agent did not report through the siege:\n%s", agent.text())
 	}
 	t.Logf("%d connections were opened against the gateway, of which it closed %d; it had %d descriptors open", s.opened.Load(),

@@ -13,6 +13,7 @@ import (
 // is still valid has a task, and meanwhile its machine is replaced. What the old one says is not believed, and the new one can do the
 // task.
 func TestTaskOldProcess(t *testing.T) {
+	t.Parallel()
 	c := newCrew(t)
 	h := c.hands[slices.IndexFunc(c.hands, func(h *hand) bool { return h.name == "finished" })]
 	c.hire(h, c.token())

@@ -19,6 +19,7 @@ import (
 // TestTaskWays: over every way to the gateway a task is fetched at once, its output comes while it runs, a cancel reaches it, and its
 // result counts. A gateway that stops waits for no node.
 func TestTaskWays(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0", "--trusted-proxy", "127.0.0.1")
 	plain := strings.TrimPrefix(h.gateway.await("without TLS: "), "without TLS: ")
 	engine := podman(t)

@@ -93,6 +93,7 @@ func (h *house) rotateRoot() {
 // TestSleepThroughRotations: answer key and root are rotated twice, and the ones before are not believed any more. Agents that were
 // awake hear of it. Agents that slept find out by themselves. Both are shown directly and behind something that ends TLS.
 func TestSleepThroughRotations(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "--plain-listen", "127.0.0.1:0", "--cert-ttl", "1h")
 	tls := h.url
 	plain := h.plain()
@@ -147,6 +148,7 @@ func TestSleepThroughRotations(t *testing.T) {
 
 // TestEitherRootPin: while two roots are trusted, a machine with the pin of either can enrol by PSK.
 func TestEitherRootPin(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	var made struct{ Secret string }
 	if err := json.Unmarshal([]byte(h.muster("psk", "set", "--generate", "-o", "json")), &made); err != nil {
@@ -166,6 +168,7 @@ func TestEitherRootPin(t *testing.T) {
 
 // TestIntermediateSwap: the intermediate changes again and again under agents that beat and renew, and none of them notices.
 func TestIntermediateSwap(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t, "--cert-ttl", "6s")
 	agents := map[string]*process{}
 	for _, name := range []string{"one", "two"} {
@@ -197,6 +200,7 @@ func TestIntermediateSwap(t *testing.T) {
 
 // TestRootOffline: the root's key is out of the gateway from the beginning, or from later on, and the gateway works.
 func TestRootOffline(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.agent("node", h.token(), "--no-gpu")
 	h.until("online", func() bool { return h.online("node") })
@@ -256,6 +260,7 @@ func TestRootOffline(t *testing.T) {
 
 // TestTrustKeyOffline: with the trust key kept elsewhere, what nodes believe changes only with its signature, which the command makes.
 func TestTrustKeyOffline(t *testing.T) {
+	t.Parallel()
 	h := newHouse(t)
 	h.agent("node", h.token(), "--no-gpu")
 	h.until("online", func() bool { return h.online("node") })

@@ -82,8 +82,8 @@ func (c *witness) have(path string, status int) bool {
 	return false
 }
 
-// recording is one version that is recorded.
-type recording struct {
+// pastVersion is one version that is recorded.
+type pastVersion struct {
 	*house
 	agent   string
 	engine  string // the folder of a played podman
@@ -100,7 +100,7 @@ func TestVersionsRecord(t *testing.T) {
 		return // nothing is to be made
 	}
 	gateway, agent := older(t, version)
-	r := &recording{agent: agent, engine: podman(t), release: filepath.Join(t.TempDir(), "osrelease"),
+	r := &pastVersion{agent: agent, engine: podman(t), release: filepath.Join(t.TempDir(), "osrelease"),
 		folder: filepath.Join("..", "testdata", "versions", version)}
 	r.house = &house{t: t, data: t.TempDir(), program: gateway,
 		args: []string{"--listen", "127.0.0.1:0", "--cert-ttl", "1m", "--plain-listen", "127.0.0.1:0", "--trust-domain", "test",
@@ -127,7 +127,7 @@ func TestVersionsRecord(t *testing.T) {
 }
 
 // start runs an agent of the version. The machine's kernel is not shown.
-func (r *recording) start(name, token string) *process {
+func (r *pastVersion) start(name, token string) *process {
 	args := []string{"-m", "sh", "-c", `mount --bind "$0" /proc/sys/kernel/osrelease && exec "$@"`, r.release, r.agent, "run",
 		"--gateway", r.url, "--name", name, "--state", filepath.Join(r.data, "agent-"+name), "--interval", "5s", "--nvidia-smi", smi(r.t, 2)}
 	env := []string{"PATH=" + r.engine + ":" + os.Getenv("PATH")}
@@ -138,7 +138,7 @@ func (r *recording) start(name, token string) *process {
 }
 
 // live fills the database with what a gateway has after some time.
-func (r *recording) live() {
+func (r *pastVersion) live() {
 	r.old("psk", "set", "--generate")
 	r.old("account", "create", "ci", "--scope", "nodes:read", "--tenant", "platform")
 	r.old("node", "create", "planned", "--tenant", "platform")
@@ -156,7 +156,7 @@ func (r *recording) live() {
 }
 
 // old runs a command of the version itself.
-func (r *recording) old(args ...string) string {
+func (r *pastVersion) old(args ...string) string {
 	r.t.Helper()
 	command := exec.Command(r.program, append([]string{"--data", r.data}, args...)...)
 	command.Env = cleanEnv()
@@ -170,7 +170,7 @@ func (r *recording) old(args ...string) string {
 }
 
 // shown keeps what the version's own command line says of its database.
-func (r *recording) shown() {
+func (r *pastVersion) shown() {
 	all := map[string]string{}
 	for _, command := range shownCommands() {
 		all[command] = r.old(append(strings.Fields(command), "-o", "json")...)
@@ -178,7 +178,7 @@ func (r *recording) shown() {
 	r.write("shown.json", all)
 }
 
-func (r *recording) backup() {
+func (r *pastVersion) backup() {
 	file := filepath.Join(r.t.TempDir(), "backup.db")
 	r.old("backup", file)
 	raw, err := os.ReadFile(file)
@@ -198,7 +198,7 @@ func (r *recording) backup() {
 }
 
 // record has agents speak with the gateway: one that was there before the backup, one that joins, one that leaves.
-func (r *recording) record(token string) []exchange {
+func (r *pastVersion) record(token string) []exchange {
 	origin, _ := url.Parse(r.url)
 	c := &witness{forward: httputil.NewSingleHostReverseProxy(origin)}
 	proxy := httptest.NewServer(c)
@@ -235,7 +235,7 @@ func (c *witness) kept() []exchange {
 	})
 }
 
-func (r *recording) untilWithin(limit time.Duration, what string, ok func() bool) {
+func (r *pastVersion) untilWithin(limit time.Duration, what string, ok func() bool) {
 	r.t.Helper()
 	for deadline := time.Now().Add(limit); !ok(); <-time.After(100 * time.Millisecond) {
 		if time.Now().After(deadline) {
@@ -244,7 +244,7 @@ func (r *recording) untilWithin(limit time.Duration, what string, ok func() bool
 	}
 }
 
-func (r *recording) write(name string, v any) {
+func (r *pastVersion) write(name string, v any) {
 	r.t.Helper()
 	text, err := json.MarshalIndent(v, "", "  ")
 	if err != nil {
@@ -253,7 +253,7 @@ func (r *recording) write(name string, v any) {
 	r.put(name, append(text, '\n'))
 }
 
-func (r *recording) put(name string, content []byte) {
+func (r *pastVersion) put(name string, content []byte) {
 	r.t.Helper()
 	if err := os.WriteFile(filepath.Join(r.folder, name), content, 0o644); err != nil {
 		r.t.Fatal(err)

@@ -106,7 +106,7 @@ func (l *lexicon) deadCall(program string, words []string) []string {
 		}
 		return []string{"the topic " + words[1]}
 	}
-	for n := min(2, len(words)); n > 0; n-- {
+	for n := min(3, len(words)); n > 0; n-- {
 		name := program + " " + strings.Join(words[:n], " ")
 		if _, known := l.commands[name]; known {
 			return l.deadFlags(name, words[n:])

@@ -57,6 +57,7 @@ func TestDeadNamesAreFound(t *testing.T) {
 	for _, text := range []string{
 		"`muster nod ls`",
 		"`muster node lst`",
+		"`muster alert receiver lst`",
 		"`muster node ls --selectro x`",
 		"`muster node ls --uses 3`",
 		"`muster-agent joyn`",

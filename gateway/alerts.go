@@ -1,0 +1,44 @@
+package main
+
+import (
+	"context"
+	"time"
+
+	"muster/gateway/internal/alert"
+	"muster/gateway/internal/glance"
+	"muster/gateway/internal/overview"
+	"muster/store/releases"
+)
+
+const haltedWait = 100 * time.Millisecond
+
+// openAlerts opens what tells people. It looks at parts that are opened after it, and only when it runs.
+func (g *gateway) openAlerts(ctx context.Context) error {
+	var err error
+	g.alerts, err = alert.Open(ctx, alert.Config{
+		Store: g.store, Ready: g.overview.Ready, Node: g.overview.Row, Halted: g.halted, Outage: g.outage.Lasts,
+		Sinks: g.failingSinks,
+		Nodes: func() []*glance.Node {
+			rows, _ := g.overview.Rows(overview.Query{})
+			return rows
+		},
+		URL: func() string { return g.settings.publicURL }, Logger: g.log,
+	})
+	return err
+}
+
+// halted are the channels whose rollout was halted. It is not known before the channels are read, or when one went meanwhile.
+func (g *gateway) halted() (all []alert.Halt, known bool) {
+	ctx, cancel := context.WithTimeout(context.Background(), haltedWait) // the round of alerts must not wait for a start that hangs
+	defer cancel()
+	channels, err := g.releases.Channels(ctx)
+	if err != nil {
+		return nil, false
+	}
+	for i := range channels {
+		if c := &channels[i]; c.State == releases.Halted {
+			all = append(all, alert.Halt{Channel: c.Channel.Channel, Why: c.Why})
+		}
+	}
+	return all, true
+}

@@ -1,0 +1,125 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"os"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/datadir"
+	"muster/gateway/internal/glance"
+	"muster/gateway/internal/metrics"
+	"muster/gateway/internal/overview"
+	"muster/gateway/internal/release"
+)
+
+// metricsAPI is made once for each listener. That a request comes from a loopback address proves nothing: whatever passes connections on,
+// such as a container's port or an ssh tunnel, brings strangers from there, who choose the host and the headers themselves.
+func (g *gateway) metricsAPI(callers account.Config) *metrics.API {
+	return &metrics.API{
+		Gate: g.gate(callers), Info: g.info, Ready: g.overview.Ready, Gateway: g.measure, Events: g.tally, Room: g.room,
+		Rows: func(q overview.Query) []*glance.Node {
+			rows, _ := g.overview.Rows(q)
+			return rows
+		},
+	}
+}
+
+// measure is how the gateway itself is now.
+func (g *gateway) measure(ctx context.Context) metrics.Gateway {
+	m := metrics.Gateway{Version: version, Started: g.started, Writable: g.outage.Writable(), Feed: g.feed.Behind()}
+	open, unproven := g.door.Open()
+	m.Connections = metrics.Connections{Open: open, Unproven: unproven, Limits: g.door.Limits(), Closed: g.door.Closed()}
+	m.DatabaseBytes = g.sizeOf(datadir.Database)
+	if g.history != nil {
+		m.HistoryBytes = g.sizeOf(datadir.History)
+		most := int64(g.settings.history)
+		m.HistoryMost = &most
+	}
+	m.DiskFreeBytes, m.DiskBytes = diskOf(g.settings.data)
+	g.measureShipping(&m)
+	for what, ask := range map[string]func(context.Context, *metrics.Gateway) error{
+		"tasks": g.measureTasks, "rollouts": g.measureRollouts, "certificates": g.measureCertificates,
+	} {
+		if err := ask(ctx, &m); err != nil {
+			g.log.Debug("metrics lack a part", "what", what, "error", err)
+			m.Failed = append(m.Failed, what)
+		}
+	}
+	return m
+}
+
+func (g *gateway) measureTasks(ctx context.Context, m *metrics.Gateway) error {
+	var err error
+	m.Tasks, err = g.store.OpenTasks(ctx)
+	return err
+}
+
+func (g *gateway) measureRollouts(ctx context.Context, m *metrics.Gateway) error {
+	channels, err := g.releases.Channels(ctx)
+	for _, c := range channels {
+		m.Rollouts = append(m.Rollouts, metrics.Rollout{Channel: c.Channel.Channel, State: c.State, Nodes: standing(c.Counts)})
+	}
+	return err
+}
+
+// standing names the counts of a channel. A node counts once, but for those that are committed: they run the release too.
+func standing(c release.Counts) map[string]int {
+	return map[string]int{
+		"running": c.Running, "waiting": c.Waiting, "admitted": c.Admitted, "failed": c.Failed, "silent": c.Silent, "late": c.Late,
+		"held": c.Held, "pinned": c.Pinned, "unable": c.Unable, "offline": c.Offline,
+	}
+}
+
+func (g *gateway) measureCertificates(ctx context.Context, m *metrics.Gateway) error {
+	pair, err := g.serving.GetCertificate(&tls.ClientHelloInfo{})
+	if err != nil {
+		return err
+	}
+	leaf := pair.Leaf
+	if leaf == nil {
+		if leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
+			return err
+		}
+	}
+	m.Serving = &leaf.NotAfter
+	ca, err := g.authority.Overview(ctx)
+	if err != nil {
+		return err
+	}
+	m.Intermediate = &ca.Intermediate.NotAfter
+	m.Roots = map[string]time.Time{}
+	for _, root := range ca.Roots {
+		m.Roots[root.Pin] = root.NotAfter
+	}
+	return nil
+}
+
+// sizeOf is the size of a database in the data directory, with the log beside it; nil: it cannot be told.
+func (g *gateway) sizeOf(name string) *int64 {
+	path := filepath.Join(g.settings.data, name)
+	file, err := os.Stat(path)
+	if err != nil {
+		return nil
+	}
+	size := file.Size()
+	if log, err := os.Stat(path + "-wal"); err == nil {
+		size += log.Size()
+	}
+	return &size
+}
+
+// diskOf is the room on the disk of a folder, for this user, and the disk's size.
+func diskOf(path string) (free, size *int64) {
+	var s syscall.Statfs_t
+	if syscall.Statfs(path, &s) != nil {
+		return nil, nil
+	}
+	left := int64(s.Bavail) * int64(s.Bsize)
+	all := int64(s.Blocks) * int64(s.Bsize)
+	return &left, &all
+}

@@ -1,0 +1,5 @@
+//go:build real
+
+package main
+
+const largeBlob = 1 << 30

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"muster/gateway/internal/client"
+)
+
+// console is a gateway, a real agent that updates itself, and the built muster as a process of its own for each command.
+type console struct {
+	*house
+	folder string // for files
+}
+
+// does runs a command that must end so, and gives what it printed.
+func (c console) does(code int, args ...string) string {
+	c.t.Helper()
+	return c.given("", code, args...)
+}
+
+// given is does with something on standard input.
+func (c console) given(stdin string, code int, args ...string) string {
+	c.t.Helper()
+	ctx, cancel := context.WithTimeout(c.t.Context(), 4*time.Minute)
+	defer cancel()
+	q := exec.CommandContext(ctx, os.Args[0], args...)
+	q.Env = append(cleanEnv(), asGateway+"=1", "MUSTER_DATA="+c.data)
+	q.Stdin = strings.NewReader(stdin)
+	var out, errs bytes.Buffer
+	q.Stdout = &out
+	q.Stderr = &errs
+	_ = q.Run()
+	if q.ProcessState == nil || q.ProcessState.ExitCode() != code {
+		c.t.Fatalf("muster %s: %v, want exit %d\n%s%s", strings.Join(args, " "), q.ProcessState, code, out.String(), errs.String())
+	}
+	return out.String() + errs.String()
+}
+
+// says wants a command to succeed and to print a text.
+func (c console) says(want string, args ...string) {
+	c.t.Helper()
+	if out := c.does(exitDone, args...); !strings.Contains(out, want) {
+		c.t.Errorf("muster %s does not say %q:\n%s", strings.Join(args, " "), want, out)
+	}
+}
+
+// channelIs wants the channel stable in a state, at a version.
+func (c console) channelIs(state, version string) client.Channel {
+	c.t.Helper()
+	var now client.Channel
+	if err := json.Unmarshal([]byte(c.does(exitDone, "release", "status", "--channel", "stable", "-o", "json")), &now); err != nil {
+		c.t.Fatal(err)
+	}
+	if now.State != state || now.Version != version {
+		c.t.Errorf("the channel is %s at %s, want %s at %s: %s", now.State, now.Version, state, version, now.Why)
+	}
+	return now
+}
+
+// keepRunning runs an installed agent as a service does: it starts it again whenever it ends, and lets the last good version check first.
+func (c console) keepRunning(name, token string) {
+	base := filepath.Join(c.data, "agent-"+name)
+	ctx, stop := context.WithCancel(context.Background())
+	over := make(chan struct{})
+	var log bytes.Buffer
+	go func() {
+		defer close(over)
+		for ctx.Err() == nil {
+			q := exec.CommandContext(ctx, filepath.Join(base, "current", "muster-agent"), "run", "--gateway", c.url, "--name", name,
+				"--state", base, "--interval", "200ms", "--no-gpu")
+			q.Env = append(cleanEnv(), "MUSTER_TOKEN="+token)
+			q.Stdout = &log
+			q.Stderr = &log
+			_ = q.Run()
+		}
+	}()
+	c.t.Cleanup(func() {
+		stop()
+		<-over
+		if c.t.Failed() {
+			c.t.Logf("--- agent %s\n%s", name, log.String())
+		}
+	})
+}
+
+// TestReleaseCommands: every command about releases, run as the program that an operator runs, against a gateway and an agent that are
+// processes too.
+func TestReleaseCommands(t *testing.T) {
+	program, err := os.ReadFile(agentBinary(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := console{newHouse(t), t.TempDir()}
+	build := func(version string, content []byte) {
+		file := filepath.Join(c.folder, "agent-"+version)
+		if err := os.WriteFile(file, content, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		c.does(exitDone, "release", "push", "linux/"+runtime.GOARCH+"="+file, "--version", version)
+	}
+	c.installed("desk", program)
+	c.keepRunning("desk", c.token())
+	c.until("online", func() bool { return c.online("desk") })
+	build("1.0.0", program)
+	build("2.0.0", append(bytes.Clone(program), '2')) // another digest, and the program is the same
+	build("3.0.0", append(bytes.Clone(program), '3'))
+
+	c.says("1 of 1 node on it", "release", "promote", "1.0.0", "--now", "--yes", "--watch")
+	first := c.channelIs("done", "1.0.0")
+	c.says("node pinned", "release", "pin", "desk", "--yes")
+	c.says("as it is", "release", "pins")
+	c.says("1 pinned", "release", "promote", "2.0.0", "--yes", "--watch")
+	c.channelIs("done", "2.0.0") // nobody is to get it
+	c.does(exitDone, "release", "rollback", "--yes", "--watch")
+	c.does(exitDone, "release", "unpin", "desk", "--yes")
+	if out := c.does(exitDone, "release", "pins"); strings.Contains(out, "desk") {
+		t.Errorf("still pinned:\n%s", out)
+	}
+	if now := c.channelIs("done", "1.0.0"); now.Sequence <= first.Sequence {
+		t.Errorf("the number is %d after %d", now.Sequence, first.Sequence)
+	}
+	c.does(exitFailed, "release", "pause") // what has ended is not paused
+
+	c.signed()
+	c.steered()
+	c.kept()
+}
+
+// signed promotes with a key that the gateway does not have: made on the spot, and on a machine without a network. The node takes the
+// release by it.
+func (c console) signed() {
+	c.t.Helper()
+	key := filepath.Join(c.folder, "release.key")
+	c.does(exitDone, "key", "generate", key)
+	c.does(exitDone, "key", "add", "--release", key+".pub")
+	payload := filepath.Join(c.folder, "payload.json")
+	envelope := filepath.Join(c.folder, "signed.json")
+	write := func(file, text string) {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	write(payload, c.does(exitDone, "release", "sign", "--channel", "stable", "--digest", "2.0.0"))
+	signing := exec.Command(os.Args[0], "release", "sign", "--key", key, payload) // no data directory: it reaches no gateway
+	signing.Env = append(cleanEnv(), asGateway+"=1", "MUSTER_DATA="+c.folder)
+	text, err := signing.Output()
+	if err != nil {
+		c.t.Fatalf("sign offline: %v", err)
+	}
+	write(envelope, string(text))
+	c.does(exitFailed, "release", "promote", "3.0.0", "--pointer", envelope, "--yes") // it names another release
+	out := c.does(exitDone, "release", "promote", "2.0.0", "--pointer", envelope, "--now", "--yes", "--watch")
+	if !strings.Contains(out, "1 of 1 node on it") {
+		c.t.Errorf("the node does not take what the operator signed:\n%s", out)
+	}
+	if now := c.channelIs("done", "2.0.0"); now.SignedBy != c.operatorsKey() {
+		c.t.Errorf("the pointer is signed by %s, and the operator's key is %s", now.SignedBy, c.operatorsKey())
+	}
+	c.does(exitFailed, "release", "drop", "2.0.0", "--yes") // the channel needs it
+	c.does(exitUsage, "release", "promote", "3.0.0", "--key", key, "--pointer", envelope, "--yes")
+	c.does(exitDone, "release", "pin", "desk", "--digest", "2.0.0", "--key", key, "--yes")
+	c.says("2.0.0", "release", "pins")
+	c.does(exitDone, "release", "unpin", "desk", "--key", key, "--yes")
+}
+
+// operatorsKey is the id of the release key that the gateway does not have.
+func (c console) operatorsKey() string {
+	c.t.Helper()
+	var list struct{ Keys []client.Key }
+	if err := json.Unmarshal([]byte(c.does(exitDone, "key", "ls", "-o", "json")), &list); err != nil {
+		c.t.Fatal(err)
+	}
+	for _, k := range list.Keys {
+		if k.Role == "release" && !k.Online {
+			return k.ID
+		}
+	}
+	c.t.Fatal("the operator's key is not listed")
+	return ""
+}
+
+// steered pauses a rollout, goes on with it, and aborts it. The node ends on the release before.
+func (c console) steered() {
+	c.t.Helper()
+	c.does(exitDone, "release", "promote", "3.0.0", "--yes")
+	c.says("Rollout paused", "release", "pause")
+	c.channelIs("paused", "3.0.0")
+	c.does(exitFailed, "release", "pause")
+	c.says("Rollout running", "release", "resume")
+	c.channelIs("running", "3.0.0")
+	c.says("Rollout aborted", "release", "abort", "--yes")
+	c.channelIs("aborted", "2.0.0")
+	c.does(exitFailed, "release", "status", "--channel", "stable", "--watch") // a rollout that was aborted did not end well
+	c.does(exitFailed, "release", "rollback", "--yes")
+}
+
+// kept keeps a credential and drops it; and drops a release that nobody needs.
+func (c console) kept() {
+	c.t.Helper()
+	const password = "pass-word-of-the-robot"
+	if out := c.given(password+"\n", exitDone, "release", "login", "ghcr", "ghcr.io", "--username", "robot"); strings.Contains(out, password) {
+		c.t.Error("the password is printed")
+	}
+	if out := c.does(exitDone, "release", "logins"); !strings.Contains(out, "robot") || strings.Contains(out, password) {
+		c.t.Errorf("the credentials are\n%s", out)
+	}
+	c.does(exitUsage, "release", "logout", "ghcr") // nobody to ask
+	c.does(exitDone, "release", "logout", "ghcr", "--yes")
+	c.does(exitFailed, "release", "logout", "ghcr", "--yes")
+	c.does(exitDone, "release", "drop", "3.0.0", "--yes")
+	c.does(exitFailed, "release", "show", "3.0.0")
+	if out := c.does(exitDone, "events"); strings.Contains(out, password) {
+		c.t.Error("the password is in the log")
+	}
+}
