@@ -27,14 +27,14 @@ func TestUpdate(t *testing.T) {
 		due := share(n.state.NodeID, 7, 10*time.Minute)
 		n.run(due + 5*time.Second)
 		n.goes("first", "held stagger")
-		if time.Since(began) < due || n.restarted || len(n.ranges) != 2 {
-			t.Errorf("after %v of %v: asked for %q", time.Since(began), due, n.ranges)
+		if time.Since(began) < due || n.restarted || len(n.ranges.get()) != 2 {
+			t.Errorf("after %v of %v: asked for %q", time.Since(began), due, n.ranges.get())
 		}
 		n.release.StaggerSeconds = 0
 		n.run(time.Hour)
-		if want := []string{"", "bytes=40960-", "bytes=40970-"}; !n.restarted || !slices.Equal(n.ranges, want) ||
+		if want := []string{"", "bytes=40960-", "bytes=40970-"}; !n.restarted || !slices.Equal(n.ranges.get(), want) ||
 			n.Current() != hexOf(n.layer) || n.Good() != n.old {
-			t.Fatalf("restarted %t, asked for %q, said %q", n.restarted, n.ranges, n.said)
+			t.Fatalf("restarted %t, asked for %q, said %q", n.restarted, n.ranges.get(), n.said)
 		}
 		n.said = nil
 		if v := n.settle(); v.Decision != GoOn {
@@ -55,8 +55,8 @@ func TestUpdate(t *testing.T) {
 		n.restarted = false
 		n.run(time.Minute)
 		n.goes("the same under a higher number")
-		if r, _ := n.load(); n.restarted || r.floor("stable") != 12 || len(n.ranges) != 3 {
-			t.Errorf("restarted %t, floor %d, asked for %q", n.restarted, r.floor("stable"), n.ranges)
+		if r, _ := n.load(); n.restarted || r.floor("stable") != 12 || len(n.ranges.get()) != 3 {
+			t.Errorf("restarted %t, floor %d, asked for %q", n.restarted, r.floor("stable"), n.ranges.get())
 		}
 	})
 }
@@ -83,10 +83,10 @@ func TestTrialEnds(t *testing.T) {
 			}
 			n.refuse = false
 			n.restarted = false
-			n.ranges = nil
+			n.ranges.set(nil)
 			n.run(time.Hour)
 			n.goes(name, "rolled_back no_gateway")
-			if n.restarted || len(n.ranges) > 0 || n.last.Sequence != 7 {
+			if n.restarted || len(n.ranges.get()) > 0 || n.last.Sequence != 7 {
 				t.Errorf("%s: the failed version was taken again: %+v", name, n.last)
 			}
 		})
@@ -182,9 +182,9 @@ func TestNotTaken(t *testing.T) {
 				}
 				err := n.run(length)
 				got := n.said[:min(len(n.said), len(c.want))]
-				if err != nil || n.restarted || n.Current() != n.old || !slices.Equal(got, c.want) || len(n.ranges) > c.most ||
-					c.most > 0 && len(n.ranges) == 0 {
-					t.Errorf("%v, restarted %t, said %.6q, %d requests: %s", err, n.restarted, n.said, len(n.ranges), n.last.Detail)
+				if err != nil || n.restarted || n.Current() != n.old || !slices.Equal(got, c.want) || len(n.ranges.get()) > c.most ||
+					c.most > 0 && len(n.ranges.get()) == 0 {
+					t.Errorf("%v, restarted %t, said %.6q, %d requests: %s", err, n.restarted, n.said, len(n.ranges.get()), n.last.Detail)
 				}
 			}
 			if name == "it hangs" { // a real program hangs in real time
@@ -204,8 +204,8 @@ func TestWithdrawn(t *testing.T) {
 		n.until = time.Now().Add(10 * time.Second)
 		n.run(2 * time.Hour)
 		n.goes("withdrawn", "held stagger")
-		if n.restarted || len(n.ranges) > 0 || n.last.Phase != "" {
-			t.Errorf("asked for %q, %+v", n.ranges, n.last)
+		if n.restarted || len(n.ranges.get()) > 0 || n.last.Phase != "" {
+			t.Errorf("asked for %q, %+v", n.ranges.get(), n.last)
 		}
 	})
 }

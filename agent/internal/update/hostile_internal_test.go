@@ -62,8 +62,8 @@ func TestTaskComesDuringTheFetch(t *testing.T) {
 		n := newNode(t)
 		n.tasks = []int{2, 4, 6}
 		n.run(time.Hour)
-		if !n.restarted || len(n.ranges) != 1 || n.held != 8 {
-			t.Errorf("restarted %t, asked %d times, fetched %d times", n.restarted, n.held, len(n.ranges))
+		if !n.restarted || len(n.ranges.get()) != 1 || n.held != 8 {
+			t.Errorf("restarted %t, asked %d times, fetched %d times", n.restarted, n.held, len(n.ranges.get()))
 		}
 	})
 }

@@ -32,7 +32,7 @@ type node struct {
 	until   time.Time // then the gateway wants nothing any more; zero: never
 	cuts    []int     // after how many bytes each answer with the layer breaks off
 	blob    func(gatewaytest.Request) *gatewaytest.Reply
-	ranges  []string
+	ranges  lines // of the layer that were asked for
 	busy    bool
 	tasks   []int // by number, the times at which a task is at work when the updater asks
 	held    int
@@ -42,7 +42,7 @@ type node struct {
 	silent  bool      // waits for tasks are not answered
 	free    int64
 	steps   disk.Steps // of the agent that runs; nil: nobody is told
-	notices said       // what its last heartbeat said
+	notices lines      // what its last heartbeat said
 	refresh func() error
 
 	said      []string // what the heartbeats said: phase and code, without fetching and without repetitions
@@ -52,22 +52,28 @@ type node struct {
 	waited    int
 }
 
-// said is what a heartbeat says, for goroutines beside it.
-type said struct {
+// lines is a list that several goroutines write and read: a request that stalls may still be there when the next one comes.
+type lines struct {
 	mu  sync.Mutex
 	all []string
 }
 
-func (s *said) set(all []string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.all = all
+func (l *lines) set(all []string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = all
 }
 
-func (s *said) get() []string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.all
+func (l *lines) add(one string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, one)
+}
+
+func (l *lines) get() []string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.all
 }
 
 func newNode(t *testing.T) *node {
@@ -100,7 +106,7 @@ func (n *node) route(q gatewaytest.Request) *gatewaytest.Reply {
 	case q.Path == wire.PathRelease:
 		return n.g.JSON(200, n.release)
 	case q.Path == wire.ReleaseBlobPath(digestPrefix+hexOf(n.layer)):
-		n.ranges = append(n.ranges, q.Header.Get("Range"))
+		n.ranges.add(q.Header.Get("Range"))
 		if n.blob != nil {
 			return n.blob(q)
 		}
