@@ -71,6 +71,21 @@ func TestWorkload(t *testing.T) {
 	}
 }
 
+// TestWorkloadFollowsJournal: podman would end the log of a container that runs, if it were asked for a part of the journal.
+func TestWorkloadFollowsJournal(t *testing.T) {
+	for driver, want := range map[string]string{
+		"journald": "logs --timestamps --follow c0ffee\n",
+		"k8s-file": "logs --timestamps --since=2026-11-22T15:00:02Z --follow c0ffee\n",
+	} {
+		h, folder := containers(t, outLines, "", 0)
+		put(t, filepath.Join(folder, "inspect"), strings.Replace(inspect, `"State"`, `"HostConfig":{"LogConfig":{"Type":"`+driver+`"}},"State"`, 1))
+		lines, err := all(t, h, Ask{Source: "workload:web", Since: time.Date(2026, 11, 22, 15, 0, 2, 0, time.UTC), Follow: true})
+		if calls, _ := os.ReadFile(filepath.Join(folder, "calls")); len(lines) != 1 || err != nil || string(calls) != want {
+			t.Errorf("%s: %v, %v, asked for %q", driver, lines, err, calls)
+		}
+	}
+}
+
 func TestWorkloadFails(t *testing.T) {
 	h, _ := containers(t, outLines, "Error: no such container: "+token+"\n", 125)
 	lines, err := all(t, h, Ask{Source: "workload:web"})

@@ -50,6 +50,9 @@ type container struct {
 		Labels map[string]string
 		Env    []string
 	}
+	HostConfig struct {
+		LogConfig struct{ Type string }
+	}
 }
 
 func (c container) workload() string         { return c.Config.Labels[Label] }
