@@ -40,8 +40,8 @@ var (
 	// installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
 	installerNames = []string{"gateway", "gateway/internal/installer", "gateway/internal/reach", "gateway/internal/bootstrap"}
 
-	// machineNames know this machine: its data directory, its files and its shell. The command line works with them too.
-	machineNames = []string{"archive", "asciicast", "datadir", "durable", "shellword"}
+	// machineNames know this machine: its data directory, its files, its shell and its terminals. The command line works with them too.
+	machineNames = []string{"archive", "asciicast", "columns", "datadir", "durable", "scrollback", "shellword"}
 )
 
 // recordNames are packages of records beside package store, which would be too large with them. They use its engine and its events.
@@ -197,6 +197,12 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/web", "gateway/internal/adminapi", false},
 		{"gateway/internal/web", "gateway/internal/cli/help", true},
 		{"gateway/internal/web", "gateway/internal/cli/screen", false},
+		{"gateway/internal/web", "gateway/internal/scrollback", true},
+		{"gateway/internal/scrollback", "gateway/internal/columns", true},
+		{"gateway/internal/scrollback", "gateway/internal/picture", false},
+		{"gateway/internal/cli/screen", "gateway/internal/columns", true},
+		{"gateway/internal/web", "gateway/internal/web/form", true},
+		{"gateway/internal/adminapi", "gateway/internal/web/form", false},
 		{"gateway/internal/adminapi", "gateway/internal/cli/help", false},
 		{"gateway/internal/client", "store", false},
 		{"gateway/internal/client", "gateway/internal/glance", true},

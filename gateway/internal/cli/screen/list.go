@@ -73,7 +73,7 @@ func (l *List) Write(rows [][]string) error {
 func (l *List) fit(rows [][]string) {
 	for i, c := range l.columns {
 		for _, row := range rows {
-			if w := width(row[i]); l.limit > 0 || c.Most == 0 || w <= c.Most {
+			if w := Width(row[i]); l.limit > 0 || c.Most == 0 || w <= c.Most {
 				l.widths[i] = max(l.widths[i], w)
 			}
 		}
@@ -145,7 +145,7 @@ func (l *List) line(row []string) string {
 			cell = cut(cell, l.widths[i])
 		}
 		line.WriteString(cell)
-		line.WriteString(strings.Repeat(" ", max(l.widths[i]-width(cell), 0)+gap))
+		line.WriteString(strings.Repeat(" ", max(l.widths[i]-Width(cell), 0)+gap))
 	}
 	return strings.TrimRight(line.String(), " ")
 }
@@ -154,18 +154,18 @@ func (l *List) line(row []string) string {
 func Cut(s string, columns int) string { return cut(s, columns) }
 
 func cut(s string, columns int) string {
-	if width(s) <= columns {
+	if Width(s) <= columns {
 		return s
 	}
 	var out strings.Builder
-	left := columns - width(ellipsis)
+	left := columns - Width(ellipsis)
 	for _, r := range s {
-		if left -= width(string(r)); left < 0 {
+		if left -= Width(string(r)); left < 0 {
 			break
 		}
 		out.WriteRune(r)
 	}
-	if columns < width(ellipsis) {
+	if columns < Width(ellipsis) {
 		return ""
 	}
 	return out.String() + ellipsis

@@ -11,7 +11,7 @@ import (
 func Pairs(w io.Writer, screen int, rows [][]string) {
 	names := 0
 	for _, row := range rows {
-		names = max(names, width(row[0]))
+		names = max(names, Width(row[0]))
 	}
 	columns := 0
 	if screen > 0 {
@@ -20,7 +20,7 @@ func Pairs(w io.Writer, screen int, rows [][]string) {
 	for _, row := range rows {
 		name := row[0]
 		for _, line := range wrapped(row[1], columns) {
-			fmt.Fprintf(w, "%s%s%s\n", name, strings.Repeat(" ", names-width(name)+gap), line)
+			fmt.Fprintf(w, "%s%s%s\n", name, strings.Repeat(" ", names-Width(name)+gap), line)
 			name = ""
 		}
 	}
@@ -37,13 +37,13 @@ func Indent(command string) string {
 
 // wrapped breaks a text into lines of so many columns, at spaces where it can; 0: no limit.
 func wrapped(text string, columns int) []string {
-	if columns <= 0 || width(text) <= columns {
+	if columns <= 0 || Width(text) <= columns {
 		return []string{text}
 	}
 	var lines []string
 	line := ""
 	for _, word := range strings.Split(text, " ") {
-		for width(word) > columns { // a word that no line holds
+		for Width(word) > columns { // a word that no line holds
 			if line != "" {
 				lines = append(lines, line)
 				line = ""
@@ -55,7 +55,7 @@ func wrapped(text string, columns int) []string {
 		switch {
 		case line == "":
 			line = word
-		case width(line)+1+width(word) > columns:
+		case Width(line)+1+Width(word) > columns:
 			lines = append(lines, line)
 			line = word
 		default:
@@ -68,7 +68,7 @@ func wrapped(text string, columns int) []string {
 // prefix is as much of a text as so many columns hold, one character at least.
 func prefix(s string, columns int) string {
 	for i, r := range s {
-		if columns -= width(string(r)); columns < 0 && i > 0 {
+		if columns -= Width(string(r)); columns < 0 && i > 0 {
 			return s[:i]
 		}
 	}

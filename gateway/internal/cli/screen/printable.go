@@ -4,37 +4,12 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"muster/gateway/internal/columns"
 )
 
 // Width is how many columns of a terminal a text takes.
-func Width(s string) int { return width(s) }
-
-func width(s string) int {
-	n := 0
-	for _, r := range s {
-		switch {
-		case unicode.In(r, unicode.Mn, unicode.Me):
-		case wide(r):
-			n += 2
-		default:
-			n++
-		}
-	}
-	return n
-}
-
-// wide tells whether a rune takes two columns (Unicode TR 11, the blocks in use).
-func wide(r rune) bool {
-	switch {
-	case r < 0x1100:
-		return false
-	case r <= 0x115f, r >= 0x2e80 && r <= 0x303e, r >= 0x3041 && r <= 0xa4cf, r >= 0xac00 && r <= 0xd7a3,
-		r >= 0xf900 && r <= 0xfaff, r >= 0xfe30 && r <= 0xfe6f, r >= 0xff00 && r <= 0xff60, r >= 0xffe0 && r <= 0xffe6,
-		r >= 0x1f300 && r <= 0x1f64f, r >= 0x1f900 && r <= 0x1f9ff, r >= 0x20000 && r <= 0x3fffd:
-		return true
-	}
-	return false
-}
+func Width(s string) int { return columns.Width(s) }
 
 // Printable escapes what could make a terminal do something. All text that nodes and gateways send goes through here.
 func Printable(s string) string {
