@@ -7,6 +7,7 @@ import (
 	"strconv"
 
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/web/form"
 )
 
 type addPage struct {
@@ -25,7 +26,7 @@ func (v *visit) addNode() (page, error) {
 	if err != nil {
 		return v.stay((*visit).showAdd, "add", err)
 	}
-	labels, err := readPairs(v.field("labels"))
+	labels, err := form.Pairs(v.field("labels"))
 	if err != nil {
 		return v.stay((*visit).showAdd, "add", err)
 	}

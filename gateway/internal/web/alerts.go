@@ -2,11 +2,11 @@ package web
 
 import (
 	"fmt"
-	"strings"
 
 	"muster/gateway/internal/alert"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/glance"
+	"muster/gateway/internal/web/form"
 )
 
 type alertsPage struct {
@@ -82,7 +82,7 @@ func (v *visit) endSilence() (page, error) {
 func (v *visit) addReceiver() (page, error) {
 	q := client.AlertReceiverRequest{Kind: v.field("kind"), URL: v.field("url"), Token: v.field("token"), Selector: v.field("selector"),
 		Severity: v.field("severity")}
-	q.Causes = strings.FieldsFunc(v.field("causes"), func(r rune) bool { return r == ',' || r == ' ' })
+	q.Causes = form.Words(v.field("causes"))
 	made, err := v.api.SetAlertReceiver(v.r.Context(), v.field("name"), q)
 	v.r.Form.Del("url") // they are secrets: the page must not show them again
 	v.r.Form.Del("token")

@@ -2,8 +2,6 @@ package web
 
 import (
 	"cmp"
-	"maps"
-	"slices"
 	"strconv"
 	"strings"
 
@@ -24,18 +22,11 @@ type fleetAsk struct {
 	Idle, Unwell, All       bool
 
 	Sort  string // one of glance.Sorts, maybe with a minus; empty: by name
-	Group string // groupTenant, groupProvider, or a label after groupLabel; empty: none
+	Group string // tenant, provider, or a label behind label: ; empty: none
 	Heat  bool   // the map of all GPUs instead of the table
 	By    string // what its colours say
 	rows  int
 }
-
-// Ways to group nodes.
-const (
-	groupTenant   = "tenant"
-	groupProvider = "provider"
-	groupLabel    = "label:"
-)
 
 type fleetPage struct {
 	Ask    fleetAsk
@@ -44,19 +35,13 @@ type fleetPage struct {
 	Tiles  []picture.Tile
 	Chips  []chip
 	Heads  []head
-	Groups []group
+	Groups []picture.Group
 	Sorts  []string
-	Keys   []pair // of the ways to group: value and text
-	Scales []chip // of the heat map
-	Switch string // URL of the other view
-	More   string // URL of what comes after; empty: nothing
-	First  string // URL of the beginning; empty: this is it
-}
-
-// group is some rows below one another. Without grouping there is one, which has no name.
-type group struct {
-	Name string
-	Rows []picture.Row
+	Keys   []picture.Choice // ways to group
+	Scales []chip           // of the heat map
+	Switch string           // URL of the other view
+	More   string           // URL of what comes after; empty: nothing
+	First  string           // URL of the beginning; empty: this is it
 }
 
 // pickRow is a row that can be selected, or cannot.
@@ -140,8 +125,8 @@ func (v *visit) fillFleet(data *fleetPage) error {
 	data.Whole = whole.Totals.Nodes
 	data.Tiles = picture.TilesOf(list.Totals)
 	data.Chips = v.chips(ask, whole.Totals)
-	data.Groups = groupsOf(list.Nodes, ask)
-	data.Keys = groupKeys(list.Nodes, ask.Group)
+	data.Groups = picture.GroupsOf(list.Nodes, ask.Group, ask.By)
+	data.Keys = picture.GroupKeys(list.Nodes, ask.Group)
 	switch {
 	case list.Next != "":
 		data.More = v.with("cursor", list.Next)
@@ -229,52 +214,4 @@ func ariaSort(sort string) string {
 		return "ascending"
 	}
 	return "descending"
-}
-
-// groupsOf puts the rows below the names of their groups. Rows stay in their order within one.
-func groupsOf(nodes []glance.Node, ask fleetAsk) []group {
-	var all []group
-	at := map[string]int{}
-	for i := range nodes {
-		name := groupOf(&nodes[i], ask.Group)
-		where, ok := at[name]
-		if !ok {
-			where = len(all)
-			at[name] = where
-			all = append(all, group{Name: name})
-		}
-		all[where].Rows = append(all[where].Rows, picture.RowOf(&nodes[i], ask.By))
-	}
-	slices.SortStableFunc(all, func(a, b group) int { return strings.Compare(a.Name, b.Name) })
-	return all
-}
-
-func groupOf(n *glance.Node, by string) string {
-	switch by {
-	case "":
-		return ""
-	case groupTenant:
-		return n.Tenant
-	case groupProvider:
-		return picture.Dash(n.Provider)
-	}
-	return picture.Dash(n.Labels[strings.TrimPrefix(by, groupLabel)])
-}
-
-// groupKeys are the ways to group these nodes.
-func groupKeys(nodes []glance.Node, asked string) []pair {
-	labels := map[string]bool{}
-	for i := range nodes {
-		for key := range nodes[i].Labels {
-			labels[key] = true
-		}
-	}
-	if key, ok := strings.CutPrefix(asked, groupLabel); ok {
-		labels[key] = true
-	}
-	keys := []pair{{groupTenant, groupTenant}, {groupProvider, groupProvider}}
-	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		keys = append(keys, pair{groupLabel + key, "label " + key})
-	}
-	return keys
 }

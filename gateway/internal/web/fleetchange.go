@@ -9,6 +9,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/picture"
+	"muster/gateway/internal/web/form"
 )
 
 // mostChanged bounds the nodes of one form: a person reads the names before they say yes.
@@ -26,7 +27,11 @@ const (
 // a name may be another machine's by now.
 func (v *visit) changeNodes() (page, error) {
 	verb := v.field("verb")
-	labels, err := v.labelsRequest(verb)
+	var labels client.LabelsRequest
+	var err error
+	if verb == verbLabel {
+		labels, err = form.Labels(v.field("labels"))
+	}
 	if err == nil {
 		err = checkChange(v.r.PostForm["node"], verb)
 	}
@@ -95,29 +100,6 @@ func checkChange(nodes []string, verb string) error {
 		return nil
 	}
 	return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("nodes cannot be changed by %.40q", verb), "choose what to do from the list")
-}
-
-// labelsRequest reads labels such as tier=spot, and -rack to remove one.
-func (v *visit) labelsRequest(verb string) (client.LabelsRequest, error) {
-	var request client.LabelsRequest
-	if verb != verbLabel {
-		return request, nil
-	}
-	var set []string
-	for part := range strings.SplitSeq(v.field("labels"), ",") {
-		part = strings.TrimSpace(part)
-		if name, ok := strings.CutPrefix(part, "-"); ok {
-			request.Remove = append(request.Remove, name)
-			continue
-		}
-		set = append(set, part)
-	}
-	var err error
-	request.Set, err = readPairs(strings.Join(set, ","))
-	if err == nil && len(request.Set)+len(request.Remove) == 0 {
-		err = wire.Refuse(wire.CodeBadRequest, "no label is given", "write tier=spot to set one, and -rack to remove one")
-	}
-	return request, err
 }
 
 // changeQuestion names the nodes and what happens to them.

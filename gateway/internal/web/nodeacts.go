@@ -6,11 +6,11 @@ import (
 	"maps"
 	"net/url"
 	"slices"
-	"strings"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/web/form"
 )
 
 // Verbs of a node, as the paths of their forms have them.
@@ -139,12 +139,11 @@ func (v *visit) recovery(n *client.NodeDetail) deed {
 
 // labelling sets and removes labels, as an operator's.
 func (v *visit) labelling(n *client.NodeDetail) (deed, error) {
-	pairs, err := readPairs(v.field("set"))
+	pairs, err := form.Pairs(v.field("set"))
 	if err != nil {
 		return deed{}, err
 	}
-	parts := func(r rune) bool { return r == ',' || r == ' ' }
-	change := client.LabelsRequest{Set: pairs, Remove: strings.FieldsFunc(v.field("remove"), parts)}
+	change := client.LabelsRequest{Set: pairs, Remove: form.Words(v.field("remove"))}
 	if len(change.Set)+len(change.Remove) == 0 {
 		return deed{}, wire.Refuse(wire.CodeBadRequest, "there is no label to set or to remove", "write tier=sovereign to set one")
 	}

@@ -35,17 +35,12 @@ type channelPage struct {
 	Channel  client.Channel
 	Releases []client.Release
 	Nodes    client.ChannelNodes
-	Counts   []count
+	Counts   []picture.Count
 	More     string // URL; empty: this is the last page
 	State    string // filter
 	CanPause bool
 	CanGoOn  bool
 	CanAbort bool
-}
-
-type count struct {
-	Name  string
-	Nodes int
 }
 
 func (v *visit) showChannel() (page, error) {
@@ -63,26 +58,13 @@ func (v *visit) showChannel() (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	data := channelPage{Channel: c, Releases: known.Releases, Nodes: nodes, Counts: countsOf(c.Counts), State: v.asked("state"),
+	data := channelPage{Channel: c, Releases: known.Releases, Nodes: nodes, Counts: picture.CountsOf(c.Counts), State: v.asked("state"),
 		CanPause: c.State == releases.Running, CanGoOn: c.State == releases.Paused || c.State == releases.Halted,
 		CanAbort: c.State == releases.Running || c.State == releases.Paused || c.State == releases.Halted}
 	if nodes.Next != "" {
 		data.More = v.with("cursor", nodes.Next)
 	}
 	return page{name: "channel", title: "Channel " + c.Channel, section: "releases", data: data}, nil
-}
-
-// countsOf leaves out what is 0, but for the first two.
-func countsOf(c client.RolloutCounts) []count {
-	all := []count{{"nodes", c.Nodes}, {"running", c.Running}, {"waiting", c.Waiting}, {"admitted", c.Admitted}, {"failed", c.Failed},
-		{"silent", c.Silent}, {"held", c.Held}, {"pinned", c.Pinned}, {"unable", c.Unable}, {"offline", c.Offline}}
-	kept := all[:2:2]
-	for _, one := range all[2:] {
-		if one.Nodes > 0 {
-			kept = append(kept, one)
-		}
-	}
-	return kept
 }
 
 // steer is one thing that can be done to a channel: what it asks first, and what it does.
@@ -176,17 +158,9 @@ func (v *visit) promotion(name string) (steer, error) {
 	if err != nil && !refusedBy(err, wire.CodeChannelUnknown) {
 		return steer{}, err
 	}
-	says := []string{fmt.Sprintf("The channel %s points at version %s (%s).", name, release.Version, short(release.Digest)),
+	says := []string{fmt.Sprintf("The channel %s points at version %s (%s).", name, release.Version, picture.Short(release.Digest)),
 		fmt.Sprintf("It has %d nodes now. ", c.Counts.Nodes) + how}
 	do := func(ctx context.Context) (client.Channel, error) { return v.api.Promote(ctx, name, p) }
 	ask := question{Title: "Promote " + release.Version + " to " + name + "?", Button: "Promote " + release.Version, Says: says}
 	return steer{ask, do}, nil
-}
-
-// waveText is where a rollout stands.
-func waveText(c client.Channel) string {
-	if c.Waves == 0 || c.Wave == 0 {
-		return picture.Unknown
-	}
-	return fmt.Sprintf("%d of %d", c.Wave, c.Waves)
 }

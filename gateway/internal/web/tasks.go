@@ -4,11 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/url"
-	"strconv"
 	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/web/form"
 )
 
 type tasksPage struct {
@@ -106,15 +106,12 @@ func (v *visit) either(name string) string {
 	return v.asked(name)
 }
 
-// paramField is what a param is called in a form.
-const paramField = "param."
-
 func (v *visit) runTask() (page, error) {
 	kind, err := wire.FindTaskType(v.field("type"))
 	if err != nil {
 		return v.stay((*visit).showNewTask, "run", err)
 	}
-	params, err := readParams(kind.Params(), v.r.PostForm)
+	params, err := form.Params(kind.Params(), v.r.PostForm)
 	if err == nil && kind.Name == wire.TaskAgentUninstall {
 		ask := question{Title: "Remove the agent from " + v.field("node") + "?", Button: "Remove the agent", Danger: true,
 			Back: client.PathConsole + "tasks/new", Says: []string{"The task removes everything that the agent has put on the machine.",
@@ -131,60 +128,6 @@ func (v *visit) runTask() (page, error) {
 		return v.stay((*visit).showNewTask, "run", err)
 	}
 	return page{to: client.PathConsole + "tasks/" + url.PathEscape(made.ID)}, nil
-}
-
-// readParams makes the params of a task from a form. What was left empty is left out.
-func readParams(known []wire.TaskParam, form url.Values) (json.RawMessage, error) {
-	values := map[string]any{}
-	for _, p := range known {
-		text := strings.TrimSpace(form.Get(paramField + p.Name))
-		if text == "" {
-			continue
-		}
-		value, err := readParam(p, text)
-		if err != nil {
-			return nil, err
-		}
-		values[p.Name] = value
-	}
-	return json.Marshal(values)
-}
-
-func readParam(p wire.TaskParam, text string) (any, error) {
-	switch p.Kind {
-	case wire.ParamFlag:
-		return text == "true", nil
-	case wire.ParamInt:
-		n, err := strconv.Atoi(text)
-		if err != nil {
-			return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "the field "+p.Name+" is no whole number", "write 8, or leave it empty")
-		}
-		return n, nil
-	case wire.ParamList:
-		return lines(text), nil
-	case wire.ParamMap:
-		pairs := map[string]string{}
-		for _, line := range lines(text) {
-			name, value, ok := strings.Cut(line, "=")
-			if !ok || name == "" {
-				return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "a line of the field "+p.Name+" is not NAME=text", "write one NAME=text in a line")
-			}
-			pairs[name] = value
-		}
-		return pairs, nil
-	}
-	return text, nil
-}
-
-// lines are those that are not empty.
-func lines(text string) []string {
-	var all []string
-	for line := range strings.Lines(text) {
-		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" {
-			all = append(all, line)
-		}
-	}
-	return all
 }
 
 func (v *visit) cancelTask() (page, error) {

@@ -2,12 +2,9 @@ package web
 
 import (
 	"net/url"
-	"strconv"
-	"strings"
-	"time"
 
-	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/web/form"
 )
 
 type tokensPage struct {
@@ -51,7 +48,7 @@ func (v *visit) minted() (client.NewToken, error) {
 	if err != nil {
 		return client.NewToken{}, err
 	}
-	labels, err := readPairs(v.field("labels"))
+	labels, err := form.Pairs(v.field("labels"))
 	if err != nil {
 		return client.NewToken{}, err
 	}
@@ -64,51 +61,6 @@ func (v *visit) revokeToken() (page, error) {
 		return v.stay((*visit).showTokens, "list", err)
 	}
 	return page{to: client.PathConsole + "tokens"}, nil
-}
-
-// number is 0 where the form says none.
-func (v *visit) number(name string) (int, error) {
-	text := v.field(name)
-	if text == "" {
-		return 0, nil
-	}
-	n, err := strconv.Atoi(text)
-	if err != nil || n < 0 {
-		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+name+" is no whole number", "write 8, or leave it empty")
-	}
-	return n, nil
-}
-
-// duration is 0 where the form says none.
-func (v *visit) duration(name string) (client.Duration, error) {
-	text := v.field(name)
-	if text == "" {
-		return 0, nil
-	}
-	d, err := client.ParseDuration(text)
-	if err != nil || d < time.Second {
-		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+name+" is no duration", "write 30m, 12h or 7d, or leave it empty")
-	}
-	return client.Duration(d), nil
-}
-
-// readPairs reads NAME=text, one in a line or behind a comma.
-func readPairs(text string) (map[string]string, error) {
-	pairs := map[string]string{}
-	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
-		if strings.TrimSpace(part) == "" {
-			continue
-		}
-		name, value, ok := strings.Cut(part, "=")
-		if name = strings.TrimSpace(name); !ok || name == "" {
-			return nil, wire.Refuse(wire.CodeBadRequest, "a label is not NAME=text", "write tier=sovereign, one in a line")
-		}
-		pairs[name] = strings.TrimSpace(value)
-	}
-	if len(pairs) == 0 {
-		return nil, nil
-	}
-	return pairs, nil
 }
 
 // with is the URL of this page with other values in its query; an empty value is left out.

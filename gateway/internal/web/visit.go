@@ -15,6 +15,7 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/login"
+	"muster/gateway/internal/web/form"
 )
 
 const (
@@ -107,4 +108,12 @@ func safePath(to string) string {
 		return ""
 	}
 	return (&url.URL{Path: u.Path, RawQuery: u.RawQuery}).String()
+}
+
+// number is what a field says; 0: it is empty.
+func (v *visit) number(name string) (int, error) { return form.Number(name, v.field(name)) }
+
+// duration is what a field says; 0: it is empty.
+func (v *visit) duration(name string) (client.Duration, error) {
+	return form.Duration(name, v.field(name))
 }

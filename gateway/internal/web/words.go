@@ -20,9 +20,9 @@ func (c *Console) funcs() template.FuncMap {
 		"mib":      picture.MiB,
 		"bytes":    picture.Bytes,
 		"dash":     picture.Dash,
-		"short":    short,
+		"short":    picture.Short,
 		"roots":    func() string { return wire.PathRoots },
-		"waves":    waveText,
+		"waves":    picture.WaveText,
 		"browser":  picture.Browser,
 		"clock":    picture.Clock,
 		"memory":   picture.OwnMemory,
@@ -34,15 +34,6 @@ func (c *Console) funcs() template.FuncMap {
 		"pick":     func(write bool, row picture.Row) pickRow { return pickRow{write, row} },
 		"text":     func(name, value string) pair { return pair{name, value} },
 	}
-}
-
-// short cuts a digest for a list.
-func short(digest string) string {
-	name, rest, ok := strings.Cut(digest, ":")
-	if !ok || len(rest) < 12 {
-		return picture.Dash(digest)
-	}
-	return name + ":" + rest[:12]
 }
 
 // labelPairs are labels in the order of their names.

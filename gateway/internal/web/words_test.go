@@ -10,41 +10,8 @@ import (
 	"strings"
 	"testing"
 
-	"muster/agent/wire"
 	"muster/gateway/internal/web"
 )
-
-func FuzzReadPairs(f *testing.F) {
-	for _, s := range []string{"a=b, c=d", "a", "=b", "a=\nb=", " , "} {
-		f.Add(s)
-	}
-	f.Fuzz(func(t *testing.T, text string) {
-		pairs, err := web.ReadPairs(text)
-		for name := range pairs {
-			if name == "" || err != nil {
-				t.Errorf("%q became %v, %v", text, pairs, err)
-			}
-		}
-	})
-}
-
-func TestReadParams(t *testing.T) {
-	known := []wire.TaskParam{{Name: "text", Kind: wire.ParamText}, {Name: "flag", Kind: wire.ParamFlag},
-		{Name: "number", Kind: wire.ParamInt},
-		{Name: "list", Kind: wire.ParamList}, {Name: "map", Kind: wire.ParamMap}, {Name: "left", Kind: wire.ParamText}}
-	form := url.Values{"param.text": {" a b "}, "param.flag": {"true"}, "param.number": {"7"}, "param.list": {"x y\r\n\nz"},
-		"param.map": {"a=b=c\r\nd="}, "param.left": {"  "}, "param.other": {"x"}}
-	got, err := web.ReadParams(known, form)
-	want := `{"flag":true,"list":["x y","z"],"map":{"a":"b=c","d":""},"number":7,"text":"a b"}`
-	if err != nil || string(got) != want {
-		t.Errorf("got %s, %v", got, err)
-	}
-	for name, text := range map[string]string{"param.number": "x", "param.map": "a"} {
-		if got, err := web.ReadParams(known, url.Values{name: {text}}); err == nil {
-			t.Errorf("%s=%s became %s", name, text, got)
-		}
-	}
-}
 
 // FuzzSetPath: no value leaves its place in the path.
 func FuzzSetPath(f *testing.F) {

@@ -1,0 +1,44 @@
+package picture
+
+import (
+	"fmt"
+	"strings"
+
+	"muster/gateway/internal/client"
+)
+
+// Count is how many nodes of a channel are so.
+type Count struct {
+	Name  string
+	Nodes int
+}
+
+// CountsOf leaves out what is 0, but for the first two.
+func CountsOf(c client.RolloutCounts) []Count {
+	all := []Count{{"nodes", c.Nodes}, {"running", c.Running}, {"waiting", c.Waiting}, {"admitted", c.Admitted}, {"failed", c.Failed},
+		{"silent", c.Silent}, {"held", c.Held}, {"pinned", c.Pinned}, {"unable", c.Unable}, {"offline", c.Offline}}
+	kept := all[:2:2]
+	for _, one := range all[2:] {
+		if one.Nodes > 0 {
+			kept = append(kept, one)
+		}
+	}
+	return kept
+}
+
+// WaveText is where a rollout stands.
+func WaveText(c client.Channel) string {
+	if c.Waves == 0 || c.Wave == 0 {
+		return Unknown
+	}
+	return fmt.Sprintf("%d of %d", c.Wave, c.Waves)
+}
+
+// Short cuts a digest for a list.
+func Short(digest string) string {
+	name, rest, ok := strings.Cut(digest, ":")
+	if !ok || len(rest) < 12 {
+		return Dash(digest)
+	}
+	return name + ":" + rest[:12]
+}

@@ -1,0 +1,139 @@
+// Package form reads what a person has written into the fields of a form. What cannot be read is refused, with the field's name and an
+// example.
+package form
+
+import (
+	"encoding/json"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+)
+
+// ParamField begins the names of the fields for a task's params.
+const ParamField = "param."
+
+// Number is 0 where the field is empty.
+func Number(field, text string) (int, error) {
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 {
+		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" is no whole number", "write 8, or leave it empty")
+	}
+	return n, nil
+}
+
+// Duration is 0 where the field is empty. The shortest is a second.
+func Duration(field, text string) (client.Duration, error) {
+	if text == "" {
+		return 0, nil
+	}
+	d, err := client.ParseDuration(text)
+	if err != nil || d < time.Second {
+		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" is no duration", "write 30m, 12h or 7d, or leave it empty")
+	}
+	return client.Duration(d), nil
+}
+
+// Pairs reads NAME=text, one in a line or behind a comma.
+func Pairs(text string) (map[string]string, error) {
+	pairs := map[string]string{}
+	for _, part := range strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == '\n' || r == '\r' }) {
+		if strings.TrimSpace(part) == "" {
+			continue
+		}
+		name, value, ok := strings.Cut(part, "=")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, wire.Refuse(wire.CodeBadRequest, "a label is not NAME=text", "write tier=sovereign, one in a line")
+		}
+		pairs[name] = strings.TrimSpace(value)
+	}
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	return pairs, nil
+}
+
+// Words are parted by commas and blanks.
+func Words(text string) []string {
+	return strings.FieldsFunc(text, func(r rune) bool { return r == ',' || r == ' ' })
+}
+
+// Labels reads labels to set, such as tier=spot, and -rack to remove one.
+func Labels(text string) (client.LabelsRequest, error) {
+	var request client.LabelsRequest
+	var set []string
+	for part := range strings.SplitSeq(text, ",") {
+		part = strings.TrimSpace(part)
+		if name, ok := strings.CutPrefix(part, "-"); ok {
+			request.Remove = append(request.Remove, name)
+			continue
+		}
+		set = append(set, part)
+	}
+	var err error
+	request.Set, err = Pairs(strings.Join(set, ","))
+	if err == nil && len(request.Set)+len(request.Remove) == 0 {
+		err = wire.Refuse(wire.CodeBadRequest, "no label is given", "write tier=spot to set one, and -rack to remove one")
+	}
+	return request, err
+}
+
+// Params makes the params of a task. What was left empty is left out.
+func Params(known []wire.TaskParam, values url.Values) (json.RawMessage, error) {
+	params := map[string]any{}
+	for _, p := range known {
+		text := strings.TrimSpace(values.Get(ParamField + p.Name))
+		if text == "" {
+			continue
+		}
+		value, err := param(p, text)
+		if err != nil {
+			return nil, err
+		}
+		params[p.Name] = value
+	}
+	return json.Marshal(params)
+}
+
+func param(p wire.TaskParam, text string) (any, error) {
+	switch p.Kind {
+	case wire.ParamFlag:
+		return text == "true", nil
+	case wire.ParamInt:
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "the field "+p.Name+" is no whole number", "write 8, or leave it empty")
+		}
+		return n, nil
+	case wire.ParamList:
+		return lines(text), nil
+	case wire.ParamMap:
+		pairs := map[string]string{}
+		for _, line := range lines(text) {
+			name, value, ok := strings.Cut(line, "=")
+			if !ok || name == "" {
+				return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "a line of the field "+p.Name+" is not NAME=text", "write one NAME=text in a line")
+			}
+			pairs[name] = value
+		}
+		return pairs, nil
+	}
+	return text, nil
+}
+
+// lines are those that are not empty.
+func lines(text string) []string {
+	var all []string
+	for line := range strings.Lines(text) {
+		if line = strings.TrimRight(line, "\r\n"); strings.TrimSpace(line) != "" {
+			all = append(all, line)
+		}
+	}
+	return all
+}
