@@ -29,15 +29,24 @@ func (c *Client) FindSession(ctx context.Context, id string) (Session, error) {
 	return s, err
 }
 
+// OpenRecording gives what the terminal of a session showed, and the state of the recording. The caller closes it, and may do so early.
+func (c *Client) OpenRecording(ctx context.Context, id string) (cast io.ReadCloser, state string, err error) {
+	response, err := c.long(ctx, "sessions/"+url.PathEscape(id)+"/recording", nil, RecordingType, time.Hour)
+	if err != nil {
+		return nil, "", err
+	}
+	return response.Body, response.Header.Get(HeaderRecording), nil
+}
+
 // Recording writes what the terminal of a session showed, and gives the state of the recording.
 func (c *Client) Recording(ctx context.Context, id string, to io.Writer) (state string, err error) {
-	response, err := c.long(ctx, "sessions/"+url.PathEscape(id)+"/recording", nil, RecordingType, time.Hour)
+	cast, state, err := c.OpenRecording(ctx, id)
 	if err != nil {
 		return "", err
 	}
-	defer response.Body.Close()
-	if _, err := io.Copy(to, response.Body); err != nil {
+	defer cast.Close()
+	if _, err := io.Copy(to, cast); err != nil {
 		return "", fmt.Errorf("the recording broke off on its way: %w", err)
 	}
-	return response.Header.Get(HeaderRecording), nil
+	return state, nil
 }

@@ -1,5 +1,7 @@
 package web
 
+import "net/http"
+
 // For tests of this package.
 var (
 	SafePath   = safePath
@@ -7,3 +9,6 @@ var (
 	TopicIn    = topicIn
 	MostChange = mostChanged
 )
+
+// Inside is the transport that calls a handler.
+func Inside(h http.Handler) http.RoundTripper { return inside{h} }
