@@ -60,7 +60,7 @@ test-real: build
 	go test -tags real -count 1 -v -run Registry ./gateway
 	go test -tags real -count 1 -v -run TestVersions ./gateway
 	@[ $$(id -u) != 0 ] || dpkg -s $(BROWSER) >/dev/null 2>&1 || $(call install,$(BROWSER))
-	go test -tags real -count 1 -v -run 'TestConsole(Fleet|Node|Logs)?$$' ./gateway
+	go test -tags real -count 1 -v -run 'TestConsole(Fleet|Node|Logs|Sessions)?$$' ./gateway
 	@[ -x bin/.watchers/usr/bin/prometheus-alertmanager ] || $(call unpack,.watchers,$(WATCHERS))
 	PATH="$(CURDIR)/bin/.watchers/usr/bin:$$PATH" go test -tags real -count 1 -v -run 'TestPrometheus|TestPromtool|TestReal' ./gateway \
 		./gateway/internal/metrics ./gateway/internal/alert ./gateway/internal/ship

@@ -59,8 +59,8 @@ func TestConsole(t *testing.T) {
 	c.see(`/nothing listens at 127.0.0.1:1/.test(document.body.textContent)`)
 
 	pages := map[string]string{"alerts": "/ui/alerts", "fleet": "/ui/fleet", "node": "/ui/nodes/gpu-1", "tasks": "/ui/tasks", "task": task,
-		"newtask": "/ui/tasks/new?" +
-			"node=gpu-1&type=workload.oci_launch", "releases": "/ui/releases", "tokens": "/ui/tokens?all=1", "accounts": "/ui/accounts",
+		"newtask": "/ui/tasks/new?node=gpu-1&type=workload.oci_launch", "sessions": "/ui/sessions",
+		"releases": "/ui/releases", "tokens": "/ui/tokens?all=1", "accounts": "/ui/accounts",
 		"events": "/ui/events?all=1", "topics": "/ui/help", "topic": "/ui/help/joining", "account": "/ui/account", "add": "/ui/add",
 		"login": "/ui/login", "refused": "/ui/help/nothing"}
 	for _, size := range []struct {

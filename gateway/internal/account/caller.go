@@ -35,6 +35,9 @@ func (c Caller) May(scope string) bool {
 	return slices.ContainsFunc(client.ScopesWith(scope), func(with string) bool { return slices.Contains(c.Scopes, with) })
 }
 
+// MayPart is true where a caller has a scope or any part of it.
+func (c Caller) MayPart(scope string) bool { return c.hasParts([]string{scope}) }
+
 // Part refuses a caller who has neither a scope nor this part of it.
 func (c Caller) Part(scope, part string) error {
 	if wanted := client.ScopePart(scope, part); !c.May(wanted) {

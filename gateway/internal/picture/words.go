@@ -29,7 +29,7 @@ const (
 	busy      = "busy" // it goes on by itself, and nobody has to look
 )
 
-// MarkOf draws the states and statuses of nodes, tasks, tokens, accounts and rollouts, and the outcomes of events.
+// MarkOf draws the states and statuses of nodes, tasks, sessions, tokens, accounts and rollouts, and the outcomes of events.
 func MarkOf(word string) Mark {
 	class := meaning(word)
 	return Mark{class, shapeOf(class), strings.ReplaceAll(Dash(word), "_", " ")}
@@ -58,8 +58,8 @@ func meaning(word string) string {
 	case wire.StatusStale, wire.StateUnavailable, wire.TaskFailed, wire.TaskLost, wire.TaskTimedOut, releases.Halted, releases.Aborted,
 		glance.SeveritySevere, wire.ProbeHung, wire.UpdateRolledBack:
 		return bad
-	case wire.StateDeploying, wire.StateEnrolled, wire.TaskQueued, wire.TaskDispatched, wire.TaskRunning, wire.UpdateFetching,
-		wire.UpdateTrial:
+	case client.SessionWaiting, client.SessionOpen, wire.StateDeploying, wire.StateEnrolled, wire.TaskQueued, wire.TaskDispatched,
+		wire.TaskRunning, wire.UpdateFetching, wire.UpdateTrial:
 		return busy
 	}
 	return neutral
@@ -92,7 +92,10 @@ func Bytes(n int64) string {
 	case n < 1<<20:
 		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
 	}
-	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	if n < 1<<30 {
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
 }
 
 // Dash is the text, or the sign for what is not known.

@@ -15,7 +15,7 @@ type accountsPage struct {
 }
 
 func (v *visit) showAccounts() (page, error) {
-	all := v.asked("all") != ""
+	all := v.Set("all")
 	list, err := v.api.Accounts(v.r.Context(), "", all)
 	data := accountsPage{Accounts: list.Accounts, All: all, Scopes: v.givable(), Self: v.session.Account.ID}
 	return page{name: "accounts", title: "Accounts", section: "accounts", data: data}, err

@@ -31,11 +31,11 @@ type trial struct {
 // showAlerts shows receivers to accounts of all tenants.
 func (v *visit) showAlerts() (page, error) {
 	ctx := v.r.Context()
-	data := alertsPage{All: v.asked("all") != "", Fleet: v.session.Account.Tenant == "",
+	data := alertsPage{All: v.Set("all"), Fleet: v.session.Account.Tenant == "",
 		Kinds:      alert.Kinds(),
 		Severities: []string{glance.SeverityNote, glance.SeverityWarn, glance.SeveritySevere}}
 	shown := page{name: "alerts", title: "Alerts", section: "alerts"}
-	list, err := v.api.Alerts(ctx, client.AlertFilter{All: data.All, Selector: v.asked("selector")})
+	list, err := v.api.Alerts(ctx, client.AlertFilter{All: data.All, Selector: v.Asked("selector")})
 	if err != nil {
 		return shown, err
 	}

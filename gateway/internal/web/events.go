@@ -29,7 +29,7 @@ func (v *visit) showEvents() (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	data := eventsPage{Node: v.asked("node"), Kind: v.asked("kind"), All: v.asked("all") != ""}
+	data := eventsPage{Node: v.Asked("node"), Kind: v.Asked("kind"), All: v.Set("all")}
 	data.Filtered = data.Node != "" || data.Kind != ""
 	list, err := v.api.Events(v.r.Context(), client.EventFilter{Node: data.Node, Kind: data.Kind, Security: !data.All, Before: before,
 		After: after, Forward: after > 0, Limit: eventsOfPage})
@@ -60,7 +60,7 @@ func (v *visit) turn(data *eventsPage, before, after int64) {
 }
 
 func (v *visit) eventID(name string) (int64, error) {
-	text := v.asked(name)
+	text := v.Asked(name)
 	if text == "" {
 		return 0, nil
 	}

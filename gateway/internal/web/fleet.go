@@ -93,15 +93,14 @@ func (v *visit) showFleet() (page, error) {
 }
 
 func (v *visit) fleetAsk() fleetAsk {
-	set := func(name string) bool { return v.asked(name) != "" }
-	ask := fleetAsk{Selector: v.asked("selector"), Status: v.asked("status"), State: v.asked("state"), Idle: set("idle"),
-		Unwell: set("unwell"), All: set("all"), Sort: v.asked("sort"), Group: v.asked("group"), Heat: v.asked("view") == "heat"}
-	ask.By = cmp.Or(v.asked("by"), picture.ByUtilization)
-	rows, err := strconv.Atoi(v.asked("rows"))
-	if err != nil || rows < rowsOfPage {
-		rows = rowsOfPage
+	ask := fleetAsk{Selector: v.Asked("selector"), Status: v.Asked("status"), State: v.Asked("state"), Idle: v.Set("idle"),
+		Unwell: v.Set("unwell"), All: v.Set("all"), Sort: v.Asked("sort"), Group: v.Asked("group"), Heat: v.Chosen("view", "", "heat") != "",
+		rows: v.Count("rows", rowsOfPage, mostRows)}
+	ask.By = cmp.Or(v.Chosen("by", picture.ByUtilization, picture.ByMemory, picture.ByTemperature), picture.ByUtilization)
+	if ask.Group != "" && !picture.CanGroup(ask.Group) {
+		v.Ignore("group", "nodes are grouped by tenant, by provider, or by a label such as label:site")
+		ask.Group = ""
 	}
-	ask.rows = min(rows, mostRows)
 	return ask
 }
 
@@ -109,7 +108,7 @@ func (v *visit) fleetAsk() fleetAsk {
 func (v *visit) fillFleet(data *fleetPage) error {
 	ask := data.Ask
 	f := client.FleetFilter{Selector: ask.Selector, Status: ask.Status, State: ask.State, Idle: ask.Idle, Unwell: ask.Unwell, All: ask.All,
-		Sort: ask.Sort, Limit: ask.rows, Cursor: v.asked("cursor")}
+		Sort: ask.Sort, Limit: ask.rows, Cursor: v.Asked("cursor")}
 	list, err := v.api.Fleet(v.r.Context(), f)
 	if err != nil {
 		return err

@@ -34,8 +34,10 @@ import (
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/origin"
 	"muster/gateway/internal/overview"
+	"muster/gateway/internal/recording"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/session"
 	"muster/gateway/internal/tail"
 	"muster/gateway/internal/task"
 	"muster/gateway/internal/web"
@@ -54,6 +56,8 @@ type house struct {
 	health  *health.Desk
 	picture *overview.Picture
 	alerts  *alert.Desk
+	desks   *session.Desk
+	shelf   *recording.Shelf
 	unwell  []*glance.Node // as alerts see the fleet
 	now     time.Time
 	server  *httptest.Server
@@ -98,6 +102,12 @@ func newHouse(t testing.TB) *house {
 	h.alerts, err = alert.Open(t.Context(), alert.Config{Store: h.store, Now: clock, Ready: func() bool { return true },
 		Nodes: func() []*glance.Node { return h.unwell }, Node: func(string) (*glance.Node, bool) { return nil, false }})
 	h.must(err)
+	h.shelf, err = recording.Open(recording.Config{Folder: filepath.Join(t.TempDir(), "recordings"), Key: make([]byte, 32), Most: 1 << 20,
+		Now: clock, Logger: quiet})
+	h.must(err)
+	h.desks, err = session.New(t.Context(), session.Config{Store: h.store, Sign: ca.SignTask, Keys: ca.TaskKeys, Ref: nodes.Ref,
+		Record: recorder{h.shelf}, Now: clock})
+	h.must(err)
 	facts := client.Gateway{URL: "https://gw:7443", RootPin: "sha256:00", Version: "test", TrustDomain: "muster"}
 	h.picture = overview.Open(overview.Config{Store: h.store, Ref: nodes.Ref})
 	h.picture.Load(t.Context())
@@ -107,7 +117,7 @@ func newHouse(t testing.TB) *house {
 	}
 	api := adminapi.API{Gate: gate(true), Fleet: nodes, Bootstrap: tokens, Tasks: tasks, Releases: h.desk, Store: h.store, Tail: log,
 		Logins: h.logins, Overview: h.picture, Authority: ca, Info: info, Now: clock, Logger: quiet,
-		Gateway: facts, History: h.book, Health: h.health, Alerts: h.alerts, Logs: logs.New(logs.Config{Open: h.openLog, Now: clock}),
+		Gateway: facts, History: h.book, Health: h.health, Alerts: h.alerts, Sessions: h.desks, Recordings: h.shelf, Logs: logs.New(logs.Config{Open: h.openLog, Now: clock}),
 		Command: func(token string) string { return "join with " + token }}
 	console := web.New(web.Config{API: api.Routes(), Gate: gate(false), Logins: h.logins, Info: info, Address: proxies.Address,
 		Gateway: facts, Now: clock, Logger: quiet})

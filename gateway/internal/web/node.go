@@ -17,8 +17,9 @@ import (
 
 // How much of a node's story its page has. There are pages for the rest.
 const (
-	tasksOfNode  = 8
-	eventsOfNode = 12
+	tasksOfNode    = 8
+	sessionsOfNode = 4
+	eventsOfNode   = 12
 )
 
 // nodePage is all that is known of a node, for one page.
@@ -35,10 +36,12 @@ type nodePage struct {
 	Sheet    []picture.SheetRow // what else the GPUs say
 	Host     []picture.Meter
 	Tasks    []client.Task
+	Sessions []picture.SessionRow // the newest; those that go on come first
 	Events   []client.Event
 	Plots    plots
 	Logs     nodeLogs
 	Acts     []act
+	Inside   bool   // sessions are shown
 	Stream   string // URL of what changes; empty: nothing will
 	Conflict bool   // two machines use its identity
 }
@@ -48,7 +51,7 @@ func (v *visit) showNode() (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	if v.asked("plots") != "off" { // a script that keeps the page live asks for them less often
+	if v.Chosen("plots", "", "off") == "" { // a script that keeps the page live asks for them less often
 		if data.Plots, err = v.plots(&data); err != nil {
 			return page{}, err
 		}
@@ -118,6 +121,11 @@ func (v *visit) story(data *nodePage) error {
 			return err
 		}
 		data.Tasks = list.Tasks
+	}
+	if data.Inside = v.may.MayPart(client.ScopeSessions); data.Inside {
+		if err := v.nodeSessions(data); err != nil {
+			return err
+		}
 	}
 	if v.may.May(client.ScopeEventsRead) {
 		list, err := v.api.Events(v.r.Context(), client.EventFilter{Node: data.Node.ID, Limit: eventsOfNode})

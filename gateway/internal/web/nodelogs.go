@@ -21,7 +21,7 @@ type nodeLogs struct {
 
 // logs reads the last lines. A refusal stands where the lines would.
 func (v *visit) logs(data *nodePage) nodeLogs {
-	shown := nodeLogs{Source: v.asked("source"), Grep: v.r.URL.Query().Get("grep"), Sources: picture.LogSources()}
+	shown := nodeLogs{Source: v.Asked("source"), Grep: v.Whole("grep"), Sources: picture.LogSources()}
 	shown.Asked = shown.Source != ""
 	if !shown.Asked || !v.may.May(client.ScopeLogsRead) {
 		return shown

@@ -43,12 +43,11 @@ func ranges(node string) []timespan {
 // plots asks for the series of a node, and lays them out.
 func (v *visit) plots(data *nodePage) (plots, error) {
 	p := plots{Ranges: ranges(data.Node.Name), Until: v.now.Truncate(time.Second)}
-	chosen := p.Ranges[0]
+	var names []string
 	for _, r := range p.Ranges {
-		if r.Name == v.asked("range") {
-			chosen = r
-		}
+		names = append(names, r.Name)
 	}
+	chosen := p.Ranges[max(slices.Index(names, v.Chosen("range", names[0], names[1:]...)), 0)]
 	p.Range = chosen.Name
 	p.Since = p.Until.Add(-chosen.For)
 	events, err := v.turnsOf(data.Node.ID, p.Since)

@@ -59,7 +59,8 @@ func TestPages(t *testing.T) {
 		"/ui/nodes/gpu-1?source=agent&grep=.": "gpu-1", "/ui/nodes/gpu-1?source=" + url.QueryEscape(hostile): "gpu-1",
 		"/ui/add": "Add a node", "/ui/tasks": "Tasks", "/ui/tasks/new": "Run a task", "/ui/tasks/new" + q: "Run a task",
 		"/ui/tasks/" + id: "Task",
-		"/ui/releases":    "Releases", "/ui/alerts": "Alerts", "/ui/alerts?all=1": "Alerts",
+		"/ui/sessions":    "Sessions", "/ui/sessions?type=session.shell": "Sessions",
+		"/ui/releases": "Releases", "/ui/alerts": "Alerts", "/ui/alerts?all=1": "Alerts",
 		"/ui/tokens": "Tokens", "/ui/tokens?all=1": "Tokens", "/ui/accounts": "Accounts",
 		"/ui/accounts?all=1": "Accounts",
 		"/ui/events":         "Audit", "/ui/events" + q: "Audit", "/ui/help": "Help", "/ui/help/joining": "joining",
@@ -77,6 +78,35 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s: %d %.300s", path, got.status, got.body)
 		}
 		whole(t, path, got)
+	}
+}
+
+// TestIgnored: every page says what it did not use of its address, and does not say it of what it did use.
+func TestIgnored(t *testing.T) {
+	_, b, id := furnished(t)
+	for path, known := range map[string]string{
+		"/ui/login": "next=/ui/fleet", "/ui/account": "", "/ui/fleet": "selector=tier&status=online&state=active&idle=1&unwell=true&all=1&sort=-name&" +
+			"group=label:tier&view=heat&by=memory&rows=400", "/ui/nodes/gpu-1": "range=day&source=agent&grep=x", "/ui/add": "",
+		"/ui/tasks": "node=gpu-1&type=diag.collect&status=queued", "/ui/tasks/new": "node=gpu-1&type=diag.collect", "/ui/tasks/" + id: "",
+		"/ui/sessions": "node=gpu-1&type=session.shell", "/ui/releases": "", "/ui/alerts": "all=1&selector=tier", "/ui/tokens": "all=1",
+		"/ui/accounts": "all=1", "/ui/events": "node=gpu-1&kind=node.enrolled&all=1", "/ui/help": "", "/ui/help/joining": "",
+	} {
+		if got := b.get(path + "?" + known); got.status != http.StatusOK || strings.Contains(got.body, "was ignored") {
+			t.Errorf("%s?%s: %d, or something was ignored", path, known, got.status)
+		}
+		got := b.get(path + "?page=x&" + known + "&since=" + url.QueryEscape(hostile))
+		if got.status != http.StatusOK || !strings.Contains(got.body, "<code>page=x</code></span> was ignored: this page does not know it.") ||
+			strings.Count(got.body, "was ignored") != 2 {
+			t.Errorf("%s: %d, without a word of page=x and since", path, got.status)
+		}
+		whole(t, path, got)
+	}
+	for _, query := range []string{"/ui/fleet?view=map", "/ui/fleet?by=colour", "/ui/fleet?rows=many", "/ui/fleet?idle=no", "/ui/fleet?group=colour",
+		"/ui/nodes/gpu-1?range=nonsense", "/ui/tokens?all=maybe", "/ui/login?next=https://example.org/", "/ui/tasks?node=gpu-1&node=gpu-1",
+		"/ui/alerts?%zz"} {
+		if got := b.get(query); got.status != http.StatusOK || strings.Count(got.body, "was ignored") != 1 {
+			t.Errorf("%s: %d, not told once", query, got.status)
+		}
 	}
 }
 

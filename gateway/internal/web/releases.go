@@ -54,11 +54,11 @@ func (v *visit) showChannel() (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	nodes, err := v.api.ChannelNodes(ctx, name, client.ChannelNodeFilter{State: v.asked("state"), Cursor: v.asked("cursor"), Limit: 100})
+	nodes, err := v.api.ChannelNodes(ctx, name, client.ChannelNodeFilter{State: v.Asked("state"), Cursor: v.Asked("cursor"), Limit: 100})
 	if err != nil {
 		return page{}, err
 	}
-	data := channelPage{Channel: c, Releases: known.Releases, Nodes: nodes, Counts: picture.CountsOf(c.Counts), State: v.asked("state"),
+	data := channelPage{Channel: c, Releases: known.Releases, Nodes: nodes, Counts: picture.CountsOf(c.Counts), State: v.Asked("state"),
 		CanPause: c.State == releases.Running, CanGoOn: c.State == releases.Paused || c.State == releases.Halted,
 		CanAbort: c.State == releases.Running || c.State == releases.Paused || c.State == releases.Halted}
 	if nodes.Next != "" {

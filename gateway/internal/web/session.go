@@ -16,7 +16,11 @@ func (v *visit) home() (page, error) { return page{to: navigation(v.may)[0].Path
 type loginPage struct{ Next string }
 
 func (v *visit) showLogin() (page, error) {
-	return page{name: "login", title: "Log in", data: loginPage{safePath(v.asked("next"))}}, nil
+	next := safePath(v.Asked("next"))
+	if next == "" && v.Asked("next") != "" {
+		v.Ignore("next", "there is no such page in the console")
+	}
+	return page{name: "login", title: "Log in", data: loginPage{next}}, nil
 }
 
 // logIn begins a session, by a code or by an API token. Refusals are counted and recorded as those of the API are.

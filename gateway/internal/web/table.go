@@ -51,6 +51,12 @@ func Table() []Route {
 		{"POST", ui + "tasks/{task}/cancel", false, (*visit).cancelTask},
 		{"GET", ui + "tasks/{task}/archive", false, passed("tasks/{task}/archive")},
 
+		{"GET", ui + "sessions", false, (*visit).showSessions},
+		{"GET", ui + "sessions/{session}", false, (*visit).showSession},
+		{"POST", ui + "sessions/{session}/end", false, (*visit).killSession},
+		{"GET", ui + "sessions/{session}/recording", false, (*visit).showRecording},
+		{"GET", ui + "sessions/{session}/cast", false, passed("sessions/{session}/recording")},
+
 		{"GET", ui + "releases", false, (*visit).showReleases},
 		{"GET", ui + "channels/{channel}", false, (*visit).showChannel},
 		{"POST", ui + "channels/{channel}/{verb}", false, (*visit).steerChannel},

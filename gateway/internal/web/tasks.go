@@ -21,7 +21,7 @@ type tasksPage struct {
 }
 
 func (v *visit) showTasks() (page, error) {
-	f := client.TaskFilter{Node: v.asked("node"), Type: v.asked("type"), Status: v.asked("status"), Cursor: v.asked("cursor"), Limit: 100}
+	f := client.TaskFilter{Node: v.Asked("node"), Type: v.Asked("type"), Status: v.Asked("status"), Cursor: v.Asked("cursor"), Limit: 100}
 	data := tasksPage{Filter: f, Types: wire.TaskTypes(), Statuses: wire.TaskStatuses(), Filtered: f.Node+f.Type+f.Status+f.Cursor != ""}
 	list, err := v.api.Tasks(v.r.Context(), f)
 	if err != nil {
@@ -103,7 +103,7 @@ func (v *visit) either(name string) string {
 	if text := v.field(name); text != "" {
 		return text
 	}
-	return v.asked(name)
+	return v.Asked(name)
 }
 
 func (v *visit) runTask() (page, error) {

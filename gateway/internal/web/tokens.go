@@ -14,7 +14,7 @@ type tokensPage struct {
 }
 
 func (v *visit) showTokens() (page, error) {
-	all := v.asked("all") != ""
+	all := v.Set("all")
 	list, err := v.api.Tokens(v.r.Context(), "", all)
 	return page{name: "tokens", title: "Tokens", section: "tokens", data: tokensPage{Tokens: list.Tokens, All: all}}, err
 }

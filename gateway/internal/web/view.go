@@ -19,6 +19,7 @@ import (
 	"muster/gateway/internal/cli/help"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/web/query"
 )
 
 // page is what a handler wants to be shown.
@@ -29,8 +30,9 @@ type page struct {
 	status  int    // 0: 200
 	data    any
 	failure *failure
-	to      string // where to send the browser instead
-	sent    bool   // the handler has answered by itself
+	ignored []query.Ignored // of the URL
+	to      string          // where to send the browser instead
+	sent    bool            // the handler has answered by itself
 }
 
 // failure is a refusal, at the place where it happened.
@@ -51,6 +53,7 @@ type view struct {
 	Form     string // hidden in each form
 	Given    url.Values
 	Failure  *failure
+	Ignored  []query.Ignored
 	Gateway  client.Gateway
 	May      map[string]bool // by scope, for what is left out
 	Data     any
@@ -69,6 +72,7 @@ func navigation(who account.Caller) []link {
 		{link{"fleet", client.PathConsole + "fleet", "Fleet", "g f"}, client.ScopeNodesRead},
 		{link{"alerts", client.PathConsole + "alerts", "Alerts", "g w"}, client.ScopeAlertsRead},
 		{link{"tasks", client.PathConsole + "tasks", "Tasks", "g t"}, client.ScopeTasksRead},
+		{link{"sessions", client.PathConsole + "sessions", "Sessions", "g s"}, client.ScopeSessions},
 		{link{"releases", client.PathConsole + "releases", "Releases", "g r"}, client.ScopeReleasesRead},
 		{link{"tokens", client.PathConsole + "tokens", "Tokens", "g k"}, client.ScopeTokensRead},
 		{link{"accounts", client.PathConsole + "accounts", "Accounts", "g a"}, client.ScopeAccountsWrite},
@@ -77,7 +81,7 @@ func navigation(who account.Caller) []link {
 	}
 	var links []link
 	for _, l := range all {
-		if l.scope == "" || who.May(l.scope) {
+		if l.scope == "" || who.MayPart(l.scope) {
 			links = append(links, l.link)
 		}
 	}
@@ -133,7 +137,7 @@ func (v *visit) broken(err error) {
 }
 
 func (v *visit) view(p page) view {
-	shown := view{Title: p.title, Section: p.section, Given: v.r.Form, Failure: p.failure, Gateway: v.Gateway, Data: p.data,
+	shown := view{Title: p.title, Section: p.section, Given: v.r.Form, Failure: p.failure, Ignored: p.ignored, Gateway: v.Gateway, Data: p.data,
 		LoginURL: loginFor(v.r), May: map[string]bool{}}
 	if shown.Given == nil {
 		shown.Given = v.r.URL.Query()

@@ -16,6 +16,7 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/login"
 	"muster/gateway/internal/web/form"
+	"muster/gateway/internal/web/query"
 )
 
 const (
@@ -33,6 +34,7 @@ type visit struct {
 	w   http.ResponseWriter
 	r   *http.Request
 	now time.Time
+	*query.Query
 
 	cookie  string         // empty: nobody is logged in
 	session login.Session  // of the cookie
@@ -87,9 +89,6 @@ func (v *visit) readForm(route Route) error {
 
 // field is what a form says, without blanks around it.
 func (v *visit) field(name string) string { return strings.TrimSpace(v.r.PostForm.Get(name)) }
-
-// asked is what the URL says.
-func (v *visit) asked(name string) string { return strings.TrimSpace(v.r.URL.Query().Get(name)) }
 
 // loginFor is the login page that leads back to where somebody wanted to go.
 func loginFor(r *http.Request) string {

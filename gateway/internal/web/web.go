@@ -21,6 +21,7 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/login"
 	"muster/gateway/internal/reply"
+	"muster/gateway/internal/web/query"
 )
 
 // Config says what the console works with.
@@ -87,7 +88,7 @@ func (c *Console) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // guarded is the only way to a page: no route is served without it.
 func (c *Console) guarded(route Route) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		v := &visit{Console: c, w: w, r: r, now: c.Now().UTC()}
+		v := &visit{Console: c, w: w, r: r, now: c.Now().UTC(), Query: query.Of(r.URL)}
 		shown, err := v.answer(route)
 		if err != nil {
 			shown = v.refused(err)
@@ -118,12 +119,16 @@ func (v *visit) answer(route Route) (page, error) {
 			return page{}, err
 		}
 	}
-	return route.serve(v)
+	shown, err := route.serve(v)
+	if err == nil && shown.failure == nil && v.r.Method == http.MethodGet { // of a page that was not made whole, not all was asked for
+		shown.ignored = v.Left()
+	}
+	return shown, err
 }
 
 // nothing answers where there is no page.
 func (c *Console) nothing(w http.ResponseWriter, r *http.Request) {
-	v := &visit{Console: c, w: w, r: r, now: c.Now().UTC()}
+	v := &visit{Console: c, w: w, r: r, now: c.Now().UTC(), Query: query.Of(r.URL)}
 	err := v.enter()
 	if err == nil {
 		err = wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no page at %.100s", r.URL.Path), "take one from the top of the page")

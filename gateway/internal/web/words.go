@@ -19,8 +19,9 @@ func (c *Console) funcs() template.FuncMap {
 		"over":     wire.TaskEnded,
 		"mib":      picture.MiB,
 		"bytes":    picture.Bytes,
-		"dash":     picture.Dash,
+		"dash":     func(text string) string { return picture.Dash(picture.Drawn(text)) },
 		"short":    picture.Short,
+		"says":     recordingSays,
 		"roots":    func() string { return wire.PathRoots },
 		"waves":    picture.WaveText,
 		"browser":  picture.Browser,
@@ -36,11 +37,11 @@ func (c *Console) funcs() template.FuncMap {
 	}
 }
 
-// labelPairs are labels in the order of their names.
+// labelPairs are labels in the order of their names, to be looked at.
 func labelPairs(labels map[string]string) []pair {
 	var all []pair
 	for _, name := range slices.Sorted(maps.Keys(labels)) {
-		all = append(all, pair{name, labels[name]})
+		all = append(all, pair{picture.Drawn(name), picture.Drawn(labels[name])})
 	}
 	return all
 }

@@ -5,8 +5,11 @@ import { known, share, gib, many, used, watts, whole } from "/ui/assets/fleetrow
 export const asked = () => {
   const q = new URLSearchParams(location.search);
   const text = (name) => (q.get(name) ?? "").trim();
-  return { selector: text("selector"), status: text("status"), state: text("state"), idle: text("idle") !== "", unwell: text("unwell") !== "",
-    all: text("all") !== "", sort: text("sort") || "name", group: text("group"), heat: text("view") === "heat", by: text("by") || "utilization" };
+  const set = (name) => ["1", "true"].includes(text(name));
+  const group = /^(tenant|provider|label:.+)$/s.test(text("group")) ? text("group") : "";
+  const by = ["memory", "temperature"].includes(text("by")) ? text("by") : "utilization";
+  return { selector: text("selector"), status: text("status"), state: text("state"), idle: set("idle"), unwell: set("unwell"), all: set("all"),
+    sort: text("sort") || "name", group, heat: text("view") === "heat", by };
 };
 
 export const fits = (n, ask) => (!ask.status || n.status === ask.status) && (!ask.state || n.state === ask.state) &&
