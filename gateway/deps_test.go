@@ -40,8 +40,9 @@ var (
 	// installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
 	installerNames = []string{"gateway", "gateway/internal/installer", "gateway/internal/reach", "gateway/internal/bootstrap"}
 
-	// machineNames know this machine: its data directory, its files, its shell and its terminals. The command line works with them too.
-	machineNames = []string{"archive", "asciicast", "columns", "datadir", "durable", "scrollback", "shellword"}
+	// machineNames know this machine: its data directory, its files and programs, its shell and its terminals. The command line works with
+	// them too.
+	machineNames = []string{"archive", "asciicast", "columns", "datadir", "durable", "executable", "scrollback", "shellword"}
 )
 
 // recordNames are packages of records beside package store, which would be too large with them. They use its engine and its events.
@@ -138,6 +139,9 @@ func TestImportRules(t *testing.T) {
 		{"gateway/internal/cli", "gateway/internal/paste", false},
 		{"gateway/internal/paste", "store", false},
 		{"gateway/internal/cli", "gateway/internal/datadir", true},
+		{"gateway/internal/cli/release", "gateway/internal/executable", true},
+		{"gateway/internal/build", "gateway/internal/executable", true},
+		{"gateway/internal/executable", "gateway/internal/build", false},
 		{"gateway/internal/datadir", "gateway/internal/shellword", true},
 		{"gateway/internal/datadir", "store", false},
 		{"gateway/internal/datadir", "gateway/internal/cli", false},

@@ -14,6 +14,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/executable"
 	"muster/store/releases"
 )
 
@@ -138,7 +139,7 @@ func inspectEntry(ctx context.Context, from Source, entry artifact.Descriptor) (
 		return releases.Platform{}, err
 	}
 	if system == "" {
-		system, arch = guess(p)
+		system, arch = "linux", cmp.Or(executable.Arch(p.head), "amd64") // of a manifest that stands alone; checkProgram says what is wrong
 	}
 	if err := checkProgram(p, system, arch); err != nil {
 		return releases.Platform{}, err
@@ -186,16 +187,6 @@ func small(ctx context.Context, from Source, digest string) ([]byte, error) {
 		return nil, Unusable("the config %s is too large, or has another digest", digest)
 	}
 	return body, nil
-}
-
-// guess is the platform of a manifest that stands alone and does not say it.
-func guess(p program) (system, arch string) {
-	for _, arch := range [...]string{"amd64", "arm64"} {
-		if checkProgram(p, "linux", arch) == nil {
-			return "linux", arch
-		}
-	}
-	return "linux", "amd64" // checkProgram says what is wrong
 }
 
 // Unusable says what is wrong with the content of a release.

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/executable"
 	"muster/store/releases"
 )
 
@@ -179,7 +180,7 @@ func onlyZeros(content io.Reader, digest string) error {
 
 func readProgram(content io.Reader) (program, error) {
 	whole := newCounted(content)
-	head := make([]byte, elfHeader)
+	head := make([]byte, executable.Head)
 	n, err := io.ReadFull(whole, head)
 	if err != nil && err != io.EOF && err != io.ErrUnexpectedEOF {
 		return program{}, err
@@ -190,36 +191,16 @@ func readProgram(content io.Reader) (program, error) {
 	return program{whole.digest(), whole.count, head[:n]}, nil
 }
 
-// elfHeader is how many bytes of a program say for which machine it is: up to e_machine.
-const elfHeader = 20
-
-// machines are the platforms that agents are built for, by e_machine of ELF.
-func machineOf(arch string) (byte, bool) {
-	switch arch {
-	case "amd64":
-		return 62, true
-	case "arm64":
-		return 183, true
-	}
-	return 0, false
-}
-
-// checkProgram refuses a program that the platform cannot run. It reads the header of a 64-bit little-endian ELF file, as the System V
-// ABI has it: the type at 16 (executable or position-independent), the machine at 18.
+// checkProgram refuses a program that the platform cannot run.
 func checkProgram(p program, system, arch string) error {
-	machine, known := machineOf(arch)
-	if system != "linux" || !known {
+	if system != "linux" || arch != "amd64" && arch != "arm64" {
 		return Unusable("there is no agent for %.20q/%.20q: releases are for linux/amd64 and linux/arm64", system, arch)
 	}
 	if p.size > wire.MaxProgram {
 		return Unusable("the program for %s/%s is larger than %d bytes", system, arch, wire.MaxProgram)
 	}
-	h := p.head
-	if len(h) < elfHeader || string(h[:4]) != "\x7fELF" || h[4] != 2 || h[5] != 1 || h[17] != 0 || h[16] != 2 && h[16] != 3 {
-		return Unusable("the program for %s/%s is no 64-bit ELF program", system, arch)
-	}
-	if h[18] != machine || h[19] != 0 {
-		return Unusable("the program for %s/%s is built for another machine", system, arch)
+	if err := executable.Check(p.head, p.size, arch); err != nil {
+		return Unusable("the program for %s/%s %v", system, arch, err)
 	}
 	return nil
 }

@@ -12,20 +12,16 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/executable"
+	"muster/gateway/internal/executable/executabletest"
 )
 
-// elf is the beginning of a program for a machine, and some bytes.
-func elf(machine byte, size int) []byte {
-	b := make([]byte, max(size, elfHeader))
-	copy(b, "\x7fELF\x02\x01\x01")
-	b[16] = 2
-	b[18] = machine
-	return b
-}
+// elf is a program for a machine, with so many bytes of text.
+func elf(arch string, size int) []byte { return executabletest.Least(arch, strings.Repeat("\x00", size)) }
 
 const (
-	amd64 = 62
-	arm64 = 183
+	amd64 = "amd64"
+	arm64 = "arm64"
 )
 
 // file is an entry of an archive.
@@ -37,7 +33,7 @@ type file struct {
 }
 
 func regular(name string) file {
-	return file{name: name, kind: tar.TypeReg, body: elf(amd64, 4000)}
+	return file{name: name, kind: tar.TypeReg, body: elf(amd64, 6000)}
 }
 
 func archive(files ...file) []byte {
@@ -94,7 +90,7 @@ func layerOf(mediaType string, content []byte) layer {
 
 func TestLayer(t *testing.T) {
 	good := archive(regular(ProgramName))
-	plain := elf(amd64, 4000)
+	plain := elf(amd64, 6000)
 	for name, c := range map[string]struct {
 		mediaType string
 		content   []byte
@@ -134,7 +130,7 @@ func TestLayer(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p, err := layerOf(c.mediaType, c.content).read(bytes.NewReader(c.content))
 			if c.want == "" {
-				if err != nil || p.digest != artifact.DigestOf(plain) || p.size != int64(len(plain)) || !bytes.Equal(p.head, plain[:elfHeader]) {
+				if err != nil || p.digest != artifact.DigestOf(plain) || p.size != int64(len(plain)) || !bytes.Equal(p.head, plain[:executable.Head]) {
 					t.Errorf("got %+v, %v", p, err)
 				}
 				return
@@ -200,7 +196,8 @@ func TestCheckProgram(t *testing.T) {
 		"a wide machine":       {change(19, 1), "linux", "amd64", "another machine"},
 		"32 bits":              {change(4, 1), "linux", "amd64", "no 64-bit ELF"},
 		"big-endian":           {change(5, 2), "linux", "amd64", "no 64-bit ELF"},
-		"a library's object":   {change(16, 1), "linux", "amd64", "no 64-bit ELF"},
+		"a library's object":   {change(16, 1), "linux", "amd64", "a part of one"},
+		"half of one":          {elf(amd64, 100)[:150], "linux", "amd64", "cut off or damaged"},
 		"a script":             {[]byte("#!/bin/sh\nexec something-else\n"), "linux", "amd64", "no 64-bit ELF"},
 		"short":                {[]byte("\x7fELF"), "linux", "amd64", "no 64-bit ELF"},
 		"windows":              {elf(amd64, 100), "windows", "amd64", "there is no agent"},
@@ -218,7 +215,7 @@ func TestCheckProgram(t *testing.T) {
 			refused(t, err, c.want)
 		}
 	}
-	large := program{size: wire.MaxProgram + 1, head: elf(amd64, 20)}
+	large := program{size: wire.MaxProgram + 1, head: elf(amd64, 0)}
 	refused(t, checkProgram(large, "linux", "amd64"), "larger than")
 }
 

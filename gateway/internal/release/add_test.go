@@ -15,17 +15,9 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/executable/executabletest"
 	"muster/gateway/internal/release"
 )
-
-// elf is a program for a machine (62: amd64, 183: arm64).
-func elf(machine byte, rest string) []byte {
-	b := make([]byte, 64, 64+len(rest))
-	copy(b, "\x7fELF\x02\x01\x01")
-	b[16] = 2
-	b[18] = machine
-	return append(b, rest...)
-}
 
 // withRegistry is a hall with the gateway's own registry.
 func withRegistry(t testing.TB, nodes ...string) *hall {
@@ -48,7 +40,7 @@ type built struct {
 }
 
 func good() built {
-	return built{kind: wire.MediaProgram, layers: map[string][]byte{"amd64": elf(62, "one"), "arm64": elf(183, "one")}}
+	return built{kind: wire.MediaProgram, layers: map[string][]byte{"amd64": executabletest.Least("amd64", "one"), "arm64": executabletest.Least("arm64", "one")}}
 }
 
 // push puts a release into a repository and gives its digest.
@@ -115,9 +107,10 @@ func TestAdd(t *testing.T) {
 	if r.Version != "1.2.3" || r.Reference != "" || r.CreatedBy != operator.Name || len(r.Platforms) != 2 || r.Carried {
 		t.Fatalf("got %+v", r)
 	}
-	program := artifact.DigestOf(elf(183, "one"))
-	if p := r.Platforms[1]; p.OS != "linux" || p.Arch != "arm64" || p.Digest != program || p.Program != program || p.Size != 67 ||
-		p.ProgramSize != 67 || p.MediaType != wire.MediaProgram {
+	one := executabletest.Least("arm64", "one")
+	program := artifact.DigestOf(one)
+	if p := r.Platforms[1]; p.OS != "linux" || p.Arch != "arm64" || p.Digest != program || p.Program != program ||
+		p.Size != int64(len(one)) || p.ProgramSize != p.Size || p.MediaType != wire.MediaProgram {
 		t.Errorf("got %+v", p)
 	}
 	again, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: "other"}, operator)
@@ -126,12 +119,13 @@ func TestAdd(t *testing.T) {
 	}
 	b := good()
 	b.kind = wire.MediaTar
-	b.layers = map[string][]byte{"amd64": tarOf("bin/muster-agent", elf(62, "two"))}
+	two := executabletest.Least("amd64", "two")
+	b.layers = map[string][]byte{"amd64": tarOf("bin/muster-agent", two)}
 	other := h.push("team/agent", b)
 	r, err = h.Add(t.Context(), release.Addition{Reference: "team/agent@" + other, Version: "2.0"}, operator)
 	must(t, err)
-	if p := r.Platforms[0]; r.Reference != "team/agent" || r.Version != "2.0" || p.Program != artifact.DigestOf(elf(62, "two")) ||
-		p.ProgramSize != 67 || p.Size != int64(len(b.layers["amd64"])) || p.MediaType != wire.MediaTar {
+	if p := r.Platforms[0]; r.Reference != "team/agent" || r.Version != "2.0" || p.Program != artifact.DigestOf(two) ||
+		p.ProgramSize != int64(len(two)) || p.Size != int64(len(b.layers["amd64"])) || p.MediaType != wire.MediaTar {
 		t.Errorf("got %+v", r)
 	}
 	if err := h.config.Artifacts.DeleteManifest(t.Context(), "team/agent", other, operator); !artifact.Is(err, artifact.CodeDenied) {
@@ -155,7 +149,7 @@ func TestAddManifest(t *testing.T) {
 	h := withRegistry(t)
 	m := map[string]any{"schemaVersion": 2, "mediaType": wire.MediaManifest,
 		"config": h.blob(wire.AgentRepository, wire.MediaEmpty, []byte("{}")),
-		"layers": []any{h.blob(wire.AgentRepository, wire.MediaProgram, elf(183, ""))}}
+		"layers": []any{h.blob(wire.AgentRepository, wire.MediaProgram, executabletest.Least("arm64", ""))}}
 	digest := h.document(wire.AgentRepository, wire.MediaManifest, m)["digest"].(string)
 	_, err := h.Add(t.Context(), release.Addition{Digest: digest}, operator)
 	wantCode(t, err, wire.CodeBadRequest) // it says no version
@@ -173,10 +167,11 @@ func TestAddRefused(t *testing.T) {
 		change func(*hall, *built)
 		want   string
 	}{
-		"another machine": {func(_ *hall, b *built) { b.layers["amd64"] = elf(183, "x") }, "another machine"},
+		"another machine": {func(_ *hall, b *built) { b.layers["amd64"] = executabletest.Least("arm64", "x") }, "another machine"},
 		"no program":      {func(_ *hall, b *built) { b.layers["arm64"] = []byte("#!/bin/sh\n") }, "no 64-bit ELF"},
+		"half a program":  {func(_ *hall, b *built) { b.layers["arm64"] = b.layers["arm64"][:122] }, "cut off or damaged"},
 		"media type":      {func(_ *hall, b *built) { b.kind = "application/zip" }, "cannot open"},
-		"platform":        {func(_ *hall, b *built) { b.layers["s390x"] = elf(22, "x") }, "there is no agent"},
+		"platform":        {func(_ *hall, b *built) { b.layers["s390x"] = executabletest.Least("s390x", "x") }, "there is no agent"},
 		"two layers": {func(_ *hall, b *built) {
 			b.manifest = func(_ string, m map[string]any) { m["layers"] = append(m["layers"].([]any), m["layers"].([]any)[0]) }
 		}, "2 layers"},
@@ -241,7 +236,7 @@ func TestAddRefused(t *testing.T) {
 // TestImport: the carried agents are the first release, always under the same digest, and the default channel points at it once.
 func TestImport(t *testing.T) {
 	h := withRegistry(t, "n")
-	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: elf(62, "carried")}, "linux-arm64/muster-agent": {Data: elf(183, "carried")}}
+	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: executabletest.Least("amd64", "carried")}, "linux-arm64/muster-agent": {Data: executabletest.Least("arm64", "carried")}}
 	r, err := h.Import(t.Context(), agents, "1.0")
 	must(t, err)
 	if !r.Carried || r.Version != "1.0" || len(r.Platforms) != 2 || len(r.Channels) != 1 || r.SignedBy == "" {
@@ -259,7 +254,7 @@ func TestImport(t *testing.T) {
 	if wanted := h.beat("n"); wanted != r.Digest {
 		t.Errorf("a node is offered %s", wanted)
 	}
-	agents["linux-amd64/muster-agent"].Data = elf(62, "newer")
+	agents["linux-amd64/muster-agent"].Data = executabletest.Least("amd64", "newer")
 	newer, err := h.Import(t.Context(), agents, "1.1")
 	if err != nil || newer.Digest == r.Digest || h.shown().Digest != r.Digest {
 		t.Errorf("a new gateway moves the channel: %+v, %v", newer, err)
@@ -268,7 +263,7 @@ func TestImport(t *testing.T) {
 		t.Errorf("without agents: %+v, %v", r, err)
 	}
 	other := withRegistry(t)
-	agents["linux-amd64/muster-agent"].Data = elf(62, "carried")
+	agents["linux-amd64/muster-agent"].Data = executabletest.Least("amd64", "carried")
 	if same, err := other.Import(t.Context(), agents, "1.0"); err != nil || same.Digest != r.Digest {
 		t.Errorf("on another gateway: %+v, %v", same, err)
 	}
@@ -310,11 +305,11 @@ func TestLayers(t *testing.T) {
 	h := withRegistry(t, "a", "b")
 	add := func(text string) (digest, layer string) {
 		b := good()
-		b.layers = map[string][]byte{"amd64": elf(62, text)}
+		b.layers = map[string][]byte{"amd64": executabletest.Least("amd64", text)}
 		digest = h.push(wire.AgentRepository, b)
 		_, err := h.Add(t.Context(), release.Addition{Digest: digest, Version: text}, operator)
 		must(t, err)
-		return digest, artifact.DigestOf(elf(62, text))
+		return digest, artifact.DigestOf(executabletest.Least("amd64", text))
 	}
 	v1, one := add("one")
 	v2, two := add("two")

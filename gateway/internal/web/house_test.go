@@ -26,6 +26,7 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/executable/executabletest"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/glance"
 	"muster/gateway/internal/health"
@@ -255,21 +256,12 @@ func (h *house) enrolled(name, tenant string, labels map[string]string) task.Cla
 // release puts a build of the agent on record, and gives its digest.
 func (h *house) release(version string) string {
 	h.t.Helper()
-	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: elf()}}
+	agents := fstest.MapFS{"linux-amd64/muster-agent": {Data: executabletest.Least("amd64", "")}}
 	_, err := h.desk.Import(h.t.Context(), agents, version)
 	h.must(err)
 	all, err := releases.New(h.store.Records()).Releases(h.t.Context())
 	h.must(err)
 	return all[0].Digest
-}
-
-// elf is the least that counts as a program of Linux on amd64.
-func elf() []byte {
-	head := make([]byte, 64)
-	copy(head, "\x7fELF\x02\x01\x01")
-	head[16], head[18], head[20] = 2, 62, 1 // executable, x86-64, version 1
-	head[52], head[54] = 64, 56             // sizes of the headers
-	return head
 }
 
 // node is what the database has of one.

@@ -2,7 +2,6 @@ package release
 
 import (
 	"crypto/sha256"
-	"debug/elf"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/executable"
 )
 
 // programName is how every agent is called.
@@ -199,7 +199,11 @@ func (p *program) read() error {
 		return err
 	}
 	defer file.Close()
-	if err := p.judge(file); err != nil {
+	info, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	if err := p.judge(file, info.Size()); err != nil {
 		return err
 	}
 	hash := sha256.New()
@@ -211,41 +215,25 @@ func (p *program) read() error {
 	return err
 }
 
-// judge compares the platform that the name says with the one that the program is for.
-func (p *program) judge(file io.ReaderAt) error {
-	const hint = "make build makes programs for Linux in bin and gateway/agents"
-	header, err := elf.NewFile(file)
-	if err != nil {
-		return cli.Hinted(p.file+" is no program for Linux", hint)
+// judge compares the platform that the name says with the one that the program is for, and refuses what no node could start. The gateway
+// refuses the same.
+func (p *program) judge(file io.ReaderAt, size int64) error {
+	head := make([]byte, min(size, executable.Head))
+	if _, err := file.ReadAt(head, 0); err != nil && err != io.EOF {
+		return err
 	}
-	arch := archOf(header.Machine)
-	switch {
-	case header.Type != elf.ET_EXEC && header.Type != elf.ET_DYN:
-		return cli.Hinted(p.file+" is no program, but a part of one", hint)
-	case p.system == "" && arch == "":
-		return cli.Hinted(fmt.Sprintf("%s is for %s, which has no name here", p.file, header.Machine), "name the platform: linux/ARCH=FILE")
-	case p.system == "":
-		p.system = "linux"
-		p.arch = arch
-	case p.system != "linux" || arch != "" && arch != p.arch:
+	arch := executable.Arch(head)
+	if p.system == "" {
+		p.system, p.arch = "linux", arch
+	}
+	const hint = "make build makes programs for Linux in bin and gateway/agents"
+	if arch != "" && p.platform() != "linux/"+arch {
 		return cli.Hinted(fmt.Sprintf("%s is a program for linux/%s, not for %s", p.file, arch, p.platform()), "name the right file")
 	}
-	return nil
-}
-
-// archOf is what Go calls a machine; "": not known.
-func archOf(machine elf.Machine) string {
-	switch machine {
-	case elf.EM_X86_64:
-		return "amd64"
-	case elf.EM_AARCH64:
-		return "arm64"
-	case elf.EM_RISCV:
-		return "riscv64"
-	case elf.EM_PPC64:
-		return "ppc64le"
+	if err := executable.Check(head, size, p.arch); err != nil {
+		return cli.Hinted(p.file+" "+err.Error(), hint)
 	}
-	return ""
+	return nil
 }
 
 func digestOf(content []byte) string {

@@ -2,8 +2,6 @@ package release
 
 import (
 	"bytes"
-	"debug/elf"
-	"encoding/binary"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -14,21 +12,16 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/executable/executabletest"
 )
 
-// write makes a file that is a program for a machine as far as its head says.
-func write(t *testing.T, file string, machine elf.Machine, kind elf.Type) string {
+// write makes a file that is a program for a machine.
+func write(t *testing.T, file, arch string) string {
 	t.Helper()
-	head := elf.Header64{Type: uint16(kind), Machine: uint16(machine), Version: uint32(elf.EV_CURRENT), Ehsize: 64}
-	copy(head.Ident[:], elf.ELFMAG+string([]byte{byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}))
-	var content bytes.Buffer
-	if err := binary.Write(&content, binary.LittleEndian, head); err != nil {
-		t.Fatal(err)
-	}
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(file, append(content.Bytes(), file[len(file)-5:]...), 0o600); err != nil {
+	if err := os.WriteFile(file, executabletest.Least(arch, file), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file
@@ -38,16 +31,19 @@ func write(t *testing.T, file string, machine elf.Machine, kind elf.Type) string
 func TestFind(t *testing.T) {
 	dir := t.TempDir()
 	flat := filepath.Join(dir, "flat [1]")
-	write(t, filepath.Join(flat, "muster-agent-linux-amd64"), elf.EM_X86_64, elf.ET_EXEC)
-	write(t, filepath.Join(flat, "muster-agent-linux-arm64"), elf.EM_AARCH64, elf.ET_DYN)
+	write(t, filepath.Join(flat, "muster-agent-linux-amd64"), "amd64")
+	write(t, filepath.Join(flat, "muster-agent-linux-arm64"), "arm64")
 	if err := os.WriteFile(filepath.Join(flat, "muster-agent-linux-arm64.sig"), []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	deep := filepath.Join(dir, "deep")
-	write(t, filepath.Join(deep, "linux-amd64", "muster-agent"), elf.EM_X86_64, elf.ET_EXEC)
-	alone := write(t, filepath.Join(dir, "alone"), elf.EM_AARCH64, elf.ET_EXEC)
-	odd := write(t, filepath.Join(dir, "odd-machine"), elf.EM_S390, elf.ET_EXEC)
-	object := write(t, filepath.Join(dir, "part.o"), elf.EM_X86_64, elf.ET_REL)
+	write(t, filepath.Join(deep, "linux-amd64", "muster-agent"), "amd64")
+	alone := write(t, filepath.Join(dir, "alone"), "arm64")
+	odd := write(t, filepath.Join(dir, "odd-machine"), "s390x")
+	broken := write(t, filepath.Join(dir, "broken"), "amd64")
+	if err := os.Truncate(broken, 130); err != nil {
+		t.Fatal(err)
+	}
 	text := filepath.Join(dir, "text")
 	empty := filepath.Join(dir, "empty")
 	if err := os.WriteFile(text, []byte("#!/bin/sh\n"), 0o600); err != nil {
@@ -62,13 +58,13 @@ func TestFind(t *testing.T) {
 	}{
 		{[]string{flat}, "linux/amd64 linux/arm64"},
 		{[]string{deep, alone}, "linux/amd64 linux/arm64"},
-		{[]string{"linux/s390x=" + odd}, "linux/s390x"},
-		{[]string{odd}, "which has no name here"},
+		{[]string{"linux/s390x=" + odd}, "is built for another machine"},
+		{[]string{odd}, "is built for another machine"},
 		{[]string{"linux/amd64=" + alone}, "is a program for linux/arm64, not for linux/amd64"},
 		{[]string{"darwin/arm64=" + alone}, "not for darwin/arm64"},
 		{[]string{deep, flat}, "are both for linux/amd64"},
-		{[]string{object}, "no program, but a part of one"},
-		{[]string{text}, "is no program for Linux"},
+		{[]string{broken}, "broken is cut off or damaged"},
+		{[]string{text}, "is no 64-bit ELF program"},
 		{[]string{empty}, "no agent in"},
 		{[]string{"amd64=" + alone}, "names no platform"},
 		{[]string{filepath.Join(dir, "nothing")}, "no such file"},
