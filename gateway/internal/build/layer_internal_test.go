@@ -17,7 +17,9 @@ import (
 )
 
 // elf is a program for a machine, with so many bytes of text.
-func elf(arch string, size int) []byte { return executabletest.Least(arch, strings.Repeat("\x00", size)) }
+func elf(arch string, size int) []byte {
+	return executabletest.Least(arch, strings.Repeat("\x00", size))
+}
 
 const (
 	amd64 = "amd64"
