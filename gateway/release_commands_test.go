@@ -196,6 +196,7 @@ func (c console) steered() {
 	c.channelIs("paused", "3.0.0")
 	c.does(exitFailed, "release", "pause")
 	c.says("Rollout running", "release", "resume")
+	c.says("This ended the rollout of 3.0.0, which was running", "release", "promote", "3.0.0", "--yes")
 	c.channelIs("running", "3.0.0")
 	c.says("Rollout aborted", "release", "abort", "--yes")
 	c.channelIs("aborted", "2.0.0")

@@ -2,6 +2,7 @@ package release_test
 
 import (
 	"context"
+	"strings"
 	"testing"
 	"time"
 
@@ -233,8 +234,11 @@ func TestAbortFirst(t *testing.T) {
 	h.look()
 	c, err := h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 	must(t, err)
-	if c.Digest != v1 || c.State != releases.Aborted || len(h.look()) != 0 {
+	if c.Digest != v1 || c.State != releases.Aborted || !strings.Contains(c.Why, "the nodes that have it keep it") || len(h.look()) != 0 {
 		t.Errorf("got %+v", c)
+	}
+	if e := h.events("rollout.aborted"); len(e) != 1 || e[0].Detail["why"] != c.Why {
+		t.Errorf("recorded %+v, want %q", e, c.Why)
 	}
 	h.open()
 	h.enrol("late", nil)

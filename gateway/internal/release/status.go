@@ -232,9 +232,7 @@ func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
 		out.Wave = row.Wave + 1
 	}
 	_, pinned := d.pins[n.ID]
-	if _, out.Held = d.offer(n, now); let && out.Held == heldTurn {
-		out.Held = "" // it had its turn
-	}
+	_, out.Held = d.offer(n, now)
 	switch {
 	case pinned:
 		out.State = standPinned
@@ -253,7 +251,21 @@ func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
 	default:
 		out.State = standWaiting
 	}
+	if out.Held == heldTurn {
+		out.Held = c.heldBack(let || out.State != standWaiting)
+	}
 	return out
+}
+
+// heldBack is why the rollout keeps a node from the release; "": something else does, or the node had its turn.
+func (c *channel) heldBack(had bool) string {
+	switch {
+	case had:
+		return ""
+	case c.rollout.State == releases.Running || c.rollout.State == releases.Done:
+		return heldTurn
+	}
+	return "the rollout is " + c.rollout.State
 }
 
 // add counts a node.

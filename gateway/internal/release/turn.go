@@ -56,7 +56,7 @@ func (d *Desk) Abort(ctx context.Context, name string, p Promotion, by store.Act
 	open := []string{releases.Running, releases.Paused, releases.Halted}
 	abort := func(v rollout.View) rollout.Outcome {
 		v.Rollout.State = releases.Aborted
-		v.Rollout.Why = "aborted by " + by.Name
+		v.Rollout.Why = "aborted by " + by.Name + d.nothingBefore(name)
 		v.Rollout.EndedAt = &v.Now
 		return rollout.Outcome{Rollout: v.Rollout}
 	}
@@ -71,6 +71,14 @@ func (d *Desk) Abort(ctx context.Context, name string, p Promotion, by store.Act
 		return d.Channel(ctx, name)
 	}
 	return back, err
+}
+
+// nothingBefore says what an abort leaves where a channel has no release to go back to. The caller holds mu.
+func (d *Desk) nothingBefore(name string) string {
+	if d.channels[name].Previous != "" {
+		return ""
+	}
+	return ". No release came before it: the nodes that have it keep it, and nobody else gets it until a release is promoted"
 }
 
 // turn is what a person does to an open rollout.
@@ -106,7 +114,8 @@ func (d *Desk) turn(ctx context.Context, name string, t turn, by store.Actor) (C
 	out := t.change(d.seen(c))
 	d.mu.Unlock()
 	o := out.Rollout
-	e := d.event(t.kind, by, t.security, map[string]string{"channel": name, "release": o.Digest, "wave": strconv.Itoa(o.Wave + 1)})
+	e := d.event(t.kind, by, t.security, map[string]string{"channel": name, "release": o.Digest, "wave": strconv.Itoa(o.Wave + 1),
+		"why": o.Why})
 	err := d.records.ChangeRollout(ctx, o, was, out.Rows, e)
 	if errors.Is(err, store.ErrConflict) {
 		err = illegalTurn(name, "the rollout changed at this moment")

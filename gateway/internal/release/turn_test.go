@@ -242,3 +242,38 @@ func TestBackOutsideOfWindow(t *testing.T) {
 		})
 	}
 }
+
+// TestHeldByRollout: only a node that could get the release now is told that it waits for the rollout, and what that does.
+func TestHeldByRollout(t *testing.T) {
+	h := newHall(t, names(4)...)
+	h.release("v1")
+	h.enrol("has", nil).program = program("v1")
+	h.enrol("away", nil)
+	h.beats(time.Minute)
+	h.nodes["away"].silent = true
+	h.pass(10 * time.Minute)
+	h.point(sum("v1"), waves())
+	h.look()
+	held := func(want string) {
+		t.Helper()
+		s, err := h.Status(t.Context(), wire.DefaultChannel)
+		must(t, err)
+		seen := map[string]int{}
+		for _, n := range s.Nodes {
+			seen[n.State]++
+			if waits := n.State == "waiting"; waits != (n.Held == want) || !waits && n.Held != "" {
+				t.Errorf("%s (%s): %q, want %q", n.Name, n.State, n.Held, want)
+			}
+		}
+		if seen["running"] == 0 || seen["offline"] == 0 || seen["waiting"] == 0 {
+			t.Errorf("the nodes are %v", seen)
+		}
+	}
+	held("it is not its turn")
+	_, err := h.Pause(t.Context(), wire.DefaultChannel, operator)
+	must(t, err)
+	held("the rollout is paused")
+	_, err = h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
+	must(t, err)
+	held("the rollout is aborted")
+}

@@ -105,6 +105,10 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*
 	if err != nil {
 		return wanted(err, name, o.release.Digest)
 	}
+	if open(now) && after.Sequence > now.Sequence {
+		fmt.Fprintf(s.Stderr, "This ended the rollout of %s, which was %s in wave %s; its waves do not count any more.\n",
+			screen.Printable(now.Version), now.State, waveOf(now))
+	}
 	watch, err := s.Flags.Bool("watch")
 	if err != nil {
 		return err
@@ -141,10 +145,15 @@ func consequence(now client.Channel, when string) string {
 		nodes += fmt.Sprintf(", %d more are pinned", now.Counts.Pinned)
 	}
 	text := fmt.Sprintf("%s; now it has %s. %s", nodes, now.Version, when)
-	if now.State == stateRunning || now.State == statePaused || now.State == stateHalted {
+	if open(now) {
 		text += fmt.Sprintf(" The rollout of %s, which is %s, ends", now.Version, now.State)
 	}
 	return text
+}
+
+// open tells whether a channel has a rollout that a change would end.
+func open(now client.Channel) bool {
+	return now.State == stateRunning || now.State == statePaused || now.State == stateHalted
 }
 
 // said tells what became of a change.
