@@ -1,6 +1,7 @@
 // Keys: g and a letter go to a place, / filters, j and k move, x selects, Enter opens, ? shows them all.
 "use strict";
 (() => {
+  document.querySelector("nav a[aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" }); // on a phone not all are in sight
   const dialog = document.getElementById("keys");
   const open = document.getElementById("keys-open");
   if (!dialog || !open) return;
