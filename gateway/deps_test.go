@@ -31,7 +31,7 @@ var (
 	sharedNames = []string{
 		"account", "artifact", "audit", "build", "feed", "login", "overview", "remote", "rollout", "limit", "reply", "origin", "reading",
 		"replay", "selector", "timeline", "clash", "door", "secret", "masterkey", "outage", "reach", "installer", "tail",
-		"livestream", "transcript", "picture", "recording",
+		"livestream", "transcript", "picture", "recording", "label",
 	}
 
 	// leafNames are packages of one idea that need nothing of muster's.

@@ -54,6 +54,7 @@ func TestCreateNode(t *testing.T) {
 		"an id":             {`{"name":"n-0123456789abcdef"}`, 400, wire.CodeBadName},
 		"a taken name":      {`{"name":"gpu-7","tenant":"platform"}`, 409, wire.CodeNameInUse},
 		"taken elsewhere":   {`{"name":"gpu-7"}`, 409, wire.CodeNameInUse},
+		"a price of words":  {`{"name":"x","labels":{"price_per_hour":"cheap"}}`, 400, wire.CodeBadLabel},
 		"a bad label":       {`{"name":"x","labels":{"a b":"c"}}`, 400, wire.CodeBadLabel},
 		"a bad tenant":      {`{"name":"x","tenant":"a b"}`, 400, wire.CodeBadRequest},
 		"too many GPUs":     {`{"name":"x","gpus":1025}`, 400, wire.CodeBadRequest},

@@ -10,6 +10,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/label"
 	"muster/store"
 )
 
@@ -68,7 +69,7 @@ func (q *TokenRequest) complete() error {
 	if err := wire.CheckTenant(q.Tenant); err != nil {
 		return err
 	}
-	if err := wire.CheckLabels(q.Labels); err != nil {
+	if err := label.Check(q.Labels); err != nil {
 		return err
 	}
 	switch {

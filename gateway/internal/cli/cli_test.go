@@ -52,6 +52,7 @@ func TestUsage(t *testing.T) {
 		{"token create --uses 0", 2, "whole number from 1"},
 		{"token create --gpus -1", 2, "whole number from 0"},
 		{"token create --ttl 5", 2, "no duration"},
+		{"token create --label channel=a/b", 1, "such as channel=stable"},
 		{"token create --label x", 2, "is no label"},
 		{"token create -o x", 2, "one of table"},
 		{"token ls -o x", 2, "one of table"},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/label"
 	"muster/store"
 )
 
@@ -44,7 +45,7 @@ func (q NewNode) check() error {
 		return wire.Refuse(wire.CodeBadName, fmt.Sprintf("%.80q is not a node's name", q.Name),
 			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends: muster node create NAME")
 	}
-	for _, err := range []error{wire.CheckTenant(q.Tenant), wire.CheckLabels(q.Labels)} {
+	for _, err := range []error{wire.CheckTenant(q.Tenant), label.Check(q.Labels)} {
 		if err != nil {
 			return err
 		}

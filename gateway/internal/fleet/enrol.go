@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/label"
 	"muster/store"
 )
 
@@ -199,11 +200,12 @@ func (f *Fleet) write(ctx context.Context, a Applicant, p place) (Admission, err
 	if err != nil {
 		return Admission{}, err
 	}
+	proposed, _ := label.Understood(a.Request.Labels)
 	e := store.Enrolment{
 		ID: p.node.EnrolmentID, Credential: a.Credential.ID, ConsumeToken: !a.IsPSK, KeyHash: a.KeyHash,
 		Provider: a.Request.Provider, InstanceID: a.Request.InstanceID, BindInstance: a.Credential.BindInstance,
 		Address: a.Address, At: f.now(), Node: p.node, NewNode: p.takeOver == nil, TakeOver: p.takeOver,
-		CredentialLabels: a.Credential.Labels, AgentLabels: a.Request.Labels,
+		CredentialLabels: a.Credential.Labels, AgentLabels: proposed,
 		Certificate: Certificate(p.node, issued, 1), Agent: marshal(a.Request.Agent), Hardware: string(a.Request.Hardware),
 		Notices: a.Notices,
 	}

@@ -22,7 +22,7 @@ func TestEnrolNewNode(t *testing.T) {
 	a := f.applicant(token, "box", newKey(t))
 	a.Request.Provider = "vast_ai"
 	a.Request.InstanceID = "7"
-	a.Request.Labels = map[string]string{"tier": "spot", "rack": "9"}
+	a.Request.Labels = map[string]string{"tier": "spot", "rack": "9", "price_per_hour": "cheap", "maintenance-window": "at night"}
 	a.Request.Hardware = []byte(`{"cpus":4}`)
 	got, err := f.Enrol(t.Context(), a)
 	if err != nil || !got.New || got.Again {
@@ -45,7 +45,7 @@ func TestEnrolNewNode(t *testing.T) {
 	}
 	events := f.events("node.enrolled")
 	if len(events) != 1 || events[0].Address != address || events[0].Actor != "token:mse_new1" || events[0].NodeID != n.ID ||
-		!events[0].Security {
+		!events[0].Security || events[0].Detail["labels_not_understood"] != "maintenance-window,price_per_hour" {
 		t.Errorf("got events %+v", events)
 	}
 }

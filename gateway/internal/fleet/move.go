@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/label"
 	"muster/store"
 )
 
@@ -146,7 +147,7 @@ func pastTense(verb Verb) string {
 func (f *Fleet) SetLabels(
 	ctx context.Context, tenant, idOrName string, set map[string]string, remove []string, by store.Actor,
 ) (Node, error) {
-	if err := wire.CheckLabels(set); err != nil {
+	if err := label.Check(set); err != nil {
 		return Node{}, err
 	}
 	for _, key := range remove {

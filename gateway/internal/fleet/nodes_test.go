@@ -260,6 +260,7 @@ func TestSetLabels(t *testing.T) {
 	}{
 		{map[string]string{"status": "online"}, nil, wire.CodeReservedKey},
 		{map[string]string{"a": "b,c"}, nil, wire.CodeBadLabel},
+		{map[string]string{"price_per_hour": "-1"}, nil, wire.CodeBadLabel},
 		{nil, []string{"no label"}, wire.CodeBadLabel},
 		{nil, []string{"tenant"}, wire.CodeReservedKey},
 	} {

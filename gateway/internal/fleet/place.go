@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/label"
 	"muster/store"
 )
 
@@ -24,6 +25,9 @@ func (p place) detail(a Applicant) map[string]string {
 	detail := map[string]string{"credential": a.Credential.ID, "enrolment": p.node.EnrolmentID}
 	if p.why != "" {
 		detail["took_over"] = p.why
+	}
+	if _, dropped := label.Understood(a.Request.Labels); len(dropped) > 0 {
+		detail["labels_not_understood"] = strings.Join(dropped, ",")
 	}
 	return detail
 }

@@ -109,28 +109,3 @@ func TestStretch(t *testing.T) {
 		}
 	}
 }
-
-func TestPrice(t *testing.T) {
-	for text, want := range map[string]*float64{
-		"1.99": some(1.99), "0": some(0.0), "12": some(12.0), ".5": some(.5), "1000000": some(1e6), "": nil, "1,99": nil, "$2": nil, "-1": nil,
-		"1e3": nil, "0x1p4": nil, "NaN": nil, "Inf": nil, "1.2.3": nil, ".": nil, "1000000.1": nil, "99999999999999999999999999": nil, " 1": nil,
-	} {
-		got := Price(map[string]string{LabelPrice: text})
-		if (got == nil) != (want == nil) || got != nil && *got != *want {
-			t.Errorf("%q: got %v, want %v", text, got, want)
-		}
-	}
-	if Price(nil) != nil {
-		t.Error("a node without labels has a price")
-	}
-}
-
-func FuzzPrice(f *testing.F) {
-	f.Add("1.99")
-	f.Add("1e9")
-	f.Fuzz(func(t *testing.T, text string) {
-		if p := Price(map[string]string{LabelPrice: text}); p != nil && !(*p >= 0 && *p <= mostPrice) {
-			t.Errorf("%q: %v", text, *p)
-		}
-	})
-}

@@ -8,6 +8,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/feed"
 	"muster/gateway/internal/glance"
+	"muster/gateway/internal/label"
 	"muster/gateway/internal/reading"
 	"muster/store"
 )
@@ -59,7 +60,7 @@ func glanceOf(row *store.Node) *glance.Node {
 	g := &glance.Node{
 		ID: row.ID, Name: row.Name, Tenant: row.Tenant, Provider: row.Provider, InstanceID: row.InstanceID,
 		Labels: maps.Clone(row.Labels), State: row.State, StateReasons: []string{}, StateSince: row.StateSince.UTC(),
-		CreatedAt: row.CreatedAt.UTC(), PricePerHour: Price(row.Labels), Findings: []glance.Finding{},
+		CreatedAt: row.CreatedAt.UTC(), PricePerHour: label.PriceOf(row.Labels), Findings: []glance.Finding{},
 	}
 	if g.Labels == nil {
 		g.Labels = map[string]string{}

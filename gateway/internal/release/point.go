@@ -53,7 +53,7 @@ type step struct {
 }
 
 func (d *Desk) point(ctx context.Context, name string, s step, by store.Actor) (Channel, error) {
-	if err := checkChannel(name); err != nil {
+	if err := wire.CheckChannel(name); err != nil {
 		return Channel{}, err
 	}
 	if s.plan != nil {

@@ -115,7 +115,7 @@ func signAgain(why string) error {
 // Unsigned is the pointer that an operator has to sign so that the channel, or pins on it, can get this release next. With an empty digest
 // it is the release before the present one.
 func (d *Desk) Unsigned(_ context.Context, name, digest string) ([]byte, error) {
-	if err := checkChannel(name); err != nil {
+	if err := wire.CheckChannel(name); err != nil {
 		return nil, err
 	}
 	d.mu.Lock()
@@ -154,17 +154,8 @@ func (d *Desk) wanted(name, digest string) (releases.Release, int64, error) {
 	return r, last, nil
 }
 
-// isName accepts names of channels and credentials. They stand in commands, paths and tags.
+// isName accepts names of credentials. They stand in commands, paths and tags.
 func isName(name string) bool {
 	const letters = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 	return len(name) <= wire.MaxChannel && strings.Trim(name, letters+"._-") == "" && strings.IndexAny(name, letters) == 0
-}
-
-// checkChannel refuses what is no name of a channel.
-func checkChannel(name string) error {
-	if !isName(name) {
-		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%.80q is no name of a channel", name),
-			fmt.Sprintf("use 1 to %d letters, digits, dots, dashes and underscores", wire.MaxChannel))
-	}
-	return nil
 }

@@ -9,7 +9,7 @@ import (
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/overview"
+	"muster/gateway/internal/label"
 	"muster/gateway/internal/reading"
 	"muster/store"
 )
@@ -53,7 +53,7 @@ func Node(n fleet.Node) client.Node {
 		ID: n.ID, Name: n.Name, Tenant: n.Tenant, Labels: orEmpty(n.Labels), Provider: n.Provider, InstanceID: n.InstanceID,
 		State: n.State, StateReasons: []string{}, StateDetails: map[string]string{}, StateSince: n.StateSince.UTC(),
 		Status: n.Status, CreatedAt: n.CreatedAt.UTC(), LastSeen: UTC(n.LastSeen), Banned: n.Banned,
-		EnrolledAt: UTC(n.EnrolledAt), RetiredAt: UTC(n.RetiredAt), PricePerHour: overview.Price(n.Labels),
+		EnrolledAt: UTC(n.EnrolledAt), RetiredAt: UTC(n.RetiredAt), PricePerHour: label.PriceOf(n.Labels),
 		Recoveries: n.Recoveries, RecoveryUntil: UTC(n.RecoveryUntil), Address: n.Address, SkewMillis: n.SkewMillis,
 		Notices: OrNone(n.Notices), Cost: reported(reading.Cost, n.Cost), Enrolment: n.EnrolmentID,
 	}

@@ -40,7 +40,9 @@ func Commands() []cli.Command {
 		{Name: "node label", Args: "NAME... KEY=VALUE... KEY-...", Least: 1, Most: -1, Flags: []string{"selector", "yes"}, Run: nodeLabel,
 			Summary: "set and remove labels",
 			Text: "KEY=VALUE sets a label, KEY- removes one. The operator's labels win over those of " +
-				"tokens and agents. " + cli.AskText,
+				"tokens and agents. The gateway reads three labels itself, and takes no value for them that it cannot read: price_per_hour " +
+				"(a number in your own currency, such as 1.99), channel (such as stable) and maintenance-window (such as " +
+				"Sat Sun 02:00-04:00, in UTC). " + cli.AskText,
 			Examples: []string{"muster node label gpu-1 tier=sovereign", "muster node label gpu-1 gpu-2 rack=7 old-",
 				"muster node label -l tier=spot price_per_hour=1.99 --yes"}},
 		seriesCommand(),

@@ -1,0 +1,85 @@
+// Package label says which labels the gateway reads for itself, and how their values are written. Every other label is free text.
+package label
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/window"
+)
+
+// Price is the label with what an hour of a node costs, in the operator's own currency.
+const Price = "price_per_hour"
+
+const mostPrice = 1e6 // an hour; more is a mistake, and would drown the sum of the fleet
+
+// PriceOf reads the label of a price, such as 1.99; nil: there is none, or it is no price.
+func PriceOf(labels map[string]string) *float64 { return readPrice(labels[Price]) }
+
+func readPrice(text string) *float64 {
+	if text == "" || strings.Trim(text, "0123456789.") != "" {
+		return nil
+	}
+	price, err := strconv.ParseFloat(text, 64)
+	if err != nil || price > mostPrice {
+		return nil
+	}
+	return &price
+}
+
+// Check refuses labels that wire.CheckLabels refuses, and values that the gateway could not read. An empty value means none.
+func Check(labels map[string]string) error {
+	if err := wire.CheckLabels(labels); err != nil {
+		return err
+	}
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if hint := misread(key, labels[key]); hint != "" {
+			return wire.Refuse(wire.CodeBadLabel, fmt.Sprintf("the label %s cannot be %q", key, labels[key]), hint)
+		}
+	}
+	return nil
+}
+
+// Understood gives the labels without those that the gateway could not read, and the keys of these. An agent proposes labels: a mistake in
+// one must not keep its node out.
+func Understood(labels map[string]string) (good map[string]string, dropped []string) {
+	for _, key := range slices.Sorted(maps.Keys(labels)) {
+		if misread(key, labels[key]) != "" {
+			dropped = append(dropped, key)
+		}
+	}
+	if dropped == nil {
+		return labels, nil
+	}
+	good = maps.Clone(labels)
+	for _, key := range dropped {
+		delete(good, key)
+	}
+	return good, dropped
+}
+
+// misread says how the value of a label is written; "": it can be read, or it is free text.
+func misread(key, value string) string {
+	if value == "" {
+		return ""
+	}
+	switch key {
+	case Price:
+		if readPrice(value) == nil {
+			return "a price is a number from 0 to 1000000, in your own currency and without its sign, such as " + Price + "=1.99"
+		}
+	case wire.LabelChannel:
+		if wire.CheckChannel(value) != nil {
+			return "a channel has 1 to 63 letters, digits, dots, dashes or underscores, such as " + key + "=" + wire.DefaultChannel
+		}
+	case wire.LabelWindow:
+		if _, err := window.Parse(value); err != nil {
+			return err.Error()
+		}
+	}
+	return ""
+}
