@@ -69,7 +69,7 @@ test-real: build
 	@[ $$(id -u) != 0 ] || dpkg -s $(REACH) >/dev/null 2>&1 || $(call install,$(REACH))
 	@[ $$(id -u) != 0 ] || [ -d /run/systemd/system ] || dpkg -s openssh-server >/dev/null 2>&1 || $(call install,openssh-server) # it would start
 	@[ -x bin/.reach/usr/sbin/nginx ] || $(call unpack,.reach,nginx)
-	PATH="$(CURDIR)/bin/.reach/usr/sbin:$$PATH" go test -tags real -count 1 -v -run TestReach ./gateway
+	PATH="$(CURDIR)/bin/.reach/usr/sbin:$$PATH" go test -tags real -count 1 -v -run 'TestReach|TestConsoleShell' ./gateway
 
 check: build
 	@test -z "$$(gofmt -l agent gateway store install.go)" || { gofmt -l agent gateway store install.go; echo "run gofmt -w on these"; exit 1; }

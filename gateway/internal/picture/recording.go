@@ -144,19 +144,26 @@ func stopwatch(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d:%02d", s/3600, s/60%60, s%60)
 }
 
-// RecordingSays is what a person has to know of a recording that is not complete; both empty: it is.
-func RecordingSays(state string) (message, hint string) {
+// Said is something that a person has to know, and what to do about it.
+type Said struct {
+	Mark Mark // its word is the sentence
+	Hint string
+}
+
+// RecordingSays is what a person has to know of a recording that is not complete; nil: it is.
+func RecordingSays(state string) *Said {
+	said := func(class, message, hint string) *Said { return &Said{Mark{class, shapeOf(class), message}, hint} }
 	switch state {
 	case client.RecordingComplete:
-		return "", ""
+		return nil
 	case client.RecordingLive:
-		return "The session goes on.", "Open this page again to see more."
+		return said(busy, "The session goes on.", "Open this page again to see more.")
 	case client.RecordingCutOff:
-		return "The end of the recording is missing.", "The gateway was killed or its disk was full, or somebody has cut the file off. " +
-			"The page of the session says how it ended."
+		return said(attention, "The end of the recording is missing.", "The gateway was killed or its disk was full, or somebody has cut the "+
+			"file off. The page of the session says how it ended.")
 	case client.RecordingDamaged:
-		return "The recording is damaged: what comes after that place is left out.", "The disk has damaged the file, somebody has changed it, " +
-			"or it is of a gateway with another database."
+		return said(bad, "The recording is damaged: what comes after that place is left out.", "The disk has damaged the file, somebody has "+
+			"changed it, or it is of a gateway with another database.")
 	}
-	return "Whether the recording is complete is not known.", "The gateway says of it: " + Drawn(state)
+	return said(neutral, "Whether the recording is complete is not known.", "The gateway says of it: "+Drawn(state))
 }

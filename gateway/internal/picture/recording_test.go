@@ -131,10 +131,16 @@ func TestSessionRow(t *testing.T) {
 func TestRecordingSays(t *testing.T) {
 	seen := map[string]bool{}
 	for _, state := range []string{client.RecordingComplete, client.RecordingLive, client.RecordingCutOff, client.RecordingDamaged, "tea\x1b"} {
-		message, hint := picture.RecordingSays(state)
-		if seen[message] || (message == "") != (state == client.RecordingComplete) || (hint == "") != (message == "") || strings.Contains(hint, "\x1b") {
-			t.Errorf("%q: %q, %q", state, message, hint)
+		said := picture.RecordingSays(state)
+		if said == nil {
+			if state != client.RecordingComplete {
+				t.Errorf("nothing is said of %q", state)
+			}
+			continue
 		}
-		seen[message] = true
+		if seen[said.Mark.Word] || said.Mark.Word == "" || said.Hint == "" || said.Mark.Shape == "" || strings.Contains(said.Hint, "\x1b") {
+			t.Errorf("%q: %+v", state, said)
+		}
+		seen[said.Mark.Word] = true
 	}
 }

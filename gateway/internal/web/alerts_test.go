@@ -26,7 +26,7 @@ func TestAlertsPage(t *testing.T) {
 	h := newHouse(t)
 	b := h.operator()
 	got := b.get("/ui/alerts")
-	if !strings.Contains(got.body, "Nothing is wrong now.") || !strings.Contains(got.body, "Nobody is told of alerts yet.") {
+	if !strings.Contains(got.body, "There is no alert now.") || !strings.Contains(got.body, "Nobody is told of alerts yet.") {
 		t.Errorf("an empty page: %s", got.body)
 	}
 	h.conflict("gpu-1")

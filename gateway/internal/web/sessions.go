@@ -194,15 +194,6 @@ func (v *visit) showRecording() (page, error) {
 	return page{name: "recording", title: "Recording " + s.ID, section: "sessions", data: data}, nil
 }
 
-// recordingSays is what a person has to know of a recording that is not complete; nil: it is.
-func recordingSays(state string) *failure {
-	message, hint := picture.RecordingSays(state)
-	if message == "" {
-		return nil
-	}
-	return &failure{Message: message, Hint: hint}
-}
-
 // nodeSessions adds those with the node: all that go on, and some that have ended.
 func (v *visit) nodeSessions(data *nodePage) error {
 	all, err := v.running(data.Node.ID, "")

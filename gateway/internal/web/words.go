@@ -21,7 +21,7 @@ func (c *Console) funcs() template.FuncMap {
 		"bytes":    picture.Bytes,
 		"dash":     func(text string) string { return picture.Dash(picture.Drawn(text)) },
 		"short":    picture.Short,
-		"says":     recordingSays,
+		"says":     picture.RecordingSays,
 		"roots":    func() string { return wire.PathRoots },
 		"waves":    picture.WaveText,
 		"browser":  picture.Browser,

@@ -53,6 +53,7 @@
       return;
     }
     if (now >= length) now = 0;
+    list.style.minHeight = list.offsetHeight + "px"; // what stands below stays where it is
     button.textContent = "Pause";
     last = performance.now();
     show();
