@@ -33,13 +33,15 @@ type End struct {
 	heard   atomic.Int64 // when the last one ended, in Unix nanoseconds
 
 	// of Read
-	got  []byte
-	from int64
-	end  bool  // nothing follows what was fetched
-	last error // why nothing more comes; nil: something may
+	got    []byte
+	from   int64
+	coming chan fetched // the piece behind got, which is on its way already; nil: it is not
+	end    bool         // nothing follows what was fetched
+	last   error        // why nothing more comes; nil: something may
 
 	mu      sync.Mutex // guards all below
 	pending []byte     // at most wire.MaxPiece
+	spare   []byte     // the memory of the piece before, for the next one
 	out     int64      // bytes that the gateway has taken
 	ending  bool       // CloseWrite was called
 	ended   bool       // and the gateway knows
@@ -126,19 +128,20 @@ func (e *End) fetch() error {
 		return io.EOF
 	}
 	began := time.Now()
-	var piece Piece
-	err := e.bridge(func() error {
-		var err error
-		piece, err = e.carrier.Fetch(e.life, e.channel, e.from)
-		return err
-	})
-	if err != nil {
-		return err
+	if e.coming == nil {
+		e.coming = e.ask()
+	}
+	piece := <-e.coming
+	e.coming = nil
+	if piece.err != nil {
+		return piece.err
 	}
 	e.got = piece.Data
 	e.from += int64(len(piece.Data))
 	e.end = piece.End
 	switch {
+	case len(piece.Data) > wire.MaxPiece/2 && !piece.End:
+		e.coming = e.ask() // much comes: the next piece can be on its way while this one is read
 	case len(piece.Data) > 0:
 	case piece.End:
 		return io.EOF
@@ -146,6 +149,28 @@ func (e *End) fetch() error {
 		e.rest(began)
 	}
 	return nil
+}
+
+// fetched is what comes of a call.
+type fetched struct {
+	Piece
+	err error
+}
+
+// ask fetches the piece behind all that was fetched.
+func (e *End) ask() chan fetched {
+	at := e.from
+	answer := make(chan fetched, 1)
+	go func() {
+		var f fetched
+		f.err = e.bridge(func() error {
+			var err error
+			f.Piece, err = e.carrier.Fetch(e.life, e.channel, at)
+			return err
+		})
+		answer <- f
+	}()
+	return answer
 }
 
 // Write hands bytes over to be sent. It waits while a whole piece waits already.
@@ -231,7 +256,7 @@ func (e *End) send() {
 			return
 		}
 		next, err := e.put(at, piece)
-		e.took(next, piece.End, err)
+		e.took(next, piece, err)
 		if err != nil {
 			return
 		}
@@ -244,20 +269,23 @@ func (e *End) next() (p Piece, at int64, more bool) {
 	defer e.mu.Unlock()
 	if len(e.pending) == 0 && (!e.ending || e.ended) {
 		e.sending = false
+		e.pending, e.spare = nil, nil // an idle session keeps no memory
 		e.ring()
 		return Piece{}, 0, false
 	}
 	p = Piece{Data: e.pending, End: e.ending}
-	e.pending = nil
+	e.pending = e.spare[:0]
 	e.ring()
 	return p, e.out, true
 }
 
-func (e *End) took(next int64, end bool, err error) {
+// took notes what became of a piece. A Carrier keeps nothing of it, so its memory is free.
+func (e *End) took(next int64, p Piece, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.out = next
-	e.ended = end && err == nil
+	e.ended = p.End && err == nil
+	e.spare = p.Data
 	if err != nil {
 		e.failed = err
 		e.sending = false

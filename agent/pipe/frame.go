@@ -73,13 +73,27 @@ const frameHead = 5 // its kind, and its length as four bytes, big endian
 
 // WriteFrame writes one frame with one Write. It is not split: data is at most MaxFrame bytes.
 func WriteFrame(w io.Writer, kind FrameKind, data []byte) error {
+	return (&FrameWriter{To: w}).Write(kind, data)
+}
+
+// FrameWriter writes frames, each with one Write, and with the same memory again and again. It is not safe for concurrent use.
+type FrameWriter struct {
+	To    io.Writer
+	frame []byte
+}
+
+// Write is WriteFrame.
+func (w *FrameWriter) Write(kind FrameKind, data []byte) error {
 	if len(data) > MaxFrame {
 		return fmt.Errorf("a frame of %d bytes: at most %d", len(data), MaxFrame)
 	}
-	frame := make([]byte, frameHead, frameHead+len(data))
-	frame[0] = byte(kind)
-	binary.BigEndian.PutUint32(frame[1:], uint32(len(data)))
-	_, err := w.Write(append(frame, data...))
+	if w.frame == nil {
+		w.frame = make([]byte, 0, frameHead+len(data))
+	}
+	w.frame = append(w.frame[:0], byte(kind))
+	w.frame = binary.BigEndian.AppendUint32(w.frame, uint32(len(data)))
+	w.frame = append(w.frame, data...)
+	_, err := w.To.Write(w.frame)
 	return err
 }
 

@@ -120,7 +120,7 @@ func ReadQuery(values url.Values) (Query, error) {
 // An error that wraps a *wire.ErrorDetail is the gateway's word and final: the session is over for this end. Any other error is trouble
 // on the way, and the same call may succeed later.
 type Carrier interface {
-	// Send hands a piece over, which begins at this byte. It gives what Taken says.
+	// Send hands a piece over, which begins at this byte. It gives what Taken says, and keeps nothing of the piece.
 	Send(ctx context.Context, channel int, at int64, p Piece) (next int64, err error)
 	// Fetch gives the piece that begins at this byte, an empty one where none came within wire.PieceWait.
 	Fetch(ctx context.Context, channel int, at int64) (Piece, error)

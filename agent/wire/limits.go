@@ -99,8 +99,8 @@ const (
 const (
 	MaxSessionWait    = time.Minute      // from signing a session's document to when the node must have opened it
 	MaxSession        = 24 * time.Hour   // that a session may last
-	MaxPiece          = 256 << 10        // bytes in one piece
-	PipeRoom          = 512 << 10        // bytes that the gateway keeps of one direction of one channel until they are fetched
+	MaxPiece          = 512 << 10        // bytes in one piece
+	PipeRoom          = 1 << 20          // bytes that the gateway keeps of one direction of one channel until they are fetched
 	PieceWait         = 20 * time.Second // how long the gateway waits for bytes, or for room, before it answers
 	SessionBridge     = time.Minute      // how long one end may not be heard before the session ends
 	MaxChannels       = 32               // of one session at the same time

@@ -288,7 +288,9 @@ func (p *provisioning) setGroups(ctx context.Context) error {
 		return nil
 	}
 	// The groups to join are in the record before they are joined: else a run that is cut off could not be taken back.
-	p.mine.Groups = slices.Compact(slices.Sorted(slices.Values(slices.Concat(p.mine.Groups, join))))
+	groups := append(slices.Clone(p.mine.Groups), join...)
+	slices.Sort(groups)
+	p.mine.Groups = slices.Compact(groups)
 	if err := p.save(&p.record, p.mine); err != nil {
 		return err
 	}

@@ -51,6 +51,9 @@ type source struct {
 	limit int           // bytes that are kept; 0: 1 MiB
 	time  time.Duration // 0: sourceTime
 	read  func(ctx context.Context) ([]byte, error)
+
+	path    string   // of a file of the machine that is read; empty: it is none
+	command []string // a program that is run, with its arguments; none: it is none
 }
 
 // errAbsent says that there is nothing to read on this machine. That is no failure.

@@ -36,31 +36,39 @@ func (c Collector) sources() []source {
 		{file: "agent/unit-journal.txt", limit: 4 << 20, read: c.journal("--no-pager", "--output=short-iso", "--lines=5000")},
 		{file: "gpu/nvidia-smi-q.txt", limit: 2 << 20, time: time.Minute, read: c.describeGPUs},
 		{file: "gpu/last-look.json", read: c.readLook},
-		{file: "gpu/driver.txt", read: tail(c.path("/proc/driver/nvidia/version"))},
+		{file: "gpu/driver.txt", path: "/proc/driver/nvidia/version"},
 		{file: "gpu/lspci.txt", read: only(nvidia, tool("lspci", "-nn"))},
 		{file: "gpu/modules.txt", read: only(nvidia, tail(c.path("/proc/modules")))},
 		{file: "gpu/dmesg.txt", limit: 2 << 20, read: only(kernel, tool("dmesg"))},
-		{file: "system/uname.txt", read: tool("uname", "-a")},
-		{file: "system/os-release.txt", read: tail(c.path("/etc/os-release"))},
-		{file: "system/cmdline.txt", read: tail(c.path("/proc/cmdline"))},
-		{file: "system/uptime.txt", read: tool("uptime")},
-		{file: "system/memory.txt", read: tail(c.path("/proc/meminfo"))},
-		{file: "system/pressure.txt", read: tail(c.path("/proc/pressure/memory"))},
-		{file: "system/mounts.txt", read: tail(c.path("/proc/self/mounts"))},
-		{file: "system/df.txt", read: tool("df", "-h")},
-		{file: "system/inodes.txt", read: tool("df", "-i")},
-		{file: "system/clock.txt", read: tool("timedatectl")},
-		{file: "network/addresses.txt", read: tool("ip", "addr")},
-		{file: "network/routes.txt", read: tool("ip", "route")},
-		{file: "network/resolv.conf.txt", read: tail(c.path("/etc/resolv.conf"))},
-		{file: "containers/nvidia-ctk.txt", read: tool("nvidia-ctk", "--version")},
-		{file: "containers/nvidia-container-cli.txt", read: tool("nvidia-container-cli", "--version")},
+		{file: "system/uname.txt", command: []string{"uname", "-a"}},
+		{file: "system/os-release.txt", path: "/etc/os-release"},
+		{file: "system/cmdline.txt", path: "/proc/cmdline"},
+		{file: "system/uptime.txt", command: []string{"uptime"}},
+		{file: "system/memory.txt", path: "/proc/meminfo"},
+		{file: "system/pressure.txt", path: "/proc/pressure/memory"},
+		{file: "system/mounts.txt", path: "/proc/self/mounts"},
+		{file: "system/df.txt", command: []string{"df", "-h"}},
+		{file: "system/inodes.txt", command: []string{"df", "-i"}},
+		{file: "system/clock.txt", command: []string{"timedatectl"}},
+		{file: "network/addresses.txt", command: []string{"ip", "addr"}},
+		{file: "network/routes.txt", command: []string{"ip", "route"}},
+		{file: "network/resolv.conf.txt", path: "/etc/resolv.conf"},
+		{file: "containers/nvidia-ctk.txt", command: []string{"nvidia-ctk", "--version"}},
+		{file: "containers/nvidia-container-cli.txt", command: []string{"nvidia-container-cli", "--version"}},
 	}
 	for _, runtime := range []string{"docker", "podman", "nerdctl"} {
 		all = append(all,
-			source{file: "containers/" + runtime + "-version.txt", read: tool(runtime, "--version")},
-			source{file: "containers/" + runtime + "-ours.txt", read: tool(runtime, "ps", "--all", "--no-trunc",
-				"--filter", "label="+workload.Label, "--format", "{{.ID}} {{.Names}} {{.Image}} {{.Status}}")})
+			source{file: "containers/" + runtime + "-version.txt", command: []string{runtime, "--version"}},
+			source{file: "containers/" + runtime + "-ours.txt", command: []string{runtime, "ps", "--all", "--no-trunc",
+				"--filter", "label=" + workload.Label, "--format", "{{.ID}} {{.Names}} {{.Image}} {{.Status}}"}})
+	}
+	for i := range all {
+		switch s := &all[i]; {
+		case s.path != "":
+			s.read = tail(c.path(s.path))
+		case len(s.command) > 0:
+			s.read = tool(s.command[0], s.command[1:]...)
+		}
 	}
 	return all
 }

@@ -210,11 +210,12 @@ func (c *copying) sendAll(file *os.File, sum hash.Hash, size int64) (sent int64,
 	}
 	from := &readable{c.ctx, io.LimitReader(file, size)}
 	buffer := make([]byte, pipe.MaxFrame)
+	to := pipe.FrameWriter{To: c.main}
 	for {
 		n, err := io.ReadFull(from, buffer)
 		if n > 0 {
 			sum.Write(buffer[:n])
-			if err := pipe.WriteFrame(c.main, pipe.FrameOutput, buffer[:n]); err != nil {
+			if err := to.Write(pipe.FrameOutput, buffer[:n]); err != nil {
 				return sent, &channelError{err}
 			}
 			sent += int64(n)

@@ -16,12 +16,13 @@ type Body struct {
 	from   io.ReaderAt
 	offset int64
 	size   int64
-	digest string // its Content-Digest
+	digest string // its Content-Digest; empty: of data, which not every way needs
+	data   []byte
 }
 
 // Bytes is a body that is in memory.
 func Bytes(kind string, data []byte) *Body {
-	return &Body{kind: kind, from: bytes.NewReader(data), size: int64(len(data)), digest: sign.ContentDigest(data)}
+	return &Body{kind: kind, from: bytes.NewReader(data), size: int64(len(data)), data: data}
 }
 
 // Section is a body of size bytes of a file, from offset on. It is read once here, for its digest, and once more for each time
@@ -80,8 +81,11 @@ func (b *Body) reader() io.Reader {
 
 // contentDigest is the Content-Digest to sign. A request without a body is signed like one with an empty body.
 func (b *Body) contentDigest() string {
-	if b == nil {
+	switch {
+	case b == nil:
 		return sign.ContentDigest(nil)
+	case b.digest == "":
+		return sign.ContentDigest(b.data)
 	}
 	return b.digest
 }

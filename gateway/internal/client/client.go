@@ -177,11 +177,11 @@ type answer struct {
 func take(r *http.Response) (*answer, error) {
 	defer r.Body.Close()
 	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	body, err := io.ReadAll(io.LimitReader(r.Body, longestAnswer))
-	if err != nil {
+	body := bytes.NewBuffer(make([]byte, 0, min(max(r.ContentLength, 0), 2*wire.MaxPiece)+bytes.MinRead)) // a piece is read into one buffer
+	if _, err := body.ReadFrom(io.LimitReader(r.Body, longestAnswer)); err != nil {
 		return nil, &brokenOff{err}
 	}
-	return &answer{status: r.StatusCode, kind: kind, host: r.Request.URL.Host, body: body}, nil
+	return &answer{status: r.StatusCode, kind: kind, host: r.Request.URL.Host, body: body.Bytes()}, nil
 }
 
 // brokenOff says that the gateway's answer had no end. Since the gateway was reached, no hint at the way to it is needed.
