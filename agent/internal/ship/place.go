@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"muster/agent/internal/disk"
+	"muster/agent/spool"
 	"muster/agent/wire"
 )
 
@@ -76,14 +77,15 @@ func (p *places) note(source string, at Place) {
 }
 
 // save writes the places until ctx ends, where they have changed.
-func (s *Shipper) save(ctx context.Context, p *places) {
+func (s *Shipper) save(ctx context.Context, p *places, box *spool.Spool) {
 	for ctx.Err() == nil {
-		s.store(p)
+		s.store(p, box)
 		sleep(ctx, saving)
 	}
 }
 
-func (s *Shipper) store(p *places) {
+// store writes the places. What was read up to them is on the disk before: else a power cut would lose lines that nobody reads again.
+func (s *Shipper) store(p *places, box *spool.Spool) {
 	p.mu.Lock()
 	dirty := p.dirty
 	p.dirty = false
@@ -92,7 +94,7 @@ func (s *Shipper) store(p *places) {
 	if !dirty || err != nil {
 		return
 	}
-	err = os.MkdirAll(s.path("."), 0o700)
+	err = errors.Join(os.MkdirAll(s.path("."), 0o700), box.Sync())
 	if err == nil {
 		err = disk.ReplaceSoon(s.path("state.json"), text, 0o600)
 	}

@@ -152,7 +152,7 @@ func (s *Shipper) ship(ctx context.Context, want *wire.LogShipping) {
 	for _, source := range want.Sources {
 		all.Go(func() { s.follow(ctx, source, box, places) })
 	}
-	all.Go(func() { s.save(ctx, places) })
+	all.Go(func() { s.save(ctx, places, box) })
 	all.Go(func() { (&sender{Shipper: s, box: box, rate: want.BytesPerSecond}).run(ctx) })
 	select {
 	case <-ctx.Done():
@@ -161,7 +161,8 @@ func (s *Shipper) ship(ctx context.Context, want *wire.LogShipping) {
 	cancel()
 	all.Wait()
 	if err := box.Close(); err != nil {
-		s.Logger.Warn("the last log lines may be lost with the power", "error", err)
+		s.Logger.Warn("the last log lines are read again, because they may not be on the disk", "error", err)
+		return
 	}
-	s.store(places)
+	s.store(places, box)
 }
