@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"crypto/tls"
-	"debug/elf"
-	"encoding/binary"
 	"encoding/hex"
 	"encoding/json"
 	"io"
@@ -18,6 +16,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/executable/executabletest"
 	"muster/gateway/internal/fleet"
 	"muster/store"
 )
@@ -62,17 +61,13 @@ func (r *released) command(args ...string) (code int, stdout, stderr string) {
 	return code, out.String(), errs.String()
 }
 
-// agent writes a file that is an agent as far as its head says.
+// agent writes a file that is an agent as far as its headers say.
 func (r *released) agent(text string) (file, digest string) {
 	r.t.Helper()
-	head := elf.Header64{Type: uint16(elf.ET_EXEC), Machine: uint16(elf.EM_X86_64), Version: uint32(elf.EV_CURRENT), Ehsize: 64}
-	copy(head.Ident[:], elf.ELFMAG+string([]byte{byte(elf.ELFCLASS64), byte(elf.ELFDATA2LSB), byte(elf.EV_CURRENT)}))
-	var content bytes.Buffer
-	r.must(binary.Write(&content, binary.LittleEndian, head))
-	content.WriteString(strings.Repeat(text, 20_000))
+	content := executabletest.Least("amd64", strings.Repeat(text, 20_000))
 	file = filepath.Join(r.t.TempDir(), "agent")
-	r.must(os.WriteFile(file, content.Bytes(), 0o600))
-	return file, programDigest(content.Bytes())
+	r.must(os.WriteFile(file, content, 0o600))
+	return file, programDigest(content)
 }
 
 func programDigest(content []byte) string {

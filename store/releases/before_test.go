@@ -102,8 +102,23 @@ func TestFinished(t *testing.T) {
 	wantError(t, r.ChangeRollout(ctx, all[0], releases.Done, nil), store.ErrConflict)
 }
 
-// TestAbortedAfterItsEnd: what finished and was aborted later is not gone back to, unless there is nothing else.
+// TestAbortedAfterItsEnd: what finished and was halted or aborted later is not gone back to, unless there is nothing else.
 func TestAbortedAfterItsEnd(t *testing.T) {
+	t.Run("halted", func(t *testing.T) {
+		r, _ := open(t)
+		for i, digest := range []string{"a", "b", "c"} {
+			must(t, r.AddRelease(t.Context(), release(digest)))
+			must(t, r.Point(t.Context(), releases.Step{Pointer: pointer("stable", digest, int64(i+1)), Last: int64(i),
+				Rollout: rollout("stable", digest, int64(i+1))}))
+			bring(t, r, releases.Done)
+			if digest == "b" {
+				bring(t, r, releases.Halted)
+			}
+		}
+		if got := channelOf(t, r); got.Previous != "a" {
+			t.Errorf("got %+v", got)
+		}
+	})
 	for name, c := range map[string]struct {
 		first, second string // before: that is aborted
 		want          string // what c goes back to

@@ -70,7 +70,7 @@ func (s *server) patchChannel(c *call, q client.Promotion) (any, error) {
 	return shownChannel(s.Releases.Point(c.r.Context(), name, p, c.caller.Actor))
 }
 
-// rollbackChannel goes back to the release before, at once unless the request asks for waves.
+// rollbackChannel goes back to the release before, or to the one that the request names, at once unless it asks for waves.
 func (s *server) rollbackChannel(c *call, q client.Promotion) (any, error) {
 	name, err := c.channel()
 	if err != nil {
@@ -81,6 +81,13 @@ func (s *server) rollbackChannel(c *call, q client.Promotion) (any, error) {
 		return nil, err
 	}
 	p := release.Promotion{Plan: plan, Pointer: q.Pointer, Seen: q.Seen}
+	if q.Digest != "" {
+		r, err := s.Releases.Release(c.r.Context(), q.Digest)
+		if err != nil {
+			return nil, err
+		}
+		p.Digest = r.Digest
+	}
 	return shownChannel(s.Releases.Rollback(c.r.Context(), name, p, c.caller.Actor))
 }
 

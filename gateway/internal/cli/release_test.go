@@ -27,7 +27,7 @@ func TestReleaseUsage(t *testing.T) {
 	for _, c := range []struct{ args, says, hint string }{
 		{"release push " + dir, "which version", "--version"},
 		{"release push " + dir + " --version 1", "no agent in", "muster-agent-linux-amd64"},
-		{"release push " + text + " --version 1", "is no program for Linux", "make build"},
+		{"release push " + text + " --version 1", "is no 64-bit ELF program", "make build"},
 		{"release push", "needs DIR|FILE", "muster release push"},
 		{"release promote x --now --canary 5%", "say how to wait", "--now"},
 		{"release promote x --soak soon", "--soak", "30m"},

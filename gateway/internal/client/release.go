@@ -52,7 +52,7 @@ func AllAtOnce() json.RawMessage { return json.RawMessage("null") }
 
 // Promotion points a channel at a release.
 type Promotion struct {
-	Digest  string          `json:"digest,omitempty"`  // digest or version; a rollback leaves it out
+	Digest  string          `json:"digest,omitempty"`  // digest or version; of a rollback: left out, it is the release before
 	Wave    json.RawMessage `json:"wave,omitempty"`    // Waves; left out: the usual ones; null: all nodes at once
 	Pointer json.RawMessage `json:"pointer,omitempty"` // signed by an operator; left out: the gateway signs
 	Seen    int64           `json:"seen,omitempty"`    // seq of the channel as the caller saw it: another one by now is refused
@@ -77,6 +77,8 @@ type Channel struct {
 	UpdatedBy string        `json:"updated_by"`
 	Expires   time.Time     `json:"expires"` // of its pointer
 	ToSign    string        `json:"to_sign"` // what an operator has to sign so that it goes on; empty: nothing
+	// Note is in the answer to a change alone: what it ended, or why it changed nothing, for a person.
+	Note string `json:"note,omitempty"`
 }
 
 // RolloutCounts are how many nodes of a channel stand where.

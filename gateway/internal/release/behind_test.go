@@ -221,7 +221,7 @@ func TestAheadLongAfterRestore(t *testing.T) {
 	}
 	h.nodes["liar"].obeyed = 1 << 62
 	h.look()
-	if c := h.point(sum("v1"), nil); c.Sequence != 9 {
+	if c := h.point(sum("v1"), waves()); c.Sequence != 9 {
 		t.Errorf("promoted under %d: what is too far counts", c.Sequence)
 	}
 	payload, err := h.Unsigned(t.Context(), wire.DefaultChannel, sum("v1"))

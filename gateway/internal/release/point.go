@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
 
 	"muster/agent/wire"
@@ -15,7 +16,8 @@ import (
 // again is how often a change is tried when another one took the number.
 const again = 5
 
-// Point points a channel at a release. The earlier rollout of the channel ends.
+// Point points a channel at a release. The earlier rollout of the channel ends, and the answer and the event say so. What is under way
+// already is not begun anew.
 func (d *Desk) Point(ctx context.Context, name string, p Promotion, by store.Actor) (Channel, error) {
 	if p.Digest == "" {
 		return Channel{}, noRelease("")
@@ -27,10 +29,30 @@ func (d *Desk) Point(ctx context.Context, name string, p Promotion, by store.Act
 	if p.Plan != nil {
 		plan = *p.Plan
 	}
+	if c, same := d.underWay(name, p, plan); same {
+		return c, nil
+	}
 	return d.point(ctx, name, step{digest: p.Digest, plan: &plan, pointer: p.Pointer, kind: "channel.pointed", seen: p.Seen}, by)
 }
 
-// Rollback points a channel at the release before the present one. Digest of the promotion is not read.
+// underWay finds the rollout that a promotion would begin, where it runs already. One that needs its new number is begun anew: nodes have
+// failed and shall try again, have obeyed higher numbers, or its pointer has to be signed again.
+func (d *Desk) underWay(name string, p Promotion, plan Plan) (Channel, bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.channels[name]
+	if c == nil || c.rollout == nil || c.rollout.State != releases.Running || c.rollout.Digest != p.Digest || c.Digest != p.Digest ||
+		len(p.Pointer) > 0 || p.Seen != 0 && p.Seen != c.Sequence || !c.plan.Same(plan) {
+		return Channel{}, false
+	}
+	out, _ := d.view(c)
+	out.Note = "the rollout runs already with these waves: nothing was changed"
+	above := d.hears(c) || c.claimed > c.Last
+	return out, !above && !c.behind() && out.Sign == "" && out.Counts.Failed+out.Counts.Silent+out.Counts.Late == 0
+}
+
+// Rollback points a channel at the release before the present one, or at one that the promotion names. A release that the channel was taken
+// back from, or whose rollout was stopped, has to be named.
 func (d *Desk) Rollback(ctx context.Context, name string, p Promotion, by store.Actor) (Channel, error) {
 	if err := d.ready(ctx); err != nil {
 		return Channel{}, err
@@ -39,12 +61,14 @@ func (d *Desk) Rollback(ctx context.Context, name string, p Promotion, by store.
 	if p.Plan != nil {
 		plan = *p.Plan
 	}
-	return d.point(ctx, name, step{plan: &plan, pointer: p.Pointer, kind: "channel.rolled_back", seen: p.Seen}, by)
+	way := step{digest: p.Digest, back: true, plan: &plan, pointer: p.Pointer, kind: "channel.rolled_back", seen: p.Seen}
+	return d.point(ctx, name, way, by)
 }
 
 // step is a change of what a channel points at.
 type step struct {
 	digest  string // "": the release before
+	back    bool   // it is a way back: the plan says what it leaves
 	plan    *Plan  // nil: no rollout begins
 	pointer []byte
 	kind    string // of the event
@@ -63,12 +87,31 @@ func (d *Desk) point(ctx context.Context, name string, s step, by store.Actor) (
 	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
+	ended := d.ended(name)
+	if s.why == "" {
+		s.why = ended
+	}
 	p, err := d.step(ctx, name, s, by)
 	if err != nil {
 		return Channel{}, err
 	}
 	d.attach(ctx, p)
-	return d.channel(name)
+	c, err := d.channel(name)
+	c.Note = ended
+	return c, err
+}
+
+// ended says which open rollout of a channel a change ends; "": none.
+func (d *Desk) ended(name string) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	c := d.channels[name]
+	if c == nil || c.rollout == nil || c.rollout.EndedAt != nil || c.waves.Count() == 0 {
+		return ""
+	}
+	o := c.rollout
+	return fmt.Sprintf("this ended the rollout of %s, which was %s in wave %d of %d", d.releases[o.Digest].Version, o.State, o.Wave+1,
+		c.waves.Count())
 }
 
 // step signs the channel's next pointer, and stores it. Where another process took the number first, it tries again with the next one. The
@@ -82,11 +125,14 @@ func (d *Desk) step(ctx context.Context, name string, s step, by store.Actor) (r
 			return p, err
 		}
 		r, last, err := d.wanted(name, s.digest)
+		if err == nil && s.back && s.digest == "" && d.channels[name].plan.Leaves == r.Digest {
+			err = takenBack(name, r)
+		}
 		want := d.next(name, r, last+1)
 		stored := d.last(name)
-		if s.digest == "" && s.plan != nil && err == nil {
+		if s.back && err == nil {
 			back := *s.plan
-			back.Leaves = d.channels[name].Digest
+			back.Leaves = d.channels[name].Digest // a way back without a channel is refused above
 			s.plan = &back
 		}
 		d.mu.Unlock()
@@ -104,6 +150,13 @@ func (d *Desk) step(ctx context.Context, name string, s step, by store.Actor) (r
 			return p, err
 		}
 	}
+}
+
+// takenBack refuses a second way back, which would go forward again.
+func takenBack(name string, r releases.Release) error {
+	return wire.Refuse(wire.CodeIllegalMove, "the release before on the channel "+name+" is "+r.Version+
+		", which the channel was taken back from",
+		"to have it on all nodes all the same: muster release rollback --channel "+name+" --digest "+r.Digest)
 }
 
 // stillAt refuses what somebody decided who saw the channel before its last change. c may be nil: nobody has pointed the channel yet.

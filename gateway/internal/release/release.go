@@ -50,7 +50,7 @@ type Addition struct {
 
 // Promotion points a channel at a release.
 type Promotion struct {
-	Digest  string
+	Digest  string // of a way back: "" is the release before
 	Plan    *Plan  // nil: all nodes at once
 	Pointer []byte // a signed envelope, where an operator signs; nil: the gateway signs
 	Seen    int64  // number of the pointer that the caller saw: another one by now is refused; 0: whatever it is
@@ -79,6 +79,7 @@ type Channel struct {
 	NextAt   *time.Time // when the next wave begins; nil: it is not known, or there is none
 	Counts   Counts
 	Sign     string // what an operator has to sign so that the channel goes on; "": nothing
+	Note     string // what this change ended, or why it changed nothing, for a person; "": there is nothing to say
 }
 
 // Counts are how many nodes of a channel stand where.

@@ -11,13 +11,14 @@ import (
 	"muster/store/releases"
 )
 
-// Pause lets nobody in until Resume.
+// Pause lets nobody in until Resume. A rollout that is paused already stays as it is.
 func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (Channel, error) {
-	return d.turn(ctx, name, turn{from: []string{releases.Running}, kind: "rollout.paused", change: func(v rollout.View) rollout.Outcome {
+	pause := func(v rollout.View) rollout.Outcome {
 		v.Rollout.State = releases.Paused
 		v.Rollout.Why = "paused by " + by.Name
 		return rollout.Outcome{Rollout: v.Rollout}
-	}}, by)
+	}
+	return d.turn(ctx, name, turn{to: releases.Paused, from: []string{releases.Running}, kind: "rollout.paused", change: pause}, by)
 }
 
 // Resume goes on, and accepts the nodes that have failed so far. Where a restore has left the channel behind its nodes, it orders the
@@ -27,7 +28,7 @@ func (d *Desk) Resume(ctx context.Context, name string, by store.Actor) (Channel
 		return c, err
 	}
 	from := []string{releases.Paused, releases.Halted}
-	return d.turn(ctx, name, turn{from: from, kind: "rollout.resumed", security: true, change: rollout.Resume}, by)
+	return d.turn(ctx, name, turn{to: releases.Running, from: from, kind: "rollout.resumed", security: true, change: rollout.Resume}, by)
 }
 
 // catchUp orders the release of a channel again that is behind its nodes. Any other channel it leaves alone, and gives none.
@@ -83,6 +84,7 @@ func (d *Desk) nothingBefore(name string) string {
 
 // turn is what a person does to an open rollout.
 type turn struct {
+	to       string   // the state that it makes: where the rollout is there already, nothing changes; "": it can be done once
 	from     []string // the states in which it can be done
 	kind     string   // of the event
 	security bool
@@ -102,6 +104,12 @@ func (d *Desk) turn(ctx context.Context, name string, t turn, by store.Actor) (C
 	if c == nil {
 		d.mu.Unlock()
 		return Channel{}, noChannel(name)
+	}
+	if c.rollout != nil && c.rollout.State == t.to && c.halting == nil {
+		out, _ := d.view(c)
+		d.mu.Unlock()
+		out.Note = "the rollout was " + t.to + " already: nothing was changed"
+		return out, nil
 	}
 	if err := c.can(t); err != nil {
 		d.mu.Unlock()

@@ -3,6 +3,8 @@ package release_test
 import (
 	"context"
 	"errors"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -32,9 +34,9 @@ func TestTurns(t *testing.T) {
 		},
 	}
 	for state, want := range map[string]map[string]string{
-		releases.Running: {"pause": releases.Paused, "resume": "", "abort": releases.Aborted, "point": releases.Running,
+		releases.Running: {"pause": releases.Paused, "resume": releases.Running, "abort": releases.Aborted, "point": releases.Running,
 			"rollback": releases.Running},
-		releases.Paused: {"pause": "", "resume": releases.Running, "abort": releases.Aborted, "point": releases.Running,
+		releases.Paused: {"pause": releases.Paused, "resume": releases.Running, "abort": releases.Aborted, "point": releases.Running,
 			"rollback": releases.Running},
 		releases.Halted: {"pause": "", "resume": releases.Running, "abort": releases.Aborted, "point": releases.Running,
 			"rollback": releases.Running},
@@ -276,4 +278,69 @@ func TestHeldByRollout(t *testing.T) {
 	_, err = h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator)
 	must(t, err)
 	held("the rollout is aborted")
+}
+
+// TestAgain: what is asked for twice changes nothing the second time, records nothing, and says so. What a promotion ends is told.
+func TestAgain(t *testing.T) {
+	h := finished(t, names(4)...)
+	v2 := h.release("v2")
+	first := h.point(v2, waves())
+	h.look()
+	steps := []struct {
+		kind string // of the event
+		do   func() (release.Channel, error)
+	}{
+		{"channel.pointed", func() (release.Channel, error) {
+			return h.Point(t.Context(), wire.DefaultChannel, release.Promotion{Digest: v2, Plan: waves()}, operator)
+		}},
+		{"rollout.paused", func() (release.Channel, error) { return h.Pause(t.Context(), wire.DefaultChannel, operator) }},
+		{"rollout.resumed", func() (release.Channel, error) { return h.Resume(t.Context(), wire.DefaultChannel, operator) }},
+	}
+	for _, s := range steps {
+		_, err := s.do()
+		must(t, err)
+		before := len(h.events(s.kind))
+		c, err := s.do()
+		if err != nil || c.Sequence != first.Sequence || !strings.Contains(c.Note, "nothing was changed") || len(h.events(s.kind)) != before {
+			t.Errorf("%s again: %+v, %v", s.kind, c, err)
+		}
+	}
+	other := waves()
+	other.SoakSeconds++
+	c := h.point(v2, other)
+	const want = "this ended the rollout of v2, which was running in wave 1 of "
+	told := slices.ContainsFunc(h.events("channel.pointed"), func(e store.Event) bool { return e.Detail["why"] == c.Note })
+	if c.Sequence != first.Sequence+1 || !strings.HasPrefix(c.Note, want) || !told {
+		t.Errorf("other waves: %+v, %+v", c, h.events("channel.pointed"))
+	}
+}
+
+// TestBackOnce: a second way back does not go forward to what the channel was taken back from, unless that is named.
+func TestBackOnce(t *testing.T) {
+	h := finished(t, names(4)...)
+	v2 := h.release("v2")
+	h.point(v2, nil)
+	for name := range h.look() {
+		h.install(name, "v2")
+	}
+	h.look()
+	h.state(releases.Done)
+	back := func(digest string) (release.Channel, error) {
+		return h.Rollback(t.Context(), wire.DefaultChannel, release.Promotion{Digest: digest}, operator)
+	}
+	c, err := back("")
+	if err != nil || c.Digest != sum("v1") {
+		t.Fatalf("got %+v, %v", c, err)
+	}
+	_, err = back("")
+	wantCode(t, err, wire.CodeIllegalMove)
+	if !strings.Contains(err.Error(), "v2, which the channel was taken back from") {
+		t.Error(err)
+	}
+	if c, err = back(v2); err != nil || c.Digest != v2 {
+		t.Errorf("by its name: %+v, %v", c, err)
+	}
+	if c, err = h.Abort(t.Context(), wire.DefaultChannel, release.Promotion{}, operator); err != nil || c.Digest != sum("v1") {
+		t.Errorf("aborted: %+v, %v", c, err)
+	}
 }

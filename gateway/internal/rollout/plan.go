@@ -3,6 +3,7 @@ package rollout
 import (
 	"encoding/json"
 	"fmt"
+	"reflect"
 	"strconv"
 	"strings"
 	"time"
@@ -34,6 +35,13 @@ func WayBack() Plan { return Plan{Steps: []string{"100%"}, MaxFailed: "100%"} }
 func (p Plan) Together() bool {
 	w, err := p.Read()
 	return err == nil && !w.canary && w.Count() == 1
+}
+
+// Same tells whether two plans let nodes in alike, however they are written. What a way back leaves does not count.
+func (p Plan) Same(other Plan) bool {
+	a, err := p.Read()
+	b, failed := other.Read()
+	return err == nil && failed == nil && reflect.DeepEqual(a, b)
 }
 
 // Bounds of a plan.

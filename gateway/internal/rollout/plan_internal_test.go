@@ -5,6 +5,19 @@ import (
 	"testing"
 )
 
+// TestSame: plans are the same that let nodes in alike, however they are written.
+func TestSame(t *testing.T) {
+	plan := DefaultPlan()
+	short, back, other, bad := plan, plan, plan, plan
+	short.Steps = nil
+	back.Leaves = "sha256:x"
+	other.SoakSeconds = 1
+	bad.MaxFailed = "many"
+	if !plan.Same(short) || !plan.Same(back) || plan.Same(other) || plan.Same(bad) || plan.Same(AllAtOnce()) {
+		t.Error("what is the same is not known")
+	}
+}
+
 func TestPlan(t *testing.T) {
 	for name, c := range map[string]struct {
 		plan  Plan

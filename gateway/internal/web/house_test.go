@@ -261,7 +261,8 @@ func (h *house) release(version string) string {
 	h.must(err)
 	all, err := releases.New(h.store.Records()).Releases(h.t.Context())
 	h.must(err)
-	return all[0].Digest
+	at := slices.IndexFunc(all, func(r releases.Release) bool { return r.Version == version }) // two of one moment are in no order
+	return all[at].Digest
 }
 
 // node is what the database has of one.

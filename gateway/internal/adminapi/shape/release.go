@@ -25,7 +25,7 @@ func Channel(c release.Channel) client.Channel {
 	return client.Channel{
 		Channel: c.Channel.Channel, Digest: c.Digest, Version: c.Version, Previous: c.Previous, Sequence: c.Sequence, SignedBy: c.SignedBy,
 		State: c.State, Why: c.Why, Wave: c.Wave, Waves: c.Waves, NextAt: c.NextAt, Counts: client.RolloutCounts(c.Counts),
-		UpdatedAt: c.UpdatedAt, UpdatedBy: c.UpdatedBy, Expires: c.Expires, ToSign: c.Sign,
+		UpdatedAt: c.UpdatedAt, UpdatedBy: c.UpdatedBy, Expires: c.Expires, ToSign: c.Sign, Note: c.Note,
 	}
 }
 

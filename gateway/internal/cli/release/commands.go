@@ -62,15 +62,17 @@ func channelCommands() []cli.Command {
 		{Name: "release promote", Args: "DIGEST|VERSION", Least: 1, Most: 1, Flags: ways(), Run: releasePromote, Says: nowText(),
 			Summary: "point a channel at a release, and let its nodes have it",
 			Text: nameText + " " + channelText + "\n\n" + wavesHelp + " The rollout stops by itself where a canary goes back, or where too " +
-				"many nodes of a wave fail or fall silent. It asks first unless --yes is given.\n\n" + keyText,
+				"many nodes of a wave fail or fall silent. A promotion ends the rollout before it, and says so; the same one again changes " +
+				"nothing while it runs well. It asks first unless --yes is given.\n\n" + keyText,
 			Examples: []string{"muster release promote 0.4.0 --channel stable",
 				"muster release promote 0.4.0 --canary 5% --steps 25%,100% --soak 30m --max-failed 2%",
 				"muster release promote 0.4.0 --now --yes --watch", "muster release promote 0.4.0 --key /media/usb/release.key"}},
-		{Name: "release rollback", Flags: ways(), Run: releaseRollback, Says: nowText(),
+		{Name: "release rollback", Flags: append(ways(), "digest"), Run: releaseRollback, Says: nowText(),
 			Summary: "point a channel at the release before the present one",
 			Text: channelText + " All nodes get it at once, unless flags ask for waves. It is a new number on the old digest, so nodes obey it. " +
-				"It asks first unless --yes is given.\n\n" + keyText,
-			Examples: []string{"muster release rollback --channel stable"}},
+				"It says from which release to which it goes, and asks first unless --yes is given. It does not go forward again to a release " +
+				"that the channel was taken back from: --digest names that one, or any other.\n\n" + keyText,
+			Examples: []string{"muster release rollback --channel stable", "muster release rollback --channel stable --digest 0.3.0"}},
 		{Name: "release status", Flags: []string{"channel", "watch", "output"}, Run: releaseStatus,
 			Summary: "show where a rollout stands, and why",
 			Text: "With each node that waits or has failed, the reason, and the last lines of a version that a node went back from; -o wide has " +
@@ -79,14 +81,16 @@ func channelCommands() []cli.Command {
 			Examples: []string{"muster release status", "muster release status --channel stable --watch",
 				"muster release status --channel stable -o json"}},
 		{Name: "release pause", Flags: []string{"channel", "output"}, Run: releasePause, Summary: "let no further node in until release resume",
-			Says: nowText(), Text: channelText + " Nodes that were let in go on.", Examples: []string{"muster release pause"}},
+			Says: nowText(), Text: channelText + " Nodes that were let in go on. A rollout that is paused already stays so.",
+			Examples: []string{"muster release pause"}},
 		{Name: "release resume", Flags: []string{"channel", "output"}, Run: releaseResume,
 			Summary: "go on with a rollout that is paused or halted", Says: nowText(),
 			Text:     channelText + " The nodes that have failed so far do not count any more.",
 			Examples: []string{"muster release resume"}},
 		{Name: "release abort", Flags: []string{"channel", "key", "pointer", "yes", "output"}, Run: releaseAbort, Says: nowText(),
 			Summary: "end a rollout, and take its nodes back",
-			Text: channelText + " Nobody new is let in, and the nodes that have the release get the one before. It asks first unless --yes is " +
+			Text: channelText + " Nobody new is let in, and the nodes that have the release get the one before. Where no release came before, " +
+				"they keep it until a good one is promoted. It asks first unless --yes is " +
 				"given.\n\n" + keyText, Examples: []string{"muster release abort --channel stable"}},
 		{Name: "release sign", Args: "[FILE]", Most: 1, Flags: []string{"channel", "digest", "key"}, Run: releaseSign,
 			Says:    map[string]string{"digest": "the release that the channel shall point at"},
@@ -105,7 +109,8 @@ func pinCommands() []cli.Command {
 			Run:     releasePin,
 			Says:    map[string]string{"digest": "a release of their own", "channel": "the nodes' channel, where an operator signs"},
 			Summary: "keep nodes from following their channel",
-			Text:    "Without --digest they stay where they are. " + nameText + " " + cli.AskText + "\n\n" + keyText,
+			Text: "Without --digest they stay where they are. With it they get a pointer of their own, which takes the channel's next number: the " +
+				"numbers of a channel only rise, and need not follow each other. " + nameText + " " + cli.AskText + "\n\n" + keyText,
 			Examples: []string{"muster release pin gpu-1", "muster release pin -l tier=lab --digest 0.4.0-rc1",
 				"muster release unpin gpu-1"}},
 		{Name: "release unpin", Args: "NODE...", Most: -1, Flags: []string{"selector", "channel", "key", "pointer", "yes"},

@@ -42,20 +42,40 @@ func releasePromote(ctx context.Context, s *cli.Session) error {
 	})
 }
 
-// releaseRollback points a channel at the release before the present one, at once unless waves are asked for.
+// releaseRollback points a channel at the release before the present one, or at the one of --digest, at once unless waves are asked for.
 func releaseRollback(ctx context.Context, s *cli.Session) error {
 	wave, err := wavesOf(s, client.AllAtOnce())
 	if err != nil {
 		return err
 	}
 	return move(ctx, s, wave, func(c *client.Client, now client.Channel) (order, error) {
-		before, err := previous(ctx, c, now)
-		return order{verb: "take the channel " + now.Channel + " back to", release: before, when: wavesText(wave) + noWindow, do: c.RollBack}, err
+		before, err := wayBack(ctx, c, now, s.Flags.Text("digest"))
+		if err != nil {
+			return order{}, err
+		}
+		way := fmt.Sprintf("%s (%s) to", now.Version, short(now.Digest))
+		fmt.Fprintf(s.Stderr, "The channel %s goes from %s %s (%s).\n", now.Channel, screen.Printable(way), screen.Printable(before.Version),
+			short(before.Digest))
+		return order{verb: "take the channel " + now.Channel + " from " + way, release: before, when: wavesText(wave) + noWindow,
+			do: func(ctx context.Context, channel string, p client.Promotion) (client.Channel, error) {
+				if s.Flags.Text("digest") == "" {
+					p.Digest = "" // the gateway knows whether the release before is good to go back to
+				}
+				return c.RollBack(ctx, channel, p)
+			}}, nil
 	})
 }
 
 // noWindow says what holds nobody back who goes back.
 const noWindow = " Maintenance windows do not hold them back."
+
+// wayBack is the release that a channel goes back to: the one before, or the one that a person has named.
+func wayBack(ctx context.Context, c *client.Client, now client.Channel, to string) (client.Release, error) {
+	if to == "" {
+		return previous(ctx, c, now)
+	}
+	return c.Release(ctx, to)
+}
 
 // previous is the release that a channel would go back to.
 func previous(ctx context.Context, c *client.Client, now client.Channel) (client.Release, error) {
@@ -101,13 +121,10 @@ func move(ctx context.Context, s *cli.Session, wave json.RawMessage, plan func(*
 	if err != nil {
 		return err
 	}
-	after, err := o.do(ctx, name, client.Promotion{Digest: o.release.Digest, Wave: wave, Pointer: pointer})
+	after, err := o.do(ctx, name, client.Promotion{Digest: o.release.Digest, Wave: wave, Pointer: pointer,
+		Seen: now.Sequence})
 	if err != nil {
 		return wanted(err, name, o.release.Digest)
-	}
-	if open(now) && after.Sequence > now.Sequence {
-		fmt.Fprintf(s.Stderr, "This ended the rollout of %s, which was %s in wave %s; its waves do not count any more.\n",
-			screen.Printable(now.Version), now.State, waveOf(now))
 	}
 	watch, err := s.Flags.Bool("watch")
 	if err != nil {
@@ -160,6 +177,9 @@ func open(now client.Channel) bool {
 func said(s *cli.Session, now client.Channel, format string) error {
 	if format == cli.FormatJSON {
 		return s.WriteJSON(now)
+	}
+	if now.Note != "" {
+		fmt.Fprintf(s.Stderr, "Note: %s.\n", screen.Printable(now.Note))
 	}
 	s.Printf("The channel %s points at %s (%s), number %d. %s\n", now.Channel, now.Version, short(now.Digest), now.Sequence, progressOf(now))
 	if now.State == stateRunning {
