@@ -24,9 +24,10 @@ type Price struct {
 }
 
 // Sums sums the days of a time, those included on which it begins and ends. nodes says which nodes count. The days are read one by one, so
-// that a year of a large fleet needs the memory of its sums.
+// that a year of a large fleet needs the memory of its sums. No more days are read than are kept.
 func (d *Desk) Sums(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*Sum, error) {
-	days, err := d.Records.Days(ctx, costs.DayOf(from), costs.DayOf(to))
+	last := min(costs.DayOf(to), costs.DayOf(d.Now()))
+	days, err := d.Records.Days(ctx, max(costs.DayOf(from), last-keptDays), last)
 	if err != nil {
 		return nil, err
 	}
