@@ -114,13 +114,13 @@ func (p *picture) gpuLines(g *glance.Node, room int) []string {
 	wide := p.gpuBar()
 	healths := len("STATE")
 	for i := range g.GPUs {
-		healths = max(healths, min(screen.Width(p.health(&g.GPUs[i])), mostHealth))
+		healths = max(healths, min(screen.Width(p.health(g, &g.GPUs[i])), mostHealth))
 	}
 	header := fmt.Sprintf("%3s %-*s %-*s %*s %5s %11s  %-*s  MODEL", "GPU", wide+5, "UTIL", wide+5, "MEMORY", memoryWidth, "USED/TOTAL",
 		"TEMP", "POWER/LIMIT", healths, "STATE")
 	lines := []string{p.paint(codeStrong, p.cut(header, p.size.Columns))}
 	for i := from; i < to; i++ {
-		lines = append(lines, p.gpuLine(&g.GPUs[i], wide, healths))
+		lines = append(lines, p.gpuLine(g, &g.GPUs[i], wide, healths))
 	}
 	if n := missing(g); n > 0 && to == len(g.GPUs) {
 		lines = append(lines, p.paint(codeRed, p.cut(fmt.Sprintf("%d GPUs should be here: %d missing", *g.GPUsExpected, n), p.size.Columns)))
@@ -148,25 +148,46 @@ func (p *picture) gpuBar() int {
 	return max(4, min((p.size.Columns-60)/3, 40))
 }
 
+// ails names what is wrong with a GPU, in the agent's words and by the rules that found it, with the worst severity of these.
+func ails(n *glance.Node, g *glance.GPU) (words []string, severity string) {
+	words = slices.Clone(g.Health)
+	if len(words) > 0 {
+		severity = wire.SeveritySevere
+	}
+	for _, f := range n.Findings {
+		if f.GPU != g.UUID || f.GPU == "" || f.Severity == wire.SeverityNote {
+			continue
+		}
+		if !slices.Contains(words, f.Rule) {
+			words = append(words, f.Rule)
+		}
+		if severity != wire.SeveritySevere {
+			severity = f.Severity
+		}
+	}
+	return words, severity
+}
+
 // health is what a GPU is: ill, idle, or well.
-func (p *picture) health(g *glance.GPU) string {
+func (p *picture) health(n *glance.Node, g *glance.GPU) string {
+	words, _ := ails(n, g)
 	switch {
-	case len(g.Health) > 0:
-		return p.safe(strings.Join(g.Health, ", "))
+	case len(words) > 0:
+		return p.safe(strings.Join(words, ", "))
 	case g.IdleSince != nil:
 		return "idle " + p.since(g.IdleSince)
 	}
 	return "well"
 }
 
-func (p *picture) gpuLine(g *glance.GPU, wide, healths int) string {
+func (p *picture) gpuLine(n *glance.Node, g *glance.GPU, wide, healths int) string {
 	code := ""
-	if len(g.Health) > 0 {
-		code = codeRed
+	if _, severity := ails(n, g); severity != "" {
+		code = severityCode(severity)
 	}
 	power := watts(g.PowerWatts) + "/" + watts(g.PowerLimitWatts)
 	tail := fmt.Sprintf(" %*s %5s %11s  %s  %s", memoryWidth, used(g), celsius(g.TemperatureCelsius), power,
-		p.fit(p.health(g), healths), p.safe(g.Name))
+		p.fit(p.health(n, g), healths), p.safe(g.Name))
 	width := 3 + 1 + 2*(wide+5) + 1
 	if width > p.size.Columns {
 		return p.cut(fmt.Sprintf("%3d", g.Index)+tail, p.size.Columns)

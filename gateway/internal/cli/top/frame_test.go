@@ -47,7 +47,9 @@ func someFleet() []glance.Node {
 		GPUs: gpus(3, "NVIDIA A100-SXM4-80GB", ramp), GPUsExpected: some(4), Findings: []glance.Finding{
 			{Rule: "gpu_fault", Severity: glance.SeveritySevere, Since: noon().Add(-3 * time.Hour), Text: "GPU 1 has left the bus.",
 				Next: "Restart the machine.", Topic: "gpus"},
-			{Rule: "disk_full", Severity: glance.SeverityWarn, Since: noon().Add(-time.Hour), Text: "The disk is 96 % full.", Next: "Make room."}}}
+			{Rule: "disk_full", Severity: glance.SeverityWarn, Since: noon().Add(-time.Hour), Text: "The disk is 96 % full.", Next: "Make room."},
+			{Rule: "gpu_hot", Severity: glance.SeverityWarn, GPU: "GPU-0", Since: noon().Add(-time.Hour), Text: "GPU 0 is at 93 °C.",
+				Next: "Look at its fans."}}}
 	ill.GPUs[1].Health = []string{"fallen_off_bus"}
 	ill.GPUs[2].UtilizationPercent = nil
 	stale := glance.Node{ID: "3", Name: "desk", Tenant: "platform", State: "active", Status: "stale", LastSeen: ago(5 * time.Hour),
