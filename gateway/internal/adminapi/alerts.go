@@ -85,7 +85,8 @@ func (s *server) setReceiver(c *call, q client.AlertReceiverRequest) (any, error
 		return nil, err
 	}
 	secret, err := s.Alerts.SetReceiver(c.r.Context(), alert.Request{Name: name, Kind: q.Kind, URL: q.URL, Token: q.Token,
-		Selector: q.Selector, Tenant: q.Tenant, Causes: q.Causes, Severity: q.Severity, Priority: q.Priority}, c.caller.Actor)
+		Selector: q.Selector, Tenant: q.Tenant, Causes: q.Causes, Severity: q.Severity, Priority: q.Priority,
+		Replace: q.Replace}, c.caller.Actor)
 	if err != nil {
 		return nil, err
 	}

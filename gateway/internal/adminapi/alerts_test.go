@@ -121,12 +121,13 @@ func TestAlertReceivers(t *testing.T) {
 		answer, want       int
 		holds              string
 	}{
-		{"PUT", "alert-receivers/ops", `{"kind":"webhook"}`, 200, 200, `"kind":"webhook"`},
+		{"PUT", "alert-receivers/ops", `{"kind":"webhook"}`, 200, 409, "--replace"},
+		{"PUT", "alert-receivers/ops", `{"kind":"webhook","replace":true}`, 200, 200, `"kind":"webhook"`},
 		{"GET", "alert-receivers", "", 200, 200, `"causes":[]`},
 		{"POST", "alert-receivers/ops/test", "", 200, 200, `"delivered":true,"status":200`},
 		{"POST", "alert-receivers/ops/test", "", 500, 200, `"delivered":false,"status":500`},
 		{"POST", "alert-receivers/none/test", "", 200, 404, "there is no receiver none"},
-		{"PUT", "alert-receivers/ops", `{"kind":"pigeon"}`, 200, 400, "no kind of receiver"},
+		{"PUT", "alert-receivers/ops", `{"kind":"pigeon","replace":true}`, 200, 400, "no kind of receiver"},
 		{"PUT", "alert-receivers/ops", `{"kind":"webhook","selector":"a=msa_abcdefgh1234_abcdefghijklmnopqrstuvwxyz"}`, 200, 400, ""},
 		{"DELETE", "alert-receivers/ops?x=1", "", 200, 400, ""},
 		{"DELETE", "alert-receivers/ops", "", 200, 200, "deleted"},

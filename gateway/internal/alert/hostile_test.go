@@ -171,7 +171,7 @@ func TestChangeWhileTold(t *testing.T) {
 		}
 	})
 	for range 100 {
-		if _, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook}, h.by); err != nil {
+		if _, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, Replace: true}, h.by); err != nil {
 			t.Error(err)
 		}
 	}

@@ -68,6 +68,7 @@ type Request struct {
 	Causes     []string
 	Severity   string
 	Priority   int
+	Replace    bool // a receiver of this name is changed; else it is refused
 }
 
 // target is where a receiver's requests go. All of it is sealed.
@@ -133,7 +134,7 @@ func (d *Desk) readReceivers(ctx context.Context) error {
 	return nil
 }
 
-// SetReceiver stores a receiver in the place of the one before. For a new webhook it returns the secret that signs what it gets.
+// SetReceiver stores a receiver, with Replace in the place of the one before. For a new webhook it returns the secret that signs what it gets.
 func (d *Desk) SetReceiver(ctx context.Context, q Request, by store.Actor) (secret string, err error) {
 	d.mu.Lock()
 	before := d.receivers[q.Name]
@@ -143,6 +144,10 @@ func (d *Desk) SetReceiver(ctx context.Context, q Request, by store.Actor) (secr
 		contact = before.contact // what it is told just now changes this
 	}
 	d.mu.Unlock()
+	if before != nil && !q.Replace {
+		return "", wire.Refuse(wire.CodeNameInUse, fmt.Sprintf("there is a receiver %s already", q.Name),
+			"choose another name, or change it: muster alert receiver add "+q.Name+" --replace, with all that it is to get")
+	}
 	if before == nil && many >= mostReceivers {
 		return "", badReceiver(fmt.Sprintf("there are %d receivers already", many), "remove one: muster alert receiver rm NAME")
 	}

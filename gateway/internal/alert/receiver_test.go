@@ -75,7 +75,7 @@ func TestTLS(t *testing.T) {
 		t.Errorf("%+v, error %v", tried, err)
 	}
 	elsewhere := strings.Replace(server.URL, "127.0.0.1", "localhost", 1)
-	_, err = h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindSlack, URL: elsewhere}, h.by)
+	_, err = h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindSlack, URL: elsewhere, Replace: true}, h.by)
 	h.must(err)
 	if tried, err = h.desk.Test(t.Context(), "ops", h.by); err != nil || !strings.Contains(tried.Error, "for another name") {
 		t.Errorf("%+v, error %v", tried, err)
@@ -136,7 +136,11 @@ func TestChange(t *testing.T) {
 	k, other := newHook(t), newHook(t)
 	first, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, URL: k.URL, Token: "tk"}, h.by)
 	h.must(err)
-	again, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, Severity: wire.SeverityWarn}, h.by)
+	if _, err = h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindSlack, URL: other.URL}, h.by); err == nil ||
+		!strings.Contains(err.Error(), "there is a receiver ops already") {
+		t.Errorf("replaced without a question: %v", err)
+	}
+	again, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, Severity: wire.SeverityWarn, Replace: true}, h.by)
 	h.must(err)
 	h.open()
 	stale(n)
@@ -146,7 +150,7 @@ func TestChange(t *testing.T) {
 		t.Fatalf("%q, %v", again, all)
 	}
 	checkSignature(t, first, all[0])
-	_, err = h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, URL: other.URL}, h.by)
+	_, err = h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, URL: other.URL, Replace: true}, h.by)
 	h.must(err)
 	h.back(n)
 	h.pass(2 * time.Minute)

@@ -50,7 +50,7 @@ func TestAlert(t *testing.T) {
 		out, says string
 	}{
 		{"alert ls", 0, "severe    identity_conflict  0s     firing  two machines use the identity of gpu-7\n", ""},
-		{"alert ls --cause node_stale", 0, "", "nothing is wrong"},
+		{"alert ls --cause node_stale", 0, "", "no alert fires; "},
 		{"alert ls --all=perhaps", 2, "", ""},
 		{"alert show " + id, 0, "two machines use the identity of gpu-7", ""},
 		{"alert show " + id + " -o json", 0, `"cause":"identity_conflict"`, ""},
@@ -68,7 +68,8 @@ func TestAlert(t *testing.T) {
 		{"alert receiver add ops --kind webhook --file /none", 1, "", "read the URL"},
 		{"alert receiver add ops --kind webhook --cause node_stale,gpus_missing --severity warn -l tier=lab --tenant platform --file " + file,
 			0, "This secret signs what it gets. It is shown this once:\n\n  whs_", ""},
-		{"alert receiver add ops --kind webhook --file /dev/null", 0, "Try it: muster alert receiver test ops\n", ""},
+		{"alert receiver add ops --kind webhook --file /dev/null", 1, "", "--replace"},
+		{"alert receiver add ops --kind webhook --replace --file /dev/null", 0, "Try it: muster alert receiver test ops\n", ""},
 		{"alert receiver ls", 0, "all", ""},
 		{"alert receiver ls -o json", 0, `"kind":"webhook"`, ""},
 		{"alert receiver test ops", 0, "ops took the test alert: status 200 after", ""},
@@ -88,12 +89,37 @@ func TestAlert(t *testing.T) {
 		t.Error("the address of a receiver is shown")
 	}
 	answer = http.StatusBadGateway
-	h.muster("alert", "receiver", "add", "ops", "--kind", "slack", "--file", file)
+	h.muster("alert", "receiver", "add", "--replace", "ops", "--kind", "slack", "--file", file)
 	code, _, says := h.muster("alert", "receiver", "test", "ops")
 	if code != 1 || !strings.Contains(says, "status 502: it is broken") || !strings.Contains(says, "own log") {
 		t.Errorf("a failed test: %d %s", code, says)
 	}
 	if code, out, _ = h.muster("alert", "receiver", "test", "ops", "-o", "json"); code != 1 || !strings.Contains(out, `"delivered":false`) {
 		t.Errorf("a failed test in JSON: %d %s", code, out)
+	}
+}
+
+// TestNoAlert: where no alert fires yet, the list still says which nodes are not well.
+func TestNoAlert(t *testing.T) {
+	h := withAlerts(t)
+	h.api.Overview.Load(t.Context())
+	for _, step := range []struct {
+		change func()
+		want   string
+	}{
+		{func() {}, "no alert fires; muster help alerts"},
+		{func() {
+			rows := h.rows()
+			h.api.Overview.Findings(rows[0].ID, []glance.Finding{{Rule: "gpu_missing", Severity: glance.SeveritySevere}})
+		}, "no alert fires, but look at 1 node with a severe finding (muster health); "},
+	} {
+		step.change()
+		if code, out, says := h.muster("alert", "ls", "--cause", "node_stale"); code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(says, step.want) {
+			t.Errorf("code %d, out %q, says %q, want %q", code, out, says, step.want)
+		}
+	}
+	h.now = h.now.Add(24 * time.Hour)
+	if _, _, says := h.muster("alert", "ls", "--cause", "node_stale"); !strings.Contains(says, "stale nodes (muster node ls) and 1 node with") {
+		t.Errorf("with stale nodes: %q", says)
 	}
 }

@@ -49,6 +49,7 @@ func ownFlags() []flag {
 		{name: "generate", usage: "let the gateway make the secret, and print it once"},
 		{name: "file", value: "FILE", usage: "file with the secret (- is standard input)"},
 		{name: "keep", value: "ID", usage: "the one that stays"},
+		{name: "replace", usage: "change the one of this name that is there"},
 		{name: "yes", short: "y", usage: "do not ask"},
 		{name: "fingerprint", value: "F", usage: "the fingerprint of the certificate to keep, or its first 8 or more digits"},
 		{name: "for", value: "DURATION", usage: "how long the window is open (1h)"},

@@ -106,7 +106,8 @@ type AlertReceiverList struct {
 	Receivers []AlertReceiver `json:"receivers"`
 }
 
-// AlertReceiverRequest says what a receiver is to be. Without a URL the one before stays, with its token.
+// AlertReceiverRequest says what a receiver is to be. A name that is there is refused without Replace. With it and without a URL the one
+// before stays, with its token.
 type AlertReceiverRequest struct {
 	Kind     string   `json:"kind"`
 	URL      string   `json:"url,omitempty"`
@@ -116,6 +117,7 @@ type AlertReceiverRequest struct {
 	Causes   []string `json:"causes,omitempty"`
 	Severity string   `json:"severity,omitempty"`
 	Priority int      `json:"priority,omitempty"`
+	Replace  bool     `json:"replace,omitempty"` // a receiver of this name is changed
 }
 
 // AlertTest answers a test of a receiver.
@@ -165,7 +167,7 @@ func (c *Client) AlertReceivers(ctx context.Context) (AlertReceiverList, error) 
 	return list, err
 }
 
-// SetAlertReceiver stores a receiver in the place of the one before.
+// SetAlertReceiver stores a receiver.
 func (c *Client) SetAlertReceiver(ctx context.Context, name string, q AlertReceiverRequest) (AlertReceiver, error) {
 	var set AlertReceiver
 	err := c.do(ctx, "PUT", "alert-receivers/"+url.PathEscape(name), nil, q, &set)

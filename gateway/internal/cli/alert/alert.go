@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -42,9 +43,29 @@ func alertList(ctx context.Context, s *cli.Session) error {
 		fmt.Fprintf(s.Stdout, "and %d more: select with -l or --cause\n", left)
 	}
 	if list.Total == 0 {
-		fmt.Fprintln(s.Stderr, "nothing is wrong; muster help alerts lists what is looked for")
+		fmt.Fprintln(s.Stderr, "no alert fires"+beside(ctx, s, c)+"; muster help alerts lists what is looked for")
 	}
 	return nil
+}
+
+// beside says which nodes are not well though no alert fires: an alert waits until what is wrong lasts. An account that may read alerts
+// alone, and a gateway that still reads its nodes, say nothing of it.
+func beside(ctx context.Context, s *cli.Session, c *client.Client) string {
+	view, err := c.Fleet(ctx, client.FleetFilter{Selector: s.Flags.Text("selector"), Tenant: s.Flags.Text("tenant")})
+	if err != nil {
+		return ""
+	}
+	var said []string
+	if n := view.Totals.Statuses[wire.StatusStale]; n > 0 {
+		said = append(said, screen.Plural(n, "stale node")+" (muster node ls)")
+	}
+	if n := view.Totals.Findings[wire.SeveritySevere]; n > 0 {
+		said = append(said, screen.Plural(n, "node")+" with a severe finding (muster health)")
+	}
+	if len(said) == 0 {
+		return ""
+	}
+	return ", but look at " + strings.Join(said, " and ")
 }
 
 // state is a word for how an alert stands.
@@ -223,6 +244,9 @@ func request(s *cli.Session) (client.AlertReceiverRequest, error) {
 		}
 	}
 	var err error
+	if q.Replace, err = s.Flags.Bool("replace"); err != nil {
+		return q, err
+	}
 	if q.Priority, err = s.Flags.Number("priority", 1); err != nil {
 		return q, err
 	}

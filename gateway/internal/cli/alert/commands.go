@@ -30,13 +30,13 @@ func Commands() []cli.Command {
 		{Name: "alert unsilence", Args: "SILENCE", Least: 1, Most: 1, Run: unsilence, Summary: "end a silence now",
 			Text: "What is still wrong is told then.", Examples: []string{"muster alert unsilence si-0123456789abcdef"}},
 		{Name: "alert receiver add", Args: "NAME", Least: 1, Most: 1, Run: receiverAdd,
-			Flags: []string{"kind", "file", "selector", "tenant", "cause", "severity", "priority", "output"},
+			Flags: []string{"kind", "file", "selector", "tenant", "cause", "severity", "priority", "replace", "output"},
 			Says: map[string]string{"kind": "webhook, slack, ntfy or alertmanager", "file": "file with the URL (- is standard input)",
 				"selector": "what is about these nodes only", "tenant": "what is about this tenant only",
 				"cause": "these causes only, with commas between", "output": "table or json; json prints the receiver"},
 			Summary: "say who is told, or change how",
 			Text: "The URL is a secret. It comes from a file or a pipe; a second line may hold a token for the Authorization header. A name " +
-				"that is there already is changed, and without a URL it keeps its own: --file /dev/null. A new webhook prints the secret " +
+				"that is there already is refused without --replace; with it, without a URL, it keeps its own: --file /dev/null. A new webhook prints the secret " +
 				"that signs what it gets, this once. Of an Alertmanager, give the URL without /api/v2/alerts.",
 			Examples: []string{"muster alert receiver add ops --kind slack --file slack-url.txt",
 				"muster alert receiver add phone --kind ntfy --severity severe < ntfy-topic-url.txt",
