@@ -317,7 +317,14 @@ func (l *list) Set(value string) error {
 // days is a duration flag that takes whole days too, and 0 without a unit.
 type days time.Duration
 
-func (d *days) String() string { return time.Duration(*d).String() }
+// String has days where they are whole, as they are written.
+func (d *days) String() string {
+	const day = 24 * time.Hour
+	if n := time.Duration(*d); n == 0 || n%day != 0 {
+		return n.String()
+	}
+	return strconv.Itoa(int(time.Duration(*d)/day)) + "d"
+}
 
 func (d *days) Set(value string) error {
 	if value == "0" {

@@ -71,7 +71,7 @@ func TestBootstrapSettings(t *testing.T) {
 		}
 	}
 	s, err := parseSettings([]string{"--events-retention", "90d"}, func(string) string { return "" }, io.Discard)
-	if err != nil || time.Duration(s.retention) != 90*24*time.Hour || s.given["events-retention"] != "2160h0m0s" {
+	if err != nil || time.Duration(s.retention) != 90*24*time.Hour || s.given["events-retention"] != "90d" {
 		t.Errorf("retention %s as %q, %v", time.Duration(s.retention), s.given["events-retention"], err)
 	}
 }
