@@ -17,11 +17,11 @@ func (s *server) listCosts(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	since, err := p.time("since")
+	since, err := p.time("since", s.now())
 	if err != nil {
 		return nil, err
 	}
-	until, err := p.time("until")
+	until, err := p.time("until", s.now())
 	if err != nil {
 		return nil, err
 	}

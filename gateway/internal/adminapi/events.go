@@ -2,6 +2,7 @@ package adminapi
 
 import (
 	"math"
+	"time"
 
 	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
@@ -14,7 +15,7 @@ func (s *server) listEvents(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := eventQuery(p)
+	q, err := eventQuery(p, s.now())
 	if err != nil {
 		return nil, err
 	}
@@ -25,13 +26,13 @@ func (s *server) listEvents(c *call) (any, error) {
 	return client.EventList{Events: shape.Each(events, shape.Event)}, err
 }
 
-func eventQuery(p parameters) (store.EventQuery, error) {
+func eventQuery(p parameters, now time.Time) (store.EventQuery, error) {
 	q := store.EventQuery{Node: p.text("node"), Kind: p.text("kind"), Ascending: p.has("after")}
 	var err error
 	if q.Security, err = p.flag("security"); err != nil {
 		return q, err
 	}
-	if q.Since, err = p.time("since"); err != nil {
+	if q.Since, err = p.time("since", now); err != nil {
 		return q, err
 	}
 	if q.AfterID, err = p.number("after", 0, math.MaxInt64); err != nil {

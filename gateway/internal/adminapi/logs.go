@@ -3,6 +3,7 @@ package adminapi
 import (
 	"context"
 	"strings"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
@@ -14,7 +15,7 @@ import (
 // nodeLogs sends lines of a node's logs, as one JSON object a line. With follow it goes on until the reader leaves, may not read any more,
 // or the log ends.
 func (s *server) nodeLogs(c *call) (any, error) {
-	q, err := c.logsQuery()
+	q, err := c.logsQuery(s.now())
 	if err != nil {
 		return nil, err
 	}
@@ -42,7 +43,7 @@ func (s *server) nodeLogs(c *call) (any, error) {
 	return streamed{}, out.End(s.Logs.Read(ctx, c.caller.Account.ID, d.Node.ID, q, out.Lines))
 }
 
-func (c *call) logsQuery() (q logs.Query, err error) {
+func (c *call) logsQuery(now time.Time) (q logs.Query, err error) {
 	p, err := c.query("source", "since", "follow", "grep", "limit")
 	if err != nil {
 		return q, err
@@ -51,7 +52,7 @@ func (c *call) logsQuery() (q logs.Query, err error) {
 	if !p.has("source") {
 		q.Sources = []string{wire.LogAgent}
 	}
-	if q.Since, err = p.time("since"); err != nil {
+	if q.Since, err = p.time("since", now); err != nil {
 		return q, err
 	}
 	if q.Follow, err = p.flag("follow"); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/client"
 	"muster/gateway/internal/selector"
 	"muster/store"
 )
@@ -99,18 +100,20 @@ func (p parameters) limit() (int, error) {
 	return int(n), err
 }
 
-// time is the zero time where the parameter is not there.
-func (p parameters) time(name string) (time.Time, error) {
+// time is the zero time where the parameter is not there. It is a time, or so long ago as the command line writes it.
+func (p parameters) time(name string, now time.Time) (time.Time, error) {
 	text := p.text(name)
 	if text == "" {
 		return time.Time{}, nil
 	}
-	at, err := time.Parse(time.RFC3339, text)
-	if err != nil {
-		return time.Time{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no time", name),
-			"write it as 2026-11-21T10:00:00Z")
+	if at, err := time.Parse(time.RFC3339, text); err == nil {
+		return at, nil
 	}
-	return at, nil
+	if ago, err := client.ParseDuration(text); err == nil && ago > 0 {
+		return now.Add(-ago), nil
+	}
+	return time.Time{}, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %q is no time", name),
+		"write it as 2026-11-21T10:00:00Z, or as 30m, 12h or 7d for so long ago")
 }
 
 // picked gives the tenant and the selector of the nodes that a list is asked for. An account of one tenant asks for its own.

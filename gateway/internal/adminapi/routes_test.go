@@ -266,6 +266,7 @@ func TestEvents(t *testing.T) {
 		"?security=true":              "",
 		"?tenant=research":            "",
 		"?since=2026-11-21T10:03:00Z": "n3 n2",
+		"?since=36500d":               "n3 n2 n1 n0",
 	} {
 		status, body := h.ask("GET", "events"+query, "", "")
 		var names []string

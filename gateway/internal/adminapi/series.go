@@ -17,10 +17,10 @@ func (s *server) nodeSeries(c *call) (any, error) {
 		return nil, err
 	}
 	q := history.Query{Metric: p.text("metric"), Value: p.text("value")}
-	if q.Since, err = p.time("since"); err != nil {
+	if q.Since, err = p.time("since", s.now()); err != nil {
 		return nil, err
 	}
-	if q.Until, err = p.time("until"); err != nil {
+	if q.Until, err = p.time("until", s.now()); err != nil {
 		return nil, err
 	}
 	step, err := p.number("step", 1, longestStep)

@@ -24,8 +24,9 @@ func TestSeriesRefused(t *testing.T) {
 			{other, load, 404, wire.CodeNotFound},
 			{writer, load, 403, wire.CodeForbidden},
 			{"", "nodes/nobody/series?metric=load1", 404, wire.CodeNotFound},
-			{"", load + "&since=yesterday", 400, wire.CodeBadRequest},
-			{"", load + "&until=1h", 400, wire.CodeBadRequest},
+			{"", load + "&since=yesterday", 400, wire.CodeBadRequest}, {"", load + "&since=-2m", 400, wire.CodeBadRequest},
+			{"", load + "&until=soon", 400, wire.CodeBadRequest},
+			{"", load + "&since=2m", 503, wire.CodeUnavailable}, // as the command line writes it
 			{"", load + "&step=0", 400, wire.CodeBadRequest},
 			{"", load + "&step=1m", 400, wire.CodeBadRequest},
 			{"", load + "&gpu=1", 400, wire.CodeBadRequest},

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"errors"
 	"slices"
 	"strconv"
 	"strings"
@@ -55,6 +56,9 @@ func unknownFlag(arg, name string) error {
 		names = append(names, o.name)
 	}
 	hint := "muster --help shows what there is"
+	if _, err := strconv.ParseFloat(arg, 64); err == nil {
+		return Usagef("numbers are from 0 up", "%s is no flag, and no negative number can stand here", arg)
+	}
 	if name == "token" || name == "secret" || name == "psk" {
 		hint = "secrets do not stand in arguments, which every user of the machine can read; use MUSTER_API_TOKEN, --token-file or --file"
 	} else if close := nearest(name, names); close != "" {
@@ -111,10 +115,14 @@ func (s Flags) Duration(name string, usual time.Duration) (time.Duration, error)
 		return usual, nil
 	}
 	d, err := client.ParseDuration(text)
-	if err != nil || d <= 0 {
-		return 0, Usagef("such as 30m, 12h or 7d", "%s has the value %q, which is no duration", s.Source(name), text)
+	var wrong *client.DurationError
+	switch {
+	case errors.As(err, &wrong):
+		return 0, Usagef("such as 30m, 12h or 7d", "%s has the value %q, which %s", s.Source(name), text, wrong.Problem)
+	case d <= 0:
+		return 0, Usagef("such as 30m, 12h or 7d", "%s has the value %q, which is not longer than 0s", s.Source(name), text)
 	}
-	return d, nil
+	return d, err
 }
 
 // OneOf is usual where nothing is set, else one of the known words.

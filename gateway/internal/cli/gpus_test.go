@@ -19,7 +19,7 @@ func TestNodeGPUs(t *testing.T) {
 		{"node gpus node-dgx-spark seen", 0, "node-dgx-spark: as many GPUs as are seen\n", ""},
 		{"node gpus -l tier=sovereign 1 --yes", 0, "node-dgx-spark: 1 GPU\nvast-h100-39467543: 1 GPU\n", "2 nodes"},
 		{"node gpus node-dgx-spark", 2, "", `"node-dgx-spark" is no number of GPUs`},
-		{"node gpus node-dgx-spark -1", 2, "", "there is no flag"},
+		{"node gpus node-dgx-spark -1", 2, "", "no negative number"},
 		{"node gpus node-dgx-spark 1025", 1, "", "not allowed"},
 		{"node gpus 7", 2, "", "which nodes?"},
 		{"node gpus", 2, "", "needs NAME... N|seen"},

@@ -57,6 +57,11 @@ func TestNodeSeries(t *testing.T) {
 	if !strings.Contains(lines[3], "gpu_power_watts in W") || !strings.Contains(lines[3], "▁ is 100, █ is 800, · is a gap") {
 		t.Errorf("the last line is %q", lines[3])
 	}
+	h, _ = seriesHouse(t, track(h, "GPU-1", 30, 30, 30))
+	if out = h.done("node", "series", "n", "gpu_power_watts"); !strings.Contains(out, "it was always 30") || strings.Contains(out, "█") {
+		t.Errorf("of a constant:\n%s", out)
+	}
+	h, _ = seriesHouse(t, rising, away)
 	h.screen = 60
 	for _, narrow := range strings.Split(h.done("node", "series", "n", "gpu_power_watts"), "\n")[:3] {
 		if len([]rune(narrow)) > 60 {

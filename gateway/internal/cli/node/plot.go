@@ -110,7 +110,7 @@ func plot(t client.SeriesTrack, since, until time.Time, width int, s scale) stri
 	for i := range width {
 		switch {
 		case counts[i] > 0:
-			high := 0.0
+			high := 0.5 // a constant is neither low nor high
 			if s.most > s.least {
 				high = (sums[i]/float64(counts[i]) - s.least) / (s.most - s.least)
 			}

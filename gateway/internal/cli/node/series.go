@@ -121,7 +121,10 @@ func seriesTable(s *cli.Session, q client.SeriesQuery, answer client.Series) err
 	}
 	fmt.Fprintf(s.Stdout, "%s%s, %s to %s, a value each %s", answer.Metric, unit, screen.Stamp(&q.Since), screen.Stamp(&q.Until),
 		screen.Age(time.Duration(answer.StepSeconds)*time.Second))
-	if scale.known {
+	switch {
+	case scale.known && scale.least == scale.most:
+		fmt.Fprintf(s.Stdout, "; it was always %s, %s is a gap", figure(&scale.least), plotGap)
+	case scale.known:
 		fmt.Fprintf(s.Stdout, "; ▁ is %s, █ is %s, %s is a gap", figure(&scale.least), figure(&scale.most), plotGap)
 	}
 	fmt.Fprintln(s.Stdout)

@@ -55,9 +55,21 @@ func Ago(now, at time.Time) string { return Age(now.Sub(at)) + " ago" }
 // When is an end that may still be to come: "in 3h" or "2d ago".
 func When(now, end time.Time) string {
 	if now.Before(end) {
-		return "in " + Age(end.Sub(now))
+		return "in " + Age(upward(end.Sub(now)))
 	}
 	return Ago(now, end)
+}
+
+// upward rounds up to the next smaller unit than Age writes, so that an end in two hours is not "in 1h" a moment later.
+func upward(d time.Duration) time.Duration {
+	unit := time.Second
+	switch {
+	case d > 24*time.Hour:
+		unit = time.Hour
+	case d > time.Hour:
+		unit = time.Minute
+	}
+	return (d + unit - 1).Truncate(unit)
 }
 
 // Plural is "1 node" or "3 nodes".

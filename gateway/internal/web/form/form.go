@@ -4,6 +4,7 @@ package form
 
 import (
 	"encoding/json"
+	"errors"
 	"net/url"
 	"strconv"
 	"strings"
@@ -33,9 +34,14 @@ func Duration(field, text string) (client.Duration, error) {
 	if text == "" {
 		return 0, nil
 	}
+	const hint = "write 30m, 12h or 7d, or leave it empty"
 	d, err := client.ParseDuration(text)
-	if err != nil || d < time.Second {
-		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" is no duration", "write 30m, 12h or 7d, or leave it empty")
+	var wrong *client.DurationError
+	switch {
+	case errors.As(err, &wrong):
+		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" "+wrong.Problem, hint)
+	case d < time.Second:
+		return 0, wire.Refuse(wire.CodeBadRequest, "the field "+field+" is shorter than a second", hint)
 	}
 	return client.Duration(d), nil
 }
