@@ -32,6 +32,7 @@ const (
 
 const (
 	sweepEvery = time.Second
+	giveAgain  = 5 * time.Second  // from a document that a node has taken to the next time, while it says nothing
 	lookEvery  = 15 * time.Second // at the accounts of live sessions, beside the looks after events
 	remembered = 2 * time.Minute  // how long an ended session is known to late requests
 )
@@ -160,6 +161,7 @@ func (d *Desk) Sweep(ctx context.Context) {
 	now := d.Now()
 	all := d.all()
 	d.endAll(all, func(s *live) (ending, bool) { return s.overdue(now) })
+	d.offerAgain(all, now)
 	for _, s := range all {
 		d.settle(s, now)
 	}

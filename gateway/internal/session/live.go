@@ -30,6 +30,8 @@ type live struct {
 
 	mu       sync.Mutex
 	claimer  *Claimer
+	given    time.Time // when the claimer got the document last
+	spoken   bool      // the claimer has spoken for the session, so it has the document
 	channels map[int]*channel
 	gone     numbers
 	closed   error // what everybody hears after the end
@@ -256,6 +258,25 @@ func (d *Desk) offer(s *live) {
 	d.waiting[s.NodeID] = append(d.waiting[s.NodeID], s)
 	d.mu.Unlock()
 	d.Ring(s.NodeID)
+}
+
+// offerAgain offers those again whose node has taken them and says nothing: the answer with the document may have been lost on its way. A
+// node that has a document does not open it twice.
+func (d *Desk) offerAgain(all []*live, now time.Time) {
+	for _, s := range all {
+		if !s.unheard(now) {
+			continue
+		}
+		d.withdraw(s)
+		d.offer(s)
+	}
+}
+
+// unheard tells whether the document should be given again.
+func (s *live) unheard(now time.Time) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.claimer != nil && !s.spoken && s.EndedAt == nil && now.Sub(s.given) >= giveAgain && !now.After(s.expires)
 }
 
 // withdraw takes back what the node has not taken.

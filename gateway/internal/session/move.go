@@ -18,7 +18,8 @@ type Claimer struct {
 	Address                        string
 }
 
-// Aside gives the next document that waits for a node; nil: none does. Whoever takes it alone may speak for the session from then on.
+// Aside gives the next document that waits for a node; nil: none does. Whoever takes it alone may speak for the session from then on, and
+// gets it again until it does.
 func (d *Desk) Aside(c Claimer) *wire.SignedTask {
 	now := d.Now()
 	for {
@@ -50,10 +51,11 @@ func (d *Desk) next(nodeID string) *live {
 func (s *live) take(c Claimer, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.EndedAt != nil || s.claimer != nil || s.enrolment != c.Enrolment || now.After(s.expires) {
+	if s.EndedAt != nil || s.enrolment != c.Enrolment || now.After(s.expires) || s.claimer != nil && (s.spoken || !s.claimer.is(c)) {
 		return false
 	}
 	s.claimer = &c
+	s.given = now
 	s.nodeAt = now
 	return true
 }
@@ -136,14 +138,18 @@ func (d *Desk) ofNode(ctx context.Context, c Claimer, id string, number int) (*l
 func (s *live) claimed(c Claimer, now time.Time) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	had := s.claimer
-	if had == nil || had.NodeID != c.NodeID || had.Enrolment != c.Enrolment ||
-		had.Fingerprint != c.Fingerprint && c.Generation <= had.Generation {
+	if s.claimer == nil || !s.claimer.is(c) {
 		return false
 	}
 	s.claimer = &c
+	s.spoken = true
 	s.nodeAt = now
 	return true
+}
+
+// is tells whether c is the same claimer, maybe with a later certificate.
+func (had Claimer) is(c Claimer) bool {
+	return had.NodeID == c.NodeID && had.Enrolment == c.Enrolment && (had.Fingerprint == c.Fingerprint || c.Generation > had.Generation)
 }
 
 // tellClaim makes an event of a node that spoke for a session of somebody else.

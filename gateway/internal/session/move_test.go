@@ -170,6 +170,39 @@ func TestHijack(t *testing.T) {
 	}
 }
 
+// TestGivenAgain: a document whose answer was lost is given again, to whoever took it alone, until that one speaks.
+func TestGivenAgain(t *testing.T) {
+	h := newHall(t, "box")
+	id := h.ask("box", wire.SessionExec, `{"command":["ls"]}`)
+	h.Sweep(t.Context())
+	if h.Aside(claimer("box")) != nil {
+		t.Error("given again at once")
+	}
+	stranger := claimer("box")
+	stranger.Fingerprint = "print-older"
+	stranger.Generation = 0
+	for _, c := range []struct {
+		who  session.Claimer
+		want bool
+	}{{claimer("box"), true}, {stranger, false}, {claimer("box"), true}} {
+		rings := h.rings["id-box"]
+		h.clock.Forward(5 * time.Second)
+		h.Sweep(t.Context())
+		h.Sweep(t.Context())
+		if got := h.Aside(c.who); (got != nil) != c.want || h.rings["id-box"] == rings {
+			t.Errorf("%s got %v, after %d rings", c.who.Fingerprint, got, h.rings["id-box"]-rings)
+		}
+	}
+	if _, err := h.NodeSend(t.Context(), claimer("box"), id, pipe.Main, 0, pipe.Piece{Data: frame(pipe.FrameReady, `{}`)}); err != nil {
+		t.Fatal(err)
+	}
+	h.clock.Forward(5 * time.Second)
+	h.Sweep(t.Context())
+	if h.Aside(claimer("box")) != nil {
+		t.Error("given again to a node that has spoken")
+	}
+}
+
 // TestRenewal: the first request with the renewed certificate moves the claim, and the earlier one is good no more.
 func TestRenewal(t *testing.T) {
 	h := newHall(t, "box")
