@@ -292,18 +292,13 @@ func (g *gateway) openRegistry(ctx context.Context) error {
 	return err
 }
 
-// agents are the agent binaries that this gateway carries.
-func (g *gateway) agents() (fs.FS, error) {
-	if g.settings.agents != nil {
-		return g.settings.agents, nil
-	}
-	return agentFiles()
-}
-
 // openReleases opens what decides which agent each node runs. A gateway whose own agents do not get into its registry serves all the
 // same: a full disk must not keep its nodes from it.
 func (g *gateway) openReleases(ctx context.Context, agents fs.FS) error {
-	var err error
+	err := g.holdsAgents(agents)
+	if err != nil {
+		return err
+	}
 	g.releases, err = release.Open(ctx, release.Config{Store: g.store, Artifacts: g.artifacts, Sign: g.authority.SignRelease,
 		Keys: g.authority.ReleaseKeys, CountAgain: g.audit.Told, Logger: g.log})
 	if err != nil {

@@ -287,6 +287,8 @@ func judgeTest(err error, text string) error {
 	switch {
 	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
 		return fail(wire.UpdateNoRoom, "this machine starts no program now: %w", err) // no fault of the release: it is tried again
+	case err != nil && strings.TrimSpace(text) == "":
+		return fail(wire.UpdateSelfTest, "the new version does not run here: %w, and it wrote nothing", err)
 	case err != nil:
 		return fail(wire.UpdateSelfTest, "the new version does not run here: %w: %.300s", err, text)
 	case !strings.HasPrefix(text, service.Name+" "):

@@ -124,4 +124,9 @@ func TestMachineStartsNothing(t *testing.T) {
 	if code := codeOf(judgeTest(&os.PathError{Op: "fork/exec", Path: "x", Err: syscall.ENOEXEC}, ""), ""); code != wire.UpdateSelfTest {
 		t.Error(code)
 	}
+	for text, want := range map[string]string{"": "run here: it ends, and it wrote nothing", " \n": "and it wrote nothing", "why": "it ends: why"} {
+		if err := judgeTest(errors.New("it ends"), text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v", text, err)
+		}
+	}
 }

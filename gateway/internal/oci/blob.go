@@ -1,9 +1,12 @@
 package oci
 
 import (
+	"io"
 	"net/http"
 	"strconv"
 	"time"
+
+	"muster/gateway/internal/artifact"
 )
 
 // headerDigest says what the answer's content, or what was stored, is called.
@@ -35,9 +38,40 @@ func (c *call) getBlob() error {
 	}
 	defer blob.Close()
 	c.content("application/octet-stream", blob.Digest)
-	http.ServeContent(c.w, c.r, "", time.Time{}, blob.File)
+	return c.sendPart(blob.File)
+}
+
+// sendPart answers with content, or with the part of it that was asked for. A part that is not there gets an error in the registry's form.
+func (c *call) sendPart(content io.ReadSeeker) error {
+	w := &partWriter{ResponseWriter: c.w}
+	http.ServeContent(w, c.r, "", time.Time{}, content)
+	if w.refused {
+		return &artifact.Error{Code: artifact.CodeRangeInvalid, Message: "the content ends before these bytes: ask for it from its beginning"}
+	}
 	return nil
 }
+
+// partWriter holds back net/http's own answer to a part that is not there, which is plain text.
+type partWriter struct {
+	http.ResponseWriter
+	refused bool
+}
+
+func (p *partWriter) WriteHeader(status int) {
+	if p.refused = status == http.StatusRequestedRangeNotSatisfiable; !p.refused {
+		p.ResponseWriter.WriteHeader(status)
+	}
+}
+
+func (p *partWriter) Write(text []byte) (int, error) {
+	if p.refused {
+		return len(text), nil
+	}
+	return p.ResponseWriter.Write(text)
+}
+
+// ReadFrom lets the kernel send a file, as without this writer: net/http copies what it found, and no error.
+func (p *partWriter) ReadFrom(from io.Reader) (int64, error) { return io.Copy(p.ResponseWriter, from) }
 
 func (c *call) deleteBlob() error {
 	err := c.server.Registry.DeleteBlob(c.r.Context(), c.name, c.what, c.caller.Actor)

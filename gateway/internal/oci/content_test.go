@@ -33,7 +33,11 @@ func TestBlobs(t *testing.T) {
 		if part.text != "world" || part.Header.Get("Content-Range") != "bytes 6-10/11" {
 			t.Errorf("got %q, headers %v", part.text, part.Header)
 		}
-		h.want(416, "GET", path, "", "Range", "bytes=20-")
+		beyond := h.want(416, "GET", path, "", "Range", "bytes=20-")
+		if !strings.Contains(beyond.text, `"code":"RANGE_INVALID"`) || beyond.Header.Get("Content-Type") != "application/json" ||
+			beyond.Header.Get("Content-Range") != "bytes */11" || beyond.Header.Get("Docker-Content-Digest") != "" {
+			t.Errorf("beyond its end: %q %v", beyond.text, beyond.Header)
+		}
 		h.want(304, "GET", path, "", "If-None-Match", `"`+digest+`"`)
 	}
 	h.want(202, "DELETE", repository+"/blobs/"+by256, "")

@@ -7,7 +7,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
@@ -22,8 +21,7 @@ func (c *call) getManifest() error {
 		return err
 	}
 	c.content(found.MediaType, found.Digest)
-	http.ServeContent(c.w, c.r, "", time.Time{}, bytes.NewReader(found.Body))
-	return nil
+	return c.sendPart(bytes.NewReader(found.Body))
 }
 
 // putManifest stores a manifest byte by byte, under its digest and all its tags.
