@@ -144,7 +144,8 @@ func TestOlderNamesAndOlderDrivers(t *testing.T) {
 	}
 }
 
-// A driver that was slow or hung is asked for less for an hour, and not for processes.
+// A driver that was slow or hung is asked for less for some minutes, and not for processes. Each time that it is slow again it is left alone
+// for twice as long, an hour at most; after an hour of quick answers the times are short again.
 func TestSlowDriverIsAskedForLess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		m := newMachine(rich())
@@ -166,9 +167,28 @@ func TestSlowDriverIsAskedForLess(t *testing.T) {
 			m.count("--query-compute") != 0 {
 			t.Errorf("the second look: %+v by %s", got.Probe, lastQuery(m))
 		}
-		time.Sleep(time.Hour)
-		if got := p.Probe(t.Context()); got.GPUs[0].Clocks == nil || m.count("--query-compute") != 1 {
-			t.Errorf("an hour later: %s", lastQuery(m))
+		if until := p.LessUntil(); time.Until(until) != 5*time.Minute-slow {
+			t.Errorf("it is asked for less until %v", until)
+		}
+		time.Sleep(5 * time.Minute)
+		if got := p.Probe(t.Context()); got.GPUs[0].Clocks == nil || m.count("--query-compute") != 1 || !p.LessUntil().IsZero() {
+			t.Errorf("some minutes later: %s", lastQuery(m))
+		}
+		for _, want := range []time.Duration{10 * time.Minute, 20 * time.Minute, 40 * time.Minute, time.Hour, time.Hour} {
+			slow = 6 * time.Second
+			p.Probe(t.Context())
+			if got := time.Until(p.LessUntil()); got != want {
+				t.Errorf("it is asked for less for %v, want %v", got, want)
+			}
+			time.Sleep(want)
+		}
+		slow = time.Second
+		p.Probe(t.Context())
+		time.Sleep(time.Hour + time.Second)
+		slow = 6 * time.Second
+		p.Probe(t.Context())
+		if got := time.Until(p.LessUntil()); got != 5*time.Minute {
+			t.Errorf("after a quiet hour it is asked for less for %v", got)
 		}
 	})
 }

@@ -60,7 +60,8 @@ const (
 	maxRefused  = 4                // refused fields that are left out one by one; after more only the core is asked for
 	helpSoon    = 2 * time.Second  // wait before the help is read again after a failure; doubled with each failure
 	helpLatest  = 10 * time.Minute // the longest such wait
-	wideAgain   = time.Hour        // how long a slow driver is asked for less
+	wideSoon    = 5 * time.Minute  // how long a driver that was slow is asked for less; doubled each time that it is slow again
+	wideLatest  = time.Hour        // the longest such time, and that after a call that is not needed to know the GPUs
 	maxFields   = 4096             // of a help text
 	fieldLetter = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"
 )
@@ -104,11 +105,13 @@ func core() []column {
 type plan struct {
 	known   []Field // what the help lists; nil: not read
 	columns []column
-	refused []string  // fields that the help lists and a query was refused for
-	again   time.Time // when to try the help again; zero: it was read
-	failed  int       // how many times in a row the help could not be read
-	driver  string    // the version of the driver when the help was read
-	slow    time.Time // until then only the narrow columns are asked for; zero: the driver is quick
+	refused []string      // fields that the help lists and a query was refused for
+	again   time.Time     // when to try the help again; zero: it was read
+	failed  int           // how many times in a row the help could not be read
+	driver  string        // the version of the driver when the help was read
+	slow    time.Time     // until then only the narrow columns are asked for; zero: the driver is quick
+	lasted  time.Duration // how long it was the last time
+	quick   time.Time     // since when all columns are asked for again
 }
 
 // ready reports whether the plan can be used. If not, the help must be read first.
@@ -140,16 +143,22 @@ func (p *plan) resolve(help Output, now time.Time) {
 	p.choose()
 }
 
-// askLess makes the plan narrow for an hour, because the driver was slow.
-func (p *plan) askLess(now time.Time) {
-	p.slow = now.Add(wideAgain)
+// askLess makes the plan narrow for this long at least, because the driver was slow. One that is slow again is left alone for twice as
+// long. After an hour without trouble the times are short again.
+func (p *plan) askLess(now time.Time, least time.Duration) {
+	if p.slow.IsZero() && now.Sub(p.quick) > wideLatest {
+		p.lasted = 0
+	}
+	p.lasted = min(max(2*p.lasted, least), wideLatest)
+	p.slow = now.Add(p.lasted)
 	p.choose()
 }
 
-// askAllAgain makes the plan wide again when that hour is over.
+// askAllAgain makes the plan wide again when that time is over.
 func (p *plan) askAllAgain(now time.Time) {
 	if !p.slow.IsZero() && !now.Before(p.slow) {
 		p.slow = time.Time{}
+		p.quick = now
 		p.choose()
 	}
 }

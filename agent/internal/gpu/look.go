@@ -11,6 +11,7 @@ import (
 // look makes one full look: it reads AMD's GPUs, finds the program for those of NVIDIA, learns its fields where they are not known yet,
 // asks, and publishes the result. Where one of the two hangs, nothing new is published about the other: one state stands for both.
 func (p *Prober) look(ctx context.Context) {
+	defer p.noteLess()
 	if !p.endOrphan(ctx) || !p.lookAtOthers(ctx) {
 		return
 	}
@@ -27,7 +28,7 @@ func (p *Prober) look(ctx context.Context) {
 		out, ok := p.call(ctx, path, p.plan.args()...)
 		if !ok {
 			if ctx.Err() == nil { // the call passed its deadline: the next one is a smaller query
-				p.plan.askLess(p.now())
+				p.plan.askLess(p.now(), wideSoon)
 			}
 			return
 		}
@@ -36,7 +37,7 @@ func (p *Prober) look(ctx context.Context) {
 			o := p.judge(out)
 			p.settle(o)
 			if out.Took >= p.slow() {
-				p.plan.askLess(p.now())
+				p.plan.askLess(p.now(), wideSoon)
 			}
 			if o.state == wire.ProbeOK {
 				p.lookRarely(ctx, path, o.gpus)
@@ -53,6 +54,20 @@ func (p *Prober) look(ctx context.Context) {
 			return
 		}
 	}
+}
+
+// noteLess has LessUntil give what the plan says now.
+func (p *Prober) noteLess() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.less = p.plan.slow
+}
+
+// LessUntil is until when nvidia-smi is asked for fewer values, because it was slow; zero: it is asked for all.
+func (p *Prober) LessUntil() time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.less
 }
 
 // learn asks nvidia-smi which fields it knows. It reports false when the look is over because that call did not end.

@@ -55,6 +55,7 @@ type Prober struct {
 	running bool // an nvidia-smi has been started and has not ended
 	nudge   chan struct{}
 	plan    plan
+	less    time.Time // what LessUntil gives
 	again   time.Time // when the help of nvidia-smi is read again, even if the interval is longer; zero: it was read
 	rare    rare      // only the look that is under way writes it
 	others  amd.Look  // AMD's GPUs, by the look that is under way; only that uses it

@@ -49,7 +49,7 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 	if slices.ContainsFunc(gpus, divided) {
 		out, ok := p.call(ctx, path, "-L")
 		if !ok {
-			p.plan.askLess(next.at)
+			p.plan.askLess(next.at, wideLatest)
 			return
 		}
 		if out.Err == nil && out.Code == 0 {
@@ -58,7 +58,7 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 	}
 	out, ok := p.call(ctx, path, "--query-compute-apps=gpu_uuid,pid,used_memory", "--format=csv,noheader,nounits")
 	if !ok {
-		p.plan.askLess(next.at)
+		p.plan.askLess(next.at, wideLatest)
 		return
 	}
 	if out.Err == nil && out.Code == 0 {
@@ -68,7 +68,7 @@ func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 		return
 	}
 	if out, ok = p.call(ctx, path, "nvlink", "--status"); !ok {
-		p.plan.askLess(next.at)
+		p.plan.askLess(next.at, wideLatest)
 		return
 	}
 	next.links = nil

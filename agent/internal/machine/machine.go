@@ -140,6 +140,10 @@ func (m *Machine) Notices() (all []string) {
 	if m.Prober != nil && m.Prober.Trouble() != "" {
 		all = append(all, m.Prober.Trouble())
 	}
+	if m.Prober != nil && !m.Prober.LessUntil().IsZero() {
+		all = append(all, "nvidia-smi was slow: until "+m.Prober.LessUntil().UTC().Format("15:04 MST")+
+			" it is asked for fewer values, and the others are unknown")
+	}
 	return all
 }
 
