@@ -97,6 +97,7 @@ func TestUsage(t *testing.T) {
 		{"bad label", []string{"run", "--label", "x"}, none, 2, "KEY=VALUE"},
 		{"bad label variable", []string{"run"}, environment("MUSTER_LABEL", "x"), 2, "MUSTER_LABEL: a label is KEY=VALUE"},
 		{"bad interval", []string{"run", "--gateway", "https://gw", "--interval", "1ms"}, none, 2, "at least 100ms"},
+		{"an interval without a unit", []string{"run", "--gateway", "https://gw", "--interval", "1"}, none, 2, "such as 30s or 5m"},
 		{"GPU interval too fast", []string{"run", "--gateway", "https://gw", "--gpu-interval", "1ms"}, none, 2,
 			"--gpu-interval is between 1s and 1h"},
 		{"GPU interval too slow", []string{"run", "--gateway", "https://gw"}, environment("MUSTER_GPU_INTERVAL", "2h"), 2,

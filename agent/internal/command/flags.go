@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"time"
 
 	"muster/agent/internal/variable"
 )
@@ -24,6 +25,26 @@ func (p Program) Flags(name, about, examples string) *Flags {
 	f.SetOutput(io.Discard) // package flag would print its own errors and usage
 	f.Usage = func() {}
 	return f
+}
+
+// duration is a time as a flag. Package flag says no more of a wrong one than "parse error".
+type duration time.Duration
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+
+func (d *duration) Set(text string) error {
+	parsed, err := time.ParseDuration(text)
+	if err != nil {
+		return errors.New("write a number with its unit, such as 30s or 5m")
+	}
+	*d = duration(parsed)
+	return nil
+}
+
+// DurationVar is flag's, with an error that says how a time is written.
+func (f *Flags) DurationVar(to *time.Duration, name string, usual time.Duration, usage string) {
+	*to = usual
+	f.Var((*duration)(to), name, usage)
 }
 
 // Parse reads the arguments, which may only be flags. For the flags that are not given it reads their variables. It never repeats an
