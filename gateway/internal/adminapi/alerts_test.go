@@ -100,6 +100,11 @@ func TestAlerts(t *testing.T) {
 	if list := decode[client.AlertSilenceList](t, body); status != 200 || len(list.Silences) != 1 {
 		t.Errorf("%d %s", status, body)
 	}
+	status, body = h.ask("POST", "alert-silences", reader, `{"cause":"identity_conflict","for":"2h","reason":"x"}`)
+	_, all := h.ask("GET", "alerts?tenant=platform", "", "")
+	if status != 200 || !strings.Contains(string(all), `"id"`) || strings.Contains(string(all), `"reason":"x"`) {
+		t.Errorf("a silence of one tenant reaches another: %d %s, %s", status, body, all)
+	}
 }
 
 // TestAlertReceivers: a receiver is set, tried and removed, and its address is in no answer.

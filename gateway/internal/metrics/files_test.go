@@ -15,9 +15,15 @@ import (
 func TestDashboard(t *testing.T) {
 	type source struct{ UID string }
 	var d struct {
-		Title      string
-		Templating struct{ List []struct{ Name, Type string } }
-		Panels     []struct {
+		ID            *int
+		UID           string
+		Title         string
+		SchemaVersion int
+		GraphTooltip  *int
+		Editable      *bool
+		Time          struct{ From, To string }
+		Templating    struct{ List []struct{ Name, Type string } }
+		Panels        []struct {
 			ID         int
 			Type       string
 			Title      string
@@ -31,6 +37,12 @@ func TestDashboard(t *testing.T) {
 	}
 	if err := json.Unmarshal([]byte(dashboard), &d); err != nil {
 		t.Fatal(err)
+	}
+	// By Grafana's schema (docs/sources/developers/kinds/core/dashboard/schema-reference.md) schemaVersion is required, and in earlier
+	// versions of it editable and graphTooltip too. An id would take the place of another dashboard, a uid has 8 to 40 characters.
+	if d.ID != nil || len(d.UID) < 8 || len(d.UID) > 40 || d.Title == "" || d.SchemaVersion < 36 || d.GraphTooltip == nil || d.Editable == nil ||
+		d.Time.From == "" || d.Time.To == "" {
+		t.Errorf("the dashboard's own fields: %+v", d)
 	}
 	if len(d.Templating.List) == 0 || d.Templating.List[0].Type != "datasource" || d.Templating.List[0].Name != "datasource" {
 		t.Errorf("variables: %+v", d.Templating.List)
