@@ -82,6 +82,9 @@ func execute(ctx context.Context, p command.Program, args []string) int {
 	case err == nil || errors.Is(err, flag.ErrHelp):
 		return exitDone
 	case errors.As(err, &usage):
+		if !slices.ContainsFunc(commands(), func(c entry) bool { return c.name == name }) {
+			name = "" // what is no command has no help
+		}
 		fmt.Fprintf(p.Stderr, "muster-agent: %v\nTry: muster-agent %s\n", usage, strings.TrimSpace(name+" --help"))
 		return exitUsage
 	}

@@ -83,6 +83,7 @@ func TestUsage(t *testing.T) {
 		{"help among flags", []string{"--gateway", "https://gw", "--help"}, none, 0, "Examples:"},
 		{"help command", []string{"help"}, none, 0, "Examples:"},
 		{"unknown command", []string{"fly"}, none, 2, "there is no command"},
+		{"unknown command's help", []string{"fly"}, none, 2, "Try: muster-agent --help"},
 		{"run help", []string{"run", "--help"}, none, 0, "--root-pin PIN"},
 		{"help before the command", []string{"--help", "run"}, none, 0, "--root-pin PIN"},
 		{"status help", []string{"status", "-h"}, none, 0, "-o FORMAT"},
