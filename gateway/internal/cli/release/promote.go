@@ -54,7 +54,7 @@ func releaseRollback(ctx context.Context, s *cli.Session) error {
 			return order{}, err
 		}
 		way := fmt.Sprintf("%s (%s) to", now.Version, short(now.Digest))
-		fmt.Fprintf(s.Stderr, "The channel %s goes from %s %s (%s).\n", now.Channel, screen.Printable(way), screen.Printable(before.Version),
+		fmt.Fprintf(s.Stderr, "Rollback of the channel %s: from %s %s (%s).\n", now.Channel, screen.Printable(way), screen.Printable(before.Version),
 			short(before.Digest))
 		return order{verb: "take the channel " + now.Channel + " from " + way, release: before, when: wavesText(wave) + noWindow,
 			do: func(ctx context.Context, channel string, p client.Promotion) (client.Channel, error) {
