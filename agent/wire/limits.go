@@ -107,6 +107,7 @@ const (
 	MaxNodeSessions   = 512              // on one node at the same time
 	MaxSessionCommand = 32 << 10         // bytes of a program and its arguments
 	MaxSessionPath    = 4096             // bytes
+	MaxCopyUnknown    = 64 << 20         // bytes of a file that says that it has none, such as those of the kernel
 	MaxTerm           = 32               // characters
 	MaxTerminal       = 1000             // rows or columns
 	MaxNumber         = 1 << 53          // what a number in JSON can hold

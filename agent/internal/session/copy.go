@@ -206,7 +206,7 @@ func (c *copying) resume(file *os.File, sum hash.Hash) (int64, error) {
 // sendAll sends so many bytes of the file. Files of the kernel say that they have none: those are read to their end.
 func (c *copying) sendAll(file *os.File, sum hash.Hash, size int64) (sent int64, err error) {
 	if size == 0 {
-		size = mostUnknown
+		size = wire.MaxCopyUnknown
 	}
 	from := &readable{c.ctx, io.LimitReader(file, size)}
 	buffer := make([]byte, pipe.MaxFrame)
@@ -228,9 +228,6 @@ func (c *copying) sendAll(file *os.File, sum hash.Hash, size int64) (sent int64,
 		}
 	}
 }
-
-// mostUnknown bounds a file that says that it has no bytes.
-const mostUnknown = 64 << 20
 
 // readable is a reader that fails when ctx is done.
 type readable struct {

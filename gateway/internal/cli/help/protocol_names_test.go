@@ -238,6 +238,7 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxNodeSessions":   fmt.Sprintf("sessions of a node | %d", wire.MaxNodeSessions),
 		"MaxSessionCommand": fmt.Sprintf("command of a session | %d bytes", wire.MaxSessionCommand),
 		"MaxSessionPath":    fmt.Sprintf("path in a session | %d bytes", wire.MaxSessionPath),
+		"MaxCopyUnknown":    fmt.Sprintf("copied bytes of a file that says it has none | %d bytes", wire.MaxCopyUnknown),
 		"MaxTerm":           fmt.Sprintf("term of a terminal | %d characters", wire.MaxTerm),
 		"MaxTerminal":       fmt.Sprintf("rows, and columns, of a terminal | %d", wire.MaxTerminal),
 		"MaxNumber":         fmt.Sprintf("number in a session | %d", int64(wire.MaxNumber)),

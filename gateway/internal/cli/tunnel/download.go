@@ -122,6 +122,9 @@ func fetch(ctx context.Context, s *cli.Session, from place, p *part, to string) 
 			return err
 		}
 	}
+	if err := p.fits(v.ready.Size); err != nil {
+		return err
+	}
 	exit, err := v.receive(p, newProgress(s, from.node+":"+from.path, v.ready.Size, p.bytes))
 	if err != nil {
 		return interrupted(ctx, err)
@@ -129,12 +132,30 @@ func fetch(ctx context.Context, s *cli.Session, from place, p *part, to string) 
 	if exit.SHA256 != hex.EncodeToString(p.sum.Sum(nil)) || exit.Bytes != p.bytes {
 		return errors.Join(errors.New("what arrived is not the file: its SHA-256 is another one. Copy again"), p.again())
 	}
-	return p.finish(to, fs.FileMode(v.ready.Mode)&fs.ModePerm)
+	const unshared = 0o755 // a node does not make a file that others here can write
+	return p.finish(to, fs.FileMode(v.ready.Mode)&unshared)
 }
 
-// receive takes the file.
+// fits looks whether the disk here has room for a file of so many bytes.
+func (p *part) fits(size int64) error {
+	var disk syscall.Statfs_t
+	if err := syscall.Statfs(p.Name(), &disk); err != nil {
+		return nil // what has no room will say so
+	}
+	free := int64(disk.Bavail) * int64(disk.Bsize)
+	if missing := size - p.bytes; missing > free {
+		return fmt.Errorf("the file needs %d bytes more, and the disk of %s has %d: make room, and copy again", missing, p.Name(), free)
+	}
+	return nil
+}
+
+// receive takes the file. A node that sends more than it said could go on until the disk here is full.
 func (v *visit) receive(p *part, shown *progress) (pipe.Exit, error) {
 	defer shown.clear()
+	most := v.ready.Size
+	if most <= 0 {
+		most = wire.MaxCopyUnknown
+	}
 	for {
 		kind, data, err := v.attached.Next()
 		if err != nil {
@@ -142,6 +163,9 @@ func (v *visit) receive(p *part, shown *progress) (pipe.Exit, error) {
 		}
 		switch kind {
 		case pipe.FrameOutput:
+			if p.bytes+int64(len(data)) > most {
+				return pipe.Exit{}, errors.Join(fmt.Errorf("the node sends more than %d bytes, which is what it said: nothing is kept", most), p.again())
+			}
 			if err := p.add(data); err != nil {
 				return pipe.Exit{}, err
 			}

@@ -205,16 +205,26 @@ func TestDownloadFails(t *testing.T) {
 	cut := func(s *standin.Session) {
 		sends(file, pipe.Exit{Code: 1, Error: "the disk broke"})(s)
 	}
+	more := func(size int64) func(*standin.Session) {
+		return func(s *standin.Session) {
+			_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{Size: size, Mode: 0o640})
+			for pipe.WriteFrame(s.Main, pipe.FrameOutput, file) == nil {
+			}
+		}
+	}
 	for name, c := range map[string]struct {
 		play func(*standin.Session)
 		want string
 		part int64 // bytes that stay; -1: no file
 	}{
-		"a folder":    {folder, "tar x -C HERE", -1},
-		"no file":     {none, "there is no /f", -1},
-		"refused":     {refused, "the policy says no", -1},
-		"cut":         {cut, "the disk broke", 1000},
-		"other bytes": {sends(file, whole(words(1001))), "its SHA-256 is another one", -1},
+		"more than it said":      {more(2500), "more than 2500 bytes", -1},
+		"endless, of no size":    {more(0), "more than 67108864 bytes", -1},
+		"more than the disk has": {more(1 << 60), "make room", -1},
+		"a folder":               {folder, "tar x -C HERE", -1},
+		"no file":                {none, "there is no /f", -1},
+		"refused":                {refused, "the policy says no", -1},
+		"cut":                    {cut, "the disk broke", 1000},
+		"other bytes":            {sends(file, whole(words(1001))), "its SHA-256 is another one", -1},
 	} {
 		h := newHouse(t, c.play)
 		to := filepath.Join(t.TempDir(), "g")
