@@ -123,8 +123,10 @@ func (r *reader) pump(ctx context.Context, backlog []wire.LogLine, streams []*st
 		all.Go(func() { r.pumpOne(ctx, s, next[i]) })
 	}
 	all.Wait()
-	if ctx.Err() != nil {
-		return context.Cause(ctx)
+	for _, life := range []context.Context{r.hub.life, ctx} { // the streams may know that the gateway stops before ctx does
+		if life.Err() != nil {
+			return context.Cause(life)
+		}
 	}
 	return nil
 }
