@@ -14,6 +14,7 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/options"
 	"muster/agent/internal/service"
+	"muster/agent/internal/update"
 	"muster/agent/internal/starts"
 	"muster/agent/internal/variable"
 )
@@ -156,12 +157,16 @@ func TestGuardEndsWithTheTrial(t *testing.T) {
 
 // TestLaunchTriesAVersionThreeTimes: what stays starts a version on trial again, and then the one before.
 func TestLaunchTriesAVersionThreeTimes(t *testing.T) {
-	l, builds := programs(t, `[ "$1" = run ] || exit 0; echo good; exit 4`, "echo new; exit 3")
+	l, builds := programs(t, `[ "$1" = run ] || exit 0; echo good; exit 4`, "echo new; echo time=of-the-log >&2; echo it breaks >&2; exit 3")
 	onTrial(t, l, builds)
 	var out, errs screen
 	code := execute(t.Context(), outside(t, &out, &errs), []string{"launch", "--stay", "--state", l.Base})
 	if code != 1 || out.String() != "new\nnew\nnew\ngood\n" || !strings.Contains(errs.String(), "exit status 4") {
 		t.Errorf("exit %d, %q, %s", code, out.String(), errs.String())
+	}
+	record, err := update.Read(l.Base)
+	if err != nil || !strings.HasSuffix(record.Last.Log, "-- standard error:\nit breaks\n") || strings.Count(errs.String(), "it breaks") != 3 {
+		t.Errorf("its last words are %q, %v, and the terminal shows\n%s", record.Last.Log, err, errs.String())
 	}
 }
 

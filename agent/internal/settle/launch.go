@@ -3,6 +3,7 @@ package settle
 import (
 	"context"
 	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"runtime"
@@ -10,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/internal/child"
 	"muster/agent/internal/command"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
@@ -65,7 +67,7 @@ func (j judge) stay(ctx context.Context, flags []string) error {
 		j.settle(ctx, update.Settling{})
 		build := layout.Current()
 		tried := update.OnTrial(j.base) == build
-		err := j.child(ctx, flags)
+		err := j.child(ctx, flags, tried)
 		var exit *exec.ExitError
 		switch {
 		case ctx.Err() != nil:
@@ -85,7 +87,8 @@ func (j judge) stay(ctx context.Context, flags []string) error {
 
 // child runs the current version to its end. Where this process is killed, the kernel tells the agent to end too: else nothing would keep
 // it any more, and the next one would find it in its way. The kernel looks at the thread that started the child, so that thread stays.
-func (j judge) child(ctx context.Context, flags []string) error {
+// Of a version on trial the words are kept, in case that it fails.
+func (j judge) child(ctx context.Context, flags []string, tried bool) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	c := exec.CommandContext(ctx, service.Layout{Base: j.base}.Program(), append([]string{"run"}, flags...)...)
@@ -96,5 +99,15 @@ func (j judge) child(ctx context.Context, flags []string) error {
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	c.WaitDelay = stopTime
 	c.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGTERM}
-	return c.Run()
+	if !tried {
+		return c.Run()
+	}
+	said := child.Bounded{Most: mostWords}
+	c.Stderr = io.MultiWriter(j.Stderr, &said)
+	err := c.Run()
+	j.writeWords(said.Kept)
+	if errors.Is(err, exec.ErrWaitDelay) { // it has ended well, and something that it started holds its standard error
+		return nil
+	}
+	return err
 }

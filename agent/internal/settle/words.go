@@ -35,11 +35,15 @@ func (j judge) keepWords(ctx context.Context) {
 		Program: j.journal, Args: []string{"--no-pager", "--quiet", "--output=cat", "--since=" + wordsSince, "--lines=200", unit},
 		Stdout: &said, Grace: time.Second,
 	})
-	if err != nil {
-		return
+	if err == nil {
+		j.writeWords(said.Kept)
 	}
+}
+
+// writeWords keeps what a version has written to its standard error, without the lines of its log.
+func (j judge) writeWords(said []byte) {
 	var kept bytes.Buffer
-	for line := range bytes.Lines(said.Kept) {
+	for line := range bytes.Lines(said) {
 		if !bytes.HasPrefix(line, []byte("time=")) && !aboutOthers(line) {
 			kept.Write(line)
 		}
