@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"strings"
 	"syscall"
 	"time"
 
@@ -157,7 +158,7 @@ func openToRead(path string) (*os.File, fs.FileInfo, error) {
 	}
 	info, err = file.Stat()
 	if err == nil {
-		err = hasBytes(path, info) // it may be another one by now
+		err = errors.Join(hasBytes(path, info), notOurs(path, file)) // it may be another one by now
 	}
 	if err != nil {
 		file.Close()
@@ -171,6 +172,24 @@ func hasBytes(path string, info fs.FileInfo) error {
 		return nil
 	}
 	return fmt.Errorf("%s is no file: %s", path, kindOf(info.Mode()))
+}
+
+// notOurs refuses what the kernel tells of the agent itself, such as its environment. A copy is made by a thread of the agent, in the name of
+// its user, and the kernel lets each thread read that of its own process.
+func notOurs(path string, file *os.File) error {
+	raw, err := file.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var name string
+	failed := raw.Control(func(fd uintptr) { name, err = os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd)) })
+	if err = errors.Join(failed, err); err != nil {
+		return err
+	}
+	if strings.HasPrefix(name, fmt.Sprintf("/proc/%d/", os.Getpid())) {
+		return fmt.Errorf("%s belongs to the agent itself, which copies it: read that of another process", path)
+	}
+	return nil
 }
 
 // kindOf names what is not copied.

@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -212,7 +213,9 @@ func TestCopyReadNone(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		fifo: "is no file: it is a pipe", "/dev/null": "is no file: it is a device", filepath.Join(dir, "none"): "there is no",
+		"/proc/self/environ": "belongs to the agent itself", fmt.Sprintf("/proc/%d/maps", os.Getpid()): "belongs to the agent itself",
+		"/proc/thread-self/environ": "belongs to the agent itself",
+		fifo:                        "is no file: it is a pipe", "/dev/null": "is no file: it is a device", filepath.Join(dir, "none"): "there is no",
 	} {
 		got, exit := startCopy(t, wire.CopyParams{Path: path}, me()).read()
 		if len(got) > 0 || exit.Code != 1 || !strings.Contains(exit.Error, want) {
