@@ -64,7 +64,7 @@ func TestParseCredential(t *testing.T) {
 		{psk, "", true},
 		{psk[:len(psk)-1], "the pre-shared key is mistyped", false},
 		{psk[:9], "the pre-shared key is mistyped", false},
-		{strings.Replace(psk, psk[9:10], "-", 1), "the pre-shared key is mistyped", false},
+		{psk[:9] + "-" + psk[10:], "the pre-shared key is mistyped", false},
 		{psk[len("msk_"):], "", true}, // as they were generated before there was a prefix
 		{"", "at least 20", false},
 	} {
