@@ -14,8 +14,8 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/options"
 	"muster/agent/internal/service"
-	"muster/agent/internal/update"
 	"muster/agent/internal/starts"
+	"muster/agent/internal/update"
 	"muster/agent/internal/variable"
 )
 
