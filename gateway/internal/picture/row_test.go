@@ -88,12 +88,12 @@ func TestTiles(t *testing.T) {
 		got += fmt.Sprintf("%s %s %s %v\n", tile.Name, tile.Big, tile.Text, tile.Bad)
 	}
 	const want = `nodes 12,345 nodes · 12,000 online · 345 stale true
-gpus 79,999 of 80,000 GPUs seen; 345 nodes without a reading true
+gpus 79,999 of 80,000 GPUs seen; nodes without a reading: 345 true
 utilization – mean utilisation false
 memory 1,024.0 TiB of 3,072.0 TiB GPU memory false
 power 1.3 MW power of the GPUs false
 idle 0 idle GPUs false
-price 1,234.50 per hour, 12 nodes have a price false
+price 1,234.50 per hour; nodes with a price: 12 false
 `
 	if got != want {
 		t.Errorf("got\n%s", got)

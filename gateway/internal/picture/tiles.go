@@ -25,7 +25,7 @@ func TilesOf(t glance.Totals) []Tile {
 		gpus.Text = "GPUs seen"
 	}
 	if t.GPUsUnknown > 0 {
-		gpus.Text = "GPUs seen; " + Many(t.GPUsUnknown) + " nodes without a reading"
+		gpus.Text = "GPUs seen; nodes without a reading: " + Many(t.GPUsUnknown)
 	}
 	busy := Tile{Name: "utilization", Big: Unknown, Text: "mean utilisation"}
 	if t.UtilizationPercent != nil {
@@ -43,7 +43,7 @@ func TilesOf(t glance.Totals) []Tile {
 	price := Tile{Name: "price", Big: Unknown, Text: "price per hour"}
 	if t.Priced > 0 {
 		price.Big = hundredth(t.PricePerHour)
-		price.Text = "per hour, " + Many(t.Priced) + " nodes have a price"
+		price.Text = "per hour; nodes with a price: " + Many(t.Priced)
 	}
 	idle := Tile{Name: "idle", Big: Many(t.GPUsIdle), Text: "idle GPUs"}
 	if t.GPUsSeen == 0 && t.GPUsUnknown > 0 {

@@ -66,7 +66,7 @@ func TestFleetPage(t *testing.T) {
 	page := b.get("/ui/fleet?sort=utilization&selector=state%3Dactive").body
 	for _, want := range []string{`aria-sort="descending"`, `sort=-utilization`,
 		`selector=state%3Dactive&amp;sort=utilization&amp;status=online`,
-		`<b>3</b><span>GPUs seen; 1 nodes`, `<b>50 %</b>`, `aria-label="Utilisation of each GPU: 10 %, –"`, `class="track"`, `url(#hatch)`} {
+		`<b>3</b><span>GPUs seen; nodes without a reading: 1`, `<b>50 %</b>`, `aria-label="Utilisation of each GPU: 10 %, –"`, `class="track"`, `url(#hatch)`} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page lacks %s", want)
 		}

@@ -120,13 +120,13 @@ export const tiles = (t) => {
   const statuses = ["online", "stale", "pending"].filter((s) => t.statuses[s]).map((s) => many(t.statuses[s]) + " " + s);
   return {
     nodes: [many(t.nodes), ["nodes", ...statuses].join(" · "), (t.statuses.stale ?? 0) > 0],
-    gpus: [many(t.seen) + (t.expected ? " of " + many(t.expected) : ""), t.unknown ? "GPUs seen; " + many(t.unknown) +
-      " nodes without a reading" : t.expected ? "GPUs seen of those expected" : "GPUs seen", t.seen < t.expected],
+    gpus: [many(t.seen) + (t.expected ? " of " + many(t.expected) : ""), t.unknown ? "GPUs seen; nodes without a reading: " +
+      many(t.unknown) : t.expected ? "GPUs seen of those expected" : "GPUs seen", t.seen < t.expected],
     utilization: [t.said ? whole(t.busy / t.said) + " %" : "–", "mean utilisation", false],
     memory: t.memory ? [used(t.used, t.memory), "of " + gib(t.memory) + " GPU memory", false] : ["–", "GPU memory used", false],
     power: [t.power ? watts(t.power) : "–", "power of the GPUs", false],
     idle: [t.seen === 0 && t.unknown > 0 ? "–" : many(t.idle), "idle GPUs", false],
-    price: t.priced ? [money(t.price), "per hour, " + many(t.priced) + " nodes have a price", false] : ["–", "price per hour", false],
+    price: t.priced ? [money(t.price), "per hour; nodes with a price: " + many(t.priced), false] : ["–", "price per hour", false],
   };
 };
 
