@@ -36,7 +36,7 @@ func TestUpdate(t *testing.T) {
 			n.Current() != hexOf(n.layer) || n.Good() != n.old {
 			t.Fatalf("restarted %t, asked for %q, said %q", n.restarted, n.ranges.get(), n.said)
 		}
-		n.said = nil
+		n.goes("a trial begins", "trial")
 		if v := n.settle(); v.Decision != GoOn {
 			t.Fatalf("%+v", v)
 		}
@@ -57,6 +57,19 @@ func TestUpdate(t *testing.T) {
 		n.goes("the same under a higher number")
 		if r, _ := n.load(); n.restarted || r.floor("stable") != 12 || len(n.ranges.get()) != 3 {
 			t.Errorf("restarted %t, floor %d, asked for %q", n.restarted, r.floor("stable"), n.ranges.get())
+		}
+	})
+}
+
+// TestTrialUnheard: a trial begins also where the gateway does not hear of it any more.
+func TestTrialUnheard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.deaf = n.fetched
+		began := time.Now()
+		n.run(time.Minute)
+		if waited := time.Since(began); !n.restarted || n.Current() != hexOf(n.layer) || waited < lastWord || waited > 2*lastWord {
+			t.Errorf("restarted %t after %v, said %q", n.restarted, waited, n.said)
 		}
 	})
 }

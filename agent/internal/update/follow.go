@@ -20,6 +20,8 @@ const (
 	busyPause = 10 * time.Second // between two looks whether tasks run
 	// quietTries is how many fetches fail in a row before the gateway hears of it. A single one says nothing of the release.
 	quietTries = 3
+	// lastWord is how long a gateway has to hear that a trial begins.
+	lastWord = 5 * time.Second
 )
 
 // errAgain means that time has passed, and that the gateway is asked anew.
@@ -244,8 +246,28 @@ func (u *Updater) begin(ctx context.Context, w wanted, release wire.Release) err
 	}
 	u.Logger.Info("a new version is on trial: starting it", "version", w.Version, "release", w.Digest)
 	u.begun = true
+	u.tellTrial(ctx)
 	u.Restart()
 	return nil
+}
+
+// tellTrial lets the gateway hear that a trial begins, since a version that hangs tells nothing. The trial begins all the same where the
+// gateway does not hear.
+func (u *Updater) tellTrial(ctx context.Context) {
+	if u.News == nil {
+		return
+	}
+	heard := make(chan struct{})
+	u.mu.Lock()
+	u.heard = heard
+	u.mu.Unlock()
+	u.News()
+	bounded, cancel := context.WithTimeout(ctx, lastWord)
+	defer cancel()
+	select {
+	case <-heard:
+	case <-bounded.Done():
+	}
 }
 
 // ready makes sure that the version which runs can be gone back to: its file is whole, and both links lead to it.

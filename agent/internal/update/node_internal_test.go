@@ -11,6 +11,7 @@ import (
 
 	"muster/agent/internal/disk"
 	"muster/agent/internal/identity"
+	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/transport/gatewaytest"
 	"muster/agent/internal/trust"
@@ -36,10 +37,11 @@ type node struct {
 	busy    bool
 	tasks   []int // by number, the times at which a task is at work when the updater asks
 	held    int
-	refuse  bool      // heartbeats are not accepted
-	away    time.Time // nor before this time
-	gone    time.Time // nor from this time on; zero: it stays
-	silent  bool      // waits for tasks are not answered
+	refuse  bool        // heartbeats are not accepted
+	deaf    func() bool // nor while this is true; nil: never
+	away    time.Time   // nor before this time
+	gone    time.Time   // nor from this time on; zero: it stays
+	silent  bool        // waits for tasks are not answered
 	free    int64
 	steps   disk.Steps // of the agent that runs; nil: nobody is told
 	notices lines      // what its last heartbeat said
@@ -191,7 +193,7 @@ func (n *node) beat(ctx context.Context, u *Updater) {
 		n.last = *said
 		n.notices.set(u.Notices())
 		n.note(said)
-		if !n.refuse && !time.Now().Before(n.away) && (n.gone.IsZero() || time.Now().Before(n.gone)) {
+		if !n.refuse && (n.deaf == nil || !n.deaf()) && !time.Now().Before(n.away) && (n.gone.IsZero() || time.Now().Before(n.gone)) {
 			u.Heard(n.state, said, wire.HeartbeatAnswer{Release: n.offer})
 		}
 		bounded, cut := context.WithTimeout(ctx, pace)
@@ -221,6 +223,12 @@ func (n *node) wait(ctx context.Context, _ identity.State, _ time.Time) error {
 		transport.Sleep(ctx, 10*time.Millisecond)
 	}
 	return nil
+}
+
+// fetched reports whether the wanted program is complete in its place.
+func (n *node) fetched() bool {
+	there, err := service.Digest(n.Version(hexOf(n.layer)))
+	return err == nil && there == hexOf(n.layer)
 }
 
 // goes asserts what the heartbeats have said.

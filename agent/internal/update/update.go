@@ -80,6 +80,7 @@ type Updater struct {
 	tries    int           // fetches that failed in a row
 	doubted  int64         // number of the trust set by which a pointer was not believed
 	begun    bool          // a new version is on trial, and this process is about to end
+	heard    chan struct{} // is closed when the gateway has heard that a trial begins; nil: nobody waits for that
 	shown    *os.File      // whose lock says that this version has proven itself; nil: none does
 }
 
@@ -180,6 +181,10 @@ func (u *Updater) Heard(state identity.State, said *wire.Update, answer wire.Hea
 		l.Told = true
 		l.Log = ""
 		u.dirty = true
+	}
+	if u.heard != nil && said != nil && said.Phase == wire.UpdateTrial {
+		close(u.heard)
+		u.heard = nil
 	}
 	if u.proof != nil {
 		if u.proof.beats == 0 {
