@@ -94,6 +94,11 @@ func olderBuild(t *testing.T, b *box) string {
 	if err := os.WriteFile(path, append(raw, 'x'), 0o755); err != nil {
 		t.Fatal(err)
 	}
+	free, err := service.SettleLock(t.Context(), b.base) // else an agent that has just begun removes what no link points at yet
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer free()
 	l := service.Layout{Base: b.base}
 	digest, err := l.Install(path)
 	if err == nil {
@@ -120,6 +125,22 @@ func TestJoinGoesBack(t *testing.T) {
 	if code != 1 || l.Current() != old || l.Good() != old || !strings.Contains(out, "went back to the version before") ||
 		!strings.Contains(out, "because of banned") {
 		t.Errorf("exit %d, current %.8s, want %.8s\n%s%s", code, l.Current(), old, out, errs)
+	}
+}
+
+// TestJoinLocksBuilds: join replaces no build without the lock that keeps an agent at work from removing it again.
+func TestJoinLocksBuilds(t *testing.T) {
+	b := systemdBox(t)
+	b.joined()
+	old := olderBuild(t, b)
+	lock := filepath.Join(b.base, "settle.lock")
+	os.Remove(lock)
+	if err := os.Mkdir(lock, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	code, out, errs := b.call("join", "--gateway", b.url, "--state", b.base)
+	if current := (service.Layout{Base: b.base}).Current(); code != 1 || current != old || !strings.Contains(out, "[3/5] failed: ") || !strings.Contains(out, lock) {
+		t.Errorf("exit %d, current %.8s, want %.8s\n%s%s", code, current, old, out, errs)
 	}
 }
 

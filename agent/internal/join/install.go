@@ -13,6 +13,9 @@ import (
 	"muster/agent/internal/service"
 )
 
+// lockTime is how long another process may take to decide about the version that is started.
+const lockTime = 20 * time.Second
+
 // install is step 3: it puts the program in its place, and writes the settings. The link changes only after the new build has run once
 // here, so a build that cannot run never replaces one that can.
 func (j *joining) install(ctx context.Context) (string, error) {
@@ -21,26 +24,39 @@ func (j *joining) install(ctx context.Context) (string, error) {
 	if err := j.manager.Open(); err != nil { // until Finish, in step 5, another join knows that this one is not done
 		return "", err
 	}
-	digest, err := j.layout.Install(service.OwnProgram)
+	digest, err := j.replace(ctx)
 	if err != nil {
 		return "", err
 	}
+	if err := j.manager.SaveSettings(j.settings); err != nil {
+		return "", err
+	}
 	path := j.layout.Version(digest)
-	if err := tryProgram(ctx, path); err != nil {
+	return fmt.Sprintf("agent %s %s/%s sha256:%.12s... in %s", j.Version, runtime.GOOS, runtime.GOARCH, digest, path), nil
+}
+
+// replace makes this program the one that is started. An agent at work removes no build meanwhile.
+func (j *joining) replace(ctx context.Context) (digest string, err error) {
+	bounded, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	free, err := service.SettleLock(bounded, j.layout.Base)
+	if err != nil {
+		return "", err
+	}
+	defer free()
+	if digest, err = j.layout.Install(service.OwnProgram); err != nil {
+		return "", err
+	}
+	if err := tryProgram(ctx, j.layout.Version(digest)); err != nil {
 		return "", err
 	}
 	if err := j.layout.SetCurrent(digest); err != nil {
 		return "", err
 	}
-	if j.layout.Good() == "" { // what starts the agent asks the good version first: at the beginning there is this one alone
-		if err := j.layout.SetGood(digest); err != nil {
-			return "", err
-		}
+	if j.layout.Good() != "" {
+		return digest, nil
 	}
-	if err := j.manager.SaveSettings(j.settings); err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("agent %s %s/%s sha256:%.12s... in %s", j.Version, runtime.GOOS, runtime.GOARCH, digest, path), nil
+	return digest, j.layout.SetGood(digest) // what starts the agent asks the good version first: at the beginning there is this one alone
 }
 
 // tryProgram starts the program once. A file system may forbid that, and a service manager would not say so clearly.

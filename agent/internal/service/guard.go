@@ -130,7 +130,8 @@ func (l Layout) runs(build string) (pids []int) {
 	return pids
 }
 
-// SettleLock makes one process at a time decide about the version that is started next. It waits for another one no longer than ctx.
+// SettleLock makes one process at a time decide about the version that is started next. It waits for another one no longer than ctx; the
+// error is syscall.EWOULDBLOCK then.
 func SettleLock(ctx context.Context, base string) (free func(), err error) {
 	file, err := os.OpenFile(filepath.Join(base, settleLock), os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {

@@ -1,6 +1,7 @@
 package service
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -10,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"muster/agent/internal/disk"
 )
@@ -260,8 +262,18 @@ func (l Layout) link(name, digest string) error {
 }
 
 // Prune removes the builds that no link points at, and what an interrupted copy left. Where no build is good yet, it removes nothing. It
-// never removes the program of this process, whatever the links say.
+// never removes the program of this process, whatever the links say. While another process has the SettleLock, it removes nothing: that one
+// may have copied a build which no link points at yet.
 func (l Layout) Prune() error {
+	once, cancel := context.WithCancel(context.Background())
+	cancel()
+	free, err := SettleLock(once, l.Base)
+	switch {
+	case errors.Is(err, syscall.EWOULDBLOCK):
+		return nil
+	case err == nil:
+		defer free()
+	} // else nobody can have it: on a full disk, say, where this makes room
 	current := l.Current()
 	good := l.Good()
 	if current == "" || good == "" {

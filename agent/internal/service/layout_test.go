@@ -1,6 +1,7 @@
 package service_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -37,6 +38,38 @@ func deploy(l service.Layout, path string) error {
 		return err
 	}
 	return l.Prune()
+}
+
+// TestPruneLeavesWork: a build that another process has copied, and that no link points at yet, stays. What cannot be locked is no reason to
+// keep anything.
+func TestPruneLeavesWork(t *testing.T) {
+	l := service.Layout{Base: t.TempDir()}
+	path, _ := program(t, "one")
+	if err := deploy(l, path); err != nil {
+		t.Fatal(err)
+	}
+	free, err := service.SettleLock(t.Context(), l.Base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, next := program(t, "two")
+	if _, err := l.Install(path); err != nil {
+		t.Fatal(err)
+	}
+	if err := l.Prune(); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(l.Version(next)); err != nil {
+		t.Errorf("it was removed while another process was at work: %v", err)
+	}
+	free()
+	lock := filepath.Join(l.Base, "settle.lock")
+	if err := errors.Join(os.Remove(lock), os.Mkdir(lock, 0o755), l.Prune()); err != nil {
+		t.Error(err)
+	}
+	if _, err := os.Stat(l.Version(next)); err == nil {
+		t.Error("a build that nobody needs stays")
+	}
 }
 
 func TestLayout(t *testing.T) {
