@@ -61,19 +61,6 @@ func TestUpdate(t *testing.T) {
 	})
 }
 
-// TestTrialUnheard: a trial begins also where the gateway does not hear of it any more.
-func TestTrialUnheard(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		n := newNode(t)
-		n.deaf = n.fetched
-		began := time.Now()
-		n.run(time.Minute)
-		if waited := time.Since(began); !n.restarted || n.Current() != hexOf(n.layer) || waited < lastWord || waited > 2*lastWord {
-			t.Errorf("restarted %t after %v, said %q", n.restarted, waited, n.said)
-		}
-	})
-}
-
 // TestTrialEnds: a version on trial beats fast, and ends itself when its time is over. The good version then goes back, and tells why.
 func TestTrialEnds(t *testing.T) {
 	for name, play := range map[string]func(n *node){
