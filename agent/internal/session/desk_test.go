@@ -53,8 +53,8 @@ func prepare(t *testing.T) *desk {
 	d.g.Route = d.route
 	d.state = d.g.Node(t)
 	root := t.TempDir()
-	passwd := fmt.Sprintf("ada:x:%d:%d::%s:/bin/sh\nother:x:%d:%d::/:/bin/sh\n", os.Getuid(), os.Getgid(), d.home, os.Getuid()+1, os.Getgid())
-	for name, text := range map[string]string{"passwd": passwd, "group": "people:x:4711:ada\n"} {
+	passwd := fmt.Sprintf("ada:x:%d:%d::%s:/bin/sh\nother:x:%d:%d::/:/bin/sh\nguest:x:54321:54322::/:/bin/sh\n", os.Getuid(), os.Getgid(), d.home, os.Getuid()+1, os.Getgid())
+	for name, text := range map[string]string{"passwd": passwd, "group": "people:x:4711:ada,guest\n"} {
 		if err := os.MkdirAll(filepath.Join(root, "etc"), 0o755); err != nil {
 			t.Fatal(err)
 		}
