@@ -158,6 +158,14 @@ func (s *Session) Close() { s.cut() }
 // Over is closed when this end has ended.
 func (s *Session) Over() <-chan struct{} { return s.life.Done() }
 
+// WayWords tell a person what Trouble was told.
+func WayWords(err error) string {
+	if err == nil {
+		return "connected again; nothing was lost"
+	}
+	return "the connection is lost and is tried again for a minute: " + err.Error()
+}
+
 // trouble makes one word of what all directions of all channels say.
 func (s *Session) trouble(err error) {
 	if tell := s.news(err); tell && s.Trouble != nil {

@@ -81,3 +81,48 @@ func (s *Session) Print(text string) error {
 func (s *Session) Printf(format string, args ...any) {
 	fmt.Fprint(s.Stdout, s.PastedText(fmt.Sprintf(format, args...)))
 }
+
+// ShowEach finds each of the things that the command names, and shows it: as JSON, or with show, and an empty line between two. Where one of
+// several is not found, the others are shown, and the error is ErrReported.
+func ShowEach[T any](ctx context.Context, s *Session, format string, find func(ctx context.Context, name string) (T, error), show func(T)) error {
+	failed := false
+	for i, name := range s.Words {
+		one, err := find(ctx, name)
+		switch {
+		case err != nil && len(s.Words) == 1:
+			return err
+		case err != nil:
+			s.Trouble(ctx, name, err)
+			failed = true
+			continue
+		case format == FormatJSON:
+			if err := s.WriteJSON(one); err != nil {
+				return err
+			}
+			continue
+		case i > 0:
+			fmt.Fprintln(s.Stdout)
+		}
+		show(one)
+	}
+	if failed {
+		return ErrReported
+	}
+	return nil
+}
+
+// ShowTry shows how the try of a receiver or a sink went: as JSON, or with text where it was delivered. A try that failed is an error.
+func (s *Session) ShowTry(format string, t client.AlertTest, text string) error {
+	if format == FormatJSON {
+		if err := s.WriteJSON(t); err != nil {
+			return err
+		}
+	}
+	if !t.Delivered {
+		return Hinted(screen.Printable(t.Error), screen.Printable(t.Next))
+	}
+	if format != FormatJSON {
+		fmt.Fprintln(s.Stdout, text)
+	}
+	return nil
+}

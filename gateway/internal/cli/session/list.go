@@ -132,30 +132,7 @@ func sessionShow(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	failed := false
-	for i, id := range s.Words {
-		one, err := c.FindSession(ctx, id)
-		switch {
-		case err != nil && len(s.Words) == 1:
-			return err
-		case err != nil:
-			s.Trouble(ctx, id, err)
-			failed = true
-			continue
-		case format == cli.FormatJSON:
-			if err := s.WriteJSON(one); err != nil {
-				return err
-			}
-			continue
-		case i > 0:
-			fmt.Fprintln(s.Stdout)
-		}
-		show(s, one)
-	}
-	if failed {
-		return cli.ErrReported
-	}
-	return nil
+	return cli.ShowEach(ctx, s, format, c.FindSession, func(one client.Session) { show(s, one) })
 }
 
 // show prints one session. What is not known is left out.

@@ -155,7 +155,7 @@ func (o *order) exit(a *attach.Session) {
 // one runs the program on one node. What it reads and writes is what this command reads and writes.
 func (o *order) one(node cli.Target) error {
 	say := sayer(o.Session)
-	way := func(err error) { say(wayWords(err)) }
+	way := func(err error) { say(attach.WayWords(err)) }
 	exit, err := o.run(node, streams{in: o.Stdin, out: o.Stdout, err: o.Stderr, say: say, way: way})
 	switch {
 	case err != nil:

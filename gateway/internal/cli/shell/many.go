@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"muster/agent/pipe"
+	"muster/gateway/internal/attach"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 )
@@ -134,7 +135,7 @@ func (p *printer) way(err error) {
 	defer p.mu.Unlock()
 	if lost := err != nil; lost != p.lost {
 		p.lost = lost
-		fmt.Fprintf(p.session.Stderr, "muster: %s\n", screen.Printable(wayWords(err)))
+		fmt.Fprintf(p.session.Stderr, "muster: %s\n", screen.Printable(attach.WayWords(err)))
 	}
 }
 

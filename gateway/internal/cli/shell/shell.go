@@ -74,7 +74,7 @@ func newVisit(s *cli.Session, a *attach.Session, out *os.File) *visit {
 	v := &visit{Session: s, attached: a, size: tty.WindowSize(out), over: make(chan error, 1), left: make(chan struct{}, 1)}
 	v.board = newBoard(out)
 	a.Notice = v.board.say
-	a.Trouble = func(err error) { v.board.say(wayWords(err)) }
+	a.Trouble = func(err error) { v.board.say(attach.WayWords(err)) }
 	return v
 }
 

@@ -34,11 +34,3 @@ func begin(s *cli.Session, a *attach.Session, say func(string)) (pipe.Ready, err
 func sayer(s *cli.Session) func(string) {
 	return func(line string) { fmt.Fprintf(s.Stderr, "muster: %s\n", screen.Printable(line)) }
 }
-
-// wayWords says that the way to the gateway is lost, or good again.
-func wayWords(err error) string {
-	if err == nil {
-		return "connected again; nothing was lost"
-	}
-	return "the connection is lost and is tried again for a minute: " + err.Error()
-}

@@ -180,18 +180,8 @@ func test(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	if format == cli.FormatJSON {
-		if err := s.WriteJSON(t); err != nil {
-			return err
-		}
-	}
-	if !t.Delivered {
-		return cli.Hinted(screen.Printable(t.Error), screen.Printable(t.Next))
-	}
-	if format != cli.FormatJSON {
-		fmt.Fprintf(s.Stdout, "The sink of %s took the test line: status %d after %d ms.\n", screen.Printable(s.Words[0]), t.Status, t.TookMS)
-	}
-	return nil
+	text := fmt.Sprintf("The sink of %s took the test line: status %d after %d ms.", screen.Printable(s.Words[0]), t.Status, t.TookMS)
+	return s.ShowTry(format, t, text)
 }
 
 func drop(ctx context.Context, s *cli.Session) error {

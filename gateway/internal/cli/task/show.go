@@ -17,30 +17,7 @@ func taskShow(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	failed := false
-	for i, id := range s.Words {
-		task, err := c.Task(ctx, id)
-		switch {
-		case err != nil && len(s.Words) == 1:
-			return err
-		case err != nil:
-			s.Trouble(ctx, id, err)
-			failed = true
-			continue
-		case format == cli.FormatJSON:
-			if err := s.WriteJSON(task); err != nil {
-				return err
-			}
-			continue
-		case i > 0:
-			fmt.Fprintln(s.Stdout)
-		}
-		showTask(s, task)
-	}
-	if failed {
-		return cli.ErrReported
-	}
-	return nil
+	return cli.ShowEach(ctx, s, format, c.Task, func(one client.Task) { showTask(s, one) })
 }
 
 // showTask prints one task. What is not known is left out, the output comes last.

@@ -50,7 +50,7 @@ func open(ctx context.Context, s *cli.Session, node, kind string, params wire.Se
 	v.leave = sync.OnceFunc(v.attached.Leave)
 	v.free = context.AfterFunc(ctx, v.leave)
 	v.attached.Notice = v.say
-	v.attached.Trouble = func(err error) { v.say(wayWords(err)) }
+	v.attached.Trouble = func(err error) { v.say(attach.WayWords(err)) }
 	if v.ready, err = v.attached.Begin(); err != nil {
 		v.close()
 		return nil, interrupted(ctx, err)
@@ -77,14 +77,6 @@ func interrupted(ctx context.Context, err error) error {
 
 // say prints a line of muster's own on standard error.
 func (v *visit) say(line string) { fmt.Fprintf(v.Stderr, "muster: %s\n", screen.Printable(line)) }
-
-// wayWords says that the way to the gateway is lost, or good again.
-func wayWords(err error) string {
-	if err == nil {
-		return "connected again; nothing was lost"
-	}
-	return "the connection is lost and is tried again for a minute: " + err.Error()
-}
 
 // ended reads how the node ended the session. The error is the node's.
 func (v *visit) ended(data []byte) (pipe.Exit, error) {
