@@ -10,6 +10,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -266,6 +267,8 @@ func (c *copying) explain(err error) string {
 	switch {
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		return fmt.Sprintf("the disk of the node has no room for %s: make room there, and copy again: it goes on where it ended", c.params.Path)
+	case errors.Is(err, fs.ErrNotExist) && c.params.Write:
+		return fmt.Sprintf("there is no folder %s on the node (as its user %s sees it): make it first", filepath.Dir(c.params.Path), c.who.name)
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Sprintf("there is no %s on the node (as its user %s sees it)", c.params.Path, c.who.name)
 	case errors.Is(err, fs.ErrPermission):

@@ -256,4 +256,8 @@ func TestCopyExplains(t *testing.T) {
 			t.Errorf("%v: %s", err, got)
 		}
 	}
+	c.params.Write = true
+	if got := c.explain(syscall.ENOENT); !strings.Contains(got, "no folder /srv on the node") {
+		t.Error(got)
+	}
 }

@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"muster/gateway/internal/cli/screen"
@@ -12,11 +13,14 @@ import (
 // Target is one thing to act on, mostly a node: named by a person, or found by a selector and then held by its id.
 type Target struct{ ID, Name string }
 
-// Named are the targets that a person named.
+// Named are the targets that a person named, each once.
 func Named(names []string) []Target {
 	named := make([]Target, 0, len(names))
 	for _, name := range names {
-		named = append(named, Target{ID: name, Name: name})
+		target := Target{ID: name, Name: name}
+		if !slices.Contains(named, target) {
+			named = append(named, target)
+		}
 	}
 	return named
 }

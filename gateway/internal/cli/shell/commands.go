@@ -8,12 +8,19 @@ import (
 // failed is the exit code where the session itself failed, so that it is not taken for the program's own. ssh has the same.
 const failed = 255
 
+// Exit codes of a node that could not run the program, as shells have them.
+const (
+	notRun   = 126
+	notFound = 127
+)
+
 const (
 	userText = "--user names an account of the node; without it, the user of the agent is meant, which is root where the agent is " +
 		"installed as a service. The node's own policy may forbid sessions, or allow some users only."
 	bridgeText = "A lost connection is tried again for a minute, and nothing is lost meanwhile; after that, what runs on the node is ended."
-	codeText   = "Exit code 255 says that the session itself failed: the node did not take it, refused it, or was lost."
-	keyText    = "With --key FILE the session is signed here with a key that the gateway does not have; muster key add --task makes nodes " +
+	codeText   = "Exit code 127 says that the node has no such program, 126 that it cannot be run, and 255 that the session itself failed: " +
+		"the node did not take it, refused it, or was lost."
+	keyText = "With --key FILE the session is signed here with a key that the gateway does not have; muster key add --task makes nodes " +
 		"trust it."
 )
 

@@ -158,6 +158,8 @@ func (o *order) one(node cli.Target) error {
 	way := func(err error) { say(attach.WayWords(err)) }
 	exit, err := o.run(node, streams{in: o.Stdin, out: o.Stdout, err: o.Stderr, say: say, way: way})
 	switch {
+	case err != nil && (exit.Code == notFound || exit.Code == notRun):
+		return &cli.EndedWith{Code: exit.Code, Err: err}
 	case err != nil:
 		return &cli.EndedWith{Code: failed, Err: err}
 	case exit.Code != 0:

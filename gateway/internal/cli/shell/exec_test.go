@@ -112,7 +112,7 @@ func TestExecMany(t *testing.T) {
 		t.Errorf("code %d, %.200q", code, stdout)
 	}
 	h.screen = 80
-	if _, stdout, _ := h.muster("node", "exec", "gpu-1", "gpu-1", "--", "true"); !strings.Contains(stdout, `no end \x1b[2J`) {
+	if _, stdout, _ := h.muster("node", "exec", "gpu-1", "gpu-2", "--", "true"); !strings.Contains(stdout, `no end \x1b[2J`) {
 		t.Errorf("on a terminal: %q", stdout)
 	}
 	h.screen = 0
@@ -120,6 +120,22 @@ func TestExecMany(t *testing.T) {
 	if _, stdout, _ = h.muster("node", "exec", "gpu-1", "gpu-2", "--stdin", "--", "cat"); !strings.Contains(stdout, "gpu-1: for both\n") ||
 		!strings.Contains(stdout, "gpu-2: for both\n") {
 		t.Errorf("with --stdin: %.300q", stdout)
+	}
+}
+
+// TestExecNotRun: where the node could not run the program, the exit code is that of shells. A node named twice is one node.
+func TestExecNotRun(t *testing.T) {
+	for code := range map[int]bool{126: true, 127: true} {
+		h := newHouse(t, program(func([]string, <-chan []byte, <-chan string, speak) pipe.Exit {
+			return pipe.Exit{Code: code, Error: "there is no program nvtop"}
+		}))
+		if got, stdout, stderr := h.muster("node", "exec", "gpu-1", "--", "nvtop"); got != code || stdout != "" ||
+			!strings.Contains(stderr, "muster: there is no program nvtop\n") {
+			t.Errorf("code %d, %q\n%s", got, stdout, stderr)
+		}
+		if _, _, stderr := h.muster("node", "exec", "gpu-1", "gpu-1", "--", "nvtop"); !strings.Contains(stderr, "1 of 1 node failed") {
+			t.Error(stderr)
+		}
 	}
 }
 

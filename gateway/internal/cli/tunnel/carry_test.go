@@ -204,6 +204,15 @@ func TestSSHConfig(t *testing.T) {
 	if got := h.done("ssh-config", "gpu-7"); got != strings.Replace(want, "gpu-1 gpu-2 gpu-3", "gpu-7", 1) {
 		t.Errorf("%s", got)
 	}
+	h.env = map[string]string{"MUSTER_DATA": h.dir} // ssh may run where it is not set
+	if got := h.done("ssh-config"); got != want {
+		t.Errorf("with the variable: %s, not %s", got, want)
+	}
+	h.env["MUSTER_URL"] = "https://gw.example"
+	if got := h.done("ssh-config", "gpu-7"); !strings.Contains(got, " muster --url https://gw.example node proxy ") {
+		t.Errorf("with both variables: %s", got)
+	}
+	h.env = nil
 	for _, name := range []string{"gpu-1\n ProxyCommand x", "*", "a b", "-x"} {
 		h.fails(2, "is not a node's name", "ssh-config", "--", name)
 	}

@@ -53,7 +53,8 @@ func proxyCommand(s *cli.Session) string {
 	words := s.Program
 	for _, flag := range []string{"data", "url", "token-file", "root-pin", "ca"} {
 		value := s.Flags.Text(flag)
-		if !s.Flags.Given(flag) && (flag == "data" || value == "") {
+		elsewhere := flag == "data" && s.Flags.Text("url") != "" // then the variable of data does not count
+		if !s.Flags.Given(flag) && (value == "" || elsewhere) {
 			continue
 		}
 		if flag == "data" || flag == "token-file" || flag == "ca" {

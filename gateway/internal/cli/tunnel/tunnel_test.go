@@ -29,6 +29,7 @@ type house struct {
 	gateway *standin.Gateway
 	dir     string
 	stdin   io.Reader
+	env     map[string]string // nil: the data directory is given by a flag
 }
 
 func newHouse(t *testing.T, play func(*standin.Session)) *house {
@@ -57,7 +58,10 @@ func newHouse(t *testing.T, play func(*standin.Session)) *house {
 func (h *house) run(ctx context.Context, stdout io.Writer, args ...string) (code int, stderr string) {
 	h.t.Helper()
 	var errs lines
-	code = cli.Run(ctx, cli.Env{Args: append([]string{"--data", h.dir}, args...), Getenv: func(string) string { return "" }, Stdin: h.stdin,
+	if h.env == nil {
+		args = append([]string{"--data", h.dir}, args...)
+	}
+	code = cli.Run(ctx, cli.Env{Args: args, Getenv: func(name string) string { return h.env[name] }, Stdin: h.stdin,
 		Stdout: stdout, Stderr: &errs, Screen: func() int { return 0 }}, tunnel.Commands())
 	return code, errs.text()
 }
