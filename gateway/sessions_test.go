@@ -41,7 +41,7 @@ func TestSessionWays(t *testing.T) {
 		t.Run(w.name, func(t *testing.T) {
 			h.until(w.name+" is online", func() bool { return h.online(w.name) })
 			got, end := runSession(t, c, w.name, wire.SessionExec, `{"command":["echo","hello"]}`, "")
-			if got != "hello\n" || end.ExitCode == nil || *end.ExitCode != 0 || end.BytesOut == 0 {
+			if got != "hello\n" || end.ExitCode == nil || *end.ExitCode != 0 || *end.BytesOut == 0 {
 				t.Errorf("echo: %q, %+v", got, end)
 			}
 			got, end = runSession(t, c, w.name, wire.SessionShell, `{"command":["/bin/sh"]}`, "echo $((40+2)); exit 3\n")

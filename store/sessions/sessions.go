@@ -37,8 +37,12 @@ type Session struct {
 	End       string // why
 	ExitCode  *int64
 	In, Out   int64 // bytes to the node and from it
+	Uncounted bool  // they were lost with the gateway that counted them
 	Recorded  bool
 }
+
+// lost stands in the columns of bytes that nobody knows.
+const lost = -1
 
 // Records is the database, for sessions. Its methods may be called from any number of goroutines.
 type Records struct{ db store.Records }
@@ -68,6 +72,9 @@ func read(r *sqlite.Row) Session {
 	s.In = r.Number()
 	s.Out = r.Number()
 	s.Recorded = r.Flag()
+	if s.In == lost {
+		s.In, s.Out, s.Uncounted = 0, 0, true
+	}
 	return s
 }
 
@@ -83,6 +90,12 @@ func (r Records) Add(ctx context.Context, s Session, events ...store.Event) erro
 	return r.db.Change(ctx, []sqlite.Statement{add}, events...)
 }
 
+// Record stores that a session has begun, and is recorded, for the case that its gateway does not live to store its end.
+func (r Records) Record(ctx context.Context, id string, begun time.Time) error {
+	return r.db.Change(ctx, []sqlite.Statement{sqlite.Do("UPDATE node_sessions SET opened_at = ?, recorded = 1 WHERE id = ? AND ended_at IS NULL",
+		sqlite.Millis(begun), id)})
+}
+
 // End stores how a session ended, once, with its events. store.ErrConflict: it has ended before, and nothing is stored.
 func (r Records) End(ctx context.Context, s Session, events ...store.Event) error {
 	if s.EndedAt == nil {
@@ -96,11 +109,15 @@ func (r Records) End(ctx context.Context, s Session, events ...store.Event) erro
 	if s.Recorded {
 		recorded = 1
 	}
+	in, out := s.In, s.Out
+	if s.Uncounted {
+		in, out = lost, lost
+	}
 	return r.db.Change(ctx, []sqlite.Statement{
 		sqlite.Guard("EXISTS(SELECT 1 FROM node_sessions WHERE id = ? AND ended_at IS NULL)", s.ID),
 		sqlite.Do(`UPDATE node_sessions SET opened_at = ?, ended_at = ?, end_reason = ?, exit_code = ?, bytes_in = ?, bytes_out = ?,
 			recorded = ? WHERE id = ? AND ended_at IS NULL`, sqlite.MaybeMillis(s.OpenedAt),
-			sqlite.Millis(*s.EndedAt), s.End, exit, s.In, s.Out, recorded, s.ID),
+			sqlite.Millis(*s.EndedAt), s.End, exit, in, out, recorded, s.ID),
 	}, events...)
 }
 

@@ -85,6 +85,27 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestUncounted: what a gateway that was killed has not stored is not known. That a session was recorded is stored before.
+func TestUncounted(t *testing.T) {
+	_, r := open(t)
+	s := row(1, "a")
+	must(t, r.Add(t.Context(), s))
+	opened := start.Add(2 * time.Second)
+	must(t, r.Record(t.Context(), s.ID, opened))
+	s, err := r.Get(t.Context(), "", s.ID)
+	if err != nil || !s.Recorded || s.OpenedAt == nil || !s.OpenedAt.Equal(opened) || s.Uncounted {
+		t.Errorf("got %+v, %v", s, err)
+	}
+	ended := start.Add(9 * time.Second)
+	s.EndedAt = &ended
+	s.Uncounted = true
+	must(t, r.End(t.Context(), s))
+	must(t, r.Record(t.Context(), s.ID, ended)) // too late
+	if got, err := r.Get(t.Context(), "", s.ID); err != nil || !reflect.DeepEqual(got, s) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
 // TestList: pages, newest first, picked by each field.
 func TestList(t *testing.T) {
 	_, r := open(t)

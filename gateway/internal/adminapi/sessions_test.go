@@ -65,7 +65,7 @@ func TestSessionOverHTTP(t *testing.T) {
 	if kind, data, err := pipe.NewFrames(watched).Next(); err != nil || kind != pipe.FrameOutput || string(data) != "hello" {
 		t.Errorf("the watcher got %c %q, %v", kind, data, err)
 	}
-	if s, err = c.Session(ctx, "n", s.ID); err != nil || s.Status != client.SessionOpen || s.BytesIn != 6 || s.BytesOut == 0 {
+	if s, err = c.Session(ctx, "n", s.ID); err != nil || s.Status != client.SessionOpen || *s.BytesIn != 6 || *s.BytesOut == 0 {
 		t.Errorf("got %+v, %v", s, err)
 	}
 	for what, f := range map[string]client.SessionFilter{"all": {}, "of the node": {Node: "n"}, "open": {Status: client.SessionOpen}} {

@@ -31,8 +31,8 @@ type Session struct {
 	EndedAt      *time.Time        `json:"ended_at"`
 	End          string            `json:"end"` // why it ended, for people
 	ExitCode     *int              `json:"exit_code"`
-	BytesIn      int64             `json:"bytes_in"`  // to the node
-	BytesOut     int64             `json:"bytes_out"` // from the node
+	BytesIn      *int64            `json:"bytes_in"`  // to the node; nil: lost with a gateway that was killed
+	BytesOut     *int64            `json:"bytes_out"` // from the node; likewise
 	Recorded     bool              `json:"recorded"`
 	SigningKeyID string            `json:"signing_key_id"`
 	IdleSeconds  int               `json:"idle_seconds"`  // it ends after so long without a byte

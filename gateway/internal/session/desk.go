@@ -102,6 +102,7 @@ func (d *Desk) buryOld(ctx context.Context) error {
 	for _, row := range open {
 		row.EndedAt = &now
 		row.End = "the gateway was restarted"
+		row.Uncounted = true
 		err := d.records.End(ctx, row, endEvent(row, "session.ended", gatewayItself()))
 		if err != nil && !errors.Is(err, store.ErrConflict) {
 			return err

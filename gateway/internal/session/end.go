@@ -108,8 +108,10 @@ func endEvent(row sessions.Session, kind string, by store.Actor) store.Event {
 	e := aboutSession(row, kind, by, *row.EndedAt)
 	e.Detail["why"] = row.End
 	e.Detail["seconds"] = strconv.FormatInt(int64(row.EndedAt.Sub(row.CreatedAt)/time.Second), 10)
-	e.Detail["bytes_in"] = strconv.FormatInt(row.In, 10)
-	e.Detail["bytes_out"] = strconv.FormatInt(row.Out, 10)
+	if !row.Uncounted {
+		e.Detail["bytes_in"] = strconv.FormatInt(row.In, 10)
+		e.Detail["bytes_out"] = strconv.FormatInt(row.Out, 10)
+	}
 	if row.ExitCode != nil {
 		e.Detail["exit_code"] = strconv.FormatInt(*row.ExitCode, 10)
 	}

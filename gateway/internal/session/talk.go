@@ -208,6 +208,11 @@ func (d *Desk) begun(s *live, ready pipe.Ready) {
 	s.mu.Lock()
 	s.Recorded = true
 	s.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+	defer cancel()
+	if err := d.records.Record(ctx, s.ID, now); err != nil {
+		d.Logger.Warn("that a session is recorded cannot be stored before its end", "session", s.ID, "error", err)
+	}
 	s.main.mu.Lock()
 	s.main.tape = tape
 	size := s.main.size

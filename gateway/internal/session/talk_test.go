@@ -13,6 +13,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/internal/session"
+	"muster/store"
 )
 
 // deck is a recorder in memory.
@@ -80,6 +81,24 @@ func TestRecording(t *testing.T) {
 	h.says("box", id, new([]byte), append(frame(pipe.FrameReady, `{}`), frame(pipe.FrameOutput, "x")...))
 	if got := d.text(); got != want {
 		t.Errorf("a program was recorded: %s", got)
+	}
+}
+
+// TestRecordedThenKilled: where the gateway is killed while a shell goes on, the next one knows since when it went on, that there is a
+// recording, and that nobody has counted its bytes.
+func TestRecordedThenKilled(t *testing.T) {
+	h := newHall(t, "box")
+	h.open(session.Config{Record: &deck{}})
+	id := h.ask("box", wire.SessionShell, `{}`)
+	h.says("box", id, new([]byte), append(frame(pipe.FrameReady, `{"user":"root"}`), frame(pipe.FrameOutput, "hello")...))
+	h.open(session.Config{})
+	v, err := h.Get(t.Context(), alice(), id)
+	if err != nil || !v.Recorded || v.OpenedAt == nil || v.EndedAt == nil || !v.Uncounted {
+		t.Errorf("got %+v, %v", v, err)
+	}
+	events, err := h.store.Events(t.Context(), store.EventQuery{Kind: "session.ended"})
+	if err != nil || len(events) != 1 || events[0].Detail["bytes_in"] != "" || events[0].Detail["why"] != "the gateway was restarted" {
+		t.Errorf("events: %+v, %v", events, err)
 	}
 }
 

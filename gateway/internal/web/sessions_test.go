@@ -18,6 +18,7 @@ import (
 	"muster/gateway/internal/session"
 	"muster/gateway/internal/task"
 	"muster/store"
+	"muster/store/sessions"
 )
 
 // recorder hands the desk the shelf, as the gateway does.
@@ -216,6 +217,26 @@ func TestSessionScopes(t *testing.T) {
 	}
 	if len(h.events("session.played")) != 0 || len(h.events("session.killed")) != 0 {
 		t.Error("something was shown, or ended")
+	}
+}
+
+// TestUncountedSession: of a session whose gateway was killed, nobody knows the bytes, and that is no zero.
+func TestUncountedSession(t *testing.T) {
+	h := newHouse(t)
+	c := h.enrolled("gpu-1", "platform", nil)
+	row := sessions.Session{ID: "s-abcdefghijklmnop", NodeID: c.NodeID, Type: wire.SessionShell, CreatedBy: "account:ada", CreatedAt: h.now}
+	records := sessions.New(h.store.Records())
+	h.must(records.Add(t.Context(), row))
+	row.EndedAt = &h.now
+	row.Uncounted = true
+	h.must(records.End(t.Context(), row))
+	b := h.operator()
+	const unknown = `<span class="none">–</span>`
+	for page, want := range map[string]string{"/ui/sessions": `<td data-label="To node" class="num">` + unknown + `</td>`,
+		"/ui/sessions/" + row.ID: "<dt>Bytes</dt><dd>" + unknown + " to the node, " + unknown + " from it</dd>"} {
+		if got := b.get(page); !strings.Contains(got.body, want) {
+			t.Errorf("%s lacks %s (status %d)", page, want, got.status)
+		}
 	}
 }
 

@@ -105,7 +105,7 @@ func row(s client.Session, now time.Time) []string {
 	return []string{
 		screen.Printable(s.ID), screen.OrUnknown(s.Node), screen.Printable(strings.TrimPrefix(s.Type, "session.")),
 		screen.OrUnknown(s.Status), yes(s.Recorded), screen.OrUnknown(s.CreatedBy), screen.OrUnknown(s.Address),
-		screen.Age(now.Sub(s.CreatedAt)), took(s, now), strconv.FormatInt(s.BytesIn+s.BytesOut, 10), screen.OrUnknown(s.End),
+		screen.Age(now.Sub(s.CreatedAt)), took(s, now), moved(s), screen.OrUnknown(s.End),
 	}
 }
 
@@ -114,6 +114,14 @@ func yes(is bool) string {
 		return "yes"
 	}
 	return "no"
+}
+
+// moved are the bytes in both directions.
+func moved(s client.Session) string {
+	if s.BytesIn == nil || s.BytesOut == nil {
+		return screen.Unknown
+	}
+	return strconv.FormatInt(*s.BytesIn+*s.BytesOut, 10)
 }
 
 // took is how long the session has lasted until its end, or until now.
@@ -163,7 +171,9 @@ func show(s *cli.Session, one client.Session) {
 	add("begun", screen.Stamp(one.OpenedAt))
 	add("ended", screen.Stamp(one.EndedAt))
 	add("took", took(one, s.Now()))
-	add("bytes", fmt.Sprintf("%d to the node, %d from it", one.BytesIn, one.BytesOut))
+	if one.BytesIn != nil && one.BytesOut != nil {
+		add("bytes", fmt.Sprintf("%d to the node, %d from it", *one.BytesIn, *one.BytesOut))
+	}
 	add("ends", bounds(one))
 	add("signed with", screen.Printable(one.SigningKeyID))
 	add("recorded", yes(one.Recorded))

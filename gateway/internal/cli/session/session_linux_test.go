@@ -74,7 +74,7 @@ func sessions() []client.Session {
 	exit := 3
 	return []client.Session{
 		{ID: shell, Node: "gpu-1", NodeID: "n-1", Tenant: "default", Type: "session.shell", Params: []byte("null"), Status: client.SessionOpen,
-			CreatedBy: "account ada", Address: "192.0.2.7", CreatedAt: begun, OpenedAt: &begun, BytesIn: 10, BytesOut: 1000, Recorded: true,
+			CreatedBy: "account ada", Address: "192.0.2.7", CreatedAt: begun, OpenedAt: &begun, BytesIn: new(int64(10)), BytesOut: new(int64(1000)), Recorded: true,
 			IdleSeconds: 1800, LimitSeconds: 43200, About: map[string]string{"user": "ada\x1b"}},
 		{ID: past, Node: "gpu-2", NodeID: "n-2", Tenant: "default", Type: "session.exec", Params: []byte(`{"command":["uptime\u001b"]}`),
 			Status: client.SessionEnded, CreatedBy: "socket", CreatedAt: begun, OpenedAt: &begun, EndedAt: &ended, End: "it \x1b ended",
@@ -177,7 +177,7 @@ func TestList(t *testing.T) {
 		"session show " + shell: {"recorded", "muster --data", "session play " + shell,
 			"after 30m without a byte, after 12h in any case", "10 to the node", `ada\x1b`},
 		"session show " + past:              {`{"command":["uptime\u001b"]}`, "exit code", "3", `it \x1b ended`},
-		"session show " + past + " -o json": {`"exit_code":3`},
+		"session show " + past + " -o json": {`"exit_code":3,"bytes_in":null,"bytes_out":null`},
 	} {
 		code, out, errs := g.muster(words)
 		if code != 0 || errs != "" {
