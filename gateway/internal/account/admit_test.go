@@ -219,6 +219,9 @@ func TestParts(t *testing.T) {
 		if (w.Code == 200) != c.in || !c.in && code != wire.CodeForbidden {
 			t.Errorf("%s where a part is enough: got %d %s", c.scopes, w.Code, w.Body)
 		}
+		if !c.in && !strings.Contains(w.Body.String(), "has tasks:write or the part of it") {
+			t.Errorf("%s is not told that a part is enough: %s", c.scopes, w.Body)
+		}
 		who := account.Caller{Scopes: c.scopes}
 		diag := who.Part(client.ScopeTasksWrite, wire.TaskDiagCollect)
 		other := who.Part(client.ScopeTasksWrite, wire.TaskAgentRestart)

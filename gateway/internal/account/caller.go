@@ -89,6 +89,9 @@ func (c Caller) Within(asked string) (string, error) {
 // meets returns nil if the caller has what a route needs, and otherwise the refusal.
 func (c Caller) meets(need Need) error {
 	if missing := c.Lacks(need.Scopes); missing != "" && !(need.Parts && c.hasParts(need.Scopes)) {
+		if need.Parts {
+			return c.lacks(missing, []string{missing + " or the part of it that this needs (muster help accounts lists them)"})
+		}
 		return c.lacks(missing, need.Scopes)
 	}
 	if need.Reach == WholeFleet && c.Tenant != "" {
