@@ -102,10 +102,9 @@ func (j judge) child(ctx context.Context, flags []string, tried bool) error {
 	if !tried {
 		return c.Run()
 	}
-	said := child.Bounded{Most: mostWords}
-	c.Stderr = io.MultiWriter(j.Stderr, &said)
+	j.writeWords(nil) // those of another version
+	c.Stderr = io.MultiWriter(j.Stderr, &wordKeeper{judge: j, said: child.Bounded{Most: mostWords}})
 	err := c.Run()
-	j.writeWords(said.Kept)
 	if errors.Is(err, exec.ErrWaitDelay) { // it has ended well, and something that it started holds its standard error
 		return nil
 	}

@@ -51,6 +51,19 @@ func (j judge) writeWords(said []byte) {
 	_ = os.WriteFile(service.Layout{Base: j.base}.LastWords(), kept.Bytes(), 0o600)
 }
 
+// wordKeeper keeps what a version writes to its standard error as it comes: one that hangs is judged before it ends.
+type wordKeeper struct {
+	judge
+	said child.Bounded
+}
+
+// Write is of io.Writer. What cannot be kept stops nothing.
+func (w *wordKeeper) Write(p []byte) (int, error) {
+	n, err := w.said.Write(p)
+	w.writeWords(w.said.Kept)
+	return n, err
+}
+
 // aboutOthers reports whether systemd says that something else of the unit runs on. That is meant so: it is the guard, and what tasks have
 // started.
 func aboutOthers(line []byte) bool {

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/internal/child"
 	"muster/agent/internal/service"
 	"muster/agent/internal/variable"
 )
@@ -55,5 +56,25 @@ echo 'This usually indicates unclean termination of a previous run, or service i
 				t.Error("lines of the log are kept")
 			}
 		})
+	}
+}
+
+// TestWordsAsTheyCome: what a version writes is kept before it ends, and no more of it than there is room for.
+func TestWordsAsTheyCome(t *testing.T) {
+	j := judge{base: t.TempDir()}
+	words := service.Layout{Base: j.base}.LastWords()
+	w := &wordKeeper{judge: j, said: child.Bounded{Most: 50}}
+	for _, step := range []struct{ said, want string }{
+		{"I hang", "I hang"},
+		{" now\ntime=now msg=on", "I hang now\n"},
+		{"line\n", "I hang now\n"},
+		{strings.Repeat("x", 100), "I hang now\n" + strings.Repeat("x", 19)},
+	} {
+		if n, err := w.Write([]byte(step.said)); n != len(step.said) || err != nil {
+			t.Errorf("%q: %d, %v", step.said, n, err)
+		}
+		if raw, err := os.ReadFile(words); err != nil || string(raw) != step.want {
+			t.Errorf("after %q: kept %q, %v", step.said, raw, err)
+		}
 	}
 }
