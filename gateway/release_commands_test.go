@@ -188,9 +188,12 @@ func (c console) operatorsKey() string {
 	return ""
 }
 
-// steered pauses a rollout, goes on with it, and aborts it. The node ends on the release before.
+// steered pauses a rollout, goes on with it, and aborts it. The node stays on the release before: its maintenance window is closed all the
+// while, so the rollout is not done before the last command.
 func (c console) steered() {
 	c.t.Helper()
+	later := time.Now().UTC().Add(12 * time.Hour)
+	c.does(exitDone, "node", "label", "desk", "maintenance-window="+later.Format("15:04")+"-"+later.Add(time.Hour).Format("15:04"))
 	c.does(exitDone, "release", "promote", "3.0.0", "--yes")
 	c.says("Rollout paused", "release", "pause")
 	c.channelIs("paused", "3.0.0")
