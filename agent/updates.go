@@ -66,7 +66,7 @@ func (a *foreground) settleIn(state identity.State) {
 	case layout.Current() == own && layout.Good() != "":
 		return
 	case unread == nil && wasReplaced(record, own) && takesOver(layout, last):
-		a.Log.Info("this program was updated before: the newer one takes over", "version", last.Version)
+		a.Log.Info("this program was updated before: the newer one takes over", "build", layout.Current())
 		a.starts.End(nil) // the newer one counts its own start
 		err = a.launch(base)
 	default:

@@ -121,7 +121,8 @@ func TestReleaseCommands(t *testing.T) {
 	c.says("1 pinned", "release", "promote", "2.0.0", "--yes", "--watch")
 	c.channelIs("done", "2.0.0") // nobody is to get it
 	c.says("Rollback of the channel stable: from 2.0.0 (", "release", "rollback", "--yes", "--watch")
-	c.does(exitDone, "release", "unpin", "desk", "--yes")
+	c.says("1 node on the channel again", "release", "unpin", "desk", "--yes")
+	c.says("None of them was pinned", "release", "unpin", "desk", "--yes")
 	if out := c.does(exitDone, "release", "pins"); strings.Contains(out, "desk") {
 		t.Errorf("still pinned:\n%s", out)
 	}

@@ -284,10 +284,11 @@ func (u *Updater) selfTest(ctx context.Context, w wanted) error {
 
 // judgeTest is what a self-test says of a release: how it ended, and what it wrote.
 func judgeTest(err error, text string) error {
+	text = strings.TrimSpace(text)
 	switch {
 	case errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) || errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE):
 		return fail(wire.UpdateNoRoom, "this machine starts no program now: %w", err) // no fault of the release: it is tried again
-	case err != nil && strings.TrimSpace(text) == "":
+	case err != nil && text == "":
 		return fail(wire.UpdateSelfTest, "the new version does not run here: %w, and it wrote nothing", err)
 	case err != nil:
 		return fail(wire.UpdateSelfTest, "the new version does not run here: %w: %.300s", err, text)

@@ -206,6 +206,11 @@ func (f *fleet) update(some []*member) {
 	f.gateway.Binary = f.lab.Build(version)
 	f.gateway.Stop()
 	f.gateway.Open()
+	pin := []string{"release", "pin", "--yes"} // else a node that is quick goes back to what its channel points at
+	for _, m := range some {
+		pin = append(pin, f.node(m).Name)
+	}
+	f.gateway.Muster(pin...)
 	start := time.Now()
 	for _, m := range some {
 		m.box.Install(filepath.Join(f.lab.Dir, "muster-agent-"+version), carried)

@@ -29,6 +29,9 @@ func (d *Desk) Point(ctx context.Context, name string, p Promotion, by store.Act
 	if p.Plan != nil {
 		plan = *p.Plan
 	}
+	if err := d.readLabels(ctx, ""); err != nil { // a node that came to the channel just now counts
+		return Channel{}, err
+	}
 	if c, same := d.underWay(name, p, plan); same {
 		return c, nil
 	}

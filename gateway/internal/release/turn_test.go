@@ -344,3 +344,15 @@ func TestBackOnce(t *testing.T) {
 		t.Errorf("aborted: %+v, %v", c, err)
 	}
 }
+
+// TestPointCountsWhoCame: a node that was given to a channel just now is counted in the answer to the promotion.
+func TestPointCountsWhoCame(t *testing.T) {
+	h := newHall(t, names(2)...)
+	v1 := h.release("v1")
+	h.look()
+	must(t, h.store.SetLabels(t.Context(), "id-n001", map[string]string{wire.LabelChannel: "beta"}, nil))
+	c, err := h.Point(t.Context(), "beta", release.Promotion{Digest: v1}, operator)
+	if err != nil || c.Counts.Nodes != 1 {
+		t.Errorf("got %+v, %v", c.Counts, err)
+	}
+}

@@ -25,8 +25,9 @@ func taskKeyCommands() []cli.Command {
 		{Name: "key generate", Args: "FILE", Least: 1, Most: 1, Run: keyGenerate,
 			Summary: "make a key that signs tasks or releases, for an operator",
 			Text: "FILE gets the private key (mode 0600, not encrypted: keep it on a medium that is not connected), FILE.pub the public one. " +
-				"Neither may be there already. " + taskKeyText + "The gateway is not asked.",
-			Examples: []string{"muster key generate /media/usb/task.key"}},
+				"Neither may be there already. " + taskKeyText + "A release key says which version of the agent nodes take: muster help releases. " +
+				"The gateway is not asked.",
+			Examples: []string{"muster key generate /media/usb/task.key", "muster key generate /media/usb/release.key"}},
 		{Name: "key add", Args: "FILE.pub", Least: 1, Most: 1, Flags: []string{"task", "release", "trust-key"}, Run: keyAdd,
 			Summary: "make nodes trust an operator's key",
 			Text: taskKeyText + "With --release it signs pointers of releases: muster help releases. Nodes trust it from their next heartbeat " +

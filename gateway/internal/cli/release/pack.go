@@ -4,8 +4,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +17,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/executable"
 )
 
@@ -153,6 +156,10 @@ func findIn(word string) ([]program, error) {
 		return []program{{file: file, system: system, arch: arch}}, nil
 	}
 	info, err := os.Stat(word)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, cli.Hinted("there is no file or folder "+screen.Printable(word),
+			"make build, in muster's source, leaves both platforms in gateway/agents")
+	}
 	if err != nil {
 		return nil, err
 	}

@@ -67,7 +67,7 @@ func TestFind(t *testing.T) {
 		{[]string{text}, "is no 64-bit ELF program"},
 		{[]string{empty}, "no agent in"},
 		{[]string{"amd64=" + alone}, "names no platform"},
-		{[]string{filepath.Join(dir, "nothing")}, "no such file"},
+		{[]string{filepath.Join(dir, "nothing")}, "there is no file or folder"},
 	} {
 		programs, err := find(c.words)
 		var got []string

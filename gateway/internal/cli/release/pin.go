@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
@@ -51,6 +52,16 @@ func releaseUnpin(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
+	pinned, err := c.Pins(ctx)
+	if err != nil {
+		return err
+	}
+	freed := 0
+	for _, node := range nodes {
+		if slices.ContainsFunc(pinned.Pins, func(p client.Pin) bool { return p.NodeID == node.ID || p.Node == node.ID }) {
+			freed++
+		}
+	}
 	q := client.NewPins{Nodes: ids(nodes)}
 	if q.Pointer, err = pinPointer(ctx, s, c, ""); err != nil {
 		return err
@@ -58,7 +69,12 @@ func releaseUnpin(ctx context.Context, s *cli.Session) error {
 	if err := c.Unpin(ctx, q); err != nil {
 		return err
 	}
-	fmt.Fprintf(s.Stdout, "%s on the channel again.\n", screen.Plural(len(nodes), "node"))
+	switch {
+	case freed == 0:
+		fmt.Fprintln(s.Stdout, "None of them was pinned.")
+	default:
+		fmt.Fprintf(s.Stdout, "%s on the channel again.\n", screen.Plural(freed, "node"))
+	}
 	return nil
 }
 
