@@ -11,6 +11,8 @@ TRANSLATED := $(foreach of,modernc.org/sqlite/lib modernc.org/libc/...,'-gcflags
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 CLIENTS := podman skopeo
 WATCHERS := prometheus prometheus-alertmanager
+# Debian's Alertmanager reads them there alone.
+TEMPLATES := /usr/share/prometheus/alertmanager
 BROWSER := chromium chromium-driver fonts-dejavu-core
 LAB := debian-archive-keyring iproute2 mmdebstrap systemd-container util-linux
 REACH := bash less openssh-client rsync tmux vim
@@ -62,6 +64,7 @@ test-real: build
 	@[ $$(id -u) != 0 ] || dpkg -s $(BROWSER) >/dev/null 2>&1 || $(call install,$(BROWSER))
 	go test -tags real -count 1 -v -run 'TestConsole(Fleet|Node|Logs|Sessions)?$$' ./gateway
 	@[ -x bin/.watchers/usr/bin/prometheus-alertmanager ] || $(call unpack,.watchers,$(WATCHERS))
+	@[ $$(id -u) != 0 ] || [ -e $(TEMPLATES) ] || { mkdir -p $(dir $(TEMPLATES)) && ln -sfn $(CURDIR)/bin/.watchers$(TEMPLATES) $(TEMPLATES); }
 	PATH="$(CURDIR)/bin/.watchers/usr/bin:$$PATH" go test -tags real -count 1 -v -run 'TestPrometheus|TestPromtool|TestReal' ./gateway \
 		./gateway/internal/metrics ./gateway/internal/alert ./gateway/internal/ship
 	@[ $$(id -u) != 0 ] || dpkg -s tmux >/dev/null 2>&1 || $(call install,tmux)

@@ -96,7 +96,7 @@ func (c Caller) meets(need Need) error {
 	}
 	if need.Reach == WholeFleet && c.Tenant != "" {
 		return wire.Refuse(wire.CodeForbidden, "this concerns the whole fleet, and this account is for the tenant "+c.Tenant+" only",
-			"use an account of all tenants; for a PSK, mint an enrollment token instead")
+			"use an account of all tenants")
 	}
 	return nil
 }

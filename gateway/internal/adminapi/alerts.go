@@ -16,6 +16,9 @@ func (s *server) listAlerts(c *call) (any, error) {
 		return nil, err
 	}
 	q := alert.Query{ID: p.text("id"), Cause: p.text("cause")}
+	if err := alert.CheckCause(q.Cause); err != nil {
+		return nil, err
+	}
 	if q.Tenant, q.Terms, err = c.picked(p); err != nil {
 		return nil, err
 	}

@@ -76,6 +76,7 @@ func TestAlerts(t *testing.T) {
 		method, path, token, body string
 		want                      int
 	}{
+		{"GET", "alerts?cause=zzz", "", "", 400},
 		{"POST", "alert-silences", reader, `{"node":"ours","for":"2h","reason":"x"}`, 404},
 		{"POST", "alert-silences", reader, `{"node":"theirs","tenant":"platform","for":"2h","reason":"x"}`, 403},
 		{"POST", "alert-silences", reader, `{"node":"theirs","for":"2h","reason":"a=msa_abcdefgh1234_abcdefghijklmnopqrstuvwxyz"}`, 400},

@@ -93,9 +93,11 @@ func startAlertmanager(t *testing.T) string {
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
+	over := make(chan struct{})
+	go func() { defer close(over); _ = command.Wait() }()
 	t.Cleanup(func() {
 		_ = command.Process.Kill()
-		_ = command.Wait()
+		<-over
 		log.Close()
 		if t.Failed() {
 			said, _ := os.ReadFile(log.Name())
@@ -103,6 +105,11 @@ func startAlertmanager(t *testing.T) string {
 		}
 	})
 	waitFor(t, func() bool {
+		select {
+		case <-over:
+			t.Fatalf("%s has ended", program)
+		default:
+		}
 		answer, err := http.Get("http://" + address + "/-/ready")
 		if err != nil {
 			return false

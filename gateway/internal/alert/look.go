@@ -111,7 +111,10 @@ func missing(n *glance.Node) look {
 		return look{verdict: good}
 	case !says && (!n.Fresh || n.GPUs == nil):
 		return look{}
-	case !says && len(n.GPUs) >= *n.GPUsExpected:
+	case len(n.GPUs) < *n.GPUsExpected:
+	case says: // it has not heard yet how many are expected now, or knows of one that was exchanged
+		return look{verdict: bad, text: fmt.Sprintf("%s says that it misses GPUs, and shows %d of %d", n.Name, len(n.GPUs), *n.GPUsExpected)}
+	default:
 		return look{verdict: good}
 	}
 	return look{verdict: bad, text: fmt.Sprintf("%s shows %d of %d GPUs", n.Name, len(n.GPUs), *n.GPUsExpected)}

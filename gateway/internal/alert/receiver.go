@@ -229,6 +229,14 @@ func severities() []string {
 	return []string{wire.SeverityNote, wire.SeverityWarn, wire.SeveritySevere}
 }
 
+// CheckCause refuses what is no cause of alerts. Empty is any.
+func CheckCause(name string) error {
+	if name != "" && cause(name) == nil {
+		return noCause(name)
+	}
+	return nil
+}
+
 func noCause(name string) error {
 	var names []string
 	for _, c := range Causes() {

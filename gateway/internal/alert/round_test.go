@@ -139,10 +139,18 @@ func TestWord(t *testing.T) {
 	n.Fresh = false
 	h.pass(time.Minute)
 	h.want("it has no reading", "gpus_missing gpu-1")
+	expected := n.GPUsExpected
 	n.GPUsExpected = nil
 	h.pass(time.Minute)
 	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 misses GPUs" {
 		t.Errorf("%+v", list)
+	}
+	n.GPUsExpected = expected
+	n.GPUs = make([]glance.GPU, *expected)
+	n.Fresh = true
+	h.pass(time.Minute)
+	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 says that it misses GPUs, and shows 2 of 2" {
+		t.Errorf("as many as are expected: %+v", list)
 	}
 	stale(n)
 	n.StateReasons = nil

@@ -50,7 +50,8 @@ func TestAlert(t *testing.T) {
 		out, says string
 	}{
 		{"alert ls", 0, "severe    identity_conflict  0s     firing  two machines use the identity of gpu-7\n", ""},
-		{"alert ls --cause node_stale", 0, "", "no alert fires; "},
+		{"alert ls --cause node_stale", 0, "", "none of the alerts that were asked for fires; "},
+		{"alert ls --cause zzz", 1, "", "is no cause of alerts"},
 		{"alert ls --all=perhaps", 2, "", ""},
 		{"alert show " + id, 0, "two machines use the identity of gpu-7", ""},
 		{"alert show " + id + " -o json", 0, `"cause":"identity_conflict"`, ""},
@@ -107,11 +108,11 @@ func TestNoAlert(t *testing.T) {
 		change func()
 		want   string
 	}{
-		{func() {}, "no alert fires; muster help alerts"},
+		{func() {}, "none of the alerts that were asked for fires; muster help alerts"},
 		{func() {
 			rows := h.rows()
 			h.api.Overview.Findings(rows[0].ID, []glance.Finding{{Rule: "gpu_missing", Severity: glance.SeveritySevere}})
-		}, "no alert fires, but look at 1 node with a severe finding (muster health); "},
+		}, "none of the alerts that were asked for fires, but look at 1 node with a severe finding (muster health ls); "},
 	} {
 		step.change()
 		if code, out, says := h.muster("alert", "ls", "--cause", "node_stale"); code != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(says, step.want) {

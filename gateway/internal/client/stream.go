@@ -62,11 +62,14 @@ func (c *Client) Stream(ctx context.Context, f StreamFilter, begun func() error,
 	return c.live(ctx, "stream", q, StreamType, begun, func(from io.Reader, alive func()) error { return readStream(from, alive, each) })
 }
 
+// errQuiet is why an answer that goes on is given up.
+var errQuiet = fmt.Errorf("nothing came for %v", streamQuiet)
+
 // live has read read an answer that goes on. A gateway that says nothing for long is lost.
 func (c *Client) live(ctx context.Context, path string, q url.Values, kind string, begun func() error,
 	read func(from io.Reader, alive func()) error) error {
-	ctx, cancel := context.WithCancel(ctx)
-	defer cancel()
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
 	response, err := c.long(ctx, path, q, kind, 0)
 	if err != nil {
 		return err
@@ -75,9 +78,13 @@ func (c *Client) live(ctx context.Context, path string, q url.Values, kind strin
 	if err := begun(); err != nil {
 		return err
 	}
-	watchdog := time.AfterFunc(streamQuiet, cancel)
+	watchdog := time.AfterFunc(streamQuiet, func() { cancel(errQuiet) })
 	defer watchdog.Stop()
-	return read(response.Body, func() { watchdog.Reset(streamQuiet) })
+	err = read(response.Body, func() { watchdog.Reset(streamQuiet) })
+	if errors.Is(context.Cause(ctx), errQuiet) {
+		return &brokenOff{errQuiet}
+	}
+	return err
 }
 
 // readStream reads server-sent events, which have no end of their own. alive is called with every line.

@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"net/url"
@@ -21,7 +22,7 @@ func (c *call) query(known ...string) (url.Values, error) {
 	for _, name := range slices.Sorted(maps.Keys(values)) {
 		if !slices.Contains(known, name) || len(values[name]) > 1 {
 			return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the parameter %.60q is unknown here, or stands more than once", name),
-				"these are known: "+strings.Join(known, ", "))
+				cmp.Or(strings.Join(known, ", "), "none")+" can stand there")
 		}
 	}
 	return values, nil

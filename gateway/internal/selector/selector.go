@@ -28,7 +28,7 @@ func Parse(selector string) ([]store.Term, error) {
 		term := parseTerm(part)
 		isReserved := wire.IsReserved(term.Key)
 		if !isReserved && wire.CheckLabelKey(term.Key) != nil || !wire.LabelValue(term.Value) {
-			return nil, badSelector(fmt.Sprintf("%.80q", part), selector)
+			return nil, badSelector(fmt.Sprintf("%.80q is no term", part), selector)
 		}
 		if isReserved && (term.Op == store.OpExists || term.Op == store.OpAbsent) {
 			return nil, badSelector(fmt.Sprintf("%q needs a value", term.Key), selector)

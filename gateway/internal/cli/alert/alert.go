@@ -43,9 +43,18 @@ func alertList(ctx context.Context, s *cli.Session) error {
 		fmt.Fprintf(s.Stdout, "and %d more: select with -l or --cause\n", left)
 	}
 	if list.Total == 0 {
-		fmt.Fprintln(s.Stderr, "no alert fires"+beside(ctx, s, c)+"; muster help alerts lists what is looked for")
+		none := "no alert fires"
+		if picked(s) {
+			none = "none of the alerts that were asked for fires"
+		}
+		fmt.Fprintln(s.Stderr, none+beside(ctx, s, c)+"; muster help alerts lists what is looked for")
 	}
 	return nil
+}
+
+// picked tells whether some alerts alone were asked for.
+func picked(s *cli.Session) bool {
+	return s.Flags.Text("selector") != "" || s.Flags.Text("tenant") != "" || s.Flags.Text("cause") != ""
 }
 
 // beside says which nodes are not well though no alert fires: an alert waits until what is wrong lasts. An account that may read alerts
@@ -60,7 +69,7 @@ func beside(ctx context.Context, s *cli.Session, c *client.Client) string {
 		said = append(said, screen.Plural(n, "stale node")+" (muster node ls)")
 	}
 	if n := view.Totals.Findings[wire.SeveritySevere]; n > 0 {
-		said = append(said, screen.Plural(n, "node")+" with a severe finding (muster health)")
+		said = append(said, screen.Plural(n, "node")+" with a severe finding (muster health ls)")
 	}
 	if len(said) == 0 {
 		return ""

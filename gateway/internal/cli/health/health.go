@@ -3,6 +3,7 @@ package health
 import (
 	"context"
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 
@@ -123,7 +124,7 @@ func request(s *cli.Session) (client.HealthRuleRequest, error) {
 		return q, nil
 	}
 	value, err := strconv.ParseFloat(text, 64)
-	if err != nil {
+	if err != nil || math.IsNaN(value) || math.IsInf(value, 0) {
 		return q, cli.Usagef("write a number such as 85", "--limit %q is no number", text)
 	}
 	q.Limit = &value

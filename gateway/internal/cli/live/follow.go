@@ -3,9 +3,11 @@ package live
 import (
 	"cmp"
 	"context"
+	"errors"
 	"strings"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
 )
@@ -50,8 +52,8 @@ const (
 	mostPause  = 15 * time.Second
 )
 
-// Follow tells what the gateway says about the nodes of a filter, until ctx ends or tell fails. Where the gateway is lost it says so,
-// and tries again.
+// Follow tells what the gateway says about the nodes of a filter, until ctx ends, tell fails or the gateway refuses the account. Where the
+// gateway is lost it says so, and tries again.
 func Follow(ctx context.Context, s *cli.Session, c *client.Client, f Filter, tell func(News) error) error {
 	pause := firstPause
 	var deaf error // why nobody wants to hear more
@@ -64,6 +66,9 @@ func Follow(ctx context.Context, s *cli.Session, c *client.Client, f Filter, tel
 		if ctx.Err() != nil || deaf != nil {
 			return cmp.Or(deaf, ctx.Err())
 		}
+		if refused(err) {
+			return err
+		}
 		if err := tell(News{Lost: err}); err != nil {
 			return err
 		}
@@ -72,6 +77,12 @@ func Follow(ctx context.Context, s *cli.Session, c *client.Client, f Filter, tel
 		}
 		pause = min(2*pause, mostPause)
 	}
+}
+
+// refused tells whether the account is no longer good for this. To ask again is of no use then.
+func refused(err error) bool {
+	var detail *wire.ErrorDetail
+	return errors.As(err, &detail) && (detail.Code == wire.CodeUnauthorized || detail.Code == wire.CodeForbidden)
 }
 
 // once follows one stream to its end. It loads all nodes after the stream has begun, so that no change falls between the two.

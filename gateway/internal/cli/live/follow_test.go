@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/client"
@@ -21,6 +22,7 @@ import (
 type gateway struct {
 	stream func(say func(string), done <-chan struct{})
 	refuse bool
+	end    string // a code of a refusal: the stream is refused; empty: it is not
 
 	mu       sync.Mutex
 	selector []string
@@ -30,6 +32,12 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	g.mu.Lock()
 	g.selector = append(g.selector, r.URL.Query().Get("selector")+" "+r.URL.Query().Get("all"))
 	g.mu.Unlock()
+	if g.end != "" && r.URL.Path == "/api/v1/admin/stream" {
+		w.Header().Set("Content-Type", "application/json")
+		w.WriteHeader(401)
+		_, _ = w.Write([]byte(`{"error":{"code":"` + g.end + `","message":"this account was revoked"}}`))
+		return
+	}
 	if g.refuse {
 		w.Header().Set("Content-Type", "application/json")
 		w.WriteHeader(400)
@@ -113,8 +121,14 @@ func TestFollowAgain(t *testing.T) {
 	}
 }
 
-// TestFollowEnds: with its context.
+// TestFollowEnds: with its context, and with the account.
 func TestFollowEnds(t *testing.T) {
+	for _, code := range []string{wire.CodeUnauthorized, wire.CodeForbidden} {
+		told, pauses, err := follow(t, &gateway{end: code}, live.Filter{}, 5)
+		if err == nil || err.Error() != "this account was revoked" || len(told)+len(pauses) > 0 {
+			t.Errorf("%s: %v, told %+v, pauses %v", code, err, told, pauses)
+		}
+	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	err := live.Follow(ctx, &cli.Session{}, &client.Client{BaseURL: "http://127.0.0.1:1", HTTP: http.DefaultClient}, live.Filter{}, nil)

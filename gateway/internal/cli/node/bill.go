@@ -219,7 +219,7 @@ func (b *bill) show(s *cli.Session, format, by string) error {
 		columns := []screen.Column{{Name: strings.ToUpper(screen.Printable(by)), Least: 8}, {Name: "NODES"}, {Name: "HOURS"}, {Name: "COST"},
 			{Name: "IDLE", Rank: 1}}
 		err = s.List(format, columns).Write(cli.Rows(b.Groups, func(g billSum) []string {
-			return []string{screen.OrUnknown(g.Value), strconv.Itoa(g.Count), hours(g.Hours), money(g.Cost), g.idle()}
+			return []string{screen.OrUnknown(g.Value), strconv.Itoa(g.Count), hours(g.Hours), g.costs(g.Cost), g.idleCosts()}
 		}))
 	} else {
 		columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "JOINED", Rank: 1},
@@ -229,8 +229,8 @@ func (b *bill) show(s *cli.Session, format, by string) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s, %s hours: %s", screen.Plural(b.Count, "node"), hours(b.Hours), money(b.Cost))
-	if b.WatchedHours > 0 {
+	text := fmt.Sprintf("%s, %s hours: %s", screen.Plural(b.Count, "node"), hours(b.Hours), b.costs(b.Cost))
+	if b.WatchedHours > 0 && b.Unpriced < b.Count {
 		text += fmt.Sprintf(", of which idle GPUs %s (watched for %s hours)", money(b.IdleCost), hours(b.WatchedHours))
 	}
 	if b.Unpriced > 0 {
@@ -238,6 +238,21 @@ func (b *bill) show(s *cli.Session, format, by string) error {
 	}
 	fmt.Fprintln(s.Stdout, text)
 	return nil
+}
+
+// costs is an amount of money; unknown where no node of the sum has a price.
+func (b *billSum) costs(amount float64) string {
+	if b.Count > 0 && b.Unpriced == b.Count {
+		return screen.Unknown
+	}
+	return money(amount)
+}
+
+func (b *billSum) idleCosts() string {
+	if b.WatchedHours == 0 {
+		return screen.Unknown
+	}
+	return b.costs(b.IdleCost)
 }
 
 func billRow(l billLine) []string {
@@ -248,8 +263,12 @@ func billRow(l billLine) []string {
 	if l.Cost != nil {
 		cost = money(*l.Cost)
 	}
+	idle := l.idle()
+	if l.PricePerHour == nil {
+		idle = screen.Unknown
+	}
 	return []string{screen.OrUnknown(l.Name), screen.OrUnknown(l.Tenant), screen.Stamp(l.JoinedAt), screen.Stamp(l.ReturnedAt), hours(l.Hours),
-		price, cost, l.idle()}
+		price, cost, idle}
 }
 
 // idle is what idle GPUs have cost, where the gateway has watched them.

@@ -2,6 +2,7 @@ package top
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"muster/agent/wire"
@@ -73,7 +74,7 @@ func (p *picture) share(name string, percent *float64) string {
 	if percent == nil {
 		return name + " " + screen.Unknown
 	}
-	return fmt.Sprintf("%s %s %.0f%%", name, p.bar(percent, headBar), *percent)
+	return fmt.Sprintf("%s %s %.0f%%", name, p.bar(percent, headBar), math.Floor(*percent+0.5)) // a half goes up, as in the console
 }
 
 func (p *picture) memory() string {
