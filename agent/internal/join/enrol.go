@@ -14,7 +14,6 @@ import (
 	"muster/agent/internal/identity"
 	"muster/agent/internal/logfile"
 	"muster/agent/internal/options"
-	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 )
 
@@ -60,9 +59,10 @@ func (j *joining) prepare(ctx context.Context, state identity.State) error {
 	if err := j.manager.MakeBase(); err != nil {
 		return err
 	}
-	digest, err := j.layout.Install(service.OwnProgram)
+	free, err := j.lock(ctx)
 	if err == nil {
-		err = tryProgram(ctx, j.layout.Version(digest))
+		_, err = j.place(ctx)
+		free()
 	}
 	if err == nil || state.Current != nil || state.Pending != "" { // a key that may have been sent must stay: by it the gateway knows a retry
 		return err

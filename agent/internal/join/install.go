@@ -37,17 +37,12 @@ func (j *joining) install(ctx context.Context) (string, error) {
 
 // replace makes this program the one that is started. An agent at work removes no build meanwhile.
 func (j *joining) replace(ctx context.Context) (digest string, err error) {
-	bounded, cancel := context.WithTimeout(ctx, lockTime)
-	defer cancel()
-	free, err := service.SettleLock(bounded, j.layout.Base)
+	free, err := j.lock(ctx)
 	if err != nil {
 		return "", err
 	}
 	defer free()
-	if digest, err = j.layout.Install(service.OwnProgram); err != nil {
-		return "", err
-	}
-	if err := tryProgram(ctx, j.layout.Version(digest)); err != nil {
+	if digest, err = j.place(ctx); err != nil {
 		return "", err
 	}
 	if err := j.layout.SetCurrent(digest); err != nil {
@@ -57,6 +52,22 @@ func (j *joining) replace(ctx context.Context) (digest string, err error) {
 		return digest, nil
 	}
 	return digest, j.layout.SetGood(digest) // what starts the agent asks the good version first: at the beginning there is this one alone
+}
+
+// lock keeps others from deciding about the version that is started, and from removing builds.
+func (j *joining) lock(ctx context.Context) (free func(), err error) {
+	bounded, cancel := context.WithTimeout(ctx, lockTime)
+	defer cancel()
+	return service.SettleLock(bounded, j.layout.Base)
+}
+
+// place copies this program to its place and runs it there once. The caller has the lock.
+func (j *joining) place(ctx context.Context) (digest string, err error) {
+	digest, err = j.layout.Install(service.OwnProgram)
+	if err == nil {
+		err = tryProgram(ctx, j.layout.Version(digest))
+	}
+	return digest, err
 }
 
 // tryProgram starts the program once. A file system may forbid that, and a service manager would not say so clearly.

@@ -187,10 +187,40 @@ func notOurs(path string, file *os.File) error {
 	if err = errors.Join(failed, err); err != nil {
 		return err
 	}
-	if strings.HasPrefix(name, fmt.Sprintf("/proc/%d/", os.Getpid())) {
-		return fmt.Errorf("%s belongs to the agent itself, which copies it: read that of another process", path)
+	var system syscall.Statfs_t
+	failed = raw.Control(func(fd uintptr) { err = syscall.Fstatfs(int(fd), &system) })
+	if err = errors.Join(failed, err); err != nil || system.Type != procMagic {
+		return err
+	}
+	if of, found := processOf(name, file); !found || isOwn(of) {
+		return fmt.Errorf("%s belongs to the agent itself, which copies it, or cannot be told from what does: read that of another process", path)
 	}
 	return nil
+}
+
+// procMagic is the type of the file system proc(5), as statfs(2) has it.
+const procMagic = 0x9fa0
+
+// processOf is the process or thread that a file of proc is about; empty: none. It reports false where the file has another name here: it
+// was reached through the root of a process that sees other file systems.
+func processOf(name string, file *os.File) (id string, found bool) {
+	rest, below := strings.CutPrefix(name, "/proc/")
+	here, err := os.Stat(name)
+	opened, failed := file.Stat()
+	if !below || err != nil || failed != nil || !os.SameFile(here, opened) {
+		return "", false
+	}
+	id, _, _ = strings.Cut(rest, "/")
+	return strings.TrimFunc(id, func(r rune) bool { return r < '0' || r > '9' }), true
+}
+
+// isOwn reports whether a number is that of a thread of the agent. Each has a folder of its own in proc, which no listing shows.
+func isOwn(id string) bool {
+	if id == "" {
+		return false
+	}
+	_, err := os.Stat("/proc/self/task/" + id)
+	return err == nil
 }
 
 // kindOf names what is not copied.

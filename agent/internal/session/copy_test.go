@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -205,6 +206,56 @@ func TestCopyReadKernel(t *testing.T) {
 	}
 }
 
+// anotherThread is the number of a thread of this process that is not its first.
+func anotherThread(t *testing.T) string {
+	t.Helper()
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, thread := range threads {
+		if thread.Name() != fmt.Sprint(os.Getpid()) {
+			return thread.Name()
+		}
+	}
+	t.Fatal("this process has one thread")
+	return ""
+}
+
+// TestCopyReadOthers: what the kernel tells of another process can be copied. Through the file systems that another process sees, no way
+// leads back to the agent.
+func TestCopyReadOthers(t *testing.T) {
+	dir := t.TempDir()
+	other := exec.Command("sh", "-c", "echo ok; exec sleep 600")
+	if os.Geteuid() == 0 {
+		other = exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c",
+			"mount --bind /proc "+dir+" && mount --bind /proc/$PPID /proc/1 && echo ok && exec sleep 600")
+	}
+	out, err := other.StdoutPipe()
+	if err == nil {
+		err = other.Start()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = other.Process.Kill(); _ = other.Wait() }()
+	if n, err := out.Read(make([]byte, 3)); n != 3 {
+		t.Fatal(err)
+	}
+	base := fmt.Sprintf("/proc/%d", other.Process.Pid)
+	if got, exit := startCopy(t, wire.CopyParams{Path: base + "/limits"}, me()).read(); len(got) == 0 || exit.Error != "" {
+		t.Errorf("another process: %+v", exit)
+	}
+	if os.Geteuid() != 0 {
+		return
+	}
+	for _, path := range []string{fmt.Sprintf("%s/root%s/%d/environ", base, dir, os.Getpid()), base + "/root/proc/1/environ"} {
+		if got, exit := startCopy(t, wire.CopyParams{Path: path}, me()).read(); len(got) > 0 || !strings.Contains(exit.Error, "belongs to the agent") {
+			t.Errorf("%s: %d bytes, %+v", path, len(got), exit)
+		}
+	}
+}
+
 // TestCopyReadNone: what is no file is said to be none.
 func TestCopyReadNone(t *testing.T) {
 	dir := t.TempDir()
@@ -214,8 +265,9 @@ func TestCopyReadNone(t *testing.T) {
 	}
 	for path, want := range map[string]string{
 		"/proc/self/environ": "belongs to the agent itself", fmt.Sprintf("/proc/%d/maps", os.Getpid()): "belongs to the agent itself",
-		"/proc/thread-self/environ": "belongs to the agent itself",
-		fifo:                        "is no file: it is a pipe", "/dev/null": "is no file: it is a device", filepath.Join(dir, "none"): "there is no",
+		"/proc/thread-self/environ": "belongs to the agent itself", "/proc/" + anotherThread(t) + "/environ": "belongs to the agent itself",
+		"/proc/self/root/proc/self/environ": "belongs to the agent itself",
+		fifo:                                "is no file: it is a pipe", "/dev/null": "is no file: it is a device", filepath.Join(dir, "none"): "there is no",
 	} {
 		got, exit := startCopy(t, wire.CopyParams{Path: path}, me()).read()
 		if len(got) > 0 || exit.Code != 1 || !strings.Contains(exit.Error, want) {

@@ -11,7 +11,6 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/internal/child"
 	"muster/agent/internal/command"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
@@ -103,7 +102,7 @@ func (j judge) child(ctx context.Context, flags []string, tried bool) error {
 		return c.Run()
 	}
 	j.writeWords(nil) // those of another version
-	c.Stderr = io.MultiWriter(j.Stderr, &wordKeeper{judge: j, said: child.Bounded{Most: mostWords}})
+	c.Stderr = io.MultiWriter(j.Stderr, &wordKeeper{judge: j, trial: update.OnTrial(j.base)})
 	err := c.Run()
 	if errors.Is(err, exec.ErrWaitDelay) { // it has ended well, and something that it started holds its standard error
 		return nil

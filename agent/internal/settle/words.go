@@ -8,6 +8,7 @@ import (
 
 	"muster/agent/internal/child"
 	"muster/agent/internal/service"
+	"muster/agent/internal/update"
 	"muster/agent/internal/variable"
 )
 
@@ -35,7 +36,7 @@ func (j judge) keepWords(ctx context.Context) {
 		Program: j.journal, Args: []string{"--no-pager", "--quiet", "--output=cat", "--since=" + wordsSince, "--lines=200", unit},
 		Stdout: &said, Grace: time.Second,
 	})
-	if err == nil {
+	if err == nil && len(said.Kept) > 0 { // a journal that knows nothing of this agent has nothing to tell
 		j.writeWords(said.Kept)
 	}
 }
@@ -44,25 +45,46 @@ func (j judge) keepWords(ctx context.Context) {
 func (j judge) writeWords(said []byte) {
 	var kept bytes.Buffer
 	for line := range bytes.Lines(said) {
-		if !bytes.HasPrefix(line, []byte("time=")) && !aboutOthers(line) {
+		if !ofLog(line) && !aboutOthers(line) {
 			kept.Write(line)
 		}
 	}
 	_ = os.WriteFile(service.Layout{Base: j.base}.LastWords(), kept.Bytes(), 0o600)
 }
 
-// wordKeeper keeps what a version writes to its standard error as it comes: one that hangs is judged before it ends.
+// ofLog reports whether a line is one of the agent's log.
+func ofLog(line []byte) bool { return bytes.HasPrefix(line, []byte("time=")) }
+
+// wordKeeper keeps the end of what a version on trial writes to its standard error, as it comes: one that hangs is judged before it ends.
 type wordKeeper struct {
 	judge
-	said child.Bounded
+	trial string // the build; once its trial is over, nothing more is kept
+	kept  []byte // without the lines of its log
+	line  []byte // that is not complete yet
 }
 
 // Write is of io.Writer. What cannot be kept stops nothing.
 func (w *wordKeeper) Write(p []byte) (int, error) {
-	n, err := w.said.Write(p)
-	w.writeWords(w.said.Kept)
-	return n, err
+	news := false
+	for part := range bytes.Lines(p) {
+		w.line = last(append(w.line, part...))
+		news = news || !ofLog(w.line)
+		if !bytes.HasSuffix(part, []byte("\n")) {
+			break
+		}
+		if !ofLog(w.line) {
+			w.kept = last(append(w.kept, w.line...))
+		}
+		w.line = w.line[:0]
+	}
+	if news && update.OnTrial(w.base) == w.trial {
+		w.writeWords(append(w.kept[:len(w.kept):len(w.kept)], w.line...))
+	}
+	return len(p), nil
 }
+
+// last is the end of what is kept.
+func last(text []byte) []byte { return text[max(0, len(text)-mostWords):] }
 
 // aboutOthers reports whether systemd says that something else of the unit runs on. That is meant so: it is the guard, and what tasks have
 // started.

@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"muster/agent/internal/child"
 	"muster/agent/internal/service"
 	"muster/agent/internal/variable"
 )
@@ -27,6 +26,7 @@ echo 'This usually indicates unclean termination of a previous run, or service i
 		{"no systemd", "", "echo no", "before", 0},
 		{"a supervisor that cron has started", "supervised", "echo no", "before", 0},
 		{"no journal", "x", "echo no; exit 1", "before", 0},
+		{"a journal that knows nothing", "x", "", "before", 0},
 		{"a journal that hangs", "x", "echo no; exec sleep 60", "before", 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -59,22 +59,34 @@ echo 'This usually indicates unclean termination of a previous run, or service i
 	}
 }
 
-// TestWordsAsTheyCome: what a version writes is kept before it ends, and no more of it than there is room for.
+// TestWordsAsTheyCome: the last words of a version are kept before it ends, and without its log.
 func TestWordsAsTheyCome(t *testing.T) {
 	j := judge{base: t.TempDir()}
 	words := service.Layout{Base: j.base}.LastWords()
-	w := &wordKeeper{judge: j, said: child.Bounded{Most: 50}}
+	w := &wordKeeper{judge: j}
+	log := strings.Repeat("time=now msg=online\n", 10_000)
+	much := strings.Repeat("x", mostWords)
 	for _, step := range []struct{ said, want string }{
 		{"I hang", "I hang"},
 		{" now\ntime=now msg=on", "I hang now\n"},
 		{"line\n", "I hang now\n"},
-		{strings.Repeat("x", 100), "I hang now\n" + strings.Repeat("x", 19)},
+		{log, "I hang now\n"},
+		{"time=now\npanic: no\n", "I hang now\npanic: no\n"},
+		{much, ("I hang now\npanic: no\n" + much)},
+		{"\nend\n", (much + "\nend\n")[5:]},
 	} {
 		if n, err := w.Write([]byte(step.said)); n != len(step.said) || err != nil {
-			t.Errorf("%q: %d, %v", step.said, n, err)
+			t.Errorf("%.30q: %d, %v", step.said, n, err)
 		}
 		if raw, err := os.ReadFile(words); err != nil || string(raw) != step.want {
-			t.Errorf("after %q: kept %q, %v", step.said, raw, err)
+			t.Errorf("after %.30q: kept %d bytes %.40q, want %d, %v", step.said, len(raw), raw, len(step.want), err)
 		}
+	}
+	w.trial = "over"
+	if _, err := w.Write([]byte("later\n")); err != nil {
+		t.Error(err)
+	}
+	if raw, err := os.ReadFile(words); err != nil || strings.Contains(string(raw), "later") {
+		t.Errorf("after its trial: %d bytes, %v", len(raw), err)
 	}
 }

@@ -128,6 +128,9 @@ func (d *Desk) step(ctx context.Context, name string, s step, by store.Actor) (r
 			return p, err
 		}
 		r, last, err := d.wanted(name, s.digest)
+		if err == nil && s.back && d.channels[name] == nil {
+			err = noChannel(name)
+		}
 		if err == nil && s.back && s.digest == "" && d.channels[name].plan.Leaves == r.Digest {
 			err = takenBack(name, r)
 		}
@@ -135,7 +138,7 @@ func (d *Desk) step(ctx context.Context, name string, s step, by store.Actor) (r
 		stored := d.last(name)
 		if s.back && err == nil {
 			back := *s.plan
-			back.Leaves = d.channels[name].Digest // a way back without a channel is refused above
+			back.Leaves = d.channels[name].Digest
 			s.plan = &back
 		}
 		d.mu.Unlock()

@@ -356,3 +356,15 @@ func TestPointCountsWhoCame(t *testing.T) {
 		t.Errorf("got %+v, %v", c.Counts, err)
 	}
 }
+
+// TestRollbackNoChannel: a way back needs a channel, also where it names a release. Nothing hangs afterwards.
+func TestRollbackNoChannel(t *testing.T) {
+	h := newHall(t, names(1)...)
+	v1 := h.release("v1")
+	for _, digest := range []string{v1, ""} {
+		_, err := h.Rollback(t.Context(), "stabel", release.Promotion{Digest: digest}, operator)
+		wantCode(t, err, wire.CodeChannelUnknown)
+	}
+	h.point(v1, nil)
+	h.look()
+}

@@ -208,17 +208,21 @@ func (d *Desk) begun(s *live, ready pipe.Ready) {
 	s.mu.Lock()
 	s.Recorded = true
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
-	defer cancel()
-	if err := d.records.Record(ctx, s.ID, now); err != nil {
-		d.Logger.Warn("that a session is recorded cannot be stored before its end", "session", s.ID, "error", err)
-	}
 	s.main.mu.Lock()
 	s.main.tape = tape
 	size := s.main.size
 	s.main.mu.Unlock()
+	if ended, _ := s.over(); !ended.IsZero() { // meanwhile: who ended it saw no tape
+		s.endTape(ended, s.row().End, d)
+		return
+	}
 	if size != nil {
 		d.taping(s, func(t Tape) error { return t.Size(now, size.Rows, size.Columns) })
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), saveTime)
+	defer cancel()
+	if err := d.records.Record(ctx, s.ID, now); err != nil {
+		d.Logger.Warn("that a session is recorded cannot be stored before its end", "session", s.ID, "error", err)
 	}
 }
 

@@ -22,9 +22,13 @@ type deck struct {
 	lines []string
 	full  int // the write that fails, counted from 1; 0: none does
 	blank error
+	begun func() // while it begins; nil: nothing
 }
 
 func (d *deck) Begin(m session.Meta) (session.Tape, error) {
+	if d.begun != nil {
+		d.begun()
+	}
 	return d, errors.Join(d.blank, d.add(fmt.Sprintf("begin %s %s@%s", m.ID, m.User, m.Node)))
 }
 
@@ -99,6 +103,23 @@ func TestRecordedThenKilled(t *testing.T) {
 	events, err := h.store.Events(t.Context(), store.EventQuery{Kind: "session.ended"})
 	if err != nil || len(events) != 1 || events[0].Detail["bytes_in"] != "" || events[0].Detail["why"] != "the gateway was restarted" {
 		t.Errorf("events: %+v, %v", events, err)
+	}
+}
+
+// TestEndsWhileItBegins: a session that ends while its recording begins has a recording with an end.
+func TestEndsWhileItBegins(t *testing.T) {
+	h := newHall(t, "box")
+	d := &deck{}
+	h.open(session.Config{Record: d})
+	id := h.ask("box", wire.SessionShell, `{}`)
+	d.begun = func() {
+		_, err := h.Kill(t.Context(), alice(), id, "")
+		must(t, err)
+	}
+	h.Aside(claimer("box"))
+	_, err := h.NodeSend(t.Context(), claimer("box"), id, pipe.Main, 0, pipe.Piece{Data: frame(pipe.FrameReady, `{"user":"root"}`)})
+	if got := d.text(); code(err) != wire.CodeSessionOver || !strings.Contains(got, "|end ended by ") {
+		t.Errorf("the tape has %s", got)
 	}
 }
 
