@@ -111,9 +111,8 @@ func TestPowerCuts(t *testing.T) {
 	for m, order := range orders {
 		m.box.StopAt(order)
 	}
-	f.Log(f.gateway.Muster("release", "promote", "9.3.0", "--canary", "8", "--yes"))
-	f.trial(old)
-	old.box.PowerCut()
+	f.Log(f.gateway.Muster("release", "promote", "9.3.0", "--canary", "0", "--max-failed", "7", "--yes"))
+	f.trials([]*member{old}, func(m *member) { m.box.PowerCut() })
 	old.box.Start()
 	f.cut(orders)
 	old.box.Await()

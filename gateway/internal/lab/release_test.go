@@ -4,6 +4,7 @@ package lab_test
 
 import (
 	"encoding/json"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -41,15 +42,29 @@ func (f *fleet) runs(some []*member, version string, limit time.Duration) {
 	}
 }
 
-// trial waits until a machine has a version on trial, and gives the build.
-func (f *fleet) trial(m *member) {
+// onTrial tells whether a machine has a version on trial now.
+func (m *member) onTrial() bool {
+	state, _ := m.home()
+	text, err := m.box.Try("root", "cat "+state+"/update.json")
+	var record struct{ Last struct{ Phase string } }
+	return err == nil && json.Unmarshal([]byte(text), &record) == nil && record.Last.Phase == wire.UpdateTrial &&
+		m.installed("current") != m.installed("good")
+}
+
+// trials does something to each machine when it has a version on trial. A trial is short, and machines begin in any order, so all of them
+// are looked at in turn.
+func (f *fleet) trials(some []*member, then func(*member)) {
 	f.Helper()
-	f.lab.Until(m.what+" has a version on trial", func() bool {
-		state, _ := m.home()
-		text, err := m.box.Try("root", "cat "+state+"/update.json")
-		var record struct{ Last struct{ Phase string } }
-		return err == nil && json.Unmarshal([]byte(text), &record) == nil && record.Last.Phase == wire.UpdateTrial &&
-			m.installed("current") != m.installed("good")
+	open := slices.Clone(some)
+	f.lab.Until("machines have a version on trial", func() bool {
+		open = slices.DeleteFunc(open, func(m *member) bool {
+			if !m.onTrial() {
+				return false
+			}
+			then(m)
+			return true
+		})
+		return len(open) == 0
 	})
 }
 
@@ -73,30 +88,38 @@ func TestReleases(t *testing.T) {
 	f.push(l.Agent("9.1.0"), "9.1.0")
 	f.promote("9.1.0")
 	change, trial, supervised := tries[1], tries[2], tries[4]
-	f.trial(change.member)
-	change.box.PowerCut()
-	f.trial(trial.member)
-	f.trial(supervised.member)
-	change.box.Boot()
-	time.Sleep(8 * time.Second) // of the trial
-	for _, y := range []*try{trial, supervised} {
-		y.box.PowerCut()
-		y.power(false)
+	var after []*member // in the order in which their trials began
+	var began []time.Time
+	f.trials([]*member{change.member, trial.member, supervised.member}, func(m *member) {
+		if m == change.member {
+			m.box.PowerCut()
+			return
+		}
+		began = append(began, time.Now())
+		after = append(after, m)
+	})
+	for i, m := range after {
+		time.Sleep(time.Until(began[i].Add(wire.TrialStable / 2)))
+		m.box.PowerCut()
 	}
+	change.box.Boot()
+	trial.power(false)
+	supervised.power(false)
 	f.runs(f.all, "9.1.0", 2*time.Minute)
 	for _, i := range []int{0, 3, 5} {
 		tries[i].work.Unharmed()
 	}
 
 	f.push(l.Failing(lab.Crashing, "9.2.0"), "9.2.0")
-	f.Log(f.gateway.Muster("release", "promote", "9.2.0", "--canary", "6", "--yes"))
+	f.Log(f.gateway.Muster("release", "promote", "9.2.0", "--canary", "0", "--max-failed", "5", "--yes")) // so the last one halts it
 	for _, m := range f.all {
-		l.Within(time.Minute, m.what+" has gone back, and said so", func() bool {
-			out, _ := f.gateway.Try("release", "status", "--channel", wire.DefaultChannel, "-o", "wide")
-			return m.last().Phase == wire.UpdateRolledBack && strings.Contains(out, f.node(m).Name)
-		})
+		l.Within(time.Minute, m.what+" has gone back", func() bool { return m.last().Phase == wire.UpdateRolledBack })
 	}
-	said := f.gateway.Muster("release", "status", "--channel", wire.DefaultChannel, "-o", "wide")
+	var said string
+	l.Until("all have said so, which halts the rollout", func() bool {
+		said = f.gateway.Muster("release", "status", "--channel", wire.DefaultChannel, "-o", "wide")
+		return strings.Contains(said, "rollout  halted")
+	})
 	f.Log(said)
 	last := strings.Count(said, "this release is crashing")
 	last += strings.Count(said, "Main process exited, code=exited, status=3") // what systemd says stands after it, and is long
@@ -109,10 +132,12 @@ func TestReleases(t *testing.T) {
 	f.runs(f.all, first, 2*time.Minute)
 
 	f.promote("9.1.0")
-	for _, m := range f.all {
-		f.trial(m)
-	}
-	f.gateway.Stop()
+	begun := 0
+	f.trials(f.all, func(*member) {
+		if begun++; begun == len(f.all) {
+			f.gateway.Stop()
+		}
+	})
 	time.Sleep(wire.TrialStable + 3*time.Second) // a machine that began early may have shown all by now
 	var open []*member
 	for _, m := range f.all {
