@@ -94,6 +94,32 @@ func (f *Fleet) setBeatsBack(now time.Time, by time.Duration) {
 	}
 }
 
+// attend tells the clock that the gateway is at work, until ctx ends. It waits for nothing else, so that a slow disk is no standstill.
+func (f *Fleet) attend(ctx context.Context) {
+	ticker := time.NewTicker(timeline.BeatEvery)
+	defer ticker.Stop()
+	for f.clock.Beat(); ; {
+		select {
+		case <-ticker.C:
+			f.beat(ctx)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// beat is one word to the clock. What it says of a standstill is kept for the next start.
+func (f *Fleet) beat(ctx context.Context) {
+	still := f.clock.Beat()
+	if still == 0 {
+		return
+	}
+	f.log.Warn("the gateway stood still, as if its process or its machine was stopped: nodes have time to come back", "for", still.String())
+	if err := f.noteAbsences(ctx); err != nil && ctx.Err() == nil {
+		f.log.Error("a standstill could not be kept for the next start", "error", err)
+	}
+}
+
 // noteAbsences writes the absences to the database, for the next start of the gateway.
 func (f *Fleet) noteAbsences(ctx context.Context) error {
 	return f.store.SetMeta(ctx, metaAbsences, f.clock.Absences())

@@ -2,14 +2,17 @@ package fleet_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
 	"log/slog"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/timeline"
 	"muster/store"
 )
 
@@ -381,4 +384,38 @@ func TestExpiredByAWrongClock(t *testing.T) {
 			t.Errorf("%s: after the grace: %v", by, err)
 		}
 	}
+}
+
+// TestStandstill: a gateway that was stopped for a while and goes on finds no node stale for that, also after a restart.
+func TestStandstill(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		f := newTide(t, true)
+		f.tell(f.enrolled("alive"), "A", 1)
+		f.flush()
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- f.Run(ctx) }()
+		synctest.Wait()
+		f.pass(time.Hour)
+		if got := f.seen("alive").Status; got != wire.StatusOnline {
+			t.Errorf("it is %s", got)
+		}
+		time.Sleep(timeline.BeatEvery)
+		synctest.Wait()
+		if !strings.Contains(f.log.String(), "stood still") {
+			t.Errorf("the log has\n%s", &f.log)
+		}
+		stop()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+		f.restart()
+		if got := f.seen("alive").Status; got != wire.StatusOnline {
+			t.Errorf("after a restart it is %s", got)
+		}
+		f.pass(7 * time.Minute)
+		if got := f.seen("alive").Status; got != wire.StatusStale {
+			t.Errorf("minutes later it is %s", got)
+		}
+	})
 }

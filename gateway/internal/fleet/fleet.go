@@ -130,6 +130,9 @@ func (f *Fleet) cameBack(ctx context.Context, gap time.Duration) error {
 
 // Run flushes heartbeats until ctx ends, and once more after that. With every few flushes it sweeps.
 func (f *Fleet) Run(ctx context.Context) error {
+	var beside sync.WaitGroup
+	beside.Go(func() { f.attend(ctx) })
+	defer beside.Wait()
 	ticker := time.NewTicker(f.flush)
 	defer ticker.Stop()
 	for tick := 1; ; tick++ {

@@ -10,8 +10,8 @@ import (
 // maxAbsences is how many absences are remembered. Where there are more, the shortest goes.
 const maxAbsences = 32
 
-// absence is a time in which no node could ask for anything: the gateway did not run, its machine slept, or its clock skipped
-// the time.
+// absence is a time in which no node could ask for anything: the gateway did not run or stood still, its machine slept, or
+// its clock skipped the time.
 type absence struct{ from, to time.Time }
 
 // absences are in the order of time, and none overlaps another. No method changes the list that it is called on.

@@ -17,6 +17,10 @@ const (
 	// startGrace is the time that nodes have to come back after the gateway was away. It is the agents' longest back-off plus
 	// one interval. A node that is silent for less is not stale.
 	startGrace = 6 * time.Minute
+	// BeatEvery is how often Beat is to be called.
+	BeatEvery = 5 * time.Second
+	// stillLeast is how long after a Beat the gateway counts as having stood still.
+	stillLeast = StepGap + BeatEvery
 )
 
 // Clock reads the machine's clock and the time that has passed. Setting the clock does not change the second. Where the two
@@ -32,10 +36,13 @@ type Clock struct {
 	lost    time.Duration // how far a clock without monotonic readings went back in all
 	offset  time.Duration // the sum of all steps since the first reading
 	jumped  time.Time     // when the clock was last set forward, corrected by later steps back; zero: never
-	start   time.Time     // when this gateway started, or came back after a gap
+	start   time.Time     // when this gateway started, or came back after an absence
 	aliveAt time.Time     // when the gateway was last at work before start; zero: never
 	away    absences
-	steps   []Step // that nobody has taken yet: see Take
+	steps   []Step        // that nobody has taken yet: see Take
+	beats   bool          // Beat is called
+	beat    time.Duration // up, when Beat was called last, or when a standstill was noticed
+	still   time.Duration // for how long the gateway stood still since the last Beat
 }
 
 // Step is one setting of the clock.
@@ -60,7 +67,37 @@ func (c *Clock) Read() (now time.Time, up time.Duration) {
 		c.offset += by
 		c.set(now.Round(0), by)
 	}
+	if c.beats && up-c.beat >= stillLeast {
+		c.stood(now.Round(0), up-c.beat)
+	}
 	return now, up
+}
+
+// Beat says that the gateway is at work. It returns for how long the gateway stood still since the last call: its process was stopped, or
+// the virtual machine below it. Nobody could be heard then, so it counts as an absence, from the first reading after it on.
+func (c *Clock) Beat() time.Duration {
+	c.Read()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	still := c.still
+	c.still = 0
+	c.beats = true
+	c.beat = c.up
+	return still
+}
+
+// stood notes that nothing was done here for a while. The caller holds the lock.
+func (c *Clock) stood(now time.Time, still time.Duration) {
+	c.beat = c.up
+	c.still += still
+	c.absent(now.Add(-still), now)
+}
+
+// absent notes an absence that ends now. The caller holds the lock.
+func (c *Clock) absent(from, now time.Time) {
+	c.aliveAt = c.livedAt(from)
+	c.start = now
+	c.away = c.away.add(from, now)
 }
 
 // sample reads both sources. The caller holds the lock.
@@ -94,10 +131,8 @@ func (c *Clock) set(now time.Time, by time.Duration) {
 		return
 	}
 	c.jumped = now
-	if before := now.Add(-by); by >= StepGap {
-		c.aliveAt = c.livedAt(before)
-		c.start = now
-		c.away = c.away.add(before, now)
+	if by >= StepGap {
+		c.absent(now.Add(-by), now)
 	}
 }
 

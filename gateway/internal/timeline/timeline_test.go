@@ -7,6 +7,41 @@ import (
 	"muster/gateway/internal/timeline"
 )
 
+// TestStandstill: a gateway that stood still was away, from the first reading after that on. One that is late was not, and one that has
+// never said that it is at work cannot stand still.
+func TestStandstill(t *testing.T) {
+	for _, c := range []struct {
+		still time.Duration
+		beats bool
+		away  time.Duration
+	}{
+		{19 * time.Second, true, 0}, {20 * time.Second, true, 20 * time.Second}, {time.Hour, true, time.Hour}, {time.Hour, false, 0},
+	} {
+		begin := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+		var passed time.Duration
+		clock := timeline.Clock{Wall: func() time.Time { return begin.Add(passed) }, Elapsed: func() time.Duration { return passed }}
+		clock.Begin(begin.Add(-time.Second), "")
+		passed = time.Hour
+		if c.beats && clock.Beat() != 0 {
+			t.Error("it stood still before the first word")
+		}
+		passed += c.still
+		ref := clock.Ref()
+		if ref.Grace != (c.away > 0) || clock.Absent(begin, ref.Now) != c.away || len(clock.Take()) > 0 {
+			t.Errorf("%+v: %+v, away for %s", c, ref, clock.Absent(begin, ref.Now))
+		}
+		if ref.Grace && !ref.AliveAt.Equal(begin.Add(time.Hour)) {
+			t.Errorf("%+v: it was alive at %s", c, ref.AliveAt)
+		}
+		if got := clock.Beat(); got != c.away {
+			t.Errorf("%+v: it stood still for %s", c, got)
+		}
+		if clock.Beat() != 0 {
+			t.Errorf("%+v: told twice", c)
+		}
+	}
+}
+
 // TestRealClock: with the machine's own clock, which nobody sets here, nothing is noticed, by however many at once.
 func TestRealClock(t *testing.T) {
 	var c timeline.Clock
