@@ -208,6 +208,7 @@ func (d *Desk) seal(s *live, payload wire.TaskPayload) (json.RawMessage, error) 
 		return nil, wire.Refuse(wire.CodeTaskParamsInvalid, fmt.Sprintf("the session's document is larger than %d bytes", wire.MaxTaskPayload),
 			"give the program less by arguments, and more by its standard input")
 	}
+	s.payload = payload
 	s.signed, err = d.Sign(raw)
 	s.KeyID = s.signed.SigningKeyID
 	return params, err

@@ -26,6 +26,7 @@ func TestDocument(t *testing.T) {
 	if h.rings["id-box"] != 1 {
 		t.Errorf("the node was rung for %d times", h.rings["id-box"])
 	}
+	h.clock.Forward(20 * time.Second)
 	signed := h.Aside(claimer("box"))
 	if signed == nil {
 		t.Fatal("the node was given nothing")
@@ -35,7 +36,7 @@ func TestDocument(t *testing.T) {
 	var run wire.ExecParams
 	must(t, sign.DecodeStrict(p.Params, &run))
 	if p.TaskID != v.ID || p.NodeID != "id-box" || p.Enrolment != "e-box" || p.Type != wire.SessionExec || p.Nonce == "" ||
-		!p.ExpiresAt.Equal(start.Add(wire.MaxSessionWait)) || keyID != v.KeyID {
+		!p.IssuedAt.Equal(start.Add(20*time.Second)) || !p.ExpiresAt.Equal(start.Add(wire.MaxSessionWait)) || keyID != v.KeyID {
 		t.Errorf("got %+v by %s", p, keyID)
 	}
 	if run.IdleSeconds != 1800 || run.LimitSeconds != 60 || v.Idle != 30*time.Minute || v.Limit != time.Minute {

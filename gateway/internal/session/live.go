@@ -21,7 +21,6 @@ type live struct {
 	owner            Caller
 	inside           bool // the gateway itself is the operator's end: the session is on no record
 	enrolment        string
-	signed           wire.SignedTask
 	params           json.RawMessage
 	expires          time.Time // until then the node must take it
 	record           bool
@@ -29,6 +28,8 @@ type live struct {
 	main talk // what both ends say on the channel pipe.Main
 
 	mu       sync.Mutex
+	payload  wire.TaskPayload // of the document, where the gateway signs; without an id: an operator has signed
+	signed   wire.SignedTask  // the document
 	claimer  *Claimer
 	given    time.Time // when the claimer got the document last
 	spoken   bool      // the claimer has spoken for the session, so it has the document
@@ -269,6 +270,9 @@ func (d *Desk) offerAgain(all []*live, now time.Time) {
 		}
 		d.withdraw(s)
 		d.offer(s)
+		if ended, _ := s.over(); !ended.IsZero() { // meanwhile: its end may have withdrawn it before it was offered
+			d.withdraw(s)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package session
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"sync/atomic"
 	"time"
@@ -27,8 +28,8 @@ func (d *Desk) Aside(c Claimer) *wire.SignedTask {
 		if s == nil {
 			return nil
 		}
-		if s.take(c, now) {
-			return &s.signed
+		if signed := d.give(s, c, now); signed != nil {
+			return signed
 		}
 	}
 }
@@ -47,17 +48,37 @@ func (d *Desk) next(nodeID string) *live {
 	return all[0]
 }
 
-// take notes who has the document. One for another enrolment, and one whose time is over, is given to nobody: the sweep ends the session.
-func (s *live) take(c Claimer, now time.Time) bool {
+// give notes who has the document. One for another enrolment, and one whose time is over, is given to nobody: the sweep ends the session.
+func (d *Desk) give(s *live, c Claimer, now time.Time) *wire.SignedTask {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.EndedAt != nil || s.enrolment != c.Enrolment || now.After(s.expires) || s.claimer != nil && (s.spoken || !s.claimer.is(c)) {
-		return false
+		return nil
+	}
+	if s.claimer == nil {
+		d.date(s, now)
 	}
 	s.claimer = &c
 	s.given = now
 	s.nodeAt = now
-	return true
+	signed := s.signed
+	return &signed
+}
+
+// date signs the document as of now, where the gateway signs. An agent believes nothing that is older than itself, and it may have started
+// after somebody asked for the session. The caller holds the session's lock.
+func (d *Desk) date(s *live, now time.Time) {
+	if s.payload.TaskID == "" {
+		return
+	}
+	s.payload.IssuedAt = now.UTC().Truncate(time.Millisecond)
+	raw, err := json.Marshal(s.payload)
+	if err != nil {
+		panic(err) // it was encoded once
+	}
+	if signed, err := d.Sign(raw); err == nil { // else the one of before may do
+		s.signed = signed
+	}
 }
 
 // NodeSend takes a piece from the node.
