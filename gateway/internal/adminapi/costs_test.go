@@ -36,7 +36,7 @@ func TestCosts(t *testing.T) {
 	b := list.Costs[0]
 	if b.NodeID != "id-b" || b.Name != "b" || b.Tenant != "research" || b.Days != 3 ||
 		b.WatchedSeconds != 3*3600 || b.IdleGPUSeconds != 3*7200 ||
-		b.IdleCost != 1.5 || b.Cost != 2.25 || len(b.Prices) != 2 || b.Prices[0].PricePerHour != nil || *b.Prices[1].PricePerHour != 1.5 ||
+		*b.IdleCost != 1.5 || *b.Cost != 2.25 || len(b.Prices) != 2 || b.Prices[0].PricePerHour != nil || *b.Prices[1].PricePerHour != 1.5 ||
 		!b.Prices[1].Since.Equal(today.Time()) {
 		t.Errorf("got %+v", b)
 	}

@@ -51,7 +51,7 @@ drained  0    H100 80GB HBM3   79.6 GiB  79.6 GiB  0%    70 W   30 C  -         
 		"gpu ls --status stale":                                  "0 GPUs on 0 nodes",
 		"gpu ls --idle":                                          "0 GPUs on 0 nodes",
 		"gpu ls -o json -l name=free":                            `"node":"free"`,
-		"node ls --idle":                                         "0 nodes idle: 0.00 an hour",
+		"node ls --idle":                                         "0 nodes idle\n",
 		"node ls --idle -o json":                                 `{"nodes":[],"next":"","total":0}`,
 		"gpu ls --selector tenant=x,name!=busy,name!=drained -a": "",
 	} {

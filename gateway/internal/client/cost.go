@@ -19,8 +19,8 @@ type NodeCost struct {
 	Days           int          `json:"days"`             // with a record
 	WatchedSeconds int64        `json:"watched_seconds"`  // for which its GPUs were known
 	IdleGPUSeconds int64        `json:"idle_gpu_seconds"` // of each idle GPU by itself
-	IdleCost       float64      `json:"idle_cost"`        // of these, by their share of the price
-	Cost           float64      `json:"cost"`             // the price, while it was heard from
+	IdleCost       *float64     `json:"idle_cost"`        // of these, by their share of the price; null: no price, or never watched
+	Cost           *float64     `json:"cost"`             // the price, while it was heard from; null: it had none
 	Prices         []PriceSince `json:"prices"`           // by day, one for each change
 }
 

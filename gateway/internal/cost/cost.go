@@ -254,11 +254,6 @@ func (d *Desk) Today(nodeID string) *glance.Today {
 	}
 	r := s.row(nodeID)
 	t := &glance.Today{Day: d.day.Time().Format(time.DateOnly), WatchedSeconds: r.Watched, IdleGPUSeconds: r.Idle}
-	if r.Price != nil || r.Cost > 0 {
-		idle := float64(r.IdleCost) / millionths
-		all := float64(r.Cost) / millionths
-		t.IdleCost = &idle
-		t.Cost = &all
-	}
+	t.IdleCost, t.Cost = money(r)
 	return t
 }

@@ -2,8 +2,10 @@ package cost
 
 import (
 	"context"
+	"slices"
 	"time"
 
+	"muster/gateway/internal/glance"
 	"muster/store/costs"
 )
 
@@ -12,9 +14,9 @@ type Sum struct {
 	Days     int // with a row
 	Watched  time.Duration
 	Idle     time.Duration // of each idle GPU by itself
-	IdleCost float64
-	Cost     float64
-	Prices   []Price // by day
+	IdleCost *float64      // nil: it had no price, or nobody knew what its GPUs did
+	Cost     *float64      // nil: it had no price
+	Prices   []Price       // by day
 }
 
 // Price is what a node cost in an hour from a day on, until the next one of its list.
@@ -27,13 +29,18 @@ type Price struct {
 // that a year of a large fleet needs the memory of its sums. No more days are read than are kept.
 func (d *Desk) Sums(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*Sum, error) {
 	last := min(costs.DayOf(to), costs.DayOf(d.Now()))
-	days, err := d.Records.Days(ctx, max(costs.DayOf(from), last-keptDays), last)
+	first := max(costs.DayOf(from), last-keptDays)
+	days, err := d.Records.Days(ctx, first, last)
 	if err != nil {
 		return nil, err
 	}
+	if day, _ := d.newest(); first <= day && day <= last && !slices.Contains(days, day) {
+		days = append(days, day)
+		slices.Sort(days)
+	}
 	all := map[string]*Sum{}
 	for _, day := range days {
-		rows, err := d.Records.OfDay(ctx, day)
+		rows, err := d.rowsOf(ctx, day)
 		if err != nil {
 			return nil, err
 		}
@@ -50,12 +57,32 @@ func (d *Desk) Sums(ctx context.Context, from, to time.Time, nodes func(id strin
 	return all, nil
 }
 
+// rowsOf are the rows of a day. The database is behind those in memory.
+func (d *Desk) rowsOf(ctx context.Context, day costs.Day) ([]costs.Row, error) {
+	if newest, rows := d.newest(); newest == day {
+		return rows, nil
+	}
+	return d.Records.OfDay(ctx, day)
+}
+
+// newest is the day in memory, with its rows; 0: none was read yet.
+func (d *Desk) newest() (costs.Day, []costs.Row) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rows := make([]costs.Row, 0, len(d.nodes))
+	for id, s := range d.nodes {
+		rows = append(rows, s.row(id))
+	}
+	return d.day, rows
+}
+
 func (s *Sum) add(day costs.Day, r costs.Row) {
 	s.Days++
 	s.Watched += time.Duration(r.Watched) * time.Second
 	s.Idle += time.Duration(r.Idle) * time.Second
-	s.IdleCost += float64(r.IdleCost) / millionths
-	s.Cost += float64(r.Cost) / millionths
+	idle, all := money(r)
+	s.IdleCost = glance.Plus(s.IdleCost, idle)
+	s.Cost = glance.Plus(s.Cost, all)
 	var price *float64
 	if r.Price != nil {
 		perHour := float64(*r.Price) / millionths
@@ -65,6 +92,19 @@ func (s *Sum) add(day costs.Day, r costs.Row) {
 		return
 	}
 	s.Prices = append(s.Prices, Price{From: day.Time(), PerHour: price})
+}
+
+// money is what a day has cost, and how much of that its idle GPUs; nil: it had no price, or nobody knew what its GPUs did.
+func money(r costs.Row) (idle, all *float64) {
+	if r.Price == nil && r.Cost == 0 {
+		return nil, nil
+	}
+	cost := float64(r.Cost) / millionths
+	if r.Watched == 0 {
+		return nil, &cost
+	}
+	ofIdle := float64(r.IdleCost) / millionths
+	return &ofIdle, &cost
 }
 
 func same(a, b *float64) bool {

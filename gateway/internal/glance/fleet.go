@@ -49,16 +49,23 @@ func (t *Totals) add(g *Node) {
 		t.GPUsExpected += *g.GPUsExpected
 	}
 	if g.PricePerHour != nil {
-		t.PricePerHour += *g.PricePerHour
 		t.Priced++
 	}
-	if idle := g.IdleCostPerHour(); idle != nil {
-		t.IdleCostPerHour += *idle
+	t.PricePerHour = Plus(t.PricePerHour, g.PricePerHour)
+	t.IdleCostPerHour = Plus(t.IdleCostPerHour, g.IdleCostPerHour())
+	if g.Today != nil {
+		t.IdleCostToday = Plus(t.IdleCostToday, g.Today.IdleCost)
+		t.CostToday = Plus(t.CostToday, g.Today.Cost)
 	}
-	if g.Today != nil && g.Today.Cost != nil {
-		t.IdleCostToday += *g.Today.IdleCost
-		t.CostToday += *g.Today.Cost
+}
+
+// Plus adds what is known: nil is not known, and a sum of nothing known is not known either.
+func Plus(a, b *float64) *float64 {
+	if a == nil || b == nil {
+		return cmp.Or(a, b)
 	}
+	sum := *a + *b
+	return &sum
 }
 
 // addGPU leaves out memory of which only one figure is known: the sums would not belong together.
@@ -70,9 +77,7 @@ func (t *Totals) addGPU(g *GPU) {
 		t.MemoryUsedMiB += *g.MemoryUsedMiB
 		t.MemoryMiB += *g.MemoryMiB
 	}
-	if g.PowerWatts != nil {
-		t.PowerWatts += *g.PowerWatts
-	}
+	t.PowerWatts = Plus(t.PowerWatts, g.PowerWatts)
 }
 
 // Orders of a list of nodes. Names begin with the first, and values with the highest; a minus before the word turns that round. What is

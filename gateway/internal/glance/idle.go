@@ -7,7 +7,7 @@ type Today struct {
 	Day            string   `json:"day"`              // such as 2026-11-23, UTC
 	WatchedSeconds int64    `json:"watched_seconds"`  // for which its GPUs were known
 	IdleGPUSeconds int64    `json:"idle_gpu_seconds"` // of each idle GPU by itself
-	IdleCost       *float64 `json:"idle_cost"`        // of these, by their share of the price; null: it had no price
+	IdleCost       *float64 `json:"idle_cost"`        // of these, by their share of the price; null: no price, or not watched
 	Cost           *float64 `json:"cost"`             // the price, while the node was heard from; null: it had no price
 }
 

@@ -44,7 +44,11 @@ func TestIdleCost(t *testing.T) {
 	free.PricePerHour = nil
 	free.Today = &glance.Today{WatchedSeconds: 60}
 	totals := glance.Count([]*glance.Node{g, g, free, good()})
-	if totals.IdleCostPerHour != 6 || totals.IdleCostToday != 3 || totals.CostToday != 12 {
+	if *totals.IdleCostPerHour != 6 || *totals.IdleCostToday != 3 || *totals.CostToday != 12 || *totals.PricePerHour != 12 {
 		t.Errorf("%+v", totals)
+	}
+	none := glance.Count([]*glance.Node{free})
+	if none.PricePerHour != nil || none.IdleCostPerHour != nil || none.IdleCostToday != nil || none.CostToday != nil || none.PowerWatts != nil {
+		t.Errorf("of a node without a price: %+v", none)
 	}
 }

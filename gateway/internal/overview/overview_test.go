@@ -63,9 +63,9 @@ func TestTotals(t *testing.T) {
 	h.picture.Findings("id-a", []glance.Finding{{Rule: "x", Severity: glance.SeverityNote}, {Rule: "y", Severity: glance.SeveritySevere}})
 	h.reload()
 	_, totals := h.picture.Rows(overview.Query{All: true})
-	want := "{3 map[active:2 retired:1] map[online:1 stale:1] map[severe:1] 10 2 1 0 1000 163118 140 2.5 2"
-	if got := fmt.Sprint(totals); !strings.HasPrefix(got, want) || *totals.UtilizationPercent != 75 {
-		t.Errorf("got %s, %v", got, *totals.UtilizationPercent)
+	want := "{3 map[active:2 retired:1] map[online:1 stale:1] map[severe:1] 10 2 1 0 1000 163118 2"
+	if got := fmt.Sprint(totals); !strings.HasPrefix(got, want) || *totals.UtilizationPercent != 75 || *totals.PowerWatts != 140 || *totals.PricePerHour != 2.5 {
+		t.Errorf("got %s, %v, %v, %v", got, *totals.UtilizationPercent, *totals.PowerWatts, *totals.PricePerHour)
 	}
 	if rows, _ := h.picture.Rows(overview.Query{}); names(rows) != "[a b]" {
 		t.Errorf("retired nodes are not left out: %s", names(rows))

@@ -37,12 +37,12 @@ func TilesOf(t glance.Totals) []Tile {
 		memory.Text = "of " + gibText(t.MemoryMiB) + " GPU memory"
 	}
 	power := Tile{Name: "power", Big: Unknown, Text: "power of the GPUs"}
-	if t.PowerWatts > 0 {
-		power.Big = wattText(t.PowerWatts)
+	if t.PowerWatts != nil {
+		power.Big = wattText(*t.PowerWatts)
 	}
 	price := Tile{Name: "price", Big: Unknown, Text: "price per hour"}
-	if t.Priced > 0 {
-		price.Big = hundredth(t.PricePerHour)
+	if t.PricePerHour != nil {
+		price.Big = hundredth(*t.PricePerHour)
 		price.Text = "per hour; nodes with a price: " + Many(t.Priced)
 	}
 	idle := Tile{Name: "idle", Big: Many(t.GPUsIdle), Text: "idle GPUs"}

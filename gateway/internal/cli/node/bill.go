@@ -13,6 +13,7 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/glance"
 )
 
 func billCommand() cli.Command {
@@ -51,27 +52,27 @@ type billLine struct {
 	group string
 }
 
-// billSum sums nodes. Unpriced ones are not in the cost.
+// billSum sums nodes. Unpriced ones are not in the cost: where all are, it is null.
 type billSum struct {
-	Value    string  `json:"value,omitempty"` // of the label
-	Count    int     `json:"count"`
-	Unpriced int     `json:"unpriced"`
-	Hours    float64 `json:"hours"`
-	Cost     float64 `json:"cost"`
+	Value    string   `json:"value,omitempty"` // of the label
+	Count    int      `json:"count"`
+	Unpriced int      `json:"unpriced"`
+	Hours    float64  `json:"hours"`
+	Cost     *float64 `json:"cost"`
 	watched
 }
 
 // watched is what the gateway has seen. What it did not see is not in it.
 type watched struct {
-	WatchedHours float64 `json:"watched_hours"` // for which the GPUs were known
-	IdleGPUHours float64 `json:"idle_gpu_hours"`
-	IdleCost     float64 `json:"idle_cost"`
+	WatchedHours float64  `json:"watched_hours"` // for which the GPUs were known
+	IdleGPUHours float64  `json:"idle_gpu_hours"`
+	IdleCost     *float64 `json:"idle_cost"` // null: no price, or never watched
 }
 
 func (w *watched) add(other watched) {
 	w.WatchedHours += other.WatchedHours
 	w.IdleGPUHours += other.IdleGPUHours
-	w.IdleCost += other.IdleCost
+	w.IdleCost = glance.Plus(w.IdleCost, other.IdleCost)
 }
 
 func (b *billSum) add(l billLine) {
@@ -80,9 +81,8 @@ func (b *billSum) add(l billLine) {
 	b.watched.add(l.watched)
 	if l.Cost == nil {
 		b.Unpriced++
-		return
 	}
-	b.Cost += *l.Cost
+	b.Cost = glance.Plus(b.Cost, l.Cost)
 }
 
 func nodeBill(ctx context.Context, s *cli.Session) error {
@@ -114,6 +114,9 @@ func nodeBill(ctx context.Context, s *cli.Session) error {
 	})
 	if err != nil {
 		return err
+	}
+	if b.Count == 0 {
+		b.Cost = new(float64) // no node costs nothing, which is known
 	}
 	if by != "" {
 		b.Groups = groups(b.Nodes)
@@ -219,7 +222,7 @@ func (b *bill) show(s *cli.Session, format, by string) error {
 		columns := []screen.Column{{Name: strings.ToUpper(screen.Printable(by)), Least: 8}, {Name: "NODES"}, {Name: "HOURS"}, {Name: "COST"},
 			{Name: "IDLE", Rank: 1}}
 		err = s.List(format, columns).Write(cli.Rows(b.Groups, func(g billSum) []string {
-			return []string{screen.OrUnknown(g.Value), strconv.Itoa(g.Count), hours(g.Hours), g.costs(g.Cost), g.idleCosts()}
+			return []string{screen.OrUnknown(g.Value), strconv.Itoa(g.Count), hours(g.Hours), moneyOf(g.Cost), moneyOf(g.IdleCost)}
 		}))
 	} else {
 		columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24}, {Name: "JOINED", Rank: 1},
@@ -229,9 +232,9 @@ func (b *bill) show(s *cli.Session, format, by string) error {
 	if err != nil {
 		return err
 	}
-	text := fmt.Sprintf("%s, %s hours: %s", screen.Plural(b.Count, "node"), hours(b.Hours), b.costs(b.Cost))
-	if b.WatchedHours > 0 && b.Unpriced < b.Count {
-		text += fmt.Sprintf(", of which idle GPUs %s (watched for %s hours)", money(b.IdleCost), hours(b.WatchedHours))
+	text := fmt.Sprintf("%s, %s hours: %s", screen.Plural(b.Count, "node"), hours(b.Hours), moneyOf(b.Cost))
+	if b.IdleCost != nil {
+		text += fmt.Sprintf(", of which idle GPUs %s (watched for %s hours)", money(*b.IdleCost), hours(b.WatchedHours))
 	}
 	if b.Unpriced > 0 {
 		text += fmt.Sprintf("; %d without a price: muster node label NAME price_per_hour=1.99", b.Unpriced)
@@ -240,45 +243,23 @@ func (b *bill) show(s *cli.Session, format, by string) error {
 	return nil
 }
 
-// costs is an amount of money; unknown where no node of the sum has a price.
-func (b *billSum) costs(amount float64) string {
-	if b.Count > 0 && b.Unpriced == b.Count {
-		return screen.Unknown
-	}
-	return money(amount)
-}
-
-func (b *billSum) idleCosts() string {
-	if b.WatchedHours == 0 {
-		return screen.Unknown
-	}
-	return b.costs(b.IdleCost)
-}
-
 func billRow(l billLine) []string {
-	price, cost := screen.Unknown, screen.Unknown
+	price := screen.Unknown
 	if l.PricePerHour != nil {
 		price = fmt.Sprintf("%.4g", *l.PricePerHour)
 	}
-	if l.Cost != nil {
-		cost = money(*l.Cost)
-	}
-	idle := l.idle()
-	if l.PricePerHour == nil {
-		idle = screen.Unknown
-	}
 	return []string{screen.OrUnknown(l.Name), screen.OrUnknown(l.Tenant), screen.Stamp(l.JoinedAt), screen.Stamp(l.ReturnedAt), hours(l.Hours),
-		price, cost, idle}
-}
-
-// idle is what idle GPUs have cost, where the gateway has watched them.
-func (w watched) idle() string {
-	if w.WatchedHours == 0 {
-		return screen.Unknown
-	}
-	return money(w.IdleCost)
+		price, moneyOf(l.Cost), moneyOf(l.IdleCost)}
 }
 
 func hours(h float64) string { return fmt.Sprintf("%.1f", h) }
+
+// moneyOf is an amount of money; nil: it is not known.
+func moneyOf(m *float64) string {
+	if m == nil {
+		return screen.Unknown
+	}
+	return money(*m)
+}
 
 func money(m float64) string { return fmt.Sprintf("%.2f", m) }

@@ -42,7 +42,7 @@ func TestBill(t *testing.T) {
 	}
 	free, _ := lineOf(client.Node{EnrolledAt: ago(1)}, client.NodeCost{}, nil, until)
 	sum.add(free)
-	if sum.Count != 6 || sum.Unpriced != 1 || sum.Hours != 36 || sum.Cost != 70 {
+	if sum.Count != 6 || sum.Unpriced != 1 || sum.Hours != 36 || *sum.Cost != 70 {
 		t.Errorf("the sum is %+v", sum)
 	}
 }
@@ -51,7 +51,7 @@ func TestBill(t *testing.T) {
 func TestBillGroups(t *testing.T) {
 	cost := 3.0
 	got := groups([]billLine{{group: "b", Hours: 1, Cost: &cost}, {group: "a", Hours: 2}, {Hours: 4}, {group: "b", Hours: 1, Cost: &cost}})
-	if len(got) != 3 || got[0].Value != "" || got[1].Unpriced != 1 || got[2].Value != "b" || got[2].Cost != 6 || got[2].Count != 2 {
+	if len(got) != 3 || got[0].Value != "" || got[1].Unpriced != 1 || got[2].Value != "b" || got[1].Cost != nil || *got[2].Cost != 6 || got[2].Count != 2 {
 		t.Errorf("groups %+v", got)
 	}
 }

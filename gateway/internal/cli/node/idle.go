@@ -28,38 +28,22 @@ func idleList(ctx context.Context, s *cli.Session, c *client.Client, f client.No
 	if err := s.List(format, columns).Write(rows); err != nil {
 		return err
 	}
-	perHour := sumOf(view.Nodes, view.Totals.IdleCostPerHour, func(g *glance.Node) bool { return g.IdleCostPerHour() != nil })
-	today := sumOf(view.Nodes, view.Totals.IdleCostToday, func(g *glance.Node) bool { return g.Today != nil && g.Today.IdleCost != nil })
-	fmt.Fprintf(s.Stdout, "%s idle: %s an hour, %s today\n", screen.Plural(len(view.Nodes), "node"), perHour, today)
+	text := screen.Plural(len(view.Nodes), "node") + " idle"
+	if len(view.Nodes) > 0 {
+		text += fmt.Sprintf(": %s an hour, %s today", moneyOf(view.Totals.IdleCostPerHour), moneyOf(view.Totals.IdleCostToday))
+	}
+	fmt.Fprintln(s.Stdout, text)
 	return nil
 }
 
-// sumOf is a sum of money over nodes, or - where it is known of none of them.
-func sumOf(nodes []glance.Node, sum float64, known func(*glance.Node) bool) string {
-	for i := range nodes {
-		if known(&nodes[i]) {
-			return money(sum)
-		}
-	}
-	if len(nodes) == 0 {
-		return money(0)
-	}
-	return screen.Unknown
-}
-
 func idleRow(g *glance.Node, now time.Time) []string {
-	cost, today, seen := screen.Unknown, screen.Unknown, screen.Unknown
-	if perHour := g.IdleCostPerHour(); perHour != nil {
-		cost = money(*perHour)
-	}
+	today, seen := screen.Unknown, screen.Unknown
 	if t := g.Today; t != nil {
 		seen = hours(hoursOf(t.WatchedSeconds)) + " h"
-		if t.IdleCost != nil {
-			today = money(*t.IdleCost)
-		}
+		today = moneyOf(t.IdleCost)
 	}
 	return []string{screen.OrUnknown(g.Name), screen.OrUnknown(g.Tenant), screen.OrUnknown(g.Provider), strconv.Itoa(len(g.GPUs)),
-		screen.Age(now.Sub(*g.IdleSince)), cost, today, seen, screen.OrUnknown(g.State)}
+		screen.Age(now.Sub(*g.IdleSince)), moneyOf(g.IdleCostPerHour()), today, seen, screen.OrUnknown(g.State)}
 }
 
 // todayRows says what a node has cost on this day, and how much of that its idle GPUs.
@@ -71,7 +55,7 @@ func (v view) todayRows(raw json.RawMessage) [][]string {
 	t := d.Today
 	text := fmt.Sprintf("%s idle GPU hours", hours(hoursOf(t.IdleGPUSeconds)))
 	if t.Cost != nil {
-		text += fmt.Sprintf(", which cost %s of %s", money(*t.IdleCost), money(*t.Cost))
+		text += fmt.Sprintf(", which cost %s of %s", moneyOf(t.IdleCost), money(*t.Cost))
 	}
 	return [][]string{{"  today", text + fmt.Sprintf("; watched for %s h (day of UTC)", hours(hoursOf(t.WatchedSeconds)))}}
 }

@@ -26,8 +26,8 @@ func (p *picture) headLines() []string {
 		{p.memory(), ""},
 		{p.power(), ""},
 	}
-	if t.Priced > 0 {
-		parts = append(parts, part{fmt.Sprintf("price %.2f/h on %s", t.PricePerHour, screen.Plural(t.Priced, "node")), ""})
+	if t.PricePerHour != nil {
+		parts = append(parts, part{fmt.Sprintf("price %.2f/h on %s", *t.PricePerHour, screen.Plural(t.Priced, "node")), ""})
 	}
 	parts = append(parts, p.findings()...)
 	parts = append(parts, part{"sort " + p.order, codeFaint})
@@ -86,12 +86,12 @@ func (p *picture) memory() string {
 	return p.share("memory", &percent) + " of " + bytesOf(t.MemoryMiB)
 }
 
-// power is 0 where no GPU says it.
+// power is unknown where no GPU says it.
 func (p *picture) power() string {
-	if p.totals.PowerWatts == 0 {
+	if p.totals.PowerWatts == nil {
 		return "power " + screen.Unknown
 	}
-	return "power " + watts(&p.totals.PowerWatts)
+	return "power " + watts(p.totals.PowerWatts)
 }
 
 // findings count nodes by their worst finding.

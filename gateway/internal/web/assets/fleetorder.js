@@ -78,7 +78,7 @@ export const ordered = (nodes, ask) => {
 // count counts as glance.Count does.
 export const count = (nodes) => {
   const t = { nodes: 0, statuses: {}, states: {}, idleNodes: 0, unwell: 0, expected: 0, seen: 0, unknown: 0, idle: 0, used: 0, memory: 0,
-    power: 0, price: 0, priced: 0, said: 0, busy: 0 };
+    power: null, price: 0, priced: 0, said: 0, busy: 0 };
   const add = (where, word) => { where[word] = (where[word] ?? 0) + 1; };
   for (const n of nodes) {
     t.nodes++;
@@ -103,7 +103,7 @@ export const count = (nodes) => {
         t.used += g.memory_used_mib;
         t.memory += g.memory_total_mib;
       }
-      t.power += g.power_watts ?? 0;
+      if (known(g.power_watts)) t.power = (t.power ?? 0) + g.power_watts;
       if (known(g.utilization_percent)) {
         t.said++;
         t.busy += g.utilization_percent;
@@ -124,7 +124,7 @@ export const tiles = (t) => {
       many(t.unknown) : t.expected ? "GPUs seen of those expected" : "GPUs seen", t.seen < t.expected],
     utilization: [t.said ? whole(t.busy / t.said) + " %" : "–", "mean utilisation", false],
     memory: t.memory ? [used(t.used, t.memory), "of " + gib(t.memory) + " GPU memory", false] : ["–", "GPU memory used", false],
-    power: [t.power ? watts(t.power) : "–", "power of the GPUs", false],
+    power: [known(t.power) ? watts(t.power) : "–", "power of the GPUs", false],
     idle: [t.seen === 0 && t.unknown > 0 ? "–" : many(t.idle), "idle GPUs", false],
     price: t.priced ? [money(t.price), "per hour; nodes with a price: " + many(t.priced), false] : ["–", "price per hour", false],
   };
