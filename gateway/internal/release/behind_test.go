@@ -131,6 +131,20 @@ func TestBehindOffline(t *testing.T) {
 	}
 }
 
+// TestBehindPaused: one resume is enough where the rollout was held besides.
+func TestBehindPaused(t *testing.T) {
+	h := restored(t, "n")
+	_, err := h.Pause(t.Context(), wire.DefaultChannel, operator)
+	must(t, err)
+	h.nodes["n"].obeyed = 7
+	h.look()
+	h.state(release.StateBehind)
+	c, err := h.Resume(t.Context(), wire.DefaultChannel, operator)
+	if err != nil || c.Sequence != 8 || c.State != releases.Running {
+		t.Errorf("got %+v, %v", c, err)
+	}
+}
+
 // TestBehindUnpin: an unpin is no decision about a channel that is behind, though the pin's number is above the channel's.
 func TestBehindUnpin(t *testing.T) {
 	h := restored(t, "ahead", "pinned")

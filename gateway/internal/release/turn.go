@@ -3,6 +3,7 @@ package release
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 
 	"muster/agent/wire"
@@ -24,10 +25,10 @@ func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (Channel,
 // Resume goes on, and accepts the nodes that have failed so far. Where a restore has left the channel behind its nodes, it orders the
 // channel's release again, under a number above theirs.
 func (d *Desk) Resume(ctx context.Context, name string, by store.Actor) (Channel, error) {
-	if c, err := d.catchUp(ctx, name, by); err != nil || c.Channel.Channel != "" {
+	from := []string{releases.Paused, releases.Halted}
+	if c, err := d.catchUp(ctx, name, by); err != nil || c.Channel.Channel != "" && !slices.Contains(from, c.State) {
 		return c, err
 	}
-	from := []string{releases.Paused, releases.Halted}
 	return d.turn(ctx, name, turn{to: releases.Running, from: from, kind: "rollout.resumed", security: true, change: rollout.Resume}, by)
 }
 

@@ -128,7 +128,7 @@ func (p Plan) Read() (Waves, error) {
 
 func badPlan(why string) error {
 	return wire.Refuse(wire.CodeBadRequest, "the waves: "+why,
-		`write {"canary":"1","steps":["25%","100%"],"soak_seconds":600,"max_failed":"10%"}, or null for all nodes at once`)
+		"a canary is such as 1 or 5%, steps are percentages that grow, such as 25% and 100%, and max_failed is such as 2 or 10%")
 }
 
 // ReadPlan reads a plan on record.
