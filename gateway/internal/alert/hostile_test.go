@@ -1,7 +1,9 @@
 package alert_test
 
 import (
+	"errors"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -176,4 +178,28 @@ func TestChangeWhileTold(t *testing.T) {
 		}
 	}
 	told.Wait()
+}
+
+// TestAddedTwice: of many that add a receiver of one name at once, one does it.
+func TestAddedTwice(t *testing.T) {
+	h := newHouse(t)
+	k := newHook(t)
+	var wait sync.WaitGroup
+	var added atomic.Int32
+	for range 8 {
+		wait.Go(func() {
+			_, err := h.desk.SetReceiver(t.Context(), alert.Request{Name: "ops", Kind: alert.KindWebhook, URL: k.URL}, h.by)
+			var refused *wire.ErrorDetail
+			switch {
+			case err == nil:
+				added.Add(1)
+			case !errors.As(err, &refused) || refused.Code != wire.CodeNameInUse:
+				t.Error(err)
+			}
+		})
+	}
+	wait.Wait()
+	if n := added.Load(); n != 1 {
+		t.Errorf("%d were added", n)
+	}
 }

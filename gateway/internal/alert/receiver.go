@@ -136,6 +136,8 @@ func (d *Desk) readReceivers(ctx context.Context) error {
 
 // SetReceiver stores a receiver, with Replace in the place of the one before. For a new webhook it returns the secret that signs what it gets.
 func (d *Desk) SetReceiver(ctx context.Context, q Request, by store.Actor) (secret string, err error) {
+	d.writing.Lock() // of two at once the second one finds the first
+	defer d.writing.Unlock()
 	d.mu.Lock()
 	before := d.receivers[q.Name]
 	many := len(d.receivers)
