@@ -106,9 +106,9 @@ func (m *bench) asked(c *client.Client) float64 {
 // copies measures muster node cp beside scp, by turns, from the start of the program to its end.
 func (m *bench) copies(t *table, g *served) {
 	const figure = "muster node cp, 256 MiB, from a node"
-	file := filepath.Join(m.dir, "big")
+	file := filepath.Join(m.dir, "copied")
 	m.must(os.WriteFile(file, make([]byte, benchFile), 0o600))
-	here := filepath.Join(m.dir, "here")
+	here := filepath.Join(m.dir, "copy")
 	ours := func() float64 {
 		defer os.Remove(here)
 		return rate(func() { g.does("node", "cp", "measured:"+file, here) })
