@@ -81,8 +81,8 @@ func (s *Sum) add(day costs.Day, r costs.Row) {
 	s.Watched += time.Duration(r.Watched) * time.Second
 	s.Idle += time.Duration(r.Idle) * time.Second
 	idle, all := money(r)
-	s.IdleCost = glance.Plus(s.IdleCost, idle)
-	s.Cost = glance.Plus(s.Cost, all)
+	glance.Add(&s.IdleCost, idle)
+	glance.Add(&s.Cost, all)
 	var price *float64
 	if r.Price != nil {
 		perHour := float64(*r.Price) / millionths

@@ -51,21 +51,23 @@ func (t *Totals) add(g *Node) {
 	if g.PricePerHour != nil {
 		t.Priced++
 	}
-	t.PricePerHour = Plus(t.PricePerHour, g.PricePerHour)
-	t.IdleCostPerHour = Plus(t.IdleCostPerHour, g.IdleCostPerHour())
+	Add(&t.PricePerHour, g.PricePerHour)
+	Add(&t.IdleCostPerHour, g.IdleCostPerHour())
 	if g.Today != nil {
-		t.IdleCostToday = Plus(t.IdleCostToday, g.Today.IdleCost)
-		t.CostToday = Plus(t.CostToday, g.Today.Cost)
+		Add(&t.IdleCostToday, g.Today.IdleCost)
+		Add(&t.CostToday, g.Today.Cost)
 	}
 }
 
-// Plus adds what is known: nil is not known, and a sum of nothing known is not known either.
-func Plus(a, b *float64) *float64 {
-	if a == nil || b == nil {
-		return cmp.Or(a, b)
+// Add adds a value to a sum, which begins as nil: a value that is nil is not known, and a sum of nothing known is not known either.
+func Add(sum **float64, value *float64) {
+	if value == nil {
+		return
 	}
-	sum := *a + *b
-	return &sum
+	if *sum == nil {
+		*sum = new(float64)
+	}
+	**sum += *value
 }
 
 // addGPU leaves out memory of which only one figure is known: the sums would not belong together.
@@ -77,7 +79,7 @@ func (t *Totals) addGPU(g *GPU) {
 		t.MemoryUsedMiB += *g.MemoryUsedMiB
 		t.MemoryMiB += *g.MemoryMiB
 	}
-	t.PowerWatts = Plus(t.PowerWatts, g.PowerWatts)
+	Add(&t.PowerWatts, g.PowerWatts)
 }
 
 // Orders of a list of nodes. Names begin with the first, and values with the highest; a minus before the word turns that round. What is

@@ -72,7 +72,7 @@ type watched struct {
 func (w *watched) add(other watched) {
 	w.WatchedHours += other.WatchedHours
 	w.IdleGPUHours += other.IdleGPUHours
-	w.IdleCost = glance.Plus(w.IdleCost, other.IdleCost)
+	glance.Add(&w.IdleCost, other.IdleCost)
 }
 
 func (b *billSum) add(l billLine) {
@@ -82,7 +82,7 @@ func (b *billSum) add(l billLine) {
 	if l.Cost == nil {
 		b.Unpriced++
 	}
-	b.Cost = glance.Plus(b.Cost, l.Cost)
+	glance.Add(&b.Cost, l.Cost)
 }
 
 func nodeBill(ctx context.Context, s *cli.Session) error {
