@@ -74,7 +74,7 @@ func (h *house) says(id string) string {
 	if t.Cost == nil {
 		return text
 	}
-	if t.IdleCost == nil {
+	if t.KnownIdleCost() == nil {
 		return text + fmt.Sprintf(" cost - of %.2f", *t.Cost)
 	}
 	return text + fmt.Sprintf(" cost %.2f of %.2f", *t.IdleCost, *t.Cost)

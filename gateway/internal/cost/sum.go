@@ -34,15 +34,18 @@ func (d *Desk) Sums(ctx context.Context, from, to time.Time, nodes func(id strin
 	if err != nil {
 		return nil, err
 	}
-	if day, _ := d.newest(); first <= day && day <= last && !slices.Contains(days, day) {
-		days = append(days, day)
+	newest, ofNewest := d.newest() // the database is behind these
+	if first <= newest && newest <= last && !slices.Contains(days, newest) {
+		days = append(days, newest)
 		slices.Sort(days)
 	}
 	all := map[string]*Sum{}
 	for _, day := range days {
-		rows, err := d.rowsOf(ctx, day)
-		if err != nil {
-			return nil, err
+		rows := ofNewest
+		if day != newest {
+			if rows, err = d.Records.OfDay(ctx, day); err != nil {
+				return nil, err
+			}
 		}
 		for _, r := range rows {
 			if !nodes(r.NodeID) {
@@ -55,14 +58,6 @@ func (d *Desk) Sums(ctx context.Context, from, to time.Time, nodes func(id strin
 		}
 	}
 	return all, nil
-}
-
-// rowsOf are the rows of a day. The database is behind those in memory.
-func (d *Desk) rowsOf(ctx context.Context, day costs.Day) ([]costs.Row, error) {
-	if newest, rows := d.newest(); newest == day {
-		return rows, nil
-	}
-	return d.Records.OfDay(ctx, day)
 }
 
 // newest is the day in memory, with its rows; 0: none was read yet.
@@ -81,7 +76,9 @@ func (s *Sum) add(day costs.Day, r costs.Row) {
 	s.Watched += time.Duration(r.Watched) * time.Second
 	s.Idle += time.Duration(r.Idle) * time.Second
 	idle, all := money(r)
-	glance.Add(&s.IdleCost, idle)
+	if r.Watched > 0 {
+		glance.Add(&s.IdleCost, idle)
+	}
 	glance.Add(&s.Cost, all)
 	var price *float64
 	if r.Price != nil {
@@ -94,15 +91,12 @@ func (s *Sum) add(day costs.Day, r costs.Row) {
 	s.Prices = append(s.Prices, Price{From: day.Time(), PerHour: price})
 }
 
-// money is what a day has cost, and how much of that its idle GPUs; nil: it had no price, or nobody knew what its GPUs did.
+// money is what a day has cost, and how much of that its idle GPUs, where they were watched; nil: it had no price.
 func money(r costs.Row) (idle, all *float64) {
 	if r.Price == nil && r.Cost == 0 {
 		return nil, nil
 	}
 	cost := float64(r.Cost) / millionths
-	if r.Watched == 0 {
-		return nil, &cost
-	}
 	ofIdle := float64(r.IdleCost) / millionths
 	return &ofIdle, &cost
 }

@@ -98,26 +98,30 @@ func (f *Fleet) setBeatsBack(now time.Time, by time.Duration) {
 func (f *Fleet) attend(ctx context.Context) {
 	ticker := time.NewTicker(timeline.BeatEvery)
 	defer ticker.Stop()
-	for f.clock.Beat(); ; {
+	for {
+		if still := f.clock.Beat(); still > 0 {
+			f.stood.Store(true)
+			f.log.Warn("the gateway stood still, as if its process or its machine was stopped: nodes have time to come back",
+				"for", still.String())
+		}
 		select {
 		case <-ticker.C:
-			f.beat(ctx)
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// beat is one word to the clock. What it says of a standstill is kept for the next start.
-func (f *Fleet) beat(ctx context.Context) {
-	still := f.clock.Beat()
-	if still == 0 {
-		return
+// keepAbsences writes the absences after a standstill.
+func (f *Fleet) keepAbsences(ctx context.Context) error {
+	if !f.stood.Swap(false) {
+		return nil
 	}
-	f.log.Warn("the gateway stood still, as if its process or its machine was stopped: nodes have time to come back", "for", still.String())
-	if err := f.noteAbsences(ctx); err != nil && ctx.Err() == nil {
-		f.log.Error("a standstill could not be kept for the next start", "error", err)
+	err := f.noteAbsences(ctx)
+	if err != nil {
+		f.stood.Store(true)
 	}
+	return err
 }
 
 // noteAbsences writes the absences to the database, for the next start of the gateway.

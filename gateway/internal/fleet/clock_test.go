@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -21,8 +22,8 @@ const year = 365 * 24 * time.Hour
 // tide is a fleet whose clock can be set while time goes on as it does.
 type tide struct {
 	*world
-	passed time.Duration
-	told   bool // the fleet is told how much time has passed, as a real clock tells it
+	passed atomic.Int64 // nanoseconds
+	told   bool         // the fleet is told how much time has passed, as a real clock tells it
 	log    bytes.Buffer
 }
 
@@ -37,7 +38,7 @@ func (f *tide) restart() {
 	f.t.Helper()
 	c := fleet.Config{Store: f.store, Now: f.clock.Now, RenewGrace: grace, Logger: slog.New(slog.NewTextHandler(&f.log, nil))}
 	if f.told {
-		c.Elapsed = func() time.Duration { return f.passed }
+		c.Elapsed = func() time.Duration { return time.Duration(f.passed.Load()) }
 	}
 	r, err := fleet.Open(f.t.Context(), c)
 	if err != nil {
@@ -47,7 +48,7 @@ func (f *tide) restart() {
 }
 
 // pass lets time go on; set sets the clock.
-func (f *tide) pass(d time.Duration) { f.passed += d; f.clock.Forward(d) }
+func (f *tide) pass(d time.Duration) { f.passed.Add(int64(d)); f.clock.Forward(d) }
 func (f *tide) set(d time.Duration)  { f.clock.Forward(d) }
 
 // tell sends a heartbeat of a run.
@@ -386,7 +387,8 @@ func TestExpiredByAWrongClock(t *testing.T) {
 	}
 }
 
-// TestStandstill: a gateway that was stopped for a while and goes on finds no node stale for that, also after a restart.
+// TestStandstill: a gateway that was stopped for a while and goes on finds no node stale for that. The time never counts, also after a
+// restart.
 func TestStandstill(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newTide(t, true)
@@ -397,25 +399,34 @@ func TestStandstill(t *testing.T) {
 		go func() { ended <- f.Run(ctx) }()
 		synctest.Wait()
 		f.pass(time.Hour)
-		if got := f.seen("alive").Status; got != wire.StatusOnline {
-			t.Errorf("it is %s", got)
+		f.alive(t, wire.StatusOnline)
+		for range 7 * time.Minute / timeline.BeatEvery {
+			time.Sleep(timeline.BeatEvery)
+			f.pass(timeline.BeatEvery)
 		}
-		time.Sleep(timeline.BeatEvery)
 		synctest.Wait()
-		if !strings.Contains(f.log.String(), "stood still") {
-			t.Errorf("the log has\n%s", &f.log)
+		if n := strings.Count(f.log.String(), "stood still"); n != 1 {
+			t.Errorf("told for %d times:\n%s", n, &f.log)
 		}
+		f.alive(t, wire.StatusStale)
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)
 		}
 		f.restart()
-		if got := f.seen("alive").Status; got != wire.StatusOnline {
-			t.Errorf("after a restart it is %s", got)
-		}
 		f.pass(7 * time.Minute)
-		if got := f.seen("alive").Status; got != wire.StatusStale {
-			t.Errorf("minutes later it is %s", got)
-		}
+		f.alive(t, wire.StatusStale)
 	})
+}
+
+// alive expects a node's status, and that it is not silent for half an hour.
+func (f *tide) alive(t *testing.T, status string) {
+	t.Helper()
+	n := f.seen("alive")
+	if n.Status != status {
+		t.Errorf("it is %s", n.Status)
+	}
+	if gone, err := f.RetireSilent(t.Context(), n.ID, 30*time.Minute); gone || err != nil {
+		t.Errorf("a standstill counts as its silence: %v, %v", gone, err)
+	}
 }

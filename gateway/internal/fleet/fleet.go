@@ -14,6 +14,7 @@ import (
 	"log/slog"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"muster/gateway/internal/limit"
@@ -48,6 +49,7 @@ type Config struct {
 type Fleet struct {
 	store *store.Store
 	clock timeline.Clock
+	stood atomic.Bool      // the gateway stood still, and the database does not have that absence yet
 	now   func() time.Time // clock.Now
 	flush time.Duration
 	grace time.Duration
@@ -138,7 +140,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	for tick := 1; ; tick++ {
 		select {
 		case <-ticker.C:
-			if err := f.Flush(ctx); err != nil && ctx.Err() == nil {
+			if err := errors.Join(f.Flush(ctx), f.keepAbsences(ctx)); err != nil && ctx.Err() == nil {
 				f.log.Error("heartbeats wait in memory: the database cannot be written", "error", err)
 			}
 			if tick%sweepEvery != 0 {
@@ -150,7 +152,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 		case <-ctx.Done():
 			last, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second) // ctx has ended already
 			defer cancel()
-			return f.Flush(last)
+			return errors.Join(f.Flush(last), f.keepAbsences(last))
 		}
 	}
 }

@@ -54,7 +54,7 @@ func (t *Totals) add(g *Node) {
 	Add(&t.PricePerHour, g.PricePerHour)
 	Add(&t.IdleCostPerHour, g.IdleCostPerHour())
 	if g.Today != nil {
-		Add(&t.IdleCostToday, g.Today.IdleCost)
+		Add(&t.IdleCostToday, g.Today.KnownIdleCost())
 		Add(&t.CostToday, g.Today.Cost)
 	}
 }

@@ -7,8 +7,16 @@ type Today struct {
 	Day            string   `json:"day"`              // such as 2026-11-23, UTC
 	WatchedSeconds int64    `json:"watched_seconds"`  // for which its GPUs were known
 	IdleGPUSeconds int64    `json:"idle_gpu_seconds"` // of each idle GPU by itself
-	IdleCost       *float64 `json:"idle_cost"`        // of these, by their share of the price; null: no price, or not watched
+	IdleCost       *float64 `json:"idle_cost"`        // of these, by their share of the price; null: it had no price
 	Cost           *float64 `json:"cost"`             // the price, while the node was heard from; null: it had no price
+}
+
+// KnownIdleCost is the idle cost; nil: it had no price, or nobody knew what its GPUs did.
+func (t *Today) KnownIdleCost() *float64 {
+	if t.WatchedSeconds == 0 {
+		return nil
+	}
+	return t.IdleCost
 }
 
 // IdleShare is the share of the node's GPUs that are idle now, from 0 to 1; nil: that is not known. A GPU that is missing is not idle.

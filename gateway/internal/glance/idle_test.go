@@ -39,13 +39,18 @@ func TestIdleCost(t *testing.T) {
 	}
 	idle, all := 1.5, 6.0
 	g := good()
-	g.Today = &glance.Today{IdleCost: &idle, Cost: &all}
+	g.Today = &glance.Today{WatchedSeconds: 60, IdleCost: &idle, Cost: &all}
 	free := good()
 	free.PricePerHour = nil
 	free.Today = &glance.Today{WatchedSeconds: 60}
 	totals := glance.Count([]*glance.Node{g, g, free, good()})
 	if *totals.IdleCostPerHour != 6 || *totals.IdleCostToday != 3 || *totals.CostToday != 12 || *totals.PricePerHour != 12 {
 		t.Errorf("%+v", totals)
+	}
+	hung := good()
+	hung.Today = &glance.Today{IdleCost: new(float64), Cost: &all}
+	if totals := glance.Count([]*glance.Node{hung}); totals.IdleCostToday != nil || *totals.CostToday != 6 {
+		t.Errorf("nobody watched its GPUs: %+v", totals)
 	}
 	none := glance.Count([]*glance.Node{free})
 	if none.PricePerHour != nil || none.IdleCostPerHour != nil || none.IdleCostToday != nil || none.CostToday != nil || none.PowerWatts != nil {

@@ -145,6 +145,28 @@ func TestBehindPaused(t *testing.T) {
 	}
 }
 
+// TestBehindHalted: the resume after a restore accepts no failure that the channel did not show meanwhile. It says that the rollout is halted.
+func TestBehindHalted(t *testing.T) {
+	h := newHall(t, "n000", "n001")
+	h.point(h.release("v1"), waves())
+	canary := one(t, h.look())
+	h.say(canary, wire.UpdateRolledBack, wire.UpdateNoStart)
+	h.look()
+	h.state(releases.Halted)
+	must(t, h.store.NoteRestore(t.Context(), store.Restoration{At: h.clock.Now(), BackupAt: start, AdoptUntil: start.Add(48 * time.Hour)}))
+	h.open()
+	h.nodes[canary].obeyed = 7
+	h.look()
+	h.state(release.StateBehind)
+	c, err := h.Resume(t.Context(), wire.DefaultChannel, operator)
+	if err != nil || c.Sequence != 8 || c.State != releases.Halted || !strings.Contains(c.Note, "halted") {
+		t.Errorf("got %+v, %v", c, err)
+	}
+	if c, err = h.Resume(t.Context(), wire.DefaultChannel, operator); err != nil || c.State != releases.Running {
+		t.Errorf("the second resume: %+v, %v", c, err)
+	}
+}
+
 // TestBehindUnpin: an unpin is no decision about a channel that is behind, though the pin's number is above the channel's.
 func TestBehindUnpin(t *testing.T) {
 	h := restored(t, "ahead", "pinned")

@@ -3,7 +3,6 @@ package release
 import (
 	"context"
 	"errors"
-	"slices"
 	"strconv"
 
 	"muster/agent/wire"
@@ -25,10 +24,14 @@ func (d *Desk) Pause(ctx context.Context, name string, by store.Actor) (Channel,
 // Resume goes on, and accepts the nodes that have failed so far. Where a restore has left the channel behind its nodes, it orders the
 // channel's release again, under a number above theirs.
 func (d *Desk) Resume(ctx context.Context, name string, by store.Actor) (Channel, error) {
-	from := []string{releases.Paused, releases.Halted}
-	if c, err := d.catchUp(ctx, name, by); err != nil || c.Channel.Channel != "" && !slices.Contains(from, c.State) {
+	c, err := d.catchUp(ctx, name, by)
+	if err == nil && c.State == releases.Halted { // who resumed may not have seen that: the restore was what the channel told
+		c.Note = "its rollout stays halted: " + c.Why + ". A second resume accepts that"
+	}
+	if err != nil || c.Channel.Channel != "" && c.State != releases.Paused {
 		return c, err
 	}
+	from := []string{releases.Paused, releases.Halted}
 	return d.turn(ctx, name, turn{to: releases.Running, from: from, kind: "rollout.resumed", security: true, change: rollout.Resume}, by)
 }
 

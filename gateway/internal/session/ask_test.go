@@ -2,6 +2,7 @@ package session_test
 
 import (
 	"crypto/ed25519"
+	"crypto/rand"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -53,6 +54,18 @@ func TestDocument(t *testing.T) {
 	}
 	if text, _ := json.Marshal(event); strings.Contains(string(text), "token=x") {
 		t.Error("an argument is in the log")
+	}
+}
+
+// TestKeyChangesMeanwhile: the key that is on record for a session is the one that the node sees, also when the gateway signs with another
+// one by then.
+func TestKeyChangesMeanwhile(t *testing.T) {
+	h := newHall(t, "box")
+	v, err := h.Open(t.Context(), alice(), session.Ask{Node: "box", Type: wire.SessionExec, Params: params(`{"command":["ls"]}`)})
+	must(t, err)
+	_, h.key, _ = ed25519.GenerateKey(rand.Reader)
+	if signed := h.Aside(claimer("box")); signed == nil || signed.SigningKeyID != v.KeyID {
+		t.Errorf("got %+v, and on record is %s", signed, v.KeyID)
 	}
 }
 

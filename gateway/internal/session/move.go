@@ -76,7 +76,8 @@ func (d *Desk) date(s *live, now time.Time) {
 	if err != nil {
 		panic(err) // it was encoded once
 	}
-	if signed, err := d.Sign(raw); err == nil { // else the one of before may do
+	signed, err := d.Sign(raw)
+	if err == nil && len(raw) <= wire.MaxTaskPayload && signed.SigningKeyID == s.KeyID { // else the one of before may do
 		s.signed = signed
 	}
 }

@@ -62,13 +62,17 @@ func (c *Clock) Read() (now time.Time, up time.Duration) {
 		up = c.up
 	}
 	c.up = up
-	by := now.Round(0).Sub(c.origin.Round(0)) - up - c.offset
-	if by.Abs() >= StepLeast {
+	wall := now.Round(0)
+	unheard := c.stood() // so long nobody could be heard until now
+	if by := wall.Sub(c.origin.Round(0)) - up - c.offset; by.Abs() >= StepLeast {
 		c.offset += by
-		c.set(now.Round(0), by)
+		c.set(wall, by)
+		unheard += max(by, 0)
 	}
-	if c.beats && up-c.beat >= stillLeast {
-		c.stood(now.Round(0), up-c.beat)
+	if unheard >= StepGap {
+		c.aliveAt = c.livedAt(wall.Add(-unheard))
+		c.start = wall
+		c.away = c.away.add(wall.Add(-unheard), wall)
 	}
 	return now, up
 }
@@ -86,18 +90,15 @@ func (c *Clock) Beat() time.Duration {
 	return still
 }
 
-// stood notes that nothing was done here for a while. The caller holds the lock.
-func (c *Clock) stood(now time.Time, still time.Duration) {
+// stood is for how long nothing was done here until now; 0: something was. The caller holds the lock.
+func (c *Clock) stood() time.Duration {
+	still := c.up - c.beat
+	if !c.beats || still < stillLeast {
+		return 0
+	}
 	c.beat = c.up
 	c.still += still
-	c.absent(now.Add(-still), now)
-}
-
-// absent notes an absence that ends now. The caller holds the lock.
-func (c *Clock) absent(from, now time.Time) {
-	c.aliveAt = c.livedAt(from)
-	c.start = now
-	c.away = c.away.add(from, now)
+	return still
 }
 
 // sample reads both sources. The caller holds the lock.
@@ -131,9 +132,6 @@ func (c *Clock) set(now time.Time, by time.Duration) {
 		return
 	}
 	c.jumped = now
-	if by >= StepGap {
-		c.absent(now.Add(-by), now)
-	}
 }
 
 // SetBack corrects a time that was noted while the clock was ahead. now is the time after a step back by the given amount. A

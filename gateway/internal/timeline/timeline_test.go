@@ -42,6 +42,42 @@ func TestStandstill(t *testing.T) {
 	}
 }
 
+// TestBusy: a gateway that says now and then that it is at work was never away, however often the clock is read.
+func TestBusy(t *testing.T) {
+	begin := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	var passed time.Duration
+	clock := timeline.Clock{Wall: func() time.Time { return begin.Add(passed) }, Elapsed: func() time.Duration { return passed }}
+	clock.Begin(time.Time{}, "")
+	for ; passed < 10*time.Minute; passed += time.Second {
+		clock.Read()
+		if passed%timeline.BeatEvery == 0 && clock.Beat() != 0 {
+			t.Errorf("it stood still after %s", passed)
+		}
+	}
+	if away := clock.Absent(begin, clock.Now()); away != 0 {
+		t.Errorf("it was away for %s", away)
+	}
+}
+
+// TestStandstillAndStep: a process that was stopped while its machine slept too was away for both together.
+func TestStandstillAndStep(t *testing.T) {
+	for _, step := range []time.Duration{time.Hour, 5 * time.Second, -time.Hour} {
+		begin := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+		var passed, set time.Duration
+		clock := timeline.Clock{Wall: func() time.Time { return begin.Add(passed + set) }, Elapsed: func() time.Duration { return passed }}
+		clock.Begin(begin.Add(-time.Second), "")
+		passed = 2 * time.Hour
+		clock.Beat()
+		passed += 10 * time.Minute
+		set = step
+		want := 10*time.Minute + max(step, 0)
+		ref := clock.Ref()
+		if away := clock.Absent(begin, ref.Now); away != want || !ref.Grace || !ref.AliveAt.Equal(ref.Now.Add(-want)) {
+			t.Errorf("%s: away for %s, %+v", step, away, ref)
+		}
+	}
+}
+
 // TestRealClock: with the machine's own clock, which nobody sets here, nothing is noticed, by however many at once.
 func TestRealClock(t *testing.T) {
 	var c timeline.Clock

@@ -143,7 +143,7 @@ func idleToday(n *glance.Node) *float64 {
 	if n.Today == nil {
 		return nil
 	}
-	return n.Today.IdleCost
+	return n.Today.KnownIdleCost()
 }
 
 func nodes(found []row) int {

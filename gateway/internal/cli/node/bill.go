@@ -117,6 +117,7 @@ func nodeBill(ctx context.Context, s *cli.Session) error {
 	}
 	if b.Count == 0 {
 		b.Cost = new(float64) // no node costs nothing, which is known
+		b.IdleCost = new(float64)
 	}
 	if by != "" {
 		b.Groups = groups(b.Nodes)
@@ -163,7 +164,10 @@ func lineOf(n client.Node, record client.NodeCost, since *time.Time, until time.
 	l.Hours = to.Sub(from).Hours()
 	l.PricePerHour = n.PricePerHour
 	l.Cost = costOf(from, to, until, record.Prices, n.PricePerHour)
-	l.watched = watched{WatchedHours: hoursOf(record.WatchedSeconds), IdleGPUHours: hoursOf(record.IdleGPUSeconds), IdleCost: record.IdleCost}
+	l.watched = watched{WatchedHours: hoursOf(record.WatchedSeconds), IdleGPUHours: hoursOf(record.IdleGPUSeconds)}
+	if record.WatchedSeconds > 0 && l.Cost != nil { // an older gateway says 0 where it does not know
+		l.IdleCost = record.IdleCost
+	}
 	return l, true
 }
 
@@ -233,7 +237,7 @@ func (b *bill) show(s *cli.Session, format, by string) error {
 		return err
 	}
 	text := fmt.Sprintf("%s, %s hours: %s", screen.Plural(b.Count, "node"), hours(b.Hours), moneyOf(b.Cost))
-	if b.IdleCost != nil {
+	if b.WatchedHours > 0 && b.IdleCost != nil {
 		text += fmt.Sprintf(", of which idle GPUs %s (watched for %s hours)", money(*b.IdleCost), hours(b.WatchedHours))
 	}
 	if b.Unpriced > 0 {

@@ -47,6 +47,24 @@ func TestBill(t *testing.T) {
 	}
 }
 
+// TestBillUnwatched: what idle GPUs cost is not known where nobody watched them, or where there is no price, though an older gateway says 0.
+func TestBillUnwatched(t *testing.T) {
+	until := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
+	joined := until.Add(-time.Hour)
+	price := 2.0
+	for _, c := range []struct {
+		price   *float64
+		watched int64
+		known   bool
+	}{{&price, 60, true}, {&price, 0, false}, {nil, 60, false}} {
+		n := client.Node{EnrolledAt: &joined, PricePerHour: c.price}
+		l, _ := lineOf(n, client.NodeCost{WatchedSeconds: c.watched, IdleCost: new(float64)}, nil, until)
+		if (l.IdleCost != nil) != c.known {
+			t.Errorf("%+v: %v", c, l.IdleCost)
+		}
+	}
+}
+
 // TestBillGroups: a sum for each value of a label, in order; nodes without it are one group.
 func TestBillGroups(t *testing.T) {
 	cost := 3.0

@@ -40,7 +40,7 @@ func idleRow(g *glance.Node, now time.Time) []string {
 	today, seen := screen.Unknown, screen.Unknown
 	if t := g.Today; t != nil {
 		seen = hours(hoursOf(t.WatchedSeconds)) + " h"
-		today = moneyOf(t.IdleCost)
+		today = moneyOf(t.KnownIdleCost())
 	}
 	return []string{screen.OrUnknown(g.Name), screen.OrUnknown(g.Tenant), screen.OrUnknown(g.Provider), strconv.Itoa(len(g.GPUs)),
 		screen.Age(now.Sub(*g.IdleSince)), moneyOf(g.IdleCostPerHour()), today, seen, screen.OrUnknown(g.State)}
@@ -55,7 +55,7 @@ func (v view) todayRows(raw json.RawMessage) [][]string {
 	t := d.Today
 	text := fmt.Sprintf("%s idle GPU hours", hours(hoursOf(t.IdleGPUSeconds)))
 	if t.Cost != nil {
-		text += fmt.Sprintf(", which cost %s of %s", moneyOf(t.IdleCost), money(*t.Cost))
+		text += fmt.Sprintf(", which cost %s of %s", moneyOf(t.KnownIdleCost()), money(*t.Cost))
 	}
 	return [][]string{{"  today", text + fmt.Sprintf("; watched for %s h (day of UTC)", hours(hoursOf(t.WatchedSeconds)))}}
 }
