@@ -161,8 +161,9 @@ func TestCancel(t *testing.T) {
 		go func() {
 			time.Sleep(10 * time.Second)
 			running = d.diag()
+			time.Sleep(time.Second) // of two at once either may begin
 			waiting = d.diag()
-			time.Sleep(10 * time.Second)
+			time.Sleep(9 * time.Second)
 			d.mu.Lock()
 			d.cancel[waiting] = true
 			d.mu.Unlock()
@@ -307,15 +308,15 @@ func TestAtTheSameTime(t *testing.T) {
 func TestStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)
+		waiting := ""
 		d.handle = func(ctx context.Context, _ task.Job) task.Outcome {
+			waiting = d.diag() // not before: of two at once either may begin
 			<-ctx.Done()
 			return task.Failed(context.Cause(ctx))
 		}
-		running := d.diag()
-		waiting := d.diag()
-		began := time.Now()
+		running, began := d.diag(), time.Now()
 		d.run(10 * time.Second)
-		if len(d.results) != 0 || time.Since(began) > 11*time.Second {
+		if len(d.results) != 0 || !strings.Contains(d.journal(), waiting) || time.Since(began) > 11*time.Second {
 			t.Errorf("%v after %v", d.results, time.Since(began))
 		}
 		d.handle = nil

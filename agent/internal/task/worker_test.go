@@ -224,9 +224,11 @@ func TestCheckedAgain(t *testing.T) {
 			d.cfg.Policies = []string{policy}
 			d.handle = func(context.Context, task.Job) task.Outcome { time.Sleep(40 * time.Second); return task.Outcome{} }
 			first := d.diag()
-			second := d.diag()
+			second := ""
 			go func() {
-				time.Sleep(20 * time.Second)
+				time.Sleep(time.Second) // of two at once either may begin
+				second = d.diag()
+				time.Sleep(19 * time.Second)
 				if err := change(d, policy); err != nil {
 					t.Error(err)
 				}
