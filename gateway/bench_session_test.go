@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -103,24 +104,34 @@ func (m *bench) asked(c *client.Client) float64 {
 	return median(all)
 }
 
-// copies measures muster node cp beside scp, by turns, from the start of the program to its end.
+// copies measures muster node cp beside scp in both directions, by turns, from the start of the program to its end.
 func (m *bench) copies(t *table, g *served) {
-	const figure = "muster node cp, 256 MiB, from a node"
 	file := filepath.Join(m.dir, "copied")
 	m.must(os.WriteFile(file, make([]byte, benchFile), 0o600))
 	here := filepath.Join(m.dir, "copy")
-	ours := func() float64 {
-		defer os.Remove(here)
-		return rate(func() { g.does("node", "cp", "measured:"+file, here) })
+	scp, there, missing := m.scp()
+	for _, way := range []struct{ figure, from, to string }{
+		{"muster node cp, 256 MiB, from a node", "measured:", ""},
+		{"muster node cp, 256 MiB, to a node", "", "measured:"},
+	} {
+		ours := func() float64 {
+			defer os.Remove(here)
+			return rate(func() { g.does("node", "cp", way.from+file, way.to+here) })
+		}
+		if missing != nil {
+			t.notRun(way.figure+", beside scp", missing.Error())
+			t.note(way.figure, amount(ours())+" MiB/s", "-", "")
+			continue
+		}
+		theirs := func() float64 {
+			defer os.Remove(here)
+			return rate(func() {
+				scp(strings.Replace(way.from, "measured:", there, 1)+file, strings.Replace(way.to, "measured:", there, 1)+here)
+			})
+		}
+		t.compare(way.figure, " MiB/s", inTurn(ours, theirs), "scp", limit{least: copyLeast},
+			"both programs start, and prove who they are, within the time; muster node cp also reads and checks the file's SHA-256 at both ends")
 	}
-	scp, err := m.scp(file, here)
-	if err != nil {
-		t.notRun(figure+", beside scp", err.Error())
-		t.note(figure, amount(ours())+" MiB/s", "-", "")
-		return
-	}
-	t.compare(figure, " MiB/s", inTurn(ours, func() float64 { defer os.Remove(here); return rate(scp) }), "scp", limit{least: copyLeast},
-		"both programs start, and prove who they are, within the time; muster node cp also reads and checks the file's SHA-256 at both ends")
 }
 
 func rate(copy func()) float64 {
@@ -129,14 +140,14 @@ func rate(copy func()) float64 {
 	return benchFile / (1 << 20) / time.Since(began).Seconds()
 }
 
-// scp starts an sshd on loopback, for this user alone, and gives a call that copies the file.
-func (m *bench) scp(file, here string) (func(), error) {
+// scp starts an sshd on loopback, for this user alone. It gives a call that copies, and what stands before a path there.
+func (m *bench) scp() (copy func(from, to string), there string, missing error) {
 	sshd, err := exec.LookPath("sshd")
 	if err != nil {
 		sshd, err = exec.LookPath("/usr/sbin/sshd")
 	}
 	if err != nil {
-		return nil, fmt.Errorf("there is no sshd: apt-get install openssh-server openssh-client")
+		return nil, "", fmt.Errorf("there is no sshd: apt-get install openssh-server openssh-client")
 	}
 	me, err := user.Current()
 	m.must(err)
@@ -145,7 +156,7 @@ func (m *bench) scp(file, here string) (func(), error) {
 	for _, name := range []string{"host", "mine"} {
 		out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, name)).CombinedOutput()
 		if err != nil {
-			return nil, fmt.Errorf("ssh-keygen: %w: %s", err, out)
+			return nil, "", fmt.Errorf("ssh-keygen: %w: %s", err, out)
 		}
 	}
 	address := m.freeAddress()
@@ -158,12 +169,13 @@ func (m *bench) scp(file, here string) (func(), error) {
 	server.start()
 	m.untilListens(server, address)
 	args := []string{"-q", "-P", port, "-i", filepath.Join(dir, "mine"), "-F", "none", "-o", "StrictHostKeyChecking=no", "-o",
-		"UserKnownHostsFile=/dev/null", me.Username + "@127.0.0.1:" + file, here}
-	return func() {
-		if out, err := exec.Command("scp", args...).CombinedOutput(); err != nil {
+		"UserKnownHostsFile=/dev/null"}
+	copy = func(from, to string) {
+		if out, err := exec.Command("scp", append(slices.Clone(args), from, to)...).CombinedOutput(); err != nil {
 			m.Fatalf("scp: %v\n%s\n%s", err, out, server.said())
 		}
-	}, nil
+	}
+	return copy, me.Username + "@127.0.0.1:", nil
 }
 
 func (m *bench) untilListens(c *child, address string) {

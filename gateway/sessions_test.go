@@ -127,6 +127,6 @@ func (w sessionWay) Send(ctx context.Context, channel int, at int64, p pipe.Piec
 	return w.SendPiece(ctx, w.node, w.id, channel, at, p)
 }
 
-func (w sessionWay) Fetch(ctx context.Context, channel int, at int64) (pipe.Piece, error) {
+func (w sessionWay) Fetch(ctx context.Context, channel int, at int64, _ []byte) (pipe.Piece, error) {
 	return w.FetchPiece(ctx, w.node, w.id, channel, at, wire.PieceWait)
 }

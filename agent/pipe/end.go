@@ -34,13 +34,14 @@ type End struct {
 
 	// of Read
 	got    []byte
+	memory []byte // of got, for a later piece; nil: little comes
 	from   int64
 	coming chan fetched // the piece behind got, which is on its way already; nil: it is not
 	end    bool         // nothing follows what was fetched
 	last   error        // why nothing more comes; nil: something may
 
 	mu      sync.Mutex // guards all below
-	pending []byte     // at most wire.MaxPiece
+	pending []byte     // what waits, behind a byte for the mark, MaxBody at most; empty: nothing waits
 	spare   []byte     // the memory of the piece before, for the next one
 	out     int64      // bytes that the gateway has taken
 	ending  bool       // CloseWrite was called
@@ -124,12 +125,14 @@ func (e *End) Read(p []byte) (int, error) {
 // fetch gets the next piece. The error is io.EOF where none follows.
 func (e *End) fetch() error {
 	if e.end { // the gateway keeps the last bytes until it is asked for what follows; whatever it answers, they are here
-		_, _ = e.carrier.Fetch(e.life, e.channel, e.from)
+		_, _ = e.carrier.Fetch(e.life, e.channel, e.from, nil)
 		return io.EOF
 	}
 	began := time.Now()
+	free := e.memory
+	e.memory = nil
 	if e.coming == nil {
-		e.coming = e.ask()
+		e.coming = e.ask(nil)
 	}
 	piece := <-e.coming
 	e.coming = nil
@@ -141,7 +144,8 @@ func (e *End) fetch() error {
 	e.end = piece.End
 	switch {
 	case len(piece.Data) > wire.MaxPiece/2 && !piece.End:
-		e.coming = e.ask() // much comes: the next piece can be on its way while this one is read
+		e.coming = e.ask(free) // much comes: the next piece can be on its way while this one is read
+		e.memory = piece.body
 	case len(piece.Data) > 0:
 	case piece.End:
 		return io.EOF
@@ -158,14 +162,14 @@ type fetched struct {
 }
 
 // ask fetches the piece behind all that was fetched.
-func (e *End) ask() chan fetched {
+func (e *End) ask(memory []byte) chan fetched {
 	at := e.from
 	answer := make(chan fetched, 1)
 	go func() {
 		var f fetched
 		f.err = e.bridge(func() error {
 			var err error
-			f.Piece, err = e.carrier.Fetch(e.life, e.channel, at)
+			f.Piece, err = e.carrier.Fetch(e.life, e.channel, at, memory)
 			return err
 		})
 		answer <- f
@@ -205,7 +209,10 @@ func (e *End) gather(p []byte) (int, <-chan struct{}, error) {
 	case e.life.Err() != nil:
 		return 0, nil, context.Cause(e.life)
 	}
-	n := min(len(p), wire.MaxPiece-len(e.pending))
+	if len(e.pending) == 0 {
+		e.pending = append(e.pending, markMore)
+	}
+	n := min(len(p), MaxBody-len(e.pending))
 	e.pending = append(e.pending, p[:n]...)
 	e.start()
 	return n, e.news, nil
@@ -273,19 +280,22 @@ func (e *End) next() (p Piece, at int64, more bool) {
 		e.ring()
 		return Piece{}, 0, false
 	}
-	p = Piece{Data: e.pending, End: e.ending}
+	p = Piece{End: e.ending}
+	if len(e.pending) > 0 {
+		p = NewPiece(e.pending, e.ending)
+	}
 	e.pending = e.spare[:0]
 	e.ring()
 	return p, e.out, true
 }
 
-// took notes what became of a piece. A Carrier keeps nothing of it, so its memory is free.
+// took notes what became of a piece. No Carrier reads it any more, so its memory is free.
 func (e *End) took(next int64, p Piece, err error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.out = next
 	e.ended = p.End && err == nil
-	e.spare = p.Data
+	e.spare = p.body
 	if err != nil {
 		e.failed = err
 		e.sending = false
@@ -311,7 +321,7 @@ func (e *End) put(at int64, p Piece) (int64, error) {
 			return at, fmt.Errorf("the gateway says that it has %d bytes, and %d were sent", next, at+int64(len(p.Data)))
 		}
 		at = next
-		p.Data = p.Data[gone:]
+		p = p.After(gone)
 		if len(p.Data) == 0 {
 			return at, nil
 		}

@@ -21,7 +21,7 @@ func (c cable) Send(ctx context.Context, _ int, at int64, p pipe.Piece) (int64, 
 	return c.out.Put(ctx, at, p)
 }
 
-func (c cable) Fetch(ctx context.Context, _ int, at int64) (pipe.Piece, error) {
+func (c cable) Fetch(ctx context.Context, _ int, at int64, _ []byte) (pipe.Piece, error) {
 	return c.in.Get(ctx, at)
 }
 

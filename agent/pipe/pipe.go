@@ -39,7 +39,20 @@ const Main = 0
 // Piece is some bytes of one direction of a channel. Its body begins with a mark.
 type Piece struct {
 	Data []byte
-	End  bool // nothing follows in this direction
+	End  bool   // nothing follows in this direction
+	body []byte // Data with a byte for the mark in front; nil: there is no such byte
+}
+
+// NewPiece makes a piece of memory whose first byte is for the mark, and whose others are the data. So its Body is no copy.
+func NewPiece(memory []byte, end bool) Piece { return Piece{Data: memory[1:], End: end, body: memory} }
+
+// After is the piece without so many bytes at its beginning. Its mark takes the place of the last of them.
+func (p Piece) After(bytes int64) Piece {
+	p.Data = p.Data[bytes:]
+	if p.body != nil {
+		p.body = p.body[bytes:]
+	}
+	return p
 }
 
 // Marks of a body.
@@ -48,13 +61,17 @@ const (
 	markEnd  = 1
 )
 
-// Body is the piece as a request or an answer has it.
+// Body is the piece as a request or an answer has it. It is the memory of NewPiece, and else a copy.
 func (p Piece) Body() []byte {
-	body := make([]byte, 1, len(p.Data)+1)
+	body := p.body
+	if body == nil {
+		body = append(make([]byte, 1, len(p.Data)+1), p.Data...)
+	}
+	body[0] = markMore
 	if p.End {
 		body[0] = markEnd
 	}
-	return append(body, p.Data...)
+	return body
 }
 
 // MaxBody is the length of the longest body of a piece, in bytes.
@@ -68,7 +85,7 @@ func ReadPiece(body []byte) (Piece, error) {
 	case body[0] > markEnd:
 		return Piece{}, fmt.Errorf("a piece with the mark %d: this side is too old for it", body[0])
 	}
-	return Piece{Data: body[1:], End: body[0] == markEnd}, nil
+	return NewPiece(body, body[0] == markEnd), nil
 }
 
 // Taken answers a piece that was sent: all bytes before Next are kept. It may be less than what was sent.
@@ -120,8 +137,9 @@ func ReadQuery(values url.Values) (Query, error) {
 // An error that wraps a *wire.ErrorDetail is the gateway's word and final: the session is over for this end. Any other error is trouble
 // on the way, and the same call may succeed later.
 type Carrier interface {
-	// Send hands a piece over, which begins at this byte. It gives what Taken says, and keeps nothing of the piece.
+	// Send hands a piece over, which begins at this byte. It gives what Taken says. Once it has returned, nobody reads the piece any more.
 	Send(ctx context.Context, channel int, at int64, p Piece) (next int64, err error)
-	// Fetch gives the piece that begins at this byte, an empty one where none came within wire.PieceWait.
-	Fetch(ctx context.Context, channel int, at int64) (Piece, error)
+	// Fetch gives the piece that begins at this byte, an empty one where none came within wire.PieceWait. The piece may be in that memory,
+	// which may be nil.
+	Fetch(ctx context.Context, channel int, at int64, memory []byte) (Piece, error)
 }

@@ -25,6 +25,21 @@ func TestPiece(t *testing.T) {
 	}
 }
 
+// TestPieceOfMemory: a piece that has memory for its mark is sent out of that, and so is what is left of it.
+func TestPieceOfMemory(t *testing.T) {
+	memory := []byte("?abc")
+	p := pipe.NewPiece(memory, true)
+	if body := p.Body(); string(body) != "\x01abc" || &body[0] != &memory[0] {
+		t.Errorf("%q", body)
+	}
+	if body := p.After(2).Body(); string(body) != "\x01c" || &body[0] != &memory[2] {
+		t.Errorf("%q", body)
+	}
+	if body := (pipe.Piece{Data: []byte("abc")}).After(2).Body(); string(body) != "\x00c" {
+		t.Errorf("%q", body)
+	}
+}
+
 // FuzzReadPiece: whatever is read is written so again.
 func FuzzReadPiece(f *testing.F) {
 	f.Add([]byte{})

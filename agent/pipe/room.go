@@ -3,6 +3,7 @@ package pipe
 import (
 	"context"
 	"fmt"
+	"slices"
 	"sync"
 
 	"muster/agent/wire"
@@ -98,8 +99,7 @@ func (r *Room) get(at int64) (Piece, chan struct{}, error) {
 		return Piece{}, nil, r.over
 	}
 	size := min(len(r.kept), wire.MaxPiece)
-	p := Piece{Data: append([]byte(nil), r.kept[:size]...), End: r.ended && size == len(r.kept)}
-	return p, r.news, nil
+	return NewPiece(slices.Concat([]byte{markMore}, r.kept[:size]), r.ended && size == len(r.kept)), r.news, nil
 }
 
 // forget drops what has arrived.

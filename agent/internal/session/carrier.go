@@ -38,9 +38,10 @@ func (c *carrier) Send(ctx context.Context, channel int, at int64, p pipe.Piece)
 }
 
 // Fetch asks the gateway for a piece.
-func (c *carrier) Fetch(ctx context.Context, channel int, at int64) (pipe.Piece, error) {
+func (c *carrier) Fetch(ctx context.Context, channel int, at int64, memory []byte) (pipe.Piece, error) {
 	path := c.path(channel, pipe.Query{At: at, Wait: wire.PieceWait})
-	answer, err := c.do(ctx, transport.Request{Path: path, Timeout: wire.PieceWait + lateTime, Most: pipe.MaxBody})
+	q := transport.Request{Path: path, Timeout: wire.PieceWait + lateTime, Most: pipe.MaxBody, Memory: memory}
+	answer, err := c.do(ctx, q)
 	if err != nil {
 		return pipe.Piece{}, err
 	}

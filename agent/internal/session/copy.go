@@ -33,6 +33,7 @@ type copying struct {
 	ctx    context.Context
 	main   *pipe.End
 	frames <-chan frame
+	used   chan []byte // the memory of frames whose work is done
 	params *wire.CopyParams
 	who    rightsOf
 }
@@ -47,7 +48,8 @@ type frame struct {
 func copyFile(ctx context.Context, main *pipe.End, frames *pipe.Frames, p *wire.CopyParams, who rightsOf) (pipe.Exit, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	c := &copying{ctx: ctx, main: main, frames: pump(ctx, frames, cancel), params: p, who: who}
+	used := make(chan []byte, mostFrames)
+	c := &copying{ctx: ctx, main: main, frames: pump(ctx, frames, used, cancel), used: used, params: p, who: who}
 	work := c.read
 	if p.Write {
 		work = c.write
@@ -72,10 +74,13 @@ func copyFile(ctx context.Context, main *pipe.End, frames *pipe.Frames, p *wire.
 // channelError is one of the session and not of the file.
 type channelError struct{ error }
 
-// pump takes the operator's frames, so that the gateway hears from this end also while a disk is slow. The end of the channel ends the
-// work.
-func pump(ctx context.Context, frames *pipe.Frames, cancel context.CancelCauseFunc) <-chan frame {
-	out := make(chan frame, 8)
+// mostFrames is how many frames of the operator wait for a slow disk.
+const mostFrames = 8
+
+// pump takes the operator's frames, so that the gateway hears from this end also while a disk is slow. The memory of a frame comes from
+// used, where there is some. The end of the channel ends the work.
+func pump(ctx context.Context, frames *pipe.Frames, used <-chan []byte, cancel context.CancelCauseFunc) <-chan frame {
+	out := make(chan frame, mostFrames)
 	go func() {
 		for {
 			kind, data, err := frames.Next()
@@ -83,8 +88,13 @@ func pump(ctx context.Context, frames *pipe.Frames, cancel context.CancelCauseFu
 				cancel(fmt.Errorf("the operator's side ended: %w", err))
 				return
 			}
+			var memory []byte
 			select {
-			case out <- frame{kind: kind, data: append([]byte(nil), data...)}:
+			case memory = <-used:
+			default:
+			}
+			select {
+			case out <- frame{kind: kind, data: append(memory[:0], data...)}:
 			case <-ctx.Done():
 				return
 			}

@@ -96,6 +96,10 @@ func (c *copying) take(part *os.File, sum hash.Hash, there int64) error {
 			return err
 		}
 		sum.Write(f.data)
+		select {
+		case c.used <- f.data:
+		default:
+		}
 	}
 }
 

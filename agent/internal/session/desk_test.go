@@ -175,7 +175,7 @@ func (c carry) Send(ctx context.Context, _ int, at int64, p pipe.Piece) (int64, 
 	return c.r.down.Put(ctx, at, p)
 }
 
-func (c carry) Fetch(ctx context.Context, _ int, at int64) (pipe.Piece, error) {
+func (c carry) Fetch(ctx context.Context, _ int, at int64, _ []byte) (pipe.Piece, error) {
 	return c.r.up.Get(ctx, at)
 }
 

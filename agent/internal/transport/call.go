@@ -137,7 +137,7 @@ func (c *Client) send(ctx context.Context, through exchanger, t *tenure, q Reque
 	return a, err
 }
 
-func (c *Client) signInto(o outgoing, signer sign.Signer) (nonce string, err error) {
+func (c *Client) signInto(o *outgoing, signer sign.Signer) (nonce string, err error) {
 	r, err := http.NewRequest(o.method, c.base.String()+o.path, nil)
 	if err != nil {
 		return "", err

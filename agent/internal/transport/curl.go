@@ -86,7 +86,7 @@ func rank(f fence, works trust) int {
 
 // exchange sends one request and reads the answer. It follows no redirect: see direct.exchange. Where a fence refuses the certificate,
 // nothing was sent yet, so exchange tries the next fence.
-func (t *curl) exchange(ctx context.Context, o outgoing) (Answer, error) {
+func (t *curl) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 	c := t.client
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -128,7 +128,7 @@ func (t *curl) passed(f fence) {
 func (t *curl) close() {}
 
 // config is what curl reads from its standard input. Nothing of it stands in the arguments, which every user of the machine can read.
-func (t *curl) config(ctx context.Context, f fence, o outgoing) ([]byte, error) {
+func (t *curl) config(ctx context.Context, f fence, o *outgoing) ([]byte, error) {
 	c := t.client
 	url := *c.base
 	var b curlConfig
@@ -172,7 +172,7 @@ func limit(ctx context.Context) time.Duration {
 }
 
 // read turns what a run of curl left behind into an answer or an error.
-func (t *curl) read(ctx context.Context, o outgoing, out outcome) (Answer, error) {
+func (t *curl) read(ctx context.Context, o *outgoing, out outcome) (Answer, error) {
 	host := t.client.base.Host
 	switch {
 	case errors.Is(out.err, ErrVoid):

@@ -58,7 +58,7 @@ func statusOf(line string) int {
 // arrival takes an answer from curl's two pipes: the body from one, the head from the other. Either may come first, so it holds the body
 // until the head says where the body goes. Its Write takes the body. Two goroutines write.
 type arrival struct {
-	out  outgoing
+	out  *outgoing
 	kill func()
 	news chan struct{} // has room for one: the head has grown
 

@@ -24,7 +24,7 @@ func TestBodyBeforeItsHead(t *testing.T) {
 			var got bytes.Buffer
 			killed := false
 			into := &Download{To: &got, Most: 100}
-			out := outgoing{method: http.MethodGet, most: 10, into: into, signed: true}
+			out := &outgoing{method: http.MethodGet, most: 10, into: into, signed: true}
 			a := &arrival{out: out, kill: func() { killed = true }, news: make(chan struct{}, 1)}
 			go func() {
 				for _, part := range test.heads {

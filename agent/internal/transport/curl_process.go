@@ -24,7 +24,7 @@ type invocation struct {
 	env     []string
 	config  []byte // on standard input
 	roots   []byte // at rootsFile
-	out     outgoing
+	out     *outgoing
 }
 
 // outcome is the result of one run.

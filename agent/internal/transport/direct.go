@@ -141,7 +141,7 @@ func (d *direct) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificat
 
 // exchange sends one request and reads the answer. It follows no redirect, because the signature is for this path alone, and because
 // anybody between could choose where the node goes.
-func (d *direct) exchange(ctx context.Context, o outgoing) (Answer, error) {
+func (d *direct) exchange(ctx context.Context, o *outgoing) (Answer, error) {
 	host := d.client.base.Host
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
@@ -174,7 +174,7 @@ func (d *direct) exchange(ctx context.Context, o outgoing) (Answer, error) {
 	if a.Status == http.StatusSwitchingProtocols { // its body is the connection, which ends with no context
 		return a, nil
 	}
-	err = o.take(&a, response.Body)
+	err = o.take(&a, response.Body, response.ContentLength)
 	switch {
 	case err != nil && response.StatusCode == http.StatusBadRequest && response.TLS == nil:
 		return Answer{}, fmt.Errorf("read the answer of %s: it broke off after HTTP 400: %s (%w)", host, wantsTLS, err)
@@ -186,7 +186,7 @@ func (d *direct) exchange(ctx context.Context, o outgoing) (Answer, error) {
 	return a, nil
 }
 
-func (d *direct) request(ctx context.Context, o outgoing, loan *loan) (*http.Request, error) {
+func (d *direct) request(ctx context.Context, o *outgoing, loan *loan) (*http.Request, error) {
 	r, err := http.NewRequestWithContext(ctx, o.method, d.client.base.String()+o.path, lent{o.body.reader(), loan})
 	if err != nil {
 		return nil, err

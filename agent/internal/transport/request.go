@@ -1,6 +1,7 @@
 package transport
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
@@ -22,6 +23,7 @@ type Request struct {
 	Body    *Body         // nil: none
 	Timeout time.Duration // of one exchange with its connecting; 0: the client's
 	Most    int64         // bytes of an answer in memory; 0: wire.MaxBody. A larger one is an error
+	Memory  []byte        // the answer may be in it; nil: it is in memory of its own
 	Into    *Download     // takes an answer with status 200 or 206; nil: every answer comes in memory
 }
 
@@ -33,14 +35,15 @@ type outgoing struct {
 	body    *Body
 	timeout time.Duration
 	most    int64
+	memory  []byte
 	into    *Download
 	signed  bool
 }
 
 // outgoing fills in the defaults. The header is new for each exchange, because signing writes into it.
-func (c *Client) outgoing(q Request) outgoing {
-	o := outgoing{
-		path: q.Path, header: http.Header{}, body: q.Body, into: q.Into,
+func (c *Client) outgoing(q Request) *outgoing {
+	o := &outgoing{
+		path: q.Path, header: http.Header{}, body: q.Body, memory: q.Memory, into: q.Into,
 		timeout: cmp.Or(q.Timeout, c.cfg.Timeout), most: cmp.Or(q.Most, wire.MaxBody),
 	}
 	usual := http.MethodGet
@@ -53,11 +56,11 @@ func (c *Client) outgoing(q Request) outgoing {
 }
 
 // get is a request for something that is open to everybody.
-func (c *Client) get(path string) outgoing { return c.outgoing(Request{Path: path}) }
+func (c *Client) get(path string) *outgoing { return c.outgoing(Request{Path: path}) }
 
 // streams reports whether the body of an answer with this head goes to the download. An answer that could not be proven at the end does
 // not. To a signed request the head must carry the proof, and to an unsigned one the connection must be the proof.
-func (o outgoing) streams(a Answer) bool {
+func (o *outgoing) streams(a Answer) bool {
 	switch {
 	case o.into == nil, a.Status != http.StatusOK && a.Status != http.StatusPartialContent:
 		return false
@@ -69,8 +72,8 @@ func (o outgoing) streams(a Answer) bool {
 	return a.chained
 }
 
-// take reads the body of an answer to its end.
-func (o outgoing) take(a *Answer, body io.Reader) error {
+// take reads the body of an answer to its end. One whose length is announced is read into one buffer.
+func (o *outgoing) take(a *Answer, body io.Reader, announced int64) error {
 	if o.streams(*a) {
 		if err := o.into.begin(*a, o.signed); err != nil {
 			return err
@@ -80,16 +83,17 @@ func (o outgoing) take(a *Answer, body io.Reader) error {
 		}
 		return o.taken(a)
 	}
-	content, err := io.ReadAll(io.LimitReader(body, o.most+1))
-	if err != nil {
+	content := bytes.NewBuffer(o.memory[:0])
+	content.Grow(int(min(max(announced, 0), o.most)) + bytes.MinRead)
+	if _, err := content.ReadFrom(io.LimitReader(body, o.most+1)); err != nil {
 		return err
 	}
-	a.Body = content
-	return o.fits(len(content))
+	a.Body = content.Bytes()
+	return o.fits(len(a.Body))
 }
 
 // taken ends an answer that went to the download.
-func (o outgoing) taken(a *Answer) error {
+func (o *outgoing) taken(a *Answer) error {
 	if !o.into.whole(*a) {
 		return io.ErrUnexpectedEOF
 	}
@@ -98,7 +102,7 @@ func (o outgoing) taken(a *Answer) error {
 }
 
 // fits checks the size of an answer in memory.
-func (o outgoing) fits(size int) error {
+func (o *outgoing) fits(size int) error {
 	if int64(size) > o.most {
 		return fmt.Errorf("larger than %d bytes: %w", o.most, errTooLarge)
 	}

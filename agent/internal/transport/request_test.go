@@ -78,6 +78,25 @@ func TestLargeAnswersOnlyWhereAskedFor(t *testing.T) {
 	})
 }
 
+// TestAnswerInMemory: an answer may be put into the memory of an earlier one. One that has no room there has memory of its own.
+func TestAnswerInMemory(t *testing.T) {
+	ways(t, func(t *testing.T, g *gatewaytest.Gateway, client *transport.Client) {
+		memory := make([]byte, 40<<10)
+		for _, size := range []int{0, 1, 30 << 10, 40 << 10, 41 << 10, 400 << 10} {
+			body := noise(size)
+			g.Route = func(gatewaytest.Request) *gatewaytest.Reply { return &gatewaytest.Reply{Status: 200, Body: body} }
+			answer, err := client.Do(t.Context(), transport.Request{Path: "/x", Memory: memory})
+			if err != nil || !bytes.Equal(answer.Body, body) {
+				t.Fatalf("%d of %d bytes, error %v", len(answer.Body), size, err)
+			}
+			fits := 0 < size && size < len(memory)-bytes.MinRead
+			if fits && client.Mode() != "curl" && &answer.Body[0] != &memory[0] {
+				t.Errorf("%d bytes are in memory of their own", size)
+			}
+		}
+	})
+}
+
 // TestEachRequestHasItsTime: a long poll may take longer than the client's other calls, and a short one less.
 func TestEachRequestHasItsTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -34,7 +34,7 @@ func ParseWay(text string) (Way, error) {
 
 // exchanger sends one request and returns the whole answer, whoever sent it. Direct and curl are the two of them.
 type exchanger interface {
-	exchange(ctx context.Context, o outgoing) (Answer, error)
+	exchange(ctx context.Context, o *outgoing) (Answer, error)
 	close()
 }
 

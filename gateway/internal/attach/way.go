@@ -31,7 +31,7 @@ func (w *way) Send(ctx context.Context, channel int, at int64, p pipe.Piece) (in
 }
 
 // Fetch is of pipe.Carrier.
-func (w *way) Fetch(ctx context.Context, channel int, at int64) (pipe.Piece, error) {
+func (w *way) Fetch(ctx context.Context, channel int, at int64, _ []byte) (pipe.Piece, error) {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
 	return w.client.FetchPiece(ctx, w.node, w.id, channel, at, wire.PieceWait)

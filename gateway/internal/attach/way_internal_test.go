@@ -65,7 +65,7 @@ func TestPatience(t *testing.T) {
 			return nil, r.Context().Err()
 		}), client.Session{ID: "s-1", NodeID: "n"})
 		began := time.Now()
-		if _, err := w.Fetch(t.Context(), pipe.Main, 0); err == nil {
+		if _, err := w.Fetch(t.Context(), pipe.Main, 0, nil); err == nil {
 			t.Error("nobody answered, and that is no error")
 		}
 		if took := time.Since(began); took <= wire.PieceWait || took > wire.PieceWait+10*time.Second {

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -115,7 +116,8 @@ func (c *Client) KillSession(ctx context.Context, node, id string) (Session, err
 
 // SendPiece hands over a piece for the node, and gives what pipe.Taken says.
 func (c *Client) SendPiece(ctx context.Context, node, id string, channel int, at int64, p pipe.Piece) (next int64, err error) {
-	r, err := c.request(ctx, http.MethodPost, c.pieceAddress(node, id, channel, pipe.Query{At: at}), p.Body())
+	body := bytes.Clone(p.Body()) // net/http may go on reading it after an early answer, and the piece is the caller's
+	r, err := c.request(ctx, http.MethodPost, c.pieceAddress(node, id, channel, pipe.Query{At: at}), body)
 	if err != nil {
 		return at, err
 	}

@@ -281,7 +281,7 @@ func (i *Internal) Send(ctx context.Context, number int, at int64, p pipe.Piece)
 }
 
 // Fetch is that of pipe.Carrier.
-func (i *Internal) Fetch(ctx context.Context, number int, at int64) (pipe.Piece, error) {
+func (i *Internal) Fetch(ctx context.Context, number int, at int64, _ []byte) (pipe.Piece, error) {
 	ch, err := i.live.channel(number)
 	if err != nil {
 		return pipe.Piece{}, err

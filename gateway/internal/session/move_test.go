@@ -28,7 +28,7 @@ func (n nodeEnd) Send(ctx context.Context, channel int, at int64, p pipe.Piece) 
 	return n.h.NodeSend(ctx, claimer(n.node), n.id, channel, at, p)
 }
 
-func (n nodeEnd) Fetch(ctx context.Context, channel int, at int64) (pipe.Piece, error) {
+func (n nodeEnd) Fetch(ctx context.Context, channel int, at int64, _ []byte) (pipe.Piece, error) {
 	return n.h.NodeFetch(ctx, claimer(n.node), n.id, channel, at, wire.PieceWait)
 }
 
@@ -41,7 +41,7 @@ func (o operatorEnd) Send(ctx context.Context, channel int, at int64, p pipe.Pie
 	return o.h.Send(ctx, alice(), o.id, channel, at, p)
 }
 
-func (o operatorEnd) Fetch(ctx context.Context, channel int, at int64) (pipe.Piece, error) {
+func (o operatorEnd) Fetch(ctx context.Context, channel int, at int64, _ []byte) (pipe.Piece, error) {
 	return o.h.Fetch(ctx, alice(), o.id, channel, at, wire.PieceWait)
 }
 

@@ -253,7 +253,7 @@ func (s *Session) Send(ctx context.Context, channel int, at int64, p pipe.Piece)
 }
 
 // Fetch is the node's, of pipe.Carrier.
-func (s *Session) Fetch(ctx context.Context, channel int, at int64) (pipe.Piece, error) {
+func (s *Session) Fetch(ctx context.Context, channel int, at int64, _ []byte) (pipe.Piece, error) {
 	return s.room(channel, false).Get(ctx, at)
 }
 
