@@ -196,8 +196,6 @@ func (d *direct) request(ctx context.Context, o *outgoing, loan *loan) (*http.Re
 	r.Header["Idempotency-Key"] = []string{} // never sent; net/http may repeat the request when an idle connection was gone
 	if o.body == nil {
 		r.Body = http.NoBody
-		r.ContentLength = 0
-		r.GetBody = nil
 		return r, nil
 	}
 	r.ContentLength = o.body.size
