@@ -11,7 +11,7 @@ import (
 )
 
 func badSession(what, takes string) error {
-	return Refuse(CodeTaskParamsInvalid, what+" of the session cannot be so", takes)
+	return Refuse(CodeTaskParamsInvalid, "that cannot be the "+what+" of a session", takes)
 }
 
 // Check refuses a terminal that cannot be.

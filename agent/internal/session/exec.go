@@ -36,7 +36,7 @@ func (o *opening) exec(ctx context.Context, main *pipe.End, params *wire.ExecPar
 	program, err := start(cmd, true)
 	streams.lent()
 	if err != nil {
-		return pipe.Exit{Code: 126, Error: fmt.Sprintf("start %s: %v", path, err)}, nil
+		return *notStarted(params.Command[0], err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name, Directory: folder})
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -31,6 +31,11 @@ func TestExec(t *testing.T) {
 	if err := os.WriteFile(script, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
+	for name, text := range map[string]string{"garbage": "garbage\n", "orphan": "#!/no/such/shell\n"} {
+		if err := os.WriteFile(d.home+"/"+name, []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+	}
 	for _, c := range []struct {
 		command, input string
 		out, err       string
@@ -47,6 +52,8 @@ func TestExec(t *testing.T) {
 		{`["./no-such-file"]`, "", "", "", pipe.Exit{Code: 127, Error: "the node has no program"}},
 		{`["./not-a-program"]`, "", "", "", pipe.Exit{Code: 126, Error: "permission to be run"}},
 		{`["/"]`, "", "", "", pipe.Exit{Code: 126, Error: "no file"}},
+		{`["./garbage"]`, "", "", "", pipe.Exit{Code: 126, Error: "exec format error"}},
+		{`["./orphan"]`, "", "", "", pipe.Exit{Code: 126, Error: "what it needs to run is not there"}},
 	} {
 		o := d.open(wire.SessionExec, `{"command":`+c.command+`}`)
 		go func() {

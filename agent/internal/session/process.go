@@ -221,6 +221,18 @@ func notFound(name string, err error) *pipe.Exit {
 	if errors.Is(err, fs.ErrNotExist) {
 		return &pipe.Exit{Code: 127, Error: fmt.Sprintf("the node has no program %.200q: %v", name, err)}
 	}
+	return notStarted(name, err)
+}
+
+// notStarted is for a program that is there, and that the kernel does not start.
+func notStarted(name string, err error) *pipe.Exit {
+	var failed *fs.PathError
+	if errors.As(err, &failed) {
+		err = failed.Err
+	}
+	if errors.Is(err, fs.ErrNotExist) {
+		err = errors.New("what it needs to run is not there: the program that its first line names, or its loader")
+	}
 	return &pipe.Exit{Code: 126, Error: fmt.Sprintf("%.200q cannot be run on the node: %v", name, err)}
 }
 

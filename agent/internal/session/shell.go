@@ -47,7 +47,7 @@ func (o *opening) shell(ctx context.Context, main *pipe.End, params *wire.ShellP
 	program, err := start(cmd, false)
 	slave.Close()
 	if err != nil {
-		return pipe.Exit{}, fmt.Errorf("start %s: %w", cmd.Path, err)
+		return *notStarted(cmd.Path, err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name, Directory: cmd.Dir})
 	}
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"os"
 	"strings"
 	"testing"
 
@@ -79,12 +80,17 @@ func TestShellMuchOutput(t *testing.T) {
 	}
 }
 
-// TestNoShell: a program that is not there is named, with the code of shells.
+// TestNoShell: a program that is not there, or cannot be run, is named, with the code of shells.
 func TestNoShell(t *testing.T) {
 	d := newDesk(t)
-	o := d.open(wire.SessionShell, `{"command":["no-such-program"]}`)
-	o.ready()
-	if _, exit := o.exit(); exit.Code != 127 || !strings.Contains(exit.Error, "no-such-program") {
-		t.Errorf("%+v", exit)
+	if err := os.WriteFile(d.home+"/garbage", []byte("garbage\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	for name, code := range map[string]int{"no-such-program": 127, "./garbage": 126} {
+		o := d.open(wire.SessionShell, `{"command":["`+name+`"]}`)
+		o.ready()
+		if _, exit := o.exit(); exit.Code != code || !strings.Contains(exit.Error, strings.TrimPrefix(name, "./")) {
+			t.Errorf("%+v", exit)
+		}
 	}
 }

@@ -75,8 +75,11 @@ func (s *Session) Begin() (pipe.Ready, error) {
 		if err != nil {
 			return ready, err
 		}
-		if kind == pipe.FrameReady {
+		switch kind {
+		case pipe.FrameReady:
 			return ready, understand(data, &ready)
+		case pipe.FrameExit: // an agent of before says so of a program that does not start
+			return ready, unready(data)
 		}
 	}
 }
@@ -99,6 +102,14 @@ func (s *Session) Next() (pipe.FrameKind, []byte, error) {
 			s.Notice(string(data))
 		}
 	}
+}
+
+func unready(data []byte) error {
+	exit, err := ReadExit(data)
+	if err == nil {
+		err = errors.New("the node did not begin the session: " + exit.Error)
+	}
+	return err
 }
 
 func refusal(data []byte) error {

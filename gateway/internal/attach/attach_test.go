@@ -232,7 +232,10 @@ func TestRefusals(t *testing.T) {
 		"by the gateway":    {func(s *standin.Session) { s.End("the node did not take it") }, "the node did not take it"},
 		"without a word":    {func(s *standin.Session) { _ = s.Main.CloseWrite() }, "did not say how it went"},
 		"a refusal is torn": {func(s *standin.Session) { _ = pipe.WriteFrame(s.Main, pipe.FrameRefused, []byte("{")) }, "does not understand"},
-		"ready is torn":     {func(s *standin.Session) { _ = pipe.WriteFrame(s.Main, pipe.FrameReady, []byte("{")) }, "does not understand"},
+		"an end at once": {func(s *standin.Session) {
+			_ = pipe.WriteJSON(s.Main, pipe.FrameExit, pipe.Exit{Code: 126, Error: "exec format error"})
+		}, "did not begin the session: exec format error"},
+		"ready is torn": {func(s *standin.Session) { _ = pipe.WriteFrame(s.Main, pipe.FrameReady, []byte("{")) }, "does not understand"},
 		"a frame is torn": {func(s *standin.Session) {
 			_, _ = s.Main.Write([]byte{byte(pipe.FrameOutput), 0, 0, 0, 9, 'x'})
 			_ = s.Main.CloseWrite()

@@ -83,14 +83,14 @@ func Run(ctx context.Context, env Env, commands []Command) int {
 	switch {
 	case err == nil:
 		return exitDone
+	case errors.As(err, &usage):
+		s.Report(usage.message, usage.hint)
+		return exitUsage
 	case errors.As(err, &ended):
 		if ended.Err != nil {
 			s.Report(s.explain(ctx, ended.Err))
 		}
 		return ended.Code
-	case errors.As(err, &usage):
-		s.Report(usage.message, usage.hint)
-		return exitUsage
 	case errors.Is(err, ErrReported):
 		return exitFailed
 	case ctx.Err() != nil:
