@@ -46,6 +46,13 @@ func TestShipping(t *testing.T) {
 		{"logs ship show none", 1, "", "there is no rule"},
 		{"logs ship test prod", 0, "took the test line: status 204", ""},
 		{"logs ship test none", 1, "", "there is no rule none"},
+		{"logs ship create --to https://loki.example:3100 --selector tier=prod --source agent", 0,
+			"loki.example-3100-tier-prod: agent to https://loki.example:3100/", ""},
+		{"logs ship create --to https://loki.example:3100 --selector tier=prod --source agent,kernel", 0,
+			"loki.example-3100-tier-prod: agent, kernel", ""},
+		{"logs ship create --to https://loki.example:3100 --source agent -o json", 0, `"name":"loki.example-3100"`, ""},
+		{"logs ship create --to loki.example --source agent", 2, "", "--to is no URL"},
+		{"logs ship create --to https://loki.example --source agent --selector tier=" + strings.Repeat("a", 60), 2, "", "make no name"},
 		{"logs ship delete none --yes", 1, "", "there is no rule none"},
 		{"logs ship delete prod --yes", 0, "ships no more", ""},
 	} {

@@ -6,14 +6,14 @@ import "muster/gateway/internal/cli"
 // Commands are all of the group.
 func Commands() []cli.Command {
 	return []cli.Command{
-		{Name: "logs ship create", Args: "NAME", Least: 1, Most: 1, Run: create,
+		{Name: "logs ship create", Args: "[NAME]", Most: 1, Run: create,
 			Flags: []string{"to", "selector", "source", "tenant", "auth-file", "bearer-file", "tenant-id", "sink-ca", "rate", "output"},
 			Says: map[string]string{"selector": "the nodes that ship; without it all", "tenant": "nodes of this tenant only",
 				"source":    "agent, kernel, boot, unit:NAME or workload:ID, with commas between; may be repeated",
 				"auth-file": "file with USER:PASSWORD for the sink (- is standard input)", "output": "table or json; json prints the rule"},
 			Summary: "have nodes ship logs to a Loki, or change how",
 			Text: "A name that is there already is changed, and goes on with the lines that wait. With the same URL it keeps its secret. " +
-				"muster help logs describes the labels.",
+				"Without NAME the host and the selector make one. muster help logs describes the labels.",
 			Examples: []string{"muster logs ship create prod --to https://loki.example --selector tier=prod --source agent,kernel",
 				"muster logs ship create cloud --to https://logs.example --source agent --auth-file loki.txt --rate 256KiB"}},
 		{Name: "logs ship ls", Flags: []string{"tenant", "output"}, Run: list, Summary: "list the rules, and how they do",

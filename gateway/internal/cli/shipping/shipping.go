@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"maps"
+	"net/url"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
@@ -19,21 +21,50 @@ func create(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
+	name, err := nameOf(s.Words, q)
+	if err != nil {
+		return err
+	}
 	c, format, err := s.Begin(ctx)
 	if err != nil {
 		return err
 	}
-	made, err := c.SetLogShipping(ctx, s.Words[0], q)
+	made, err := c.SetLogShipping(ctx, name, q)
 	if err != nil {
 		return err
 	}
 	if format == cli.FormatJSON {
 		return s.WriteJSON(made)
 	}
-	name := screen.Printable(made.Name)
+	name = screen.Printable(made.Name)
 	fmt.Fprintf(s.Stdout, "%s: %s to %s, from %s now. Try it: muster logs ship test %s\n", name,
 		screen.Printable(strings.Join(made.Sources, ", ")), screen.Printable(made.To), screen.Plural(made.Nodes, "node"), name)
 	return nil
+}
+
+// nameOf is the name of a rule. Where none is given, it comes from what makes two rules two, so the same command changes the same rule.
+func nameOf(words []string, q client.LogShippingRequest) (string, error) {
+	if len(words) > 0 {
+		return words[0], nil
+	}
+	to, err := url.Parse(q.To)
+	if err != nil || to.Host == "" {
+		return "", cli.Usagef("--to https://loki.example", "--to is no URL")
+	}
+	parts := slices.DeleteFunc([]string{to.Host, q.Tenant, q.Selector}, func(part string) bool { return part == "" })
+	name := strings.Trim(strings.Map(inName, strings.Join(parts, "-")), "-._")
+	if wire.CheckName(name) != nil {
+		return "", cli.Usagef("muster logs ship create NAME --to ...", "host and selector make no name for the rule")
+	}
+	return name, nil
+}
+
+func inName(r rune) rune {
+	switch {
+	case 'a' <= r && r <= 'z', 'A' <= r && r <= 'Z', '0' <= r && r <= '9', r == '.', r == '_':
+		return r
+	}
+	return '-'
 }
 
 // request reads the flags and the files that they name.
