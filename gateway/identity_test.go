@@ -166,9 +166,10 @@ func TestBanned(t *testing.T) {
 			last := h.shown("bad").ID
 			h.until("the agent says so", func() bool {
 				s := h.agentStatus("bad")
-				return strings.Contains(s, `"refused"`) && strings.Contains(s, code)
+				told := strings.Contains(agent.text(), "code="+code) // the log has it a moment after the status
+				return strings.Contains(s, `"refused"`) && strings.Contains(s, code) && told
 			})
-			if !alive(agent) || strings.Count(agent.text(), "level=ERROR") != 1 || !strings.Contains(agent.text(), "code="+code) {
+			if !alive(agent) || strings.Count(agent.text(), "level=ERROR") != 1 {
 				t.Errorf("the log says:\n%s", agent.text())
 			}
 			if _, err := os.Stat(filepath.Join(h.stateOf("bad"), "identity.json")); err != nil {
