@@ -35,7 +35,7 @@ type idlers struct {
 
 func (m *bench) startIdlers() idlers {
 	m.Helper()
-	small := []string{"-tags", "nethttpomithttp2", "-ldflags", "-s -w"}
+	small := []string{"-gcflags=all=-l", "-tags", "nethttpomithttp2", "-ldflags", "-s -w"} // as the Makefile builds an agent
 	i := idlers{path: m.build("muster-agent", "muster/agent", small...), smi: filepath.Join(m.dir, "nvidia-smi"), since: time.Now()}
 	m.must(os.WriteFile(i.smi, []byte(fakeSMI), 0o755))
 	i.agent = m.join(i, "idle", idlePace)
