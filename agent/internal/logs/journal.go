@@ -15,8 +15,6 @@ import (
 )
 
 const (
-	// maxJournalLine is how much of a line of journalctl is kept, in bytes. Text that is no text comes as a list of numbers.
-	maxJournalLine = 1 << 20
 	// answerTime is for a question to journalctl or systemctl. A long journal on a slow disk takes a while.
 	answerTime = 20 * time.Second
 
@@ -70,11 +68,11 @@ func journalArgs(ask Ask, choice []string) []string {
 
 func (h Host) journal(ask Ask, choice []string) feed {
 	c := child.Command{Program: "journalctl", Args: journalArgs(ask, choice), Env: toolEnv()}
-	p := program{command: c, most: maxJournalLine}
+	p := program{command: c, lines: &journalCutter{}}
 	started := ask.After != ""
 	return func(ctx context.Context, give func(entry) error) error {
 		complaint, err := p.run(ctx, func(l one) error {
-			e, ok := parseJournal(l.text, l.left)
+			e, ok := parseJournal(l)
 			if !ok || !started && e.at.Before(ask.Since) {
 				return nil
 			}
@@ -97,7 +95,7 @@ func (h Host) journal(ask Ask, choice []string) feed {
 func question(ctx context.Context, name string, args ...string) (answer, complaint string, err error) {
 	ctx, done := context.WithTimeoutCause(ctx, answerTime, fmt.Errorf("no answer within %s", answerTime))
 	defer done()
-	printed := child.Bounded{Most: maxJournalLine}
+	printed := child.Bounded{Most: maxComplaint}
 	said := child.Bounded{Most: maxComplaint}
 	err = child.Run(ctx, child.Command{Program: name, Args: args, Env: toolEnv(), Stdout: &printed, Stderr: &said, Grace: stopTime})
 	return strings.TrimSpace(string(printed.Kept)), strings.TrimSpace(string(said.Kept)), err

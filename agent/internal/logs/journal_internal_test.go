@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -179,38 +181,109 @@ echo '{"__REALTIME_TIMESTAMP":"1","MESSAGE":"one"}'; echo "no more: ` + token + 
 	}
 }
 
+// TestLongJournalMessages: no line is lost, however large its fields are and in whatever order they come.
 func TestLongJournalMessages(t *testing.T) {
 	long := strings.Repeat("x\"é ", 400_000)
 	numbers := strings.Repeat("104,105,32,", 600_000)
-	playJournal(t, journalEntry(1e6, long, `,"PRIORITY":"3"`)+journalEntry(2e6, "between", "")+
-		`{"__REALTIME_TIMESTAMP":"3000000","MESSAGE":[`+numbers+"0]}\n"+journalEntry(4e6, long[:90_000], "")+
-		`{"FILLER":"`+long[:1]+strings.Repeat("y", 2<<20)+`","__REALTIME_TIMESTAMP":"5000000","MESSAGE":"lost"}`+"\n")
-	lines, err := all(t, newHost(t), Ask{Source: wire.LogBoot})
-	if err != nil || len(lines) != 4 || lines[1].Message != "between" {
-		t.Fatalf("%d lines, %v", len(lines), err)
+	filler := `"FILLER":"` + strings.Repeat(`y\"`, 1<<20) + `","MORE":[[1,2],"}"]`
+	stamped := func(fields string) string { return `{` + fields + `,"__REALTIME_TIMESTAMP":"9","__CURSOR":"c"}` + "\n" }
+	tests := []struct {
+		line, begins string
+		bytes        int // of the whole message
+	}{
+		{journalEntry(1e6, long, `,"PRIORITY":"3"`), `x"é x"é `, len(long)},
+		{journalEntry(2e6, "between", ""), "between", len("between")},
+		{stamped(`"MESSAGE":[` + numbers + "0]"), "hi hi ", 3*600_000 + 1},
+		{journalEntry(4e6, long[:90_000], ""), `x"é `, 90_000},
+		{stamped(filler + `,"MESSAGE":"behind"`), "behind", len("behind")},
+		{stamped(`"MESSAGE":"before",` + filler), "before", len("before")},
+		{stamped(`"MESSAGE":["` + strings.Repeat("a", 1<<20) + `","b"]`), "aaa", 1<<20 + 1},
+		{stamped(`"MESSAGE":["first","` + strings.Repeat("a", 1<<20) + `"]`), "first", 5},
+		{stamped(`"MESSAGE":[[` + numbers + `0],"b"]`), "hi hi ", 3*600_000 + 1},
+		{stamped(`"MESSAGE":"` + strings.Repeat(`\ud83d\ude00`, 1<<18) + `"`), "\U0001f600", 0},
+		{stamped(`"MESSAGE":[` + numbers + `0],"PRIORITY":["3","` + strings.Repeat("4", 2<<20) + `"]`), "hi hi ", 3*600_000 + 1},
+		{stamped(`"PRIORITY":"` + strings.Repeat("4", 2<<20) + `","MESSAGE":"odd"`), "odd", 3},
 	}
-	for i, want := range map[int]string{0: `x"é x"é `, 2: "hi hi ", 3: `x"é `} {
+	var journal strings.Builder
+	for _, test := range tests {
+		journal.WriteString(test.line)
+	}
+	playJournal(t, journal.String())
+	lines, err := all(t, newHost(t), Ask{Source: wire.LogBoot})
+	if err != nil || len(lines) != len(tests) {
+		t.Fatalf("%d lines of %d, %v", len(lines), len(tests), err)
+	}
+	for i, test := range tests {
 		l := lines[i]
-		if !strings.HasPrefix(l.Message, want) || len(l.Message) > wire.MaxLogLine || len(l.Message) < wire.MaxLogLine/2 || l.Cut == 0 {
+		if !strings.HasPrefix(l.Message, test.begins) || len(l.Message) > wire.MaxLogLine || l.Time.Unix() > 4 ||
+			test.bytes > wire.MaxLogLine && (len(l.Message) < wire.MaxLogLine/2 || l.Cut == 0) {
 			t.Errorf("%d: %.20q... is %d bytes, %d cut", i, l.Message, len(l.Message), l.Cut)
+		}
+		if whole := len(l.Message) + l.Cut; test.bytes > 0 && (whole-test.bytes > 2 || test.bytes-whole > 2) {
+			t.Errorf("%d: %d bytes and %d cut, of %d", i, len(l.Message), l.Cut, test.bytes)
 		}
 	}
 }
 
-// FuzzJournal: whatever journalctl prints, also where it is cut off, a line of it makes an entry or none.
+// TestJournalMemory: what is kept of a line does not grow with the line.
+func TestJournalMemory(t *testing.T) {
+	c := &journalCutter{}
+	piece := []byte(strings.Repeat(`1,`, 1<<20))
+	for _, field := range []string{"MESSAGE", "PRIORITY", "FILLER"} {
+		_ = c.feed([]byte(`{"`+field+`":[`), nil)
+		for range 4 {
+			_ = c.feed(piece, nil)
+		}
+		if kept := cap(c.value) + cap(c.line); kept > 2*maxMessage {
+			t.Errorf("%s: %d bytes are kept", field, kept)
+		}
+		_ = c.flush(func(one) error { return nil })
+	}
+	_ = c.feed(bytes.Repeat(piece, 4), nil)
+	if len(c.name) > maxName {
+		t.Errorf("%d bytes of a name", len(c.name))
+	}
+}
+
+// FuzzJournal: whatever journalctl prints, in whatever pieces, it makes the same entries; and a whole object makes the entry that the
+// standard library reads there.
 func FuzzJournal(f *testing.F) {
-	f.Add([]byte(journalEntry(1e6, "one\n\x00", `,"PRIORITY":"4"`)), 0)
+	f.Add([]byte(journalEntry(1e6, "one\n\x00", `,"PRIORITY":"4"`)), 3)
 	f.Add([]byte(`{"__REALTIME_TIMESTAMP":"3","MESSAGE":[104,105,`), 7)
 	f.Add([]byte(`{"__REALTIME_TIMESTAMP":"3","MESSAGE":"abc\ud83d\ude`), 7)
-	f.Add([]byte(`{"MESSAGE":[["a"],[1,2]],"PRIORITY":[[1]],"__REALTIME_TIMESTAMP":["5","6"]}`), 0)
-	f.Fuzz(func(t *testing.T, raw []byte, left int) {
-		e, ok := parseJournal(raw, max(left, 0))
-		if !ok {
-			return
+	f.Add([]byte(`{"MESSAGE":[["a"],[1,2]],"PRIORITY":[[1]],"__REALTIME_TIMESTAMP":["5","6"]}`), 1)
+	f.Add([]byte("-- a note: \"\n{\"__REALTIME_TIMESTAMP\":\"3\",\"A\":{\"B\":[1,2]},\"MESSAGE\":null}\n\n"), 2)
+	f.Fuzz(func(t *testing.T, raw []byte, size int) {
+		whole := journalEntries(raw, len(raw)+1)
+		if pieces := journalEntries(raw, max(size, 1)); !reflect.DeepEqual(pieces, whole) {
+			t.Errorf("%q is %+v, and in pieces %+v", raw, whole, pieces)
 		}
-		if e.at.Before(time.Unix(0, 0)) || len(e.text) > len(raw)+1 && left <= 0 {
-			t.Errorf("%q is %+v", raw, e)
+		for _, e := range whole {
+			if e.at.Before(time.Unix(0, 0)) || len(e.text) > len(raw) {
+				t.Errorf("%q is %+v", raw, e)
+			}
+			newReader().line(e)
 		}
-		newReader().line(e)
+		if bytes.HasPrefix(raw, []byte("{")) && json.Valid(raw) && !bytes.ContainsAny(raw, "\\\n") && len(raw) < maxOther {
+			plain, ok := parseJournal(one{text: raw})
+			if ok != (len(whole) == 1) || ok && !reflect.DeepEqual(plain, whole[0]) {
+				t.Errorf("%q is %+v, not %+v", raw, whole, plain)
+			}
+		}
 	})
+}
+
+func journalEntries(raw []byte, size int) (found []entry) {
+	c := &journalCutter{}
+	give := func(l one) error {
+		if e, ok := parseJournal(l); ok {
+			found = append(found, e)
+		}
+		return nil
+	}
+	for piece := range slices.Chunk(raw, size) {
+		_ = c.feed(piece, give)
+	}
+	_ = c.flush(give)
+	return found
 }

@@ -19,16 +19,13 @@ type journalLine struct {
 	PID        json.RawMessage `json:"_PID"`
 }
 
-// parseJournal reads one line. left is how many bytes behind it were not kept. What is no entry gives none.
-func parseJournal(raw []byte, left int) (entry, bool) {
+// parseJournal reads one line of a journalCutter. What is no entry gives none.
+func parseJournal(read one) (entry, bool) {
 	var l journalLine
-	if left > 0 {
-		raw = mend(raw)
-	}
-	if !bytes.HasPrefix(raw, []byte("{")) || json.Unmarshal(raw, &l) != nil {
+	if json.Unmarshal(read.text, &l) != nil {
 		return entry{}, false
 	}
-	e := entry{text: journalText(l.Message), left: left}
+	e := entry{text: journalText(l.Message), left: read.left}
 	micros, err := strconv.ParseInt(journalText(l.Received), 10, 64)
 	if err != nil || micros < 0 {
 		return entry{}, false
@@ -73,55 +70,4 @@ func journalText(raw json.RawMessage) string {
 		out[i] = byte(n)
 	}
 	return string(out)
-}
-
-// mend makes a whole object of the beginning of one: with the values that are whole, and with what there is of the message.
-func mend(raw []byte) []byte {
-	decoder := json.NewDecoder(bytes.NewReader(raw))
-	if first, err := decoder.Token(); err != nil || first != json.Delim('{') {
-		return nil
-	}
-	values := map[string]json.RawMessage{}
-	for {
-		token, err := decoder.Token()
-		name, isText := token.(string)
-		if err != nil || !isText {
-			break
-		}
-		from := decoder.InputOffset()
-		var value json.RawMessage
-		if decoder.Decode(&value) != nil {
-			if name == "MESSAGE" {
-				values[name] = mendText(raw[from:])
-			}
-			break
-		}
-		values[name] = value
-	}
-	whole, err := json.Marshal(values)
-	if err != nil {
-		return nil
-	}
-	return whole
-}
-
-// mendText ends a text, or a list of numbers, that was cut off. More than a message may have is not needed.
-func mendText(raw []byte) json.RawMessage {
-	raw = bytes.TrimLeft(raw, ": ")
-	switch {
-	case bytes.HasPrefix(raw, []byte(`"`)):
-		raw = raw[:min(len(raw), 6*maxText)] // a character takes six bytes at most
-		for range 12 {                       // the cut may be within one that is written as two of six bytes
-			if whole := append(bytes.Clone(raw), '"'); json.Valid(whole) {
-				return whole
-			}
-			raw = raw[:len(raw)-1]
-		}
-	case bytes.HasPrefix(raw, []byte("[")):
-		raw = raw[:min(len(raw), 4*maxText)]
-		if last := bytes.LastIndexByte(raw, ','); last > 0 {
-			return append(bytes.Clone(raw[:last]), ']')
-		}
-	}
-	return json.RawMessage(`""`)
 }

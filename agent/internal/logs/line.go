@@ -129,6 +129,12 @@ func syslogLevel(level int) string {
 	return "debug"
 }
 
+// splitter makes lines of bytes that come in pieces.
+type splitter interface {
+	feed(data []byte, give func(one) error) error
+	flush(give func(one) error) error // what stands behind the last line break
+}
+
 // cutter makes lines of bytes that come in pieces. It keeps at most most bytes of each.
 type cutter struct {
 	most int

@@ -16,14 +16,14 @@ const (
 	stopTime = time.Second
 	// heldTime is for what a program has printed before it ended, where another one holds its output open.
 	heldTime = 2 * time.Second
-	// maxComplaint is what is kept of a program's standard error, in bytes.
+	// maxComplaint is what is kept of a program's standard error, and of the answer to a question, in bytes.
 	maxComplaint = 4 << 10
 )
 
 // program is a program whose output is a log.
 type program struct {
 	command child.Command
-	most    int  // bytes that are kept of one line
+	lines   splitter
 	joined  bool // its standard error is part of the log
 }
 
@@ -53,7 +53,7 @@ func (p program) run(ctx context.Context, give func(one) error) (complaint strin
 		_ = from.SetReadDeadline(time.Now().Add(heldTime))
 		ended <- err
 	}()
-	readErr := p.lines(from, &over, give)
+	readErr := p.read(from, &over, give)
 	cancel(readErr)
 	err = <-ended
 	if readErr != nil {
@@ -62,9 +62,8 @@ func (p program) run(ctx context.Context, give func(one) error) (complaint strin
 	return strings.TrimSpace(string(said.Kept)), err
 }
 
-// lines reads to the end of the output. Once the program is over it waits only for what it has left in the pipe.
-func (p program) lines(from *os.File, over *atomic.Bool, give func(one) error) error {
-	lines := cutter{most: p.most}
+// read reads to the end of the output. Once the program is over it waits only for what it has left in the pipe.
+func (p program) read(from *os.File, over *atomic.Bool, give func(one) error) error {
 	data := make([]byte, 32<<10)
 	for {
 		last := over.Load()
@@ -72,13 +71,13 @@ func (p program) lines(from *os.File, over *atomic.Bool, give func(one) error) e
 			_ = from.SetReadDeadline(time.Now().Add(heldTime))
 		}
 		n, readErr := from.Read(data)
-		if err := lines.feed(data[:n], give); err != nil {
+		if err := p.lines.feed(data[:n], give); err != nil {
 			return err
 		}
 		switch {
 		case errors.Is(readErr, os.ErrDeadlineExceeded) && !last: // who read was away meanwhile: there may be more
 		case readErr != nil:
-			return lines.flush(give)
+			return p.lines.flush(give)
 		}
 	}
 }

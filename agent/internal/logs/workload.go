@@ -17,7 +17,7 @@ func (h Host) openWorkload(ctx context.Context, ask Ask, name string) (feed, []s
 	if err != nil {
 		return nil, nil, err
 	}
-	p := program{command: command, most: maxText + len(time.RFC3339Nano) + 1, joined: true}
+	p := program{command: command, lines: &cutter{most: maxText + len(time.RFC3339Nano) + 1}, joined: true}
 	return func(ctx context.Context, give func(entry) error) error {
 		_, err := p.run(ctx, func(l one) error { return w.line(l, give) })
 		if cause := context.Cause(ctx); cause != nil {
