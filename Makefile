@@ -1,7 +1,7 @@
 # muster: `make run` shows it at work; `make test` and `make check` are what a change must pass.
 DATA    ?= .muster
 LISTEN  ?= 127.0.0.1:7443
-NODE    ?= $(shell uname -n)
+NODE    ?= first
 RACE    ?= ./...
 VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
 BUILT   := $(shell date -u +%Y-%m-%dT00:00:00Z)

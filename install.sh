@@ -2,7 +2,7 @@
 # Makes this machine a node of a muster fleet. It fetches the agent from the gateway, compares it with the digest below, and runs
 # `muster-agent join`, which does the rest and says what it does.
 #
-#   MUSTER_TOKEN=mse_... sh -c 's=$(unset MUSTER_TOKEN; curl -fsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'
+#   MUSTER_TOKEN=mse_... sh -c 's=$(unset MUSTER_TOKEN; curl -fsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"' --
 #   sh install.sh --gateway https://gw.example:7443 --token-file /run/token --label tier=spot
 #
 # The gateway fills in the constants. In a copy that did not come from a gateway they are empty. All the rest is one function, and the

@@ -99,7 +99,7 @@ func TestInstallerHost(t *testing.T) {
 	}
 	proxied := newHouse(t, "--plain-listen", "127.0.0.1:0", "--public-url", "https://gw.example", "--trusted-proxy", "127.0.0.1")
 	if command, _ := proxied.command(); !strings.HasSuffix(command,
-		` sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'`) {
+		` sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"' --`) {
 		t.Errorf("behind a proxy that ends TLS: %s", command)
 	}
 	beside := newHouse(t, "--plain-listen", "127.0.0.1:0", "--trusted-proxy", "127.0.0.1")

@@ -24,7 +24,7 @@ import (
 	"time"
 )
 
-// TestInstallPaste pastes what token create prints, in each of its three forms.
+// TestInstallPaste pastes what token create prints, in each of its three forms, with a flag behind it.
 func TestInstallPaste(t *testing.T) {
 	t.Parallel()
 	public, roots := publicCertificate(t)
@@ -52,12 +52,12 @@ func TestInstallPaste(t *testing.T) {
 			b := newBox(t)
 			b.env = append(b.env, c.env...)
 			b.env = append(b.env, "MUSTER_STATE="+b.state)
-			code, out := b.do("", "sh", "-c", command)
+			code, out := b.do("", "sh", "-c", command+" --name gpu-7")
 			if code != 0 {
 				t.Fatalf("exit %d\n%s", code, out)
 			}
 			argv := b.joined(token)
-			if len(argv) != 5 || argv[0] != "join" || argv[1] != "--gateway" || !strings.Contains(command, argv[2]+"/install.sh") ||
+			if len(argv) != 7 || strings.Join(argv[5:], " ") != "--name gpu-7" || argv[0] != "join" || argv[1] != "--gateway" || !strings.Contains(command, argv[2]+"/install.sh") ||
 				argv[3] != "--root-pin" || !strings.HasPrefix(argv[4], "sha256:") {
 				t.Errorf("argv: %q", argv)
 			}

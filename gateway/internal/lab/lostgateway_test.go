@@ -24,10 +24,10 @@ func TestLostGateway(t *testing.T) {
 	before := l.Box(lab.Plain())
 	after := l.Box(lab.Plain())
 	before.Boot()
-	before.Sh(gateway.Token().Command + " -- --name before")
+	before.Sh(gateway.Token().Command + " --name before")
 	host.Sh("muster backup /root/backup.db && cp /etc/muster/master.key /root/master.key")
 	after.Boot()
-	after.Sh(gateway.Token().Command + " -- --name after")
+	after.Sh(gateway.Token().Command + " --name after")
 
 	host.Sh("systemctl disable --now muster && rm -r /var/lib/muster /etc/muster /usr/local/bin/muster /etc/systemd/system/muster.service " +
 		"&& userdel muster && systemctl daemon-reload")

@@ -54,7 +54,7 @@ func TestBehindNginx(t *testing.T) {
 
 	token := gateway.Token()
 	want := "MUSTER_TOKEN=" + token.Token + " sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://" + lab.GatewayName +
-		"/install.sh) && eval \"${s:?the download is empty}\"'"
+		"/install.sh) && eval \"${s:?the download is empty}\"' --"
 	if token.Command != want {
 		t.Errorf("the joining command is\n%s\nwant\n%s", token.Command, want)
 	}

@@ -50,7 +50,7 @@ func TestSystemd(t *testing.T) {
 // check asks whether joining would work: that changes nothing and leaves the token good.
 func (s *scene) check() {
 	s.Helper()
-	s.Log(s.paste(s.token.Command + " -- --check"))
+	s.Log(s.paste(s.token.Command + " --check"))
 	if more := lab.Differences(s.before, s.box.Tree()); len(more) > 0 || len(s.gateway.Nodes()) > 0 {
 		s.Errorf("join --check changed %q, and the nodes are %+v", more, s.gateway.Nodes())
 	}

@@ -35,7 +35,7 @@ func TestUserWhoLingers(t *testing.T) {
 func TestUserWhoMayNotLinger(t *testing.T) {
 	s := login(t, "rm /usr/bin/pkcheck; systemctl mask --now polkit.service")
 	s.step("no cron: nothing is made, and the token is good")
-	for _, more := range []string{" -- --check", ""} {
+	for _, more := range []string{" --check", ""} {
 		out, err := s.box.Try("alice", s.token.Command+more)
 		t.Logf("%v\n%s", err, out)
 		if err == nil || !contains(out, "loginctl enable-linger alice") || len(s.gateway.Nodes()) > 0 {

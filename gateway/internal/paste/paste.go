@@ -20,9 +20,10 @@ type Download struct {
 	Digest    string // hex SHA-256 of the script
 }
 
-// Command is the line to paste. What a person writes behind it, such as -- --name gpu-1, goes to the script.
+// Command is the line to paste. What a person writes behind it, such as --name gpu-1, goes to the script: sh takes the first word behind
+// its commands for its own name, and the line has that word.
 func (d Download) Command(token string) string {
-	return "MUSTER_TOKEN=" + token + " sh -c '" + d.script() + "'"
+	return "MUSTER_TOKEN=" + token + " sh -c '" + d.script() + "' --"
 }
 
 const (

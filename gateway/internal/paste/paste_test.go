@@ -154,7 +154,7 @@ func TestPasted(t *testing.T) {
 				if want := fmt.Sprintf("token %d arguments ", len(token)); code != 7 || !strings.Contains(out, want) {
 					t.Errorf("%s: exit %d\n%s", name, code, out)
 				}
-				_, out = s.paste(shell, d.Command(token)+" -- --name 'a b'", "CURL_CA_BUNDLE="+bundle)
+				_, out = s.paste(shell, d.Command(token)+" --name 'a b'", "CURL_CA_BUNDLE="+bundle)
 				if !strings.Contains(out, "arguments --name a b\n") {
 					t.Errorf("%s, with arguments:\n%s", name, out)
 				}
@@ -203,10 +203,10 @@ func TestDownloadFails(t *testing.T) {
 // TestQuoting: every command is one word behind sh -c, for a value with a quote in it would be another command.
 func TestQuoting(t *testing.T) {
 	for want, d := range map[string]paste.Download{
-		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"'`: {
+		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -qfsSL https://gw.example/install.sh) && eval "${s:?the download is empty}"' --`: {
 			URL: "https://gw.example/install.sh"},
 		`MUSTER_TOKEN=T sh -c 's=$(unset MUSTER_TOKEN; curl -fsSLk --pinnedpubkey "sha256//k=" "https://[2001:db8::1]:7443/x") && ` +
-			`eval "${s:?the download is empty}"'`: {
+			`eval "${s:?the download is empty}"' --`: {
 			URL: "https://[2001:db8::1]:7443/x", PinnedKey: "sha256//k="},
 	} {
 		if got := d.Command("T"); got != want {
