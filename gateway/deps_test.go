@@ -42,7 +42,7 @@ var (
 
 	// machineNames know this machine: its data directory, its files and programs, its shell and its terminals. The command line works with
 	// them too.
-	machineNames = []string{"archive", "asciicast", "columns", "datadir", "durable", "executable", "scrollback", "shellword"}
+	machineNames = []string{"archive", "asciicast", "columns", "datadir", "executable", "scrollback", "shellword"}
 )
 
 // recordNames are packages of records beside package store, which would be too large with them. They use its engine and its events.
@@ -50,7 +50,7 @@ var recordNames = []string{"store/alerts", "store/costs", "store/health", "store
 	"store/releases", "store/sessions", "store/shipping"}
 
 // protocolNames are what agent and gateway have in common: what they say to each other, and both ends of it.
-var protocolNames = []string{"agent/wire", "agent/sign", "agent/pipe", "agent/spool"}
+var protocolNames = []string{"agent/wire", "agent/sign", "agent/pipe", "agent/spool", "agent/disk"}
 
 // clientName is the admin API as its callers see it: its shapes, which its server uses too.
 const clientName = "client"
@@ -100,7 +100,10 @@ func TestImportRules(t *testing.T) {
 		{"agent/pipe", "agent/wire", true},
 		{"agent/pipe", "agent/sign", false},
 		{"agent/spool", "agent/wire", true},
-		{"agent/spool", "agent/internal/disk", false},
+		{"agent/spool", "agent/disk", true},
+		{"agent/spool", "agent/internal/gpu", false},
+		{"agent/disk", "agent/wire", false},
+		{"gateway/internal/datadir", "agent/disk", true},
 		{"agent/internal/session", "agent/pipe", true},
 		{"gateway/internal/session", "agent/pipe", true},
 		{"gateway/internal/ship", "agent/spool", true},
@@ -254,8 +257,10 @@ func allowed(from, to string) bool {
 	switch {
 	case from == "agent/wire":
 		return false
+	case from == "agent/disk":
+		return false
 	case one(protocolNames, from):
-		return to == "agent/wire"
+		return to == "agent/wire" || to == "agent/disk"
 	case from == "agent" || strings.HasPrefix(from, "agent/"):
 		return inside && (to == "agent" || strings.HasPrefix(to, "agent/"))
 	case from == "store":
@@ -280,7 +285,7 @@ func internalEdge(from, to string, protocol bool) bool {
 	case one(leafNames, name):
 		return false
 	case one(machineNames, name):
-		return to == "agent/wire" || one(machineNames, target)
+		return protocol || one(machineNames, target)
 	case one(sharedNames, name):
 		return below || one(sharedNames, target) || target == clientName
 	case one(partNames, name):

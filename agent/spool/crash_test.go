@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"muster/agent/disk/disktest"
 	"muster/agent/spool"
 )
 
@@ -21,7 +22,7 @@ type machine struct {
 }
 
 func (m *machine) step(at string) error {
-	if m.before == "sync" { // that one has ended
+	if m.before == "sync a segment" { // that one has ended
 		m.synced = m.seen
 	}
 	m.before = ""
@@ -29,7 +30,7 @@ func (m *machine) step(at string) error {
 		return errCrash
 	}
 	m.left--
-	if at == "sync" {
+	if at == "sync a segment" {
 		m.before = at
 		m.seen = sizes(m.dir)
 	}
@@ -93,7 +94,7 @@ func TestCrash(t *testing.T) {
 		ended := false
 		for steps := 0; !ended; steps++ {
 			m := &machine{dir: filepath.Join(t.TempDir(), "s"), left: steps}
-			s := spool.Open(spool.Config{Dir: m.dir, Bound: 256 << 10, Step: m.step})
+			s := spool.Open(spool.Config{Dir: m.dir, Bound: 256 << 10, Steps: disktest.Named(m.step)})
 			appended, handed, confirmed := work(s)
 			ended = m.left > 0
 			want := appended

@@ -121,7 +121,7 @@ func (s *Spool) cursor() string { return filepath.Join(s.Dir, cursorName) }
 
 // writeCursor does not wait for the disk: a cursor that is too old costs some records that are taken twice.
 func (s *Spool) writeCursor() error {
-	if err := s.step("cursor"); err != nil {
+	if err := s.Steps.At("cursor"); err != nil {
 		return err
 	}
 	text := fmt.Sprintf("%s %d", s.name, s.confirmed)
@@ -129,7 +129,7 @@ func (s *Spool) writeCursor() error {
 	if err := os.WriteFile(beside, fmt.Appendf(nil, "%s %08x\n", text, checksum([]byte(text))), 0o600); err != nil {
 		return err
 	}
-	if err := s.step("cursor's name"); err != nil {
+	if err := s.Steps.At("cursor's name"); err != nil {
 		return err
 	}
 	return os.Rename(beside, s.cursor())

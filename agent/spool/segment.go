@@ -30,7 +30,7 @@ func (s *Spool) write() error {
 		}
 	}
 	at := s.segments[len(s.segments)-1]
-	err := s.step("append")
+	err := s.Steps.At("append")
 	if err == nil {
 		_, err = s.file.WriteAt(s.buffer, at.size)
 	}
@@ -44,7 +44,7 @@ func (s *Spool) write() error {
 
 // cutBack removes what a failed write may have left. Where that does not work, the segment takes no more, and a reader passes over it.
 func (s *Spool) cutBack(at *segment) {
-	err := s.step("cut")
+	err := s.Steps.At("cut")
 	if err == nil {
 		err = s.file.Truncate(at.size)
 	}
@@ -61,13 +61,10 @@ func (s *Spool) begin() error {
 	if len(s.lost) > 0 {
 		first = s.lost[0].From
 	}
-	if err := s.step("folder"); err != nil {
+	if err := s.Steps.MakeFolders(s.Dir, 0o700); err != nil {
 		return err
 	}
-	if err := os.MkdirAll(s.Dir, 0o700); err != nil {
-		return err
-	}
-	if err := s.step("create"); err != nil {
+	if err := s.Steps.At("create"); err != nil {
 		return err
 	}
 	file, err := os.OpenFile(s.path(first), os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o600)
@@ -75,7 +72,7 @@ func (s *Spool) begin() error {
 		return err
 	}
 	head := encodeHead(s.name, first)
-	if err = s.step("head"); err == nil {
+	if err = s.Steps.At("head"); err == nil {
 		_, err = file.Write(head)
 	}
 	if err != nil {
@@ -135,7 +132,7 @@ func (s *Spool) end(i int) int64 {
 }
 
 func (s *Spool) removeFirst() error {
-	if err := s.step("remove"); err != nil {
+	if err := s.Steps.At("remove"); err != nil {
 		return err
 	}
 	if err := os.Remove(s.path(s.segments[0].first)); err != nil && !errors.Is(err, os.ErrNotExist) {

@@ -16,6 +16,8 @@ import (
 	"fmt"
 	"os"
 	"sync"
+
+	"muster/agent/disk"
 )
 
 const (
@@ -33,8 +35,7 @@ type Config struct {
 	Dir   string // it need not be there; mode 0700
 	Bound int64  // bytes on the disk
 
-	// Step is told of every change to the disk before it is made. An error from it stands for one of the disk. nil: nobody is told.
-	Step func(step string) error
+	Steps disk.Steps // nil: nobody is told; for tests
 }
 
 // errRemoved is what a removed spool says.
@@ -118,22 +119,6 @@ func newName() string {
 	var random [nameBytes]byte
 	rand.Read(random[:])
 	return hex.EncodeToString(random[:])
-}
-
-func (s *Spool) step(step string) error {
-	if s.Step == nil {
-		return nil
-	}
-	return s.Step(step)
-}
-
-// syncFolder puts the entries of a folder on the disk.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
 }
 
 // Name is random. Numbers of a spool with another name mean nothing.
@@ -244,16 +229,10 @@ func (s *Spool) Sync() error {
 }
 
 func (s *Spool) syncFile(file *os.File, fresh bool) error {
-	if err := s.step("sync"); err != nil {
+	if err := s.Steps.Sync("a segment", file); err != nil || !fresh {
 		return err
 	}
-	if err := file.Sync(); err != nil || !fresh {
-		return err
-	}
-	if err := s.step("sync the folder"); err != nil {
-		return err
-	}
-	return syncFolder(s.Dir)
+	return s.Steps.SyncFolder("the folder", s.Dir)
 }
 
 // Confirm says that all records up to a number were taken. Segments of which nothing is wanted any more are deleted.
@@ -310,7 +289,7 @@ func (s *Spool) Remove() error {
 	}
 	s.segments = nil
 	s.removed = true
-	if err := s.step("remove all"); err != nil {
+	if err := s.Steps.At("remove all"); err != nil {
 		return err
 	}
 	return os.RemoveAll(s.Dir)

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"testing"
 
+	"muster/agent/disk/disktest"
 	"muster/agent/spool"
 )
 
@@ -229,15 +230,15 @@ func harm(t *testing.T, dir string, random *rand.Rand) bool {
 
 // TestFull: a full disk fails an append and changes nothing; the next one goes on.
 func TestFull(t *testing.T) {
-	for _, step := range []string{"folder", "create", "head", "append", "sync", "sync the folder", "remove", "cut"} {
+	for _, step := range []string{"create", "head", "append", "sync a segment", "sync the folder", "remove", "cut"} {
 		dir := t.TempDir()
 		full := false
-		s := spool.Open(spool.Config{Dir: dir, Bound: 64 << 10, Step: func(at string) error {
+		s := spool.Open(spool.Config{Dir: dir, Bound: 64 << 10, Steps: disktest.Named(func(at string) error {
 			if full && (at == step || step == "cut" && at == "append") {
 				return syscall.ENOSPC
 			}
 			return nil
-		}})
+		})})
 		r := s.Reader(1)
 		failed := 0
 		for i := range 1500 {

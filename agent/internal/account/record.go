@@ -11,7 +11,7 @@ import (
 	"slices"
 	"strings"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 )
 
 // RecordFile is the record's name in the state directory.

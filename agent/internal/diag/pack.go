@@ -12,7 +12,7 @@ import (
 	"path"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/internal/mask"
 )
 

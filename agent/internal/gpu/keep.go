@@ -10,7 +10,7 @@ import (
 	"slices"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/wire"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strconv"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/internal/host"
 	"muster/agent/wire"
 )

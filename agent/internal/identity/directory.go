@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 )
 
 // Names of the files in a state directory. Package service removes them when the node leaves.

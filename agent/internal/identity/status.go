@@ -6,7 +6,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 )
 
 // Phases of a running agent.

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/internal/host"
 	"muster/agent/wire"
 )

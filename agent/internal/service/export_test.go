@@ -3,11 +3,13 @@ package service
 import (
 	"context"
 	"time"
+
+	"muster/agent/disk/disktest"
 )
 
 // WithStep returns a layout that calls step before every change.
 func (l Layout) WithStep(step func(string)) Layout {
-	l.Steps = func(name string) error { step(name); return nil }
+	l.Steps = disktest.Named(func(name string) error { step(name); return nil })
 	return l
 }
 

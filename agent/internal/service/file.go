@@ -8,7 +8,7 @@ import (
 	"os"
 	"path/filepath"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 )
 
 // replace is disk.Replace with the next step in its error.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 )
 
 // Names below a state directory.
@@ -129,11 +129,8 @@ func (l Layout) Install(source string) (string, error) {
 	if there, err := Digest(target); err == nil && there == digest {
 		return digest, explain(target, os.Chmod(target, 0o755))
 	}
-	if err := l.Steps.At("make the folder of a build"); err != nil {
-		return "", err
-	}
-	if _, err := makeDirectories(filepath.Dir(target), 0o755); err != nil {
-		return "", err
+	if err := l.Steps.MakeFolders(filepath.Dir(target), 0o755); err != nil {
+		return "", explain(target, err)
 	}
 	if err := l.copy(source, target); err != nil {
 		return "", err
@@ -177,10 +174,7 @@ func (l Layout) copy(source, target string) (err error) {
 		err = os.Rename(temporary, target)
 	}
 	if err == nil {
-		err = l.Steps.At("sync the folder of the build")
-	}
-	if err == nil {
-		err = syncDirectory(filepath.Dir(target))
+		err = l.Steps.SyncFolder("the folder of the build", filepath.Dir(target))
 	}
 	return err
 }
@@ -193,10 +187,7 @@ func (l Layout) fill(to, from *os.File) error {
 	if _, err := io.Copy(to, from); err != nil {
 		return err
 	}
-	if err := l.Steps.At("sync the build"); err != nil {
-		return err
-	}
-	return errors.Join(to.Chmod(0o755), to.Sync())
+	return errors.Join(to.Chmod(0o755), l.Steps.Sync("the build", to))
 }
 
 // SetCurrent makes the build with this digest the one that is started from now on.
@@ -220,10 +211,7 @@ func (l Layout) GoBack(digest string) error {
 	if err := os.Rename(filepath.Join(l.Base, backLink), path); err != nil {
 		return explain(path, err)
 	}
-	if err := l.Steps.At("sync back"); err != nil {
-		return err
-	}
-	return syncDirectory(l.Base)
+	return explain(l.Base, l.Steps.SyncFolder("back", l.Base))
 }
 
 // link points a link at a build. It makes the new link beside the old one and renames it, so that there is always one.
@@ -255,10 +243,7 @@ func (l Layout) link(name, digest string) error {
 		os.Remove(path + ".new")
 		return explain(path, err)
 	}
-	if err := l.Steps.At("sync " + name); err != nil {
-		return err
-	}
-	return syncDirectory(l.Base)
+	return explain(l.Base, l.Steps.SyncFolder(name, l.Base))
 }
 
 // Prune removes the builds that no link points at, and what an interrupted copy left. Where no build is good yet, it removes nothing. It

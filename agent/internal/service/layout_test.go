@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	"muster/agent/disk/disktest"
 	"muster/agent/internal/service"
 )
 
@@ -233,12 +234,12 @@ func TestGoBack(t *testing.T) {
 			t.Fatal(err)
 		}
 		if c.full {
-			l.Steps = func(step string) error {
+			l.Steps = disktest.Named(func(step string) error {
 				if strings.HasPrefix(step, "make ") {
 					return syscall.ENOSPC
 				}
 				return nil
-			}
+			})
 		}
 		err := l.GoBack(oldDigest)
 		if (err == nil) != c.works || (l.Current() == oldDigest) != c.works || l.Good() != oldDigest {

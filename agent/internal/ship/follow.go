@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/spool"
 	"muster/agent/wire"
 )

@@ -10,7 +10,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/spool"
 	"muster/agent/wire"
 )

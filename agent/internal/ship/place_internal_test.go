@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/disk/disktest"
 	"muster/agent/spool"
 	"muster/agent/wire"
 )
@@ -14,12 +15,12 @@ import (
 func TestPlacesFollowLines(t *testing.T) {
 	s := New(Config{Folder: t.TempDir()})
 	broken := true
-	box := spool.Open(spool.Config{Dir: s.path("spool"), Bound: 1 << 20, Step: func(step string) error {
-		if broken && step == "sync" {
+	box := spool.Open(spool.Config{Dir: s.path("spool"), Bound: 1 << 20, Steps: disktest.Named(func(step string) error {
+		if broken && step == "sync a segment" {
 			return errors.New("the disk does not answer")
 		}
 		return nil
-	}})
+	})})
 	defer box.Close()
 	p := s.places(&wire.LogShipping{Sources: []string{wire.LogAgent}})
 	keep(box, wire.LogLine{Message: "one"})

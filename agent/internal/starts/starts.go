@@ -9,7 +9,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/internal/host"
 	"muster/agent/internal/oneline"
 	"muster/agent/wire"

@@ -10,7 +10,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/internal/trust"

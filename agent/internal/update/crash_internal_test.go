@@ -13,7 +13,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
+	"muster/agent/disk/disktest"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/wire"
@@ -191,7 +192,7 @@ func TestEveryStep(t *testing.T) {
 				life := newLife(t, f, crashes)
 				count := 0
 				at := ""
-				steps := disk.Steps(func(step string) error {
+				steps := disktest.Named(func(step string) error {
 					count++
 					if count <= n {
 						return nil
@@ -287,7 +288,7 @@ func TestOrder(t *testing.T) {
 	n := newLife(t, newFleet(t), false)
 	var told []string
 	for range 3 {
-		n.turn(func(step string) error { told = append(told, step); return nil })
+		n.turn(disktest.Named(func(step string) error { told = append(told, step); return nil }))
 	}
 	text := strings.Join(told, "\n")
 	for _, order := range []string{

@@ -10,8 +10,8 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/internal/child"
-	"muster/agent/internal/disk"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"
 	"muster/agent/wire"
@@ -141,10 +141,7 @@ func (u *Updater) fetchOnce(ctx context.Context, w wanted, release wire.Release,
 		err = u.transfer(ctx, w.platform, release, file, size)
 	}
 	if err == nil {
-		err = u.Steps.At("sync the layer")
-	}
-	if err == nil {
-		err = file.Sync()
+		err = u.Steps.Sync("the layer", file)
 	}
 	return size > 0, err
 }

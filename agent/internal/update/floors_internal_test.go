@@ -7,6 +7,7 @@ import (
 	"syscall"
 	"testing"
 
+	"muster/agent/disk/disktest"
 	"muster/agent/internal/service"
 	"muster/agent/wire"
 )
@@ -121,7 +122,7 @@ func TestFloorsOfAnother(t *testing.T) {
 func TestFloorsAreWrittenFirst(t *testing.T) {
 	n := newFilesWith(t)
 	var told []string
-	n.Steps = func(step string) error { told = append(told, step); return nil }
+	n.Steps = disktest.Named(func(step string) error { told = append(told, step); return nil })
 	r := Record{Node: "n1", Floors: map[string]int64{"stable": 1}}
 	for range 2 {
 		if err := n.save(r); err != nil {
@@ -133,7 +134,7 @@ func TestFloorsAreWrittenFirst(t *testing.T) {
 		strings.Index(text, "rename "+service.FloorsFile) > strings.Index(text, "open "+RecordFile) {
 		t.Errorf("%s", text)
 	}
-	n.Steps = fullDisk
+	n.Steps = disktest.Named(fullDisk)
 	r.raise("stable", 2)
 	if err := n.save(r); err == nil {
 		t.Error("saved without room for the second copy")

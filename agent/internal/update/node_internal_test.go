@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 	"muster/agent/internal/transport"

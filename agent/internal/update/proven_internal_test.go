@@ -9,6 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"muster/agent/disk/disktest"
 	"muster/agent/wire"
 )
 
@@ -29,12 +30,12 @@ func TestProvenWithoutRoom(t *testing.T) {
 			n.settle()
 			began := time.Now()
 			room := began.Add(10 * time.Minute)
-			n.steps = func(step string) error {
+			n.steps = disktest.Named(func(step string) error {
 				if time.Now().Before(room) && (fault == syscall.EROFS || fullDisk(step) != nil) {
 					return fault
 				}
 				return nil
-			}
+			})
 			go func() { // the guard, from the end of the trial on
 				time.Sleep(wire.TrialTime + 3*time.Second)
 				for ; time.Now().Before(room.Add(-time.Second)); time.Sleep(5 * time.Second) {

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"syscall"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/internal/service"
 	"muster/agent/wire"
 )

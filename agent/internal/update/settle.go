@@ -9,7 +9,7 @@ import (
 	"os"
 	"time"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 	"muster/agent/wire"

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/disk"
+	"muster/agent/disk/disktest"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/service"
 	"muster/agent/wire"
@@ -24,7 +26,7 @@ type place struct {
 	at       time.Duration
 	away     bool // the good version does not reach the gateway
 	calls    int
-	full     func(step string) error
+	full     disk.Steps
 }
 
 // releaseDigest is the release on trial.
@@ -298,7 +300,7 @@ func TestSettle(t *testing.T) {
 			return p.settle()
 		}, GoOn, "", 0},
 		"the disk is full": {func(p *place) Verdict {
-			p.full = fullDisk
+			p.full = disktest.Named(fullDisk)
 			return p.settle()
 		}, GoBack, wire.UpdateNoRoom, 0},
 		"the way back was interrupted": {func(p *place) Verdict {

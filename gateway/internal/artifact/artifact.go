@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/agent/disk"
 	"muster/store"
 	"muster/store/registry"
 )
@@ -66,8 +67,8 @@ type Registry struct {
 // a folder at a time.
 func Open(ctx context.Context, c Config) (*Registry, error) { return open(ctx, c, nil) }
 
-func open(ctx context.Context, c Config, step func(string) error) (*Registry, error) {
-	r := &Registry{config: c, folder: folder{c.Folder, step}, records: registry.On(c.Records), now: c.Now, log: c.Logger,
+func open(ctx context.Context, c Config, steps disk.Steps) (*Registry, error) {
+	r := &Registry{config: c, folder: folder{c.Folder, steps}, records: registry.On(c.Records), now: c.Now, log: c.Logger,
 		wake: make(chan struct{}, 1), uploads: map[string]*upload{}}
 	if r.now == nil {
 		r.now = time.Now

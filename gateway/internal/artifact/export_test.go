@@ -1,10 +1,14 @@
 package artifact
 
-import "context"
+import (
+	"context"
+
+	"muster/agent/disk/disktest"
+)
 
 // OpenSteps opens a registry that calls a function before every change on disk.
 func OpenSteps(ctx context.Context, c Config, step func(string) error) (*Registry, error) {
-	return open(ctx, c, step)
+	return open(ctx, c, disktest.Named(step))
 }
 
 // Sweep is one round of Run.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"syscall"
 
-	"muster/gateway/internal/durable"
+	"muster/agent/disk"
 )
 
 // Names below a registry's folder.
@@ -26,14 +26,7 @@ const (
 // folder is the registry on disk. Every path in it is made of digits that were checked, never of what a client named.
 type folder struct {
 	path string
-	step func(string) error // called before every change, so that a test can end the process there, or make it fail; nil: nothing
-}
-
-func (f folder) at(step string) error {
-	if f.step == nil {
-		return nil
-	}
-	return f.step(step)
+	disk disk.Steps // nil: nobody is told; for tests
 }
 
 func (f folder) algorithm(name string) string { return filepath.Join(f.path, blobsFolder, name) }
@@ -47,13 +40,7 @@ func (f folder) upload(id string) string { return filepath.Join(f.uploads(), id)
 // make makes the folders, and shuts them to other users. Their names are on the disk before anything comes into them.
 func (f folder) make() error {
 	for _, path := range []string{f.path, filepath.Join(f.path, blobsFolder), f.algorithm(SHA256), f.algorithm(SHA512), f.uploads()} {
-		if err := f.at("folder"); err != nil {
-			return diskError(err)
-		}
-		if err := os.MkdirAll(path, 0o700); err != nil {
-			return diskError(err)
-		}
-		if err := errors.Join(os.Chmod(path, 0o700), durable.SyncDirectory(filepath.Dir(path))); err != nil {
+		if err := errors.Join(f.disk.MakeFolders(path, 0o700), os.Chmod(path, 0o700)); err != nil {
 			return diskError(err)
 		}
 	}
@@ -78,7 +65,7 @@ func isUpload(name string) bool {
 
 // create makes the file of a new upload.
 func (f folder) create(id string) (*os.File, error) {
-	if err := f.at("create"); err != nil {
+	if err := f.disk.At("create"); err != nil {
 		return nil, diskError(err)
 	}
 	file, err := os.OpenFile(f.upload(id), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
@@ -87,7 +74,7 @@ func (f folder) create(id string) (*os.File, error) {
 
 // write writes bytes at a place. What it could not write whole, the caller cuts off.
 func (f folder) write(file *os.File, content []byte, at int64) error {
-	if err := f.at("write"); err != nil {
+	if err := f.disk.At("write"); err != nil {
 		return diskError(err)
 	}
 	_, err := file.WriteAt(content, at)
@@ -101,23 +88,17 @@ func (f folder) publish(file *os.File, id string, blob Info) error {
 	if err != nil {
 		return err
 	}
-	if err := f.at("sync"); err != nil {
+	if err := errors.Join(file.Truncate(blob.Size), f.disk.Sync("the blob", file)); err != nil {
 		return diskError(err)
 	}
-	if err := errors.Join(file.Truncate(blob.Size), file.Sync()); err != nil {
-		return diskError(err)
-	}
-	if err := f.at("rename"); err != nil {
+	if err := f.disk.At("rename"); err != nil {
 		return diskError(err)
 	}
 	if err := os.Rename(f.upload(id), f.blob(d)); err != nil {
 		return diskError(err)
 	}
 	_ = os.Remove(f.blob(d) + damagedEnd) // most have none
-	if err := f.at("sync folder"); err != nil {
-		return diskError(err)
-	}
-	return diskError(durable.SyncDirectory(f.algorithm(d.Algorithm)))
+	return diskError(f.disk.SyncFolder("the folder", f.algorithm(d.Algorithm)))
 }
 
 // open opens a blob for reading. BLOB_UNKNOWN where it is not there, or has another size than it should have.
@@ -162,19 +143,19 @@ func (f folder) setAside(d Digest, file *os.File) (to string, err error) {
 	if err != nil || !os.SameFile(named, open) {
 		return "", err
 	}
-	if err := f.at("set aside"); err != nil {
+	if err := f.disk.At("set aside"); err != nil {
 		return "", err
 	}
 	to = f.blob(d) + damagedEnd
 	if err := os.Rename(f.blob(d), to); err != nil {
 		return "", err
 	}
-	return to, durable.SyncDirectory(f.algorithm(d.Algorithm))
+	return to, f.disk.SyncFolder("the folder", f.algorithm(d.Algorithm))
 }
 
 // remove removes a file. One that is not there is no error.
 func (f folder) remove(path string) error {
-	if err := f.at("remove"); err != nil {
+	if err := f.disk.At("remove"); err != nil {
 		return err
 	}
 	if err := os.Remove(path); !errors.Is(err, fs.ErrNotExist) {

@@ -270,7 +270,7 @@ func (r *Registry) publish(ctx context.Context, repository string, u *upload, fi
 	defer lock.Unlock()
 	err := r.folder.publish(file, u.id, Info{d.String(), u.size})
 	if err == nil {
-		err = r.folder.at("record")
+		err = r.folder.disk.At("record")
 	}
 	if err == nil {
 		blob := registry.Blob{Digest: d.String(), Size: u.size}

@@ -12,7 +12,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"muster/gateway/internal/durable"
+	"muster/agent/disk"
 )
 
 // Files of a directory that keeps a root out of the gateway.
@@ -57,12 +57,12 @@ func writeRootDir(dir string, root level) error {
 	if err := writeNew(filepath.Join(dir, RootCertificateFile), []byte(encodeCertificate(root.certificate.Raw)), 0o644); err != nil {
 		return err
 	}
-	return durable.SyncDirectory(dir)
+	return disk.Sync(dir)
 }
 
 // writeNew writes a new file. An existing file with the same content is accepted: an earlier try stopped after writing it.
 func writeNew(path string, content []byte, mode os.FileMode) error {
-	err := durable.Create(path, mode, content)
+	err := disk.Steps(nil).Create(path, mode, content)
 	if errors.Is(err, os.ErrExist) {
 		if there, failed := os.ReadFile(path); failed == nil && string(there) == string(content) {
 			return nil

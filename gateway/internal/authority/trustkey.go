@@ -10,8 +10,8 @@ import (
 	"os"
 	"path/filepath"
 
+	"muster/agent/disk"
 	"muster/agent/sign"
-	"muster/gateway/internal/durable"
 )
 
 // ExportTrustKey moves the key that signs the next set from the store to a new file (PKCS#8 PEM, mode 0600). Its public half stays in
@@ -34,7 +34,7 @@ func (a *Authority) ExportTrustKey(ctx context.Context, file string) error {
 	if err := writeNew(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600); err != nil {
 		return err
 	}
-	if err := durable.SyncDirectory(filepath.Dir(file)); err != nil {
+	if err := disk.Sync(filepath.Dir(file)); err != nil {
 		return err
 	}
 	public, err := x509.MarshalPKIXPublicKey(signer.public)

@@ -59,15 +59,15 @@ func stop(step string) {
 // Stopping builds an agent of this version that stops at a step where StopAt says so, and gives its path.
 func (l *Lab) Stopping(version string) string {
 	l.T.Helper()
-	const head = "func (s Steps) At(step string) error {\n"
-	folder := filepath.Join(Tree(), "agent", "internal", "disk")
+	const head = "func (s Steps) tell(step Step) error {\n"
+	folder := filepath.Join(Tree(), "agent", "disk")
 	text, err := os.ReadFile(filepath.Join(folder, "disk.go"))
 	if err != nil || !strings.Contains(string(text), head) {
 		l.T.Fatalf("package disk has no %q: %v", head, err)
 	}
 	replaced := map[string]string{}
 	for name, content := range map[string]string{
-		"disk.go": strings.Replace(string(text), head, head+"\tstop(step)\n", 1), "stop.go": stopping,
+		"disk.go": strings.Replace(string(text), head, head+"\tstop(step.Name)\n", 1), "stop.go": stopping,
 	} {
 		source := filepath.Join(l.Dir, "stopping-"+name)
 		if err := os.WriteFile(source, []byte(content), 0o600); err != nil {
@@ -85,7 +85,7 @@ func (l *Lab) Stopping(version string) string {
 	}
 	path := filepath.Join(l.Dir, "muster-agent-"+version)
 	l.goBuild("-tags", "nethttpomithttp2", "-overlay", file, "-o", path, "-ldflags",
-		"-s -w -X main.version="+version+" -X muster/agent/internal/disk.version="+version, "./agent")
+		"-s -w -X main.version="+version+" -X muster/agent/disk.version="+version, "./agent")
 	return path
 }
 

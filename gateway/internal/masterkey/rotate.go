@@ -6,13 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"os"
-
-	"muster/gateway/internal/durable"
 )
 
 // rotation puts another key in the place of the one that seals the database. After each of its steps one of two files opens the
 // database: the key's own file, or the one beside it with oldSuffix. So Source.Open can go on from wherever a crash came.
 type rotation struct {
+	source   Source
 	database string
 	file     string
 	before   []byte
@@ -29,14 +28,14 @@ func (r *rotation) steps() []step {
 	fresh := r.file + ".new"
 	old := r.file + oldSuffix
 	return []step{
-		{"write the new key", func(context.Context) error { return Write(fresh, r.key) }},
+		{"write the new key", func(context.Context) error { return r.source.Write(fresh, r.key) }},
 		{"keep the key before", func(context.Context) error {
-			if err := Write(old+".new", r.before); err != nil {
+			if err := r.source.Write(old+".new", r.before); err != nil {
 				return err
 			}
-			return durable.Rename(old+".new", old)
+			return r.source.Disk.Rename(old+".new", old)
 		}},
-		{"put the new key in place", func(context.Context) error { return durable.Rename(fresh, r.file) }},
+		{"put the new key in place", func(context.Context) error { return r.source.Disk.Rename(fresh, r.file) }},
 		{"seal everything under it", func(ctx context.Context) error { return reseal(ctx, r.database, r.before, r.key) }},
 		{"drop the key before", func(context.Context) error { return os.Remove(old) }},
 	}
@@ -67,7 +66,7 @@ func (s Source) Rotate(ctx context.Context, out string) (string, error) {
 	if old, err := Read(file + oldSuffix); err == nil && !bytes.Equal(old, before) {
 		return file, os.Remove(file + oldSuffix) // a change was cut off, and Open has ended it where it had to
 	}
-	r := &rotation{database: s.database(), file: file, before: before, key: random()}
+	r := &rotation{source: s, database: s.database(), file: file, before: before, key: random()}
 	for _, step := range r.steps() {
 		if err := step.run(ctx); err != nil {
 			return "", fmt.Errorf("%s: %w (nothing is lost: the same command goes on from here)", step.name, err)
@@ -81,7 +80,7 @@ func (s Source) Rotate(ctx context.Context, out string) (string, error) {
 func (s Source) rotateInto(ctx context.Context, before []byte, out string) error {
 	if !exists(out) {
 		key := random()
-		if err := durable.Create(out, 0o600, encode(key)); err != nil {
+		if err := s.Disk.Create(out, 0o600, encode(key)); err != nil {
 			return err
 		}
 		return reseal(ctx, s.database(), before, key)

@@ -15,8 +15,8 @@ import (
 	"path/filepath"
 	"strings"
 
+	"muster/agent/disk"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/durable"
 )
 
 const (
@@ -34,7 +34,8 @@ type Source struct {
 	Service    bool   // the data are those of the installed service
 	Root       string // stands before the service's paths; a test's machine
 	Getenv     func(string) string
-	Say        io.Writer // is told of a key that was made and of a change that was ended
+	Say        io.Writer  // is told of a key that was made and of a change that was ended
+	Disk       disk.Steps // nil: nobody is told; for tests
 }
 
 // place is where the master key of a data directory is.
@@ -137,7 +138,7 @@ func (s Source) AtService() string {
 
 func (s Source) newKey(path string) ([]byte, error) {
 	key := random()
-	if err := durable.Create(path, 0o600, encode(key)); err != nil {
+	if err := s.Disk.Create(path, 0o600, encode(key)); err != nil {
 		return nil, err
 	}
 	fmt.Fprintf(s.Say, "made %s, the key that seals the secrets in the database. ", path)
@@ -155,11 +156,11 @@ func Read(path string) ([]byte, error) {
 }
 
 // Write puts a key into a file, and removes first what an earlier try may have left there.
-func Write(path string, key []byte) error {
+func (s Source) Write(path string, key []byte) error {
 	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	return durable.Create(path, 0o600, encode(key))
+	return s.Disk.Create(path, 0o600, encode(key))
 }
 
 func random() []byte {

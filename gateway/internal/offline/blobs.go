@@ -10,10 +10,10 @@ import (
 	"path/filepath"
 	"strings"
 
+	"muster/agent/disk"
 	"muster/gateway/internal/archive"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/durable"
 	"muster/store"
 	"muster/store/registry"
 )
@@ -34,14 +34,14 @@ func take(path, database string) (backup, error) {
 	}
 	defer file.Close()
 	if archive.IsDatabase(file) {
-		return b, durable.Copy(path, database)
+		return b, disk.Steps(nil).Copy(path, database)
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return b, err
 	}
 	b.blobs = map[string]int64{}
 	summary, err := archive.Read(file, archive.Visitor{
-		Database: func(_ int64, content io.Reader) error { return durable.Fill(database, content) },
+		Database: func(_ int64, content io.Reader) error { return disk.Steps(nil).Fill(database, content) },
 		Blob: func(blob archive.Blob, _ io.Reader) error {
 			b.blobs[blob.Digest] = blob.Size
 			return nil

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/disk"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/durable"
 	"muster/gateway/internal/masterkey"
 )
 
@@ -134,7 +134,7 @@ func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
 		return done, err
 	}
 	s.step("rename")
-	if err := durable.Rename(copied, database); err != nil {
+	if err := disk.Steps(nil).Rename(copied, database); err != nil {
 		return done, err
 	}
 	s.step("renamed")
@@ -169,7 +169,7 @@ func (s *site) prepareKey(key []byte) (place func() (file, aside string, err err
 		return nil, err
 	}
 	fresh := file + ".new"
-	if err := masterkey.Write(fresh, key); err != nil {
+	if err := s.keys.Write(fresh, key); err != nil {
 		return nil, fmt.Errorf("the master key goes where the installed service reads it: %w", err)
 	}
 	return func() (string, string, error) {
@@ -180,7 +180,7 @@ func (s *site) prepareKey(key []byte) (place func() (file, aside string, err err
 				return "", "", err
 			}
 		}
-		return file, aside, durable.Rename(fresh, file)
+		return file, aside, disk.Steps(nil).Rename(fresh, file)
 	}, nil
 }
 
@@ -214,7 +214,7 @@ func (s *site) setAside() (string, error) {
 			return "", err
 		}
 	}
-	if err := durable.SyncDirectory(aside); err != nil {
+	if err := disk.Sync(aside); err != nil {
 		return "", err
 	}
 	for _, name := range log {
@@ -223,5 +223,5 @@ func (s *site) setAside() (string, error) {
 			return "", err
 		}
 	}
-	return aside, durable.SyncDirectory(data)
+	return aside, disk.Sync(data)
 }

@@ -20,9 +20,9 @@ import (
 	"sync"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/wire"
 	"muster/gateway/internal/asciicast"
-	"muster/gateway/internal/durable"
 )
 
 // Limits that are no setting. What is there of one session is at least Least bytes.
@@ -107,7 +107,7 @@ func (s *Shelf) Begin(m Meta) (*Tape, error) {
 	t := &Tape{file: file, most: max(s.Most, Least), chunks: chunks, lines: asciicast.NewEncoder(m.At), gone: func() { s.forget(m.ID) }}
 	t.pending = t.lines.Header(m.header())
 	s.remember(m.ID, t)
-	if err := errors.Join(t.begin(head), durable.SyncDirectory(s.Folder)); err != nil {
+	if err := errors.Join(t.begin(head), disk.Sync(s.Folder)); err != nil {
 		s.forget(m.ID)
 		return nil, unwritten(errors.Join(err, file.Close(), os.Remove(path)))
 	}

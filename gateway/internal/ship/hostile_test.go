@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/spool"
 	"muster/agent/wire"
 	"muster/gateway/internal/glance"
@@ -115,8 +116,8 @@ func TestEmptyLines(t *testing.T) {
 func TestOneBadBuffer(t *testing.T) {
 	d := newBareDesk(t, time.Now, "agent", "agent")
 	rules := *d.rules.Load()
-	broken := func(string) error { return errors.New("the disk is broken") }
-	rules[1].box.Step = broken
+	broken := func(disk.Step) error { return errors.New("the disk is broken") }
+	rules[1].box.Steps = broken
 	line := wire.LogLine{Source: "agent", Message: "x"}
 	if taken, err := take(t, d, wire.LogBatch{Spool: "a", First: 1, Lines: []wire.LogLine{line, line}}); err != nil || taken.Next != 3 {
 		t.Errorf("%+v, %v", taken, err)
@@ -124,7 +125,7 @@ func TestOneBadBuffer(t *testing.T) {
 	if good, bad := rules[0].box.Stats(), rules[1].box.Stats(); good.Next != 3 || good.Dropped != 0 || bad.Dropped != 2 {
 		t.Errorf("%+v, %+v", good, bad)
 	}
-	rules[0].box.Step = broken
+	rules[0].box.Steps = broken
 	if _, err := take(t, d, wire.LogBatch{Spool: "a", First: 3, Lines: []wire.LogLine{line}}); err == nil {
 		t.Error("nothing keeps the line, and the node is told that it is kept")
 	}

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
+	"muster/agent/disk"
 	"muster/gateway/internal/archive"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/durable"
 	"muster/gateway/internal/shellword"
 )
 
@@ -71,7 +71,7 @@ func backup(ctx context.Context, s *cli.Session) error {
 	if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
-	if err := durable.SyncDirectory(filepath.Dir(file)); err != nil {
+	if err := disk.Sync(filepath.Dir(file)); err != nil {
 		return err
 	}
 	fmt.Fprintf(s.Stdout, "%s: %s.\nThe master key is not in it, and without that it is of no use: keep a copy of the key, apart "+

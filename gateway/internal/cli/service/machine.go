@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"syscall"
 
-	"muster/gateway/internal/durable"
+	"muster/agent/disk"
 )
 
 // localURL is where this machine reaches a listener.
@@ -83,7 +83,7 @@ func (s *service) write(path string, content []byte, mode fs.FileMode) (err erro
 	if err = os.Rename(file.Name(), place); err != nil {
 		return err
 	}
-	return durable.SyncDirectory(filepath.Dir(place))
+	return disk.Sync(filepath.Dir(place))
 }
 
 // remove removes a file for good; one that is not there is none to remove.
@@ -95,5 +95,5 @@ func (s *service) remove(path string) error {
 	if err != nil {
 		return err
 	}
-	return durable.SyncDirectory(filepath.Dir(s.at(path)))
+	return disk.Sync(filepath.Dir(s.at(path)))
 }

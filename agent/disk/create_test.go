@@ -1,4 +1,4 @@
-package durable_test
+package disk_test
 
 import (
 	"errors"
@@ -7,7 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"muster/gateway/internal/durable"
+	"muster/agent/disk"
 )
 
 func TestFiles(t *testing.T) {
@@ -15,7 +15,7 @@ func TestFiles(t *testing.T) {
 	one := filepath.Join(dir, "one")
 	two := filepath.Join(dir, "two")
 	three := filepath.Join(dir, "three")
-	if err := errors.Join(durable.Create(one, 0o640, []byte("text")), durable.Copy(one, two), durable.Rename(two, three)); err != nil {
+	if err := errors.Join(disk.Steps(nil).Create(one, 0o640, []byte("text")), disk.Steps(nil).Copy(one, two), disk.Steps(nil).Rename(two, three)); err != nil {
 		t.Fatal(err)
 	}
 	for path, mode := range map[string]fs.FileMode{one: 0o640, three: 0o600} {
@@ -38,11 +38,11 @@ func TestFilesFail(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, c := range map[string]struct{ got, want error }{
-		"create over a file":     {durable.Create(there, 0o600, nil), fs.ErrExist},
-		"copy over a file":       {durable.Copy(there, there), fs.ErrExist},
-		"copy of nothing":        {durable.Copy(none, filepath.Join(dir, "copy")), fs.ErrNotExist},
-		"rename of nothing":      {durable.Rename(none, there), fs.ErrNotExist},
-		"a directory of nothing": {durable.SyncDirectory(none), fs.ErrNotExist},
+		"create over a file":     {disk.Steps(nil).Create(there, 0o600, nil), fs.ErrExist},
+		"copy over a file":       {disk.Steps(nil).Copy(there, there), fs.ErrExist},
+		"copy of nothing":        {disk.Steps(nil).Copy(none, filepath.Join(dir, "copy")), fs.ErrNotExist},
+		"rename of nothing":      {disk.Steps(nil).Rename(none, there), fs.ErrNotExist},
+		"a directory of nothing": {disk.Sync(none), fs.ErrNotExist},
 	} {
 		if !errors.Is(c.got, c.want) {
 			t.Errorf("%s: %v, want %v", name, c.got, c.want)

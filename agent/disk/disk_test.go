@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 )
 
 // TestReplace: content and mode are those of the call, and nothing else lies beside the file.

@@ -8,7 +8,7 @@ import (
 	"syscall"
 	"testing"
 
-	"muster/agent/internal/disk"
+	"muster/agent/disk"
 )
 
 // TestSteps: each step of a replacement can fail. Up to the rename the old content stays, and nothing lies beside it.
@@ -20,8 +20,8 @@ func TestSteps(t *testing.T) {
 			t.Fatal(err)
 		}
 		var told []string
-		steps := disk.Steps(func(step string) error {
-			told = append(told, step)
+		steps := disk.Steps(func(step disk.Step) error {
+			told = append(told, step.Name)
 			if len(told) == n+1 {
 				return syscall.ENOSPC
 			}
