@@ -300,7 +300,7 @@ func mixedNodes() []exhibit {
 			labels:   map[string]string{"site": "fra", "rack": fmt.Sprint(i/4 + 1), "tier": "sovereign"},
 			hardware: machine(h200, 8, float64(i*29%97))})
 	}
-	for i := range 12 {
+	for i := range 10 {
 		load := float64(i * 31 % 101)
 		e := exhibit{name: fmt.Sprintf("vast-4090-3946%04d", i*137), tenant: "research", provider: "vast_ai",
 			instance: fmt.Sprint(39460000 + i*137),
@@ -375,6 +375,10 @@ func sickNodes() []exhibit {
 	hung := with(machine(r4090, 2, 77), func(h *wire.Hardware) {
 		h.Probe = wire.Probe{State: wire.ProbeHung, Error: "nvidia-smi did not end within 20 s", SampledAt: some(time.Now())}
 	})
+	unread := with(machine(h200, 0, 0), func(h *wire.Hardware) {
+		h.Probe = wire.Probe{State: wire.ProbeHung, Error: "nvidia-smi did not end within 20 s"}
+	})
+	gone := with(machine(h200, 0, 0), func(h *wire.Hardware) { h.Probe.State = wire.ProbeAbsent })
 	unavailable := wire.StateUnavailable
 	sick := "GPU-5ca1ab1e-0000-4000-8000-000000000005"
 	return []exhibit{
@@ -390,6 +394,10 @@ func sickNodes() []exhibit {
 		{name: "vast-hung", tenant: "research", provider: "vast_ai", hardware: hung, expected: 2, state: unavailable,
 			reasons:  []string{wire.HealthProbeHung},
 			findings: []records.Finding{finding(health.ProbeHung, "", "nvidia-smi does not come to an end since 12 minutes.")}},
+		{name: "h200-unread", tenant: "platform", provider: "bare_metal", hardware: unread, expected: 8, state: unavailable,
+			reasons: []string{wire.HealthProbeHung}},
+		{name: "h200-gone", tenant: "platform", provider: "bare_metal", hardware: gone, expected: 8, state: unavailable,
+			reasons: []string{wire.HealthGPUMissing}},
 		{name: "vast-silent", tenant: "research", provider: "vast_ai", hardware: machine(r4090, 4, 90), expected: 4, heard: 3 * time.Hour,
 			labels:   map[string]string{"price_per_hour": "1.99", "tier": "spot"},
 			findings: []records.Finding{finding(health.Silent, "", "Not heard from for 3 hours; it has cost 5.97 since.")}},

@@ -105,7 +105,7 @@ func missing(n *glance.Node) look {
 	switch {
 	case n.Status != wire.StatusOnline:
 		return look{}
-	case n.GPUsExpected == nil && says:
+	case says && (n.GPUsExpected == nil || n.GPUs == nil):
 		return look{verdict: bad, text: n.Name + " misses GPUs"}
 	case n.GPUsExpected == nil:
 		return look{verdict: good}

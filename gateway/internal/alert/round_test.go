@@ -139,6 +139,9 @@ func TestWord(t *testing.T) {
 	n.Fresh = false
 	h.pass(time.Minute)
 	h.want("it has no reading", "gpus_missing gpu-1")
+	if list := h.desk.List(alert.Query{}); list[0].Text != "gpu-1 misses GPUs" {
+		t.Errorf("what nobody has read: %+v", list)
+	}
 	expected := n.GPUsExpected
 	n.GPUsExpected = nil
 	h.pass(time.Minute)

@@ -32,6 +32,19 @@ func Old(p wire.Probe, interval *float64, skew *int64, now time.Time) bool {
 	return now.Sub(*at) > fresh
 }
 
+// Counted is true where a reading tells how many GPUs answer: so many as it has rows. One without a row says nothing where the program that
+// reads GPUs hangs, fails, or is gone from a machine that should have some: its last rows stay, and they count no more. expected is the
+// record; nil: there is none.
+func Counted(state string, rows int, expected *int) bool {
+	switch state {
+	case wire.ProbeOK, wire.ProbeSlow:
+		return true
+	case wire.ProbeAbsent:
+		return expected == nil || *expected == 0
+	}
+	return rows > 0
+}
+
 // ReadAt is a time of the node's clock by the gateway's clock. A skew that no clock has is not believed, nor is a year that no JSON text
 // can hold: a node says both, and its row would cost everybody the list of the fleet.
 func ReadAt(at *time.Time, skew *int64) *time.Time {

@@ -33,7 +33,7 @@ type Node struct {
 	ReadAt       *time.Time `json:"read_at"`       // when its rows of GPUs were read, by the gateway's clock
 	Fresh        bool       `json:"fresh"`         // the node is online, and those rows are of now; else show their age
 	GPUsExpected *int       `json:"gpus_expected"` // the gateway's record; null: none
-	GPUs         []GPU      `json:"gpus"`          // null: no reading; empty: it has none
+	GPUs         []GPU      `json:"gpus"`          // null: not known; empty: it has none
 
 	CPUs          *int     `json:"cpus"`
 	MemoryUsedMiB *int64   `json:"memory_used_mib"` // of the host

@@ -223,6 +223,12 @@ func gpuOf(row *wire.GPU) glance.GPU {
 // look computes what changes with time alone. The glance is one that nobody else has yet.
 func (n *node) look(ref store.StatusRef) {
 	g := n.glance
+	if n.probe != nil && len(g.GPUs) == 0 {
+		g.GPUs = nil
+		if glance.Counted(n.probe.State, 0, g.GPUsExpected) {
+			g.GPUs = []glance.GPU{}
+		}
+	}
 	g.Status = ref.Status(g.LastSeen, n.interval)
 	g.Fresh = n.fresh(ref)
 	if g.State != wire.StateRetired && g.Status != store.StatusOnline {
@@ -242,7 +248,7 @@ func (n *node) fresh(ref store.StatusRef) bool {
 		return false
 	}
 	if len(g.GPUs) == 0 {
-		return n.probe.State != wire.ProbeHung && n.probe.State != wire.ProbeFailed
+		return g.GPUs != nil
 	}
 	return !glance.Old(*n.probe, g.IntervalSeconds, n.skew, ref.Now)
 }

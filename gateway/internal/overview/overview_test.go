@@ -46,6 +46,35 @@ func TestPicture(t *testing.T) {
 	}
 }
 
+// TestUnread: a reading without a row tells that there is no GPU only where the program that reads them said so.
+func TestUnread(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "a", Tenant: "x", GPUsExpected: 8}, nil)
+	h.node(store.Node{Name: "b", Tenant: "x"}, nil)
+	h.picture.Load(t.Context())
+	for _, c := range []struct {
+		node, state string
+		known       bool
+	}{
+		{"a", wire.ProbeHung, false}, {"a", wire.ProbeFailed, false}, {"a", wire.ProbeAbsent, false}, {"a", wire.ProbeOK, true},
+		{"b", wire.ProbeHung, false}, {"b", wire.ProbeFailed, false}, {"b", wire.ProbeAbsent, true},
+	} {
+		h.beat(c.node, strings.Replace(h.reading(""), wire.ProbeOK, c.state, 1))
+		if g := h.row(c.node); (g.GPUs != nil) != c.known || g.Fresh != c.known || len(g.GPUs) != 0 {
+			t.Errorf("%s, %s: GPUs %v, fresh %v", c.node, c.state, g.GPUs, g.Fresh)
+		}
+	}
+	h.beat("a", strings.Replace(h.reading(""), wire.ProbeOK, wire.ProbeAbsent, 1))
+	if _, totals := h.picture.Rows(overview.Query{}); totals.GPUsUnknown != 1 || totals.GPUsSeen != 0 {
+		t.Errorf("%+v", totals)
+	}
+	h.must(h.store.SetGPUs(t.Context(), "id-a", 0, true))
+	h.picture.Load(t.Context())
+	if g := h.row("a"); g.GPUs == nil || !g.Fresh {
+		t.Errorf("nobody expects a GPU there any more: %+v", g)
+	}
+}
+
 // TestTotals: what is not known of now is not added up, and unknown is null.
 func TestTotals(t *testing.T) {
 	h := newHouse(t)

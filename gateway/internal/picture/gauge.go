@@ -84,9 +84,10 @@ func eachText(values []*float64, missing int) string {
 }
 
 func utilizationOf(n *glance.Node) Gauge {
-	values := make([]*float64, len(n.GPUs))
-	for i := range n.GPUs {
-		values[i] = n.GPUs[i].UtilizationPercent
+	gpus := rowsOf(n)
+	values := make([]*float64, len(gpus))
+	for i := range gpus {
+		values[i] = gpus[i].UtilizationPercent
 	}
 	g := gaugeOf(values, missing(n), "Utilisation of each GPU")
 	sum, known := 0.0, 0
@@ -104,11 +105,12 @@ func utilizationOf(n *glance.Node) Gauge {
 
 // memoryOf says what is used. Unified memory is the whole system's, and the text says so.
 func memoryOf(n *glance.Node) Gauge {
-	values := make([]*float64, len(n.GPUs))
+	gpus := rowsOf(n)
+	values := make([]*float64, len(gpus))
 	var used, total int64
 	known, unified := false, false
-	for i := range n.GPUs {
-		g := &n.GPUs[i]
+	for i := range gpus {
+		g := &gpus[i]
 		if g.MemoryUsedMiB == nil || g.MemoryMiB == nil || *g.MemoryMiB <= 0 {
 			continue
 		}

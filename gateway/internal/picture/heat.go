@@ -37,12 +37,13 @@ const (
 
 func heatOf(n *glance.Node, by string) Heat {
 	gone := missing(n)
-	h := Heat{Width: max((len(n.GPUs)+gone)*(cell+cellGap)-cellGap, cell)}
+	gpus := rowsOf(n)
+	h := Heat{Width: max((len(gpus)+gone)*(cell+cellGap)-cellGap, cell)}
 	var steps [lastStep + 1]string
-	values := make([]string, 0, len(n.GPUs))
-	for i := range n.GPUs {
+	values := make([]string, 0, len(gpus))
+	for i := range gpus {
 		x := i * (cell + cellGap)
-		value := heatValue(&n.GPUs[i], by)
+		value := heatValue(&gpus[i], by)
 		switch {
 		case value == nil, !n.Fresh:
 			h.Unknown += square(x)
@@ -51,17 +52,20 @@ func heatOf(n *glance.Node, by string) Heat {
 			steps[stepOf(*value, by)] += square(x)
 			values = append(values, whole(*value)+heatUnit(by))
 		}
-		if len(n.GPUs[i].Health) > 0 {
+		if len(gpus[i].Health) > 0 {
 			h.Cross += crossAt(x)
 		}
 	}
 	for i := range gone {
-		x := (len(n.GPUs) + i) * (cell + cellGap)
+		x := (len(gpus) + i) * (cell + cellGap)
 		h.Unknown += square(x)
 		h.Cross += crossAt(x)
 	}
-	if n.GPUs == nil {
+	switch {
+	case n.GPUs == nil && len(gpus) == 0:
 		h.Unknown = square(0)
+	case len(gpus)+gone == 0:
+		values = append(values, gpuText(n))
 	}
 	for step, path := range steps {
 		if path != "" {

@@ -53,10 +53,28 @@ func missing(n *glance.Node) int {
 	return max(*n.GPUsExpected-len(n.GPUs), 0)
 }
 
+// unread is how many GPUs should be there of which nobody knows anything.
+func unread(n *glance.Node) int {
+	if n.GPUs != nil || n.GPUsExpected == nil {
+		return 0
+	}
+	return *n.GPUsExpected
+}
+
+// rowsOf are the GPUs of a node, with a GPU that says nothing for each that is not read.
+func rowsOf(n *glance.Node) []glance.GPU {
+	if n.GPUs != nil {
+		return n.GPUs
+	}
+	return make([]glance.GPU, min(unread(n), wire.MaxGPUs))
+}
+
 // gpuText is such as "8 × H200", "7 of 8 × H200" or "2 × H200 + 1 × L40S".
 func gpuText(n *glance.Node) string {
 	gone := missing(n)
 	switch {
+	case n.GPUs == nil && unread(n) > 0:
+		return fmt.Sprintf("%s of %d", Unknown, unread(n))
 	case n.GPUs == nil:
 		return Unknown
 	case len(n.GPUs) == 0 && gone == 0:

@@ -37,7 +37,7 @@ func TestRow(t *testing.T) {
 		return all
 	}
 	for want, n := range map[string]glance.Node{
-		"–": {}, "no GPU": {GPUs: gpus()}, "0 of 2": {GPUs: gpus(), GPUsExpected: some(2)},
+		"–": {}, "– of 8": {GPUsExpected: some(8)}, "no GPU": {GPUs: gpus()}, "0 of 2": {GPUs: gpus(), GPUsExpected: some(2)},
 		"2 × H200": {GPUs: gpus("NVIDIA H200", "NVIDIA H200")}, "1 of 2 × H200": {GPUs: gpus("NVIDIA H200"), GPUsExpected: some(2)},
 		"1 × H200 + 1 × MI300X":         {GPUs: gpus("NVIDIA H200", "AMD MI300X")},
 		"2 of 3: 1 × H200 + 1 × MI300X": {GPUs: gpus("NVIDIA H200", "AMD MI300X"), GPUsExpected: some(3)},
@@ -74,6 +74,17 @@ func TestHeat(t *testing.T) {
 	}
 	if h := picture.RowOf(&glance.Node{Name: "c"}, "").Heat; h.Says != "c: –" || h.Unknown == "" {
 		t.Errorf("never read: %+v", h)
+	}
+	unread := picture.RowOf(&glance.Node{Name: "d", GPUsExpected: some(2)}, "")
+	if h := unread.Heat; h.Says != "d: –, –" || strings.Count(h.Unknown, "z") != 2 || h.Cross != "" {
+		t.Errorf("not read: %+v", h)
+	}
+	if g := unread.Utilization; strings.Count(g.Unknown, "z") != 2 || g.Missing != "" || g.Text != "–" {
+		t.Errorf("not read: %+v", g)
+	}
+	none := picture.RowOf(&glance.Node{Name: "e", Fresh: true, GPUs: []glance.GPU{}}, "").Heat
+	if none.Says != "e: no GPU" || none.Unknown+none.Cross != "" {
+		t.Errorf("without a GPU: %+v", none)
 	}
 }
 

@@ -27,6 +27,7 @@ type nodePage struct {
 	Node     client.NodeDetail
 	Hardware *wire.Hardware // nil: it never said any
 	Cost     *wire.Cost     // nil: as well
+	Counted  bool           // it is known how many GPUs answer
 	Old      bool           // the rows of GPUs are not of now
 	ReadAt   *time.Time     // when they were read, by the gateway's clock
 	Reasons  []trouble.Reason
@@ -72,6 +73,7 @@ func (v *visit) node(name string) (nodePage, error) {
 	data.Cost = decoded[wire.Cost](n.Cost)
 	if data.Hardware != nil {
 		data.ReadAt = glance.ReadAt(data.Hardware.Probe.SampledAt, n.SkewMillis)
+		data.Counted = glance.Counted(data.Hardware.Probe.State, len(data.Hardware.GPUs), n.GPUsExpected)
 		data.Old = n.Status != wire.StatusOnline || glance.Old(data.Hardware.Probe, n.IntervalSeconds, n.SkewMillis, v.now)
 	}
 	data.Conflict = slices.Contains(n.StateReasons, wire.ReasonConflict)

@@ -39,24 +39,21 @@ func (v view) unwell() bool {
 		return true
 	}
 	ill := slices.ContainsFunc(v.hardware.GPUs, func(g wire.GPU) bool { return len(g.Health) > 0 })
-	return ill || v.missing() > 0
+	return ill || v.missing() > 0 || !v.counted()
 }
 
-// missing is how many GPUs the node has that do not answer.
+// missing is how many GPUs the node has that do not answer, as far as that is known.
 func (v view) missing() int {
 	expected := v.expected()
-	if expected == nil {
+	if expected == nil || !v.counted() {
 		return 0
 	}
-	return max(*expected-v.answering(), 0)
+	return max(*expected-len(v.hardware.GPUs), 0)
 }
 
-// answering counts the GPUs that answer. After nvidia-smi is gone the last rows stay, but they count no more.
-func (v view) answering() int {
-	if v.hardware.Probe.State == wire.ProbeAbsent {
-		return 0
-	}
-	return len(v.hardware.GPUs)
+// counted is false where nobody knows how many GPUs answer.
+func (v view) counted() bool {
+	return glance.Counted(v.hardware.Probe.State, len(v.hardware.GPUs), v.expected())
 }
 
 // expected is how many GPUs the gateway's record says. An older gateway has no record: then it is what the agent was told.
@@ -118,37 +115,43 @@ func (v view) ills() string {
 	return screen.OrUnknown(strings.Join(all, "; "))
 }
 
-// gpus is like "8x H100 80GB HBM3", or "7/8x" where one of eight does not answer.
+// gpus is like "8x H100 80GB HBM3", or "7/8x" where one of eight does not answer, or "-/8x" where nobody knows how many do.
 func (v view) gpus() string {
 	if v.hardware == nil {
 		return screen.Unknown
 	}
 	names, count := v.models()
-	here := v.answering()
-	total := v.answering()
-	if missing := v.missing(); missing > 0 {
-		total = here + missing
-	}
+	share := v.share()
 	switch {
-	case len(names) == 0 && total > 0:
-		return fmt.Sprintf("%d/%d", here, total)
-	case len(names) == 0 && (v.hardware.Probe.State == wire.ProbeAbsent || v.hardware.Probe.State == wire.ProbeOK):
+	case len(names) == 0 && share != "":
+		return share
+	case len(names) == 0 && v.counted():
 		return "none"
-	case len(names) == 0 && v.unwell():
-		return "probe " + screen.OrUnknown(v.hardware.Probe.State)
 	case len(names) == 0:
-		return screen.Unknown
-	case len(names) == 1 && here < total:
-		return fmt.Sprintf("%d/%dx %s", here, total, names[0])
+		return "probe " + screen.OrUnknown(v.hardware.Probe.State)
+	case len(names) == 1 && share != "":
+		return share + "x " + names[0]
 	}
 	for i, name := range names {
 		names[i] = fmt.Sprintf("%dx %s", count[name], name)
 	}
 	text := strings.Join(names, " + ")
-	if here < total {
-		text = fmt.Sprintf("%d/%d: %s", here, total, text)
+	if share != "" {
+		text = share + ": " + text
 	}
 	return text
+}
+
+// share is how many GPUs answer of those that should; empty: all of them.
+func (v view) share() string {
+	expected := v.expected()
+	switch {
+	case expected != nil && !v.counted():
+		return fmt.Sprintf("%s/%d", screen.Unknown, *expected)
+	case v.missing() > 0:
+		return fmt.Sprintf("%d/%d", len(v.hardware.GPUs), *expected)
+	}
+	return ""
 }
 
 // models are the names of the GPU models, in the order of the rows, and how many GPUs there are of each.

@@ -102,7 +102,7 @@ func env(name string) string {
 func TestOnce(t *testing.T) {
 	g := newGateway(t)
 	code, out, errs := g.top()
-	if code != 0 || strings.ContainsRune(out, 0x1b) || strings.Count(out, "\n") < 7 || !strings.Contains(out, "5 nodes") {
+	if code != 0 || strings.ContainsRune(out, 0x1b) || strings.Count(out, "\n") < 7 || !strings.Contains(out, "6 nodes") {
 		t.Errorf("exit %d: %s\n%s", code, errs, out)
 	}
 	if _, same, _ := g.top("--once"); same != out {
@@ -114,8 +114,8 @@ func TestOnce(t *testing.T) {
 	}
 	var view client.FleetView
 	_, out, _ = g.top("-o", "json", "--sort=-name")
-	if err := json.Unmarshal([]byte(out), &view); err != nil || len(view.Nodes) != 5 || view.Nodes[0].Name != "yet-to-come" ||
-		view.Totals.Nodes != 5 {
+	if err := json.Unmarshal([]byte(out), &view); err != nil || len(view.Nodes) != 6 || view.Nodes[0].Name != "yet-to-come" ||
+		view.Totals.Nodes != 6 {
 		t.Errorf("%v: %s", err, out)
 	}
 	_, out, _ = g.top("-o", "json", "desk")
@@ -230,7 +230,7 @@ func (p *person) ends(code int) {
 func TestLive(t *testing.T) {
 	g := newGateway(t)
 	p := g.onTerminal()
-	p.see("5 nodes: 3 online")
+	p.see("6 nodes: 4 online")
 	g.stream <- "event: node\ndata: {\"nodes\":[{\"id\":\"9\",\"name\":\"newcomer\",\"state\":\"ready\"}],\"gone\":[\"3\"]}\n\n"
 	p.see("newcomer")
 	p.press("s")

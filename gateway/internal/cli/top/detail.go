@@ -130,8 +130,10 @@ func (p *picture) gpuLines(g *glance.Node, room int) []string {
 
 func (p *picture) noGPUs(g *glance.Node) string {
 	switch {
-	case g.GPUs == nil:
+	case g.GPUs == nil && g.Probe == "":
 		return "this node has sent no reading of its GPUs yet; muster help no-telemetry says what to look at"
+	case g.GPUs == nil:
+		return "nobody knows its GPUs: the probe says " + known(p.safe(g.Probe)).text + "; muster help no-telemetry says what to look at"
 	case missing(g) > 0:
 		return fmt.Sprintf("none of its %d GPUs answers: the probe says %s", *g.GPUsExpected, known(p.safe(g.Probe)).text)
 	}

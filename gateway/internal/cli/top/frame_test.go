@@ -62,7 +62,9 @@ func someFleet() []glance.Node {
 		idle.GPUs[i].IdleSince = ago(2 * time.Hour)
 	}
 	joining := glance.Node{ID: "5", Name: "yet-to-come", Tenant: "platform", State: "ready", Status: "pending"}
-	return []glance.Node{well, ill, stale, idle, joining}
+	unread := glance.Node{ID: "6", Name: "unread", Tenant: "research", State: "unavailable", StateReasons: []string{"gpu_probe_hung"},
+		Status: "online", LastSeen: ago(time.Second), Probe: "hung", GPUsExpected: some(8)}
+	return []glance.Node{well, ill, stale, idle, joining, unread}
 }
 
 // viewOf is a view that has heard of nodes.
@@ -108,6 +110,7 @@ func TestFrames(t *testing.T) {
 		"detail-80x24": {tty.Size{Columns: 80, Rows: 24}, func(v *view) { v.detail = "1" }},
 		"detail-ill":   {tty.Size{Columns: 160, Rows: 20}, func(v *view) { v.detail = "2" }},
 		"detail-stale": {tty.Size{Columns: 80, Rows: 12}, func(v *view) { v.detail = "3" }},
+		"detail-hung":  {tty.Size{Columns: 80, Rows: 12}, func(v *view) { v.detail = "6" }},
 		"detail-ready": {tty.Size{Columns: 80, Rows: 12}, func(v *view) { v.detail = "5" }},
 		"help":         {tty.Size{Columns: 80, Rows: 30}, func(v *view) { v.help = true }},
 		"lost": {tty.Size{Columns: 100, Rows: 10}, func(v *view) {

@@ -236,6 +236,8 @@ func model(g *glance.Node) string {
 
 func gpusCell(_ *picture, g *glance.Node) cell {
 	switch {
+	case g.GPUs == nil && g.GPUsExpected != nil:
+		return cell{fmt.Sprintf("%s/%d", screen.Unknown, *g.GPUsExpected), codeRed}
 	case g.GPUs == nil:
 		return cell{screen.Unknown, ""}
 	case missing(g) > 0:
@@ -244,9 +246,9 @@ func gpusCell(_ *picture, g *glance.Node) cell {
 	return cell{fmt.Sprint(len(g.GPUs)), ""}
 }
 
-// missing is how many GPUs should be there and are not.
+// missing is how many GPUs should be there and are not, as far as that is known.
 func missing(g *glance.Node) int {
-	if g.GPUsExpected == nil {
+	if g.GPUs == nil || g.GPUsExpected == nil {
 		return 0
 	}
 	return max(*g.GPUsExpected-len(g.GPUs), 0)

@@ -1,5 +1,5 @@
 // Keeps the heat map: one cell a GPU, as heatOf in picture/heat.go draws it. Cells are there only near what is seen.
-import { el, known, missing, share, svg, whole } from "/ui/assets/fleetrow.js";
+import { el, known, missing, rowsOf, share, svg, whole } from "/ui/assets/fleetrow.js";
 
 const cell = 12;
 const gap = 2;
@@ -11,11 +11,11 @@ const edges = (by) => by === "temperature" ? [40, 55, 65, 75, 85] : [1, 20, 40, 
 const valueOf = (g, by) => by === "memory" ? share(g) : by === "temperature" ? g.temperature_celsius : g.utilization_percent;
 
 const cells = (n, by) => {
-  const gpus = n.gpus ?? [];
+  const gpus = rowsOf(n);
   const gone = missing(n);
   const unit = by === "temperature" ? " °C" : " %";
   const steps = ["", "", "", "", "", ""];
-  let dunno = n.gpus ? "" : square(0);
+  let dunno = n.gpus || gpus.length ? "" : square(0);
   let crosses = "";
   const says = gpus.map((g, i) => {
     const x = i * (cell + gap);
@@ -33,6 +33,7 @@ const cells = (n, by) => {
     dunno += square(x);
     crosses += cross(x);
   }
+  if (n.gpus?.length === 0 && gone === 0) says.push("no GPU");
   if (gone > 0) says.push(gone + " missing");
   const parts = steps.flatMap((path, i) => path ? [svg("path", { class: "s" + i, d: path })] : []);
   if (dunno) parts.push(svg("path", { class: "dunno", fill: "url(#hatch)", d: dunno }));

@@ -1,5 +1,6 @@
 // Draws a node as a row of the fleet, as RowOf in picture/row.go and its template do. A test compares the two.
 const unknown = "–";
+const mostGPUs = 1024; // of one node
 const svgSpace = "http://www.w3.org/2000/svg";
 
 const fill = (element, attributes, children) => {
@@ -32,6 +33,8 @@ export const watts = (w) => {
   return w < 1e6 ? tenth(w / 1000) + " kW" : tenth(w / 1e6) + " MW";
 };
 export const missing = (n) => !n.gpus || n.gpus_expected === null ? 0 : Math.max(n.gpus_expected - n.gpus.length, 0);
+// rowsOf are a node's GPUs, with one that says nothing for each of which nobody knows anything.
+export const rowsOf = (n) => n.gpus ?? Array.from({ length: Math.min(n.gpus_expected ?? 0, mostGPUs) }, () => ({ health: [] }));
 export const known = (v) => v !== null && v !== undefined;
 const dash = (text) => text || unknown;
 
@@ -52,7 +55,7 @@ const when = (at) => {
 
 const gpuText = (n) => {
   const gone = missing(n);
-  if (!n.gpus) return unknown;
+  if (!n.gpus) return n.gpus_expected ? unknown + " of " + n.gpus_expected : unknown;
   const here = n.gpus.length;
   if (here === 0) return gone === 0 ? "no GPU" : "0 of " + gone;
   const count = new Map();
@@ -105,7 +108,7 @@ const each = (values, gone) => {
   return parts.join(", ");
 };
 const use = (n) => {
-  const values = (n.gpus ?? []).map((g) => g.utilization_percent);
+  const values = rowsOf(n).map((g) => g.utilization_percent);
   const said = values.filter(known);
   const gone = missing(n);
   if (values.length + gone === 0) return ["", unknown, () => [none(unknown)]];
@@ -115,7 +118,7 @@ const use = (n) => {
 };
 export const share = (g) => known(g.memory_used_mib) && g.memory_total_mib > 0 ? g.memory_used_mib / g.memory_total_mib * 100 : null;
 const memory = (n) => {
-  const gpus = n.gpus ?? [];
+  const gpus = rowsOf(n);
   const values = gpus.map(share);
   const said = gpus.filter((g) => known(share(g)));
   const gone = missing(n);
