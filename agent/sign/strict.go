@@ -61,7 +61,9 @@ func (w *walker) value(t reflect.Type, depth int) error {
 	case '[':
 		return w.array(element(t), depth)
 	case '"':
-		w.quoted()
+		if halved(w.quoted()) {
+			return fmt.Errorf("half a character: %w", ErrMalformed)
+		}
 		return nil
 	}
 	return w.literal()
@@ -82,10 +84,10 @@ func (w *walker) object(t reflect.Type, depth int) error {
 	w.at++
 	seen := map[string]bool{}
 	for w.more('}') {
-		key := w.key()
+		key, whole := w.key()
 		inner, known := member(t, key)
-		if seen[key] || !known && (!w.newer || variant(t, key)) {
-			return fmt.Errorf("key %.40q is unknown or stands twice: %w", key, ErrMalformed)
+		if !whole || seen[key] || !known && (!w.newer || variant(t, key)) {
+			return fmt.Errorf("key %.40q is unknown, stands twice or has half a character: %w", key, ErrMalformed)
 		}
 		seen[key] = true
 		if err := w.value(inner, depth+1); err != nil {
@@ -109,16 +111,15 @@ func (w *walker) more(end byte) bool {
 }
 
 // key reads the key of a member and goes to its value.
-func (w *walker) key() string {
+func (w *walker) key() (key string, whole bool) {
 	raw := w.quoted()
 	w.next()
 	w.at++ // the colon
 	if bytes.IndexByte(raw, '\\') < 0 {
-		return string(raw[1 : len(raw)-1])
+		return string(raw[1 : len(raw)-1]), true
 	}
-	var key string
 	_ = json.Unmarshal(raw, &key) // it was read before
-	return key
+	return key, !halved(raw)
 }
 
 // quoted reads a string as it stands, with its quotes.

@@ -43,7 +43,7 @@ func TestDecodeStrictTakes(t *testing.T) {
 		`{}`, " {\n} \n", `{"name":"a","number":3,"time":"2026-05-04T12:00:00Z"}`, `{"number":null,"inner":null,"list":null}`,
 		`{"labels":{"A":"1","a":"2","anything":"3"}}`, `{"inner":{"deep":"x"},"list":[{"deep":"y"},{"deep":"z"}]}`,
 		`{"groups":{"g":{"deep":"x"}},"pair":[{"deep":"a"},{"deep":"b"}]}`, `{"any":{"a":{"A":[1,{"b":null}]}},"raw":{"x":[{"y":1}]}}`,
-		`{"bytes":"AAAA","Bare":"x","shared":"s","Plain":1}`, `{"n\u0061me":"ü"}`, `{"name":"\"}\\","raw":["\\",{"]\"":"{"}]}`,
+		`{"bytes":"AAAA","Bare":"x","shared":"s","Plain":1}`, `{"n\u0061me":"ü"}`, `{"name":"\ud83d\ude00 \u00E9\\ud800\n","labels":{"\uD83D\uDE00":"�\ufffd"}}`, `{"name":"\"}\\","raw":["\\",{"]\"":"{"}]}`,
 		"{ \"number\" :\t-3 ,\r\n\"any\": [ 1.5e3 , true,null ] }",
 	} {
 		var got, want document
@@ -59,6 +59,11 @@ func TestDecodeStrictTakes(t *testing.T) {
 func TestDecodeStrictRefuses(t *testing.T) {
 	for name, text := range map[string]string{
 		"nothing":                "",
+		"half a pair":            `{"name":"lat\udce9"}`,
+		"half a pair in a list":  `{"any":["\\\ud83d\n"]}`,
+		"half and another":       `{"raw":"\ud83d\u0041"}`,
+		"two first halves":       `{"name":"\ud83d\ud83d\ude00"}`,
+		"half a pair in a key":   `{"labels":{"\uDE00x":"1"}}`,
 		"blank":                  "  ",
 		"null":                   " null ",
 		"other type":             `[]`,

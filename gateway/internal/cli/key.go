@@ -71,13 +71,14 @@ func (s *Session) Sign(ctx context.Context, c *client.Client, key ed25519.Privat
 // Ask is how a command asks for a session with a node: signed here where there is a key.
 func (s *Session) Ask(ctx context.Context, c *client.Client, key ed25519.PrivateKey, node, kind string,
 	params wire.SessionParams) (client.SessionAsk, error) {
-	var refusal *wire.ErrorDetail
-	if err := params.Check(); errors.As(err, &refusal) {
-		return client.SessionAsk{}, Usagef(refusal.Hint, "%s", refusal.Message)
-	} else if err != nil {
-		return client.SessionAsk{}, err
+	raw, err := sign.Encode(params)
+	if err == nil {
+		err = params.Check()
 	}
-	raw, err := json.Marshal(params)
+	var refusal *wire.ErrorDetail
+	if errors.As(err, &refusal) {
+		return client.SessionAsk{}, Usagef(refusal.Hint, "%s", refusal.Message)
+	}
 	if err != nil || key == nil {
 		return client.SessionAsk{Type: kind, Params: raw}, err
 	}

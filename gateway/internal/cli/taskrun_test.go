@@ -2,6 +2,7 @@ package cli_test
 
 import (
 	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,7 +15,9 @@ import (
 func TestTaskUsage(t *testing.T) {
 	h := newHouse(t)
 	bad := filepath.Join(t.TempDir(), "bad.json")
-	if err := os.WriteFile(bad, []byte(`[1]`), 0o600); err != nil {
+	half := filepath.Join(t.TempDir(), "half.json")
+	err := errors.Join(os.WriteFile(bad, []byte(`[1]`), 0o600), os.WriteFile(half, []byte(`{"image":"lat\udce9"}`), 0o600))
+	if err != nil {
 		t.Fatal(err)
 	}
 	const image = "r.example/a@sha256:0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
@@ -33,6 +36,8 @@ func TestTaskUsage(t *testing.T) {
 		{"task run gpu-1 provision_user username=@/nowhere", "read the value", ""},
 		{"task run gpu-1 diag.collect --params /nowhere", "read the params", ""},
 		{"task run gpu-1 diag.collect --params " + bad, "has no params", "one JSON object"},
+		{"task run gpu-1 workload.stop --params " + half, "half a character", "one JSON object"},
+		{"task run gpu-1 workload.oci_launch name=x image=" + image + " env=A=lat\xe9", `"lat\xe9" is not UTF-8`, "muster node exec"},
 		{"task run gpu-1 diag.collect --timeout x", "no duration", "30m"},
 		{"task run gpu-1 diag.collect --at-most 0", "--at-most", "whole number"},
 		{"task run gpu-1 diag.collect --stop-after x", "--stop-after", "whole number"},

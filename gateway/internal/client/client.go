@@ -16,6 +16,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/sign"
 	"muster/agent/wire"
 )
 
@@ -62,7 +63,7 @@ func (c *Client) do(ctx context.Context, method, path string, q url.Values, in, 
 	var body []byte
 	if in != nil {
 		var err error
-		if body, err = json.Marshal(in); err != nil {
+		if body, err = sign.Encode(in); err != nil {
 			return err
 		}
 	}

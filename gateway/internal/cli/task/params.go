@@ -67,8 +67,8 @@ func readParams(s *cli.Session, kind wire.TaskType, assignments []string) (json.
 		}
 		d := json.NewDecoder(bytes.NewReader(raw))
 		d.UseNumber() // a number keeps its digits
-		if err := d.Decode(&values); err != nil || d.More() || values == nil {
-			return nil, cli.Usagef(`it holds one JSON object, such as {"all":true}`, "%s has no params", file)
+		if err := errors.Join(sign.DecodeStrict(raw, &map[string]any{}), d.Decode(&values)); err != nil {
+			return nil, cli.Usagef(`it holds one JSON object, such as {"all":true}`, "%s has no params: %v", file, err)
 		}
 	}
 	fromFile := len(values) > 0
@@ -84,11 +84,15 @@ func readParams(s *cli.Session, kind wire.TaskType, assignments []string) (json.
 	if timeout > 0 {
 		values["timeout_seconds"] = max(int(timeout.Seconds()), 1)
 	}
-	raw, err := json.Marshal(values)
-	if err != nil {
-		return nil, err
+	raw, err := sign.Encode(values)
+	if err == nil {
+		err = checkParams(kind, raw, fromFile)
 	}
-	return raw, checkParams(kind, raw, fromFile)
+	var refusal *wire.ErrorDetail
+	if errors.As(err, &refusal) {
+		err = cli.Usagef(refusal.Hint, "%s", refusal.Message)
+	}
+	return raw, err
 }
 
 // checkParams refuses here what the gateway would refuse for every node.
@@ -101,13 +105,7 @@ func checkParams(kind wire.TaskType, raw []byte, fromFile bool) error {
 		}
 		return cli.Usagef("muster task types "+kind.Name+" shows the params", "%s: %v", source, err)
 	}
-	var refusal *wire.ErrorDetail
-	if err := params.Check(); errors.As(err, &refusal) {
-		return cli.Usagef(refusal.Hint, "%s", refusal.Message)
-	} else if err != nil {
-		return err
-	}
-	return nil
+	return params.Check()
 }
 
 // assign reads one NAME=VALUE. A value from the words replaces the one of the file; of a list or a map, further words add to the first.

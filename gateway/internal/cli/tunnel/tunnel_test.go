@@ -360,6 +360,16 @@ func TestCopyWords(t *testing.T) {
 		h.fails(2, "one of the two is NAME:PATH", append([]string{"node", "cp"}, args...)...)
 	}
 	h.fails(2, "is not absolute", "node", "cp", "gpu-1:a", "b")
+	latin := filepath.Join(t.TempDir(), "lat\xe9")
+	if err := os.WriteFile(latin, []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"gpu-1:/lat\xe9", latin}, {latin, "gpu-1:/srv/lat\xe9"}, {latin, "gpu-1:/srv/"}} {
+		h.fails(2, `is not UTF-8`, append([]string{"node", "cp"}, args...)...)
+	}
+	if asked := h.gateway.Asked(); len(asked) > 0 {
+		t.Errorf("a node was asked for %s", asked[0].Params)
+	}
 	h.fails(1, "there is no folder", "node", "cp", "gpu-1:/a", filepath.Join(t.TempDir(), "none")+"/")
 	h.fails(1, "is there and is no file", "node", "cp", "gpu-1:/a", "/dev/null")
 }
