@@ -16,10 +16,13 @@ import (
 // ErrPower is what each step says when the power is gone.
 var ErrPower = errors.New("the power is gone")
 
+// ProcessAlone ends the words for a machine that kept its power.
+const ProcessAlone = "the process alone ended"
+
 // losses are what a machine may find on its disk when it has power again. A file system keeps what was synced, and of the rest what it
 // likes: the order of the writes counts for nothing.
 var losses = []loss{
-	{"the process alone ended", true, 1},
+	{ProcessAlone, true, 1},
 	{"what was not synced is gone", false, 0},
 	{"bytes that were not synced are gone, names are there", true, 0},
 	{"half of the bytes that were not synced are there", true, 0.5},
