@@ -50,6 +50,7 @@ type entry struct {
 type journal struct {
 	path string
 	now  func() time.Time // by the gateway's clock
+	disk disk.Steps       // nil: nobody is told; for tests
 
 	mu      sync.Mutex
 	file    *os.File // nil: it has to be written anew before it takes more
@@ -62,8 +63,8 @@ type journal struct {
 }
 
 // openJournal reads a journal, or begins one. A damaged line costs only itself: a crash can cut off the last one.
-func openJournal(path string, now func() time.Time) (*journal, error) {
-	j := &journal{path: path, now: now, open: map[string]*entry{}, done: map[string]time.Time{}}
+func openJournal(path string, now func() time.Time, steps disk.Steps) (*journal, error) {
+	j := &journal{path: path, now: now, disk: steps, open: map[string]*entry{}, done: map[string]time.Time{}}
 	raw, err := readJournal(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err
@@ -252,7 +253,7 @@ func (j *journal) append(r record) error {
 	}
 	_, err = j.file.Write(line)
 	if err == nil {
-		err = j.file.Sync()
+		err = j.disk.Sync("a line of the journal", j.file)
 	}
 	if err != nil {
 		j.shut()
@@ -271,7 +272,7 @@ func (j *journal) rewrite() error {
 	if err != nil {
 		return err
 	}
-	if err := disk.Replace(j.path, content, 0o600); err != nil {
+	if err := j.disk.Replace(j.path, content, 0o600); err != nil {
 		return err
 	}
 	file, err := os.OpenFile(j.path, os.O_WRONLY|os.O_APPEND, 0)

@@ -17,7 +17,7 @@ import (
 
 func journalAt(t testing.TB, path string) *journal {
 	t.Helper()
-	j, err := openJournal(path, time.Now)
+	j, err := openJournal(path, time.Now, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestDamagedJournal(t *testing.T) {
 		"all of it":                {bytes.Repeat([]byte{7}, 1000), 0, 1},
 	} {
 		must(t, os.WriteFile(path, c.content, 0o600))
-		again, err := openJournal(path, time.Now)
+		again, err := openJournal(path, time.Now, nil)
 		must(t, err)
 		if left := again.unreported(); len(left) != c.left || again.damaged != c.damaged {
 			t.Errorf("%s: %d left, %d damaged", name, len(left), again.damaged)
@@ -132,7 +132,7 @@ func TestDamagedJournal(t *testing.T) {
 func TestJournalStaysSmall(t *testing.T) {
 	path := filepath.Join(t.TempDir(), JournalFile)
 	now := time.Now()
-	j, err := openJournal(path, func() time.Time { return now })
+	j, err := openJournal(path, func() time.Time { return now }, nil)
 	must(t, err)
 	defer j.close()
 	expires := now.Add(time.Hour)
@@ -173,7 +173,7 @@ func TestUnreadableJournal(t *testing.T) {
 		must(t, put(path))
 		before, err := os.Stat(path)
 		must(t, err)
-		if _, err := openJournal(path, time.Now); err == nil {
+		if _, err := openJournal(path, time.Now, nil); err == nil {
 			t.Errorf("%s: it was opened", name)
 		}
 		if after, err := os.Stat(path); err != nil || after.Mode() != before.Mode() || after.Size() != before.Size() {

@@ -139,7 +139,7 @@ func (w *Worker) goOut() { <-w.door }
 // resume opens the journal, takes up what an earlier run has left, and removes the folders that nobody needs any more. It reports false
 // where the journal cannot be used: then nothing may be done.
 func (w *Worker) resume() bool {
-	j, err := openJournal(filepath.Join(w.Folder, JournalFile), w.Client.Now)
+	j, err := openJournal(filepath.Join(w.Folder, JournalFile), w.Client.Now, nil)
 	w.noteJournal(err)
 	if err != nil {
 		return false
