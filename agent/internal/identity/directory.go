@@ -50,12 +50,15 @@ func DefaultPath(getenv func(string) string, uid int) string {
 type Directory struct {
 	path string
 	lock *os.File
+	disk disk.Steps // nil: nobody is told; for tests
 }
 
 // Open makes the directory (0700) where it is missing, and takes its lock. The system gives the lock back at the latest when the
 // process ends. The error is ErrLocked where another agent holds it.
-func Open(path string) (*Directory, error) {
-	if err := os.MkdirAll(path, 0o700); err != nil {
+func Open(path string) (*Directory, error) { return open(path, nil) }
+
+func open(path string, steps disk.Steps) (*Directory, error) {
+	if err := steps.MakeFolders(path, 0o700); err != nil {
 		return nil, explain(path, err)
 	}
 	if err := MakePrivate(path); err != nil {
@@ -69,7 +72,7 @@ func Open(path string) (*Directory, error) {
 		lock.Close()
 		return nil, err
 	}
-	return &Directory{path: path, lock: lock}, nil
+	return &Directory{path: path, lock: lock, disk: steps}, nil
 }
 
 // takeLock tries for a tenth of a second, because Running holds the lock while it looks.
@@ -165,7 +168,7 @@ func (d *Directory) Save(s State) error {
 	if err != nil {
 		return err
 	}
-	return explain(d.path, disk.Replace(filepath.Join(d.path, identityFile), append(raw, '\n'), 0o600))
+	return explain(d.path, d.disk.Replace(filepath.Join(d.path, identityFile), append(raw, '\n'), 0o600))
 }
 
 // Keep gives the identity file a second name and returns it. The file stays under that name when Save writes another node's identity.
@@ -183,11 +186,9 @@ func (d *Directory) Keep(nodeID string) (string, error) {
 		if err != nil {
 			return "", explain(d.path, err)
 		}
-		return to, syncDirectory(d.path)
+		return to, explain(d.path, d.disk.SyncFolder("the name of "+filepath.Base(to), d.path))
 	}
 }
-
-func syncDirectory(path string) error { return explain(path, disk.Sync(path)) }
 
 // explain adds the next step to what the system says about a path.
 func explain(path string, err error) error {

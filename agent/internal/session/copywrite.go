@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"syscall"
 
+	"muster/agent/disk"
 	"muster/agent/pipe"
 )
 
@@ -109,6 +110,7 @@ type place struct {
 	path   string // of the folder
 	name   string
 	before *syscall.Stat_t // what target has found; nil: there is no such file yet
+	disk   disk.Steps      // nil: nobody is told; for tests
 }
 
 // openPath is O_PATH of open(2), which package syscall lacks. What is opened so can be looked at, and needs no right to be read.
@@ -216,19 +218,17 @@ func (p *place) finish(part *os.File, mode uint32) error {
 	if err := syscall.Fchmod(int(part.Fd()), mode); err != nil {
 		return err
 	}
-	if err := part.Sync(); err != nil {
+	if err := p.disk.Sync("the copy", part); err != nil {
 		return err
 	}
 	at := int(p.folder.Fd())
 	if err := syscall.Renameat(at, part.Name(), at, p.name); err != nil {
 		return &fs.PathError{Op: "rename", Path: filepath.Join(p.path, p.name), Err: err}
 	}
-	folder, err := os.Open(p.path)
-	if err != nil { // a folder that may be written and not read
-		return nil
+	if err := p.disk.SyncFolder("its folder", p.path); !errors.Is(err, fs.ErrPermission) { // it may be written and not read
+		return err
 	}
-	defer folder.Close()
-	return folder.Sync()
+	return nil
 }
 
 func (p *place) remove(name string) error { return syscall.Unlinkat(int(p.folder.Fd()), name) }
