@@ -17,15 +17,15 @@ type TaskClaim struct {
 	Deliveries  int       // a task is given out so often at most
 }
 
-// claimable selects the oldest task that a claim gets. A node gets one task of a type at a time: the next one stays here, where it can
-// still be canceled or expire.
+// claimable selects the oldest task that a claim gets. A node gets one task of a type at a time, and one on a subject: the next one stays
+// here, where it can still be canceled or expire. What a later task on its subject has overtaken is not given out any more.
 const claimable = `SELECT t.number FROM tasks t JOIN nodes n ON n.id = t.node_id
 	WHERE t.node_id = ? AND t.finished_at IS NULL AND t.expires_at > ? AND t.enrolment_id = ? AND n.enrolment_id = t.enrolment_id
 		AND n.retired_at IS NULL AND n.banned = 0
 		AND EXISTS(SELECT 1 FROM certificates c WHERE c.fingerprint = ? AND c.node_id = n.id AND c.enrolment_id = n.enrolment_id
 			AND c.status = 'current')
 		AND NOT EXISTS(SELECT 1 FROM reasons WHERE node_id = n.id AND reason = ?)
-		AND (t.status = 'queued' AND (n.state = ? OR t.drained = 1) AND NOT ` + taskBehind + `
+		AND (t.status = 'queued' AND (n.state = ? OR t.drained = 1) AND NOT ` + taskBehind + ` AND NOT ` + taskOvertaken + `
 			OR t.status = 'dispatched' AND t.claim_fingerprint = ? AND t.delivered_at < ? AND t.deliveries < ?)
 	ORDER BY t.number LIMIT 1`
 

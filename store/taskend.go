@@ -74,9 +74,12 @@ func loseClaims(nodeID, kept string, at time.Time, why string) []statement {
 		where: "t.node_id = ? AND t.status <> 'queued' AND t.claim_fingerprint <> ?", args: []any{nodeID, kept}}.statements()
 }
 
-// loseAll ends every open task after a restore: each may have been done after the backup, also one that was queued then.
+// loseAll ends every open task after a restore: each may have been done after the backup, also one that was queued then, and undone
+// again. So none is queued anew without a person, also none that was lost before.
 func loseAll(at time.Time) []statement {
-	return ending{at: at, kind: taskLost, status: TaskLost, why: "the gateway was restored from a backup", most: -1, where: "1"}.statements()
+	return append(
+		ending{at: at, kind: taskLost, status: TaskLost, why: "the gateway was restored from a backup", most: -1, where: "1"}.statements(),
+		do("UPDATE tasks SET repeats = 0 WHERE status = 'lost' AND repeats > 0"))
 }
 
 // TaskSweep says which open tasks are overdue.
@@ -98,6 +101,8 @@ func (q TaskSweep) endings() []ending {
 		{kind: taskFinished, status: TaskFailed, why: "the node never began it: see its notices",
 			where: "t.claimed_at IS NOT NULL AND t.status = 'dispatched' AND t.deliveries >= ? AND t.delivered_at < ?",
 			args:  []any{int64(q.Deliveries), millis(q.Delivered)}},
+		{kind: taskCanceled, status: TaskCanceled, why: "its node was given a later task on the same account or workload before it",
+			where: "t.status = 'queued' AND t.started_at IS NULL AND t.subject <> '' AND " + taskOvertaken},
 		{kind: taskLost, status: TaskLost, why: "it began so long ago that nobody knows of it any more",
 			where: "t.claimed_at IS NOT NULL AND t.started_at < ?", args: []any{millis(q.Begun)}},
 	}

@@ -14,6 +14,7 @@ type TaskQuery struct {
 	Type   string
 	Status string
 	Open   bool   // only those that have not ended
+	Lost   bool   // only those that are lost, and in whose place none was queued
 	Limit  int    // see pageLimit
 	Cursor string // from the page before
 }
@@ -54,6 +55,9 @@ func (q TaskQuery) filter() (filter, error) {
 	}
 	if q.Open {
 		where.and("t.finished_at IS NULL")
+	}
+	if q.Lost {
+		where.and("t.status = 'lost' AND t.retried_as = ''")
 	}
 	if q.Cursor != "" {
 		number, err := strconv.ParseInt(q.Cursor, 10, 64)
@@ -103,12 +107,11 @@ func (s *Store) OpenTasks(ctx context.Context) (map[string]int, error) {
 	return counts(rows)
 }
 
-// LostTasks returns lost tasks that may be queued anew: nobody has canceled them, and their nodes are still in the same enrolment.
-// sweepLimit of them at most.
+// LostTasks returns lost tasks that may be queued anew without a person, and whose nodes are still in the same enrolment. sweepLimit of
+// them at most.
 func (s *Store) LostTasks(ctx context.Context) ([]Task, error) {
 	return all(ctx, s, readTask, do("SELECT "+taskColumns+taskTables+`
-		WHERE t.status = 'lost' AND t.repeats > 0 AND t.retried_as = '' AND t.cancel_asked_at IS NULL
-			AND n.enrolment_id = t.enrolment_id AND n.retired_at IS NULL
+		WHERE t.repeats > 0 AND `+taskRepeatable+` AND n.enrolment_id = t.enrolment_id AND n.retired_at IS NULL
 		ORDER BY t.number LIMIT ?`, int64(sweepLimit)))
 }
 

@@ -30,9 +30,11 @@ func TestTaskQueriesUseIndexes(t *testing.T) {
 	want := []struct{ sql, index string }{
 		{store.ClaimableQuery, "SEARCH t USING INDEX tasks_open"},
 		{store.ClaimableQuery, "SEARCH o USING INDEX tasks_taken (node_id=? AND type=?)"},
+		{store.ClaimableQuery, "SEARCH o USING INDEX tasks_open (node_id=? AND number<?)"},
+		{store.ClaimableQuery, "SEARCH o USING INDEX tasks_subject (node_id=? AND subject=? AND number>?)"},
 	}
 	for i, sql := range store.TaskSweepQueries() {
-		index := []string{"tasks_expiry", "tasks_begun", "tasks_begun", "tasks_begun", "tasks_begun"}[i]
+		index := []string{"tasks_expiry", "tasks_begun", "tasks_expiry", "tasks_begun", "tasks_begun", "tasks_begun"}[i]
 		want = append(want, struct{ sql, index string }{sql, "USING INDEX " + index})
 	}
 	for _, w := range want {

@@ -14,6 +14,27 @@ type TaskTime struct {
 // Limit is how long the work may take; 0: as the type says.
 func (t TaskTime) Limit() time.Duration { return time.Duration(t.TimeoutSeconds) * time.Second }
 
+// Subject is none, unless the params say another one.
+func (t TaskTime) Subject() TaskSubject { return TaskSubject{} }
+
+// Kinds of a TaskSubject.
+const (
+	subjectUser     = "user"
+	subjectWorkload = "workload"
+)
+
+// Subject is the account.
+func (p *ProvisionUser) Subject() TaskSubject { return TaskSubject{subjectUser, p.Username} }
+
+// Subject is the account, or all of them.
+func (p *DeprovisionUser) Subject() TaskSubject { return TaskSubject{subjectUser, p.Username} }
+
+// Subject is the workload.
+func (p *WorkloadLaunch) Subject() TaskSubject { return TaskSubject{subjectWorkload, p.Name} }
+
+// Subject is the workload, or all of them.
+func (p *WorkloadStop) Subject() TaskSubject { return TaskSubject{subjectWorkload, p.Name} }
+
 // ProvisionUser are the params of TaskProvisionUser.
 type ProvisionUser struct {
 	Username string   `json:"username" required:"" about:"the account's name"`

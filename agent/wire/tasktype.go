@@ -28,6 +28,19 @@ type TaskParams interface {
 	Check() error
 	// Limit is how long the work may take; 0: as the type says.
 	Limit() time.Duration
+	// Subject is what the work changes, where a task of another type can undo it. The zero value: nothing.
+	Subject() TaskSubject
+}
+
+// TaskSubject names what tasks change, so that those on one subject are done one at a time and in their order.
+type TaskSubject struct {
+	Kind string // such as user; empty: there is no subject
+	Name string // of one; empty: all of that kind
+}
+
+// Meets tells whether two tasks with these subjects may undo each other's work.
+func (s TaskSubject) Meets(o TaskSubject) bool {
+	return s.Kind != "" && s.Kind == o.Kind && (s.Name == o.Name || s.Name == "" || o.Name == "")
 }
 
 // Names of the task types. They are part of scopes, so they never change.

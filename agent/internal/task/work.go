@@ -140,17 +140,12 @@ func (k *work) fromTheStart() (outcome Outcome, done bool) {
 	streamed := make(chan struct{})
 	go func() { defer close(streamed); k.stream(ctx, cancel) }()
 	defer func() { cancel(nil); <-streamed }()
-	return k.inTurn(ctx, o.kind.Name)
+	return k.inTurn(ctx, &turn{o.kind.Name, o.params.Subject()})
 }
 
-// inTurn waits for a task of the same type that is at work, checks the task again, and runs the handler.
-func (k *work) inTurn(ctx context.Context, kind string) (outcome Outcome, done bool) {
-	turn := k.kind(kind)
-	select {
-	case turn <- struct{}{}:
-	case <-ctx.Done():
-	}
-	if ctx.Err() != nil { // also where both were ready
+// inTurn waits for tasks at work of the same type or on the same subject, checks the task again, and runs the handler.
+func (k *work) inTurn(ctx context.Context, t *turn) (outcome Outcome, done bool) {
+	if !k.takeTurn(ctx, t) {
 		if k.life.Err() != nil {
 			return Outcome{}, false
 		}
@@ -159,10 +154,10 @@ func (k *work) inTurn(ctx context.Context, kind string) (outcome Outcome, done b
 	}
 	defer func() {
 		if k.stuck == nil {
-			<-turn
+			k.endTurn(t)
 			return
 		}
-		go func() { <-k.stuck; <-turn }()
+		go func() { <-k.stuck; k.endTurn(t) }()
 	}()
 	o, err := k.examine() // anew: the wait may have been long, and what counts is the time, the policy and the keys of now
 	if err != nil {

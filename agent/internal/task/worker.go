@@ -61,7 +61,8 @@ type Worker struct {
 	full    atomic.Bool       // the disk takes no journal now, and so nothing is asked for
 
 	mu      sync.Mutex
-	kinds   map[string]chan struct{}
+	turns   []*turn       // of the tasks that are at work
+	freed   chan struct{} // closed when a turn ends
 	state   identity.State
 	asked   int               // results that the gateway has not taken yet
 	trouble map[string]string // notices, by what they are about
@@ -74,7 +75,7 @@ func New(c Config) *Worker {
 	}
 	w := &Worker{
 		Config: c, slots: make(chan struct{}, slots), door: make(chan struct{}, 1), ready: make(chan struct{}), state: c.State,
-		kinds: map[string]chan struct{}{}, trouble: map[string]string{},
+		freed: make(chan struct{}), trouble: map[string]string{},
 	}
 	w.life, w.end = context.WithCancelCause(context.Background())
 	return w
@@ -235,16 +236,6 @@ func (w *Worker) count(by int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.asked += by
-}
-
-// kind is a lock that tasks of one type share. Who puts one into it holds it.
-func (w *Worker) kind(name string) chan struct{} {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	if w.kinds[name] == nil {
-		w.kinds[name] = make(chan struct{}, 1)
-	}
-	return w.kinds[name]
 }
 
 // Steps are the tasks that the journal remembers, with how far each came.

@@ -91,6 +91,7 @@ func Table() []Route {
 		{"POST", "tasks", parts(client.ScopeTasksWrite), usual, takes((*server).createTask)},
 		{"GET", "tasks/{task}", tenants(client.ScopeTasksRead), none, (*server).showTask},
 		{"POST", "tasks/{task}/cancel", parts(client.ScopeTasksWrite), usual, takes((*server).cancelTask)},
+		{"POST", "tasks/{task}/retry", parts(client.ScopeTasksWrite), usual, takes((*server).retryTask)},
 		{"GET", "tasks/{task}/output", tenants(client.ScopeTasksRead), none, (*server).taskOutput},
 		{"GET", "tasks/{task}/archive", tenants(client.ScopeTasksRead), none, (*server).taskArchive},
 		{"GET", "sessions", parts(client.ScopeSessions), none, (*server).listSessions},

@@ -1,6 +1,7 @@
 package adminapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -17,7 +18,7 @@ import (
 
 // listTasks lists one page of tasks, the newest first.
 func (s *server) listTasks(c *call) (any, error) {
-	p, err := c.query("node", "type", "status", "tenant", "open", "limit", "cursor")
+	p, err := c.query("node", "type", "status", "tenant", "open", "lost", "limit", "cursor")
 	if err != nil {
 		return nil, err
 	}
@@ -26,6 +27,9 @@ func (s *server) listTasks(c *call) (any, error) {
 		return nil, err
 	}
 	if q.Open, err = p.flag("open"); err != nil {
+		return nil, err
+	}
+	if q.Lost, err = p.flag("lost"); err != nil {
 		return nil, err
 	}
 	if q.Limit, err = p.limit(); err != nil {
@@ -108,7 +112,16 @@ func (s *server) showTask(c *call) (any, error) {
 	return s.shownTask(c, t)
 }
 
-func (s *server) cancelTask(c *call, _ struct{}) (any, error) {
+func (s *server) cancelTask(c *call, _ struct{}) (any, error) { return s.changeTask(c, s.Tasks.Cancel) }
+
+// retryTask gives a lost task again.
+func (s *server) retryTask(c *call, _ struct{}) (any, error) {
+	c.status = http.StatusCreated
+	return s.changeTask(c, s.Tasks.Retry)
+}
+
+// changeTask does something about the task that the path names, for a caller who may give tasks of its type.
+func (s *server) changeTask(c *call, change func(ctx context.Context, tenant, id string, by store.Actor) (store.Task, error)) (any, error) {
 	t, err := c.task()
 	if err != nil {
 		return nil, err
@@ -116,7 +129,7 @@ func (s *server) cancelTask(c *call, _ struct{}) (any, error) {
 	if err := c.mayTask(t.Type); err != nil {
 		return nil, err
 	}
-	if t, err = s.Tasks.Cancel(c.r.Context(), c.caller.Tenant, t.ID, c.caller.Actor); err != nil {
+	if t, err = change(c.r.Context(), c.caller.Tenant, t.ID, c.caller.Actor); err != nil {
 		return nil, err
 	}
 	return s.shownTask(c, t)

@@ -267,6 +267,8 @@ func TestTaskParts(t *testing.T) {
 		{"POST", "tasks", h.signedTask(key, "workload.status", nil), 403},
 		{"POST", "tasks", h.signedTask(key, "diag.collect", nil), 201},
 		{"POST", "tasks/" + other.ID + "/cancel", "", 403},
+		{"POST", "tasks/" + other.ID + "/retry", "", 403},
+		{"POST", "tasks/" + own.ID + "/retry", "", 409},
 		{"POST", "tasks/" + own.ID + "/cancel", "", 200},
 		{"GET", "tasks", "", 403},
 		{"GET", "tasks/" + own.ID, "", 403},

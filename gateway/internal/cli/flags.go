@@ -80,6 +80,7 @@ func ownFlags() []flag {
 		{name: "security", usage: "security events only"},
 		{name: "type", value: "TYPE", usage: "tasks of this type only; muster task types lists them"},
 		{name: "open", usage: "only what has not ended"},
+		{name: "lost", usage: "only those that are lost, and that nobody has given again"},
 		{name: "params", value: "FILE", usage: "a JSON object with params (- is standard input); params in the words win"},
 		{name: "wait", short: "w", usage: "show what the tasks write, and wait until all have ended"},
 		{name: "expires", value: "DURATION", usage: "how long a task waits for its node (1h)"},

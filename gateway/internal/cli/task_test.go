@@ -16,6 +16,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/store"
 )
 
 // TestTaskRun: a task is queued, done by its node, and shown, with its output as it is written and its exit code at the end.
@@ -136,6 +137,25 @@ func TestTaskQueued(t *testing.T) {
 	}
 	if code, _, stderr := h.muster("task", "cancel", id, "nonsense"); code != 1 || !strings.Contains(stderr, "nonsense") {
 		t.Errorf("code %d: %s", code, stderr)
+	}
+	said = h.done("task", "run", "gpu-1", "diag.collect")
+	now := time.Now()
+	if err := h.store.NoteRestore(t.Context(), store.Restoration{At: now, BackupAt: now, AdoptUntil: now}); err != nil {
+		t.Fatal(err)
+	}
+	lost := strings.Fields(said)[2]
+	if list := h.done("task", "ls", "--lost"); !strings.Contains(list, lost) || !strings.HasSuffix(list, "1 task\n") {
+		t.Errorf("lost:\n%s", list)
+	}
+	again := h.done("task", "retry", lost)
+	if _, err := fmt.Sscanf(again, lost+": given again: task %s queued", &id); err != nil || h.done("task", "cancel", id) != id+": canceled\n" {
+		t.Errorf("%s: %v", again, err)
+	}
+	if code, _, stderr := h.muster("task", "retry", lost); code != 1 || !strings.Contains(stderr, id) {
+		t.Errorf("code %d: %s", code, stderr)
+	}
+	if _, list, _ := h.muster("task", "ls", "--lost"); !strings.HasSuffix(list, "0 tasks\n") {
+		t.Errorf("lost:\n%s", list)
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	h.pause = func(context.Context) error { stop(); return ctx.Err() }

@@ -69,6 +69,7 @@ type TaskPage struct {
 type TaskFilter struct {
 	Node, Type, Status, Tenant string
 	Open                       bool // only those that have not ended
+	Lost                       bool // only those that are lost, and in whose place none was queued
 	Limit                      int
 	Cursor                     string
 }
@@ -89,6 +90,7 @@ func (c *Client) Tasks(ctx context.Context, f TaskFilter) (TaskPage, error) {
 	set(q, "tenant", f.Tenant)
 	set(q, "cursor", f.Cursor)
 	setIf(q, "open", f.Open)
+	setIf(q, "lost", f.Lost)
 	setNumber(q, "limit", int64(f.Limit))
 	var page TaskPage
 	err := c.do(ctx, "GET", "tasks", q, nil, &page)
@@ -106,5 +108,12 @@ func (c *Client) Task(ctx context.Context, id string) (Task, error) {
 func (c *Client) CancelTask(ctx context.Context, id string) (Task, error) {
 	var t Task
 	err := c.do(ctx, "POST", "tasks/"+url.PathEscape(id)+"/cancel", nil, struct{}{}, &t)
+	return t, err
+}
+
+// RetryTask gives a lost task again. The answer is the new one.
+func (c *Client) RetryTask(ctx context.Context, id string) (Task, error) {
+	var t Task
+	err := c.do(ctx, "POST", "tasks/"+url.PathEscape(id)+"/retry", nil, struct{}{}, &t)
 	return t, err
 }

@@ -208,7 +208,7 @@ func TestClaimConditions(t *testing.T) {
 				h.t.Fatalf("got %q", got)
 			}
 			return h.claimer("n")
-		}, false, "its node is at work on another task of this type"},
+		}, false, "its node is at work on another task of this type, or has an earlier one on the same account or workload"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			h := newHall(t, "n")

@@ -196,8 +196,8 @@ func (d *Desk) named(ctx context.Context, tenant string, params wire.TaskParams)
 
 // signed makes the task: with the operator's signature, or bound to its node and signed by the gateway.
 func (d *Desk) signed(o order, node store.Node) (store.Task, error) {
-	t := store.Task{ID: o.payload.TaskID, NodeID: node.ID, EnrolmentID: node.EnrolmentID, Type: o.kind.Name, Drained: o.kind.Drained,
-		CreatedBy: o.by.Name, CreatedAt: d.Now(), ExpiresAt: o.payload.ExpiresAt}
+	t := store.Task{ID: o.payload.TaskID, NodeID: node.ID, EnrolmentID: node.EnrolmentID, Type: o.kind.Name, Subject: store.TaskSubject(o.params.Subject()),
+		Drained: o.kind.Drained, CreatedBy: o.by.Name, CreatedAt: d.Now(), ExpiresAt: o.payload.ExpiresAt}
 	if o.Signed != nil {
 		t.Payload = o.Signed.Payload
 		t.Signature = o.Signed.Signature
@@ -279,44 +279,4 @@ func Params(t store.Task) json.RawMessage {
 		return json.RawMessage("null") // nobody signs such a payload
 	}
 	return payload.Params
-}
-
-// repeatLost queues lost tasks anew: those of types that do no harm when they are done twice, for the enrolment that they were for.
-func (d *Desk) repeatLost(ctx context.Context) error {
-	lost, err := d.Store.LostTasks(ctx)
-	if err != nil {
-		return err
-	}
-	for _, t := range lost {
-		err = errors.Join(err, d.repeat(ctx, t))
-	}
-	return err
-}
-
-func (d *Desk) repeat(ctx context.Context, lost store.Task) error {
-	var payload wire.TaskPayload
-	if err := json.Unmarshal(lost.Payload, &payload); err != nil {
-		return err
-	}
-	now := d.Now().UTC().Truncate(time.Millisecond)
-	payload.ExpiresAt = now.Add(payload.ExpiresAt.Sub(payload.IssuedAt))
-	payload.IssuedAt = now
-	payload.TaskID = wire.NewTaskID()
-	payload.Nonce = rand.Text()
-	next := store.Task{ID: payload.TaskID, NodeID: lost.NodeID, EnrolmentID: lost.EnrolmentID, Type: lost.Type, Drained: lost.Drained,
-		Repeats: lost.Repeats - 1, CreatedBy: lost.CreatedBy, CreatedAt: now, ExpiresAt: payload.ExpiresAt, RetryOf: lost.ID}
-	err := d.seal(&next, payload)
-	var refused *wire.ErrorDetail
-	if errors.As(err, &refused) {
-		return nil // operators keep the task keys now, so the task waits for one of them; each sweep comes by here
-	}
-	if err != nil {
-		return err
-	}
-	node := store.Node{ID: lost.NodeID, Name: lost.NodeName, Tenant: lost.Tenant}
-	err = d.Store.RepeatTask(ctx, next, d.created(next, node, store.Actor{Name: "gateway"}))
-	if errors.Is(err, store.ErrConflict) {
-		return nil // its node changed meanwhile
-	}
-	return errors.Join(err, d.recount(ctx, lost.NodeID))
 }

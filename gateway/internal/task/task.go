@@ -27,6 +27,9 @@ const (
 	repeats    = 2                // of a lost task whose type allows it
 )
 
+// byGateway is the actor of what nobody asked for.
+const byGateway = "gateway"
+
 // Config says what a Desk works with.
 type Config struct {
 	Store  *store.Store

@@ -180,7 +180,7 @@ func WaitingFor(t store.Task) string {
 	case t.NodeState != wire.StateActive && !t.Drained:
 		return "its node is " + t.NodeState
 	case t.Behind:
-		return "its node is at work on another task of this type"
+		return "its node is at work on another task of this type, or has an earlier one on the same account or workload"
 	}
 	return ""
 }

@@ -60,6 +60,9 @@ func filterOf(s *cli.Session) (f client.TaskFilter, limit int, err error) {
 	if f.Open, err = s.Flags.Bool("open"); err != nil {
 		return f, 0, err
 	}
+	if f.Lost, err = s.Flags.Bool("lost"); err != nil {
+		return f, 0, err
+	}
 	limit, err = s.Flags.Number("limit", 1)
 	return f, limit, err
 }

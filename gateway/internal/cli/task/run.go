@@ -87,11 +87,11 @@ func (o *order) queueAll(ctx context.Context, nodes []cli.Target) error {
 		if o.json {
 			return "", o.WriteJSON(task)
 		}
-		return o.queued(task), nil
+		return queued(task), nil
 	})
 }
 
-func (o *order) queued(task client.Task) string {
+func queued(task client.Task) string {
 	said := "task " + task.ID + " " + task.Status
 	if task.QueueReason != "" {
 		said += " (" + task.QueueReason + ")"

@@ -90,3 +90,14 @@ func taskCancel(ctx context.Context, s *cli.Session) error {
 		return statusOf(task), err
 	})
 }
+
+func taskRetry(ctx context.Context, s *cli.Session) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return s.OnEach(ctx, cli.Named(s.Words), func(t cli.Target) (string, error) {
+		task, err := c.RetryTask(ctx, t.ID)
+		return "given again: " + queued(task), err
+	})
+}

@@ -105,7 +105,7 @@ func mayRun(drained bool) string {
 
 func repeats(repeat bool) string {
 	if repeat {
-		return "it is queued anew: doing it twice does no harm"
+		return "it is queued anew, unless a later task would be undone by that"
 	}
 	return "it stays lost, because doing it twice may do harm; a person decides"
 }

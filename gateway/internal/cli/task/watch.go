@@ -50,7 +50,7 @@ func (w *watch) one(ctx context.Context, node cli.Target) {
 	w.tasks[node.ID] = task.ID
 	w.mu.Unlock()
 	if len(w.nodes) == 1 && !w.json {
-		w.progress.say(w.queued(task))
+		w.progress.say(queued(task))
 	}
 	select {
 	case w.streams <- struct{}{}:
