@@ -19,10 +19,12 @@ import (
 )
 
 const launchExamples = `  muster-agent launch --state /var/lib/muster-agent
-  muster-agent launch --stay --state ~/.local/state/muster-agent -- --gateway https://gateway.example:7443
+  muster-agent launch --stay --state ~/.local/state/muster-agent -- \
+      --gateway https://gateway.example:7443
 
-The service script of OpenRC runs it, from the last good version, in place of the agent. What stands after -- are flags of run.
-An agent that runs in the foreground uses it for its own update.
+The service script of OpenRC runs it, from the last good version, in place of
+the agent. What stands after -- are flags of run. An agent that runs in the
+foreground uses it for its own update.
 `
 
 // againPause is between two starts of a version on trial.

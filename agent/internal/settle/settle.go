@@ -30,9 +30,11 @@ const (
 
 const settleExamples = `  muster-agent settle --state /var/lib/muster-agent
 
-The unit of the agent runs it, from the last good version, before every start. Where the version that is started is on trial
-and has failed (it ended too often, it could not be started, its time is over), settle makes the good version the current one
-again. Where nothing is on trial, it does nothing. It always succeeds, so that it never stops a start.
+The unit of the agent runs it, from the last good version, before every start.
+Where the version that is started is on trial and has failed (it ended too
+often, it could not be started, its time is over), settle makes the good version
+the current one again. Where nothing is on trial, it does nothing. It always
+succeeds, so that it never stops a start.
 `
 
 // judge decides what is started next on one state directory.
