@@ -14,6 +14,9 @@ import (
 	"muster/agent/wire"
 )
 
+// shipPace is the wait between two looks at a file that is shipped: nobody watches the lines come.
+const shipPace = 2 * time.Second
+
 // policyPause is the wait before the owner's policy is looked at again while a log is followed.
 const policyPause = time.Minute
 
@@ -22,7 +25,8 @@ func (a *foreground) shipping(state identity.State) *ship.Shipper {
 	host := a.logs(state)
 	return ship.New(ship.Config{Node: state.NodeID, Folder: a.State, Call: a.Client.Call, Logger: a.Log,
 		Follow: func(ctx context.Context, source string, from ship.Place, take func(wire.LogLine, string) error) error {
-			return followLog(ctx, host, a.policies(), logs.Ask{Source: source, Since: from.Since, After: from.After, Follow: true}, take)
+			return followLog(ctx, host, a.policies(), logs.Ask{Source: source, Since: from.Since, After: from.After, Follow: true,
+				Pace: shipPace}, take)
 		},
 	})
 }
