@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	"muster/agent/disk"
 )
 
 // When Run looks. Between two looks recordings can take more than the quota.
@@ -118,7 +116,7 @@ func (s *Shelf) drop(ctx context.Context, why string, files []kept) error {
 		count++
 		bytes += one.bytes
 	}
-	failed = errors.Join(failed, disk.Sync(s.Folder))
+	failed = errors.Join(failed, s.Disk.SyncFolder("the folder of recordings", s.Folder))
 	if count > 0 && s.Dropped != nil {
 		failed = errors.Join(failed, s.Dropped(ctx, why, count, bytes))
 	}

@@ -12,7 +12,6 @@ import (
 	"crypto/cipher"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -45,6 +44,7 @@ type Config struct {
 	Dropped func(ctx context.Context, why string, count int, bytes int64) error
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger
+	Disk    disk.Steps // nil: nobody is told; for tests
 }
 
 // Shelf has all recordings of a gateway. It is safe for concurrent use.
@@ -72,7 +72,7 @@ func Open(c Config) (*Shelf, error) {
 	if s.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(c.Folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := c.Disk.MakeFolders(c.Folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the folder of recordings: %w", err)
 	}
 	return s, nil
@@ -104,10 +104,10 @@ func (s *Shelf) Begin(m Meta) (*Tape, error) {
 	if err != nil {
 		return nil, unwritten(err)
 	}
-	t := &Tape{file: file, most: max(s.Most, Least), chunks: chunks, lines: asciicast.NewEncoder(m.At), gone: func() { s.forget(m.ID) }}
+	t := &Tape{file: file, disk: s.Disk, most: max(s.Most, Least), chunks: chunks, lines: asciicast.NewEncoder(m.At), gone: func() { s.forget(m.ID) }}
 	t.pending = t.lines.Header(m.header())
 	s.remember(m.ID, t)
-	if err := errors.Join(t.begin(head), disk.Sync(s.Folder)); err != nil {
+	if err := errors.Join(t.begin(head), s.Disk.SyncFolder("the folder of recordings", s.Folder)); err != nil {
 		s.forget(m.ID)
 		return nil, unwritten(errors.Join(err, file.Close(), os.Remove(path)))
 	}

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/agent/disk"
 	"muster/gateway/internal/asciicast"
 )
 
@@ -22,6 +23,7 @@ func unwritten(err error) error { return fmt.Errorf("%w: %w", ErrUnwritten, err)
 // Tape is the recording of one session while it goes on. It is safe for concurrent use. After the first error nothing more is recorded.
 type Tape struct {
 	file   *os.File
+	disk   disk.Steps
 	most   int64
 	chunks cipher.AEAD
 	lines  *asciicast.Encoder
@@ -46,7 +48,7 @@ func (t *Tape) begin(head []byte) error {
 	if err := t.flush(false); err != nil {
 		return err
 	}
-	return t.file.Sync()
+	return t.disk.Sync("the head of a recording", t.file)
 }
 
 // Output records what the terminal shows. It is called before the person sees it.
@@ -90,7 +92,7 @@ func (t *Tape) End(at time.Time, note string) error {
 	}
 	err := t.flush(true)
 	if err == nil {
-		err = t.file.Sync()
+		err = t.disk.Sync("a recording", t.file)
 	}
 	err = errors.Join(err, t.file.Close())
 	if t.failed == nil {
