@@ -97,7 +97,7 @@ func (j *joining) stay(ctx context.Context) (string, error) {
 	}
 	line := outcome.Line
 	for _, advice := range outcome.Advice {
-		line += "\n      note: " + advice
+		line += "\nnote: " + advice
 	}
 	return line, nil
 }
