@@ -45,7 +45,8 @@ type judge struct {
 	log  *slog.Logger
 	file *logfile.File // of the log; nil: none
 
-	journal string // the program
+	journal  string           // the program
+	patience service.Patience // with an agent that hangs; empty: as the unit has it
 }
 
 // Run is the command settle.
