@@ -14,7 +14,7 @@ import (
 	"muster/agent/wire"
 )
 
-// shipPace is the wait between two looks at a file that is shipped: nobody watches the lines come.
+// shipPace is the wait between two looks at a log that is shipped: nobody watches the lines come.
 const shipPace = 2 * time.Second
 
 // shipping sends the logs that the gateway asks for.

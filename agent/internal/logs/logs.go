@@ -47,7 +47,7 @@ type Ask struct {
 	Since  time.Time     // lines of this time and later; zero: all that there are
 	After  string        // a Position: go on behind it; empty: from Since. Where the log has it no more, the oldest line that is newer comes next
 	Follow bool          // go on with new lines
-	Pace   time.Duration // between two looks at a file for new lines; 0: so short that a person sees them come
+	Pace   time.Duration // between two looks for new lines, where nothing tells of them; 0: so short that a person sees them come
 }
 
 // pace is the wait between two looks for new lines, where nothing tells of them.
