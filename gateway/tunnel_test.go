@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"crypto/rand"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -12,7 +13,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
+	"time"
+
+	"muster/agent/wire"
 )
 
 // calmPace is how often an agent reports that must not turn stale on a loaded machine: a stale node gets no session.
@@ -95,6 +100,51 @@ func (h *house) proxies(node, port string) {
 	}
 }
 
+// forwards carries many connections at once, in rounds: a page of a browser asks for many things, and so does the next one.
+func (h *house) forwards(node, port string, rounds, many int) {
+	h.t.Helper()
+	forward := start(h.t, "forward", []string{asGateway + "=1"}, os.Args[0], "--data", h.data, "node", "forward", node, "0:"+port)
+	address, _, _ := strings.Cut(forward.await(" leads to port "), " ")
+	lasting, err := net.Dial("tcp", address)
+	if err != nil {
+		h.t.Fatal(err)
+	}
+	defer lasting.Close()
+	for range rounds {
+		began := time.Now()
+		var all sync.WaitGroup
+		for n := range many {
+			all.Go(func() { h.asks(address, strings.Repeat(fmt.Sprintf("hello %d ", n), 1+n*10)) })
+		}
+		all.Wait()
+		h.t.Logf("%d connections in %s", many, time.Since(began))
+	}
+	h.finishes(lasting, "still here")
+	forward.stop()
+}
+
+// asks makes one connection, and has its text back in upper case.
+func (h *house) asks(address, text string) {
+	conn, err := net.Dial("tcp", address)
+	if err != nil {
+		h.t.Error(err)
+		return
+	}
+	defer conn.Close()
+	h.finishes(conn, text)
+}
+
+func (h *house) finishes(conn net.Conn, text string) {
+	_, err := io.WriteString(conn, text)
+	if err == nil {
+		err = conn.(*net.TCPConn).CloseWrite()
+	}
+	got, _ := io.ReadAll(conn)
+	if err != nil || string(got) != strings.ToUpper(text) {
+		h.t.Errorf("%d bytes of %d, %v", len(got), len(text), err)
+	}
+}
+
 // TestTunnel: files and connections go to a node and back, over its own connection.
 func TestTunnel(t *testing.T) {
 	t.Parallel()
@@ -105,25 +155,7 @@ func TestTunnel(t *testing.T) {
 	h.copies("one", 3<<20)
 	port := upper(t)
 	h.proxies("one", port)
-	forward := start(t, "forward", []string{asGateway + "=1"}, os.Args[0], "--data", h.data, "node", "forward", "one", "0:"+port)
-	line := forward.await(" leads to port ")
-	address, _, _ := strings.Cut(line, " ")
-	for range 3 {
-		conn, err := net.Dial("tcp", address)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, err = io.WriteString(conn, "hello")
-		if err == nil {
-			err = conn.(*net.TCPConn).CloseWrite()
-		}
-		got, _ := io.ReadAll(conn)
-		conn.Close()
-		if err != nil || string(got) != "HELLO" {
-			t.Errorf("%q, %v", got, err)
-		}
-	}
-	forward.stop()
+	h.forwards("one", port, 3, 2*wire.MaxConnections)
 	if code, _, stderr := h.try("node", "cp", "one:/nowhere/at/all", t.TempDir()); code != 1 ||
 		!strings.Contains(stderr, "there is no /nowhere") {
 		t.Errorf("%d\n%s", code, stderr)
@@ -150,7 +182,9 @@ func TestTunnelBuffered(t *testing.T) {
 		"run", "--gateway", proxy.URL, "--name", "behind", "--state", filepath.Join(h.data, "agent-behind"), "--interval", calmPace, "--no-gpu")
 	h.until("online through the proxy", func() bool { return h.online("behind") })
 	h.copies("behind", 3<<20)
-	h.proxies("behind", upper(t))
+	port := upper(t)
+	h.proxies("behind", port)
+	h.forwards("behind", port, 2, 100)
 }
 
 // buffer passes a request on when it is whole, and its answer too.

@@ -24,6 +24,9 @@ type End struct {
 	// concurrent use. Nil: nobody is told.
 	Trouble func(error)
 
+	// Most is how many bytes a piece may have now, wire.MaxPiece at most. It is set before the first use. Nil: wire.MaxPiece.
+	Most func() int
+
 	carrier Carrier
 	channel int
 	life    context.Context
@@ -212,7 +215,11 @@ func (e *End) gather(p []byte) (int, <-chan struct{}, error) {
 	if len(e.pending) == 0 {
 		e.pending = append(e.pending, markMore)
 	}
-	n := min(len(p), MaxBody-len(e.pending))
+	most := wire.MaxPiece
+	if e.Most != nil {
+		most = e.Most()
+	}
+	n := min(len(p), max(1+most-len(e.pending), 0))
 	e.pending = append(e.pending, p[:n]...)
 	e.start()
 	return n, e.news, nil

@@ -36,7 +36,7 @@ func (w *way) Send(ctx context.Context, _ int, at int64, p pipe.Piece) (int64, e
 }
 
 func (w *way) Fetch(ctx context.Context, _ int, at int64, memory []byte) (pipe.Piece, error) {
-	p, err := call(ctx, w, func(ctx context.Context) (pipe.Piece, error) { return w.in.Get(ctx, at) })
+	p, err := call(ctx, w, func(ctx context.Context) (pipe.Piece, error) { return w.in.Get(ctx, at, wire.MaxPiece) })
 	if err != nil {
 		return p, err
 	}
@@ -174,7 +174,7 @@ func TestLastBytesAreKnown(t *testing.T) {
 	if got, err := io.ReadAll(node); string(got) != "abc" || err != nil {
 		t.Fatalf("%q, %v", got, err)
 	}
-	_, err = g.toNode.Get(t.Context(), 0)
+	_, err = g.toNode.Get(t.Context(), 0, wire.MaxPiece)
 	refused(t, "bytes that have arrived", err, wire.CodeSessionBroken)
 }
 

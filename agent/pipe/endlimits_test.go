@@ -101,6 +101,35 @@ func TestGathered(t *testing.T) {
 	})
 }
 
+// TestSmallPieces: where there are many channels the pieces are small, and nothing is lost when that changes while bytes wait.
+func TestSmallPieces(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		room := pipe.NewRoom(wire.PipeRoom)
+		most := 5
+		e := pipe.Open(t.Context(), odd{send: func(ctx context.Context, at int64, p pipe.Piece) (int64, error) {
+			if len(p.Data) > 5 {
+				t.Errorf("a piece of %d bytes", len(p.Data))
+			}
+			most = 2
+			time.Sleep(time.Second)
+			return room.Put(ctx, at, p)
+		}}, 1)
+		e.Most = func() int { return most }
+		if n, err := e.Write([]byte("0123456789abc")); n != 13 || err != nil {
+			t.Errorf("%d, %v", n, err)
+		}
+		if err := e.CloseWrite(); err != nil {
+			t.Error(err)
+		}
+		for at, want := range []string{"0123456", "123456789abc"} {
+			p, err := room.Get(t.Context(), int64(at), []int{7, 12}[at])
+			if string(p.Data) != want || p.End != (at == 1) || err != nil {
+				t.Errorf("%q, end %v, %v", p.Data, p.End, err)
+			}
+		}
+	})
+}
+
 // TestNoHurry: something that answers at once without moving anything is not asked more often than once a second.
 func TestNoHurry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

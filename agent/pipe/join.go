@@ -51,7 +51,7 @@ func Join(conn Conn, end *End, hangUp func()) {
 }
 
 // carrySize is how much is read at once, in bytes.
-const carrySize = 64 << 10
+const carrySize = 32 << 10
 
 // carry copies until the source ends. It tells a source that fails from a destination that does.
 func carry(dst io.Writer, src io.Reader) (from, to error) {

@@ -22,7 +22,7 @@ func (c cable) Send(ctx context.Context, _ int, at int64, p pipe.Piece) (int64, 
 }
 
 func (c cable) Fetch(ctx context.Context, _ int, at int64, _ []byte) (pipe.Piece, error) {
-	return c.in.Get(ctx, at)
+	return c.in.Get(ctx, at, wire.MaxPiece)
 }
 
 // channel gives both ends of one.

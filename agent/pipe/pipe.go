@@ -74,6 +74,13 @@ func (p Piece) Body() []byte {
 	return body
 }
 
+// shared is how many bytes the pieces that are on their way on all channels of a session may have together, in each direction and at each
+// end. An end holds a few of them.
+const shared = 16 << 20
+
+// Share is how many bytes a piece may have in a session with so many channels.
+func Share(channels int) int { return min(wire.MaxPiece, shared/max(channels, 1)) }
+
 // MaxBody is the length of the longest body of a piece, in bytes.
 const MaxBody = wire.MaxPiece + 1
 

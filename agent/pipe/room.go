@@ -68,12 +68,12 @@ func (r *Room) put(at int64, p Piece) (next int64, done bool, news chan struct{}
 	return next + int64(room), true, nil, nil
 }
 
-// Get gives the bytes from this one on, wire.MaxPiece at most, and forgets those before. Where there are none it waits until some come,
+// Get gives the bytes from this one on, so many at most, and forgets those before. Where there are none it waits until some come,
 // until the end, or until ctx is done: then the piece is empty. The piece stays good. The error is as with Put, but what is kept is given
 // also after Close, its end too. An end without bytes means that all bytes have arrived: an End asks until it gets that.
-func (r *Room) Get(ctx context.Context, at int64) (Piece, error) {
+func (r *Room) Get(ctx context.Context, at int64, most int) (Piece, error) {
 	for {
-		p, news, err := r.get(at)
+		p, news, err := r.get(at, most)
 		if len(p.Data) > 0 || p.End || err != nil {
 			return p, err
 		}
@@ -85,7 +85,7 @@ func (r *Room) Get(ctx context.Context, at int64) (Piece, error) {
 	}
 }
 
-func (r *Room) get(at int64) (Piece, chan struct{}, error) {
+func (r *Room) get(at int64, most int) (Piece, chan struct{}, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	last := r.first + int64(len(r.kept))
@@ -98,7 +98,7 @@ func (r *Room) get(at int64) (Piece, chan struct{}, error) {
 	if len(r.kept) == 0 && !r.ended && r.over != nil {
 		return Piece{}, nil, r.over
 	}
-	size := min(len(r.kept), wire.MaxPiece)
+	size := min(len(r.kept), most)
 	return NewPiece(slices.Concat([]byte{markMore}, r.kept[:size]), r.ended && size == len(r.kept)), r.news, nil
 }
 

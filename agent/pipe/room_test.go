@@ -32,7 +32,7 @@ func taken(t *testing.T, r *pipe.Room, at int64, text string, end bool, want int
 
 func given(t *testing.T, r *pipe.Room, at int64, text string, end bool) {
 	t.Helper()
-	p, err := r.Get(now(t), at)
+	p, err := r.Get(now(t), at, wire.MaxPiece)
 	if err != nil || string(p.Data) != text || p.End != end {
 		t.Fatalf("get from %d: %q, end %v, %v, want %q, %v", at, p.Data, p.End, err, text, end)
 	}
@@ -92,10 +92,10 @@ func TestRoomRefuses(t *testing.T) {
 	refused(t, "a hole", err, wire.CodeSessionBroken)
 	_, err = put(t, r, 0, "ab", true)
 	refused(t, "an end before bytes that are here", err, wire.CodeSessionBroken)
-	_, err = r.Get(now(t), 5)
+	_, err = r.Get(now(t), 5, wire.MaxPiece)
 	refused(t, "bytes that nobody has sent", err, wire.CodeSessionBroken)
 	given(t, r, 3, "d", false)
-	_, err = r.Get(now(t), 2)
+	_, err = r.Get(now(t), 2, wire.MaxPiece)
 	refused(t, "bytes that have arrived", err, wire.CodeSessionBroken)
 	taken(t, r, 4, "e", true, 5)
 	_, err = put(t, r, 5, "f", false)
@@ -119,7 +119,7 @@ func TestRoomClose(t *testing.T) {
 	refused(t, "a hole", err, wire.CodeSessionOver)
 	taken(t, r, 0, "ab", false, 2)
 	given(t, r, 0, "ab", false)
-	_, err = r.Get(now(t), 2)
+	_, err = r.Get(now(t), 2, wire.MaxPiece)
 	refused(t, "what follows", err, wire.CodeSessionOver)
 
 	whole := pipe.NewRoom(100)
@@ -137,18 +137,18 @@ func TestRoomWaits(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), wire.PieceWait)
 		defer cancel()
 		began := time.Now()
-		if p, err := r.Get(ctx, 0); err != nil || p.End || len(p.Data) > 0 || time.Since(began) != wire.PieceWait {
+		if p, err := r.Get(ctx, 0, wire.MaxPiece); err != nil || p.End || len(p.Data) > 0 || time.Since(began) != wire.PieceWait {
 			t.Errorf("%q, %v, %v after %s", p.Data, p.End, err, time.Since(began))
 		}
 		go func() { time.Sleep(time.Second); _, _ = r.Put(t.Context(), 0, pipe.Piece{Data: []byte("abc")}) }()
 		began = time.Now()
-		p, err := r.Get(t.Context(), 0)
+		p, err := r.Get(t.Context(), 0, wire.MaxPiece)
 		if err != nil || string(p.Data) != "abc" || time.Since(began) != time.Second {
 			t.Errorf("%q, %v after %s", p.Data, err, time.Since(began))
 		}
 		p.Data[0] = 'X' // it is the caller's
 		given(t, r, 0, "abc", false)
-		go func() { time.Sleep(time.Second); _, _ = r.Get(now(t), 1) }()
+		go func() { time.Sleep(time.Second); _, _ = r.Get(now(t), 1, wire.MaxPiece) }()
 		began = time.Now()
 		next, err := r.Put(t.Context(), 3, pipe.Piece{Data: []byte("de")})
 		if err != nil || next != 4 || time.Since(began) != time.Second {
@@ -169,11 +169,11 @@ func TestRoomPieces(t *testing.T) {
 	if next, err := r.Put(now(t), 0, pipe.Piece{Data: all, End: true}); next != 2*half || err != nil {
 		t.Fatal(next, err)
 	}
-	first, err := r.Get(now(t), 0)
+	first, err := r.Get(now(t), 0, wire.MaxPiece)
 	if err != nil || !bytes.Equal(first.Data, all[:half]) || first.End {
 		t.Errorf("%d bytes, end %v, %v", len(first.Data), first.End, err)
 	}
-	second, err := r.Get(now(t), half)
+	second, err := r.Get(now(t), half, wire.MaxPiece)
 	if err != nil || !bytes.Equal(second.Data, all[half:]) || !second.End {
 		t.Errorf("%d bytes, end %v, %v", len(second.Data), second.End, err)
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"muster/agent/pipe"
+	"muster/agent/wire"
 )
 
 func sifted(data []byte, cut int, wants func(pipe.FrameKind) bool) (frames []string, err error) {
@@ -118,10 +119,10 @@ func TestFree(t *testing.T) {
 		if n := r.Free(short); n != 0 {
 			t.Errorf("a full room has %d", n)
 		}
-		if _, err := r.Get(ctx, 0); err != nil || len(free) != 0 {
+		if _, err := r.Get(ctx, 0, wire.MaxPiece); err != nil || len(free) != 0 {
 			t.Errorf("what was fetched once may be fetched again: %v", err)
 		}
-		if _, err := r.Get(short, 3); err != nil {
+		if _, err := r.Get(short, 3, wire.MaxPiece); err != nil {
 			t.Error(err)
 		}
 		if n := <-free; n != 3 {

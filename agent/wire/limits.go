@@ -105,7 +105,8 @@ const (
 	PipeRoom          = 1 << 20          // bytes that the gateway keeps of one direction of one channel until they are fetched
 	PieceWait         = 20 * time.Second // how long the gateway waits for bytes, or for room, before it answers
 	SessionBridge     = time.Minute      // how long one end may not be heard before the session ends
-	MaxChannels       = 32               // of one session at the same time
+	MaxConnections    = 256              // that an operator has in one session at the same time
+	MaxChannels       = 512              // of one session that the node or the gateway holds: they hear of an end later than the operator
 	MaxNodeSessions   = 512              // on one node at the same time
 	MaxSessionCommand = 32 << 10         // bytes of a program and its arguments
 	MaxSessionPath    = 4096             // bytes

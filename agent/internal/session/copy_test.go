@@ -28,7 +28,7 @@ func (c cable) Send(ctx context.Context, channel int, at int64, p pipe.Piece) (i
 }
 
 func (c cable) Fetch(ctx context.Context, channel int, at int64, _ []byte) (pipe.Piece, error) {
-	p, err := c.in(channel).Get(ctx, at)
+	p, err := c.in(channel).Get(ctx, at, wire.MaxPiece)
 	if err == nil && len(p.Data) == 0 && !p.End {
 		err = ctx.Err() // as a request that was given up
 	}

@@ -126,7 +126,7 @@ func (d *desk) route(q gatewaytest.Request) *gatewaytest.Reply {
 	}()
 	r := d.rooms(id)
 	if q.Method == "GET" {
-		p, err := r.down.Get(ctx, query.At)
+		p, err := r.down.Get(ctx, query.At, wire.MaxPiece)
 		if err != nil {
 			return refusal(err)
 		}
@@ -176,7 +176,7 @@ func (c carry) Send(ctx context.Context, _ int, at int64, p pipe.Piece) (int64, 
 }
 
 func (c carry) Fetch(ctx context.Context, _ int, at int64, _ []byte) (pipe.Piece, error) {
-	return c.r.up.Get(ctx, at)
+	return c.r.up.Get(ctx, at, wire.MaxPiece)
 }
 
 // open opens a session, and gives the operator's end.

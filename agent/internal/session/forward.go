@@ -21,15 +21,21 @@ import (
 
 const (
 	dialTime = 10 * time.Second
-	// mostConnections is how many there are at the same time. The channel Main is one of the session's too.
-	mostConnections = wire.MaxChannels - 1
+	// mostConnections is how many there are at the same time. An operator counts one no more when the node still waits for the last answer.
+	mostConnections = wire.MaxChannels
+	// mostRefused is how many channels of refused connections wait for their ends at the same time.
+	mostRefused = 64
+	// mostByCurl is mostConnections where each request is a process.
+	mostByCurl = 32
 )
 
 // forwarding carries connections from the operator to one port.
 type forwarding struct {
-	main *pipe.End
-	open func(channel int) *pipe.End
-	dial func(context.Context) (net.Conn, error)
+	main    *pipe.End
+	open    func(channel int) *pipe.End
+	dial    func(context.Context) (net.Conn, error)
+	most    int           // connections
+	refused chan struct{} // holds one for each connection that is refused, until its channel has ended
 
 	writing sync.Mutex // of frames
 
@@ -61,12 +67,13 @@ func checkForward(p *wire.ForwardParams, owner policy.Policy) error {
 func ourselves(host string) bool { return host == "" || strings.EqualFold(host, "localhost") }
 
 // forward carries connections until the operator says that no more will come, or ctx is done.
-func forward(ctx context.Context, main *pipe.End, frames *pipe.Frames, open func(channel int) *pipe.End, p *wire.ForwardParams,
+func forward(ctx context.Context, main *pipe.End, frames *pipe.Frames, open func(channel int) *pipe.End, most int, p *wire.ForwardParams,
 	owner policy.Policy) error {
 	if err := checkForward(p, owner); err != nil {
 		return err
 	}
-	f := &forwarding{main: main, open: open, dial: dialer(p, owner), live: map[int]func(){}}
+	f := &forwarding{main: main, open: open, dial: dialer(p, owner), most: most, refused: make(chan struct{}, mostRefused),
+		live: map[int]func(){}}
 	if err := f.tell(pipe.FrameReady, pipe.Ready{}); err != nil {
 		return err
 	}
@@ -92,14 +99,19 @@ func forward(ctx context.Context, main *pipe.End, frames *pipe.Frames, open func
 			f.hangUp(asked.Channel)
 			continue
 		}
-		one, err := f.take(ctx, asked.Channel)
-		if err != nil {
-			err = f.tell(pipe.FrameDialed, pipe.Dialed{Channel: asked.Channel, Error: err.Error()})
-		} else {
-			all.Go(one.carry)
-		}
-		if err != nil {
+		one, free, err := f.take(ctx, asked.Channel)
+		switch {
+		case err != nil:
 			return err
+		case free:
+			all.Go(one.carry)
+		default:
+			select {
+			case f.refused <- struct{}{}:
+				all.Go(one.refuse)
+			case <-ctx.Done():
+				return nil
+			}
 		}
 	}
 }
@@ -113,21 +125,40 @@ type connection struct {
 	cut     context.CancelFunc
 }
 
-// take notes a connection. Its channel must be a new one.
-func (f *forwarding) take(ctx context.Context, channel int) (*connection, error) {
+// take notes a connection, where there is a free place for it. Its channel must be a new one.
+func (f *forwarding) take(ctx context.Context, channel int) (c *connection, free bool, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	switch {
-	case channel <= f.last:
-		return nil, fmt.Errorf("channel %d was used already: numbers of channels rise", channel)
-	case len(f.live) >= mostConnections:
-		return nil, fmt.Errorf("there are %d connections already: end one of them", mostConnections)
+	if channel <= f.last {
+		return nil, false, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("channel %d was used already", channel), "numbers of channels rise")
 	}
-	c := &connection{forwarding: f, channel: channel, all: ctx}
-	c.life, c.cut = context.WithCancel(ctx)
 	f.last = channel
+	c = &connection{forwarding: f, channel: channel, all: ctx}
+	if len(f.live) >= f.most {
+		return c, false, nil
+	}
+	c.life, c.cut = context.WithCancel(ctx)
 	f.live[channel] = c.cut
-	return c, nil
+	return c, true, nil
+}
+
+// share is how many bytes a piece may have now.
+func (f *forwarding) share() int {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return pipe.Share(len(f.live))
+}
+
+// refuse is for a connection without a place.
+func (c *connection) refuse() {
+	defer func() { <-c.refused }()
+	c.fail(fmt.Errorf("there are %d connections already: end one of them", c.most))
+}
+
+// fail says that there is no connection.
+func (c *connection) fail(why error) {
+	_ = c.tell(pipe.FrameDialed, pipe.Dialed{Channel: c.channel, Error: why.Error()})
+	c.finish()
 }
 
 // carry lives as long as the connection does. What goes wrong with it is no matter of the session's.
@@ -135,8 +166,7 @@ func (c *connection) carry() {
 	defer c.forget()
 	conn, err := c.dial(c.life)
 	if err != nil {
-		_ = c.tell(pipe.FrameDialed, pipe.Dialed{Channel: c.channel, Error: err.Error()})
-		c.finish()
+		c.fail(err)
 		return
 	}
 	stop := context.AfterFunc(c.life, func() { conn.Close() })
@@ -153,6 +183,7 @@ func (c *connection) carry() {
 // end is this end of the channel. It ends with all others at once, whatever is on its way.
 func (c *connection) end() (end *pipe.End, free func() bool) {
 	end = c.open(c.channel)
+	end.Most = c.share
 	return end, context.AfterFunc(c.all, func() { end.Close() })
 }
 

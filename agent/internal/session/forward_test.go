@@ -60,7 +60,7 @@ func startForward(t *testing.T, p wire.ForwardParams, owner policy.Policy) *tunn
 	go func() {
 		err := forward(t.Context(), node, pipe.NewFrames(node), func(n int) *pipe.End {
 			return pipe.Open(t.Context(), f.way.node(), n)
-		}, &p, owner)
+		}, mostConnections, &p, owner)
 		_ = node.CloseWrite()
 		f.done <- err
 	}()
@@ -188,13 +188,42 @@ func TestForwardMost(t *testing.T) {
 			t.Fatal(refused)
 		}
 	}
-	if _, refused := f.dial(mostConnections + 1); !strings.Contains(refused, "connections already") {
-		t.Errorf("%q", refused)
-	}
-	if _, refused := f.dial(1); !strings.Contains(refused, "was used already") {
-		t.Errorf("%q", refused)
+	for n := mostConnections + 1; n <= mostConnections+2*mostRefused; n++ {
+		end, refused := f.dial(n)
+		if !strings.Contains(refused, "connections already") {
+			t.Fatalf("%q", refused)
+		}
+		_ = end.CloseWrite()
+		if got, err := io.ReadAll(end); err != nil || len(got) > 0 {
+			t.Fatalf("the channel of a refused connection has no end: %q, %v", got, err)
+		}
 	}
 	f.ends() // with all connections open
+}
+
+// TestForwardTwice: a channel is used once.
+func TestForwardTwice(t *testing.T) {
+	f := startForward(t, wire.ForwardParams{Port: echo(t)}, policy.Policy{})
+	f.next(pipe.FrameReady, &pipe.Ready{})
+	if _, refused := f.dial(1); refused != "" {
+		t.Fatal(refused)
+	}
+	f.tell(pipe.FrameDial, 1)
+	var refusal *wire.ErrorDetail
+	if err := <-f.done; !errors.As(err, &refusal) || !strings.Contains(refusal.Message, "was used already") {
+		t.Error(err)
+	}
+}
+
+// TestForwardShare: the more connections there are, the smaller are the pieces, so that all of them have a bound in memory.
+func TestForwardShare(t *testing.T) {
+	f := &forwarding{live: map[int]func(){}}
+	for n := range mostConnections {
+		if share := f.share(); share*max(n, 1) > 32*wire.MaxPiece || share < 16<<10 || n <= 32 && share < wire.MaxPiece {
+			t.Fatalf("%d connections have pieces of %d bytes", n, share)
+		}
+		f.live[n] = func() {}
+	}
 }
 
 // TestForwardHangUp: a connection whose other side broke is closed, and the program behind it hears that.

@@ -16,7 +16,11 @@ func (o *opening) serve(ctx context.Context, main *pipe.End, channel func(int) *
 	case *wire.ExecParams:
 		return o.exec(ctx, main, p)
 	case *wire.ForwardParams:
-		return pipe.Exit{}, forward(ctx, main, pipe.NewFrames(main), channel, p, o.policy)
+		most := mostConnections
+		if o.Client.Mode() == "curl" {
+			most = mostByCurl
+		}
+		return pipe.Exit{}, forward(ctx, main, pipe.NewFrames(main), channel, most, p, o.policy)
 	case *wire.CopyParams:
 		who, err := o.person(p.User)
 		if err != nil {

@@ -56,7 +56,7 @@ func newDirect(c *Client, t *tenure, verify func([]*x509.Certificate) (bool, err
 	d.transport = &http.Transport{
 		Proxy:               http.ProxyFromEnvironment,
 		DialContext:         dial,
-		MaxIdleConnsPerHost: 4, // those of sessions, which ask and send at the same time
+		MaxIdleConnsPerHost: 128, // those of a session that forwards; without sessions they are closed
 		IdleConnTimeout:     15 * time.Minute,
 		TLSHandshakeTimeout: 15 * time.Second,
 		DisableCompression:  true,

@@ -384,8 +384,8 @@ func TestLimitsFor(t *testing.T) {
 		{64, 36, 18, 9, 4},
 		{512, 416, 208, 104, 32},
 		{1024, 832, 416, 208, 64},
-		{20_000, 19_680, 8192, 1024, 64},
-		{262_144, 261_824, 8192, 1024, 64},
+		{20_000, 18_720, 8192, 1024, 1024},
+		{262_144, 260_864, 8192, 1024, 1024},
 	} {
 		l := door.LimitsFor(c.descriptors)
 		if l.Network != c.network || l.Unproven != c.unproven || l.PerAddress != c.perAddress || l.Local != c.local {

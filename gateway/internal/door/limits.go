@@ -23,9 +23,9 @@ type Limits struct {
 const (
 	mostUnproven   = 8192
 	mostPerAddress = 1024 // a thousand nodes may share one address, and all come back at once
-	mostPerOwner   = 256
-	mostLocal      = 64
-	mostKeptBack   = 256 // for the database, files and calls to others
+	mostPerOwner   = 2048 // a node that forwards wire.MaxConnections needs two or three for each
+	mostLocal      = 1024 // and so does an operator on the socket
+	mostKeptBack   = 256  // for the database, files and calls to others
 	unlimited      = 1 << 20
 )
 

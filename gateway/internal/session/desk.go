@@ -24,10 +24,11 @@ import (
 
 // Bounds of all sessions together.
 const (
-	most      = 2000      // that live
-	mostOfOne = 1000      // of one account; all who use the socket are one
-	mostKept  = 256 << 20 // bytes of all sessions that wait to be fetched; beyond it a channel gets littleKept
-	little    = 16 << 10  // bytes
+	most          = 2000      // that live
+	mostOfOne     = 1000      // of one account; all who use the socket are one
+	mostKept      = 256 << 20 // bytes of all sessions that wait to be fetched; beyond it a channel keeps little
+	mostKeptOfOne = 64 << 20  // the same, of one session
+	little        = 16 << 10  // bytes
 )
 
 const (

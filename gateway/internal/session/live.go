@@ -24,6 +24,7 @@ type live struct {
 	params           json.RawMessage
 	expires          time.Time // until then the node must take it
 	record           bool
+	kept             atomic.Int64 // bytes that wait to be fetched
 
 	main talk // what both ends say on the channel pipe.Main
 
@@ -34,7 +35,7 @@ type live struct {
 	given    time.Time // when the claimer got the document last
 	spoken   bool      // the claimer has spoken for the session, so it has the document
 	channels map[int]*channel
-	gone     numbers
+	used     numbers
 	closed   error // what everybody hears after the end
 	saved    bool
 	ending   ending
@@ -56,18 +57,26 @@ type flow struct {
 	turn chan struct{} // held by the one who puts
 
 	mu      sync.Mutex
-	weight  int64 // what is counted of it in Desk.kept
-	arrived bool  // its end was fetched
+	weight  int64         // what is counted of it in Desk.kept
+	arrived bool          // its end was fetched
+	all     *atomic.Int64 // what is counted of all flows of its session
 }
 
-func newFlow() *flow { return &flow{room: pipe.NewRoom(wire.PipeRoom), turn: make(chan struct{}, 1)} }
+// newChannel makes a channel of a session.
+func (s *live) newChannel() *channel {
+	flows := [2]*flow{}
+	for i := range flows {
+		flows[i] = &flow{room: pipe.NewRoom(wire.PipeRoom), turn: make(chan struct{}, 1), all: &s.kept}
+	}
+	return &channel{toNode: flows[0], fromNode: flows[1]}
+}
 
 func newLive(now time.Time, who Caller, kind wire.SessionType, node store.Node) *live {
 	now = now.UTC()
 	s := &live{kind: kind, owner: who, enrolment: node.EnrolmentID, channels: map[int]*channel{}, nodeAt: now, operatorAt: now, movedAt: now}
 	s.Session = sessions.Session{NodeID: node.ID, NodeName: node.Name, Tenant: node.Tenant, Type: kind.Name, Account: who.Account,
 		CreatedBy: who.Actor.Name, Address: who.Actor.Address, CreatedAt: now}
-	s.channels[pipe.Main] = &channel{toNode: newFlow(), fromNode: newFlow()}
+	s.channels[pipe.Main] = s.newChannel()
 	return s
 }
 
@@ -137,27 +146,30 @@ func (s *live) parted(node store.Node) string {
 	return ""
 }
 
-// numbers are the numbers of channels that were used and are gone.
+// numbers are the numbers of channels that were used. They rise, but the first requests of some overtake one another: so it is enough to
+// know the highest, and those below it that have not come.
 type numbers struct {
-	below int // all up to it are gone
-	more  map[int]bool
+	last   int
+	missed map[int]bool
 }
 
-func (n *numbers) has(number int) bool { return number <= n.below || n.more[number] }
+func (n *numbers) has(number int) bool { return number <= n.last && !n.missed[number] }
+
+// takes tells whether so few numbers are missed with this one that they can be remembered.
+func (n *numbers) takes(number int) bool { return number-n.last-1+len(n.missed) <= mostMissed }
 
 func (n *numbers) add(number int) {
-	if n.more == nil {
-		n.more = map[int]bool{}
+	if n.missed == nil {
+		n.missed = map[int]bool{}
 	}
-	n.more[number] = true
-	for n.more[n.below+1] {
-		n.below++
-		delete(n.more, n.below)
+	for ; n.last < number; n.last++ {
+		n.missed[n.last+1] = true
 	}
+	delete(n.missed, number)
 }
 
-// spread is how far the number of a new channel may be beyond those that are gone. So what is remembered of them is bounded.
-const spread = 1 << 12
+// mostMissed is how many numbers of channels may have been left out.
+const mostMissed = 1 << 12
 
 // channel finds a channel. Those but pipe.Main exist from the first request that names them.
 func (s *live) channel(number int) (*channel, error) {
@@ -171,20 +183,28 @@ func (s *live) channel(number int) (*channel, error) {
 		return nil, s.closed
 	case s.Type != wire.SessionForward || number < 0:
 		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("this session has no channel %d", number), "it has the channel 0")
-	case s.gone.has(number):
+	case s.used.has(number):
 		return nil, errChannelOver
-	case number > s.gone.below+spread:
+	case !s.used.takes(number):
 		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("the number %d of a channel is too high", number), "count from 1")
 	case len(s.channels) > wire.MaxChannels:
-		return nil, wire.Refuse(wire.CodeTooManyRequests, fmt.Sprintf("this session has %d connections open", wire.MaxChannels),
+		return nil, wire.Refuse(wire.CodeTooManyRequests, fmt.Sprintf("this session has %d channels", len(s.channels)),
 			"close some, or open another session")
 	}
-	c := &channel{toNode: newFlow(), fromNode: newFlow()}
+	c := s.newChannel()
 	s.channels[number] = c
+	s.used.add(number)
 	return c, nil
 }
 
 var errChannelOver = wire.Refuse(wire.CodeSessionBroken, "this channel has ended", "a number is good for one connection: use the next one")
+
+// share is how many bytes of a channel are given at once. Who fetches has so much memory for each.
+func (s *live) share() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return pipe.Share(len(s.channels))
+}
 
 // drop forgets a channel both of whose directions have arrived.
 func (s *live) drop(number int, c *channel, kept *atomic.Int64) {
@@ -195,7 +215,6 @@ func (s *live) drop(number int, c *channel, kept *atomic.Int64) {
 	defer s.mu.Unlock()
 	if s.channels[number] == c {
 		delete(s.channels, number)
-		s.gone.add(number)
 		c.toNode.unload(kept)
 		c.fromNode.unload(kept)
 	}

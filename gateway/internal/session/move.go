@@ -259,9 +259,9 @@ func (d *Desk) add(ctx context.Context, f *flow, at int64, p pipe.Piece, each fu
 	return next, err
 }
 
-// fit cuts a piece where all sessions together keep too much.
+// fit cuts a piece where its session, or all together, keep too much.
 func (d *Desk) fit(f *flow, p pipe.Piece) pipe.Piece {
-	if d.kept.Load() < mostKept {
+	if d.kept.Load() < mostKept && f.all.Load() < mostKeptOfOne {
 		return p
 	}
 	if room := max(little-f.room.Kept(), 0); room < len(p.Data) {
@@ -274,7 +274,7 @@ func (d *Desk) fit(f *flow, p pipe.Piece) pipe.Piece {
 func (d *Desk) fetch(ctx context.Context, s *live, number int, ch *channel, f *flow, at int64, within time.Duration) (pipe.Piece, error) {
 	ctx, done := context.WithTimeout(ctx, min(within, wire.PieceWait))
 	defer done()
-	p, err := f.room.Get(ctx, at)
+	p, err := f.room.Get(ctx, at, s.share())
 	f.weigh(&d.kept)
 	if p.End && len(p.Data) == 0 {
 		f.end()
@@ -301,6 +301,7 @@ func (f *flow) weigh(kept *atomic.Int64) {
 	defer f.mu.Unlock()
 	now := int64(f.room.Kept())
 	kept.Add(now - f.weight)
+	f.all.Add(now - f.weight)
 	f.weight = now
 }
 
@@ -309,6 +310,7 @@ func (f *flow) unload(kept *atomic.Int64) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	kept.Add(-f.weight)
+	f.all.Add(-f.weight)
 	f.weight = 0
 }
 

@@ -174,7 +174,7 @@ func (g *Gateway) fetch(w http.ResponseWriter, r *http.Request) {
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), q.Wait)
 	defer cancel()
-	p, err := s.room(channel, true).Get(ctx, q.At)
+	p, err := s.room(channel, true).Get(ctx, q.At, wire.MaxPiece)
 	if err != nil {
 		over(w, err)
 		return
@@ -254,7 +254,7 @@ func (s *Session) Send(ctx context.Context, channel int, at int64, p pipe.Piece)
 
 // Fetch is the node's, of pipe.Carrier.
 func (s *Session) Fetch(ctx context.Context, channel int, at int64, _ []byte) (pipe.Piece, error) {
-	return s.room(channel, false).Get(ctx, at)
+	return s.room(channel, false).Get(ctx, at, wire.MaxPiece)
 }
 
 func over(w http.ResponseWriter, err error) {

@@ -236,6 +236,7 @@ func TestProtocolLimits(t *testing.T) {
 		"PipeRoom":          fmt.Sprintf("bytes of one direction of a channel that wait | %d bytes", wire.PipeRoom),
 		"PieceWait":         "wait for bytes of a session | " + seconds(wire.PieceWait),
 		"SessionBridge":     "silence until a session ends | " + seconds(wire.SessionBridge),
+		"MaxConnections":    fmt.Sprintf("connections that an operator has in a session | %d", wire.MaxConnections),
 		"MaxChannels":       fmt.Sprintf("channels of a session | %d", wire.MaxChannels),
 		"MaxNodeSessions":   fmt.Sprintf("sessions of a node | %d", wire.MaxNodeSessions),
 		"MaxSessionCommand": fmt.Sprintf("command of a session | %d bytes", wire.MaxSessionCommand),

@@ -11,9 +11,6 @@ import (
 	"muster/agent/wire"
 )
 
-// mostConnections is how many connections one session carries at the same time. The channel Main is one of its channels too.
-const mostConnections = wire.MaxChannels - 1
-
 // carrier carries connections over one session.
 type carrier struct {
 	*visit
@@ -35,7 +32,7 @@ type call struct {
 }
 
 func newCarrier(v *visit) *carrier {
-	c := &carrier{visit: v, places: make(chan struct{}, mostConnections), done: make(chan struct{}), calls: map[int]*call{}}
+	c := &carrier{visit: v, places: make(chan struct{}, wire.MaxConnections), done: make(chan struct{}), calls: map[int]*call{}}
 	go c.listen()
 	return c
 }
@@ -122,7 +119,9 @@ func (c *carrier) connect(ctx context.Context, conn pipe.Conn) error {
 	select {
 	case d := <-one.answer:
 		end := c.attached.Channel(channel)
+		end.Most = c.share
 		if d.Error != "" {
+			conn.Close() // who has it must not wait for the node
 			finish(end)
 			return errors.New(d.Error)
 		}
@@ -134,6 +133,9 @@ func (c *carrier) connect(ctx context.Context, conn pipe.Conn) error {
 		return ctx.Err()
 	}
 }
+
+// share is how many bytes a piece may have now.
+func (c *carrier) share() int { return pipe.Share(len(c.places)) }
 
 // finish ends a channel that carries nothing, so that its number counts as used. The node does the same.
 func finish(end *pipe.End) {

@@ -171,6 +171,32 @@ func TestForward(t *testing.T) {
 	}
 }
 
+// TestForwardRefused: who asks for a connection that the node refuses hears it at once, and not when the node has ended its channel.
+func TestForwardRefused(t *testing.T) {
+	h := newHouse(t, func(s *standin.Session) {
+		_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
+		for frames := pipe.NewFrames(s.Main); ; {
+			kind, data, err := frames.Next()
+			if err != nil {
+				return
+			}
+			var asked pipe.Dial
+			if kind == pipe.FrameDial && json.Unmarshal(data, &asked) == nil {
+				_ = pipe.WriteJSON(s.Main, pipe.FrameDialed, pipe.Dialed{Channel: asked.Channel, Error: "nothing listens there"})
+			}
+		}
+	})
+	addresses, stop := forwarded(t, h, "gpu-1", "0:80")
+	for range 3 {
+		if got := talk(t, addresses[0], "x"); got != "" {
+			t.Errorf("%q", got)
+		}
+	}
+	if code, stderr := stop(); code != 0 {
+		t.Errorf("%d\n%s", code, stderr)
+	}
+}
+
 // TestForwardOver: the end of the session ends the command, and says why.
 func TestForwardOver(t *testing.T) {
 	h := newHouse(t, func(s *standin.Session) {

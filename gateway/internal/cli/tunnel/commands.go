@@ -2,7 +2,12 @@
 // gateway.
 package tunnel
 
-import "muster/gateway/internal/cli"
+import (
+	"fmt"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/cli"
+)
 
 const (
 	policyText = "The node's own policy may forbid it; without a word there, only the node itself is reached, " +
@@ -23,6 +28,7 @@ func Commands() []cli.Command {
 				"takes a free one; what it is, is printed.\n\n" +
 				"It goes on until ^C. A lost connection to the gateway is tried again for a minute, and nothing is lost meanwhile. Without a " +
 				"byte for half an hour, or as the gateway has it, the session ends.\n\n" +
+				fmt.Sprintf("It carries %d connections at once to each port; more wait until one of them ends.\n\n", wire.MaxConnections) +
 				"--host HOST has the node connect to another machine that it can reach, where its policy allows that. " + policyText + "\n\n" +
 				keyText,
 			Examples: []string{"muster node forward gpu-1 8888", "muster node forward gpu-1 8022:22 6006",

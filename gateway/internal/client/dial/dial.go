@@ -26,9 +26,9 @@ import (
 const RequestTime = time.Minute
 
 const (
-	longestRoots    = 256 << 10            // bytes of a root bundle
-	keptConnections = 2 * wire.MaxChannels // without a request, for the next one
-	pingTime        = 5 * time.Second      // of silence before a ping, and then for its answer
+	longestRoots    = 256 << 10               // bytes of a root bundle
+	keptConnections = 2 * wire.MaxConnections // without a request, for the next one
+	pingTime        = 5 * time.Second         // of silence before a ping, and then for its answer
 )
 
 // TLS connects to a gateway at a base URL. It connects at once only to fetch the root that a pin names.
