@@ -49,8 +49,6 @@ const (
 	MaxList         = 64      // elements of one list in them, the GPUs aside
 	MaxXids         = 16      // events of the kernel's log in a Hardware
 	MaxStartsWhy    = 200     // bytes of Starts.Why
-	MaxUnshipped    = 16      // entries of a heartbeat's unshipped
-	MaxUnshippedWhy = 200     // bytes of one of them
 	MaxEpoch        = 64      // characters
 	MaxNodeID       = 64      // characters
 )
@@ -69,6 +67,7 @@ const (
 	MaxTaskError   = 2 << 10          // bytes of TaskResult.Error
 	MaxTaskValues  = 64 << 10         // bytes of JSON of TaskResult.Values
 	MaxTaskLife    = 7 * 24 * time.Hour
+	MaxTaskAhead   = 5 * time.Minute // by which the clock of an operator who signs may be ahead
 
 	// TaskLease is how long after a node was last heard its claims stay open, and how long a running task may go without a word of its
 	// own. After that they end as lost.

@@ -53,6 +53,7 @@ const TaskArchive = "archive"
 // TaskProgress answers TaskStarted and TaskOutput.
 type TaskProgress struct {
 	Cancel bool `json:"cancel,omitempty"` // somebody wants the task to end now
+	Begun  bool `json:"begun,omitempty"`  // of TaskStarted alone: the gateway had been told so before
 }
 
 // TaskResult ends a task. The same result again is answered as the first time.

@@ -31,7 +31,8 @@ func (j *joining) install(ctx context.Context) (string, error) {
 	if err := j.manager.SaveSettings(j.settings); err != nil {
 		return "", err
 	}
-	return fmt.Sprintf("agent %s %s/%s sha256:%.12s... in %s", j.Version, runtime.GOOS, runtime.GOARCH, digest, j.layout.Base), nil
+	path := j.layout.Version(digest)
+	return fmt.Sprintf("agent %s %s/%s sha256:%.12s... in %s", j.Version, runtime.GOOS, runtime.GOARCH, digest, path), nil
 }
 
 // replace makes this program the one that is started. An agent at work removes no build meanwhile.
@@ -97,7 +98,7 @@ func (j *joining) stay(ctx context.Context) (string, error) {
 	}
 	line := outcome.Line
 	for _, advice := range outcome.Advice {
-		line += "\nnote: " + advice
+		line += "\n      note: " + advice
 	}
 	return line, nil
 }

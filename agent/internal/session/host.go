@@ -1,7 +1,7 @@
 // Package session opens sessions on the node: terminals, programs, connections, files and logs, for an operator who cannot reach the node.
 //
 // A session begins with a signed document, as a task does. Its bytes go over the connection that the node itself opens (package pipe). A
-// session lives in this process alone and ends with it. What is on the disk says which programs run, for the agent after this one.
+// session lives in this process alone: it ends with the agent, and nothing of it is on the disk.
 package session
 
 import (
@@ -41,7 +41,6 @@ var (
 // Config is what a Host works with.
 type Config struct {
 	Client   *transport.Client
-	State    string   // the agent's folder on the disk; empty: there is none
 	Policies []string // files, the first that is there counts
 	Accounts *account.Accounts
 	// Logs serves a session.logs. It writes a frame that says that the session has begun. The error is why it does not begin.
@@ -53,7 +52,6 @@ type Config struct {
 type Host struct {
 	Config
 	began   time.Time // of this process
-	left    []string  // sessions whose programs an agent before this one may have left behind
 	life    context.Context
 	end     context.CancelCauseFunc
 	pace    pace
@@ -75,15 +73,11 @@ func New(c Config) *Host {
 	}
 	h := &Host{Config: c, began: time.Now(), seen: map[string]time.Time{}, open: map[string]context.CancelCauseFunc{}}
 	h.life, h.end = context.WithCancelCause(context.Background())
-	h.left = h.recorded()
 	return h
 }
 
-// Run ends what an earlier agent has left behind. It ends all sessions when ctx is done, and waits for them for a while.
+// Run ends all sessions when ctx is done, and waits for them for a while.
 func (h *Host) Run(ctx context.Context) error {
-	for _, id := range h.left {
-		h.running.Go(func() { h.endLeft(id) })
-	}
 	<-ctx.Done()
 	h.mu.Lock()
 	h.shut = errStops
@@ -166,7 +160,7 @@ func (h *Host) forget(id string) {
 }
 
 // check looks whether a document is for this node, and of now. A document from before this process may have been opened by the process
-// before: nothing on the disk remembers that. The time is the gateway's, which may set it back: what has expired once stays expired.
+// before: nothing on the disk remembers that. The gateway may set its time back: what has expired once, or by this machine's clock, stays expired.
 func (h *Host) check(state identity.State, p wire.TaskPayload) error {
 	now := h.Client.Now()
 	const hint = "open the session again"
@@ -175,11 +169,11 @@ func (h *Host) check(state identity.State, p wire.TaskPayload) error {
 		return wire.Refuse(wire.CodeWrongNode, "the document is for another node", hint)
 	case p.Enrolment != state.Enrolment:
 		return wire.Refuse(wire.CodeWrongNode, "the document is for another enrolment of the node", hint)
-	case !now.Before(p.ExpiresAt), !p.ExpiresAt.After(h.past):
+	case !identity.Latest(h.Client).Before(p.ExpiresAt), !p.ExpiresAt.After(h.past):
 		return wire.Refuse(wire.CodeTaskExpired, "the document expired before the node had it", hint)
 	case p.IssuedAt.Before(now.Add(-time.Since(h.began))):
 		return wire.Refuse(wire.CodeTaskExpired, "the document was signed before the agent on the node started", hint)
-	case p.IssuedAt.After(now.Add(wire.SignatureWindow)), p.ExpiresAt.Sub(p.IssuedAt) > wire.MaxTaskLife:
+	case p.IssuedAt.After(state.Within(h.Client).Add(wire.MaxTaskAhead)), p.ExpiresAt.Sub(p.IssuedAt) > wire.MaxTaskLife:
 		return wire.Refuse(wire.CodeBadRequest, "the document's times cannot be", "see the clock of who has signed it")
 	}
 	return nil

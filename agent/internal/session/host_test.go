@@ -242,6 +242,18 @@ func TestClockSetBack(t *testing.T) {
 	}
 }
 
+// TestExpiredByOwnClock: a gateway that teaches an earlier time brings no document back.
+func TestExpiredByOwnClock(t *testing.T) {
+	d := newDesk(t)
+	p := d.document(wire.SessionExec, `{"command":["true"]}`)
+	p.IssuedAt = p.IssuedAt.Add(-wire.MaxSessionWait)
+	p.ExpiresAt = p.ExpiresAt.Add(-wire.MaxSessionWait)
+	d.cfg.Client.LearnTime(d.cfg.Client.Now().Add(-wire.MaxSessionWait))
+	if r := d.openAs(p, "key").refused(); r.Code != wire.CodeTaskExpired || !strings.Contains(r.Message, "had it") {
+		t.Errorf("%+v", r)
+	}
+}
+
 // TestPanic: a fault in one session is told, and ends no other one.
 func TestPanic(t *testing.T) {
 	d := prepare(t)

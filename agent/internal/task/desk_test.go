@@ -30,6 +30,7 @@ type desk struct {
 	state identity.State     // under mu while the worker runs
 	cfg   task.Config
 	log   bytes.Buffer
+	local func() time.Time // the node's own clock; nil: time.Now
 
 	mu      sync.Mutex
 	queue   []wire.SignedTask // given out one after the other
@@ -63,7 +64,7 @@ func newDesk(t *testing.T) *desk {
 // client is the node's, with its identity.
 func (d *desk) client() *transport.Client {
 	d.t.Helper()
-	client, err := transport.New(transport.Config{Gateway: "http://" + gatewaytest.Host, Dial: d.pipe.Dial})
+	client, err := transport.New(transport.Config{Gateway: "http://" + gatewaytest.Host, Dial: d.pipe.Dial, Now: d.local})
 	if err != nil {
 		d.t.Fatal(err)
 	}

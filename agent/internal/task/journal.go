@@ -26,6 +26,12 @@ const journalGrowth = 1 << 20
 // maxJournal is more bytes than a journal ever has: most tasks with their payloads and results, and the names of a week.
 const maxJournal = 128 << 20
 
+// Names of tasks that are over are kept past their expiry, for this time and up to this number.
+const (
+	keepNames = wire.MaxTaskLife
+	mostNames = 10_000
+)
+
 // Steps of a task in the journal, in their order.
 const (
 	stepAccepted = "accepted" // it was verified, and is ours to do
@@ -44,6 +50,7 @@ type entry struct {
 	result  *wire.TaskResult
 	archive string // of the Outcome
 	follows bool   // the Outcome has an After
+	unsure  bool   // the journal ended with a line that was cut off: it may have been more than that
 }
 
 // journal remembers tasks across restarts and power cuts. What it has taken is on the disk. Its methods are safe for concurrent use.
@@ -60,9 +67,11 @@ type journal struct {
 	done    map[string]time.Time // tasks that are reported, with the time after which their payloads count for nothing
 	horizon time.Time            // what expires by then and is not known here is a task that was forgotten
 	damaged int                  // lines that could not be read
+	doubt   time.Time            // when lines were last found damaged: they may have told of any task that was issued by then
 }
 
-// openJournal reads a journal, or begins one. A damaged line costs only itself: a crash can cut off the last one.
+// openJournal reads a journal, or begins one. A damaged line may have said that a task was started, so nothing that was accepted is begun
+// after it. A last line that was cut off says nothing: what it was to allow has not begun.
 func openJournal(path string, now func() time.Time, steps disk.Steps) (*journal, error) {
 	j := &journal{path: path, now: now, disk: steps, open: map[string]*entry{}, done: map[string]time.Time{}}
 	raw, err := readJournal(path)
@@ -74,6 +83,18 @@ func openJournal(path string, now func() time.Time, steps disk.Steps) (*journal,
 		return nil, err
 	}
 	return j, nil
+}
+
+// doubts tells whether a task that the journal did not know may have been begun all the same. Its time of issue may be by the gateway's
+// clock or by this machine's; offset is the gateway's minus this one's. A clock that was far ahead when the damage was found, and is
+// right now, holds up nothing for long.
+func (j *journal) doubts(issued time.Time, offset time.Duration) bool {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if latest := time.Now().Add(max(offset, 0)).UTC(); j.doubt.After(latest) {
+		j.doubt = latest
+	}
+	return !issued.Add(-max(offset, 0)).After(j.doubt)
 }
 
 // readJournal reads the file. One that no agent wrote, a pipe or something huge, must not hold up the agent, nor take its memory.
@@ -93,14 +114,27 @@ func readJournal(path string) ([]byte, error) {
 	return io.ReadAll(file)
 }
 
-// load takes what a journal says.
+// load takes what a journal says. With damage, what was accepted counts as started.
 func (j *journal) load(raw []byte) {
+	cut := false
 	for record, err := range readRecords(raw) {
-		if err != nil {
+		switch err {
+		case errCutOff:
+			cut = true
+		case nil:
+			j.apply(record)
+		case errDamaged:
 			j.damaged++
-			continue
 		}
-		j.apply(record)
+	}
+	for _, e := range j.open {
+		e.unsure = cut
+		if j.damaged > 0 && e.step == stepAccepted {
+			e.step = stepStarted
+		}
+	}
+	if j.damaged > 0 {
+		j.doubt = time.Now().UTC()
 	}
 }
 
@@ -132,6 +166,9 @@ func (j *journal) shut() {
 func (j *journal) apply(r record) {
 	if r.Horizon.After(j.horizon) {
 		j.horizon = r.Horizon
+	}
+	if r.Doubt.After(j.doubt) {
+		j.doubt = r.Doubt
 	}
 	_, over := j.done[r.Task]
 	known := slices.Contains([]string{stepAccepted, stepStarted, stepFinished, stepReported}, r.Step)
@@ -287,7 +324,7 @@ func (j *journal) rewrite() error {
 
 // content is all that is known, as lines.
 func (j *journal) content() (content []byte, err error) {
-	records := []record{{Horizon: j.horizon}}
+	records := []record{{Horizon: j.horizon, Doubt: j.doubt}}
 	for id, expires := range j.done {
 		records = append(records, record{Task: id, Step: stepReported, Expires: expires})
 	}
@@ -304,16 +341,18 @@ func (j *journal) content() (content []byte, err error) {
 	return content, nil
 }
 
-// forget drops the names of reported tasks whose payloads have expired by both clocks, the gateway's and this machine's. A clock that
-// is set back later does not bring them back, for the horizon stays.
+// forget drops the names of reported tasks whose payloads have expired long ago by both clocks, the gateway's and this machine's, and
+// the oldest ones where there are many. A clock that is set back later does not bring them back, for the horizon stays.
 func (j *journal) forget() {
 	now := j.now()
 	if local := time.Now(); local.Before(now) {
 		now = local
 	}
-	for id, expires := range j.done {
-		if !expires.Before(now) {
-			continue
+	names := slices.SortedFunc(maps.Keys(j.done), func(a, b string) int { return j.done[a].Compare(j.done[b]) })
+	for i, id := range names {
+		expires := j.done[id]
+		if !expires.Before(now) || !expires.Before(now.Add(-keepNames)) && len(names)-i <= mostNames {
+			return
 		}
 		delete(j.done, id)
 		if expires.After(j.horizon) {

@@ -85,7 +85,8 @@ func TestFullDiskAtTheStart(t *testing.T) {
 	}
 }
 
-// TestDamagedJournal: each line that is whole counts, wherever the damage is.
+// TestDamagedJournal: each line that is whole counts, wherever the damage is. What was accepted counts as begun then, and a last line that
+// was cut off is no damage.
 func TestDamagedJournal(t *testing.T) {
 	path := filepath.Join(t.TempDir(), JournalFile)
 	j := journalAt(t, path)
@@ -104,7 +105,8 @@ func TestDamagedJournal(t *testing.T) {
 		damaged int
 	}{
 		"nothing":                  {nil, 0, 0},
-		"cut off":                  {raw[:len(raw)-3], 2, 1},
+		"cut off":                  {raw[:len(raw)-3], 2, 0},
+		"cut off before its end":   {raw[:len(raw)-1], 2, 0},
 		"zeroes at the end":        {append(bytes.Clone(raw), make([]byte, 512)...), 3, 1},
 		"garbage at the beginning": {append([]byte("\x00\xff{}\n"), raw...), 3, 1},
 		"a line in the middle":     {bytes.Join([][]byte{lines[0], lines[1], lines[2][5:], lines[3]}, nil), 2, 1},
@@ -117,6 +119,11 @@ func TestDamagedJournal(t *testing.T) {
 		must(t, err)
 		if left := again.unreported(); len(left) != c.left || again.damaged != c.damaged {
 			t.Errorf("%s: %d left, %d damaged", name, len(left), again.damaged)
+		}
+		for _, e := range again.unreported() {
+			if begun := e.step == stepStarted; begun != (c.damaged > 0) || e.unsure != strings.HasPrefix(name, "cut off") {
+				t.Errorf("%s: %+v", name, e)
+			}
 		}
 		id := wire.NewTaskID() // what comes after the damage counts
 		must(t, again.accept(id, wire.SignedTask{}, expires))
@@ -156,6 +163,14 @@ func TestJournalStaysSmall(t *testing.T) {
 	must(t, j.rewrite())
 	if len(j.done) != 400 {
 		t.Errorf("%d names", len(j.done))
+	}
+	long := now.Add(-3 * time.Hour) // by both clocks
+	for range mostNames {
+		j.done[wire.NewTaskID()] = long
+	}
+	must(t, j.rewrite())
+	if len(j.done) != mostNames || !j.horizon.Equal(long) {
+		t.Errorf("%d names, the horizon is %v", len(j.done), j.horizon)
 	}
 }
 

@@ -122,28 +122,6 @@ func TestGivenAgain(t *testing.T) {
 	})
 }
 
-// TestReplayedWithAnotherClock: a gateway that sets the clock back cannot have an old task done again, though its name was forgotten.
-func TestReplayedWithAnotherClock(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		time.Sleep(24 * time.Hour) // a time before the year 2000 is no clock's
-		d := newDesk(t)
-		id := d.diag()
-		signed := d.queue[0]
-		d.run(time.Minute)
-		time.Sleep(2 * time.Hour)
-		d.run(time.Minute) // writes the journal anew, and forgets the name
-		if strings.Contains(d.journal(), id) {
-			t.Fatalf("not forgotten: %s", d.journal())
-		}
-		d.g.Now = func() time.Time { return time.Now().Add(-3 * time.Hour) }
-		d.giveSigned(signed)
-		d.run(time.Minute)
-		if d.begun() != 1 || len(d.queue) != 0 {
-			t.Errorf("begun %d times, %d not asked for", d.begun(), len(d.queue))
-		}
-	})
-}
-
 // TestCancel: a task is canceled before it begins, while it waits for another of its type, and while it runs.
 func TestCancel(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

@@ -24,10 +24,13 @@ type record struct {
 	Archive string           `json:"archive,omitempty"`
 	Follows bool             `json:"follows,omitempty"` // something is to be done once the gateway has the result
 	Horizon time.Time        `json:"horizon,omitzero"`
+	Doubt   time.Time        `json:"doubt,omitzero"`
 }
 
-// errDamaged means that a line is not as it was written.
-var errDamaged = errors.New("a damaged line in the journal")
+var (
+	errDamaged = errors.New("a damaged line in the journal") // it is not as it was written
+	errCutOff  = errors.New("a line that was not written to its end")
+)
 
 const sumLength = 8 // hex digits of a CRC-32
 
@@ -39,7 +42,7 @@ func (r record) line() ([]byte, error) {
 	return fmt.Appendf(nil, "%0*x %s\n", sumLength, crc32.ChecksumIEEE(text), text), nil
 }
 
-// readRecords gives the records of a journal, and errDamaged for each line that is none.
+// readRecords gives the records of a journal, and for each line that is none errDamaged or errCutOff.
 func readRecords(raw []byte) iter.Seq2[record, error] {
 	return func(yield func(record, error) bool) {
 		for line := range bytes.Lines(raw) {
@@ -51,11 +54,24 @@ func readRecords(raw []byte) iter.Seq2[record, error] {
 	}
 }
 
-// readRecord reads one line. What the checksum does not fit was cut off or overwritten. A record that says nothing usable is damaged too.
+// readRecord reads one line. What the checksum does not fit was overwritten. A record that says nothing usable is damaged too. A last line
+// that is the beginning of one was cut off, unless only its last byte is wrong.
 func readRecord(line []byte) (record, error) {
-	var r record
 	text, whole := bytes.CutSuffix(line, []byte("\n"))
-	if !whole || len(text) < sumLength+1 || text[sumLength] != ' ' {
+	if whole {
+		return readText(text)
+	}
+	sum, rest, _ := bytes.Cut(line, []byte(" "))
+	_, err := readText(line[:len(line)-1])
+	if err == nil || len(sum) > sumLength || len(bytes.Trim(sum, "0123456789abcdef")) > 0 || len(rest) > 0 && rest[0] != '{' {
+		return record{}, errDamaged
+	}
+	return record{}, errCutOff
+}
+
+func readText(text []byte) (record, error) {
+	var r record
+	if len(text) < sumLength+1 || text[sumLength] != ' ' {
 		return r, errDamaged
 	}
 	sum, err := strconv.ParseUint(string(text[:sumLength]), 16, 32)

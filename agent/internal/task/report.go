@@ -7,6 +7,7 @@ import (
 	"io"
 	"time"
 
+	"muster/agent/internal/identity"
 	"muster/agent/internal/transport"
 	"muster/agent/wire"
 )
@@ -60,7 +61,7 @@ func (k *work) insist(ctx context.Context, path string, in, out any) error {
 
 // tellStarted says that the node begins, until the gateway knows or the task has expired.
 func (k *work) tellStarted(ctx context.Context) (wire.TaskProgress, error) {
-	bounded, cancel := context.WithTimeout(ctx, k.expires.Sub(k.Client.Now()))
+	bounded, cancel := context.WithTimeout(ctx, k.expires.Sub(identity.Latest(k.Client)))
 	defer cancel()
 	var progress wire.TaskProgress
 	err := k.insist(bounded, wire.TaskStartedPath(k.id), wire.TaskStarted{StartedAt: k.now()}, &progress)

@@ -24,6 +24,11 @@ func (k *work) ended(status, code, why string) wire.TaskResult {
 	}
 }
 
+// interrupted is the result of a task of which nobody knows how far it came. It is not done again.
+func (k *work) interrupted(why string) wire.TaskResult {
+	return k.ended(wire.TaskFailed, wire.TaskInterrupted, why+": "+anew)
+}
+
 // refused is the result of a task that was not begun.
 func (k *work) refused(err error) wire.TaskResult {
 	k.Logger.Warn("a task is refused", "task", k.id, "error", err)

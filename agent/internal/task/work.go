@@ -9,6 +9,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"muster/agent/internal/identity"
 	"muster/agent/internal/policy"
 	"muster/agent/sign"
 	"muster/agent/wire"
@@ -67,13 +68,11 @@ func (k *work) goOn() {
 		}
 		after = outcome.After
 	case stepStarted:
-		k.finish(k.ended(wire.TaskFailed, wire.TaskInterrupted,
-			"the agent or the machine went down while the task ran: see what it left, and start it anew where it is still wanted"), "")
+		k.finish(k.interrupted("the agent or the machine went down while the task ran, or the agent's journal of tasks was damaged"), "")
 	case stepFinished:
 		if k.follows { // it was to happen in the process that is gone
 			k.follows = false
-			k.finish(k.ended(wire.TaskFailed, wire.TaskInterrupted,
-				"the agent or the machine went down before it did what follows the result: start the task anew where it is still wanted"), "")
+			k.finish(k.interrupted("the agent or the machine went down before it did what follows the result"), "")
 		}
 	}
 	k.know()
@@ -130,7 +129,10 @@ func (k *work) fromTheStart() (outcome Outcome, done bool) {
 		k.drop(err)
 		return Outcome{}, false
 	case err != nil:
-		k.finish(k.refused(expired()), "")
+		k.finish(k.refused(k.expired()), "")
+		return Outcome{}, true
+	case progress.Begun && k.unsure:
+		k.finish(k.interrupted("the gateway knows that an earlier run of the agent began the task"), "")
 		return Outcome{}, true
 	case progress.Cancel:
 		k.finish(k.ended(wire.TaskCanceled, "", errCanceled.Error()+" before it began"), "")
@@ -186,8 +188,12 @@ func (k *work) examine() (order, error) {
 	if err != nil {
 		return o, err
 	}
-	if err := k.inTime(payload); err != nil {
+	if err := k.inTime(state, payload); err != nil {
 		return o, err
+	}
+	if k.journal.doubts(payload.IssuedAt, k.Client.Offset()) {
+		return o, wire.Refuse(wire.TaskInterrupted, "the agent's journal of tasks was damaged, and may have said that this task was begun",
+			anew)
 	}
 	if o.kind, err = wire.FindTaskType(payload.Type); err != nil {
 		return o, err
@@ -203,14 +209,27 @@ func (k *work) examine() (order, error) {
 	return o, k.allowed(&o)
 }
 
-func (k *work) inTime(payload wire.TaskPayload) error {
-	if k.now().Before(payload.ExpiresAt) {
-		return nil
+// anew is the next step for a task that is not begun, or not again.
+const anew = "see what it left, and start it anew where it is still wanted"
+
+// inTime refuses a task that has expired by this machine's clock or by the gateway's, and one that is not issued yet.
+func (k *work) inTime(state identity.State, payload wire.TaskPayload) error {
+	switch {
+	case !identity.Latest(k.Client).Before(payload.ExpiresAt):
+		return k.expired()
+	case payload.IssuedAt.After(state.Within(k.Client).Add(wire.MaxTaskAhead)):
+		return wire.Refuse(wire.CodeClockSkew, "the task was issued in the future, at "+payload.IssuedAt.UTC().Format(time.RFC3339),
+			"set the clock of the machine that signed it, and the one of this node, then start it anew")
 	}
-	return expired()
+	return nil
 }
 
-func expired() error {
+// expired names the clock of this machine where that one alone says so.
+func (k *work) expired() error {
+	if ahead := -k.Client.Offset(); ahead > time.Minute {
+		return wire.Refuse(wire.CodeTaskExpired, fmt.Sprintf("the task expired before the node began; the node's clock is %v ahead of the "+
+			"gateway's", ahead.Round(time.Second)), "set the node's clock (timedatectl set-ntp true), then start the task anew")
+	}
 	return wire.Refuse(wire.CodeTaskExpired, "the task expired before the node began", "start it anew where it is still wanted")
 }
 

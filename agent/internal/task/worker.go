@@ -146,7 +146,7 @@ func (w *Worker) resume() bool {
 		return false
 	}
 	if j.damaged > 0 {
-		w.Logger.Warn("the journal of tasks was damaged: what could be read of it counts", "lines", j.damaged)
+		w.Logger.Warn("the journal of tasks was damaged: nothing that it had accepted is begun", "lines", j.damaged)
 	}
 	w.journal = j
 	left := j.unreported()

@@ -25,7 +25,6 @@ import (
 	"muster/gateway/internal/login"
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/overview"
-	"muster/gateway/internal/packed"
 	"muster/gateway/internal/recording"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
@@ -96,13 +95,8 @@ func (a *API) Routes() *Handler {
 		s.Logger = slog.Default()
 	}
 	mux := http.NewServeMux()
-	packer := packed.New()
 	for _, route := range Table() {
-		handler := s.guarded(route)
-		if route.Packed() {
-			handler = packer.Handler(handler)
-		}
-		mux.Handle(route.Pattern(), handler)
+		mux.Handle(route.Pattern(), s.guarded(route))
 	}
 	return &Handler{Handler: s.Info.Strict(mux), mux: mux}
 }

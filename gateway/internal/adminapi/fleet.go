@@ -14,7 +14,7 @@ import (
 
 // showFleet sends nodes at a glance, out of memory. Their totals are those of all that the query picks, on whatever page.
 func (s *server) showFleet(c *call) (any, error) {
-	p, err := c.query("selector", "tenant", "status", "state", "idle", "unwell", "all", "sort", "limit", "cursor", "brief")
+	p, err := c.query("selector", "tenant", "status", "state", "idle", "unwell", "all", "sort", "limit", "cursor")
 	if err != nil {
 		return nil, err
 	}
@@ -29,10 +29,6 @@ func (s *server) showFleet(c *call) (any, error) {
 	if !p.has("limit") {
 		limit = usualPage
 	}
-	brief, err := p.flag("brief")
-	if err != nil {
-		return nil, err
-	}
 	after, err := page.Read(p.text("cursor"), q.Sort)
 	if err != nil {
 		return nil, err
@@ -44,7 +40,7 @@ func (s *server) showFleet(c *call) (any, error) {
 	view := client.FleetView{At: s.now(), Totals: totals}
 	nodes, next := page.Cut(rows, after, int(limit), q.Sort)
 	view.Next = next
-	page.Send(c.w, view, nodes, brief)
+	page.Send(c.w, view, nodes)
 	return streamed{}, nil
 }
 

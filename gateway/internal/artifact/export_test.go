@@ -3,12 +3,12 @@ package artifact
 import (
 	"context"
 
-	"muster/agent/disk"
+	"muster/agent/disk/disktest"
 )
 
-// OpenSteps opens a registry that tells of every change on disk.
-func OpenSteps(ctx context.Context, c Config, steps disk.Steps) (*Registry, error) {
-	return open(ctx, c, steps)
+// OpenSteps opens a registry that calls a function before every change on disk.
+func OpenSteps(ctx context.Context, c Config, step func(string) error) (*Registry, error) {
+	return open(ctx, c, disktest.Named(step))
 }
 
 // Sweep is one round of Run.

@@ -151,7 +151,7 @@ func nodeRules() []Rule {
 			Next:    "Remove what is not needed, such as old images; the agent needs room for its updates too."},
 		{Name: ClockOff, Severity: warn, Found: steady(), Cured: steady(), Topic: "health", Unit: "seconds", Limit: 30, Most: 86400, Ease: 10,
 			Meaning: "The node's clock differs from the gateway's.",
-			Next:    "Set it (timedatectl set-ntp true); muster allows for it, but logs and other programs on the node are wrong."},
+			Next:    "Set it (timedatectl set-ntp true); muster allows for it, but tasks expire by it too, and logs are wrong."},
 		{Name: RenewalOverdue, Severity: warn, Found: once(), Cured: once(), Topic: "certificates",
 			Meaning: "The node's certificate should have been renewed by now.",
 			Next:    "Read the agent's log on the node; when the certificate has expired, the node becomes unavailable."},

@@ -95,8 +95,7 @@ func (p *Picture) take(s feed.Sample, ref store.StatusRef) {
 		p.reread(s.NodeID)
 		return
 	}
-	was := n.glance
-	next := *was
+	next := *n.glance
 	n.glance = &next
 	n.hear(s)
 	n.look(ref)
@@ -104,11 +103,7 @@ func (p *Picture) take(s feed.Sample, ref store.StatusRef) {
 	if expected := next.GPUsExpected; !n.said && next.Fresh && len(next.GPUs) > 0 && (expected == nil || *expected < len(next.GPUs)) {
 		p.reread(s.NodeID) // the heartbeat has raised the record
 	}
-	reshaped := n.reshaped
 	p.changed(n)
-	if !next.Reshaped(was) {
-		n.reshaped = reshaped
-	}
 }
 
 // Changed takes events. The nodes that they name are read again.
@@ -218,7 +213,6 @@ func (p *Picture) put(n *node) {
 	p.sorted = p.sorted && was.glance.Name == n.glance.Name
 	n.place = was.place
 	n.version = was.version
-	n.reshaped = was.reshaped
 	n.newer = was.newer
 	n.older = was.older
 	*was = *n // its place in the order and in the list stays
@@ -239,7 +233,6 @@ func (p *Picture) changed(n *node) {
 	p.unlink(n)
 	p.version++
 	n.version = p.version
-	n.reshaped = p.version
 	n.older = p.newest
 	if p.newest != nil {
 		p.newest.newer = n

@@ -50,9 +50,6 @@ type View struct {
 	Params json.RawMessage // nil: they are not shown
 }
 
-// ahead is by how much the clock of an operator who signs may be ahead.
-const ahead = 5 * time.Minute
-
 // Open asks a node for a session. It is there when the node has taken it and says so, in its first frame.
 func (d *Desk) Open(ctx context.Context, who Caller, q Ask) (View, error) {
 	s, err := d.read(ctx, who, q)
@@ -147,7 +144,7 @@ func (d *Desk) payload(q Ask) (wire.TaskPayload, string, error) {
 	}
 	now := d.Now()
 	switch {
-	case p.Nonce == "" || p.IssuedAt.After(now.Add(ahead)) || p.ExpiresAt.Sub(p.IssuedAt) > wire.MaxSessionWait:
+	case p.Nonce == "" || p.IssuedAt.After(now.Add(wire.MaxTaskAhead)) || p.ExpiresAt.Sub(p.IssuedAt) > wire.MaxSessionWait:
 		return p, "", wire.Refuse(wire.CodeBadRequest, "the signed document has no nonce, or times that are not possible",
 			"set the clock of the machine that signs; a document is good for a minute at most")
 	case !p.ExpiresAt.After(now):

@@ -36,7 +36,10 @@ func TestLife(t *testing.T) {
 	}
 	h.clock.Forward(time.Second)
 	h.begin(n, made.ID)
-	h.begin(n, made.ID) // the answer was lost
+	again, err := h.Started(ctx, n, made.ID) // the answer was lost
+	if must(t, err); !again.Begun || again.Cancel {
+		t.Errorf("told again: %+v", again)
+	}
 	if h.Waiting("id-n") != 0 {
 		t.Error("it waits still")
 	}

@@ -14,10 +14,8 @@ import (
 	"muster/store"
 )
 
-const (
-	usualLife = time.Hour       // from making a task to when the node must have started it
-	ahead     = 5 * time.Minute // by which the clock of an operator who signs may be ahead
-)
+// usualLife is the time from making a task to when the node must have started it.
+const usualLife = time.Hour
 
 // Request asks for a task: either Node, Type and Params, and the gateway signs; or Signed, with the key of an operator.
 type Request struct {
@@ -139,7 +137,7 @@ func (d *Desk) open(o *order) error {
 	switch {
 	case o.ID != "" && o.ID != p.TaskID, o.Node != "" || o.Type != "" || len(o.Params) > 0 || o.Expires != 0:
 		return wire.Refuse(wire.CodeBadRequest, "a signed task says everything itself", "leave node, type, params and expires_seconds out")
-	case p.Nonce == "" || p.IssuedAt.After(now.Add(ahead)) || p.ExpiresAt.Sub(p.IssuedAt) > wire.MaxTaskLife:
+	case p.Nonce == "" || p.IssuedAt.After(now.Add(wire.MaxTaskAhead)) || p.ExpiresAt.Sub(p.IssuedAt) > wire.MaxTaskLife:
 		return wire.Refuse(wire.CodeBadRequest, "the signed task has no nonce, or times that are not possible",
 			"set the clock of the machine that signs; a task lives a week at most")
 	case !p.ExpiresAt.After(now):

@@ -30,8 +30,8 @@ func (d *Desk) Started(ctx context.Context, c Claimer, taskID string) (wire.Task
 	if err := d.refusal(ctx, c, taskID, work, ""); err != nil {
 		return wire.TaskProgress{}, err
 	}
-	if work.CancelAsked || work.Status == wire.TaskRunning {
-		return wire.TaskProgress{Cancel: work.CancelAsked}, nil
+	if begun := work.Status == wire.TaskRunning; work.CancelAsked || begun {
+		return wire.TaskProgress{Cancel: work.CancelAsked, Begun: begun}, nil
 	}
 	return wire.TaskProgress{}, tooLate(taskID)
 }

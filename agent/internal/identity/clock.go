@@ -1,0 +1,25 @@
+package identity
+
+import (
+	"time"
+
+	"muster/agent/internal/transport"
+)
+
+// maxMove is how far a gateway may move what this machine takes for the time, where it decides what has been issued.
+const maxMove = 24 * time.Hour
+
+// Latest is the later one of this machine's time and the gateway's. What has expired by it has expired: a gateway that teaches an earlier
+// time brings nothing back.
+func Latest(c *transport.Client) time.Time { return c.Local().Add(max(c.Offset(), 0)) }
+
+// Within is the gateway's time as far as the gateway may move this machine's: by a day. It may move a clock further that cannot be right,
+// because it stands before the certificate in use was issued. What was issued after it was not issued yet.
+func (s State) Within(c *transport.Client) time.Time {
+	local := c.Local()
+	offset := c.Offset()
+	if leaf, err := s.Leaf(); err == nil && !local.Before(leaf.NotBefore) {
+		offset = min(max(offset, -maxMove), maxMove)
+	}
+	return local.Add(offset)
+}
