@@ -79,13 +79,23 @@ func (d *Desk) Mint(ctx context.Context, a store.Account, by store.Actor) (code 
 	return code, expires, d.records.AddCode(ctx, logins.Code{Hash: hash(code), Account: a.ID, ExpiresAt: expires}, now, e)
 }
 
-// Redeem begins a session with a code, which is of no use after that. The cookie is returned once.
-func (d *Desk) Redeem(ctx context.Context, code string, from Visitor) (cookie string, a store.Account, err error) {
-	code = strings.ToUpper(strings.TrimSpace(code))
-	found, err := d.records.Code(ctx, hash(code), d.now())
+// Account is whose session a code begins. It is not used up by that.
+func (d *Desk) Account(ctx context.Context, code string) (store.Account, error) {
+	_, a, err := d.code(ctx, code)
+	return a, err
+}
+
+func (d *Desk) code(ctx context.Context, code string) (found logins.Code, a store.Account, err error) {
+	found, err = d.records.Code(ctx, hash(strings.ToUpper(strings.TrimSpace(code))), d.now())
 	if err == nil {
 		a, err = d.live(ctx, found.Account)
 	}
+	return found, a, err
+}
+
+// Redeem begins a session with a code, which is of no use after that. The cookie is returned once.
+func (d *Desk) Redeem(ctx context.Context, code string, from Visitor) (cookie string, a store.Account, err error) {
+	found, a, err := d.code(ctx, code)
 	if err == nil {
 		cookie, err = d.begin(a, from, "code", func(s logins.Session, e store.Event) error {
 			return d.records.Redeem(ctx, found.Hash, s, e)

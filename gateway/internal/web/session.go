@@ -2,6 +2,7 @@ package web
 
 import (
 	"net/http"
+	"net/url"
 	"time"
 
 	"muster/gateway/internal/account"
@@ -25,6 +26,9 @@ func (v *visit) showLogin() (page, error) {
 
 // logIn begins a session, by a code or by an API token. Refusals are counted and recorded as those of the API are.
 func (v *visit) logIn() (page, error) {
+	if asks, ok := v.sameAccount(); !ok {
+		return asks, nil
+	}
 	cookie, who, err := v.proven()
 	if err != nil {
 		var wait time.Duration
@@ -38,12 +42,29 @@ func (v *visit) logIn() (page, error) {
 			v.Logger.Warn("the session before a login did not end", "account", v.session.Account.Name, "error", err)
 		}
 	}
-	v.keep(cookie, login.OuterLimit)
+	v.keep(cookieName, cookie, login.OuterLimit)
+	v.keep(lastName, url.QueryEscape(who.Account.Name), lastLife)
 	to := safePath(v.field("next"))
 	if to == "" {
 		to = "/"
 	}
 	return page{to: to}, nil
+}
+
+// sameAccount asks where a code is of another account than this browser was logged in as last. The link that carries it may be somebody
+// else's, and would change the account unseen.
+func (v *visit) sameAccount() (page, bool) {
+	last := v.session.Account.Name
+	if kept, err := v.r.Cookie(lastName); err == nil && !v.loggedIn() {
+		last, _ = url.QueryUnescape(kept.Value)
+	}
+	of, err := v.Logins.Account(v.r.Context(), v.field("code"))
+	if err != nil || last == "" || of.Name == last { // what is wrong with the code is said when it is used
+		return page{}, true
+	}
+	return v.sure(question{Title: "Log in as " + of.Name + "?", Button: "Log in as " + of.Name, Back: client.PathLogin, Says: []string{
+		"This browser was logged in as " + last + ", and the code is one of the account " + of.Name + ".",
+		"What you do here from then on is done as " + of.Name + ". Go on only if you asked for this code."}}, "")
 }
 
 // proven is the cookie of a new session. With an error, the caller is filled in as far as it is known.
@@ -52,7 +73,10 @@ func (v *visit) proven() (cookie string, who account.Caller, err error) {
 	from := login.Visitor{Address: v.Address(v.r), Browser: v.r.UserAgent()}
 	if code := v.field("code"); code != "" {
 		who.Actor = store.Actor{Name: "unknown", Address: from.Address}
-		cookie, _, err = v.Logins.Redeem(ctx, code, from)
+		var of store.Account
+		if cookie, of, err = v.Logins.Redeem(ctx, code, from); err == nil {
+			who.Account = of
+		}
 		return cookie, who, err
 	}
 	if who, err = v.Gate.Admit(v.withToken(), loginNeed()); err != nil {
@@ -73,13 +97,13 @@ func (v *visit) withToken() *http.Request {
 	return r
 }
 
-// keep has the browser keep the cookie; with a life of 0 or less it forgets it.
-func (v *visit) keep(cookie string, life time.Duration) {
+// keep has the browser keep a cookie; with a life of 0 or less it forgets it.
+func (v *visit) keep(name, cookie string, life time.Duration) {
 	seconds := int(life / time.Second)
 	if seconds <= 0 {
 		seconds = -1
 	}
-	http.SetCookie(v.w, &http.Cookie{Name: cookieName, Value: cookie, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true,
+	http.SetCookie(v.w, &http.Cookie{Name: name, Value: cookie, Path: "/", MaxAge: seconds, Secure: true, HttpOnly: true,
 		SameSite: http.SameSiteStrictMode})
 }
 
@@ -87,7 +111,7 @@ func (v *visit) logOut() (page, error) {
 	if err := v.Logins.End(v.r.Context(), v.session.Account, v.session.ID, v.address()); err != nil {
 		return page{}, err
 	}
-	v.keep("", 0)
+	v.keep(cookieName, "", 0)
 	return page{to: client.PathLogin}, nil
 }
 

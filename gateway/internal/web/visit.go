@@ -22,10 +22,12 @@ import (
 const (
 	// cookieName begins with __Host-, so that browsers keep the cookie for this very host, over TLS alone.
 	cookieName = "__Host-muster"
-	formField  = "form" // of each form: the text that only our own pages know
-	sureField  = "sure" // of a form that was confirmed
-	wordField  = "word" // that a person has typed in a form that asks for it
+	lastName   = "__Host-muster-last" // of the cookie with the account that the browser was logged in as last
+	formField  = "form"               // of each form: the text that only our own pages know
+	sureField  = "sure"               // of a form that was confirmed
+	wordField  = "word"               // that a person has typed in a form that asks for it
 	formDomain = "muster console form v1\n"
+	lastLife   = 365 * 24 * time.Hour
 )
 
 // visit is one request.
