@@ -147,6 +147,48 @@ func TestInstanceOfAnotherNow(t *testing.T) {
 	}
 }
 
+// TestStaleNameOfAnotherInstance: a newer token whose uses belong to instances takes no silent node's name for another instance, nor from
+// a node that named none. It takes the name for the instance of that node, and where an operator allows it.
+func TestStaleNameOfAnotherInstance(t *testing.T) {
+	for _, c := range []struct {
+		name, holder, applicant string
+		allowed                 bool
+		want                    string
+	}{
+		{"the same", "7", "7", false, "ok"},
+		{"another", "7", "8", false, wire.CodeNameInUse},
+		{"of a node that named none", "", "8", false, wire.CodeNameInUse},
+		{"another that was allowed", "7", "8", true, "ok"},
+	} {
+		f := newFleet(t)
+		first := f.applicant(f.token("mse_first", nil), "box", newKey(t))
+		if c.holder != "" {
+			first = f.atInstance(first.Credential, "box", c.holder)
+		}
+		holder, err := f.Enrol(t.Context(), first)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.beat(holder, 1, nil)
+		f.clock.Forward(10 * time.Minute)
+		if c.allowed {
+			f.allow(holder, time.Hour)
+		}
+		token := f.bound()
+		got, err := f.Enrol(t.Context(), f.atInstance(token, "box", c.applicant))
+		if c.want != "ok" {
+			f.wantRefusal(err, c.want)
+			if !strings.Contains(err.Error(), "another instance") {
+				t.Errorf("%s: %v", c.name, err)
+			}
+			continue
+		}
+		if err != nil || got.Node.ID != holder.Node.ID {
+			t.Errorf("%s: %+v, %v", c.name, got, err)
+		}
+	}
+}
+
 // TestStaleNameOnce: of two holders of fresh tokens one gets a silent node's name, and keeps it until its chance to report is over.
 func TestStaleNameOnce(t *testing.T) {
 	f := newFleet(t)

@@ -77,6 +77,11 @@ func (f *Fleet) replace(ctx context.Context, a Applicant, holder store.Node) (pl
 	if a.IsPSK || holder.EnrolmentID == "" { // a node before its first enrolment is not stale: it waits for its own token
 		return place{}, inUse
 	}
+	if a.Credential.BindInstance && !ofInstance(holder, a.Request) {
+		return place{}, wire.Refuse(wire.CodeNameInUse, "the name "+a.Request.Name+" belongs to a node of another instance, and the uses of "+
+			"this token belong to instances", "choose another with --name; if this machine replaces that node, the operator lets it in with: "+
+			"muster node allow-recovery "+a.Request.Name)
+	}
 	holder, left, err := f.silence(ctx, holder.ID)
 	if err != nil {
 		return place{}, err
