@@ -19,11 +19,14 @@ import (
 )
 
 const runExamples = `  MUSTER_TOKEN=mse_... muster-agent run --gateway https://gateway.example:7443
-  muster-agent run --gateway https://gateway.example --token-file /run/token --name gpu-1 --label tier=sovereign
-  pass show fleet/psk | muster-agent run --gateway https://10.0.0.5:7443 --token-file - --root-pin sha256:...
+  muster-agent run --gateway https://gateway.example --token-file /run/token \
+      --name gpu-1 --label tier=sovereign
+  pass show fleet/psk | muster-agent run --gateway https://10.0.0.5:7443 \
+      --token-file - --root-pin sha256:...
 
-Once this machine is enrolled no token is needed any more: the same command goes on where it was. A token in
---token can be read by every user of this machine while the agent runs: MUSTER_TOKEN or --token-file cannot.
+Once this machine is enrolled no token is needed any more: the same command goes
+on where it was. A token in --token can be read by every user of this machine
+while the agent runs: MUSTER_TOKEN or --token-file cannot.
 `
 
 const (

@@ -40,7 +40,8 @@ Examples:
   muster-agent status
   muster-agent COMMAND --help
 
-Every flag can also be given as an environment variable: --root-pin as MUSTER_ROOT_PIN. A flag wins.
+Every flag can also be given as an environment variable: --root-pin as
+MUSTER_ROOT_PIN. A flag wins.
 Exit status: 0 done, 1 failed, 2 used wrongly.
 `
 

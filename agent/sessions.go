@@ -15,7 +15,7 @@ import (
 func (a *foreground) sessions(state identity.State) *session.Host {
 	reader := a.logs(state)
 	return session.New(session.Config{
-		Client: a.Client, Policies: a.policies(), Logger: a.Log,
+		Client: a.Client, State: a.State, Policies: a.policies(), Logger: a.Log,
 		Accounts: &account.Accounts{State: a.State, Root: a.System.Root, UID: a.System.UID},
 		Logs: func(ctx context.Context, main *pipe.End, params *wire.LogsParams) (pipe.Exit, error) {
 			return reader.Serve(ctx, main, params)

@@ -14,15 +14,16 @@ import (
 	"muster/agent/wire"
 )
 
-// policyPause is the wait before the owner's policy is looked at again while a log is followed.
-const policyPause = time.Minute
+// shipPace is the wait between two looks at a log that is shipped: nobody watches the lines come.
+const shipPace = 2 * time.Second
 
 // shipping sends the logs that the gateway asks for.
 func (a *foreground) shipping(state identity.State) *ship.Shipper {
 	host := a.logs(state)
 	return ship.New(ship.Config{Node: state.NodeID, Folder: a.State, Call: a.Client.Call, Logger: a.Log,
+		May: func() error { return mayShip(a.policies()) },
 		Follow: func(ctx context.Context, source string, from ship.Place, take func(wire.LogLine, string) error) error {
-			return followLog(ctx, host, a.policies(), logs.Ask{Source: source, Since: from.Since, After: from.After, Follow: true}, take)
+			return followLog(ctx, host, logs.Ask{Source: source, Since: from.Since, After: from.After, Follow: true, Pace: shipPace}, take)
 		},
 	})
 }
@@ -36,14 +37,8 @@ func (a *foreground) logs(state identity.State) logs.Host {
 	return host
 }
 
-// followLog hands on the lines of a log, with the place behind each. An owner who lets nobody read the logs lets nobody have them shipped.
-func followLog(ctx context.Context, host logs.Host, policies []string, ask logs.Ask, take func(wire.LogLine, string) error) error {
-	if err := mayShip(policies); err != nil {
-		return err
-	}
-	ctx, stop := context.WithCancelCause(ctx)
-	defer stop(nil)
-	go func() { stop(forbidden(ctx, policies)) }()
+// followLog hands on the lines of a log, with the place behind each.
+func followLog(ctx context.Context, host logs.Host, ask logs.Ask, take func(wire.LogLine, string) error) error {
 	r, err := host.Open(ctx, ask)
 	if err != nil {
 		return err
@@ -60,29 +55,14 @@ func followLog(ctx context.Context, host logs.Host, policies []string, ask logs.
 	}
 }
 
-// mayShip asks the owner's policy. The gateway alone orders what is shipped, so no operator's key vouches for it.
+// mayShip asks the owner's policy: who lets nobody read the logs lets nobody have them shipped. The gateway alone orders what is shipped, so
+// no operator's key vouches for it.
 func mayShip(policies []string) error {
 	owners, err := policy.Load(policies...)
 	if err != nil {
 		return err
 	}
 	return owners.CheckSession(wire.SessionLogs, "")
-}
-
-// forbidden waits until the policy forbids to ship, or until ctx ends.
-func forbidden(ctx context.Context, policies []string) error {
-	ticker := time.NewTicker(policyPause)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return context.Cause(ctx)
-		case <-ticker.C:
-		}
-		if err := mayShip(policies); err != nil {
-			return err
-		}
-	}
 }
 
 // heard hands the answer to a heartbeat to those who follow it.

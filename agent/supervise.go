@@ -12,11 +12,11 @@ import (
 	"muster/agent/internal/service"
 )
 
-const superviseExamples = `  muster-agent supervise                  start it and come back at once
-  muster-agent supervise --foreground     stay, as the last line of a container's entrypoint does
+const superviseExamples = `  muster-agent supervise                start it and come back at once
+  muster-agent supervise --foreground   stay, as the last line of an entrypoint
 
-Where there is no init system, join starts this by itself and has it started at boot. A second one on the same state
-directory does nothing and says so.
+Where there is no init system, join starts this by itself and has it started at
+boot. A second one on the same state directory does nothing and says so.
 `
 
 // supervise is the command supervise. Without a flag it starts itself again, detached, and ends.

@@ -50,6 +50,7 @@ func BenchmarkBudgets(b *testing.B) {
 		{"sessions", (*bench).sessions},
 		{"update", (*bench).updates},
 		{"fleet", (*bench).fleet},
+		{"page", (*bench).page},
 		{"history", (*bench).history},
 		{"agent", (*bench).agent},
 	} {

@@ -144,6 +144,31 @@ exec `+curl+` "$@"`)
 	}
 }
 
+// TestBootstrapHopEnds: a first hop whose machine lost its clock or its tools ends all the same, and does not spin.
+func TestBootstrapHopEnds(t *testing.T) {
+	t.Parallel()
+	h := agentsHouse(t, recorder(t))
+	h.muster("node", "create", "gpu-7")
+	script, files := hop(t, h.bootstrap("gpu-7", "--mode", "cloud-init"))
+	script = strings.Replace(script, "LIMIT='86400'", "LIMIT='200'", 1)
+	for _, c := range []struct{ name, lost, sleep, want, slept string }{
+		{"no sleep", "", "exit 1", "127 the script cannot be fetched", "2\n"},
+		{"no clock", "mount -t tmpfs none /proc; ", ":", "1 the script cannot be fetched", "2\n4\n8\n16\n32\n60\n60\n60\n"},
+		{"no sed", `rm "${BOX_PATH%%:*}/sed"; mount -t tmpfs none /proc; `, ":", "1 the script cannot be fetched", "2\n4\n8\n16\n32\n60\n60\n60\n"},
+	} {
+		b := newRootBox(t)
+		b.tool("sleep", `echo "$1" >>"$RECORD/slept"; `+c.sleep)
+		b.tool("curl", `printf 000; exit 7`)
+		_, out := b.root(script, files+c.lost+runHop)
+		if !strings.Contains(out, "\nstatus "+c.want[:strings.Index(c.want, " ")]) || !strings.Contains(out, "\n"+c.want) {
+			t.Errorf("%s:\n%s", c.name, out)
+		}
+		if slept := b.record("slept"); slept != c.slept {
+			t.Errorf("%s: slept %q", c.name, slept)
+		}
+	}
+}
+
 // TestBootstrapHopHandsOver: the boot is not held up. A unit goes on with the work, and is removed when the node has joined.
 func TestBootstrapHopHandsOver(t *testing.T) {
 	t.Parallel()

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"net"
 	"os/exec"
 	"strings"
 	"testing"
@@ -115,5 +116,36 @@ func TestBootstrapDockerCommand(t *testing.T) {
 		if !strings.Contains(b.record("apt"), c.want) {
 			t.Errorf("%s: apt-get %s\n%s", c.name, b.record("apt"), out)
 		}
+	}
+}
+
+// TestBootstrapGivenUp: a bootstrap that came as far as the login at the registry and failed there can be taken back on the machine, and
+// leaves nothing but the registry's trust, which it names.
+func TestBootstrapGivenUp(t *testing.T) {
+	t.Parallel()
+	credential := t.TempDir() + "/credential"
+	write(t, credential, "robot:pass word\n")
+	address := freeAddress(t)
+	_, port, _ := net.SplitHostPort(address)
+	h := agentsHouse(t, carriedAgents(t), "--listen", address, "--public-url", "https://gw.example:"+port, "--bootstrap-registry", "registry.example:5000", "--bootstrap-registry-credential", credential,
+		"--bootstrap-resolve-address", "127.0.0.1")
+	h.muster("node", "create", "gpu-7")
+	b := newRootBox(t)
+	b.tool("docker", "cat >/dev/null; echo 'no such user' >&2; exit 1")
+	const templates = "/etc/cloud/templates"
+	code, out := b.root(h.bootstrap("gpu-7").Script, "mkdir -p "+templates+"; rm -f "+templates+`/*; echo '127.0.1.1 me' >`+templates+`/hosts.debian.tmpl
+run sh "$S" || :
+[ -s /etc/muster/bootstrap-token ] && grep -q muster-bootstrap /etc/hosts && grep -q muster-bootstrap `+templates+`/hosts.debian.tmpl && echo all there
+/var/lib/muster-agent/.bootstrap-agent leave
+cat /etc/hosts `+templates+`/*
+ls -A /etc/muster /var/lib/muster-agent 2>&1 || :`)
+	if code != 0 || !strings.Contains(out, "docker cannot log in to registry.example:5000: no such user\n  next: ") ||
+		!strings.Contains(out, "all that was put here: /var/lib/muster-agent/.bootstrap-agent leave\nall there\n") ||
+		!strings.Contains(out, "stays: /etc/docker/certs.d/registry.example:5000/ca.crt (trust in a registry)") {
+		t.Fatalf("exit %d\n%s", code, out)
+	}
+	_, after, _ := strings.Cut(out, "left: apart from what stays, this machine is as it was before\n")
+	if !strings.HasPrefix(after, "127.0.0.1 localhost\n127.0.1.1 me\n") || strings.Count(after, "No such file") != 2 {
+		t.Errorf("left behind:\n%s", out)
 	}
 }

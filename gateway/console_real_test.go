@@ -5,7 +5,6 @@ package main
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"testing"
 )
@@ -91,22 +90,4 @@ func TestConsole(t *testing.T) {
 	c.eval(`document.getElementById("theme").click()`)
 	c.open(h.url + "/ui/tasks")
 	c.see(`document.documentElement.dataset.theme === "dark"`)
-}
-
-// carriedAgents is a folder with the real agent for this machine, as a gateway carries it.
-func carriedAgents(t *testing.T) string {
-	t.Helper()
-	program, err := os.ReadFile(agentBinary(t))
-	dir := t.TempDir()
-	place := filepath.Join(dir, runtime.GOOS+"-"+runtime.GOARCH)
-	if err == nil {
-		err = os.Mkdir(place, 0o755)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(place, "muster-agent"), program, 0o755)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	return dir
 }

@@ -35,7 +35,7 @@ var (
 	}
 
 	// leafNames are packages of one idea that need nothing of muster's.
-	leafNames = []string{"gcpace", "paste", "plot", "reload", "runlist", "systemd", "window", "markdown"}
+	leafNames = []string{"gcpace", "packed", "paste", "plot", "reload", "runlist", "systemd", "window", "markdown"}
 
 	// installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
 	installerNames = []string{"gateway", "gateway/internal/installer", "gateway/internal/reach", "gateway/internal/bootstrap"}

@@ -18,6 +18,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -272,6 +273,24 @@ func agentsHouse(t *testing.T, agents string, args ...string) *house {
 		args: append([]string{"--listen", "127.0.0.1:0", noRuntime}, args...)}
 	h.open()
 	return h
+}
+
+// carriedAgents is a folder with the real agent for this machine, as a gateway carries it.
+func carriedAgents(t *testing.T) string {
+	t.Helper()
+	program, err := os.ReadFile(agentBinary(t))
+	dir := t.TempDir()
+	place := filepath.Join(dir, runtime.GOOS+"-"+runtime.GOARCH)
+	if err == nil {
+		err = os.Mkdir(place, 0o755)
+	}
+	if err == nil {
+		err = os.WriteFile(filepath.Join(place, "muster-agent"), program, 0o755)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // command mints a token and gives the command that comes with it.

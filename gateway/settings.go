@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"math"
 	"net"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -18,6 +19,7 @@ import (
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/reach"
@@ -74,16 +76,24 @@ type settings struct {
 	agents        fs.FS             // <os>-<arch>/muster-agent; nil: what the program carries
 }
 
-const serveHelp = `muster serve runs the gateway, which nodes report to and operators ask. Its database is embedded.
+const serveHelp = `muster serve runs the gateway, which nodes report to and operators ask. Its
+database is embedded.
 
-  muster serve                                     data in %s, TLS on :7443 with its own CA
+Data in %s, TLS on :7443 with its own CA:
+  muster serve
+With a certificate of your own:
+  muster serve --public-url https://gw.example \
+      --tls-cert fullchain.pem --tls-key key.pem
+Behind a proxy or tunnel that ends TLS:
+  muster serve --plain-listen 127.0.0.1:7480 --trusted-proxy 127.0.0.1
+For yourself:
   muster serve --data ./.muster --listen 127.0.0.1:7443
-  muster serve --public-url https://gw.example --tls-cert fullchain.pem --tls-key key.pem
-  muster serve --plain-listen 127.0.0.1:7480 --trusted-proxy 127.0.0.1   behind a proxy or tunnel that ends TLS
 
-Operators reach it over the socket DATA/muster.sock (muster --data DIR node ls) or, from elsewhere, over HTTPS with
-MUSTER_URL and MUSTER_API_TOKEN. The first start makes the account "operator" and shows its API token once; not under
-systemd, whose journal would keep it: muster account create does. muster service install makes it a service.
+Operators reach it over the socket DATA/muster.sock (muster --data DIR node ls)
+or, from elsewhere, over HTTPS with MUSTER_URL and MUSTER_API_TOKEN. The first
+start makes the account "operator" and shows its API token once; not under
+systemd, whose journal would keep it: muster account create does.
+muster service install makes it a service.
 
 Flags (each is also an environment variable, --public-url is MUSTER_PUBLIC_URL):
 `
@@ -138,8 +148,7 @@ func parseSettings(args []string, getenv func(string) string, out io.Writer) (se
 	if err := f.Parse(args); err != nil {
 		if err == flag.ErrHelp {
 			fmt.Fprintf(out, serveHelp, defaultData(getenv))
-			f.SetOutput(out)
-			f.PrintDefaults()
+			flagHelp(out, f)
 		}
 		return s, err
 	}
@@ -289,6 +298,18 @@ func (s *settings) checkIssuer() error {
 		return nil
 	}
 	return fmt.Errorf("--issuer %q: write builtin or step-ca", s.issuer)
+}
+
+// flagHelp writes each flag on a line of its own, and below it what it does.
+func flagHelp(out io.Writer, f *flag.FlagSet) {
+	f.VisitAll(func(one *flag.Flag) {
+		value, text := flag.UnquoteUsage(one)
+		if !slices.Contains([]string{"", "false", "0", "0s"}, one.DefValue) {
+			text += " (default " + one.DefValue + ")"
+		}
+		fmt.Fprintln(out, strings.TrimRight("  --"+one.Name+" "+value, " "))
+		screen.Pairs(out, cli.HelpColumns, [][]string{{"    ", text}})
+	})
 }
 
 // reach is how the gateway was set up to be reached.

@@ -10,7 +10,9 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/help"
 )
 
@@ -47,6 +49,19 @@ func TestNoDeadNames(t *testing.T) {
 	for _, name := range help.Names() {
 		for _, dead := range l.dead(help.Text(name)) {
 			t.Errorf("the page %s names %s", name, dead)
+		}
+	}
+}
+
+// TestHelpFits: no line of any help is wider than a terminal usually is.
+func TestHelpFits(t *testing.T) {
+	shown := newLexicon(t).commands
+	shown["muster help"] = ownHelp(t, "help")
+	for command, text := range shown {
+		for line := range strings.Lines(text) {
+			if n := utf8.RuneCountInString(strings.TrimSuffix(line, "\n")); n > cli.HelpColumns {
+				t.Errorf("the help of %s has a line of %d columns:\n%s", command, n, line)
+			}
 		}
 	}
 }
@@ -145,6 +160,7 @@ var listed = regexp.MustCompile(`(?m)^  ([a-z][a-z -]*[a-z])  +[a-z]`)
 
 func (l *lexicon) gather(t *testing.T, program string, ask func(...string) string) {
 	overview := ask("--help")
+	l.commands[program] = overview
 	if at := strings.Index(overview, "Commands:"); at >= 0 {
 		overview = overview[at:]
 	}

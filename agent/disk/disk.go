@@ -147,24 +147,42 @@ func (s Steps) Fill(path string, content io.Reader) error {
 	})
 }
 
-// create refuses a file that is there (O_EXCL), so that nobody's link is followed and no key is written over.
+// create writes beside the name and links: the name is there with all of the content, or not at all. It refuses a file that is there, so
+// that nobody's link is followed and no key is written over.
 func (s Steps) create(path string, mode fs.FileMode, fill func(io.Writer) error) error {
+	if _, err := os.Lstat(path); err == nil {
+		return &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
+	beside := path + temporary
+	if err := os.Remove(beside); err != nil && !errors.Is(err, fs.ErrNotExist) { // a try that was cut off left it
+		return err
+	}
 	name := filepath.Base(path)
 	if err := s.At("create " + name); err != nil {
 		return err
 	}
-	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	file, err := os.OpenFile(beside, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
 	if err != nil {
 		return err
 	}
+	defer os.Remove(beside)
 	if err = s.At("write " + name); err == nil {
 		err = fill(file)
 	}
 	if err == nil {
 		err = s.Sync(name, file)
 	}
-	if err := errors.Join(err, file.Close()); err != nil {
-		return errors.Join(err, os.Remove(path))
+	if err = errors.Join(err, file.Close()); err == nil {
+		err = s.At("link " + name)
+	}
+	if err == nil {
+		err = os.Link(beside, path)
+	}
+	if err == nil {
+		err = os.Remove(beside)
+	}
+	if err != nil {
+		return err
 	}
 	return s.SyncFolder("the folder of "+name, filepath.Dir(path))
 }

@@ -49,6 +49,8 @@ const (
 	MaxList         = 64      // elements of one list in them, the GPUs aside
 	MaxXids         = 16      // events of the kernel's log in a Hardware
 	MaxStartsWhy    = 200     // bytes of Starts.Why
+	MaxUnshipped    = 16      // entries of a heartbeat's unshipped
+	MaxUnshippedWhy = 200     // bytes of one of them
 	MaxEpoch        = 64      // characters
 	MaxNodeID       = 64      // characters
 )

@@ -92,6 +92,10 @@ type HeartbeatRequest struct {
 
 	Update *Update `json:"update,omitempty"` // nil: this agent cannot update itself
 
+	// Unshipped says of sources that the gateway wants shipped why they are not: the owner forbids it, or they cannot be read. It has at
+	// most MaxUnshipped entries of MaxUnshippedWhy bytes.
+	Unshipped map[string]string `json:"unshipped,omitempty"`
+
 	Hardware json.RawMessage `json:"hardware,omitempty"`
 }
 

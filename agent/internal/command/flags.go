@@ -87,18 +87,26 @@ func (f *Flags) environment() error {
 func (f *Flags) Given(name string) bool { return f.fromLine[name] }
 
 func (f *Flags) help() {
-	fmt.Fprintf(f.Stdout, "%s\n\nUsage: muster-agent %s [FLAGS]\n\n", f.about, f.Name())
+	const usageMargin = 25
+	fmt.Fprintf(f.Stdout, "%s\n\nUsage: muster-agent %s [FLAGS]\n\n", strings.Join(Fold(f.about, columns), "\n"), f.Name())
 	f.VisitAll(func(one *flag.Flag) {
 		value, text := flag.UnquoteUsage(one)
 		dashes := "--"
 		if len(one.Name) == 1 {
 			dashes = "-"
 		}
-		left := strings.TrimSpace(dashes + one.Name + " " + value)
+		left := "  " + strings.TrimSpace(dashes+one.Name+" "+value)
 		if one.DefValue != "" && one.DefValue != "false" && one.DefValue != "0s" {
 			text += " (default " + one.DefValue + ")"
 		}
-		fmt.Fprintf(f.Stdout, "  %-22s %s\n", left, text)
+		if len(left) > usageMargin-2 {
+			fmt.Fprintln(f.Stdout, left)
+			left = ""
+		}
+		for _, line := range Fold(text, columns-usageMargin) {
+			fmt.Fprintf(f.Stdout, "%-*s%s\n", usageMargin, left, line)
+			left = ""
+		}
 	})
 	fmt.Fprintf(f.Stdout, "\nExamples:\n%s", f.examples)
 }

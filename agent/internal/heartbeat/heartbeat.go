@@ -43,6 +43,7 @@ type Config struct {
 	Wake      <-chan struct{}                 // there is news, so a beat is wanted now; nil: never
 	Work      Work                            // what the loop does while nothing else is due; nil: it waits
 	Update    func() *wire.Update             // what the next report says about updates; nil: nothing
+	Unshipped func() map[string]string        // why logs are not shipped, by source; nil: nothing
 	Heard     Heard                           // told of each accepted report; nil: nobody
 	Pace      func() time.Duration            // the longest time from one report to the next; nil, or 0 from it: as usual
 	// How long a version on trial may wait where the gateway asks for that; nil: no longer than its pace.
@@ -290,6 +291,9 @@ func (l *Loop) request() wire.HeartbeatRequest {
 	}
 	if l.Update != nil {
 		r.Update = l.Update()
+	}
+	if l.Unshipped != nil {
+		r.Unshipped = l.Unshipped()
 	}
 	return r
 }

@@ -31,8 +31,7 @@ func (j *joining) install(ctx context.Context) (string, error) {
 	if err := j.manager.SaveSettings(j.settings); err != nil {
 		return "", err
 	}
-	path := j.layout.Version(digest)
-	return fmt.Sprintf("agent %s %s/%s sha256:%.12s... in %s", j.Version, runtime.GOOS, runtime.GOARCH, digest, path), nil
+	return fmt.Sprintf("agent %s %s/%s sha256:%.12s... in %s", j.Version, runtime.GOOS, runtime.GOARCH, digest, j.layout.Base), nil
 }
 
 // replace makes this program the one that is started. An agent at work removes no build meanwhile.
@@ -98,7 +97,7 @@ func (j *joining) stay(ctx context.Context) (string, error) {
 	}
 	line := outcome.Line
 	for _, advice := range outcome.Advice {
-		line += "\n      note: " + advice
+		line += "\nnote: " + advice
 	}
 	return line, nil
 }

@@ -22,13 +22,15 @@ import (
 )
 
 const joinExamples = `  MUSTER_TOKEN=mse_... muster-agent join --gateway https://gateway.example:7443
-  muster-agent join --gateway https://gateway.example --token-file /run/token --name gpu-1 --label tier=sovereign
+  muster-agent join --gateway https://gateway.example --token-file /run/token \
+      --name gpu-1 --label tier=sovereign
   muster-agent join --check --gateway https://gateway.example --token mse_...
 
-It enrols this machine, installs the agent below its state directory, has systemd, OpenRC or cron keep it running, and ends
-when the node is online. Otherwise it says what is wrong and what to do. The same command again changes nothing, or
-finishes what was interrupted. With a newer agent it updates. The settings keep --name, --label and the like. They never
-hold the token.
+It enrols this machine, installs the agent below its state directory, has
+systemd, OpenRC or cron keep it running, and ends when the node is online.
+Otherwise it says what is wrong and what to do. The same command again changes
+nothing, or finishes what was interrupted. With a newer agent it updates. The
+settings keep --name, --label and the like. They never hold the token.
 `
 
 // joining is one run of join.
@@ -93,19 +95,34 @@ func (j *joining) walk(ctx context.Context) error {
 			err = errors.New("interrupted: the same command goes on from here")
 		}
 		if err != nil {
-			fmt.Fprintf(j.Stdout, "[%d/%d] failed: %s\n", i+1, joinSteps, strings.ReplaceAll(err.Error(), "\n", "\n      "))
+			j.say(fmt.Sprintf("[%d/%d] failed: %v", i+1, joinSteps, err))
 			return fmt.Errorf("not joined: step %d of %d failed, as said there; on the gateway, muster help not-joining says what to do",
 				i+1, joinSteps)
 		}
-		fmt.Fprintf(j.Stdout, "[%d/%d] %s\n", i+1, joinSteps, line)
+		j.say(fmt.Sprintf("[%d/%d] %s", i+1, joinSteps, line))
 	}
-	fmt.Fprintf(j.Stdout, "joined. How it is: %s status    To give it back: %s leave\n", j.layout.Program(), j.layout.Program())
+	program := j.layout.Program()
+	fmt.Fprintf(j.Stdout, "joined. How it is:\n  %s status\nTo give it back:\n  %s leave\n", program, program)
 	return nil
 }
 
 // note prints what happens between the lines of two steps.
 func (j *joining) note(format string, args ...any) {
-	fmt.Fprintf(j.Stdout, "      "+format+"\n", args...)
+	j.say("      " + fmt.Sprintf(format, args...))
+}
+
+// say prints a text, on a terminal in lines that it holds. All but the first are indented.
+func (j *joining) say(text string) {
+	const indent = "      "
+	columns := j.live.width()
+	lines := strings.Split(text, "\n")
+	for i, line := range lines {
+		if columns > 0 {
+			line = strings.Join(command.Fold(line, columns-len(indent)), "\n"+indent)
+		}
+		lines[i] = line
+	}
+	fmt.Fprintln(j.Stdout, strings.Join(lines, "\n"+indent))
 }
 
 // prepareJoin reads the flags. For a flag that is not given, what an earlier run was told counts.

@@ -45,3 +45,23 @@ func TestNoTerminal(t *testing.T) {
 		t.Errorf("a buffer is %d wide", got)
 	}
 }
+
+// TestSay: on a terminal the lines of a step are as long as it holds, and elsewhere as they are.
+func TestSay(t *testing.T) {
+	var to bytes.Buffer
+	columns := 0
+	j := &joining{live: &live{to: &to, width: func() int { return columns }}}
+	j.Stdout = j.live
+	const text = "[1/5] failed: the name vm is taken (choose another with --name)\nwith: muster node allow-recovery vm"
+	j.say(text)
+	columns = 46
+	j.say(text)
+	want := strings.ReplaceAll(text, "\n", "\n      ") + `
+[1/5] failed: the name vm is taken
+      (choose another with --name)
+      with: muster node allow-recovery vm
+`
+	if got := to.String(); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}

@@ -22,9 +22,11 @@ import (
 const leaveExamples = `  muster-agent leave
   muster-agent leave --force          also where the gateway cannot be told
 
-The gateway retires the node: its certificate is worth nothing from then on, and its name is free. Then leave removes the
-service, its settings, the agent's state and the agent itself, and what a bootstrap script put on this machine. It names
-what stays of that, such as the trust in a registry. To come back, join with a new token.
+The gateway retires the node: its certificate is worth nothing from then on, and
+its name is free. Then leave removes the service, its settings, the agent's
+state and the agent itself, and what a bootstrap script put on this machine. It
+names what stays of that, such as the trust in a registry. To come back, join
+with a new token.
 `
 
 // Run is the command leave.

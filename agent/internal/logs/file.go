@@ -27,6 +27,7 @@ type follower struct {
 	started bool      // a line was not too old, or all that was there has been read: so a clock that is set back hides nothing
 	at      time.Time // of the last line
 	missed  string    // a sentence about lines that may be missing, to be said first
+	data    []byte    // what is read at once
 }
 
 // opened is one file, and how far it was read.
@@ -122,6 +123,7 @@ func (o *opened) close() {
 // read is the feed.
 func (f *follower) read(ctx context.Context, give func(entry) error) error {
 	defer func() { f.current.close() }()
+	f.data = make([]byte, 32<<10)
 	if f.missed != "" {
 		if err := give(entry{at: f.now(), dropped: 1, text: f.missed}); err != nil {
 			return err
@@ -202,14 +204,13 @@ func (f *follower) is(path string) bool {
 
 // drain reads the current file to its end.
 func (f *follower) drain(ctx context.Context, give func(entry) error) error {
-	data := make([]byte, 32<<10)
 	for {
 		if err := context.Cause(ctx); err != nil {
 			return err
 		}
-		n, err := f.current.file.ReadAt(data, f.current.offset)
-		f.current.note(data[:n])
-		if err := f.current.lines.feed(data[:n], func(l one) error { return f.line(l, give) }); err != nil {
+		n, err := f.current.file.ReadAt(f.data, f.current.offset)
+		f.current.note(f.data[:n])
+		if err := f.current.lines.feed(f.data[:n], func(l one) error { return f.line(l, give) }); err != nil {
 			return err
 		}
 		if errors.Is(err, io.EOF) {

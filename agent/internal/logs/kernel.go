@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -52,6 +53,7 @@ type ring struct {
 
 	next    uint64 // number of the record that comes next; 0: any
 	started bool
+	busy    bool // there was a record since the last pause
 }
 
 const ringPlaceForm = "kmsg:%36s:%d"
@@ -81,8 +83,13 @@ func (k *ring) read(ctx context.Context, give func(entry) error) error {
 				return nil
 			}
 			k.started = true
+			pause := cmp.Or(k.ask.Pace, k.pace)
+			if k.busy { // more may come, and the ring is small
+				pause = k.pace
+			}
+			k.busy = false
 			select {
-			case <-time.After(k.pace):
+			case <-time.After(pause):
 			case <-ctx.Done():
 			}
 		case errors.Is(err, syscall.EINTR), errors.Is(err, syscall.EPIPE), errors.Is(err, syscall.EINVAL):
@@ -90,6 +97,7 @@ func (k *ring) read(ctx context.Context, give func(entry) error) error {
 		case err != nil:
 			return errors.New(kernel.Explain(err))
 		default:
+			k.busy = true
 			err = k.record(raw[:n], give)
 			if err != nil {
 				return err

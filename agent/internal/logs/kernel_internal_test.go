@@ -1,6 +1,7 @@
 package logs
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -8,6 +9,7 @@ import (
 	"sync"
 	"syscall"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"muster/agent/wire"
@@ -133,5 +135,26 @@ esac`})
 	if !errors.As(err, &said) || said.Code != wire.CodeNotFound || !strings.Contains(err.Error(), "CAP_SYSLOG") ||
 		!strings.Contains(err.Error(), "journalctl is not on this node") {
 		t.Error(err)
+	}
+}
+
+// TestKernelPace: who asks for another pace gets a record at that, and what follows it soon: the ring is small.
+func TestKernelPace(t *testing.T) {
+	for _, asked := range []time.Duration{0, 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			p := &played{}
+			h := Host{State: t.TempDir(), seams: seams{device: p.device()}}
+			r := open(t, h, Ask{Source: wire.LogKernel, Follow: true, Pace: asked})
+			for i, want := range []time.Duration{cmp.Or(asked, pace), pace} {
+				synctest.Wait()
+				began := time.Now()
+				p.add(record(6, i+1, 1, "new"))
+				next(t, r)
+				if got := time.Since(began); got != want {
+					t.Errorf("pace %s, record %d: after %s", asked, i, got)
+				}
+			}
+			r.Close()
+		})
 	}
 }

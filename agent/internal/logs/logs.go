@@ -6,6 +6,7 @@
 package logs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -42,10 +43,11 @@ type seams struct {
 
 // Ask says what to read.
 type Ask struct {
-	Source string    // as wire.CheckLogSource allows it
-	Since  time.Time // lines of this time and later; zero: all that there are
-	After  string    // a Position: go on behind it; empty: from Since. Where the log has it no more, the oldest line that is newer comes next
-	Follow bool      // go on with new lines
+	Source string        // as wire.CheckLogSource allows it
+	Since  time.Time     // lines of this time and later; zero: all that there are
+	After  string        // a Position: go on behind it; empty: from Since. Where the log has it no more, the oldest line that is newer comes next
+	Follow bool          // go on with new lines
+	Pace   time.Duration // between two looks for new lines, where nothing tells of them; 0: so short that a person sees them come
 }
 
 // pace is the wait between two looks for new lines, where nothing tells of them.
@@ -58,12 +60,7 @@ func (h Host) now() time.Time {
 	return time.Now()
 }
 
-func (h Host) pace() time.Duration {
-	if h.seams.pace > 0 {
-		return h.seams.pace
-	}
-	return pace
-}
+func (h Host) pace() time.Duration { return cmp.Or(h.seams.pace, pace) }
 
 func (h Host) device() device {
 	if h.seams.device.open != nil {
@@ -145,7 +142,7 @@ func (h Host) secrets() ([]string, error) {
 }
 
 func (h Host) openAgent(ask Ask) (feed, error) {
-	f := follower{path: service.Layout{Base: h.State}.Log(), ask: ask, now: h.now, pace: h.pace()}
+	f := follower{path: service.Layout{Base: h.State}.Log(), ask: ask, now: h.now, pace: cmp.Or(ask.Pace, h.pace())}
 	if err := f.begin(); err != nil {
 		return nil, err
 	}

@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unicode/utf8"
 
@@ -354,4 +355,27 @@ func FuzzLine(f *testing.F) {
 			t.Errorf("%q", l.Message)
 		}
 	})
+}
+
+// TestPace: who watches gets a new line soon, and who asks for another pace gets it at that.
+func TestPace(t *testing.T) {
+	for _, asked := range []time.Duration{0, 2 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			h := Host{State: t.TempDir()}
+			put(t, h.log(), line(1, "one"))
+			r := open(t, h, Ask{Source: wire.LogAgent, Follow: true, Pace: asked})
+			next(t, r)
+			synctest.Wait()
+			began := time.Now()
+			add(t, h.log(), line(2, "two"))
+			want := asked
+			if want == 0 {
+				want = pace
+			}
+			if got := next(t, r).Message; got != "two" || time.Since(began) != want {
+				t.Errorf("pace %s: %s came after %s", asked, got, time.Since(began))
+			}
+			r.Close()
+		})
+	}
 }

@@ -90,11 +90,13 @@ func machineUnit(t *testing.T, h Host) {
 
 // machineLarge reads lines whose fields are larger than what is kept of them. The journal has them in an order that changes.
 func machineLarge(t *testing.T, h Host) {
-	const shout = `for i in 1 2 3 4; do { printf 'MESSAGE='; head -c 2000000 /dev/zero | tr '\0' y; echo; } | logger --journald
-{ printf 'MESSAGE=zzz\nPAYLOAD='; head -c 2000000 /dev/zero | tr '\0' y; echo; } | logger --journald; done`
-	machineRun(t, "systemd-run", "--quiet", "--wait", "--collect", "--unit=shouter", "sh", "-c", shout)
-	lines, err := all(t, h, Ask{Source: "unit:shouter"})
-	lines = slices.DeleteFunc(lines, func(l wire.LogLine) bool { return l.Fields["identifier"] == "systemd" })
+	const shout = `for i in 1 2 3 4; do
+{ printf 'SYSLOG_IDENTIFIER=shout\nMESSAGE='; head -c 2000000 /dev/zero | tr '\0' y; echo; } | logger --journald
+{ printf 'SYSLOG_IDENTIFIER=shout\nMESSAGE=zzz\nPAYLOAD='; head -c 2000000 /dev/zero | tr '\0' y; echo; } | logger --journald
+done; journalctl --sync`
+	machineRun(t, "sh", "-c", shout)
+	lines, err := all(t, h, Ask{Source: wire.LogBoot})
+	lines = slices.DeleteFunc(lines, func(l wire.LogLine) bool { return l.Fields["identifier"] != "shout" })
 	if err != nil || len(lines) != 8 {
 		t.Errorf("%d large lines of 8, %v", len(lines), err)
 	}

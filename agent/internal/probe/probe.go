@@ -12,7 +12,7 @@ import (
 const probeExamples = `  muster-agent probe
   muster-agent probe -o table
   muster-agent probe --nvidia-smi /opt/bin/nvidia-smi
-  muster-agent probe --capture > capture.txt     for a bug report: identifiers are masked
+  muster-agent probe --capture > capture.txt   for a bug report; ids are masked
 `
 
 // Run is the command probe.

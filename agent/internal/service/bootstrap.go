@@ -70,7 +70,7 @@ func (m Manager) RemoveBootstrapFolder() { os.Remove(m.path(musterFolder)) }
 
 // leftovers are the files that a bootstrap script left in the state directory. One that was interrupted leaves more of them.
 func (m Manager) leftovers() (paths []string) {
-	for _, pattern := range []string{".bootstrap.*", ".runtime-begun", staysFile} {
+	for _, pattern := range []string{".bootstrap.*", ".bootstrap-agent", ".runtime-begun", staysFile} {
 		more, _ := filepath.Glob(filepath.Join(m.Base, pattern))
 		paths = append(paths, more...)
 	}

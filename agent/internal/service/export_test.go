@@ -40,3 +40,17 @@ type Budget struct{ Restart, Start, Stop, Watchdog, Guard, Grace, Pause time.Dur
 func TheBudget() Budget {
 	return Budget{unitRestart, unitStart, unitStop, unitWatchdog, guardTime + guardLook, guardGrace, firstPause}
 }
+
+// Name is the name of the socket.
+func (w *Watch) Name() string { return w.name }
+
+// Hangs is hangs.
+func (w *Watch) Hangs(ctx context.Context, patience time.Duration) bool {
+	return w.hangs(ctx, patience)
+}
+
+// Hear is hear.
+func (w *Watch) Hear() (time.Duration, error) { return w.hear() }
+
+// Allows is allows, as the unit has it.
+func Allows(text string) time.Duration { return (&Watch{Patience: Patience{}.orUnits()}).allows(text) }

@@ -9,7 +9,10 @@ import (
 	"time"
 )
 
-// Notifier tells systemd how the agent is (sd_notify(3)). Without a socket it does nothing. Its methods are safe for concurrent
+// notifySocket is the variable that names the socket.
+const notifySocket = "NOTIFY_SOCKET"
+
+// Notifier tells systemd, or what stands in for it, how the agent is (sd_notify(3)). Without a socket it does nothing. Its methods are safe for concurrent
 // use.
 type Notifier struct {
 	socket string
@@ -22,8 +25,8 @@ type Notifier struct {
 // NewNotifier reads NOTIFY_SOCKET. It removes this variable and those of the watchdog from the environment, so that no child
 // inherits them.
 func NewNotifier(getenv func(string) string) *Notifier {
-	n := &Notifier{socket: getenv("NOTIFY_SOCKET")}
-	for _, name := range []string{"NOTIFY_SOCKET", "WATCHDOG_USEC", "WATCHDOG_PID"} {
+	n := &Notifier{socket: getenv(notifySocket)}
+	for _, name := range []string{notifySocket, "WATCHDOG_USEC", "WATCHDOG_PID"} {
 		if value := getenv(name); value != "" {
 			n.taken = append(n.taken, name+"="+value)
 		}
@@ -35,7 +38,7 @@ func NewNotifier(getenv func(string) string) *Notifier {
 // Environ is this process's environment as it was before NewNotifier, for a process that takes its place.
 func (n *Notifier) Environ() []string { return append(os.Environ(), n.taken...) }
 
-// Told reports whether systemd is told anything.
+// Told reports whether anybody is told anything.
 func (n *Notifier) Told() bool { return n.socket != "" }
 
 // Progress feeds the watchdog and says how the agent is. The first call also says that the agent has started.

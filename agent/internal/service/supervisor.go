@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -21,10 +22,9 @@ import (
 const (
 	firstPause  = time.Second
 	longPause   = time.Minute
-	steady      = time.Minute      // after a run of this length the next pause is short again
-	stopTime    = 15 * time.Second // for the agent to end when it was told to
-	adoptPause  = 2 * time.Second  // between two looks at an agent that this supervisor did not start
-	maxLastWord = 4 << 10          // bytes of what an agent said before it ended
+	steady      = time.Minute     // after a run of this length the next pause is short again
+	adoptPause  = 2 * time.Second // between two looks at an agent that this supervisor did not start
+	maxLastWord = 4 << 10         // bytes of what an agent said before it ended
 )
 
 // lastWords is a file in the state directory. It holds what the agent has written to its standard error since its last start, such
@@ -42,7 +42,10 @@ type Keeper struct {
 	// good build does that.
 	Settle func(ctx context.Context)
 	// Ready is called once, when this process has become the supervisor; nil: nobody is told.
-	Ready func()
+	Ready    func()
+	Patience Patience // with an agent that hangs; empty: as the unit has it
+
+	watch *Watch // nil: Agent was given
 }
 
 // Run starts the agent, and starts it again whenever it ends, until ctx is done. Then it ends the agent too. The error is a
@@ -58,6 +61,10 @@ func (k Keeper) Run(ctx context.Context) error {
 		k.Logger = slog.New(slog.DiscardHandler)
 	}
 	if k.Agent == nil {
+		if k.watch, err = NewWatch(k.Base, k.Patience); err != nil {
+			k.Logger.Warn("an agent that hangs would not be noticed: its signs of life cannot be heard", "error", err)
+		}
+		defer k.watch.Close()
 		k.Agent = k.agent
 	}
 	if k.Settle == nil {
@@ -100,6 +107,13 @@ func (k Keeper) Run(ctx context.Context) error {
 
 // adopt waits while an agent runs that this supervisor did not start. It reports false where ctx was done before that ended.
 func (k Keeper) adopt(ctx context.Context) bool {
+	watched, stop := context.WithCancel(ctx)
+	var listening sync.WaitGroup
+	defer listening.Wait()
+	defer stop()
+	if k.watch != nil && identity.Running(k.Base) {
+		listening.Go(func() { k.watch.endHung(watched, k.Logger) })
+	}
 	for said := false; identity.Running(k.Base); said = true {
 		if !said {
 			k.Logger.Info("an agent runs here already: waiting for its end")
@@ -168,14 +182,12 @@ func (k Keeper) agent(ctx context.Context) error {
 		return err
 	}
 	defer said.Close()
-	command := exec.CommandContext(ctx, Layout{Base: k.Base}.Program(), "run")
-	command.Env = environ
-	command.Stderr = said
-	command.Dir = "/"
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
-	command.WaitDelay = stopTime
-	err = command.Run()
+	err = k.watch.Run(ctx, nil, func(command *exec.Cmd) {
+		command.Env = environ
+		command.Stderr = said
+		command.Dir = "/"
+		command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	})
 	if word := k.lastWord(said); word != "" && err != nil {
 		return fmt.Errorf("%w: %s", err, word)
 	}
@@ -202,7 +214,7 @@ func endProcess(ctx context.Context, pid int, gone func() bool) error {
 		if err := syscall.Kill(pid, signal); err != nil && !errors.Is(err, syscall.ESRCH) {
 			return fmt.Errorf("end process %d: %w: run it as its user, or as root (sudo)", pid, err)
 		}
-		for deadline := time.Now().Add(stopTime + 5*time.Second); time.Now().Before(deadline); {
+		for deadline := time.Now().Add(unitStop + 5*time.Second); time.Now().Before(deadline); {
 			if gone() {
 				return nil
 			}

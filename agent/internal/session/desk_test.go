@@ -291,13 +291,20 @@ func (o *operator) refused() wire.SessionRefused {
 // gone waits until a process is there no more.
 func gone(t *testing.T, pid string) {
 	t.Helper()
-	for began := time.Now(); ; time.Sleep(20 * time.Millisecond) {
-		text, err := os.ReadFile("/proc/" + strings.TrimSpace(pid) + "/stat")
-		if err != nil || strings.Contains(string(text), ") Z ") {
-			return
-		}
+	await(t, "process "+pid+" lives", func() bool { return dead(strings.TrimSpace(pid)) })
+}
+
+func dead(pid string) bool {
+	text, err := os.ReadFile("/proc/" + pid + "/stat")
+	return err != nil || strings.Contains(string(text), ") Z ")
+}
+
+// await waits until something is so. otherwise says what it is where it does not become so.
+func await(t *testing.T, otherwise string, so func() bool) {
+	t.Helper()
+	for began := time.Now(); !so(); time.Sleep(20 * time.Millisecond) {
 		if time.Since(began) > time.Minute {
-			t.Fatalf("process %s lives", pid)
+			t.Fatal(otherwise)
 		}
 	}
 }

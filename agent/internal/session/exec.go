@@ -33,7 +33,7 @@ func (o *opening) exec(ctx context.Context, main *pipe.End, params *wire.ExecPar
 		return pipe.Exit{}, fmt.Errorf("make the pipes of a program: %w", err)
 	}
 	defer streams.close()
-	program, err := start(cmd, true)
+	program, err := o.start(cmd, true)
 	streams.lent()
 	if err != nil {
 		return *notStarted(params.Command[0], err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name, Directory: folder})

@@ -2,7 +2,6 @@ package session_test
 
 import (
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -160,40 +159,4 @@ func TestStop(t *testing.T) {
 		t.Errorf("%+v, %q", exit, o.notice)
 	}
 	gone(t, pids[0])
-}
-
-// TestKilledAgent: what a session runs ends with an agent that is killed. The agent is this test in another process.
-func TestKilledAgent(t *testing.T) {
-	if os.Getenv("SESSION_TEST_AGENT") != "" {
-		d := newDesk(t)
-		for _, kind := range []string{wire.SessionShell, wire.SessionExec} {
-			o := d.open(kind, `{"command":["sh","-c","echo $$ ok; exec sleep 600"]}`)
-			o.ready()
-			os.Stdout.WriteString("pid " + strings.Fields(o.until("ok"))[0] + "\n")
-		}
-		select {}
-	}
-	agent := exec.Command(os.Args[0], "-test.run=^TestKilledAgent$")
-	agent.Env = append(os.Environ(), "SESSION_TEST_AGENT=1")
-	out, err := agent.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := agent.Start(); err != nil {
-		t.Fatal(err)
-	}
-	var said []byte
-	buffer := make([]byte, 1024)
-	for strings.Count(string(said), "pid ") < 2 || !strings.HasSuffix(string(said), "\n") {
-		n, err := out.Read(buffer)
-		said = append(said, buffer[:n]...)
-		if err != nil {
-			t.Fatalf("%s: %v", said, err)
-		}
-	}
-	_ = agent.Process.Kill()
-	_ = agent.Wait()
-	for _, line := range strings.Split(strings.TrimSpace(string(said)), "\n") {
-		gone(t, strings.TrimPrefix(line, "pid "))
-	}
 }

@@ -1,7 +1,7 @@
 // Package session opens sessions on the node: terminals, programs, connections, files and logs, for an operator who cannot reach the node.
 //
 // A session begins with a signed document, as a task does. Its bytes go over the connection that the node itself opens (package pipe). A
-// session lives in this process alone: it ends with the agent, and nothing of it is on the disk.
+// session lives in this process alone and ends with it. What is on the disk says which programs run, for the agent after this one.
 package session
 
 import (
@@ -41,6 +41,7 @@ var (
 // Config is what a Host works with.
 type Config struct {
 	Client   *transport.Client
+	State    string   // the agent's folder on the disk; empty: there is none
 	Policies []string // files, the first that is there counts
 	Accounts *account.Accounts
 	// Logs serves a session.logs. It writes a frame that says that the session has begun. The error is why it does not begin.
@@ -52,6 +53,7 @@ type Config struct {
 type Host struct {
 	Config
 	began   time.Time // of this process
+	left    []string  // sessions whose programs an agent before this one may have left behind
 	life    context.Context
 	end     context.CancelCauseFunc
 	pace    pace
@@ -73,11 +75,15 @@ func New(c Config) *Host {
 	}
 	h := &Host{Config: c, began: time.Now(), seen: map[string]time.Time{}, open: map[string]context.CancelCauseFunc{}}
 	h.life, h.end = context.WithCancelCause(context.Background())
+	h.left = h.recorded()
 	return h
 }
 
-// Run ends all sessions when ctx is done, and waits for them for a while.
+// Run ends what an earlier agent has left behind. It ends all sessions when ctx is done, and waits for them for a while.
 func (h *Host) Run(ctx context.Context) error {
+	for _, id := range h.left {
+		h.running.Go(func() { h.endLeft(id) })
+	}
 	<-ctx.Done()
 	h.mu.Lock()
 	h.shut = errStops

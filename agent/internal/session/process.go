@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"iter"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,14 +31,16 @@ const (
 // process is the program of a session, which leads a session of processes of its own. It is not collected before the end, so that no
 // other process gets its number.
 type process struct {
-	cmd   *exec.Cmd
-	ended chan struct{} // closed when it has ended
+	cmd    *exec.Cmd
+	ended  chan struct{} // closed when it has ended
+	forget func()        // takes its record from the disk
 }
 
 // start starts a program. Where the agent is killed, the program is, too, if alone says so. The kernel binds that to the thread that has
-// started it, so that thread waits for the end.
-func start(cmd *exec.Cmd, alone bool) (*process, error) {
+// started it, so that thread waits for the end. What the program has started is left to the next agent: see record.
+func (o *opening) start(cmd *exec.Cmd, alone bool) (*process, error) {
 	p := &process{cmd: cmd, ended: make(chan struct{})}
+	cmd.Env = append(cmd.Env, mark(o.id))
 	if alone {
 		cmd.SysProcAttr.Pdeathsig = syscall.SIGKILL
 	}
@@ -52,7 +55,11 @@ func start(cmd *exec.Cmd, alone bool) (*process, error) {
 			close(p.ended)
 		}
 	}()
-	return p, <-started
+	err := <-started
+	if err == nil {
+		p.forget = o.note(o.id, cmd.Process.Pid)
+	}
+	return p, err
 }
 
 // signal sends a signal to the group of the program, while it runs.
@@ -67,15 +74,19 @@ func (p *process) signalGroup(group int, s syscall.Signal) {
 	}
 }
 
-// hangUp asks all processes of the session to end, and kills those that do not. Where the agent stops they have less time.
-func (p *process) hangUp(stops <-chan struct{}) {
-	p.each(syscall.SIGHUP)
-	p.each(syscall.SIGCONT) // one that is stopped would not hear the other
+// each sends a signal to all living processes of the session, and gives their number. A process that makes a session of its own, as a
+// daemon does, belongs to it no more.
+func (p *process) each(s syscall.Signal) int { return signalSession(p.cmd.Process.Pid, s) }
+
+// hangUp asks all processes that each reaches to end, and kills those that do not. Where the agent stops they have less time.
+func hangUp(each func(syscall.Signal) int, stops <-chan struct{}) {
+	each(syscall.SIGHUP)
+	each(syscall.SIGCONT) // one that is stopped would not hear the other
 	timer := time.NewTimer(hangUpTime)
 	defer timer.Stop()
 	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
-	for waiting := true; waiting && p.each(0) > 0; {
+	for waiting := true; waiting && each(0) > 0; {
 		select {
 		case <-tick.C:
 		case <-stops:
@@ -86,28 +97,18 @@ func (p *process) hangUp(stops <-chan struct{}) {
 		}
 	}
 	for range 100 { // a process that is killed may have started another one
-		if p.each(syscall.SIGKILL) == 0 {
+		if each(syscall.SIGKILL) == 0 {
 			break
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	<-p.ended
 }
 
-// each sends a signal to all living processes of the session, and gives their number. A process that makes a session of its own, as a
-// daemon does, belongs to it no more. Each is looked at again once it is held: its number may have passed on to another process.
-func (p *process) each(s syscall.Signal) int {
-	leader := p.cmd.Process.Pid
-	names, err := os.ReadDir("/proc")
-	if err != nil {
-		return 0
-	}
+// signalSession sends a signal to all living processes of the session with this leader, and gives their number. Each is looked at again
+// once it is held: its number may have passed on to another process.
+func signalSession(leader int, s syscall.Signal) int {
 	found := 0
-	for _, name := range names {
-		pid, err := strconv.Atoi(name.Name())
-		if err != nil || !inSession(pid, leader) {
-			continue
-		}
+	for pid := range members(leader) {
 		held, err := os.FindProcess(pid)
 		if err != nil {
 			continue
@@ -119,6 +120,19 @@ func (p *process) each(s syscall.Signal) int {
 		_ = held.Release()
 	}
 	return found
+}
+
+// members are the living processes of the session with this leader.
+func members(leader int) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		names, _ := os.ReadDir("/proc")
+		for _, name := range names {
+			pid, err := strconv.Atoi(name.Name())
+			if err == nil && inSession(pid, leader) && !yield(pid) {
+				return
+			}
+		}
+	}
 }
 
 // inSession reads /proc/PID/stat: after the name in parentheses come the state, the parent, the group and the session.
@@ -134,6 +148,7 @@ func inSession(pid, leader int) bool {
 // collect takes the exit status, once the program has ended.
 func (p *process) collect() pipe.Exit {
 	<-p.ended
+	p.forget()
 	err := p.cmd.Wait()
 	status, ok := p.cmd.ProcessState.Sys().(syscall.WaitStatus)
 	switch {
@@ -241,6 +256,7 @@ func (p *process) watch(ctx context.Context, stops <-chan struct{}) {
 	select {
 	case <-p.ended:
 	case <-ctx.Done():
-		p.hangUp(stops)
+		hangUp(p.each, stops)
+		<-p.ended
 	}
 }

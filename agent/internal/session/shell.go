@@ -44,7 +44,7 @@ func (o *opening) shell(ctx context.Context, main *pipe.End, params *wire.ShellP
 	cmd.Stdin = slave
 	cmd.Stdout = slave
 	cmd.Stderr = slave
-	program, err := start(cmd, false)
+	program, err := o.start(cmd, false)
 	slave.Close()
 	if err != nil {
 		return *notStarted(cmd.Path, err), pipe.WriteJSON(main, pipe.FrameReady, pipe.Ready{User: who.name, Directory: cmd.Dir})

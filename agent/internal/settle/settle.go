@@ -30,9 +30,11 @@ const (
 
 const settleExamples = `  muster-agent settle --state /var/lib/muster-agent
 
-The unit of the agent runs it, from the last good version, before every start. Where the version that is started is on trial
-and has failed (it ended too often, it could not be started, its time is over), settle makes the good version the current one
-again. Where nothing is on trial, it does nothing. It always succeeds, so that it never stops a start.
+The unit of the agent runs it, from the last good version, before every start.
+Where the version that is started is on trial and has failed (it ended too
+often, it could not be started, its time is over), settle makes the good version
+the current one again. Where nothing is on trial, it does nothing. It always
+succeeds, so that it never stops a start.
 `
 
 // judge decides what is started next on one state directory.
@@ -43,7 +45,8 @@ type judge struct {
 	log  *slog.Logger
 	file *logfile.File // of the log; nil: none
 
-	journal string // the program
+	journal  string           // the program
+	patience service.Patience // with an agent that hangs; empty: as the unit has it
 }
 
 // Run is the command settle.

@@ -31,6 +31,7 @@ type record struct {
 type places struct {
 	want *wire.LogShipping
 
+	news  chan struct{} // there is something to save
 	mu    sync.Mutex
 	at    map[string]Place
 	dirty bool
@@ -48,7 +49,7 @@ func (s *Shipper) load() *record {
 
 // places gives where each wanted source goes on. A new one begins now.
 func (s *Shipper) places(want *wire.LogShipping) *places {
-	p := &places{want: want, at: map[string]Place{}, dirty: true}
+	p := &places{want: want, news: make(chan struct{}, 1), at: map[string]Place{}, dirty: true}
 	before := s.load()
 	now := time.Now().UTC()
 	for _, source := range want.Sources {
@@ -73,7 +74,16 @@ func (p *places) note(source string, at Place) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.at[source] = at
+	p.changed()
+}
+
+// changed wakes who saves. The lock is held.
+func (p *places) changed() {
 	p.dirty = true
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
 }
 
 // save writes the places until ctx ends, where they have changed.
@@ -81,6 +91,10 @@ func (s *Shipper) save(ctx context.Context, p *places, box *spool.Spool) {
 	for ctx.Err() == nil {
 		s.store(p, box)
 		sleep(ctx, saving)
+		select {
+		case <-ctx.Done():
+		case <-p.news:
+		}
 	}
 }
 
@@ -100,7 +114,7 @@ func (s *Shipper) store(p *places, box *spool.Spool) {
 	}
 	if err != nil {
 		p.mu.Lock()
-		p.dirty = true // a full disk may have room later
+		p.changed() // a full disk may have room later
 		p.mu.Unlock()
 	}
 }

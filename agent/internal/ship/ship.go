@@ -27,6 +27,7 @@ const (
 	saving  = time.Second      // between two records of how far the sources were read
 	leastNo = 10 * time.Second // before a source that failed is followed again
 	mostNo  = 5 * time.Minute
+	asking  = time.Minute // between two looks at what the owner allows, while a source is followed
 )
 
 // Config says what a Shipper works with.
@@ -36,6 +37,8 @@ type Config struct {
 
 	// Call posts in to the gateway and reads its proven answer into out.
 	Call func(ctx context.Context, path string, in, out any) error
+	// May asks what the node's owner allows: the error says why nothing is shipped; nil: all may be.
+	May func() error
 	// Follow hands the lines of a source to take, oldest first, with their secrets masked, until ctx ends: those behind a position that take
 	// was given before, or where that is empty or gone, those from a time on. An error from take ends it.
 	Follow func(ctx context.Context, source string, from Place, take func(line wire.LogLine, position string) error) error
@@ -49,7 +52,8 @@ type Shipper struct {
 
 	mu    sync.Mutex
 	want  *wire.LogShipping
-	since time.Time // when the gateway began to ask for nothing
+	since time.Time         // when the gateway began to ask for nothing
+	held  map[string]string // why a source is not followed
 }
 
 // New makes a Shipper. It does nothing before Run.
@@ -57,7 +61,7 @@ func New(c Config) *Shipper {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Shipper{Config: c, news: make(chan struct{}, 1)}
+	return &Shipper{Config: c, news: make(chan struct{}, 1), held: map[string]string{}}
 }
 
 // Heard takes what a proven answer to a heartbeat asks for. It returns at once.
@@ -160,6 +164,7 @@ func (s *Shipper) ship(ctx context.Context, want *wire.LogShipping) {
 	}
 	cancel()
 	all.Wait()
+	s.release()
 	if err := box.Close(); err != nil {
 		s.Logger.Warn("the last log lines are read again, because they may not be on the disk", "error", err)
 		return

@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -135,6 +137,7 @@ type node struct {
 	folder string
 	log    *source
 	gw     *gateway
+	owner  atomic.Pointer[error] // why the owner of the node forbids to ship; nil: all may be shipped
 	stop   func()
 }
 
@@ -145,7 +148,7 @@ func newNode(t *testing.T) *node {
 }
 
 func (n *node) start(t *testing.T) {
-	n.Shipper = ship.New(ship.Config{Node: "n-1", Folder: n.folder, Call: n.gw.call,
+	n.Shipper = ship.New(ship.Config{Node: "n-1", Folder: n.folder, Call: n.gw.call, May: n.may,
 		Follow: func(ctx context.Context, name string, from ship.Place, take func(wire.LogLine, string) error) error {
 			if name != wire.LogAgent {
 				return errors.New("no such source")
@@ -159,6 +162,13 @@ func (n *node) start(t *testing.T) {
 	n.stop = func() { cancel(); <-ended }
 	t.Cleanup(func() { n.stop() })
 	synctest.Wait()
+}
+
+func (n *node) may() error {
+	if why := n.owner.Load(); why != nil {
+		return *why
+	}
+	return nil
 }
 
 func want() *wire.LogShipping {
@@ -351,13 +361,57 @@ func TestMissingSource(t *testing.T) {
 		n.log.mu.Unlock()
 		n.Heard(&wire.LogShipping{Sources: []string{wire.LogAgent, wire.LogKernel}})
 		pass(time.Minute)
+		unshipped := map[string]string{wire.LogAgent: "there is no such log", wire.LogKernel: "no such source"}
+		if got := n.Unshipped(); !maps.Equal(got, unshipped) {
+			t.Errorf("%q", got)
+		}
 		n.log.mu.Lock()
 		n.log.missing = false
 		n.log.mu.Unlock()
 		n.log.write("it is there now")
 		pass(10 * time.Minute)
-		if got := n.gw.texts(); len(got) != 1 {
-			t.Errorf("%q", got)
+		delete(unshipped, wire.LogAgent)
+		if got := n.gw.texts(); len(got) != 1 || !maps.Equal(n.Unshipped(), unshipped) {
+			t.Errorf("%q, %q", got, n.Unshipped())
+		}
+		n.Heard(nil)
+		pass(time.Second)
+		if got := n.Unshipped(); got != nil {
+			t.Errorf("nothing is wanted: %q", got)
+		}
+		n.stop()
+	})
+}
+
+// TestOwner: what the owner of the node forbids is not shipped, from soon after it is forbidden until soon after it is allowed again,
+// however long that took. The node says so meanwhile.
+func TestOwner(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNode(t)
+		n.Heard(&wire.LogShipping{Sources: []string{wire.LogAgent}})
+		pass(time.Second)
+		why := errors.New("the policy of this node forbids session.logs")
+		n.owner.Store(&why)
+		pass(time.Minute)
+		if n.log.readers != 0 || n.Unshipped()[wire.LogAgent] != why.Error() {
+			t.Errorf("%d readers, %q", n.log.readers, n.Unshipped())
+		}
+		pass(time.Hour)
+		n.log.write("meanwhile")
+		n.stop()
+		n.start(t)
+		pass(time.Hour)
+		if got := n.gw.texts(); len(got) != 0 || n.Unshipped()[wire.LogAgent] != why.Error() {
+			t.Errorf("%q, %q", got, n.Unshipped())
+		}
+		n.owner.Store(nil)
+		pass(10 * time.Second)
+		if n.log.readers != 1 {
+			t.Error("the log is not followed again")
+		}
+		pass(10 * time.Second)
+		if got := n.gw.texts(); len(got) != 1 || n.Unshipped() != nil {
+			t.Errorf("%q, %q", got, n.Unshipped())
 		}
 		n.stop()
 	})

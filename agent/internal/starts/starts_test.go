@@ -107,6 +107,8 @@ func TestLastWords(t *testing.T) {
 			"panic: no such device"},
 		{"a panic with a secret", map[string]string{starts.CrashFile: "panic: token " + token + " is bad\n"},
 			"panic: token mse_abcdefgh_*** is bad"},
+		{"an end for a hang", map[string]string{starts.CrashFile: "SIGABRT: abort\nPC=0x1 m=0 sigcode=0\n", "status.json": supervisor},
+			"it hung: it gave no sign of life, and was ended"},
 		{"its supervisor", map[string]string{"status.json": supervisor, "agent.log": "a\nb\n"}, "signal: killed"},
 		{"a status of another kind", map[string]string{"status.json": `{"phase":"online"}`}, "it was killed, or the machine stopped"},
 		{"its log", map[string]string{"agent.log": "first\nlevel=INFO msg=last token=" + token + "\n"},

@@ -22,6 +22,12 @@ const (
 	maxWords = 300     // bytes of what is kept of them
 )
 
+// aborted is what the runtime writes where systemd, or the agent's supervisor, has ended a run that gave no sign of life. hung says so.
+const (
+	aborted = "SIGABRT: abort"
+	hung    = "it hung: it gave no sign of life, and was ended"
+)
+
 // killed is all that can be said where a run left no word.
 const killed = "it was killed, or the machine stopped"
 
@@ -38,7 +44,11 @@ func (s *Starts) Catch() error {
 
 // lastWords says how a run ended that could not say it itself: by its panic, by what its supervisor saw, or by the end of its log.
 func (s *Starts) lastWords(log string) string {
-	if line, _, _ := strings.Cut(strings.TrimSpace(string(part(s.path(CrashFile), maxCrash, false))), "\n"); line != "" {
+	switch line, _, _ := strings.Cut(strings.TrimSpace(string(part(s.path(CrashFile), maxCrash, false))), "\n"); line {
+	case "":
+	case aborted:
+		return hung
+	default:
 		return s.plain(line)
 	}
 	if status, err := identity.ReadStatus(s.base); err == nil && status.Phase == identity.PhaseCrashing {

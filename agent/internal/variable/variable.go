@@ -17,6 +17,7 @@ const (
 	TokenFile  = Prefix + "TOKEN_FILE"
 	Supervised = Prefix + "SUPERVISED" // set by the supervisor: standard error is a file that nothing bounds, so do not log there
 	Kept       = Prefix + "KEPT"       // set by who starts the agent again when it ends
+	Session    = Prefix + "SESSION"    // set for the programs of a session: its id
 )
 
 // Of is the variable that stands in for a flag.

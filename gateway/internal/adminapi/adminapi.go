@@ -25,6 +25,7 @@ import (
 	"muster/gateway/internal/login"
 	"muster/gateway/internal/logs"
 	"muster/gateway/internal/overview"
+	"muster/gateway/internal/packed"
 	"muster/gateway/internal/recording"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
@@ -95,8 +96,13 @@ func (a *API) Routes() *Handler {
 		s.Logger = slog.Default()
 	}
 	mux := http.NewServeMux()
+	packer := packed.New()
 	for _, route := range Table() {
-		mux.Handle(route.Pattern(), s.guarded(route))
+		handler := s.guarded(route)
+		if route.Packed() {
+			handler = packer.Handler(handler)
+		}
+		mux.Handle(route.Pattern(), handler)
 	}
 	return &Handler{Handler: s.Info.Strict(mux), mux: mux}
 }

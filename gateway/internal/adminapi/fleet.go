@@ -14,7 +14,7 @@ import (
 
 // showFleet sends nodes at a glance, out of memory. Their totals are those of all that the query picks, on whatever page.
 func (s *server) showFleet(c *call) (any, error) {
-	p, err := c.query("selector", "tenant", "status", "state", "idle", "unwell", "all", "sort", "limit", "cursor")
+	p, err := c.query("selector", "tenant", "status", "state", "idle", "unwell", "all", "sort", "limit", "cursor", "brief")
 	if err != nil {
 		return nil, err
 	}
@@ -29,6 +29,10 @@ func (s *server) showFleet(c *call) (any, error) {
 	if !p.has("limit") {
 		limit = usualPage
 	}
+	brief, err := p.flag("brief")
+	if err != nil {
+		return nil, err
+	}
 	after, err := page.Read(p.text("cursor"), q.Sort)
 	if err != nil {
 		return nil, err
@@ -40,7 +44,7 @@ func (s *server) showFleet(c *call) (any, error) {
 	view := client.FleetView{At: s.now(), Totals: totals}
 	nodes, next := page.Cut(rows, after, int(limit), q.Sort)
 	view.Next = next
-	page.Send(c.w, view, nodes)
+	page.Send(c.w, view, nodes, brief)
 	return streamed{}, nil
 }
 

@@ -7,10 +7,12 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/glance"
 	"muster/gateway/internal/overview"
@@ -157,5 +159,43 @@ func TestClientFleet(t *testing.T) {
 	}
 	if _, err := c.WholeFleet(t.Context(), client.FleetFilter{Selector: "="}); err == nil {
 		t.Error("a bad selector was taken")
+	}
+}
+
+// TestBriefFleet: the same nodes with what the page of the fleet shows, the values of each GPU in a list.
+func TestBriefFleet(t *testing.T) {
+	h := newHouse(t)
+	h.node("a", "platform", strings.Replace(oneGPU, `"memory_used_mib":null`, `"memory_used_mib":500`, 1))
+	h.node("b", "platform", "")
+	h.api.Overview.Load(t.Context())
+	_, body := h.ask("GET", "fleet?brief=true", "", "")
+	view := decode[struct {
+		Nodes []glance.Brief
+		Next  string
+	}](t, body)
+	if len(view.Nodes) != 2 || view.Nodes[0].Name != "a" || *view.Nodes[0].Values[0][1] != 500 || view.Nodes[0].Values[0][0] != nil ||
+		*view.Nodes[0].GPUs[0].MemoryMiB != 81559 || view.Nodes[1].GPUs != nil || view.Nodes[1].Values != nil {
+		t.Errorf("got %s", body)
+	}
+	if !strings.Contains(string(body), `"gpus":null`) || !strings.Contains(string(body), `"values":null`) || strings.Contains(string(body), "uuid") {
+		t.Errorf("got %s", body)
+	}
+	if status, body := h.ask("GET", "fleet?brief=perhaps", "", ""); status != 400 || refusalCode(body) != wire.CodeBadRequest {
+		t.Errorf("got %d %s", status, body)
+	}
+}
+
+// TestPackedRoutes: only these answers are compressed. One that may hold a secret beside a text of somebody else must not be.
+func TestPackedRoutes(t *testing.T) {
+	var got []string
+	for _, route := range adminapi.Table() {
+		if route.Packed() {
+			got = append(got, route.Pattern())
+		}
+	}
+	const p = "GET " + wire.PrefixAdmin
+	want := []string{p + "nodes", p + "nodes/{node}", p + "nodes/{node}/series", p + "fleet", p + "fleet/costs", p + "findings", p + "alerts"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q", got)
 	}
 }

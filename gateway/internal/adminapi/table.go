@@ -32,6 +32,16 @@ type Body struct {
 // Pattern is the route's pattern for http.ServeMux.
 func (r Route) Pattern() string { return r.Method + " " + wire.PrefixAdmin + r.Path }
 
+// Packed is true for lists that are long, and hold no secret: only those are sent compressed. A stream goes on for hours, and would hold
+// memory for as long.
+func (r Route) Packed() bool {
+	switch r.Path {
+	case "nodes", "nodes/{node}", "nodes/{node}/series", "fleet", "fleet/costs", "findings", "alerts":
+		return r.Method == "GET"
+	}
+	return false
+}
+
 // Table is every route of this API. A new route is a new row here. The authorisation matrix in package main then calls it as every kind
 // of caller.
 //

@@ -58,7 +58,7 @@ func Causes() []Cause {
 			"updates-failing"},
 		{TokenMisuse, warn, 0, 0, "Tokens were used that must not be used any more, or with a wrong secret.",
 			"See muster audit for the addresses; revoke a token that others may have: muster token revoke ID.", "audit-log"},
-		{LogShippingFailing, warn, 5 * time.Minute, minute, "A sink takes no log lines, so they wait in the gateway's buffer until it is full.",
+		{LogShippingFailing, warn, 5 * time.Minute, minute, "A sink takes no log lines: they wait in the gateway's buffer until it is full, or are dropped.",
 			"See muster logs ship show NAME: it says what the sink answers, and how much room is left.", "logs"},
 		{GatewayCannotWrite, severe, short, 0, "The gateway's database takes no writes.",
 			"Look at the disk of the gateway's machine: is it full, or read-only?", "backup"},

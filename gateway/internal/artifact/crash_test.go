@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"muster/agent/disk"
+	"muster/agent/disk/disktest"
 	"muster/gateway/internal/artifact"
 	"muster/store"
 )
@@ -69,13 +71,13 @@ func crash(dir, step string) error {
 	}
 	seen := map[string]int{}
 	config := artifact.Config{Folder: filepath.Join(dir, "registry"), Records: s.Records()}
-	r, err := artifact.OpenSteps(ctx, config, func(name string) error {
+	r, err := artifact.OpenSteps(ctx, config, disktest.Named(func(name string) error {
 		if fmt.Sprint(name, seen[name]) == step {
 			return syscall.Kill(os.Getpid(), syscall.SIGKILL)
 		}
 		seen[name]++
 		return nil
-	})
+	}))
 	if err != nil {
 		return err
 	}
@@ -208,7 +210,7 @@ func TestFullFolder(t *testing.T) {
 		left := i
 		config := f.config
 		config.Folder = filepath.Join(t.TempDir(), "registry")
-		_, err := artifact.OpenSteps(t.Context(), config, func(string) error {
+		_, err := artifact.OpenSteps(t.Context(), config, func(disk.Step) error {
 			left--
 			if left < 0 {
 				return syscall.ENOSPC

@@ -3,12 +3,12 @@ package artifact
 import (
 	"context"
 
-	"muster/agent/disk/disktest"
+	"muster/agent/disk"
 )
 
-// OpenSteps opens a registry that calls a function before every change on disk.
-func OpenSteps(ctx context.Context, c Config, step func(string) error) (*Registry, error) {
-	return open(ctx, c, disktest.Named(step))
+// OpenSteps opens a registry that tells of every change on disk.
+func OpenSteps(ctx context.Context, c Config, steps disk.Steps) (*Registry, error) {
+	return open(ctx, c, steps)
 }
 
 // Sweep is one round of Run.

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
 	"muster/store"
@@ -70,11 +71,11 @@ func openFixture(t testing.TB, dir string, change ...func(*artifact.Config)) *fi
 // reopen opens the registry again, as after a restart.
 func (f *fixture) reopen() {
 	f.t.Helper()
-	r, err := artifact.OpenSteps(f.t.Context(), f.config, func(name string) error {
+	r, err := artifact.OpenSteps(f.t.Context(), f.config, func(step disk.Step) error {
 		if f.step == nil {
 			return nil
 		}
-		return f.step(name)
+		return f.step(step.Name)
 	})
 	f.must(err)
 	f.Registry = r

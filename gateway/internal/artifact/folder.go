@@ -166,12 +166,12 @@ func (f folder) remove(path string) error {
 
 // Import writes a blob into the folder of a registry that is not open. It is for restores: the database knows the blob already. A
 // blob that is there already is replaced.
-func Import(path string, blob Info, content io.Reader) (err error) {
+func Import(steps disk.Steps, path string, blob Info, content io.Reader) (err error) {
 	d, err := ParseDigest(blob.Digest)
 	if err != nil {
 		return err
 	}
-	f := folder{path: path}
+	f := folder{path: path, disk: steps}
 	if err := f.make(); err != nil {
 		return err
 	}

@@ -361,14 +361,14 @@ func TestImport(t *testing.T) {
 	}))
 	f.must(os.RemoveAll(f.config.Folder))
 	for what, wrong := range map[string]string{"truncated": "hell", "padded": "hello!", "other": "hallo"} {
-		f.want(what, artifact.Import(f.config.Folder, info, strings.NewReader(wrong)), artifact.CodeDigestInvalid)
+		f.want(what, artifact.Import(nil, f.config.Folder, info, strings.NewReader(wrong)), artifact.CodeDigestInvalid)
 	}
-	f.want("no digest", artifact.Import(f.config.Folder, artifact.Info{Digest: "../x"}, strings.NewReader("")), artifact.CodeDigestInvalid)
+	f.want("no digest", artifact.Import(nil, f.config.Folder, artifact.Info{Digest: "../x"}, strings.NewReader("")), artifact.CodeDigestInvalid)
 	if left := f.files(); len(left) != 0 {
 		t.Errorf("left: %v", left)
 	}
-	f.must(artifact.Import(f.config.Folder, info, &copied))
-	f.must(artifact.Import(f.config.Folder, info, strings.NewReader(text)))
+	f.must(artifact.Import(nil, f.config.Folder, info, &copied))
+	f.must(artifact.Import(nil, f.config.Folder, info, strings.NewReader(text)))
 	f.reopen()
 	if got := f.read("a", info.Digest); got != text {
 		t.Errorf("restored: %q", got)

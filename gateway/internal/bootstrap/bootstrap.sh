@@ -49,7 +49,7 @@ main() {
 	done
 	conf=/etc/muster base=/var/lib/muster-agent lock=/run/muster-bootstrap.lock
 	token_file=$conf/bootstrap-token bundle=$conf/ca-bundle.crt settings=$conf/agent.env
-	work='' credential='' token='' is='' locked='' authorization='' number=0 status=0
+	work='' credential='' token='' is='' locked='' authorization='' leaver='' number=0 status=0
 	began=$(seconds)
 	export HOME="${HOME:-/root}" # cloud-init sets none, and the runtimes keep their login there
 	host=${GATEWAY#https://} host_port=${GATEWAY#https://}
@@ -70,8 +70,12 @@ main() {
 	# die WHAT NEXT [STATUS]: ends with what is wrong and what to do
 	die() {
 		printf 'bootstrap: %s\n  next: %s\n' "$1" "$2" >&2
+		or_leave
 		exit "${3:-1}"
 	}
+
+	# or_leave says how to take back what was done, once there is an agent that can
+	or_leave() { [ -z "$leaver" ] || printf '  or give it up, and take away all that was put here: %s leave\n' "$leaver" >&2; }
 
 	has() { command -v "$1" >/dev/null 2>&1; }
 
@@ -372,6 +376,7 @@ main() {
 		program=$base/current/muster-agent
 		if [ -x "$program" ] && [ "$(sha256 "$program")" = "$digest" ]; then
 			found 'installed already'
+			leaver=$program
 			return
 		fi
 		program=$work/muster-agent
@@ -379,6 +384,9 @@ main() {
 		chmod 700 "$program"
 		why=$("$program" version 2>&1) || die "the agent does not run from $base: $why" 'is its file system mounted noexec? make it executable, then run this again'
 		found 'fetched, as it should be'
+		leaver=$base/.bootstrap-agent # stays until the join is done
+		mv -f "$program" "$leaver" || die "$leaver cannot be written" 'mend what is said above, then run this again'
+		program=$leaver
 	}
 
 	from_gateway() {
@@ -622,11 +630,12 @@ main() {
 	guide() {
 		if [ $status != 0 ]; then
 			printf 'bootstrap: the agent did not join, as it says above\n  next: mend that, then run this again; the token stays in %s until it is used. A new one: muster bootstrap %s\n' "$token_file" "$NODE_NAME" >&2
+			or_leave
 			exit $status
 		fi
 		is=$(node_here)
 		[ "$is" = "$NODE_ID" ] || die "this machine is node ${is:-that nobody knows} now, and not $NODE_NAME ($NODE_ID)" 'muster-agent leave, then run this again'
-		rm -f "$token_file"
+		rm -f "$token_file" "$base/.bootstrap-agent"
 		say "done: this machine is node $NODE_NAME ($NODE_ID) of $GATEWAY"
 		say "      here: $base/current/muster-agent status    on the gateway: muster node show $NODE_NAME"
 	}

@@ -17,7 +17,7 @@ main() {
 	by=${1:-} why='' told='' code='' last=1 fetched='' new=''
 	blind='' # yes: what stands in a refusal may be missing; wget keeps none of a 401, busybox's none at all
 
-	seconds() { sed 's/\..*//' /proc/uptime; }
+	seconds() { read -r up _ </proc/uptime && printf '%s\n' "${up%%.*}"; } # with what every shell has: tools may be lost
 
 	has() { command -v "$1" >/dev/null 2>&1; }
 
@@ -132,18 +132,21 @@ main() {
 
 	# First of all: cloud-init runs this once, and a machine that is cut off now would be forgotten.
 	[ "$by" = unit ] || { stay >/dev/null; } || :
-	begun=$(seconds) pause=2
+	begun=$(seconds) pause=2 waited=0
 	until attempt; do
 		now=$(seconds)
+		passed=$((now - begun))
+		[ $passed -ge $waited ] || passed=$waited # without /proc there is no clock
 		[ "$why" = "$told" ] || tell "not yet: $why"
 		told=$why
-		[ $((now - begun)) -lt "$LIMIT" ] || finish $last "$why; the token has ended: muster bootstrap $NODE_NAME mints a new one"
+		[ $passed -lt "$LIMIT" ] || finish $last "$why; the token has ended: muster bootstrap $NODE_NAME mints a new one"
 		[ -z "$fetched" ] || [ $((now - fetched)) -lt 960 ] || finish $last "$why; the token has ended, 15 minutes after its script was fetched: muster bootstrap $NODE_NAME mints a new one"
-		if [ "$by" != unit ] && { [ -n "$fetched" ] || [ $((now - begun)) -ge $PATIENCE ]; } && stay && systemctl start --no-block $unit; then
+		if [ "$by" != unit ] && { [ -n "$fetched" ] || [ $passed -ge $PATIENCE ]; } && stay && systemctl start --no-block $unit; then
 			finish 75 "$why; $unit goes on trying"
 		fi
 		note "75 $why; trying again"
-		sleep $pause
+		sleep $pause || finish 127 "$why; and sleep does not work here, so nothing is tried again before the next boot"
+		waited=$((waited + pause))
 		pause=$((pause * 2))
 		[ $pause -le 60 ] || pause=60
 	done

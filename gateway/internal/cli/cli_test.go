@@ -164,7 +164,7 @@ func TestExamples(t *testing.T) {
 	for _, name := range []string{"token create", "token ls", "token revoke", "psk rotate", "psk clear", "node ls", "node show",
 		"node drain", "node wait", "node label"} {
 		_, examples, _ := strings.Cut(h.done(append(strings.Fields(name), "--help")...), "\nExamples:\n")
-		for _, line := range strings.Split(strings.TrimSpace(examples), "\n") {
+		for _, line := range strings.Split(strings.TrimSpace(strings.ReplaceAll(examples, "\\\n", "")), "\n") {
 			words := strings.Fields(line)
 			if i := slices.Index(words, "|"); i > 0 {
 				words = words[:i]

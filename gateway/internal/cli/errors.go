@@ -45,9 +45,10 @@ func Hinted(message, hint string) error { return &wire.ErrorDetail{Message: mess
 
 // Report prints what went wrong and what to do about it. The commands in a hint can be pasted.
 func (s *Session) Report(message, hint string) {
-	fmt.Fprintf(s.Stderr, "muster: %s\n", screen.Printable(message))
+	columns := s.Screen()
+	fmt.Fprintln(s.Stderr, screen.Fold("muster: "+screen.Printable(message), columns, "  "))
 	if hint != "" {
-		fmt.Fprintf(s.Stderr, "  hint: %s\n", screen.Printable(s.paste(hint)))
+		fmt.Fprintln(s.Stderr, screen.Fold("  hint: "+screen.Printable(s.paste(hint)), columns, "        "))
 	}
 }
 

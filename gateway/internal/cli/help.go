@@ -13,32 +13,40 @@ import (
 
 const overviewTop = `muster turns GPU machines anywhere into nodes of one fleet.
 
-A gateway on this machine is reached through its socket in --data DIR, one elsewhere
-with --url and an API token in MUSTER_API_TOKEN.
+A gateway on this machine is reached through its socket in --data DIR, one
+elsewhere with --url and an API token in MUSTER_API_TOKEN.
 
 Begin:
-  muster serve                               run a gateway
-  muster token create --tenant platform      mint a token; prints the command that joins a machine
-  muster node ls                             see the machines
+  muster serve                            run a gateway
+  muster token create --tenant platform   the command that joins a machine
+  muster node ls                          see the machines
 
 Read:
-  muster help                                the pages that there are: joining, backup and so on
-  muster help TOPIC                          one of them
+  muster help                             the pages that there are: joining, ...
+  muster help TOPIC                       one of them
 
 Commands:
 `
 
 // What help is shown in, in columns: where the output is no terminal, and at most.
 const (
-	pipedHelp  = 80
-	widestHelp = 100
+	HelpColumns = 80
+	widestHelp  = 100
 )
+
+// helpColumns is how wide help is shown.
+func (s *Session) helpColumns() int {
+	if columns := s.Screen(); columns > 0 {
+		return min(columns, widestHelp)
+	}
+	return HelpColumns
+}
 
 // topic does `muster help WORD...`: a page, or else the help of a command; without a word it lists the pages.
 func (s *Session) topic(words []string) error {
 	if len(words) == 0 {
 		var text bytes.Buffer
-		topicList(&text)
+		topicList(&text, s.helpColumns())
 		_, err := s.Stdout.Write(text.Bytes())
 		return err
 	}
@@ -61,14 +69,10 @@ func (s *Session) topic(words []string) error {
 
 // render lays a page out for the terminal, or plainly where there is none.
 func (s *Session) render(page string) string {
-	columns := s.Screen()
-	if columns == 0 {
-		return pages.Render(page, pipedHelp, false)
-	}
-	return pages.Render(page, min(columns, widestHelp), s.Getenv("TERM") != "dumb")
+	return pages.Render(page, s.helpColumns(), s.Screen() > 0 && s.Getenv("TERM") != "dumb")
 }
 
-func topicList(w io.Writer) {
+func topicList(w io.Writer, columns int) {
 	fmt.Fprint(w, "`muster help TOPIC` shows one of these pages:\n\n")
 	var subjects, runbooks [][]string
 	for _, t := range pages.Topics() {
@@ -79,10 +83,10 @@ func topicList(w io.Writer) {
 			subjects = append(subjects, row)
 		}
 	}
-	screen.Pairs(w, 0, subjects)
+	screen.Pairs(w, columns, subjects)
 	fmt.Fprint(w, "\nWhen something is wrong:\n\n")
-	screen.Pairs(w, 0, runbooks)
-	fmt.Fprint(w, "\n`muster --help` lists the commands, `muster COMMAND --help` explains one, with examples.\n")
+	screen.Pairs(w, columns, runbooks)
+	fmt.Fprint(w, "\n"+screen.Wrap("`muster --help` lists the commands, `muster COMMAND --help` explains one, with examples.", columns)+"\n")
 }
 
 // noTopic says which pages there are, and the nearest.
@@ -102,13 +106,13 @@ func (s *Session) help(cmd *Command, words []string, asked bool) error {
 	var text bytes.Buffer
 	switch {
 	case cmd != nil:
-		commandHelp(&text, cmd)
+		commandHelp(&text, cmd, s.helpColumns())
 	case serve:
 		fmt.Fprintln(&text, "muster serve --help shows the gateway's own flags.")
 	case len(words) > 0:
-		s.commands.groupHelp(&text, strings.Join(words, " "))
+		s.commands.groupHelp(&text, strings.Join(words, " "), s.helpColumns())
 	default:
-		s.commands.overview(&text)
+		s.commands.overview(&text, s.helpColumns())
 	}
 	to := s.Stdout
 	if !asked {
@@ -120,20 +124,20 @@ func (s *Session) help(cmd *Command, words []string, asked bool) error {
 	return Usagef("choose one of the above; --help after any command explains it", "the command is not complete")
 }
 
-func (all catalog) overview(w io.Writer) {
+func (all catalog) overview(w io.Writer, columns int) {
 	io.WriteString(w, overviewTop)
 	rows := [][]string{{"  serve", "run the gateway"}}
 	for _, c := range all {
 		rows = append(rows, []string{"  " + c.Name, c.Summary})
 	}
-	screen.Pairs(w, 0, rows)
+	screen.Pairs(w, columns, rows)
 	fmt.Fprint(w, "\nFlags of every command:\n")
-	flagHelp(w, globals())
-	fmt.Fprint(w, "\nFlags may stand before or after arguments. Exit code 0: done, 1: failed, 2: used wrongly.\n`muster COMMAND --help` "+
-		"explains a command, with examples.\n")
+	flagHelp(w, globals(), columns)
+	fmt.Fprint(w, "\n"+screen.Wrap("Flags may stand before or after arguments. Exit code 0: done, 1: failed, 2: used wrongly. "+
+		"`muster COMMAND --help` explains a command, with examples.", columns)+"\n")
 }
 
-func (all catalog) groupHelp(w io.Writer, group string) {
+func (all catalog) groupHelp(w io.Writer, group string, columns int) {
 	fmt.Fprintf(w, "Commands of muster %s:\n", group)
 	var rows [][]string
 	for _, c := range all {
@@ -141,11 +145,12 @@ func (all catalog) groupHelp(w io.Writer, group string) {
 			rows = append(rows, []string{"  " + c.Name, c.Summary})
 		}
 	}
-	screen.Pairs(w, 0, rows)
+	screen.Pairs(w, columns, rows)
 }
 
-func commandHelp(w io.Writer, c *Command) {
-	fmt.Fprintf(w, "Usage: %s\n\n%s%s.\n\n%s\n", c.usage(), strings.ToUpper(c.Summary[:1]), c.Summary[1:], wrap(c.Text, 100))
+func commandHelp(w io.Writer, c *Command, columns int) {
+	about := strings.ToUpper(c.Summary[:1]) + c.Summary[1:] + ".\n\n" + c.Text
+	fmt.Fprintf(w, "%s\n\n%s\n", screen.Wrap("Usage: "+c.usage(), columns), screen.Wrap(about, columns))
 	if len(c.Flags) > 0 {
 		fmt.Fprint(w, "\nFlags:\n")
 		var own []flag
@@ -157,17 +162,33 @@ func commandHelp(w io.Writer, c *Command) {
 				own = append(own, o)
 			}
 		}
-		flagHelp(w, own)
+		flagHelp(w, own, columns)
 	}
 	fmt.Fprint(w, "\nFlags of every command:\n")
-	flagHelp(w, globals())
+	flagHelp(w, globals(), columns)
 	fmt.Fprint(w, "\nExamples:\n")
 	for _, e := range c.Examples {
-		fmt.Fprintf(w, "  %s\n", e)
+		fmt.Fprintln(w, folded(e, columns))
 	}
 }
 
-func flagHelp(w io.Writer, flags []flag) {
+// folded breaks a long example in front of its flags, as a shell takes it.
+func folded(example string, columns int) string {
+	lines := []string{"  "}
+	for i, part := range strings.SplitAfter(strings.ReplaceAll(example, " --", " \x00--"), "\x00") {
+		part = strings.TrimSuffix(part, "\x00")
+		last := len(lines) - 1
+		if i > 0 && screen.Width(lines[last]+part+"\\") > columns {
+			lines[last] += "\\"
+			lines = append(lines, "     ")
+			last++
+		}
+		lines[last] += part
+	}
+	return strings.Join(lines, "\n")
+}
+
+func flagHelp(w io.Writer, flags []flag, columns int) {
 	rows := make([][]string, 0, len(flags))
 	for _, o := range flags {
 		flag := "      --" + o.name
@@ -183,32 +204,7 @@ func flagHelp(w io.Writer, flags []flag) {
 		}
 		rows = append(rows, []string{flag, usage})
 	}
-	screen.Pairs(w, 0, rows)
-}
-
-// wrap breaks paragraphs into lines of at most width characters.
-func wrap(text string, width int) string {
-	var out strings.Builder
-	for i, paragraph := range strings.Split(text, "\n\n") {
-		if i > 0 {
-			out.WriteString("\n\n")
-		}
-		length := 0
-		for _, word := range strings.Fields(paragraph) {
-			switch {
-			case length == 0:
-			case length+1+len(word) > width:
-				out.WriteByte('\n')
-				length = 0
-			default:
-				out.WriteByte(' ')
-				length++
-			}
-			out.WriteString(word)
-			length += len(word)
-		}
-	}
-	return out.String()
+	screen.Pairs(w, columns, rows)
 }
 
 func topicNames() []string { return pages.Names() }

@@ -31,15 +31,6 @@ if [ -e "$box/refused" ]; then cat "$box/refused" >&2; exit 255; fi
 cd "$box" && HOME=$box/home PATH=$box/bin exec sh -c "$3"
 `
 
-// scpScript stands in for scp, which gets the folder's name from the box itself.
-const scpScript = `#!/bin/sh
-{ echo scp; for a; do printf '%s\n' "$a"; done; echo; } >>"$BOXES/argv"
-while [ "$1" != -- ]; do shift; done
-host=${3%%:/*} host=${host##*@} host=$(printf %s "$host" | tr -d '[]' | tr : _)
-if [ -e "$BOXES/$host/full" ]; then echo "scp: write remote: No space left on device" >&2; exit 1; fi
-cat "$2" >"/${3#*:/}"
-`
-
 // agentScript stands in for the agent: it notes how it was called and what it read, and says steps.
 const agentScript = `#!/bin/sh
 { printf '%s\n' "$@"; } >"$HOME/joined"
@@ -51,7 +42,7 @@ if [ -e "$HOME/broken" ]; then echo "[2/2] failed: no GPU here: the driver is mi
 printf '[2/2] online'
 `
 
-// boxes are a gateway and machines that are reached through stand-ins for ssh and scp.
+// boxes are a gateway and machines that are reached through a stand-in for ssh.
 type boxes struct {
 	*house
 	folder string
@@ -68,7 +59,6 @@ func newBoxes(t *testing.T) *boxes {
 		t.Fatal(err)
 	}
 	b.write(filepath.Join(tools, "ssh"), sshScript)
-	b.write(filepath.Join(tools, "scp"), scpScript)
 	t.Setenv("PATH", tools+":"+os.Getenv("PATH"))
 	t.Setenv("BOXES", b.folder)
 	t.Setenv("TMPDIR", t.TempDir()) // which nobody else uses meanwhile
@@ -169,7 +159,7 @@ func TestPush(t *testing.T) {
 	if strings.Contains(argv, token.Secret) || strings.Contains(argv, "MUSTER_") {
 		t.Errorf("a secret is in the arguments or the environment:\n%s", argv)
 	}
-	for _, want := range []string{"\n-p\n39467\n", "\n-P\n39467\n", "\n-i\n" + key + "\n", "\n--\nubuntu@gpu-1\n", "\nForwardAgent=no\n"} {
+	for _, want := range []string{"\n-p\n39467\n", "\n-i\n" + key + "\n", "\n--\nubuntu@gpu-1\n", "\nForwardAgent=no\n"} {
 		if !strings.Contains(argv, want) {
 			t.Errorf("the arguments lack %q:\n%s", want, argv)
 		}
@@ -247,8 +237,10 @@ func TestPushFails(t *testing.T) {
 		},
 			says: []string{"carries no agent for linux-arm64", "make build"}},
 		{name: "no agents at all", set: func(b *boxes, _ string) { b.agents = nil }, says: []string{"carries no agents"}},
-		{name: "disk full", set: func(b *boxes, box string) { b.write(filepath.Join(box, "full"), "") },
-			says: []string{"could not be copied: scp: write remote: No space left", "10 MB"}},
+		{name: "disk full", set: func(b *boxes, box string) {
+			b.write(filepath.Join(box, "bin", "cat"), "#!/bin/sh\necho 'cat: write error: No space left on device' >&2\nexit 1\n")
+		},
+			says: []string{"could not be copied: cat: write error: No space left", "10 MB"}},
 		{name: "join fails", set: func(b *boxes, box string) { b.write(filepath.Join(box, "home", "broken"), "") },
 			says: []string{"muster: gpu-1: [2/2] failed: no GPU here: the driver is missing", "may be given again"}, shown: true},
 		{name: "no folder", set: func(b *boxes, box string) {
@@ -354,7 +346,7 @@ func TestPushSeveral(t *testing.T) {
 		t.Errorf("failures:\n%s", errs)
 	}
 	argv := b.read(b.folder, "argv")
-	for _, want := range []string{"\n--\nroot@fd00::7\n", "\nroot@[fd00::7]:" + second + "/.muster-push.", "\nBatchMode=yes\n"} {
+	for _, want := range []string{"\n--\nroot@fd00::7\n", "\nexec /bin/sh -c 'cat >'\\''" + second + "/.muster-push.", "\nBatchMode=yes\n"} {
 		if !strings.Contains(argv, want) {
 			t.Errorf("the arguments lack %q:\n%s", want, argv)
 		}

@@ -9,6 +9,7 @@ import (
 	"time"
 	"unicode/utf8"
 
+	"muster/gateway/internal/cli/screen"
 	"muster/store"
 )
 
@@ -166,5 +167,35 @@ func TestOldReadings(t *testing.T) {
 		!strings.Contains(wide, "  hung 11s  ") || // not 10s
 		!strings.Contains(wide, "warning: infoROM is corrupted") || strings.Contains(h.done("node", "ls", "-o", "json"), "~") {
 		t.Errorf("got\n%s", wide)
+	}
+}
+
+// TestHintsFitTheScreen: what goes wrong is said in lines that the terminal holds, and a command in them stays whole. Elsewhere a hint is
+// one line.
+func TestHintsFitTheScreen(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "gpu-7", Tenant: "platform"}, time.Second, "")
+	h.done("token", "create")
+	for _, args := range []string{"node create gpu-7", "node shwo gpu-7", "token create --uses none", "node show gpu-8", "help nothing",
+		"node allow-recovery gpu-7 --fingerprint 1234", "release add sha256:12 --reference x", "events --since never"} {
+		h.screen = 0
+		_, _, whole := h.muster(strings.Fields(args)...)
+		if strings.Count(whole, "\n") > 2 {
+			t.Errorf("%s: without a screen:\n%s", args, whole)
+		}
+		h.screen = 80
+		_, _, folded := h.muster(strings.Fields(args)...)
+		if got, want := strings.Fields(folded), strings.Fields(whole); !slices.Equal(got, want) {
+			t.Errorf("%s: got\n%s\nwant\n%s", args, folded, whole)
+		}
+		for line := range strings.Lines(folded) {
+			if len(line) > 81 {
+				t.Errorf("%s: %d columns: %s", args, len(line)-1, line)
+			}
+		}
+	}
+	if got, want := screen.Fold("the operator lets it in with: muster node allow-recovery gpu-7; or not", 44, "  "),
+		"the operator lets it in with:\n  muster node allow-recovery gpu-7; or not"; got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }

@@ -17,7 +17,9 @@ func TestShipping(t *testing.T) {
 	h := example(t)
 	var err error
 	h.api.Shipping, err = ship.Open(t.Context(), ship.Config{Store: h.store, Folder: t.TempDir(),
-		Node: func(string) (*glance.Node, bool) { return nil, false }})
+		Node: func(id string) (*glance.Node, bool) {
+			return &glance.Node{ID: id, Name: "gpu-1", Labels: map[string]string{"tier": "prod"}}, true
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,6 +64,13 @@ func TestShipping(t *testing.T) {
 		}
 	}
 	h.muster(strings.Fields(create)...)
+	h.api.Shipping.Wanted("n-1", map[string]string{"kernel": "the policy \x1b[2J forbids it"})
+	for line, want := range map[string]string{"logs ship ls": "withheld",
+		"logs ship show prod": `by 1 node: gpu-1 does not ship kernel: the policy \x1b[2J forbids it`} {
+		if code, out, said := h.muster(strings.Fields(line)...); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s: %d\n%s\n%s", line, code, out, said)
+		}
+	}
 	status = http.StatusUnauthorized
 	if code, _, said := h.muster("logs", "ship", "test", "prod"); code != 1 || !strings.Contains(said, "--bearer-file") {
 		t.Errorf("%d %s", code, said)

@@ -30,6 +30,8 @@ type LogShipping struct {
 	SentAt       *time.Time       `json:"sent_at"`
 	FailingSince *time.Time       `json:"failing_since"` // null: the last push was taken
 	Error        string           `json:"error"`
+	Withheld     int              `json:"withheld_nodes"` // that do not ship all that the rule wants
+	WithheldWhy  string           `json:"withheld"`       // by one of them, and why
 }
 
 // LogShippingList answers GET log-shippings.

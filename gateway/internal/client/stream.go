@@ -19,6 +19,7 @@ import (
 // Kinds of what the stream tells, which are also the names of its server-sent events.
 const (
 	StreamNode  = "node"  // data: StreamNodes
+	StreamBrief = "brief" // data: StreamBriefs; instead of StreamNode, what the console's page of the fleet shows
 	StreamTask  = "task"  // data: TaskPage
 	StreamEvent = "event" // data: EventList
 	StreamLost  = "lost"  // something was left out: load again what is shown
@@ -31,11 +32,18 @@ const StreamType = "text/event-stream"
 const HeaderLastEvent = "Last-Event-ID"
 
 // StreamKinds are the kinds that a reader can ask for.
-func StreamKinds() []string { return []string{StreamNode, StreamTask, StreamEvent} }
+func StreamKinds() []string { return []string{StreamNode, StreamBrief, StreamTask, StreamEvent} }
 
 // StreamNodes tells of nodes that changed, each as it is now, and of those that the reader's query picks no more, by id.
 type StreamNodes struct {
 	Nodes []*glance.Node `json:"nodes"`
+	Gone  []string       `json:"gone"`
+}
+
+// StreamBriefs tells of nodes that changed: of most the live values alone.
+type StreamBriefs struct {
+	Nodes []glance.Brief `json:"nodes"`
+	Alive []glance.Live  `json:"alive"`
 	Gone  []string       `json:"gone"`
 }
 

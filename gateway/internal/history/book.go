@@ -123,6 +123,7 @@ func (b *Book) open(ctx context.Context) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	b.file = file
+	b.resume(ctx)
 }
 
 // tell has the log say once that the file takes no writes, and once that it does again.

@@ -17,6 +17,7 @@ const (
 	shrinks   = 2000             // pages that are given back in one turn
 
 	trustAfter = 24 * time.Hour // of a steady clock; long enough for somebody to notice that it is wrong
+	awayMost   = time.Hour      // from the end of a gateway to its next start: a clock that was set meanwhile is wrong by no more than that
 )
 
 // KeepFor is how long the rows of a tier are kept, where the bound leaves room for that.
@@ -53,6 +54,24 @@ func (b *Book) rollUp(ctx context.Context, now time.Time) {
 	b.report(ctx, "an hour is not rolled up", b.note(err))
 }
 
+// resume goes on with the time for which the clock was steady before a restart. Nothing else tells whether it was set meanwhile, so a
+// longer absence counts as that.
+func (b *Book) resume(ctx context.Context) {
+	if !b.swept.IsZero() {
+		return
+	}
+	now := b.Now()
+	last, err := b.file.Clock(ctx)
+	if b.note(err) != nil {
+		b.report(ctx, "it is not known since when the clock is steady", err)
+		return
+	}
+	b.swept = now
+	if away := now.Round(0).Sub(last.At); away >= 0 && away <= awayMost {
+		b.steady = last.Steady
+	}
+}
+
 // sweep deletes what is too old once a minute, and then what the bound leaves no room for. For its age it deletes nothing until the clock
 // has gone on for a day without being set: where the clock is far ahead, everything looks old.
 func (b *Book) sweep(ctx context.Context, now time.Time) {
@@ -62,7 +81,7 @@ func (b *Book) sweep(ctx context.Context, now time.Time) {
 		return
 	}
 	b.swept = now
-	b.steady += passed
+	b.steady = min(b.steady+passed, trustAfter)
 	if passed < 0 || passed > sweepLate || wasSet(last, now, passed) {
 		b.steady = 0
 	}
@@ -72,6 +91,9 @@ func (b *Book) sweep(ctx context.Context, now time.Time) {
 	}
 	if err == nil {
 		err = b.fit(ctx, now)
+	}
+	if err == nil {
+		err = b.file.KeepClock(ctx, history.Clock{At: now, Steady: b.steady})
 	}
 	b.report(ctx, "old samples are not deleted", b.note(err))
 }

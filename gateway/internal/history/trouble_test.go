@@ -189,6 +189,51 @@ func TestAge(t *testing.T) {
 	}
 }
 
+// restart ends the book, and begins another one with its file.
+func (d *desk) restart(away time.Duration) {
+	must(d, d.Book.Close(d.Context()))
+	d.now = d.now.Add(away)
+	d.Book = history.New(d.Book.Config)
+	d.Turn(d.Context())
+}
+
+// TestAgeOverRestarts: the time for which the clock was steady goes on over restarts, and not where the clock may have been set
+// meanwhile.
+func TestAgeOverRestarts(t *testing.T) {
+	for name, test := range map[string]struct {
+		away []time.Duration // after each 13 hours of work
+		goes bool
+	}{
+		"no restart":           {[]time.Duration{}, false},
+		"restarts":             {[]time.Duration{5 * time.Minute, 59 * time.Minute}, true},
+		"away for long":        {[]time.Duration{5 * time.Minute, 2 * time.Hour}, false},
+		"set ahead meanwhile":  {[]time.Duration{5 * time.Minute, 3 * 365 * 24 * time.Hour}, false},
+		"set back meanwhile":   {[]time.Duration{5 * time.Minute, -time.Hour}, false},
+		"ahead, and right now": {[]time.Duration{3 * 365 * 24 * time.Hour, -3 * 365 * 24 * time.Hour}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, gib)
+			d.Turn(t.Context())
+			for _, away := range append(test.away, 0) {
+				for range 13 * 6 {
+					d.now = d.now.Add(10 * time.Minute)
+					d.Turn(t.Context())
+				}
+				d.restart(away)
+			}
+			old := d.now.Truncate(time.Hour).Add(-30 * time.Hour)
+			fill(t, d.File(), newWorkload(1, 1), 1, old, time.Hour)
+			d.now = d.now.Add(time.Minute)
+			d.Turn(t.Context())
+			oldest, err := d.File().Oldest(t.Context(), store.Raw)
+			must(t, err)
+			if gone := !oldest.Equal(old); gone != test.goes {
+				t.Errorf("the samples begin at %s, old ones at %s", oldest, old)
+			}
+		})
+	}
+}
+
 // TestClockAhead: a clock that is years ahead for hours costs no samples and no names.
 func TestClockAhead(t *testing.T) {
 	d := newDesk(t, gib)

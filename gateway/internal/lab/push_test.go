@@ -20,7 +20,7 @@ func TestPush(t *testing.T) {
 	}{
 		{"root with systemd", "root", "systemd", lab.Systemd(), "true", false},
 		{"root without init, curl and wget", "root", "supervisor", lab.Plain(),
-			"mkdir -p /run/sshd; /usr/sbin/sshd; rm /usr/bin/curl /usr/bin/wget", true},
+			"mkdir -p /run/sshd; /usr/sbin/sshd; rm /usr/bin/curl /usr/bin/wget /usr/lib/openssh/sftp-server", true},
 		{"user without init", "alice", "supervisor", lab.Plain(),
 			"mkdir -p /run/sshd; /usr/sbin/sshd; useradd --create-home --shell /bin/sh alice", false},
 	} {

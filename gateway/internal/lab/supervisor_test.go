@@ -31,6 +31,8 @@ func supervised(t *testing.T, user string) {
 	s.second()
 	s.step("kill -9 the child")
 	s.killChild()
+	s.step("the agent hangs")
+	s.hang()
 	s.step("the gateway goes away and comes back")
 	s.away()
 	s.step("kill -9 the supervisor and run the boot hook")
@@ -120,6 +122,20 @@ func (s *scene) killChild() {
 	s.back(20*time.Second, start)
 	if now := s.one(); now.supervisor != before.supervisor || now.agent == before.agent {
 		s.Errorf("after kill -9 of the agent the processes are %v, were %v", now, before)
+	}
+}
+
+// hang stops the agent where it stands. What keeps it notices that it is silent, as systemd would.
+func (s *scene) hang() {
+	s.Helper()
+	before := s.one()
+	start := time.Now()
+	s.box.Sh("kill -STOP " + before.agent)
+	s.lab.Within(2*time.Minute, "another agent runs", func() bool { return s.pids("run") != before.agent })
+	s.back(20*time.Second, time.Now())
+	s.Logf("back %s after it hung", time.Since(start).Round(time.Second))
+	if now := s.one(); now.supervisor != before.supervisor || now.agent == before.agent {
+		s.Errorf("after a hang of the agent the processes are %v, were %v", now, before)
 	}
 }
 

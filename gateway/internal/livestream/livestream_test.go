@@ -12,6 +12,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/feed"
 	"muster/gateway/internal/glance"
 	"muster/gateway/internal/livestream"
 	"muster/store"
@@ -52,10 +53,45 @@ func TestNodes(t *testing.T) {
 	})
 }
 
+// TestBrief: of a heartbeat the values alone are sent, and of anything else what the page of the fleet shows.
+func TestBrief(t *testing.T) {
+	inBubble(t, func(h *house) {
+		to := kinds(client.StreamBrief)
+		to.Nodes.State = "ready"
+		l := h.listen(to, "")
+		l.hear()
+		h.source.Overview.Findings("id-n", []glance.Finding{{Rule: "x"}})
+		got := l.hear()
+		if !strings.Contains(got, "event: brief\ndata: {\"nodes\":[{\"name\":\"n\"") || !strings.Contains(got, `"alive":[],"gone":[]`) {
+			t.Errorf("got %q", got)
+		}
+		at := time.Now()
+		beat := func(use float64) {
+			h.source.Overview.Take(h.t.Context(), []feed.Sample{{NodeID: "id-n", At: at, Interval: time.Minute, Hardware: &wire.Hardware{
+				Probe: wire.Probe{State: wire.ProbeOK, SampledAt: &at}, GPUs: []wire.GPU{{UUID: "GPU-1", UtilizationPercent: &use}}}}})
+		}
+		beat(1)
+		l.hear()
+		beat(42)
+		want := fmt.Sprintf(`data: {"nodes":[],"alive":[{"id":"id-n","last_seen":%[1]q,"read_at":%[1]q,"values":[[42,null,null,null]]}],"gone":[]}`,
+			at.UTC().Format(time.RFC3339))
+		if got := l.hear(); !strings.Contains(got, want) {
+			t.Errorf("got %q, want %q", got, want)
+		}
+		h.must(h.store.MoveNode(h.t.Context(), store.Move{NodeID: "id-n", From: "ready", To: "active", At: time.Now()}))
+		h.source.Overview.Load(h.t.Context())
+		if got := l.hear(); !strings.Contains(got, `"nodes":[],"alive":[],"gone":["id-n"]`) {
+			t.Errorf("got %q", got)
+		}
+		leaves(l)
+	})
+}
+
 // TestManyNodes: many changes come in several events, each of which fits into memory, and none is lost.
 func TestManyNodes(t *testing.T) {
 	inBubble(t, func(h *house) {
 		l := h.listen(kinds(client.StreamNode), "")
+		brief := h.listen(kinds(client.StreamBrief), "")
 		for i := range 450 {
 			id := fmt.Sprintf("id-%03d", i)
 			h.must(h.store.CreateNode(h.t.Context(), store.Node{ID: id, Name: id, Tenant: "platform", CreatedAt: time.Now()}, nil))
@@ -70,7 +106,11 @@ func TestManyNodes(t *testing.T) {
 				h.t.Errorf("an event with %d nodes", n)
 			}
 		}
+		if got := brief.hear(); strings.Count(got, `"id":"id-`) != 450 || strings.Count(got, "event: brief\n") < 3 {
+			h.t.Errorf("in brief %d nodes", strings.Count(got, `"id":"id-`))
+		}
 		leaves(l)
+		leaves(brief)
 	})
 }
 

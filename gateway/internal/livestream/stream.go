@@ -43,8 +43,8 @@ func (s *stream) begin() {
 func (s *stream) run(ctx context.Context, ended <-chan struct{}, again bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	nodes := make(chan client.StreamNodes)
-	if slices.Contains(s.Kinds, client.StreamNode) {
+	nodes := make(chan overview.Changes)
+	if slices.Contains(s.Kinds, client.StreamNode) || slices.Contains(s.Kinds, client.StreamBrief) {
 		watch := s.Overview.Watch(s.Nodes)
 		go follow(ctx, watch, nodes)
 		if again {
@@ -80,20 +80,14 @@ func (s *stream) run(ctx context.Context, ended <-chan struct{}, again bool) {
 }
 
 // follow passes on what a watch tells.
-func follow(ctx context.Context, watch *overview.Watch, to chan<- client.StreamNodes) {
+func follow(ctx context.Context, watch *overview.Watch, to chan<- overview.Changes) {
 	for {
-		changed, gone, err := watch.Next(ctx)
+		changes, err := watch.Next(ctx)
 		if err != nil {
 			return
 		}
-		if changed == nil {
-			changed = []*glance.Node{}
-		}
-		if gone == nil {
-			gone = []string{}
-		}
 		select {
-		case to <- client.StreamNodes{Nodes: changed, Gone: gone}:
+		case to <- changes:
 		case <-ctx.Done():
 			return
 		}
@@ -129,12 +123,42 @@ func (s *stream) tell(ctx context.Context, events []store.Event, lost bool) {
 // nodesAtOnce bounds how many nodes one server-sent event tells of: it stays in memory until a slow reader has taken it.
 const nodesAtOnce = 200
 
-func (s *stream) sendNodes(n client.StreamNodes) {
-	for len(n.Nodes) > nodesAtOnce && s.err == nil {
-		s.send(client.StreamNode, client.StreamNodes{Nodes: n.Nodes[:nodesAtOnce], Gone: []string{}})
-		n.Nodes = n.Nodes[nodesAtOnce:]
+func (s *stream) sendNodes(c overview.Changes) {
+	if slices.Contains(s.Kinds, client.StreamNode) {
+		s.sendWhole(slices.Concat(c.Nodes, c.Alive), c.Gone)
 	}
-	s.send(client.StreamNode, n)
+	if slices.Contains(s.Kinds, client.StreamBrief) {
+		s.sendBrief(c)
+	}
+}
+
+func (s *stream) sendWhole(nodes []*glance.Node, gone []string) {
+	for part := range slices.Chunk(nodes, nodesAtOnce) {
+		s.send(client.StreamNode, client.StreamNodes{Nodes: part, Gone: []string{}})
+	}
+	if len(gone) > 0 {
+		s.send(client.StreamNode, client.StreamNodes{Nodes: []*glance.Node{}, Gone: gone})
+	}
+}
+
+func (s *stream) sendBrief(c overview.Changes) {
+	for part := range slices.Chunk(c.Nodes, nodesAtOnce) {
+		s.send(client.StreamBrief, client.StreamBriefs{Nodes: each(part, glance.BriefOf), Alive: []glance.Live{}, Gone: []string{}})
+	}
+	for part := range slices.Chunk(c.Alive, nodesAtOnce) {
+		s.send(client.StreamBrief, client.StreamBriefs{Nodes: []glance.Brief{}, Alive: each(part, glance.LiveOf), Gone: []string{}})
+	}
+	if len(c.Gone) > 0 {
+		s.send(client.StreamBrief, client.StreamBriefs{Nodes: []glance.Brief{}, Alive: []glance.Live{}, Gone: c.Gone})
+	}
+}
+
+func each[T any](nodes []*glance.Node, shape func(*glance.Node) T) []T {
+	shaped := make([]T, len(nodes))
+	for i, n := range nodes {
+		shaped[i] = shape(n)
+	}
+	return shaped
 }
 
 func (s *stream) sendEvents(events []store.Event) {

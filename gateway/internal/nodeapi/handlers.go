@@ -33,7 +33,7 @@ func (a *API) heartbeat(ctx context.Context, c Call) (any, error) {
 		Tasks: a.waiting(c.Identity.NodeID), Enrolment: c.Identity.Enrolment,
 	}
 	if a.Logs != nil {
-		answer.Logs = a.Logs(c.Identity.NodeID)
+		answer.Logs = a.Logs(c.Identity.NodeID, b.Unshipped)
 	}
 	return answer, a.updates(ctx, c.Identity, &b, &answer)
 }

@@ -22,6 +22,8 @@ func checkHeartbeat(b *reading.Heartbeat) error {
 		return bad("agent and cost are not small objects", "each is an object of at most 1024 bytes and 16 levels")
 	case len(b.Notices) > wire.MaxNotices || len(b.Health) > wire.MaxNotices || len(strings.Join(b.Notices, "")) > wire.MaxNoticeBytes:
 		return bad("too many notices, or too many entries of health", "at most 16 of each, the notices together 8 KiB")
+	case len(b.Unshipped) > wire.MaxUnshipped:
+		return bad("too many sources that are not shipped", "at most 16")
 	case b.Update != nil && wire.CheckUpdate(b.Update) != nil:
 		return wire.CheckUpdate(b.Update)
 	}

@@ -53,8 +53,8 @@ type Config struct {
 	// Newcomer is what the machine of a node should install for an architecture; nil, or a nil Release: what its script was made with.
 	Newcomer  func(ctx context.Context, n store.Node, arch string) (*wire.Release, error)
 	Installer func(*http.Request) ([]byte, error) // the joining script for whoever asks; nil: there is none
-	// Logs is what a node is to ship; nil, or nil from it: nothing. It must not wait.
-	Logs   func(nodeID string) *wire.LogShipping
+	// Logs is what a node is to ship; nil, or nil from it: nothing. It is told which sources are not shipped, and why. It must not wait.
+	Logs   func(nodeID string, unshipped map[string]string) *wire.LogShipping
 	More   []Route // routes beside this package's own, with the proof Identity
 	Logger *slog.Logger
 }

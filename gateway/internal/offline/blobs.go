@@ -26,7 +26,7 @@ type backup struct {
 }
 
 // take reads a backup to its end, and writes its database into a new file. Nothing of a backup that is damaged or cut off is used.
-func take(path, database string) (backup, error) {
+func take(steps disk.Steps, path, database string) (backup, error) {
 	b := backup{path: path}
 	file, err := os.Open(path)
 	if err != nil {
@@ -34,14 +34,14 @@ func take(path, database string) (backup, error) {
 	}
 	defer file.Close()
 	if archive.IsDatabase(file) {
-		return b, disk.Steps(nil).Copy(path, database)
+		return b, steps.Copy(path, database)
 	}
 	if _, err := file.Seek(0, io.SeekStart); err != nil {
 		return b, err
 	}
 	b.blobs = map[string]int64{}
 	summary, err := archive.Read(file, archive.Visitor{
-		Database: func(_ int64, content io.Reader) error { return disk.Steps(nil).Fill(database, content) },
+		Database: func(_ int64, content io.Reader) error { return steps.Fill(database, content) },
 		Blob: func(blob archive.Blob, _ io.Reader) error {
 			b.blobs[blob.Digest] = blob.Size
 			return nil
@@ -94,7 +94,7 @@ const blobsFolder = "blobs"
 
 // place writes the backup's blobs into the folder of the registry. It takes none away, so the database that is there has all of its own
 // until the other one takes its place.
-func (b backup) place(folder string, step func(string)) error {
+func (b backup) place(steps disk.Steps, folder string) error {
 	if len(b.blobs) == 0 {
 		return nil
 	}
@@ -104,25 +104,29 @@ func (b backup) place(folder string, step func(string)) error {
 	}
 	defer file.Close()
 	_, err = archive.Read(file, archive.Visitor{Blob: func(blob archive.Blob, content io.Reader) error {
-		step("blob")
-		return artifact.Import(folder, artifact.Info(blob), content)
+		return artifact.Import(steps, folder, artifact.Info(blob), content)
 	}})
 	return err
 }
 
 // keepBlobs links the blobs of the registry that is there into another folder, where the gateway does not remove them.
-func keepBlobs(folder, aside string) error {
+func keepBlobs(steps disk.Steps, folder, aside string) error {
 	from := filepath.Join(folder, blobsFolder)
+	var made []string
 	err := filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil {
 			return err
 		}
 		to := filepath.Join(aside, blobsFolder, strings.TrimPrefix(path, from))
 		if entry.IsDir() {
-			return os.MkdirAll(to, 0o700)
+			made = append(made, to)
+			return steps.MakeFolders(to, 0o700)
 		}
 		return os.Link(path, to)
 	})
+	for _, folder := range made {
+		err = errors.Join(err, steps.SyncFolder("the old blobs", folder))
+	}
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/disk"
 	"muster/gateway/internal/archive"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/datadir"
@@ -125,8 +126,8 @@ func (h house) restore(data, file string) (offline.Restored, error) {
 	return restore(h.t.Context(), data, file, filepath.Join(h.data, datadir.MasterKey), nil)
 }
 
-func restore(ctx context.Context, data, file, key string, at func(string)) (offline.Restored, error) {
-	o := offline.At(offline.Offline{Getenv: func(string) string { return "" }, Say: io.Discard, Root: data + ".none"}, at)
+func restore(ctx context.Context, data, file, key string, steps disk.Steps) (offline.Restored, error) {
+	o := offline.On(offline.Offline{Getenv: func(string) string { return "" }, Say: io.Discard, Root: data + ".none"}, steps)
 	return o.Restore(ctx, offline.Restore{Files: offline.Files{Data: data, MasterKeyFile: key}, File: file, Force: true, AdoptFor: time.Hour})
 }
 
@@ -290,11 +291,12 @@ const killedAt = "MUSTER_TEST_KILLED_AT"
 func TestRestoreKilled(t *testing.T) {
 	if given := strings.Split(os.Getenv(killedAt), "\n"); len(given) == 4 {
 		step := 0
-		_, err := restore(t.Context(), given[0], given[1], given[2], func(string) {
+		_, err := restore(t.Context(), given[0], given[1], given[2], func(disk.Step) error {
 			if step++; fmt.Sprint(step) == given[3] {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
 			}
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)

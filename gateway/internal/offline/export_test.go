@@ -1,7 +1,9 @@
 package offline
 
-// At gives an Offline that calls a function before each step of a restore.
-func At(o Offline, at func(step string)) Offline {
-	o.at = at
+import "muster/agent/disk"
+
+// On gives an Offline whose restores tell of their steps.
+func On(o Offline, steps disk.Steps) Offline {
+	o.disk = steps
 	return o
 }

@@ -17,6 +17,7 @@ import (
 	"syscall"
 	"time"
 
+	"muster/agent/disk"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/masterkey"
@@ -32,7 +33,7 @@ type Offline struct {
 	Say    io.Writer // is told of a master key that was made
 	Root   string    // stands before the service's paths; a test's machine
 
-	at func(step string) // called before each step of a restore, so that a test can end the process there; nil: nothing
+	disk disk.Steps // nil: nobody is told; for tests
 }
 
 // Files names the data of a gateway.
@@ -46,12 +47,12 @@ type site struct {
 	keys  masterkey.Source
 	lock  *os.File
 	store *store.Store // nil until open
-	step  func(string)
+	disk  disk.Steps
 }
 
 // source says where the master key of a data directory can be.
 func (o Offline) source(files Files) masterkey.Source {
-	s := masterkey.Source{Data: files.Data, Named: files.MasterKeyFile, Root: o.Root, Getenv: o.Getenv, Say: o.Say}
+	s := masterkey.Source{Data: files.Data, Named: files.MasterKeyFile, Root: o.Root, Getenv: o.Getenv, Say: o.Say, Disk: o.disk}
 	installed := datadir.Installed(o.Root)
 	s.Service = installed != "" && datadir.Same(installed, files.Data)
 	return s
@@ -67,10 +68,7 @@ func there(data string) error {
 
 // enter takes the data directory's lock, and makes the directory where there is none.
 func (o Offline) enter(files Files) (*site, error) {
-	s := &site{keys: o.source(files), step: o.at}
-	if s.step == nil {
-		s.step = func(string) {}
-	}
+	s := &site{keys: o.source(files), disk: o.disk}
 	fresh := !exists(files.Data)
 	var err error
 	if s.lock, err = datadir.Lock(files.Data); err != nil {

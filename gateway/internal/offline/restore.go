@@ -13,7 +13,6 @@ import (
 	"strings"
 	"time"
 
-	"muster/agent/disk"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/masterkey"
 )
@@ -108,8 +107,7 @@ func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
 	}
 	defer os.RemoveAll(work)
 	copied := filepath.Join(work, datadir.Database)
-	s.step("take")
-	b, err := take(r.File, copied)
+	b, err := take(s.disk, r.File, copied)
 	if err != nil {
 		return Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
 	}
@@ -117,8 +115,10 @@ func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
 	if err != nil {
 		return Restored{}, err
 	}
-	s.step("prepare")
 	done, err := s.prepare(ctx, copied, key, r, b)
+	if err == nil {
+		err = s.disk.SyncFolder("the database", copied)
+	}
 	if err != nil {
 		return done, err
 	}
@@ -126,18 +126,15 @@ func (s *site) restore(ctx context.Context, r Restore) (Restored, error) {
 	if err != nil {
 		return done, err
 	}
-	if err := b.place(folderOf(data), s.step); err != nil {
+	if err := b.place(s.disk, folderOf(data)); err != nil {
 		return done, fmt.Errorf("the blobs of the registry: %w", err)
 	}
-	s.step("aside")
 	if done.Aside, err = s.setAside(); err != nil {
 		return done, err
 	}
-	s.step("rename")
-	if err := disk.Steps(nil).Rename(copied, database); err != nil {
+	if err := s.disk.Rename(copied, database); err != nil {
 		return done, err
 	}
-	s.step("renamed")
 	done.KeyFile, done.KeyAside, err = placeKey()
 	done.KeyToName = s.keyToName(key)
 	return done, err
@@ -180,7 +177,7 @@ func (s *site) prepareKey(key []byte) (place func() (file, aside string, err err
 				return "", "", err
 			}
 		}
-		return file, aside, disk.Steps(nil).Rename(fresh, file)
+		return file, aside, s.disk.Rename(fresh, file)
 	}, nil
 }
 
@@ -201,27 +198,31 @@ func (s *site) setAside() (string, error) {
 		return "", nil
 	}
 	aside := filepath.Join(data, "before-restore-"+time.Now().UTC().Format(asideTime))
-	if err := os.Mkdir(aside, 0o700); err != nil {
+	if err := s.disk.MakeFolders(aside, 0o700); err != nil {
 		return "", err
 	}
-	if err := keepBlobs(folderOf(data), folderOf(aside)); err != nil {
+	if err := keepBlobs(s.disk, folderOf(data), folderOf(aside)); err != nil {
 		return "", err
 	}
 	log := [...]string{datadir.Database + "-wal", datadir.Database + "-shm"}
 	for _, name := range append(log[:], datadir.Database) {
-		s.step("link")
+		if err := s.disk.At("link " + name); err != nil {
+			return "", err
+		}
 		if err := os.Link(filepath.Join(data, name), filepath.Join(aside, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 	}
-	if err := disk.Sync(aside); err != nil {
+	if err := s.disk.SyncFolder("the old database", aside); err != nil {
 		return "", err
 	}
 	for _, name := range log {
-		s.step("log")
+		if err := s.disk.At("remove " + name); err != nil {
+			return "", err
+		}
 		if err := os.Remove(filepath.Join(data, name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
 	}
-	return aside, disk.Sync(data)
+	return aside, s.disk.SyncFolder("the data directory", data)
 }

@@ -25,6 +25,7 @@ type node struct {
 
 	place        int    // its number, from 0, which it keeps
 	version      uint64 // of the picture, when the glance was last replaced
+	reshaped     uint64 // and when more of it than glance.Live was
 	newer, older *node  // by version
 }
 

@@ -95,7 +95,8 @@ func (p *Picture) take(s feed.Sample, ref store.StatusRef) {
 		p.reread(s.NodeID)
 		return
 	}
-	next := *n.glance
+	was := n.glance
+	next := *was
 	n.glance = &next
 	n.hear(s)
 	n.look(ref)
@@ -103,7 +104,11 @@ func (p *Picture) take(s feed.Sample, ref store.StatusRef) {
 	if expected := next.GPUsExpected; !n.said && next.Fresh && len(next.GPUs) > 0 && (expected == nil || *expected < len(next.GPUs)) {
 		p.reread(s.NodeID) // the heartbeat has raised the record
 	}
+	reshaped := n.reshaped
 	p.changed(n)
+	if !next.Reshaped(was) {
+		n.reshaped = reshaped
+	}
 }
 
 // Changed takes events. The nodes that they name are read again.
@@ -213,6 +218,7 @@ func (p *Picture) put(n *node) {
 	p.sorted = p.sorted && was.glance.Name == n.glance.Name
 	n.place = was.place
 	n.version = was.version
+	n.reshaped = was.reshaped
 	n.newer = was.newer
 	n.older = was.older
 	*was = *n // its place in the order and in the list stays
@@ -233,6 +239,7 @@ func (p *Picture) changed(n *node) {
 	p.unlink(n)
 	p.version++
 	n.version = p.version
+	n.reshaped = p.version
 	n.older = p.newest
 	if p.newest != nil {
 		p.newest.newer = n

@@ -35,22 +35,30 @@ func (p *Picture) Watch(q Query) *Watch {
 	return w
 }
 
-// Next waits until something has changed that the query picks. It returns each node once, as it is now, however often it changed, and the
-// ids of nodes that the query picks no more. It answers once in a second at most. The error is that of ctx.
-func (w *Watch) Next(ctx context.Context) (changed []*glance.Node, gone []string, err error) {
+// Changes are nodes that have changed, each once, as it is now, however often it changed.
+type Changes struct {
+	Nodes []*glance.Node
+	Alive []*glance.Node // nothing of their glance.Brief has changed but the glance.Live
+	Gone  []string       // ids of nodes that the query picks no more
+}
+
+func (c *Changes) empty() bool { return len(c.Nodes)+len(c.Alive)+len(c.Gone) == 0 }
+
+// Next waits until something has changed that the query picks. It answers once in a second at most. The error is that of ctx.
+func (w *Watch) Next(ctx context.Context) (Changes, error) {
 	for {
 		if err := wait(ctx, pace-time.Since(w.last)); err != nil {
-			return nil, nil, err
+			return Changes{}, err
 		}
-		changed, gone, news := w.look()
+		changes, news := w.look()
 		w.last = time.Now() // also where nothing is for this reader: looking costs something too
-		if len(changed)+len(gone) > 0 {
-			return changed, gone, nil
+		if !changes.empty() {
+			return changes, nil
 		}
 		select {
 		case <-news:
 		case <-ctx.Done():
-			return nil, nil, ctx.Err()
+			return Changes{}, ctx.Err()
 		}
 	}
 }
@@ -70,23 +78,28 @@ func wait(ctx context.Context, d time.Duration) error {
 }
 
 // look collects what is newer than the reader knows. news is closed when there is more.
-func (w *Watch) look() (changed []*glance.Node, gone []string, news <-chan struct{}) {
+func (w *Watch) look() (c Changes, news <-chan struct{}) {
 	p := w.picture
 	p.mu.RLock()
 	defer p.mu.RUnlock()
 	for n := p.newest; n != nil && n.version > w.seen; n = n.older {
 		g := n.glance
 		switch {
-		case w.query.picks(g, w.retired):
-			changed = append(changed, g)
-			w.shown.add(n.place)
-		case w.shown.has(n.place):
-			gone = append(gone, g.ID)
+		case !w.query.picks(g, w.retired):
+			if !w.shown.has(n.place) {
+				continue
+			}
+			c.Gone = append(c.Gone, g.ID)
 			w.shown.remove(n.place)
+		case n.reshaped > w.seen || !w.shown.has(n.place):
+			c.Nodes = append(c.Nodes, g)
+			w.shown.add(n.place)
+		default:
+			c.Alive = append(c.Alive, g)
 		}
 	}
 	w.seen = p.version
-	return changed, gone, p.news
+	return c, p.news
 }
 
 // places is a set of nodes, a bit for each: a picture has many readers, and each of them may look at all nodes.

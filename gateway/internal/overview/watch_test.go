@@ -4,10 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
 
+	"muster/gateway/internal/glance"
 	"muster/gateway/internal/overview"
 	"muster/store"
 )
@@ -16,11 +19,11 @@ import (
 func (h *house) next(w *overview.Watch) string {
 	ctx, cancel := context.WithTimeout(h.t.Context(), time.Minute)
 	defer cancel()
-	changed, gone, err := w.Next(ctx)
+	c, err := w.Next(ctx)
 	if err != nil {
 		return err.Error()
 	}
-	return names(changed) + fmt.Sprint(gone)
+	return names(slices.Concat(c.Nodes, c.Alive)) + fmt.Sprint(c.Gone)
 }
 
 // TestWatch: each node once, as it is now, and never one of another tenant.
@@ -77,13 +80,13 @@ func TestWatchPace(t *testing.T) {
 		ended := make(chan error)
 		go func() {
 			for {
-				changed, _, err := w.Next(ctx)
+				c, err := w.Next(ctx)
 				if err != nil {
 					ended <- err
 					return
 				}
 				answers++
-				last = *changed[0].GPUs[0].UtilizationPercent
+				last = *slices.Concat(c.Nodes, c.Alive)[0].GPUs[0].UtilizationPercent
 			}
 		}()
 		for i := range 100 {
@@ -99,5 +102,51 @@ func TestWatchPace(t *testing.T) {
 		if err := <-ended; !errors.Is(err, context.Canceled) {
 			t.Error(err)
 		}
+	})
+}
+
+// TestWatchAlive: a heartbeat that changes values alone is told apart from one that changes more, also where the values changed last.
+func TestWatchAlive(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := newHouse(t)
+		h.node(store.Node{Name: "a", Tenant: "x"}, nil)
+		h.reload()
+		w := h.picture.Watch(overview.Query{})
+		early := h.picture.Watch(overview.Query{})
+		want := func(what string, nodes, alive int) {
+			t.Helper()
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if c, err := w.Next(ctx); err != nil || len(c.Nodes) != nodes || len(c.Alive) != alive {
+				t.Errorf("%s: %d and %d, %v", what, len(c.Nodes), len(c.Alive), err)
+			}
+		}
+		h.beat("a", h.reading(gpu(0, 1)))
+		want("the first reading", 1, 0)
+		h.beat("a", h.reading(gpu(0, 99)))
+		want("another value", 0, 1)
+		h.beat("a", "")
+		want("no reading", 0, 1)
+		h.beat("a", h.reading(gpu(0, 99)+","+gpu(1, 5)))
+		h.beat("a", h.reading(gpu(0, 98)+","+gpu(1, 6)))
+		want("one GPU more, and then other values", 1, 0)
+		for _, other := range [][2]string{{"NVIDIA H100 80GB HBM3", "NVIDIA L40S"}, {"81559", "81000"}, {`"device"`, `"unified"`},
+			{`"index"`, `"mig":true,"index"`}, {`"index"`, `"health":["lost"],"index"`}} {
+			h.beat("a", h.reading(strings.Replace(gpu(0, 98), other[0], other[1], 1)+","+gpu(1, 6)))
+			want(other[1], 1, 0)
+			h.beat("a", h.reading(gpu(0, 98)+","+gpu(1, 6)))
+			want("as before "+other[1], 1, 0)
+		}
+		h.picture.Findings("id-a", []glance.Finding{{Rule: "x"}})
+		want("a finding", 1, 0)
+		h.must(h.store.SetLabels(t.Context(), "id-a", map[string]string{"k": "v"}, nil))
+		h.reload()
+		want("a label", 1, 0)
+		h.now = h.now.Add(time.Hour)
+		h.reload()
+		want("silence", 1, 0)
+		h.beat("a", h.reading(gpu(0, 98)+","+gpu(1, 6)))
+		w = early
+		want("one who was away", 1, 0)
 	})
 }

@@ -64,7 +64,7 @@ func Nonce(body []byte) (nonce string, ok bool) {
 func scanHeartbeat(body []byte) (b Heartbeat, ok bool) {
 	s := Scan(body)
 	s.Shapes = shapes
-	var seen [12]bool
+	var seen [13]bool
 	for s.Next() {
 		at, ok := b.member(s)
 		if !ok || seen[at] {
@@ -138,6 +138,8 @@ func (b *Heartbeat) member(s *Scanner) (at int, ok bool) {
 		return 10, json.Unmarshal(value, &b.HealthDetail) == nil
 	case "update":
 		return 11, b.update(value)
+	case "unshipped":
+		return 12, json.Unmarshal(value, &b.Unshipped) == nil
 	}
 	return 0, false
 }

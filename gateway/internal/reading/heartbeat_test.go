@@ -28,6 +28,7 @@ func FuzzParseHeartbeat(f *testing.F) {
 		`{"update":{"seq":1.5}}`, `{"update":{"seq":1e400}}`, `{"update":{"channel":"\\u0061","seq":1}}`, `{"update":{"seq":null}}`,
 		`{"update":{"seq":1},"update":{"channel":"a"}}`,
 		`{"health_detail":{"a":"1","a":null}}`, `{"health_detail":{"a":1}}`, `{"gpus_seen":null}`, `{"counter":null}`,
+		`{"unshipped":{"kernel":"no"}}`, `{"unshipped":{"a":"1","a":null}}`, `{"unshipped":["kernel"]}`, `{"unshipped":null}`,
 	} {
 		f.Add([]byte(seed))
 	}

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -134,8 +136,8 @@ func TestPrune(t *testing.T) {
 	if _, err := s.Find(ids[0]); err == nil {
 		t.Error("the old one is still there")
 	}
-	s.Quota = 3 * size(t, filepath.Join(folder, ids[1]+".cast"))
-	must(t, s.Prune(t.Context(), noon(), true)) // the live one counts too, so two of four have to go
+	s.Quota = 3*size(t, filepath.Join(folder, ids[1]+".cast")) + 8<<10 // a live one has room for its end
+	must(t, s.Prune(t.Context(), noon(), true))                        // the live one counts too, so two of four have to go
 	for i, want := range []bool{false, false, false, true, true} {
 		if _, err := os.Stat(filepath.Join(folder, ids[i]+".cast")); (err == nil) != want {
 			t.Errorf("recording %d: %v", i, err)
@@ -152,6 +154,115 @@ func TestPrune(t *testing.T) {
 	must(t, os.RemoveAll(folder))
 	if err := s.Prune(t.Context(), noon(), true); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("without a folder: %v", err)
+	}
+}
+
+// total is what all recordings in a folder take.
+func total(t *testing.T, folder string) (all int64) {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(folder, "*.cast"))
+	must(t, err)
+	for _, path := range files {
+		if info, err := os.Stat(path); err == nil { // it may have gone meanwhile
+			all += info.Size()
+		}
+	}
+	return all
+}
+
+// TestQuota: the bound of all recordings is kept while they grow, at every moment. The oldest that are over make room; where none is left,
+// the session that needs more ends, and its recording has its end.
+func TestQuota(t *testing.T) {
+	folder := t.TempDir()
+	c := config(folder)
+	c.Quota = 600 << 10
+	told := 0
+	refuse := true
+	c.Dropped = func(_ context.Context, why string, count int, bytes int64) error {
+		if refuse {
+			return errors.New("the database takes no writes")
+		}
+		told += count
+		return nil
+	}
+	before := open(t, c)
+	for i := range 5 {
+		id := wire.NewSessionID()
+		take(t, before, id, strings.Repeat("x", 50<<10))
+		end := noon().Add(time.Duration(i) * time.Minute)
+		must(t, os.Chtimes(filepath.Join(folder, id+".cast"), end, end))
+	}
+	s := open(t, c) // another start of the gateway: what is there counts
+	var all sync.WaitGroup
+	var ended atomic.Int64
+	for range 8 {
+		tape, err := s.Begin(meta(wire.NewSessionID()))
+		must(t, err)
+		all.Go(func() {
+			var err error
+			for n := 0; err == nil && n < 2<<20; n += 1000 {
+				err = tape.Output(noon(), bytes.Repeat([]byte("y"), 1000))
+				if got := total(t, folder); got > c.Quota {
+					t.Errorf("the recordings take %d bytes", got)
+					return
+				}
+			}
+			if errors.Is(err, recording.ErrNoRoom) {
+				ended.Add(1)
+			}
+			if err := tape.End(noon(), "no room"); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	all.Wait()
+	if got := total(t, folder); got > c.Quota || got < c.Quota/2 || ended.Load() == 0 {
+		t.Errorf("%d bytes at the end, %d sessions had no room", got, ended.Load())
+	}
+	if err := s.Prune(t.Context(), noon(), true); err == nil || told != 0 {
+		t.Errorf("told of %d, %v", told, err)
+	}
+	refuse = false
+	must(t, s.Prune(t.Context(), noon(), true))
+	if told < 5 {
+		t.Errorf("told of %d", told)
+	}
+	played, err := filepath.Glob(filepath.Join(folder, "*.cast"))
+	must(t, err)
+	for _, path := range played {
+		p, err := s.Find(strings.TrimSuffix(filepath.Base(path), ".cast"))
+		must(t, err)
+		if p.State != recording.Complete {
+			t.Errorf("%s is %s", path, p.State)
+		}
+		must(t, p.Close())
+	}
+}
+
+// TestNoRoom: where recordings that go on have all the room, none begins, and nothing of it stays.
+func TestNoRoom(t *testing.T) {
+	folder := t.TempDir()
+	c := config(folder)
+	c.Quota = 20 << 10
+	s := open(t, c)
+	first, err := s.Begin(meta(wire.NewSessionID()))
+	must(t, err)
+	must(t, first.Output(noon(), []byte("text")))
+	second, err := s.Begin(meta(wire.NewSessionID()))
+	must(t, err)
+	if _, err := s.Begin(meta(wire.NewSessionID())); !errors.Is(err, recording.ErrNoRoom) {
+		t.Errorf("the third: %v", err)
+	}
+	if left, _ := filepath.Glob(filepath.Join(folder, "*")); len(left) != 2 {
+		t.Errorf("the folder has %q", left)
+	}
+	must(t, second.End(noon(), ""))
+	third, err := s.Begin(meta(wire.NewSessionID()))
+	must(t, err)
+	must(t, errors.Join(third.End(noon(), ""), first.End(noon(), "")))
+	must(t, os.RemoveAll(folder))
+	if err := s.Prune(t.Context(), noon(), true); err == nil {
+		t.Error("without a folder nothing is counted")
 	}
 }
 

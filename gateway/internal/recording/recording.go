@@ -12,7 +12,6 @@ import (
 	"crypto/cipher"
 	"errors"
 	"fmt"
-	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
@@ -45,6 +44,7 @@ type Config struct {
 	Dropped func(ctx context.Context, why string, count int, bytes int64) error
 	Now     func() time.Time // nil: time.Now
 	Logger  *slog.Logger
+	Disk    disk.Steps // nil: nobody is told; for tests
 }
 
 // Shelf has all recordings of a gateway. It is safe for concurrent use.
@@ -52,8 +52,12 @@ type Shelf struct {
 	Config
 	seal cipher.AEAD
 
-	mu   sync.Mutex
-	live map[string]*Tape
+	mu    sync.Mutex // guards all below
+	live  map[string]*Tape
+	used  int64            // bytes of all recordings, with those that the live ones have taken
+	known bool             // used was counted
+	gone  map[string]tally // recordings that were deleted, and that nobody was told of yet, by reason
+	news  chan struct{}    // there are such
 }
 
 // Open makes the folder where it is not there.
@@ -68,11 +72,11 @@ func Open(c Config) (*Shelf, error) {
 	if c.Now == nil {
 		c.Now = time.Now
 	}
-	s := &Shelf{Config: c, live: map[string]*Tape{}}
+	s := &Shelf{Config: c, live: map[string]*Tape{}, gone: map[string]tally{}, news: make(chan struct{}, 1)}
 	if s.seal, err = cipher.NewGCMWithRandomNonce(block); err != nil {
 		return nil, err
 	}
-	if err := os.Mkdir(c.Folder, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := c.Disk.MakeFolders(c.Folder, 0o700); err != nil {
 		return nil, fmt.Errorf("the folder of recordings: %w", err)
 	}
 	return s, nil
@@ -100,16 +104,20 @@ func (s *Shelf) Begin(m Meta) (*Tape, error) {
 	if err != nil {
 		return nil, err
 	}
-	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if err != nil {
+	t := &Tape{shelf: s, id: m.ID, most: max(s.Most, Least), chunks: chunks, lines: asciicast.NewEncoder(m.At)}
+	t.pending = t.lines.Header(m.header())
+	if t.file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600); err != nil {
 		return nil, unwritten(err)
 	}
-	t := &Tape{file: file, most: max(s.Most, Least), chunks: chunks, lines: asciicast.NewEncoder(m.At), gone: func() { s.forget(m.ID) }}
-	t.pending = t.lines.Header(m.header())
-	s.remember(m.ID, t)
-	if err := errors.Join(t.begin(head), disk.Sync(s.Folder)); err != nil {
-		s.forget(m.ID)
-		return nil, unwritten(errors.Join(err, file.Close(), os.Remove(path)))
+	s.remember(t)
+	err = s.grow(t, int64(len(head))+sealedSize(len(t.pending))+reserve)
+	if err == nil {
+		err = unwritten(errors.Join(t.begin(head), s.Disk.SyncFolder("the folder of recordings", s.Folder)))
+	}
+	if err != nil {
+		err = errors.Join(err, t.file.Close(), os.Remove(path))
+		s.forget(t, 0)
+		return nil, err
 	}
 	return t, nil
 }
@@ -135,16 +143,18 @@ func (s *Shelf) path(id string) (string, error) {
 	return filepath.Join(s.Folder, id+suffix), nil
 }
 
-func (s *Shelf) remember(id string, t *Tape) {
+func (s *Shelf) remember(t *Tape) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.live[id] = t
+	s.live[t.id] = t
 }
 
-func (s *Shelf) forget(id string) {
+// forget ends that a recording is a live one. left is what its file has.
+func (s *Shelf) forget(t *Tape, left int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.live, id)
+	delete(s.live, t.id)
+	s.used += left - t.taken
 }
 
 // tape is the one of a session that goes on; nil: there is none.

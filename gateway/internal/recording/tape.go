@@ -8,24 +8,37 @@ import (
 	"sync"
 	"time"
 
+	"muster/agent/wire"
 	"muster/gateway/internal/asciicast"
 )
 
 // ErrFull is the error of a recording that has become as large as one may.
-var ErrFull = errors.New("the recording of this session is full (muster serve --recording-max): open a new session")
+var ErrFull error = wire.Refuse(wire.CodeUnavailable, "the recording of this session is full",
+	"open a new session; muster serve --recording-max bounds one recording")
+
+// ErrNoRoom is the error of a recording that needs room where those of sessions that go on have all of it.
+var ErrNoRoom error = wire.Refuse(wire.CodeUnavailable, "the recordings of sessions that go on have all the room there is for recordings",
+	"end some of them (muster session ls); muster serve --recordings-quota bounds all recordings")
 
 // ErrUnwritten is wrapped by the error of a recording that the disk did not take.
 var ErrUnwritten = errors.New("the recording of this session cannot be written")
 
-func unwritten(err error) error { return fmt.Errorf("%w: %w", ErrUnwritten, err) }
+func unwritten(err error) error {
+	if err == nil || errors.Is(err, ErrUnwritten) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", ErrUnwritten, err)
+}
 
 // Tape is the recording of one session while it goes on. It is safe for concurrent use. After the first error nothing more is recorded.
 type Tape struct {
+	shelf  *Shelf
+	id     string // of the session
 	file   *os.File
 	most   int64
 	chunks cipher.AEAD
 	lines  *asciicast.Encoder
-	gone   func() // it is no live one any more
+	taken  int64 // bytes that the shelf counts for it; guarded by the shelf's lock
 
 	mu      sync.Mutex
 	pending []byte // lines that are not in the file, at most gather and one piece of output
@@ -46,7 +59,7 @@ func (t *Tape) begin(head []byte) error {
 	if err := t.flush(false); err != nil {
 		return err
 	}
-	return t.file.Sync()
+	return t.shelf.Disk.Sync("the head of a recording", t.file)
 }
 
 // Output records what the terminal shows. It is called before the person sees it.
@@ -90,20 +103,25 @@ func (t *Tape) End(at time.Time, note string) error {
 	}
 	err := t.flush(true)
 	if err == nil {
-		err = t.file.Sync()
+		err = t.shelf.Disk.Sync("a recording", t.file)
 	}
 	err = errors.Join(err, t.file.Close())
 	if t.failed == nil {
 		t.failed = os.ErrClosed
 	}
-	t.gone()
+	t.shelf.forget(t, t.written)
 	return err
 }
 
 // add takes a line. It is in the file a second later, or sooner where there are many.
 func (t *Tape) add(line []byte) error {
-	if t.written+sealedSize(len(t.pending)+len(line))+reserve > t.most {
+	size := t.written + sealedSize(len(t.pending)+len(line)) + reserve
+	if size > t.most {
 		t.failed = ErrFull
+	} else {
+		t.failed = t.shelf.grow(t, size)
+	}
+	if t.failed != nil {
 		return t.failed
 	}
 	t.pending = append(t.pending, line...)

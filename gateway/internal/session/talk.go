@@ -3,6 +3,7 @@ package session
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sync"
 	"time"
@@ -202,7 +203,7 @@ func (d *Desk) begun(s *live, ready pipe.Ready) {
 	tape, err := d.Record.Begin(s.meta(now, ready))
 	if err != nil {
 		d.Logger.Error("a session cannot be recorded, so it ends", "session", s.ID, "error", err)
-		d.end(s, ending{why: "it cannot be recorded: " + err.Error(), hint: "look at the disk of the gateway"})
+		d.end(s, unrecorded("it cannot be recorded: ", err))
 		return
 	}
 	s.mu.Lock()
@@ -249,8 +250,17 @@ func (d *Desk) taping(s *live, write func(Tape) error) {
 	s.main.mu.Unlock()
 	if err != nil {
 		d.Logger.Error("a session cannot be recorded any more, so it ends", "session", s.ID, "error", err)
-		d.end(s, ending{why: "it cannot be recorded any more: " + err.Error(), hint: "look at the disk of the gateway"})
+		d.end(s, unrecorded("it cannot be recorded any more: ", err))
 	}
+}
+
+// unrecorded is the end of a session that cannot be recorded. Where the reason is a bound that is kept, it says itself what to do.
+func unrecorded(what string, err error) ending {
+	var said *wire.ErrorDetail
+	if errors.As(err, &said) {
+		return ending{why: what + said.Message, hint: said.Hint}
+	}
+	return ending{why: what + err.Error(), hint: "look at the disk of the gateway"}
 }
 
 // operatorSays reads what the operator says of the terminal.

@@ -1,6 +1,7 @@
 package session_test
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -20,7 +21,8 @@ import (
 type deck struct {
 	mu    sync.Mutex
 	lines []string
-	full  int // the write that fails, counted from 1; 0: none does
+	full  int   // the write that fails, counted from 1; 0: none does
+	why   error // why that one fails; nil: the disk is full
 	blank error
 	begun func() // while it begins; nil: nothing
 }
@@ -37,7 +39,7 @@ func (d *deck) add(line string) error {
 	defer d.mu.Unlock()
 	d.lines = append(d.lines, line)
 	if len(d.lines) == d.full {
-		return errors.New("no space left on device")
+		return cmp.Or(d.why, errors.New("no space left on device"))
 	}
 	return nil
 }
@@ -168,26 +170,34 @@ func TestRefusedIsNotRecorded(t *testing.T) {
 	}
 }
 
-// TestFullDisk: a session that cannot be recorded ends, at its beginning and later.
+// TestFullDisk: a session that cannot be recorded ends, at its beginning and later. It says what to do: about the disk, or about the bound
+// that is reached.
 func TestFullDisk(t *testing.T) {
-	for what, d := range map[string]*deck{"at once": {blank: errors.New("no space left on device")}, "later": {full: 3}} {
+	const bound = "raise the bound"
+	full := wire.Refuse(wire.CodeUnavailable, "no space within the bound", bound)
+	for what, d := range map[string]*deck{"at once": {blank: errors.New("no space left on device")}, "later": {full: 3},
+		"at once, by a bound": {blank: full}, "later, by a bound": {full: 3, why: full}} {
 		h := newHall(t, "box")
 		h.open(session.Config{Record: d})
 		id := h.ask("box", wire.SessionShell, `{}`)
 		sent := new([]byte)
-		if what == "later" {
+		if d.full > 0 {
 			h.says("box", id, sent, append(frame(pipe.FrameReady, `{}`), frame(pipe.FrameOutput, "one")...))
 			if why := h.why(id); why != "" {
 				t.Fatalf("it ended too early: %s", why)
 			}
 		}
 		last := frame(pipe.FrameOutput, "two")
-		if what == "at once" {
+		if d.full == 0 {
 			last = append(frame(pipe.FrameReady, `{}`), last...)
 		}
 		_, err := h.NodeSend(t.Context(), claimer("box"), id, pipe.Main, int64(len(*sent)), pipe.Piece{Data: last})
-		if code(err) != wire.CodeSessionOver {
-			t.Errorf("%s: the node hears %v", what, err)
+		var said *wire.ErrorDetail
+		if !errors.As(err, &said) || said.Code != wire.CodeSessionOver {
+			t.Fatalf("%s: the node hears %v", what, err)
+		}
+		if byBound := strings.HasSuffix(what, "bound"); (said.Hint == bound) != byBound || strings.Contains(said.Hint, "the disk") == byBound {
+			t.Errorf("%s: what to do is %q", what, said.Hint)
 		}
 		if text, _ := h.hears(id, 0); strings.Contains(text, "two") {
 			t.Errorf("%s: what is not on the tape was shown: %q", what, text)

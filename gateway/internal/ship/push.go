@@ -87,7 +87,7 @@ func (p *pusher) deliver(ctx context.Context, lines []kept) bool {
 	}
 	body, size, err := encode(lines, p.Now())
 	if err != nil { // a line of the buffer always can be encoded
-		p.state.refused(len(lines), "the lines cannot be written as JSON")
+		p.state.refused(len(lines), "the lines cannot be written as JSON", p.Now())
 		return true
 	}
 	for failures := 0; ctx.Err() == nil; failures++ {
@@ -100,7 +100,7 @@ func (p *pusher) deliver(ctx context.Context, lines []kept) bool {
 			return false
 		}
 		if err.refused {
-			p.state.refused(len(lines), err.text)
+			p.state.refused(len(lines), err.text, p.Now())
 			p.Logger.Warn("a sink refuses log lines, they are dropped", "rule", p.Name, "lines", len(lines), "why", err.text)
 			return true
 		}

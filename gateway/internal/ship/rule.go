@@ -74,7 +74,9 @@ type Rule struct {
 	Lag          time.Duration // how old the oldest line is that waits
 	SentAt       *time.Time
 	FailingSince *time.Time // nil: the last push was taken
-	Error        string     // of the last push that was not taken, or of the last lines that were refused
+	Error        string     // why the last push was not taken
+	Withheld     int        // nodes that do not ship all that the rule wants
+	WithheldWhy  string     // of one of them
 }
 
 // pushPath is where Loki takes lines.
@@ -270,6 +272,7 @@ func (d *Desk) view(r *rule) Rule {
 	case r.Auth.Bearer != "":
 		out.Auth = "bearer"
 	}
+	out.Withheld, out.WithheldWhy = d.withheld(r)
 	box := r.box.Stats()
 	out.Waiting = box.Next - 1 - box.Confirmed
 	out.BufferBytes = box.Bytes

@@ -91,7 +91,7 @@ func TestDeleted(t *testing.T) {
 	_, err := h.take("gpu-1", h.batch(1, "one"))
 	h.must(err)
 	h.must(h.desk.Drop(t.Context(), "prod", "", operator))
-	if taken, err := h.take("gpu-1", h.batch(2, "two")); err != nil || taken.Next != 3 || h.desk.Wanted("n-gpu-1") != nil {
+	if taken, err := h.take("gpu-1", h.batch(2, "two")); err != nil || taken.Next != 3 || h.desk.Wanted("n-gpu-1", nil) != nil {
 		t.Errorf("%+v, %v", taken, err)
 	}
 	if _, err := os.Stat(filepath.Join(h.path, "logs", "prod")); !errors.Is(err, os.ErrNotExist) {

@@ -57,8 +57,10 @@ type Desk struct {
 
 	mu    sync.Mutex
 	nodes map[string]*node // those that have shipped, by id
-	rates map[string]*rate // of tenants
-	held  map[string]int64 // batches that were put off, by tenant
+	// Why nodes do not ship sources that a rule wants, by id and source. Nodes that ship all are not there.
+	unshipped map[string]map[string]string
+	rates     map[string]*rate // of tenants
+	held      map[string]int64 // batches that were put off, by tenant
 }
 
 // rule is one that is in use. What the operator says does not change: another rule takes its place.
@@ -76,7 +78,7 @@ type rule struct {
 // Open makes a Desk that goes on with the rules in the database and with what is in their buffers.
 func Open(ctx context.Context, c Config) (*Desk, error) {
 	d := &Desk{Config: c, records: records.New(c.Store.Records()), changed: make(chan struct{}, 1), nodes: map[string]*node{},
-		rates: map[string]*rate{}, held: map[string]int64{}}
+		unshipped: map[string]map[string]string{}, rates: map[string]*rate{}, held: map[string]int64{}}
 	d.complete()
 	names, err := d.records.Rules(ctx)
 	if err != nil {

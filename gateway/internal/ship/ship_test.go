@@ -129,21 +129,46 @@ func (h *house) view(name string) ship.Rule {
 // TestWanted: a node ships what the rules of its tenant and labels say, all together; without rules nothing is looked up.
 func TestWanted(t *testing.T) {
 	h := newHouse(t)
-	if h.desk.Wanted("n-gpu-1") != nil {
+	if h.desk.Wanted("n-gpu-1", nil) != nil {
 		t.Error("without a rule something is wanted")
 	}
 	h.rule(ship.Request{Name: "prod", To: "http://192.0.2.1", Selector: "tier=prod", Sources: []string{"kernel", "agent"}})
 	h.rule(ship.Request{Name: "of-a", To: "http://192.0.2.1", Tenant: "a", Sources: []string{"boot", "agent"}, BytesPerSecond: 1 << 20})
 	for id, want := range map[string]string{"n-gpu-1": "agent,boot,kernel 1048576", "n-gpu-2": "agent,kernel 65536",
 		"n-lab-1": "agent,boot 1048576"} {
-		got := h.desk.Wanted(id)
+		got := h.desk.Wanted(id, nil)
 		if text := fmt.Sprint(strings.Join(got.Sources, ","), " ", got.BytesPerSecond); text != want {
 			t.Errorf("%s: %s, want %s", id, text, want)
 		}
 	}
-	if h.desk.Wanted("n-unknown") != nil {
+	if h.desk.Wanted("n-unknown", map[string]string{"agent": "no"}) != nil {
 		t.Error("an unknown node ships")
 	}
+}
+
+// TestWithheld: a rule says how many of its nodes do not ship what it wants, and why one does not, until they do or it is not theirs.
+func TestWithheld(t *testing.T) {
+	h := newHouse(t)
+	h.rule(ship.Request{Name: "prod", To: "http://192.0.2.1", Selector: "tier=prod", Sources: []string{"kernel", "agent"}})
+	h.rule(ship.Request{Name: "of-a", To: "http://192.0.2.1", Tenant: "a", Sources: []string{"agent"}})
+	const no = "the policy of this node forbids session.logs"
+	check := func(rule string, nodes int, why string) {
+		t.Helper()
+		if v := h.view(rule); v.Withheld != nodes || v.WithheldWhy != why {
+			t.Errorf("%s: %d nodes, %q", rule, v.Withheld, v.WithheldWhy)
+		}
+	}
+	check("prod", 0, "")
+	h.desk.Wanted("n-gpu-2", map[string]string{"agent": no, "kernel": no})
+	h.desk.Wanted("n-gpu-1", map[string]string{"kernel": strings.Repeat("x", 199) + "é", "boot": no})
+	check("prod", 2, "gpu-1 does not ship kernel: "+strings.Repeat("x", 199))
+	check("of-a", 0, "")
+	h.desk.Wanted("n-gpu-1", nil)
+	check("prod", 1, "gpu-2 does not ship agent: "+no)
+	h.desk.Wanted("n-lab-1", map[string]string{"agent": no})
+	check("of-a", 1, "lab-1 does not ship agent: "+no)
+	delete(h.nodes, "n-lab-1")
+	check("of-a", 0, "")
 }
 
 // TestShipped: lines come to the sink with few labels, what is of the line as metadata, gzip, and the header of the tenant.
@@ -302,9 +327,12 @@ func TestTrouble(t *testing.T) {
 	h.must(err)
 	h.until("the refusal", func() bool { return h.view("prod").Dropped[ship.ReasonRefused] == 1 })
 	const named = "status 400: it refuses lines: entry too far behind [2J, for stream {x}"
-	if v := h.view("prod"); !strings.Contains(v.Error, named) || v.FailingSince != nil {
-		t.Errorf("%q", v.Error)
+	if v := h.view("prod"); !strings.Contains(v.Error, named) || v.FailingSince == nil {
+		t.Errorf("%+v", v)
 	}
+	_, err = h.take("gpu-1", h.batch(402, "taken"))
+	h.must(err)
+	h.until("a good push", func() bool { return h.view("prod").FailingSince == nil })
 }
 
 // TestFailing: while a sink fails it is said since when and why, and the buffer bounds what is kept; another sink goes on.

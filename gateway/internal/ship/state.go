@@ -69,13 +69,10 @@ func (s *state) took(lines int, bytes int, now time.Time) {
 	s.problem = ""
 }
 
-// refused notes lines that the sink does not want. It is there, so it is not failing.
-func (s *state) refused(lines int, why string) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dropped[ReasonRefused] += int64(lines)
-	s.failing = nil
-	s.problem = why
+// refused notes lines that the sink does not want: they are gone.
+func (s *state) refused(lines int, why string, now time.Time) {
+	s.failed(why, now)
+	s.drop(ReasonRefused, int64(lines))
 }
 
 // failed notes that the sink took nothing. It reports whether it is the first time in a row.

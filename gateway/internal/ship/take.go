@@ -53,8 +53,9 @@ func (r *rate) take(bytes, perSecond int, now time.Time) (wait time.Duration) {
 	return 0
 }
 
-// Wanted is what a node is to ship; nil: nothing. Without rules it costs nothing.
-func (d *Desk) Wanted(nodeID string) *wire.LogShipping {
+// Wanted is what a node is to ship; nil: nothing. unshipped is what the node says that it does not ship, and why. Without rules it costs
+// nothing.
+func (d *Desk) Wanted(nodeID string, unshipped map[string]string) *wire.LogShipping {
 	rules := *d.rules.Load()
 	if len(rules) == 0 {
 		return nil
@@ -64,7 +65,33 @@ func (d *Desk) Wanted(nodeID string) *wire.LogShipping {
 		return nil
 	}
 	want, _ := wanted(rules, n)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.unshipped, nodeID)
+	if want != nil && len(unshipped) > 0 {
+		d.unshipped[nodeID] = unshipped
+	}
 	return want
+}
+
+// withheld counts the nodes of a rule that do not ship all that it wants, and tells why the first of them does not.
+func (d *Desk) withheld(r *rule) (nodes int, why string) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	first := ""
+	for id, sources := range d.unshipped {
+		n, ok := d.Node(id)
+		at := slices.IndexFunc(r.Sources, func(source string) bool { return sources[source] != "" })
+		if !ok || at < 0 || !r.picks(n) {
+			continue
+		}
+		if nodes++; first == "" || n.Name < first {
+			first = n.Name
+			said := sources[r.Sources[at]]
+			why = fmt.Sprintf("%s does not ship %s: %s", n.Name, r.Sources[at], strings.ToValidUTF8(said[:min(len(said), wire.MaxUnshippedWhy)], ""))
+		}
+	}
+	return nodes, why
 }
 
 // wanted is the union of what the rules of a node say.
@@ -281,7 +308,7 @@ func proper(l wire.LogLine, now time.Time) wire.LogLine {
 	return l
 }
 
-// forget forgets nodes that have shipped nothing for long. Their next batch is taken as a new one.
+// forget forgets nodes that have shipped nothing for long, and those that are gone. The next batch of one is taken as a new one.
 func (d *Desk) forget() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -292,5 +319,9 @@ func (d *Desk) forget() {
 		}
 		defer n.mu.Unlock()
 		return n.heard.Before(before)
+	})
+	maps.DeleteFunc(d.unshipped, func(id string, _ map[string]string) bool {
+		_, ok := d.Node(id)
+		return !ok
 	})
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/packed"
 )
 
 // asset is a file that pages refer to.
 type asset struct {
-	text []byte
+	packed.File
 	kind string
-	tag  string // changes with the text
 }
 
 func readAssets() map[string]asset {
@@ -27,7 +27,7 @@ func readAssets() map[string]asset {
 		}
 		text, err := files.ReadFile(name)
 		sum := sha256.Sum256(text)
-		all[path.Base(name)] = asset{text, assetKind(name), `"` + hex.EncodeToString(sum[:8]) + `"`}
+		all[path.Base(name)] = asset{packed.FileOf(text, hex.EncodeToString(sum[:8])), assetKind(name)}
 		return err
 	})
 	if err != nil {
@@ -57,7 +57,6 @@ func (v *visit) asset() (page, error) {
 	h := v.w.Header()
 	h.Set("Content-Type", found.kind)
 	h.Set("Cache-Control", "no-cache")
-	h.Set("ETag", found.tag)
-	http.ServeContent(v.w, v.r, "", time.Time{}, bytes.NewReader(found.text))
+	http.ServeContent(v.w, v.r, "", time.Time{}, bytes.NewReader(found.Choose(v.w, v.r)))
 	return page{sent: true}, nil
 }

@@ -12,7 +12,7 @@ import (
 )
 
 const (
-	rowsOfPage = 200  // that the server draws; with JavaScript all nodes are there
+	rowsOfPage = 100  // that the server draws; with JavaScript all nodes are there
 	mostRows   = 2000 // that a person can have without it, in an order where no next page is
 )
 

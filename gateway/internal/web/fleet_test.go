@@ -86,7 +86,7 @@ func TestFleetPage(t *testing.T) {
 func TestFleetPages(t *testing.T) {
 	h := newHouse(t)
 	b := h.operator()
-	for i := range 203 {
+	for i := range 103 {
 		n := store.Node{ID: fmt.Sprintf("id-n%03d", i), Name: fmt.Sprintf("n%03d", i), Tenant: "default", CreatedAt: h.now}
 		h.must(h.store.CreateNode(t.Context(), n, nil))
 	}
@@ -101,12 +101,12 @@ func TestFleetPages(t *testing.T) {
 	rows := func(page answer) int { return len(strings.Fields(names(page))) }
 	first := b.get("/ui/fleet?selector=state%3Dready")
 	second := b.get(link(first))
-	if rows(first) != 200 || rows(second) != 3 || link(second) != "" || !strings.Contains(second.body, "First page") {
+	if rows(first) != 100 || rows(second) != 3 || link(second) != "" || !strings.Contains(second.body, "First page") {
 		t.Errorf("by name: %d rows, then %d", rows(first), rows(second))
 	}
 	other := b.get("/ui/fleet?sort=-name")
 	more := b.get(link(other))
-	if rows(other) != 200 || rows(more) != 203 || link(more) != "" {
+	if rows(other) != 100 || rows(more) != 103 || link(more) != "" {
 		t.Errorf("in another order: %d rows, then %d", rows(other), rows(more))
 	}
 }
@@ -233,5 +233,22 @@ func TestSheet(t *testing.T) {
 	}
 	if found := regexp.MustCompile(`#[0-9a-fA-F]{3,8}\b|rgb|hsl`).FindString(string(css)); found != "" {
 		t.Errorf("fleet.css has the colour %s", found)
+	}
+}
+
+// TestPackedPages: lists come compressed, and no page with a form does: who can put a text into it could learn the form's secret by the
+// length of the answer.
+func TestPackedPages(t *testing.T) {
+	h := newHouse(t)
+	b := h.operator()
+	h.picture.Load(t.Context())
+	for path, want := range map[string]string{"/ui/fleet": "", "/ui/tokens": "", "/ui/account": "", "/ui/login": "", "/ui/help/joining": "",
+		"/ui/api/fleet": "gzip", "/ui/api/fleet?brief=true": "gzip", "/ui/api/events": ""} {
+		r := b.form(path, nil)
+		r.Method = http.MethodGet
+		r.Header.Set("Accept-Encoding", "gzip")
+		if got := b.do(r); got.status != http.StatusOK || got.header.Get("Content-Encoding") != want {
+			t.Errorf("%s: %d %q", path, got.status, got.header.Get("Content-Encoding"))
+		}
 	}
 }

@@ -97,7 +97,8 @@ func (a answered) Read(into []byte) (int, error) {
 
 // passed makes a handler that passes a GET on to a route of the admin API, whose answer goes to the browser as it comes. path is below
 // wire.PrefixAdmin, with the same names in braces as the console's path has. The browser's own headers stay here: the API gets Accept and
-// what a stream needs to go on.
+// what a stream needs to go on, and whether the
+// answer may be packed.
 func passed(path string) func(*visit) (page, error) {
 	return func(v *visit) (page, error) {
 		ctx, leave := v.whileIn()
@@ -107,7 +108,7 @@ func passed(path string) func(*visit) (page, error) {
 		setPath(inner.URL, wire.PrefixAdmin+path, v.r.PathValue)
 		inner.RequestURI = inner.URL.RequestURI()
 		inner.Header = http.Header{}
-		for _, name := range []string{"Accept", "Last-Event-Id"} {
+		for _, name := range []string{"Accept", "Accept-Encoding", "Last-Event-Id"} {
 			if value := v.r.Header.Get(name); value != "" {
 				inner.Header.Set(name, value)
 			}

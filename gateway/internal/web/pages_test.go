@@ -407,8 +407,7 @@ func TestData(t *testing.T) {
 // TestAssets: files are served with their kind, and are not sent twice.
 func TestAssets(t *testing.T) {
 	b := newHouse(t).browser("")
-	for file, kind := range map[string]string{"console.css": "text/css; charset=utf-8", "keys.js": "text/javascript; charset=utf-8",
-		"icon.svg": "image/svg+xml"} {
+	for file, kind := range map[string]string{"console.css": "text/css; charset=utf-8", "keys.js": "text/javascript; charset=utf-8"} {
 		got := b.get("/ui/assets/" + file)
 		if got.status != http.StatusOK || got.header.Get("Content-Type") != kind {
 			t.Errorf("%s: %d %s", file, got.status, got.header.Get("Content-Type"))
@@ -418,6 +417,14 @@ func TestAssets(t *testing.T) {
 		r.Header.Set("If-None-Match", got.header.Get("Etag"))
 		if again := b.do(r); again.status != http.StatusNotModified {
 			t.Errorf("%s again: %d", file, again.status)
+		}
+		r.Header.Del("If-None-Match")
+		r.Header.Set("Accept-Encoding", "identity")
+		plain := b.do(r)
+		r.Header.Set("Accept-Encoding", "gzip")
+		if packed := b.do(r); packed.header.Get("Content-Encoding") != "gzip" || plain.body != got.body ||
+			plain.header.Get("Etag") == packed.header.Get("Etag") || len(packed.body) > len(plain.body)/2 {
+			t.Errorf("%s packed: %d %v, plain %v", file, packed.status, packed.header, plain.header)
 		}
 	}
 	if got := b.get("/ui/assets/..%2fpages%2flogin.html"); got.status != http.StatusNotFound {

@@ -58,8 +58,8 @@ func Cut(rows []*glance.Node, after Place, limit int, order string) (page []*gla
 const piece = 32 << 10
 
 // Send encodes and sends node by node: the first are on their way before the last are encoded. No error can be answered any more, so
-// one cuts the answer.
-func Send(w http.ResponseWriter, view client.FleetView, rows []*glance.Node) {
+// one cuts the answer. brief: each node is a glance.Brief.
+func Send(w http.ResponseWriter, view client.FleetView, rows []*glance.Node, brief bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
@@ -70,7 +70,11 @@ func Send(w http.ResponseWriter, view client.FleetView, rows []*glance.Node) {
 		if i > 0 {
 			out.buffer.WriteByte(',')
 		}
-		out.add(row)
+		if brief {
+			out.add(glance.BriefOf(row))
+		} else {
+			out.add(row)
+		}
 	}
 	out.buffer.WriteString("]}\n")
 	out.send()
@@ -94,7 +98,7 @@ func (f *writer) begin(view client.FleetView) {
 	f.buffer.WriteString(`,"nodes":[`)
 }
 
-func (f *writer) add(row *glance.Node) {
+func (f *writer) add(row any) {
 	if f.err != nil {
 		return
 	}

@@ -187,6 +187,8 @@ func TestProtocolLimits(t *testing.T) {
 		"MaxNotices":      fmt.Sprintf("notices, and entries of health | %d", wire.MaxNotices),
 		"MaxNoticeBytes":  fmt.Sprintf("notices together | %d bytes", wire.MaxNoticeBytes),
 		"MaxHealthDetail": fmt.Sprintf("one entry of health_detail | %d bytes", wire.MaxHealthDetail),
+		"MaxUnshipped":    fmt.Sprintf("sources that are not shipped | %d", wire.MaxUnshipped),
+		"MaxUnshippedWhy": fmt.Sprintf("why a source is not shipped | %d bytes", wire.MaxUnshippedWhy),
 		"MaxSelf":         fmt.Sprintf("agent, and cost | %d bytes each", wire.MaxSelf),
 		"MaxGPUs":         fmt.Sprintf("GPUs | %d", wire.MaxGPUs),
 		"MaxDepth":        fmt.Sprintf("levels of JSON in hardware | %d", wire.MaxDepth),

@@ -31,9 +31,9 @@ func Commands() []cli.Command {
 	return []cli.Command{{Name: "push", Args: "HOST...", Least: 1, Most: -1, Run: pushNodes,
 		Flags:   []string{"port", "identity", "tenant", "label", "gpus", "name", "provider", "instance-id", "gateway", "force", "timeout"},
 		Summary: "join machines over ssh",
-		Text: "Copies the agent to each machine with this system's scp, joins it with ssh, and shows what it says as it says it. HOST is " +
+		Text: "Copies the agent to each machine over this system's ssh, joins it, and shows what it says as it says it. HOST is " +
 			"user@address, or a name of your ssh configuration: keys, agents, jump hosts and the checking of host keys are ssh's own. " +
-			"The machine needs a POSIX shell and nothing else, and the user need not be root.\n\n" +
+			"The machine needs a POSIX shell with its usual tools (uname, mktemp, chmod, cat, rm) and no sftp, and the user need not be root.\n\n" +
 			"Each machine gets an enrollment token of its own, for one use. It goes through ssh's standard input, stands in no argument " +
 			"and no file, and is revoked when the machine does not join. Several machines are joined at the same time; ssh asks " +
 			"nothing then, so their host keys must be known and their keys loaded. Exit code 0 means that all are online.",
@@ -51,10 +51,8 @@ type push struct {
 	token   client.TokenRequest
 	timeout time.Duration
 	join    []string // flags for the agent's join, without the token
-	ssh     []string // options that ssh and scp share
-	port    string
-	agents  *agentCopies
-	single  bool // one box: its ssh may ask the person for a password
+	ssh     []string // options of ssh
+	single  bool     // one box: its ssh may ask the person for a password
 }
 
 // pushNodes carries the agent to boxes over the system's own ssh and joins them, pushParallel of them at once. Each box has its own
@@ -64,7 +62,6 @@ func pushNodes(ctx context.Context, s *cli.Session) error {
 	if err != nil {
 		return err
 	}
-	defer p.agents.remove()
 	results := make([]error, len(s.Words))
 	var wait sync.WaitGroup
 	free := make(chan struct{}, pushParallel)
@@ -84,7 +81,7 @@ func pushNodes(ctx context.Context, s *cli.Session) error {
 
 // newPush checks all that can be checked without a box: a wrong flag must not leave some boxes joined and others not.
 func newPush(ctx context.Context, s *cli.Session) (*push, error) {
-	p := &push{Session: s, single: len(s.Words) == 1, agents: &agentCopies{from: s.Agents}}
+	p := &push{Session: s, single: len(s.Words) == 1}
 	for i, host := range s.Words {
 		if err := checkHost(host, s.Words[:i]); err != nil {
 			return nil, err
@@ -96,11 +93,8 @@ func newPush(ctx context.Context, s *cli.Session) (*push, error) {
 	if err := p.sshFlags(); err != nil {
 		return nil, err
 	}
-	for _, tool := range []string{"ssh", "scp"} {
-		if _, err := exec.LookPath(tool); err != nil {
-			return nil, fmt.Errorf("%s is not on this machine; install openssh-client, or copy muster-agent by hand and run its join there",
-				tool)
-		}
+	if _, err := exec.LookPath("ssh"); err != nil {
+		return nil, errors.New("ssh is not on this machine; install openssh-client, or copy muster-agent by hand and run its join there")
 	}
 	var err error
 	if p.client, err = s.Client(ctx); err != nil {
@@ -264,7 +258,7 @@ func (p *push) tell(ctx context.Context, host string, err error) {
 	p.Report(host+": "+strings.ReplaceAll(err.Error(), "\n", "; "), remote.hint)
 }
 
-// sshFlags are the options of ssh and scp. The user's own configuration says how to connect and whom to trust; what it would add to a
+// sshFlags are the options of ssh. The user's own configuration says how to connect and whom to trust; what it would add to a
 // session, such as forwarded ports and agents, is turned off.
 func (p *push) sshFlags() error {
 	p.ssh = []string{"-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15", "-o", "ClearAllForwardings=yes", "-o", "ForwardAgent=no",
@@ -282,6 +276,6 @@ func (p *push) sshFlags() error {
 	if err != nil || port == 0 {
 		return err
 	}
-	p.port = fmt.Sprint(port)
+	p.ssh = append(p.ssh, "-p", fmt.Sprint(port))
 	return nil
 }

@@ -119,16 +119,21 @@ func platformOf(system, machine string) string {
 	return ""
 }
 
+// copy carries the agent over ssh's standard input. scp would need sftp on the machine.
 func (p *push) copy(ctx context.Context, host, platform, dir string) error {
-	file, err := p.agents.file(platform)
+	if p.Agents == nil {
+		return errors.New("this program carries no agents; build it with: make build")
+	}
+	body, err := fs.ReadFile(p.Agents, platform+"/muster-agent")
 	if err != nil {
-		return err
+		return fmt.Errorf("this program carries no agent for %s; build it with: make build", platform)
 	}
-	args := append([]string{"-q"}, p.ssh...)
-	if p.port != "" {
-		args = append(args, "-P", p.port)
+	_, err = p.remote(ctx, host, "cat >"+quote(dir+"/muster-agent"), bytes.NewReader(body), nil)
+	var failed *remoteError
+	if errors.As(err, &failed) && !failed.cut {
+		failed.why = "the agent could not be copied: " + failed.why
+		failed.hint = "the machine needs some 10 MB of room"
 	}
-	_, err = runTool(ctx, "scp", append(args, "--", file, bracketed(host)+":"+dir+"/muster-agent"), nil, nil)
 	return err
 }
 
@@ -144,17 +149,13 @@ func (p *push) clean(ctx context.Context, host, dir string) error {
 
 // remote runs a script on the box, and returns its standard output. All that it prints also goes to out as it comes.
 func (p *push) remote(ctx context.Context, host, script string, stdin io.Reader, out io.Writer) (string, error) {
-	args := slices.Clone(p.ssh)
-	if p.port != "" {
-		args = append(args, "-p", p.port)
-	}
-	return runTool(ctx, "ssh", append(args, "-T", "--", plain(host), "exec /bin/sh -c "+quote(script)), stdin, out)
+	return runSSH(ctx, append(slices.Clone(p.ssh), "-T", "--", plain(host), "exec /bin/sh -c "+quote(script)), stdin, out)
 }
 
-// runTool runs ssh or scp without the variables that configure muster, since a SendEnv could send them to the box. When ctx ends, the
-// program gets a signal to end by itself, so that it leaves the terminal as it was.
-func runTool(ctx context.Context, name string, args []string, stdin io.Reader, out io.Writer) (string, error) {
-	command := exec.CommandContext(ctx, name, args...)
+// runSSH runs ssh without the variables that configure muster, since a SendEnv could send them to the box. When ctx ends, ssh gets a
+// signal to end by itself, so that it leaves the terminal as it was.
+func runSSH(ctx context.Context, args []string, stdin io.Reader, out io.Writer) (string, error) {
+	command := exec.CommandContext(ctx, "ssh", args...)
 	command.Env = slices.DeleteFunc(os.Environ(), func(entry string) bool { return strings.HasPrefix(entry, "MUSTER_") })
 	command.Cancel = func() error { return command.Process.Signal(syscall.SIGTERM) }
 	command.WaitDelay = 2 * time.Second
@@ -176,7 +177,7 @@ func runTool(ctx context.Context, name string, args []string, stdin io.Reader, o
 	if len(failed.said) > 0 && exit != nil && exit.Exited() {
 		failed.why = lastWords(failed.said)
 	}
-	failed.explain(ctx, name)
+	failed.explain(ctx)
 	if out != nil && !failed.cut {
 		failed.said = nil
 	}
@@ -194,7 +195,7 @@ func lastWords(said []string) string {
 }
 
 // explain completes why a program failed, and says what to do.
-func (e *remoteError) explain(ctx context.Context, name string) {
+func (e *remoteError) explain(ctx context.Context) {
 	text := strings.Join(e.said, "\n")
 	switch {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
@@ -206,11 +207,8 @@ func (e *remoteError) explain(ctx context.Context, name string) {
 		e.hint = "compare the key with what the machine's owner says, then accept it by connecting once with ssh"
 	case strings.Contains(text, "Permission denied (") || strings.Contains(text, "Too many authentication failures"):
 		e.hint = "name the key with -i FILE, or load it with ssh-add"
-	case e.cut && name == "ssh":
+	case e.cut:
 		e.hint = "check the address and the port (-p) with ssh itself"
-	case name == "scp":
-		e.why = "the agent could not be copied: " + e.why
-		e.hint = "the machine needs sftp or scp, and some 10 MB of room"
 	default:
 		e.hint = "what it says above is the machine's own word; the same command may be given again"
 	}
@@ -244,57 +242,8 @@ func (t *transcript) lines() []string {
 	return lines[max(0, len(lines)-tail):]
 }
 
-// agentCopies are the agents as files, because scp reads only files. Each is written when the first box needs it.
-type agentCopies struct {
-	from fs.FS
-	mu   sync.Mutex
-	dir  string
-}
-
-func (a *agentCopies) file(platform string) (string, error) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.from == nil {
-		return "", errors.New("this program carries no agents; build it with: make build")
-	}
-	body, err := fs.ReadFile(a.from, platform+"/muster-agent")
-	if err != nil {
-		return "", fmt.Errorf("this program carries no agent for %s; build it with: make build", platform)
-	}
-	if a.dir == "" {
-		if a.dir, err = os.MkdirTemp("", "muster-push-"); err != nil {
-			return "", err
-		}
-	}
-	path := filepath.Join(a.dir, platform)
-	if _, err := os.Stat(path); err == nil {
-		return path, nil
-	}
-	if err := os.WriteFile(path, body, 0o700); err != nil {
-		os.Remove(path)
-		return "", err
-	}
-	return path, nil
-}
-
-func (a *agentCopies) remove() {
-	if a.dir != "" {
-		os.RemoveAll(a.dir)
-	}
-}
-
 // quote makes one word of a POSIX shell command line.
 func quote(word string) string { return shellword.Quoted(word) }
 
 // plain is a host as ssh takes it: an IPv6 address without brackets.
 func plain(host string) string { return strings.NewReplacer("[", "", "]", "").Replace(host) }
-
-// bracketed is a host as scp takes it: an IPv6 address needs brackets before the colon of the path.
-func bracketed(host string) string {
-	host = plain(host)
-	at := strings.LastIndexByte(host, '@') + 1
-	if !strings.Contains(host[at:], ":") {
-		return host
-	}
-	return host[:at] + "[" + host[at:] + "]"
-}

@@ -35,6 +35,37 @@ func Indent(command string) string {
 	return strings.Join(lines, "\n")
 }
 
+// Wrap breaks paragraphs into lines of so many columns. Between two paragraphs there is an empty line.
+func Wrap(text string, columns int) string {
+	paragraphs := strings.Split(text, "\n\n")
+	for i := range paragraphs {
+		paragraphs[i] = strings.Join(wrapped(strings.Join(strings.Fields(paragraphs[i]), " "), columns), "\n")
+	}
+	return strings.Join(paragraphs, "\n\n")
+}
+
+// Fold breaks a line for a screen of so many columns, 0: there is none. What goes on below is indented. It breaks behind a comma or the
+// like where it can, so that a command within the text stays whole and can be pasted.
+func Fold(line string, columns int, indent string) string {
+	var out strings.Builder
+	for columns > 0 && Width(line) > columns {
+		head := prefix(line, columns)
+		at := strings.LastIndex(strings.TrimRight(head, " "), " ")
+		for i := len(head) - 1; i > len(head)/2; i-- {
+			if line[i] == ' ' && strings.IndexByte(",;:.)", line[i-1]) >= 0 {
+				at = i
+				break
+			}
+		}
+		if at <= len(indent) {
+			break // a word that no line holds
+		}
+		out.WriteString(line[:at] + "\n")
+		line = indent + strings.TrimLeft(line[at:], " ")
+	}
+	return out.String() + line
+}
+
 // wrapped breaks a text into lines of so many columns, at spaces where it can; 0: no limit.
 func wrapped(text string, columns int) []string {
 	if columns <= 0 || Width(text) <= columns {

@@ -121,7 +121,7 @@ func list(ctx context.Context, s *cli.Session) error {
 func row(r client.LogShipping) []string {
 	return []string{screen.OrUnknown(r.Name), strconv.Itoa(r.Nodes), screen.OrUnknown(strings.Join(r.Sources, ",")), state(r),
 		screen.Age(lag(r)), strconv.FormatInt(r.Sent, 10), strconv.FormatInt(dropped(r), 10), strconv.FormatInt(r.Waiting, 10),
-		screen.OrUnknown(r.Error), screen.OrUnknown(r.To), screen.OrUnknown(r.Selector), screen.OrUnknown(r.Tenant),
+		screen.OrUnknown(trouble(r)), screen.OrUnknown(r.To), screen.OrUnknown(r.Selector), screen.OrUnknown(r.Tenant),
 		screen.OrUnknown(r.CreatedBy)}
 }
 
@@ -141,10 +141,20 @@ func state(r client.LogShipping) string {
 	switch {
 	case r.FailingSince != nil:
 		return "failing"
+	case r.Withheld > 0:
+		return "withheld"
 	case r.SentAt == nil:
 		return "new"
 	}
 	return "ok"
+}
+
+// trouble is why the sink does not take the lines, or else why nodes do not ship them.
+func trouble(r client.LogShipping) string {
+	if r.FailingSince != nil || r.Withheld == 0 {
+		return r.Error
+	}
+	return screen.Plural(r.Withheld, "node") + ": " + r.WithheldWhy
 }
 
 func show(ctx context.Context, s *cli.Session) error {
@@ -182,6 +192,9 @@ func pairs(r client.LogShipping) [][]string {
 	}
 	if r.FailingSince != nil {
 		rows = append(rows, []string{"failing since", screen.Stamp(r.FailingSince)})
+	}
+	if r.Withheld > 0 {
+		rows = append(rows, []string{"withheld", "by " + screen.Plural(r.Withheld, "node") + ": " + screen.OrUnknown(r.WithheldWhy)})
 	}
 	return append(rows, []string{"error", screen.OrUnknown(r.Error)},
 		[]string{"created", screen.Stamp(&r.CreatedAt) + " by " + screen.OrUnknown(r.CreatedBy)})

@@ -23,7 +23,7 @@ func Commands() []cli.Command {
 				"\n\nWith --key FILE the task is signed here with a key that the gateway does not have; muster key add --task makes nodes " +
 				"trust it.",
 			Examples: []string{"muster task run gpu-1 diag.collect --wait",
-				"muster task run gpu-1 provision_user username=ada ssh_public_keys=@ada.pub groups=docker --wait",
+				"muster task run gpu-1 provision_user username=ada ssh_public_keys=@ada.pub --wait",
 				"muster task run -l tier=spot workload.stop all=true --at-most 10 --stop-after 2 --yes",
 				"muster task run gpu-1 workload.oci_launch --params launch.json --key /media/usb/task.key"}},
 		{Name: "task ls", Flags: []string{"node", "type", "status", "open", "lost", "tenant", "limit", "output"}, Run: taskList,

@@ -39,7 +39,7 @@ func Commands() []cli.Command {
 				"ssh, scp, rsync and editors reach a machine whose provider opens no port: muster ssh-config prints the lines for it.\n\n" +
 				policyText + "\n\n" + keyText,
 			Examples: []string{"ssh -o ProxyCommand='muster node proxy %h %p' root@gpu-1",
-				"rsync -e \"ssh -o ProxyCommand='muster node proxy %h %p'\" -a data root@gpu-1:/srv/"}},
+				"rsync -e \"ssh -o ProxyCommand='muster node proxy %h %p'\" -a a root@gpu-1:/srv/"}},
 		{Name: "node cp", Args: "NAME:PATH LOCAL | LOCAL NAME:PATH", Least: 2, Most: 2, Flags: []string{"user", "key"}, Run: orderly(nodeCopy),
 			Summary: "copy a file from a node or to it",
 			Text: "One of the two is NAME:PATH, with an absolute path; what has a slash before its colon is a file here. Where the target is " +

@@ -47,7 +47,7 @@ func (e *SocketError) Refused() bool { return errors.Is(e.Err, fs.ErrPermission)
 
 // Socket connects through a gateway's socket. The host in a URL does not matter.
 func Socket(path string) *http.Client {
-	transport := &http.Transport{MaxIdleConnsPerHost: keptConnections, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+	transport := &http.Transport{DisableCompression: true, MaxIdleConnsPerHost: keptConnections, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		c, err := new(net.Dialer).DialContext(ctx, "unix", path)
 		if err != nil && ctx.Err() == nil {
 			err = newSocketError(err, path)

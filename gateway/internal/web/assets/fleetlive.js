@@ -23,23 +23,29 @@ const wait = (ms) => new Promise((done) => setTimeout(done, ms));
 const page = async (query, cursor, signal) => {
   const q = new URLSearchParams(query);
   q.set("limit", pageSize);
+  q.set("brief", "true");
   if (cursor) q.set("cursor", cursor);
   return (await ask("/ui/api/fleet?" + q, signal)).json();
 };
 
-// load reads all nodes. What the stream has told meanwhile is newer than what a page has.
-const load = async (query, told, signal) => {
+// whole puts the live values of a node where the rest of it is.
+const whole = (n, live) => {
+  const gpus = n.gpus && n.gpus.map((g, i) => {
+    const [utilization_percent, memory_used_mib, temperature_celsius, power_watts] = live.values?.[i] ?? [];
+    return { ...g, utilization_percent, memory_used_mib, temperature_celsius, power_watts };
+  });
+  return { ...n, last_seen: live.last_seen, read_at: live.read_at, gpus };
+};
+
+// load reads all nodes.
+const load = async (query, signal) => {
   const all = new Map();
   let cursor = "";
   do {
     const answer = await page(query, cursor, signal);
-    for (const n of answer.nodes) all.set(n.id, n);
+    for (const n of answer.nodes) all.set(n.id, whole(n, n));
     cursor = answer.next;
   } while (cursor);
-  for (const [id, n] of told) {
-    if (n) all.set(id, n);
-    else all.delete(id);
-  }
   return all;
 };
 
@@ -65,6 +71,16 @@ const events = async (body, alive, each) => {
   }
 };
 
+// hear gives the nodes that news tells of, as they are now. nodes are all that are known.
+const hear = (news, nodes) => {
+  const list = news.nodes.map((n) => whole(n, n));
+  for (const live of news.alive) {
+    const n = nodes.get(live.id);
+    if (n) list.push(whole(n, live));
+  }
+  return list;
+};
+
 // follow calls loaded with all nodes, changed with what changes after that, lost with why nothing comes, and found when it goes on.
 export const follow = async (query, to) => {
   let pause = 1000;
@@ -77,12 +93,21 @@ export const follow = async (query, to) => {
     };
     try {
       alive();
-      const answer = await ask("/ui/api/stream?" + query + "&kinds=node", stop.signal);
-      let told = new Map();
+      const answer = await ask("/ui/api/stream?" + query + "&kinds=brief", stop.signal);
+      let waiting = []; // what the stream tells while the nodes are loaded is newer than they are
+      let nodes = new Map();
+      const take = (news) => {
+        const list = hear(news, nodes);
+        for (const n of list) nodes.set(n.id, n);
+        for (const id of news.gone) nodes.delete(id);
+        return list;
+      };
       const reload = async () => {
-        told = new Map();
-        to.loaded(await load(query, told, stop.signal));
-        told = null;
+        waiting = [];
+        nodes = await load(query, stop.signal);
+        for (const news of waiting) take(news);
+        waiting = null;
+        to.loaded(new Map(nodes));
         pause = 1000;
         to.found();
       };
@@ -95,12 +120,8 @@ export const follow = async (query, to) => {
           return;
         }
         const news = JSON.parse(data);
-        if (!told) {
-          to.changed(news.nodes, news.gone);
-          return;
-        }
-        for (const n of news.nodes) told.set(n.id, n);
-        for (const id of news.gone) told.set(id, null);
+        if (waiting) waiting.push(news);
+        else to.changed(take(news), news.gone);
       });
       await begun;
       to.lost(null);
