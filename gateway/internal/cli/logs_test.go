@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"strings"
@@ -225,6 +226,49 @@ func TestNodeLogsRestart(t *testing.T) {
 	if code != 0 || strings.Count(out, "begun") != 1 || strings.Count(out, "Xid") != 1 || strings.Count(out, " new\n") != 1 ||
 		strings.Count(errs, "trying again") != 1 || strings.Count(errs, "answers again") != 1 {
 		t.Errorf("asked %d times, code %d\n%s\n%s", asked.Load(), code, out, errs)
+	}
+}
+
+// TestNodeLogsMissing: where the node wrote more than the gateway holds while the follower was away, lines that are shown and lines that are
+// said to be missing are all lines, and none is both.
+func TestNodeLogsMissing(t *testing.T) {
+	h, j := newLogHouse(t)
+	begin := h.now // pauses of the command line move it
+	numbered := func(from, to int, text string) (lines []wire.LogLine) {
+		for n := from; n < to; n++ {
+			lines = append(lines, wire.LogLine{Time: begin.Add(time.Duration(n/2) * time.Second), Message: fmt.Sprint(n, text)})
+		}
+		return lines
+	}
+	const before, all = 6, 126 // the last two before the break have one time
+	j.lines["agent"] = numbered(0, before, "")
+	routes := h.api.Routes()
+	var asked atomic.Int32
+	h.dir = listen(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasSuffix(r.URL.Path, "/logs") && asked.Add(1) == 1 {
+			w = &cut{w}
+		} else if strings.HasSuffix(r.URL.Path, "/logs") {
+			j.mu.Lock()
+			j.lines["agent"] = numbered(0, all, strings.Repeat("x", 50<<10))
+			copy(j.lines["agent"], numbered(0, before, ""))
+			j.mu.Unlock()
+		}
+		routes.ServeHTTP(w, r)
+	}))
+	code, out, errs := h.muster("node", "logs", "gpu-1", "-f", "-o", "json")
+	shown, missing := 0, int64(0)
+	for line := range strings.Lines(out) {
+		var l wire.LogLine
+		if err := json.Unmarshal([]byte(line), &l); err != nil {
+			t.Fatalf("%.80s: %v", line, err)
+		}
+		missing += l.Dropped
+		if l.Dropped == 0 && l.Source != wire.LogGateway {
+			shown++
+		}
+	}
+	if code != 0 || missing == 0 || shown+int(missing) != all {
+		t.Errorf("code %d, %d lines are shown and %d missing, of %d\n%s", code, shown, missing, all, errs)
 	}
 }
 

@@ -1,6 +1,7 @@
 package logs_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +33,33 @@ func TestAway(t *testing.T) {
 		time.Sleep(3 * time.Second)
 		m.write(wire.LogAgent, line(4))
 		same(t, "after a break that nobody noticed", r.messages(), []string{"line 4"})
+		r.leaves()
+	})
+}
+
+// TestMissingOnce: a line that a reader has is not counted as missing, where the node has dropped it and more while it was away.
+func TestMissingOnce(t *testing.T) {
+	inBubble(t, func(m *machine) {
+		twin := line(1)
+		twin.Message = "twin"
+		m.write(wire.LogAgent, line(0), line(1), twin)
+		r := m.read(follow(), "a")
+		r.messages()
+		for i, test := range []struct{ dropped, told int64 }{{5, 3}, {3, 2}, {1, 0}} { // two lines have the last time, and then one
+			m.goes(nil)
+			m.mu.Lock()
+			m.log[wire.LogAgent] = []wire.LogLine{{Time: line(99).Time, Source: wire.LogAgent, Dropped: test.dropped}, line(51 + i)}
+			m.mu.Unlock()
+			time.Sleep(time.Minute)
+			told := int64(0)
+			got := r.lines()
+			for _, l := range got {
+				told += l.Dropped
+			}
+			if last := got[len(got)-1].Message; told != test.told || last != fmt.Sprint("line ", 51+i) {
+				t.Errorf("%d are dropped: told of %d, then %s", test.dropped, told, last)
+			}
+		}
 		r.leaves()
 	})
 }

@@ -142,7 +142,13 @@ func TestSlow(t *testing.T) {
 		if first := late.lines()[0]; first.Dropped == 0 || !strings.Contains(first.Message, "without following") {
 			t.Errorf("who comes late is not told that lines are gone: %+v", first)
 		}
-		for _, r := range []*reader{slow, quick, late} {
+		recent := follow()
+		recent.Since = line(many - 1).Time
+		later := m.read(recent, "later")
+		if got := later.lines(); len(got) != 2 || got[0].Dropped > 0 {
+			t.Errorf("who asks for the last lines is told that some are gone: %d lines", len(got))
+		}
+		for _, r := range []*reader{slow, quick, late, later} {
 			r.leaves()
 		}
 	})

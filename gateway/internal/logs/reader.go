@@ -48,7 +48,7 @@ func (r *reader) wait(ctx context.Context, s *stream) error {
 	ticker := time.NewTicker(beat)
 	defer ticker.Stop()
 	for {
-		v := s.from(0, 0)
+		v := s.from(place{}, 0)
 		switch {
 		case v.ready:
 			return nil
@@ -68,14 +68,14 @@ func (r *reader) wait(ctx context.Context, s *stream) error {
 }
 
 // backlog gathers what the streams have already, and where the reader goes on in each.
-func (r *reader) backlog(streams []*stream) (lines []wire.LogLine, next []int64) {
+func (r *reader) backlog(streams []*stream) (lines []wire.LogLine, next []place) {
 	for _, s := range streams {
-		held, missing, at := s.backlog()
+		since := r.hub.since(r.query, s.source)
+		held, missing, at := s.backlog(since)
 		next = append(next, at)
 		if missing > 0 && r.query.Limit == 0 {
 			lines = append(lines, leftOut(r.hub.Now(), s.source, missing))
 		}
-		since := r.hub.since(r.query, s.source)
 		for _, l := range held {
 			if !l.Time.Before(since) && r.wants(l) {
 				lines = append(lines, l)
@@ -112,7 +112,7 @@ func (r *reader) wants(l wire.LogLine) bool {
 }
 
 // pump hands on the backlog and then what comes, until all logs have ended.
-func (r *reader) pump(ctx context.Context, backlog []wire.LogLine, streams []*stream, next []int64) error {
+func (r *reader) pump(ctx context.Context, backlog []wire.LogLine, streams []*stream, next []place) error {
 	for chunk := range slices.Chunk(backlog, portion) {
 		if !r.send(ctx, chunk) {
 			return context.Cause(ctx)
@@ -131,7 +131,7 @@ func (r *reader) pump(ctx context.Context, backlog []wire.LogLine, streams []*st
 	return nil
 }
 
-func (r *reader) pumpOne(ctx context.Context, s *stream, at int64) {
+func (r *reader) pumpOne(ctx context.Context, s *stream, at place) {
 	for {
 		v := s.from(at, portion)
 		at = v.next
@@ -307,7 +307,7 @@ func (r *reader) flush(ctx context.Context, kept *ring) error {
 	kept.lines = nil
 	kept.bytes = 0
 	if r.query.Limit > len(lines) && kept.first > 0 { // they are more bytes than are held back
-		lines = append([]wire.LogLine{leftOut(r.hub.Now(), lines[0].Source, kept.first)}, lines...)
+		lines = append([]wire.LogLine{leftOut(r.hub.Now(), lines[0].Source, min(kept.first, int64(r.query.Limit-len(lines))))}, lines...)
 	}
 	for chunk := range slices.Chunk(lines, portion) {
 		if !r.send(ctx, chunk) {

@@ -24,10 +24,32 @@ type ring struct {
 	lines []wire.LogLine
 	bytes int
 	first int64     // the number of lines[0]
+	lost  int64     // lines of the node in front of it
 	gone  time.Time // the latest time that a line had which is not kept any more; zero: all are
 }
 
-func (r *ring) next() int64 { return r.first + int64(len(r.lines)) }
+// stands is how many lines of the node a line stands for.
+func stands(l wire.LogLine) int64 {
+	if l.Source == wire.LogGateway {
+		return 0
+	}
+	return max(l.Dropped, 1)
+}
+
+// place is behind some lines of a stream: so many of its ring, which stand for so many of the node.
+type place struct{ number, lines int64 }
+
+// behind goes on over lines.
+func (p place) behind(lines []wire.LogLine) place {
+	p.number += int64(len(lines))
+	for _, l := range lines {
+		p.lines += stands(l)
+	}
+	return p
+}
+
+// begin is in front of what is kept.
+func (r *ring) begin() place { return place{r.first, r.lost} }
 
 // add adds lines. The newest stays, however large it is.
 func (r *ring) add(lines []wire.LogLine) {
@@ -61,6 +83,7 @@ func (r *ring) drop() {
 	r.lines[0] = wire.LogLine{} // its text goes too
 	r.lines = r.lines[1:]
 	r.first++
+	r.lost += stands(old)
 }
 
 // text names what a line says: its level and all texts, and not its time.
@@ -76,6 +99,7 @@ func text(l wire.LogLine) string {
 type known struct {
 	at    map[string][]time.Time
 	slack time.Duration // by which the node may tell another time for the same line
+	owed  int64         // so many have not come again, and no new line has come either
 }
 
 // known gives the lines from a time on. A node that is asked again from there sends them again.
@@ -84,28 +108,50 @@ func (r *ring) known(since time.Time, slack time.Duration) known {
 	for _, l := range r.lines {
 		if l.Source != wire.LogGateway && l.Dropped == 0 && !l.Time.Before(since) {
 			k.at[text(l)] = append(k.at[text(l)], l.Time)
+			k.owed++
 		}
 	}
 	return k
 }
 
-// fresh leaves out lines that are known, each as often as it is known.
-func (k known) fresh(lines []wire.LogLine) []wire.LogLine {
+// fresh leaves out lines that are known, each as often as it is known. The oldest come first: so what is missing in front of all that is
+// new is, first of all, what is known.
+func (k *known) fresh(lines []wire.LogLine) []wire.LogLine {
 	if len(k.at) == 0 {
 		return lines
 	}
-	return slices.DeleteFunc(lines, func(l wire.LogLine) bool {
-		said := text(l)
-		times := k.at[said]
-		i := slices.IndexFunc(times, func(at time.Time) bool { return l.Time.Sub(at).Abs() <= k.slack })
-		if i < 0 {
-			return false
+	fresh := lines[:0]
+	for _, l := range lines {
+		switch {
+		case l.Dropped > 0:
+			less := min(l.Dropped, k.owed)
+			k.owed -= less
+			if l.Dropped -= less; l.Dropped == 0 {
+				continue
+			}
+		case k.has(l):
+			k.owed = max(k.owed-1, 0)
+			continue
+		default:
+			k.owed = 0
 		}
-		if k.at[said] = slices.Delete(times, i, i+1); len(times) == 1 {
-			delete(k.at, said)
-		}
-		return true
-	})
+		fresh = append(fresh, l)
+	}
+	return fresh
+}
+
+// has tells whether a line is known, and takes it off.
+func (k *known) has(l wire.LogLine) bool {
+	said := text(l)
+	times := k.at[said]
+	i := slices.IndexFunc(times, func(at time.Time) bool { return l.Time.Sub(at).Abs() <= k.slack })
+	if i < 0 {
+		return false
+	}
+	if k.at[said] = slices.Delete(times, i, i+1); len(times) == 1 {
+		delete(k.at, said)
+	}
+	return true
 }
 
 // last gives the node's time of its last line.

@@ -42,15 +42,20 @@ func TestRing(t *testing.T) {
 	at := time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 	r := ring{most: 3 * lineCost}
 	r.add([]wire.LogLine{{Time: at.Add(time.Hour)}, {Time: at}, {Time: at}, {Time: at}, {Time: at}})
-	if r.first != 2 || r.next() != 5 || len(r.lines) != 3 || !r.gone.Equal(at.Add(time.Hour)) {
-		t.Errorf("first %d, next %d, %d lines, gone %v", r.first, r.next(), len(r.lines), r.gone)
+	if next := r.begin().behind(r.lines); r.first != 2 || next != (place{5, 5}) || len(r.lines) != 3 || !r.gone.Equal(at.Add(time.Hour)) {
+		t.Errorf("first %d, next %d, %d lines, gone %v", r.first, next, len(r.lines), r.gone)
 	}
 	r.add([]wire.LogLine{{Message: strings.Repeat("x", 4*lineCost)}})
 	if len(r.lines) != 1 || r.first != 5 {
 		t.Errorf("a line that is larger than the ring: %d lines from %d on", len(r.lines), r.first)
 	}
 	r.forget(0)
-	if r.bytes != 0 || r.next() != 6 {
-		t.Errorf("%d bytes, next %d", r.bytes, r.next())
+	if r.bytes != 0 || r.begin() != (place{6, 6}) {
+		t.Errorf("%d bytes, next %v", r.bytes, r.begin())
+	}
+	r.add([]wire.LogLine{{Dropped: 5}, {Source: wire.LogGateway}, {}})
+	r.forget(0)
+	if r.begin() != (place{9, 12}) {
+		t.Errorf("a line that stands for 5, one of the gateway and one more: %v", r.begin())
 	}
 }

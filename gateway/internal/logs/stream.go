@@ -241,35 +241,40 @@ func plain(err error) string {
 // view is what a stream has for a reader.
 type view struct {
 	lines []wire.LogLine
-	next  int64 // where the reader goes on
+	next  place // where the reader goes on
 	ready bool
 	over  error
 	news  <-chan struct{}
 }
 
-// from gives lines from a number on. One line says how many are gone.
-func (s *stream) from(at int64, most int) view {
+// from gives lines from a place on. One line says how many are gone.
+func (s *stream) from(at place, most int) view {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	v := view{next: at, ready: s.ready, over: s.over, news: s.news}
-	if missing := s.ring.first - at; missing > 0 {
-		now := s.hub.Now().UTC()
-		v.lines = append(v.lines, wire.LogLine{Time: now, Received: &now, Source: s.source, Level: "warn", Dropped: missing,
-			Message: "these lines came faster than this reader took them"})
-		v.next = s.ring.first
+	if begin := s.ring.begin(); at.number < begin.number {
+		if missing := begin.lines - at.lines; missing > 0 {
+			now := s.hub.Now().UTC()
+			v.lines = append(v.lines, wire.LogLine{Time: now, Received: &now, Source: s.source, Level: "warn", Dropped: missing,
+				Message: "these lines came faster than this reader took them"})
+		}
+		v.next = begin
 	}
-	held := s.ring.lines[v.next-s.ring.first:]
+	held := s.ring.lines[v.next.number-s.ring.first:]
 	held = held[:min(len(held), most)]
 	v.lines = append(v.lines, held...)
-	v.next += int64(len(held))
+	v.next = v.next.behind(held)
 	return v
 }
 
-// backlog gives what is there when a reader comes, and how many lines are not here any more.
-func (s *stream) backlog() (lines []wire.LogLine, missing, next int64) {
+// backlog gives what is there for a reader who comes, and how many lines of the time that it asks for are not here any more.
+func (s *stream) backlog(since time.Time) (lines []wire.LogLine, missing int64, next place) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Clone(s.ring.lines), s.ring.first, s.ring.next()
+	if !since.After(s.ring.gone) {
+		missing = s.ring.lost
+	}
+	return slices.Clone(s.ring.lines), missing, s.ring.begin().behind(s.ring.lines)
 }
 
 // ringBell wakes everybody who waits. The lock is held.

@@ -186,9 +186,14 @@ func (f *follower) show(l wire.LogLine) error {
 		f.told = false
 		f.printer.say(f.node.Name, "the gateway answers again")
 	}
-	if l.Source == wire.LogGateway {
+	switch {
+	case l.Source == wire.LogGateway:
 		f.last = l
-	} else if !f.seen.fresh(l, len(f.query.Sources) > 1) {
+	case l.Dropped > 0:
+		if l.Dropped = f.seen.missing(l); l.Dropped == 0 {
+			return nil
+		}
+	case !f.seen.fresh(l, len(f.query.Sources) > 1):
 		return nil
 	}
 	f.shown++

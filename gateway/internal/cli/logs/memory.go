@@ -24,17 +24,19 @@ type memory struct {
 
 	known    map[[sha256.Size]byte][]time.Time // that may come again; nil: nothing does
 	catching map[string]time.Time              // the last line of each source before the break
+	owed     map[string]int64                  // so many lines of each source have not come again, and no new one has come either
 	began    time.Time                         // the first line after the break, by the gateway's clock
 }
 
 // mark names a line: its source and all texts, and the node's time.
 type mark struct {
-	text [sha256.Size]byte
-	at   time.Time
+	source string
+	text   [sha256.Size]byte
+	at     time.Time
 }
 
 func markOf(l wire.LogLine) mark {
-	m := mark{at: l.Time}
+	m := mark{source: l.Source, at: l.Time}
 	l.Received = nil
 	l.Time = time.Time{}
 	if raw, err := json.Marshal(l); err == nil {
@@ -65,8 +67,13 @@ func (m *memory) since() time.Time {
 // again says that lines come again which are known.
 func (m *memory) again() {
 	m.known = map[[sha256.Size]byte][]time.Time{}
+	m.owed = map[string]int64{}
+	since := m.since()
 	for _, one := range m.marks {
 		m.known[one.text] = append(m.known[one.text], one.at)
+		if !one.at.Before(since) {
+			m.owed[one.source]++
+		}
 	}
 	m.catching = map[string]time.Time{}
 	for source, at := range m.last {
@@ -78,13 +85,12 @@ func (m *memory) again() {
 // fresh tells whether a line is new, and remembers it then. Of several sources, the one that wrote last has lines between the time that
 // was asked for and its own last line: those are known, also where they are no longer remembered.
 func (m *memory) fresh(l wire.LogLine, several bool) bool {
-	if l.Dropped > 0 {
-		return true
-	}
 	one := markOf(l)
 	if m.known != nil && m.isKnown(l, one, several) {
+		m.owed[l.Source] = max(m.owed[l.Source]-1, 0)
 		return false
 	}
+	delete(m.owed, l.Source)
 	m.marks = append(m.marks, one)
 	if len(m.marks) > 2*remembered {
 		m.marks = append([]mark(nil), m.marks[remembered:]...)
@@ -94,6 +100,16 @@ func (m *memory) fresh(l wire.LogLine, several bool) bool {
 	}
 	m.last[l.Source] = l.Time
 	return true
+}
+
+// missing is how many of the lines that are missing nobody has seen. The oldest come first: so what is missing in front of all that is new
+// is, first of all, what is known.
+func (m *memory) missing(l wire.LogLine) int64 {
+	known := min(l.Dropped, m.owed[l.Source])
+	if known > 0 {
+		m.owed[l.Source] -= known
+	}
+	return l.Dropped - known
 }
 
 func (m *memory) isKnown(l wire.LogLine, one mark, several bool) bool {
