@@ -1,6 +1,7 @@
 package pipe
 
 import (
+	"cmp"
 	"errors"
 	"io"
 	"sync"
@@ -18,19 +19,21 @@ type Conn interface {
 // A connection can also break: what is still on its way to it has no place any more. A channel has no word for that. So hangUp is called,
 // which tells the other side over the channel Main (FrameHangUp), and what still comes is dropped. The other side closes its connection,
 // and so both directions of the channel come to their ends, as the gateway wants it.
-func Join(conn Conn, end *End, hangUp func()) {
+//
+// The error is why the channel ended before its time, such as the end of the session. A connection that broke is none.
+func Join(conn Conn, end *End, hangUp func()) error {
 	hangUp = sync.OnceFunc(hangUp)
 	var outward sync.WaitGroup
+	var broke error // of the outward direction
 	outward.Go(func() {
 		from, to := carry(end, conn)
-		if to != nil { // the session is over
-			conn.Close()
-			return
-		}
 		if from != nil {
 			hangUp()
 		}
-		if end.CloseWrite() != nil {
+		if to == nil {
+			to = end.CloseWrite()
+		}
+		if broke = to; broke != nil { // the session is over
 			conn.Close()
 		}
 	})
@@ -48,6 +51,7 @@ func Join(conn Conn, end *End, hangUp func()) {
 	outward.Wait()
 	conn.Close()
 	end.Close()
+	return cmp.Or(from, broke)
 }
 
 // carrySize is how much is read at once, in bytes.

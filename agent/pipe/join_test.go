@@ -62,6 +62,7 @@ type joined struct {
 	cut            func()
 	done           sync.WaitGroup
 	hungUp         [2]atomic.Int32 // by operator and node
+	broke          [2]error
 }
 
 func join(t *testing.T) *joined {
@@ -73,8 +74,8 @@ func join(t *testing.T) *joined {
 	nodeEnd, operatorEnd, cut := channel(t)
 	j.cut = cut
 	// a broken connection is told to the other side, which closes its own
-	j.done.Go(func() { pipe.Join(near, operatorEnd, func() { j.hungUp[0].Add(1); far.Close() }) })
-	j.done.Go(func() { pipe.Join(far, nodeEnd, func() { j.hungUp[1].Add(1); near.Close() }) })
+	j.done.Go(func() { j.broke[0] = pipe.Join(near, operatorEnd, func() { j.hungUp[0].Add(1); far.Close() }) })
+	j.done.Go(func() { j.broke[1] = pipe.Join(far, nodeEnd, func() { j.hungUp[1].Add(1); near.Close() }) })
 	return j
 }
 
@@ -107,6 +108,9 @@ func TestJoin(t *testing.T) {
 	if a, b := j.hungUp[0].Load(), j.hungUp[1].Load(); a+b != 0 {
 		t.Errorf("hung up %d and %d times", a, b)
 	}
+	if err := errors.Join(j.broke[:]...); err != nil {
+		t.Error(err)
+	}
 }
 
 // TestJoinBroken: who goes away in the middle does not leave the other side with a writer that nobody reads.
@@ -129,6 +133,9 @@ func TestJoinBroken(t *testing.T) {
 			if a, b := j.hungUp[0].Load(), j.hungUp[1].Load(); a > 1 || b > 1 || a+b == 0 {
 				t.Errorf("hung up %d and %d times", a, b)
 			}
+			if err := errors.Join(j.broke[:]...); err != nil {
+				t.Error(err)
+			}
 		})
 	}
 }
@@ -149,4 +156,10 @@ func TestJoinOver(t *testing.T) {
 		}
 	}
 	j.done.Wait()
+	for _, err := range j.broke {
+		var said *wire.ErrorDetail
+		if !errors.As(err, &said) || said.Code != wire.CodeSessionOver {
+			t.Errorf("it broke by %v", err)
+		}
+	}
 }

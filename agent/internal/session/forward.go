@@ -177,7 +177,7 @@ func (c *connection) carry() {
 	}
 	end, free := c.end()
 	defer free()
-	pipe.Join(conn.(*net.TCPConn), end, func() { _ = c.tell(pipe.FrameHangUp, pipe.Dial{Channel: c.channel}) })
+	_ = pipe.Join(conn.(*net.TCPConn), end, func() { _ = c.tell(pipe.FrameHangUp, pipe.Dial{Channel: c.channel}) })
 }
 
 // end is this end of the channel. It ends with all others at once, whatever is on its way.

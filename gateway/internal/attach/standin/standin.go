@@ -41,6 +41,7 @@ type Session struct {
 
 	mu    sync.Mutex
 	rooms map[room]*pipe.Room
+	over  error // of all rooms; nil: they are open
 	once  sync.Once
 }
 
@@ -222,9 +223,11 @@ func (g *Gateway) kill(w http.ResponseWriter, r *http.Request) {
 
 // End ends the session for both sides, as the gateway does.
 func (s *Session) End(why string) {
-	err := wire.Refuse(wire.CodeSessionOver, why, "open another one")
-	for _, down := range []bool{false, true} {
-		s.room(pipe.Main, down).Close(err)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.over = wire.Refuse(wire.CodeSessionOver, why, "open another one")
+	for _, room := range s.rooms {
+		room.Close(s.over)
 	}
 }
 
@@ -243,6 +246,9 @@ func (s *Session) room(channel int, down bool) *pipe.Room {
 	key := room{channel, down}
 	if s.rooms[key] == nil {
 		s.rooms[key] = pipe.NewRoom(wire.PipeRoom)
+		if s.over != nil {
+			s.rooms[key].Close(s.over)
+		}
 	}
 	return s.rooms[key]
 }

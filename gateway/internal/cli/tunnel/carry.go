@@ -105,7 +105,7 @@ func (c *carrier) connect(ctx context.Context, conn pipe.Conn) error {
 	select {
 	case c.places <- struct{}{}:
 	case <-c.done:
-		return c.reason()
+		return &overError{c.reason()}
 	case <-ctx.Done():
 		return ctx.Err()
 	}
@@ -125,10 +125,32 @@ func (c *carrier) connect(ctx context.Context, conn pipe.Conn) error {
 			finish(end)
 			return errors.New(d.Error)
 		}
-		pipe.Join(conn, end, func() { _ = c.attached.SendJSON(pipe.FrameHangUp, pipe.Dial{Channel: channel}) })
-		return nil
+		err := pipe.Join(conn, end, func() { _ = c.attached.SendJSON(pipe.FrameHangUp, pipe.Dial{Channel: channel}) })
+		return c.cutBy(ctx, err)
 	case <-c.done:
-		return c.reason()
+		return &overError{c.reason()}
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// overError says that a connection ended with its session.
+type overError struct{ error }
+
+func (e *overError) Unwrap() error { return e.error }
+
+// cutBy is why a connection ended before its time. Of the end of the session the channel pipe.Main says more.
+func (c *carrier) cutBy(ctx context.Context, err error) error {
+	var said *wire.ErrorDetail
+	switch {
+	case errors.Is(err, pipe.ErrLost):
+		return &overError{err}
+	case !errors.As(err, &said) || said.Code != wire.CodeSessionOver:
+		return err
+	}
+	select {
+	case <-c.done:
+		return &overError{c.reason()}
 	case <-ctx.Done():
 		return ctx.Err()
 	}

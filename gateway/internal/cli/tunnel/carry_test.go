@@ -95,11 +95,34 @@ func TestProxyFails(t *testing.T) {
 		_ = pipe.WriteJSON(s.Main, pipe.FrameExit, pipe.Exit{Code: 1, Error: "the agent stops"})
 	})
 	ended.fails(1, "the agent stops", "node", "proxy", "gpu-1", "22")
+	for name, patient := range map[string]io.Reader{"ended": strings.NewReader("x"), "open": endless(t)} {
+		revoked := newHouse(t, func(s *standin.Session) { // while bytes flow
+			_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
+			_, _, _ = pipe.NewFrames(s.Main).Next()
+			_ = pipe.WriteJSON(s.Main, pipe.FrameDialed, pipe.Dialed{Channel: 1})
+			end := pipe.Open(context.Background(), s, 1)
+			_, _ = end.Write([]byte("SSH-2.0\r\n"))
+			_, _ = end.Read(make([]byte, 1))
+			s.End("its account may not have it any more")
+		})
+		revoked.stdin = patient
+		t.Log("standard input", name)
+		revoked.fails(1, "its account may not have it any more", "node", "proxy", "gpu-1", "22")
+	}
 	h := newHouse(t, nil)
 	h.fails(2, "is not a port", "node", "proxy", "gpu-1", "0")
 	h.fails(2, "is not a port", "node", "proxy", "gpu-1", "ssh")
 	h.gateway.Refuse = wire.Refuse(wire.CodeNotFound, "there is no node gpu-9", "")
 	h.fails(1, "there is no node gpu-9", "node", "proxy", "gpu-9", "22")
+}
+
+// endless is an input of one byte that nobody ends.
+func endless(t *testing.T) io.Reader {
+	t.Helper()
+	reader, writer := io.Pipe()
+	go func() { _, _ = writer.Write([]byte("x")) }()
+	t.Cleanup(func() { writer.Close() })
+	return reader
 }
 
 // forwarded runs the command, and gives where it listens. stop is ^C.
@@ -197,8 +220,30 @@ func TestForwardRefused(t *testing.T) {
 	}
 }
 
-// TestForwardOver: the end of the session ends the command, and says why.
+// TestForwardOver: the end of the session ends the command, and says why, once.
 func TestForwardOver(t *testing.T) {
+	began := make(chan *standin.Session, 1)
+	busy := newHouse(t, func(s *standin.Session) { began <- s; louder()(s) })
+	addresses, stop := forwarded(t, busy, "gpu-1", "0:80")
+	for range 5 {
+		conn, err := net.Dial("tcp", addresses[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		if _, err := conn.Write([]byte("x")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	(<-began).End("nothing happened for half an hour")
+	conn, err := net.Dial("tcp", addresses[0])
+	for ; err == nil; conn, err = net.Dial("tcp", addresses[0]) { // until it has ended
+		conn.Close()
+	}
+	if code, stderr := stop(); code != 1 || strings.Count(stderr, "nothing happened for half an hour") != 1 {
+		t.Errorf("%d\n%s", code, stderr)
+	}
+
 	h := newHouse(t, func(s *standin.Session) {
 		_ = pipe.WriteJSON(s.Main, pipe.FrameReady, pipe.Ready{})
 		s.End("nothing happened for half an hour")

@@ -152,7 +152,8 @@ func (f *forward) serve(ctx context.Context) error {
 			return err
 		}
 		f.running.Go(func() {
-			if err := f.connect(ctx, conn.(*net.TCPConn)); err != nil && ctx.Err() == nil {
+			var over *overError // serve says that, once
+			if err := f.connect(ctx, conn.(*net.TCPConn)); err != nil && ctx.Err() == nil && !errors.As(err, &over) {
 				f.say("port " + strconv.Itoa(f.port) + ": " + err.Error())
 			}
 		})
