@@ -96,7 +96,7 @@ func lookAtForty(c *chromium, s *showcase) {
 	c.looks(1440, 900, "light")
 	compareRows(c)
 
-	for _, sort := range []string{"name", "-name", "tenant", "state", "-status", "findings", "gpus", "utilization", "-memory", "temperature",
+	for _, sort := range []string{"attention", "-attention", "name", "-name", "tenant", "state", "-status", "findings", "gpus", "utilization", "-memory", "temperature",
 		"power", "price", "idle"} {
 		c.open(s.url + "/ui/fleet?sort=" + sort)
 		server := fmt.Sprint(c.eval(serverOrder))

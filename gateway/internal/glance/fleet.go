@@ -86,6 +86,7 @@ func (t *Totals) addGPU(g *GPU) {
 // not known comes last in any case.
 const (
 	SortName        = "name"
+	SortAttention   = "attention" // what needs a person first, the rest by name
 	SortTenant      = "tenant"
 	SortState       = "state"
 	SortStatus      = "status"
@@ -103,7 +104,7 @@ const (
 // Sorts are the orders of a list of nodes.
 func Sorts() []string {
 	return []string{SortName, SortTenant, SortState, SortStatus, SortFindings, SortGPUs, SortUtilization, SortMemory, SortTemperature,
-		SortPower, SortPrice, SortIdle, SortSeen}
+		SortPower, SortPrice, SortIdle, SortSeen, SortAttention}
 }
 
 // IsSort is true for one of Sorts, with or without a minus.
@@ -144,6 +145,8 @@ func (k sortKey) compare(other sortKey, turned bool) int {
 
 func keyOf(g *Node, by string) sortKey {
 	switch by {
+	case SortAttention:
+		return sortKey{value: float64(g.attention()), known: true}
 	case SortTenant:
 		return sortKey{text: g.Tenant, known: true}
 	case SortState:
@@ -183,6 +186,17 @@ func valueKey(v *float64) sortKey {
 		return sortKey{}
 	}
 	return sortKey{value: *v, known: true}
+}
+
+// attention is higher where a node needs a person sooner; 0: it needs none.
+func (g *Node) attention() int {
+	switch {
+	case g.State == wire.StateRetired:
+		return 0
+	case g.State == wire.StateUnavailable, g.Status == wire.StatusStale:
+		return SeverityRank(SeveritySevere)
+	}
+	return g.severity()
 }
 
 // severity is higher where the worst finding is worse; 0: there is none.

@@ -40,7 +40,7 @@ func TestSortFleet(t *testing.T) {
 	rows := []*glance.Node{a, b, c}
 	used := 0
 	for by, want := range map[string][2]string{
-		glance.SortName: {"abc", "cba"}, glance.SortTenant: {"bac", "cab"}, glance.SortState: {"bac", "cab"}, glance.SortStatus: {"bca", "acb"},
+		glance.SortName: {"abc", "cba"}, glance.SortAttention: {"abc", "abc"}, glance.SortTenant: {"bac", "cab"}, glance.SortState: {"bac", "cab"}, glance.SortStatus: {"bca", "acb"},
 		glance.SortFindings: {"bac", "cab"}, glance.SortGPUs: {"abc", "bac"}, glance.SortUtilization: {"bac", "abc"},
 		glance.SortMemory: {"bac", "abc"}, glance.SortTemperature: {"abc", "bac"}, glance.SortPower: {"bac", "abc"},
 		glance.SortPrice: {"bac", "abc"}, glance.SortIdle: {"bac", "abc"}, glance.SortSeen: {"bac", "abc"},
@@ -61,6 +61,24 @@ func TestSortFleet(t *testing.T) {
 	}
 	if glance.IsSort("colour") || glance.IsSort("--name") {
 		t.Error("an order that there is not")
+	}
+}
+
+// TestAttention: what cannot work or is not heard comes first, then what is wrong, and what was given back last.
+func TestAttention(t *testing.T) {
+	node := func(name, state, status, severity string) *glance.Node {
+		g := &glance.Node{Name: name, State: state, Status: status}
+		if severity != "" {
+			g.Findings = []glance.Finding{{Severity: severity}}
+		}
+		return g
+	}
+	rows := []*glance.Node{node("a", wire.StateActive, wire.StatusOnline, ""), node("b", wire.StateRetired, wire.StatusStale, ""),
+		node("c", wire.StateActive, wire.StatusOnline, glance.SeverityNote), node("d", wire.StateActive, wire.StatusOnline, glance.SeverityWarn),
+		node("e", wire.StateActive, wire.StatusStale, ""), node("f", wire.StateUnavailable, wire.StatusOnline, ""),
+		node("g", wire.StateDrained, wire.StatusOnline, glance.SeveritySevere), node("h", wire.StateDrained, wire.StatusOnline, "")}
+	if got := sorted(rows, glance.SortAttention); got != "efgdcabh" {
+		t.Errorf("got %s", got)
 	}
 }
 

@@ -109,9 +109,10 @@ price 1,234.50 per hour; nodes with a price: 12 false
 	if got != want {
 		t.Errorf("got\n%s", got)
 	}
-	for _, tile := range picture.TilesOf(glance.Totals{Nodes: 3, GPUsUnknown: 3}) {
-		if tile.Name == "idle" && tile.Big != picture.Unknown {
-			t.Errorf("where no node has a reading, %s GPUs are idle", tile.Big)
+	unread := picture.TilesOf(glance.Totals{Nodes: 3, GPUsUnknown: 3, GPUsExpected: 8})
+	for i, want := range map[int]string{1: "– of 8", 5: "–"} {
+		if unread[i].Big != want {
+			t.Errorf("where no node has a reading: %+v", unread[i])
 		}
 	}
 }

@@ -18,10 +18,15 @@ type Tile struct {
 // TilesOf are the figures in their order.
 func TilesOf(t glance.Totals) []Tile {
 	nodes := Tile{Name: "nodes", Big: Many(t.Nodes), Text: statusText(t), Bad: t.Statuses[wire.StatusStale] > 0}
-	gpus := Tile{Name: "gpus", Big: Many(t.GPUsSeen) + " of " + Many(t.GPUsExpected), Text: "GPUs seen of those expected",
+	seen := Many(t.GPUsSeen)
+	unread := t.GPUsSeen == 0 && t.GPUsUnknown > 0
+	if unread {
+		seen = Unknown
+	}
+	gpus := Tile{Name: "gpus", Big: seen + " of " + Many(t.GPUsExpected), Text: "GPUs seen of those expected",
 		Bad: t.GPUsSeen < t.GPUsExpected}
 	if t.GPUsExpected == 0 {
-		gpus.Big = Many(t.GPUsSeen)
+		gpus.Big = seen
 		gpus.Text = "GPUs seen"
 	}
 	if t.GPUsUnknown > 0 {
@@ -46,7 +51,7 @@ func TilesOf(t glance.Totals) []Tile {
 		price.Text = "per hour; nodes with a price: " + Many(t.Priced)
 	}
 	idle := Tile{Name: "idle", Big: Many(t.GPUsIdle), Text: "idle GPUs"}
-	if t.GPUsSeen == 0 && t.GPUsUnknown > 0 {
+	if unread {
 		idle.Big = Unknown
 	}
 	return []Tile{nodes, gpus, busy, memory, power, idle, price}

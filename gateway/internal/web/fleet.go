@@ -21,7 +21,7 @@ type fleetAsk struct {
 	Selector, Status, State string
 	Idle, Unwell, All       bool
 
-	Sort  string // one of glance.Sorts, maybe with a minus; empty: by name
+	Sort  string // one of glance.Sorts, maybe with a minus
 	Group string // tenant, provider, or a label behind label: ; empty: none
 	Heat  bool   // the map of all GPUs instead of the table
 	By    string // what its colours say
@@ -94,7 +94,7 @@ func (v *visit) showFleet() (page, error) {
 
 func (v *visit) fleetAsk() fleetAsk {
 	ask := fleetAsk{Selector: v.Asked("selector"), Status: v.Asked("status"), State: v.Asked("state"), Idle: v.Set("idle"),
-		Unwell: v.Set("unwell"), All: v.Set("all"), Sort: v.Asked("sort"), Group: v.Asked("group"), Heat: v.Chosen("view", "", "heat") != "",
+		Unwell: v.Set("unwell"), All: v.Set("all"), Sort: cmp.Or(v.Asked("sort"), glance.SortAttention), Group: v.Asked("group"), Heat: v.Chosen("view", "", "heat") != "",
 		rows: v.Count("rows", rowsOfPage, mostRows)}
 	ask.By = cmp.Or(v.Chosen("by", picture.ByUtilization, picture.ByMemory, picture.ByTemperature), picture.ByUtilization)
 	if ask.Group != "" && !picture.CanGroup(ask.Group) {
@@ -109,6 +109,9 @@ func (v *visit) fillFleet(data *fleetPage) error {
 	ask := data.Ask
 	f := client.FleetFilter{Selector: ask.Selector, Status: ask.Status, State: ask.State, Idle: ask.Idle, Unwell: ask.Unwell, All: ask.All,
 		Sort: ask.Sort, Limit: ask.rows, Cursor: v.Asked("cursor")}
+	if f.Sort == glance.SortName {
+		f.Sort = "" // the API's own order, which alone has a next page
+	}
 	list, err := v.api.Fleet(v.r.Context(), f)
 	if err != nil {
 		return err
@@ -191,15 +194,14 @@ func (v *visit) heads(ask fleetAsk) []head {
 		{Name: "Utilisation", Class: "use", Sort: glance.SortUtilization}, {Name: "Memory", Class: "mem", Sort: glance.SortMemory},
 		{Name: "Temp.", Class: "temp", Sort: glance.SortTemperature}, {Name: "Power", Class: "power", Sort: glance.SortPower},
 		{Name: "Worst finding", Class: "worst", Sort: glance.SortFindings}, {Name: "Seen", Class: "seen", Sort: glance.SortSeen}}
-	sort := cmp.Or(ask.Sort, glance.SortName)
 	for i, h := range list {
 		next := h.Sort
-		if sort == h.Sort {
+		if ask.Sort == h.Sort {
 			next = "-" + h.Sort
 		}
 		list[i].URL = v.with("sort", next, "cursor", "")
-		if strings.TrimPrefix(sort, "-") == h.Sort {
-			list[i].Aria = ariaSort(sort)
+		if strings.TrimPrefix(ask.Sort, "-") == h.Sort {
+			list[i].Aria = ariaSort(ask.Sort)
 		}
 	}
 	return list

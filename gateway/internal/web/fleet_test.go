@@ -49,10 +49,10 @@ func TestFleetPage(t *testing.T) {
 	h.hear("b", some(90.0))
 	h.picture.Findings("id-c", []glance.Finding{{Rule: "x", Severity: glance.SeveritySevere, Text: hostile, Next: hostile}})
 	for query, want := range map[string]string{
-		"": "a b c", "?sort=utilization": "b a c", "?sort=-name": "c b a", "?selector=tenant%3Dplatform": "a c", "?status=online": "a b",
-		"?status=stale": "", "?unwell=true": "c", "?idle=true": "", "?state=active": "a b c", "?group=label:site": "b a c",
-		"?group=tenant":   "a c b",
-		"?group=provider": "a b c",
+		"": "c a b", "?sort=name": "a b c", "?sort=utilization": "b a c", "?sort=-name": "c b a", "?selector=tenant%3Dplatform": "c a", "?status=online": "a b",
+		"?status=stale": "", "?unwell=true": "c", "?idle=true": "", "?state=active": "c a b", "?group=label:site": "b a c",
+		"?group=tenant":   "c a b",
+		"?group=provider": "c a b",
 	} {
 		got := b.get("/ui/fleet" + query)
 		whole(t, query, got)
@@ -99,7 +99,7 @@ func TestFleetPages(t *testing.T) {
 		return strings.ReplaceAll(found[1], "&amp;", "&")
 	}
 	rows := func(page answer) int { return len(strings.Fields(names(page))) }
-	first := b.get("/ui/fleet?selector=state%3Dready")
+	first := b.get("/ui/fleet?sort=name&selector=state%3Dready")
 	second := b.get(link(first))
 	if rows(first) != 100 || rows(second) != 3 || link(second) != "" || !strings.Contains(second.body, "First page") {
 		t.Errorf("by name: %d rows, then %d", rows(first), rows(second))

@@ -3,6 +3,7 @@ package top
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 
 	"muster/agent/wire"
@@ -59,10 +60,14 @@ func counted(n int, what string) string {
 
 func (p *picture) gpusSeen() string {
 	t := &p.totals
-	text := fmt.Sprintf("GPUs %d seen", t.GPUsSeen)
-	if t.GPUsExpected > 0 {
-		text = fmt.Sprintf("GPUs %d/%d seen", t.GPUsSeen, t.GPUsExpected)
+	text := "GPUs " + strconv.Itoa(t.GPUsSeen)
+	if t.GPUsSeen == 0 && t.GPUsUnknown > 0 {
+		text = "GPUs " + screen.Unknown
 	}
+	if t.GPUsExpected > 0 {
+		text += "/" + strconv.Itoa(t.GPUsExpected)
+	}
+	text += " seen"
 	if t.GPUsUnknown > 0 {
 		text += fmt.Sprintf(", unknown on %s", screen.Plural(t.GPUsUnknown, "node"))
 	}

@@ -79,13 +79,13 @@ func TestOrders(t *testing.T) {
 			t.Errorf("got %s, want %s", v.order, want)
 		}
 	}
-	if press(v, 'S'); v.order != glance.SortSeen {
+	if press(v, 'S'); v.order != glance.SortAttention {
 		t.Errorf("got %s", v.order)
 	}
-	if press(v, 'r'); v.order != "-"+glance.SortSeen {
+	if press(v, 'r'); v.order != "-"+glance.SortAttention {
 		t.Errorf("got %s", v.order)
 	}
-	if press(v, 'r'); v.order != glance.SortSeen {
+	if press(v, 'r'); v.order != glance.SortAttention {
 		t.Errorf("got %s", v.order)
 	}
 	if press(v, 'i'); len(v.picture(tty.Size{}).rows) != 1 {

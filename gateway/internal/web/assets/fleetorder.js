@@ -9,7 +9,7 @@ export const asked = () => {
   const group = /^(tenant|provider|label:.+)$/s.test(text("group")) ? text("group") : "";
   const by = ["memory", "temperature"].includes(text("by")) ? text("by") : "utilization";
   return { selector: text("selector"), status: text("status"), state: text("state"), idle: set("idle"), unwell: set("unwell"), all: set("all"),
-    sort: text("sort") || "name", group, heat: text("view") === "heat", by };
+    sort: text("sort") || "attention", group, heat: text("view") === "heat", by };
 };
 
 export const fits = (n, ask) => (!ask.status || n.status === ask.status) && (!ask.state || n.state === ask.state) &&
@@ -21,13 +21,20 @@ const mean = (values) => values.length ? sum(values) / values.length : null;
 const ranks = { severe: 3, warn: 2, note: 1 };
 const ownShare = (g) => g.memory_source === "unified" ? null : share(g);
 
+const severity = (n) => ranks[n.findings[0]?.severity] ?? 0;
+const attention = (n) => {
+  if (n.state === "retired") return 0;
+  return n.state === "unavailable" || n.status === "stale" ? ranks.severe : severity(n);
+};
+
 // keyOf is what a node is sorted by: a text, a number of which the highest comes first, or null, which comes last.
 export const keyOf = (n, by) => {
   switch (by) {
+    case "attention": return attention(n);
     case "tenant": return n.tenant;
     case "state": return n.state;
     case "status": return n.status;
-    case "findings": return ranks[n.findings[0]?.severity] ?? 0;
+    case "findings": return severity(n);
     case "gpus": return n.gpus ? n.gpus.length : null;
     case "utilization": return mean(said(n, (g) => g.utilization_percent));
     case "memory": return mean(said(n, ownShare));
@@ -118,14 +125,15 @@ const money = (v) => v.toLocaleString("en-US", { minimumFractionDigits: 2, maxim
 // tiles are as TilesOf in picture/tiles.go makes them: name to figure, text and whether it is bad.
 export const tiles = (t) => {
   const statuses = ["online", "stale", "pending"].filter((s) => t.statuses[s]).map((s) => many(t.statuses[s]) + " " + s);
+  const unread = t.seen === 0 && t.unknown > 0;
   return {
     nodes: [many(t.nodes), ["nodes", ...statuses].join(" · "), (t.statuses.stale ?? 0) > 0],
-    gpus: [many(t.seen) + (t.expected ? " of " + many(t.expected) : ""), t.unknown ? "GPUs seen; nodes without a reading: " +
+    gpus: [(unread ? "–" : many(t.seen)) + (t.expected ? " of " + many(t.expected) : ""), t.unknown ? "GPUs seen; nodes without a reading: " +
       many(t.unknown) : t.expected ? "GPUs seen of those expected" : "GPUs seen", t.seen < t.expected],
     utilization: [t.said ? whole(t.busy / t.said) + " %" : "–", "mean utilisation", false],
     memory: t.memory ? [used(t.used, t.memory), "of " + gib(t.memory) + " GPU memory", false] : ["–", "GPU memory used", false],
     power: [known(t.power) ? watts(t.power) : "–", "power of the GPUs", false],
-    idle: [t.seen === 0 && t.unknown > 0 ? "–" : many(t.idle), "idle GPUs", false],
+    idle: [unread ? "–" : many(t.idle), "idle GPUs", false],
     price: t.priced ? [money(t.price), "per hour; nodes with a price: " + many(t.priced), false] : ["–", "price per hour", false],
   };
 };
