@@ -44,6 +44,8 @@ type Line struct {
 	Name  string
 	Class string // its colour
 	Path  string
+	Dash  string // of a line that others cover: the pieces of each are seen by turns; empty: it is whole
+	Shift int    // where its pieces begin
 	Last  string
 	Least string
 	Most  string
@@ -97,6 +99,7 @@ func FigureOf(c Chart, asked Asked, answer client.Series) Figure {
 		f.Lines = append(f.Lines, f.line(i, t))
 		all = append(all, t.points)
 	}
+	f.layTurns(tracks)
 	f.Empty = !slices.ContainsFunc(f.Lines, func(l Line) bool { return l.Path != "" })
 	f.layGaps(all)
 	f.Says = f.words()
@@ -241,6 +244,39 @@ func (f *Figure) line(number int, t track) Line {
 		l.Last = amount(*t.points[n-1].Value)
 	}
 	return l
+}
+
+// turn is how long a piece of a line is that others cover, in pixels.
+const turn = 6
+
+// layTurns has lines that cover each other seen by turns: of eight GPUs that say the same, one line would be left.
+func (f *Figure) layTurns(tracks []track) {
+	alike := map[string][]int{}
+	for i, t := range tracks {
+		if f.Lines[i].Path != "" {
+			place := f.pixels(t.points)
+			alike[place] = append(alike[place], i)
+		}
+	}
+	for _, lines := range alike {
+		for at, i := range lines {
+			if n := len(lines); n > 1 {
+				f.Lines[i].Dash = fmt.Sprintf("%d %d", turn, (n-1)*turn)
+				f.Lines[i].Shift = -at * turn
+			}
+		}
+	}
+}
+
+// pixels is where a line goes, to a pixel.
+func (f *Figure) pixels(points []plot.Point) string {
+	var out strings.Builder
+	for _, p := range points {
+		if p.Value != nil {
+			fmt.Fprintf(&out, "%.0f %.0f,", f.X(p.At), f.Y(*p.Value)*plotHigh/plot.Height)
+		}
+	}
+	return out.String()
 }
 
 // amount writes a value with as many digits as a person wants. web/assets/plot.js writes it in the same way.
