@@ -44,6 +44,9 @@ func TestAlertsPage(t *testing.T) {
 		t.Fatalf("silence: %d %s", got.status, got.body)
 	}
 	got = b.get("/ui/alerts")
+	if !strings.Contains(got.body, "nobody: it is silenced") {
+		t.Error("who was told")
+	}
 	end := regexp.MustCompile(`/ui/alerts/silences/si-[0-9a-f]+/end`).FindString(got.body)
 	if !strings.Contains(got.body, `title="we look at it">silenced`) || strings.Contains(got.body, "Silence 2 h") || end == "" {
 		t.Fatalf("silenced: %s", got.body)

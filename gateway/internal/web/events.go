@@ -6,13 +6,14 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/picture"
 )
 
 // eventsOfPage is how many events a page has.
 const eventsOfPage = 100
 
 type eventsPage struct {
-	Events       []client.Event
+	Events       []picture.Event
 	Node, Kind   string
 	All          bool   // not the security events alone
 	Newer, Older string // URLs; empty: there is nothing there
@@ -36,9 +37,11 @@ func (v *visit) showEvents() (page, error) {
 	if err != nil {
 		return page{}, err
 	}
-	data.Events = list.Events
 	if after > 0 {
-		slices.Reverse(data.Events)
+		slices.Reverse(list.Events)
+	}
+	for _, e := range list.Events { // each alone: the audit leaves nothing out
+		data.Events = append(data.Events, picture.EventsOf([]client.Event{e})...)
 	}
 	v.turn(&data, before, after)
 	return page{name: "events", title: "Audit", section: "events", data: data}, nil
@@ -50,7 +53,7 @@ func (v *visit) turn(data *eventsPage, before, after int64) {
 	if n == 0 {
 		return
 	}
-	id := func(e client.Event) string { return strconv.FormatInt(e.ID, 10) }
+	id := func(e picture.Event) string { return strconv.FormatInt(e.ID, 10) }
 	if before > 0 || after > 0 && n == eventsOfPage {
 		data.Newer = v.with("before", "", "after", id(data.Events[0]))
 	}

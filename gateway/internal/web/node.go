@@ -45,6 +45,42 @@ type nodePage struct {
 	Inside   bool   // sessions are shown
 	Stream   string // URL of what changes; empty: nothing will
 	Conflict bool   // two machines use its identity
+	Runs     []nodeRun
+}
+
+// Told draws events beside the findings, which say their sentences already.
+func (n nodePage) Told(events []client.Event) []picture.Event {
+	return picture.EventsOf(events, n.findings()...)
+}
+
+// Says is true for a text that a finding says, and for none.
+func (n nodePage) Says(text string) bool {
+	return strings.Contains(strings.Join(n.findings(), "\n"), picture.Drawn(text))
+}
+
+func (n nodePage) findings() []string {
+	var texts []string
+	for _, f := range n.Findings {
+		texts = append(texts, picture.Drawn(f.Text))
+	}
+	return texts
+}
+
+// nodeRun is the start of an agent.
+type nodeRun struct {
+	client.NodeRun
+	Copy bool // one above shows the same certificate
+}
+
+// runsOf marks the starts that show the certificate of another: one choice is enough for them all.
+func runsOf(runs []client.NodeRun) []nodeRun {
+	seen := map[string]bool{}
+	all := make([]nodeRun, len(runs))
+	for i, run := range runs {
+		all[i] = nodeRun{run, seen[run.Fingerprint]}
+		seen[run.Fingerprint] = true
+	}
+	return all
 }
 
 func (v *visit) showNode() (page, error) {
@@ -77,6 +113,7 @@ func (v *visit) node(name string) (nodePage, error) {
 		data.Old = n.Status != wire.StatusOnline || glance.Old(data.Hardware.Probe, n.IntervalSeconds, n.SkewMillis, v.now)
 	}
 	data.Conflict = slices.Contains(n.StateReasons, wire.ReasonConflict)
+	data.Runs = runsOf(n.Runs)
 	data.Acts = actsOf(n)
 	data.describeHardware()
 	if err := v.story(&data); err != nil {

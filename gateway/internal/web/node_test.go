@@ -246,6 +246,32 @@ func TestNodeHostile(t *testing.T) {
 	whole(t, "a refusal", b.post("/ui/nodes/gpu-1/labels", "remove", hostile, "sure", "yes"))
 }
 
+// TestTwins: two machines with one certificate are one choice, and what is not known of a node's GPUs is no 0.
+func TestTwins(t *testing.T) {
+	h := newHouse(t)
+	b := h.operator()
+	h.enrolled("gpu-1", "platform", nil)
+	gone := wire.Hardware{Probe: wire.Probe{State: wire.ProbeAbsent, Error: "no nvidia-smi on this machine"}}
+	h.must(h.store.SetGPUs(t.Context(), "id-gpu-1", 8, true))
+	var runs []store.Run
+	for i, print := range []string{"first", "second", "first"} {
+		runs = append(runs, store.Run{ID: fmt.Sprint("5f1c0a9e77d2b34", i), Fingerprint: print, First: h.now, Last: h.now, LastBeat: 1})
+	}
+	raw, err := json.Marshal(gone)
+	h.must(err)
+	h.must(h.store.SaveBeats(t.Context(), []store.Beat{{NodeID: "id-gpu-1", At: h.now.Add(time.Second), Interval: time.Minute,
+		Hardware: string(raw), Enrolment: "e-gpu-1", Runs: runs}}, h.now))
+	h.must(h.store.MoveNode(t.Context(), store.Move{NodeID: "id-gpu-1", From: wire.StateActive, To: wire.StateUnavailable, At: h.now,
+		AddReasons: []store.Reason{{Reason: wire.ReasonConflict}}}))
+	got := b.get("/ui/nodes/gpu-1")
+	if buttons, copies := strings.Count(got.body, "Keep this one"), strings.Count(got.body, "the same certificate"); buttons != 2 || copies != 1 {
+		t.Errorf("%d choices, %d copies", buttons, copies)
+	}
+	if !strings.Contains(got.body, "– of 8 expected") || strings.Contains(got.body, "has no GPU") {
+		t.Errorf("%s", got.body)
+	}
+}
+
 // TestNodeActs: each act names what happens and waits for a yes. The API's refusal stands on the page.
 func TestNodeActs(t *testing.T) {
 	h := newHouse(t)

@@ -126,8 +126,8 @@ const live = {
   lost(error) {
     since ??= new Date();
     delete root.dataset.live;
-    let text = "Live values are lost since " + since.toLocaleTimeString() + ". Trying again.";
-    if (error?.status === 401) text = "You are logged out since " + since.toLocaleTimeString() + ". Log in to see what is now: ";
+    let text = "Live values are lost since " + musterClock(since) + ". Trying again.";
+    if (error?.status === 401) text = "You are logged out since " + musterClock(since) + ". Log in to see what is now: ";
     else if (error) text += " The gateway says: " + error.message;
     if (lost.textContent !== text) lost.textContent = text;
     if (error?.status === 401) lost.append(Object.assign(document.createElement("a"), { href: location.href, textContent: "Log in" }));

@@ -26,7 +26,7 @@
       const row = document.createElement("li");
       const at = document.createElement("span");
       at.className = "hint";
-      at.textContent = new Date(e.at).toLocaleTimeString();
+      at.textContent = musterClock(new Date(e.at));
       at.title = e.at;
       const what = document.createElement("code");
       what.textContent = e.kind;

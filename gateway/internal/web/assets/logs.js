@@ -37,8 +37,8 @@
     const row = document.createElement("li");
     const at = new Date(line.time);
     const time = part(row, "time", clock(at));
-    time.title = at.toLocaleString() + ", " + at.toISOString();
-    if (line.received) time.title += ", here " + new Date(line.received).toLocaleTimeString();
+    time.title = musterTime(at) + ", " + at.toISOString();
+    if (line.received) time.title += ", here " + musterClock(new Date(line.received));
     if (line.level) part(row, "b", plain(line.level));
     part(row, "i", plain(line.source));
     let text = plain(line.message);
@@ -191,7 +191,7 @@
         return;
       } catch (error) {
         if (mine !== run) return;
-        state.textContent = error.final ? error.message : "Not live since " + new Date().toLocaleTimeString() + ". Trying again.";
+        state.textContent = error.final ? error.message : "Not live since " + musterClock(new Date()) + ". Trying again.";
         if (error.final) {
           state.classList.add("refused");
           pause.hidden = true;

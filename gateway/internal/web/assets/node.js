@@ -93,7 +93,7 @@
     };
     for (const kind of ["node", "task", "event", "lost"]) stream.addEventListener(kind, soon);
     stream.onerror = () => {
-      if (lost.hidden) lost.textContent = "Not live since " + new Date().toLocaleTimeString() + ". Trying again.";
+      if (lost.hidden) lost.textContent = "Not live since " + musterClock(new Date()) + ". Trying again.";
       lost.hidden = false;
       if (stream.readyState !== EventSource.CLOSED) return; // it comes back by itself
       setTimeout(open, 10000);

@@ -41,7 +41,7 @@
           return;
         }
       } catch {
-        state.textContent = "The gateway does not answer since " + new Date().toLocaleTimeString() + ". Trying again.";
+        state.textContent = "The gateway does not answer since " + musterClock(new Date()) + ". Trying again.";
       }
       await wait(2000);
     }

@@ -91,7 +91,7 @@
       if (!cross.isConnected) field.append(cross);
       const date = new Date(at * 1000);
       said.hidden = false;
-      said.textContent = date.toLocaleString();
+      said.textContent = musterTime(date);
       said.title = date.toISOString();
       let tracks;
       try {

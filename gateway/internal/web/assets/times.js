@@ -9,6 +9,11 @@
     return Math.floor(s / 86400) + " d";
   };
   globalThis.musterSpan = span;
+  // By the browser's zone, in the form that every page has: no AM, no month before the day.
+  const two = (n) => String(n).padStart(2, "0");
+  const clock = (at) => [at.getHours(), at.getMinutes(), at.getSeconds()].map(two).join(":");
+  globalThis.musterClock = clock;
+  globalThis.musterTime = (at) => [at.getFullYear(), two(at.getMonth() + 1), two(at.getDate())].join("-") + " " + clock(at);
   const text = (at, now) => at > now ? "in " + span((at - now) / 1000) : span((now - at) / 1000) + " ago";
   const tick = () => {
     const now = Date.now();
@@ -18,7 +23,7 @@
       if (time.textContent !== shown) time.textContent = shown;
       if (!time.dataset.local) {
         time.dataset.local = "yes";
-        time.title += " · " + new Date(at).toLocaleString();
+        time.title += " · " + musterTime(new Date(at));
       }
     }
   };

@@ -1,0 +1,82 @@
+package picture
+
+import (
+	"cmp"
+	"maps"
+	"slices"
+	"strings"
+
+	"muster/gateway/internal/client"
+)
+
+// Event is what happened, for people: a sentence where there is one, and what else is on record of it.
+type Event struct {
+	client.Event
+	Text  string
+	Chips []Chip // the shortest, which a person takes in at a glance
+	More  []Chip // the others
+}
+
+// Chip is one detail of an event. Whole is its value where Value is cut.
+type Chip struct{ Name, Value, Whole string }
+
+const (
+	chipsAtOnce = 4
+	chipsWidth  = 60 // characters, of those that are seen at once
+	sentence    = 40 // characters; a longer value with blanks in it is one
+)
+
+// EventsOf draws events, the newest first. A sentence that an earlier one of them has, or that is told already, is not said again: one fault is found, takes
+// a node out of work, and raises an alert.
+func EventsOf(events []client.Event, told ...string) []Event {
+	all := make([]Event, len(events))
+	for i, e := range events {
+		all[i] = eventOf(e)
+		whole := all[i].Text
+		for _, said := range told {
+			if strings.Contains(said, whole) {
+				all[i].Text = ""
+			}
+			all[i].Text = strings.Trim(strings.ReplaceAll(all[i].Text, said, ""), "; ")
+		}
+		told = append(told, whole)
+	}
+	return all
+}
+
+func eventOf(e client.Event) Event {
+	drawn := Event{Event: e}
+	var said []string
+	for _, name := range slices.Sorted(maps.Keys(e.Detail)) {
+		value := Drawn(e.Detail[name])
+		switch {
+		case value == "":
+		case name == "text", name == "reason", name == "why", len(value) > sentence && strings.Contains(value, " "):
+			said = append(said, value)
+		case name == "from" && e.Detail["to"] != "":
+			drawn.Chips = append(drawn.Chips, Chip{Value: value + " → " + Drawn(e.Detail["to"])})
+		case name == "to" && e.Detail["from"] != "":
+		default:
+			drawn.Chips = append(drawn.Chips, chipOf(Drawn(name), value))
+		}
+	}
+	drawn.Text = strings.Join(said, "; ")
+	slices.SortStableFunc(drawn.Chips, func(a, b Chip) int { return cmp.Compare(a.length(), b.length()) })
+	width := 0
+	for i, c := range drawn.Chips {
+		if width += c.length(); i == chipsAtOnce || i > 0 && width > chipsWidth {
+			drawn.Chips, drawn.More = drawn.Chips[:i], drawn.Chips[i:]
+			break
+		}
+	}
+	return drawn
+}
+
+func chipOf(name, value string) Chip {
+	if short := Short(value); strings.HasPrefix(value, "sha256:") && short != value {
+		return Chip{name, short, value}
+	}
+	return Chip{Name: name, Value: value}
+}
+
+func (c Chip) length() int { return len(c.Name) + len(c.Value) }
