@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -22,6 +23,7 @@ const (
 	currentLink    = "current" // what runs
 	goodLink       = "good"    // what was online last
 	backLink       = "back"    // made beside current before it changes, so that the way back needs no room on the disk
+	beforeLink     = "before"  // what was good before the last commit: the link back, renamed
 	arrivalEnd     = ".arriving"
 	logName        = "agent.log"
 	supervisorLog  = "supervisor.log"
@@ -36,7 +38,7 @@ const FloorsFile = "floors.json"
 // OwnProgram is the file of the program that runs, also where that file was deleted or replaced after the start.
 const OwnProgram = "/proc/self/exe"
 
-// Layout is where the builds of the agent are in a state directory: versions/<SHA-256 in hex>/muster-agent, and links to two of
+// Layout is where the builds of the agent are in a state directory: versions/<SHA-256 in hex>/muster-agent, and links to some of
 // them. A build is complete or not there. A link changes in one step.
 type Layout struct {
 	Base  string
@@ -199,19 +201,34 @@ func (l Layout) SetGood(digest string) error { return l.link(goodLink, digest) }
 // PrepareBack makes the link by which GoBack returns to the build with this digest.
 func (l Layout) PrepareBack(digest string) error { return l.link(backLink, digest) }
 
-// GoBack makes the build with this digest current. After PrepareBack it takes no room on the disk.
-func (l Layout) GoBack(digest string) error {
-	if l.target(backLink) != digest {
-		return l.SetCurrent(digest)
+// KeepBefore has the build to which PrepareBack made a way back stay on the disk, once another one is good, until it is called again.
+func (l Layout) KeepBefore() error {
+	if l.target(backLink) == "" || l.target(backLink) == l.Good() {
+		return nil
 	}
-	if err := l.Steps.At("rename back"); err != nil {
+	return l.rename(backLink, beforeLink)
+}
+
+// GoBack makes the build with this digest current. After PrepareBack or KeepBefore it takes no room on the disk.
+func (l Layout) GoBack(digest string) error {
+	for _, way := range []string{backLink, beforeLink} {
+		if l.target(way) == digest {
+			return l.rename(way, currentLink)
+		}
+	}
+	return l.SetCurrent(digest)
+}
+
+// rename gives a link another name. It takes no room on the disk.
+func (l Layout) rename(from, to string) error {
+	if err := l.Steps.At("rename " + from); err != nil {
 		return err
 	}
-	path := filepath.Join(l.Base, currentLink)
-	if err := os.Rename(filepath.Join(l.Base, backLink), path); err != nil {
+	path := filepath.Join(l.Base, to)
+	if err := os.Rename(filepath.Join(l.Base, from), path); err != nil {
 		return explain(path, err)
 	}
-	return explain(l.Base, l.Steps.SyncFolder("back", l.Base))
+	return explain(l.Base, l.Steps.SyncFolder(from, l.Base))
 }
 
 // link points a link at a build. It makes the new link beside the old one and renames it, so that there is always one.
@@ -259,9 +276,8 @@ func (l Layout) Prune() error {
 	case err == nil:
 		defer free()
 	} // else nobody can have it: on a full disk, say, where this makes room
-	current := l.Current()
-	good := l.Good()
-	if current == "" || good == "" {
+	needed := []string{l.Current(), l.Good(), l.target(backLink), l.target(beforeLink)}
+	if needed[0] == "" || needed[1] == "" {
 		return nil
 	}
 	entries, err := os.ReadDir(filepath.Join(l.Base, versionsFolder))
@@ -271,7 +287,7 @@ func (l Layout) Prune() error {
 	var failed []error
 	for _, entry := range entries {
 		name := entry.Name()
-		if !IsDigest(name) || name == current || name == good || l.isOwn(name) {
+		if !IsDigest(name) || slices.Contains(needed, name) || l.isOwn(name) {
 			continue
 		}
 		if err := l.Steps.At("remove a build"); err != nil {

@@ -274,7 +274,7 @@ func (m Manager) removeBase() error {
 			return explain(m.Base, err)
 		}
 	}
-	for _, name := range append([]string{currentLink, goodLink, backLink}, ourFiles[:]...) {
+	for _, name := range append([]string{currentLink, goodLink, backLink, beforeLink}, ourFiles[:]...) {
 		for _, pattern := range []string{name + ".new", name} {
 			paths, _ := filepath.Glob(filepath.Join(m.Base, pattern))
 			for _, path := range paths {

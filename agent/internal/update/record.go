@@ -38,6 +38,9 @@ type Record struct {
 	Floors  map[string]int64 `json:"floors,omitempty"`  // by channel: the highest number that this node has obeyed
 	Last    Last             `json:"last,omitzero"`     // the last update
 	Failed  []Failure        `json:"failed,omitempty"`  // what did not prove itself here, the oldest first
+	// Kept is the last update that was committed. Its From is there until the next commit, for the case that its To does not stay up: its
+	// Trial counts the starts of that since a heartbeat was accepted.
+	Kept Last `json:"kept,omitzero"`
 	// Replaced are builds that updates took the place of, the newest last. A container's image may have one of them still.
 	Replaced []string `json:"replaced,omitempty"`
 }
@@ -135,7 +138,7 @@ func decode(name string, raw []byte) (Record, error) {
 	if err := json.Unmarshal(raw, &r); err != nil {
 		return Record{}, fmt.Errorf("%s is damaged: %w", name, err)
 	}
-	for _, build := range []*string{&r.Last.From, &r.Last.To} {
+	for _, build := range []*string{&r.Last.From, &r.Last.To, &r.Kept.From, &r.Kept.To} {
 		if !service.IsDigest(*build) { // it becomes a part of a path
 			*build = ""
 		}
@@ -143,8 +146,10 @@ func decode(name string, raw []byte) (Record, error) {
 	maps.DeleteFunc(r.Floors, func(channel string, number int64) bool { return number < 0 || len(channel) > wire.MaxChannel })
 	r.Replaced = r.Replaced[max(0, len(r.Replaced)-maxReplaced):]
 	r.Last.Log = last(r.Last.Log, wire.MaxUpdateLog)
-	if r.Last.Trial != nil {
-		r.Last.Trial.mend()
+	for _, t := range []*Trial{r.Last.Trial, r.Kept.Trial} {
+		if t != nil {
+			t.mend()
+		}
 	}
 	return r, nil
 }
@@ -217,6 +222,18 @@ func (r *Record) end(phase, code, detail string) {
 	r.Last.Detail = cut(plain(detail), wire.MaxUpdateDetail)
 	r.Last.Told = false
 	r.Last.Trial = nil
+	if phase == wire.UpdateCommitted {
+		r.Kept = r.Last
+	}
+}
+
+// stays notes that the version that was committed last is well. It reports whether that is news.
+func (r *Record) stays(build string) bool {
+	if r.Kept.To != build || r.Kept.Trial == nil {
+		return false
+	}
+	r.Kept.Trial = nil
+	return true
 }
 
 // plain is a text without bytes that are no text. Each of them would take three bytes in JSON, and the gateway refuses what is too long.

@@ -55,7 +55,19 @@ func (u *Updater) Run(ctx context.Context) error {
 			<-ctx.Done()
 		}
 	}
+	u.end(ctx)
 	return nil
+}
+
+// end notes that this version has not failed where it was told to end.
+func (u *Updater) end(ctx context.Context) {
+	if !wasTold(ctx) {
+		return
+	}
+	u.mu.Lock()
+	u.dirty = u.record.stays(u.build) || u.dirty
+	u.mu.Unlock()
+	u.flush()
 }
 
 // refresh has what starts the agent brought up to date. A version on trial leaves it alone. Where that fails, a person hears of it, and a
@@ -332,6 +344,7 @@ func (u *Updater) commit(ctx context.Context) error {
 		return err
 	}
 	r.end(wire.UpdateCommitted, "", "")
+	u.keepBefore()
 	u.keep(r)
 	u.mu.Lock()
 	u.proof = nil

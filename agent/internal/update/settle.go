@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"os/exec"
+	"syscall"
 	"time"
 
 	"muster/agent/disk"
@@ -18,6 +20,10 @@ import (
 const (
 	// mostStarts is how often a version on trial is started without a word of why it ended.
 	mostStarts = 3
+	// mostFailures is how often a version that was committed is started in a row, and ends each time before the gateway has accepted a
+	// heartbeat. It was good once, so it gets more starts than one on trial. After mostUnasked of them the gateway is not asked any more.
+	mostFailures = 5
+	mostUnasked  = 2 * mostFailures
 	// hangTime is how long a version lives at least that did not crash at its start. If such a one ends without a word, something has
 	// killed it because it hung, or it crashes after a while. It is not given the time to do that three times.
 	hangTime = 20 * time.Second
@@ -105,12 +111,14 @@ func (s *settling) decide(ctx context.Context) Verdict {
 	current := s.Current()
 	trial := s.underWay() && current == l.To
 	switch {
-	case l.Phase == wire.UpdateRolledBack && current != "" && current == l.To && s.back() != l.To:
+	case l.Phase == wire.UpdateRolledBack && current != "" && current == l.To && s.back(l.To) != "":
 		return s.goBack(l.Code, cmp.Or(l.Detail, "the way back was interrupted")) // the record was written, and the link was not
 	case current == "" || s.unfit(current) != nil:
 		return s.mend(trial)
 	case trial:
 		return s.judge(ctx)
+	case current == s.record.Kept.To && s.unfit(s.record.Kept.From) == nil && !s.Running:
+		return s.judgeKept(ctx)
 	}
 	return Verdict{Decision: GoOn}
 }
@@ -150,10 +158,10 @@ func (s *settling) damaged(build string) error {
 	return err
 }
 
-// back is the build to go back to; empty: there is none.
-func (s *settling) back() string {
+// back is the build to go back to from another one; empty: there is none.
+func (s *settling) back(from string) string {
 	for _, find := range []func() string{s.Good, func() string { return s.record.Last.From }, s.own} {
-		if build := find(); build != "" && s.unfit(build) == nil {
+		if build := find(); build != "" && build != from && s.unfit(build) == nil {
 			return build
 		}
 	}
@@ -183,8 +191,8 @@ func (s *settling) mend(trial bool) Verdict {
 	if trial || s.underWay() && current == "" {
 		return s.goBack(wire.UpdateNoStart, detail)
 	}
-	to := s.back()
-	if to == "" || to == current {
+	to := s.back(current)
+	if to == "" {
 		return Verdict{Decision: GoOn, Detail: detail + ", and there is no other: join again, which copies one"}
 	}
 	if err := s.SetCurrent(to); err != nil {
@@ -231,12 +239,33 @@ func (s *settling) judge(ctx context.Context) Verdict {
 	case started && lived >= hangTime:
 		return s.ask(ctx, wire.UpdateHung, fmt.Sprintf("it ended without a word, or was killed, after %v", lived.Round(time.Second)))
 	case t.Starts >= mostStarts && t.Up == 0:
-		return s.goBack(wire.UpdateNoStart, fmt.Sprintf("it was started %d times, and never came up", t.Starts))
+		if err := s.refused(l.To); err != nil {
+			return s.goBack(wire.UpdateNoStart, fmt.Sprintf("it was started %d times, and cannot be: %v", t.Starts, err))
+		}
+		return s.goBack(wire.UpdateCrashed, fmt.Sprintf("it was started %d times, and ended before it came up", t.Starts))
 	case t.Starts >= mostStarts:
 		return s.goBack(wire.UpdateCrashed, fmt.Sprintf("it was started %d times, and ended before it had proven itself", t.Starts))
 	}
 	t.Starts++
 	return s.count()
+}
+
+// refused is why the system does not take a build for a program; nil: it does, whatever the program does then.
+func (s *settling) refused(build string) error {
+	c := exec.Command(s.Version(build), "version")
+	c.Dir = "/"
+	c.Env = []string{}
+	err := c.Start()
+	if err == nil {
+		err = c.Process.Kill()
+		_ = c.Wait()
+	}
+	for _, refusal := range []error{syscall.ENOEXEC, syscall.EACCES, syscall.EPERM, syscall.ENOENT, syscall.ELIBBAD} {
+		if errors.Is(err, refusal) {
+			return refusal
+		}
+	}
+	return nil
 }
 
 // count puts the number of starts on the disk. Where that cannot be counted, nothing would end a version that crashes at each start.
@@ -247,14 +276,11 @@ func (s *settling) count() Verdict {
 	return Verdict{Decision: GoOn}
 }
 
-// ask makes the one call of this program. Where it does not reach the gateway either, the version on trial is not to blame, and gets more
-// time. A whole fleet would go back otherwise when its gateway is away.
+// ask has a version on trial go back, where the gateway can be reached. Else it gets more time.
 func (s *settling) ask(ctx context.Context, code, detail string) Verdict {
 	t := s.record.Last.Trial
-	if s.Call != nil && t.spent() < wire.TrialCap {
-		bounded, cancel := context.WithTimeout(ctx, callTime)
-		defer cancel()
-		if err := s.Call(bounded); err != nil {
+	if t.spent() < wire.TrialCap {
+		if err := s.reaches(ctx); err != nil {
 			t.Window = 0
 			t.GaveUp = ""
 			t.Extended++
@@ -273,12 +299,23 @@ func (s *settling) ask(ctx context.Context, code, detail string) Verdict {
 	return s.goBack(code, detail)
 }
 
+// reaches makes the one call of this program. Where it does not reach the gateway either, another version is not to blame. A whole fleet
+// would go back otherwise when its gateway is away.
+func (s *settling) reaches(ctx context.Context) error {
+	if s.Call == nil {
+		return nil
+	}
+	bounded, cancel := context.WithTimeout(ctx, callTime)
+	defer cancel()
+	return s.Call(bounded)
+}
+
 // goBack makes the good version current. The record says so first: if the power fails in between, the next Settle changes the link. Where
 // the record cannot be written, the link counts.
 func (s *settling) goBack(code, detail string) Verdict {
-	to := s.back()
 	l := &s.record.Last
-	if to == "" || to == l.To {
+	to := s.back(l.To)
+	if to == "" {
 		return Verdict{Decision: GoOn, Detail: detail + "; there is no version to go back to"}
 	}
 	if l.Phase != wire.UpdateRolledBack {
@@ -296,6 +333,11 @@ func (s *settling) goBack(code, detail string) Verdict {
 	}
 	if err := s.GoBack(to); err != nil && s.Current() != to {
 		return Verdict{Decision: GoOn, Code: code, Detail: fmt.Sprintf("%s; the way back failed: %v", detail, err)}
+	}
+	if s.Good() == l.To { // it was committed
+		if err := s.SetGood(to); err != nil {
+			s.Logger.Error("the version before is not the good one yet: it will say so itself", "error", err)
+		}
 	}
 	return Verdict{Decision: GoBack, Code: code, Detail: detail}
 }

@@ -145,11 +145,15 @@ func (u *Updater) takeUp() {
 	case u.build == "":
 		return
 	case l.Phase == wire.UpdateRolledBack && l.To != "" && l.To != u.build: // the way back is complete: from now on a person may install it
+		if u.Good() == l.To && u.SetGood(u.build) != nil { // but for this link, which the disk did not take
+			return
+		}
 		l.To = ""
 	case l.Phase != wire.UpdateTrial:
 		return
 	case l.To == u.build && u.Good() == u.build: // the power failed between the link and the record
 		u.record.end(wire.UpdateCommitted, "", "")
+		u.keepBefore()
 	case l.To == u.build:
 		u.proof = &proof{}
 		return
@@ -163,6 +167,13 @@ func (u *Updater) takeUp() {
 	u.dirty = true
 }
 
+// keepBefore has the version before stay. Where the link cannot be renamed, it stays by its old name, until the next update begins.
+func (u *Updater) keepBefore() {
+	if err := u.KeepBefore(); err != nil {
+		u.Logger.Warn("the version before may not be kept for long", "error", err)
+	}
+}
+
 // Heard takes the proven answer to a heartbeat that was accepted. said is what Report gave for that heartbeat.
 func (u *Updater) Heard(state identity.State, said *wire.Update, answer wire.HeartbeatAnswer) {
 	u.mu.Lock()
@@ -171,6 +182,7 @@ func (u *Updater) Heard(state identity.State, said *wire.Update, answer wire.Hea
 		u.changed = true
 	}
 	u.state = state
+	u.dirty = u.record.stays(u.build) || u.dirty
 	u.learnChannel(answer)
 	if answer.Release != u.offer {
 		u.offer = answer.Release

@@ -157,4 +157,11 @@ func TestProgress(t *testing.T) {
 	if got := tail(log); strings.Count(got, "\n") != shownLog || !strings.HasSuffix(got, "  one    two\n  \\x1b[31mred\n") {
 		t.Errorf("got %q", got)
 	}
+	trace := strings.Repeat("main.work()\n\t/src/main.go:1\n", 2*shownLog)
+	log = "panic: earlier\n\n" + trace + "muster-agent.service: Failed\npanic: no such device\n\ngoroutine 1 [running]:\n" + trace +
+		"muster-agent.service: Main process exited, code=exited, status=2\n"
+	const begins = "  panic: no such device\n  \n  goroutine 1 [running]:\n  main.work()\n"
+	if got := tail(log); !strings.HasPrefix(got, begins) || strings.Count(got, "\n") != shownLog {
+		t.Errorf("of a panic: %q", got)
+	}
 }

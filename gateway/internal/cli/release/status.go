@@ -273,12 +273,19 @@ func reason(n client.ChannelNode) string {
 	return strings.Join(parts, ": ")
 }
 
-// tail is the end of a log, for a terminal.
+// tail is the end of a log, for a terminal. Where a panic stands further up, it is that: its first line says what it is about, and where it
+// happened takes many more.
 func tail(log string) string {
 	lines := strings.Split(strings.TrimRight(log, "\r\n"), "\n")
-	lines = lines[max(len(lines)-shownLog, 0):]
+	from := max(len(lines)-shownLog, 0)
+	for i, line := range slices.Backward(lines) {
+		if strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") {
+			from = min(from, i)
+			break
+		}
+	}
 	var out strings.Builder
-	for _, line := range lines {
+	for _, line := range lines[from:min(from+shownLog, len(lines))] {
 		out.WriteString("  " + screen.Printable(strings.ReplaceAll(strings.TrimRight(line, "\r"), "\t", "    ")) + "\n")
 	}
 	return out.String()
