@@ -92,7 +92,7 @@ const (
 	UpdateFetching   = "fetching"    // the layer is on its way
 	UpdateTrial      = "trial"       // the new version runs, and has to prove itself
 	UpdateCommitted  = "committed"   // it is the good version now
-	UpdateRolledBack = "rolled_back" // the new version did not prove itself, and the node went back
+	UpdateRolledBack = "rolled_back" // the new version did not prove itself, or did not stay up later, and the node went back
 	UpdateFailed     = "failed"      // the new version was never started: refused, not fetched, or no room for it
 )
 

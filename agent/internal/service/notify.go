@@ -12,8 +12,8 @@ import (
 // notifySocket is the variable that names the socket.
 const notifySocket = "NOTIFY_SOCKET"
 
-// Notifier tells systemd, or what stands in for it, how the agent is (sd_notify(3)). Without a socket it does nothing. Its methods are safe for concurrent
-// use.
+// Notifier tells systemd, or what stands in for it, how the agent is (sd_notify(3)). Without a socket it does nothing. Its methods are
+// safe for concurrent use.
 type Notifier struct {
 	socket string
 	taken  []string // out of the environment

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// Patience is how long what keeps an agent waits for it. It is the same as in the unit, and the agent's signs of life are those that systemd
-// hears (sd_notify(3)): an agent notices no difference between systemd and what stands in for it.
+// Patience is how long what keeps an agent waits for it. It is the same as in the unit, and the agent's signs of life are those that
+// systemd hears (sd_notify(3)): an agent notices no difference between systemd and what stands in for it.
 type Patience struct {
 	Start   time.Duration // until the first sign
 	Silence time.Duration // from one sign to the next
@@ -47,8 +47,8 @@ type Watch struct {
 }
 
 // NewWatch opens the socket. Its name is that of the state directory, so that the next supervisor hears an agent that this one leaves
-// behind. It is no file: what it hears does not depend on the disk, and nothing has to be removed. With an error there is a Watch too, which
-// hears nothing and ends no agent.
+// behind. It is no file: what it hears does not depend on the disk, and nothing has to be removed. With an error there is a Watch too,
+// which hears nothing and ends no agent.
 func NewWatch(base string, p Patience) (*Watch, error) {
 	w := &Watch{Patience: p.orUnits(), base: base}
 	var place syscall.Stat_t

@@ -29,9 +29,12 @@ type life struct {
 	release  wire.Release
 	layer    []byte
 	crashes  bool // the new version ends as soon as it is started
+	later    bool // it does so once it was committed and heard
+	heard    bool // it was
 	fetched  int
 	at       time.Duration
 	starts   []string // what was started
+	said     []string // to the gateway
 }
 
 const oldScript = "#!/bin/sh\necho muster-agent 1 old\n"
@@ -115,7 +118,7 @@ func (n *life) turn(steps disk.Steps) {
 		return
 	}
 	n.starts = append(n.starts, build)
-	if build == n.new && n.crashes {
+	if build == n.new && (n.crashes || n.heard && n.later) {
 		return
 	}
 	u := n.process(build, steps)
@@ -134,9 +137,12 @@ func (n *life) turn(steps disk.Steps) {
 	}
 	u.flush()
 	u.clean()
-	if said := u.Report(); said != nil && wire.UpdateEnded(said.Phase) {
-		u.Heard(n.f.state(), said, wire.HeartbeatAnswer{Release: n.release.Digest})
+	said := u.Report()
+	if text := strings.TrimSpace(said.Phase + " " + said.Code); text != "" {
+		n.said = append(n.said, text)
 	}
+	u.Heard(n.f.state(), said, wire.HeartbeatAnswer{Release: n.release.Digest})
+	n.heard = n.heard || build == n.new
 	_ = u.take(ctx, n.release)
 	u.flush()
 }
@@ -152,13 +158,14 @@ func (n *life) settled(full bool) bool {
 	}
 	want := n.new
 	phase := wire.UpdateCommitted
-	if n.crashes {
+	bad := n.crashes || n.later
+	if bad {
 		want = n.old
 		phase = wire.UpdateRolledBack
 	}
 	failed := r.failedAt("stable", n.release.Digest) == n.release.Sequence
-	ended := r.Last.Phase == phase || n.crashes && failed // the refusal to do it again comes after it
-	return err == nil && n.Current() == want && n.Good() == want && ended && failed == n.crashes
+	ended := r.Last.Phase == phase || bad && failed // the refusal to do it again comes after it
+	return err == nil && n.Current() == want && n.Good() == want && ended && failed == bad
 }
 
 // runnable asserts what must be so at every moment.
@@ -175,12 +182,25 @@ func (n *life) runnable(when string) {
 	n.t.Errorf("%s: no version can be started: current %.8s, good %.8s", when, n.Current(), n.Good())
 }
 
-// TestEveryStep ends the process after each change on the disk, and fills the disk there, in an update to a good version and in one to a
-// version that crashes. At each moment there is a version to be started. What follows brings the update to its end.
+// keeps reports whether the builds on the disk are those that are needed: what is current, and the version before a good one.
+func (n *life) keeps() bool {
+	entries, _ := os.ReadDir(n.Base + "/versions")
+	if n.Current() == n.old {
+		return len(entries) == 1
+	}
+	return len(entries) == 2 && n.unfit(n.old) == nil
+}
+
+// unfit is that of a settle.
+func (n *life) unfit(build string) error { return (&settling{files: n.files}).unfit(build) }
+
+// TestEveryStep ends the process after each change on the disk, and fills the disk there, in an update to a good version, in one to a
+// version that crashes, and in one to a version that crashes once it was committed. At each moment there is a version to be started. What
+// follows brings the update to its end.
 func TestEveryStep(t *testing.T) {
 	f := newFleet(t)
 	allocates := func(step string) bool { return fullDisk(step) != nil }
-	for _, crashes := range []bool{false, true} {
+	for _, how := range []string{"good", "crashes", "crashes later"} {
 		for mode, fault := range map[string]func(step string, since int) error{
 			"killed":      func(_ string, since int) error { return killedAt(since) },
 			"no room":     func(step string, since int) error { return noRoom(since == 0) },
@@ -189,7 +209,8 @@ func TestEveryStep(t *testing.T) {
 		} {
 			total := 0
 			for n := 0; ; n++ {
-				life := newLife(t, f, crashes)
+				life := newLife(t, f, how == "crashes")
+				life.later = how == "crashes later"
 				count := 0
 				at := ""
 				steps := disktest.Named(func(step string) error {
@@ -209,7 +230,7 @@ func TestEveryStep(t *testing.T) {
 					}
 					steps = nil
 				}
-				for turns, after := 0, 0; turns < 20 && after < 2; turns++ { // one more for the next clean-up
+				for turns, after := 0, 0; turns < 40 && after < 2; turns++ { // one more for the next clean-up
 					life.turn(steps)
 					life.runnable(fmt.Sprintf("%s at %d, %q", mode, n, at))
 					if life.settled(mode != "killed") {
@@ -218,11 +239,11 @@ func TestEveryStep(t *testing.T) {
 				}
 				if !life.settled(mode != "killed") {
 					r, err := life.load()
-					t.Errorf("crashes %t, %s at %d, %q: current %.8s, good %.8s, %+v, %v", crashes, mode, n, at, life.Current(), life.Good(),
-						r, err)
+					t.Errorf("%s, %s at %d, %q: current %.8s, good %.8s, %+v, %v", how, mode, n, at, life.Current(), life.Good(), r, err)
 				}
-				if entries, _ := os.ReadDir(life.Base + "/versions"); len(entries) > 1 {
-					t.Errorf("crashes %t, %s at %d, %q: %d builds are left", crashes, mode, n, at, len(entries))
+				if !life.keeps() {
+					entries, _ := os.ReadDir(life.Base + "/versions")
+					t.Errorf("%s, %s at %d, %q: %d builds are left", how, mode, n, at, len(entries))
 				}
 				if at == "" {
 					break
@@ -235,7 +256,7 @@ func TestEveryStep(t *testing.T) {
 			if total < 30 {
 				t.Errorf("%s: only %d steps", mode, total)
 			}
-			t.Logf("crashes %t, %s: %d steps", crashes, mode, total)
+			t.Logf("%s, %s: %d steps", how, mode, total)
 		}
 	}
 }
@@ -295,7 +316,7 @@ func TestOrder(t *testing.T) {
 		"write the layer|sync the layer|open the build|write the build|sync the build|rename the build|sync the folder of the build|" +
 			"make back|rename back|sync back|open update.json|sync update.json|rename update.json|sync the folder of update.json|" +
 			"make current|rename current|sync current",
-		"rename current|sync current|make good|rename good|sync good|open update.json|rename update.json|remove a build",
+		"rename current|sync current|make good|rename good|sync good|rename back|sync back|open update.json|rename update.json",
 	} {
 		rest := text
 		for _, step := range strings.Split(order, "|") {

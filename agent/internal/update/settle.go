@@ -109,6 +109,9 @@ func (s *settling) guess() {
 func (s *settling) decide(ctx context.Context) Verdict {
 	l := &s.record.Last
 	current := s.Current()
+	if l.Phase == wire.UpdateTrial && l.To != "" && l.To == s.Good() { // it has proven itself, and the power failed before the record said so
+		s.record.end(wire.UpdateCommitted, "", "")
+	}
 	trial := s.underWay() && current == l.To
 	switch {
 	case l.Phase == wire.UpdateRolledBack && current != "" && current == l.To && s.back(l.To) != "":
@@ -129,7 +132,7 @@ func (s *settling) underWay() bool {
 	if l.To == "" || l.Phase == "" || wire.UpdateEnded(l.Phase) || l.Phase == wire.UpdateHeld || l.Phase == wire.UpdateFetching {
 		return false
 	}
-	return s.Good() != l.To // else it has proven itself, and the power failed before the record said so
+	return s.Good() != l.To
 }
 
 // unfit is why a build cannot be started; nil: it can, as far as one sees.

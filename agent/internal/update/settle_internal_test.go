@@ -117,12 +117,24 @@ func TestSettle(t *testing.T) {
 	}{
 		"the first start": {(*place).settle, GoOn, "", 0},
 		"the third start": {func(p *place) Verdict { p.settle(); p.settle(); return p.settle() }, GoOn, "", 0},
-		"it never came up in three starts": {func(p *place) Verdict {
+		"it is no program": {func(p *place) Verdict {
 			p.settle()
 			p.settle()
 			p.settle()
 			return p.settle()
 		}, GoBack, wire.UpdateNoStart, 0},
+		"it ended at each of three starts": {func(p *place) Verdict {
+			script := build(p.t, p.files, "#!/bin/sh\nexit 3\n")
+			p.amend(func(r *Record) { r.Last.To = script })
+			if err := p.SetCurrent(script); err != nil {
+				p.t.Fatal(err)
+			}
+			p.new = script
+			p.settle()
+			p.settle()
+			p.settle()
+			return p.settle()
+		}, GoBack, wire.UpdateCrashed, 0},
 		"it crashed three times": {func(p *place) Verdict {
 			for range 3 {
 				p.settle()
@@ -311,7 +323,7 @@ func TestSettle(t *testing.T) {
 			if err := p.SetGood(p.new); err != nil {
 				p.t.Fatal(err)
 			}
-			for range 5 {
+			for range 4 {
 				p.settle()
 			}
 			return p.settle()

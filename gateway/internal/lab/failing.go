@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"encoding/json"
 	"os"
 	"path/filepath"
@@ -15,9 +16,10 @@ const (
 	Hanging   Failing = "hanging"   // does nothing, and does not listen to signals
 	HungReady Failing = "hungready" // says to systemd that it is ready, and then does nothing
 	Deaf      Failing = "deaf"      // a whole agent that looks for its gateway where none is
+	Lapsing   Failing = "lapsing"   // a whole agent that panics at its start once there is a file Lapse
 )
 
-// failing is the source of an agent that is no good, but for Deaf.
+// failing is the source of an agent that is no good, but for those that are whole.
 const failing = `package main
 
 import (
@@ -62,6 +64,23 @@ func init() {
 }
 `
 
+// Lapse is a file on a machine.
+const Lapse = "/lapse"
+
+// lapsing goes there too.
+const lapsing = `package main
+
+import "os"
+
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "run" {
+		if _, err := os.Stat("` + Lapse + `"); err == nil {
+			panic("a wrong turn")
+		}
+	}
+}
+`
+
 // Agent builds an agent of this version and gives its path.
 func (l *Lab) Agent(version string) string {
 	l.T.Helper()
@@ -80,23 +99,21 @@ func (l *Lab) agent(version string, more ...string) string {
 func (l *Lab) Failing(how Failing, version string) string {
 	l.T.Helper()
 	source := filepath.Join(l.Dir, string(how)+".go")
-	text := failing
-	if how == Deaf {
-		text = deaf
-	}
+	whole := map[Failing]string{Deaf: deaf, Lapsing: lapsing}[how]
+	text := cmp.Or(whole, failing)
 	if err := os.WriteFile(source, []byte(text), 0o600); err != nil {
 		l.T.Fatal(err)
 	}
-	if how != Deaf {
+	if whole == "" {
 		path := filepath.Join(l.Dir, "muster-agent-"+version)
 		l.goBuild("-ldflags", "-s -w -X main.version="+version+" -X main.kind="+string(how), "-o", path, source)
 		return path
 	}
-	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(Tree(), "agent", "deaf.go"): source}})
+	overlay, err := json.Marshal(map[string]map[string]string{"Replace": {filepath.Join(Tree(), "agent", string(how)+".go"): source}})
 	if err != nil {
 		l.T.Fatal(err)
 	}
-	file := filepath.Join(l.Dir, "overlay-deaf.json")
+	file := filepath.Join(l.Dir, "overlay-"+string(how)+".json")
 	if err := os.WriteFile(file, overlay, 0o600); err != nil {
 		l.T.Fatal(err)
 	}

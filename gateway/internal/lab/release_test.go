@@ -160,3 +160,35 @@ func TestReleases(t *testing.T) {
 		tries[i].work.Unharmed()
 	}
 }
+
+// TestLapses: a release that has proven itself and later ends at each start is left for the one before, and operators see why.
+func TestLapses(t *testing.T) {
+	l := lab.New(t)
+	f := &fleet{T: t, lab: l, gateway: l.Gateway()}
+	tries := f.machines(&member{what: "systemd", root: lab.Systemd(), user: "root"},
+		&member{what: "supervisor of a user", root: lab.Plain(), user: "alice", boot: "cron"})
+	for _, y := range tries {
+		y.from = y.installed("good")
+	}
+	path := l.Failing(lab.Lapsing, "9.3.0")
+	f.push(path, "9.3.0")
+	f.promote("9.3.0")
+	f.runs(f.all, "9.3.0", 2*time.Minute)
+	for _, y := range tries {
+		y.set("ends at its start, after its commit", path, wire.UpdateCrashed)
+		l.Until("the version before is kept", func() bool { return y.installed("before") == y.from })
+		y.box.Sh("touch " + lab.Lapse)
+		y.began = time.Now()
+		y.end()
+	}
+	f.goneBack(tries)
+	var said string
+	l.Until("both have said so", func() bool {
+		said = f.gateway.Muster("release", "status", "--channel", wire.DefaultChannel)
+		return strings.Count(said, "panic: a wrong turn") == len(tries)
+	})
+	f.Log(said)
+	if events := f.gateway.Muster("events", "--kind", "release.rolled_back"); strings.Count(events, wire.UpdateCrashed) < len(tries) {
+		t.Errorf("events: %s", events)
+	}
+}

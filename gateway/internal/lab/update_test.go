@@ -174,7 +174,7 @@ func TestTrials(t *testing.T) {
 	old.set("ends at its start", crashing, wire.UpdateHung) // nothing counts its starts
 	f.begin(old)
 	for _, y := range others {
-		y.set("ends at its start", crashing, wire.UpdateNoStart)
+		y.set("ends at its start", crashing, wire.UpdateCrashed)
 		f.begin(y)
 	}
 	f.goneBack(others)
