@@ -74,7 +74,7 @@ func (h *hands) handle(ctx context.Context, job task.Job) task.Outcome {
 	case *wire.DiagCollect:
 		return h.collector().Do(ctx, job)
 	case *wire.AgentRestart:
-		return task.Outcome{After: func(context.Context) error { h.ending <- errRestart; return nil }}
+		return task.Outcome{After: h.restart}
 	case *wire.AgentUninstall:
 		return task.Outcome{After: h.uninstall}
 	}
@@ -102,6 +102,14 @@ func (a *foreground) awaitEnd(ctx context.Context) error {
 	case <-ctx.Done():
 		return nil
 	}
+}
+
+// restart starts the agent anew, once no other task is at work: what it breaks off would be reported as interrupted.
+func (h *hands) restart(ctx context.Context) error {
+	if h.worker.Idle(ctx) {
+		h.ending <- errRestart
+	}
+	return nil
 }
 
 // uninstall removes the agent. An installed one is stopped by what removes it, which is therefore a process of its own. Another one ends,

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/ed25519"
 	"encoding/json"
 	"errors"
@@ -15,6 +16,7 @@ import (
 	"muster/agent/internal/account"
 	"muster/agent/internal/identity"
 	"muster/agent/internal/policy"
+	"muster/agent/internal/task"
 	"muster/agent/internal/transport/gatewaytest"
 	"muster/agent/internal/workload"
 	"muster/agent/sign"
@@ -118,6 +120,18 @@ func TestRestartTask(t *testing.T) {
 		if err := json.Unmarshal([]byte(d.b.read("base/starts.json")), &starts); err != nil || len(starts.Crashes) > 0 {
 			t.Errorf("it counts as a crash: %v, %v", starts.Crashes, err)
 		}
+	}
+}
+
+// TestRestartWaits: while the tasks of this agent are not at rest, it goes on.
+func TestRestartWaits(t *testing.T) {
+	a := &foreground{ending: make(chan error, 1)}
+	h := &hands{foreground: a, worker: task.New(task.Config{})} // it has not looked yet what an earlier run has left
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	after := h.handle(t.Context(), task.Job{Params: &wire.AgentRestart{}}).After
+	if err := after(over); err != nil || len(a.ending) > 0 {
+		t.Errorf("%v, %d reasons to end", err, len(a.ending))
 	}
 }
 

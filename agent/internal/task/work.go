@@ -108,7 +108,8 @@ func (k *work) release() {
 		k.free()
 		return
 	}
-	go func() { <-k.stuck; k.free() }()
+	k.lost.Add(1)
+	go func() { <-k.stuck; k.lost.Add(-1); k.free() }()
 }
 
 // fromTheStart does a task that was accepted and not begun. done is false where the agent stops before it has begun: the next run

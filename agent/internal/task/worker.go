@@ -27,6 +27,8 @@ const (
 	most = 16
 	// journalPause is the time between two tries to open a journal that cannot be used.
 	journalPause = 30 * time.Second
+	// idlePause is between two looks whether a task is at work.
+	idlePause = time.Second
 	// stopTime is for the handlers to end when the agent ends. The service manager kills it a little later.
 	stopTime = 8 * time.Second
 )
@@ -53,6 +55,7 @@ type Worker struct {
 	life    context.Context
 	end     context.CancelCauseFunc
 	running sync.WaitGroup
+	lost    atomic.Int64      // slots of handlers that were given up, and have not come back
 	backoff transport.Backoff // of the wait
 	pause   time.Time         // the next wait begins no earlier
 	number  int64             // of the trust set that the last Wait came with
@@ -119,6 +122,21 @@ func (w *Worker) Hold(ctx context.Context) (release func(), ok bool) {
 		return nil, false
 	}
 	return w.goOut, true
+}
+
+// Idle keeps new tasks out for good, and waits until none is at work: for what ends this process. It does not wait for a handler that was
+// given up, because an end of this process may be what a person wants then. It reports false where ctx is done before.
+func (w *Worker) Idle(ctx context.Context) bool {
+	if !w.isReady(ctx) || !w.enter(ctx) {
+		return false
+	}
+	for int64(len(w.slots)) > w.lost.Load() {
+		if !transport.Sleep(ctx, idlePause) {
+			w.goOut()
+			return false
+		}
+	}
+	return true
 }
 
 // Answered reports whether the gateway has provably answered a wait of this worker. Where the disk is full or read-only it asks for
