@@ -21,6 +21,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/internal/child"
 )
 
@@ -36,7 +37,8 @@ type Accounts struct {
 	owner  func(fs.FileInfo) int
 	give   func(file *os.File, uid, gid int) error
 	become func(uid, gid int, work func() error) error
-	step   func(string)  // called before every change: a test can end the run there
+	step   func(string) // called before every change: a test can end the run there
+	disk   disk.Steps
 	grace  time.Duration // instead of termGrace
 
 	mu sync.Mutex // one change at a time

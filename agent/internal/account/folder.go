@@ -7,13 +7,18 @@ import (
 	"io/fs"
 	"os"
 	"syscall"
+
+	"muster/agent/disk"
 )
 
 // temporary is the name of a file that is being written. It lies beside the one that it will replace.
 const temporary = ".muster.new"
 
 // folder is an open directory. Its methods take names of entries and no paths, and follow no link.
-type folder struct{ file *os.File }
+type folder struct {
+	file *os.File
+	disk disk.Steps
+}
 
 func (f folder) close() { f.file.Close() }
 
@@ -37,7 +42,7 @@ func (f folder) open(name string, flags int, mode uint32) (*os.File, error) {
 // folder opens a directory in this one.
 func (f folder) folder(name string) (folder, error) {
 	file, err := f.open(name, syscall.O_RDONLY|syscall.O_DIRECTORY, 0)
-	return folder{file}, err
+	return folder{file, f.disk}, err
 }
 
 // info says what the directory itself is.
@@ -85,7 +90,7 @@ func (f folder) replace(name string, content []byte, mode fs.FileMode) error {
 	}
 	_, err = file.Write(content)
 	if err == nil {
-		err = errors.Join(file.Chmod(mode), file.Sync())
+		err = errors.Join(file.Chmod(mode), f.disk.Sync(name, file))
 	}
 	if closed := file.Close(); err == nil {
 		err = closed
@@ -96,7 +101,7 @@ func (f folder) replace(name string, content []byte, mode fs.FileMode) error {
 	if err != nil {
 		return errors.Join(err, f.remove(temporary))
 	}
-	return f.file.Sync()
+	return f.disk.Sync("the folder of "+name, f.file)
 }
 
 // remove removes a file. It is no error where there is none.

@@ -40,7 +40,7 @@ func (a *Accounts) openHomes() (folder, error) {
 	if err != nil {
 		file.Close()
 	}
-	return folder{file}, err
+	return folder{file, a.disk}, err
 }
 
 // openHome opens the home directory of an account, and makes sure that it belongs to it.

@@ -10,8 +10,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"muster/agent/disk"
 )
 
 // RecordFile is the record's name in the state directory.
@@ -126,7 +124,7 @@ func (a *Accounts) write(r record) error {
 		return err
 	}
 	path := filepath.Join(a.State, RecordFile)
-	if err := disk.Replace(path, append(text, '\n'), 0o600); err != nil {
+	if err := a.disk.Replace(path, append(text, '\n'), 0o600); err != nil {
 		return fmt.Errorf("the record of accounts cannot be written, so nothing is changed: %w", err)
 	}
 	return nil

@@ -78,7 +78,7 @@ func (p *provisioning) setSudo(ctx context.Context) error {
 
 func (p *provisioning) openSudoers() (folder, error) {
 	file, err := os.Open(p.path(sudoersFolder))
-	return folder{file}, err
+	return folder{file, p.disk}, err
 }
 
 // hasSudoers tells whether the account's file is there as it should be.
@@ -114,7 +114,7 @@ func (p *provisioning) writeSudoers(ctx context.Context, name string) error {
 	if err := syscall.Renameat(it.fd(), draft, it.fd(), sudoersName(name)); err != nil {
 		return err
 	}
-	return it.file.Sync()
+	return it.disk.Sync("the folder of sudoers", it.file)
 }
 
 // removeSudoers takes sudo from an account, also where the account itself is gone or not muster's any more: the file is.
@@ -124,6 +124,8 @@ func (a *Accounts) removeSudoers(name string) (bool, error) {
 		return false, nil
 	}
 	a.at("remove sudoers")
-	err := os.Remove(path)
-	return err == nil, err
+	if err := os.Remove(path); err != nil {
+		return false, err
+	}
+	return true, a.disk.SyncFolder("the folder of sudoers", filepath.Dir(path)) // a loss of power must not give the right back
 }

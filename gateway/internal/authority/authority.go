@@ -32,6 +32,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/sign"
 	"muster/store"
 )
@@ -72,6 +73,7 @@ type Config struct {
 	Now    func() time.Time // nil: time.Now
 	Rand   io.Reader        // nil: crypto/rand; for serial numbers and the trust domain, keys always use crypto/rand
 	Logger *slog.Logger     // nil: slog.Default()
+	Disk   disk.Steps       // of the files that keys are exported to; nil: nobody is told; for tests
 }
 
 // Authority is the built-in CA with the gateway's Ed25519 keys. It is safe for concurrent use.

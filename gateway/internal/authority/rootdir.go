@@ -38,12 +38,12 @@ func NewRootDir(dir, domain string, now func() time.Time) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return encodeCertificate(root.certificate.Raw), writeRootDir(dir, root)
+	return encodeCertificate(root.certificate.Raw), writeRootDir(nil, dir, root)
 }
 
 // writeRootDir refuses to replace a root: its key may be the only one.
-func writeRootDir(dir string, root level) error {
-	if err := os.MkdirAll(dir, 0o700); err != nil {
+func writeRootDir(steps disk.Steps, dir string, root level) error {
+	if err := steps.MakeFolders(dir, 0o700); err != nil {
 		return err
 	}
 	raw, err := x509.MarshalPKCS8PrivateKey(root.key)
@@ -51,21 +51,19 @@ func writeRootDir(dir string, root level) error {
 		return err
 	}
 	key := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw})
-	if err := writeNew(filepath.Join(dir, RootKeyFile), key, 0o600); err != nil {
+	if err := writeNew(steps, filepath.Join(dir, RootKeyFile), key, 0o600); err != nil {
 		return err
 	}
-	if err := writeNew(filepath.Join(dir, RootCertificateFile), []byte(encodeCertificate(root.certificate.Raw)), 0o644); err != nil {
-		return err
-	}
-	return disk.Sync(dir)
+	return writeNew(steps, filepath.Join(dir, RootCertificateFile), []byte(encodeCertificate(root.certificate.Raw)), 0o644)
 }
 
-// writeNew writes a new file. An existing file with the same content is accepted: an earlier try stopped after writing it.
-func writeNew(path string, content []byte, mode os.FileMode) error {
-	err := disk.Steps(nil).Create(path, mode, content)
+// writeNew writes a new file. An existing file with the same content is accepted: an earlier try stopped after writing it, maybe before its
+// name was on the disk.
+func writeNew(steps disk.Steps, path string, content []byte, mode os.FileMode) error {
+	err := steps.Create(path, mode, content)
 	if errors.Is(err, os.ErrExist) {
 		if there, failed := os.ReadFile(path); failed == nil && string(there) == string(content) {
-			return nil
+			return steps.SyncFolder("the folder of "+filepath.Base(path), filepath.Dir(path))
 		}
 		return fmt.Errorf("%s is there already and is left as it is; name another directory", path)
 	}
@@ -128,7 +126,7 @@ func (a *Authority) ExportRoot(ctx context.Context, dir string) error {
 	if root.key == nil {
 		return errors.New("the root's key is kept out of this database already")
 	}
-	if err := writeRootDir(dir, root); err != nil {
+	if err := writeRootDir(a.config.Disk, dir, root); err != nil {
 		return err
 	}
 	return a.stripRoot(ctx, newest)

@@ -8,9 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 
-	"muster/agent/disk"
 	"muster/agent/sign"
 )
 
@@ -31,10 +29,7 @@ func (a *Authority) ExportTrustKey(ctx context.Context, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := writeNew(file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600); err != nil {
-		return err
-	}
-	if err := disk.Sync(filepath.Dir(file)); err != nil {
+	if err := writeNew(a.config.Disk, file, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: raw}), 0o600); err != nil {
 		return err
 	}
 	public, err := x509.MarshalPKIXPublicKey(signer.public)

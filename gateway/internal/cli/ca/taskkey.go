@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 
+	"muster/agent/disk"
 	"muster/agent/sign"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
@@ -68,19 +69,9 @@ func keyGenerate(_ context.Context, s *cli.Session) error {
 
 // newFile writes a file that must not be there yet.
 func newFile(name string, mode fs.FileMode, block *pem.Block) error {
-	f, err := os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, mode)
+	err := disk.Steps(nil).Create(name, mode, pem.EncodeToMemory(block))
 	if errors.Is(err, fs.ErrExist) {
 		return cli.Hinted(name+" is there already", "name another file: a key is never replaced")
-	}
-	if err != nil {
-		return err
-	}
-	err = pem.Encode(f, block)
-	if err == nil {
-		err = f.Sync()
-	}
-	if closed := f.Close(); err == nil {
-		err = closed
 	}
 	return err
 }

@@ -13,6 +13,7 @@ import (
 	"path"
 	"syscall"
 
+	"muster/agent/disk"
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
@@ -75,10 +76,11 @@ func (p *part) remove() { _ = os.Remove(p.Name()) }
 
 // finish makes the part the target.
 func (p *part) finish(to string, mode fs.FileMode) error {
-	if err := errors.Join(p.Chmod(mode), p.Sync()); err != nil {
+	steps := disk.Steps(nil)
+	if err := errors.Join(p.Chmod(mode), steps.Sync("the copy", p.File)); err != nil {
 		return err
 	}
-	return os.Rename(p.Name(), to)
+	return steps.Rename(p.Name(), to)
 }
 
 // download copies a file from a node.
