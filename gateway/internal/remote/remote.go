@@ -192,17 +192,32 @@ func (r *Repository) good(response *http.Response) (*http.Response, error) {
 	case redirects(response.StatusCode):
 		return nil, r.broken("sends the reader on to another place, which is not followed")
 	case response.StatusCode == http.StatusNotFound:
-		return nil, r.broken("has no such content in %s", r.name)
+		return nil, r.refusal("has no such content in "+r.name, "check the repository and the digest: what is named must be pushed there first")
 	case response.StatusCode == http.StatusUnauthorized, response.StatusCode == http.StatusForbidden:
-		return nil, r.broken("does not let the gateway read %s: store a credential that may", r.name)
+		return nil, r.closed("does not let the gateway read " + r.name)
+	case response.StatusCode == http.StatusTooManyRequests, response.StatusCode >= http.StatusInternalServerError:
+		return nil, r.refusal(fmt.Sprintf("answers with the status %d", response.StatusCode),
+			"it has trouble of its own, or takes no more requests for now: try again later")
 	}
 	return nil, r.broken("answers with the status %d", response.StatusCode)
 }
 
-// broken is a refusal about what the registry does.
+// closed is a refusal of a registry that wants a credential, or another one.
+func (r *Repository) closed(what string) error {
+	if r.credential.Password == "" {
+		return r.refusal(what, "store a credential that may read it: muster release login NAME "+r.host+"; then add --credential NAME")
+	}
+	return r.refusal(what, "the credential "+r.credential.Name+" is wrong, has ended, or may not read it: muster release login "+
+		r.credential.Name+" "+r.host+" stores another")
+}
+
+// broken is a refusal about what no registry should do.
 func (r *Repository) broken(format string, args ...any) error {
-	return wire.Refuse(wire.CodeReleaseUnusable, "the registry "+r.host+" "+fmt.Sprintf(format, args...),
-		"check the reference and the credential")
+	return r.refusal(fmt.Sprintf(format, args...), "see what answers there: something between, a page to log in, or no OCI registry at all")
+}
+
+func (r *Repository) refusal(what, hint string) error {
+	return wire.Refuse(wire.CodeReleaseUnusable, "the registry "+r.host+" "+what, hint)
 }
 
 // away is a refusal about a registry that does not answer. The error's text may have a URL with a token: it is not passed on.

@@ -237,6 +237,36 @@ func TestOddAnswers(t *testing.T) {
 	}
 }
 
+// TestHints: each refusal leads to its own next step.
+func TestHints(t *testing.T) {
+	answers := func(code int) *registry {
+		return &registry{answer: func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(code) }}
+	}
+	for _, c := range []struct {
+		name       string
+		registry   *registry
+		credential remote.Credential
+		want       string
+	}{
+		{"nothing there", answers(404), remote.Credential{}, "check the repository and the digest"},
+		{"closed", answers(403), remote.Credential{}, "muster release login NAME " + here + "; then add --credential NAME"},
+		{"closed to this credential", answers(401), credential(""), "the credential ci is wrong, has ended, or may not read it"},
+		{"out of order", answers(503), remote.Credential{}, "try again later"},
+		{"too many", answers(429), remote.Credential{}, "try again later"},
+		{"elsewhere", answers(302), remote.Credential{}, "something between"},
+		{"no credential", &registry{basic: true}, remote.Credential{}, "then add --credential NAME"},
+		{"tokens elsewhere", &registry{tokens: "tokens.example", life: 60}, credential(""), "release login ci " + here + " --realm HOST"},
+		{"no place for tokens", &registry{tokens: "tokens.example:x y", life: 60}, credential(""), "no OCI registry at all"},
+	} {
+		r, _ := c.registry.repository(t, c.credential)
+		_, _, err := r.Manifest(t.Context(), digestOf(index))
+		var detail *wire.ErrorDetail
+		if !errors.As(err, &detail) || !strings.Contains(detail.Hint, c.want) {
+			t.Errorf("%s: %v, want the hint %q", c.name, err, c.want)
+		}
+	}
+}
+
 // TestLend: a node gets a token that ends soon, the same while it lasts, and no static credential.
 func TestLend(t *testing.T) {
 	g := &registry{tokens: here, life: 300}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"net/url"
@@ -59,10 +60,11 @@ func (r *Repository) Lend(ctx context.Context, digest string) (at, authorization
 		return "", "", r.away(err)
 	}
 	if strings.HasPrefix(authorization, "Basic ") {
-		return "", "", r.broken("takes a static credential alone, and nodes get none: use a registry that gives out tokens")
+		return "", "", r.refusal("takes a static credential alone, and nodes get none", "use a registry that gives out tokens")
 	}
 	if life > mostLent {
-		return "", "", r.broken("gives out tokens for %s, and nodes get none that live longer than %s", life, mostLent)
+		return "", "", r.refusal(fmt.Sprintf("gives out tokens for %s, and nodes get none that live longer than %s", life, mostLent),
+			"have the registry give out shorter ones")
 	}
 	return r.url("blobs", digest), authorization, nil
 }
@@ -127,7 +129,7 @@ func (r *Repository) login(ctx context.Context) (header string, life time.Durati
 		request.SetBasicAuth(r.credential.Username, r.credential.Password)
 		return request.Header.Get("Authorization"), leastToken, nil
 	}
-	return "", 0, r.broken("wants a credential")
+	return "", 0, r.closed("wants a credential")
 }
 
 // bearer gets a token, as the distribution specification has it: from the realm, for the service, to pull from the repository.
@@ -148,7 +150,8 @@ func (r *Repository) bearer(ctx context.Context, parameters map[string]string) (
 	}
 	if r.credential.Password != "" {
 		if realm.Host != r.host && realm.Host != r.credential.Realm {
-			return "", 0, r.broken("wants the credential sent to %.80s: store it again with that realm if that is right", realm.Host)
+			return "", 0, r.refusal(fmt.Sprintf("wants the credential sent to %.80s", realm.Host),
+				"if that is right, store it again with that host: muster release login "+r.credential.Name+" "+r.host+" --realm HOST")
 		}
 		request.SetBasicAuth(r.credential.Username, r.credential.Password)
 	}
@@ -156,11 +159,15 @@ func (r *Repository) bearer(ctx context.Context, parameters map[string]string) (
 	if err != nil {
 		return "", 0, r.away(err)
 	}
-	if response, err = r.good(response); err != nil {
-		return "", 0, err
-	}
 	defer response.Body.Close()
-	return r.readToken(response.Body)
+	switch response.StatusCode {
+	case http.StatusOK:
+		return r.readToken(response.Body)
+	case http.StatusNotFound: // it is about the place for tokens, and not about what lies in the repository
+		return "", 0, r.broken("names a place for tokens that is not there")
+	}
+	_, err = r.good(response)
+	return "", 0, err
 }
 
 func (r *Repository) readToken(from io.Reader) (header string, life time.Duration, err error) {
