@@ -246,6 +246,31 @@ func TestSecrets(t *testing.T) {
 	}
 }
 
+// TestNodeReturnDied: a node that has just died still counts as online for a while. A return says that it waits, and for no longer than
+// that; with --force the node is retired then.
+func TestNodeReturnDied(t *testing.T) {
+	h := newTaskHouse(t)
+	h.still = false // to wait moves the clock
+	h.heard("gpu-1", time.Second, nil)
+	begun := h.now
+	code, stdout, stderr := h.muster("node", "return", "gpu-1", "--yes")
+	if code != 1 || !strings.Contains(stdout, "gpu-1: has not taken workload.stop yet; waiting") || strings.Contains(stdout, "retired") ||
+		!strings.Contains(stderr, "gpu-1: it is stale since workload.stop was asked for") || !strings.Contains(stderr, "--force") {
+		t.Errorf("code %d\n%s\n%s", code, stdout, stderr)
+	}
+	if waited := h.now.Sub(begun); waited > 2*time.Minute {
+		t.Errorf("it waited for %s", waited)
+	}
+	if err := h.beat("gpu-1", time.Second, ""); err != nil {
+		t.Fatal(err)
+	}
+	begun = h.now
+	code, stdout, stderr = h.muster("node", "return", "gpu-1", "--yes", "--force")
+	if code != 1 || !strings.Contains(stdout, "gpu-1: retired\n") || h.now.Sub(begun) > 2*time.Minute {
+		t.Errorf("by force: code %d after %s\n%s\n%s", code, h.now.Sub(begun), stdout, stderr)
+	}
+}
+
 // TestNodeReturn: a node is drained, cleaned in order and retired. What cannot be cleaned stays and is said, and a second call goes on.
 func TestNodeReturn(t *testing.T) {
 	h := newTaskHouse(t)

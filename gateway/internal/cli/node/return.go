@@ -18,6 +18,7 @@ const (
 	returnsAtOnce = 8                // nodes that are cleaned at the same time
 	stepTime      = 20 * time.Minute // for one step on a node, until it counts as failed
 	leavingTime   = 2 * time.Minute  // for a node to retire itself after its agent is gone
+	quietTime     = 15 * time.Second // after which a step that no node has taken is said to wait
 )
 
 func returnCommand() cli.Command {
@@ -173,16 +174,29 @@ func (g *giveBack) do(ctx context.Context, node client.Node, s step) error {
 	if err != nil {
 		return err
 	}
+	begun := g.Now()
+	said := false
 	done, err := g.Poll(ctx, waitPause, stepTime+time.Minute, func() (bool, error) {
 		now, err := g.client.Task(ctx, task.ID)
 		if err == nil {
 			task = now
 		}
-		return wire.TaskEnded(task.Status), err
+		if err != nil || wire.TaskEnded(task.Status) {
+			return true, err
+		}
+		if !said && task.ClaimedAt == nil && g.Now().Sub(begun) > quietTime {
+			g.say(node, "has not taken "+s.kind+" yet; waiting until it does, or counts as silent")
+			said = true
+		}
+		node, err = g.look(ctx, node.ID)
+		return node.Status != wire.StatusOnline && node.State != wire.StateRetired, err
 	})
 	switch {
 	case err != nil:
 		return err
+	case done && !wire.TaskEnded(task.Status):
+		return cli.Hinted("it is "+node.Status+" since "+s.kind+" was asked for, so the machine was not cleaned",
+			"bring it back and give the same command again, or retire it as it is with --force")
 	case !done:
 		return cli.Hinted(fmt.Sprintf("%s is still %s after %s", s.kind, task.Status, screen.Age(stepTime)),
 			"muster task show "+task.ID+" says more; then give the same command again")
