@@ -62,7 +62,7 @@ func mayShip(policies []string) error {
 	if err != nil {
 		return err
 	}
-	return owners.CheckSession(wire.SessionLogs, "")
+	return owners.CheckSession(wire.SessionLogs, nil)
 }
 
 // heard hands the answer to a heartbeat to those who follow it.

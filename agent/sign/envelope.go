@@ -64,12 +64,12 @@ func SealTask(key ed25519.PrivateKey, payload []byte) wire.SignedTask {
 	return wire.SignedTask{Payload: e.Payload, Signature: e.Signature, SigningKeyID: e.KeyID}
 }
 
-// OpenTask verifies a task's signature with any of the keys, and only then reads the payload, strictly. It returns the id of the key
-// that verified; the id in the message is not looked at. The error is ErrBadProof, or wraps ErrMalformed.
-func OpenTask(signed wire.SignedTask, keys []ed25519.PublicKey) (wire.TaskPayload, string, error) {
+// OpenTask verifies a task's signature with any of the keys, and only then reads the payload, strictly. It returns the key that
+// verified; the id in the message is not looked at. The error is ErrBadProof, or wraps ErrMalformed.
+func OpenTask(signed wire.SignedTask, keys []ed25519.PublicKey) (wire.TaskPayload, ed25519.PublicKey, error) {
 	var task wire.TaskPayload
 	if len(signed.Payload) > wire.MaxTaskPayload {
-		return task, "", ErrBadProof
+		return task, nil, ErrBadProof
 	}
 	e := Envelope{Role: RoleTask, Payload: signed.Payload, Signature: signed.Signature}
 	for _, key := range keys {
@@ -78,18 +78,18 @@ func OpenTask(signed wire.SignedTask, keys []ed25519.PublicKey) (wire.TaskPayloa
 			continue
 		}
 		err = DecodeStrict(payload, &task)
-		return task, KeyID(key), err
+		return task, key, err
 	}
-	return task, "", ErrBadProof
+	return task, nil, ErrBadProof
 }
 
 // OpenRelease verifies a release pointer, an Envelope in JSON, with any of the keys, and only then reads the payload, strictly. It returns
-// the id of the key that verified. The error is ErrBadProof, or wraps ErrMalformed.
-func OpenRelease(envelope []byte, keys []ed25519.PublicKey) (wire.ReleasePointer, string, error) {
+// the key that verified. The error is ErrBadProof, or wraps ErrMalformed.
+func OpenRelease(envelope []byte, keys []ed25519.PublicKey) (wire.ReleasePointer, ed25519.PublicKey, error) {
 	var pointer wire.ReleasePointer
 	var e Envelope
 	if len(envelope) > 2*wire.MaxPointer || json.Unmarshal(envelope, &e) != nil || len(e.Payload) > wire.MaxPointer {
-		return pointer, "", ErrBadProof
+		return pointer, nil, ErrBadProof
 	}
 	for _, key := range keys {
 		payload, err := e.Open(key, RoleRelease)
@@ -97,7 +97,7 @@ func OpenRelease(envelope []byte, keys []ed25519.PublicKey) (wire.ReleasePointer
 			continue
 		}
 		err = DecodeStrict(payload, &pointer)
-		return pointer, KeyID(key), err
+		return pointer, key, err
 	}
-	return pointer, "", ErrBadProof
+	return pointer, nil, ErrBadProof
 }

@@ -2,6 +2,7 @@
 package policy
 
 import (
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"io"
@@ -163,23 +164,23 @@ func anyMatches(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool { return matches(pattern, name) })
 }
 
-// Check refuses a type that the policy does not allow, or that another key has signed than the policy demands. keyID names the key
+// Check refuses a type that the policy does not allow, or that another key has signed than the policy demands. key is the one
 // that verified the task. The refusal has the code wire.CodeTaskForbidden.
-func (p Policy) Check(name, keyID string) error {
+func (p Policy) Check(name string, key ed25519.PublicKey) error {
 	const hint = "its owner changes " + File + " there, or another node does the work"
 	switch {
 	case anyMatches(p.Forbid, name), p.Allow != nil && !anyMatches(p.Allow, name):
 		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node does not allow "+name, hint)
-	case !p.signedWell(name, keyID):
+	case !p.signedWell(name, key):
 		return wire.Refuse(wire.CodeTaskForbidden, "the policy of this node demands an operator's signature for "+name,
 			"sign it with one of the keys that the policy names: --key FILE")
 	}
 	return nil
 }
 
-func (p Policy) signedWell(name, keyID string) bool {
+func (p Policy) signedWell(name string, key ed25519.PublicKey) bool {
 	pattern := p.keysFor(name)
-	return pattern == "" || among(p.OperatorKeys[pattern], keyID)
+	return pattern == "" || among(p.OperatorKeys[pattern], key)
 }
 
 // keysFor is the longest pattern of OperatorKeys that names a type; empty: none does.
@@ -193,10 +194,10 @@ func (p Policy) keysFor(name string) string {
 	return longest
 }
 
-// CheckRelease refuses a release that another key has signed than the policy demands. keyID names the key that verified it.
-func (p Policy) CheckRelease(keyID string) error {
+// CheckRelease refuses a release that another key has signed than the policy demands. key is the one that verified it.
+func (p Policy) CheckRelease(key ed25519.PublicKey) error {
 	switch {
-	case len(p.ReleaseKeys) > 0 && !among(p.ReleaseKeys, keyID):
+	case len(p.ReleaseKeys) > 0 && !among(p.ReleaseKeys, key):
 		return errors.New("the policy of this node demands another signature for releases: " +
 			"sign it with one of the release_keys that " + File + " names")
 	case len(p.ReleaseKeys) == 0 && len(p.OperatorKeys) > 0:
@@ -206,10 +207,10 @@ func (p Policy) CheckRelease(keyID string) error {
 	return nil
 }
 
-// among reports whether one of the keys has this name.
-func among(keys []string, keyID string) bool {
+// among reports whether a key is one of those of the policy. The whole key counts: an id is short enough to make another key for it.
+func among(keys []string, key ed25519.PublicKey) bool {
 	return slices.ContainsFunc(keys, func(text string) bool {
-		key, err := sign.DecodeKey(text)
-		return err == nil && sign.KeyID(key) == keyID
+		one, err := sign.DecodeKey(text)
+		return err == nil && one.Equal(key)
 	})
 }

@@ -69,7 +69,7 @@ func TestPolicy(t *testing.T) {
 		var done []string
 		for _, family := range [][2]string{{"users", wire.TaskProvisionUser}, {"workload", wire.TaskWorkloadStop},
 			{"diag", wire.TaskDiagCollect}, {"agent", wire.TaskAgentRestart}, {"shell", wire.SessionShell}} {
-			err := p.Check(family[1], sign.KeyID(public(one)))
+			err := p.Check(family[1], public(one))
 			var refusal *wire.ErrorDetail
 			switch {
 			case err == nil:
@@ -176,7 +176,7 @@ func FuzzPolicy(f *testing.F) {
 			return
 		}
 		for _, one := range wire.TaskTypes() {
-			if p.Check(one.Name, "") == nil && len(p.OperatorKeys["*"]) > 0 && len(p.OperatorKeys) == 1 {
+			if p.Check(one.Name, nil) == nil && len(p.OperatorKeys["*"]) > 0 && len(p.OperatorKeys) == 1 {
 				t.Errorf("%s needs no key under %q", one.Name, raw)
 			}
 		}
@@ -212,7 +212,7 @@ func TestPolicyReleases(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", text, err)
 		}
-		if err := p.CheckRelease(sign.KeyID(public(one))); (err == nil) != want {
+		if err := p.CheckRelease(public(one)); (err == nil) != want {
 			t.Errorf("%s: %v", text, err)
 		}
 	}

@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"crypto/ed25519"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -12,8 +13,8 @@ import (
 
 // CheckSession is Check for a type of session. Sessions came after tasks: an owner who demands operators' keys for tasks, and says nothing
 // of sessions, does not want the gateway's own key to open a shell. Reading logs changes nothing.
-func (p Policy) CheckSession(name, keyID string) error {
-	if err := p.Check(name, keyID); err != nil {
+func (p Policy) CheckSession(name string, key ed25519.PublicKey) error {
+	if err := p.Check(name, key); err != nil {
 		return err
 	}
 	if name == wire.SessionLogs || len(p.OperatorKeys) == 0 || p.keysFor(name) != "" {

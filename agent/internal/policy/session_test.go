@@ -9,7 +9,6 @@ import (
 	"testing"
 
 	"muster/agent/internal/policy"
-	"muster/agent/sign"
 	"muster/agent/wire"
 )
 
@@ -106,10 +105,11 @@ func TestSessionKeys(t *testing.T) {
 	} {
 		p := load(t, text)
 		var both []string
-		for _, keyID := range []string{"of-the-gateway", operator} {
+		gateways, _ := newOperator(t)
+		for _, key := range []ed25519.PublicKey{gateways, operator} {
 			var open []string
 			for _, name := range []string{"shell", "logs"} {
-				if !forbids(t, p.CheckSession("session."+name, keyID)) {
+				if !forbids(t, p.CheckSession("session."+name, key)) {
 					open = append(open, name)
 				}
 			}
@@ -121,12 +121,12 @@ func TestSessionKeys(t *testing.T) {
 	}
 }
 
-// newOperator makes a key: its id, and the key as a policy names it.
-func newOperator(t *testing.T) (id, text string) {
+// newOperator makes a key, and gives it as a policy names it too.
+func newOperator(t *testing.T) (key ed25519.PublicKey, text string) {
 	t.Helper()
 	public, _, err := ed25519.GenerateKey(nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return sign.KeyID(public), base64.StdEncoding.EncodeToString(public)
+	return public, base64.StdEncoding.EncodeToString(public)
 }

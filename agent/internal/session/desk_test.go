@@ -180,11 +180,11 @@ func (c carry) Fetch(ctx context.Context, _ int, at int64, _ []byte) (pipe.Piece
 }
 
 // open opens a session, and gives the operator's end.
-func (d *desk) open(kind, params string) *operator { return d.openAs(d.document(kind, params), "key") }
+func (d *desk) open(kind, params string) *operator { return d.openAs(d.document(kind, params)) }
 
-func (d *desk) openAs(p wire.TaskPayload, key string) *operator {
+func (d *desk) openAs(p wire.TaskPayload) *operator {
 	d.t.Helper()
-	d.host.Open(d.state, p, key)
+	d.host.Open(d.state, p, nil)
 	main := pipe.Open(d.t.Context(), carry{d.rooms(p.TaskID)}, pipe.Main)
 	d.t.Cleanup(func() { main.Close() })
 	return &operator{t: d.t, d: d, id: p.TaskID, main: main, frames: pipe.NewFrames(main)}

@@ -6,6 +6,7 @@ package session
 
 import (
 	"context"
+	"crypto/ed25519"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -104,7 +105,7 @@ func (h *Host) Run(ctx context.Context) error {
 
 // Open opens the session of a document whose signature this key has proven. It returns at once. Where the session is refused, the gateway
 // is told.
-func (h *Host) Open(state identity.State, p wire.TaskPayload, keyID string) {
+func (h *Host) Open(state identity.State, p wire.TaskPayload, key ed25519.PublicKey) {
 	if err := wire.CheckSessionID(p.TaskID); err != nil {
 		h.Logger.Warn("the gateway gave this node a session that was refused", "error", err)
 		return
@@ -115,7 +116,7 @@ func (h *Host) Open(state identity.State, p wire.TaskPayload, keyID string) {
 		h.Logger.Info("the gateway gave this node a session again: it is not opened again", "session", p.TaskID)
 		return
 	}
-	o := &opening{Host: h, id: p.TaskID, kind: p.Type, keyID: keyID}
+	o := &opening{Host: h, id: p.TaskID, kind: p.Type, key: key}
 	err := h.shut
 	if err == nil {
 		err = h.check(state, p)
@@ -190,7 +191,7 @@ type opening struct {
 	*Host
 	id     string
 	kind   string
-	keyID  string
+	key    ed25519.PublicKey
 	params wire.SessionParams
 	policy policy.Policy
 }
@@ -215,7 +216,7 @@ func (o *opening) read(p wire.TaskPayload) error {
 	}
 	o.params = params
 	o.policy = owners
-	return owners.CheckSession(p.Type, o.keyID)
+	return owners.CheckSession(p.Type, o.key)
 }
 
 // run serves the session, or says why not, and waits until the gateway knows how it ended.
@@ -235,7 +236,7 @@ func (o *opening) run(ctx context.Context, cancel context.CancelCauseFunc, refus
 		<-main.Done()
 		cancel(main.Cause())
 	}()
-	o.Logger.Info("session begins", "session", o.id, "type", o.kind, "signed_by", o.keyID)
+	o.Logger.Info("session begins", "session", o.id, "type", o.kind, "signed_by", sign.KeyID(o.key))
 	exit, err := o.safely(ctx, main, func(channel int) *pipe.End { return pipe.Open(ctx, carry, channel) })
 	switch cause := context.Cause(ctx); {
 	case cause != nil && (errors.Is(cause, errUpdate) || errors.Is(cause, errStops)):

@@ -44,13 +44,13 @@ func TestHostile(t *testing.T) {
 	} {
 		p := d.document(wire.SessionExec, `{"command":["true"]}`)
 		c.change(&p)
-		if r := d.openAs(p, "key").refused(); r.Code != c.code || r.Message == "" {
+		if r := d.openAs(p).refused(); r.Code != c.code || r.Message == "" {
 			t.Errorf("%s: %+v, want %s", c.what, r, c.code)
 		}
 	}
 	bad := d.document(wire.SessionExec, `{"command":["true"]}`)
 	bad.TaskID = "../../x"
-	d.host.Open(d.state, bad, "key")
+	d.host.Open(d.state, bad, nil)
 	if n := len(d.g.Requests("/x/channels/0")); n > 0 {
 		t.Errorf("%d requests for an id that is none", n)
 	}
@@ -60,16 +60,16 @@ func TestHostile(t *testing.T) {
 func TestReplay(t *testing.T) {
 	d := newDesk(t)
 	p := d.document(wire.SessionExec, `{"command":["cat"]}`)
-	o := d.openAs(p, "key")
+	o := d.openAs(p)
 	o.ready()
-	d.host.Open(d.state, p, "key")
+	d.host.Open(d.state, p, nil)
 	o.send(pipe.FrameInput, "x")
 	o.send(pipe.FrameInputEnd, "")
 	if out, exit := o.exit(); out != "x" || exit.Code != 0 {
 		t.Errorf("%q, %+v", out, exit)
 	}
 	n := len(d.g.Requests("/channels/0"))
-	d.host.Open(d.state, p, "key")
+	d.host.Open(d.state, p, nil)
 	if got := len(d.g.Requests("/channels/0")); got != n {
 		t.Errorf("a session that has ended is opened again: %d requests", got-n)
 	}
@@ -228,7 +228,7 @@ func TestHoldStuck(t *testing.T) {
 func TestClockSetBack(t *testing.T) {
 	d := newDesk(t)
 	p := d.document(wire.SessionExec, `{"command":["true"]}`)
-	o := d.openAs(p, "key")
+	o := d.openAs(p)
 	o.ready()
 	o.exit()
 	d.idle() // a document of a session that is open still is ignored
@@ -237,7 +237,7 @@ func TestClockSetBack(t *testing.T) {
 	d.open(wire.SessionExec, `{"command":["true"]}`).refused() // it makes the host forget old documents
 	d.cfg.Client.LearnTime(now)
 	delete(d.all, p.TaskID)
-	if r := d.openAs(p, "key").refused(); r.Code != wire.CodeTaskExpired {
+	if r := d.openAs(p).refused(); r.Code != wire.CodeTaskExpired {
 		t.Errorf("%+v", r)
 	}
 }
@@ -249,7 +249,7 @@ func TestExpiredByOwnClock(t *testing.T) {
 	p.IssuedAt = p.IssuedAt.Add(-wire.MaxSessionWait)
 	p.ExpiresAt = p.ExpiresAt.Add(-wire.MaxSessionWait)
 	d.cfg.Client.LearnTime(d.cfg.Client.Now().Add(-wire.MaxSessionWait))
-	if r := d.openAs(p, "key").refused(); r.Code != wire.CodeTaskExpired || !strings.Contains(r.Message, "had it") {
+	if r := d.openAs(p).refused(); r.Code != wire.CodeTaskExpired || !strings.Contains(r.Message, "had it") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -31,11 +31,11 @@ func asked(d *desk) string {
 // opens makes the worker one of a node that opens sessions.
 func opens(d *desk) *[]string {
 	var opened []string
-	d.cfg.Session = func(_ identity.State, p wire.TaskPayload, keyID string) {
+	d.cfg.Session = func(_ identity.State, p wire.TaskPayload, key ed25519.PublicKey) {
 		d.mu.Lock()
 		defer d.mu.Unlock()
-		if keyID != sign.KeyID(d.key.Public().(ed25519.PublicKey)) {
-			d.t.Errorf("signed by %s", keyID)
+		if !key.Equal(d.key.Public()) {
+			d.t.Errorf("signed by %x", key)
 		}
 		opened = append(opened, p.TaskID)
 	}

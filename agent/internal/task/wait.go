@@ -217,9 +217,9 @@ func (w *Worker) wants(tasks bool) string {
 // take believes a task or a session, or refuses it. What it believes of a task is in the journal before anything else happens. A task that
 // gets the place has its slot from then on, and gives it back.
 func (w *Worker) take(ctx context.Context, state identity.State, signed wire.SignedTask, place *place) error {
-	payload, keyID, err := open(state, signed)
+	payload, key, err := open(state, signed)
 	if err == nil && w.Session != nil && wire.IsSession(payload.Type) {
-		w.Session(state, payload, keyID)
+		w.Session(state, payload, key)
 		return nil
 	}
 	if err == nil {
@@ -262,13 +262,13 @@ var (
 )
 
 // open checks the signature, and reads the document after that.
-func open(state identity.State, signed wire.SignedTask) (wire.TaskPayload, string, error) {
-	payload, keyID, err := sign.OpenTask(signed, taskKeys(state))
+func open(state identity.State, signed wire.SignedTask) (wire.TaskPayload, ed25519.PublicKey, error) {
+	payload, key, err := sign.OpenTask(signed, taskKeys(state))
 	if errors.Is(err, sign.ErrBadProof) {
 		err = fmt.Errorf("%w it: its key was replaced or dropped since, or it is forged (muster key ls on the gateway lists the keys)",
 			trust.ErrUnknownKey)
 	}
-	return payload, keyID, err
+	return payload, key, err
 }
 
 // verify checks the signature first, and then whether the task is this node's.

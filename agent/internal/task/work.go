@@ -243,11 +243,11 @@ func (k *work) allowed(o *order) error {
 	}
 	k.note("policy", "")
 	o.policy = owners
-	_, keyID, err := sign.OpenTask(k.signed, taskKeys(k.identity()))
+	_, key, err := sign.OpenTask(k.signed, taskKeys(k.identity()))
 	if err != nil {
 		return err
 	}
-	return owners.Check(o.kind.Name, keyID)
+	return owners.Check(o.kind.Name, key)
 }
 
 // run lets the handler do the task, and writes the result into the journal.

@@ -2,6 +2,7 @@ package task
 
 import (
 	"context"
+	"crypto/ed25519"
 	"fmt"
 	"log/slog"
 	"os"
@@ -41,7 +42,7 @@ type Config struct {
 	Policies []string       // files, the first that is there counts
 	Handle   func(ctx context.Context, job Job) Outcome
 	// Session opens a session. Its document was verified, and nothing else of it was checked. It returns at once. nil: the node opens none.
-	Session func(state identity.State, payload wire.TaskPayload, keyID string)
+	Session func(state identity.State, payload wire.TaskPayload, key ed25519.PublicKey)
 	Logger  *slog.Logger
 }
 

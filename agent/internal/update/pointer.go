@@ -60,7 +60,7 @@ type asks struct {
 
 // check believes a pointer, or says why not: its signature first, then all that it says. Nothing of a release counts but its pointer.
 func (a asks) check(envelope json.RawMessage) (wanted, error) {
-	pointer, keyID, err := sign.OpenRelease(envelope, releaseKeys(a.state))
+	pointer, key, err := sign.OpenRelease(envelope, releaseKeys(a.state))
 	switch {
 	case errors.Is(err, sign.ErrBadProof):
 		return wanted{}, fail(wire.UpdateUnsigned, "%w the pointer: its key was replaced or dropped since, or it is forged", trust.ErrUnknownKey)
@@ -85,7 +85,7 @@ func (a asks) check(envelope json.RawMessage) (wanted, error) {
 	}
 	owner, err := policy.Load(a.policies...)
 	if err == nil {
-		err = owner.CheckRelease(keyID)
+		err = owner.CheckRelease(key)
 	}
 	if err != nil {
 		return w, fail(wire.UpdateForbidden, "%w", err)

@@ -34,10 +34,10 @@ func signer(t *testing.T, a *authority.Authority) string {
 		t.Fatal(err)
 	}
 	task, key, err := sign.OpenTask(signed, a.TaskKeys())
-	if err != nil || task.TaskID != "t" || key != signed.SigningKeyID {
-		t.Fatalf("a node reads %+v by the key %s: %v", task, key, err)
+	if err != nil || task.TaskID != "t" || sign.KeyID(key) != signed.SigningKeyID {
+		t.Fatalf("a node reads %+v by the key %x: %v", task, key, err)
 	}
-	return key
+	return sign.KeyID(key)
 }
 
 // TestTaskKeys: the gateway signs with its own newest key, wherever the keys of operators stand, also after a restart.
@@ -179,7 +179,7 @@ func TestReleaseKeys(t *testing.T) {
 		if _, _, err := sign.OpenRelease(envelope, a.TaskKeys()); err == nil {
 			t.Fatal("a task key verifies a release")
 		}
-		return key
+		return sign.KeyID(key)
 	}
 	first := by()
 	private, held := operatorKey(t)

@@ -57,9 +57,11 @@ func (d *Desk) signed(want wire.ReleasePointer, offered []byte, by store.Actor) 
 	if err != nil {
 		return p, err
 	}
-	if _, p.KeyID, err = sign.OpenRelease(envelope, d.Keys()); err != nil {
+	_, key, err := sign.OpenRelease(envelope, d.Keys())
+	if err != nil {
 		return p, fmt.Errorf("nodes do not believe the gateway's own release key: %w", err)
 	}
+	p.KeyID = sign.KeyID(key)
 	p.Own = true
 	p.ExpiresAt = want.Expires
 	p.Envelope = string(envelope)
@@ -69,7 +71,8 @@ func (d *Desk) signed(want wire.ReleasePointer, offered []byte, by store.Actor) 
 // offered checks a pointer that an operator has signed: it must be the one that comes next, apart from its dates. A node that says
 // meanwhile that it has obeyed a higher number does not make the signature worthless.
 func (d *Desk) offered(want wire.ReleasePointer, envelope []byte) (wire.ReleasePointer, string, error) {
-	got, key, err := sign.OpenRelease(envelope, d.Keys())
+	got, verified, err := sign.OpenRelease(envelope, d.Keys())
+	key := sign.KeyID(verified)
 	if errors.Is(err, sign.ErrMalformed) {
 		return got, key, signAgain("the signed pointer is not in the form of this gateway's")
 	}

@@ -134,7 +134,7 @@ func (d *Desk) payload(q Ask) (wire.TaskPayload, string, error) {
 	if q.Type != "" || len(q.Params) > 0 {
 		return wire.TaskPayload{}, "", wire.Refuse(wire.CodeBadRequest, "a signed document says everything itself", "leave type and params out")
 	}
-	p, keyID, err := sign.OpenTask(*q.Signed, d.Keys())
+	p, key, err := sign.OpenTask(*q.Signed, d.Keys())
 	if errors.Is(err, sign.ErrBadProof) {
 		return p, "", wire.Refuse(wire.CodeBadRequest, "no task key that the nodes believe has signed this session",
 			"muster key add --task FILE.pub makes them believe a key of yours")
@@ -151,7 +151,7 @@ func (d *Desk) payload(q Ask) (wire.TaskPayload, string, error) {
 		return p, "", wire.Refuse(wire.CodeTaskExpired, "the signed document has expired",
 			"sign a new one; if it happens again, set the clock of the machine that signs")
 	}
-	return p, keyID, wire.CheckSessionID(p.TaskID)
+	return p, sign.KeyID(key), wire.CheckSessionID(p.TaskID)
 }
 
 func (d *Desk) draft(q Ask) (wire.TaskPayload, string, error) {

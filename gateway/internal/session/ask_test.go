@@ -32,8 +32,9 @@ func TestDocument(t *testing.T) {
 	if signed == nil {
 		t.Fatal("the node was given nothing")
 	}
-	p, keyID, err := sign.OpenTask(*signed, []ed25519.PublicKey{h.key.Public().(ed25519.PublicKey)})
+	p, key, err := sign.OpenTask(*signed, []ed25519.PublicKey{h.key.Public().(ed25519.PublicKey)})
 	must(t, err)
+	keyID := sign.KeyID(key)
 	var run wire.ExecParams
 	must(t, sign.DecodeStrict(p.Params, &run))
 	if p.TaskID != v.ID || p.NodeID != "id-box" || p.Enrolment != "e-box" || p.Type != wire.SessionExec || p.Nonce == "" ||

@@ -3,6 +3,7 @@ package task
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
 	"crypto/rand"
 	"encoding/json"
 	"errors"
@@ -123,8 +124,9 @@ func (d *Desk) draft(o *order) error {
 
 // open verifies a task that an operator signed, and only then reads it.
 func (d *Desk) open(o *order) error {
+	var key ed25519.PublicKey
 	var err error
-	o.payload, o.keyID, err = sign.OpenTask(*o.Signed, d.Keys())
+	o.payload, key, err = sign.OpenTask(*o.Signed, d.Keys())
 	if errors.Is(err, sign.ErrBadProof) {
 		return wire.Refuse(wire.CodeBadRequest, "no task key that the nodes believe has signed this task",
 			"muster key add --task FILE.pub makes them believe a key of yours")
@@ -132,6 +134,7 @@ func (d *Desk) open(o *order) error {
 	if err != nil {
 		return wire.Refuse(wire.CodeBadRequest, "the signed task cannot be read: "+err.Error(), "sign it with muster task run --key FILE")
 	}
+	o.keyID = sign.KeyID(key)
 	p := o.payload
 	now := d.Now()
 	switch {

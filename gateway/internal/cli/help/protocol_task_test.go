@@ -94,8 +94,8 @@ func (p protocol) believes(w wire.Welcome, signed wire.SignedTask) {
 	p.t.Helper()
 	var set wire.TrustSet
 	p.decode([]byte(p.example("trust-payload")), &set)
-	task, keyID, err := sign.OpenTask(signed, []ed25519.PublicKey{must(sign.DecodeKey(set.TaskKeys[0]))})
-	if err != nil || keyID != signed.SigningKeyID || string(signed.Payload) != p.example("task-payload") {
+	task, key, err := sign.OpenTask(signed, []ed25519.PublicKey{must(sign.DecodeKey(set.TaskKeys[0]))})
+	if err != nil || sign.KeyID(key) != signed.SigningKeyID || string(signed.Payload) != p.example("task-payload") {
 		p.t.Fatalf("the task does not verify: %v", err)
 	}
 	kind, err := wire.FindTaskType(task.Type)
