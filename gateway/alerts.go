@@ -27,7 +27,7 @@ func (g *gateway) openAlerts(ctx context.Context) error {
 	return err
 }
 
-// halted are the channels whose rollout was halted. It is not known before the channels are read, or when one went meanwhile.
+// halted are the channels whose rollout was halted, also where they went back by themselves. It is not known before the channels are read, or when one went meanwhile.
 func (g *gateway) halted() (all []alert.Halt, known bool) {
 	ctx, cancel := context.WithTimeout(context.Background(), haltedWait) // the round of alerts must not wait for a start that hangs
 	defer cancel()
@@ -36,7 +36,7 @@ func (g *gateway) halted() (all []alert.Halt, known bool) {
 		return nil, false
 	}
 	for i := range channels {
-		if c := &channels[i]; c.State == releases.Halted {
+		if c := &channels[i]; c.State == releases.Halted || c.State == releases.TakenBack {
 			all = append(all, alert.Halt{Channel: c.Channel.Channel, Why: c.Why})
 		}
 	}

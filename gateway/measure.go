@@ -71,7 +71,7 @@ func (g *gateway) measureRollouts(ctx context.Context, m *metrics.Gateway) error
 func standing(c release.Counts) map[string]int {
 	return map[string]int{
 		"running": c.Running, "waiting": c.Waiting, "admitted": c.Admitted, "failed": c.Failed, "silent": c.Silent, "late": c.Late,
-		"held": c.Held, "pinned": c.Pinned, "unable": c.Unable, "offline": c.Offline,
+		"unwell": c.Unwell, "held": c.Held, "pinned": c.Pinned, "unable": c.Unable, "offline": c.Offline,
 	}
 }
 

@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
+	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -53,13 +56,19 @@ func (c console) says(want string, args ...string) {
 	}
 }
 
-// channelIs wants the channel stable in a state, at a version.
-func (c console) channelIs(state, version string) client.Channel {
+func (c console) channelNow() client.Channel {
 	c.t.Helper()
 	var now client.Channel
 	if err := json.Unmarshal([]byte(c.does(exitDone, "release", "status", "--channel", "stable", "-o", "json")), &now); err != nil {
 		c.t.Fatal(err)
 	}
+	return now
+}
+
+// channelIs wants the channel stable in a state, at a version.
+func (c console) channelIs(state, version string) client.Channel {
+	c.t.Helper()
+	now := c.channelNow()
 	if now.State != state || now.Version != version {
 		c.t.Errorf("the channel is %s at %s, want %s at %s: %s", now.State, now.Version, state, version, now.Why)
 	}
@@ -67,11 +76,13 @@ func (c console) channelIs(state, version string) client.Channel {
 }
 
 // keepRunning runs an installed agent as a service does: it starts it again whenever it ends, and lets the last good version check first.
-func (c console) keepRunning(name, token string) {
+// kill ends the agent that runs now, as a crash does.
+func (c console) keepRunning(name, token string) (kill func()) {
 	base := filepath.Join(c.data, "agent-"+name)
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan struct{})
 	var log bytes.Buffer
+	var now atomic.Pointer[os.Process]
 	go func() {
 		defer close(over)
 		for ctx.Err() == nil {
@@ -80,7 +91,10 @@ func (c console) keepRunning(name, token string) {
 			q.Env = append(cleanEnv(), "MUSTER_TOKEN="+token)
 			q.Stdout = &log
 			q.Stderr = &log
-			_ = q.Run()
+			if q.Start() == nil {
+				now.Store(q.Process)
+				_ = q.Wait()
+			}
 		}
 	}()
 	c.t.Cleanup(func() {
@@ -90,6 +104,19 @@ func (c console) keepRunning(name, token string) {
 			c.t.Logf("--- agent %s\n%s", name, log.String())
 		}
 	})
+	return func() {
+		var agent int // an update has made the agent's keeper of the process: the agent is the child of one of its threads
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", now.Load().Pid))
+		for _, thread := range threads {
+			if children, err := os.ReadFile(thread); err == nil {
+				_, _ = fmt.Sscan(string(children), &agent)
+			}
+		}
+		if agent == 0 {
+			c.t.Fatal("the keeper has no agent")
+		}
+		_ = syscall.Kill(agent, syscall.SIGKILL)
+	}
 }
 
 // TestReleaseCommands: every command about releases, run as the program that an operator runs, against a gateway and an agent that are
@@ -108,7 +135,7 @@ func TestReleaseCommands(t *testing.T) {
 		c.does(exitDone, "release", "push", "linux/"+runtime.GOARCH+"="+file, "--version", version)
 	}
 	c.installed("desk", program)
-	c.keepRunning("desk", c.token())
+	kill := c.keepRunning("desk", c.token())
 	c.until("online", func() bool { return c.online("desk") })
 	build("1.0.0", program)
 	build("2.0.0", append(bytes.Clone(program), '2')) // another digest, and the program is the same
@@ -131,9 +158,26 @@ func TestReleaseCommands(t *testing.T) {
 	}
 	c.does(exitFailed, "release", "pause") // what has ended is not paused
 
+	c.crashed(kill)
 	c.signed()
 	c.steered()
 	c.kept()
+}
+
+// crashed has the agent end by itself after it took a release: the channel goes back without a person, and the node with it.
+func (c console) crashed(kill func()) {
+	c.t.Helper()
+	c.says("1 of 1 node on it", "release", "promote", "2.0.0", "--now", "--go-back", "--yes", "--watch")
+	c.channelIs("done", "2.0.0")
+	kill()
+	c.until("the channel has gone back", func() bool {
+		return strings.Contains(c.does(exitDone, "release", "status"), "1 of 1 node on it") && c.channelNow().State == "taken_back"
+	})
+	if now := c.channelIs("taken_back", "1.0.0"); !strings.Contains(now.Why, "desk (since then its agent ended by itself (1)") {
+		c.t.Errorf("nobody says why: %s", now.Why)
+	}
+	c.says("desk", "audit", "--kind", "release.unwell")
+	c.until("a person is told", func() bool { return strings.Contains(c.does(exitDone, "alert", "ls"), "rollout_halted") })
 }
 
 // signed promotes with a key that the gateway does not have: made on the spot, and on a machine without a network. The node takes the

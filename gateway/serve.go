@@ -300,7 +300,7 @@ func (g *gateway) openReleases(ctx context.Context, agents fs.FS) error {
 		return err
 	}
 	g.releases, err = release.Open(ctx, release.Config{Store: g.store, Artifacts: g.artifacts, Sign: g.authority.SignRelease,
-		Keys: g.authority.ReleaseKeys, CountAgain: g.audit.Told, Logger: g.log})
+		Keys: g.authority.ReleaseKeys, CountAgain: g.audit.Told, Severe: g.health.SevereSince, Logger: g.log})
 	if err != nil {
 		return err
 	}

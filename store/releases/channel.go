@@ -75,10 +75,10 @@ func (r Records) Pointers(ctx context.Context) ([]Pointer, error) {
 // the first that the channel had, and was not stopped. Where there is another one to go back to, it is not one that a person has just
 // aborted, or that too many nodes went back from: it is bad after all.
 const hasFinished = `(finished = 1 AND (previous = '' OR NOT EXISTS(SELECT 1 FROM rollouts o WHERE o.channel = channels.channel
-		AND o.digest = channels.digest AND o.state IN ('halted', 'aborted')
+		AND o.digest = channels.digest AND o.state IN ('halted', 'aborted', 'taken_back')
 		AND o.number = (SELECT max(number) FROM rollouts WHERE channel = o.channel)))
 	OR previous = '' AND NOT EXISTS(SELECT 1 FROM rollouts o WHERE o.channel = channels.channel
-		AND (o.digest <> channels.digest OR o.state IN ('halted', 'aborted'))))`
+		AND (o.digest <> channels.digest OR o.state IN ('halted', 'aborted', 'taken_back'))))`
 
 // Point changes what a channel points at. A release that comes again is no going back: the one before stays. One that has not finished
 // never becomes the one before: nobody shall be taken back to that. ErrConflict if another change took a number since Last was read, or if

@@ -14,7 +14,9 @@ const (
 	Paused  = "paused"  // an operator holds it
 	Halted  = "halted"  // too many nodes failed
 	Aborted = "aborted" // an operator ended it
-	Done    = "done"    // it has reached all nodes
+	// TakenBack: too many nodes failed, and the gateway took the channel back by itself.
+	TakenBack = "taken_back"
+	Done      = "done" // it has reached all nodes
 
 	replaced = "replaced" // a later one took its place while it was open
 )
@@ -45,6 +47,10 @@ type Node struct {
 	State      string
 	AdmittedAt time.Time
 	ChangedAt  time.Time
+	TriedAt    *time.Time // when it first said that the release is on trial; nil: it did not
+	Crashes    int        // of its agent, within wire.StartsWindow, when it committed
+	MemoryKiB  int64      // that its agent took before, or else soon after; 0: not known
+	Why        string     // why it is not well with the release
 }
 
 const rolloutColumns = `number, channel, seq, digest, plan, state, why, wave, forgiven, wave_at, still_at, created_at, created_by, ended_at`
@@ -79,6 +85,9 @@ func begin(o Rollout) []sqlite.Statement {
 	}
 }
 
+// IsLeft tells whether the release of a rollout is to be left: a person has aborted it, or the gateway has.
+func (o Rollout) IsLeft() bool { return o.State == Aborted || o.State == TakenBack }
+
 // ChangeRollout stores where a rollout stands. ErrConflict unless it is in the given state, and open or done and the channel's newest.
 func (r Records) ChangeRollout(ctx context.Context, o Rollout, from string, nodes []Node, events ...store.Event) error {
 	statements := []sqlite.Statement{
@@ -100,20 +109,28 @@ func (r Records) ChangeRollout(ctx context.Context, o Rollout, from string, node
 
 // RolloutNodes are the nodes of a rollout.
 func (r Records) RolloutNodes(ctx context.Context, number int64) ([]Node, error) {
-	const of = "SELECT rollout, node_id, wave, state, admitted_at, changed_at FROM rollout_nodes WHERE rollout = ?"
+	const of = `SELECT rollout, node_id, wave, state, admitted_at, changed_at, tried_at, crashes, memory, why
+		FROM rollout_nodes WHERE rollout = ?`
 	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Node {
 		n := Node{Rollout: r.Number(), NodeID: r.Text()}
 		n.Wave = int(r.Number())
 		n.State = r.Text()
 		n.AdmittedAt = r.Time()
 		n.ChangedAt = r.Time()
+		n.TriedAt = r.Maybe()
+		n.Crashes = int(r.Number())
+		n.MemoryKiB = r.Number()
+		n.Why = r.Text()
 		return n
 	}, sqlite.Do(of, number))
 }
 
 func putNode(n Node) sqlite.Statement {
-	return sqlite.Do(`INSERT INTO rollout_nodes(rollout, node_id, wave, state, admitted_at, changed_at) VALUES (?, ?, ?, ?, ?, ?)
+	return sqlite.Do(`INSERT INTO rollout_nodes(rollout, node_id, wave, state, admitted_at, changed_at, tried_at, crashes, memory, why)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)
 		ON CONFLICT DO UPDATE SET wave = excluded.wave, state = excluded.state, changed_at = excluded.changed_at,
-			admitted_at = excluded.admitted_at`,
-		n.Rollout, n.NodeID, int64(n.Wave), n.State, sqlite.Millis(n.AdmittedAt), sqlite.Millis(n.ChangedAt))
+			admitted_at = excluded.admitted_at, tried_at = excluded.tried_at, crashes = excluded.crashes, memory = excluded.memory,
+			why = excluded.why`,
+		n.Rollout, n.NodeID, int64(n.Wave), n.State, sqlite.Millis(n.AdmittedAt), sqlite.Millis(n.ChangedAt), sqlite.MaybeMillis(n.TriedAt),
+		int64(n.Crashes), n.MemoryKiB, n.Why)
 }

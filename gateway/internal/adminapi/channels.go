@@ -128,6 +128,7 @@ func planOf(wave json.RawMessage, usual *release.Plan) (*release.Plan, error) {
 	plan := release.DefaultPlan()
 	plan.Canary = w.Canary
 	plan.Steps = w.Steps
+	plan.GoBack = w.GoBack
 	if w.SoakSeconds != nil {
 		plan.SoakSeconds = *w.SoakSeconds
 	}

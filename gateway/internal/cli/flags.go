@@ -103,6 +103,7 @@ func ownFlags() []flag {
 		{name: "steps", value: "N%,...", usage: "the waves after that, in percent of all nodes (100%)"},
 		{name: "soak", value: "DURATION", usage: "so long a wave must have been well before the next one (10m)"},
 		{name: "max-failed", value: "N|N%", usage: "so many nodes of a wave may fail (10%); of a canary none may"},
+		{name: "go-back", usage: "where too many nodes fail, take all back to the release before"},
 		{name: "pointer", value: "FILE", usage: "the pointer that an operator has signed (- is standard input)", unset: true},
 		{name: "watch", usage: "go on until the rollout ends"},
 		{name: "idle", usage: "nodes whose GPUs are all idle"},

@@ -45,6 +45,7 @@ type Waves struct {
 	Steps       []string `json:"steps,omitempty"`  // the waves after it: rising percentages of all nodes
 	SoakSeconds *int     `json:"soak_seconds,omitempty"`
 	MaxFailed   string   `json:"max_failed,omitempty"` // so many nodes of a wave may fail: a count or a percentage
+	GoBack      bool     `json:"go_back,omitempty"`    // where more fail, the gateway takes the channel back by itself
 }
 
 // AllAtOnce is the wave of a promotion that lets all nodes in at once.
@@ -66,7 +67,7 @@ type Channel struct {
 	Previous string `json:"previous"` // digest of the release before; empty: there was none
 	Sequence int64  `json:"seq"`
 	SignedBy string `json:"signed_by"`
-	// State is of the newest rollout: running, paused, halted, aborted or done; behind after a restore; empty: there was none.
+	// State is of the newest rollout: running, paused, halted, aborted, taken_back or done; behind after a restore; empty: there was none.
 	State     string        `json:"state"`
 	Why       string        `json:"why"`
 	Wave      int           `json:"wave"` // that is under way, from 1; 0: none
@@ -90,6 +91,7 @@ type RolloutCounts struct {
 	Failed     int `json:"failed"`      // went back, or could not install it
 	Silent     int `json:"silent"`      // fell silent after they were let in
 	Late       int `json:"late"`        // are heard, and did not begin or get through in time
+	Unwell     int `json:"unwell"`      // run it, and do not do well with it
 	Held       int `json:"held"`        // by their maintenance window
 	Pinned     int `json:"pinned"`      //
 	Unable     int `json:"unable"`      // have an agent that cannot update itself

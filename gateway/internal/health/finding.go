@@ -53,6 +53,24 @@ func (d *Desk) Findings(nodeID string) []Finding {
 	return all
 }
 
+// SevereSince names a severe finding of a node that began at a time or later; "": there is none.
+func (d *Desk) SevereSince(nodeID string, since time.Time) string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	w := d.nodes[nodeID]
+	if w == nil {
+		return ""
+	}
+	name := ""
+	for k, t := range w.tracks {
+		r, err := d.rule(k.rule)
+		if err == nil && t.open && r.Severity == wire.SeveritySevere && !t.since.Before(since) && k.rule > name {
+			name = k.rule
+		}
+	}
+	return name
+}
+
 func compare(a, b Finding) int {
 	return cmp.Or(cmp.Compare(rank(b), rank(a)), a.Since.Compare(b.Since), strings.Compare(a.Rule.Name, b.Rule.Name),
 		strings.Compare(a.GPU, b.GPU))

@@ -3,12 +3,14 @@ package nodeapi
 import (
 	"context"
 	"slices"
+	"strconv"
 	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reading"
 	"muster/gateway/internal/release"
+	"muster/gateway/internal/rollout"
 )
 
 // releaseRoutes are those over which a node gets its own software. A node in conflict gets none.
@@ -53,12 +55,35 @@ func (a *API) updates(ctx context.Context, id *fleet.Identity, b *reading.Heartb
 	n := release.Node{
 		ID: id.NodeID, Name: id.Name, Tenant: id.Tenant, OS: self.OS, Arch: self.Arch, Digest: self.Digest,
 		Interval: time.Duration(b.IntervalSeconds * float64(time.Second)), Conflict: slices.Contains(answer.StateReasons, wire.ReasonConflict),
+		Vitals: vitalsOf(b.Cost),
 	}
 	wanted, channel, floor, err := a.Releases.Heard(ctx, n, b.Update)
 	answer.Release = wanted
 	answer.Channel = channel
 	answer.ChannelSequence = floor
 	return err
+}
+
+// vitalsOf reads what a heartbeat says of how its agent does, as selfOf does.
+func vitalsOf(cost []byte) (v rollout.Vitals) {
+	s := reading.Scan(cost)
+	for s.Next() {
+		switch string(s.Name) {
+		case "rss_kib":
+			v.MemoryKiB, _ = strconv.ParseInt(string(s.Value), 10, 64)
+		case "starts":
+			of := reading.Scan(s.Value)
+			for of.Next() {
+				switch string(of.Name) {
+				case "crashes":
+					v.Crashes, _ = strconv.Atoi(string(of.Value))
+				case "why":
+					v.Crashed, _ = of.Plain()
+				}
+			}
+		}
+	}
+	return v
 }
 
 // selfOf reads what a heartbeat says of its agent, without encoding/json: nearly all heartbeats say the same as the one before. What is not

@@ -56,7 +56,7 @@ func meaning(word string) string {
 	case wire.StateDrained, releases.Paused, glance.SeverityWarn, wire.ProbeSlow, wire.UpdateHeld:
 		return attention
 	case wire.StatusStale, wire.StateUnavailable, wire.TaskFailed, wire.TaskLost, wire.TaskTimedOut, releases.Halted, releases.Aborted,
-		glance.SeveritySevere, wire.ProbeHung, wire.UpdateRolledBack:
+		releases.TakenBack, glance.SeveritySevere, wire.ProbeHung, wire.UpdateRolledBack:
 		return bad
 	case client.SessionWaiting, client.SessionOpen, wire.StateDeploying, wire.StateEnrolled, wire.TaskQueued, wire.TaskDispatched,
 		wire.TaskRunning, wire.UpdateFetching, wire.UpdateTrial:

@@ -72,12 +72,23 @@ type node struct {
 	channel string
 	label   string // of its maintenance window
 	window  window.Window
-	bad     string          // why the label cannot be read; "": it can
-	said    releases.Update // without the log
-	later   *wire.Update    // what it said, and is not recorded yet; nil: nothing
-	notes   limit.Allowance // bounds what it has recorded
-	quiet   bool            // its last heartbeat said nothing of an update, and nothing waits to be recorded
-	obeyed  int64           // the highest number of its channel, as it says
+	bad     string             // why the label cannot be read; "": it can
+	said    releases.Update    // without the log
+	later   *wire.Update       // what it said, and is not recorded yet; nil: nothing
+	notes   limit.Allowance    // bounds what it has recorded
+	quiet   bool               // its last heartbeat said nothing of an update, and nothing waits to be recorded
+	obeyed  int64              // the highest number of its channel, as it says
+	memory  [steadyLooks]int64 // of its agent, in KiB, in its last heartbeats
+}
+
+// steadyLooks is in how many heartbeats an agent must have taken so much memory. Less, and it may have been at some work.
+const steadyLooks = 3
+
+// vitals are how the node's agent does.
+func (n *node) vitals() rollout.Vitals {
+	v := n.Vitals
+	v.MemoryKiB = slices.Min(n.memory[:])
+	return v
 }
 
 // Open reads where the channels stand. What is asked about nodes waits until Load has read them.

@@ -19,6 +19,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/release"
+	"muster/gateway/internal/rollout"
 	"muster/store"
 	"muster/store/releases"
 	"muster/store/sqlite"
@@ -70,6 +71,7 @@ type machine struct {
 	old     bool         // its agent cannot update itself
 	silent  bool
 	every   time.Duration // between its heartbeats; 0: half a minute
+	vitals  rollout.Vitals
 }
 
 func (n *machine) interval() time.Duration { return cmp.Or(n.every, 30*time.Second) }
@@ -173,7 +175,7 @@ func (h *hall) beat(name string) string {
 		said = nil
 	}
 	wanted, channel, _, err := h.Heard(context.Background(), release.Node{ID: "id-" + name, Name: name, Tenant: "default", OS: "linux",
-		Arch: "amd64", Digest: n.program, Interval: n.interval()}, said)
+		Arch: "amd64", Digest: n.program, Interval: n.interval(), Vitals: n.vitals}, said)
 	must(h.t, err)
 	if channel != "" {
 		n.channel = channel

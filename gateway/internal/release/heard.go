@@ -96,6 +96,8 @@ func (d *Desk) hear(n Node, u *wire.Update) *wire.Update {
 	k.seen = d.Now()
 	k.heard = true
 	k.able = u != nil
+	copy(k.memory[:], k.memory[1:])
+	k.memory[steadyLooks-1] = n.Vitals.MemoryKiB
 	if u == nil {
 		return nil
 	}
@@ -205,11 +207,20 @@ func (d *Desk) moved(k *node, said releases.Update) *releases.Node {
 			state = rollout.Committed
 		}
 	}
-	if state == row.State || row.State == rollout.Out {
+	tries := said.Phase == wire.UpdateTrial && row.TriedAt == nil
+	if state == row.State && !tries || row.State == rollout.Out || row.State == rollout.Unwell && state != rollout.RolledBack {
 		return nil
 	}
-	row.State = state
-	row.ChangedAt = d.Now()
+	now := d.Now()
+	if tries {
+		row.TriedAt = &now
+	}
+	if state != row.State {
+		row.State = state
+		row.ChangedAt = now
+		row.Crashes = k.Vitals.Crashes
+		row.Why = ""
+	}
 	return &row
 }
 

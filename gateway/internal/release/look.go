@@ -20,7 +20,7 @@ func (d *Desk) Look(ctx context.Context) error {
 	err = errors.Join(err, d.forget(ctx))
 	err = errors.Join(err, d.holdBehind(ctx))
 	for _, name := range d.names() {
-		err = errors.Join(err, d.advance(ctx, name))
+		err = errors.Join(err, d.advance(ctx, name), d.takeBack(ctx, name))
 	}
 	return errors.Join(err, d.renew(ctx))
 }
@@ -99,9 +99,25 @@ func (d *Desk) standings(c *channel, now time.Time) map[string]rollout.Standing 
 		all[id] = rollout.Standing{Name: n.Name, Interval: n.Interval, Belongs: !pinned, Online: d.online(n, now), Heard: n.heard,
 			Takes: n.able && !n.Conflict && readable && fits && !n.failed(o.Channel, o.Digest, o.Sequence),
 			Shut:  shut != "", Runs: d.runs(n, o.Digest),
-			Trying: n.trying(o.Channel, o.Digest, o.Sequence), Busy: n.busy(o.Channel, o.Digest, o.Sequence)}
+			Trying: n.trying(o.Channel, o.Digest, o.Sequence), Busy: n.busy(o.Channel, o.Digest, o.Sequence),
+			Seen: n.seen, Vitals: n.vitals(), Severe: d.severe(c.rows[id])}
 	}
 	return all
+}
+
+// healthSlip is how much earlier a finding may be than the word of the node that the release is on trial: one heartbeat brings both.
+const healthSlip = 5 * time.Second
+
+// severe is what health has found on a node since it began with the release that it has; "": nothing.
+func (d *Desk) severe(row releases.Node) string {
+	if d.Severe == nil || row.State != rollout.Committed {
+		return ""
+	}
+	since := row.AdmittedAt
+	if row.TriedAt != nil {
+		since = *row.TriedAt
+	}
+	return d.Severe(row.NodeID, since.Add(-healthSlip))
 }
 
 // seen is what is known of a channel's rollout. The caller holds mu.
@@ -134,7 +150,10 @@ func (d *Desk) advance(ctx context.Context, name string) error {
 
 // save stores what came of a look, and then puts it into memory.
 func (d *Desk) save(ctx context.Context, c *channel, out rollout.Outcome, from string) error {
-	err := d.records.ChangeRollout(ctx, out.Rollout, from, out.Rows, d.happened(out)...)
+	d.mu.Lock()
+	events := d.happened(out)
+	d.mu.Unlock()
+	err := d.records.ChangeRollout(ctx, out.Rollout, from, out.Rows, events...)
 	if errors.Is(err, store.ErrConflict) {
 		return d.reload(ctx)
 	}
@@ -153,6 +172,7 @@ func (d *Desk) save(ctx context.Context, c *channel, out rollout.Outcome, from s
 	return nil
 }
 
+// happened are the events of a look. The caller holds mu.
 func (d *Desk) happened(out rollout.Outcome) []store.Event {
 	var events []store.Event
 	for _, one := range out.Told {
@@ -160,7 +180,11 @@ func (d *Desk) happened(out rollout.Outcome) []store.Event {
 		if one.Why != "" {
 			detail["why"] = one.Why
 		}
-		events = append(events, d.event(one.Kind, gatewayActor(), one.Kind == rollout.ToldHalted, detail))
+		e := d.event(one.Kind, gatewayActor(), one.Why != "", detail)
+		if n := d.nodes[one.Node]; n != nil {
+			e.NodeID, e.NodeName, e.Tenant = n.ID, n.Name, n.Tenant
+		}
+		events = append(events, e)
 	}
 	return events
 }

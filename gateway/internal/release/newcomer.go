@@ -51,7 +51,7 @@ func (c *channel) tried() bool {
 
 // stopped tells whether the newest rollout was stopped, by itself or by a person.
 func (c *channel) stopped() bool {
-	return c.rollout.State == releases.Halted || c.rollout.State == releases.Aborted
+	return c.rollout.State == releases.Halted || c.rollout.IsLeft()
 }
 
 // Place is where a machine without an identity gets a layer of a release that lies elsewhere, with the header that it has to show. For a

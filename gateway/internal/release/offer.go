@@ -78,7 +78,7 @@ func (d *Desk) goesBack(n *node) bool {
 	left := c.plan.Leaves
 	if c.rollout.Digest != c.Digest {
 		left = ""
-		if c.rollout.State == releases.Aborted {
+		if c.rollout.IsLeft() {
 			left = c.rollout.Digest
 		}
 	}

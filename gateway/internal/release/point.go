@@ -51,7 +51,7 @@ func (d *Desk) underWay(name string, p Promotion, plan Plan) (Channel, bool) {
 	out, _ := d.view(c)
 	out.Note = "the rollout runs already with these waves: nothing was changed"
 	above := d.hears(c) || c.claimed > c.Last
-	return out, !above && !c.behind() && out.Sign == "" && out.Counts.Failed+out.Counts.Silent+out.Counts.Late == 0
+	return out, !above && !c.behind() && out.Sign == "" && out.Counts.Failed+out.Counts.Silent+out.Counts.Late+out.Counts.Unwell == 0
 }
 
 // Rollback points a channel at the release before the present one, or at one that the promotion names. A release that the channel was taken
@@ -90,6 +90,11 @@ func (d *Desk) point(ctx context.Context, name string, s step, by store.Actor) (
 	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
+	return d.move(ctx, name, s, by)
+}
+
+// move does a step that was checked. The caller holds changing alone.
+func (d *Desk) move(ctx context.Context, name string, s step, by store.Actor) (Channel, error) {
 	ended := d.ended(name)
 	if s.why == "" {
 		s.why = ended

@@ -27,6 +27,8 @@ type Config struct {
 	Keys      func() []ed25519.PublicKey                        // the release keys that nodes believe now
 	Now       func() time.Time                                  // nil: time.Now
 	Logger    *slog.Logger                                      // nil: none
+	// Severe names a severe finding of a node that was opened at a time or later; "": there is none. It must not wait. Nil: nobody looks.
+	Severe func(nodeID string, since time.Time) string
 	// CountAgain counts an event that comes too often, and then returns true: the Desk does not record it. Nil: it records every event.
 	CountAgain func(context.Context, store.Event) bool
 	// Transport reaches registries elsewhere; nil: the usual one.
@@ -83,21 +85,7 @@ type Channel struct {
 }
 
 // Counts are how many nodes of a channel stand where.
-type Counts struct {
-	Nodes      int // of the channel: all that are on record
-	Running    int // that run its release
-	Waiting    int // online, and not let in yet
-	Admitted   int // let in, and not through
-	Failed     int // that went back, or could not install it
-	Silent     int // that fell silent after they were let in
-	Late       int // that are heard, and did not begin or get through in time
-	Held       int // by their maintenance window, or by a window that cannot be read
-	Pinned     int
-	Unable     int // whose agent cannot update itself
-	Offline    int
-	Committed  int // of this rollout
-	RolledBack int // of this rollout, among Failed
-}
+type Counts = rollout.Counts
 
 // Status is a channel with its nodes.
 type Status struct {
@@ -128,6 +116,7 @@ type Node struct {
 	Digest           string        // of the running program
 	Interval         time.Duration // between its heartbeats
 	Conflict         bool          // two machines use its identity: it gets nothing
+	Vitals           rollout.Vitals
 }
 
 // Ref names a node on record.

@@ -141,7 +141,7 @@ func (d *Desk) wanted(name, digest string) (releases.Release, int64, error) {
 		if c == nil {
 			return releases.Release{}, 0, noChannel(name)
 		}
-		if o := c.rollout; o != nil && o.State == releases.Aborted && o.Digest == c.Previous {
+		if o := c.rollout; o != nil && o.IsLeft() && o.Digest == c.Previous {
 			return releases.Release{}, 0, wire.Refuse(wire.CodeIllegalMove, "the release before on the channel "+name+" is the one that was aborted",
 				"the channel went back when it was aborted; promote a release by its digest: muster release ls")
 		}

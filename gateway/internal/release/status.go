@@ -181,7 +181,7 @@ func (d *Desk) view(c *channel) (Channel, []NodeStatus) {
 			continue
 		}
 		one := d.stand(c, n, now)
-		out.Counts.add(one.State)
+		out.Counts.Add(one.State)
 		if c.rows[n.ID].State == rollout.Committed {
 			out.Counts.Committed++
 		}
@@ -196,7 +196,7 @@ func (d *Desk) view(c *channel) (Channel, []NodeStatus) {
 func (d *Desk) toSign(c *channel, p releases.Pointer) string {
 	const how = ": muster release sign --key FILE"
 	switch {
-	case c.rollout != nil && c.rollout.State == releases.Aborted && c.rollout.Digest == c.Digest && c.Previous != "":
+	case c.rollout != nil && c.rollout.IsLeft() && c.rollout.Digest == c.Digest && c.Previous != "":
 		return "the release before, so that nodes go back" + how
 	case !d.believed(p.KeyID):
 		return "the present release again, because the key of its pointer was struck" + how
@@ -205,16 +205,6 @@ func (d *Desk) toSign(c *channel, p releases.Pointer) string {
 	}
 	return ""
 }
-
-// Words of NodeStatus.State that are no state in a rollout.
-const (
-	standRunning = "running" // it runs the release
-	standWaiting = "waiting" // online, and not let in yet
-	standHeld    = "held"    // by its maintenance window, or by something else that passes
-	standPinned  = "pinned"
-	standUnable  = "unable"
-	standOffline = "offline"
-)
 
 // stand tells where a node of a channel stands.
 func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
@@ -230,29 +220,30 @@ func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
 	let = let && row.State != rollout.Out && c.rollout.Digest == c.Digest
 	if let {
 		out.Wave = row.Wave + 1
+		out.Detail = cmp.Or(row.Why, out.Detail)
 	}
 	_, pinned := d.pins[n.ID]
 	_, out.Held = d.offer(n, now)
 	switch {
 	case pinned:
-		out.State = standPinned
+		out.State = rollout.Pinned
 	case let && (rollout.Fallen(row.State) || rollout.Active(row.State)):
 		out.State = row.State
 	case d.runs(n, c.Digest):
-		out.State = standRunning
+		out.State = rollout.Running
 	case !n.able:
-		out.State = standUnable
+		out.State = rollout.Unable
 	case !d.online(n, now):
-		out.State = standOffline
+		out.State = rollout.Offline
 	case n.failed(c.Channel.Channel, c.Digest, 0):
 		out.State = n.said.Phase
 	case n.Conflict || d.shut(n, now) != "":
-		out.State = standHeld
+		out.State = rollout.Held
 	default:
-		out.State = standWaiting
+		out.State = rollout.Waiting
 	}
 	if out.Held == heldTurn {
-		out.Held = c.heldBack(let || out.State != standWaiting)
+		out.Held = c.heldBack(let || out.State != rollout.Waiting)
 	}
 	return out
 }
@@ -266,34 +257,4 @@ func (c *channel) heldBack(had bool) string {
 		return heldTurn
 	}
 	return "the rollout is " + c.rollout.State
-}
-
-// add counts a node.
-func (c *Counts) add(state string) {
-	c.Nodes++
-	switch state {
-	case standRunning:
-		c.Running++
-	case standWaiting:
-		c.Waiting++
-	case rollout.Admitted, rollout.Begun:
-		c.Admitted++
-	case rollout.Failed:
-		c.Failed++
-	case rollout.RolledBack:
-		c.Failed++
-		c.RolledBack++
-	case rollout.Silent:
-		c.Silent++
-	case rollout.Late:
-		c.Late++
-	case standHeld:
-		c.Held++
-	case standPinned:
-		c.Pinned++
-	case standUnable:
-		c.Unable++
-	case standOffline:
-		c.Offline++
-	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strconv"
+	"strings"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/rollout"
@@ -58,22 +59,53 @@ func (d *Desk) catchUp(ctx context.Context, name string, by store.Actor) (Channe
 // Abort ends a rollout, and takes the nodes that were let in back to the release before. Digest and Plan of the promotion are not read.
 // Where nobody can sign now, the rollout ends, and the channel says what to sign.
 func (d *Desk) Abort(ctx context.Context, name string, p Promotion, by store.Actor) (Channel, error) {
-	open := []string{releases.Running, releases.Paused, releases.Halted}
-	abort := func(v rollout.View) rollout.Outcome {
-		v.Rollout.State = releases.Aborted
-		v.Rollout.Why = "aborted by " + by.Name + d.nothingBefore(name)
-		v.Rollout.EndedAt = &v.Now
-		return rollout.Outcome{Rollout: v.Rollout}
+	if err := d.ready(ctx); err != nil {
+		return Channel{}, err
 	}
-	c, err := d.turn(ctx, name, turn{from: open, kind: "rollout.aborted", security: true, change: abort, seen: p.Seen}, by)
+	d.changing.Lock()
+	defer d.changing.Unlock()
+	abort := turn{from: []string{releases.Running, releases.Paused, releases.Halted}, kind: "rollout.aborted", security: true, seen: p.Seen,
+		change: func(v rollout.View) rollout.Outcome {
+			return left(v, releases.Aborted, "aborted by "+by.Name+d.nothingBefore(name))
+		}}
+	return d.leave(ctx, name, abort, p.Pointer, by)
+}
+
+// takeBack takes a channel back by itself that was halted, where its plan says so. The caller holds changing alone.
+func (d *Desk) takeBack(ctx context.Context, name string) error {
+	d.mu.Lock()
+	c := d.channels[name]
+	wanted := c != nil && c.rollout != nil && c.rollout.State == releases.Halted && c.halting == nil && c.plan.GoBack && c.Previous != "" &&
+		!c.behind()
+	d.mu.Unlock()
+	if !wanted {
+		return nil
+	}
+	back := turn{from: []string{releases.Halted}, kind: "rollout.taken_back", security: true,
+		change: func(v rollout.View) rollout.Outcome { return left(v, releases.TakenBack, v.Rollout.Why) }}
+	_, err := d.leave(ctx, name, back, nil, gatewayActor())
+	return err
+}
+
+// left is a rollout whose release is left.
+func left(v rollout.View, state, why string) rollout.Outcome {
+	v.Rollout.State = state
+	v.Rollout.Why = why
+	v.Rollout.EndedAt = &v.Now
+	return rollout.Outcome{Rollout: v.Rollout}
+}
+
+// leave ends a rollout, and orders the release before. The caller holds changing alone.
+func (d *Desk) leave(ctx context.Context, name string, t turn, pointer []byte, by store.Actor) (Channel, error) {
+	c, err := d.change(ctx, name, t, by)
 	if err != nil || c.Previous == "" {
 		return c, err
 	}
-	way := step{pointer: p.Pointer, kind: "channel.rolled_back", why: "the rollout was aborted", seen: c.Sequence}
-	back, err := d.point(ctx, name, way, by)
+	way := step{pointer: pointer, kind: "channel.rolled_back", why: "the rollout was " + strings.ReplaceAll(c.State, "_", " "), seen: c.Sequence}
+	back, err := d.move(ctx, name, way, by)
 	var refused *wire.ErrorDetail
-	if errors.As(err, &refused) && refused.Code == wire.CodeSignatureWanted && len(p.Pointer) == 0 {
-		return d.Channel(ctx, name)
+	if errors.As(err, &refused) && refused.Code == wire.CodeSignatureWanted && len(pointer) == 0 {
+		return d.channel(name)
 	}
 	return back, err
 }
@@ -86,7 +118,7 @@ func (d *Desk) nothingBefore(name string) string {
 	return ". No release came before it: the nodes that have it keep it, and nobody else gets it until a release is promoted"
 }
 
-// turn is what a person does to an open rollout.
+// turn is what a person, or its own plan, does to an open rollout.
 type turn struct {
 	to       string   // the state that it makes: where the rollout is there already, nothing changes; "": it can be done once
 	from     []string // the states in which it can be done
@@ -103,6 +135,11 @@ func (d *Desk) turn(ctx context.Context, name string, t turn, by store.Actor) (C
 	}
 	d.changing.Lock()
 	defer d.changing.Unlock()
+	return d.change(ctx, name, t, by)
+}
+
+// change is the same. The caller holds changing alone.
+func (d *Desk) change(ctx context.Context, name string, t turn, by store.Actor) (Channel, error) {
 	d.mu.Lock()
 	c := d.channels[name]
 	if c == nil {

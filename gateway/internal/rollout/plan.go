@@ -13,11 +13,12 @@ import (
 
 // Plan says in which waves nodes are let in.
 type Plan struct {
-	Canary      string   `json:"canary,omitempty"` // a count, or a percentage of the nodes: the first wave; "": none
-	Steps       []string `json:"steps,omitempty"`  // percentages of all nodes, rising; the last one is always 100%
-	SoakSeconds int      `json:"soak_seconds"`     // how long a wave's nodes must have been well before the next wave
-	MaxFailed   string   `json:"max_failed"`       // so many nodes of a wave may fail, as a count or a percentage; of a canary none may
-	Leaves      string   `json:"leaves,omitempty"` // digest of the release that a way back leaves; "": it is no way back
+	Canary      string   `json:"canary,omitempty"`  // a count, or a percentage of the nodes: the first wave; "": none
+	Steps       []string `json:"steps,omitempty"`   // percentages of all nodes, rising; the last one is always 100%
+	SoakSeconds int      `json:"soak_seconds"`      // how long a wave's nodes must have been well before the next wave
+	MaxFailed   string   `json:"max_failed"`        // so many nodes of a wave may fail, as a count or a percentage; of a canary none may
+	GoBack      bool     `json:"go_back,omitempty"` // where too many fail, the channel goes back by itself
+	Leaves      string   `json:"leaves,omitempty"`  // digest of the release that a way back leaves; "": it is no way back
 }
 
 // DefaultPlan is the plan of a promotion that names none: one canary, then the others.
@@ -88,11 +89,12 @@ type Waves struct {
 	sizes  []amount // of all waves together up to this one
 	soak   time.Duration
 	failed amount
+	goBack bool
 }
 
 // Read checks a plan.
 func (p Plan) Read() (Waves, error) {
-	w := Waves{soak: time.Duration(p.SoakSeconds) * time.Second}
+	w := Waves{soak: time.Duration(p.SoakSeconds) * time.Second, goBack: p.GoBack}
 	if p.Canary != "" {
 		canary, err := parseAmount(p.Canary)
 		if err != nil {

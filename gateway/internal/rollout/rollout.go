@@ -18,6 +18,7 @@ const (
 	Failed     = "failed"      // it could not install it
 	Silent     = "silent"      // it is heard no more
 	Late       = "late"        // it is heard, and did not begin, or did not get through, in a fair time
+	Unwell     = "unwell"      // it runs the release, and does not do well with it
 	Out        = "out"         // it left, or its window closed before it began: it may come again
 )
 
@@ -29,7 +30,7 @@ func Open(state string) bool { return Active(state) || state == Silent || state 
 
 // Fallen tells whether a state counts as failed.
 func Fallen(state string) bool {
-	return state == RolledBack || state == Failed || state == Silent || state == Late
+	return state == RolledBack || state == Failed || state == Unwell || state == Silent || state == Late
 }
 
 // Times that a node has.
@@ -67,6 +68,9 @@ type Standing struct {
 	Runs     bool // the release
 	Trying   bool // it says that it is at work on the release
 	Busy     bool // it says that it waits until no task runs
+	Seen     time.Time
+	Vitals
+	Severe string // what health has found on it since it began with the release; "": nothing
 }
 
 // View is what is known of a rollout. Nothing in it is changed.
@@ -91,6 +95,7 @@ type Told struct {
 	Kind string // of the event
 	Wave int
 	Why  string // "": there is nothing to explain
+	Node string // id; "": it is about the rollout
 }
 
 // Kinds of Told.
@@ -98,6 +103,7 @@ const (
 	ToldHalted = "rollout.halted"
 	ToldWave   = "rollout.wave"
 	ToldDone   = "rollout.done"
+	ToldUnwell = "release.unwell"
 )
 
 // Look moves a rollout on as far as it goes. One that is done is watched still: whoever comes to the release later is let in and counted

@@ -110,7 +110,7 @@ func TestJudged(t *testing.T) {
 // TestStates: each state is open, through, or fallen, as the counts and the offers take it.
 func TestStates(t *testing.T) {
 	for state, want := range map[string]string{Admitted: "active open", Begun: "active open", Committed: "", RolledBack: "fallen",
-		Failed: "fallen", Silent: "open fallen", Late: "open fallen", Out: ""} {
+		Failed: "fallen", Unwell: "fallen", Silent: "open fallen", Late: "open fallen", Out: ""} {
 		var is []string
 		for word, yes := range map[string]bool{"active": Active(state), "open": Open(state), "fallen": Fallen(state)} {
 			if yes {

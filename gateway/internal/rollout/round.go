@@ -36,17 +36,44 @@ func (r *round) outcome() Outcome {
 func (r *round) judge() {
 	waits := Stagger(r.count().let) // not of those alone that are not through: who has the last share was told it when all were there
 	for id, row := range r.Rows {
-		state := r.judged(row, waits)
-		if state == row.State {
-			continue
+		was := row
+		r.become(&row, r.judged(row, waits))
+		r.examine(&row)
+		if row != was {
+			r.changed[id] = row
 		}
-		if state == Admitted {
-			row.AdmittedAt = r.Now
-		}
-		row.State = state
-		row.ChangedAt = r.Now
-		r.changed[id] = row
 	}
+}
+
+// become gives a row another state.
+func (r *round) become(row *releases.Node, state string) {
+	if state == row.State {
+		return
+	}
+	switch state {
+	case Admitted:
+		row.AdmittedAt = r.Now
+	case Committed:
+		row.Crashes = r.Nodes[row.NodeID].Crashes
+	}
+	row.State = state
+	row.ChangedAt = r.Now
+}
+
+// examine looks how a node does that has the release. How much memory its agent takes is learnt where it was not known before.
+func (r *round) examine(row *releases.Node) {
+	n := r.Nodes[row.NodeID]
+	if !r.watches(*row) || !n.Belongs || !n.Heard || !n.Runs {
+		return
+	}
+	if row.MemoryKiB == 0 {
+		row.MemoryKiB = n.MemoryKiB
+	}
+	if row.Why = ill(*row, n); row.Why == "" {
+		return
+	}
+	r.become(row, Unwell)
+	r.told = append(r.told, Told{Kind: ToldUnwell, Wave: row.Wave, Why: row.Why, Node: row.NodeID})
 }
 
 // judged is what a node's row becomes by itself. What a node said has changed it already.
@@ -115,13 +142,17 @@ func (r *round) rows(yield func(string, releases.Node) bool) {
 type tally struct {
 	let     int // in all waves, without those that left
 	active  int
-	size    int // of the wave that is under way
-	fallen  int // of that wave
-	unheard int // of that wave: through, and not heard since the gateway is at work
+	fallen  int    // that count against going on
+	unheard int    // of the wave that is under way: through, and not heard since the gateway is at work
+	waves   []loss // by wave
 }
 
+// loss is how many nodes a wave has, and how many of them count as failed: of an earlier wave those alone that failed since the present
+// one began. Those before were within bounds, or a person has accepted them.
+type loss struct{ size, fallen int }
+
 func (r *round) count() tally {
-	var t tally
+	t := tally{waves: make([]loss, max(r.Waves.Count(), r.o.Wave+1))}
 	for _, row := range r.rows {
 		if row.State == Out {
 			continue
@@ -130,18 +161,25 @@ func (r *round) count() tally {
 		if Active(row.State) {
 			t.active++
 		}
-		if row.Wave != r.o.Wave {
-			continue
-		}
-		t.size++
-		if Fallen(row.State) {
+		wave := &t.waves[row.Wave]
+		wave.size++
+		if r.counts(row) {
+			wave.fallen++
 			t.fallen++
 		}
-		if n := r.Nodes[row.NodeID]; row.State == Committed && n.Belongs && !n.Heard {
+		if n := r.Nodes[row.NodeID]; row.Wave == r.o.Wave && row.State == Committed && n.Belongs && !n.Heard {
 			t.unheard++
 		}
 	}
 	return t
+}
+
+// counts tells whether a node counts as failed now. A node of an earlier wave that is not heard counts no more.
+func (r *round) counts(row releases.Node) bool {
+	if row.Wave == r.o.Wave {
+		return Fallen(row.State)
+	}
+	return Fallen(row.State) && !Open(row.State) && row.ChangedAt.After(r.o.WaveAt)
 }
 
 // move lets nodes in, ends waves, and halts, as far as it goes now.
@@ -156,7 +194,8 @@ func (r *round) move() {
 			expected += shut // without this, nobody would try the release before all of them get it
 		}
 		reach := t.let
-		joins := t.size == 0 || r.Now.Sub(r.o.WaveAt) < joinTime
+		size := t.waves[r.o.Wave].size
+		joins := size == 0 || r.Now.Sub(r.o.WaveAt) < joinTime
 		if joins {
 			reach = r.Waves.reach(r.o.Wave, t.let+len(candidates)+expected)
 		}
@@ -170,7 +209,7 @@ func (r *round) move() {
 			}
 			return
 		}
-		if t.unheard > 0 || !r.through(t.size) { // each of them is heard soon, or counts as silent
+		if t.unheard > 0 || !r.through(t.waves[r.o.Wave].size) { // each of them is heard soon, or counts as silent
 			return
 		}
 	}
@@ -185,43 +224,55 @@ func (r *round) follow() {
 	r.admit(candidates)
 }
 
-// halt stops the rollout if too many of the wave have failed.
+// halt stops the rollout if too many of a wave have failed.
 func (r *round) halt() bool {
 	t := r.count()
-	limit := r.Waves.limit(r.o.Wave, t.size)
-	if t.fallen-r.o.Forgiven <= limit {
-		return false
+	for wave, l := range t.waves {
+		limit := r.Waves.limit(wave, l.size)
+		if l.fallen-r.o.Forgiven <= limit {
+			continue
+		}
+		r.o.State = releases.Halted
+		r.o.EndedAt = nil
+		r.o.Why = r.why(wave, l, limit)
+		r.tell(ToldHalted, r.o.Why)
+		return true
 	}
-	r.o.State = releases.Halted
-	r.o.EndedAt = nil
-	r.o.Why = r.why(t, limit)
-	r.tell(ToldHalted, r.o.Why)
-	return true
+	return false
 }
 
-func (r *round) why(t tally, limit int) string {
-	text := fmt.Sprintf("%d of the wave's %d nodes failed, fell silent or did not get on, and %d may", t.fallen, t.size, limit)
+func (r *round) why(wave int, l loss, limit int) string {
+	of := "the wave's"
+	if wave != r.o.Wave {
+		of = fmt.Sprintf("wave %d's", wave+1)
+	}
+	text := fmt.Sprintf("%d of %s %d nodes failed, fell silent or did not get on, and %d may", l.fallen, of, l.size, limit)
 	if r.o.Forgiven > 0 {
 		text += fmt.Sprintf(" beyond the %d that were accepted", r.o.Forgiven)
 	}
-	return text + r.lateNames()
+	text += r.names(wave, Late, "online, and not through in time")
+	return text + r.names(wave, Unwell, "not well with it")
 }
 
-// lateNames names the nodes that are heard and do nothing: nobody else says who they are.
-func (r *round) lateNames() string {
-	var late []string
+// names names the nodes of a wave that are in a state which they do not tell of themselves, with what is known of the first.
+func (r *round) names(wave int, state, meaning string) string {
+	var names, reasons []string
 	for id, row := range r.rows {
-		if row.State == Late && row.Wave == r.o.Wave {
-			late = append(late, cmp.Or(r.Nodes[id].Name, id))
+		if row.State == state && row.Wave == wave && r.counts(row) {
+			names = append(names, cmp.Or(r.Nodes[id].Name, id))
+			reasons = append(reasons, row.Why)
 		}
 	}
-	if len(late) == 0 {
+	if len(names) == 0 {
 		return ""
 	}
-	slices.Sort(late)
-	text := "; online, and not through in time: " + strings.Join(late[:min(len(late), namesInWhy)], ", ")
-	if more := len(late) - namesInWhy; more > 0 {
+	slices.Sort(names)
+	text := "; " + meaning + ": " + strings.Join(names[:min(len(names), namesInWhy)], ", ")
+	if more := len(names) - namesInWhy; more > 0 {
 		text += fmt.Sprintf(" and %d more", more)
+	}
+	if why := slices.Max(reasons); why != "" {
+		text += " (" + why + ")"
 	}
 	return text
 }
@@ -303,6 +354,7 @@ func (r *round) mayCome(id string) bool {
 
 func (r *round) admit(ids []string) {
 	for _, id := range ids {
-		r.changed[id] = releases.Node{Rollout: r.o.Number, NodeID: id, Wave: r.o.Wave, State: Admitted, AdmittedAt: r.Now, ChangedAt: r.Now}
+		r.changed[id] = releases.Node{Rollout: r.o.Number, NodeID: id, Wave: r.o.Wave, State: Admitted, AdmittedAt: r.Now, ChangedAt: r.Now,
+			MemoryKiB: r.Nodes[id].MemoryKiB}
 	}
 }

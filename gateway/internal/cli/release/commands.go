@@ -59,14 +59,15 @@ func contentCommands() []cli.Command {
 
 func channelCommands() []cli.Command {
 	return []cli.Command{
-		{Name: "release promote", Args: "DIGEST|VERSION", Least: 1, Most: 1, Flags: ways(), Run: releasePromote, Says: nowText(),
+		{Name: "release promote", Args: "DIGEST|VERSION", Least: 1, Most: 1, Flags: append(ways(), "go-back"), Run: releasePromote, Says: nowText(),
 			Summary: "point a channel at a release, and let its nodes have it",
 			Text: nameText + " " + channelText + "\n\n" + wavesHelp + " The rollout stops by itself where a canary goes back, or where too " +
-				"many nodes of a wave fail or fall silent. A promotion ends the rollout before it, and says so; the same one again changes " +
+				"many nodes of a wave fail, fall silent or do not do well with it, also within an hour after its end. --go-back takes the nodes " +
+				"back then. A promotion ends the rollout before it, and says so; the same one again changes " +
 				"nothing while it runs well. It asks first unless --yes is given.\n\n" + keyText,
 			Examples: []string{"muster release promote 0.4.0 --channel stable",
 				"muster release promote 0.4.0 --canary 5% --steps 25%,100% --soak 30m --max-failed 2%",
-				"muster release promote 0.4.0 --now --yes --watch", "muster release promote 0.4.0 --key /media/usb/release.key"}},
+				"muster release promote 0.4.0 --now --go-back --yes --watch", "muster release promote 0.4.0 --key /media/usb/release.key"}},
 		{Name: "release rollback", Flags: append(ways(), "digest"), Run: releaseRollback, Says: nowText(),
 			Summary: "point a channel at the release before the present one",
 			Text: channelText + " All nodes get it at once, unless flags ask for waves. It is a new number on the old digest, so nodes obey it. " +

@@ -235,14 +235,19 @@ func wavesOf(s *cli.Session, usual json.RawMessage) (json.RawMessage, error) {
 	if w.SoakSeconds, err = soakOf(s); err != nil {
 		return nil, err
 	}
+	if w.GoBack, err = s.Flags.Bool("go-back"); err != nil {
+		return nil, err
+	}
 	asked := w.Canary != "" || len(w.Steps) > 0 || w.MaxFailed != "" || w.SoakSeconds != nil
 	switch {
+	case now && !asked && w.GoBack:
+		return encode(atOnce()), nil
 	case now && asked:
 		return nil, cli.Usagef("leave --now or the others out",
 			"--now lets all nodes in at once, and --canary, --steps, --soak and --max-failed say how to wait")
 	case now:
 		return client.AllAtOnce(), nil
-	case !asked:
+	case !asked && !w.GoBack:
 		return usual, nil
 	}
 	return complete(w), nil
@@ -277,6 +282,12 @@ func complete(w client.Waves) json.RawMessage {
 	return encode(w)
 }
 
+// atOnce are the waves of --now with --go-back: there is one, and nobody waits for it.
+func atOnce() client.Waves {
+	soak := 0
+	return client.Waves{Steps: []string{wholeFleet}, SoakSeconds: &soak, GoBack: true}
+}
+
 // Usual waves, which the gateway has too.
 const (
 	usualCanary = "1"
@@ -296,5 +307,9 @@ func wavesText(wave json.RawMessage) string {
 	if w.Canary != "" {
 		waves = append([]string{w.Canary}, waves...)
 	}
-	return "The waves are " + strings.Join(waves, ", ") + "."
+	text := "The waves are " + strings.Join(waves, ", ") + "."
+	if w.GoBack {
+		text += " Where too many fail, the nodes go back by themselves."
+	}
+	return text
 }

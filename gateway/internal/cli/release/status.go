@@ -15,11 +15,12 @@ import (
 
 // States of a rollout.
 const (
-	stateRunning = "running"
-	statePaused  = "paused"
-	stateHalted  = "halted"
-	stateAborted = "aborted"
-	stateBehind  = "behind" // a restore has left the channel behind its nodes
+	stateRunning   = "running"
+	statePaused    = "paused"
+	stateHalted    = "halted"
+	stateAborted   = "aborted"
+	stateTakenBack = "taken_back"
+	stateBehind    = "behind" // a restore has left the channel behind its nodes
 )
 
 const (
@@ -69,7 +70,7 @@ func showStatus(ctx context.Context, s *cli.Session, c *client.Client, name, for
 	if err := show(s, now, format); err != nil {
 		return err
 	}
-	if watch && (now.State == stateHalted || now.State == stateAborted || now.State == stateBehind) {
+	if watch && slices.Contains([]string{stateHalted, stateAborted, stateTakenBack, stateBehind}, now.State) {
 		return cli.ErrReported
 	}
 	return nil
@@ -96,7 +97,7 @@ func allChannels(ctx context.Context, s *cli.Session, c *client.Client, format s
 		{Name: "ROLLOUT"}, {Name: "WAVE", Rank: 1}, {Name: "NODES"}, {Name: "RUN IT"}, {Name: "FAILED"},
 		{Name: "WHY", Rank: 2, Least: 12, Most: 60}}
 	return s.List(format, columns).Write(cli.Rows(list.Channels, func(n client.Channel) []string {
-		failed := n.Counts.Failed + n.Counts.Silent + n.Counts.Late
+		failed := n.Counts.Failed + n.Counts.Silent + n.Counts.Late + n.Counts.Unwell
 		return []string{screen.OrUnknown(n.Channel), screen.OrUnknown(n.Version), short(n.Digest), screen.OrUnknown(n.State), waveOf(n),
 			fmt.Sprint(n.Counts.Nodes), fmt.Sprint(n.Counts.Running), fmt.Sprint(failed), screen.OrUnknown(n.Why)}
 	}))
@@ -145,7 +146,7 @@ func progressOf(n client.Channel) string {
 		return "There is no rollout."
 	}
 	text := "Rollout " + n.State
-	if wave := waveOf(n); wave != screen.Unknown && n.State != stateAborted {
+	if wave := waveOf(n); wave != screen.Unknown && n.State != stateAborted && n.State != stateTakenBack {
 		text += ", wave " + wave
 	}
 	text += ": " + countsText(n.Counts)
@@ -171,7 +172,7 @@ func countsText(n client.RolloutCounts) string {
 	for _, part := range []struct {
 		number int
 		word   string
-	}{{n.Admitted, "at it"}, {n.Waiting, "waiting"}, {n.Failed, "failed"}, {n.Silent, "silent"}, {n.Late, "late"},
+	}{{n.Admitted, "at it"}, {n.Waiting, "waiting"}, {n.Failed, "failed"}, {n.Silent, "silent"}, {n.Late, "late"}, {n.Unwell, "not well"},
 		{n.Held, "held by their window"}, {n.Pinned, "pinned"}, {n.Offline, "offline"}, {n.Unable, "unable to update"}} {
 		if part.number > 0 {
 			text += fmt.Sprintf(", %d %s", part.number, part.word)
