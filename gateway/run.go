@@ -9,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 
 	"muster/gateway/internal/authority"
@@ -16,6 +17,7 @@ import (
 	"muster/gateway/internal/cli/commands"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/offline"
+	"muster/store"
 )
 
 // version and builtAt are set by the linker in `make build`.
@@ -114,6 +116,9 @@ func local(getenv func(string) string, say io.Writer) cli.Local {
 			return authority.SignIntermediate(dir, request, domain, nil)
 		},
 		SignSet: authority.SignSet,
+		Schema: func(ctx context.Context, data string) (has, known int, err error) {
+			return store.Schema(ctx, filepath.Join(data, datadir.Database))
+		},
 	}
 }
 

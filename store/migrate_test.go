@@ -1,8 +1,10 @@
 package store_test
 
 import (
+	"bytes"
 	"errors"
 	"io/fs"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -61,6 +63,36 @@ func TestOpenNewerDatabase(t *testing.T) {
 	_, err := store.Open(t.Context(), store.Options{Path: path, MasterKey: masterKey()})
 	if !errors.Is(err, store.ErrNewerDatabase) {
 		t.Errorf("got %v, want %v", err, store.ErrNewerDatabase)
+	}
+}
+
+// TestSchema: what a database has is read beside the gateway that serves it, and nothing is changed.
+func TestSchema(t *testing.T) {
+	folder := t.TempDir()
+	path := filepath.Join(folder, "muster.db")
+	has, known, err := store.Schema(t.Context(), path)
+	if entries, _ := os.ReadDir(folder); has != 0 || known == 0 || err != nil || len(entries) != 0 {
+		t.Errorf("without a database: %d of %d, %v, %v", has, known, err, entries)
+	}
+	want := func(when string, want int) {
+		t.Helper()
+		if has, _, err := store.Schema(t.Context(), path); has != want || err != nil {
+			t.Errorf("%s: schema %d, want %d, %v", when, has, want, err)
+		}
+	}
+	must(t, os.WriteFile(path, nil, 0o600))
+	want("an empty file", 0)
+	s := openAt(t, path)
+	want("while it is open", known)
+	execute(t, raw(t, path), "INSERT INTO migrations(number, name, at) VALUES (9999, 'later', 0)")
+	want("of a newer muster", 9999)
+	must(t, s.CreateToken(t.Context(), token("mse_a", 1)))
+	must(t, s.Close())
+	want("closed", 9999)
+	path = filepath.Join(folder, "other.db")
+	must(t, os.WriteFile(path, bytes.Repeat([]byte("no database "), 1000), 0o600))
+	if _, _, err := store.Schema(t.Context(), path); !errors.Is(err, store.ErrDamaged) {
+		t.Errorf("damaged: %v", err)
 	}
 }
 

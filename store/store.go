@@ -60,6 +60,16 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// Schema gives the number of the schema that a database has, 0 where there is none, and of the one that this program knows. It changes
+// nothing, and another process may have the database open. Errors: ErrDamaged.
+func Schema(ctx context.Context, path string) (has, known int, err error) {
+	schema, err := migrations()
+	if err != nil {
+		return 0, 0, err
+	}
+	return sqlite.Schema(ctx, path, schema)
+}
+
 // Close finishes the writes that have begun and closes the database. All other writes get ErrClosed.
 func (s *Store) Close() error { return s.db.Close() }
 

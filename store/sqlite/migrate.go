@@ -2,8 +2,13 @@ package sqlite
 
 import (
 	"context"
+	"database/sql"
+	"errors"
 	"fmt"
 	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
 	"strconv"
 	"time"
 )
@@ -43,6 +48,36 @@ func (w *writer) migrate(ctx context.Context, dir fs.FS, now time.Time) error {
 		return err
 	}
 	return w.apply(ctx, steps, now)
+}
+
+// Schema gives the number of steps that the database in a file has had, and the number that there are. It changes nothing, and another
+// process may have the file open. No file has had none.
+func Schema(ctx context.Context, path string, dir fs.FS) (had, known int, err error) {
+	steps, err := migrations(dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return 0, len(steps), nil
+	}
+	if path, err = filepath.Abs(path); err != nil {
+		return 0, 0, err
+	}
+	source := url.URL{Scheme: "file", Path: path, RawQuery: "mode=ro&_pragma=busy_timeout(10000)"}
+	db, err := sql.Open(driverName, source.String())
+	if err != nil {
+		return 0, 0, err
+	}
+	defer db.Close()
+	tables := 0
+	err = db.QueryRowContext(ctx, "SELECT count(*) FROM sqlite_master WHERE name = 'migrations'").Scan(&tables)
+	if err == nil && tables > 0 {
+		err = db.QueryRowContext(ctx, "SELECT COALESCE(max(number), 0) FROM migrations").Scan(&had)
+	}
+	if err != nil {
+		return 0, 0, fmt.Errorf("read the schema of %s: %w", path, damaged(err))
+	}
+	return had, len(steps), nil
 }
 
 // apply runs the steps that the database has not had yet. Each step and the record of its number are one transaction.

@@ -200,3 +200,16 @@ func TestStays(t *testing.T) {
 		t.Error("it was not left although it failed each time")
 	}
 }
+
+// TestEndsAtItsStart: a program that ends as soon as it is started has crashed. One that cannot be started is another matter.
+func TestEndsAtItsStart(t *testing.T) {
+	p := newPlace(t)
+	p.new = build(t, p.files, "#!/bin/sh\nexit 3\n")
+	p.amend(func(r *Record) { r.Last.To = p.new })
+	if err := p.SetCurrent(p.new); err != nil {
+		t.Fatal(err)
+	}
+	if v := p.fails(3, time.Second); v.Decision != GoBack || v.Code != wire.UpdateCrashed || p.Current() != p.old {
+		t.Errorf("%+v", v)
+	}
+}

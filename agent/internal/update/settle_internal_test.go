@@ -123,18 +123,6 @@ func TestSettle(t *testing.T) {
 			p.settle()
 			return p.settle()
 		}, GoBack, wire.UpdateNoStart, 0},
-		"it ended at each of three starts": {func(p *place) Verdict {
-			script := build(p.t, p.files, "#!/bin/sh\nexit 3\n")
-			p.amend(func(r *Record) { r.Last.To = script })
-			if err := p.SetCurrent(script); err != nil {
-				p.t.Fatal(err)
-			}
-			p.new = script
-			p.settle()
-			p.settle()
-			p.settle()
-			return p.settle()
-		}, GoBack, wire.UpdateCrashed, 0},
 		"it crashed three times": {func(p *place) Verdict {
 			for range 3 {
 				p.settle()

@@ -4,8 +4,6 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -29,10 +27,17 @@ type computer struct {
 	reload  string // NeedDaemonReload
 	refuse  string // the commands that begin so fail
 	ready   error
-	owner   map[string]int
-	calls   []string
-	env     map[string]string
-	now     time.Time
+	bad     string // a program with this text does not start
+	mute    string // one with this text does not get ready
+	has     int    // the schema of the database; the program knows 5
+	unread  error  // why it cannot be read
+
+	migrates bool // a start changes the schema
+	blocks   bool // after a start no program can be written any more
+	owner    map[string]int
+	calls    []string
+	env      map[string]string
+	now      time.Time
 }
 
 func newComputer(t *testing.T) *computer {
@@ -100,6 +105,18 @@ func (c *computer) command(_ context.Context, name string, args ...string) (stri
 		return "ActiveState=" + c.state + "\nMainPID=77\nNeedDaemonReload=" + c.reload + "\n", nil
 	case strings.HasPrefix(line, "systemctl start"), strings.HasPrefix(line, "systemctl restart"):
 		c.state = "active"
+		if c.migrates {
+			c.has++
+		}
+		if c.blocks {
+			if err := errors.Join(os.RemoveAll(c.path("/usr/local/bin")), os.WriteFile(c.path("/usr/local/bin"), nil, 0o600)); err != nil {
+				return "", err
+			}
+		}
+		if c.bad != "" && c.installed() == c.bad {
+			c.state = "activating"
+			return "", errors.New(line + ": the job failed")
+		}
 		link := c.path("/proc/77/exe")
 		_ = os.Remove(link)
 		if err := os.MkdirAll(filepath.Dir(link), 0o755); err != nil {
@@ -121,6 +138,12 @@ func (c *computer) command(_ context.Context, name string, args ...string) (stri
 		return "listen tcp :443: bind: address already in use\n", nil
 	}
 	return "", nil
+}
+
+// installed is the text of the installed program.
+func (c *computer) installed() string {
+	raw, _ := os.ReadFile(c.path("/usr/local/bin/muster"))
+	return string(raw)
 }
 
 // serve reads a few of serve's flags, as the gateway itself does.
@@ -163,8 +186,17 @@ func (c *computer) muster(args ...string) (code int, stdout, stderr string) {
 			},
 			Ready: func(_ context.Context, url string) error {
 				c.calls = append(c.calls, "GET "+url)
+				if c.mute != "" && c.installed() == c.mute {
+					return errors.New("connection refused")
+				}
 				return c.ready
-			}, Rand: bytes.NewReader(make([]byte, 32))}}, commands.All())
+			}, Rand: bytes.NewReader(make([]byte, 32))},
+		Local: cli.Local{Schema: func(_ context.Context, data string) (has, known int, err error) {
+			if data != c.path("/var/lib/muster") && data != c.path("/srv/muster") {
+				c.t.Errorf("the schema in %s is asked for", data)
+			}
+			return c.has, 5, c.unread
+		}}}, commands.All())
 	return code, out.String(), errs.String()
 }
 
@@ -366,49 +398,6 @@ func TestServiceRefusals(t *testing.T) {
 	}
 	m.file("/srv", 0o755|os.ModeDir)
 	m.gone("/etc/muster", "/usr/local", "/etc/systemd")
-}
-
-func TestServiceUninstall(t *testing.T) {
-	c := newComputer(t)
-	if out := c.done("uninstall"); !strings.Contains(out, "nothing to do") {
-		t.Errorf("before: %s", out)
-	}
-	before := c.tree()
-	c.done("install", "--data", "/srv/muster", "--listen", "[::1]:7443")
-	if !slices.Contains(c.calls, "GET https://[::1]:7443/readyz") ||
-		!strings.Contains(c.file("/etc/systemd/system/muster.service", 0o644), "\nReadWritePaths=/srv/muster\n") {
-		t.Errorf("elsewhere: %v", c.calls)
-	}
-	c.write("/srv/muster/muster.db", "data", 0o600)
-	out := c.done("uninstall")
-	golden(t, "service-uninstall", out)
-	want := []string{"systemctl stop muster.service", "systemctl disable --no-reload muster.service",
-		"systemctl reset-failed muster.service"}
-	if !slices.Equal(c.calls, want) {
-		t.Errorf("calls: %v", c.calls)
-	}
-	os.RemoveAll(c.path("/proc"))
-	var kept []string
-	for path := range maps.Keys(c.tree()) {
-		if !before[path] {
-			kept = append(kept, path)
-		}
-	}
-	if slices.Sort(kept); fmt.Sprint(kept) != "[/etc/muster/master.key /srv/muster/muster.db]" {
-		t.Errorf("kept: %v", kept)
-	}
-	if out := c.done("install", "--data", "/srv/muster"); !strings.Contains(out, "master key: /etc/muster/master.key is there") {
-		t.Errorf("installed again: %s", out)
-	}
-	c.refuse = "systemctl stop"
-	if code, _, errs := c.muster("uninstall"); code != 1 || !strings.Contains(errs, "nothing was removed") {
-		t.Errorf("stop fails: %d %s", code, errs)
-	}
-	c.file("/usr/local/bin/muster", 0o755)
-	c.uid = 1000
-	if code, _, errs := c.muster("uninstall"); code != 1 || !strings.Contains(errs, "sudo muster service uninstall") {
-		t.Errorf("no root: %d %s", code, errs)
-	}
 }
 
 func (c *computer) tree() map[string]bool {

@@ -152,6 +152,7 @@ func (s *service) place(ctx context.Context, settings *serviceSettings, uid, gid
 		if old != nil && string(old) == file.text {
 			continue
 		}
+		s.before = append(s.before, former{file.path, old, file.mode})
 		if err := s.write(file.path, []byte(file.text), file.mode); err != nil {
 			return err
 		}
@@ -214,6 +215,12 @@ func (s *service) program() (copied bool, err error) {
 	if err != nil || old != nil && bytes.Equal(old, body) && installed.Mode().Perm() == 0o755 {
 		return false, err
 	}
+	if old != nil {
+		if err := s.write(programBefore, old, 0o755); err != nil {
+			return false, fmt.Errorf("keep the program before as %s: %w", programBefore, err)
+		}
+	}
+	s.before = append(s.before, former{programPath, old, 0o755})
 	if err := s.write(programPath, body, 0o755); err != nil {
 		return false, fmt.Errorf("copy this program to %s: %w", programPath, err)
 	}

@@ -24,6 +24,7 @@ const (
 	readyPause     = 100 * time.Millisecond
 	leastSystemd   = 247 // LoadCredential=
 	programPath    = "/usr/local/bin/muster"
+	programBefore  = programPath + ".before"
 	systemdRunning = "/run/systemd/system" // sd_booted(3)
 )
 
@@ -37,7 +38,8 @@ func Commands() []cli.Command {
 				", puts the master key into " + datadir.ServiceKey + ", where only root and systemd read it, writes the unit " +
 				cli.ServiceUnit + ", starts it and waits until it is ready.\n\n" +
 				"The same command again changes nothing. Given by a newer muster it replaces the program and restarts: nodes do not " +
-				"notice. It needs root and systemd 247.",
+				"notice. The program before stays as " + programBefore + ". Where the new one does not get ready, all is put back " +
+				"as it was. An older muster than the database's is refused. It needs root and systemd 247.",
 			Examples: []string{"sudo ./muster service install --public-url https://gw.example:7443",
 				"sudo ./muster service install --listen :443 --tls-cert /etc/muster/chain.pem --tls-key /etc/muster/key.pem",
 				"sudo ./muster service install"}},
@@ -54,7 +56,10 @@ type service struct {
 	*cli.Session
 	cli.Machine
 	step    int
-	changed bool // something that the running gateway does not have yet
+	changed bool     // something that the running gateway does not have yet
+	schema  int      // of the database, before anything was changed
+	ran     bool     // a gateway ran then
+	before  []former // what was replaced
 }
 
 func (s *service) say(format string, args ...any) {
@@ -88,9 +93,13 @@ func serviceInstall(ctx context.Context, session *cli.Session) error {
 		return err
 	}
 	if err := s.start(ctx); err != nil {
-		return err
+		return s.putBack(ctx, settings.flags, err)
 	}
-	return s.ready(ctx, settings.flags)
+	if err := s.ready(ctx, settings.flags); err != nil {
+		return s.putBack(ctx, settings.flags, err)
+	}
+	s.next(settings.flags)
+	return nil
 }
 
 // byHand is the command that runs the same gateway without a service.
@@ -141,6 +150,10 @@ func (s *service) suited(ctx context.Context, f cli.ServeFlags) error {
 	if state["ActiveState"] != "active" && s.locked(filepath.Join(f.Data, datadir.LockFile)) {
 		return cli.Hinted("a gateway that was started by hand serves "+f.Data, "stop that one first; the service takes its data over")
 	}
+	if err := s.fits(ctx, f.Data); err != nil {
+		return err
+	}
+	s.ran = state["ActiveState"] == "active"
 	what := "not installed yet"
 	if s.exists(datadir.ServiceUnit) {
 		what = state["ActiveState"]
@@ -149,17 +162,21 @@ func (s *service) suited(ctx context.Context, f cli.ServeFlags) error {
 	return nil
 }
 
-// start starts the service, or restarts it when it runs something older. A daemon-reload can take the GPUs away from running containers,
-// and a unit that systemd has not read yet needs none: it is done only where systemd asks for it.
+// reload has systemd read a unit that was changed. A daemon-reload can take the GPUs away from running containers, and a unit that systemd
+// has not read yet needs none: it is done only where systemd asks for it.
+func (s *service) reload(ctx context.Context) (state map[string]string, err error) {
+	state, err = s.UnitState(ctx)
+	if err == nil && state["NeedDaemonReload"] == "yes" {
+		_, err = s.Command(ctx, "systemctl", "daemon-reload")
+	}
+	return state, err
+}
+
+// start starts the service, or restarts it when it runs something older.
 func (s *service) start(ctx context.Context) error {
-	state, err := s.UnitState(ctx)
+	state, err := s.reload(ctx)
 	if err != nil {
 		return err
-	}
-	if state["NeedDaemonReload"] == "yes" {
-		if _, err := s.Command(ctx, "systemctl", "daemon-reload"); err != nil {
-			return err
-		}
 	}
 	if _, err := s.Command(ctx, "systemctl", "enable", "--no-reload", cli.ServiceUnit); err != nil {
 		return err
@@ -198,10 +215,18 @@ func (s *service) journal(ctx context.Context, err error) error {
 			" or the flags, and give the command again")
 }
 
-// ready waits until the gateway serves, and says what to do next.
+// ready waits until the gateway serves.
 func (s *service) ready(ctx context.Context, f cli.ServeFlags) error {
-	address := localURL(f.Listen) + wire.PathReady
 	begun := s.Now()
+	if err := s.awaitReady(ctx, f); err != nil {
+		return s.journal(ctx, err)
+	}
+	s.say("%s: ready after %.1f s", localURL(f.Listen)+wire.PathReady, s.Now().Sub(begun).Seconds())
+	return nil
+}
+
+func (s *service) awaitReady(ctx context.Context, f cli.ServeFlags) error {
+	address := localURL(f.Listen) + wire.PathReady
 	var answer error
 	ready, err := s.Poll(ctx, readyPause, readyTime, func() (bool, error) {
 		answer = s.Ready(ctx, address)
@@ -211,9 +236,13 @@ func (s *service) ready(ctx context.Context, f cli.ServeFlags) error {
 		return err
 	}
 	if !ready {
-		return s.journal(ctx, fmt.Errorf("%s is not ready after %s: %w", address, readyTime, answer))
+		return fmt.Errorf("%s is not ready after %s: %w", address, readyTime, answer)
 	}
-	s.say("%s: ready after %.1f s", address, s.Now().Sub(begun).Seconds())
+	return nil
+}
+
+// next says what to do with a gateway that serves.
+func (s *service) next(f cli.ServeFlags) {
 	muster := s.installedProgram()
 	if s.Getenv("SUDO_USER") != "" {
 		muster = "sudo " + muster
@@ -222,7 +251,6 @@ func (s *service) ready(ctx context.Context, f cli.ServeFlags) error {
 	screen.Pairs(s.Stdout, 0, [][]string{{"  " + muster + " token create --tenant TENANT",
 		"the first token, with the command that joins a machine"},
 		{"  " + muster + " account create NAME --scope '*'", "an API token, to reach the gateway from elsewhere"}})
-	return nil
 }
 
 // installedProgram is how a person calls the installed program: by its name, where PATH finds it under that name. Under sudo, PATH is
@@ -261,7 +289,7 @@ func serviceUninstall(ctx context.Context, session *cli.Session) error {
 		}
 	}
 	var failed error
-	for _, path := range []string{datadir.ServiceUnit, programPath, datadir.ServiceSettings} {
+	for _, path := range []string{datadir.ServiceUnit, programPath, programBefore, datadir.ServiceSettings} {
 		failed = errors.Join(failed, s.remove(path))
 	}
 	if failed != nil {
