@@ -244,6 +244,11 @@ func lookAtMany(c *chromium, s *showcase) {
 	times := c.eval(`(() => { const n = performance.getEntriesByType("navigation")[0];
 		return "first byte " + Math.round(n.responseStart - n.requestStart) + " ms, drawn " +
 		Math.round(performance.getEntriesByType("paint")[0].startTime) + " ms, usable " + Math.round(n.domContentLoadedEventEnd) + " ms" })()`)
+	sent, _ := c.eval(`[...performance.getEntriesByType("navigation"), ...performance.getEntriesByType("resource")]
+		.reduce((sum, one) => sum + one.transferSize, 0)`).(float64)
+	if t.Logf("the browser was sent %.2f MB", sent/1e6); sent < 1e5 || sent > 2e6 {
+		t.Errorf("the page takes %.0f bytes", sent)
+	}
 	if n, _ := c.eval(`document.querySelectorAll("tr[data-id]").length`).(float64); n < 25 || n > 500 {
 		t.Errorf("%v rows are drawn of 10,000", n)
 	}

@@ -91,7 +91,7 @@ func (w *Watch) look() (c Changes, news <-chan struct{}) {
 			}
 			c.Gone = append(c.Gone, g.ID)
 			w.shown.remove(n.place)
-		case n.reshaped > w.seen || !w.shown.has(n.place):
+		case n.reshaped > w.seen: // so is a node that the query picks from now on
 			c.Nodes = append(c.Nodes, g)
 			w.shown.add(n.place)
 		default:

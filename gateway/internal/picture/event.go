@@ -51,7 +51,7 @@ func eventOf(e client.Event) Event {
 		value := Drawn(e.Detail[name])
 		switch {
 		case value == "":
-		case name == "text", name == "reason", name == "why", len(value) > sentence && strings.Contains(value, " "):
+		case name == "text", name == "reason", name == "why", name == "error", len(value) > sentence && strings.Contains(value, " "):
 			said = append(said, value)
 		case name == "from" && e.Detail["to"] != "":
 			drawn.Chips = append(drawn.Chips, Chip{Value: value + " → " + Drawn(e.Detail["to"])})
