@@ -88,7 +88,7 @@ func TestRestartCuresNoGPU(t *testing.T) {
 	from := len(g.Requests("/heartbeat"))
 	told := func() bool {
 		status, err := identity.ReadStatus(state)
-		return seen(from, wire.HealthGPUMissing)() && err == nil && strings.Contains(status.GPUs, "1 of 2 GPUs answer")
+		return seen(from, wire.HealthGPUCountDropped)() && err == nil && strings.Contains(status.GPUs, "1 of 2 GPUs answer")
 	}
 	if code, _, stderr := agent(t, getenv, "", told, args...); code != 0 || !told() {
 		t.Fatalf("exit %d, told %t\n%s", code, told(), stderr)
@@ -103,7 +103,7 @@ func TestRestartCuresNoGPU(t *testing.T) {
 		if beat.Health != nil && len(beat.Health) == 0 {
 			t.Errorf("beat %d of the second run says that nothing is wrong", i)
 		}
-		if text := beat.HealthDetail[wire.HealthGPUMissing]; len(beat.Health) > 0 && (!strings.Contains(text,
+		if text := beat.HealthDetail[wire.HealthGPUCountDropped]; len(beat.Health) > 0 && (!strings.Contains(text,
 			"GPU-00000001 at 00000000:20:00.0") || *beat.GPUsSeen != 1) {
 			t.Errorf("beat %d: %q, %v seen", i, text, beat.GPUsSeen)
 		}

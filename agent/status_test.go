@@ -64,9 +64,9 @@ func TestStatusSaysHowItIs(t *testing.T) {
 			[]string{"unavailable: identity_conflict (two machines use the identity of this node", "muster node show gpu-1, on the gateway"}},
 		{"ill", func(s *identity.Status) {
 			s.State = "unavailable"
-			s.Reasons = []string{wire.HealthGPUMissing, wire.HealthProbeHung, "of tomorrow"}
-		}, true, 0, []string{"gpu_missing (fewer GPUs answer than are expected); " +
-			"gpu_probe_hung (nvidia-smi does not come to an end); of tomorrow"}},
+			s.Reasons = []string{wire.HealthGPUCountDropped, wire.HealthProbeHung, "of tomorrow"}
+		}, true, 0, []string{"gpu_count_dropped (fewer GPUs answer than are expected); " +
+			"probe_hung (nvidia-smi does not come to an end); of tomorrow"}},
 		{"a clock behind", func(s *identity.Status) { s.SkewMillis = 5000 }, true, 0,
 			[]string{"this machine's clock is 5s behind the gateway's"}},
 		{"a clock ahead", func(s *identity.Status) { s.SkewMillis = -5000 }, true, 0,

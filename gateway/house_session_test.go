@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 )
 
 // TestSession is the README's first screen: a token, an agent, its GPUs in the list, and what the operator does next.
@@ -237,7 +238,7 @@ func TestProbeTruths(t *testing.T) {
 	if err := os.Remove(control); err != nil {
 		t.Fatal(err)
 	}
-	h.until("active again by itself", func() bool { return h.online("truths") })
+	h.within(time.Minute+patience(), "active again by itself, after it was well for a minute", func() bool { return h.online("truths") })
 }
 
 // TestBringBack: the refusal of a retired node says that the machine enrols again when it is started with a new token. So it does.

@@ -311,10 +311,16 @@ func (h *house) nodes(args ...string) []listedNode {
 // until polls a condition on the running programs; they are other processes, so there is nothing else to wait on.
 func (h *house) until(what string, ok func() bool) {
 	h.t.Helper()
-	deadline := time.Now().Add(patience())
+	h.within(patience(), what, ok)
+}
+
+// within is until with a patience of its own.
+func (h *house) within(long time.Duration, what string, ok func() bool) {
+	h.t.Helper()
+	deadline := time.Now().Add(long)
 	for !ok() {
 		if time.Now().After(deadline) {
-			h.t.Fatalf("not so after %s: %s\n%s", patience(), what, h.muster("node", "ls", "-o", "wide", "--all"))
+			h.t.Fatalf("not so after %s: %s\n%s", long, what, h.muster("node", "ls", "-o", "wide", "--all"))
 		}
 		<-time.After(50 * time.Millisecond)
 	}

@@ -197,7 +197,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	g.feed = feed.New(feed.Config{Takers: g.takers(), Logger: g.log})
 	g.fleet, err = fleet.Open(ctx, fleet.Config{
 		Store: g.store, RenewGrace: grace, Logger: g.log, CountAgain: g.audit.Repeated, Written: g.feed.Offer,
-		Ignores: g.health.Ignores,
+		Counts: g.health.Counts,
 	})
 	if err != nil {
 		return err

@@ -383,7 +383,7 @@ func sickNodes() []exhibit {
 	sick := "GPU-5ca1ab1e-0000-4000-8000-000000000005"
 	return []exhibit{
 		{name: "h200-11", tenant: "platform", provider: "bare_metal", hardware: machine(h200, 7, 70), expected: 8, state: unavailable,
-			reasons:  []string{wire.HealthGPUMissing},
+			reasons:  []string{wire.HealthGPUCountDropped},
 			findings: []records.Finding{finding(health.GPUCountDropped, "", "7 of 8 GPUs answer.")}},
 		{name: "h200-12", tenant: "platform", provider: "bare_metal", hardware: fault, expected: 8, state: unavailable,
 			reasons: []string{wire.HealthGPUFault}, findings: []records.Finding{
@@ -397,7 +397,7 @@ func sickNodes() []exhibit {
 		{name: "h200-unread", tenant: "platform", provider: "bare_metal", hardware: unread, expected: 8, state: unavailable,
 			reasons: []string{wire.HealthProbeHung}},
 		{name: "h200-gone", tenant: "platform", provider: "bare_metal", hardware: gone, expected: 8, state: unavailable,
-			reasons: []string{wire.HealthGPUMissing}},
+			reasons: []string{wire.HealthGPUCountDropped}},
 		{name: "vast-silent", tenant: "research", provider: "vast_ai", hardware: machine(r4090, 4, 90), expected: 4, heard: 3 * time.Hour,
 			labels:   map[string]string{"price_per_hour": "1.99", "tier": "spot"},
 			findings: []records.Finding{finding(health.Silent, "", "Not heard from for 3 hours; it has cost 5.97 since.")}},

@@ -23,10 +23,6 @@ type Beat struct {
 	RaiseGPUs  int    // the number to which the record of the node's GPUs is raised; 0: the record stays
 	Enrolment  string // the enrolment in which the runs and the GPUs were heard
 	Runs       []Run  // runs to write
-
-	// What the node says against work on it. It is not stored: it is for those who get the beat once it is. Nil Health: not looked.
-	Health       []string
-	HealthDetail map[string]string
 }
 
 // SaveBeats stores beats in one batch, together with the time until which the gateway was at work (MetaAliveAt). A node's

@@ -101,10 +101,10 @@ type HeartbeatRequest struct {
 
 // Values of HeartbeatRequest.Health. Each is one word for what the gateway would otherwise have to find in the whole reading.
 const (
-	HealthProbeFailed = "gpu_probe_failed"
-	HealthProbeHung   = "gpu_probe_hung"
-	HealthGPUMissing  = "gpu_missing" // fewer GPUs than expected answer, or nvidia-smi is gone while some are expected
-	HealthGPUFault    = "gpu_fault"   // a GPU says that it must not be used: it is lost, waits for a reset, cannot remap memory
+	HealthProbeFailed     = "probe_failed"
+	HealthProbeHung       = "probe_hung"
+	HealthGPUCountDropped = "gpu_count_dropped" // fewer GPUs than expected answer, or nvidia-smi is gone while some are expected
+	HealthGPUFault        = "gpu_fault"         // a GPU says that it must not be used: it is lost, waits for a reset, cannot remap memory
 )
 
 // Cost is what the agent itself takes from its node, and how steadily it runs there.

@@ -30,7 +30,7 @@ func (r Reading) Health() (reasons []string, detail map[string]string) {
 		detail[reason] = clean(text, wire.MaxHealthDetail)
 	}
 	if r.missing != "" {
-		add(wire.HealthGPUMissing, r.missing)
+		add(wire.HealthGPUCountDropped, r.missing)
 	}
 	if faults := faultsOf(r.GPUs); faults != "" {
 		add(wire.HealthGPUFault, faults)

@@ -67,18 +67,18 @@ func TestGoneGPUsAreNamedAcrossRestarts(t *testing.T) {
 	m.change(func(m *machine) { m.gpus = slices.Delete(m.gpus, 3, 4) })
 	for _, run := range []string{"the same run", "the next run"} {
 		got := p.Probe(t.Context())
-		wantHealth(t, run, got, wire.HealthGPUMissing, "7 of 8 GPUs answer", "GPU-00000003-1111-2222-3333-444444444444 at 00000000:1B:00.0")
+		wantHealth(t, run, got, wire.HealthGPUCountDropped, "7 of 8 GPUs answer", "GPU-00000003-1111-2222-3333-444444444444 at 00000000:1B:00.0")
 		if show(got.GPUsExpected) != "8" || show(got.Seen) != "7" || got.Probe.State != wire.ProbeFailed || len(got.GPUs) != 7 {
 			t.Errorf("%s: %s expected, %s seen, %s with %d rows", run, show(got.GPUsExpected), show(got.Seen), got.Probe.State, len(got.GPUs))
 		}
 		p = start()
 	}
 	m.change(func(m *machine) { m.gpus = m.gpus[:1] })
-	wantHealth(t, "many", p.Probe(t.Context()), wire.HealthGPUMissing, "1 of 8 GPUs answer; gone: GPU-00000001", " more")
+	wantHealth(t, "many", p.Probe(t.Context()), wire.HealthGPUCountDropped, "1 of 8 GPUs answer; gone: GPU-00000001", " more")
 
 	m.change(func(m *machine) { m.answer = &gpu.Output{Code: 6, Stdout: []byte("No devices were found\n")} })
 	got := p.Probe(t.Context())
-	wantHealth(t, "all", got, wire.HealthGPUMissing, "0 of 8 GPUs answer; gone: GPU-00000000", " more")
+	wantHealth(t, "all", got, wire.HealthGPUCountDropped, "0 of 8 GPUs answer; gone: GPU-00000000", " more")
 	if show(got.Seen) != "0" || len(got.GPUs) != 1 {
 		t.Errorf("all gone: %s seen, %d rows kept; want 0 and the last one", show(got.Seen), len(got.GPUs))
 	}
@@ -104,7 +104,7 @@ func TestProgramDisappears(t *testing.T) {
 	c.advance(time.Minute)
 	os.Remove(path)
 	got := p.Probe(t.Context())
-	wantHealth(t, "gone", got, wire.HealthGPUMissing, "nvidia-smi is gone", "8 GPUs", "GPU-00000000-1111", " more")
+	wantHealth(t, "gone", got, wire.HealthGPUCountDropped, "nvidia-smi is gone", "8 GPUs", "GPU-00000000-1111", " more")
 	if got.Probe.State != wire.ProbeAbsent || len(got.GPUs) != 8 || !got.Probe.SampledAt.Equal(*before.Probe.SampledAt) {
 		t.Errorf("%s, %d rows of %s; want absent and the last rows", got.Probe.State, len(got.GPUs), show(got.Probe.SampledAt))
 	}
@@ -116,11 +116,11 @@ func TestProgramDisappears(t *testing.T) {
 	}
 	wantHealth(t, "gone for another reason", p.Probe(t.Context()), wire.HealthProbeFailed)
 	os.Remove(path)
-	wantHealth(t, "gone again", p.Probe(t.Context()), wire.HealthGPUMissing)
+	wantHealth(t, "gone again", p.Probe(t.Context()), wire.HealthGPUCountDropped)
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	wantHealth(t, "not executable", p.Probe(t.Context()), wire.HealthGPUMissing+" "+wire.HealthProbeFailed)
+	wantHealth(t, "not executable", p.Probe(t.Context()), wire.HealthGPUCountDropped+" "+wire.HealthProbeFailed)
 	os.Chmod(path, 0o700)
 	wantHealth(t, "back", p.Probe(t.Context()), "")
 }
@@ -153,7 +153,7 @@ func TestGatewayDecidesHowManyAreExpected(t *testing.T) {
 	p, _ := prober(t, m)
 	p.State = dir
 	p.Expected = 9
-	wantHealth(t, "the credential's number", p.Probe(t.Context()), wire.HealthGPUMissing,
+	wantHealth(t, "the credential's number", p.Probe(t.Context()), wire.HealthGPUCountDropped,
 		"8 of 9 GPUs answer; gone: 1 whose UUIDs are not known")
 	p.Expect(8)
 	wantHealth(t, "fewer", p.Probe(t.Context()), "")
@@ -165,7 +165,7 @@ func TestGatewayDecidesHowManyAreExpected(t *testing.T) {
 	next.Expected = 9
 	wantHealth(t, "after a restart", next.Probe(t.Context()), "")
 	next.Expect(7)
-	wantHealth(t, "more", next.Probe(t.Context()), wire.HealthGPUMissing, "6 of 7")
+	wantHealth(t, "more", next.Probe(t.Context()), wire.HealthGPUCountDropped, "6 of 7")
 	for _, absurd := range []int{-1, wire.MaxGPUs + 1} {
 		next.Expect(absurd)
 	}
@@ -210,7 +210,7 @@ func TestGivenUpGPUs(t *testing.T) {
 	for _, answer := range []gpu.Output{{Stdout: []byte(rows), Stderr: []byte(lost)}, {Code: 15, Stdout: []byte(rows), Stderr: []byte(lost)}} {
 		m.change(func(m *machine) { m.answer = &answer })
 		p.Expect(8)
-		wantHealth(t, "named as lost", p.Probe(t.Context()), wire.HealthGPUMissing, "7 of 8", "GPU-00000007")
+		wantHealth(t, "named as lost", p.Probe(t.Context()), wire.HealthGPUCountDropped, "7 of 8", "GPU-00000007")
 		p.Expect(7)
 		got := p.Probe(t.Context())
 		wantHealth(t, "given up", got, "")
@@ -234,7 +234,7 @@ func TestDeviceThatSaysNothing(t *testing.T) {
 			m.gpus = slices.Concat(eight().gpus[:3], []map[string]string{silent}, eight().gpus[4:7])
 		})
 		got := p.Probe(t.Context())
-		wantHealth(t, "silent", got, wire.HealthGPUMissing+" "+wire.HealthGPUFault,
+		wantHealth(t, "silent", got, wire.HealthGPUCountDropped+" "+wire.HealthGPUFault,
 			"7 of 8 GPUs answer; gone: GPU-00000007-1111-2222-3333-444444444444 at 00000000:1F:00.0")
 		_, detail := got.Health()
 		if fault := detail[wire.HealthGPUFault]; !strings.HasPrefix(fault, h100(3)["uuid"]+" at 00000000:1B:00.0: gpu_is_lost") {
@@ -275,7 +275,7 @@ func TestFailureCuresNothing(t *testing.T) {
 	m.change(func(m *machine) {
 		m.answer = &gpu.Output{Code: 9, Stdout: []byte("NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver.\n")}
 	})
-	wantHealth(t, "failed", p.Probe(t.Context()), wire.HealthGPUMissing+" "+wire.HealthProbeFailed, "7 of 8")
+	wantHealth(t, "failed", p.Probe(t.Context()), wire.HealthGPUCountDropped+" "+wire.HealthProbeFailed, "7 of 8")
 }
 
 func TestSevereFaults(t *testing.T) {
@@ -347,7 +347,7 @@ func TestInfoROMIsAWarning(t *testing.T) {
 		t.Errorf("got %+v", got.Probe)
 	}
 	p.Expect(2)
-	wantHealth(t, "a row too few", p.Probe(t.Context()), wire.HealthGPUMissing)
+	wantHealth(t, "a row too few", p.Probe(t.Context()), wire.HealthGPUCountDropped)
 }
 
 // A new expected number brings the next look at once.
@@ -362,7 +362,7 @@ func TestExpectationBringsALook(t *testing.T) {
 		p.Expect(9)
 		p.Expect(9)
 		synctest.Wait()
-		if got, _ := health(p.Reading()); got != wire.HealthGPUMissing || looked != 2 {
+		if got, _ := health(p.Reading()); got != wire.HealthGPUCountDropped || looked != 2 {
 			t.Errorf("%d looks, health %q; want a second look that misses one", looked, got)
 		}
 	})

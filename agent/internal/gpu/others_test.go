@@ -76,8 +76,8 @@ func TestBothVendors(t *testing.T) {
 	c.advance(time.Minute)
 	r = p.Probe(t.Context())
 	reasons, detail := r.Health()
-	if strings.Join(reasons, " ") != wire.HealthGPUMissing ||
-		!strings.Contains(detail[wire.HealthGPUMissing], "GPU-0000000000000002 at 0000:26:00.0") {
+	if strings.Join(reasons, " ") != wire.HealthGPUCountDropped ||
+		!strings.Contains(detail[wire.HealthGPUCountDropped], "GPU-0000000000000002 at 0000:26:00.0") {
 		t.Errorf("got %v, %v, %+v", reasons, detail, r.Probe)
 	}
 	if uuid, _ := p.Locate("0000:26:00.0"); uuid != "GPU-0000000000000002" {
@@ -121,8 +121,8 @@ func TestAMDAlone(t *testing.T) {
 		}
 		c.advance(time.Minute)
 		r = p.Probe(t.Context())
-		if reasons, detail := r.Health(); r.Probe.State != wire.ProbeFailed || strings.Join(reasons, " ") != wire.HealthGPUMissing ||
-			!strings.Contains(detail[wire.HealthGPUMissing], "1 of 2 GPUs answer; gone: GPU-0000000000000002") {
+		if reasons, detail := r.Health(); r.Probe.State != wire.ProbeFailed || strings.Join(reasons, " ") != wire.HealthGPUCountDropped ||
+			!strings.Contains(detail[wire.HealthGPUCountDropped], "1 of 2 GPUs answer; gone: GPU-0000000000000002") {
 			t.Errorf("%s, one gone: got %+v, %v", name, r.Probe, detail)
 		}
 	}

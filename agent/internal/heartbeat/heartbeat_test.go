@@ -192,7 +192,7 @@ func TestHealthAndWhatIsExpected(t *testing.T) {
 			if !looked {
 				return nil, nil
 			}
-			return []string{wire.HealthGPUMissing}, map[string]string{wire.HealthGPUMissing: "GPU-1"}
+			return []string{wire.HealthGPUCountDropped}, map[string]string{wire.HealthGPUCountDropped: "GPU-1"}
 		}
 		n.cfg.GPUsSeen = func() *int {
 			if !looked {
@@ -218,7 +218,7 @@ func TestHealthAndWhatIsExpected(t *testing.T) {
 		if !strings.Contains(string(first.Body), `"health":null`) || strings.Contains(string(first.Body), "gpus_seen") {
 			t.Errorf("before a look: %s", first.Body)
 		}
-		if h := decode(t, last); len(all) <= before || *h.GPUsSeen != 6 || h.HealthDetail[wire.HealthGPUMissing] != "GPU-1" {
+		if h := decode(t, last); len(all) <= before || *h.GPUsSeen != 6 || h.HealthDetail[wire.HealthGPUCountDropped] != "GPU-1" {
 			t.Errorf("after it: %s", last.Body)
 		}
 	})

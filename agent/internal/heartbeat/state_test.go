@@ -21,7 +21,7 @@ func TestWhyTheNodeIsHeldBack(t *testing.T) {
 		want    string
 	}{
 		{"conflict", []string{wire.ReasonConflict}, "ERROR", "two machines use the identity of this node"},
-		{"health", []string{wire.HealthGPUMissing}, "WARN", "reasons=[gpu_missing]"},
+		{"health", []string{wire.HealthGPUCountDropped}, "WARN", "reasons=[gpu_count_dropped]"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {

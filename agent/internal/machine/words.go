@@ -48,7 +48,7 @@ func Summarize(r gpu.Reading) string {
 // wrong names the GPUs that do not answer or must not be used. A probe that fails has said why already, so its reasons are left out.
 func wrong(r gpu.Reading) (text string) {
 	_, detail := r.Health()
-	for _, reason := range [...]string{wire.HealthGPUMissing, wire.HealthGPUFault} {
+	for _, reason := range [...]string{wire.HealthGPUCountDropped, wire.HealthGPUFault} {
 		if detail[reason] != "" {
 			text += " (" + reason + ": " + detail[reason] + ")"
 		}

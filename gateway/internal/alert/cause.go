@@ -21,7 +21,7 @@ type Cause struct {
 const (
 	NodeStale          = "node_stale"
 	NodeUnavailable    = "node_unavailable"
-	GPUsMissing        = "gpus_missing"
+	GPUCountDropped    = "gpu_count_dropped"
 	IdentityConflict   = "identity_conflict"
 	RenewalOverdue     = "renewal_overdue"
 	FindingSevere      = "finding_severe"
@@ -43,7 +43,7 @@ func Causes() []Cause {
 			"Ask its provider whether the machine runs, and look at its network; give it back there if it is gone.", "stale-node"},
 		{NodeUnavailable, severe, short, minute, "A node cannot be relied on, so it gets no work.",
 			"See muster node show NAME: it says what is wrong, and what to do.", "health"},
-		{GPUsMissing, severe, short, minute, "Fewer GPUs answer than a node should have.",
+		{GPUCountDropped, severe, short, minute, "Fewer GPUs answer than a node should have.",
 			"Look for a GPU that fell off the bus (Xid 79) and restart the machine; if it is gone for good: muster node gpus NAME N.",
 			"no-telemetry"},
 		{IdentityConflict, severe, 0, short, "Two machines use the identity of one node.",

@@ -347,7 +347,7 @@ func TestWords(t *testing.T) {
 		t.Errorf("Slack gets %q", text)
 	}
 	one := ntfy.all()[0]
-	if one.path != "/" || one.alert["topic"] != "path-9f8e7d" || one.alert["priority"] != 4.0 || one.alert["title"] != "muster: gpus missing" {
+	if one.path != "/" || one.alert["topic"] != "path-9f8e7d" || one.alert["priority"] != 4.0 || one.alert["title"] != "muster: gpu count dropped" {
 		t.Errorf("ntfy gets %s %v", one.path, one.alert)
 	}
 }

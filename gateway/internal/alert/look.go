@@ -29,7 +29,7 @@ type look struct {
 
 // nodeCauses are the causes that are about one node.
 func nodeCauses() []string {
-	return []string{NodeStale, NodeUnavailable, GPUsMissing, IdentityConflict, RenewalOverdue, FindingSevere}
+	return []string{NodeStale, NodeUnavailable, GPUCountDropped, IdentityConflict, RenewalOverdue, FindingSevere}
 }
 
 // lookAt judges one node for one cause. seen is when the open alert about its silence began; nil: there is none.
@@ -39,7 +39,7 @@ func lookAt(name string, n *glance.Node, now time.Time, seen *time.Time) look {
 		return stale(n, now, seen)
 	case NodeUnavailable:
 		return unavailable(n)
-	case GPUsMissing:
+	case GPUCountDropped:
 		return missing(n)
 	case IdentityConflict:
 		return conflict(n)
@@ -81,7 +81,7 @@ func unavailable(n *glance.Node) look {
 			expired = true
 			continue
 		}
-		if reason != wire.ReasonConflict && reason != wire.ReasonSuspended && reason != wire.HealthGPUMissing {
+		if reason != wire.ReasonConflict && reason != wire.ReasonSuspended && reason != wire.HealthGPUCountDropped {
 			reasons = append(reasons, reason)
 		}
 	}
@@ -101,7 +101,7 @@ func unavailable(n *glance.Node) look {
 
 // missing believes the node's own word, which also counts where it has no reading at all.
 func missing(n *glance.Node) look {
-	says := slices.Contains(n.StateReasons, wire.HealthGPUMissing)
+	says := slices.Contains(n.StateReasons, wire.HealthGPUCountDropped)
 	switch {
 	case n.Status != wire.StatusOnline:
 		return look{}

@@ -238,7 +238,7 @@ func TestList(t *testing.T) {
 	b.GPUs = b.GPUs[:1]
 	h.pass(2 * time.Minute)
 	list := h.desk.List(alert.Query{})
-	if len(list) != 2 || list[0].Cause != alert.GPUsMissing || list[1].Cause != alert.NodeStale {
+	if len(list) != 2 || list[0].Cause != alert.GPUCountDropped || list[1].Cause != alert.NodeStale {
 		t.Fatalf("%+v", list)
 	}
 	b.GPUs = b.GPUs[:2]

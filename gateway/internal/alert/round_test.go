@@ -29,11 +29,11 @@ func TestCauses(t *testing.T) {
 			n.State = wire.StateUnavailable
 			n.StateReasons = []string{wire.HealthProbeHung}
 			n.Findings = []glance.Finding{finding}
-		}, func(_ *house, n *glance.Node) { n.State = wire.StateActive; n.Findings = nil }, "gpu-1 is unavailable: gpu_probe_hung; GPU 0 is ill"},
-		alert.GPUsMissing: {func(_ *house, n *glance.Node) {
+		}, func(_ *house, n *glance.Node) { n.State = wire.StateActive; n.Findings = nil }, "gpu-1 is unavailable: probe_hung; GPU 0 is ill"},
+		alert.GPUCountDropped: {func(_ *house, n *glance.Node) {
 			n.GPUs = n.GPUs[:1]
 			n.State = wire.StateUnavailable
-			n.StateReasons = []string{wire.HealthGPUMissing}
+			n.StateReasons = []string{wire.HealthGPUCountDropped}
 		}, func(_ *house, n *glance.Node) { n.GPUs = n.GPUs[:2]; n.StateReasons = nil; n.State = wire.StateActive },
 			"gpu-1 shows 1 of 2 GPUs"},
 		alert.IdentityConflict: {func(_ *house, n *glance.Node) {
@@ -119,11 +119,11 @@ func TestUnknown(t *testing.T) {
 	h.want("without a reading", "")
 	n.GPUs = []glance.GPU{{}}
 	h.pass(time.Minute)
-	h.want("with one", "gpus_missing gpu-1")
+	h.want("with one", "gpu_count_dropped gpu-1")
 	n.Fresh = false
 	n.GPUs = make([]glance.GPU, 2)
 	h.pass(5 * time.Minute)
-	h.want("an old reading cures nothing", "gpus_missing gpu-1")
+	h.want("an old reading cures nothing", "gpu_count_dropped gpu-1")
 	h.nodes = nil
 	h.step()
 	h.want("the node is retired", "")
@@ -134,11 +134,11 @@ func TestWord(t *testing.T) {
 	n := gpu("gpu-1")
 	h := newHouse(t, n)
 	n.State = wire.StateUnavailable
-	n.StateReasons = []string{wire.HealthGPUMissing}
+	n.StateReasons = []string{wire.HealthGPUCountDropped}
 	n.GPUs = nil
 	n.Fresh = false
 	h.pass(time.Minute)
-	h.want("it has no reading", "gpus_missing gpu-1")
+	h.want("it has no reading", "gpu_count_dropped gpu-1")
 	if list := h.desk.List(alert.Query{}); list[0].Text != "gpu-1 misses GPUs" {
 		t.Errorf("what nobody has read: %+v", list)
 	}
@@ -159,7 +159,7 @@ func TestWord(t *testing.T) {
 	n.StateReasons = nil
 	n.State = wire.StateActive
 	h.pass(30 * time.Second)
-	h.want("it is silent", "gpus_missing gpu-1")
+	h.want("it is silent", "gpu_count_dropped gpu-1")
 	h.back(n)
 	h.pass(2 * time.Minute)
 	h.want("it is well", "")

@@ -67,7 +67,7 @@ func TestAlert(t *testing.T) {
 		{"alert receiver add ops --file " + file, 2, "", "what kind of receiver"},
 		{"alert receiver add ops --kind webhook --priority none --file " + file, 2, "", ""},
 		{"alert receiver add ops --kind webhook --file /none", 1, "", "read the URL"},
-		{"alert receiver add ops --kind webhook --cause node_stale,gpus_missing --severity warn -l tier=lab --tenant platform --file " + file,
+		{"alert receiver add ops --kind webhook --cause node_stale,gpu_count_dropped --severity warn -l tier=lab --tenant platform --file " + file,
 			0, "This secret signs what it gets. It is shown this once:\n\n  whs_", ""},
 		{"alert receiver add ops --kind webhook --file /dev/null", 1, "", "--replace"},
 		{"alert receiver add ops --kind webhook --replace --file /dev/null", 0, "Try it: muster alert receiver test ops\n", ""},
@@ -111,7 +111,7 @@ func TestNoAlert(t *testing.T) {
 		{func() {}, "none of the alerts that were asked for fires; muster help alerts"},
 		{func() {
 			rows := h.rows()
-			h.api.Overview.Findings(rows[0].ID, []glance.Finding{{Rule: "gpu_missing", Severity: glance.SeveritySevere}})
+			h.api.Overview.Findings(rows[0].ID, []glance.Finding{{Rule: "gpu_count_dropped", Severity: glance.SeveritySevere}})
 		}, "none of the alerts that were asked for fires, but look at 1 node with a severe finding (muster health ls); "},
 	} {
 		step.change()

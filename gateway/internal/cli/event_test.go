@@ -84,11 +84,11 @@ func TestEventDetail(t *testing.T) {
 	h := newHouse(t)
 	h.node(store.Node{Name: "box", Tenant: "platform"}, -1, "")
 	e := store.Event{At: h.now, Kind: "node.failed", Actor: "node:n-1", NodeName: "box", Outcome: "ok", Detail: map[string]string{
-		"from": "active", "to": "unavailable", "reasons": "gpu_missing", "gpu_missing": "7 of 8 GPUs answer"}}
+		"from": "active", "to": "unavailable", "reasons": "gpu_count_dropped", "gpu_count_dropped": "7 of 8 GPUs answer"}}
 	if err := h.store.AddEvents(t.Context(), e); err != nil {
 		t.Fatal(err)
 	}
-	if out := h.done("events"); !strings.Contains(out, "gpu_missing=7 of 8 GPUs answer reasons=gpu_missing from=active to=unavailable") {
+	if out := h.done("events"); !strings.Contains(out, "gpu_count_dropped=7 of 8 GPUs answer reasons=gpu_count_dropped from=active to=unavailable") {
 		t.Errorf("got %s", out)
 	}
 }

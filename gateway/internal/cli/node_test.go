@@ -88,7 +88,7 @@ func TestNodeListOfEveryKind(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = h.store.MoveNode(t.Context(), store.Move{NodeID: "id-d-hung", From: "active", To: "unavailable", At: h.now,
-		AddReasons: []store.Reason{{Reason: "gpu_missing", Since: h.now}}})
+		AddReasons: []store.Reason{{Reason: "gpu_count_dropped", Since: h.now}}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -57,7 +57,7 @@ func crowd(t *testing.T) *house {
 		}
 		err := h.store.MoveNode(t.Context(),
 			store.Move{NodeID: "id-" + name, From: "active", To: "unavailable", At: h.now,
-				AddReasons: []store.Reason{{Reason: "gpu_missing",
+				AddReasons: []store.Reason{{Reason: "gpu_count_dropped",
 					Detail: "GPU-5ca1ab1e-0000-4000-8000-000000000007 at 00000000:07:00.0 does not answer any more"}}})
 		if err != nil {
 			t.Fatal(err)
@@ -109,7 +109,7 @@ func TestListsFitTheScreen(t *testing.T) {
 		t.Error("-o wide depends on the screen")
 	}
 	if strings.Contains(wide, "…") ||
-		!strings.Contains(wide, "gpu_missing: GPU-5ca1ab1e-0000-4000-8000-000000000007 at 00000000:07:00.0 "+
+		!strings.Contains(wide, "gpu_count_dropped: GPU-5ca1ab1e-0000-4000-8000-000000000007 at 00000000:07:00.0 "+
 			"does not answer any more") {
 		t.Errorf("-o wide does not have everything:\n%s", wide)
 	}

@@ -36,9 +36,6 @@ type Sample struct {
 	Agent      *wire.AgentInfo // nil: not said
 	Cost       *wire.Cost      // nil: not said
 	Hardware   *wire.Hardware  // nil: it brought no reading, and the last one stays
-
-	Health       []string // reasons against work on it, such as wire.HealthProbeHung; nil: it has not looked
-	HealthDetail map[string]string
 }
 
 // Taker is somebody who looks at all samples, in the order in which they were heard. Take must not wait for the disk or the network: it
@@ -193,7 +190,6 @@ func decode(b store.Beat) Sample {
 	return Sample{
 		NodeID: b.NodeID, At: b.At, RunID: b.RunID, Counter: b.Counter, Interval: b.Interval, SkewMillis: b.SkewMillis, Address: b.Address,
 		Notices: b.Notices, Agent: read[wire.AgentInfo](b.Agent), Cost: read[wire.Cost](b.Cost), Hardware: read[wire.Hardware](b.Hardware),
-		Health: b.Health, HealthDetail: b.HealthDetail,
 	}
 }
 

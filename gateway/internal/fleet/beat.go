@@ -64,8 +64,7 @@ func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Heartbe
 	}
 	var state State
 	var err error
-	var reasons []string
-	var detail map[string]string
+	interval := time.Duration(b.IntervalSeconds * float64(time.Second))
 	raise := 0
 	switch {
 	case clashing != nil && !id.InConflict():
@@ -80,8 +79,11 @@ func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Heartbe
 		if !id.gpusSaid && expected > id.gpusExpected {
 			raise = expected
 		}
-		reasons, detail = health(b, report, expected)
-		state, err = f.heard(ctx, id, f.counted(id.NodeID, reasons), detail)
+		reasons, detail := health(b, report, expected)
+		if f.counts != nil && reasons != nil {
+			reasons = f.counts(id.NodeID, interval, reasons, detail)
+		}
+		state, err = f.heard(ctx, id, reasons, detail)
 		f.ill(ctx, id, p, report)
 	}
 	if err != nil {
@@ -89,9 +91,7 @@ func (f *Fleet) Beat(ctx context.Context, id *Identity, p Proof, b *wire.Heartbe
 	}
 	f.take(store.Beat{
 		NodeID: id.NodeID, Enrolment: id.Enrolment, RunID: b.RunID, Counter: b.Counter, SkewMillis: b.SkewMillis,
-		Interval: time.Duration(b.IntervalSeconds * float64(time.Second)),
-		Address:  p.Address, Agent: report.Agent, Cost: report.Cost, Notices: b.Notices, Hardware: report.Hardware, RaiseGPUs: raise,
-		Health: reasons, HealthDetail: detail,
+		Interval: interval, Address: p.Address, Agent: report.Agent, Cost: report.Cost, Notices: b.Notices, Hardware: report.Hardware, RaiseGPUs: raise,
 	}, report.LeftOut)
 	return state, nil
 }

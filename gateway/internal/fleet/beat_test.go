@@ -151,7 +151,7 @@ func TestOrder(t *testing.T) {
 		f.clock.Forward(time.Second)
 		late := func(b *wire.HeartbeatRequest) {
 			b.Hardware = []byte(oneGPU)
-			b.Health = []string{wire.HealthGPUMissing}
+			b.Health = []string{wire.HealthGPUCountDropped}
 		}
 		if state := f.beat(ad, 4, late); state != fleet.Active {
 			t.Errorf("got %s, want old health left alone", state)
@@ -215,11 +215,11 @@ func TestHealth(t *testing.T) {
 	}{
 		{[]string{}, fleet.Active, ""},
 		{[]string{"made_up"}, fleet.Active, ""},
-		{[]string{wire.HealthProbeHung, wire.HealthProbeHung}, fleet.Unavailable, "gpu_probe_hung"},
-		{[]string{wire.HealthProbeHung}, fleet.Unavailable, "gpu_probe_hung"},
-		{[]string{wire.HealthProbeHung, wire.HealthGPUMissing}, fleet.Unavailable, "gpu_missing,gpu_probe_hung"},
-		{[]string{wire.HealthGPUMissing}, fleet.Unavailable, "gpu_missing"},
-		{[]string{wire.HealthProbeFailed}, fleet.Unavailable, "gpu_probe_failed"},
+		{[]string{wire.HealthProbeHung, wire.HealthProbeHung}, fleet.Unavailable, "probe_hung"},
+		{[]string{wire.HealthProbeHung}, fleet.Unavailable, "probe_hung"},
+		{[]string{wire.HealthProbeHung, wire.HealthGPUCountDropped}, fleet.Unavailable, "gpu_count_dropped,probe_hung"},
+		{[]string{wire.HealthGPUCountDropped}, fleet.Unavailable, "gpu_count_dropped"},
+		{[]string{wire.HealthProbeFailed}, fleet.Unavailable, "probe_failed"},
 		{[]string{}, fleet.Active, ""},
 	} {
 		state := f.beat(ad, uint64(2+i), health(c.health...))
@@ -261,10 +261,10 @@ func TestHealthBesideAPersonsWord(t *testing.T) {
 		for _, verb := range c.verbs {
 			f.apply("box", verb)
 		}
-		if state := f.beat(ad, 2, health(wire.HealthGPUMissing)); state != c.want {
+		if state := f.beat(ad, 2, health(wire.HealthGPUCountDropped)); state != c.want {
 			t.Errorf("%v: got %s, want %s", c.verbs, state, c.want)
 		}
-		if got := reasons(f.seen("box")); !strings.Contains(got, wire.HealthGPUMissing) {
+		if got := reasons(f.seen("box")); !strings.Contains(got, wire.HealthGPUCountDropped) {
 			t.Errorf("%v: got reasons %s, want the health beside", c.verbs, got)
 		}
 		state := f.beat(ad, 3, nil)
@@ -280,11 +280,11 @@ func TestResumeWithAFault(t *testing.T) {
 	ad := f.enrolled("box")
 	f.beat(ad, 1, nil)
 	f.apply("box", fleet.Suspend)
-	f.beat(ad, 2, health(wire.HealthGPUMissing))
+	f.beat(ad, 2, health(wire.HealthGPUCountDropped))
 	if n := f.apply("box", fleet.Resume); n.State != "active" || reasons(n) != "" {
 		t.Errorf("got %s %s, want active", n.State, reasons(n))
 	}
-	if state := f.beat(ad, 3, health(wire.HealthGPUMissing)); state != fleet.Unavailable {
+	if state := f.beat(ad, 3, health(wire.HealthGPUCountDropped)); state != fleet.Unavailable {
 		t.Errorf("got %s, want unavailable again", state)
 	}
 	if state := f.beat(ad, 4, nil); state != fleet.Active {

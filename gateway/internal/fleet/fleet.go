@@ -39,9 +39,9 @@ type Config struct {
 	// CountAgain counts an event that comes too often, and then returns true: the Fleet does not record it. Nil: the Fleet
 	// records every event.
 	CountAgain func(context.Context, store.Event) bool
-	// Ignores is true where a health reason of a node does not count, because the rule behind it is switched off there. It is asked for
-	// each reason of each heartbeat. Nil: all count.
-	Ignores func(nodeID, reason string) bool
+	// Counts says what of a heartbeat's words counts against work on a node now, and what an earlier one said and still counts. It is asked
+	// at each heartbeat of a node that has looked, and must not wait. Nil: the words of the last heartbeat count.
+	Counts  func(nodeID string, interval time.Duration, words []string, detail map[string]string) []string
 	Written func([]store.Beat) // gets each batch of heartbeats after it is in the database, and must not wait; nil: nobody
 }
 
@@ -57,7 +57,7 @@ type Fleet struct {
 	again func(context.Context, store.Event) bool
 	wrote func([]store.Beat)
 
-	ignores func(nodeID, reason string) bool
+	counts func(nodeID string, interval time.Duration, words []string, detail map[string]string) []string
 
 	beats struct {
 		sync.Mutex
@@ -75,7 +75,7 @@ type Fleet struct {
 // Open makes a Fleet on a store.
 func Open(ctx context.Context, c Config) (*Fleet, error) {
 	f := &Fleet{store: c.Store, flush: c.FlushEvery, grace: c.RenewGrace, log: c.Logger, again: c.CountAgain, wrote: c.Written,
-		ignores: c.Ignores}
+		counts: c.Counts}
 	f.clock.Wall = c.Now
 	f.clock.Elapsed = c.Elapsed
 	f.now = f.clock.Now

@@ -88,7 +88,7 @@ func health(b *wire.HeartbeatRequest, report Report, expected int) (reasons []st
 	detail = b.HealthDetail
 	seen, told := seenGPUs(b, report)
 	gone := report.Probe == wire.ProbeAbsent && expected > 0
-	if !gone && (!told || seen >= expected) || slices.Contains(reasons, wire.HealthGPUMissing) {
+	if !gone && (!told || seen >= expected) || slices.Contains(reasons, wire.HealthGPUCountDropped) {
 		return reasons, detail
 	}
 	text := fmt.Sprintf("the node shows %d of the %d GPUs that are expected", seen, expected)
@@ -99,14 +99,14 @@ func health(b *wire.HeartbeatRequest, report Report, expected int) (reasons []st
 	if detail == nil {
 		detail = map[string]string{}
 	}
-	detail[wire.HealthGPUMissing] = text
-	return append(slices.Clip(reasons), wire.HealthGPUMissing), detail
+	detail[wire.HealthGPUCountDropped] = text
+	return append(slices.Clip(reasons), wire.HealthGPUCountDropped), detail
 }
 
-// isHealth is true for the reasons that an agent gives, and takes back itself.
+// isHealth is true for the reasons that a heartbeat says in a word.
 func isHealth(reason string) bool {
 	switch reason {
-	case wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUMissing, wire.HealthGPUFault:
+	case wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUCountDropped, wire.HealthGPUFault:
 		return true
 	}
 	return false

@@ -78,7 +78,7 @@ func TestRecordOfGPUs(t *testing.T) {
 		step("no GPUs", -1, look(wire.ProbeAbsent, 0, 0))
 		step("an agent of before", 2, look(wire.ProbeOK, 2, -1))
 		step("eight", 8, look(wire.ProbeOK, 8, 8))
-		step("seven of them", 8, look(wire.ProbeFailed, 8, 7, wire.HealthGPUMissing))
+		step("seven of them", 8, look(wire.ProbeFailed, 8, 7, wire.HealthGPUCountDropped))
 		step("seven, of an agent of before", 8, look(wire.ProbeOK, 7, -1))
 		step("an absurd number", 8, look(wire.ProbeOK, 7, wire.MaxGPUs+1))
 		set(7)
@@ -101,14 +101,14 @@ func TestNodeRemembersItsGPUs(t *testing.T) {
 			b.Hardware = []byte(strings.Replace(string(b.Hardware), `"gpus":`, fmt.Sprintf(`"gpus_expected":%d,"gpus":`, n), 1))
 		}
 	}
-	seven := look(wire.ProbeFailed, 7, 7, wire.HealthGPUMissing)
+	seven := look(wire.ProbeFailed, 7, 7, wire.HealthGPUCountDropped)
 	for _, c := range []struct {
 		name   string
 		change func(*wire.HeartbeatRequest)
 		want   int
 	}{
 		{"an agent that has missed one since before", remembers(8, seven), 8},
-		{"an agent of before", remembers(8, look(wire.ProbeFailed, 7, -1, wire.HealthGPUMissing)), 8},
+		{"an agent of before", remembers(8, look(wire.ProbeFailed, 7, -1, wire.HealthGPUCountDropped)), 8},
 		{"one that remembers fewer", remembers(6, look(wire.ProbeOK, 7, 7)), 7},
 		{"an absurd memory", remembers(wire.MaxGPUs+1, look(wire.ProbeOK, 7, 7)), 7},
 		{"no memory", look(wire.ProbeOK, 7, 7), 7},
@@ -194,19 +194,19 @@ func TestHealthThatIsNotKnown(t *testing.T) {
 		change func(*wire.HeartbeatRequest)
 		want   string
 	}{
-		{"nobody has looked", unlooked, "gpu_missing"},
-		{"a fresh agent that sees seven", look(wire.ProbeOK, 7, 7), "gpu_missing"},
-		{"a fresh agent of before that sees seven", look(wire.ProbeOK, 7, -1), "gpu_missing"},
-		{"a fresh agent without nvidia-smi", look(wire.ProbeAbsent, 0, 0), "gpu_missing"},
-		{"an agent of before without nvidia-smi, and the rows of then", look(wire.ProbeAbsent, 8, -1), "gpu_missing"},
-		{"a probe that hangs", look(wire.ProbeHung, 7, -1, wire.HealthProbeHung), "gpu_probe_hung"},
+		{"nobody has looked", unlooked, "gpu_count_dropped"},
+		{"a fresh agent that sees seven", look(wire.ProbeOK, 7, 7), "gpu_count_dropped"},
+		{"a fresh agent of before that sees seven", look(wire.ProbeOK, 7, -1), "gpu_count_dropped"},
+		{"a fresh agent without nvidia-smi", look(wire.ProbeAbsent, 0, 0), "gpu_count_dropped"},
+		{"an agent of before without nvidia-smi, and the rows of then", look(wire.ProbeAbsent, 8, -1), "gpu_count_dropped"},
+		{"a probe that hangs", look(wire.ProbeHung, 7, -1, wire.HealthProbeHung), "probe_hung"},
 		{"all eight", look(wire.ProbeOK, 8, 8), ""},
 		{"all eight, of an agent of before", look(wire.ProbeSlow, 8, -1), ""},
 	} {
 		f := newFleet(t)
 		ad := f.enrolled("box")
 		f.beat(ad, 1, look(wire.ProbeOK, 8, 8))
-		f.beat(ad, 2, look(wire.ProbeFailed, 8, 7, wire.HealthGPUMissing))
+		f.beat(ad, 2, look(wire.ProbeFailed, 8, 7, wire.HealthGPUCountDropped))
 		f.flush()
 		f.restart()
 		state := f.beat(ad, 1, func(b *wire.HeartbeatRequest) {

@@ -48,20 +48,6 @@ func unlessRefused(err error) error {
 	return err
 }
 
-// counted leaves out the reasons that do not count for a node: a rule is switched off there.
-func (f *Fleet) counted(nodeID string, reasons []string) []string {
-	if f.ignores == nil || !slices.ContainsFunc(reasons, func(reason string) bool { return f.ignores(nodeID, reason) }) {
-		return reasons
-	}
-	left := []string{} // never nil: the node has looked
-	for _, reason := range reasons {
-		if !f.ignores(nodeID, reason) {
-			left = append(left, reason)
-		}
-	}
-	return left
-}
-
 // RetireSilent retires a node that was not heard from for so long. Time in which the gateway was away does not count, and nothing is
 // retired in the grace after a start. A node that a person holds, that two machines claim to be, or that never joined, stays. It reports
 // whether the node was retired.

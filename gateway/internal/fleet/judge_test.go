@@ -56,7 +56,7 @@ func TestJudgeLeavesHeartbeatsAlone(t *testing.T) {
 	ad := f.enrolled("box")
 	f.beat(ad, 1, nil)
 	f.judge("box", map[string]string{"gpu_hot": "96 C"})
-	f.beat(ad, 2, health(wire.HealthGPUMissing))
+	f.beat(ad, 2, health(wire.HealthGPUCountDropped))
 	f.beat(ad, 3, nil)
 	if n := f.seen("box"); n.State != "unavailable" || reasons(n) != "gpu_hot" {
 		t.Errorf("well again by its own word: %s %s", n.State, reasons(n))
@@ -112,33 +112,37 @@ func hasReason(n store.Node, reason string) bool {
 	return false
 }
 
-// TestIgnores: a reason that does not count moves no node, and is handed on all the same.
-func TestIgnores(t *testing.T) {
+// TestCounts: what counts of a heartbeat's words is asked at once, and moves the node. A node that has not looked is not asked about.
+func TestCounts(t *testing.T) {
 	f := newFleet(t)
-	ignored := false
+	answer := []string{}
+	var asked [][]string
 	var err error
 	f.Fleet, err = fleet.Open(t.Context(), fleet.Config{Store: f.store, Now: f.clock.Now, Written: f.took,
-		Ignores: func(_, reason string) bool { return ignored && reason == wire.HealthGPUMissing }})
+		Counts: func(_ string, _ time.Duration, words []string, _ map[string]string) []string {
+			asked = append(asked, words)
+			return answer
+		}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ad := f.enrolled("box")
-	f.beat(ad, 1, health(wire.HealthGPUMissing, wire.HealthGPUFault))
-	if n := f.stored("box"); !hasReason(n, wire.HealthGPUMissing) || !hasReason(n, wire.HealthGPUFault) {
-		t.Errorf("both count: %v", n.Reasons)
+	if state := f.beat(ad, 1, health(wire.HealthGPUFault)); state != fleet.Active {
+		t.Errorf("a word that does not count: %s", state)
 	}
-	ignored = true
-	f.beat(ad, 2, health(wire.HealthGPUMissing, wire.HealthGPUFault))
-	if got := reasons(f.seen("box")); got != wire.HealthGPUFault {
-		t.Errorf("one counts: %s", got)
+	answer = []string{wire.HealthGPUFault}
+	if state := f.beat(ad, 2, health(wire.HealthGPUFault)); state != fleet.Unavailable {
+		t.Errorf("a word that counts: %s", state)
 	}
-	f.written = nil
-	if state := f.beat(ad, 3, health(wire.HealthGPUMissing)); state != fleet.Active {
-		t.Errorf("the one that does not count is left: %s", state)
+	if state := f.beat(ad, 3, health()); state != fleet.Unavailable || reasons(f.seen("box")) != wire.HealthGPUFault {
+		t.Errorf("a word that counts on: %s, %s", state, reasons(f.seen("box")))
 	}
-	f.flush()
-	if len(f.written) != 1 || len(f.written[0].Health) != 1 {
-		t.Errorf("handed on: %+v", f.written)
+	answer = []string{}
+	if state := f.beat(ad, 4, unlooked); state != fleet.Unavailable || len(asked) != 3 {
+		t.Errorf("not looked: %s, asked %v", state, asked)
+	}
+	if state := f.beat(ad, 5, health()); state != fleet.Active || len(asked[0]) != 1 || len(asked[3]) != 0 {
+		t.Errorf("well: %s, asked %v", state, asked)
 	}
 }
 

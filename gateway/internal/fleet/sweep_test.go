@@ -55,8 +55,8 @@ func TestSweep(t *testing.T) {
 	next := f.renew(ad.Certificate.Fingerprint)
 	f.use(next.Fingerprint)
 	ad.Certificate = next
-	if state := f.beat(ad, 2, health(wire.HealthGPUMissing)); state != fleet.Unavailable ||
-		reasons(f.seen("box")) != wire.HealthGPUMissing {
+	if state := f.beat(ad, 2, health(wire.HealthGPUCountDropped)); state != fleet.Unavailable ||
+		reasons(f.seen("box")) != wire.HealthGPUCountDropped {
 		t.Errorf("renewed, but ill: got %s %s", state, reasons(f.seen("box")))
 	}
 	if state := f.beat(ad, 3, nil); state != fleet.Active {

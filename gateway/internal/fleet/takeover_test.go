@@ -194,7 +194,7 @@ func TestTakeOverKeepsWhatAPersonDecided(t *testing.T) {
 		holder := f.enrolled("box")
 		f.beat(holder, 1, nil)
 		f.apply("box", c.verb)
-		f.beat(holder, 2, health(wire.HealthGPUMissing))
+		f.beat(holder, 2, health(wire.HealthGPUCountDropped))
 		f.clock.Forward(time.Hour)
 		if _, err := f.Enrol(t.Context(), f.applicant(f.token("mse_b001", nil), "box", newKey(t))); err != nil {
 			t.Fatal(err)

@@ -167,7 +167,7 @@ func (d *Desk) judge(n *Node, s *feed.Sample) {
 		switch {
 		case off:
 			d.close(w, n, r, "the rule is switched off")
-		case r.Name == Silent: // no heartbeat tells that
+		case r.Name == Silent, r.Word: // Round and Counts look for these
 		case !r.GPU:
 			d.see(w, n, r, "", r.ofNode(n, s, limit), s.At, gap)
 		case r.Name == XidCritical:

@@ -37,6 +37,7 @@ type world struct {
 	judged  []string       // "n-1 +gpu_hot -disk_full" in the order of the calls
 	broken  error          // of every move
 	retired []string
+	words   []string // that every node says against work on it
 	config  health.Config
 }
 
@@ -151,6 +152,30 @@ func (d *world) take(id string, s feed.Sample) {
 		s.Hardware = &h
 	}
 	d.Take(d.t.Context(), []feed.Sample{s})
+	d.says(id, d.words...)
+}
+
+// says has the node say words against work on it, and moves the node by what counts of them, as the fleet does.
+func (d *world) says(id string, words ...string) {
+	detail := map[string]string{}
+	for _, word := range words {
+		detail[word] = "GPU 3 is gone"
+	}
+	counted := d.Counts(id, pace, words, detail)
+	n := d.nodes[id]
+	if n == nil {
+		return
+	}
+	n.Reasons = slices.DeleteFunc(n.Reasons, func(reason string) bool { return isWord(reason) && !slices.Contains(counted, reason) })
+	for _, word := range counted {
+		if !slices.Contains(n.Reasons, word) {
+			n.Reasons = append(n.Reasons, word)
+		}
+	}
+}
+
+func isWord(name string) bool {
+	return slices.ContainsFunc(health.Rules(), func(r health.Rule) bool { return r.Name == name && r.Word })
 }
 
 func (d *world) flush() {
@@ -194,7 +219,7 @@ func reading(change func(h *wire.Hardware, g *wire.GPU)) feed.Sample {
 		change(&h, &g)
 	}
 	h.GPUs = append(h.GPUs, g)
-	return feed.Sample{Hardware: &h, Health: []string{}, Cost: &wire.Cost{Starts: &wire.Starts{Crashes: to(0)}}}
+	return feed.Sample{Hardware: &h, Cost: &wire.Cost{Starts: &wire.Starts{Crashes: to(0)}}}
 }
 
 func hot(celsius float64) feed.Sample {

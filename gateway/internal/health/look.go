@@ -2,7 +2,6 @@ package health
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -13,8 +12,6 @@ import (
 // ofNode looks at a node by a rule whose subject is the node.
 func (r *Rule) ofNode(n *Node, s *feed.Sample, limit float64) look {
 	switch r.Name {
-	case GPUCountDropped, ProbeHung, ProbeFailed, GPUFault:
-		return r.ofWord(s)
 	case PowerCable:
 		return ofPowerCable(s.Hardware)
 	case DiskFull:
@@ -73,21 +70,6 @@ func (r *Rule) high(value *float64, limit float64, text string) look {
 		return look{verdict: between}
 	}
 	return look{verdict: good}
-}
-
-// ofWord looks for the reason that the rule stands for among those of the heartbeat.
-func (r *Rule) ofWord(s *feed.Sample) look {
-	if s.Health == nil {
-		return look{}
-	}
-	if !slices.Contains(s.Health, r.Reason) {
-		return look{verdict: good}
-	}
-	text := s.HealthDetail[r.Reason]
-	if text == "" {
-		text = "the node says " + r.Reason
-	}
-	return look{bad, text}
 }
 
 func (r *Rule) ofDisk(h *wire.Hardware, limit float64) look {
@@ -203,6 +185,9 @@ func ofFabric(g *wire.GPU) look {
 	return look{bad, strings.TrimSuffix("its fabric says: "+state+" "+status, " ")}
 }
 
+// leastGap is how far two looks may be apart in any case, and still count as a row.
+const leastGap = 5 * time.Minute
+
 // gapOf is how far two looks at a node may be apart and still count as a row.
 func gapOf(s *feed.Sample) time.Duration {
 	gap := 4 * s.Interval
@@ -210,5 +195,5 @@ func gapOf(s *feed.Sample) time.Duration {
 		pause := min(max(*s.Hardware.Probe.IntervalSeconds, 0), wire.MaxPace.Seconds())
 		gap = max(gap, 4*time.Duration(pause*float64(time.Second)))
 	}
-	return max(gap, 5*time.Minute)
+	return max(gap, leastGap)
 }

@@ -89,7 +89,7 @@ func (d *Desk) lookAt(n *Node) (applies bool) {
 		case r.Name == Silent && !off:
 			d.lookForSilence(n, r, limit)
 		}
-		if r.names() && (r.moves() && w.has(r.Name)) != slices.Contains(n.Reasons, r.Name) {
+		if !r.Word && (r.moves() && w.has(r.Name)) != slices.Contains(n.Reasons, r.Name) {
 			applies = true
 		}
 	}

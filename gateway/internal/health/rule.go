@@ -32,21 +32,18 @@ type Rule struct {
 	Ease     float64 // good again so far below the limit
 	Found    Hold
 	Cured    Hold
-	Reason   string // of a heartbeat, which moves the node at once: the rule only tells of it
+	Word     bool // the node itself says it, in a word of its heartbeat: Counts judges it, before the heartbeat is answered
 }
 
-// moves is true where the rule's findings move a node.
-func (r *Rule) moves() bool { return r.Severity == wire.SeveritySevere && r.Reason == "" }
-
-// names is true where a reason of a node's state with the rule's name is of the rule's making, by this version or an earlier one.
-func (r *Rule) names() bool { return r.Reason == "" }
+// moves is true where the rule's findings move a node by Judge.
+func (r *Rule) moves() bool { return r.Severity == wire.SeveritySevere && !r.Word }
 
 // Names of the rules. They are reasons of a node's state, and part of the API.
 const (
-	GPUCountDropped = "gpu_count_dropped"
-	ProbeHung       = "probe_hung"
-	ProbeFailed     = "probe_failed"
-	GPUFault        = "gpu_fault"
+	GPUCountDropped = wire.HealthGPUCountDropped
+	ProbeHung       = wire.HealthProbeHung
+	ProbeFailed     = wire.HealthProbeFailed
+	GPUFault        = wire.HealthGPUFault
 	XidCritical     = "xid_critical"
 	ECCUncorrected  = "ecc_uncorrected"
 	RemapPending    = "remap_pending"
@@ -76,21 +73,21 @@ func Rules() []Rule {
 	return slices.Concat(countRules(), gpuRules(), linkRules(), nodeRules())
 }
 
-// countRules tell of what a heartbeat says in a word. The agent has judged it already, and takes it back itself.
+// countRules tell of what a heartbeat says in a word. It moves the node at once. The node comes back only after it was well for some looks.
 func countRules() []Rule {
 	const topic = "no-telemetry"
 	severe := wire.SeveritySevere
 	return []Rule{
-		{Name: GPUCountDropped, Severity: severe, Reason: wire.HealthGPUMissing, Found: once(), Cured: once(), Topic: topic,
+		{Name: GPUCountDropped, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
 			Meaning: "Fewer GPUs answer than the node should have.",
 			Next:    "Look for a GPU that fell off the bus (Xid 79) and restart the machine; if it is gone for good: muster node gpus NAME N."},
-		{Name: ProbeHung, Severity: severe, Reason: wire.HealthProbeHung, Found: once(), Cured: once(), Topic: topic,
+		{Name: ProbeHung, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
 			Meaning: "nvidia-smi does not come to an end, so the driver may be stuck.",
 			Next:    "End the work on the node and restart the machine: a stuck driver rarely comes back by itself."},
-		{Name: ProbeFailed, Severity: severe, Reason: wire.HealthProbeFailed, Found: once(), Cured: once(), Topic: topic,
+		{Name: ProbeFailed, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: topic,
 			Meaning: "nvidia-smi ends with an error, so nothing is known of the GPUs.",
 			Next:    "Run nvidia-smi on the node; after an update of the driver, restart the machine or the container."},
-		{Name: GPUFault, Severity: severe, Reason: wire.HealthGPUFault, Found: once(), Cured: once(), Topic: "gpus",
+		{Name: GPUFault, Severity: severe, Word: true, Found: once(), Cured: steady(), Topic: "gpus",
 			Meaning: "A GPU says that it must not be used: it is lost, waits for a reset, or cannot remap its memory.",
 			Next:    "Do what the finding says: reset the GPU, restart the machine, or have the board replaced."},
 	}

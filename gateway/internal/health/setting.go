@@ -172,21 +172,3 @@ func (d *Desk) readBook(ctx context.Context) error {
 	d.nudge(d.again)
 	return nil
 }
-
-// Ignores is true where a reason of a heartbeat does not count for a node, because the rule that stands for it is switched off there.
-func (d *Desk) Ignores(nodeID, reason string) bool {
-	b := *d.book.Load()
-	if len(b) == 0 {
-		return false
-	}
-	for i := range d.rules {
-		r := &d.rules[i]
-		if r.Reason != reason || len(b[r.Name]) == 0 {
-			continue
-		}
-		n, known := d.Node(nodeID)
-		_, off := b.of(r, &n)
-		return known && off
-	}
-	return false
-}

@@ -100,21 +100,3 @@ func wantCode(t *testing.T, what string, err error, code string) {
 		t.Errorf("%s: got %v, want %s with a hint", what, err, code)
 	}
 }
-
-// TestIgnores: a heartbeat's reason does not count where the rule that stands for it is off.
-func TestIgnores(t *testing.T) {
-	d := newWorld(t, "n-1", "n-2")
-	d.nodes["n-1"].Labels["tier"] = "lab"
-	if d.Ignores("n-1", wire.HealthGPUMissing) {
-		t.Error("ignored without a setting")
-	}
-	d.set(health.GPUCountDropped, "tier=lab", nil, true)
-	for id, want := range map[string]bool{"n-1": true, "n-2": false, "n-none": false} {
-		if got := d.Ignores(id, wire.HealthGPUMissing); got != want {
-			t.Errorf("%s: ignored %v, want %v", id, got, want)
-		}
-	}
-	if d.Ignores("n-1", wire.HealthGPUFault) || d.Ignores("n-1", "disk_full") {
-		t.Error("another reason is ignored")
-	}
-}

@@ -42,7 +42,7 @@ func TestRuleIsGone(t *testing.T) {
 // TestRuleMovesNoMore: a rule that was severe in another version takes its reason back.
 func TestRuleMovesNoMore(t *testing.T) {
 	d := newWorld(t, "n-1", "n-2")
-	d.nodes["n-1"].Reasons = []string{health.GPUHot, wire.HealthGPUMissing}
+	d.nodes["n-1"].Reasons = []string{health.GPUHot, wire.HealthGPUCountDropped}
 	d.until("n-2", hot(95), []string{health.GPUHot})
 	d.nodes["n-2"].Reasons = []string{health.GPUHot}
 	d.judged = nil
@@ -57,7 +57,7 @@ func TestRuleMovesNoMore(t *testing.T) {
 func TestNoGPUAnyMore(t *testing.T) {
 	d := newWorld(t, "n-1")
 	d.until("n-1", badly()[health.RemapFailed], []string{health.RemapFailed})
-	absent := feed.Sample{Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeAbsent}}, Health: []string{}}
+	absent := feed.Sample{Hardware: &wire.Hardware{Probe: wire.Probe{State: wire.ProbeAbsent}}}
 	at := d.now
 	absent.Hardware.Probe.SampledAt = &at // of the last look that saw rows
 	absent.Hardware.GPUs = badly()[health.RemapFailed].Hardware.GPUs

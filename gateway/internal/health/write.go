@@ -150,7 +150,7 @@ func (d *Desk) wanted(id string) (add map[string]string, remove []string) {
 		}
 	}
 	for i := range d.rules {
-		if r := &d.rules[i]; r.names() && add[r.Name] == "" {
+		if r := &d.rules[i]; !r.Word && add[r.Name] == "" {
 			remove = append(remove, r.Name)
 		}
 	}

@@ -128,7 +128,7 @@ func FuzzHeartbeat(f *testing.F) {
 	n := s.enrol("box")
 	proof := &tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf(f, n.chain)}}
 	f.Add([]byte(`{"run_id":"run00001","counter":1,"interval_seconds":30,"skew_ms":-12,` +
-		`"health":["gpu_probe_hung"],"agent":{"version":"1"},"cost":{"rss_kib":1},` +
+		`"health":["probe_hung"],"agent":{"version":"1"},"cost":{"rss_kib":1},` +
 		`"hardware":{"probe":{"state":"ok"},"gpus":[{"index":0,"uuid":"GPU-1","name":"NVIDIA H100 80GB HBM3","memory_used_mib":null}]}}`))
 	f.Add([]byte(`{"run_id":"run00002","counter":18446744073709551615,"interval_seconds":0.0001,"hardware":{ }}`))
 	f.Add([]byte(`{"run_id":"run00002","interval_seconds":1,"notices":["\u0000","\ud800"],"hardware":{"gpus":[{"uuid":"\u0000"}]}}`))

@@ -21,7 +21,7 @@ func FuzzParseHeartbeat(f *testing.F) {
 		`{"counter":1,"run_id":"\u0061"}`,
 		`{"counter":1,"skew_ms":-3,"interval_seconds":1e400}`, `{"counter":-1}`, `{"counter":1,"agent":7,"other":1}`,
 		`{"counter":1e2,"hardware":{}}`, `{"hardware":1}`, `{}`, `nul`, "",
-		`{"health":null,"gpus_seen":8,"health_detail":{"gpu_missing":"GPU-1 at 3B"}}`, `{"health":null,"health":["a"]}`,
+		`{"health":null,"gpus_seen":8,"health_detail":{"gpu_count_dropped":"GPU-1 at 3B"}}`, `{"health":null,"health":["a"]}`,
 		`{"gpus_seen":1.0}`, `{"gpus_seen":-1}`, `{"gpus_seen":"8"}`, `{"gpus_seen":99999999999999999999}`, `{"health_detail":[]}`,
 		`{"update":{"channel":"stable","seq":3}}`, `{"update":{"seq":3,"seq":4}}`, `{"update":{"channel":"a","Channel":"b"}}`,
 		`{"update":{"channel":"stable","seq":3,"phase":"trial","log":"a\\nb"}}`, `{"update":{}}`, `{"update":null}`, `{"update":[]}`,

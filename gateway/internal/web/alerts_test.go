@@ -71,12 +71,12 @@ func TestReceiversPage(t *testing.T) {
 	hook := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(status) }))
 	t.Cleanup(hook.Close)
 	got := b.post("/ui/alerts/receivers", "name", "ops", "kind", "webhook", "url", hook.URL+"/path-9f8e7d",
-		"causes", "node_stale, gpus_missing")
+		"causes", "node_stale, gpu_count_dropped")
 	if got.status != http.StatusOK || !regexp.MustCompile(`whs_[0-9A-Za-z_-]{43}`).MatchString(got.body) {
 		t.Fatalf("add: %d %s", got.status, got.body)
 	}
 	page := b.get("/ui/alerts").body
-	if strings.Contains(page, "whs_") || !strings.Contains(page, "gpus_missing") || strings.Contains(page+got.body, "9f8e7d") {
+	if strings.Contains(page, "whs_") || !strings.Contains(page, "gpu_count_dropped") || strings.Contains(page+got.body, "9f8e7d") {
 		t.Errorf("the list: %s", page)
 	}
 	if got = b.post("/ui/alerts/receivers/ops/test"); !strings.Contains(got.body, "ops took the test alert: status 200") {

@@ -177,8 +177,8 @@ func TestNodeTroubles(t *testing.T) {
 	hung.Probe.Error = "it did not end within 20 s"
 	hung.Probe.Since = some(h.now.Add(-11 * time.Minute))
 	h.hears("hung", h.now, hung)
-	h.health.Take(t.Context(), []feed.Sample{{NodeID: "id-hung", At: h.now, Interval: time.Minute, Hardware: hung,
-		Health: []string{wire.HealthProbeHung}, HealthDetail: map[string]string{wire.HealthProbeHung: "it did not end"}}})
+	h.health.Take(t.Context(), []feed.Sample{{NodeID: "id-hung", At: h.now, Interval: time.Minute, Hardware: hung}})
+	h.health.Counts("id-hung", time.Minute, []string{wire.HealthProbeHung}, map[string]string{wire.HealthProbeHung: "it did not end"})
 	h.must(h.store.MoveNode(t.Context(), store.Move{NodeID: "id-hung", From: wire.StateActive, To: wire.StateUnavailable, At: h.now,
 		AddReasons: []store.Reason{{Reason: wire.HealthProbeHung}}}))
 	has("hung", "it did not end within 20 s", "these values are old", `class="cards gpus old"`, "What is wrong", "severe", "!Why it is",
@@ -227,8 +227,8 @@ func TestNodeHostile(t *testing.T) {
 	h.enrolled("gpu-1", "platform", map[string]string{"note": hostile, "price_per_hour": "1"})
 	h.hears("gpu-1", h.now, machine(h.now, hostile), hostile)
 	hung := machine(h.now, hostile)
-	h.health.Take(t.Context(), []feed.Sample{{NodeID: "id-gpu-1", At: h.now, Interval: time.Minute, Hardware: hung,
-		Health: []string{wire.HealthProbeHung}, HealthDetail: map[string]string{wire.HealthProbeHung: hostile}}})
+	h.health.Take(t.Context(), []feed.Sample{{NodeID: "id-gpu-1", At: h.now, Interval: time.Minute, Hardware: hung}})
+	h.health.Counts("id-gpu-1", time.Minute, []string{wire.HealthProbeHung}, map[string]string{wire.HealthProbeHung: hostile})
 	h.must(h.store.AddEvents(t.Context(), store.Event{At: h.now, Kind: hostile, NodeID: "id-gpu-1", NodeName: "gpu-1", Tenant: "platform",
 		Actor: hostile, Outcome: hostile, Detail: map[string]string{hostile: hostile}}))
 	h.must(h.store.MoveNode(t.Context(), store.Move{NodeID: "id-gpu-1", From: wire.StateActive, To: wire.StateUnavailable, At: h.now,

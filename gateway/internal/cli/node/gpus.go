@@ -18,7 +18,7 @@ func gpusCommand() cli.Command {
 		Run:     nodeGPUs,
 		Summary: "say how many GPUs a node has",
 		Text: "The gateway remembers the highest number of GPUs that a node ever showed, or what its token said, and a node that shows " +
-			"fewer is unavailable (gpu_missing). " +
+			"fewer is unavailable (gpu_count_dropped). " +
 			"After a GPU was taken out for good, say how many are left: that number stands until another one is said, or the node enrols " +
 			"anew. " +
 			asSeen + " goes back to the highest number that is seen from now on. " + cli.AskText,

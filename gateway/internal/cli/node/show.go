@@ -100,7 +100,7 @@ func (v view) page() string {
 		return "identity-trouble"
 	case v.Status == wire.StatusStale:
 		return "stale-node"
-	case has(wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUMissing, wire.HealthGPUFault):
+	case has(wire.HealthProbeFailed, wire.HealthProbeHung, wire.HealthGPUCountDropped, wire.HealthGPUFault):
 		return "no-telemetry"
 	}
 	return ""

@@ -28,7 +28,7 @@ func some() []glance.Node {
 	return []glance.Node{
 		{ID: "1", Name: "gpu-1", Tenant: "platform", State: "active", Status: "online", LastSeen: &seen, ReadAt: &seen, Fresh: true, Probe: "ok",
 			GPUs: []glance.GPU{gpu}, NotAfter: &seen, AgentVersion: "1.2.3"},
-		{ID: "2", Name: "gpu-2", Tenant: "platform", Provider: "maas", State: "unavailable", StateReasons: []string{"gpu_missing"},
+		{ID: "2", Name: "gpu-2", Tenant: "platform", Provider: "maas", State: "unavailable", StateReasons: []string{"gpu_count_dropped"},
 			Status:   "stale",
 			LastSeen: &long, ReadAt: &long, Probe: "ok", GPUs: []glance.GPU{gpu}, GPUsExpected: &two, IdleSince: &long,
 			Findings: []glance.Finding{{Rule: "silent", Text: "no word\x1b[2J"}, {Rule: "gpu_count_dropped"}}},
@@ -132,7 +132,7 @@ func TestWatchLines(t *testing.T) {
 	got := take(loaded(some()))
 	want := []string{
 		"2026-11-23T12:00:00Z gpu-1 state=active status=online gpus=1 reasons=- findings=-",
-		"2026-11-23T12:00:00Z gpu-2 state=unavailable status=stale gpus=- reasons=gpu_missing findings=gpu_count_dropped,silent",
+		"2026-11-23T12:00:00Z gpu-2 state=unavailable status=stale gpus=- reasons=gpu_count_dropped findings=gpu_count_dropped,silent",
 		"2026-11-23T12:00:00Z new state=ready status=pending gpus=- reasons=- findings=-",
 	}
 	if !slices.Equal(got, want) {

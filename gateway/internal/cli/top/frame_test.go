@@ -43,7 +43,7 @@ func someFleet() []glance.Node {
 		MemoryUsedMiB: some(int64(120_000)), MemoryMiB: some(int64(2_000_000)), DiskUsedMiB: some(int64(400_000)), DiskMiB: some(int64(900_000)),
 		Labels: map[string]string{"tier": "sovereign", "price_per_hour": "17.6"}}
 	ill := glance.Node{ID: "2", Name: "gpu-ill", Tenant: "research", Provider: "maas", State: "unavailable",
-		StateReasons: []string{"gpu_missing"}, Status: "online", LastSeen: ago(12 * time.Second), Fresh: true, Probe: "ok",
+		StateReasons: []string{"gpu_count_dropped"}, Status: "online", LastSeen: ago(12 * time.Second), Fresh: true, Probe: "ok",
 		GPUs: gpus(3, "NVIDIA A100-SXM4-80GB", ramp), GPUsExpected: some(4), Findings: []glance.Finding{
 			{Rule: "gpu_fault", Severity: glance.SeveritySevere, Since: noon().Add(-3 * time.Hour), Text: "GPU 1 has left the bus.",
 				Next: "Restart the machine.", Topic: "gpus"},
@@ -62,7 +62,7 @@ func someFleet() []glance.Node {
 		idle.GPUs[i].IdleSince = ago(2 * time.Hour)
 	}
 	joining := glance.Node{ID: "5", Name: "yet-to-come", Tenant: "platform", State: "ready", Status: "pending"}
-	unread := glance.Node{ID: "6", Name: "unread", Tenant: "research", State: "unavailable", StateReasons: []string{"gpu_probe_hung"},
+	unread := glance.Node{ID: "6", Name: "unread", Tenant: "research", State: "unavailable", StateReasons: []string{"probe_hung"},
 		Status: "online", LastSeen: ago(time.Second), Probe: "hung", GPUsExpected: some(8)}
 	return []glance.Node{well, ill, stale, idle, joining, unread}
 }

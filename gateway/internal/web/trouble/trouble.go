@@ -42,27 +42,12 @@ type Silence struct {
 func ReasonsOf(n *client.NodeDetail, findings []Finding) []Reason {
 	var all []Reason
 	for _, word := range n.StateReasons {
-		if covers(findings, word) {
+		if slices.ContainsFunc(findings, func(f Finding) bool { return f.Rule == word }) {
 			continue
 		}
 		all = append(all, Reason{word, meaningOf(word), n.StateDetails[word]})
 	}
 	return all
-}
-
-// covers is true where a finding says the same as a reason of the state.
-func covers(findings []Finding, word string) bool {
-	for _, f := range findings {
-		if f.Rule == word {
-			return true
-		}
-		for _, r := range health.Rules() {
-			if r.Name == f.Rule && r.Reason == word {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // meaningOf says in a sentence why a node is unavailable; empty: the word is of another version.
@@ -76,7 +61,7 @@ func meaningOf(word string) string {
 		return "A person took it out of service."
 	}
 	for _, r := range health.Rules() {
-		if r.Name == word || r.Reason == word {
+		if r.Name == word {
 			return r.Meaning
 		}
 	}

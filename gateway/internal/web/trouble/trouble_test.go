@@ -17,15 +17,10 @@ func noon() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 
 // TestReasons: each reason has its meaning, and what a finding says already is left out. A word of another version stands alone.
 func TestReasons(t *testing.T) {
-	var covered health.Rule
-	for _, r := range health.Rules() {
-		if r.Reason != "" {
-			covered = r
-		}
-	}
+	covered := health.Rules()[0]
 	n := &client.NodeDetail{}
 	n.StateDetails = map[string]string{"tea": "cold"}
-	n.StateReasons = []string{wire.ReasonConflict, wire.ReasonExpired, wire.ReasonSuspended, covered.Reason, "tea"}
+	n.StateReasons = []string{wire.ReasonConflict, wire.ReasonExpired, wire.ReasonSuspended, covered.Name, "tea"}
 	all := trouble.ReasonsOf(n, nil)
 	if len(all) != 5 || all[3].Meaning != covered.Meaning || all[4] != (trouble.Reason{Word: "tea", Detail: "cold"}) {
 		t.Errorf("got %+v", all)
