@@ -44,7 +44,11 @@ func newScript(say string) []byte {
 }
 
 func newLife(t *testing.T, f *fleet, crashes bool) *life {
-	n := &life{files: newFiles(fastFolder(t)), t: t, f: f, crashes: crashes, layer: newScript("muster-agent 2 new")}
+	return newLifeIn(t, fastFolder(t), f, crashes)
+}
+
+func newLifeIn(t *testing.T, base string, f *fleet, crashes bool) *life {
+	n := &life{files: newFiles(base), t: t, f: f, crashes: crashes, layer: newScript("muster-agent 2 new")}
 	n.old = build(t, n.files, oldScript)
 	for _, err := range []error{n.SetCurrent(n.old), n.SetGood(n.old)} {
 		if err != nil {
