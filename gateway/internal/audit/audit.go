@@ -94,10 +94,11 @@ func onRecord(e store.Event) bool {
 	return e.Tenant != "" || e.Detail["account"] != "" || strings.HasPrefix(e.Actor, "account:")
 }
 
-// Repeated returns true if it counted an event, because one with the same kind, actor, node, outcome and network was recorded in the
-// last minute, or because there were too many refusals of all kinds. If it returns false, the caller must record the event.
+// Repeated returns true if it counted an event, because one with the same kind, actor, node, outcome and network, that said
+// the same, was recorded in the last minute, or because there were too many refusals of all kinds. If it returns false, the caller must
+// record the event.
 func (t *Trail) Repeated(ctx context.Context, e store.Event) bool {
-	key := strings.Join([]string{e.Kind, e.Actor, e.NodeID, e.Outcome, origin.SiteOf(e.Address)}, " ")
+	key := strings.Join([]string{e.Kind, e.Actor, e.NodeID, e.Outcome, e.Detail["said"], origin.SiteOf(e.Address)}, " ")
 	if !t.repeated.Over(key) && (e.Outcome == store.OutcomeOK || !t.refused.Over(class(e))) {
 		return false
 	}

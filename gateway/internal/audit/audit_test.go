@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"path/filepath"
 	"strconv"
 	"strings"
@@ -310,6 +311,27 @@ func TestRepeated(t *testing.T) {
 	d.now = d.now.Add(2 * time.Minute)
 	if count("mse_a", "2001:db8::1", "token_used") {
 		t.Error("counted in the next minute too")
+	}
+}
+
+// TestSaid: what a node said in a refused result is not lost behind refused calls that said nothing, or something else.
+func TestSaid(t *testing.T) {
+	d := newFixture(t)
+	for _, said := range []string{"", "", "", "completed", "failed", "completed"} {
+		e := store.Event{Kind: "task.result_refused", Actor: "node:n", NodeID: "n", Tenant: "default", Address: "192.0.2.7",
+			Outcome: "claim_mismatch", Detail: map[string]string{"said": said}}
+		if !d.Repeated(t.Context(), e) {
+			d.Record(t.Context(), e)
+		}
+	}
+	d.Settle(t.Context(), true)
+	got := map[string]int{}
+	for _, e := range d.events("task.result_refused") {
+		got[e.Detail["said"]+" "+e.Detail["more"]]++
+	}
+	want := map[string]int{" ": 1, " 2": 1, "completed ": 1, "failed ": 1, "completed 1": 1}
+	if !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 

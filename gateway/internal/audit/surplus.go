@@ -19,10 +19,10 @@ type surplus struct {
 
 // surplusKey is what events have in common that are counted together. A token is part of it only if it is on record: others can be
 // invented, and each would take a place. An actor cannot be invented: whoever proved nothing is "unknown".
-type surplusKey struct{ kind, outcome, actor, node, token, from string }
+type surplusKey struct{ kind, outcome, said, actor, node, token, from string }
 
 func keyOf(e store.Event) surplusKey {
-	key := surplusKey{kind: e.Kind, outcome: e.Outcome, actor: e.Actor, node: e.NodeID, from: origin.SiteOf(e.Address)}
+	key := surplusKey{kind: e.Kind, outcome: e.Outcome, said: e.Detail["said"], actor: e.Actor, node: e.NodeID, from: origin.SiteOf(e.Address)}
 	if onRecord(e) {
 		key.token = cmp.Or(e.Detail["token"], e.Detail["credential"])
 	}

@@ -104,6 +104,9 @@ func (w Writer) putDocument(ctx context.Context, repository string, m document) 
 	}
 	entry := artifact.Descriptor{MediaType: m.MediaType, Digest: artifact.DigestOf(body), Size: int64(len(body)),
 		ArtifactType: m.ArtifactType}
+	if there, err := w.Registry.Manifest(ctx, repository, entry.Digest); err == nil && there.MediaType == m.MediaType {
+		return entry, nil // each start of the gateway comes by here: nothing was pushed
+	}
 	_, err = w.Registry.PutManifest(ctx, repository, artifact.PutManifest{Reference: entry.Digest, MediaType: m.MediaType, Body: body,
 		By: w.By})
 	return entry, err

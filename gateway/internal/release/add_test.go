@@ -247,7 +247,12 @@ func TestImport(t *testing.T) {
 		t.Errorf("got %+v", c)
 	}
 	h.open()
+	pushed := func() int { return len(h.events("artifact.pushed")) }
+	before := pushed()
 	again, err := h.Import(t.Context(), agents, "1.0")
+	if after := pushed(); after != before || before == 0 {
+		t.Errorf("%d artifacts were pushed, and %d after another start", before, after)
+	}
 	if err != nil || again.Digest != r.Digest || len(h.events("release.added")) != 1 {
 		t.Errorf("got %+v, %v", again, err)
 	}

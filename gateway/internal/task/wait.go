@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/store"
 )
@@ -162,8 +163,36 @@ func (d *Desk) claim(ctx context.Context, c Claimer) (*wire.SignedTask, error) {
 	if err != nil {
 		return nil, err
 	}
+	signed := wire.SignedTask{Payload: t.Payload, Signature: t.Signature, SigningKeyID: t.SigningKeyID}
+	if !d.believed(c, t.ID, signed) {
+		return nil, d.giveUp(ctx, c, t.ID)
+	}
 	d.Moved(c.NodeID, t.ID)
-	return &wire.SignedTask{Payload: t.Payload, Signature: t.Signature, SigningKeyID: t.SigningKeyID}, nil
+	return &signed, nil
+}
+
+// believed tells whether a node would believe a task. It could not answer about one that it does not believe.
+func (d *Desk) believed(c Claimer, id string, signed wire.SignedTask) bool {
+	p, _, err := sign.OpenTask(signed, d.Keys())
+	return err == nil && p.TaskID == id && p.NodeID == c.NodeID && p.Enrolment == c.Enrolment
+}
+
+// giveUp ends a task that no node would believe, so that it holds up no others.
+func (d *Desk) giveUp(ctx context.Context, c Claimer, id string) error {
+	t, err := d.Task(ctx, "", id)
+	if err != nil {
+		return err
+	}
+	const why = "its signature is of no task key that nodes believe now, or the record was changed: give it again"
+	detail := map[string]string{"task": t.ID, "type": t.Type, "key": t.SigningKeyID, "why": why}
+	r := store.TaskResult{ID: t.ID, Fingerprint: c.Fingerprint, Status: wire.TaskFailed, At: d.Now(), TaskEnd: store.TaskEnd{Error: why}}
+	err = d.Store.FinishTask(ctx, r, store.Event{At: r.At, Kind: "task.finished", Actor: byGateway, NodeID: t.NodeID, NodeName: t.NodeName,
+		Tenant: t.Tenant, Outcome: r.Status, Security: true, Detail: detail})
+	if err != nil && !errors.Is(err, store.ErrConflict) {
+		return err
+	}
+	d.ringFollowers(id)
+	return d.recount(ctx, c.NodeID)
 }
 
 // WaitingFor says why a task that is queued is not given out; "": nothing holds it back.
