@@ -3,6 +3,8 @@
 package lab_test
 
 import (
+	"fmt"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -33,13 +35,30 @@ func TestService(t *testing.T) {
 	}
 	agent := box.Sh("pgrep --full 'muster-agent run'")
 
-	host.Install(l.Build("9.9.9-lab"), "/root/muster")
+	steps, err := filepath.Glob(filepath.Join(lab.Tree(), "store/migrations/*.sql"))
+	if err != nil || len(steps) == 0 {
+		t.Fatal(steps, err)
+	}
+	later := fmt.Sprintf("store/migrations/%04d_later.sql", len(steps)+1)
+	newer := map[string]string{later: "CREATE TABLE later (id INTEGER PRIMARY KEY) STRICT;\n"}
+	host.Install(l.BuildWith("9.9.9-lab", newer), "/root/muster")
 	start := time.Now()
 	t.Log(host.Sh("/root/muster" + install))
 	l.Until("the agent reports to the new gateway", func() bool { return gateway.Heard(start) })
 	if version := gateway.Muster("version"); !strings.Contains(version, "9.9.9-lab") {
 		t.Errorf("after the upgrade the version is %s", version)
 	}
+	older(t, host, install)
+	newer["gateway/broken.go"] = broken
+	host.Install(l.BuildWith("9.9.10-lab", newer), "/root/muster")
+	out, err = host.Try("root", "/root/muster"+install)
+	t.Log(out)
+	if version := gateway.Muster("version"); err == nil || !strings.Contains(version, "9.9.9-lab") ||
+		!contains(out, "the gateway that ran before serves again", "it does not start") {
+		t.Errorf("an upgrade to a program that does not start: %v, then %s", err, version)
+	}
+	start = time.Now()
+	l.Until("the agent reports to the gateway that was put back", func() bool { return gateway.Heard(start) })
 	start = time.Now()
 	host.Sh("kill -9 $(systemctl show --property MainPID --value muster.service)")
 	l.Until("the gateway comes back after kill -9", func() bool {
@@ -55,6 +74,35 @@ func TestService(t *testing.T) {
 	}
 	stopped(t, host)
 	uninstalled(t, host, before)
+}
+
+// broken is a gateway that does not start.
+const broken = `package main
+
+import "os"
+
+func init() {
+	if len(os.Args) > 1 && os.Args[1] == "serve" {
+		panic("it does not start")
+	}
+}
+`
+
+// older gives the command with the program of before the last upgrade. It expects that the gateway which runs does not notice.
+func older(t *testing.T, host *lab.Box, install string) {
+	t.Helper()
+	const running = "systemctl show --property MainPID --value muster.service && sha256sum /usr/local/bin/muster"
+	before := host.Sh(running)
+	host.Install(lab.Binary(), "/root/older")
+	out, err := host.Try("root", "/root/older"+install)
+	t.Log(out)
+	if err == nil || !contains(out, "a newer muster has changed the database", "hint: ") {
+		t.Errorf("an older muster: %v", err)
+	}
+	if now := host.Sh(running); now != before {
+		t.Errorf("the gateway is %s, and was %s", now, before)
+	}
+	host.Sh("rm /root/older && cmp /usr/local/bin/muster /root/muster")
 }
 
 // stopped stops the service. It expects that the commands which the operator is told to use then work, and that the service can
