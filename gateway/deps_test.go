@@ -31,11 +31,11 @@ var (
 	sharedNames = []string{
 		"account", "artifact", "audit", "build", "feed", "login", "overview", "remote", "rollout", "limit", "reply", "origin", "reading",
 		"replay", "selector", "timeline", "clash", "door", "secret", "masterkey", "outage", "reach", "installer", "tail",
-		"livestream", "transcript", "picture", "recording", "label",
+		"livestream", "transcript", "picture", "recording", "label", "packed",
 	}
 
 	// leafNames are packages of one idea that need nothing of muster's.
-	leafNames = []string{"gcpace", "packed", "paste", "plot", "reload", "runlist", "systemd", "window", "markdown"}
+	leafNames = []string{"gcpace", "paste", "plot", "reload", "runlist", "systemd", "window", "markdown"}
 
 	// installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
 	installerNames = []string{"gateway", "gateway/internal/installer", "gateway/internal/reach", "gateway/internal/bootstrap"}

@@ -2,11 +2,13 @@ package metrics
 
 import (
 	"fmt"
-	"io"
+	"net/http"
+	"net/http/httptest"
 	"testing"
 	"time"
 
 	"muster/gateway/internal/glance"
+	"muster/gateway/internal/packed"
 )
 
 // bigFleet has nodes with 8 GPUs each, as a large fleet says them.
@@ -50,26 +52,38 @@ func (c *counted) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
+// answer is one whose bytes are counted.
+type answer struct {
+	*counted
+	header http.Header
+}
+
+func (a answer) Header() http.Header { return a.header }
+
+func (a answer) WriteHeader(int) {}
+
 // BenchmarkMetrics is one answer for a fleet: with 10,000 nodes, as text and packed. help/metrics.md has its figures.
 func BenchmarkMetrics(b *testing.B) {
 	for _, size := range []int{100, 1_000, 10_000} {
 		rows := bigFleet(size)
-		for _, packed := range []bool{false, true} {
-			b.Run(fmt.Sprintf("%d/packed=%v", size, packed), func(b *testing.B) {
+		handler := packed.New().Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			t := newText(w)
+			all := newNodes(rows)
+			all.write(t)
+			all.writeLeftOut(t)
+			if err := t.end(); err != nil {
+				b.Error(err)
+			}
+		}))
+		for _, accept := range []string{"identity", "gzip"} {
+			b.Run(fmt.Sprint(size, "/", accept), func(b *testing.B) {
 				b.ReportAllocs()
+				r := httptest.NewRequest(http.MethodGet, Path, nil)
+				r.Header.Set("Accept-Encoding", accept)
 				var out *counted
 				for b.Loop() {
 					out = &counted{}
-					err := deliver(out, packed, func(w io.Writer) error {
-						t := newText(w)
-						all := newNodes(rows)
-						all.write(t)
-						all.writeLeftOut(t)
-						return t.end()
-					})
-					if err != nil {
-						b.Fatal(err)
-					}
+					handler.ServeHTTP(answer{out, http.Header{}}, r)
 				}
 				b.ReportMetric(float64(out.bytes), "B/answer")
 			})

@@ -7,7 +7,6 @@
 package metrics
 
 import (
-	"compress/gzip"
 	"context"
 	"io"
 	"net/http"
@@ -18,6 +17,7 @@ import (
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/glance"
 	"muster/gateway/internal/overview"
+	"muster/gateway/internal/packed"
 	"muster/gateway/internal/reply"
 )
 
@@ -66,8 +66,9 @@ func (a *API) Routes() http.Handler {
 		s.Now = time.Now
 	}
 	mux := http.NewServeMux()
+	packer := packed.New()
 	for _, route := range Table() {
-		mux.Handle(route.Pattern(), s.guarded(route))
+		mux.Handle(route.Pattern(), packer.Handler(s.guarded(route)))
 	}
 	return s.Info.Strict(mux)
 }
@@ -164,37 +165,17 @@ func file(mediaType string, content string) func(*server, *call) error {
 	}
 }
 
-// send sends an answer while write makes it, packed where the caller takes that. Nothing can be refused any more, so an error cuts the
+// send sends an answer while write makes it. Nothing can be refused any more, so an error cuts the
 // answer: a caller must not take a part for the whole.
 func (c *call) send(mediaType string, write func(io.Writer) error) {
 	h := c.w.Header()
 	h.Set("Content-Type", mediaType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("Vary", "Accept-Encoding")
-	packed := reply.TakesGzip(c.r)
-	if packed {
-		h.Set("Content-Encoding", "gzip")
-	}
 	if c.r.Method == http.MethodHead {
 		return
 	}
-	err := deliver(c.w, packed, write)
-	if err != nil {
+	if err := write(c.w); err != nil {
 		panic(http.ErrAbortHandler)
 	}
-}
-
-func deliver(w io.Writer, packed bool, write func(io.Writer) error) error {
-	if !packed {
-		return write(w)
-	}
-	z, err := gzip.NewWriterLevel(w, gzip.BestSpeed)
-	if err != nil {
-		return err
-	}
-	if err := write(z); err != nil {
-		return err
-	}
-	return z.Close()
 }

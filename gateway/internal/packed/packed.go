@@ -8,8 +8,9 @@ import (
 	"bytes"
 	"compress/gzip"
 	"net/http"
-	"strconv"
 	"strings"
+
+	"muster/gateway/internal/reply"
 )
 
 const (
@@ -37,7 +38,7 @@ func New() *Packer {
 func (p *Packer) Handler(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Add("Vary", "Accept-Encoding")
-		if !Takes(r) {
+		if !reply.TakesGzip(r) {
 			next.ServeHTTP(w, r)
 			return
 		}
@@ -105,26 +106,6 @@ func (w *writer) close() {
 	}
 }
 
-// Takes is true where the caller reads gzip.
-func Takes(r *http.Request) bool {
-	for _, line := range r.Header.Values("Accept-Encoding") {
-		for one := range strings.SplitSeq(line, ",") {
-			name, weight, _ := strings.Cut(one, ";")
-			if strings.EqualFold(strings.TrimSpace(name), encoding) {
-				return !isZero(weight)
-			}
-		}
-	}
-	return false
-}
-
-// isZero is true for such as q=0, which says no.
-func isZero(weight string) bool {
-	text, said := strings.CutPrefix(strings.ToLower(strings.TrimSpace(weight)), "q=")
-	q, err := strconv.ParseFloat(text, 64)
-	return said && err == nil && q == 0
-}
-
 // File is a file that is sent as it is or packed.
 type File struct {
 	Plain, Packed []byte
@@ -145,7 +126,7 @@ func (f File) Choose(w http.ResponseWriter, r *http.Request) []byte {
 	h := w.Header()
 	h.Add("Vary", "Accept-Encoding")
 	h.Set("ETag", f.Tag)
-	if !Takes(r) || len(f.Packed) >= len(f.Plain) {
+	if !reply.TakesGzip(r) || len(f.Packed) >= len(f.Plain) {
 		return f.Plain
 	}
 	h.Set("Content-Encoding", encoding)

@@ -36,33 +36,6 @@ func unpack(t *testing.T, text io.Reader) string {
 	return string(plain)
 }
 
-func TestTakes(t *testing.T) {
-	for accept, want := range map[string]bool{
-		"": false, "gzip": true, "GZIP": true, "br, gzip": true, "gzip;q=0.5": true, "gzip;q=0": false, "gzip; q=0.000": false, "gzip;q=x": true,
-		"x-gzip": false, "gzipped": false, "br;q=1.0, gzip;q=0.8, *;q=0.1": true, "identity": false, "*": false,
-	} {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.Header.Set("Accept-Encoding", accept)
-		if got := packed.Takes(r); got != want {
-			t.Errorf("%q: got %v", accept, got)
-		}
-	}
-}
-
-// FuzzTakes: whatever a caller says it reads, nobody gets gzip who did not name it.
-func FuzzTakes(f *testing.F) {
-	for _, seed := range []string{"gzip", "gzip;q=0", ",;,gzip ;Q=1", "br, *"} {
-		f.Add(seed)
-	}
-	f.Fuzz(func(t *testing.T, accept string) {
-		r := httptest.NewRequest("GET", "/", nil)
-		r.Header["Accept-Encoding"] = []string{accept}
-		if packed.Takes(r) && !strings.Contains(strings.ToLower(accept), "gzip") {
-			t.Errorf("%q", accept)
-		}
-	})
-}
-
 // TestHandler: an answer is packed for those who read it, and says so; a refusal goes as it is.
 func TestHandler(t *testing.T) {
 	long := strings.Repeat("0123456789", 10_000)
