@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"muster/agent/pipe"
 	"muster/agent/wire"
 )
 
@@ -57,6 +58,29 @@ func (h *house) copies(node string, size int) {
 		}
 		if info, err := os.Stat(path); err != nil || info.Mode() != 0o640 {
 			h.t.Errorf("%s: %v, %v", path, info, err)
+		}
+	}
+}
+
+// copiesHoles copies a file to the node and back that is larger than what it takes on the disk.
+func (h *house) copiesHoles(node string) {
+	h.t.Helper()
+	from, content := noise(h.t, 1<<20)
+	if err := os.Truncate(from, 32<<20); err != nil {
+		h.t.Fatal(err)
+	}
+	content = append(content, make([]byte, 31<<20)...)
+	there := filepath.Join(h.t.TempDir(), "there")
+	back := filepath.Join(h.t.TempDir(), "back")
+	h.muster("node", "cp", from, node+":"+there)
+	h.muster("node", "cp", node+":"+there, back)
+	for _, path := range []string{there, back} {
+		got, err := os.ReadFile(path)
+		if err != nil || !bytes.Equal(got, content) {
+			h.t.Errorf("%s: %d bytes of %d, %v", path, len(got), len(content), err)
+		}
+		if info, err := os.Stat(path); err != nil || !pipe.Sparse(info) {
+			h.t.Errorf("%s has no holes, %v", path, err)
 		}
 	}
 }
@@ -153,6 +177,7 @@ func TestTunnel(t *testing.T) {
 	h.until("online", func() bool { return h.online("one") })
 	h.copies("one", 0)
 	h.copies("one", 3<<20)
+	h.copiesHoles("one")
 	port := upper(t)
 	h.proxies("one", port)
 	h.forwards("one", port, 3, 2*wire.MaxConnections)

@@ -36,6 +36,7 @@ type Ready struct {
 	Size      int64  `json:"size,omitempty"`   // copy: of the file that is read, in bytes
 	Mode      int    `json:"mode,omitempty"`   // copy: its permission bits
 	Offset    int64  `json:"offset,omitempty"` // copy, write: so much of the file is there already: go on from here
+	Sparse    bool   `json:"sparse,omitempty"` // copy, read: the file takes less room than it has bytes
 	Folder    bool   `json:"folder,omitempty"` // copy, read: the path is a folder, and nothing is read
 }
 

@@ -121,6 +121,7 @@ type CopyParams struct {
 	Offset int64  `json:"offset,omitempty" about:"where to go on, in bytes"`
 	Mode   int    `json:"mode,omitempty" about:"permissions of a file that is written; 0: 0644"`
 	Size   int64  `json:"size,omitempty" about:"bytes of a file that is written"`
+	Sparse bool   `json:"sparse,omitempty" about:"zeros of a file that is written need take no room"`
 	SHA256 string `json:"sha256,omitempty" about:"of a file that is written, in hex; with an offset: it names what the earlier part is of"`
 	SessionBounds
 }

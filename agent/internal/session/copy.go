@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -36,6 +37,9 @@ type copying struct {
 	used   chan []byte // the memory of frames whose work is done
 	params *wire.CopyParams
 	who    rightsOf
+	cancel context.CancelCauseFunc
+	all    *copies
+	waits  atomic.Int64 // since when the operator has sent nothing, in Unix nanoseconds; 0: it is not waited for
 }
 
 // frame is one from the operator.
@@ -45,11 +49,12 @@ type frame struct {
 }
 
 // copyFile reads or writes a file. What is wrong with the file stands in the Exit; an error ends the session early.
-func copyFile(ctx context.Context, main *pipe.End, frames *pipe.Frames, p *wire.CopyParams, who rightsOf) (pipe.Exit, error) {
+func copyFile(ctx context.Context, main *pipe.End, frames *pipe.Frames, p *wire.CopyParams, who rightsOf, all *copies) (pipe.Exit, error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	used := make(chan []byte, mostFrames)
-	c := &copying{ctx: ctx, main: main, frames: pump(ctx, frames, used, cancel), used: used, params: p, who: who}
+	c := &copying{ctx: ctx, main: main, frames: pump(ctx, frames, used, cancel), used: used, params: p, who: who, cancel: cancel,
+		all: all}
 	work := c.read
 	if p.Write {
 		work = c.write
@@ -139,7 +144,7 @@ func (c *copying) read() (pipe.Exit, error) {
 	if err != nil {
 		return pipe.Exit{}, errors.Join(err, c.begin(pipe.Ready{}))
 	}
-	if err := c.begin(pipe.Ready{Size: info.Size(), Mode: int(info.Mode().Perm()), Offset: offset}); err != nil {
+	if err := c.begin(pipe.Ready{Size: info.Size(), Mode: int(info.Mode().Perm()), Sparse: pipe.Sparse(info), Offset: offset}); err != nil {
 		return pipe.Exit{}, err
 	}
 	sent, err := c.sendAll(file, sum, info.Size()-offset)

@@ -54,6 +54,12 @@ func me() rightsOf { return rightsOf{name: "me", uid: os.Geteuid(), gid: os.Gete
 // copying begins to copy, and waits until the node says so.
 func startCopy(t *testing.T, p wire.CopyParams, who rightsOf) *operator {
 	t.Helper()
+	return startBeside(t, p, who, new(copies))
+}
+
+// startBeside is startCopy in an agent with other copies.
+func startBeside(t *testing.T, p wire.CopyParams, who rightsOf, all *copies) *operator {
+	t.Helper()
 	if err := p.Check(); err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +71,7 @@ func startCopy(t *testing.T, p wire.CopyParams, who rightsOf) *operator {
 	o := &operator{t: t, main: pipe.Open(t.Context(), cable{up, down}, pipe.Main), done: make(chan result, 1)}
 	o.frames = pipe.NewFrames(o.main)
 	go func() {
-		exit, err := copyFile(t.Context(), node, pipe.NewFrames(node), &p, who)
+		exit, err := copyFile(t.Context(), node, pipe.NewFrames(node), &p, who, all)
 		_ = node.CloseWrite()
 		o.done <- result{exit, err}
 	}()

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"syscall"
+	"time"
 
 	"muster/agent/disk"
 	"muster/agent/pipe"
@@ -29,6 +30,8 @@ func (c *copying) write() (pipe.Exit, error) {
 	if err != nil || folder {
 		return pipe.Exit{}, errors.Join(err, c.begin(pipe.Ready{Folder: folder}))
 	}
+	to.lock = c.lock
+	defer c.all.leave(c)
 	part, err := to.partial(c.params.SHA256, c.who.uid)
 	if err != nil {
 		return pipe.Exit{}, errors.Join(err, c.begin(pipe.Ready{}))
@@ -76,8 +79,10 @@ func (c *copying) earlier(part *os.File, sum hash.Hash) (int64, error) {
 func (c *copying) take(part *os.File, sum hash.Hash, there int64) error {
 	for {
 		var f frame
+		c.waits.Store(time.Now().UnixNano())
 		select {
 		case f = <-c.frames:
+			c.waits.Store(0)
 		case <-c.ctx.Done():
 			return context.Cause(c.ctx)
 		}
@@ -85,7 +90,7 @@ func (c *copying) take(part *os.File, sum hash.Hash, there int64) error {
 		case f.kind == pipe.FrameInputEnd && there < c.params.Size:
 			return fmt.Errorf("only %d of %d bytes came: copy again, and it goes on there", there, c.params.Size)
 		case f.kind == pipe.FrameInputEnd:
-			return nil
+			return part.Truncate(there) // a hole at the end counts from now on
 		case f.kind != pipe.FrameInput:
 			continue
 		}
@@ -93,7 +98,7 @@ func (c *copying) take(part *os.File, sum hash.Hash, there int64) error {
 		if there > c.params.Size {
 			return fmt.Errorf("more than %d bytes came", c.params.Size)
 		}
-		if _, err := part.Write(f.data); err != nil {
+		if err := c.put(part, f.data); err != nil {
 			return err
 		}
 		sum.Write(f.data)
@@ -104,11 +109,20 @@ func (c *copying) take(part *os.File, sum hash.Hash, there int64) error {
 	}
 }
 
+func (c *copying) put(part *os.File, data []byte) error {
+	if c.params.Sparse {
+		return pipe.WriteSparse(part, data)
+	}
+	_, err := part.Write(data)
+	return err
+}
+
 // place is where a file is to lie: a folder that is held open, and the name in it.
 type place struct {
 	folder *os.File
 	path   string // of the folder
 	name   string
+	lock   func(part *os.File, is *syscall.Stat_t) error
 	before *syscall.Stat_t // what target has found; nil: there is no such file yet
 	disk   disk.Steps      // nil: nobody is told; for tests
 }
@@ -203,8 +217,8 @@ func (p *place) claim(file *os.File, name, path string, uid int) (same bool, err
 	if !info.Mode().IsRegular() || !known || int(status.Uid) != uid || status.Nlink > 1 {
 		return false, fmt.Errorf("%s is in the way, and is not a file of this user alone: remove it", path)
 	}
-	if err := syscall.Flock(int(file.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		return false, errors.New("the same file is being copied there already: wait for that")
+	if err := p.lock(file, status); err != nil {
+		return false, err
 	}
 	now, err := p.look(name)
 	return now != nil && os.SameFile(info, now), err

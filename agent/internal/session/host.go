@@ -58,6 +58,7 @@ type Host struct {
 	life    context.Context
 	end     context.CancelCauseFunc
 	pace    pace
+	copies  copies
 	running sync.WaitGroup
 
 	mu     sync.Mutex

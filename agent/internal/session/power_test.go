@@ -25,6 +25,7 @@ func TestCopyPowerCuts(t *testing.T) {
 		}
 		defer to.folder.Close()
 		to.disk = m.Steps
+		to.lock = (&copying{all: new(copies)}).lock
 		part, err := to.partial(hex.EncodeToString(sum[:]), os.Geteuid())
 		if err != nil {
 			t.Fatal(err)

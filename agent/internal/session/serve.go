@@ -26,7 +26,8 @@ func (o *opening) serve(ctx context.Context, main *pipe.End, channel func(int) *
 		if err != nil {
 			return pipe.Exit{}, err
 		}
-		return copyFile(ctx, main, pipe.NewFrames(main), p, rightsOf{name: who.name, uid: who.uid, gid: who.gid, groups: who.groups})
+		return copyFile(ctx, main, pipe.NewFrames(main), p, rightsOf{name: who.name, uid: who.uid, gid: who.gid, groups: who.groups},
+			&o.copies)
 	case *wire.LogsParams:
 		if o.Logs != nil {
 			return o.Logs(ctx, main, p)

@@ -22,8 +22,9 @@ import (
 // part is a file that is on its way here.
 type part struct {
 	*os.File
-	sum   hash.Hash
-	bytes int64
+	sum    hash.Hash
+	bytes  int64
+	sparse bool // zeros take no room
 }
 
 // openPart opens the partial file of a target, which may have something of an earlier try.
@@ -63,7 +64,13 @@ func (p *part) again() error {
 }
 
 func (p *part) add(data []byte) error {
-	if _, err := p.Write(data); err != nil {
+	err := error(nil)
+	if p.sparse {
+		err = pipe.WriteSparse(p, data)
+	} else {
+		_, err = p.Write(data)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: what has arrived is kept, and the same command goes on there", err)
 	}
 	p.sum.Write(data)
@@ -77,7 +84,8 @@ func (p *part) remove() { _ = os.Remove(p.Name()) }
 // finish makes the part the target.
 func (p *part) finish(to string, mode fs.FileMode) error {
 	steps := disk.Steps(nil)
-	if err := errors.Join(p.Chmod(mode), steps.Sync("the copy", p.File)); err != nil {
+	whole := p.Truncate(p.bytes) // a hole at the end counts from now on
+	if err := errors.Join(whole, p.Chmod(mode), steps.Sync("the copy", p.File)); err != nil {
 		return err
 	}
 	return steps.Rename(p.Name(), to)
@@ -124,6 +132,7 @@ func fetch(ctx context.Context, s *cli.Session, from place, p *part, to string) 
 			return err
 		}
 	}
+	p.sparse = v.ready.Sparse
 	if err := p.fits(v.ready.Size); err != nil {
 		return err
 	}
@@ -145,7 +154,7 @@ func (p *part) fits(size int64) error {
 		return nil // what has no room will say so
 	}
 	free := int64(disk.Bavail) * int64(disk.Bsize)
-	if missing := size - p.bytes; missing > free {
+	if missing := size - p.bytes; missing > free && !p.sparse {
 		return fmt.Errorf("the file needs %d bytes more, and the disk of %s has %d: make room, and copy again", missing, p.Name(), free)
 	}
 	return nil

@@ -34,7 +34,8 @@ func upload(ctx context.Context, s *cli.Session, local string, to place) error {
 	if strings.HasSuffix(to.path, "/") {
 		to.path = path.Join(to.path, filepath.Base(local))
 	}
-	params := wire.CopyParams{Path: to.path, Write: true, Mode: int(info.Mode().Perm()), Size: size, SHA256: hex.EncodeToString(sum.Sum(nil))}
+	params := wire.CopyParams{Path: to.path, Write: true, Mode: int(info.Mode().Perm()), Size: size, Sparse: pipe.Sparse(info),
+		SHA256: hex.EncodeToString(sum.Sum(nil))}
 	v, err := open(ctx, s, to.node, wire.SessionCopy, copyParams(s, params))
 	if err == nil && v.ready.Folder {
 		v.close()
