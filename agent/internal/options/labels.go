@@ -27,6 +27,9 @@ func (l Labels) Set(text string) error {
 		if !ok || key == "" {
 			return errors.New("a label is KEY=VALUE, such as tier=sovereign")
 		}
+		if _, twice := l[key]; twice {
+			return errors.New("the label " + key + " is given twice")
+		}
 		l[key] = strings.TrimSpace(value)
 	}
 	return nil

@@ -104,3 +104,12 @@ func TestWithoutCredential(t *testing.T) {
 		}
 	}
 }
+
+// TestLabelTwice: of two values one would be lost.
+func TestLabelTwice(t *testing.T) {
+	for text, want := range map[string]bool{"a=1,b=1": true, "a=1,a=1": false, "a=1, a =2": false, "c=1": false} {
+		if err := (Labels{"c": "1"}).Set(text); (err == nil) != want {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}

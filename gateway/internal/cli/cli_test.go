@@ -264,6 +264,10 @@ func TestEnvironment(t *testing.T) {
 		!strings.Contains(out, `"bind_instance":true`) {
 		t.Errorf("labels: %s", out)
 	}
+	if code, _, errs := h.run(t.Context(), "token", "create", "--label", "a=b", "--label", "a=c"); code != 2 ||
+		!strings.Contains(errs, `the label "a" is given twice`) {
+		t.Errorf("a label twice: %d %s", code, errs)
+	}
 }
 
 func TestAPIToken(t *testing.T) {

@@ -125,6 +125,15 @@ func (s Flags) Duration(name string, usual time.Duration) (time.Duration, error)
 	return d, err
 }
 
+// Seconds is Duration for what counts in whole seconds: a part of one would be lost without a word.
+func (s Flags) Seconds(name string, usual time.Duration) (time.Duration, error) {
+	d, err := s.Duration(name, usual)
+	if err == nil && d%time.Second != 0 {
+		return 0, Usagef("such as 1s, 90s or 2h", "%s has the value %q, which is no number of whole seconds", s.Source(name), s.Text(name))
+	}
+	return d, err
+}
+
 // OneOf is usual where nothing is set, else one of the known words.
 func (s Flags) OneOf(name, usual string, known ...string) (string, error) {
 	text := s.Text(name)
@@ -149,9 +158,17 @@ func (s Flags) Labels() (map[string]string, error) {
 		if !ok || key == "" {
 			return nil, Usagef("write --label tier=sovereign", "%q is no label", text)
 		}
+		if _, twice := labels[key]; twice {
+			return nil, Twice("the label", key)
+		}
 		labels[key] = value
 	}
 	return labels, nil
+}
+
+// Twice refuses what has two values where one of them would be lost.
+func Twice(what, name string) error {
+	return Usagef("give it once", "%s %.60q is given twice", what, name)
 }
 
 // List gives the values of a flag that may be repeated. Each may hold several values with commas between.

@@ -183,6 +183,8 @@ func TestNodeMoves(t *testing.T) {
 		{"label by selector", "node label -l tier=sovereign rack=7 -y", "", false, 0, "vast-h100-39467543: rack=7,tier=sovereign",
 			"2 nodes"},
 		{"label by selector, nobody there", "node label -l tier=sovereign rack=7", "", false, 2, "", "add --yes"},
+		{"a label twice", "node label node-dgx-spark rack=7 rack=8", "", false, 2, "", `the label "rack" is given twice`},
+		{"a label set and taken", "node label node-dgx-spark rack- rack=8", "", false, 2, "", `the label "rack" is given twice`},
 		{"no label", "node label node-dgx-spark", "", false, 2, "", "no label to set"},
 		{"reserved", "node label node-dgx-spark state=x", "", false, 1, "", "reserved"},
 	} {

@@ -31,6 +31,7 @@ func TestReleaseUsage(t *testing.T) {
 		{"release push", "needs DIR|FILE", "muster release push"},
 		{"release promote x --now --canary 5%", "say how to wait", "--now"},
 		{"release promote x --soak soon", "--soak", "30m"},
+		{"release promote x --soak 900ms", "no number of whole seconds", "90s"},
 		{"release promote x --now --soak 0", "say how to wait", "--now"},
 		{"release promote x --channel a/b", "not the name of a channel", "stable"},
 		{"release status --channel a/b", "not the name of a channel", "stable"},

@@ -39,6 +39,7 @@ func nodeLabel(ctx context.Context, s *cli.Session) error {
 // labelArguments separates names from KEY=VALUE and KEY-. That is safe: no name has a = or ends in -.
 func labelArguments(args []string) (names []string, change client.LabelsRequest, err error) {
 	change.Set = map[string]string{}
+	given := map[string]bool{}
 	for _, arg := range args {
 		key, value, sets := strings.Cut(arg, "=")
 		removed, removes := strings.CutSuffix(arg, "-")
@@ -46,10 +47,16 @@ func labelArguments(args []string) (names []string, change client.LabelsRequest,
 		case sets:
 			change.Set[key] = value
 		case removes:
+			key = removed
 			change.Remove = append(change.Remove, removed)
 		default:
 			names = append(names, arg)
+			continue
 		}
+		if given[key] {
+			return nil, change, cli.Twice("the label", key)
+		}
+		given[key] = true
 	}
 	if len(change.Set)+len(change.Remove) == 0 {
 		err = cli.Usagef("write tier=sovereign to set one, tier- to remove one", "there is no label to set or to remove")

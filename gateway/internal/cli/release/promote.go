@@ -263,7 +263,7 @@ func soakOf(s *cli.Session) (*int, error) {
 	case "0", "0s":
 		return &seconds, nil
 	}
-	soak, err := s.Flags.Duration(flag, 0)
+	soak, err := s.Flags.Seconds(flag, 0)
 	seconds = int(soak.Seconds())
 	return &seconds, err
 }

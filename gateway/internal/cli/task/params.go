@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"time"
 
 	"muster/agent/sign"
 	"muster/agent/wire"
@@ -72,17 +73,26 @@ func readParams(s *cli.Session, kind wire.TaskType, assignments []string) (json.
 		}
 	}
 	fromFile := len(values) > 0
+	given := map[string]bool{}
 	for _, text := range assignments {
+		name, _, _ := strings.Cut(text, "=")
+		if given[name] && !adds(values[name]) {
+			return nil, cli.Twice("the param", name)
+		}
+		given[name] = true
 		if err := assign(s, kind, values, text); err != nil {
 			return nil, err
 		}
 	}
-	timeout, err := s.Flags.Duration("timeout", 0)
+	timeout, err := s.Flags.Seconds("timeout", 0)
 	if err != nil {
 		return nil, err
 	}
 	if timeout > 0 {
-		values["timeout_seconds"] = max(int(timeout.Seconds()), 1)
+		if given["timeout_seconds"] {
+			return nil, cli.Twice("with --timeout, the param", "timeout_seconds")
+		}
+		values["timeout_seconds"] = int(timeout / time.Second)
 	}
 	raw, err := sign.Encode(values)
 	if err == nil {
@@ -158,6 +168,15 @@ type (
 	mapOfWords  map[string]string
 )
 
+// adds tells whether further words add to a value.
+func adds(value any) bool {
+	switch value.(type) {
+	case listOfWords, mapOfWords:
+		return true
+	}
+	return false
+}
+
 func addToList(s *cli.Session, values map[string]any, name, value string) error {
 	list, _ := values[name].(listOfWords)
 	if !strings.HasPrefix(value, "@") || strings.HasPrefix(value, "@@") {
@@ -182,6 +201,9 @@ func addToMap(s *cli.Session, values map[string]any, name, value string) error {
 	known, _ := values[name].(mapOfWords)
 	if known == nil {
 		known = mapOfWords{}
+	}
+	if _, twice := known[key]; twice {
+		return cli.Twice("in "+name+", the key", key)
 	}
 	content, err := expand(s, text)
 	known[key] = strings.TrimSuffix(content, "\n")

@@ -55,7 +55,7 @@ func (o *order) read() error {
 	if o.asked, err = readWords(o.Session); err != nil {
 		return err
 	}
-	if o.expires, err = o.Flags.Duration("expires", usualExpiry); err != nil {
+	if o.expires, err = o.Flags.Seconds("expires", usualExpiry); err != nil {
 		return err
 	}
 	if o.wait, err = o.Flags.Bool("wait"); err != nil {

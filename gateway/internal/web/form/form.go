@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -57,12 +58,19 @@ func Pairs(text string) (map[string]string, error) {
 		if name = strings.TrimSpace(name); !ok || name == "" {
 			return nil, wire.Refuse(wire.CodeBadRequest, "a label is not NAME=text", "write tier=sovereign, one in a line")
 		}
+		if _, there := pairs[name]; there {
+			return nil, twice(name)
+		}
 		pairs[name] = strings.TrimSpace(value)
 	}
 	if len(pairs) == 0 {
 		return nil, nil
 	}
 	return pairs, nil
+}
+
+func twice(name string) error {
+	return wire.Refuse(wire.CodeBadRequest, "the label "+name+" stands twice", "write it once")
 }
 
 // Words are parted by commas and blanks.
@@ -84,6 +92,11 @@ func Labels(text string) (client.LabelsRequest, error) {
 	}
 	var err error
 	request.Set, err = Pairs(strings.Join(set, ","))
+	for i, name := range request.Remove {
+		if _, sets := request.Set[name]; sets || slices.Contains(request.Remove[:i], name) {
+			err = twice(name)
+		}
+	}
 	if err == nil && len(request.Set)+len(request.Remove) == 0 {
 		err = wire.Refuse(wire.CodeBadRequest, "no label is given", "write tier=spot to set one, and -rack to remove one")
 	}
@@ -125,6 +138,9 @@ func param(p wire.TaskParam, text string) (any, error) {
 			name, value, ok := strings.Cut(line, "=")
 			if !ok || name == "" {
 				return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "a line of the field "+p.Name+" is not NAME=text", "write one NAME=text in a line")
+			}
+			if _, there := pairs[name]; there {
+				return nil, wire.Refuse(wire.CodeTaskParamsInvalid, "the field "+p.Name+" has "+name+" twice", "write it once")
 			}
 			pairs[name] = value
 		}

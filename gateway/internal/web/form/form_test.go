@@ -44,7 +44,7 @@ func TestLabels(t *testing.T) {
 	if err != nil || got.Set["tier"] != "spot" || !slices.Equal(got.Remove, []string{"rack", "site"}) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	for _, text := range []string{"", " , ", "tier"} {
+	for _, text := range []string{"", " , ", "tier", "tier=spot,tier=on", "tier=spot, -tier", "-tier,-tier"} {
 		if got, err := form.Labels(text); err == nil {
 			t.Errorf("%q became %+v", text, got)
 		}
@@ -77,6 +77,9 @@ func TestParams(t *testing.T) {
 	want := `{"flag":true,"list":["x y","z"],"map":{"a":"b=c","d":""},"number":7,"text":"a b"}`
 	if err != nil || string(got) != want {
 		t.Errorf("got %s, %v", got, err)
+	}
+	if got, err := form.Params(params(), url.Values{"param.map": {"a=b\na=c"}}); err == nil {
+		t.Errorf("a name twice became %s", got)
 	}
 	for name, text := range map[string]string{"param.number": "x", "param.map": "a"} {
 		if got, err := form.Params(params(), url.Values{name: {text}}); err == nil {
