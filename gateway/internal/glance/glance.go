@@ -34,6 +34,7 @@ type Node struct {
 	Fresh        bool       `json:"fresh"`         // the node is online, and those rows are of now; else show their age
 	GPUsExpected *int       `json:"gpus_expected"` // the gateway's record; null: none
 	GPUs         []GPU      `json:"gpus"`          // null: not known; empty: it has none
+	Xids         *wire.Xids `json:"-"`             // what the kernel said of its GPUs; nil: not known
 
 	CPUs          *int     `json:"cpus"`
 	MemoryUsedMiB *int64   `json:"memory_used_mib"` // of the host
@@ -64,6 +65,7 @@ type GPU struct {
 	MIG                *bool      `json:"mig"`
 	Health             []string   `json:"health"`     // what is wrong with it, in the agent's words
 	IdleSince          *time.Time `json:"idle_since"` // null: not idle, or not known
+	Row                *wire.GPU  `json:"-"`          // all that the node said of it; nil: nothing. Nobody changes it
 }
 
 // Severities of a Finding.

@@ -131,10 +131,31 @@ func fullNode(name, tenant string, at time.Time) *glance.Node {
 			UUID: "GPU-1", Name: "NVIDIA H100 80GB HBM3", MemoryUsedMiB: some(int64(39233)), MemoryMiB: some(int64(81559)),
 			MemoryFreeMiB: some(int64(41712)), MemorySource: wire.MemoryUnified, UtilizationPercent: some(57.0), TemperatureCelsius: some(64.0),
 			PowerWatts: some(612.5), PowerLimitWatts: some(700.0), MIG: some(false), Health: []string{"gpu_is_lost", "gpu_is_lost"},
-			IdleSince: some(at),
+			IdleSince: some(at), Row: fullRow(),
+		}},
+		Xids: &wire.Xids{State: wire.KernelRead, Events: []wire.Xid{
+			{At: at.Add(-time.Hour), Kind: wire.XidReport, UUID: "GPU-1", Code: some(31)},
+			{At: at.Add(-time.Minute), Kind: wire.XidReport, UUID: "GPU-1", Code: some(79)},
+			{At: at.Add(-time.Second), Kind: wire.XidPowerCable, UUID: "GPU-1"},
+			{At: at, Kind: wire.XidReport, UUID: "GPU-2", Code: some(13)},
 		}},
 		Findings: []glance.Finding{{Rule: "power_cable", Severity: wire.SeveritySevere, GPU: "GPU-1"},
 			{Rule: "gpu_hot", Severity: wire.SeverityWarn, GPU: "GPU-1"}, {Rule: "gpu_hot", Severity: wire.SeverityWarn, GPU: "GPU-2"}},
+	}
+}
+
+// fullRow is a GPU that says all that is shown in detail.
+func fullRow() *wire.GPU {
+	return &wire.GPU{
+		MemoryReservedMiB: some(int64(614)), MemoryUtilizationPercent: some(40.0), EncoderUtilizationPercent: some(5.0),
+		DecoderUtilizationPercent: some(6.0), MemoryTemperatureCelsius: some(70.0), FanPercent: some(30.0), PowerMaxLimitWatts: some(750.0),
+		PerformanceState: some(0), RetiredPagesPending: some(false),
+		Clocks: &wire.Clocks{SMMHz: some(int64(1980)), MemoryMHz: some(int64(2619)), Reasons: []string{"sw_power_cap", "hw_slowdown"}},
+		PCIe:   &wire.PCIe{Generation: some(5), GenerationMax: some(5), Width: some(8), WidthMax: some(16)},
+		ECC: &wire.ECC{Enabled: some(true), CorrectedVolatile: some(int64(1)), UncorrectedVolatile: some(int64(2)),
+			CorrectedAggregate: some(int64(3)), UncorrectedAggregate: some(int64(4))},
+		RemappedRows: &wire.Remaps{Correctable: some(int64(5)), Uncorrectable: some(int64(6)), Pending: some(true), Failure: some(false)},
+		NVLinks:      &wire.NVLinks{Total: some(18), Down: some(1)}, Processes: &wire.Processes{Count: some(2), MemoryUsedMiB: some(int64(1024))},
 	}
 }
 

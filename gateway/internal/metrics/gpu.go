@@ -86,8 +86,11 @@ func (t *text) sizeOfGPU(g *gpu, v *int64) {
 	}
 }
 
-func gpuUnhealthy(t *text, g *gpu) {
-	shown := g.Health[:min(len(g.Health), mostReasons)]
+func gpuUnhealthy(t *text, g *gpu) { t.reasonsOfGPU(g, g.Health) }
+
+// reasonsOfGPU writes a sample for each of a GPU's reasons.
+func (t *text) reasonsOfGPU(g *gpu, all []string) {
+	shown := all[:min(len(all), mostReasons)]
 	for i, reason := range shown {
 		if slices.Contains(shown[:i], reason) {
 			continue
@@ -119,6 +122,9 @@ func newNodes(rows []*glance.Node) *nodes {
 		}
 		for i := range n.GPUs {
 			all.reasons += max(len(n.GPUs[i].Health)-mostReasons, 0)
+			if row := n.GPUs[i].Row; row != nil && row.Clocks != nil {
+				all.reasons += max(len(row.Clocks.Reasons)-mostReasons, 0)
+			}
 		}
 	}
 	return all
@@ -160,8 +166,8 @@ func (all *nodes) shown(n *glance.Node) []glance.GPU {
 	return n.GPUs
 }
 
-// write writes all families of nodes and of GPUs.
-func (all *nodes) write(t *text) {
+// write writes all families of nodes, and those of GPUs that are given.
+func (all *nodes) write(t *text, ofGPUs []gpuFamily) {
 	for _, f := range nodeFamilies() {
 		t.begin(f.family)
 		for _, n := range all.rows {
@@ -169,7 +175,7 @@ func (all *nodes) write(t *text) {
 		}
 	}
 	one := &gpu{}
-	for _, f := range gpuFamilies() {
+	for _, f := range ofGPUs {
 		t.begin(f.family)
 		for _, n := range all.rows {
 			gpus := all.shown(n)

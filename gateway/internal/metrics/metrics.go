@@ -98,7 +98,11 @@ func (s *server) guarded(route Route) http.Handler {
 
 // metrics answers with the nodes that the caller may see and, to who sees the whole fleet, with the gateway itself.
 func (s *server) metrics(c *call) error {
-	q, err := c.pick()
+	q, err := c.pick(detailParameter)
+	if err != nil {
+		return err
+	}
+	ofGPUs, err := c.gpuFamilies()
 	if err != nil {
 		return err
 	}
@@ -114,7 +118,7 @@ func (s *server) metrics(c *call) error {
 	all := newNodes(rows)
 	c.send(TextType, func(w io.Writer) error {
 		t := newText(w)
-		all.write(t)
+		all.write(t, ofGPUs)
 		if q.Tenant == "" && len(q.Terms) == 0 {
 			s.writeGateway(c.r.Context(), t)
 		}

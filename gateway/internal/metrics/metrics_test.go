@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
@@ -32,7 +33,7 @@ func TestEveryFamily(t *testing.T) {
 	for _, f := range nodeFamilies() {
 		want = append(want, f.family)
 	}
-	for _, f := range gpuFamilies() {
+	for _, f := range append(gpuFamilies(), detailFamilies()...) {
 		want = append(want, f.family)
 	}
 	for _, f := range gatewayFamilies() {
@@ -71,6 +72,17 @@ func TestContract(t *testing.T) {
 		"muster_gpu_temperature_celsius":          {gpu, 64},
 		"muster_gpu_power_watts":                  {gpu, 612.5},
 		"muster_gpu_unhealthy":                    {append([]string{"reason"}, gpu...), 1},
+		"muster_gpu_sm_clock_hertz":               {gpu, 1.98e9},
+		"muster_gpu_clock_reason":                 {append([]string{"reason"}, gpu...), 1},
+		"muster_gpu_pcie_link_width":              {gpu, 8},
+		"muster_gpu_nvlink_links_down":            {gpu, 1},
+		"muster_gpu_ecc_aggregate_errors_total":   {append([]string{"kind"}, gpu...), 3},
+		"muster_gpu_remapped_rows_total":          {append([]string{"kind"}, gpu...), 5},
+		"muster_gpu_row_remap_pending":            {gpu, 1},
+		"muster_gpu_encoder_utilization_ratio":    {gpu, 0.05},
+		"muster_gpu_processes_memory_bytes":       {gpu, 1 << 30},
+		"muster_gpu_xid_code":                     {gpu, 79},
+		"muster_gpu_xid_timestamp_seconds":        {gpu, float64(d.at.Add(-time.Minute).Unix())},
 	} {
 		at := slices.IndexFunc(all, func(s sample) bool { return s.name == name && s.labels["node"] == "gpu-1" })
 		if at < 0 {
@@ -238,7 +250,9 @@ func TestCut(t *testing.T) {
 	})
 }
 
-func (d *stand) writeAll(w *text) { newNodes(d.rows).write(w) }
+func (d *stand) writeAll(w *text) {
+	newNodes(d.rows).write(w, append(gpuFamilies(), detailFamilies()...))
+}
 
 func TestHead(t *testing.T) {
 	d := full(t)

@@ -42,3 +42,17 @@ func (c *call) pick(more ...string) (q overview.Query, err error) {
 	}
 	return q, selector.Check("", "", q.Terms)
 }
+
+// detailParameter says whether an answer has the details of GPUs, which are most of it: yes (the default) or no.
+const detailParameter = "detail"
+
+func (c *call) gpuFamilies() ([]gpuFamily, error) {
+	switch asked := c.r.URL.Query().Get(detailParameter); asked {
+	case "", "yes":
+		return append(gpuFamilies(), detailFamilies()...), nil
+	case "no":
+		return gpuFamilies(), nil
+	default:
+		return nil, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%s=%.20q: not known", detailParameter, asked), "write yes or no")
+	}
+}

@@ -117,6 +117,7 @@ func (n *node) keep(earlier *node) {
 	g.Probe = was.Probe
 	g.ReadAt = was.ReadAt
 	g.GPUs = was.GPUs
+	g.Xids = was.Xids
 	g.CPUs = was.CPUs
 	g.MemoryUsedMiB = was.MemoryUsedMiB
 	g.MemoryMiB = was.MemoryMiB
@@ -153,6 +154,7 @@ func (n *node) hear(s feed.Sample) {
 	n.probe = &h.Probe
 	g.Probe = h.Probe.State
 	g.ReadAt = utc(glance.ReadAt(h.Probe.SampledAt, n.skew))
+	g.Xids = h.Xids
 	g.CPUs = h.CPUs
 	g.MemoryUsedMiB = h.MemoryUsedMiB
 	g.MemoryMiB = h.MemoryTotalMiB
@@ -209,7 +211,7 @@ func gpuOf(row *wire.GPU) glance.GPU {
 		Index: row.Index, UUID: row.UUID, Name: row.Name, MemoryUsedMiB: row.MemoryUsedMiB, MemoryMiB: row.MemoryTotalMiB,
 		MemoryFreeMiB: row.MemoryFreeMiB, MemorySource: row.MemorySource, UtilizationPercent: row.UtilizationPercent,
 		TemperatureCelsius: row.TemperatureCelsius, PowerWatts: row.PowerWatts, PowerLimitWatts: row.PowerLimitWatts, MIG: row.MIG,
-		Health: row.Health,
+		Health: row.Health, Row: row,
 	}
 	if g.Health == nil {
 		g.Health = []string{}

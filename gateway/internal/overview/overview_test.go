@@ -132,6 +132,29 @@ func TestHeartbeats(t *testing.T) {
 	}
 }
 
+// TestWholeRows: the whole row of a GPU and the kernel's events stay as they came, also where a heartbeat brings none and the node is read
+// again.
+func TestWholeRows(t *testing.T) {
+	h := newHouse(t)
+	h.node(store.Node{Name: "a", Tenant: "x"}, nil)
+	h.picture.Load(t.Context())
+	row := strings.TrimSuffix(gpu(0, 50), "}") + `,"clocks":{"sm_mhz":1980}}`
+	h.beat("a", strings.TrimSuffix(h.reading(row), "}")+`,"xids":{"state":"ok","events":[{"kind":"xid","uuid":"GPU-0","code":79}]}}`)
+	check := func() {
+		t.Helper()
+		n := h.row("a")
+		if len(n.GPUs) != 1 || n.GPUs[0].Row == nil || *n.GPUs[0].Row.Clocks.SMMHz != 1980 || n.Xids == nil || len(n.Xids.Events) != 1 {
+			t.Errorf("got %+v", n)
+		}
+	}
+	check()
+	h.now = h.now.Add(30 * time.Second)
+	h.picture.Take(t.Context(), []feed.Sample{{NodeID: "id-a", At: h.now, Interval: 30 * time.Second}})
+	check()
+	h.reload()
+	check()
+}
+
 // run keeps the picture until do has ended.
 func (h *house) run(do func()) {
 	h.t.Helper()
