@@ -44,11 +44,11 @@ func Check(labels map[string]string) error {
 	return nil
 }
 
-// Understood gives the labels without those that the gateway could not read, and the keys of these. An agent proposes labels: a mistake in
-// one must not keep its node out.
+// Understood gives the labels that an agent proposes without those that the gateway could not read, and those that count from an operator
+// or a token alone, and the keys of these. A mistake in one must not keep its node out.
 func Understood(labels map[string]string) (good map[string]string, dropped []string) {
 	for _, key := range slices.Sorted(maps.Keys(labels)) {
-		if misread(key, labels[key]) != "" {
+		if key == wire.LabelChannel || key == wire.LabelWindow || misread(key, labels[key]) != "" {
 			dropped = append(dropped, key)
 		}
 	}

@@ -73,6 +73,9 @@ func TestUnderstood(t *testing.T) {
 	if !maps.Equal(good, map[string]string{"tier": "x"}) || !slices.Equal(dropped, []string{"channel", Price}) || len(given) != 3 {
 		t.Errorf("got %v, %v of %v", good, dropped, given)
 	}
+	if good, dropped = Understood(map[string]string{"channel": "canary", "maintenance-window": "22:00-04:00"}); len(good) != 0 || len(dropped) != 2 {
+		t.Errorf("what has no power from an agent: %v, %v", good, dropped)
+	}
 	if good, dropped = Understood(map[string]string{Price: "2"}); len(good) != 1 || dropped != nil {
 		t.Errorf("of good ones: %v, %v", good, dropped)
 	}
