@@ -123,6 +123,14 @@ func (d *Desk) hear(n Node, u *wire.Update) *wire.Update {
 	return said
 }
 
+// word is the newest that a node said of an update, also where that is not recorded yet.
+func (d *Desk) word(n *node) releases.Update {
+	if n.later == nil {
+		return n.said
+	}
+	return d.update(n.ID, *n.later)
+}
+
 // ends is true where a node says for the first time how its rollout's release went. Others wait for that word, so the allowance does not
 // hold it. What could come after it needs the allowance, so this costs one write more.
 func (d *Desk) ends(k *node, u wire.Update) bool {

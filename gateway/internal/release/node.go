@@ -25,11 +25,11 @@ func (d *Desk) Updating(nodeID string) *NodeUpdate {
 	if n == nil {
 		return nil
 	}
-	out := &NodeUpdate{Channel: n.channel, Sequence: n.obeyed, Digest: n.said.Digest, Version: d.releases[n.said.Digest].Version,
-		Phase: n.said.Phase, Code: n.said.Code, Detail: n.said.Detail, Unable: !n.able}
-	if n.said.Digest != "" {
-		at := n.said.At
-		out.At = &at
+	said := d.word(n)
+	out := &NodeUpdate{Channel: n.channel, Sequence: n.obeyed, Digest: said.Digest, Version: d.releases[said.Digest].Version,
+		Phase: said.Phase, Code: said.Code, Detail: said.Detail, Unable: !n.able}
+	if said.Digest != "" {
+		out.At = &said.At
 	}
 	_, out.Pinned = d.pins[nodeID]
 	_, out.Held = d.offer(n, d.Now())

@@ -209,12 +209,11 @@ func (d *Desk) toSign(c *channel, p releases.Pointer) string {
 // stand tells where a node of a channel stands.
 func (d *Desk) stand(c *channel, n *node, now time.Time) NodeStatus {
 	out := NodeStatus{ID: n.ID, Name: n.Name, Tenant: n.Tenant, Running: n.Digest}
-	if n.said.Digest == c.Digest && n.said.Channel == c.Channel.Channel {
-		at := n.said.At
-		out.At = &at
-		out.Phase = n.said.Phase
-		out.Code = n.said.Code
-		out.Detail = n.said.Detail
+	if said := d.word(n); said.Digest == c.Digest && said.Channel == c.Channel.Channel {
+		out.At = &said.At
+		out.Phase = said.Phase
+		out.Code = said.Code
+		out.Detail = said.Detail
 	}
 	row, let := c.rows[n.ID]
 	let = let && row.State != rollout.Out && c.rollout.Digest == c.Digest

@@ -222,3 +222,20 @@ func TestManyUnwell(t *testing.T) {
 		t.Errorf("got %+v", c.Counts)
 	}
 }
+
+// TestNewestWord: what a node says is shown at once, also where its allowance of records is used up.
+func TestNewestWord(t *testing.T) {
+	h := newHall(t, names(1)...)
+	h.point(h.release("v1"), nil)
+	h.look()
+	for range 4 {
+		h.say("n000", wire.UpdateHeld, wire.UpdateBusy)
+		h.say("n000", wire.UpdateHeld, wire.UpdateStagger)
+	}
+	h.say("n000", wire.UpdateTrial, "")
+	s, err := h.Status(t.Context(), wire.DefaultChannel)
+	must(t, err)
+	if n := h.Updating("id-n000"); n.Phase != wire.UpdateTrial || s.Nodes[0].Phase != wire.UpdateTrial {
+		t.Errorf("it is on trial, and shown as %s, %s", n.Phase, s.Nodes[0].Phase)
+	}
+}
