@@ -301,8 +301,8 @@ main() {
 	download() {
 		say "fetching the agent${VERSION:+ $VERSION} for linux/$arch from $url"
 		case $tool in
-		curl) fetch "$url/agent/linux/$arch" "$work/muster-agent" -L ;;
-		wget) fetch "$url/agent/linux/$arch" "$work/muster-agent" ;;
+		curl) fetch "$url/agent/linux/$arch?sha256=$digest" "$work/muster-agent" -L ;;
+		wget) fetch "$url/agent/linux/$arch?sha256=$digest" "$work/muster-agent" ;;
 		esac
 		got=$(sha256 "$work/muster-agent")
 		if [ "$got" != "$digest" ]; then

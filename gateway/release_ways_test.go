@@ -231,3 +231,33 @@ func TestReleaseWords(t *testing.T) {
 		t.Errorf("%d events, %v", len(events), err)
 	}
 }
+
+// TestNewcomersBegin: a machine of which nothing is known yet begins with the release of the default channel, once that was tried, and not
+// with the agent that the gateway carries.
+func TestNewcomersBegin(t *testing.T) {
+	t.Parallel()
+	r := newReleased(t)
+	file, program := r.agent("the new one")
+	sum := strings.TrimPrefix(program, "sha256:")
+	given := func(path string) string {
+		_, _, raw := r.ask("GET", path, nil, false)
+		return string(raw)
+	}
+	r.muster("release", "push", "linux/amd64="+file, "--version", "0.4.0")
+	if strings.Contains(given(wire.PathAgent)+given(wire.PathInstaller), sum) {
+		t.Error("newcomers begin with what nobody has promoted")
+	}
+	r.muster("release", "promote", "0.4.0", "--now", "--yes")
+	if !strings.Contains(given(wire.PathAgent), sum) || !strings.Contains(given(wire.PathInstaller), "SHA256_AMD64='"+sum+"'") {
+		t.Errorf("newcomers do not begin with it:\n%s", given(wire.PathAgent))
+	}
+	at := wire.AgentPath("linux", "amd64")
+	if got := given(at + "?" + wire.AgentDigest + "=" + sum); programDigest([]byte(got)) != program {
+		t.Errorf("another program came, of %d bytes", len(got))
+	}
+	for _, other := range []string{at, at + "?" + wire.AgentDigest + "=" + strings.Repeat("0", 64)} {
+		if got := given(other); programDigest([]byte(got)) == program {
+			t.Errorf("%s is not what the gateway carries", other)
+		}
+	}
+}

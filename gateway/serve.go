@@ -391,7 +391,7 @@ func (g *gateway) site() (bootstrap.Site, error) {
 	sets := g.authority.TrustSets()
 	return g.settings.bootstrap.Site(bootstrap.Gateway{
 		Reach: g.settings.reach(), PinnedKey: g.serving.PinnedPublicKey(), RootPin: g.authority.RootPin(), Roots: g.authority.RootPEM(),
-		TrustSet: sets[len(sets)-1].Payload, Agents: g.nodes.Platforms(),
+		TrustSet: sets[len(sets)-1].Payload, Agents: g.nodes.Carried(),
 	})
 }
 

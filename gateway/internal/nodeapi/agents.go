@@ -1,12 +1,14 @@
 package nodeapi
 
 import (
+	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
 	"io/fs"
 	"net/http"
 	"path"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -14,11 +16,15 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/door"
+	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
+	"muster/store/releases"
 )
 
 // agentFile is the name of every agent binary below its <os>-<arch> folder.
 const agentFile = "muster-agent"
+
+const sha256Prefix = "sha256:"
 
 // agents are the binaries that the gateway carries. They are hashed when first asked for and never copied into memory.
 type agents struct {
@@ -84,8 +90,39 @@ func (a *agents) open(system, arch string) (wire.Platform, io.ReadSeekCloser, bo
 	return wire.Platform{}, nil, false
 }
 
-// Platforms lists the agents that this gateway carries, by their paths.
-func (a *API) Platforms() []wire.Platform { return a.agents.list() }
+// Carried lists the agents that this gateway carries, by their paths.
+func (a *API) Carried() []wire.Platform { return a.agents.list() }
+
+// newest is the release that a machine begins with of which nothing is known yet, where it lies in this gateway's registry.
+func (a *API) newest(ctx context.Context) releases.Release {
+	if a.Releases == nil {
+		return releases.Release{}
+	}
+	n, _, err := a.Releases.Newcomer(ctx, "")
+	if err != nil || release.Elsewhere(n.Release) {
+		return releases.Release{}
+	}
+	return n.Release
+}
+
+// Platforms lists the agents that a machine begins with: those of the default channel that lie there as they are, and else those that this
+// gateway carries.
+func (a *API) Platforms() []wire.Platform {
+	all := slices.Clone(a.agents.list())
+	for _, p := range a.newest(context.Background()).Platforms {
+		one := wire.Platform{OS: p.OS, Arch: p.Arch, Size: p.ProgramSize, SHA256: strings.TrimPrefix(p.Program, sha256Prefix),
+			Path: wire.AgentPath(p.OS, p.Arch)}
+		at, carried := slices.BinarySearchFunc(all, one, func(a, b wire.Platform) int { return strings.Compare(a.Path, b.Path) })
+		switch {
+		case p.MediaType != wire.MediaProgram:
+		case carried:
+			all[at] = one
+		default:
+			all = slices.Insert(all, at, one)
+		}
+	}
+	return all
+}
 
 // installer serves the joining script. Nothing on the way may change its bytes: an operator may hold their digest.
 func (a *API) installer(w http.ResponseWriter, r *http.Request) {
@@ -107,15 +144,28 @@ func (a *API) installer(w http.ResponseWriter, r *http.Request) {
 }
 
 func (a *API) manifest(w http.ResponseWriter, _ *http.Request) {
-	reply.Write(w, http.StatusOK, reply.JSON(wire.Manifest{Version: a.agents.version, Platforms: a.agents.list()}))
+	reply.Write(w, http.StatusOK, reply.JSON(wire.Manifest{Version: a.agents.version, Platforms: a.Platforms()}))
+}
+
+// program gives the agent with a digest, and the one that this gateway carries where nobody has it: who asks compares the digest.
+func (a *API) program(r *http.Request, sum string) (string, io.ReadSeekCloser, bool) {
+	of := a.newest(r.Context())
+	for _, p := range of.Platforms {
+		if p.MediaType == wire.MediaProgram && p.Program == sha256Prefix+sum {
+			blob, err := a.Releases.Artifacts.Blob(r.Context(), release.Repository(of), p.Digest)
+			return sum, blob, err == nil
+		}
+	}
+	platform, file, ok := a.agents.open(r.PathValue("os"), r.PathValue("arch"))
+	return platform.SHA256, file, ok
 }
 
 // binary serves one agent. A download that broke off can go on where it ended.
 func (a *API) binary(w http.ResponseWriter, r *http.Request) {
-	platform, file, ok := a.agents.open(r.PathValue("os"), r.PathValue("arch"))
+	sum, file, ok := a.program(r, r.URL.Query().Get(wire.AgentDigest))
 	if !ok {
-		a.Info.WriteError(w, wire.Refuse(wire.CodeNotFound, "this gateway carries no agent for that platform",
-			"GET /agent lists what it carries; a gateway that carries none was built without: make build"))
+		a.Info.WriteError(w, wire.Refuse(wire.CodeNotFound, "this gateway has no such agent for that platform",
+			"GET /agent lists what it has now; a gateway that carries none was built without: make build"))
 		return
 	}
 	defer file.Close()
@@ -123,6 +173,6 @@ func (a *API) binary(w http.ResponseWriter, r *http.Request) {
 	h.Set("Content-Type", "application/octet-stream")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	h.Set("ETag", `"sha256:`+platform.SHA256+`"`)
+	h.Set("ETag", `"sha256:`+sum+`"`)
 	http.ServeContent(door.Patient(w), r, "", time.Time{}, file)
 }

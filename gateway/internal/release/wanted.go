@@ -122,6 +122,9 @@ func (d *Desk) Floor(ctx context.Context, nodeID string) (channel string, floor 
 
 // channelOf reads a node's channel. What the node's agent says in its labels counts for nothing: an operator or a credential says it.
 func (d *Desk) channelOf(ctx context.Context, nodeID string) (string, error) {
+	if nodeID == "" {
+		return wire.DefaultChannel, nil
+	}
 	labels, err := d.records.Labels(ctx, wire.LabelChannel, wire.LabelWindow, nodeID)
 	return cmp.Or(labels[nodeID][0], wire.DefaultChannel), err
 }
