@@ -18,6 +18,12 @@ func BatchGroup(db *DB, batches [][]Statement, contexts []context.Context) []err
 	return errs
 }
 
+// Pragma reads a setting of the connection that writes.
+func Pragma(db *DB, name string) (value string, err error) {
+	err = db.write.conn.QueryRowContext(context.Background(), "PRAGMA "+name).Scan(&value)
+	return value, err
+}
+
 // FillDisk makes the writer's connection believe that the file cannot grow.
 func FillDisk(db *DB) error {
 	_, err := db.write.conn.ExecContext(context.Background(), "PRAGMA max_page_count = 1") // rounded up to the pages there are

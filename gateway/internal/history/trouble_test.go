@@ -167,7 +167,7 @@ func TestAge(t *testing.T) {
 	must(t, err)
 	w := newWorkload(1, 1)
 	today := now.Truncate(24 * time.Hour)
-	for _, before := range []time.Duration{13 * time.Hour, 11 * time.Hour, 9 * 24 * time.Hour, 7 * 24 * time.Hour,
+	for _, before := range []time.Duration{13 * time.Hour, 11 * time.Hour, (8*24 + 2) * time.Hour, (8*24 - 2) * time.Hour,
 		401 * 24 * time.Hour, 399 * 24 * time.Hour} {
 		fill(t, d.File(), w, 1, today.Add(12*time.Hour-before), time.Hour)
 	}
@@ -175,7 +175,7 @@ func TestAge(t *testing.T) {
 		d.now = d.now.Add(time.Minute)
 		d.Turn(t.Context())
 	}
-	for tier, want := range map[store.Tier]time.Time{store.Raw: now.Add(-11 * time.Hour), store.Minutes: now.Add(-7 * 24 * time.Hour),
+	for tier, want := range map[store.Tier]time.Time{store.Raw: now.Add(-11 * time.Hour), store.Minutes: now.Add(-(8*24 - 2) * time.Hour),
 		store.Hours: today.Add(-399 * 24 * time.Hour)} {
 		if oldest, err := d.File().Oldest(t.Context(), tier); err != nil || !oldest.Equal(want) {
 			t.Errorf("tier %d begins at %s, %v: want %s", tier, oldest, err, want)

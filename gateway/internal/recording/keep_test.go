@@ -124,8 +124,11 @@ func TestPrune(t *testing.T) {
 		end := noon().Add(-time.Duration(30-10*i) * time.Hour) // 30 h, 20 h, 10 h, now, in 10 h
 		must(t, os.Chtimes(filepath.Join(folder, ids[i]+".cast"), end, end))
 	}
-	live, err := s.Begin(meta(wire.NewSessionID()))
+	goesOn := wire.NewSessionID()
+	live, err := s.Begin(meta(goesOn))
 	must(t, err)
+	long := noon().Add(-100 * time.Hour) // nothing was shown since then, and it is the oldest of all
+	must(t, os.Chtimes(filepath.Join(folder, goesOn+".cast"), long, long))
 	must(t, os.WriteFile(filepath.Join(folder, "notes.txt"), nil, 0o600))
 	names, _ := os.ReadDir(folder)
 	must(t, s.Prune(t.Context(), noon(), false)) // the clock was set: nothing is old
@@ -142,6 +145,9 @@ func TestPrune(t *testing.T) {
 		if _, err := os.Stat(filepath.Join(folder, ids[i]+".cast")); (err == nil) != want {
 			t.Errorf("recording %d: %v", i, err)
 		}
+	}
+	if _, err := os.Stat(filepath.Join(folder, goesOn+".cast")); err != nil {
+		t.Errorf("the recording that goes on: %v", err)
 	}
 	must(t, live.End(noon(), ""))
 	want := []string{recording.TooOld + ": 1, true", recording.TooMany + ": 2, true"}
