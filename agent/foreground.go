@@ -60,7 +60,7 @@ func work(ctx context.Context, p command.Program, args []string) error {
 	}
 	defer directory.Close()
 	a := newForeground(p, o, directory)
-	defer a.file.Sync()
+	defer a.file.Flush()
 	a.flags = options.WithoutCredential(args)
 	err = a.work(ctx)
 	if ctx.Err() != nil {

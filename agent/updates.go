@@ -105,7 +105,7 @@ func (a *foreground) follow(ctx context.Context, why error) error {
 		return leave.Run(ctx, a.Program, []string{"--state", a.State})
 	case errors.Is(why, errRestart):
 		a.Log.Info("starting anew")
-		a.file.Sync()
+		a.file.Flush()
 		return a.System.Replace(a.notifier.Environ())
 	}
 	return a.handOver()
@@ -135,7 +135,7 @@ func (a *foreground) handOver() error {
 func (a *foreground) launch(base string) error {
 	keeper := service.Layout{Base: base}.GoodProgram()
 	args := append([]string{keeper, "launch", "--stay", "--state", base, "--transport", string(a.Way), "--"}, a.flags...)
-	a.file.Sync()
+	a.file.Flush()
 	return a.System.Become(keeper, args, a.notifier.Environ())
 }
 

@@ -96,7 +96,7 @@ func (s *Spool) finish() error {
 
 // shut ends the segment that is appended to, whatever the disk says.
 func (s *Spool) shut() {
-	_ = s.file.Sync()
+	_ = s.Steps.Sync("a segment that ends", s.file)
 	_ = s.file.Close()
 	s.file = nil
 	s.fresh = false

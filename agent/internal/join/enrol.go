@@ -170,7 +170,7 @@ func (j *joining) enrolAfresh(ctx context.Context) (identity.State, error) {
 	defer directory.Close()
 	file := logfile.New(j.layout.Log())
 	file.Hide(j.Secrets()...)
-	defer file.Sync()
+	defer file.Flush()
 	a := &admission.Applicant{
 		Program: j.quiet(), Options: j.Options, Directory: directory, ByHand: true, Anew: j.anew,
 		Log:    logfile.NewLogger(j.Level, io.Discard, file),

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"muster/agent/disk"
 	"muster/agent/internal/mask"
 )
 
@@ -34,7 +35,7 @@ type File struct {
 
 // New writes to this path. The file is made with the first line.
 func New(path string) *File {
-	return &File{path: path, now: time.Now, sync: (*os.File).Sync, masker: mask.New()}
+	return &File{path: path, now: time.Now, sync: func(file *os.File) error { return disk.Steps(nil).Sync(path, file) }, masker: mask.New()}
 }
 
 // Older is the file that was written before the one at this path.
@@ -96,8 +97,8 @@ func (l *File) Trouble() error {
 	return l.trouble
 }
 
-// Sync waits until everything is on the disk. It is called before this process ends or becomes another program.
-func (l *File) Sync() {
+// Flush waits until everything is on the disk. It is called before this process ends or becomes another program.
+func (l *File) Flush() {
 	if file := l.opened(); file != nil {
 		_ = l.sync(file) // what the disk says later is told when the next line is written
 	}

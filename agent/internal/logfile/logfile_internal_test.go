@@ -45,7 +45,7 @@ func TestLogFileIsBounded(t *testing.T) {
 	if n, err := broken.Write([]byte("line")); n != 4 || err != nil || broken.Trouble() == nil {
 		t.Errorf("%d, %v, %v", n, err, broken.Trouble())
 	}
-	broken.Sync() // there is nothing to sync
+	broken.Flush() // there is nothing to sync
 	broken.path = path
 	if broken.Write([]byte("line")); broken.Trouble() == nil {
 		t.Error("tried again at once")
@@ -178,7 +178,7 @@ func TestSynced(t *testing.T) {
 		expect("all is synced", 2)
 		log.Error("four")
 		expect("an error", 3)
-		go file.Sync()
+		go file.Flush()
 		expect("the end", 4)
 		gate <- true
 		gate <- true

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"syscall"
+
+	"muster/agent/disk"
 )
 
 // marker is the end of every line that the agent adds to somebody else's file. The agent finds the line again by it.
@@ -146,7 +148,7 @@ func rewrite(path string, content []byte) error {
 		return explain(path, err)
 	}
 	_, err = file.Write(content)
-	return explain(path, errors.Join(err, file.Sync(), file.Close()))
+	return explain(path, errors.Join(err, disk.Steps(nil).Sync(path, file), file.Close()))
 }
 
 // cronRuns reports whether a cron daemon is among the processes. Without one, a crontab starts nothing.

@@ -96,7 +96,7 @@ func (j judge) settle(ctx context.Context, s update.Settling) update.Verdict {
 	ctx, cancel := context.WithTimeout(ctx, judgeTime)
 	defer cancel()
 	if j.file != nil {
-		defer j.file.Sync() // what is started next takes the place of this process
+		defer j.file.Flush() // what is started next takes the place of this process
 	}
 	free, err := service.SettleLock(ctx, j.base)
 	if err != nil {

@@ -68,7 +68,7 @@ func backup(ctx context.Context, s *cli.Session) error {
 		return err
 	}
 	got, err := receive(ctx, s, c, to)
-	if err := errors.Join(err, to.Sync(), to.Close()); err != nil {
+	if err := errors.Join(err, disk.Steps(nil).Sync("the backup", to), to.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
 	if err := disk.Sync(filepath.Dir(file)); err != nil {

@@ -62,28 +62,12 @@ func (s *service) locked(path string) bool {
 }
 
 // write replaces a file as a whole, so that neither a reader nor a power cut finds half of it.
-func (s *service) write(path string, content []byte, mode fs.FileMode) (err error) {
+func (s *service) write(path string, content []byte, mode fs.FileMode) error {
 	place := s.at(path)
-	if err := os.MkdirAll(filepath.Dir(place), 0o755); err != nil {
+	if err := disk.Steps(nil).MakeFolders(filepath.Dir(place), 0o755); err != nil {
 		return err
 	}
-	file, err := os.CreateTemp(filepath.Dir(place), ".muster-")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			os.Remove(file.Name())
-		}
-	}()
-	_, err = file.Write(content)
-	if err = errors.Join(err, file.Chmod(mode), file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	if err = os.Rename(file.Name(), place); err != nil {
-		return err
-	}
-	return disk.Sync(filepath.Dir(place))
+	return disk.Replace(place, content, mode)
 }
 
 // remove removes a file for good; one that is not there is none to remove.
