@@ -32,7 +32,8 @@ type Setting struct {
 	Rule     string
 	Selector string // "": all nodes
 	Off      bool
-	Limit    *float64 // nil: the rule's own
+	Limit    *float64      // nil: the rule's own
+	For      time.Duration // so long it must be bad; 0: as the rule says
 	SetAt    time.Time
 	SetBy    string
 }
@@ -96,7 +97,7 @@ func (r Records) Notices(ctx context.Context, nodeID string) ([]string, error) {
 
 // Settings are all settings, by rule and selector.
 func (r Records) Settings(ctx context.Context) ([]Setting, error) {
-	const all = "SELECT rule, selector, off, bound, set_at, set_by FROM health_rules ORDER BY rule, selector"
+	const all = "SELECT rule, selector, off, bound, held, set_at, set_by FROM health_rules ORDER BY rule, selector"
 	return sqlite.All(ctx, r.db.DB, func(r *sqlite.Row) Setting {
 		s := Setting{Rule: r.Text(), Selector: r.Text(), Off: r.Flag()}
 		if text := r.Text(); text != "" {
@@ -106,6 +107,7 @@ func (r Records) Settings(ctx context.Context) ([]Setting, error) {
 			}
 			s.Limit = &limit
 		}
+		s.For = time.Duration(r.Number()) * time.Millisecond
 		s.SetAt = r.Time()
 		s.SetBy = r.Text()
 		return s
@@ -121,9 +123,10 @@ func (r Records) Set(ctx context.Context, s Setting, events ...store.Event) erro
 	return r.db.Change(ctx, []sqlite.Statement{
 		sqlite.Guard("(SELECT count(*) FROM health_rules WHERE NOT (rule = ? AND selector = ?)) < ?", s.Rule, s.Selector,
 			int64(MostSettings)),
-		sqlite.Do(`INSERT INTO health_rules(rule, selector, off, bound, set_at, set_by) VALUES (?, ?, ?, ?, ?, ?)
-			ON CONFLICT DO UPDATE SET off = excluded.off, bound = excluded.bound, set_at = excluded.set_at, set_by = excluded.set_by`,
-			s.Rule, s.Selector, sqlite.Flag(s.Off), limit, sqlite.Millis(s.SetAt), s.SetBy),
+		sqlite.Do(`INSERT INTO health_rules(rule, selector, off, bound, held, set_at, set_by) VALUES (?, ?, ?, ?, ?, ?, ?)
+			ON CONFLICT DO UPDATE SET off = excluded.off, bound = excluded.bound, held = excluded.held,
+				set_at = excluded.set_at, set_by = excluded.set_by`,
+			s.Rule, s.Selector, sqlite.Flag(s.Off), limit, s.For.Milliseconds(), sqlite.Millis(s.SetAt), s.SetBy),
 	}, events...)
 }
 

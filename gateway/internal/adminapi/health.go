@@ -1,6 +1,8 @@
 package adminapi
 
 import (
+	"time"
+
 	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/glance"
@@ -52,7 +54,7 @@ func (s *server) setHealthRule(c *call, q client.HealthRuleRequest) (any, error)
 	if err := noToken("", map[string]string{"selector": q.Selector}); err != nil {
 		return nil, err
 	}
-	set := records.Setting{Rule: name, Selector: q.Selector, Off: q.Off, Limit: q.Limit}
+	set := records.Setting{Rule: name, Selector: q.Selector, Off: q.Off, Limit: q.Limit, For: time.Duration(q.For)}
 	if err := s.Health.Set(c.r.Context(), set, c.caller.Actor); err != nil {
 		return nil, err
 	}

@@ -25,6 +25,7 @@ const (
 	IdentityConflict   = "identity_conflict"
 	RenewalOverdue     = "renewal_overdue"
 	FindingSevere      = "finding_severe"
+	NodeWarning        = "node_warning"
 	RolloutHalted      = "rollout_halted"
 	TokenMisuse        = "token_misuse"
 	LogShippingFailing = "log_shipping_failing"
@@ -52,6 +53,8 @@ func Causes() []Cause {
 		{RenewalOverdue, warn, minute, short, "A node's certificate should have been renewed by now.",
 			"Read the agent's log on the node; when the certificate has expired, the node becomes unavailable.", "certificates"},
 		{FindingSevere, severe, short, minute, "A rule of health found something severe on a node that has no work to lose.",
+			"See muster node show NAME: each finding says what to do.", "health"},
+		{NodeWarning, warn, 5 * time.Minute, minute, "A rule of health found something that needs a person, though the node works.",
 			"See muster node show NAME: each finding says what to do.", "health"},
 		{RolloutHalted, severe, 0, 0, "A rollout of an agent release was halted.",
 			"See muster release status --channel NAME; then muster release rollback --channel NAME, or mend the nodes and resume.",

@@ -29,7 +29,7 @@ type look struct {
 
 // nodeCauses are the causes that are about one node.
 func nodeCauses() []string {
-	return []string{NodeStale, NodeUnavailable, GPUCountDropped, IdentityConflict, RenewalOverdue, FindingSevere}
+	return []string{NodeStale, NodeUnavailable, GPUCountDropped, IdentityConflict, RenewalOverdue, FindingSevere, NodeWarning}
 }
 
 // lookAt judges one node for one cause. seen is when the open alert about its silence began; nil: there is none.
@@ -47,6 +47,8 @@ func lookAt(name string, n *glance.Node, now time.Time, seen *time.Time) look {
 		return overdue(n)
 	case FindingSevere:
 		return severe(n)
+	case NodeWarning:
+		return warned(n)
 	}
 	return look{}
 }
@@ -92,9 +94,9 @@ func unavailable(n *glance.Node) look {
 		return look{verdict: good}
 	}
 	l := look{verdict: bad, since: n.StateSince, text: n.Name + " is unavailable: " + strings.Join(reasons, ", ")}
-	if texts, next := severeTexts(n); texts != "" {
-		l.text += "; " + texts
-		l.next = next
+	if found := findings(n, glance.SeveritySevere); found.verdict == bad {
+		l.text += "; " + found.text
+		l.next = found.next
 	}
 	return l
 }
@@ -144,31 +146,47 @@ func overdue(n *glance.Node) look {
 
 // severe tells what unavailable does not: findings on a node that is in another state.
 func severe(n *glance.Node) look {
-	texts, next := severeTexts(n)
 	switch {
 	case n.Status == wire.StatusStale:
 		return look{}
-	case texts == "" || n.State == wire.StateUnavailable:
+	case n.State == wire.StateUnavailable:
 		return look{verdict: good}
 	}
-	return look{verdict: bad, since: n.Findings[0].Since, text: n.Name + ": " + texts, next: next}
+	return about(n, findings(n, glance.SeveritySevere))
 }
 
-// severeTexts are the severe findings of a node, and what to do about the first.
-func severeTexts(n *glance.Node) (texts, next string) {
+// warned tells what keeps no node from work. It says nothing of a node that is not heard from: its findings are old.
+func warned(n *glance.Node) look {
+	if n.Status == wire.StatusStale {
+		return look{}
+	}
+	return about(n, findings(n, glance.SeverityWarn))
+}
+
+func about(n *glance.Node, l look) look {
+	if l.verdict == bad {
+		l.text = n.Name + ": " + l.text
+	}
+	return l
+}
+
+// findings are those of one severity, and what to do about the first. What has a cause of its own is left out.
+func findings(n *glance.Node, severity string) look {
 	const most = 5
 	var all []string
+	l := look{verdict: good}
 	for i := range n.Findings {
 		f := &n.Findings[i]
-		if f.Severity != glance.SeveritySevere || len(all) == most {
+		if f.Severity != severity || cause(f.Rule) != nil && severity != glance.SeveritySevere || len(all) == most {
 			continue
 		}
 		all = append(all, f.Text)
-		if next == "" {
-			next = f.Next
+		if l.verdict == good {
+			l = look{verdict: bad, since: f.Since, next: f.Next}
 		}
 	}
-	return strings.Join(all, "; "), next
+	l.text = strings.Join(all, "; ")
+	return l
 }
 
 // span is a duration as people say it: its seconds do not matter once it has hours.

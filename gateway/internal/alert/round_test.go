@@ -44,6 +44,11 @@ func TestCauses(t *testing.T) {
 			func(_ *house, n *glance.Node) { n.RenewalOverdue = false }, "gpu-1 has not renewed its certificate in time"},
 		alert.FindingSevere: {func(_ *house, n *glance.Node) { n.State = wire.StateDrained; n.Findings = []glance.Finding{finding} },
 			func(_ *house, n *glance.Node) { n.Findings = nil }, "gpu-1: GPU 0 is ill"},
+		alert.NodeWarning: {func(_ *house, n *glance.Node) {
+			own := glance.Finding{Rule: alert.RenewalOverdue, Severity: glance.SeverityWarn, Text: "its certificate is old"}
+			hot := glance.Finding{Rule: "gpu_hot", Severity: glance.SeverityWarn, Text: "GPU 0: it is at 95 C"}
+			n.Findings = []glance.Finding{own, hot}
+		}, func(_ *house, n *glance.Node) { n.Findings = n.Findings[:1] }, "gpu-1: GPU 0: it is at 95 C"},
 		alert.LogShippingFailing: {func(h *house, _ *glance.Node) {
 			h.sinks = []alert.Sink{{Rule: "prod", Since: h.now, Why: "it is broken"}}
 		},

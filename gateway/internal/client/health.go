@@ -16,7 +16,7 @@ type HealthRule struct {
 	Meaning  string          `json:"meaning"` // one sentence
 	Next     string          `json:"next"`    // one sentence: what to do
 	Topic    string          `json:"topic"`   // of muster help
-	Limit    *float64        `json:"limit"`   // null: the rule has none
+	Limit    *float64        `json:"limit"`   // null: the rule has none, or none before it is set
 	Unit     string          `json:"unit"`    // of the limit
 	Settings []HealthSetting `json:"settings"`
 
@@ -29,6 +29,7 @@ type HealthSetting struct {
 	Selector string    `json:"selector"` // empty: all nodes
 	Off      bool      `json:"off"`
 	Limit    *float64  `json:"limit"` // null: the rule's own
+	For      Duration  `json:"for"`   // so long it must be bad; 0s: as the rule says
 	SetAt    time.Time `json:"set_at"`
 	SetBy    string    `json:"set_by"`
 }
@@ -43,6 +44,7 @@ type HealthRuleRequest struct {
 	Selector string   `json:"selector,omitempty"`
 	Off      bool     `json:"off,omitempty"`
 	Limit    *float64 `json:"limit,omitempty"`
+	For      Duration `json:"for,omitempty"`
 }
 
 // NodeFinding is a finding with its node.

@@ -162,18 +162,17 @@ func (d *Desk) judge(n *Node, s *feed.Sample) {
 	gap := gapOf(s)
 	isFresh := w.isFresh(s.Hardware) || hasNoGPU(s.Hardware)
 	for i := range d.rules {
-		r := &d.rules[i]
-		limit, off := b.of(r, n)
+		r, off := b.of(&d.rules[i], n)
 		switch {
 		case off:
 			d.close(w, n, r, "the rule is switched off")
 		case r.Name == Silent, r.Word: // Round and Counts look for these
 		case !r.GPU:
-			d.see(w, n, r, "", r.ofNode(n, s, limit), s.At, gap)
+			d.see(w, n, r, "", r.ofNode(n, s, r.Limit), s.At, gap)
 		case r.Name == XidCritical:
-			d.judgeXids(w, n, r, s, limit, gap)
+			d.judgeXids(w, n, r, s, r.Limit, gap)
 		case isFresh:
-			d.judgeGPUs(w, n, r, s, limit, gap)
+			d.judgeGPUs(w, n, r, s, r.Limit, gap)
 		}
 	}
 }

@@ -214,6 +214,7 @@ func reading(change func(h *wire.Hardware, g *wire.GPU)) feed.Sample {
 		RecoveryAction: to("none"), Fabric: &wire.Fabric{State: to("completed"), Status: to("success")},
 		NVLinks: &wire.NVLinks{Total: to(18), Down: to(0)}}
 	h := wire.Hardware{Probe: wire.Probe{State: wire.ProbeOK}, DiskUsedMiB: to(int64(500)), DiskTotalMiB: to(int64(1000)),
+		Load1: to(2.0), CPUs: to(16), MemoryUsedMiB: to(int64(10)), MemoryTotalMiB: to(int64(100)),
 		Xids: &wire.Xids{State: wire.KernelRead}}
 	if change != nil {
 		change(&h, &g)

@@ -16,6 +16,10 @@ func (r *Rule) ofNode(n *Node, s *feed.Sample, limit float64) look {
 		return ofPowerCable(s.Hardware)
 	case DiskFull:
 		return r.ofDisk(s.Hardware, limit)
+	case CPUBusy:
+		return r.ofLoad(s.Hardware, limit)
+	case MemoryFull:
+		return r.ofMemory(s.Hardware, limit)
 	case ClockOff:
 		return r.ofClock(s.SkewMillis, limit)
 	case RenewalOverdue:
@@ -39,6 +43,8 @@ func (r *Rule) ofGPU(g *wire.GPU, limit float64) look {
 		return ofRecovery(g)
 	case GPUHot:
 		return r.high(g.TemperatureCelsius, limit, "it is at %.0f C")
+	case GPUBusy, GPUIdle:
+		return r.high(g.UtilizationPercent, limit, "it is used to %.0f %%")
 	case GPUThrottled:
 		return ofThrottle(g)
 	case PCIeSlow:
@@ -59,17 +65,39 @@ func told(isBad bool, text string) look {
 	return look{verdict: good}
 }
 
-// high is the look at a value that is bad from the limit on. Below that it is good only once it is well below.
+// high is the look at a value that is bad from the limit on, or, by a rule for what is below, up to it. Beyond that it is good only once
+// it is well off the limit.
 func (r *Rule) high(value *float64, limit float64, text string) look {
-	switch {
-	case value == nil:
+	if value == nil {
 		return look{}
-	case *value >= limit:
+	}
+	over := *value - limit
+	if r.Below {
+		over = -over
+	}
+	switch {
+	case over >= 0:
 		return look{bad, fmt.Sprintf(text, *value)}
-	case *value > limit-r.Ease:
+	case over > -r.Ease:
 		return look{verdict: between}
 	}
 	return look{verdict: good}
+}
+
+func (r *Rule) ofLoad(h *wire.Hardware, limit float64) look {
+	if h == nil || h.Load1 == nil || h.CPUs == nil || *h.CPUs <= 0 {
+		return look{}
+	}
+	load := 100 * *h.Load1 / float64(*h.CPUs)
+	return r.high(&load, limit, "its processors have %.0f %% of the work that they can do")
+}
+
+func (r *Rule) ofMemory(h *wire.Hardware, limit float64) look {
+	if h == nil || h.MemoryUsedMiB == nil || h.MemoryTotalMiB == nil || *h.MemoryTotalMiB <= 0 {
+		return look{}
+	}
+	full := 100 * float64(*h.MemoryUsedMiB) / float64(*h.MemoryTotalMiB)
+	return r.high(&full, limit, "its memory is %.1f %% full")
 }
 
 func (r *Rule) ofDisk(h *wire.Hardware, limit float64) look {

@@ -15,7 +15,10 @@ func ruleTable() string {
 	out.WriteString("| rule | severity | limit | what it means | what to do |\n| --- | --- | --- | --- | --- |\n")
 	for _, r := range health.Rules() {
 		limit := "none"
-		if r.Unit != "" {
+		switch {
+		case r.Unit != "" && r.Limit == 0:
+			limit = "yours, in " + r.Unit
+		case r.Unit != "":
 			limit = fmt.Sprintf("%g %s", r.Limit, r.Unit)
 		}
 		fmt.Fprintf(&out, "| `%s` | %s | %s | %s | %s |\n", r.Name, r.Severity, limit, r.Meaning, r.Next)

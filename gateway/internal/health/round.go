@@ -81,13 +81,12 @@ func (d *Desk) lookAt(n *Node) (applies bool) {
 	b := *d.book.Load()
 	w := d.nodes[n.ID]
 	for i := range d.rules {
-		r := &d.rules[i]
-		limit, off := b.of(r, n)
+		r, off := b.of(&d.rules[i], n)
 		switch {
 		case off && w != nil:
 			d.close(w, n, r, "the rule is switched off")
 		case r.Name == Silent && !off:
-			d.lookForSilence(n, r, limit)
+			d.lookForSilence(n, r, r.Limit)
 		}
 		if !r.Word && (r.moves() && w.has(r.Name)) != slices.Contains(n.Reasons, r.Name) {
 			applies = true

@@ -27,13 +27,17 @@ type Rule struct {
 	Next     string  // one sentence: what to do
 	Topic    string  // of muster help
 	Unit     string  // of the limit; "": there is none
-	Limit    float64 // bad from here on
+	Limit    float64 // bad from here on; 0 where it has a unit: the rule is off until a person sets one
+	Below    bool    // bad up to the limit, not from it on
 	Most     float64 // the highest limit that can be set
-	Ease     float64 // good again so far below the limit
+	Ease     float64 // good again so far on the other side of the limit
 	Found    Hold
 	Cured    Hold
 	Word     bool // the node itself says it, in a word of its heartbeat: Counts judges it, before the heartbeat is answered
 }
+
+// isUnset is true where nothing is bad before a person has set a limit.
+func (r *Rule) isUnset() bool { return r.Unit != "" && r.Limit == 0 }
 
 // moves is true where the rule's findings move a node by Judge.
 func (r *Rule) moves() bool { return r.Severity == wire.SeveritySevere && !r.Word }
@@ -51,11 +55,15 @@ const (
 	RecoveryAction  = "recovery_action"
 	GPUHot          = "gpu_hot"
 	GPUThrottled    = "gpu_throttled"
+	GPUBusy         = "gpu_busy"
+	GPUIdle         = "gpu_idle"
 	PowerCable      = "power_cable"
 	PCIeSlow        = "pcie_slow"
 	NVLinkDown      = "nvlink_down"
 	FabricNotReady  = "fabric_not_ready"
 	DiskFull        = "disk_full"
+	CPUBusy         = "cpu_busy"
+	MemoryFull      = "memory_full"
 	ClockOff        = "clock_off"
 	RenewalOverdue  = "renewal_overdue"
 	AgentCrashLoop  = "agent_crash_loop"
@@ -118,6 +126,12 @@ func gpuRules() []Rule {
 		{Name: GPUThrottled, Severity: warn, GPU: true, Found: long(), Cured: steady(), Topic: topic,
 			Meaning: "Heat or the power supply slows a GPU down.",
 			Next:    "Look at its temperature and at its power supply; work takes longer until this is mended."},
+		{Name: GPUBusy, Severity: warn, GPU: true, Found: long(), Cured: steady(), Topic: "health", Unit: "%", Most: 100, Ease: 5,
+			Meaning: "A GPU is used as much as your limit says, at each look.",
+			Next:    "Give the work more GPUs, or raise the limit: muster health set gpu_busy."},
+		{Name: GPUIdle, Severity: warn, GPU: true, Found: long(), Cured: once(), Topic: "health", Unit: "%", Most: 100, Ease: 1, Below: true,
+			Meaning: "A GPU is used no more than your limit says, at each look.",
+			Next:    "Give it work, or give the machine back; muster node bill shows what idle GPUs cost."},
 	}
 }
 
@@ -146,6 +160,12 @@ func nodeRules() []Rule {
 		{Name: DiskFull, Severity: warn, Found: steady(), Cured: steady(), Topic: "health", Unit: "%", Limit: 95, Most: 100, Ease: 3,
 			Meaning: "The node's disk is nearly full.",
 			Next:    "Remove what is not needed, such as old images; the agent needs room for its updates too."},
+		{Name: CPUBusy, Severity: warn, Found: long(), Cured: steady(), Topic: "health", Unit: "%", Most: 10000, Ease: 10,
+			Meaning: "The node's processors have as much work as your limit says: 100 % is one program for each of them.",
+			Next:    "Look at what runs there; the data for its GPUs may come late."},
+		{Name: MemoryFull, Severity: warn, Found: steady(), Cured: steady(), Topic: "health", Unit: "%", Most: 100, Ease: 3,
+			Meaning: "The node's memory is as full as your limit says.",
+			Next:    "Look at what runs there; when the memory is full, the kernel ends programs."},
 		{Name: ClockOff, Severity: warn, Found: steady(), Cured: steady(), Topic: "health", Unit: "seconds", Limit: 30, Most: 86400, Ease: 10,
 			Meaning: "The node's clock differs from the gateway's.",
 			Next:    "Set it (timedatectl set-ntp true); muster allows for it, but tasks expire by it too, and logs are wrong."},

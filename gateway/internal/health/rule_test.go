@@ -9,6 +9,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/feed"
 	"muster/gateway/internal/health"
+	records "muster/store/health"
 )
 
 // badly has for each rule a node, or a heartbeat, that it must find. Silent is tested by itself.
@@ -29,6 +30,10 @@ func badly() map[string]feed.Sample {
 		health.RemapFailed:     on(func(_ *wire.Hardware, g *wire.GPU) { g.RemappedRows.Failure = to(true) }),
 		health.RecoveryAction:  on(func(_ *wire.Hardware, g *wire.GPU) { g.RecoveryAction = to("GPU Reset") }),
 		health.GPUHot:          hot(96),
+		health.GPUBusy:         on(func(_ *wire.Hardware, g *wire.GPU) { g.UtilizationPercent = to(99.0) }),
+		health.GPUIdle:         on(func(_ *wire.Hardware, g *wire.GPU) { g.UtilizationPercent = to(3.0) }),
+		health.CPUBusy:         on(func(h *wire.Hardware, _ *wire.GPU) { h.Load1 = to(15.5) }),
+		health.MemoryFull:      on(func(h *wire.Hardware, _ *wire.GPU) { h.MemoryUsedMiB = to(int64(97)) }),
 		health.GPUThrottled: on(func(_ *wire.Hardware, g *wire.GPU) {
 			g.Clocks.Reasons = []string{"sw_power_cap", "hw_thermal_slowdown"}
 		}),
@@ -47,6 +52,36 @@ func xid(code int, at time.Time, gpu string) wire.Xid {
 	return wire.Xid{At: at, Kind: wire.XidReport, Code: &code, UUID: gpu, Text: "pid=1, name=python"}
 }
 
+// limits are those that a person sets: without them these rules find nothing.
+func limits() map[string]float64 {
+	return map[string]float64{health.GPUBusy: 98, health.GPUIdle: 5, health.CPUBusy: 95, health.MemoryFull: 95}
+}
+
+// TestOverTime: a rule finds only what was bad for as long as a person said, at each look.
+func TestOverTime(t *testing.T) {
+	d := newWorld(t, "n-1")
+	idle := reading(func(_ *wire.Hardware, g *wire.GPU) { g.UtilizationPercent = to(2.0) })
+	err := d.Set(t.Context(), records.Setting{Rule: health.GPUIdle, Limit: to(5.0), For: time.Hour}, operator)
+	if err != nil {
+		t.Fatal(err)
+	}
+	d.restart()
+	for range 119 {
+		d.hear("n-1", idle)
+	}
+	d.hear("n-1", reading(nil)) // it works for a moment
+	for range 120 {
+		d.hear("n-1", idle)
+	}
+	if got := d.rules("n-1"); len(got) != 0 {
+		t.Errorf("found %v though it worked within the hour", got)
+	}
+	d.until("n-1", idle, []string{health.GPUIdle})
+	if e := d.events("health.rule_set"); len(e) != 1 || e[0].Detail["for"] != "1h0m0s" {
+		t.Errorf("events %+v", e)
+	}
+}
+
 // TestEveryRule: each row of the table finds what it is for, alone and not at once where it has to hold, moves a node where it is severe,
 // and is cured again.
 func TestEveryRule(t *testing.T) {
@@ -61,6 +96,15 @@ func TestEveryRule(t *testing.T) {
 				t.Fatal("no heartbeat is bad by this rule")
 			}
 			d := newWorld(t, "n-1")
+			if limit, is := limits()[r.Name]; is {
+				for range 20 {
+					d.hear("n-1", sick)
+				}
+				if got := d.rules("n-1"); len(got) != 0 {
+					t.Fatalf("found %v before a person set a limit", got)
+				}
+				d.set(r.Name, "", &limit, false)
+			}
 			d.hear("n-1", reading(nil))
 			d.nodes["n-1"].RenewalOverdue = r.Name == health.RenewalOverdue
 			if r.Word {

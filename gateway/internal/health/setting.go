@@ -8,12 +8,16 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"muster/agent/wire"
 	"muster/gateway/internal/selector"
 	"muster/store"
 	records "muster/store/health"
 )
+
+// longestHold is the longest time for which an operator may want a thing to be bad before it is found.
+const longestHold = 7 * 24 * time.Hour
 
 // book has the settings of all rules. Nobody changes it: another one takes its place.
 type book map[string][]setting
@@ -42,18 +46,23 @@ func newBook(rows []records.Setting) (book, error) {
 	return b, nil
 }
 
-// of is what counts for a rule on a node. One setting counts as a whole: what it leaves out is as the rule has it.
-func (b book) of(r *Rule, n *Node) (limit float64, off bool) {
+// of is the rule as it counts on a node, and whether it is off there. One setting counts as a whole: what it leaves out is as the rule
+// has it.
+func (b book) of(r *Rule, n *Node) (counts *Rule, off bool) {
 	for _, s := range b[r.Name] {
 		if !selector.Matches(s.terms, &n.Subject) {
 			continue
 		}
+		set := *r
 		if s.Limit != nil {
-			return *s.Limit, s.Off
+			set.Limit = *s.Limit
 		}
-		return r.Limit, s.Off
+		if s.For > 0 {
+			set.Found.For = s.For
+		}
+		return &set, s.Off || set.isUnset()
 	}
-	return r.Limit, false
+	return r, r.isUnset()
 }
 
 // RuleView is a rule with its settings, the one that wins first.
@@ -99,6 +108,9 @@ func (d *Desk) Set(ctx context.Context, s records.Setting, by store.Actor) error
 	s.SetBy = by.Name
 	e := d.event("health.rule_set", by)
 	e.Detail = map[string]string{"rule": s.Rule, "selector": s.Selector, "off": strconv.FormatBool(s.Off)}
+	if s.For > 0 {
+		e.Detail["for"] = s.For.String()
+	}
 	if s.Limit != nil {
 		e.Detail["limit"] = strconv.FormatFloat(*s.Limit, 'g', -1, 64)
 	}
@@ -126,7 +138,11 @@ func (r *Rule) check(s records.Setting) error {
 		}
 	}
 	switch {
-	case s.Limit == nil && !s.Off:
+	case s.For < 0 || s.For > longestHold:
+		return wire.Refuse(wire.CodeBadRequest, "this is no time for which a thing must be bad", "at most "+longestHold.String())
+	case s.For > 0 && r.Found.For == 0:
+		return wire.Refuse(wire.CodeBadRequest, "what the rule "+r.Name+" looks for is found at once", "leave out the time")
+	case s.Limit == nil && !s.Off && (s.For == 0 || r.isUnset()):
 		return wire.Refuse(wire.CodeBadRequest, "the setting says nothing", `send {"off":true} or {"limit":95}`)
 	case s.Limit != nil && r.Unit == "":
 		return wire.Refuse(wire.CodeBadRequest, "the rule "+r.Name+" has no limit", "it can be switched off alone")

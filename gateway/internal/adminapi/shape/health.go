@@ -22,11 +22,11 @@ func Rule(r health.RuleView) client.HealthRule {
 	if r.GPU {
 		out.Subject = "gpu"
 	}
-	if r.Unit != "" {
+	if r.Limit != 0 {
 		out.Limit = &r.Limit
 	}
 	out.Settings = Each(r.Settings, func(s records.Setting) client.HealthSetting {
-		return client.HealthSetting{Selector: s.Selector, Off: s.Off, Limit: s.Limit, SetAt: s.SetAt.UTC(), SetBy: s.SetBy}
+		return client.HealthSetting{Selector: s.Selector, Off: s.Off, Limit: s.Limit, For: client.Duration(s.For), SetAt: s.SetAt.UTC(), SetBy: s.SetBy}
 	})
 	return out
 }

@@ -6,6 +6,7 @@ import (
 	"math"
 	"strconv"
 	"strings"
+	"time"
 
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
@@ -76,6 +77,9 @@ func setting(r client.HealthRule, set client.HealthSetting) string {
 	if !set.Off && set.Limit != nil {
 		text = limit(set.Limit, r.Unit)
 	}
+	if !set.Off && set.For > 0 {
+		text = strings.TrimPrefix(text+" over "+screen.Age(time.Duration(set.For)), "off ")
+	}
 	if set.Selector == "" {
 		return text + " for all"
 	}
@@ -106,7 +110,7 @@ func healthSet(ctx context.Context, s *cli.Session) error {
 		return s.WriteJSON(r)
 	}
 	fmt.Fprintf(s.Stdout, "%s: %s.\n", screen.Printable(r.Rule),
-		screen.Printable(setting(r, client.HealthSetting{Selector: q.Selector, Off: q.Off, Limit: q.Limit})))
+		screen.Printable(setting(r, client.HealthSetting{Selector: q.Selector, Off: q.Off, Limit: q.Limit, For: q.For})))
 	return nil
 }
 
@@ -116,9 +120,15 @@ func request(s *cli.Session) (client.HealthRuleRequest, error) {
 	if q.Off, err = s.Flags.Bool("off"); err != nil {
 		return q, err
 	}
+	long, err := s.Flags.Duration("for", 0)
+	if err != nil {
+		return q, err
+	}
+	q.For = client.Duration(long)
 	text := s.Flags.Text("limit")
-	if (text == "") == !q.Off {
-		return q, cli.Usagef("muster health set gpu_hot --limit 85, or muster health set gpu_hot --off", "give one of --limit and --off")
+	if (text == "" && long == 0) == !q.Off {
+		return q, cli.Usagef("muster health set gpu_hot --limit 85, or muster health set gpu_hot --off",
+			"give --limit, --for or both, or --off alone")
 	}
 	if text == "" {
 		return q, nil
