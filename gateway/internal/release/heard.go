@@ -36,8 +36,11 @@ func (d *Desk) Heard(ctx context.Context, n Node, u *wire.Update) (wanted, chann
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	k := d.nodes[n.ID]
-	if u == nil || k == nil {
+	if k == nil {
 		return "", "", 0, nil
+	}
+	if u == nil { // one that was given no channel when it enrolled learns it here, and can update itself from its next start on
+		return "", k.channel, d.floor(k), nil
 	}
 	if p, wants := d.wants(k); wants {
 		wanted = p.Digest

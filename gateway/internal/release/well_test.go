@@ -239,3 +239,13 @@ func TestNewestWord(t *testing.T) {
 		t.Errorf("it is on trial, and shown as %s, %s", n.Phase, s.Nodes[0].Phase)
 	}
 }
+
+// TestChannelOfTheUnable: an agent that cannot update itself, because it was given no channel when it enrolled, is told its channel.
+func TestChannelOfTheUnable(t *testing.T) {
+	h := newHall(t)
+	h.enrol("unable", map[string]string{wire.LabelChannel: "lab"}).old = true
+	h.beat("unable")
+	if got := h.nodes["unable"].channel; got != "lab" {
+		t.Errorf("it is told of %q", got)
+	}
+}
