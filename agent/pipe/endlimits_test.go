@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -105,16 +106,17 @@ func TestGathered(t *testing.T) {
 func TestSmallPieces(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		room := pipe.NewRoom(wire.PipeRoom)
-		most := 5
+		var most atomic.Int64
+		most.Store(5)
 		e := pipe.Open(t.Context(), odd{send: func(ctx context.Context, at int64, p pipe.Piece) (int64, error) {
 			if len(p.Data) > 5 {
 				t.Errorf("a piece of %d bytes", len(p.Data))
 			}
-			most = 2
+			most.Store(2)
 			time.Sleep(time.Second)
 			return room.Put(ctx, at, p)
 		}}, 1)
-		e.Most = func() int { return most }
+		e.Most = func() int { return int(most.Load()) }
 		if n, err := e.Write([]byte("0123456789abc")); n != 13 || err != nil {
 			t.Errorf("%d, %v", n, err)
 		}

@@ -125,8 +125,8 @@ func endless(t *testing.T) io.Reader {
 	return reader
 }
 
-// forwarded runs the command, and gives where it listens. stop is ^C.
-func forwarded(t *testing.T, h *house, args ...string) (addresses []string, stop func() (int, string)) {
+// forwarded runs the command, and gives where it listens. over waits for its end, and stop is ^C before that.
+func forwarded(t *testing.T, h *house, args ...string) (addresses []string, stop, over func() (int, string)) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
@@ -148,11 +148,12 @@ func forwarded(t *testing.T, h *house, args ...string) (addresses []string, stop
 		}
 		addresses = append(addresses, address)
 	}
-	return addresses, func() (int, string) {
-		cancel()
+	over = func() (int, string) {
+		defer cancel()
 		e := <-ended
 		return e.code, e.stderr
 	}
+	return addresses, func() (int, string) { cancel(); return over() }, over
 }
 
 func talk(t *testing.T, address, say string) string {
@@ -171,7 +172,7 @@ func talk(t *testing.T, address, say string) string {
 
 func TestForward(t *testing.T) {
 	h := newHouse(t, louder(2))
-	addresses, stop := forwarded(t, h, "gpu-1", "0:8888", "0:22")
+	addresses, stop, _ := forwarded(t, h, "gpu-1", "0:8888", "0:22")
 	for i, want := range []string{"ONE", "", "THREE"} { // the second is refused, and the others go on
 		if got := talk(t, addresses[0], []string{"one", "two", "three"}[i]); got != want {
 			t.Errorf("%q, not %q", got, want)
@@ -209,7 +210,7 @@ func TestForwardRefused(t *testing.T) {
 			}
 		}
 	})
-	addresses, stop := forwarded(t, h, "gpu-1", "0:80")
+	addresses, stop, _ := forwarded(t, h, "gpu-1", "0:80")
 	for range 3 {
 		if got := talk(t, addresses[0], "x"); got != "" {
 			t.Errorf("%q", got)
@@ -224,7 +225,7 @@ func TestForwardRefused(t *testing.T) {
 func TestForwardOver(t *testing.T) {
 	began := make(chan *standin.Session, 1)
 	busy := newHouse(t, func(s *standin.Session) { began <- s; louder()(s) })
-	addresses, stop := forwarded(t, busy, "gpu-1", "0:80")
+	addresses, _, over := forwarded(t, busy, "gpu-1", "0:80")
 	for range 5 {
 		conn, err := net.Dial("tcp", addresses[0])
 		if err != nil {
@@ -236,11 +237,7 @@ func TestForwardOver(t *testing.T) {
 		}
 	}
 	(<-began).End("nothing happened for half an hour")
-	conn, err := net.Dial("tcp", addresses[0])
-	for ; err == nil; conn, err = net.Dial("tcp", addresses[0]) { // until it has ended
-		conn.Close()
-	}
-	if code, stderr := stop(); code != 1 || strings.Count(stderr, "nothing happened for half an hour") != 1 {
+	if code, stderr := over(); code != 1 || strings.Count(stderr, "nothing happened for half an hour") != 1 {
 		t.Errorf("%d\n%s", code, stderr)
 	}
 
