@@ -44,6 +44,11 @@ func (p *Prober) notFound(err error) outcome {
 	}
 	o := outcome{state: wire.ProbeAbsent} // no error: the machine may have no GPU
 	switch n := p.expectedNow(0); {
+	case n > 0 && p.known(wire.VendorAMD) && !p.known(wire.VendorNVIDIA):
+		o.told = true
+		o.missing = fmt.Sprintf("none of %d GPUs answers: %s", n, p.nameMissing(n, nil, nil, nil))
+		o.err = fmt.Sprintf("%d GPUs of AMD are expected and none answers: look for them in lspci, and for amdgpu in dmesg; "+
+			"a container needs /dev/kfd and /dev/dri", n)
 	case n > 0:
 		o.told = true
 		o.missing = fmt.Sprintf("nvidia-smi is gone, so none of %d GPUs answers: %s", n, p.nameMissing(n, nil, nil, nil))

@@ -125,6 +125,16 @@ func TestAMDAlone(t *testing.T) {
 			!strings.Contains(detail[wire.HealthGPUCountDropped], "1 of 2 GPUs answer; gone: GPU-0000000000000002") {
 			t.Errorf("%s, one gone: got %+v, %v", name, r.Probe, detail)
 		}
+		if err := os.RemoveAll(filepath.Join(root, "dev/dri")); err != nil || name != "no nvidia-smi" {
+			continue
+		}
+		c.advance(time.Minute)
+		r = p.Probe(t.Context())
+		reasons, detail := r.Health()
+		text := r.Probe.Error + detail[wire.HealthGPUCountDropped]
+		if strings.Join(reasons, " ") != wire.HealthGPUCountDropped || strings.Contains(text, "NVIDIA") || !strings.Contains(text, "amdgpu") {
+			t.Errorf("%s, all gone: got %+v, %v", name, r.Probe, detail)
+		}
 	}
 }
 
