@@ -24,6 +24,18 @@ type rare struct {
 	processes map[string]*wire.Processes
 	links     map[string]*wire.NVLinks
 	linksAt   time.Time // when these were looked at
+	divided   []string  // GPUs whose MIG mode was on
+}
+
+// divisions are the GPUs whose MIG mode is on. Where somebody has switched one, the instances are looked at without delay.
+func divisions(gpus []wire.GPU) []string {
+	var on []string
+	for i := range gpus {
+		if gpus[i].MIG != nil && *gpus[i].MIG {
+			on = append(on, gpus[i].UUID)
+		}
+	}
+	return on
 }
 
 // withoutAMD are the GPUs that nvidia-smi knows.
@@ -41,12 +53,13 @@ func withoutAMD(gpus []wire.GPU) []wire.GPU {
 func (p *Prober) lookRarely(ctx context.Context, path string, gpus []wire.GPU) {
 	next := rare{at: p.now(), links: p.rare.links, linksAt: p.rare.linksAt}
 	gpus = withoutAMD(gpus)
-	if len(gpus) == 0 || !p.plan.slow.IsZero() || !p.rare.at.IsZero() && next.at.Sub(p.rare.at) < rarePace {
+	isSoon := !p.rare.at.IsZero() && next.at.Sub(p.rare.at) < rarePace
+	if len(gpus) == 0 || !p.plan.slow.IsZero() || isSoon && slices.Equal(divisions(gpus), p.rare.divided) {
 		return
 	}
+	next.divided = divisions(gpus)
 	defer p.setRare(&next)
-	divided := func(g wire.GPU) bool { return g.MIG != nil && *g.MIG }
-	if slices.ContainsFunc(gpus, divided) {
+	if len(next.divided) > 0 {
 		out, ok := p.call(ctx, path, "-L")
 		if !ok {
 			p.plan.askLess(next.at, wideLatest)

@@ -36,6 +36,24 @@ func TestMIGInstances(t *testing.T) {
 	}
 }
 
+// MIG that is switched on shows its instances at the next look, not with the next of the rare ones.
+func TestMIGSwitchedOn(t *testing.T) {
+	m := newMachine(with(h100(0), "mig.mode.current", "Disabled"))
+	m.list.Stdout = []byte(divided)
+	p, c := prober(t, m)
+	p.Probe(t.Context())
+	m.change(func(m *machine) { m.gpus = []map[string]string{with(h100(0), "mig.mode.current", "Enabled")} })
+	c.advance(30 * time.Second)
+	if got := p.Probe(t.Context()).GPUs[0].MIGInstances; len(got) != 2 {
+		t.Errorf("switched on: %v", got)
+	}
+	c.advance(30 * time.Second)
+	p.Probe(t.Context())
+	if lists := m.count("-L"); lists != 1 {
+		t.Errorf("%d lists where nothing has changed since", lists)
+	}
+}
+
 // The rare calls come every five minutes and after a good look. A driver that is slow or fails gets none.
 func TestRareCalls(t *testing.T) {
 	m := newMachine(h100(0))
