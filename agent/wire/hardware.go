@@ -1,6 +1,9 @@
 package wire
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // Hardware is one reading of a node. The parts age on their own: a probe that fails leaves the last GPUs with their old
 // Probe.SampledAt, while the host's own figures are always fresh.
@@ -186,4 +189,15 @@ type Xid struct {
 	UUID  string    `json:"uuid"`   // empty: no GPU of this machine is known at that address
 	Code  *int      `json:"code"`   // of NVIDIA's Xids; null: the event has none
 	Text  string    `json:"text"`   // the kernel's line, cut and fit for a screen
+}
+
+// IsCritical is true for an error after which a GPU's work is not to be trusted: its memory, its bus, its links or its firmware failed.
+func (x Xid) IsCritical() bool {
+	switch x.Kind {
+	case XidBusLost, XidGPUReset, XidRAS:
+		return true
+	case XidReport:
+		return x.Code != nil && slices.Contains([]int{48, 62, 64, 74, 79, 95, 119, 120}, *x.Code)
+	}
+	return false
 }

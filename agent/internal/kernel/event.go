@@ -168,8 +168,7 @@ func same(a, b wire.Xid) bool {
 	return a.Kind == b.Kind && a.BusID == b.BusID && code(a) == code(b)
 }
 
-// add puts a new event behind the others, unless it only repeats one. Where there are too many, an event that was followed by the same one
-// goes first, so that a flood of one kind does not hide the others.
+// add puts a new event behind the others, unless it only repeats one. Where there are too many, the one goes that tells least.
 func add(events []wire.Xid, event wire.Xid) []wire.Xid {
 	for _, before := range events {
 		soon := event.At.Sub(before.At).Abs() < samePace
@@ -182,10 +181,30 @@ func add(events []wire.Xid, event wire.Xid) []wire.Xid {
 	if len(events) <= wire.MaxXids {
 		return events
 	}
-	for i, one := range events {
-		if slices.ContainsFunc(events[i+1:], func(later wire.Xid) bool { return same(one, later) }) {
-			return slices.Delete(events, i, i+1)
+	least, low := 0, worth(events, 0)
+	for i := range events {
+		if w := worth(events, i); slices.Compare(w[:], low[:]) < 0 {
+			least, low = i, w
 		}
 	}
-	return events[1:]
+	return slices.Delete(events, least, least+1)
+}
+
+// worth is what an event tells, the weightiest first: one that is critical, one that was not followed by the same one, and one of a GPU of
+// which there are few. So no flood hides the others, and no GPU hides what is critical of another.
+func worth(events []wire.Xid, at int) [3]int {
+	one := events[at]
+	var w [3]int
+	if one.IsCritical() {
+		w[0] = 1
+	}
+	if !slices.ContainsFunc(events[at+1:], func(later wire.Xid) bool { return same(one, later) }) {
+		w[1] = 1
+	}
+	for _, other := range events {
+		if other.BusID == one.BusID {
+			w[2]--
+		}
+	}
+	return w
 }

@@ -219,6 +219,33 @@ func TestFlood(t *testing.T) {
 	}
 }
 
+// What is critical of one GPU is not pushed out by what another one says, critical or not.
+func TestKeepsCritical(t *testing.T) {
+	var events []wire.Xid
+	event := func(bus string, code, second int) wire.Xid {
+		return wire.Xid{At: start.Add(time.Duration(second) * time.Hour), Kind: wire.XidReport, BusID: bus, Code: &code}
+	}
+	events = add(events, event("0000:61:00.0", 79, 0))
+	for code := 1; code < 140; code++ { // some of them are critical
+		events = add(events, event("0000:62:00.0", code, code))
+	}
+	for i := range 40 {
+		events = add(events, event("0000:63:00.0", 48, 200+i))
+	}
+	last := map[string]wire.Xid{}
+	critical := 0
+	for _, x := range events {
+		last[x.BusID] = x
+		if x.IsCritical() {
+			critical++
+		}
+	}
+	if len(events) != wire.MaxXids || critical != wire.MaxXids || *last["0000:61:00.0"].Code != 79 || len(last) != 3 ||
+		last["0000:63:00.0"].At != start.Add(239*time.Hour) {
+		t.Errorf("%d events, %d critical: %+v", len(events), critical, events)
+	}
+}
+
 // A log that cannot be read is said to be so, and is never an empty list of a log that was read. It is tried again.
 func TestNotAvailable(t *testing.T) {
 	p := played{up: time.Hour, records: []string{line(1, 60, xid("0000:61:00", 45))}}

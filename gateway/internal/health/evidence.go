@@ -56,17 +56,6 @@ func (r *Rule) ofNVLinks(g *wire.GPU, limit float64) look {
 	return r.high(&down, limit, "%.0f of its links to other GPUs are down")
 }
 
-// isCritical is true for an error after which a GPU's work is not to be trusted: its memory, its bus, its links or its firmware failed.
-func isCritical(x wire.Xid) bool {
-	switch x.Kind {
-	case wire.XidBusLost, wire.XidGPUReset, wire.XidRAS:
-		return true
-	case wire.XidReport:
-		return x.Code != nil && slices.Contains([]int{48, 62, 64, 74, 79, 95, 119, 120}, *x.Code)
-	}
-	return false
-}
-
 // mostSkew is the largest difference of two clocks that is allowed for, in milliseconds: ten years.
 const mostSkew = 10 * 365 * 24 * 3600 * 1000
 
@@ -86,7 +75,7 @@ func (d *Desk) judgeXids(w *watch, n *Node, r *Rule, s *feed.Sample, limit float
 	counts := aged.Add(-time.Duration(skew) * time.Millisecond)
 	latest := map[string]wire.Xid{}
 	for _, x := range events {
-		if isCritical(x) && x.UUID != "" && x.At.After(counts) {
+		if x.IsCritical() && x.UUID != "" && x.At.After(counts) {
 			latest[x.UUID] = x
 		}
 	}
