@@ -24,12 +24,19 @@ const (
 
 // calls are the loops beside the heartbeat.
 type calls struct {
-	client *transport.Client
-	node   string
+	client     *transport.Client
+	node       string
+	generation func() int // of the certificate that is in use
+	until      int        // the generation under which a call of each kind is to be done
+	enough     func()     // is called then
 
 	mu    sync.Mutex
 	tally tally
+	last  map[string]bool // kinds of calls that were done under that generation
 }
+
+// kinds is how many kinds of calls there are.
+const kinds = 3
 
 func (c *calls) path(name string) string { return "/test/" + c.node + "/" + name }
 

@@ -19,6 +19,9 @@ import (
 	"muster/agent/internal/transport"
 )
 
+// patience bounds a run that does not get there.
+const patience = 10 * time.Minute
+
 // beatInterval is short, so that the certificate is renewed on time.
 const beatInterval = 300 * time.Millisecond
 
@@ -26,11 +29,11 @@ func main() {
 	gateway := flag.String("gateway", "", "the gateway's URL")
 	state := flag.String("state", "", "the state directory")
 	way := flag.String("transport", "direct", "direct or curl")
-	length := flag.Duration("for", 10*time.Second, "how long to go on")
+	generation := flag.Int("generation", 2, "go on until the certificate is of this generation and calls of each kind were done under it")
 	flag.Parse()
 	ctx, cancel := context.WithCancel(context.Background()) // no deadline: curl would take its own limit from it
-	time.AfterFunc(*length, cancel)
-	tally, err := run(ctx, *gateway, *state, transport.Way(*way))
+	time.AfterFunc(patience, cancel)
+	tally, err := run(ctx, cancel, *gateway, *state, transport.Way(*way), *generation)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
@@ -38,8 +41,8 @@ func main() {
 	_ = json.NewEncoder(os.Stdout).Encode(tally) // a test that reads nothing fails
 }
 
-// run enrols and makes calls until ctx is done.
-func run(ctx context.Context, gateway, path string, way transport.Way) (*tally, error) {
+// run enrols and makes calls until enough is done, or ctx is.
+func run(ctx context.Context, enough func(), gateway, path string, way transport.Way, generation int) (*tally, error) {
 	logger := slog.New(slog.NewTextHandler(os.Stderr, nil))
 	client, err := transport.New(transport.Config{Gateway: gateway, Version: "test", Way: way, Logger: logger})
 	if err != nil {
@@ -63,7 +66,14 @@ func run(ctx context.Context, gateway, path string, way transport.Way) (*tally, 
 	if err != nil {
 		return nil, err
 	}
-	calls := &calls{client: client, node: state.NodeID}
+	calls := &calls{client: client, node: state.NodeID, enough: enough, until: generation, generation: func() int {
+		now, err := identity.Read(path)
+		if err != nil || now.Current == nil {
+			return 0
+		}
+		return now.Current.Generation
+	}}
+	calls.last = map[string]bool{}
 	calls.tally = tally{Modes: map[string]int{}, Done: map[string]int{}, Refused: map[string]int{}}
 	var group sync.WaitGroup
 	group.Go(func() { _ = loop.Run(ctx) }) // always nil
@@ -103,6 +113,12 @@ func (c *calls) count(kind string, err error) {
 	case err == nil:
 		c.tally.Done[kind]++
 		c.tally.Modes[c.client.Mode()]++
+		if c.generation() >= c.until {
+			c.last[kind] = true
+		}
+		if len(c.last) == kinds {
+			c.enough()
+		}
 	case errors.Is(err, transport.ErrIdentityChanged):
 		c.tally.Cut++
 	case errors.As(err, &refusal):
