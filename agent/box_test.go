@@ -156,6 +156,7 @@ func (b *box) startUnit() error {
 	}
 	b.units = exec.Command(service.Layout{Base: b.base}.Program(), "run")
 	b.units.Env = append(settings.Environ(), asAgent+"="+b.root, "PATH="+os.Getenv("PATH"), "GORACE="+os.Getenv("GORACE"))
+	b.units.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test run that is interrupted leaves nothing behind
 	return b.units.Start()
 }
 

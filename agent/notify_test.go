@@ -47,6 +47,7 @@ func TestStartedThoughTheGatewayIsAway(t *testing.T) {
 	}
 	agent := exec.Command(service.Layout{Base: b.base}.Program(), "run", "--gateway", "https://127.0.0.1:1", "--state", b.base, "--no-gpu")
 	agent.Env = []string{asAgent + "=" + b.root, "NOTIFY_SOCKET=" + path, "GORACE=" + os.Getenv("GORACE")}
+	agent.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	if err := agent.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -118,7 +118,7 @@ func TestSupervisorSurvivesItsShell(t *testing.T) {
 	b.until("all is gone", func() bool { _, running := service.Supervisor(b.base); return !running && !identity.Running(b.base) })
 	line := b.base + "/good/muster-agent supervise --state " + b.base + " --settings /etc/muster/agent.env; echo done; exec cat"
 	shell := exec.Command("sh", "-c", line)
-	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	shell.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	stdin, err := shell.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

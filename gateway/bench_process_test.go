@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -40,6 +41,7 @@ func (m *bench) child(out io.Writer, env []string, path string, args ...string) 
 	m.Cleanup(func() { _ = log.Close() }) // the process gets it when it starts
 	c := &child{bench: m, cmd: exec.Command(path, args...), log: log.Name()}
 	c.cmd.Env = append(os.Environ(), env...)
+	c.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	c.cmd.Stdout = log
 	c.cmd.Stderr = log
 	if out != nil {

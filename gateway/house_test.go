@@ -118,6 +118,7 @@ func start(t *testing.T, name string, env []string, path string, args ...string)
 	t.Helper()
 	p := &process{t: t, name: name, cmd: exec.Command(path, args...), done: make(chan struct{}), lines: make(chan string, 1000)}
 	p.cmd.Env = append(cleanEnv(), env...)
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // a test run that is interrupted leaves nothing behind
 	reader, writer := io.Pipe()
 	p.cmd.Stdout = writer
 	p.cmd.Stderr = writer

@@ -91,6 +91,7 @@ func (c console) keepRunning(name, token string) (kill func()) {
 			q.Env = append(cleanEnv(), "MUSTER_TOKEN="+token)
 			q.Stdout = &log
 			q.Stderr = &log
+			q.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 			if q.Start() == nil {
 				now.Store(q.Process)
 				_ = q.Wait()

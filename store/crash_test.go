@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"muster/store"
@@ -78,6 +79,7 @@ func killAfter(t *testing.T, path string, round, lines int, acknowledged map[str
 	child.Env = append(os.Environ(), crashDatabase+"="+path, fmt.Sprint("STORE_TEST_CRASH_ROUND=", round))
 	out, err := child.StdoutPipe()
 	must(t, err)
+	child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	must(t, child.Start())
 	said := bufio.NewScanner(out)
 	for n := 1; said.Scan(); n++ {

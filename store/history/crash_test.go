@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -68,6 +69,7 @@ func TestKill9(t *testing.T) {
 		child.Env = append(os.Environ(), crashFile+"="+path, fmt.Sprintf("%s=%d", crashRound, round))
 		out, err := child.StdoutPipe()
 		must(t, err)
+		child.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		must(t, child.Start())
 		lines := bufio.NewScanner(out)
 		for until := 3 + rand.IntN(20); until > 0 && lines.Scan(); until-- {

@@ -237,6 +237,7 @@ func TestCopyReadOthers(t *testing.T) {
 		other = exec.Command("unshare", "--mount", "--propagation", "private", "sh", "-c",
 			"mount --bind /proc "+dir+" && mount --bind /proc/$PPID /proc/1 && echo ok && exec sleep 600")
 	}
+	other.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 	out, err := other.StdoutPipe()
 	if err == nil {
 		err = other.Start()
