@@ -155,7 +155,9 @@ func (l *lexicon) flag(command, name string) bool {
 
 // variable: every flag has one, and the programs read some more.
 func (l *lexicon) variable(name string) bool {
-	flag := strings.TrimPrefix(strings.TrimPrefix(name, "MUSTER_"), "NODE_")
-	read := strings.Contains(l.sources, `"`+name+`"`) || strings.Contains(l.sources, "${"+name)
+	bare := strings.TrimPrefix(name, "MUSTER_")
+	flag := strings.TrimPrefix(bare, "NODE_")
+	read := strings.Contains(l.sources, `"`+name+`"`) || strings.Contains(l.sources, "${"+name) ||
+		strings.Contains(l.sources, `Prefix + "`+bare+`"`) // as package variable writes the agent's
 	return read || l.flag("", strings.ToLower(strings.ReplaceAll(flag, "_", "-")))
 }
