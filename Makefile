@@ -57,7 +57,7 @@ race:
 
 test-real: build
 	@[ $$(id -u) != 0 ] || dpkg -s $(LAB) >/dev/null 2>&1 || $(call install,$(LAB))
-	go test -tags real -count 1 -v -timeout 30m ./gateway/internal/lab
+	go test -tags real -count 1 -v -timeout 30m ./gateway/internal/kit/lab
 	go test -tags real -count 1 -v -run Minutes ./gateway/internal/nodeapi
 	@[ $$(id -u) != 0 ] || dpkg -s $(CLIENTS) >/dev/null 2>&1 || $(call install,$(CLIENTS))
 	go test -tags real -count 1 -v -run Registry ./gateway
@@ -67,7 +67,7 @@ test-real: build
 	@[ -x bin/.watchers/usr/bin/prometheus-alertmanager ] || $(call unpack,.watchers,$(WATCHERS))
 	@[ $$(id -u) != 0 ] || [ -e $(TEMPLATES) ] || { mkdir -p $(dir $(TEMPLATES)) && ln -sfn $(CURDIR)/bin/.watchers$(TEMPLATES) $(TEMPLATES); }
 	PATH="$(CURDIR)/bin/.watchers/usr/bin:$$PATH" go test -tags real -count 1 -v -run 'TestPrometheus|TestPromtool|TestReal' ./gateway \
-		./gateway/internal/metrics ./gateway/internal/alert ./gateway/internal/ship
+		./gateway/internal/adminapi/metrics ./gateway/internal/health/alert ./gateway/internal/logs/ship
 	@[ $$(id -u) != 0 ] || dpkg -s tmux >/dev/null 2>&1 || $(call install,tmux)
 	go test -tags real -count 1 -v -run 'TestTop$$' ./gateway
 	@[ $$(id -u) != 0 ] || dpkg -s $(REACH) >/dev/null 2>&1 || $(call install,$(REACH))

@@ -4,9 +4,9 @@ import (
 	"context"
 	"time"
 
-	"muster/gateway/internal/alert"
-	"muster/gateway/internal/glance"
-	"muster/gateway/internal/overview"
+	"muster/gateway/api"
+	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/view"
 	"muster/store/releases"
 )
 
@@ -18,8 +18,8 @@ func (g *gateway) openAlerts(ctx context.Context) error {
 	g.alerts, err = alert.Open(ctx, alert.Config{
 		Store: g.store, Ready: g.overview.Ready, Node: g.overview.Row, Halted: g.halted, Outage: g.outage.Lasts,
 		Sinks: g.failingSinks,
-		Nodes: func() []*glance.Node {
-			rows, _ := g.overview.Rows(overview.Query{})
+		Nodes: func() []*api.Node {
+			rows, _ := g.overview.Rows(view.Query{})
 			return rows
 		},
 		URL: func() string { return g.settings.publicURL }, Logger: g.log,

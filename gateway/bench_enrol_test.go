@@ -14,7 +14,7 @@ import (
 	"path/filepath"
 	"time"
 
-	"muster/gateway/internal/lab"
+	"muster/gateway/internal/kit/lab"
 )
 
 const benchEnrols = 1000 // nodes that enrol and renew in one round

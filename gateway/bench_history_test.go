@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
 	"muster/gateway/internal/history"
+	"muster/gateway/internal/view/feed"
 )
 
 const (

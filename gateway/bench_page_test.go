@@ -17,9 +17,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/feed"
-	"muster/gateway/internal/login"
+	"muster/gateway/internal/view/feed"
 	"muster/store"
 )
 

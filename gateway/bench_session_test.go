@@ -18,7 +18,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/attach"
+	"muster/gateway/internal/cli/attach"
 	"muster/gateway/internal/client"
 )
 

@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/lab"
+	"muster/gateway/internal/kit/lab"
 )
 
 // minted is what muster bootstrap -o json prints.

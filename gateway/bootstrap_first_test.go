@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/lab"
+	"muster/gateway/internal/kit/lab"
 )
 
 // TestBootstrapPaste pastes the printed command, in each of its forms.

@@ -6,7 +6,7 @@ import (
 	"path"
 
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/build"
+	"muster/gateway/internal/release/build"
 )
 
 // agents are the agent binaries that this gateway carries.

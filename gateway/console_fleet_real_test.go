@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
-	"muster/gateway/internal/login"
+	"muster/gateway/internal/account/login"
+	"muster/gateway/internal/view/feed"
 )
 
 // TestConsoleFleet looks at the fleet in a real browser: with no node, 3, 40 of every kind and 10,000, in both sizes and colours. The

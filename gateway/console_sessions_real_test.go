@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/recording"
 	"muster/gateway/internal/session"
+	"muster/gateway/internal/session/recording"
 	"muster/store"
 	"muster/store/sessions"
 )

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 // TestConsoleShell works in a shell on a real node, in tmux, while a real browser looks at it: the page shows that it goes on, its recording
@@ -23,7 +23,7 @@ func TestConsoleShell(t *testing.T) {
 	c.open(link)
 	c.see(`location.pathname === "/ui/fleet"`)
 	s := newReachScreen(t)
-	s.enter(shellword.Quote(os.Args[0]) + " --data " + shellword.Quote(h.data) + " node shell one" + plainShell)
+	s.enter(paste.Quote(os.Args[0]) + " --data " + paste.Quote(h.data) + " node shell one" + plainShell)
 	s.see("\nnode%")
 	s.write("echo wrongx")
 	s.press("BSpace")

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -15,54 +16,37 @@ const (
 	root   = "muster" // the package at the top, which carries the installer
 )
 
-// The four storeys of gateway/internal, the highest first. Each imports lower ones alone.
+// The house of gateway/internal: each folder stands in one storey, and what lies below a folder stands in the folder's storey.
 var (
-	// listenerNames answer requests, and offline the commands that want a stopped gateway. They do not import one another. A listener may
-	// have packages below it, which no other package of gateway/internal imports.
-	listenerNames = []string{"nodeapi", "adminapi", "web", "oci", "metrics", "offline"}
-
-	// partNames are what the gateway is made of. They do not import one another. A part's backend may import its part.
+	// listenerNames answer requests, and backup answers the commands that want a stopped gateway.
+	listenerNames = []string{"nodeapi", "adminapi", "console", "oci", "backup"}
+	// partNames are what the gateway is made of.
 	partNames = []string{
-		"fleet", "authority", "bootstrap", "task", "release", "history", "health", "alert", "logs", "session", "placement", "maas", "provider",
-		"cost", "retention", "ship",
+		"fleet", "authority", "bootstrap", "task", "release", "history", "health", "logs", "session", "placement", "maas", "provider",
 	}
-
-	// sharedNames are what listeners and parts have in common: who calls, what is recorded, how is answered.
+	// sharedNames is what listeners and parts have in common.
 	sharedNames = []string{
-		"account", "artifact", "audit", "build", "feed", "login", "overview", "remote", "rollout", "limit", "reply", "origin", "reading",
-		"replay", "selector", "timeline", "clash", "door", "secret", "masterkey", "outage", "reach", "installer", "tail",
-		"livestream", "transcript", "picture", "recording", "label", "packed",
+		"view", "account", "audit", "reply", "artifact", "datadir", "secret", "label", "limit", "uptime", "httpserver", "paste", "reading",
 	}
-
-	// leafNames are packages of one idea that need nothing of muster's.
-	leafNames = []string{"gcpace", "paste", "plot", "reload", "runlist", "systemd", "window", "markdown"}
-
-	// installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
-	installerNames = []string{"gateway", "gateway/internal/installer", "gateway/internal/reach", "gateway/internal/bootstrap"}
-
-	// machineNames know this machine: its data directory, its files and programs, its shell and its terminals. The command line works with
-	// them too.
-	machineNames = []string{"archive", "asciicast", "columns", "datadir", "executable", "scrollback", "shellword"}
 )
 
-// recordNames are packages of records beside package store, which would be too large with them. They use its engine and its events.
+// formatNames are packages that read or write one format and know nothing of the gateway. Everybody below gateway may use them.
+var formatNames = []string{
+	"artifact/executable", "backup/archive", "bootstrap/paste", "cli/columns", "datadir", "httpserver/daemon", "paste", "session/asciicast",
+}
+
+// recordNames are packages of records beside package store. They use its engine and its events.
 var recordNames = []string{"store/alerts", "store/costs", "store/health", "store/history", "store/logins", "store/registry",
 	"store/releases", "store/sessions", "store/shipping"}
 
-// protocolNames are what agent and gateway have in common: what they say to each other, and both ends of it.
+// protocolNames is what agent and gateway have in common: what they say to each other, and both ends of it.
 var protocolNames = []string{"agent/wire", "agent/sign", "agent/pipe", "agent/spool", "agent/disk"}
 
-// clientName is the admin API as its callers see it: its shapes, which its server uses too.
-const clientName = "client"
+// installerNames deal with install.sh, which the package at the top carries, and with what vouches for a download.
+var installerNames = []string{"gateway", "gateway/internal/bootstrap", "gateway/internal/bootstrap/installer", "gateway/internal/bootstrap/reach"}
 
-// dialName is the part of the client that makes connections. The command line reads its errors.
-const dialName = "client/dial"
-
-// attachName is the operator's end of a session with a node: commands use it, and it uses the client.
-const attachName = "attach"
-
-// glanceName is what both sides of the admin API say of one node in a list.
-const glanceName = "glance"
+// apiName is the admin API as its callers see it.
+const apiName = "gateway/api"
 
 type goPackage struct {
 	ImportPath string
@@ -86,153 +70,98 @@ func TestImports(t *testing.T) {
 
 // TestImportRules proves that the rules can fail.
 func TestImportRules(t *testing.T) {
+	const g = "gateway/internal/"
 	for _, edge := range []struct {
 		from, to string
 		ok       bool
 	}{
 		{"agent", "agent/internal/gpu", true},
+		{"agent", "modernc.org/sqlite", false},
+		{"agent", "muster", false},
 		{"agent/internal/gpu", "agent/wire", true},
 		{"agent/internal/gpu", "store", false},
-		{"agent", "modernc.org/sqlite", false},
 		{"agent/wire", "agent/internal/gpu", false},
 		{"agent/wire", "agent/sign", false},
 		{"agent/sign", "agent/wire", true},
-		{"agent/pipe", "agent/wire", true},
 		{"agent/pipe", "agent/sign", false},
-		{"agent/spool", "agent/wire", true},
 		{"agent/spool", "agent/disk", true},
 		{"agent/spool", "agent/internal/gpu", false},
 		{"agent/disk", "agent/wire", false},
-		{"gateway/internal/datadir", "agent/disk", true},
-		{"agent/internal/session", "agent/pipe", true},
-		{"gateway/internal/session", "agent/pipe", true},
-		{"gateway/internal/ship", "agent/spool", true},
-		{"gateway/internal/cli/shell", "agent/pipe", true},
-		{"gateway/internal/ship", "agent/internal/ship", false},
 		{"store", "store/sqlite", true},
 		{"store", "modernc.org/sqlite", false},
+		{"store", "agent/wire", false},
+		{"store", "store/releases", false},
+		{"store", "muster", false},
 		{"store/sqlite", "modernc.org/sqlite", true},
 		{"store/sqlite", "store", false},
-		{"gateway/internal/fleet", "store/sqlite", false},
-		{"store", "agent/wire", false},
-		{"store/history", "store/sqlite", true},
-		{"store/history", "modernc.org/sqlite", false},
-		{"gateway/internal/history", "store/history", true},
 		{"store/releases", "store", true},
-		{"store/releases", "store/sqlite", true},
 		{"store/releases", "store/registry", false},
-		{"store/releases", "modernc.org/sqlite", false},
-		{"store", "store/releases", false},
-		{"gateway/internal/release", "store/releases", true},
-		{"gateway/internal/release", "gateway/internal/artifact", true},
-		{"gateway/internal/oci", "gateway/internal/artifact", true},
-		{"gateway/internal/artifact", "gateway/internal/oci", false},
-		{"gateway/internal/cli", "store/registry", false},
-		{"gateway/internal/logs", "gateway/internal/door", true},
-		{"gateway/internal/logs", "gateway/internal/session", false},
-		{"gateway/internal/logs", "gateway/internal/client", false},
-		{"gateway/internal/fleet", "store", true},
-		{"gateway/internal/fleet", "gateway/internal/authority", false},
-		{"gateway/internal/authority/stepca", "gateway/internal/authority", true},
-		{"gateway/internal/fleet", "gateway/internal/audit", true},
-		{"gateway/internal/audit", "gateway/internal/fleet", false},
-		{"gateway/internal/fleet", "gateway/internal/client", false},
-		{"gateway/internal/fleet", "modernc.org/sqlite", false},
-		{"gateway/internal/bootstrap", "gateway/internal/paste", true},
-		{"gateway/internal/cli", "gateway/internal/paste", false},
-		{"gateway/internal/paste", "store", false},
-		{"gateway/internal/cli", "gateway/internal/datadir", true},
-		{"gateway/internal/cli/release", "gateway/internal/executable", true},
-		{"gateway/internal/build", "gateway/internal/executable", true},
-		{"gateway/internal/executable", "gateway/internal/build", false},
-		{"gateway/internal/datadir", "gateway/internal/shellword", true},
-		{"gateway/internal/datadir", "store", false},
-		{"gateway/internal/datadir", "gateway/internal/cli", false},
-		{"gateway/internal/nodeapi", "gateway/internal/fleet", true},
-		{"gateway/internal/nodeapi", "gateway/internal/adminapi", false},
-		{"gateway/internal/nodeapi", "gateway/internal/reply", true},
-		{"gateway/internal/nodeapi", "gateway/internal/reading", true},
-		{"gateway/internal/reading", "gateway/internal/fleet", false},
-		{"gateway/internal/cli", "gateway/internal/adminapi", false},
-		{"gateway/internal/cli", "gateway/internal/client", true},
-		{"gateway/internal/cli/shell", "gateway/internal/attach", true},
-		{"gateway/internal/attach", "gateway/internal/client", true},
-		{"gateway/internal/attach", "agent/pipe", true},
-		{"gateway/internal/attach", "gateway/internal/cli", false},
-		{"gateway/internal/client", "gateway/internal/attach", false},
-		{"gateway/internal/web", "gateway/internal/attach", false},
-		{"gateway/internal/cli", "gateway/internal/cli/screen", true},
-		{"gateway/internal/cli", "gateway/internal/cli/node", false},
-		{"gateway/internal/cli", "gateway/internal/cli/commands", false},
-		{"gateway/internal/cli/node", "gateway/internal/cli", true},
-		{"gateway/internal/cli/node", "gateway/internal/cli/screen", true},
-		{"gateway/internal/cli/node", "gateway/internal/cli/token", false},
-		{"gateway/internal/cli/commands", "gateway/internal/cli/node", true},
-		{"gateway/internal/cli/screen", "gateway/internal/cli", false},
-		{"gateway/internal/cli/tty", "gateway/internal/cli", false},
-		{"gateway/internal/cli/top", "gateway/internal/cli/live", true},
-		{"gateway/internal/cli/live", "gateway/internal/cli/tty", true},
-		{"gateway/internal/cli/live", "gateway/internal/cli/top", false},
-		{"gateway/internal/cli", "gateway/internal/cli/live", false},
-		{"gateway/internal/adminapi", "gateway/internal/client", true},
-		{"gateway/internal/client", "gateway/internal/adminapi", false},
-		{"gateway/internal/adminapi", "gateway/internal/adminapi/shape", true},
-		{"gateway/internal/adminapi/shape", "gateway/internal/fleet", true},
-		{"gateway/internal/adminapi/shape", "gateway/internal/adminapi", false},
-		{"gateway/internal/adminapi/shape", "gateway/internal/web", false},
-		{"gateway/internal/web", "gateway/internal/adminapi/shape", false},
-		{"gateway/internal/livestream", "gateway/internal/adminapi/shape", false},
-		{"gateway/internal/adminapi", "gateway/internal/adminapi/backup", true},
-		{"gateway/internal/adminapi/backup", "gateway/internal/archive", true},
-		{"gateway/internal/adminapi/backup", "gateway/internal/adminapi", false},
-		{"gateway/internal/adminapi", "gateway/internal/adminapi/page", true},
-		{"gateway/internal/adminapi/page", "gateway/internal/adminapi/shape", false},
-		{"gateway/internal/nodeapi", "gateway/internal/adminapi/page", false},
-		{"gateway/internal/web", "gateway/internal/picture", true},
-		{"gateway/internal/picture", "gateway/internal/client", true},
-		{"gateway/internal/picture", "gateway/internal/health", false},
-		{"gateway/internal/metrics", "gateway/internal/overview", true},
-		{"gateway/internal/metrics", "gateway/internal/adminapi", false},
-		{"gateway/internal/adminapi", "gateway/internal/livestream", true},
-		{"gateway/internal/livestream", "gateway/internal/overview", true},
-		{"gateway/internal/livestream", "gateway/internal/task", false},
-		{"gateway/internal/transcript", "gateway/internal/client", true},
-		{"gateway/internal/recording", "gateway/internal/asciicast", true},
-		{"gateway/internal/recording", "gateway/internal/session", false},
-		{"gateway/internal/cli/session", "gateway/internal/asciicast", true},
-		{"gateway/internal/web", "gateway/internal/client", true},
-		{"gateway/internal/web", "gateway/internal/adminapi", false},
-		{"gateway/internal/web", "gateway/internal/cli/help", true},
-		{"gateway/internal/web", "gateway/internal/cli/screen", false},
-		{"gateway/internal/web", "gateway/internal/scrollback", true},
-		{"gateway/internal/scrollback", "gateway/internal/columns", true},
-		{"gateway/internal/scrollback", "gateway/internal/picture", false},
-		{"gateway/internal/cli/screen", "gateway/internal/columns", true},
-		{"gateway/internal/web", "gateway/internal/web/form", true},
-		{"gateway/internal/adminapi", "gateway/internal/web/form", false},
-		{"gateway/internal/adminapi", "gateway/internal/cli/help", false},
-		{"gateway/internal/client", "store", false},
-		{"gateway/internal/client", "gateway/internal/glance", true},
-		{"gateway/internal/glance", "gateway/internal/client", false},
-		{"gateway/internal/client", "gateway/internal/client/dial", true},
-		{"gateway/internal/client/dial", "gateway/internal/client", false},
-		{"gateway/internal/client/dial", "gateway/internal/glance", false},
-		{"gateway/internal/client/dial", "agent/sign", true},
-		{"gateway/internal/cli", "gateway/internal/client/dial", true},
-		{"gateway/internal/web", "gateway/internal/client/dial", false},
-		{"gateway/internal/overview", "gateway/internal/glance", true},
-		{"gateway/internal/alert", "gateway/internal/glance", true},
-		{"gateway/internal/alert", "gateway/internal/client", false},
-		{"gateway/internal/cli", "gateway/internal/fleet", false},
-		{"gateway/internal/cli", "store", false},
-		{"gateway/internal/swarm", "agent/sign", true},
-		{"gateway/internal/swarm", "store", false},
-		{"agent", "muster", false},
-		{"gateway/internal/nodeapi", "muster", false},
-		{"store", "muster", false},
+		{"store/history", "modernc.org/sqlite", false},
+		{apiName, "agent/wire", true},
+		{apiName, "store", false},
+		{apiName, g + "view", false},
+		{g + "fleet", "store", true},
+		{g + "fleet", "store/sqlite", false},
+		{g + "fleet", "modernc.org/sqlite", false},
+		{g + "fleet", g + "authority", false},
+		{g + "fleet", g + "audit", true},
+		{g + "fleet", g + "client", false},
+		{g + "fleet", g + "fleet/clash", true},
+		{g + "fleet", "muster", false},
+		{g + "task", g + "fleet/clash", false},
+		{g + "health", g + "health/alert", true},
+		{g + "health/alert", g + "health", true},
+		{g + "health/alert", g + "release", false},
+		{g + "authority/stepca", g + "authority", true},
+		{g + "release", g + "artifact", true},
+		{g + "artifact", g + "oci", false},
+		{g + "audit", g + "fleet", false},
+		{g + "view", "store", true},
+		{g + "view", apiName, true},
+		{g + "bootstrap", "muster", true},
+		{g + "bootstrap/installer", "muster", true},
+		{g + "nodeapi", "muster", false},
+		{g + "nodeapi", g + "fleet", true},
+		{g + "nodeapi", g + "release/rollout", true},
+		{g + "nodeapi", g + "adminapi", false},
+		{g + "nodeapi", g + "adminapi/metrics", false},
+		{g + "adminapi", g + "adminapi/metrics", true},
+		{g + "console", g + "adminapi", false},
+		{g + "console", g + "client", true},
+		{g + "console", g + "client/dial", false},
+		{g + "console", g + "cli/help", true},
+		{g + "console", g + "cli/screen", false},
+		{g + "console/scrollback", g + "cli/columns", true},
+		{g + "oci", g + "client", true},
+		{g + "nodeapi", g + "client", true},
+		{g + "client", g + "adminapi", false},
+		{g + "client", "store", false},
+		{g + "client", apiName, true},
+		{g + "client/dial", g + "client", false},
+		{g + "cli", g + "client", true},
+		{g + "cli", g + "client/dial", true},
+		{g + "cli", g + "adminapi", false},
+		{g + "cli", g + "fleet", false},
+		{g + "cli", "store", false},
+		{g + "cli", g + "datadir", true},
+		{g + "cli", g + "datadir/masterkey", false},
+		{g + "cli/session", g + "session/asciicast", true},
+		{g + "cli/session", g + "session", false},
+		{g + "cli", g + "cli/screen", true},
+		{g + "cli", g + "cli/node", false},
+		{g + "cli", g + "cli/commands", false},
+		{g + "cli/node", g + "cli", true},
+		{g + "cli/node", g + "cli/token", false},
+		{g + "cli/commands", g + "cli/node", true},
+		{g + "cli/screen", g + "cli", false},
+		{g + "cli/top", g + "cli/live", true},
+		{g + "cli/shell", g + "cli/attach", true},
+		{g + "cli/attach", "agent/pipe", true},
+		{g + "cli/attach", g + "cli", false},
+		{g + "kit/swarm", "agent/sign", true},
+		{g + "kit/swarm", "store", false},
 		{"gateway", "muster", true},
-		{"gateway/internal/installer", "muster", true},
-		{"gateway", "gateway/internal/cli", true},
+		{"gateway", g + "cli", true},
 		{"gateway", "agent/internal/gpu", false},
 		{"gateway", "modernc.org/sqlite", false},
 	} {
@@ -250,84 +179,73 @@ func TestImportRules(t *testing.T) {
 func allowed(from, to string) bool {
 	from = strings.TrimPrefix(from, module)
 	to, inside := strings.CutPrefix(to, module)
-	protocol := one(protocolNames, to)
 	if to == root {
-		return one(installerNames, from)
+		return slices.Contains(installerNames, from)
 	}
+	below := slices.Contains(protocolNames, to)
+	records := to == "store" || slices.Contains(recordNames, to)
 	switch {
-	case from == "agent/wire":
+	case from == "agent/wire" || from == "agent/disk":
 		return false
-	case from == "agent/disk":
-		return false
-	case one(protocolNames, from):
+	case slices.Contains(protocolNames, from):
 		return to == "agent/wire" || to == "agent/disk"
 	case from == "agent" || strings.HasPrefix(from, "agent/"):
 		return inside && (to == "agent" || strings.HasPrefix(to, "agent/"))
-	case from == "store":
-		return to == "store/sqlite"
-	case one(recordNames, from):
-		return to == "store" || to == "store/sqlite"
 	case from == "store/sqlite":
 		return to == "modernc.org/sqlite" || strings.HasPrefix(to, "modernc.org/sqlite/")
+	case from == "store":
+		return to == "store/sqlite"
+	case strings.HasPrefix(from, "store/"):
+		return to == "store" || to == "store/sqlite"
+	case from == apiName:
+		return below
 	case from == "gateway":
-		return inside && (protocol || to == "store" || one(recordNames, to) || strings.HasPrefix(to, "gateway/internal/"))
-	case strings.HasPrefix(from, "gateway/internal/"):
-		return inside && internalEdge(strings.TrimPrefix(from, "gateway/internal/"), to, protocol)
+		return below || records || to == apiName || strings.HasPrefix(to, "gateway/internal/")
 	}
-	return false
+	from, gateway := strings.CutPrefix(from, "gateway/internal/")
+	return gateway && internalEdge(from, to, below, records)
 }
 
-func internalEdge(from, to string, protocol bool) bool {
-	name, _, backend := strings.Cut(from, "/")
+// internalEdge is allowed's table for gateway/internal. A folder uses what lies below it, and the storeys below its own.
+func internalEdge(from, to string, below, records bool) bool {
 	target := strings.TrimPrefix(to, "gateway/internal/")
-	below := protocol || to == "store" || one(recordNames, to) || one(leafNames, target) || one(machineNames, target) || target == glanceName
-	switch {
-	case one(leafNames, name):
-		return false
-	case one(machineNames, name):
-		return protocol || one(machineNames, target)
-	case one(sharedNames, name):
-		return below || one(sharedNames, target) || target == clientName
-	case one(partNames, name):
-		return below || one(sharedNames, target) || backend && target == name
-	case one(listenerNames, name):
-		shown := name == "web" && target == "cli/help" // the console shows the pages of muster help
-		own := !backend && strings.HasPrefix(target, name+"/")
-		return below || one(sharedNames, target) || one(partNames, target) || target == clientName || shown || own
-	case name == "cli":
-		return protocol || one([]string{clientName, dialName, glanceName, attachName}, target) || one(machineNames, target) ||
-			commandLineEdge(from, target)
-	case name == attachName:
-		return protocol || target == clientName
-	case from == clientName:
-		return protocol || target == glanceName || target == dialName
-	default: // glance, dial, and programs for tests such as swarm
-		return protocol
+	folder, _, _ := strings.Cut(from, "/")
+	room, _, _ := strings.Cut(target, "/")
+	if below || to == apiName || slices.Contains(formatNames, target) {
+		return true
 	}
+	in := func(storeys ...[]string) bool { return slices.Contains(slices.Concat(storeys...), room) }
+	switch {
+	case folder == "cli":
+		return target == "client" || target == "client/dial" || commandLineEdge(from, target)
+	case folder == "client":
+		return from == "client" && target == "client/dial"
+	case slices.Contains(listenerNames, folder):
+		own := room == folder
+		shown := folder == "console" && target == "cli/help" // the console shows the pages of muster help
+		asks := target == "client"
+		return records || own || shown || asks || in(partNames, sharedNames)
+	case slices.Contains(partNames, folder):
+		return records || room == folder || target == "client" && from == "session/recording" || in(sharedNames)
+	case slices.Contains(sharedNames, folder):
+		return records || target == "client" || in(sharedNames)
+	}
+	return false // programs for tests, such as kit/swarm
 }
 
-// commandLineEdge keeps the command line in layers: what prints, terminals and the pages of help, the core, live pictures, the groups of
-// commands, their list.
+// commandLineEdge keeps the command line in layers: what prints, terminals and the pages of help; the core; what several groups of commands
+// use; the groups of commands; their list.
 func commandLineEdge(from, target string) bool {
 	lowest := []string{"cli/screen", "cli/help", "cli/tty"}
 	switch {
-	case one(lowest, from):
+	case slices.Contains(lowest, from) || from == "cli/attach":
 		return false
 	case from == "cli/commands":
 		return target == "cli" || strings.HasPrefix(target, "cli/")
 	case from == "cli":
-		return one(lowest, target)
+		return slices.Contains(lowest, target)
 	}
-	return target == "cli" || one(lowest, target) || target == "cli/live"
-}
-
-func one(of []string, name string) bool {
-	for _, s := range of {
-		if s == name {
-			return true
-		}
-	}
-	return false
+	return target == "cli" || slices.Contains(lowest, target) || target == "cli/live" || target == "cli/attach"
 }
 
 // standard tells whether a path is of the standard library: its first element has no dot, and it does not begin with our module.

@@ -5,11 +5,11 @@ import (
 	"iter"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/glance"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/overview"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
+	"muster/gateway/internal/view"
 	records "muster/store/health"
 )
 
@@ -40,7 +40,7 @@ func (g *gateway) nodeOfHealth(id string) (health.Node, bool) {
 }
 
 func (g *gateway) nodesOfHealth() iter.Seq[health.Node] {
-	rows, _ := g.overview.Rows(overview.Query{})
+	rows, _ := g.overview.Rows(view.Query{})
 	return func(yield func(health.Node) bool) {
 		for _, row := range rows {
 			if !yield(healthNode(row)) {
@@ -52,17 +52,17 @@ func (g *gateway) nodesOfHealth() iter.Seq[health.Node] {
 
 // tellFindings shows a node's findings in the picture of the fleet.
 func (g *gateway) tellFindings(id string, found []health.Finding) {
-	shapes := make([]glance.Finding, 0, len(found))
+	shapes := make([]api.Finding, 0, len(found))
 	for _, f := range found {
 		shapes = append(shapes, shape.Finding(f))
 	}
 	g.overview.Findings(id, shapes)
 }
 
-func healthNode(g *glance.Node) health.Node {
+func healthNode(g *api.Node) health.Node {
 	return health.Node{
 		ID: g.ID, Reasons: g.StateReasons, LastSeen: g.LastSeen, RenewalOverdue: g.RenewalOverdue, PricePerHour: g.PricePerHour,
-		Subject: selector.Subject{Tenant: g.Tenant, Name: g.Name, Provider: g.Provider, InstanceID: g.InstanceID, State: g.State,
+		Subject: label.Subject{Tenant: g.Tenant, Name: g.Name, Provider: g.Provider, InstanceID: g.InstanceID, State: g.State,
 			Status: g.Status, Labels: g.Labels},
 	}
 }

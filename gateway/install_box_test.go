@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/lab"
+	"muster/gateway/internal/kit/lab"
 )
 
 // shell runs the installer. A standalone one finds its own tools before those of the PATH.

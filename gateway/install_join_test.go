@@ -9,7 +9,7 @@ import (
 	"syscall"
 	"testing"
 
-	"muster/gateway/internal/lab"
+	"muster/gateway/internal/kit/lab"
 )
 
 // newUserBox is a box of nobody's own: what runs there cannot touch the machine.

@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"muster"
-	"muster/gateway/internal/lab"
+	"muster/gateway/internal/kit/lab"
 )
 
 func anInstaller() muster.Installer {

@@ -16,13 +16,13 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/adminapi"
+	"muster/gateway/internal/adminapi/metrics"
+	"muster/gateway/internal/bootstrap/reach"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/door"
-	"muster/gateway/internal/metrics"
+	"muster/gateway/internal/console"
+	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/nodeapi"
 	"muster/gateway/internal/oci"
-	"muster/gateway/internal/reach"
-	"muster/gateway/internal/web"
 )
 
 const (
@@ -168,7 +168,7 @@ func (g *gateway) adminAPIFor(callers account.Config) *adminapi.API {
 
 // console puts the console beside the admin API. It answers where accounts may log in: not where somebody could have read the cookie.
 func (g *gateway) console(mux *http.ServeMux, direct bool) {
-	pages := web.New(web.Config{
+	pages := console.New(console.Config{
 		API: g.adminAPIFor(account.Config{Within: true}).Routes(), Gate: g.gate(account.Config{}), Logins: g.logins, Info: g.info,
 		Address: g.origin.Address, Gateway: g.facts(), Logger: g.log,
 	})
@@ -233,21 +233,21 @@ func (g *gateway) proxied(r *http.Request) bool {
 func (g *gateway) server(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: g.door.Handler(h), ReadHeaderTimeout: headerTime, WriteTimeout: writeTime, IdleTimeout: idleTime, MaxHeaderBytes: maxHeader,
-		ConnContext: g.connected, ConnState: door.State, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
+		ConnContext: g.connected, ConnState: httpserver.State, ErrorLog: slog.NewLogLogger(g.log.Handler(), slog.LevelDebug),
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
 	}
 }
 
 // connected puts into the context of a connection's requests what the door and the node API know of the connection.
 func (g *gateway) connected(ctx context.Context, c net.Conn) context.Context {
-	return g.nodes.Connected(door.Connected(ctx, c), c)
+	return g.nodes.Connected(httpserver.Connected(ctx, c), c)
 }
 
 // openDoor decides how many connections there can be, by the descriptors that this process may have.
 func (g *gateway) openDoor() {
-	descriptors := door.Descriptors()
-	limits := door.LimitsFor(descriptors)
-	g.door = door.New(door.Config{Limits: limits, Place: g.origin.Place, Logger: g.log})
+	descriptors := httpserver.Descriptors()
+	limits := httpserver.LimitsFor(descriptors)
+	g.door = httpserver.New(httpserver.Config{Limits: limits, Place: g.origin.Place, Logger: g.log})
 	g.log.Info("connections that this gateway can hold", "network", limits.Network, "without_proof", limits.Unproven,
 		"without_proof_of_one_address", limits.PerAddress, "socket", limits.Local, "descriptors", descriptors)
 }

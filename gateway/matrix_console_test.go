@@ -11,9 +11,9 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/login"
-	"muster/gateway/internal/web"
+	"muster/gateway/internal/console"
 	"muster/store"
 )
 
@@ -43,7 +43,7 @@ func TestConsoleMatrix(t *testing.T) {
 	v := visits{open: map[string]*visitOf{}}
 	t.Cleanup(v.close)
 	for _, f := range faces {
-		for _, route := range web.Table() {
+		for _, route := range console.Table() {
 			for what, cookie := range cookies {
 				got := v.console(t, f, route, cookie, token.Reveal())
 				if want := wantConsole(f, route); !strings.HasPrefix(got, want) {
@@ -55,7 +55,7 @@ func TestConsoleMatrix(t *testing.T) {
 }
 
 // wantConsole is how the answer begins: its status, with the place of a redirect or the code of a refusal.
-func wantConsole(f face, route web.Route) string {
+func wantConsole(f face, route console.Route) string {
 	served := f.admin && !f.socket() && !f.overheard()
 	data := strings.HasPrefix(route.Path, client.PathConsole+"api/")
 	switch {
@@ -74,7 +74,7 @@ func wantConsole(f face, route web.Route) string {
 }
 
 // console sends a form or asks for a page. An API token in a header opens no page.
-func (v *visits) console(t *testing.T, f face, route web.Route, cookie, token string) string {
+func (v *visits) console(t *testing.T, f face, route console.Route, cookie, token string) string {
 	t.Helper()
 	path := strings.NewReplacer("{$}", "", "{file}", "console.css", "{", "", "}", "").Replace(route.Path)
 	r, err := http.NewRequestWithContext(t.Context(), route.Method, f.base()+path, strings.NewReader(url.Values{"form": {""}}.Encode()))

@@ -9,12 +9,12 @@ import (
 	"syscall"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/glance"
-	"muster/gateway/internal/metrics"
-	"muster/gateway/internal/overview"
 	"muster/gateway/internal/release"
+	"muster/gateway/internal/view"
 )
 
 // metricsAPI is made once for each listener. That a request comes from a loopback address proves nothing: whatever passes connections on,
@@ -22,7 +22,7 @@ import (
 func (g *gateway) metricsAPI(callers account.Config) *metrics.API {
 	return &metrics.API{
 		Gate: g.gate(callers), Info: g.info, Ready: g.overview.Ready, Gateway: g.measure, Events: g.tally, Room: g.room,
-		Rows: func(q overview.Query) []*glance.Node {
+		Rows: func(q view.Query) []*api.Node {
 			rows, _ := g.overview.Rows(q)
 			return rows
 		},

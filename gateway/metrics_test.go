@@ -13,8 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/metrics"
 )
 
 // scraper reads the metrics of a house as a program would.

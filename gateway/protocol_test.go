@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/door"
+	"muster/gateway/internal/httpserver"
 )
 
 // TestProtocolPage compares what muster help protocol says about connections with what the listeners do.
@@ -17,7 +17,7 @@ func TestProtocolPage(t *testing.T) {
 	}
 	text := strings.Join(strings.Fields(string(page)), " ")
 	for _, want := range []string{
-		fmt.Sprintf("idle for %d seconds, any after %d minutes without a request", int(door.LimitsFor(1024).Quiet.Seconds()),
+		fmt.Sprintf("idle for %d seconds, any after %d minutes without a request", int(httpserver.LimitsFor(1024).Quiet.Seconds()),
 			int(idleTime.Minutes())),
 		fmt.Sprintf("whose headers take longer than %d seconds; headers have at most %d bytes", int(headerTime.Seconds()), maxHeader),
 	} {

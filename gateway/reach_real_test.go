@@ -19,9 +19,9 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/attach"
+	"muster/gateway/internal/cli/attach"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 // toolTime is how long a foreign program may take. It is for one that hangs.
@@ -153,7 +153,7 @@ func (h *house) sshd(node string) (config string) {
 		"known": fmt.Sprintf("[%s]:%d %s", node, port, key),
 		"ssh_config": fmt.Sprintf("Host %s\nPort %d\nUser %s\nIdentityFile %s\nIdentitiesOnly yes\nUserKnownHostsFile %s\n"+
 			"StrictHostKeyChecking yes\nProxyCommand %s --data %s node proxy %%h %d\n", node, port, me.Username, in("mine"), in("known"),
-			shellword.Quote(os.Args[0]), shellword.Quote(h.data), port),
+			paste.Quote(os.Args[0]), paste.Quote(h.data), port),
 	} {
 		if err := os.WriteFile(in(name), []byte(text), 0o600); err != nil {
 			h.t.Fatal(err)

@@ -13,7 +13,7 @@ import (
 	"testing"
 
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 // plainShell is a shell with a prompt that is none of this machine's.
@@ -45,7 +45,7 @@ func TestReachShell(t *testing.T) {
 	h.agent("one", h.token(), "--no-gpu", "--interval", calmPace)
 	h.until("online", func() bool { return h.online("one") })
 	s := newReachScreen(t)
-	muster := shellword.Quote(os.Args[0]) + " --data " + shellword.Quote(h.data)
+	muster := paste.Quote(os.Args[0]) + " --data " + paste.Quote(h.data)
 	dir := t.TempDir()
 
 	s.enter(muster + " node shell one" + plainShell)
@@ -165,7 +165,7 @@ func TestReachCut(t *testing.T) {
 	h.agent("one", h.token(), "--no-gpu", "--interval", calmPace)
 	h.until("online", func() bool { return h.online("one") })
 	s := newReachScreen(t, "MUSTER_API_TOKEN="+account)
-	s.enter(shellword.Quote(os.Args[0]) + " --url " + h.url + " --root-pin " + about.RootPin + " node shell one" + plainShell)
+	s.enter(paste.Quote(os.Args[0]) + " --url " + h.url + " --root-pin " + about.RootPin + " node shell one" + plainShell)
 	s.see("\nnode%")
 	s.enter("stty -echo; clear")
 	s.loses("recorded")

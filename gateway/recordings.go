@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/recording"
+	"muster/gateway/internal/session/recording"
 	"muster/store"
 )
 

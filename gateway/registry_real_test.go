@@ -13,7 +13,7 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/lab"
+	"muster/gateway/internal/kit/lab"
 )
 
 // conformance is the variable that names the conformance suite of the OCI distribution specification: go build in its folder conformance.

@@ -18,20 +18,20 @@ import (
 	"muster/gateway/internal/client"
 )
 
-// console is a gateway, a real agent that updates itself, and the built muster as a process of its own for each command.
-type console struct {
+// terminal is a gateway, a real agent that updates itself, and the built muster as a process of its own for each command.
+type terminal struct {
 	*house
 	folder string // for files
 }
 
 // does runs a command that must end so, and gives what it printed.
-func (c console) does(code int, args ...string) string {
+func (c terminal) does(code int, args ...string) string {
 	c.t.Helper()
 	return c.given("", code, args...)
 }
 
 // given is does with something on standard input.
-func (c console) given(stdin string, code int, args ...string) string {
+func (c terminal) given(stdin string, code int, args ...string) string {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), 4*time.Minute)
 	defer cancel()
@@ -49,14 +49,14 @@ func (c console) given(stdin string, code int, args ...string) string {
 }
 
 // says wants a command to succeed and to print a text.
-func (c console) says(want string, args ...string) {
+func (c terminal) says(want string, args ...string) {
 	c.t.Helper()
 	if out := c.does(exitDone, args...); !strings.Contains(out, want) {
 		c.t.Errorf("muster %s does not say %q:\n%s", strings.Join(args, " "), want, out)
 	}
 }
 
-func (c console) channelNow() client.Channel {
+func (c terminal) channelNow() client.Channel {
 	c.t.Helper()
 	var now client.Channel
 	if err := json.Unmarshal([]byte(c.does(exitDone, "release", "status", "--channel", "stable", "-o", "json")), &now); err != nil {
@@ -66,7 +66,7 @@ func (c console) channelNow() client.Channel {
 }
 
 // channelIs wants the channel stable in a state, at a version.
-func (c console) channelIs(state, version string) client.Channel {
+func (c terminal) channelIs(state, version string) client.Channel {
 	c.t.Helper()
 	now := c.channelNow()
 	if now.State != state || now.Version != version {
@@ -77,7 +77,7 @@ func (c console) channelIs(state, version string) client.Channel {
 
 // keepRunning runs an installed agent as a service does: it starts it again whenever it ends, and lets the last good version check first.
 // kill ends the agent that runs now, as a crash does.
-func (c console) keepRunning(name, token string) (kill func()) {
+func (c terminal) keepRunning(name, token string) (kill func()) {
 	base := filepath.Join(c.data, "agent-"+name)
 	ctx, stop := context.WithCancel(context.Background())
 	over := make(chan struct{})
@@ -127,7 +127,7 @@ func TestReleaseCommands(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := console{newHouse(t), t.TempDir()}
+	c := terminal{newHouse(t), t.TempDir()}
 	build := func(version string, content []byte) {
 		file := filepath.Join(c.folder, "agent-"+version)
 		if err := os.WriteFile(file, content, 0o700); err != nil {
@@ -166,7 +166,7 @@ func TestReleaseCommands(t *testing.T) {
 }
 
 // crashed has the agent end by itself after it took a release: the channel goes back without a person, and the node with it.
-func (c console) crashed(kill func()) {
+func (c terminal) crashed(kill func()) {
 	c.t.Helper()
 	c.says("1 of 1 node on it", "release", "promote", "2.0.0", "--now", "--go-back", "--yes", "--watch")
 	c.channelIs("done", "2.0.0")
@@ -183,7 +183,7 @@ func (c console) crashed(kill func()) {
 
 // signed promotes with a key that the gateway does not have: made on the spot, and on a machine without a network. The node takes the
 // release by it.
-func (c console) signed() {
+func (c terminal) signed() {
 	c.t.Helper()
 	key := filepath.Join(c.folder, "release.key")
 	c.does(exitDone, "key", "generate", key)
@@ -219,7 +219,7 @@ func (c console) signed() {
 }
 
 // operatorsKey is the id of the release key that the gateway does not have.
-func (c console) operatorsKey() string {
+func (c terminal) operatorsKey() string {
 	c.t.Helper()
 	var list struct{ Keys []client.Key }
 	if err := json.Unmarshal([]byte(c.does(exitDone, "key", "ls", "-o", "json")), &list); err != nil {
@@ -236,7 +236,7 @@ func (c console) operatorsKey() string {
 
 // steered pauses a rollout, goes on with it, and aborts it. The node stays on the release before: its maintenance window is closed all the
 // while, so the rollout is not done before the last command.
-func (c console) steered() {
+func (c terminal) steered() {
 	c.t.Helper()
 	later := time.Now().UTC().Add(12 * time.Hour)
 	c.does(exitDone, "node", "label", "desk", "maintenance-window="+later.Format("15:04")+"-"+later.Add(time.Hour).Format("15:04"))
@@ -256,7 +256,7 @@ func (c console) steered() {
 }
 
 // kept keeps a credential and drops it; and drops a release that nobody needs.
-func (c console) kept() {
+func (c terminal) kept() {
 	c.t.Helper()
 	const password = "pass-word-of-the-robot"
 	if out := c.given(password+"\n", exitDone, "release", "login", "ghcr", "ghcr.io", "--username", "robot"); strings.Contains(out, password) {

@@ -16,7 +16,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/executable/executabletest"
+	"muster/gateway/internal/artifact/executable/executabletest"
 	"muster/gateway/internal/fleet"
 	"muster/store"
 )

@@ -13,10 +13,10 @@ import (
 	"slices"
 
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/backup"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/offline"
 	"muster/store"
 )
 
@@ -91,23 +91,23 @@ func defaultData(getenv func(string) string) string { return datadir.Default(get
 // local is what the command line does on files of this machine, without a gateway. Package cli may not import the parts that do it
 // (deps_test.go), so the program hands them in.
 func local(getenv func(string) string, say io.Writer) cli.Local {
-	o := offline.Offline{Getenv: getenv, Say: say}
+	o := backup.Offline{Getenv: getenv, Say: say}
 	return cli.Local{
 		InitCA: func(ctx context.Context, data cli.DataFiles, domain, rootOut string) (string, error) {
-			return o.InitCA(ctx, offline.Files(data), domain, rootOut)
+			return o.InitCA(ctx, backup.Files(data), domain, rootOut)
 		},
 		RotateMaster: func(ctx context.Context, data cli.DataFiles, out string) (string, error) {
-			return o.RotateMaster(ctx, offline.Files(data), out)
+			return o.RotateMaster(ctx, backup.Files(data), out)
 		},
 		ExportTrust: func(ctx context.Context, data cli.DataFiles, file string) error {
-			return o.ExportTrust(ctx, offline.Files(data), file)
+			return o.ExportTrust(ctx, backup.Files(data), file)
 		},
 		ImportTrust: func(ctx context.Context, data cli.DataFiles, file string) error {
-			return o.ImportTrust(ctx, offline.Files(data), file)
+			return o.ImportTrust(ctx, backup.Files(data), file)
 		},
 		Restore: func(ctx context.Context, r cli.Restore) (cli.Restored, error) {
-			done, err := o.Restore(ctx, offline.Restore{
-				Files: offline.Files(r.DataFiles), File: r.File, Force: r.Force, AdoptFor: r.AdoptFor, TrustKeyFile: r.TrustKeyFile,
+			done, err := o.Restore(ctx, backup.Restore{
+				Files: backup.Files(r.DataFiles), File: r.File, Force: r.Force, AdoptFor: r.AdoptFor, TrustKeyFile: r.TrustKeyFile,
 			})
 			return cli.Restored(done), err
 		},

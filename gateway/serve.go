@@ -15,41 +15,39 @@ import (
 	"time"
 
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/adminapi/backup"
-	"muster/gateway/internal/alert"
+	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
+	"muster/gateway/internal/audit/retention"
+	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/cost"
+	"muster/gateway/internal/bootstrap/installer"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/door"
-	"muster/gateway/internal/feed"
+	"muster/gateway/internal/datadir/masterkey"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/gcpace"
 	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/alert"
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/installer"
-	"muster/gateway/internal/livestream"
-	"muster/gateway/internal/login"
+	"muster/gateway/internal/history/cost"
+	"muster/gateway/internal/httpserver"
+	"muster/gateway/internal/httpserver/daemon"
+	"muster/gateway/internal/httpserver/origin"
+	"muster/gateway/internal/httpserver/outage"
 	"muster/gateway/internal/logs"
-	"muster/gateway/internal/masterkey"
-	"muster/gateway/internal/metrics"
+	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/origin"
-	"muster/gateway/internal/outage"
-	"muster/gateway/internal/overview"
-	"muster/gateway/internal/recording"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/retention"
-	"muster/gateway/internal/runlist"
 	"muster/gateway/internal/session"
-	"muster/gateway/internal/ship"
-	"muster/gateway/internal/systemd"
-	"muster/gateway/internal/tail"
+	"muster/gateway/internal/session/recording"
 	"muster/gateway/internal/task"
+	"muster/gateway/internal/view"
+	"muster/gateway/internal/view/feed"
+	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
 
@@ -61,7 +59,7 @@ type gateway struct {
 	authority *authority.Authority
 	issuer    authority.Issuer // of the nodes' certificates
 	serving   certificates
-	overview  *overview.Picture
+	overview  *view.Picture
 	costs     *cost.Desk
 	health    *health.Desk
 	alerts    *alert.Desk
@@ -83,7 +81,7 @@ type gateway struct {
 	releases  *release.Desk
 	info      *reply.Info
 	origin    origin.Resolver
-	door      *door.Door
+	door      *httpserver.Door
 	nodes     *nodeapi.API
 	artifacts *artifact.Registry
 	passes    *account.Passes // for the registry
@@ -176,7 +174,7 @@ func (g *gateway) open(ctx context.Context, getenv func(string) string, stdout i
 	g.audit = audit.New(audit.Config{Store: g.store, Logger: g.log})
 	g.logins = login.New(g.store, nil, g.log)
 	g.bootstrap = bootstrap.New(bootstrap.Config{Store: g.store, Logger: g.log, Audit: g.audit, Site: g.site, Release: g.scriptRelease})
-	g.overview = overview.Open(overview.Config{Store: g.store, Ref: func() store.StatusRef { return g.fleet.Ref() }, Today: g.today,
+	g.overview = view.Open(view.Config{Store: g.store, Ref: func() store.StatusRef { return g.fleet.Ref() }, Today: g.today,
 		Logger: g.log})
 	g.openCosts()
 	if err := g.openShipping(ctx); err != nil {
@@ -322,15 +320,15 @@ func (g *gateway) openNodes(agents fs.FS) {
 }
 
 // run does the gateway's own work until ctx ends or a piece of that work fails.
-func (g *gateway) run(ctx context.Context, l *listeners) error { return runlist.Run(ctx, g.work(l)...) }
+func (g *gateway) run(ctx context.Context, l *listeners) error { return daemon.Run(ctx, g.work(l)...) }
 
 // work lists what the gateway does by itself. The last in the list ends first, so that nothing is lost. First all live streams, all
 // sessions and all waits for tasks end, because the listeners would wait for them. Then the listeners close, and nobody new comes in. Then
 // the refusals that were only counted are recorded. The fleet writes last: it has the newest reports.
-func (g *gateway) work(l *listeners) []runlist.Part {
+func (g *gateway) work(l *listeners) []daemon.Part {
 	keeper := retention.Keeper{Store: g.store, Events: time.Duration(g.settings.retention), Logger: g.log}
-	parts := []runlist.Part{
-		{Name: "garbage collection", Run: gcpace.Run},
+	parts := []daemon.Part{
+		{Name: "garbage collection", Run: daemon.Collect},
 		{Name: "overview", Run: g.overview.Run},
 		{Name: "costs", Run: g.costs.Run},
 		{Name: "health", Run: g.health.Run},
@@ -348,13 +346,13 @@ func (g *gateway) work(l *listeners) []runlist.Part {
 		{Name: "releases", Run: g.releases.Run},
 	}
 	if g.stepCA != nil {
-		parts = append(parts, runlist.Part{Name: "step-ca", Run: g.stepCA.Run})
+		parts = append(parts, daemon.Part{Name: "step-ca", Run: g.stepCA.Run})
 	}
-	notifier := systemd.Notifier{Socket: g.notifySocket, Logger: g.log}
-	return append(parts, runlist.Part{Name: "listeners", Run: l.Run}, runlist.Part{Name: "tasks", Run: g.tasks.Run},
-		runlist.Part{Name: "sessions", Run: g.sessions.Run},
-		runlist.Part{Name: "streams", Run: g.streams.Run}, runlist.Part{Name: "logs", Run: g.logs.Run},
-		runlist.Part{Name: "systemd", Run: notifier.Run})
+	notifier := daemon.Notifier{Socket: g.notifySocket, Logger: g.log}
+	return append(parts, daemon.Part{Name: "listeners", Run: l.Run}, daemon.Part{Name: "tasks", Run: g.tasks.Run},
+		daemon.Part{Name: "sessions", Run: g.sessions.Run},
+		daemon.Part{Name: "streams", Run: g.streams.Run}, daemon.Part{Name: "logs", Run: g.logs.Run},
+		daemon.Part{Name: "systemd", Run: notifier.Run})
 }
 
 // close closes the database before it gives the lock back: until then no other gateway may open the database.

@@ -7,8 +7,8 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/recording"
 	"muster/gateway/internal/session"
+	"muster/gateway/internal/session/recording"
 	"muster/gateway/internal/task"
 	"muster/store"
 )

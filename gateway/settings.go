@@ -18,13 +18,13 @@ import (
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/authority/stepca"
 	"muster/gateway/internal/bootstrap"
+	"muster/gateway/internal/bootstrap/reach"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/reach"
-	"muster/gateway/internal/shellword"
-	"muster/gateway/internal/ship"
+	"muster/gateway/internal/logs/ship"
+	"muster/gateway/internal/paste"
 )
 
 // Values of --issuer: who signs the nodes' certificates. The gateway's own serving certificate is never affected.
@@ -322,7 +322,7 @@ func (s *settings) reach() reach.Reach {
 
 // muster is how an operator on this machine calls the program for this gateway, from whatever directory.
 func (s *settings) muster() string {
-	return s.program + " --data " + shellword.Quote(datadir.Absolute(s.data))
+	return s.program + " --data " + paste.Quote(datadir.Absolute(s.data))
 }
 
 // list is a flag that may be repeated, or hold several values with commas between.

@@ -5,14 +5,14 @@ import (
 	"path/filepath"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/alert"
+	"muster/gateway/api"
+	"muster/gateway/internal/adminapi/metrics"
 	"muster/gateway/internal/datadir"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/glance"
-	"muster/gateway/internal/metrics"
+	"muster/gateway/internal/health/alert"
+	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/overview"
-	"muster/gateway/internal/ship"
+	"muster/gateway/internal/view"
 )
 
 // openShipping opens what forwards the logs of nodes. Its buffers lie in a folder beside the database.
@@ -20,8 +20,8 @@ func (g *gateway) openShipping(ctx context.Context) error {
 	var err error
 	g.shipping, err = ship.Open(ctx, ship.Config{
 		Store: g.store, Folder: filepath.Join(g.settings.data, datadir.Logs), Bound: int64(g.settings.logsBuffer), Node: g.overview.Row,
-		Count: func(picks func(*glance.Node) bool) int {
-			rows, _ := g.overview.Rows(overview.Query{})
+		Count: func(picks func(*api.Node) bool) int {
+			rows, _ := g.overview.Rows(view.Query{})
 			n := 0
 			for _, row := range rows {
 				if picks(row) {

@@ -15,10 +15,10 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/feed"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/login"
+	"muster/gateway/internal/view/feed"
 	"muster/store"
 	records "muster/store/health"
 )

@@ -19,7 +19,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/door"
+	"muster/gateway/internal/httpserver"
 )
 
 const (
@@ -142,7 +142,7 @@ func (s *siege) end() {
 // operator works over the socket and over TLS, without one failure. Newcomers enrol and report too. They are strangers until then, so
 // they may lose their first connection, and try again as an agent does. The same holds with far fewer descriptors than besiegers.
 func TestSiege(t *testing.T) {
-	all := door.Descriptors()
+	all := httpserver.Descriptors()
 	t.Run("all descriptors", func(t *testing.T) { withstand(t, all, min(besiegersAllowed, all-keptBack), 200) })
 	t.Run("few descriptors", func(t *testing.T) { withstand(t, 512, 1200, 20) })
 }

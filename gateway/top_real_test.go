@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 // screenOf is a shell in a terminal that tmux draws. What it shows is kept in bin/top.
@@ -117,7 +117,7 @@ func TestTop(t *testing.T) {
 		h.muster("node", "wait", name, "--timeout", "60s")
 	}
 	s := newScreen(t, asGateway+"=1")
-	muster := shellword.Quote(os.Args[0]) + " --data " + shellword.Quote(h.data)
+	muster := paste.Quote(os.Args[0]) + " --data " + paste.Quote(h.data)
 
 	s.write(muster + " top --interval 200ms")
 	s.press("Enter")

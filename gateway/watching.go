@@ -4,10 +4,10 @@ import (
 	"context"
 	"path/filepath"
 
+	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/feed"
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/tail"
+	"muster/gateway/internal/view/feed"
 )
 
 // takers look at all heartbeats, in this order.

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/door"
+	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reply"
 	"muster/store"
@@ -95,7 +95,7 @@ func NewGate(c Config) *Gate {
 func (g *Gate) Admit(r *http.Request, need Need) (Caller, error) {
 	who, err := g.authenticate(r)
 	if err == nil && !g.Socket {
-		door.Prove(r.Context(), who.owner())
+		httpserver.Prove(r.Context(), who.owner())
 	}
 	if leak := g.inURL(r); leak != nil {
 		return who, leak

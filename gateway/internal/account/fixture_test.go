@@ -17,7 +17,7 @@ import (
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/origin"
+	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )

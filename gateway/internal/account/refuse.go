@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/audit"
-	"muster/gateway/internal/origin"
+	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
 	"muster/store"

@@ -12,27 +12,26 @@ import (
 	"time"
 
 	"muster/gateway/internal/account"
-	"muster/gateway/internal/alert"
+	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/cost"
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/health"
+	"muster/gateway/internal/health/alert"
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/livestream"
-	"muster/gateway/internal/login"
+	"muster/gateway/internal/history/cost"
 	"muster/gateway/internal/logs"
-	"muster/gateway/internal/overview"
-	"muster/gateway/internal/packed"
-	"muster/gateway/internal/recording"
+	"muster/gateway/internal/logs/ship"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
-	"muster/gateway/internal/ship"
-	"muster/gateway/internal/tail"
+	"muster/gateway/internal/session/recording"
 	"muster/gateway/internal/task"
+	"muster/gateway/internal/view"
+	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
 
@@ -46,7 +45,7 @@ type API struct {
 	Tasks     *task.Desk
 	Sessions  *session.Desk // nil: none of its routes is called
 	Releases  *release.Desk
-	Overview  *overview.Picture
+	Overview  *view.Picture
 	Tail      *tail.Tail
 	Streams   *livestream.Streams // of all listeners; nil: this API has its own
 	Health    *health.Desk        // nil: no findings
@@ -96,7 +95,7 @@ func (a *API) Routes() *Handler {
 		s.Logger = slog.Default()
 	}
 	mux := http.NewServeMux()
-	packer := packed.New()
+	packer := reply.NewPacker()
 	for _, route := range Table() {
 		handler := s.guarded(route)
 		if route.Packed() {

@@ -4,8 +4,8 @@ import (
 	"time"
 
 	"muster/gateway/internal/adminapi/shape"
-	"muster/gateway/internal/alert"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/health/alert"
 	records "muster/store/alerts"
 )
 

@@ -8,13 +8,13 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/alert"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
+	"muster/gateway/internal/health/alert"
 )
 
 // withAlerts opens a desk of alerts that sees two machines claim the identity of each of these nodes.
-func (h *house) withAlerts(nodes ...*glance.Node) {
+func (h *house) withAlerts(nodes ...*api.Node) {
 	h.t.Helper()
 	for _, n := range nodes {
 		n.ID = "id-" + n.Name
@@ -23,8 +23,8 @@ func (h *house) withAlerts(nodes ...*glance.Node) {
 	}
 	var err error
 	h.api.Alerts, err = alert.Open(h.t.Context(), alert.Config{Store: h.store, Ready: func() bool { return true },
-		Nodes: func() []*glance.Node { return nodes }, Now: func() time.Time { return h.now },
-		Node: func(id string) (*glance.Node, bool) {
+		Nodes: func() []*api.Node { return nodes }, Now: func() time.Time { return h.now },
+		Node: func(id string) (*api.Node, bool) {
 			for _, n := range nodes {
 				if n.ID == id {
 					return n, true
@@ -41,8 +41,8 @@ func (h *house) withAlerts(nodes ...*glance.Node) {
 // TestAlerts: each account sees and silences what is about its tenant, and no words of others.
 func TestAlerts(t *testing.T) {
 	h := newHouse(t)
-	h.withAlerts(&glance.Node{Name: "ours", Tenant: "platform", Labels: map[string]string{"tier": "lab"}},
-		&glance.Node{Name: "theirs", Tenant: "research"})
+	h.withAlerts(&api.Node{Name: "ours", Tenant: "platform", Labels: map[string]string{"tier": "lab"}},
+		&api.Node{Name: "theirs", Tenant: "research"})
 	reader := h.account("r", "research", "alerts:read", "alerts:write")
 	status, body := h.ask("POST", "alert-silences", "", `{"cause":"identity_conflict","for":"2h","reason":"of-the-whole-fleet"}`)
 	whole := decode[client.AlertSilence](t, body)

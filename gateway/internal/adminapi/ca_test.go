@@ -11,9 +11,9 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/archive"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
+	"muster/gateway/internal/backup/archive"
 	"muster/gateway/internal/client"
 )
 

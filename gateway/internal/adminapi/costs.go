@@ -2,9 +2,9 @@ package adminapi
 
 import (
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 // listCosts answers what nodes have cost, and how much of that their idle GPUs. Retired nodes count too.
@@ -54,7 +54,7 @@ func (s *server) listCosts(c *call) (any, error) {
 }
 
 // today is what was seen of a node on this day.
-func (s *server) today(nodeID string) *glance.Today {
+func (s *server) today(nodeID string) *api.Today {
 	if row, known := s.Overview.Row(nodeID); known {
 		return row.Today
 	}

@@ -5,11 +5,11 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/page"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
-	"muster/gateway/internal/overview"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
+	"muster/gateway/internal/view"
 )
 
 // showFleet sends nodes at a glance, out of memory. Their totals are those of all that the query picks, on whatever page.
@@ -54,20 +54,20 @@ func stillReading() error {
 }
 
 // fleetQuery reads what picks and orders nodes.
-func (c *call) fleetQuery(p parameters) (q overview.Query, err error) {
-	q = overview.Query{Status: p.text("status"), State: p.text("state"), Sort: p.text("sort")}
+func (c *call) fleetQuery(p parameters) (q view.Query, err error) {
+	q = view.Query{Status: p.text("status"), State: p.text("state"), Sort: p.text("sort")}
 	if q.Tenant, err = c.caller.Within(p.text("tenant")); err != nil {
 		return q, err
 	}
-	if q.Terms, err = selector.Parse(p.text("selector")); err != nil {
+	if q.Terms, err = label.ParseSelector(p.text("selector")); err != nil {
 		return q, err
 	}
-	if err = selector.Check(q.Status, q.State, q.Terms); err != nil {
+	if err = label.CheckSelector(q.Status, q.State, q.Terms); err != nil {
 		return q, err
 	}
-	if q.Sort != "" && !glance.IsSort(q.Sort) {
+	if q.Sort != "" && !api.IsSort(q.Sort) {
 		return q, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("nodes cannot be sorted by %.40q", q.Sort),
-			"sort by one of "+strings.Join(glance.Sorts(), ", ")+", maybe with a minus before it")
+			"sort by one of "+strings.Join(api.Sorts(), ", ")+", maybe with a minus before it")
 	}
 	if q.Idle, err = p.flag("idle"); err != nil {
 		return q, err

@@ -12,10 +12,10 @@ import (
 	"testing"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
-	"muster/gateway/internal/overview"
+	"muster/gateway/internal/view"
 )
 
 func TestFleet(t *testing.T) {
@@ -104,7 +104,7 @@ func TestFleetShape(t *testing.T) {
 // TestFleetTooEarly: a part of the fleet is never shown as if it were the whole.
 func TestFleetTooEarly(t *testing.T) {
 	h := newHouse(t)
-	h.api.Overview = overview.Open(overview.Config{Store: h.store, Ref: h.api.Fleet.Ref})
+	h.api.Overview = view.Open(view.Config{Store: h.store, Ref: h.api.Fleet.Ref})
 	if status, body := h.ask("GET", "fleet", "", ""); status != 503 || code(body) != wire.CodeUnavailable {
 		t.Errorf("got %d %s", status, body)
 	}
@@ -149,7 +149,7 @@ func TestClientFleet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	view, err := c.Fleet(t.Context(), client.FleetFilter{Limit: 1, Sort: glance.SortName, All: true})
+	view, err := c.Fleet(t.Context(), client.FleetFilter{Limit: 1, Sort: api.SortName, All: true})
 	if err != nil || len(view.Nodes) != 1 || view.Totals.Nodes != 2 {
 		t.Errorf("got %+v, %v", view, err)
 	}
@@ -170,7 +170,7 @@ func TestBriefFleet(t *testing.T) {
 	h.api.Overview.Load(t.Context())
 	_, body := h.ask("GET", "fleet?brief=true", "", "")
 	view := decode[struct {
-		Nodes []glance.Brief
+		Nodes []api.Brief
 		Next  string
 	}](t, body)
 	if len(view.Nodes) != 2 || view.Nodes[0].Name != "a" || *view.Nodes[0].Values[0][1] != 500 || view.Nodes[0].Values[0][0] != nil ||

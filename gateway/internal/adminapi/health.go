@@ -3,9 +3,9 @@ package adminapi
 import (
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 	"muster/gateway/internal/health"
 	records "muster/store/health"
 )
@@ -35,9 +35,9 @@ func (s *server) listFindings(c *call) (any, error) {
 }
 
 // findings are what is open of a node.
-func (s *server) findings(nodeID string) []glance.Finding {
+func (s *server) findings(nodeID string) []api.Finding {
 	if s.Health == nil {
-		return []glance.Finding{}
+		return []api.Finding{}
 	}
 	return shape.Each(s.Health.Findings(nodeID), shape.Finding)
 }

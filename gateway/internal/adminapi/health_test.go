@@ -8,11 +8,11 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/feed"
-	"muster/gateway/internal/glance"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
+	"muster/gateway/internal/view/feed"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -22,7 +22,7 @@ func (h *house) withHealth(sick ...string) {
 	h.t.Helper()
 	node := func(id string) (health.Node, bool) {
 		n, err := h.store.Node(h.t.Context(), "", id)
-		return health.Node{ID: n.ID, Subject: selector.Subject{Name: n.Name, Tenant: n.Tenant, State: n.State, Labels: n.Labels}}, err == nil
+		return health.Node{ID: n.ID, Subject: label.Subject{Name: n.Name, Tenant: n.Tenant, State: n.State, Labels: n.Labels}}, err == nil
 	}
 	desk, err := health.Open(h.t.Context(), health.Config{
 		Records: records.New(h.store.Records()), Ready: h.api.Overview.Ready, Node: node, Nodes: func() iter.Seq[health.Node] { return nil },
@@ -70,7 +70,7 @@ func TestFindings(t *testing.T) {
 		var names []string
 		for _, f := range list.Findings {
 			names = append(names, f.Node)
-			if f.Rule != health.RemapFailed || f.Severity != glance.SeveritySevere || f.GPU != "GPU-0" || f.Next == "" || f.Topic != "gpus" {
+			if f.Rule != health.RemapFailed || f.Severity != api.SeveritySevere || f.GPU != "GPU-0" || f.Next == "" || f.Topic != "gpus" {
 				t.Errorf("finding %+v", f)
 			}
 		}

@@ -20,24 +20,24 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/audit"
+	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/cost"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/glance"
-	"muster/gateway/internal/login"
-	"muster/gateway/internal/origin"
-	"muster/gateway/internal/overview"
+	"muster/gateway/internal/history/cost"
+	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
-	"muster/gateway/internal/tail"
 	"muster/gateway/internal/task"
+	"muster/gateway/internal/view"
 	"muster/store"
 	"muster/store/costs"
 )
@@ -111,7 +111,7 @@ func newHouse(t testing.TB) *house {
 	h.api = adminapi.API{
 		Fleet: reg, Bootstrap: bootstrap.New(bootstrap.Config{Store: h.store, Now: clock}), Tasks: desk, Sessions: live, Releases: releases,
 		Store:     h.store,
-		Overview:  overview.Open(overview.Config{Store: h.store, Ref: reg.Ref, Today: h.today}),
+		Overview:  view.Open(view.Config{Store: h.store, Ref: reg.Ref, Today: h.today}),
 		Logins:    login.New(h.store, clock, quiet),
 		Authority: ca,
 		Scratch:   t.TempDir(),
@@ -128,12 +128,12 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-func (h *house) rows() []*glance.Node {
-	rows, _ := h.api.Overview.Rows(overview.Query{})
+func (h *house) rows() []*api.Node {
+	rows, _ := h.api.Overview.Rows(view.Query{})
 	return rows
 }
 
-func (h *house) today(nodeID string) *glance.Today {
+func (h *house) today(nodeID string) *api.Today {
 	if h.api.Costs == nil { // nothing is open yet
 		return nil
 	}

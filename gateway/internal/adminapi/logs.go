@@ -7,9 +7,9 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/door"
-	"muster/gateway/internal/livestream"
+	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/logs"
+	"muster/gateway/internal/view/livestream"
 )
 
 // nodeLogs sends lines of a node's logs, as one JSON object a line. With follow it goes on until the reader leaves, may not read any more,
@@ -39,7 +39,7 @@ func (s *server) nodeLogs(c *call) (any, error) {
 			return err
 		}))
 	}()
-	out := &logs.Answer{To: door.Patient(c.w), Type: client.LogsType, Now: s.now}
+	out := &logs.Answer{To: httpserver.Patient(c.w), Type: client.LogsType, Now: s.now}
 	return streamed{}, out.End(s.Logs.Read(ctx, c.caller.Account.ID, d.Node.ID, q, out.Lines))
 }
 

@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
 	"muster/store"
 )
 
@@ -121,8 +121,8 @@ func (c *call) picked(p parameters) (tenant string, terms []store.Term, err erro
 	if tenant, err = c.caller.Within(p.text("tenant")); err != nil {
 		return "", nil, err
 	}
-	if terms, err = selector.Parse(p.text("selector")); err != nil {
+	if terms, err = label.ParseSelector(p.text("selector")); err != nil {
 		return "", nil, err
 	}
-	return tenant, terms, selector.Check("", "", terms)
+	return tenant, terms, label.CheckSelector("", "", terms)
 }

@@ -5,7 +5,7 @@ import (
 	"strconv"
 
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/door"
+	"muster/gateway/internal/httpserver"
 )
 
 // playSession sends what the terminal of a session showed. All of it was verified before. Nobody looks at it unseen.
@@ -31,7 +31,7 @@ func (s *server) playSession(c *call) (any, error) {
 	if p.Why != nil {
 		s.Logger.Warn("a recording is not all there", "session", v.ID, "error", p.Why)
 	}
-	w := door.Patient(c.w)
+	w := httpserver.Patient(c.w)
 	h := w.Header()
 	h.Set("Content-Type", client.RecordingType)
 	h.Set(client.HeaderRecording, string(p.State))

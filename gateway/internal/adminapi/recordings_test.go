@@ -12,8 +12,8 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/wire"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/recording"
 	"muster/gateway/internal/session"
+	"muster/gateway/internal/session/recording"
 )
 
 // TestRecordingOverHTTP: a recording is played by who may open shells, with an event, and says how much of it is there.

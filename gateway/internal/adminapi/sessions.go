@@ -12,10 +12,10 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/door"
-	"muster/gateway/internal/livestream"
+	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
+	"muster/gateway/internal/view/livestream"
 	"muster/store/sessions"
 )
 
@@ -181,7 +181,7 @@ func (s *server) watchSession(c *call) (any, error) {
 		return nil, err
 	}
 	defer watcher.Close()
-	w := door.Patient(c.w)
+	w := httpserver.Patient(c.w)
 	h := w.Header()
 	h.Set("Content-Type", client.WatchKind)
 	h.Set("Cache-Control", "no-store, no-transform")

@@ -3,7 +3,7 @@ package adminapi
 import (
 	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/ship"
+	"muster/gateway/internal/logs/ship"
 )
 
 func (s *server) listShippings(c *call) (any, error) {

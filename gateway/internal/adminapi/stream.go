@@ -10,7 +10,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/adminapi/shape"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/livestream"
+	"muster/gateway/internal/view/livestream"
 )
 
 // liveStream tells one reader what changes, as server-sent events, until the reader leaves, the account ends or the gateway stops.

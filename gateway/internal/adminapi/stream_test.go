@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
-	"muster/gateway/internal/livestream"
+	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
 
@@ -269,7 +269,7 @@ func TestClientStream(t *testing.T) {
 	}
 	ctx, stop := context.WithCancel(t.Context())
 	var got []client.StreamNodes
-	begun := func() error { h.api.Overview.Findings("id-a", []glance.Finding{{Rule: "x"}}); return nil }
+	begun := func() error { h.api.Overview.Findings("id-a", []api.Finding{{Rule: "x"}}); return nil }
 	filter := client.StreamFilter{Kinds: []string{client.StreamNode}, All: true, Tenant: "platform", Selector: "name=a"}
 	err = c.Stream(t.Context(), filter, begun,
 		func(kind string, data []byte) error {

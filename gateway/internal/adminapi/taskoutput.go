@@ -10,10 +10,10 @@ import (
 	"strconv"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/adminapi/transcript"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/door"
-	"muster/gateway/internal/livestream"
-	"muster/gateway/internal/transcript"
+	"muster/gateway/internal/httpserver"
+	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
 
@@ -36,7 +36,7 @@ func (s *server) taskOutput(c *call) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	out := &transcript.Writer{To: door.Patient(c.w), Next: from, Exact: p.has("from"), Live: follow}
+	out := &transcript.Writer{To: httpserver.Patient(c.w), Next: from, Exact: p.has("from"), Live: follow}
 	if follow {
 		err = s.follow(c, t, out)
 	} else {
@@ -86,7 +86,7 @@ func (s *server) taskArchive(c *call) (any, error) {
 	if t.Archive == nil {
 		return nil, wire.Refuse(wire.CodeNotFound, "this task has made no file", "muster task show "+t.ID+" says how it went")
 	}
-	w := door.Patient(c.w)
+	w := httpserver.Patient(c.w)
 	h := w.Header()
 	h.Set("Content-Type", client.TaskArchiveType)
 	h.Set("Content-Length", strconv.FormatInt(t.Archive.Size, 10))

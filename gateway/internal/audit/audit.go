@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/limit"
-	"muster/gateway/internal/origin"
 	"muster/store"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/origin"
+	"muster/gateway/internal/httpserver/origin"
 	"muster/store"
 )
 

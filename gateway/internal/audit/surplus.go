@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"muster/gateway/internal/origin"
+	"muster/gateway/internal/httpserver/origin"
 	"muster/store"
 )
 

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/reload"
+	"muster/gateway/internal/authority/reload"
 )
 
 // Files reads the gateway's TLS certificate from two PEM files, and reads them again when they change. If a new pair cannot be used,

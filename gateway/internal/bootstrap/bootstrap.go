@@ -15,9 +15,8 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/audit"
+	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/limit"
-	"muster/gateway/internal/origin"
-	"muster/gateway/internal/replay"
 	"muster/store"
 )
 
@@ -43,7 +42,7 @@ type Bootstrap struct {
 	release func(ctx context.Context, nodeID string) (Release, error)
 	known   credentials
 	marks   marks // of PSKs
-	nonces  *replay.Memory
+	nonces  *limit.Memory
 	audit   *audit.Trail
 
 	fails   *limit.Limiter // wrong proofs, by address
@@ -152,11 +151,11 @@ func (b *Bootstrap) Timely(credential, nonce string, at time.Time) error {
 
 	}
 	switch b.nonces.Take(credential+" "+nonce, at, now.Add(nonceMemory), now) {
-	case replay.Repeated:
+	case limit.Repeated:
 		return wire.Refuse(
 			wire.CodeReplayed, "this request was seen before", "every attempt needs a new nonce")
 
-	case replay.Full:
+	case limit.Full:
 		return wire.Refuse(
 			wire.CodeTooManyRequests, "too many machines enrol at once", "try again in a minute")
 

@@ -2,7 +2,7 @@ package bootstrap
 
 import (
 	"muster/agent/wire"
-	"muster/gateway/internal/replay"
+	"muster/gateway/internal/limit"
 )
 
 const (
@@ -13,4 +13,4 @@ const (
 )
 
 // newNonces makes the memory of the nonces of proven register requests.
-func newNonces() *replay.Memory { return &replay.Memory{Bound: nonceBound, Window: wire.EnrollWindow} }
+func newNonces() *limit.Memory { return &limit.Memory{Bound: nonceBound, Window: wire.EnrollWindow} }

@@ -14,7 +14,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/lab"
+	"muster/gateway/internal/kit/lab"
 	"muster/store"
 )
 

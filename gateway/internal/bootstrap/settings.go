@@ -13,7 +13,7 @@ import (
 
 	"muster"
 	"muster/agent/wire"
-	"muster/gateway/internal/reach"
+	"muster/gateway/internal/bootstrap/reach"
 )
 
 // Names of the settings, as flags of muster serve.

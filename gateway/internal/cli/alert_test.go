@@ -11,18 +11,18 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/alert"
-	"muster/gateway/internal/glance"
+	"muster/gateway/api"
+	"muster/gateway/internal/health/alert"
 )
 
 // withAlerts is the example with an alert about one node.
 func withAlerts(t *testing.T) *house {
 	h := example(t)
-	sick := &glance.Node{ID: "id-gpu-7", Name: "gpu-7", Tenant: "platform", State: wire.StateUnavailable, StateSince: h.now,
+	sick := &api.Node{ID: "id-gpu-7", Name: "gpu-7", Tenant: "platform", State: wire.StateUnavailable, StateSince: h.now,
 		StateReasons: []string{wire.ReasonConflict}}
 	var err error
 	h.api.Alerts, err = alert.Open(t.Context(), alert.Config{Store: h.store, Ready: func() bool { return true },
-		Nodes: func() []*glance.Node { return []*glance.Node{sick} }, Node: func(string) (*glance.Node, bool) { return sick, true },
+		Nodes: func() []*api.Node { return []*api.Node{sick} }, Node: func(string) (*api.Node, bool) { return sick, true },
 		Now: func() time.Time { return h.now }})
 	if err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestNoAlert(t *testing.T) {
 		{func() {}, "none of the alerts that were asked for fires; muster help alerts"},
 		{func() {
 			rows := h.rows()
-			h.api.Overview.Findings(rows[0].ID, []glance.Finding{{Rule: "gpu_count_dropped", Severity: glance.SeveritySevere}})
+			h.api.Overview.Findings(rows[0].ID, []api.Finding{{Rule: "gpu_count_dropped", Severity: api.SeveritySevere}})
 		}, "none of the alerts that were asked for fires, but look at 1 node with a severe finding (muster health ls); "},
 	} {
 		step.change()

@@ -8,9 +8,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
+	"muster/gateway/internal/view/feed"
 	records "muster/store/health"
 )
 
@@ -25,7 +25,7 @@ func withHealth(t *testing.T) *house {
 			if !known {
 				return health.Node{}, false
 			}
-			return health.Node{ID: id, Subject: selector.Subject{Name: g.Name, Tenant: g.Tenant, State: g.State, Labels: g.Labels}}, true
+			return health.Node{ID: id, Subject: label.Subject{Name: g.Name, Tenant: g.Tenant, State: g.State, Labels: g.Labels}}, true
 		},
 		Judge: func(context.Context, string, map[string]string, []string) error { return nil }, Now: func() time.Time { return h.now },
 	})

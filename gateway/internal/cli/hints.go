@@ -11,7 +11,7 @@ import (
 	"muster/agent/sign"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 // Program is how a person calls this program: by its name where PATH leads to it, else by its whole path.
@@ -34,7 +34,7 @@ func Program(getenv func(string) string) string {
 		}
 		break // another one comes first
 	}
-	return shellword.Quote(self)
+	return paste.Quote(self)
 }
 
 // named finds the commands in a text: the program's name with a word behind it. A name that is part of a path or of a file's name does
@@ -71,7 +71,7 @@ func (s *Session) pasteLine(text string) string {
 	flags := ""
 	for _, o := range globals() {
 		if values := s.Flags.values[o.name]; o.value != "" && len(values) > 0 {
-			flags += " --" + o.name + " " + shellword.Quote(values[len(values)-1])
+			flags += " --" + o.name + " " + paste.Quote(values[len(values)-1])
 		}
 	}
 	return s.pasteWith(text, flags)
@@ -105,7 +105,7 @@ func (s *Session) startHint(ctx context.Context, data string) string {
 	case ours:
 		return s.serviceHint(ctx)
 	}
-	return "muster serve --data " + shellword.Quote(datadir.Absolute(data)) +
+	return "muster serve --data " + paste.Quote(datadir.Absolute(data)) +
 		" starts it; --data DIR names another one's directory, --url one on another machine"
 }
 
@@ -123,7 +123,7 @@ func (s *Session) serviceHint(ctx context.Context) string {
 func (s *Session) Sudo(data string) string {
 	line := "sudo " + s.Program
 	if data != "" && (s.Flags.Given("data") || !datadir.Same(data, datadir.Default(s.Getenv, 0, s.Machine.Root))) {
-		line += " --data " + shellword.Quote(datadir.Absolute(data))
+		line += " --data " + paste.Quote(datadir.Absolute(data))
 	}
 	for i := 0; i < len(s.Args); i++ {
 		arg := s.Args[i]
@@ -136,7 +136,7 @@ func (s *Session) Sudo(data string) string {
 		if token, err := sign.ParseToken(arg); err == nil {
 			arg = token.Public()
 		}
-		line += " " + shellword.Quote(arg)
+		line += " " + paste.Quote(arg)
 	}
 	return line
 }

@@ -16,20 +16,20 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/account"
+	"muster/gateway/internal/account/login"
 	"muster/gateway/internal/adminapi"
 	"muster/gateway/internal/audit"
+	"muster/gateway/internal/audit/tail"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/cost"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/glance"
-	"muster/gateway/internal/login"
-	"muster/gateway/internal/overview"
+	"muster/gateway/internal/history/cost"
 	"muster/gateway/internal/reply"
-	"muster/gateway/internal/tail"
+	"muster/gateway/internal/view"
 	"muster/store"
 	"muster/store/costs"
 )
@@ -75,7 +75,7 @@ func newHouse(t testing.TB) *house {
 	gate := account.NewGate(account.Config{Store: h.store, Info: info, Audit: audit.New(audit.Config{Store: h.store, Now: clock}),
 		PSKs: tokens, Socket: true, Now: clock, Logger: quiet})
 	h.api = adminapi.API{Gate: gate, Fleet: nodes, Bootstrap: tokens, Store: h.store, Logins: login.New(h.store, clock, quiet),
-		Overview: overview.Open(overview.Config{Store: h.store, Ref: nodes.Ref, Today: h.today}), Info: info, Now: clock, Logger: quiet,
+		Overview: view.Open(view.Config{Store: h.store, Ref: nodes.Ref, Today: h.today}), Info: info, Now: clock, Logger: quiet,
 		Command: func(token string) string {
 			return "MUSTER_TOKEN=" + token + ` sh -c 's=$(curl -fsSL https://gw/install.sh) && eval "$s"'`
 		}}
@@ -87,12 +87,12 @@ func newHouse(t testing.TB) *house {
 	return h
 }
 
-func (h *house) rows() []*glance.Node {
-	rows, _ := h.api.Overview.Rows(overview.Query{})
+func (h *house) rows() []*api.Node {
+	rows, _ := h.api.Overview.Rows(view.Query{})
 	return rows
 }
 
-func (h *house) today(nodeID string) *glance.Today { return h.api.Costs.Today(nodeID) }
+func (h *house) today(nodeID string) *api.Today { return h.api.Costs.Today(nodeID) }
 
 func (h *house) listen() string { return listen(h.t, h.api.Routes()) }
 

@@ -9,10 +9,10 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/commands"
-	"muster/gateway/internal/glance"
-	"muster/gateway/internal/livestream"
+	"muster/gateway/internal/view/livestream"
 	"muster/store"
 )
 
@@ -45,8 +45,8 @@ func TestNodeWatch(t *testing.T) {
 	if got := next(); !strings.HasSuffix(got, " gpu-1 state=active status=online gpus=0 reasons=- findings=-") {
 		t.Errorf("got %s", got)
 	}
-	h.api.Overview.Findings("id-gpu-2", []glance.Finding{{Rule: "gpu_hot"}})
-	h.api.Overview.Findings("id-gpu-1", []glance.Finding{{Rule: "disk_full"}})
+	h.api.Overview.Findings("id-gpu-2", []api.Finding{{Rule: "gpu_hot"}})
+	h.api.Overview.Findings("id-gpu-1", []api.Finding{{Rule: "disk_full"}})
 	if got := next(); !strings.Contains(got, " gpu-1 ") || !strings.HasSuffix(got, "findings=disk_full") {
 		t.Errorf("got %s", got)
 	}

@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"muster/gateway/internal/glance"
-	"muster/gateway/internal/ship"
+	"muster/gateway/api"
+	"muster/gateway/internal/logs/ship"
 )
 
 // TestShipping: a rule is made, listed, shown, tried and deleted; what is wrong is said with what to do.
@@ -17,8 +17,8 @@ func TestShipping(t *testing.T) {
 	h := example(t)
 	var err error
 	h.api.Shipping, err = ship.Open(t.Context(), ship.Config{Store: h.store, Folder: t.TempDir(),
-		Node: func(id string) (*glance.Node, bool) {
-			return &glance.Node{ID: id, Name: "gpu-1", Labels: map[string]string{"tier": "prod"}}, true
+		Node: func(id string) (*api.Node, bool) {
+			return &api.Node{ID: id, Name: "gpu-1", Labels: map[string]string{"tier": "prod"}}, true
 		}})
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"muster/gateway/internal/glance"
+	"muster/gateway/api"
 )
 
 // LargestFleet is how many nodes one page of GET fleet has at most.
@@ -14,10 +14,10 @@ const LargestFleet = 20_000
 
 // FleetView answers GET fleet: the nodes that the query names, and the totals of all that match it.
 type FleetView struct {
-	At     time.Time     `json:"at"` // of the gateway's clock
-	Totals glance.Totals `json:"totals"`
-	Next   string        `json:"next"`  // empty: this is the last page
-	Nodes  []glance.Node `json:"nodes"` // the last member: the gateway sends them as it goes
+	At     time.Time  `json:"at"` // of the gateway's clock
+	Totals api.Totals `json:"totals"`
+	Next   string     `json:"next"`  // empty: this is the last page
+	Nodes  []api.Node `json:"nodes"` // the last member: the gateway sends them as it goes
 }
 
 // FleetFilter picks nodes. A zero field does not count.

@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"muster/gateway/internal/glance"
+	"muster/gateway/api"
 )
 
 // HealthRule is one thing that can be wrong with a node.
@@ -52,7 +52,7 @@ type NodeFinding struct {
 	Node   string `json:"node"`
 	NodeID string `json:"node_id"`
 	Tenant string `json:"tenant"`
-	glance.Finding
+	api.Finding
 }
 
 // FindingList answers GET findings: the severe ones first. At most MostFindings are listed; Total counts all.

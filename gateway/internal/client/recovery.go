@@ -5,7 +5,7 @@ import (
 	"net/url"
 	"time"
 
-	"muster/gateway/internal/glance"
+	"muster/gateway/api"
 )
 
 // RecoveryRequest lets a node back in. For so long (zero: an hour) its expired certificate may renew, or its name be taken over once.
@@ -20,8 +20,8 @@ type NodeDetail struct {
 	Node
 	Certificates []NodeCertificate `json:"certificates"` // of its present enrolment, newest first
 	Runs         []NodeRun         `json:"runs"`         // heard last first
-	Findings     []glance.Finding  `json:"findings"`     // what is wrong with it, the severe first
-	Today        *glance.Today     `json:"today"`        // what was seen of it on this day; null: nothing, or not known yet
+	Findings     []api.Finding     `json:"findings"`     // what is wrong with it, the severe first
+	Today        *api.Today        `json:"today"`        // what was seen of it on this day; null: nothing, or not known yet
 }
 
 // NodeCertificate is one certificate on record.

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/glance"
+	"muster/gateway/api"
 )
 
 // Kinds of what the stream tells, which are also the names of its server-sent events.
@@ -36,15 +36,15 @@ func StreamKinds() []string { return []string{StreamNode, StreamBrief, StreamTas
 
 // StreamNodes tells of nodes that changed, each as it is now, and of those that the reader's query picks no more, by id.
 type StreamNodes struct {
-	Nodes []*glance.Node `json:"nodes"`
-	Gone  []string       `json:"gone"`
+	Nodes []*api.Node `json:"nodes"`
+	Gone  []string    `json:"gone"`
 }
 
 // StreamBriefs tells of nodes that changed: of most the live values alone.
 type StreamBriefs struct {
-	Nodes []glance.Brief `json:"nodes"`
-	Alive []glance.Live  `json:"alive"`
-	Gone  []string       `json:"gone"`
+	Nodes []api.Brief `json:"nodes"`
+	Alive []api.Live  `json:"alive"`
+	Gone  []string    `json:"gone"`
 }
 
 // StreamFilter picks what a stream tells. A zero field does not count.

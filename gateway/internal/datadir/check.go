@@ -12,7 +12,7 @@ import (
 	"syscall"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 // Check refuses a data directory that already belongs to something else. A gateway shuts its directory to all others (mode 0700), and
@@ -50,7 +50,7 @@ func Check(dir string) error {
 	}
 	return &wire.ErrorDetail{
 		Message: fmt.Sprintf("%s is not the gateway's alone: %s", dir, what),
-		Hint: "name another directory with --data; if this one is for the gateway alone: chmod 700 " + shellword.Quote(Absolute(dir)) +
+		Hint: "name another directory with --data; if this one is for the gateway alone: chmod 700 " + paste.Quote(Absolute(dir)) +
 			", and give the command again",
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/clash"
+	"muster/gateway/internal/fleet/clash"
 	"muster/gateway/internal/limit"
 	"muster/store"
 )

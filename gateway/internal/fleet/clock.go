@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"muster/gateway/internal/timeline"
+	"muster/gateway/internal/uptime"
 	"muster/store"
 )
 
@@ -32,7 +32,7 @@ func (f *Fleet) watch(ctx context.Context) {
 // mend corrects memory and database after steps of the clock. After a step back it sets back the times that are in the future
 // now. After a step forward it gives back the validity that an earlier step had taken. It also records the larger steps as
 // events. The caller holds flushing, so that no flush writes times from before the step.
-func (f *Fleet) mend(ctx context.Context, steps []timeline.Step) error {
+func (f *Fleet) mend(ctx context.Context, steps []uptime.Step) error {
 	now := f.clock.Now()
 	var back, forward time.Duration
 	var events []store.Event
@@ -76,7 +76,7 @@ func stepWords(by time.Duration) string {
 }
 
 // stepEvent is the event for a step. It explains why times in the log are not in order.
-func (f *Fleet) stepEvent(s timeline.Step) store.Event {
+func (f *Fleet) stepEvent(s uptime.Step) store.Event {
 	return store.Event{At: s.At, Kind: "clock.stepped", Actor: "gateway", Outcome: store.OutcomeOK, Security: true,
 		Detail: map[string]string{
 			"by": s.By.Round(time.Second).String(), "what": stepWords(s.By),
@@ -89,14 +89,14 @@ func (f *Fleet) setBeatsBack(now time.Time, by time.Duration) {
 	f.beats.Lock()
 	defer f.beats.Unlock()
 	for _, l := range f.beats.live {
-		l.beat.At = timeline.SetBack(l.beat.At, now, by)
+		l.beat.At = uptime.SetBack(l.beat.At, now, by)
 		l.runs.SetBack(now, by)
 	}
 }
 
 // attend tells the clock that the gateway is at work, until ctx ends. It waits for nothing else, so that a slow disk is no standstill.
 func (f *Fleet) attend(ctx context.Context) {
-	ticker := time.NewTicker(timeline.BeatEvery)
+	ticker := time.NewTicker(uptime.BeatEvery)
 	defer ticker.Stop()
 	for {
 		if still := f.clock.Beat(); still > 0 {

@@ -13,7 +13,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/timeline"
+	"muster/gateway/internal/uptime"
 	"muster/store"
 )
 
@@ -400,9 +400,9 @@ func TestStandstill(t *testing.T) {
 		synctest.Wait()
 		f.pass(time.Hour)
 		f.alive(t, wire.StatusOnline)
-		for range 7 * time.Minute / timeline.BeatEvery {
-			time.Sleep(timeline.BeatEvery)
-			f.pass(timeline.BeatEvery)
+		for range 7 * time.Minute / uptime.BeatEvery {
+			time.Sleep(uptime.BeatEvery)
+			f.pass(uptime.BeatEvery)
 		}
 		synctest.Wait()
 		if n := strings.Count(f.log.String(), "stood still"); n != 1 {

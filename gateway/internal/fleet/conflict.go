@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/clash"
+	"muster/gateway/internal/fleet/clash"
 	"muster/store"
 )
 

@@ -18,8 +18,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/limit"
-	"muster/gateway/internal/replay"
-	"muster/gateway/internal/timeline"
+	"muster/gateway/internal/uptime"
 	"muster/store"
 )
 
@@ -48,7 +47,7 @@ type Config struct {
 // Fleet is safe for concurrent use.
 type Fleet struct {
 	store *store.Store
-	clock timeline.Clock
+	clock uptime.Clock
 	stood atomic.Bool      // the gateway stood still, and the database does not have that absence yet
 	now   func() time.Time // clock.Now
 	flush time.Duration
@@ -65,7 +64,7 @@ type Fleet struct {
 	}
 	replays struct {
 		sync.Mutex
-		byNode map[string]*replay.Memory
+		byNode map[string]*limit.Memory
 	}
 	strays   *limit.Limiter // limits the events about uses of long expired certificates, by fingerprint
 	flushing sync.Mutex     // one flush at a time; who holds it knows that no flush writes what was heard earlier
@@ -86,7 +85,7 @@ func Open(ctx context.Context, c Config) (*Fleet, error) {
 		f.log = slog.New(slog.DiscardHandler)
 	}
 	f.beats.live = map[string]*live{}
-	f.replays.byNode = map[string]*replay.Memory{}
+	f.replays.byNode = map[string]*limit.Memory{}
 	f.cache.init()
 	f.strays = limit.New(limit.Config{Burst: 1, Every: strayPause, Keys: strayKeys, Now: f.now})
 	return f, f.begin(ctx)
@@ -124,7 +123,7 @@ func (f *Fleet) begin(ctx context.Context) error {
 // cameBack handles a gap between the previous run and this one. The gateway was away, or the clock of the previous run was
 // behind: both look the same from here.
 func (f *Fleet) cameBack(ctx context.Context, gap time.Duration) error {
-	if gap < timeline.StepGap {
+	if gap < uptime.StepGap {
 		return nil
 	}
 	return errors.Join(f.store.SetForward(ctx, gap), f.noteAbsences(ctx))

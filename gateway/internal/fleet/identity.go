@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/replay"
+	"muster/gateway/internal/limit"
 	"muster/store"
 )
 
@@ -29,7 +29,7 @@ type Identity struct {
 	State       State
 	Person      bool // a person put the node where it is
 	Reasons     []store.Reason
-	Replay      *replay.Memory // nonces that this identity has used
+	Replay      *limit.Memory // nonces that this identity has used
 
 	certificate  string // one of the store's Certificate constants
 	reenrolled   bool   // the node has a later enrolment
@@ -132,7 +132,7 @@ func (f *Fleet) Reasons(ctx context.Context, id *Identity) []string {
 }
 
 // identityOf makes an Identity from its row. A key of another kind on record is a fault of the database.
-func identityOf(row store.Identity, replay *replay.Memory) (*Identity, error) {
+func identityOf(row store.Identity, replay *limit.Memory) (*Identity, error) {
 	public, err := x509.ParsePKIXPublicKey(row.Certificate.PublicKey)
 	if err != nil {
 		return nil, err

@@ -10,7 +10,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/replay"
+	"muster/gateway/internal/limit"
 	"muster/store"
 )
 
@@ -225,13 +225,13 @@ func TestReplayOutlivesTheCache(t *testing.T) {
 	f := newFleet(t)
 	ad := f.enrolled("box")
 	until := start.Add(time.Minute)
-	if got := f.identity(ad.Certificate.Fingerprint).Replay.Take("a", start, until, start); got != replay.Fresh {
+	if got := f.identity(ad.Certificate.Fingerprint).Replay.Take("a", start, until, start); got != limit.Fresh {
 		t.Fatalf("got %d, want fresh", got)
 	}
 	f.Forget(ad.Node.ID)
 	next := f.renew(ad.Certificate.Fingerprint)
 	for _, fingerprint := range []string{ad.Certificate.Fingerprint, next.Fingerprint} {
-		if got := f.identity(fingerprint).Replay.Take("a", start, until, start); got != replay.Repeated {
+		if got := f.identity(fingerprint).Replay.Take("a", start, until, start); got != limit.Repeated {
 			t.Errorf("got %d, want repeated", got)
 		}
 	}

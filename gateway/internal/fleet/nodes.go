@@ -6,7 +6,7 @@ import (
 	"fmt"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
 	"muster/store"
 )
 
@@ -36,11 +36,11 @@ type Page struct {
 
 // Nodes returns one page. A query by status flushes first, because the database finds the nodes by the last_seen that it holds.
 func (f *Fleet) Nodes(ctx context.Context, q Query) (Page, error) {
-	terms, err := selector.Parse(q.Selector)
+	terms, err := label.ParseSelector(q.Selector)
 	if err != nil {
 		return Page{}, err
 	}
-	if err := selector.Check(q.Status, q.State, terms); err != nil {
+	if err := label.CheckSelector(q.Status, q.State, terms); err != nil {
 		return Page{}, err
 	}
 	f.watch(ctx)

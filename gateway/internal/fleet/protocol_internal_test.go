@@ -7,7 +7,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/clash"
+	"muster/gateway/internal/fleet/clash"
 )
 
 // TestProtocolPage holds what muster help protocol says of late uses, and of backdating, against what is judged here.

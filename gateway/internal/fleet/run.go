@@ -3,7 +3,7 @@ package fleet
 import (
 	"context"
 
-	"muster/gateway/internal/clash"
+	"muster/gateway/internal/fleet/clash"
 	"muster/gateway/internal/reading"
 	"muster/store"
 )

@@ -7,9 +7,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
+	"muster/gateway/internal/view/feed"
 )
 
 // BenchmarkRound judges one heartbeat of each of 10,000 nodes with 8 GPUs, as every 30 seconds, and goes once over all nodes, as every 15.
@@ -51,7 +51,7 @@ func fleetOf(d *world, nodes, gpus int) []feed.Sample {
 	var samples []feed.Sample
 	for i := range nodes {
 		id := fmt.Sprint("n-", i)
-		d.nodes[id] = &health.Node{ID: id, LastSeen: &start, PricePerHour: to(2.0), Subject: selector.Subject{Name: id, Tenant: "platform",
+		d.nodes[id] = &health.Node{ID: id, LastSeen: &start, PricePerHour: to(2.0), Subject: label.Subject{Name: id, Tenant: "platform",
 			State: wire.StateActive, Status: wire.StatusOnline, Labels: map[string]string{"rack": "7"}}}
 		s := reading(nil)
 		s.NodeID = id

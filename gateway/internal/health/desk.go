@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
+	"muster/gateway/internal/view/feed"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -24,7 +24,7 @@ const (
 
 // Node is what health needs to know of a node.
 type Node struct {
-	selector.Subject
+	label.Subject
 	ID             string
 	Reasons        []string // of its state
 	LastSeen       *time.Time

@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
 	"muster/gateway/internal/health"
+	"muster/gateway/internal/view/feed"
 	"muster/store"
 	records "muster/store/health"
 )

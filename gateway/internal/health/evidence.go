@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
+	"muster/gateway/internal/view/feed"
 )
 
 // ofPowerCable goes by nvidia-smi's exit code, and by the kernel's word since the boot: a cable is attached while the machine is off.

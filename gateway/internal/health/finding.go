@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
 	"muster/store"
 )
 
@@ -98,7 +98,7 @@ func (d *Desk) List(q Query) []NodeFinding {
 	var all []NodeFinding
 	for _, id := range d.unwell() {
 		n, known := d.Node(id)
-		if !known || q.Tenant != "" && n.Tenant != q.Tenant || !selector.Matches(q.Terms, &n.Subject) {
+		if !known || q.Tenant != "" && n.Tenant != q.Tenant || !label.Matches(q.Terms, &n.Subject) {
 			continue
 		}
 		for _, f := range d.Findings(id) {

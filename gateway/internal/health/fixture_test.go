@@ -11,9 +11,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
 	"muster/gateway/internal/health"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
+	"muster/gateway/internal/view/feed"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -85,7 +85,7 @@ func (d *world) add(id string) *health.Node {
 	if err := d.store.CreateNode(d.t.Context(), row, nil); err != nil {
 		d.t.Fatal(err)
 	}
-	n := &health.Node{ID: id, Subject: selector.Subject{Name: "name-" + id, Tenant: "platform", State: wire.StateActive,
+	n := &health.Node{ID: id, Subject: label.Subject{Name: "name-" + id, Tenant: "platform", State: wire.StateActive,
 		Status: wire.StatusOnline, Labels: map[string]string{}}}
 	d.nodes[id] = n
 	return n

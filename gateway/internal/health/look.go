@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
+	"muster/gateway/internal/view/feed"
 )
 
 // ofNode looks at a node by a rule whose subject is the node.

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
 	"muster/gateway/internal/health"
+	"muster/gateway/internal/view/feed"
 	records "muster/store/health"
 )
 

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/selector"
+	"muster/gateway/internal/label"
 	"muster/store"
 	records "muster/store/health"
 )
@@ -32,7 +32,7 @@ type setting struct {
 func newBook(rows []records.Setting) (book, error) {
 	b := book{}
 	for _, row := range rows {
-		terms, err := selector.Parse(row.Selector)
+		terms, err := label.ParseSelector(row.Selector)
 		if err != nil {
 			return nil, err
 		}
@@ -50,7 +50,7 @@ func newBook(rows []records.Setting) (book, error) {
 // has it.
 func (b book) of(r *Rule, n *Node) (counts *Rule, off bool) {
 	for _, s := range b[r.Name] {
-		if !selector.Matches(s.terms, &n.Subject) {
+		if !label.Matches(s.terms, &n.Subject) {
 			continue
 		}
 		set := *r
@@ -127,7 +127,7 @@ func (d *Desk) Set(ctx context.Context, s records.Setting, by store.Actor) error
 
 // check refuses a setting that says nothing, or something that the rule does not know.
 func (r *Rule) check(s records.Setting) error {
-	terms, err := selector.Parse(s.Selector)
+	terms, err := label.ParseSelector(s.Selector)
 	if err != nil {
 		return err
 	}

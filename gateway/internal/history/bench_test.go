@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/feed"
+	"muster/gateway/internal/view/feed"
 	store "muster/store/history"
 )
 

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
 	"muster/gateway/internal/history"
-	"muster/gateway/internal/outage"
+	"muster/gateway/internal/httpserver/outage"
+	"muster/gateway/internal/view/feed"
 )
 
 func must(t testing.TB, err error) {

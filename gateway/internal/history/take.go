@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/feed"
+	"muster/gateway/internal/view/feed"
 	"muster/store/history"
 )
 

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/feed"
 	"muster/gateway/internal/history"
+	"muster/gateway/internal/view/feed"
 	store "muster/store/history"
 )
 

@@ -9,7 +9,6 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/window"
 )
 
 // Price is the label with what an hour of a node costs, in the operator's own currency.
@@ -77,7 +76,7 @@ func misread(key, value string) string {
 			return "a channel has 1 to 63 letters, digits, dots, dashes or underscores, such as " + key + "=" + wire.DefaultChannel
 		}
 	case wire.LabelWindow:
-		if _, err := window.Parse(value); err != nil {
+		if _, err := ParseWindow(value); err != nil {
 			return err.Error()
 		}
 	}

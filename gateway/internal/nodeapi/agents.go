@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/door"
+	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/store/releases"
@@ -174,5 +174,5 @@ func (a *API) binary(w http.ResponseWriter, r *http.Request) {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("ETag", `"sha256:`+sum+`"`)
-	http.ServeContent(door.Patient(w), r, "", time.Time{}, file)
+	http.ServeContent(httpserver.Patient(w), r, "", time.Time{}, file)
 }

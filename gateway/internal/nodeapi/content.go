@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/door"
+	"muster/gateway/internal/httpserver"
 )
 
 // Content is an answer that is a file: too large for the memory, and sent in a part where the node asks for one. Whoever sends the
@@ -34,7 +34,7 @@ func (a *API) send(w http.ResponseWriter, r *http.Request, s *sign.Signature, c 
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
 	h.Set("ETag", `"`+c.Digest+`"`)
-	head := &contentHead{ResponseWriter: door.Patient(w), prove: func(status int) {
+	head := &contentHead{ResponseWriter: httpserver.Patient(w), prove: func(status int) {
 		if s != nil {
 			h.Set(wire.HeaderAnswer, sign.SignAnswerDigest(a.Authority.AnswerKey(), s.Nonce, status, sign.SumDigest(sum)))
 		}

@@ -12,7 +12,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/replay"
+	"muster/gateway/internal/limit"
 )
 
 // identify finds out which node calls, by the client certificate of the TLS connection or by a signature. Where both arrive they must
@@ -120,9 +120,9 @@ func (a *API) fresh(s *sign.Signature, id *fleet.Identity) error {
 		return wire.Refuse(wire.CodeStaleNonce, "the nonce is of another start of this gateway", "the answer carries the right epoch: sign again")
 	}
 	switch id.Replay.Take(s.Nonce[len(s.Epoch)+1:], s.Created, s.Created.Add(wire.SignatureWindow), a.Now()) {
-	case replay.Repeated:
+	case limit.Repeated:
 		return wire.Refuse(wire.CodeReplayed, "this request was seen before", "every request needs a new nonce: sign again")
-	case replay.Full:
+	case limit.Full:
 		return wire.Refuse(wire.CodeTooManyRequests, "too many requests of this node at once", "slow down")
 	}
 	return nil

@@ -5,7 +5,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/door"
+	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 )
 
@@ -46,7 +46,7 @@ func (a *API) proven(w http.ResponseWriter, r *http.Request, s *sign.Signature, 
 	if err != nil {
 		return nil, err
 	}
-	door.Prove(r.Context(), id.NodeID)
+	httpserver.Prove(r.Context(), id.NodeID)
 	body, err := reply.ReadBody(w, r, route.MaxBody, route.BodyTime)
 	if err != nil {
 		return nil, err

@@ -11,8 +11,8 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
-	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
 	"muster/store"
@@ -26,7 +26,7 @@ func (a *API) register(w http.ResponseWriter, r *http.Request, route *Route) {
 		a.refuseVisit(w, err)
 		return
 	}
-	door.Prove(r.Context(), admission.Node.ID)
+	httpserver.Prove(r.Context(), admission.Node.ID)
 	status := http.StatusOK
 	if admission.New {
 		status = http.StatusCreated

@@ -10,7 +10,7 @@ import (
 	"muster/gateway/internal/fleet"
 	"muster/gateway/internal/reading"
 	"muster/gateway/internal/release"
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/rollout"
 )
 
 // releaseRoutes are those over which a node gets its own software. A node in conflict gets none.

@@ -25,10 +25,10 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/httpserver"
+	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/origin"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )
@@ -145,7 +145,7 @@ func newLively(t *testing.T) *lively {
 	})
 	mux := http.NewServeMux()
 	api.Routes(mux)
-	handler := g.watched(door.New(door.Config{Limits: door.Limits{Body: time.Minute}}).Handler(api.Guard(mux, nodeapi.Doors{})))
+	handler := g.watched(httpserver.New(httpserver.Config{Limits: httpserver.Limits{Body: time.Minute}}).Handler(api.Guard(mux, nodeapi.Doors{})))
 	g.plain = httptest.NewServer(handler)
 	t.Cleanup(g.plain.Close)
 	g.tls = httptest.NewUnstartedServer(handler)

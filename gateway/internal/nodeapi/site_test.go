@@ -29,10 +29,10 @@ import (
 	"muster/gateway/internal/artifact"
 	"muster/gateway/internal/authority"
 	"muster/gateway/internal/bootstrap"
-	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/httpserver"
+	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/origin"
 	"muster/gateway/internal/release"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/session"
@@ -165,7 +165,7 @@ func (s *site) listen() {
 	mux := http.NewServeMux()
 	api := nodeapi.New(s.config)
 	api.Routes(mux)
-	entrance := door.New(door.Config{Limits: door.Limits{Body: cmp.Or(s.config.BodyTime, time.Minute)}})
+	entrance := httpserver.New(httpserver.Config{Limits: httpserver.Limits{Body: cmp.Or(s.config.BodyTime, time.Minute)}})
 	s.handler = entrance.Handler(api.Guard(s.config.Info.Strict(mux), nodeapi.Doors{}))
 	s.plain = httptest.NewServer(s.handler)
 	s.t.Cleanup(s.plain.Close)

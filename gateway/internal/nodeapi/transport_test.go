@@ -13,8 +13,8 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
+	"muster/gateway/internal/limit"
 	"muster/gateway/internal/nodeapi"
-	"muster/gateway/internal/replay"
 )
 
 // TestTransports: a client certificate and a signature are equal; together they must agree.
@@ -233,7 +233,7 @@ func TestFlood(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := 0; id.Replay.Take(string(rune(i)), start, start.Add(time.Minute), start) == replay.Fresh; i++ {
+	for i := 0; id.Replay.Take(string(rune(i)), start, start.Add(time.Minute), start) == limit.Fresh; i++ {
 		if i > 1<<16 {
 			t.Fatal("a node's nonces have no bound")
 		}

@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/rollout"
 )
 
 func TestVitals(t *testing.T) {

@@ -20,8 +20,8 @@ import (
 	"muster/gateway/internal/audit"
 	"muster/gateway/internal/bootstrap"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/httpserver/origin"
 	"muster/gateway/internal/oci"
-	"muster/gateway/internal/origin"
 	"muster/gateway/internal/reply"
 	"muster/store"
 )

@@ -17,7 +17,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/account"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/door"
+	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/reply"
 	"muster/gateway/internal/secret"
 )
@@ -118,7 +118,7 @@ func (s *server) guarded(w http.ResponseWriter, r *http.Request, route *Route, a
 		write(w, http.StatusUnauthorized, problem{Code: codeUnauthorized, Message: "this pass does not open that"})
 		return
 	}
-	c := &call{server: s, w: door.Patient(w), r: r, route: route, query: r.URL.Query(), caller: who, place: at}
+	c := &call{server: s, w: httpserver.Patient(w), r: r, route: route, query: r.URL.Query(), caller: who, place: at}
 	if err := route.serve(c); err != nil {
 		s.fail(w, r, err)
 	}
@@ -153,7 +153,7 @@ func (c *call) path(kind, what string) string {
 }
 
 // body is the request's body, which may take as long as the peer goes on sending it.
-func (c *call) body() *incoming { return &incoming{from: door.PatientBody(c.w, c.r)} }
+func (c *call) body() *incoming { return &incoming{from: httpserver.PatientBody(c.w, c.r)} }
 
 // created answers that something is there now.
 func (c *call) created(location, digest string) {

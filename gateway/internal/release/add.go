@@ -10,7 +10,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/build"
+	"muster/gateway/internal/release/build"
 	"muster/store"
 	"muster/store/releases"
 )

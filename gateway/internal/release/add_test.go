@@ -15,7 +15,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/executable/executabletest"
+	"muster/gateway/internal/artifact/executable/executabletest"
 	"muster/gateway/internal/release"
 )
 

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/remote"
+	"muster/gateway/internal/release/remote"
 	"muster/store"
 )
 

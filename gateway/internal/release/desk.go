@@ -11,10 +11,10 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/label"
 	"muster/gateway/internal/limit"
-	"muster/gateway/internal/remote"
-	"muster/gateway/internal/rollout"
-	"muster/gateway/internal/window"
+	"muster/gateway/internal/release/remote"
+	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
 )
@@ -71,7 +71,7 @@ type node struct {
 	able    bool // its agent can update itself
 	channel string
 	label   string // of its maintenance window
-	window  window.Window
+	window  label.Window
 	bad     string             // why the label cannot be read; "": it can
 	said    releases.Update    // without the log
 	later   *wire.Update       // what it said, and is not recorded yet; nil: nothing
@@ -195,7 +195,7 @@ func (n *node) take(labels [2]string) {
 	n.label = labels[1]
 	n.bad = ""
 	var err error
-	if n.window, err = window.Parse(n.label); err != nil {
+	if n.window, err = label.ParseWindow(n.label); err != nil {
 		n.bad = err.Error()
 	}
 }

@@ -19,7 +19,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/release"
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
 	"muster/store/sqlite"

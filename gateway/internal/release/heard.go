@@ -10,7 +10,7 @@ import (
 	"unicode/utf8"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
 )

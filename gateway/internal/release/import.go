@@ -5,7 +5,7 @@ import (
 	"io/fs"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/build"
+	"muster/gateway/internal/release/build"
 	"muster/store/releases"
 )
 

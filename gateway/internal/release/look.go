@@ -6,7 +6,7 @@ import (
 	"strconv"
 	"time"
 
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
 )

@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/rollout"
 	"muster/store/releases"
 )
 

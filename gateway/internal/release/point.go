@@ -8,7 +8,7 @@ import (
 	"strconv"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
 )

@@ -13,8 +13,8 @@ import (
 	"time"
 
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/remote"
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/remote"
+	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
 )

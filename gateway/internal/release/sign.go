@@ -11,7 +11,7 @@ import (
 
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/build"
+	"muster/gateway/internal/release/build"
 	"muster/store"
 	"muster/store/releases"
 )

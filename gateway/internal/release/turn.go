@@ -7,7 +7,7 @@ import (
 	"strings"
 
 	"muster/agent/wire"
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/rollout"
 	"muster/store"
 	"muster/store/releases"
 )

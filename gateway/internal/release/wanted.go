@@ -6,7 +6,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/artifact"
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/rollout"
 	"muster/store/releases"
 )
 

@@ -8,7 +8,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/release"
-	"muster/gateway/internal/rollout"
+	"muster/gateway/internal/release/rollout"
 	"muster/store/releases"
 )
 

@@ -14,12 +14,12 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/archive"
 	"muster/gateway/internal/artifact"
+	"muster/gateway/internal/backup/archive"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/door"
 	"muster/gateway/internal/fleet"
+	"muster/gateway/internal/httpserver"
 	"muster/gateway/internal/release"
 	"muster/store"
 )
@@ -99,7 +99,7 @@ func (m *Maker) stream(w http.ResponseWriter, file *os.File) error {
 	w.Header().Set("Content-Type", client.BackupType)
 	w.Header().Set("Content-Length", strconv.FormatInt(info.Size(), 10))
 	w.Header().Set("Cache-Control", "no-store")
-	if _, err := io.Copy(door.Patient(w), file); err != nil {
+	if _, err := io.Copy(httpserver.Patient(w), file); err != nil {
 		m.Logger.Warn("a backup broke off on its way", "error", err)
 	}
 	return nil
@@ -110,7 +110,7 @@ func (m *Maker) stream(w http.ResponseWriter, file *os.File) error {
 func (m *Maker) streamAll(ctx context.Context, w http.ResponseWriter, file *os.File) {
 	w.Header().Set("Content-Type", client.BackupArchiveType)
 	w.Header().Set("Cache-Control", "no-store")
-	out := archive.NewWriter(door.Patient(w), m.Now())
+	out := archive.NewWriter(httpserver.Patient(w), m.Now())
 	err := m.archive(ctx, out, file)
 	if err == nil {
 		err = errors.Join(m.tellMissing(ctx, out), out.Close())

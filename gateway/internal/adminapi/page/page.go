@@ -10,15 +10,15 @@ import (
 	"sort"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/door"
-	"muster/gateway/internal/glance"
+	"muster/gateway/internal/httpserver"
 )
 
 // Place is where a page ends: name and id of its last node.
 type Place [2]string
 
-func placeOf(g *glance.Node) Place { return Place{g.Name, g.ID} }
+func placeOf(g *api.Node) Place { return Place{g.Name, g.ID} }
 
 func (p Place) compare(other Place) int { return slices.Compare(p[:], other[:]) }
 
@@ -39,7 +39,7 @@ func Read(text, sort string) (after Place, err error) {
 }
 
 // Cut cuts a page out of the rows. next is its cursor; empty: it is the last.
-func Cut(rows []*glance.Node, after Place, limit int, order string) (page []*glance.Node, next string) {
+func Cut(rows []*api.Node, after Place, limit int, order string) (page []*api.Node, next string) {
 	from := sort.Search(len(rows), func(i int) bool { return order != "" || placeOf(rows[i]).compare(after) > 0 })
 	page = rows[from:]
 	if len(page) <= limit || limit == 0 {
@@ -59,19 +59,19 @@ const piece = 32 << 10
 
 // Send encodes and sends node by node: the first are on their way before the last are encoded. No error can be answered any more, so
 // one cuts the answer. brief: each node is a glance.Brief.
-func Send(w http.ResponseWriter, view client.FleetView, rows []*glance.Node, brief bool) {
+func Send(w http.ResponseWriter, view client.FleetView, rows []*api.Node, brief bool) {
 	h := w.Header()
 	h.Set("Content-Type", "application/json")
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Content-Type-Options", "nosniff")
-	out := writer{to: door.Patient(w)}
+	out := writer{to: httpserver.Patient(w)}
 	out.begin(view)
 	for i, row := range rows {
 		if i > 0 {
 			out.buffer.WriteByte(',')
 		}
 		if brief {
-			out.add(glance.BriefOf(row))
+			out.add(api.BriefOf(row))
 		} else {
 			out.add(row)
 		}

@@ -1,8 +1,8 @@
 package shape
 
 import (
-	"muster/gateway/internal/alert"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/health/alert"
 	records "muster/store/alerts"
 )
 

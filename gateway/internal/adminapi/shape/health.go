@@ -3,15 +3,15 @@ package shape
 import (
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 	"muster/gateway/internal/health"
 	records "muster/store/health"
 )
 
 // Finding is a finding as the API shows it.
-func Finding(f health.Finding) glance.Finding {
-	return glance.Finding{Rule: f.Rule.Name, Severity: f.Rule.Severity, GPU: f.GPU, Since: f.Since.UTC(), Text: f.Text, Next: f.Rule.Next,
+func Finding(f health.Finding) api.Finding {
+	return api.Finding{Rule: f.Rule.Name, Severity: f.Rule.Severity, GPU: f.GPU, Since: f.Since.UTC(), Text: f.Text, Next: f.Rule.Next,
 		Topic: f.Rule.Topic, Old: f.Old}
 }
 

@@ -2,7 +2,7 @@ package shape
 
 import (
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/ship"
+	"muster/gateway/internal/logs/ship"
 )
 
 // Shipping is where logs are sent, and how far that is.

@@ -14,7 +14,7 @@ import (
 	"strings"
 	"time"
 
-	"muster/gateway/internal/reload"
+	"muster/gateway/internal/authority/reload"
 )
 
 // credential is the key with which the gateway signs tokens for step-ca.

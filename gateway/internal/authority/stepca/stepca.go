@@ -29,7 +29,7 @@ import (
 
 	"muster/agent/wire"
 	"muster/gateway/internal/authority"
-	"muster/gateway/internal/reload"
+	"muster/gateway/internal/authority/reload"
 	"muster/store"
 )
 

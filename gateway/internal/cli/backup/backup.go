@@ -12,12 +12,12 @@ import (
 	"time"
 
 	"muster/agent/disk"
-	"muster/gateway/internal/archive"
+	"muster/gateway/internal/backup/archive"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 // usualAdoption is how long a restored gateway takes certificates over that were issued since the backup.
@@ -184,8 +184,8 @@ func restoredKey(s *cli.Session, data string, done cli.Restored) {
 		fmt.Fprintf(s.Stdout, "The key that was there opens the database of before; it is in %s.\n", screen.Printable(done.KeyAside))
 	}
 	if done.KeyToName != "" {
-		flags := "--data " + shellword.Quote(datadir.Absolute(data)) + " --master-key-file " +
-			shellword.Quote(datadir.Absolute(done.KeyToName))
+		flags := "--data " + paste.Quote(datadir.Absolute(data)) + " --master-key-file " +
+			paste.Quote(datadir.Absolute(done.KeyToName))
 		s.Printf("The gateway needs the master key in %s to start: muster serve %s\nOr make it a service, which copies the key to %s: "+
 			"sudo muster service install %s\n", screen.Printable(done.KeyToName), flags, datadir.ServiceKey, flags)
 	}

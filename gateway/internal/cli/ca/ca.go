@@ -10,7 +10,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 // Commands are all of the group.
@@ -68,7 +68,7 @@ func caInit(ctx context.Context, s *cli.Session) error {
 	if out != "" {
 		fmt.Fprintf(s.Stdout, "The root's key is in %s and nowhere else: "+
 			"keep two copies of that directory in safe places, not connected.\n", screen.Printable(out))
-		s.Printf("To make the next intermediate: muster ca intermediate --root %s\n", shellword.Quote(datadir.Absolute(out)))
+		s.Printf("To make the next intermediate: muster ca intermediate --root %s\n", paste.Quote(datadir.Absolute(out)))
 	}
 	return nil
 }
@@ -170,7 +170,7 @@ func caRotateRoot(ctx context.Context, s *cli.Session) error {
 	}
 	next := "muster ca intermediate"
 	if out != "" {
-		next += " --root " + shellword.Quote(datadir.Absolute(out))
+		next += " --root " + paste.Quote(datadir.Absolute(out))
 	}
 	s.Printf("Nodes trust it from their next heartbeat on. It signs nothing yet: in a quarter of an hour, give %s\n", next)
 	return nil

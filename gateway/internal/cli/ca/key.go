@@ -12,7 +12,7 @@ import (
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 func keyCommands() []cli.Command {
@@ -112,7 +112,7 @@ func rotateMaster(ctx context.Context, s *cli.Session) error {
 	if installed := datadir.Installed(s.Machine.Root); installed != "" && datadir.Same(installed, data.Data) &&
 		!datadir.Same(file, filepath.Join(s.Machine.Root, datadir.ServiceKey)) {
 		fmt.Fprintf(s.Stdout, "The installed service reads %s. Put the new key there before it starts: install -m 600 %s %s\n",
-			datadir.ServiceKey, shellword.Quote(datadir.Absolute(file)), datadir.ServiceKey)
+			datadir.ServiceKey, paste.Quote(datadir.Absolute(file)), datadir.ServiceKey)
 	}
 	return nil
 }

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 // Commands are all of the group.
@@ -45,7 +45,7 @@ type row struct {
 	Ready  bool   `json:"ready"` // its node can take work, and the reading is of now
 
 	NodeIdleCostToday *float64 `json:"node_idle_cost_today"` // of all idle GPUs of its node; null: not known
-	glance.GPU
+	api.GPU
 }
 
 func list(ctx context.Context, s *cli.Session) error {
@@ -123,7 +123,7 @@ func parseMemory(text string) (int64, error) {
 }
 
 // rows makes a row of each GPU.
-func rows(nodes []glance.Node) []row {
+func rows(nodes []api.Node) []row {
 	var found []row
 	for i := range nodes {
 		n := &nodes[i]
@@ -139,7 +139,7 @@ func rows(nodes []glance.Node) []row {
 	return found
 }
 
-func idleToday(n *glance.Node) *float64 {
+func idleToday(n *api.Node) *float64 {
 	if n.Today == nil {
 		return nil
 	}

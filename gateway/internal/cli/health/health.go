@@ -8,10 +8,10 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 func healthList(ctx context.Context, s *cli.Session) error {
@@ -48,7 +48,7 @@ func healthList(ctx context.Context, s *cli.Session) error {
 	return nil
 }
 
-func what(f glance.Finding) string {
+func what(f api.Finding) string {
 	if f.Old {
 		return "(old) " + screen.Printable(f.Text)
 	}

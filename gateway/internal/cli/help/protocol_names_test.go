@@ -18,7 +18,7 @@ import (
 	"muster/agent/sign"
 	"muster/agent/wire"
 	"muster/gateway/internal/fleet"
-	"muster/gateway/internal/replay"
+	"muster/gateway/internal/limit"
 	"muster/gateway/internal/reply"
 )
 
@@ -285,7 +285,7 @@ func TestProtocolNonces(t *testing.T) {
 	}
 	memory := fleet.NewReplay()
 	taken := 0
-	for memory.Take(strconv.Itoa(taken), storyTime, storyTime.Add(wire.SignatureWindow), storyTime) == replay.Fresh {
+	for memory.Take(strconv.Itoa(taken), storyTime, storyTime.Add(wire.SignatureWindow), storyTime) == limit.Fresh {
 		taken++
 	}
 	if !strings.Contains(p.text, fmt.Sprintf("At most %d signed requests of one node", taken)) {

@@ -8,14 +8,14 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 // Board has the nodes that a live picture shows, as the gateway told them last. It is for one goroutine.
 type Board struct {
-	rows  []*glance.Node // by name
+	rows  []*api.Node    // by name
 	place map[string]int // in rows, by id
 	ahead time.Duration  // what the gateway's clock is ahead of this one
 
@@ -63,7 +63,7 @@ func Reason(err error) string {
 }
 
 func (b *Board) load(view *client.FleetView, here time.Time) {
-	b.rows = make([]*glance.Node, len(view.Nodes))
+	b.rows = make([]*api.Node, len(view.Nodes))
 	for i := range view.Nodes {
 		b.rows[i] = &view.Nodes[i]
 	}
@@ -93,13 +93,13 @@ func (b *Board) change(n *client.StreamNodes) {
 	for _, id := range n.Gone {
 		gone[id] = true
 	}
-	b.rows = slices.DeleteFunc(b.rows, func(g *glance.Node) bool { return gone[g.ID] })
+	b.rows = slices.DeleteFunc(b.rows, func(g *api.Node) bool { return gone[g.ID] })
 	b.arrange()
 }
 
 // arrange brings the rows into the order of names.
 func (b *Board) arrange() {
-	slices.SortFunc(b.rows, func(x, y *glance.Node) int { return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.ID, y.ID)) })
+	slices.SortFunc(b.rows, func(x, y *api.Node) int { return cmp.Or(cmp.Compare(x.Name, y.Name), cmp.Compare(x.ID, y.ID)) })
 	b.place = make(map[string]int, len(b.rows))
 	for i, g := range b.rows {
 		b.place[g.ID] = i
@@ -107,23 +107,23 @@ func (b *Board) arrange() {
 }
 
 // Rows are the nodes in an order, one of glance.Sorts; idle: only those on which nothing works. Nobody may change them.
-func (b *Board) Rows(idle bool, order string) []*glance.Node {
+func (b *Board) Rows(idle bool, order string) []*api.Node {
 	rows := slices.Clone(b.rows)
 	if idle {
-		rows = slices.DeleteFunc(rows, func(g *glance.Node) bool { return g.IdleSince == nil })
+		rows = slices.DeleteFunc(rows, func(g *api.Node) bool { return g.IdleSince == nil })
 	}
-	if order != "" && order != glance.SortName {
-		glance.Sort(rows, order)
+	if order != "" && order != api.SortName {
+		api.Sort(rows, order)
 	}
 	return rows
 }
 
 // Find gives the node of an id or, where no node has that id, of a name.
-func (b *Board) Find(reference string) (*glance.Node, bool) {
+func (b *Board) Find(reference string) (*api.Node, bool) {
 	if i, known := b.place[reference]; known {
 		return b.rows[i], true
 	}
-	i := slices.IndexFunc(b.rows, func(g *glance.Node) bool { return g.Name == reference })
+	i := slices.IndexFunc(b.rows, func(g *api.Node) bool { return g.Name == reference })
 	if i < 0 {
 		return nil, false
 	}

@@ -7,12 +7,12 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
-func names(rows []*glance.Node) string {
+func names(rows []*api.Node) string {
 	var all []string
 	for _, g := range rows {
 		all = append(all, g.Name)
@@ -25,12 +25,12 @@ func TestBoard(t *testing.T) {
 	here := time.Date(2026, 11, 23, 1, 0, 0, 0, time.UTC)
 	idle := here.Add(-time.Hour)
 	var b live.Board
-	b.Take(live.News{Fleet: &client.FleetView{At: here.Add(time.Minute), Nodes: []glance.Node{{ID: "2", Name: "b"}, {ID: "1", Name: "a"}}}},
+	b.Take(live.News{Fleet: &client.FleetView{At: here.Add(time.Minute), Nodes: []api.Node{{ID: "2", Name: "b"}, {ID: "1", Name: "a"}}}},
 		here)
 	if got := names(b.Rows(false, "")); got != "a b" || !b.Loaded || !b.Now(here).Equal(here.Add(time.Minute)) {
 		t.Errorf("loaded: %s, %v, %v", got, b.Loaded, b.Now(here))
 	}
-	b.Take(live.News{Nodes: &client.StreamNodes{Nodes: []*glance.Node{
+	b.Take(live.News{Nodes: &client.StreamNodes{Nodes: []*api.Node{
 		{ID: "1", Name: "z"}, {ID: "3", Name: "c", IdleSince: &idle}, {ID: "2", Name: "b", State: "drained"}}}}, here)
 	if got := names(b.Rows(false, "")); got != "b c z" {
 		t.Errorf("changed: %s", got)

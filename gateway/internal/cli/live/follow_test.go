@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 // gateway answers GET fleet with one node, and GET stream with what a test says.
@@ -55,7 +55,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(client.FleetView{Nodes: []glance.Node{{ID: "1", Name: "a"}}})
+	_ = json.NewEncoder(w).Encode(client.FleetView{Nodes: []api.Node{{ID: "1", Name: "a"}}})
 }
 
 // follow gives what is told, up to so many times.

@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 func billCommand() cli.Command {
@@ -72,7 +72,7 @@ type watched struct {
 func (w *watched) add(other watched) {
 	w.WatchedHours += other.WatchedHours
 	w.IdleGPUHours += other.IdleGPUHours
-	glance.Add(&w.IdleCost, other.IdleCost)
+	api.Add(&w.IdleCost, other.IdleCost)
 }
 
 func (b *billSum) add(l billLine) {
@@ -82,7 +82,7 @@ func (b *billSum) add(l billLine) {
 	if l.Cost == nil {
 		b.Unpriced++
 	}
-	glance.Add(&b.Cost, l.Cost)
+	api.Add(&b.Cost, l.Cost)
 }
 
 func nodeBill(ctx context.Context, s *cli.Session) error {

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/glance"
 )
 
 // Marks before the GPUs of a node in a list.
@@ -53,7 +53,7 @@ func (v view) missing() int {
 
 // counted is false where nobody knows how many GPUs answer.
 func (v view) counted() bool {
-	return glance.Counted(v.hardware.Probe.State, len(v.hardware.GPUs), v.expected())
+	return api.Counted(v.hardware.Probe.State, len(v.hardware.GPUs), v.expected())
 }
 
 // expected is how many GPUs the gateway's record says. An older gateway has no record: then it is what the agent was told.
@@ -66,7 +66,7 @@ func (v view) expected() *int {
 
 // old tells whether the rows are not of now.
 func (v view) old() bool {
-	return v.hardware != nil && len(v.hardware.GPUs) > 0 && glance.Old(v.hardware.Probe, v.IntervalSeconds, v.SkewMillis, v.now)
+	return v.hardware != nil && len(v.hardware.GPUs) > 0 && api.Old(v.hardware.Probe, v.IntervalSeconds, v.SkewMillis, v.now)
 }
 
 // sampled is when the GPU rows were read, by the gateway's clock.
@@ -78,7 +78,7 @@ func (v view) sampled() *time.Time {
 }
 
 // byGateway is a time of the node's clock by the gateway's clock.
-func (v view) byGateway(at *time.Time) *time.Time { return glance.ReadAt(at, v.SkewMillis) }
+func (v view) byGateway(at *time.Time) *time.Time { return api.ReadAt(at, v.SkewMillis) }
 
 func (v view) readAge() string {
 	if v.hardware == nil || len(v.hardware.GPUs) == 0 {

@@ -8,10 +8,10 @@ import (
 	"strconv"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 // idleList lists the nodes whose GPUs are all idle, the longest first, with what that costs.
@@ -20,11 +20,11 @@ func idleList(ctx context.Context, s *cli.Session, c *client.Client, f client.No
 	if err != nil {
 		return err
 	}
-	slices.SortStableFunc(view.Nodes, func(a, b glance.Node) int { return a.IdleSince.Compare(*b.IdleSince) })
+	slices.SortStableFunc(view.Nodes, func(a, b api.Node) int { return a.IdleSince.Compare(*b.IdleSince) })
 	columns := []screen.Column{{Name: "NAME", Least: 12, Most: 40}, {Name: "TENANT", Rank: 3, Least: 8, Most: 24},
 		{Name: "PROVIDER", Rank: 4, Least: 8, Most: 24}, {Name: "GPUS", Rank: 1}, {Name: "IDLE FOR"}, {Name: "COST/H", Rank: 2},
 		{Name: "IDLE TODAY"}, {Name: "WATCHED", Rank: 5}, {Name: "STATE", Rank: 6, Least: 11, Most: 12}}
-	rows := cli.Rows(view.Nodes, func(g glance.Node) []string { return idleRow(&g, s.Now()) })
+	rows := cli.Rows(view.Nodes, func(g api.Node) []string { return idleRow(&g, s.Now()) })
 	if err := s.List(format, columns).Write(rows); err != nil {
 		return err
 	}
@@ -36,7 +36,7 @@ func idleList(ctx context.Context, s *cli.Session, c *client.Client, f client.No
 	return nil
 }
 
-func idleRow(g *glance.Node, now time.Time) []string {
+func idleRow(g *api.Node, now time.Time) []string {
 	today, seen := screen.Unknown, screen.Unknown
 	if t := g.Today; t != nil {
 		seen = hours(hoursOf(t.WatchedSeconds)) + " h"

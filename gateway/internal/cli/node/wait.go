@@ -10,7 +10,7 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 const (
@@ -37,7 +37,7 @@ func (g goal) String() string {
 func (g goal) next(seen []view) string {
 	for _, v := range seen {
 		if v.ID != "" && !g.reached(v) {
-			return "muster node show " + shellword.Quote(v.Name) + " says more"
+			return "muster node show " + paste.Quote(v.Name) + " says more"
 		}
 	}
 	return "muster node ls --all shows which nodes there are, muster help not-joining why one may not come"

@@ -7,12 +7,12 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/cli/tty"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 const watchText = "--watch keeps the list up to date: on a terminal it stays in its place until q, " +
@@ -96,7 +96,7 @@ func (w *watchView) Frame(size tty.Size) []string {
 }
 
 // table is the list of node ls, of what the stream tells.
-func (w *watchView) table(shown []*glance.Node, columns int) []string {
+func (w *watchView) table(shown []*api.Node, columns int) []string {
 	format := ""
 	if w.wide {
 		format = cli.FormatWide
@@ -125,7 +125,7 @@ func (w *watchView) lastLine(shown, all int) string {
 	return "q quits"
 }
 
-func counted(rows []*glance.Node) tally {
+func counted(rows []*api.Node) tally {
 	var counts tally
 	for _, g := range rows {
 		counts.add(view{Node: client.Node{State: g.State, Status: g.Status}})

@@ -8,35 +8,35 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/cli/tty"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 func noon() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 
 // some are nodes of each kind that the list marks.
-func some() []glance.Node {
+func some() []api.Node {
 	seen := noon().Add(-4 * time.Second)
 	long := noon().Add(-5 * time.Hour)
 	two := 2
 	used, total := int64(39233), int64(81559)
 	busy := 99.0
-	gpu := glance.GPU{UUID: "GPU-0", Name: "NVIDIA H100 80GB HBM3", MemoryUsedMiB: &used, MemoryMiB: &total, UtilizationPercent: &busy}
-	return []glance.Node{
+	gpu := api.GPU{UUID: "GPU-0", Name: "NVIDIA H100 80GB HBM3", MemoryUsedMiB: &used, MemoryMiB: &total, UtilizationPercent: &busy}
+	return []api.Node{
 		{ID: "1", Name: "gpu-1", Tenant: "platform", State: "active", Status: "online", LastSeen: &seen, ReadAt: &seen, Fresh: true, Probe: "ok",
-			GPUs: []glance.GPU{gpu}, NotAfter: &seen, AgentVersion: "1.2.3"},
+			GPUs: []api.GPU{gpu}, NotAfter: &seen, AgentVersion: "1.2.3"},
 		{ID: "2", Name: "gpu-2", Tenant: "platform", Provider: "maas", State: "unavailable", StateReasons: []string{"gpu_count_dropped"},
 			Status:   "stale",
-			LastSeen: &long, ReadAt: &long, Probe: "ok", GPUs: []glance.GPU{gpu}, GPUsExpected: &two, IdleSince: &long,
-			Findings: []glance.Finding{{Rule: "silent", Text: "no word\x1b[2J"}, {Rule: "gpu_count_dropped"}}},
+			LastSeen: &long, ReadAt: &long, Probe: "ok", GPUs: []api.GPU{gpu}, GPUsExpected: &two, IdleSince: &long,
+			Findings: []api.Finding{{Rule: "silent", Text: "no word\x1b[2J"}, {Rule: "gpu_count_dropped"}}},
 		{ID: "3", Name: "new", Tenant: "platform", State: "ready", Status: "pending"},
 	}
 }
 
-func loaded(nodes []glance.Node) live.News {
+func loaded(nodes []api.Node) live.News {
 	return live.News{Fleet: &client.FleetView{At: noon(), Nodes: nodes}}
 }
 
@@ -87,9 +87,9 @@ func TestUntold(t *testing.T) {
 
 // TestWatchedKeys: keys move a long list, and end it.
 func TestWatchedKeys(t *testing.T) {
-	var nodes []glance.Node
+	var nodes []api.Node
 	for i := range 30 {
-		nodes = append(nodes, glance.Node{ID: fmt.Sprintf("id-%02d", i), Name: fmt.Sprintf("n-%02d", i), State: "ready", Status: "pending"})
+		nodes = append(nodes, api.Node{ID: fmt.Sprintf("id-%02d", i), Name: fmt.Sprintf("n-%02d", i), State: "ready", Status: "pending"})
 	}
 	w := &watchView{clock: noon}
 	w.Take(loaded(nodes))
@@ -143,12 +143,12 @@ func TestWatchLines(t *testing.T) {
 	}
 	changed := some()[0]
 	changed.LastSeen = nil
-	if got := take(live.News{Nodes: &client.StreamNodes{Nodes: []*glance.Node{&changed}}}); len(got) > 0 {
+	if got := take(live.News{Nodes: &client.StreamNodes{Nodes: []*api.Node{&changed}}}); len(got) > 0 {
 		t.Errorf("a heartbeat: %q", got)
 	}
 	drained := changed
 	drained.State = "drained\x1b[2J"
-	got = take(live.News{Nodes: &client.StreamNodes{Nodes: []*glance.Node{&drained}, Gone: []string{"3"}}})
+	got = take(live.News{Nodes: &client.StreamNodes{Nodes: []*api.Node{&drained}, Gone: []string{"3"}}})
 	if len(got) != 2 || !strings.Contains(got[0], `gpu-1 state=drained\x1b[2J status`) || got[1] != "2026-11-23T12:00:00Z new gone" {
 		t.Errorf("got %q", got)
 	}

@@ -9,11 +9,11 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 // lines is the list in a pipe: a line for each change.
@@ -66,7 +66,7 @@ func (l *lines) changes() []string {
 }
 
 // words are what of a node a reader is told of. Values that change with every heartbeat are not among them.
-func (l *lines) words(g *glance.Node) string {
+func (l *lines) words(g *api.Node) string {
 	gpus := screen.Unknown
 	if g.Fresh {
 		gpus = fmt.Sprint(len(g.GPUs))
@@ -104,7 +104,7 @@ func streamed[T any](row []T) []T {
 }
 
 // glanced is a view of what the stream tells of a node.
-func glanced(g *glance.Node, now time.Time) view {
+func glanced(g *api.Node, now time.Time) view {
 	v := view{now: now, Node: client.Node{
 		ID: g.ID, Name: g.Name, Tenant: g.Tenant, Labels: g.Labels, Provider: g.Provider, InstanceID: g.InstanceID, State: g.State,
 		StateReasons: g.StateReasons, StateDetails: map[string]string{}, Status: g.Status, LastSeen: g.LastSeen,

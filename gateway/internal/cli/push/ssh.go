@@ -17,7 +17,7 @@ import (
 	"time"
 
 	"muster/gateway/internal/cli"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 const (
@@ -243,7 +243,7 @@ func (t *transcript) lines() []string {
 }
 
 // quote makes one word of a POSIX shell command line.
-func quote(word string) string { return shellword.Quoted(word) }
+func quote(word string) string { return paste.Quoted(word) }
 
 // plain is a host as ssh takes it: an IPv6 address without brackets.
 func plain(host string) string { return strings.NewReplacer("[", "", "]", "").Replace(host) }

@@ -16,9 +16,9 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/artifact/executable"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/executable"
 )
 
 // programName is how every agent is called.

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"muster/agent/wire"
+	"muster/gateway/internal/artifact/executable/executabletest"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/executable/executabletest"
 )
 
 // write makes a file that is a program for a machine.

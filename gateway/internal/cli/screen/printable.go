@@ -5,7 +5,7 @@ import (
 	"strings"
 	"unicode"
 
-	"muster/gateway/internal/columns"
+	"muster/gateway/internal/cli/columns"
 )
 
 // Width is how many columns of a terminal a text takes.

@@ -15,7 +15,7 @@ import (
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/datadir"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 const (
@@ -109,10 +109,10 @@ func (s *service) byHand(f cli.ServeFlags) string {
 		name, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")
 		return strings.HasPrefix(arg, "-") && name == "data"
 	}) {
-		line += " --data " + shellword.Quote(f.Data)
+		line += " --data " + paste.Quote(f.Data)
 	}
 	for _, arg := range s.Words {
-		line += " " + shellword.Quote(arg)
+		line += " " + paste.Quote(arg)
 	}
 	return line
 }

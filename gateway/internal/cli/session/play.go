@@ -9,10 +9,10 @@ import (
 	"strconv"
 	"time"
 
-	"muster/gateway/internal/asciicast"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/session/asciicast"
 )
 
 const (

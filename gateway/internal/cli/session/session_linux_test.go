@@ -12,10 +12,10 @@ import (
 	"testing"
 	"time"
 
-	"muster/gateway/internal/asciicast"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/pty"
 	"muster/gateway/internal/client"
+	"muster/gateway/internal/session/asciicast"
 )
 
 const (

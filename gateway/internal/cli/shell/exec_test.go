@@ -13,7 +13,7 @@ import (
 	"muster/agent/pipe"
 	"muster/agent/sign"
 	"muster/agent/wire"
-	"muster/gateway/internal/attach/standin"
+	"muster/gateway/internal/cli/attach/standin"
 )
 
 // cat gives back its input, says the number of its words on standard error, and exits with 5.

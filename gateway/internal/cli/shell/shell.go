@@ -7,8 +7,8 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/attach"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/attach"
 	"muster/gateway/internal/cli/tty"
 	"muster/gateway/internal/client"
 )

@@ -13,7 +13,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/attach/standin"
+	"muster/gateway/internal/cli/attach/standin"
 )
 
 // terminal plays a shell: it echoes keys in brackets, tells sizes, and ends by q. Some keys have it do more.

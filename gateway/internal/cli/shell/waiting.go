@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"muster/agent/pipe"
-	"muster/gateway/internal/attach"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/attach"
 	"muster/gateway/internal/cli/screen"
 )
 

@@ -13,10 +13,10 @@ import (
 	"testing"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/pty"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 // gateway answers GET fleet with nodes, and GET stream with what a test says.
@@ -27,7 +27,7 @@ type gateway struct {
 	stream chan string
 
 	mu    sync.Mutex
-	nodes []glance.Node
+	nodes []api.Node
 }
 
 func newGateway(t *testing.T) *gateway {
@@ -74,7 +74,7 @@ func (g *gateway) answer(w http.ResponseWriter, r *http.Request) {
 	default:
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		view := client.FleetView{At: noon(), Nodes: []glance.Node{}}
+		view := client.FleetView{At: noon(), Nodes: []api.Node{}}
 		for _, n := range g.nodes {
 			if name, by := strings.CutPrefix(q.Get("selector"), "name="); q.Get("limit") != "0" && (!by || n.Name == name) {
 				view.Nodes = append(view.Nodes, n)

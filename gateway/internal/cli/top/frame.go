@@ -4,9 +4,9 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/cli/tty"
-	"muster/gateway/internal/glance"
 )
 
 // picture is all that a frame is made of.
@@ -14,16 +14,16 @@ type picture struct {
 	look
 	size   tty.Size // rows 0: as many as there are
 	now    time.Time
-	rows   []*glance.Node // in their order
-	totals glance.Totals
+	rows   []*api.Node // in their order
+	totals api.Totals
 
 	selector string
 	order    string
 	idle     bool
 
-	at     int          // the row that is chosen
-	offset int          // the first row that is shown
-	detail *glance.Node // the node whose GPUs are shown; nil: all nodes are
+	at     int       // the row that is chosen
+	offset int       // the first row that is shown
+	detail *api.Node // the node whose GPUs are shown; nil: all nodes are
 	help   bool
 	prompt *string // the filter that a person writes; nil: none does
 

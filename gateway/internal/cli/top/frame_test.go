@@ -10,11 +10,11 @@ import (
 	"time"
 	"unicode"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/screen"
 	"muster/gateway/internal/cli/tty"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
@@ -23,10 +23,10 @@ func some[T any](v T) *T { return &v }
 
 func noon() time.Time { return time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC) }
 
-func gpus(n int, name string, util func(int) *float64) []glance.GPU {
-	var all []glance.GPU
+func gpus(n int, name string, util func(int) *float64) []api.GPU {
+	var all []api.GPU
 	for i := range n {
-		all = append(all, glance.GPU{Index: i, UUID: fmt.Sprintf("GPU-%d", i), Name: name, UtilizationPercent: util(i),
+		all = append(all, api.GPU{Index: i, UUID: fmt.Sprintf("GPU-%d", i), Name: name, UtilizationPercent: util(i),
 			MemoryUsedMiB: some(int64(9000 * (i + 1))), MemoryMiB: some(int64(81559)), TemperatureCelsius: some(40 + 5*float64(i)),
 			PowerWatts: some(100 + 70*float64(i)), PowerLimitWatts: some(700.0)})
 	}
@@ -34,42 +34,42 @@ func gpus(n int, name string, util func(int) *float64) []glance.GPU {
 }
 
 // someFleet has nodes of each kind that a frame shows in its own way.
-func someFleet() []glance.Node {
+func someFleet() []api.Node {
 	ramp := func(i int) *float64 { return some(float64(i) * 14.2) }
 	ago := func(d time.Duration) *time.Time { return some(noon().Add(-d)) }
-	well := glance.Node{ID: "1", Name: "vast-h100-39467543", Tenant: "platform", Provider: "vast_ai", State: "active", Status: "online",
+	well := api.Node{ID: "1", Name: "vast-h100-39467543", Tenant: "platform", Provider: "vast_ai", State: "active", Status: "online",
 		LastSeen: ago(4 * time.Second), Fresh: true, ReadAt: ago(5 * time.Second), Probe: "ok", GPUs: gpus(8, "NVIDIA H100 80GB HBM3", ramp),
 		GPUsExpected: some(8), PricePerHour: some(17.6), AgentVersion: "1.2.3", CPUs: some(128), Load1: some(12.34),
 		MemoryUsedMiB: some(int64(120_000)), MemoryMiB: some(int64(2_000_000)), DiskUsedMiB: some(int64(400_000)), DiskMiB: some(int64(900_000)),
 		Labels: map[string]string{"tier": "sovereign", "price_per_hour": "17.6"}}
-	ill := glance.Node{ID: "2", Name: "gpu-ill", Tenant: "research", Provider: "maas", State: "unavailable",
+	ill := api.Node{ID: "2", Name: "gpu-ill", Tenant: "research", Provider: "maas", State: "unavailable",
 		StateReasons: []string{"gpu_count_dropped"}, Status: "online", LastSeen: ago(12 * time.Second), Fresh: true, Probe: "ok",
-		GPUs: gpus(3, "NVIDIA A100-SXM4-80GB", ramp), GPUsExpected: some(4), Findings: []glance.Finding{
-			{Rule: "gpu_fault", Severity: glance.SeveritySevere, Since: noon().Add(-3 * time.Hour), Text: "GPU 1 has left the bus.",
+		GPUs: gpus(3, "NVIDIA A100-SXM4-80GB", ramp), GPUsExpected: some(4), Findings: []api.Finding{
+			{Rule: "gpu_fault", Severity: api.SeveritySevere, Since: noon().Add(-3 * time.Hour), Text: "GPU 1 has left the bus.",
 				Next: "Restart the machine.", Topic: "gpus"},
-			{Rule: "disk_full", Severity: glance.SeverityWarn, Since: noon().Add(-time.Hour), Text: "The disk is 96 % full.", Next: "Make room."},
-			{Rule: "gpu_hot", Severity: glance.SeverityWarn, GPU: "GPU-0", Since: noon().Add(-time.Hour), Text: "GPU 0 is at 93 °C.",
+			{Rule: "disk_full", Severity: api.SeverityWarn, Since: noon().Add(-time.Hour), Text: "The disk is 96 % full.", Next: "Make room."},
+			{Rule: "gpu_hot", Severity: api.SeverityWarn, GPU: "GPU-0", Since: noon().Add(-time.Hour), Text: "GPU 0 is at 93 °C.",
 				Next: "Look at its fans."}}}
 	ill.GPUs[1].Health = []string{"fallen_off_bus"}
 	ill.GPUs[2].UtilizationPercent = nil
-	stale := glance.Node{ID: "3", Name: "desk", Tenant: "platform", State: "active", Status: "stale", LastSeen: ago(5 * time.Hour),
+	stale := api.Node{ID: "3", Name: "desk", Tenant: "platform", State: "active", Status: "stale", LastSeen: ago(5 * time.Hour),
 		ReadAt: ago(5 * time.Hour), Probe: "ok", GPUs: gpus(1, "NVIDIA GB10", ramp), GPUsExpected: some(1)}
 	stale.GPUs[0].MemorySource = "unified"
-	idle := glance.Node{ID: "4", Name: "resting", Tenant: "platform", Provider: "vast_ai", State: "drained", Status: "online",
+	idle := api.Node{ID: "4", Name: "resting", Tenant: "platform", Provider: "vast_ai", State: "drained", Status: "online",
 		LastSeen: ago(time.Second), Fresh: true, Probe: "ok", GPUs: gpus(2, "NVIDIA L40S", func(int) *float64 { return some(0.0) }),
 		IdleSince: ago(2 * time.Hour), PricePerHour: some(1.25)}
 	for i := range idle.GPUs {
 		idle.GPUs[i].IdleSince = ago(2 * time.Hour)
 	}
-	joining := glance.Node{ID: "5", Name: "yet-to-come", Tenant: "platform", State: "ready", Status: "pending"}
-	unread := glance.Node{ID: "6", Name: "unread", Tenant: "research", State: "unavailable", StateReasons: []string{"probe_hung"},
+	joining := api.Node{ID: "5", Name: "yet-to-come", Tenant: "platform", State: "ready", Status: "pending"}
+	unread := api.Node{ID: "6", Name: "unread", Tenant: "research", State: "unavailable", StateReasons: []string{"probe_hung"},
 		Status: "online", LastSeen: ago(time.Second), Probe: "hung", GPUsExpected: some(8)}
-	return []glance.Node{well, ill, stale, idle, joining, unread}
+	return []api.Node{well, ill, stale, idle, joining, unread}
 }
 
 // viewOf is a view that has heard of nodes.
-func viewOf(nodes []glance.Node) *view {
-	v := &view{clock: noon, order: glance.SortName, look: look{utf8: true}}
+func viewOf(nodes []api.Node) *view {
+	v := &view{clock: noon, order: api.SortName, look: look{utf8: true}}
 	v.Take(live.News{Fleet: &client.FleetView{At: noon(), Nodes: nodes}})
 	return v
 }
@@ -100,7 +100,7 @@ func TestFrames(t *testing.T) {
 	}{
 		"list-80x24":   {tty.Size{Columns: 80, Rows: 24}, func(*view) {}},
 		"list-60x12":   {tty.Size{Columns: 60, Rows: 12}, func(v *view) { v.message = "a term needs a value" }},
-		"list-160x50":  {tty.Size{Columns: 160, Rows: 20}, func(v *view) { v.order = "-" + glance.SortUtilization }},
+		"list-160x50":  {tty.Size{Columns: 160, Rows: 20}, func(v *view) { v.order = "-" + api.SortUtilization }},
 		"list-240x16":  {tty.Size{Columns: 240, Rows: 16}, func(v *view) { v.selector = "tier=sovereign" }},
 		"list-ascii":   {tty.Size{Columns: 100, Rows: 16}, func(v *view) { v.look = look{} }},
 		"list-color":   {tty.Size{Columns: 80, Rows: 16}, func(v *view) { v.look = look{color: true, shade: true, utf8: true} }},
@@ -191,7 +191,7 @@ func TestForeignText(t *testing.T) {
 		g.Labels = map[string]string{hostile: hostile}
 		g.StateReasons = []string{hostile}
 		g.GPUs[1].Health = []string{hostile}
-		g.Findings = []glance.Finding{{Rule: hostile, Severity: hostile, Text: hostile, Next: hostile}}
+		g.Findings = []api.Finding{{Rule: hostile, Severity: hostile, Text: hostile, Next: hostile}}
 		for _, detail := range []string{"", "1"} {
 			v := viewOf(nodes)
 			v.look = seen
@@ -212,7 +212,7 @@ func TestForeignText(t *testing.T) {
 
 // BenchmarkFrame is a frame of 10,000 nodes with eight GPUs each.
 func BenchmarkFrame(b *testing.B) {
-	var nodes []glance.Node
+	var nodes []api.Node
 	for i := range 10_000 {
 		g := someFleet()[0]
 		g.ID = fmt.Sprintf("id-%05d", i)
@@ -220,7 +220,7 @@ func BenchmarkFrame(b *testing.B) {
 		nodes = append(nodes, g)
 	}
 	v := viewOf(nodes)
-	v.order = glance.SortUtilization
+	v.order = api.SortUtilization
 	for b.Loop() {
 		v.board.Version++ // the gateway has told something
 		v.Frame(tty.Size{Columns: 160, Rows: 50})

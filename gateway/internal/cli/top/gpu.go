@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"strings"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/glance"
 )
 
 // Marks where a GPU has no bar.
@@ -18,12 +18,12 @@ const (
 // nearlyFull is a share of memory in percent from which it is marked as nearly full.
 const nearlyFull = 95
 
-func utilCell(p *picture, g *glance.Node) cell {
-	return p.bars(g, codeGreen, func(gpu *glance.GPU) *float64 { return gpu.UtilizationPercent })
+func utilCell(p *picture, g *api.Node) cell {
+	return p.bars(g, codeGreen, func(gpu *api.GPU) *float64 { return gpu.UtilizationPercent })
 }
 
-func memoryCell(p *picture, g *glance.Node) cell {
-	c := p.bars(g, codeCyan, (*glance.GPU).MemoryShare)
+func memoryCell(p *picture, g *api.Node) cell {
+	c := p.bars(g, codeCyan, (*api.GPU).MemoryShare)
 	for i := range g.GPUs {
 		if share := g.GPUs[i].MemoryShare(); share != nil && *share >= nearlyFull && g.Fresh {
 			c.code = codeYellow
@@ -33,7 +33,7 @@ func memoryCell(p *picture, g *glance.Node) cell {
 }
 
 // bars has a character for each GPU of a node, and then the mean of those that are known.
-func (p *picture) bars(g *glance.Node, code string, value func(*glance.GPU) *float64) cell {
+func (p *picture) bars(g *api.Node, code string, value func(*api.GPU) *float64) cell {
 	if len(g.GPUs) == 0 && missing(g) == 0 {
 		return cell{screen.Unknown, ""}
 	}
@@ -63,7 +63,7 @@ func (p *picture) bars(g *glance.Node, code string, value func(*glance.GPU) *flo
 	return cell{fmt.Sprintf("%s%s%4s", bars.String(), between, mean), code}
 }
 
-func (p *picture) barOf(gpu *glance.GPU, percent *float64) string {
+func (p *picture) barOf(gpu *api.GPU, percent *float64) string {
 	switch {
 	case len(gpu.Health) > 0:
 		return markIll
@@ -74,7 +74,7 @@ func (p *picture) barOf(gpu *glance.GPU, percent *float64) string {
 }
 
 // tempCell is the temperature of the hottest GPU.
-func tempCell(_ *picture, g *glance.Node) cell {
+func tempCell(_ *picture, g *api.Node) cell {
 	var highest *float64
 	for i := range g.GPUs {
 		if t := g.GPUs[i].TemperatureCelsius; t != nil && (highest == nil || *t > *highest) {
@@ -92,7 +92,7 @@ func celsius(t *float64) string {
 }
 
 // powerCell is the power of all GPUs that say it.
-func powerCell(_ *picture, g *glance.Node) cell {
+func powerCell(_ *picture, g *api.Node) cell {
 	var sum *float64
 	for i := range g.GPUs {
 		if w := g.GPUs[i].PowerWatts; w != nil {

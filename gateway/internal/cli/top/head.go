@@ -7,8 +7,8 @@ import (
 	"strings"
 
 	"muster/agent/wire"
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/screen"
-	"muster/gateway/internal/glance"
 )
 
 // headBar is how wide the bars of the head are.
@@ -102,7 +102,7 @@ func (p *picture) power() string {
 // findings count nodes by their worst finding.
 func (p *picture) findings() []part {
 	var parts []part
-	for _, severity := range []string{glance.SeveritySevere, glance.SeverityWarn, glance.SeverityNote} {
+	for _, severity := range []string{api.SeveritySevere, api.SeverityWarn, api.SeverityNote} {
 		if n := p.totals.Findings[severity]; n > 0 {
 			parts = append(parts, part{fmt.Sprintf("%d %s", n, severity), severityCode(severity)})
 		}
@@ -116,9 +116,9 @@ func (p *picture) findings() []part {
 
 func severityCode(severity string) string {
 	switch severity {
-	case glance.SeveritySevere:
+	case api.SeveritySevere:
 		return codeRed
-	case glance.SeverityWarn:
+	case api.SeverityWarn:
 		return codeYellow
 	}
 	return ""

@@ -7,11 +7,11 @@ import (
 	"strings"
 	"time"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/tty"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 // Commands are all of the group.
@@ -24,7 +24,7 @@ func Commands() []cli.Command {
 			"When the gateway is lost, top says so and how old its picture is, and tries again by itself. --once prints one picture with all " +
 			"nodes and without escape codes; so does a terminal that cannot move its cursor (TERM=dumb), and a pipe. -o json prints what " +
 			"GET fleet of the API answers. NO_COLOR switches colours off. Without a UTF-8 locale, bars are made of digits.\n\n" +
-			"--sort takes one of " + strings.Join(glance.Sorts(), ", ") + "; a minus before it turns the order round.",
+			"--sort takes one of " + strings.Join(api.Sorts(), ", ") + "; a minus before it turns the order round.",
 		Examples: []string{"muster top", "muster top -l tier=sovereign --sort utilization", "muster top gpu-1",
 			"muster top --once --sort=-seen | head -20"},
 	}}
@@ -71,10 +71,10 @@ func top(ctx context.Context, s *cli.Session) error {
 func begin(s *cli.Session) (*view, time.Duration, error) {
 	v := &view{clock: s.Now, selector: s.Flags.Text("selector"), order: s.Flags.Text("sort")}
 	if v.order == "" {
-		v.order = glance.SortName
+		v.order = api.SortName
 	}
-	if !glance.IsSort(v.order) {
-		return nil, 0, cli.Usagef("one of "+strings.Join(glance.Sorts(), ", ")+", maybe with a minus before it", "%s has the value %q",
+	if !api.IsSort(v.order) {
+		return nil, 0, cli.Usagef("one of "+strings.Join(api.Sorts(), ", ")+", maybe with a minus before it", "%s has the value %q",
 			s.Flags.Source("sort"), v.order)
 	}
 	pace, err := s.Flags.Duration("interval", live.UsualPace)
@@ -140,10 +140,10 @@ func (v *view) printJSON(s *cli.Session, fleet client.FleetView) error {
 	rows := v.board.Rows(v.idle, v.order)
 	if v.detail != "" {
 		node, _ := v.board.Find(v.detail)
-		rows = []*glance.Node{node}
+		rows = []*api.Node{node}
 	}
-	fleet.Totals = glance.Count(rows)
-	fleet.Nodes = make([]glance.Node, 0, len(rows))
+	fleet.Totals = api.Count(rows)
+	fleet.Nodes = make([]api.Node, 0, len(rows))
 	for _, g := range rows {
 		fleet.Nodes = append(fleet.Nodes, *g)
 	}

@@ -6,9 +6,9 @@ import (
 	"time"
 	"unicode"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/tty"
-	"muster/gateway/internal/glance"
 )
 
 // view is what a person looks at, and has chosen.
@@ -74,8 +74,8 @@ type sorted struct {
 	version int // of the board
 	order   string
 	idle    bool
-	rows    []*glance.Node
-	totals  glance.Totals
+	rows    []*api.Node
+	totals  api.Totals
 }
 
 // sort brings the nodes into their order, unless they are in it.
@@ -84,7 +84,7 @@ func (v *view) sort() {
 		return
 	}
 	rows := v.board.Rows(v.idle, v.order)
-	v.shown = sorted{version: v.board.Version, order: v.order, idle: v.idle, rows: rows, totals: glance.Count(rows)}
+	v.shown = sorted{version: v.board.Version, order: v.order, idle: v.idle, rows: rows, totals: api.Count(rows)}
 }
 
 // picture is what there is now, without the place on the screen.
@@ -110,7 +110,7 @@ func (v *view) settle(p *picture) {
 		return
 	}
 	v.room = max(p.room(len(p.headLines()))-1, 1)
-	if i := slices.IndexFunc(p.rows, func(g *glance.Node) bool { return g.ID == v.chosen }); i >= 0 {
+	if i := slices.IndexFunc(p.rows, func(g *api.Node) bool { return g.ID == v.chosen }); i >= 0 {
 		v.at = i
 	}
 	v.at = max(min(v.at, len(p.rows)-1), 0)
@@ -168,7 +168,7 @@ func (v *view) back() {
 
 // arrange changes the order, and which nodes there are.
 func (v *view) arrange(key tty.Key) {
-	all := glance.Sorts()
+	all := api.Sorts()
 	by, turned := strings.CutPrefix(v.order, "-")
 	i := slices.Index(all, by)
 	switch key {

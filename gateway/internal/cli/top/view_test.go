@@ -6,10 +6,10 @@ import (
 	"strings"
 	"testing"
 
+	"muster/gateway/api"
 	"muster/gateway/internal/cli/live"
 	"muster/gateway/internal/cli/tty"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/glance"
 )
 
 // press draws, presses keys, and draws again.
@@ -23,10 +23,10 @@ func press(v *view, keys ...tty.Key) (wish live.Wish) {
 	return wish
 }
 
-func many(n int) []glance.Node {
-	var nodes []glance.Node
+func many(n int) []api.Node {
+	var nodes []api.Node
 	for i := range n {
-		nodes = append(nodes, glance.Node{ID: fmt.Sprintf("id-%02d", i), Name: fmt.Sprintf("n-%02d", i), State: "active", Status: "online"})
+		nodes = append(nodes, api.Node{ID: fmt.Sprintf("id-%02d", i), Name: fmt.Sprintf("n-%02d", i), State: "active", Status: "online"})
 	}
 	return nodes
 }
@@ -54,7 +54,7 @@ func TestMoves(t *testing.T) {
 func TestStaysChosen(t *testing.T) {
 	v := viewOf(many(5))
 	press(v, 'j', 'j')
-	v.Take(live.News{Nodes: &client.StreamNodes{Nodes: []*glance.Node{{ID: "id-02", Name: "z"}}}})
+	v.Take(live.News{Nodes: &client.StreamNodes{Nodes: []*api.Node{{ID: "id-02", Name: "z"}}}})
 	press(v)
 	if v.chosen != "id-02" || v.at != 4 {
 		t.Errorf("chosen: %s in row %d", v.chosen, v.at)
@@ -74,18 +74,18 @@ func TestStaysChosen(t *testing.T) {
 // TestOrders: each order by s, back by S, round by r, and only the idle by i.
 func TestOrders(t *testing.T) {
 	v := viewOf(someFleet())
-	for _, want := range append(glance.Sorts()[1:], glance.SortName) {
+	for _, want := range append(api.Sorts()[1:], api.SortName) {
 		if press(v, 's'); v.order != want {
 			t.Errorf("got %s, want %s", v.order, want)
 		}
 	}
-	if press(v, 'S'); v.order != glance.SortAttention {
+	if press(v, 'S'); v.order != api.SortAttention {
 		t.Errorf("got %s", v.order)
 	}
-	if press(v, 'r'); v.order != "-"+glance.SortAttention {
+	if press(v, 'r'); v.order != "-"+api.SortAttention {
 		t.Errorf("got %s", v.order)
 	}
-	if press(v, 'r'); v.order != glance.SortAttention {
+	if press(v, 'r'); v.order != api.SortAttention {
 		t.Errorf("got %s", v.order)
 	}
 	if press(v, 'i'); len(v.picture(tty.Size{}).rows) != 1 {

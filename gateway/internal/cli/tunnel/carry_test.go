@@ -12,7 +12,7 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/attach/standin"
+	"muster/gateway/internal/cli/attach/standin"
 )
 
 // louder is a node with a server that gives back what it got, in upper case. It refuses the connections of these channels.

@@ -9,7 +9,7 @@ import (
 	"muster/agent/wire"
 	"muster/gateway/internal/cli"
 	"muster/gateway/internal/client"
-	"muster/gateway/internal/shellword"
+	"muster/gateway/internal/paste"
 )
 
 // aliveEvery is how often ssh says something by itself, in seconds. So a session in which nothing happens is not taken for one that is
@@ -62,7 +62,7 @@ func proxyCommand(s *cli.Session) string {
 				value = whole
 			}
 		}
-		words += " --" + flag + " " + shellword.Quote(value)
+		words += " --" + flag + " " + paste.Quote(value)
 	}
 	return strings.ReplaceAll(words, "%", "%%") + " node proxy %h %p"
 }

@@ -17,8 +17,8 @@ import (
 
 	"muster/agent/pipe"
 	"muster/agent/wire"
-	"muster/gateway/internal/attach/standin"
 	"muster/gateway/internal/cli"
+	"muster/gateway/internal/cli/attach/standin"
 	"muster/gateway/internal/cli/tunnel"
 	"muster/gateway/internal/client"
 )

@@ -1,0 +1,54 @@
+package api
+
+import "muster/agent/wire"
+
+// Today is what was seen of a node on one day, by the gateway's clock. Time in which the gateway did not run is not in it.
+type Today struct {
+	Day            string   `json:"day"`              // such as 2026-11-23, UTC
+	WatchedSeconds int64    `json:"watched_seconds"`  // for which its GPUs were known
+	IdleGPUSeconds int64    `json:"idle_gpu_seconds"` // of each idle GPU by itself
+	IdleCost       *float64 `json:"idle_cost"`        // of these, by their share of the price; null: it had no price
+	Cost           *float64 `json:"cost"`             // the price, while the node was heard from; null: it had no price
+}
+
+// KnownIdleCost is the idle cost; nil: it had no price, or nobody knew what its GPUs did.
+func (t *Today) KnownIdleCost() *float64 {
+	if t.WatchedSeconds == 0 {
+		return nil
+	}
+	return t.IdleCost
+}
+
+// IdleShare is the share of the node's GPUs that are idle now, from 0 to 1; nil: that is not known. A GPU that is missing is not idle.
+func (g *Node) IdleShare() *float64 {
+	all := len(g.GPUs)
+	if g.GPUsExpected != nil {
+		all = max(all, *g.GPUsExpected)
+	}
+	if !g.Fresh || g.Status != wire.StatusOnline || g.State == wire.StateRetired || all == 0 {
+		return nil
+	}
+	share := float64(g.IdleGPUs()) / float64(all)
+	return &share
+}
+
+// IdleGPUs is how many of the node's GPUs are idle.
+func (g *Node) IdleGPUs() int {
+	idle := 0
+	for i := range g.GPUs {
+		if g.GPUs[i].IdleSince != nil {
+			idle++
+		}
+	}
+	return idle
+}
+
+// IdleCostPerHour is what the GPUs that are idle now cost in an hour; nil: there is no price, or nobody knows what the GPUs do.
+func (g *Node) IdleCostPerHour() *float64 {
+	share := g.IdleShare()
+	if share == nil || g.PricePerHour == nil {
+		return nil
+	}
+	cost := *share * *g.PricePerHour
+	return &cost
+}

@@ -1,0 +1,80 @@
+package backup
+
+import (
+	"context"
+	"crypto/ed25519"
+	"errors"
+	"fmt"
+	"time"
+
+	"muster/gateway/internal/authority"
+	"muster/store"
+)
+
+// restoreSets is how often the newest trust set is published again after a restore. Nodes take no set with a lower number than the one
+// they know, and a gateway is not likely to have published more sets than this since the backup.
+const restoreSets = 8
+
+// prepare does on the copy what a restore has to do: tokens end, the time begins in which certificates are taken over, and the number
+// of the trust set grows. It leaves one file: a log beside it would stay behind when the copy is renamed.
+func (s *site) prepare(ctx context.Context, file string, key []byte, r Restore, b backup) (Restored, error) {
+	copied, err := store.Open(ctx, store.Options{Path: file, MasterKey: key})
+	if errors.Is(err, store.ErrWrongMasterKey) {
+		err = fmt.Errorf("it was sealed with another master key than the one in %s: name the file of the right key with --master-key-file",
+			s.keys.Where())
+	}
+	if err != nil {
+		return Restored{}, fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
+	}
+	done, err := note(ctx, copied, r)
+	if err == nil {
+		done.Blobs = len(b.blobs)
+		if done.LostBlobs, err = b.complete(ctx, copied, folderOf(s.keys.Data)); err != nil {
+			err = fmt.Errorf("the backup %s cannot be used: %w", r.File, err)
+		}
+	}
+	err = errors.Join(err, copied.Close())
+	if err == nil && exists(file+"-wal") {
+		err = errors.New("the copy could not be completed: try again")
+	}
+	return done, err
+}
+
+// note writes the restore into the copy. A file without the date of a backup was not made by muster backup, and is refused.
+func note(ctx context.Context, s *store.Store, r Restore) (Restored, error) {
+	at := time.Now().UTC()
+	made, err := s.BackupAt(ctx)
+	if errors.Is(err, store.ErrNotFound) {
+		return Restored{}, errors.New("muster backup did not make this file: it has no date in it")
+	}
+	if err != nil {
+		return Restored{}, err
+	}
+	done := Restored{BackupAt: made, AdoptUntil: at.Add(r.AdoptFor)}
+	if done.TrustKeyAway, err = repeatSets(ctx, s, r.TrustKeyFile); err != nil {
+		return done, err
+	}
+	event := store.Event{At: at, Kind: "gateway.restored", Actor: actor, Outcome: store.OutcomeOK, Security: true,
+		Detail: map[string]string{"backup": made.Format(time.RFC3339), "adopt_until": done.AdoptUntil.Format(time.RFC3339)}}
+	return done, s.NoteRestore(ctx, store.Restoration{At: at, BackupAt: made, AdoptUntil: done.AdoptUntil}, event)
+}
+
+// repeatSets publishes the newest trust set again, with higher numbers. It tells whether the trust key is kept elsewhere, so that
+// nothing could be signed.
+func repeatSets(ctx context.Context, s *store.Store, keyFile string) (keyAway bool, err error) {
+	var key ed25519.PrivateKey
+	if keyFile != "" {
+		if key, err = authority.ReadTrustKey(keyFile); err != nil {
+			return false, err
+		}
+	}
+	a, err := authority.Open(ctx, authority.Config{Store: s})
+	if err != nil {
+		return false, err
+	}
+	err = a.Repeat(ctx, restoreSets, key, store.Actor{Name: actor})
+	if errors.Is(err, authority.ErrTrustKey) {
+		return true, nil
+	}
+	return false, err
+}

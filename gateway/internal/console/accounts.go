@@ -1,0 +1,69 @@
+package console
+
+import (
+	"strings"
+
+	"muster/gateway/internal/client"
+)
+
+type accountsPage struct {
+	Accounts []client.Account
+	All      bool
+	Scopes   []client.Scope // that the form offers
+	Made     *client.NewAccount
+	Self     string // id
+}
+
+func (v *visit) showAccounts() (page, error) {
+	all := v.Set("all")
+	list, err := v.api.Accounts(v.r.Context(), "", all)
+	data := accountsPage{Accounts: list.Accounts, All: all, Scopes: v.givable(), Self: v.session.Account.ID}
+	return page{name: "accounts", title: "Accounts", section: "accounts", data: data}, err
+}
+
+// givable are the scopes that this account can give to another.
+func (v *visit) givable() []client.Scope {
+	var all []client.Scope
+	for _, scope := range client.Scopes() {
+		if v.may.May(scope.Name) {
+			scope.Opens = strings.ReplaceAll(scope.Opens, "`", "")
+			all = append(all, scope)
+		}
+	}
+	return all
+}
+
+// makeAccount answers with the page itself, which holds the API token: a redirect could not carry it.
+func (v *visit) makeAccount() (page, error) {
+	ttl, err := v.duration("ttl")
+	if err != nil {
+		return v.stay((*visit).showAccounts, "make", err)
+	}
+	made, err := v.api.CreateAccount(v.r.Context(), client.AccountRequest{Name: v.field("name"), Scopes: v.r.PostForm["scope"],
+		Tenant: v.field("tenant"), TTL: ttl})
+	if err != nil {
+		return v.stay((*visit).showAccounts, "make", err)
+	}
+	shown, err := v.showAccounts()
+	if err != nil { // the account is made: its token must be seen, with or without the list
+		shown = page{name: "accounts", title: "Accounts", section: "accounts", data: accountsPage{}}
+	}
+	data, _ := shown.data.(accountsPage)
+	data.Made = &made
+	shown.data = data
+	return shown, nil
+}
+
+func (v *visit) revokeAccount() (page, error) {
+	name := v.r.PathValue("account")
+	ask := question{Title: "Revoke the account " + name + "?", Button: "Revoke " + name, Danger: true, Back: client.PathConsole + "accounts",
+		Says: []string{"Its API token and its sessions in the console end at once.", "Accounts that it made stay.",
+			"This cannot be undone: make the account again for a new token."}}
+	if asks, ok := v.sure(ask, "accounts"); !ok {
+		return asks, nil
+	}
+	if _, err := v.api.RevokeAccount(v.r.Context(), name); err != nil {
+		return v.stay((*visit).showAccounts, "list", err)
+	}
+	return page{to: client.PathConsole + "accounts"}, nil
+}

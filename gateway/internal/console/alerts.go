@@ -1,0 +1,131 @@
+package console
+
+import (
+	"fmt"
+
+	"muster/gateway/api"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/console/form"
+	"muster/gateway/internal/health/alert"
+)
+
+type alertsPage struct {
+	Alerts     []client.Alert
+	More       int // that are not listed
+	All        bool
+	Silences   []client.AlertSilence
+	Receivers  []client.AlertReceiver
+	Fleet      bool // receivers are shown
+	Kinds      []string
+	Severities []string
+	Made       *client.AlertReceiver // a new webhook, whose secret is shown once
+	Tried      *trial
+}
+
+// trial is how a test of a receiver went.
+type trial struct {
+	Receiver string
+	client.AlertTest
+}
+
+// showAlerts shows receivers to accounts of all tenants.
+func (v *visit) showAlerts() (page, error) {
+	ctx := v.r.Context()
+	data := alertsPage{All: v.Set("all"), Fleet: v.session.Account.Tenant == "",
+		Kinds:      alert.Kinds(),
+		Severities: []string{api.SeverityNote, api.SeverityWarn, api.SeveritySevere}}
+	shown := page{name: "alerts", title: "Alerts", section: "alerts"}
+	list, err := v.api.Alerts(ctx, client.AlertFilter{All: data.All, Selector: v.Asked("selector")})
+	if err != nil {
+		return shown, err
+	}
+	data.Alerts = list.Alerts
+	data.More = list.Total - len(list.Alerts)
+	silences, err := v.api.AlertSilences(ctx, "")
+	if err != nil {
+		return shown, err
+	}
+	data.Silences = silences.Silences
+	if data.Fleet {
+		receivers, err := v.api.AlertReceivers(ctx)
+		if err != nil {
+			return shown, err
+		}
+		data.Receivers = receivers.Receivers
+	}
+	shown.data = data
+	return shown, nil
+}
+
+const alertsPath = client.PathConsole + "alerts"
+
+func (v *visit) silenceAlerts() (page, error) {
+	length, err := v.duration("for")
+	if err == nil {
+		_, err = v.api.SilenceAlerts(v.r.Context(), client.AlertSilenceRequest{Node: v.field("node"), Selector: v.field("selector"),
+			Cause: v.field("cause"), Tenant: v.field("tenant"), For: length, Reason: v.field("reason")})
+	}
+	if err != nil {
+		return v.stay((*visit).showAlerts, "silence", err)
+	}
+	return page{to: alertsPath}, nil
+}
+
+func (v *visit) endSilence() (page, error) {
+	if err := v.api.EndAlertSilence(v.r.Context(), v.r.PathValue("silence")); err != nil {
+		return v.stay((*visit).showAlerts, "silences", err)
+	}
+	return page{to: alertsPath}, nil
+}
+
+// addReceiver answers with the page itself where there is a secret to show: a redirect could not carry it.
+func (v *visit) addReceiver() (page, error) {
+	q := client.AlertReceiverRequest{Kind: v.field("kind"), URL: v.field("url"), Token: v.field("token"), Selector: v.field("selector"),
+		Severity: v.field("severity")}
+	q.Causes = form.Words(v.field("causes"))
+	made, err := v.api.SetAlertReceiver(v.r.Context(), v.field("name"), q)
+	v.r.Form.Del("url") // they are secrets: the page must not show them again
+	v.r.Form.Del("token")
+	if err != nil {
+		return v.stay((*visit).showAlerts, "add", err)
+	}
+	if made.Secret == "" {
+		return page{to: alertsPath}, nil
+	}
+	return v.alertsWith(func(data *alertsPage) { data.Made = &made })
+}
+
+func (v *visit) testReceiver() (page, error) {
+	name := v.r.PathValue("receiver")
+	tried, err := v.api.TestAlertReceiver(v.r.Context(), name)
+	if err != nil {
+		return v.stay((*visit).showAlerts, "receivers", err)
+	}
+	return v.alertsWith(func(data *alertsPage) { data.Tried = &trial{name, tried} })
+}
+
+// alertsWith is the page with something to say once.
+func (v *visit) alertsWith(add func(*alertsPage)) (page, error) {
+	shown, err := v.showAlerts()
+	if err != nil { // what there is to say must be seen, with or without the lists
+		shown = page{name: "alerts", title: "Alerts", section: "alerts", data: alertsPage{}}
+	}
+	data, _ := shown.data.(alertsPage)
+	add(&data)
+	shown.data = data
+	v.r.Form = nil
+	return shown, nil
+}
+
+func (v *visit) dropReceiver() (page, error) {
+	name := v.r.PathValue("receiver")
+	ask := question{Title: "Remove the receiver " + name + "?", Button: "Remove " + name, Danger: true, Back: alertsPath,
+		Says: []string{fmt.Sprintf("%s is told of no alert any more.", name), "Its address is forgotten: to add it again you need the URL."}}
+	if asks, ok := v.sure(ask, "alerts"); !ok {
+		return asks, nil
+	}
+	if err := v.api.DropAlertReceiver(v.r.Context(), name); err != nil {
+		return v.stay((*visit).showAlerts, "receivers", err)
+	}
+	return page{to: alertsPath}, nil
+}

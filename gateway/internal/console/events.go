@@ -1,0 +1,75 @@
+package console
+
+import (
+	"slices"
+	"strconv"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/console/picture"
+)
+
+// eventsOfPage is how many events a page has.
+const eventsOfPage = 100
+
+type eventsPage struct {
+	Events       []picture.Event
+	Node, Kind   string
+	All          bool   // not the security events alone
+	Newer, Older string // URLs; empty: there is nothing there
+	Filtered     bool
+}
+
+// showEvents lists the newest first. The filters are in the URL, and so is where the page begins or ends.
+func (v *visit) showEvents() (page, error) {
+	before, err := v.eventID("before")
+	if err != nil {
+		return page{}, err
+	}
+	after, err := v.eventID("after")
+	if err != nil {
+		return page{}, err
+	}
+	data := eventsPage{Node: v.Asked("node"), Kind: v.Asked("kind"), All: v.Set("all")}
+	data.Filtered = data.Node != "" || data.Kind != ""
+	list, err := v.api.Events(v.r.Context(), client.EventFilter{Node: data.Node, Kind: data.Kind, Security: !data.All, Before: before,
+		After: after, Forward: after > 0, Limit: eventsOfPage})
+	if err != nil {
+		return page{}, err
+	}
+	if after > 0 {
+		slices.Reverse(list.Events)
+	}
+	for _, e := range list.Events { // each alone: the audit leaves nothing out
+		data.Events = append(data.Events, picture.EventsOf([]client.Event{e})...)
+	}
+	v.turn(&data, before, after)
+	return page{name: "events", title: "Audit", section: "events", data: data}, nil
+}
+
+// turn fills the ways to the pages before and after this one in.
+func (v *visit) turn(data *eventsPage, before, after int64) {
+	n := len(data.Events)
+	if n == 0 {
+		return
+	}
+	id := func(e picture.Event) string { return strconv.FormatInt(e.ID, 10) }
+	if before > 0 || after > 0 && n == eventsOfPage {
+		data.Newer = v.with("before", "", "after", id(data.Events[0]))
+	}
+	if n == eventsOfPage || after > 0 {
+		data.Older = v.with("after", "", "before", id(data.Events[n-1]))
+	}
+}
+
+func (v *visit) eventID(name string) (int64, error) {
+	text := v.Asked(name)
+	if text == "" {
+		return 0, nil
+	}
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 1 {
+		return 0, wire.Refuse(wire.CodeBadRequest, "the URL's "+name+" is no number of an event", "open the page from the navigation")
+	}
+	return n, nil
+}

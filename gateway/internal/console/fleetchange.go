@@ -1,0 +1,156 @@
+package console
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/console/form"
+	"muster/gateway/internal/console/picture"
+)
+
+// mostChanged bounds the nodes of one form: a person reads the names before they say yes.
+const mostChanged = 200
+
+// What can be done with nodes that are selected.
+const (
+	verbDrain  = "drain"
+	verbResume = "resume"
+	verbRetire = "retire"
+	verbLabel  = "label"
+)
+
+// changeNodes does one thing with the nodes that were selected, after it has named them. From the question on they are named by their ids:
+// a name may be another machine's by now.
+func (v *visit) changeNodes() (page, error) {
+	verb := v.field("verb")
+	var labels client.LabelsRequest
+	var err error
+	if verb == verbLabel {
+		labels, err = form.Labels(v.field("labels"))
+	}
+	if err == nil {
+		err = checkChange(v.r.PostForm["node"], verb)
+	}
+	var nodes []pair
+	if err == nil {
+		nodes, err = v.selected()
+	}
+	if err != nil {
+		return v.stay((*visit).showFleet, "nodes", err)
+	}
+	back := cmp.Or(safePath(v.field("back")), client.PathConsole+"fleet")
+	if asks, ok := v.sure(changeQuestion(nodes, verb, labels, back), "fleet"); !ok {
+		return asks, nil
+	}
+	var failed []string
+	for _, node := range nodes {
+		if err = v.changeNode(node.Name, verb, labels); err != nil {
+			_, answer := v.Info.Answer(err)
+			failed = append(failed, node.Value+": "+answer.Error.Message)
+		}
+	}
+	if len(failed) > 0 {
+		said := fmt.Sprintf("%d of %d nodes stayed as they were. %s", len(failed), len(nodes), strings.Join(failed, "; "))
+		return v.stay((*visit).showFleet, "nodes", wire.Refuse(wire.CodeIllegalMove, said, "look at these nodes, then do it again for them"))
+	}
+	return page{to: back}, nil
+}
+
+// selected are the nodes of the form, each once: id and name. The form that asks again has their ids.
+func (v *visit) selected() ([]pair, error) {
+	var nodes []pair
+	var ids []string
+	for _, given := range v.r.PostForm["node"] {
+		n, err := v.detail(given)
+		if err != nil {
+			return nil, err
+		}
+		if !slices.Contains(ids, n.ID) {
+			nodes = append(nodes, pair{n.ID, n.Name})
+			ids = append(ids, n.ID)
+		}
+	}
+	v.r.PostForm["node"] = ids
+	return nodes, nil
+}
+
+func (v *visit) changeNode(node, verb string, labels client.LabelsRequest) error {
+	if verb == verbLabel {
+		_, err := v.api.SetLabels(v.r.Context(), node, labels)
+		return err
+	}
+	_, err := v.api.Apply(v.r.Context(), node, verb)
+	return err
+}
+
+func checkChange(nodes []string, verb string) error {
+	switch {
+	case len(nodes) == 0:
+		return wire.Refuse(wire.CodeBadRequest, "no node is selected", "select nodes in the first column, or by the key x")
+	case len(nodes) > mostChanged:
+		return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("%d nodes are selected, and %d can be changed at once", len(nodes), mostChanged),
+			"select fewer, or use the command line for them all")
+	}
+	switch verb {
+	case verbDrain, verbResume, verbRetire, verbLabel:
+		return nil
+	}
+	return wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("nodes cannot be changed by %.40q", verb), "choose what to do from the list")
+}
+
+// changeQuestion names the nodes and what happens to them.
+func changeQuestion(nodes []pair, verb string, labels client.LabelsRequest, back string) question {
+	var all []string
+	for _, node := range nodes {
+		all = append(all, node.Value)
+	}
+	names := strings.Join(all, ", ")
+	whom := nodesText(len(nodes))
+	q := question{Back: back}
+	switch verb {
+	case verbDrain:
+		q.Title = "Drain " + whom + "?"
+		q.Button = "Drain " + whom
+		q.Says = []string{names, "They take no new work. What runs on them goes on.", "Resume undoes this."}
+	case verbResume:
+		q.Title = "Resume " + whom + "?"
+		q.Button = "Resume " + whom
+		q.Says = []string{names, "They take work again."}
+	case verbRetire:
+		q.Title = "Retire " + whom + "?"
+		q.Button = "Retire " + whom
+		q.Danger = true
+		q.Says = []string{names, "Their certificates end at once, and their records are kept.",
+			"This cannot be undone: a machine joins again with a new token."}
+		if len(nodes) > 1 {
+			q.Word = verbRetire
+		}
+	case verbLabel:
+		q.Title = "Change labels of " + whom + "?"
+		q.Button = "Change the labels"
+		q.Says = append([]string{names}, labelsSay(labels)...)
+	}
+	return q
+}
+
+func labelsSay(labels client.LabelsRequest) []string {
+	var says []string
+	for _, p := range labelPairs(labels.Set) {
+		says = append(says, "Set "+p.Name+"="+p.Value+".")
+	}
+	for _, name := range labels.Remove {
+		says = append(says, "Remove "+name+".")
+	}
+	return says
+}
+
+func nodesText(n int) string {
+	if n == 1 {
+		return "1 node"
+	}
+	return picture.Many(n) + " nodes"
+}

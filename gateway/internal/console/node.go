@@ -1,0 +1,192 @@
+package console
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/console/picture"
+	"muster/gateway/internal/console/trouble"
+)
+
+// How much of a node's story its page has. There are pages for the rest.
+const (
+	tasksOfNode    = 8
+	sessionsOfNode = 4
+	eventsOfNode   = 12
+)
+
+// nodePage is all that is known of a node, for one page.
+type nodePage struct {
+	Node     client.NodeDetail
+	Hardware *wire.Hardware // nil: it never said any
+	Cost     *wire.Cost     // nil: as well
+	Counted  bool           // it is known how many GPUs answer
+	Old      bool           // the rows of GPUs are not of now
+	ReadAt   *time.Time     // when they were read, by the gateway's clock
+	Reasons  []trouble.Reason
+	Findings []trouble.Finding
+	Silence  *trouble.Silence // nil: it is heard from, or nobody waits for it
+	GPUs     []picture.GPU
+	Sheet    []picture.SheetRow // what else the GPUs say
+	Host     []picture.Meter
+	Tasks    []client.Task
+	Sessions []picture.SessionRow // the newest; those that go on come first
+	Events   []client.Event
+	Plots    plots
+	Logs     nodeLogs
+	Acts     []act
+	Inside   bool   // sessions are shown
+	Stream   string // URL of what changes; empty: nothing will
+	Conflict bool   // two machines use its identity
+	Runs     []nodeRun
+}
+
+// Told draws events beside the findings, which say their sentences already.
+func (n nodePage) Told(events []client.Event) []picture.Event {
+	return picture.EventsOf(events, n.findings()...)
+}
+
+// Says is true for a text that a finding says, and for none.
+func (n nodePage) Says(text string) bool {
+	return strings.Contains(strings.Join(n.findings(), "\n"), picture.Drawn(text))
+}
+
+func (n nodePage) findings() []string {
+	var texts []string
+	for _, f := range n.Findings {
+		texts = append(texts, picture.Drawn(f.Text))
+	}
+	return texts
+}
+
+// nodeRun is the start of an agent.
+type nodeRun struct {
+	client.NodeRun
+	Copy bool // one above shows the same certificate
+}
+
+// runsOf marks the starts that show the certificate of another: one choice is enough for them all.
+func runsOf(runs []client.NodeRun) []nodeRun {
+	seen := map[string]bool{}
+	all := make([]nodeRun, len(runs))
+	for i, run := range runs {
+		all[i] = nodeRun{run, seen[run.Fingerprint]}
+		seen[run.Fingerprint] = true
+	}
+	return all
+}
+
+func (v *visit) showNode() (page, error) {
+	data, err := v.node(v.r.PathValue("node"))
+	if err != nil {
+		return page{}, err
+	}
+	if v.Chosen("plots", "", "off") == "" { // a script that keeps the page live asks for them less often
+		if data.Plots, err = v.plots(&data); err != nil {
+			return page{}, err
+		}
+		data.Logs = v.logs(&data)
+	}
+	return page{name: "node", title: data.Node.Name, section: "fleet", data: data}, nil
+}
+
+// node gathers what the page of a node says, but for its plots.
+func (v *visit) node(name string) (nodePage, error) {
+	detail, err := v.detail(name)
+	if err != nil {
+		return nodePage{}, err
+	}
+	data := nodePage{Node: detail}
+	n := &data.Node
+	data.Hardware = decoded[wire.Hardware](n.Hardware)
+	data.Cost = decoded[wire.Cost](n.Cost)
+	if data.Hardware != nil {
+		data.ReadAt = api.ReadAt(data.Hardware.Probe.SampledAt, n.SkewMillis)
+		data.Counted = api.Counted(data.Hardware.Probe.State, len(data.Hardware.GPUs), n.GPUsExpected)
+		data.Old = n.Status != wire.StatusOnline || api.Old(data.Hardware.Probe, n.IntervalSeconds, n.SkewMillis, v.now)
+	}
+	data.Conflict = slices.Contains(n.StateReasons, wire.ReasonConflict)
+	data.Runs = runsOf(n.Runs)
+	data.Acts = actsOf(n)
+	data.describeHardware()
+	if err := v.story(&data); err != nil {
+		return nodePage{}, err
+	}
+	last := trouble.Last{Events: data.Events, Sample: trouble.SampleOf(data.Hardware, data.GPUs, data.Host)}
+	if data.Cost != nil {
+		last.Starts = data.Cost.Starts
+	}
+	data.Silence = trouble.SilenceOf(n, last, v.now)
+	data.Findings = trouble.FindingsOf(n, data.GPUs, data.Silence)
+	data.Reasons = trouble.ReasonsOf(n, data.Findings)
+	data.Stream = v.streamOf(n)
+	return data, nil
+}
+
+// detail asks for a node by its name or id.
+func (v *visit) detail(name string) (client.NodeDetail, error) {
+	var n client.NodeDetail
+	raw, err := v.api.Node(v.r.Context(), name)
+	if err != nil {
+		return n, err
+	}
+	if err := json.Unmarshal(raw, &n); err != nil {
+		return n, fmt.Errorf("the API's answer about a node: %w", err)
+	}
+	return n, nil
+}
+
+// decoded reads a part of a node that the API passes on; nil: there is none.
+func decoded[T any](raw json.RawMessage) *T {
+	var part *T
+	if json.Unmarshal(raw, &part) != nil {
+		return nil
+	}
+	return part
+}
+
+// story adds tasks and events, as far as the account may see them.
+func (v *visit) story(data *nodePage) error {
+	if v.may.May(client.ScopeTasksRead) {
+		list, err := v.api.Tasks(v.r.Context(), client.TaskFilter{Node: data.Node.ID, Limit: tasksOfNode})
+		if err != nil {
+			return err
+		}
+		data.Tasks = list.Tasks
+	}
+	if data.Inside = v.may.MayPart(client.ScopeSessions); data.Inside {
+		if err := v.nodeSessions(data); err != nil {
+			return err
+		}
+	}
+	if v.may.May(client.ScopeEventsRead) {
+		list, err := v.api.Events(v.r.Context(), client.EventFilter{Node: data.Node.ID, Limit: eventsOfNode})
+		if err != nil {
+			return err
+		}
+		data.Events = list.Events
+	}
+	return nil
+}
+
+// streamOf is where a script hears that something about the node has changed. Of a node that was given back nothing will.
+func (v *visit) streamOf(n *client.NodeDetail) string {
+	if n.State == wire.StateRetired {
+		return ""
+	}
+	kinds := []string{client.StreamNode}
+	if v.may.May(client.ScopeTasksRead) {
+		kinds = append(kinds, client.StreamTask)
+	}
+	if v.may.May(client.ScopeEventsRead) {
+		kinds = append(kinds, client.StreamEvent)
+	}
+	return dataPath + "stream?" + url.Values{"selector": {"name=" + n.Name}, "kinds": {strings.Join(kinds, ",")}}.Encode()
+}

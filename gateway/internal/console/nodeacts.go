@@ -1,0 +1,182 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"net/url"
+	"slices"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/console/form"
+)
+
+// Verbs of a node, as the paths of their forms have them.
+const (
+	doDrain   = "drain"
+	doResume  = "resume"
+	doRetire  = "retire"
+	doBan     = "ban"
+	doRecover = "allow-recovery"
+	doLabels  = "labels"
+	doGPUs    = "gpus"
+)
+
+// act is a button of the page.
+type act struct{ Verb, Name string }
+
+// actsOf are what can be done in the node's state. The API decides; this leaves out what it would refuse.
+func actsOf(n *client.NodeDetail) []act {
+	if n.State == wire.StateRetired {
+		return nil
+	}
+	var all []act
+	switch n.State {
+	case wire.StateActive:
+		all = append(all, act{Verb: doDrain, Name: "Drain"})
+	case wire.StateDrained:
+		all = append(all, act{Verb: doResume, Name: "Resume"})
+	case wire.StateUnavailable:
+		if slices.Contains(n.StateReasons, wire.ReasonSuspended) {
+			all = append(all, act{Verb: doResume, Name: "Resume"})
+		}
+	}
+	has := func(word string) bool { return slices.Contains(n.StateReasons, word) }
+	if n.Status == wire.StatusStale || has(wire.ReasonConflict) || has(wire.ReasonExpired) {
+		all = append(all, act{Verb: doRecover, Name: "Let it back in"})
+	}
+	return append(all, act{Verb: doRetire, Name: "Retire"},
+		act{Verb: doBan, Name: "Ban"})
+}
+
+// nodePath is the page of a node.
+func nodePath(name string) string { return client.PathConsole + "nodes/" + url.PathEscape(name) }
+
+// deed is one thing that can be done to a node: what it asks first, and what it does.
+type deed struct {
+	question
+	do func(context.Context) error
+}
+
+// actOnNode does something to a node, after the person has read what happens. Forms name the node by its id: a name may be another
+// machine's by now.
+func (v *visit) actOnNode() (page, error) {
+	n, err := v.detail(v.r.PathValue("node"))
+	if err != nil {
+		return page{}, err
+	}
+	d, err := v.deed(&n)
+	if err != nil {
+		return v.stay((*visit).showNode, "act", err)
+	}
+	d.Back = nodePath(n.Name)
+	if asks, ok := v.sure(d.question, "fleet"); !ok {
+		return asks, nil
+	}
+	if err := d.do(v.r.Context()); err != nil {
+		return v.stay((*visit).showNode, "act", err)
+	}
+	return page{to: d.Back}, nil
+}
+
+func (v *visit) deed(n *client.NodeDetail) (deed, error) {
+	switch verb := v.r.PathValue("verb"); verb {
+	case doDrain, doResume, doRetire, doBan:
+		ask := moveQuestion(verb, n.Name)
+		return deed{ask, func(ctx context.Context) error {
+			_, err := v.api.Apply(ctx, n.ID, verb)
+			return err
+		}}, nil
+	case doRecover:
+		return v.recovery(n), nil
+	case doLabels:
+		return v.labelling(n)
+	case doGPUs:
+		return v.countGPUs(n)
+	}
+	return deed{}, wire.Refuse(wire.CodeNotFound, "a node cannot do this", "drain, resume, retire, ban or label it")
+}
+
+// moveQuestion names what a move does.
+func moveQuestion(verb, name string) question {
+	const given = "Its certificates end at once. To come back it has to join again."
+	const bill = "What its provider charges does not end by this: give the machine back there too."
+	switch verb {
+	case doDrain:
+		return question{Title: "Drain " + name + "?", Button: "Drain " + name, Says: []string{
+			"It gets no new work, but for tasks whose type allows it.", "Work that runs goes on.", "It stays drained until somebody resumes it."}}
+	case doResume:
+		return question{Title: "Resume " + name + "?", Button: "Resume " + name, Says: []string{
+			"It gets work again.", "The reasons that people gave against it are dropped."}}
+	case doRetire:
+		return question{Title: "Retire " + name + "?", Button: "Retire " + name, Danger: true, Says: []string{given,
+			"Its name is free for another machine. Its record stays.", bill}}
+	}
+	return question{Title: "Ban " + name + "?", Button: "Ban " + name, Danger: true, Says: []string{given,
+		"Its name, its keys and the tokens that are bound to it are refused from now on.",
+		"If it knows the pre-shared key, rotate that: muster psk rotate.", bill}}
+}
+
+// recovery lets a node back in. With a fingerprint it ends a conflict in favour of one certificate.
+func (v *visit) recovery(n *client.NodeDetail) deed {
+	fingerprint := v.field("fingerprint")
+	ask := question{Title: "Let " + n.Name + " back in?", Button: "Let it back in", Says: []string{
+		"For an hour its certificate may renew, however long ago it expired.",
+		"In that time a machine with a token or the pre-shared key of its tenant may take its name over once."}}
+	if fingerprint != "" {
+		ask = question{Title: "Keep one certificate of " + n.Name + "?", Button: "Keep it, and revoke the others", Danger: true, Says: []string{
+			fmt.Sprintf("The certificate %.16s becomes the only good one. All others end at once.", fingerprint),
+			"The machine that shows another one is shut out.",
+			"Where both machines show the same one, stop the one that should not be there first."}}
+	}
+	return deed{ask, func(ctx context.Context) error {
+		_, err := v.api.AllowRecovery(ctx, n.ID, client.RecoveryRequest{Fingerprint: fingerprint, For: client.Duration(time.Hour)})
+		return err
+	}}
+}
+
+// labelling sets and removes labels, as an operator's.
+func (v *visit) labelling(n *client.NodeDetail) (deed, error) {
+	pairs, err := form.Pairs(v.field("set"))
+	if err != nil {
+		return deed{}, err
+	}
+	change := client.LabelsRequest{Set: pairs, Remove: form.Words(v.field("remove"))}
+	if len(change.Set)+len(change.Remove) == 0 {
+		return deed{}, wire.Refuse(wire.CodeBadRequest, "there is no label to set or to remove", "write tier=sovereign to set one")
+	}
+	ask := question{Title: "Change the labels of " + n.Name + "?", Button: "Change them"}
+	for _, name := range slices.Sorted(maps.Keys(change.Set)) {
+		ask.Says = append(ask.Says, name+" becomes "+change.Set[name]+".")
+	}
+	for _, name := range change.Remove {
+		ask.Says = append(ask.Says, name+" is removed.")
+	}
+	ask.Says = append(ask.Says, "What picks nodes by these labels (channels, rules of health, selectors) may pick it, or leave it out.")
+	return deed{ask, func(ctx context.Context) error {
+		_, err := v.api.SetLabels(ctx, n.ID, change)
+		return err
+	}}, nil
+}
+
+// countGPUs puts on record how many GPUs a node should have; an empty field: as many as are seen.
+func (v *visit) countGPUs(n *client.NodeDetail) (deed, error) {
+	count, err := v.number("gpus")
+	if err != nil {
+		return deed{}, err
+	}
+	patch := client.NodePatch{GPUsExpected: &count}
+	says := fmt.Sprintf("It should have %d GPUs, until somebody says another number or it enrols anew.", count)
+	if v.field("gpus") == "" {
+		patch = client.NodePatch{GPUsAsSeen: true}
+		says = "It should have as many GPUs as are seen of it at most from now on."
+	}
+	ask := question{Title: "How many GPUs " + n.Name + " should have", Button: "Put it on record",
+		Says: []string{says, "With fewer than that it is unavailable."}}
+	return deed{ask, func(ctx context.Context) error {
+		_, err := v.api.PatchNode(ctx, n.ID, patch)
+		return err
+	}}, nil
+}

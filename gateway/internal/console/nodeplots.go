@@ -1,0 +1,135 @@
+package console
+
+import (
+	"slices"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/console/picture"
+)
+
+// plots are the plots of a node over one time.
+type plots struct {
+	Range   string
+	Ranges  []timespan
+	GPU     []picture.Figure
+	Node    []picture.Figure
+	Off     string // why there are none: what the gateway says; empty: there are
+	Hint    string
+	Empty   bool      // no plot has a value
+	Further *timespan // that has some; nil: none has
+	Since   time.Time
+	Until   time.Time
+}
+
+// timespan is a time that can be chosen.
+type timespan struct {
+	Name string
+	Path string // of the page with it
+	For  time.Duration
+}
+
+// ranges are the times that can be chosen; the first is the usual one.
+func ranges(node string) []timespan {
+	const day = 24 * time.Hour
+	all := []timespan{{"hour", "", time.Hour}, {"day", "", day}, {"week", "", 7 * day}, {"month", "", 30 * day}}
+	for i := range all {
+		all[i].Path = nodePath(node) + "?range=" + all[i].Name
+	}
+	return all
+}
+
+// plots asks for the series of a node, and lays them out.
+func (v *visit) plots(data *nodePage) (plots, error) {
+	p := plots{Ranges: ranges(data.Node.Name), Until: v.now.Truncate(time.Second)}
+	var names []string
+	for _, r := range p.Ranges {
+		names = append(names, r.Name)
+	}
+	chosen := p.Ranges[max(slices.Index(names, v.Chosen("range", names[0], names[1:]...)), 0)]
+	p.Range = chosen.Name
+	p.Since = p.Until.Add(-chosen.For)
+	events, err := v.turnsOf(data.Node.ID, p.Since)
+	if err != nil {
+		return plots{}, err
+	}
+	for _, c := range picture.Charts() {
+		if c.GPU && len(data.GPUs) == 0 && data.Hardware != nil {
+			continue
+		}
+		f, err := v.figure(data, c, p.Since, p.Until)
+		if refusedBy(err, wire.CodeUnavailable) {
+			_, answer := v.Info.Answer(err)
+			p.Off = answer.Error.Message
+			p.Hint = answer.Error.Hint
+			return p, nil
+		}
+		if err != nil {
+			return plots{}, err
+		}
+		f.Mark(events)
+		if c.GPU {
+			p.GPU = append(p.GPU, f)
+		} else {
+			p.Node = append(p.Node, f)
+		}
+	}
+	p.Empty = allEmpty(p.GPU) && allEmpty(p.Node)
+	p.Further = p.further(data.Node.LastSeen)
+	return p, nil
+}
+
+func allEmpty(figures []picture.Figure) bool {
+	return !slices.ContainsFunc(figures, func(f picture.Figure) bool { return !f.Empty })
+}
+
+// further is the shortest time in which the node was heard; nil: there is none to choose.
+func (p *plots) further(heard *time.Time) *timespan {
+	for i, r := range p.Ranges {
+		if heard != nil && heard.Before(p.Since) && heard.After(p.Until.Add(-r.For)) {
+			return &p.Ranges[i]
+		}
+	}
+	return nil
+}
+
+// fastest is the interval of heartbeats below which samples are too many for one plot.
+const fastest = 5.0
+
+func (v *visit) figure(data *nodePage, c picture.Chart, since, until time.Time) (picture.Figure, error) {
+	q := client.SeriesQuery{Metric: c.Metric, Since: since, Until: until}
+	if s := data.Node.IntervalSeconds; s != nil && *s < fastest {
+		q.Step = max(time.Minute, until.Sub(since)/720)
+	}
+	answer, err := v.api.Series(v.r.Context(), data.Node.ID, q)
+	if err != nil {
+		return picture.Figure{}, err
+	}
+	asked := picture.Asked{Node: data.Node.ID, Hardware: data.Hardware, Since: since, Until: until, Step: q.Step}
+	return picture.FigureOf(c, asked, answer), nil
+}
+
+// turnsOf are the events that may explain a change in a plot, as far as the account may see them.
+func (v *visit) turnsOf(node string, since time.Time) ([]client.Event, error) {
+	const most = 200
+	if !v.may.May(client.ScopeEventsRead) {
+		return nil, nil
+	}
+	list, err := v.api.Events(v.r.Context(), client.EventFilter{Node: node, Since: since, Limit: most})
+	if err != nil {
+		return nil, err
+	}
+	return slices.DeleteFunc(list.Events, func(e client.Event) bool { return !turns(e.Kind) }), nil
+}
+
+// turns is true for kinds of events after which a node is not as it was.
+func turns(kind string) bool {
+	switch kind {
+	case "node.enrolled", "node.drained", "node.resumed", "node.failed", "node.cured", "node.retired", "release.committed",
+		"release.rolled_back", "release.failed", "health.found", "health.cured", "task.created", "task.finished",
+		"session.opened", "session.ended":
+		return true
+	}
+	return false
+}

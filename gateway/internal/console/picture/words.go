@@ -1,0 +1,107 @@
+// Package picture turns what the gateway knows of nodes into what a page of the console shows: rows with bars, the heat map, tiles, the
+// sheet of a node's hardware and its plots. It gives words and paths of SVG. It knows no page, no form and no URL.
+package picture
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/client"
+	"muster/store"
+	"muster/store/releases"
+)
+
+// Unknown stands for what is not known. It is never 0, and never an empty place.
+const Unknown = "–"
+
+// Mark is a state in a colour, a shape and a word.
+type Mark struct{ Class, Shape, Word string }
+
+// Meanings of colours. Each has a shape of its own, so that nobody needs the colour.
+const (
+	good      = "good"
+	attention = "attention"
+	bad       = "bad"
+	neutral   = "unknown"
+	busy      = "busy" // it goes on by itself, and nobody has to look
+)
+
+// MarkOf draws the states and statuses of nodes, tasks, sessions, tokens, accounts and rollouts, and the outcomes of events.
+func MarkOf(word string) Mark {
+	class := meaning(word)
+	return Mark{class, shapeOf(class), strings.ReplaceAll(Dash(word), "_", " ")}
+}
+
+func shapeOf(class string) string {
+	switch class {
+	case good:
+		return "●"
+	case attention:
+		return "▲"
+	case bad:
+		return "■"
+	case busy:
+		return "◐"
+	}
+	return "◌"
+}
+
+func meaning(word string) string {
+	switch word {
+	case wire.StatusOnline, wire.StateActive, client.StatusLive, wire.TaskCompleted, releases.Done, store.OutcomeOK, wire.UpdateCommitted:
+		return good
+	case wire.StateDrained, releases.Paused, api.SeverityWarn, wire.ProbeSlow, wire.UpdateHeld:
+		return attention
+	case wire.StatusStale, wire.StateUnavailable, wire.TaskFailed, wire.TaskLost, wire.TaskTimedOut, releases.Halted, releases.Aborted,
+		releases.TakenBack, api.SeveritySevere, wire.ProbeHung, wire.UpdateRolledBack:
+		return bad
+	case client.SessionWaiting, client.SessionOpen, wire.StateDeploying, wire.StateEnrolled, wire.TaskQueued, wire.TaskDispatched,
+		wire.TaskRunning, wire.UpdateFetching, wire.UpdateTrial:
+		return busy
+	}
+	return neutral
+}
+
+// OutcomeOf draws how an event ended: the code of a refusal is no state.
+func OutcomeOf(word string) Mark {
+	if known := MarkOf(word); known.Class != neutral || word == store.OutcomeNone || word == "" {
+		return known
+	}
+	return Mark{attention, shapeOf(attention), word}
+}
+
+// MiB writes a number of MiB as GiB, as nvidia-smi means them; nil is not known.
+func MiB(n *int64) string {
+	switch {
+	case n == nil:
+		return Unknown
+	case *n < 1024:
+		return strconv.FormatInt(*n, 10) + " MiB"
+	}
+	return strconv.FormatFloat(float64(*n)/1024, 'f', 1, 64) + " GiB"
+}
+
+// Bytes writes a number of bytes.
+func Bytes(n int64) string {
+	switch {
+	case n < 1<<10:
+		return strconv.FormatInt(n, 10) + " B"
+	case n < 1<<20:
+		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+	}
+	if n < 1<<30 {
+		return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
+	}
+	return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+}
+
+// Dash is the text, or the sign for what is not known.
+func Dash(text string) string {
+	if text == "" {
+		return Unknown
+	}
+	return text
+}

@@ -1,0 +1,166 @@
+package console
+
+import (
+	"context"
+	"fmt"
+	"net/url"
+	"strconv"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/console/picture"
+	"muster/store/releases"
+)
+
+type releasesPage struct {
+	Channels []client.Channel
+	Denied   bool // this account may not look at channels
+	Releases []client.Release
+}
+
+func (v *visit) showReleases() (page, error) {
+	known, err := v.api.Releases(v.r.Context())
+	if err != nil {
+		return page{}, err
+	}
+	channels, err := v.api.Channels(v.r.Context())
+	data := releasesPage{Channels: channels.Channels, Denied: forbidden(err), Releases: known.Releases}
+	if data.Denied {
+		err = nil
+	}
+	return page{name: "releases", title: "Releases", section: "releases", data: data}, err
+}
+
+type channelPage struct {
+	Channel  client.Channel
+	Releases []client.Release
+	Nodes    client.ChannelNodes
+	Counts   []picture.Count
+	More     string // URL; empty: this is the last page
+	State    string // filter
+	CanPause bool
+	CanGoOn  bool
+	CanAbort bool
+}
+
+func (v *visit) showChannel() (page, error) {
+	ctx := v.r.Context()
+	name := v.r.PathValue("channel")
+	c, err := v.api.Channel(ctx, name)
+	if err != nil {
+		return page{}, err
+	}
+	known, err := v.api.Releases(ctx)
+	if err != nil {
+		return page{}, err
+	}
+	nodes, err := v.api.ChannelNodes(ctx, name, client.ChannelNodeFilter{State: v.Asked("state"), Cursor: v.Asked("cursor"), Limit: 100})
+	if err != nil {
+		return page{}, err
+	}
+	data := channelPage{Channel: c, Releases: known.Releases, Nodes: nodes, Counts: picture.CountsOf(c.Counts), State: v.Asked("state"),
+		CanPause: c.State == releases.Running, CanGoOn: c.State == releases.Paused || c.State == releases.Halted,
+		CanAbort: c.State == releases.Running || c.State == releases.Paused || c.State == releases.Halted}
+	if nodes.Next != "" {
+		data.More = v.with("cursor", nodes.Next)
+	}
+	return page{name: "channel", title: "Channel " + c.Channel, section: "releases", data: data}, nil
+}
+
+// steer is one thing that can be done to a channel: what it asks first, and what it does.
+type steer struct {
+	question
+	do func(context.Context) (client.Channel, error)
+}
+
+// steerChannel moves a channel or its rollout, after the person has read what happens.
+func (v *visit) steerChannel() (page, error) {
+	name := v.r.PathValue("channel")
+	s, err := v.steering(name)
+	if err != nil {
+		return v.stay(v.channelOrList(), "steer", err)
+	}
+	s.Back = client.PathConsole + "channels/" + url.PathEscape(name)
+	if asks, ok := v.sure(s.question, "releases"); !ok {
+		return asks, nil
+	}
+	if _, err := s.do(v.r.Context()); err != nil {
+		return v.stay(v.channelOrList(), "steer", err)
+	}
+	return page{to: s.Back}, nil
+}
+
+// channelOrList is the page of the channel, or the list where the channel has never been pointed at anything.
+func (v *visit) channelOrList() func(*visit) (page, error) {
+	if _, err := v.api.Channel(v.r.Context(), v.r.PathValue("channel")); err != nil {
+		return (*visit).showReleases
+	}
+	return (*visit).showChannel
+}
+
+// seenSequence is the number of the channel on the page that the person looked at; 0: the page did not show a channel. So nobody steers
+// another rollout than the one that was seen.
+func (v *visit) seenSequence() int64 {
+	seen, _ := strconv.ParseInt(v.field("seen"), 10, 64)
+	return seen
+}
+
+// noWindow says what holds nobody back who goes back.
+const noWindow = " Maintenance windows do not hold them back."
+
+func (v *visit) steering(name string) (steer, error) {
+	seen := v.seenSequence()
+	switch verb := v.r.PathValue("verb"); verb {
+	case "promote":
+		return v.promotion(name)
+	case "rollback":
+		return steer{question{Title: "Roll " + name + " back?", Button: "Roll back " + name, Danger: true,
+			Says: []string{"The channel points at the release before the present one.", "All of its nodes get that release at once." + noWindow}},
+			func(ctx context.Context) (client.Channel, error) {
+				return v.api.RollBack(ctx, name, client.Promotion{Seen: seen})
+			}}, nil
+	case "abort":
+		return steer{question{Title: "Abort the rollout on " + name + "?", Button: "Abort the rollout", Danger: true,
+			Says: []string{"The rollout ends.", "Nodes that have its release already go back to the one before." + noWindow,
+				"Aborting cannot be undone: a new promotion starts from the first wave."}},
+			func(ctx context.Context) (client.Channel, error) {
+				return v.api.AbortRollout(ctx, name, client.Promotion{Seen: seen})
+			}}, nil
+	case "pause":
+		return steer{question{Title: "Pause the rollout on " + name + "?", Button: "Pause",
+			Says: []string{"No further node gets the release until somebody resumes the rollout.", "Nodes that were let in go on."}},
+			func(ctx context.Context) (client.Channel, error) { return v.api.PauseRollout(ctx, name) }}, nil
+	case "resume":
+		return steer{question{Title: "Resume the rollout on " + name + "?", Button: "Resume",
+			Says: []string{"The rollout goes on with its present wave.", "Nodes that have failed so far are accepted, and do not halt it again."}},
+			func(ctx context.Context) (client.Channel, error) { return v.api.ResumeRollout(ctx, name) }}, nil
+	}
+	return steer{}, wire.Refuse(wire.CodeNotFound, "a channel cannot do this", "promote, pause, resume, abort or roll back")
+}
+
+// promotion points the channel at a release. How many nodes it concerns is said before it happens.
+func (v *visit) promotion(name string) (steer, error) {
+	digest := v.field("digest")
+	if digest == "" {
+		return steer{}, wire.Refuse(wire.CodeBadRequest, "no release was chosen", "choose one from the list")
+	}
+	release, err := v.api.Release(v.r.Context(), digest)
+	if err != nil {
+		return steer{}, err
+	}
+	p := client.Promotion{Digest: digest, Seen: v.seenSequence()}
+	how := "They get it in waves, which stop by themselves when nodes fail."
+	if v.field("wave") == "all" {
+		p.Wave = client.AllAtOnce()
+		how = "All of them get it at once, without waves."
+	}
+	c, err := v.api.Channel(v.r.Context(), name)
+	if err != nil && !refusedBy(err, wire.CodeChannelUnknown) {
+		return steer{}, err
+	}
+	says := []string{fmt.Sprintf("The channel %s points at version %s (%s).", name, release.Version, picture.Short(release.Digest)),
+		fmt.Sprintf("It has %d nodes now. ", c.Counts.Nodes) + how}
+	do := func(ctx context.Context) (client.Channel, error) { return v.api.Promote(ctx, name, p) }
+	ask := question{Title: "Promote " + release.Version + " to " + name + "?", Button: "Promote " + release.Version, Says: says}
+	return steer{ask, do}, nil
+}

@@ -1,0 +1,92 @@
+package console
+
+import (
+	"strings"
+
+	"muster/gateway/internal/client"
+)
+
+// Route is one row of the table of the console's paths.
+type Route struct {
+	Method string
+	Path   string // in the syntax of http.ServeMux
+	Open   bool   // no login is needed
+
+	serve func(*visit) (page, error)
+}
+
+// Pattern is the route's pattern for http.ServeMux.
+func (r Route) Pattern() string { return r.Method + " " + r.Path }
+
+// dataPath begins the paths of live data, for scripts.
+const dataPath = client.PathConsole + "api/"
+
+func (r Route) data() bool { return strings.HasPrefix(r.Path, dataPath) }
+
+// Table is every route of the console. GET changes nothing. The authorisation matrix in package main calls all of them without a session.
+func Table() []Route {
+	const ui = client.PathConsole
+	return []Route{
+		{"GET", "/{$}", false, (*visit).home},
+		{"GET", ui + "{$}", false, (*visit).home},
+		{"GET", ui + "assets/{file}", true, (*visit).asset},
+		{"GET", client.PathLogin, true, (*visit).showLogin},
+		{"POST", client.PathLogin, true, (*visit).logIn},
+		{"POST", ui + "logout", false, (*visit).logOut},
+		{"GET", ui + "account", false, (*visit).showAccount},
+		{"POST", ui + "account/sessions/{session}/end", false, (*visit).endSession},
+
+		{"GET", ui + "fleet", false, (*visit).showFleet},
+		{"POST", ui + "fleet/nodes", false, (*visit).changeNodes},
+		{"GET", ui + "nodes/{node}", false, (*visit).showNode},
+		{"POST", ui + "nodes/{node}/{verb}", false, (*visit).actOnNode},
+		{"GET", ui + "add", false, (*visit).showAdd},
+		{"POST", ui + "add", false, (*visit).addNode},
+		{"POST", ui + "nodes/{node}/script", false, (*visit).downloadScript},
+
+		{"GET", ui + "tasks", false, (*visit).showTasks},
+		{"GET", ui + "tasks/new", false, (*visit).showNewTask},
+		{"POST", ui + "tasks", false, (*visit).runTask},
+		{"GET", ui + "tasks/{task}", false, (*visit).showTask},
+		{"POST", ui + "tasks/{task}/cancel", false, (*visit).cancelTask},
+		{"GET", ui + "tasks/{task}/archive", false, passed("tasks/{task}/archive")},
+
+		{"GET", ui + "sessions", false, (*visit).showSessions},
+		{"GET", ui + "sessions/{session}", false, (*visit).showSession},
+		{"POST", ui + "sessions/{session}/end", false, (*visit).killSession},
+		{"GET", ui + "sessions/{session}/recording", false, (*visit).showRecording},
+		{"GET", ui + "sessions/{session}/cast", false, passed("sessions/{session}/recording")},
+
+		{"GET", ui + "releases", false, (*visit).showReleases},
+		{"GET", ui + "channels/{channel}", false, (*visit).showChannel},
+		{"POST", ui + "channels/{channel}/{verb}", false, (*visit).steerChannel},
+
+		{"GET", ui + "alerts", false, (*visit).showAlerts},
+		{"POST", ui + "alerts/silences", false, (*visit).silenceAlerts},
+		{"POST", ui + "alerts/silences/{silence}/end", false, (*visit).endSilence},
+		{"POST", ui + "alerts/receivers", false, (*visit).addReceiver},
+		{"POST", ui + "alerts/receivers/{receiver}/test", false, (*visit).testReceiver},
+		{"POST", ui + "alerts/receivers/{receiver}/remove", false, (*visit).dropReceiver},
+
+		{"GET", ui + "tokens", false, (*visit).showTokens},
+		{"POST", ui + "tokens", false, (*visit).mintToken},
+		{"POST", ui + "tokens/{token}/revoke", false, (*visit).revokeToken},
+
+		{"GET", ui + "accounts", false, (*visit).showAccounts},
+		{"POST", ui + "accounts", false, (*visit).makeAccount},
+		{"POST", ui + "accounts/{account}/revoke", false, (*visit).revokeAccount},
+
+		{"GET", ui + "events", false, (*visit).showEvents},
+		{"GET", ui + "help", false, (*visit).showTopics},
+		{"GET", ui + "help/{topic}", false, (*visit).showTopic},
+
+		{"GET", dataPath + "fleet", false, passed("fleet")},
+		{"GET", dataPath + "stream", false, passed("stream")},
+		{"GET", dataPath + "nodes/{node}", false, passed("nodes/{node}")},
+		{"GET", dataPath + "nodes/{node}/series", false, passed("nodes/{node}/series")},
+		{"GET", dataPath + "nodes/{node}/logs", false, passed("nodes/{node}/logs")},
+		{"GET", dataPath + "events", false, passed("events")},
+		{"GET", dataPath + "tasks/{task}", false, passed("tasks/{task}")},
+		{"GET", dataPath + "tasks/{task}/output", false, passed("tasks/{task}/output")},
+	}
+}

@@ -1,0 +1,84 @@
+package console
+
+import (
+	"net/url"
+
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/console/form"
+)
+
+type tokensPage struct {
+	Tokens []client.Token
+	All    bool
+	Made   *client.NewToken // shown once
+}
+
+func (v *visit) showTokens() (page, error) {
+	all := v.Set("all")
+	list, err := v.api.Tokens(v.r.Context(), "", all)
+	return page{name: "tokens", title: "Tokens", section: "tokens", data: tokensPage{Tokens: list.Tokens, All: all}}, err
+}
+
+// mintToken answers with the page itself, which holds the token: a redirect could not carry it.
+func (v *visit) mintToken() (page, error) {
+	made, err := v.minted()
+	if err != nil {
+		return v.stay((*visit).showTokens, "mint", err)
+	}
+	shown, err := v.showTokens()
+	if err != nil { // the token is made: it must be seen, with or without the list
+		shown = page{name: "tokens", title: "Tokens", section: "tokens", data: tokensPage{}}
+	}
+	data, _ := shown.data.(tokensPage)
+	data.Made = &made
+	shown.data = data
+	return shown, nil
+}
+
+func (v *visit) minted() (client.NewToken, error) {
+	uses, err := v.number("uses")
+	if err != nil {
+		return client.NewToken{}, err
+	}
+	gpus, err := v.number("gpus")
+	if err != nil {
+		return client.NewToken{}, err
+	}
+	ttl, err := v.duration("ttl")
+	if err != nil {
+		return client.NewToken{}, err
+	}
+	labels, err := form.Pairs(v.field("labels"))
+	if err != nil {
+		return client.NewToken{}, err
+	}
+	return v.api.CreateToken(v.r.Context(), client.TokenRequest{Tenant: v.field("tenant"), Uses: uses, TTL: ttl, Labels: labels, GPUs: gpus,
+		BindInstance: v.field("bind") != ""})
+}
+
+func (v *visit) revokeToken() (page, error) {
+	if err := v.api.RevokeToken(v.r.Context(), v.r.PathValue("token")); err != nil {
+		return v.stay((*visit).showTokens, "list", err)
+	}
+	return page{to: client.PathConsole + "tokens"}, nil
+}
+
+// with is the URL of this page with other values in its query; an empty value is left out.
+func (v *visit) with(values ...string) string {
+	q := url.Values{}
+	for name, old := range v.r.URL.Query() {
+		if len(old) > 0 && old[0] != "" {
+			q.Set(name, old[0])
+		}
+	}
+	for i := 0; i+1 < len(values); i += 2 {
+		q.Del(values[i])
+		if values[i+1] != "" {
+			q.Set(values[i], values[i+1])
+		}
+	}
+	if len(q) == 0 {
+		return v.r.URL.Path
+	}
+	return v.r.URL.Path + "?" + q.Encode()
+}

@@ -1,0 +1,240 @@
+package console
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"maps"
+	"net/http"
+	"net/url"
+	"path"
+	"slices"
+	"strconv"
+	"strings"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/account"
+	"muster/gateway/internal/cli/help"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/console/query"
+	"muster/gateway/internal/reply"
+)
+
+// page is what a handler wants to be shown.
+type page struct {
+	name    string // of its template, without .html
+	title   string
+	section string // of the navigation that it belongs to
+	status  int    // 0: 200
+	data    any
+	failure *failure
+	ignored []query.Ignored // of the URL
+	to      string          // where to send the browser instead
+	sent    bool            // the handler has answered by itself
+}
+
+// failure is a refusal, at the place where it happened.
+type failure struct {
+	At      string // the form; empty: the page as a whole
+	Message string
+	Hint    string
+	Topic   string // of muster help; empty: none
+}
+
+// view is what a template gets.
+type view struct {
+	Title    string
+	Section  string
+	Nav      []link
+	Actor    string // empty: nobody is logged in
+	Tenant   string
+	Form     string // hidden in each form
+	Given    url.Values
+	Failure  *failure
+	Ignored  []query.Ignored
+	Gateway  client.Gateway
+	May      map[string]bool // by scope, for what is left out
+	Data     any
+	LoginURL string
+}
+
+// link is one place of the navigation.
+type link struct{ Section, Path, Name, Keys string }
+
+// navigation are the places that an account may look at. Keys are pressed one after the other.
+func navigation(who account.Caller) []link {
+	all := []struct {
+		link
+		scope string
+	}{
+		{link{"fleet", client.PathConsole + "fleet", "Fleet", "g f"}, client.ScopeNodesRead},
+		{link{"alerts", client.PathConsole + "alerts", "Alerts", "g w"}, client.ScopeAlertsRead},
+		{link{"tasks", client.PathConsole + "tasks", "Tasks", "g t"}, client.ScopeTasksRead},
+		{link{"sessions", client.PathConsole + "sessions", "Sessions", "g s"}, client.ScopeSessions},
+		{link{"releases", client.PathConsole + "releases", "Releases", "g r"}, client.ScopeReleasesRead},
+		{link{"tokens", client.PathConsole + "tokens", "Tokens", "g k"}, client.ScopeTokensRead},
+		{link{"accounts", client.PathConsole + "accounts", "Accounts", "g a"}, client.ScopeAccountsWrite},
+		{link{"events", client.PathConsole + "events", "Audit", "g e"}, client.ScopeEventsRead},
+		{link{"help", client.PathConsole + "help", "Help", "g h"}, ""},
+	}
+	var links []link
+	for _, l := range all {
+		if l.scope == "" || who.MayPart(l.scope) {
+			links = append(links, l.link)
+		}
+	}
+	return links
+}
+
+func (c *Console) parse() map[string]*template.Template {
+	names, err := fs.Glob(files, "pages/*.html")
+	if err != nil {
+		panic("web: " + err.Error())
+	}
+	pages := map[string]*template.Template{}
+	for _, name := range names {
+		base := strings.TrimSuffix(path.Base(name), ".html")
+		if base != "layout" && base != "parts" {
+			t := template.New("layout.html").Funcs(c.funcs())
+			pages[base] = template.Must(t.ParseFS(files, "pages/layout.html", "pages/parts.html", name))
+		}
+	}
+	return pages
+}
+
+// send writes a page. It is made whole before anything is sent.
+func (v *visit) send(p page) {
+	switch {
+	case p.sent:
+		return
+	case p.to != "":
+		http.Redirect(v.w, v.r, p.to, http.StatusSeeOther)
+		return
+	}
+	t := v.pages[p.name]
+	var body bytes.Buffer
+	if t == nil {
+		v.broken(fmt.Errorf("there is no page %q", p.name))
+		return
+	}
+	if err := t.Execute(&body, v.view(p)); err != nil {
+		v.broken(err)
+		return
+	}
+	v.w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	v.w.Header().Set("Content-Length", strconv.Itoa(body.Len()))
+	if p.status != 0 {
+		v.w.WriteHeader(p.status)
+	}
+	_, _ = v.w.Write(body.Bytes()) // the connection is gone: nobody is left to tell
+}
+
+// broken answers where a page could not be made.
+func (v *visit) broken(err error) {
+	v.Info.WriteError(v.w, fmt.Errorf("a page of the console: %w", err))
+}
+
+func (v *visit) view(p page) view {
+	shown := view{Title: p.title, Section: p.section, Given: v.r.Form, Failure: p.failure, Ignored: p.ignored, Gateway: v.Gateway, Data: p.data,
+		LoginURL: loginFor(v.r), May: map[string]bool{}}
+	if shown.Given == nil {
+		shown.Given = v.r.URL.Query()
+	}
+	if v.loggedIn() {
+		shown.Actor = v.session.Account.Name
+		shown.Tenant = v.session.Account.Tenant
+		shown.Nav = navigation(v.may)
+		shown.Form = v.formText()
+		for _, scope := range client.KnownScopes() {
+			shown.May[scope] = v.may.May(scope)
+		}
+	}
+	return shown
+}
+
+// refused is the page for a refusal that belongs to no form. For a script it is the API's own answer.
+func (v *visit) refused(err error) page {
+	if strings.HasPrefix(v.r.URL.Path, dataPath) {
+		v.Info.WriteError(v.w, err)
+		return page{sent: true}
+	}
+	status, answer := v.Info.Answer(err)
+	return page{name: "refused", title: "Refused", status: status, failure: v.failure("", err, answer)}
+}
+
+// stay shows the page of a form again, with the refusal beside the form.
+func (v *visit) stay(show func(*visit) (page, error), at string, err error) (page, error) {
+	status, answer := v.Info.Answer(err)
+	again, broken := show(v)
+	if broken != nil {
+		return again, err // the form's own refusal says more
+	}
+	again.status = status
+	again.failure = v.failure(at, err, answer)
+	return again, nil
+}
+
+func (v *visit) failure(at string, err error, answer wire.Error) *failure {
+	f := &failure{At: at, Message: answer.Error.Message, Hint: answer.Error.Hint, Topic: topicIn(answer.Error.Hint)}
+	if answer.RequestID != "" && !strings.Contains(err.Error(), answer.RequestID) {
+		f.Message += ", request id " + answer.RequestID
+	}
+	return f
+}
+
+// topicIn is the topic of muster help that a hint names.
+func topicIn(hint string) string {
+	_, rest, _ := strings.Cut(hint, "muster help ")
+	name := strings.FieldsFunc(rest+" ", func(r rune) bool { return r != '-' && (r < 'a' || r > 'z') })
+	if len(name) > 0 && slices.Contains(help.Names(), name[0]) {
+		return name[0]
+	}
+	return ""
+}
+
+// forbidden tells whether the API refused because the account may not do it.
+func forbidden(err error) bool {
+	var detail *wire.ErrorDetail
+	return errors.As(err, &detail) && reply.Status(detail.Code) == http.StatusForbidden
+}
+
+// refusedBy tells whether the API refused with this code.
+func refusedBy(err error, code string) bool {
+	var detail *wire.ErrorDetail
+	return errors.As(err, &detail) && detail.Code == code
+}
+
+// question is asked before something is done that hurts.
+type question struct {
+	Title  string
+	Says   []string // what happens, in sentences
+	Button string
+	Danger bool
+	Word   string // that a person types first; empty: none
+	Wrong  bool   // it was not typed
+	Action string // where the answer goes
+	Back   string
+	Fields []pair // of the form that asked
+}
+
+type pair struct{ Name, Value string }
+
+// sure tells whether the form was confirmed. If not, the page asks.
+func (v *visit) sure(q question, section string) (page, bool) {
+	confirmed := v.r.PostForm.Get(sureField) != ""
+	if confirmed && (q.Word == "" || v.field(wordField) == q.Word) {
+		return page{}, true
+	}
+	q.Wrong = confirmed
+	q.Action = v.r.URL.Path
+	for _, name := range slices.Sorted(maps.Keys(v.r.PostForm)) {
+		for _, value := range v.r.PostForm[name] {
+			if name != formField && name != sureField && name != wordField {
+				q.Fields = append(q.Fields, pair{name, value})
+			}
+		}
+	}
+	return page{name: "sure", title: q.Title, section: section, data: q}, false
+}

@@ -1,0 +1,383 @@
+package alert
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"net"
+	"net/url"
+	"path"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/label"
+	"muster/store"
+	records "muster/store/alerts"
+)
+
+// Kinds of receivers.
+const (
+	KindWebhook      = "webhook"
+	KindSlack        = "slack"
+	KindNtfy         = "ntfy"
+	KindAlertmanager = "alertmanager"
+)
+
+// Kinds are all kinds of receivers.
+func Kinds() []string { return []string{KindWebhook, KindSlack, KindNtfy, KindAlertmanager} }
+
+const (
+	mostReceivers = 20
+	longestURL    = 2048
+	longestToken  = 4096
+	secretPrefix  = "whs_" // of what signs requests to a webhook
+)
+
+// Receiver is somebody who is told of alerts, as everybody may see it.
+type Receiver struct {
+	Name      string
+	Kind      string
+	Host      string // of its URL; the URL itself is a secret
+	Selector  string // of nodes; "": all, and what is about no node
+	Tenant    string // "": all
+	Causes    []string
+	Severity  string // the least
+	Priority  int    // of ntfy; 0: as the severity says
+	HasToken  bool
+	CreatedAt time.Time
+	CreatedBy string
+	SentAt    *time.Time
+	FailedAt  *time.Time
+	Error     string // of the last try; "": it went well
+	Waiting   int    // alerts that it is still to be told of
+	GivenUp   int    // alerts that it was never told of, in a day
+}
+
+// Request says what a receiver is to be.
+type Request struct {
+	Name, Kind string
+	URL, Token string // both "": as before
+	Selector   string
+	Tenant     string
+	Causes     []string
+	Severity   string
+	Priority   int
+	Replace    bool // a receiver of this name is changed; else it is refused
+}
+
+// target is where a receiver's requests go. All of it is sealed.
+type target struct {
+	Kind     string
+	URL      string
+	Token    string // "": none
+	Secret   string // that signs; "": nothing is signed
+	Priority int
+}
+
+// sealed is a receiver as it is kept.
+type sealed struct {
+	target
+	Name      string
+	Selector  string
+	Tenant    string
+	Causes    []string
+	Severity  string
+	CreatedAt time.Time
+	CreatedBy string
+}
+
+// receiver is one that is in use.
+type receiver struct {
+	sealed
+	terms   []store.Term
+	contact records.Contact
+	dirty   bool      // the record does not say what contact says
+	busy    bool      // it is being told something
+	fails   int       // in a row, of the receiver as a whole
+	until   time.Time // it is left alone
+}
+
+func (d *Desk) readReceivers(ctx context.Context) error {
+	names, err := d.records.Receivers(ctx)
+	if err != nil {
+		return err
+	}
+	contacts, err := d.records.Contacts(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		value, err := d.Store.Secret(ctx, records.SecretName(name))
+		if err != nil {
+			return err
+		}
+		r := &receiver{contact: records.Contact{Receiver: name}}
+		if err := json.Unmarshal(value, &r.sealed); err != nil {
+			return fmt.Errorf("the receiver of alerts %s cannot be read: %w", name, err)
+		}
+		if r.terms, err = label.ParseSelector(r.Selector); err != nil {
+			return err
+		}
+		for _, k := range contacts {
+			if k.Receiver == name {
+				r.contact = k
+			}
+		}
+		d.receivers[name] = r
+	}
+	return nil
+}
+
+// SetReceiver stores a receiver, with Replace in the place of the one before. For a new webhook it returns the secret that signs what it gets.
+func (d *Desk) SetReceiver(ctx context.Context, q Request, by store.Actor) (secret string, err error) {
+	d.writing.Lock() // of two at once the second one finds the first
+	defer d.writing.Unlock()
+	d.mu.Lock()
+	before := d.receivers[q.Name]
+	many := len(d.receivers)
+	contact := records.Contact{Receiver: q.Name}
+	if before != nil && before.Kind == q.Kind {
+		contact = before.contact // what it is told just now changes this
+	}
+	d.mu.Unlock()
+	if before != nil && !q.Replace {
+		return "", wire.Refuse(wire.CodeNameInUse, fmt.Sprintf("there is a receiver %s already", q.Name),
+			"choose another name, or change it: muster alert receiver add "+q.Name+" --replace, with all that it is to get")
+	}
+	if before == nil && many >= mostReceivers {
+		return "", badReceiver(fmt.Sprintf("there are %d receivers already", many), "remove one: muster alert receiver rm NAME")
+	}
+	r := &receiver{contact: contact}
+	r.sealed = sealed{target: target{Kind: q.Kind, URL: q.URL, Token: q.Token, Priority: q.Priority}, Name: q.Name, Selector: q.Selector,
+		Tenant: q.Tenant, Causes: q.Causes, Severity: q.Severity, CreatedAt: d.Now().UTC(), CreatedBy: by.Name}
+	if before != nil && before.Kind == q.Kind {
+		r.keep(&before.sealed)
+	}
+	if r.terms, err = r.check(); err != nil {
+		return "", err
+	}
+	if r.Kind == KindWebhook && r.Secret == "" {
+		secret = newSecret()
+		r.Secret = secret
+	}
+	value, err := json.Marshal(r.sealed)
+	if err != nil {
+		return "", err
+	}
+	e := d.event("alert.receiver_set", by, map[string]string{"receiver": r.Name, "kind": r.Kind, "host": r.host()})
+	if err := d.Store.SetSecret(ctx, records.SecretName(r.Name), value, e); err != nil {
+		return "", err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.receivers[r.Name] = r
+	return secret, nil
+}
+
+// keep takes over what the operator did not say again.
+func (s *sealed) keep(before *sealed) {
+	if s.URL == "" && s.Token == "" { // to another address no token goes by itself
+		s.URL = before.URL
+		s.Token = before.Token
+	}
+	s.Secret = before.Secret
+	s.CreatedAt = before.CreatedAt
+	s.CreatedBy = before.CreatedBy
+}
+
+func newSecret() string {
+	var random [32]byte
+	rand.Read(random[:])
+	return secretPrefix + base64.RawURLEncoding.EncodeToString(random[:])
+}
+
+func badReceiver(why, next string) error { return wire.Refuse(wire.CodeBadRequest, why, next) }
+
+// check refuses a receiver that could not work.
+func (s *sealed) check() ([]store.Term, error) {
+	switch {
+	case wire.CheckName(s.Name) != nil:
+		return nil, wire.Refuse(wire.CodeBadName, "this is not a receiver's name", // it may be the URL
+			"a name has 1 to 63 letters, digits, dots, dashes or underscores, and a letter or digit at both ends")
+	case !slices.Contains(Kinds(), s.Kind):
+		return nil, badReceiver(fmt.Sprintf("%.40q is no kind of receiver", s.Kind), "one of "+strings.Join(Kinds(), ", "))
+	case s.Tenant != "" && wire.CheckTenant(s.Tenant) != nil:
+		return nil, wire.CheckTenant(s.Tenant)
+	case s.Severity != "" && !slices.Contains(severities(), s.Severity):
+		return nil, badReceiver(fmt.Sprintf("%.40q is no severity", s.Severity), "one of "+strings.Join(severities(), ", "))
+	case s.Priority < 0 || s.Priority > 5 || s.Priority != 0 && s.Kind != KindNtfy:
+		return nil, badReceiver("this is no priority", "a receiver of the kind ntfy may have one from 1 to 5")
+	case len(s.Token) > longestToken || strings.ContainsFunc(s.Token, func(r rune) bool { return r <= ' ' || r > '~' }):
+		return nil, badReceiver("this is no token", "a token is one word")
+	}
+	for _, name := range s.Causes {
+		if cause(name) == nil {
+			return nil, noCause(name)
+		}
+	}
+	if err := s.checkURL(); err != nil {
+		return nil, err
+	}
+	return label.ParseSelector(s.Selector)
+}
+
+func severities() []string {
+	return []string{wire.SeverityNote, wire.SeverityWarn, wire.SeveritySevere}
+}
+
+// CheckCause refuses what is no cause of alerts. Empty is any.
+func CheckCause(name string) error {
+	if name != "" && cause(name) == nil {
+		return noCause(name)
+	}
+	return nil
+}
+
+func noCause(name string) error {
+	var names []string
+	for _, c := range Causes() {
+		names = append(names, c.Name)
+	}
+	return badReceiver(fmt.Sprintf("%.60q is no cause of alerts", name), "one of "+strings.Join(names, ", "))
+}
+
+// checkURL refuses an address to which no request could go, or over which a secret would go in plain text.
+func (s *sealed) checkURL() error {
+	u, err := url.Parse(s.URL)
+	switch {
+	case s.URL == "":
+		return badReceiver("the receiver has no URL", "give it by --file FILE or a pipe, since it is a secret")
+	case err != nil || len(s.URL) > longestURL || u.Host == "" || u.Hostname() == "" || u.Fragment != "" ||
+		u.Scheme != "https" && u.Scheme != "http" || strings.ContainsFunc(s.URL, func(r rune) bool { return r <= ' ' || r == 0x7f }):
+		return badReceiver("this is no URL to which alerts can go", "write it as https://HOST/PATH")
+	case u.User != nil:
+		return badReceiver("the URL has a user in it", "give a token as the second line, without the user in the URL")
+	case u.Scheme == "http" && (s.Token != "" || s.Kind == KindSlack) && !loopback(u.Hostname()):
+		return badReceiver("a secret would go over plain HTTP", "use https")
+	case s.Kind == KindNtfy && (path.Base(u.Path) == "." || path.Base(u.Path) == "/"):
+		return badReceiver("the URL names no topic of ntfy", "write it as https://HOST/TOPIC")
+	}
+	return nil
+}
+
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// host is all that anybody sees of the address.
+func (t target) host() string {
+	u, err := url.Parse(t.URL)
+	if err != nil {
+		return ""
+	}
+	return u.Host
+}
+
+// DropReceiver deletes a receiver.
+func (d *Desk) DropReceiver(ctx context.Context, name string, by store.Actor) error {
+	d.writing.Lock() // no write of this desk brings back what is deleted
+	defer d.writing.Unlock()
+	err := d.records.DropReceiver(ctx, name, d.event("alert.receiver_removed", by, map[string]string{"receiver": name}))
+	if errors.Is(err, store.ErrNotFound) {
+		return noReceiver(name)
+	}
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	delete(d.receivers, name)
+	maps.DeleteFunc(d.deliveries, func(p place, _ *delivery) bool { return p.receiver == name })
+	return nil
+}
+
+func noReceiver(name string) error {
+	if wire.CheckName(name) != nil { // it may be the URL
+		name = "of that name"
+	}
+	return wire.Refuse(wire.CodeNotFound, "there is no receiver "+name, "muster alert receiver ls shows them")
+}
+
+// Receivers are all receivers, by name.
+func (d *Desk) Receivers() []Receiver {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []Receiver
+	for _, name := range slices.Sorted(maps.Keys(d.receivers)) {
+		all = append(all, d.view(d.receivers[name]))
+	}
+	return all
+}
+
+func (d *Desk) view(r *receiver) Receiver {
+	out := Receiver{Name: r.Name, Kind: r.Kind, Host: r.host(), Selector: r.Selector, Tenant: r.Tenant, Causes: slices.Clone(r.Causes),
+		Severity: r.Severity, Priority: r.Priority, HasToken: r.Token != "", CreatedAt: r.CreatedAt, CreatedBy: r.CreatedBy,
+		SentAt: r.contact.SentAt, FailedAt: r.contact.FailedAt, Error: r.contact.Error}
+	for p, v := range d.deliveries {
+		switch {
+		case p.receiver != r.Name:
+		case v.GaveUp:
+			out.GivenUp++
+		case v.Told != v.Want:
+			out.Waiting++
+		}
+	}
+	return out
+}
+
+// Trial is how a test alert went.
+type Trial struct {
+	Status int           // of the answer; 0: there was none
+	Took   time.Duration // until the answer
+	Error  string        // "": the receiver took it
+	Next   string        // what to do
+}
+
+// Test sends a receiver a test alert, and waits for the answer.
+func (d *Desk) Test(ctx context.Context, name string, by store.Actor) (Trial, error) {
+	d.mu.Lock()
+	r := d.receivers[name]
+	d.mu.Unlock()
+	if r == nil {
+		return Trial{}, noReceiver(name)
+	}
+	now := d.Now()
+	at := now.UTC()
+	id := newID("test-")
+	m := message{Version: 1, Key: id + ":" + Firing, State: Firing, ID: id, Cause: testCause, Subject: testCause, Severity: wire.SeverityNote,
+		Text: "This is a test of muster's alerts to the receiver " + name, Next: "Nothing is to be done.", Topic: "alerts", Since: at,
+		FiredAt: at, URL: d.page()}
+	began := time.Now()
+	status, err := d.poster.post(ctx, r.target, []message{m}, now)
+	t := Trial{Status: status, Took: time.Since(began)}
+	e := d.event("alert.receiver_tested", by, map[string]string{"receiver": name, "host": r.host()})
+	var failed *postError
+	if errors.As(err, &failed) {
+		t.Error = failed.text
+		t.Next = failed.next
+		e.Outcome = store.OutcomeNone
+		e.Detail["error"] = failed.text
+	} else if err != nil {
+		return Trial{}, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	r.note(err, now, d.Rand())
+	if err == nil {
+		r.until = time.Time{}
+	}
+	d.events = append(d.events, e)
+	return t, nil
+}
+
+func (d *Desk) event(kind string, by store.Actor, detail map[string]string) store.Event {
+	return store.Event{At: d.Now(), Kind: kind, Actor: by.Name, Address: by.Address, Outcome: store.OutcomeOK, Security: true,
+		Detail: detail}
+}

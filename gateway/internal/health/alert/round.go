@@ -1,0 +1,231 @@
+package alert
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/gateway/api"
+	"muster/store"
+	records "muster/store/alerts"
+)
+
+// track follows one thing that is or was wrong.
+type track struct {
+	alert  *alert    // nil: none is open
+	group  *group    // nil: it is in none
+	began  time.Time // when it began to be wrong
+	from   time.Time // since when it was seen to be wrong, in a row; zero: it is not
+	well   time.Time // since when it was seen to be well, in a row; zero: it is not
+	last   look      // the last bad one
+	seen   int       // the last round that looked at it
+	node   *api.Node
+	tenant string
+}
+
+// Round looks at everything once.
+func (d *Desk) Round() {
+	if !d.Ready() {
+		return
+	}
+	now := d.Now()
+	nodes := d.Nodes()
+	halts, known := d.Halted()
+	sinks := d.Sinks()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.round++
+	counts := map[string]int{}
+	followed := map[string]bool{} // few are: most nodes are well
+	for k := range d.tracks {
+		followed[k.subject] = true
+	}
+	for _, n := range nodes {
+		if n.LastSeen != nil {
+			counts[n.Tenant]++
+		}
+		d.lookAtNode(n, followed[n.ID], now)
+	}
+	for _, h := range halts {
+		d.see(key{RolloutHalted, h.Channel}, nil, "", look{verdict: bad, text: "the rollout on the channel " + h.Channel + " was halted: " +
+			h.Why}, now)
+	}
+	if !known {
+		d.keep(RolloutHalted)
+	}
+	for _, s := range sinks {
+		d.see(key{LogShippingFailing, s.Rule}, nil, s.Tenant, look{verdict: bad, since: s.Since, text: "no log lines are taken for the rule " +
+			s.Rule + ": " + s.Why}, now)
+	}
+	d.lookAtMisuses(now)
+	if since, reason, lasts := d.Outage(); lasts {
+		d.see(key{GatewayCannotWrite, "database"}, nil, "", look{verdict: bad, since: since, text: "the database takes no writes: " + reason},
+			now)
+	}
+	d.settle(now, counts)
+}
+
+// keep leaves what there is of a cause as it is: nothing is known of it now.
+func (d *Desk) keep(cause string) {
+	for k, t := range d.tracks {
+		if k.cause == cause {
+			t.seen = d.round
+		}
+	}
+}
+
+func (d *Desk) lookAtNode(n *api.Node, followed bool, now time.Time) {
+	for _, name := range nodeCauses() {
+		k := key{name, n.ID}
+		var t *track
+		var seen *time.Time
+		if followed {
+			t = d.tracks[k]
+		}
+		if t != nil && (t.alert != nil || t.group != nil) {
+			seen = &t.began
+		}
+		if l := lookAt(name, n, now, seen); t != nil || l.verdict == bad {
+			d.see(k, n, n.Tenant, l, now)
+		}
+	}
+}
+
+// see takes one look at one thing.
+func (d *Desk) see(k key, n *api.Node, tenant string, l look, now time.Time) {
+	t := d.tracks[k]
+	if t == nil {
+		t = &track{}
+		d.tracks[k] = t
+	}
+	t.seen = d.round
+	t.node = n
+	t.tenant = tenant
+	switch l.verdict {
+	case unknown:
+		return
+	case good:
+		t.from = time.Time{}
+		if t.well.IsZero() {
+			t.well = now
+		}
+		return
+	}
+	t.well = time.Time{}
+	t.last = l
+	if t.from.IsZero() {
+		t.from = now
+	}
+	if t.alert == nil && t.group == nil {
+		t.began = t.from
+		if !l.since.IsZero() {
+			t.began = l.since
+		}
+	}
+	if t.alert != nil {
+		t.alert.Text = l.text
+		t.alert.next = l.next
+	}
+}
+
+// settle fires what lasted, and resolves what is gone. What no look was at is gone: a node was retired, a rollout goes on.
+func (d *Desk) settle(now time.Time, counts map[string]int) {
+	due := map[string][]key{} // stale nodes by tenant
+	for _, k := range slices.SortedFunc(maps.Keys(d.tracks), compareKeys) {
+		t := d.tracks[k]
+		c := cause(k.cause)
+		switch {
+		case t.seen != d.round, !t.well.IsZero() && now.Sub(t.well) >= c.Cure:
+			d.leave(k, t, now)
+			delete(d.tracks, k)
+		case t.alert != nil, t.group != nil, t.from.IsZero():
+		case now.Sub(t.from) < c.Hold || now.Before(t.from):
+		case k.cause == NodeStale && !d.silenced(d.draft(k, t, now), now):
+			due[t.tenant] = append(due[t.tenant], k)
+		default:
+			d.fire(k, t, now)
+		}
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(due)) {
+		d.fireStale(tenant, due[tenant], counts[tenant], now)
+	}
+	d.settleGroups(now)
+	d.gather(now, counts)
+	d.plan(now)
+}
+
+func compareKeys(a, b key) int {
+	if order := strings.Compare(a.cause, b.cause); order != 0 {
+		return order
+	}
+	return strings.Compare(a.subject, b.subject)
+}
+
+// leave ends a track's part in its alert.
+func (d *Desk) leave(k key, t *track, now time.Time) {
+	if t.alert != nil {
+		d.resolve(t.alert, now)
+	}
+	if t.group != nil {
+		t.group.drop(k.subject)
+	}
+}
+
+// draft is the alert of a track, as it would fire now.
+func (d *Desk) draft(k key, t *track, now time.Time) *alert {
+	c := cause(k.cause)
+	a := &alert{next: t.last.next, dirty: true, Alert: records.Alert{Cause: k.cause, Subject: k.subject, Tenant: t.tenant,
+		Severity: c.Severity, Text: t.last.text, Since: t.began, FiredAt: now}}
+	if t.node != nil {
+		a.NodeID = t.node.ID
+		a.NodeName = t.node.Name
+	}
+	return a
+}
+
+func (d *Desk) fire(k key, t *track, now time.Time) {
+	t.alert = d.draft(k, t, now)
+	d.open(t.alert)
+}
+
+// open keeps a new alert.
+func (d *Desk) open(a *alert) {
+	a.ID = newID("al-")
+	d.alerts[a.ID] = a
+	d.happened("alert.fired", a, a.FiredAt)
+}
+
+// resolve closes an alert. Who was told of it, or may have been, is to be told that it is over.
+func (d *Desk) resolve(a *alert, now time.Time) {
+	a.ResolvedAt = &now
+	a.dirty = true
+	d.happened("alert.resolved", a, now)
+	hushed := d.silenced(a, now)
+	for p, v := range d.deliveries {
+		switch {
+		case p.alert != a.ID, v.Told == "" && v.GaveUp:
+		case v.Told == "" && v.Tries == 0 && !v.busy && hushed: // it was silenced before anybody heard of it
+			v.Told = Resolved
+			v.Want = Resolved
+			v.dirty = true
+		default:
+			v.wants(Resolved, now)
+		}
+	}
+}
+
+// happened keeps an event for the next write.
+func (d *Desk) happened(kind string, a *alert, at time.Time) {
+	d.events = append(d.events, store.Event{At: at, Kind: kind, Actor: "gateway", NodeID: a.NodeID, NodeName: a.NodeName, Tenant: a.Tenant,
+		Outcome: store.OutcomeOK, Detail: map[string]string{"alert": a.ID, "cause": a.Cause, "severity": a.Severity, "text": a.Text}})
+}
+
+// newID makes the name of an alert or a silence.
+func newID(prefix string) string {
+	var random [8]byte
+	rand.Read(random[:])
+	return prefix + hex.EncodeToString(random[:])
+}

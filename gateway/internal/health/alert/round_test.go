@@ -1,0 +1,350 @@
+package alert_test
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/health/alert"
+	"muster/store"
+)
+
+// TestCauses lets every cause of the table begin and end: it fires when it has lasted, and is resolved when it is gone.
+func TestCauses(t *testing.T) {
+	price := 2.5
+	finding := api.Finding{Rule: "remap_failed", Severity: api.SeveritySevere, Text: "GPU 0 is ill", Next: "Replace it."}
+	used := 0
+	for name, c := range map[string]struct {
+		begin, end func(*house, *api.Node)
+		text       string
+	}{
+		alert.NodeStale: {func(_ *house, n *api.Node) { stale(n); n.PricePerHour = &price }, func(h *house, n *api.Node) { h.back(n) },
+			"gpu-1 is silent and still billing: not heard from since 2026-11-22T12:00:00Z"},
+		alert.NodeUnavailable: {func(_ *house, n *api.Node) {
+			n.State = wire.StateUnavailable
+			n.StateReasons = []string{wire.HealthProbeHung}
+			n.Findings = []api.Finding{finding}
+		}, func(_ *house, n *api.Node) { n.State = wire.StateActive; n.Findings = nil }, "gpu-1 is unavailable: probe_hung; GPU 0 is ill"},
+		alert.GPUCountDropped: {func(_ *house, n *api.Node) {
+			n.GPUs = n.GPUs[:1]
+			n.State = wire.StateUnavailable
+			n.StateReasons = []string{wire.HealthGPUCountDropped}
+		}, func(_ *house, n *api.Node) { n.GPUs = n.GPUs[:2]; n.StateReasons = nil; n.State = wire.StateActive },
+			"gpu-1 shows 1 of 2 GPUs"},
+		alert.IdentityConflict: {func(_ *house, n *api.Node) {
+			n.State = wire.StateUnavailable
+			n.StateReasons = []string{wire.ReasonConflict}
+		}, func(_ *house, n *api.Node) { n.StateReasons = nil; n.State = wire.StateActive }, "two machines use the identity of gpu-1"},
+		alert.RenewalOverdue: {func(_ *house, n *api.Node) { n.RenewalOverdue = true },
+			func(_ *house, n *api.Node) { n.RenewalOverdue = false }, "gpu-1 has not renewed its certificate in time"},
+		alert.FindingSevere: {func(_ *house, n *api.Node) { n.State = wire.StateDrained; n.Findings = []api.Finding{finding} },
+			func(_ *house, n *api.Node) { n.Findings = nil }, "gpu-1: GPU 0 is ill"},
+		alert.NodeWarning: {func(_ *house, n *api.Node) {
+			own := api.Finding{Rule: alert.RenewalOverdue, Severity: api.SeverityWarn, Text: "its certificate is old"}
+			hot := api.Finding{Rule: "gpu_hot", Severity: api.SeverityWarn, Text: "GPU 0: it is at 95 C"}
+			n.Findings = []api.Finding{own, hot}
+		}, func(_ *house, n *api.Node) { n.Findings = n.Findings[:1] }, "gpu-1: GPU 0: it is at 95 C"},
+		alert.LogShippingFailing: {func(h *house, _ *api.Node) {
+			h.sinks = []alert.Sink{{Rule: "prod", Since: h.now, Why: "it is broken"}}
+		},
+			func(h *house, _ *api.Node) { h.sinks = nil }, "no log lines are taken for the rule prod: it is broken"},
+		alert.RolloutHalted: {func(h *house, _ *api.Node) { h.halts = []alert.Halt{{Channel: "stable", Why: "2 of 2 failed"}} },
+			func(h *house, _ *api.Node) { h.halts = nil }, "the rollout on the channel stable was halted: 2 of 2 failed"},
+		alert.TokenMisuse: {func(h *house, _ *api.Node) {
+			h.desk.Take(context.Background(), []store.Event{
+				{At: h.now, Kind: "enrol.refused", Outcome: wire.CodeTokenUsed, Tenant: "platform", Address: "192.0.2.1"},
+				{At: h.now, Kind: "enrol.refused", Outcome: wire.CodeBadMAC, Tenant: "platform", Address: "192.0.2.7",
+					Detail: map[string]string{"more": "40"}}})
+		}, func(h *house, _ *api.Node) { h.now = h.now.Add(time.Hour) },
+			"tokens of platform were refused 41 times, the last from 192.0.2.7 with bad_mac"},
+		alert.GatewayCannotWrite: {func(h *house, _ *api.Node) { h.since = h.now }, func(h *house, _ *api.Node) { h.since = time.Time{} },
+			"the database takes no writes: disk full"},
+	} {
+		used++
+		n := gpu("gpu-1")
+		h := newHouse(t, n, gpu("gpu-2"))
+		h.step()
+		h.want(name+" before", "")
+		c.begin(h, n)
+		hold := holdOf(t, name)
+		if hold > 0 {
+			h.pass(hold)
+			h.want(name+" too early", "")
+		}
+		h.pass(5 * time.Second)
+		list := h.desk.List(alert.Query{})
+		if len(list) != 1 || list[0].Cause != name || !strings.HasPrefix(list[0].Text, c.text) || list[0].Next == "" || list[0].Topic == "" {
+			t.Errorf("%s: %+v", name, list)
+			continue
+		}
+		h.pass(3 * time.Minute)
+		if got := h.count("alert.fired"); got != 1 {
+			t.Errorf("%s fired %d times", name, got)
+		}
+		c.end(h, n)
+		h.pass(90 * time.Second)
+		h.want(name+" at its end", "")
+		if got := h.count("alert.resolved"); got != 1 {
+			t.Errorf("%s was resolved %d times", name, got)
+		}
+	}
+	if used != len(alert.Causes()) {
+		t.Errorf("%d of %d causes are tried", used, len(alert.Causes()))
+	}
+}
+
+func holdOf(t *testing.T, name string) time.Duration {
+	t.Helper()
+	for _, c := range alert.Causes() {
+		if c.Name == name {
+			return c.Hold
+		}
+	}
+	t.Fatalf("there is no cause %s", name)
+	return 0
+}
+
+// TestUnknown: what is not known neither fires nor resolves.
+func TestUnknown(t *testing.T) {
+	n := gpu("gpu-1")
+	h := newHouse(t, n)
+	h.ready = false
+	stale(n)
+	h.pass(5 * time.Minute)
+	h.want("before the nodes are known", "")
+	h.ready = true
+	n.Status = wire.StatusOnline
+	n.GPUs = nil // an agent that has not looked yet
+	h.pass(5 * time.Minute)
+	h.want("without a reading", "")
+	n.GPUs = []api.GPU{{}}
+	h.pass(time.Minute)
+	h.want("with one", "gpu_count_dropped gpu-1")
+	n.Fresh = false
+	n.GPUs = make([]api.GPU, 2)
+	h.pass(5 * time.Minute)
+	h.want("an old reading cures nothing", "gpu_count_dropped gpu-1")
+	h.nodes = nil
+	h.step()
+	h.want("the node is retired", "")
+}
+
+// TestWord: where a node says itself that GPUs are missing, that counts without a reading too, until it says it no more.
+func TestWord(t *testing.T) {
+	n := gpu("gpu-1")
+	h := newHouse(t, n)
+	n.State = wire.StateUnavailable
+	n.StateReasons = []string{wire.HealthGPUCountDropped}
+	n.GPUs = nil
+	n.Fresh = false
+	h.pass(time.Minute)
+	h.want("it has no reading", "gpu_count_dropped gpu-1")
+	if list := h.desk.List(alert.Query{}); list[0].Text != "gpu-1 misses GPUs" {
+		t.Errorf("what nobody has read: %+v", list)
+	}
+	expected := n.GPUsExpected
+	n.GPUsExpected = nil
+	h.pass(time.Minute)
+	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 misses GPUs" {
+		t.Errorf("%+v", list)
+	}
+	n.GPUsExpected = expected
+	n.GPUs = make([]api.GPU, *expected)
+	n.Fresh = true
+	h.pass(time.Minute)
+	if list := h.desk.List(alert.Query{}); len(list) != 1 || list[0].Text != "gpu-1 says that it misses GPUs, and shows 2 of 2" {
+		t.Errorf("as many as are expected: %+v", list)
+	}
+	stale(n)
+	n.StateReasons = nil
+	n.State = wire.StateActive
+	h.pass(30 * time.Second)
+	h.want("it is silent", "gpu_count_dropped gpu-1")
+	h.back(n)
+	h.pass(2 * time.Minute)
+	h.want("it is well", "")
+}
+
+// TestPerson: what a person did is no news.
+func TestPerson(t *testing.T) {
+	n := gpu("gpu-1")
+	n.State = wire.StateUnavailable
+	n.StateReasons = []string{wire.ReasonSuspended}
+	h := newHouse(t, n)
+	h.pass(5 * time.Minute)
+	h.want("a person suspended it", "")
+}
+
+// TestFlapping: a node that comes and goes fires once at most, and only if it stays away for long enough.
+func TestFlapping(t *testing.T) {
+	n := gpu("gpu-1")
+	h := newHouse(t, n)
+	for range 10 {
+		stale(n)
+		h.pass(40 * time.Second)
+		h.back(n)
+		h.pass(20 * time.Second)
+	}
+	h.want("short silences", "")
+	stale(n)
+	h.pass(2 * time.Minute)
+	for range 10 {
+		h.back(n)
+		h.pass(40 * time.Second)
+		stale(n)
+		h.pass(20 * time.Second)
+	}
+	if got := h.count("alert.fired"); got != 1 || h.count("alert.resolved") != 0 {
+		t.Errorf("it fired %d times and was resolved %d times", got, h.count("alert.resolved"))
+	}
+}
+
+// fleet is so many nodes.
+func fleet(n int) []*api.Node {
+	var all []*api.Node
+	for i := range n {
+		all = append(all, gpu(fmt.Sprintf("gpu-%02d", i)))
+	}
+	return all
+}
+
+// TestMany: many nodes that turn silent at once are one alert, until a few are left.
+func TestMany(t *testing.T) {
+	h := newHouse(t, fleet(40)...)
+	for i, n := range h.nodes[:25] {
+		stale(n)
+		if i%5 == 4 {
+			h.pass(5 * time.Second)
+		}
+	}
+	h.pass(2 * time.Minute)
+	h.want("25 of 40", "node_stale 25 nodes")
+	list := h.desk.List(alert.Query{})
+	if list[0].Text != "25 of 40 nodes turned silent at once: gpu-00, gpu-01, gpu-02, gpu-03, gpu-04, ..." || list[0].Tenant != "platform" ||
+		list[0].Severity != wire.SeveritySevere {
+		t.Errorf("%+v", list[0])
+	}
+	stale(h.nodes[30])
+	h.pass(2 * time.Minute)
+	h.want("one more soon after", "node_stale 26 nodes")
+	h.pass(10 * time.Minute)
+	stale(h.nodes[31])
+	h.pass(2 * time.Minute)
+	h.want("one more long after", "node_stale 26 nodes, node_stale gpu-31")
+	for _, n := range h.nodes[:23] {
+		h.back(n)
+	}
+	h.back(h.nodes[31])
+	h.pass(2 * time.Minute)
+	h.want("three are left", "node_stale gpu-23, node_stale gpu-24, node_stale gpu-30")
+	for _, n := range h.nodes {
+		h.back(n)
+	}
+	h.pass(2 * time.Minute)
+	h.want("all are back", "")
+	if fired, resolved := h.count("alert.fired"), h.count("alert.resolved"); fired != 5 || resolved != 5 {
+		t.Errorf("%d fired, %d were resolved", fired, resolved)
+	}
+}
+
+// TestWhole: all nodes of a tenant are one alert where they are three or more; those of another tenant are their own.
+func TestWhole(t *testing.T) {
+	h := newHouse(t, fleet(5)...)
+	h.nodes[3].Tenant = "other"
+	h.nodes[4].Tenant = "other"
+	for _, n := range h.nodes {
+		stale(n)
+	}
+	h.pass(2 * time.Minute)
+	h.want("all are silent", "node_stale 3 nodes, node_stale gpu-03, node_stale gpu-04")
+}
+
+// TestRestart: a desk that is opened anew goes on with what fires, alone or in a group, and fires nothing twice. Just after a start the
+// gateway calls nobody stale: that is no cure.
+func TestRestart(t *testing.T) {
+	h := newHouse(t, fleet(31)...)
+	for _, n := range h.nodes[:21] {
+		stale(n)
+	}
+	other := h.nodes[30]
+	other.Tenant = "other"
+	stale(other)
+	h.pass(2 * time.Minute)
+	const both = "node_stale 21 nodes, node_stale gpu-30"
+	h.want("before", both)
+	h.open()
+	h.want("after", both)
+	for _, n := range h.nodes {
+		n.Status = wire.StatusOnline
+	}
+	h.pass(5 * time.Minute)
+	h.want("the gateway has just started", both)
+	for _, n := range h.nodes[:21] {
+		stale(n)
+	}
+	stale(other)
+	h.pass(15 * time.Minute)
+	h.want("they are stale again", both)
+	for _, n := range h.nodes {
+		h.back(n)
+	}
+	h.pass(2 * time.Minute)
+	h.want("they are back", "")
+	if fired, resolved := h.count("alert.fired"), h.count("alert.resolved"); fired != 2 || resolved != 2 {
+		t.Errorf("%d fired, %d were resolved", fired, resolved)
+	}
+}
+
+// TestMisuse: one alert an hour and tenant, for tokens that are on record; also after a restart.
+func TestMisuse(t *testing.T) {
+	h := newHouse(t)
+	refuse := func(kind, code, tenant string, detail map[string]string) {
+		h.desk.Take(t.Context(), []store.Event{{At: h.clock(), Kind: kind, Outcome: code, Tenant: tenant, Detail: detail}})
+	}
+	refuse("enrol.refused", wire.CodeUnknownCredential, "", nil)
+	refuse("enrol.refused", wire.CodeNameInUse, "platform", nil)
+	refuse("bootstrap.refused", wire.CodeTokenWrongRoute, "", map[string]string{"token": "mse_invented"})
+	refuse("node.enrolled", wire.CodeTokenUsed, "platform", nil)
+	refuse("admin.refused", wire.CodeUnauthorized, "", nil)
+	h.pass(time.Minute)
+	h.want("nothing of ours", "")
+	refuse("admin.refused", wire.CodeUnauthorized, "", map[string]string{"account": "ci"})
+	refuse("bootstrap.refused", wire.CodeTokenWrongRoute, "platform", nil)
+	h.pass(time.Minute)
+	h.want("two", "token_misuse *, token_misuse platform")
+	h.open()
+	h.pass(30 * time.Minute)
+	h.want("after a restart", "token_misuse *, token_misuse platform")
+	refuse("enrol.refused", wire.CodeTokenUsed, "platform", nil)
+	h.pass(31 * time.Minute)
+	refuse("enrol.refused", wire.CodeTokenUsed, "platform", nil)
+	h.pass(time.Minute)
+	if n := h.count("alert.fired"); n > 3 {
+		t.Errorf("%d alerts in an hour", n)
+	}
+}
+
+// TestRun: the desk works by itself, and writes what it knows when it ends.
+func TestRun(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := gpu("gpu-1")
+		stale(n)
+		h := newHouse(t, n)
+		h.config.Now = time.Now
+		h.open()
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- h.desk.Run(ctx) }()
+		time.Sleep(2 * time.Minute)
+		synctest.Wait()
+		cancel()
+		h.must(<-ended)
+		h.open()
+		h.want("after a run", "node_stale gpu-1")
+	})
+}

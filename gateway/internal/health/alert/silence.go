@@ -1,0 +1,181 @@
+package alert
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/label"
+	"muster/store"
+	records "muster/store/alerts"
+)
+
+const (
+	longestSilence = 90 * 24 * time.Hour
+	longestReason  = 500 // bytes
+)
+
+// silence is one in use.
+type silence struct {
+	records.Silence
+	terms []store.Term
+}
+
+func (d *Desk) readSilences(ctx context.Context) error {
+	rows, err := d.records.Silences(ctx, d.Now())
+	if err != nil {
+		return err
+	}
+	for _, row := range rows {
+		terms, err := label.ParseSelector(row.Selector)
+		if err != nil {
+			return err
+		}
+		d.silences = append(d.silences, silence{row, terms})
+	}
+	return nil
+}
+
+// silenced is true while a silence keeps an alert from being told. The caller holds the lock.
+func (d *Desk) silenced(a *alert, now time.Time) bool { return d.silenceOf(a, now) != nil }
+
+func (d *Desk) silenceOf(a *alert, now time.Time) *silence {
+	for i := range d.silences {
+		if s := &d.silences[i]; now.Before(s.EndsAt) && d.covers(s, a) {
+			return s
+		}
+	}
+	return nil
+}
+
+func (d *Desk) covers(s *silence, a *alert) bool {
+	switch {
+	case s.Tenant != "" && s.Tenant != a.Tenant, s.Cause != "" && s.Cause != a.Cause, s.NodeID != "" && s.NodeID != a.NodeID:
+		return false
+	case len(s.terms) == 0:
+		return true
+	case a.NodeID == "":
+		return false
+	}
+	return d.matches(s.terms, a)
+}
+
+func picks(terms []store.Term, n *api.Node) bool {
+	return label.Matches(terms, &label.Subject{Tenant: n.Tenant, Name: n.Name, Provider: n.Provider, InstanceID: n.InstanceID,
+		State: n.State, Status: n.Status, Labels: n.Labels})
+}
+
+// SilenceRequest says what is to be silent, for how long and why.
+type SilenceRequest struct {
+	Node     string // name or id; "": any
+	Selector string
+	Cause    string
+	Tenant   string // "": all
+	For      time.Duration
+	Reason   string
+}
+
+// Silence keeps alerts from being told. They stay in the list.
+func (d *Desk) Silence(ctx context.Context, q SilenceRequest, by store.Actor) (records.Silence, error) {
+	now := d.Now().UTC()
+	s := silence{Silence: records.Silence{ID: newID("si-"), Selector: q.Selector, Cause: q.Cause, Tenant: q.Tenant,
+		Reason: strings.TrimSpace(q.Reason), CreatedAt: now, CreatedBy: by.Name, EndsAt: now.Add(q.For)}}
+	var err error
+	if s.terms, err = q.check(); err != nil {
+		return s.Silence, err
+	}
+	if q.Node != "" {
+		n := d.named(q.Node, q.Tenant)
+		if n == nil {
+			return s.Silence, wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no node %.80q", q.Node), "muster node ls shows them")
+		}
+		s.NodeID = n.ID
+		s.NodeName = n.Name
+		s.Tenant = n.Tenant
+	}
+	e := d.event("alert.silenced", by, map[string]string{"silence": s.ID, "selector": s.Selector, "cause": s.Cause, "reason": s.Reason,
+		"until": s.EndsAt.Format(time.RFC3339)})
+	e.NodeID = s.NodeID
+	e.NodeName = s.NodeName
+	e.Tenant = s.Tenant
+	err = d.records.AddSilence(ctx, s.Silence, e)
+	if errors.Is(err, store.ErrConflict) {
+		return s.Silence, wire.Refuse(wire.CodeBadRequest, fmt.Sprintf("there are %d silences already, or %d of this tenant",
+			records.MostSilences, records.MostOfTenant), "end some; one selector can name many nodes")
+	}
+	if err != nil {
+		return s.Silence, err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.silences = append(slices.DeleteFunc(d.silences, func(old silence) bool { return !now.Before(old.EndsAt) }), s)
+	return s.Silence, nil
+}
+
+// check refuses a silence that says nothing, or lasts too long.
+func (q *SilenceRequest) check() ([]store.Term, error) {
+	terms, err := label.ParseSelector(q.Selector)
+	if err == nil {
+		err = label.CheckSelector("", "", terms)
+	}
+	switch {
+	case err != nil:
+		return nil, err
+	case q.Node == "" && q.Selector == "" && q.Cause == "":
+		return nil, badReceiver("the silence names nothing", "name a node, a selector, a cause, or several of these")
+	case q.Cause != "" && cause(q.Cause) == nil:
+		return nil, noCause(q.Cause)
+	case q.For < time.Minute || q.For > longestSilence:
+		return nil, badReceiver("the silence is too short or too long", "it lasts from 1m to 90d")
+	case strings.TrimSpace(q.Reason) == "" || len(q.Reason) > longestReason:
+		return nil, badReceiver("the silence has no reason, or a very long one", "say in one sentence why, for those who wonder later")
+	}
+	return terms, nil
+}
+
+// named finds a node by its name or id, in a tenant where there is one.
+func (d *Desk) named(name, tenant string) *api.Node {
+	for _, n := range d.Nodes() {
+		if (n.Name == name || n.ID == name) && (tenant == "" || n.Tenant == tenant) {
+			return n
+		}
+	}
+	return nil
+}
+
+// Silences are those that last, the first to end first. With a tenant, that tenant's own.
+func (d *Desk) Silences(tenant string) []records.Silence {
+	now := d.Now()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var all []records.Silence
+	for i := range d.silences {
+		if s := &d.silences[i]; now.Before(s.EndsAt) && (tenant == "" || s.Tenant == tenant) {
+			all = append(all, s.Silence)
+		}
+	}
+	slices.SortStableFunc(all, func(a, b records.Silence) int { return a.EndsAt.Compare(b.EndsAt) })
+	return all
+}
+
+// Unsilence ends a silence, with a tenant one of that tenant alone. What is still wrong is told then.
+func (d *Desk) Unsilence(ctx context.Context, id, tenant string, by store.Actor) error {
+	e := d.event("alert.unsilenced", by, map[string]string{"silence": id})
+	e.Tenant = tenant
+	err := d.records.DropSilence(ctx, id, tenant, d.Now(), e)
+	if errors.Is(err, store.ErrNotFound) {
+		return wire.Refuse(wire.CodeNotFound, fmt.Sprintf("there is no silence %.40q", id), "muster alert silences shows them")
+	}
+	if err != nil {
+		return err
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.silences = slices.DeleteFunc(d.silences, func(s silence) bool { return s.ID == id })
+	return nil
+}

@@ -1,0 +1,109 @@
+package cost
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	"muster/gateway/api"
+	"muster/store/costs"
+)
+
+// Sum is what was seen of one node over some days.
+type Sum struct {
+	Days     int // with a row
+	Watched  time.Duration
+	Idle     time.Duration // of each idle GPU by itself
+	IdleCost *float64      // nil: it had no price, or nobody knew what its GPUs did
+	Cost     *float64      // nil: it had no price
+	Prices   []Price       // by day
+}
+
+// Price is what a node cost in an hour from a day on, until the next one of its list.
+type Price struct {
+	From    time.Time // the day's beginning
+	PerHour *float64  // nil: it had none
+}
+
+// Sums sums the days of a time, those included on which it begins and ends. nodes says which nodes count. The days are read one by one, so
+// that a year of a large fleet needs the memory of its sums. No more days are read than are kept.
+func (d *Desk) Sums(ctx context.Context, from, to time.Time, nodes func(id string) bool) (map[string]*Sum, error) {
+	last := min(costs.DayOf(to), costs.DayOf(d.Now()))
+	first := max(costs.DayOf(from), last-keptDays)
+	days, err := d.Records.Days(ctx, first, last)
+	if err != nil {
+		return nil, err
+	}
+	newest, ofNewest := d.newest() // the database is behind these
+	if first <= newest && newest <= last && !slices.Contains(days, newest) {
+		days = append(days, newest)
+		slices.Sort(days)
+	}
+	all := map[string]*Sum{}
+	for _, day := range days {
+		rows := ofNewest
+		if day != newest {
+			if rows, err = d.Records.OfDay(ctx, day); err != nil {
+				return nil, err
+			}
+		}
+		for _, r := range rows {
+			if !nodes(r.NodeID) {
+				continue
+			}
+			if all[r.NodeID] == nil {
+				all[r.NodeID] = &Sum{}
+			}
+			all[r.NodeID].add(day, r)
+		}
+	}
+	return all, nil
+}
+
+// newest is the day in memory, with its rows; 0: none was read yet.
+func (d *Desk) newest() (costs.Day, []costs.Row) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	rows := make([]costs.Row, 0, len(d.nodes))
+	for id, s := range d.nodes {
+		rows = append(rows, s.row(id))
+	}
+	return d.day, rows
+}
+
+func (s *Sum) add(day costs.Day, r costs.Row) {
+	s.Days++
+	s.Watched += time.Duration(r.Watched) * time.Second
+	s.Idle += time.Duration(r.Idle) * time.Second
+	idle, all := money(r)
+	if r.Watched > 0 {
+		api.Add(&s.IdleCost, idle)
+	}
+	api.Add(&s.Cost, all)
+	var price *float64
+	if r.Price != nil {
+		perHour := float64(*r.Price) / millionths
+		price = &perHour
+	}
+	if n := len(s.Prices); n > 0 && same(s.Prices[n-1].PerHour, price) {
+		return
+	}
+	s.Prices = append(s.Prices, Price{From: day.Time(), PerHour: price})
+}
+
+// money is what a day has cost, and how much of that its idle GPUs, where they were watched; nil: it had no price.
+func money(r costs.Row) (idle, all *float64) {
+	if r.Price == nil && r.Cost == 0 {
+		return nil, nil
+	}
+	cost := float64(r.Cost) / millionths
+	ofIdle := float64(r.IdleCost) / millionths
+	return &ofIdle, &cost
+}
+
+func same(a, b *float64) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return *a == *b
+}

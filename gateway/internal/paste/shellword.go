@@ -1,0 +1,18 @@
+// Package shellword writes words of a command as a POSIX shell reads them back.
+package paste
+
+import "strings"
+
+// plain are the bytes that mean nothing to a shell wherever they stand in a word.
+const plain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._+-=:,@%"
+
+// Quote gives a word as a shell reads it back: as it is where that is safe, else in single quotes.
+func Quote(word string) string {
+	if word != "" && strings.Trim(word, plain) == "" {
+		return word
+	}
+	return Quoted(word)
+}
+
+// Quoted gives a word in single quotes, whatever is in it.
+func Quoted(word string) string { return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'" }

@@ -1,0 +1,166 @@
+package feed_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"log/slog"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"muster/gateway/internal/view/feed"
+	"muster/store"
+)
+
+// taken collects the ids of samples.
+type taken struct{ ids []string }
+
+func (t *taken) take(_ context.Context, samples []feed.Sample) {
+	for _, s := range samples {
+		t.ids = append(t.ids, s.NodeID)
+	}
+}
+
+func beats(from, to int) []store.Beat {
+	var out []store.Beat
+	for i := from; i < to; i++ {
+		out = append(out, store.Beat{NodeID: fmt.Sprint(i)})
+	}
+	return out
+}
+
+// drive runs a feed in a bubble until nothing waits.
+func drive(t *testing.T, c feed.Config, offer func(*feed.Feed)) *feed.Feed {
+	f := feed.New(c)
+	ctx, cancel := context.WithCancel(t.Context())
+	offer(f)
+	ended := make(chan error)
+	go func() { ended <- f.Run(ctx) }()
+	synctest.Wait()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Errorf("the feed ended with %v", err)
+	}
+	return f
+}
+
+// TestOrder: every taker gets all samples in order, those of several portions too.
+func TestOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var first, second taken
+		takers := []feed.Taker{{Name: "first", Take: first.take}, {Name: "second", Take: second.take}}
+		f := drive(t, feed.Config{Takers: takers}, func(f *feed.Feed) {
+			f.Offer(nil)
+			f.Offer(beats(0, 400))
+			f.Offer(beats(400, 1000))
+		})
+		for i := range 1000 {
+			if first.ids[i] != fmt.Sprint(i) {
+				t.Fatalf("sample %d is of node %s", i, first.ids[i])
+			}
+		}
+		if !slices.Equal(first.ids, second.ids) {
+			t.Error("the second taker got something else than the first")
+		}
+		if lag := f.Behind(); lag.Offered != 1000 || lag.Waiting != 0 || lag.Dropped != 0 || !lag.Since.IsZero() {
+			t.Errorf("lag %+v of a feed that keeps up", lag)
+		}
+	})
+}
+
+// TestShare: between two portions the feed leaves the processors to others, but not when it ends.
+func TestShare(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const work = 10 * time.Millisecond
+		began := make(chan time.Time, 4)
+		take := func(context.Context, []feed.Sample) {
+			began <- time.Now()
+			time.Sleep(work)
+		}
+		f := feed.New(feed.Config{Takers: []feed.Taker{{Take: take}}})
+		f.Offer(beats(0, 1000)) // four portions
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- f.Run(ctx) }()
+		time.Sleep(work)
+		synctest.Wait()
+		if want := max(8/runtime.GOMAXPROCS(0), 1); want > 1 && len(began) != 1 {
+			t.Errorf("%d portions with no rest between them, want one portion in %d times its work", len(began), want)
+		}
+		time.Sleep(20 * work)
+		first := <-began
+		if each := (<-began).Sub(first); each != max(time.Duration(8/runtime.GOMAXPROCS(0)), 1)*work {
+			t.Errorf("a portion of %s comes %s after the one before", work, each)
+		}
+		cancel()
+		if err := <-ended; err != nil || len(began) != 2 {
+			t.Errorf("%d portions beside the first two, then %v", len(began), err)
+		}
+	})
+}
+
+// TestBehind: the oldest are dropped and counted, and the log says once that it began and once that it is over.
+func TestBehind(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got taken
+		var log bytes.Buffer
+		c := feed.Config{Limit: 300, Takers: []feed.Taker{{Take: got.take}}, Logger: slog.New(slog.NewTextHandler(&log, nil))}
+		f := drive(t, c, func(f *feed.Feed) {
+			f.Offer(beats(0, 200))
+			f.Offer(beats(200, 1000))
+			if lag := f.Behind(); lag.Waiting != 300 || lag.Dropped != 700 || lag.Since.IsZero() {
+				t.Errorf("lag %+v, want 300 that wait and 700 dropped", lag)
+			}
+		})
+		if len(got.ids) != 300 || got.ids[0] != "700" {
+			t.Errorf("%d samples from %s on, want the newest 300", len(got.ids), got.ids[0])
+		}
+		if lag := f.Behind(); !lag.Since.IsZero() || lag.Dropped != 700 {
+			t.Errorf("lag %+v after all is taken: the number stays, the time goes", lag)
+		}
+		if warned := strings.Count(log.String(), "come faster"); warned != 1 {
+			t.Errorf("warned %d times:\n%s", warned, &log)
+		}
+		if over := strings.Count(log.String(), "keep up again"); over != 1 {
+			t.Errorf("said %d times that it is over:\n%s", over, &log)
+		}
+	})
+}
+
+// TestRest: what was offered before the end is handed on.
+func TestRest(t *testing.T) {
+	var got taken
+	f := feed.New(feed.Config{Takers: []feed.Taker{{Take: got.take}}})
+	f.Offer(beats(0, 300))
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Run(ctx); err != nil || len(got.ids) != 300 {
+		t.Errorf("%d samples, error %v: want all 300", len(got.ids), err)
+	}
+}
+
+// TestDecode: what was not said, or is no JSON of the shape, is nil, never a zero value.
+func TestDecode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var got []feed.Sample
+		take := func(_ context.Context, samples []feed.Sample) { got = append(got, samples...) }
+		drive(t, feed.Config{Takers: []feed.Taker{{Take: take}}}, func(f *feed.Feed) {
+			f.Offer([]store.Beat{
+				{NodeID: "a", Hardware: `{"probe":{"state":"ok"},"gpus":[{"uuid":"GPU-1"}]}`, Cost: `{"rss_kib":7}`, Agent: `{"version":"v1"}`},
+				{NodeID: "b", Hardware: `{"gpus":[`, Cost: `[]`},
+			})
+		})
+		a := got[0]
+		if a.Hardware == nil || a.Hardware.GPUs[0].UUID != "GPU-1" || *a.Cost.RSSKiB != 7 || a.Agent.Version != "v1" {
+			t.Errorf("sample %+v", a)
+		}
+		b := got[1]
+		if b.Hardware != nil || b.Cost != nil || b.Agent != nil {
+			t.Errorf("sample %+v, want nothing of texts that are no readings", b)
+		}
+	})
+}

@@ -1,0 +1,105 @@
+// Package livestream tells readers what changes, as server-sent events. It bounds how many read at once, and ends their streams when the
+// gateway stops. Who may read what is for its caller to say.
+package livestream
+
+import (
+	"context"
+	"net/http"
+	"slices"
+	"sync"
+
+	"muster/agent/wire"
+	"muster/gateway/internal/audit/tail"
+	"muster/gateway/internal/client"
+	"muster/gateway/internal/httpserver"
+	"muster/gateway/internal/view"
+	"muster/store"
+)
+
+// Bounds of live streams. Each holds a connection and two goroutines.
+const (
+	most      = 512
+	mostOfOne = 16 // of one account; all who use the socket are one
+	tooMany   = "close a console or a muster top that nobody looks at, and try again"
+)
+
+// Streams counts the live streams of all listeners, and ends them when the gateway stops: otherwise the listeners would wait for them.
+type Streams struct {
+	mu    sync.Mutex
+	all   int
+	by    map[string]int // by account
+	ended chan struct{}
+
+	readers []*stream // of tasks
+}
+
+// New makes the count.
+func New() *Streams { return &Streams{by: map[string]int{}, ended: make(chan struct{})} }
+
+// Run ends all streams when ctx ends.
+func (s *Streams) Run(ctx context.Context) error {
+	<-ctx.Done()
+	close(s.ended)
+	return nil
+}
+
+// Source is where the news comes from, and how it is shown.
+type Source struct {
+	Tail     *tail.Tail
+	Overview *view.Picture
+	Event    func(store.Event) client.Event
+	Task     func(ctx context.Context, tenant, id string) (client.Task, error) // as it is now
+}
+
+// Reader is who reads a stream, and what.
+type Reader struct {
+	Account string      // whose streams are counted together
+	Nodes   view.Query  // its tenant picks tasks and events too
+	Kinds   []string    // some of client.StreamKinds
+	Still   func() bool // whether the reader may still read
+}
+
+// Serve answers a request with a stream, and returns when it ends: the reader leaves, Still says no, or the gateway stops. The error says
+// that there is no room, and then nothing is sent.
+func (s *Streams) Serve(w http.ResponseWriter, r *http.Request, from Source, to Reader) error {
+	if err := s.enter(to.Account); err != nil {
+		return err
+	}
+	defer s.leave(to.Account)
+	live := &stream{Source: from, Reader: to, w: httpserver.Patient(w), after: from.Tail.Last(),
+		moves: moves{bell: make(chan struct{}, 1)}}
+	id := client.LastEvent(r)
+	if id > 0 {
+		live.after = id
+	}
+	if slices.Contains(to.Kinds, client.StreamTask) {
+		defer s.listens(live)()
+	}
+	live.begin()
+	live.run(r.Context(), s.ended, id > 0)
+	return nil
+}
+
+// enter counts a stream of an account.
+func (s *Streams) enter(account string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case s.by[account] >= mostOfOne:
+		return wire.Refuse(wire.CodeTooManyRequests, "this account has too many live streams open", tooMany)
+	case s.all >= most:
+		return wire.Refuse(wire.CodeTooManyRequests, "the gateway has too many live streams open", tooMany)
+	}
+	s.all++
+	s.by[account]++
+	return nil
+}
+
+func (s *Streams) leave(account string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.all--
+	if s.by[account]--; s.by[account] == 0 {
+		delete(s.by, account)
+	}
+}

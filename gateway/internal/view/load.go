@@ -1,0 +1,136 @@
+package view
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"muster/store"
+)
+
+const (
+	second     = time.Second      // between two looks at what changes with time alone, and before a failed read is tried again
+	roundEvery = 10 * time.Second // between two pages of the round
+	pageSize   = 1000
+)
+
+// Run loads all nodes and keeps the picture until ctx ends.
+func (p *Picture) Run(ctx context.Context) error {
+	var group sync.WaitGroup
+	group.Go(func() { p.watchTime(ctx) })
+	p.Load(ctx)
+	p.follow(ctx)
+	group.Wait()
+	return nil
+}
+
+func (p *Picture) watchTime(ctx context.Context) {
+	ticker := time.NewTicker(second)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ticker.C:
+			p.tick()
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Load loads all nodes, page by page. Then the picture is ready.
+func (p *Picture) Load(ctx context.Context) {
+	p.loadAll(ctx)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.ready = ctx.Err() == nil
+}
+
+func (p *Picture) loadAll(ctx context.Context) {
+	cursor := p.load(ctx, "")
+	for cursor != "" && ctx.Err() == nil {
+		cursor = p.load(ctx, cursor)
+	}
+}
+
+// follow reads nodes again: those that somebody named, and one page after the other.
+func (p *Picture) follow(ctx context.Context) {
+	cursor := ""
+	ticker := time.NewTicker(roundEvery)
+	defer ticker.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ticker.C:
+			cursor = p.load(ctx, cursor)
+		case <-p.wake:
+			p.readAgain(ctx)
+		case <-ctx.Done():
+		}
+	}
+}
+
+// load reads one page, and returns the cursor of the next one; empty: it was the last. It tries until it succeeds.
+func (p *Picture) load(ctx context.Context, cursor string) (next string) {
+	for failures := 0; ctx.Err() == nil; failures++ {
+		rows, next, _, err := p.Store.Nodes(ctx, store.NodeQuery{Retired: true, Limit: pageSize, Cursor: cursor})
+		if err == nil {
+			p.putAll(rows)
+			return next
+		}
+		p.failed(ctx, failures, err)
+	}
+	return ""
+}
+
+// failed says once that the database cannot be read, and waits a little.
+func (p *Picture) failed(ctx context.Context, failures int, err error) {
+	if failures == 0 && ctx.Err() == nil {
+		p.Logger.Error("the picture of the fleet is old: the database cannot be read", "error", err)
+	}
+	select {
+	case <-time.After(second):
+	case <-ctx.Done():
+	}
+}
+
+func (p *Picture) putAll(rows []store.Node) {
+	ref := p.Ref()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range rows {
+		p.put(read(&rows[i], p.nodes[rows[i].ID], ref))
+	}
+	p.tell()
+}
+
+// readAgain reads the nodes that somebody named, or all of them page by page. What is named meanwhile is read after that.
+func (p *Picture) readAgain(ctx context.Context) {
+	p.mu.Lock()
+	named := p.again
+	all := p.allAgain
+	p.again = map[string]bool{}
+	p.allAgain = false
+	p.mu.Unlock()
+	if all {
+		p.loadAll(ctx)
+		return
+	}
+	for id := range named {
+		p.readOne(ctx, id)
+	}
+}
+
+// readOne reads one node until it succeeds. It shows the node at once: somebody may wait for it.
+func (p *Picture) readOne(ctx context.Context, id string) {
+	for failures := 0; ctx.Err() == nil; failures++ {
+		row, err := p.Store.Node(ctx, "", id)
+		if errors.Is(err, store.ErrNotFound) {
+			return
+		}
+		if err == nil {
+			p.putAll([]store.Node{row})
+			return
+		}
+		p.failed(ctx, failures, err)
+	}
+}

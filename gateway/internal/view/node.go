@@ -1,0 +1,282 @@
+package view
+
+import (
+	"encoding/json"
+	"maps"
+	"time"
+
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/label"
+	"muster/gateway/internal/reading"
+	"muster/gateway/internal/view/feed"
+	"muster/store"
+)
+
+// node is what the picture has of one node. Picture.mu guards it. Its glance is never changed, only replaced: readers keep it.
+type node struct {
+	glance    *api.Node
+	enrolment string
+	interval  time.Duration
+	skew      *int64
+	said      bool        // a person set how many GPUs are expected
+	probe     *wire.Probe // of the last reading; nil: none
+	idle      map[string]*stretch
+
+	place        int    // its number, from 0, which it keeps
+	version      uint64 // of the picture, when the glance was last replaced
+	reshaped     uint64 // and when more of it than glance.Live was
+	newer, older *node  // by version
+}
+
+// read makes a node of its row. earlier is what the picture has of it; nil: nothing. A heartbeat that the picture has heard and the row
+// does not know stays.
+func read(row *store.Node, earlier *node, ref store.StatusRef) *node {
+	n := &node{enrolment: row.EnrolmentID, said: row.GPUsSaid, idle: map[string]*stretch{}}
+	n.glance = glanceOf(row)
+	if earlier != nil && earlier.enrolment == row.EnrolmentID {
+		n.idle = earlier.idle
+	}
+	switch {
+	case row.State == wire.StateRetired: // the readings of machines that were given back would only fill memory
+		n.idle = nil
+		n.interval = row.Interval
+		n.glance.LastSeen = utc(row.LastSeen)
+	case earlier != nil && earlier.enrolment == row.EnrolmentID && earlier.knows(row, ref.Now):
+		n.keep(earlier)
+	default:
+		n.hear(sampleOf(row))
+	}
+	n.look(ref)
+	return n
+}
+
+// knows is true where the picture has heard all that the row says, or more. A time in the future is of a clock that was set back.
+func (n *node) knows(row *store.Node, now time.Time) bool {
+	heard := n.glance.LastSeen
+	return heard != nil && !heard.After(now.Add(time.Minute)) && row.LastSeen != nil && !heard.Before(*row.LastSeen)
+}
+
+func glanceOf(row *store.Node) *api.Node {
+	g := &api.Node{
+		ID: row.ID, Name: row.Name, Tenant: row.Tenant, Provider: row.Provider, InstanceID: row.InstanceID,
+		Labels: maps.Clone(row.Labels), State: row.State, StateReasons: []string{}, StateSince: row.StateSince.UTC(),
+		CreatedAt: row.CreatedAt.UTC(), PricePerHour: label.PriceOf(row.Labels), Findings: []api.Finding{},
+	}
+	if g.Labels == nil {
+		g.Labels = map[string]string{}
+	}
+	for _, reason := range row.Reasons {
+		g.StateReasons = append(g.StateReasons, reason.Reason)
+	}
+	if row.GPUsExpected > 0 || row.GPUsSaid {
+		g.GPUsExpected = &row.GPUsExpected
+	}
+	if row.Certificate.Fingerprint != "" {
+		g.NotAfter = utc(&row.Certificate.NotAfter)
+		g.RenewalOverdue = row.Certificate.OverdueAt != nil
+	}
+	return g
+}
+
+// sampleOf is what the database has of the last heartbeat, or of the enrolment where there was none. Earlier gateways stored readings as
+// they came, so they are mended.
+func sampleOf(row *store.Node) feed.Sample {
+	s := feed.Sample{NodeID: row.ID, Interval: row.Interval, Address: row.Address, Agent: decode[wire.AgentInfo](reading.Agent, row.Agent),
+		Hardware: decode[wire.Hardware](reading.Hardware, row.Hardware)}
+	if row.LastSeen != nil {
+		s.At = *row.LastSeen
+	}
+	if row.SkewMillis != nil {
+		s.SkewMillis = *row.SkewMillis
+	}
+	return s
+}
+
+func decode[T any](shape *reading.Shape, text string) *T {
+	if text, _ = shape.Mend(text); text == "" {
+		return nil
+	}
+	into := new(T)
+	if json.Unmarshal([]byte(text), into) != nil {
+		return nil
+	}
+	return into
+}
+
+// keep takes over what was heard before.
+func (n *node) keep(earlier *node) {
+	n.interval = earlier.interval
+	n.skew = earlier.skew
+	n.probe = earlier.probe
+	g := n.glance
+	was := earlier.glance
+	g.LastSeen = was.LastSeen
+	g.AgentVersion = was.AgentVersion
+	g.IntervalSeconds = was.IntervalSeconds
+	g.Probe = was.Probe
+	g.ReadAt = was.ReadAt
+	g.GPUs = was.GPUs
+	g.Xids = was.Xids
+	g.CPUs = was.CPUs
+	g.MemoryUsedMiB = was.MemoryUsedMiB
+	g.MemoryMiB = was.MemoryMiB
+	g.DiskUsedMiB = was.DiskUsedMiB
+	g.DiskMiB = was.DiskMiB
+	g.Load1 = was.Load1
+	g.IdleSince = was.IdleSince
+	g.Address = was.Address
+}
+
+// hear puts a heartbeat into the glance, which nobody else has yet. A zero time: the node was never heard.
+func (n *node) hear(s feed.Sample) {
+	g := n.glance
+	if !s.At.IsZero() {
+		g.LastSeen = utc(&s.At)
+	}
+	n.interval = s.Interval
+	skew := s.SkewMillis
+	n.skew = &skew
+	if s.Address != "" {
+		g.Address = s.Address
+	}
+	g.IntervalSeconds = nil
+	if seconds := s.Interval.Seconds(); seconds > 0 {
+		g.IntervalSeconds = &seconds
+	}
+	if s.Agent != nil {
+		g.AgentVersion = s.Agent.Version
+	}
+	if s.Hardware == nil {
+		return
+	}
+	h := s.Hardware
+	n.probe = &h.Probe
+	g.Probe = h.Probe.State
+	g.ReadAt = utc(api.ReadAt(h.Probe.SampledAt, n.skew))
+	g.Xids = h.Xids
+	g.CPUs = h.CPUs
+	g.MemoryUsedMiB = h.MemoryUsedMiB
+	g.MemoryMiB = h.MemoryTotalMiB
+	g.DiskUsedMiB = h.DiskUsedMiB
+	g.DiskMiB = h.DiskTotalMiB
+	g.Load1 = h.Load1
+	n.hearGPUs(h.GPUs, s.At)
+}
+
+// hearGPUs keeps the stretches of idleness of the GPUs that answered just now. Old rows tell nothing.
+func (n *node) hearGPUs(rows []wire.GPU, at time.Time) {
+	old := at.IsZero() || api.Old(*n.probe, n.glance.IntervalSeconds, n.skew, at)
+	stretches := make(map[string]*stretch, len(rows))
+	n.glance.GPUs = make([]api.GPU, len(rows))
+	for i := range rows {
+		g := &n.glance.GPUs[i]
+		*g = gpuOf(&rows[i])
+		s := n.idle[g.UUID]
+		if s == nil {
+			s = &stretch{}
+		}
+		stretches[g.UUID] = s
+		if old {
+			s.since = time.Time{}
+			continue
+		}
+		g.IdleSince = s.read(g, at)
+	}
+	n.idle = stretches
+	n.glance.IdleSince = n.idleSince()
+}
+
+// idleSince is since when all GPUs of the node are idle. One that does not answer may be at work.
+func (n *node) idleSince() *time.Time {
+	gpus := n.glance.GPUs
+	if len(gpus) == 0 || n.glance.GPUsExpected != nil && *n.glance.GPUsExpected > len(gpus) {
+		return nil
+	}
+	var latest *time.Time
+	for i := range gpus {
+		since := gpus[i].IdleSince
+		if since == nil {
+			return nil
+		}
+		if latest == nil || since.After(*latest) {
+			latest = since
+		}
+	}
+	return latest
+}
+
+func gpuOf(row *wire.GPU) api.GPU {
+	g := api.GPU{
+		Index: row.Index, UUID: row.UUID, Name: row.Name, MemoryUsedMiB: row.MemoryUsedMiB, MemoryMiB: row.MemoryTotalMiB,
+		MemoryFreeMiB: row.MemoryFreeMiB, MemorySource: row.MemorySource, UtilizationPercent: row.UtilizationPercent,
+		TemperatureCelsius: row.TemperatureCelsius, PowerWatts: row.PowerWatts, PowerLimitWatts: row.PowerLimitWatts, MIG: row.MIG,
+		Health: row.Health, Row: row,
+	}
+	if g.Health == nil {
+		g.Health = []string{}
+	}
+	if g.MemoryFreeMiB == nil && g.MemoryMiB != nil && g.MemoryUsedMiB != nil {
+		free := max(*g.MemoryMiB-*g.MemoryUsedMiB, 0)
+		g.MemoryFreeMiB = &free
+	}
+	return g
+}
+
+// look computes what changes with time alone. The glance is one that nobody else has yet.
+func (n *node) look(ref store.StatusRef) {
+	g := n.glance
+	if n.probe != nil && len(g.GPUs) == 0 {
+		g.GPUs = nil
+		if api.Counted(n.probe.State, 0, g.GPUsExpected) {
+			g.GPUs = []api.GPU{}
+		}
+	}
+	g.Status = ref.Status(g.LastSeen, n.interval)
+	g.Fresh = n.fresh(ref)
+	if g.State != wire.StateRetired && g.Status != store.StatusOnline {
+		n.forgetIdle()
+	}
+}
+
+// due is true where look would change something.
+func (n *node) due(ref store.StatusRef) bool {
+	return n.glance.Status != ref.Status(n.glance.LastSeen, n.interval) || n.glance.Fresh != n.fresh(ref)
+}
+
+// fresh is true where the rows of GPUs are of now, also where there are none because the node has no GPU.
+func (n *node) fresh(ref store.StatusRef) bool {
+	g := n.glance
+	if n.probe == nil || g.State == wire.StateRetired || ref.Status(g.LastSeen, n.interval) != store.StatusOnline {
+		return false
+	}
+	if len(g.GPUs) == 0 {
+		return g.GPUs != nil
+	}
+	return !api.Old(*n.probe, g.IntervalSeconds, n.skew, ref.Now)
+}
+
+// forgetIdle: nobody knows what the GPUs of a silent node do.
+func (n *node) forgetIdle() {
+	for _, s := range n.idle {
+		s.since = time.Time{}
+	}
+	n.glance.IdleSince = nil
+	gpus := n.glance.GPUs
+	if gpus == nil {
+		return
+	}
+	n.glance.GPUs = make([]api.GPU, len(gpus))
+	copy(n.glance.GPUs, gpus)
+	for i := range gpus {
+		n.glance.GPUs[i].IdleSince = nil
+	}
+}
+
+func utc(at *time.Time) *time.Time {
+	if at == nil {
+		return nil
+	}
+	u := at.UTC()
+	return &u
+}

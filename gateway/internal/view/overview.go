@@ -1,0 +1,280 @@
+// Package overview keeps the picture of the fleet in memory: of each node what lists, tiles and the live stream show.
+//
+// It is loaded from the database, node by node, after the gateway has begun to serve. From then on it follows the heartbeats, by package
+// feed, and the events, by package tail: a node that an event names is read again. All nodes are read again, slowly, round after round,
+// so that nothing which was missed stays wrong. The picture decides nothing: the database is the truth.
+package view
+
+import (
+	"cmp"
+	"context"
+	"log/slog"
+	"reflect"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"muster/gateway/api"
+	"muster/gateway/internal/view/feed"
+	"muster/store"
+)
+
+// Config says what a Picture works with.
+type Config struct {
+	Store  *store.Store
+	Ref    func() store.StatusRef         // what statuses are computed from at this moment
+	Today  func(nodeID string) *api.Today // what a node has cost on this day; nil: nobody knows. It must not ask the picture
+	Logger *slog.Logger                   // nil: nothing is logged
+}
+
+// Picture is safe for concurrent use.
+type Picture struct {
+	Config
+	wake chan struct{} // holds one token while nodes are to be read again
+
+	mu      sync.RWMutex
+	ready   bool
+	nodes   map[string]*node
+	order   []*node // by name, then by id
+	sorted  bool
+	version uint64        // one more with each replaced glance
+	newest  *node         // the list of nodes by version begins here
+	told    uint64        // the version that watchers were told of
+	news    chan struct{} // closed when the version has grown
+	again   map[string]bool
+
+	allAgain bool                     // all nodes are to be read again
+	found    map[string][]api.Finding // by node
+}
+
+// Open makes a Picture. It reads nothing yet: Run does.
+func Open(c Config) *Picture {
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Today == nil {
+		c.Today = func(string) *api.Today { return nil }
+	}
+	return &Picture{Config: c, wake: make(chan struct{}, 1), nodes: map[string]*node{}, sorted: true, news: make(chan struct{}),
+		again: map[string]bool{}, found: map[string][]api.Finding{}}
+}
+
+// Ready is true once all nodes are loaded.
+func (p *Picture) Ready() bool {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	return p.ready
+}
+
+// Row is what the picture has of a node.
+func (p *Picture) Row(nodeID string) (*api.Node, bool) {
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	n := p.nodes[nodeID]
+	if n == nil {
+		return nil, false
+	}
+	return n.glance, true
+}
+
+// Take takes heartbeats. A node that is not there yet is read from the database.
+func (p *Picture) Take(_ context.Context, samples []feed.Sample) {
+	ref := p.Ref()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i := range samples {
+		p.take(samples[i], ref)
+	}
+	p.tell()
+}
+
+func (p *Picture) take(s feed.Sample, ref store.StatusRef) {
+	n := p.nodes[s.NodeID]
+	if n == nil || n.glance.LastSeen != nil && n.glance.LastSeen.After(s.At) {
+		p.reread(s.NodeID)
+		return
+	}
+	was := n.glance
+	next := *was
+	n.glance = &next
+	n.hear(s)
+	n.look(ref)
+	next.Today = p.Today(s.NodeID)
+	if expected := next.GPUsExpected; !n.said && next.Fresh && len(next.GPUs) > 0 && (expected == nil || *expected < len(next.GPUs)) {
+		p.reread(s.NodeID) // the heartbeat has raised the record
+	}
+	reshaped := n.reshaped
+	p.changed(n)
+	if !next.Reshaped(was) {
+		n.reshaped = reshaped
+	}
+}
+
+// Changed takes events. The nodes that they name are read again.
+func (p *Picture) Changed(_ context.Context, events []store.Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, e := range events {
+		switch {
+		case e.Kind == clockStepped:
+			p.allAgain = true
+			p.nudge()
+		case e.NodeID != "" && !strings.HasPrefix(e.Kind, "task."): // a task changes nothing of its node
+			p.reread(e.NodeID)
+		}
+	}
+}
+
+// clockStepped is the kind of the event that follows when times in the database were corrected.
+const clockStepped = "clock.stepped"
+
+// reread has a node read again. The caller holds the lock.
+func (p *Picture) reread(nodeID string) {
+	p.again[nodeID] = true
+	p.nudge()
+}
+
+func (p *Picture) nudge() {
+	select {
+	case p.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Findings takes what is wrong with a node, all of it; the picture puts the severe first.
+func (p *Picture) Findings(nodeID string, findings []api.Finding) {
+	sorted := slices.Clone(findings)
+	slices.SortStableFunc(sorted, func(a, b api.Finding) int {
+		return cmp.Compare(api.SeverityRank(b.Severity), api.SeverityRank(a.Severity))
+	})
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(sorted) == 0 {
+		delete(p.found, nodeID)
+	} else {
+		p.found[nodeID] = sorted
+	}
+	n := p.nodes[nodeID]
+	if n == nil {
+		return
+	}
+	next := *n.glance
+	next.Findings = p.findings(nodeID)
+	n.glance = &next
+	p.changed(n)
+	p.tell()
+}
+
+// findings is never nil, because a list in the API is never null.
+func (p *Picture) findings(nodeID string) []api.Finding {
+	if found := p.found[nodeID]; found != nil {
+		return found
+	}
+	return []api.Finding{}
+}
+
+// tick looks at what changes with time alone.
+func (p *Picture) tick() {
+	ref := p.Ref()
+	today := ref.Now.UTC().Format(time.DateOnly)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, n := range p.order {
+		isOver := n.glance.Today != nil && n.glance.Today.Day != today
+		if !isOver && !n.due(ref) {
+			continue
+		}
+		next := *n.glance
+		n.glance = &next
+		n.look(ref)
+		if isOver {
+			next.Today = nil // until the next heartbeat
+		}
+		p.changed(n)
+	}
+	p.tell()
+}
+
+// put adds a node, or replaces what is there of it. The caller holds the lock.
+func (p *Picture) put(n *node) {
+	id := n.glance.ID
+	n.glance.Findings = p.findings(id)
+	was := p.nodes[id]
+	if was == nil {
+		n.place = len(p.nodes)
+		n.glance.Today = p.Today(id)
+		p.nodes[id] = n
+		p.order = append(p.order, n)
+		p.sorted = false
+		p.changed(n)
+		return
+	}
+	n.glance.Today = was.glance.Today
+	if !sameTime(was.glance.LastSeen, n.glance.LastSeen) { // the row has a heartbeat that the picture did not hear
+		n.glance.Today = p.Today(id)
+	}
+	same := reflect.DeepEqual(was.glance, n.glance)
+	p.sorted = p.sorted && was.glance.Name == n.glance.Name
+	n.place = was.place
+	n.version = was.version
+	n.reshaped = was.reshaped
+	n.newer = was.newer
+	n.older = was.older
+	*was = *n // its place in the order and in the list stays
+	if !same {
+		p.changed(was)
+	}
+}
+
+func sameTime(a, b *time.Time) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	return a.Equal(*b)
+}
+
+// changed gives a node the newest version. The caller holds the lock.
+func (p *Picture) changed(n *node) {
+	p.unlink(n)
+	p.version++
+	n.version = p.version
+	n.reshaped = p.version
+	n.older = p.newest
+	if p.newest != nil {
+		p.newest.newer = n
+	}
+	p.newest = n
+}
+
+// unlink takes a node out of the list by version.
+func (p *Picture) unlink(n *node) {
+	if n.newer != nil {
+		n.newer.older = n.older
+	} else if p.newest == n {
+		p.newest = n.older
+	}
+	if n.older != nil {
+		n.older.newer = n.newer
+	}
+	n.newer = nil
+	n.older = nil
+}
+
+// tell wakes the watchers where there is something new. The caller holds the lock.
+func (p *Picture) tell() {
+	if !p.sorted {
+		slices.SortFunc(p.order, byName)
+		p.sorted = true
+	}
+	if p.told == p.version {
+		return
+	}
+	p.told = p.version
+	close(p.news)
+	p.news = make(chan struct{})
+}
+
+func byName(a, b *node) int {
+	return cmp.Or(cmp.Compare(a.glance.Name, b.glance.Name), cmp.Compare(a.glance.ID, b.glance.ID))
+}

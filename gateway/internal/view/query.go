@@ -1,0 +1,60 @@
+package view
+
+import (
+	"muster/agent/wire"
+	"muster/gateway/api"
+	"muster/gateway/internal/label"
+	"muster/store"
+)
+
+// Query picks nodes. A zero field does not restrict the result. Retired nodes are left out, unless All or the state asks for them.
+type Query struct {
+	Tenant string
+	Terms  []store.Term // see selector.Parse
+	Status string
+	State  string
+	Idle   bool // nodes whose GPUs are all idle
+	Unwell bool // nodes with findings
+	All    bool
+	Sort   string // one of glance.Sorts, maybe with a minus; empty: by name
+}
+
+// retired is true where retired nodes are picked too. It is the rule of the store's lists.
+func (q *Query) retired() bool {
+	return store.NodeQuery{Retired: q.All, State: q.State, Terms: q.Terms}.WithRetired()
+}
+
+// picks decides about one node.
+func (q *Query) picks(g *api.Node, retired bool) bool {
+	switch {
+	case q.Tenant != "" && g.Tenant != q.Tenant, q.Status != "" && g.Status != q.Status, q.State != "" && g.State != q.State,
+		q.Idle && g.IdleSince == nil, q.Unwell && len(g.Findings) == 0, !retired && g.State == wire.StateRetired:
+		return false
+	case len(q.Terms) == 0:
+		return true
+	}
+	return label.Matches(q.Terms, &label.Subject{Tenant: g.Tenant, Name: g.Name, Provider: g.Provider, InstanceID: g.InstanceID,
+		State: g.State, Status: g.Status, Labels: g.Labels})
+}
+
+// Rows returns the nodes that a query picks, by name unless the query sorts them, and their totals. Nobody may change the glances.
+func (p *Picture) Rows(q Query) ([]*api.Node, api.Totals) {
+	rows := p.rows(&q)
+	if q.Sort != "" { // they are by name already
+		api.Sort(rows, q.Sort)
+	}
+	return rows, api.Count(rows)
+}
+
+func (p *Picture) rows(q *Query) []*api.Node {
+	retired := q.retired()
+	p.mu.RLock()
+	defer p.mu.RUnlock()
+	rows := make([]*api.Node, 0, len(p.order))
+	for _, n := range p.order {
+		if q.picks(n.glance, retired) {
+			rows = append(rows, n.glance)
+		}
+	}
+	return rows
+}
